@@ -1,0 +1,57 @@
+// A Mesh names the axes of a grid of devices: "data=4 model=2 pipe=2". The last axis is innermost,
+// on neighbouring devices. Pure values; any thread.
+#ifndef SLUICE_FRAMEWORK_SBP_MESH_H_
+#define SLUICE_FRAMEWORK_SBP_MESH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/machine/machine.h"
+
+namespace sluice {
+
+// kTime: parts are successive fires of the same device (micro-batches). kStage: pipeline stages,
+// no SBP axis. kSpace: everything else.
+enum class AxisKind : uint8_t { kTime, kSpace, kStage };
+
+struct MeshAxis {
+  std::string name;
+  int64_t size = 1;
+  AxisKind kind = AxisKind::kSpace;
+  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
+};
+
+class Mesh {
+ public:
+  // The axis called "pipe" is of stages, all others of space; "micro" is refused here (it is an
+  // option of the run). Errors name the word, what was expected and what came.
+  static absl::StatusOr<Mesh> Parse(absl::string_view text);
+  // A mesh of space axes over given devices (row-major), for tests and sub-meshes.
+  static Mesh Of(std::vector<MeshAxis> axes, std::vector<DeviceId> devices);
+
+  const std::vector<MeshAxis>& axes() const { return axes_; }
+  const std::vector<DeviceId>& devices() const { return devices_; }  // row-major over axes
+  int64_t num_devices() const { return static_cast<int64_t>(devices_.size()); }
+  int64_t num_stages() const;
+  // The sub-mesh at pipe=i, without that axis; the mesh itself if it has none.
+  Mesh Stage(int64_t i) const;
+  // Index of a named axis, or -1.
+  int FindAxis(absl::string_view name) const;
+  int64_t AxisSize(absl::string_view name) const;  // 1 for an axis that is not there
+  // Coordinates of the i-th device along all axes.
+  std::vector<int64_t> Coordinates(int64_t device_index) const;
+  std::string ToString() const;
+
+  friend bool operator==(const Mesh&, const Mesh&) = default;
+
+ private:
+  std::vector<MeshAxis> axes_;
+  std::vector<DeviceId> devices_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_SBP_MESH_H_

@@ -1,0 +1,54 @@
+"""Every library that Sluice builds against. third_party/README.md says which version, why and for whom."""
+
+load("//third_party/absl:targets.bzl", "ABSL_TARGETS")
+load("//third_party:system_library.bzl", "system_abseil", "system_library")
+
+def libraries():
+    system_abseil(
+        name = "com_google_absl",
+        packages = ["libabsl-dev"],
+        targets = ABSL_TARGETS,
+    )
+    system_library(
+        name = "com_google_googletest",
+        build_file = "//third_party/googletest:system.BUILD",
+        headers = ["gtest", "gmock"],
+        packages = ["libgtest-dev", "libgmock-dev"],
+    )
+    system_library(
+        name = "com_google_benchmark",
+        build_file = "//third_party/benchmark:system.BUILD",
+        headers = ["benchmark"],
+        packages = ["libbenchmark-dev"],
+    )
+    system_library(
+        name = "com_google_protobuf",
+        build_file = "//third_party/protobuf:system.BUILD",
+        headers = ["google/protobuf"],
+        packages = ["protobuf-compiler", "libprotobuf-dev"],
+        programs = ["protoc"],
+    )
+    system_library(
+        name = "onednn",
+        build_file = "//third_party/onednn:system.BUILD",
+        headers = ["dnnl.h", "dnnl.hpp", "dnnl_config.h", "dnnl_debug.h", "dnnl_types.h", "dnnl_version.h", "oneapi"],
+        packages = ["libdnnl-dev"],
+    )
+    system_library(
+        name = "nlohmann_json",
+        build_file = "//third_party/nlohmann_json:system.BUILD",
+        headers = ["nlohmann"],
+        packages = ["nlohmann-json3-dev"],
+    )
+    system_library(
+        name = "random123",
+        build_file = "//third_party/random123:system.BUILD",
+        headers = ["Random123"],
+        packages = ["librandom123-dev"],
+    )
+    system_library(
+        name = "xxhash",
+        build_file = "//third_party/xxhash:system.BUILD",
+        headers = ["xxhash.h", "xxh3.h"],
+        packages = ["libxxhash-dev"],
+    )

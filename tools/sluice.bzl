@@ -1,0 +1,74 @@
+"""The rules that Sluice's packages are built with; the one place for compiler flags."""
+
+_COPTS = ["-Wall", "-Wextra", "-Werror"]
+
+def sluice_cc_library(name, copts = [], **kwargs):
+    native.cc_library(
+        name = name,
+        copts = _COPTS + copts,
+        linkstatic = True,
+        **kwargs
+    )
+
+def sluice_cc_binary(name, copts = [], **kwargs):
+    native.cc_binary(
+        name = name,
+        copts = _COPTS + copts,
+        **kwargs
+    )
+
+def sluice_cc_test(name, copts = [], size = "small", deps = [], data = [], **kwargs):
+    """A test; googletest, its main and gmock come by themselves."""
+    native.cc_test(
+        name = name,
+        copts = _COPTS + copts,
+        size = size,
+        deps = deps + ["@com_google_googletest//:gtest_main"],
+        data = data + ["//tools:tsan.suppressions"],
+        **kwargs
+    )
+
+def sluice_cc_benchmark(name, copts = [], deps = [], **kwargs):
+    native.cc_binary(
+        name = name,
+        copts = _COPTS + copts,
+        deps = deps + ["@com_google_benchmark//:benchmark_main"],
+        **kwargs
+    )
+
+# Vector code is plain loops. Bits must not depend on the CPU, hence no contraction into fused multiply-adds
+# and no reordering of sums; math-errno and trapping-math are off because they keep loops from being vectorised.
+_VECTOR_COPTS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-ffp-contract=off"]
+
+_LEVELS = {
+    "v3": ["-march=x86-64-v3"],
+    "v4": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
+    "v4_bf16": ["-march=x86-64-v4", "-mprefer-vector-width=512", "-mavx512bf16"],
+}
+
+def sluice_isa_library(name, src, hdrs = [], deps = [], levels = ["v3", "v4"], textual_hdrs = [], **kwargs):
+    """Compiles one .cc once for each instruction-set level, with -DSLUICE_ISA=<level>.
+
+    The file puts its functions into a namespace SLUICE_ISA; the caller chooses once, by __builtin_cpu_supports.
+    It must include no header with inline functions, not even <vector>: the linker keeps one copy of a shared
+    inline function, and if that is the AVX-512 one an older CPU dies in code that never meant to use it.
+    """
+    for level in levels:
+        if level not in _LEVELS:
+            fail("%s: no instruction-set level %s; there are %s" % (name, level, ", ".join(_LEVELS.keys())))
+        native.cc_library(
+            name = "%s_%s" % (name, level),
+            srcs = [src] + hdrs,
+            copts = _COPTS + _VECTOR_COPTS + _LEVELS[level] + ["-DSLUICE_ISA=" + level],
+            deps = deps,
+            textual_hdrs = textual_hdrs,
+            linkstatic = True,
+            **kwargs
+        )
+    native.cc_library(
+        name = name,
+        hdrs = hdrs,
+        deps = deps + [":%s_%s" % (name, level) for level in levels],
+        linkstatic = True,
+        **kwargs
+    )
