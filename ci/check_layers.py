@@ -1,0 +1,122 @@
+"""Checks that every include and every dependency in a BUILD file goes to a layer that ci/layers.txt allows.
+
+  bazel run //ci:check_layers        or  python3 ci/check_layers.py
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
+_LABEL = re.compile(r'"//([\w/.-]+)(?::[\w/.+-]+)?"')
+_TESTS = " (tests)"
+
+
+class Layers:
+    """The rows of layers.txt: what each directory, and its tests, may use."""
+
+    def __init__(self, text):
+        self.uses = {}
+        self.test_uses = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            line = line.split("#")[0].strip()
+            if line:
+                self._add_row(number, line)
+
+    def _add_row(self, number, line):
+        name, colon, used = line.partition(":")
+        name = name.strip()
+        tests = name.endswith(_TESTS)
+        if tests:
+            name = name[: -len(_TESTS)]
+        rows = self.test_uses if tests else self.uses
+        if not colon or name in rows:
+            raise ValueError("layers.txt:%d: expected one row `name: what it may use`" % number)
+        allowed = set()
+        for word in used.split():
+            layer = word.lstrip("=")
+            if layer not in self.uses:
+                raise ValueError("layers.txt:%d: %s is no row above" % (number, layer))
+            allowed.add(layer)
+            if not word.startswith("="):
+                allowed |= self.uses[layer]
+        rows[name] = allowed
+
+    def layer_of(self, path):
+        """The longest row that is a prefix of the path, or None."""
+        parts = path.split("/")
+        for length in range(len(parts), 0, -1):
+            prefix = "/".join(parts[:length])
+            if prefix in self.uses:
+                return prefix
+        return None
+
+    def allowed(self, layer, in_test):
+        allowed = {layer} | self.uses[layer]
+        if in_test:
+            for name, extra in self.test_uses.items():
+                if layer == name or layer.startswith(name + "/"):
+                    allowed |= extra
+        return allowed
+
+
+def _is_ours(path, tops):
+    return path.split("/")[0] in tops
+
+
+def check(layers, files):
+    """files: path -> text. Returns (list of errors, number of edges looked at)."""
+    tops = {name.split("/")[0] for name in layers.uses}
+    errors = []
+    edges = 0
+    for path in sorted(files):
+        if not _is_ours(path, tops):
+            continue
+        is_build = os.path.basename(path) == "BUILD.bazel"
+        layer = layers.layer_of(os.path.dirname(path))
+        text = files[path]
+        if is_build:
+            text = re.sub(r"#.*", "", text)
+        targets = [
+            (m.group(1) if is_build else os.path.dirname(m.group(1)), text.count("\n", 0, m.start()) + 1)
+            for m in (_LABEL if is_build else _INCLUDE).finditer(text)
+        ]
+        targets = [(target, line) for target, line in targets if _is_ours(target, tops)]
+        if layer is None:
+            if not is_build:
+                errors.append("%s: no row of ci/layers.txt covers it" % path)
+            continue
+        # A BUILD file holds libraries and tests; the includes tell them apart.
+        allowed = layers.allowed(layer, is_build or path.endswith("_test.cc"))
+        for target, line in targets:
+            edges += 1
+            used = layers.layer_of(target)
+            if used is None:
+                errors.append("%s:%d: no row of ci/layers.txt covers %s" % (path, line, target))
+            elif used not in allowed:
+                errors.append("%s:%d: %s may not use %s" % (path, line, layer, used))
+    return errors, edges
+
+
+def main():
+    root = os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(os.path.join(root, "ci/layers.txt")) as rows:
+        layers = Layers(rows.read())
+    listed = subprocess.run(
+        ["git", "ls-files", "*.cc", "*.h", "*.cu", "*.cuh", "*.inc", "*BUILD.bazel"],
+        cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    files = {}
+    for path in listed:
+        full = os.path.join(root, path)
+        if os.path.exists(full):
+            with open(full, encoding="utf-8") as source:
+                files[path] = source.read()
+    errors, edges = check(layers, files)
+    print("\n".join(errors), end="\n" if errors else "")
+    print("layers: %d files, %d edges, %d wrong" % (len(files), edges, len(errors)))
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,61 @@
+import unittest
+
+from ci import check_layers
+
+_ROWS = """
+framework/base:      # nothing
+framework/plan:      framework/base
+framework/graph:     framework/base
+framework/runtime:   framework/plan
+framework/testing:   framework/runtime framework/graph
+framework (tests):   =framework/testing
+models:              =framework/graph
+"""
+
+
+class CheckLayersTest(unittest.TestCase):
+
+    def errors(self, path, text):
+        return check_layers.check(check_layers.Layers(_ROWS), {path: text})[0]
+
+    def test_allowed_includes(self):
+        text = '#include "framework/base/log.h"\n#include "framework/plan/plan.pb.h"\n#include "absl/x.h"\n'
+        self.assertEqual(self.errors("framework/runtime/worker.cc", text), [])
+        self.assertEqual(self.errors("framework/runtime/cpu/worker.cc", '#include "framework/runtime/bus.h"'), [])
+        self.assertEqual(self.errors("models/gpt/train.cc", '#include "models/gpt/model.h"'), [])
+
+    def test_forbidden_include_names_line_and_layers(self):
+        self.assertEqual(
+            self.errors("framework/runtime/worker.cc", '\n#include "framework/graph/graph.h"\n'),
+            ["framework/runtime/worker.cc:2: framework/runtime may not use framework/graph"])
+        self.assertEqual(len(self.errors("framework/plan/a.h", '# include "framework/runtime/worker.h"')), 1)
+
+    def test_exact_row_gives_that_directory_alone(self):
+        self.assertEqual(self.errors("models/gpt/model.h", '#include "framework/graph/graph.h"'), [])
+        self.assertEqual(len(self.errors("models/gpt/model.h", '#include "framework/base/log.h"')), 1)
+
+    def test_tests_may_use_more(self):
+        text = '#include "framework/testing/golden.h"'
+        self.assertEqual(self.errors("framework/plan/plan_test.cc", text), [])
+        self.assertEqual(len(self.errors("framework/plan/plan.cc", text)), 1)
+        self.assertEqual(len(self.errors("framework/plan/plan_test.cc", '#include "framework/runtime/x.h"')), 1)
+
+    def test_build_files(self):
+        text = 'deps = [\n  "//framework/plan",  # "//framework/graph"\n  "//framework/graph:graph",\n  "//tools:x"]'
+        self.assertEqual(self.errors("framework/runtime/BUILD.bazel", text),
+                         ["framework/runtime/BUILD.bazel:3: framework/runtime may not use framework/graph"])
+
+    def test_uncovered_files_and_targets(self):
+        self.assertEqual(len(self.errors("framework/attic/a.cc", "")), 1)
+        self.assertEqual(len(self.errors("framework/plan/a.cc", '#include "framework/attic/a.h"')), 1)
+        self.assertEqual(self.errors("ci/a.cc", '#include "framework/plan/a.h"'), [])
+
+    def test_rows_may_only_name_rows_above(self):
+        with self.assertRaisesRegex(ValueError, "layers.txt:1: b is no row above"):
+            check_layers.Layers("a: b\nb:\n")
+        with self.assertRaisesRegex(ValueError, "layers.txt:2"):
+            check_layers.Layers("a:\na:\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
