@@ -26,11 +26,11 @@ struct Machine {
   int64_t devices_per_node = int64_t{1} << 30;  // devices joined by inner links
   double flops_per_second = 1e11;               // one device, f32 matmul
   double bf16_flops_per_second = 2e11;
-  double memory_bytes_per_second = 2e10;        // one device
-  double inner_bytes_per_second = 1e10;         // a port between two devices of a node
-  double outer_bytes_per_second = 1e9;          // a port between nodes
-  int64_t launch_nanoseconds = 500;             // to start one instruction
-  int64_t latency_nanoseconds = 2000;           // one message to another device
+  double memory_bytes_per_second = 2e10;  // one device
+  double inner_bytes_per_second = 1e10;   // a port between two devices of a node
+  double outer_bytes_per_second = 1e9;    // a port between nodes
+  int64_t launch_nanoseconds = 500;       // to start one instruction
+  int64_t latency_nanoseconds = 2000;     // one message to another device
 
   // The CPU devices of one process, before calibration.
   static Machine Cpu();

@@ -45,13 +45,13 @@ struct BoxingStep {
 };
 
 struct Boxing {
-  std::string recipe;                 // "all_reduce[0]", "general:home", ...
+  std::string recipe;                      // "all_reduce[0]", "general:home", ...
   Reduction reduction = Reduction::kNone;  // of the source
   std::vector<BoxingBuffer> buffers;
-  std::vector<int> sources;           // buffer of the i-th device of the source mesh
-  std::vector<int> destinations;      // buffer of the i-th device of the destination mesh
-  std::vector<BoxingStep> steps;      // empty where every destination is its source (identity)
-  int64_t bytes = 0;                  // that cross between devices
+  std::vector<int> sources;       // buffer of the i-th device of the source mesh
+  std::vector<int> destinations;  // buffer of the i-th device of the destination mesh
+  std::vector<BoxingStep> steps;  // empty where every destination is its source (identity)
+  int64_t bytes = 0;              // that cross between devices
   int64_t nanoseconds = 0;
 };
 

@@ -3,8 +3,8 @@
 //   "...mk,kn->...mn" linear {0},{1}
 // "..." is any number of shared leading dimensions. Splitting a lowercase letter makes every tensor
 // that has it S there, an input that lacks it B, an output that lacks it P. A linear set of inputs
-// in P gives outputs in P. An uppercase letter, a digit 1 (a dimension of size 1) and a dimension of size 1
-// are never split. That gives all six rows of the paper's table of matmul.
+// in P gives outputs in P. An uppercase letter, a digit 1 (a dimension of size 1) and a dimension
+// of size 1 are never split. That gives all six rows of the paper's table of matmul.
 #ifndef SLUICE_FRAMEWORK_SBP_INDEX_RULE_H_
 #define SLUICE_FRAMEWORK_SBP_INDEX_RULE_H_
 

@@ -21,8 +21,8 @@ namespace sluice {
 struct Sbp {
   enum Kind : uint8_t { kBroadcast, kSplit, kPartial };
   Kind kind = kBroadcast;
-  int8_t dim = 0;                              // of kSplit
-  Reduction reduction = Reduction::kNone;      // of kPartial
+  int8_t dim = 0;                          // of kSplit
+  Reduction reduction = Reduction::kNone;  // of kPartial
 
   static Sbp B() { return {}; }
   static Sbp S(int dim) { return {kSplit, static_cast<int8_t>(dim), Reduction::kNone}; }
@@ -44,7 +44,7 @@ NdSbp AllBroadcast(const Mesh& mesh);
 std::string ToString(const NdSbp& sbp, const Mesh& mesh);  // "data:S0 model:B"
 // "B", "", or words "axis:sbp"; axes not named are B.
 absl::StatusOr<NdSbp> ParseNdSbp(absl::string_view text, const Mesh& mesh);
-// NotFound unless `sbp` suits a tensor of `shape`: one entry an axis, dims within the rank, one
+// An error unless `sbp` suits a tensor of `shape`: one entry an axis, dims within the rank, one
 // kind of P.
 absl::Status CheckNdSbp(const NdSbp& sbp, const Mesh& mesh, const Shape& shape);
 Reduction ReductionOf(const NdSbp& sbp);  // kNone where nothing is P

@@ -80,9 +80,11 @@ Box Intersect(const Box& a, const Box& b) {
 }
 
 std::string BoxToString(const Box& box) {
-  return absl::StrCat("[", absl::StrJoin(box, ",", [](std::string* out, const Range& range) {
-                        absl::StrAppend(out, range.begin, ":", range.end);
-                      }),
+  return absl::StrCat("[",
+                      absl::StrJoin(box, ",",
+                                    [](std::string* out, const Range& range) {
+                                      absl::StrAppend(out, range.begin, ":", range.end);
+                                    }),
                       "]");
 }
 

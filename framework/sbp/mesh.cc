@@ -1,0 +1,135 @@
+#include "framework/sbp/mesh.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kMostDevices = int64_t{1} << 20;
+constexpr absl::string_view kStageAxis = "pipe";
+constexpr absl::string_view kTimeAxis = "micro";
+
+bool IsAxisName(absl::string_view name) {
+  if (name.empty() || !absl::ascii_isalpha(name[0])) return false;
+  for (char c : name) {
+    if (!absl::ascii_isalnum(c) && c != '_') return false;
+  }
+  return true;
+}
+
+absl::StatusOr<MeshAxis> ParseAxis(absl::string_view word) {
+  const std::vector<absl::string_view> fields = absl::StrSplit(word, '=');
+  if (fields.size() != 2 || !IsAxisName(fields[0])) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected words name=size like data=2, got \"", word, "\""));
+  }
+  if (fields[0] == kTimeAxis) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mesh: \"", word, "\" is no axis of devices; use --micro_batches=", fields[1]));
+  }
+  MeshAxis axis;
+  axis.name = std::string(fields[0]);
+  if (!absl::SimpleAtoi(fields[1], &axis.size) || axis.size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mesh: axis ", axis.name, ": expected an integer of at least 1, got \"", fields[1], "\""));
+  }
+  if (axis.name == kStageAxis) axis.kind = AxisKind::kStage;
+  return axis;
+}
+
+}  // namespace
+
+absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
+  Mesh mesh;
+  int64_t devices = 1;
+  for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+    ASSIGN_OR_RETURN(MeshAxis axis, ParseAxis(word));
+    if (mesh.FindAxis(axis.name) >= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh: axis ", axis.name, " stands twice in \"", text, "\""));
+    }
+    if (axis.size > kMostDevices / devices) {
+      return absl::InvalidArgumentError(absl::StrCat("mesh: expected at most ", kMostDevices,
+                                                     " devices, got more in \"", text, "\""));
+    }
+    devices *= axis.size;
+    mesh.axes_.push_back(std::move(axis));
+  }
+  if (mesh.axes_.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected words name=size (one device is data=1), got \"", text, "\""));
+  }
+  mesh.devices_.reserve(devices);
+  for (int64_t i = 0; i < devices; ++i) mesh.devices_.push_back({0, static_cast<int32_t>(i)});
+  return mesh;
+}
+
+Mesh Mesh::Of(std::vector<MeshAxis> axes, std::vector<DeviceId> devices) {
+  int64_t count = 1;
+  for (const MeshAxis& axis : axes) count *= axis.size;
+  SLUICE_CHECK_EQ(devices.size(), count) << "devices of a mesh";
+  Mesh mesh;
+  mesh.axes_ = std::move(axes);
+  mesh.devices_ = std::move(devices);
+  return mesh;
+}
+
+int64_t Mesh::num_stages() const {
+  for (const MeshAxis& axis : axes_) {
+    if (axis.kind == AxisKind::kStage) return axis.size;
+  }
+  return 1;
+}
+
+Mesh Mesh::Stage(int64_t i) const {
+  int stage_axis = -1;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (axes_[a].kind == AxisKind::kStage) stage_axis = static_cast<int>(a);
+  }
+  if (stage_axis < 0) return *this;
+  SLUICE_CHECK(i >= 0 && i < axes_[stage_axis].size) << "stage " << i << " of " << ToString();
+  Mesh stage;
+  stage.axes_ = axes_;
+  stage.axes_.erase(stage.axes_.begin() + stage_axis);
+  int64_t inner = 1;
+  for (size_t a = stage_axis + 1; a < axes_.size(); ++a) inner *= axes_[a].size;
+  for (int64_t d = 0; d < num_devices(); ++d) {
+    if (d / inner % axes_[stage_axis].size == i) stage.devices_.push_back(devices_[d]);
+  }
+  return stage;
+}
+
+int Mesh::FindAxis(absl::string_view name) const {
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (name == axes_[a].name) return static_cast<int>(a);
+  }
+  return -1;
+}
+
+int64_t Mesh::AxisSize(absl::string_view name) const {
+  const int axis = FindAxis(name);
+  return axis < 0 ? 1 : axes_[axis].size;
+}
+
+std::vector<int64_t> Mesh::Coordinates(int64_t device_index) const {
+  std::vector<int64_t> coordinates(axes_.size());
+  for (int a = static_cast<int>(axes_.size()) - 1; a >= 0; --a) {
+    coordinates[a] = device_index % axes_[a].size;
+    device_index /= axes_[a].size;
+  }
+  return coordinates;
+}
+
+std::string Mesh::ToString() const {
+  return absl::StrJoin(axes_, " ", [](std::string* out, const MeshAxis& axis) {
+    absl::StrAppend(out, axis.name, "=", axis.size);
+  });
+}
+
+}  // namespace sluice
