@@ -1,8 +1,8 @@
 """The rules that Sluice's packages are built with; the one place for compiler flags."""
 
 # gcc 12 calls the unused bytes of an absl::InlinedVector uninitialized when it is copied, and thinks that a
-# std::string assigned from a literal overlaps itself (gcc bug 105651); clang knows neither warning.
-_COPTS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized", "-Wno-restrict"]
+# std::string assigned from a literal overlaps itself (gcc bug 105651); clang does not know the last two warnings.
+_COPTS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-warning-option", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-restrict"]
 
 def sluice_cc_library(name, copts = [], **kwargs):
     native.cc_library(

@@ -1,0 +1,190 @@
+// What an op is told besides its tensors: one plain struct an op, declared once, below both the
+// compile side and the run side. The text form is "name=value" words; a field that has its default
+// is left out. Pure values; any thread.
+#ifndef SLUICE_FRAMEWORK_ATTRIBUTES_ATTRIBUTES_H_
+#define SLUICE_FRAMEWORK_ATTRIBUTES_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/tensor/part.h"
+
+namespace sluice {
+
+struct NoAttributes {
+  template <typename V>
+  void Visit(V&&) {}
+};
+
+// Initial value of a variable, drawn by logical index from (seed, variable name).
+struct VariableAttributes {
+  std::string init = "zeros";  // zeros, ones, normal
+  double stddev = 0.02;        // of normal
+  template <typename V>
+  void Visit(V&& v) {
+    v("init", init), v("stddev", stddev);
+  }
+};
+
+struct FillAttributes {
+  double value = 0;
+  Shape shape;
+  DType dtype = DType::kF32;
+  template <typename V>
+  void Visit(V&& v) {
+    v("value", value), v("shape", shape), v("dtype", dtype);
+  }
+};
+
+struct MatMulAttributes {
+  bool transpose_a = false, transpose_b = false;
+  template <typename V>
+  void Visit(V&& v) {
+    v("transpose_a", transpose_a), v("transpose_b", transpose_b);
+  }
+};
+
+struct ScaleAttributes {
+  double factor = 1;
+  template <typename V>
+  void Visit(V&& v) {
+    v("factor", factor);
+  }
+};
+
+struct LayerNormAttributes {
+  double epsilon = 1e-5;
+  template <typename V>
+  void Visit(V&& v) {
+    v("epsilon", epsilon);
+  }
+};
+
+// `key` names the draw: a stable hash of the node's name.
+struct DropoutAttributes {
+  double rate = 0;
+  int64_t key = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("rate", rate), v("key", key);
+  }
+};
+
+struct ShapeAttributes {  // reshape, broadcast: the logical shape of the output
+  Shape shape;
+  template <typename V>
+  void Visit(V&& v) {
+    v("shape", shape);
+  }
+};
+
+struct TransposeAttributes {
+  Shape permutation;  // output dimension d is input dimension permutation[d]
+  template <typename V>
+  void Visit(V&& v) {
+    v("permutation", permutation);
+  }
+};
+
+struct SliceAttributes {  // slice: output = input[begin..end); pad: its adjoint, into `whole`
+  int64_t dim = 0, begin = 0, end = 0, whole = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("dim", dim), v("begin", begin), v("end", end), v("whole", whole);
+  }
+};
+
+struct ConcatAttributes {
+  int64_t dim = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("dim", dim);
+  }
+};
+
+struct CastAttributes {
+  DType dtype = DType::kF32;
+  template <typename V>
+  void Visit(V&& v) {
+    v("dtype", dtype);
+  }
+};
+
+// Reduces `dims` away. A mean divides by the logical extents, never by local ones.
+struct ReduceAttributes {
+  Reduction reduction = Reduction::kSum;
+  bool mean = false;
+  Shape dims;
+  template <typename V>
+  void Visit(V&& v) {
+    v("reduction", reduction), v("mean", mean), v("dims", dims);
+  }
+};
+
+struct AttentionAttributes {
+  double scale = 1;  // of the scores, usually 1/sqrt(head size)
+  template <typename V>
+  void Visit(V&& v) {
+    v("scale", scale);
+  }
+};
+
+struct RowsAttributes {  // embedding gradients: rows of the table
+  int64_t rows = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("rows", rows);
+  }
+};
+
+struct ClipAttributes {
+  double max_norm = 1;
+  template <typename V>
+  void Visit(V&& v) {
+    v("max_norm", max_norm);
+  }
+};
+
+struct SgdAttributes {
+  double momentum = 0, weight_decay = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("momentum", momentum), v("weight_decay", weight_decay);
+  }
+};
+
+struct AdamWAttributes {
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("beta1", beta1), v("beta2", beta2), v("epsilon", epsilon), v("weight_decay", weight_decay);
+  }
+};
+
+using Attributes =
+    std::variant<NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes,
+                 ScaleAttributes, LayerNormAttributes, DropoutAttributes, ShapeAttributes,
+                 TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
+                 ReduceAttributes, AttentionAttributes, RowsAttributes, ClipAttributes,
+                 SgdAttributes, AdamWAttributes>;
+
+// "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
+std::string PrintAttributes(const Attributes& attributes);
+// Parses into the alternative that `attributes` holds, over its present values. Errors name the
+// unknown field with the nearest known one, or the value that does not parse.
+absl::Status ParseAttributesInto(absl::string_view text, Attributes* attributes);
+
+template <typename T>
+absl::StatusOr<T> ParseAttributes(absl::string_view text) {
+  Attributes attributes = T();
+  absl::Status status = ParseAttributesInto(text, &attributes);
+  if (!status.ok()) return status;
+  return std::get<T>(attributes);
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_ATTRIBUTES_ATTRIBUTES_H_
