@@ -1,0 +1,114 @@
+#include "framework/data/text_corpus.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/hash.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TextCorpusTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = ::testing::TempDir() + "/corpus_" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  std::string Write(const std::string& name, const std::string& bytes) {
+    const std::string path = root_ + "/" + name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    FILE* file = fopen(path.c_str(), "wb");
+    fwrite(bytes.data(), 1, bytes.size(), file);
+    fclose(file);
+    return path;
+  }
+  std::string root_;
+};
+
+TEST_F(TextCorpusTest, FileHoldsOutItsLastTenth) {
+  const std::string text = std::string(90, 'a') + std::string(10, 'b');
+  absl::StatusOr<TextCorpus> corpus = ReadTextCorpus(Write("one.txt", text));
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_EQ(corpus->training, std::string(90, 'a'));
+  EXPECT_EQ(corpus->held_out, std::string(10, 'b'));
+}
+
+TEST_F(TextCorpusTest, FolderHoldsOutFilesByHashOfPath) {
+  std::string training, held_out;
+  for (int i = 100; i < 200; ++i) {
+    const std::string name = absl::StrCat(i % 2 ? "odd/" : "even/", i, ".txt");
+    Write(name, absl::StrCat("text ", i, "\n"));
+  }
+  for (const char* folder : {"even/", "odd/"}) {
+    for (int i = folder[0] == 'e' ? 100 : 101; i < 200; i += 2) {
+      const std::string name = absl::StrCat(folder, i, ".txt");
+      (StableHash(name) % 10 == 0 ? held_out : training) += absl::StrCat("text ", i, "\n");
+    }
+  }
+  Write(".git/hidden", "not text");
+  Write(".hidden", "not text");
+  absl::StatusOr<TextCorpus> corpus = ReadTextCorpus(root_);
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_EQ(corpus->training, training);
+  EXPECT_EQ(corpus->held_out, held_out);
+  EXPECT_EQ(corpus->training_files + corpus->held_out_files, 100);
+  EXPECT_GT(corpus->held_out_files, 2);
+  EXPECT_LT(corpus->held_out_files, 25);
+
+  // A moved folder is the same corpus, a changed byte is not.
+  std::filesystem::rename(root_, root_ + "_moved");
+  EXPECT_EQ(ReadTextCorpus(root_ + "_moved/")->digest, corpus->digest);
+  std::filesystem::rename(root_ + "_moved", root_);
+  Write("odd/101.txt", "text 1o1\n");
+  EXPECT_NE(ReadTextCorpus(root_)->digest, corpus->digest);
+}
+
+TEST_F(TextCorpusTest, ListedFilesEqualTheFolder) {
+  Write("a.txt", "some text");
+  Write("b/c.txt", "more text");
+  const std::string list = ::testing::TempDir() + "/list";
+  FILE* file = fopen(list.c_str(), "wb");
+  fputs("b/c.txt\na.txt\n", file);
+  fclose(file);
+  absl::StatusOr<TextCorpus> listed = ReadListedCorpus(list, root_);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->digest, ReadTextCorpus(root_)->digest);
+  std::filesystem::remove(root_ + "/a.txt");
+  EXPECT_THAT(std::string(ReadListedCorpus(list, root_).status().message()), HasSubstr("a.txt"));
+}
+
+TEST_F(TextCorpusTest, ErrorsSayWhatAndWhere) {
+  auto message = [](const std::string& path) {
+    return std::string(ReadTextCorpus(path).status().message());
+  };
+  EXPECT_THAT(message(root_ + "/none"), HasSubstr("expected a file or a folder of text, got"));
+  EXPECT_THAT(message(root_), HasSubstr("holds no file with text"));
+  EXPECT_THAT(message(Write("empty.txt", "")), HasSubstr("empty.txt is empty"));
+  EXPECT_THAT(message("/dev/null"), HasSubstr("is neither"));
+  if (geteuid() != 0) {  // root reads everything
+    const std::string secret = Write("secret.txt", "x");
+    chmod(secret.c_str(), 0);
+    EXPECT_THAT(message(secret), HasSubstr("Permission denied"));
+  }
+}
+
+TEST(BigramLossTest, CountsPairsWithOneAdded) {
+  // After 'a' comes 'b' twice of two: (2 + 1) / (2 + 256); after 'b' comes 'a' once of one.
+  EXPECT_NEAR(BigramLoss("abab", "ab"), -std::log(3.0 / 258), 1e-12);
+  EXPECT_NEAR(BigramLoss("abab", "aba"), -(std::log(3.0 / 258) + std::log(2.0 / 257)) / 2, 1e-12);
+  EXPECT_NEAR(BigramLoss("", "xyz"), std::log(256), 1e-12);
+}
+
+}  // namespace
+}  // namespace sluice
