@@ -1,0 +1,227 @@
+#include "framework/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/hash.h"
+#include "framework/base/status.h"
+#include "nlohmann/json.hpp"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kFormat[] = "sluice checkpoint 1";
+constexpr char kManifest[] = "manifest.json";
+constexpr char kTensors[] = "tensors.safetensors";
+constexpr char kUnfinished[] = ".tmp";
+constexpr int64_t kManifestLimit = 100'000'000;
+
+std::string TextOf(const Json& json) {
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The digest of a manifest without its own field "digest".
+std::string DigestOf(const Json& manifest) {
+  Json rest = manifest;
+  rest.erase("digest");
+  return HashText(StableHash(TextOf(rest)));
+}
+
+std::string DigestOf(const HostTensor& tensor) {
+  return HashText(StableHash(tensor.bytes.data(), tensor.bytes.size()));
+}
+
+std::string TypeOf(const TensorEntry& entry) {
+  return absl::StrCat(DTypeName(entry.dtype), entry.shape.ToString());
+}
+
+absl::Status WriteInto(const std::string& dir, const CheckpointMeta& meta,
+                       absl::Span<const TensorEntry> tensors, const TensorSource& source) {
+  Json digests = Json::object();
+  const auto digesting = [&](const TensorEntry& entry) {
+    absl::StatusOr<HostTensor> value = source(entry);
+    if (value.ok()) digests[entry.name] = {{"type", TypeOf(entry)}, {"digest", DigestOf(*value)}};
+    return value;
+  };
+  RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(dir, "/", kTensors), tensors, {}, digesting));
+  Json manifest = {{"format", kFormat},       {"step", meta.step},       {"seed", meta.seed},
+                   {"samples", meta.samples}, {"options", meta.options}, {"tensors", digests}};
+  // Parsed back first, so that the digest is of what a reader will see.
+  manifest = Json::parse(TextOf(manifest), nullptr, /*allow_exceptions=*/false);
+  manifest["digest"] = DigestOf(manifest);
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(absl::StrCat(dir, "/", kManifest)));
+  RETURN_IF_ERROR(file.Append(TextOf(manifest) + "\n"));
+  RETURN_IF_ERROR(file.Close());
+  return SyncDirectory(dir);
+}
+
+// The step of a directory's name, or -1.
+int64_t StepOf(absl::string_view name) {
+  int64_t step = -1;
+  if (!absl::StartsWith(name, "step-") || !absl::SimpleAtoi(name.substr(5), &step)) return -1;
+  return step;
+}
+
+// (step, name) of every checkpoint, ascending.
+absl::StatusOr<std::vector<std::pair<int64_t, std::string>>> Checkpoints(const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(dir));
+  std::vector<std::pair<int64_t, std::string>> found;
+  for (const std::string& name : names) {
+    if (StepOf(name) >= 0) found.emplace_back(StepOf(name), name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+struct Manifest {
+  CheckpointMeta meta;
+  std::map<std::string, std::string> types, digests;
+};
+
+bool ParseTensors(const Json& tensors, Manifest* manifest) {
+  if (!tensors.is_object()) return false;
+  for (auto item = tensors.begin(); item != tensors.end(); ++item) {
+    const Json& value = item.value();
+    if (!value.is_object() || !value.contains("type") || !value["type"].is_string() ||
+        !value.contains("digest") || !value["digest"].is_string()) {
+      return false;
+    }
+    manifest->types[item.key()] = value["type"].get<std::string>();
+    manifest->digests[item.key()] = value["digest"].get<std::string>();
+  }
+  return true;
+}
+
+bool ParseOptions(const Json& options, CheckpointMeta* meta) {
+  if (!options.is_object()) return false;
+  for (auto item = options.begin(); item != options.end(); ++item) {
+    if (!item.value().is_string()) return false;
+    meta->options[item.key()] = item.value().get<std::string>();
+  }
+  return true;
+}
+
+absl::StatusOr<Manifest> LoadManifest(const std::string& path) {
+  const std::string file = absl::StrCat(path, "/", kManifest);
+  ASSIGN_OR_RETURN(const std::string text, ReadText(file, kManifestLimit));
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() || !json.is_object()) {
+    return absl::DataLossError(absl::StrCat(file, ": expected a JSON object, got ", text.size(),
+                                            " bytes that do not parse"));
+  }
+  if (!json.contains("format") || json["format"] != kFormat) {
+    return absl::DataLossError(
+        absl::StrCat(file, ": expected format \"", kFormat, "\", got ",
+                     json.contains("format") ? json["format"].dump().substr(0, 40) : "none"));
+  }
+  const std::string digest = DigestOf(json);
+  if (!json.contains("digest") || json["digest"] != digest) {
+    return absl::DataLossError(
+        absl::StrCat(file, ": damaged: expected digest ", digest, ", got ",
+                     json.contains("digest") ? json["digest"].dump().substr(0, 40) : "none"));
+  }
+  Manifest manifest;
+  const auto integer = [&](const char* key) {
+    return json.contains(key) && json[key].is_number_unsigned();
+  };
+  if (!integer("step") || !integer("seed") || !integer("samples") || !json.contains("options") ||
+      !ParseOptions(json["options"], &manifest.meta) || !json.contains("tensors") ||
+      !ParseTensors(json["tensors"], &manifest)) {
+    return absl::DataLossError(
+        absl::StrCat(file, ": expected step, seed, samples, options and tensors"));
+  }
+  manifest.meta.step = json["step"].get<int64_t>();
+  manifest.meta.seed = json["seed"].get<uint64_t>();
+  manifest.meta.samples = json["samples"].get<int64_t>();
+  return manifest;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SaveCheckpoint(const std::string& dir, const CheckpointMeta& meta,
+                                           absl::Span<const TensorEntry> tensors,
+                                           const TensorSource& source) {
+  if (meta.step < 0 || meta.samples < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint: step ", meta.step, ", samples ",
+                                                   meta.samples, ": expected none below 0"));
+  }
+  const std::string path = absl::StrCat(dir, "/step-", absl::StrFormat("%06d", meta.step));
+  const std::string unfinished = path + kUnfinished;
+  RETURN_IF_ERROR(CreateDirectories(dir));
+  RETURN_IF_ERROR(RemoveTree(unfinished));
+  RETURN_IF_ERROR(CreateDirectories(unfinished));
+  absl::Status status = WriteInto(unfinished, meta, tensors, source);
+  if (status.ok()) status = ReplaceDirectory(unfinished, path);
+  if (!status.ok()) {
+    RemoveTree(unfinished).IgnoreError();  // the first error is the one to tell
+    return status;
+  }
+  RETURN_IF_ERROR(SyncDirectory(dir));
+  return path;
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::Load(const std::string& path) {
+  ASSIGN_OR_RETURN(Manifest manifest, LoadManifest(path));
+  ASSIGN_OR_RETURN(SafetensorsReader tensors,
+                   SafetensorsReader::Open(absl::StrCat(path, "/", kTensors)));
+  Checkpoint checkpoint(std::move(tensors));
+  checkpoint.path_ = path;
+  checkpoint.meta_ = std::move(manifest.meta);
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    const auto type = manifest.types.find(entry.name);
+    if (type == manifest.types.end() || type->second != TypeOf(entry)) {
+      return absl::DataLossError(
+          absl::StrCat(path, ": tensor ", entry.name, ": expected ",
+                       type == manifest.types.end() ? "none, by the manifest" : type->second,
+                       ", got ", TypeOf(entry)));
+    }
+  }
+  if (manifest.types.size() != checkpoint.tensors().size()) {
+    return absl::DataLossError(absl::StrCat(path, ": expected ", manifest.types.size(),
+                                            " tensors, got ", checkpoint.tensors().size()));
+  }
+  checkpoint.digests_.insert(manifest.digests.begin(), manifest.digests.end());
+  return checkpoint;
+}
+
+absl::StatusOr<HostTensor> Checkpoint::Read(absl::string_view name) const {
+  ASSIGN_OR_RETURN(HostTensor tensor, tensors_.Read(name));
+  const std::string& expected = digests_.find(std::string(name))->second;
+  const std::string got = DigestOf(tensor);
+  if (got != expected) {
+    return absl::DataLossError(absl::StrCat(
+        path_, ": tensor ", name, " is damaged: expected digest ", expected, ", got ", got));
+  }
+  return tensor;
+}
+
+absl::StatusOr<std::string> LatestCheckpoint(const std::string& dir) {
+  ASSIGN_OR_RETURN(const auto found, Checkpoints(dir));
+  if (found.empty()) return absl::NotFoundError(absl::StrCat(dir, ": no checkpoint (step-...)"));
+  return absl::StrCat(dir, "/", found.back().second);
+}
+
+absl::Status PruneCheckpoints(const std::string& dir, int64_t keep) {
+  ASSIGN_OR_RETURN(const auto found, Checkpoints(dir));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(dir));
+  const int64_t drop = static_cast<int64_t>(found.size()) - std::max<int64_t>(keep, 1);
+  for (int64_t i = 0; i < drop; ++i) {
+    RETURN_IF_ERROR(RemoveTree(absl::StrCat(dir, "/", found[i].second)));
+  }
+  for (const std::string& name : names) {
+    absl::string_view stem = name;
+    if (absl::EndsWith(stem, kUnfinished) &&
+        StepOf(stem.substr(0, stem.size() - sizeof(kUnfinished) + 1)) >= 0) {
+      RETURN_IF_ERROR(RemoveTree(absl::StrCat(dir, "/", name)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice

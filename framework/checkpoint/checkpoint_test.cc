@@ -1,0 +1,153 @@
+#include "framework/checkpoint/checkpoint.h"
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string FreshDirectory(const std::string& name) {
+  const std::string dir = testing::TempDir() + "/" + name;
+  EXPECT_TRUE(RemoveTree(dir).ok());
+  return dir;
+}
+
+const std::vector<TensorEntry>& Entries() {
+  static const auto& entries = *new std::vector<TensorEntry>{
+      {"h0/weight", DType::kF32, Shape{2, 3}}, {"h0/weight/m", DType::kF32, Shape{2, 3}}};
+  return entries;
+}
+
+TensorSource Values(float base) {
+  return [base](const TensorEntry& entry) {
+    HostTensor tensor(entry.dtype, entry.shape);
+    for (int i = 0; i < 6; ++i) tensor.data<float>()[i] = base + i;
+    return tensor;
+  };
+}
+
+CheckpointMeta Meta(int64_t step) {
+  return {step, 0xfedcba9876543210u, step * 8, {{"mesh", "data=2"}, {"lr", "0.001"}}};
+}
+
+void Overwrite(const std::string& path, const std::string& bytes) {
+  FileWriter file = *FileWriter::Create(path);
+  ASSERT_TRUE(file.Append(bytes).ok());
+  ASSERT_TRUE(file.Close().ok());
+}
+
+TEST(CheckpointTest, LoadsWhatWasSaved) {
+  const std::string dir = FreshDirectory("loads");
+  const auto path = SaveCheckpoint(dir, Meta(123), Entries(), Values(1));
+  ASSERT_EQ(path.status(), absl::OkStatus());
+  EXPECT_EQ(*path, dir + "/step-000123");
+  EXPECT_THAT(*ListDirectory(dir), ElementsAre("step-000123"));
+  const auto checkpoint = Checkpoint::Load(*path);
+  ASSERT_EQ(checkpoint.status(), absl::OkStatus());
+  EXPECT_EQ(checkpoint->meta().step, 123);
+  EXPECT_EQ(checkpoint->meta().seed, 0xfedcba9876543210u);
+  EXPECT_EQ(checkpoint->meta().samples, 984);
+  EXPECT_EQ(checkpoint->meta().options, Meta(0).options);
+  EXPECT_EQ(checkpoint->Read("h0/weight")->data<float>()[5], 6.0f);
+  EXPECT_EQ(checkpoint->Read("h1").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(CheckpointTest, SavesAgainOverTheSameStep) {
+  const std::string dir = FreshDirectory("again");
+  ASSERT_TRUE(SaveCheckpoint(dir, Meta(1), Entries(), Values(1)).ok());
+  ASSERT_TRUE(SaveCheckpoint(dir, Meta(1), Entries(), Values(50)).ok());
+  EXPECT_THAT(*ListDirectory(dir), ElementsAre("step-000001"));
+  EXPECT_EQ(Checkpoint::Load(dir + "/step-000001")->Read("h0/weight")->data<float>()[0], 50.0f);
+}
+
+TEST(CheckpointTest, AFailedSaveLeavesTheOldOnesAndNothingElse) {
+  const std::string dir = FreshDirectory("failed");
+  ASSERT_TRUE(SaveCheckpoint(dir, Meta(1), Entries(), Values(1)).ok());
+  const auto failing = [](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+    if (entry.name == "h0/weight") return *Values(2)(entry);
+    return absl::InternalError("torn");
+  };
+  EXPECT_EQ(SaveCheckpoint(dir, Meta(2), Entries(), failing).status().message(), "torn");
+  EXPECT_EQ(SaveCheckpoint(dir, Meta(1), Entries(), failing).status().message(), "torn");
+  EXPECT_THAT(*ListDirectory(dir), ElementsAre("step-000001"));
+  EXPECT_TRUE(Checkpoint::Load(dir + "/step-000001")->Read("h0/weight/m").ok());
+}
+
+TEST(CheckpointTest, FindsTheLatestByStepAndPrunesTheOldest) {
+  const std::string dir = FreshDirectory("latest");
+  EXPECT_EQ(LatestCheckpoint(dir).status().code(), absl::StatusCode::kNotFound);
+  for (const int64_t step : {999'999, 1'000'000, 5, 70}) {
+    ASSERT_TRUE(SaveCheckpoint(dir, Meta(step), Entries(), Values(1)).ok());
+  }
+  ASSERT_TRUE(CreateDirectories(dir + "/step-2000000.tmp").ok());
+  ASSERT_TRUE(CreateDirectories(dir + "/notes.tmp").ok());
+  EXPECT_EQ(*LatestCheckpoint(dir), dir + "/step-1000000");
+  ASSERT_TRUE(PruneCheckpoints(dir, 2).ok());
+  EXPECT_THAT(*ListDirectory(dir), ElementsAre("notes.tmp", "step-1000000", "step-999999"));
+  ASSERT_TRUE(PruneCheckpoints(dir, 0).ok());
+  EXPECT_EQ(*LatestCheckpoint(dir), dir + "/step-1000000");
+}
+
+TEST(CheckpointTest, TellsEveryChangedByteOfAnyFile) {
+  const std::string dir = FreshDirectory("damage");
+  const std::string path = *SaveCheckpoint(dir, Meta(7), Entries(), Values(1));
+  const auto loads = [&] {
+    const auto checkpoint = Checkpoint::Load(path);
+    if (!checkpoint.ok()) return checkpoint.status();
+    for (const TensorEntry& entry : Entries()) {
+      const auto value = checkpoint->Read(entry.name);
+      if (!value.ok()) return value.status();
+    }
+    return absl::OkStatus();
+  };
+  ASSERT_EQ(loads(), absl::OkStatus());
+  for (const char* name : {"tensors.safetensors", "manifest.json"}) {
+    const std::string file = path + "/" + name;
+    const std::string good = *ReadText(file, 1 << 20);
+    for (size_t i = 0; i < good.size(); ++i) {
+      std::string bad = good;
+      bad[i] ^= 4;
+      if (bad[i] == ' ' || good[i] == ' ' || good[i] == '\n')
+        continue;  // JSON's blanks say nothing
+      Overwrite(file, bad);
+      EXPECT_FALSE(loads().ok()) << name << " byte " << i;
+    }
+    for (size_t n = 0; n + 2 < good.size(); n += 7) {
+      Overwrite(file, good.substr(0, n));
+      EXPECT_FALSE(loads().ok()) << name << " cut to " << n;
+    }
+    Overwrite(file, good);
+  }
+  EXPECT_EQ(loads(), absl::OkStatus());
+}
+
+TEST(CheckpointTest, ErrorsSayWhatExpectedAndGot) {
+  const std::string dir = FreshDirectory("errors");
+  const std::string path = *SaveCheckpoint(dir, Meta(7), Entries(), Values(1));
+  const std::string manifest = *ReadText(path + "/manifest.json", 1 << 20);
+  Overwrite(path + "/manifest.json",
+            absl::StrReplaceAll(manifest, {{"\"step\": 7", "\"step\": 8"}}));
+  EXPECT_THAT(
+      std::string(Checkpoint::Load(path).status().message()),
+      testing::AllOf(HasSubstr("manifest.json: damaged: expected digest"), HasSubstr(", got \"")));
+  Overwrite(path + "/manifest.json", manifest);
+  std::string tensors = *ReadText(path + "/tensors.safetensors", 1 << 20);
+  tensors.back() ^= 1;
+  Overwrite(path + "/tensors.safetensors", tensors);
+  EXPECT_THAT(std::string(Checkpoint::Load(path)->Read("h0/weight/m").status().message()),
+              HasSubstr("tensor h0/weight/m is damaged: expected digest"));
+  EXPECT_TRUE(Checkpoint::Load(path)->Read("h0/weight").ok());
+  EXPECT_THAT(std::string(Checkpoint::Load(dir + "/step-000008").status().message()),
+              HasSubstr("step-000008/manifest.json: cannot open"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,228 @@
+#include "framework/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "nlohmann/json.hpp"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kHeaderLimit = 100'000'000;
+
+struct DTypeWord {
+  DType dtype;
+  const char* word;
+};
+constexpr DTypeWord kDTypes[] = {
+    {DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kBF16, "BF16"}, {DType::kI32, "I32"}};
+
+std::string WordOf(DType dtype) {
+  for (const DTypeWord& d : kDTypes) {
+    if (d.dtype == dtype) return d.word;
+  }
+  return "?";
+}
+
+std::string LittleEndian(uint64_t value) {
+  std::string bytes(8, '\0');
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>(value >> (8 * i));
+  return bytes;
+}
+
+absl::Status Damaged(absl::string_view where, absl::string_view expected, absl::string_view got) {
+  return absl::DataLossError(absl::StrCat(where, ": expected ", expected, ", got ", got));
+}
+
+// Parses JSON in which no object has a key twice.
+absl::StatusOr<Json> ParseStrict(absl::string_view text, const std::string& path) {
+  std::vector<std::set<std::string>> keys;
+  std::string twice;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key &&
+        !keys.back().insert(parsed.get<std::string>()).second) {
+      twice = parsed.get<std::string>();
+    }
+    return true;
+  };
+  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
+  if (json.is_discarded() || !json.is_object()) {
+    return Damaged(path, "a header that is a JSON object", "text that does not parse");
+  }
+  if (!twice.empty()) return Damaged(path, "each key once", absl::StrCat(twice, " twice"));
+  return json;
+}
+
+// The non-negative integers of a JSON array.
+bool ParseIntegers(const Json& json, std::vector<int64_t>* values) {
+  if (!json.is_array()) return false;
+  for (const Json& value : json) {
+    if (!value.is_number_unsigned() || value.get<uint64_t>() > uint64_t{INT64_MAX}) return false;
+    values->push_back(value.get<int64_t>());
+  }
+  return true;
+}
+
+struct ParsedEntry {
+  TensorEntry entry;
+  int64_t begin = 0, end = 0;
+};
+
+absl::StatusOr<ParsedEntry> ParseEntry(const std::string& path, const std::string& name,
+                                       const Json& json) {
+  const std::string where = absl::StrCat(path, ": tensor ", name);
+  if (!json.is_object() || json.size() != 3 || !json.contains("dtype") || !json.contains("shape") ||
+      !json.contains("data_offsets")) {
+    return Damaged(where, "dtype, shape and data_offsets", json.dump().substr(0, 80));
+  }
+  ParsedEntry parsed;
+  parsed.entry.name = name;
+  bool known = false;
+  for (const DTypeWord& d : kDTypes) {
+    if (json["dtype"] == d.word) parsed.entry.dtype = d.dtype, known = true;
+  }
+  if (!known) return Damaged(where, "dtype F32, F64, BF16 or I32", json["dtype"].dump());
+  std::vector<int64_t> extents, offsets;
+  if (!ParseIntegers(json["shape"], &extents) || !ParseIntegers(json["data_offsets"], &offsets) ||
+      offsets.size() != 2 || offsets[0] > offsets[1]) {
+    return Damaged(where, "a shape and two rising offsets", json.dump().substr(0, 80));
+  }
+  int64_t bytes = SizeOf(parsed.entry.dtype);
+  for (const int64_t extent : extents) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes)) {
+      return Damaged(where, "a shape of less than 2^63 bytes", json["shape"].dump());
+    }
+  }
+  parsed.begin = offsets[0];
+  parsed.end = offsets[1];
+  if (parsed.end - parsed.begin != bytes) {
+    return Damaged(where, absl::StrCat(bytes, " bytes for its shape"),
+                   absl::StrCat(parsed.end - parsed.begin));
+  }
+  parsed.entry.shape = Shape(absl::MakeConstSpan(extents));
+  return parsed;
+}
+
+absl::StatusOr<std::string> HeaderOf(absl::Span<const TensorEntry> entries,
+                                     const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  int64_t begin = 0;
+  for (const TensorEntry& entry : entries) {
+    if (header.contains(entry.name) || entry.name == "__metadata__") {
+      return absl::InvalidArgumentError(absl::StrCat("a tensor's name twice: ", entry.name));
+    }
+    const int64_t end = begin + entry.shape.NumElements() * SizeOf(entry.dtype);
+    header[entry.name] = {{"dtype", WordOf(entry.dtype)},
+                          {"shape", std::vector<int64_t>(entry.shape.begin(), entry.shape.end())},
+                          {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+absl::Status WriteSafetensors(const std::string& path, absl::Span<const TensorEntry> entries,
+                              const std::map<std::string, std::string>& metadata,
+                              const TensorSource& source) {
+  ASSIGN_OR_RETURN(const std::string header, HeaderOf(entries, metadata));
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(path));
+  RETURN_IF_ERROR(file.Append(LittleEndian(header.size())));
+  RETURN_IF_ERROR(file.Append(header));
+  for (const TensorEntry& entry : entries) {
+    ASSIGN_OR_RETURN(const HostTensor value, source(entry));
+    if (value.dtype != entry.dtype || value.shape != entry.shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(entry.name, ": expected ", DTypeName(entry.dtype), entry.shape.ToString(),
+                       ", got ", DTypeName(value.dtype), value.shape.ToString()));
+    }
+    RETURN_IF_ERROR(file.Append(value.bytes.data(), value.bytes.size()));
+  }
+  return file.Close();
+}
+
+absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(FileReader file, FileReader::Open(path));
+  SafetensorsReader reader(std::move(file));
+  std::array<unsigned char, 8> prefix;
+  if (reader.file_.size() < 8) {
+    return Damaged(path, "at least 8 bytes", absl::StrCat(reader.file_.size()));
+  }
+  RETURN_IF_ERROR(reader.file_.ReadAt(0, prefix.data(), 8));
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; --i) length = length << 8 | prefix[i];
+  if (length > uint64_t{kHeaderLimit} || static_cast<int64_t>(length) > reader.file_.size() - 8) {
+    return Damaged(path,
+                   absl::StrCat("a header of at most ",
+                                std::min(kHeaderLimit, reader.file_.size() - 8), " bytes"),
+                   absl::StrCat(length));
+  }
+  std::string header(length, '\0');
+  RETURN_IF_ERROR(reader.file_.ReadAt(8, header.data(), length));
+  reader.buffer_ = 8 + static_cast<int64_t>(length);
+  if (header.empty() || header[0] != '{')
+    return Damaged(path, "a header that begins with {", "none");
+  RETURN_IF_ERROR(reader.ParseHeader(header, reader.file_.size() - reader.buffer_));
+  return reader;
+}
+
+absl::Status SafetensorsReader::ParseHeader(absl::string_view header, int64_t buffer_bytes) {
+  const std::string& path = file_.path();
+  ASSIGN_OR_RETURN(const Json json, ParseStrict(header, path));
+  std::vector<ParsedEntry> parsed;
+  for (auto item = json.begin(); item != json.end(); ++item) {
+    if (item.key() != "__metadata__") {
+      ASSIGN_OR_RETURN(ParsedEntry entry, ParseEntry(path, item.key(), item.value()));
+      parsed.push_back(std::move(entry));
+      continue;
+    }
+    if (!item.value().is_object()) return Damaged(path, "__metadata__ as an object", "another");
+    for (auto word = item.value().begin(); word != item.value().end(); ++word) {
+      if (!word.value().is_string()) return Damaged(path, "strings in __metadata__", word.key());
+      metadata_[word.key()] = word.value().get<std::string>();
+    }
+  }
+  std::sort(parsed.begin(), parsed.end(), [](const ParsedEntry& a, const ParsedEntry& b) {
+    return std::tie(a.begin, a.end, a.entry.name) < std::tie(b.begin, b.end, b.entry.name);
+  });
+  int64_t end = 0;
+  for (ParsedEntry& entry : parsed) {
+    if (entry.begin != end) {
+      return Damaged(absl::StrCat(path, ": tensor ", entry.entry.name),
+                     absl::StrCat("its bytes to begin at ", end), absl::StrCat(entry.begin));
+    }
+    end = entry.end;
+    index_[entry.entry.name] = static_cast<int>(entries_.size());
+    begins_.push_back(entry.begin);
+    entries_.push_back(std::move(entry.entry));
+  }
+  if (end != buffer_bytes) {
+    return Damaged(path, absl::StrCat(end, " bytes of tensors"), absl::StrCat(buffer_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HostTensor> SafetensorsReader::Read(absl::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  if (found == index_.end()) {
+    return absl::NotFoundError(absl::StrCat(file_.path(), ": no tensor ", name));
+  }
+  const TensorEntry& entry = entries_[found->second];
+  HostTensor tensor(entry.dtype, entry.shape);
+  RETURN_IF_ERROR(file_.ReadAt(buffer_ + begins_[found->second], tensor.bytes.data(),
+                               static_cast<int64_t>(tensor.bytes.size())));
+  return tensor;
+}
+
+}  // namespace sluice
