@@ -40,6 +40,7 @@ fi
 echo "Installing them with: $as_root$install" >&2
 quietly="env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a"
 # shellcheck disable=SC2086
-$as_root $quietly apt-get update -qq </dev/null >&2 || echo "apt-get update failed; trying with the lists there are." >&2
+$as_root $quietly apt-get update -qq </dev/null >/dev/null ||
+  echo "apt-get update failed; trying with the lists there are." >&2
 # shellcheck disable=SC2086
-$as_root $quietly $install -qq -o Dpkg::Use-Pty=0 </dev/null >&2 || refuse "The installation failed (above)."
+$as_root $quietly $install -qq -o Dpkg::Use-Pty=0 </dev/null >/dev/null || refuse "The installation failed (above)."
