@@ -1,0 +1,402 @@
+#include "framework/graph/graph.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/base/text.h"
+#include "framework/graph/verify.h"
+#include "framework/tensor/random.h"
+
+namespace sluice {
+namespace {
+
+std::string Join(absl::string_view scope, absl::string_view name) {
+  return scope.empty() ? std::string(name) : absl::StrCat(scope, "/", name);
+}
+
+// Adds words to those already said of a tensor; an axis may not be told two things.
+absl::Status MergeWords(const SbpWords& more, SbpWords* words) {
+  for (const auto& word : more.words) {
+    const Sbp* present = words->Find(word.first);
+    if (present == nullptr) {
+      words->words.push_back(word);
+    } else if (*present != word.second) {
+      return absl::InvalidArgumentError(absl::StrCat("axis ", word.first, " is bound to ",
+                                                     ToString(*present), " already, got ",
+                                                     ToString(word.second)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::string_view PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kUpdate:
+      return "update";
+  }
+  return "?";
+}
+
+std::vector<TensorType> InputTypes(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  for (TensorId id : node.inputs) types.push_back(graph.tensor(id).type);
+  return types;
+}
+
+std::vector<TensorType> OutputTypes(const Graph& graph, const Node& node) {
+  std::vector<TensorType> types;
+  for (TensorId id : node.outputs) types.push_back(graph.tensor(id).type);
+  return types;
+}
+
+std::string TypesToString(absl::Span<const TensorType> types) {
+  return absl::StrJoin(types, ", ", [](std::string* out, const TensorType& type) {
+    absl::StrAppend(out, ToString(type));
+  });
+}
+
+std::string ScopeOfName(absl::string_view name) {
+  const size_t slash = name.rfind('/');
+  return slash == absl::string_view::npos ? "" : std::string(name.substr(0, slash));
+}
+
+absl::Status CheckInit(const VariableAttributes& attributes) {
+  const std::vector<std::string> known = {"zeros", "ones", "normal"};
+  for (const std::string& init : known) {
+    if (attributes.init == init) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("init: expected ", absl::StrJoin(known, ", "),
+                                                 ", got ", Quoted(attributes.init),
+                                                 DidYouMean(attributes.init, known)));
+}
+
+absl::StatusOr<SbpWords> ParseWords(absl::string_view words, const Shape& shape) {
+  ASSIGN_OR_RETURN(SbpWords parsed, SbpWords::Parse(words));
+  for (const auto& word : parsed.words) {
+    if (word.second.is_split() && word.second.dim >= shape.rank()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", words, "\": expected a dimension below ", shape.rank(),
+                       " of a tensor ", shape.ToString(), ", got ", ToString(word.second)));
+    }
+  }
+  return parsed;
+}
+
+const TensorType& Tensor::type() const {
+  static const TensorType* const none = new TensorType();
+  return graph_ == nullptr ? *none : graph_->tensor(id_).type;
+}
+
+Tensor Tensor::With(absl::string_view words) const {
+  if (graph_ == nullptr) return *this;
+  TensorInfo& info = graph_->mutable_tensor(id_);
+  absl::StatusOr<SbpWords> parsed = ParseWords(words, info.type.shape);
+  absl::Status status = parsed.status();
+  if (parsed.ok()) status = MergeWords(*parsed, &info.words);
+  if (status.ok()) return *this;
+  graph_->SetError(status, absl::StrCat(graph_->node(info.producer).name, ": SBP words"));
+  return Tensor();
+}
+
+void Graph::SetError(const absl::Status& status, absl::string_view where) {
+  if (status_.ok() && !status.ok()) status_ = Annotate(status, where);
+}
+
+bool Graph::IsVariable(TensorId id) const {
+  return nodes_[tensors_[id].producer].op == &VariableOp();
+}
+
+Tensor Graph::FindVariable(absl::string_view name) {
+  const auto found = variable_by_name_.find(std::string(name));
+  return found == variable_by_name_.end() ? Tensor() : Tensor(this, found->second);
+}
+
+std::string Graph::UniqueName(const std::string& name) {
+  std::string unique = name;
+  for (int& count = names_[name]; count > 0;) {
+    unique = absl::StrCat(name, "_", ++count);
+    if (names_.find(unique) == names_.end()) break;
+  }
+  names_[unique] = 1;
+  return unique;
+}
+
+std::string Graph::ScopeOf(const std::vector<Tensor>& inputs) const {
+  if (!context_.scope.empty()) return context_.scope;
+  TensorId newest = -1;
+  for (const Tensor& input : inputs) {
+    if (IsVariable(input.id())) return ScopeOfName(nodes_[tensors_[input.id()].producer].name);
+    newest = std::max(newest, input.id());
+  }
+  return newest < 0 ? "" : ScopeOfName(nodes_[tensors_[newest].producer].name);
+}
+
+int32_t Graph::StageOf(const OpDef& op, const std::vector<Tensor>& inputs) const {
+  if (context_.stage.has_value()) return *context_.stage;
+  if (context_.forward >= 0) return nodes_[context_.forward].stage;
+  int32_t latest = -1;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int32_t stage = nodes_[tensors_[inputs[i].id()].producer].stage;
+    if (InputPort(op, i).updates) return stage;
+    latest = std::max(latest, stage);
+  }
+  return latest;
+}
+
+absl::Status Graph::CheckInputs(const OpDef& op, const Attributes& attributes,
+                                const std::vector<Tensor>& inputs) const {
+  SLUICE_CHECK_EQ(attributes.index(), op.attributes.index()) << "attributes of " << op.name;
+  const bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
+  const size_t least = op.inputs.size() - (variadic ? 1 : 0);
+  if (variadic ? inputs.size() < least : inputs.size() != least) {
+    return absl::InvalidArgumentError(absl::StrCat("expected ", variadic ? "at least " : "", least,
+                                                   " inputs, got ", inputs.size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string where = absl::StrCat("input ", i, " (", InputPort(op, i).name, ")");
+    if (inputs[i].graph() != this) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": expected a tensor of this graph, got ",
+                       inputs[i].graph() == nullptr ? "an empty one" : "one of another graph"));
+    }
+    if (InputPort(op, i).updates && !IsVariable(inputs[i].id())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": expected a variable, for it is updated in place, got the output of ",
+          nodes_[tensors_[inputs[i].id()].producer].name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs) {
+  std::vector<Tensor> outputs(op.outputs.size());
+  if (!status_.ok()) return outputs;
+  if (absl::Status status = CheckInputs(op, attributes, inputs); !status.ok()) {
+    SetError(status, Join(context_.scope, op.name));
+    return outputs;
+  }
+  Node node;
+  node.id = static_cast<NodeId>(nodes_.size());
+  node.op = &op;
+  for (const Tensor& input : inputs) node.inputs.push_back(input.id());
+  const std::vector<TensorType> types = InputTypes(*this, node);
+  absl::StatusOr<std::vector<TensorType>> inferred = op.infer({attributes, types, {}});
+  if (!inferred.ok()) {
+    const absl::Status status =
+        Annotate(inferred.status(), absl::StrCat("inputs ", TypesToString(types)));
+    SetError(status, Join(ScopeOf(inputs), op.name));
+    return outputs;
+  }
+  SLUICE_CHECK_EQ(inferred->size(), op.outputs.size()) << "inference of " << op.name;
+  node.name = UniqueName(Join(ScopeOf(inputs), op.name));
+  if (auto* dropout = std::get_if<DropoutAttributes>(&attributes)) {
+    if (op.random && dropout->key == 0) dropout->key = RandomKey(node.name);
+  }
+  node.attributes = std::move(attributes);
+  node.stage = StageOf(op, inputs);
+  node.phase = context_.phase;
+  node.forward = context_.forward;
+  for (size_t i = 0; i < inferred->size(); ++i) {
+    node.outputs.push_back(num_tensors());
+    outputs[i] = Tensor(this, num_tensors());
+    tensors_.push_back({(*inferred)[i], node.id, static_cast<int32_t>(i), {}, {}});
+  }
+  nodes_.push_back(std::move(node));
+  return outputs;
+}
+
+TensorId Graph::AddSource(const OpDef& op, Attributes attributes, absl::string_view name,
+                          const TensorType& type, SbpWords words) {
+  Node node;
+  node.id = static_cast<NodeId>(nodes_.size());
+  node.op = &op;
+  node.attributes = std::move(attributes);
+  node.name = std::string(name);
+  node.outputs = {num_tensors()};
+  names_[node.name] = 1;
+  tensors_.push_back({type, node.id, 0, std::move(words), {}});
+  nodes_.push_back(std::move(node));
+  return nodes_.back().outputs[0];
+}
+
+Tensor Graph::Input(absl::string_view name, DType dtype, const Shape& shape,
+                    absl::string_view words) {
+  if (!status_.ok()) return Tensor();
+  const std::string where = absl::StrCat("input ", Quoted(name));
+  absl::StatusOr<SbpWords> parsed = ParseWords(words, shape);
+  if (!parsed.ok()) {
+    SetError(parsed.status(), where);
+  } else if (name.empty() || names_.count(std::string(name)) > 0) {
+    SetError(absl::InvalidArgumentError("expected a name that nothing else has"), where);
+  }
+  if (!status_.ok()) return Tensor();
+  const TensorId id = AddSource(InputOp(), NoAttributes{}, name, {dtype, shape}, *parsed);
+  inputs_.push_back(tensors_[id].producer);
+  return Tensor(this, id);
+}
+
+Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
+                       const VariableAttributes& init, absl::string_view words, int32_t stage,
+                       absl::string_view storage) {
+  if (!status_.ok()) return Tensor();
+  const std::string where = absl::StrCat("variable ", Quoted(name));
+  const TensorType type{dtype, shape};
+  absl::StatusOr<SbpWords> parsed = ParseWords(words, shape), stored = ParseWords(storage, shape);
+  SetError(parsed.status(), where);
+  SetError(stored.status(), absl::StrCat(where, ": storage"));
+  if (!status_.ok()) return Tensor();
+  Tensor variable = FindVariable(name);
+  if (variable) {
+    if (variable.type() != type) {
+      SetError(absl::InvalidArgumentError(absl::StrCat("is ", ToString(variable.type()),
+                                                       " already, got ", ToString(type))),
+               where);
+      return Tensor();
+    }
+    TensorInfo& info = tensors_[variable.id()];
+    SetError(MergeWords(*parsed, &info.words), where);
+    SetError(MergeWords(*stored, &info.storage), absl::StrCat(where, ": storage"));
+    return status_.ok() ? variable : Tensor();
+  }
+  if (name.empty() || names_.count(std::string(name)) > 0) {
+    SetError(absl::InvalidArgumentError("expected a name that nothing else has"), where);
+  } else {
+    SetError(CheckInit(init), where);
+  }
+  if (!status_.ok()) return Tensor();
+  const TensorId id = AddSource(VariableOp(), init, name, type, *parsed);
+  tensors_[id].storage = *stored;
+  nodes_.back().stage = stage;
+  variables_.push_back(nodes_.back().id);
+  variable_by_name_[std::string(name)] = id;
+  return Tensor(this, id);
+}
+
+void Graph::Output(absl::string_view name, Tensor tensor) {
+  if (!status_.ok()) return;
+  const std::string where = absl::StrCat("output ", Quoted(name));
+  if (tensor.graph() != this) {
+    SetError(absl::InvalidArgumentError("expected a tensor of this graph"), where);
+    return;
+  }
+  for (const auto& output : outputs_) {
+    if (output.first == name) {
+      SetError(absl::InvalidArgumentError("expected a name that no other output has"), where);
+      return;
+    }
+  }
+  outputs_.emplace_back(std::string(name), tensor.id());
+}
+
+void Graph::SettleStages() {
+  // Sources, and forward nodes on them alone, take the stage of their first reader by node that has
+  // one. `last` also settles what no reader speaks for.
+  const auto settle_by_readers = [&](bool last) {
+    std::vector<int32_t> first_reader(nodes_.size(), -1);
+    std::vector<bool> read(nodes_.size(), false);
+    for (size_t id = nodes_.size(); id-- > 0;) {
+      Node& node = nodes_[id];
+      if (node.stage < 0 && (last || node.phase == Phase::kForward)) {
+        node.stage = first_reader[id];
+        const bool end = !node.inputs.empty() && !read[id];
+        if (node.stage < 0 && (last || end)) node.stage = 0;
+      }
+      for (TensorId input : node.inputs) {
+        const NodeId producer = tensors_[input].producer;
+        read[producer] = true;
+        if (node.stage >= 0) first_reader[producer] = node.stage;
+      }
+    }
+  };
+  settle_by_readers(/*last=*/false);
+  for (Node& node : nodes_) {
+    if (node.stage >= 0 || node.phase == Phase::kForward) continue;
+    if (node.forward >= 0) {
+      node.stage = nodes_[node.forward].stage;
+      continue;
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const int32_t stage = nodes_[tensors_[node.inputs[i]].producer].stage;
+      node.stage = std::max(node.stage, stage);
+      if (!InputPort(*node.op, i).updates) continue;
+      node.stage = stage;
+      break;
+    }
+  }
+  settle_by_readers(/*last=*/true);
+}
+
+absl::Status Graph::Finish() {
+  if (!status_.ok()) return status_;
+  SettleStages();
+  SetError(VerifyGraph(*this), "graph");
+  return status_;
+}
+
+void Graph::RemoveUnused(NodeId from, std::vector<TensorId>* keep) {
+  std::vector<bool> used(tensors_.size(), false);
+  for (TensorId id : *keep) used[id] = true;
+  const NodeId count = static_cast<NodeId>(nodes_.size());
+  TensorId first = num_tensors();
+  for (NodeId id = count - 1; id >= from; --id) {
+    Node& node = nodes_[id];
+    SLUICE_CHECK(node.op->infer != nullptr) << node.name << " is an input or a variable";
+    bool needed = node.outputs.empty();
+    for (TensorId output : node.outputs) needed = needed || used[output];
+    for (TensorId input : node.inputs) used[input] = used[input] || needed;
+    if (!node.outputs.empty()) first = node.outputs[0];
+    if (!needed) node.op = nullptr;
+  }
+  std::vector<TensorId> renumbered(tensors_.size());
+  for (TensorId id = 0; id < first; ++id) renumbered[id] = id;
+  TensorId next_tensor = first;
+  NodeId next_node = from;
+  for (NodeId id = from; id < count; ++id) {
+    if (nodes_[id].op == nullptr) {
+      names_.erase(nodes_[id].name);
+      continue;
+    }
+    Node node = std::move(nodes_[id]);
+    node.id = next_node;
+    for (TensorId& input : node.inputs) input = renumbered[input];
+    for (TensorId& output : node.outputs) {
+      renumbered[output] = next_tensor;
+      TensorInfo info = std::move(tensors_[output]);
+      info.producer = next_node;
+      tensors_[next_tensor] = std::move(info);
+      output = next_tensor++;
+    }
+    nodes_[next_node++] = std::move(node);
+  }
+  nodes_.resize(next_node);
+  tensors_.resize(next_tensor);
+  for (TensorId& id : *keep) id = renumbered[id];
+}
+
+Scope Scope::operator/(absl::string_view name) const {
+  Scope scope = *this;
+  scope.path_ = Join(path_, name);
+  return scope;
+}
+
+Scope Scope::Stage(int32_t stage) const {
+  Scope scope = *this;
+  scope.stage_ = stage;
+  return scope;
+}
+
+Tensor Scope::Param(absl::string_view name, const Shape& shape, absl::string_view words,
+                    const VariableAttributes& init) const {
+  return graph_->Variable(Join(path_, name), DType::kF32, shape, init, words, stage_);
+}
+
+}  // namespace sluice

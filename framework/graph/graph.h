@@ -1,0 +1,192 @@
+// A Graph is a program for one big logical device: nodes in topological order, tensors, variables,
+// inputs and named outputs. It is built by functions over Tensor and Scope; errors are sticky: the
+// first is kept with its scope path, later calls give empty tensors, Graph::status() tells.
+// One thread builds a graph; a built graph is read by any.
+#ifndef SLUICE_FRAMEWORK_GRAPH_GRAPH_H_
+#define SLUICE_FRAMEWORK_GRAPH_GRAPH_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/op_def.h"
+#include "framework/sbp/nd_sbp.h"
+
+namespace sluice {
+
+using NodeId = int32_t;
+using TensorId = int32_t;
+class Graph;
+
+// kInput and kVariable nodes belong to kForward. Scripts, quotas and signature search follow it.
+enum class Phase : uint8_t { kForward, kBackward, kUpdate };
+absl::string_view PhaseName(Phase phase);
+
+struct Node {
+  NodeId id = -1;
+  const OpDef* op = nullptr;
+  Attributes attributes;
+  std::vector<TensorId> inputs, outputs;
+  std::string name;    // unique: scope path and op, "h0/attn/q/matmul"; a variable's or input's own
+  int32_t stage = -1;  // pipeline stage; -1 until Graph::Finish settles it
+  Phase phase = Phase::kForward;
+  NodeId forward = -1;  // of a backward node: the node whose gradient it is part of
+};
+
+struct TensorInfo {
+  TensorType type;
+  NodeId producer = -1;
+  int32_t output = 0;  // which output of the producer
+  SbpWords words;      // what the user said of it; on a variable: how its readers see it
+  SbpWords storage;    // variables: how it is stored, where that differs from how it is read
+};
+
+// A handle, cheap to copy. Empty after an error.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Graph* graph, TensorId id) : graph_(graph), id_(id) {}
+  explicit operator bool() const { return graph_ != nullptr; }
+  Graph* graph() const { return graph_; }
+  TensorId id() const { return id_; }
+  const TensorType& type() const;  // f32[] where empty
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  // Binds SBP words, e.g. x.With("model:S1"); returns the same tensor.
+  Tensor With(absl::string_view words) const;
+
+ private:
+  Graph* graph_ = nullptr;
+  TensorId id_ = -1;
+};
+
+class Graph {
+ public:
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Adds a node. Its stage is the latest of its inputs' (a backward node: its forward's); its name
+  // comes from the variables it reads, else from its newest input. Returns its outputs.
+  std::vector<Tensor> Add(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs);
+  Tensor Input(absl::string_view name, DType dtype, const Shape& shape, absl::string_view words);
+  // A variable of this name, made once; a second call must agree in type.
+  Tensor Variable(absl::string_view name, DType dtype, const Shape& shape,
+                  const VariableAttributes& init, absl::string_view words, int32_t stage = -1,
+                  absl::string_view storage = "");
+  void Output(absl::string_view name, Tensor tensor);
+
+  // Nodes added while a context is set are of its phase and forward node (see passes/).
+  struct Context {
+    Phase phase = Phase::kForward;
+    NodeId forward = -1;
+    std::optional<int32_t> stage;  // forced
+    std::string scope;             // forced where not empty
+  };
+  void set_context(const Context& context) { context_ = context; }
+  const Context& context() const { return context_; }
+
+  // Gives a stage to every node that has none yet: variables and inputs (and what is computed from
+  // such alone) their first reader's, 0 where nothing says otherwise. The backward pass needs it.
+  void SettleStages();
+  // Settles stages and verifies. Call once, last.
+  absl::Status Finish();
+  // The first error, with its scope path.
+  const absl::Status& status() const { return status_; }
+  void SetError(const absl::Status& status, absl::string_view where);
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const Node& node(NodeId id) const { return nodes_[id]; }
+  const TensorInfo& tensor(TensorId id) const { return tensors_[id]; }
+  TensorInfo& mutable_tensor(TensorId id) { return tensors_[id]; }
+  Node& mutable_node(NodeId id) { return nodes_[id]; }
+  int32_t num_tensors() const { return static_cast<int32_t>(tensors_.size()); }
+  // In order of creation.
+  const std::vector<NodeId>& variables() const { return variables_; }
+  const std::vector<NodeId>& inputs() const { return inputs_; }
+  const std::vector<std::pair<std::string, TensorId>>& outputs() const { return outputs_; }
+  Tensor FindVariable(absl::string_view name);  // empty if there is none
+  bool IsVariable(TensorId id) const;
+  // Which variable a dense gradient tensor belongs to; set by the backward pass. Selection makes
+  // clip and update read it in the variable's stored SBP.
+  std::map<TensorId, TensorId>& gradient_of() { return gradient_of_; }
+  const std::map<TensorId, TensorId>& gradient_of() const { return gradient_of_; }
+  // The variable whose layout an optimizer state follows (m, v -> w).
+  std::map<TensorId, TensorId>& state_of() { return state_of_; }
+  const std::map<TensorId, TensorId>& state_of() const { return state_of_; }
+  // Drops the nodes from `from` on that none of `keep` depends on; later ones move up, and `keep`
+  // is renumbered with them. Handles of moved tensors are void. For the backward pass, which asks
+  // ops for more gradients than it needs.
+  void RemoveUnused(NodeId from, std::vector<TensorId>* keep);
+
+ private:
+  friend class GraphParser;
+  std::string ScopeOf(const std::vector<Tensor>& inputs) const;
+  int32_t StageOf(const OpDef& op, const std::vector<Tensor>& inputs) const;
+  absl::Status CheckInputs(const OpDef& op, const Attributes& attributes,
+                           const std::vector<Tensor>& inputs) const;
+  // An input or a variable.
+  TensorId AddSource(const OpDef& op, Attributes attributes, absl::string_view name,
+                     const TensorType& type, SbpWords words);
+  std::string UniqueName(const std::string& name);
+  std::vector<Node> nodes_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<NodeId> variables_, inputs_;
+  std::vector<std::pair<std::string, TensorId>> outputs_;
+  std::map<std::string, TensorId, std::less<>> variable_by_name_;
+  std::map<std::string, int> names_;
+  std::map<TensorId, TensorId> gradient_of_, state_of_;
+  Context context_;
+  absl::Status status_;
+};
+
+// Names parameters and carries the stage: s / "attn" is the scope "attn" inside s.
+class Scope {
+ public:
+  explicit Scope(Graph* graph) : graph_(graph) {}
+  Scope operator/(absl::string_view name) const;
+  Scope Stage(int32_t stage) const;
+  Tensor Param(absl::string_view name, const Shape& shape, absl::string_view words = "",
+               const VariableAttributes& init = {}) const;
+  Graph* graph() const { return graph_; }
+  const std::string& path() const { return path_; }
+  int32_t stage() const { return stage_; }
+
+ private:
+  Graph* graph_;
+  std::string path_;
+  int32_t stage_ = -1;
+};
+
+// One program over variables that several programs may share by name.
+struct ProgramGraph {
+  std::string name;  // "train", "eval", "sample"
+  const Graph* graph = nullptr;
+};
+
+// The two ops that are part of every graph rather than of the catalogue. They have no inference and
+// no definition; a split of either along any dimension is a signature.
+const OpDef& InputOp();
+const OpDef& VariableOp();
+
+std::vector<TensorType> InputTypes(const Graph& graph, const Node& node);
+std::vector<TensorType> OutputTypes(const Graph& graph, const Node& node);
+// "f32[2,3], i32[]"
+std::string TypesToString(absl::Span<const TensorType> types);
+// The path without its last component: "h0/attn" of "h0/attn/matmul".
+std::string ScopeOfName(absl::string_view name);
+// An error unless `init` names a way to draw initial values.
+absl::Status CheckInit(const VariableAttributes& attributes);
+// "data:S0", checked against the rank of the tensor.
+absl::StatusOr<SbpWords> ParseWords(absl::string_view words, const Shape& shape);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_GRAPH_GRAPH_H_

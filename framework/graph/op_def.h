@@ -1,0 +1,111 @@
+// OpDef is all that is known of an op, in one value: ports, shapes, index rule, gradient, cost,
+// definition (plain loops in f64: the specification) and test cases. The catalogue is in ops/.
+#ifndef SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_
+#define SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/attributes/attributes.h"
+#include "framework/sbp/index_rule.h"
+#include "framework/tensor/array.h"
+
+namespace sluice {
+
+class Tensor;
+struct Node;
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+  friend bool operator==(const TensorType&, const TensorType&) = default;
+};
+
+struct Port {
+  std::string name;
+  bool updates = false;   // an input that the op changes in place; only variables go there
+  bool variadic = false;  // any number of tensors; only the last input
+};
+
+// An op applied to tensors, by their types. `outputs` is empty during inference.
+struct OpCall {
+  const Attributes& attributes;
+  absl::Span<const TensorType> inputs;
+  absl::Span<const TensorType> outputs;
+};
+
+struct Cost {
+  int64_t flops = 0;
+  int64_t bytes = 0;    // read and written once each, at least
+  int64_t scratch = 0;  // bound on what a kernel may ask for
+};
+
+// One operand of a definition: the values of a box of the logical tensor.
+struct PartArray {
+  TensorType logical;
+  Box box;
+  Array array;  // of shape ShapeOf(box)
+};
+
+// One execution of a definition on parts. Letters that two operands share have the same range in
+// both. Outputs come sized, filled with zeros; inputs of `updates` ports may be written.
+struct DefineCall {
+  const Attributes& attributes;
+  absl::Span<PartArray> inputs;
+  absl::Span<PartArray> outputs;
+  uint64_t seed = 0;
+  int64_t step = 0;
+};
+
+// What an op's gradient gives for one input: nothing, a dense tensor, or rows of a table.
+struct Gradient {
+  enum Kind : uint8_t { kNone, kDense, kRows } kind = kNone;
+  std::vector<Tensor> tensors;  // kDense: {gradient}; kRows: {ids, values}
+};
+
+// For conformance tests. Values are drawn from [low, high]; i32 inputs are integers there.
+struct OpCase {
+  std::string name;
+  Attributes attributes;
+  std::vector<TensorType> inputs;
+  double low = -2, high = 2;
+  double tolerance = 1e-5;     // of kernels in f32, relative to the largest output
+  bool check_gradient = true;  // against finite differences
+};
+
+struct OpDef {
+  std::string name;
+  std::vector<Port> inputs, outputs;
+  Attributes attributes;  // the alternative this op takes, with defaults
+  // Types of the outputs. Errors say what was expected and got.
+  absl::StatusOr<std::vector<TensorType>> (*infer)(const OpCall&) = nullptr;
+  // Exactly one of the two. `signatures` gets the shapes that outer axes leave to one part, and
+  // must give cuts that are the same on both sides.
+  absl::StatusOr<IndexRule> (*rule)(const OpCall&) = nullptr;
+  absl::StatusOr<std::vector<Signature>> (*signatures)(const OpCall&, int64_t parts) = nullptr;
+  // Adds backward nodes; dx has one entry per input. Null: no gradient flows.
+  void (*gradient)(const Node& node, absl::Span<const Tensor> inputs,
+                   absl::Span<const Tensor> outputs, absl::Span<const Tensor> dy,
+                   std::vector<Gradient>* dx) = nullptr;
+  Cost (*cost)(const OpCall&) = nullptr;  // of the given (local) types
+  absl::Status (*define)(const DefineCall&) = nullptr;
+  bool view = false;    // output is the input's bytes (reshape): no instruction
+  bool random = false;  // reads seed and step
+  std::vector<OpCase> cases;
+};
+
+// The port of the i-th input; the last port where that is variadic.
+const Port& InputPort(const OpDef& op, size_t input);
+// "f32[2,3]"
+std::string ToString(const TensorType& type);
+
+// The signatures of a call along one axis of `parts` parts, from the rule or the function.
+absl::StatusOr<std::vector<Signature>> SignaturesOf(const OpDef& op, const OpCall& call,
+                                                    int64_t parts);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_

@@ -1,0 +1,30 @@
+// The text form of a graph, one line a node:
+//   %5 = matmul(%3, %4) {transpose_b=true} name="h0/q/matmul" stage=0 -> f32[8,64] words="data:S0"
+//   adamw(%4, %9) name="h0/q/w/adamw" stage=0 phase=update
+//   %7 = matmul(%6, %4) name="b/matmul" stage=0 phase=backward forward="h0/q/matmul" -> f32[8,64]
+// then one line each of:  output "loss" = %5   gradient %9 of %4   state %6 of %4
+// Tensors are numbered in order of creation. What has its default is left out: stage -1, phase
+// forward, no words, no storage. Any thread.
+#ifndef SLUICE_FRAMEWORK_GRAPH_TEXT_H_
+#define SLUICE_FRAMEWORK_GRAPH_TEXT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/graph.h"
+
+namespace sluice {
+
+std::string PrintGraph(const Graph& graph);
+
+// Reads what PrintGraph writes, and verifies it. `ops` are those that may occur, besides inputs and
+// variables. Errors say line and column, what was expected and what came.
+absl::StatusOr<std::unique_ptr<Graph>> ParseGraph(absl::string_view text,
+                                                  absl::Span<const OpDef* const> ops);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_GRAPH_TEXT_H_
