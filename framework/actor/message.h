@@ -1,0 +1,28 @@
+// What actors tell each other: that a register may be read, that a slot is free, that bytes change
+// hands. Never data and never an address; the fence is passed on without being looked at.
+#ifndef SLUICE_FRAMEWORK_ACTOR_MESSAGE_H_
+#define SLUICE_FRAMEWORK_ACTOR_MESSAGE_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace sluice {
+
+// What a device's stream can wait for before the thing told is true; 0: it is true already.
+using Fence = uint64_t;
+
+struct Message {
+  enum class Kind : uint8_t { kReq, kAck, kPass };
+  Kind kind;
+  int32_t to;     // actor
+  int32_t index;  // req: a reading; ack: a credit; pass: a pass (plan/program_index.h)
+  int64_t take;   // req: the token; ack: the take that may be made now; pass: 0
+  Fence fence = 0;
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+using MessageList = std::vector<Message>;
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_ACTOR_MESSAGE_H_

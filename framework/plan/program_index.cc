@@ -1,0 +1,455 @@
+#include "framework/plan/program_index.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+using Nested = std::vector<std::vector<int32_t>>;
+
+absl::Status Bad(const plan::Program& program, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\": ", what));
+}
+
+// Where one actor touches one register.
+struct Touch {
+  int32_t reg;
+  std::vector<int32_t> reads, writes;  // instructions, ascending, each once
+};
+
+void AddOnce(std::vector<int32_t>* list, int32_t i) {
+  if (list->empty() || list->back() != i) list->push_back(i);
+}
+
+}  // namespace
+
+void ProgramIndex::Lists::Fill(const Nested& lists) {
+  begin.assign(1, 0);
+  items.clear();
+  for (const auto& list : lists) {
+    items.insert(items.end(), list.begin(), list.end());
+    begin.push_back(static_cast<int32_t>(items.size()));
+  }
+}
+
+class ProgramIndexBuilder {
+ public:
+  explicit ProgramIndexBuilder(const plan::Program& program) : program_(program) {
+    index_.program_ = &program;
+  }
+
+  absl::StatusOr<ProgramIndex> Build() {
+    RETURN_IF_ERROR(CheckReferences());
+    AddActors();
+    AddRegisters();
+    RETURN_IF_ERROR(AddTouches());
+    RETURN_IF_ERROR(AddRings());
+    AddReadings();
+    AddCredits();
+    AddOperands();
+    RETURN_IF_ERROR(AddPasses());
+    RETURN_IF_ERROR(AddTurns());
+    return std::move(index_);
+  }
+
+ private:
+  absl::Status CheckOperand(const plan::Operand& operand, int a, int i) const {
+    if (operand.storage_case() == plan::Operand::kLocal) {
+      if (operand.local() >= 0 && operand.local() < program_.locals_size()) return {};
+      return Bad(program_, absl::StrCat(index_.Describe(a, 0, i), " names local ", operand.local(),
+                                        " of ", program_.locals_size()));
+    }
+    if (operand.storage_case() == plan::Operand::kRegister && operand.register_() >= 0 &&
+        operand.register_() < program_.registers_size()) {
+      return {};
+    }
+    return Bad(program_, absl::StrCat(index_.Describe(a, 0, i), " names register ",
+                                      operand.register_(), " of ", program_.registers_size()));
+  }
+
+  absl::Status CheckReferences() const {
+    for (int a = 0; a < program_.actors_size(); ++a) {
+      const plan::Actor& actor = program_.actors(a);
+      const std::string who = absl::StrCat("actor \"", actor.name(), "\"");
+      if (actor.stream() < 0 || actor.stream() >= program_.streams_size()) {
+        return Bad(program_, absl::StrCat(who, " runs on stream ", actor.stream(), " of ",
+                                          program_.streams_size()));
+      }
+      if (actor.fires_per_step() < 1) {
+        return Bad(program_, absl::StrCat(who, " fires ", actor.fires_per_step(), " times a step"));
+      }
+      if (actor.script_size() == 0) return Bad(program_, absl::StrCat(who, " has no instruction"));
+      for (int i = 0; i < actor.script_size(); ++i) {
+        for (const auto& x : actor.script(i).inputs()) RETURN_IF_ERROR(CheckOperand(x, a, i));
+        for (const auto& x : actor.script(i).outputs()) RETURN_IF_ERROR(CheckOperand(x, a, i));
+      }
+    }
+    for (const plan::Register& x : program_.registers()) {
+      if (x.producer() < -1 || x.producer() >= program_.actors_size()) {
+        return Bad(program_, absl::StrCat("register \"", x.name(), "\" has producer ", x.producer(),
+                                          " of ", program_.actors_size(), " actors"));
+      }
+      if (x.quota() < 1 || x.emit_every() < 0 || x.initial_tokens() < 0) {
+        return Bad(program_, absl::StrCat("register \"", x.name(), "\" has quota ", x.quota(),
+                                          ", is emitted every ", x.emit_every(), " fires and has ",
+                                          x.initial_tokens(), " initial tokens"));
+      }
+    }
+    return {};
+  }
+
+  void AddActors() {
+    Nested on(program_.streams_size());
+    int32_t instructions = 0, events = 0;
+    for (int a = 0; a < program_.actors_size(); ++a) {
+      const plan::Actor& actor = program_.actors(a);
+      ProgramIndex::Actor x{};
+      x.stream = actor.stream();
+      x.fires = actor.fires_per_step();
+      x.length = actor.script_size();
+      x.first_instruction = instructions;
+      x.first_event = events;
+      instructions += x.length;
+      events += x.length * x.fires;
+      index_.actors_.push_back(x);
+      index_.event_actor_.resize(events, a);
+      on[x.stream].push_back(a);
+    }
+    index_.num_events_ = events;
+    index_.stream_actors_.Fill(on);
+    index_.collective_of_.assign(instructions, -1);
+    std::map<int32_t, int32_t> number;  // of a plan -> dense
+    for (int a = 0; a < program_.actors_size(); ++a) {
+      for (int i = 0; i < index_.actors_[a].length; ++i) {
+        const int32_t collective = program_.actors(a).script(i).collective();
+        if (collective <= 0) continue;
+        auto [it, fresh] = number.emplace(collective, index_.num_collectives());
+        if (fresh) index_.collectives_.emplace_back();
+        index_.collectives_[it->second].push_back({a, i});
+        index_.collective_of_[index_.Flat(a, i)] = it->second;
+      }
+    }
+  }
+
+  void AddRegisters() {
+    for (const plan::Register& x : program_.registers()) {
+      ProgramIndex::Register r{};
+      r.producer = x.producer();
+      r.first_write = r.last_write = -1;
+      r.every = std::max(1, x.emit_every());
+      r.initial = x.initial_tokens();
+      r.quota = x.quota();
+      r.tokens = r.producer < 0 ? 1 : index_.actors_[r.producer].fires / r.every;
+      r.ring = -1;
+      index_.registers_.push_back(r);
+    }
+  }
+
+  // Finds the uses of registers by actors, and checks that writers are producers.
+  absl::Status AddTouches() {
+    touches_.resize(program_.actors_size());
+    std::vector<int32_t> seen(program_.registers_size(), -1), place(program_.registers_size(), 0);
+    for (int a = 0; a < program_.actors_size(); ++a) {
+      auto touch = [&](int32_t r) -> Touch& {
+        if (seen[r] != a) {
+          seen[r] = a;
+          place[r] = static_cast<int32_t>(touches_[a].size());
+          touches_[a].push_back({r, {}, {}});
+        }
+        return touches_[a][place[r]];
+      };
+      for (int i = 0; i < program_.actors(a).script_size(); ++i) {
+        const plan::Instruction& x = program_.actors(a).script(i);
+        for (const plan::Operand& operand : x.inputs()) {
+          if (operand.storage_case() != plan::Operand::kRegister) continue;
+          Touch& t = touch(operand.register_());
+          AddOnce(operand.updates() ? &t.writes : &t.reads, i);
+          if (operand.updates()) index_.registers_[operand.register_()].updated = true;
+        }
+        for (const plan::Operand& operand : x.outputs()) {
+          if (operand.storage_case() != plan::Operand::kRegister) continue;
+          AddOnce(&touch(operand.register_()).writes, i);
+        }
+      }
+      for (const Touch& t : touches_[a]) {
+        if (t.writes.empty()) continue;
+        ProgramIndex::Register& r = index_.registers_[t.reg];
+        if (r.first_write >= 0) {
+          return Bad(program_, absl::StrCat(index_.RegisterName(t.reg),
+                                            " has two producers: ", index_.ActorName(r.producer),
+                                            " and ", index_.ActorName(a)));
+        }
+        if (r.producer != a) {
+          return Bad(program_,
+                     absl::StrCat(index_.ActorName(a), " writes ", index_.RegisterName(t.reg),
+                                  ", whose producer is ",
+                                  r.producer < 0 ? "the session" : index_.ActorName(r.producer)));
+        }
+        r.first_write = t.writes.front();
+        r.last_write = t.writes.back();
+      }
+    }
+    for (int r = 0; r < index_.num_registers(); ++r) {
+      const ProgramIndex::Register& x = index_.registers_[r];
+      if (x.producer < 0 || x.first_write >= 0) continue;
+      return Bad(program_, absl::StrCat(index_.ActorName(x.producer), " produces ",
+                                        index_.RegisterName(r), ", but no instruction writes it"));
+    }
+    return {};
+  }
+
+  absl::Status AddRings() {
+    auto add_ring = [&](int32_t slots, absl::Span<const int32_t> takes, int32_t explicit_ring) {
+      const int32_t q = index_.num_rings(), begin = static_cast<int32_t>(index_.takes_.size());
+      for (int32_t r : takes) {
+        ProgramIndex::Register& x = index_.registers_[r];
+        x.ring = q;
+        index_.takes_.push_back({r, x.takes++, -1});
+      }
+      index_.rings_.push_back({slots, begin, static_cast<int32_t>(takes.size()), explicit_ring});
+    };
+    for (int q = 0; q < program_.rings_size(); ++q) {
+      const plan::Ring& ring = program_.rings(q);
+      if (ring.slots() < 1 || ring.takes_size() == 0) {
+        return Bad(program_, absl::StrCat("ring \"", ring.name(), "\" has ", ring.slots(),
+                                          " slots for ", ring.takes_size(), " takes"));
+      }
+      for (int32_t r : ring.takes()) {
+        if (r < 0 || r >= index_.num_registers()) {
+          return Bad(program_, absl::StrCat("ring \"", ring.name(), "\" names register ", r, " of ",
+                                            index_.num_registers()));
+        }
+        if (index_.registers_[r].ring < 0) continue;
+        return Bad(program_, absl::StrCat(index_.RegisterName(r), " is in two rings"));
+      }
+      add_ring(ring.slots(), {ring.takes().data(), static_cast<size_t>(ring.takes_size())}, q);
+    }
+    for (int r = 0; r < index_.num_registers(); ++r) {
+      if (index_.registers_[r].ring < 0) add_ring(index_.registers_[r].quota, {r}, -1);
+    }
+    // Places of each register within its round, side by side.
+    int32_t begin = 0;
+    for (ProgramIndex::Register& x : index_.registers_) {
+      x.takes_begin = begin;
+      begin += x.takes;
+    }
+    index_.occurrences_.resize(begin);
+    for (const ProgramIndex::Ring& ring : index_.rings_) {
+      for (int32_t n = 0; n < ring.takes; ++n) {
+        const ProgramIndex::Take& take = index_.takes_[ring.takes_begin + n];
+        index_.occurrences_[index_.registers_[take.reg].takes_begin + take.occurrence] = n;
+      }
+    }
+    return {};
+  }
+
+  // A producer that reads its own stateless register between its writes needs no token: script
+  // order is enough. After the last write it is a reader like any other.
+  static std::vector<int32_t> TokenReads(const Touch& t, const ProgramIndex::Register& r, int a) {
+    if (r.producer != a || r.initial > 0 || r.every > 1) return t.reads;
+    std::vector<int32_t> reads;
+    for (int32_t i : t.reads) {
+      if (i <= r.first_write || i > r.last_write) reads.push_back(i);
+    }
+    return reads;
+  }
+
+  void AddReadings() {
+    std::vector<std::vector<ProgramIndex::Reading>> of(index_.num_registers());
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      for (const Touch& t : touches_[a]) {
+        ProgramIndex::Register& r = index_.registers_[t.reg];
+        const std::vector<int32_t> reads = TokenReads(t, r, a);
+        if (reads.empty()) continue;
+        const int32_t serves = std::max(1, index_.actors_[a].fires / std::max(1, r.tokens));
+        const bool late = r.producer == a && r.initial > 0 && reads.front() > r.last_write;
+        r.late_own_reading = r.late_own_reading || late;
+        of[t.reg].push_back(
+            {t.reg, a, reads.front(), reads.back(), serves, late ? r.initial : 0, 0});
+      }
+    }
+    for (int r = 0; r < index_.num_registers(); ++r) {
+      index_.registers_[r].readings_begin = static_cast<int32_t>(index_.readings_.size());
+      index_.readings_.insert(index_.readings_.end(), of[r].begin(), of[r].end());
+      index_.registers_[r].readings_end = static_cast<int32_t>(index_.readings_.size());
+    }
+    const size_t instructions = index_.collective_of_.size();
+    Nested required(instructions), acquired(instructions), emitted(instructions),
+        released(instructions), mine(index_.num_actors());
+    for (size_t n = 0; n < index_.readings_.size(); ++n) {
+      ProgramIndex::Reading& reading = index_.readings_[n];
+      reading.local = static_cast<int32_t>(mine[reading.actor].size());
+      mine[reading.actor].push_back(static_cast<int32_t>(n));
+      required[index_.Flat(reading.actor, reading.first)].push_back(static_cast<int32_t>(n));
+      released[index_.Flat(reading.actor, reading.last)].push_back(static_cast<int32_t>(n));
+    }
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      index_.actors_[a].readings_begin = static_cast<int32_t>(index_.actor_readings_.size());
+      index_.actor_readings_.insert(index_.actor_readings_.end(), mine[a].begin(), mine[a].end());
+      index_.actors_[a].readings_end = static_cast<int32_t>(index_.actor_readings_.size());
+    }
+    for (int r = 0; r < index_.num_registers(); ++r) {
+      const ProgramIndex::Register& x = index_.registers_[r];
+      if (x.producer < 0) continue;
+      acquired[index_.Flat(x.producer, x.first_write)].push_back(r);
+      emitted[index_.Flat(x.producer, x.last_write)].push_back(r);
+    }
+    index_.requires_.Fill(required);
+    index_.acquires_.Fill(acquired);
+    index_.emits_.Fill(emitted);
+    index_.releases_.Fill(released);
+  }
+
+  void AddCredits() {
+    std::vector<std::vector<ProgramIndex::Credit>> of(index_.num_actors());
+    std::vector<int32_t> slots(index_.num_actors(), 0);
+    for (int q = 0; q < index_.num_rings(); ++q) {
+      const ProgramIndex::Ring& ring = index_.rings_[q];
+      for (int32_t n = ring.takes_begin; n < ring.takes_begin + ring.takes; ++n) {
+        const int32_t a = index_.registers_[index_.takes_[n].reg].producer;
+        if (a < 0 || (!of[a].empty() && of[a].back().ring == q)) continue;
+        of[a].push_back({q, a, slots[a]});
+        slots[a] += ring.slots;
+      }
+    }
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      index_.actors_[a].credits_begin = index_.num_credits();
+      for (const ProgramIndex::Credit& credit : of[a]) {
+        const ProgramIndex::Ring& ring = index_.rings_[credit.ring];
+        for (int32_t n = ring.takes_begin; n < ring.takes_begin + ring.takes; ++n) {
+          ProgramIndex::Take& take = index_.takes_[n];
+          if (index_.registers_[take.reg].producer == a) take.credit = index_.num_credits();
+        }
+        index_.credits_.push_back(credit);
+      }
+      index_.actors_[a].credits_end = index_.num_credits();
+    }
+  }
+
+  void AddOperands() {
+    std::vector<ProgramIndex::OperandUse> reads(index_.num_registers());
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      for (const Touch& t : touches_[a]) {
+        const ProgramIndex::Register& r = index_.registers_[t.reg];
+        reads[t.reg] = {t.reg, r.initial, r.every};
+        for (int n = r.readings_begin; n < r.readings_end; ++n) {
+          const ProgramIndex::Reading& x = index_.readings_[n];
+          if (x.actor == a) reads[t.reg] = {t.reg, x.offset, x.serves};
+        }
+      }
+      for (int i = 0; i < index_.actors_[a].length; ++i) {
+        index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
+        auto add = [&](const plan::Operand& operand, bool writes) {
+          if (operand.storage_case() == plan::Operand::kLocal) {
+            index_.operands_.push_back({-1, 0, 1});
+            return;
+          }
+          const int32_t r = operand.register_();
+          const ProgramIndex::Register& x = index_.registers_[r];
+          index_.operands_.push_back(writes ? ProgramIndex::OperandUse{r, x.initial, x.every}
+                                            : reads[r]);
+        };
+        const plan::Instruction& x = program_.actors(a).script(i);
+        for (const plan::Operand& operand : x.inputs()) add(operand, operand.updates());
+        for (const plan::Operand& operand : x.outputs()) add(operand, true);
+      }
+    }
+    index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
+  }
+
+  bool InProgram(int32_t a, int32_t fire, int32_t i) const {
+    return a >= 0 && a < index_.num_actors() && fire >= 0 && fire < index_.actors_[a].fires &&
+           i >= 0 && i < index_.actors_[a].length;
+  }
+
+  absl::Status AddPasses() {
+    Nested into(index_.num_events()), from(index_.num_events());
+    for (int n = 0; n < program_.passes_size(); ++n) {
+      for (const plan::Point* p : {&program_.passes(n).after(), &program_.passes(n).before()}) {
+        if (InProgram(p->actor(), p->fire(), p->instruction())) continue;
+        return Bad(program_, absl::StrCat("pass ", n, " names actor ", p->actor(), ", fire ",
+                                          p->fire(), ", instruction ", p->instruction(),
+                                          ", which is not in the program"));
+      }
+      const plan::Point &after = program_.passes(n).after(), &before = program_.passes(n).before();
+      from[index_.EventOf(after.actor(), after.fire(), after.instruction())].push_back(n);
+      into[index_.EventOf(before.actor(), before.fire(), before.instruction())].push_back(n);
+      index_.pass_local_.push_back(index_.actors_[before.actor()].passes_in++);
+    }
+    index_.passes_into_.Fill(into);
+    index_.passes_from_.Fill(from);
+    return {};
+  }
+
+  absl::Status AddTurns() {
+    index_.turn_previous_.assign(index_.num_events(), 0);
+    for (int s = 0; s < index_.num_streams(); ++s) {
+      const auto& order = program_.streams(s).order();
+      for (int j = 0; j < order.size(); ++j) {
+        const plan::Turn& t = order[j];
+        if (!InProgram(t.actor(), t.fire(), t.from()) || t.to() <= t.from() ||
+            t.to() > index_.actors_[t.actor()].length || index_.actors_[t.actor()].stream != s) {
+          return Bad(program_, absl::StrCat("the order of ", index_.StreamName(s), ", turn ", j,
+                                            ", names actor ", t.actor(), ", fire ", t.fire(),
+                                            ", instructions [", t.from(), ", ", t.to(),
+                                            "), which the stream does not have"));
+        }
+      }
+      for (int j = 0; j < order.size(); ++j) {
+        const plan::Turn& before = order[j > 0 ? j - 1 : order.size() - 1];
+        const int32_t last = index_.EventOf(before.actor(), before.fire(), before.to() - 1) + 1;
+        index_.turn_previous_[index_.EventOf(order[j].actor(), order[j].fire(), order[j].from())] =
+            j > 0 ? last : -last;
+      }
+    }
+    return {};
+  }
+
+  const plan::Program& program_;
+  ProgramIndex index_;
+  std::vector<std::vector<Touch>> touches_;  // by actor
+};
+
+absl::StatusOr<ProgramIndex> ProgramIndex::Build(const plan::Program& program) {
+  return ProgramIndexBuilder(program).Build();
+}
+
+int64_t ProgramIndex::SlotOffset(int r, int32_t slot) const {
+  const Ring& ring = rings_[registers_[r].ring];
+  const auto& offsets = ring.explicit_ring >= 0 ? program_->rings(ring.explicit_ring).slot_offsets()
+                                                : program_->registers(r).slot_offsets();
+  return slot < offsets.size() ? offsets[slot] : 0;
+}
+
+std::string ProgramIndex::Describe(int a, int64_t fire, int i) const {
+  const plan::Actor& actor = program_->actors(a);
+  std::string text = ActorName(a);
+  if (i < actor.script_size()) {
+    const plan::Instruction& x = actor.script(i);
+    absl::StrAppend(&text, ", instruction ", i, " \"", x.op(), "\"");
+    if (!x.scope().empty()) absl::StrAppend(&text, " of ", x.scope());
+  }
+  if (actor.fires_per_step() > 1) {
+    absl::StrAppend(&text, ", micro-batch ", fire % actor.fires_per_step());
+  }
+  return text;
+}
+
+std::string ProgramIndex::RegisterName(int r) const {
+  return absl::StrCat("register \"", program_->registers(r).name(), "\"");
+}
+
+std::string ProgramIndex::ActorName(int a) const {
+  return absl::StrCat("actor \"", program_->actors(a).name(), "\"");
+}
+
+std::string ProgramIndex::StreamName(int s) const {
+  return absl::StrCat("stream d", program_->streams(s).device(), ".", program_->streams(s).kind());
+}
+
+}  // namespace sluice

@@ -1,0 +1,208 @@
+#include "framework/plan/validate.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+absl::Status Bad(const ProgramIndex& index, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("program \"", index.program().name(), "\": ", what));
+}
+
+absl::Status CheckRegister(const ProgramIndex& index, int r) {
+  const ProgramIndex::Register& x = index.reg(r);
+  const std::string name = index.RegisterName(r);
+  const int32_t slots = index.ring(x.ring).slots;
+  if (x.initial > slots) {
+    return Bad(index, absl::StrCat(name, ": ", x.initial, " initial tokens in ", slots, " slots"));
+  }
+  if (x.updated && x.initial > 0 && slots != 1) {
+    return Bad(index,
+               absl::StrCat(name, ": state that is updated in place needs one slot, has ", slots));
+  }
+  if (x.producer >= 0 && index.actor(x.producer).fires != x.every * x.tokens) {
+    return Bad(index, absl::StrCat(name, ": emitted every ", x.every, " fires of ",
+                                   index.ActorName(x.producer), ", which fires ",
+                                   index.actor(x.producer).fires, " times a step"));
+  }
+  for (int n = x.readings_begin; n < x.readings_end; ++n) {
+    const ProgramIndex::Reading& reading = index.reading(n);
+    if (index.actor(reading.actor).fires != reading.serves * x.tokens) {
+      return Bad(index, absl::StrCat(name, ": ", x.tokens, " tokens a step cannot serve the ",
+                                     index.actor(reading.actor).fires, " fires of ",
+                                     index.ActorName(reading.actor), " evenly"));
+    }
+    if (reading.actor == x.producer && x.initial > 0 && reading.first <= x.last_write &&
+        x.last_write < reading.last) {
+      return Bad(index, absl::StrCat(index.ActorName(reading.actor), " reads ", name,
+                                     " both before and after it updates it"));
+    }
+  }
+  return {};
+}
+
+absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
+  const plan::Instruction& x = index.instruction(a, i);
+  std::set<int32_t> writes;
+  for (const plan::Operand& operand : x.outputs()) {
+    if (operand.updates()) {
+      return Bad(index, absl::StrCat(index.Describe(a, 0, i), ": an output cannot be an update"));
+    }
+    if (operand.storage_case() == plan::Operand::kRegister) writes.insert(operand.register_());
+  }
+  for (const plan::Operand& operand : x.inputs()) {
+    if (operand.updates() && operand.storage_case() == plan::Operand::kRegister) {
+      writes.insert(operand.register_());
+    }
+  }
+  for (const plan::Operand& operand : x.inputs()) {
+    if (operand.updates() || operand.storage_case() != plan::Operand::kRegister) continue;
+    const ProgramIndex::Register& r = index.reg(operand.register_());
+    // Reading what the same fire wrote into the register before is fine.
+    if (!writes.count(operand.register_()) ||
+        (r.initial == 0 && r.every == 1 && i > r.first_write)) {
+      continue;
+    }
+    return Bad(index, absl::StrCat(index.Describe(a, 0, i), " both reads and writes ",
+                                   index.RegisterName(operand.register_()),
+                                   ": mark the operand as an update"));
+  }
+  return {};
+}
+
+absl::Status CheckRing(const ProgramIndex& index, const plan::Ring& ring) {
+  int device = -1;
+  for (int32_t r : ring.takes()) {
+    const ProgramIndex::Register& x = index.reg(r);
+    const std::string where = absl::StrCat("ring \"", ring.name(), "\": ", index.RegisterName(r));
+    if (x.producer < 0) return Bad(index, absl::StrCat(where, " is the session's"));
+    if (x.initial > 0) return Bad(index, absl::StrCat(where, " has a token at the start"));
+    if (x.takes != x.tokens) {
+      return Bad(index, absl::StrCat(where, " takes ", x.takes, " slots a round, emits ", x.tokens,
+                                     " tokens a step"));
+    }
+    const int here = index.program().registers(r).device();
+    if (device >= 0 && device != here) {
+      return Bad(index, absl::StrCat(where, " lies on device ", here, ", others on ", device));
+    }
+    device = here;
+  }
+  return {};
+}
+
+absl::Status CheckList(const ProgramIndex& index, int s, std::vector<int>* seen) {
+  if (!index.listed(s)) return {};
+  for (const plan::Turn& turn : index.program().streams(s).order()) {
+    for (int i = turn.from(); i < turn.to(); ++i) {
+      ++(*seen)[index.EventOf(turn.actor(), turn.fire(), i)];
+    }
+  }
+  for (int32_t a : index.StreamActors(s)) {
+    for (int f = 0; f < index.actor(a).fires; ++f) {
+      for (int i = 0; i < index.actor(a).length; ++i) {
+        const int times = (*seen)[index.EventOf(a, f, i)];
+        if (times == 1) continue;
+        return Bad(index, absl::StrCat("the order of ", index.StreamName(s), " holds ",
+                                       index.Describe(a, f, i), " ", times, " times"));
+      }
+    }
+  }
+  return {};
+}
+
+absl::Status CheckCollective(const ProgramIndex& index, absl::Span<const ProgramIndex::Member> of,
+                             std::map<int, int>* list_of_device) {
+  std::map<int, int> member_on;
+  const ProgramIndex::Member& first = of.front();
+  for (const ProgramIndex::Member& m : of) {
+    const std::string who = index.Describe(m.actor, 0, m.instruction);
+    if (index.actor(m.actor).fires != index.actor(first.actor).fires) {
+      return Bad(index,
+                 absl::StrCat("collective ", index.instruction(m.actor, m.instruction).collective(),
+                              ": ", index.ActorName(m.actor), " fires ", index.actor(m.actor).fires,
+                              " times a step, ", index.ActorName(first.actor), " ",
+                              index.actor(first.actor).fires));
+    }
+    const int device = index.device_of(m.actor), stream = index.actor(m.actor).stream;
+    if (!member_on.emplace(device, 1).second) {
+      return Bad(index,
+                 absl::StrCat(who, ": device ", device, " has two members of one collective"));
+    }
+    if (!index.listed(stream)) {
+      return Bad(index, absl::StrCat(who, " is a collective on ", index.StreamName(stream),
+                                     ", which has no order"));
+    }
+    if (list_of_device->emplace(device, stream).first->second != stream) {
+      return Bad(index, absl::StrCat(who, ": device ", device, " has collectives in two orders"));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+absl::Status CheckRates(const ProgramIndex& index) {
+  for (int a = 0; a < index.num_actors(); ++a) {
+    for (int i = 0; i < index.actor(a).length; ++i) RETURN_IF_ERROR(CheckInstruction(index, a, i));
+  }
+  for (int r = 0; r < index.num_registers(); ++r) RETURN_IF_ERROR(CheckRegister(index, r));
+  for (const plan::Ring& ring : index.program().rings()) RETURN_IF_ERROR(CheckRing(index, ring));
+  return {};
+}
+
+absl::Status CheckOrder(const ProgramIndex& index) {
+  std::vector<int> seen(index.num_events(), 0);
+  for (int s = 0; s < index.num_streams(); ++s) RETURN_IF_ERROR(CheckList(index, s, &seen));
+  std::map<int, int> list_of_device;
+  for (int c = 0; c < index.num_collectives(); ++c) {
+    RETURN_IF_ERROR(CheckCollective(index, index.Members(c), &list_of_device));
+  }
+  return {};
+}
+
+absl::Status ValidateProgram(const ProgramIndex& index) {
+  RETURN_IF_ERROR(CheckRates(index));
+  return CheckOrder(index);
+}
+
+absl::Status ValidatePlan(const plan::Plan& plan) {
+  auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
+  for (const plan::Variable& variable : plan.variables()) {
+    for (const plan::VariablePart& part : variable.parts()) {
+      if (part.device() >= 0 && part.device() < plan.devices_size()) continue;
+      return bad(absl::StrCat("variable \"", variable.name(), "\" has a part on device ",
+                              part.device(), " of ", plan.devices_size()));
+    }
+  }
+  std::set<std::string> variables;
+  for (const plan::Variable& v : plan.variables()) variables.insert(v.name());
+  for (const plan::Program& program : plan.programs()) {
+    for (const plan::Stream& stream : program.streams()) {
+      if (stream.device() >= 0 && stream.device() < plan.devices_size()) continue;
+      return bad(absl::StrCat("program \"", program.name(), "\": a stream of kind \"",
+                              stream.kind(), "\" is on device ", stream.device(), " of ",
+                              plan.devices_size()));
+    }
+    for (const plan::Register& r : program.registers()) {
+      if (r.device() < 0 || r.device() >= plan.devices_size()) {
+        return bad(absl::StrCat("program \"", program.name(), "\": register \"", r.name(),
+                                "\" lies on device ", r.device(), " of ", plan.devices_size()));
+      }
+      if (r.variable().empty() || variables.count(r.variable())) continue;
+      return bad(absl::StrCat("program \"", program.name(), "\": register \"", r.name(),
+                              "\" is variable \"", r.variable(), "\", which the plan lacks"));
+    }
+    ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(program));
+    RETURN_IF_ERROR(ValidateProgram(index));
+  }
+  return {};
+}
+
+}  // namespace sluice

@@ -1,0 +1,23 @@
+// What must hold of a program before a run of it means anything. Liveness is not here: proof.h.
+// Errors name actor, register or scope. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_PLAN_VALIDATE_H_
+#define SLUICE_FRAMEWORK_PLAN_VALIDATE_H_
+
+#include "absl/status/status.h"
+#include "framework/plan/program_index.h"
+
+namespace sluice {
+
+// Tokens emitted and taken in a step agree; tokens fit their slots; rings and states are whole.
+absl::Status CheckRates(const ProgramIndex& index);
+// Collectives: equal fires, one a device, on listed streams, one list a device. Every list has each
+// event of its stream exactly once.
+absl::Status CheckOrder(const ProgramIndex& index);
+// Both.
+absl::Status ValidateProgram(const ProgramIndex& index);
+// Every program, its devices and variables.
+absl::Status ValidatePlan(const plan::Plan& plan);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_PLAN_VALIDATE_H_
