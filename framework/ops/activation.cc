@@ -1,0 +1,234 @@
+// Activations, softmax over the last dimension, and dropout.
+#include <algorithm>
+#include <cmath>
+
+#include "framework/ops/definition.h"
+#include "framework/ops/inference.h"
+#include "framework/ops/op_defs.h"
+#include "framework/ops/ops.h"
+#include "framework/tensor/random.h"
+
+namespace sluice {
+namespace {
+
+// The tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+constexpr double kGeluScale = 0.79788456080286535588, kGeluCubic = 0.044715;
+
+double GeluOf(double x) {
+  return 0.5 * x * (1 + std::tanh(kGeluScale * (x + kGeluCubic * x * x * x)));
+}
+double GeluSlope(double x) {
+  const double t = std::tanh(kGeluScale * (x + kGeluCubic * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * x * x);
+}
+
+absl::StatusOr<Types> InferSame(absl::string_view op, const OpCall& call, size_t count) {
+  RETURN_IF_ERROR(CheckCount(op, call, count));
+  RETURN_IF_ERROR(CheckFloat(op, "x", call.inputs[0]));
+  for (const TensorType& type : call.inputs) {
+    RETURN_IF_ERROR(CheckType(op, "every operand", call.inputs[0], type));
+  }
+  return Types{call.inputs[0]};
+}
+
+absl::StatusOr<Types> InferSoftmax(absl::string_view op, const OpCall& call, size_t count) {
+  ASSIGN_OR_RETURN(Types types, InferSame(op, call, count));
+  if (types[0].shape.rank() == 0) {
+    return Mismatch(op, "expected at least one dimension, got ", TypeText(types[0]));
+  }
+  return types;
+}
+
+OpDef MakeOp(const char* name, std::vector<Port> inputs, const char* output) {
+  OpDef op;
+  op.name = name;
+  op.inputs = std::move(inputs);
+  op.outputs = {{output}};
+  return op;
+}
+
+absl::Status DefineSoftmax(const DefineCall& call) {
+  const Array& x = call.inputs[0].array;
+  Array& y = call.outputs[0].array;
+  const int64_t length = RowLength(x), rows = NumRows(x);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* from = x.values.data() + r * length;
+    double* to = y.values.data() + r * length;
+    double max = IdentityOf(Reduction::kMax), sum = 0;
+    for (int64_t i = 0; i < length; ++i) max = Reduce(Reduction::kMax, max, from[i]);
+    for (int64_t i = 0; i < length; ++i) sum += to[i] = std::exp(from[i] - max);
+    for (int64_t i = 0; i < length; ++i) to[i] /= sum;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineSoftmaxGradient(const DefineCall& call) {
+  const Array& y = call.inputs[0].array;
+  const Array& dy = call.inputs[1].array;
+  Array& dx = call.outputs[0].array;
+  const int64_t length = RowLength(y), rows = NumRows(y);
+  for (int64_t r = 0; r < rows; ++r) {
+    double dot = 0;
+    for (int64_t i = r * length; i < (r + 1) * length; ++i) dot += y.values[i] * dy.values[i];
+    for (int64_t i = r * length; i < (r + 1) * length; ++i) {
+      dx.values[i] = y.values[i] * (dy.values[i] - dot);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Draws by logical index, so that every layout drops the same elements.
+absl::Status DefineDropout(const DefineCall& call) {
+  const DropoutAttributes& a = std::get<DropoutAttributes>(call.attributes);
+  const PartArray& x = call.inputs[0];
+  PartArray& y = call.outputs[0];
+  const Box whole = WholeBox(x.logical.shape);
+  const uint32_t threshold = DropoutThreshold(a.rate);
+  ForEachIndex(x.box, [&](const Shape& index, int64_t flat) {
+    const uint32_t word = RandomWord(call.seed, a.key, call.step, FlatAt(whole, index));
+    y.array.values[flat] = word >= threshold ? x.array.values[flat] / (1 - a.rate) : 0;
+  });
+  return absl::OkStatus();
+}
+
+std::vector<OpCase> Cases(size_t inputs) {
+  const TensorType matrix = {DType::kF32, {5, 7}}, cube = {DType::kF32, {3, 2, 5}};
+  return {{"matrix", NoAttributes(), Types(inputs, matrix)},
+          {"cube", NoAttributes(), Types(inputs, cube)}};
+}
+
+}  // namespace
+
+const OpDef& GeluOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("gelu", {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSame("gelu", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
+    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(GeluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
+    op.define = [](const DefineCall& call) { return DefineMap(call, GeluOf); };
+    op.cases = Cases(1);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& GeluGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("gelu_gradient", {{"x"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSame("gelu_gradient", call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 30); };
+    op.define = [](const DefineCall& call) {
+      return DefineMap2(call, [](double x, double dy) { return GeluSlope(x) * dy; });
+    };
+    op.cases = Cases(2);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& ReluOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("relu", {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSame("relu", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
+    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(ReluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
+    op.define = [](const DefineCall& call) {
+      return DefineMap(call, [](double x) { return x < 0 ? 0 : x; });
+    };
+    op.cases = Cases(1);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& ReluGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("relu_gradient", {{"x"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSame("relu_gradient", call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
+    op.define = [](const DefineCall& call) {
+      return DefineMap2(call, [](double x, double dy) { return x > 0 ? dy : 0; });
+    };
+    op.cases = Cases(2);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SoftmaxOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("softmax", {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSoftmax("softmax", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...E->...E"); };
+    op.gradient = [](const Node&, absl::Span<const Tensor>, absl::Span<const Tensor> outputs,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(SoftmaxGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
+    op.define = DefineSoftmax;
+    op.cases = Cases(1);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SoftmaxGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("softmax_gradient", {{"y"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSoftmax("softmax_gradient", call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E->...E", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 4); };
+    op.define = DefineSoftmaxGradient;
+    op.cases = Cases(2);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& DropoutOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("dropout", {{"x"}}, "y");
+    op.attributes = DropoutAttributes();
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      const double rate = std::get<DropoutAttributes>(call.attributes).rate;
+      if (!(rate >= 0 && rate < 1)) {
+        return Mismatch("dropout", "expected a rate in [0, 1), got ", rate);
+      }
+      return InferSame("dropout", call, 1);
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->...", {{0}}); };
+    // The same draw again: same key, same logical indices.
+    op.gradient = [](const Node& node, absl::Span<const Tensor>, absl::Span<const Tensor>,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(DropoutOp(), node.attributes, {dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 12); };
+    op.define = DefineDropout;
+    op.random = true;
+    op.cases = {{"matrix", DropoutAttributes{0.3, 77}, {{DType::kF32, {5, 7}}}},
+                {"cube", DropoutAttributes{0.1, 5}, {{DType::kF32, {3, 5, 6}}}}};
+    return op;
+  }();
+  return op;
+}
+
+Tensor Gelu(Tensor x) { return ApplyOne(GeluOp(), NoAttributes(), {x}); }
+Tensor Relu(Tensor x) { return ApplyOne(ReluOp(), NoAttributes(), {x}); }
+Tensor Softmax(Tensor x) { return ApplyOne(SoftmaxOp(), NoAttributes(), {x}); }
+
+// The graph gives the node its key, from its name.
+Tensor Dropout(Tensor x, double rate) {
+  return rate == 0 ? x : ApplyOne(DropoutOp(), DropoutAttributes{rate, 0}, {x});
+}
+
+}  // namespace sluice

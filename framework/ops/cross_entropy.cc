@@ -1,0 +1,263 @@
+// Softmax cross entropy as four ops, so that a split vocabulary needs three reductions of one
+// number a position (max, sum, picked) and none in the backward pass:
+//   max = max_v logit      sum = sum_v exp(logit - max)      picked = logit[label]
+//   loss = log(sum) + max - picked
+// The gradient of the whole chain, dloss (softmax - onehot), is taken at pick: there the letter v
+// is known and labels are at hand. Sum and max pass none on; what would flow through max is zero.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "framework/ops/definition.h"
+#include "framework/ops/inference.h"
+#include "framework/ops/op_defs.h"
+#include "framework/ops/ops.h"
+
+namespace sluice {
+namespace {
+
+absl::Status CheckLogits(absl::string_view op, const TensorType& logits) {
+  RETURN_IF_ERROR(CheckFloat(op, "logits", logits));
+  if (logits.shape.rank() > 0) return absl::OkStatus();
+  return Mismatch(op, "expected logits of [...,v], got ", TypeText(logits));
+}
+
+TensorType PerPosition(const TensorType& logits) {
+  return {StatisticsType(logits.dtype), Leading(logits.shape, 1)};
+}
+
+absl::Status CheckLabels(absl::string_view op, const TensorType& logits, const TensorType& labels) {
+  return CheckType(op, "labels", {DType::kI32, Leading(logits.shape, 1)}, labels);
+}
+
+OpDef MakeOp(const char* name, std::vector<Port> inputs, const char* output) {
+  OpDef op;
+  op.name = name;
+  op.inputs = std::move(inputs);
+  op.outputs = {{output}};
+  return op;
+}
+
+absl::Status DefineMax(const DefineCall& call) {
+  const Array& logits = call.inputs[0].array;
+  Array& max = call.outputs[0].array;
+  const int64_t length = RowLength(logits);
+  for (size_t r = 0; r < max.values.size(); ++r) {
+    max.values[r] = IdentityOf(Reduction::kMax);  // of a part without vocabulary, too
+    for (int64_t v = 0; v < length; ++v) {
+      max.values[r] = Reduce(Reduction::kMax, max.values[r], logits.values[r * length + v]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineSumExp(const DefineCall& call) {
+  const Array& logits = call.inputs[0].array;
+  const Array& max = call.inputs[1].array;
+  Array& sum = call.outputs[0].array;
+  const int64_t length = RowLength(logits);
+  for (size_t r = 0; r < sum.values.size(); ++r) {
+    for (int64_t v = 0; v < length; ++v) {
+      sum.values[r] += std::exp(logits.values[r * length + v] - max.values[r]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The vocabulary that a part of logits holds, and how many there are in all.
+Range Vocabulary(const PartArray& logits) { return logits.box.back(); }
+int64_t VocabularySize(const PartArray& logits) {
+  return logits.logical.shape[logits.logical.shape.rank() - 1];
+}
+
+absl::Status DefinePick(const DefineCall& call) {
+  const PartArray& logits = call.inputs[0];
+  const Array& labels = call.inputs[1].array;
+  RETURN_IF_ERROR(CheckInRange("ce_pick", "labels", labels, VocabularySize(logits)));
+  const Range held = Vocabulary(logits);
+  for (size_t r = 0; r < labels.values.size(); ++r) {
+    const int64_t label = static_cast<int64_t>(labels.values[r]);
+    if (label < held.begin || label >= held.end) continue;  // another part's logit
+    call.outputs[0].array.values[r] = logits.array.values[r * held.size() + (label - held.begin)];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineGradient(const DefineCall& call) {
+  const PartArray& logits = call.inputs[0];
+  const std::vector<double>& max = call.inputs[1].array.values;
+  const std::vector<double>& sum = call.inputs[2].array.values;
+  const Array& labels = call.inputs[3].array;
+  const std::vector<double>& dpicked = call.inputs[4].array.values;
+  RETURN_IF_ERROR(CheckInRange("ce_gradient", "labels", labels, VocabularySize(logits)));
+  const Range held = Vocabulary(logits);
+  for (size_t r = 0; r < labels.values.size(); ++r) {
+    for (int64_t v = held.begin; v < held.end; ++v) {
+      const int64_t at = static_cast<int64_t>(r) * held.size() + (v - held.begin);
+      const double probability = std::exp(logits.array.values[at] - max[r]) / sum[r];
+      const double hit = static_cast<int64_t>(labels.values[r]) == v ? 1 : 0;
+      call.outputs[0].array.values[at] = dpicked[r] * (hit - probability);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Pick is followed by combine, which has max and sum: SoftmaxCrossEntropy alone makes either.
+void PickGradient(const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs,
+                  absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+  Graph* graph = outputs[0].graph();
+  const TensorId picked = outputs[0].id();
+  for (const Node& node : graph->nodes()) {
+    if (node.op != &CrossEntropyCombineOp() || node.inputs[2] != picked) continue;
+    const Tensor max(graph, node.inputs[0]), sum(graph, node.inputs[1]);
+    (*dx)[0] = Dense(ApplyOne(CrossEntropyGradientOp(), NoAttributes(),
+                              {inputs[0], max, sum, inputs[1], dy[0]}));
+    return;
+  }
+  Refuse(outputs[0], "ce_pick", "has a gradient only as part of a cross entropy");
+}
+
+void CombineGradient(const Node&, absl::Span<const Tensor>, absl::Span<const Tensor>,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+  (*dx)[2] = Dense(Scale(dy[0], -1));
+}
+
+TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+TensorType I32(Shape shape) { return {DType::kI32, std::move(shape)}; }
+
+std::vector<OpCase> WithoutGradientCheck(std::vector<OpCase> cases) {
+  for (OpCase& c : cases) c.check_gradient = false;
+  return cases;
+}
+
+}  // namespace
+
+const OpDef& CrossEntropyMaxOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("ce_max", {{"logits"}}, "max");
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("ce_max", call, 1));
+      RETURN_IF_ERROR(CheckLogits("ce_max", call.inputs[0]));
+      return Types{PerPosition(call.inputs[0])};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...v->...", {}, Reduction::kMax); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
+    op.define = DefineMax;
+    op.cases = {{"matrix", NoAttributes(), {F32({5, 7})}},
+                {"cube", NoAttributes(), {F32({2, 3, 5})}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& CrossEntropySumExpOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("ce_sum_exp", {{"logits"}, {"max"}}, "sum");
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("ce_sum_exp", call, 2));
+      RETURN_IF_ERROR(CheckLogits("ce_sum_exp", call.inputs[0]));
+      const TensorType row = PerPosition(call.inputs[0]);
+      RETURN_IF_ERROR(CheckType("ce_sum_exp", "max", row, call.inputs[1]));
+      return Types{row};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...->..."); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
+    op.define = DefineSumExp;
+    op.cases = {{"matrix", NoAttributes(), {F32({5, 7}), F32({5})}},
+                {"cube", NoAttributes(), {F32({2, 3, 5}), F32({2, 3})}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& CrossEntropyPickOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("ce_pick", {{"logits"}, {"labels"}}, "picked");
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("ce_pick", call, 2));
+      RETURN_IF_ERROR(CheckLogits("ce_pick", call.inputs[0]));
+      RETURN_IF_ERROR(CheckLabels("ce_pick", call.inputs[0], call.inputs[1]));
+      return Types{PerPosition(call.inputs[0])};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...->...", {{0}}); };
+    op.gradient = PickGradient;
+    op.cost = [](const OpCall& call) {
+      return Cost{0, BytesOf(call.inputs.subspan(1)) + 2 * BytesOf(call.outputs), 0};
+    };
+    op.define = DefinePick;
+    op.cases =
+        WithoutGradientCheck({{"matrix", NoAttributes(), {F32({5, 7}), I32({5})}, 0, 6},
+                              {"cube", NoAttributes(), {F32({2, 3, 5}), I32({2, 3})}, 0, 4}});
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& CrossEntropyCombineOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("ce_combine", {{"max"}, {"sum"}, {"picked"}}, "loss");
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("ce_combine", call, 3));
+      for (const TensorType& type : call.inputs) {
+        RETURN_IF_ERROR(CheckType("ce_combine", "every operand", call.inputs[0], type));
+      }
+      RETURN_IF_ERROR(CheckFloat("ce_combine", "max", call.inputs[0]));
+      return Types{call.inputs[0]};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,...->..."); };
+    op.gradient = CombineGradient;
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
+    op.define = [](const DefineCall& call) {
+      const std::vector<double>& max = call.inputs[0].array.values;
+      const std::vector<double>& sum = call.inputs[1].array.values;
+      const std::vector<double>& picked = call.inputs[2].array.values;
+      for (size_t i = 0; i < max.size(); ++i) {
+        call.outputs[0].array.values[i] = std::log(sum[i]) + max[i] - picked[i];
+      }
+      return absl::OkStatus();
+    };
+    const TensorType row = F32({5, 3});
+    op.cases = WithoutGradientCheck({{"rows", NoAttributes(), {row, row, row}, 0.5, 4}});
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& CrossEntropyGradientOp() {
+  static const OpDef op = [] {
+    OpDef op =
+        MakeOp("ce_gradient", {{"logits"}, {"max"}, {"sum"}, {"labels"}, {"dpicked"}}, "dlogits");
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("ce_gradient", call, 5));
+      const TensorType& logits = call.inputs[0];
+      RETURN_IF_ERROR(CheckLogits("ce_gradient", logits));
+      for (int i : {1, 2, 4}) {
+        RETURN_IF_ERROR(
+            CheckType("ce_gradient", "max, sum and dpicked", PerPosition(logits), call.inputs[i]));
+      }
+      RETURN_IF_ERROR(CheckLabels("ce_gradient", logits, call.inputs[3]));
+      return Types{logits};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...,...,...,...->...v", {{4}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 18); };
+    op.define = DefineGradient;
+    op.cases = {
+        {"matrix", NoAttributes(), {F32({5, 7}), F32({5}), F32({5}), I32({5}), F32({5})}, 1, 4},
+        {"cube",
+         NoAttributes(),
+         {F32({2, 3, 5}), F32({2, 3}), F32({2, 3}), I32({2, 3}), F32({2, 3})},
+         1,
+         4}};
+    return op;
+  }();
+  return op;
+}
+
+Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels) {
+  const Tensor max = ApplyOne(CrossEntropyMaxOp(), NoAttributes(), {logits});
+  const Tensor sum = ApplyOne(CrossEntropySumExpOp(), NoAttributes(), {logits, max});
+  const Tensor picked = ApplyOne(CrossEntropyPickOp(), NoAttributes(), {logits, labels});
+  return ApplyOne(CrossEntropyCombineOp(), NoAttributes(), {max, sum, picked});
+}
+
+}  // namespace sluice

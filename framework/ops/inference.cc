@@ -1,0 +1,123 @@
+#include "framework/ops/inference.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/ops/ops.h"
+
+namespace sluice {
+
+bool Present(absl::Span<const Tensor> tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& tensor) { return static_cast<bool>(tensor); });
+}
+
+std::vector<Tensor> Apply(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs) {
+  std::vector<Tensor> outputs;
+  if (!inputs.empty() && Present(inputs)) {
+    Graph* graph = inputs[0].graph();
+    outputs = graph->Add(op, std::move(attributes), std::move(inputs));
+  }
+  outputs.resize(op.outputs.size());
+  return outputs;
+}
+
+Tensor ApplyOne(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs) {
+  return Apply(op, std::move(attributes), std::move(inputs))[0];
+}
+
+Tensor Refuse(Tensor at, absl::string_view op, const std::string& what) {
+  Graph* graph = at.graph();
+  graph->SetError(Mismatch(op, what), graph->node(graph->tensor(at.id()).producer).name);
+  return Tensor();
+}
+
+std::string TypeText(const TensorType& type) {
+  return absl::StrCat(DTypeName(type.dtype), type.shape.ToString());
+}
+
+absl::Status CheckCount(absl::string_view op, const OpCall& call, size_t expected) {
+  if (call.inputs.size() == expected) return absl::OkStatus();
+  return Mismatch(op, "expected ", expected, " inputs, got ", call.inputs.size());
+}
+
+absl::Status CheckFloat(absl::string_view op, absl::string_view port, const TensorType& type) {
+  if (IsFloat(type.dtype)) return absl::OkStatus();
+  return Mismatch(op, "expected a float type for ", port, ", got ", TypeText(type));
+}
+
+absl::Status CheckIndices(absl::string_view op, absl::string_view port, const TensorType& type) {
+  if (type.dtype == DType::kI32) return absl::OkStatus();
+  return Mismatch(op, "expected i32 for ", port, ", got ", TypeText(type));
+}
+
+absl::Status CheckType(absl::string_view op, absl::string_view port, const TensorType& expected,
+                       const TensorType& got) {
+  if (got == expected) return absl::OkStatus();
+  return Mismatch(op, "expected ", TypeText(expected), " for ", port, ", got ", TypeText(got));
+}
+
+absl::Status CheckDim(absl::string_view op, int64_t dim, const Shape& shape) {
+  if (dim >= 0 && dim < shape.rank()) return absl::OkStatus();
+  return Mismatch(op, "expected a dimension of ", shape.ToString(), ", got ", dim);
+}
+
+Shape Leading(const Shape& shape, int count) {
+  return Shape(shape.dims().subspan(0, shape.rank() - count));
+}
+
+char DimLetter(int dim) { return static_cast<char>('a' + dim); }
+
+std::string DimLetters(int rank) {
+  std::string letters;
+  for (int d = 0; d < rank; ++d) letters += DimLetter(d);
+  return letters;
+}
+
+Signature MakeSignature(std::string letter, const std::vector<int>& inputs,
+                        const std::vector<int>& outputs) {
+  const auto to_sbp = [](int code) {
+    return code == kWhole ? Sbp::B() : code == kOwed ? Sbp::P() : Sbp::S(code);
+  };
+  Signature signature;
+  signature.letter = std::move(letter);
+  for (int code : inputs) signature.inputs.push_back(to_sbp(code));
+  for (int code : outputs) signature.outputs.push_back(to_sbp(code));
+  return signature;
+}
+
+int64_t BytesOf(absl::Span<const TensorType> types) {
+  int64_t bytes = 0;
+  for (const TensorType& type : types) bytes += type.shape.NumElements() * SizeOf(type.dtype);
+  return bytes;
+}
+
+Cost ElementwiseCost(const OpCall& call, int64_t flops_per_element, int64_t scratch) {
+  int64_t elements = 0;
+  for (const TensorType& type : call.inputs) {
+    elements = std::max(elements, type.shape.NumElements());
+  }
+  for (const TensorType& type : call.outputs) {
+    elements = std::max(elements, type.shape.NumElements());
+  }
+  return {elements * flops_per_element, BytesOf(call.inputs) + BytesOf(call.outputs), scratch};
+}
+
+Gradient Dense(Tensor tensor) {
+  Gradient gradient;
+  gradient.kind = Gradient::kDense;
+  gradient.tensors = {tensor};
+  return gradient;
+}
+
+Tensor ReduceTo(Tensor dy, const Shape& shape) {
+  if (!dy || dy.shape() == shape) return dy;
+  const int missing = dy.shape().rank() - shape.rank();
+  Shape dims;
+  for (int d = 0; d < dy.shape().rank(); ++d) {
+    if (d < missing || (shape[d - missing] == 1 && dy.shape()[d] != 1)) dims.Append(d);
+  }
+  return Reshape(ReduceSum(dy, dims), shape);
+}
+
+}  // namespace sluice

@@ -1,0 +1,64 @@
+// What the families share for the compile side of an op: building nodes, checking types, rules,
+// costs. For the files of this package only.
+#ifndef SLUICE_FRAMEWORK_OPS_INFERENCE_H_
+#define SLUICE_FRAMEWORK_OPS_INFERENCE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/graph/graph.h"
+
+namespace sluice {
+
+using Types = std::vector<TensorType>;
+
+// Adds a node; empty tensors, one per output, if any input is empty or the graph refuses.
+std::vector<Tensor> Apply(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs);
+// The one output of an op with one.
+Tensor ApplyOne(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs);
+// Whether all are there; the functions of ops.h look at shapes only then.
+bool Present(absl::Span<const Tensor> tensors);
+// Sets the graph's error, and gives an empty tensor.
+Tensor Refuse(Tensor at, absl::string_view op, const std::string& what);
+
+std::string TypeText(const TensorType& type);  // "f32[2,3]"
+
+// "op: what"; the graph puts the node's scope path before it.
+template <typename... Args>
+absl::Status Mismatch(absl::string_view op, const Args&... what) {
+  return absl::InvalidArgumentError(absl::StrCat(op, ": ", what...));
+}
+absl::Status CheckCount(absl::string_view op, const OpCall& call, size_t expected);
+absl::Status CheckFloat(absl::string_view op, absl::string_view port, const TensorType& type);
+absl::Status CheckIndices(absl::string_view op, absl::string_view port, const TensorType& type);
+// Equal dtype and shape.
+absl::Status CheckType(absl::string_view op, absl::string_view port, const TensorType& expected,
+                       const TensorType& got);
+absl::Status CheckDim(absl::string_view op, int64_t dim, const Shape& shape);
+
+// Statistics (mean, log-sum-exp, loss) are at least f32.
+inline DType StatisticsType(DType dtype) { return dtype == DType::kF64 ? dtype : DType::kF32; }
+// `shape` without its last `count` dimensions.
+Shape Leading(const Shape& shape, int count);
+
+// "abc": the names of dimensions in ops whose rank is not fixed.
+char DimLetter(int dim);
+std::string DimLetters(int rank);
+// A signature along one axis: for each tensor its split dimension, kWhole or kOwed.
+constexpr int kWhole = -1, kOwed = -2;
+Signature MakeSignature(std::string letter, const std::vector<int>& inputs,
+                        const std::vector<int>& outputs);
+
+int64_t BytesOf(absl::Span<const TensorType> types);
+// `flops_per_element` for every element of the largest operand, all operands moved once.
+Cost ElementwiseCost(const OpCall& call, int64_t flops_per_element, int64_t scratch = 0);
+
+Gradient Dense(Tensor tensor);
+// dy summed down to `shape`, which broadcast to it.
+Tensor ReduceTo(Tensor dy, const Shape& shape);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_OPS_INFERENCE_H_

@@ -1,0 +1,201 @@
+// Layer normalization over the last dimension, with biased variance. Its statistics are outputs,
+// for the gradient.
+#include <cmath>
+
+#include "framework/ops/definition.h"
+#include "framework/ops/inference.h"
+#include "framework/ops/op_defs.h"
+#include "framework/ops/ops.h"
+
+namespace sluice {
+namespace {
+
+// x, then per-column tensors and per-row statistics.
+absl::Status CheckOperands(absl::string_view op, const TensorType& x,
+                           std::initializer_list<const TensorType*> columns,
+                           std::initializer_list<const TensorType*> rows) {
+  RETURN_IF_ERROR(CheckFloat(op, "x", x));
+  if (x.shape.rank() == 0) {
+    return Mismatch(op, "expected at least one dimension, got ", TypeText(x));
+  }
+  const Shape width = {x.shape[x.shape.rank() - 1]};
+  for (const TensorType* type : columns) {
+    if (type->shape != width || !IsFloat(type->dtype)) {
+      return Mismatch(op, "expected ", width.ToString(), " for gamma and beta, got ",
+                      TypeText(*type), " beside ", TypeText(x));
+    }
+  }
+  const TensorType statistics = {StatisticsType(x.dtype), Leading(x.shape, 1)};
+  for (const TensorType* type : rows) {
+    RETURN_IF_ERROR(CheckType(op, "mean and rstd", statistics, *type));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineLayerNorm(const DefineCall& call) {
+  const Array& x = call.inputs[0].array;
+  const std::vector<double>& gamma = call.inputs[1].array.values;
+  const std::vector<double>& beta = call.inputs[2].array.values;
+  const double epsilon = std::get<LayerNormAttributes>(call.attributes).epsilon;
+  const int64_t width = RowLength(x), rows = NumRows(x);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* from = x.values.data() + r * width;
+    double mean = 0, variance = 0;
+    for (int64_t e = 0; e < width; ++e) mean += from[e];
+    mean /= static_cast<double>(width);
+    for (int64_t e = 0; e < width; ++e) variance += (from[e] - mean) * (from[e] - mean);
+    const double rstd = 1 / std::sqrt(variance / static_cast<double>(width) + epsilon);
+    for (int64_t e = 0; e < width; ++e) {
+      call.outputs[0].array.values[r * width + e] = (from[e] - mean) * rstd * gamma[e] + beta[e];
+    }
+    call.outputs[1].array.values[r] = mean;
+    call.outputs[2].array.values[r] = rstd;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineLayerNormGradient(const DefineCall& call) {
+  const std::vector<double>& dy = call.inputs[0].array.values;
+  const Array& x = call.inputs[1].array;
+  const std::vector<double>& gamma = call.inputs[2].array.values;
+  const int64_t width = RowLength(x), rows = NumRows(x);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double mean = call.inputs[3].array.values[r], rstd = call.inputs[4].array.values[r];
+    const auto normal = [&](int64_t e) { return (x.values[r * width + e] - mean) * rstd; };
+    const auto slope = [&](int64_t e) { return dy[r * width + e] * gamma[e]; };
+    double sum = 0, dot = 0;
+    for (int64_t e = 0; e < width; ++e) {
+      sum += slope(e);
+      dot += slope(e) * normal(e);
+    }
+    sum /= static_cast<double>(width), dot /= static_cast<double>(width);
+    for (int64_t e = 0; e < width; ++e) {
+      call.outputs[0].array.values[r * width + e] = rstd * (slope(e) - sum - normal(e) * dot);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineParameterGradient(const DefineCall& call) {
+  const std::vector<double>& dy = call.inputs[0].array.values;
+  const Array& x = call.inputs[1].array;
+  const int64_t width = RowLength(x), rows = NumRows(x);
+  for (int64_t r = 0; r < rows; ++r) {
+    const double mean = call.inputs[2].array.values[r], rstd = call.inputs[3].array.values[r];
+    for (int64_t e = 0; e < width; ++e) {
+      const int64_t i = r * width + e;
+      call.outputs[0].array.values[e] += dy[i] * (x.values[i] - mean) * rstd;
+      call.outputs[1].array.values[e] += dy[i];
+    }
+  }
+  return absl::OkStatus();
+}
+
+void LayerNormGradient(const Node& node, absl::Span<const Tensor> inputs,
+                       absl::Span<const Tensor> outputs, absl::Span<const Tensor> dy,
+                       std::vector<Gradient>* dx) {
+  if (dy[1] || dy[2]) {
+    Refuse(outputs[0], "layer_norm", "no gradient flows through mean and rstd");
+    return;
+  }
+  const Tensor &x = inputs[0], &mean = outputs[1], &rstd = outputs[2];
+  (*dx)[0] =
+      Dense(ApplyOne(LayerNormGradientOp(), node.attributes, {dy[0], x, inputs[1], mean, rstd}));
+  const std::vector<Tensor> parameters =
+      Apply(LayerNormParameterGradientOp(), NoAttributes(), {dy[0], x, mean, rstd});
+  if (!Present(parameters)) return;
+  (*dx)[1] = Dense(Cast(parameters[0], inputs[1].dtype()));
+  (*dx)[2] = Dense(Cast(parameters[1], inputs[2].dtype()));
+}
+
+TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+}  // namespace
+
+const OpDef& LayerNormOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "layer_norm";
+    op.inputs = {{"x"}, {"gamma"}, {"beta"}};
+    op.outputs = {{"y"}, {"mean"}, {"rstd"}};
+    op.attributes = LayerNormAttributes();
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("layer_norm", call, 3));
+      const TensorType& x = call.inputs[0];
+      RETURN_IF_ERROR(CheckOperands("layer_norm", x, {&call.inputs[1], &call.inputs[2]}, {}));
+      const TensorType statistics = {StatisticsType(x.dtype), Leading(x.shape, 1)};
+      return Types{x, statistics, statistics};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,E,E->...E,...,..."); };
+    op.gradient = LayerNormGradient;
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 8, 1 << 16); };
+    op.define = DefineLayerNorm;
+    op.cases = {{"matrix", LayerNormAttributes(), {F32({5, 7}), F32({7}), F32({7})}},
+                {"cube", LayerNormAttributes{1e-3}, {F32({3, 2, 5}), F32({5}), F32({5})}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& LayerNormGradientOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "layer_norm_gradient";
+    op.inputs = {{"dy"}, {"x"}, {"gamma"}, {"mean"}, {"rstd"}};
+    op.outputs = {{"dx"}};
+    op.attributes = LayerNormAttributes();
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("layer_norm_gradient", call, 5));
+      const TensorType& x = call.inputs[1];
+      RETURN_IF_ERROR(CheckOperands("layer_norm_gradient", x, {&call.inputs[2]},
+                                    {&call.inputs[3], &call.inputs[4]}));
+      RETURN_IF_ERROR(CheckType("layer_norm_gradient", "dy", x, call.inputs[0]));
+      return Types{x};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,...,...->...E", {{0}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 12, 1 << 16); };
+    op.define = DefineLayerNormGradient;
+    op.cases = {
+        {"matrix", LayerNormAttributes(), {F32({5, 7}), F32({5, 7}), F32({7}), F32({5}), F32({5})}},
+        {"cube",
+         LayerNormAttributes(),
+         {F32({3, 2, 5}), F32({3, 2, 5}), F32({5}), F32({3, 2}), F32({3, 2})}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& LayerNormParameterGradientOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "layer_norm_parameter_gradient";
+    op.inputs = {{"dy"}, {"x"}, {"mean"}, {"rstd"}};
+    op.outputs = {{"dgamma"}, {"dbeta"}};
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      const char* name = "layer_norm_parameter_gradient";
+      RETURN_IF_ERROR(CheckCount(name, call, 4));
+      const TensorType& x = call.inputs[1];
+      RETURN_IF_ERROR(CheckOperands(name, x, {}, {&call.inputs[2], &call.inputs[3]}));
+      RETURN_IF_ERROR(CheckType(name, "dy", x, call.inputs[0]));
+      // At least f32: these sums are long.
+      const TensorType sums = {StatisticsType(x.dtype), {x.shape[x.shape.rank() - 1]}};
+      return Types{sums, sums};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...e,...e,...,...->e,e", {{0}}); };
+    op.cost = [](const OpCall& call) {
+      return ElementwiseCost(call, 4, 64 * BytesOf(call.outputs));
+    };
+    op.define = DefineParameterGradient;
+    op.cases = {
+        {"matrix", NoAttributes(), {F32({5, 7}), F32({5, 7}), F32({5}), F32({5})}},
+        {"cube", NoAttributes(), {F32({3, 2, 5}), F32({3, 2, 5}), F32({3, 2}), F32({3, 2})}}};
+    return op;
+  }();
+  return op;
+}
+
+Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon) {
+  return ApplyOne(LayerNormOp(), LayerNormAttributes{epsilon}, {x, gamma, beta});
+}
+
+}  // namespace sluice

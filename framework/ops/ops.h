@@ -1,0 +1,85 @@
+// The catalogue: every op as a function over Tensor. An error (shapes that do not fit) is sticky in
+// the graph; the functions then return empty tensors. The OpDef of each stands in the file of its
+// family; all_ops.h lists them in order.
+#ifndef SLUICE_FRAMEWORK_OPS_OPS_H_
+#define SLUICE_FRAMEWORK_OPS_OPS_H_
+
+#include <vector>
+
+#include "framework/graph/graph.h"
+
+namespace sluice {
+
+// ---- matmul.cc ----
+// a [...,m,k] (transpose_a: [...,k,m]) times b: either of the same rank with equal leading
+// dimensions, or a matrix [k,n] (transpose_b: [n,k]) shared by all. transpose_a needs equal ranks.
+Tensor MatMul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_b = false);
+// x [...,k], dy [...,n] -> [k,n]: the gradient of a shared matrix, summed over leading dimensions.
+Tensor MatMulWeightGradient(Tensor x, Tensor dy);
+
+// ---- arithmetic.cc ---- trailing dimensions align; size 1 and missing ones are broadcast
+Tensor Add(Tensor a, Tensor b);
+Tensor Subtract(Tensor a, Tensor b);
+Tensor Multiply(Tensor a, Tensor b);
+Tensor Divide(Tensor a, Tensor b);
+Tensor Scale(Tensor x, double factor);
+Tensor AddN(const std::vector<Tensor>& terms);  // equal shapes, summed in order
+inline Tensor operator+(Tensor a, Tensor b) { return Add(a, b); }
+inline Tensor operator-(Tensor a, Tensor b) { return Subtract(a, b); }
+inline Tensor operator*(Tensor a, Tensor b) { return Multiply(a, b); }
+inline Tensor operator/(Tensor a, Tensor b) { return Divide(a, b); }
+
+// ---- movement.cc ----
+Tensor Fill(Graph* graph, double value, const Shape& shape, DType dtype = DType::kF32);
+Tensor Reshape(Tensor x, const Shape& shape);
+Tensor Transpose(Tensor x, const Shape& permutation);
+Tensor SliceDim(Tensor x, int dim, int64_t begin, int64_t end);
+Tensor PadDim(Tensor x, int dim, int64_t begin,
+              int64_t whole);  // zeros around; adjoint of SliceDim
+Tensor Concat(const std::vector<Tensor>& parts, int dim);
+Tensor Cast(Tensor x, DType dtype);
+Tensor BroadcastTo(Tensor x, const Shape& shape);  // adjoint of a sum; trailing dimensions align
+
+// ---- reduction.cc ---- the reduced dimensions vanish
+Tensor ReduceSum(Tensor x, const Shape& dims);
+Tensor ReduceMax(Tensor x, const Shape& dims);
+Tensor ReduceMean(Tensor x, const Shape& dims);
+Tensor Mean(Tensor x);        // over all dimensions: a scalar
+Tensor SumSquares(Tensor x);  // a scalar
+
+// ---- activation.cc ----
+Tensor Gelu(Tensor x);  // tanh form
+Tensor Relu(Tensor x);
+Tensor Softmax(Tensor x);  // over the last dimension
+Tensor Dropout(Tensor x,
+               double rate);  // keep with 1-rate, scaled by 1/(1-rate); its own key by name
+
+// ---- normalization.cc ----
+Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon = 1e-5);
+
+// ---- attention.cc ----
+// q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
+Tensor CausalAttention(Tensor q, Tensor k, Tensor v);
+
+// ---- embedding.cc ----
+Tensor Embedding(Tensor table, Tensor ids);  // [rows,width], i32 [...] -> [...,width]
+
+// ---- cross_entropy.cc ---- max, sum-exp, pick, combine: a split vocabulary is no special case
+// logits [...,v], i32 labels [...] -> loss per position [...].
+Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels);
+
+// ---- optimizer.cc ---- variables change in place; scalars are f32 (step: i32), shape []
+// factor: what the gradient is multiplied by (clip); empty for none.
+void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
+               Tensor learning_rate, const SgdAttributes& attributes);
+// PyTorch's AdamW: decay first, epsilon outside the root; step counts from 1.
+void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
+                 Tensor learning_rate, Tensor step, const AdamWAttributes& attributes);
+Tensor SumSquares(const Gradient& gradient);             // rows: repeated ids are added first
+Tensor ClipFactor(Tensor sum_squares, double max_norm);  // min(1, max_norm / (norm + 1e-6))
+Tensor Sqrt(Tensor x);
+Tensor AddRows(Tensor dense, const Gradient& rows);  // dense + rows scattered
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_OPS_OPS_H_

@@ -1,0 +1,350 @@
+// Updates in place, and clipping. Scalars come as tensors: learning rate f32, step i32, factor f32
+// (f64 beside f64 variables, so that tests compare to rounding).
+// The rows forms touch only the rows named; rows named more than once are added first.
+#include <cmath>
+#include <utility>
+
+#include "framework/ops/definition.h"
+#include "framework/ops/inference.h"
+#include "framework/ops/op_defs.h"
+#include "framework/ops/ops.h"
+
+namespace sluice {
+namespace {
+
+constexpr bool kUpdates = true, kVariadic = true;
+
+absl::Status CheckScalar(absl::string_view op, absl::string_view port, DType dtype,
+                         const TensorType& type) {
+  return CheckType(op, port, {dtype, {}}, type);
+}
+
+// What gradients are multiplied by, and the sum of squares it comes from: f64 if those are.
+absl::Status CheckStatistic(absl::string_view op, absl::string_view port, const TensorType& type) {
+  if (type.dtype == DType::kF64) return CheckScalar(op, port, DType::kF64, type);
+  return CheckScalar(op, port, DType::kF32, type);
+}
+
+// The gradient of `variable`: one dense tensor, or ids and values.
+absl::Status CheckGradient(absl::string_view op, const TensorType& variable,
+                           absl::Span<const TensorType> gradient) {
+  if (gradient.size() == 1) return CheckType(op, "the gradient", variable, gradient[0]);
+  const TensorType &ids = gradient[0], &values = gradient[1];
+  RETURN_IF_ERROR(CheckIndices(op, "ids", ids));
+  Shape expected = ids.shape;
+  if (variable.shape.rank() != 2) {
+    return Mismatch(op, "expected a table of [rows,width], got ", TypeText(variable));
+  }
+  expected.Append(variable.shape[1]);
+  return CheckType(op, "values", {variable.dtype, expected}, values);
+}
+
+// variable, gradient.., factor, learning rate, momentum or nothing.
+absl::StatusOr<Types> InferSgd(absl::string_view op, const OpCall& call, size_t gradients) {
+  const size_t least = 3 + gradients;
+  if (call.inputs.size() != least && call.inputs.size() != least + 1) {
+    return Mismatch(op, "expected ", least, " inputs, or one more for momentum, got ",
+                    call.inputs.size());
+  }
+  const TensorType& variable = call.inputs[0];
+  RETURN_IF_ERROR(CheckFloat(op, "variable", variable));
+  RETURN_IF_ERROR(CheckGradient(op, variable, call.inputs.subspan(1, gradients)));
+  RETURN_IF_ERROR(CheckStatistic(op, "factor", call.inputs[1 + gradients]));
+  RETURN_IF_ERROR(CheckScalar(op, "learning_rate", DType::kF32, call.inputs[2 + gradients]));
+  if (call.inputs.size() > least) {
+    RETURN_IF_ERROR(CheckType(op, "momentum", variable, call.inputs[least]));
+  } else if (std::get<SgdAttributes>(call.attributes).momentum != 0) {
+    return Mismatch(op, "expected a state for a momentum of ",
+                    std::get<SgdAttributes>(call.attributes).momentum, ", got none");
+  }
+  return Types();
+}
+
+// variable, m, v, gradient.., factor, learning rate, step.
+absl::StatusOr<Types> InferAdamW(absl::string_view op, const OpCall& call, size_t gradients) {
+  RETURN_IF_ERROR(CheckCount(op, call, 6 + gradients));
+  const TensorType& variable = call.inputs[0];
+  RETURN_IF_ERROR(CheckFloat(op, "variable", variable));
+  RETURN_IF_ERROR(CheckType(op, "m", variable, call.inputs[1]));
+  RETURN_IF_ERROR(CheckType(op, "v", variable, call.inputs[2]));
+  RETURN_IF_ERROR(CheckGradient(op, variable, call.inputs.subspan(3, gradients)));
+  RETURN_IF_ERROR(CheckStatistic(op, "factor", call.inputs[3 + gradients]));
+  RETURN_IF_ERROR(CheckScalar(op, "learning_rate", DType::kF32, call.inputs[4 + gradients]));
+  RETURN_IF_ERROR(CheckScalar(op, "step", DType::kI32, call.inputs[5 + gradients]));
+  return Types();
+}
+
+// The update of one element; `momentum` null where there is none.
+struct SgdStep {
+  SgdAttributes attributes;
+  double factor, learning_rate;
+  void operator()(double gradient, double* variable, double* momentum) const {
+    double g = factor * gradient + attributes.weight_decay * *variable;
+    if (momentum != nullptr) g = *momentum = attributes.momentum * *momentum + g;
+    *variable -= learning_rate * g;
+  }
+};
+
+struct AdamWStep {
+  AdamWStep(const AdamWAttributes& a, double factor, double learning_rate, double step)
+      : a(a),
+        factor(factor),
+        learning_rate(learning_rate),
+        correction1(1 - std::pow(a.beta1, step)),
+        correction2(std::sqrt(1 - std::pow(a.beta2, step))) {}
+  void operator()(double gradient, double* variable, double* m, double* v) const {
+    const double g = factor * gradient;
+    *variable *= 1 - learning_rate * a.weight_decay;
+    *m = a.beta1 * *m + (1 - a.beta1) * g;
+    *v = a.beta2 * *v + (1 - a.beta2) * g * g;
+    *variable -= learning_rate / correction1 * *m / (std::sqrt(*v) / correction2 + a.epsilon);
+  }
+  AdamWAttributes a;
+  double factor, learning_rate, correction1, correction2;
+};
+
+double ScalarOf(const PartArray& part) { return part.array.values[0]; }
+
+SgdStep SgdStepOf(const DefineCall& call, size_t factor) {
+  return {std::get<SgdAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
+          ScalarOf(call.inputs[factor + 1])};
+}
+AdamWStep AdamWStepOf(const DefineCall& call, size_t factor) {
+  return {std::get<AdamWAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
+          ScalarOf(call.inputs[factor + 1]), ScalarOf(call.inputs[factor + 2])};
+}
+
+// Calls update(gradient, place) for each element of the rows that the part of a table holds.
+template <typename F>
+absl::Status ForEachRowElement(const char* op, const PartArray& table, const PartArray& ids,
+                               const PartArray& values, F&& update) {
+  RETURN_IF_ERROR(CheckInRange(op, "ids", ids.array, table.logical.shape[0]));
+  const GatheredRows rows = GatherRows(ids.array, values.array, table.box[0]);
+  const int64_t width = RowLength(table.array);
+  for (size_t i = 0; i < rows.ids.size(); ++i) {
+    for (int64_t e = 0; e < width; ++e) {
+      update(rows.values[i][e], (rows.ids[i] - table.box[0].begin) * width + e);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineSgd(const DefineCall& call) {
+  const SgdStep step = SgdStepOf(call, 2);
+  const bool has_momentum = call.inputs.size() > 4;
+  std::vector<double>& variable = call.inputs[0].array.values;
+  for (size_t i = 0; i < variable.size(); ++i) {
+    step(call.inputs[1].array.values[i], &variable[i],
+         has_momentum ? &call.inputs[4].array.values[i] : nullptr);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineSgdRows(const DefineCall& call) {
+  const SgdStep step = SgdStepOf(call, 3);
+  const bool has_momentum = call.inputs.size() > 5;
+  return ForEachRowElement("sgd_rows", call.inputs[0], call.inputs[1], call.inputs[2],
+                           [&](double gradient, int64_t i) {
+                             step(gradient, &call.inputs[0].array.values[i],
+                                  has_momentum ? &call.inputs[5].array.values[i] : nullptr);
+                           });
+}
+
+absl::Status DefineAdamW(const DefineCall& call) {
+  const AdamWStep step = AdamWStepOf(call, 4);
+  for (size_t i = 0; i < call.inputs[0].array.values.size(); ++i) {
+    step(call.inputs[3].array.values[i], &call.inputs[0].array.values[i],
+         &call.inputs[1].array.values[i], &call.inputs[2].array.values[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DefineAdamWRows(const DefineCall& call) {
+  const AdamWStep step = AdamWStepOf(call, 5);
+  return ForEachRowElement("adamw_rows", call.inputs[0], call.inputs[3], call.inputs[4],
+                           [&](double gradient, int64_t i) {
+                             step(gradient, &call.inputs[0].array.values[i],
+                                  &call.inputs[1].array.values[i], &call.inputs[2].array.values[i]);
+                           });
+}
+
+// A table is split by rows, which each part picks out for itself, or by columns. Splitting the ids
+// would leave each part with its own rows only.
+absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t parts,
+                                                      size_t ids) {
+  const auto make = [&](const char* letter, int table_dim, int values_dim) {
+    std::vector<int> inputs(call.inputs.size(), kWhole);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool table = i < ids || i > ids + 1;  // or a scalar
+      if (table && call.inputs[i].shape.rank() == 2) inputs[i] = table_dim;
+    }
+    inputs[ids + 1] = values_dim;
+    return MakeSignature(letter, inputs, {});
+  };
+  std::vector<Signature> signatures = {make("", kWhole, kWhole)};
+  if (parts < 2) return signatures;
+  const Shape& table = call.inputs[0].shape;
+  if (table[1] > 1) signatures.push_back(make("e", 1, call.inputs[ids].shape.rank()));
+  if (table[0] > 1) signatures.push_back(make("v", 0, kWhole));
+  return signatures;
+}
+
+Tensor FactorOr1(Tensor variable, Tensor factor) {
+  return factor || !variable ? factor : Fill(variable.graph(), 1, {});
+}
+
+TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+TensorType I32(Shape shape) { return {DType::kI32, std::move(shape)}; }
+
+}  // namespace
+
+const OpDef& ClipFactorOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "clip_factor";
+    op.inputs = {{"sum_squares"}};
+    op.outputs = {{"factor"}};
+    op.attributes = ClipAttributes();
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("clip_factor", call, 1));
+      RETURN_IF_ERROR(CheckStatistic("clip_factor", "sum_squares", call.inputs[0]));
+      return Types{call.inputs[0]};
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("->"); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 4); };
+    op.define = [](const DefineCall& call) {
+      const double max_norm = std::get<ClipAttributes>(call.attributes).max_norm;
+      return DefineMap(call, [max_norm](double sum) {
+        const double factor = max_norm / (std::sqrt(sum) + 1e-6);
+        return factor > 1 ? 1 : factor;  // NaN stays NaN
+      });
+    };
+    op.cases = {{"scalar", ClipAttributes{0.5}, {F32({})}, 0.1, 4},
+                {"below", ClipAttributes{5}, {F32({})}, 0.1, 4}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SgdOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "sgd";
+    op.inputs = {{"variable", kUpdates},
+                 {"gradient"},
+                 {"factor"},
+                 {"learning_rate"},
+                 {"momentum", kUpdates, kVariadic}};
+    op.attributes = SgdAttributes();
+    op.infer = [](const OpCall& call) { return InferSgd("sgd", call, 1); };
+    op.rule = [](const OpCall& call) {
+      return IndexRule::Parse(call.inputs.size() > 4 ? "...,...,,,...->" : "...,...,,->");
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 6); };
+    op.define = DefineSgd;
+    const TensorType w = F32({5, 3});
+    op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, w, F32({}), F32({}), w}},
+                {"plain", SgdAttributes{0, 0}, {w, w, F32({}), F32({})}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SgdRowsOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "sgd_rows";
+    op.inputs = {
+        {"variable", kUpdates},           {"ids"}, {"values"}, {"factor"}, {"learning_rate"},
+        {"momentum", kUpdates, kVariadic}};
+    op.attributes = SgdAttributes();
+    op.infer = [](const OpCall& call) { return InferSgd("sgd_rows", call, 2); };
+    op.signatures = [](const OpCall& call, int64_t parts) {
+      return RowsSignatures(call, parts, 1);
+    };
+    op.cost = [](const OpCall& call) {
+      return Cost{6 * call.inputs[2].shape.NumElements(), 5 * BytesOf(call.inputs.subspan(1, 2)),
+                  2 * BytesOf(call.inputs.subspan(1, 2)) + 4096};
+    };
+    op.define = DefineSgdRows;
+    const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
+    op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
+                {"plain", SgdAttributes{0, 0}, {w, ids, values, F32({}), F32({})}, 0, 4}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AdamWOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "adamw";
+    op.inputs = {{"variable", kUpdates}, {"m", kUpdates}, {"v", kUpdates}, {"gradient"}, {"factor"},
+                 {"learning_rate"},      {"step"}};
+    op.attributes = AdamWAttributes();
+    op.infer = [](const OpCall& call) { return InferAdamW("adamw", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,...,...,,,->"); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
+    op.define = DefineAdamW;
+    const TensorType w = F32({5, 3}), s = F32({});
+    op.cases = {
+        {"matrix", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 3}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AdamWRowsOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "adamw_rows";
+    op.inputs = {
+        {"variable", kUpdates}, {"m", kUpdates}, {"v", kUpdates}, {"ids"}, {"values"}, {"factor"},
+        {"learning_rate"},      {"step"}};
+    op.attributes = AdamWAttributes();
+    op.infer = [](const OpCall& call) { return InferAdamW("adamw_rows", call, 2); };
+    op.signatures = [](const OpCall& call, int64_t parts) {
+      return RowsSignatures(call, parts, 3);
+    };
+    op.cost = [](const OpCall& call) {
+      return Cost{15 * call.inputs[4].shape.NumElements(), 8 * BytesOf(call.inputs.subspan(3, 2)),
+                  2 * BytesOf(call.inputs.subspan(3, 2)) + 4096};
+    };
+    op.define = DefineAdamWRows;
+    const TensorType w = F32({7, 3}), s = F32({});
+    op.cases = {{"table",
+                 AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
+                 {w, w, w, I32({2, 3}), F32({2, 3, 3}), s, s, I32({})},
+                 1,
+                 3}};
+    return op;
+  }();
+  return op;
+}
+
+void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
+               Tensor learning_rate, const SgdAttributes& attributes) {
+  std::vector<Tensor> inputs = {variable};
+  inputs.insert(inputs.end(), gradient.tensors.begin(), gradient.tensors.end());
+  inputs.push_back(FactorOr1(variable, factor));
+  inputs.push_back(learning_rate);
+  if (momentum) inputs.push_back(momentum);
+  Apply(gradient.kind == Gradient::kRows ? SgdRowsOp() : SgdOp(), attributes, std::move(inputs));
+}
+
+void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
+                 Tensor learning_rate, Tensor step, const AdamWAttributes& attributes) {
+  std::vector<Tensor> inputs = {variable, m, v};
+  inputs.insert(inputs.end(), gradient.tensors.begin(), gradient.tensors.end());
+  inputs.push_back(FactorOr1(variable, factor));
+  inputs.push_back(learning_rate);
+  inputs.push_back(step);
+  Apply(gradient.kind == Gradient::kRows ? AdamWRowsOp() : AdamWOp(), attributes,
+        std::move(inputs));
+}
+
+Tensor ClipFactor(Tensor sum_squares, double max_norm) {
+  return ApplyOne(ClipFactorOp(), ClipAttributes{max_norm}, {sum_squares});
+}
+
+}  // namespace sluice
