@@ -46,7 +46,7 @@ struct BoxingStep {
 
 struct Boxing {
   std::string recipe;                      // "all_reduce[0]", "general:home", ...
-  Reduction reduction = Reduction::kNone;  // of the source
+  Reduction reduction = Reduction::kNone;  // of folds and of identities
   std::vector<BoxingBuffer> buffers;
   std::vector<int> sources;       // buffer of the i-th device of the source mesh
   std::vector<int> destinations;  // buffer of the i-th device of the destination mesh

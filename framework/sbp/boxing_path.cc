@@ -1,0 +1,269 @@
+// One-axis recipes, and their composition on one mesh.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/sbp/boxing_candidates.h"
+
+namespace sluice {
+namespace {
+
+// What one axis can do, and how many of kForms are tried inside each of the axis's groups.
+struct Recipe {
+  Sbp::Kind from, to;
+  const char* name;
+  int forms;
+};
+
+constexpr BoxingForm kForms[] = {BoxingForm::kDirect, BoxingForm::kHome};
+
+constexpr Recipe kRecipes[] = {
+    {Sbp::kBroadcast, Sbp::kSplit, "slice", 1},
+    {Sbp::kBroadcast, Sbp::kPartial, "pad", 1},
+    {Sbp::kSplit, Sbp::kPartial, "embed", 1},
+    {Sbp::kSplit, Sbp::kBroadcast, "all_gather", 1},
+    {Sbp::kSplit, Sbp::kSplit, "all_to_all", 1},
+    {Sbp::kPartial, Sbp::kSplit, "reduce_scatter", 1},
+    {Sbp::kPartial, Sbp::kBroadcast, "all_reduce", 2},
+};
+
+// The change of one axis of one NdSbp.
+struct Edge {
+  int axis = 0;
+  const Recipe* recipe = nullptr;
+  BoxingForm form = BoxingForm::kDirect;
+  BoxingCost cost;
+};
+
+class PathSearch {
+ public:
+  PathSearch(const Mesh& mesh, const Shape& shape, DType dtype, const Machine& machine)
+      : mesh_(mesh), shape_(shape), dtype_(dtype), machine_(machine) {
+    for (const DeviceId& device : mesh.devices()) nodes_.push_back(machine.NodeOf(device));
+  }
+
+  bool Run(const NdSbp& from, const NdSbp& to, const BoxingCost* bound, BoxingCandidate* path) {
+    for (int d = 0; d < shape_.rank(); ++d) symbols_.push_back(Sbp::S(d));
+    symbols_.push_back(Sbp::B());
+    for (const NdSbp& end : {from, to}) {
+      const Reduction reduction = ReductionOf(end);
+      if (reduction != Reduction::kNone && !symbols_.back().is_partial()) {
+        symbols_.push_back(Sbp::P(reduction));
+      }
+    }
+    limit_ = std::max(LargestPart(mesh_, from, shape_), LargestPart(mesh_, to, shape_));
+
+    visits_.push_back({from, {}, -1, {}, false});
+    index_[from] = 0;
+    queue_.insert({{}, 0});
+    while (!queue_.empty()) {
+      const int at = queue_.begin()->second;
+      queue_.erase(queue_.begin());
+      visits_[at].done = true;
+      if (visits_[at].sbp == to) {
+        WriteOut(at, path);
+        return true;
+      }
+      Expand(at, bound);
+    }
+    return false;
+  }
+
+ private:
+  struct Visit {
+    NdSbp sbp;
+    BoxingCost cost;
+    int before = -1;  // the visit that it was reached from, by this edge
+    Edge edge;
+    bool done = false;
+  };
+
+  void Expand(int at, const BoxingCost* bound) {
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes().size()); ++axis) {
+      for (const Sbp& symbol : symbols_) {
+        const NdSbp now = visits_[at].sbp;
+        if (!MayChange(now, axis, symbol)) continue;
+        NdSbp next = now;
+        next[axis] = symbol;
+        const auto known = index_.find(next);
+        if (known != index_.end() && visits_[known->second].done) continue;
+        if (LargestPart(mesh_, next, shape_) > limit_) continue;
+        const Edge edge = Price(now, next, axis);
+        const BoxingCost cost = visits_[at].cost + edge.cost;
+        if (bound != nullptr && cost > *bound) continue;
+        int to = static_cast<int>(visits_.size());
+        if (known == index_.end()) {
+          index_[next] = to;
+          visits_.push_back({next, cost, at, edge, false});
+        } else {
+          to = known->second;
+          if (cost >= visits_[to].cost) continue;
+          queue_.erase({visits_[to].cost, to});
+          visits_[to] = {next, cost, at, edge, false};
+        }
+        queue_.insert({cost, to});
+      }
+    }
+  }
+
+  // Whether the moves stay inside the axis's groups, and sums stay in the canonical order.
+  bool MayChange(const NdSbp& now, int axis, const Sbp& symbol) const {
+    if (now[axis] == symbol) return false;
+    if (now[axis].is_partial() && symbol.is_partial()) return false;
+    for (size_t inner = axis + 1; inner < now.size(); ++inner) {
+      if (now[inner].is_split() && (now[inner] == now[axis] || now[inner] == symbol)) return false;
+      if (now[inner].is_partial() && now[inner] == now[axis] &&
+          now[inner].reduction == Reduction::kSum) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const std::vector<Box>& Boxes(const NdSbp& sbp) {
+    std::vector<Box>& boxes = boxes_[sbp];
+    if (boxes.empty()) {
+      for (int64_t i = 0; i < mesh_.num_devices(); ++i) {
+        boxes.push_back(PlacementAt(mesh_, sbp, shape_, mesh_.Coordinates(i)).box);
+      }
+    }
+    return boxes;
+  }
+
+  // The first device of each group along an axis, and how far its devices lie apart.
+  int64_t Stride(int axis) const {
+    int64_t stride = 1;
+    for (size_t a = axis + 1; a < mesh_.axes().size(); ++a) stride *= mesh_.axes()[a].size;
+    return stride;
+  }
+  std::vector<int> Firsts(int axis) const {
+    const int64_t stride = Stride(axis), size = mesh_.axes()[axis].size;
+    std::vector<int> firsts;
+    for (int64_t i = 0; i < mesh_.num_devices(); ++i) {
+      if (i / stride % size == 0) firsts.push_back(static_cast<int>(i));
+    }
+    return firsts;
+  }
+
+  // The group's problem, moved to the origin and to node 0, so that equal groups compare equal.
+  BoxingProblem GroupProblem(const NdSbp& now, const NdSbp& next, int axis, int first,
+                             bool at_origin) {
+    BoxingProblem problem;
+    const int64_t size = mesh_.axes()[axis].size, stride = Stride(axis);
+    const std::vector<Box>* sides[2] = {&Boxes(now), &Boxes(next)};
+    const Sbp symbols[2] = {now[axis], next[axis]};
+    Box origin = (*sides[0])[first];
+    for (size_t d = 0; d < origin.size(); ++d) {
+      origin[d].begin = std::min(origin[d].begin, (*sides[1])[first][d].begin);
+    }
+    for (int64_t j = 0; j < size; ++j) {
+      problem.nodes.push_back(nodes_[first + j * stride] - (at_origin ? nodes_[first] : 0));
+    }
+    for (int s = 0; s < 2; ++s) {
+      BoxingSide& side = s == 0 ? problem.source : problem.target;
+      const bool partial = symbols[s].is_partial();
+      if (partial) {
+        side.reduction = symbols[s].reduction;
+        side.partial_sizes.push_back(size);
+      }
+      for (int64_t j = 0; j < size; ++j) {
+        BoxingPart part = {true, (*sides[s])[first + j * stride], partial ? j : 0};
+        for (size_t d = 0; at_origin && d < origin.size(); ++d) {
+          part.box[d].begin -= origin[d].begin;
+          part.box[d].end -= origin[d].begin;
+        }
+        side.parts.push_back(std::move(part));
+      }
+    }
+    return problem;
+  }
+
+  static bool SameParts(const BoxingSide& a, const BoxingSide& b) {
+    for (size_t i = 0; i < a.parts.size(); ++i) {
+      if (a.parts[i].box != b.parts[i].box) return false;
+    }
+    return true;
+  }
+
+  // The cost of an edge: each kind of group once.
+  Edge Price(const NdSbp& now, const NdSbp& next, int axis) {
+    std::vector<std::pair<BoxingProblem, int64_t>> kinds;
+    for (int first : Firsts(axis)) {
+      BoxingProblem problem = GroupProblem(now, next, axis, first, true);
+      const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
+        return kind.first.nodes == problem.nodes && SameParts(kind.first.source, problem.source) &&
+               SameParts(kind.first.target, problem.target);
+      });
+      if (same == kinds.end()) {
+        kinds.emplace_back(std::move(problem), 1);
+      } else {
+        ++same->second;
+      }
+    }
+    const Recipe* recipe = nullptr;
+    for (const Recipe& each : kRecipes) {
+      if (each.from == now[axis].kind && each.to == next[axis].kind) recipe = &each;
+    }
+    SLUICE_CHECK(recipe != nullptr) << ToString(now[axis]) << " to " << ToString(next[axis]);
+    std::vector<StageCost> costs(recipe->forms);
+    for (const auto& [problem, times] : kinds) {
+      const std::vector<BoxingTarget> targets = BoxingTargets(problem);
+      for (int f = 0; f < recipe->forms; ++f) {
+        const Moves moves = GeneralMoves(problem, targets, kForms[f]);
+        costs[f].Add(StepCosts(moves, problem, dtype_, machine_), moves.identity, times);
+      }
+    }
+    Edge best;
+    for (int f = 0; f < recipe->forms; ++f) {
+      const BoxingCost cost = costs[f].Sum(machine_);
+      if (f == 0 || cost < best.cost) best = {axis, recipe, kForms[f], cost};
+    }
+    return best;
+  }
+
+  void WriteOut(int at, BoxingCandidate* path) {
+    path->cost = visits_[at].cost;
+    for (; visits_[at].before >= 0; at = visits_[at].before) {
+      const Visit& visit = visits_[at];
+      BoxingStage stage;
+      for (int first : Firsts(visit.edge.axis)) {
+        BoxingGroup group;
+        for (int64_t j = 0; j < mesh_.axes()[visit.edge.axis].size; ++j) {
+          group.devices.push_back(first + static_cast<int>(j * Stride(visit.edge.axis)));
+        }
+        group.problem =
+            GroupProblem(visits_[visit.before].sbp, visit.sbp, visit.edge.axis, first, false);
+        group.moves = GeneralMoves(group.problem, BoxingTargets(group.problem), visit.edge.form);
+        stage.push_back(std::move(group));
+      }
+      path->stages.insert(path->stages.begin(), std::move(stage));
+      path->recipe = absl::StrCat(visit.edge.recipe->name, "[", visit.edge.axis, "]",
+                                  path->recipe.empty() ? "" : "+", path->recipe);
+    }
+    if (path->recipe.empty()) path->recipe = "identity";
+  }
+
+  const Mesh& mesh_;
+  const Shape& shape_;
+  const DType dtype_;
+  const Machine& machine_;
+  std::vector<int64_t> nodes_;
+  std::vector<Sbp> symbols_;
+  int64_t limit_ = 0;
+  std::vector<Visit> visits_;
+  std::map<NdSbp, int> index_;  // into visits_
+  std::map<NdSbp, std::vector<Box>> boxes_;
+  std::set<std::pair<BoxingCost, int>> queue_;
+};
+
+}  // namespace
+
+bool CheapestPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, const Shape& shape,
+                  DType dtype, const Machine& machine, const BoxingCost* bound,
+                  BoxingCandidate* path) {
+  return PathSearch(mesh, shape, dtype, machine).Run(from, to, bound, path);
+}
+
+}  // namespace sluice

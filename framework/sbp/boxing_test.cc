@@ -1,0 +1,244 @@
+#include "framework/sbp/boxing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/sbp/boxing_testing.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+NdSbp One(absl::string_view text) { return {*ParseSbp(text)}; }
+
+Boxing Plan(const Layout& from, const Layout& to, const Shape& shape,
+            const Machine& machine = Machine::Cpu()) {
+  absl::StatusOr<Boxing> boxing = PlanBoxing(from, to, shape, DType::kF32, machine);
+  EXPECT_TRUE(boxing.ok()) << boxing.status();
+  return *std::move(boxing);
+}
+
+// Table 2 of the paper: elements that cross, in units of the tensor, for p1 parts into p2.
+struct Row {
+  const char *from, *to;
+  int64_t (*same)(int64_t p);                // same devices; times the tensor / p
+  int64_t (*apart)(int64_t p1, int64_t p2);  // disjoint devices; times the tensor
+};
+
+class Table2 : public testing::TestWithParam<Row> {};
+
+TEST_P(Table2, BytesMovedEqualTheRow) {
+  const Row& row = GetParam();
+  const Shape shape = {1024, 512};  // large enough for the cheapest in time to be so in bytes
+  const int64_t bytes = shape.NumElements() * 4;
+  const std::pair<int64_t, int64_t> sizes[] = {{2, 2}, {4, 4}, {2, 4}, {4, 2}};
+  for (const auto& [p1, p2] : sizes) {
+    const Layout from = {GridOf({p1}), One(row.from)};
+    if (p1 == p2) {
+      EXPECT_EQ(Plan(from, {from.mesh, One(row.to)}, shape).bytes, bytes / p1 * row.same(p1))
+          << row.from << " to " << row.to << " on the same " << p1;
+    }
+    const Layout apart = {GridOf({p2}, 10), One(row.to)};
+    EXPECT_EQ(Plan(from, apart, shape).bytes, bytes * row.apart(p1, p2))
+        << row.from << " to " << row.to << " from " << p1 << " to other " << p2;
+  }
+}
+
+int64_t Nothing(int64_t) { return 0; }
+int64_t Once(int64_t, int64_t) { return 1; }
+int64_t EachWanter(int64_t, int64_t p2) { return p2; }
+int64_t EachPartial(int64_t p1, int64_t) { return p1; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Rows, Table2,
+    testing::Values(Row{"S0", "S0", Nothing, Once},  //
+                    Row{"S0", "S1", [](int64_t p) { return p - 1; }, Once},
+                    Row{"S0", "B", [](int64_t p) { return p * (p - 1); }, EachWanter},
+                    Row{"S0", "P(sum)", Nothing, Once},  //
+                    Row{"B", "S0", Nothing, Once},       //
+                    Row{"B", "B", Nothing, EachWanter},  //
+                    Row{"B", "P(sum)", Nothing, Once},
+                    Row{"P(sum)", "S0", [](int64_t p) { return p * (p - 1); }, EachPartial},
+                    Row{"P(sum)", "B", [](int64_t p) { return 2 * p * (p - 1); },
+                        [](int64_t p1, int64_t p2) { return p1 + p2 - 1; }},
+                    Row{"P(sum)", "P(sum)", Nothing, EachPartial}));
+
+TEST(Boxing, IdentityHasNoSteps) {
+  const Mesh grid = GridOf({2, 3});
+  for (const NdSbp& sbp :
+       AllNdSbps({Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMax)}, 2, 2)) {
+    const Boxing boxing = Plan({grid, sbp}, {grid, sbp}, {7, 5});
+    EXPECT_TRUE(boxing.steps.empty());
+    EXPECT_EQ(boxing.destinations, boxing.sources);
+    EXPECT_EQ(boxing.nanoseconds, 0);
+    EXPECT_EQ(boxing.recipe, "identity");
+  }
+}
+
+TEST(Boxing, AnAxisOfOneDeviceCostsNothing) {
+  const Mesh grid = GridOf({1, 2});
+  const NdSbp split = {Sbp::S(0), Sbp::B()}, partial = {Sbp::P(), Sbp::B()},
+              whole = {Sbp::B(), Sbp::B()};
+  for (const auto& [from, to] : {std::pair(split, whole), std::pair(partial, whole),
+                                 std::pair(whole, partial), std::pair(partial, split)}) {
+    EXPECT_TRUE(Plan({grid, from}, {grid, to}, {4, 4}).steps.empty());
+  }
+  // Also between meshes that differ in name only.
+  EXPECT_TRUE(
+      Plan({GridOf({4}), One("S0")}, {GridOf({2, 2}), {Sbp::S(0), Sbp::S(0)}}, {8}).steps.empty());
+}
+
+TEST(Boxing, ADeviceWithNothingToDoStillGetsItsOwnCopy) {
+  // Device 1 keeps its part; device 0 takes what device 2 has.
+  const Layout from = {Mesh::Of({{"a", 2, AxisKind::kSpace}}, {{0, 2}, {0, 1}}), One("S0")};
+  const Layout to = {GridOf({2}), One("S0")};
+  const Boxing boxing = Plan(from, to, {4});
+  ASSERT_EQ(boxing.steps.size(), 1u);
+  EXPECT_EQ(boxing.steps[0].writes.size(), 2u);
+  EXPECT_EQ(boxing.bytes, 2 * 4);
+}
+
+TEST(Boxing, RecipesOfOneAxis) {
+  const Mesh line = GridOf({4});
+  const std::pair<const char*, std::pair<const char*, const char*>> cases[] = {
+      {"slice[0]", {"B", "S0"}},          {"pad[0]", {"B", "P(max)"}},
+      {"embed[0]", {"S0", "P(sum)"}},     {"all_gather[0]", {"S1", "B"}},
+      {"all_to_all[0]", {"S0", "S1"}},    {"reduce_scatter[0]", {"P(sum)", "S0"}},
+      {"all_reduce[0]", {"P(sum)", "B"}},
+  };
+  for (const auto& [recipe, ends] : cases) {
+    const Boxing boxing = Plan({line, One(ends.first)}, {line, One(ends.second)}, {64, 64});
+    EXPECT_EQ(boxing.recipe, recipe);
+  }
+  // Small tensors are reduced everywhere at once, large ones in pieces.
+  EXPECT_EQ(Plan({line, One("P(sum)")}, {line, One("B")}, {4}).steps.size(), 1u);
+  EXPECT_EQ(Plan({line, One("P(sum)")}, {line, One("B")}, {1 << 20}).steps.size(), 2u);
+}
+
+TEST(Boxing, APieceReducedAtHomeIsCopiedIntoTheDestination) {
+  const Mesh pair = GridOf({2});
+  Machine machine;
+  machine.latency_nanoseconds = machine.launch_nanoseconds = 0;
+  const int64_t n = 3 << 20;
+  const Mesh three = GridOf({3});
+  const Boxing boxing = Plan({three, One("P(sum)")}, {three, One("B")}, {n}, machine);
+  ASSERT_EQ(boxing.steps.size(), 2u);
+  for (const BoxingWrite& write : boxing.steps[1].writes) {
+    ASSERT_EQ(write.regions.size(), 3u);
+    int local = 0;
+    for (const BoxingRegion& region : write.regions) {
+      ASSERT_EQ(region.sources.size(), 1u);
+      local += boxing.buffers[region.sources[0]].device == boxing.buffers[write.buffer].device;
+    }
+    EXPECT_EQ(local, 1);
+    EXPECT_EQ(boxing.buffers[write.buffer].pieces, (std::vector<Box>{{{0, n}}}));
+  }
+  EXPECT_EQ(boxing.bytes, 2 * 2 * n * 4);
+}
+
+TEST(Boxing, TwoLevelsSendLessBetweenNodes) {
+  // Four partials on two nodes with a slow link: one partial sum of each node crosses, not both.
+  Machine machine;
+  machine.devices_per_node = 4;
+  machine.outer_bytes_per_second = machine.inner_bytes_per_second / 100;
+  const Mesh line = GridOf({8});
+  const Boxing boxing = Plan({line, One("P(sum)")}, {line, One("B")}, {1 << 20}, machine);
+  EXPECT_EQ(boxing.recipe, "general:two_level");
+  int64_t crossing = 0;
+  for (const BoxingStep& step : boxing.steps) {
+    for (const BoxingWrite& write : step.writes) {
+      for (const BoxingRegion& region : write.regions) {
+        for (int source : region.sources) {
+          if (machine.NodeOf(boxing.buffers[source].device) !=
+              machine.NodeOf(boxing.buffers[write.buffer].device)) {
+            crossing += Volume(region.box);
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(crossing, 2 << 20);
+}
+
+TEST(Boxing, ErrorsSayWhatDoesNotFit) {
+  const Mesh line = GridOf({2});
+  const auto fails = [&](const Layout& from, const Layout& to, const std::string& named) {
+    const absl::StatusOr<Boxing> boxing = PlanBoxing(from, to, {4}, DType::kF32, Machine::Cpu());
+    ASSERT_FALSE(boxing.ok()) << named;
+    EXPECT_NE(std::string(boxing.status().message()).find(named), std::string::npos)
+        << boxing.status();
+  };
+  fails({line, One("P(sum)")}, {line, One("P(max)")}, "P(sum) into P(max)");
+  fails({line, One("S1")}, {line, One("B")}, "source");
+  fails({line, One("B")}, {line, One("S1")}, "destination");
+  fails({line, {}}, {line, One("B")}, "expected 1 entries");
+  fails({line, One("B")}, {*Mesh::Parse("data=2 pipe=2"), {Sbp::B(), Sbp::B()}}, "stages");
+}
+
+TEST(BoxingPlanner, RemembersAndTellsApart) {
+  BoxingPlanner planner{Machine::Cpu()};
+  const Mesh line = GridOf({2}), other = GridOf({2}, 1);
+  const Boxing* first = *planner.Plan({line, One("P(sum)")}, {line, One("B")}, {4}, DType::kF32);
+  EXPECT_EQ(*planner.Plan({line, One("P(sum)")}, {line, One("B")}, {4}, DType::kF32), first);
+  EXPECT_NE(*planner.Plan({line, One("P(max)")}, {line, One("B")}, {4}, DType::kF32), first);
+  EXPECT_NE(*planner.Plan({line, One("P(sum)")}, {line, One("B")}, {5}, DType::kF32), first);
+  EXPECT_NE(*planner.Plan({line, One("P(sum)")}, {line, One("B")}, {4, 1}, DType::kF32), first);
+  EXPECT_NE(*planner.Plan({line, One("P(sum)")}, {line, One("B")}, {4}, DType::kF64), first);
+  EXPECT_NE(*planner.Plan({line, One("P(sum)")}, {other, One("B")}, {4}, DType::kF32), first);
+  EXPECT_FALSE(planner.Plan({line, One("S3")}, {line, One("B")}, {4}, DType::kF32).ok());
+  EXPECT_FALSE(planner.Plan({line, One("S3")}, {line, One("B")}, {4}, DType::kF32).ok());
+}
+
+TEST(Definition, GatherUndoesScatterAndSeesReplicasThatDiffer) {
+  std::mt19937_64 random(1);
+  const Mesh grid = GridOf({2, 3});
+  const Shape shape = {7, 5};
+  const Array whole = RandomParts({GridOf({1}), One("B")}, shape, &random)[0];
+  for (const NdSbp& sbp :
+       AllNdSbps({Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMin)}, 2, 2)) {
+    const Layout layout = {grid, sbp};
+    std::vector<Array> parts = ScatterByDefinition(layout, whole);
+    absl::StatusOr<Array> back = GatherByDefinition(layout, shape, parts);
+    ASSERT_TRUE(back.ok()) << back.status();
+    for (size_t i = 0; i < whole.values.size(); ++i) {
+      EXPECT_EQ(std::isnan(back->values[i]), std::isnan(whole.values[i]));
+      if (!std::isnan(whole.values[i])) {
+        EXPECT_EQ(back->values[i], whole.values[i]);
+        EXPECT_EQ(std::signbit(back->values[i]), std::signbit(whole.values[i]));
+      }
+    }
+    if (sbp[0].is_broadcast() || sbp[1].is_broadcast()) {
+      parts[0].values[0] = parts[0].values[0] == 0 ? -parts[0].values[0] : 12345;
+      EXPECT_EQ(GatherByDefinition(layout, shape, parts).status().code(),
+                absl::StatusCode::kDataLoss);
+    }
+  }
+}
+
+TEST(Definition, AnotherOrderOfASumShows) {
+  std::mt19937_64 random(2);
+  const Layout from = {GridOf({4}), One("P(sum)")}, to = {GridOf({4}), One("B")};
+  const Shape shape = {16};
+  Boxing boxing = Plan(from, to, shape);
+  const std::vector<Array> parts = RandomParts(from, shape, &random);
+  EXPECT_EQ(CheckBoxing(boxing, from, to, shape, DType::kF32, parts), "");
+  for (BoxingWrite& write : boxing.steps[0].writes) {
+    for (BoxingRegion& region : write.regions) {
+      ASSERT_EQ(region.fold, (std::vector<int>{0, 1, -1, 2, 3, -1, -1}));
+      region.fold = {0, 1, -1, 2, -1, 3, -1};
+    }
+  }
+  EXPECT_NE(CheckBoxing(boxing, from, to, shape, DType::kF32, parts), "");
+}
+
+TEST(Boxing, SixtyFourDevicesArePlannedInTime) {
+  // A bound on work, not a stopwatch: 64 parts on either side cut 4096 cells.
+  const Mesh cube = GridOf({4, 4, 4});
+  const NdSbp rows(3, Sbp::S(0)), columns(3, Sbp::S(1));
+  const Boxing boxing = Plan({cube, rows}, {cube, columns}, {256, 256});
+  EXPECT_EQ(boxing.bytes, 256 * 256 * 4 / 64 * 63);
+  for (const BoxingStep& step : boxing.steps) EXPECT_EQ(step.writes.size(), 64u);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,33 @@
+// For tests of boxing: random parts, layouts in short, and every check that one boxing must pass.
+#ifndef SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
+#define SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "framework/sbp/boxing.h"
+
+namespace sluice {
+
+// A mesh of axes a, b, c over the devices 0:first, 0:first+1, ...
+Mesh GridOf(const std::vector<int64_t>& sizes, int first = 0);
+
+// Every NdSbp over the symbols with at most one kind of P that suits a tensor of this rank.
+std::vector<NdSbp> AllNdSbps(const std::vector<Sbp>& symbols, size_t axes, int rank);
+
+// Random parts: replicas agree bit for bit, partials differ, exponents are wide, so that another
+// order of a sum shows; some values are NaN and, in sums, zeros of either sign.
+std::vector<Array> RandomParts(const Layout& layout, const Shape& shape, std::mt19937_64* random);
+
+// Runs the boxing and compares with the definition bit for bit; checks the memory rule, the count
+// of bytes, and that each buffer is written once, whole. "" if all is well.
+std::string CheckBoxing(const Boxing& boxing, const Layout& from, const Layout& to,
+                        const Shape& shape, DType dtype, const std::vector<Array>& parts);
+
+// "data: S0 -> B of [4,4]: recipe" for messages.
+std::string Describe(const Layout& from, const Layout& to, const Shape& shape);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
