@@ -1,0 +1,54 @@
+#include "framework/nn/layers.h"
+
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "framework/ops/ops.h"
+
+namespace sluice {
+namespace {
+
+// The extent of the last dimension; 0, with an error in the graph, where there is none.
+int64_t LastExtent(const Scope& scope, Tensor x) {
+  if (!x) return 0;  // after an error
+  if (x.shape().rank() > 0) return x.shape()[x.shape().rank() - 1];
+  scope.graph()->SetError(absl::InvalidArgumentError("a layer expected a vector, got a scalar"),
+                          scope.path());
+  return 0;
+}
+
+}  // namespace
+
+VariableAttributes NormalInit(double stddev) { return {"normal", stddev}; }
+
+VariableAttributes ResidualInit(int64_t layers, double stddev) {
+  return {"normal", stddev / std::sqrt(2.0 * static_cast<double>(layers))};
+}
+
+VariableAttributes OnesInit() { return {"ones"}; }
+
+Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_words,
+              absl::string_view bias_words, const VariableAttributes& init) {
+  const int64_t in = LastExtent(scope, x);
+  if (in == 0) return {};
+  return MatMul(x, scope.Param("weight", {in, out}, weight_words, init)) +
+         scope.Param("bias", {out}, bias_words);
+}
+
+Tensor Norm(const Scope& scope, Tensor x) {
+  const int64_t width = LastExtent(scope, x);
+  if (width == 0) return {};
+  return LayerNorm(x, scope.Param("gamma", {width}, "", OnesInit()), scope.Param("beta", {width}));
+}
+
+Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view words) {
+  return scope.Param("table", {rows, width}, words, NormalInit());
+}
+
+Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init) {
+  const int64_t width = LastExtent(scope, x);
+  Tensor y = Gelu(Linear(scope / "up", x, inner, "model:S1", "model:S0"));
+  return Linear(scope / "down", y, width, "model:S0", "", down_init);
+}
+
+}  // namespace sluice

@@ -1,0 +1,35 @@
+// Layers as functions over Tensor and Scope: each makes its parameters under the scope's name and
+// adds its ops. Weights are [in, out]. Words say how a parameter is split over the mesh; Megatron's
+// pair is "model:S1" on one weight and "model:S0" on the next. Errors are sticky in the graph.
+#ifndef SLUICE_FRAMEWORK_NN_LAYERS_H_
+#define SLUICE_FRAMEWORK_NN_LAYERS_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "framework/graph/graph.h"
+
+namespace sluice {
+
+// Initial values: GPT-2's normal, and the same scaled down for projections that end on the residual
+// stream, of which `layers` blocks have two each.
+VariableAttributes NormalInit(double stddev = 0.02);
+VariableAttributes ResidualInit(int64_t layers, double stddev = 0.02);
+VariableAttributes OnesInit();
+
+// x [..., in] times `weight` plus `bias`.
+Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_words = "",
+              absl::string_view bias_words = "", const VariableAttributes& init = NormalInit());
+
+// Layer norm over the last dimension, with parameters `gamma` and `beta`.
+Tensor Norm(const Scope& scope, Tensor x);
+
+// A table of `rows` vectors, for Embedding or, tied, for the last MatMul.
+Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view words = "");
+
+// The two halves of a transformer's MLP, `up` and `down`, with gelu between; Megatron's split.
+Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_NN_LAYERS_H_

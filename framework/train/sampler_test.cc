@@ -1,0 +1,74 @@
+#include "framework/train/sampler.h"
+
+#include <cmath>
+#include <map>
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+// A model that is nearly sure that each byte is followed by the next one.
+class CountingSession : public Session {
+ public:
+  explicit CountingSession(int64_t length) : length_(length) {}
+  absl::Status Step(absl::string_view program, const Feeds& feeds) override {
+    EXPECT_EQ(program, "sample");
+    const HostTensor& tokens = *feeds[0].second;
+    EXPECT_EQ(tokens.shape, (Shape{1, length_}));
+    logits_ = HostTensor(DType::kF32, {1, length_, 256});
+    for (int64_t i = 0; i < length_; ++i) {
+      logits_.data<float>()[i * 256 + (tokens.data<int32_t>()[i] + 1) % 256] = 100;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Next(Fetches* fetches) override {
+    *fetches = {{"logits", logits_}};
+    return absl::OkStatus();
+  }
+  absl::Status status() const override { return absl::OkStatus(); }
+  std::vector<VariableInfo> variables() const override { return {}; }
+  absl::StatusOr<HostTensor> Read(absl::string_view) override { return HostTensor(); }
+  absl::Status Write(absl::string_view, const HostTensor&) override { return absl::OkStatus(); }
+  absl::Status CheckReplicas() override { return absl::OkStatus(); }
+  void set_step(int64_t) override {}
+  std::string Explain() const override { return ""; }
+
+ private:
+  int64_t length_;
+  HostTensor logits_;
+};
+
+TEST(SamplerTest, ReadsTheLastBytesAndGoesOn) {
+  CountingSession session(4);
+  SampleOptions options;
+  options.sequence_length = 4;
+  options.length = 6;
+  for (const char* prompt : {"c", "abc", "zabc", "xyzabc"}) {  // shorter and longer than the model
+    options.prompt = prompt;
+    EXPECT_EQ(*SampleText(&session, options), "defghi") << prompt;
+  }
+  options.prompt = "";
+  EXPECT_FALSE(SampleText(&session, options).ok());
+}
+
+TEST(SamplerTest, DrawsFollowTheDistribution) {
+  const std::vector<double> logits = {0, std::log(3.0), -1e9, std::log(4.0)};
+  auto count = [&](double temperature, int top) {
+    std::map<int, int> counts;
+    for (int i = 0; i < 800; ++i) ++counts[DrawToken(logits, temperature, top, (i + 0.5) / 800)];
+    return counts;
+  };
+  EXPECT_EQ(count(1, 0), (std::map<int, int>{{0, 100}, {1, 300}, {3, 400}}));
+  EXPECT_EQ(count(0.5, 2), (std::map<int, int>{{1, 288}, {3, 512}}));  // squares: 9 to 16
+  EXPECT_EQ(count(0, 0), (std::map<int, int>{{3, 800}}));
+}
+
+TEST(SamplerTest, PrintableKeepsTextAndEscapesTheRest) {
+  EXPECT_EQ(Printable("a\tb\n"), "a\tb\n");
+  EXPECT_EQ(Printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+  EXPECT_EQ(Printable("\x1b[2J\x7f\xc3"), "\\x1b[2J\\x7f\\xc3");
+}
+
+}  // namespace
+}  // namespace sluice

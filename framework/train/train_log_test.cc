@@ -1,0 +1,58 @@
+#include "framework/train/train_log.h"
+
+#include <cmath>
+#include <string>
+
+#include "framework/checkpoint/file.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+std::string Path(const char* name) { return ::testing::TempDir() + "/" + name + ".jsonl"; }
+std::string Read(const std::string& path) { return *ReadText(path, 1 << 20); }
+
+TEST(TrainLogTest, WritesOneObjectALineWithNineDigits) {
+  const std::string path = Path("digits");
+  remove(path.c_str());
+  {
+    absl::StatusOr<TrainLog> log = TrainLog::Open(path, 0);
+    ASSERT_TRUE(log.ok()) << log.status();
+    log->Evaluation(0, 5.5, {{"corpus", "0123\"x"}});
+    log->Step(1, static_cast<double>(1.0f / 3), 0.5, 1e-3, 12345.6789);
+    log->Step(2, std::nan(""), INFINITY, 1e-3, 1);
+  }
+  EXPECT_EQ(Read(path),
+            "{\"step\":0,\"val_loss\":5.5,\"corpus\":\"0123\\\"x\"}\n"
+            "{\"step\":1,\"loss\":0.333333343,\"grad_norm\":0.5,\"lr\":0.001,"
+            "\"tokens_per_second\":12345.6789}\n"
+            "{\"step\":2,\"loss\":null,\"grad_norm\":null,\"lr\":0.001,\"tokens_per_second\":1}\n");
+  EXPECT_EQ(std::stof("0.333333343"), 1.0f / 3);
+}
+
+TEST(TrainLogTest, ResumedRunsDropWhatCameAfterTheirCheckpoint) {
+  const std::string path = Path("resume");
+  remove(path.c_str());
+  {
+    TrainLog log = *TrainLog::Open(path, 0);
+    for (int step = 1; step <= 3; ++step) log.Step(step, step, 1, 1, 1);
+    log.Evaluation(2, 2.5, {});
+    log.Evaluation(1, 1.5, {});
+  }
+  FILE* file = fopen(path.c_str(), "a");
+  fputs("{\"step\":2,\"lo", file);  // a crash
+  fclose(file);
+  { TrainLog::Open(path, 2)->Step(3, 30, 1, 1, 1); }
+  EXPECT_EQ(Read(path),
+            "{\"step\":1,\"loss\":1,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
+            "{\"step\":2,\"loss\":2,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
+            "{\"step\":1,\"val_loss\":1.5}\n"
+            "{\"step\":3,\"loss\":30,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n");
+}
+
+TEST(TrainLogTest, UnwritablePathIsAnError) {
+  EXPECT_FALSE(TrainLog::Open("/nowhere/log.jsonl", 0).ok());
+}
+
+}  // namespace
+}  // namespace sluice

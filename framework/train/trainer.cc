@@ -1,0 +1,203 @@
+#include "framework/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/checkpoint/file.h"
+#include "framework/train/evaluation.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kInFlight = 2;     // steps that a session holds
+constexpr size_t kSpeedWindow = 16;  // steps whose mean time gives tokens/s
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string TypeText(DType dtype, const Shape& shape) {
+  return absl::StrCat(DTypeName(dtype), shape.ToString());
+}
+
+}  // namespace
+
+absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session) {
+  const std::vector<VariableInfo> variables = session->variables();
+  std::map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : checkpoint.tensors()) entries[entry.name] = &entry;
+  std::vector<HostTensor> values;
+  for (const VariableInfo& variable : variables) {
+    auto found = entries.find(variable.name);
+    if (found == entries.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("checkpoint: expected a tensor \"", variable.name, "\", it has none"));
+    }
+    const TensorEntry& entry = *found->second;
+    if (entry.dtype != variable.dtype || entry.shape != variable.shape) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "checkpoint: tensor \"", variable.name, "\": expected ",
+          TypeText(variable.dtype, variable.shape), ", got ", TypeText(entry.dtype, entry.shape)));
+    }
+    entries.erase(found);
+    ASSIGN_OR_RETURN(HostTensor value, checkpoint.Read(variable.name));
+    values.push_back(std::move(value));
+  }
+  if (!entries.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("checkpoint: tensor \"", entries.begin()->first,
+                                                   "\" is none of this model's variables"));
+  }
+  for (size_t i = 0; i < variables.size(); ++i) {
+    RETURN_IF_ERROR(session->Write(variables[i].name, values[i]));
+  }
+  return absl::OkStatus();
+}
+
+Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
+                 ProgressPrinter* printer)
+    : session_(session), options_(std::move(options)), task_(std::move(task)), printer_(printer) {}
+
+absl::Status Trainer::Restore(const Checkpoint& checkpoint) {
+  RETURN_IF_ERROR(LoadVariables(checkpoint, session_));
+  const CheckpointMeta& meta = checkpoint.meta();
+  if (meta.samples != meta.step * options_.samples_per_step) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "checkpoint: it has seen %d samples in %d steps; expected a batch of %d, got %d",
+        meta.samples, meta.step, meta.step == 0 ? 0 : meta.samples / meta.step,
+        options_.samples_per_step));
+  }
+  session_->set_step(meta.step);
+  record_.steps_done = meta.step;
+  return absl::OkStatus();
+}
+
+int64_t Trainer::NextStop(int64_t step) const {
+  int64_t next = options_.schedule.steps;
+  for (int64_t every : {options_.eval_every, options_.save_every}) {
+    if (every > 0) next = std::min(next, (step / every + 1) * every);
+  }
+  return next;
+}
+
+absl::StatusOr<TrainingRecord> Trainer::Run() {
+  const int64_t steps = options_.schedule.steps;
+  RETURN_IF_ERROR(CreateDirectories(options_.out));
+  record_.log = options_.out + "/log.jsonl";
+  ASSIGN_OR_RETURN(TrainLog log, TrainLog::Open(record_.log, record_.steps_done));
+  log_.emplace(std::move(log));
+  RETURN_IF_ERROR(Evaluate(/*whole=*/record_.steps_done >= steps));
+  int64_t saved = -1;
+  while (record_.steps_done < steps && !record_.stopped) {
+    RETURN_IF_ERROR(RunSteps(NextStop(record_.steps_done)));
+    const int64_t done = record_.steps_done;
+    if (done == steps || (options_.eval_every > 0 && done % options_.eval_every == 0)) {
+      RETURN_IF_ERROR(Evaluate(/*whole=*/done == steps));
+    }
+    if (options_.save_every > 0 && done % options_.save_every == 0) {
+      RETURN_IF_ERROR(Save());
+      saved = done;
+    }
+  }
+  if (saved != record_.steps_done) RETURN_IF_ERROR(Save());
+  return record_;
+}
+
+// Keeps two steps in flight, so that a device never waits for this loop.
+absl::Status Trainer::RunSteps(int64_t end) {
+  int64_t begun = record_.steps_done;
+  last_time_ = Now();
+  while (record_.steps_done < end) {
+    if (task_.stop && task_.stop()) {
+      record_.stopped = true;
+      end = begun;  // what has begun is taken
+      if (record_.steps_done == end) break;
+    }
+    for (; begun < end && begun < record_.steps_done + kInFlight; ++begun) {
+      RETURN_IF_ERROR(Begin(begun));
+    }
+    RETURN_IF_ERROR(Take(&*log_));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Begin(int64_t step) {
+  HostTensor learning_rate(DType::kF32, {}), count(DType::kI32, {});
+  *learning_rate.data<float>() = static_cast<float>(LearningRate(options_.schedule, step));
+  *count.data<int32_t>() = static_cast<int32_t>(step + 1);
+  Feeds feeds;
+  RETURN_IF_ERROR(task_.feed(step * options_.samples_per_step, &feeds));
+  feeds.emplace_back("learning_rate", &learning_rate);
+  feeds.emplace_back("step", &count);
+  return session_->Step("train", feeds);
+}
+
+absl::Status Trainer::Take(TrainLog* log) {
+  RETURN_IF_ERROR(session_->Next(&fetches_));
+  const double now = Now();
+  seconds_.push_back(now - last_time_);
+  last_time_ = now;
+  if (seconds_.size() > kSpeedWindow) seconds_.pop_front();
+  const double mean =
+      std::accumulate(seconds_.begin(), seconds_.end(), 0.0) / static_cast<double>(seconds_.size());
+  const int64_t step = ++record_.steps_done;
+  Progress progress;
+  progress.step = step;
+  progress.steps = options_.schedule.steps;
+  ASSIGN_OR_RETURN(progress.loss, FetchedScalar(fetches_, "loss"));
+  ASSIGN_OR_RETURN(progress.gradient_norm, FetchedScalar(fetches_, "grad_norm"));
+  progress.learning_rate = LearningRate(options_.schedule, step - 1);
+  progress.tokens_per_second = static_cast<double>(options_.tokens_per_step) / mean;
+  if (options_.peak_flops > 0) {
+    progress.utilization = options_.flops_per_step / mean / options_.peak_flops;
+  }
+  progress.seconds_left = mean * static_cast<double>(progress.steps - step);
+  log->Step(step, progress.loss, progress.gradient_norm, progress.learning_rate,
+            progress.tokens_per_second);
+  record_.losses.push_back({static_cast<double>(step), progress.loss});
+  printer_->Update(progress, now);
+  if (std::isfinite(progress.loss) && std::isfinite(progress.gradient_norm)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "step %d: expected a finite loss and gradient norm, got %g and %g; a lower --lr may help, "
+      "--check_nan names the op",
+      step, progress.loss, progress.gradient_norm));
+}
+
+absl::Status Trainer::Evaluate(bool whole) {
+  if (!task_.evaluate) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const double loss, task_.evaluate(whole));
+  const int64_t step = record_.steps_done;
+  const bool first = record_.evaluations.empty();
+  log_->Evaluation(step, loss, first ? task_.facts : decltype(task_.facts)());
+  record_.evaluations.push_back({static_cast<double>(step), loss});
+  printer_->Print(absl::StrFormat("step %d: held-out loss %.4f%s", step, loss,
+                                  whole ? " (the whole held-out text)" : ""));
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::Save() {
+  CheckpointMeta meta;
+  meta.step = record_.steps_done;
+  meta.seed = options_.seed;
+  meta.samples = record_.steps_done * options_.samples_per_step;
+  meta.options = options_.recorded;
+  std::vector<TensorEntry> entries;
+  for (const VariableInfo& variable : session_->variables()) {
+    entries.push_back({variable.name, variable.dtype, variable.shape});
+  }
+  const std::string folder = options_.out + "/checkpoints";
+  RETURN_IF_ERROR(CreateDirectories(folder));
+  ASSIGN_OR_RETURN(record_.checkpoint,
+                   SaveCheckpoint(folder, meta, entries, [this](const TensorEntry& entry) {
+                     return session_->Read(entry.name);
+                   }));
+  return PruneCheckpoints(folder, options_.keep);
+}
+
+}  // namespace sluice

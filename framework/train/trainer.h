@@ -1,0 +1,98 @@
+// The training loop: steps of a session's "train" program, evaluations, checkpoints, the log and
+// the line that people watch. One thread, the session's. A model gives two functions; the rest is
+// the same for all of them.
+#ifndef SLUICE_FRAMEWORK_TRAIN_TRAINER_H_
+#define SLUICE_FRAMEWORK_TRAIN_TRAINER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/nn/schedule.h"
+#include "framework/session/session.h"
+#include "framework/train/plot.h"
+#include "framework/train/progress.h"
+#include "framework/train/train_log.h"
+
+namespace sluice {
+
+struct TrainerOptions {
+  Schedule schedule;             // schedule.steps is the length of the run
+  int64_t samples_per_step = 1;  // the batch
+  int64_t tokens_per_step = 1;   // what tokens/s counts
+  double flops_per_step = 0;     // with peak_flops gives the share of peak
+  double peak_flops = 0;         // 0: not known
+  int64_t eval_every = 0;        // steps; 0: only before the first and after the last
+  int64_t save_every = 0;        // steps; 0: only after the last
+  int64_t keep = 3;              // checkpoints that stay
+  uint64_t seed = 1;             // recorded in checkpoints
+  std::string out;               // folder: log.jsonl and checkpoints/ go there
+  std::map<std::string, std::string> recorded;  // options for people, kept in checkpoints
+};
+
+// What is trained. The tensors that `feed` hands out are its own, and live until it is called
+// again.
+struct TrainerTask {
+  // The inputs of the step that begins with this sample, but for "learning_rate" and "step".
+  std::function<absl::Status(int64_t samples_seen, Feeds* feeds)> feed;
+  // Held-out loss; `whole`: as exact as it gets, after the last step. May be unset.
+  std::function<absl::StatusOr<double>(bool whole)> evaluate;
+  // What the first line of the log also says, such as the digest of the data.
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::function<bool()> stop;  // asked between steps: save and stop
+};
+
+// What came of a run.
+struct TrainingRecord {
+  std::vector<PlotPoint> losses, evaluations;  // by step
+  int64_t steps_done = 0;
+  bool stopped = false;    // by TrainerTask::stop
+  std::string checkpoint;  // the last one
+  std::string log;
+};
+
+class Trainer {
+ public:
+  // All must outlive it.
+  Trainer(Session* session, TrainerOptions options, TrainerTask task, ProgressPrinter* printer);
+
+  // Goes on from a checkpoint, of whatever mesh. Every variable is checked before one is written.
+  absl::Status Restore(const Checkpoint& checkpoint);
+
+  // Runs to the last step, or until asked to stop; both end with a checkpoint. An error of the
+  // session or a loss that is not finite ends the run without one: earlier ones stay.
+  absl::StatusOr<TrainingRecord> Run();
+
+ private:
+  absl::Status RunSteps(int64_t end);
+  absl::Status Begin(int64_t step);
+  absl::Status Take(TrainLog* log);
+  absl::Status Evaluate(bool whole);
+  absl::Status Save();
+  // The first step after `step` at which an evaluation or a checkpoint is due, or the last.
+  int64_t NextStop(int64_t step) const;
+
+  Session* const session_;
+  const TrainerOptions options_;
+  const TrainerTask task_;
+  ProgressPrinter* const printer_;
+  TrainingRecord record_;
+  Fetches fetches_;  // of the newest step
+  std::optional<TrainLog> log_;
+  std::deque<double> seconds_;  // of the newest steps
+  double last_time_ = 0;
+};
+
+// Loads variables of a checkpoint into a session whose variables are all in it, of the same types.
+absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_TRAIN_TRAINER_H_

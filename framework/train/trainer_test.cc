@@ -1,0 +1,223 @@
+#include "framework/train/trainer.h"
+
+#include <sys/stat.h>
+
+#include <cmath>
+#include <deque>
+#include <filesystem>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/checkpoint/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+HostTensor Scalar(float value) {
+  HostTensor tensor(DType::kF32, {});
+  *tensor.data<float>() = value;
+  return tensor;
+}
+
+// A session with one variable w: a step adds learning rate times its input x; the loss is w.
+class ScriptedSession : public Session {
+ public:
+  absl::Status Step(absl::string_view program, const Feeds& feeds) override {
+    EXPECT_EQ(program, "train");
+    EXPECT_LT(results_.size(), 2u) << "a third step in flight";
+    most_in_flight_ = std::max(most_in_flight_, results_.size() + 1);
+    ++step_;
+    std::map<std::string, double> inputs;
+    for (const auto& feed : feeds) {
+      inputs[feed.first] = LoadElement(feed.second->dtype, feed.second->bytes.data(), 0);
+    }
+    EXPECT_EQ(inputs["step"], step_);
+    w_ += static_cast<float>(inputs["learning_rate"] * inputs["x"]);
+    if (step_ == nan_at_) w_ = std::numeric_limits<float>::quiet_NaN();
+    results_.push_back({{"loss", Scalar(w_)}, {"grad_norm", Scalar(1)}});
+    return absl::OkStatus();
+  }
+  absl::Status Next(Fetches* fetches) override {
+    EXPECT_FALSE(results_.empty());
+    if (step_ >= fail_at_) return absl::InternalError("h0/up: token 300 of 256");
+    *fetches = std::move(results_.front());
+    results_.pop_front();
+    return absl::OkStatus();
+  }
+  absl::Status status() const override { return absl::OkStatus(); }
+  std::vector<VariableInfo> variables() const override { return {{"w", DType::kF32, shape_, ""}}; }
+  absl::StatusOr<HostTensor> Read(absl::string_view name) override {
+    EXPECT_EQ(name, "w");
+    EXPECT_TRUE(results_.empty()) << "read with steps in flight";
+    return Scalar(w_);
+  }
+  absl::Status Write(absl::string_view, const HostTensor& value) override {
+    w_ = *value.data<float>();
+    return absl::OkStatus();
+  }
+  absl::Status CheckReplicas() override { return absl::OkStatus(); }
+  void set_step(int64_t step) override { step_ = step; }
+  std::string Explain() const override { return ""; }
+
+  float w_ = 1;
+  int64_t step_ = 0, nan_at_ = -1, fail_at_ = 1 << 20;
+  Shape shape_;
+  size_t most_in_flight_ = 0;
+  std::deque<Fetches> results_;
+};
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    out_ = ::testing::TempDir() + "/" +
+           ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(out_);
+    null_ = fopen("/dev/null", "w");
+    options_.schedule = {.peak = 0.125, .warmup = 0, .steps = 10, .floor_fraction = 1};
+    options_.samples_per_step = 4;
+    options_.save_every = 4;
+    options_.keep = 2;
+    options_.out = out_;
+    task_.feed = [this](int64_t samples_seen, Feeds* feeds) {
+      x_ = Scalar(static_cast<float>(samples_seen));
+      feeds->emplace_back("x", &x_);
+      return absl::OkStatus();
+    };
+  }
+  void TearDown() override { fclose(null_); }
+  absl::StatusOr<TrainingRecord> Run(ScriptedSession* session, const std::string& resume = "") {
+    ProgressPrinter printer(null_, false, 0, 0);
+    Trainer trainer(session, options_, task_, &printer);
+    if (!resume.empty()) {
+      ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(resume));
+      RETURN_IF_ERROR(trainer.Restore(checkpoint));
+    }
+    return trainer.Run();
+  }
+  // The log without the speeds, which differ from run to run.
+  std::string Log() {
+    std::string text = *ReadText(out_ + "/log.jsonl", 1 << 20), out;
+    size_t begin = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (text[i] != '\n') continue;
+      const std::string line = text.substr(begin, i - begin);
+      out += line.substr(0, line.find(",\"tokens_per_second")) + "\n";
+      begin = i + 1;
+    }
+    return out;
+  }
+  std::string out_;
+  FILE* null_ = nullptr;
+  HostTensor x_;
+  TrainerOptions options_;
+  TrainerTask task_;
+};
+
+TEST_F(TrainerTest, RunsEverythingTwoStepsAhead) {
+  std::vector<bool> evaluations;
+  task_.evaluate = [&](bool whole) -> absl::StatusOr<double> {
+    evaluations.push_back(whole);
+    return 2.5;
+  };
+  task_.facts = {{"corpus", "abc"}};
+  options_.eval_every = 5;
+  ScriptedSession session;
+  absl::StatusOr<TrainingRecord> record = Run(&session);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->steps_done, 10);
+  EXPECT_FALSE(record->stopped);
+  EXPECT_EQ(session.most_in_flight_, 2u);
+  EXPECT_EQ(session.w_, 1 + 0.125f * 4 * 45);  // samples 0, 4, .. 36
+  EXPECT_EQ(evaluations, (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(record->losses.size(), 10u);
+  EXPECT_EQ(record->losses[2].y, 1 + 0.125 * 4 * 3);
+  const std::string log = Log();
+  EXPECT_THAT(log, HasSubstr("{\"step\":0,\"val_loss\":2.5,\"corpus\":\"abc\"}\n{\"step\":1,"));
+  EXPECT_THAT(log, HasSubstr("{\"step\":3,\"loss\":2.5,\"grad_norm\":1,\"lr\":0.125"));
+  EXPECT_THAT(log, HasSubstr("{\"step\":10,\"val_loss\":2.5}\n"));
+  // 4, 8 and 10 were saved; two are kept.
+  EXPECT_EQ(ListDirectory(out_ + "/checkpoints")->size(), 2u);
+  EXPECT_EQ(Checkpoint::Load(record->checkpoint)->meta().samples, 40);
+}
+
+TEST_F(TrainerTest, ResumedRunIsTheSameRun) {
+  ScriptedSession whole;
+  ASSERT_TRUE(Run(&whole).ok());
+  const std::string log = Log();
+  const std::string middle = out_ + "/middle";
+  std::filesystem::rename(out_ + "/checkpoints/step-000008", middle);
+  ScriptedSession session;
+  absl::StatusOr<TrainingRecord> record = Run(&session, middle);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(session.w_, whole.w_);
+  EXPECT_EQ(record->losses.size(), 2u);
+  EXPECT_EQ(Log(), log);
+}
+
+TEST_F(TrainerTest, StopSavesAndResumeGoesOn) {
+  int asked = 0;
+  task_.stop = [&] { return ++asked > 3; };
+  ScriptedSession session, whole;
+  absl::StatusOr<TrainingRecord> record = Run(&session);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_TRUE(record->stopped);
+  EXPECT_LT(record->steps_done, 6);
+  EXPECT_GE(record->steps_done, 3);
+  task_.stop = nullptr;
+  ScriptedSession resumed;
+  record = Run(&resumed, record->checkpoint);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->steps_done, 10);
+  std::filesystem::remove_all(out_);
+  ASSERT_TRUE(Run(&whole).ok());
+  EXPECT_EQ(resumed.w_, whole.w_);
+}
+
+TEST_F(TrainerTest, TornOrDivergedStateIsNotSaved) {
+  ScriptedSession diverged;
+  diverged.nan_at_ = 6;
+  EXPECT_THAT(std::string(Run(&diverged).status().message()),
+              HasSubstr("step 6: expected a finite"));
+  EXPECT_THAT(*ListDirectory(out_ + "/checkpoints"), ::testing::ElementsAre("step-000004"));
+  ScriptedSession failed;
+  failed.fail_at_ = 3;
+  EXPECT_EQ(Run(&failed).status(), absl::InternalError("h0/up: token 300 of 256"));
+  EXPECT_THAT(*ListDirectory(out_ + "/checkpoints"), ::testing::ElementsAre("step-000004"));
+}
+
+TEST_F(TrainerTest, CheckpointOfAnotherModelIsRefusedBeforeAnythingIsWritten) {
+  ScriptedSession session;
+  ASSERT_TRUE(Run(&session).ok());
+  const std::string checkpoint = out_ + "/checkpoints/step-000010";
+  ScriptedSession other;
+  other.shape_ = {2};
+  EXPECT_EQ(Run(&other, checkpoint).status().message(),
+            "checkpoint: tensor \"w\": expected f32[2], got f32[]");
+  EXPECT_EQ(other.w_, 1);
+  options_.samples_per_step = 8;
+  EXPECT_EQ(Run(&session, checkpoint).status().message(),
+            "checkpoint: it has seen 40 samples in 10 steps; expected a batch of 4, got 8");
+}
+
+TEST_F(TrainerTest, FinishedRunTakesNoStep) {
+  ScriptedSession session, again;
+  ASSERT_TRUE(Run(&session).ok());
+  absl::StatusOr<TrainingRecord> record = Run(&again, out_ + "/checkpoints/step-000010");
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_TRUE(record->losses.empty());
+  EXPECT_EQ(again.w_, session.w_);
+}
+
+TEST_F(TrainerTest, UnwritableFolderIsAnError) {
+  options_.out = "/proc/none";
+  ScriptedSession session;
+  EXPECT_THAT(std::string(Run(&session).status().message()), HasSubstr("/proc/none"));
+}
+
+}  // namespace
+}  // namespace sluice
