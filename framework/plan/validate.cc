@@ -50,6 +50,15 @@ absl::Status CheckRegister(const ProgramIndex& index, int r) {
 
 absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
   const plan::Instruction& x = index.instruction(a, i);
+  for (const auto* operands : {&x.inputs(), &x.outputs()}) {
+    for (const plan::Operand& operand : *operands) {
+      if (operand.storage_case() != plan::Operand::kLocal) continue;
+      const int32_t owner = index.program().locals(operand.local()).actor();
+      if (owner == a) continue;
+      return Bad(index, absl::StrCat(index.Describe(a, 0, i), " uses local ", operand.local(),
+                                     ", which is actor ", owner, "'s"));
+    }
+  }
   std::set<int32_t> writes;
   for (const plan::Operand& operand : x.outputs()) {
     if (operand.updates()) {
@@ -172,6 +181,15 @@ absl::Status ValidateProgram(const ProgramIndex& index) {
   return CheckOrder(index);
 }
 
+absl::Status ValidateProgram(const plan::Program& program) {
+  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+  RETURN_IF_ERROR(CheckRates(index));
+  for (int s = 0; s < index.num_streams(); ++s) {
+    if (index.listed(s)) return CheckOrder(index);
+  }
+  return {};
+}
+
 absl::Status ValidatePlan(const plan::Plan& plan) {
   auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
   for (const plan::Variable& variable : plan.variables()) {
@@ -199,7 +217,7 @@ absl::Status ValidatePlan(const plan::Plan& plan) {
       return bad(absl::StrCat("program \"", program.name(), "\": register \"", r.name(),
                               "\" is variable \"", r.variable(), "\", which the plan lacks"));
     }
-    ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(program));
+    ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
     RETURN_IF_ERROR(ValidateProgram(index));
   }
   return {};

@@ -15,6 +15,9 @@ absl::Status CheckRates(const ProgramIndex& index);
 absl::Status CheckOrder(const ProgramIndex& index);
 // Both.
 absl::Status ValidateProgram(const ProgramIndex& index);
+// The same of a program whose index is not built yet. An order that has not been recorded at all is
+// not asked for.
+absl::Status ValidateProgram(const plan::Program& program);
 // Every program, its devices and variables.
 absl::Status ValidatePlan(const plan::Plan& plan);
 

@@ -1,0 +1,154 @@
+#include "framework/compiler/lifetimes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+class Finder {
+ public:
+  Finder(const ProgramIndex& index, absl::Span<const int32_t> begin, absl::Span<const int32_t> end)
+      : index_(index), begin_(begin), end_(end) {}
+
+  absl::StatusOr<std::vector<Owner>> Find() {
+    for (int q = 0; q < index_.num_rings(); ++q) AddRing(q);
+    RETURN_IF_ERROR(AddLocals());
+    for (Owner& owner : owners_) {
+      std::sort(owner.uses.begin(), owner.uses.end(),
+                [](const Owner::Use& a, const Owner::Use& b) { return a.begin < b.begin; });
+    }
+    return std::move(owners_);
+  }
+
+ private:
+  void AddRing(int q) {
+    const ProgramIndex::Ring& ring = index_.ring(q);
+    int64_t bytes = 0;
+    bool resident = false;
+    int64_t takes = 0;  // of a step
+    const int32_t first = index_.PlaceOf(q, 0).reg;
+    if (!index_.program().registers(first).variable().empty()) return;
+    for (int32_t j = 0; j < ring.takes; ++j) {
+      const int32_t r = index_.PlaceOf(q, j).reg;
+      const ProgramIndex::Register& x = index_.reg(r);
+      bytes = std::max<int64_t>(bytes, index_.program().registers(r).bytes());
+      resident = resident || x.initial > 0 || x.producer < 0;
+      takes += ring.explicit_ring >= 0 ? 1 : x.tokens;
+    }
+    if (bytes == 0) return;
+    resident = resident || takes % ring.slots != 0;
+    const size_t base = owners_.size();
+    for (int32_t slot = 0; slot < ring.slots; ++slot) {
+      Owner& owner = owners_.emplace_back();
+      owner.device = index_.program().registers(first).device();
+      owner.bytes = bytes;
+      owner.ring = q;
+      owner.slot = slot;
+      owner.resident = resident;
+    }
+    if (resident) return;
+    for (int64_t take = 0; take < takes; ++take) {
+      owners_[base + take % ring.slots].uses.push_back(UseOf(index_.TakerOf(q, take)));
+    }
+  }
+
+  Owner::Use UseOf(const ProgramIndex::Token& token) const {
+    const ProgramIndex::Register& x = index_.reg(token.reg);
+    Owner::Use use;
+    use.first = index_.EventOf(x.producer, token.token * x.every, x.first_write);
+    use.begin = begin_[use.first];
+    use.end = end_[index_.EventOf(x.producer, (token.token + 1) * x.every - 1, x.last_write)];
+    index_.ForEachRelease(token.reg, token.token, [&](int32_t a, int64_t fire, int32_t i) {
+      use.releases.push_back(index_.EventOf(a, fire, i));
+      use.end = std::max(use.end, end_[use.releases.back()]);
+    });
+    return use;
+  }
+
+  absl::Status AddLocals() {
+    const plan::Program& program = index_.program();
+    std::vector<std::pair<int32_t, int32_t>> used(program.locals_size(), {-1, -1});
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      for (int i = 0; i < index_.actor(a).length; ++i) {
+        const plan::Instruction& x = index_.instruction(a, i);
+        for (const auto* operands : {&x.inputs(), &x.outputs()}) {
+          for (const plan::Operand& operand : *operands) {
+            if (operand.storage_case() != plan::Operand::kLocal) continue;
+            if (program.locals(operand.local()).actor() != a) {
+              return absl::InvalidArgumentError(
+                  absl::StrCat("program \"", program.name(), "\": ", index_.Describe(a, 0, i),
+                               " uses local ", operand.local(), " of another actor"));
+            }
+            auto& range = used[operand.local()];
+            if (range.first < 0) range.first = i;
+            range.second = i;
+          }
+        }
+      }
+    }
+    for (int n = 0; n < program.locals_size(); ++n) {
+      if (used[n].first < 0 || program.locals(n).bytes() == 0) continue;
+      const int a = program.locals(n).actor();
+      Owner& owner = owners_.emplace_back();
+      owner.device = index_.device_of(a);
+      owner.bytes = program.locals(n).bytes();
+      owner.local = n;
+      for (int f = 0; f < index_.actor(a).fires; ++f) {
+        const int32_t first = index_.EventOf(a, f, used[n].first);
+        const int32_t last = index_.EventOf(a, f, used[n].second);
+        owner.uses.push_back({begin_[first], end_[last], first, {last}});
+      }
+    }
+    return {};
+  }
+
+  const ProgramIndex& index_;
+  absl::Span<const int32_t> begin_, end_;
+  std::vector<Owner> owners_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Owner>> FindOwners(const ProgramIndex& index,
+                                              absl::Span<const int32_t> begin_rank,
+                                              absl::Span<const int32_t> end_rank) {
+  return Finder(index, begin_rank, end_rank).Find();
+}
+
+bool Clash(const Owner& a, const Owner& b) {
+  if (a.resident || b.resident) return true;
+  auto x = a.uses.begin();
+  auto y = b.uses.begin();
+  while (x != a.uses.end() && y != b.uses.end()) {
+    if (x->end < y->begin) {
+      ++x;
+    } else if (y->end < x->begin) {
+      ++y;
+    } else {
+      return true;
+    }
+  }
+  return false;
+}
+
+int64_t PeakOfLive(absl::Span<const Owner* const> owners) {
+  int64_t live = 0;
+  std::vector<std::pair<int32_t, int64_t>> change;  // what begins at a rank comes before what ends
+  for (const Owner* owner : owners) {
+    if (owner->resident) live += owner->bytes;
+    for (const Owner::Use& use : owner->uses) {
+      change.push_back({2 * use.begin, owner->bytes});
+      change.push_back({2 * use.end + 1, -owner->bytes});
+    }
+  }
+  std::sort(change.begin(), change.end());
+  int64_t peak = live;
+  for (const auto& [rank, bytes] : change) peak = std::max(peak, live += bytes);
+  return peak;
+}
+
+}  // namespace sluice

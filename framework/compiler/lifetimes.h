@@ -1,0 +1,44 @@
+// Who owns bytes of a device, and when, in one step: the slots of registers and rings, and locals.
+// Internal to the packing of memory. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_
+#define SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/plan/program_index.h"
+
+namespace sluice {
+
+struct Owner {
+  // One token in a slot, or one fire of a local.
+  struct Use {
+    int32_t begin, end;             // ranks: of the first write's beginning, of the last end
+    int32_t first;                  // event of the first write
+    std::vector<int32_t> releases;  // events that together free it
+  };
+  int32_t device = 0;
+  int64_t bytes = 0;
+  int32_t ring = -1, slot = 0;  // of ProgramIndex; or else
+  int32_t local = -1;
+  bool resident = false;  // lives across steps
+  std::vector<Use> uses;  // by begin; none if resident
+};
+
+// All owners of at least one byte, in the order of rings, slots, locals. The ranks are those of
+// events of a step. InvalidArgument names a local that an actor not its own uses.
+absl::StatusOr<std::vector<Owner>> FindOwners(const ProgramIndex& index,
+                                              absl::Span<const int32_t> begin_rank,
+                                              absl::Span<const int32_t> end_rank);
+
+// Are the two ever live at the same time?
+bool Clash(const Owner& a, const Owner& b);
+
+// The most bytes live at one time.
+int64_t PeakOfLive(absl::Span<const Owner* const> owners);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_

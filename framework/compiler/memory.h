@@ -1,0 +1,43 @@
+// Gives every register slot and every local of a program its bytes. All of a device's are packed
+// together by lifetime over the recorded order; where bytes change hands, the program gets a pass,
+// unless its waits order the two owners anyway. Slots that live across steps (an initial token, or
+// takes of a step that their number does not divide) have bytes of their own. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
+#define SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/plan/plan.pb.h"
+
+namespace sluice {
+
+struct PackingOptions {
+  std::vector<int64_t> base;  // by device: where its bytes begin, above its variables; default: 0
+  int64_t alignment = 64;     // of every offset
+};
+
+struct PackedDevice {
+  int64_t packed = 0;    // bytes above base
+  int64_t live = 0;      // the most that is live at one time: no packing can be smaller
+  int64_t unshared = 0;  // what it would be if nothing shared bytes
+};
+
+struct Packing {
+  std::vector<PackedDevice> devices;
+  int passes = 0;  // added
+};
+
+// Sets slot_offsets of registers and rings (not of variables) and offsets of locals, and replaces
+// the program's passes. The order must have been recorded; nothing may change a quota, rate or
+// order afterwards. FailedPrecondition if the program is not live.
+absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options = {});
+
+// Do all owners of the same bytes hand them over in an order that the program's waits and passes
+// force? Checks each pair of owners, and that none lies below its device's base.
+absl::Status CheckPacking(const plan::Program& program, const PackingOptions& options = {});
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
