@@ -6,6 +6,7 @@
 #define SLUICE_FRAMEWORK_GRAPH_GRAPH_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -102,7 +103,8 @@ class Graph {
   const absl::Status& status() const { return status_; }
   void SetError(const absl::Status& status, absl::string_view where);
 
-  const std::vector<Node>& nodes() const { return nodes_; }
+  // References to nodes and tensors stay good while the graph grows.
+  const std::deque<Node>& nodes() const { return nodes_; }
   const Node& node(NodeId id) const { return nodes_[id]; }
   const TensorInfo& tensor(TensorId id) const { return tensors_[id]; }
   TensorInfo& mutable_tensor(TensorId id) { return tensors_[id]; }
@@ -136,8 +138,8 @@ class Graph {
   TensorId AddSource(const OpDef& op, Attributes attributes, absl::string_view name,
                      const TensorType& type, SbpWords words);
   std::string UniqueName(const std::string& name);
-  std::vector<Node> nodes_;
-  std::vector<TensorInfo> tensors_;
+  std::deque<Node> nodes_;
+  std::deque<TensorInfo> tensors_;
   std::vector<NodeId> variables_, inputs_;
   std::vector<std::pair<std::string, TensorId>> outputs_;
   std::map<std::string, TensorId, std::less<>> variable_by_name_;
