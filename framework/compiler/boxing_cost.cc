@@ -1,0 +1,52 @@
+#include "framework/compiler/boxing_cost.h"
+
+#include <algorithm>
+
+namespace sluice {
+
+int64_t BoxingCost::Compute(const Graph& graph, const Node& node, const std::vector<NdSbp>& inputs,
+                            const std::vector<NdSbp>& outputs) const {
+  std::vector<TensorType> in, out;
+  int64_t fires = 1;
+  bool bf16 = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const TensorType& type = graph.tensor(node.inputs[i]).type;
+    in.push_back({type.dtype, grid_.LargestLocal(inputs[i], type.shape)});
+    fires = std::max(fires, grid_.Fires(inputs[i]));
+    bf16 |= type.dtype == DType::kBF16;
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const TensorType& type = graph.tensor(node.outputs[i]).type;
+    out.push_back({type.dtype, grid_.LargestLocal(outputs[i], type.shape)});
+    fires = std::max(fires, grid_.Fires(outputs[i]));
+  }
+  if (node.op->view) return 0;
+  const Cost cost = node.op->cost({node.attributes, in, out});
+  return fires * machine_.ComputeNanoseconds(cost.flops, cost.bytes, bf16);
+}
+
+int64_t BoxingCost::Boxing(const TensorType& type, const NdSbp& from, int64_t from_stage,
+                           const NdSbp& to, int64_t to_stage) const {
+  if (from == to && from_stage == to_stage) return 0;
+  NdSbp at = from;
+  int64_t nanoseconds = 0;
+  const auto pass = [&](const NdSbp& sbp) {  // read and write a part once
+    const int64_t bytes =
+        2 * grid_.LargestLocal(sbp, type.shape).NumElements() * SizeOf(type.dtype);
+    return grid_.micro_batches() * machine_.ComputeNanoseconds(0, bytes, false);
+  };
+  if (at[0] != to[0]) {
+    if (to[0].is_partial()) return -1;
+    if (!at[0].is_broadcast()) nanoseconds += pass(at), at[0] = Sbp::B();
+    if (to[0].is_split()) at[0] = to[0], nanoseconds += pass(at);
+  }
+  const NdSbp space = grid_.Space(at), wanted = grid_.Space(to);
+  if (space == wanted && from_stage == to_stage) return nanoseconds;
+  const auto boxing =
+      planner_->Plan({grid_.stage(from_stage), space}, {grid_.stage(to_stage), wanted},
+                     grid_.FireShape(at, type.shape), type.dtype);
+  if (!boxing.ok()) return -1;
+  return nanoseconds + grid_.Fires(at) * (*boxing)->nanoseconds;
+}
+
+}  // namespace sluice

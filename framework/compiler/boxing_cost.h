@@ -1,0 +1,36 @@
+// Prices what selection compares: an op's compute on its largest part, and boxing over space and
+// time. Lowering emits the boxings that are priced here.
+#ifndef SLUICE_FRAMEWORK_COMPILER_BOXING_COST_H_
+#define SLUICE_FRAMEWORK_COMPILER_BOXING_COST_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "framework/compiler/grid.h"
+#include "framework/graph/graph.h"
+#include "framework/sbp/boxing.h"
+
+namespace sluice {
+
+class BoxingCost {
+ public:
+  BoxingCost(const Grid& grid, BoxingPlanner* planner, const Machine& machine)
+      : grid_(grid), planner_(planner), machine_(machine) {}
+
+  // Nanoseconds a step of a node's largest part.
+  int64_t Compute(const Graph& graph, const Node& node, const std::vector<NdSbp>& inputs,
+                  const std::vector<NdSbp>& outputs) const;
+  // Nanoseconds a step to bring a tensor from one layout and stage to another; -1: impossible.
+  // Over time: accumulate (P->B), pack (S->B) and slice (B->S), before any boxing over space.
+  int64_t Boxing(const TensorType& type, const NdSbp& from, int64_t from_stage, const NdSbp& to,
+                 int64_t to_stage) const;
+
+ private:
+  const Grid& grid_;
+  BoxingPlanner* planner_;
+  const Machine& machine_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_BOXING_COST_H_

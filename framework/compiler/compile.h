@@ -1,0 +1,32 @@
+// The compiler: graphs in, a plan out. compile.cc reads as its table of contents.
+#ifndef SLUICE_FRAMEWORK_COMPILER_COMPILE_H_
+#define SLUICE_FRAMEWORK_COMPILER_COMPILE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/graph/graph.h"
+#include "framework/machine/machine.h"
+#include "framework/plan/plan.pb.h"
+#include "framework/sbp/mesh.h"
+
+namespace sluice {
+
+struct CompileOptions {
+  Mesh mesh;
+  int64_t micro_batches = 1;  // of the first program
+  int64_t script_length = 0;  // longest script; 0: no limit
+  Machine machine;
+  int64_t memory_limit = 0;  // bytes a device; 0: none
+};
+
+// `explanation`, if not null, gets the choices and their reasons as text. Errors name the node's
+// scope path, what was expected and got.
+absl::StatusOr<plan::Plan> Compile(absl::Span<const ProgramGraph> programs,
+                                   const CompileOptions& options, std::string* explanation);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_COMPILE_H_

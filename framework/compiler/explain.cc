@@ -1,0 +1,91 @@
+#include "framework/compiler/explain.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace sluice {
+namespace {
+
+std::string SignatureText(const Choice& choice, const Grid& grid) {
+  std::string text;
+  for (size_t a = 0; a < choice.signatures.size(); ++a) {
+    if (grid.axes()[a].parts == 1) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "  ", grid.axes()[a].name, ":",
+                    ToString(choice.signatures[a]));
+  }
+  return text.empty() ? "B" : text;
+}
+
+std::string Microseconds(int64_t nanoseconds) {
+  return absl::StrFormat("%.1f us", static_cast<double>(nanoseconds) / 1000);
+}
+
+}  // namespace
+
+std::string BoxingSummary(const TaskGraph& tasks) {
+  std::string text;
+  for (const BoxingNote& note : tasks.boxings) {
+    absl::StrAppend(&text, PhaseName(note.phase), " ", note.tensor, ": ", note.recipe, " ",
+                    note.from, " -> ", note.to, ", ", note.fires, " x ", note.bytes, " bytes\n");
+  }
+  return text;
+}
+
+std::string ExplainProgram(const std::string& name, const Graph& graph, const Grid& grid,
+                           const SbpAssignment& assignment, const TaskGraph& tasks) {
+  std::string text = absl::StrCat("program ", name, " on ", grid.mesh().ToString());
+  if (grid.micro_batches() > 1) absl::StrAppend(&text, ", micro=", grid.micro_batches());
+  absl::StrAppend(&text, "\n");
+  for (const std::string& warning : assignment.warnings) {
+    absl::StrAppend(&text, "warning: ", warning, "\n");
+  }
+  absl::StrAppend(&text, "variables\n");
+  for (NodeId id : graph.variables()) {
+    const Node& node = graph.node(id);
+    absl::StrAppend(&text, "  ", node.name, " ", ToString(graph.tensor(node.outputs[0]).type),
+                    "  stage ", std::max(node.stage, 0), "  ",
+                    grid.ToString(assignment.made[node.outputs[0]]), "\n");
+  }
+  absl::StrAppend(&text, "ops: signature, time a step, what else was legal\n");
+  for (const Node& node : graph.nodes()) {
+    const Choice& choice = assignment.choices[node.id];
+    if (choice.signatures.empty()) continue;
+    absl::StrAppend(&text, "  ", node.name, " (", PhaseName(node.phase), ", stage ",
+                    std::max(node.stage, 0), "): ", SignatureText(choice, grid), "  ",
+                    Microseconds(choice.nanoseconds));
+    if (choice.alternatives.size() > 1) {
+      absl::StrAppend(&text, "  not");
+      for (const auto& other : choice.alternatives) {
+        absl::StrAppend(&text, " [", other.first, " ", Microseconds(other.second), "]");
+      }
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  int64_t bytes = 0;
+  for (const BoxingNote& note : tasks.boxings) bytes += note.fires * note.bytes;
+  absl::StrAppend(&text, "boxings: ", tasks.boxings.size(), ", ", bytes,
+                  " bytes a step between devices\n", BoxingSummary(tasks));
+  return text;
+}
+
+std::string ExplainMemory(const plan::Program& program, const std::vector<DeviceBytes>& devices) {
+  std::string text =
+      absl::StrFormat("program %s: %d actors, %d registers, %d passes, predicted step %s\n",
+                      program.name(), program.actors_size(), program.registers_size(),
+                      program.passes_size(), Microseconds(program.predicted_nanoseconds()));
+  for (size_t d = 0; d < devices.size(); ++d) {
+    const DeviceBytes& bytes = devices[d];
+    const double ratio =
+        bytes.live > 0 ? static_cast<double>(bytes.packed) / static_cast<double>(bytes.live) : 1;
+    absl::StrAppend(&text, absl::StrFormat("  device %d: variables %d bytes, planned %d, peak of "
+                                           "live bytes %d (%.3f)\n",
+                                           d, bytes.variables, bytes.packed, bytes.live, ratio));
+  }
+  return text;
+}
+
+}  // namespace sluice

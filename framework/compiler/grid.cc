@@ -1,0 +1,67 @@
+#include "framework/compiler/grid.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+
+namespace sluice {
+
+Grid::Grid(const Mesh& mesh, int64_t micro_batches) : mesh_(mesh) {
+  axes_.push_back({"micro", micro_batches, true});
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.kind == AxisKind::kSpace) axes_.push_back({axis.name, axis.size, false});
+  }
+  for (int64_t s = 0; s < mesh.num_stages(); ++s) {
+    stages_.push_back(mesh.Stage(s));
+    std::vector<int32_t> indices;
+    for (DeviceId id : stages_.back().devices()) indices.push_back(FindDevice(id));
+    device_index_.push_back(std::move(indices));
+  }
+}
+
+int32_t Grid::FindDevice(DeviceId id) const {
+  const auto& devices = mesh_.devices();
+  const auto found = std::find(devices.begin(), devices.end(), id);
+  SLUICE_CHECK(found != devices.end()) << "no device " << sluice::ToString(id) << " in the mesh";
+  return static_cast<int32_t>(found - devices.begin());
+}
+
+Shape Grid::FireShape(const NdSbp& sbp, const Shape& shape) const {
+  Shape fire = shape;
+  if (sbp[0].is_split()) fire[sbp[0].dim] /= micro_batches();
+  return fire;
+}
+
+Part Grid::PartAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const {
+  const Mesh& mesh = stages_[stage];
+  const Shape fire = FireShape(sbp, type.shape);
+  const Placement placement = PlacementAt(mesh, Space(sbp), fire, mesh.Coordinates(device));
+  Part part = Part::Whole(type.dtype, type.shape);
+  part.local = ShapeOf(placement.box);
+  for (int d = 0; d < fire.rank(); ++d) part.offset[d] = placement.box[d].begin;
+  if (sbp[0].is_split()) part.stride_per_micro[sbp[0].dim] = fire[sbp[0].dim];
+  part.owed = ReductionOf(sbp);
+  return part;
+}
+
+Shape Grid::LargestLocal(const NdSbp& sbp, const Shape& shape) const {
+  Shape local = shape;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (!sbp[a].is_split()) continue;
+    int64_t& extent = local[sbp[a].dim];
+    extent = (extent + axes_[a].parts - 1) / axes_[a].parts;
+  }
+  return local;
+}
+
+std::string Grid::ToString(const NdSbp& sbp) const {
+  std::string text;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (axes_[a].parts == 1) continue;
+    absl::StrAppend(&text, text.empty() ? "" : " ", axes_[a].name, ":", sluice::ToString(sbp[a]));
+  }
+  return text.empty() ? "B" : text;
+}
+
+}  // namespace sluice

@@ -1,0 +1,59 @@
+// Where the parts of a tensor lie in space and time. Inside the compiler an NdSbp has the time axis
+// (micro-batches) first, then the space axes of the mesh in order; stages are no axis of it.
+#ifndef SLUICE_FRAMEWORK_COMPILER_GRID_H_
+#define SLUICE_FRAMEWORK_COMPILER_GRID_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/graph/op_def.h"
+#include "framework/sbp/mesh.h"
+#include "framework/sbp/nd_sbp.h"
+#include "framework/tensor/part.h"
+
+namespace sluice {
+
+struct GridAxis {
+  std::string name;
+  int64_t parts = 1;
+  bool time = false;
+};
+
+class Grid {
+ public:
+  Grid(const Mesh& mesh, int64_t micro_batches);
+
+  int64_t micro_batches() const { return axes_[0].parts; }
+  int64_t num_stages() const { return static_cast<int64_t>(stages_.size()); }
+  const std::vector<GridAxis>& axes() const { return axes_; }
+  const Mesh& mesh() const { return mesh_; }
+  const Mesh& stage(int64_t i) const { return stages_[i]; }  // space axes only
+  // Index into mesh().devices() of the i-th device of a stage.
+  int32_t DeviceIndex(int64_t stage, int64_t i) const { return device_index_[stage][i]; }
+  int32_t FindDevice(DeviceId id) const;
+
+  NdSbp Broadcast() const { return NdSbp(axes_.size()); }
+  // The entries of the space axes alone.
+  NdSbp Space(const NdSbp& sbp) const { return NdSbp(sbp.begin() + 1, sbp.end()); }
+  // How many times a step a tensor of this layout is made: micro_batches unless B over time.
+  int64_t Fires(const NdSbp& sbp) const { return sbp[0].is_broadcast() ? 1 : axes_[0].parts; }
+  // The logical tensor of one fire: the dimension split over time is cut.
+  Shape FireShape(const NdSbp& sbp, const Shape& shape) const;
+  Part PartAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const;
+  // Extents of the largest part.
+  Shape LargestLocal(const NdSbp& sbp, const Shape& shape) const;
+  // Words on the axes of this grid; axes that are not in it say nothing.
+  std::string ToString(const NdSbp& sbp) const;
+
+ private:
+  Mesh mesh_;
+  std::vector<GridAxis> axes_;
+  std::vector<Mesh> stages_;
+  std::vector<std::vector<int32_t>> device_index_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_GRID_H_

@@ -1,0 +1,185 @@
+#include "framework/compiler/lower.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
+           BoxingPlanner* planner, const Machine& machine)
+      : graph_(graph),
+        grid_(grid),
+        assignment_(assignment),
+        machine_(machine),
+        boxer_(graph, grid, assignment, planner, machine, &tasks_) {}
+
+  absl::StatusOr<TaskGraph> Run() {
+    for (NodeId id : graph_.inputs()) {
+      const Node& node = graph_.node(id);
+      tasks_.feeds.push_back({node.name, graph_.tensor(node.outputs[0]).type});
+    }
+    for (NodeId id : graph_.variables()) LowerVariable(graph_.node(id));
+    for (const Node& node : graph_.nodes()) {
+      if (node.op == &InputOp() || node.op == &VariableOp()) continue;
+      RETURN_IF_ERROR(Annotate(LowerNode(node), node.name));
+    }
+    RETURN_IF_ERROR(LowerFetches());
+    SortTasks();
+    return std::move(tasks_);
+  }
+
+ private:
+  void LowerVariable(const Node& node);
+  absl::Status LowerNode(const Node& node);
+  void LowerTask(const Node& node, int64_t device, int64_t position, int64_t fires,
+                 const std::vector<Boxer::Values>& reads, const std::vector<Boxer::Values>& made);
+  absl::Status LowerFetches();
+  void SortTasks();
+
+  const Graph& graph_;
+  const Grid& grid_;
+  const SbpAssignment& assignment_;
+  const Machine& machine_;
+  TaskGraph tasks_;
+  Boxer boxer_;
+};
+
+void Lowering::LowerVariable(const Node& node) {
+  const TensorId tensor = node.outputs[0];
+  const NdSbp& sbp = assignment_.made[tensor];
+  const int32_t stage = std::max(node.stage, 0);
+  Boxer::Values values = boxer_.Make(tensor, sbp, stage, 1);
+  for (ValueId v : values) tasks_.values[v].variable = node.name;
+  boxer_.Put(tensor, sbp, stage, std::move(values));
+}
+
+absl::Status Lowering::LowerNode(const Node& node) {
+  const Choice& choice = assignment_.choices[node.id];
+  const int32_t stage = std::max(node.stage, 0);
+  int64_t fires = 1;
+  for (const NdSbp& sbp : choice.inputs) fires = std::max(fires, grid_.Fires(sbp));
+  for (const NdSbp& sbp : choice.outputs) fires = std::max(fires, grid_.Fires(sbp));
+  std::vector<Boxer::Values> reads, made;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(Boxer::Values values,
+                     boxer_.Get(node.inputs[i], choice.inputs[i], stage, node.phase));
+    reads.push_back(std::move(values));
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const NdSbp& sbp = choice.outputs[i];
+    if (!node.op->view && grid_.Fires(sbp) != fires) {
+      return absl::InternalError(
+          absl::StrCat("fires ", fires, " times, its output ", i, " is ", grid_.ToString(sbp)));
+    }
+    Boxer::Values values = boxer_.Make(node.outputs[i], sbp, stage, grid_.Fires(sbp));
+    boxer_.Put(node.outputs[i], sbp, stage, values);
+    made.push_back(std::move(values));
+  }
+  if (node.op->view) {
+    for (size_t d = 0; d < made[0].size(); ++d) {
+      const Value& source = tasks_.values[reads[0][d]];
+      Value& view = tasks_.values[made[0][d]];
+      SLUICE_CHECK(view.part.local.NumElements() == source.part.local.NumElements())
+          << node.name << ": a view of other size";
+      view.root = source.root;
+      view.offset = source.offset;
+      view.producer = source.producer;
+    }
+    return absl::OkStatus();
+  }
+  const int64_t position = boxer_.NextPosition();
+  const int64_t devices = grid_.stage(stage).num_devices();
+  for (int64_t d = 0; d < devices; ++d) LowerTask(node, d, position, fires, reads, made);
+  return absl::OkStatus();
+}
+
+void Lowering::LowerTask(const Node& node, int64_t device, int64_t position, int64_t fires,
+                         const std::vector<Boxer::Values>& reads,
+                         const std::vector<Boxer::Values>& made) {
+  Task task;
+  task.op = node.op->name;
+  task.attributes = PrintAttributes(node.attributes);
+  task.scope = node.name;
+  task.phase = node.phase;
+  task.stage = std::max(node.stage, 0);
+  task.device = grid_.DeviceIndex(task.stage, device);
+  task.fires = fires;
+  task.position = {position, 0};
+  std::vector<TensorType> inputs, outputs;
+  bool bf16 = false;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    const size_t port = std::min(i, node.op->inputs.size() - 1);
+    const Value& value = tasks_.values[reads[i][device]];
+    task.inputs.push_back({reads[i][device], node.op->inputs[port].updates});
+    inputs.push_back({value.part.dtype, value.part.local});
+    bf16 |= value.part.dtype == DType::kBF16;
+  }
+  for (const Boxer::Values& values : made) {
+    const Value& value = tasks_.values[values[device]];
+    task.outputs.push_back(values[device]);
+    outputs.push_back({value.part.dtype, value.part.local});
+  }
+  const Cost cost = node.op->cost({node.attributes, inputs, outputs});
+  task.flops = cost.flops;
+  task.bytes = cost.bytes;
+  task.scratch = cost.scratch;
+  task.nanoseconds = machine_.ComputeNanoseconds(cost.flops, cost.bytes, bf16);
+  boxer_.Add(std::move(task));
+}
+
+// Every output is brought whole to the first device of its stage, and read there by the host.
+absl::Status Lowering::LowerFetches() {
+  for (const auto& output : graph_.outputs()) {
+    const TensorInfo& info = graph_.tensor(output.second);
+    const int32_t stage = std::max(graph_.node(info.producer).stage, 0);
+    ASSIGN_OR_RETURN(const Boxer::Values values,
+                     boxer_.Get(output.second, grid_.Broadcast(), stage, Phase::kUpdate));
+    Task task;
+    task.op = "fetch";
+    task.scope = absl::StrCat("output ", output.first);
+    task.phase = Phase::kUpdate;
+    task.stream = StreamKind::kHost;
+    task.device = 0;
+    task.position = {boxer_.NextPosition(), 0};
+    task.inputs = {{values[0], false}};
+    task.port = static_cast<int32_t>(tasks_.fetches.size());
+    task.bytes = info.type.shape.NumElements() * SizeOf(info.type.dtype);
+    tasks_.fetches.push_back({output.first, info.type});
+    boxer_.Add(std::move(task));
+  }
+  return absl::OkStatus();
+}
+
+void Lowering::SortTasks() {
+  std::vector<TaskId> order(tasks_.tasks.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<TaskId>(i);
+  std::stable_sort(order.begin(), order.end(), [&](TaskId a, TaskId b) {
+    return tasks_.tasks[a].position < tasks_.tasks[b].position;
+  });
+  std::vector<TaskId> place(order.size());
+  std::vector<Task> sorted;
+  for (size_t i = 0; i < order.size(); ++i) {
+    place[order[i]] = static_cast<TaskId>(i);
+    sorted.push_back(std::move(tasks_.tasks[order[i]]));
+  }
+  for (Value& value : tasks_.values) {
+    if (value.producer >= 0) value.producer = place[value.producer];
+  }
+  tasks_.tasks = std::move(sorted);
+}
+
+}  // namespace
+
+absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
+                                const SbpAssignment& assignment, BoxingPlanner* planner,
+                                const Machine& machine) {
+  return Lowering(graph, grid, assignment, planner, machine).Run();
+}
+
+}  // namespace sluice

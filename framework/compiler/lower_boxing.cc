@@ -1,0 +1,415 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/compiler/lower.h"
+
+namespace sluice {
+namespace {
+
+int64_t FlatOffset(const Box& outer, const Box& inner) {
+  const Shape strides = ShapeOf(outer).Strides();
+  int64_t offset = 0;
+  for (size_t d = 0; d < inner.size(); ++d) {
+    offset += (inner[d].begin - outer[d].begin) * strides[static_cast<int>(d)];
+  }
+  return offset;
+}
+
+bool Inside(const Box& inner, const Box& outer) {
+  for (size_t d = 0; d < inner.size(); ++d) {
+    if (inner[d].begin < outer[d].begin || inner[d].end > outer[d].end) return false;
+  }
+  return true;
+}
+
+// Where a box starts in a buffer of packed pieces, and the strides of the piece it lies in.
+std::pair<int64_t, Shape> Locate(const std::vector<Box>& pieces, const Box& box) {
+  int64_t base = 0;
+  for (const Box& piece : pieces) {
+    if (Inside(box, piece)) return {base + FlatOffset(piece, box), ShapeOf(piece).Strides()};
+    base += Volume(piece);
+  }
+  SLUICE_CHECK(false) << "a boxing reads " << BoxToString(box) << ", which its buffer lacks";
+  return {};
+}
+
+// Whether `inner` is one stretch of the row-major array of `outer`.
+bool Contiguous(const Box& inner, const Box& outer) {
+  bool whole = true;  // all dimensions further in are taken whole
+  for (int d = static_cast<int>(inner.size()) - 1; d >= 0; --d) {
+    if (!whole && inner[d].size() != 1) return false;
+    whole &= inner[d] == outer[d];
+  }
+  return true;
+}
+
+}  // namespace
+
+ValueId Boxer::Add(Value value) {
+  const ValueId id = static_cast<ValueId>(tasks_->values.size());
+  if (value.root < 0) value.root = id;
+  tasks_->values.push_back(std::move(value));
+  return id;
+}
+
+TaskId Boxer::Add(Task task) {
+  const TaskId id = static_cast<TaskId>(tasks_->tasks.size());
+  for (ValueId v : task.outputs) tasks_->values[v].producer = id;
+  tasks_->tasks.push_back(std::move(task));
+  return id;
+}
+
+Boxer::Values Boxer::Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int64_t tokens) {
+  const TensorInfo& info = graph_.tensor(tensor);
+  const Node& node = graph_.node(info.producer);
+  Values values;
+  for (int64_t d = 0; d < grid_.stage(stage).num_devices(); ++d) {
+    Value value;
+    value.name = node.outputs.size() == 1 ? node.name : absl::StrCat(node.name, ":", info.output);
+    value.stage = stage;
+    value.device = grid_.DeviceIndex(stage, d);
+    value.part = grid_.PartAt(sbp, info.type, stage, d);
+    value.tokens = tokens;
+    values.push_back(Add(std::move(value)));
+  }
+  return values;
+}
+
+void Boxer::Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values) {
+  values_[{tensor, sbp, stage}] = std::move(values);
+}
+
+void Boxer::Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase,
+                 int64_t fires, int64_t bytes) {
+  tasks_->boxings.push_back({tasks_->values[at.values[0]].name, recipe, grid_.ToString(at.sbp),
+                             grid_.ToString(to), phase, fires, bytes});
+}
+
+// A task that moves what `at` holds; it stands right behind the op that made that.
+Task Boxer::BoxTask(const At& at, ValueId output, Phase phase) const {
+  const Value& source = tasks_->values[at.values[0]];
+  const Value& target = tasks_->values[output];
+  Task task;
+  task.op = "box";
+  task.scope = source.name;
+  task.phase = phase;
+  task.device = target.device;
+  task.stage = target.stage;
+  task.outputs = {output};
+  const int64_t base = source.producer < 0 ? 0 : tasks_->tasks[source.producer].position.first;
+  task.position = {base, 0};
+  return task;
+}
+
+absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, int32_t stage,
+                                         Phase phase) {
+  const auto found = values_.find({tensor, wanted, stage});
+  if (found != values_.end()) return found->second;
+  const Node& node = graph_.node(graph_.tensor(tensor).producer);
+  if (node.op == &InputOp()) {
+    RETURN_IF_ERROR(Feed(tensor, wanted, stage));
+    return values_.at({tensor, wanted, stage});
+  }
+  const int32_t home = std::max(node.stage, 0);
+  At at{tensor, assignment_.made[tensor], home,
+        values_.at({tensor, assignment_.made[tensor], home})};
+  const NdSbp& seen = assignment_.seen[tensor];
+  if (seen != at.sbp && !graph_.IsVariable(tensor)) {
+    RETURN_IF_ERROR(OverSpace(&at, seen, home, phase));
+  }
+  RETURN_IF_ERROR(OverTime(&at, wanted[0], phase));
+  RETURN_IF_ERROR(OverSpace(&at, wanted, stage, phase));
+  return at.values;
+}
+
+// The host holds the whole tensor, so an input comes in any layout without boxing.
+absl::Status Boxer::Feed(TensorId tensor, const NdSbp& sbp, int32_t stage) {
+  const TensorInfo& info = graph_.tensor(tensor);
+  const Node& node = graph_.node(info.producer);
+  if (ReductionOf(sbp) != Reduction::kNone) {
+    return absl::InternalError(absl::StrCat(node.name, " is wanted as ", grid_.ToString(sbp)));
+  }
+  const auto port =
+      std::find(graph_.inputs().begin(), graph_.inputs().end(), node.id) - graph_.inputs().begin();
+  Values values = Make(tensor, sbp, stage, grid_.Fires(sbp));
+  for (ValueId v : values) {
+    Task task;
+    task.op = "feed";
+    task.scope = node.name;
+    task.stream = StreamKind::kHost;
+    task.device = tasks_->values[v].device;
+    task.stage = stage;
+    task.fires = grid_.Fires(sbp);
+    task.outputs = {v};
+    task.port = static_cast<int32_t>(port);
+    task.bytes = 2 * tasks_->values[v].part.NumBytes();
+    task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
+    Add(std::move(task));
+  }
+  Put(tensor, sbp, stage, std::move(values));
+  return absl::OkStatus();
+}
+
+absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
+  if (at->sbp[0] == wanted) return absl::OkStatus();
+  if (wanted.is_partial()) {
+    return absl::InternalError("a tensor is wanted partial over micro-batches");
+  }
+  if (at->sbp[0].is_partial()) {
+    Accumulate(at);
+  } else if (at->sbp[0].is_split()) {
+    // Successive fires of one device are one box only if no space axis splits the same dimension.
+    NdSbp whole = at->sbp;
+    for (size_t a = 1; a < whole.size(); ++a) {
+      if (whole[a] == at->sbp[0]) whole[a] = Sbp::B();
+    }
+    RETURN_IF_ERROR(OverSpace(at, whole, at->stage, phase));
+    Pack(at, phase);
+  }
+  if (!wanted.is_split()) return absl::OkStatus();
+  NdSbp whole = at->sbp;
+  for (size_t a = 1; a < whole.size(); ++a) {
+    if (whole[a] == wanted) whole[a] = Sbp::B();
+  }
+  RETURN_IF_ERROR(OverSpace(at, whole, at->stage, phase));
+  SliceTime(at, wanted, phase);
+  return absl::OkStatus();
+}
+
+// P -> B over time, where it is made: reset by the first fire of a step, emitted by the last.
+void Boxer::Accumulate(At* at) {
+  NdSbp to = at->sbp;
+  const Reduction reduction = to[0].reduction;
+  to[0] = Sbp::B();
+  const auto found = values_.find({at->tensor, to, at->stage});
+  if (found == values_.end()) {
+    Values made = Make(at->tensor, to, at->stage, 1);
+    for (size_t d = 0; d < made.size(); ++d) {
+      const Value& source = tasks_->values[at->values[d]];
+      Task task =
+          BoxTask(*at, made[d],
+                  source.producer < 0 ? Phase::kForward : tasks_->tasks[source.producer].phase);
+      task.op = "accumulate";
+      task.position.second = ++sequence_;
+      task.fires = task.every = grid_.micro_batches();
+      task.inputs = {{at->values[d], false}};
+      task.reduction = reduction;
+      task.bytes = 3 * source.part.NumBytes();
+      task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
+      Add(std::move(task));
+    }
+    Note(*at, "accumulate[micro]", to, tasks_->tasks.back().phase, grid_.micro_batches(), 0);
+    Put(at->tensor, to, at->stage, made);
+    at->values = std::move(made);
+  } else {
+    at->values = found->second;
+  }
+  at->sbp = to;
+}
+
+// S -> B over time: one buffer written piece by piece, emitted by the last fire of a step.
+void Boxer::Pack(At* at, Phase phase) {
+  NdSbp to = at->sbp;
+  to[0] = Sbp::B();
+  const auto found = values_.find({at->tensor, to, at->stage});
+  if (found == values_.end()) {
+    Values made = Make(at->tensor, to, at->stage, 1);
+    for (size_t d = 0; d < made.size(); ++d) {
+      const Part& source = tasks_->values[at->values[d]].part;
+      const Part& target = tasks_->values[made[d]].part;
+      Task task = BoxTask(*at, made[d], phase);
+      task.position.second = ++sequence_;
+      task.stream = StreamKind::kCompute;
+      task.fires = task.every = grid_.micro_batches();
+      task.inputs = {{at->values[d], false}};
+      for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
+        TaskRegion region;
+        region.box = source.BoxAt(m);
+        region.sources = region.fold = {0};
+        region.source_offsets = {0};
+        region.source_strides = {source.local.Strides()};
+        region.offset = FlatOffset(target.BoxAt(0), region.box);
+        region.strides = target.local.Strides();
+        region.micro = static_cast<int32_t>(m + 1);
+        task.regions.push_back(std::move(region));
+      }
+      task.bytes = 2 * source.NumBytes();
+      task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
+      Add(std::move(task));
+    }
+    Note(*at, "pack[micro]", to, phase, grid_.micro_batches(), 0);
+    Put(at->tensor, to, at->stage, made);
+    at->values = std::move(made);
+  } else {
+    at->values = found->second;
+  }
+  at->sbp = to;
+}
+
+// B -> S over time: each fire copies its piece.
+void Boxer::SliceTime(At* at, Sbp wanted, Phase phase) {
+  NdSbp to = at->sbp;
+  to[0] = wanted;
+  const auto found = values_.find({at->tensor, to, at->stage});
+  if (found == values_.end()) {
+    Values made = Make(at->tensor, to, at->stage, grid_.micro_batches());
+    for (size_t d = 0; d < made.size(); ++d) {
+      const Part& source = tasks_->values[at->values[d]].part;
+      const Part& target = tasks_->values[made[d]].part;
+      Task task = BoxTask(*at, made[d], phase);
+      task.position.second = ++sequence_;
+      task.fires = grid_.micro_batches();
+      task.inputs = {{at->values[d], false}};
+      for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
+        TaskRegion region;
+        region.box = target.BoxAt(m);
+        region.sources = region.fold = {0};
+        region.source_offsets = {FlatOffset(source.BoxAt(0), region.box)};
+        region.source_strides = {source.local.Strides()};
+        region.strides = target.local.Strides();
+        region.micro = static_cast<int32_t>(m + 1);
+        task.regions.push_back(std::move(region));
+      }
+      task.bytes = 2 * target.NumBytes();
+      task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
+      Add(std::move(task));
+    }
+    Note(*at, "slice[micro]", to, phase, grid_.micro_batches(), 0);
+    Put(at->tensor, to, at->stage, made);
+    at->values = std::move(made);
+  } else {
+    at->values = found->second;
+  }
+  at->sbp = to;
+}
+
+absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase phase) {
+  if (at->sbp == wanted && at->stage == stage) return absl::OkStatus();
+  const auto found = values_.find({at->tensor, wanted, stage});
+  if (found != values_.end()) {
+    at->values = found->second;
+  } else {
+    const TensorType& type = graph_.tensor(at->tensor).type;
+    const auto boxing = planner_->Plan({grid_.stage(at->stage), grid_.Space(at->sbp)},
+                                       {grid_.stage(stage), grid_.Space(wanted)},
+                                       grid_.FireShape(at->sbp, type.shape), type.dtype);
+    RETURN_IF_ERROR(Annotate(boxing.status(), tasks_->values[at->values[0]].name));
+    at->values = EmitBoxing(*at, **boxing, wanted, stage, phase);
+    Put(at->tensor, wanted, stage, at->values);
+  }
+  at->sbp = wanted;
+  at->stage = stage;
+  return absl::OkStatus();
+}
+
+Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp& wanted,
+                                int32_t stage, Phase phase) {
+  const int64_t tokens = grid_.Fires(wanted);
+  Values made = Make(at.tensor, wanted, stage, tokens);
+  std::vector<ValueId> buffers(boxing.buffers.size(), -1);
+  for (size_t d = 0; d < boxing.sources.size(); ++d) buffers[boxing.sources[d]] = at.values[d];
+  for (size_t d = 0; d < boxing.destinations.size(); ++d) {
+    ValueId& buffer = buffers[boxing.destinations[d]];
+    if (buffer < 0) {
+      buffer = made[d];
+      continue;
+    }
+    Value& view = tasks_->values[made[d]];  // what the source holds already
+    const Value& source = tasks_->values[buffer];
+    view.root = source.root, view.offset = source.offset, view.producer = source.producer;
+  }
+  for (const BoxingStep& step : boxing.steps) {
+    ++sequence_;
+    for (const BoxingWrite& write : step.writes) {
+      EmitWrite(at, boxing, write, tokens, stage, phase, &buffers);
+    }
+  }
+  if (boxing.bytes > 0 || !boxing.steps.empty()) {
+    std::string recipe = boxing.recipe;
+    if (at.stage != stage) absl::StrAppend(&recipe, " stage ", at.stage, "->", stage);
+    Note(at, recipe, wanted, phase, tokens, boxing.bytes);
+  }
+  return made;
+}
+
+void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write, int64_t tokens,
+                      int32_t stage, Phase phase, std::vector<ValueId>* buffers) {
+  const BoxingBuffer& buffer = boxing.buffers[write.buffer];
+  ValueId& output = (*buffers)[write.buffer];
+  if (output < 0) {  // pieces on their way
+    Value value;
+    value.name = tasks_->values[at.values[0]].name;
+    value.device = grid_.FindDevice(buffer.device);
+    value.stage = stage;
+    for (int64_t s = 0; s < grid_.num_stages(); ++s) {
+      const auto& devices = grid_.stage(s).devices();
+      if (std::find(devices.begin(), devices.end(), buffer.device) != devices.end()) {
+        value.stage = static_cast<int32_t>(s);
+      }
+    }
+    int64_t elements = 0;
+    for (const Box& piece : buffer.pieces) elements += Volume(piece);
+    value.part = Part::Whole(graph_.tensor(at.tensor).type.dtype, Shape{elements});
+    value.tokens = tokens;
+    output = Add(std::move(value));
+  }
+  // A piece that the device holds in one stretch is read in place.
+  if (write.regions.size() == 1 && write.regions[0].fold.size() == 1 && !write.fill_identity &&
+      buffer.pieces.size() == 1 && write.regions[0].box == buffer.pieces[0]) {
+    const BoxingBuffer& from = boxing.buffers[write.regions[0].sources[0]];
+    const Box& box = write.regions[0].box;
+    if (from.device == buffer.device && Volume(box) > 0) {
+      for (const Box& piece : from.pieces) {
+        if (!Inside(box, piece) || !Contiguous(box, piece)) continue;
+        const Value& source = tasks_->values[(*buffers)[write.regions[0].sources[0]]];
+        Value& view = tasks_->values[output];
+        view.root = source.root, view.producer = source.producer;
+        view.offset = source.offset +
+                      Locate(from.pieces, box).first * SizeOf(graph_.tensor(at.tensor).type.dtype);
+        return;
+      }
+    }
+  }
+  Task task = BoxTask(at, output, phase);
+  task.stream = StreamKind::kComm;
+  task.position.second = sequence_;
+  task.attributes = "";
+  task.fires = tokens;
+  task.reduction = boxing.reduction;
+  task.fill_identity = write.fill_identity;
+  const int64_t size = SizeOf(graph_.tensor(at.tensor).type.dtype);
+  std::vector<int> order;  // buffers in the order of the task's inputs
+  for (const BoxingRegion& region : write.regions) {
+    TaskRegion made;
+    made.box = region.box;
+    made.fold = region.fold;
+    for (int source : region.sources) {
+      auto found = std::find(order.begin(), order.end(), source);
+      if (found == order.end()) {
+        order.push_back(source);
+        task.inputs.push_back({(*buffers)[source], false});
+        found = order.end() - 1;
+      }
+      made.sources.push_back(static_cast<int>(found - order.begin()));
+      auto at_source = Locate(boxing.buffers[source].pieces, region.box);
+      made.source_offsets.push_back(at_source.first);
+      made.source_strides.push_back(at_source.second);
+      const int64_t bytes = Volume(region.box) * size;
+      task.bytes += bytes;
+      if (boxing.buffers[source].device != buffer.device) task.wire_bytes += bytes;
+    }
+    auto at_target = Locate(buffer.pieces, region.box);
+    made.offset = at_target.first;
+    made.strides = at_target.second;
+    task.bytes += Volume(region.box) * size;
+    task.regions.push_back(std::move(made));
+  }
+  task.nanoseconds = task.wire_bytes > 0 ? machine_.latency_nanoseconds +
+                                               machine_.LinkNanoseconds(task.wire_bytes, false)
+                                         : machine_.ComputeNanoseconds(0, task.bytes, false);
+  Add(std::move(task));
+}
+
+}  // namespace sluice

@@ -1,0 +1,467 @@
+#include "framework/compiler/select_sbp.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/compiler/boxing_cost.h"
+
+namespace sluice {
+namespace {
+
+// How one operand stands on one axis before its reader is chosen.
+struct Standing {
+  std::optional<Sbp> arrives;  // empty: a variable that nothing has settled yet
+  std::optional<Sbp> bound;    // what a word, a stored layout or a rule demands
+  bool scalar = false;
+};
+
+// Which rules still hold; they give way one after another where nothing legal is left.
+struct Rules {
+  bool keep_space = true, new_split = true, keep_time = true;
+};
+
+class Selector {
+ public:
+  Selector(const Graph& graph, const Grid& grid, BoxingPlanner* planner, const Machine& machine,
+           VariableLayouts* fixed)
+      : graph_(graph), grid_(grid), cost_(grid, planner, machine), fixed_(*fixed) {}
+
+  absl::StatusOr<SbpAssignment> Run();
+
+ private:
+  absl::Status SettleSources();
+  void SettleVariables();
+  NdSbp WithWords(const NdSbp& sbp, const SbpWords& words) const;
+  absl::Status SelectNode(const Node& node);
+  std::vector<Standing> StandingOf(const Node& node, size_t axis) const;
+  std::optional<std::string> ForwardLetter(const Node& node, size_t axis) const;
+  std::vector<Signature> Legal(const Node& node, size_t axis, const std::vector<Signature>& all,
+                               const Rules& rules) const;
+  bool Asked(const Signature& signature, const std::vector<Standing>& standing,
+             const std::optional<std::string>& tied) const;
+  bool TakesPartial(const Signature& signature, const std::vector<Standing>& standing) const;
+  absl::Status Enumerate(const Node& node, const Rules& rules, std::vector<Shape> inputs,
+                         std::vector<Shape> outputs, std::vector<Signature>* prefix,
+                         std::vector<std::vector<Signature>>* found) const;
+  int64_t Price(const Node& node, const Choice& choice) const;
+  absl::Status NoSignature(const Node& node) const;
+  void Take(const Node& node, Choice choice);
+  void WarnIdleAxes();
+
+  const Graph& graph_;
+  const Grid& grid_;
+  BoxingCost cost_;
+  VariableLayouts& fixed_;
+  SbpAssignment result_;
+  std::vector<bool> settled_;                       // by tensor: seen/made are known
+  std::map<TensorId, std::vector<NdSbp>> readers_;  // of variables, in the forward phase
+  std::map<TensorId, NdSbp> use_;                   // of variables, once settled
+  std::set<std::tuple<TensorId, NdSbp, int32_t>> paid_;
+};
+
+NdSbp Selector::WithWords(const NdSbp& sbp, const SbpWords& words) const {
+  NdSbp result = sbp;
+  for (size_t a = 0; a < grid_.axes().size(); ++a) {
+    if (const Sbp* word = words.Find(grid_.axes()[a].name)) result[a] = *word;
+  }
+  return result;
+}
+
+absl::Status Selector::SettleSources() {
+  for (NodeId id : graph_.inputs()) {
+    const Node& node = graph_.node(id);
+    const TensorId tensor = node.outputs[0];
+    const TensorInfo& info = graph_.tensor(tensor);
+    NdSbp sbp = WithWords(grid_.Broadcast(), info.words);
+    // The batch dimension, the one that the user splits over space, is split over time as well.
+    int64_t parts = 1;
+    int dim = -1;
+    for (size_t a = 1; a < sbp.size(); ++a) {
+      if (!sbp[a].is_split()) continue;
+      if (dim < 0) dim = sbp[a].dim;
+      if (sbp[a].dim == dim) parts *= grid_.axes()[a].parts;
+    }
+    for (const auto& word : info.words.words) {
+      if (dim < 0 && word.second.is_split()) dim = word.second.dim;  // its axis is not in the mesh
+    }
+    if (dim >= 0) {
+      const int64_t extent = info.type.shape[dim], micro = grid_.micro_batches();
+      if (extent % micro != 0) {
+        return absl::InvalidArgumentError(absl::StrCat(node.name, ": a batch of ", extent,
+                                                       " is not divided by micro_batches=", micro));
+      }
+      if (extent / micro < parts) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(node.name, ": expected a batch of at least ", micro * parts, " (", micro,
+                         " micro-batches on ", parts, " parts of the mesh), got ", extent));
+      }
+      if (micro > 1) sbp[0] = Sbp::S(dim);
+    }
+    result_.made[tensor] = result_.seen[tensor] = sbp;
+    settled_[tensor] = true;
+  }
+  for (NodeId id : graph_.variables()) {
+    const TensorId tensor = graph_.node(id).outputs[0];
+    const auto found = fixed_.find(graph_.node(id).name);
+    if (found == fixed_.end()) continue;
+    const auto whole = [&](const NdSbp& space) {
+      NdSbp sbp = grid_.Broadcast();
+      std::copy(space.begin(), space.end(), sbp.begin() + 1);
+      return sbp;
+    };
+    use_[tensor] = whole(found->second.use);
+    result_.made[tensor] = result_.seen[tensor] = whole(found->second.stored);
+    settled_[tensor] = true;
+  }
+  return absl::OkStatus();
+}
+
+// After the forward ops: a variable is used as their words or, where they agree, as they read it;
+// it is stored so too, unless a storage word says otherwise. Optimizer state follows its variable.
+void Selector::SettleVariables() {
+  for (NodeId id : graph_.variables()) {
+    const Node& node = graph_.node(id);
+    const TensorId tensor = node.outputs[0];
+    if (settled_[tensor]) continue;
+    const TensorInfo& info = graph_.tensor(tensor);
+    const auto followed = graph_.state_of().find(tensor);
+    NdSbp use = grid_.Broadcast(), stored;
+    if (followed != graph_.state_of().end()) {
+      use = stored = result_.made[followed->second];
+    } else {
+      const std::vector<NdSbp>& readers = readers_[tensor];
+      for (size_t a = 1; a < use.size(); ++a) {
+        const bool agree = !readers.empty() &&
+                           std::all_of(readers.begin(), readers.end(), [&](const NdSbp& reader) {
+                             return reader[a] == readers[0][a];
+                           });
+        if (agree && !readers[0][a].is_partial()) use[a] = readers[0][a];
+      }
+      use = WithWords(use, info.words);
+      stored = WithWords(use, info.storage);
+    }
+    use_[tensor] = use;
+    result_.made[tensor] = result_.seen[tensor] = stored;
+    settled_[tensor] = true;
+    fixed_[node.name] = {grid_.Space(use), grid_.Space(stored), std::max(node.stage, 0)};
+  }
+}
+
+std::vector<Standing> Selector::StandingOf(const Node& node, size_t axis) const {
+  const GridAxis& where = grid_.axes()[axis];
+  std::vector<Standing> standing;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorId x = node.inputs[i];
+    const TensorInfo& info = graph_.tensor(x);
+    Standing s;
+    s.scalar = info.type.shape.NumElements() == 1;
+    if (graph_.IsVariable(x)) {
+      const Sbp* word = info.words.Find(where.name);
+      if (where.time) {
+        s.bound = Sbp::B();
+      } else if (settled_[x]) {
+        s.bound = node.phase == Phase::kUpdate ? result_.made[x][axis] : use_.at(x)[axis];
+      } else if (word != nullptr) {
+        s.bound = *word;
+      }
+      s.arrives = s.bound;
+    } else {
+      s.arrives = result_.seen[x][axis];
+      const auto gradient = graph_.gradient_of().find(x);
+      if (node.phase == Phase::kUpdate && gradient != graph_.gradient_of().end()) {
+        s.bound = where.time ? Sbp::B() : result_.made[gradient->second][axis];
+      }
+    }
+    standing.push_back(s);
+  }
+  return standing;
+}
+
+std::optional<std::string> Selector::ForwardLetter(const Node& node, size_t axis) const {
+  if (node.forward < 0 || node.phase != Phase::kBackward) return std::nullopt;
+  // A sum of gradients is no op's backward: partial ones are added first and reduced once.
+  if (node.op->name == "add" || node.op->name == "add_n") return std::nullopt;
+  return result_.choices[node.forward].signatures[axis].letter;
+}
+
+bool Selector::Asked(const Signature& signature, const std::vector<Standing>& standing,
+                     const std::optional<std::string>& tied) const {
+  if (tied == signature.letter) return true;
+  for (size_t i = 0; i < standing.size(); ++i) {
+    if (!signature.inputs[i].is_split()) continue;
+    if (standing[i].arrives == signature.inputs[i]) return true;
+    if (standing[i].bound == signature.inputs[i]) return true;
+  }
+  return false;
+}
+
+// P is taken only as it comes; a scalar may be padded beside another operand that comes in P.
+bool Selector::TakesPartial(const Signature& signature,
+                            const std::vector<Standing>& standing) const {
+  bool any = false;
+  for (size_t i = 0; i < standing.size(); ++i) {
+    if (!signature.inputs[i].is_partial()) continue;
+    const bool comes = standing[i].arrives == signature.inputs[i];
+    if (!comes && !(standing[i].scalar && standing[i].arrives == Sbp::B())) return false;
+    any |= comes;
+  }
+  return any;
+}
+
+std::vector<Signature> Selector::Legal(const Node& node, size_t axis,
+                                       const std::vector<Signature>& all,
+                                       const Rules& rules) const {
+  const std::vector<Standing> standing = StandingOf(node, axis);
+  const std::optional<std::string> tied = ForwardLetter(node, axis);
+  const bool time = grid_.axes()[axis].time;
+  const bool has_tied =
+      tied && *tied != "P" &&
+      std::any_of(all.begin(), all.end(), [&](const Signature& s) { return s.letter == *tied; });
+  std::vector<Signature> found;
+  for (const Signature& signature : all) {
+    bool fits = true;
+    for (size_t i = 0; i < standing.size(); ++i) {
+      fits &= !standing[i].bound || *standing[i].bound == signature.inputs[i];
+    }
+    if (!fits) continue;
+    if (signature.letter == "P") {
+      if (!TakesPartial(signature, standing)) continue;
+    } else if (!signature.letter.empty() && rules.new_split && !Asked(signature, standing, tied)) {
+      continue;
+    }
+    if (has_tied && signature.letter != *tied) continue;
+    found.push_back(signature);
+  }
+  if (!(time ? rules.keep_time : rules.keep_space)) return found;
+  std::vector<Signature> kept;  // an S that the op can take is not gathered
+  for (const Signature& signature : found) {
+    bool drops = false;
+    for (size_t i = 0; i < standing.size() && !drops; ++i) {
+      const std::optional<Sbp>& arrives = standing[i].arrives;
+      if (!arrives || !arrives->is_split() || signature.inputs[i] == *arrives) continue;
+      for (const Signature& other : found) drops |= other.inputs[i] == *arrives;
+    }
+    if (!drops) kept.push_back(signature);
+  }
+  return kept.empty() ? found : kept;
+}
+
+void CutLocal(const std::vector<Sbp>& sbps, int64_t parts, std::vector<Shape>* shapes) {
+  for (size_t i = 0; i < sbps.size(); ++i) {
+    if (!sbps[i].is_split()) continue;
+    int64_t& extent = (*shapes)[i][sbps[i].dim];
+    extent = (extent + parts - 1) / parts;
+  }
+}
+
+// All legal combinations over the axes, outermost first; `inputs` and `outputs` are what the outer
+// axes leave to one part, which is what a reshape has to know.
+absl::Status Selector::Enumerate(const Node& node, const Rules& rules, std::vector<Shape> inputs,
+                                 std::vector<Shape> outputs, std::vector<Signature>* prefix,
+                                 std::vector<std::vector<Signature>>* found) const {
+  const size_t axis = prefix->size();
+  if (axis == grid_.axes().size()) {
+    found->push_back(*prefix);
+    return absl::OkStatus();
+  }
+  std::vector<TensorType> input_types, output_types;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    input_types.push_back({graph_.tensor(node.inputs[i]).type.dtype, inputs[i]});
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    output_types.push_back({graph_.tensor(node.outputs[i]).type.dtype, outputs[i]});
+  }
+  const int64_t parts = grid_.axes()[axis].parts;
+  std::vector<Signature> legal;
+  if (parts == 1) {
+    legal.push_back({"", std::vector<Sbp>(inputs.size()), std::vector<Sbp>(outputs.size())});
+  } else {
+    ASSIGN_OR_RETURN(const std::vector<Signature> all,
+                     SignaturesOf(*node.op, {node.attributes, input_types, output_types}, parts));
+    legal = Legal(node, axis, all, rules);
+  }
+  for (const Signature& signature : legal) {
+    std::vector<Shape> in = inputs, out = outputs;
+    if (grid_.axes()[axis].time) {
+      bool divides = true;
+      const auto check = [&](const std::vector<Sbp>& sbps, const std::vector<Shape>& shapes) {
+        for (size_t i = 0; i < sbps.size(); ++i) {
+          divides &= !sbps[i].is_split() || shapes[i][sbps[i].dim] % parts == 0;
+        }
+      };
+      check(signature.inputs, in), check(signature.outputs, out);
+      if (!divides) continue;
+    }
+    CutLocal(signature.inputs, parts, &in);
+    CutLocal(signature.outputs, parts, &out);
+    prefix->push_back(signature);
+    RETURN_IF_ERROR(Enumerate(node, rules, std::move(in), std::move(out), prefix, found));
+    prefix->pop_back();
+  }
+  return absl::OkStatus();
+}
+
+Choice ChoiceOf(const Node& node, std::vector<Signature> signatures) {
+  Choice choice;
+  choice.inputs.resize(node.inputs.size());
+  choice.outputs.resize(node.outputs.size());
+  for (const Signature& signature : signatures) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      choice.inputs[i].push_back(signature.inputs[i]);
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      choice.outputs[i].push_back(signature.outputs[i]);
+    }
+  }
+  choice.signatures = std::move(signatures);
+  return choice;
+}
+
+bool OneKindOfPartial(const Choice& choice) {
+  for (const auto* side : {&choice.inputs, &choice.outputs}) {
+    for (const NdSbp& sbp : *side) {
+      Reduction kind = Reduction::kNone;
+      for (const Sbp& s : sbp) {
+        if (!s.is_partial()) continue;
+        if (kind != Reduction::kNone && kind != s.reduction) return false;
+        kind = s.reduction;
+      }
+    }
+  }
+  return true;
+}
+
+int64_t Selector::Price(const Node& node, const Choice& choice) const {
+  int64_t nanoseconds = cost_.Compute(graph_, node, choice.inputs, choice.outputs);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorId x = node.inputs[i];
+    if (!settled_[x] || paid_.count({x, choice.inputs[i], node.stage}) != 0) continue;
+    const TensorInfo& info = graph_.tensor(x);
+    const int64_t boxing =
+        cost_.Boxing(info.type, result_.seen[x], std::max(graph_.node(info.producer).stage, 0),
+                     choice.inputs[i], std::max(node.stage, 0));
+    if (boxing < 0) return -1;
+    nanoseconds += boxing;
+  }
+  return nanoseconds;
+}
+
+std::string LettersOf(const Choice& choice, const Grid& grid) {
+  std::string text;
+  for (size_t a = 0; a < choice.signatures.size(); ++a) {
+    if (grid.axes()[a].parts == 1) continue;
+    absl::StrAppend(&text, text.empty() ? "" : " ", grid.axes()[a].name, ":",
+                    ToString(choice.signatures[a]));
+  }
+  return text;
+}
+
+absl::Status Selector::NoSignature(const Node& node) const {
+  std::string text = absl::StrCat(node.name, ": no signature of ", node.op->name, " takes");
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorInfo& info = graph_.tensor(node.inputs[i]);
+    absl::StrAppend(&text, i == 0 ? " " : ", ", graph_.node(info.producer).name, " ",
+                    info.type.shape.ToString());
+    if (!info.words.empty()) absl::StrAppend(&text, " as ", info.words.ToString());
+    for (size_t a = 0; a < grid_.axes().size(); ++a) {
+      const Standing s = StandingOf(node, a)[i];
+      if (grid_.axes()[a].parts == 1 || !s.arrives) continue;
+      absl::StrAppend(&text, " ", grid_.axes()[a].name, ":", ToString(*s.arrives));
+    }
+  }
+  return absl::InvalidArgumentError(text);
+}
+
+void Selector::Take(const Node& node, Choice choice) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorId x = node.inputs[i];
+    if (graph_.IsVariable(x) && node.phase == Phase::kForward) {
+      readers_[x].push_back(choice.inputs[i]);
+    }
+    paid_.insert({x, choice.inputs[i], node.stage});
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const TensorId y = node.outputs[i];
+    result_.made[y] = choice.outputs[i];
+    result_.seen[y] = WithWords(choice.outputs[i], graph_.tensor(y).words);
+    settled_[y] = true;
+  }
+  result_.choices[node.id] = std::move(choice);
+}
+
+absl::Status Selector::SelectNode(const Node& node) {
+  std::vector<Shape> inputs, outputs;
+  for (TensorId x : node.inputs) inputs.push_back(graph_.tensor(x).type.shape);
+  for (TensorId y : node.outputs) outputs.push_back(graph_.tensor(y).type.shape);
+  for (const Rules& rules :
+       {Rules{}, Rules{false, true, true}, Rules{false, false, true}, Rules{false, false, false}}) {
+    std::vector<Signature> prefix;
+    std::vector<std::vector<Signature>> found;
+    RETURN_IF_ERROR(Enumerate(node, rules, inputs, outputs, &prefix, &found));
+    std::optional<Choice> best;
+    std::vector<std::pair<std::string, int64_t>> alternatives;
+    for (std::vector<Signature>& signatures : found) {
+      Choice choice = ChoiceOf(node, std::move(signatures));
+      if (!OneKindOfPartial(choice)) continue;
+      choice.nanoseconds = found.size() == 1 ? 0 : Price(node, choice);
+      if (choice.nanoseconds < 0) continue;
+      alternatives.push_back({LettersOf(choice, grid_), choice.nanoseconds});
+      if (!best || choice.nanoseconds < best->nanoseconds) best = std::move(choice);
+    }
+    if (!best) continue;
+    if (alternatives.size() == 1) best->nanoseconds = std::max<int64_t>(0, Price(node, *best));
+    best->alternatives = std::move(alternatives);
+    Take(node, *std::move(best));
+    return absl::OkStatus();
+  }
+  return NoSignature(node);
+}
+
+void Selector::WarnIdleAxes() {
+  for (size_t a = 1; a < grid_.axes().size(); ++a) {
+    if (grid_.axes()[a].parts == 1) continue;
+    const bool splits =
+        std::any_of(result_.choices.begin(), result_.choices.end(), [&](const Choice& choice) {
+          return a < choice.signatures.size() && !choice.signatures[a].letter.empty() &&
+                 choice.signatures[a].letter != "P";
+        });
+    if (!splits) {
+      result_.warnings.push_back(absl::StrCat("the axis ", grid_.axes()[a].name, "=",
+                                              grid_.axes()[a].parts,
+                                              " splits nothing: all its devices do the same work"));
+    }
+  }
+}
+
+absl::StatusOr<SbpAssignment> Selector::Run() {
+  result_.choices.resize(graph_.nodes().size());
+  result_.made.resize(graph_.num_tensors(), grid_.Broadcast());
+  result_.seen.resize(graph_.num_tensors(), grid_.Broadcast());
+  settled_.resize(graph_.num_tensors(), false);
+  RETURN_IF_ERROR(SettleSources());
+  for (Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate}) {
+    if (phase == Phase::kBackward) SettleVariables();
+    for (const Node& node : graph_.nodes()) {
+      if (node.phase != phase || node.op == &InputOp() || node.op == &VariableOp()) continue;
+      RETURN_IF_ERROR(SelectNode(node));
+    }
+  }
+  WarnIdleAxes();
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::StatusOr<SbpAssignment> SelectSbp(const Graph& graph, const Grid& grid,
+                                        BoxingPlanner* planner, const Machine& machine,
+                                        VariableLayouts* fixed) {
+  return Selector(graph, grid, planner, machine, fixed).Run();
+}
+
+}  // namespace sluice

@@ -1,0 +1,85 @@
+// The physical graph: a task per op and device, boxing between. Values are what tasks hand to each
+// other. Tasks stand in an order that respects their data.
+#ifndef SLUICE_FRAMEWORK_COMPILER_TASK_GRAPH_H_
+#define SLUICE_FRAMEWORK_COMPILER_TASK_GRAPH_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/graph/graph.h"
+#include "framework/tensor/part.h"
+
+namespace sluice {
+
+using ValueId = int32_t;
+using TaskId = int32_t;
+
+// One tensor in one layout on one device.
+struct Value {
+  std::string name;
+  int32_t device = 0;  // index into the mesh's devices
+  int32_t stage = 0;
+  Part part;
+  int64_t tokens = 1;    // times a step that it is made
+  TaskId producer = -1;  // -1: a variable
+  ValueId root = -1;     // whose bytes it is; itself unless it is a view
+  int64_t offset = 0;    // bytes into the root
+  std::string variable;  // not empty: this variable's storage
+};
+
+enum class StreamKind : uint8_t { kCompute, kComm, kHost };
+
+struct TaskInput {
+  ValueId value = -1;
+  bool updates = false;
+};
+
+// plan.proto Region, before it is one.
+struct TaskRegion {
+  Box box;
+  std::vector<int> sources, fold;
+  std::vector<int64_t> source_offsets;
+  std::vector<Shape> source_strides;
+  int64_t offset = 0;
+  Shape strides;
+  int32_t micro = 0;
+};
+
+struct Task {
+  std::string op, attributes;
+  std::string scope;  // of the node, or of the tensor that is boxed
+  Phase phase = Phase::kForward;
+  StreamKind stream = StreamKind::kCompute;
+  int32_t device = 0, stage = 0;
+  int64_t fires = 1;  // a step
+  int64_t every = 1;  // fires per token of its outputs
+  // Place among all tasks: of the op that it is or, for boxing, of the op whose result it moves.
+  std::pair<int64_t, int64_t> position;
+  std::vector<TaskInput> inputs;
+  std::vector<ValueId> outputs;
+  int64_t flops = 0, bytes = 0, scratch = 0, nanoseconds = 0, wire_bytes = 0;
+  std::vector<TaskRegion> regions;
+  Reduction reduction = Reduction::kNone;
+  bool fill_identity = false;
+  int32_t port = -1;
+};
+
+// What one boxing of a tensor costs, for people and for goldens.
+struct BoxingNote {
+  std::string tensor, recipe, from, to;
+  Phase phase = Phase::kForward;
+  int64_t fires = 1, bytes = 0;  // bytes of one fire, over all devices
+};
+
+struct TaskGraph {
+  std::vector<Task> tasks;
+  std::vector<Value> values;
+  std::vector<std::pair<std::string, TensorType>> feeds, fetches;
+  std::vector<BoxingNote> boxings;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_TASK_GRAPH_H_
