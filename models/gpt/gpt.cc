@@ -1,0 +1,122 @@
+#include "models/gpt/gpt.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/nn/layers.h"
+#include "framework/ops/ops.h"
+
+namespace sluice {
+namespace {
+
+// Megatron's two layouts: split a weight by columns, the next one by rows, and all that is left to
+// communicate is one sum a pair. On a mesh without an axis "model" the words say nothing.
+constexpr char kColumns[] = "model:S1", kRows[] = "model:S0", kSplitBias[] = "model:S0";
+
+Tensor Attention(const Scope& s, const GptConfig& c, Tensor x) {
+  const int64_t batch = x.shape()[0], length = x.shape()[1];
+  auto heads = [&](absl::string_view name) {
+    return Reshape(Linear(s / name, x, c.hidden, kColumns, kSplitBias),
+                   {batch, length, c.heads, c.hidden / c.heads});
+  };
+  Tensor q = heads("q"), k = heads("k"), v = heads("v");
+  Tensor y = Reshape(CausalAttention(q, k, v), {batch, length, c.hidden});
+  return Dropout(Linear(s / "out", y, c.hidden, kRows, "", ResidualInit(c.layers)), c.dropout);
+}
+
+Tensor Mlp(const Scope& s, const GptConfig& c, Tensor x) {
+  return Dropout(GeluMlp(s, x, 4 * c.hidden, ResidualInit(c.layers)), c.dropout);
+}
+
+Tensor Block(const Scope& s, const GptConfig& c, Tensor x) {
+  x = x + Attention(s / "attn", c, Norm(s / "norm1", x));
+  return x + Mlp(s / "mlp", c, Norm(s / "norm2", x));
+}
+
+// Logits [batch, length, vocabulary]. The table is split over the vocabulary.
+Tensor Gpt(const Scope& s, const GptConfig& c, int64_t stages, Tensor tokens) {
+  const Scope first = s.Stage(0), last = s.Stage(static_cast<int32_t>(stages - 1));
+  Tensor table = Table(first / "embedding", c.vocabulary, c.hidden, kRows);
+  Tensor x = Embedding(table, tokens) + Table(first / "positions", c.sequence_length, c.hidden);
+  x = Dropout(x, c.dropout);
+  for (int64_t i = 0; i < c.layers; ++i) {
+    if (!x) return {};
+    const auto stage = static_cast<int32_t>(i * stages / c.layers);
+    x = Block((s / absl::StrCat("h", i)).Stage(stage), c, x);
+  }
+  return MatMul(Norm(last / "norm", x), table, false, true);
+}
+
+Tensor Loss(const GptConfig& c, int64_t stages, Graph* graph) {
+  const Shape shape = {c.batch, c.sequence_length};
+  Tensor tokens = graph->Input("tokens", DType::kI32, shape, "data:S0");
+  Tensor labels = graph->Input("labels", DType::kI32, shape, "data:S0");
+  return Mean(SoftmaxCrossEntropy(Gpt(Scope(graph), c, stages, tokens), labels));
+}
+
+}  // namespace
+
+absl::Status BuildGptTrain(const GptConfig& config, int64_t stages, const OptimizerOptions& options,
+                           Graph* graph) {
+  RETURN_IF_ERROR(CheckGpt(config, stages));
+  Tensor loss = Loss(config, stages, graph);
+  RETURN_IF_ERROR(graph->status());
+  RETURN_IF_ERROR(AddTraining(graph, loss, options));
+  return graph->Finish();
+}
+
+absl::Status BuildGptEval(const GptConfig& config, int64_t stages, Graph* graph) {
+  RETURN_IF_ERROR(CheckGpt(config, stages));
+  GptConfig still = config;
+  still.dropout = 0;
+  graph->Output("loss", Loss(still, stages, graph));
+  return graph->Finish();
+}
+
+absl::Status BuildGptSample(const GptConfig& config, int64_t stages, Graph* graph) {
+  RETURN_IF_ERROR(CheckGpt(config, stages));
+  GptConfig still = config;
+  still.dropout = 0;
+  Tensor tokens = graph->Input("tokens", DType::kI32, {1, config.sequence_length}, "");
+  graph->Output("logits", Gpt(Scope(graph), still, stages, tokens));
+  return graph->Finish();
+}
+
+absl::Status CheckGpt(const GptConfig& c, int64_t stages) {
+  auto check = [](absl::string_view what, auto value, auto low, auto high) {
+    if (value >= low && value <= high) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": expected ", low, " to ", high, ", got ", value));
+  };
+  RETURN_IF_ERROR(check("layers", c.layers, 1, 1000));
+  RETURN_IF_ERROR(check("hidden", c.hidden, 1, 65536));
+  RETURN_IF_ERROR(check("heads", c.heads, 1, c.hidden));
+  RETURN_IF_ERROR(check("sequence_length", c.sequence_length, 1, 65536));
+  RETURN_IF_ERROR(check("batch", c.batch, 1, 1 << 20));
+  RETURN_IF_ERROR(check("vocabulary", c.vocabulary, 2, 1 << 24));
+  RETURN_IF_ERROR(check("dropout", c.dropout, 0.0, 0.99));
+  if (c.hidden % c.heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("heads: expected a divisor of hidden, ", c.hidden, ", got ", c.heads));
+  }
+  if (stages > c.layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected at most one pipeline stage a "
+                     "layer, ",
+                     c.layers, ", got pipe=", stages));
+  }
+  return absl::OkStatus();
+}
+
+int64_t GptParameters(const GptConfig& c) {
+  const int64_t h = c.hidden;
+  const int64_t block = 4 * (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h) + 4 * h;
+  return c.layers * block + (c.vocabulary + c.sequence_length) * h + 2 * h;
+}
+
+double GptFlopsPerToken(const GptConfig& c) {
+  const int64_t counted = GptParameters(c) - c.sequence_length * c.hidden;
+  return 6.0 * static_cast<double>(counted) +
+         12.0 * static_cast<double>(c.layers * c.hidden * c.sequence_length);
+}
+
+}  // namespace sluice

@@ -1,0 +1,46 @@
+// GPT: a decoder-only transformer over bytes, as GPT-2 has it: norms before attention and MLP, tanh
+// gelu, biases, one table for the embedding and the logits. Three programs share its variables:
+//   train    tokens, labels i32 [batch, sequence_length], learning_rate, step -> loss, grad_norm
+//   eval     tokens, labels -> loss, without dropout
+//   sample   tokens i32 [1, sequence_length] -> logits [1, sequence_length, vocabulary]
+#ifndef SLUICE_MODELS_GPT_GPT_H_
+#define SLUICE_MODELS_GPT_GPT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/graph/graph.h"
+#include "framework/passes/optimizer.h"
+
+namespace sluice {
+
+struct GptConfig {
+  int64_t vocabulary = 256;  // bytes
+  int64_t sequence_length = 128;
+  int64_t layers = 6;
+  int64_t heads = 6;     // must divide hidden
+  int64_t hidden = 192;  // width of the residual stream; the MLP's is four times that
+  int64_t batch = 16;
+  double dropout = 0.1;
+};
+
+// InvalidArgument says which size is out of range, what was expected and got.
+absl::Status CheckGpt(const GptConfig& config, int64_t stages);
+
+// Block i stands on pipeline stage i * stages / layers, the embedding on the first, the logits on
+// the last. The graphs are finished.
+absl::Status BuildGptTrain(const GptConfig& config, int64_t stages, const OptimizerOptions& options,
+                           Graph* graph);
+absl::Status BuildGptEval(const GptConfig& config, int64_t stages, Graph* graph);
+absl::Status BuildGptSample(const GptConfig& config, int64_t stages, Graph* graph);
+
+int64_t GptParameters(const GptConfig& config);
+// Of forward and backward, by the usual count: 6 a weight, 12 * layers * hidden * length for
+// attention, positions not counted.
+double GptFlopsPerToken(const GptConfig& config);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_GPT_GPT_H_

@@ -1,0 +1,167 @@
+#include "models/gpt/gpt.h"
+
+#include <cmath>
+#include <map>
+
+#include "framework/base/hash.h"
+#include "framework/data/text_batches.h"
+#include "framework/data/text_corpus.h"
+#include "framework/graph/interpreter.h"
+#include "framework/nn/schedule.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kFixedText[] = "models/gpt/testdata/fixed.txt";
+
+// One block of four numbers: small enough for definitions in f64.
+GptConfig Micro() {
+  return {.vocabulary = 256,
+          .sequence_length = 8,
+          .layers = 1,
+          .heads = 2,
+          .hidden = 4,
+          .batch = 2,
+          .dropout = 0.1};
+}
+
+int64_t CountParameters(const Graph& graph) {
+  int64_t count = 0;
+  for (NodeId id : graph.variables()) {
+    const TensorId tensor = graph.node(id).outputs[0];
+    if (graph.state_of().count(tensor) == 0) count += graph.tensor(tensor).type.shape.NumElements();
+  }
+  return count;
+}
+
+int CountOps(const Graph& graph, absl::string_view name) {
+  int count = 0;
+  for (const Node& node : graph.nodes()) count += node.op->name == name;
+  return count;
+}
+
+std::string WordsOf(Graph* graph, absl::string_view variable) {
+  return graph->tensor(graph->FindVariable(variable).id()).words.ToString();
+}
+
+TEST(GptTest, FixedTextNeverChanges) {
+  absl::StatusOr<std::string> text = ReadFile(kFixedText);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->size(), 200000u);
+  EXPECT_EQ(HashText(StableHash(*text)), "a903a638064fbd60");
+}
+
+TEST(GptTest, TrainProgramHasItsPortsAndParameters) {
+  Graph graph;
+  const GptConfig config = {.layers = 4, .heads = 4, .hidden = 128, .batch = 8};
+  const absl::Status status = BuildGptTrain(config, 1, OptimizerOptions(), &graph);
+  ASSERT_TRUE(status.ok()) << status;
+  std::vector<std::string> inputs, outputs;
+  for (NodeId id : graph.inputs()) inputs.push_back(graph.node(id).name);
+  for (const auto& output : graph.outputs()) outputs.push_back(output.first);
+  EXPECT_THAT(inputs, ::testing::ElementsAre("tokens", "labels", "learning_rate", "step"));
+  EXPECT_THAT(outputs, ::testing::ElementsAre("loss", "grad_norm"));
+  EXPECT_EQ(CountParameters(graph), GptParameters(config));
+  EXPECT_EQ(GptParameters(config), 4 * 198272 + (256 + 128) * 128 + 256);
+  EXPECT_EQ(CountOps(graph, "transpose"), 0);
+}
+
+TEST(GptTest, WordsAreMegatrons) {
+  Graph graph;
+  ASSERT_TRUE(BuildGptEval(GptConfig(), 1, &graph).ok());
+  const std::map<std::string, std::string> expected = {{"embedding/table", "model:S0"},
+                                                       {"positions/table", ""},
+                                                       {"h0/attn/q/weight", "model:S1"},
+                                                       {"h0/attn/k/bias", "model:S0"},
+                                                       {"h5/attn/out/weight", "model:S0"},
+                                                       {"h5/attn/out/bias", ""},
+                                                       {"h1/mlp/up/weight", "model:S1"},
+                                                       {"h1/mlp/up/bias", "model:S0"},
+                                                       {"h1/mlp/down/weight", "model:S0"},
+                                                       {"h1/mlp/down/bias", ""},
+                                                       {"h2/norm1/gamma", ""},
+                                                       {"norm/beta", ""}};
+  for (const auto& variable : expected) {
+    EXPECT_EQ(WordsOf(&graph, variable.first), variable.second) << variable.first;
+  }
+}
+
+TEST(GptTest, BlocksAreSpreadOverStages) {
+  Graph graph;
+  ASSERT_TRUE(BuildGptEval({.layers = 4}, 2, &graph).ok());
+  std::map<std::string, int> stages;
+  for (const Node& node : graph.nodes()) stages[node.name] = node.stage;
+  EXPECT_EQ(stages["embedding/table"], 0);
+  EXPECT_EQ(stages["positions/table"], 0);
+  EXPECT_EQ(stages["h1/mlp/down/weight"], 0);
+  EXPECT_EQ(stages["h2/norm1/gamma"], 1);
+  EXPECT_EQ(stages["norm/gamma"], 1);
+  EXPECT_EQ(graph.node(graph.tensor(graph.outputs()[0].second).producer).stage, 1);
+}
+
+TEST(GptTest, EvaluationAndSampleHaveNoDropout) {
+  Graph train, eval, sample;
+  ASSERT_TRUE(BuildGptTrain(Micro(), 1, OptimizerOptions(), &train).ok());
+  ASSERT_TRUE(BuildGptEval(Micro(), 1, &eval).ok());
+  ASSERT_TRUE(BuildGptSample(Micro(), 1, &sample).ok());
+  EXPECT_GT(CountOps(train, "dropout"), 0);
+  EXPECT_EQ(CountOps(eval, "dropout"), 0);
+  EXPECT_EQ(CountOps(sample, "dropout"), 0);
+  const TensorId logits = sample.outputs()[0].second;
+  EXPECT_EQ(sample.tensor(logits).type.shape, (Shape{1, 8, 256}));
+}
+
+// Definitions alone: from nearly ln 256, the loss of one batch falls as it is learnt.
+TEST(GptTest, LearnsUnderTheInterpreter) {
+  GptConfig config = Micro();
+  Graph graph;
+  OptimizerOptions options;
+  options.clip = 1;
+  ASSERT_TRUE(BuildGptTrain(config, 1, options, &graph).ok());
+  const std::string text = *ReadFile(kFixedText);
+  const TextBatches batches =
+      *TextBatches::Create("text", text, config.batch, config.sequence_length, 1);
+  TokenBatch batch(config.batch, config.sequence_length);
+  batches.Random(0, &batch);
+  ArrayMap variables = InitialVariables(graph, 1);
+  std::vector<double> losses;
+  for (int step = 0; step < 4; ++step) {
+    Array rate{Shape{}}, count{Shape{}};
+    rate.values = {0.01};
+    count.values = {step + 1.0};
+    InterpretOptions interpret;
+    interpret.seed = 1;
+    interpret.step = step;
+    absl::StatusOr<ArrayMap> outputs = Interpret(graph,
+                                                 {{"tokens", ToArray(batch.tokens)},
+                                                  {"labels", ToArray(batch.labels)},
+                                                  {"learning_rate", rate},
+                                                  {"step", count}},
+                                                 &variables, interpret);
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    losses.push_back((*outputs)["loss"].values[0]);
+    EXPECT_GT((*outputs)["grad_norm"].values[0], 0);
+  }
+  EXPECT_NEAR(losses[0], std::log(256), 0.1);
+  for (size_t i = 1; i < losses.size(); ++i) EXPECT_LT(losses[i], losses[i - 1]);
+}
+
+TEST(GptTest, SizesOutOfRangeAreRefused) {
+  auto error = [](const GptConfig& config, int64_t stages) {
+    Graph graph;
+    return std::string(BuildGptEval(config, stages, &graph).message());
+  };
+  EXPECT_EQ(error({.layers = 0}, 1), "layers: expected 1 to 1000, got 0");
+  EXPECT_EQ(error({.heads = 5}, 1), "heads: expected a divisor of hidden, 192, got 5");
+  EXPECT_EQ(error({.batch = -1}, 1), "batch: expected 1 to 1048576, got -1");
+  EXPECT_EQ(error({.dropout = 1.5}, 1), "dropout: expected 0 to 0.99, got 1.5");
+  EXPECT_THAT(error({.layers = 4}, 8),
+              HasSubstr("at most one pipeline stage a layer, 4, got pipe=8"));
+}
+
+}  // namespace
+}  // namespace sluice
