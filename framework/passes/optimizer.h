@@ -1,0 +1,36 @@
+// Adds the updates of the variables to a graph that has gradients.
+#ifndef SLUICE_FRAMEWORK_PASSES_OPTIMIZER_H_
+#define SLUICE_FRAMEWORK_PASSES_OPTIMIZER_H_
+
+#include "absl/status/status.h"
+#include "framework/graph/graph.h"
+#include "framework/passes/backward.h"
+
+namespace sluice {
+
+// The update rules are PyTorch's, term by term (AdamW: decay first, epsilon outside the root).
+struct OptimizerOptions {
+  enum Kind : uint8_t { kSgd, kAdamW };
+  Kind kind = kAdamW;
+  double momentum = 0;                               // SGD alone; 0 keeps no state
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW alone
+  // Pulls weights to 0. Variables of rank below 2, biases and norms, are left out.
+  double weight_decay = 0;
+  // Largest global norm of the gradients; 0 never clips.
+  double clip = 0;
+};
+
+// Adds the global norm, then an update of every variable in `gradients`, in their order, and the
+// state that it needs as variables of zeros: <variable>.m and .v, or .momentum, noted in state_of.
+// `learning_rate` is f32 [], `step` i32 [], counted from 1. `grad_norm`: before clipping.
+absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tensor learning_rate,
+                          Tensor step, const OptimizerOptions& options, Tensor* grad_norm);
+
+// All that turns a loss into a train program: inputs "learning_rate" (f32 []) and "step" (i32 [],
+// from 1), the backward pass, the updates, outputs "loss" and "grad_norm". Graph::Finish is the
+// caller's.
+absl::Status AddTraining(Graph* graph, Tensor loss, const OptimizerOptions& options);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_PASSES_OPTIMIZER_H_
