@@ -4,13 +4,26 @@
 # std::string assigned from a literal overlaps itself (gcc bug 105651); clang does not know the last two warnings.
 _COPTS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-warning-option", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-restrict"]
 
+def sluice_corpus():
+    """The package's `filegroup` "corpus_files": its sources and docs, part of the text that //models/gpt learns."""
+    native.filegroup(
+        name = "corpus_files",
+        srcs = native.glob(
+            ["*.md", "*.h", "*.cc", "*.cu", "*.py", "*.sh", "*.bzl", "*.proto", "*.txt", "docs/**/*.md", "BUILD.bazel"],
+            allow_empty = True,
+        ),
+    )
+
 def sluice_cc_library(name, copts = [], **kwargs):
+    """A library. The one that is named as its package also makes the package's corpus_files."""
     native.cc_library(
         name = name,
         copts = _COPTS + copts,
         linkstatic = True,
         **kwargs
     )
+    if native.package_name().endswith("/" + name):
+        sluice_corpus()
 
 def sluice_cc_binary(name, copts = [], **kwargs):
     native.cc_binary(
