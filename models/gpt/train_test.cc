@@ -1,0 +1,186 @@
+// The trainer as people meet it: started as a process, from a folder of its own.
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "framework/checkpoint/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+struct Ended {
+  int code = -1;
+  std::string out, error;
+};
+
+class TrainTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::copy(fs::current_path() / "models/gpt/testdata/fixed.txt", folder_ + "/text.txt");
+  }
+
+  pid_t Start(std::vector<std::string> arguments) {
+    const std::string program = (fs::current_path() / "models/gpt/train").string();
+    arguments.insert(arguments.begin(), program);
+    const pid_t child = fork();
+    if (child != 0) return child;
+    setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
+    if (freopen((folder_ + "/stdout").c_str(), "w", stdout) == nullptr) _exit(99);
+    if (freopen((folder_ + "/stderr").c_str(), "w", stderr) == nullptr) _exit(99);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    execv(program.c_str(), argv.data());
+    _exit(98);
+  }
+
+  Ended Wait(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout"),
+            Read("stderr")};
+  }
+
+  // A model of seconds, on `arguments` besides.
+  Ended Run(std::vector<std::string> arguments) {
+    const std::vector<std::string> small = {
+        "--preset=tiny",   "--layers=2",           "--hidden=16",
+        "--heads=4",       "--sequence_length=16", "--steps=6",
+        "--data=text.txt", "--sample_length=4",    "--out=run",
+        "--eval_every=3",  "--save_every=4"};
+    arguments.insert(arguments.begin(), small.begin(), small.end());
+    return Wait(Start(arguments));
+  }
+
+  std::string Read(const std::string& name) {
+    absl::StatusOr<std::string> text = ReadText(folder_ + "/" + name, 1 << 24);
+    return text.ok() ? *text : std::string(text.status().message());
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    FILE* file = fopen((folder_ + "/" + name).c_str(), "w");
+    fputs(text.c_str(), file);
+    fclose(file);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
+  const Ended first = Run({});
+  ASSERT_EQ(first.code, 0) << first.error;
+  for (const char* part :
+       {"bigram model", "held-out loss", "step 6/6", "checkpoint run/checkpoints/",
+        "log        run/log.jsonl", "step 6\n", "digest"}) {
+    EXPECT_THAT(first.out, HasSubstr(part));
+  }
+  const std::string log = Read("run/log.jsonl");
+  for (const char* part :
+       {"{\"step\":0,\"val_loss\":5.5", "\"corpus\":\"", "{\"step\":1,\"loss\":5.5",
+        "{\"step\":3,\"val_loss\":", "{\"step\":6,\"loss\":", "\"grad_norm\":", "\"lr\":",
+        "\"tokens_per_second\":", "{\"step\":6,\"val_loss\":"}) {
+    EXPECT_THAT(log, HasSubstr(part));
+  }
+  EXPECT_THAT(Read("run/options.txt"), HasSubstr("--hidden=16\n"));
+
+  const Ended more = Wait(Start({"--resume=run", "--mesh=model=2 pipe=2", "--micro_batches=2",
+                                 "--steps=8", "--sample_length=0"}));
+  ASSERT_EQ(more.code, 0) << more.error;
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr(log.substr(0, log.find("{\"step\":6,\"val"))));
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":8,\"val_loss\":"));
+
+  const Ended written = Wait(Start({"--resume=run", "--sample", "--prompt=the ", "--temperature=0",
+                                    "--sample_length=3", "--mesh=data=1"}));
+  EXPECT_EQ(written.code, 0) << written.error;
+  EXPECT_THAT(written.out, HasSubstr("---\nthe "));
+}
+
+TEST_F(TrainTest, InterruptSavesAndStops) {
+  const pid_t child = Start({"--preset=tiny", "--layers=1", "--hidden=16", "--heads=2",
+                             "--data=text.txt", "--out=run", "--steps=1000000", "--eval_every=0"});
+  for (int i = 0; i < 600 && Read("run/log.jsonl").find("\"step\":3,") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  kill(child, SIGINT);
+  const Ended ended = Wait(child);
+  EXPECT_EQ(ended.code, 0) << ended.error;
+  EXPECT_THAT(ended.out, HasSubstr("stopped; --resume=run goes on"));
+  EXPECT_EQ(ListDirectory(folder_ + "/run/checkpoints")->size(), 1u);
+}
+
+TEST_F(TrainTest, BadInputIsOneLineAndACode) {
+  Write("empty.txt", "");
+  Write("short.txt", "only a few bytes");
+  fs::create_directories(folder_ + "/taken");
+  Write("taken/log.jsonl", "{}\n");
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    const char* message;
+  };
+  const Case cases[] = {
+      {{"--hiden=3"}, 2, "train: unknown flag --hiden; did you mean --hidden?\n"},
+      {{"--mesh=data=x"}, 2, "--mesh: "},
+      {{"--batch=8", "--micro_batches=3"}, 2, "expected a divisor of the batch, 8, got 3\n"},
+      {{"--heads=5"}, 2, "heads: expected a divisor of hidden, 16, got 5\n"},
+      {{"--layers=100000000"}, 2, "layers: expected 1 to 1000, got 100000000\n"},
+      {{"--data=none.txt"}, 1, "expected a file or a folder of text, got "},
+      {{"--data=empty.txt"}, 1, "empty.txt is empty\n"},
+      {{"--data=short.txt"}, 1, "a sequence of 16 tokens needs at least 17 bytes, got "},
+      {{"--resume=nowhere"}, 2, "--preset: "},
+      {{"--out=taken"}, 2, "already holds a run"},
+  };
+  for (const Case& bad : cases) {
+    const Ended ended = Run(bad.arguments);
+    EXPECT_EQ(ended.code, bad.code) << bad.message << ended.error;
+    EXPECT_THAT(ended.error, HasSubstr(bad.message));
+    EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
+  }
+  EXPECT_EQ(Read("taken/log.jsonl"), "{}\n");
+}
+
+TEST_F(TrainTest, DamagedCheckpointIsRefused) {
+  ASSERT_EQ(Run({}).code, 0);
+  const std::string tensors = "run/checkpoints/step-000006/tensors.safetensors";
+  std::string bytes = Read(tensors);
+  FILE* file = fopen((folder_ + "/" + tensors).c_str(), "r+b");
+  fseek(file, -4, SEEK_END);
+  fputs("XXXX", file);
+  fclose(file);
+  const Ended ended = Wait(Start({"--resume=run", "--steps=8"}));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("train: "));
+  EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":6,\"loss\":"));
+}
+
+TEST_F(TrainTest, HelpAndExplainStopThere) {
+  const Ended help = Wait(Start({"--help"}));
+  EXPECT_EQ(help.code, 0);
+  EXPECT_THAT(help.out, HasSubstr("--mesh=AXES"));
+  const Ended explained = Run({"--explain", "--mesh=data=2 model=2"});
+  EXPECT_EQ(explained.code, 0) << explained.error;
+  EXPECT_THAT(explained.out, HasSubstr("mlp/up"));
+  EXPECT_FALSE(fs::exists(folder_ + "/run"));
+}
+
+}  // namespace
+}  // namespace sluice
