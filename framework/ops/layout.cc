@@ -156,10 +156,10 @@ const OpDef& ReshapeOp() {
       return absl::OkStatus();
     };
     op.view = true;
-    op.cases = {{"merge", ShapeAttributes{{12, 5}}, {{DType::kF32, {4, 3, 5}}}},
-                {"split", ShapeAttributes{{5, 4, 3}}, {{DType::kF32, {5, 12}}}},
+    op.cases = {{"merge", ShapeAttributes{{12, 5}}, {{DType::kF32, {6, 2, 5}}}},
+                {"split", ShapeAttributes{{5, 6, 2}}, {{DType::kF32, {5, 12}}}},
                 {"ones", ShapeAttributes{{5, 1, 3, 1}}, {{DType::kF32, {5, 3}}}},
-                {"mixed", ShapeAttributes{{6, 4, 7}}, {{DType::kF32, {4, 6, 7}}}},
+                {"mixed", ShapeAttributes{{6, 12, 5}}, {{DType::kF32, {12, 6, 5}}}},
                 {"i32", ShapeAttributes{{6}}, {{DType::kI32, {2, 3}}}}};
     return op;
   }();

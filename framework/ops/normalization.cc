@@ -152,7 +152,9 @@ const OpDef& LayerNormGradientOp() {
       RETURN_IF_ERROR(CheckType("layer_norm_gradient", "dy", x, call.inputs[0]));
       return Types{x};
     };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,...,...->...E", {{0}}); };
+    op.rule = [](const OpCall&) {
+      return IndexRule::Parse("...E,...E,E,...,...->...E", {{0}, {2}});
+    };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 12, 1 << 16); };
     op.define = DefineLayerNormGradient;
     op.cases = {

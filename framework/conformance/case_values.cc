@@ -1,0 +1,54 @@
+#include "framework/conformance/case_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/tensor/random.h"
+
+namespace sluice {
+
+double UniformDraw(uint64_t seed, int64_t index, double low, double high) {
+  const double unit = RandomWord(seed, /*key=*/17, /*step=*/0, index) / 4294967296.0;
+  return low + unit * (high - low);
+}
+
+bool Updates(const OpDef& op, size_t input) {
+  return op.inputs[std::min(input, op.inputs.size() - 1)].updates;
+}
+
+absl::StatusOr<CaseValues> RunWhole(const OpDef& op, const OpCase& op_case, uint64_t seed) {
+  CaseValues values;
+  values.input_types = op_case.inputs;
+  const OpCall call = {op_case.attributes, values.input_types, {}};
+  ASSIGN_OR_RETURN(values.output_types, op.infer(call));
+  int64_t drawn = 0;
+  for (const TensorType& type : values.input_types) {
+    Array array(type.shape);
+    for (double& value : array.values) {
+      if (type.dtype == DType::kI32) {
+        value = std::floor(UniformDraw(seed, drawn++, op_case.low, op_case.high + 1));
+      } else {
+        value = UniformDraw(seed, drawn++, op_case.low, op_case.high);
+      }
+    }
+    values.inputs.push_back(std::move(array));
+  }
+  std::vector<PartArray> inputs, outputs;
+  for (size_t i = 0; i < values.inputs.size(); ++i) {
+    const TensorType& type = values.input_types[i];
+    inputs.push_back({type, WholeBox(type.shape), values.inputs[i]});
+  }
+  for (const TensorType& type : values.output_types) {
+    outputs.push_back({type, WholeBox(type.shape), Array(type.shape)});
+  }
+  const DefineCall define = {op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs),
+                             kCaseSeed, kCaseStep};
+  RETURN_IF_ERROR(Annotate(op.define(define), absl::StrCat(op.name, "/", op_case.name)));
+  for (PartArray& part : inputs) values.updated.push_back(std::move(part.array));
+  for (PartArray& part : outputs) values.outputs.push_back(std::move(part.array));
+  return values;
+}
+
+}  // namespace sluice

@@ -1,0 +1,268 @@
+// What errors say, and values that the conformance tests cannot know: those that PyTorch gives.
+#include "framework/ops/ops.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "framework/graph/interpreter.h"
+#include "framework/ops/op_defs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Array Of(const Shape& shape, std::vector<double> values) {
+  Array array(shape);
+  array.values = std::move(values);
+  return array;
+}
+
+std::vector<double> Values(const Graph& graph, const ArrayMap& feeds, ArrayMap* variables,
+                           const std::string& output) {
+  EXPECT_TRUE(graph.status().ok()) << graph.status();
+  const auto outputs = Interpret(graph, feeds, variables, {});
+  EXPECT_TRUE(outputs.ok()) << outputs.status();
+  return outputs.ok() && !output.empty() ? outputs->at(output).values : std::vector<double>();
+}
+
+// The error of building one op on inputs of these shapes.
+template <typename F>
+std::string ErrorOf(std::vector<Shape> shapes, F&& build) {
+  Graph graph;
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    inputs.push_back(graph.Input("x" + std::to_string(i), DType::kF32, shapes[i], ""));
+  }
+  const Tensor y = build(inputs);
+  EXPECT_FALSE(y);
+  EXPECT_FALSE(graph.status().ok());
+  return std::string(graph.status().message());
+}
+using In = std::vector<Tensor>;
+
+TEST(OpsTest, ErrorsSayWhatWasExpectedAndGot) {
+  EXPECT_THAT(ErrorOf({{2, 3}, {4, 5}}, [](const In& x) { return MatMul(x[0], x[1]); }),
+              HasSubstr("matmul: expected ...mk and ...kn, got f32[2,3] and f32[4,5]"));
+  EXPECT_THAT(ErrorOf({{2, 3}, {4}}, [](const In& x) { return x[0] + x[1]; }),
+              HasSubstr("add: expected extents that are equal or 1, from the right, got f32[2,3]"));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return Reshape(x[0], {5}); }),
+              HasSubstr("reshape: expected 6 elements as in f32[2,3], got [5]"));
+  EXPECT_THAT(ErrorOf({{2, 3}},
+                      [](const In& x) {
+                        return Transpose(x[0], {0, 0});
+                      }),
+              HasSubstr("transpose: expected a permutation of the dimensions of f32[2,3]"));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return SliceDim(x[0], 1, 2, 5); }),
+              HasSubstr("slice: expected a range within dimension 1 of f32[2,3], got [2,5)"));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return SliceDim(x[0], 7, 0, 1); }),
+              HasSubstr("slice: expected a dimension of [2,3], got 7"));
+  EXPECT_THAT(ErrorOf({{2, 3}, {2, 4}}, [](const In& x) { return Concat(x, 0); }),
+              HasSubstr("concat: expected f32[2,3] for every part"));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return Dropout(x[0], 1.5); }),
+              HasSubstr("dropout: expected a rate in [0, 1), got 1.5"));
+  EXPECT_THAT(ErrorOf({{2, 3}, {2}, {3}}, [](const In& x) { return LayerNorm(x[0], x[1], x[2]); }),
+              HasSubstr("layer_norm: expected [3] for gamma and beta, got f32[2]"));
+  EXPECT_THAT(ErrorOf({{2, 3}, {2}}, [](const In& x) { return Embedding(x[0], x[1]); }),
+              HasSubstr("embedding: expected i32 for ids, got f32[2]"));
+  EXPECT_THAT(ErrorOf({{2, 3}, {2}}, [](const In& x) { return SoftmaxCrossEntropy(x[0], x[1]); }),
+              HasSubstr("ce_pick: expected i32[2] for labels, got f32[2]"));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return CausalAttention(x[0], x[0], x[0]); }),
+              HasSubstr("attention: expected q of [batch,time,heads,size], got f32[2,3]"));
+}
+
+TEST(OpsTest, ErrorsAreSticky) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {2, 3}, "");
+  const Tensor y = Gelu(MatMul(x, x)) + Mean(ReduceSum(Softmax(MatMul(x, x)), {0}));
+  EXPECT_FALSE(SliceDim(CausalAttention(y, y, y), 0, 0, 1));
+  EXPECT_THAT(std::string(graph.status().message()), HasSubstr("matmul"));
+}
+
+TEST(OpsTest, IndicesOutOfRangeAreRefused) {
+  Graph graph;
+  const Tensor logits = graph.Input("logits", DType::kF32, {2, 3}, "");
+  const Tensor labels = graph.Input("labels", DType::kI32, {2}, "");
+  graph.Output("loss", SoftmaxCrossEntropy(logits, labels));
+  for (double label : {-1.0, 3.0}) {
+    const ArrayMap feeds = {{"logits", Array({2, 3})}, {"labels", Of({2}, {0, label})}};
+    ArrayMap none;
+    const auto outputs = Interpret(graph, feeds, &none, {});
+    EXPECT_EQ(outputs.status().code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(outputs.status().message()),
+                HasSubstr("ce_pick: expected labels in [0, 3), got " +
+                          std::to_string(static_cast<int>(label))));
+  }
+}
+
+TEST(OpsTest, CrossEntropyAndGelu) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {1, 3}, "");
+  graph.Output("loss", SoftmaxCrossEntropy(x, graph.Input("y", DType::kI32, {1}, "")));
+  graph.Output("gelu", Gelu(x));
+  const ArrayMap feeds = {{"x", Of({1, 3}, {1, 2, -1000})}, {"y", Of({1}, {0})}};
+  ArrayMap none;
+  EXPECT_THAT(Values(graph, feeds, &none, "loss"), ElementsAre(DoubleNear(1.3132616875, 1e-9)));
+  // torch.nn.functional.gelu(x, approximate="tanh")
+  EXPECT_THAT(Values(graph, feeds, &none, "gelu"),
+              ElementsAre(DoubleNear(0.8411919906, 1e-9), DoubleNear(1.9545976940, 1e-9), 0));
+}
+
+TEST(OpsTest, DropoutKeepsTheMeanAndDrawsByName) {
+  Graph graph;
+  const Tensor x = Fill(&graph, 1, {100, 100});
+  graph.Output("a", Dropout(x, 0.25));
+  graph.Output("b", Dropout(x, 0.25));
+  EXPECT_EQ(Dropout(x, 0).id(), x.id());
+  ArrayMap none;
+  const std::vector<double> a = Values(graph, {}, &none, "a"), b = Values(graph, {}, &none, "b");
+  double sum = 0, dropped_in_both = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(a[i] == 0 || a[i] == 1 / 0.75);
+    sum += a[i];
+    dropped_in_both += a[i] == 0 && b[i] == 0;
+  }
+  EXPECT_NEAR(sum / 1e4, 1, 0.02);
+  EXPECT_NEAR(dropped_in_both / 1e4, 0.0625, 0.01);
+}
+
+TEST(OpsTest, ClipFactor) {
+  Graph graph;
+  graph.Output("y", ClipFactor(graph.Input("x", DType::kF32, {}, ""), 5));
+  ArrayMap none;
+  const auto factor = [&](double sum_squares) {
+    return Values(graph, {{"x", Of({}, {sum_squares})}}, &none, "y")[0];
+  };
+  EXPECT_EQ(factor(4), 1);
+  EXPECT_DOUBLE_EQ(factor(25), 5 / (5 + 1e-6));  // it multiplies always, so at the bound too
+  EXPECT_DOUBLE_EQ(factor(100), 5 / (10 + 1e-6));
+  EXPECT_EQ(factor(std::numeric_limits<double>::infinity()), 0);
+  EXPECT_TRUE(std::isnan(factor(std::nan(""))));
+}
+
+struct Update {
+  Graph graph;
+  Tensor w = graph.Variable("w", DType::kF32, {3, 2}, {}, "");
+  Tensor a = graph.Variable("a", DType::kF32, {3, 2}, {}, "");
+  Tensor b = graph.Variable("b", DType::kF32, {3, 2}, {}, "");
+  Tensor rate = graph.Input("rate", DType::kF32, {}, "");
+  Tensor step = graph.Input("step", DType::kI32, {}, "");
+  ArrayMap variables = {
+      {"w", Of({3, 2}, {1, 2, 3, 4, 5, 6})}, {"a", Array({3, 2})}, {"b", Array({3, 2})}};
+  ArrayMap feeds = {{"rate", Of({}, {0.1})}, {"step", Of({}, {1})}};
+
+  Gradient Dense() {
+    feeds["g"] = Of({3, 2}, {1, -1, 0, 0, 2, 0.5});
+    return {Gradient::kDense, {graph.Input("g", DType::kF32, {3, 2}, "")}};
+  }
+  Gradient Rows() {
+    feeds["ids"] = Of({3}, {2, 0, 2});
+    feeds["values"] = Of({3, 2}, {1.5, 0.25, 1, -1, 0.5, 0.25});  // the same, row 2 in two
+    return {
+        Gradient::kRows,
+        {graph.Input("ids", DType::kI32, {3}, ""), graph.Input("values", DType::kF32, {3, 2}, "")}};
+  }
+  void Step() {
+    Values(graph, feeds, &variables, "");
+    feeds["step"].values[0] += 1;
+  }
+};
+
+// Twice torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.1) with the gradient halved.
+TEST(OpsTest, SgdWithMomentum) {
+  Update u;
+  SgdUpdate(u.w, u.a, u.Dense(), Fill(&u.graph, 0.5, {}), u.rate, SgdAttributes{0.9, 0.1});
+  u.Step();
+  EXPECT_DOUBLE_EQ(u.variables["w"].values[0], 1 - 0.1 * (0.5 + 0.1));
+  u.Step();
+  const double buffer = 0.9 * 0.6 + 0.5 + 0.1 * 0.94;
+  EXPECT_DOUBLE_EQ(u.variables["a"].values[0], buffer);
+  EXPECT_DOUBLE_EQ(u.variables["w"].values[0], 0.94 - 0.1 * buffer);
+}
+
+TEST(OpsTest, RowsTouchOnlyTheirRows) {
+  Update dense, rows;
+  SgdUpdate(dense.w, dense.a, dense.Dense(), Tensor(), dense.rate, SgdAttributes{0.9, 0.1});
+  SgdUpdate(rows.w, rows.a, rows.Rows(), Tensor(), rows.rate, SgdAttributes{0.9, 0.1});
+  dense.Step();
+  rows.Step();
+  for (int i : {0, 1, 4, 5}) {
+    EXPECT_DOUBLE_EQ(rows.variables["w"].values[i], dense.variables["w"].values[i]);
+  }
+  EXPECT_EQ(rows.variables["w"].values[2], 3);  // no decay, no momentum
+  EXPECT_LT(dense.variables["w"].values[2], 3);
+}
+
+// torch.optim.AdamW(lr=0.1, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1): a first step is
+// lr * sign(g) after the decay, whatever the gradient's size.
+TEST(OpsTest, AdamW) {
+  const AdamWAttributes attributes{0.9, 0.95, 1e-8, 0.1};
+  Update dense, rows;
+  AdamWUpdate(dense.w, dense.a, dense.b, dense.Dense(), Tensor(), dense.rate, dense.step,
+              attributes);
+  AdamWUpdate(rows.w, rows.a, rows.b, rows.Rows(), Tensor(), rows.rate, rows.step, attributes);
+  dense.Step();
+  rows.Step();
+  EXPECT_NEAR(dense.variables["w"].values[0], 0.99 - 0.1, 1e-8);
+  EXPECT_NEAR(dense.variables["w"].values[1], 2 * 0.99 + 0.1, 1e-8);
+  EXPECT_DOUBLE_EQ(dense.variables["w"].values[2], 3 * 0.99);
+  EXPECT_DOUBLE_EQ(dense.variables["a"].values[4], 0.1 * 2);
+  EXPECT_DOUBLE_EQ(dense.variables["b"].values[4], (1 - 0.95) * 4);
+  for (int i : {0, 1, 4, 5}) {
+    EXPECT_DOUBLE_EQ(rows.variables["w"].values[i], dense.variables["w"].values[i]);
+  }
+  EXPECT_EQ(rows.variables["w"].values[3], 4);
+  dense.Step();  // the same gradient again: both corrected moments stay, so the step does too
+  EXPECT_NEAR(dense.variables["w"].values[0], 0.89 * 0.99 - 0.1, 1e-8);
+}
+
+TEST(OpsTest, SumSquaresOfRowsAddsRepeatedIdsFirst) {
+  Update u;
+  const Gradient dense = u.Dense(), rows = u.Rows();
+  u.graph.Output("dense", SumSquares(dense));
+  u.graph.Output("rows", SumSquares(rows));
+  EXPECT_THAT(Values(u.graph, u.feeds, &u.variables, "dense"), ElementsAre(6.25));
+  EXPECT_THAT(Values(u.graph, u.feeds, &u.variables, "rows"), ElementsAre(6.25));
+}
+
+TEST(OpsTest, CostOfAMatMul) {
+  const std::vector<TensorType> in = {{DType::kF32, {2, 5, 3}}, {DType::kF32, {3, 4}}};
+  const std::vector<TensorType> out = {{DType::kF32, {2, 5, 4}}};
+  const Cost cost = MatMulOp().cost({MatMulAttributes(), in, out});
+  EXPECT_EQ(cost.flops, 2 * 2 * 5 * 3 * 4);
+  EXPECT_EQ(cost.bytes, 4 * (30 + 12 + 40));
+  const std::vector<TensorType> dw = {{DType::kF32, {3, 4}}};
+  const std::vector<TensorType> x_dy = {in[0], out[0]};
+  EXPECT_EQ(MatMulWeightGradientOp().cost({MatMulAttributes(), x_dy, dw}).flops, cost.flops);
+}
+
+// A backward op must know its forward op's letters: selection binds the one to the other.
+TEST(OpsTest, LettersOfGradientsAreThoseOfTheForwardOp) {
+  const std::vector<TensorType> in = {{DType::kF32, {2, 5, 3}}, {DType::kF32, {4, 3}}};
+  const std::vector<TensorType> y = {{DType::kF32, {2, 5, 4}}};
+  const MatMulAttributes attributes{false, true};
+  const auto find = [&](const OpDef& op, std::vector<TensorType> inputs,
+                        std::vector<TensorType> outputs, const std::string& letter) {
+    const auto signatures = SignaturesOf(op, {attributes, inputs, outputs}, 2);
+    for (const Signature& signature : *signatures) {
+      if (signature.letter == letter) return ToString(signature);
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(find(MatMulOp(), in, y, "k"), "S2,S1->P(sum)");
+  EXPECT_EQ(find(MatMulInputGradientOp(), {y[0], in[1]}, {in[0]}, "k"), "B,S1->S2");
+  EXPECT_EQ(find(MatMulWeightGradientOp(), {in[0], y[0]}, {in[1]}, "k"), "S2,B->S1");
+  EXPECT_EQ(find(MatMulOp(), in, y, "n"), "B,S0->S2");
+  EXPECT_EQ(find(MatMulInputGradientOp(), {y[0], in[1]}, {in[0]}, "n"), "S2,S0->P(sum)");
+  EXPECT_EQ(find(MatMulWeightGradientOp(), {in[0], y[0]}, {in[1]}, "n"), "B,S2->S0");
+  EXPECT_EQ(find(MatMulWeightGradientOp(), {in[0], y[0]}, {in[1]}, "0"), "S0,S0->P(sum)");
+  EXPECT_EQ(find(MatMulWeightGradientOp(), {in[0], y[0]}, {in[1]}, "m"), "S1,S1->P(sum)");
+}
+
+}  // namespace
+}  // namespace sluice
