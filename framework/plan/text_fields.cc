@@ -1,0 +1,67 @@
+#include "framework/plan/text_fields.h"
+
+#include "framework/tensor/part.h"
+
+namespace sluice::plan_text {
+
+absl::Status FieldScanner::Fields(const std::vector<Field>& fields) {
+  while (LineGoesOn()) {
+    bool known = false;
+    for (const Field& field : fields) {
+      if (!scanner_.Accept(field.name)) continue;
+      RETURN_IF_ERROR(field.read());
+      known = true;
+      break;
+    }
+    if (!known) {
+      return scanner_.Error(absl::StrCat("unknown field \"", scanner_.Peek().text, "\""));
+    }
+  }
+  return {};
+}
+
+absl::Status FieldScanner::DTypeWord(int32_t* out) {
+  if (scanner_.Peek().kind == Kind::kInteger) return Number("a dtype", out);
+  const TextScanner::Token token = scanner_.Peek();
+  ASSIGN_OR_RETURN(const std::string word, scanner_.Identifier("a dtype"));
+  const absl::StatusOr<DType> dtype = ParseDType(word);
+  if (!dtype.ok()) return scanner_.ErrorAt(token, dtype.status().message());
+  *out = static_cast<int32_t>(*dtype);
+  return {};
+}
+
+absl::Status FieldScanner::ReductionWord(int32_t* out) {
+  if (scanner_.Peek().kind == Kind::kInteger) return Number("a reduction", out);
+  for (Reduction r : {Reduction::kNone, Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
+    if (!scanner_.Accept(ReductionName(r))) continue;
+    *out = static_cast<int32_t>(r);
+    return {};
+  }
+  return scanner_.Error("expected a reduction: none, sum, max or min");
+}
+
+absl::Status FieldScanner::Part(plan::Part* part) {
+  int32_t number = 0;
+  RETURN_IF_ERROR(DTypeWord(&number));
+  part->set_dtype(number);
+  RETURN_IF_ERROR(List(part->mutable_local()));
+  if (More("of")) {
+    RETURN_IF_ERROR(List(part->mutable_logical()));
+  } else {
+    *part->mutable_logical() = part->local();
+  }
+  for (auto [word, list] : {std::pair<const char*, Longs*>{"at", part->mutable_offset()},
+                            {"by", part->mutable_stride_per_micro()}}) {
+    if (More(word)) {
+      RETURN_IF_ERROR(List(list));
+    } else {
+      list->Resize(part->local_size(), 0);
+    }
+  }
+  if (!More("owes")) return {};
+  RETURN_IF_ERROR(ReductionWord(&number));
+  part->set_owed(number);
+  return {};
+}
+
+}  // namespace sluice::plan_text

@@ -1,0 +1,96 @@
+#include "framework/plan/text_names.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "framework/base/text.h"
+
+namespace sluice::plan_text {
+namespace {
+
+bool IsIdentifier(absl::string_view name) {
+  if (name.empty() || !(absl::ascii_isalpha(name[0]) || name[0] == '_')) return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '/' || c == '~';
+  });
+}
+
+}  // namespace
+
+bool IsKeyword(absl::string_view word) {
+  static constexpr absl::string_view kWords[] = {
+      "plan", "device", "variable", "program", "stream", "feeds", "fetches", "reg",
+      "ring", "local",  "actor",    "region",  "order",  "pass",  "part"};
+  return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
+}
+
+std::string NameText(absl::string_view name) {
+  // "inf" and "nan" would read as numbers.
+  if (IsIdentifier(name) && !IsKeyword(name) && name != "inf" && name != "nan") {
+    return std::string(name);
+  }
+  return Quoted(name);
+}
+
+std::vector<std::string> StreamNames(const plan::Program& program) {
+  std::vector<std::string> names;
+  std::map<std::pair<int, std::string>, int> count;
+  for (const plan::Stream& s : program.streams()) {
+    const int n = count[{s.device(), s.kind()}]++;
+    if (s.device() < 0 || !IsIdentifier(s.kind()) || s.kind().find('.') != std::string::npos) {
+      names.emplace_back();
+    } else {
+      names.push_back(absl::StrCat("d", s.device(), ".", s.kind()));
+      if (n > 0) absl::StrAppend(&names.back(), ".", n);
+    }
+  }
+  return names;
+}
+
+std::vector<int> WritersOf(const plan::Program& program) {
+  std::vector<int> writers(program.registers_size(), -1);
+  for (int a = 0; a < program.actors_size(); ++a) {
+    auto write = [&](const plan::Operand& operand) {
+      if (operand.storage_case() != plan::Operand::kRegister) return;
+      if (operand.register_() < 0 || operand.register_() >= program.registers_size()) return;
+      int& writer = writers[operand.register_()];
+      if (writer < 0) writer = a;
+    };
+    for (const plan::Instruction& x : program.actors(a).script()) {
+      for (const plan::Operand& operand : x.inputs()) {
+        if (operand.updates()) write(operand);
+      }
+      for (const plan::Operand& operand : x.outputs()) write(operand);
+    }
+  }
+  return writers;
+}
+
+int DefaultDevice(const plan::Program& program, int producer) {
+  if (producer < 0 || producer >= program.actors_size()) return 0;
+  const int stream = program.actors(producer).stream();
+  return stream >= 0 && stream < program.streams_size() ? program.streams(stream).device() : 0;
+}
+
+std::vector<int> LocalUsersOf(const plan::Program& program) {
+  std::vector<int> users(program.locals_size(), -1);
+  for (int a = 0; a < program.actors_size(); ++a) {
+    for (const plan::Instruction& x : program.actors(a).script()) {
+      for (const auto* operands : {&x.inputs(), &x.outputs()}) {
+        for (const plan::Operand& operand : *operands) {
+          if (operand.storage_case() != plan::Operand::kLocal) continue;
+          if (operand.local() < 0 || operand.local() >= program.locals_size()) continue;
+          if (users[operand.local()] < 0) users[operand.local()] = a;
+        }
+      }
+    }
+  }
+  for (int& user : users) user = std::max(user, 0);
+  return users;
+}
+
+}  // namespace sluice::plan_text

@@ -1,0 +1,32 @@
+// What printer and parser of plans must agree on. Internal to plan/text.
+#ifndef SLUICE_FRAMEWORK_PLAN_TEXT_NAMES_H_
+#define SLUICE_FRAMEWORK_PLAN_TEXT_NAMES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "framework/plan/plan.pb.h"
+
+namespace sluice::plan_text {
+
+constexpr char kIdentifierExtra[] = "./~";
+constexpr int64_t kDefaultBytes = 16;
+constexpr int64_t kDefaultNanoseconds = 1;
+
+// Words that begin a statement; a name that is one of them is written in quotes.
+bool IsKeyword(absl::string_view word);
+// A name as it is written: bare if it reads back as one identifier, else in quotes.
+std::string NameText(absl::string_view name);
+// "d0.compute", or "d0.compute.1" for the second of its kind there; empty if the kind does not
+// allow it.
+std::vector<std::string> StreamNames(const plan::Program& program);
+// What a text that does not say it means: the first actor that writes each register, or -1; the
+// device of a register; the first actor that uses each local, or 0.
+std::vector<int> WritersOf(const plan::Program& program);
+int DefaultDevice(const plan::Program& program, int producer);
+std::vector<int> LocalUsersOf(const plan::Program& program);
+
+}  // namespace sluice::plan_text
+
+#endif  // SLUICE_FRAMEWORK_PLAN_TEXT_NAMES_H_
