@@ -220,21 +220,24 @@ std::vector<Signature> Selector::Legal(const Node& node, size_t axis,
   const std::vector<Standing> standing = StandingOf(node, axis);
   const std::optional<std::string> tied = ForwardLetter(node, axis);
   const bool time = grid_.axes()[axis].time;
+  const auto fits = [&](const Signature& signature) {
+    bool partial = false;
+    for (size_t i = 0; i < standing.size(); ++i) {
+      if (standing[i].bound && *standing[i].bound != signature.inputs[i]) return false;
+      partial |= signature.inputs[i].is_partial();
+    }
+    return !partial || TakesPartial(signature, standing);
+  };
+  // Where readers of a variable disagree, what bound it may rule the forward op's letter out.
   const bool has_tied =
-      tied && *tied != "P" &&
-      std::any_of(all.begin(), all.end(), [&](const Signature& s) { return s.letter == *tied; });
+      tied && *tied != "P" && std::any_of(all.begin(), all.end(), [&](const Signature& s) {
+        return s.letter == *tied && fits(s);
+      });
   std::vector<Signature> found;
   for (const Signature& signature : all) {
-    bool fits = true;
-    for (size_t i = 0; i < standing.size(); ++i) {
-      fits &= !standing[i].bound || *standing[i].bound == signature.inputs[i];
-    }
-    if (!fits) continue;
-    if (signature.letter == "P") {
-      if (!TakesPartial(signature, standing)) continue;
-    } else if (!signature.letter.empty() && rules.new_split && !Asked(signature, standing, tied)) {
-      continue;
-    }
+    if (!fits(signature)) continue;
+    const bool splits = !signature.letter.empty() && signature.letter != "P";
+    if (splits && rules.new_split && !Asked(signature, standing, tied)) continue;
     if (has_tied && signature.letter != *tied) continue;
     found.push_back(signature);
   }
