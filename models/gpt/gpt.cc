@@ -27,9 +27,12 @@ Tensor Mlp(const Scope& s, const GptConfig& c, Tensor x) {
   return Dropout(GeluMlp(s, x, 4 * c.hidden, ResidualInit(c.layers)), c.dropout);
 }
 
+// What the residual stream is made of.
+Tensor Residual(const GptConfig& c, Tensor x) { return c.sequence_split ? x.With("model:S1") : x; }
+
 Tensor Block(const Scope& s, const GptConfig& c, Tensor x) {
-  x = x + Attention(s / "attn", c, Norm(s / "norm1", x));
-  return x + Mlp(s / "mlp", c, Norm(s / "norm2", x));
+  x = Residual(c, x + Attention(s / "attn", c, Norm(s / "norm1", x)));
+  return Residual(c, x + Mlp(s / "mlp", c, Norm(s / "norm2", x)));
 }
 
 // Logits [batch, length, vocabulary]. The table is split over the vocabulary.
@@ -37,7 +40,7 @@ Tensor Gpt(const Scope& s, const GptConfig& c, int64_t stages, Tensor tokens) {
   const Scope first = s.Stage(0), last = s.Stage(static_cast<int32_t>(stages - 1));
   Tensor table = Table(first / "embedding", c.vocabulary, c.hidden, kRows);
   Tensor x = Embedding(table, tokens) + Table(first / "positions", c.sequence_length, c.hidden);
-  x = Dropout(x, c.dropout);
+  x = Residual(c, Dropout(x, c.dropout));
   for (int64_t i = 0; i < c.layers; ++i) {
     if (!x) return {};
     const auto stage = static_cast<int32_t>(i * stages / c.layers);

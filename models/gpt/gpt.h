@@ -24,6 +24,9 @@ struct GptConfig {
   int64_t hidden = 192;  // width of the residual stream; the MLP's is four times that
   int64_t batch = 16;
   double dropout = 0.1;
+  // Splits the residual stream over axis "model" along the sequence: norms, dropout and the sums of
+  // a block are computed once instead of on every device of the axis, for the same bytes.
+  bool sequence_split = false;
 };
 
 // InvalidArgument says which size is out of range, what was expected and got.

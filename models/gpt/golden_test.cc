@@ -1,0 +1,348 @@
+// What the compiler makes of the tiny GPT: goldens of every boxing and of each plan's size, and
+// what must hold whatever the goldens say. To write the goldens anew:
+//   bazel run //models/gpt:golden_test -- --update_goldens
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/compiler/compile.h"
+#include "framework/compiler/explain.h"
+#include "framework/compiler/lower.h"
+#include "framework/compiler/memory.h"
+#include "framework/compiler/select_sbp.h"
+#include "framework/data/text_corpus.h"
+#include "framework/plan/program_index.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+#include "models/gpt/parity_layouts.h"
+
+namespace sluice {
+
+bool update_goldens = false;  // set by main
+
+namespace {
+
+constexpr char kGoldens[] = "models/gpt/testdata/golden";
+constexpr double kMostPlannedToLive = 1.05;
+
+// The two programs that a trainer compiles for a layout.
+struct Programs {
+  Graph train, eval;
+  std::vector<ProgramGraph> list() const { return {{"train", &train}, {"eval", &eval}}; }
+};
+
+absl::Status Build(const GptLayout& layout, Programs* programs) {
+  const GptConfig config = layout.Config();
+  RETURN_IF_ERROR(
+      BuildGptTrain(config, layout.Stages(), AdamWWithClip().optimizer, &programs->train));
+  return BuildGptEval(config, layout.Stages(), &programs->eval);
+}
+
+absl::StatusOr<std::vector<BoxingNote>> Boxings(const GptLayout& layout, const Graph& train) {
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(layout.mesh));
+  const Machine machine = Machine::Cpu();
+  const Grid grid(mesh, layout.micro_batches);
+  BoxingPlanner planner(machine);
+  VariableLayouts layouts;
+  ASSIGN_OR_RETURN(const SbpAssignment assignment,
+                   SelectSbp(train, grid, &planner, machine, &layouts));
+  ASSIGN_OR_RETURN(TaskGraph tasks, Lower(train, grid, assignment, &planner, machine));
+  return std::move(tasks.boxings);
+}
+
+absl::StatusOr<plan::Plan> CompileLayout(const GptLayout& layout, const Programs& programs) {
+  CompileOptions options;
+  ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(layout.mesh));
+  options.micro_batches = layout.micro_batches;
+  options.script_length = layout.script_length;
+  options.machine = Machine::Cpu();
+  return Compile(programs.list(), options, nullptr);
+}
+
+// The same packing as in the plan, with its peak of live bytes.
+absl::StatusOr<Packing> Pack(const plan::Plan& plan, plan::Program program) {
+  PackingOptions options;
+  for (const plan::Device& device : plan.devices()) options.base.push_back(device.variable_bytes());
+  return PackMemory(&program, options);
+}
+
+struct Traffic {
+  int64_t instructions = 0, messages = 0;  // a step
+};
+
+// Every token is a req to and an ack from each of its readers; a pass is one message.
+absl::StatusOr<Traffic> CountTraffic(const plan::Program& program) {
+  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+  Traffic traffic;
+  for (int a = 0; a < index.num_actors(); ++a) {
+    traffic.instructions += int64_t{index.actor(a).length} * index.actor(a).fires;
+  }
+  for (int r = 0; r < index.num_registers(); ++r) {
+    const ProgramIndex::Register& reg = index.reg(r);
+    traffic.messages += 2 * int64_t{reg.tokens} * (reg.readings_end - reg.readings_begin);
+  }
+  traffic.messages += program.passes_size();
+  return traffic;
+}
+
+absl::StatusOr<std::string> Summary(const plan::Plan& plan) {
+  std::string text;
+  for (const plan::Program& program : plan.programs()) {
+    ASSIGN_OR_RETURN(const Traffic traffic, CountTraffic(program));
+    ASSIGN_OR_RETURN(const Packing packing, Pack(plan, program));
+    absl::StrAppend(&text, "program ", program.name(), ": ", program.actors_size(), " actors, ",
+                    program.registers_size(), " registers, ", program.passes_size(), " passes, ",
+                    traffic.instructions, " instructions and ", traffic.messages,
+                    " messages a step\n");
+    for (int d = 0; d < plan.devices_size(); ++d) {
+      absl::StrAppend(&text, "  device ", d, ": ", plan.devices(d).variable_bytes(),
+                      " bytes of variables, ", packing.devices[d].packed, " planned, ",
+                      packing.devices[d].live, " live at the peak\n");
+    }
+  }
+  return text;
+}
+
+std::string GoldenText(const GptLayout& layout, const std::vector<BoxingNote>& boxings,
+                       const std::string& summary) {
+  TaskGraph tasks;
+  tasks.boxings = boxings;
+  return absl::StrCat("The tiny GPT on ", layout.Name(), ".\n\nBoxings of program train:\n",
+                      BoxingSummary(tasks), "\n", summary);
+}
+
+void CompareGolden(const GptLayout& layout, const std::string& text) {
+  const std::string path = absl::StrCat(kGoldens, "/", layout.Stem(), ".txt");
+  if (update_goldens) {
+    const char* root = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+    ASSERT_NE(root, nullptr) << "--update_goldens needs bazel run";
+    const std::string target = absl::StrCat(root, "/", path);
+    std::ofstream file(target);
+    file << text;
+    file.close();
+    ASSERT_TRUE(file.good()) << target;
+    std::printf("wrote %s\n", target.c_str());
+    return;
+  }
+  const absl::StatusOr<std::string> golden = ReadFile(path);
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  EXPECT_EQ(*golden, text) << path << " differs; if that is meant: bazel run "
+                           << "//models/gpt:golden_test -- --update_goldens";
+}
+
+// Compiled once for all tests of this file.
+struct Compiled {
+  GptLayout layout;
+  std::vector<BoxingNote> boxings;
+  plan::Plan plan;
+  double seconds = 0;
+};
+
+const Compiled& CompiledFor(const GptLayout& layout) {
+  static auto* compiled = new std::map<std::string, Compiled>();
+  const auto found = compiled->find(layout.Name());
+  if (found != compiled->end()) return found->second;
+  Compiled& made = (*compiled)[layout.Name()];
+  made.layout = layout;
+  Programs programs;
+  const absl::Status built = Build(layout, &programs);
+  EXPECT_TRUE(built.ok()) << built;
+  auto boxings = Boxings(layout, programs.train);
+  EXPECT_TRUE(boxings.ok()) << layout.Name() << ": " << boxings.status();
+  if (boxings.ok()) made.boxings = *std::move(boxings);
+  const auto begin = std::chrono::steady_clock::now();
+  auto plan = CompileLayout(layout, programs);
+  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_TRUE(plan.ok()) << layout.Name() << ": " << plan.status();
+  if (plan.ok()) made.plan = *std::move(plan);
+  return made;
+}
+
+// The tensors that each parameter's gradient is made in, by the parameter's name.
+std::map<std::string, std::string> GradientNames(const Graph& train) {
+  std::map<std::string, std::string> names;
+  for (const auto& entry : train.gradient_of()) {
+    names[train.node(train.tensor(entry.second).producer).name] =
+        train.node(train.tensor(entry.first).producer).name;
+  }
+  return names;
+}
+
+// "phase recipe size" of all boxings that cross devices -> how many; size is "scalar", "rows" (one
+// number a token), "activation" or "other".
+std::map<std::string, int> CountWire(const Compiled& compiled) {
+  const GptConfig config = compiled.layout.Config();
+  const int64_t tokens = config.batch * config.sequence_length;
+  std::map<std::string, int> counts;
+  for (const BoxingNote& note : compiled.boxings) {
+    if (note.bytes == 0) continue;
+    // An all-reduce on two devices moves twice the tensor's bytes, a reduce-scatter once.
+    const int64_t most = 2 * 4 * tokens * 2;
+    const char* size = note.bytes <= 16                     ? "scalar"
+                       : note.bytes <= most                 ? "rows"
+                       : note.bytes <= most * config.hidden ? "activation"
+                                                            : "other";
+    ++counts[absl::StrCat(PhaseName(note.phase), " ", note.recipe, " ", size)];
+  }
+  return counts;
+}
+
+std::string Notes(const Compiled& compiled) {
+  TaskGraph tasks;
+  tasks.boxings = compiled.boxings;
+  return BoxingSummary(tasks);
+}
+
+TEST(GoldenTest, BoxingsAndPlans) {
+  for (const GptLayout& layout : ParityLayouts()) {
+    const Compiled& compiled = CompiledFor(layout);
+    const auto summary = Summary(compiled.plan);
+    ASSERT_TRUE(summary.ok()) << layout.Name() << ": " << summary.status();
+    CompareGolden(layout, GoldenText(layout, compiled.boxings, *summary));
+  }
+}
+
+TEST(GoldenTest, DataParallelReducesEachParameterOnceAStep) {
+  for (const int64_t micro : {1, 2, 4}) {
+    Programs programs;
+    const GptLayout layout = {"data=2", micro};
+    ASSERT_TRUE(Build(layout, &programs).ok());
+    const std::map<std::string, std::string> gradients = GradientNames(programs.train);
+    const Compiled& compiled = CompiledFor(layout);
+    std::map<std::string, int> reductions;  // by tensor
+    int scalars = 0;
+    for (const BoxingNote& note : compiled.boxings) {
+      if (note.bytes == 0) continue;
+      EXPECT_EQ(note.fires, 1) << note.tensor;
+      if (note.bytes <= 16) {
+        ++scalars;
+      } else {
+        ++reductions[note.tensor];
+      }
+    }
+    EXPECT_EQ(gradients.size(), 4u * 16 + 4);  // every parameter has a dense gradient
+    for (const auto& gradient : gradients) {
+      EXPECT_EQ(reductions[gradient.second], 1) << gradient.first << ", micro=" << micro;
+    }
+    EXPECT_EQ(reductions.size(), gradients.size()) << Notes(compiled);
+    EXPECT_EQ(scalars, 1) << "the loss alone; " << Notes(compiled);
+  }
+}
+
+TEST(GoldenTest, MegatronsWordsGiveItsBoxingsAndNothingElse) {
+  const Compiled& compiled = CompiledFor({"model=2"});
+  const int layers = static_cast<int>(compiled.layout.Config().layers);
+  EXPECT_EQ(CountWire(compiled),
+            (std::map<std::string, int>{{"forward all_reduce[0] activation", 2 * layers + 1},
+                                        {"forward all_reduce[0] rows", 3},
+                                        {"backward all_reduce[0] activation", 2 * layers + 1},
+                                        {"update all_reduce[0] scalar", 1}}))
+      << Notes(compiled);
+}
+
+TEST(GoldenTest, BothWordsGiveTheUnion) {
+  const Compiled& compiled = CompiledFor({"data=2 model=2"});
+  const int layers = static_cast<int>(compiled.layout.Config().layers);
+  std::map<std::string, int> forward;
+  for (const BoxingNote& note : compiled.boxings) {
+    if (note.bytes > 16) ++forward[std::string(PhaseName(note.phase))];
+  }
+  EXPECT_EQ(forward["forward"], 2 * layers + 1 + 3) << Notes(compiled);
+  EXPECT_EQ(forward["backward"], 2 * layers + 1) << Notes(compiled);
+  EXPECT_EQ(forward["update"], 16 * layers + 4) << Notes(compiled);
+}
+
+TEST(GoldenTest, TheTiedTablesGradientIsReducedOnceAStep) {
+  for (const GptLayout& layout : {GptLayout{"data=2"}, GptLayout{"data=2", 4},
+                                  GptLayout{"data=2 model=2"}, GptLayout{"data=4"}}) {
+    Programs programs;
+    ASSERT_TRUE(Build(layout, &programs).ok());
+    const std::string gradient = GradientNames(programs.train)["embedding/table"];
+    const GptConfig config = layout.Config();
+    const int64_t table = config.vocabulary * config.hidden * 4;
+    int of_gradient = 0, of_its_size = 0;
+    for (const BoxingNote& note : CompiledFor(layout).boxings) {
+      if (note.bytes == 0) continue;
+      of_gradient += note.tensor == gradient;
+      of_its_size += absl::StrContains(note.tensor, "embedding") && note.bytes >= table;
+    }
+    EXPECT_EQ(of_gradient, 1) << layout.Name() << "\n" << Notes(CompiledFor(layout));
+    EXPECT_LE(of_its_size, 1) << layout.Name() << "\n" << Notes(CompiledFor(layout));
+  }
+}
+
+// Across stages the table goes to its second reader and the gradient that arises there comes back,
+// once a step, whatever the number of micro-batches.
+TEST(GoldenTest, ATableTiedAcrossStagesTravelsOnceAStep) {
+  for (const GptLayout& layout :
+       {GptLayout{"pipe=2"}, GptLayout{"pipe=2", 4}, GptLayout{"pipe=4", 4}}) {
+    const GptConfig config = layout.Config();
+    const int64_t table = config.vocabulary * config.hidden * 4;
+    const int64_t last = layout.Stages() - 1;
+    int there = 0, back = 0;
+    for (const BoxingNote& note : CompiledFor(layout).boxings) {
+      if (note.bytes != table) continue;
+      EXPECT_EQ(note.fires, 1) << layout.Name() << ": " << note.tensor << " " << note.recipe;
+      there += absl::StrContains(note.recipe, absl::StrCat("stage 0->", last));
+      back += absl::StrContains(note.recipe, absl::StrCat("stage ", last, "->0"));
+    }
+    EXPECT_EQ(there, 1) << layout.Name() << "\n" << Notes(CompiledFor(layout));
+    EXPECT_EQ(back, 1) << layout.Name() << "\n" << Notes(CompiledFor(layout));
+  }
+}
+
+TEST(GoldenTest, PlannedBytesAreNearThePeakOfLiveBytes) {
+  std::vector<GptLayout> layouts = ParityLayouts();
+  layouts.push_back(ReferenceLayout(8));
+  for (const GptLayout& layout : layouts) {
+    const Compiled& compiled = CompiledFor(layout);
+    for (const plan::Program& program : compiled.plan.programs()) {
+      const auto packing = Pack(compiled.plan, program);
+      ASSERT_TRUE(packing.ok()) << layout.Name() << ": " << packing.status();
+      double worst = 0;
+      int64_t planned = 0, live = 0, unshared = 0;
+      for (const PackedDevice& device : packing->devices) {
+        const double ratio = device.live == 0 ? 1
+                                              : static_cast<double>(device.packed) /
+                                                    static_cast<double>(device.live);
+        if (ratio <= worst) continue;
+        worst = ratio;
+        planned = device.packed, live = device.live, unshared = device.unshared;
+      }
+      EXPECT_LE(worst, kMostPlannedToLive) << layout.Name() << ", program " << program.name();
+      std::printf("%-42s %-6s planned %8.3f MB, live %8.3f, unshared %8.3f: %.4f\n",
+                  layout.Name().c_str(), program.name().c_str(), static_cast<double>(planned) / 1e6,
+                  static_cast<double>(live) / 1e6, static_cast<double>(unshared) / 1e6, worst);
+    }
+    std::printf("%-42s compiled in %.2f s\n", layout.Name().c_str(), compiled.seconds);
+  }
+}
+
+TEST(GoldenTest, TheSameGraphsGiveTheSamePlan) {
+  const GptLayout layout = {"data=2 model=2 pipe=2", 2};
+  Programs programs;
+  ASSERT_TRUE(Build(layout, &programs).ok());
+  const auto again = CompileLayout(layout, programs);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->digest(), CompiledFor(layout).plan.digest());
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--update_goldens") sluice::update_goldens = true;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,91 @@
+#include "models/gpt/parity_layouts.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "framework/base/log.h"
+#include "framework/sbp/mesh.h"
+
+namespace sluice {
+
+std::string GptLayout::Name() const {
+  std::string name = mesh;
+  if (micro_batches > 1) absl::StrAppend(&name, " micro=", micro_batches);
+  if (script_length > 0) absl::StrAppend(&name, " script_length=", script_length);
+  if (sequence_split) absl::StrAppend(&name, " sequence_split");
+  return name;
+}
+
+std::string GptLayout::Stem() const { return absl::StrReplaceAll(Name(), {{" ", "_"}, {"=", ""}}); }
+
+int64_t GptLayout::Stages() const {
+  const auto parsed = Mesh::Parse(mesh);
+  SLUICE_CHECK(parsed.ok()) << mesh;
+  return parsed->num_stages();
+}
+
+GptConfig GptLayout::Config() const {
+  GptConfig config;
+  config.vocabulary = 256;
+  config.sequence_length = 64;
+  config.layers = 4;
+  config.heads = 4;
+  config.hidden = 128;
+  config.batch = batch;
+  config.dropout = 0.1;
+  config.sequence_split = sequence_split;
+  return config;
+}
+
+GptLayout ReferenceLayout(int64_t batch) { return {"data=1", 1, batch}; }
+
+std::vector<GptLayout> ParityLayouts() {
+  return {
+      {"data=2"},
+      {"data=3"},  // 3, 3, 2 samples
+      {"data=4"},
+      {"model=2"},
+      {"model=4"},
+      {"model=2", 1, 8, 0, true},
+      {"pipe=2"},
+      {"pipe=2", 4},
+      {"pipe=4", 4},
+      {"data=2 model=2"},
+      {"data=2 model=2 pipe=2"},
+      {"data=2 model=2 pipe=2", 2},
+      {"data=1", 2},
+      {"data=1", 3, 12},
+      {"data=1", 4},
+      {"data=2", 2},
+      {"data=2", 3, 12},
+      {"data=2", 4},
+      {"data=2", 1, 8, 1},
+      {"data=2 model=2 pipe=2", 2, 8, 1},
+  };
+}
+
+namespace {
+
+TrainingSetting Setting(const std::string& name, OptimizerOptions::Kind kind, double rate,
+                        double clip) {
+  TrainingSetting setting;
+  setting.name = name;
+  setting.optimizer.kind = kind;
+  setting.optimizer.clip = clip;
+  if (kind == OptimizerOptions::kAdamW) setting.optimizer.weight_decay = 0.1;
+  setting.schedule.peak = rate;
+  setting.schedule.warmup = 20;
+  setting.schedule.floor_fraction = 1;  // constant after the warm-up
+  return setting;
+}
+
+}  // namespace
+
+TrainingSetting AdamWWithClip() {
+  return Setting("AdamW with clip", OptimizerOptions::kAdamW, 1e-3, 1);
+}
+TrainingSetting AdamWWithoutClip() {
+  return Setting("AdamW without clip", OptimizerOptions::kAdamW, 1e-3, 0);
+}
+TrainingSetting PlainSgd() { return Setting("SGD without clip", OptimizerOptions::kSgd, 0.05, 0); }
+
+}  // namespace sluice

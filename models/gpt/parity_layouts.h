@@ -1,0 +1,48 @@
+// The tiny GPT on which layouts are compared with one device and with each other, and the layouts.
+// For tests of this package.
+#ifndef SLUICE_MODELS_GPT_PARITY_LAYOUTS_H_
+#define SLUICE_MODELS_GPT_PARITY_LAYOUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/nn/schedule.h"
+#include "framework/passes/optimizer.h"
+#include "models/gpt/gpt.h"
+
+namespace sluice {
+
+struct GptLayout {
+  std::string mesh;
+  int64_t micro_batches = 1;
+  int64_t batch = 8;  // 12 where three micro-batches divide it
+  int64_t script_length = 0;
+  bool sequence_split = false;
+
+  std::string Name() const;  // "data=2 model=2 micro=4"
+  std::string Stem() const;  // the same as a file name: "data2_model2_micro4"
+  int64_t Stages() const;    // of the mesh, which must parse
+  GptConfig Config() const;  // of the tiny GPT
+};
+
+// One device with a batch of 8 or 12: what every other layout must equal.
+GptLayout ReferenceLayout(int64_t batch);
+// All others: each axis alone, uneven parts, axes together, micro-batches, scripts of one
+// instruction.
+std::vector<GptLayout> ParityLayouts();
+
+// How the tiny GPT is trained. The regime is calm: roundings do not grow much in 50 steps.
+struct TrainingSetting {
+  std::string name;
+  OptimizerOptions optimizer;
+  Schedule schedule;
+};
+TrainingSetting AdamWWithClip();
+TrainingSetting AdamWWithoutClip();
+// Nothing hides the scale of a gradient here: no clip, no momentum.
+TrainingSetting PlainSgd();
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_GPT_PARITY_LAYOUTS_H_
