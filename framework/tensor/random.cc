@@ -11,11 +11,15 @@ int64_t RandomKey(absl::string_view name) {
   return static_cast<int64_t>(hash >> 2);
 }
 
-std::array<uint32_t, 4> Philox(uint64_t seed, int64_t key, int64_t step, int64_t block) {
-  // The 64-bit Philox key mixes seed and name; the 128-bit counter is (block, step).
+std::array<uint32_t, 2> PhiloxKey(uint64_t seed, int64_t key) {
   const uint64_t mixed =
       seed * 0x9e3779b97f4a7c15u ^ static_cast<uint64_t>(key) * 0xc2b2ae3d27d4eb4fu;
-  uint32_t k0 = static_cast<uint32_t>(mixed), k1 = static_cast<uint32_t>(mixed >> 32);
+  return {static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32)};
+}
+
+std::array<uint32_t, 4> Philox(uint64_t seed, int64_t key, int64_t step, int64_t block) {
+  // The 64-bit Philox key mixes seed and name; the 128-bit counter is (block, step).
+  auto [k0, k1] = PhiloxKey(seed, key);
   uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32);
   uint32_t c2 = static_cast<uint32_t>(step), c3 = static_cast<uint32_t>(step >> 32);
   for (int round = 0; round < 10; ++round) {

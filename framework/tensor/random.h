@@ -13,6 +13,9 @@ namespace sluice {
 // Stable hash of a name, below 2^62 so that every text form can carry it.
 int64_t RandomKey(absl::string_view name);
 
+// The two words of the Philox key (seed, key), for vectorised copies of Philox.
+std::array<uint32_t, 2> PhiloxKey(uint64_t seed, int64_t key);
+
 // Four 32-bit words for counter (index / 4, step) under key (seed, key).
 std::array<uint32_t, 4> Philox(uint64_t seed, int64_t key, int64_t step, int64_t block);
 

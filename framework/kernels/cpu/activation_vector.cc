@@ -1,0 +1,126 @@
+#include "framework/kernels/cpu/lanes.h"
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice::cpu::SLUICE_ISA {
+namespace {
+
+// The tanh form of gelu is x times the sigmoid of 2u, u = sqrt(2/pi) (x + 0.044715 x^3): one
+// exponential, and no cancellation where tanh nears -1.
+constexpr float kTwiceScale = 1.59576912160573071176f, kCubic = 0.044715f;
+
+SLUICE_INLINE F SigmoidOf(F x) {
+  const F twice_u = x * Fma(x * x, Splat(kTwiceScale * kCubic), Splat(kTwiceScale));
+  return Splat(1) / (Splat(1) + Exp(Splat(0) - twice_u));
+}
+
+void Gelu(const float* x, float* y, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i);
+    lanes(y + i, a * SigmoidOf(a));
+  });
+}
+
+void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i), s = SigmoidOf(a);
+    const F slope_of_u = Fma(a * a, Splat(3 * kTwiceScale * kCubic), Splat(kTwiceScale));
+    const F slope = Fma(a * s * (Splat(1) - s), slope_of_u, s);
+    lanes(dx + i, slope * lanes(dy + i));
+  });
+}
+
+// NaN stays NaN.
+void Relu(const float* x, float* y, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i);
+    lanes(y + i, Select(Less(a, Splat(0)), Splat(0), a));
+  });
+}
+
+void ReluGradient(const float* x, const float* dy, float* dx, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    lanes(dx + i, Select(Less(Splat(0), lanes(x + i)), lanes(dy + i), Splat(0)));
+  });
+}
+
+void Softmax(const float* x, float* y, int64_t rows, int64_t width) {
+  for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    const F max = Splat(MaxOver(width, x));
+    const float sum = SumOver(width, [&](int64_t i, auto lanes) {
+      const F e = Exp(lanes(x + i) - max);
+      lanes(y + i, e);
+      return lanes.Keep(e);
+    });
+    const F factor = Splat(1 / sum);
+    ForLanes(width, [&](int64_t i, auto lanes) { lanes(y + i, lanes(y + i) * factor); });
+  }
+}
+
+void SoftmaxGradient(const float* y, const float* dy, float* dx, int64_t rows, int64_t width) {
+  for (int64_t r = 0; r < rows; ++r, y += width, dy += width, dx += width) {
+    const F dot =
+        Splat(SumOver(width, [&](int64_t i, auto lanes) { return lanes(y + i) * lanes(dy + i); }));
+    ForLanes(width,
+             [&](int64_t i, auto lanes) { lanes(dx + i, lanes(y + i) * (lanes(dy + i) - dot)); });
+  }
+}
+
+// The words of blocks [block, block + 16), in order, as tensor/random.h makes them; block is a
+// multiple of 16. Lanes take the blocks in an order that four interleavings undo.
+SLUICE_INLINE void PhiloxWords(const Draw& draw, int64_t block, int32_t* words) {
+  static const int32_t kOrder[kLanes] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  I c0 = SplatI(static_cast<int32_t>(block)) + LoadI(kOrder);
+  I c1 = SplatI(static_cast<int32_t>(block >> 32));
+  I c2 = SplatI(static_cast<int32_t>(draw.step));
+  I c3 = SplatI(static_cast<int32_t>(draw.step >> 32));
+  const I m0 = SplatI(static_cast<int32_t>(0xD2511F53)),
+          m1 = SplatI(static_cast<int32_t>(0xCD9E8D57));
+  uint32_t k0 = draw.key0, k1 = draw.key1;
+  for (int round = 0; round < 10; ++round) {
+    I high0, low0, high1, low1;
+    MultiplyWide(m0, c0, &high0, &low0);
+    MultiplyWide(m1, c2, &high1, &low1);
+    c0 = high1 ^ c1 ^ SplatI(static_cast<int32_t>(k0));
+    c2 = high0 ^ c3 ^ SplatI(static_cast<int32_t>(k1));
+    c1 = low1;
+    c3 = low0;
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  StoreTransposed(c0, c1, c2, c3, words);
+}
+
+void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, const float* x,
+             float* y, int64_t n) {
+  constexpr int64_t kChunk = 4 * kLanes;
+  int32_t words[kChunk];
+  const F factor = Splat(scale), zero = Splat(0);
+  const I limit = SplatI(static_cast<int32_t>(threshold));
+  const int64_t end = first + n;
+  for (int64_t chunk = first / kChunk * kChunk; chunk < end; chunk += kChunk) {
+    PhiloxWords(draw, chunk / 4, words);
+    const int64_t from = chunk < first ? first : chunk;
+    const int64_t to = chunk + kChunk < end ? chunk + kChunk : end;
+    const float* in = x + (from - first);
+    float* out = y + (from - first);
+    if (to - from == kChunk) {
+      for (int i = 0; i < kChunk; i += kLanes) {
+        const M keep = AtLeastUnsigned(LoadI(words + i), limit);
+        Store(out + i, Select(keep, Load(in + i) * factor, zero));
+      }
+    } else {
+      for (int64_t i = 0; i < to - from; ++i) {
+        const bool keep = static_cast<uint32_t>(words[from - chunk + i]) >= threshold;
+        out[i] = keep ? in[i] * scale : 0;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern const ActivationVector kActivation = {
+    Gelu, Relu, GeluGradient, ReluGradient, Softmax, SoftmaxGradient, Dropout,
+};
+
+}  // namespace sluice::cpu::SLUICE_ISA

@@ -1,0 +1,358 @@
+// Sixteen f32 lanes, the same on every instruction-set level: one AVX-512 register or two AVX2
+// ones. Only *_vector.cc files include this: it lies in a namespace of its own per level, and it
+// includes nothing that emits code outside of that. Every function below gives the same bits on
+// both levels; sums over many lanes are folded by one fixed tree.
+#ifndef SLUICE_FRAMEWORK_KERNELS_CPU_LANES_H_
+#define SLUICE_FRAMEWORK_KERNELS_CPU_LANES_H_
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#ifndef __clang__
+// gcc 12 takes the deliberately undefined operands inside its AVX-512 intrinsics for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace sluice::cpu::SLUICE_ISA {
+
+constexpr int kLanes = 16;
+#define SLUICE_INLINE inline __attribute__((always_inline))
+
+#ifdef __AVX512F__
+
+struct F {
+  __m512 v;
+};
+struct I {
+  __m512i v;
+};
+struct M {
+  __mmask16 v;
+};
+
+SLUICE_INLINE F Splat(float x) { return {_mm512_set1_ps(x)}; }
+SLUICE_INLINE F Load(const float* p) { return {_mm512_loadu_ps(p)}; }
+SLUICE_INLINE void Store(float* p, F a) { _mm512_storeu_ps(p, a.v); }
+SLUICE_INLINE M First(int64_t n) { return {static_cast<__mmask16>((1u << n) - 1)}; }
+SLUICE_INLINE F Load(const float* p, M m) { return {_mm512_maskz_loadu_ps(m.v, p)}; }
+SLUICE_INLINE void Store(float* p, F a, M m) { _mm512_mask_storeu_ps(p, m.v, a.v); }
+SLUICE_INLINE F operator+(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
+SLUICE_INLINE F operator-(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
+SLUICE_INLINE F operator*(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
+SLUICE_INLINE F operator/(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
+SLUICE_INLINE F Fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+SLUICE_INLINE F Sqrt(F a) { return {_mm512_sqrt_ps(a.v)}; }
+SLUICE_INLINE F Round(F a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+// The larger (smaller); b if either is NaN.
+SLUICE_INLINE F MaxOrSecond(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
+SLUICE_INLINE F MinOrSecond(F a, F b) { return {_mm512_min_ps(a.v, b.v)}; }
+SLUICE_INLINE M Less(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+SLUICE_INLINE M IsNan(F a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
+SLUICE_INLINE M Or(M a, M b) { return {static_cast<__mmask16>(a.v | b.v)}; }
+SLUICE_INLINE bool Any(M m) { return m.v != 0; }
+SLUICE_INLINE F Select(M m, F yes, F no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
+
+SLUICE_INLINE I SplatI(int32_t x) { return {_mm512_set1_epi32(x)}; }
+SLUICE_INLINE I LoadI(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+SLUICE_INLINE I operator+(I a, I b) { return {_mm512_add_epi32(a.v, b.v)}; }
+SLUICE_INLINE I operator-(I a, I b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+SLUICE_INLINE I operator^(I a, I b) { return {_mm512_xor_si512(a.v, b.v)}; }
+SLUICE_INLINE I operator&(I a, I b) { return {_mm512_and_si512(a.v, b.v)}; }
+SLUICE_INLINE I operator|(I a, I b) { return {_mm512_or_si512(a.v, b.v)}; }
+template <int n>
+SLUICE_INLINE I ShiftLeft(I a) {
+  return {_mm512_slli_epi32(a.v, n)};
+}
+template <int n>
+SLUICE_INLINE I ShiftRightSigned(I a) {
+  return {_mm512_srai_epi32(a.v, n)};
+}
+SLUICE_INLINE I ToInt(F a) { return {_mm512_cvtps_epi32(a.v)}; }
+SLUICE_INLINE F ToFloat(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
+SLUICE_INLINE I Bits(F a) { return {_mm512_castps_si512(a.v)}; }
+SLUICE_INLINE F FromBits(I a) { return {_mm512_castsi512_ps(a.v)}; }
+// a >= b as unsigned numbers.
+SLUICE_INLINE M AtLeastUnsigned(I a, I b) { return {_mm512_cmpge_epu32_mask(a.v, b.v)}; }
+// High and low words of the products of unsigned lanes.
+SLUICE_INLINE void MultiplyWide(I a, I b, I* high, I* low) {
+  const __m512i even = _mm512_mul_epu32(a.v, b.v);
+  const __m512i odd = _mm512_mul_epu32(_mm512_srli_epi64(a.v, 32), _mm512_srli_epi64(b.v, 32));
+  high->v = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+  low->v = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+}
+// Four vectors of lanes l = 4k + j to to[16j + 4k + v]: lane order is that of PhiloxWords.
+SLUICE_INLINE void StoreTransposed(I c0, I c1, I c2, I c3, int32_t* to) {
+  const __m512i t0 = _mm512_unpacklo_epi32(c0.v, c1.v), t1 = _mm512_unpackhi_epi32(c0.v, c1.v);
+  const __m512i t2 = _mm512_unpacklo_epi32(c2.v, c3.v), t3 = _mm512_unpackhi_epi32(c2.v, c3.v);
+  _mm512_storeu_si512(to, _mm512_unpacklo_epi64(t0, t2));
+  _mm512_storeu_si512(to + 16, _mm512_unpackhi_epi64(t0, t2));
+  _mm512_storeu_si512(to + 32, _mm512_unpacklo_epi64(t1, t3));
+  _mm512_storeu_si512(to + 48, _mm512_unpackhi_epi64(t1, t3));
+}
+
+#else  // AVX2
+
+struct F {
+  __m256 lo, hi;
+};
+struct I {
+  __m256i lo, hi;
+};
+struct M {
+  __m256i lo, hi;
+};
+
+SLUICE_INLINE F Splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+SLUICE_INLINE F Load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+SLUICE_INLINE void Store(float* p, F a) {
+  _mm256_storeu_ps(p, a.lo);
+  _mm256_storeu_ps(p + 8, a.hi);
+}
+SLUICE_INLINE M First(int64_t n) {
+  const __m256i count = _mm256_set1_epi32(static_cast<int32_t>(n));
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return {_mm256_cmpgt_epi32(count, index),
+          _mm256_cmpgt_epi32(count, _mm256_add_epi32(index, _mm256_set1_epi32(8)))};
+}
+SLUICE_INLINE F Load(const float* p, M m) {
+  return {_mm256_maskload_ps(p, m.lo), _mm256_maskload_ps(p + 8, m.hi)};
+}
+SLUICE_INLINE void Store(float* p, F a, M m) {
+  _mm256_maskstore_ps(p, m.lo, a.lo);
+  _mm256_maskstore_ps(p + 8, m.hi, a.hi);
+}
+SLUICE_INLINE F operator+(F a, F b) {
+  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+SLUICE_INLINE F operator-(F a, F b) {
+  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+SLUICE_INLINE F operator*(F a, F b) {
+  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+SLUICE_INLINE F operator/(F a, F b) {
+  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
+SLUICE_INLINE F Fma(F a, F b, F c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+SLUICE_INLINE F Sqrt(F a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
+SLUICE_INLINE F Round(F a) {
+  return {_mm256_round_ps(a.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+          _mm256_round_ps(a.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+SLUICE_INLINE F MaxOrSecond(F a, F b) {
+  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+SLUICE_INLINE F MinOrSecond(F a, F b) {
+  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
+SLUICE_INLINE M Less(F a, F b) {
+  return {_mm256_castps_si256(_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
+          _mm256_castps_si256(_mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+}
+SLUICE_INLINE M IsNan(F a) {
+  return {_mm256_castps_si256(_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q)),
+          _mm256_castps_si256(_mm256_cmp_ps(a.hi, a.hi, _CMP_UNORD_Q))};
+}
+SLUICE_INLINE M Or(M a, M b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
+SLUICE_INLINE bool Any(M m) {
+  const __m256i either = _mm256_or_si256(m.lo, m.hi);
+  return !_mm256_testz_si256(either, either);
+}
+SLUICE_INLINE F Select(M m, F yes, F no) {
+  return {_mm256_blendv_ps(no.lo, yes.lo, _mm256_castsi256_ps(m.lo)),
+          _mm256_blendv_ps(no.hi, yes.hi, _mm256_castsi256_ps(m.hi))};
+}
+
+SLUICE_INLINE I SplatI(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+SLUICE_INLINE I LoadI(const int32_t* p) {
+  return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};
+}
+SLUICE_INLINE I operator+(I a, I b) {
+  return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+SLUICE_INLINE I operator-(I a, I b) {
+  return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+SLUICE_INLINE I operator^(I a, I b) {
+  return {_mm256_xor_si256(a.lo, b.lo), _mm256_xor_si256(a.hi, b.hi)};
+}
+SLUICE_INLINE I operator&(I a, I b) {
+  return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
+SLUICE_INLINE I operator|(I a, I b) {
+  return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
+}
+template <int n>
+SLUICE_INLINE I ShiftLeft(I a) {
+  return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+}
+template <int n>
+SLUICE_INLINE I ShiftRightSigned(I a) {
+  return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+}
+SLUICE_INLINE I ToInt(F a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
+SLUICE_INLINE F ToFloat(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+SLUICE_INLINE I Bits(F a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
+SLUICE_INLINE F FromBits(I a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
+SLUICE_INLINE M AtLeastUnsigned(I a, I b) {
+  return {_mm256_cmpeq_epi32(_mm256_max_epu32(a.lo, b.lo), a.lo),
+          _mm256_cmpeq_epi32(_mm256_max_epu32(a.hi, b.hi), a.hi)};
+}
+SLUICE_INLINE void MultiplyWide(__m256i a, __m256i b, __m256i* high, __m256i* low) {
+  const __m256i even = _mm256_mul_epu32(a, b);
+  const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+  *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+  *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+SLUICE_INLINE void MultiplyWide(I a, I b, I* high, I* low) {
+  MultiplyWide(a.lo, b.lo, &high->lo, &low->lo);
+  MultiplyWide(a.hi, b.hi, &high->hi, &low->hi);
+}
+SLUICE_INLINE void StoreTransposed(__m256i c0, __m256i c1, __m256i c2, __m256i c3, int32_t* to) {
+  const __m256i t0 = _mm256_unpacklo_epi32(c0, c1), t1 = _mm256_unpackhi_epi32(c0, c1);
+  const __m256i t2 = _mm256_unpacklo_epi32(c2, c3), t3 = _mm256_unpackhi_epi32(c2, c3);
+  const auto store = [to](int j, __m256i a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 16 * j), a);
+  };
+  store(0, _mm256_unpacklo_epi64(t0, t2));
+  store(1, _mm256_unpackhi_epi64(t0, t2));
+  store(2, _mm256_unpacklo_epi64(t1, t3));
+  store(3, _mm256_unpackhi_epi64(t1, t3));
+}
+SLUICE_INLINE void StoreTransposed(I c0, I c1, I c2, I c3, int32_t* to) {
+  StoreTransposed(c0.lo, c1.lo, c2.lo, c3.lo, to);
+  StoreTransposed(c0.hi, c1.hi, c2.hi, c3.hi, to + 8);
+}
+
+#endif
+
+// NaN wins, as in Reduce(kMax).
+SLUICE_INLINE F Max(F a, F b) { return Select(IsNan(a), a, MaxOrSecond(a, b)); }
+SLUICE_INLINE F Min(F a, F b) { return Select(IsNan(a), a, MinOrSecond(a, b)); }
+
+// How a step of ForLanes loads and stores: all sixteen lanes, or the first few.
+// Keep is the value, or zero in the lanes past the end.
+struct Whole {
+  SLUICE_INLINE F Keep(F a) const { return a; }
+  SLUICE_INLINE F operator()(const float* p) const { return Load(p); }
+  SLUICE_INLINE void operator()(float* p, F a) const { Store(p, a); }
+};
+struct Masked {
+  M m;
+  SLUICE_INLINE F Keep(F a) const { return Select(m, a, Splat(0)); }
+  SLUICE_INLINE F operator()(const float* p) const { return Load(p, m); }
+  SLUICE_INLINE void operator()(float* p, F a) const { Store(p, a, m); }
+};
+// fn(i, lanes): lanes(p) loads from p, lanes(p, a) stores to it. Lanes past the end read as zero.
+template <typename Fn>
+SLUICE_INLINE void ForLanes(int64_t n, Fn&& fn) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) fn(i, Whole());
+  if (i < n) fn(i, Masked{First(n - i)});
+}
+
+// The fixed tree over the sixteen lanes.
+template <typename Combine>
+SLUICE_INLINE float Fold(F a, Combine&& combine) {
+  float x[kLanes];
+  Store(x, a);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) x[i] = combine(x[i], x[i + width]);
+  }
+  return x[0];
+}
+SLUICE_INLINE float FoldSum(F a) {
+  return Fold(a, [](float x, float y) { return x + y; });
+}
+SLUICE_INLINE float FoldMax(F a) {
+  return Fold(a, [](float x, float y) { return x > y || x != x ? x : y; });
+}
+
+// Sum of term(i, lanes) over i: four groups of sixteen accumulators, folded by a fixed tree. A term
+// must be zero in lanes past the end if what it loads there is zero.
+template <typename Term>
+SLUICE_INLINE float SumOver(int64_t n, Term&& term) {
+  F sum[4] = {Splat(0), Splat(0), Splat(0), Splat(0)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int g = 0; g < 4; ++g) sum[g] = sum[g] + term(i + g * kLanes, Whole());
+  }
+  for (; i + kLanes <= n; i += kLanes) sum[0] = sum[0] + term(i, Whole());
+  if (i < n) sum[1] = sum[1] + term(i, Masked{First(n - i)});
+  return FoldSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+// The largest of n values, -inf of none; NaN wins.
+SLUICE_INLINE float MaxOver(int64_t n, const float* x) {
+  const F infinity = FromBits(SplatI(static_cast<int32_t>(0xff800000)));
+  F max[2] = {infinity, infinity};
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    max[0] = Max(max[0], Load(x + i));
+    max[1] = Max(max[1], Load(x + i + kLanes));
+  }
+  for (; i + kLanes <= n; i += kLanes) max[0] = Max(max[0], Load(x + i));
+  if (i < n) {
+    const M m = First(n - i);
+    max[1] = Max(max[1], Select(m, Load(x + i, m), infinity));
+  }
+  return FoldMax(Max(max[0], max[1]));
+}
+
+// e^x within 1 ulp for x in [-86, 88]; 0 below, inf above, NaN stays.
+SLUICE_INLINE F Exp(F x) {
+  const F low = Splat(-86.5f), high = Splat(88.8f);
+  const F clamped = MinOrSecond(high, MaxOrSecond(low, x));
+  const F k = Round(clamped * Splat(1.44269504089f));
+  F r = Fma(k, Splat(-0.693145751953125f), clamped);
+  r = Fma(k, Splat(-1.42860682030941723e-6f), r);
+  F p = Splat(1.9875691500e-4f);
+  p = Fma(p, r, Splat(1.3981999507e-3f));
+  p = Fma(p, r, Splat(8.3334519073e-3f));
+  p = Fma(p, r, Splat(4.1665795894e-2f));
+  p = Fma(p, r, Splat(1.6666665459e-1f));
+  p = Fma(p, r, Splat(5.0000001201e-1f));
+  p = Fma(p * r, r, r) + Splat(1);
+  // 2^(k-1) by the exponent, then doubled: k may be 128.
+  const F half = FromBits(Bits(p) + ShiftLeft<23>(ToInt(k) - SplatI(1)));
+  return Select(Less(x, low), Splat(0), Select(IsNan(x), x, half + half));
+}
+
+// Natural logarithm within 2 ulp for positive normal x; -inf at 0, NaN below.
+SLUICE_INLINE F Log(F x) {
+  const I bits = Bits(x);
+  // x = 2^e * m with m in [sqrt(1/2), sqrt(2)).
+  const I shifted = bits - SplatI(0x3f3504f3);
+  const I e = ShiftRightSigned<23>(shifted);
+  const F m = FromBits(bits - ShiftLeft<23>(e)) - Splat(1);
+  const F k = ToFloat(e);
+  const F z = m * m;
+  F p = Splat(7.0376836292e-2f);
+  p = Fma(p, m, Splat(-1.1514610310e-1f));
+  p = Fma(p, m, Splat(1.1676998740e-1f));
+  p = Fma(p, m, Splat(-1.2420140846e-1f));
+  p = Fma(p, m, Splat(1.4249322787e-1f));
+  p = Fma(p, m, Splat(-1.6668057665e-1f));
+  p = Fma(p, m, Splat(2.0000714765e-1f));
+  p = Fma(p, m, Splat(-2.4999993993e-1f));
+  p = Fma(p, m, Splat(3.3333331174e-1f));
+  F y = p * m * z;
+  y = Fma(k, Splat(-2.12194440e-4f), y);
+  y = Fma(z, Splat(-0.5f), y);
+  y = Fma(k, Splat(0.693359375f), m + y);
+  const F infinity = FromBits(SplatI(0x7f800000)), zero = Splat(0);
+  y = Select(Less(x, infinity), y, x);
+  const F below = FromBits(SplatI(0x7fc00000));
+  y = Select(Less(x, Splat(1.1754944e-38f)), zero - infinity, y);
+  return Select(Less(x, zero), below, Select(IsNan(x), x, y));
+}
+
+}  // namespace sluice::cpu::SLUICE_ISA
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_CPU_LANES_H_

@@ -1,0 +1,215 @@
+// Ops that only make, copy, repeat or lay out elements anew, by element size.
+#include <cstring>
+
+#include "framework/kernels/cpu/all_kernels.h"
+#include "framework/kernels/cpu/strided.h"
+#include "framework/kernels/cpu/vector.h"
+#include "framework/tensor/array.h"
+
+namespace sluice::cpu {
+namespace {
+
+// One copy of to[offsets] = from[offsets]; source 0, target 1.
+template <typename T>
+void CopyRow(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t n) {
+  if (from_step == 1 && to_step == 1) {
+    std::memcpy(to, from, n * sizeof(T));
+  } else if (from_step == 0 && to_step == 1) {
+    std::fill(to, to + n, *from);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i * to_step] = from[i * from_step];
+  }
+}
+
+template <typename T>
+void CopyAll(const Fire& fire, const StridedLoop& loop, const T* from, T* to) {
+  const int64_t from_step = loop.row_stride(0), to_step = loop.row_stride(1);
+  loop.ForAll(fire, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
+    CopyRow(from + offsets[0], from_step, to + offsets[1], to_step, n);
+  });
+}
+
+// Elements are bits of this size.
+template <typename F>
+void BySize(DType dtype, F&& fn) {
+  switch (SizeOf(dtype)) {
+    case 2:
+      return fn(uint16_t());
+    case 8:
+      return fn(uint64_t());
+    default:
+      return fn(uint32_t());
+  }
+}
+
+absl::Status RequireOneType(const KernelSpec& spec) {
+  for (const Part& input : spec.inputs) {
+    if (input.dtype != spec.outputs[0].dtype) return NoKernel(spec);
+  }
+  return absl::OkStatus();
+}
+
+// Copies of `loop`, input i to the output from element `first_out`.
+PreparedKernel CopyKernel(const KernelSpec& spec, const StridedLoop& loop, int64_t first_in = 0,
+                          int64_t first_out = 0) {
+  const DType dtype = spec.outputs[0].dtype;
+  return MakeKernel([=](const Fire& fire, const Operands& at) {
+    BySize(dtype, [&](auto bits) {
+      using T = decltype(bits);
+      CopyAll(fire, loop, at.at<const T>(0) + first_in, at.at<T>(1) + first_out);
+    });
+  });
+}
+
+}  // namespace
+
+PreparedKernel PrepareFill(const KernelSpec& spec) {
+  ASSIGN_OR_RETURN(const FillAttributes attributes,
+                   ParseAttributes<FillAttributes>(spec.attributes));
+  const Part& y = spec.outputs[0];
+  uint64_t bits = 0;
+  StoreElement(y.dtype, reinterpret_cast<std::byte*>(&bits), 0, attributes.value);
+  const int64_t n = y.NumElements();
+  const DType dtype = y.dtype;
+  return MakeKernel([=](const Fire& fire, const Operands& at) {
+    BySize(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      T value;
+      std::memcpy(&value, &bits, sizeof(T));
+      T* to = at.at<T>(0);
+      Parallel(fire, n, kCheapGrain,
+               [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, value); });
+    });
+  });
+}
+
+PreparedKernel PrepareCopy(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireOneType(spec));
+  const int64_t bytes = spec.outputs[0].NumBytes();
+  return MakeKernel([bytes](const Fire& fire, const Operands& at) {
+    Parallel(fire, bytes, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
+      std::memmove(at.bytes(1) + begin, at.bytes(0) + begin, end - begin);
+    });
+  });
+}
+
+PreparedKernel PrepareTranspose(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireOneType(spec));
+  ASSIGN_OR_RETURN(const TransposeAttributes attributes,
+                   ParseAttributes<TransposeAttributes>(spec.attributes));
+  const Shape in = spec.inputs[0].local.Strides();
+  Shape strides;  // of the input, by output dimension
+  for (int64_t p : attributes.permutation) strides.Append(in[static_cast<int>(p)]);
+  const Shape& y = spec.outputs[0].local;
+  return CopyKernel(spec, StridedLoop(y, {strides, y.Strides()}));
+}
+
+PreparedKernel PrepareTransposeGradient(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireOneType(spec));
+  ASSIGN_OR_RETURN(const TransposeAttributes attributes,
+                   ParseAttributes<TransposeAttributes>(spec.attributes));
+  const Shape in = spec.inputs[0].local.Strides();
+  Shape strides = in;
+  for (int d = 0; d < in.rank(); ++d) strides[static_cast<int>(attributes.permutation[d])] = in[d];
+  const Shape& y = spec.outputs[0].local;
+  return CopyKernel(spec, StridedLoop(y, {strides, y.Strides()}));
+}
+
+PreparedKernel PrepareSlice(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireOneType(spec));
+  ASSIGN_OR_RETURN(const SliceAttributes attributes,
+                   ParseAttributes<SliceAttributes>(spec.attributes));
+  const Shape in = spec.inputs[0].local.Strides();
+  const Shape& y = spec.outputs[0].local;
+  return CopyKernel(spec, StridedLoop(y, {in, y.Strides()}),
+                    attributes.begin * in[static_cast<int>(attributes.dim)]);
+}
+
+PreparedKernel PreparePad(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireOneType(spec));
+  ASSIGN_OR_RETURN(const SliceAttributes attributes,
+                   ParseAttributes<SliceAttributes>(spec.attributes));
+  const Part &x = spec.inputs[0], &y = spec.outputs[0];
+  // [outer, dim, inner]: zeros before and behind each piece.
+  int64_t outer = 1, inner = SizeOf(y.dtype);
+  for (int d = 0; d < y.local.rank(); ++d) {
+    if (d < attributes.dim) outer *= y.local[d];
+    if (d > attributes.dim) inner *= y.local[d];
+  }
+  const int64_t piece = x.local[static_cast<int>(attributes.dim)] * inner;
+  const int64_t before = attributes.begin * inner;
+  const int64_t whole = y.local[static_cast<int>(attributes.dim)] * inner;
+  return MakeKernel([=](const Fire& fire, const Operands& at) {
+    ParallelRows(fire, outer, whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        std::byte* to = at.bytes(1) + o * whole;
+        std::memset(to, 0, before);
+        std::memcpy(to + before, at.bytes(0) + o * piece, piece);
+        std::memset(to + before + piece, 0, whole - before - piece);
+      }
+    });
+  });
+}
+
+PreparedKernel PrepareConcat(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireOneType(spec));
+  ASSIGN_OR_RETURN(const ConcatAttributes attributes,
+                   ParseAttributes<ConcatAttributes>(spec.attributes));
+  const int dim = static_cast<int>(attributes.dim);
+  const Part& y = spec.outputs[0];
+  int64_t outer = 1, inner = SizeOf(y.dtype);
+  for (int d = 0; d < y.local.rank(); ++d) {
+    if (d < dim) outer *= y.local[d];
+    if (d > dim) inner *= y.local[d];
+  }
+  std::vector<int64_t> pieces;  // bytes of a row
+  for (const Part& input : spec.inputs) pieces.push_back(input.local[dim] * inner);
+  const int64_t whole = y.local[dim] * inner;
+  return MakeKernel([=](const Fire& fire, const Operands& at) {
+    const int inputs = static_cast<int>(pieces.size());
+    ParallelRows(fire, outer, whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        std::byte* to = at.bytes(inputs) + o * whole;
+        for (int i = 0; i < inputs; to += pieces[i], ++i) {
+          std::memcpy(to, at.bytes(i) + o * pieces[i], pieces[i]);
+        }
+      }
+    });
+  });
+}
+
+PreparedKernel PrepareCast(const KernelSpec& spec) {
+  const DType from = spec.inputs[0].dtype, to = spec.outputs[0].dtype;
+  if (from == to) return PrepareCopy(spec);
+  const int64_t n = spec.outputs[0].NumElements();
+  if (from == DType::kF32 && to == DType::kBF16) {
+    return MakeKernel([n](const Fire& fire, const Operands& at) {
+      Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+        Vectors().arithmetic.to_bf16(at.at(0) + begin, at.at<uint16_t>(1) + begin, end - begin);
+      });
+    });
+  }
+  if (from == DType::kBF16 && to == DType::kF32) {
+    return MakeKernel([n](const Fire& fire, const Operands& at) {
+      Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+        Vectors().arithmetic.from_bf16(at.at<uint16_t>(0) + begin, at.at(1) + begin, end - begin);
+      });
+    });
+  }
+  return MakeKernel([=](const Fire& fire, const Operands& at) {
+    Parallel(fire, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        StoreElement(to, at.bytes(1), i, LoadElement(from, at.bytes(0), i));
+      }
+    });
+  });
+}
+
+PreparedKernel PrepareBroadcast(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireOneType(spec));
+  const Part& y = spec.outputs[0];
+  return CopyKernel(spec,
+                    StridedLoop(y.local, {BroadcastStrides(spec.inputs[0], y), y.local.Strides()}));
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,98 @@
+#include "framework/kernels/cpu/lanes.h"
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice::cpu::SLUICE_ISA {
+namespace {
+
+void LayerNorm(const float* x, const float* gamma, const float* beta, float epsilon, float* y,
+               float* mean, float* rstd, int64_t rows, int64_t width) {
+  const float count = static_cast<float>(width);
+  for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
+    const float m = SumOver(width, [&](int64_t i, auto lanes) { return lanes(x + i); }) / count;
+    const F center = Splat(m);
+    const float squares = SumOver(width, [&](int64_t i, auto lanes) {
+      const F d = lanes.Keep(lanes(x + i) - center);
+      return d * d;
+    });
+    const float s = 1 / __builtin_sqrtf(squares / count + epsilon);
+    const F scale = Splat(s);
+    ForLanes(width, [&](int64_t i, auto lanes) {
+      lanes(y + i, Fma((lanes(x + i) - center) * scale, lanes(gamma + i), lanes(beta + i)));
+    });
+    mean[r] = m;
+    rstd[r] = s;
+  }
+}
+
+void Gradient(const float* dy, const float* x, const float* gamma, const float* mean,
+              const float* rstd, float* dx, int64_t rows, int64_t width) {
+  const float count = static_cast<float>(width);
+  for (int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
+    const F center = Splat(mean[r]), scale = Splat(rstd[r]);
+    const float sum =
+        SumOver(width, [&](int64_t i, auto lanes) { return lanes(dy + i) * lanes(gamma + i); });
+    const float dot = SumOver(width, [&](int64_t i, auto lanes) {
+      return lanes(dy + i) * lanes(gamma + i) * ((lanes(x + i) - center) * scale);
+    });
+    const F mean_slope = Splat(sum / count), mean_dot = Splat(dot / count);
+    ForLanes(width, [&](int64_t i, auto lanes) {
+      const F normal = (lanes(x + i) - center) * scale;
+      const F slope = lanes(dy + i) * lanes(gamma + i);
+      lanes(dx + i, scale * (slope - mean_slope - normal * mean_dot));
+    });
+  }
+}
+
+// A few columns at a time, so that the sums stay in registers; every 64 rows they are added to a
+// second level of sums, which keeps long columns accurate.
+template <int groups, typename Lanes>
+SLUICE_INLINE void ParameterColumns(const float* dy, const float* x, const float* mean,
+                                    const float* rstd, float* dgamma, float* dbeta, int64_t rows,
+                                    int64_t width, Lanes lanes) {
+  F total_gamma[groups], total_beta[groups];
+  for (int g = 0; g < groups; ++g) total_gamma[g] = total_beta[g] = Splat(0);
+  for (int64_t begin = 0; begin < rows; begin += 64) {
+    const int64_t end = begin + 64 < rows ? begin + 64 : rows;
+    F sum_gamma[groups], sum_beta[groups];
+    for (int g = 0; g < groups; ++g) sum_gamma[g] = sum_beta[g] = Splat(0);
+    for (int64_t r = begin; r < end; ++r) {
+      const F center = Splat(mean[r]), scale = Splat(rstd[r]);
+      for (int g = 0; g < groups; ++g) {
+        const F slope = lanes(dy + r * width + g * kLanes);
+        const F normal = (lanes(x + r * width + g * kLanes) - center) * scale;
+        sum_gamma[g] = Fma(slope, normal, sum_gamma[g]);
+        sum_beta[g] = sum_beta[g] + slope;
+      }
+    }
+    for (int g = 0; g < groups; ++g) {
+      total_gamma[g] = total_gamma[g] + sum_gamma[g];
+      total_beta[g] = total_beta[g] + sum_beta[g];
+    }
+  }
+  for (int g = 0; g < groups; ++g) {
+    lanes(dgamma + g * kLanes, total_gamma[g]);
+    lanes(dbeta + g * kLanes, total_beta[g]);
+  }
+}
+
+void ParameterGradient(const float* dy, const float* x, const float* mean, const float* rstd,
+                       float* dgamma, float* dbeta, int64_t rows, int64_t width, int64_t begin,
+                       int64_t end) {
+  int64_t c = begin;
+  for (; c + 4 * kLanes <= end; c += 4 * kLanes) {
+    ParameterColumns<4>(dy + c, x + c, mean, rstd, dgamma + c, dbeta + c, rows, width, Whole());
+  }
+  for (; c + kLanes <= end; c += kLanes) {
+    ParameterColumns<1>(dy + c, x + c, mean, rstd, dgamma + c, dbeta + c, rows, width, Whole());
+  }
+  if (c < end) {
+    ParameterColumns<1>(dy + c, x + c, mean, rstd, dgamma + c, dbeta + c, rows, width,
+                        Masked{First(end - c)});
+  }
+}
+
+}  // namespace
+
+extern const NormalizationVector kNormalization = {LayerNorm, Gradient, ParameterGradient};
+
+}  // namespace sluice::cpu::SLUICE_ISA

@@ -1,0 +1,50 @@
+#include "framework/kernels/cpu/lanes.h"
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice::cpu::SLUICE_ISA {
+namespace {
+
+void Sgd(const SgdStep& step, const float* gradient, float* variable, int64_t n) {
+  const F factor = Splat(step.factor), rate = Splat(step.learning_rate);
+  const F decay = Splat(step.weight_decay);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F w = lanes(variable + i);
+    const F g = factor * lanes(gradient + i) + decay * w;
+    lanes(variable + i, w - rate * g);
+  });
+}
+
+void SgdMomentum(const SgdStep& step, const float* gradient, float* variable, float* momentum,
+                 int64_t n) {
+  const F factor = Splat(step.factor), rate = Splat(step.learning_rate);
+  const F decay = Splat(step.weight_decay), kept = Splat(step.momentum);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F w = lanes(variable + i);
+    const F g = kept * lanes(momentum + i) + (factor * lanes(gradient + i) + decay * w);
+    lanes(momentum + i, g);
+    lanes(variable + i, w - rate * g);
+  });
+}
+
+void AdamW(const AdamWStep& step, const float* gradient, float* variable, float* m, float* v,
+           int64_t n) {
+  const F factor = Splat(step.factor), decay = Splat(step.decay), rate = Splat(step.rate);
+  const F beta1 = Splat(step.beta1), rest1 = Splat(step.one_minus_beta1);
+  const F beta2 = Splat(step.beta2), rest2 = Splat(step.one_minus_beta2);
+  const F root = Splat(step.root), epsilon = Splat(step.epsilon);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F g = factor * lanes(gradient + i);
+    const F first = beta1 * lanes(m + i) + rest1 * g;
+    const F second = beta2 * lanes(v + i) + rest2 * g * g;
+    lanes(m + i, first);
+    lanes(v + i, second);
+    lanes(variable + i,
+          decay * lanes(variable + i) - rate * first / (Sqrt(second) * root + epsilon));
+  });
+}
+
+}  // namespace
+
+extern const OptimizerVector kOptimizer = {Sgd, SgdMomentum, AdamW};
+
+}  // namespace sluice::cpu::SLUICE_ISA

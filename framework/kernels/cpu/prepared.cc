@@ -1,0 +1,29 @@
+#include "framework/kernels/cpu/prepared.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace sluice::cpu {
+
+absl::Status NoKernel(const KernelSpec& spec) {
+  const auto name = [](std::string* out, const Part& part) {
+    absl::StrAppend(out, DTypeName(part.dtype), part.local.ToString());
+  };
+  return absl::NotFoundError(absl::StrCat("no CPU kernel for ", spec.op, "(",
+                                          absl::StrJoin(spec.inputs, ", ", name), ") -> ",
+                                          absl::StrJoin(spec.outputs, ", ", name)));
+}
+
+absl::Status RequireF32(const KernelSpec& spec, std::initializer_list<int> i32_inputs) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    bool integer = false;
+    for (int listed : i32_inputs) integer |= listed == static_cast<int>(i);
+    if (spec.inputs[i].dtype != (integer ? DType::kI32 : DType::kF32)) return NoKernel(spec);
+  }
+  for (const Part& output : spec.outputs) {
+    if (output.dtype != DType::kF32) return NoKernel(spec);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,39 @@
+// Matrix products through oneDNN: primitives made at prepare for fixed shapes, with one thread
+// each; our own threads take rows or matrices of the batch.
+#ifndef SLUICE_FRAMEWORK_KERNELS_CPU_PRODUCT_H_
+#define SLUICE_FRAMEWORK_KERNELS_CPU_PRODUCT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/kernels/cpu/prepared.h"
+
+namespace sluice::cpu {
+
+// c[i] = a[i] b[i] for `batch` matrices. c is dense, row by row: [batch, m, n]. a is [m,k], or
+// [k,m] if transposed, b [k,n] or [n,k], both dense; the i-th lies i * batch_a (batch_b) elements
+// from the first.
+struct ProductShape {
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  int64_t batch_a = 0, batch_b = 0;
+};
+
+class Product {
+ public:
+  // InternalError if oneDNN offers nothing but its reference implementation.
+  static absl::StatusOr<std::shared_ptr<const Product>> Prepare(const ProductShape& shape,
+                                                                int threads);
+  virtual ~Product() = default;
+  virtual void Run(const Fire& fire, const float* a, const float* b, float* c,
+                   std::byte* scratch) const = 0;
+  virtual int64_t scratch() const = 0;
+  // What oneDNN calls the implementations it chose: "brg:avx512_core"; empty where it is not used.
+  virtual std::string implementation() const = 0;
+};
+
+}  // namespace sluice::cpu
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_CPU_PRODUCT_H_

@@ -1,0 +1,176 @@
+// Reductions over chosen dimensions, and the sum of squares. Sums have one order, whatever the
+// number of threads: rows are summed whole, columns are split by column, and a sum over everything
+// is cut into blocks by size.
+#include "framework/kernels/cpu/all_kernels.h"
+#include "framework/kernels/cpu/strided.h"
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice::cpu {
+namespace {
+
+// A reduced tensor as [outer, reduced, inner]: `outer` and `inner` are kept.
+struct Kept {
+  int64_t outer = 1, reduced = 1, inner = 1;
+  bool contiguous = true;  // the reduced dimensions lie side by side (extents of 1 aside)
+};
+
+Kept KeptOf(const Shape& shape, const Shape& dims) {
+  Kept kept;
+  int state = 0;  // outer, reduced, inner
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape[d] == 1) continue;
+    const bool reduces = std::find(dims.begin(), dims.end(), d) != dims.end();
+    if (reduces) {
+      kept.contiguous &= state <= 1;
+      state = 1;
+      kept.reduced *= shape[d];
+    } else {
+      if (state == 1) state = 2;
+      (state == 0 ? kept.outer : kept.inner) *= shape[d];
+    }
+  }
+  return kept;
+}
+
+// The sum of everything in f64, in blocks whose size depends on n alone.
+constexpr int64_t kMaxBlocks = 16;
+
+template <typename BlockSum>
+double BlockedSum(const Fire& fire, int64_t n, double* sums, BlockSum&& block_sum) {
+  const int64_t block = std::max<int64_t>(4096, ((n + kMaxBlocks - 1) / kMaxBlocks + 15) / 16 * 16);
+  const int64_t blocks = (n + block - 1) / block;
+  ParallelRows(fire, blocks, block, kCheapGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      sums[b] = block_sum(b * block, std::min(block, n - b * block));
+    }
+  });
+  double sum = 0;
+  for (int64_t b = 0; b < blocks; ++b) sum += sums[b];
+  return sum;
+}
+
+PreparedKernel ReduceAll(int64_t n, double scale) {
+  return MakeKernel(
+      [n, scale](const Fire& fire, const Operands& at) {
+        const float* x = at.at(0);
+        *at.at(1) = static_cast<float>(
+            scale * BlockedSum(fire, n, at.scratch<double>(), [x](int64_t begin, int64_t length) {
+              return Vectors().reduction.sum(x + begin, length);
+            }));
+      },
+      kMaxBlocks * 8);
+}
+
+void ScaleBy(float scale, float* y, int64_t n) {
+  if (scale != 1) Vectors().arithmetic.scale(y, scale, y, n);
+}
+
+PreparedKernel ReduceRows(const Kept& kept, int which, float scale) {
+  return MakeKernel([kept, which, scale](const Fire& fire, const Operands& at) {
+    const float* x = at.at(0);
+    float* y = at.at(1);
+    ParallelRows(fire, kept.outer, kept.reduced, kCheapGrain, [&](int64_t begin, int64_t end) {
+      const auto row = Vectors().reduction.row[which];
+      for (int64_t r = begin; r < end; ++r) y[r] = row(x + r * kept.reduced, kept.reduced);
+      ScaleBy(scale, y + begin, end - begin);
+    });
+  });
+}
+
+PreparedKernel ReduceColumns(const Kept& kept, int which, float scale) {
+  return MakeKernel([kept, which, scale](const Fire& fire, const Operands& at) {
+    const float* x = at.at(0);
+    float* y = at.at(1);
+    const auto columns = Vectors().reduction.columns[which];
+    const auto some = [&](int64_t o, int64_t begin, int64_t end) {
+      const int64_t first = o * kept.inner + begin;
+      columns(x + o * kept.reduced * kept.inner + begin, kept.reduced, kept.inner, y + first,
+              end - begin);
+      ScaleBy(scale, y + first, end - begin);
+    };
+    if (kept.outer > 1) {
+      ParallelRows(fire, kept.outer, kept.reduced * kept.inner, kCheapGrain,
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t o = begin; o < end; ++o) some(o, 0, kept.inner);
+                   });
+    } else if (kept.outer == 1) {
+      const int64_t grain = std::max<int64_t>(64, kCheapGrain / std::max<int64_t>(kept.reduced, 1));
+      Parallel(fire, kept.inner, grain, [&](int64_t begin, int64_t end) { some(0, begin, end); });
+    }
+  });
+}
+
+// Reduced dimensions apart from each other: element by element, in order.
+PreparedKernel ReduceGeneral(const KernelSpec& spec, const ReduceAttributes& attributes,
+                             float scale) {
+  const Shape& shape = spec.inputs[0].local;
+  const Shape kept = spec.outputs[0].local.Strides();
+  Shape strides;
+  for (int d = 0, k = 0; d < shape.rank(); ++d) {
+    const bool reduces =
+        std::find(attributes.dims.begin(), attributes.dims.end(), d) != attributes.dims.end();
+    strides.Append(reduces ? 0 : kept[k++]);
+  }
+  const StridedLoop loop(shape, {shape.Strides(), strides});
+  const int64_t n = spec.outputs[0].NumElements();
+  const Reduction reduction = attributes.reduction;
+  const int which = static_cast<int>(reduction) - 1;
+  return MakeKernel([=](const Fire&, const Operands& at) {
+    const float* x = at.at(0);
+    float* y = at.at(1);
+    const ArithmeticVector& arithmetic = Vectors().arithmetic;
+    const BinaryLoop combine = reduction == Reduction::kSum   ? arithmetic.add.both
+                               : reduction == Reduction::kMax ? arithmetic.maximum
+                                                              : arithmetic.minimum;
+    arithmetic.fill(reduction == Reduction::kSum ? 0 : static_cast<float>(IdentityOf(reduction)), y,
+                    n);
+    loop.ForRows(0, loop.rows(), [&](const int64_t* offsets, int64_t length) {
+      float* to = y + offsets[1];
+      if (loop.row_stride(1) != 0) {
+        combine(to, x + offsets[0], to, length);
+      } else {
+        const float row = Vectors().reduction.row[which](x + offsets[0], length);
+        combine(to, &row, to, 1);
+      }
+    });
+    ScaleBy(scale, y, n);
+  });
+}
+
+}  // namespace
+
+PreparedKernel PrepareReduce(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  ASSIGN_OR_RETURN(const ReduceAttributes attributes,
+                   ParseAttributes<ReduceAttributes>(spec.attributes));
+  double scale = 1;
+  if (attributes.mean) {
+    for (int64_t d : attributes.dims) {
+      scale /= static_cast<double>(spec.inputs[0].logical[static_cast<int>(d)]);
+    }
+  }
+  const int which = static_cast<int>(attributes.reduction) - 1;
+  const Kept kept = KeptOf(spec.inputs[0].local, attributes.dims);
+  if (!kept.contiguous) return ReduceGeneral(spec, attributes, static_cast<float>(scale));
+  if (attributes.reduction == Reduction::kSum && kept.outer == 1 && kept.inner == 1) {
+    return ReduceAll(kept.reduced, scale);
+  }
+  if (kept.inner == 1) return ReduceRows(kept, which, static_cast<float>(scale));
+  return ReduceColumns(kept, which, static_cast<float>(scale));
+}
+
+PreparedKernel PrepareSumSquares(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  const int64_t n = spec.inputs[0].NumElements();
+  return MakeKernel(
+      [n](const Fire& fire, const Operands& at) {
+        const float* x = at.at(0);
+        *at.at(1) = static_cast<float>(
+            BlockedSum(fire, n, at.scratch<double>(), [x](int64_t begin, int64_t length) {
+              return Vectors().reduction.sum_squares(x + begin, length);
+            }));
+      },
+      kMaxBlocks * 8);
+}
+
+}  // namespace sluice::cpu

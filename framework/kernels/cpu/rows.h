@@ -1,0 +1,60 @@
+// Gradients that are rows of a table: checking ids, and adding up the rows of each id once, in
+// order of appearance. For the files of this package only.
+#ifndef SLUICE_FRAMEWORK_KERNELS_CPU_ROWS_H_
+#define SLUICE_FRAMEWORK_KERNELS_CPU_ROWS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "framework/kernels/cpu/prepared.h"
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice::cpu {
+
+// OutOfRange unless every id is in [0, limit), naming the first that is not and its place.
+absl::Status CheckIds(const char* op, const int32_t* ids, int64_t n, int64_t limit);
+
+// The rows of a table that a part holds, and how many there are in all.
+struct TableRows {
+  int64_t begin, per_micro, held, whole;
+  explicit TableRows(const Part& table)
+      : begin(table.offset[0]),
+        per_micro(table.stride_per_micro[0]),
+        held(table.local[0]),
+        whole(table.logical[0]) {}
+  int64_t BeginAt(int64_t micro) const { return begin + micro * per_micro; }
+};
+
+// Bytes of scratch that ForEachDistinctRow needs.
+inline int64_t DistinctRowScratch(int64_t n, int64_t width) {
+  return AlignedBytes(n * 8) + AlignedBytes(width * 4);
+}
+
+// fn(id, sum): for each distinct id in [begin, end), ascending, the sum of its rows of `values`.
+template <typename F>
+void ForEachDistinctRow(const int32_t* ids, const float* values, int64_t n, int64_t width,
+                        int64_t begin, int64_t end, std::byte* scratch, F&& fn) {
+  uint64_t* order = reinterpret_cast<uint64_t*>(scratch);
+  float* sum = reinterpret_cast<float*>(scratch + AlignedBytes(n * 8));
+  int64_t kept = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (ids[i] < begin || ids[i] >= end) continue;
+    order[kept++] = static_cast<uint64_t>(ids[i]) << 32 | static_cast<uint64_t>(i);
+  }
+  std::sort(order, order + kept);
+  for (int64_t i = 0; i < kept;) {
+    const int64_t id = static_cast<int64_t>(order[i] >> 32);
+    const auto row = [&](int64_t at) { return values + (order[at] & 0xffffffff) * width; };
+    const float* total = row(i);
+    for (++i; i < kept && static_cast<int64_t>(order[i] >> 32) == id; ++i) {
+      Vectors().arithmetic.add.both(total, row(i), sum, width);
+      total = sum;
+    }
+    fn(id, total);
+  }
+}
+
+}  // namespace sluice::cpu
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_CPU_ROWS_H_

@@ -1,0 +1,28 @@
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice::cpu {
+
+bool Runs(Isa isa) {
+  __builtin_cpu_init();
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi2");
+  if (isa == Isa::kV3) return v3;
+  return v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+const VectorTable& VectorsOf(Isa isa) {
+  static const VectorTable table_v3 = {v3::kArithmetic, v3::kActivation,   v3::kNormalization,
+                                       v3::kReduction,  v3::kCrossEntropy, v3::kOptimizer};
+  static const VectorTable table_v4 = {v4::kArithmetic, v4::kActivation,   v4::kNormalization,
+                                       v4::kReduction,  v4::kCrossEntropy, v4::kOptimizer};
+  return isa == Isa::kV4 ? table_v4 : table_v3;
+}
+
+const VectorTable& Vectors() {
+  static const VectorTable& best = VectorsOf(Runs(Isa::kV4) ? Isa::kV4 : Isa::kV3);
+  return best;
+}
+
+}  // namespace sluice::cpu

@@ -1,0 +1,73 @@
+// A Kernel is one instruction of a script made ready to run: shapes fixed, primitives created,
+// attributes parsed, at load. Run allocates nothing and looks nothing up by name.
+// A kernel is owned by its instruction and run by one worker at a time.
+#ifndef SLUICE_FRAMEWORK_KERNELS_KERNEL_H_
+#define SLUICE_FRAMEWORK_KERNELS_KERNEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/device/thread_team.h"
+#include "framework/tensor/part.h"
+
+namespace sluice {
+
+// Which execution of an instruction this is.
+struct Fire {
+  int64_t step = 0;   // of the program, from 0; draws of random ops depend on it
+  int32_t micro = 0;  // fire within the step
+  uint64_t seed = 0;
+  bool check_nan = false;
+  ThreadTeam* team = nullptr;
+};
+
+// Slices that a boxing instruction reads: strides and offsets in elements (plan.proto Region).
+struct BoxRegion {
+  Shape extent;
+  std::vector<int> sources;
+  std::vector<int> fold;
+  std::vector<int64_t> source_offsets;
+  std::vector<Shape> source_strides;
+  int64_t offset = 0;
+  Shape strides;
+  int32_t micro = 0;
+};
+
+// All that a kernel may know of its instruction.
+struct KernelSpec {
+  std::string op, attributes, scope;
+  std::vector<Part> inputs, outputs;
+  int threads = 1;  // that Fire.team will have
+  Reduction reduction = Reduction::kNone;
+  bool fill_identity = false;
+  std::vector<BoxRegion> regions;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // `operands`: inputs, then outputs. Errors (an id out of range) end the step.
+  virtual absl::Status Run(const Fire& fire, std::byte* const* operands, std::byte* scratch) = 0;
+  // Bytes of scratch that Run needs.
+  virtual int64_t scratch() const { return 0; }
+};
+
+struct KernelEntry {
+  absl::string_view op;
+  absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec);
+};
+
+// Every kernel of the CPU device, in order (cpu/all_kernels.cc).
+absl::Span<const KernelEntry> CpuKernels();
+// NotFound names the op and its dtypes.
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCpuKernel(const KernelSpec& spec);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_KERNEL_H_
