@@ -1,0 +1,268 @@
+#include "framework/runtime/loaded_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/plan/part_proto.h"
+
+namespace sluice {
+namespace {
+
+// Addresses of operands stand on the stack.
+constexpr size_t kMostOperands = 512;
+
+Shape ShapeFrom(const google::protobuf::RepeatedField<int64_t>& values) {
+  return Shape(absl::MakeConstSpan(values.data(), values.size()));
+}
+
+std::vector<int> Ints(const google::protobuf::RepeatedField<int32_t>& values) {
+  return std::vector<int>(values.begin(), values.end());
+}
+
+BoxRegion RegionFrom(const plan::Region& proto) {
+  BoxRegion region;
+  for (int d = 0; d < proto.begin_size(); ++d) region.extent.Append(proto.end(d) - proto.begin(d));
+  region.sources = Ints(proto.sources());
+  region.fold = Ints(proto.fold());
+  region.source_offsets.assign(proto.source_offsets().begin(), proto.source_offsets().end());
+  for (const plan::Strides& s : proto.source_strides()) {
+    region.source_strides.push_back(ShapeFrom(s.values()));
+  }
+  region.offset = proto.offset();
+  region.strides = ShapeFrom(proto.strides());
+  region.micro = proto.micro();
+  return region;
+}
+
+// The sum of a block's bits tells a NaN apart without a branch an element.
+template <typename T, typename IsNan>
+bool AnyNan(const std::byte* data, int64_t elements, IsNan is_nan) {
+  const T* values = reinterpret_cast<const T*>(data);
+  for (int64_t begin = 0; begin < elements; begin += 4096) {
+    const int64_t end = std::min(elements, begin + 4096);
+    int found = 0;
+    for (int64_t i = begin; i < end; ++i) found |= is_nan(values[i]);
+    if (found != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int threads) {
+  KernelSpec spec;
+  spec.op = instruction.op();
+  spec.attributes = instruction.attributes();
+  spec.scope = instruction.scope();
+  for (const plan::Operand& operand : instruction.inputs()) {
+    ASSIGN_OR_RETURN(spec.inputs.emplace_back(), PartFromProto(operand.part()));
+  }
+  for (const plan::Operand& operand : instruction.outputs()) {
+    ASSIGN_OR_RETURN(spec.outputs.emplace_back(), PartFromProto(operand.part()));
+  }
+  spec.threads = threads;
+  spec.reduction = static_cast<Reduction>(instruction.reduction());
+  spec.fill_identity = instruction.fill_identity();
+  for (const plan::Region& region : instruction.regions()) {
+    spec.regions.push_back(RegionFrom(region));
+  }
+  return spec;
+}
+
+bool HasNan(DType dtype, const std::byte* data, int64_t elements) {
+  switch (dtype) {
+    case DType::kF32:
+      return AnyNan<uint32_t>(data, elements,
+                              [](uint32_t x) { return (x & 0x7fffffffu) > 0x7f800000u; });
+    case DType::kF64:
+      return AnyNan<uint64_t>(data, elements,
+                              [](uint64_t x) { return (x << 1) > (uint64_t{0x7ff} << 53); });
+    case DType::kBF16:
+      return AnyNan<uint16_t>(data, elements, [](uint16_t x) { return (x & 0x7fffu) > 0x7f80u; });
+    case DType::kI32:
+      return false;
+  }
+  return false;
+}
+
+absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
+    const plan::Plan& plan, int program, absl::Span<std::byte* const> memories) {
+  ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(plan.programs(program)));
+  std::unique_ptr<LoadedProgram> loaded(
+      new LoadedProgram(plan.programs(program), std::move(index)));
+  loaded->null_ = memories.empty();
+  loaded->scratch_.assign(loaded->program_.actors_size(), 0);
+  int32_t instructions = 0;
+  for (const plan::Actor& actor : loaded->program_.actors()) {
+    loaded->first_instruction_.push_back(instructions);
+    instructions += actor.script_size();
+  }
+  loaded->instructions_.resize(instructions);
+  loaded->MakePorts();
+  if (loaded->null_) return loaded;
+  RETURN_IF_ERROR(loaded->LocateRegisters(plan, memories));
+  RETURN_IF_ERROR(loaded->LocateOperands());
+  return loaded;
+}
+
+void LoadedProgram::MakePorts() {
+  for (StepPorts& ports : ports_) {
+    for (const plan::Port& port : program_.feeds()) {
+      ports.feeds.emplace_back(static_cast<DType>(port.dtype()), ShapeFrom(port.shape()));
+    }
+    for (const plan::Port& port : program_.fetches()) {
+      ports.fetches.emplace_back(static_cast<DType>(port.dtype()), ShapeFrom(port.shape()));
+    }
+  }
+}
+
+absl::Status LoadedProgram::LocateRegisters(const plan::Plan& plan,
+                                            absl::Span<std::byte* const> memories) {
+  for (int r = 0; r < program_.registers_size(); ++r) {
+    const plan::Register& reg = program_.registers(r);
+    const int slots = index_.ring(index_.reg(r).ring).slots;
+    first_address_.push_back(static_cast<int32_t>(addresses_.size()));
+    if (reg.variable().empty()) {
+      for (int slot = 0; slot < slots; ++slot) {
+        addresses_.push_back(
+            reg.bytes() == 0 ? nullptr : memories[reg.device()] + index_.SlotOffset(r, slot));
+      }
+      continue;
+    }
+    const plan::VariablePart* found = nullptr;
+    for (const plan::Variable& variable : plan.variables()) {
+      if (variable.name() != reg.variable()) continue;
+      for (const plan::VariablePart& part : variable.parts()) {
+        if (part.device() == reg.device()) found = &part;
+      }
+    }
+    if (found == nullptr || slots != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program ", program_.name(), ", register ", reg.name(),
+          ": expected one slot in a part of variable ", reg.variable(), " on device ", reg.device(),
+          ", got ", slots, " slots and ", found == nullptr ? "no part" : "a part"));
+    }
+    addresses_.push_back(memories[reg.device()] + found->offset());
+  }
+  for (const plan::Local& local : program_.locals()) {
+    addresses_.push_back(memories[index_.device_of(local.actor())] + local.offset());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadedProgram::LocateOperands() {
+  const int32_t first_local = static_cast<int32_t>(addresses_.size()) - program_.locals_size();
+  for (int a = 0; a < program_.actors_size(); ++a) {
+    for (int i = 0; i < program_.actors(a).script_size(); ++i) {
+      const plan::Instruction& planned = program_.actors(a).script(i);
+      Instruction& instruction = instructions_[first_instruction_[a] + i];
+      const absl::Span<const ProgramIndex::OperandUse> uses = index_.Operands(a, i);
+      instruction.operands_begin = static_cast<int32_t>(operands_.size());
+      instruction.checks_begin = static_cast<int32_t>(checks_.size());
+      for (size_t o = 0; o < uses.size(); ++o) {
+        const bool input = o < static_cast<size_t>(planned.inputs_size());
+        const plan::Operand& operand =
+            input ? planned.inputs(o) : planned.outputs(o - planned.inputs_size());
+        const int32_t address = operand.storage_case() == plan::Operand::kRegister
+                                    ? first_address_[operand.register_()]
+                                    : first_local + operand.local();
+        operands_.push_back({&addresses_[address], operand.offset(), uses[o].reg, uses[o].offset,
+                             std::max(uses[o].divisor, 1)});
+        ASSIGN_OR_RETURN(const Part part, PartFromProto(operand.part()));
+        if (IsFloat(part.dtype) && (!input || operand.updates())) {
+          checks_.push_back({static_cast<int32_t>(o), part.dtype, part.NumElements()});
+        }
+      }
+      instruction.operands_end = static_cast<int32_t>(operands_.size());
+      instruction.checks_end = static_cast<int32_t>(checks_.size());
+      if (uses.size() > kMostOperands) {
+        return absl::InvalidArgumentError(absl::StrCat(planned.scope(), " (", planned.op(),
+                                                       "): expected at most ", kMostOperands,
+                                                       " operands, got ", uses.size()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadedProgram::CheckPort(int actor, const plan::Instruction& instruction) const {
+  const bool feeds = instruction.op() == "feed";
+  const auto& ports = feeds ? program_.feeds() : program_.fetches();
+  const auto& operands = feeds ? instruction.outputs() : instruction.inputs();
+  const int port = instruction.port();
+  if (port < 0 || port >= ports.size() || operands.empty() ||
+      operands[0].part().dtype() != ports[port].dtype() ||
+      ShapeFrom(operands[0].part().logical()) != ShapeFrom(ports[port].shape())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program ", program_.name(), ", actor ", program_.actors(actor).name(), ", ",
+                     instruction.op(), " ", instruction.scope(), ": expected an operand of port ",
+                     port, "'s type"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int threads) {
+  if (null_) return absl::OkStatus();
+  for (int i = 0; i < program_.actors(actor).script_size(); ++i) {
+    const plan::Instruction& planned = program_.actors(actor).script(i);
+    Instruction& instruction = instructions_[first_instruction_[actor] + i];
+    if (planned.op() == "feed" || planned.op() == "fetch") {
+      RETURN_IF_ERROR(CheckPort(actor, planned));
+      instruction.feeds = planned.op() == "feed";
+      instruction.port = planned.port();
+      ASSIGN_OR_RETURN(
+          const Part part,
+          PartFromProto((instruction.feeds ? planned.outputs(0) : planned.inputs(0)).part()));
+      instruction.copy = std::make_unique<PortCopy>(part);
+      continue;
+    }
+    ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(planned, threads));
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = prepare(spec);
+    if (!kernel.ok()) {
+      return Annotate(kernel.status(), absl::StrCat(planned.scope(), " (", planned.op(), ")"));
+    }
+    instruction.kernel = *std::move(kernel);
+    scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadedProgram::Run(int actor, int64_t fire, int i, Fire* context, std::byte* scratch) {
+  const Instruction& instruction = instructions_[first_instruction_[actor] + i];
+  if (null_) return absl::OkStatus();
+  std::byte* addresses[kMostOperands];
+  const int count = instruction.operands_end - instruction.operands_begin;
+  for (int o = 0; o < count; ++o) {
+    addresses[o] = AddressOf(operands_[instruction.operands_begin + o], fire);
+  }
+  const int32_t fires = index_.actor(actor).fires;
+  const int64_t step = fire / fires;
+  StepPorts& ports = this->ports(step);
+  context->step = ports.number;
+  context->micro = static_cast<int32_t>(fire % fires);
+  if (instruction.copy != nullptr) {
+    // A feed's operands: what it waits for, then its output. A fetch's: its input first.
+    if (instruction.feeds) {
+      std::byte* output = addresses[program_.actors(actor).script(i).inputs_size()];
+      instruction.copy->Feed(ports.feeds[instruction.port].bytes.data(), context->micro, output);
+    } else {
+      instruction.copy->Fetch(addresses[0], context->micro,
+                              ports.fetches[instruction.port].bytes.data());
+    }
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(instruction.kernel->Run(*context, addresses, scratch));
+  if (!context->check_nan) return absl::OkStatus();
+  for (int c = instruction.checks_begin; c < instruction.checks_end; ++c) {
+    const NanCheck& check = checks_[c];
+    if (HasNan(check.dtype, addresses[check.operand], check.elements)) {
+      return absl::OutOfRangeError("a result is NaN");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice

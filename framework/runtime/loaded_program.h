@@ -1,0 +1,106 @@
+// A program made ready to run in this process: kernels prepared, addresses of all operands known.
+// It counts no tokens: an address follows from the fire that the actor's state machine names.
+// Load on the caller's thread, Prepare and Run of an actor on its worker's thread only.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_LOADED_PROGRAM_H_
+#define SLUICE_FRAMEWORK_RUNTIME_LOADED_PROGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/kernels/kernel.h"
+#include "framework/plan/plan.pb.h"
+#include "framework/plan/program_index.h"
+#include "framework/runtime/port_copy.h"
+#include "framework/tensor/array.h"
+
+namespace sluice {
+
+using PrepareKernel = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelSpec& spec);
+
+// `threads` is how many the team that runs it has.
+absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int threads);
+// Whether a tensor of floats holds a NaN.
+bool HasNan(DType dtype, const std::byte* data, int64_t elements);
+
+// What the session hands to one step and takes from it, in the order of the program's ports.
+struct StepPorts {
+  int64_t number = 0;  // what random ops see
+  std::vector<HostTensor> feeds, fetches;
+};
+
+class LoadedProgram {
+ public:
+  // Steps of a program that may be in flight; step s uses ports s % kStepsAhead.
+  static constexpr int kStepsAhead = 2;
+
+  // `memories`: the start of each device's memory; empty on null devices, where nothing is
+  // prepared or run. The plan must outlive this.
+  static absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const plan::Plan& plan, int program,
+                                                             absl::Span<std::byte* const> memories);
+
+  const plan::Program& program() const { return program_; }
+  const ProgramIndex& index() const { return index_; }
+  StepPorts& ports(int64_t step) { return ports_[step % kStepsAhead]; }
+
+  // Creates an actor's kernels. Errors name the instruction: no such kernel, scratch over bound.
+  absl::Status Prepare(int actor, PrepareKernel prepare, int threads);
+  // Bytes of scratch that the prepared kernels of an actor need at most.
+  int64_t scratch(int actor) const { return scratch_[actor]; }
+
+  // Runs an instruction. `fire` counts from the program's first step; `context` has seed, team and
+  // check_nan set. The error is the kernel's, or names the output with a NaN.
+  absl::Status Run(int actor, int64_t fire, int instruction, Fire* context, std::byte* scratch);
+
+ private:
+  struct Operand {
+    std::byte* const* slots;  // address of each slot, or of the one local
+    int64_t offset;
+    int32_t reg, add, divisor;  // token = fire / divisor + add; reg -1: slots[0]
+  };
+  struct NanCheck {
+    int32_t operand;
+    DType dtype;
+    int64_t elements;
+  };
+  struct Instruction {
+    std::unique_ptr<Kernel> kernel;
+    std::unique_ptr<PortCopy> copy;  // of op "feed" and "fetch"
+    bool feeds = false;
+    int32_t port = 0;
+    int32_t operands_begin = 0, operands_end = 0;
+    int32_t checks_begin = 0, checks_end = 0;
+  };
+
+  LoadedProgram(const plan::Program& program, ProgramIndex index)
+      : program_(program), index_(std::move(index)) {}
+  absl::Status LocateRegisters(const plan::Plan& plan, absl::Span<std::byte* const> memories);
+  absl::Status LocateOperands();
+  absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
+  void MakePorts();
+  std::byte* AddressOf(const Operand& operand, int64_t fire) const {
+    const int64_t slot =
+        operand.reg < 0 ? 0 : index_.SlotOf(operand.reg, fire / operand.divisor + operand.add);
+    return operand.slots[slot] + operand.offset;
+  }
+
+  const plan::Program& program_;
+  ProgramIndex index_;
+  StepPorts ports_[kStepsAhead];
+  std::vector<std::byte*> addresses_;   // of all slots of all registers, then of all locals
+  std::vector<int32_t> first_address_;  // of a register
+  std::vector<int32_t> first_instruction_;
+  std::vector<Instruction> instructions_;  // of all actors
+  std::vector<Operand> operands_;
+  std::vector<NanCheck> checks_;
+  std::vector<int64_t> scratch_;
+  bool null_ = false;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_LOADED_PROGRAM_H_

@@ -1,0 +1,243 @@
+#include "framework/runtime/runtime.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/device/memory.h"
+#include "framework/plan/proof.h"
+#include "framework/plan/validate.h"
+#include "framework/runtime/loaded_program.h"
+#include "framework/runtime/step_board.h"
+#include "framework/runtime/trace.h"
+#include "framework/runtime/worker.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kStepsAhead = LoadedProgram::kStepsAhead;
+
+class CpuRuntime final : public Runtime {
+ public:
+  CpuRuntime(plan::Plan plan, const RuntimeOptions& options)
+      : plan_(std::move(plan)),
+        options_(options),
+        board_(plan_.programs_size()),
+        start_(NowNanoseconds()) {
+    untaken_.reserve(2 * kStepsAhead);
+  }
+  ~CpuRuntime() override;
+  absl::Status Start();
+
+  const plan::Plan& plan() const override { return plan_; }
+  absl::Status Enqueue(int program, absl::Span<const HostTensor* const> feeds,
+                       int64_t step) override;
+  absl::StatusOr<StepResult> Next() override;
+  void Quiesce() override;
+  absl::Status status() const override { return board_.status(); }
+  std::byte* VariablePart(int variable, int part) override;
+  int workers() const override { return static_cast<int>(workers_.size()); }
+  WorkerStatistics statistics(int worker) const override { return workers_[worker]->statistics(); }
+
+ private:
+  // A step whose results nobody has taken. Where a later step needs its ports, they are kept here.
+  struct Untaken {
+    int program;
+    int64_t step;
+    bool kept;
+    std::vector<HostTensor> fetches;
+  };
+
+  bool null() const { return options_.prepare == nullptr; }
+  absl::Status MapMemory();
+  absl::Status LoadPrograms(int workers);
+  absl::Status StartWorkers(int workers);
+  void KeepResults(int program, int64_t step);
+
+  const plan::Plan plan_;
+  const RuntimeOptions options_;
+  std::vector<Memory> memories_;  // by device
+  std::vector<RunningProgram> programs_;
+  StepBoard board_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  const int64_t start_;
+  int current_ = -1;              // the program of the last step begun
+  std::vector<Untaken> untaken_;  // oldest first; two of them, as a rule
+  Untaken taken_;                 // the last, whose fetches the session may be reading
+};
+
+int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+// No plan starts unproven, wherever it came from.
+absl::Status Prove(const plan::Plan& plan) {
+  RETURN_IF_ERROR(ValidatePlan(plan));
+  for (const plan::Program& program : plan.programs()) {
+    ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+    Certificate certificate;
+    RETURN_IF_ERROR(ProveLive(index, &certificate));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuRuntime::MapMemory() {
+  for (const plan::Device& device : plan_.devices()) {
+    absl::StatusOr<Memory> memory = Memory::Allocate(device.memory_bytes());
+    if (!memory.ok()) {
+      return Annotate(memory.status(), absl::StrCat("device ", device.rank(), ":", device.local()));
+    }
+    memories_.push_back(*std::move(memory));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuRuntime::LoadPrograms(int workers) {
+  std::vector<std::byte*> starts;
+  for (const Memory& memory : memories_) starts.push_back(memory.data());
+  for (int p = 0; p < plan_.programs_size(); ++p) {
+    RunningProgram running;
+    ASSIGN_OR_RETURN(running.loaded, LoadedProgram::Load(plan_, p, starts));
+    const ProgramIndex& index = running.loaded->index();
+    running.state = std::make_unique<ProgramState>(&index);
+    for (int a = 0; a < index.num_actors(); ++a) {
+      const plan::Stream& stream = plan_.programs(p).streams(index.actor(a).stream);
+      if (stream.device() < 0 || stream.device() >= plan_.devices_size()) {
+        return absl::InvalidArgumentError(absl::StrCat("program ", plan_.programs(p).name(),
+                                                       ": a stream on device ", stream.device(),
+                                                       ", expected one of ", plan_.devices_size()));
+      }
+      running.worker_of.push_back(stream.device() % workers);
+      // Others wait for what is moved; so it goes first.
+      running.urgency.push_back(stream.kind() == "compute" ? 1 : 0);
+    }
+    running.queued.assign(index.num_actors(), 0);
+    programs_.push_back(std::move(running));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuRuntime::StartWorkers(int workers) {
+  const int threads = null() ? 1
+                      : options_.threads_per_device > 0
+                          ? options_.threads_per_device
+                          : std::max(1, Cores() / std::max(1, plan_.devices_size()));
+  for (int w = 0; w < workers; ++w) {
+    Worker::Setup setup;
+    setup.index = w;
+    setup.threads = threads;
+    setup.seed = options_.seed;
+    setup.check_nan = options_.check_nan;
+    setup.trace = !options_.trace.empty();
+    setup.programs = &programs_;
+    setup.board = &board_;
+    setup.peers = &workers_;
+    setup.prepare = options_.prepare;
+    setup.init_thread = options_.init_thread;
+    workers_.push_back(std::make_unique<Worker>(std::move(setup)));
+  }
+  for (const auto& worker : workers_) worker->Start();
+  absl::Status first;
+  for (const auto& worker : workers_) {
+    const absl::Status status = worker->WaitPrepared();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+absl::Status CpuRuntime::Start() {
+  if (options_.workers < 0 || options_.threads_per_device < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected workers and threads of 0 or more, got ", options_.workers, " and ",
+                     options_.threads_per_device));
+  }
+  const int devices = std::max(1, plan_.devices_size());
+  const int workers =
+      options_.workers > 0 ? std::min(options_.workers, devices) : std::min(devices, Cores());
+  RETURN_IF_ERROR(Prove(plan_));
+  if (!null()) RETURN_IF_ERROR(MapMemory());
+  RETURN_IF_ERROR(LoadPrograms(workers));
+  return StartWorkers(workers);
+}
+
+CpuRuntime::~CpuRuntime() {
+  if (!workers_.empty()) Quiesce();
+  // All threads end before any worker is freed: a worker's last message may still name another.
+  for (const auto& worker : workers_) worker->Stop();
+  if (options_.trace.empty() || workers_.empty()) return;
+  std::vector<const WorkerTrace*> traces;
+  for (const auto& worker : workers_) traces.push_back(&worker->trace());
+  const absl::Status status = WriteTrace(options_.trace, plan_, start_, traces);
+  if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+}
+
+absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const> feeds,
+                                 int64_t step) {
+  if (current_ != program) Quiesce();
+  current_ = program;
+  RunningProgram& running = programs_[program];
+  const int64_t begun = board_.begun(program);
+  board_.WaitEnded(program, begun - kStepsAhead + 1);
+  RETURN_IF_ERROR(board_.status());
+  KeepResults(program, begun - kStepsAhead);
+  StepPorts& ports = running.loaded->ports(begun);
+  SLUICE_CHECK_EQ(feeds.size(), ports.feeds.size());
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    SLUICE_CHECK_EQ(feeds[i]->bytes.size(), ports.feeds[i].bytes.size());
+    if (feeds[i]->bytes.empty()) continue;
+    std::memcpy(ports.feeds[i].bytes.data(), feeds[i]->bytes.data(), feeds[i]->bytes.size());
+  }
+  ports.number = step;
+  untaken_.push_back({program, begun, false, {}});
+  board_.Begin(program, running.loaded->program().actors_size());
+  for (const auto& worker : workers_) worker->BeginStep(program);
+  return absl::OkStatus();
+}
+
+// Copies the results of an ended step that nobody has taken, before its ports are used again.
+void CpuRuntime::KeepResults(int program, int64_t step) {
+  for (Untaken& untaken : untaken_) {
+    if (untaken.program != program || untaken.step != step) continue;
+    untaken.fetches = programs_[program].loaded->ports(step).fetches;
+    untaken.kept = true;
+  }
+}
+
+absl::StatusOr<StepResult> CpuRuntime::Next() {
+  if (untaken_.empty()) {
+    RETURN_IF_ERROR(board_.status());
+    return absl::FailedPreconditionError("no step has been begun whose results are not taken");
+  }
+  taken_ = std::move(untaken_.front());
+  untaken_.erase(untaken_.begin());
+  board_.WaitEnded(taken_.program, taken_.step + 1);
+  RETURN_IF_ERROR(board_.status());
+  const std::vector<HostTensor>& ports =
+      programs_[taken_.program].loaded->ports(taken_.step).fetches;
+  return StepResult{taken_.program, taken_.kept ? &taken_.fetches : &ports};
+}
+
+void CpuRuntime::Quiesce() {
+  for (int p = 0; p < static_cast<int>(programs_.size()); ++p) {
+    board_.WaitEnded(p, board_.begun(p));
+  }
+}
+
+std::byte* CpuRuntime::VariablePart(int variable, int part) {
+  if (null()) return nullptr;
+  const plan::VariablePart& planned = plan_.variables(variable).parts(part);
+  return memories_[planned.device()].data() + planned.offset();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Start(plan::Plan plan,
+                                                        const RuntimeOptions& options) {
+  auto runtime = std::make_unique<CpuRuntime>(std::move(plan), options);
+  RETURN_IF_ERROR(runtime->Start());
+  return absl::StatusOr<std::unique_ptr<Runtime>>(std::move(runtime));
+}
+
+}  // namespace sluice

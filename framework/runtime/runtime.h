@@ -1,0 +1,79 @@
+// Runs a plan on CPU devices of this process. Workers own the actors of their devices' streams:
+// worker i % workers has device i. The session's thread alone calls a Runtime; it hands over steps
+// and takes results, and schedules nothing: actors run when their tokens are there.
+// Two steps run ahead of the session at most. In a step nothing is allocated and nothing looked up.
+// The first error of a kernel wins: from then on kernels are skipped while the actors finish the
+// protocol of the steps begun, so nothing hangs; the error is kept and every later call returns it.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
+#define SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/kernels/kernel.h"
+#include "framework/plan/plan.pb.h"
+#include "framework/tensor/array.h"
+
+namespace sluice {
+
+struct RuntimeOptions {
+  int workers = 0;             // 0: min(devices, cores)
+  int threads_per_device = 0;  // 0: cores / devices, at least 1; devices of a worker share them
+  uint64_t seed = 1;           // of random ops
+  bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
+  std::string trace;           // file for a Perfetto timeline, written at the end
+  // Makes the kernels. Null: null devices, which have no memory and run the protocol alone; fetches
+  // stay zero.
+  absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec) = nullptr;
+  // Called first on every thread that makes or runs kernels; may be null.
+  void (*init_thread)() = nullptr;
+};
+
+struct StepResult {
+  int program = 0;
+  const std::vector<HostTensor>* fetches = nullptr;  // valid until the next Enqueue
+};
+
+// What one worker did, over all steps.
+struct WorkerStatistics {
+  int64_t instructions = 0;
+  int64_t messages_sent = 0;  // to other workers
+  int64_t sleeps = 0;         // times it found nothing to do
+};
+
+class Runtime {
+ public:
+  // Proves the plan, maps the devices' memory, prepares all kernels, starts the workers. Errors: a
+  // plan that is unsound or would deadlock, a kernel that does not exist or refuses its
+  // instruction, memory that is not there.
+  static absl::StatusOr<std::unique_ptr<Runtime>> Start(plan::Plan plan,
+                                                        const RuntimeOptions& options);
+  virtual ~Runtime() = default;  // waits until nothing runs, then stops the workers
+
+  virtual const plan::Plan& plan() const = 0;
+  // Begins a step of a program; `step` is the number that random ops see. Feeds are in the order of
+  // the program's ports, of their types, and are copied. Waits while two steps run, and where
+  // another program ran, until it has ended.
+  virtual absl::Status Enqueue(int program, absl::Span<const HostTensor* const> feeds,
+                               int64_t step) = 0;
+  // The results of the oldest step not yet taken; waits for it. FailedPrecondition if none is.
+  virtual absl::StatusOr<StepResult> Next() = 0;
+  // Waits until no step runs.
+  virtual void Quiesce() = 0;
+  // The first error, or OK.
+  virtual absl::Status status() const = 0;
+  // The bytes of a variable's part; only while nothing runs. Null on null devices.
+  virtual std::byte* VariablePart(int variable, int part) = 0;
+
+  virtual int workers() const = 0;
+  virtual WorkerStatistics statistics(int worker) const = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_

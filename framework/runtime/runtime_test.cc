@@ -1,0 +1,307 @@
+#include "framework/runtime/runtime.h"
+
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "framework/plan/validate.h"
+#include "framework/runtime/loaded_program.h"
+#include "framework/runtime/test_plan.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}  // namespace
+
+#if !defined(ADDRESS_SANITIZER) && !defined(THREAD_SANITIZER)
+// Every allocation of the process is counted; operator new calls malloc.
+extern "C" void* __libc_malloc(size_t size);
+extern "C" void* malloc(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(size);
+}
+#endif
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+RuntimeOptions Options(int workers = 0) {
+  RuntimeOptions options;
+  options.workers = workers;
+  options.prepare = PrepareTestKernel;
+  return options;
+}
+
+std::unique_ptr<Runtime> StartOrDie(plan::Plan plan, const RuntimeOptions& options) {
+  absl::StatusOr<std::unique_ptr<Runtime>> runtime = Runtime::Start(std::move(plan), options);
+  EXPECT_EQ(runtime.status(), absl::OkStatus());
+  return *std::move(runtime);
+}
+
+// w as it is on a device.
+std::vector<float> W(Runtime& runtime, int device) {
+  const float* w = reinterpret_cast<const float*>(runtime.VariablePart(0, device));
+  return std::vector<float>(w, w + kTestColumns);
+}
+
+std::vector<float> Fetched(const StepResult& result) {
+  const HostTensor& w = (*result.fetches)[0];
+  return std::vector<float>(w.data<float>(), w.data<float>() + kTestColumns);
+}
+
+plan::Instruction* UpdateOf(plan::Plan* plan, int device) {
+  for (plan::Actor& actor : *plan->mutable_programs(0)->mutable_actors()) {
+    if (actor.name() == "update" + std::to_string(device)) return actor.mutable_script(0);
+  }
+  return nullptr;
+}
+
+TEST(RuntimeTest, ThePlanOfTheTestsIsValid) {
+  EXPECT_EQ(ValidatePlan(TestPlan(4)), absl::OkStatus());
+}
+
+// Two steps ahead, on 1 to 4 workers, 100 steps: every fetch is what the steps so far sum to.
+TEST(RuntimeTest, StepsGiveTheSameValuesOnAnyNumberOfWorkers) {
+  for (const int devices : {1, 2, 4}) {
+    for (int workers = 1; workers <= devices; ++workers) {
+      const auto runtime = StartOrDie(TestPlan(devices), Options(workers));
+      EXPECT_EQ(runtime->workers(), workers);
+      std::vector<float> expected(kTestColumns);
+      int64_t begun = 0;
+      for (int64_t step = 0; step < 100; ++step) {
+        for (; begun < std::min<int64_t>(step + 2, 100); ++begun) {
+          const HostTensor x = TestFeed(devices, begun);
+          ASSERT_EQ(runtime->Enqueue(0, {&x}, begun), absl::OkStatus());
+        }
+        const auto result = runtime->Next();
+        ASSERT_EQ(result.status(), absl::OkStatus());
+        const std::vector<float> sums = ColumnSums(TestFeed(devices, step));
+        for (int c = 0; c < kTestColumns; ++c) expected[c] += sums[c];
+        EXPECT_EQ(Fetched(*result), expected) << step;
+      }
+      for (int d = 0; d < devices; ++d) EXPECT_EQ(W(*runtime, d), expected);
+      int64_t instructions = 0;
+      for (int w = 0; w < workers; ++w) instructions += runtime->statistics(w).instructions;
+      EXPECT_EQ(instructions, 100 * TestInstructionsPerStep(devices));
+    }
+  }
+}
+
+TEST(RuntimeTest, ResultsThatNobodyTakesAreKept) {
+  const auto runtime = StartOrDie(TestPlan(2), Options());
+  std::vector<float> expected(kTestColumns);
+  for (int64_t step = 0; step < 7; ++step) {
+    const HostTensor x = TestFeed(2, step);
+    ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+  }
+  for (int64_t step = 0; step < 7; ++step) {
+    const std::vector<float> sums = ColumnSums(TestFeed(2, step));
+    for (int c = 0; c < kTestColumns; ++c) expected[c] += sums[c];
+    EXPECT_EQ(Fetched(*runtime->Next()), expected);
+  }
+  EXPECT_EQ(runtime->Next().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(RuntimeTest, ProgramsShareVariablesAndWaitForEachOther) {
+  const auto runtime = StartOrDie(TestPlan(2), Options());
+  const HostTensor x = TestFeed(2, 0);
+  const std::vector<float> sums = ColumnSums(x);
+  for (int round = 1; round <= 20; ++round) {
+    ASSERT_EQ(runtime->Enqueue(0, {&x}, round), absl::OkStatus());
+    ASSERT_EQ(runtime->Enqueue(1, {}, round), absl::OkStatus());
+    const auto train = runtime->Next();
+    EXPECT_EQ(train->program, 0);
+    const std::vector<float> trained = Fetched(*train);
+    const auto eval = runtime->Next();
+    EXPECT_EQ(eval->program, 1);
+    EXPECT_EQ(Fetched(*eval), trained);
+    EXPECT_EQ(trained[1], round * sums[1]);
+  }
+}
+
+TEST(RuntimeTest, AKernelsErrorEndsTheStepAndEveryLaterCall) {
+  for (const int device : {0, 1, 3}) {
+    plan::Plan plan = TestPlan(4);
+    UpdateOf(&plan, device)->set_scope("h0/fail at 3");
+    const auto runtime = StartOrDie(std::move(plan), Options(2));
+    absl::Status status;
+    int64_t begun = 0;
+    for (; begun < 50 && status.ok(); ++begun) {
+      const HostTensor x = TestFeed(4, begun);
+      status = runtime->Enqueue(0, {&x}, begun);
+      if (status.ok() && begun > 0) status = runtime->Next().status();
+    }
+    EXPECT_LE(begun, 6);
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("program train, step 3"), HasSubstr("h0/fail at 3 (grow): planted"),
+                      HasSubstr("device " + std::to_string(device))));
+    runtime->Quiesce();
+    EXPECT_EQ(runtime->status(), status);
+    EXPECT_EQ(runtime->Next().status(), status);
+    const HostTensor x = TestFeed(4, 0);
+    EXPECT_EQ(runtime->Enqueue(0, {&x}, 9), status);
+    EXPECT_EQ(runtime->Enqueue(1, {}, 9), status);
+  }
+}
+
+TEST(RuntimeTest, CheckNanNamesTheInstruction) {
+  for (const bool check : {false, true}) {
+    plan::Plan plan = TestPlan(2);
+    UpdateOf(&plan, 1)->set_scope("h0/nan at 2");
+    RuntimeOptions options = Options();
+    options.check_nan = check;
+    const auto runtime = StartOrDie(std::move(plan), options);
+    absl::Status status;
+    for (int64_t step = 0; step < 5 && status.ok(); ++step) {
+      const HostTensor x = TestFeed(2, step);
+      status = runtime->Enqueue(0, {&x}, step);
+      if (status.ok()) status = runtime->Next().status();
+    }
+    EXPECT_EQ(status.ok(), !check);
+    if (check) {
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("step 2, device 1, h0/nan at 2 (grow)"), HasSubstr("NaN")));
+    }
+  }
+}
+
+TEST(RuntimeTest, FindsEveryNan) {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBF16}) {
+    HostTensor tensor(dtype, Shape{9000});
+    const double inf = std::numeric_limits<double>::infinity();
+    for (int64_t i = 0; i < 9000; ++i) {
+      StoreElement(dtype, tensor.bytes.data(), i, i % 3 == 0 ? inf : i % 3 == 1 ? -inf : -1.5);
+    }
+    EXPECT_FALSE(HasNan(dtype, tensor.bytes.data(), 9000));
+    for (const int64_t at : {0, 4095, 4096, 8999}) {
+      HostTensor with = tensor;
+      StoreElement(dtype, with.bytes.data(), at, std::nan(""));
+      EXPECT_TRUE(HasNan(dtype, with.bytes.data(), 9000));
+      EXPECT_FALSE(HasNan(dtype, with.bytes.data(), at));
+    }
+  }
+}
+
+TEST(RuntimeTest, LoadErrorsNameTheInstruction) {
+  plan::Plan plan = TestPlan(2);
+  UpdateOf(&plan, 1)->set_op("shrink");
+  const auto runtime = Runtime::Start(std::move(plan), Options());
+  EXPECT_EQ(runtime.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(runtime.status().message()),
+              HasSubstr("test/update1 (shrink): no kernel for shrink"));
+}
+
+TEST(RuntimeTest, StepsAllocateNothing) {
+#if defined(ADDRESS_SANITIZER) || defined(THREAD_SANITIZER)
+  GTEST_SKIP() << "allocations are the sanitizer's";
+#endif
+  const auto runtime = StartOrDie(TestPlan(4), Options(2));
+  const HostTensor x = TestFeed(4, 0);
+  const HostTensor* const feeds[] = {&x};
+  int64_t before = 0;
+  for (int64_t step = 0; step <= 10; ++step) {
+    if (step == 3) before = allocations.load();
+    ASSERT_TRUE(runtime->Enqueue(0, feeds, step).ok());
+    if (step > 0) {
+      ASSERT_TRUE(runtime->Next().ok());
+    }
+  }
+  ASSERT_TRUE(runtime->Next().ok());
+  EXPECT_EQ(allocations.load() - before, 0);
+  EXPECT_GT(before, 0);
+}
+
+double CpuSeconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_utime.tv_sec + usage.ru_stime.tv_sec +
+         1e-6 * (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+TEST(RuntimeTest, AnIdleSessionSleeps) {
+  const auto runtime = StartOrDie(TestPlan(4), Options(4));
+  const HostTensor x = TestFeed(4, 0);
+  ASSERT_TRUE(runtime->Enqueue(0, {&x}, 0).ok());
+  ASSERT_TRUE(runtime->Next().ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const double before = CpuSeconds();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  EXPECT_LT(CpuSeconds() - before, 0.02);
+}
+
+TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
+  constexpr int kDevices = 400;
+  RuntimeOptions options;
+  options.workers = 2;
+  const auto runtime = StartOrDie(TestPlan(kDevices), options);
+  const HostTensor x = TestFeed(kDevices, 0);
+  for (int64_t step = 0; step < 20; ++step) {
+    ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+    ASSERT_EQ(runtime->Next().status(), absl::OkStatus());
+  }
+  EXPECT_EQ(runtime->VariablePart(0, 0), nullptr);
+  EXPECT_EQ(runtime->statistics(0).instructions + runtime->statistics(1).instructions,
+            20 * TestInstructionsPerStep(kDevices));
+}
+
+TEST(RuntimeTest, TheTraceAccountsForAllTime) {
+  const std::string path = testing::TempDir() + "/trace.json";
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    RuntimeOptions options = Options(2);
+    options.trace = path;
+    plan::Plan plan = TestPlan(2);
+    for (const int device : {0, 1}) UpdateOf(&plan, device)->set_scope("h0/\"spin\"");
+    const auto runtime = StartOrDie(std::move(plan), options);
+    const HostTensor x = TestFeed(2, 0);
+    for (int64_t step = 0; step < 50; ++step) {
+      ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+      ASSERT_EQ(runtime->Next().status(), absl::OkStatus());
+    }
+  }
+  const double wall =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  std::ifstream file(path);
+  const nlohmann::json trace = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  ASSERT_FALSE(trace.is_discarded());
+  std::map<int, double> spent, last, first;
+  int64_t runs = 0, waits = 0, named = 0;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const int worker = event["pid"];
+    const double ts = event["ts"], duration = event["dur"];
+    spent[worker] += duration;
+    if (first.count(worker) == 0) first[worker] = ts;
+    last[worker] = ts + duration;
+    if (event["cat"] == "run") {
+      ++runs;
+      EXPECT_NE(event["args"]["op"], "");
+    } else {
+      ++waits;
+      named += event["name"].get<std::string>() != "waits";
+    }
+  }
+  EXPECT_EQ(runs, 50 * TestInstructionsPerStep(2));
+  EXPECT_GT(waits, 50);
+  EXPECT_EQ(named, waits);
+  ASSERT_EQ(spent.size(), 2u);
+  for (const auto& [worker, time] : spent) {
+    EXPECT_NEAR(time, last[worker] - first[worker], 0.02 * time) << worker;
+    EXPECT_LT(time, wall);
+    EXPECT_GT(time, 50 * 100.0);
+  }
+}
+
+}  // namespace
+}  // namespace sluice

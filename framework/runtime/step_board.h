@@ -1,0 +1,77 @@
+// Where workers and the session's thread meet: which steps have ended everywhere, and the first
+// error. Workers touch an atomic an actor and step, and the lock once a step. Any thread.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_
+#define SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "framework/runtime/loaded_program.h"
+
+namespace sluice {
+
+class StepBoard {
+ public:
+  explicit StepBoard(int programs) : programs_(programs) {}
+
+  // The session: a step begins in which `actors` actors take part. At most kStepsAhead run.
+  void Begin(int program, int32_t actors) {
+    Program& p = programs_[program];
+    p.running[p.begun % LoadedProgram::kStepsAhead].store(actors, std::memory_order_relaxed);
+    ++p.begun;
+    if (actors == 0) End(program);
+  }
+  int64_t begun(int program) const { return programs_[program].begun; }
+  // The session: waits until `steps` steps of a program have ended since the start.
+  void WaitEnded(int program, int64_t steps) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [&] { return programs_[program].ended >= steps; });
+  }
+
+  // A worker: one actor has done its part of a step. Release and acquire order its work before the
+  // session's reading of results.
+  void ActorEnded(int program, int64_t step) {
+    std::atomic<int32_t>& running = programs_[program].running[step % LoadedProgram::kStepsAhead];
+    if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) End(program);
+  }
+
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Keeps the first error.
+  void Fail(const absl::Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (status_.ok()) status_ = status;
+    failed_.store(true, std::memory_order_release);
+  }
+  absl::Status status() const {
+    if (!failed()) return absl::OkStatus();
+    std::lock_guard<std::mutex> lock(mutex_);
+    return status_;
+  }
+
+ private:
+  struct Program {
+    std::atomic<int32_t> running[LoadedProgram::kStepsAhead] = {};
+    int64_t begun = 0;  // the session's
+    int64_t ended = 0;  // guarded by mutex_
+  };
+
+  void End(int program) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++programs_[program].ended;
+    ended_.notify_all();
+  }
+
+  std::vector<Program> programs_;
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  std::atomic<bool> failed_{false};
+  absl::Status status_;  // guarded by mutex_
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_

@@ -1,0 +1,147 @@
+#include "framework/runtime/trace.h"
+
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace sluice {
+namespace {
+
+// A JSON string of any bytes.
+std::string Quoted(absl::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      absl::StrAppendFormat(&quoted, "\\u%04x", c);
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+std::string Name(const plan::Program& program, int32_t actor) {
+  return actor < 0 ? "the session" : program.actors(actor).name();
+}
+
+constexpr int kWaits = 0;  // the track of a worker's waits; streams follow in order of appearance
+
+class TraceWriter {
+ public:
+  TraceWriter(const plan::Plan& plan, int64_t start, std::ostream* out)
+      : plan_(plan), start_(start), out_(*out) {
+    out_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+  }
+
+  void Worker(int worker, const WorkerTrace& trace) {
+    Label(worker, 0, "process_name", absl::StrCat("worker ", worker));
+    Label(worker, kWaits, "thread_name", "waits");
+    for (const TraceSpan& span : trace.spans()) {
+      span.instruction < 0 ? Wait(worker, span) : Run(worker, span);
+    }
+  }
+
+  void Finish() { out_ << "\n]}\n"; }
+
+ private:
+  void Label(int worker, int track, absl::string_view kind, absl::string_view name) {
+    Separate();
+    out_ << "{\"ph\":\"M\",\"pid\":" << worker << ",\"tid\":" << track
+         << ",\"name\":" << Quoted(kind) << ",\"args\":{\"name\":" << Quoted(name) << "}}";
+  }
+
+  void Begin(int worker, int track, const TraceSpan& span, absl::string_view name,
+             absl::string_view category) {
+    Separate();
+    out_ << "{\"ph\":\"X\",\"pid\":" << worker << ",\"tid\":" << track
+         << absl::StrFormat(",\"ts\":%.3f,\"dur\":%.3f", (span.begin - start_) / 1e3,
+                            (span.end - span.begin) / 1e3)
+         << ",\"cat\":" << Quoted(category) << ",\"name\":" << Quoted(name) << ",\"args\":{";
+  }
+
+  void Run(int worker, const TraceSpan& span) {
+    const plan::Program& program = plan_.programs(span.program);
+    const plan::Actor& actor = program.actors(span.actor);
+    const plan::Instruction& instruction = actor.script(span.instruction);
+    const plan::Stream& stream = program.streams(actor.stream());
+    Begin(worker, Track(worker, stream), span,
+          instruction.scope().empty() ? instruction.op() : instruction.scope(), "run");
+    out_ << "\"op\":" << Quoted(instruction.op()) << ",\"actor\":" << Quoted(actor.name())
+         << ",\"program\":" << Quoted(program.name()) << ",\"step\":" << span.step
+         << ",\"micro\":" << span.micro << "}}";
+  }
+
+  void Wait(int worker, const TraceSpan& span) {
+    const plan::Program& program = plan_.programs(span.program);
+    Begin(worker, kWaits, span, LackText(program, span.lack), "wait");
+    out_ << "\"actor\":" << Quoted(span.actor < 0 ? "" : program.actors(span.actor).name())
+         << ",\"owed_by\":" << Quoted(Name(program, span.lack.actor)) << "}}";
+  }
+
+  int Track(int worker, const plan::Stream& stream) {
+    const auto key = std::make_tuple(worker, stream.device(), stream.kind());
+    const auto found = tracks_.find(key);
+    if (found != tracks_.end()) return found->second;
+    const int track = static_cast<int>(tracks_.size()) + 1;
+    tracks_[key] = track;
+    // The label goes before the event that Begin has not yet begun.
+    Label(worker, track, "thread_name",
+          absl::StrCat("device ", stream.device(), " ", stream.kind()));
+    return track;
+  }
+
+  void Separate() {
+    if (!first_) out_ << ",\n";
+    first_ = false;
+  }
+
+  const plan::Plan& plan_;
+  const int64_t start_;
+  std::ostream& out_;
+  bool first_ = true;
+  std::map<std::tuple<int, int32_t, std::string>, int> tracks_;
+};
+
+}  // namespace
+
+std::string LackText(const plan::Program& program, const Lack& lack) {
+  switch (lack.kind) {
+    case Lack::kNothing:
+      return "waits";
+    case Lack::kStep:
+      return "waits for the session's next step";
+    case Lack::kToken:
+      return absl::StrCat("waits for ", program.registers(lack.index).name(), " of ",
+                          Name(program, lack.actor));
+    case Lack::kSlot:
+      return absl::StrCat("waits for a free slot of ", program.registers(lack.index).name(),
+                          " from ", Name(program, lack.actor));
+    case Lack::kPass:
+      return absl::StrCat("waits for bytes from ", Name(program, lack.actor));
+  }
+  return "waits";
+}
+
+int64_t NowNanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+absl::Status WriteTrace(const std::string& path, const plan::Plan& plan, int64_t start,
+                        absl::Span<const WorkerTrace* const> workers) {
+  std::ofstream out(path);
+  TraceWriter writer(plan, start, &out);
+  for (size_t i = 0; i < workers.size(); ++i) writer.Worker(static_cast<int>(i), *workers[i]);
+  writer.Finish();
+  out.close();
+  if (!out) return absl::UnavailableError(absl::StrCat(path, ": cannot write the trace"));
+  return absl::OkStatus();
+}
+
+}  // namespace sluice

@@ -1,0 +1,71 @@
+// A timeline of a session in the JSON that Perfetto and chrome://tracing open: for each worker,
+// every instruction that it ran and every wait, with what was missing and who owed it. A worker's
+// spans are contiguous: a run begins where the span before it ended and includes taking in the
+// messages that led to it. A WorkerTrace belongs to its worker's thread; it is read when none runs.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_TRACE_H_
+#define SLUICE_FRAMEWORK_RUNTIME_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "framework/plan/plan.pb.h"
+
+namespace sluice {
+
+// Why the head of a stream cannot run.
+struct Lack {
+  enum Kind : int8_t {
+    kNothing,  // it can run, or all is done
+    kStep,     // the session has not asked for another step
+    kToken,    // a token of register `index`, owed by its producer
+    kSlot,     // a free slot of register `index`, owed by `actor`, a reader
+    kPass,     // pass `index`
+  };
+  Kind kind = kNothing;
+  int32_t actor = -1;  // who owes it
+  int32_t index = -1;
+};
+
+struct TraceSpan {
+  int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
+  int32_t program = 0;
+  int32_t actor = -1;        // who ran, or waited
+  int32_t instruction = -1;  // -1: a wait
+  int32_t micro = 0;
+  int64_t step = 0;
+  Lack lack;
+};
+
+class WorkerTrace {
+ public:
+  void Start(int64_t now) {
+    spans_.reserve(1 << 16);
+    last_ = now;
+  }
+  // A span from the end of the last one to `now`.
+  void Add(TraceSpan span, int64_t now) {
+    span.begin = last_;
+    span.end = last_ = now;
+    spans_.push_back(span);
+  }
+  absl::Span<const TraceSpan> spans() const { return spans_; }
+
+ private:
+  std::vector<TraceSpan> spans_;
+  int64_t last_ = 0;
+};
+
+// "waits for attn/qkv of h0/attn" in the plan's words.
+std::string LackText(const plan::Program& program, const Lack& lack);
+// Nanoseconds of the steady clock.
+int64_t NowNanoseconds();
+// Writes the file; times count from `start`.
+absl::Status WriteTrace(const std::string& path, const plan::Plan& plan, int64_t start,
+                        absl::Span<const WorkerTrace* const> workers);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_TRACE_H_

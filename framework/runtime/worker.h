@@ -1,0 +1,139 @@
+// A worker is a thread that owns the actors of some devices' streams. It delivers messages and runs
+// instructions whose tokens are there; what is ready follows from messages, never from a search.
+// Messages between its own actors are calls; those of other workers come through a queue. Having
+// nothing to do, it spins a little, then sleeps.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_WORKER_H_
+#define SLUICE_FRAMEWORK_RUNTIME_WORKER_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "framework/actor/program_state.h"
+#include "framework/base/queue.h"
+#include "framework/device/cpu_thread_team.h"
+#include "framework/kernels/kernel.h"
+#include "framework/runtime/loaded_program.h"
+#include "framework/runtime/runtime.h"
+#include "framework/runtime/step_board.h"
+#include "framework/runtime/trace.h"
+
+namespace sluice {
+
+// A program with its actors, and which worker each belongs to. Workers share it; each touches its
+// own actors only.
+struct RunningProgram {
+  std::unique_ptr<LoadedProgram> loaded;
+  std::unique_ptr<ProgramState> state;
+  std::vector<int32_t> worker_of;  // by actor
+  std::vector<uint8_t> queued;     // by actor: it stands in its worker's ready list
+  std::vector<int32_t> urgency;    // by actor: 0 is taken before 1
+};
+
+class Worker {
+ public:
+  struct Setup {
+    int index = 0;
+    int threads = 1;
+    uint64_t seed = 0;
+    bool check_nan = false;
+    bool trace = false;
+    std::vector<RunningProgram>* programs = nullptr;
+    StepBoard* board = nullptr;
+    const std::vector<std::unique_ptr<Worker>>* peers = nullptr;
+    PrepareKernel prepare = nullptr;
+    void (*init_thread)() = nullptr;
+  };
+
+  explicit Worker(Setup setup);
+  ~Worker() { Stop(); }
+
+  // Starts the thread; it prepares the kernels of its actors. WaitPrepared gives the first error.
+  void Start();
+  absl::Status WaitPrepared();
+  // Ends the thread; nothing may run any more.
+  void Stop();
+
+  // Any thread.
+  void Send(int program, const Message& message) { inbox_.Push({kMessage, program, message}); }
+  void BeginStep(int program) { inbox_.Push({kStep, program, {}}); }
+
+  WorkerStatistics statistics() const {
+    return {instructions_.load(), messages_sent_.load(), sleeps_.load()};
+  }
+  // Only after Stop.
+  const WorkerTrace& trace() const { return trace_; }
+
+ private:
+  enum LetterKind : int32_t { kMessage, kStep, kStop };
+  struct Letter {
+    LetterKind kind;
+    int32_t program;
+    Message message;
+  };
+  struct Ready {
+    int32_t program, actor;
+  };
+  // First in, first out; room for every actor.
+  struct ReadyList {
+    std::vector<Ready> items;
+    size_t first = 0, count = 0;
+    void Push(Ready ready) { items[(first + count++) % items.size()] = ready; }
+    Ready Pop() {
+      const Ready ready = items[first];
+      first = first + 1 < items.size() ? first + 1 : 0;
+      --count;
+      return ready;
+    }
+  };
+  struct Own {  // of one program
+    std::vector<int32_t> actors, streams;
+    MessageList grants;  // of step 0
+    int64_t steps = 0;   // begun
+  };
+
+  // Counters have one writer; others may look.
+  static void Count(std::atomic<int64_t>* counter) {
+    counter->store(counter->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void Main();
+  absl::Status Prepare();
+  void Loop();
+  bool TakeLetters();  // false: stop
+  void Open(const Letter& letter);
+  void Deliver(int program, const Message& message);
+  void Consider(int program, int32_t actor);
+  void RunNext();
+  absl::Status Execute(RunningProgram& running, const Actor& actor);
+  void Idle();
+  Lack FindLack(int32_t* actor) const;
+
+  const Setup setup_;
+  std::vector<Own> own_;
+  Queue<Letter> inbox_;
+  ReadyList ready_[2];
+  MessageList out_;
+  Fire context_;
+  std::unique_ptr<CpuThreadTeam> team_;
+  std::vector<std::byte> scratch_storage_;
+  std::byte* scratch_ = nullptr;
+  int32_t program_ = 0;  // of the last step begun
+  WorkerTrace trace_;
+  std::atomic<int64_t> instructions_{0}, messages_sent_{0}, sleeps_{0};
+
+  std::mutex mutex_;
+  std::condition_variable prepared_;
+  bool is_prepared_ = false;     // guarded by mutex_
+  absl::Status prepare_status_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_WORKER_H_
