@@ -9,6 +9,7 @@
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/device_classes.h"
 #include "framework/compiler/explain.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/lower.h"
@@ -60,7 +61,10 @@ class Compiler {
     const Grid grid(options_.mesh, micro_batches);
     ASSIGN_OR_RETURN(const SbpAssignment assignment,
                      SelectSbp(graph, grid, &planner_, options_.machine, &layouts_));
-    for (const std::string& warning : assignment.warnings) SLUICE_LOG(WARNING) << warning;
+    // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
+    if (plan_.programs_size() == 0) {
+      for (const std::string& warning : assignment.warnings) SLUICE_LOG(WARNING) << warning;
+    }
     ASSIGN_OR_RETURN(const TaskGraph tasks,
                      Lower(graph, grid, assignment, &planner_, options_.machine));
     if (explanation_ != nullptr) {
@@ -110,29 +114,42 @@ void Compiler::AddVariables(const Graph& graph, const Grid& grid, const SbpAssig
   }
 }
 
-// Order, proof and bytes of one program; nothing after this may change its registers.
+// Order, proof and bytes of one program, found on one device of each class; nothing after this may
+// change its registers.
 absl::Status Compiler::Place(plan::Program* program) {
-  RETURN_IF_ERROR(RecordOrder(program).status());
   PackingOptions packing;
   for (const plan::Device& device : plan_.devices())
     packing.base.push_back(device.variable_bytes());
-  ASSIGN_OR_RETURN(const Packing packed, PackMemory(program, packing));
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
-  RETURN_IF_ERROR(ValidateProgram(index));
+  const DeviceClasses classes(*program, packing.base);
+  plan::Program quotient = classes.Quotient();
+  RETURN_IF_ERROR(RecordOrder(&quotient).status());
+  ASSIGN_OR_RETURN(const Packing packed, PackMemory(&quotient, packing));
+  ASSIGN_OR_RETURN(const ProgramIndex quotient_index, ProgramIndex::Build(quotient));
   Certificate certificate;
-  RETURN_IF_ERROR(ProveLive(index, &certificate));
+  RETURN_IF_ERROR(ProveLive(quotient_index, &certificate));
   ClockOptions clock;
   clock.steps = 3;
-  ASSIGN_OR_RETURN(const ClockResult predicted, RunClock(index, clock));
-  program->set_predicted_nanoseconds(predicted.step_nanoseconds);
+  ASSIGN_OR_RETURN(const ClockResult run, RunClock(quotient_index, clock));
+  program->set_predicted_nanoseconds(run.step_nanoseconds);
+
+  classes.Expand(quotient, program);
+  certificate.position = classes.LiftEvents(quotient, run.begin_rank);
+  RETURN_IF_ERROR(
+      AddPasses(program, certificate.position, classes.LiftEvents(quotient, run.end_rank)));
+  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
+  RETURN_IF_ERROR(ValidateProgram(index));
+  RETURN_IF_ERROR(CheckCertificate(index, certificate));
   std::vector<DeviceBytes> bytes;
   for (int d = 0; d < plan_.devices_size(); ++d) {
     plan::Device* device = plan_.mutable_devices(d);
+    const PackedDevice& like = packed.devices[classes.representative(d)];
     device->set_memory_bytes(
-        std::max(device->memory_bytes(), device->variable_bytes() + packed.devices[d].packed));
-    bytes.push_back({device->variable_bytes(), packed.devices[d].packed, packed.devices[d].live});
+        std::max(device->memory_bytes(), device->variable_bytes() + like.packed));
+    bytes.push_back({device->variable_bytes(), like.packed, like.live});
   }
-  if (explanation_ != nullptr) *explanation_ += ExplainMemory(*program, bytes);
+  if (explanation_ != nullptr) {
+    *explanation_ += ExplainMemory(*program, classes.num_classes(), bytes);
+  }
   return absl::OkStatus();
 }
 

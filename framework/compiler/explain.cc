@@ -72,11 +72,12 @@ std::string ExplainProgram(const std::string& name, const Graph& graph, const Gr
   return text;
 }
 
-std::string ExplainMemory(const plan::Program& program, const std::vector<DeviceBytes>& devices) {
-  std::string text =
-      absl::StrFormat("program %s: %d actors, %d registers, %d passes, predicted step %s\n",
-                      program.name(), program.actors_size(), program.registers_size(),
-                      program.passes_size(), Microseconds(program.predicted_nanoseconds()));
+std::string ExplainMemory(const plan::Program& program, int device_classes,
+                          const std::vector<DeviceBytes>& devices) {
+  std::string text = absl::StrCat(
+      "program ", program.name(), ": ", device_classes, " device classes, ", program.actors_size(),
+      " actors, ", program.registers_size(), " registers, ", program.passes_size(),
+      " passes, predicted step ", Microseconds(program.predicted_nanoseconds()), "\n");
   for (size_t d = 0; d < devices.size(); ++d) {
     const DeviceBytes& bytes = devices[d];
     const double ratio =

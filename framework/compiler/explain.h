@@ -25,7 +25,8 @@ std::string ExplainProgram(const std::string& name, const Graph& graph, const Gr
                            const SbpAssignment& assignment, const TaskGraph& tasks);
 // Boxings alone, one line each, without times: stable across machines, for goldens.
 std::string BoxingSummary(const TaskGraph& tasks);
-std::string ExplainMemory(const plan::Program& program, const std::vector<DeviceBytes>& devices);
+std::string ExplainMemory(const plan::Program& program, int device_classes,
+                          const std::vector<DeviceBytes>& devices);
 
 }  // namespace sluice
 

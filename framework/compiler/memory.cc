@@ -347,6 +347,17 @@ absl::Status CheckPair(const ProgramIndex& index, const HappensBefore& order, co
 
 }  // namespace
 
+absl::Status AddPasses(plan::Program* program, absl::Span<const int32_t> begin_rank,
+                       absl::Span<const int32_t> end_rank) {
+  program->clear_passes();
+  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
+  ASSIGN_OR_RETURN(const std::vector<Owner> owners, FindOwners(index, begin_rank, end_rank));
+  Offsets offsets;
+  for (const Owner& owner : owners) offsets.push_back(OffsetOf(index, owner));
+  AddPasses(index, begin_rank, owners, offsets, program);
+  return absl::OkStatus();
+}
+
 absl::Status CheckPacking(const plan::Program& program, const PackingOptions& options) {
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
   Certificate certificate;

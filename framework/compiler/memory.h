@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {
@@ -33,6 +34,11 @@ struct Packing {
 // the program's passes. The order must have been recorded; nothing may change a quota, rate or
 // order afterwards. FailedPrecondition if the program is not live.
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options = {});
+
+// Replaces the passes of a program that has its offsets. The ranks are those of events of a step in
+// a run of it (ClockResult), or in a run that it maps to.
+absl::Status AddPasses(plan::Program* program, absl::Span<const int32_t> begin_rank,
+                       absl::Span<const int32_t> end_rank);
 
 // Do all owners of the same bytes hand them over in an order that the program's waits and passes
 // force? Checks each pair of owners, and that none lies below its device's base.

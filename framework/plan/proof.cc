@@ -33,6 +33,7 @@ class GreedyRun {
         Deadlock::Link lack;
         if (Blocked(a, &lack)) {
           Sleep(a, lack.wait);
+          break;
         }
         Fire(a);
       }

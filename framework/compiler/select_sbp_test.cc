@@ -1,0 +1,122 @@
+#include "framework/compiler/select_sbp.h"
+
+#include <map>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "framework/base/status.h"
+#include "framework/compiler/explain.h"
+#include "framework/compiler/lower.h"
+#include "framework/testing/models.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+struct Selected {
+  Graph graph;
+  SbpAssignment assignment;
+  TaskGraph tasks;
+  // "phase recipe" -> how often, scalars apart ("phase recipe scalar").
+  std::map<std::string, int> counts;
+};
+
+absl::Status Select(const std::string& mesh_text, int64_t micro, const MlpOptions& options,
+                    Selected* selected) {
+  RETURN_IF_ERROR(BuildMlp(&selected->graph, options));
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(mesh_text));
+  const Machine machine = Machine::Cpu();
+  const Grid grid(mesh, micro);
+  BoxingPlanner planner(machine);
+  VariableLayouts layouts;
+  ASSIGN_OR_RETURN(selected->assignment,
+                   SelectSbp(selected->graph, grid, &planner, machine, &layouts));
+  ASSIGN_OR_RETURN(selected->tasks,
+                   Lower(selected->graph, grid, selected->assignment, &planner, machine));
+  for (const BoxingNote& note : selected->tasks.boxings) {
+    if (note.bytes == 0 && !absl::StrContains(note.recipe, "micro")) continue;
+    std::string key = std::string(PhaseName(note.phase)) + " " + note.recipe;
+    if (note.bytes > 0 && note.bytes <= 8) key += " scalar";
+    ++selected->counts[key];
+  }
+  return absl::OkStatus();
+}
+
+using Counts = std::map<std::string, int>;
+
+TEST(SelectSbpTest, DataParallelReducesEachGradientOnce) {
+  Selected selected;
+  ASSERT_TRUE(Select("data=2", 1, {}, &selected).ok());
+  EXPECT_EQ(selected.counts,
+            (Counts{{"update all_reduce[0]", 6}, {"update all_reduce[0] scalar", 1}}))
+      << BoxingSummary(selected.tasks);
+}
+
+TEST(SelectSbpTest, MicroBatchesAddNoReductionOnTheWire) {
+  Selected selected;
+  ASSERT_TRUE(Select("data=2", 4, {}, &selected).ok());
+  EXPECT_EQ(selected.counts, (Counts{{"update all_reduce[0]", 6},
+                                     {"update all_reduce[0] scalar", 1},
+                                     {"backward accumulate[micro]", 6},
+                                     {"forward accumulate[micro]", 1}}))
+      << BoxingSummary(selected.tasks);
+}
+
+TEST(SelectSbpTest, MegatronWordsNeedOneReductionEachWay) {
+  MlpOptions options;
+  options.words = MegatronWords(3);
+  options.optimizer.clip = 1;
+  Selected selected;
+  ASSERT_TRUE(Select("model=2", 1, options, &selected).ok());
+  // Forward: the row-parallel layer and the three rows of the split cross entropy. Backward: the
+  // input of the last, column-parallel layer. Update: the norm.
+  EXPECT_EQ(selected.counts, (Counts{{"forward all_reduce[0]", 4},
+                                     {"backward all_reduce[0]", 1},
+                                     {"update all_reduce[0] scalar", 1}}))
+      << BoxingSummary(selected.tasks);
+}
+
+TEST(SelectSbpTest, AStorageWordSplitsWhatIsStoredAndNotHowItIsRead) {
+  MlpOptions options;
+  Graph graph;
+  ASSERT_TRUE(BuildMlp(&graph, options).ok());
+  const TensorId weight = graph.FindVariable("layer0/weight").id();
+  graph.mutable_tensor(weight).storage = *SbpWords::Parse("data:S0");
+  const Machine machine = Machine::Cpu();
+  const Grid grid(*Mesh::Parse("data=2"), 1);
+  BoxingPlanner planner(machine);
+  VariableLayouts layouts;
+  const auto assignment = SelectSbp(graph, grid, &planner, machine, &layouts);
+  ASSERT_TRUE(assignment.ok()) << assignment.status();
+  EXPECT_EQ(layouts.at("layer0/weight").stored[0], Sbp::S(0));
+  EXPECT_EQ(layouts.at("layer0/weight").use[0], Sbp::B());
+  EXPECT_EQ(layouts.at("layer0/weight.m").stored[0], Sbp::S(0));  // state follows
+  const auto tasks = Lower(graph, grid, *assignment, &planner, machine);
+  ASSERT_TRUE(tasks.ok()) << tasks.status();
+  const std::string summary = BoxingSummary(*tasks);
+  EXPECT_TRUE(absl::StrContains(summary, "forward layer0/weight: all_gather[0]")) << summary;
+  EXPECT_TRUE(
+      absl::StrContains(summary, "layer0/backward/matmul_weight_gradient: reduce_scatter[0]"))
+      << summary;
+}
+
+TEST(SelectSbpTest, RefusesWhatDoesNotFit) {
+  Selected selected;
+  absl::Status status = Select("data=2", 3, {}, &selected);  // a batch of 8
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "batch of 8 is not divided by micro_batches=3"))
+      << status;
+  Selected other;
+  status = Select("data=16", 1, {}, &other);
+  EXPECT_TRUE(absl::StrContains(status.message(), "expected a batch of at least 16")) << status;
+}
+
+TEST(SelectSbpTest, AnAxisThatSplitsNothingIsAWarning) {
+  Selected selected;
+  ASSERT_TRUE(Select("data=2 model=2", 1, {}, &selected).ok());
+  ASSERT_EQ(selected.assignment.warnings.size(), 1u);
+  EXPECT_TRUE(absl::StrContains(selected.assignment.warnings[0], "model=2 splits nothing"));
+}
+
+}  // namespace
+}  // namespace sluice
