@@ -1,0 +1,254 @@
+#include "framework/session/plan_session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/attributes/attributes.h"
+#include "framework/base/hash.h"
+#include "framework/base/status.h"
+#include "framework/graph/interpreter.h"
+#include "framework/plan/part_proto.h"
+#include "framework/runtime/port_copy.h"
+
+namespace sluice {
+namespace {
+
+// Of a part that StartPlan has found sound.
+Part PartOf(const plan::VariablePart& part) { return *PartFromProto(part.part()); }
+
+class PlanSession final : public Session {
+ public:
+  PlanSession(std::string explanation, std::unique_ptr<Runtime> runtime)
+      : explanation_(std::move(explanation)), runtime_(std::move(runtime)) {
+    for (const plan::Variable& variable : plan().variables()) {
+      infos_.push_back({variable.name(), static_cast<DType>(variable.dtype()),
+                        Shape(absl::MakeConstSpan(variable.shape())), variable.layout()});
+    }
+    int most_feeds = 0;
+    for (const plan::Program& program : plan().programs()) {
+      most_feeds = std::max(most_feeds, program.feeds_size());
+    }
+    ordered_.resize(most_feeds);
+  }
+
+  absl::Status Initialize(uint64_t seed);
+
+  absl::Status Step(absl::string_view program, const Feeds& feeds) override;
+  absl::Status Next(Fetches* fetches) override;
+  absl::Status status() const override { return runtime_->status(); }
+  std::vector<VariableInfo> variables() const override { return infos_; }
+  absl::StatusOr<HostTensor> Read(absl::string_view variable) override;
+  absl::Status Write(absl::string_view variable, const HostTensor& value) override;
+  absl::Status CheckReplicas() override;
+  void set_step(int64_t step) override { step_ = step; }
+  std::string Explain() const override { return explanation_; }
+
+ private:
+  const plan::Plan& plan() const { return runtime_->plan(); }
+  // Waits until nothing runs; the error if the state is torn.
+  absl::Status Settle() {
+    runtime_->Quiesce();
+    return runtime_->status();
+  }
+  absl::StatusOr<int> FindProgram(absl::string_view name) const;
+  absl::StatusOr<int> FindVariable(absl::string_view name) const;
+  absl::Status OrderFeeds(const plan::Program& program, const Feeds& feeds);
+
+  std::string explanation_;
+  std::unique_ptr<Runtime> runtime_;
+  std::vector<VariableInfo> infos_;
+  std::vector<const HostTensor*> ordered_;  // the feeds of a step, in the program's order
+  int64_t step_ = 0;
+};
+
+// The names of messages, for errors.
+template <typename T>
+std::string Names(const T& items) {
+  return items.empty() ? "none"
+                       : absl::StrJoin(items, ", ", [](std::string* out, const auto& item) {
+                           absl::StrAppend(out, item.name());
+                         });
+}
+
+// The first part of each box: (part, is it the first of its box).
+std::vector<int> FirstOfBox(const plan::Variable& variable) {
+  std::vector<int> first(variable.parts_size());
+  for (int i = 0; i < variable.parts_size(); ++i) {
+    first[i] = i;
+    for (int j = 0; j < i; ++j) {
+      if (first[j] == j &&
+          PartOf(variable.parts(j)).BoxAt(0) == PartOf(variable.parts(i)).BoxAt(0)) {
+        first[i] = j;
+        break;
+      }
+    }
+  }
+  return first;
+}
+
+absl::Status PlanSession::Initialize(uint64_t seed) {
+  for (int v = 0; v < plan().variables_size(); ++v) {
+    const plan::Variable& variable = plan().variables(v);
+    for (const plan::VariablePart& part : variable.parts()) {
+      RETURN_IF_ERROR(PartFromProto(part.part()).status());
+    }
+    ASSIGN_OR_RETURN(const auto init, ParseAttributes<VariableAttributes>(variable.init()));
+    const std::vector<int> first = FirstOfBox(variable);
+    for (int p = 0; p < variable.parts_size(); ++p) {
+      const Part part = PartOf(variable.parts(p));
+      if (part.NumBytes() == 0) continue;
+      std::byte* bytes = runtime_->VariablePart(v, p);
+      if (first[p] != p) {
+        std::memcpy(bytes, runtime_->VariablePart(v, first[p]), part.NumBytes());
+        continue;
+      }
+      const Array values = InitialPart(variable.name(), init, infos_[v].shape, part.BoxAt(0), seed);
+      const HostTensor tensor = FromArray(values, part.dtype);
+      std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> PlanSession::FindProgram(absl::string_view name) const {
+  for (int i = 0; i < plan().programs_size(); ++i) {
+    if (plan().programs(i).name() == name) return i;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no program \"", name, "\"; there are ", Names(plan().programs())));
+}
+
+absl::StatusOr<int> PlanSession::FindVariable(absl::string_view name) const {
+  for (int i = 0; i < plan().variables_size(); ++i) {
+    if (plan().variables(i).name() == name) return i;
+  }
+  return absl::NotFoundError(absl::StrCat("no variable \"", name, "\" in the programs"));
+}
+
+absl::Status PlanSession::OrderFeeds(const plan::Program& program, const Feeds& feeds) {
+  for (const auto& feed : feeds) {
+    bool known = false;
+    for (const plan::Port& port : program.feeds()) known |= port.name() == feed.first;
+    if (!known) {
+      return absl::InvalidArgumentError(absl::StrCat("program ", program.name(), " has no feed \"",
+                                                     feed.first, "\"; expected ",
+                                                     Names(program.feeds())));
+    }
+  }
+  for (int i = 0; i < program.feeds_size(); ++i) {
+    const plan::Port& port = program.feeds(i);
+    ordered_[i] = nullptr;
+    for (const auto& feed : feeds) {
+      if (feed.first == port.name()) ordered_[i] = feed.second;
+    }
+    const HostTensor* tensor = ordered_[i];
+    const auto dtype = static_cast<DType>(port.dtype());
+    if (tensor == nullptr || tensor->dtype != dtype ||
+        tensor->shape.dims() != absl::MakeConstSpan(port.shape())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program ", program.name(), ", feed ", port.name(), ": expected ", DTypeName(dtype),
+          Shape(absl::MakeConstSpan(port.shape())).ToString(), ", got ",
+          tensor == nullptr ? "none"
+                            : absl::StrCat(DTypeName(tensor->dtype), tensor->shape.ToString())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanSession::Step(absl::string_view program, const Feeds& feeds) {
+  RETURN_IF_ERROR(status());
+  ASSIGN_OR_RETURN(const int index, FindProgram(program));
+  RETURN_IF_ERROR(OrderFeeds(plan().programs(index), feeds));
+  RETURN_IF_ERROR(runtime_->Enqueue(
+      index, absl::MakeConstSpan(ordered_).subspan(0, plan().programs(index).feeds_size()), step_));
+  if (index == 0) ++step_;
+  return absl::OkStatus();
+}
+
+absl::Status PlanSession::Next(Fetches* fetches) {
+  ASSIGN_OR_RETURN(const StepResult result, runtime_->Next());
+  const plan::Program& program = plan().programs(result.program);
+  const auto stale = [&](const auto& fetch) {
+    for (const plan::Port& port : program.fetches()) {
+      if (port.name() == fetch.first) return false;
+    }
+    return true;
+  };
+  for (auto at = fetches->begin(); at != fetches->end();) {
+    at = stale(*at) ? fetches->erase(at) : std::next(at);
+  }
+  for (int i = 0; i < program.fetches_size(); ++i) {
+    // A copy into memory that is there already allocates nothing.
+    (*fetches)[program.fetches(i).name()] = (*result.fetches)[i];
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<HostTensor> PlanSession::Read(absl::string_view variable) {
+  RETURN_IF_ERROR(Settle());
+  ASSIGN_OR_RETURN(const int v, FindVariable(variable));
+  const plan::Variable& planned = plan().variables(v);
+  HostTensor value(infos_[v].dtype, infos_[v].shape);
+  const std::vector<int> first = FirstOfBox(planned);
+  for (int p = 0; p < planned.parts_size(); ++p) {
+    if (first[p] != p) continue;
+    PortCopy(PartOf(planned.parts(p))).Fetch(runtime_->VariablePart(v, p), 0, value.bytes.data());
+  }
+  return value;
+}
+
+absl::Status PlanSession::Write(absl::string_view variable, const HostTensor& value) {
+  RETURN_IF_ERROR(Settle());
+  ASSIGN_OR_RETURN(const int v, FindVariable(variable));
+  if (value.dtype != infos_[v].dtype || value.shape != infos_[v].shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "variable ", variable, ": expected ", DTypeName(infos_[v].dtype),
+        infos_[v].shape.ToString(), ", got ", DTypeName(value.dtype), value.shape.ToString()));
+  }
+  const plan::Variable& planned = plan().variables(v);
+  for (int p = 0; p < planned.parts_size(); ++p) {
+    PortCopy(PartOf(planned.parts(p))).Feed(value.bytes.data(), 0, runtime_->VariablePart(v, p));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanSession::CheckReplicas() {
+  RETURN_IF_ERROR(Settle());
+  for (int v = 0; v < plan().variables_size(); ++v) {
+    const plan::Variable& variable = plan().variables(v);
+    const std::vector<int> first = FirstOfBox(variable);
+    std::vector<uint64_t> digests(variable.parts_size());
+    for (int p = 0; p < variable.parts_size(); ++p) {
+      digests[p] = StableHash(runtime_->VariablePart(v, p), PartOf(variable.parts(p)).NumBytes());
+      if (digests[p] == digests[first[p]]) continue;
+      return absl::DataLossError(
+          absl::StrCat("variable ", variable.name(), ": replicas differ: device ",
+                       variable.parts(first[p]).device(), " has ", HashText(digests[first[p]]),
+                       ", device ", variable.parts(p).device(), " has ", HashText(digests[p])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Fetches> Session::Next() {
+  Fetches fetches;
+  RETURN_IF_ERROR(Next(&fetches));
+  return fetches;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, std::string explanation,
+                                                   const RuntimeOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Start(std::move(plan), options));
+  auto session = std::make_unique<PlanSession>(std::move(explanation), std::move(runtime));
+  RETURN_IF_ERROR(session->Initialize(options.seed));
+  return absl::StatusOr<std::unique_ptr<Session>>(std::move(session));
+}
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+// A Session compiles programs over one set of variables, starts the workers, and runs steps.
+// One thread (the user's) calls it. After a kernel's error every call but status() returns that
+// error: the torn state is neither stepped nor saved.
+#ifndef SLUICE_FRAMEWORK_SESSION_SESSION_H_
+#define SLUICE_FRAMEWORK_SESSION_SESSION_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/graph/graph.h"
+#include "framework/machine/machine.h"
+#include "framework/tensor/array.h"
+
+namespace sluice {
+
+struct SessionOptions {
+  std::string mesh = "data=1";  // space and stage axes; every device is a CPU device
+  int64_t micro_batches = 1;    // must divide the batch of programs[0]; other programs use 1
+  uint64_t seed = 1;            // of initial values and dropout
+  int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor
+  bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
+  int workers = 0;              // 0: min(devices, cores)
+  std::string trace;            // file for a Perfetto timeline, written when the session ends
+  Machine machine = Machine::Cpu();
+};
+
+using Feeds = std::vector<std::pair<std::string, const HostTensor*>>;
+using Fetches = std::map<std::string, HostTensor, std::less<>>;
+
+struct VariableInfo {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::string layout;  // for people: "stage 0, data:B model:S1"
+};
+
+class Session {
+ public:
+  // Programs share variables by name; the first fixes their layout. Errors: of the graphs (with
+  // scope path), of the mesh, "does not fit".
+  static absl::StatusOr<std::unique_ptr<Session>> Start(absl::Span<const ProgramGraph> programs,
+                                                        const SessionOptions& options);
+  virtual ~Session() = default;
+
+  // Enqueues one step. Feeds are copied. Blocks while two steps of results wait to be taken.
+  // Errors: unknown program or feed, a feed of another type than the graph's, an earlier kernel's
+  // error. Another program than the last one's waits until that has ended.
+  virtual absl::Status Step(absl::string_view program, const Feeds& feeds) = 0;
+  // The results of the oldest step not yet taken; waits for it.
+  absl::StatusOr<Fetches> Next();
+  // The same into `fetches`, whose memory is used again where names and types are as before.
+  virtual absl::Status Next(Fetches* fetches) = 0;
+  virtual absl::Status status() const = 0;
+
+  // Logical values; they wait until nothing runs.
+  virtual std::vector<VariableInfo> variables() const = 0;
+  virtual absl::StatusOr<HostTensor> Read(absl::string_view variable) = 0;
+  virtual absl::Status Write(absl::string_view variable, const HostTensor& value) = 0;
+  // Bitwise digest of every replica of a variable's parts: equal parts must give equal digests;
+  // DataLoss names the variable and the devices where they differ.
+  virtual absl::Status CheckReplicas() = 0;
+
+  // The step counter that random ops see (steps of programs[0] so far); set on resume.
+  virtual void set_step(int64_t step) = 0;
+
+  // For people: choices, boxings with bytes, actors, memory per device, predicted time.
+  virtual std::string Explain() const = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_SESSION_SESSION_H_
