@@ -219,6 +219,7 @@ absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int thread
       instruction.copy = std::make_unique<PortCopy>(part);
       continue;
     }
+    if (planned.op() == "begin") continue;  // its token is all there is to it
     ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(planned, threads));
     absl::StatusOr<std::unique_ptr<Kernel>> kernel = prepare(spec);
     if (!kernel.ok()) {
@@ -254,6 +255,7 @@ absl::Status LoadedProgram::Run(int actor, int64_t fire, int i, Fire* context, s
     }
     return absl::OkStatus();
   }
+  if (instruction.kernel == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(instruction.kernel->Run(*context, addresses, scratch));
   if (!context->check_nan) return absl::OkStatus();
   for (int c = instruction.checks_begin; c < instruction.checks_end; ++c) {
