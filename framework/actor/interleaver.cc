@@ -1,0 +1,341 @@
+#include "framework/actor/interleaver.h"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/actor/checker.h"
+#include "framework/actor/program_state.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+// xorshift: the same on every machine, and fast.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull + 0x1234567ull) {
+    for (int n = 0; n < 4; ++n) Next();
+  }
+  uint64_t Next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return state_ >> 11;
+  }
+  int32_t Below(size_t n) { return static_cast<int32_t>(Next() % n); }
+
+ private:
+  uint64_t state_;
+};
+
+// An instruction that its actor has passed to a stream.
+struct Launched {
+  int32_t actor;
+  int64_t fire;
+  int32_t instruction;
+  Fence serial;
+  std::vector<Fence> fences;
+  MessageList late;  // to be sent when it has ended
+};
+
+class Interleaver {
+ public:
+  Interleaver(const ProgramIndex& index, const InterleaverOptions& options)
+      : index_(index),
+        believed_(options.believed != nullptr ? *options.believed : index),
+        options_(options),
+        random_(options.seed),
+        state_(&believed_),
+        checker_(index, options.initial),
+        queues_(index.num_streams()),
+        running_(index.num_streams(), false),
+        in_flight_req_(believed_.readings().size(), 0),
+        emitted_(index.num_registers(), 0) {
+    state_.set_step_limit(options.steps);
+    const size_t kinds = index.num_actors() + index.num_streams();
+    for (size_t n = 0; n < kinds; ++n) slow_.push_back(random_.Below(20) < 3);
+    marked_.assign(kinds, false);
+    process_.resize(1);
+    for (const plan::Stream& s : index.program().streams()) {
+      process_.resize(std::max<size_t>(process_.size(), s.device() + 1));
+    }
+    for (auto&& process : process_) process = options.launch_ahead ? random_.Below(2) : -1;
+    for (int r = 0; r < index.num_registers(); ++r) emitted_[r] = index.reg(r).initial;
+    for (int a = 0; a < index.num_actors(); ++a) {
+      if (index.program().actors(a).name() == options.ahead) ahead_ = a;
+      if (index.program().actors(a).name() == options.behind) behind_ = a;
+    }
+    drop_ = options.fault == PlantedFault::kMissingReq
+                ? random_.Below(1 + believed_.readings().size() * options.steps)
+                : -1;
+  }
+
+  absl::StatusOr<Interleaving> Run() {
+    MessageList granted;
+    for (int64_t step = 0; step < options_.steps; ++step) GrantStep(believed_, step, &granted);
+    for (const Message& m : granted) Send(-1, m);
+    for (int a = 0; a < index_.num_actors(); ++a) Mark(a);
+    while (!todo_.empty()) {
+      const int32_t n = random_.Below(todo_.size());
+      const int32_t item = todo_[n];
+      if (item < NumKinds() && slow_[item] && todo_.size() > 1 && random_.Below(5) != 0) continue;
+      todo_[n] = todo_.back();
+      todo_.pop_back();
+      marked_[item] = false;
+      if (item >= NumKinds()) {
+        RETURN_IF_ERROR(DeliverFrom(item));
+      } else if (item < index_.num_actors()) {
+        if (state_.CanRun(item)) RETURN_IF_ERROR(Launch(item));
+      } else {
+        RETURN_IF_ERROR(Work(item - index_.num_actors()));
+      }
+    }
+    RETURN_IF_ERROR(CheckEnd());
+    Interleaving result;
+    result.outcome = checker_.TakeOutcome(options_.steps);
+    result.order = order_;
+    result.ahead = most_ahead_;
+    return result;
+  }
+
+ private:
+  struct Channel {
+    int32_t to;
+    std::deque<Message> messages;
+  };
+
+  int32_t NumKinds() const { return index_.num_actors() + index_.num_streams(); }
+
+  void Mark(int32_t item) {
+    if (marked_[item]) return;
+    marked_[item] = true;
+    todo_.push_back(item);
+  }
+
+  void Send(int32_t from, const Message& message) {
+    if (message.kind == Message::Kind::kReq) {
+      if (from >= 0 && sent_++ == drop_) return;
+      ++in_flight_req_[message.index];
+    }
+    const uint64_t key = static_cast<uint64_t>(from + 1) << 32 | static_cast<uint32_t>(message.to);
+    auto [it, fresh] =
+        channel_of_.emplace(key, NumKinds() + static_cast<int32_t>(channels_.size()));
+    if (fresh) {
+      channels_.push_back({message.to, {}});
+      marked_.push_back(false);
+    }
+    channels_[it->second - NumKinds()].messages.push_back(message);
+    Mark(it->second);
+    if (options_.fault != PlantedFault::kEarlyUpdate || from < 0) return;
+    if (message.kind != Message::Kind::kAck || tampered_ || random_.Below(4) != 0) return;
+    const ProgramIndex::Ring& ring = believed_.ring(believed_.credit(message.index).ring);
+    const int32_t r = believed_.PlaceOf(believed_.credit(message.index).ring, 0).reg;
+    if (ring.slots != 1 || !believed_.reg(r).updated || believed_.reg(r).initial == 0) return;
+    tampered_ = true;
+    Send(from, message);
+  }
+
+  absl::Status DeliverFrom(int32_t item) {
+    Channel& channel = channels_[item - NumKinds()];
+    const int32_t n = options_.fifo ? 0 : random_.Below(channel.messages.size());
+    const Message message = channel.messages[n];
+    channel.messages.erase(channel.messages.begin() + n);
+    if (!channel.messages.empty()) Mark(item);
+    Mark(message.to);
+    if (message.kind != Message::Kind::kReq) {
+      state_.Deliver(message);
+      return {};
+    }
+    // Tokens arrive in order, each once.
+    const ProgramIndex::Reading& reading = believed_.reading(message.index);
+    const int64_t arrived = state_.actor(message.to).arrived(reading.local);
+    if (options_.fifo && message.take != arrived) {
+      return absl::InternalError(absl::StrCat(believed_.RegisterName(reading.reg), ": token ",
+                                              message.take, " arrived, expected ", arrived));
+    }
+    state_.Deliver(message);
+    --in_flight_req_[message.index];
+    return CheckReading(message.index);
+  }
+
+  // What was emitted is what arrived and what is under way.
+  absl::Status CheckReading(int32_t n) const {
+    const ProgramIndex::Reading& reading = believed_.reading(n);
+    if (believed_.reg(reading.reg).producer < 0) return {};
+    const int64_t arrived = state_.actor(reading.actor).arrived(reading.local);
+    if (arrived + in_flight_req_[n] == emitted_[reading.reg]) return {};
+    return absl::InternalError(absl::StrCat(believed_.RegisterName(reading.reg), ": ",
+                                            emitted_[reading.reg], " tokens emitted, ", arrived,
+                                            " arrived at ", believed_.ActorName(reading.actor),
+                                            ", ", in_flight_req_[n], " under way"));
+  }
+
+  // Moves the actor on and sends what it says; what must wait for the work's end goes to `late`.
+  absl::Status Advance(int32_t a, Fence fence, MessageList* late) {
+    const Actor& actor = state_.actor(a);
+    const int64_t fire = actor.fire();
+    const int32_t i = actor.cursor();
+    MessageList messages;
+    const int32_t next = state_.Finish(a, fence, &messages);
+    for (int32_t r : believed_.Emits(a, i)) {
+      if ((fire + 1) % believed_.reg(r).every == 0) ++emitted_[r];
+    }
+    for (Message& m : messages) {
+      if (early_acks_ && m.kind == Message::Kind::kAck) continue;  // gone already
+      const int32_t stream = index_.actor(m.to).stream;
+      const bool now =
+          fence == 0 || (believed_.listed(stream) &&
+                         process_[index_.device_of(m.to)] == process_[index_.device_of(a)]);
+      if (now) {
+        Send(a, m);
+      } else {
+        if (m.kind == Message::Kind::kReq) ++in_flight_req_[m.index];
+        m.fence = 0;
+        late->push_back(m);
+      }
+    }
+    for (int32_t r : believed_.Emits(a, i)) {
+      const ProgramIndex::Register& x = believed_.reg(r);
+      for (int32_t n = x.readings_begin; n < x.readings_end; ++n) {
+        if (drop_ < 0) RETURN_IF_ERROR(CheckReading(n));
+      }
+    }
+    Mark(a);
+    if (next >= 0) Mark(next);
+    if (ahead_ >= 0 && behind_ >= 0) {
+      most_ahead_ =
+          std::max(most_ahead_, state_.actor(ahead_).fire() - state_.actor(behind_).fire());
+    }
+    return {};
+  }
+
+  absl::Status Launch(int32_t a) {
+    const int32_t s = index_.actor(a).stream;
+    const Actor& actor = state_.actor(a);
+    Launched work{a, actor.fire(), actor.cursor(), ++serial_, {}, {}};
+    if (options_.launch_ahead) {
+      actor.AppendFences(&work.fences);
+      RETURN_IF_ERROR(Advance(a, work.serial, &work.late));
+    } else if (!queues_[s].empty()) {
+      return {};  // busy; looked at again when the stream is free
+    }
+    queues_[s].push_back(std::move(work));
+    Mark(index_.num_actors() + s);
+    return {};
+  }
+
+  bool IsFinished(Fence serial) const { return finished_.count(serial) > 0; }
+
+  absl::Status Work(int32_t s) {
+    if (queues_[s].empty()) return {};
+    Launched& work = queues_[s].front();
+    if (!running_[s]) {
+      for (Fence fence : work.fences) {
+        if (!IsFinished(fence)) return {};
+      }
+      RETURN_IF_ERROR(checker_.Begin(work.actor, work.fire, work.instruction));
+      order_ = (order_ ^
+                static_cast<uint64_t>(index_.actor(work.actor).first_event + work.instruction)) *
+               0x100000001B3ull;
+      running_[s] = true;
+      if (options_.fault == PlantedFault::kAckBeforeRead) SendAcksEarly(work.actor);
+    } else if (checker_.MayEnd(work.actor, work.fire, work.instruction)) {
+      return EndWork(s);
+    } else {
+      return {};
+    }
+    Mark(index_.num_actors() + s);
+    if (const int32_t c = index_.CollectiveOf(work.actor, work.instruction); c >= 0) {
+      for (const ProgramIndex::Member& m : index_.Members(c)) {
+        Mark(index_.num_actors() + index_.actor(m.actor).stream);
+      }
+    }
+    return {};
+  }
+
+  absl::Status EndWork(int32_t s) {
+    const Launched work = std::move(queues_[s].front());
+    queues_[s].pop_front();
+    running_[s] = false;
+    checker_.End(work.actor, work.fire, work.instruction);
+    if (options_.launch_ahead) {
+      finished_[work.serial] = true;
+      for (const Message& m : work.late) {
+        if (m.kind == Message::Kind::kReq) --in_flight_req_[m.index];
+        Send(work.actor, m);
+      }
+      for (int32_t other = 0; other < index_.num_streams(); ++other) {
+        if (!queues_[other].empty()) Mark(index_.num_actors() + other);
+      }
+      return {};
+    }
+    early_acks_ = options_.fault == PlantedFault::kAckBeforeRead;
+    RETURN_IF_ERROR(Advance(work.actor, 0, nullptr));
+    early_acks_ = false;
+    for (int32_t a : index_.StreamActors(s)) Mark(a);
+    return {};
+  }
+
+  void SendAcksEarly(int32_t a) {
+    Actor copy = state_.actor(a);
+    MessageList messages;
+    copy.Finish(0, &messages);
+    for (const Message& m : messages) {
+      if (m.kind == Message::Kind::kAck) Send(a, m);
+    }
+  }
+
+  absl::Status CheckEnd() const {
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      const Actor& actor = state_.actor(a);
+      if (actor.Done()) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("stuck before ", index_.Describe(a, actor.fire(), actor.cursor()),
+                       " of step ", actor.step()));
+    }
+    for (int s = 0; s < index_.num_streams(); ++s) {
+      if (queues_[s].empty()) continue;
+      const Launched& work = queues_[s].front();
+      return absl::FailedPreconditionError(
+          absl::StrCat("stuck in ", index_.Describe(work.actor, work.fire, work.instruction)));
+    }
+    for (size_t n = 0; n < in_flight_req_.size(); ++n) {
+      RETURN_IF_ERROR(CheckReading(static_cast<int32_t>(n)));
+    }
+    return checker_.CheckSettled(options_.steps);
+  }
+
+  const ProgramIndex& index_;
+  const ProgramIndex& believed_;
+  const InterleaverOptions& options_;
+  Random random_;
+  ProgramState state_;
+  Checker checker_;
+  std::vector<std::deque<Launched>> queues_;  // by stream; the first one may be running
+  std::vector<bool> running_;
+  std::vector<int64_t> in_flight_req_, emitted_;  // by reading, by register
+  std::vector<bool> slow_, marked_;               // actors, streams, channels
+  std::vector<int32_t> todo_;
+  std::vector<int32_t> process_;  // by device
+  std::unordered_map<uint64_t, int32_t> channel_of_;
+  std::vector<Channel> channels_;
+  std::unordered_map<Fence, bool> finished_;
+  Fence serial_ = 0;
+  int64_t sent_ = 0, drop_ = -1, most_ahead_ = 0;
+  int32_t ahead_ = -1, behind_ = -1;
+  bool early_acks_ = false, tampered_ = false;
+  uint64_t order_ = 0xCBF29CE484222325ull;
+};
+
+}  // namespace
+
+absl::StatusOr<Interleaving> RunInterleaved(const ProgramIndex& index,
+                                            const InterleaverOptions& options) {
+  return Interleaver(index, options).Run();
+}
+
+}  // namespace sluice
