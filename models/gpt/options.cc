@@ -169,11 +169,11 @@ absl::Status Resume(const std::vector<FlagGroup>& groups, const std::string& pat
   }
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options->resume));
   RETURN_IF_ERROR(RestoreFlags(groups, checkpoint.meta().options, parsed));
-  const fs::path folder = fs::absolute(options->resume).lexically_normal().parent_path();
+  const fs::path folder = fs::path(options->resume).lexically_normal().parent_path();
   const absl::StatusOr<std::string> latest = LatestCheckpoint(folder.string());
   if (folder.filename() == "checkpoints" && latest.ok() &&
       fs::equivalent(*latest, options->resume, error)) {
-    options->out = folder.parent_path().string();
+    options->out = folder.has_parent_path() ? folder.parent_path().string() : ".";
   }
   return absl::OkStatus();
 }

@@ -32,7 +32,8 @@ class OptionsTest : public ::testing::Test {
                            [](const TensorEntry&) { return HostTensor(DType::kF32, {}); });
   }
   std::string Folder(const char* name) {
-    const std::string path = ::testing::TempDir() + "/" + name;
+    const std::string path =
+        std::filesystem::path(::testing::TempDir() + "/" + name).lexically_normal();
     std::filesystem::remove_all(path);
     return path;
   }
