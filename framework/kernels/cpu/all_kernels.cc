@@ -39,6 +39,8 @@ absl::Span<const KernelEntry> CpuKernels() {
       {"layer_norm", cpu::PrepareLayerNorm},
       {"layer_norm_gradient", cpu::PrepareLayerNormGradient},
       {"layer_norm_parameter_gradient", cpu::PrepareLayerNormParameterGradient},
+      {"attention", cpu::PrepareAttention},
+      {"attention_gradient", cpu::PrepareAttentionGradient},
       {"embedding", cpu::PrepareEmbedding},
       {"embedding_gradient", cpu::PrepareEmbeddingGradient},
       {"add_rows", cpu::PrepareAddRows},

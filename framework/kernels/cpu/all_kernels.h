@@ -51,6 +51,10 @@ PreparedKernel PrepareLayerNorm(const KernelSpec& spec);
 PreparedKernel PrepareLayerNormGradient(const KernelSpec& spec);
 PreparedKernel PrepareLayerNormParameterGradient(const KernelSpec& spec);
 
+// ---- attention.cc ----
+PreparedKernel PrepareAttention(const KernelSpec& spec);
+PreparedKernel PrepareAttentionGradient(const KernelSpec& spec);
+
 // ---- embedding.cc ----
 PreparedKernel PrepareEmbedding(const KernelSpec& spec);
 PreparedKernel PrepareEmbeddingGradient(const KernelSpec& spec);

@@ -14,9 +14,11 @@ bool Runs(Isa isa) {
 
 const VectorTable& VectorsOf(Isa isa) {
   static const VectorTable table_v3 = {v3::kArithmetic, v3::kActivation,   v3::kNormalization,
-                                       v3::kReduction,  v3::kCrossEntropy, v3::kOptimizer};
+                                       v3::kReduction,  v3::kCrossEntropy, v3::kOptimizer,
+                                       v3::kAttention};
   static const VectorTable table_v4 = {v4::kArithmetic, v4::kActivation,   v4::kNormalization,
-                                       v4::kReduction,  v4::kCrossEntropy, v4::kOptimizer};
+                                       v4::kReduction,  v4::kCrossEntropy, v4::kOptimizer,
+                                       v4::kAttention};
   return isa == Isa::kV4 ? table_v4 : table_v3;
 }
 

@@ -87,6 +87,24 @@ struct OptimizerVector {
                 int64_t n);
 };
 
+// One head of attention: `time` rows of `size` elements, `row` apart; its log-sum-exps are
+// `statistic` apart.
+struct AttentionHead {
+  int64_t time, size, row, statistic;
+  float scale;
+};
+// Query rows whose scores are kept at a time.
+constexpr int64_t kAttentionRows = 32;
+struct AttentionVector {
+  // Scratch: size + kAttentionRows rows of the time, rounded up to 16.
+  void (*forward)(const AttentionHead& head, const float* q, const float* k, const float* v,
+                  float* y, float* logsumexp, float* scratch);
+  // Scratch: twice that.
+  void (*backward)(const AttentionHead& head, const float* q, const float* k, const float* v,
+                   const float* y, const float* logsumexp, const float* dy, float* dq, float* dk,
+                   float* dv, float* scratch);
+};
+
 struct VectorTable {
   ArithmeticVector arithmetic;
   ActivationVector activation;
@@ -94,6 +112,7 @@ struct VectorTable {
   ReductionVector reduction;
   CrossEntropyVector cross_entropy;
   OptimizerVector optimizer;
+  AttentionVector attention;
 };
 
 namespace v3 {
@@ -103,6 +122,7 @@ extern const NormalizationVector kNormalization;
 extern const ReductionVector kReduction;
 extern const CrossEntropyVector kCrossEntropy;
 extern const OptimizerVector kOptimizer;
+extern const AttentionVector kAttention;
 }  // namespace v3
 namespace v4 {
 extern const ArithmeticVector kArithmetic;
@@ -111,6 +131,7 @@ extern const NormalizationVector kNormalization;
 extern const ReductionVector kReduction;
 extern const CrossEntropyVector kCrossEntropy;
 extern const OptimizerVector kOptimizer;
+extern const AttentionVector kAttention;
 }  // namespace v4
 
 enum class Isa { kV3, kV4 };

@@ -1,0 +1,47 @@
+// One run of a CPU kernel on host arrays: what tests of kernels share.
+#ifndef SLUICE_FRAMEWORK_CONFORMANCE_KERNEL_RUN_H_
+#define SLUICE_FRAMEWORK_CONFORMANCE_KERNEL_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/graph/op_def.h"
+#include "framework/kernels/kernel.h"
+#include "framework/tensor/array.h"
+
+namespace sluice {
+
+// `array` in the type's precision; of the part of the logical tensor at `box`.
+struct KernelOperand {
+  TensorType logical;
+  Box box;
+  Array array;
+};
+
+struct KernelRun {
+  std::vector<Array> outputs, updated;  // updated: the inputs afterwards
+  std::vector<HostTensor> bytes;        // of outputs, then of inputs: for comparing bits
+};
+
+struct KernelCall {
+  std::string op, attributes;
+  std::vector<KernelOperand> inputs, outputs;  // of outputs only type and box matter
+  int threads = 1;
+  // Where even parts lie may be said by the micro-batch: the fire's is `micro`, and boxes that
+  // begin at micro times their size are given as strides.
+  bool by_micro = false;
+  int32_t micro = 0;
+  uint64_t seed = 0;
+  int64_t step = 0;
+  Reduction reduction = Reduction::kNone;
+  bool fill_identity = false;
+  std::vector<BoxRegion> regions;
+};
+
+// Outputs and scratch start as NaN (as -1 for integers), so that what is not written shows.
+absl::StatusOr<KernelRun> RunKernel(const KernelCall& call);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_CONFORMANCE_KERNEL_RUN_H_

@@ -1,0 +1,130 @@
+// Causal attention of one head, a few query rows at a time: their scores against all keys up to
+// them, softmax while those lie in the first cache, then the weighted sum of values. The keys (and
+// for the gradient the values) are transposed once a head; all else is read where it lies.
+#include "framework/kernels/cpu/lanes.h"
+#include "framework/kernels/cpu/tiles.h"
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice::cpu::SLUICE_ISA {
+namespace {
+
+// Columns of scores that are computed for a row that sees n keys: whole registers.
+SLUICE_INLINE int64_t Padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+
+// [size, padded time], zeros in the padding.
+void TransposeHead(const float* from, const AttentionHead& head, float* to) {
+  const int64_t padded = Padded(head.time);
+  TransposeInto(from, head.row, head.time, head.size, to, padded);
+  for (int64_t d = 0; d < head.size; ++d) {
+    for (int64_t s = head.time; s < padded; ++s) to[d * padded + s] = 0;
+  }
+}
+
+SLUICE_INLINE void Zero(float* x, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto lanes) { lanes(x + i, Splat(0)); });
+}
+
+// Weights of one row over its n keys, from unscaled scores; returns the log-sum-exp. Columns up to
+// `padded` become zero.
+SLUICE_INLINE float SoftmaxRow(float* scores, int64_t n, int64_t padded, float scale) {
+  const F factor = Splat(scale);
+  ForLanes(n, [&](int64_t i, auto lanes) { lanes(scores + i, lanes(scores + i) * factor); });
+  const float max = MaxOver(n, scores);
+  const F top = Splat(max);
+  const float sum = SumOver(n, [&](int64_t i, auto lanes) {
+    const F e = Exp(lanes(scores + i) - top);
+    lanes(scores + i, e);
+    return lanes.Keep(e);
+  });
+  const F inverse = Splat(1 / sum);
+  ForLanes(n, [&](int64_t i, auto lanes) { lanes(scores + i, lanes(scores + i) * inverse); });
+  Zero(scores + n, padded - n);
+  float log[kLanes];
+  Store(log, Log(Splat(sum)));
+  return max + log[0];
+}
+
+void Forward(const AttentionHead& head, const float* q, const float* k, const float* v, float* y,
+             float* logsumexp, float* scratch) {
+  const int64_t padded = Padded(head.time);
+  float* keys = scratch;                         // [size, padded]
+  float* scores = scratch + head.size * padded;  // [rows, padded]
+  TransposeHead(k, head, keys);
+  for (int64_t t = 0; t < head.time; t += kAttentionRows) {
+    const int64_t end = t + kAttentionRows < head.time ? t + kAttentionRows : head.time;
+    for (int64_t group = t; group < end; group += kTileRows) {
+      const int64_t rows = group + kTileRows < end ? kTileRows : end - group;
+      const int64_t seen = Padded(group + rows);
+      float* part = scores + (group - t) * padded;
+      MultiplyTiles<false, true>(rows, seen, head.size, q + group * head.row, {head.row, 1}, keys,
+                                 padded, part, padded);
+      for (int64_t r = 0; r < rows; ++r) {
+        logsumexp[(group + r) * head.statistic] =
+            SoftmaxRow(part + r * padded, group + r + 1, group + rows, head.scale);
+      }
+      MultiplyTiles<false, true>(rows, head.size, group + rows, part, {padded, 1}, v, head.row,
+                                 y + group * head.row, head.row);
+    }
+  }
+}
+
+// Of one row: weights from scores, and score slopes from dy v^T.
+SLUICE_INLINE void SlopeRow(float* weights, float* slopes, int64_t n, int64_t padded, float scale,
+                            float logsumexp, float owed) {
+  const F factor = Splat(scale), top = Splat(logsumexp), delta = Splat(owed);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F weight = Exp(lanes(weights + i) * factor - top);
+    lanes(weights + i, weight);
+    lanes(slopes + i, (lanes(slopes + i) - delta) * weight * factor);
+  });
+  Zero(weights + n, padded - n);
+  Zero(slopes + n, padded - n);
+}
+
+void Backward(const AttentionHead& head, const float* q, const float* k, const float* v,
+              const float* y, const float* logsumexp, const float* dy, float* dq, float* dk,
+              float* dv, float* scratch) {
+  const int64_t padded = Padded(head.time), size = head.size, row = head.row;
+  const int64_t block = kAttentionRows < head.time ? kAttentionRows : head.time;
+  float* keys = scratch;
+  float* values = keys + size * padded;
+  float* weights = values + size * padded;  // [block, padded]
+  float* slopes = weights + block * padded;
+  TransposeHead(k, head, keys);
+  TransposeHead(v, head, values);
+  for (int64_t s = 0; s < head.time; ++s) {
+    Zero(dk + s * row, size);
+    Zero(dv + s * row, size);
+  }
+  for (int64_t t = 0; t < head.time; t += block) {
+    const int64_t end = t + block < head.time ? t + block : head.time;
+    for (int64_t group = t; group < end; group += kTileRows) {
+      const int64_t rows = group + kTileRows < end ? kTileRows : end - group;
+      const int64_t seen = Padded(group + rows);
+      float* p = weights + (group - t) * padded;
+      float* s = slopes + (group - t) * padded;
+      MultiplyTiles<false, true>(rows, seen, size, q + group * row, {row, 1}, keys, padded, p,
+                                 padded);
+      MultiplyTiles<false, true>(rows, seen, size, dy + group * row, {row, 1}, values, padded, s,
+                                 padded);
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t at = (group + r) * row;
+        const float owed = SumOver(
+            size, [&](int64_t i, auto lanes) { return lanes(dy + at + i) * lanes(y + at + i); });
+        SlopeRow(p + r * padded, s + r * padded, group + r + 1, end, head.scale,
+                 logsumexp[(group + r) * head.statistic], owed);
+      }
+      MultiplyTiles<false, true>(rows, size, group + rows, s, {padded, 1}, k, row, dq + group * row,
+                                 row);
+    }
+    MultiplyTiles<true, false>(end, size, end - t, weights, {1, padded}, dy + t * row, row, dv,
+                               row);
+    MultiplyTiles<true, false>(end, size, end - t, slopes, {1, padded}, q + t * row, row, dk, row);
+  }
+}
+
+}  // namespace
+
+extern const AttentionVector kAttention = {Forward, Backward};
+
+}  // namespace sluice::cpu::SLUICE_ISA
