@@ -1,0 +1,279 @@
+// The whole road: graph, compiler, plan, workers, kernels, against the interpreter.
+#include "framework/session/session.h"
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/graph/interpreter.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/ops/ops.h"
+#include "framework/passes/optimizer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace {
+std::atomic<int64_t> own_allocations{0}, library_allocations{0}, largest_allocation{0};
+}  // namespace
+
+#if !defined(ADDRESS_SANITIZER) && !defined(THREAD_SANITIZER)
+// Allocations of the process, apart from those inside a library's call.
+extern "C" void* __libc_malloc(size_t size);
+extern "C" void* malloc(size_t size) {
+  if (sluice::ScopedLibraryCall::Active()) {
+    library_allocations.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    own_allocations.fetch_add(1, std::memory_order_relaxed);
+  }
+  const int64_t bytes = static_cast<int64_t>(size);
+  int64_t largest = largest_allocation.load(std::memory_order_relaxed);
+  while (bytes > largest && !largest_allocation.compare_exchange_weak(largest, bytes)) {
+  }
+  return __libc_malloc(size);
+}
+#endif
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kBatch = 6, kWords = 10, kWidth = 8, kInner = 12;
+
+// An embedding, two halves of an MLP in Megatron's words with dropout between, classes. The second
+// half is stage 1 where there are stages.
+absl::Status Build(Graph* graph, int stages, bool training) {
+  Tensor ids = graph->Input("ids", DType::kI32, {kBatch}, "data:S0");
+  Tensor labels = graph->Input("labels", DType::kI32, {kBatch}, "data:S0");
+  VariableAttributes normal;
+  normal.init = "normal";
+  normal.stddev = 0.3;
+  const Scope first = Scope(graph).Stage(0) / "first";
+  const Scope last = Scope(graph).Stage(stages - 1) / "last";
+  Tensor x = Embedding(first.Param("table", {kWords, kWidth}, "", normal), ids);
+  x = MatMul(x, first.Param("up", {kWidth, kInner}, "model:S1", normal)) +
+      first.Param("up_bias", {kInner}, "model:S0");
+  x = Gelu(x);
+  if (training) x = Dropout(x, 0.25);
+  x = MatMul(x, last.Param("down", {kInner, kWidth}, "model:S0", normal)) +
+      last.Param("down_bias", {kWidth}, "");
+  Tensor loss = Mean(SoftmaxCrossEntropy(x, labels));
+  if (training) {
+    OptimizerOptions options;
+    options.clip = 0.5;
+    options.weight_decay = 0.1;
+    const absl::Status status = AddTraining(graph, loss, options);
+    if (!status.ok()) return status;
+  } else {
+    graph->Output("loss", loss);
+  }
+  return graph->Finish();
+}
+
+struct Batch {
+  HostTensor ids = HostTensor(DType::kI32, {kBatch}), labels = HostTensor(DType::kI32, {kBatch});
+  HostTensor rate = HostTensor(DType::kF32, {}), step = HostTensor(DType::kI32, {});
+  explicit Batch(int64_t n) {
+    for (int64_t i = 0; i < kBatch; ++i) {
+      ids.data<int32_t>()[i] = static_cast<int32_t>((n * 3 + i * 7) % kWords);
+      labels.data<int32_t>()[i] = static_cast<int32_t>((n * 3 + i * 5) % kWidth);
+    }
+    *rate.data<float>() = 0.05f;
+    *step.data<int32_t>() = static_cast<int32_t>(n + 1);
+  }
+  Feeds Train() const {
+    return {{"ids", &ids}, {"labels", &labels}, {"learning_rate", &rate}, {"step", &step}};
+  }
+  Feeds Eval() const { return {{"ids", &ids}, {"labels", &labels}}; }
+};
+
+struct Layout {
+  const char* mesh;
+  int64_t micro = 1;
+  int64_t script_length = 0;
+};
+
+int StagesOf(const Layout& layout) { return absl::StrContains(layout.mesh, "pipe=2") ? 2 : 1; }
+
+// A session, with the graphs it was compiled from.
+struct Trained {
+  Graph train, eval;
+  std::unique_ptr<Session> session;
+  explicit Trained(const Layout& layout, SessionOptions options = {}) {
+    EXPECT_EQ(Build(&train, StagesOf(layout), true), absl::OkStatus());
+    EXPECT_EQ(Build(&eval, StagesOf(layout), false), absl::OkStatus());
+    options.mesh = layout.mesh;
+    options.micro_batches = layout.micro;
+    options.script_length = layout.script_length;
+    options.seed = 5;
+    auto started = Session::Start({{"train", &train}, {"eval", &eval}}, options);
+    EXPECT_EQ(started.status(), absl::OkStatus()) << layout.mesh;
+    if (started.ok()) session = *std::move(started);
+  }
+};
+
+constexpr Layout kLayouts[] = {{"data=1"},
+                               {"data=1", 3},
+                               {"data=2"},
+                               {"data=4"},
+                               {"data=3", 2},
+                               {"model=2"},
+                               {"pipe=2", 3},
+                               {"data=2 model=2"},
+                               {"data=2", 1, 1},
+                               {"data=2 model=2 pipe=2", 2},
+                               {"model=4 pipe=2", 2, 1}};
+
+double Difference(const Array& expected, const HostTensor& got) {
+  EXPECT_EQ(expected.shape, got.shape);
+  const Array values = ToArray(got);
+  double difference = 0;
+  for (size_t i = 0; i < expected.values.size(); ++i) {
+    difference = std::max(difference, std::abs(expected.values[i] - values.values[i]));
+    if (std::isnan(values.values[i])) return std::numeric_limits<double>::infinity();
+  }
+  return difference;
+}
+
+TEST(SessionTest, EveryLayoutTrainsAsTheInterpreterDoes) {
+  constexpr int64_t kSteps = 8;
+  for (const Layout& layout : kLayouts) {
+    Trained run(layout);
+    ASSERT_NE(run.session, nullptr) << layout.mesh;
+    ArrayMap variables = InitialVariables(run.train, 5);
+    for (int64_t n = 0; n < kSteps; ++n) {
+      const Batch batch(n);
+      ASSERT_EQ(run.session->Step("train", batch.Train()), absl::OkStatus());
+    }
+    for (int64_t n = 0; n < kSteps; ++n) {
+      const Batch batch(n);
+      InterpretOptions options;
+      options.seed = 5;
+      options.step = n;
+      const auto expected = Interpret(run.train,
+                                      {{"ids", ToArray(batch.ids)},
+                                       {"labels", ToArray(batch.labels)},
+                                       {"learning_rate", ToArray(batch.rate)},
+                                       {"step", ToArray(batch.step)}},
+                                      &variables, options);
+      ASSERT_EQ(expected.status(), absl::OkStatus());
+      const auto got = run.session->Next();
+      ASSERT_EQ(got.status(), absl::OkStatus());
+      for (const auto& output : *expected) {
+        EXPECT_LT(Difference(output.second, got->at(output.first)), 1e-4)
+            << layout.mesh << " step " << n << " " << output.first;
+      }
+    }
+    for (const auto& variable : variables) {
+      EXPECT_LT(Difference(variable.second, *run.session->Read(variable.first)), 2e-4)
+          << layout.mesh << " " << variable.first;
+    }
+    EXPECT_EQ(run.session->CheckReplicas(), absl::OkStatus()) << layout.mesh;
+  }
+}
+
+// Trains on one mesh, saves, loads on another, and there goes on as if nothing had happened.
+TEST(SessionTest, ACheckpointOfOneMeshGoesOnOnAnother) {
+  const std::string dir = testing::TempDir() + "/session_checkpoint";
+  Trained first({"data=2 model=2 pipe=2", 2});
+  const auto train = [](Session& session, int64_t from, int64_t to) {
+    session.set_step(from);
+    for (int64_t n = from; n < to; ++n) {
+      EXPECT_EQ(session.Step("train", Batch(n).Train()), absl::OkStatus());
+      EXPECT_EQ(session.Next().status(), absl::OkStatus());
+    }
+  };
+  const auto eval = [](Session& session) {
+    EXPECT_EQ(session.Step("eval", Batch(100).Eval()), absl::OkStatus());
+    return *session.Next()->at("loss").data<float>();
+  };
+  train(*first.session, 0, 4);
+  std::vector<TensorEntry> entries;
+  for (const VariableInfo& info : first.session->variables()) {
+    entries.push_back({info.name, info.dtype, info.shape});
+  }
+  const auto path = SaveCheckpoint(dir, {4, 5, 4 * kBatch, {}}, entries, [&](const TensorEntry& e) {
+    return first.session->Read(e.name);
+  });
+  ASSERT_EQ(path.status(), absl::OkStatus());
+  train(*first.session, 4, 8);
+  const float expected = eval(*first.session);
+  for (const Layout& layout : {Layout{"data=3"}, Layout{"model=2"}, Layout{"data=1"}}) {
+    Trained second(layout);
+    const auto checkpoint = Checkpoint::Load(*path);
+    ASSERT_EQ(checkpoint.status(), absl::OkStatus());
+    for (const TensorEntry& entry : checkpoint->tensors()) {
+      ASSERT_EQ(second.session->Write(entry.name, *checkpoint->Read(entry.name)), absl::OkStatus());
+    }
+    train(*second.session, checkpoint->meta().step, 8);
+    EXPECT_NEAR(eval(*second.session), expected, 1e-5) << layout.mesh;
+  }
+}
+
+TEST(SessionTest, ATokenOutOfRangeEndsTheStepOnEveryLayout) {
+  for (const Layout& layout : kLayouts) {
+    Trained run(layout);
+    absl::Status status;
+    for (int64_t n = 0; n < 20 && status.ok(); ++n) {
+      Batch batch(n);
+      if (n == 3) batch.ids.data<int32_t>()[kBatch - 1] = kWords;
+      status = run.session->Step("train", batch.Train());
+      if (status.ok() && n > 0) status = run.session->Next().status();
+    }
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("program train, step 3, device "), HasSubstr("first/"),
+                      HasSubstr("(embedding)"), HasSubstr("10")))
+        << layout.mesh;
+    EXPECT_EQ(run.session->Read("first/table").status(), status);
+    EXPECT_EQ(run.session->Step("eval", Batch(0).Eval()), status);
+  }
+}
+
+TEST(SessionTest, CheckNanNamesTheFirstInstruction) {
+  SessionOptions options;
+  options.check_nan = true;
+  Trained run({"data=2 model=2 pipe=2", 2}, options);
+  HostTensor table = *run.session->Read("first/table");
+  table.data<float>()[0] = std::nanf("");
+  ASSERT_EQ(run.session->Write("first/table", table), absl::OkStatus());
+  Batch batch(0);
+  for (int64_t i = 0; i < kBatch; ++i) batch.ids.data<int32_t>()[i] = 0;
+  ASSERT_EQ(run.session->Step("train", batch.Train()), absl::OkStatus());
+  EXPECT_THAT(std::string(run.session->Next().status().message()),
+              AllOf(HasSubstr("step 0"), HasSubstr("(embedding)"), HasSubstr("NaN")));
+}
+
+TEST(SessionTest, OurCodeAllocatesNothingInAStep) {
+#if defined(ADDRESS_SANITIZER) || defined(THREAD_SANITIZER)
+  GTEST_SKIP() << "allocations are the sanitizer's";
+#endif
+  Trained run({"data=2 model=2 pipe=2", 2});
+  const Batch batch(0);
+  const Feeds feeds = batch.Train();
+  Fetches fetches;
+  int64_t own = 0, library = 0;
+  for (int64_t n = 0; n <= 10; ++n) {
+    if (n == 3) {
+      own = own_allocations.load();
+      library = library_allocations.load();
+      largest_allocation.store(0);
+    }
+    ASSERT_TRUE(run.session->Step("train", feeds).ok());
+    if (n > 0) {
+      ASSERT_TRUE(run.session->Next(&fetches).ok());
+    }
+  }
+  ASSERT_TRUE(run.session->Next(&fetches).ok());
+  EXPECT_EQ(own_allocations.load() - own, 0);
+  EXPECT_LE(largest_allocation.load(), 1024);
+  // At most five a matmul: 6 of them a micro-batch and device, 8 devices at most, 8 steps.
+  EXPECT_LE(library_allocations.load() - library, 5 * 6 * 2 * 8 * 8);
+  EXPECT_GT(own, 0);
+}
+
+}  // namespace
+}  // namespace sluice
