@@ -37,6 +37,7 @@ class ProgramBuilder {
   plan::Program Build() {
     AddPorts(tasks_.feeds, program_.mutable_feeds());
     AddPorts(tasks_.fetches, program_.mutable_fetches());
+    CountRounds();
     AssignActors();
     CollectUses();
     AssignStorage();
@@ -55,6 +56,7 @@ class ProgramBuilder {
 
   static void AddPorts(const std::vector<std::pair<std::string, TensorType>>& from,
                        google::protobuf::RepeatedPtrField<plan::Port>* to);
+  void CountRounds();
   void AssignActors();
   void CollectUses();
   void AssignStorage();
@@ -71,6 +73,7 @@ class ProgramBuilder {
   const ScheduleOptions& options_;
   plan::Program program_;
   std::vector<int32_t> actor_of_;  // by task
+  std::vector<int64_t> round_of_;  // by task
   std::vector<Use> uses_;          // by root value
   std::map<std::pair<int32_t, StreamKind>, int32_t> streams_;
 };
@@ -96,20 +99,38 @@ int32_t ProgramBuilder::Stream(int32_t device, StreamKind kind) {
   return index;
 }
 
+// How many joins over time (packs, accumulators) lie on the longest way to each task. What fires
+// per micro-batch behind a join waits for all fires before it, so it cannot be in one script with
+// them.
+void ProgramBuilder::CountRounds() {
+  round_of_.assign(tasks_.tasks.size(), 0);
+  for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
+    for (const TaskInput& input : tasks_.tasks[t].inputs) {
+      const TaskId producer = tasks_.values[input.value].producer;
+      if (producer < 0) continue;
+      const int64_t behind = round_of_[producer] + (tasks_.tasks[producer].every > 1 ? 1 : 0);
+      round_of_[t] = std::max(round_of_[t], behind);
+    }
+  }
+}
+
 void ProgramBuilder::AssignActors() {
-  // (device, phase, fires, piece of at most script_length tasks) of a compute stream.
-  std::map<std::tuple<int32_t, Phase, int64_t, int64_t>, int32_t> scripts;
-  std::map<std::tuple<int32_t, Phase, int64_t>, int64_t> counts;
+  // (device, phase, fires, round, piece of at most script_length tasks) of a compute stream.
+  std::map<std::tuple<int32_t, Phase, int64_t, int64_t, int64_t>, int32_t> scripts;
+  std::map<std::tuple<int32_t, Phase, int64_t, int64_t>, int64_t> counts;
   int32_t fetch = -1;
   actor_of_.resize(tasks_.tasks.size());
   for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
     const Task& task = tasks_.tasks[t];
+    const int64_t round = task.fires > 1 ? round_of_[t] : 0;
+    int64_t piece = 0;
     int32_t* slot = nullptr;
     if (task.stream == StreamKind::kCompute) {
-      const int64_t count = counts[{task.device, task.phase, task.fires}]++;
-      const int64_t piece = options_.script_length > 0 ? count / options_.script_length : 0;
-      slot = &scripts.emplace(std::make_tuple(task.device, task.phase, task.fires, piece), -1)
-                  .first->second;
+      const int64_t count = counts[{task.device, task.phase, task.fires, round}]++;
+      if (options_.script_length > 0) piece = count / options_.script_length;
+      slot =
+          &scripts.emplace(std::make_tuple(task.device, task.phase, task.fires, round, piece), -1)
+               .first->second;
     } else if (task.op == "fetch") {
       slot = &fetch;
     }
@@ -123,10 +144,8 @@ void ProgramBuilder::AssignActors() {
       std::string name = absl::StrCat("d", task.device, ".");
       if (task.stream == StreamKind::kCompute) {
         absl::StrAppend(&name, PhaseName(task.phase), task.fires > 1 ? "" : ".once");
-        const int64_t piece = counts[{task.device, task.phase, task.fires}] - 1;
-        if (options_.script_length > 0) {
-          absl::StrAppend(&name, ".", piece / options_.script_length);
-        }
+        if (round > 0) absl::StrAppend(&name, ".round", round);
+        if (options_.script_length > 0) absl::StrAppend(&name, ".", piece);
       } else {
         absl::StrAppend(&name, task.op,
                         task.op == "fetch" ? "" : absl::StrCat("(", task.scope, ")"));
@@ -171,6 +190,10 @@ int64_t ProgramBuilder::Quota(const Value& value, const Use& use) const {
                      std::any_of(use.readers.begin(), use.readers.end(), [&](TaskId reader) {
                        return tasks_.tasks[reader].phase == Phase::kBackward;
                      });
+  const bool joins = std::any_of(use.readers.begin(), use.readers.end(), [&](TaskId reader) {
+    return round_of_[reader] != round_of_[value.producer];
+  });
+  if (joins) return value.tokens;  // all fires are behind a join before the first is read
   const bool crosses = CrossesStages(value, use);
   int64_t quota = crosses || feed ? 2 : 1;
   if (stash) {

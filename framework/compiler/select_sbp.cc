@@ -79,16 +79,15 @@ absl::Status Selector::SettleSources() {
     const TensorId tensor = node.outputs[0];
     const TensorInfo& info = graph_.tensor(tensor);
     NdSbp sbp = WithWords(grid_.Broadcast(), info.words);
-    // The batch dimension, the one that the user splits over space, is split over time as well.
-    int64_t parts = 1;
+    // The batch dimension, the first that the user's words split, is split over time as well, even
+    // if the axis of that word is not in the mesh.
     int dim = -1;
-    for (size_t a = 1; a < sbp.size(); ++a) {
-      if (!sbp[a].is_split()) continue;
-      if (dim < 0) dim = sbp[a].dim;
-      if (sbp[a].dim == dim) parts *= grid_.axes()[a].parts;
-    }
     for (const auto& word : info.words.words) {
-      if (dim < 0 && word.second.is_split()) dim = word.second.dim;  // its axis is not in the mesh
+      if (dim < 0 && word.second.is_split()) dim = word.second.dim;
+    }
+    int64_t parts = 1;
+    for (size_t a = 1; a < sbp.size(); ++a) {
+      if (dim >= 0 && sbp[a] == Sbp::S(dim)) parts *= grid_.axes()[a].parts;
     }
     if (dim >= 0) {
       const int64_t extent = info.type.shape[dim], micro = grid_.micro_batches();
