@@ -164,12 +164,12 @@ TEST(SessionTest, EveryLayoutTrainsAsTheInterpreterDoes) {
       const auto got = run.session->Next();
       ASSERT_EQ(got.status(), absl::OkStatus());
       for (const auto& output : *expected) {
-        EXPECT_LT(Difference(output.second, got->at(output.first)), 1e-4)
+        EXPECT_LT(Difference(output.second, got->at(output.first)), 2e-6)
             << layout.mesh << " step " << n << " " << output.first;
       }
     }
     for (const auto& variable : variables) {
-      EXPECT_LT(Difference(variable.second, *run.session->Read(variable.first)), 2e-4)
+      EXPECT_LT(Difference(variable.second, *run.session->Read(variable.first)), 5e-6)
           << layout.mesh << " " << variable.first;
     }
     EXPECT_EQ(run.session->CheckReplicas(), absl::OkStatus()) << layout.mesh;
