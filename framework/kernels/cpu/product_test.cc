@@ -1,0 +1,99 @@
+#include "framework/kernels/cpu/product.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "framework/device/cpu_thread_team.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "gtest/gtest.h"
+
+namespace {
+
+// Allocations of this thread that are ours and the library's.
+thread_local int64_t own_allocations = 0, library_allocations = 0;
+
+void Count() { ++(sluice::ScopedLibraryCall::Active() ? library_allocations : own_allocations); }
+
+}  // namespace
+
+// Sanitizers have allocators of their own.
+#if !defined(ADDRESS_SANITIZER) && !defined(THREAD_SANITIZER)
+extern "C" {
+void* __libc_malloc(size_t bytes);
+void* malloc(size_t bytes) {
+  Count();
+  return __libc_malloc(bytes);
+}
+}
+#endif
+
+namespace sluice::cpu {
+namespace {
+
+// The products of a GPT's linear layers, forward and backward: rows of tokens, width d, its head.
+std::vector<ProductShape> GptProducts() {
+  std::vector<ProductShape> shapes;
+  const auto add = [&](int64_t m, int64_t n, int64_t k, bool ta, bool tb) {
+    ProductShape shape;
+    shape.m = m, shape.n = n, shape.k = k, shape.transpose_a = ta, shape.transpose_b = tb;
+    shapes.push_back(shape);
+  };
+  for (int64_t width : {128, 256, 768}) {
+    for (int64_t tokens : {512, 1024}) {
+      for (int64_t out : {width, 3 * width, 4 * width, int64_t{257}}) {
+        add(tokens, out, width, false, false);
+        add(tokens, width, out, false, true);
+        add(width, out, tokens, true, false);
+        add(tokens, out, width, false, true);  // a tied head
+        add(out, width, tokens, true, false);
+      }
+      add(tokens, width, 4 * width, false, false);
+    }
+  }
+  return shapes;
+}
+
+TEST(ProductTest, OneDnnHasMoreThanAReferenceForEveryShapeOfGpt) {
+  InitKernelThread();
+  for (const ProductShape& shape : GptProducts()) {
+    for (int threads : {1, 2}) {
+      const auto product = Product::Prepare(shape, threads);
+      ASSERT_TRUE(product.ok()) << product.status();
+      const std::string name = (*product)->implementation();
+      EXPECT_FALSE(name.empty());
+      EXPECT_FALSE(absl::StrContains(name, "ref")) << name;
+      // gemm:jit allocates megabytes at every call.
+      EXPECT_FALSE(absl::StrContains(name, "gemm:jit"))
+          << name << ": " << shape.m << " x " << shape.n << " x " << shape.k;
+    }
+  }
+}
+
+TEST(ProductTest, AllocatesOnlyInsideTheLibraryAndLittleThere) {
+  InitKernelThread();
+  CpuThreadTeam team(2, InitKernelThread);
+  Fire fire;
+  fire.team = &team;
+  for (bool transposed : {false, true}) {
+    ProductShape shape;
+    shape.m = 256, shape.n = 192, shape.k = 128, shape.transpose_a = transposed;
+    const auto product = Product::Prepare(shape, 2);
+    ASSERT_TRUE(product.ok()) << product.status();
+    std::vector<float> a(256 * 128, 1), b(128 * 192, 1), c(256 * 192);
+    std::vector<std::byte> scratch((*product)->scratch());
+    (*product)->Run(fire, a.data(), b.data(), c.data(), scratch.data());  // the library's buffers
+    own_allocations = library_allocations = 0;
+    for (int i = 0; i < 10; ++i) {
+      (*product)->Run(fire, a.data(), b.data(), c.data(), scratch.data());
+    }
+    EXPECT_EQ(own_allocations, 0);
+    EXPECT_LE(library_allocations, 2 * 10 * 10);  // bookkeeping: some five a call
+    EXPECT_EQ(c[0], 128);
+    EXPECT_EQ(c.back(), 128);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::cpu

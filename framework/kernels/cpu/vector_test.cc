@@ -1,0 +1,313 @@
+#include "framework/kernels/cpu/vector.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "framework/kernels/cpu/nan.h"
+#include "framework/tensor/dtype.h"
+#include "framework/tensor/random.h"
+#include "gtest/gtest.h"
+
+namespace sluice::cpu {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats Random(int64_t n, uint32_t seed, float low = -8, float high = 8) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> draw(low, high);
+  Floats values(n);
+  for (float& value : values) value = draw(random);
+  return values;
+}
+
+std::string Bits(const Floats& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+}
+
+// Runs fn with both tables; what it writes must be the same bit for bit.
+void ExpectSameBits(const std::string& name,
+                    const std::function<void(const VectorTable&, Floats*)>& fn, int64_t outputs) {
+  Floats v3(outputs, -1), v4(outputs, -1);
+  fn(VectorsOf(Isa::kV3), &v3);
+  fn(VectorsOf(Isa::kV4), &v4);
+  EXPECT_EQ(Bits(v3), Bits(v4)) << name;
+}
+
+class VectorLevelsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Runs(Isa::kV4)) GTEST_SKIP() << "this processor has no AVX-512";
+  }
+};
+
+const int64_t kSizes[] = {1, 15, 16, 17, 63, 64, 65, 100, 1003};
+
+TEST_F(VectorLevelsTest, ElementwiseLoopsGiveTheSameBits) {
+  for (int64_t n : kSizes) {
+    const Floats a = Random(n, 1), b = Random(n, 2), c = Random(n, 3, 0.01f, 100);
+    const auto binary = [&](const std::string& name, auto pick, const Floats& x, const Floats& y) {
+      ExpectSameBits(
+          name,
+          [&](const VectorTable& t, Floats* out) { pick(t)(x.data(), y.data(), out->data(), n); },
+          n);
+    };
+    const auto unary = [&](const std::string& name, auto pick, const Floats& x) {
+      ExpectSameBits(
+          name, [&](const VectorTable& t, Floats* out) { pick(t)(x.data(), out->data(), n); }, n);
+    };
+    binary(
+        "add", [](auto& t) { return t.arithmetic.add.both; }, a, b);
+    binary(
+        "divide", [](auto& t) { return t.arithmetic.divide.both; }, a, b);
+    binary(
+        "divide one", [](auto& t) { return t.arithmetic.divide.scalar_a; }, a, b);
+    binary(
+        "multiply by one", [](auto& t) { return t.arithmetic.multiply.scalar_b; }, a, b);
+    binary(
+        "maximum", [](auto& t) { return t.arithmetic.maximum; }, a, b);
+    binary(
+        "gelu_gradient", [](auto& t) { return t.activation.gelu_gradient; }, a, b);
+    binary(
+        "relu_gradient", [](auto& t) { return t.activation.relu_gradient; }, a, b);
+    unary(
+        "sqrt", [](auto& t) { return t.arithmetic.sqrt; }, c);
+    unary(
+        "gelu", [](auto& t) { return t.activation.gelu; }, a);
+    unary(
+        "relu", [](auto& t) { return t.activation.relu; }, a);
+    ExpectSameBits(
+        "combine",
+        [&](const VectorTable& t, Floats* out) {
+          t.cross_entropy.combine(a.data(), c.data(), b.data(), out->data(), n);
+        },
+        n);
+    ExpectSameBits(
+        "adamw",
+        [&](const VectorTable& t, Floats* out) {
+          Floats w = a, m = b, v = c;
+          const AdamWStep step = {0.5f, 0.9f, 0.1f, 0.95f, 0.05f, 0.99f, 1e-3f, 2, 1e-8f};
+          t.optimizer.adamw(step, b.data(), w.data(), m.data(), v.data(), n);
+          for (int64_t i = 0; i < n; ++i) (*out)[i] = w[i] + m[i] + v[i];
+        },
+        n);
+    ExpectSameBits(
+        "sgd",
+        [&](const VectorTable& t, Floats* out) {
+          Floats momentum = b;
+          *out = a;
+          t.optimizer.sgd_momentum({0.5f, 0.1f, 0.9f, 0.01f}, c.data(), out->data(),
+                                   momentum.data(), n);
+        },
+        n);
+    ExpectSameBits(
+        "dropout",
+        [&](const VectorTable& t, Floats* out) {
+          t.activation.dropout({3, 4, 5}, 1u << 31, 2, 77, a.data(), out->data(), n);
+        },
+        n);
+  }
+}
+
+TEST_F(VectorLevelsTest, RowsAndColumnsGiveTheSameBits) {
+  for (int64_t width : kSizes) {
+    const int64_t rows = 70, n = rows * width;
+    const Floats x = Random(n, 1), dy = Random(n, 2), gamma = Random(width, 3);
+    const Floats mean = Random(rows, 4, -1, 1), rstd = Random(rows, 5, 0.5f, 2);
+    ExpectSameBits(
+        "softmax",
+        [&](const VectorTable& t, Floats* out) {
+          t.activation.softmax(x.data(), out->data(), rows, width);
+        },
+        n);
+    ExpectSameBits(
+        "softmax_gradient",
+        [&](const VectorTable& t, Floats* out) {
+          t.activation.softmax_gradient(x.data(), dy.data(), out->data(), rows, width);
+        },
+        n);
+    ExpectSameBits(
+        "layer_norm",
+        [&](const VectorTable& t, Floats* out) {
+          t.normalization.layer_norm(x.data(), gamma.data(), gamma.data(), 1e-5f, out->data(),
+                                     out->data() + n, out->data() + n + rows, rows, width);
+        },
+        n + 2 * rows);
+    ExpectSameBits(
+        "layer_norm_gradient",
+        [&](const VectorTable& t, Floats* out) {
+          t.normalization.gradient(dy.data(), x.data(), gamma.data(), mean.data(), rstd.data(),
+                                   out->data(), rows, width);
+        },
+        n);
+    ExpectSameBits(
+        "parameter_gradient",
+        [&](const VectorTable& t, Floats* out) {
+          t.normalization.parameter_gradient(dy.data(), x.data(), mean.data(), rstd.data(),
+                                             out->data(), out->data() + width, rows, width, 0,
+                                             width);
+        },
+        2 * width);
+    ExpectSameBits(
+        "cross entropy",
+        [&](const VectorTable& t, Floats* out) {
+          t.cross_entropy.sum_exp(x.data(), mean.data(), out->data() + n, rows, width);
+          t.cross_entropy.gradient(x.data(), mean.data(), rstd.data(), mean.data(), out->data(),
+                                   rows, width);
+        },
+        n + rows);
+    for (int which : {0, 1, 2}) {
+      ExpectSameBits(
+          "reduction",
+          [&](const VectorTable& t, Floats* out) {
+            t.reduction.columns[which](x.data(), rows, width, out->data(), width);
+            (*out)[width] = t.reduction.row[which](x.data(), n);
+            (*out)[width + 1] = static_cast<float>(t.reduction.sum_squares(x.data(), n));
+            (*out)[width + 2] = static_cast<float>(t.reduction.sum(x.data(), n));
+          },
+          width + 3);
+    }
+  }
+}
+
+TEST_F(VectorLevelsTest, AttentionGivesTheSameBits) {
+  for (int64_t time : {1, 7, 16, 50}) {
+    for (int64_t size : {8, 20, 64}) {
+      const int64_t heads = 2, n = time * heads * size;
+      const Floats q = Random(n, 1), k = Random(n, 2), v = Random(n, 3), dy = Random(n, 4);
+      const AttentionHead head = {time, size, heads * size, heads, 0.3f};
+      Floats scratch(4 * 64 * 128);
+      ExpectSameBits(
+          "attention",
+          [&](const VectorTable& t, Floats* out) {
+            float* y = out->data();
+            float* logsumexp = y + 4 * n;
+            t.attention.forward(head, q.data(), k.data(), v.data(), y, logsumexp, scratch.data());
+            t.attention.backward(head, q.data(), k.data(), v.data(), y, logsumexp, dy.data(), y + n,
+                                 y + 2 * n, y + 3 * n, scratch.data());
+          },
+          4 * n + time * heads);
+    }
+  }
+}
+
+std::vector<Isa> Levels() {
+  std::vector<Isa> levels = {Isa::kV3};
+  if (Runs(Isa::kV4)) levels.push_back(Isa::kV4);
+  return levels;
+}
+
+TEST(VectorTest, DropoutDrawsTheWordsOfTheLogicalIndex) {
+  const uint64_t seed = 0x123456789abcdef0;
+  const int64_t key = 0x3edcba9876543210, step = int64_t{1} << 33 | 5;
+  const auto words = PhiloxKey(seed, key);
+  const uint32_t threshold = DropoutThreshold(0.3);
+  for (Isa isa : Levels()) {
+    for (int64_t first :
+         {int64_t{0}, int64_t{1}, int64_t{63}, int64_t{100}, (int64_t{1} << 34) - 70}) {
+      const int64_t n = 259;
+      const Floats x(n, 3);
+      Floats y(n, -1);
+      VectorsOf(isa).activation.dropout({words[0], words[1], step}, threshold, 2, first, x.data(),
+                                        y.data(), n);
+      for (int64_t i = 0; i < n; ++i) {
+        const bool kept = RandomWord(seed, key, step, first + i) >= threshold;
+        ASSERT_EQ(y[i], kept ? 6 : 0) << first << " + " << i;
+      }
+    }
+  }
+}
+
+// Errors in units of the last place, against f64.
+double UlpError(float got, double exact) {
+  const float rounded = static_cast<float>(exact);
+  const double ulp =
+      std::nextafter(std::abs(rounded), std::numeric_limits<float>::infinity()) - std::abs(rounded);
+  return std::abs(got - exact) / ulp;
+}
+
+TEST(VectorTest, ExponentialAndLogarithmAreAccurate) {
+  const float zero = 0;
+  double worst_exp = 0, worst_log = 0;
+  for (float x = -86; x < 88.7f; x += 0.0137f) {
+    float sum;
+    Vectors().cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
+    worst_exp = std::max(worst_exp, UlpError(sum, std::exp(static_cast<double>(x))));
+  }
+  for (float x = 1e-30f; x < 1e30f; x *= 1.00937f) {
+    float loss;
+    Vectors().cross_entropy.combine(&zero, &x, &zero, &loss, 1);
+    const double exact = std::log(static_cast<double>(x));
+    if (std::abs(exact) > 1e-3) worst_log = std::max(worst_log, UlpError(loss, exact));
+  }
+  EXPECT_LT(worst_exp, 1.5);
+  EXPECT_LT(worst_log, 2.5);
+}
+
+TEST(VectorTest, ExponentialAtTheEnds) {
+  const float zero = 0, infinity = std::numeric_limits<float>::infinity();
+  const auto exp = [&](float x) {
+    float sum;
+    Vectors().cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
+    return sum;
+  };
+  EXPECT_EQ(exp(0), 1);
+  EXPECT_EQ(exp(-infinity), 0);
+  EXPECT_EQ(exp(-100), 0);
+  EXPECT_EQ(exp(infinity), infinity);
+  EXPECT_EQ(exp(89), infinity);
+  EXPECT_GT(exp(88.7f), 3.3e38f);
+  EXPECT_TRUE(std::isnan(exp(std::nanf(""))));
+}
+
+TEST(VectorTest, NanIsFoundWhereverItIs) {
+  for (int64_t n : {0, 1, 16, 17, 5000}) {
+    Floats x(n, 1);
+    EXPECT_FALSE(HasNan(x.data(), n));
+    for (int64_t at : {int64_t{0}, n / 2, n - 1}) {
+      if (at < 0 || at >= n) continue;
+      x[at] = std::nanf("");
+      EXPECT_TRUE(HasNan(x.data(), n)) << at << " of " << n;
+      x[at] = std::numeric_limits<float>::infinity();
+      EXPECT_FALSE(HasNan(x.data(), n));
+    }
+  }
+}
+
+TEST(VectorTest, NanPassesThroughActivationsAndMaxima) {
+  const Floats x = {1, std::nanf(""), -1, 0};
+  Floats y(4);
+  Vectors().activation.gelu(x.data(), y.data(), 4);
+  EXPECT_TRUE(std::isnan(y[1]));
+  Vectors().activation.relu(x.data(), y.data(), 4);
+  EXPECT_TRUE(std::isnan(y[1]));
+  Vectors().activation.softmax(x.data(), y.data(), 1, 4);
+  EXPECT_TRUE(std::isnan(y[0]));
+  for (int which : {1, 2}) EXPECT_TRUE(std::isnan(Vectors().reduction.row[which](x.data(), 4)));
+}
+
+TEST(VectorTest, BFloat16RoundsLikeTheDefinition) {
+  Floats x = Random(1000, 9, -1e30f, 1e30f);
+  for (int i = 0; i < 500; ++i) x[i] = std::ldexp(x[i] / 1e30f, i % 60 - 140);  // denormals too
+  x[0] = std::nanf("");
+  x[1] = std::numeric_limits<float>::infinity();
+  std::vector<uint16_t> y(x.size());
+  Floats back(x.size());
+  for (Isa isa : Levels()) {
+    VectorsOf(isa).arithmetic.to_bf16(x.data(), y.data(), 1000);
+    VectorsOf(isa).arithmetic.from_bf16(y.data(), back.data(), 1000);
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_EQ(y[i], FloatToBFloat16(x[i])) << x[i];
+      const float expected = BFloat16ToFloat(y[i]);
+      ASSERT_EQ(std::memcmp(&back[i], &expected, 4), 0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::cpu
