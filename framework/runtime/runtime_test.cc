@@ -202,6 +202,18 @@ TEST(RuntimeTest, LoadErrorsNameTheInstruction) {
               HasSubstr("test/update1 (shrink): no kernel for shrink"));
 }
 
+TEST(RuntimeTest, APlanThatWouldDeadlockDoesNotStart) {
+  plan::Plan plan = TestPlan(1);
+  // The update before the second forward, whose sum it needs.
+  for (plan::Stream& stream : *plan.mutable_programs(0)->mutable_streams()) {
+    if (stream.order_size() == 3) stream.mutable_order()->SwapElements(1, 2);
+  }
+  const auto runtime = Runtime::Start(std::move(plan), Options());
+  EXPECT_EQ(runtime.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(runtime.status().message()),
+              AllOf(HasSubstr("update0"), HasSubstr("forward0")));
+}
+
 TEST(RuntimeTest, StepsAllocateNothing) {
 #if defined(ADDRESS_SANITIZER) || defined(THREAD_SANITIZER)
   GTEST_SKIP() << "allocations are the sanitizer's";
