@@ -8,21 +8,22 @@ namespace {
 // exponential, and no cancellation where tanh nears -1.
 constexpr float kTwiceScale = 1.59576912160573071176f, kCubic = 0.044715f;
 
-SLUICE_INLINE F SigmoidOf(F x) {
-  const F twice_u = x * Fma(x * x, Splat(kTwiceScale * kCubic), Splat(kTwiceScale));
-  return Splat(1) / (Splat(1) + Exp(Splat(0) - twice_u));
+// One over the sigmoid.
+SLUICE_INLINE F InverseSigmoidOf(F x) {
+  const F minus_twice_u = x * Fma(x * x, Splat(-kTwiceScale * kCubic), Splat(-kTwiceScale));
+  return Splat(1) + ExpAbove(minus_twice_u);
 }
 
 void Gelu(const float* x, float* y, int64_t n) {
   ForLanes(n, [&](int64_t i, auto lanes) {
     const F a = lanes(x + i);
-    lanes(y + i, a * SigmoidOf(a));
+    lanes(y + i, a / InverseSigmoidOf(a));
   });
 }
 
 void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
   ForLanes(n, [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i), s = SigmoidOf(a);
+    const F a = lanes(x + i), s = Splat(1) / InverseSigmoidOf(a);
     const F slope_of_u = Fma(a * a, Splat(3 * kTwiceScale * kCubic), Splat(kTwiceScale));
     const F slope = Fma(a * s * (Splat(1) - s), slope_of_u, s);
     lanes(dx + i, slope * lanes(dy + i));

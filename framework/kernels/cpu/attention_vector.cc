@@ -1,5 +1,5 @@
 // Causal attention of one head, a few query rows at a time: their scores against all keys up to
-// them, softmax while those lie in the first cache, then the weighted sum of values. The keys (and
+// them, weights while those lie in the first cache, then the weighted sum of values. The keys (and
 // for the gradient the values) are transposed once a head; all else is read where it lies.
 #include "framework/kernels/cpu/lanes.h"
 #include "framework/kernels/cpu/tiles.h"
@@ -24,24 +24,23 @@ SLUICE_INLINE void Zero(float* x, int64_t n) {
   ForLanes(n, [&](int64_t i, auto lanes) { lanes(x + i, Splat(0)); });
 }
 
-// Weights of one row over its n keys, from unscaled scores; returns the log-sum-exp. Columns up to
-// `padded` become zero.
-SLUICE_INLINE float SoftmaxRow(float* scores, int64_t n, int64_t padded, float scale) {
+// Weights of one row over its n keys before division by their sum, from unscaled scores. Columns up
+// to `padded` become zero. A negative scale turns the maximum around.
+SLUICE_INLINE void WeightRow(float* scores, int64_t n, int64_t padded, float scale, float* max,
+                             float* sum) {
   const F factor = Splat(scale);
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(scores + i, lanes(scores + i) * factor); });
-  const float max = MaxOver(n, scores);
-  const F top = Splat(max);
-  const float sum = SumOver(n, [&](int64_t i, auto lanes) {
-    const F e = Exp(lanes(scores + i) - top);
+  if (scale < 0) {
+    ForLanes(n, [&](int64_t i, auto lanes) { lanes(scores + i, lanes(scores + i) * factor); });
+  }
+  const F by = scale < 0 ? Splat(1) : factor;
+  *max = MaxOver(n, scores) * (scale < 0 ? 1 : scale);
+  const F top = Splat(*max);
+  *sum = SumOver(n, [&](int64_t i, auto lanes) {
+    const F e = lanes.Keep(Exp(lanes(scores + i) * by - top));
     lanes(scores + i, e);
-    return lanes.Keep(e);
+    return e;
   });
-  const F inverse = Splat(1 / sum);
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(scores + i, lanes(scores + i) * inverse); });
   Zero(scores + n, padded - n);
-  float log[kLanes];
-  Store(log, Log(Splat(sum)));
-  return max + log[0];
 }
 
 void Forward(const AttentionHead& head, const float* q, const float* k, const float* v, float* y,
@@ -58,12 +57,19 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
       float* part = scores + (group - t) * padded;
       MultiplyTiles<false, true>(rows, seen, head.size, q + group * head.row, {head.row, 1}, keys,
                                  padded, part, padded);
+      float max[kLanes] = {}, sum[kLanes] = {}, log[kLanes];
       for (int64_t r = 0; r < rows; ++r) {
-        logsumexp[(group + r) * head.statistic] =
-            SoftmaxRow(part + r * padded, group + r + 1, group + rows, head.scale);
+        WeightRow(part + r * padded, group + r + 1, group + rows, head.scale, max + r, sum + r);
       }
+      Store(log, Load(max) + Log(Load(sum)));
       MultiplyTiles<false, true>(rows, head.size, group + rows, part, {padded, 1}, v, head.row,
                                  y + group * head.row, head.row);
+      for (int64_t r = 0; r < rows; ++r) {
+        logsumexp[(group + r) * head.statistic] = log[r];
+        const F inverse = Splat(1 / sum[r]);
+        float* to = y + (group + r) * head.row;
+        ForLanes(head.size, [&](int64_t i, auto lanes) { lanes(to + i, lanes(to + i) * inverse); });
+      }
     }
   }
 }

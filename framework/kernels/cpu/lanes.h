@@ -55,6 +55,9 @@ SLUICE_INLINE M Or(M a, M b) { return {static_cast<__mmask16>(a.v | b.v)}; }
 SLUICE_INLINE bool Any(M m) { return m.v != 0; }
 SLUICE_INLINE F Select(M m, F yes, F no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
 
+SLUICE_INLINE __m256 LowHalf(F a) { return _mm512_castps512_ps256(a.v); }
+SLUICE_INLINE __m256 HighHalf(F a) { return _mm512_extractf32x8_ps(a.v, 1); }
+
 SLUICE_INLINE I SplatI(int32_t x) { return {_mm512_set1_epi32(x)}; }
 SLUICE_INLINE I LoadI(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
 SLUICE_INLINE I operator+(I a, I b) { return {_mm512_add_epi32(a.v, b.v)}; }
@@ -168,6 +171,9 @@ SLUICE_INLINE F Select(M m, F yes, F no) {
           _mm256_blendv_ps(no.hi, yes.hi, _mm256_castsi256_ps(m.hi))};
 }
 
+SLUICE_INLINE __m256 LowHalf(F a) { return a.lo; }
+SLUICE_INLINE __m256 HighHalf(F a) { return a.hi; }
+
 SLUICE_INLINE I SplatI(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 SLUICE_INLINE I LoadI(const int32_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
@@ -257,21 +263,23 @@ SLUICE_INLINE void ForLanes(int64_t n, Fn&& fn) {
   if (i < n) fn(i, Masked{First(n - i)});
 }
 
-// The fixed tree over the sixteen lanes.
-template <typename Combine>
-SLUICE_INLINE float Fold(F a, Combine&& combine) {
-  float x[kLanes];
-  Store(x, a);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) x[i] = combine(x[i], x[i + width]);
-  }
-  return x[0];
-}
+// The fixed tree over the sixteen lanes: eight with eight, four with four, two, one.
 SLUICE_INLINE float FoldSum(F a) {
-  return Fold(a, [](float x, float y) { return x + y; });
+  const __m256 eight = _mm256_add_ps(LowHalf(a), HighHalf(a));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+SLUICE_INLINE __m128 MaxOf4(__m128 a, __m128 b) {
+  return _mm_blendv_ps(_mm_max_ps(a, b), a, _mm_cmpunord_ps(a, a));
 }
 SLUICE_INLINE float FoldMax(F a) {
-  return Fold(a, [](float x, float y) { return x > y || x != x ? x : y; });
+  const __m256 low = LowHalf(a), high = HighHalf(a);
+  const __m256 eight =
+      _mm256_blendv_ps(_mm256_max_ps(low, high), low, _mm256_cmp_ps(low, low, _CMP_UNORD_Q));
+  const __m128 four = MaxOf4(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = MaxOf4(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(MaxOf4(two, _mm_movehdup_ps(two)));
 }
 
 // Sum of term(i, lanes) over i: four groups of sixteen accumulators, folded by a fixed tree. A term
@@ -305,11 +313,13 @@ SLUICE_INLINE float MaxOver(int64_t n, const float* x) {
   return FoldMax(Max(max[0], max[1]));
 }
 
-// e^x within 1 ulp for x in [-86, 88]; 0 below, inf above, NaN stays.
-SLUICE_INLINE F Exp(F x) {
-  const F low = Splat(-86.5f), high = Splat(88.8f);
-  const F clamped = MinOrSecond(high, MaxOrSecond(low, x));
-  const F k = Round(clamped * Splat(1.44269504089f));
+// e^x within 1.5 ulp for x in [-86.5, 88.7], its value at -86.5 below; inf above, NaN stays.
+SLUICE_INLINE F ExpAbove(F x) {
+  const F clamped = MinOrSecond(Splat(88.8f), MaxOrSecond(Splat(-86.5f), x));
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+  const F magic = Splat(12582912.0f);
+  const F shifted = Fma(clamped, Splat(1.44269504089f), magic);
+  const F k = shifted - magic;
   F r = Fma(k, Splat(-0.693145751953125f), clamped);
   r = Fma(k, Splat(-1.42860682030941723e-6f), r);
   F p = Splat(1.9875691500e-4f);
@@ -319,10 +329,12 @@ SLUICE_INLINE F Exp(F x) {
   p = Fma(p, r, Splat(1.6666665459e-1f));
   p = Fma(p, r, Splat(5.0000001201e-1f));
   p = Fma(p * r, r, r) + Splat(1);
-  // 2^(k-1) by the exponent, then doubled: k may be 128.
-  const F half = FromBits(Bits(p) + ShiftLeft<23>(ToInt(k) - SplatI(1)));
-  return Select(Less(x, low), Splat(0), Select(IsNan(x), x, half + half));
+  // Times 2^(k-1), then doubled: k may be 128.
+  const F half = p * FromBits(ShiftLeft<23>(Bits(shifted) + SplatI(126)));
+  return half + half;
 }
+// The same, 0 below -86.5.
+SLUICE_INLINE F Exp(F x) { return Select(Less(x, Splat(-86.5f)), Splat(0), ExpAbove(x)); }
 
 // Natural logarithm within 2 ulp for positive normal x; -inf at 0, NaN below.
 SLUICE_INLINE F Log(F x) {
