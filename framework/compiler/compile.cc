@@ -5,21 +5,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/actor/virtual_clock.h"
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
-#include "framework/compiler/device_classes.h"
 #include "framework/compiler/explain.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/lower.h"
-#include "framework/compiler/memory.h"
+#include "framework/compiler/place.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/plan/part_proto.h"
-#include "framework/plan/program_index.h"
-#include "framework/plan/proof.h"
-#include "framework/plan/validate.h"
 
 namespace sluice {
 namespace {
@@ -114,41 +109,19 @@ void Compiler::AddVariables(const Graph& graph, const Grid& grid, const SbpAssig
   }
 }
 
-// Order, proof and bytes of one program, found on one device of each class; nothing after this may
-// change its registers.
 absl::Status Compiler::Place(plan::Program* program) {
-  PackingOptions packing;
-  for (const plan::Device& device : plan_.devices())
-    packing.base.push_back(device.variable_bytes());
-  const DeviceClasses classes(*program, packing.base);
-  plan::Program quotient = classes.Quotient();
-  RETURN_IF_ERROR(RecordOrder(&quotient).status());
-  ASSIGN_OR_RETURN(const Packing packed, PackMemory(&quotient, packing));
-  ASSIGN_OR_RETURN(const ProgramIndex quotient_index, ProgramIndex::Build(quotient));
-  Certificate certificate;
-  RETURN_IF_ERROR(ProveLive(quotient_index, &certificate));
-  ClockOptions clock;
-  clock.steps = 3;
-  ASSIGN_OR_RETURN(const ClockResult run, RunClock(quotient_index, clock));
-  program->set_predicted_nanoseconds(run.step_nanoseconds);
-
-  classes.Expand(quotient, program);
-  certificate.position = classes.LiftEvents(quotient, run.begin_rank);
-  RETURN_IF_ERROR(
-      AddPasses(program, certificate.position, classes.LiftEvents(quotient, run.end_rank)));
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
-  RETURN_IF_ERROR(ValidateProgram(index));
-  RETURN_IF_ERROR(CheckCertificate(index, certificate));
+  std::vector<int64_t> base;
+  for (const plan::Device& device : plan_.devices()) base.push_back(device.variable_bytes());
+  ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(program, base));
   std::vector<DeviceBytes> bytes;
   for (int d = 0; d < plan_.devices_size(); ++d) {
     plan::Device* device = plan_.mutable_devices(d);
-    const PackedDevice& like = packed.devices[classes.representative(d)];
     device->set_memory_bytes(
-        std::max(device->memory_bytes(), device->variable_bytes() + like.packed));
-    bytes.push_back({device->variable_bytes(), like.packed, like.live});
+        std::max(device->memory_bytes(), device->variable_bytes() + placed.devices[d].packed));
+    bytes.push_back({device->variable_bytes(), placed.devices[d].packed, placed.devices[d].live});
   }
   if (explanation_ != nullptr) {
-    *explanation_ += ExplainMemory(*program, classes.num_classes(), bytes);
+    *explanation_ += ExplainMemory(*program, placed.device_classes, bytes);
   }
   return absl::OkStatus();
 }

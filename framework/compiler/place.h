@@ -1,0 +1,27 @@
+// The last phases of a program: order, bytes and proof, found on one device of each class and taken
+// over by all. Nothing after this may change its registers, rates or scripts. Pure.
+#ifndef SLUICE_FRAMEWORK_COMPILER_PLACE_H_
+#define SLUICE_FRAMEWORK_COMPILER_PLACE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/compiler/memory.h"
+#include "framework/plan/plan.pb.h"
+
+namespace sluice {
+
+struct Placed {
+  int device_classes = 0;
+  std::vector<PackedDevice> devices;
+};
+
+// `base`: by device, where the program's bytes may begin, above its variables. Errors: a cycle that
+// would deadlock, in the user's words.
+absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int64_t> base);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_PLACE_H_

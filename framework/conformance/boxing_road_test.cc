@@ -1,0 +1,180 @@
+// All pairs of layouts, not as a plan of slices but down the whole road: lowered, scheduled,
+// ordered, packed, proven and run by actors in a random interleaving.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/compiler/lower.h"
+#include "framework/compiler/place.h"
+#include "framework/compiler/schedule.h"
+#include "framework/compiler/select_sbp.h"
+#include "framework/graph/interpreter.h"
+#include "framework/ops/ops.h"
+#include "framework/tensor/random.h"
+#include "framework/testing/plan_executor.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+// A graph whose middle tensor comes in layout `from`: where that is P, a reduction over a dimension
+// that the axis splits makes it so.
+struct Road {
+  Graph graph;
+  TensorId made = -1;  // comes as `from`
+  NodeId reader = -1;  // is made to read it as `to`
+};
+
+absl::Status BuildRoad(const NdSbp& from, const Shape& shape, Road* road) {
+  const Reduction kind = ReductionOf(from);
+  Shape whole = {int64_t{1}};
+  for (size_t a = 1; a < from.size(); ++a) {
+    if (from[a].is_partial()) whole[0] = 5;  // uneven parts
+  }
+  for (int64_t extent : shape) whole.Append(extent);
+  Tensor x = road->graph.Input("x", DType::kF64, whole, "");
+  Tensor y = kind == Reduction::kMax ? ReduceMax(x, {0}) : ReduceSum(x, {0});
+  Tensor z = Scale(y, 1);
+  road->graph.Output("z", z);
+  road->made = y.id();
+  road->reader = road->graph.tensor(z.id()).producer;
+  return road->graph.Finish();
+}
+
+Choice Plain(const Grid& grid, const NdSbp& input, const NdSbp& output) {
+  Choice choice;
+  choice.inputs = {input};
+  choice.outputs = {output};
+  choice.signatures.resize(grid.axes().size());
+  for (size_t a = 0; a < grid.axes().size(); ++a) {
+    choice.signatures[a] = {"", {input[a]}, {output[a]}};
+  }
+  return choice;
+}
+
+// The input's layout that a reduction over dimension 0 turns into `from`.
+NdSbp BeforeReduction(const NdSbp& from) {
+  NdSbp sbp = from;
+  for (Sbp& s : sbp) {
+    if (s.is_split()) s.dim = static_cast<int8_t>(s.dim + 1);
+    if (s.is_partial()) s = Sbp::S(0);
+  }
+  return sbp;
+}
+
+absl::StatusOr<plan::Plan> PlanRoad(const Mesh& mesh, const Grid& grid, const NdSbp& from,
+                                    const NdSbp& to, const Road& road) {
+  const Graph& graph = road.graph;
+  SbpAssignment assignment;
+  assignment.choices.resize(graph.nodes().size());
+  assignment.made.resize(graph.num_tensors(), grid.Broadcast());
+  const NodeId reduction = graph.tensor(road.made).producer;
+  assignment.choices[reduction] = Plain(grid, BeforeReduction(from), from);
+  assignment.choices[road.reader] = Plain(grid, to, to);
+  assignment.made[road.made] = from;
+  assignment.made[graph.node(road.reader).outputs[0]] = to;
+  assignment.seen = assignment.made;
+  const Machine machine = Machine::Cpu();
+  BoxingPlanner planner(machine);
+  ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(graph, grid, assignment, &planner, machine));
+  plan::Plan plan;
+  *plan.add_programs() = BuildProgram("road", tasks, grid, {});
+  ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(plan.mutable_programs(0),
+                                                     std::vector<int64_t>(mesh.num_devices(), 0)));
+  for (int64_t d = 0; d < mesh.num_devices(); ++d) {
+    plan::Device* device = plan.add_devices();
+    device->set_local(mesh.devices()[d].local);
+    device->set_memory_bytes(placed.devices[d].packed);
+  }
+  return plan;
+}
+
+std::vector<NdSbp> Layouts(size_t axes, int rank) {
+  std::vector<Sbp> symbols = {Sbp::B(), Sbp::P(Reduction::kSum), Sbp::P(Reduction::kMax)};
+  for (int d = 0; d < rank; ++d) symbols.push_back(Sbp::S(d));
+  std::vector<NdSbp> layouts = {NdSbp{Sbp::B()}};  // of time
+  for (size_t a = 0; a < axes; ++a) {
+    std::vector<NdSbp> longer;
+    for (const NdSbp& layout : layouts) {
+      for (const Sbp& symbol : symbols) {
+        NdSbp next = layout;
+        next.push_back(symbol);
+        const Reduction kind = ReductionOf(layout);
+        if (symbol.is_partial() && kind != Reduction::kNone && kind != symbol.reduction) continue;
+        longer.push_back(next);
+      }
+    }
+    layouts = longer;
+  }
+  return layouts;
+}
+
+// Integers, so that sums are exact in any order.
+HostTensor Values(const Shape& shape) {
+  Array array(shape);
+  for (size_t i = 0; i < array.values.size(); ++i) {
+    array.values[i] =
+        static_cast<double>(RandomWord(3, 5, 7, static_cast<int64_t>(i)) % 2001) - 1000;
+  }
+  return FromArray(array, DType::kF64);
+}
+
+int RunAllPairs(const std::string& mesh_text, const Shape& shape) {
+  const Mesh mesh = *Mesh::Parse(mesh_text);
+  const Grid grid(mesh, 1);
+  int pairs = 0;
+  const std::vector<NdSbp> layouts = Layouts(mesh.axes().size(), shape.rank());
+  for (const NdSbp& from : layouts) {
+    Road road;
+    absl::Status built = BuildRoad(from, shape, &road);
+    EXPECT_TRUE(built.ok()) << built;
+    const TensorId input = road.graph.node(road.graph.inputs()[0]).outputs[0];
+    const HostTensor x = Values(road.graph.tensor(input).type.shape);
+    ArrayMap none;
+    const auto expected = Interpret(road.graph, {{"x", ToArray(x)}}, &none, {});
+    EXPECT_TRUE(expected.ok()) << expected.status();
+    for (const NdSbp& to : layouts) {
+      const Reduction a = ReductionOf(from), b = ReductionOf(to);
+      if (a != Reduction::kNone && b != Reduction::kNone && a != b) continue;  // refused
+      SCOPED_TRACE(absl::StrCat(mesh_text, " ", shape.ToString(), ": ", grid.ToString(from), " -> ",
+                                grid.ToString(to)));
+      absl::StatusOr<plan::Plan> plan = PlanRoad(mesh, grid, from, to, road);
+      EXPECT_TRUE(plan.ok()) << plan.status();
+      if (!plan.ok()) continue;
+      PlanExecutorOptions options;
+      options.interleaving = static_cast<uint64_t>(pairs);
+      auto executor = PlanExecutor::Create(*std::move(plan), options);
+      EXPECT_TRUE(executor.ok()) << executor.status();
+      if (!executor.ok()) continue;
+      for (int64_t step = 0; step < 2; ++step) {
+        const auto result = (*executor)->Step(0, {{"x", x}}, step);
+        EXPECT_TRUE(result.ok()) << result.status();
+        if (!result.ok()) break;
+        EXPECT_EQ(ToArray(result->at("z")).values, expected->at("z").values);
+      }
+      ++pairs;
+    }
+  }
+  return pairs;
+}
+
+TEST(BoxingRoadTest, AllPairsOnOneAxis) {
+  int pairs = RunAllPairs("a=2", {4, 6}) + RunAllPairs("a=3", {4, 6});
+  pairs += RunAllPairs("a=4", {5, 1});  // empty parts
+  EXPECT_EQ(pairs, 3 * (25 - 2));
+}
+
+TEST(BoxingRoadTest, AllPairsOnTwoAxes) {
+  const int pairs = RunAllPairs("a=2 b=2", {5, 3});
+  // 9 layouts without P, 7 with P(sum), 7 with P(max); the two kinds do not meet.
+  EXPECT_EQ(pairs, 23 * 23 - 2 * 7 * 7);
+}
+
+TEST(BoxingRoadTest, AllPairsOnUnevenAxes) {
+  EXPECT_EQ(RunAllPairs("a=2 b=3", {4, 2}), 23 * 23 - 2 * 7 * 7);
+}
+
+}  // namespace
+}  // namespace sluice
