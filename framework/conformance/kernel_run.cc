@@ -87,6 +87,7 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
   }
 
   KernelRun run;
+  run.scratch = kernel->scratch();
   const auto read = [&](size_t i, const Part& part) {
     HostTensor host(part.dtype, part.local);
     if (!host.bytes.empty()) std::memcpy(host.bytes.data(), operands[i], host.bytes.size());

@@ -22,6 +22,7 @@ struct KernelOperand {
 struct KernelRun {
   std::vector<Array> outputs, updated;  // updated: the inputs afterwards
   std::vector<HostTensor> bytes;        // of outputs, then of inputs: for comparing bits
+  int64_t scratch = 0;                  // that the kernel asked for
 };
 
 struct KernelCall {

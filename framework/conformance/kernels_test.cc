@@ -58,6 +58,13 @@ std::string CheckPart(const OpDef& op, const OpCase& op_case, std::vector<PartAr
   if (!defined.ok()) return std::string(defined.message());
   const absl::StatusOr<KernelRun> run = RunKernel(call);
   if (!run.ok()) return run.status().ToString();
+  std::vector<TensorType> in_types, out_types;
+  for (const PartArray& x : inputs) in_types.push_back({x.logical.dtype, ShapeOf(x.box)});
+  for (const PartArray& y : outputs) out_types.push_back({y.logical.dtype, ShapeOf(y.box)});
+  const int64_t bound = op.cost({op_case.attributes, in_types, out_types}).scratch;
+  if (run->scratch > bound) {
+    return absl::StrCat("scratch of ", run->scratch, " bytes, the op allows ", bound);
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string difference = Compare(outputs[i].array, run->outputs[i], op_case.tolerance);
     if (!difference.empty()) return absl::StrCat("output ", i, ": ", difference);
@@ -225,6 +232,9 @@ void CheckLarge(const LargeCase& large) {
     }
     const absl::StatusOr<KernelRun> run = RunKernel(call);
     ASSERT_TRUE(run.ok()) << op.name << shapes << ": " << run.status();
+    const OpCall types = {large.op_case.attributes, values->input_types, values->output_types};
+    EXPECT_LE(run->scratch, op.cost(types).scratch)
+        << op.name << shapes << " with " << threads << " threads";
     for (size_t i = 0; i < run->outputs.size(); ++i) {
       EXPECT_EQ(Compare(values->outputs[i], run->outputs[i], large.op_case.tolerance), "")
           << op.name << shapes << " output " << i;
