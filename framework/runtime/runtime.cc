@@ -109,7 +109,9 @@ absl::Status CpuRuntime::LoadPrograms(int workers) {
                                                        ": a stream on device ", stream.device(),
                                                        ", expected one of ", plan_.devices_size()));
       }
-      running.worker_of.push_back(stream.device() % workers);
+      // Neighbours together: a worker then has devices of every stage, as stages are innermost.
+      running.worker_of.push_back(
+          static_cast<int32_t>(int64_t{stream.device()} * workers / plan_.devices_size()));
       // Others wait for what is moved; so it goes first.
       running.urgency.push_back(stream.kind() == "compute" ? 1 : 0);
     }

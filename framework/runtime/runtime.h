@@ -1,9 +1,9 @@
 // Runs a plan on CPU devices of this process. Workers own the actors of their devices' streams:
-// worker i % workers has device i. The session's thread alone calls a Runtime; it hands over steps
-// and takes results, and schedules nothing: actors run when their tokens are there.
-// Two steps run ahead of the session at most. In a step nothing is allocated and nothing looked up.
-// The first error of a kernel wins: from then on kernels are skipped while the actors finish the
-// protocol of the steps begun, so nothing hangs; the error is kept and every later call returns it.
+// neighbouring devices share a worker. The session's thread alone calls a Runtime; it hands over
+// steps and takes results, and schedules nothing: actors run when their tokens are there. Two steps
+// run ahead of the session at most. In a step nothing is allocated and nothing looked up. The first
+// error of a kernel wins: from then on kernels are skipped while the actors finish the protocol of
+// the steps begun, so nothing hangs; the error is kept and every later call returns it.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 
