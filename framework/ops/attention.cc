@@ -91,17 +91,28 @@ absl::Status DefineAttentionGradient(const DefineCall& call) {
   std::vector<double>& dv = call.outputs[2].array.values;
   const double scale = std::get<AttentionAttributes>(call.attributes).scale;
   const int64_t time = q.shape[1], heads = q.shape[2];
+  std::vector<double> weights(time), slopes(time);
   for (int64_t b = 0; b < q.shape[0]; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       const Rows rows(q.shape, b, h);
       for (int64_t t = 0; t < time; ++t) {
         const int64_t at = rows.At(t);
+        // Slopes of a row sum to zero. dy times y sees to that but for its rounding, which all keys
+        // have in common and which would swamp small slopes: their mean is taken off once more.
         const double owed = Dot(dy, at, y, at, rows.size);
+        double sum = 0, mean = 0;
         for (int64_t s = 0; s <= t; ++s) {
           const int64_t from = rows.At(s);
-          const double weight = std::exp(scale * Dot(q, at, k, from, rows.size) -
-                                         logsumexp.values[(b * time + t) * heads + h]);
-          const double slope = scale * weight * (Dot(dy, at, v, from, rows.size) - owed);
+          weights[s] = std::exp(scale * Dot(q, at, k, from, rows.size) -
+                                logsumexp.values[(b * time + t) * heads + h]);
+          slopes[s] = Dot(dy, at, v, from, rows.size) - owed;
+          sum += weights[s];
+          mean += weights[s] * slopes[s];
+        }
+        mean /= sum;
+        for (int64_t s = 0; s <= t; ++s) {
+          const int64_t from = rows.At(s);
+          const double weight = weights[s], slope = scale * weight * (slopes[s] - mean);
           for (int64_t d = 0; d < rows.size; ++d) {
             dq[at + d] += slope * k.values[from + d];
             dk[from + d] += slope * q.values[at + d];

@@ -74,14 +74,22 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
   }
 }
 
-// Of one row: weights from scores, and score slopes from dy v^T.
+// Of one row: weights from scores, and score slopes from dy v^T. Slopes sum to zero over a row, and
+// `owed` alone does not see to that: it is rounded, for all keys alike, and early in training keys
+// have much in common while slopes are small. So their mean is taken off a second time.
 SLUICE_INLINE void SlopeRow(float* weights, float* slopes, int64_t n, int64_t padded, float scale,
                             float logsumexp, float owed) {
   const F factor = Splat(scale), top = Splat(logsumexp), delta = Splat(owed);
-  ForLanes(n, [&](int64_t i, auto lanes) {
-    const F weight = Exp(lanes(weights + i) * factor - top);
+  const float sum = SumOver(n, [&](int64_t i, auto lanes) {
+    const F weight = lanes.Keep(Exp(lanes(weights + i) * factor - top));
     lanes(weights + i, weight);
-    lanes(slopes + i, (lanes(slopes + i) - delta) * weight * factor);
+    return weight;
+  });
+  const float rest = SumOver(
+      n, [&](int64_t i, auto lanes) { return lanes(weights + i) * (lanes(slopes + i) - delta); });
+  const F mean = Splat(n > 1 ? rest / sum : slopes[0] - owed);  // exactly zero is left of one
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    lanes(slopes + i, (lanes(slopes + i) - delta - mean) * lanes(weights + i) * factor);
   });
   Zero(weights + n, padded - n);
   Zero(slopes + n, padded - n);
