@@ -30,6 +30,7 @@ struct SessionOptions {
   int workers = 0;              // 0: min(devices, cores)
   std::string trace;            // file for a Perfetto timeline, written when the session ends
   Machine machine = Machine::Cpu();
+  int64_t memory_limit = 0;  // bytes of all devices together; 0: this machine's memory
 };
 
 using Feeds = std::vector<std::pair<std::string, const HostTensor*>>;
@@ -48,6 +49,9 @@ class Session {
   // scope path), of the mesh, "does not fit".
   static absl::StatusOr<std::unique_ptr<Session>> Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options);
+  // What Start would run, for people: compiled, and neither held to memory_limit nor started.
+  static absl::StatusOr<std::string> ExplainPlan(absl::Span<const ProgramGraph> programs,
+                                                 const SessionOptions& options);
   virtual ~Session() = default;
 
   // Enqueues one step. Feeds are copied. Blocks while two steps of results wait to be taken.

@@ -247,6 +247,22 @@ TEST(SessionTest, CheckNanNamesTheFirstInstruction) {
               AllOf(HasSubstr("step 0"), HasSubstr("(embedding)"), HasSubstr("NaN")));
 }
 
+TEST(SessionTest, WhatDoesNotFitIsExplainedButNotStarted) {
+  Graph graph;
+  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
+  SessionOptions options;
+  options.mesh = "data=2";
+  options.memory_limit = 1000;
+  const absl::Status status = Session::Start({{"train", &graph}}, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected at most 1000 bytes"));
+  const absl::StatusOr<std::string> text = Session::ExplainPlan({{"train", &graph}}, options);
+  ASSERT_EQ(text.status(), absl::OkStatus());
+  EXPECT_THAT(*text, HasSubstr("first/up"));
+  options.memory_limit = 1 << 20;
+  EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(), absl::OkStatus());
+}
+
 TEST(SessionTest, OurCodeAllocatesNothingInAStep) {
 #if defined(ADDRESS_SANITIZER) || defined(THREAD_SANITIZER)
   GTEST_SKIP() << "allocations are the sanitizer's";
