@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -59,19 +60,18 @@ absl::StatusOr<TextCorpus> ReadCorpus(const std::string& data, const std::string
   return ReadListedCorpus(runfiles + "/" + kCorpusList, runfiles);
 }
 
-struct Programs {
+struct GptPrograms {
   Graph train, eval, sample;
+  std::vector<ProgramGraph> All() const {
+    return {{"train", &train}, {"eval", &eval}, {"sample", &sample}};
+  }
 };
 
-absl::StatusOr<std::unique_ptr<Session>> StartSession(const TrainOptions& options,
-                                                      Programs* programs) {
+absl::Status Build(const TrainOptions& options, GptPrograms* programs) {
   RETURN_IF_ERROR(
       BuildGptTrain(options.config, options.stages, options.optimizer, &programs->train));
   RETURN_IF_ERROR(BuildGptEval(options.config, options.stages, &programs->eval));
-  RETURN_IF_ERROR(BuildGptSample(options.config, options.stages, &programs->sample));
-  return Session::Start(
-      {{"train", &programs->train}, {"eval", &programs->eval}, {"sample", &programs->sample}},
-      options.session);
+  return BuildGptSample(options.config, options.stages, &programs->sample);
 }
 
 absl::Status PrintSample(Session* session, const TrainOptions& options,
@@ -185,12 +185,15 @@ absl::Status Run(const TrainOptions& options, const std::string& runfiles) {
   absl::PrintF("model      %.2fM parameters: %d layers, hidden %d, %d heads, sequences of %d\n",
                static_cast<double>(GptParameters(c)) / 1e6, c.layers, c.hidden, c.heads,
                c.sequence_length);
-  Programs programs;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, StartSession(options, &programs));
+  GptPrograms programs;
+  RETURN_IF_ERROR(Build(options, &programs));
   if (options.explain) {
-    absl::PrintF("%s", session->Explain());
+    ASSIGN_OR_RETURN(const std::string text, Session::ExplainPlan(programs.All(), options.session));
+    absl::PrintF("%s", text);
     return absl::OkStatus();
   }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                   Session::Start(programs.All(), options.session));
   if (options.sample) {
     RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get()));
     return PrintSample(session.get(), options, interrupt);

@@ -113,6 +113,24 @@ TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
   EXPECT_THAT(written.out, HasSubstr("---\nthe "));
 }
 
+// Dropout, sample order and schedule go on where the checkpoint was taken: not a bit differs.
+TEST_F(TrainTest, ResumedRunIsTheWholeRun) {
+  ASSERT_EQ(Run({}).code, 0);
+  const Ended resumed = Wait(Start({"--resume=run/checkpoints/step-000004", "--out=second"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.error;
+  for (const char* step : {"{\"step\":5,\"loss\"", "{\"step\":6,\"loss\""}) {
+    auto line = [&](const std::string& log) {
+      const size_t begin = log.find(step);
+      return begin == std::string::npos ? "none"
+                                        : log.substr(begin, log.find(",\"tok", begin) - begin);
+    };
+    EXPECT_THAT(line(Read("run/log.jsonl")), HasSubstr("loss"));
+    EXPECT_EQ(line(Read("second/log.jsonl")), line(Read("run/log.jsonl")));
+  }
+  EXPECT_EQ(Read("second/checkpoints/step-000006/tensors.safetensors"),
+            Read("run/checkpoints/step-000006/tensors.safetensors"));
+}
+
 TEST_F(TrainTest, InterruptSavesAndStops) {
   const pid_t child = Start({"--preset=tiny", "--layers=1", "--hidden=16", "--heads=2",
                              "--data=text.txt", "--out=run", "--steps=1000000", "--eval_every=0"});
@@ -144,6 +162,7 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
       {{"--layers=100000000"}, 2, "layers: expected 1 to 1000, got 100000000\n"},
       {{"--data=none.txt"}, 1, "expected a file or a folder of text, got "},
       {{"--data=empty.txt"}, 1, "empty.txt is empty\n"},
+      {{"--layers=48", "--hidden=16384"}, 1, "the plan does not fit: expected at most "},
       {{"--data=short.txt"}, 1, "a sequence of 16 tokens needs at least 17 bytes, got "},
       {{"--resume=nowhere"}, 2, "--preset: "},
       {{"--out=taken"}, 2, "already holds a run"},
