@@ -34,6 +34,9 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(4096) {
       most_messages =
           std::max(most_messages, static_cast<size_t>(running.state->actor(a).MostMessages()));
     }
+    // A trace says what the device's main work waits for, rather than what its copies do.
+    std::stable_partition(own_[p].streams.begin(), own_[p].streams.end(),
+                          [&](int32_t stream) { return index.stream_kind(stream) == "compute"; });
     MessageList grants;
     GrantStep(index, 0, &grants);
     for (const Message& grant : grants) {

@@ -54,7 +54,7 @@ class Session {
                                                  const SessionOptions& options);
   virtual ~Session() = default;
 
-  // Enqueues one step. Feeds are copied. Blocks while two steps of results wait to be taken.
+  // Enqueues one step. Feeds are copied. Blocks while two steps run.
   // Errors: unknown program or feed, a feed of another type than the graph's, an earlier kernel's
   // error. Another program than the last one's waits until that has ended.
   virtual absl::Status Step(absl::string_view program, const Feeds& feeds) = 0;
