@@ -45,7 +45,7 @@ TEST_P(HandPlanTest, EveryOrderComputesTheSame) {
     InterleaverOptions options;
     options.seed = seed;
     options.steps = kSteps;
-    options.fifo = seed % 4 > 0;
+    options.fifo = seed % 3 > 0;
     options.launch_ahead = seed % 2 == 1;
     options.initial = hand.initial;
     const auto run = RunInterleaved(*index, options);

@@ -54,7 +54,8 @@ class Interleaver {
         queues_(index.num_streams()),
         running_(index.num_streams(), false),
         in_flight_req_(believed_.readings().size(), 0),
-        emitted_(index.num_registers(), 0) {
+        emitted_(index.num_registers(), 0),
+        fifo_(options.fifo || options.launch_ahead) {
     state_.set_step_limit(options.steps);
     const size_t kinds = index.num_actors() + index.num_streams();
     for (size_t n = 0; n < kinds; ++n) slow_.push_back(random_.Below(20) < 3);
@@ -141,7 +142,7 @@ class Interleaver {
 
   absl::Status DeliverFrom(int32_t item) {
     Channel& channel = channels_[item - NumKinds()];
-    const int32_t n = options_.fifo ? 0 : random_.Below(channel.messages.size());
+    const int32_t n = fifo_ ? 0 : random_.Below(channel.messages.size());
     const Message message = channel.messages[n];
     channel.messages.erase(channel.messages.begin() + n);
     if (!channel.messages.empty()) Mark(item);
@@ -153,7 +154,7 @@ class Interleaver {
     // Tokens arrive in order, each once.
     const ProgramIndex::Reading& reading = believed_.reading(message.index);
     const int64_t arrived = state_.actor(message.to).arrived(reading.local);
-    if (options_.fifo && message.take != arrived) {
+    if (fifo_ && message.take != arrived) {
       return absl::InternalError(absl::StrCat(believed_.RegisterName(reading.reg), ": token ",
                                               message.take, " arrived, expected ", arrived));
     }
@@ -324,6 +325,7 @@ class Interleaver {
   std::unordered_map<uint64_t, int32_t> channel_of_;
   std::vector<Channel> channels_;
   std::unordered_map<Fence, bool> finished_;
+  const bool fifo_;
   Fence serial_ = 0;
   int64_t sent_ = 0, drop_ = -1, most_ahead_ = 0;
   int32_t ahead_ = -1, behind_ = -1;

@@ -24,7 +24,8 @@ enum class PlantedFault {
 struct InterleaverOptions {
   uint64_t seed = 0;
   int steps = 3;
-  // Messages of one sender to one receiver keep their order. Default: they do.
+  // Messages of one sender to one receiver keep their order. Default: they do, and always with
+  // launch_ahead.
   bool fifo = true;
   // Streams launch ahead: messages between devices of one process carry a fence and leave at the
   // launch, unless the receiver's stream has no order. Default: they leave when the work has ended.

@@ -1,5 +1,6 @@
 // What actors tell each other: that a register may be read, that a slot is free, that bytes change
 // hands. Never data and never an address; the fence is passed on without being looked at.
+// Messages may overtake each other, but not those of one sender to one receiver that carry fences.
 #ifndef SLUICE_FRAMEWORK_ACTOR_MESSAGE_H_
 #define SLUICE_FRAMEWORK_ACTOR_MESSAGE_H_
 
