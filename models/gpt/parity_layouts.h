@@ -4,6 +4,7 @@
 #define SLUICE_MODELS_GPT_PARITY_LAYOUTS_H_
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct GptLayout {
   std::string Stem() const;  // the same as a file name: "data2_model2_micro4"
   int64_t Stages() const;    // of the mesh, which must parse
   GptConfig Config() const;  // of the tiny GPT
+  friend void PrintTo(const GptLayout& layout, std::ostream* out) { *out << layout.Name(); }
 };
 
 // One device with a batch of 8 or 12: what every other layout must equal.
