@@ -14,7 +14,9 @@ namespace {
 // Allocations of this thread that are ours and the library's.
 thread_local int64_t own_allocations = 0, library_allocations = 0;
 
-void Count() { ++(sluice::ScopedLibraryCall::Active() ? library_allocations : own_allocations); }
+[[maybe_unused]] void Count() {
+  ++(sluice::ScopedLibraryCall::Active() ? library_allocations : own_allocations);
+}
 
 }  // namespace
 

@@ -31,6 +31,7 @@ class StridedLoop {
   // fn(const int64_t* offsets, int64_t length) for the rows [begin, end).
   template <typename F>
   void ForRows(int64_t begin, int64_t end, F&& fn) const {
+    if (begin >= end) return;  // extents may be 0
     int64_t offsets[kMaxOperands] = {}, index[kMaxRank];
     const int outer = rank() - 1;
     for (int64_t rest = begin, d = outer - 1; d >= 0; --d) {
