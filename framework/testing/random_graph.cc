@@ -107,6 +107,9 @@ class Builder {
     return outputs.empty() ? Tensor() : outputs[0];
   }
 
+  // Products of activations grow fast from op to op, and faster from step to step.
+  bool MayMultiply() { return products_++ < 1; }
+
   Tensor Begin();
   void Grow();
   absl::Status End();
@@ -136,7 +139,7 @@ class Builder {
   RandomGraph* const out_;
   std::vector<Input> inputs_;
   int64_t batch_ = 1, ops_ = 0, done_ = 0;
-  int variables_ = 0, sides_ = 0;
+  int variables_ = 0, sides_ = 0, products_ = 0;
   Tensor x_;
   std::vector<Tensor> past_;    // what a residual may join
   std::vector<Tensor> tables_;  // of embeddings
@@ -174,7 +177,8 @@ void Builder::Grow() {
     if (!y) continue;  // does not suit this tensor
     past_.push_back(x_);
     x_ = y;
-    if (Chance(22)) x_ = x_.With(Words(x_.shape(), 60, true));
+    if (Chance(22) && graph_->tensor(x_.id()).words.empty())
+      x_ = x_.With(Words(x_.shape(), 60, true));
     if (Chance(6)) SideOutput(x_);
     return;
   }
@@ -196,12 +200,14 @@ Tensor Builder::GrowColumns(Tensor x) {
   Shape shape = {Last(x)};
   if (x.shape().rank() > 2 && Chance(40))
     shape = {Chance(50) ? 1 : x.shape()[x.shape().rank() - 2], Last(x)};
-  switch (Below(4)) {
+  switch (Below(5)) {
     case 0:
-      return x + Variable(shape);
+      return x + Gelu(Variable(x.shape()));  // made once a step, read by every micro-batch
     case 1:
-      return Variable(shape) - x;
+      return x + Variable(shape);
     case 2:
+      return Variable(shape) - x;
+    case 3:
       return x * Variable(shape);
     default:
       return x / Variable(shape, Words(shape, 45, false), "ones");
@@ -219,7 +225,7 @@ Tensor Builder::GrowActivation(Tensor x) {
     case 3:
       return Dropout(x, 0.25);
     default:
-      return x * Gelu(x);
+      return MayMultiply() ? x * Gelu(x) : Tensor();
   }
 }
 
@@ -279,7 +285,7 @@ Tensor Builder::GrowAttention(Tensor x) {
 
 // Products of two activations.
 Tensor Builder::GrowScores(Tensor x) {
-  if (x.shape().rank() != 3) return Tensor();
+  if (x.shape().rank() != 3 || !MayMultiply()) return Tensor();
   const Tensor y = Chance(50) ? x : Relu(x);
   switch (Below(3)) {
     case 0:

@@ -1,0 +1,384 @@
+#include "framework/conformance/planted_bugs.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/ops/op_defs.h"
+
+namespace sluice {
+namespace {
+
+using Signatures = absl::StatusOr<std::vector<Signature>>;
+
+Signatures FromRule(const OpCall& call, int64_t parts, absl::string_view equation,
+                    std::vector<std::vector<int>> linear = {},
+                    Reduction contracted = Reduction::kSum) {
+  ASSIGN_OR_RETURN(const IndexRule rule, IndexRule::Parse(equation, std::move(linear), contracted));
+  std::vector<Shape> inputs, outputs;
+  for (const TensorType& type : call.inputs) inputs.push_back(type.shape);
+  for (const TensorType& type : call.outputs) outputs.push_back(type.shape);
+  return rule.Signatures(inputs, outputs, parts);
+}
+
+// The right signatures, but what a split letter leaves owed is called whole.
+Signatures WithoutOwed(const OpDef& op, const OpCall& call, int64_t parts) {
+  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, parts));
+  for (Signature& signature : signatures) {
+    if (signature.letter == "P") continue;
+    for (Sbp& sbp : signature.outputs) {
+      if (sbp.is_partial()) sbp = Sbp::B();
+    }
+  }
+  return signatures;
+}
+
+// The right signatures, and one more: these inputs owed (the rest whole) give outputs owed.
+Signatures AlsoLinear(const OpDef& op, const OpCall& call, int64_t parts,
+                      const std::vector<int>& inputs) {
+  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, parts));
+  Signature wrong = {"P", std::vector<Sbp>(call.inputs.size()),
+                     std::vector<Sbp>(call.outputs.size(), Sbp::P())};
+  for (int i : inputs) wrong.inputs[i] = Sbp::P();
+  signatures.push_back(wrong);
+  return signatures;
+}
+
+Signatures MaximumOwesSum(const OpCall& call, int64_t parts) {
+  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(ReduceOp(), call, parts));
+  for (Signature& signature : signatures) {
+    for (Sbp& sbp : signature.outputs) {
+      if (sbp == Sbp::P(Reduction::kMax)) sbp = Sbp::P();
+    }
+  }
+  return signatures;
+}
+
+const RuleBug kRuleBugs[] = {
+    {"matmul: split k is not owed", MatMulOp,
+     [](const OpCall& c, int64_t p) { return WithoutOwed(MatMulOp(), c, p); }},
+    {"weight gradient: split batch is not owed", MatMulWeightGradientOp,
+     [](const OpCall& c, int64_t p) { return WithoutOwed(MatMulWeightGradientOp(), c, p); }},
+    {"embedding: split rows are not owed", EmbeddingOp,
+     [](const OpCall& c, int64_t p) { return WithoutOwed(EmbeddingOp(), c, p); }},
+    {"gelu is linear", GeluOp,
+     [](const OpCall& c, int64_t p) { return AlsoLinear(GeluOp(), c, p, {0}); }},
+    {"multiply is linear in both together", MultiplyOp,
+     [](const OpCall& c, int64_t p) {
+       return AlsoLinear(MultiplyOp(), c, p, {0, 1});
+     }},
+    {"add takes what is owed beside what is whole", AddOp,
+     [](const OpCall& c, int64_t p) { return AlsoLinear(AddOp(), c, p, {0}); }},
+    {"softmax splits the dimension that it normalizes", SoftmaxOp,
+     [](const OpCall& c, int64_t p) { return FromRule(c, p, "...e->...e"); }},
+    {"a maximum owes a sum", ReduceOp, MaximumOwesSum},
+    {"sum_squares of a split tensor is not owed", SumSquaresOp,
+     [](const OpCall& c, int64_t p) { return WithoutOwed(SumSquaresOp(), c, p); }},
+};
+
+// Calls fn for every instruction; true if one of them was changed.
+bool ForEach(plan::Plan* plan, const std::function<bool(plan::Instruction*)>& fn) {
+  bool changed = false;
+  for (plan::Program& program : *plan->mutable_programs()) {
+    for (plan::Actor& actor : *program.mutable_actors()) {
+      for (plan::Instruction& instruction : *actor.mutable_script()) changed |= fn(&instruction);
+    }
+  }
+  return changed;
+}
+
+// Over space: regions that hold in every fire.
+bool IsBoxing(const plan::Instruction& x) {
+  return x.op() == "box" && x.regions_size() > 0 && x.regions(0).micro() == 0;
+}
+bool IsOverTime(const plan::Instruction& x) {
+  return x.op() == "box" && x.regions_size() > 0 && x.regions(0).micro() > 0;
+}
+bool IsUpdate(const plan::Instruction& x) {
+  return std::any_of(x.inputs().begin(), x.inputs().end(),
+                     [](const plan::Operand& operand) { return operand.updates(); });
+}
+
+bool DropRegion(plan::Instruction* x) {
+  if (!IsBoxing(*x) || x->regions_size() < 2) return false;
+  x->mutable_regions()->RemoveLast();
+  return true;
+}
+
+bool LoseSourceOffset(plan::Instruction* x) {
+  bool changed = false;
+  if (!IsBoxing(*x)) return false;
+  for (plan::Region& region : *x->mutable_regions()) {
+    for (int64_t& offset : *region.mutable_source_offsets()) {
+      changed |= offset != 0;
+      offset = 0;
+    }
+  }
+  return changed;
+}
+
+bool LoseTargetOffset(plan::Instruction* x) {
+  bool changed = false;
+  if (!IsBoxing(*x)) return false;
+  for (plan::Region& region : *x->mutable_regions()) {
+    changed |= region.offset() != 0;
+    region.set_offset(0);
+  }
+  return changed;
+}
+
+// A reduction of two parts or more takes the first alone.
+bool DropTerms(plan::Instruction* x) {
+  bool changed = false;
+  if (!IsBoxing(*x)) return false;
+  for (plan::Region& region : *x->mutable_regions()) {
+    if (region.fold_size() < 2) continue;
+    region.clear_fold();
+    region.add_fold(0);
+    changed = true;
+  }
+  return changed;
+}
+
+// ... or the first twice.
+bool RepeatTerm(plan::Instruction* x) {
+  bool changed = false;
+  if (!IsBoxing(*x)) return false;
+  for (plan::Region& region : *x->mutable_regions()) {
+    if (region.fold_size() < 2) continue;
+    for (int32_t& term : *region.mutable_fold()) {
+      if (term == 1) term = 0;
+    }
+    changed = true;
+  }
+  return changed;
+}
+
+bool SumBecomesMax(plan::Instruction* x) {
+  const bool folds = std::any_of(x->regions().begin(), x->regions().end(),
+                                 [](const plan::Region& r) { return r.fold_size() > 1; });
+  if (!IsBoxing(*x) || !folds || x->reduction() != static_cast<int>(Reduction::kSum)) return false;
+  x->set_reduction(static_cast<int>(Reduction::kMax));
+  return true;
+}
+
+bool FillWithWrongIdentity(plan::Instruction* x) {
+  if (!x->fill_identity() || x->reduction() != static_cast<int>(Reduction::kSum)) return false;
+  x->set_reduction(static_cast<int>(Reduction::kMax));
+  return true;
+}
+
+// Two pieces of equal extent come from each other's source.
+bool SwapSources(plan::Instruction* x) {
+  if (!IsBoxing(*x) || x->regions_size() < 2) return false;
+  plan::Region &a = *x->mutable_regions(0), &b = *x->mutable_regions(1);
+  for (int d = 0; d < a.begin_size(); ++d) {
+    if (a.end(d) - a.begin(d) != b.end(d) - b.begin(d)) return false;
+  }
+  if (a.sources_size() != 1 || b.sources_size() != 1) return false;
+  a.mutable_sources()->Swap(b.mutable_sources());
+  a.mutable_source_offsets()->Swap(b.mutable_source_offsets());
+  a.mutable_source_strides()->Swap(b.mutable_source_strides());
+  return true;
+}
+
+// The last micro-batch instead of the sum of all.
+bool OverwriteInsteadOfAccumulate(plan::Instruction* x) {
+  if (x->op() != "accumulate") return false;
+  const plan::Part& part = x->outputs(0).part();
+  x->set_op("box");
+  plan::Region* region = x->add_regions();
+  plan::Strides* strides = region->add_source_strides();
+  int64_t stride = 1;
+  for (int d = part.local_size() - 1; d >= 0; stride *= part.local(d--))
+    strides->add_values(stride);
+  std::reverse(strides->mutable_values()->begin(), strides->mutable_values()->end());
+  for (int64_t extent : part.local()) {
+    region->add_begin(0);
+    region->add_end(extent);
+  }
+  *region->mutable_strides() = strides->values();
+  region->add_sources(0);
+  region->add_fold(0);
+  region->add_source_offsets(0);
+  return true;
+}
+
+// Where readers' gradients of one tensor meet, the first counts twice and the second not at all.
+bool CountGradientTwice(plan::Instruction* x) {
+  const bool adds = x->op() == "add" || x->op() == "add_n";
+  if (!adds || !absl::StrContains(x->scope(), "backward")) return false;
+  *x->mutable_inputs(1) = x->inputs(0);
+  return true;
+}
+
+// What one fire reads, or writes, is another fire's piece.
+bool MixMicroBatches(plan::Instruction* x, bool pack) {
+  if (!IsOverTime(*x)) return false;
+  const bool packs = std::any_of(x->regions().begin(), x->regions().end(),
+                                 [](const plan::Region& region) { return region.offset() != 0; });
+  if (packs != pack || x->regions_size() < 2) return false;
+  for (plan::Region& region : *x->mutable_regions()) {
+    region.set_micro(x->regions_size() + 1 - region.micro());
+  }
+  return true;
+}
+
+// The part of an operand forgets where it lies.
+bool LoseOffset(plan::Operand* operand) {
+  bool changed = false;
+  for (int64_t& offset : *operand->mutable_part()->mutable_offset()) {
+    changed |= offset != 0;
+    offset = 0;
+  }
+  return changed;
+}
+
+bool SameMaskEverywhere(plan::Instruction* x) {
+  if (x->op() != "dropout") return false;
+  return LoseOffset(x->mutable_inputs(0)) | LoseOffset(x->mutable_outputs(0));
+}
+bool TableForgetsItsRows(plan::Instruction* x) {
+  return x->op() == "embedding" && LoseOffset(x->mutable_inputs(0));
+}
+bool LogitsForgetTheirVocabulary(plan::Instruction* x) {
+  return x->op() == "ce_pick" && LoseOffset(x->mutable_inputs(0));
+}
+
+// A mean divides by what the part holds.
+bool MeanOfThePart(plan::Instruction* x) {
+  if (x->op() != "reduce" || !absl::StrContains(x->attributes(), "mean=true")) return false;
+  plan::Part* part = x->mutable_inputs(0)->mutable_part();
+  bool changed = false;
+  for (int d = 0; d < part->local_size(); ++d) {
+    changed |= part->local(d) != part->logical(d) && part->local(d) > 0;
+    if (part->local(d) > 0) part->set_logical(d, part->local(d));
+    part->set_offset(d, 0);
+    part->set_stride_per_micro(d, 0);
+  }
+  return changed;
+}
+
+bool LocalNorm(plan::Instruction* x) {
+  return absl::StrContains(x->scope(), "sum_squares") && DropTerms(x);
+}
+
+bool FeedFirstMicroBatch(plan::Instruction* x) {
+  if (x->op() != "feed") return false;
+  bool changed = false;
+  for (int64_t& stride : *x->mutable_outputs(0)->mutable_part()->mutable_stride_per_micro()) {
+    changed |= stride != 0;
+    stride = 0;
+  }
+  return changed;
+}
+
+// A view starts where its buffer does.
+bool LoseViewOffset(plan::Instruction* x) {
+  bool changed = false;
+  for (plan::Operand& operand : *x->mutable_inputs()) {
+    changed |= operand.offset() != 0;
+    operand.set_offset(0);
+  }
+  return changed;
+}
+
+template <bool (*kChange)(plan::Instruction*)>
+bool Everywhere(plan::Plan* plan) {
+  return ForEach(plan, kChange);
+}
+
+// Variables on every device but the first of a stage keep their values.
+bool StaleReplica(plan::Plan* plan) {
+  bool changed = false;
+  for (plan::Program& program : *plan->mutable_programs()) {
+    for (plan::Actor& actor : *program.mutable_actors()) {
+      if (program.streams(actor.stream()).device() == 0) continue;
+      for (plan::Instruction& x : *actor.mutable_script()) {
+        if (!IsUpdate(x)) continue;
+        x.set_op("begin");  // does nothing
+        changed = true;
+      }
+    }
+  }
+  return changed;
+}
+
+// What crosses from device to device is read one token late.
+bool StaleCopy(plan::Plan* plan) {
+  bool changed = false;
+  for (plan::Program& program : *plan->mutable_programs()) {
+    std::set<int32_t> crossing;
+    for (const plan::Actor& actor : program.actors()) {
+      if (program.streams(actor.stream()).kind() != "comm") continue;
+      for (const plan::Instruction& x : actor.script()) {
+        for (const plan::Operand& output : x.outputs()) crossing.insert(output.register_());
+      }
+    }
+    for (int32_t r : crossing) {
+      plan::Register* reg = program.mutable_registers(r);
+      if (reg->quota() < 2) continue;
+      reg->set_initial_tokens(1);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+const PlanBug kPlanBugs[] = {
+    {"boxing: a region is dropped", Everywhere<DropRegion>},
+    {"boxing: source offsets are lost", Everywhere<LoseSourceOffset>},
+    {"boxing: target offsets are lost", Everywhere<LoseTargetOffset>},
+    {"boxing: a reduction takes one part", Everywhere<DropTerms>},
+    {"boxing: a reduction takes a part twice", Everywhere<RepeatTerm>},
+    {"boxing: max instead of sum", Everywhere<SumBecomesMax>},
+    {"boxing: pads with the identity of max", Everywhere<FillWithWrongIdentity>},
+    {"boxing: two sources swapped", Everywhere<SwapSources>},
+    {"lowering: accumulators keep the last micro-batch", Everywhere<OverwriteInsteadOfAccumulate>},
+    {"lowering: a gradient counts twice", Everywhere<CountGradientTwice>},
+    {"lowering: packs micro-batches in the wrong order",
+     [](plan::Plan* plan) {
+       return ForEach(plan, [](plan::Instruction* x) { return MixMicroBatches(x, true); });
+     }},
+    {"lowering: slices the wrong micro-batch",
+     [](plan::Plan* plan) {
+       return ForEach(plan, [](plan::Instruction* x) { return MixMicroBatches(x, false); });
+     }},
+    {"lowering: one dropout mask for all parts", Everywhere<SameMaskEverywhere>},
+    {"lowering: tables forget which rows they hold", Everywhere<TableForgetsItsRows>},
+    {"lowering: logits forget which vocabulary they hold", Everywhere<LogitsForgetTheirVocabulary>},
+    {"lowering: means divide by the part", Everywhere<MeanOfThePart>},
+    {"lowering: the norm is local", Everywhere<LocalNorm>},
+    {"lowering: every fire is fed the first micro-batch", Everywhere<FeedFirstMicroBatch>},
+    {"lowering: views lose their offset", Everywhere<LoseViewOffset>},
+    {"lowering: updates on one device only", StaleReplica},
+    {"lowering: copies are one token late", StaleCopy},
+};
+
+}  // namespace
+
+absl::Span<const RuleBug> RuleBugs() { return kRuleBugs; }
+absl::Span<const PlanBug> PlanBugs() { return kPlanBugs; }
+
+OpDef WrongOp(const RuleBug& bug) {
+  OpDef wrong = bug.op();
+  wrong.rule = nullptr;
+  wrong.signatures = bug.signatures;
+  return wrong;
+}
+
+bool Plant(const OpDef& wrong, Graph* graph) {
+  bool planted = false;
+  for (const Node& node : graph->nodes()) {
+    if (node.op->name != wrong.name) continue;
+    graph->mutable_node(node.id).op = &wrong;
+    planted = true;
+  }
+  return planted;
+}
+
+}  // namespace sluice

@@ -1,0 +1,145 @@
+// A thousand random models on random meshes of four devices equal the interpreter; together they
+// use every op, every signature and every way of boxing.
+#include <iostream>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/compiler/compile.h"
+#include "framework/compiler/lower.h"
+#include "framework/ops/all_ops.h"
+#include "framework/testing/census.h"
+#include "framework/testing/parallel.h"
+#include "framework/testing/parity.h"
+#include "framework/testing/random_graph.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kGraphs = 1000;
+constexpr int kSteps = 2;
+constexpr double kTolerance = 1e-9;
+
+// What no graph can reach, and why.
+const std::set<std::string> kUnreachable = {
+    // Nothing asks a tensor that is made from nothing to be split.
+    "fill a",
+    "fill b",
+    // A letter that the output alone has is taken if its forward op took it, and this op has none.
+    "embedding_gradient v",
+    // A backward op takes its forward op's letter, and the forward ops of these are not linear, so
+    // theirs is never P; layer_norm never splits e.
+    "gelu_gradient P",
+    "relu_gradient P",
+    "softmax_gradient P",
+    "layer_norm_gradient P",
+    "layer_norm_parameter_gradient P",
+    "layer_norm_parameter_gradient e",
+    "attention_gradient P",
+    "ce_gradient P",
+    // The dense part and the rows of one gradient would both have to arrive owed, with whole ids.
+    "add_rows P",
+};
+
+struct Outcome {
+  bool refused = false;
+  std::string failure;
+};
+
+// The steps of the compiler once more, for what Compile does not tell.
+absl::Status Count(const RandomGraph& random, Census* census) {
+  const Grid grid(random.mesh, random.micro_batches);
+  const Machine machine = Machine::Cpu();
+  BoxingPlanner planner(machine);
+  VariableLayouts layouts;
+  ASSIGN_OR_RETURN(const SbpAssignment assignment,
+                   SelectSbp(*random.graph, grid, &planner, machine, &layouts));
+  ASSIGN_OR_RETURN(const TaskGraph tasks,
+                   Lower(*random.graph, grid, assignment, &planner, machine));
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  census->Add(*random.graph, grid, assignment, tasks);
+  return absl::OkStatus();
+}
+
+absl::Status Check(int seed, Outcome* outcome, Census* census) {
+  ASSIGN_OR_RETURN(const RandomGraph random, MakeRandomGraph(seed, kSteps));
+  CompileOptions options;
+  options.mesh = random.mesh;
+  options.micro_batches = random.micro_batches;
+  options.script_length = random.script_length;
+  options.machine = Machine::Cpu();
+  const auto plan = Compile({{"train", random.graph.get()}}, options, nullptr);
+  // Words may contradict each other, or cut a dimension that an outer axis has cut to one element.
+  outcome->refused = absl::IsInvalidArgument(plan.status());
+  if (outcome->refused) return absl::OkStatus();
+  RETURN_IF_ERROR(plan.status());
+  ASSIGN_OR_RETURN(const Reference reference, InterpretSteps(*random.graph, random.feeds, 7));
+  PlanExecutorOptions run;
+  run.seed = 7;
+  run.interleaving = seed;
+  RETURN_IF_ERROR(
+      CompareWithReference(*plan, random.feeds, reference, kTolerance, run, seed % 3 == 0));
+  return Count(random, census);
+}
+
+// All signatures that the cases of an op have along an axis of two parts.
+std::set<std::string> SignaturesOfCases(const OpDef& op) {
+  std::set<std::string> names;
+  for (const OpCase& c : op.cases) {
+    const auto outputs = op.infer({c.attributes, c.inputs, {}});
+    EXPECT_TRUE(outputs.ok()) << op.name << " " << c.name;
+    if (!outputs.ok()) continue;
+    const auto signatures = SignaturesOf(op, {c.attributes, c.inputs, *outputs}, 2);
+    EXPECT_TRUE(signatures.ok()) << op.name << " " << c.name;
+    if (!signatures.ok()) continue;
+    for (const Signature& s : *signatures) names.insert(absl::StrCat(op.name, " ", s.letter));
+  }
+  return names;
+}
+
+TEST(RandomGraphsTest, EqualTheInterpreterAndReachEverything) {
+  std::vector<Outcome> outcomes(kGraphs);
+  Census census;
+  ParallelFor(kGraphs, [&](int seed) {
+    const absl::Status status = Check(seed, &outcomes[seed], &census);
+    if (!status.ok()) outcomes[seed].failure = status.ToString();
+  });
+  int refused = 0, failed = 0;
+  for (int seed = 0; seed < kGraphs; ++seed) {
+    refused += outcomes[seed].refused;
+    if (outcomes[seed].failure.empty() || ++failed > 10) continue;
+    ADD_FAILURE() << "seed " << seed << ": " << outcomes[seed].failure;
+  }
+  EXPECT_EQ(failed, 0);
+  EXPECT_LE(refused, kGraphs / 20);
+
+  for (const char* change :
+       {"B->S", "B->P", "S->P", "S->B", "S->S'", "P->S", "P->P'", "P->B", "several axes",
+        "across stages", "over time: accumulate", "over time: pack", "over time: slice"}) {
+    EXPECT_GE(census.changes[change], 20) << change;
+  }
+  for (const char* recipe : {"slice", "pad", "embed", "all_gather", "all_to_all", "reduce_scatter",
+                             "all_reduce", "general:direct"}) {
+    EXPECT_GE(census.recipes[recipe], 20) << recipe;
+  }
+  for (const OpDef* op : AllOps()) {
+    EXPECT_GE(census.ops[op->name], 1) << op->name;
+    for (const std::string& signature : SignaturesOfCases(*op)) {
+      if (kUnreachable.count(signature) > 0) {
+        EXPECT_EQ(census.signatures.count(signature), 0u) << signature << " is reached after all";
+      } else {
+        EXPECT_GE(census.signatures[signature], 1) << signature;
+      }
+    }
+  }
+  RecordProperty("refused", refused);
+  std::cout << refused << " of " << kGraphs << " refused\n" << census.ToString();
+}
+
+}  // namespace
+}  // namespace sluice
