@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 
@@ -124,13 +124,23 @@ absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path) {
   return corpus;
 }
 
-absl::StatusOr<TextCorpus> ReadListedCorpus(const std::string& list, const std::string& root) {
-  ASSIGN_OR_RETURN(std::string text, ReadFile(list));
-  std::vector<std::string> paths;
-  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {
-    paths.emplace_back(line);
+absl::StatusOr<TextCorpus> ReadPackedCorpus(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string packed, ReadFile(path));
+  std::vector<TextFile> files;
+  for (size_t at = 0; at < packed.size();) {
+    const size_t end = std::min(packed.find('\n', at), packed.size());
+    const absl::string_view line(packed.data() + at, end - at);
+    const size_t blank = line.rfind(' ');
+    uint64_t size = 0;
+    if (blank == absl::string_view::npos || !absl::SimpleAtoi(line.substr(blank + 1), &size) ||
+        size > packed.size() - std::min(end + 1, packed.size())) {
+      return absl::DataLossError(absl::StrCat("data: ", path, ", byte ", at,
+                                              ": expected a line \"path bytes\" and the bytes"));
+    }
+    files.push_back({std::string(line.substr(0, blank)), packed.substr(end + 1, size)});
+    at = end + 1 + size;
   }
-  return ReadFiles(paths, root);
+  return SplitCorpus(std::move(files));
 }
 
 double BigramLoss(absl::string_view training, absl::string_view held_out) {

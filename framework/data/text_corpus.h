@@ -31,8 +31,8 @@ TextCorpus SplitCorpus(std::vector<TextFile> files);
 // left out. Errors: not found, not readable, no text at all.
 absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path);
 
-// The files that a list names, one path a line, relative to `root`.
-absl::StatusOr<TextCorpus> ReadListedCorpus(const std::string& list, const std::string& root);
+// Files packed into one: for each a line "path bytes" and then as many bytes.
+absl::StatusOr<TextCorpus> ReadPackedCorpus(const std::string& path);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 

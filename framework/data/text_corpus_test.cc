@@ -74,18 +74,22 @@ TEST_F(TextCorpusTest, FolderHoldsOutFilesByHashOfPath) {
   EXPECT_NE(ReadTextCorpus(root_)->digest, corpus->digest);
 }
 
-TEST_F(TextCorpusTest, ListedFilesEqualTheFolder) {
-  Write("a.txt", "some text");
-  Write("b/c.txt", "more text");
-  const std::string list = ::testing::TempDir() + "/list";
-  FILE* file = fopen(list.c_str(), "wb");
-  fputs("b/c.txt\na.txt\n", file);
-  fclose(file);
-  absl::StatusOr<TextCorpus> listed = ReadListedCorpus(list, root_);
-  ASSERT_TRUE(listed.ok()) << listed.status();
-  EXPECT_EQ(listed->digest, ReadTextCorpus(root_)->digest);
-  std::filesystem::remove(root_ + "/a.txt");
-  EXPECT_THAT(std::string(ReadListedCorpus(list, root_).status().message()), HasSubstr("a.txt"));
+TEST_F(TextCorpusTest, PackedFilesEqualTheFolder) {
+  Write("a.txt", "some text\n");
+  Write("b/c d.txt", "more text");
+  Write("e.txt", "");
+  const uint64_t digest = ReadTextCorpus(root_)->digest;
+  const std::string pack = "b/c d.txt 9\nmore texta.txt 10\nsome text\ne.txt 0\n";
+  absl::StatusOr<TextCorpus> packed = ReadPackedCorpus(Write("pack", pack));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->digest, digest);
+  EXPECT_EQ(packed->training + packed->held_out, "some text\nmore text");
+  for (const char* bad :
+       {"a.txt\n", "a.txt 5\nfour", "a.txt -1\n", "a.txt 1", "a.txt 4\nfour\nb"}) {
+    EXPECT_THAT(std::string(ReadPackedCorpus(Write("pack", bad)).status().message()),
+                HasSubstr("expected a line \"path bytes\""))
+        << bad;
+  }
 }
 
 TEST_F(TextCorpusTest, ErrorsSayWhatAndWhere) {

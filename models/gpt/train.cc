@@ -37,15 +37,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kQuickEvaluation = 8;  // batches, while training goes on
-constexpr char kCorpusList[] = "models/gpt/corpus.list";
+constexpr char kCorpus[] = "models/gpt/corpus.pack";
 
-// The folder in which Bazel lays out what the program reads.
+// The folder in which Bazel lays out what the program reads: where `bazel run` and tests start it,
+// or beside the program.
 std::string Runfiles() {
   std::error_code error;
+  const std::string program = fs::read_symlink("/proc/self/exe", error).string();
   for (const std::string& folder :
-       {fs::read_symlink("/proc/self/exe", error).string() + ".runfiles/sluice",
-        fs::current_path(error).string()}) {
-    if (fs::exists(folder + "/" + kCorpusList, error)) return folder;
+       {fs::current_path(error).string(), program + ".runfiles/sluice"}) {
+    if (fs::exists(folder + "/" + kCorpus, error)) return folder;
   }
   return "";
 }
@@ -53,11 +54,11 @@ std::string Runfiles() {
 absl::StatusOr<TextCorpus> ReadCorpus(const std::string& data, const std::string& runfiles) {
   if (!data.empty()) return ReadTextCorpus(data);
   if (runfiles.empty()) {
-    return absl::NotFoundError(absl::StrCat("data: expected ", kCorpusList,
+    return absl::NotFoundError(absl::StrCat("data: expected ", kCorpus,
                                             " beside the program, found none; start it with bazel "
                                             "run, or name text with --data"));
   }
-  return ReadListedCorpus(runfiles + "/" + kCorpusList, runfiles);
+  return ReadPackedCorpus(runfiles + "/" + kCorpus);
 }
 
 struct GptPrograms {
