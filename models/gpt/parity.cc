@@ -170,9 +170,10 @@ absl::StatusOr<StepRecord> ParityRun::Step(int64_t step) {
   record.grad_norm = Scalar(fetches_, "grad_norm");
   if (step <= kEarly) {
     double squares = 0;
-    for (const VariableInfo& variable : session_->variables()) {
-      if (IsState(variable.name)) continue;
-      ASSIGN_OR_RETURN(const HostTensor value, session_->Read(variable.name));
+    for (const auto& fetch : fetches_) {
+      if (!absl::StartsWith(fetch.first, kGradient)) continue;
+      ASSIGN_OR_RETURN(const HostTensor value,
+                       session_->Read(fetch.first.substr(sizeof(kGradient) - 1)));
       const double norm = Norm(value);
       squares += norm * norm;
     }

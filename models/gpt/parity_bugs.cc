@@ -1,0 +1,234 @@
+#include "models/gpt/parity_bugs.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/actor/virtual_clock.h"
+#include "framework/attributes/attributes.h"
+#include "framework/base/status.h"
+#include "framework/compiler/memory.h"
+#include "framework/tensor/shape.h"
+
+namespace sluice {
+namespace {
+
+using Visit = std::function<bool(int32_t device, plan::Instruction*)>;
+
+// Visits the instructions of program train; an error unless one of them says that it was changed.
+absl::Status Change(absl::string_view what, plan::Plan* plan, const Visit& visit) {
+  plan::Program* program = plan->mutable_programs(0);
+  bool changed = false;
+  for (plan::Actor& actor : *program->mutable_actors()) {
+    const int32_t device = program->streams(actor.stream()).device();
+    for (plan::Instruction& instruction : *actor.mutable_script()) {
+      changed |= visit(device, &instruction);
+    }
+  }
+  if (changed) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("nothing to plant a bug in: ", what));
+}
+
+// Visits the regions that sum the tensor's partial values.
+absl::Status ChangeSums(
+    absl::string_view tensor, plan::Plan* plan,
+    const std::function<void(int32_t device, const plan::Instruction&, plan::Region*)>& change) {
+  return Change(tensor, plan, [&](int32_t device, plan::Instruction* instruction) {
+    if (instruction->op() != "box" || instruction->scope() != tensor) return false;
+    bool changed = false;
+    for (plan::Region& region : *instruction->mutable_regions()) {
+      if (region.sources_size() < 2) continue;
+      change(device, *instruction, &region);
+      changed = true;
+    }
+    return changed;
+  });
+}
+
+}  // namespace
+
+absl::Status DropReduction(absl::string_view tensor, plan::Plan* plan) {
+  const plan::Program& program = plan->programs(0);
+  return ChangeSums(tensor, plan,
+                    [&](int32_t device, const plan::Instruction& box, plan::Region* region) {
+                      int own = 0;
+                      for (int i = 0; i < region->sources_size(); ++i) {
+                        const plan::Operand& input = box.inputs(region->sources(i));
+                        if (program.registers(input.register_()).device() == device) own = i;
+                      }
+                      plan::Region alone = *region;
+                      alone.clear_sources(), alone.clear_fold();
+                      alone.clear_source_offsets(), alone.clear_source_strides();
+                      alone.add_sources(region->sources(own));
+                      alone.add_fold(0);
+                      alone.add_source_offsets(region->source_offsets(own));
+                      *alone.add_source_strides() = region->source_strides(own);
+                      *region = alone;
+                    });
+}
+
+absl::Status CountTwice(absl::string_view tensor, plan::Plan* plan) {
+  return ChangeSums(tensor, plan, [](int32_t, const plan::Instruction&, plan::Region* region) {
+    const int terms = region->fold_size();
+    for (int i = 0; i < terms; ++i) region->add_fold(region->fold(i));
+    region->add_fold(-1);
+  });
+}
+
+absl::Status ShareDropoutMask(plan::Plan* plan) {
+  return Change("dropout", plan, [](int32_t, plan::Instruction* instruction) {
+    if (!absl::StartsWith(instruction->op(), "dropout")) return false;
+    bool changed = false;
+    for (auto* operands : {instruction->mutable_inputs(), instruction->mutable_outputs()}) {
+      for (plan::Operand& operand : *operands) {
+        plan::Part* part = operand.mutable_part();
+        if (part->offset_size() == 0 || part->offset(0) == 0) continue;
+        part->set_offset(0, 0);
+        changed = true;
+      }
+    }
+    return changed;
+  });
+}
+
+absl::Status DivideByLocalBatch(int64_t devices, plan::Plan* plan) {
+  // Samples and positions that each device has, from its part of the labels.
+  std::vector<int64_t> local(plan->devices_size(), 0);
+  int64_t whole = 0;
+  RETURN_IF_ERROR(Change("labels", plan, [&](int32_t device, plan::Instruction* instruction) {
+    if (instruction->op() != "ce_pick") return false;
+    const plan::Part& part = instruction->outputs(0).part();
+    local[device] = part.local(0) * part.local(1);
+    whole = part.logical(0) * part.logical(1);
+    return true;
+  }));
+  absl::Status status;
+  RETURN_IF_ERROR(
+      Change("the division by the batch", plan, [&](int32_t device, plan::Instruction* scale) {
+        if (scale->op() != "scale") return false;
+        const auto attributes = ParseAttributes<ScaleAttributes>(scale->attributes());
+        if (!attributes.ok()) status = attributes.status();
+        if (!attributes.ok() || attributes->factor != 1.0 / static_cast<double>(whole))
+          return false;
+        scale->set_attributes(
+            PrintAttributes(ScaleAttributes{1.0 / static_cast<double>(local[device] * devices)}));
+        return true;
+      }));
+  return status;
+}
+
+namespace {
+
+// After a change of scripts or registers: order, bytes and passes anew.
+absl::Status PlanAgain(plan::Plan* plan) {
+  plan::Program* program = plan->mutable_programs(0);
+  RETURN_IF_ERROR(RecordOrder(program).status());
+  PackingOptions packing;
+  for (const plan::Device& device : plan->devices())
+    packing.base.push_back(device.variable_bytes());
+  ASSIGN_OR_RETURN(const Packing packed, PackMemory(program, packing));
+  for (int d = 0; d < plan->devices_size(); ++d) {
+    plan::Device* device = plan->mutable_devices(d);
+    device->set_memory_bytes(device->variable_bytes() + packed.devices[d].packed);
+  }
+  return absl::OkStatus();
+}
+
+// A copy of the operand's part into another register.
+plan::Instruction CopyInto(const plan::Operand& from, int32_t reg) {
+  plan::Instruction copy;
+  copy.set_op("box");
+  copy.set_scope("a stale copy");
+  copy.set_nanoseconds(1000);
+  plan::Operand* input = copy.add_inputs();
+  *input = from;
+  input->set_updates(false);
+  plan::Operand* output = copy.add_outputs();
+  *output = from;
+  output->set_updates(false);
+  output->set_register_(reg);
+  const plan::Part& part = from.part();
+  const Shape local(absl::MakeConstSpan(part.local()));
+  plan::Region* region = copy.add_regions();
+  plan::Strides* strides = region->add_source_strides();
+  for (int d = 0; d < part.local_size(); ++d) {
+    region->add_begin(part.offset(d));
+    region->add_end(part.offset(d) + part.local(d));
+    region->add_strides(local.Strides()[d]);
+    strides->add_values(local.Strides()[d]);
+  }
+  region->add_sources(0);
+  region->add_fold(0);
+  region->add_source_offsets(0);
+  return copy;
+}
+
+// The register of the stale copy on one device; its storage is a variable of its own.
+int32_t AddStaleRegister(const plan::Register& weight, const std::string& name,
+                         plan::Program* program) {
+  plan::Register stale = weight;
+  stale.set_name(name);
+  stale.set_variable(name);
+  *program->add_registers() = stale;
+  return program->registers_size() - 1;
+}
+
+void ReadStale(int32_t weight, int32_t stale, int32_t updater, plan::Program* program) {
+  for (int a = 0; a < program->actors_size(); ++a) {
+    if (a == updater) continue;
+    for (plan::Instruction& instruction : *program->mutable_actors(a)->mutable_script()) {
+      for (plan::Operand& input : *instruction.mutable_inputs()) {
+        if (input.storage_case() != plan::Operand::kRegister || input.register_() != weight)
+          continue;
+        input.set_register_(stale);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status UseStaleWeight(absl::string_view variable, plan::Plan* plan) {
+  const std::string name = absl::StrCat(variable, ".stale");
+  plan::Program* program = plan->mutable_programs(0);
+  const auto found = std::find_if(plan->variables().begin(), plan->variables().end(),
+                                  [&](const plan::Variable& v) { return v.name() == variable; });
+  if (found == plan->variables().end()) return absl::NotFoundError(variable);
+  plan::Variable copy = *found;  // with the same first value, whatever its name: see the test
+  copy.set_name(name);
+  for (plan::VariablePart& part : *copy.mutable_parts()) {
+    plan::Device* device = plan->mutable_devices(part.device());
+    part.set_offset(device->variable_bytes());
+    int64_t bytes = sizeof(float);
+    for (int64_t extent : part.part().local()) bytes *= extent;
+    device->set_variable_bytes(device->variable_bytes() + (bytes + 63) / 64 * 64);
+  }
+  *plan->add_variables() = copy;
+  const int registers = program->registers_size();
+  for (int32_t r = 0; r < registers; ++r) {
+    if (program->registers(r).variable() != variable) continue;
+    const int32_t stale = AddStaleRegister(program->registers(r), name, program);
+    const int32_t updater = program->registers(r).producer();
+    plan::Actor* actor = program->mutable_actors(updater);
+    for (int i = 0; i < actor->script_size(); ++i) {
+      const auto& inputs = actor->script(i).inputs();
+      const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const plan::Operand& input) {
+        return input.storage_case() == plan::Operand::kRegister && input.register_() == r &&
+               input.updates();
+      });
+      if (at == inputs.end()) continue;
+      *actor->add_script() = CopyInto(*at, stale);
+      for (int j = actor->script_size() - 1; j > i; --j) {
+        actor->mutable_script()->SwapElements(j, j - 1);
+      }
+      break;
+    }
+    ReadStale(r, stale, updater, program);
+  }
+  return PlanAgain(plan);
+}
+
+}  // namespace sluice
