@@ -172,6 +172,11 @@ std::vector<Standing> Selector::StandingOf(const Node& node, size_t axis) const 
       s.arrives = s.bound;
     } else {
       s.arrives = result_.seen[x][axis];
+      // What is partial over micro-batches is accumulated where it is made, and crosses stages
+      // once.
+      if (where.time && s.arrives->is_partial() && graph_.node(info.producer).stage != node.stage) {
+        s.arrives = Sbp::B();
+      }
       const auto gradient = graph_.gradient_of().find(x);
       if (node.phase == Phase::kUpdate && gradient != graph_.gradient_of().end()) {
         s.bound = where.time ? Sbp::B() : result_.made[gradient->second][axis];
