@@ -29,3 +29,11 @@ search "no deadlock, no broken assertion" -DNOCLAIM -m1000000
 for property in $(sed -n 's/^ *ltl  *\([A-Za-z_][A-Za-z_0-9]*\).*/\1/p' "$model"); do
   search "ltl $property" -DNFAIR=3 -a -N "$property" -m1000000
 done
+
+# The mistakes that the model can be asked to make must be found.
+for bug in $(sed -n 's/^#if BUG [!=]= \([0-9]*\).*/\1/p' "$model" | sort -u); do
+  spin -DBUG="$bug" -a "$model" >spin.log 2>&1
+  gcc -O2 -w -DNOCLAIM -o pan pan.c
+  timeout 10 ./pan -m1000000 >pan.log 2>&1 || true
+  grep -q 'errors: [1-9]' pan.log || { echo "model: BUG=$bug was not found"; exit 1; }
+done

@@ -57,6 +57,12 @@ class Interleaver {
         emitted_(index.num_registers(), 0),
         fifo_(options.fifo || options.launch_ahead) {
     state_.set_step_limit(options.steps);
+    for (int c = 0; c < believed_.num_credits(); ++c) {
+      credit_base_.push_back(static_cast<int32_t>(in_flight_ack_.size()));
+      in_flight_ack_.resize(in_flight_ack_.size() + believed_.ring(believed_.credit(c).ring).slots);
+    }
+    released_.assign(in_flight_ack_.size(), 0);
+    count_credits_ = options.count_credits && options.fault != PlantedFault::kAckBeforeRead;
     const size_t kinds = index.num_actors() + index.num_streams();
     for (size_t n = 0; n < kinds; ++n) slow_.push_back(random_.Below(20) < 3);
     marked_.assign(kinds, false);
@@ -122,6 +128,7 @@ class Interleaver {
       if (from >= 0 && sent_++ == drop_) return;
       ++in_flight_req_[message.index];
     }
+    if (message.kind == Message::Kind::kAck) ++in_flight_ack_[CounterOf(message)];
     const uint64_t key = static_cast<uint64_t>(from + 1) << 32 | static_cast<uint32_t>(message.to);
     auto [it, fresh] =
         channel_of_.emplace(key, NumKinds() + static_cast<int32_t>(channels_.size()));
@@ -147,7 +154,12 @@ class Interleaver {
     channel.messages.erase(channel.messages.begin() + n);
     if (!channel.messages.empty()) Mark(item);
     Mark(message.to);
-    if (message.kind != Message::Kind::kReq) {
+    if (message.kind == Message::Kind::kAck) {
+      state_.Deliver(message);
+      --in_flight_ack_[CounterOf(message)];
+      return CheckCredit(message.index, message.take);
+    }
+    if (message.kind == Message::Kind::kPass) {
       state_.Deliver(message);
       return {};
     }
@@ -175,6 +187,53 @@ class Interleaver {
                                             ", ", in_flight_req_[n], " under way"));
   }
 
+  int32_t CounterOf(int32_t credit, int64_t take) const {
+    return static_cast<int32_t>(credit_base_[credit] +
+                                take % believed_.ring(believed_.credit(credit).ring).slots);
+  }
+  int32_t CounterOf(const Message& ack) const { return CounterOf(ack.index, ack.take); }
+
+  // The acks of a slot that have arrived or are under way are those that its readers gave.
+  absl::Status CheckCredit(int32_t credit, int64_t take) const {
+    if (!count_credits_) return {};
+    const ProgramIndex::Credit& x = believed_.credit(credit);
+    const int32_t slot = static_cast<int32_t>(take % believed_.ring(x.ring).slots);
+    const int32_t counter = CounterOf(credit, take);
+    const int32_t acks = state_.actor(x.actor).acks(credit, slot);
+    if (acks + in_flight_ack_[counter] == released_[counter]) return {};
+    return absl::InternalError(absl::StrCat(
+        "slot ", slot, " of ", believed_.RegisterName(believed_.PlaceOf(x.ring, take).reg), ": ",
+        acks, " acks arrived at ", believed_.ActorName(x.actor), ", ", in_flight_ack_[counter],
+        " under way, ", released_[counter], " given"));
+  }
+
+  // Notes what an instruction takes and gives back, as the index has it.
+  void CountCredits(int32_t a, int64_t fire, int32_t i, std::vector<Message>* given) {
+    for (int32_t r : believed_.Acquires(a, i)) {
+      const ProgramIndex::Register& x = believed_.reg(r);
+      if (fire % x.every != 0) continue;
+      const int64_t take = believed_.TakeOf(r, x.initial + fire / x.every);
+      released_[CounterOf(believed_.PlaceOf(x.ring, take).credit, take)] = 0;
+    }
+    const auto give = [&](int32_t r, int64_t token) {
+      const ProgramIndex::Register& x = believed_.reg(r);
+      if (x.producer < 0) return;
+      const int64_t take = believed_.TakeOf(r, token) + believed_.ring(x.ring).slots;
+      const int32_t credit = believed_.PlaceOf(x.ring, take).credit;
+      ++released_[CounterOf(credit, take)];
+      given->push_back({Message::Kind::kAck, a, credit, take});
+    };
+    for (int32_t r : believed_.Emits(a, i)) {
+      const ProgramIndex::Register& x = believed_.reg(r);
+      const bool read = x.readings_begin != x.readings_end;
+      if (!read && (fire + 1) % x.every == 0) give(r, x.initial + fire / x.every);
+    }
+    for (int32_t n : believed_.Releases(a, i)) {
+      const ProgramIndex::Reading& reading = believed_.reading(n);
+      if ((fire + 1) % reading.serves == 0) give(reading.reg, believed_.TokenOf(reading, fire));
+    }
+  }
+
   // Moves the actor on and sends what it says; what must wait for the work's end goes to `late`.
   absl::Status Advance(int32_t a, Fence fence, MessageList* late) {
     const Actor& actor = state_.actor(a);
@@ -195,6 +254,7 @@ class Interleaver {
         Send(a, m);
       } else {
         if (m.kind == Message::Kind::kReq) ++in_flight_req_[m.index];
+        if (m.kind == Message::Kind::kAck) ++in_flight_ack_[CounterOf(m)];
         m.fence = 0;
         late->push_back(m);
       }
@@ -205,6 +265,9 @@ class Interleaver {
         if (drop_ < 0) RETURN_IF_ERROR(CheckReading(n));
       }
     }
+    std::vector<Message> given;
+    CountCredits(a, fire, i, &given);
+    for (const Message& m : given) RETURN_IF_ERROR(CheckCredit(m.index, m.take));
     Mark(a);
     if (next >= 0) Mark(next);
     if (ahead_ >= 0 && behind_ >= 0) {
@@ -267,6 +330,7 @@ class Interleaver {
       finished_[work.serial] = true;
       for (const Message& m : work.late) {
         if (m.kind == Message::Kind::kReq) --in_flight_req_[m.index];
+        if (m.kind == Message::Kind::kAck) --in_flight_ack_[CounterOf(m)];
         Send(work.actor, m);
       }
       for (int32_t other = 0; other < index_.num_streams(); ++other) {
@@ -319,7 +383,10 @@ class Interleaver {
   std::vector<std::deque<Launched>> queues_;  // by stream; the first one may be running
   std::vector<bool> running_;
   std::vector<int64_t> in_flight_req_, emitted_;  // by reading, by register
-  std::vector<bool> slow_, marked_;               // actors, streams, channels
+  // By slot of each credit: acks under way, and given since the slot was last taken.
+  std::vector<int32_t> credit_base_, in_flight_ack_, released_;
+  bool count_credits_ = true;
+  std::vector<bool> slow_, marked_;  // actors, streams, channels
   std::vector<int32_t> todo_;
   std::vector<int32_t> process_;  // by device
   std::unordered_map<uint64_t, int32_t> channel_of_;

@@ -31,6 +31,8 @@ struct InterleaverOptions {
   // launch, unless the receiver's stream has no order. Default: they leave when the work has ended.
   bool launch_ahead = false;
   PlantedFault fault = PlantedFault::kNone;
+  // Count the acks of each slot against what has been released. Default: yes.
+  bool count_credits = true;
   // What the actors believe, if not the program that is checked. Default: the same.
   const ProgramIndex* believed = nullptr;
   SymbolicState initial;      // by register; default: 0

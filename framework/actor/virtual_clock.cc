@@ -79,10 +79,11 @@ class Clock {
       for (int32_t s : std::exchange(to_try_, {})) Try(s);
     }
     if (!state_.Done()) return Stuck();
-    result_.makespan = now_;
+    result_.makespan = *std::max_element(result_.step_end.begin(), result_.step_end.end());
     const int last = options_.steps - 1, from = last / 2;
     result_.step_nanoseconds =
-        last == 0 ? now_ : (result_.step_end[last] - result_.step_end[from]) / (last - from);
+        last == 0 ? result_.makespan
+                  : (result_.step_end[last] - result_.step_end[from]) / (last - from);
     return std::move(result_);
   }
 

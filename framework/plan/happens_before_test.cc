@@ -1,0 +1,68 @@
+#include "framework/plan/happens_before.h"
+
+#include "framework/plan/proof.h"
+#include "framework/plan/text.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+struct Fixture {
+  explicit Fixture(const char* text) {
+    plan::Plan plan = *ParsePlan(text);
+    program = plan.programs(0);
+    index = *ProgramIndex::Build(program);
+    Certificate certificate;
+    EXPECT_EQ(ProveLive(index, &certificate), absl::OkStatus());
+    rank = certificate.position;
+  }
+  int32_t Event(int a, int f, int i) const { return index.EventOf(a, f, i); }
+  plan::Program program;
+  ProgramIndex index;
+  std::vector<int32_t> rank;
+};
+
+TEST(HappensBeforeTest, FollowsListsTokensAndSlots) {
+  const Fixture f(R"(
+    actor a on d0.compute
+      x = f()
+      y = f()
+    actor b on d1.comm; z = g(x)
+    actor c on d0.compute; h(z)
+    order d0.compute (a 0 0 2) (c 0 0 1))");
+  const HappensBefore order(f.index, f.rank);
+  EXPECT_TRUE(order.Ordered(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
+  EXPECT_TRUE(order.Ordered(f.Event(0, 0, 0), f.Event(1, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Event(0, 0, 1), f.Event(1, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Event(1, 0, 0), f.Event(0, 0, 1), false));
+  EXPECT_TRUE(order.Ordered(f.Event(1, 0, 0), f.Event(2, 0, 0), false));
+  // Into the next step: x's slot is free when b has read it.
+  EXPECT_TRUE(order.Ordered(f.Event(1, 0, 0), f.Event(0, 0, 0), true));
+  EXPECT_TRUE(order.Ordered(f.Event(2, 0, 0), f.Event(0, 0, 0), true));
+}
+
+TEST(HappensBeforeTest, PathsOutsideListsNeedTheExactSearch) {
+  const Fixture f(R"(
+    actor a on d0.comm; x = f()
+    actor b on d1.comm; y = g(x)
+    actor c on d2.comm; z = g(y))");
+  const HappensBefore order(f.index, f.rank);
+  EXPECT_FALSE(order.Ordered(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
+  EXPECT_TRUE(order.OrderedExactly(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Event(2, 0, 0), f.Event(0, 0, 0), false));
+}
+
+TEST(HappensBeforeTest, AMemberOfACollectiveEndsAfterAllHaveBegun) {
+  const Fixture f(R"(
+    actor p on d0.compute; x = f()
+    actor a on d0.comm; s = sum(x) collective 1
+    actor b on d1.comm; t = sum() collective 1
+    actor q on d1.compute; h(t))");
+  const HappensBefore order(f.index, f.rank);
+  EXPECT_TRUE(order.OrderedExactly(f.Event(0, 0, 0), f.Event(3, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Event(1, 0, 0), f.Event(3, 0, 0), false));
+}
+
+}  // namespace
+}  // namespace sluice
