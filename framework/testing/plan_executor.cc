@@ -12,6 +12,7 @@
 #include "framework/graph/interpreter.h"
 #include "framework/plan/part_proto.h"
 #include "framework/plan/program_index.h"
+#include "framework/runtime/loaded_program.h"
 #include "framework/testing/definition_kernels.h"
 
 namespace sluice {
@@ -22,36 +23,6 @@ constexpr int kUnwritten = 0xFF;  // every float of such bytes is NaN
 
 Shape ShapeFrom(const google::protobuf::RepeatedField<int64_t>& values) {
   return Shape(absl::MakeConstSpan(values.data(), values.size()));
-}
-
-absl::StatusOr<KernelSpec> SpecFrom(const plan::Instruction& instruction) {
-  KernelSpec spec;
-  spec.op = instruction.op();
-  spec.attributes = instruction.attributes();
-  spec.scope = instruction.scope();
-  spec.reduction = static_cast<Reduction>(instruction.reduction());
-  spec.fill_identity = instruction.fill_identity();
-  for (const plan::Operand& operand : instruction.inputs()) {
-    ASSIGN_OR_RETURN(spec.inputs.emplace_back(), PartFromProto(operand.part()));
-  }
-  for (const plan::Operand& operand : instruction.outputs()) {
-    ASSIGN_OR_RETURN(spec.outputs.emplace_back(), PartFromProto(operand.part()));
-  }
-  for (const plan::Region& from : instruction.regions()) {
-    BoxRegion region;
-    for (int d = 0; d < from.begin_size(); ++d) region.extent.Append(from.end(d) - from.begin(d));
-    region.sources.assign(from.sources().begin(), from.sources().end());
-    region.fold.assign(from.fold().begin(), from.fold().end());
-    region.source_offsets.assign(from.source_offsets().begin(), from.source_offsets().end());
-    for (const plan::Strides& strides : from.source_strides()) {
-      region.source_strides.push_back(ShapeFrom(strides.values()));
-    }
-    region.offset = from.offset();
-    region.strides = ShapeFrom(from.strides());
-    region.micro = from.micro();
-    spec.regions.push_back(std::move(region));
-  }
-  return spec;
 }
 
 // A program made ready: kernels, actors, and the messages on their way.
@@ -155,7 +126,7 @@ absl::Status PlanExecutorImpl::Load(const plan::Program& program) {
       kernels.emplace_back();
       const std::string& op = instruction.op();
       if (op == "feed" || op == "fetch" || op == "begin") continue;
-      ASSIGN_OR_RETURN(const KernelSpec spec, SpecFrom(instruction));
+      ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(instruction, /*threads=*/1));
       auto kernel = options_.prepare(spec);
       RETURN_IF_ERROR(Annotate(kernel.status(), absl::StrCat(instruction.scope(), " (", op, ")")));
       kernels.back() = *std::move(kernel);

@@ -14,13 +14,13 @@
 namespace sluice {
 namespace {
 
-constexpr DType kType = DType::kF64;
 constexpr const char* kMeshes[] = {"data=4",        "data=2 model=2", "model=4",
                                    "data=2 pipe=2", "pipe=4",         "model=2 pipe=2"};
 
 class Builder {
  public:
-  Builder(uint64_t seed, RandomGraph* out) : state_(seed), graph_(out->graph.get()), out_(out) {
+  Builder(uint64_t seed, DType dtype, RandomGraph* out)
+      : state_(seed), dtype_(dtype), graph_(out->graph.get()), out_(out) {
     state_ = Next() ^ (seed << 32);  // neighbouring seeds must not give shifted sequences
   }
 
@@ -87,7 +87,7 @@ class Builder {
     attributes.init = init;
     attributes.stddev = 0.5;
     const std::string storage = Chance(15) ? Words(shape, 60, false) : "";
-    return graph_->Variable(absl::StrCat("v", variables_++), kType, shape, attributes, words,
+    return graph_->Variable(absl::StrCat("v", variables_++), dtype_, shape, attributes, words,
                             Stage(), storage);
   }
   // Of a batch, unless `words` are given.
@@ -135,6 +135,7 @@ class Builder {
   Tensor GrowCast(Tensor x);
 
   uint64_t state_;
+  const DType dtype_;
   Graph* const graph_;
   RandomGraph* const out_;
   std::vector<Input> inputs_;
@@ -155,7 +156,7 @@ Tensor Builder::Begin() {
     tables_.push_back(Variable({rows, Width()}));
     return Embedding(tables_.back(), NewInput(DType::kI32, ids, rows));
   }
-  return GrowLinear(NewInput(kType, shape, 0));
+  return GrowLinear(NewInput(dtype_, shape, 0));
 }
 
 void Builder::Grow() {
@@ -237,7 +238,7 @@ Tensor Builder::GrowNorm(Tensor x) {
 Tensor Builder::GrowResidual(Tensor x) {
   std::vector<Tensor> terms = {x};
   for (auto past = past_.rbegin(); past != past_.rend() && terms.size() < 4; ++past) {
-    if (past->shape() == x.shape() && past->dtype() == kType) terms.push_back(*past);
+    if (past->shape() == x.shape() && past->dtype() == dtype_) terms.push_back(*past);
   }
   if (terms.size() < 2) return Tensor();
   if (Chance(40)) terms.resize(2);
@@ -357,7 +358,7 @@ Tensor Builder::GrowPad(Tensor x) {
 }
 
 Tensor Builder::GrowRoot(Tensor x) {
-  return Sqrt(x * x + Fill(graph_, 1, Chance(50) ? Shape{} : Shape{Last(x)}, kType));
+  return Sqrt(x * x + Fill(graph_, 1, Chance(50) ? Shape{} : Shape{Last(x)}, dtype_));
 }
 
 Tensor Builder::GrowScaled(Tensor x) {
@@ -374,7 +375,7 @@ Tensor Builder::GrowCast(Tensor x) {
   if (Chance(50)) {
     Shape ids = x.shape();
     ids[ids.rank() - 1] = 1;
-    return x + Cast(NewInput(DType::kI32, ids, 3), kType);
+    return x + Cast(NewInput(DType::kI32, ids, 3), dtype_);
   }
   int64_t inner = 2 + Below(4);
   // Words on what is fed split it over time too, though this is no batch.
@@ -389,7 +390,7 @@ Tensor Builder::GrowCast(Tensor x) {
   shape[shape.rank() - 1] = inner;
   const Tensor a = NewInput(DType::kF32, shape, 3);
   const Tensor b = NewInput(DType::kF32, {inner, Last(x)}, 3, words);
-  return x + Cast(Relu(MatMul(a, b)), kType) + Cast(MatMul(a, b), kType);
+  return x + Cast(Relu(MatMul(a, b)), dtype_) + Cast(MatMul(a, b), dtype_);
 }
 
 // What is fetched and has no gradient.
@@ -463,11 +464,11 @@ void Builder::Feed(int step) {
 
 }  // namespace
 
-absl::StatusOr<RandomGraph> MakeRandomGraph(uint64_t seed, int steps) {
+absl::StatusOr<RandomGraph> MakeRandomGraph(uint64_t seed, int steps, DType dtype) {
   RandomGraph result;
   result.graph = std::make_unique<Graph>();
   RETURN_IF_ERROR(
-      Annotate(Builder(seed, &result).Build(steps), absl::StrCat("random graph ", seed)));
+      Annotate(Builder(seed, dtype, &result).Build(steps), absl::StrCat("random graph ", seed)));
   return result;
 }
 

@@ -17,15 +17,16 @@
 namespace sluice {
 
 struct RandomGraph {
-  std::unique_ptr<Graph> graph;  // finished; everything in f64 but ids, rates and counts
+  std::unique_ptr<Graph> graph;  // finished
   Mesh mesh;
   int64_t micro_batches = 1;
   int64_t script_length = 0;
   std::vector<HostTensorMap> feeds;  // of each step
 };
 
-// Errors: the graph's own, which would be a fault of this generator or of the ops.
-absl::StatusOr<RandomGraph> MakeRandomGraph(uint64_t seed, int steps);
+// Everything is of `dtype`, f64 or f32, but ids, rates and counts. Errors: the graph's own, which
+// would be a fault of this generator or of the ops.
+absl::StatusOr<RandomGraph> MakeRandomGraph(uint64_t seed, int steps, DType dtype = DType::kF64);
 
 }  // namespace sluice
 
