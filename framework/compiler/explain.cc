@@ -10,16 +10,6 @@
 namespace sluice {
 namespace {
 
-std::string SignatureText(const Choice& choice, const Grid& grid) {
-  std::string text;
-  for (size_t a = 0; a < choice.signatures.size(); ++a) {
-    if (grid.axes()[a].parts == 1) continue;
-    absl::StrAppend(&text, text.empty() ? "" : "  ", grid.axes()[a].name, ":",
-                    ToString(choice.signatures[a]));
-  }
-  return text.empty() ? "B" : text;
-}
-
 std::string Microseconds(int64_t nanoseconds) {
   return absl::StrFormat("%.1f us", static_cast<double>(nanoseconds) / 1000);
 }
@@ -55,11 +45,12 @@ std::string ExplainProgram(const std::string& name, const Graph& graph, const Gr
     const Choice& choice = assignment.choices[node.id];
     if (choice.signatures.empty()) continue;
     absl::StrAppend(&text, "  ", node.name, " (", PhaseName(node.phase), ", stage ",
-                    std::max(node.stage, 0), "): ", SignatureText(choice, grid), "  ",
+                    std::max(node.stage, 0), "): ", DescribeSignatures(choice, grid), "  ",
                     Microseconds(choice.nanoseconds));
     if (choice.alternatives.size() > 1) {
       absl::StrAppend(&text, "  not");
       for (const auto& other : choice.alternatives) {
+        if (other.first == DescribeSignatures(choice, grid)) continue;
         absl::StrAppend(&text, " [", other.first, " ", Microseconds(other.second), "]");
       }
     }

@@ -45,6 +45,7 @@ class Selector {
                                const Rules& rules) const;
   bool Asked(const Signature& signature, const std::vector<Standing>& standing,
              const std::optional<std::string>& tied) const;
+  bool WordAsks(const Node& node, size_t axis, const Signature& signature) const;
   bool TakesPartial(const Signature& signature, const std::vector<Standing>& standing) const;
   absl::Status Enumerate(const Node& node, const Rules& rules, std::vector<Shape> inputs,
                          std::vector<Shape> outputs, std::vector<Signature>* prefix,
@@ -205,6 +206,16 @@ bool Selector::Asked(const Signature& signature, const std::vector<Standing>& st
   return false;
 }
 
+// A word on what the node makes asks for the split, too: so a sum of partial values that is wanted
+// split is scattered as it is reduced, instead of reduced and then cut.
+bool Selector::WordAsks(const Node& node, size_t axis, const Signature& signature) const {
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Sbp* word = graph_.tensor(node.outputs[i]).words.Find(grid_.axes()[axis].name);
+    if (word != nullptr && word->is_split() && signature.outputs[i] == *word) return true;
+  }
+  return false;
+}
+
 // P is taken only as it comes; a scalar may be padded beside another operand that comes in P.
 bool Selector::TakesPartial(const Signature& signature,
                             const std::vector<Standing>& standing) const {
@@ -241,7 +252,8 @@ std::vector<Signature> Selector::Legal(const Node& node, size_t axis,
   for (const Signature& signature : all) {
     if (!fits(signature)) continue;
     const bool splits = !signature.letter.empty() && signature.letter != "P";
-    if (splits && rules.new_split && !Asked(signature, standing, tied)) continue;
+    const bool asked = Asked(signature, standing, tied) || WordAsks(node, axis, signature);
+    if (splits && rules.new_split && !asked) continue;
     if (has_tied && signature.letter != *tied) continue;
     found.push_back(signature);
   }
@@ -359,16 +371,6 @@ int64_t Selector::Price(const Node& node, const Choice& choice) const {
   return nanoseconds;
 }
 
-std::string LettersOf(const Choice& choice, const Grid& grid) {
-  std::string text;
-  for (size_t a = 0; a < choice.signatures.size(); ++a) {
-    if (grid.axes()[a].parts == 1) continue;
-    absl::StrAppend(&text, text.empty() ? "" : " ", grid.axes()[a].name, ":",
-                    ToString(choice.signatures[a]));
-  }
-  return text;
-}
-
 absl::Status Selector::NoSignature(const Node& node) const {
   std::string text = absl::StrCat(node.name, ": no signature of ", node.op->name, " takes");
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -418,7 +420,7 @@ absl::Status Selector::SelectNode(const Node& node) {
       if (!OneKindOfPartial(choice)) continue;
       choice.nanoseconds = found.size() == 1 ? 0 : Price(node, choice);
       if (choice.nanoseconds < 0) continue;
-      alternatives.push_back({LettersOf(choice, grid_), choice.nanoseconds});
+      alternatives.push_back({DescribeSignatures(choice, grid_), choice.nanoseconds});
       if (!best || choice.nanoseconds < best->nanoseconds) best = std::move(choice);
     }
     if (!best) continue;
@@ -464,6 +466,16 @@ absl::StatusOr<SbpAssignment> Selector::Run() {
 }
 
 }  // namespace
+
+std::string DescribeSignatures(const Choice& choice, const Grid& grid) {
+  std::string text;
+  for (size_t a = 0; a < choice.signatures.size(); ++a) {
+    if (grid.axes()[a].parts == 1) continue;
+    absl::StrAppend(&text, text.empty() ? "" : " ", grid.axes()[a].name, ":",
+                    ToString(choice.signatures[a]));
+  }
+  return text.empty() ? "B" : text;
+}
 
 absl::StatusOr<SbpAssignment> SelectSbp(const Graph& graph, const Grid& grid,
                                         BoxingPlanner* planner, const Machine& machine,

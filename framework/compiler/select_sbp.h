@@ -24,6 +24,9 @@ struct Choice {
   std::vector<std::pair<std::string, int64_t>> alternatives;  // what else was legal, and its cost
 };
 
+// "data:S0,B->S0 model:B,S1->S1"; axes of one part are left out. "B" where none is left.
+std::string DescribeSignatures(const Choice& choice, const Grid& grid);
+
 struct SbpAssignment {
   std::vector<Choice> choices;  // by node
   std::vector<NdSbp> made;      // by tensor: as its producer leaves it; a variable: as stored
