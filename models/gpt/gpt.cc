@@ -12,6 +12,11 @@ namespace {
 // communicate is one sum a pair. On a mesh without an axis "model" the words say nothing.
 constexpr char kColumns[] = "model:S1", kRows[] = "model:S0", kSplitBias[] = "model:S0";
 
+// A term of the residual stream.
+Tensor OnResidual(const GptConfig& c, Tensor x) {
+  return c.sequence_split ? x.With("model:S1") : x;
+}
+
 Tensor Attention(const Scope& s, const GptConfig& c, Tensor x) {
   const int64_t batch = x.shape()[0], length = x.shape()[1];
   auto heads = [&](absl::string_view name) {
@@ -20,19 +25,17 @@ Tensor Attention(const Scope& s, const GptConfig& c, Tensor x) {
   };
   Tensor q = heads("q"), k = heads("k"), v = heads("v");
   Tensor y = Reshape(CausalAttention(q, k, v), {batch, length, c.hidden});
-  return Dropout(Linear(s / "out", y, c.hidden, kRows, "", ResidualInit(c.layers)), c.dropout);
+  y = Linear(s / "out", y, c.hidden, kRows, "", ResidualInit(c.layers));
+  return Dropout(OnResidual(c, y), c.dropout);
 }
 
 Tensor Mlp(const Scope& s, const GptConfig& c, Tensor x) {
-  return Dropout(GeluMlp(s, x, 4 * c.hidden, ResidualInit(c.layers)), c.dropout);
+  return Dropout(OnResidual(c, GeluMlp(s, x, 4 * c.hidden, ResidualInit(c.layers))), c.dropout);
 }
 
-// What the residual stream is made of.
-Tensor Residual(const GptConfig& c, Tensor x) { return c.sequence_split ? x.With("model:S1") : x; }
-
 Tensor Block(const Scope& s, const GptConfig& c, Tensor x) {
-  x = Residual(c, x + Attention(s / "attn", c, Norm(s / "norm1", x)));
-  return Residual(c, x + Mlp(s / "mlp", c, Norm(s / "norm2", x)));
+  x = x + Attention(s / "attn", c, Norm(s / "norm1", x));
+  return x + Mlp(s / "mlp", c, Norm(s / "norm2", x));
 }
 
 // Logits [batch, length, vocabulary]. The table is split over the vocabulary.
@@ -40,7 +43,7 @@ Tensor Gpt(const Scope& s, const GptConfig& c, int64_t stages, Tensor tokens) {
   const Scope first = s.Stage(0), last = s.Stage(static_cast<int32_t>(stages - 1));
   Tensor table = Table(first / "embedding", c.vocabulary, c.hidden, kRows);
   Tensor x = Embedding(table, tokens) + Table(first / "positions", c.sequence_length, c.hidden);
-  x = Residual(c, Dropout(x, c.dropout));
+  x = Dropout(OnResidual(c, x), c.dropout);
   for (int64_t i = 0; i < c.layers; ++i) {
     if (!x) return {};
     const auto stage = static_cast<int32_t>(i * stages / c.layers);
