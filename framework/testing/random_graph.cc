@@ -174,12 +174,13 @@ void Builder::Grow() {
     int64_t pick = Below(total);
     size_t i = 0;
     while (pick >= kGrowths[i].first) pick -= kGrowths[i++].first;
-    const Tensor y = (this->*kGrowths[i].second)(x_);
+    const Growth growth = kGrowths[i].second;
+    const Tensor y = (this->*growth)(x_);
     if (!y) continue;  // does not suit this tensor
     past_.push_back(x_);
     x_ = y;
-    if (Chance(22) && graph_->tensor(x_.id()).words.empty())
-      x_ = x_.With(Words(x_.shape(), 60, true));
+    const bool unworded = graph_->tensor(x_.id()).words.empty();
+    if (Chance(22) && unworded) x_ = x_.With(Words(x_.shape(), 60, true));
     if (Chance(6)) SideOutput(x_);
     return;
   }
