@@ -17,8 +17,9 @@
 namespace sluice {
 namespace {
 
-// Of the search for a tighter packing, once the quick ones have missed by more than a hundredth.
-constexpr int64_t kRetries = 400, kRetryWork = 200'000'000;
+// Of the search for a tighter packing, once the quick ones have missed by more than a hundredth,
+// and by more than a page.
+constexpr int64_t kRetries = 400, kRetryWork = 200'000'000, kPage = 4096;
 
 int64_t AlignUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -68,7 +69,8 @@ class Placer {
       return static_cast<size_t>((draw >> 33) % bound);
     };
     order = best_order;
-    for (int64_t retry = 0; retry < retries && best > lower_bound + lower_bound / 100; ++retry) {
+    const int64_t enough = lower_bound + std::max(lower_bound / 100, kPage);
+    for (int64_t retry = 0; retry < retries && best > enough; ++retry) {
       if (retry % 8 == 7) order = best_order;
       int64_t top = 0;
       for (size_t a = 0; a < n; ++a) top = std::max(top, offset_[a] + size_[a]);
