@@ -40,6 +40,13 @@ class CheckLayersTest(unittest.TestCase):
         self.assertEqual(len(self.errors("framework/plan/plan.cc", text)), 1)
         self.assertEqual(len(self.errors("framework/plan/plan_test.cc", '#include "framework/runtime/x.h"')), 1)
 
+    def test_libraries_for_tests_may_use_what_tests_may(self):
+        build = 'sluice_cc_library(\n    name = "a",\n%s    srcs = ["a.cc"],\n    hdrs = ["a.h"],\n)\n'
+        source = '#include "framework/testing/golden.h"'
+        for line, wrong in (("    testonly = True,\n", 0), ("", 1)):
+            files = {"framework/plan/BUILD.bazel": build % line, "framework/plan/a.cc": source}
+            self.assertEqual(len(check_layers.check(check_layers.Layers(_ROWS), files)[0]), wrong)
+
     def test_build_files(self):
         text = 'deps = [\n  "//framework/plan",  # "//framework/graph"\n  "//framework/graph:graph",\n  "//tools:x"]'
         self.assertEqual(self.errors("framework/runtime/BUILD.bazel", text),
