@@ -32,8 +32,7 @@ constexpr double kEarlyLoss = 5e-7, kEarlyGradNorm = 2e-6, kEarlyParameterNorm =
 constexpr double kLateLoss = 5e-6, kLateGradNorm = 2e-4;
 constexpr double kLockstepLoss = 1e-6, kLockstepGradNorm = 1e-6;
 constexpr double kGradientBound = 1e-5, kFirstMoment = 1e-5, kSecondMoment = 2e-5;
-// A new weight: |p' - q'| <= kWeightUlps |p| + kWeightStep |p' - p|. More at the first step, where
-// Adam makes steps out of the rounding of gradients that are near epsilon.
+// A new weight: |p' - q'| <= kWeightUlps |p| + kWeightStep |p' - p|, more at the first step.
 constexpr double kWeightUlps = 1e-7, kWeightStep = 2e-5, kFirstStepFactor = 5;
 // A key's bias has no gradient, as softmax ignores what is added to a whole row; what it gets is
 // rounding, of which Adam makes steps of any size up to the learning rate.
@@ -286,7 +285,28 @@ class StepComparison {
     if (absl::EndsWith(name, ".v")) return kSecondMoment * Norm(after);
     if (IsState(name)) return kFirstMoment * Norm(after);
     const double bound = kWeightUlps * Norm(after) + kWeightStep * NormOfDifference(after, before);
-    return point_.step == 0 ? kFirstStepFactor * bound : bound;
+    return point_.step == 0 ? kFirstStepFactor * bound + FirstStep(name) : bound;
+  }
+
+  // Adam's first step is rate * g / (|g| + epsilon), which makes steps out of the rounding of those
+  // elements that are near epsilon. What the difference of the gradients, which has a bound of its
+  // own, explains is allowed.
+  double FirstStep(const std::string& name) const {
+    if (setting_.optimizer.kind != OptimizerOptions::kAdamW) return 0;
+    const HostTensor& expected = point_.gradients.find(name)->second;
+    const HostTensor& got = fetches_->find(absl::StrCat(kGradient, name))->second;
+    const double clip = setting_.optimizer.clip, norm = point_.record.grad_norm;
+    const double factor = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;
+    const auto step = [&](const HostTensor& gradient, int64_t i) {
+      const double g = factor * gradient.data<float>()[i];
+      return g / (std::fabs(g) + setting_.optimizer.epsilon);
+    };
+    double squares = 0;
+    for (int64_t i = 0; i < expected.shape.NumElements(); ++i) {
+      const double difference = step(expected, i) - step(got, i);
+      squares += difference * difference;
+    }
+    return LearningRate(setting_.schedule, 0) * std::sqrt(squares);
   }
 
   absl::Status Off(absl::string_view what, double bound, double off) const {
