@@ -59,6 +59,9 @@ class Boxer {
                     Phase phase);
   void EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write, int64_t tokens,
                  int32_t stage, Phase phase, std::vector<ValueId>* buffers);
+  ValueId BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens, int32_t stage);
+  bool ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
+                   const std::vector<ValueId>& buffers);
   Task BoxTask(const At& at, ValueId output, Phase phase) const;
   void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t fires,
             int64_t bytes);

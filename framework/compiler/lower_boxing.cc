@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
@@ -334,48 +335,57 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp&
   return made;
 }
 
+// The value behind a buffer of a boxing; pieces on their way become one here.
+ValueId Boxer::BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens,
+                           int32_t stage) {
+  Value value;
+  value.name = tasks_->values[at.values[0]].name;
+  value.device = grid_.FindDevice(buffer.device);
+  value.stage = stage;
+  for (int64_t s = 0; s < grid_.num_stages(); ++s) {
+    const auto& devices = grid_.stage(s).devices();
+    if (std::find(devices.begin(), devices.end(), buffer.device) != devices.end()) {
+      value.stage = static_cast<int32_t>(s);
+    }
+  }
+  int64_t elements = 0;
+  for (const Box& piece : buffer.pieces) elements += Volume(piece);
+  value.part = Part::Whole(graph_.tensor(at.tensor).type.dtype, Shape{elements});
+  value.tokens = tokens;
+  return Add(std::move(value));
+}
+
+// A piece that the device holds in one stretch already is read in place: no task and no bytes.
+bool Boxer::ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
+                        const std::vector<ValueId>& buffers) {
+  const BoxingBuffer& buffer = boxing.buffers[write.buffer];
+  if (write.regions.size() != 1 || write.fill_identity || buffer.pieces.size() != 1) return false;
+  const BoxingRegion& region = write.regions[0];
+  const BoxingBuffer& from = boxing.buffers[region.sources[0]];
+  if (region.fold.size() != 1 || region.box != buffer.pieces[0] || from.device != buffer.device ||
+      Volume(region.box) == 0) {
+    return false;
+  }
+  for (const Box& piece : from.pieces) {
+    if (!Inside(region.box, piece) || !Contiguous(region.box, piece)) continue;
+    const Value& source = tasks_->values[buffers[region.sources[0]]];
+    Value& view = tasks_->values[buffers[write.buffer]];
+    view.root = source.root, view.producer = source.producer;
+    view.offset = source.offset + Locate(from.pieces, region.box).first * SizeOf(view.part.dtype);
+    return true;
+  }
+  return false;
+}
+
 void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write, int64_t tokens,
                       int32_t stage, Phase phase, std::vector<ValueId>* buffers) {
   const BoxingBuffer& buffer = boxing.buffers[write.buffer];
   ValueId& output = (*buffers)[write.buffer];
-  if (output < 0) {  // pieces on their way
-    Value value;
-    value.name = tasks_->values[at.values[0]].name;
-    value.device = grid_.FindDevice(buffer.device);
-    value.stage = stage;
-    for (int64_t s = 0; s < grid_.num_stages(); ++s) {
-      const auto& devices = grid_.stage(s).devices();
-      if (std::find(devices.begin(), devices.end(), buffer.device) != devices.end()) {
-        value.stage = static_cast<int32_t>(s);
-      }
-    }
-    int64_t elements = 0;
-    for (const Box& piece : buffer.pieces) elements += Volume(piece);
-    value.part = Part::Whole(graph_.tensor(at.tensor).type.dtype, Shape{elements});
-    value.tokens = tokens;
-    output = Add(std::move(value));
-  }
-  // A piece that the device holds in one stretch is read in place.
-  if (write.regions.size() == 1 && write.regions[0].fold.size() == 1 && !write.fill_identity &&
-      buffer.pieces.size() == 1 && write.regions[0].box == buffer.pieces[0]) {
-    const BoxingBuffer& from = boxing.buffers[write.regions[0].sources[0]];
-    const Box& box = write.regions[0].box;
-    if (from.device == buffer.device && Volume(box) > 0) {
-      for (const Box& piece : from.pieces) {
-        if (!Inside(box, piece) || !Contiguous(box, piece)) continue;
-        const Value& source = tasks_->values[(*buffers)[write.regions[0].sources[0]]];
-        Value& view = tasks_->values[output];
-        view.root = source.root, view.producer = source.producer;
-        view.offset = source.offset +
-                      Locate(from.pieces, box).first * SizeOf(graph_.tensor(at.tensor).type.dtype);
-        return;
-      }
-    }
-  }
+  if (output < 0) output = BufferValue(at, buffer, tokens, stage);
+  if (ReadInPlace(boxing, write, *buffers)) return;
   Task task = BoxTask(at, output, phase);
   task.stream = StreamKind::kComm;
   task.position.second = sequence_;
-  task.attributes = "";
   task.fires = tokens;
   task.reduction = boxing.reduction;
   task.fill_identity = write.fill_identity;
@@ -385,6 +395,7 @@ void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& wri
     TaskRegion made;
     made.box = region.box;
     made.fold = region.fold;
+    const int64_t bytes = Volume(region.box) * size;
     for (int source : region.sources) {
       auto found = std::find(order.begin(), order.end(), source);
       if (found == order.end()) {
@@ -396,14 +407,11 @@ void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& wri
       auto at_source = Locate(boxing.buffers[source].pieces, region.box);
       made.source_offsets.push_back(at_source.first);
       made.source_strides.push_back(at_source.second);
-      const int64_t bytes = Volume(region.box) * size;
       task.bytes += bytes;
       if (boxing.buffers[source].device != buffer.device) task.wire_bytes += bytes;
     }
-    auto at_target = Locate(buffer.pieces, region.box);
-    made.offset = at_target.first;
-    made.strides = at_target.second;
-    task.bytes += Volume(region.box) * size;
+    std::tie(made.offset, made.strides) = Locate(buffer.pieces, region.box);
+    task.bytes += bytes;
     task.regions.push_back(std::move(made));
   }
   task.nanoseconds = task.wire_bytes > 0 ? machine_.latency_nanoseconds +
