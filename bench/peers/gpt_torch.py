@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""PyTorch as a witness: trains the tiny GPT from Sluice's initial values on Sluice's batches and
+compares loss and gradient norm of 20 steps.
+
+    ./bazelw run //models/gpt:witness -- --out=/tmp/witness
+    python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch safetensors
+    /tmp/venv/bin/python bench/peers/gpt_torch.py /tmp/witness
+    /tmp/venv/bin/python bench/peers/gpt_torch.py /tmp/witness --record models/gpt/testdata/witness.json
+
+--record writes the figures that //models/gpt:witness_test compares with. The model is written with
+PyTorch's own functions, not after Sluice's code: layer norm, linear, scaled_dot_product_attention,
+tanh gelu, cross entropy, clip_grad_norm_ and torch.optim.AdamW.
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from safetensors.torch import load_file
+except ImportError as error:
+    sys.exit("gpt_torch: the peer is missing (%s): pip install torch safetensors" % error)
+
+BOUND = 1e-4  # relative
+
+
+class Gpt:
+    """GPT-2's blocks over parameters under the names of a Sluice checkpoint; weights are [in, out]."""
+
+    def __init__(self, parameters, layers, heads):
+        self.parameters, self.layers, self.heads = parameters, layers, heads
+
+    def linear(self, name, x):
+        return F.linear(x, self.parameters[name + "/weight"].t(), self.parameters[name + "/bias"])
+
+    def norm(self, name, x):
+        return F.layer_norm(x, x.shape[-1:], self.parameters[name + "/gamma"],
+                            self.parameters[name + "/beta"], eps=1e-5)
+
+    def attention(self, name, x):
+        batch, length, width = x.shape
+        q, k, v = (self.linear(name + "/" + part, x).view(batch, length, self.heads, -1).transpose(1, 2)
+                   for part in "qkv")
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.linear(name + "/out", y.transpose(1, 2).reshape(batch, length, width))
+
+    def mlp(self, name, x):
+        return self.linear(name + "/down", F.gelu(self.linear(name + "/up", x), approximate="tanh"))
+
+    def logits(self, tokens):
+        table = self.parameters["embedding/table"]
+        x = F.embedding(tokens, table) + self.parameters["positions/table"][: tokens.shape[1]]
+        for i in range(self.layers):
+            x = x + self.attention("h%d/attn" % i, self.norm("h%d/norm1" % i, x))
+            x = x + self.mlp("h%d/mlp" % i, self.norm("h%d/norm2" % i, x))
+        return F.linear(self.norm("norm", x), table)
+
+
+def train(parameters, batches, options):
+    model = Gpt(parameters, int(options["layers"]), int(options["heads"]))
+    matrices = [p for p in parameters.values() if p.dim() >= 2]
+    others = [p for p in parameters.values() if p.dim() < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": float(options["weight_decay"])},
+         {"params": others, "weight_decay": 0.0}],
+        betas=(float(options["beta1"]), float(options["beta2"])), eps=float(options["epsilon"]))
+    losses, norms = [], []
+    for tokens, labels, rate in zip(batches["tokens"].long(), batches["labels"].long(),
+                                    batches["learning_rate"].tolist()):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model.logits(tokens).flatten(0, 1), labels.flatten())
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), float(options["clip"]))
+        optimizer.step()
+        losses.append(loss.item())
+        norms.append(norm.item())
+    return losses, norms
+
+
+def difference(expected, got):
+    value = abs(got - expected) / abs(expected)
+    return math.inf if math.isnan(value) else value
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Repeats Sluice's witness run in PyTorch and compares.")
+    parser.add_argument("folder", help="what //models/gpt:witness wrote")
+    parser.add_argument("--record", metavar="FILE", help="write PyTorch's figures here")
+    arguments = parser.parse_args()
+
+    torch.set_num_threads(1)
+    checkpoint = os.path.join(arguments.folder, "step-000000")
+    with open(os.path.join(checkpoint, "manifest.json"), encoding="utf-8") as file:
+        options = json.load(file)["options"]
+    with open(os.path.join(arguments.folder, "sluice.json"), encoding="utf-8") as file:
+        ours = json.load(file)
+    tensors = load_file(os.path.join(checkpoint, "tensors.safetensors"))
+    parameters = {name: value.requires_grad_(True) for name, value in tensors.items()
+                  if not name.endswith((".m", ".v"))}
+    batches = load_file(os.path.join(arguments.folder, "batches.safetensors"))
+    losses, norms = train(parameters, batches, options)
+
+    worst = 0.0
+    print("step   loss: torch      sluice   difference   norm: torch      sluice   difference")
+    for step, (loss, norm, our_loss, our_norm) in enumerate(
+            zip(losses, norms, ours["losses"], ours["grad_norms"], strict=True)):
+        off = difference(loss, our_loss), difference(norm, our_norm)
+        worst = max(worst, *off)
+        print("%4d  %12.7f%12.7f%13.1e%15.7f%12.7f%13.1e" % (step, loss, our_loss, off[0], norm, our_norm, off[1]))
+    print("largest difference %.1e, bound %.0e: %s" % (worst, BOUND, "same" if worst <= BOUND else "DIFFERENT"))
+    if arguments.record and worst <= BOUND:
+        record = {
+            "peer": "torch " + torch.__version__,
+            "date": datetime.date.today().isoformat(),
+            "batches_digest": options["batches_digest"],
+            "initial_digest": options["initial_digest"],
+            "losses": [float("%.9g" % x) for x in losses],
+            "grad_norms": [float("%.9g" % x) for x in norms],
+        }
+        with open(arguments.record, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1)
+            file.write("\n")
+    return 0 if worst <= BOUND else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+// testdata/gpt2 is a model that Hugging Face's transformers made, with the logits that it gives;
+// bench/peers/gpt2_transformers.py wrote it. Imported it gives the same logits, and exported again
+// the same bytes.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "framework/base/status.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/session/session.h"
+#include "framework/train/trainer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+#include "models/gpt/gpt2_layout.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Bytes = std::map<std::string, std::vector<std::byte>>;
+
+constexpr char kTheirs[] = "models/gpt/testdata/gpt2";
+
+class ExportTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ + "/theirs");
+    for (const char* name : {"/config.json", "/model.safetensors"}) {
+      fs::copy(std::string(kTheirs) + name, folder_ + "/theirs" + name);
+    }
+    fs::permissions(folder_ + "/theirs/config.json", fs::perms::owner_write, fs::perm_options::add);
+  }
+  std::string Import() {
+    auto path = ImportGpt2(folder_ + "/theirs", folder_ + "/checkpoints");
+    EXPECT_TRUE(path.ok()) << path.status();
+    return path.ok() ? *path : "";
+  }
+  std::string ImportError() {
+    return std::string(ImportGpt2(folder_ + "/theirs", folder_ + "/none").status().message());
+  }
+  void EditConfig(const std::string& from, const std::string& to) {
+    const std::string path = folder_ + "/theirs/config.json";
+    const auto text = ReadText(path, 1 << 20);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const std::string edited = absl::StrReplaceAll(*text, {{from, to}});
+    ASSERT_NE(edited, *text) << from;
+    auto file = FileWriter::Create(path);
+    ASSERT_TRUE(file.ok() && file->Append(edited).ok() && file->Close().ok());
+  }
+  // Writes the model's file again with one tensor more.
+  void AddTensor(const std::string& name, const HostTensor& value) {
+    const std::string path = folder_ + "/theirs/model.safetensors";
+    const auto file = SafetensorsReader::Open(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    std::vector<TensorEntry> entries = file->entries();
+    entries.push_back({name, value.dtype, value.shape});
+    const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+      return entry.name == name ? value : file->Read(entry.name);
+    };
+    ASSERT_TRUE(WriteSafetensors(path + ".new", entries, {}, source).ok());
+    fs::rename(path + ".new", path);
+  }
+  static Bytes Read(const std::string& path) {
+    Bytes bytes;
+    const auto file = SafetensorsReader::Open(path);
+    EXPECT_TRUE(file.ok()) << file.status();
+    if (!file.ok()) return bytes;
+    for (const TensorEntry& entry : file->entries()) {
+      const auto value = file->Read(entry.name);
+      EXPECT_TRUE(value.ok()) << value.status();
+      bytes[std::string(absl::StripPrefix(entry.name, "transformer."))] = value->bytes;
+    }
+    return bytes;
+  }
+  std::string folder_;
+};
+
+TEST_F(ExportTest, ImportedModelGivesTheLogitsOfTransformers) {
+  const auto checkpoint = Checkpoint::Load(Import());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->meta().options.at("heads"), "2");
+  const GptConfig config = {
+      .sequence_length = 8, .layers = 2, .heads = 2, .hidden = 8, .batch = 2, .dropout = 0};
+  Graph train, sample;
+  ASSERT_TRUE(BuildGptTrain(config, 1, OptimizerOptions(), &train).ok());
+  ASSERT_TRUE(BuildGptSample(config, 1, &sample).ok());
+  const std::vector<ProgramGraph> programs = {{"train", &train}, {"sample", &sample}};
+  const auto session = Session::Start(programs, SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  // As the trainer resumes: nothing is missing, and nothing is left over.
+  const absl::Status loaded = LoadVariables(*checkpoint, session->get());
+  ASSERT_TRUE(loaded.ok()) << loaded;
+  const auto recorded = SafetensorsReader::Open(std::string(kTheirs) + "/logits.safetensors");
+  ASSERT_TRUE(recorded.ok()) << recorded.status();
+  const auto tokens = recorded->Read("tokens"), expected = recorded->Read("logits");
+  ASSERT_TRUE(tokens.ok() && expected.ok());
+  ASSERT_TRUE((*session)->Step("sample", {{"tokens", &*tokens}}).ok());
+  const auto fetches = (*session)->Next();
+  ASSERT_TRUE(fetches.ok()) << fetches.status();
+  const HostTensor& logits = fetches->at("logits");
+  ASSERT_EQ(logits.shape, expected->shape);
+  double largest = 0, difference = 0;
+  for (int64_t i = 0; i < logits.shape.NumElements(); ++i) {
+    const double value = expected->data<float>()[i];
+    largest = std::max(largest, std::fabs(value));
+    difference = std::max(difference, std::fabs(logits.data<float>()[i] - value));
+  }
+  EXPECT_GT(largest, 1);
+  EXPECT_LE(difference, 1e-5 * largest);
+}
+
+TEST_F(ExportTest, ThereAndBackIsBitwise) {
+  const std::string imported = Import();
+  const absl::Status exported = ExportGpt2(imported, 0, folder_ + "/ours");
+  ASSERT_TRUE(exported.ok()) << exported;
+  const Bytes theirs = Read(folder_ + "/theirs/model.safetensors");
+  EXPECT_EQ(theirs.size(), 28u);
+  EXPECT_EQ(Read(folder_ + "/ours/model.safetensors"), theirs);
+  // And from our side: checkpoint, folder, checkpoint.
+  const auto again = ImportGpt2(folder_ + "/ours", folder_ + "/again");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Read(*again + "/tensors.safetensors"), Read(imported + "/tensors.safetensors"));
+  EXPECT_TRUE(ExportGpt2(*again, 2, folder_ + "/last").ok());
+  for (const char* name : {"/config.json", "/model.safetensors"}) {
+    EXPECT_EQ(*ReadText(folder_ + "/last" + name, 1 << 20),
+              *ReadText(folder_ + "/ours" + name, 1 << 20));
+  }
+}
+
+TEST_F(ExportTest, MasksAndATiedHeadAreLeftOut) {
+  const auto file = SafetensorsReader::Open(folder_ + "/theirs/model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto table = file->Read("transformer.wte.weight");
+  ASSERT_TRUE(table.ok()) << table.status();
+  AddTensor("lm_head.weight", *table);
+  AddTensor("transformer.h.0.attn.bias", HostTensor(DType::kF32, {1, 1, 8, 8}));
+  Import();
+  AddTensor("transformer.h.0.attn.adapter", HostTensor(DType::kF32, {8}));
+  EXPECT_THAT(ImportError(), HasSubstr("transformer.h.0.attn.adapter is not GPT-2's"));
+}
+
+TEST_F(ExportTest, AHeadOfItsOwnIsRefused) {
+  AddTensor("lm_head.weight", HostTensor(DType::kF32, {256, 8}));
+  EXPECT_THAT(ImportError(), HasSubstr("lm_head.weight: expected transformer.wte.weight again"));
+}
+
+TEST_F(ExportTest, ModelsThatThisOneCannotBeAreRefused) {
+  EditConfig("gelu_new", "relu");
+  EXPECT_THAT(ImportError(), HasSubstr("activation_function: expected \"gelu_new\", got \"relu\""));
+  EditConfig("relu", "gelu_new");
+  EditConfig("1e-05", "1e-12");
+  EXPECT_THAT(ImportError(), HasSubstr("layer_norm_epsilon: expected 1e-05, got 1e-12"));
+  EditConfig("1e-12", "1e-05");
+  EditConfig("\"n_layer\": 2", "\"n_layer\": 3");
+  EXPECT_THAT(ImportError(), HasSubstr("expected a tensor transformer.h.2.ln_1.weight"));
+  EditConfig("\"n_layer\": 3", "\"n_layer\": 1");
+  EXPECT_THAT(ImportError(), HasSubstr("transformer.h.1.attn.c_attn.bias is not GPT-2's"));
+  EditConfig("\"n_positions\": 8", "\"n_positions\": 9");
+  EXPECT_THAT(ImportError(), HasSubstr("wpe.weight: expected f32[9,8], got f32[8,8]"));
+}
+
+}  // namespace
+}  // namespace sluice

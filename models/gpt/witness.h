@@ -1,0 +1,56 @@
+// A short training run that another framework repeats: the tiny GPT for 20 steps, without dropout,
+// from its initial values, on batches of testdata/fixed.txt. What the other one measured is kept in
+// testdata/witness.json; bench/peers/gpt_torch.py writes it. One thread.
+#ifndef SLUICE_MODELS_GPT_WITNESS_H_
+#define SLUICE_MODELS_GPT_WITNESS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/data/text_batches.h"
+#include "framework/session/session.h"
+
+namespace sluice {
+
+constexpr int64_t kWitnessSteps = 20;
+
+struct WitnessFigures {
+  std::vector<double> losses, grad_norms;  // of each step; norms are those before clipping
+};
+
+class Witness {
+ public:
+  static absl::StatusOr<std::unique_ptr<Witness>> Start(const std::string& text_path);
+
+  // All that a peer needs, before the first step:
+  //   step-000000/          a checkpoint of the initial values; its options say sizes and rules
+  //   batches.safetensors   tokens, labels i32 [steps, batch, length], learning_rate f32 [steps]
+  absl::Status WriteInputs(const std::string& folder);
+  absl::StatusOr<WitnessFigures> Train();
+
+  // Digest of all batches, then of the initial values: whether a record is of this very run. The
+  // second may depend on the machine's mathematical library.
+  std::string batches_digest() const { return batches_digest_; }
+  absl::StatusOr<std::string> InitialDigest();
+
+ private:
+  Witness() = default;
+  std::string text_, batches_digest_;
+  std::vector<TokenBatch> batches_;
+  std::unique_ptr<Session> session_;
+};
+
+// {"losses": [..], "grad_norms": [..]} and whatever facts came with them.
+struct WitnessRecord {
+  WitnessFigures figures;
+  std::string peer, date, batches_digest, initial_digest;
+};
+absl::StatusOr<WitnessRecord> ReadWitnessRecord(const std::string& path);
+absl::Status WriteWitnessRecord(const std::string& path, const WitnessRecord& record);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_GPT_WITNESS_H_
