@@ -43,6 +43,35 @@ def sluice_cc_test(name, copts = [], size = "small", deps = [], data = [], **kwa
         **kwargs
     )
 
+def sluice_fuzz_test(name, srcs, deps, copts = [], tags = [], **kwargs):
+    """A fuzz target, LLVMFuzzerTestOneInput, and its corpus testdata/fuzz/<name>/.
+
+    Ordinarily a test that runs the corpus; with --config=fuzz a libFuzzer binary (ci/fuzz.sh runs them all).
+    """
+    corpus = "testdata/fuzz/" + name
+    directory = native.package_name() + "/" + corpus
+    native.cc_test(
+        name = name,
+        size = "small",
+        srcs = srcs,
+        args = select({
+            "//tools:fuzzing": ["-runs=0", directory],
+            "//conditions:default": [directory],
+        }),
+        copts = _COPTS + copts,
+        data = native.glob([corpus + "/**"]),
+        linkopts = select({
+            "//tools:fuzzing": ["-fsanitize=fuzzer"],
+            "//conditions:default": [],
+        }),
+        tags = tags + ["fuzz"],
+        deps = deps + select({
+            "//tools:fuzzing": [],
+            "//conditions:default": ["//tools:fuzz_main"],
+        }),
+        **kwargs
+    )
+
 def sluice_cc_benchmark(name, copts = [], deps = [], **kwargs):
     native.cc_binary(
         name = name,

@@ -1,6 +1,7 @@
 #include "framework/attributes/attributes.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <type_traits>
 #include <vector>
 
@@ -52,8 +53,12 @@ absl::Status Parse(TextScanner& scanner, Shape* value) {
   RETURN_IF_ERROR(scanner.Expect("["));
   *value = Shape();
   if (scanner.Accept("]")) return absl::OkStatus();
+  int64_t most = int64_t{1} << 48;  // elements left for the extents to come: counts fit in 64 bits
   do {
+    const TextScanner::Token token = scanner.Peek();
     ASSIGN_OR_RETURN(const int64_t extent, scanner.Integer("an extent"));
+    if (extent > most || extent < -most) return scanner.ErrorAt(token, "expected a smaller extent");
+    if (extent != 0) most /= std::abs(extent);
     value->Append(extent);
   } while (scanner.Accept(","));
   return scanner.Expect("]");

@@ -9,29 +9,15 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
-#include "nlohmann/json.hpp"
+#include "framework/checkpoint/manifest.h"
 
 namespace sluice {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr char kFormat[] = "sluice checkpoint 1";
 constexpr char kManifest[] = "manifest.json";
 constexpr char kTensors[] = "tensors.safetensors";
 constexpr char kUnfinished[] = ".tmp";
 constexpr int64_t kManifestLimit = 100'000'000;
-
-std::string TextOf(const Json& json) {
-  return json.dump(1, ' ', false, Json::error_handler_t::replace);
-}
-
-// The digest of a manifest without its own field "digest".
-std::string DigestOf(const Json& manifest) {
-  Json rest = manifest;
-  rest.erase("digest");
-  return HashText(StableHash(TextOf(rest)));
-}
 
 std::string DigestOf(const HostTensor& tensor) {
   return HashText(StableHash(tensor.bytes.data(), tensor.bytes.size()));
@@ -43,20 +29,18 @@ std::string TypeOf(const TensorEntry& entry) {
 
 absl::Status WriteInto(const std::string& dir, const CheckpointMeta& meta,
                        absl::Span<const TensorEntry> tensors, const TensorSource& source) {
-  Json digests = Json::object();
+  Manifest manifest{meta, {}, {}};
   const auto digesting = [&](const TensorEntry& entry) {
     absl::StatusOr<HostTensor> value = source(entry);
-    if (value.ok()) digests[entry.name] = {{"type", TypeOf(entry)}, {"digest", DigestOf(*value)}};
+    if (value.ok()) {
+      manifest.types[entry.name] = TypeOf(entry);
+      manifest.digests[entry.name] = DigestOf(*value);
+    }
     return value;
   };
   RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(dir, "/", kTensors), tensors, {}, digesting));
-  Json manifest = {{"format", kFormat},       {"step", meta.step},       {"seed", meta.seed},
-                   {"samples", meta.samples}, {"options", meta.options}, {"tensors", digests}};
-  // Parsed back first, so that the digest is of what a reader will see.
-  manifest = Json::parse(TextOf(manifest), nullptr, /*allow_exceptions=*/false);
-  manifest["digest"] = DigestOf(manifest);
   ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(absl::StrCat(dir, "/", kManifest)));
-  RETURN_IF_ERROR(file.Append(TextOf(manifest) + "\n"));
+  RETURN_IF_ERROR(file.Append(PrintManifest(manifest)));
   RETURN_IF_ERROR(file.Close());
   return SyncDirectory(dir);
 }
@@ -77,69 +61,6 @@ absl::StatusOr<std::vector<std::pair<int64_t, std::string>>> Checkpoints(const s
   }
   std::sort(found.begin(), found.end());
   return found;
-}
-
-struct Manifest {
-  CheckpointMeta meta;
-  std::map<std::string, std::string> types, digests;
-};
-
-bool ParseTensors(const Json& tensors, Manifest* manifest) {
-  if (!tensors.is_object()) return false;
-  for (auto item = tensors.begin(); item != tensors.end(); ++item) {
-    const Json& value = item.value();
-    if (!value.is_object() || !value.contains("type") || !value["type"].is_string() ||
-        !value.contains("digest") || !value["digest"].is_string()) {
-      return false;
-    }
-    manifest->types[item.key()] = value["type"].get<std::string>();
-    manifest->digests[item.key()] = value["digest"].get<std::string>();
-  }
-  return true;
-}
-
-bool ParseOptions(const Json& options, CheckpointMeta* meta) {
-  if (!options.is_object()) return false;
-  for (auto item = options.begin(); item != options.end(); ++item) {
-    if (!item.value().is_string()) return false;
-    meta->options[item.key()] = item.value().get<std::string>();
-  }
-  return true;
-}
-
-absl::StatusOr<Manifest> LoadManifest(const std::string& path) {
-  const std::string file = absl::StrCat(path, "/", kManifest);
-  ASSIGN_OR_RETURN(const std::string text, ReadText(file, kManifestLimit));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) {
-    return absl::DataLossError(absl::StrCat(file, ": expected a JSON object, got ", text.size(),
-                                            " bytes that do not parse"));
-  }
-  if (!json.contains("format") || json["format"] != kFormat) {
-    return absl::DataLossError(
-        absl::StrCat(file, ": expected format \"", kFormat, "\", got ",
-                     json.contains("format") ? json["format"].dump().substr(0, 40) : "none"));
-  }
-  const std::string digest = DigestOf(json);
-  if (!json.contains("digest") || json["digest"] != digest) {
-    return absl::DataLossError(
-        absl::StrCat(file, ": damaged: expected digest ", digest, ", got ",
-                     json.contains("digest") ? json["digest"].dump().substr(0, 40) : "none"));
-  }
-  Manifest manifest;
-  const auto integer = [&](const char* key) {
-    return json.contains(key) && json[key].is_number_unsigned();
-  };
-  if (!integer("step") || !integer("seed") || !integer("samples") || !json.contains("options") ||
-      !ParseOptions(json["options"], &manifest.meta) || !json.contains("tensors") ||
-      !ParseTensors(json["tensors"], &manifest)) {
-    return absl::DataLossError(
-        absl::StrCat(file, ": expected step, seed, samples, options and tensors"));
-  }
-  manifest.meta.step = json["step"].get<int64_t>();
-  manifest.meta.seed = json["seed"].get<uint64_t>();
-  manifest.meta.samples = json["samples"].get<int64_t>();
-  return manifest;
 }
 
 }  // namespace
@@ -167,7 +88,9 @@ absl::StatusOr<std::string> SaveCheckpoint(const std::string& dir, const Checkpo
 }
 
 absl::StatusOr<Checkpoint> Checkpoint::Load(const std::string& path) {
-  ASSIGN_OR_RETURN(Manifest manifest, LoadManifest(path));
+  const std::string file = absl::StrCat(path, "/", kManifest);
+  ASSIGN_OR_RETURN(const std::string text, ReadText(file, kManifestLimit));
+  ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text, file));
   ASSIGN_OR_RETURN(SafetensorsReader tensors,
                    SafetensorsReader::Open(absl::StrCat(path, "/", kTensors)));
   Checkpoint checkpoint(std::move(tensors));

@@ -15,16 +15,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/checkpoint/manifest.h"
 #include "framework/checkpoint/safetensors.h"
 
 namespace sluice {
-
-struct CheckpointMeta {
-  int64_t step = 0;
-  uint64_t seed = 0;
-  int64_t samples = 0;                         // seen so far: the position in the data
-  std::map<std::string, std::string> options;  // of the run, for people and for comparing
-};
 
 // Writes <dir>/step-<step> and returns its path. On an error nothing is left behind and older
 // checkpoints stay.

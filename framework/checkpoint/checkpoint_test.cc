@@ -149,5 +149,24 @@ TEST(CheckpointTest, ErrorsSayWhatExpectedAndGot) {
               HasSubstr("step-000008/manifest.json: cannot open"));
 }
 
+TEST(CheckpointTest, RefusesAManifestThatNestsAMillionDeep) {
+  const std::string deep = "{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}";
+  EXPECT_EQ(ParseManifest(deep, "manifest").status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(CheckpointTest, RefusesNumbersThatDoNotFitThoughTheSealIsWhole) {
+  const std::string good = PrintManifest({Meta(7), {}, {}});
+  ASSERT_TRUE(ParseManifest(good, "manifest").ok());
+  for (const char* step : {"9223372036854775808", "-1", "7.5", "\"7\""}) {
+    const std::string text =
+        absl::StrReplaceAll(good, {{"\"step\": 7", absl::StrCat("\"step\": ", step)}});
+    const absl::StatusOr<std::string> sealed = SealManifest(text, "manifest");
+    ASSERT_TRUE(sealed.ok());
+    EXPECT_THAT(std::string(ParseManifest(*sealed, "manifest").status().message()),
+                HasSubstr("expected step, seed, samples"))
+        << step;
+  }
+}
+
 }  // namespace
 }  // namespace sluice

@@ -15,6 +15,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kHeaderLimit = 100'000'000;
+// Copying and printing JSON recurse, so that a header of brackets alone would overflow the stack.
+constexpr int kMostLevels = 16;
 
 struct DTypeWord {
   DType dtype;
@@ -44,7 +46,10 @@ absl::Status Damaged(absl::string_view where, absl::string_view expected, absl::
 absl::StatusOr<Json> ParseStrict(absl::string_view text, const std::string& path) {
   std::vector<std::set<std::string>> keys;
   std::string twice;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+  bool deep = false;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    deep = deep || depth > kMostLevels;
+    if (deep) return false;  // what is not kept is not built
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key &&
@@ -54,7 +59,7 @@ absl::StatusOr<Json> ParseStrict(absl::string_view text, const std::string& path
     return true;
   };
   Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  if (json.is_discarded() || !json.is_object()) {
+  if (deep || json.is_discarded() || !json.is_object()) {
     return Damaged(path, "a header that is a JSON object", "text that does not parse");
   }
   if (!twice.empty()) return Damaged(path, "each key once", absl::StrCat(twice, " twice"));

@@ -137,6 +137,11 @@ TEST(SafetensorsTest, RefusesDamage) {
 
 // Every prefix of a file and every single changed byte of its header gives an error or a file that
 // indexes its buffer; none crashes.
+TEST(SafetensorsTest, RefusesAHeaderThatNestsAMillionDeep) {
+  const std::string deep = "{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}";
+  EXPECT_EQ(OpenBytes(FileOf(deep, 0)).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(SafetensorsTest, SurvivesEveryCutAndFlip) {
   const std::string good = FileOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                                   R"("b":{"dtype":"I32","shape":[1],"data_offsets":[8,12]}})",

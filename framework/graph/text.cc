@@ -57,6 +57,9 @@ std::string PrintGraph(const Graph& graph) {
 
 // Reads one line after the other into the graph's own fields: names, stages and types are those of
 // the text, not those that Graph::Add would choose.
+// Strides, bytes and counts of what is read fit in 64 bits.
+constexpr int64_t kMostElements = int64_t{1} << 48;
+
 class GraphParser {
  public:
   GraphParser(absl::string_view text, absl::Span<const OpDef* const> ops)
@@ -239,9 +242,15 @@ class GraphParser {
     if (!dtype.ok()) return scanner_.ErrorAt(token, dtype.status().message());
     info->type.dtype = *dtype;
     RETURN_IF_ERROR(scanner_.Expect("["));
+    int64_t most = kMostElements;  // that are left for the extents to come
     while (!scanner_.Accept("]")) {
       if (info->type.shape.rank() > 0) RETURN_IF_ERROR(scanner_.Expect(","));
       ASSIGN_OR_RETURN(const uint64_t extent, scanner_.Unsigned("an extent"));
+      if (extent > static_cast<uint64_t>(most)) {
+        return scanner_.ErrorAt(
+            token, absl::StrCat("expected a tensor of at most ", kMostElements, " elements"));
+      }
+      if (extent > 0) most /= static_cast<int64_t>(extent);
       info->type.shape.Append(static_cast<int64_t>(extent));
     }
     RETURN_IF_ERROR(ParseInfoWords("words", info->type.shape, &info->words));

@@ -12,6 +12,10 @@ namespace {
 
 using Nested = std::vector<std::vector<int32_t>>;
 
+// A few bytes of a plan can ask for any number of events and slots; tables are made for so many.
+constexpr int64_t kMostEvents = int64_t{1} << 24;
+constexpr int64_t kMostSlots = int64_t{1} << 24;
+
 absl::Status Bad(const plan::Program& program, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\": ", what));
 }
@@ -27,6 +31,18 @@ void AddOnce(std::vector<int32_t>* list, int32_t i) {
 }
 
 }  // namespace
+
+void ProgramIndex::Lists::Fill(int32_t lists, const std::vector<int32_t>& list_of) {
+  begin.assign(lists + 1, 0);
+  items.assign(list_of.size(), 0);
+  for (int32_t list : list_of) ++begin[list + 1];
+  for (int32_t list = 0; list < lists; ++list) begin[list + 1] += begin[list];
+  // begin[list + 1] is the cursor of a list, from its begin to its end.
+  for (int32_t list = lists; list > 0; --list) begin[list] = begin[list - 1];
+  for (size_t n = 0; n < list_of.size(); ++n) {
+    items[begin[list_of[n] + 1]++] = static_cast<int32_t>(n);
+  }
+}
 
 void ProgramIndex::Lists::Fill(const Nested& lists) {
   begin.assign(1, 0);
@@ -45,6 +61,7 @@ class ProgramIndexBuilder {
 
   absl::StatusOr<ProgramIndex> Build() {
     RETURN_IF_ERROR(CheckReferences());
+    RETURN_IF_ERROR(CheckSizes());
     AddActors();
     AddRegisters();
     RETURN_IF_ERROR(AddTouches());
@@ -99,6 +116,24 @@ class ProgramIndexBuilder {
                                           ", is emitted every ", x.emit_every(), " fires and has ",
                                           x.initial_tokens(), " initial tokens"));
       }
+    }
+    return {};
+  }
+
+  absl::Status CheckSizes() const {
+    int64_t events = 0, slots = 0;
+    for (const plan::Actor& x : program_.actors()) {
+      events += int64_t{x.fires_per_step()} * x.script_size();
+      if (events > kMostEvents) break;
+    }
+    for (const plan::Register& x : program_.registers()) slots += x.quota();
+    // A ring counts once for each of its takes: every producer has counters of all its slots.
+    for (const plan::Ring& x : program_.rings()) {
+      slots += int64_t{std::max(0, x.slots())} * x.takes_size();
+    }
+    if (events > kMostEvents || slots > kMostSlots) {
+      return Bad(program_, absl::StrCat("expected at most ", kMostEvents, " events and ",
+                                        kMostSlots, " slots, got more"));
     }
     return {};
   }
@@ -368,7 +403,7 @@ class ProgramIndexBuilder {
   }
 
   absl::Status AddPasses() {
-    Nested into(index_.num_events()), from(index_.num_events());
+    std::vector<int32_t> into, from;  // by pass: the event
     for (int n = 0; n < program_.passes_size(); ++n) {
       for (const plan::Point* p : {&program_.passes(n).after(), &program_.passes(n).before()}) {
         if (InProgram(p->actor(), p->fire(), p->instruction())) continue;
@@ -377,12 +412,12 @@ class ProgramIndexBuilder {
                                           ", which is not in the program"));
       }
       const plan::Point &after = program_.passes(n).after(), &before = program_.passes(n).before();
-      from[index_.EventOf(after.actor(), after.fire(), after.instruction())].push_back(n);
-      into[index_.EventOf(before.actor(), before.fire(), before.instruction())].push_back(n);
+      from.push_back(index_.EventOf(after.actor(), after.fire(), after.instruction()));
+      into.push_back(index_.EventOf(before.actor(), before.fire(), before.instruction()));
       index_.pass_local_.push_back(index_.actors_[before.actor()].passes_in++);
     }
-    index_.passes_into_.Fill(into);
-    index_.passes_from_.Fill(from);
+    index_.passes_into_.Fill(index_.num_events(), into);
+    index_.passes_from_.Fill(index_.num_events(), from);
     return {};
   }
 

@@ -1,0 +1,145 @@
+// Writes the seeds of the fuzz targets with the writers whose output the parsers read:
+//   bazel run //framework/testing:fuzz_seeds
+// Other files of the corpora, such as former findings, stay as they are.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "framework/actor/hand_plans.h"
+#include "framework/attributes/attributes.h"
+#include "framework/base/log.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/compiler/compile.h"
+#include "framework/graph/text.h"
+#include "framework/plan/text.h"
+#include "framework/testing/models.h"
+
+namespace sluice {
+namespace {
+
+void Write(absl::string_view package, absl::string_view target, absl::string_view name,
+           const std::string& bytes) {
+  const char* workspace = std::getenv("BUILD_WORKSPACE_DIRECTORY");
+  SLUICE_CHECK(workspace != nullptr) << "expected to be started by bazel run";
+  const std::string dir =
+      absl::StrCat(workspace, "/framework/", package, "/testdata/fuzz/", target, "_fuzz");
+  std::filesystem::create_directories(dir);
+  std::ofstream file(absl::StrCat(dir, "/seed_", name), std::ios::binary);
+  file << bytes;
+  SLUICE_CHECK(file.flush().good()) << dir;
+}
+
+void WriteMesh(absl::string_view name, absl::string_view mesh, absl::string_view words) {
+  const auto parsed = Mesh::Parse(mesh);
+  SLUICE_CHECK_OK(parsed.status());
+  const Mesh stage = parsed->Stage(0);
+  const auto sbp = ParseNdSbp(words, stage);
+  SLUICE_CHECK_OK(sbp.status());
+  Write("sbp", "sbp_text", name, absl::StrCat(parsed->ToString(), "\n", ToString(*sbp, stage)));
+}
+
+void WriteTexts() {
+  WriteMesh("mesh", "data=2 model=2", "data:S0 model:P(sum)");
+  WriteMesh("pipe", "pipe=2 a=3 b_c=2", "a:S1 b_c:B");
+  Write("sbp", "sbp_text", "rule", "data=1\n...mk,kn->...mn");
+  Write("sbp", "sbp_text", "rule_reduced", "data=1\nbsH,v1->b");
+  Write("machine", "machine", "words",
+        "flops_per_second=2e11 devices_per_node=4 latency_nanoseconds=2000");
+  const std::vector<Attributes> attributes = {VariableAttributes{"normal", 0.5},
+                                              FillAttributes{-0.25, {2, 3}, DType::kI32},
+                                              MatMulAttributes{true, true},
+                                              DropoutAttributes{0.1, -7},
+                                              TransposeAttributes{{1, 0, 2}},
+                                              SliceAttributes{1, 2, 5, 9},
+                                              ReduceAttributes{Reduction::kMax, true, {0}},
+                                              AdamWAttributes{0.5, 0.25, 1e-3, 0.1}};
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    Write("attributes", "attributes", absl::StrCat(i), PrintAttributes(attributes[i]));
+  }
+  Write("train", "flags", "forms",
+        "--layers=6\n-lr\n0.5\n--explain\n--mesh=data=2 model=2\n--noexplain\n--seed=7");
+  Write("train", "flags", "help", "--explain=true\n--help\n--mesh\n");
+}
+
+void WritePlan(absl::string_view name, const plan::Plan& plan) {
+  Write("plan", "plan_text", name, PrintPlan(plan));
+  Write("plan", "plan_proto", name, plan.SerializeAsString());
+}
+
+void WriteHandPlans() {
+  PipelineOptions small;
+  small.stages = small.micro_batches = 2;
+  for (const HandPlan& hand : {TensorParallel(), Accumulate(), TiedTable(), Programs(),
+                               GatheredWeights(2, 2), Pipeline(small)}) {
+    const auto plan = ParsePlan(hand.text, hand.name);
+    SLUICE_CHECK_OK(plan.status());
+    std::string name = hand.name;
+    for (char& c : name) c = absl::ascii_isalnum(c) ? c : '_';
+    WritePlan(name, *plan);
+  }
+}
+
+void WriteCompiled() {
+  MlpOptions options;
+  options.batch = 2;
+  options.widths = {2, 3};
+  Graph graph;
+  SLUICE_CHECK_OK(BuildMlp(&graph, options));
+  Write("ops", "graph_text", "mlp", PrintGraph(graph));
+  MlpOptions inference = options;
+  inference.training = false;
+  inference.dtype = DType::kBF16;
+  inference.words = {{"model:S1", "model:S0"}};
+  Graph small;
+  SLUICE_CHECK_OK(BuildMlp(&small, inference));
+  Write("ops", "graph_text", "inference", PrintGraph(small));
+  CompileOptions compile;
+  compile.mesh = *Mesh::Parse("model=2");
+  compile.machine = Machine::Cpu();
+  const auto plan = Compile({{"infer", &small}}, compile, nullptr);
+  SLUICE_CHECK_OK(plan.status());
+  WritePlan("compiled", *plan);
+}
+
+std::string Read(const std::string& path) {
+  const auto text = ReadText(path, 1 << 20);
+  SLUICE_CHECK_OK(text.status());
+  return *text;
+}
+
+void WriteCheckpoint() {
+  const std::string dir = (std::filesystem::temp_directory_path() / "sluice_fuzz_seeds").string();
+  CheckpointMeta meta;
+  meta.step = 7;
+  meta.seed = 1;
+  meta.samples = 56;
+  meta.options = {{"mesh", "data=2"}, {"lr", "0.001"}};
+  const auto zeros = [](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+    return HostTensor(entry.dtype, entry.shape);
+  };
+  const auto path = SaveCheckpoint(
+      dir, meta, {{"w", DType::kF32, {2, 3}}, {"b/m", DType::kBF16, {3}}, {"n", DType::kI32, {}}},
+      zeros);
+  SLUICE_CHECK_OK(path.status());
+  Write("checkpoint", "manifest", "saved", Read(*path + "/manifest.json"));
+  Write("checkpoint", "safetensors", "saved", Read(*path + "/tensors.safetensors"));
+  const std::string file = dir + "/metadata";
+  SLUICE_CHECK_OK(WriteSafetensors(file, {{"x", DType::kF64, {0, 4}}}, {{"a", "b"}}, zeros));
+  Write("checkpoint", "safetensors", "metadata", Read(file));
+  SLUICE_CHECK_OK(RemoveTree(dir));
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main() {
+  sluice::WriteTexts();
+  sluice::WriteHandPlans();
+  sluice::WriteCompiled();
+  sluice::WriteCheckpoint();
+  return 0;
+}
