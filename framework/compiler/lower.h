@@ -7,7 +7,9 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/compiler/task_graph.h"
@@ -51,6 +53,8 @@ class Boxer {
   };
   absl::Status Feed(TensorId tensor, const NdSbp& sbp, int32_t stage);
   absl::Status OverTime(At* at, Sbp wanted, Phase phase);
+  void Retime(At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
+              absl::FunctionRef<void(const Part& source, const Part& target, Task* task)> fill);
   void Accumulate(At* at);
   void Pack(At* at, Phase phase);
   void SliceTime(At* at, Sbp wanted, Phase phase);

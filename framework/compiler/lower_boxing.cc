@@ -46,6 +46,20 @@ bool Contiguous(const Box& inner, const Box& outer) {
   return true;
 }
 
+// What fire `micro` copies: `box`, out of a source that holds one box into a target that holds
+// another.
+TaskRegion PieceAt(int64_t micro, const Box& box, const Box& source, const Box& target) {
+  TaskRegion region;
+  region.box = box;
+  region.sources = region.fold = {0};
+  region.source_offsets = {FlatOffset(source, box)};
+  region.source_strides = {ShapeOf(source).Strides()};
+  region.offset = FlatOffset(target, box);
+  region.strides = ShapeOf(target).Strides();
+  region.micro = static_cast<int32_t>(micro + 1);
+  return region;
+}
+
 }  // namespace
 
 ValueId Boxer::Add(Value value) {
@@ -179,111 +193,67 @@ absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
   return absl::OkStatus();
 }
 
-// P -> B over time, where it is made: reset by the first fire of a step, emitted by the last.
-void Boxer::Accumulate(At* at) {
+// One boxing over time, where the tensor is: a task a device, or what an earlier reader had made.
+void Boxer::Retime(
+    At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
+    absl::FunctionRef<void(const Part& source, const Part& target, Task* task)> fill) {
   NdSbp to = at->sbp;
-  const Reduction reduction = to[0].reduction;
-  to[0] = Sbp::B();
-  const auto found = values_.find({at->tensor, to, at->stage});
+  to[0] = wanted;
+  auto found = values_.find({at->tensor, to, at->stage});
   if (found == values_.end()) {
-    Values made = Make(at->tensor, to, at->stage, 1);
+    Values made = Make(at->tensor, to, at->stage, tokens);
     for (size_t d = 0; d < made.size(); ++d) {
-      const Value& source = tasks_->values[at->values[d]];
-      Task task =
-          BoxTask(*at, made[d],
-                  source.producer < 0 ? Phase::kForward : tasks_->tasks[source.producer].phase);
-      task.op = "accumulate";
+      const Part source = tasks_->values[at->values[d]].part;
+      const Part target = tasks_->values[made[d]].part;
+      Task task = BoxTask(*at, made[d], phase);
       task.position.second = ++sequence_;
-      task.fires = task.every = grid_.micro_batches();
+      task.fires = grid_.micro_batches();
+      task.every = task.fires / tokens;
       task.inputs = {{at->values[d], false}};
-      task.reduction = reduction;
-      task.bytes = 3 * source.part.NumBytes();
+      fill(source, target, &task);
       task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
       Add(std::move(task));
     }
-    Note(*at, "accumulate[micro]", to, tasks_->tasks.back().phase, grid_.micro_batches(), 0);
-    Put(at->tensor, to, at->stage, made);
-    at->values = std::move(made);
-  } else {
-    at->values = found->second;
+    Note(*at, std::string(recipe), to, phase, grid_.micro_batches(), 0);
+    found = values_.emplace(Key(at->tensor, to, at->stage), std::move(made)).first;
   }
+  at->values = found->second;
   at->sbp = to;
+}
+
+// P -> B over time, where it is made: reset by the first fire of a step, emitted by the last.
+void Boxer::Accumulate(At* at) {
+  const Reduction reduction = at->sbp[0].reduction;
+  const TaskId producer = tasks_->values[at->values[0]].producer;
+  const Phase phase = producer < 0 ? Phase::kForward : tasks_->tasks[producer].phase;
+  Retime(at, Sbp::B(), "accumulate[micro]", 1, phase,
+         [&](const Part& source, const Part&, Task* task) {
+           task->op = "accumulate";
+           task->reduction = reduction;
+           task->bytes = 3 * source.NumBytes();
+         });
 }
 
 // S -> B over time: one buffer written piece by piece, emitted by the last fire of a step.
 void Boxer::Pack(At* at, Phase phase) {
-  NdSbp to = at->sbp;
-  to[0] = Sbp::B();
-  const auto found = values_.find({at->tensor, to, at->stage});
-  if (found == values_.end()) {
-    Values made = Make(at->tensor, to, at->stage, 1);
-    for (size_t d = 0; d < made.size(); ++d) {
-      const Part& source = tasks_->values[at->values[d]].part;
-      const Part& target = tasks_->values[made[d]].part;
-      Task task = BoxTask(*at, made[d], phase);
-      task.position.second = ++sequence_;
-      task.stream = StreamKind::kCompute;
-      task.fires = task.every = grid_.micro_batches();
-      task.inputs = {{at->values[d], false}};
-      for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
-        TaskRegion region;
-        region.box = source.BoxAt(m);
-        region.sources = region.fold = {0};
-        region.source_offsets = {0};
-        region.source_strides = {source.local.Strides()};
-        region.offset = FlatOffset(target.BoxAt(0), region.box);
-        region.strides = target.local.Strides();
-        region.micro = static_cast<int32_t>(m + 1);
-        task.regions.push_back(std::move(region));
-      }
-      task.bytes = 2 * source.NumBytes();
-      task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
-      Add(std::move(task));
-    }
-    Note(*at, "pack[micro]", to, phase, grid_.micro_batches(), 0);
-    Put(at->tensor, to, at->stage, made);
-    at->values = std::move(made);
-  } else {
-    at->values = found->second;
-  }
-  at->sbp = to;
+  Retime(at, Sbp::B(), "pack[micro]", 1, phase,
+         [&](const Part& source, const Part& target, Task* task) {
+           for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
+             task->regions.push_back(PieceAt(m, source.BoxAt(m), source.BoxAt(m), target.BoxAt(0)));
+           }
+           task->bytes = 2 * source.NumBytes();
+         });
 }
 
 // B -> S over time: each fire copies its piece.
 void Boxer::SliceTime(At* at, Sbp wanted, Phase phase) {
-  NdSbp to = at->sbp;
-  to[0] = wanted;
-  const auto found = values_.find({at->tensor, to, at->stage});
-  if (found == values_.end()) {
-    Values made = Make(at->tensor, to, at->stage, grid_.micro_batches());
-    for (size_t d = 0; d < made.size(); ++d) {
-      const Part& source = tasks_->values[at->values[d]].part;
-      const Part& target = tasks_->values[made[d]].part;
-      Task task = BoxTask(*at, made[d], phase);
-      task.position.second = ++sequence_;
-      task.fires = grid_.micro_batches();
-      task.inputs = {{at->values[d], false}};
-      for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
-        TaskRegion region;
-        region.box = target.BoxAt(m);
-        region.sources = region.fold = {0};
-        region.source_offsets = {FlatOffset(source.BoxAt(0), region.box)};
-        region.source_strides = {source.local.Strides()};
-        region.strides = target.local.Strides();
-        region.micro = static_cast<int32_t>(m + 1);
-        task.regions.push_back(std::move(region));
-      }
-      task.bytes = 2 * target.NumBytes();
-      task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
-      Add(std::move(task));
-    }
-    Note(*at, "slice[micro]", to, phase, grid_.micro_batches(), 0);
-    Put(at->tensor, to, at->stage, made);
-    at->values = std::move(made);
-  } else {
-    at->values = found->second;
-  }
-  at->sbp = to;
+  Retime(at, wanted, "slice[micro]", grid_.micro_batches(), phase,
+         [&](const Part& source, const Part& target, Task* task) {
+           for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
+             task->regions.push_back(PieceAt(m, target.BoxAt(m), source.BoxAt(0), target.BoxAt(m)));
+           }
+           task->bytes = 2 * target.NumBytes();
+         });
 }
 
 absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase phase) {
