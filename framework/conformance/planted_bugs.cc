@@ -240,7 +240,8 @@ bool LoseOffset(plan::Operand* operand) {
 
 bool SameMaskEverywhere(plan::Instruction* x) {
   if (x->op() != "dropout") return false;
-  return LoseOffset(x->mutable_inputs(0)) | LoseOffset(x->mutable_outputs(0));
+  const bool input = LoseOffset(x->mutable_inputs(0)), output = LoseOffset(x->mutable_outputs(0));
+  return input || output;
 }
 bool TableForgetsItsRows(plan::Instruction* x) {
   return x->op() == "embedding" && LoseOffset(x->mutable_inputs(0));
