@@ -47,7 +47,8 @@ class LoadedProgram {
   const ProgramIndex& index() const { return index_; }
   StepPorts& ports(int64_t step) { return ports_[step % kStepsAhead]; }
 
-  // Creates an actor's kernels. Errors name the instruction: no such kernel, scratch over bound.
+  // Creates an actor's kernels. Errors name the instruction: no such kernel, or one that
+  // refuses it.
   absl::Status Prepare(int actor, PrepareKernel prepare, int threads);
   // Bytes of scratch that the prepared kernels of an actor need at most.
   int64_t scratch(int actor) const { return scratch_[actor]; }
