@@ -72,10 +72,13 @@ def sluice_fuzz_test(name, srcs, deps, copts = [], tags = [], **kwargs):
         **kwargs
     )
 
-def sluice_cc_benchmark(name, copts = [], deps = [], **kwargs):
+def sluice_cc_benchmark(name, copts = [], deps = [], tags = [], **kwargs):
+    """A Google Benchmark program; its main comes by itself. See bench/README.md for the counters that it should give."""
     native.cc_binary(
         name = name,
+        testonly = True,
         copts = _COPTS + copts,
+        tags = tags + ["benchmark"],
         deps = deps + ["@com_google_benchmark//:benchmark_main"],
         **kwargs
     )
