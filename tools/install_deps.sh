@@ -42,5 +42,22 @@ quietly="env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=a"
 # shellcheck disable=SC2086
 $as_root $quietly apt-get update -qq </dev/null >/dev/null ||
   echo "apt-get update failed; trying with the lists there are." >&2
+# apt reports its progress as lines "dlstatus:1:12.5:..." and "pmstatus:package:12.5:..."; a fifth of the way is news.
+progress() {
+  last=
+  while IFS=: read -r kind _ percent _; do
+    case $kind in
+      dlstatus) kind=download ;;
+      pmstatus) kind=install ;;
+      failed) return 1 ;;
+      *) continue ;;
+    esac
+    now="$kind $((${percent%.*} / 20 * 20)) %"
+    [ "$now" = "$last" ] || echo "  $now" >&2
+    last=$now
+  done
+}
 # shellcheck disable=SC2086
-$as_root $quietly $install -qq -o Dpkg::Use-Pty=0 </dev/null >/dev/null || refuse "The installation failed (above)."
+{
+  $as_root $quietly $install -qq -o Dpkg::Use-Pty=0 -o APT::Status-Fd=1 </dev/null || echo failed
+} | progress || refuse "The installation failed (above)."

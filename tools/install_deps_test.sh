@@ -6,7 +6,7 @@ cd "$TEST_TMPDIR"
 mkdir -p bin
 fake() { printf '#!/bin/sh\n%s\n' "$2" >"bin/$1"; chmod +x "bin/$1"; }
 fake dpkg-query 'echo "alpha=installed beta=config-files "'
-fake apt-get 'echo "apt-get $*" >>calls; [ ! -f broken ]'
+fake apt-get 'echo "apt-get $*" >>calls; echo "dlstatus:1:41.5:Retrieving"; echo "pmstatus:beta:80.0:Setting up"; [ ! -f broken ]'
 fake sudo 'echo "sudo $*" >>calls; [ "$*" != "-n true" ] || [ -f allowed ]'
 PATH=$PWD/bin:$PATH
 echo 'alpha  # the first' >all_there
@@ -36,7 +36,7 @@ expect 0 one_missing "Installing them with: sudo apt-get install"
 grep -q 'sudo env .*apt-get install -y --no-install-recommends beta' calls
 
 fake id 'echo 0'
-expect 0 one_missing "Installing them with: apt-get install"
+expect 0 one_missing "Installing them with: apt-get install" "  download 40 %" "  install 80 %"
 grep -q '^apt-get install -y --no-install-recommends beta' calls
 touch broken
 expect 1 one_missing "The installation failed" "$command_line"
