@@ -1,4 +1,5 @@
-"""Checks that every include and every dependency in a BUILD file goes to a layer that ci/layers.txt allows.
+"""Checks that every include and every dependency in a BUILD file goes to a layer that ci/layers.txt allows, and that no
+header drags a heavy library into files that do not need it.
 
   bazel run //ci:check_layers        or  python3 ci/check_layers.py
 """
@@ -12,6 +13,12 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 _LABEL = re.compile(r'"//([\w/.-]+)(?::[\w/.+-]+)?"')
 _RULE = re.compile(r"^(\w+)\(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
 _TESTS = " (tests)"
+# Libraries whose headers take a second or more to compile: for .cc files alone.
+_ONLY_IN_SOURCES = re.compile(r"(oneapi|nlohmann|google/protobuf)/|dnnl")
+_ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
+# Those who read or write a plan; nobody else's file reaches plan.pb.h, by whatever headers.
+_KNOW_THE_PLAN = ("framework/plan", "framework/actor", "framework/compiler", "framework/runtime", "framework/session",
+                  "framework/testing", "framework/conformance", "bench")
 
 
 class Layers:
@@ -114,6 +121,30 @@ def check(layers, files):
     return errors, edges
 
 
+def _reaches(path, files, wanted, seen):
+    """Whether a file includes, over any number of ours, one whose path ends with `wanted`."""
+    if path.endswith(wanted):
+        return True
+    if path in seen or path not in files:
+        return False
+    seen.add(path)
+    return any(_reaches(used, files, wanted, seen) for used in _INCLUDE.findall(files[path]))
+
+
+def check_heavy(files):
+    """files: path -> text. Returns a list of errors."""
+    errors = []
+    test_only = test_only_sources(files)
+    for path in sorted(files):
+        if path.endswith(".h"):
+            errors += ["%s: %s is for .cc files alone" % (path, used)
+                       for used in _ANY_INCLUDE.findall(files[path]) if _ONLY_IN_SOURCES.match(used)]
+        in_test = path in test_only or path.endswith("_test.cc")
+        if not in_test and not path.startswith(_KNOW_THE_PLAN) and _reaches(path, files, ".pb.h", set()):
+            errors.append("%s: includes plan.pb.h, though it neither reads nor writes plans" % path)
+    return errors
+
+
 def main():
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with open(os.path.join(root, "ci/layers.txt")) as rows:
@@ -128,6 +159,7 @@ def main():
             with open(full, encoding="utf-8") as source:
                 files[path] = source.read()
     errors, edges = check(layers, files)
+    errors += check_heavy(files)
     print("\n".join(errors), end="\n" if errors else "")
     print("layers: %d files, %d edges, %d wrong" % (len(files), edges, len(errors)))
     return 1 if errors else 0

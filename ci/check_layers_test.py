@@ -63,6 +63,21 @@ class CheckLayersTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "layers.txt:2"):
             check_layers.Layers("a:\na:\n")
 
+    def test_heavy_libraries_stay_in_sources(self):
+        files = {"framework/kernels/a.cc": '#include "oneapi/dnnl/dnnl.hpp"\n#include <nlohmann/json.hpp>\n',
+                 "framework/kernels/a.h": '#include <string>\n#include "nlohmann/json.hpp"\n'}
+        self.assertEqual(check_layers.check_heavy(files),
+                         ["framework/kernels/a.h: nlohmann/json.hpp is for .cc files alone"])
+
+    def test_nobody_reaches_the_plan_by_accident(self):
+        files = {"framework/plan/index.h": '#include "framework/plan/plan.pb.h"\n',
+                 "framework/session/session.h": '#include "framework/plan/index.h"\n',
+                 "framework/train/trainer.cc": '#include "framework/session/session.h"\n',
+                 "models/gpt/parity.h": '#include "framework/plan/index.h"\n',
+                 "models/gpt/BUILD.bazel": 'cc_library(\n    testonly = True,\n    hdrs = ["parity.h"],\n)\n'}
+        self.assertEqual(check_layers.check_heavy(files),
+                         ["framework/train/trainer.cc: includes plan.pb.h, though it neither reads nor writes plans"])
+
 
 if __name__ == "__main__":
     unittest.main()
