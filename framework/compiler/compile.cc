@@ -45,6 +45,7 @@ class Compiler {
     }
     RETURN_IF_ERROR(CheckMemory());
     plan_.set_digest(HashText(StableHash(plan_.SerializeAsString())));
+    PhaseEnds("digest");
     return std::move(plan_);
   }
 
@@ -56,12 +57,14 @@ class Compiler {
     const Grid grid(options_.mesh, micro_batches);
     ASSIGN_OR_RETURN(const SbpAssignment assignment,
                      SelectSbp(graph, grid, &planner_, options_.machine, &layouts_));
+    PhaseEnds("select");
     // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
     if (plan_.programs_size() == 0) {
       for (const std::string& warning : assignment.warnings) SLUICE_LOG(WARNING) << warning;
     }
     ASSIGN_OR_RETURN(const TaskGraph tasks,
                      Lower(graph, grid, assignment, &planner_, options_.machine));
+    PhaseEnds("lower");
     if (explanation_ != nullptr) {
       *explanation_ += ExplainProgram(source.name, graph, grid, assignment, tasks);
     }
@@ -69,12 +72,16 @@ class Compiler {
     ScheduleOptions schedule;
     schedule.script_length = options_.script_length;
     *plan_.add_programs() = BuildProgram(source.name, tasks, grid, schedule);
+    PhaseEnds("schedule");
     return absl::OkStatus();
   }
 
   void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment);
   absl::Status Place(plan::Program* program);
   absl::Status CheckMemory() const;
+  void PhaseEnds(absl::string_view phase) const {
+    if (options_.phase_end) options_.phase_end(phase);
+  }
 
   const CompileOptions& options_;
   BoxingPlanner planner_;
@@ -112,7 +119,7 @@ void Compiler::AddVariables(const Graph& graph, const Grid& grid, const SbpAssig
 absl::Status Compiler::Place(plan::Program* program) {
   std::vector<int64_t> base;
   for (const plan::Device& device : plan_.devices()) base.push_back(device.variable_bytes());
-  ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(program, base));
+  ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(program, base, options_.phase_end));
   std::vector<DeviceBytes> bytes;
   for (int d = 0; d < plan_.devices_size(); ++d) {
     plan::Device* device = plan_.mutable_devices(d);

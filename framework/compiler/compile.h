@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/compiler/place.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
 #include "framework/plan/plan.pb.h"
@@ -20,6 +21,7 @@ struct CompileOptions {
   int64_t script_length = 0;  // longest script; 0: no limit
   Machine machine;
   int64_t memory_limit = 0;  // bytes a device; 0: none
+  PhaseEnd phase_end;        // for benchmarks; may be empty
 };
 
 // `explanation`, if not null, gets the choices and their reasons as text. Errors name the node's

@@ -29,13 +29,14 @@ int64_t AlignUp(int64_t bytes, int64_t alignment) {
 class Placer {
  public:
   Placer(std::vector<const Owner*> owners, int64_t alignment)
-      : owners_(std::move(owners)), clashes_(owners_.size()), offset_(owners_.size()) {
+      : owners_(std::move(owners)), words_((owners_.size() + 63) / 64), offset_(owners_.size()) {
+    clashes_.resize(owners_.size() * words_);
     for (size_t n = 0; n < owners_.size(); ++n) {
       size_.push_back(AlignUp(owners_[n]->bytes, alignment));
       for (size_t m = 0; m < n; ++m) {
         if (!Clash(*owners_[n], *owners_[m])) continue;
-        clashes_[n].push_back(static_cast<int>(m));
-        clashes_[m].push_back(static_cast<int>(n));
+        clashes_[n * words_ + m / 64] |= uint64_t{1} << (m % 64);
+        clashes_[m * words_ + n / 64] |= uint64_t{1} << (n % 64);
         work_ += 16;
       }
     }
@@ -111,35 +112,43 @@ class Placer {
   }
 
   int64_t PlaceInOrder(const std::vector<int>& order, bool best_fit) {
-    std::fill(offset_.begin(), offset_.end(), -1);
     int64_t bytes = 0;
-    std::vector<std::pair<int64_t, int64_t>> taken;
+    placed_.clear();
     for (int a : order) {
-      taken.clear();
-      for (int b : clashes_[a]) {
-        if (offset_[b] >= 0) taken.push_back({offset_[b], offset_[b] + size_[b]});
-      }
-      std::sort(taken.begin(), taken.end());
+      const uint64_t* clashes = &clashes_[a * words_];
       int64_t at = 0, chosen = -1, room = 0;
-      for (const auto& [begin, end] : taken) {
-        if (begin - at >= size_[a] && (chosen < 0 || begin - at < room)) {
+      for (const Placed& b : placed_) {
+        if (!(clashes[b.owner / 64] >> (b.owner % 64) & 1)) continue;
+        if (b.begin - at >= size_[a] && (chosen < 0 || b.begin - at < room)) {
           chosen = at;
-          room = begin - at;
+          room = b.begin - at;
           if (!best_fit) break;
         }
-        at = std::max(at, end);
+        at = std::max(at, b.end);
       }
       offset_[a] = chosen >= 0 ? chosen : at;
-      bytes = std::max(bytes, offset_[a] + size_[a]);
+      const int64_t end = offset_[a] + size_[a];
+      bytes = std::max(bytes, end);
+      const auto behind =
+          std::upper_bound(placed_.begin(), placed_.end(), offset_[a],
+                           [](int64_t offset, const Placed& b) { return offset < b.begin; });
+      placed_.insert(behind, {offset_[a], end, a});
     }
     return bytes;
   }
 
+  struct Placed {
+    int64_t begin, end;
+    int owner;
+  };
+
   std::vector<const Owner*> owners_;
   std::vector<int64_t> size_;
-  std::vector<std::vector<int>> clashes_;
+  size_t words_;                   // of a row of clashes_
+  std::vector<uint64_t> clashes_;  // by owner, a bit an owner
   std::vector<int64_t> offset_;
-  int64_t work_ = 1;  // of placing once, about
+  std::vector<Placed> placed_;  // ascending
+  int64_t work_ = 1;            // of placing once, about
 };
 
 // Where each owner lies; absolute in its device's memory.

@@ -4,14 +4,19 @@
 #define SLUICE_FRAMEWORK_COMPILER_PLACE_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/compiler/memory.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {
+
+// Called as each phase of a program ends: "select", "lower", "schedule", "order", ...
+using PhaseEnd = std::function<void(absl::string_view phase)>;
 
 struct Placed {
   int device_classes = 0;
@@ -20,7 +25,8 @@ struct Placed {
 
 // `base`: by device, where the program's bytes may begin, above its variables. Errors: a cycle that
 // would deadlock, in the user's words.
-absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int64_t> base);
+absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int64_t> base,
+                                    const PhaseEnd& phase_end = {});
 
 }  // namespace sluice
 
