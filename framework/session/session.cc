@@ -49,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   RETURN_IF_ERROR(CheckMemory(plan, options.memory_limit));
   RuntimeOptions runtime;
   runtime.workers = options.workers;
+  runtime.threads_per_device = options.threads_per_device;
   runtime.seed = options.seed;
   runtime.check_nan = options.check_nan;
   runtime.trace = options.trace;

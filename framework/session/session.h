@@ -28,6 +28,7 @@ struct SessionOptions {
   int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor
   bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
   int workers = 0;              // 0: min(devices, cores)
+  int threads_per_device = 0;   // 0: cores / devices, at least 1; devices of a worker share them
   std::string trace;            // file for a Perfetto timeline, written when the session ends
   Machine machine = Machine::Cpu();
   int64_t memory_limit = 0;  // bytes of all devices together; 0: this machine's memory

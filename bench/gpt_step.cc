@@ -1,0 +1,198 @@
+// Times steps of GPT training, run through Session as a user runs it: f32, AdamW, no dropout, no
+// clipping, two steps in flight. Prints one line of JSON that bench/report.py reads and whose
+// fields the peers of bench/peers/ give, too.
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/session/session.h"
+#include "framework/tensor/random.h"
+#include "framework/train/evaluation.h"
+#include "framework/train/flags.h"
+#include "framework/train/peak.h"
+#include "models/gpt/gpt.h"
+#include "nlohmann/json.hpp"
+
+ABSL_FLAG(std::string, size, "tiny", "tiny or small");
+ABSL_FLAG(std::string, mesh, "data=1", "axes of the mesh; the batch grows with the axis data");
+ABSL_FLAG(int64_t, micro_batches, 1, "micro-batches of a step");
+ABSL_FLAG(int32_t, threads, 1, "threads of a device; 0: all cores, shared by the devices");
+ABSL_FLAG(int64_t, warmup, 3, "steps before the clock starts");
+ABSL_FLAG(int64_t, steps, 20, "timed steps");
+ABSL_FLAG(std::string, trace, "", "file for a timeline of the run");
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kInFlight = 2;
+constexpr float kRate = 3e-4f;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The sizes that bench/peers/gpt_sizes.py has, too.
+absl::StatusOr<GptConfig> SizeNamed(const std::string& name) {
+  GptConfig tiny = {.layers = 4, .heads = 4, .hidden = 256, .batch = 8, .dropout = 0};
+  if (name == "tiny") return tiny;
+  GptConfig small = {.vocabulary = 50304,
+                     .sequence_length = 256,
+                     .layers = 12,
+                     .heads = 12,
+                     .hidden = 768,
+                     .batch = 4,
+                     .dropout = 0};
+  if (name == "small") return small;
+  return absl::InvalidArgumentError(absl::StrCat("--size: expected tiny or small, got ", name));
+}
+
+// The number that follows "data=" in a mesh.
+int64_t DataAxis(const std::string& mesh) {
+  const size_t at = mesh.find("data=");
+  return at == std::string::npos ? 1 : std::max<int64_t>(1, std::atoll(mesh.c_str() + at + 5));
+}
+
+struct Batch {
+  explicit Batch(const GptConfig& c)
+      : tokens(DType::kI32, {c.batch, c.sequence_length}), labels(DType::kI32, tokens.shape) {
+    for (int64_t i = 0; i < tokens.shape.NumElements(); ++i) {
+      const auto words = Philox(/*seed=*/1, /*key=*/0, /*step=*/0, i);
+      tokens.data<int32_t>()[i] = static_cast<int32_t>(words[0] % c.vocabulary);
+      labels.data<int32_t>()[i] = static_cast<int32_t>(words[1] % c.vocabulary);
+    }
+  }
+  HostTensor tokens, labels;
+};
+
+struct Timing {
+  std::vector<double> seconds;  // of each timed step
+  double first_loss = 0, last_loss = 0;
+};
+
+absl::StatusOr<Timing> RunSteps(Session* session, const Batch& batch, int64_t warmup,
+                                int64_t steps) {
+  Timing timing;
+  HostTensor rate(DType::kF32, {}), count(DType::kI32, {});
+  *rate.data<float>() = kRate;
+  Fetches fetches;
+  int64_t begun = 0;
+  double last = Now();
+  for (int64_t done = 0; done < warmup + steps; ++done) {
+    for (; begun < warmup + steps && begun < done + kInFlight; ++begun) {
+      *count.data<int32_t>() = static_cast<int32_t>(begun + 1);
+      RETURN_IF_ERROR(session->Step("train", {{"tokens", &batch.tokens},
+                                              {"labels", &batch.labels},
+                                              {"learning_rate", &rate},
+                                              {"step", &count}}));
+    }
+    RETURN_IF_ERROR(session->Next(&fetches));
+    const double now = Now();
+    if (done >= warmup) timing.seconds.push_back(now - last);
+    last = now;
+    ASSIGN_OR_RETURN(timing.last_loss, FetchedScalar(fetches, "loss"));
+    if (done == 0) timing.first_loss = timing.last_loss;
+  }
+  return timing;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+int64_t PeakResidentBytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+absl::Status Measure() {
+  const std::string size = absl::GetFlag(FLAGS_size), mesh = absl::GetFlag(FLAGS_mesh);
+  ASSIGN_OR_RETURN(GptConfig config, SizeNamed(size));
+  config.batch *= DataAxis(mesh);
+  SessionOptions options;
+  options.mesh = mesh;
+  options.micro_batches = absl::GetFlag(FLAGS_micro_batches);
+  options.threads_per_device = absl::GetFlag(FLAGS_threads);
+  options.trace = absl::GetFlag(FLAGS_trace);
+  const int64_t warmup = absl::GetFlag(FLAGS_warmup), steps = absl::GetFlag(FLAGS_steps);
+  if (warmup < 1 || steps < 1) {
+    return absl::InvalidArgumentError("--warmup and --steps: expected at least 1");
+  }
+  const double begin = Now();
+  Graph graph;
+  RETURN_IF_ERROR(BuildGptTrain(config, /*stages=*/1, OptimizerOptions(), &graph));
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
+  const double started = Now();
+  ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), Batch(config), warmup, steps));
+  session.reset();
+  // Before the limit is measured, which takes memory of its own.
+  const int64_t peak_bytes = PeakResidentBytes();
+  const int cores_used = std::max(1, options.threads_per_device) * static_cast<int>(DataAxis(mesh));
+  ASSIGN_OR_RETURN(const double limit, MeasureMatmulPeak(cores_used));
+  const double step = Median(timing.seconds);
+  const auto tokens = static_cast<double>(config.batch * config.sequence_length);
+  const double flops = GptFlopsPerToken(config) * tokens;
+  std::vector<double> milliseconds = timing.seconds;
+  for (double& value : milliseconds) value *= 1e3;
+  const Json line = {{"benchmark", "gpt_step"},
+                     {"framework", "sluice"},
+                     {"size", size},
+                     {"mesh", mesh},
+                     {"threads", options.threads_per_device},
+                     {"parameters", GptParameters(config)},
+                     {"tokens_per_step", tokens},
+                     {"flops_per_step", flops},
+                     {"step_ms", milliseconds},
+                     {"median_ms", step * 1e3},
+                     {"tokens_per_second", tokens / step},
+                     {"peak_bytes", peak_bytes},
+                     {"start_seconds", started - begin},
+                     {"first_loss", timing.first_loss},
+                     {"last_loss", timing.last_loss},
+                     {"limit_flops", limit},
+                     {"share", flops / step / limit}};
+  absl::PrintF("%s\n", line.dump());
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const std::vector<FlagGroup> groups = {
+      {"What runs",
+       {{"size", "NAME", ""},
+        {"mesh", "AXES", ""},
+        {"micro_batches", "N", ""},
+        {"threads", "N", ""}}},
+      {"How it is measured", {{"warmup", "N", ""}, {"steps", "N", ""}, {"trace", "FILE", "none"}}}};
+  ParsedFlags parsed;
+  absl::Status status =
+      ParseFlags(groups, std::vector<std::string>(argv + 1, argv + argc), &parsed);
+  const bool usage = !status.ok();
+  if (status.ok() && parsed.help) {
+    absl::PrintF("%s", FlagsHelp("Times steps of GPT training; see bench/README.md.\n", groups));
+    return 0;
+  }
+  if (status.ok()) status = Measure();
+  if (status.ok()) return 0;
+  absl::FPrintF(stderr, "gpt_step: %s\n", status.message());
+  return usage ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) { return sluice::Main(argc, argv); }

@@ -1,0 +1,111 @@
+"""What the report measures: for each group a contest of our program with its peers. A row of README.md each."""
+
+import os
+from dataclasses import dataclass
+
+from bench import figures
+from bench.runs import Contest, Contestant
+
+
+@dataclass
+class Setting:
+    """Where programs are, and how long to measure."""
+    programs: str  # folder of our binaries
+    peers: str  # folder of the peers' scripts
+    python: str  # for PyTorch and JAX; "": there is none
+    original_python: str  # a CPython 3.10 with the original framework; "": there is none
+    quick: bool = False
+
+
+def _ours(setting, program, arguments, read, name="ours", timeout=300):
+    return Contestant(name, [os.path.join(setting.programs, program)] + arguments, read, timeout)
+
+
+def _peer(setting, name, script, arguments, read, timeout=300, original=False):
+    python, flag = (setting.original_python, "original_python") if original else (setting.python, "python")
+    command = [python, os.path.join(setting.peers, script)] + arguments
+    trouble = "" if python else "missing: no Python to run %s; --%s names one" % (script, flag)
+    return Contestant(name, command, read, timeout, trouble=trouble)
+
+
+def _google(setting, program, arguments, rounds, timeout=300):
+    arguments = ["--benchmark_format=json"] + arguments
+    return _ours(setting, program, arguments, figures.of_google_benchmark, timeout=timeout), rounds
+
+
+def runtime(setting):
+    ours, rounds = _google(setting, "runtime_benchmark", [], 1 if setting.quick else 3)
+    return [Contest("runtime", ours, rounds=rounds)]
+
+
+def boxing(setting):
+    ours, rounds = _google(setting, "boxing_benchmark", [], 1 if setting.quick else 3)
+    peers = [_peer(setting, "gloo, %d processes" % n, "gloo_all_reduce.py",
+                   ["--processes=%d" % n] + (["--mib=1,16"] if setting.quick else []), figures.of_lines)
+             for n in (2, 4)]
+    return [Contest("boxing", ours, peers, rounds)]
+
+
+def compile_time(setting):
+    arguments = ["--benchmark_filter=layers:4/"] if setting.quick else []
+    ours, rounds = _google(setting, "compile_benchmark", arguments, 1 if setting.quick else 2)
+    return [Contest("compile", ours, rounds=rounds)]
+
+
+def ops(setting):
+    contests = []
+    for size in ["tiny"] if setting.quick else ["tiny", "small"]:
+        for threads in [1] if setting.quick else [1, 2]:
+            ours = _ours(setting, "ops_benchmark", ["--json", "--size=" + size, "--threads=%d" % threads],
+                         figures.of_lines)
+            contests.append(Contest("ops %s, threads %d" % (size, threads), ours, rounds=1))
+    return contests
+
+
+# Warm-up and timed steps: a small step takes seconds.
+_STEPS = {"tiny": (4, 20), "small": (2, 3)}
+_QUICK_STEPS = {"tiny": (2, 8), "small": (1, 1)}
+
+
+def gpt(setting):
+    contests = []
+    for size in ["tiny"] if setting.quick else ["tiny", "small"]:
+        warmup, steps = (_QUICK_STEPS if setting.quick else _STEPS)[size]
+        for threads in (1, 2):
+            arguments = ["--size=" + size, "--threads=%d" % threads, "--warmup=%d" % warmup, "--steps=%d" % steps]
+
+            def peer(name, script, more):
+                return _peer(setting, name, script, arguments + more, figures.of_gpt_step, timeout=400)
+
+            peers = [peer("PyTorch eager", "gpt_step_torch.py", ["--mode=eager"]),
+                     peer("PyTorch compiled", "gpt_step_torch.py", ["--mode=compiled"]),
+                     peer("JAX", "gpt_step_jax.py", [])]
+            ours = _ours(setting, "gpt_step", arguments, figures.of_gpt_step)
+            contests.append(Contest("gpt %s, threads %d" % (size, threads), ours, peers,
+                                    1 if setting.quick else {"tiny": 3, "small": 2}[size]))
+    return contests
+
+
+def original(setting):
+    """The framework of the paper, on its own: a process of it takes a minute to compile."""
+    arguments = ["--size=tiny", "--threads=2", "--warmup=2", "--steps=8"]
+    peer = _peer(setting, "OneFlow 0.9", "gpt_step_oneflow.py", arguments, figures.of_gpt_step,
+                 timeout=600, original=True)
+    return [Contest("original", _ours(setting, "gpt_step", arguments, figures.of_gpt_step), [peer], 1)]
+
+
+def loader(setting):
+    arguments = ["--blocks=6"] if setting.quick else []
+    return [Contest("loader", _ours(setting, "loader", arguments, figures.of_lines), rounds=1 if setting.quick else 3)]
+
+
+GROUPS = {
+    "runtime": (runtime, "Messages between actors and instructions of a script, beside what the machine needs for it."),
+    "boxing": (boxing, "Bytes of the logical tensor a second, among devices of one process; gloo among processes."),
+    "compile": (compile_time, "Time to compile a GPT's plan, by layers and mesh."),
+    "ops": (ops, "Every kernel of the GPT step beside the limit that binds it: arithmetic or memory."),
+    "gpt": (gpt, "A training step: forward, backward, AdamW, f32. Memory is the process's largest resident size."),
+    "original": (original, "The same step in the last release of the original framework."),
+    "loader": (loader, "Steps on batches drawn from text against steps on the same tokens again and again."),
+}
+

@@ -1,0 +1,138 @@
+// What batches of text cost: steps of the tiny GPT whose tokens are drawn by TextBatches for every
+// step, as the trainer does, against steps on one constant batch. The two take turns in one
+// session; prints a line of JSON for bench/report.py.
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/data/text_batches.h"
+#include "framework/data/text_corpus.h"
+#include "framework/session/session.h"
+#include "framework/train/flags.h"
+#include "models/gpt/gpt.h"
+#include "nlohmann/json.hpp"
+
+ABSL_FLAG(std::string, text, "models/gpt/testdata/fixed.txt", "what batches are drawn from");
+ABSL_FLAG(int32_t, threads, 0, "threads of the device; 0: all cores");
+ABSL_FLAG(int64_t, blocks, 20, "times that each of the two takes its turn");
+ABSL_FLAG(int64_t, steps, 10, "timed steps of a turn");
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kInFlight = 2;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class Turns {
+ public:
+  Turns(Session* session, const TextBatches& text, const GptConfig& config)
+      : session_(session),
+        text_(text),
+        config_(config),
+        batch_(config.batch, config.sequence_length) {
+    *rate_.data<float>() = 3e-4f;
+    text_.Random(0, &batch_);
+  }
+
+  // Adds the times of the timed steps; those that fill and drain the two in flight are not timed.
+  absl::Status Take(int64_t steps, bool draw, std::vector<double>* seconds) {
+    int64_t begun = 0;
+    double last = 0;
+    for (int64_t done = 0; done < steps + kInFlight; ++done) {
+      for (; begun < steps + kInFlight && begun < done + kInFlight; ++begun) {
+        RETURN_IF_ERROR(Begin(draw));
+      }
+      RETURN_IF_ERROR(session_->Next(&fetches_));
+      const double now = Now();
+      if (done >= 1 && done <= steps) seconds->push_back(now - last);
+      last = now;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Begin(bool draw) {
+    if (draw) text_.Random(samples_ += config_.batch, &batch_);
+    *count_.data<int32_t>() = static_cast<int32_t>(++steps_);
+    return session_->Step("train", {{"tokens", &batch_.tokens},
+                                    {"labels", &batch_.labels},
+                                    {"learning_rate", &rate_},
+                                    {"step", &count_}});
+  }
+
+  Session* const session_;
+  const TextBatches& text_;
+  const GptConfig config_;
+  TokenBatch batch_;
+  HostTensor rate_{DType::kF32, {}}, count_{DType::kI32, {}};
+  Fetches fetches_;
+  int64_t samples_ = 0, steps_ = 0;
+};
+
+absl::Status Measure() {
+  const GptConfig config = {.layers = 4, .heads = 4, .hidden = 256, .batch = 8, .dropout = 0};
+  const std::string path = absl::GetFlag(FLAGS_text);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(
+      const TextBatches batches,
+      TextBatches::Create(path, text, config.batch, config.sequence_length, /*seed=*/1));
+  Graph graph;
+  RETURN_IF_ERROR(BuildGptTrain(config, /*stages=*/1, OptimizerOptions(), &graph));
+  SessionOptions options;
+  options.threads_per_device = absl::GetFlag(FLAGS_threads);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                   Session::Start({{"train", &graph}}, options));
+  Turns turns(session.get(), batches, config);
+  std::vector<double> drawn, constant, unused;
+  RETURN_IF_ERROR(turns.Take(5, true, &unused));
+  const int64_t steps = absl::GetFlag(FLAGS_steps);
+  for (int64_t block = 0; block < absl::GetFlag(FLAGS_blocks); ++block) {
+    const bool first = block % 2 == 0;  // of the two, so that neither always follows the other
+    RETURN_IF_ERROR(turns.Take(steps, first, first ? &drawn : &constant));
+    RETURN_IF_ERROR(turns.Take(steps, !first, first ? &constant : &drawn));
+  }
+  const auto tokens = static_cast<double>(config.batch * config.sequence_length);
+  const nlohmann::json line = {
+      {"name", "loader/gpt/tiny"},       {"unit", "tokens/s"},
+      {"value", tokens / Median(drawn)}, {"limit", tokens / Median(constant)},
+      {"goal", "0.99 of limit"},         {"note", "constant tokens"}};
+  absl::PrintF("%s\n", line.dump());
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const std::vector<FlagGroup> groups = {
+      {"Flags",
+       {{"text", "FILE", ""}, {"threads", "N", ""}, {"blocks", "N", ""}, {"steps", "N", ""}}}};
+  ParsedFlags parsed;
+  absl::Status status =
+      ParseFlags(groups, std::vector<std::string>(argv + 1, argv + argc), &parsed);
+  const bool usage = !status.ok();
+  if (status.ok() && parsed.help) {
+    absl::PrintF("%s", FlagsHelp("Times steps on batches of text; see bench/README.md.\n", groups));
+    return 0;
+  }
+  if (status.ok()) status = Measure();
+  if (status.ok()) return 0;
+  absl::FPrintF(stderr, "loader: %s\n", status.message());
+  return usage ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) { return sluice::Main(argc, argv); }

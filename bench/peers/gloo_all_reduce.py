@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Times the collectives of PyTorch's gloo among processes of this machine: what boxing is beside.
+
+    python3 -m venv venv && venv/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    venv/bin/python bench/peers/gloo_all_reduce.py --processes=2 --mib=1,16,64
+
+One line a case, under the name of the case of //bench:boxing_benchmark that moves the same logical tensor:
+all-reduce is P -> B, all-gather S0 -> B, reduce-scatter P -> S0, all-to-all S0 -> S1. The value is bytes of
+the logical tensor a second. Where gloo lacks a collective it is made of those that it has, as a user would:
+a reduce-scatter of one reduce for each process.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+import gpt_sizes
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as processes
+except ImportError as error:
+    gpt_sizes.missing("gloo_all_reduce", error, "pip install torch")
+
+
+def cases(rank, count, elements):
+    """(name, what is run), over tensors of `elements` floats, made once."""
+    whole = torch.ones(elements)
+    part = torch.ones(elements // count)
+    gathered = [torch.empty(elements // count) for _ in range(count)]
+    pieces = list(torch.ones(elements).split(elements // count))
+    given = list(torch.ones(elements // count).split(elements // count // count))
+    taken = [torch.empty(elements // count // count) for _ in range(count)]
+
+    def reduce_scatter():
+        try:
+            dist.reduce_scatter(part, pieces)
+        except (RuntimeError, ValueError):
+            for to in range(count):
+                dist.reduce(pieces[to], to)
+
+    def all_to_all():
+        try:
+            dist.all_to_all(taken, given)
+        except (RuntimeError, ValueError):
+            sends = [dist.P2POp(dist.isend, given[to], to) for to in range(count) if to != rank]
+            takes = [dist.P2POp(dist.irecv, taken[of], of) for of in range(count) if of != rank]
+            for work in dist.batch_isend_irecv(sends + takes):
+                work.wait()
+
+    return [("p_to_b", lambda: dist.all_reduce(whole)), ("s0_to_b", lambda: dist.all_gather(gathered, part)),
+            ("p_to_s0", reduce_scatter), ("s0_to_s1", all_to_all)]
+
+
+def run(rank, count, sizes, rendezvous, seconds):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=count)
+    for mib in sizes:
+        for name, collective in cases(rank, count, mib << 18):
+            times = []
+            collective()
+            repeats = torch.tensor([3])
+            while len(times) < repeats.item():
+                dist.barrier()
+                began = time.perf_counter()
+                collective()
+                slowest = torch.tensor([time.perf_counter() - began])
+                dist.all_reduce(slowest, dist.ReduceOp.MAX)
+                times.append(slowest.item())
+                # From the slowest process's times, so that all repeat equally often.
+                repeats[0] = min(200, max(5, int(seconds / max(times[0], 1e-4))))
+            if rank == 0:
+                print(json.dumps({"name": "boxing/%s/devices:%d/mib:%d" % (name, count, mib), "unit": "/s",
+                                  "value": (mib << 20) / statistics.median(times)}), flush=True)
+    dist.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--mib", default="1,16,64", help="sizes of the logical tensor")
+    parser.add_argument("--seconds", type=float, default=0.5, help="a case")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = [int(size) for size in options.mib.split(",")]
+        processes.spawn(run, (options.processes, sizes, os.path.join(folder, "rendezvous"), options.seconds),
+                        nprocs=options.processes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Times the GPT step of bench/gpt_step.cc in PyTorch, eager or compiled, as fast as we know how to ask it.
+
+    python3 -m venv venv && venv/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    venv/bin/python bench/peers/gpt_step_torch.py --mode=compiled --size=tiny --threads=2
+
+Fused AdamW, scaled_dot_product_attention, q, k and v in one product, flash denormals, no gradients kept
+between steps. "compiled" puts forward and loss through torch.compile, which needs g++. PyTorch's wheels
+from PyPI carry oneDNN and MKL and an OpenMP runtime of their own. A malloc that keeps its pages was tried
+(mallopt without mmap and trimming): no faster, and it takes more memory.
+"""
+
+import math
+import sys
+
+import gpt_sizes
+
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError as error:
+    gpt_sizes.missing("gpt_step_torch", error, "pip install torch")
+
+
+class Block(nn.Module):
+
+    def __init__(self, hidden, heads, layers):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+        for linear in (self.qkv, self.up, self.out, self.down):
+            scale = 1 if linear in (self.qkv, self.up) else math.sqrt(2 * layers)
+            nn.init.normal_(linear.weight, std=0.02 / scale)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x):
+        batch, length, hidden = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2)
+                   for part in self.qkv(self.norm1(x)).split(hidden, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, hidden))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+
+    def __init__(self, layers, hidden, heads, length, batch, vocabulary):
+        del batch
+        super().__init__()
+        self.table, self.positions = nn.Embedding(vocabulary, hidden), nn.Embedding(length, hidden)
+        for table in (self.table, self.positions):
+            nn.init.normal_(table.weight, std=0.02)
+        self.blocks = nn.ModuleList(Block(hidden, heads, layers) for _ in range(layers))
+        self.norm = nn.LayerNorm(hidden)
+
+    def forward(self, tokens, labels):
+        x = self.table(tokens) + self.positions.weight
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.norm(x), self.table.weight)
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+def main():
+    options = gpt_sizes.arguments(__doc__.splitlines()[0], ["eager", "compiled"]).parse_args()
+    base_bytes = gpt_sizes.resident_bytes()
+    torch.set_num_threads(options.threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(1)
+    size = gpt_sizes.SIZES[options.size]
+    model = Gpt(**size)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS,
+                                  eps=gpt_sizes.EPSILON, weight_decay=0.0, fused=True)
+    tokens, labels = (torch.tensor(rows) for rows in gpt_sizes.tokens_and_labels(size))
+    forward = torch.compile(model) if options.mode == "compiled" else model
+
+    def step():
+        loss = forward(tokens, labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    gpt_sizes.report("torch " + options.mode, torch.__version__, options, step,
+                     sum(p.numel() for p in model.parameters()), base_bytes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,231 @@
+import io
+import json
+import os
+import stat
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+from contextlib import redirect_stdout
+
+from bench import figures, groups, report, runs, tables
+
+
+def google(cases):
+    return json.dumps({"context": {}, "benchmarks": cases})
+
+
+def case(name, time, unit="ns", **counters):
+    return dict({"name": name, "run_type": "iteration", "iterations": 7, "real_time": time, "cpu_time": 0,
+                 "time_unit": unit, "repetitions": 1}, **counters)
+
+
+def step(framework="sluice", median=100.0, parameters=9, loss=(5.5, 4.0), **more):
+    return json.dumps(dict({"benchmark": "gpt_step", "framework": framework, "size": "tiny", "threads": 2,
+                            "parameters": parameters, "median_ms": median, "peak_bytes": 1000, "first_loss": loss[0],
+                            "last_loss": loss[1]}, **more)) + "\n"
+
+
+class FiguresTest(unittest.TestCase):
+
+    def test_a_time_is_beside_its_limit_and_goal(self):
+        figure, = figures.of_google_benchmark(google([
+            case("runtime/awake/iterations:7/manual_time", 2.0, "us", limit=500.0, goal=400, label="cache line")]))
+        self.assertEqual((figure.name, figure.value, figure.unit, figure.limit), ("runtime/awake", 2000.0, "ns", 500.0))
+        self.assertEqual(figure.share, 0.25)
+        self.assertEqual((figure.goal, figure.note), ("400 ns", "cache line"))
+
+    def test_a_rate_is_better_the_larger(self):
+        figure, = figures.of_google_benchmark(google([case("boxing/a", 1.0, figure=3e9, limit=4e9, goal=0.7)]))
+        self.assertEqual((figure.value, figure.unit, figure.share, figure.goal), (3e9, "/s", 0.75, "0.70 of limit"))
+
+    def test_aggregates_are_left_out_and_further_counters_kept(self):
+        made = figures.of_google_benchmark(google([
+            case("compile/a", 3.0, "ms", select=0.5), dict(case("compile/a_mean", 3.0), run_type="aggregate")]))
+        self.assertEqual([f.name for f in made], ["compile/a"])
+        self.assertEqual(made[0].parts, {"select": 0.5})
+
+    def test_a_case_that_fails_is_an_error_with_its_name(self):
+        with self.assertRaisesRegex(ValueError, "boxing/a: no such mesh"):
+            figures.of_google_benchmark(google([case("boxing/a", 0, error_occurred=True,
+                                                     error_message="no such mesh")]))
+
+    def test_a_gpt_step_gives_time_with_its_limit_and_memory(self):
+        time, memory = figures.of_gpt_step("noise\n" + step(flops_per_step=5e9, limit_flops=1e11))
+        self.assertEqual((time.name, time.value, time.limit), ("gpt/tiny/threads:2/step", 1e8, 5e7))
+        self.assertEqual(time.share, 0.5)
+        self.assertEqual((memory.name, memory.value, memory.unit), ("gpt/tiny/threads:2/memory", 1000, "B"))
+        on_mesh = figures.of_gpt_step(step(mesh="data=2"))
+        self.assertEqual(on_mesh[0].name, "gpt/tiny/data:2/step")
+
+    def test_a_step_that_does_not_train_is_an_error(self):
+        for loss in ((5.5, 5.5), (5.5, 6.0), (5.5, float("nan"))):
+            with self.assertRaisesRegex(ValueError, "the loss did not fall"):
+                figures.of_gpt_step(step(loss=loss))
+
+    def test_numbers_read_as_people_write_them(self):
+        for value, unit, text in ((12.34, "ns", "12.3 ns"), (4.5e6, "ns", "4.50 ms"), (2.5e9, "/s", "2.50 G/s"),
+                                  (4.1e8, "B", "410 MB"), (16100, "tokens/s", "16.1k tokens/s"), (None, "B", "")):
+            self.assertEqual(figures.text_of(value, unit), text)
+
+
+class RowsTest(unittest.TestCase):
+
+    def test_ratios_above_one_say_that_ours_is_better(self):
+        time = [[figures.Figure("a", 50.0, "ns")]], [("p", [[figures.Figure("a", 100.0, "ns")]], "")]
+        rate = [[figures.Figure("a", 50.0, "/s")]], [("p", [[figures.Figure("a", 100.0, "/s")]], "")]
+        self.assertEqual(figures.rows_of(*time)[0].ratio, 2.0)
+        self.assertEqual(figures.rows_of(*rate)[0].ratio, 0.5)
+
+    def test_medians_and_shares_are_of_whole_processes(self):
+        processes = [[figures.Figure("a", value, "ns", limit=10.0)] for value in (20.0, 40.0, 1000.0)]
+        row, = figures.rows_of(processes, [])
+        self.assertEqual((row.ours, row.share), ([20.0, 40.0, 1000.0], 0.25))
+        self.assertEqual(tables.cells_of(row)[1:3], ("40.0 ns", "20.0 ns - 1.00 us"))
+
+    def test_only_cases_that_a_peer_has_are_beside_it(self):
+        ours = [[figures.Figure("a", 1.0, "ns"), figures.Figure("b", 1.0, "ns")]]
+        rows = figures.rows_of(ours, [("p", [[figures.Figure("b", 2.0, "ns")]], "")])
+        self.assertEqual([(row.name, row.peer) for row in rows], [("a", ""), ("b", "p")])
+
+    def test_a_missing_peer_is_no_win(self):
+        rows = figures.rows_of([figures.of_gpt_step(step())], [("p", [], "missing: p: pip install p")])
+        self.assertEqual([row.ratio for row in rows], [None, None])
+        self.assertIsNone(figures.best_peer_row(rows))
+        self.assertIn("missing: p: pip install p", tables.text_table(rows))
+        self.assertIn("nothing can be said", tables.goals_of_gpt(rows)[0])
+
+    def test_a_peer_with_another_model_has_no_figure(self):
+        rows = figures.rows_of([figures.of_gpt_step(step())],
+                               [("p", [figures.of_gpt_step(step(median=300.0, parameters=8))], "")])
+        self.assertEqual([row.ratio for row in rows], [None, None])
+        self.assertIn("another model, of 8 parameters", rows[0].trouble)
+
+    def test_units_must_be_the_same(self):
+        with self.assertRaisesRegex(ValueError, "another unit"):
+            figures.rows_of([[figures.Figure("a", 1.0, "ns")]], [("p", [[figures.Figure("a", 1.0, "/s")]], "")])
+
+    def test_the_aim_of_a_step(self):
+        def line(ours, theirs, limit_flops):
+            own = figures.of_gpt_step(step(median=ours, flops_per_step=1e9, limit_flops=limit_flops))
+            peers = [(str(t), [figures.of_gpt_step(step(median=t))], "") for t in theirs]
+            return tables.goals_of_gpt(figures.rows_of([own], peers))[0]
+
+        self.assertIn("1.80x the best peer (180.0), 0.10 of the matmul limit: reached",
+                      line(100.0, (180.0, 400.0), 1e11))
+        self.assertIn(": not reached", line(100.0, (150.0,), 1e11))  # 1.5x, and 0.1 of the limit
+        self.assertIn(": reached", line(100.0, (150.0,), 1e10))  # all of the limit
+        self.assertIn(": not reached", line(100.0, (115.0,), 1e10))  # under 1.2x whatever the limit
+
+    def test_markdown_and_picture_show_what_is_missing(self):
+        rows = figures.rows_of([[figures.Figure("a<b", 2.0, "ns", limit=1.0, note="memory")]],
+                               [("p", [[figures.Figure("a<b", 6.0, "ns")]], ""), ("q", [], "missing: q")])
+        text = tables.markdown("t", {"cpu": "some"}, [("g", "what", rows)], ["q: missing: q"])
+        self.assertIn("| a<b | 2.00 ns |  | 1.00 ns (memory) | 0.50 | p | 6.00 ns |  | 3.00x |  |", text)
+        self.assertIn("| q | missing: q |", text)
+        drawn = xml.fromstring(tables.picture("t", "s", rows))
+        words = [node.text for node in drawn.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertIn("3.00x", words)
+        self.assertIn("missing: q", words)
+
+
+class RunsTest(unittest.TestCase):
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def program(self, name, script):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!%s\n%s\n" % (sys.executable, script))
+        os.chmod(path, stat.S_IRWXU)
+        return path
+
+    def contestant(self, script, timeout=20, read=figures.of_lines):
+        return runs.Contestant("it", [self.program("it", script)], read, timeout)
+
+    def trouble_of(self, script, **more):
+        contestant = self.contestant(script, **more)
+        runs.run_process(contestant)
+        self.assertEqual(contestant.processes, [])
+        self.assertEqual(contestant.log[0]["outcome"], contestant.trouble)
+        return contestant.trouble
+
+    def test_a_failing_process_is_named_with_its_last_lines(self):
+        trouble = self.trouble_of("import sys\nfor i in range(99): print('line', i, file=sys.stderr)\nsys.exit(4)")
+        self.assertTrue(trouble.startswith("failed: status 4; line 93 |"), trouble)
+        self.assertTrue(trouble.endswith("line 98"), trouble)
+
+    def test_a_missing_peer_says_what_it_needs(self):
+        self.assertEqual(self.trouble_of("print('missing: p: pip install p')\nraise SystemExit(3)"),
+                         "missing: p: pip install p")
+
+    def test_status_3_alone_is_a_failure(self):
+        self.assertIn("failed: status 3", self.trouble_of("raise SystemExit(3)"))
+
+    def test_a_process_that_does_not_end_is_killed_with_its_children(self):
+        trouble = self.trouble_of("import subprocess, time\nsubprocess.Popen(['sleep', '60'])\ntime.sleep(60)", timeout=1)
+        self.assertIn("failed: no end after 1 s", trouble)
+
+    def test_output_that_cannot_be_read_is_a_failure(self):
+        self.assertIn("failed: ValueError: no figures", self.trouble_of("print('fine')"))
+        self.assertIn("failed: JSONDecodeError", self.trouble_of("print('{oops')", read=figures.of_google_benchmark))
+
+    def test_a_program_that_is_not_built(self):
+        contestant = runs.Contestant("it", ["/nowhere/it"], figures.of_lines)
+        runs.run_process(contestant)
+        self.assertEqual(contestant.trouble, "failed: /nowhere/it is not built")
+
+    def test_contestants_take_turns_and_trouble_is_not_repeated(self):
+        log = os.path.join(self.folder.name, "log")
+        script = ("import json\nopen(%r, 'a').write(%r)\n"
+                  "print(json.dumps({'name': 'a', 'value': 1.0, 'unit': 'ns'}))")
+        ours = runs.Contestant("ours", [self.program("ours", script % (log, "o"))], figures.of_lines)
+        fine = runs.Contestant("fine", [self.program("fine", script % (log, "f"))], figures.of_lines)
+        wrong = runs.Contestant("wrong", [self.program("wrong", "open(%r, 'a').write('w')\nraise SystemExit(1)" % log)],
+                                figures.of_lines)
+        contest = runs.Contest("c", ours, [fine, wrong], rounds=3)
+        out = io.StringIO()
+        runs.run_contest(contest, runs.Progress(runs.processes_of([contest]), out))
+        with open(log, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "ofwofof")
+        self.assertIn("[  3/9", out.getvalue())
+        rows, troubles = report.rows_of_contest(contest)
+        self.assertEqual([(row.peer, row.ratio) for row in rows], [("fine", 1.0), ("wrong", None)])
+        self.assertEqual(troubles, ["c: wrong: failed: status 1; "])
+
+    def test_the_whole_report_of_programs_that_are_not_there(self):
+        out = os.path.join(self.folder.name, "out")
+        with redirect_stdout(io.StringIO()) as printed:
+            status = report.main(["--only=loader", "--programs=" + self.folder.name, "--out=" + out])
+        self.assertEqual(status, 1)
+        self.assertIn("failed", printed.getvalue())
+        with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
+            written = json.load(file)
+        self.assertIn("cpu", written["machine"])
+        self.assertIn("is not built", written["troubles"][0])
+        self.assertTrue(os.path.exists(os.path.join(out, "report.md")))
+        xml.parse(os.path.join(out, "report.svg"))
+
+    def test_an_interpreter_that_is_not_there_makes_a_missing_peer(self):
+        for path in (self.folder.name + "/python3", "no_such_python", self.program("stub", "raise SystemExit(127)")):
+            self.assertEqual(report.interpreter(path), "")
+        self.assertEqual(report.interpreter(sys.executable), sys.executable)
+        setting = groups.Setting("programs", "peers", sys.executable, "")
+        peer, = groups.original(setting)[0].peers
+        self.assertTrue(peer.trouble.startswith("missing: "), peer.trouble)
+
+    def test_every_group_names_programs(self):
+        for quick in (False, True):
+            setting = groups.Setting("programs", "peers", "python3", "python3.10", quick=quick)
+            for name, (make, what) in groups.GROUPS.items():
+                self.assertTrue(what, name)
+                for contest in make(setting):
+                    self.assertGreater(contest.rounds, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
