@@ -1,5 +1,6 @@
 #include "framework/checkpoint/manifest.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
@@ -33,7 +34,8 @@ absl::StatusOr<Json> ParseObject(absl::string_view text, absl::string_view file)
     return !deep;  // what is not kept is not built
   };
   Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  if (deep || json.is_discarded() || !json.is_object()) {
+  // The parser takes a NUL for the end of the text.
+  if (deep || json.is_discarded() || !json.is_object() || absl::StrContains(text, '\0')) {
     return absl::DataLossError(absl::StrCat(file, ": expected a JSON object, got ", text.size(),
                                             " bytes that do not parse"));
   }

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "nlohmann/json.hpp"
@@ -59,7 +60,8 @@ absl::StatusOr<Json> ParseStrict(absl::string_view text, const std::string& path
     return true;
   };
   Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  if (deep || json.is_discarded() || !json.is_object()) {
+  // The parser takes a NUL for the end of the text.
+  if (deep || json.is_discarded() || !json.is_object() || absl::StrContains(text, '\0')) {
     return Damaged(path, "a header that is a JSON object", "text that does not parse");
   }
   if (!twice.empty()) return Damaged(path, "each key once", absl::StrCat(twice, " twice"));
@@ -140,9 +142,9 @@ absl::StatusOr<std::string> HeaderOf(absl::Span<const TensorEntry> entries,
 
 absl::Status WriteSafetensors(const std::string& path, absl::Span<const TensorEntry> entries,
                               const std::map<std::string, std::string>& metadata,
-                              const TensorSource& source) {
+                              const TensorSource& source, FileFaults* faults) {
   ASSIGN_OR_RETURN(const std::string header, HeaderOf(entries, metadata));
-  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(path));
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(path, faults));
   RETURN_IF_ERROR(file.Append(LittleEndian(header.size())));
   RETURN_IF_ERROR(file.Append(header));
   for (const TensorEntry& entry : entries) {

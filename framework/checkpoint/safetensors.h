@@ -32,7 +32,7 @@ using TensorSource = std::function<absl::StatusOr<HostTensor>(const TensorEntry&
 // Writes and syncs. Errors: a value that is not of its entry's type; a name twice; the source's.
 absl::Status WriteSafetensors(const std::string& path, absl::Span<const TensorEntry> entries,
                               const std::map<std::string, std::string>& metadata,
-                              const TensorSource& source);
+                              const TensorSource& source, FileFaults* faults = nullptr);
 
 class SafetensorsReader {
  public:

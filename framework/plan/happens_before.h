@@ -28,10 +28,10 @@ class HappensBefore {
   template <typename F>
   void ForEachBefore(int32_t event, F&& fn) const;
   void StartClock(int32_t event, int32_t* clock) const;
-  int32_t* Past(int32_t event) { return &past_[static_cast<size_t>(event) * width_]; }
-  const int32_t* Past(int32_t event) const { return &past_[static_cast<size_t>(event) * width_]; }
-  int32_t* Next(int32_t event) { return &next_[static_cast<size_t>(event) * width_]; }
-  const int32_t* Next(int32_t event) const { return &next_[static_cast<size_t>(event) * width_]; }
+  int32_t* Past(int32_t event) { return past_.data() + event * width_; }
+  const int32_t* Past(int32_t event) const { return past_.data() + event * width_; }
+  int32_t* Next(int32_t event) { return next_.data() + event * width_; }
+  const int32_t* Next(int32_t event) const { return next_.data() + event * width_; }
   std::vector<int32_t> PeersOf(int32_t event) const;
   void FillPast(absl::Span<const int32_t> order);
   void FillNext(absl::Span<const int32_t> order);
