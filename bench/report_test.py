@@ -44,6 +44,7 @@ class FiguresTest(unittest.TestCase):
             case("compile/a", 3.0, "ms", select=0.5), dict(case("compile/a_mean", 3.0), run_type="aggregate")]))
         self.assertEqual([f.name for f in made], ["compile/a"])
         self.assertEqual(made[0].parts, {"select": 0.5})
+        self.assertIn("compile/a: select 0.5\n", tables.text_table(figures.rows_of([made], [])))
 
     def test_a_case_that_fails_is_an_error_with_its_name(self):
         with self.assertRaisesRegex(ValueError, "boxing/a: no such mesh"):

@@ -26,7 +26,18 @@ def text_table(rows):
     table = [_HEADINGS] + [tuple(cell[:60] for cell in cells_of(row)) for row in rows]
     used = [i for i in range(len(_HEADINGS)) if any(cells[i] for cells in table[1:])]
     widths = {i: max(len(cells[i]) for cells in table) for i in used}
-    return "\n".join("  ".join(cells[i].ljust(widths[i]) for i in used).rstrip() for cells in table) + "\n"
+    lines = ["  ".join(cells[i].ljust(widths[i]) for i in used).rstrip() for cells in table]
+    return "\n".join(lines + parts_lines(rows)) + "\n"
+
+
+def parts_lines(rows):
+    """For rows of Google Benchmark with further counters, as the phases of compiling: a line each."""
+    return ["%s: %s" % (row.name, ", ".join("%s %s" % (name, _part_text(value)) for name, value in row.parts.items()))
+            for row in rows if row.parts and not row.name.startswith("gpt/")]
+
+
+def _part_text(value):
+    return "%.3g" % value
 
 
 def markdown(title, machine, groups, troubles):
@@ -39,7 +50,7 @@ def markdown(title, machine, groups, troubles):
     for name, what, rows in groups:
         lines += ["## %s" % name, "", what, "", "| %s |" % " | ".join(_HEADINGS), "|%s" % ("---|" * len(_HEADINGS))]
         lines += ["| %s |" % " | ".join(cell.replace("|", "/") for cell in cells_of(row)) for row in rows]
-        lines.append("")
+        lines += [""] + ["- %s" % line for line in parts_lines(rows)] + [""]
     return "\n".join(lines)
 
 
