@@ -1,0 +1,149 @@
+#include "bench/limits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/stream_loops.h"
+#include "framework/base/log.h"
+#include "framework/device/memory.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/product.h"
+#include "framework/kernels/cpu/vector.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kBudget = 0.02;  // seconds a point
+
+// The better of two sizes: on one processor or another either is the faster one.
+double MatMulFlops(ThreadTeam* team, float* memory) {
+  for (int64_t i = 0; i < 2 << 20; ++i) memory[i] = static_cast<float>(i * 7919 % 1000) * 1e-3f;
+  double best = 0;
+  for (int64_t n : {512, 1024}) {
+    auto product = cpu::Product::Prepare({.m = n, .n = n, .k = n}, team->threads());
+    SLUICE_CHECK(product.ok()) << product.status().ToString();
+    std::vector<std::byte> scratch((*product)->scratch());
+    const Fire fire = {.team = team};
+    const double seconds = TimeOf(0.2, [&] {
+      (*product)->Run(fire, memory, memory + n * n, memory + 2 * n * n, scratch.data());
+    });
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
+  }
+  return best;
+}
+
+// Bytes a second of loop(first, n), run over `elements` cut among the threads. Small working sets
+// are walked often, so that starting the threads does not count.
+template <typename Loop>
+double Speed(ThreadTeam* team, int64_t elements, int arrays_moved, Loop&& loop) {
+  const int64_t rounds = std::max<int64_t>(1, (int64_t{4} << 20) / elements);
+  const double seconds = TimeOf(kBudget, [&] {
+    team->ForEach(team->threads(), [&](int64_t t) {
+      const int64_t groups = elements / 64, begin = groups * t / team->threads();
+      const int64_t end = groups * (t + 1) / team->threads();
+      for (int64_t i = 0; i < rounds; ++i) loop(begin * 64, (end - begin) * 64);
+    });
+  });
+  return static_cast<double>(rounds * elements * arrays_moved * 4) / seconds;
+}
+
+Bandwidth BandwidthAt(ThreadTeam* team, const StreamLoops& loops, float* memory, int64_t bytes) {
+  Bandwidth made;
+  made.bytes = bytes;
+  float sink = 0;
+  const int64_t one = bytes / 4 / 64 * 64, half = bytes / 8 / 64 * 64, third = bytes / 12 / 64 * 64;
+  made.read = Speed(team, one, 1, [&](int64_t at, int64_t n) {
+    if (loops.read(memory + at, n) == 1) sink = 1;
+  });
+  SLUICE_CHECK_EQ(sink, 0) << "a sum of zeros";
+  float *a = memory, *c = memory + half;
+  const auto copy = [&](auto loop) {
+    return Speed(team, half, 2, [&](int64_t at, int64_t n) { loop(a + at, c + at, n); });
+  };
+  made.copy = std::max(copy(loops.copy), copy(loops.copy_streaming));
+  made.add = Speed(team, half, 3, [&](int64_t at, int64_t n) { loops.add(a + at, c + at, n); });
+  float *b = memory + third, *d = memory + 2 * third;
+  const auto triad = [&](auto loop) {
+    return Speed(team, third, 3, [&](int64_t at, int64_t n) { loop(a + at, b + at, d + at, n); });
+  };
+  made.triad = std::max(triad(loops.triad), triad(loops.triad_streaming));
+  return made;
+}
+
+double Between(double low, double high, double share) {
+  return std::exp(std::log(low) * (1 - share) + std::log(high) * share);
+}
+
+}  // namespace
+
+double TimeOf(double budget, const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  call();
+  std::vector<double> seconds;
+  const auto begin = Clock::now();
+  for (auto before = begin;
+       seconds.size() < 5 || std::chrono::duration<double>(before - begin).count() < budget;) {
+    call();
+    const auto after = Clock::now();
+    seconds.push_back(std::chrono::duration<double>(after - before).count());
+    before = after;
+  }
+  const auto quartile = seconds.begin() + static_cast<int64_t>(seconds.size() / 4);
+  std::nth_element(seconds.begin(), quartile, seconds.end());
+  return *quartile;
+}
+
+Limits MeasureLimits(ThreadTeam* team) {
+  InitKernelThread();
+  const StreamLoops& loops = cpu::Runs(cpu::Isa::kV4) ? v4::kStreamLoops : v3::kStreamLoops;
+  auto memory = Memory::Allocate(Limits::kMemory);
+  SLUICE_CHECK(memory.ok()) << memory.status().ToString();
+  float* data = reinterpret_cast<float*>(memory->data());
+  Limits limits;
+  limits.threads = team->threads();
+  for (int64_t bytes : {Limits::kL2, int64_t{2} << 20, Limits::kL3, int64_t{32} << 20,
+                        int64_t{96} << 20, Limits::kMemory}) {
+    limits.bandwidth.push_back(BandwidthAt(team, loops, data, bytes));
+  }
+  limits.matmul_flops = MatMulFlops(team, data);
+  return limits;
+}
+
+Bandwidth Limits::At(int64_t bytes) const {
+  if (bytes <= bandwidth.front().bytes) return bandwidth.front();
+  for (size_t i = 1; i < bandwidth.size(); ++i) {
+    const Bandwidth &low = bandwidth[i - 1], &high = bandwidth[i];
+    if (bytes > high.bytes) continue;
+    const double share = std::log(static_cast<double>(bytes) / static_cast<double>(low.bytes)) /
+                         std::log(static_cast<double>(high.bytes) / static_cast<double>(low.bytes));
+    return {bytes, Between(low.read, high.read, share), Between(low.triad, high.triad, share),
+            Between(low.copy, high.copy, share), Between(low.add, high.add, share)};
+  }
+  return bandwidth.back();
+}
+
+double Limits::BytesPerSecond(int64_t loaded, int64_t stored, int64_t in_place) const {
+  const Bandwidth at = At(loaded + stored - in_place);
+  const double share = static_cast<double>(stored) / static_cast<double>(loaded + stored);
+  if (share < 1.0 / 3) return at.read + (std::max(at.triad, at.add) - at.read) * share * 3;
+  const double half = in_place * 2 > stored ? at.add : at.copy;
+  const double third = in_place * 2 > stored ? at.add : at.triad;
+  return third + (half - third) * std::min(1.0, (share - 1.0 / 3) * 6);
+}
+
+std::string Limits::ToString() const {
+  std::string text = absl::StrFormat("limits, %d thread%s: matmul %.0f GFLOP/s\n", threads,
+                                     threads == 1 ? "" : "s", matmul_flops * 1e-9);
+  absl::StrAppend(&text, "  working set    read   triad    copy    a+=b  (GB/s)\n");
+  for (const Bandwidth& b : bandwidth) {
+    absl::StrAppendFormat(&text, "  %8.1f MiB %7.1f %7.1f %7.1f %7.1f\n",
+                          static_cast<double>(b.bytes) / (1 << 20), b.read * 1e-9, b.triad * 1e-9,
+                          b.copy * 1e-9, b.add * 1e-9);
+  }
+  return text;
+}
+
+}  // namespace sluice

@@ -1,0 +1,319 @@
+// Every kernel of the GPT training step beside the limit that binds it: its arithmetic at the
+// matmul peak, or its bytes at the bandwidth of a working set of that size, both measured in this
+// run. The list is the compiled plan's own, distinct instructions with their counts, so it misses
+// none.
+//   bazel run //bench:ops_benchmark -- --size=small --threads=2 [--only=matmul]
+// A kernel is run over and over on the same operands, which small ones find in a cache. In a step
+// they may have to be fetched: //bench:gpt_step measures the sum of the kernels and of that.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "bench/limits.h"
+#include "framework/base/status.h"
+#include "framework/compiler/compile.h"
+#include "framework/device/cpu_thread_team.h"
+#include "framework/device/memory.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/kernel.h"
+#include "framework/plan/part_proto.h"
+#include "framework/runtime/loaded_program.h"
+#include "models/gpt/gpt.h"
+
+ABSL_FLAG(std::string, size, "tiny", "of the GPT: tiny or small");
+ABSL_FLAG(int, threads, 1, "of the one device");
+ABSL_FLAG(std::string, only, "", "measure only ops with this in their name");
+ABSL_FLAG(double, budget, 0.1, "seconds an instruction");
+
+namespace sluice {
+namespace {
+
+absl::StatusOr<GptConfig> ConfigOf(const std::string& size) {
+  if (size == "tiny") {
+    return GptConfig{.vocabulary = 256,
+                     .sequence_length = 128,
+                     .layers = 4,
+                     .heads = 4,
+                     .hidden = 256,
+                     .batch = 8,
+                     .dropout = 0};
+  }
+  if (size == "small") {
+    return GptConfig{.vocabulary = 50304,
+                     .sequence_length = 256,
+                     .layers = 12,
+                     .heads = 12,
+                     .hidden = 768,
+                     .batch = 4,
+                     .dropout = 0};
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--size: expected tiny or small, got '", size, "'"));
+}
+
+absl::StatusOr<plan::Plan> CompileStep(const GptConfig& config) {
+  Graph graph;
+  OptimizerOptions optimizer;
+  optimizer.weight_decay = 0.1;
+  RETURN_IF_ERROR(BuildGptTrain(config, 1, optimizer, &graph));
+  const std::vector<ProgramGraph> programs = {{"train", &graph}};
+  CompileOptions options;
+  ASSIGN_OR_RETURN(options.mesh, Mesh::Parse("data=1"));
+  options.machine = Machine::Cpu();
+  return Compile(programs, options, nullptr);
+}
+
+// An instruction that stands `count` times in a step, if the places of its operands are left out.
+struct Distinct {
+  plan::Instruction instruction;
+  std::vector<int> place;  // of operands, inputs first: which of the places that differ
+  int64_t count = 0;
+};
+
+// Operands that lie at one address get one place.
+std::vector<int> PlacesOf(const plan::Instruction& instruction) {
+  std::vector<std::string> seen;
+  std::vector<int> places;
+  const auto add = [&](const plan::Operand& operand) {
+    const std::string name = absl::StrCat(operand.storage_case(), ":", operand.register_(), ":",
+                                          operand.local(), ":", operand.offset());
+    const auto found = std::find(seen.begin(), seen.end(), name);
+    places.push_back(static_cast<int>(found - seen.begin()));
+    if (found == seen.end()) seen.push_back(name);
+  };
+  for (const plan::Operand& operand : instruction.inputs()) add(operand);
+  for (const plan::Operand& operand : instruction.outputs()) add(operand);
+  return places;
+}
+
+std::vector<Distinct> DistinctOf(const plan::Program& program) {
+  std::map<std::string, Distinct> found;
+  for (const plan::Actor& actor : program.actors()) {
+    for (const plan::Instruction& planned : actor.script()) {
+      Distinct one = {planned, PlacesOf(planned), 0};
+      one.instruction.clear_scope();
+      one.instruction.clear_nanoseconds();
+      one.instruction.clear_scratch();
+      for (auto* operands : {one.instruction.mutable_inputs(), one.instruction.mutable_outputs()}) {
+        for (plan::Operand& operand : *operands) {
+          operand.clear_storage();
+          operand.clear_offset();
+        }
+      }
+      const std::string key =
+          absl::StrCat(absl::StrJoin(one.place, ","), one.instruction.SerializeAsString());
+      found.emplace(key, one).first->second.count += actor.fires_per_step();
+    }
+  }
+  std::vector<Distinct> all;
+  for (const auto& [key, one] : found) all.push_back(one);
+  return all;
+}
+
+struct Row {
+  std::string name;
+  int64_t count = 0;
+  double seconds = 0, flops = 0, bytes = 0;
+  double arithmetic_limit = 0, memory_limit = 0;  // seconds
+  double Limit() const { return std::max(arithmetic_limit, memory_limit); }
+};
+
+std::string NameOf(const KernelSpec& spec) {
+  const auto shape = [](std::string* out, const Part& part) {
+    absl::StrAppend(out, part.local.ToString());
+  };
+  std::string name = absl::StrCat(spec.op, " ", absl::StrJoin(spec.inputs, " ", shape), " -> ",
+                                  absl::StrJoin(spec.outputs, " ", shape));
+  return name.size() > 76 ? absl::StrCat(name.substr(0, 73), "...") : name;
+}
+
+// Ids are rows of the table, or columns of the logits.
+int32_t IdLimit(const KernelSpec& spec) {
+  if (absl::StartsWith(spec.op, "ce_")) {
+    return static_cast<int32_t>(spec.inputs[0].logical[spec.inputs[0].logical.rank() - 1]);
+  }
+  for (const Part& part : spec.outputs.empty() ? spec.inputs : spec.outputs) {
+    if (spec.op == "embedding_gradient") return static_cast<int32_t>(part.logical[0]);
+  }
+  return static_cast<int32_t>(spec.inputs[0].logical[0]);
+}
+
+class OpBench {
+ public:
+  static absl::StatusOr<OpBench> Create(int threads, int64_t bytes) {
+    OpBench made;
+    made.team_ = std::make_unique<CpuThreadTeam>(threads, InitKernelThread);
+    made.limits_ = MeasureLimits(made.team_.get());
+    ASSIGN_OR_RETURN(made.memory_, Memory::Allocate(bytes));
+    float* values = reinterpret_cast<float*>(made.memory_.data());
+    for (int64_t i = 0; i < bytes / 4; ++i) {
+      values[i] =
+          0.25f + static_cast<float>(static_cast<uint32_t>(i) * 2654435761u >> 9) * 0x1p-24f;
+    }
+    return made;
+  }
+
+  const Limits& limits() const { return limits_; }
+
+  absl::StatusOr<Row> Measure(const Distinct& one, double budget) {
+    ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(one.instruction, team_->threads()));
+    ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, PrepareCpuKernel(spec));
+    std::vector<std::byte*> operands = Place(one, spec);
+    std::vector<std::byte> scratch(kernel->scratch() + 64);
+    void* aligned = scratch.data();
+    size_t space = scratch.size();
+    std::align(64, 1, aligned, space);
+    // The second fire of a step: an accumulator is added to rather than set.
+    const Fire fire = {.step = 1, .micro = spec.op == "accumulate" ? 1 : 0, .team = team_.get()};
+    absl::Status status;
+    Row row = RowOf(one, spec);
+    row.seconds = TimeOf(budget, [&] {
+      status = kernel->Run(fire, operands.data(), static_cast<std::byte*>(aligned));
+    });
+    RETURN_IF_ERROR(status);
+    return row;
+  }
+
+ private:
+  std::vector<std::byte*> Place(const Distinct& one, const KernelSpec& spec) {
+    std::vector<std::byte*> operands, at_place;
+    std::byte* next = memory_.data();
+    const auto place = [&](const Part& part) {
+      const size_t i = static_cast<size_t>(one.place[operands.size()]);
+      if (i == at_place.size()) {
+        at_place.push_back(next);
+        next += (part.NumBytes() + 127) / 64 * 64;
+      }
+      operands.push_back(at_place[i]);
+    };
+    for (const Part& part : spec.inputs) place(part);
+    for (const Part& part : spec.outputs) place(part);
+    for (size_t i = 0; i < spec.inputs.size(); ++i) {
+      if (spec.inputs[i].dtype != DType::kI32) continue;
+      int32_t* ids = reinterpret_cast<int32_t*>(operands[i]);
+      const int64_t n = spec.inputs[i].NumElements();
+      const uint32_t limit = n == 1 ? 2 : IdLimit(spec);
+      uint32_t state = 1;
+      for (int64_t e = 0; e < n; ++e, state = state * 1664525 + 1013904223) {
+        ids[e] = n == 1 ? 1 : static_cast<int32_t>((state >> 4) % limit);
+      }
+    }
+    return operands;
+  }
+
+  Row RowOf(const Distinct& one, const KernelSpec& spec) const {
+    Row row;
+    row.name = NameOf(spec);
+    row.count = one.count;
+    row.flops = static_cast<double>(one.instruction.flops());
+    int64_t loaded = 0, stored = 0, in_place = 0;
+    for (size_t i = 0; i < spec.inputs.size(); ++i) {
+      loaded += spec.inputs[i].NumBytes();
+      if (!one.instruction.inputs(static_cast<int>(i)).updates()) continue;
+      stored += spec.inputs[i].NumBytes();
+      in_place += spec.inputs[i].NumBytes();
+    }
+    for (size_t o = 0; o < spec.outputs.size(); ++o) {
+      const int64_t bytes = spec.outputs[o].NumBytes();
+      stored += bytes;
+      const auto inputs = one.place.begin() + static_cast<int64_t>(spec.inputs.size());
+      if (std::find(one.place.begin(), inputs, inputs[o]) != inputs) in_place += bytes;
+    }
+    // Of a table only the rows that are named are touched.
+    if (spec.op == "embedding") loaded = stored + spec.inputs[1].NumBytes();
+    if (spec.op == "ce_pick") loaded = 2 * stored;
+    row.bytes = static_cast<double>(loaded + stored);
+    if (row.bytes > 0) {
+      row.memory_limit = row.bytes / limits_.BytesPerSecond(loaded, stored, in_place);
+    }
+    if (absl::StartsWith(spec.op, "matmul") || absl::StartsWith(spec.op, "attention")) {
+      row.arithmetic_limit = row.flops / limits_.matmul_flops;
+    }
+    return row;
+  }
+
+  std::unique_ptr<CpuThreadTeam> team_;
+  Limits limits_;
+  Memory memory_;
+};
+
+int64_t OperandBytes(const plan::Instruction& instruction) {
+  int64_t bytes = 0;
+  for (const auto* operands : {&instruction.inputs(), &instruction.outputs()}) {
+    for (const plan::Operand& operand : *operands) {
+      bytes += PartFromProto(operand.part()).value().NumBytes() + 128;
+    }
+  }
+  return bytes;
+}
+
+void Print(std::vector<Row> rows, const Limits& limits) {
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return a.seconds * static_cast<double>(a.count) > b.seconds * static_cast<double>(b.count);
+  });
+  double total = 0, matmul = 0, matmul_limit = 0, flops_limit = 0, memory = 0, memory_limit = 0;
+  for (const Row& row : rows) {
+    const double count = static_cast<double>(row.count);
+    total += row.seconds * count;
+    flops_limit += row.arithmetic_limit * count;
+    const bool product = absl::StartsWith(row.name, "matmul");
+    (product ? matmul : memory) += row.seconds * count;
+    (product ? matmul_limit : memory_limit) += row.Limit() * count;
+  }
+  absl::PrintF("%s\n%9s %5s %6s %8s %7s  %-6s %5s  op\n", limits.ToString(), "us", "times", "share",
+               "GFLOP/s", "GB/s", "limit", "of it");
+  for (const Row& row : rows) {
+    absl::PrintF("%9.1f %5d %5.1f%% %8.0f %7.1f  %-6s %5.2f  %s\n", row.seconds * 1e6, row.count,
+                 100 * row.seconds * static_cast<double>(row.count) / total,
+                 row.flops / row.seconds * 1e-9, row.bytes / row.seconds * 1e-9,
+                 row.arithmetic_limit > row.memory_limit ? "matmul" : "memory",
+                 row.Limit() / row.seconds, row.name);
+  }
+  absl::PrintF("sum of kernels %.2f ms, of which products %.2f; others at %.2f of their limits\n",
+               total * 1e3, matmul * 1e3, memory_limit / memory);
+  absl::PrintF("share of the matmul limit: over the sum %.2f, over the products %.2f\n",
+               flops_limit / total, matmul_limit / matmul);
+}
+
+absl::Status MeasureOps() {
+  ASSIGN_OR_RETURN(const GptConfig config, ConfigOf(absl::GetFlag(FLAGS_size)));
+  ASSIGN_OR_RETURN(const plan::Plan plan, CompileStep(config));
+  const std::vector<Distinct> all = DistinctOf(plan.programs(0));
+  int64_t bytes = 0;
+  std::map<std::string, int64_t> without;  // instructions that no kernel runs
+  for (const Distinct& one : all) bytes = std::max(bytes, OperandBytes(one.instruction));
+  ASSIGN_OR_RETURN(OpBench bench, OpBench::Create(absl::GetFlag(FLAGS_threads), bytes));
+  std::vector<Row> rows;
+  for (const Distinct& one : all) {
+    const std::string& op = one.instruction.op();
+    if (op == "feed" || op == "fetch" || op == "begin") {
+      without[op] += one.count;
+    } else if (absl::StrContains(op, absl::GetFlag(FLAGS_only))) {
+      ASSIGN_OR_RETURN(rows.emplace_back(), bench.Measure(one, absl::GetFlag(FLAGS_budget)));
+    }
+  }
+  Print(std::move(rows), bench.limits());
+  for (const auto& [op, count] : without) absl::PrintF("no kernel: %d %s\n", count, op);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) {
+  absl::ParseCommandLine(argc, argv);
+  sluice::InitKernelThread();
+  const absl::Status status = sluice::MeasureOps();
+  if (status.ok()) return 0;
+  absl::FPrintF(stderr, "ops_benchmark: %s\n", status.message());
+  return 1;
+}
