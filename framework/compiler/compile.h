@@ -21,7 +21,12 @@ struct CompileOptions {
   int64_t script_length = 0;  // longest script; 0: no limit
   Machine machine;
   int64_t memory_limit = 0;  // bytes a device; 0: none
-  PhaseEnd phase_end;        // for benchmarks; may be empty
+  // The plan holds one device of each class (compiler/device_classes.h) instead of all: to know
+  // time, bytes and proof of a cluster without its size in the cost. Nothing can run it: what
+  // representatives read of others they read of those devices' representatives, and boxings have no
+  // regions.
+  bool representatives_only = false;
+  PhaseEnd phase_end;  // for benchmarks; may be empty
 };
 
 // `explanation`, if not null, gets the choices and their reasons as text. Errors name the node's

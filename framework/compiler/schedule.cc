@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/compiler/expansion.h"
 #include "framework/plan/part_proto.h"
 
 namespace sluice {
@@ -231,7 +232,7 @@ void ProgramBuilder::AssignStorage() {
     if (value.producer < 0) continue;  // a view target that nothing made
     const int32_t producer = actor_of_[value.producer];
     const Task& task = tasks_.tasks[value.producer];
-    bool outside = task.every > 1;
+    bool outside = task.every > 1 || value.fetched;
     for (TaskId reader : use.readers) outside |= actor_of_[reader] != producer;
     if (!outside) {
       use.local = program_.locals_size();
@@ -283,7 +284,9 @@ void ProgramBuilder::FillScripts() {
     instruction->set_reduction(static_cast<int32_t>(task.reduction));
     instruction->set_fill_identity(task.fill_identity);
     instruction->set_port(std::max(task.port, 0));
+    if (options_.outline) OutlineBoxing(instruction);
     for (const TaskRegion& region : task.regions) {
+      if (options_.outline) break;
       plan::Region* added = instruction->add_regions();
       for (const Range& range : region.box) {
         added->add_begin(range.begin);

@@ -15,6 +15,7 @@ namespace sluice {
 struct ScheduleOptions {
   int64_t script_length = 0;  // longest script of a compute stream; 0: no limit
   int64_t steps_ahead = 2;    // how far the user's loop may run before results are taken
+  bool outline = false;       // of a quotient: boxings without regions (OutlineBoxing)
 };
 
 // Scripts: all compute tasks of one device, phase and rate, in order; a boxing, a feed and the
