@@ -7,6 +7,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
 #include "framework/checkpoint/checkpoint.h"
@@ -149,8 +150,29 @@ absl::Status ApplyPreset(const std::set<std::string>& given) {
   return absl::OkStatus();
 }
 
+// The newest whole checkpoint of a run, or of a folder of checkpoints.
+absl::Status FindCheckpoint(const std::string& path, TrainOptions* options) {
+  absl::StatusOr<std::string> latest = absl::NotFoundError("");
+  for (const std::string& folder : {path + "/checkpoints", path}) {
+    if (absl::IsNotFound(latest.status())) {
+      latest = LatestGoodCheckpoint(folder, &options->damaged);
+    }
+  }
+  if (absl::IsNotFound(latest.status())) {
+    return absl::NotFoundError(
+        absl::StrCat("--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
+  }
+  if (!latest.ok()) return Annotate(latest.status(), "--resume: no checkpoint is whole");
+  options->resume = *latest;
+  for (const DamagedCheckpoint& damaged : options->damaged) {
+    SLUICE_LOG(WARNING) << damaged.path << " is not whole: " << damaged.status.message()
+                        << "; --resume takes " << *latest;
+  }
+  return absl::OkStatus();
+}
+
 // The checkpoint that --resume names, with its options in the flags that were not given; and the
-// folder of its run, if the checkpoint is that run's last.
+// folder of its run, if the checkpoint is that run's last that is whole.
 absl::Status Resume(const std::vector<FlagGroup>& groups, const std::string& path,
                     ParsedFlags* parsed, TrainOptions* options) {
   if (parsed->given.count("preset") > 0) {
@@ -158,21 +180,14 @@ absl::Status Resume(const std::vector<FlagGroup>& groups, const std::string& pat
   }
   std::error_code error;
   options->resume = path;
-  if (!fs::exists(path + "/manifest.json", error)) {
-    absl::StatusOr<std::string> latest = LatestCheckpoint(path + "/checkpoints");
-    if (!latest.ok()) latest = LatestCheckpoint(path);
-    if (!latest.ok()) {
-      return absl::NotFoundError(absl::StrCat(
-          "--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
-    }
-    options->resume = *latest;
-  }
+  if (!fs::exists(path + "/manifest.json", error)) RETURN_IF_ERROR(FindCheckpoint(path, options));
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options->resume));
   RETURN_IF_ERROR(RestoreFlags(groups, checkpoint.meta().options, parsed));
   const fs::path folder = fs::path(options->resume).lexically_normal().parent_path();
   const absl::StatusOr<std::string> latest = LatestCheckpoint(folder.string());
-  if (folder.filename() == "checkpoints" && latest.ok() &&
-      fs::equivalent(*latest, options->resume, error)) {
+  const bool last =
+      !options->damaged.empty() || (latest.ok() && fs::equivalent(*latest, options->resume, error));
+  if (folder.filename() == "checkpoints" && last) {
     options->out = folder.has_parent_path() ? folder.parent_path().string() : ".";
   }
   return absl::OkStatus();

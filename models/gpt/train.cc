@@ -107,8 +107,14 @@ void PrintEnd(const TrainingRecord& record, double bigram, const TrainOptions& o
     absl::PrintF("held-out loss %.4f nats a byte, %.4f %s a bigram model's %.4f\n", loss,
                  std::abs(bigram - loss), loss < bigram ? "below" : "above", bigram);
   }
-  absl::PrintF("checkpoint %s\nlog        %s\n", record.checkpoint, record.log);
-  if (record.stopped) absl::PrintF("stopped; --resume=%s goes on\n", options.out);
+  absl::PrintF("checkpoint %s\nlog        %s\n",
+               record.checkpoint.empty() ? "none" : record.checkpoint, record.log);
+  if (record.failed_saves > 0) {
+    absl::PrintF("checkpoints that were not written: %d; see the warnings\n", record.failed_saves);
+  }
+  if (record.stopped && !record.checkpoint.empty()) {
+    absl::PrintF("stopped; --resume=%s goes on\n", options.out);
+  }
 }
 
 absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Session* session,
@@ -158,6 +164,9 @@ absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Sessio
   trainer_options.seed = options.session.seed;
   trainer_options.out = options.out;
   trainer_options.recorded = {options.resolved.begin(), options.resolved.end()};
+  for (const DamagedCheckpoint& damaged : options.damaged) {
+    RETURN_IF_ERROR(SetCheckpointAside(damaged.path));
+  }
   RETURN_IF_ERROR(WriteOptions(options));
   TrainingRecord record;
   {
@@ -168,7 +177,7 @@ absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Sessio
   }
   if (!record.stopped) RETURN_IF_ERROR(PrintSample(session, options, interrupt));
   PrintEnd(record, bigram, options);
-  return absl::OkStatus();
+  return Annotate(record.last_save, "the last checkpoint was not written");
 }
 
 absl::Status Run(const TrainOptions& options, const std::string& runfiles) {
