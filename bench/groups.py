@@ -86,6 +86,17 @@ def gpt(setting):
     return contests
 
 
+def meshes(setting):
+    """Two devices of one process, a thread each; JAX's are virtual devices of its CPU client."""
+    contests = []
+    for mesh in ("data=2", "model=2"):
+        arguments = ["--size=tiny", "--threads=1", "--mesh=" + mesh] + (["--warmup=2", "--steps=8"] if setting.quick else [])
+        peer = _peer(setting, "JAX", "gpt_step_jax.py", arguments, figures.of_gpt_step, timeout=400)
+        contests.append(Contest("gpt tiny, " + mesh, _ours(setting, "gpt_step", arguments, figures.of_gpt_step), [peer],
+                                1 if setting.quick else 3))
+    return contests
+
+
 def original(setting):
     """The framework of the paper, on its own: a process of it takes a minute to compile."""
     arguments = ["--size=tiny", "--threads=2", "--warmup=2", "--steps=8"]
@@ -105,6 +116,7 @@ GROUPS = {
     "compile": (compile_time, "Time to compile a GPT's plan, by layers and mesh."),
     "ops": (ops, "Every kernel of the GPT step beside the limit that binds it: arithmetic or memory."),
     "gpt": (gpt, "A training step: forward, backward, AdamW, f32. Memory is the process's largest resident size."),
+    "meshes": (meshes, "The tiny step on two devices of one process; data=2 has twice the batch."),
     "original": (original, "The same step in the last release of the original framework."),
     "loader": (loader, "Steps on batches drawn from text against steps on the same tokens again and again."),
 }

@@ -103,7 +103,7 @@ def write(folder, machine, sections, troubles, log):
 def main(argv):
     options = arguments(argv)
     here = os.path.dirname(os.path.abspath(__file__))
-    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(here))
+    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     built = here if os.path.exists(os.path.join(here, "gpt_step")) else os.path.join(workspace, "bazel-bin/bench")
     setting = groups.Setting(programs=from_caller(options.programs) if options.programs else built,
                              peers=os.path.join(here, "peers"), python=interpreter(options.python),

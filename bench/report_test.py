@@ -22,7 +22,7 @@ def case(name, time, unit="ns", **counters):
 
 def step(framework="sluice", median=100.0, parameters=9, loss=(5.5, 4.0), **more):
     return json.dumps(dict({"benchmark": "gpt_step", "framework": framework, "size": "tiny", "threads": 2,
-                            "parameters": parameters, "median_ms": median, "peak_bytes": 1000, "first_loss": loss[0],
+                            "parameters": parameters, "median_ms": median, "peak_bytes": 1000, "base_bytes": 400, "first_loss": loss[0],
                             "last_loss": loss[1]}, **more)) + "\n"
 
 
@@ -52,10 +52,11 @@ class FiguresTest(unittest.TestCase):
                                                      error_message="no such mesh")]))
 
     def test_a_gpt_step_gives_time_with_its_limit_and_memory(self):
-        time, memory = figures.of_gpt_step("noise\n" + step(flops_per_step=5e9, limit_flops=1e11))
+        time, memory, beyond = figures.of_gpt_step("noise\n" + step(flops_per_step=5e9, limit_flops=1e11))
         self.assertEqual((time.name, time.value, time.limit), ("gpt/tiny/threads:2/step", 1e8, 5e7))
         self.assertEqual(time.share, 0.5)
         self.assertEqual((memory.name, memory.value, memory.unit), ("gpt/tiny/threads:2/memory", 1000, "B"))
+        self.assertEqual((beyond.name, beyond.value), ("gpt/tiny/threads:2/memory_beyond_libraries", 600))
         on_mesh = figures.of_gpt_step(step(mesh="data=2"))
         self.assertEqual(on_mesh[0].name, "gpt/tiny/data:2/step")
 
@@ -91,7 +92,7 @@ class RowsTest(unittest.TestCase):
 
     def test_a_missing_peer_is_no_win(self):
         rows = figures.rows_of([figures.of_gpt_step(step())], [("p", [], "missing: p: pip install p")])
-        self.assertEqual([row.ratio for row in rows], [None, None])
+        self.assertEqual([row.ratio for row in rows], [None, None, None])
         self.assertIsNone(figures.best_peer_row(rows))
         self.assertIn("missing: p: pip install p", tables.text_table(rows))
         self.assertIn("nothing can be said", tables.goals_of_gpt(rows)[0])
@@ -99,7 +100,7 @@ class RowsTest(unittest.TestCase):
     def test_a_peer_with_another_model_has_no_figure(self):
         rows = figures.rows_of([figures.of_gpt_step(step())],
                                [("p", [figures.of_gpt_step(step(median=300.0, parameters=8))], "")])
-        self.assertEqual([row.ratio for row in rows], [None, None])
+        self.assertEqual([row.ratio for row in rows], [None, None, None])
         self.assertIn("another model, of 8 parameters", rows[0].trouble)
 
     def test_units_must_be_the_same(self):
