@@ -16,13 +16,15 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/limits.h"
 #include "framework/base/status.h"
+#include "framework/device/cpu_thread_team.h"
+#include "framework/kernels/cpu/library_call.h"
 #include "framework/sbp/mesh.h"
 #include "framework/session/session.h"
 #include "framework/tensor/random.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/flags.h"
-#include "framework/train/peak.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
@@ -150,7 +152,8 @@ absl::Status Measure() {
   // Before the limit is measured, which takes memory of its own.
   const int64_t peak_bytes = PeakResidentBytes();
   const int threads = options.threads_per_device * static_cast<int>(mesh.num_devices());
-  ASSIGN_OR_RETURN(const double limit, MeasureMatmulPeak(threads));
+  CpuThreadTeam team(threads, InitKernelThread);
+  const double limit = MeasureLimits(&team).matmul_flops;
   const double step = Median(timing.seconds);
   const auto tokens = static_cast<double>(config.batch * config.sequence_length);
   const double flops = GptFlopsPerToken(config) * tokens;

@@ -44,7 +44,7 @@ class FiguresTest(unittest.TestCase):
             case("compile/a", 3.0, "ms", select=0.5), dict(case("compile/a_mean", 3.0), run_type="aggregate")]))
         self.assertEqual([f.name for f in made], ["compile/a"])
         self.assertEqual(made[0].parts, {"select": 0.5})
-        self.assertIn("compile/a: select 0.5\n", tables.text_table(figures.rows_of([made], [])))
+        self.assertIn("compile/a: select 0.5\n", tables.text_table(figures.rows_of([made], []), parts=True))
 
     def test_a_case_that_fails_is_an_error_with_its_name(self):
         with self.assertRaisesRegex(ValueError, "boxing/a: no such mesh"):
@@ -122,7 +122,7 @@ class RowsTest(unittest.TestCase):
     def test_markdown_and_picture_show_what_is_missing(self):
         rows = figures.rows_of([[figures.Figure("a<b", 2.0, "ns", limit=1.0, note="memory")]],
                                [("p", [[figures.Figure("a<b", 6.0, "ns")]], ""), ("q", [], "missing: q")])
-        text = tables.markdown("t", {"cpu": "some"}, [("g", "what", rows)], ["q: missing: q"])
+        text = tables.markdown("t", {"cpu": "some"}, [("g", groups.Group(None, "what"), rows)], ["q: missing: q"])
         self.assertIn("| a<b | 2.00 ns |  | 1.00 ns (memory) | 0.50 | p | 6.00 ns |  | 3.00x |  |", text)
         self.assertIn("| q | missing: q |", text)
         drawn = xml.fromstring(tables.picture("t", "s", rows))
@@ -223,9 +223,9 @@ class RunsTest(unittest.TestCase):
     def test_every_group_names_programs(self):
         for quick in (False, True):
             setting = groups.Setting("programs", "peers", "python3", "python3.10", quick=quick)
-            for name, (make, what) in groups.GROUPS.items():
-                self.assertTrue(what, name)
-                for contest in make(setting):
+            for name, group in groups.GROUPS.items():
+                self.assertTrue(group.what, name)
+                for contest in group.contests(setting):
                     self.assertGreater(contest.rounds, 0)
 
 
