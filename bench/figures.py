@@ -86,10 +86,12 @@ def of_gpt_step(text):
             raise ValueError("%s: the loss did not fall: %g, then %g" % (case, step["first_loss"], step["last_loss"]))
         limit = step["flops_per_step"] / step["limit_flops"] * 1e9 if step.get("limit_flops") else None
         parts = {k: step[k] for k in ("parameters", "start_seconds", "last_loss", "base_bytes") if k in step}
+        peak, base = step["peak_bytes"], step["base_bytes"]
         return [
             Figure(case + "/step", step["median_ms"] * 1e6, "ns", limit=limit, note="matmul" if limit else "",
                    parts=parts),
-            Figure(case + "/memory", step["peak_bytes"], "B", parts=parts),
+            Figure(case + "/memory", peak, "B", parts=parts),
+            Figure(case + "/memory_beyond_libraries", peak - base, "B", parts=parts),
         ]
     raise ValueError("no line of a GPT step")
 

@@ -3,6 +3,7 @@
 // fields the peers of bench/peers/ give, too.
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,19 +16,22 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/limits.h"
 #include "framework/base/status.h"
+#include "framework/device/cpu_thread_team.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/sbp/mesh.h"
 #include "framework/session/session.h"
 #include "framework/tensor/random.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/flags.h"
-#include "framework/train/peak.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
 ABSL_FLAG(std::string, size, "tiny", "tiny or small");
 ABSL_FLAG(std::string, mesh, "data=1", "axes of the mesh; the batch grows with the axis data");
 ABSL_FLAG(int64_t, micro_batches, 1, "micro-batches of a step");
-ABSL_FLAG(int32_t, threads, 1, "threads of a device; 0: all cores, shared by the devices");
+ABSL_FLAG(int32_t, threads, 1, "threads of a device");
 ABSL_FLAG(int64_t, warmup, 3, "steps before the clock starts");
 ABSL_FLAG(int64_t, steps, 20, "timed steps");
 ABSL_FLAG(std::string, trace, "", "file for a timeline of the run");
@@ -57,12 +61,6 @@ absl::StatusOr<GptConfig> SizeNamed(const std::string& name) {
                      .dropout = 0};
   if (name == "small") return small;
   return absl::InvalidArgumentError(absl::StrCat("--size: expected tiny or small, got ", name));
-}
-
-// The number that follows "data=" in a mesh.
-int64_t DataAxis(const std::string& mesh) {
-  const size_t at = mesh.find("data=");
-  return at == std::string::npos ? 1 : std::max<int64_t>(1, std::atoll(mesh.c_str() + at + 5));
 }
 
 struct Batch {
@@ -114,6 +112,15 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+int64_t ResidentBytes() {
+  FILE* file = fopen("/proc/self/statm", "r");
+  long size = 0, resident = 0;
+  if (file == nullptr) return 0;
+  const bool read = fscanf(file, "%ld %ld", &size, &resident) == 2;
+  fclose(file);
+  return read ? int64_t{resident} * sysconf(_SC_PAGESIZE) : 0;
+}
+
 int64_t PeakResidentBytes() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -121,29 +128,32 @@ int64_t PeakResidentBytes() {
 }
 
 absl::Status Measure() {
-  const std::string size = absl::GetFlag(FLAGS_size), mesh = absl::GetFlag(FLAGS_mesh);
+  const std::string size = absl::GetFlag(FLAGS_size);
   ASSIGN_OR_RETURN(GptConfig config, SizeNamed(size));
-  config.batch *= DataAxis(mesh);
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(absl::GetFlag(FLAGS_mesh)));
+  config.batch *= mesh.AxisSize("data");
   SessionOptions options;
-  options.mesh = mesh;
+  options.mesh = absl::GetFlag(FLAGS_mesh);
   options.micro_batches = absl::GetFlag(FLAGS_micro_batches);
   options.threads_per_device = absl::GetFlag(FLAGS_threads);
   options.trace = absl::GetFlag(FLAGS_trace);
   const int64_t warmup = absl::GetFlag(FLAGS_warmup), steps = absl::GetFlag(FLAGS_steps);
-  if (warmup < 1 || steps < 1) {
-    return absl::InvalidArgumentError("--warmup and --steps: expected at least 1");
+  if (warmup < 1 || steps < 1 || options.threads_per_device < 1) {
+    return absl::InvalidArgumentError("--warmup, --steps and --threads: expected at least 1");
   }
+  const int64_t base_bytes = ResidentBytes();
   const double begin = Now();
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(config, /*stages=*/1, OptimizerOptions(), &graph));
+  RETURN_IF_ERROR(BuildGptTrain(config, mesh.num_stages(), OptimizerOptions(), &graph));
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
   const double started = Now();
   ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), Batch(config), warmup, steps));
   session.reset();
   // Before the limit is measured, which takes memory of its own.
   const int64_t peak_bytes = PeakResidentBytes();
-  const int cores_used = std::max(1, options.threads_per_device) * static_cast<int>(DataAxis(mesh));
-  ASSIGN_OR_RETURN(const double limit, MeasureMatmulPeak(cores_used));
+  const int threads = options.threads_per_device * static_cast<int>(mesh.num_devices());
+  CpuThreadTeam team(threads, InitKernelThread);
+  const double limit = MeasureLimits(&team).matmul_flops;
   const double step = Median(timing.seconds);
   const auto tokens = static_cast<double>(config.batch * config.sequence_length);
   const double flops = GptFlopsPerToken(config) * tokens;
@@ -152,7 +162,7 @@ absl::Status Measure() {
   const Json line = {{"benchmark", "gpt_step"},
                      {"framework", "sluice"},
                      {"size", size},
-                     {"mesh", mesh},
+                     {"mesh", options.mesh},
                      {"threads", options.threads_per_device},
                      {"parameters", GptParameters(config)},
                      {"tokens_per_step", tokens},
@@ -161,6 +171,7 @@ absl::Status Measure() {
                      {"median_ms", step * 1e3},
                      {"tokens_per_second", tokens / step},
                      {"peak_bytes", peak_bytes},
+                     {"base_bytes", base_bytes},
                      {"start_seconds", started - begin},
                      {"first_loss", timing.first_loss},
                      {"last_loss", timing.last_loss},

@@ -86,6 +86,17 @@ def gpt(setting):
     return contests
 
 
+def meshes(setting):
+    """Two devices of one process, a thread each; JAX's are virtual devices of its CPU client."""
+    contests = []
+    for mesh in ("data=2", "model=2"):
+        arguments = ["--size=tiny", "--threads=1", "--mesh=" + mesh] + (["--warmup=2", "--steps=8"] if setting.quick else [])
+        peer = _peer(setting, "JAX", "gpt_step_jax.py", arguments, figures.of_gpt_step, timeout=400)
+        contests.append(Contest("gpt tiny, " + mesh, _ours(setting, "gpt_step", arguments, figures.of_gpt_step), [peer],
+                                1 if setting.quick else 3))
+    return contests
+
+
 def original(setting):
     """The framework of the paper, on its own: a process of it takes a minute to compile."""
     arguments = ["--size=tiny", "--threads=2", "--warmup=2", "--steps=8"]
@@ -99,13 +110,21 @@ def loader(setting):
     return [Contest("loader", _ours(setting, "loader", arguments, figures.of_lines), rounds=1 if setting.quick else 3)]
 
 
+@dataclass
+class Group:
+    contests: object  # Setting -> list of Contest
+    what: str
+    parts: bool = False  # show the further counters of each case
+
+
 GROUPS = {
-    "runtime": (runtime, "Messages between actors and instructions of a script, beside what the machine needs for it."),
-    "boxing": (boxing, "Bytes of the logical tensor a second, among devices of one process; gloo among processes."),
-    "compile": (compile_time, "Time to compile a GPT's plan, by layers and mesh."),
-    "ops": (ops, "Every kernel of the GPT step beside the limit that binds it: arithmetic or memory."),
-    "gpt": (gpt, "A training step: forward, backward, AdamW, f32. Memory is the process's largest resident size."),
-    "original": (original, "The same step in the last release of the original framework."),
-    "loader": (loader, "Steps on batches drawn from text against steps on the same tokens again and again."),
+    "runtime": Group(runtime, "Messages between actors and instructions of a script, beside what the machine needs for it."),
+    "boxing": Group(boxing, "Bytes of the logical tensor a second, among devices of one process; gloo among processes."),
+    "compile": Group(compile_time, "Time to compile a GPT's plan, by layers and mesh; below, its phases in seconds.", parts=True),
+    "ops": Group(ops, "Every kernel of the GPT step beside the limit that binds it: arithmetic or memory."),
+    "gpt": Group(gpt, "A training step: forward, backward, AdamW, f32. Memory is the process's largest resident size."),
+    "meshes": Group(meshes, "The tiny step on two devices of one process; data=2 has twice the batch."),
+    "original": Group(original, "The same step in the last release of the original framework."),
+    "loader": Group(loader, "Steps on batches drawn from text against steps on the same tokens again and again."),
 }
 

@@ -95,7 +95,7 @@ def main(argv, programs=None, run=None):
     parser.add_argument("--table", help="default: bench/guard.json of the workspace")
     options = parser.parse_args(argv)
     here = os.path.dirname(os.path.abspath(__file__))
-    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(here))
+    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     path = options.table or os.path.join(workspace, "bench/guard.json")
     built = here if os.path.exists(os.path.join(here, "gpt_step")) else os.path.join(workspace, "bazel-bin/bench")
     programs, run = programs or PROGRAMS, run or run_program(built)

@@ -28,11 +28,13 @@
 #include "framework/plan/part_proto.h"
 #include "framework/runtime/loaded_program.h"
 #include "models/gpt/gpt.h"
+#include "nlohmann/json.hpp"
 
 ABSL_FLAG(std::string, size, "tiny", "of the GPT: tiny or small");
 ABSL_FLAG(int, threads, 1, "of the one device");
 ABSL_FLAG(std::string, only, "", "measure only ops with this in their name");
 ABSL_FLAG(double, budget, 0.1, "seconds an instruction");
+ABSL_FLAG(bool, json, false, "lines for bench/report.py instead of a table");
 
 namespace sluice {
 namespace {
@@ -125,6 +127,7 @@ struct Row {
   double seconds = 0, flops = 0, bytes = 0;
   double arithmetic_limit = 0, memory_limit = 0;  // seconds
   double Limit() const { return std::max(arithmetic_limit, memory_limit); }
+  const char* Binds() const { return arithmetic_limit > memory_limit ? "matmul" : "memory"; }
 };
 
 std::string NameOf(const KernelSpec& spec) {
@@ -256,32 +259,68 @@ int64_t OperandBytes(const plan::Instruction& instruction) {
   return bytes;
 }
 
-void Print(std::vector<Row> rows, const Limits& limits) {
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return a.seconds * static_cast<double>(a.count) > b.seconds * static_cast<double>(b.count);
-  });
-  double total = 0, matmul = 0, matmul_limit = 0, flops_limit = 0, memory = 0, memory_limit = 0;
+// Seconds of a step: of its kernels as they were measured, and as their limits would have it.
+struct Totals {
+  double all = 0, flops_limit = 0;
+  double products = 0, products_limit = 0;
+  double others = 0, others_limit = 0;
+};
+
+Totals TotalsOf(const std::vector<Row>& rows) {
+  Totals totals;
   for (const Row& row : rows) {
     const double count = static_cast<double>(row.count);
-    total += row.seconds * count;
-    flops_limit += row.arithmetic_limit * count;
+    totals.all += row.seconds * count;
+    totals.flops_limit += row.arithmetic_limit * count;
     const bool product = absl::StartsWith(row.name, "matmul");
-    (product ? matmul : memory) += row.seconds * count;
-    (product ? matmul_limit : memory_limit) += row.Limit() * count;
+    (product ? totals.products : totals.others) += row.seconds * count;
+    (product ? totals.products_limit : totals.others_limit) += row.Limit() * count;
   }
+  return totals;
+}
+
+void PrintTable(const std::vector<Row>& rows, const Totals& totals, const Limits& limits) {
   absl::PrintF("%s\n%9s %5s %6s %8s %7s  %-6s %5s  op\n", limits.ToString(), "us", "times", "share",
                "GFLOP/s", "GB/s", "limit", "of it");
   for (const Row& row : rows) {
     absl::PrintF("%9.1f %5d %5.1f%% %8.0f %7.1f  %-6s %5.2f  %s\n", row.seconds * 1e6, row.count,
-                 100 * row.seconds * static_cast<double>(row.count) / total,
-                 row.flops / row.seconds * 1e-9, row.bytes / row.seconds * 1e-9,
-                 row.arithmetic_limit > row.memory_limit ? "matmul" : "memory",
+                 100 * row.seconds * static_cast<double>(row.count) / totals.all,
+                 row.flops / row.seconds * 1e-9, row.bytes / row.seconds * 1e-9, row.Binds(),
                  row.Limit() / row.seconds, row.name);
   }
   absl::PrintF("sum of kernels %.2f ms, of which products %.2f; others at %.2f of their limits\n",
-               total * 1e3, matmul * 1e3, memory_limit / memory);
+               totals.all * 1e3, totals.products * 1e3, totals.others_limit / totals.others);
   absl::PrintF("share of the matmul limit: over the sum %.2f, over the products %.2f\n",
-               flops_limit / total, matmul_limit / matmul);
+               totals.flops_limit / totals.all, totals.products_limit / totals.products);
+}
+
+void PrintJson(const std::vector<Row>& rows, const Totals& totals) {
+  const std::string prefix = absl::StrCat("ops/", absl::GetFlag(FLAGS_size),
+                                          "/threads:", absl::GetFlag(FLAGS_threads), "/");
+  std::map<std::string, int> seen;  // shortened names may meet
+  const auto print = [&](const std::string& name, double seconds, double limit, const char* binds,
+                         const char* goal, const nlohmann::json& parts) {
+    const int number = ++seen[name];
+    const nlohmann::json line = {
+        {"name", absl::StrCat(prefix, name, number == 1 ? "" : absl::StrCat(" #", number))},
+        {"value", seconds * 1e9},
+        {"unit", "ns"},
+        {"limit", limit * 1e9},
+        {"note", binds},
+        {"goal", goal},
+        {"parts", parts}};
+    absl::PrintF("%s\n", line.dump());
+  };
+  for (const Row& row : rows) {
+    const double share = row.seconds * static_cast<double>(row.count) / totals.all;
+    print(row.name, row.seconds, row.Limit(), row.Binds(), "",
+          {{"times", row.count}, {"share of the step", share}});
+  }
+  const nlohmann::json none = nlohmann::json::object();
+  print("products of a step", totals.products, totals.products_limit, "matmul", "0.75 of limit",
+        none);
+  print("others of a step", totals.others, totals.others_limit, "memory, attention",
+        "0.80 of limit", none);
 }
 
 absl::Status MeasureOps() {
@@ -301,7 +340,15 @@ absl::Status MeasureOps() {
       ASSIGN_OR_RETURN(rows.emplace_back(), bench.Measure(one, absl::GetFlag(FLAGS_budget)));
     }
   }
-  Print(std::move(rows), bench.limits());
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return a.seconds * static_cast<double>(a.count) > b.seconds * static_cast<double>(b.count);
+  });
+  const Totals totals = TotalsOf(rows);
+  if (absl::GetFlag(FLAGS_json)) {
+    PrintJson(rows, totals);
+    return absl::OkStatus();
+  }
+  PrintTable(rows, totals, bench.limits());
   for (const auto& [op, count] : without) absl::PrintF("no kernel: %d %s\n", count, op);
   return absl::OkStatus();
 }

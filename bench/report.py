@@ -67,7 +67,7 @@ def rows_of_contest(contest):
 
 
 def measure(names, setting):
-    contests = {name: groups.GROUPS[name][0](setting) for name in names}
+    contests = {name: groups.GROUPS[name].contests(setting) for name in names}
     progress = runs.Progress(sum(runs.processes_of(each) for each in contests.values()))
     sections, troubles, log = [], [], []
     for name in names:
@@ -79,8 +79,9 @@ def measure(names, setting):
             troubles += wrong
             for contestant in [contest.ours] + contest.peers:
                 log += contestant.log
-        sections.append((name, groups.GROUPS[name][1], rows))
-        print("\n%s\n%s\n%s" % (name, groups.GROUPS[name][1], tables.text_table(rows)), flush=True)
+        group = groups.GROUPS[name]
+        sections.append((name, group, rows))
+        print("\n%s\n%s\n%s" % (name, group.what, tables.text_table(rows, group.parts)), flush=True)
     return sections, troubles, log
 
 
@@ -103,7 +104,7 @@ def write(folder, machine, sections, troubles, log):
 def main(argv):
     options = arguments(argv)
     here = os.path.dirname(os.path.abspath(__file__))
-    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(here))
+    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     built = here if os.path.exists(os.path.join(here, "gpt_step")) else os.path.join(workspace, "bazel-bin/bench")
     setting = groups.Setting(programs=from_caller(options.programs) if options.programs else built,
                              peers=os.path.join(here, "peers"), python=interpreter(options.python),

@@ -22,7 +22,7 @@ def case(name, time, unit="ns", **counters):
 
 def step(framework="sluice", median=100.0, parameters=9, loss=(5.5, 4.0), **more):
     return json.dumps(dict({"benchmark": "gpt_step", "framework": framework, "size": "tiny", "threads": 2,
-                            "parameters": parameters, "median_ms": median, "peak_bytes": 1000, "first_loss": loss[0],
+                            "parameters": parameters, "median_ms": median, "peak_bytes": 1000, "base_bytes": 400, "first_loss": loss[0],
                             "last_loss": loss[1]}, **more)) + "\n"
 
 
@@ -44,7 +44,7 @@ class FiguresTest(unittest.TestCase):
             case("compile/a", 3.0, "ms", select=0.5), dict(case("compile/a_mean", 3.0), run_type="aggregate")]))
         self.assertEqual([f.name for f in made], ["compile/a"])
         self.assertEqual(made[0].parts, {"select": 0.5})
-        self.assertIn("compile/a: select 0.5\n", tables.text_table(figures.rows_of([made], [])))
+        self.assertIn("compile/a: select 0.5\n", tables.text_table(figures.rows_of([made], []), parts=True))
 
     def test_a_case_that_fails_is_an_error_with_its_name(self):
         with self.assertRaisesRegex(ValueError, "boxing/a: no such mesh"):
@@ -52,10 +52,11 @@ class FiguresTest(unittest.TestCase):
                                                      error_message="no such mesh")]))
 
     def test_a_gpt_step_gives_time_with_its_limit_and_memory(self):
-        time, memory = figures.of_gpt_step("noise\n" + step(flops_per_step=5e9, limit_flops=1e11))
+        time, memory, beyond = figures.of_gpt_step("noise\n" + step(flops_per_step=5e9, limit_flops=1e11))
         self.assertEqual((time.name, time.value, time.limit), ("gpt/tiny/threads:2/step", 1e8, 5e7))
         self.assertEqual(time.share, 0.5)
         self.assertEqual((memory.name, memory.value, memory.unit), ("gpt/tiny/threads:2/memory", 1000, "B"))
+        self.assertEqual((beyond.name, beyond.value), ("gpt/tiny/threads:2/memory_beyond_libraries", 600))
         on_mesh = figures.of_gpt_step(step(mesh="data=2"))
         self.assertEqual(on_mesh[0].name, "gpt/tiny/data:2/step")
 
@@ -91,7 +92,7 @@ class RowsTest(unittest.TestCase):
 
     def test_a_missing_peer_is_no_win(self):
         rows = figures.rows_of([figures.of_gpt_step(step())], [("p", [], "missing: p: pip install p")])
-        self.assertEqual([row.ratio for row in rows], [None, None])
+        self.assertEqual([row.ratio for row in rows], [None, None, None])
         self.assertIsNone(figures.best_peer_row(rows))
         self.assertIn("missing: p: pip install p", tables.text_table(rows))
         self.assertIn("nothing can be said", tables.goals_of_gpt(rows)[0])
@@ -99,7 +100,7 @@ class RowsTest(unittest.TestCase):
     def test_a_peer_with_another_model_has_no_figure(self):
         rows = figures.rows_of([figures.of_gpt_step(step())],
                                [("p", [figures.of_gpt_step(step(median=300.0, parameters=8))], "")])
-        self.assertEqual([row.ratio for row in rows], [None, None])
+        self.assertEqual([row.ratio for row in rows], [None, None, None])
         self.assertIn("another model, of 8 parameters", rows[0].trouble)
 
     def test_units_must_be_the_same(self):
@@ -121,7 +122,7 @@ class RowsTest(unittest.TestCase):
     def test_markdown_and_picture_show_what_is_missing(self):
         rows = figures.rows_of([[figures.Figure("a<b", 2.0, "ns", limit=1.0, note="memory")]],
                                [("p", [[figures.Figure("a<b", 6.0, "ns")]], ""), ("q", [], "missing: q")])
-        text = tables.markdown("t", {"cpu": "some"}, [("g", "what", rows)], ["q: missing: q"])
+        text = tables.markdown("t", {"cpu": "some"}, [("g", groups.Group(None, "what"), rows)], ["q: missing: q"])
         self.assertIn("| a<b | 2.00 ns |  | 1.00 ns (memory) | 0.50 | p | 6.00 ns |  | 3.00x |  |", text)
         self.assertIn("| q | missing: q |", text)
         drawn = xml.fromstring(tables.picture("t", "s", rows))
@@ -222,9 +223,9 @@ class RunsTest(unittest.TestCase):
     def test_every_group_names_programs(self):
         for quick in (False, True):
             setting = groups.Setting("programs", "peers", "python3", "python3.10", quick=quick)
-            for name, (make, what) in groups.GROUPS.items():
-                self.assertTrue(what, name)
-                for contest in make(setting):
+            for name, group in groups.GROUPS.items():
+                self.assertTrue(group.what, name)
+                for contest in group.contests(setting):
                     self.assertGreater(contest.rounds, 0)
 
 

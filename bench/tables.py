@@ -22,35 +22,31 @@ def cells_of(row):
             spread_text(row.theirs, row.unit), "" if row.ratio is None else "%.2fx" % row.ratio, row.goal)
 
 
-def text_table(rows):
-    table = [_HEADINGS] + [tuple(cell[:60] for cell in cells_of(row)) for row in rows]
+def text_table(rows, parts=False):
+    table = [_HEADINGS] + [tuple(cell[:90] for cell in cells_of(row)) for row in rows]
     used = [i for i in range(len(_HEADINGS)) if any(cells[i] for cells in table[1:])]
     widths = {i: max(len(cells[i]) for cells in table) for i in used}
     lines = ["  ".join(cells[i].ljust(widths[i]) for i in used).rstrip() for cells in table]
-    return "\n".join(lines + parts_lines(rows)) + "\n"
+    return "\n".join(lines + (parts_lines(rows) if parts else [])) + "\n"
 
 
 def parts_lines(rows):
-    """For rows of Google Benchmark with further counters, as the phases of compiling: a line each."""
-    return ["%s: %s" % (row.name, ", ".join("%s %s" % (name, _part_text(value)) for name, value in row.parts.items()))
-            for row in rows if row.parts and not row.name.startswith("gpt/")]
-
-
-def _part_text(value):
-    return "%.3g" % value
+    """The further counters of each row, as the phases of compiling."""
+    return ["%s: %s" % (row.name, ", ".join("%s %.3g" % part for part in row.parts.items())) for row in rows
+            if row.parts]
 
 
 def markdown(title, machine, groups, troubles):
-    """`groups`: (name, what it shows, rows)."""
+    """`groups`: (name, groups.Group, rows)."""
     lines = ["# %s" % title, ""]
     lines += ["- %s: %s" % (key, value) for key, value in machine.items()]
     lines += ["", "A ratio above 1 says that ours is better. Medians of whole processes, spread between processes.", ""]
     if troubles:
         lines += ["## What has no figure", ""] + ["- %s" % trouble for trouble in troubles] + [""]
-    for name, what, rows in groups:
-        lines += ["## %s" % name, "", what, "", "| %s |" % " | ".join(_HEADINGS), "|%s" % ("---|" * len(_HEADINGS))]
+    for name, group, rows in groups:
+        lines += ["## %s" % name, "", group.what, "", "| %s |" % " | ".join(_HEADINGS), "|%s" % ("---|" * len(_HEADINGS))]
         lines += ["| %s |" % " | ".join(cell.replace("|", "/") for cell in cells_of(row)) for row in rows]
-        lines += [""] + ["- %s" % line for line in parts_lines(rows)] + [""]
+        lines += [""] + ["- %s" % line for line in (parts_lines(rows) if group.parts else [])] + [""]
     return "\n".join(lines)
 
 

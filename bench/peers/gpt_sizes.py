@@ -18,14 +18,24 @@ SIZES = {
 RATE, BETAS, EPSILON = 3e-4, (0.9, 0.95), 1e-8  # AdamW without decay; no clip, no dropout
 
 
-def arguments(description, modes):
+def arguments(description, modes, meshes=()):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--size", choices=sorted(SIZES), default="tiny")
     parser.add_argument("--mode", choices=modes, default=modes[0])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--mesh", choices=["data=1", *meshes], default="data=1",
+                        help="devices of the process; the batch grows with the axis data (default: %(default)s)")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the clock starts")
     parser.add_argument("--steps", type=int, default=20, help="timed steps")
     return parser
+
+
+def size_of(options):
+    """The size whose batch is that of all devices together."""
+    axis, count = options.mesh.split("=")
+    size = dict(SIZES[options.size])
+    size["batch"] *= int(count) if axis == "data" else 1
+    return size
 
 
 def missing(script, error, packages):
@@ -67,7 +77,7 @@ def report(framework, version, options, step, parameters, base_bytes):
         before = time.perf_counter()
         last = step()
         milliseconds.append((time.perf_counter() - before) * 1e3)
-    size = SIZES[options.size]
+    size = size_of(options)
     tokens = size["batch"] * size["length"]
     median = statistics.median(milliseconds)
     print(json.dumps({
@@ -75,6 +85,7 @@ def report(framework, version, options, step, parameters, base_bytes):
         "framework": framework,
         "version": version,
         "size": options.size,
+        "mesh": options.mesh,
         "threads": options.threads,
         "parameters": parameters,
         "tokens_per_step": tokens,

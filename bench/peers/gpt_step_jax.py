@@ -5,7 +5,9 @@
     venv/bin/python bench/peers/gpt_step_jax.py --size=tiny --threads=2
 
 XLA's CPU client takes as many threads as the process may use cores, so `--threads` binds the process to so
-many cores. Parameters and moments are donated, so that the step writes them in place.
+many cores for each device. Parameters and moments are donated, so that the step writes them in place.
+`--mesh=data=2` and `model=2` split the batch, or Megatron's way the weights, over two devices of the process;
+XLA's partitioner does the rest.
 """
 
 import functools
@@ -28,14 +30,15 @@ def init(key, size):
         return {"gamma": jnp.ones(hidden), "beta": jnp.zeros(hidden)}
 
     def linear(inputs, outputs, scale=1.0):
-        return {"weight": normal((inputs, outputs), scale), "bias": jnp.zeros(outputs)}
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return {"weight": normal((inputs,) + outputs, scale), "bias": jnp.zeros(outputs)}
 
     residual = math.sqrt(2 * layers)
     return {
         "table": normal((size["vocabulary"], hidden)),
         "positions": normal((size["length"], hidden)),
         "blocks": [{
-            "norm1": norm(), "qkv": linear(hidden, 3 * hidden), "out": linear(hidden, hidden, residual),
+            "norm1": norm(), "qkv": linear(hidden, (3, hidden)), "out": linear(hidden, hidden, residual),
             "norm2": norm(), "up": linear(hidden, 4 * hidden), "down": linear(4 * hidden, hidden, residual),
         } for _ in range(layers)],
         "norm": norm(),
@@ -48,13 +51,32 @@ def normalize(p, x):
     return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * p["gamma"] + p["beta"]
 
 
+def layout_of(tree, mesh):
+    """Where each parameter lies: whole on every device, or on an axis "model" by columns, then by rows."""
+    whole, (axis,) = jax.sharding.PartitionSpec(), mesh.axis_names
+    by_name = {
+        "table": {"": (axis,)}, "qkv": {"weight": (None, None, axis), "bias": (None, axis)},
+        "out": {"weight": (axis,)}, "up": {"weight": (None, axis), "bias": (axis,)}, "down": {"weight": (axis,)},
+    } if axis == "model" else {}
+
+    def spec(path, leaf):
+        del leaf
+        names = [str(key.key) for key in path if isinstance(key, jax.tree_util.DictKey)]
+        found = by_name.get(names[-2] if len(names) > 1 else names[-1], {})
+        dims = found.get(names[-1] if len(names) > 1 else "")
+        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*dims) if dims else whole)
+
+    return jax.tree_util.tree_map_with_path(spec, tree)
+
+
 def linear(p, x):
-    return x @ p["weight"] + p["bias"]
+    return jnp.tensordot(x, p["weight"], 1) + p["bias"]
 
 
 def attention(p, x, heads):
     batch, length, hidden = x.shape
-    q, k, v = (part.reshape(batch, length, heads, -1) for part in jnp.split(linear(p["qkv"], x), 3, axis=-1))
+    qkv = linear(p["qkv"], x)
+    q, k, v = (qkv[:, :, i].reshape(batch, length, heads, -1) for i in range(3))
     y = jax.nn.dot_product_attention(q, k, v, is_causal=True)
     return linear(p["out"], y.reshape(batch, length, hidden))
 
@@ -84,9 +106,12 @@ def train_step(state, tokens, labels, heads):
 
 
 def main():
-    options = gpt_sizes.arguments(__doc__.splitlines()[0], ["jit"]).parse_args()
-    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:options.threads]))
-    global jax, jnp  # only now: XLA counts the cores when it is loaded
+    options = gpt_sizes.arguments(__doc__.splitlines()[0], ["jit"], ["data=2", "model=2"]).parse_args()
+    axis, devices = options.mesh.split("=")
+    # Before XLA is loaded, which counts cores and devices then.
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:options.threads * int(devices)]))
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=" + devices
+    global jax, jnp
     try:
         import jax
         import jax.numpy as jnp
@@ -94,12 +119,15 @@ def main():
         gpt_sizes.missing("gpt_step_jax", error, "pip install jax")
     jax.config.update("jax_platforms", "cpu")
     base_bytes = gpt_sizes.resident_bytes()
-    size = gpt_sizes.SIZES[options.size]
+    size = gpt_sizes.size_of(options)
+    mesh = jax.make_mesh((int(devices),), (axis,), (jax.sharding.AxisType.Auto,))
     parameters = init(jax.random.key(1), size)
+    parameters = jax.device_put(parameters, layout_of(parameters, mesh))
     state = (parameters, jax.tree.map(jnp.zeros_like, parameters), jax.tree.map(jnp.zeros_like, parameters),
              jnp.zeros((), jnp.float32))
     count = sum(leaf.size for leaf in jax.tree.leaves(parameters))
-    tokens, labels = (jnp.array(rows, jnp.int32) for rows in gpt_sizes.tokens_and_labels(size))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(axis if axis == "data" else None))
+    tokens, labels = (jax.device_put(jnp.array(each, jnp.int32), rows) for each in gpt_sizes.tokens_and_labels(size))
     jitted = jax.jit(functools.partial(train_step, heads=size["heads"]), donate_argnums=0)
 
     def step():

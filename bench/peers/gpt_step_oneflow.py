@@ -86,11 +86,11 @@ def main():
         gpt_sizes.missing("gpt_step_oneflow", error, PACKAGES)
     flow.set_num_threads(options.threads)
     base_bytes = gpt_sizes.resident_bytes()
-    model = build(gpt_sizes.SIZES[options.size])
+    model = build(gpt_sizes.size_of(options))
     optimizer = flow.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS, eps=gpt_sizes.EPSILON,
                                  weight_decay=0.0)
     tokens, labels = (flow.tensor(rows, dtype=flow.int32)
-                      for rows in gpt_sizes.tokens_and_labels(gpt_sizes.SIZES[options.size]))
+                      for rows in gpt_sizes.tokens_and_labels(gpt_sizes.size_of(options)))
 
     class Step(flow.nn.Graph):
 

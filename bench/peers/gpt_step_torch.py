@@ -70,7 +70,7 @@ def main():
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(1)
-    size = gpt_sizes.SIZES[options.size]
+    size = gpt_sizes.size_of(options)
     model = Gpt(**size)
     optimizer = torch.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS,
                                   eps=gpt_sizes.EPSILON, weight_decay=0.0, fused=True)

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/device_classes.h"
 #include "framework/compiler/explain.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/lower.h"
@@ -25,24 +28,27 @@ int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 
 class Compiler {
  public:
-  Compiler(const CompileOptions& options, Explanation* explanation)
+  Compiler(const CompileOptions& options, std::string* explanation)
       : options_(options), planner_(options.machine), explanation_(explanation) {
     for (DeviceId id : options.mesh.devices()) {
       plan::Device* device = plan_.add_devices();
       device->set_rank(id.rank);
       device->set_local(id.local);
     }
-    if (explanation_ != nullptr) ExplainDevices(options.mesh, explanation_);
+    classes_.emplace(Grid(options.mesh, 1));
   }
 
   absl::StatusOr<plan::Plan> Run(absl::Span<const ProgramGraph> programs) {
     for (size_t p = 0; p < programs.size(); ++p) {
-      RETURN_IF_ERROR(Annotate(ToProgram(programs[p], p == 0 ? options_.micro_batches : 1),
+      RETURN_IF_ERROR(Annotate(Select(programs[p], p == 0 ? options_.micro_batches : 1),
                                absl::StrCat("program ", programs[p].name)));
     }
+    RETURN_IF_ERROR(LowerAll());
+    for (const Source& source : sources_) AddVariables(source);
+    for (Source& source : sources_) Schedule(&source);
     // Programs run one at a time, so their bytes overlap above the variables.
-    for (int p = 0; p < plan_.programs_size(); ++p) {
-      RETURN_IF_ERROR(Annotate(Place(p), absl::StrCat("program ", plan_.programs(p).name())));
+    for (Source& source : sources_) {
+      RETURN_IF_ERROR(Annotate(Place(&source), absl::StrCat("program ", source.name)));
     }
     RETURN_IF_ERROR(CheckMemory());
     plan_.set_digest(HashText(StableHash(plan_.SerializeAsString())));
@@ -51,55 +57,94 @@ class Compiler {
   }
 
  private:
-  // Graph -> SbpAssignment -> TaskGraph -> scripts and registers.
-  absl::Status ToProgram(const ProgramGraph& source, int64_t micro_batches) {
-    const Graph& graph = *source.graph;
-    RETURN_IF_ERROR(graph.status());
-    const Grid grid(options_.mesh, micro_batches);
-    ASSIGN_OR_RETURN(const SbpAssignment assignment,
-                     SelectSbp(graph, grid, &planner_, options_.machine, &layouts_));
-    PhaseEnds("select");
-    // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
-    if (plan_.programs_size() == 0) {
-      for (const std::string& warning : assignment.warnings) SLUICE_LOG(WARNING) << warning;
-    }
-    ASSIGN_OR_RETURN(const TaskGraph tasks,
-                     Lower(graph, grid, assignment, &planner_, options_.machine));
-    PhaseEnds("lower");
-    AddVariables(graph, grid, assignment);
-    ScheduleOptions schedule;
-    schedule.script_length = options_.script_length;
-    std::vector<int32_t> actor_of;  // by task
-    *plan_.add_programs() = BuildProgram(source.name, tasks, grid, schedule, &actor_of);
-    PhaseEnds("schedule");
-    if (explanation_ != nullptr) {
-      explanation_->programs.push_back(ExplainChoices(graph, grid, assignment, tasks, actor_of,
-                                                      plan_.programs(plan_.programs_size() - 1)));
-    }
-    return absl::OkStatus();
-  }
+  // A program on its way. `tasks` and `quotient` are of the representatives.
+  struct Source {
+    std::string name;
+    const Graph* graph;
+    Grid grid;
+    SbpAssignment assignment;
+    TaskGraph tasks;
+    plan::Program quotient;
+  };
 
-  void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment);
-  absl::Status Place(int program);
+  absl::Status Select(const ProgramGraph& program, int64_t micro_batches);
+  absl::Status LowerAll();
+  void AddVariables(const Source& source);
+  void Schedule(Source* source);
+  absl::Status Place(Source* source);
+  absl::Status Expand(const Source& source, const Placed& placed);
   absl::Status CheckMemory() const;
+  bool IsWanted(int32_t device) const {
+    return !options_.representatives_only || classes_->representative(device) == device;
+  }
   void PhaseEnds(absl::string_view phase) const {
     if (options_.phase_end) options_.phase_end(phase);
   }
 
   const CompileOptions& options_;
   BoxingPlanner planner_;
-  Explanation* explanation_;
+  std::string* explanation_;
   VariableLayouts layouts_;
+  std::vector<Source> sources_;
+  std::optional<DeviceClasses> classes_;  // of all programs
   std::map<std::string, int32_t> variable_index_;
   plan::Plan plan_;
 };
 
-void Compiler::AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment) {
+absl::Status Compiler::Select(const ProgramGraph& program, int64_t micro_batches) {
+  RETURN_IF_ERROR(program.graph->status());
+  Grid grid(options_.mesh, micro_batches);
+  ASSIGN_OR_RETURN(SbpAssignment assignment,
+                   SelectSbp(*program.graph, grid, &planner_, options_.machine, &layouts_));
+  // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
+  if (sources_.empty()) {
+    for (const std::string& warning : assignment.warnings) SLUICE_LOG(WARNING) << warning;
+  }
+  sources_.push_back(
+      {program.name, program.graph, std::move(grid), std::move(assignment), TaskGraph(), {}});
+  PhaseEnds("select");
+  return absl::OkStatus();
+}
+
+// Until no program splits a class any more.
+absl::Status Compiler::LowerAll() {
+  int classes = -1;
+  while (classes_->num_classes() != classes) {
+    classes = classes_->num_classes();
+    for (Source& source : sources_) {
+      auto tasks = Lower(*source.graph, source.grid, source.assignment, &planner_, options_.machine,
+                         &*classes_);
+      RETURN_IF_ERROR(Annotate(tasks.status(), absl::StrCat("program ", source.name)));
+      source.tasks = *std::move(tasks);
+    }
+    if (sources_.size() == 1) break;
+  }
+  PhaseEnds("lower");
+  if (explanation_ == nullptr) return absl::OkStatus();
+  for (const Source& source : sources_) {
+    *explanation_ +=
+        ExplainProgram(source.name, *source.graph, source.grid, source.assignment, source.tasks);
+  }
+  return absl::OkStatus();
+}
+
+void Compiler::Schedule(Source* source) {
+  ScheduleOptions schedule;
+  schedule.script_length = options_.script_length;
+  schedule.outline =
+      options_.representatives_only || classes_->num_classes() < classes_->num_devices();
+  source->quotient = BuildProgram(source->name, source->tasks, source->grid, schedule);
+  PhaseEnds("schedule");
+}
+
+void Compiler::AddVariables(const Source& source) {
+  const Graph& graph = *source.graph;
+  const Grid& grid = source.grid;
   for (NodeId id : graph.variables()) {
     const Node& node = graph.node(id);
     if (!variable_index_.emplace(node.name, plan_.variables_size()).second) continue;
     const TensorInfo& info = graph.tensor(node.outputs[0]);
-    const NdSbp& sbp = assignment.made[node.outputs[0]];
+    const NdSbp& sbp = source.assignment.made[node.outputs[0]];
     const int32_t stage = std::max(node.stage, 0);
     plan::Variable* variable = plan_.add_variables();
     variable->set_name(node.name);
@@ -107,15 +152,13 @@ void Compiler::AddVariables(const Graph& graph, const Grid& grid, const SbpAssig
     variable->set_dtype(static_cast<int32_t>(info.type.dtype));
     for (int64_t extent : info.type.shape) variable->add_shape(extent);
     variable->set_layout(absl::StrCat("stage ", stage, ", ", grid.ToString(sbp)));
-    if (explanation_ != nullptr) {
-      explanation_->variables.push_back({node.name, ToString(info.type), grid.ToString(sbp), stage,
-                                         graph.state_of().count(node.outputs[0]) > 0});
-    }
-    for (int64_t d = 0; d < grid.stage(stage).num_devices(); ++d) {
-      const Part part = grid.PartAt(sbp, info.type, stage, d);
-      plan::Device* device = plan_.mutable_devices(grid.DeviceIndex(stage, d));
+    for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
+      const int32_t d = grid.DeviceIndex(stage, i);
+      if (!IsWanted(d)) continue;
+      const Part part = grid.PartAt(sbp, info.type, stage, i);
+      plan::Device* device = plan_.mutable_devices(d);
       plan::VariablePart* added = variable->add_parts();
-      added->set_device(grid.DeviceIndex(stage, d));
+      added->set_device(d);
       *added->mutable_part() = PartToProto(part);
       added->set_offset(device->variable_bytes());
       device->set_variable_bytes(AlignUp(device->variable_bytes() + part.NumBytes()));
@@ -123,19 +166,43 @@ void Compiler::AddVariables(const Graph& graph, const Grid& grid, const SbpAssig
   }
 }
 
-absl::Status Compiler::Place(int program) {
+absl::Status Compiler::Place(Source* source) {
   std::vector<int64_t> base;
-  for (const plan::Device& device : plan_.devices()) base.push_back(device.variable_bytes());
-  ASSIGN_OR_RETURN(const Placed placed,
-                   PlaceProgram(plan_.mutable_programs(program), base, options_.phase_end));
+  for (int d = 0; d < plan_.devices_size(); ++d) {
+    base.push_back(plan_.devices(classes_->representative(d)).variable_bytes());
+  }
+  ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(&source->quotient, base, options_.phase_end));
+  std::vector<DeviceBytes> bytes;
   for (int d = 0; d < plan_.devices_size(); ++d) {
     plan::Device* device = plan_.mutable_devices(d);
-    device->set_memory_bytes(
-        std::max(device->memory_bytes(), device->variable_bytes() + placed.devices[d].packed));
+    const PackedDevice& packed = placed.devices[classes_->representative(d)];
+    device->set_variable_bytes(base[d]);
+    device->set_memory_bytes(std::max(device->memory_bytes(), base[d] + packed.packed));
+    bytes.push_back({base[d], packed.packed, packed.live});
   }
-  if (explanation_ == nullptr) return absl::OkStatus();
-  return ExplainPlacement(plan_, plan_.programs(program), placed, explanation_->variables,
-                          &explanation_->programs[program]);
+  RETURN_IF_ERROR(Expand(*source, placed));
+  if (explanation_ != nullptr) {
+    *explanation_ += ExplainMemory(*plan_.programs().rbegin(), classes_->num_classes(), bytes);
+  }
+  return absl::OkStatus();
+}
+
+// The program that the plan holds.
+absl::Status Compiler::Expand(const Source& source, const Placed& placed) {
+  plan::Program* program = plan_.add_programs();
+  *program = source.quotient;
+  if (options_.representatives_only || classes_->num_classes() == classes_->num_devices()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(*source.graph, source.grid, source.assignment,
+                                                &planner_, options_.machine));
+  PhaseEnds("lower all");
+  ScheduleOptions schedule;
+  schedule.script_length = options_.script_length;
+  *program = BuildProgram(source.name, tasks, source.grid, schedule);
+  PhaseEnds("schedule all");
+  return ExpandPlaced(source.quotient, placed, classes_->representatives(), program,
+                      options_.phase_end);
 }
 
 absl::Status Compiler::CheckMemory() const {
@@ -154,7 +221,7 @@ absl::Status Compiler::CheckMemory() const {
 }  // namespace
 
 absl::StatusOr<plan::Plan> Compile(absl::Span<const ProgramGraph> programs,
-                                   const CompileOptions& options, Explanation* explanation) {
+                                   const CompileOptions& options, std::string* explanation) {
   if (options.micro_batches < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches: expected at least 1, got ", options.micro_batches));

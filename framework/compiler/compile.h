@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "framework/compiler/explanation.h"
 #include "framework/compiler/place.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
@@ -22,13 +21,18 @@ struct CompileOptions {
   int64_t script_length = 0;  // longest script; 0: no limit
   Machine machine;
   int64_t memory_limit = 0;  // bytes a device; 0: none
-  PhaseEnd phase_end;        // for benchmarks; may be empty
+  // The plan holds one device of each class (compiler/device_classes.h) instead of all: to know
+  // time, bytes and proof of a cluster without its size in the cost. Nothing can run it: what
+  // representatives read of others they read of those devices' representatives, and boxings have no
+  // regions.
+  bool representatives_only = false;
+  PhaseEnd phase_end;  // for benchmarks; may be empty
 };
 
-// `explanation`, if not null and empty, gets the choices and their reasons. Errors name the node's
+// `explanation`, if not null, gets the choices and their reasons as text. Errors name the node's
 // scope path, what was expected and got.
 absl::StatusOr<plan::Plan> Compile(absl::Span<const ProgramGraph> programs,
-                                   const CompileOptions& options, Explanation* explanation);
+                                   const CompileOptions& options, std::string* explanation);
 
 }  // namespace sluice
 

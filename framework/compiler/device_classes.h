@@ -1,7 +1,11 @@
-// Devices that do the same work are one class: equal stage, part shapes and links. Ordering and
-// packing look at one representative of each class; the full program takes both over. That is
-// enough: every cycle of the full program maps to a closed walk of the quotient with the same
-// tokens, and the ranks of the quotient's run rise along every wait of the full program.
+// Devices that do the same are one class, which one of them represents: the first. Lowering makes
+// tasks for representatives alone, and what they read of others they read of those devices'
+// representatives. Order, bytes, proof and predicted time of that quotient hold for all devices:
+// every wait of the full program maps to one of the quotient, so every cycle maps to a closed walk
+// with the same tokens. So the cost of compiling follows the number of classes, not of devices.
+//
+// Classes begin as the stages of the mesh; whoever finds two devices of a class that differ, in the
+// extents of a part or in what they do in a boxing, splits it and begins again.
 #ifndef SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 #define SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 
@@ -9,45 +13,37 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "framework/plan/plan.pb.h"
+#include "framework/compiler/grid.h"
 
 namespace sluice {
 
 class DeviceClasses {
  public:
-  // Coarsest classes under which actors, their instructions and the classes of what they read
-  // agree, one by one. `base`: by device of the plan, where its packed bytes begin. The program
-  // must outlive this.
-  DeviceClasses(const plan::Program& program, absl::Span<const int64_t> base);
+  // One class a stage. Keeps nothing of the grid.
+  explicit DeviceClasses(const Grid& grid);
+  // Each device its own class.
+  static DeviceClasses Singles(const Grid& grid);
 
+  int num_devices() const { return static_cast<int>(representative_.size()); }
   int num_classes() const { return num_classes_; }
-  // The first device of the class of a device.
+  // Of a device of the mesh: the first device of its class.
   int32_t representative(int32_t device) const { return representative_[device]; }
+  absl::Span<const int32_t> representatives() const { return representative_; }
 
-  // The program of the representatives alone, with their device numbers; what they read from other
-  // devices they read from those devices' representatives.
-  plan::Program Quotient() const;
-  // Gives the full program the quotient's recorded order and its offsets.
-  void Expand(const plan::Program& quotient, plan::Program* program) const;
-  // By event of a step of the full program: the value of its image among the quotient's events.
-  std::vector<int32_t> LiftEvents(const plan::Program& quotient,
-                                  absl::Span<const int32_t> by_event) const;
+  // The representatives of a stage, as places in it, ascending.
+  absl::Span<const int32_t> members(int64_t stage) const { return members_[stage]; }
+  // Of the i-th device of a stage: the place of its representative among members(stage).
+  int32_t slot(int64_t stage, int64_t i) const { return slots_[stage][i]; }
+
+  // Parts devices of one class that have different signatures; false if there are none.
+  bool Split(const Grid& grid, absl::Span<const uint64_t> by_device);
 
  private:
-  // A device's own, in the order of the program.
-  struct Own {
-    std::vector<int32_t> streams, actors, registers, locals;
-  };
-  std::vector<uint64_t> Signatures(const std::vector<uint64_t>& classes) const;
+  DeviceClasses() = default;
+  void Number(const Grid& grid);
 
-  const plan::Program& program_;
-  std::vector<Own> own_;        // by device
-  std::vector<int32_t> place_;  // of a register among those of its device
-  std::vector<int32_t> local_place_, actor_place_;
   std::vector<int32_t> representative_;
-  std::vector<int32_t> global_;  // registers of the session, which belong to no device
-  // From the full program's numbers to the quotient's; -1: not in it.
-  std::vector<int32_t> to_stream_, to_actor_, to_register_, to_local_;
+  std::vector<std::vector<int32_t>> members_, slots_;  // by stage
   int num_classes_ = 0;
 };
 

@@ -1,22 +1,34 @@
 #include "framework/compiler/device_classes.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "framework/actor/virtual_clock.h"
 #include "framework/base/status.h"
+#include "framework/compiler/expansion.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/memory.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/plan/proof.h"
+#include "framework/plan/text.h"
 #include "framework/testing/models.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
-absl::StatusOr<plan::Program> ProgramOf(const std::string& mesh_text, int64_t micro) {
+// The program of the representatives and that of all devices.
+struct Programs {
+  std::vector<int32_t> representatives;
+  int num_classes = 0;
+  plan::Program quotient, full;
+};
+
+absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
+                                    int64_t script_length = 0) {
   MlpOptions options;
   options.batch = 64;
   options.widths = {64, 64, 128, 64, 64};
@@ -32,8 +44,26 @@ absl::StatusOr<plan::Program> ProgramOf(const std::string& mesh_text, int64_t mi
   VariableLayouts layouts;
   ASSIGN_OR_RETURN(const SbpAssignment assignment,
                    SelectSbp(graph, grid, &planner, machine, &layouts));
-  ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(graph, grid, assignment, &planner, machine));
-  return BuildProgram("train", tasks, grid, {});
+  DeviceClasses classes(grid);
+  ASSIGN_OR_RETURN(const TaskGraph few,
+                   Lower(graph, grid, assignment, &planner, machine, &classes));
+  ASSIGN_OR_RETURN(const TaskGraph all, Lower(graph, grid, assignment, &planner, machine));
+  ScheduleOptions schedule;
+  schedule.script_length = script_length;
+  Programs programs;
+  programs.full = BuildProgram("train", all, grid, schedule);
+  schedule.outline = true;
+  programs.quotient = BuildProgram("train", few, grid, schedule);
+  programs.num_classes = classes.num_classes();
+  programs.representatives.assign(classes.representatives().begin(),
+                                  classes.representatives().end());
+  return programs;
+}
+
+std::vector<std::string> Lines(const plan::Program& program) {
+  plan::Plan plan;
+  *plan.add_programs() = program;
+  return absl::StrSplit(PrintPlan(plan), '\n');
 }
 
 struct Figures {
@@ -58,24 +88,24 @@ absl::StatusOr<Figures> Place(plan::Program* program, int devices) {
 
 void Compare(const std::string& mesh, int64_t micro, int devices) {
   SCOPED_TRACE(mesh);
-  absl::StatusOr<plan::Program> full = ProgramOf(mesh, micro);
-  ASSERT_TRUE(full.ok()) << full.status();
-  const plan::Program bare = *full;
-  const DeviceClasses classes(bare, std::vector<int64_t>(devices, 0));
-  plan::Program quotient = classes.Quotient();
+  const absl::StatusOr<Programs> programs = ProgramsOf(mesh, micro);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  const std::vector<int32_t>& representatives = programs->representatives;
+  plan::Program quotient = programs->quotient, full = programs->full;
   const absl::StatusOr<Figures> small = Place(&quotient, devices);
   ASSERT_TRUE(small.ok()) << small.status();
-  const absl::StatusOr<Figures> whole = Place(&*full, devices);
+  const absl::StatusOr<Figures> whole = Place(&full, devices);
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_NEAR(static_cast<double>(small->nanoseconds), static_cast<double>(whole->nanoseconds),
               0.02 * static_cast<double>(whole->nanoseconds));
   for (int d = 0; d < devices; ++d) {
-    EXPECT_NEAR(static_cast<double>(small->packed[classes.representative(d)]),
+    EXPECT_NEAR(static_cast<double>(small->packed[representatives[d]]),
                 static_cast<double>(whole->packed[d]), 0.03 * static_cast<double>(whole->packed[d]))
         << "device " << d;
   }
   // The full program with the quotient's order and offsets: live, and no bytes shared too early.
-  plan::Program expanded = bare;
+  plan::Program expanded = programs->full;
+  const Expansion classes(programs->full, representatives);
   classes.Expand(quotient, &expanded);
   plan::Program bare_quotient = quotient;
   bare_quotient.clear_passes();
@@ -93,25 +123,68 @@ void Compare(const std::string& mesh, int64_t micro, int devices) {
   EXPECT_TRUE(CheckCertificate(*full_index, lifted).ok());
   EXPECT_TRUE(ProveLive(*full_index, &own).ok());
   if (devices <= 8) {
-    const absl::Status whole_safe = CheckPacking(*full);
+    const absl::Status whole_safe = CheckPacking(full);
     EXPECT_TRUE(whole_safe.ok()) << whole_safe;
     const absl::Status safe = CheckPacking(expanded);
     EXPECT_TRUE(safe.ok()) << safe;
   }
 }
 
-TEST(DeviceClassesTest, DataParallelDevicesAreOneClassButForTheOneThatFetches) {
-  const absl::StatusOr<plan::Program> program = ProgramOf("data=8", 1);
-  ASSERT_TRUE(program.ok()) << program.status();
-  const DeviceClasses classes(*program, std::vector<int64_t>(8, 0));
-  EXPECT_EQ(classes.num_classes(), 2);
-  for (int d = 2; d < 8; ++d) EXPECT_EQ(classes.representative(d), 1);
+TEST(DeviceClassesTest, DataParallelDevicesAreOneClass) {
+  const absl::StatusOr<Programs> programs = ProgramsOf("data=8", 1);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(programs->representatives, std::vector<int32_t>(8, 0));
 }
 
 TEST(DeviceClassesTest, StagesAreDifferentClasses) {
-  const absl::StatusOr<plan::Program> program = ProgramOf("data=2 pipe=4", 2);
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_GE(DeviceClasses(*program, std::vector<int64_t>(8, 0)).num_classes(), 4);
+  const absl::StatusOr<Programs> programs = ProgramsOf("data=4 pipe=4", 2);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(programs->num_classes, 4);
+  for (int d = 0; d < 16; ++d) EXPECT_EQ(programs->representatives[d], d % 4);
+}
+
+// A scalar that is whole on axis model joins a sum of partial ones there: the first holds its
+// value.
+TEST(DeviceClassesTest, TheHolderOfAPaddedValueIsAClass) {
+  const absl::StatusOr<Programs> programs = ProgramsOf("data=2 model=4", 1);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_EQ(programs->representatives, (std::vector<int32_t>{0, 1, 1, 1, 0, 1, 1, 1}));
+}
+
+TEST(DeviceClassesTest, UnevenPartsSplitClasses) {
+  const absl::StatusOr<Programs> programs = ProgramsOf("data=3", 1);  // 22, 21, 21 samples
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  EXPECT_GT(programs->num_classes, 1);
+}
+
+// What is compiled for representatives alone is their part of what is compiled for all.
+TEST(DeviceClassesTest, RepresentativesProgramIsTheirPartOfTheWhole) {
+  struct {
+    const char* mesh;
+    int64_t micro, script_length, most_classes;
+  } const cases[] = {
+      {"data=1", 1, 0, 1},          {"data=2", 1, 0, 1},
+      {"data=8", 1, 0, 1},          {"data=8", 4, 1, 1},
+      {"model=4", 1, 0, 2},         {"data=4 model=2", 1, 0, 2},
+      {"data=2 pipe=4", 4, 0, 4},   {"data=4 model=2 pipe=2", 2, 0, 4},
+      {"data=64", 1, 0, 1},         {"data=8 model=2 pipe=4", 4, 0, 8},
+      {"data=3", 1, 0, 3},          {"data=5", 1, 0, 5},
+      {"data=7 model=2", 1, 0, 14}, {"data=3 pipe=2", 1, 0, 6},
+      {"data=2 model=3", 1, 0, 6},  {"data=6 model=3 pipe=2", 2, 1, 36},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.mesh);
+    const auto programs = ProgramsOf(each.mesh, each.micro, each.script_length);
+    ASSERT_TRUE(programs.ok()) << programs.status();
+    EXPECT_LE(programs->num_classes, each.most_classes);
+    const plan::Program part = Expansion(programs->full, programs->representatives).Quotient();
+    const plan::Program& quotient = programs->quotient;
+    const std::vector<std::string> expected = Lines(part), got = Lines(quotient);
+    for (size_t line = 0; line < std::min(expected.size(), got.size()); ++line) {
+      ASSERT_EQ(expected[line], got[line]) << "line " << line;
+    }
+    EXPECT_EQ(part.SerializeAsString(), quotient.SerializeAsString());
+  }
 }
 
 TEST(DeviceClassesTest, QuotientAndFullProgramAgree) {

@@ -12,19 +12,23 @@ Grid::Grid(const Mesh& mesh, int64_t micro_batches) : mesh_(mesh) {
   for (const MeshAxis& axis : mesh.axes()) {
     if (axis.kind == AxisKind::kSpace) axes_.push_back({axis.name, axis.size, false});
   }
+  for (int32_t d = 0; d < mesh.num_devices(); ++d) index_of_[mesh.devices()[d]] = d;
+  stage_of_.resize(mesh.num_devices());
   for (int64_t s = 0; s < mesh.num_stages(); ++s) {
     stages_.push_back(mesh.Stage(s));
     std::vector<int32_t> indices;
-    for (DeviceId id : stages_.back().devices()) indices.push_back(FindDevice(id));
+    for (DeviceId id : stages_.back().devices()) {
+      indices.push_back(FindDevice(id));
+      stage_of_[indices.back()] = static_cast<int32_t>(s);
+    }
     device_index_.push_back(std::move(indices));
   }
 }
 
 int32_t Grid::FindDevice(DeviceId id) const {
-  const auto& devices = mesh_.devices();
-  const auto found = std::find(devices.begin(), devices.end(), id);
-  SLUICE_CHECK(found != devices.end()) << "no device " << sluice::ToString(id) << " in the mesh";
-  return static_cast<int32_t>(found - devices.begin());
+  const auto found = index_of_.find(id);
+  SLUICE_CHECK(found != index_of_.end()) << "no device " << sluice::ToString(id) << " in the mesh";
+  return found->second;
 }
 
 Shape Grid::FireShape(const NdSbp& sbp, const Shape& shape) const {
@@ -43,6 +47,17 @@ Part Grid::PartAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64
   if (sbp[0].is_split()) part.stride_per_micro[sbp[0].dim] = fire[sbp[0].dim];
   part.owed = ReductionOf(sbp);
   return part;
+}
+
+bool Grid::Even(const NdSbp& sbp, const Shape& shape) const {
+  Shape left = shape;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (!sbp[a].is_split()) continue;
+    int64_t& extent = left[sbp[a].dim];
+    if (extent % axes_[a].parts != 0) return false;
+    extent /= axes_[a].parts;
+  }
+  return true;
 }
 
 Shape Grid::LargestLocal(const NdSbp& sbp, const Shape& shape) const {

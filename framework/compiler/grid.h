@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_COMPILER_GRID_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ class Grid {
   // Index into mesh().devices() of the i-th device of a stage.
   int32_t DeviceIndex(int64_t stage, int64_t i) const { return device_index_[stage][i]; }
   int32_t FindDevice(DeviceId id) const;
+  int32_t StageOf(int32_t device) const { return stage_of_[device]; }  // by index
 
   NdSbp Broadcast() const { return NdSbp(axes_.size()); }
   // The entries of the space axes alone.
@@ -42,6 +44,8 @@ class Grid {
   // The logical tensor of one fire: the dimension split over time is cut.
   Shape FireShape(const NdSbp& sbp, const Shape& shape) const;
   Part PartAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const;
+  // Whether all parts have the same extents, because every split divides.
+  bool Even(const NdSbp& sbp, const Shape& shape) const;
   // Extents of the largest part.
   Shape LargestLocal(const NdSbp& sbp, const Shape& shape) const;
   // Words on the axes of this grid; axes that are not in it say nothing.
@@ -52,6 +56,8 @@ class Grid {
   std::vector<GridAxis> axes_;
   std::vector<Mesh> stages_;
   std::vector<std::vector<int32_t>> device_index_;
+  std::map<DeviceId, int32_t> index_of_;
+  std::vector<int32_t> stage_of_;
 };
 
 }  // namespace sluice

@@ -12,12 +12,13 @@ namespace {
 class Lowering {
  public:
   Lowering(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
-           BoxingPlanner* planner, const Machine& machine)
+           BoxingPlanner* planner, const Machine& machine, const DeviceClasses& classes)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
         machine_(machine),
-        boxer_(graph, grid, assignment, planner, machine, &tasks_) {}
+        classes_(classes),
+        boxer_(graph, grid, assignment, planner, machine, classes, &tasks_) {}
 
   absl::StatusOr<TaskGraph> Run() {
     for (NodeId id : graph_.inputs()) {
@@ -33,11 +34,12 @@ class Lowering {
     SortTasks();
     return std::move(tasks_);
   }
+  absl::Span<const uint64_t> differences() const { return boxer_.differences(); }
 
  private:
   void LowerVariable(const Node& node);
   absl::Status LowerNode(const Node& node);
-  void LowerTask(const Node& node, int64_t device, int64_t position, int64_t fires,
+  void LowerTask(const Node& node, int64_t member, int64_t position, int64_t fires,
                  const std::vector<Boxer::Values>& reads, const std::vector<Boxer::Values>& made);
   absl::Status LowerFetches();
   void SortTasks();
@@ -46,6 +48,7 @@ class Lowering {
   const Grid& grid_;
   const SbpAssignment& assignment_;
   const Machine& machine_;
+  const DeviceClasses& classes_;
   TaskGraph tasks_;
   Boxer boxer_;
 };
@@ -65,7 +68,6 @@ absl::Status Lowering::LowerNode(const Node& node) {
   int64_t fires = 1;
   for (const NdSbp& sbp : choice.inputs) fires = std::max(fires, grid_.Fires(sbp));
   for (const NdSbp& sbp : choice.outputs) fires = std::max(fires, grid_.Fires(sbp));
-  boxer_.set_reader(node.name);
   std::vector<Boxer::Values> reads, made;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     ASSIGN_OR_RETURN(Boxer::Values values,
@@ -95,36 +97,35 @@ absl::Status Lowering::LowerNode(const Node& node) {
     return absl::OkStatus();
   }
   const int64_t position = boxer_.NextPosition();
-  const int64_t devices = grid_.stage(stage).num_devices();
-  for (int64_t d = 0; d < devices; ++d) LowerTask(node, d, position, fires, reads, made);
+  const int64_t members = static_cast<int64_t>(classes_.members(stage).size());
+  for (int64_t m = 0; m < members; ++m) LowerTask(node, m, position, fires, reads, made);
   return absl::OkStatus();
 }
 
-void Lowering::LowerTask(const Node& node, int64_t device, int64_t position, int64_t fires,
+void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int64_t fires,
                          const std::vector<Boxer::Values>& reads,
                          const std::vector<Boxer::Values>& made) {
   Task task;
   task.op = node.op->name;
   task.attributes = PrintAttributes(node.attributes);
   task.scope = node.name;
-  task.node = node.id;
   task.phase = node.phase;
   task.stage = std::max(node.stage, 0);
-  task.device = grid_.DeviceIndex(task.stage, device);
+  task.device = grid_.DeviceIndex(task.stage, classes_.members(task.stage)[member]);
   task.fires = fires;
   task.position = {position, 0};
   std::vector<TensorType> inputs, outputs;
   bool bf16 = false;
   for (size_t i = 0; i < reads.size(); ++i) {
     const size_t port = std::min(i, node.op->inputs.size() - 1);
-    const Value& value = tasks_.values[reads[i][device]];
-    task.inputs.push_back({reads[i][device], node.op->inputs[port].updates});
+    const Value& value = tasks_.values[reads[i][member]];
+    task.inputs.push_back({reads[i][member], node.op->inputs[port].updates});
     inputs.push_back({value.part.dtype, value.part.local});
     bf16 |= value.part.dtype == DType::kBF16;
   }
   for (const Boxer::Values& values : made) {
-    const Value& value = tasks_.values[values[device]];
-    task.outputs.push_back(values[device]);
+    const Value& value = tasks_.values[values[member]];
+    task.outputs.push_back(values[member]);
     outputs.push_back({value.part.dtype, value.part.local});
   }
   const Cost cost = node.op->cost({node.attributes, inputs, outputs});
@@ -140,9 +141,9 @@ absl::Status Lowering::LowerFetches() {
   for (const auto& output : graph_.outputs()) {
     const TensorInfo& info = graph_.tensor(output.second);
     const int32_t stage = std::max(graph_.node(info.producer).stage, 0);
-    boxer_.set_reader(absl::StrCat("output ", output.first));
     ASSIGN_OR_RETURN(const Boxer::Values values,
                      boxer_.Get(output.second, grid_.Broadcast(), stage, Phase::kUpdate));
+    for (ValueId v : values) tasks_.values[tasks_.values[v].root].fetched = true;
     Task task;
     task.op = "fetch";
     task.scope = absl::StrCat("output ", output.first);
@@ -181,8 +182,19 @@ void Lowering::SortTasks() {
 
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
+                                const Machine& machine, DeviceClasses* classes) {
+  while (true) {
+    Lowering lowering(graph, grid, assignment, planner, machine, *classes);
+    ASSIGN_OR_RETURN(TaskGraph tasks, lowering.Run());
+    if (!classes->Split(grid, lowering.differences())) return tasks;
+  }
+}
+
+absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
+                                const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine) {
-  return Lowering(graph, grid, assignment, planner, machine).Run();
+  DeviceClasses singles = DeviceClasses::Singles(grid);
+  return Lower(graph, grid, assignment, planner, machine, &singles);
 }
 
 }  // namespace sluice

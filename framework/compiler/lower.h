@@ -1,5 +1,6 @@
-// Lowers a graph with its SBP assignment to tasks: one per op and device, boxing over time and
-// space between. An op fires once per micro-batch iff one of its operands is not B over time.
+// Lowers a graph with its SBP assignment to tasks: one per op and represented device, boxing over
+// time and space between. An op fires once per micro-batch iff one of its operands is not B over
+// time.
 #ifndef SLUICE_FRAMEWORK_COMPILER_LOWER_H_
 #define SLUICE_FRAMEWORK_COMPILER_LOWER_H_
 
@@ -10,13 +11,21 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/compiler/device_classes.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/compiler/task_graph.h"
 
 namespace sluice {
 
-// Errors: a boxing that cannot be done, with the tensor's name.
+// Tasks of the representatives, which read values of representatives alone; `classes` are split
+// until they hold for this graph. Where they represent other devices, boxings read each value once
+// and have no regions. Errors: a boxing that cannot be done, with the tensor's name.
+absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
+                                const SbpAssignment& assignment, BoxingPlanner* planner,
+                                const Machine& machine, DeviceClasses* classes);
+// Tasks of all devices.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine);
@@ -25,15 +34,18 @@ absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
 class Boxer {
  public:
   Boxer(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
-        BoxingPlanner* planner, const Machine& machine, TaskGraph* tasks)
+        BoxingPlanner* planner, const Machine& machine, const DeviceClasses& classes,
+        TaskGraph* tasks)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
         planner_(planner),
         machine_(machine),
-        tasks_(tasks) {}
+        classes_(classes),
+        tasks_(tasks),
+        differences_(classes.num_devices()) {}
 
-  // One value per device of the stage.
+  // One value per represented device of the stage, in the order of DeviceClasses::members.
   using Values = std::vector<ValueId>;
   absl::StatusOr<Values> Get(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase);
   void Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values);
@@ -42,8 +54,8 @@ class Boxer {
   ValueId Add(Value value);
   TaskId Add(Task task);  // sets the producer of its outputs
   int64_t NextPosition() { return ++position_; }
-  // Boxings from here on are made because this node asks for them.
-  void set_reader(const std::string& reader) { reader_ = reader; }
+  // By device: what it was found to do otherwise than others of its class.
+  absl::Span<const uint64_t> differences() const { return differences_; }
 
  private:
   using Key = std::tuple<TensorId, NdSbp, int32_t>;
@@ -63,11 +75,19 @@ class Boxer {
   absl::Status OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase phase);
   Values EmitBoxing(const At& at, const Boxing& boxing, const NdSbp& wanted, int32_t stage,
                     Phase phase);
+  void EmitStep(const At& at, const Boxing& boxing, const BoxingStep& step, int64_t tokens,
+                Phase phase, std::vector<ValueId>* buffers);
   void EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write, int64_t tokens,
-                 int32_t stage, Phase phase, std::vector<ValueId>* buffers);
-  ValueId BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens, int32_t stage);
+                 Phase phase, std::vector<ValueId>* buffers);
+  void AddRegions(const Boxing& boxing, const BoxingWrite& write,
+                  const std::vector<ValueId>& buffers, Task* task) const;
+  ValueId BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens);
   bool ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
                    const std::vector<ValueId>& buffers);
+  bool Outlined() const { return classes_.num_classes() < classes_.num_devices(); }
+  void CheckExtents(const NdSbp& sbp, const TensorType& type, int32_t stage);
+  bool CheckRoles(const Boxing& boxing, const At& at);
+  void Differ(int32_t device, uint64_t signature);
   Task BoxTask(const At& at, ValueId output, Phase phase) const;
   void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t fires,
             int64_t bytes);
@@ -77,9 +97,11 @@ class Boxer {
   const SbpAssignment& assignment_;
   BoxingPlanner* planner_;
   const Machine& machine_;
+  const DeviceClasses& classes_;
   TaskGraph* tasks_;
+  std::vector<uint64_t> differences_;  // 0: none
+  std::map<const Boxing*, bool> checked_;
   std::map<Key, Values> values_;
-  std::string reader_;
   int64_t position_ = 0, sequence_ = 0;
 };
 

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <array>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/compiler/lower.h"
@@ -60,6 +63,42 @@ TaskRegion PieceAt(int64_t micro, const Box& box, const Box& source, const Box& 
   return region;
 }
 
+int64_t Elements(const BoxingBuffer& buffer) {
+  int64_t elements = 0;
+  for (const Box& piece : buffer.pieces) elements += Volume(piece);
+  return elements;
+}
+
+// Where a written buffer lies in the one buffer that it is a stretch of, on the same device; -1 if
+// there is no such buffer.
+int64_t OffsetInPlace(const Boxing& boxing, const BoxingWrite& write) {
+  const BoxingBuffer& buffer = boxing.buffers[write.buffer];
+  if (write.regions.size() != 1 || write.fill_identity || buffer.pieces.size() != 1) return -1;
+  const BoxingRegion& region = write.regions[0];
+  const BoxingBuffer& from = boxing.buffers[region.sources[0]];
+  if (region.fold.size() != 1 || region.box != buffer.pieces[0] || from.device != buffer.device ||
+      Volume(region.box) == 0) {
+    return -1;
+  }
+  for (const Box& piece : from.pieces) {
+    if (!Inside(region.box, piece) || !Contiguous(region.box, piece)) continue;
+    return Locate(from.pieces, region.box).first;
+  }
+  return -1;
+}
+
+// Bytes that a write reads and writes, and those of them that come from other devices.
+void CountBytes(const Boxing& boxing, const BoxingWrite& write, int64_t element, Task* task) {
+  const DeviceId device = boxing.buffers[write.buffer].device;
+  for (const BoxingRegion& region : write.regions) {
+    const int64_t bytes = Volume(region.box) * element;
+    task->bytes += bytes * static_cast<int64_t>(region.sources.size() + 1);
+    for (int source : region.sources) {
+      if (boxing.buffers[source].device != device) task->wire_bytes += bytes;
+    }
+  }
+}
+
 }  // namespace
 
 ValueId Boxer::Add(Value value) {
@@ -79,8 +118,9 @@ TaskId Boxer::Add(Task task) {
 Boxer::Values Boxer::Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int64_t tokens) {
   const TensorInfo& info = graph_.tensor(tensor);
   const Node& node = graph_.node(info.producer);
+  CheckExtents(sbp, info.type, stage);
   Values values;
-  for (int64_t d = 0; d < grid_.stage(stage).num_devices(); ++d) {
+  for (int32_t d : classes_.members(stage)) {
     Value value;
     value.name = node.outputs.size() == 1 ? node.name : absl::StrCat(node.name, ":", info.output);
     value.stage = stage;
@@ -99,7 +139,7 @@ void Boxer::Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values)
 void Boxer::Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase,
                  int64_t fires, int64_t bytes) {
   tasks_->boxings.push_back({tasks_->values[at.values[0]].name, recipe, grid_.ToString(at.sbp),
-                             grid_.ToString(to), reader_, phase, fires, bytes});
+                             grid_.ToString(to), phase, fires, bytes});
 }
 
 // A task that moves what `at` holds; it stands right behind the op that made that.
@@ -109,7 +149,6 @@ Task Boxer::BoxTask(const At& at, ValueId output, Phase phase) const {
   Task task;
   task.op = "box";
   task.scope = source.name;
-  task.boxing = static_cast<int32_t>(tasks_->boxings.size());  // its note follows its tasks
   task.phase = phase;
   task.device = target.device;
   task.stage = target.stage;
@@ -280,23 +319,24 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp&
                                 int32_t stage, Phase phase) {
   const int64_t tokens = grid_.Fires(wanted);
   Values made = Make(at.tensor, wanted, stage, tokens);
+  if (!CheckRoles(boxing, at)) return made;  // to be lowered anew, with more classes
   std::vector<ValueId> buffers(boxing.buffers.size(), -1);
-  for (size_t d = 0; d < boxing.sources.size(); ++d) buffers[boxing.sources[d]] = at.values[d];
-  for (size_t d = 0; d < boxing.destinations.size(); ++d) {
-    ValueId& buffer = buffers[boxing.destinations[d]];
+  for (size_t d = 0; d < boxing.sources.size(); ++d) {
+    buffers[boxing.sources[d]] = at.values[classes_.slot(at.stage, static_cast<int64_t>(d))];
+  }
+  const absl::Span<const int32_t> members = classes_.members(stage);
+  for (size_t m = 0; m < members.size(); ++m) {
+    ValueId& buffer = buffers[boxing.destinations[members[m]]];
     if (buffer < 0) {
-      buffer = made[d];
+      buffer = made[m];
       continue;
     }
-    Value& view = tasks_->values[made[d]];  // what the source holds already
+    Value& view = tasks_->values[made[m]];  // what the source holds already
     const Value& source = tasks_->values[buffer];
     view.root = source.root, view.offset = source.offset, view.producer = source.producer;
   }
   for (const BoxingStep& step : boxing.steps) {
-    ++sequence_;
-    for (const BoxingWrite& write : step.writes) {
-      EmitWrite(at, boxing, write, tokens, stage, phase, &buffers);
-    }
+    EmitStep(at, boxing, step, tokens, phase, &buffers);
   }
   if (boxing.bytes > 0 || !boxing.steps.empty()) {
     std::string recipe = boxing.recipe;
@@ -307,21 +347,12 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp&
 }
 
 // The value behind a buffer of a boxing; pieces on their way become one here.
-ValueId Boxer::BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens,
-                           int32_t stage) {
+ValueId Boxer::BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens) {
   Value value;
   value.name = tasks_->values[at.values[0]].name;
   value.device = grid_.FindDevice(buffer.device);
-  value.stage = stage;
-  for (int64_t s = 0; s < grid_.num_stages(); ++s) {
-    const auto& devices = grid_.stage(s).devices();
-    if (std::find(devices.begin(), devices.end(), buffer.device) != devices.end()) {
-      value.stage = static_cast<int32_t>(s);
-    }
-  }
-  int64_t elements = 0;
-  for (const Box& piece : buffer.pieces) elements += Volume(piece);
-  value.part = Part::Whole(graph_.tensor(at.tensor).type.dtype, Shape{elements});
+  value.stage = grid_.StageOf(value.device);
+  value.part = Part::Whole(graph_.tensor(at.tensor).type.dtype, Shape{Elements(buffer)});
   value.tokens = tokens;
   return Add(std::move(value));
 }
@@ -329,30 +360,107 @@ ValueId Boxer::BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tok
 // A piece that the device holds in one stretch already is read in place: no task and no bytes.
 bool Boxer::ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
                         const std::vector<ValueId>& buffers) {
-  const BoxingBuffer& buffer = boxing.buffers[write.buffer];
-  if (write.regions.size() != 1 || write.fill_identity || buffer.pieces.size() != 1) return false;
-  const BoxingRegion& region = write.regions[0];
-  const BoxingBuffer& from = boxing.buffers[region.sources[0]];
-  if (region.fold.size() != 1 || region.box != buffer.pieces[0] || from.device != buffer.device ||
-      Volume(region.box) == 0) {
-    return false;
+  const int64_t offset = OffsetInPlace(boxing, write);
+  if (offset < 0) return false;
+  const Value& source = tasks_->values[buffers[write.regions[0].sources[0]]];
+  Value& view = tasks_->values[buffers[write.buffer]];
+  view.root = source.root, view.producer = source.producer;
+  view.offset = source.offset + offset * SizeOf(view.part.dtype);
+  return true;
+}
+
+// Do all devices of a class hold parts of the same extents?
+void Boxer::CheckExtents(const NdSbp& sbp, const TensorType& type, int32_t stage) {
+  if (grid_.Even(sbp, type.shape)) return;
+  for (int64_t d = 0; d < grid_.stage(stage).num_devices(); ++d) {
+    StableHasher hash;
+    for (int64_t extent : grid_.PartAt(sbp, type, stage, d).local) hash.Add(extent);
+    Differ(grid_.DeviceIndex(stage, d), hash.digest());
   }
-  for (const Box& piece : from.pieces) {
-    if (!Inside(region.box, piece) || !Contiguous(region.box, piece)) continue;
-    const Value& source = tasks_->values[buffers[region.sources[0]]];
-    Value& view = tasks_->values[buffers[write.buffer]];
-    view.root = source.root, view.producer = source.producer;
-    view.offset = source.offset + Locate(from.pieces, region.box).first * SizeOf(view.part.dtype);
-    return true;
+}
+
+// Do all devices of a class do the same in a boxing, and are they read alike? What a buffer is to
+// its device is the step and the place among the device's writes in it; where regions lie in it may
+// differ.
+bool Boxer::CheckRoles(const Boxing& boxing, const At& at) {
+  const auto [known, fresh] = checked_.emplace(&boxing, true);
+  if (!fresh || !Outlined()) return known->second;
+  using Role = std::array<int64_t, 6>;
+  std::vector<std::set<Role>> roles(classes_.num_devices());
+  std::vector<std::pair<int64_t, int64_t>> place(boxing.buffers.size(), {-1, 0});
+  const int64_t element = SizeOf(graph_.tensor(at.tensor).type.dtype);
+  const auto device_of = [&](int buffer) {
+    return grid_.FindDevice(boxing.buffers[buffer].device);
+  };
+  for (size_t s = 0; s < boxing.steps.size(); ++s) {
+    std::map<int32_t, int64_t> writes;
+    for (const BoxingWrite& write : boxing.steps[s].writes) {
+      const int32_t device = device_of(write.buffer);
+      const int64_t step = static_cast<int64_t>(s), ordinal = writes[device]++;
+      place[write.buffer] = {step, ordinal};
+      Task work;
+      CountBytes(boxing, write, element, &work);
+      roles[device].insert({0, step, ordinal, work.bytes, work.wire_bytes,
+                            2 * Elements(boxing.buffers[write.buffer]) +
+                                (OffsetInPlace(boxing, write) >= 0 ? 1 : 0)});
+      for (const BoxingRegion& region : write.regions) {
+        for (int source : region.sources) {
+          const int32_t other = device_of(source);
+          const auto& from = place[source];
+          roles[device].insert(
+              {1, step, ordinal, classes_.representative(other), from.first, from.second});
+          roles[other].insert(
+              {2, step, ordinal, classes_.representative(device), from.first, from.second});
+        }
+      }
+    }
   }
-  return false;
+  for (int buffer : boxing.destinations) {
+    roles[device_of(buffer)].insert({3, place[buffer].first, place[buffer].second, 0, 0, 0});
+  }
+  for (int32_t d = 0; d < classes_.num_devices(); ++d) {
+    if (roles[d] != roles[classes_.representative(d)]) known->second = false;
+  }
+  for (int32_t d = 0; d < classes_.num_devices() && !known->second; ++d) {
+    StableHasher hash;
+    for (const Role& role : roles[d]) {
+      for (int64_t value : role) hash.Add(value);
+    }
+    Differ(d, hash.digest());
+  }
+  return known->second;
+}
+
+void Boxer::Differ(int32_t device, uint64_t signature) {
+  StableHasher hash;
+  hash.Add(static_cast<int64_t>(differences_[device])).Add(static_cast<int64_t>(signature));
+  differences_[device] = hash.digest();
+}
+
+// What other devices write is behind what their representatives write.
+void Boxer::EmitStep(const At& at, const Boxing& boxing, const BoxingStep& step, int64_t tokens,
+                     Phase phase, std::vector<ValueId>* buffers) {
+  ++sequence_;
+  std::map<int32_t, std::vector<ValueId>> written;  // by represented device
+  for (const BoxingWrite& write : step.writes) {
+    const int32_t device = grid_.FindDevice(boxing.buffers[write.buffer].device);
+    if (classes_.representative(device) != device) continue;
+    EmitWrite(at, boxing, write, tokens, phase, buffers);
+    written[device].push_back((*buffers)[write.buffer]);
+  }
+  if (!Outlined()) return;
+  std::map<int32_t, size_t> writes;
+  for (const BoxingWrite& write : step.writes) {
+    const int32_t device = grid_.FindDevice(boxing.buffers[write.buffer].device);
+    (*buffers)[write.buffer] = written.at(classes_.representative(device))[writes[device]++];
+  }
 }
 
 void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write, int64_t tokens,
-                      int32_t stage, Phase phase, std::vector<ValueId>* buffers) {
+                      Phase phase, std::vector<ValueId>* buffers) {
   const BoxingBuffer& buffer = boxing.buffers[write.buffer];
   ValueId& output = (*buffers)[write.buffer];
-  if (output < 0) output = BufferValue(at, buffer, tokens, stage);
+  if (output < 0) output = BufferValue(at, buffer, tokens);
   if (ReadInPlace(boxing, write, *buffers)) return;
   Task task = BoxTask(at, output, phase);
   task.stream = StreamKind::kComm;
@@ -360,35 +468,42 @@ void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& wri
   task.fires = tokens;
   task.reduction = boxing.reduction;
   task.fill_identity = write.fill_identity;
-  const int64_t size = SizeOf(graph_.tensor(at.tensor).type.dtype);
-  std::vector<int> order;  // buffers in the order of the task's inputs
-  for (const BoxingRegion& region : write.regions) {
-    TaskRegion made;
-    made.box = region.box;
-    made.fold = region.fold;
-    const int64_t bytes = Volume(region.box) * size;
-    for (int source : region.sources) {
-      auto found = std::find(order.begin(), order.end(), source);
-      if (found == order.end()) {
-        order.push_back(source);
-        task.inputs.push_back({(*buffers)[source], false});
-        found = order.end() - 1;
+  CountBytes(boxing, write, SizeOf(graph_.tensor(at.tensor).type.dtype), &task);
+  if (Outlined()) {
+    std::set<ValueId> read;
+    for (const BoxingRegion& region : write.regions) {
+      for (int source : region.sources) {
+        const ValueId value = (*buffers)[source];
+        if (read.insert(value).second) task.inputs.push_back({value, false});
       }
-      made.sources.push_back(static_cast<int>(found - order.begin()));
-      auto at_source = Locate(boxing.buffers[source].pieces, region.box);
-      made.source_offsets.push_back(at_source.first);
-      made.source_strides.push_back(at_source.second);
-      task.bytes += bytes;
-      if (boxing.buffers[source].device != buffer.device) task.wire_bytes += bytes;
     }
-    std::tie(made.offset, made.strides) = Locate(buffer.pieces, region.box);
-    task.bytes += bytes;
-    task.regions.push_back(std::move(made));
+  } else {
+    AddRegions(boxing, write, *buffers, &task);
   }
   task.nanoseconds = task.wire_bytes > 0 ? machine_.latency_nanoseconds +
                                                machine_.LinkNanoseconds(task.wire_bytes, false)
                                          : machine_.ComputeNanoseconds(0, task.bytes, false);
   Add(std::move(task));
+}
+
+void Boxer::AddRegions(const Boxing& boxing, const BoxingWrite& write,
+                       const std::vector<ValueId>& buffers, Task* task) const {
+  std::map<int, int> inputs;  // by buffer
+  for (const BoxingRegion& region : write.regions) {
+    TaskRegion made;
+    made.box = region.box;
+    made.fold = region.fold;
+    for (int source : region.sources) {
+      const auto [input, fresh] = inputs.emplace(source, static_cast<int>(task->inputs.size()));
+      if (fresh) task->inputs.push_back({buffers[source], false});
+      made.sources.push_back(input->second);
+      auto at_source = Locate(boxing.buffers[source].pieces, region.box);
+      made.source_offsets.push_back(at_source.first);
+      made.source_strides.push_back(at_source.second);
+    }
+    std::tie(made.offset, made.strides) = Locate(boxing.buffers[write.buffer].pieces, region.box);
+    task->regions.push_back(std::move(made));
+  }
 }
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// The last phases of a program: order, bytes and proof, found on one device of each class and taken
-// over by all. Nothing after this may change its registers, rates or scripts. Pure.
+// The last phases of a program: order, bytes and proof, found on one device of each class, and then
+// taken over by all. Nothing after this may change its registers, rates or scripts. Pure.
 #ifndef SLUICE_FRAMEWORK_COMPILER_PLACE_H_
 #define SLUICE_FRAMEWORK_COMPILER_PLACE_H_
 
@@ -19,15 +19,20 @@ namespace sluice {
 using PhaseEnd = std::function<void(absl::string_view phase)>;
 
 struct Placed {
-  int device_classes = 0;
-  std::vector<int32_t> representative;  // by device: the first of its class
   std::vector<PackedDevice> devices;
+  std::vector<int32_t> begin_rank, end_rank;  // of events, in the run that was predicted
 };
 
-// `base`: by device, where the program's bytes may begin, above its variables. Errors: a cycle that
-// would deadlock, in the user's words.
+// Order, offsets, passes and predicted time of a program that is whole, or a quotient. `base`: by
+// device, where the program's bytes may begin, above its variables. Errors: a cycle that would
+// deadlock, in the user's words.
 absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int64_t> base,
                                     const PhaseEnd& phase_end = {});
+
+// Gives what was found on the quotient to the program of all devices. `representatives`: by device.
+absl::Status ExpandPlaced(const plan::Program& quotient, const Placed& placed,
+                          absl::Span<const int32_t> representatives, plan::Program* program,
+                          const PhaseEnd& phase_end = {});
 
 }  // namespace sluice
 

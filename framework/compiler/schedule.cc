@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/compiler/expansion.h"
 #include "framework/plan/part_proto.h"
 
 namespace sluice {
@@ -45,7 +46,6 @@ class ProgramBuilder {
     AddControl();
     return std::move(program_);
   }
-  const std::vector<int32_t>& actor_of() const { return actor_of_; }
 
  private:
   // What is known of the bytes that a root value stands for.
@@ -232,7 +232,7 @@ void ProgramBuilder::AssignStorage() {
     if (value.producer < 0) continue;  // a view target that nothing made
     const int32_t producer = actor_of_[value.producer];
     const Task& task = tasks_.tasks[value.producer];
-    bool outside = task.every > 1;
+    bool outside = task.every > 1 || value.fetched;
     for (TaskId reader : use.readers) outside |= actor_of_[reader] != producer;
     if (!outside) {
       use.local = program_.locals_size();
@@ -284,7 +284,9 @@ void ProgramBuilder::FillScripts() {
     instruction->set_reduction(static_cast<int32_t>(task.reduction));
     instruction->set_fill_identity(task.fill_identity);
     instruction->set_port(std::max(task.port, 0));
+    if (options_.outline) OutlineBoxing(instruction);
     for (const TaskRegion& region : task.regions) {
+      if (options_.outline) break;
       plan::Region* added = instruction->add_regions();
       for (const Range& range : region.box) {
         added->add_begin(range.begin);
@@ -356,11 +358,8 @@ void ProgramBuilder::AddControl() {
 }  // namespace
 
 plan::Program BuildProgram(const std::string& name, const TaskGraph& tasks, const Grid& grid,
-                           const ScheduleOptions& options, std::vector<int32_t>* actor_of) {
-  ProgramBuilder builder(name, tasks, grid, options);
-  plan::Program program = builder.Build();
-  if (actor_of != nullptr) *actor_of = builder.actor_of();
-  return program;
+                           const ScheduleOptions& options) {
+  return ProgramBuilder(name, tasks, grid, options).Build();
 }
 
 }  // namespace sluice

@@ -27,6 +27,8 @@ struct Value {
   ValueId root = -1;     // whose bytes it is; itself unless it is a view
   int64_t offset = 0;    // bytes into the root
   std::string variable;  // not empty: this variable's storage
+  bool fetched =
+      false;  // of a root: leaves its script on every device, though one alone fetches it
 };
 
 enum class StreamKind : uint8_t { kCompute, kComm, kHost };
@@ -49,9 +51,7 @@ struct TaskRegion {
 
 struct Task {
   std::string op, attributes;
-  std::string scope;    // of the node, or of the tensor that is boxed
-  NodeId node = -1;     // that it is a part of
-  int32_t boxing = -1;  // index into TaskGraph.boxings: that it is a step of
+  std::string scope;  // of the node, or of the tensor that is boxed
   Phase phase = Phase::kForward;
   StreamKind stream = StreamKind::kCompute;
   int32_t device = 0, stage = 0;
@@ -71,7 +71,6 @@ struct Task {
 // What one boxing of a tensor costs, for people and for goldens.
 struct BoxingNote {
   std::string tensor, recipe, from, to;
-  std::string reader;  // the node that first asked for it
   Phase phase = Phase::kForward;
   int64_t fires = 1, bytes = 0;  // bytes of one fire, over all devices
 };

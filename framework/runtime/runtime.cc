@@ -173,7 +173,6 @@ CpuRuntime::~CpuRuntime() {
   for (const auto& worker : workers_) traces.push_back(&worker->trace());
   const absl::Status status = WriteTrace(options_.trace, plan_, start_, traces);
   if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
-  if (options_.traced) options_.traced(plan_, traces);
 }
 
 absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const> feeds,

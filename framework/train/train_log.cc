@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -13,7 +11,6 @@
 #include "absl/strings/strip.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
-#include "framework/checkpoint/file.h"
 
 namespace sluice {
 namespace {
@@ -31,13 +28,10 @@ int64_t StepOf(absl::string_view line) {
   return absl::SimpleAtoi(line.substr(0, line.find(',')), &step) ? step : -1;
 }
 
-absl::Status Failed(const std::string& path) {
-  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", strerror(errno)));
-}
-
 }  // namespace
 
-absl::StatusOr<TrainLog> TrainLog::Open(const std::string& path, int64_t steps_done) {
+absl::StatusOr<TrainLog> TrainLog::Open(const std::string& path, int64_t steps_done,
+                                        FileFaults* faults) {
   if (access(path.c_str(), F_OK) == 0) {
     ASSIGN_OR_RETURN(std::string text, ReadText(path, int64_t{1} << 30));
     std::string kept;
@@ -50,37 +44,36 @@ absl::StatusOr<TrainLog> TrainLog::Open(const std::string& path, int64_t steps_d
     }
     if (kept != text) {
       const std::string beside = path + ".tmp";
-      ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(beside));
+      ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(beside, faults));
       RETURN_IF_ERROR(writer.Append(kept));
       RETURN_IF_ERROR(writer.Close());
-      if (rename(beside.c_str(), path.c_str()) != 0) return Failed(path);
+      RETURN_IF_ERROR(Rename(beside, path, faults));
     }
   }
-  FILE* file = fopen(path.c_str(), "a");
-  if (file == nullptr) return Failed(path);
-  return TrainLog(file);
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Extend(path, faults));
+  return TrainLog(std::move(file));
 }
 
-TrainLog::~TrainLog() {
-  if (file_ != nullptr) fclose(file_);
+absl::Status TrainLog::Append(const std::string& line) {
+  const absl::Status status = file_.Append(absl::StrCat(torn_ ? "\n" : "", line, "\n"));
+  torn_ = !status.ok();
+  return status;
 }
 
-void TrainLog::Step(int64_t step, double loss, double gradient_norm, double learning_rate,
-                    double tokens_per_second) {
-  absl::FPrintF(file_, "%s%d,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"tokens_per_second\":%s}\n",
-                kStep, step, Json(loss), Json(gradient_norm), Json(learning_rate),
-                Json(tokens_per_second));
-  fflush(file_);
+absl::Status TrainLog::Step(int64_t step, double loss, double gradient_norm, double learning_rate,
+                            double tokens_per_second) {
+  return Append(absl::StrFormat(
+      "%s%d,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"tokens_per_second\":%s}", kStep, step,
+      Json(loss), Json(gradient_norm), Json(learning_rate), Json(tokens_per_second)));
 }
 
-void TrainLog::Evaluation(int64_t step, double loss,
-                          const std::vector<std::pair<std::string, std::string>>& facts) {
-  absl::FPrintF(file_, "%s%d,\"val_loss\":%s", kStep, step, Json(loss));
+absl::Status TrainLog::Evaluation(int64_t step, double loss,
+                                  const std::vector<std::pair<std::string, std::string>>& facts) {
+  std::string line = absl::StrFormat("%s%d,\"val_loss\":%s", kStep, step, Json(loss));
   for (const auto& fact : facts) {
-    absl::FPrintF(file_, ",%s:%s", Quoted(fact.first), Quoted(fact.second));
+    absl::StrAppend(&line, ",", Quoted(fact.first), ":", Quoted(fact.second));
   }
-  absl::FPrintF(file_, "}\n");
-  fflush(file_);
+  return Append(line + "}");
 }
 
 }  // namespace sluice

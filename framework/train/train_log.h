@@ -2,18 +2,18 @@
 //   {"step":7,"loss":2.31547213,"grad_norm":0.91,"lr":0.001,"tokens_per_second":21345.5}
 //   {"step":200,"val_loss":1.98}     steps done before it; the first also has what the text gives
 // Step n is the n-th, from 1. Floats have nine digits, which give an f32 back bit by bit; what is
-// not finite is null. One thread.
+// not finite is null. A line that cannot be written, as on a full disk, is an error and is missing;
+// the log goes on with the next. One thread.
 #ifndef SLUICE_FRAMEWORK_TRAIN_TRAIN_LOG_H_
 #define SLUICE_FRAMEWORK_TRAIN_TRAIN_LOG_H_
 
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "framework/checkpoint/file.h"
 
 namespace sluice {
 
@@ -21,20 +21,21 @@ class TrainLog {
  public:
   // Opens `path` for a run that has done `steps_done` steps: lines of later steps, which a run left
   // that went on after its last checkpoint, are removed.
-  static absl::StatusOr<TrainLog> Open(const std::string& path, int64_t steps_done);
-  TrainLog(TrainLog&& other) noexcept : file_(std::exchange(other.file_, nullptr)) {}
-  TrainLog& operator=(TrainLog&&) = delete;
-  ~TrainLog();
+  static absl::StatusOr<TrainLog> Open(const std::string& path, int64_t steps_done,
+                                       FileFaults* faults = nullptr);
 
-  void Step(int64_t step, double loss, double gradient_norm, double learning_rate,
-            double tokens_per_second);
+  absl::Status Step(int64_t step, double loss, double gradient_norm, double learning_rate,
+                    double tokens_per_second);
   // `facts` are further members of the object: names with texts.
-  void Evaluation(int64_t step, double loss,
-                  const std::vector<std::pair<std::string, std::string>>& facts);
+  absl::Status Evaluation(int64_t step, double loss,
+                          const std::vector<std::pair<std::string, std::string>>& facts);
 
  private:
-  explicit TrainLog(FILE* file) : file_(file) {}
-  FILE* file_;
+  explicit TrainLog(FileWriter file) : file_(std::move(file)) {}
+  absl::Status Append(const std::string& line);
+
+  FileWriter file_;
+  bool torn_ = false;  // the file may end within a line
 };
 
 }  // namespace sluice

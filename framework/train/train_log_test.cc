@@ -18,9 +18,9 @@ TEST(TrainLogTest, WritesOneObjectALineWithNineDigits) {
   {
     absl::StatusOr<TrainLog> log = TrainLog::Open(path, 0);
     ASSERT_TRUE(log.ok()) << log.status();
-    log->Evaluation(0, 5.5, {{"corpus", "0123\"x"}});
-    log->Step(1, static_cast<double>(1.0f / 3), 0.5, 1e-3, 12345.6789);
-    log->Step(2, std::nan(""), INFINITY, 1e-3, 1);
+    EXPECT_TRUE(log->Evaluation(0, 5.5, {{"corpus", "0123\"x"}}).ok());
+    EXPECT_TRUE(log->Step(1, static_cast<double>(1.0f / 3), 0.5, 1e-3, 12345.6789).ok());
+    EXPECT_TRUE(log->Step(2, std::nan(""), INFINITY, 1e-3, 1).ok());
   }
   EXPECT_EQ(Read(path),
             "{\"step\":0,\"val_loss\":5.5,\"corpus\":\"0123\\\"x\"}\n"
@@ -35,14 +35,14 @@ TEST(TrainLogTest, ResumedRunsDropWhatCameAfterTheirCheckpoint) {
   remove(path.c_str());
   {
     TrainLog log = *TrainLog::Open(path, 0);
-    for (int step = 1; step <= 3; ++step) log.Step(step, step, 1, 1, 1);
-    log.Evaluation(2, 2.5, {});
-    log.Evaluation(1, 1.5, {});
+    for (int step = 1; step <= 3; ++step) EXPECT_TRUE(log.Step(step, step, 1, 1, 1).ok());
+    EXPECT_TRUE(log.Evaluation(2, 2.5, {}).ok());
+    EXPECT_TRUE(log.Evaluation(1, 1.5, {}).ok());
   }
   FILE* file = fopen(path.c_str(), "a");
   fputs("{\"step\":2,\"lo", file);  // a crash
   fclose(file);
-  { TrainLog::Open(path, 2)->Step(3, 30, 1, 1, 1); }
+  { EXPECT_TRUE(TrainLog::Open(path, 2)->Step(3, 30, 1, 1, 1).ok()); }
   EXPECT_EQ(Read(path),
             "{\"step\":1,\"loss\":1,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
             "{\"step\":2,\"loss\":2,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"

@@ -86,9 +86,9 @@ int64_t Trainer::NextStop(int64_t step) const {
 
 absl::StatusOr<TrainingRecord> Trainer::Run() {
   const int64_t steps = options_.schedule.steps;
-  RETURN_IF_ERROR(CreateDirectories(options_.out));
+  RETURN_IF_ERROR(CreateDirectories(options_.out, options_.faults));
   record_.log = options_.out + "/log.jsonl";
-  ASSIGN_OR_RETURN(TrainLog log, TrainLog::Open(record_.log, record_.steps_done));
+  ASSIGN_OR_RETURN(TrainLog log, TrainLog::Open(record_.log, record_.steps_done, options_.faults));
   log_.emplace(std::move(log));
   RETURN_IF_ERROR(Evaluate(/*whole=*/record_.steps_done >= steps));
   int64_t saved = -1;
@@ -120,7 +120,7 @@ absl::Status Trainer::RunSteps(int64_t end) {
     for (; begun < end && begun < record_.steps_done + kInFlight; ++begun) {
       RETURN_IF_ERROR(Begin(begun));
     }
-    RETURN_IF_ERROR(Take(&*log_));
+    RETURN_IF_ERROR(Take());
   }
   return absl::OkStatus();
 }
@@ -136,7 +136,7 @@ absl::Status Trainer::Begin(int64_t step) {
   return session_->Step("train", feeds);
 }
 
-absl::Status Trainer::Take(TrainLog* log) {
+absl::Status Trainer::Take() {
   RETURN_IF_ERROR(session_->Next(&fetches_));
   const double now = Now();
   seconds_.push_back(now - last_time_);
@@ -156,8 +156,8 @@ absl::Status Trainer::Take(TrainLog* log) {
     progress.utilization = options_.flops_per_step / mean / options_.peak_flops;
   }
   progress.seconds_left = mean * static_cast<double>(progress.steps - step);
-  log->Step(step, progress.loss, progress.gradient_norm, progress.learning_rate,
-            progress.tokens_per_second);
+  CheckLog(log_->Step(step, progress.loss, progress.gradient_norm, progress.learning_rate,
+                      progress.tokens_per_second));
   record_.losses.push_back({static_cast<double>(step), progress.loss});
   printer_->Update(progress, now);
   if (std::isfinite(progress.loss) && std::isfinite(progress.gradient_norm)) {
@@ -174,7 +174,7 @@ absl::Status Trainer::Evaluate(bool whole) {
   ASSIGN_OR_RETURN(const double loss, task_.evaluate(whole));
   const int64_t step = record_.steps_done;
   const bool first = record_.evaluations.empty();
-  log_->Evaluation(step, loss, first ? task_.facts : decltype(task_.facts)());
+  CheckLog(log_->Evaluation(step, loss, first ? task_.facts : decltype(task_.facts)()));
   record_.evaluations.push_back({static_cast<double>(step), loss});
   printer_->Print(absl::StrFormat("step %d: held-out loss %.4f%s", step, loss,
                                   whole ? " (the whole held-out text)" : ""));
@@ -192,12 +192,47 @@ absl::Status Trainer::Save() {
     entries.push_back({variable.name, variable.dtype, variable.shape});
   }
   const std::string folder = options_.out + "/checkpoints";
-  RETURN_IF_ERROR(CreateDirectories(folder));
-  ASSIGN_OR_RETURN(record_.checkpoint,
-                   SaveCheckpoint(folder, meta, entries, [this](const TensorEntry& entry) {
-                     return session_->Read(entry.name);
-                   }));
-  return PruneCheckpoints(folder, options_.keep);
+  absl::Status session_error;
+  const auto source = [&](const TensorEntry& entry) {
+    absl::StatusOr<HostTensor> value = session_->Read(entry.name);
+    if (!value.ok()) session_error = value.status();
+    return value;
+  };
+  const absl::StatusOr<std::string> saved =
+      SaveCheckpoint(folder, meta, entries, source, options_.faults);
+  RETURN_IF_ERROR(session_error);
+  record_.last_save = saved.status();
+  if (!saved.ok()) {
+    ++record_.failed_saves;
+    WarnOfSave(folder);
+    return absl::OkStatus();
+  }
+  record_.checkpoint = *saved;
+  const absl::Status pruned = PruneCheckpoints(folder, options_.keep, options_.faults);
+  if (!pruned.ok()) {
+    printer_->Print(absl::StrCat("warning: older checkpoints stay: ", pruned.message()));
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::WarnOfSave(const std::string& folder) {
+  const int64_t step = record_.steps_done, steps = options_.schedule.steps;
+  const absl::StatusOr<std::string> stands = LatestCheckpoint(folder);
+  std::string next = "this was the last one";
+  if (step < steps && !record_.stopped) {
+    const int64_t every = options_.save_every;
+    const int64_t at = every > 0 ? std::min(steps, (step / every + 1) * every) : steps;
+    next = absl::StrCat("the next try is at step ", at);
+  }
+  printer_->Print(
+      absl::StrCat("warning: no checkpoint of step ", step, ": ", record_.last_save.message(), "; ",
+                   stands.ok() ? *stands + " stands" : "there is no earlier one", "; ", next));
+}
+
+void Trainer::CheckLog(const absl::Status& written) {
+  if (written.ok() || warned_of_log_) return;
+  warned_of_log_ = true;
+  printer_->Print(absl::StrCat("warning: lines of the log will be missing: ", written.message()));
 }
 
 }  // namespace sluice

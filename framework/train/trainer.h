@@ -35,6 +35,7 @@ struct TrainerOptions {
   uint64_t seed = 1;             // recorded in checkpoints
   std::string out;               // folder: log.jsonl and checkpoints/ go there
   std::map<std::string, std::string> recorded;  // options for people, kept in checkpoints
+  FileFaults* faults = nullptr;                 // a test's
 };
 
 // What is trained. The tensors that `feed` hands out are its own, and live until it is called
@@ -54,7 +55,9 @@ struct TrainingRecord {
   std::vector<PlotPoint> losses, evaluations;  // by step
   int64_t steps_done = 0;
   bool stopped = false;    // by TrainerTask::stop
-  std::string checkpoint;  // the last one
+  std::string checkpoint;  // the last one that was written; empty: none
+  int64_t failed_saves = 0;
+  absl::Status last_save;  // an error: training ended well, and its last checkpoint was not written
   std::string log;
 };
 
@@ -67,15 +70,19 @@ class Trainer {
   absl::Status Restore(const Checkpoint& checkpoint);
 
   // Runs to the last step, or until asked to stop; both end with a checkpoint. An error of the
-  // session or a loss that is not finite ends the run without one: earlier ones stay.
+  // session or a loss that is not finite ends the run without one: earlier ones stay. A disk that
+  // takes no checkpoint, or no line of the log, costs a warning: the next save point tries again.
   absl::StatusOr<TrainingRecord> Run();
 
  private:
   absl::Status RunSteps(int64_t end);
   absl::Status Begin(int64_t step);
-  absl::Status Take(TrainLog* log);
+  absl::Status Take();
   absl::Status Evaluate(bool whole);
+  // An error only of the session; of the disk, record_.last_save.
   absl::Status Save();
+  void WarnOfSave(const std::string& folder);
+  void CheckLog(const absl::Status& written);
   // The first step after `step` at which an evaluation or a checkpoint is due, or the last.
   int64_t NextStop(int64_t step) const;
 
@@ -86,6 +93,7 @@ class Trainer {
   TrainingRecord record_;
   Fetches fetches_;  // of the newest step
   std::optional<TrainLog> log_;
+  bool warned_of_log_ = false;
   std::deque<double> seconds_;  // of the newest steps
   double last_time_ = 0;
 };

@@ -1,6 +1,8 @@
 #include "framework/train/trainer.h"
 
-#include <sys/stat.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <deque>
@@ -9,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
-#include "framework/checkpoint/file.h"
+#include "framework/checkpoint/faulty_disk.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -62,6 +64,7 @@ class ScriptedSession : public Session {
   }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t step) override { step_ = step; }
+  std::string Explain() const override { return ""; }
 
   float w_ = 1;
   int64_t step_ = 0, nan_at_ = -1, fail_at_ = 1 << 20;
@@ -90,7 +93,7 @@ class TrainerTest : public ::testing::Test {
   }
   void TearDown() override { fclose(null_); }
   absl::StatusOr<TrainingRecord> Run(ScriptedSession* session, const std::string& resume = "") {
-    ProgressPrinter printer(null_, false, 0, 0);
+    ProgressPrinter printer(null_, false, 0, 1e9);
     Trainer trainer(session, options_, task_, &printer);
     if (!resume.empty()) {
       ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(resume));
@@ -216,6 +219,142 @@ TEST_F(TrainerTest, UnwritableFolderIsAnError) {
   options_.out = "/proc/none";
   ScriptedSession session;
   EXPECT_THAT(std::string(Run(&session).status().message()), HasSubstr("/proc/none"));
+}
+
+// Runs of ten steps that save at 3, 6, 9 and 10, on a disk that fails at each call in turn.
+class TrainerDiskTest : public TrainerTest {
+ protected:
+  void SetUp() override {
+    TrainerTest::SetUp();
+    // In memory if that is to be had: hundreds of runs sync a real disk thousands of times.
+    root_ = (access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir()) + "train_XXXXXX";
+    ASSERT_NE(mkdtemp(root_.data()), nullptr);
+    out_ = options_.out = root_ + "/run";
+    options_.save_every = 3;
+    ScriptedSession whole;
+    ASSERT_TRUE(Run(&whole).ok());
+    log_ = Log();
+    w_ = whole.w_;
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(root_);
+    TrainerTest::TearDown();
+  }
+  // What the run told, in `told_`.
+  absl::StatusOr<TrainingRecord> Run(ScriptedSession* session, FaultyDisk* disk) {
+    options_.faults = disk;
+    char* text = nullptr;
+    size_t size = 0;
+    FILE* const null = std::exchange(null_, open_memstream(&text, &size));
+    absl::StatusOr<TrainingRecord> record = TrainerTest::Run(session);
+    fclose(std::exchange(null_, null));
+    told_.assign(text, size);
+    free(text);
+    options_.faults = nullptr;
+    return record;
+  }
+  absl::StatusOr<TrainingRecord> Run(ScriptedSession* session) { return Run(session, nullptr); }
+  // Goes on as --resume does, and ends where the undisturbed run did.
+  void ExpectResumedRunIsTheWholeRun(bool whole_log) {
+    std::vector<DamagedCheckpoint> damaged;
+    const auto latest = LatestGoodCheckpoint(out_ + "/checkpoints", &damaged);
+    EXPECT_TRUE(damaged.empty());
+    ScriptedSession session;
+    const auto record = TrainerTest::Run(&session, latest.ok() ? *latest : "");
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_TRUE(record->last_save.ok());
+    EXPECT_EQ(session.w_, w_);
+    EXPECT_EQ(whole_log ? Log() : log_, log_);
+    const std::vector<std::string> names = *ListDirectory(out_ + "/checkpoints");
+    EXPECT_LE(names.size(), 2u);  // and nothing unfinished
+    EXPECT_THAT(names, ::testing::Each(::testing::MatchesRegex("step-[0-9]*")));
+    EXPECT_EQ(names.back(), "step-000010");
+  }
+  std::string root_, log_, told_;
+  float w_ = 0;
+};
+
+TEST_F(TrainerDiskTest, ARunKilledAtAnyCallGoesOn) {
+  int points = 0;
+  for (const DiskFault fault : {DiskFault::kKill, DiskFault::kKillTorn}) {
+    for (int64_t n = 0;; ++n, ++points) {
+      SCOPED_TRACE(n);
+      std::filesystem::remove_all(out_);
+      const pid_t child = fork();
+      if (child == 0) {
+        FaultyDisk disk(fault, n);
+        ScriptedSession session;
+        _exit(Run(&session, &disk).ok() ? 0 : 1);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      ExpectResumedRunIsTheWholeRun(/*whole_log=*/true);
+      ASSERT_FALSE(HasFailure());
+      if (WIFEXITED(status)) {
+        EXPECT_EQ(WEXITSTATUS(status), 0);
+        break;
+      }
+      ASSERT_EQ(WTERMSIG(status), SIGKILL);
+    }
+  }
+  EXPECT_GT(points, 150);
+  printf("killed at %d calls\n", points);
+}
+
+TEST_F(TrainerDiskTest, ACallThatFailsCostsAWarningAndNotTheRun) {
+  int points = 0, lost = 0;
+  for (const DiskFault fault : {DiskFault::kFullOnce, DiskFault::kErrorOnce, DiskFault::kFull}) {
+    for (int64_t n = 0;; ++n, ++points) {
+      SCOPED_TRACE(n);
+      std::filesystem::remove_all(out_);
+      ScriptedSession session;
+      FaultyDisk disk(fault, n);
+      const auto record = Run(&session, &disk);
+      if (!disk.struck()) break;
+      if (record.ok()) {
+        EXPECT_EQ(record->steps_done, 10);
+        EXPECT_EQ(session.w_, w_);
+        EXPECT_EQ(told_.find("warning: ") != std::string::npos, !disk.failed_path().empty());
+        EXPECT_THAT(told_, HasSubstr(disk.failed_path()));
+        if (!record->last_save.ok()) ++lost;
+      } else {
+        // A folder that takes nothing at all is told before the first step.
+        EXPECT_EQ(session.step_, 0);
+        EXPECT_THAT(std::string(record.status().message()), HasSubstr(disk.failed_path()));
+      }
+      ExpectResumedRunIsTheWholeRun(told_.find("lines of the log") == std::string::npos);
+      ASSERT_FALSE(HasFailure());
+    }
+  }
+  EXPECT_GT(points, 200);
+  EXPECT_GT(lost, 30);
+  printf("failed at %d calls, %d lost the last checkpoint\n", points, lost);
+}
+
+TEST_F(TrainerDiskTest, WarningsSayWhatStandsAndWhatComes) {
+  std::filesystem::remove_all(out_);
+  FaultyDisk counting;
+  options_.schedule.steps = 3;
+  {
+    ScriptedSession session;
+    ASSERT_TRUE(Run(&session, &counting).ok());
+  }
+  const int64_t calls_until_3 = counting.calls();
+  options_.schedule.steps = 10;
+  std::filesystem::remove_all(out_);
+  FaultyDisk disk(DiskFault::kFull, calls_until_3);
+  ScriptedSession session;
+  const auto record = Run(&session, &disk);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->failed_saves, 3);
+  EXPECT_EQ(record->checkpoint, out_ + "/checkpoints/step-000003");
+  EXPECT_EQ(record->last_save.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(told_, HasSubstr("warning: no checkpoint of step 6: " + out_ +
+                               "/checkpoints/step-000006.tmp"));
+  EXPECT_THAT(told_, HasSubstr(": No space left on device; " + out_ +
+                               "/checkpoints/step-000003 stands; the next try is at step 9\n"));
+  EXPECT_THAT(told_, HasSubstr("stands; this was the last one\n"));
+  EXPECT_THAT(told_, HasSubstr("warning: lines of the log will be missing: " + out_ + "/log"));
 }
 
 }  // namespace

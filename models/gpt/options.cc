@@ -7,6 +7,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
 #include "framework/checkpoint/checkpoint.h"
@@ -48,10 +49,6 @@ ABSL_FLAG(int64_t, sample_length, 300, "bytes to write; 0 writes none");
 ABSL_FLAG(double, temperature, 0.8,
           "0 always takes the likeliest byte, 1 draws as the model believes");
 ABSL_FLAG(bool, explain, false, "print plan, choices and bytes, and stop");
-ABSL_FLAG(
-    std::string, explain_html, "",
-    "file for a page about the plan, for any browser; with --trace it shows what was measured "
-    "beside what was predicted");
 ABSL_FLAG(std::string, trace, "",
           "file for a timeline of every instruction; ui.perfetto.dev shows it");
 ABSL_FLAG(bool, check_nan, false, "stop at the first op whose output has a NaN, and name it");
@@ -94,17 +91,12 @@ std::vector<FlagGroup> Groups() {
         {"prompt", "TEXT", "an end of line"},
         {"sample_length", "N", ""},
         {"temperature", "X", ""}}},
-      {"Looking inside",
-       {{"explain", "", ""},
-        {"explain_html", "FILE", ""},
-        {"trace", "FILE", ""},
-        {"check_nan", "", ""}}}};
+      {"Looking inside", {{"explain", "", ""}, {"trace", "FILE", ""}, {"check_nan", "", ""}}}};
 }
 
 // What a run is, rather than what is done with it: recorded, and taken up by --resume.
 std::set<std::string> NotRecorded() {
-  return {"out",         "resume",  "sample",       "prompt", "sample_length",
-          "temperature", "explain", "explain_html", "trace"};
+  return {"out", "resume", "sample", "prompt", "sample_length", "temperature", "explain", "trace"};
 }
 
 absl::Status Check(absl::string_view flag, double value, double low, double high) {
@@ -158,8 +150,29 @@ absl::Status ApplyPreset(const std::set<std::string>& given) {
   return absl::OkStatus();
 }
 
+// The newest whole checkpoint of a run, or of a folder of checkpoints.
+absl::Status FindCheckpoint(const std::string& path, TrainOptions* options) {
+  absl::StatusOr<std::string> latest = absl::NotFoundError("");
+  for (const std::string& folder : {path + "/checkpoints", path}) {
+    if (absl::IsNotFound(latest.status())) {
+      latest = LatestGoodCheckpoint(folder, &options->damaged);
+    }
+  }
+  if (absl::IsNotFound(latest.status())) {
+    return absl::NotFoundError(
+        absl::StrCat("--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
+  }
+  if (!latest.ok()) return Annotate(latest.status(), "--resume: no checkpoint is whole");
+  options->resume = *latest;
+  for (const DamagedCheckpoint& damaged : options->damaged) {
+    SLUICE_LOG(WARNING) << damaged.path << " is not whole: " << damaged.status.message()
+                        << "; --resume takes " << *latest;
+  }
+  return absl::OkStatus();
+}
+
 // The checkpoint that --resume names, with its options in the flags that were not given; and the
-// folder of its run, if the checkpoint is that run's last.
+// folder of its run, if the checkpoint is that run's last that is whole.
 absl::Status Resume(const std::vector<FlagGroup>& groups, const std::string& path,
                     ParsedFlags* parsed, TrainOptions* options) {
   if (parsed->given.count("preset") > 0) {
@@ -167,21 +180,14 @@ absl::Status Resume(const std::vector<FlagGroup>& groups, const std::string& pat
   }
   std::error_code error;
   options->resume = path;
-  if (!fs::exists(path + "/manifest.json", error)) {
-    absl::StatusOr<std::string> latest = LatestCheckpoint(path + "/checkpoints");
-    if (!latest.ok()) latest = LatestCheckpoint(path);
-    if (!latest.ok()) {
-      return absl::NotFoundError(absl::StrCat(
-          "--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
-    }
-    options->resume = *latest;
-  }
+  if (!fs::exists(path + "/manifest.json", error)) RETURN_IF_ERROR(FindCheckpoint(path, options));
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options->resume));
   RETURN_IF_ERROR(RestoreFlags(groups, checkpoint.meta().options, parsed));
   const fs::path folder = fs::path(options->resume).lexically_normal().parent_path();
   const absl::StatusOr<std::string> latest = LatestCheckpoint(folder.string());
-  if (folder.filename() == "checkpoints" && latest.ok() &&
-      fs::equivalent(*latest, options->resume, error)) {
+  const bool last =
+      !options->damaged.empty() || (latest.ok() && fs::equivalent(*latest, options->resume, error));
+  if (folder.filename() == "checkpoints" && last) {
     options->out = folder.has_parent_path() ? folder.parent_path().string() : ".";
   }
   return absl::OkStatus();
@@ -226,7 +232,6 @@ void ReadFlags(TrainOptions* o) {
   o->session.seed = absl::GetFlag(FLAGS_seed);
   o->session.script_length = absl::GetFlag(FLAGS_script_length);
   o->session.trace = absl::GetFlag(FLAGS_trace);
-  o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
   o->session.check_nan = absl::GetFlag(FLAGS_check_nan);
   o->eval_every = absl::GetFlag(FLAGS_eval_every);
   o->save_every = absl::GetFlag(FLAGS_save_every);

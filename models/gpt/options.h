@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/checkpoint/checkpoint.h"
 #include "framework/nn/schedule.h"
 #include "framework/passes/optimizer.h"
 #include "framework/session/session.h"
@@ -28,6 +29,8 @@ const std::vector<GptPreset>& GptPresets();  // the first is what runs without f
 struct TrainOptions {
   std::string preset, data, out;
   std::string resume;  // a checkpoint; empty: from the start
+  // Later ones of the same run that are not as they were written: set aside before it goes on.
+  std::vector<DamagedCheckpoint> damaged;
   GptConfig config;
   OptimizerOptions optimizer;
   Schedule schedule;

@@ -99,11 +99,6 @@ absl::Status WriteOptions(const TrainOptions& options) {
   return writer.Close();
 }
 
-void PrintPage(const SessionOptions& session) {
-  if (session.explain_html.empty()) return;
-  absl::PrintF("page       %s\n", session.explain_html);
-}
-
 void PrintEnd(const TrainingRecord& record, double bigram, const TrainOptions& options) {
   absl::PrintF("\n%s", DrawPlot(record.losses, record.evaluations, PlotOptions()));
   absl::PrintF("          loss in nats a byte; o: on held-out text\n\n");
@@ -112,8 +107,14 @@ void PrintEnd(const TrainingRecord& record, double bigram, const TrainOptions& o
     absl::PrintF("held-out loss %.4f nats a byte, %.4f %s a bigram model's %.4f\n", loss,
                  std::abs(bigram - loss), loss < bigram ? "below" : "above", bigram);
   }
-  absl::PrintF("checkpoint %s\nlog        %s\n", record.checkpoint, record.log);
-  if (record.stopped) absl::PrintF("stopped; --resume=%s goes on\n", options.out);
+  absl::PrintF("checkpoint %s\nlog        %s\n",
+               record.checkpoint.empty() ? "none" : record.checkpoint, record.log);
+  if (record.failed_saves > 0) {
+    absl::PrintF("checkpoints that were not written: %d; see the warnings\n", record.failed_saves);
+  }
+  if (record.stopped && !record.checkpoint.empty()) {
+    absl::PrintF("stopped; --resume=%s goes on\n", options.out);
+  }
 }
 
 absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Session* session,
@@ -135,7 +136,6 @@ absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Sessio
   ASSIGN_OR_RETURN(const double peak, MeasureMatmulPeak(cores));
   absl::PrintF("machine    %s on %d cores; %.0f GFLOP/s in matmuls\n", options.session.mesh, cores,
                peak / 1e9);
-  PrintPage(options.session);
   absl::PrintF("run        %s\n\n", options.out);
 
   TokenBatch batch(c.batch, length);
@@ -164,6 +164,9 @@ absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Sessio
   trainer_options.seed = options.session.seed;
   trainer_options.out = options.out;
   trainer_options.recorded = {options.resolved.begin(), options.resolved.end()};
+  for (const DamagedCheckpoint& damaged : options.damaged) {
+    RETURN_IF_ERROR(SetCheckpointAside(damaged.path));
+  }
   RETURN_IF_ERROR(WriteOptions(options));
   TrainingRecord record;
   {
@@ -174,7 +177,7 @@ absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Sessio
   }
   if (!record.stopped) RETURN_IF_ERROR(PrintSample(session, options, interrupt));
   PrintEnd(record, bigram, options);
-  return absl::OkStatus();
+  return Annotate(record.last_save, "the last checkpoint was not written");
 }
 
 absl::Status Run(const TrainOptions& options, const std::string& runfiles) {
@@ -197,7 +200,6 @@ absl::Status Run(const TrainOptions& options, const std::string& runfiles) {
   if (options.explain) {
     ASSIGN_OR_RETURN(const std::string text, Session::ExplainPlan(programs.All(), options.session));
     absl::PrintF("%s", text);
-    PrintPage(options.session);
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,

@@ -176,18 +176,41 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
   EXPECT_EQ(Read("taken/log.jsonl"), "{}\n");
 }
 
-TEST_F(TrainTest, DamagedCheckpointIsRefused) {
+TEST_F(TrainTest, DamagedCheckpointIsRefusedAndTheOneBeforeItTaken) {
   ASSERT_EQ(Run({}).code, 0);
+  const std::string whole = Read("run/checkpoints/step-000006/tensors.safetensors");
   const std::string tensors = "run/checkpoints/step-000006/tensors.safetensors";
-  std::string bytes = Read(tensors);
   FILE* file = fopen((folder_ + "/" + tensors).c_str(), "r+b");
   fseek(file, -4, SEEK_END);
   fputs("XXXX", file);
   fclose(file);
-  const Ended ended = Wait(Start({"--resume=run", "--steps=8"}));
+  // By its own name it is an error of one line.
+  const Ended named = Wait(Start({"--resume=run/checkpoints/step-000006", "--steps=8"}));
+  EXPECT_EQ(named.code, 1);
+  EXPECT_THAT(named.error, HasSubstr("train: run/checkpoints/step-000006: tensor "));
+  EXPECT_THAT(named.error, HasSubstr(" is damaged: expected digest "));
+  EXPECT_EQ(std::count(named.error.begin(), named.error.end(), '\n'), 1) << named.error;
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":6,\"loss\":"));
+  // As the last one of a run it costs a warning, and the run comes to the same bits.
+  const Ended resumed = Wait(Start({"--resume=run"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.error;
+  EXPECT_THAT(resumed.error, HasSubstr("run/checkpoints/step-000006 is not whole: "));
+  EXPECT_THAT(resumed.error, HasSubstr("; --resume takes run/checkpoints/step-000004"));
+  EXPECT_EQ(Read(tensors), whole);
+  EXPECT_THAT(*ListDirectory(folder_ + "/run/checkpoints"),
+              ::testing::ElementsAre("step-000004", "step-000006", "step-000006.damaged"));
+  EXPECT_EQ(Wait(Start({"--resume=run", "--steps=8"})).code, 0);
+}
+
+TEST_F(TrainTest, AFolderThatTakesNoCheckpointCostsAWarningAndTheCodeOfTheEnd) {
+  fs::create_directories(folder_ + "/run");
+  Write("run/checkpoints", "a file, where a folder should be");
+  const Ended ended = Run({});
   EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.error, HasSubstr("train: "));
-  EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
+  EXPECT_THAT(ended.out, HasSubstr("warning: no checkpoint of step 4: run/checkpoints: cannot "));
+  EXPECT_THAT(ended.out, HasSubstr("there is no earlier one; the next try is at step 6"));
+  EXPECT_THAT(ended.out, HasSubstr("checkpoints that were not written: 2; see the warnings"));
+  EXPECT_THAT(ended.error, HasSubstr("train: the last checkpoint was not written: run/check"));
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":6,\"loss\":"));
 }
 
