@@ -59,7 +59,7 @@ def sluice_fuzz_test(name, srcs, deps, copts = [], tags = [], **kwargs):
             "//conditions:default": [directory],
         }),
         copts = _COPTS + copts,
-        data = native.glob([corpus + "/**"]),
+        data = native.glob([corpus + "/**"]) + ["//tools:tsan.suppressions"],
         linkopts = select({
             "//tools:fuzzing": ["-fsanitize=fuzzer"],
             "//conditions:default": [],

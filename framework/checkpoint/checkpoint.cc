@@ -119,9 +119,11 @@ absl::StatusOr<Checkpoint> Checkpoint::Load(const std::string& path) {
                        ", got ", TypeOf(entry)));
     }
   }
-  if (manifest.types.size() != checkpoint.tensors().size()) {
+  const size_t stored = checkpoint.tensors_.stored().size();
+  if (manifest.types.size() != stored || checkpoint.tensors().size() != stored) {
     return absl::DataLossError(absl::StrCat(path, ": expected ", manifest.types.size(),
-                                            " tensors, got ", checkpoint.tensors().size()));
+                                            " tensors of f32, f64, bf16 or i32, got ", stored,
+                                            ", and ", checkpoint.tensors().size(), " of these"));
   }
   checkpoint.digests_.insert(manifest.digests.begin(), manifest.digests.end());
   return checkpoint;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,17 +22,39 @@ constexpr int64_t kHeaderLimit = 100'000'000;
 constexpr int kMostLevels = 16;
 
 struct DTypeWord {
-  DType dtype;
   const char* word;
+  int64_t size;
 };
+// Sluice's in the order of DType.
 constexpr DTypeWord kDTypes[] = {
-    {DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kBF16, "BF16"}, {DType::kI32, "I32"}};
+    {"F32", 4}, {"F64", 8}, {"BF16", 2},    {"I32", 4},     {"F16", 2},    {"BOOL", 1},
+    {"U8", 1},  {"I8", 1},  {"U16", 2},     {"I16", 2},     {"U32", 4},    {"I64", 8},
+    {"U64", 8}, {"C64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
+constexpr DType kOurs[] = {DType::kF32, DType::kF64, DType::kBF16, DType::kI32};
 
-std::string WordOf(DType dtype) {
+std::string WordOf(DType dtype) { return kDTypes[static_cast<int>(dtype)].word; }
+
+// Null for a word that the format does not have.
+const DTypeWord* FindWord(absl::string_view word) {
   for (const DTypeWord& d : kDTypes) {
-    if (d.dtype == dtype) return d.word;
+    if (word == d.word) return &d;
   }
-  return "?";
+  return nullptr;
+}
+
+std::optional<DType> OursOf(absl::string_view word) {
+  for (const DType dtype : kOurs) {
+    if (word == WordOf(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+float HalfToFloat(uint16_t half) {
+  const int exponent = half >> 10 & 31, fraction = half & 1023;
+  float value = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + 1024),
+                           std::max(exponent, 1) - 25);
+  if (exponent == 31) value = fraction == 0 ? INFINITY : NAN;
+  return half >> 15 != 0 ? -value : value;
 }
 
 std::string LittleEndian(uint64_t value) {
@@ -79,7 +103,7 @@ bool ParseIntegers(const Json& json, std::vector<int64_t>* values) {
 }
 
 struct ParsedEntry {
-  TensorEntry entry;
+  StoredTensor tensor;
   int64_t begin = 0, end = 0;
 };
 
@@ -91,18 +115,19 @@ absl::StatusOr<ParsedEntry> ParseEntry(const std::string& path, const std::strin
     return Damaged(where, "dtype, shape and data_offsets", json.dump().substr(0, 80));
   }
   ParsedEntry parsed;
-  parsed.entry.name = name;
-  bool known = false;
-  for (const DTypeWord& d : kDTypes) {
-    if (json["dtype"] == d.word) parsed.entry.dtype = d.dtype, known = true;
+  parsed.tensor.name = name;
+  const DTypeWord* word =
+      json["dtype"].is_string() ? FindWord(json["dtype"].get<std::string>()) : nullptr;
+  if (word == nullptr) {
+    return Damaged(where, "a dtype such as F32, BF16, F16 or I32", json["dtype"].dump());
   }
-  if (!known) return Damaged(where, "dtype F32, F64, BF16 or I32", json["dtype"].dump());
+  parsed.tensor.dtype = word->word;
   std::vector<int64_t> extents, offsets;
   if (!ParseIntegers(json["shape"], &extents) || !ParseIntegers(json["data_offsets"], &offsets) ||
       offsets.size() != 2 || offsets[0] > offsets[1]) {
     return Damaged(where, "a shape and two rising offsets", json.dump().substr(0, 80));
   }
-  int64_t bytes = SizeOf(parsed.entry.dtype);
+  int64_t bytes = word->size;
   for (const int64_t extent : extents) {
     if (__builtin_mul_overflow(bytes, extent, &bytes)) {
       return Damaged(where, "a shape of less than 2^63 bytes", json["shape"].dump());
@@ -114,7 +139,7 @@ absl::StatusOr<ParsedEntry> ParseEntry(const std::string& path, const std::strin
     return Damaged(where, absl::StrCat(bytes, " bytes for its shape"),
                    absl::StrCat(parsed.end - parsed.begin));
   }
-  parsed.entry.shape = Shape(absl::MakeConstSpan(extents));
+  parsed.tensor.shape = Shape(absl::MakeConstSpan(extents));
   return parsed;
 }
 
@@ -201,18 +226,20 @@ absl::Status SafetensorsReader::ParseHeader(absl::string_view header, int64_t bu
     }
   }
   std::sort(parsed.begin(), parsed.end(), [](const ParsedEntry& a, const ParsedEntry& b) {
-    return std::tie(a.begin, a.end, a.entry.name) < std::tie(b.begin, b.end, b.entry.name);
+    return std::tie(a.begin, a.end, a.tensor.name) < std::tie(b.begin, b.end, b.tensor.name);
   });
   int64_t end = 0;
   for (ParsedEntry& entry : parsed) {
     if (entry.begin != end) {
-      return Damaged(absl::StrCat(path, ": tensor ", entry.entry.name),
+      return Damaged(absl::StrCat(path, ": tensor ", entry.tensor.name),
                      absl::StrCat("its bytes to begin at ", end), absl::StrCat(entry.begin));
     }
     end = entry.end;
-    index_[entry.entry.name] = static_cast<int>(entries_.size());
+    index_[entry.tensor.name] = static_cast<int>(stored_.size());
     begins_.push_back(entry.begin);
-    entries_.push_back(std::move(entry.entry));
+    const std::optional<DType> ours = OursOf(entry.tensor.dtype);
+    if (ours) entries_.push_back({entry.tensor.name, *ours, entry.tensor.shape});
+    stored_.push_back(std::move(entry.tensor));
   }
   if (end != buffer_bytes) {
     return Damaged(path, absl::StrCat(end, " bytes of tensors"), absl::StrCat(buffer_bytes));
@@ -220,15 +247,41 @@ absl::Status SafetensorsReader::ParseHeader(absl::string_view header, int64_t bu
   return absl::OkStatus();
 }
 
-absl::StatusOr<HostTensor> SafetensorsReader::Read(absl::string_view name) const {
+absl::StatusOr<int> SafetensorsReader::Find(absl::string_view name) const {
   const auto found = index_.find(std::string(name));
-  if (found == index_.end()) {
-    return absl::NotFoundError(absl::StrCat(file_.path(), ": no tensor ", name));
+  if (found != index_.end()) return found->second;
+  return absl::NotFoundError(absl::StrCat(file_.path(), ": no tensor ", name));
+}
+
+absl::StatusOr<HostTensor> SafetensorsReader::Read(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const int index, Find(name));
+  const StoredTensor& stored = stored_[index];
+  const std::optional<DType> dtype = OursOf(stored.dtype);
+  if (!dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file_.path(), ": ", name, ": expected F32, F64, BF16 or I32, got ", stored.dtype));
   }
-  const TensorEntry& entry = entries_[found->second];
-  HostTensor tensor(entry.dtype, entry.shape);
-  RETURN_IF_ERROR(file_.ReadAt(buffer_ + begins_[found->second], tensor.bytes.data(),
+  HostTensor tensor(*dtype, stored.shape);
+  RETURN_IF_ERROR(file_.ReadAt(buffer_ + begins_[index], tensor.bytes.data(),
                                static_cast<int64_t>(tensor.bytes.size())));
+  return tensor;
+}
+
+absl::StatusOr<HostTensor> SafetensorsReader::ReadAsF32(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const int index, Find(name));
+  const StoredTensor& stored = stored_[index];
+  if (stored.dtype == "F32") return Read(name);
+  const bool half = stored.dtype == "F16";
+  if (!half && stored.dtype != "BF16") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_.path(), ": ", name, ": expected F32, F16 or BF16, got ", stored.dtype));
+  }
+  HostTensor tensor(DType::kF32, stored.shape);
+  std::vector<uint16_t> bits(stored.shape.NumElements());
+  RETURN_IF_ERROR(file_.ReadAt(buffer_ + begins_[index], bits.data(),
+                               static_cast<int64_t>(bits.size() * sizeof(uint16_t))));
+  std::transform(bits.begin(), bits.end(), tensor.data<float>(),
+                 half ? HalfToFloat : BFloat16ToFloat);
   return tensor;
 }
 

@@ -2,7 +2,8 @@
 //   {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [begin, end]}, "__metadata__": {..}}
 // and one buffer. The reader is strict, as files come from anywhere: header at most 100 MB, no
 // name or field twice, products checked for overflow, the buffer indexed without hole or overlap,
-// the file's length exact. Only Sluice's dtypes are read: F32 F64 BF16 I32.
+// the file's length exact. Tensors of Sluice's dtypes, F32 F64 BF16 I32, are read as they are;
+// others of the format (F16, BOOL, U8 ..) are listed.
 #ifndef SLUICE_FRAMEWORK_CHECKPOINT_SAFETENSORS_H_
 #define SLUICE_FRAMEWORK_CHECKPOINT_SAFETENSORS_H_
 
@@ -26,6 +27,13 @@ struct TensorEntry {
   Shape shape;
 };
 
+// What a file says of a tensor: any dtype of the format but those of less than a byte.
+struct StoredTensor {
+  std::string name;
+  std::string dtype;  // the format's word
+  Shape shape;
+};
+
 // Gives the value of a tensor; called once for each, in order, so that one at a time is in memory.
 using TensorSource = std::function<absl::StatusOr<HostTensor>(const TensorEntry&)>;
 
@@ -38,20 +46,27 @@ class SafetensorsReader {
  public:
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path);
 
-  const std::vector<TensorEntry>& entries() const { return entries_; }  // in order of their bytes
+  // In order of their bytes: all, and those of Sluice's dtypes.
+  const std::vector<StoredTensor>& stored() const { return stored_; }
+  const std::vector<TensorEntry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // NotFound if there is none of that name.
+  // NotFound if there is none of that name; InvalidArgument if its dtype is none of Sluice's.
   absl::StatusOr<HostTensor> Read(absl::string_view name) const;
+  // The values of a tensor of F32, F16 or BF16 as f32, which loses nothing (though a signalling NaN
+  // may become a quiet one); InvalidArgument for others.
+  absl::StatusOr<HostTensor> ReadAsF32(absl::string_view name) const;
 
  private:
   explicit SafetensorsReader(FileReader file) : file_(std::move(file)) {}
   absl::Status ParseHeader(absl::string_view header, int64_t buffer_bytes);
+  absl::StatusOr<int> Find(absl::string_view name) const;
 
   FileReader file_;
   int64_t buffer_ = 0;  // where it begins in the file
+  std::vector<StoredTensor> stored_;
   std::vector<TensorEntry> entries_;
-  std::vector<int64_t> begins_;
-  std::map<std::string, int, std::less<>> index_;
+  std::vector<int64_t> begins_;                    // of stored_
+  std::map<std::string, int, std::less<>> index_;  // of stored_
   std::map<std::string, std::string> metadata_;
 };
 

@@ -19,6 +19,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (const sluice::TensorEntry& entry : reader->entries()) {
         SLUICE_CHECK_OK(reader->Read(entry.name).status()) << entry.name;
       }
+      for (const sluice::StoredTensor& tensor : reader->stored()) {
+        const bool narrow =
+            tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16";
+        SLUICE_CHECK(reader->ReadAsF32(tensor.name).ok() == narrow) << tensor.name;
+      }
     }
   }
   close(descriptor);

@@ -1,15 +1,11 @@
 // Writes a checkpoint as Hugging Face's GPT-2.
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <string>
-#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
-#include "framework/train/flags.h"
+#include "framework/train/command.h"
 #include "models/gpt/gpt2_layout.h"
 
 ABSL_FLAG(std::string, checkpoint, "", "a checkpoint: <run>/checkpoints/step-<n>");
@@ -31,35 +27,15 @@ absl::Status Run() {
   return absl::OkStatus();
 }
 
-int Main(int argc, char** argv) {
-  const std::vector<FlagGroup> groups = {
-      {"Flags", {{"checkpoint", "PATH", ""}, {"out", "FOLDER", ""}, {"heads", "N", ""}}}};
-  ParsedFlags parsed;
-  absl::Status status =
-      ParseFlags(groups, std::vector<std::string>(argv + 1, argv + argc), &parsed);
-  if (status.ok() && parsed.help) {
-    absl::PrintF("%s", FlagsHelp(kHelp, groups));
-    return 0;
-  }
-  for (const char* needed : {"checkpoint", "out"}) {
-    if (status.ok() && parsed.given.count(needed) == 0) {
-      status =
-          absl::InvalidArgumentError(absl::StrFormat("--%s: expected a path, got none", needed));
-    }
-  }
-  const bool usage = !status.ok();
-  // Under `bazel run`, paths are those of the shell that it was started from.
-  const char* caller = getenv("BUILD_WORKING_DIRECTORY");
-  if (status.ok() && caller != nullptr && chdir(caller) != 0) {
-    status = absl::NotFoundError(std::string("cannot enter ") + caller);
-  }
-  if (status.ok()) status = Run();
-  if (status.ok()) return 0;
-  absl::FPrintF(stderr, "export: %s\n", status.message());
-  return usage ? 2 : 1;
-}
-
 }  // namespace
 }  // namespace sluice
 
-int main(int argc, char** argv) { return sluice::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return sluice::RunCommand(
+      {"export",
+       sluice::kHelp,
+       {{"Flags", {{"checkpoint", "PATH", ""}, {"out", "FOLDER", ""}, {"heads", "N", ""}}}},
+       {"checkpoint", "out"},
+       sluice::Run},
+      argc, argv);
+}

@@ -43,7 +43,7 @@ class ExportTest : public ::testing::Test {
   std::string Import() {
     auto path = ImportGpt2(folder_ + "/theirs", folder_ + "/checkpoints");
     EXPECT_TRUE(path.ok()) << path.status();
-    return path.ok() ? *path : "";
+    return path.ok() ? path->checkpoint : "";
   }
   std::string ImportError() {
     return std::string(ImportGpt2(folder_ + "/theirs", folder_ + "/none").status().message());
@@ -57,12 +57,15 @@ class ExportTest : public ::testing::Test {
     auto file = FileWriter::Create(path);
     ASSERT_TRUE(file.ok() && file->Append(edited).ok() && file->Close().ok());
   }
-  // Writes the model's file again with one tensor more.
+  // Writes the model's file again with one tensor more, or another in the place of one.
   void AddTensor(const std::string& name, const HostTensor& value) {
     const std::string path = folder_ + "/theirs/model.safetensors";
     const auto file = SafetensorsReader::Open(path);
     ASSERT_TRUE(file.ok()) << file.status();
     std::vector<TensorEntry> entries = file->entries();
+    entries.erase(std::remove_if(entries.begin(), entries.end(),
+                                 [&](const TensorEntry& entry) { return entry.name == name; }),
+                  entries.end());
     entries.push_back({name, value.dtype, value.shape});
     const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
       return entry.name == name ? value : file->Read(entry.name);
@@ -129,12 +132,78 @@ TEST_F(ExportTest, ThereAndBackIsBitwise) {
   // And from our side: checkpoint, folder, checkpoint.
   const auto again = ImportGpt2(folder_ + "/ours", folder_ + "/again");
   ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(Read(*again + "/tensors.safetensors"), Read(imported + "/tensors.safetensors"));
-  EXPECT_TRUE(ExportGpt2(*again, 2, folder_ + "/last").ok());
+  EXPECT_EQ(Read(again->checkpoint + "/tensors.safetensors"),
+            Read(imported + "/tensors.safetensors"));
+  EXPECT_TRUE(ExportGpt2(again->checkpoint, 2, folder_ + "/last").ok());
   for (const char* name : {"/config.json", "/model.safetensors"}) {
     EXPECT_EQ(*ReadText(folder_ + "/last" + name, 1 << 20),
               *ReadText(folder_ + "/ours" + name, 1 << 20));
   }
+}
+
+// GPT-2's own vocabulary goes both ways as it is, without padding.
+TEST_F(ExportTest, FiftyThousandTokensThereAndBackIsBitwise) {
+  EditConfig("\"vocab_size\": 256", "\"vocab_size\": 50257");
+  HostTensor table(DType::kF32, {50257, 8});
+  for (int64_t i = 0; i < table.shape.NumElements(); ++i) {
+    table.data<float>()[i] = std::sin(static_cast<float>(i));
+  }
+  AddTensor("transformer.wte.weight", table);
+  const std::string imported = Import();
+  const auto ours = Checkpoint::Load(imported);
+  ASSERT_TRUE(ours.ok()) << ours.status();
+  EXPECT_EQ(ours->Read("embedding/table")->bytes, table.bytes);
+  const absl::Status exported = ExportGpt2(imported, 0, folder_ + "/ours");
+  ASSERT_TRUE(exported.ok()) << exported;
+  const Bytes theirs = Read(folder_ + "/theirs/model.safetensors");
+  EXPECT_EQ(theirs.at("wte.weight").size(), 50257u * 8 * 4);
+  EXPECT_EQ(Read(folder_ + "/ours/model.safetensors"), theirs);
+  EXPECT_THAT(
+      *ReadText(folder_ + "/ours/config.json", 1 << 20),
+      ::testing::AllOf(HasSubstr("\"vocab_size\": 50257"), HasSubstr("\"eos_token_id\": 50256")));
+  const auto again = ImportGpt2(folder_ + "/ours", folder_ + "/again");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Read(again->checkpoint + "/tensors.safetensors"),
+            Read(imported + "/tensors.safetensors"));
+}
+
+// A model in bf16 with a mask of bytes: widened, and the masks left where they are.
+TEST_F(ExportTest, SixteenBitsAreWidenedAndMasksOfAnyTypeLeftOut) {
+  const std::string path = folder_ + "/theirs/model.safetensors";
+  const auto file = SafetensorsReader::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const std::string mask = "transformer.h.0.attn.bias";
+  std::vector<TensorEntry> entries = {{mask, DType::kI32, {1, 1, 2, 2}}};
+  for (const TensorEntry& entry : file->entries()) {
+    entries.push_back({entry.name, DType::kBF16, entry.shape});
+  }
+  const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+    HostTensor narrow(entry.dtype, entry.shape);
+    if (entry.name == mask) return narrow;
+    ASSIGN_OR_RETURN(const HostTensor wide, file->Read(entry.name));
+    for (int64_t i = 0; i < entry.shape.NumElements(); ++i) {
+      narrow.data<uint16_t>()[i] = FloatToBFloat16(wide.data<float>()[i]);
+    }
+    return narrow;
+  };
+  ASSERT_TRUE(WriteSafetensors(path + ".new", entries, {}, source).ok());
+  // The format's own word for a mask, of the same length and size.
+  auto text = ReadText(path + ".new", 1 << 24);
+  ASSERT_TRUE(text.ok());
+  const size_t word = text->find("\"I32\"");
+  ASSERT_NE(word, std::string::npos);
+  text->replace(word, 5, "\"U32\"");
+  auto writer = FileWriter::Create(path);
+  ASSERT_TRUE(writer.ok() && writer->Append(*text).ok() && writer->Close().ok());
+  const auto imported = ImportGpt2(folder_ + "/theirs", folder_ + "/checkpoints");
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->widened, 28);
+  const auto narrow = SafetensorsReader::Open(path);
+  ASSERT_TRUE(narrow.ok()) << narrow.status();
+  const auto checkpoint = Checkpoint::Load(imported->checkpoint);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->Read("h1/mlp/up/weight")->bytes,
+            narrow->ReadAsF32("transformer.h.1.mlp.c_fc.weight")->bytes);
 }
 
 TEST_F(ExportTest, MasksAndATiedHeadAreLeftOut) {
@@ -166,7 +235,8 @@ TEST_F(ExportTest, ModelsThatThisOneCannotBeAreRefused) {
   EditConfig("\"n_layer\": 3", "\"n_layer\": 1");
   EXPECT_THAT(ImportError(), HasSubstr("transformer.h.1.attn.c_attn.bias is not GPT-2's"));
   EditConfig("\"n_positions\": 8", "\"n_positions\": 9");
-  EXPECT_THAT(ImportError(), HasSubstr("wpe.weight: expected f32[9,8], got f32[8,8]"));
+  EXPECT_THAT(ImportError(),
+              HasSubstr("wpe.weight: expected F32, F16 or BF16 [9,8], got F32 [8,8]"));
 }
 
 }  // namespace

@@ -95,11 +95,28 @@ void CopyColumns(bool fuse, int64_t begin, HostTensor* whole, HostTensor* part) 
   }
 }
 
-const TensorEntry* Find(const std::vector<TensorEntry>& entries, absl::string_view name) {
-  for (const TensorEntry& entry : entries) {
+// TensorEntry or StoredTensor.
+template <typename Entry>
+const Entry* Find(const std::vector<Entry>& entries, absl::string_view name) {
+  for (const Entry& entry : entries) {
     if (entry.name == name) return &entry;
   }
   return nullptr;
+}
+
+bool IsSixteenBits(const StoredTensor& tensor) {
+  return tensor.dtype == "F16" || tensor.dtype == "BF16";
+}
+
+// A tensor of theirs may be of F16 or BF16 as well.
+absl::Status CheckStored(absl::string_view where, const TensorEntry& expected,
+                         const StoredTensor& got) {
+  if ((got.dtype == "F32" || IsSixteenBits(got)) && got.shape == expected.shape) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": ", got.name, ": expected F32, F16 or BF16 ", expected.shape.ToString(),
+                   ", got ", got.dtype, " ", got.shape.ToString()));
 }
 
 bool IsState(absl::string_view name) {
@@ -203,8 +220,8 @@ absl::StatusOr<bool> MayLeaveOut(const SafetensorsReader& file, const std::strin
                                  const std::string& name, const std::string& table) {
   if (absl::EndsWith(name, ".attn.bias") || absl::EndsWith(name, ".attn.masked_bias")) return true;
   if (name != "lm_head.weight") return false;
-  ASSIGN_OR_RETURN(const HostTensor head, file.Read(name));
-  ASSIGN_OR_RETURN(const HostTensor embedding, file.Read(table));
+  ASSIGN_OR_RETURN(const HostTensor head, file.ReadAsF32(name));
+  ASSIGN_OR_RETURN(const HostTensor embedding, file.ReadAsF32(table));
   if (head.bytes == embedding.bytes) return true;
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": lm_head.weight: expected ", table, " again, got another tensor"));
@@ -213,7 +230,7 @@ absl::StatusOr<bool> MayLeaveOut(const SafetensorsReader& file, const std::strin
 // The part of a tensor of theirs that is parameter `index` of its pair.
 absl::StatusOr<HostTensor> ReadPart(const SafetensorsReader& file, const std::string& name,
                                     const Pair& pair, size_t index) {
-  ASSIGN_OR_RETURN(HostTensor whole, file.Read(name));
+  ASSIGN_OR_RETURN(HostTensor whole, file.ReadAsF32(name));
   HostTensor part(DType::kF32, pair.ours[index].shape);
   const int64_t width = part.shape[part.shape.rank() - 1];
   CopyColumns(false, static_cast<int64_t>(index) * width, &whole, &part);
@@ -265,22 +282,24 @@ absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::strin
   return file.Close();
 }
 
-absl::StatusOr<std::string> ImportGpt2(const std::string& folder, const std::string& out) {
+absl::StatusOr<ImportedGpt2> ImportGpt2(const std::string& folder, const std::string& out) {
   ASSIGN_OR_RETURN(const GptConfig config, ReadConfig(folder + "/config.json"));
   const std::string path = folder + "/model.safetensors";
   ASSIGN_OR_RETURN(const SafetensorsReader file, SafetensorsReader::Open(path));
-  const bool prefixed = Find(file.entries(), absl::StrCat(kPrefix, "wte.weight")) != nullptr;
+  const bool prefixed = Find(file.stored(), absl::StrCat(kPrefix, "wte.weight")) != nullptr;
   const std::string prefix = prefixed ? kPrefix : "";
   const std::vector<Pair> pairs = Pairs(config);
+  ImportedGpt2 imported;
   std::set<std::string> known;
   std::vector<TensorEntry> entries;
   std::map<std::string, std::pair<const Pair*, size_t>> place;  // of our parameters
   for (const Pair& pair : pairs) {
     const std::string name = prefix + pair.theirs.name;
-    const TensorEntry* got = Find(file.entries(), name);
+    const StoredTensor* got = Find(file.stored(), name);
     if (got == nullptr)
       return absl::NotFoundError(absl::StrCat(path, ": expected a tensor ", name));
-    RETURN_IF_ERROR(CheckType(path, pair.theirs, *got));
+    RETURN_IF_ERROR(CheckStored(path, pair.theirs, *got));
+    if (IsSixteenBits(*got)) ++imported.widened;
     known.insert(name);
     for (size_t i = 0; i < pair.ours.size(); ++i) {
       const TensorEntry& ours = pair.ours[i];
@@ -291,7 +310,7 @@ absl::StatusOr<std::string> ImportGpt2(const std::string& folder, const std::str
       }
     }
   }
-  for (const TensorEntry& entry : file.entries()) {
+  for (const StoredTensor& entry : file.stored()) {
     if (known.count(entry.name) > 0) continue;
     ASSIGN_OR_RETURN(const bool fine, MayLeaveOut(file, path, entry.name, prefix + "wte.weight"));
     if (!fine) {
@@ -305,13 +324,14 @@ absl::StatusOr<std::string> ImportGpt2(const std::string& folder, const std::str
                   {"heads", absl::StrCat(config.heads)},
                   {"sequence_length", absl::StrCat(config.sequence_length)}};
   RETURN_IF_ERROR(CreateDirectories(out));
-  return SaveCheckpoint(
-      out, meta, entries, [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
-        const auto found = place.find(entry.name);
-        if (found == place.end()) return HostTensor(entry.dtype, entry.shape);
-        const Pair& pair = *found->second.first;
-        return ReadPart(file, prefix + pair.theirs.name, pair, found->second.second);
-      });
+  const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+    const auto found = place.find(entry.name);
+    if (found == place.end()) return HostTensor(entry.dtype, entry.shape);
+    const Pair& pair = *found->second.first;
+    return ReadPart(file, prefix + pair.theirs.name, pair, found->second.second);
+  };
+  ASSIGN_OR_RETURN(imported.checkpoint, SaveCheckpoint(out, meta, entries, source));
+  return imported;
 }
 
 }  // namespace sluice
