@@ -39,7 +39,7 @@ def runtime(setting):
 
 
 def boxing(setting):
-    ours, rounds = _google(setting, "boxing_benchmark", [], 1 if setting.quick else 3)
+    ours, rounds = _google(setting, "boxing_benchmark", [], 1 if setting.quick else 2)
     peers = [_peer(setting, "gloo, %d processes" % n, "gloo_all_reduce.py",
                    ["--processes=%d" % n] + (["--mib=1,16"] if setting.quick else []), figures.of_lines)
              for n in (2, 4)]
@@ -63,7 +63,7 @@ def ops(setting):
 
 
 # Warm-up and timed steps: a small step takes seconds.
-_STEPS = {"tiny": (4, 20), "small": (2, 3)}
+_STEPS = {"tiny": (4, 20), "small": (1, 3)}
 _QUICK_STEPS = {"tiny": (2, 8), "small": (1, 1)}
 
 
@@ -119,7 +119,8 @@ class Group:
 
 GROUPS = {
     "runtime": Group(runtime, "Messages between actors and instructions of a script, beside what the machine needs for it."),
-    "boxing": Group(boxing, "Bytes of the logical tensor a second, among devices of one process; gloo among processes."),
+    "boxing": Group(boxing, "Bytes of the logical tensor a second: our kernels among devices of one process, without "
+                    "the messages between them (those are in runtime), and gloo among processes."),
     "compile": Group(compile_time, "Time to compile a GPT's plan, by layers and mesh; below, its phases in seconds.", parts=True),
     "ops": Group(ops, "Every kernel of the GPT step beside the limit that binds it: arithmetic or memory."),
     "gpt": Group(gpt, "A training step: forward, backward, AdamW, f32. Memory is the process's largest resident size."),

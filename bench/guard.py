@@ -17,11 +17,18 @@ from bench import figures, machine_facts, runs
 
 FALL = 0.15
 
+
+def _sums(text):
+    """Of the kernels of a step only the sums: single ones wander."""
+    return [figure for figure in figures.of_lines(text) if figure.name.endswith(" of a step")]
+
+
 # Fast, and each case with a limit; (program, arguments, how it is read).
 PROGRAMS = [
     ("runtime_benchmark", ["--benchmark_format=json"], figures.of_google_benchmark),
     ("gpt_step", ["--size=tiny", "--threads=1", "--steps=12"], figures.of_gpt_step),
     ("gpt_step", ["--size=tiny", "--threads=2", "--steps=20"], figures.of_gpt_step),
+    ("ops_benchmark", ["--json", "--budget=0.03"], _sums),
     ("loader", ["--blocks=6"], figures.of_lines),
 ]
 
@@ -93,12 +100,13 @@ def main(argv, programs=None, run=None):
     parser.add_argument("--record", action="store_true", help="write what is measured now as this CPU's table")
     parser.add_argument("--repeats", type=int, default=2, help="further tries of what fell (default: %(default)s)")
     parser.add_argument("--table", help="default: bench/guard.json of the workspace")
+    parser.add_argument("--programs", help="folder of our programs; default: what Bazel built")
     options = parser.parse_args(argv)
     here = os.path.dirname(os.path.abspath(__file__))
     workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
     path = options.table or os.path.join(workspace, "bench/guard.json")
     built = here if os.path.exists(os.path.join(here, "gpt_step")) else os.path.join(workspace, "bazel-bin/bench")
-    programs, run = programs or PROGRAMS, run or run_program(built)
+    programs, run = programs or PROGRAMS, run or run_program(options.programs or built)
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = machine_facts.cpu_name(file.read())
     tables = {}

@@ -19,7 +19,7 @@
 
 ABSL_FLAG(std::string, text, "models/gpt/testdata/fixed.txt", "what batches are drawn from");
 ABSL_FLAG(int32_t, threads, 0, "threads of the device; 0: all cores");
-ABSL_FLAG(int64_t, blocks, 20, "times that each of the two takes its turn");
+ABSL_FLAG(int64_t, blocks, 12, "times that each of the two takes its turn");
 ABSL_FLAG(int64_t, steps, 10, "timed steps of a turn");
 
 namespace sluice {
