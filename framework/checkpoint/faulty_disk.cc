@@ -31,6 +31,7 @@ std::string ParentOf(const std::string& path) { return fs::path(path).parent_pat
 }  // namespace
 
 int FaultyDisk::Before(FileOperation* operation) {
+  const std::lock_guard<std::mutex> lock(mutex_);
   const bool strikes = fault_ != DiskFault::kNone && calls_ == at_;
   const bool lasts = fault_ == DiskFault::kFull || fault_ == DiskFault::kDead;
   ++calls_;

@@ -1,10 +1,11 @@
 // A disk that fails at the n-th call that changes it, in a way that is chosen, and that can lose
-// what nobody synced. For tests; one thread.
+// what nobody synced. For tests; calls from any thread, all else from one that knows them over.
 #ifndef SLUICE_FRAMEWORK_CHECKPOINT_FAULTY_DISK_H_
 #define SLUICE_FRAMEWORK_CHECKPOINT_FAULTY_DISK_H_
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class FaultyDisk : public FileFaults {
   int Strike(FileOperation* operation);
   void Note(const FileOperation& operation);
 
+  std::mutex mutex_;
   const DiskFault fault_;
   const int64_t at_;
   int64_t calls_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,17 @@ constexpr size_t kSpeedWindow = 16;  // steps whose mean time gives tokens/s
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Bytes that this machine can still give, the disk's cache included; 0 if it does not say.
+int64_t AvailableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  int64_t kilobytes = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
 }
 
 std::string TypeText(DType dtype, const Shape& shape) {
@@ -60,7 +72,11 @@ absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session) {
 
 Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
                  ProgressPrinter* printer)
-    : session_(session), options_(std::move(options)), task_(std::move(task)), printer_(printer) {}
+    : session_(session),
+      options_(std::move(options)),
+      task_(std::move(task)),
+      printer_(printer),
+      writer_(options_.out + "/checkpoints", options_.keep, options_.faults) {}
 
 absl::Status Trainer::Restore(const Checkpoint& checkpoint) {
   RETURN_IF_ERROR(LoadVariables(checkpoint, session_));
@@ -104,6 +120,7 @@ absl::StatusOr<TrainingRecord> Trainer::Run() {
     }
   }
   if (saved != record_.steps_done) RETURN_IF_ERROR(Save());
+  if (const auto result = writer_.Take(/*wait=*/true)) Report(*result);
   return record_;
 }
 
@@ -121,6 +138,7 @@ absl::Status Trainer::RunSteps(int64_t end) {
       RETURN_IF_ERROR(Begin(begun));
     }
     RETURN_IF_ERROR(Take());
+    if (const auto result = writer_.Take(/*wait=*/false)) Report(*result);
   }
   return absl::OkStatus();
 }
@@ -182,51 +200,59 @@ absl::Status Trainer::Evaluate(bool whole) {
 }
 
 absl::Status Trainer::Save() {
+  if (const auto before = writer_.Take(/*wait=*/true)) Report(*before);
   CheckpointMeta meta;
   meta.step = record_.steps_done;
   meta.seed = options_.seed;
   meta.samples = record_.steps_done * options_.samples_per_step;
   meta.options = options_.recorded;
   std::vector<TensorEntry> entries;
+  int64_t bytes = 0;
   for (const VariableInfo& variable : session_->variables()) {
     entries.push_back({variable.name, variable.dtype, variable.shape});
+    bytes += variable.shape.NumElements() * SizeOf(variable.dtype);
   }
-  const std::string folder = options_.out + "/checkpoints";
-  absl::Status session_error;
-  const auto source = [&](const TensorEntry& entry) {
-    absl::StatusOr<HostTensor> value = session_->Read(entry.name);
-    if (!value.ok()) session_error = value.status();
-    return value;
-  };
-  const absl::StatusOr<std::string> saved =
-      SaveCheckpoint(folder, meta, entries, source, options_.faults);
-  RETURN_IF_ERROR(session_error);
-  record_.last_save = saved.status();
-  if (!saved.ok()) {
-    ++record_.failed_saves;
-    WarnOfSave(folder);
-    return absl::OkStatus();
+  if (!options_.save_in_background || bytes > AvailableMemory() / 2) {
+    absl::Status session_error;
+    const CheckpointWriter::Result result =
+        writer_.Write(meta, entries, [&](const TensorEntry& entry) {
+          absl::StatusOr<HostTensor> value = session_->Read(entry.name);
+          if (!value.ok()) session_error = value.status();
+          return value;
+        });
+    if (session_error.ok()) Report(result);
+    return session_error;
   }
-  record_.checkpoint = *saved;
-  const absl::Status pruned = PruneCheckpoints(folder, options_.keep, options_.faults);
-  if (!pruned.ok()) {
-    printer_->Print(absl::StrCat("warning: older checkpoints stay: ", pruned.message()));
+  std::vector<HostTensor> values;
+  for (const TensorEntry& entry : entries) {
+    ASSIGN_OR_RETURN(HostTensor value, session_->Read(entry.name));
+    values.push_back(std::move(value));
   }
+  writer_.Begin(std::move(meta), std::move(entries), std::move(values));
   return absl::OkStatus();
 }
 
-void Trainer::WarnOfSave(const std::string& folder) {
-  const int64_t step = record_.steps_done, steps = options_.schedule.steps;
-  const absl::StatusOr<std::string> stands = LatestCheckpoint(folder);
+void Trainer::Report(const CheckpointWriter::Result& result) {
+  record_.last_save = result.saved.status();
+  if (result.saved.ok()) {
+    record_.checkpoint = *result.saved;
+    if (!result.pruned.ok()) {
+      printer_->Print(absl::StrCat("warning: older checkpoints stay: ", result.pruned.message()));
+    }
+    return;
+  }
+  ++record_.failed_saves;
+  const int64_t step = result.step, steps = options_.schedule.steps;
+  const absl::StatusOr<std::string> stands = LatestCheckpoint(options_.out + "/checkpoints");
   std::string next = "this was the last one";
   if (step < steps && !record_.stopped) {
     const int64_t every = options_.save_every;
     const int64_t at = every > 0 ? std::min(steps, (step / every + 1) * every) : steps;
     next = absl::StrCat("the next try is at step ", at);
   }
-  printer_->Print(
-      absl::StrCat("warning: no checkpoint of step ", step, ": ", record_.last_save.message(), "; ",
-                   stands.ok() ? *stands + " stands" : "there is no earlier one", "; ", next));
+  printer_->Print(absl::StrCat(
+      "warning: no checkpoint of step ", step, ": ", result.saved.status().message(), "; ",
+      stands.ok() ? *stands + " stands" : "there is no earlier one", "; ", next));
 }
 
 void Trainer::CheckLog(const absl::Status& written) {

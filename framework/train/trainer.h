@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/checkpoint_writer.h"
 #include "framework/nn/schedule.h"
 #include "framework/session/session.h"
 #include "framework/train/plot.h"
@@ -35,7 +36,10 @@ struct TrainerOptions {
   uint64_t seed = 1;             // recorded in checkpoints
   std::string out;               // folder: log.jsonl and checkpoints/ go there
   std::map<std::string, std::string> recorded;  // options for people, kept in checkpoints
-  FileFaults* faults = nullptr;                 // a test's
+  // Checkpoints are copied and written while training goes on. Where memory for the copy is short,
+  // or where this is false, training waits.
+  bool save_in_background = true;
+  FileFaults* faults = nullptr;  // a test's
 };
 
 // What is trained. The tensors that `feed` hands out are its own, and live until it is called
@@ -79,9 +83,9 @@ class Trainer {
   absl::Status Begin(int64_t step);
   absl::Status Take();
   absl::Status Evaluate(bool whole);
-  // An error only of the session; of the disk, record_.last_save.
+  // Waits for the save before. An error only of the session; of the disk, record_.last_save.
   absl::Status Save();
-  void WarnOfSave(const std::string& folder);
+  void Report(const CheckpointWriter::Result& result);
   void CheckLog(const absl::Status& written);
   // The first step after `step` at which an evaluation or a checkpoint is due, or the last.
   int64_t NextStop(int64_t step) const;
@@ -93,6 +97,7 @@ class Trainer {
   TrainingRecord record_;
   Fetches fetches_;  // of the newest step
   std::optional<TrainLog> log_;
+  CheckpointWriter writer_;
   bool warned_of_log_ = false;
   std::deque<double> seconds_;  // of the newest steps
   double last_time_ = 0;

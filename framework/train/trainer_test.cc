@@ -147,6 +147,25 @@ TEST_F(TrainerTest, RunsEverythingTwoStepsAhead) {
   EXPECT_EQ(Checkpoint::Load(record->checkpoint)->meta().samples, 40);
 }
 
+TEST_F(TrainerTest, SavingInTheBackgroundSavesTheSame) {
+  ScriptedSession session;
+  ASSERT_TRUE(Run(&session).ok());
+  std::map<std::string, std::string> saved;
+  const std::vector<std::string> names = {"step-000008", "step-000010"};
+  for (const std::string& name : names) {
+    saved[name] = *ReadText(out_ + "/checkpoints/" + name + "/tensors.safetensors", 1 << 20);
+  }
+  std::filesystem::remove_all(out_);
+  options_.save_in_background = false;
+  ScriptedSession again;
+  ASSERT_TRUE(Run(&again).ok());
+  EXPECT_EQ(*ListDirectory(out_ + "/checkpoints"), names);
+  for (const std::string& name : names) {
+    EXPECT_EQ(*ReadText(out_ + "/checkpoints/" + name + "/tensors.safetensors", 1 << 20),
+              saved[name]);
+  }
+}
+
 TEST_F(TrainerTest, ResumedRunIsTheSameRun) {
   ScriptedSession whole;
   ASSERT_TRUE(Run(&whole).ok());
@@ -332,6 +351,7 @@ TEST_F(TrainerDiskTest, ACallThatFailsCostsAWarningAndNotTheRun) {
 }
 
 TEST_F(TrainerDiskTest, WarningsSayWhatStandsAndWhatComes) {
+  options_.save_in_background = false;  // so that calls come in one order
   std::filesystem::remove_all(out_);
   FaultyDisk counting;
   options_.schedule.steps = 3;
