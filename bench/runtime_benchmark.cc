@@ -40,6 +40,9 @@ void SpinFor(microseconds duration) {
   }
 }
 
+// Longer than an idle worker spins.
+constexpr microseconds kHold(200);
+
 // ---- the machine: nanoseconds a piece, the best of several rounds ----
 
 template <typename Round>
@@ -116,10 +119,19 @@ double MailboxLimit() {
   });
 }
 
+struct alignas(64) CacheLineTurn {
+  std::atomic<uint32_t> word{0};
+  void Give(uint32_t n) { word.store(n, std::memory_order_release); }
+  void Await(uint32_t n) {
+    while (word.load(std::memory_order_acquire) != n) {
+    }
+  }
+};
+
 // Two threads that take turns: one way, half of there and back.
-template <typename Turn>
-double TurnLimit(int turns) {
-  Turn turn;
+double CacheLineLimit() {
+  constexpr int kTurns = 20000;
+  CacheLineTurn turn;
   std::atomic<bool> stop{false};
   std::thread other([&] {
     for (uint32_t n = 1;; n += 2) {
@@ -129,8 +141,8 @@ double TurnLimit(int turns) {
     }
   });
   uint32_t n = 0;
-  const double best = BestOf(20, turns, [&] {
-    for (int i = 0; i < turns; i += 2, n += 2) {
+  const double best = BestOf(20, kTurns, [&] {
+    for (int i = 0; i < kTurns; i += 2, n += 2) {
       turn.Give(n + 1);
       turn.Await(n + 2);
     }
@@ -140,15 +152,6 @@ double TurnLimit(int turns) {
   other.join();
   return best;
 }
-
-struct alignas(64) CacheLineTurn {
-  std::atomic<uint32_t> word{0};
-  void Give(uint32_t n) { word.store(n, std::memory_order_release); }
-  void Await(uint32_t n) {
-    while (word.load(std::memory_order_acquire) != n) {
-    }
-  }
-};
 
 struct FutexTurn {
   std::atomic<uint32_t> word{0};
@@ -164,13 +167,34 @@ struct FutexTurn {
   }
 };
 
+// From a wake to the next instruction of a thread that has slept for a while.
+double WakeLimit() {
+  constexpr int kWakes = 100;
+  FutexTurn turn;
+  std::atomic<int64_t> said{0};
+  int64_t sum = 0;
+  std::thread other([&] {
+    for (uint32_t n = 1; n <= kWakes; ++n) {
+      turn.Await(n);
+      sum += Now() - said.load();
+    }
+  });
+  for (uint32_t n = 1; n <= kWakes; ++n) {
+    SpinFor(kHold);
+    said.store(Now());
+    turn.Give(n);
+  }
+  other.join();
+  return static_cast<double>(sum) / kWakes;
+}
+
 // ---- the runtime ----
 
-// Busy for longer than an idle worker spins; then says when it ended.
+// Busy for a while; then says when it ended.
 class Hold final : public Kernel {
  public:
   absl::Status Run(const Fire&, std::byte* const* operands, std::byte*) override {
-    SpinFor(microseconds(200));
+    SpinFor(kHold);
     const int64_t now = Now();
     std::memcpy(operands[0], &now, sizeof(now));
     return {};
@@ -277,9 +301,9 @@ BENCHMARK(Ring)->Name("runtime/message/ring_of_64")->UseManualTime()->Iterations
 void Awake(benchmark::State& state) {
   const auto runtime = Start(PingPong("d0.compute", "d1.compute"), 2);
   TimeSteps(state, *runtime, 2 * kFires);
-  Compare(state, "cache line, one way", TurnLimit<CacheLineTurn>(20000), 400);
+  Compare(state, "cache line, one way", CacheLineLimit(), 400);
 }
-BENCHMARK(Awake)->Name("runtime/message/awake")->UseManualTime()->Iterations(100);
+BENCHMARK(Awake)->Name("runtime/message/awake")->UseManualTime()->Iterations(30);
 
 // From the end of one kernel to the beginning of the one that waits for it on a sleeping worker.
 void Asleep(benchmark::State& state) {
@@ -301,7 +325,7 @@ void Asleep(benchmark::State& state) {
   std::memcpy(sum, runtime->VariablePart(0, 0), sizeof(sum));
   // An iteration holds for 200 us on purpose; the figure is what came after.
   state.counters["figure"] = 1e9 * static_cast<double>(sum[1]) / static_cast<double>(sum[0]);
-  Compare(state, "futex, one way", 1e9 / TurnLimit<FutexTurn>(2000), 0.5);
+  Compare(state, "futex, one way", 1e9 / WakeLimit(), 0.5);
 }
 BENCHMARK(Asleep)->Name("runtime/message/asleep")->UseManualTime()->Iterations(20);
 

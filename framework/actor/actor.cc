@@ -6,12 +6,19 @@
 
 namespace sluice {
 
-Actor::Actor(const ProgramIndex* index, int32_t actor) : index_(index), id_(actor) {
+Actor::Actor(const ProgramIndex* index, int32_t actor)
+    : index_(index),
+      id_(actor),
+      stream_(index->actor(actor).stream),
+      length_(index->actor(actor).length),
+      first_event_(index->actor(actor).first_event),
+      script_(index->ScriptOf(actor)) {
   const ProgramIndex::Actor& self = index->actor(actor);
+  counts_.assign(kPadding, 0);
   int32_t fences = 0;
   for (int32_t n : index->ActorReadings(actor)) {
     const ProgramIndex::Register& x = index->reg(index->reading(n).reg);
-    arrived_.push_back(x.initial);
+    counts_.push_back(x.initial);
     fence_base_.push_back(fences);
     fences += index->ring(x.ring).slots;
   }
@@ -25,70 +32,99 @@ Actor::Actor(const ProgramIndex* index, int32_t actor) : index_(index), id_(acto
       ack_width_ = std::max(ack_width_, x.readings_end - x.readings_begin);
     }
   }
-  acks_.assign(slots, 0);
+  acks_ = static_cast<int32_t>(counts_.size());
+  passes_ = acks_ + slots;
   ack_fences_.assign(slots * ack_width_, 0);
-  passes_.assign(self.passes_in, 0);
   pass_fences_.assign(self.passes_in, 0);
-  for (int n = 0; n < index->program().passes_size(); ++n) {
-    const plan::Pass& pass = index->program().passes(n);
-    if (pass.before().actor() == actor && pass.wraps()) passes_[index->pass_local(n)] = 1;
+  counts_.resize(passes_ + self.passes_in + kPadding, 0);
+  if (self.passes_in == 0) return;
+  for (int32_t event = self.first_event; event < self.first_event + self.fires * self.length;
+       ++event) {
+    for (int32_t n : index->PassesInto(event)) {
+      counts_[passes_ + index->pass_local(n)] = index->program().passes(n).wraps() ? 1 : 0;
+    }
   }
 }
 
-int32_t Actor::AckCounter(int32_t credit, int64_t take) const {
-  const ProgramIndex::Credit& x = index_->credit(credit);
-  return static_cast<int32_t>(x.slot_base + take % index_->ring(x.ring).slots);
+void Actor::On(const Message& message) {
+  if (message.fence != 0 || fenced_) KeepFence(message);
+  switch (message.kind) {
+    case Message::Kind::kReq:
+      ++counts_[kPadding + index_->reading(message.index).local];
+      return;
+    case Message::Kind::kAck:
+      ++counts_[acks_ + SlotOfTake(message.index, message.take)];
+      return;
+    case Message::Kind::kPass:
+      ++counts_[passes_ + index_->pass_local(message.index)];
+      return;
+  }
 }
 
-void Actor::On(const Message& message) {
+void Actor::KeepFence(const Message& message) {
+  fenced_ = true;
   switch (message.kind) {
     case Message::Kind::kReq: {
       const ProgramIndex::Reading& reading = index_->reading(message.index);
       const int32_t slot = index_->SlotOf(reading.reg, message.take);
       token_fences_[fence_base_[reading.local] + slot] = message.fence;
-      ++arrived_[reading.local];
       return;
     }
     case Message::Kind::kAck: {
-      const int32_t counter = AckCounter(message.index, message.take);
-      const int32_t n = std::min(acks_[counter]++, ack_width_ - 1);
-      ack_fences_[counter * ack_width_ + n] = message.fence;
+      const int32_t slot = SlotOfTake(message.index, message.take);
+      const int32_t n = std::min(static_cast<int32_t>(counts_[acks_ + slot]), ack_width_ - 1);
+      ack_fences_[slot * ack_width_ + n] = message.fence;
       return;
     }
-    case Message::Kind::kPass: {
-      const int32_t local = index_->pass_local(message.index);
-      ++passes_[local];
-      pass_fences_[local] = message.fence;
+    case Message::Kind::kPass:
+      pass_fences_[index_->pass_local(message.index)] = message.fence;
       return;
-    }
   }
+}
+
+inline int64_t Actor::TakeAt(int32_t reg) const {
+  const ProgramIndex::Register& x = index_->reg(reg);
+  const int64_t emission = x.by_every.Quotient(fire_);
+  return emission * x.every == fire_ ? index_->TakeOf(reg, x.initial + emission) : -1;
 }
 
 // Is the slot free that the next token of a register, written at the cursor, takes?
-bool Actor::HasSlot(int32_t reg) const {
+inline bool Actor::HasSlot(int32_t reg) const {
   const ProgramIndex::Register& x = index_->reg(reg);
-  if (fire_ % x.every != 0) return true;
-  const int64_t take = index_->TakeOf(reg, x.initial + fire_ / x.every);
-  const int64_t freed = take - index_->ring(x.ring).slots;
+  const int64_t take = TakeAt(reg);
+  const int64_t freed = take - x.by_slots.value();
   if (freed < 0) return true;
-  const ProgramIndex::Token last = index_->TakerOf(x.ring, freed);
-  return acks_[AckCounter(index_->PlaceOf(x.ring, take).credit, take)] >=
+  const ProgramIndex::Token last =
+      x.alone ? ProgramIndex::Token{reg, freed} : index_->TakerOf(x.ring, freed);
+  return counts_[acks_ + SlotOfTake(index_->CreditOf(reg), take)] >=
          index_->ReleasesOf(last.reg, last.token);
 }
 
-bool Actor::Ready() const {
-  if (Done()) return false;
-  for (int32_t n : index_->Requires(id_, cursor_)) {
+bool Actor::HasTokens() const {
+  const uint8_t uses = script_.Uses(cursor_);
+  return ((uses & ProgramIndex::kRequires) == 0 || HasReadings()) &&
+         ((uses & ProgramIndex::kAcquires) == 0 || HasSlots()) &&
+         ((uses & ProgramIndex::kPassInto) == 0 || HasPasses());
+}
+
+bool Actor::HasReadings() const {
+  for (int32_t n : script_.Requires(cursor_)) {
     const ProgramIndex::Reading& reading = index_->reading(n);
-    if (arrived_[reading.local] <= index_->TokenOf(reading, fire_)) return false;
+    if (arrived(reading.local) <= index_->TokenOf(reading, fire_)) return false;
   }
-  for (int32_t r : index_->Acquires(id_, cursor_)) {
+  return true;
+}
+
+bool Actor::HasSlots() const {
+  for (int32_t r : script_.Acquires(cursor_)) {
     if (!HasSlot(r)) return false;
   }
-  if (!passes_.empty()) {
-    for (int32_t n : index_->PassesInto(event())) {
-      if (passes_[index_->pass_local(n)] == 0) return false;
-    }
+  return true;
+}
+
+bool Actor::HasPasses() const {
+  for (int32_t n : index_->PassesInto(event())) {
+    if (passes(n) == 0) return false;
   }
   return true;
 }
@@ -100,19 +136,17 @@ bool Actor::FindMissing(ProgramIndex::Wait* missing) const {
     if (found || wait.kind == ProgramIndex::WaitKind::kScript) return;
     if (wait.kind == ProgramIndex::WaitKind::kTurn) return;
     if (wait.kind == ProgramIndex::WaitKind::kToken) {
-      for (int32_t n : index_->Requires(id_, cursor_)) {
+      for (int32_t n : script_.Requires(cursor_)) {
         const ProgramIndex::Reading& reading = index_->reading(n);
-        if (reading.reg == wait.what && arrived_[reading.local] > index_->TokenOf(reading, fire_)) {
+        if (reading.reg == wait.what && arrived(reading.local) > index_->TokenOf(reading, fire_)) {
           return;
         }
       }
     }
     if (wait.kind == ProgramIndex::WaitKind::kSlot) {
-      bool all = true;
-      for (int32_t r : index_->Acquires(id_, cursor_)) all = all && HasSlot(r);
-      if (all) return;
+      if (HasSlots()) return;
     }
-    if (wait.kind == ProgramIndex::WaitKind::kPass && passes_[index_->pass_local(wait.what)] > 0) {
+    if (wait.kind == ProgramIndex::WaitKind::kPass && passes(wait.what) > 0) {
       return;
     }
     *missing = wait;
@@ -121,9 +155,9 @@ bool Actor::FindMissing(ProgramIndex::Wait* missing) const {
   index_->ForEachWait(id_, fire_, cursor_, take);
   if (found) return true;
   // A token of the session's, which no event owes.
-  for (int32_t n : index_->Requires(id_, cursor_)) {
+  for (int32_t n : script_.Requires(cursor_)) {
     const ProgramIndex::Reading& reading = index_->reading(n);
-    if (arrived_[reading.local] > index_->TokenOf(reading, fire_)) continue;
+    if (arrived(reading.local) > index_->TokenOf(reading, fire_)) continue;
     *missing = {ProgramIndex::WaitKind::kToken, reading.reg, -1, 0, 0};
     return true;
   }
@@ -134,77 +168,94 @@ void Actor::AppendFences(std::vector<Fence>* out) const {
   auto add = [out](Fence fence) {
     if (fence != 0) out->push_back(fence);
   };
-  for (int32_t n : index_->Requires(id_, cursor_)) {
+  for (int32_t n : script_.Requires(cursor_)) {
     const ProgramIndex::Reading& reading = index_->reading(n);
     const int32_t slot = index_->SlotOf(reading.reg, index_->TokenOf(reading, fire_));
     add(token_fences_[fence_base_[reading.local] + slot]);
   }
-  for (int32_t r : index_->Acquires(id_, cursor_)) {
-    const ProgramIndex::Register& x = index_->reg(r);
-    if (fire_ % x.every != 0) continue;
-    const int64_t take = index_->TakeOf(r, x.initial + fire_ / x.every);
-    const int32_t counter = AckCounter(index_->PlaceOf(x.ring, take).credit, take);
-    for (int32_t n = 0; n < std::min(acks_[counter], ack_width_); ++n) {
-      add(ack_fences_[counter * ack_width_ + n]);
+  for (int32_t r : script_.Acquires(cursor_)) {
+    const int64_t take = TakeAt(r);
+    if (take < 0) continue;
+    const int32_t slot = SlotOfTake(index_->CreditOf(r), take);
+    const int32_t acks = static_cast<int32_t>(counts_[acks_ + slot]);
+    for (int32_t n = 0; n < std::min(acks, ack_width_); ++n) {
+      add(ack_fences_[slot * ack_width_ + n]);
     }
   }
-  if (passes_.empty()) return;
   for (int32_t n : index_->PassesInto(event())) add(pass_fences_[index_->pass_local(n)]);
 }
 
 // Takes the slots and passes of the instruction at the cursor. Tokens are counted by the fire.
-void Actor::Consume() {
-  for (int32_t r : index_->Acquires(id_, cursor_)) {
-    const ProgramIndex::Register& x = index_->reg(r);
-    if (fire_ % x.every != 0) continue;
-    const int64_t take = index_->TakeOf(r, x.initial + fire_ / x.every);
-    acks_[AckCounter(index_->PlaceOf(x.ring, take).credit, take)] = 0;
+inline void Actor::Consume() {
+  const uint8_t uses = script_.Uses(cursor_);
+  if ((uses & ProgramIndex::kAcquires) != 0) {
+    for (int32_t r : script_.Acquires(cursor_)) {
+      const int64_t take = TakeAt(r);
+      if (take >= 0) counts_[acks_ + SlotOfTake(index_->CreditOf(r), take)] = 0;
+    }
   }
-  if (passes_.empty()) return;
-  for (int32_t n : index_->PassesInto(event())) --passes_[index_->pass_local(n)];
+  if ((uses & ProgramIndex::kPassInto) != 0) {
+    for (int32_t n : index_->PassesInto(event())) --counts_[passes_ + index_->pass_local(n)];
+  }
 }
 
-void Actor::Tell(const Message& message, MessageList* out) {
-  if (message.to == id_) {
-    On(message);
-  } else {
-    out->push_back(message);
-  }
+inline void Actor::Tell(Message::Kind kind, int32_t to, int32_t index, int64_t take, Fence fence,
+                        MessageList* out) {
+  if (to == id_) return On({kind, to, index, take, fence});
+  // Written where it stands: a copy would have to wait for what it reads.
+  Message& message = out->emplace_back();
+  message.kind = kind;
+  message.to = to;
+  message.index = index;
+  message.take = take;
+  message.fence = fence;
 }
 
 // Tells the producer of the next take of a token's slot that one user of the token is through.
-void Actor::Free(int32_t reg, int64_t token, Fence fence, MessageList* out) {
+inline void Actor::Free(int32_t reg, int64_t token, Fence fence, MessageList* out) {
   const ProgramIndex::Register& x = index_->reg(reg);
   if (x.producer < 0) return;
-  const int64_t take = index_->TakeOf(reg, token) + index_->ring(x.ring).slots;
-  const int32_t credit = index_->PlaceOf(x.ring, take).credit;
-  Tell({Message::Kind::kAck, index_->credit(credit).actor, credit, take, fence}, out);
+  const int64_t take = index_->TakeOf(reg, token) + x.by_slots.value();
+  const int32_t credit = x.alone ? x.credit : index_->PlaceOf(x.ring, take).credit;
+  Tell(Message::Kind::kAck, index_->credit(credit).actor, credit, take, fence, out);
 }
 
-void Actor::Finish(Fence fence, MessageList* out) {
+inline void Actor::Emit(int32_t reg, Fence fence, MessageList* out) {
+  const ProgramIndex::Register& x = index_->reg(reg);
+  const int64_t emission = x.by_every.Quotient(fire_);
+  if (fire_ + 1 != (emission + 1) * x.every) return;
+  const int64_t token = x.initial + emission;
+  for (int32_t n = x.readings_begin; n < x.readings_end; ++n) {
+    Tell(Message::Kind::kReq, index_->reading(n).actor, n, token, fence, out);
+  }
+  if (x.readings_begin == x.readings_end) Free(reg, token, fence, out);
+}
+
+void Actor::Exchange(Fence fence, MessageList* out) {
   Consume();
-  for (int32_t r : index_->Emits(id_, cursor_)) {
-    const ProgramIndex::Register& x = index_->reg(r);
-    if ((fire_ + 1) % x.every != 0) continue;
-    const int64_t token = x.initial + fire_ / x.every;
-    for (int32_t n = x.readings_begin; n < x.readings_end; ++n) {
-      Tell({Message::Kind::kReq, index_->reading(n).actor, n, token, fence}, out);
+  const uint8_t uses = script_.Uses(cursor_);
+  if ((uses & ProgramIndex::kEmits) != 0) {
+    for (int32_t r : script_.Emits(cursor_)) Emit(r, fence, out);
+  }
+  if ((uses & ProgramIndex::kReleases) != 0) {
+    for (int32_t n : script_.Releases(cursor_)) {
+      const ProgramIndex::Reading& reading = index_->reading(n);
+      const int64_t served = reading.by_serves.Quotient(fire_);
+      if (fire_ + 1 != (served + 1) * reading.serves) continue;
+      Free(reading.reg, served + reading.offset, fence, out);
     }
-    if (x.readings_begin == x.readings_end) Free(r, token, fence, out);
   }
-  for (int32_t n : index_->Releases(id_, cursor_)) {
-    const ProgramIndex::Reading& reading = index_->reading(n);
-    if ((fire_ + 1) % reading.serves != 0) continue;
-    Free(reading.reg, index_->TokenOf(reading, fire_), fence, out);
+  if ((uses & ProgramIndex::kPassFrom) != 0) {
+    for (int32_t n : index_->PassesFrom(event())) {
+      Tell(Message::Kind::kPass, index_->pass_target(n), n, 0, fence, out);
+    }
   }
-  for (int32_t n : index_->PassesFrom(event())) {
-    Tell({Message::Kind::kPass, index_->program().passes(n).before().actor(), n, 0, fence}, out);
-  }
-  const ProgramIndex::Actor& self = index_->actor(id_);
-  if (++cursor_ < self.length) return;
+}
+
+void Actor::NextFire() {
   cursor_ = 0;
   ++fire_;
-  if (++micro_ < self.fires) return;
+  if (++micro_ < index_->actor(id_).fires) return;
   micro_ = 0;
   ++step_;
 }
@@ -212,8 +263,8 @@ void Actor::Finish(Fence fence, MessageList* out) {
 int Actor::MostMessages() const {
   int most = 0;
   for (int i = 0; i < index_->actor(id_).length; ++i) {
-    int n = static_cast<int>(index_->Releases(id_, i).size());
-    for (int32_t r : index_->Emits(id_, i)) {
+    int n = static_cast<int>(script_.Releases(i).size());
+    for (int32_t r : script_.Emits(i)) {
       n += std::max(1, index_->reg(r).readings_end - index_->reg(r).readings_begin);
     }
     int passes = 0;

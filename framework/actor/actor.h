@@ -15,24 +15,31 @@
 
 namespace sluice {
 
-class Actor {
+// On cache lines of its own, with all that it counts: another thread has the next.
+class alignas(64) Actor {
  public:
   // The index must outlive the actor.
   Actor(const ProgramIndex* index, int32_t actor);
 
   void On(const Message& message);
   // Are all tokens of the instruction at the cursor there? The turn of the stream is not asked.
-  bool Ready() const;
+  bool Ready() const {
+    return !Done() && ((script_.Uses(cursor_) & ProgramIndex::kWaits) == 0 || HasTokens());
+  }
   // The instruction at the cursor has run: appends what others are to be told, with this fence, and
   // moves the cursor. What the actor owes itself it has got already. Requires Ready().
-  void Finish(Fence fence, MessageList* out);
+  void Finish(Fence fence, MessageList* out) {
+    if ((script_.Uses(cursor_) & ProgramIndex::kExchanges) != 0) Exchange(fence, out);
+    if (++cursor_ == length_) NextFire();
+  }
 
   int32_t id() const { return id_; }
+  int32_t stream() const { return stream_; }
   int64_t fire() const { return fire_; }  // since the start of the run
   int64_t step() const { return step_; }
   int32_t micro() const { return micro_; }    // fire of the step
   int32_t cursor() const { return cursor_; }  // instruction of the script
-  int32_t event() const { return index_->EventOf(id_, micro_, cursor_); }
+  int32_t event() const { return first_event_ + micro_ * length_ + cursor_; }
   const plan::Instruction& instruction() const { return index_->instruction(id_, cursor_); }
 
   // Runs no further than this many steps. Default: without end, for as long as tokens come.
@@ -53,26 +60,52 @@ class Actor {
   int MostMessages() const;
 
   // Counts, for the checks of tests: tokens of the n-th of ActorReadings; acks that lie in a slot.
-  int64_t arrived(int reading_local) const { return arrived_[reading_local]; }
+  int64_t arrived(int reading_local) const { return counts_[kPadding + reading_local]; }
   int32_t acks(int32_t credit, int32_t slot) const {
-    return acks_[index_->credit(credit).slot_base + slot];
+    return static_cast<int32_t>(counts_[acks_ + index_->credit(credit).slot_base + slot]);
   }
 
  private:
-  int32_t AckCounter(int32_t credit, int64_t take) const;
+  // Words at both ends of the counts, so that no cache line of theirs holds anything else.
+  static constexpr int32_t kPadding = 8;
+
+  int64_t passes(int32_t pass) const { return counts_[passes_ + index_->pass_local(pass)]; }
+  // Of an actor's slots: which one a take lies in.
+  int32_t SlotOfTake(int32_t credit, int64_t take) const {
+    const ProgramIndex::Credit& x = index_->credit(credit);
+    return x.slot_base + x.by_slots.Remainder(take);
+  }
+  // The take that the token of this fire makes; -1: it was made by an earlier fire.
+  int64_t TakeAt(int32_t reg) const;
   bool HasSlot(int32_t reg) const;
+  bool HasTokens() const;
+  bool HasReadings() const;
+  bool HasSlots() const;
+  bool HasPasses() const;
+  void KeepFence(const Message& message);
+  // Takes the slots and passes of the instruction at the cursor, and tells what it gives.
+  void Exchange(Fence fence, MessageList* out);
   void Consume();
-  void Tell(const Message& message, MessageList* out);
+  void NextFire();
+  void Tell(Message::Kind kind, int32_t to, int32_t index, int64_t take, Fence fence,
+            MessageList* out);
+  void Emit(int32_t reg, Fence fence, MessageList* out);
   void Free(int32_t reg, int64_t token, Fence fence, MessageList* out);
 
   const ProgramIndex* index_;
   int32_t id_;
   int64_t fire_ = 0, step_ = 0;
   int32_t micro_ = 0, cursor_ = 0;
+  int32_t stream_;
+  int32_t length_;  // of the script
+  int32_t first_event_;
+  ProgramIndex::Script script_;
   int64_t step_limit_ = std::numeric_limits<int64_t>::max();
-  std::vector<int64_t> arrived_;  // by reading: tokens since the start
-  std::vector<int32_t> acks_;     // by credit and slot, since the slot was last taken
-  std::vector<int32_t> passes_;   // by pass into this actor: arrived and not used
+  // From kPadding on, tokens that arrived since the start, by reading; from acks_ on, acks since a
+  // slot was last taken, by credit and slot; from passes_ on, passes that arrived and are not used.
+  std::vector<int64_t> counts_;
+  int32_t acks_ = 0, passes_ = 0;
+  bool fenced_ = false;  // a fence other than 0 has come
   // Fences beside the counts: of a token by its slot, of acks by slot and order, of a pass its last
   // (a later fence of one stream implies the earlier ones).
   std::vector<int32_t> fence_base_;

@@ -15,8 +15,9 @@ class ProgramState {
  public:
   // The index, and the program it was built from, must outlive the state.
   explicit ProgramState(const ProgramIndex* index) : index_(index) {
+    actors_.reserve(index->num_actors());
     for (int a = 0; a < index->num_actors(); ++a) actors_.emplace_back(index, a);
-    for (const plan::Stream& stream : index->program().streams()) orders_.emplace_back(&stream);
+    for (const plan::Stream& stream : index->program().streams()) orders_.emplace_back(stream);
   }
 
   const ProgramIndex& index() const { return *index_; }
@@ -31,15 +32,16 @@ class ProgramState {
   // Is it the actor's turn on its stream?
   bool HasTurn(int a) const {
     const Actor& x = actors_[a];
-    return orders_[index_->actor(a).stream].Allows(a, x.micro(), x.cursor());
+    return orders_[x.stream()].Allows(a, x.micro(), x.cursor());
   }
   bool CanRun(int a) const { return actors_[a].Ready() && HasTurn(a); }
   // The instruction at the actor's cursor has run: the actor moves on, and the stream's turn.
   // Returns the actor that has the turn now if that has changed, else -1.
   int32_t Finish(int a, Fence fence, MessageList* out) {
-    const int32_t instruction = actors_[a].cursor();
-    actors_[a].Finish(fence, out);
-    StreamOrder& order = orders_[index_->actor(a).stream];
+    Actor& actor = actors_[a];
+    const int32_t instruction = actor.cursor();
+    actor.Finish(fence, out);
+    StreamOrder& order = orders_[actor.stream()];
     return order.Advance(instruction) ? order.actor() : -1;
   }
   bool Done() const {

@@ -14,7 +14,7 @@ TEST(StreamOrderTest, GoesRoundItsTurns) {
     actor b on d0.compute; h()
     actor c on d0.host; h()
     order d0.compute (a 0 0 1) (b 0 0 1) (a 0 1 2) (a 1 0 2))");
-  StreamOrder order(&plan.programs(0).streams(0));
+  StreamOrder order(plan.programs(0).streams(0));
   for (int step = 0; step < 2; ++step) {
     EXPECT_EQ(order.actor(), 0);
     EXPECT_TRUE(order.Allows(0, 0, 0));
@@ -29,7 +29,7 @@ TEST(StreamOrderTest, GoesRoundItsTurns) {
     EXPECT_TRUE(order.Allows(0, 1, 1));
     EXPECT_TRUE(order.Advance(1));
   }
-  StreamOrder unlisted(&plan.programs(0).streams(1));
+  StreamOrder unlisted(plan.programs(0).streams(1));
   EXPECT_EQ(unlisted.actor(), -1);
   EXPECT_TRUE(unlisted.Allows(2, 0, 0));
   EXPECT_FALSE(unlisted.Advance(0));

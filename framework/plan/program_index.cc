@@ -70,6 +70,7 @@ class ProgramIndexBuilder {
     AddCredits();
     AddOperands();
     RETURN_IF_ERROR(AddPasses());
+    AddTokenUses();
     RETURN_IF_ERROR(AddTurns());
     return std::move(index_);
   }
@@ -177,10 +178,11 @@ class ProgramIndexBuilder {
       r.producer = x.producer();
       r.first_write = r.last_write = -1;
       r.every = std::max(1, x.emit_every());
+      r.by_every = Divisor(r.every);
       r.initial = x.initial_tokens();
       r.quota = x.quota();
       r.tokens = r.producer < 0 ? 1 : index_.actors_[r.producer].fires / r.every;
-      r.ring = -1;
+      r.ring = r.credit = -1;
       index_.registers_.push_back(r);
     }
   }
@@ -246,7 +248,12 @@ class ProgramIndexBuilder {
         x.ring = q;
         index_.takes_.push_back({r, x.takes++, -1});
       }
-      index_.rings_.push_back({slots, begin, static_cast<int32_t>(takes.size()), explicit_ring});
+      const int32_t count = static_cast<int32_t>(takes.size());
+      for (int32_t r : takes) {
+        index_.registers_[r].alone = count == 1;
+        index_.registers_[r].by_slots = Divisor(slots);
+      }
+      index_.rings_.push_back({slots, begin, count, explicit_ring, Divisor(count)});
     };
     for (int q = 0; q < program_.rings_size(); ++q) {
       const plan::Ring& ring = program_.rings(q);
@@ -304,8 +311,8 @@ class ProgramIndexBuilder {
         const int32_t serves = std::max(1, index_.actors_[a].fires / std::max(1, r.tokens));
         const bool late = r.producer == a && r.initial > 0 && reads.front() > r.last_write;
         r.late_own_reading = r.late_own_reading || late;
-        of[t.reg].push_back(
-            {t.reg, a, reads.front(), reads.back(), serves, late ? r.initial : 0, 0});
+        of[t.reg].push_back({t.reg, a, reads.front(), reads.back(), serves, late ? r.initial : 0, 0,
+                             Divisor(serves)});
       }
     }
     for (int r = 0; r < index_.num_registers(); ++r) {
@@ -334,10 +341,14 @@ class ProgramIndexBuilder {
       acquired[index_.Flat(x.producer, x.first_write)].push_back(r);
       emitted[index_.Flat(x.producer, x.last_write)].push_back(r);
     }
-    index_.requires_.Fill(required);
-    index_.acquires_.Fill(acquired);
-    index_.emits_.Fill(emitted);
-    index_.releases_.Fill(released);
+    for (size_t flat = 0; flat < instructions; ++flat) {
+      for (const Nested* lists : {&required, &acquired, &emitted, &released}) {
+        const std::vector<int32_t>& list = (*lists)[flat];
+        index_.tokens_begin_.push_back(static_cast<int32_t>(index_.tokens_.size()));
+        index_.tokens_.insert(index_.tokens_.end(), list.begin(), list.end());
+      }
+    }
+    index_.tokens_begin_.push_back(static_cast<int32_t>(index_.tokens_.size()));
   }
 
   void AddCredits() {
@@ -348,7 +359,7 @@ class ProgramIndexBuilder {
       for (int32_t n = ring.takes_begin; n < ring.takes_begin + ring.takes; ++n) {
         const int32_t a = index_.registers_[index_.takes_[n].reg].producer;
         if (a < 0 || (!of[a].empty() && of[a].back().ring == q)) continue;
-        of[a].push_back({q, a, slots[a]});
+        of[a].push_back({q, a, slots[a], Divisor(ring.slots)});
         slots[a] += ring.slots;
       }
     }
@@ -358,7 +369,8 @@ class ProgramIndexBuilder {
         const ProgramIndex::Ring& ring = index_.rings_[credit.ring];
         for (int32_t n = ring.takes_begin; n < ring.takes_begin + ring.takes; ++n) {
           ProgramIndex::Take& take = index_.takes_[n];
-          if (index_.registers_[take.reg].producer == a) take.credit = index_.num_credits();
+          if (index_.registers_[take.reg].producer != a) continue;
+          take.credit = index_.registers_[take.reg].credit = index_.num_credits();
         }
         index_.credits_.push_back(credit);
       }
@@ -415,10 +427,32 @@ class ProgramIndexBuilder {
       from.push_back(index_.EventOf(after.actor(), after.fire(), after.instruction()));
       into.push_back(index_.EventOf(before.actor(), before.fire(), before.instruction()));
       index_.pass_local_.push_back(index_.actors_[before.actor()].passes_in++);
+      index_.pass_target_.push_back(before.actor());
     }
     index_.passes_into_.Fill(index_.num_events(), into);
     index_.passes_from_.Fill(index_.num_events(), from);
     return {};
+  }
+
+  void AddTokenUses() {
+    index_.token_uses_.assign(index_.collective_of_.size(), 0);
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      for (int i = 0; i < index_.actors_[a].length; ++i) {
+        uint8_t& uses = index_.token_uses_[index_.Flat(a, i)];
+        const auto note = [&uses](ProgramIndex::Use use, absl::Span<const int32_t> list) {
+          if (!list.empty()) uses |= use;
+        };
+        note(ProgramIndex::kRequires, index_.Requires(a, i));
+        note(ProgramIndex::kAcquires, index_.Acquires(a, i));
+        note(ProgramIndex::kEmits, index_.Emits(a, i));
+        note(ProgramIndex::kReleases, index_.Releases(a, i));
+        for (int f = 0; f < index_.actors_[a].fires; ++f) {
+          const int32_t event = index_.EventOf(a, f, i);
+          note(ProgramIndex::kPassInto, index_.PassesInto(event));
+          note(ProgramIndex::kPassFrom, index_.PassesFrom(event));
+        }
+      }
+    }
   }
 
   absl::Status AddTurns() {

@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/base/divisor.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {
@@ -34,6 +35,7 @@ class ProgramIndex {
   struct Reading {
     int32_t reg, actor, first, last, serves, offset;
     int32_t local;  // among the readings of its actor
+    Divisor by_serves;
   };
   struct Register {
     int32_t producer;  // -1: the session, one token a step
@@ -44,10 +46,14 @@ class ProgramIndex {
     int32_t ring;
     int32_t takes_begin, takes;  // its places in the ring's round
     bool updated, late_own_reading;
+    bool alone;                  // in its ring: its token t is take t
+    int32_t credit;              // of its producer for the ring; -1 if that is the session
+    Divisor by_every, by_slots;  // of fires, of takes
   };
   struct Ring {
     int32_t slots, takes_begin, takes;  // a round of takes
     int32_t explicit_ring;              // index into Program.rings, or -1
+    Divisor by_takes;
   };
   // One place of a ring's round.
   struct Take {
@@ -57,6 +63,7 @@ class ProgramIndex {
   struct Credit {
     int32_t ring, actor;
     int32_t slot_base;  // of the actor's counters
+    Divisor by_slots;
   };
   struct OperandUse {
     int32_t reg;      // -1: a local
@@ -95,6 +102,7 @@ class ProgramIndex {
   const Reading& reading(int i) const { return readings_[i]; }
   const Ring& ring(int q) const { return rings_[q]; }
   const Credit& credit(int c) const { return credits_[c]; }
+  int32_t CreditOf(int r) const { return registers_[r].credit; }  // the producer's
   const plan::Instruction& instruction(int a, int i) const { return program_->actors(a).script(i); }
   const std::string& stream_kind(int s) const { return program_->streams(s).kind(); }
   int device_of(int a) const { return program_->streams(actors_[a].stream).device(); }
@@ -102,10 +110,45 @@ class ProgramIndex {
 
   // Of instruction i of actor a, as indices: readings that it is the first or last use of,
   // registers whose slot it takes or whose token it emits, and its operands, inputs first.
-  absl::Span<const int32_t> Requires(int a, int i) const { return requires_.Of(Flat(a, i)); }
-  absl::Span<const int32_t> Acquires(int a, int i) const { return acquires_.Of(Flat(a, i)); }
-  absl::Span<const int32_t> Emits(int a, int i) const { return emits_.Of(Flat(a, i)); }
-  absl::Span<const int32_t> Releases(int a, int i) const { return releases_.Of(Flat(a, i)); }
+  enum Use : uint8_t {
+    kRequires = 1,
+    kAcquires = 2,
+    kPassInto = 4,
+    kEmits = 8,
+    kReleases = 16,
+    kPassFrom = 32,
+    kWaits = kRequires | kAcquires | kPassInto,                           // may have to wait
+    kExchanges = kAcquires | kPassInto | kEmits | kReleases | kPassFrom,  // changes counts
+  };
+  class Script {
+   public:
+    absl::Span<const int32_t> Requires(int i) const { return List(4 * i); }
+    absl::Span<const int32_t> Acquires(int i) const { return List(4 * i + 1); }
+    absl::Span<const int32_t> Emits(int i) const { return List(4 * i + 2); }
+    absl::Span<const int32_t> Releases(int i) const { return List(4 * i + 3); }
+    // What instruction i, in any fire, has to do with tokens, as a set of Use; mostly nothing.
+    uint8_t Uses(int i) const { return uses_[i]; }
+
+   private:
+    friend class ProgramIndex;
+    absl::Span<const int32_t> List(int n) const {
+      return {items_ + begin_[n], static_cast<size_t>(begin_[n + 1] - begin_[n])};
+    }
+    const int32_t* begin_;
+    const int32_t* items_;
+    const uint8_t* uses_;
+  };
+  Script ScriptOf(int a) const {
+    Script script;
+    script.begin_ = tokens_begin_.data() + 4 * Flat(a, 0);
+    script.items_ = tokens_.data();
+    script.uses_ = token_uses_.data() + Flat(a, 0);
+    return script;
+  }
+  absl::Span<const int32_t> Requires(int a, int i) const { return ScriptOf(a).Requires(i); }
+  absl::Span<const int32_t> Acquires(int a, int i) const { return ScriptOf(a).Acquires(i); }
+  absl::Span<const int32_t> Emits(int a, int i) const { return ScriptOf(a).Emits(i); }
+  absl::Span<const int32_t> Releases(int a, int i) const { return ScriptOf(a).Releases(i); }
   absl::Span<const OperandUse> Operands(int a, int i) const {
     const int32_t flat = Flat(a, i);
     return absl::MakeConstSpan(operands_).subspan(operand_begin_[flat],
@@ -120,6 +163,7 @@ class ProgramIndex {
   absl::Span<const int32_t> PassesInto(int event) const { return passes_into_.Of(event); }
   absl::Span<const int32_t> PassesFrom(int event) const { return passes_from_.Of(event); }
   int32_t pass_local(int pass) const { return pass_local_[pass]; }
+  int32_t pass_target(int pass) const { return pass_target_[pass]; }  // the actor it ends at
   // The members of a collective, or nothing: flat events are found by actor and instruction.
   struct Member {
     int32_t actor, instruction;
@@ -141,20 +185,21 @@ class ProgramIndex {
 
   int64_t TakeOf(int r, int64_t token) const {
     const Register& x = registers_[r];
+    if (x.alone) return token;
     const Ring& q = rings_[x.ring];
-    if (q.takes == 1) return token;
     return token / x.takes * q.takes + occurrences_[x.takes_begin + token % x.takes];
   }
   int32_t SlotOf(int r, int64_t token) const {
-    const int32_t slots = rings_[registers_[r].ring].slots;
-    return slots == 1 ? 0 : static_cast<int32_t>(TakeOf(r, token) % slots);
+    const Divisor& slots = registers_[r].by_slots;
+    return slots.value() == 1 ? 0 : slots.Remainder(TakeOf(r, token));
   }
   const Take& PlaceOf(int q, int64_t take) const {
-    return takes_[rings_[q].takes_begin + take % rings_[q].takes];
+    return takes_[rings_[q].takes_begin + rings_[q].by_takes.Remainder(take)];
   }
   Token TakerOf(int q, int64_t take) const {
     const Take& place = PlaceOf(q, take);
-    return {place.reg, take / rings_[q].takes * registers_[place.reg].takes + place.occurrence};
+    return {place.reg,
+            rings_[q].by_takes.Quotient(take) * registers_[place.reg].takes + place.occurrence};
   }
   // Acks that free a token's slot: one a reader, or the writer's own if nobody reads it.
   int32_t ReleasesOf(int r, int64_t token) const {
@@ -164,7 +209,7 @@ class ProgramIndex {
     return n - (x.late_own_reading && token < x.initial ? 1 : 0);
   }
   int64_t TokenOf(const Reading& reading, int64_t fire) const {
-    return fire / reading.serves + reading.offset;
+    return reading.by_serves.Quotient(fire) + reading.offset;
   }
   // The offset in the memory of the register's device.
   int64_t SlotOffset(int r, int32_t slot) const;
@@ -204,8 +249,10 @@ class ProgramIndex {
   std::vector<Ring> rings_;
   std::vector<Take> takes_;
   std::vector<Credit> credits_;
-  std::vector<int32_t> occurrences_, actor_readings_, pass_local_, event_actor_;
-  Lists requires_, acquires_, emits_, releases_, stream_actors_, passes_into_, passes_from_;
+  std::vector<int32_t> occurrences_, actor_readings_, pass_local_, pass_target_, event_actor_;
+  Lists stream_actors_, passes_into_, passes_from_;
+  std::vector<int32_t> tokens_, tokens_begin_;  // by instruction: four lists side by side
+  std::vector<uint8_t> token_uses_;
   std::vector<OperandUse> operands_;
   std::vector<int32_t> operand_begin_, collective_of_, turn_previous_;
   std::vector<std::vector<Member>> collectives_;

@@ -164,5 +164,38 @@ TEST(ProgramIndexTest, RefusesWhatRefersToNothing) {
               HasSubstr("which the stream does not have"));
 }
 
+TEST(ProgramIndexTest, KnowsWhichInstructionsHaveToDoWithTokens) {
+  const plan::Plan plan = *ParsePlan(R"(
+    actor a on d0.compute x 2
+      %h = f(x)
+      %h = f(%h)
+      y = f(%h)
+      %h = f(x)
+      f(%h)
+      %h = f()
+    actor b on d0.comm x 2
+      f(y)
+      f()
+    pass b 1 1 -> a 0 5 wraps
+    reg x producer -1)");
+  const auto index = ProgramIndex::Build(plan.programs(0));
+  ASSERT_EQ(index.status(), absl::OkStatus());
+  std::string waits, exchanges;
+  for (int a = 0; a < 2; ++a) {
+    const ProgramIndex::Script script = index->ScriptOf(a);
+    for (int i = 0; i < index->actor(a).length; ++i) {
+      waits += (script.Uses(i) & ProgramIndex::kWaits) != 0 ? 'w' : '-';
+      exchanges += (script.Uses(i) & ProgramIndex::kExchanges) != 0 ? 'x' : '-';
+    }
+  }
+  // x is waited for at its first use and given back at its last; a pass counts in every fire.
+  EXPECT_EQ(waits,
+            "w-w--w"
+            "w-");
+  EXPECT_EQ(exchanges,
+            "--xx-x"
+            "xx");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -11,9 +11,6 @@
 namespace sluice {
 namespace {
 
-// Addresses of operands stand on the stack.
-constexpr size_t kMostOperands = 512;
-
 Shape ShapeFrom(const google::protobuf::RepeatedField<int64_t>& values) {
   return Shape(absl::MakeConstSpan(values.data(), values.size()));
 }
@@ -95,11 +92,8 @@ absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
       new LoadedProgram(plan.programs(program), std::move(index)));
   loaded->null_ = memories.empty();
   loaded->scratch_.assign(loaded->program_.actors_size(), 0);
-  int32_t instructions = 0;
-  for (const plan::Actor& actor : loaded->program_.actors()) {
-    loaded->first_instruction_.push_back(instructions);
-    instructions += actor.script_size();
-  }
+  size_t instructions = 0;
+  for (const plan::Actor& actor : loaded->program_.actors()) instructions += actor.script_size();
   loaded->instructions_.resize(instructions);
   loaded->MakePorts();
   if (loaded->null_) return loaded;
@@ -158,9 +152,10 @@ absl::Status LoadedProgram::LocateOperands() {
   for (int a = 0; a < program_.actors_size(); ++a) {
     for (int i = 0; i < program_.actors(a).script_size(); ++i) {
       const plan::Instruction& planned = program_.actors(a).script(i);
-      Instruction& instruction = instructions_[first_instruction_[a] + i];
+      Instruction& instruction = instructions_[index_.actor(a).first_instruction + i];
       const absl::Span<const ProgramIndex::OperandUse> uses = index_.Operands(a, i);
       instruction.operands_begin = static_cast<int32_t>(operands_.size());
+      instruction.moving_begin = static_cast<int32_t>(moving_.size());
       instruction.checks_begin = static_cast<int32_t>(checks_.size());
       for (size_t o = 0; o < uses.size(); ++o) {
         const bool input = o < static_cast<size_t>(planned.inputs_size());
@@ -169,20 +164,18 @@ absl::Status LoadedProgram::LocateOperands() {
         const int32_t address = operand.storage_case() == plan::Operand::kRegister
                                     ? first_address_[operand.register_()]
                                     : first_local + operand.local();
-        operands_.push_back({&addresses_[address], operand.offset(), uses[o].reg, uses[o].offset,
-                             std::max(uses[o].divisor, 1)});
+        operands_.push_back(addresses_[address] + operand.offset());
+        if (uses[o].reg >= 0 && index_.ring(index_.reg(uses[o].reg).ring).slots > 1) {
+          moving_.push_back({&addresses_[address], operand.offset(), static_cast<int32_t>(o),
+                             uses[o].reg, uses[o].offset, Divisor(std::max(uses[o].divisor, 1))});
+        }
         ASSIGN_OR_RETURN(const Part part, PartFromProto(operand.part()));
         if (IsFloat(part.dtype) && (!input || operand.updates())) {
           checks_.push_back({static_cast<int32_t>(o), part.dtype, part.NumElements()});
         }
       }
-      instruction.operands_end = static_cast<int32_t>(operands_.size());
+      instruction.moving_end = static_cast<int32_t>(moving_.size());
       instruction.checks_end = static_cast<int32_t>(checks_.size());
-      if (uses.size() > kMostOperands) {
-        return absl::InvalidArgumentError(absl::StrCat(planned.scope(), " (", planned.op(),
-                                                       "): expected at most ", kMostOperands,
-                                                       " operands, got ", uses.size()));
-      }
     }
   }
   return absl::OkStatus();
@@ -208,11 +201,13 @@ absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int thread
   if (null_) return absl::OkStatus();
   for (int i = 0; i < program_.actors(actor).script_size(); ++i) {
     const plan::Instruction& planned = program_.actors(actor).script(i);
-    Instruction& instruction = instructions_[first_instruction_[actor] + i];
+    Instruction& instruction = instructions_[index_.actor(actor).first_instruction + i];
     if (planned.op() == "feed" || planned.op() == "fetch") {
       RETURN_IF_ERROR(CheckPort(actor, planned));
       instruction.feeds = planned.op() == "feed";
       instruction.port = planned.port();
+      // A feed's operands: what it waits for, then its output. A fetch's: its input first.
+      instruction.port_operand = instruction.feeds ? planned.inputs_size() : 0;
       ASSIGN_OR_RETURN(
           const Part part,
           PartFromProto((instruction.feeds ? planned.outputs(0) : planned.inputs(0)).part()));
@@ -231,36 +226,43 @@ absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int thread
   return absl::OkStatus();
 }
 
-absl::Status LoadedProgram::Run(int actor, int64_t fire, int i, Fire* context, std::byte* scratch) {
-  const Instruction& instruction = instructions_[first_instruction_[actor] + i];
+absl::Status LoadedProgram::Run(const Actor& actor, Fire* context, std::byte* scratch) {
   if (null_) return absl::OkStatus();
-  std::byte* addresses[kMostOperands];
-  const int count = instruction.operands_end - instruction.operands_begin;
-  for (int o = 0; o < count; ++o) {
-    addresses[o] = AddressOf(operands_[instruction.operands_begin + o], fire);
+  const Instruction& instruction =
+      instructions_[index_.actor(actor.id()).first_instruction + actor.cursor()];
+  std::byte** const operands = operands_.data() + instruction.operands_begin;
+  for (int32_t m = instruction.moving_begin; m < instruction.moving_end; ++m) {
+    const MovingOperand& moving = moving_[m];
+    const int64_t token = moving.divisor.Quotient(actor.fire()) + moving.add;
+    operands[moving.operand] = moving.slots[index_.SlotOf(moving.reg, token)] + moving.offset;
   }
-  const int32_t fires = index_.actor(actor).fires;
-  const int64_t step = fire / fires;
-  StepPorts& ports = this->ports(step);
+  StepPorts& ports = this->ports(actor.step());
   context->step = ports.number;
-  context->micro = static_cast<int32_t>(fire % fires);
-  if (instruction.copy != nullptr) {
-    // A feed's operands: what it waits for, then its output. A fetch's: its input first.
-    if (instruction.feeds) {
-      std::byte* output = addresses[program_.actors(actor).script(i).inputs_size()];
-      instruction.copy->Feed(ports.feeds[instruction.port].bytes.data(), context->micro, output);
-    } else {
-      instruction.copy->Fetch(addresses[0], context->micro,
-                              ports.fetches[instruction.port].bytes.data());
-    }
+  context->micro = actor.micro();
+  if (instruction.kernel == nullptr) {
+    if (instruction.copy != nullptr) CopyPort(instruction, *context, &ports);
     return absl::OkStatus();
   }
-  if (instruction.kernel == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(instruction.kernel->Run(*context, addresses, scratch));
-  if (!context->check_nan) return absl::OkStatus();
+  absl::Status status = instruction.kernel->Run(*context, operands, scratch);
+  if (!context->check_nan || !status.ok()) return status;
+  return CheckResults(instruction);
+}
+
+void LoadedProgram::CopyPort(const Instruction& instruction, const Fire& context,
+                             StepPorts* ports) const {
+  std::byte* const operand = operands_[instruction.operands_begin + instruction.port_operand];
+  if (instruction.feeds) {
+    instruction.copy->Feed(ports->feeds[instruction.port].bytes.data(), context.micro, operand);
+  } else {
+    instruction.copy->Fetch(operand, context.micro, ports->fetches[instruction.port].bytes.data());
+  }
+}
+
+absl::Status LoadedProgram::CheckResults(const Instruction& instruction) const {
   for (int c = instruction.checks_begin; c < instruction.checks_end; ++c) {
     const NanCheck& check = checks_[c];
-    if (HasNan(check.dtype, addresses[check.operand], check.elements)) {
+    if (HasNan(check.dtype, operands_[instruction.operands_begin + check.operand],
+               check.elements)) {
       return absl::OutOfRangeError("a result is NaN");
     }
   }

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/actor/actor.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
@@ -53,15 +54,17 @@ class LoadedProgram {
   // Bytes of scratch that the prepared kernels of an actor need at most.
   int64_t scratch(int actor) const { return scratch_[actor]; }
 
-  // Runs an instruction. `fire` counts from the program's first step; `context` has seed, team and
-  // check_nan set. The error is the kernel's, or names the output with a NaN.
-  absl::Status Run(int actor, int64_t fire, int instruction, Fire* context, std::byte* scratch);
+  // Runs the instruction at an actor's cursor. `context` has seed, team and check_nan set. The
+  // error is the kernel's, or names the output with a NaN.
+  absl::Status Run(const Actor& actor, Fire* context, std::byte* scratch);
 
  private:
-  struct Operand {
-    std::byte* const* slots;  // address of each slot, or of the one local
+  // An operand whose address changes from fire to fire.
+  struct MovingOperand {
+    std::byte* const* slots;  // address of each slot
     int64_t offset;
-    int32_t reg, add, divisor;  // token = fire / divisor + add; reg -1: slots[0]
+    int32_t operand, reg, add;
+    Divisor divisor;  // token = fire / divisor + add
   };
   struct NanCheck {
     int32_t operand;
@@ -72,8 +75,9 @@ class LoadedProgram {
     std::unique_ptr<Kernel> kernel;
     std::unique_ptr<PortCopy> copy;  // of op "feed" and "fetch"
     bool feeds = false;
-    int32_t port = 0;
-    int32_t operands_begin = 0, operands_end = 0;
+    int32_t port = 0, port_operand = 0;
+    int32_t operands_begin = 0;
+    int32_t moving_begin = 0, moving_end = 0;
     int32_t checks_begin = 0, checks_end = 0;
   };
 
@@ -83,20 +87,18 @@ class LoadedProgram {
   absl::Status LocateOperands();
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
   void MakePorts();
-  std::byte* AddressOf(const Operand& operand, int64_t fire) const {
-    const int64_t slot =
-        operand.reg < 0 ? 0 : index_.SlotOf(operand.reg, fire / operand.divisor + operand.add);
-    return operand.slots[slot] + operand.offset;
-  }
+  void CopyPort(const Instruction& instruction, const Fire& context, StepPorts* ports) const;
+  absl::Status CheckResults(const Instruction& instruction) const;
 
   const plan::Program& program_;
   ProgramIndex index_;
   StepPorts ports_[kStepsAhead];
-  std::vector<std::byte*> addresses_;   // of all slots of all registers, then of all locals
-  std::vector<int32_t> first_address_;  // of a register
-  std::vector<int32_t> first_instruction_;
+  std::vector<std::byte*> addresses_;      // of all slots of all registers, then of all locals
+  std::vector<int32_t> first_address_;     // of a register
   std::vector<Instruction> instructions_;  // of all actors
-  std::vector<Operand> operands_;
+  // Addresses of the operands of all instructions; an actor's worker keeps those that move.
+  std::vector<std::byte*> operands_;
+  std::vector<MovingOperand> moving_;
   std::vector<NanCheck> checks_;
   std::vector<int64_t> scratch_;
   bool null_ = false;

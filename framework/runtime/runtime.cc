@@ -115,7 +115,6 @@ absl::Status CpuRuntime::LoadPrograms(int workers) {
       // Others wait for what is moved; so it goes first.
       running.urgency.push_back(stream.kind() == "compute" ? 1 : 0);
     }
-    running.queued.assign(index.num_actors(), 0);
     programs_.push_back(std::move(running));
   }
   return absl::OkStatus();
@@ -173,6 +172,12 @@ CpuRuntime::~CpuRuntime() {
   for (const auto& worker : workers_) traces.push_back(&worker->trace());
   const absl::Status status = WriteTrace(options_.trace, plan_, start_, traces);
   if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+  const std::vector<TraceTotals> totals = SumTraces(plan_.programs_size(), traces);
+  for (int p = 0; p < plan_.programs_size(); ++p) {
+    if (totals[p].instructions == 0) continue;
+    SLUICE_LOG(INFO) << options_.trace << ", program " << plan_.programs(p).name() << ": "
+                     << TotalsText(totals[p]);
+  }
 }
 
 absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const> feeds,
@@ -193,7 +198,7 @@ absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const
   }
   ports.number = step;
   untaken_.push_back({program, begun, false, {}});
-  board_.Begin(program, running.loaded->program().actors_size());
+  board_.Begin(program, static_cast<int32_t>(workers_.size()));
   for (const auto& worker : workers_) worker->BeginStep(program);
   return absl::OkStatus();
 }

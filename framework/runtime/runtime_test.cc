@@ -288,16 +288,21 @@ TEST(RuntimeTest, TheTraceAccountsForAllTime) {
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   ASSERT_FALSE(trace.is_discarded());
   std::map<int, double> spent, last, first;
+  double kernel_time = 0, runtime_time = 0;
   int64_t runs = 0, waits = 0, named = 0;
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     const int worker = event["pid"];
     const double ts = event["ts"], duration = event["dur"];
-    spent[worker] += duration;
-    if (first.count(worker) == 0) first[worker] = ts;
+    const double before = event["args"]["runtime_before_us"];
+    EXPECT_GE(before, 0);
+    spent[worker] += before + duration;
+    runtime_time += before;
+    if (first.count(worker) == 0) first[worker] = ts - before;
     last[worker] = ts + duration;
     if (event["cat"] == "run") {
       ++runs;
+      kernel_time += duration;
       EXPECT_NE(event["args"]["op"], "");
     } else {
       ++waits;
@@ -309,10 +314,18 @@ TEST(RuntimeTest, TheTraceAccountsForAllTime) {
   EXPECT_EQ(named, waits);
   ASSERT_EQ(spent.size(), 2u);
   for (const auto& [worker, time] : spent) {
-    EXPECT_NEAR(time, last[worker] - first[worker], 0.02 * time) << worker;
+    EXPECT_NEAR(time, last[worker] - first[worker], 0.002 * time) << worker;
     EXPECT_LT(time, wall);
     EXPECT_GT(time, 50 * 100.0);
   }
+  const nlohmann::json& totals = trace["otherData"]["train"];
+  EXPECT_EQ(totals["steps"], 50);
+  EXPECT_EQ(totals["instructions"], runs);
+  EXPECT_NEAR(totals["kernels_us"].get<double>(), kernel_time, 1e-3 * (runs + 1));
+  EXPECT_NEAR(totals["runtime_us"].get<double>(), runtime_time, 1e-3 * (runs + waits + 1));
+  const double share = totals["runtime_share"];
+  EXPECT_NEAR(share, runtime_time / (kernel_time + runtime_time + totals["waits_us"].get<double>()),
+              1e-4);
 }
 
 }  // namespace

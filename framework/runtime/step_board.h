@@ -1,5 +1,5 @@
 // Where workers and the session's thread meet: which steps have ended everywhere, and the first
-// error. Workers touch an atomic an actor and step, and the lock once a step. Any thread.
+// error. A worker touches an atomic once a step, and the last one the lock. Any thread.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_
 #define SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_
 
@@ -18,12 +18,11 @@ class StepBoard {
  public:
   explicit StepBoard(int programs) : programs_(programs) {}
 
-  // The session: a step begins in which `actors` actors take part. At most kStepsAhead run.
-  void Begin(int program, int32_t actors) {
+  // The session: a step begins in which `workers` workers take part. At most kStepsAhead run.
+  void Begin(int program, int32_t workers) {
     Program& p = programs_[program];
-    p.running[p.begun % LoadedProgram::kStepsAhead].store(actors, std::memory_order_relaxed);
+    p.running[p.begun % LoadedProgram::kStepsAhead].store(workers, std::memory_order_relaxed);
     ++p.begun;
-    if (actors == 0) End(program);
   }
   int64_t begun(int program) const { return programs_[program].begun; }
   // The session: waits until `steps` steps of a program have ended since the start.
@@ -32,9 +31,9 @@ class StepBoard {
     ended_.wait(lock, [&] { return programs_[program].ended >= steps; });
   }
 
-  // A worker: one actor has done its part of a step. Release and acquire order its work before the
-  // session's reading of results.
-  void ActorEnded(int program, int64_t step) {
+  // A worker: its actors have done their part of a step. Release and acquire order its work before
+  // the session's reading of results.
+  void WorkerEnded(int program, int64_t step) {
     std::atomic<int32_t>& running = programs_[program].running[step % LoadedProgram::kStepsAhead];
     if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) End(program);
   }
@@ -68,7 +67,8 @@ class StepBoard {
   std::vector<Program> programs_;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
-  std::atomic<bool> failed_{false};
+  // Read at every instruction; the rest of its cache line is as still.
+  alignas(64) std::atomic<bool> failed_{false};
   absl::Status status_;  // guarded by mutex_
 };
 

@@ -1,5 +1,6 @@
 #include "framework/runtime/trace.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <map>
@@ -46,7 +47,22 @@ class TraceWriter {
     }
   }
 
-  void Finish() { out_ << "\n]}\n"; }
+  void Finish(const std::vector<TraceTotals>& totals) {
+    out_ << "\n],\"otherData\":{";
+    const char* separator = "\n";
+    for (size_t p = 0; p < totals.size(); ++p) {
+      const TraceTotals& x = totals[p];
+      if (x.instructions == 0) continue;
+      out_ << separator << Quoted(plan_.programs(static_cast<int>(p)).name())
+           << absl::StrFormat(
+                  ":{\"steps\":%d,\"instructions\":%d,\"kernels_us\":%.3f,\"waits_us\":%.3f,"
+                  "\"runtime_us\":%.3f,\"runtime_share\":%.6f}",
+                  x.steps, x.instructions, x.kernels / 1e3, x.waits / 1e3, x.runtime / 1e3,
+                  x.RuntimeShare());
+      separator = ",\n";
+    }
+    out_ << "}}\n";
+  }
 
  private:
   void Label(int worker, int track, absl::string_view kind, absl::string_view name) {
@@ -73,14 +89,19 @@ class TraceWriter {
           instruction.scope().empty() ? instruction.op() : instruction.scope(), "run");
     out_ << "\"op\":" << Quoted(instruction.op()) << ",\"actor\":" << Quoted(actor.name())
          << ",\"program\":" << Quoted(program.name()) << ",\"step\":" << span.step
-         << ",\"micro\":" << span.micro << "}}";
+         << ",\"micro\":" << span.micro << RuntimeBefore(span) << "}}";
   }
 
   void Wait(int worker, const TraceSpan& span) {
     const plan::Program& program = plan_.programs(span.program);
     Begin(worker, kWaits, span, LackText(program, span.lack), "wait");
     out_ << "\"actor\":" << Quoted(span.actor < 0 ? "" : program.actors(span.actor).name())
-         << ",\"owed_by\":" << Quoted(Name(program, span.lack.actor)) << "}}";
+         << ",\"owed_by\":" << Quoted(Name(program, span.lack.actor)) << RuntimeBefore(span)
+         << "}}";
+  }
+
+  static std::string RuntimeBefore(const TraceSpan& span) {
+    return absl::StrFormat(",\"runtime_before_us\":%.3f", (span.begin - span.before) / 1e3);
   }
 
   int Track(int worker, const plan::Stream& stream) {
@@ -108,6 +129,38 @@ class TraceWriter {
 };
 
 }  // namespace
+
+double TraceTotals::RuntimeShare() const {
+  const int64_t all = kernels + waits + runtime;
+  return all == 0 ? 0 : static_cast<double>(runtime) / static_cast<double>(all);
+}
+
+std::vector<TraceTotals> SumTraces(int programs, absl::Span<const WorkerTrace* const> workers) {
+  std::vector<TraceTotals> totals(programs);
+  for (const WorkerTrace* worker : workers) {
+    for (const TraceSpan& span : worker->spans()) {
+      TraceTotals& x = totals[span.program];
+      x.runtime += span.begin - span.before;
+      if (span.instruction >= 0) {
+        ++x.instructions;
+        x.steps = std::max(x.steps, span.step + 1);
+        x.kernels += span.end - span.begin;
+      } else if (span.lack.kind != Lack::kStep) {
+        x.waits += span.end - span.begin;
+      }
+    }
+  }
+  return totals;
+}
+
+std::string TotalsText(const TraceTotals& totals) {
+  const double all = static_cast<double>(totals.kernels + totals.waits + totals.runtime);
+  return absl::StrFormat(
+      "runtime %.3g %% (kernels %.4g %%, waits %.3g %%) of %d steps of %d instructions",
+      100 * totals.RuntimeShare(), 100 * static_cast<double>(totals.kernels) / std::max(all, 1.0),
+      100 * static_cast<double>(totals.waits) / std::max(all, 1.0), totals.steps,
+      totals.instructions / std::max<int64_t>(totals.steps, 1));
+}
 
 std::string LackText(const plan::Program& program, const Lack& lack) {
   switch (lack.kind) {
@@ -138,7 +191,7 @@ absl::Status WriteTrace(const std::string& path, const plan::Plan& plan, int64_t
   std::ofstream out(path);
   TraceWriter writer(plan, start, &out);
   for (size_t i = 0; i < workers.size(); ++i) writer.Worker(static_cast<int>(i), *workers[i]);
-  writer.Finish();
+  writer.Finish(SumTraces(plan.programs_size(), workers));
   out.close();
   if (!out) return absl::UnavailableError(absl::StrCat(path, ": cannot write the trace"));
   return absl::OkStatus();

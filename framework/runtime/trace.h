@@ -1,7 +1,7 @@
 // A timeline of a session in the JSON that Perfetto and chrome://tracing open: for each worker,
-// every instruction that it ran and every wait, with what was missing and who owed it. A worker's
-// spans are contiguous: a run begins where the span before it ended and includes taking in the
-// messages that led to it. A WorkerTrace belongs to its worker's thread; it is read when none runs.
+// every instruction that it ran and every wait, with what was missing and who owed it. What lies
+// between two spans of a worker is the runtime's own work: finishing an instruction, messages, the
+// choice of the next. A WorkerTrace belongs to its worker's thread; it is read when none runs.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_TRACE_H_
 #define SLUICE_FRAMEWORK_RUNTIME_TRACE_H_
 
@@ -30,6 +30,7 @@ struct Lack {
 };
 
 struct TraceSpan {
+  int64_t before = 0;          // where the worker's last span ended
   int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
   int32_t program = 0;
   int32_t actor = -1;        // who ran, or waited
@@ -45,9 +46,9 @@ class WorkerTrace {
     spans_.reserve(1 << 16);
     last_ = now;
   }
-  // A span from the end of the last one to `now`.
+  // A span that ends now.
   void Add(TraceSpan span, int64_t now) {
-    span.begin = last_;
+    span.before = last_;
     span.end = last_ = now;
     spans_.push_back(span);
   }
@@ -58,11 +59,24 @@ class WorkerTrace {
   int64_t last_ = 0;
 };
 
+// Where the time of all workers went, over the steps of one program. Time without a step, when the
+// session had asked for none, is not in it.
+struct TraceTotals {
+  int64_t steps = 0, instructions = 0;
+  int64_t kernels = 0, waits = 0, runtime = 0;  // nanoseconds
+  // Of the time of the steps: what was neither a kernel nor a wait.
+  double RuntimeShare() const;
+};
+// By program.
+std::vector<TraceTotals> SumTraces(int programs, absl::Span<const WorkerTrace* const> workers);
+// "runtime 0.31 % (kernels 98.02 %, waits 1.67 %) of 30 steps of 240 instructions"
+std::string TotalsText(const TraceTotals& totals);
+
 // "waits for attn/qkv of h0/attn" in the plan's words.
 std::string LackText(const plan::Program& program, const Lack& lack);
 // Nanoseconds of the steady clock.
 int64_t NowNanoseconds();
-// Writes the file; times count from `start`.
+// Writes the file; times count from `start`. Its "otherData" has the totals by program.
 absl::Status WriteTrace(const std::string& path, const plan::Plan& plan, int64_t start,
                         absl::Span<const WorkerTrace* const> workers);
 

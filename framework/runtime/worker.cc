@@ -1,6 +1,7 @@
 #include "framework/runtime/worker.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -18,13 +19,18 @@ constexpr int64_t kScratchAlignment = 64;
 
 }  // namespace
 
-Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(4096) {
+Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(512) {
   size_t actors = 1, most_messages = 0;
   own_.resize(setup_.programs->size());
   for (size_t p = 0; p < own_.size(); ++p) {
     const RunningProgram& running = (*setup_.programs)[p];
     const ProgramIndex& index = running.loaded->index();
     std::vector<bool> streams(index.num_streams(), false);
+    own_[p].loaded = running.loaded.get();
+    own_[p].state = running.state.get();
+    own_[p].worker_of = running.worker_of.data();
+    own_[p].urgency = running.urgency.data();
+    own_[p].queued.assign(index.num_actors(), 0);
     for (int a = 0; a < index.num_actors(); ++a) {
       if (running.worker_of[a] != setup_.index) continue;
       own_[p].actors.push_back(a);
@@ -44,7 +50,7 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(4096) {
     }
     actors += own_[p].actors.size();
   }
-  for (ReadyList& list : ready_) list.items.resize(actors);
+  for (ReadyList& list : ready_) list.items.resize(std::bit_ceil(actors));
   out_.reserve(most_messages);
   context_.seed = setup_.seed;
   context_.check_nan = setup_.check_nan;
@@ -84,7 +90,7 @@ absl::Status Worker::Prepare() {
   context_.team = team_.get();
   int64_t scratch = 0;
   for (size_t p = 0; p < own_.size(); ++p) {
-    LoadedProgram& loaded = *(*setup_.programs)[p].loaded;
+    LoadedProgram& loaded = *own_[p].loaded;
     for (const int32_t a : own_[p].actors) {
       RETURN_IF_ERROR(loaded.Prepare(a, setup_.prepare, setup_.threads));
       scratch = std::max(scratch, loaded.scratch(a));
@@ -97,9 +103,80 @@ absl::Status Worker::Prepare() {
   return absl::OkStatus();
 }
 
+inline void Worker::Consider(int program, int32_t actor) {
+  Own& own = own_[program];
+  if (own.queued[actor] != 0 || !own.state->CanRun(actor)) return;
+  own.queued[actor] = 1;
+  ready_[own.urgency[actor]].Push({program, actor});
+}
+
+inline void Worker::Deliver(int program, const Message& message) {
+  own_[program].state->Deliver(message);
+  Consider(program, message.to);
+}
+
+inline void Worker::SendAll(int program) {
+  for (const Message& message : out_) {
+    const int32_t to = own_[program].worker_of[message.to];
+    if (to == setup_.index) {
+      Deliver(program, message);
+    } else {
+      (*setup_.peers)[to]->Send(program, message);
+      Count(&messages_sent_);
+    }
+  }
+}
+
+inline void Worker::EndStep(int program, int64_t step) {
+  int32_t& left = own_[program].actors_left[step % LoadedProgram::kStepsAhead];
+  if (--left == 0) setup_.board->WorkerEnded(program, step);
+}
+
+inline void Worker::Run(int program, const Actor& actor) {
+  Count(&instructions_);
+  if (setup_.board->failed()) return;
+  const absl::Status status = own_[program].loaded->Run(actor, &context_, scratch_);
+  if (!status.ok()) setup_.board->Fail(Explain(status, program, actor));
+}
+
+void Worker::RunTraced(int program, const Actor& actor) {
+  TraceSpan span;
+  span.program = program;
+  span.actor = actor.id();
+  span.instruction = actor.cursor();
+  span.micro = actor.micro();
+  span.step = actor.step();
+  span.begin = NowNanoseconds();
+  Run(program, actor);
+  trace_.Add(span, NowNanoseconds());
+}
+
+// Runs an actor for as long as it can and no one else asks for the worker.
+void Worker::RunNext() {
+  const Ready next = ready_[ready_[0].empty() ? 1 : 0].Pop();
+  Own& own = own_[next.program];
+  own.queued[next.actor] = 0;
+  const Actor& actor = own.state->actor(next.actor);
+  while (true) {
+    const int64_t step = actor.step();
+    setup_.trace ? RunTraced(next.program, actor) : Run(next.program, actor);
+    out_.clear();
+    const int32_t turn = own.state->Finish(next.actor, 0, &out_);
+    if (!out_.empty()) SendAll(next.program);
+    if (actor.step() != step) EndStep(next.program, step);
+    const bool others = turn >= 0 && turn != next.actor;
+    if (others || !ready_[0].empty() || !ready_[1].empty() || !inbox_.Empty()) {
+      Consider(next.program, next.actor);
+      if (others) Consider(next.program, turn);
+      return;
+    }
+    if (!own.state->CanRun(next.actor)) return;
+  }
+}
+
 void Worker::Loop() {
   while (TakeLetters()) {
-    if (ready_[0].count + ready_[1].count > 0) {
+    if (!ready_[0].empty() || !ready_[1].empty()) {
       RunNext();
     } else {
       Idle();
@@ -108,6 +185,7 @@ void Worker::Loop() {
 }
 
 bool Worker::TakeLetters() {
+  if (inbox_.Empty()) return true;
   Letter letter;
   while (inbox_.Pop(&letter)) {
     if (letter.kind == kStop) return false;
@@ -120,8 +198,10 @@ void Worker::Open(const Letter& letter) {
   if (letter.kind == kMessage) return Deliver(letter.program, letter.message);
   program_ = letter.program;
   Own& own = own_[letter.program];
-  ProgramState& state = *(*setup_.programs)[letter.program].state;
+  ProgramState& state = *own.state;
   const int64_t step = own.steps++;
+  own.actors_left[step % LoadedProgram::kStepsAhead] = static_cast<int32_t>(own.actors.size());
+  if (own.actors.empty()) setup_.board->WorkerEnded(letter.program, step);
   for (const int32_t a : own.actors) state.actor(a).set_step_limit(own.steps);
   for (Message grant : own.grants) {
     grant.take += step;
@@ -130,60 +210,13 @@ void Worker::Open(const Letter& letter) {
   for (const int32_t a : own.actors) Consider(letter.program, a);
 }
 
-void Worker::Deliver(int program, const Message& message) {
-  (*setup_.programs)[program].state->Deliver(message);
-  Consider(program, message.to);
-}
-
-void Worker::Consider(int program, int32_t actor) {
-  RunningProgram& running = (*setup_.programs)[program];
-  if (running.queued[actor] != 0 || !running.state->CanRun(actor)) return;
-  running.queued[actor] = 1;
-  ready_[running.urgency[actor]].Push({program, actor});
-}
-
-void Worker::RunNext() {
-  const Ready next = ready_[ready_[0].count > 0 ? 0 : 1].Pop();
-  RunningProgram& running = (*setup_.programs)[next.program];
-  running.queued[next.actor] = 0;
-  const Actor& actor = running.state->actor(next.actor);
-  TraceSpan span;
-  span.program = next.program;
-  span.actor = next.actor;
-  span.instruction = actor.cursor();
-  span.micro = actor.micro();
-  span.step = actor.step();
-  if (!setup_.board->failed()) {
-    const absl::Status status = Execute(running, actor);
-    if (!status.ok()) setup_.board->Fail(status);
-  }
-  Count(&instructions_);
-  out_.clear();
-  const int32_t turn = running.state->Finish(next.actor, 0, &out_);
-  for (const Message& message : out_) {
-    const int32_t to = running.worker_of[message.to];
-    if (to == setup_.index) {
-      Deliver(next.program, message);
-    } else {
-      (*setup_.peers)[to]->Send(next.program, message);
-      Count(&messages_sent_);
-    }
-  }
-  Consider(next.program, next.actor);
-  if (turn >= 0) Consider(next.program, turn);
-  if (setup_.trace) trace_.Add(span, NowNanoseconds());
-  if (actor.step() != span.step) setup_.board->ActorEnded(next.program, span.step);
-}
-
-absl::Status Worker::Execute(RunningProgram& running, const Actor& actor) {
-  const absl::Status status =
-      running.loaded->Run(actor.id(), actor.fire(), actor.cursor(), &context_, scratch_);
-  if (status.ok()) return status;
+absl::Status Worker::Explain(const absl::Status& status, int program, const Actor& actor) const {
+  const LoadedProgram& loaded = *own_[program].loaded;
   const plan::Instruction& instruction = actor.instruction();
-  return Annotate(
-      status, absl::StrCat("program ", running.loaded->program().name(), ", step ", context_.step,
-                           ", device ", running.loaded->index().device_of(actor.id()), ", ",
-                           instruction.scope(), " (", instruction.op(), ")"));
+  return Annotate(status,
+                  absl::StrCat("program ", loaded.program().name(), ", step ", context_.step,
+                               ", device ", loaded.index().device_of(actor.id()), ", ",
+                               instruction.scope(), " (", instruction.op(), ")"));
 }
 
 void Worker::Idle() {
@@ -195,13 +228,14 @@ void Worker::Idle() {
   TraceSpan span;
   span.lack = FindLack(&span.actor);
   span.program = program_;
+  span.begin = NowNanoseconds();
   inbox_.WaitNonEmpty(kSpin);
   trace_.Add(span, NowNanoseconds());
 }
 
 // What the first stream that cannot run is waiting for; kStep where all have ended.
 Lack Worker::FindLack(int32_t* actor) const {
-  const ProgramState& state = *(*setup_.programs)[program_].state;
+  const ProgramState& state = *own_[program_].state;
   const ProgramIndex& index = state.index();
   for (const int32_t stream : own_[program_].streams) {
     for (const int32_t a : index.StreamActors(stream)) {

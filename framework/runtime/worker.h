@@ -32,7 +32,6 @@ struct RunningProgram {
   std::unique_ptr<LoadedProgram> loaded;
   std::unique_ptr<ProgramState> state;
   std::vector<int32_t> worker_of;  // by actor
-  std::vector<uint8_t> queued;     // by actor: it stands in its worker's ready list
   std::vector<int32_t> urgency;    // by actor: 0 is taken before 1
 };
 
@@ -80,22 +79,24 @@ class Worker {
   struct Ready {
     int32_t program, actor;
   };
-  // First in, first out; room for every actor.
+  // First in, first out; room for every actor, a power of two.
   struct ReadyList {
     std::vector<Ready> items;
-    size_t first = 0, count = 0;
-    void Push(Ready ready) { items[(first + count++) % items.size()] = ready; }
-    Ready Pop() {
-      const Ready ready = items[first];
-      first = first + 1 < items.size() ? first + 1 : 0;
-      --count;
-      return ready;
-    }
+    uint32_t first = 0, end = 0;
+    bool empty() const { return first == end; }
+    void Push(Ready ready) { items[end++ & (items.size() - 1)] = ready; }
+    Ready Pop() { return items[first++ & (items.size() - 1)]; }
   };
   struct Own {  // of one program
+    LoadedProgram* loaded = nullptr;
+    ProgramState* state = nullptr;
+    const int32_t *worker_of = nullptr, *urgency = nullptr;  // by actor of the program
     std::vector<int32_t> actors, streams;
-    MessageList grants;  // of step 0
-    int64_t steps = 0;   // begun
+    std::vector<uint8_t> queued;  // by actor of the program: it stands in a ready list
+    MessageList grants;           // of step 0
+    int64_t steps = 0;            // begun
+    // Of the steps in flight: actors that have not yet done their part.
+    int32_t actors_left[LoadedProgram::kStepsAhead] = {};
   };
 
   // Counters have one writer; others may look.
@@ -110,7 +111,11 @@ class Worker {
   void Deliver(int program, const Message& message);
   void Consider(int program, int32_t actor);
   void RunNext();
-  absl::Status Execute(RunningProgram& running, const Actor& actor);
+  void Run(int program, const Actor& actor);
+  void RunTraced(int program, const Actor& actor);
+  void SendAll(int program);
+  void EndStep(int program, int64_t step);
+  absl::Status Explain(const absl::Status& status, int program, const Actor& actor) const;
   void Idle();
   Lack FindLack(int32_t* actor) const;
 
