@@ -130,6 +130,13 @@ class RowsTest(unittest.TestCase):
         self.assertIn("3.00x", words)
         self.assertIn("missing: q", words)
 
+    def test_the_picture_leaves_out_the_parts_of_a_sum(self):
+        rows = figures.rows_of([[figures.Figure("op", 2.0, "ns", limit=1.0, parts={"times": 4}),
+                                 figures.Figure("sum", 8.0, "ns", limit=4.0)]], [])
+        drawn = tables.picture("t", "s", rows)
+        self.assertNotIn(">op<", drawn)
+        self.assertIn(">sum<", drawn)
+
 
 class RunsTest(unittest.TestCase):
 

@@ -64,8 +64,9 @@ _NAMES, _BARS, _LINE = 380, 420, 18
 
 def picture(title, subtitle, rows):
     """Bars of the share of the limit, then of the ratio to the peer, which may also be missing."""
-    shares = [row for i, row in enumerate(rows)
-              if row.share is not None and row.name not in [r.name for r in rows[:i]]]
+    # Of what is part of a sum, with its "times", the sum is enough.
+    shares = [row for i, row in enumerate(rows) if row.share is not None and "times" not in row.parts
+              and row.name not in [r.name for r in rows[:i]]]
     peers = [row for row in rows if row.peer]
     out = []
     y = 30
