@@ -66,10 +66,10 @@ def rows_of_contest(contest):
     return rows, troubles
 
 
-def measure(names, setting):
+def measure(names, setting, sections, troubles, log):
+    """Adds to the three lists group by group, so that a run that is stopped by hand leaves what it has."""
     contests = {name: groups.GROUPS[name].contests(setting) for name in names}
     progress = runs.Progress(sum(runs.processes_of(each) for each in contests.values()))
-    sections, troubles, log = [], [], []
     for name in names:
         rows = []
         for contest in contests[name]:
@@ -82,7 +82,6 @@ def measure(names, setting):
         group = groups.GROUPS[name]
         sections.append((name, group, rows))
         print("\n%s\n%s\n%s" % (name, group.what, tables.text_table(rows, group.parts)), flush=True)
-    return sections, troubles, log
 
 
 def write(folder, machine, sections, troubles, log):
@@ -115,7 +114,12 @@ def main(argv):
         print("%-26s %s" % (key, value))
     if runs.load_average() > 0.5:
         print("warning: something else is running here; ratios and above all limits will suffer")
-    sections, troubles, log = measure(options.names, setting)
+    sections, troubles, log = [], [], []
+    try:
+        measure(options.names, setting, sections, troubles, log)
+    except KeyboardInterrupt:
+        troubles.append("the report: failed: stopped by hand after %s" % (
+            ", ".join(name for name, _, _ in sections) or "nothing"))
     for line in [line for name, _, rows in sections if name == "gpt" for line in tables.goals_of_gpt(rows)]:
         print(line)
     for trouble in troubles:

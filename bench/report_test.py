@@ -7,6 +7,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree as xml
 from contextlib import redirect_stdout
+from unittest import mock
 
 from bench import figures, groups, report, runs, tables
 
@@ -218,6 +219,22 @@ class RunsTest(unittest.TestCase):
         self.assertIn("is not built", written["troubles"][0])
         self.assertTrue(os.path.exists(os.path.join(out, "report.md")))
         xml.parse(os.path.join(out, "report.svg"))
+
+    def test_a_run_that_is_stopped_leaves_what_it_has(self):
+        out, run_contest = os.path.join(self.folder.name, "out"), runs.run_contest
+
+        def stop_at_the_second(contest, progress):
+            if contest.name == "compile":
+                raise KeyboardInterrupt
+            run_contest(contest, progress)
+
+        with mock.patch.object(runs, "run_contest", stop_at_the_second), redirect_stdout(io.StringIO()):
+            status = report.main(["--only=loader,compile", "--programs=" + self.folder.name, "--out=" + out])
+        self.assertEqual(status, 1)
+        with open(os.path.join(out, "report.md"), encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn("stopped by hand after loader", text)
+        self.assertIn("## loader", text)
 
     def test_an_interpreter_that_is_not_there_makes_a_missing_peer(self):
         for path in (self.folder.name + "/python3", "no_such_python", self.program("stub", "raise SystemExit(127)")):
