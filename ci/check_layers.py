@@ -17,8 +17,8 @@ _TESTS = " (tests)"
 _ONLY_IN_SOURCES = re.compile(r"(oneapi|nlohmann|google/protobuf)/|dnnl")
 _ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 # Those who read or write a plan; nobody else's file reaches plan.pb.h, by whatever headers.
-_KNOW_THE_PLAN = ("framework/plan", "framework/actor", "framework/compiler", "framework/runtime", "framework/session",
-                  "framework/testing", "framework/conformance", "bench")
+_KNOW_THE_PLAN = ("framework/plan", "framework/actor", "framework/sim", "framework/compiler", "framework/runtime",
+                  "framework/session", "framework/testing", "framework/conformance", "bench")
 
 
 class Layers:

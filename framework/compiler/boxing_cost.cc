@@ -22,7 +22,8 @@ int64_t BoxingCost::Compute(const Graph& graph, const Node& node, const std::vec
   }
   if (node.op->view) return 0;
   const Cost cost = node.op->cost({node.attributes, in, out});
-  return fires * machine_.ComputeNanoseconds(cost.flops, cost.bytes, bf16);
+  return fires *
+         machine_.KernelNanoseconds(node.op->name, cost.sizes.dims(), cost.flops, cost.bytes, bf16);
 }
 
 int64_t BoxingCost::Boxing(const TensorType& type, const NdSbp& from, int64_t from_stage,

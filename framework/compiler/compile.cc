@@ -18,6 +18,7 @@
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/plan/part_proto.h"
+#include "framework/sim/prediction.h"
 
 namespace sluice {
 namespace {
@@ -26,10 +27,18 @@ constexpr int64_t kAlignment = 64;
 
 int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+int64_t DevicesOfARank(const Mesh& mesh) {
+  return std::count_if(mesh.devices().begin(), mesh.devices().end(),
+                       [&](DeviceId id) { return id.rank == mesh.devices()[0].rank; });
+}
+
 class Compiler {
  public:
   Compiler(const CompileOptions& options, std::string* explanation)
-      : options_(options), planner_(options.machine), explanation_(explanation) {
+      : options_(options),
+        machine_(options.machine.ForDevices(DevicesOfARank(options.mesh))),
+        planner_(machine_),
+        explanation_(explanation) {
     for (DeviceId id : options.mesh.devices()) {
       plan::Device* device = plan_.add_devices();
       device->set_rank(id.rank);
@@ -73,6 +82,7 @@ class Compiler {
   void Schedule(Source* source);
   absl::Status Place(Source* source);
   absl::Status Expand(const Source& source, const Placed& placed);
+  absl::Status Predict(plan::Program* program);
   absl::Status CheckMemory() const;
   bool IsWanted(int32_t device) const {
     return !options_.representatives_only || classes_->representative(device) == device;
@@ -82,6 +92,7 @@ class Compiler {
   }
 
   const CompileOptions& options_;
+  const Machine machine_;
   BoxingPlanner planner_;
   std::string* explanation_;
   VariableLayouts layouts_;
@@ -95,7 +106,7 @@ absl::Status Compiler::Select(const ProgramGraph& program, int64_t micro_batches
   RETURN_IF_ERROR(program.graph->status());
   Grid grid(options_.mesh, micro_batches);
   ASSIGN_OR_RETURN(SbpAssignment assignment,
-                   SelectSbp(*program.graph, grid, &planner_, options_.machine, &layouts_));
+                   SelectSbp(*program.graph, grid, &planner_, machine_, &layouts_));
   // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
   if (sources_.empty()) {
     for (const std::string& warning : assignment.warnings) SLUICE_LOG(WARNING) << warning;
@@ -112,8 +123,8 @@ absl::Status Compiler::LowerAll() {
   while (classes_->num_classes() != classes) {
     classes = classes_->num_classes();
     for (Source& source : sources_) {
-      auto tasks = Lower(*source.graph, source.grid, source.assignment, &planner_, options_.machine,
-                         &*classes_);
+      auto tasks =
+          Lower(*source.graph, source.grid, source.assignment, &planner_, machine_, &*classes_);
       RETURN_IF_ERROR(Annotate(tasks.status(), absl::StrCat("program ", source.name)));
       source.tasks = *std::move(tasks);
     }
@@ -181,6 +192,7 @@ absl::Status Compiler::Place(Source* source) {
     bytes.push_back({base[d], packed.packed, packed.live});
   }
   RETURN_IF_ERROR(Expand(*source, placed));
+  RETURN_IF_ERROR(Predict(plan_.mutable_programs(plan_.programs_size() - 1)));
   if (explanation_ != nullptr) {
     *explanation_ += ExplainMemory(*plan_.programs().rbegin(), classes_->num_classes(), bytes);
   }
@@ -194,8 +206,8 @@ absl::Status Compiler::Expand(const Source& source, const Placed& placed) {
   if (options_.representatives_only || classes_->num_classes() == classes_->num_devices()) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(*source.graph, source.grid, source.assignment,
-                                                &planner_, options_.machine));
+  ASSIGN_OR_RETURN(const TaskGraph tasks,
+                   Lower(*source.graph, source.grid, source.assignment, &planner_, machine_));
   PhaseEnds("lower all");
   ScheduleOptions schedule;
   schedule.script_length = options_.script_length;
@@ -203,6 +215,20 @@ absl::Status Compiler::Expand(const Source& source, const Placed& placed) {
   PhaseEnds("schedule all");
   return ExpandPlaced(source.quotient, placed, classes_->representatives(), program,
                       options_.phase_end);
+}
+
+// What was placed were representatives, each with cores of its own; devices of a process share
+// them.
+absl::Status Compiler::Predict(plan::Program* program) {
+  if (machine_.cores == 0 || options_.representatives_only ||
+      DevicesOfARank(options_.mesh) < plan_.devices_size()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const WorkerClockResult run,
+                   PredictSteps(*program, plan_.devices_size(), machine_));
+  program->set_predicted_nanoseconds(run.step_nanoseconds);
+  PhaseEnds("predict");
+  return absl::OkStatus();
 }
 
 absl::Status Compiler::CheckMemory() const {

@@ -132,7 +132,9 @@ void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int
   task.flops = cost.flops;
   task.bytes = cost.bytes;
   task.scratch = cost.scratch;
-  task.nanoseconds = machine_.ComputeNanoseconds(cost.flops, cost.bytes, bf16);
+  task.nanoseconds =
+      machine_.KernelNanoseconds(task.op, cost.sizes.dims(), cost.flops, cost.bytes, bf16);
+  task.cold_nanoseconds = machine_.ColdNanoseconds(task.op, cost.sizes.dims());
   boxer_.Add(std::move(task));
 }
 

@@ -49,6 +49,51 @@ bool Contiguous(const Box& inner, const Box& outer) {
   return true;
 }
 
+// How many elements of a region lie in one stretch in every buffer that it touches.
+int64_t StretchOf(const TaskRegion& region) {
+  int64_t stretch = 1;
+  for (int d = static_cast<int>(region.box.size()) - 1; d >= 0; --d) {
+    bool joined = region.box[d].size() == 1 || region.strides[d] == stretch;
+    for (const Shape& strides : region.source_strides) {
+      joined &= region.box[d].size() == 1 || strides[d] == stretch;
+    }
+    if (!joined) break;
+    stretch *= region.box[d].size();
+  }
+  return stretch;
+}
+
+// Sets the times of one fire of op "box" or "accumulate". A machine without times of the kernels
+// prices the wire instead.
+void SetBoxNanoseconds(const Machine& machine, int64_t element, Task* task) {
+  if (task->op != "box" || !machine.HasKernel("box")) {
+    task->nanoseconds =
+        task->wire_bytes > 0
+            ? machine.latency_nanoseconds + machine.LinkNanoseconds(task->wire_bytes, false)
+            : machine.KernelNanoseconds(task->op, {task->bytes}, 0, task->bytes, false);
+    task->cold_nanoseconds = machine.ColdNanoseconds(task->op, {task->bytes});
+    return;
+  }
+  task->nanoseconds = machine.launch_nanoseconds;
+  const auto add = [&](absl::string_view kernel, absl::Span<const int64_t> sizes, int64_t turns) {
+    const int64_t time = machine.KernelNanoseconds(kernel, sizes, 0, sizes[0], false);
+    task->nanoseconds += (time - machine.launch_nanoseconds) / turns;
+    task->cold_nanoseconds += machine.ColdNanoseconds(kernel, sizes) / turns;
+  };
+  for (const TaskRegion& region : task->regions) {
+    const int64_t bytes = Volume(region.box) * element;
+    const int64_t sources = static_cast<int64_t>(region.fold.size() + 1) / 2;
+    const int64_t turns = region.micro == 0 ? 1 : std::max<int64_t>(1, task->fires);
+    if (sources == 1) {
+      add("box", {2 * bytes, StretchOf(region) * element}, turns);
+    } else {
+      add("box_fold", {bytes * (sources + 1), sources}, turns);
+    }
+  }
+  if (task->regions.empty()) add("box", {task->bytes, task->bytes}, 1);  // an outline has none
+  if (task->fill_identity) add("fill", {task->bytes}, 1);
+}
+
 // What fire `micro` copies: `box`, out of a source that holds one box into a target that holds
 // another.
 TaskRegion PieceAt(int64_t micro, const Box& box, const Box& source, const Box& target) {
@@ -251,7 +296,7 @@ void Boxer::Retime(
       task.every = task.fires / tokens;
       task.inputs = {{at->values[d], false}};
       fill(source, target, &task);
-      task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
+      SetBoxNanoseconds(machine_, SizeOf(target.dtype), &task);
       Add(std::move(task));
     }
     Note(*at, std::string(recipe), to, phase, grid_.micro_batches(), 0);
@@ -480,9 +525,7 @@ void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& wri
   } else {
     AddRegions(boxing, write, *buffers, &task);
   }
-  task.nanoseconds = task.wire_bytes > 0 ? machine_.latency_nanoseconds +
-                                               machine_.LinkNanoseconds(task.wire_bytes, false)
-                                         : machine_.ComputeNanoseconds(0, task.bytes, false);
+  SetBoxNanoseconds(machine_, SizeOf(graph_.tensor(at.tensor).type.dtype), &task);
   Add(std::move(task));
 }
 

@@ -280,6 +280,7 @@ void ProgramBuilder::FillScripts() {
     instruction->set_bytes(task.bytes);
     instruction->set_scratch(task.scratch);
     instruction->set_nanoseconds(task.nanoseconds);
+    instruction->set_cold_nanoseconds(task.cold_nanoseconds);
     instruction->set_wire_bytes(task.wire_bytes);
     instruction->set_reduction(static_cast<int32_t>(task.reduction));
     instruction->set_fill_identity(task.fill_identity);

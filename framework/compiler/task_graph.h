@@ -62,6 +62,7 @@ struct Task {
   std::vector<TaskInput> inputs;
   std::vector<ValueId> outputs;
   int64_t flops = 0, bytes = 0, scratch = 0, nanoseconds = 0, wire_bytes = 0;
+  int64_t cold_nanoseconds = 0;  // more, if no operand is in a cache
   std::vector<TaskRegion> regions;
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;

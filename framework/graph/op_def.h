@@ -41,6 +41,10 @@ struct Cost {
   int64_t flops = 0;
   int64_t bytes = 0;    // read and written once each, at least
   int64_t scratch = 0;  // bound on what a kernel may ask for
+  // What a kernel's time follows, the axes of its KernelTimes: rows, columns and depth of a
+  // product, rows and their length where work goes by rows, bytes elsewhere. Empty: flops and bytes
+  // alone.
+  Shape sizes = {};
 };
 
 // One operand of a definition: the values of a box of the logical tensor.

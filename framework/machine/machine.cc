@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+#include "framework/base/status.h"
 
 namespace sluice {
 namespace {
+
+constexpr absl::string_view kKernel = "kernel.";
 
 // The one list of fields, in the order of the text form.
 template <typename M, typename Count, typename Rate>
@@ -24,6 +30,9 @@ void ForEachField(M& machine, Count count, Rate rate) {
   rate("outer_bytes_per_second", machine.outer_bytes_per_second);
   count("launch_nanoseconds", machine.launch_nanoseconds, 0);
   count("latency_nanoseconds", machine.latency_nanoseconds, 0);
+  count("cores", machine.cores, 0);
+  count("cache_bytes", machine.cache_bytes, 0);
+  count("wake_nanoseconds", machine.wake_nanoseconds, 0);
 }
 
 int64_t Nanoseconds(double amount, double per_second) {
@@ -41,6 +50,13 @@ absl::StatusOr<Machine> Machine::Parse(absl::string_view text) {
   for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
     const std::pair<absl::string_view, absl::string_view> pair =
         absl::StrSplit(word, absl::MaxSplits('=', 1));
+    absl::string_view name = pair.first;
+    if (absl::ConsumePrefix(&name, kKernel)) {
+      absl::StatusOr<KernelTimes> times = KernelTimes::Parse(name, pair.second);
+      if (!times.ok()) return Annotate(times.status(), absl::StrCat("machine: ", pair.first));
+      machine.kernels.push_back(*std::move(times));
+      continue;
+    }
     bool known = false, good = false;
     std::vector<std::string> names;
     ForEachField(
@@ -83,7 +99,29 @@ std::string Machine::ToString() const {
         if (!absl::SimpleAtod(text, &back) || back != field) text = absl::StrFormat("%.17g", field);
         words.push_back(absl::StrCat(name, "=", text));
       });
-  return absl::StrJoin(words, " ");
+  for (const KernelTimes& times : kernels) {
+    words.push_back(absl::StrCat(kKernel, times.Name(), "=", times.ValueText()));
+  }
+  return absl::StrJoin(words, kernels.empty() ? " " : "\n");
+}
+
+Machine Machine::ForDevices(int64_t devices) const {
+  Machine machine = *this;
+  if (kernels.empty()) return machine;
+  const int64_t threads = std::max<int64_t>(1, cores / std::max<int64_t>(1, devices));
+  machine.kernels.clear();
+  for (const KernelTimes& times : kernels) {
+    if (times.threads > threads) continue;
+    const auto same = std::find_if(
+        machine.kernels.begin(), machine.kernels.end(),
+        [&](const auto& k) { return k.kernel == times.kernel && k.cold == times.cold; });
+    if (same == machine.kernels.end()) {
+      machine.kernels.push_back(times);
+    } else if (same->threads < times.threads) {
+      *same = times;
+    }
+  }
+  return machine;
 }
 
 int64_t Machine::ComputeNanoseconds(int64_t flops, int64_t bytes, bool bf16) const {
@@ -91,6 +129,37 @@ int64_t Machine::ComputeNanoseconds(int64_t flops, int64_t bytes, bool bf16) con
   return launch_nanoseconds +
          std::max(Nanoseconds(static_cast<double>(flops), speed),
                   Nanoseconds(static_cast<double>(bytes), memory_bytes_per_second));
+}
+
+bool Machine::HasKernel(absl::string_view kernel) const {
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [&](const KernelTimes& times) { return times.kernel == kernel; });
+}
+
+int64_t Machine::KernelNanoseconds(absl::string_view kernel, absl::Span<const int64_t> sizes,
+                                   int64_t flops, int64_t bytes, bool bf16) const {
+  const KernelTimes* times = bf16 ? nullptr : FindTimes(kernel, sizes, false);
+  if (times == nullptr) return ComputeNanoseconds(flops, bytes, bf16);
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return launch_nanoseconds;
+  return launch_nanoseconds + times->At(sizes);
+}
+
+int64_t Machine::ColdNanoseconds(absl::string_view kernel, absl::Span<const int64_t> sizes) const {
+  const KernelTimes* hot = FindTimes(kernel, sizes, false);
+  const KernelTimes* cold = FindTimes(kernel, sizes, true);
+  if (hot == nullptr || cold == nullptr) return 0;
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
+  return std::max<int64_t>(0, cold->At(sizes) - hot->At(sizes));
+}
+
+const KernelTimes* Machine::FindTimes(absl::string_view kernel, absl::Span<const int64_t> sizes,
+                                      bool cold) const {
+  for (const KernelTimes& times : kernels) {
+    if (times.kernel == kernel && times.cold == cold && times.sizes.size() == sizes.size()) {
+      return &times;
+    }
+  }
+  return nullptr;
 }
 
 int64_t Machine::LinkNanoseconds(int64_t bytes, bool between_nodes) const {

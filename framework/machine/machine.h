@@ -1,13 +1,17 @@
-// A description of the machine that a plan is made for: peaks, bandwidths and latencies, from
-// which costs are counted. Pure values; integers out, so that every rank decides alike.
+// A description of the machine that a plan is made for: peaks, bandwidths and latencies, and, where
+// it was calibrated, the times of kernels, from which costs are counted. Pure values; integers out,
+// so that every rank decides alike. docs/machine.md is the model of time and its limits.
 #ifndef SLUICE_FRAMEWORK_MACHINE_MACHINE_H_
 #define SLUICE_FRAMEWORK_MACHINE_MACHINE_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "framework/machine/kernel_times.h"
 
 namespace sluice {
 
@@ -31,17 +35,36 @@ struct Machine {
   double outer_bytes_per_second = 1e9;    // a port between nodes
   int64_t launch_nanoseconds = 500;       // to start one instruction
   int64_t latency_nanoseconds = 2000;     // one message to another device
+  // Calibrated machines alone.
+  int64_t cores = 0;             // that the devices of a process share; 0: each has its own
+  int64_t cache_bytes = 0;       // that one core has to itself
+  int64_t wake_nanoseconds = 0;  // more, for a message to a worker that sleeps
+  std::vector<KernelTimes> kernels;
 
   // The CPU devices of one process, before calibration.
   static Machine Cpu();
   // "key=value" words, e.g. "flops_per_second=2e11 devices_per_node=4"; unnamed keep defaults.
+  // Words of "kernel.<name>.<threads>" are KernelTimes.
   static absl::StatusOr<Machine> Parse(absl::string_view text);
   std::string ToString() const;
 
+  // The same with the times of kernels for a device that has `devices` - 1 others beside it.
+  Machine ForDevices(int64_t devices) const;
+
+  bool HasKernel(absl::string_view kernel) const;
   // Time of an instruction: launch + the larger of arithmetic and memory time.
   int64_t ComputeNanoseconds(int64_t flops, int64_t bytes, bool bf16) const;
+  // The same, from the times of the kernel where there are some for f32 and its sizes.
+  int64_t KernelNanoseconds(absl::string_view kernel, absl::Span<const int64_t> sizes,
+                            int64_t flops, int64_t bytes, bool bf16) const;
+  // How much longer the kernel takes if it finds nothing in the cache; 0 where no time says so.
+  int64_t ColdNanoseconds(absl::string_view kernel, absl::Span<const int64_t> sizes) const;
   int64_t LinkNanoseconds(int64_t bytes, bool between_nodes) const;  // without latency
   int64_t NodeOf(DeviceId device) const;
+
+ private:
+  const KernelTimes* FindTimes(absl::string_view kernel, absl::Span<const int64_t> sizes,
+                               bool cold) const;
 };
 
 }  // namespace sluice

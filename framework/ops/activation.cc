@@ -174,7 +174,7 @@ const OpDef& SoftmaxOp() {
                      absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
       (*dx)[0] = Dense(ApplyOne(SoftmaxGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
     };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
+    op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 20); };
     op.define = DefineSoftmax;
     op.cases = Cases(1);
     return op;
@@ -187,7 +187,7 @@ const OpDef& SoftmaxGradientOp() {
     OpDef op = MakeOp("softmax_gradient", {{"y"}, {"dy"}}, "dx");
     op.infer = [](const OpCall& call) { return InferSoftmax("softmax_gradient", call, 2); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E->...E", {{1}}); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 4); };
+    op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 4); };
     op.define = DefineSoftmaxGradient;
     op.cases = Cases(2);
     return op;

@@ -141,7 +141,7 @@ const OpDef& CrossEntropyMaxOp() {
       return Types{PerPosition(call.inputs[0])};
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v->...", {}, Reduction::kMax); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
+    op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 1); };
     op.define = DefineMax;
     op.cases = {{"matrix", NoAttributes(), {F32({5, 7})}},
                 {"cube", NoAttributes(), {F32({2, 3, 5})}}};
@@ -161,7 +161,7 @@ const OpDef& CrossEntropySumExpOp() {
       return Types{row};
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...->..."); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
+    op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 15); };
     op.define = DefineSumExp;
     op.cases = {{"matrix", NoAttributes(), {F32({5, 7}), F32({5})}},
                 {"cube", NoAttributes(), {F32({2, 3, 5}), F32({2, 3})}}};
@@ -239,7 +239,7 @@ const OpDef& CrossEntropyGradientOp() {
       return Types{logits};
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...,...,...,...->...v", {{4}}); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 18); };
+    op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 18); };
     op.define = DefineGradient;
     op.cases = {
         {"matrix", NoAttributes(), {F32({5, 7}), F32({5}), F32({5}), I32({5}), F32({5})}, 1, 4},

@@ -114,7 +114,8 @@ const OpDef& EmbeddingOp() {
       (*dx)[0] = rows;
     };
     op.cost = [](const OpCall& call) {
-      return Cost{0, BytesOf(call.inputs.subspan(1)) + 2 * BytesOf(call.outputs), 0};
+      return Cost{0, BytesOf(call.inputs.subspan(1)) + 2 * BytesOf(call.outputs), 0,
+                  RowSizes(call.outputs[0])};
     };
     op.define = DefineEmbedding;
     op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5})}, 0, 6},
@@ -173,7 +174,7 @@ const OpDef& AddRowsOp() {
     op.signatures = AddRowsSignatures;
     op.cost = [](const OpCall& call) {
       return Cost{call.inputs[2].shape.NumElements(), BytesOf(call.inputs) + BytesOf(call.outputs),
-                  0};
+                  0, RowSizes(call.inputs[2])};
     };
     op.define = [](const DefineCall& call) {
       call.outputs[0].array.values = call.inputs[0].array.values;

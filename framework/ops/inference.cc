@@ -100,7 +100,20 @@ Cost ElementwiseCost(const OpCall& call, int64_t flops_per_element, int64_t scra
   for (const TensorType& type : call.outputs) {
     elements = std::max(elements, type.shape.NumElements());
   }
-  return {elements * flops_per_element, BytesOf(call.inputs) + BytesOf(call.outputs), scratch};
+  const int64_t bytes = BytesOf(call.inputs) + BytesOf(call.outputs);
+  return {elements * flops_per_element, bytes, scratch, {bytes}};
+}
+
+Shape RowSizes(const TensorType& type) {
+  const int64_t length = type.shape.rank() == 0 ? 1 : type.shape[type.shape.rank() - 1];
+  return {length == 0 ? 0 : type.shape.NumElements() / length, length};
+}
+
+Cost RowsCost(const OpCall& call, const TensorType& rows, int64_t flops_per_element,
+              int64_t scratch) {
+  Cost cost = ElementwiseCost(call, flops_per_element, scratch);
+  cost.sizes = RowSizes(rows);
+  return cost;
 }
 
 Gradient Dense(Tensor tensor) {

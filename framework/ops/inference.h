@@ -54,6 +54,11 @@ Signature MakeSignature(std::string letter, const std::vector<int>& inputs,
 int64_t BytesOf(absl::Span<const TensorType> types);
 // `flops_per_element` for every element of the largest operand, all operands moved once.
 Cost ElementwiseCost(const OpCall& call, int64_t flops_per_element, int64_t scratch = 0);
+// The same of an op that works on the rows, the last dimension, of this type.
+Cost RowsCost(const OpCall& call, const TensorType& rows, int64_t flops_per_element,
+              int64_t scratch = 0);
+// {rows, their length}
+Shape RowSizes(const TensorType& type);
 
 Gradient Dense(Tensor tensor);
 // dy summed down to `shape`, which broadcast to it.

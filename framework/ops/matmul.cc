@@ -82,9 +82,14 @@ Cost CostOfProduct(const Product& product, const OpCall& call) {
   const char other =
       product.right.letters[0] == summed ? product.right.letters[1] : product.right.letters[0];
   const int64_t bytes = BytesOf(call.inputs) + BytesOf(call.outputs);
-  return {
-      2 * call.inputs[0].shape.NumElements() * Extent(product.right, call.inputs[1].shape, other),
-      bytes, bytes + (int64_t{1} << 20)};
+  const int64_t products =
+      call.inputs[0].shape.NumElements() * Extent(product.right, call.inputs[1].shape, other);
+  // Matrices that share an operand count as one: more rows, or more depth.
+  const Shape& out = call.outputs[0].shape;
+  const int64_t elements = out.NumElements(), columns = out[out.rank() - 1];
+  Shape sizes = {0, 0, 0};
+  if (products > 0) sizes = {elements / columns, columns, products / elements};
+  return {2 * products, bytes, bytes + (int64_t{1} << 20), sizes};
 }
 
 // A matrix of a part: where element (row, col) of the i-th of `count` matrices lies.

@@ -207,7 +207,9 @@ const OpDef& SliceOp() {
       const int dim = static_cast<int>(a.dim);
       (*dx)[0] = Dense(PadDim(dy[0], dim, a.begin, inputs[0].shape()[dim]));
     };
-    op.cost = [](const OpCall& call) { return Cost{0, 2 * BytesOf(call.outputs), 0}; };
+    op.cost = [](const OpCall& call) {
+      return Cost{0, 2 * BytesOf(call.outputs), 0, {2 * BytesOf(call.outputs)}};
+    };
     op.define = [](const DefineCall& call) {
       const SliceAttributes& a = Range1(call.attributes);
       const PartArray& x = call.inputs[0];

@@ -128,7 +128,7 @@ const OpDef& LayerNormOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...E,E,E->...E,...,..."); };
     op.gradient = LayerNormGradient;
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 8, 1 << 16); };
+    op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 8, 1 << 16); };
     op.define = DefineLayerNorm;
     op.cases = {{"matrix", LayerNormAttributes(), {F32({5, 7}), F32({7}), F32({7})}},
                 {"cube", LayerNormAttributes{1e-3}, {F32({3, 2, 5}), F32({5}), F32({5})}}};
@@ -155,7 +155,7 @@ const OpDef& LayerNormGradientOp() {
     op.rule = [](const OpCall&) {
       return IndexRule::Parse("...E,...E,E,...,...->...E", {{0}, {2}});
     };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 12, 1 << 16); };
+    op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 12, 1 << 16); };
     op.define = DefineLayerNormGradient;
     op.cases = {
         {"matrix", LayerNormAttributes(), {F32({5, 7}), F32({5, 7}), F32({7}), F32({5}), F32({5})}},
@@ -185,7 +185,7 @@ const OpDef& LayerNormParameterGradientOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...e,...e,...,...->e,e", {{0}}); };
     op.cost = [](const OpCall& call) {
-      return ElementwiseCost(call, 4, 64 * BytesOf(call.outputs));
+      return RowsCost(call, call.inputs[0], 4, 64 * BytesOf(call.outputs));
     };
     op.define = DefineParameterGradient;
     op.cases = {

@@ -129,7 +129,11 @@ const OpDef& ReduceOp() {
     op.rule = ReduceRule;
     op.gradient = ReduceGradient;
     op.cost = [](const OpCall& call) {
-      return ElementwiseCost(call, 1, 64 * BytesOf(call.outputs));
+      Cost cost = ElementwiseCost(call, 1, 64 * BytesOf(call.outputs));
+      // A bias gradient is the case that counts: rows summed to one.
+      const int64_t kept = call.outputs[0].shape.NumElements();
+      cost.sizes = {kept == 0 ? 0 : call.inputs[0].shape.NumElements() / kept, kept};
+      return cost;
     };
     op.define = DefineReduce;
     const TensorType x = {DType::kF32, {5, 3, 4}};

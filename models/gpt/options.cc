@@ -1,6 +1,8 @@
 #include "models/gpt/options.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -36,6 +38,9 @@ ABSL_FLAG(std::string, mesh, "data=2",
 ABSL_FLAG(int64_t, micro_batches, 1,
           "parts of the batch that a device takes one after the other; must divide --batch");
 ABSL_FLAG(int64_t, script_length, 0, "longest run of instructions of one actor; 0 is no limit");
+ABSL_FLAG(
+    std::string, machine, "",
+    "what //bench:calibrate wrote: its costs decide the plan, and predict a step in --explain");
 ABSL_FLAG(std::string, out, "", "folder for options, log and checkpoints");
 ABSL_FLAG(int64_t, eval_every, 200,
           "steps between evaluations on held-out text; 0: only at the ends");
@@ -61,42 +66,46 @@ namespace fs = std::filesystem;
 constexpr char kByPreset[] = "by preset";
 
 std::vector<FlagGroup> Groups() {
-  return {
-      {"Data", {{"data", "PATH", "the sources of this repository"}}},
-      {"Model",
-       {{"preset", "NAME", ""},
-        {"layers", "N", kByPreset},
-        {"hidden", "N", kByPreset},
-        {"heads", "N", kByPreset},
-        {"sequence_length", "N", kByPreset},
-        {"dropout", "X", kByPreset}}},
-      {"Training",
-       {{"steps", "N", kByPreset},
-        {"batch", "N", kByPreset},
-        {"lr", "X", kByPreset},
-        {"warmup", "N", kByPreset},
-        {"lr_floor", "X", ""},
-        {"clip", "X", ""},
-        {"weight_decay", "X", ""},
-        {"seed", "N", ""}}},
-      {"Machine", {{"mesh", "AXES", ""}, {"micro_batches", "N", ""}, {"script_length", "N", ""}}},
-      {"The run",
-       {{"out", "DIR", "runs/<time>"},
-        {"eval_every", "N", ""},
-        {"save_every", "N", ""},
-        {"keep", "N", ""},
-        {"resume", "DIR", ""}}},
-      {"Writing text",
-       {{"sample", "", ""},
-        {"prompt", "TEXT", "an end of line"},
-        {"sample_length", "N", ""},
-        {"temperature", "X", ""}}},
-      {"Looking inside", {{"explain", "", ""}, {"trace", "FILE", ""}, {"check_nan", "", ""}}}};
+  return {{"Data", {{"data", "PATH", "the sources of this repository"}}},
+          {"Model",
+           {{"preset", "NAME", ""},
+            {"layers", "N", kByPreset},
+            {"hidden", "N", kByPreset},
+            {"heads", "N", kByPreset},
+            {"sequence_length", "N", kByPreset},
+            {"dropout", "X", kByPreset}}},
+          {"Training",
+           {{"steps", "N", kByPreset},
+            {"batch", "N", kByPreset},
+            {"lr", "X", kByPreset},
+            {"warmup", "N", kByPreset},
+            {"lr_floor", "X", ""},
+            {"clip", "X", ""},
+            {"weight_decay", "X", ""},
+            {"seed", "N", ""}}},
+          {"Machine",
+           {{"mesh", "AXES", ""},
+            {"micro_batches", "N", ""},
+            {"script_length", "N", ""},
+            {"machine", "FILE", "rough costs"}}},
+          {"The run",
+           {{"out", "DIR", "runs/<time>"},
+            {"eval_every", "N", ""},
+            {"save_every", "N", ""},
+            {"keep", "N", ""},
+            {"resume", "DIR", ""}}},
+          {"Writing text",
+           {{"sample", "", ""},
+            {"prompt", "TEXT", "an end of line"},
+            {"sample_length", "N", ""},
+            {"temperature", "X", ""}}},
+          {"Looking inside", {{"explain", "", ""}, {"trace", "FILE", ""}, {"check_nan", "", ""}}}};
 }
 
 // What a run is, rather than what is done with it: recorded, and taken up by --resume.
 std::set<std::string> NotRecorded() {
-  return {"out", "resume", "sample", "prompt", "sample_length", "temperature", "explain", "trace"};
+  return {"machine",       "out",         "resume",  "sample", "prompt",
+          "sample_length", "temperature", "explain", "trace"};
 }
 
 absl::Status Check(absl::string_view flag, double value, double low, double high) {
@@ -216,6 +225,18 @@ absl::Status ReadMesh(TrainOptions* options) {
   return absl::OkStatus();
 }
 
+absl::Status ReadMachine(TrainOptions* options) {
+  const std::string path = absl::GetFlag(FLAGS_machine);
+  if (path.empty()) return absl::OkStatus();
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file) return absl::NotFoundError(absl::StrCat("--machine: cannot read ", path));
+  absl::StatusOr<Machine> machine = Machine::Parse(text);
+  if (!machine.ok()) return Annotate(machine.status(), absl::StrCat("--machine=", path));
+  options->session.machine = *std::move(machine);
+  return absl::OkStatus();
+}
+
 void ReadFlags(TrainOptions* o) {
   o->preset = absl::GetFlag(FLAGS_preset);
   o->data = absl::GetFlag(FLAGS_data);
@@ -305,6 +326,7 @@ absl::StatusOr<TrainOptions> ParseTrainOptions(const std::vector<std::string>& a
   const std::string run = options.out;  // the run that is resumed
   ReadFlags(&options);
   RETURN_IF_ERROR(ReadMesh(&options));
+  RETURN_IF_ERROR(ReadMachine(&options));
   absl::Status status = CheckGpt(options.config, options.stages);
   if (!status.ok()) return Annotate(status, "model");
   if (options.sample && resume.empty()) {

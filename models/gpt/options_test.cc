@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/flags/reflection.h"
 #include "framework/checkpoint/checkpoint.h"
@@ -49,6 +50,18 @@ TEST_F(OptionsTest, DefaultsAreTheMainJob) {
   EXPECT_EQ(options->config.hidden, GptPresets()[0].config.hidden);
   EXPECT_EQ(options->schedule.steps, GptPresets()[0].steps);
   EXPECT_EQ(options->optimizer.weight_decay, 0.1);
+}
+
+TEST_F(OptionsTest, AMachineIsReadFromItsFile) {
+  const std::string path = ::testing::TempDir() + "/machine.txt";
+  std::ofstream(path) << "cores=2 launch_nanoseconds=77\nkernel.gelu.1=8,16:100,200\n";
+  absl::StatusOr<TrainOptions> options = Parse({"--machine=" + path});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->session.machine.launch_nanoseconds, 77);
+  EXPECT_TRUE(options->session.machine.HasKernel("gelu"));
+  EXPECT_THAT(Error({"--machine=" + path + "x"}), HasSubstr("--machine: cannot read"));
+  std::ofstream(path) << "cores=many";
+  EXPECT_THAT(Error({"--machine=" + path}), HasSubstr("expected a positive number after cores"));
 }
 
 TEST_F(OptionsTest, FlagsGoOverThePreset) {

@@ -1,0 +1,187 @@
+#include "bench/layout_timing.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/compiler/compile.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/kernel.h"
+#include "framework/runtime/trace.h"
+#include "framework/session/plan_session.h"
+#include "framework/sim/prediction.h"
+#include "models/gpt/options.h"
+#include "nlohmann/json.hpp"
+
+namespace sluice {
+namespace {
+
+constexpr char kWaiting[] = "waiting";
+constexpr int kPredictedSteps = 5, kTracedSteps = 4;
+
+int Workers(const TimedLayout& layout) { return static_cast<int>(layout.predicted().busy.size()); }
+
+// What the layouts of one model train on: any bytes do.
+class Batch {
+ public:
+  explicit Batch(const GptConfig& config)
+      : tokens_(DType::kI32, {config.batch, config.sequence_length}),
+        labels_(tokens_),
+        rate_(DType::kF32, {}),
+        step_(DType::kI32, {}) {
+    uint32_t state = 1;
+    for (HostTensor* tensor : {&tokens_, &labels_}) {
+      for (int64_t i = 0; i < tensor->shape.NumElements(); ++i) {
+        state = state * 1664525 + 1013904223;
+        tensor->data<int32_t>()[i] = static_cast<int32_t>((state >> 8) % config.vocabulary);
+      }
+    }
+    *rate_.data<float>() = 1e-4f;
+    *step_.data<int32_t>() = 1;
+  }
+  Feeds feeds() const {
+    return {
+        {"tokens", &tokens_}, {"labels", &labels_}, {"learning_rate", &rate_}, {"step", &step_}};
+  }
+
+ private:
+  HostTensor tokens_, labels_, rate_, step_;
+};
+
+absl::StatusOr<std::unique_ptr<Session>> Start(const TimedLayout& layout,
+                                               const std::string& trace) {
+  RuntimeOptions options;
+  options.prepare = PrepareCpuKernel;
+  options.init_thread = InitKernelThread;
+  options.trace = trace;
+  return StartPlan(layout.plan(), "", options);
+}
+
+// Nanoseconds of a step, with the session two steps ahead.
+absl::StatusOr<double> TimeSteps(Session* session, const Feeds& feeds, int64_t steps) {
+  constexpr int64_t kAhead = 2;
+  Fetches fetches;
+  int64_t begin = 0;
+  for (int64_t i = 0; i < steps + kAhead; ++i) {
+    RETURN_IF_ERROR(session->Step("train", feeds));
+    if (i + 1 < kAhead) continue;
+    RETURN_IF_ERROR(session->Next(&fetches));
+    if (i + 1 == kAhead) begin = MonotonicNanoseconds();  // at the end of the first step
+  }
+  const int64_t end = MonotonicNanoseconds();
+  RETURN_IF_ERROR(session->Next(&fetches));
+  return static_cast<double>(end - begin) / static_cast<double>(steps);
+}
+
+// Adds what each op took to the measured side.
+absl::Status ReadTrace(const std::string& path, LayoutTiming* timing) {
+  std::ifstream file(path);
+  const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
+  if (!trace.is_object()) return absl::DataLossError(absl::StrCat(path, " is no trace"));
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event.value("cat", "") != "run" || event["args"]["step"] == 0) continue;
+    timing->ops[event["args"]["op"].get<std::string>()].measured +=
+        event["dur"].get<double>() * 1e3 / (kTracedSteps + 1);
+  }
+  return absl::OkStatus();
+}
+
+void AddPredicted(const TimedLayout& layout, LayoutTiming* timing) {
+  const plan::Program& program = layout.plan().programs(0);
+  double busy = 0;
+  for (const WorkerSpan& span : layout.predicted().spans) {
+    if (span.step == 0) continue;
+    const double time = static_cast<double>(span.end - span.begin) / (kPredictedSteps - 1);
+    timing->ops[program.actors(span.actor).script(span.instruction).op()].predicted += time;
+    busy += time;
+  }
+  double measured = 0;
+  for (const auto& op : timing->ops) measured += op.second.measured;
+  timing->ops[kWaiting] = {
+      Workers(layout) * static_cast<double>(layout.predicted().step_nanoseconds) - busy,
+      Workers(layout) * timing->median - measured};
+}
+
+absl::Status TraceOps(const TimedLayout& layout, const Feeds& feeds, LayoutTiming* timing) {
+  std::error_code error;
+  const std::string path = (std::filesystem::temp_directory_path(error) /
+                            absl::StrCat("sluice_predict_", getpid(), ".json"))
+                               .string();
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Start(layout, path));
+    RETURN_IF_ERROR(TimeSteps(session.get(), feeds, kTracedSteps).status());
+  }
+  const absl::Status status = ReadTrace(path, timing);
+  std::remove(path.c_str());
+  RETURN_IF_ERROR(status);
+  AddPredicted(layout, timing);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t MonotonicNanoseconds() { return NowNanoseconds(); }
+
+absl::StatusOr<TimedLayout> TimedLayout::Compile(const std::string& model, const std::string& mesh,
+                                                 int64_t micro_batches, const Machine& machine) {
+  TimedLayout layout;
+  layout.model_ = model;
+  layout.name_ = mesh;
+  if (micro_batches > 1) absl::StrAppend(&layout.name_, " micro=", micro_batches);
+  bool found = false;
+  for (const GptPreset& preset : GptPresets()) {
+    if (preset.name == model) layout.config_ = preset.config, found = true;
+  }
+  if (!found) return absl::InvalidArgumentError(absl::StrCat("no preset \"", model, "\""));
+  CompileOptions options;
+  ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(mesh));
+  options.micro_batches = micro_batches;
+  options.machine = machine;
+  OptimizerOptions optimizer;
+  optimizer.weight_decay = 0.1;
+  optimizer.clip = 1;
+  Graph graph;
+  RETURN_IF_ERROR(BuildGptTrain(layout.config_, options.mesh.num_stages(), optimizer, &graph));
+  const std::vector<ProgramGraph> programs = {{"train", &graph}};
+  ASSIGN_OR_RETURN(layout.plan_, sluice::Compile(programs, options, nullptr));
+  ASSIGN_OR_RETURN(layout.predicted_,
+                   PredictSteps(layout.plan_.programs(0), layout.plan_.devices_size(), machine,
+                                kPredictedSteps));
+  return layout;
+}
+
+absl::StatusOr<std::vector<LayoutTiming>> TimeLayouts(const std::vector<TimedLayout>& layouts,
+                                                      int64_t rounds, int64_t steps_a_round) {
+  std::vector<Batch> batches;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (const TimedLayout& layout : layouts) {
+    batches.emplace_back(layout.config());
+    ASSIGN_OR_RETURN(sessions.emplace_back(), Start(layout, ""));
+  }
+  std::vector<std::vector<double>> times(layouts.size());
+  for (int64_t round = 0; round <= rounds; ++round) {
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      ASSIGN_OR_RETURN(const double time,
+                       TimeSteps(sessions[i].get(), batches[i].feeds(), steps_a_round));
+      if (round > 0) times[i].push_back(time);  // the first warms up
+    }
+  }
+  sessions.clear();
+  std::vector<LayoutTiming> timings(layouts.size());
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    std::nth_element(times[i].begin(), times[i].begin() + times[i].size() / 2, times[i].end());
+    timings[i].median = times[i][times[i].size() / 2];
+    RETURN_IF_ERROR(TraceOps(layouts[i], batches[i].feeds(), &timings[i]));
+  }
+  return timings;
+}
+
+}  // namespace sluice

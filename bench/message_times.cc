@@ -1,0 +1,86 @@
+#include "bench/message_times.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/queue.h"
+#include "framework/base/status.h"
+#include "framework/plan/text.h"
+#include "framework/runtime/runtime.h"
+#include "framework/runtime/trace.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::chrono::microseconds kSpin(30);  // as workers do
+
+int64_t Median(std::vector<int64_t> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// A step of one script of `length` instructions, of which each reads what the last one wrote, on a
+// device that computes nothing.
+absl::StatusOr<int64_t> TimeScript(int length) {
+  std::string text = "actor a on d0.compute\n  x0 = f()\n";
+  for (int i = 1; i < length; ++i) absl::StrAppend(&text, "  x", i, " = f(x", i - 1, ")\n");
+  ASSIGN_OR_RETURN(plan::Plan plan, ParsePlan(text));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::Start(std::move(plan), {}));
+  std::vector<int64_t> times;
+  for (int step = 0; step < 30; ++step) {
+    const int64_t begin = NowNanoseconds();
+    RETURN_IF_ERROR(runtime->Enqueue(0, {}, step));
+    RETURN_IF_ERROR(runtime->Next().status());
+    times.push_back(NowNanoseconds() - begin);
+  }
+  return Median(times);
+}
+
+// Half of the way there and back between two threads; each waits for `pause` before it answers.
+int64_t TimeMessage(std::chrono::microseconds pause, int rounds) {
+  Queue<int> there, back;
+  const auto wait = [pause] {
+    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+  };
+  std::thread other([&] {
+    int item = 0;
+    do {
+      there.WaitNonEmpty(kSpin);
+      there.Pop(&item);
+      back.Push(item);
+    } while (item >= 0);
+  });
+  std::vector<int64_t> times;
+  int item = 0;
+  for (int i = 0; i < rounds; ++i) {
+    wait();
+    const int64_t begin = NowNanoseconds();
+    there.Push(i + 1 < rounds ? i : -1);
+    // The answer is spun for: one way alone may find a sleeper.
+    while (!back.Pop(&item)) {
+    }
+    times.push_back(NowNanoseconds() - begin);
+  }
+  other.join();
+  return Median(times);
+}
+
+}  // namespace
+
+absl::StatusOr<MessageTimes> MeasureMessages() {
+  constexpr int kShort = 500, kLong = 4500;
+  ASSIGN_OR_RETURN(const int64_t few, TimeScript(kShort));
+  ASSIGN_OR_RETURN(const int64_t many, TimeScript(kLong));
+  MessageTimes times;
+  times.launch = std::max<int64_t>(1, (many - few) / (kLong - kShort));
+  times.awake = std::max<int64_t>(1, TimeMessage(std::chrono::microseconds(0), 2000) / 2);
+  const int64_t slow = TimeMessage(std::chrono::microseconds(200), 200);
+  times.asleep = std::max(times.awake, slow - times.awake);
+  return times;
+}
+
+}  // namespace sluice

@@ -1,0 +1,211 @@
+#include "framework/actor/worker_clock.h"
+
+#include <algorithm>
+#include <deque>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/actor/program_state.h"
+#include "framework/base/status.h"
+#include "framework/plan/proof.h"
+
+namespace sluice {
+namespace {
+
+class WorkerClock {
+ public:
+  WorkerClock(const ProgramIndex& index, const WorkerClockOptions& options)
+      : index_(index), options_(options), state_(&index), workers_(options.workers) {
+    const int actors = index.num_actors();
+    queued_.assign(actors, false);
+    for (int a = 0; a < actors; ++a) {
+      worker_of_.push_back(
+          static_cast<int32_t>(int64_t{index.device_of(a)} * options.workers / options.devices));
+      urgency_.push_back(index.stream_kind(index.actor(a).stream) == "compute" ? 1 : 0);
+    }
+    unended_.assign(options.steps, actors);
+    result_.step_end.assign(options.steps, 0);
+    result_.busy.assign(options.workers, 0);
+    state_.set_step_limit(0);
+  }
+
+  absl::StatusOr<WorkerClockResult> Run() {
+    for (int step = 0; step < std::min(options_.steps, options_.steps_ahead); ++step) Begin();
+    while (!events_.empty()) {
+      const Event event = events_.top();
+      events_.pop();
+      now_ = event.time;
+      event.letter.kind == Letter::kEnd ? End(event.worker) : Arrive(event);
+    }
+    if (ended_ < options_.steps) return Stuck();
+    const int last = options_.steps - 1, from = last / 2;
+    result_.step_nanoseconds =
+        last == 0 ? result_.step_end[0]
+                  : (result_.step_end[last] - result_.step_end[from]) / (last - from);
+    return std::move(result_);
+  }
+
+ private:
+  struct Letter {
+    enum Kind : int8_t { kEnd, kStep, kMessage } kind;
+    Message message;
+    int64_t step;
+    bool woke;  // the worker was asleep when it came
+  };
+  struct Event {
+    int64_t time, sequence;
+    int32_t worker;
+    Letter letter;
+    bool operator<(const Event& other) const {  // std::priority_queue pops the greatest
+      return std::tie(time, sequence) > std::tie(other.time, other.sequence);
+    }
+  };
+  struct Worker {
+    std::deque<int32_t> ready[2];
+    std::vector<Letter> letters;  // that came while it ran an instruction
+    int32_t running = -1;
+    int64_t idle_since = 0;
+  };
+
+  void Push(int64_t delay, int32_t worker, const Letter& letter) {
+    events_.push({now_ + delay, sequence_++, worker, letter});
+  }
+
+  // The session asks for another step.
+  void Begin() {
+    for (int32_t w = 0; w < options_.workers; ++w) {
+      Push(options_.message_latency, w, {Letter::kStep, {}, begun_, false});
+    }
+    ++begun_;
+  }
+
+  void Arrive(const Event& event) {
+    Worker& worker = workers_[event.worker];
+    if (worker.running >= 0) {
+      worker.letters.push_back(event.letter);
+      return;
+    }
+    if (!event.letter.woke && now_ - worker.idle_since > options_.spin) {
+      Letter later = event.letter;
+      later.woke = true;
+      Push(options_.wake_latency, event.worker, later);
+      return;
+    }
+    Open(event.worker, event.letter);
+    RunNext(event.worker);
+  }
+
+  void Open(int32_t w, const Letter& letter) {
+    if (letter.kind == Letter::kMessage) return Deliver(letter.message);
+    MessageList grants;
+    GrantStep(index_, letter.step, &grants);
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      if (worker_of_[a] == w) state_.actor(a).set_step_limit(letter.step + 1);
+    }
+    for (const Message& grant : grants) {
+      if (worker_of_[grant.to] == w) state_.Deliver(grant);
+    }
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      if (worker_of_[a] == w) Consider(a);
+    }
+  }
+
+  void Deliver(const Message& message) {
+    state_.Deliver(message);
+    Consider(message.to);
+  }
+
+  void Consider(int32_t a) {
+    if (queued_[a] || !state_.CanRun(a)) return;
+    queued_[a] = true;
+    workers_[worker_of_[a]].ready[urgency_[a]].push_back(a);
+  }
+
+  void RunNext(int32_t w) {
+    Worker& worker = workers_[w];
+    for (std::deque<int32_t>& ready : worker.ready) {
+      if (ready.empty()) continue;
+      const int32_t a = ready.front();
+      ready.pop_front();
+      queued_[a] = false;
+      const Actor& actor = state_.actor(a);
+      const int64_t duration = std::max<int64_t>(
+          0, options_.duration ? options_.duration(w, actor) : actor.instruction().nanoseconds());
+      worker.running = a;
+      result_.busy[w] += duration;
+      result_.spans.push_back(
+          {now_, now_ + duration, actor.step(), w, a, actor.cursor(), actor.micro()});
+      Push(duration, w, {Letter::kEnd, {}, 0, false});
+      return;
+    }
+    worker.idle_since = now_;
+  }
+
+  void End(int32_t w) {
+    Worker& worker = workers_[w];
+    const int32_t a = std::exchange(worker.running, -1);
+    const Actor& actor = state_.actor(a);
+    const int64_t step = actor.step();
+    messages_.clear();
+    const int32_t turn = state_.Finish(a, 0, &messages_);
+    for (const Message& message : messages_) {
+      const int32_t to = worker_of_[message.to];
+      if (to == w) {
+        Deliver(message);
+      } else {
+        Push(options_.message_latency, to, {Letter::kMessage, message, 0, false});
+      }
+    }
+    Consider(a);
+    if (turn >= 0) Consider(turn);
+    if (actor.step() != step && --unended_[step] == 0) {
+      result_.step_end[step] = now_;
+      ++ended_;
+      if (begun_ < options_.steps) Begin();
+    }
+    for (const Letter& letter : std::exchange(worker.letters, {})) Open(w, letter);
+    RunNext(w);
+  }
+
+  absl::Status Stuck() const {
+    Certificate certificate;
+    RETURN_IF_ERROR(ProveLive(index_, &certificate));
+    return absl::InternalError(
+        absl::StrCat("the workers' clock stopped in step ", ended_, " though the program is live"));
+  }
+
+  const ProgramIndex& index_;
+  const WorkerClockOptions options_;
+  ProgramState state_;
+  WorkerClockResult result_;
+  std::vector<Worker> workers_;
+  std::vector<int32_t> worker_of_, urgency_;  // by actor
+  std::vector<bool> queued_;                  // by actor: it stands in its worker's ready list
+  std::vector<int> unended_;                  // by step: actors that have not ended it
+  std::priority_queue<Event> events_;
+  MessageList messages_;
+  int64_t now_ = 0, sequence_ = 0;
+  int begun_ = 0, ended_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<WorkerClockResult> RunWorkerClock(const ProgramIndex& index,
+                                                 const WorkerClockOptions& options) {
+  if (options.workers < 1 || options.steps < 1 || options.steps_ahead < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a worker, a step and a step ahead, got ", options.workers, ", ",
+                     options.steps, " and ", options.steps_ahead));
+  }
+  for (int a = 0; a < index.num_actors(); ++a) {
+    if (index.device_of(a) < 0 || index.device_of(a) >= options.devices) {
+      return absl::InvalidArgumentError(absl::StrCat("expected streams of ", options.devices,
+                                                     " devices, got device ", index.device_of(a)));
+    }
+  }
+  return WorkerClock(index, options).Run();
+}
+
+}  // namespace sluice
