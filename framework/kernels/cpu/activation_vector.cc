@@ -8,21 +8,26 @@ namespace {
 // exponential, and no cancellation where tanh nears -1.
 constexpr float kTwiceScale = 1.59576912160573071176f, kCubic = 0.044715f;
 
-// One over the sigmoid.
+// One over the sigmoid, by a power of two: e^-2u = 2^z. Below 2^-125 it is lost beside the 1; NaN
+// gives inf, which the caller's x makes NaN again.
 SLUICE_INLINE F InverseSigmoidOf(F x) {
-  const F minus_twice_u = x * Fma(x * x, Splat(-kTwiceScale * kCubic), Splat(-kTwiceScale));
-  return Splat(1) + ExpAbove(minus_twice_u);
+  constexpr float kLinear = -kTwiceScale * kLog2E;
+  const F z = MaxOrSecond(Splat(-125.0f), x * Fma(x * x, Splat(kLinear * kCubic), Splat(kLinear)));
+  const F k_rounded = z + Splat(kRounding);
+  const F power = PowerOfTwo(k_rounded, z - (k_rounded - Splat(kRounding)));
+  const F infinity = FromBits(SplatI(0x7f800000));
+  return Splat(1) + Select(AtMost(z, Splat(126.0f)), power, infinity);
 }
 
 void Gelu(const float* x, float* y, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) {
+  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i);
     lanes(y + i, a / InverseSigmoidOf(a));
   });
 }
 
 void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) {
+  ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i), s = Splat(1) / InverseSigmoidOf(a);
     const F slope_of_u = Fma(a * a, Splat(3 * kTwiceScale * kCubic), Splat(kTwiceScale));
     const F slope = Fma(a * s * (Splat(1) - s), slope_of_u, s);
@@ -32,14 +37,14 @@ void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
 
 // NaN stays NaN.
 void Relu(const float* x, float* y, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) {
+  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i);
     lanes(y + i, Select(Less(a, Splat(0)), Splat(0), a));
   });
 }
 
 void ReluGradient(const float* x, const float* dy, float* dx, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) {
+  ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     lanes(dx + i, Select(Less(Splat(0), lanes(x + i)), lanes(dy + i), Splat(0)));
   });
 }

@@ -1,4 +1,5 @@
 #include "framework/kernels/cpu/lanes.h"
+#include "framework/kernels/cpu/tiles.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu::SLUICE_ISA {
@@ -25,7 +26,8 @@ struct MinOf {
 
 template <typename Op>
 void Both(const float* a, const float* b, float* y, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, Op()(lanes(a + i), lanes(b + i))); });
+  ForLanesTo(y, n, a != y && b != y && Streams(n),
+             [&](int64_t i, auto lanes) { lanes(y + i, Op()(lanes(a + i), lanes(b + i))); });
 }
 template <typename Op>
 void ScalarA(const float* a, const float* b, float* y, int64_t n) {
@@ -44,12 +46,21 @@ constexpr ArithmeticVector::Binary BinaryOf() {
 
 void Scale(const float* x, float factor, float* y, int64_t n) {
   const F scalar = Splat(factor);
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, lanes(x + i) * scalar); });
+  ForLanesTo(y, n, x != y && Streams(n),
+             [&](int64_t i, auto lanes) { lanes(y + i, lanes(x + i) * scalar); });
+}
+
+void AddStreaming(const float* a, const float* b, float* y, int64_t n) {
+  StreamLanes(y, n, [&](int64_t i, auto lanes) { lanes(y + i, lanes(a + i) + lanes(b + i)); });
+}
+
+void CopyStreaming(const float* x, float* y, int64_t n) {
+  StreamLanes(y, n, [&](int64_t i, auto lanes) { lanes(y + i, lanes(x + i)); });
 }
 
 void Fill(float value, float* y, int64_t n) {
   const F scalar = Splat(value);
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, scalar); });
+  ForLanesTo(y, n, Streams(n), [&](int64_t i, auto lanes) { lanes(y + i, scalar); });
 }
 
 void SquareRoot(const float* x, float* y, int64_t n) {
@@ -94,6 +105,9 @@ extern const ArithmeticVector kArithmetic = {
     BinaryOf<DivideOf>(),
     Both<MaxOf>,
     Both<MinOf>,
+    AddStreaming,
+    CopyStreaming,
+    TransposeInto,
     Scale,
     Fill,
     SquareRoot,

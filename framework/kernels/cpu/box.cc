@@ -1,5 +1,7 @@
 // Boxing on one device: the output's regions are folds of slices of the inputs. And the sum over
 // micro-batches.
+#include <xmmintrin.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -12,8 +14,11 @@
 namespace sluice::cpu {
 namespace {
 
-constexpr int64_t kBlock = 256;  // elements folded at a time; temporaries stay in the first cache
-constexpr int kMaxDepth = 24;    // of a fold's stack
+constexpr int64_t kBlock = 1024;  // elements folded at a time; temporaries stay in the first cache
+// Bytes of an output from which on it is stored past the caches: with the parts of other devices it
+// would not stay there.
+constexpr int64_t kStreamFrom = int64_t{4} << 20;
+constexpr int kMaxDepth = 24;  // of a fold's stack
 
 // y = a op b, elements of a dtype. y may be a or b.
 using CombineRow = void (*)(const std::byte* a, const std::byte* b, std::byte* y, int64_t n);
@@ -62,6 +67,36 @@ CombineRow CombineOf(DType dtype, Reduction reduction) {
       break;
   }
   return CombineOfType<Reduction::kSum>(dtype);
+}
+
+// The same for f32 sums, stored past the caches.
+void AddStreaming(const std::byte* a, const std::byte* b, std::byte* y, int64_t n) {
+  Vectors().arithmetic.add_streaming(reinterpret_cast<const float*>(a),
+                                     reinterpret_cast<const float*>(b), reinterpret_cast<float*>(y),
+                                     n);
+}
+
+// How elements of the output are made. `last` stores the output.
+struct Combine {
+  CombineRow any, last;
+  int64_t size = 0;
+  bool streams = false;
+};
+
+Combine CombineTo(const Part& y, Reduction reduction) {
+  const CombineRow any = CombineOf(y.dtype, reduction);
+  Combine combine = {any, any, SizeOf(y.dtype), y.NumBytes() >= kStreamFrom};
+  if (combine.streams && any == CombineF32<Reduction::kSum>) combine.last = AddStreaming;
+  return combine;
+}
+
+void CopyRow(const Combine& combine, const std::byte* from, std::byte* to, int64_t bytes) {
+  if (combine.streams && bytes % 4 == 0) {
+    Vectors().arithmetic.copy_streaming(reinterpret_cast<const float*>(from),
+                                        reinterpret_cast<float*>(to), bytes / 4);
+  } else {
+    std::memmove(to, from, bytes);
+  }
 }
 
 void CopyStrided(const std::byte* from, int64_t step, std::byte* to, int64_t to_step, int64_t n,
@@ -124,8 +159,9 @@ absl::StatusOr<Region> RegionOf(const KernelSpec& spec, const BoxRegion& region)
 }
 
 // The fold of up to kBlock elements; sources[i] points at the first of them.
-void FoldBlock(const Region& region, CombineRow combine, int64_t size,
-               const std::byte* const* sources, std::byte* output, int64_t n) {
+void FoldBlock(const Region& region, const Combine& combine, const std::byte* const* sources,
+               std::byte* output, int64_t n) {
+  const int64_t size = combine.size;
   const int count = static_cast<int>(region.inputs.size());
   const bool direct = region.loop.row_stride(count) == 1;
   alignas(64) std::byte slots[kMaxDepth][kBlock * 8];
@@ -135,9 +171,9 @@ void FoldBlock(const Region& region, CombineRow combine, int64_t size,
     const int word = region.fold[w];
     if (word < 0) {
       --depth;
-      const bool last = w + 1 == region.fold.size();
-      std::byte* to = last && direct ? output : slots[depth - 1];
-      combine(stack[depth - 1], stack[depth], to, n);
+      const bool last = w + 1 == region.fold.size() && direct;
+      std::byte* to = last ? output : slots[depth - 1];
+      (last ? combine.last : combine.any)(stack[depth - 1], stack[depth], to, n);
       stack[depth - 1] = to;
     } else if (region.loop.row_stride(word) == 1) {
       stack[depth++] = sources[word];
@@ -152,31 +188,43 @@ void FoldBlock(const Region& region, CombineRow combine, int64_t size,
   }
 }
 
-void RunRegion(const Fire& fire, const Region& region, CombineRow combine, int64_t size,
-               const Operands& at, int output) {
+void RunRegion(const Fire& fire, const Region& region, const Combine& combine, const Operands& at,
+               int output) {
   const int count = static_cast<int>(region.inputs.size());
+  const int64_t size = combine.size;
   std::byte* to = at.bytes(output) + region.offsets[count];
+  const bool rows = region.loop.row_stride(count) == 1;
+  const auto after = [&] {
+    if (combine.streams) _mm_sfence();
+  };
   if (region.fold.size() == 1) {
     const int s = region.fold[0];
     const std::byte* from = at.bytes(region.inputs[s]) + region.offsets[s];
-    region.loop.ForAll(fire, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
-      CopyStrided(from + offsets[s] * size, region.loop.row_stride(s), to + offsets[count] * size,
-                  region.loop.row_stride(count), n, size);
-    });
-    return;
-  }
-  region.loop.ForAll(fire, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
-    const std::byte* sources[StridedLoop::kMaxOperands];
-    for (int64_t begin = 0; begin < n; begin += kBlock) {
-      for (int i = 0; i < count; ++i) {
-        sources[i] = at.bytes(region.inputs[i]) + region.offsets[i] +
-                     (offsets[i] + begin * region.loop.row_stride(i)) * size;
+    const int64_t step = region.loop.row_stride(s);
+    const auto row = [&](const int64_t* offsets, int64_t n) {
+      if (step == 1 && rows) {
+        CopyRow(combine, from + offsets[s] * size, to + offsets[count] * size, n * size);
+      } else {
+        CopyStrided(from + offsets[s] * size, step, to + offsets[count] * size,
+                    region.loop.row_stride(count), n, size);
       }
-      FoldBlock(region, combine, size, sources,
-                to + (offsets[count] + begin * region.loop.row_stride(count)) * size,
-                std::min(kBlock, n - begin));
-    }
-  });
+    };
+    region.loop.ForAll(fire, kCheapGrain, row, after);
+  } else {
+    const auto row = [&](const int64_t* offsets, int64_t n) {
+      const std::byte* sources[StridedLoop::kMaxOperands];
+      for (int64_t begin = 0; begin < n; begin += kBlock) {
+        for (int i = 0; i < count; ++i) {
+          sources[i] = at.bytes(region.inputs[i]) + region.offsets[i] +
+                       (offsets[i] + begin * region.loop.row_stride(i)) * size;
+        }
+        FoldBlock(region, combine, sources,
+                  to + (offsets[count] + begin * region.loop.row_stride(count)) * size,
+                  std::min(kBlock, n - begin));
+      }
+    };
+    region.loop.ForAll(fire, kCheapGrain, row, after);
+  }
 }
 
 void FillIdentity(const Fire& fire, DType dtype, double identity, std::byte* to, int64_t n) {
@@ -199,7 +247,7 @@ PreparedKernel PrepareBox(const KernelSpec& spec) {
     ASSIGN_OR_RETURN(Region made, RegionOf(spec, region));
     regions.push_back(std::move(made));
   }
-  const CombineRow combine = CombineOf(y.dtype, spec.reduction);
+  const Combine combine = CombineTo(y, spec.reduction);
   double identity = IdentityOf(spec.reduction);
   if (y.dtype == DType::kI32 && std::isinf(identity)) {
     identity = identity < 0 ? -2147483648.0 : 2147483647.0;
@@ -212,7 +260,7 @@ PreparedKernel PrepareBox(const KernelSpec& spec) {
     if (fill) FillIdentity(fire, dtype, identity, at.bytes(output), n);
     for (const Region& region : regions) {
       if (region.micro != 0 && region.micro != fire.micro + 1) continue;
-      RunRegion(fire, region, combine, SizeOf(dtype), at, output);
+      RunRegion(fire, region, combine, at, output);
     }
   });
 }

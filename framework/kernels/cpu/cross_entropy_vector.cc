@@ -20,9 +20,10 @@ void Combine(const float* max, const float* sum, const float* picked, float* los
 
 void Gradient(const float* logits, const float* max, const float* sum, const float* dpicked,
               float* dlogits, int64_t rows, int64_t width) {
+  const bool streams = logits != dlogits && Streams(rows * width);
   for (int64_t r = 0; r < rows; ++r, logits += width, dlogits += width) {
     const F top = Splat(max[r]), factor = Splat(-dpicked[r] / sum[r]);
-    ForLanes(width, [&](int64_t i, auto lanes) {
+    ForLanesTo(dlogits, width, streams, [&](int64_t i, auto lanes) {
       lanes(dlogits + i, factor * Exp(lanes(logits + i) - top));
     });
   }

@@ -34,6 +34,7 @@ struct M {
 SLUICE_INLINE F Splat(float x) { return {_mm512_set1_ps(x)}; }
 SLUICE_INLINE F Load(const float* p) { return {_mm512_loadu_ps(p)}; }
 SLUICE_INLINE void Store(float* p, F a) { _mm512_storeu_ps(p, a.v); }
+SLUICE_INLINE void Stream(float* p, F a) { _mm512_stream_ps(p, a.v); }  // p aligned to 64
 SLUICE_INLINE M First(int64_t n) { return {static_cast<__mmask16>((1u << n) - 1)}; }
 SLUICE_INLINE F Load(const float* p, M m) { return {_mm512_maskz_loadu_ps(m.v, p)}; }
 SLUICE_INLINE void Store(float* p, F a, M m) { _mm512_mask_storeu_ps(p, m.v, a.v); }
@@ -50,6 +51,7 @@ SLUICE_INLINE F Round(F a) {
 SLUICE_INLINE F MaxOrSecond(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
 SLUICE_INLINE F MinOrSecond(F a, F b) { return {_mm512_min_ps(a.v, b.v)}; }
 SLUICE_INLINE M Less(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+SLUICE_INLINE M AtMost(F a, F b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
 SLUICE_INLINE M IsNan(F a) { return {_mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q)}; }
 SLUICE_INLINE M Or(M a, M b) { return {static_cast<__mmask16>(a.v | b.v)}; }
 SLUICE_INLINE bool Any(M m) { return m.v != 0; }
@@ -114,6 +116,10 @@ SLUICE_INLINE void Store(float* p, F a) {
   _mm256_storeu_ps(p, a.lo);
   _mm256_storeu_ps(p + 8, a.hi);
 }
+SLUICE_INLINE void Stream(float* p, F a) {
+  _mm256_stream_ps(p, a.lo);
+  _mm256_stream_ps(p + 8, a.hi);
+}
 SLUICE_INLINE M First(int64_t n) {
   const __m256i count = _mm256_set1_epi32(static_cast<int32_t>(n));
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -156,6 +162,10 @@ SLUICE_INLINE F MinOrSecond(F a, F b) {
 SLUICE_INLINE M Less(F a, F b) {
   return {_mm256_castps_si256(_mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
           _mm256_castps_si256(_mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+}
+SLUICE_INLINE M AtMost(F a, F b) {
+  return {_mm256_castps_si256(_mm256_cmp_ps(a.lo, b.lo, _CMP_LE_OQ)),
+          _mm256_castps_si256(_mm256_cmp_ps(a.hi, b.hi, _CMP_LE_OQ))};
 }
 SLUICE_INLINE M IsNan(F a) {
   return {_mm256_castps_si256(_mm256_cmp_ps(a.lo, a.lo, _CMP_UNORD_Q)),
@@ -249,6 +259,10 @@ struct Whole {
   SLUICE_INLINE F operator()(const float* p) const { return Load(p); }
   SLUICE_INLINE void operator()(float* p, F a) const { Store(p, a); }
 };
+struct Streaming : Whole {
+  using Whole::operator();
+  SLUICE_INLINE void operator()(float* p, F a) const { Stream(p, a); }
+};
 struct Masked {
   M m;
   SLUICE_INLINE F Keep(F a) const { return Select(m, a, Splat(0)); }
@@ -261,6 +275,31 @@ SLUICE_INLINE void ForLanes(int64_t n, Fn&& fn) {
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) fn(i, Whole());
   if (i < n) fn(i, Masked{First(n - i)});
+}
+
+// From so many elements on an array is stored past the caches: reading its lines first would cost
+// as much as writing them, and they would not be found there again.
+constexpr int64_t kStreamFrom = int64_t{4} << 20;
+SLUICE_INLINE bool Streams(int64_t elements) { return elements >= kStreamFrom; }
+// ForLanes of a loop that stores y and nothing else. The caller fences.
+template <typename Fn>
+SLUICE_INLINE void StreamLanes(const float* y, int64_t n, Fn&& fn) {
+  int64_t i = 0;
+  if (reinterpret_cast<uintptr_t>(y) % 64 == 0) {
+    for (; i + kLanes <= n; i += kLanes) fn(i, Streaming());
+  }
+  for (; i + kLanes <= n; i += kLanes) fn(i, Whole());
+  if (i < n) fn(i, Masked{First(n - i)});
+}
+// The same if it streams, else ForLanes; fences.
+template <typename Fn>
+SLUICE_INLINE void ForLanesTo(const float* y, int64_t n, bool streams, Fn&& fn) {
+  if (streams) {
+    StreamLanes(y, n, fn);
+    _mm_sfence();
+  } else {
+    ForLanes(n, fn);
+  }
 }
 
 // The fixed tree over the sixteen lanes: eight with eight, four with four, two, one.
@@ -313,28 +352,32 @@ SLUICE_INLINE float MaxOver(int64_t n, const float* x) {
   return FoldMax(Max(max[0], max[1]));
 }
 
-// e^x within 1.5 ulp for x in [-86.5, 88.7], its value at -86.5 below; inf above, NaN stays.
-SLUICE_INLINE F ExpAbove(F x) {
-  const F clamped = MinOrSecond(Splat(88.8f), MaxOrSecond(Splat(-86.5f), x));
-  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
-  const F magic = Splat(12582912.0f);
-  const F shifted = Fma(clamped, Splat(1.44269504089f), magic);
-  const F k = shifted - magic;
-  F r = Fma(k, Splat(-0.693145751953125f), clamped);
-  r = Fma(k, Splat(-1.42860682030941723e-6f), r);
-  F p = Splat(1.9875691500e-4f);
-  p = Fma(p, r, Splat(1.3981999507e-3f));
-  p = Fma(p, r, Splat(8.3334519073e-3f));
-  p = Fma(p, r, Splat(4.1665795894e-2f));
-  p = Fma(p, r, Splat(1.6666665459e-1f));
-  p = Fma(p, r, Splat(5.0000001201e-1f));
-  p = Fma(p * r, r, r) + Splat(1);
-  // Times 2^(k-1), then doubled: k may be 128.
-  const F half = p * FromBits(ShiftLeft<23>(Bits(shifted) + SplatI(126)));
-  return half + half;
+// Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+constexpr float kRounding = 12582912.0f;
+constexpr float kLog2E = 1.44269502162933349609375f, kLog2ERest = 1.925963033500011e-8f;
+
+// 2^(k + r) for r in [-1/2, 1/2] and the integer k of k + kRounding, as long as the result is
+// normal; else, and of NaN, anything.
+SLUICE_INLINE F PowerOfTwo(F k_rounded, F r) {
+  F p = Splat(1.535335904918611e-4f);
+  p = Fma(p, r, Splat(1.3398876180872321e-3f));
+  p = Fma(p, r, Splat(9.61843691766262e-3f));
+  p = Fma(p, r, Splat(5.5503323674201965e-2f));
+  p = Fma(p, r, Splat(2.4022647738456726e-1f));
+  p = Fma(p, r, Splat(6.931471824645996e-1f));
+  p = Fma(p, r, Splat(1));
+  return FromBits(Bits(p) + ShiftLeft<23>(Bits(k_rounded)));
 }
-// The same, 0 below -86.5.
-SLUICE_INLINE F Exp(F x) { return Select(Less(x, Splat(-86.5f)), Splat(0), ExpAbove(x)); }
+
+// e^x within 1.5 ulp; 0 below -86.5, inf above 88.7228; NaN stays.
+SLUICE_INLINE F Exp(F x) {
+  const F k_rounded = Fma(x, Splat(kLog2E), Splat(kRounding));
+  const F minus_k = Splat(kRounding) - k_rounded;
+  const F r = Fma(x, Splat(kLog2ERest), Fma(x, Splat(kLog2E), minus_k));
+  const F y = Select(AtMost(x, Splat(88.7228f)), PowerOfTwo(k_rounded, r),
+                     x + FromBits(SplatI(0x7f800000)));
+  return Select(Less(x, Splat(-86.5f)), Splat(0), y);
+}
 
 // Natural logarithm within 2 ulp for positive normal x; -inf at 0, NaN below.
 SLUICE_INLINE F Log(F x) {

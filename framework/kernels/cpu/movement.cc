@@ -61,6 +61,65 @@ PreparedKernel CopyKernel(const KernelSpec& spec, const StridedLoop& loop, int64
   });
 }
 
+// A permutation of dimensions that keeps the last one of neither side: matrices to be transposed,
+// one for each index of the other dimensions. Elements are of 4 bytes.
+struct Matrices {
+  static constexpr int64_t kColumns = 64;  // that are walked at a time: so many lines are open
+  int64_t rows = 0, columns = 0;           // of the input; rows are the output's last dimension
+  int64_t from_row = 0, to_row = 0;        // strides
+  std::vector<int64_t> extent, from, to;   // other dimensions
+  int64_t count = 1;
+
+  int64_t blocks() const { return (columns + kColumns - 1) / kColumns; }
+  void TransposeBlock(int64_t block, const float* x, float* y) const {
+    int64_t rest = block / blocks();
+    for (size_t d = extent.size(); d-- > 0; rest /= extent[d]) {
+      x += rest % extent[d] * from[d];
+      y += rest % extent[d] * to[d];
+    }
+    const int64_t first = block % blocks() * kColumns;
+    Vectors().arithmetic.transpose(x + first, from_row, rows, std::min(kColumns, columns - first),
+                                   y + first * to_row, to_row);
+  }
+};
+
+// False if the loop (input, output) is no such thing.
+bool MatricesOf(const StridedLoop& loop, Matrices* made) {
+  const int last = loop.rank() - 1;
+  if (loop.row_stride(1) != 1 || loop.row_stride(0) == 1 || loop.rows() == 0) return false;
+  made->rows = loop.row_length();
+  made->from_row = loop.row_stride(0);
+  for (int d = 0; d < last; ++d) {
+    if (made->columns == 0 && loop.stride(0, d) == 1) {
+      made->columns = loop.extent(d);
+      made->to_row = loop.stride(1, d);
+      continue;
+    }
+    made->extent.push_back(loop.extent(d));
+    made->from.push_back(loop.stride(0, d));
+    made->to.push_back(loop.stride(1, d));
+    made->count *= loop.extent(d);
+  }
+  return made->columns > 0;
+}
+
+PreparedKernel PermuteKernel(const KernelSpec& spec, const Shape& strides) {
+  const Shape& y = spec.outputs[0].local;
+  const StridedLoop loop(y, {strides, y.Strides()});
+  Matrices matrices;
+  if (SizeOf(spec.outputs[0].dtype) != 4 || !MatricesOf(loop, &matrices)) {
+    return CopyKernel(spec, loop);
+  }
+  return MakeKernel([matrices](const Fire& fire, const Operands& at) {
+    ParallelRows(fire, matrices.count * matrices.blocks(), matrices.rows * Matrices::kColumns,
+                 kCheapGrain, [&](int64_t begin, int64_t end) {
+                   for (int64_t block = begin; block < end; ++block) {
+                     matrices.TransposeBlock(block, at.at(0), at.at(1));
+                   }
+                 });
+  });
+}
+
 }  // namespace
 
 PreparedKernel PrepareFill(const KernelSpec& spec) {
@@ -100,8 +159,7 @@ PreparedKernel PrepareTranspose(const KernelSpec& spec) {
   const Shape in = spec.inputs[0].local.Strides();
   Shape strides;  // of the input, by output dimension
   for (int64_t p : attributes.permutation) strides.Append(in[static_cast<int>(p)]);
-  const Shape& y = spec.outputs[0].local;
-  return CopyKernel(spec, StridedLoop(y, {strides, y.Strides()}));
+  return PermuteKernel(spec, strides);
 }
 
 PreparedKernel PrepareTransposeGradient(const KernelSpec& spec) {
@@ -111,8 +169,7 @@ PreparedKernel PrepareTransposeGradient(const KernelSpec& spec) {
   const Shape in = spec.inputs[0].local.Strides();
   Shape strides = in;
   for (int d = 0; d < in.rank(); ++d) strides[static_cast<int>(attributes.permutation[d])] = in[d];
-  const Shape& y = spec.outputs[0].local;
-  return CopyKernel(spec, StridedLoop(y, {strides, y.Strides()}));
+  return PermuteKernel(spec, strides);
 }
 
 PreparedKernel PrepareSlice(const KernelSpec& spec) {

@@ -43,6 +43,13 @@ void Gradient(const float* dy, const float* x, const float* gamma, const float* 
   }
 }
 
+// Registers of columns at a time: rows may lie pages apart, so much should be taken of each.
+#ifdef __AVX512F__
+constexpr int kWide = 8;
+#else
+constexpr int kWide = 4;
+#endif
+
 // A few columns at a time, so that the sums stay in registers; every 64 rows they are added to a
 // second level of sums, which keeps long columns accurate.
 template <int groups, typename Lanes>
@@ -79,8 +86,8 @@ void ParameterGradient(const float* dy, const float* x, const float* mean, const
                        float* dgamma, float* dbeta, int64_t rows, int64_t width, int64_t begin,
                        int64_t end) {
   int64_t c = begin;
-  for (; c + 4 * kLanes <= end; c += 4 * kLanes) {
-    ParameterColumns<4>(dy + c, x + c, mean, rstd, dgamma + c, dbeta + c, rows, width, Whole());
+  for (; c + kWide * kLanes <= end; c += kWide * kLanes) {
+    ParameterColumns<kWide>(dy + c, x + c, mean, rstd, dgamma + c, dbeta + c, rows, width, Whole());
   }
   for (; c + kLanes <= end; c += kLanes) {
     ParameterColumns<1>(dy + c, x + c, mean, rstd, dgamma + c, dbeta + c, rows, width, Whole());

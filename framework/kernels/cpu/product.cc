@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t kSmallProduct = 2048;
 // Multiplications that are worth another thread.
 constexpr int64_t kGrain = 1 << 18;
+// Elements of a transposed a that a piece gathers at a time: they stay in its second cache.
+constexpr int64_t kGathered = 1 << 18;
 
 absl::Status StatusOf(dnnl_status_t status, absl::string_view call) {
   if (status == dnnl_success) return absl::OkStatus();
@@ -119,11 +121,13 @@ class Multiplication {
 
 class LibraryProduct : public Product {
  public:
-  // Rows [rows.begin, rows.end) of the matrices [matrices.begin, matrices.end) of the batch.
+  // What one thread does: blocks of rows of the matrices [matrices.begin, matrices.end) of the
+  // batch. All blocks have the first one's rows, but for the last.
   struct Piece {
-    Range matrices, rows;
-    Multiplication multiplication;
-    int64_t packed = -1;  // where in scratch (floats) its columns of a transposed a are gathered
+    Range matrices;
+    std::vector<Range> blocks;
+    Multiplication first, last;
+    int64_t gathered = -1;  // where in scratch (floats) columns of a transposed a are gathered
   };
 
   static absl::StatusOr<std::shared_ptr<const Product>> Make(const ProductShape& shape,
@@ -141,14 +145,7 @@ class LibraryProduct : public Product {
         rows = Cut({0, (shape.m + 15) / 16}, pieces, i);
         rows = {rows.begin * 16, std::min(rows.end * 16, shape.m)};
       }
-      ASSIGN_OR_RETURN(Multiplication multiplication,
-                       Multiplication::Prepare(rows.size(), shape.n, shape.k, shape.transpose_a,
-                                               shape.transpose_b));
-      Piece piece = {matrices, rows, std::move(multiplication), -1};
-      if (shape.transpose_a && rows.size() < shape.m) {
-        piece.packed = made->scratch_;
-        made->scratch_ += AlignedBytes(rows.size() * shape.k * 4) / 4;
-      }
+      ASSIGN_OR_RETURN(Piece piece, made->PieceOf(matrices, rows));
       made->pieces_.push_back(std::move(piece));
     }
     return std::shared_ptr<const Product>(std::move(made));
@@ -165,24 +162,50 @@ class LibraryProduct : public Product {
   }
 
   int64_t scratch() const override { return scratch_ * 4; }
-  std::string implementation() const override { return pieces_[0].multiplication.implementation(); }
+  std::string implementation() const override { return pieces_[0].first.implementation(); }
 
  private:
+  absl::StatusOr<Piece> PieceOf(Range matrices, Range rows) {
+    Piece piece;
+    piece.matrices = matrices;
+    int64_t block = rows.size();
+    if (shape_.transpose_a && rows.size() < shape_.m) {
+      block = std::min(block, std::max<int64_t>(256, kGathered / shape_.k / 16 * 16));
+      piece.gathered = scratch_;
+      scratch_ += AlignedBytes(block * shape_.k * 4) / 4;
+    }
+    for (int64_t at = rows.begin; at < rows.end; at += block) {
+      piece.blocks.push_back({at, std::min(at + block, rows.end)});
+    }
+    ASSIGN_OR_RETURN(piece.first, Prepare(piece.blocks.front()));
+    ASSIGN_OR_RETURN(piece.last, Prepare(piece.blocks.back()));
+    return piece;
+  }
+
+  absl::StatusOr<Multiplication> Prepare(Range rows) const {
+    return Multiplication::Prepare(rows.size(), shape_.n, shape_.k, shape_.transpose_a,
+                                   shape_.transpose_b);
+  }
+
   void RunPiece(const Piece& piece, const float* a, const float* b, float* c,
                 std::byte* scratch) const {
-    const int64_t rows = piece.rows.size(), first = piece.rows.begin;
     for (int64_t i = piece.matrices.begin; i < piece.matrices.end; ++i) {
-      const float* from = a + i * shape_.batch_a;
-      if (piece.packed >= 0) {
-        float* packed = reinterpret_cast<float*>(scratch) + piece.packed;
-        for (int64_t d = 0; d < shape_.k; ++d) {
-          std::memcpy(packed + d * rows, from + d * shape_.m + first, rows * sizeof(float));
+      for (const Range& block : piece.blocks) {
+        const int64_t rows = block.size();
+        const float* from = a + i * shape_.batch_a;
+        if (piece.gathered >= 0) {
+          float* gathered = reinterpret_cast<float*>(scratch) + piece.gathered;
+          for (int64_t d = 0; d < shape_.k; ++d) {
+            std::memcpy(gathered + d * rows, from + d * shape_.m + block.begin,
+                        rows * sizeof(float));
+          }
+          from = gathered;
+        } else {
+          from += block.begin * shape_.k;  // 0 if transposed: then the piece has all rows
         }
-        from = packed;
-      } else {
-        from += first * shape_.k;  // 0 if transposed: then the piece has all rows
+        const Multiplication& run = &block == &piece.blocks.back() ? piece.last : piece.first;
+        run.Run(from, b + i * shape_.batch_b, c + (i * shape_.m + block.begin) * shape_.n);
       }
-      piece.multiplication.Run(from, b + i * shape_.batch_b, c + (i * shape_.m + first) * shape_.n);
     }
   }
 

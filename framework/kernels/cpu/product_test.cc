@@ -1,6 +1,9 @@
 #include "framework/kernels/cpu/product.h"
 
+#include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -69,6 +72,41 @@ TEST(ProductTest, OneDnnHasMoreThanAReferenceForEveryShapeOfGpt) {
       // gemm:jit allocates megabytes at every call.
       EXPECT_FALSE(absl::StrContains(name, "gemm:jit"))
           << name << ": " << shape.m << " x " << shape.n << " x " << shape.k;
+    }
+  }
+}
+
+// Values that fill their mantissas, so that another order of a sum shows.
+std::vector<float> Values(int64_t n) {
+  std::vector<float> values(n);
+  uint32_t state = 1;
+  for (float& value : values) {
+    state = state * 1664525 + 1013904223;
+    value = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
+  }
+  return values;
+}
+
+TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
+  InitKernelThread();
+  CpuThreadTeam two(2, InitKernelThread), three(3, InitKernelThread);
+  for (const int64_t rows : {256, 768, 1040, 3000}) {  // some are gathered in several blocks
+    ProductShape shape;
+    shape.m = rows, shape.n = 96, shape.k = 512, shape.transpose_a = true;
+    const std::vector<float> a = Values(shape.m * shape.k), b = Values(shape.n * shape.k);
+    std::vector<float> expected;
+    for (ThreadTeam* team : {static_cast<ThreadTeam*>(nullptr), static_cast<ThreadTeam*>(&two),
+                             static_cast<ThreadTeam*>(&three)}) {
+      const auto product = Product::Prepare(shape, team == nullptr ? 1 : team->threads());
+      ASSERT_TRUE(product.ok()) << product.status();
+      EXPECT_LE((*product)->scratch(), 3 * ((4 << 18) + 64));
+      std::vector<float> c(shape.m * shape.n, std::nanf(""));
+      std::vector<std::byte> scratch((*product)->scratch());
+      const Fire fire = {.team = team};
+      (*product)->Run(fire, a.data(), b.data(), c.data(), scratch.data());
+      if (team == nullptr) expected = c;
+      EXPECT_EQ(std::memcmp(c.data(), expected.data(), c.size() * 4), 0)
+          << rows << " rows, " << (team == nullptr ? 1 : team->threads()) << " threads";
     }
   }
 }

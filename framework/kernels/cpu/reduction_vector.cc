@@ -29,6 +29,13 @@ struct MinOf {
   SLUICE_INLINE F operator()(F a, F b) const { return Min(a, b); }
 };
 
+// Registers of columns at a time: rows may lie pages apart, so much should be taken of each.
+#ifdef __AVX512F__
+constexpr int kWide = 16;
+#else
+constexpr int kWide = 4;
+#endif
+
 // Two levels of sums, as in normalization_vector.cc.
 template <typename Op, int groups, typename Lanes>
 SLUICE_INLINE void SomeColumns(const float* x, int64_t rows, int64_t stride, float* y,
@@ -55,8 +62,8 @@ SLUICE_INLINE void SomeColumns(const float* x, int64_t rows, int64_t stride, flo
 template <typename Op>
 void Columns(const float* x, int64_t rows, int64_t stride, float* y, int64_t columns) {
   int64_t c = 0;
-  for (; c + 4 * kLanes <= columns; c += 4 * kLanes) {
-    SomeColumns<Op, 4>(x + c, rows, stride, y + c, Whole());
+  for (; c + kWide * kLanes <= columns; c += kWide * kLanes) {
+    SomeColumns<Op, kWide>(x + c, rows, stride, y + c, Whole());
   }
   for (; c + kLanes <= columns; c += kLanes) {
     SomeColumns<Op, 1>(x + c, rows, stride, y + c, Whole());

@@ -50,17 +50,22 @@ class StridedLoop {
     }
   }
 
-  // The same over all rows, split over the team's threads; a single row is cut.
-  template <typename F>
-  void ForAll(const Fire& fire, int64_t grain, F&& fn) const {
+  // The same over all rows, split over the team's threads; a single row is cut. after() ends what a
+  // thread does.
+  template <typename F, typename After = void (*)()>
+  void ForAll(
+      const Fire& fire, int64_t grain, F&& fn, After after = [] {}) const {
     if (rows_ > 1) {
-      ParallelRows(fire, rows_, row_length_, grain,
-                   [&](int64_t begin, int64_t end) { ForRows(begin, end, fn); });
+      ParallelRows(fire, rows_, row_length_, grain, [&](int64_t begin, int64_t end) {
+        ForRows(begin, end, fn);
+        after();
+      });
     } else if (rows_ == 1) {
       Parallel(fire, row_length_, grain, [&](int64_t begin, int64_t end) {
         int64_t offsets[kMaxOperands];
         for (int i = 0; i < operands_; ++i) offsets[i] = begin * row_strides_[i];
         fn(static_cast<const int64_t*>(offsets), end - begin);
+        after();
       });
     }
   }

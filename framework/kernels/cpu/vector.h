@@ -20,6 +20,12 @@ struct ArithmeticVector {
   };
   Binary add, subtract, multiply, divide;
   BinaryLoop maximum, minimum;  // NaN wins
+  // Store past the caches where y is aligned to 64; _mm_sfence is the caller's.
+  BinaryLoop add_streaming;
+  UnaryLoop copy_streaming;
+  // to[c * to_row + r] = from[r * from_row + c], bits of any 4-byte type.
+  void (*transpose)(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
+                    int64_t to_row);
   void (*scale)(const float* x, float factor, float* y, int64_t n);
   void (*fill)(float value, float* y, int64_t n);
   UnaryLoop sqrt;

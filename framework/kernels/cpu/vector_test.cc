@@ -1,9 +1,11 @@
 #include "framework/kernels/cpu/vector.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -263,6 +265,50 @@ TEST(VectorTest, ExponentialAtTheEnds) {
   EXPECT_EQ(exp(89), infinity);
   EXPECT_GT(exp(88.7f), 3.3e38f);
   EXPECT_TRUE(std::isnan(exp(std::nanf(""))));
+}
+
+// Arrays beyond the caches are stored past them: the values are those of short pieces.
+TEST(VectorTest, LongArraysAreStoredAsShortOnes) {
+  constexpr int64_t n = (4 << 20) + 7, kPiece = 4096;
+  const Floats x = Random(n, 21, -3, 3);
+  Floats long_y(n + 16), short_y(n + 16);
+  const auto aligned = [](Floats& y) {
+    void* at = y.data();
+    size_t space = (n + 16) * 4;
+    return static_cast<float*>(std::align(64, n * 4, at, space));
+  };
+  for (Isa isa : Levels()) {
+    const VectorTable& table = VectorsOf(isa);
+    const auto both = [&](auto&& loop) {
+      loop(x.data(), aligned(long_y), n);
+      for (int64_t at = 0; at < n; at += kPiece) {
+        loop(x.data() + at, aligned(short_y) + at, std::min(kPiece, n - at));
+      }
+      EXPECT_EQ(std::memcmp(aligned(long_y), aligned(short_y), n * 4), 0);
+    };
+    both(table.activation.gelu);
+    both([&](const float* a, float* y, int64_t m) { table.activation.gelu_gradient(a, a, y, m); });
+    both([&](const float* a, float* y, int64_t m) { table.arithmetic.add.both(a, a, y, m); });
+    both([&](const float* a, float* y, int64_t m) { table.arithmetic.scale(a, 3, y, m); });
+  }
+}
+
+TEST(VectorTest, TransposesAnyExtents) {
+  for (Isa isa : Levels()) {
+    for (int64_t rows : {1, 7, 8, 19}) {
+      for (int64_t columns : {1, 8, 13, 64}) {
+        const int64_t from_row = columns + 3, to_row = rows + 5;
+        const Floats x = Random(rows * from_row, 31, -1, 1);
+        Floats y(columns * to_row, -7);
+        VectorsOf(isa).arithmetic.transpose(x.data(), from_row, rows, columns, y.data(), to_row);
+        for (int64_t c = 0; c < columns; ++c) {
+          for (int64_t r = 0; r < to_row; ++r) {
+            ASSERT_EQ(y[c * to_row + r], r < rows ? x[r * from_row + c] : -7);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(VectorTest, NanIsFoundWhereverItIs) {
