@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -91,6 +92,25 @@ std::vector<int> FirstOfBox(const plan::Variable& variable) {
   return first;
 }
 
+// The initial values of a part, some rows at a time: in f64 a whole table would be the largest
+// thing that the session ever holds.
+void WriteInitial(const std::string& name, const VariableAttributes& init, const Shape& shape,
+                  const Part& part, uint64_t seed, std::byte* bytes) {
+  constexpr int64_t kElements = 1 << 18;
+  const Box whole = part.BoxAt(0);
+  const int64_t rows = part.local.rank() == 0 ? 1 : part.local[0];
+  const int64_t some = std::max<int64_t>(1, kElements / (part.NumElements() / rows));
+  for (int64_t row = 0; row < rows; row += some) {
+    Box box = whole;
+    if (part.local.rank() > 0) {
+      box[0] = {whole[0].begin + row, whole[0].begin + std::min(rows, row + some)};
+    }
+    const HostTensor tensor = FromArray(InitialPart(name, init, shape, box, seed), part.dtype);
+    std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
+    bytes += tensor.bytes.size();
+  }
+}
+
 absl::Status PlanSession::Initialize(uint64_t seed) {
   for (int v = 0; v < plan().variables_size(); ++v) {
     const plan::Variable& variable = plan().variables(v);
@@ -107,9 +127,7 @@ absl::Status PlanSession::Initialize(uint64_t seed) {
         std::memcpy(bytes, runtime_->VariablePart(v, first[p]), part.NumBytes());
         continue;
       }
-      const Array values = InitialPart(variable.name(), init, infos_[v].shape, part.BoxAt(0), seed);
-      const HostTensor tensor = FromArray(values, part.dtype);
-      std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
+      WriteInitial(variable.name(), init, infos_[v].shape, part, seed, bytes);
     }
   }
   return absl::OkStatus();
