@@ -34,7 +34,7 @@ int64_t DevicesOfARank(const Mesh& mesh) {
 
 class Compiler {
  public:
-  Compiler(const CompileOptions& options, std::string* explanation)
+  Compiler(const CompileOptions& options, Explanation* explanation)
       : options_(options),
         machine_(options.machine.ForDevices(DevicesOfARank(options.mesh))),
         planner_(machine_),
@@ -45,6 +45,7 @@ class Compiler {
       device->set_local(id.local);
     }
     classes_.emplace(Grid(options.mesh, 1));
+    if (explanation_ != nullptr) ExplainDevices(options.mesh, explanation_);
   }
 
   absl::StatusOr<plan::Plan> Run(absl::Span<const ProgramGraph> programs) {
@@ -74,6 +75,7 @@ class Compiler {
     SbpAssignment assignment;
     TaskGraph tasks;
     plan::Program quotient;
+    std::vector<int32_t> actor_of;  // by task
   };
 
   absl::Status Select(const ProgramGraph& program, int64_t micro_batches);
@@ -83,6 +85,8 @@ class Compiler {
   absl::Status Place(Source* source);
   absl::Status Expand(const Source& source, const Placed& placed);
   absl::Status Predict(plan::Program* program);
+  absl::Status Explain(const Source& source, const TaskGraph& tasks,
+                       absl::Span<const int32_t> actor_of, const Placed& placed);
   absl::Status CheckMemory() const;
   bool IsWanted(int32_t device) const {
     return !options_.representatives_only || classes_->representative(device) == device;
@@ -94,7 +98,7 @@ class Compiler {
   const CompileOptions& options_;
   const Machine machine_;
   BoxingPlanner planner_;
-  std::string* explanation_;
+  Explanation* explanation_;
   VariableLayouts layouts_;
   std::vector<Source> sources_;
   std::optional<DeviceClasses> classes_;  // of all programs
@@ -112,7 +116,7 @@ absl::Status Compiler::Select(const ProgramGraph& program, int64_t micro_batches
     for (const std::string& warning : assignment.warnings) SLUICE_LOG(WARNING) << warning;
   }
   sources_.push_back(
-      {program.name, program.graph, std::move(grid), std::move(assignment), TaskGraph(), {}});
+      {program.name, program.graph, std::move(grid), std::move(assignment), TaskGraph(), {}, {}});
   PhaseEnds("select");
   return absl::OkStatus();
 }
@@ -131,11 +135,6 @@ absl::Status Compiler::LowerAll() {
     if (sources_.size() == 1) break;
   }
   PhaseEnds("lower");
-  if (explanation_ == nullptr) return absl::OkStatus();
-  for (const Source& source : sources_) {
-    *explanation_ +=
-        ExplainProgram(source.name, *source.graph, source.grid, source.assignment, source.tasks);
-  }
   return absl::OkStatus();
 }
 
@@ -144,7 +143,8 @@ void Compiler::Schedule(Source* source) {
   schedule.script_length = options_.script_length;
   schedule.outline =
       options_.representatives_only || classes_->num_classes() < classes_->num_devices();
-  source->quotient = BuildProgram(source->name, source->tasks, source->grid, schedule);
+  source->quotient =
+      BuildProgram(source->name, source->tasks, source->grid, schedule, &source->actor_of);
   PhaseEnds("schedule");
 }
 
@@ -163,6 +163,10 @@ void Compiler::AddVariables(const Source& source) {
     variable->set_dtype(static_cast<int32_t>(info.type.dtype));
     for (int64_t extent : info.type.shape) variable->add_shape(extent);
     variable->set_layout(absl::StrCat("stage ", stage, ", ", grid.ToString(sbp)));
+    if (explanation_ != nullptr) {
+      explanation_->variables.push_back({node.name, ToString(info.type), grid.ToString(sbp), stage,
+                                         graph.state_of().count(node.outputs[0]) > 0});
+    }
     for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
       const int32_t d = grid.DeviceIndex(stage, i);
       if (!IsWanted(d)) continue;
@@ -183,20 +187,13 @@ absl::Status Compiler::Place(Source* source) {
     base.push_back(plan_.devices(classes_->representative(d)).variable_bytes());
   }
   ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(&source->quotient, base, options_.phase_end));
-  std::vector<DeviceBytes> bytes;
   for (int d = 0; d < plan_.devices_size(); ++d) {
     plan::Device* device = plan_.mutable_devices(d);
     const PackedDevice& packed = placed.devices[classes_->representative(d)];
     device->set_variable_bytes(base[d]);
     device->set_memory_bytes(std::max(device->memory_bytes(), base[d] + packed.packed));
-    bytes.push_back({base[d], packed.packed, packed.live});
   }
-  RETURN_IF_ERROR(Expand(*source, placed));
-  RETURN_IF_ERROR(Predict(plan_.mutable_programs(plan_.programs_size() - 1)));
-  if (explanation_ != nullptr) {
-    *explanation_ += ExplainMemory(*plan_.programs().rbegin(), classes_->num_classes(), bytes);
-  }
-  return absl::OkStatus();
+  return Expand(*source, placed);
 }
 
 // The program that the plan holds.
@@ -204,17 +201,31 @@ absl::Status Compiler::Expand(const Source& source, const Placed& placed) {
   plan::Program* program = plan_.add_programs();
   *program = source.quotient;
   if (options_.representatives_only || classes_->num_classes() == classes_->num_devices()) {
-    return absl::OkStatus();
+    RETURN_IF_ERROR(Predict(program));
+    return Explain(source, source.tasks, source.actor_of, placed);
   }
   ASSIGN_OR_RETURN(const TaskGraph tasks,
                    Lower(*source.graph, source.grid, source.assignment, &planner_, machine_));
   PhaseEnds("lower all");
   ScheduleOptions schedule;
   schedule.script_length = options_.script_length;
-  *program = BuildProgram(source.name, tasks, source.grid, schedule);
+  std::vector<int32_t> actor_of;
+  *program = BuildProgram(source.name, tasks, source.grid, schedule, &actor_of);
   PhaseEnds("schedule all");
-  return ExpandPlaced(source.quotient, placed, classes_->representatives(), program,
-                      options_.phase_end);
+  RETURN_IF_ERROR(ExpandPlaced(source.quotient, placed, classes_->representatives(), program,
+                               options_.phase_end));
+  return Explain(source, tasks, actor_of, placed);
+}
+
+// Of the last program of the plan: the tasks and their actors.
+absl::Status Compiler::Explain(const Source& source, const TaskGraph& tasks,
+                               absl::Span<const int32_t> actor_of, const Placed& placed) {
+  if (explanation_ == nullptr) return absl::OkStatus();
+  const plan::Program& program = *plan_.programs().rbegin();
+  explanation_->programs.push_back(
+      ExplainChoices(*source.graph, source.grid, source.assignment, tasks, actor_of, program));
+  return ExplainPlacement(plan_, program, placed.devices, *classes_, explanation_->variables,
+                          &explanation_->programs.back());
 }
 
 // What was placed were representatives, each with cores of its own; devices of a process share
@@ -247,7 +258,7 @@ absl::Status Compiler::CheckMemory() const {
 }  // namespace
 
 absl::StatusOr<plan::Plan> Compile(absl::Span<const ProgramGraph> programs,
-                                   const CompileOptions& options, std::string* explanation) {
+                                   const CompileOptions& options, Explanation* explanation) {
   if (options.micro_batches < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches: expected at least 1, got ", options.micro_batches));

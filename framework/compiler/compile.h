@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/compiler/explanation.h"
 #include "framework/compiler/place.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
@@ -29,10 +30,10 @@ struct CompileOptions {
   PhaseEnd phase_end;  // for benchmarks; may be empty
 };
 
-// `explanation`, if not null, gets the choices and their reasons as text. Errors name the node's
+// `explanation`, if not null and empty, gets the choices and their reasons. Errors name the node's
 // scope path, what was expected and got.
 absl::StatusOr<plan::Plan> Compile(absl::Span<const ProgramGraph> programs,
-                                   const CompileOptions& options, std::string* explanation);
+                                   const CompileOptions& options, Explanation* explanation);
 
 }  // namespace sluice
 

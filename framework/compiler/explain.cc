@@ -2,16 +2,79 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 namespace sluice {
 namespace {
 
-std::string Microseconds(int64_t nanoseconds) {
-  return absl::StrFormat("%.1f us", static_cast<double>(nanoseconds) / 1000);
+ExplainedOp OpOf(const Node& node, const Grid& grid, const Choice& choice) {
+  ExplainedOp op;
+  op.name = node.name;
+  op.op = node.op->name;
+  op.phase = node.phase;
+  op.stage = std::max(node.stage, 0);
+  op.forward = node.forward;
+  op.inputs = node.inputs;
+  op.outputs = node.outputs;
+  if (choice.signatures.empty()) return op;
+  for (const NdSbp& sbp : choice.inputs) op.reads.push_back(grid.ToString(sbp));
+  op.signature = DescribeSignatures(choice, grid);
+  op.nanoseconds = choice.nanoseconds;
+  op.alternatives = choice.alternatives;
+  return op;
+}
+
+std::vector<ExplainedBoxing> BoxingsOf(const TaskGraph& tasks) {
+  std::vector<ExplainedBoxing> boxings;
+  for (const BoxingNote& note : tasks.boxings) {
+    boxings.push_back({note.tensor, note.recipe, note.from, note.to, note.reader, note.phase,
+                       note.fires, note.bytes, 0});
+  }
+  std::map<std::pair<int32_t, int32_t>, int64_t> nanoseconds;  // by boxing and device
+  for (const Task& task : tasks.tasks) {
+    if (task.boxing < 0) continue;
+    int64_t& of_device = nanoseconds[{task.boxing, task.device}];
+    of_device += task.fires * task.nanoseconds;
+    int64_t& most = boxings[task.boxing].nanoseconds;
+    most = std::max(most, of_device);
+  }
+  return boxings;
+}
+
+ExplainedInstruction InstructionOf(const plan::Instruction& x) {
+  ExplainedInstruction instruction;
+  instruction.op = x.op();
+  instruction.scope = x.scope();
+  instruction.flops = x.flops();
+  instruction.bytes = x.bytes();
+  instruction.wire_bytes = x.wire_bytes();
+  instruction.nanoseconds = x.nanoseconds();
+  return instruction;
+}
+
+std::vector<ExplainedActor> ActorsOf(const TaskGraph& tasks, absl::Span<const int32_t> actor_of,
+                                     const plan::Program& program) {
+  std::vector<ExplainedActor> actors(program.actors_size());
+  for (size_t a = 0; a < actors.size(); ++a) {
+    const plan::Actor& actor = program.actors(static_cast<int>(a));
+    actors[a].name = actor.name();
+    actors[a].stream = actor.stream();
+    actors[a].device = program.streams(actor.stream()).device();
+    actors[a].fires = actor.fires_per_step();
+    if (actor.script(0).op() == "begin") actors[a].script.push_back(InstructionOf(actor.script(0)));
+  }
+  for (size_t t = 0; t < actor_of.size(); ++t) {
+    const Task& task = tasks.tasks[t];
+    ExplainedActor& actor = actors[actor_of[t]];
+    const int at = static_cast<int>(actor.script.size());
+    ExplainedInstruction instruction = InstructionOf(program.actors(actor_of[t]).script(at));
+    instruction.node = task.node;
+    instruction.boxing = task.boxing;
+    instruction.phase = task.phase;
+    actor.script.push_back(std::move(instruction));
+  }
+  return actors;
 }
 
 }  // namespace
@@ -25,59 +88,48 @@ std::string BoxingSummary(const TaskGraph& tasks) {
   return text;
 }
 
-std::string ExplainProgram(const std::string& name, const Graph& graph, const Grid& grid,
-                           const SbpAssignment& assignment, const TaskGraph& tasks) {
-  std::string text = absl::StrCat("program ", name, " on ", grid.mesh().ToString());
-  if (grid.micro_batches() > 1) absl::StrAppend(&text, ", micro=", grid.micro_batches());
-  absl::StrAppend(&text, "\n");
-  for (const std::string& warning : assignment.warnings) {
-    absl::StrAppend(&text, "warning: ", warning, "\n");
+ExplainedProgram ExplainChoices(const Graph& graph, const Grid& grid,
+                                const SbpAssignment& assignment, const TaskGraph& tasks,
+                                absl::Span<const int32_t> actor_of, const plan::Program& program) {
+  ExplainedProgram explained;
+  explained.name = program.name();
+  explained.micro_batches = grid.micro_batches();
+  explained.warnings = assignment.warnings;
+  for (TensorId t = 0; t < graph.num_tensors(); ++t) {
+    const TensorInfo& info = graph.tensor(t);
+    const Node& producer = graph.node(info.producer);
+    explained.tensors.push_back({producer.outputs.size() == 1
+                                     ? producer.name
+                                     : absl::StrCat(producer.name, ":", info.output),
+                                 ToString(info.type), grid.ToString(assignment.made[t])});
   }
-  absl::StrAppend(&text, "variables\n");
-  for (NodeId id : graph.variables()) {
-    const Node& node = graph.node(id);
-    absl::StrAppend(&text, "  ", node.name, " ", ToString(graph.tensor(node.outputs[0]).type),
-                    "  stage ", std::max(node.stage, 0), "  ",
-                    grid.ToString(assignment.made[node.outputs[0]]), "\n");
-  }
-  absl::StrAppend(&text, "ops: signature, time a step, what else was legal\n");
   for (const Node& node : graph.nodes()) {
-    const Choice& choice = assignment.choices[node.id];
-    if (choice.signatures.empty()) continue;
-    absl::StrAppend(&text, "  ", node.name, " (", PhaseName(node.phase), ", stage ",
-                    std::max(node.stage, 0), "): ", DescribeSignatures(choice, grid), "  ",
-                    Microseconds(choice.nanoseconds));
-    if (choice.alternatives.size() > 1) {
-      absl::StrAppend(&text, "  not");
-      for (const auto& other : choice.alternatives) {
-        if (other.first == DescribeSignatures(choice, grid)) continue;
-        absl::StrAppend(&text, " [", other.first, " ", Microseconds(other.second), "]");
-      }
-    }
-    absl::StrAppend(&text, "\n");
+    explained.ops.push_back(OpOf(node, grid, assignment.choices[node.id]));
   }
-  int64_t bytes = 0;
-  for (const BoxingNote& note : tasks.boxings) bytes += note.fires * note.bytes;
-  absl::StrAppend(&text, "boxings: ", tasks.boxings.size(), ", ", bytes,
-                  " bytes a step between devices\n", BoxingSummary(tasks));
-  return text;
+  explained.variables = graph.variables();
+  explained.boxings = BoxingsOf(tasks);
+  explained.actors = ActorsOf(tasks, actor_of, program);
+  for (const plan::Stream& stream : program.streams()) {
+    explained.streams.push_back({stream.device(), stream.kind(), {}});
+  }
+  return explained;
 }
 
-std::string ExplainMemory(const plan::Program& program, int device_classes,
-                          const std::vector<DeviceBytes>& devices) {
-  std::string text = absl::StrCat(
-      "program ", program.name(), ": ", device_classes, " device classes, ", program.actors_size(),
-      " actors, ", program.registers_size(), " registers, ", program.passes_size(),
-      " passes, predicted step ", Microseconds(program.predicted_nanoseconds()), "\n");
-  for (size_t d = 0; d < devices.size(); ++d) {
-    const DeviceBytes& bytes = devices[d];
-    const double ratio =
-        bytes.live > 0 ? static_cast<double>(bytes.packed) / static_cast<double>(bytes.live) : 1;
-    absl::StrAppend(&text, absl::StrFormat("  device %d: variables %d bytes, planned %d, peak of "
-                                           "live bytes %d (%.3f)\n",
-                                           d, bytes.variables, bytes.packed, bytes.live, ratio));
+void ExplainDevices(const Mesh& mesh, Explanation* explanation) {
+  explanation->mesh = mesh.ToString();
+  for (int64_t d = 0; d < mesh.num_devices(); ++d) {
+    const DeviceId id = mesh.devices()[d];
+    std::string name = absl::StrCat(id.rank, ":", id.local);
+    int64_t parts = mesh.num_devices(), at = d, stage = 0;
+    for (const MeshAxis& axis : mesh.axes()) {
+      parts /= axis.size;
+      absl::StrAppend(&name, " ", axis.name, "=", at / parts);
+      if (axis.kind == AxisKind::kStage) stage = at / parts;
+      at %= parts;
+    }
+    explanation->devices.push_back(name);
+    explanation->stage_of.push_back(static_cast<int32_t>(stage));
   }
-  return text;
 }
 
 }  // namespace sluice

@@ -68,6 +68,7 @@ absl::Status Lowering::LowerNode(const Node& node) {
   int64_t fires = 1;
   for (const NdSbp& sbp : choice.inputs) fires = std::max(fires, grid_.Fires(sbp));
   for (const NdSbp& sbp : choice.outputs) fires = std::max(fires, grid_.Fires(sbp));
+  boxer_.set_reader(node.name);
   std::vector<Boxer::Values> reads, made;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     ASSIGN_OR_RETURN(Boxer::Values values,
@@ -109,6 +110,7 @@ void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int
   task.op = node.op->name;
   task.attributes = PrintAttributes(node.attributes);
   task.scope = node.name;
+  task.node = node.id;
   task.phase = node.phase;
   task.stage = std::max(node.stage, 0);
   task.device = grid_.DeviceIndex(task.stage, classes_.members(task.stage)[member]);
@@ -143,6 +145,7 @@ absl::Status Lowering::LowerFetches() {
   for (const auto& output : graph_.outputs()) {
     const TensorInfo& info = graph_.tensor(output.second);
     const int32_t stage = std::max(graph_.node(info.producer).stage, 0);
+    boxer_.set_reader(absl::StrCat("output ", output.first));
     ASSIGN_OR_RETURN(const Boxer::Values values,
                      boxer_.Get(output.second, grid_.Broadcast(), stage, Phase::kUpdate));
     for (ValueId v : values) tasks_.values[tasks_.values[v].root].fetched = true;

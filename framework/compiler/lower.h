@@ -56,6 +56,8 @@ class Boxer {
   int64_t NextPosition() { return ++position_; }
   // By device: what it was found to do otherwise than others of its class.
   absl::Span<const uint64_t> differences() const { return differences_; }
+  // Boxings from here on are made because this node asks for them.
+  void set_reader(const std::string& reader) { reader_ = reader; }
 
  private:
   using Key = std::tuple<TensorId, NdSbp, int32_t>;
@@ -102,6 +104,7 @@ class Boxer {
   std::vector<uint64_t> differences_;  // 0: none
   std::map<const Boxing*, bool> checked_;
   std::map<Key, Values> values_;
+  std::string reader_;
   int64_t position_ = 0, sequence_ = 0;
 };
 

@@ -184,7 +184,7 @@ void Boxer::Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values)
 void Boxer::Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase,
                  int64_t fires, int64_t bytes) {
   tasks_->boxings.push_back({tasks_->values[at.values[0]].name, recipe, grid_.ToString(at.sbp),
-                             grid_.ToString(to), phase, fires, bytes});
+                             grid_.ToString(to), reader_, phase, fires, bytes});
 }
 
 // A task that moves what `at` holds; it stands right behind the op that made that.
@@ -194,6 +194,7 @@ Task Boxer::BoxTask(const At& at, ValueId output, Phase phase) const {
   Task task;
   task.op = "box";
   task.scope = source.name;
+  task.boxing = static_cast<int32_t>(tasks_->boxings.size());  // its note follows its tasks
   task.phase = phase;
   task.device = target.device;
   task.stage = target.stage;

@@ -46,6 +46,7 @@ class ProgramBuilder {
     AddControl();
     return std::move(program_);
   }
+  const std::vector<int32_t>& actor_of() const { return actor_of_; }
 
  private:
   // What is known of the bytes that a root value stands for.
@@ -359,8 +360,11 @@ void ProgramBuilder::AddControl() {
 }  // namespace
 
 plan::Program BuildProgram(const std::string& name, const TaskGraph& tasks, const Grid& grid,
-                           const ScheduleOptions& options) {
-  return ProgramBuilder(name, tasks, grid, options).Build();
+                           const ScheduleOptions& options, std::vector<int32_t>* actor_of) {
+  ProgramBuilder builder(name, tasks, grid, options);
+  plan::Program program = builder.Build();
+  if (actor_of != nullptr) *actor_of = builder.actor_of();
+  return program;
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "framework/compiler/grid.h"
 #include "framework/compiler/task_graph.h"
@@ -21,9 +22,12 @@ struct ScheduleOptions {
 // Scripts: all compute tasks of one device, phase and rate, in order; a boxing, a feed and the
 // fetches are actors of their own. Quotas follow from rates: a stash (made in forward, read in
 // backward) has one slot per micro-batch in flight at its stage, min(micro, stages - stage), which
-// is what makes 1F1B; what crosses stages has two; everything else one.
+// is what makes 1F1B; what crosses stages has two; everything else one. `actor_of`, if
+// not null, gets the actor of each task: an actor's tasks are its script, in order, behind a
+// "begin" where it has one.
 plan::Program BuildProgram(const std::string& name, const TaskGraph& tasks, const Grid& grid,
-                           const ScheduleOptions& options);
+                           const ScheduleOptions& options,
+                           std::vector<int32_t>* actor_of = nullptr);
 
 }  // namespace sluice
 

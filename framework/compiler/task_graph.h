@@ -51,7 +51,9 @@ struct TaskRegion {
 
 struct Task {
   std::string op, attributes;
-  std::string scope;  // of the node, or of the tensor that is boxed
+  std::string scope;    // of the node, or of the tensor that is boxed
+  NodeId node = -1;     // that it is a part of
+  int32_t boxing = -1;  // index into TaskGraph.boxings: that it is a step of
   Phase phase = Phase::kForward;
   StreamKind stream = StreamKind::kCompute;
   int32_t device = 0, stage = 0;
@@ -72,6 +74,7 @@ struct Task {
 // What one boxing of a tensor costs, for people and for goldens.
 struct BoxingNote {
   std::string tensor, recipe, from, to;
+  std::string reader;  // the node that first asked for it
   Phase phase = Phase::kForward;
   int64_t fires = 1, bytes = 0;  // bytes of one fire, over all devices
 };

@@ -178,6 +178,7 @@ CpuRuntime::~CpuRuntime() {
     SLUICE_LOG(INFO) << options_.trace << ", program " << plan_.programs(p).name() << ": "
                      << TotalsText(totals[p]);
   }
+  if (options_.traced) options_.traced(plan_, traces);
 }
 
 absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const> feeds,

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "absl/types/span.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
+#include "framework/runtime/trace.h"
 #include "framework/tensor/array.h"
 
 namespace sluice {
@@ -27,6 +29,8 @@ struct RuntimeOptions {
   uint64_t seed = 1;           // of random ops
   bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
   std::string trace;           // file for a Perfetto timeline, written at the end
+  // With `trace`: called once at the end with what each worker did. May be null.
+  std::function<void(const plan::Plan& plan, absl::Span<const WorkerTrace* const> workers)> traced;
   // Makes the kernels. Null: null devices, which have no memory and run the protocol alone; fetches
   // stay zero.
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec) = nullptr;

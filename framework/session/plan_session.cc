@@ -24,8 +24,7 @@ Part PartOf(const plan::VariablePart& part) { return *PartFromProto(part.part())
 
 class PlanSession final : public Session {
  public:
-  PlanSession(std::string explanation, std::unique_ptr<Runtime> runtime)
-      : explanation_(std::move(explanation)), runtime_(std::move(runtime)) {
+  explicit PlanSession(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {
     for (const plan::Variable& variable : plan().variables()) {
       infos_.push_back({variable.name(), static_cast<DType>(variable.dtype()),
                         Shape(absl::MakeConstSpan(variable.shape())), variable.layout()});
@@ -47,7 +46,6 @@ class PlanSession final : public Session {
   absl::Status Write(absl::string_view variable, const HostTensor& value) override;
   absl::Status CheckReplicas() override;
   void set_step(int64_t step) override { step_ = step; }
-  std::string Explain() const override { return explanation_; }
 
  private:
   const plan::Plan& plan() const { return runtime_->plan(); }
@@ -60,7 +58,6 @@ class PlanSession final : public Session {
   absl::StatusOr<int> FindVariable(absl::string_view name) const;
   absl::Status OrderFeeds(const plan::Program& program, const Feeds& feeds);
 
-  std::string explanation_;
   std::unique_ptr<Runtime> runtime_;
   std::vector<VariableInfo> infos_;
   std::vector<const HostTensor*> ordered_;  // the feeds of a step, in the program's order
@@ -261,10 +258,9 @@ absl::StatusOr<Fetches> Session::Next() {
   return fetches;
 }
 
-absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, std::string explanation,
-                                                   const RuntimeOptions& options) {
+absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, const RuntimeOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Start(std::move(plan), options));
-  auto session = std::make_unique<PlanSession>(std::move(explanation), std::move(runtime));
+  auto session = std::make_unique<PlanSession>(std::move(runtime));
   RETURN_IF_ERROR(session->Initialize(options.seed));
   return absl::StatusOr<std::unique_ptr<Session>>(std::move(session));
 }

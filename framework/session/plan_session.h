@@ -14,8 +14,7 @@
 namespace sluice {
 
 // Starts the workers and sets every variable to its initial value under options.seed.
-absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, std::string explanation,
-                                                   const RuntimeOptions& options);
+absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, const RuntimeOptions& options);
 
 }  // namespace sluice
 

@@ -2,14 +2,21 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
+#include "framework/compiler/explain.h"
+#include "framework/compiler/explain_page.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
 #include "framework/sbp/mesh.h"
+#include "framework/session/explain_measured.h"
 #include "framework/session/plan_session.h"
 
 namespace sluice {
@@ -17,7 +24,7 @@ namespace sluice {
 namespace {
 
 absl::StatusOr<plan::Plan> CompilePlan(absl::Span<const ProgramGraph> programs,
-                                       const SessionOptions& options, std::string* explanation) {
+                                       const SessionOptions& options, Explanation* explanation) {
   CompileOptions compile;
   ASSIGN_OR_RETURN(compile.mesh, Mesh::Parse(options.mesh));
   compile.micro_batches = options.micro_batches;
@@ -40,12 +47,27 @@ absl::Status CheckMemory(const plan::Plan& plan, int64_t limit) {
       plan.devices_size(), " devices, got ", bytes, ", of them ", variables, " for variables"));
 }
 
+absl::Status WritePage(const std::string& path, const Explanation& explanation) {
+  const auto error = [&path](const char* what) {
+    return absl::UnavailableError(
+        absl::StrCat("explain_html: cannot ", what, " ", path, ": ", std::strerror(errno)));
+  };
+  std::FILE* file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return error("open");
+  const std::string page = ExplanationPage(explanation);
+  const bool written = std::fwrite(page.data(), 1, page.size(), file) == page.size();
+  if (std::fclose(file) != 0 || !written) return error("write");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options) {
-  std::string explanation;
-  ASSIGN_OR_RETURN(plan::Plan plan, CompilePlan(programs, options, &explanation));
+  const bool explain = !options.explain_html.empty();
+  auto explanation = std::make_shared<Explanation>();
+  ASSIGN_OR_RETURN(plan::Plan plan,
+                   CompilePlan(programs, options, explain ? explanation.get() : nullptr));
   RETURN_IF_ERROR(CheckMemory(plan, options.memory_limit));
   RuntimeOptions runtime;
   runtime.workers = options.workers;
@@ -55,14 +77,26 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.trace = options.trace;
   runtime.prepare = PrepareCpuKernel;
   runtime.init_thread = InitKernelThread;
-  return StartPlan(std::move(plan), std::move(explanation), runtime);
+  if (explain) {
+    RETURN_IF_ERROR(WritePage(options.explain_html, *explanation));
+    runtime.traced = [explanation, path = options.explain_html](
+                         const plan::Plan& ran, absl::Span<const WorkerTrace* const> workers) {
+      AddMeasured(ran, workers, explanation.get());
+      const absl::Status status = WritePage(path, *explanation);
+      if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+    };
+  }
+  return StartPlan(std::move(plan), runtime);
 }
 
 absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options) {
-  std::string explanation;
+  Explanation explanation;
   RETURN_IF_ERROR(CompilePlan(programs, options, &explanation).status());
-  return explanation;
+  if (!options.explain_html.empty()) {
+    RETURN_IF_ERROR(WritePage(options.explain_html, explanation));
+  }
+  return ExplanationText(explanation);
 }
 
 }  // namespace sluice

@@ -30,6 +30,8 @@ struct SessionOptions {
   int workers = 0;              // 0: min(devices, cores)
   int threads_per_device = 0;   // 0: cores / devices, at least 1; devices of a worker share them
   std::string trace;            // file for a Perfetto timeline, written when the session ends
+  std::string explain_html;     // file for a page about the plan; with `trace`, it is written again
+                                // when the session ends, with what was measured
   Machine machine = Machine::Cpu();
   int64_t memory_limit = 0;  // bytes of all devices together; 0: this machine's memory
 };
@@ -50,7 +52,8 @@ class Session {
   // scope path), of the mesh, "does not fit".
   static absl::StatusOr<std::unique_ptr<Session>> Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options);
-  // What Start would run, for people: compiled, and neither held to memory_limit nor started.
+  // What Start would run, for people: choices, boxings with bytes, actors, memory, predicted time.
+  // Compiled, and neither held to memory_limit nor started. Writes explain_html, too.
   static absl::StatusOr<std::string> ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options);
   virtual ~Session() = default;
@@ -75,9 +78,6 @@ class Session {
 
   // The step counter that random ops see (steps of programs[0] so far); set on resume.
   virtual void set_step(int64_t step) = 0;
-
-  // For people: choices, boxings with bytes, actors, memory per device, predicted time.
-  virtual std::string Explain() const = 0;
 };
 
 }  // namespace sluice

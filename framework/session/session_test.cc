@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -14,6 +16,7 @@
 #include "framework/passes/optimizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace {
 std::atomic<int64_t> own_allocations{0}, library_allocations{0}, largest_allocation{0};
@@ -261,6 +264,72 @@ TEST(SessionTest, WhatDoesNotFitIsExplainedButNotStarted) {
   EXPECT_THAT(*text, HasSubstr("first/up"));
   options.memory_limit = 1 << 20;
   EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(), absl::OkStatus());
+}
+
+// The data of a page that --explain_html wrote.
+nlohmann::json ReadPage(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string begin = "id=\"data\">";
+  const size_t from = text.find(begin);
+  EXPECT_NE(from, std::string::npos) << path;
+  if (from == std::string::npos) return {};
+  const size_t data = from + begin.size();
+  return nlohmann::json::parse(text.substr(data, text.find("</script>", data) - data));
+}
+
+TEST(SessionTest, ThePageOfATracedRunHasWhatWasMeasuredOnEveryStream) {
+  SessionOptions options;
+  options.explain_html = ::testing::TempDir() + "/plan.html";
+  options.trace = ::testing::TempDir() + "/trace.json";
+  {
+    Trained run({"data=2 pipe=2", 2}, options);
+    const nlohmann::json before = ReadPage(options.explain_html);
+    ASSERT_EQ(before["programs"].size(), 2);
+    EXPECT_FALSE(before["programs"][0].contains("measured"));
+    for (int64_t n = 0; n < 6; ++n) {
+      const Batch batch(n);
+      ASSERT_EQ(run.session->Step("train", batch.Train()), absl::OkStatus());
+      ASSERT_EQ(run.session->Next().status(), absl::OkStatus());
+    }
+  }
+  const nlohmann::json page = ReadPage(options.explain_html);
+  EXPECT_FALSE(page["programs"][1].contains("measured"));  // never ran
+  const nlohmann::json& train = page["programs"][0];
+  const nlohmann::json& measured = train["measured"];
+  EXPECT_EQ(measured["steps"].size(), 6);
+  EXPECT_GE(measured["step"], 2);
+  ASSERT_EQ(measured["streams"].size(), train["streams"].size());
+  for (size_t s = 0; s < train["streams"].size(); ++s) {
+    // As many spans as the plan has instructions a step, each of an instruction that is there.
+    size_t events = 0;
+    for (const auto& actor : train["actors"]) {
+      const auto& twin = train["actors"][actor[4].get<int>()];
+      if (actor[2] == s) events += twin[5].size() * actor[3].get<int>();
+    }
+    EXPECT_GT(events, 0);
+    EXPECT_EQ(measured["streams"][s].size(), events) << "stream " << s;
+    for (const auto& span : measured["streams"][s]) {
+      ASSERT_LT(span[2], train["actors"][span[0].get<int>()][5].size());
+    }
+  }
+  for (const auto& wait : measured["debts"]) {
+    EXPECT_GE(wait[2], 0) << "who owes " << page["strings"][wait[1].get<int>()];
+    EXPECT_GT(wait[3], 0);
+  }
+}
+
+TEST(SessionTest, APageThatCannotBeWrittenIsRefusedBeforeAnythingRuns) {
+  Graph graph;
+  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
+  SessionOptions options;
+  options.explain_html = ::testing::TempDir() + "/no such folder/plan.html";
+  for (const absl::Status& status : {Session::Start({{"train", &graph}}, options).status(),
+                                     Session::ExplainPlan({{"train", &graph}}, options).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(status.message(),
+              "explain_html: cannot open " + options.explain_html + ": No such file or directory");
+  }
 }
 
 TEST(SessionTest, OurCodeAllocatesNothingInAStep) {

@@ -33,7 +33,6 @@ class FirstTokenSession : public Session {
   absl::Status Write(absl::string_view, const HostTensor&) override { return absl::OkStatus(); }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t) override {}
-  std::string Explain() const override { return ""; }
 
   std::deque<float> waiting_;
   std::string name_ = "loss";

@@ -32,7 +32,6 @@ class CountingSession : public Session {
   absl::Status Write(absl::string_view, const HostTensor&) override { return absl::OkStatus(); }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t) override {}
-  std::string Explain() const override { return ""; }
 
  private:
   int64_t length_;

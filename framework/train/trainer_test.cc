@@ -64,7 +64,6 @@ class ScriptedSession : public Session {
   }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t step) override { step_ = step; }
-  std::string Explain() const override { return ""; }
 
   float w_ = 1;
   int64_t step_ = 0, nan_at_ = -1, fail_at_ = 1 << 20;

@@ -54,6 +54,10 @@ ABSL_FLAG(int64_t, sample_length, 300, "bytes to write; 0 writes none");
 ABSL_FLAG(double, temperature, 0.8,
           "0 always takes the likeliest byte, 1 draws as the model believes");
 ABSL_FLAG(bool, explain, false, "print plan, choices and bytes, and stop");
+ABSL_FLAG(
+    std::string, explain_html, "",
+    "file for a page about the plan, for any browser; with --trace it shows what was measured "
+    "beside what was predicted");
 ABSL_FLAG(std::string, trace, "",
           "file for a timeline of every instruction; ui.perfetto.dev shows it");
 ABSL_FLAG(bool, check_nan, false, "stop at the first op whose output has a NaN, and name it");
@@ -66,46 +70,47 @@ namespace fs = std::filesystem;
 constexpr char kByPreset[] = "by preset";
 
 std::vector<FlagGroup> Groups() {
-  return {{"Data", {{"data", "PATH", "the sources of this repository"}}},
-          {"Model",
-           {{"preset", "NAME", ""},
-            {"layers", "N", kByPreset},
-            {"hidden", "N", kByPreset},
-            {"heads", "N", kByPreset},
-            {"sequence_length", "N", kByPreset},
-            {"dropout", "X", kByPreset}}},
-          {"Training",
-           {{"steps", "N", kByPreset},
-            {"batch", "N", kByPreset},
-            {"lr", "X", kByPreset},
-            {"warmup", "N", kByPreset},
-            {"lr_floor", "X", ""},
-            {"clip", "X", ""},
-            {"weight_decay", "X", ""},
-            {"seed", "N", ""}}},
-          {"Machine",
-           {{"mesh", "AXES", ""},
-            {"micro_batches", "N", ""},
-            {"script_length", "N", ""},
-            {"machine", "FILE", "rough costs"}}},
-          {"The run",
-           {{"out", "DIR", "runs/<time>"},
-            {"eval_every", "N", ""},
-            {"save_every", "N", ""},
-            {"keep", "N", ""},
-            {"resume", "DIR", ""}}},
-          {"Writing text",
-           {{"sample", "", ""},
-            {"prompt", "TEXT", "an end of line"},
-            {"sample_length", "N", ""},
-            {"temperature", "X", ""}}},
-          {"Looking inside", {{"explain", "", ""}, {"trace", "FILE", ""}, {"check_nan", "", ""}}}};
+  return {
+      {"Data", {{"data", "PATH", "the sources of this repository"}}},
+      {"Model",
+       {{"preset", "NAME", ""},
+        {"layers", "N", kByPreset},
+        {"hidden", "N", kByPreset},
+        {"heads", "N", kByPreset},
+        {"sequence_length", "N", kByPreset},
+        {"dropout", "X", kByPreset}}},
+      {"Training",
+       {{"steps", "N", kByPreset},
+        {"batch", "N", kByPreset},
+        {"lr", "X", kByPreset},
+        {"warmup", "N", kByPreset},
+        {"lr_floor", "X", ""},
+        {"clip", "X", ""},
+        {"weight_decay", "X", ""},
+        {"seed", "N", ""}}},
+      {"Machine", {{"mesh", "AXES", ""}, {"micro_batches", "N", ""}, {"script_length", "N", ""}}},
+      {"The run",
+       {{"out", "DIR", "runs/<time>"},
+        {"eval_every", "N", ""},
+        {"save_every", "N", ""},
+        {"keep", "N", ""},
+        {"resume", "DIR", ""}}},
+      {"Writing text",
+       {{"sample", "", ""},
+        {"prompt", "TEXT", "an end of line"},
+        {"sample_length", "N", ""},
+        {"temperature", "X", ""}}},
+      {"Looking inside",
+       {{"explain", "", ""},
+        {"explain_html", "FILE", ""},
+        {"trace", "FILE", ""},
+        {"check_nan", "", ""}}}};
 }
 
 // What a run is, rather than what is done with it: recorded, and taken up by --resume.
 std::set<std::string> NotRecorded() {
-  return {"machine",       "out",         "resume",  "sample", "prompt",
-          "sample_length", "temperature", "explain", "trace"};
+  return {"machine",       "out",         "resume",  "sample",       "prompt",
+          "sample_length", "temperature", "explain", "explain_html", "trace"};
 }
 
 absl::Status Check(absl::string_view flag, double value, double low, double high) {
@@ -253,6 +258,7 @@ void ReadFlags(TrainOptions* o) {
   o->session.seed = absl::GetFlag(FLAGS_seed);
   o->session.script_length = absl::GetFlag(FLAGS_script_length);
   o->session.trace = absl::GetFlag(FLAGS_trace);
+  o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
   o->session.check_nan = absl::GetFlag(FLAGS_check_nan);
   o->eval_every = absl::GetFlag(FLAGS_eval_every);
   o->save_every = absl::GetFlag(FLAGS_save_every);

@@ -134,11 +134,11 @@ TEST_F(OptionsTest, HelpNamesEveryFlagOnce) {
   EXPECT_TRUE(help_);
   const std::string text = TrainHelp();
   for (const char* flag :
-       {"data",          "preset",  "layers",   "hidden",        "heads",      "sequence_length",
-        "batch",         "dropout", "lr",       "steps",         "seed",       "clip",
-        "weight_decay",  "warmup",  "mesh",     "micro_batches", "eval_every", "save_every",
-        "keep",          "out",     "resume",   "sample",        "prompt",     "explain",
-        "script_length", "trace",   "check_nan"}) {
+       {"data",          "preset",  "layers",    "hidden",        "heads",      "sequence_length",
+        "batch",         "dropout", "lr",        "steps",         "seed",       "clip",
+        "weight_decay",  "warmup",  "mesh",      "micro_batches", "eval_every", "save_every",
+        "keep",          "out",     "resume",    "sample",        "prompt",     "explain",
+        "script_length", "trace",   "check_nan", "explain_html"}) {
     EXPECT_THAT(text, ::testing::ContainsRegex(std::string("\n  --") + flag + "[= ]"));
   }
   for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;

@@ -150,7 +150,7 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& lay
   RuntimeOptions options;
   options.prepare = PrepareCpuKernel;
   options.init_thread = InitKernelThread;
-  ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), "", options));
+  ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));
   return absl::StatusOr<std::unique_ptr<ParityRun>>(std::move(run));
 }
 

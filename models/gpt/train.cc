@@ -99,6 +99,11 @@ absl::Status WriteOptions(const TrainOptions& options) {
   return writer.Close();
 }
 
+void PrintPage(const SessionOptions& session) {
+  if (session.explain_html.empty()) return;
+  absl::PrintF("page       %s\n", session.explain_html);
+}
+
 void PrintEnd(const TrainingRecord& record, double bigram, const TrainOptions& options) {
   absl::PrintF("\n%s", DrawPlot(record.losses, record.evaluations, PlotOptions()));
   absl::PrintF("          loss in nats a byte; o: on held-out text\n\n");
@@ -136,6 +141,7 @@ absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Sessio
   ASSIGN_OR_RETURN(const double peak, MeasureMatmulPeak(cores));
   absl::PrintF("machine    %s on %d cores; %.0f GFLOP/s in matmuls\n", options.session.mesh, cores,
                peak / 1e9);
+  PrintPage(options.session);
   absl::PrintF("run        %s\n\n", options.out);
 
   TokenBatch batch(c.batch, length);
@@ -200,6 +206,7 @@ absl::Status Run(const TrainOptions& options, const std::string& runfiles) {
   if (options.explain) {
     ASSIGN_OR_RETURN(const std::string text, Session::ExplainPlan(programs.All(), options.session));
     absl::PrintF("%s", text);
+    PrintPage(options.session);
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
