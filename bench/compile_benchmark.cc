@@ -26,7 +26,8 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Arguments: layers; data, model, pipe of the mesh; 1 for the train program, 3 for a session's.
+// Arguments: layers; data, model, pipe of the mesh; 1 for the train program, 3 for a session's; 1
+// if the plan holds all devices, 0 if their representatives alone.
 void CompileGpt(benchmark::State& state) {
   const int64_t data = state.range(1), stages = state.range(3);
   const bool all_programs = state.range(4) == 3;
@@ -55,6 +56,7 @@ void CompileGpt(benchmark::State& state) {
     compile.mesh = *mesh;
     compile.micro_batches = stages;
     compile.machine = Machine::Cpu();
+    compile.representatives_only = state.range(5) == 0;
     compile.phase_end = [&](absl::string_view phase) {
       phases[std::string(phase)] += watch.Seconds();
     };
@@ -71,17 +73,24 @@ void CompileGpt(benchmark::State& state) {
 
 BENCHMARK(CompileGpt)
     ->Name("compile")
-    ->ArgNames({"layers", "data", "model", "pipe", "programs"})
-    ->Args({4, 1, 1, 1, 1})
-    ->Args({12, 1, 1, 1, 1})
-    ->Args({24, 1, 1, 1, 1})
-    ->Args({4, 2, 2, 2, 1})
-    ->Args({12, 2, 2, 2, 1})
-    ->Args({24, 2, 2, 2, 1})
-    ->Args({24, 8, 1, 1, 1})
-    ->Args({24, 4, 2, 1, 1})
-    ->Args({24, 2, 2, 2, 3})
-    ->Args({4, 16, 2, 2, 1})
+    ->ArgNames({"layers", "data", "model", "pipe", "programs", "whole"})
+    ->Args({4, 1, 1, 1, 1, 1})
+    ->Args({12, 1, 1, 1, 1, 1})
+    ->Args({24, 1, 1, 1, 1, 1})
+    ->Args({4, 2, 2, 2, 1, 1})
+    ->Args({12, 2, 2, 2, 1, 1})
+    ->Args({24, 2, 2, 2, 1, 1})
+    ->Args({24, 8, 1, 1, 1, 1})
+    ->Args({24, 4, 2, 1, 1, 1})
+    ->Args({24, 2, 2, 2, 3, 1})
+    ->Args({4, 16, 2, 2, 1, 1})
+    ->Args({24, 2, 2, 2, 1, 0})
+    ->Args({24, 16, 2, 2, 1, 0})
+    ->Args({24, 256, 2, 2, 1, 0})
+    ->Args({24, 2, 2, 2, 3, 0})
+    ->Args({24, 256, 2, 2, 3, 0})
+    ->Args({24, 8, 1, 1, 1, 0})
+    ->Args({24, 1024, 1, 1, 1, 0})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

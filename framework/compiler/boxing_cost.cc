@@ -43,11 +43,11 @@ int64_t BoxingCost::Boxing(const TensorType& type, const NdSbp& from, int64_t fr
   }
   const NdSbp space = grid_.Space(at), wanted = grid_.Space(to);
   if (space == wanted && from_stage == to_stage) return nanoseconds;
-  const auto boxing =
-      planner_->Plan({grid_.stage(from_stage), space}, {grid_.stage(to_stage), wanted},
-                     grid_.FireShape(at, type.shape), type.dtype);
-  if (!boxing.ok()) return -1;
-  return nanoseconds + grid_.Fires(at) * (*boxing)->nanoseconds;
+  const auto price =
+      planner_->Price({grid_.stage(from_stage), space}, {grid_.stage(to_stage), wanted},
+                      grid_.FireShape(at, type.shape), type.dtype);
+  if (!price.ok()) return -1;
+  return nanoseconds + grid_.Fires(at) * price->nanoseconds;
 }
 
 }  // namespace sluice

@@ -83,7 +83,7 @@ class Compiler {
   void AddVariables(const Source& source);
   void Schedule(Source* source);
   absl::Status Place(Source* source);
-  absl::Status Expand(const Source& source, const Placed& placed);
+  absl::Status Expand(Source* source, const Placed& placed);
   absl::Status Predict(plan::Program* program);
   absl::Status Explain(const Source& source, const TaskGraph& tasks,
                        absl::Span<const int32_t> actor_of, const Placed& placed);
@@ -193,28 +193,28 @@ absl::Status Compiler::Place(Source* source) {
     device->set_variable_bytes(base[d]);
     device->set_memory_bytes(std::max(device->memory_bytes(), base[d] + packed.packed));
   }
-  return Expand(*source, placed);
+  return Expand(source, placed);
 }
 
 // The program that the plan holds.
-absl::Status Compiler::Expand(const Source& source, const Placed& placed) {
+absl::Status Compiler::Expand(Source* source, const Placed& placed) {
   plan::Program* program = plan_.add_programs();
-  *program = source.quotient;
   if (options_.representatives_only || classes_->num_classes() == classes_->num_devices()) {
+    program->Swap(&source->quotient);
     RETURN_IF_ERROR(Predict(program));
-    return Explain(source, source.tasks, source.actor_of, placed);
+    return Explain(*source, source->tasks, source->actor_of, placed);
   }
   ASSIGN_OR_RETURN(const TaskGraph tasks,
-                   Lower(*source.graph, source.grid, source.assignment, &planner_, machine_));
+                   Lower(*source->graph, source->grid, source->assignment, &planner_, machine_));
   PhaseEnds("lower all");
   ScheduleOptions schedule;
   schedule.script_length = options_.script_length;
   std::vector<int32_t> actor_of;
-  *program = BuildProgram(source.name, tasks, source.grid, schedule, &actor_of);
+  *program = BuildProgram(source->name, tasks, source->grid, schedule, &actor_of);
   PhaseEnds("schedule all");
-  RETURN_IF_ERROR(ExpandPlaced(source.quotient, placed, classes_->representatives(), program,
+  RETURN_IF_ERROR(ExpandPlaced(source->quotient, placed, classes_->representatives(), program,
                                options_.phase_end));
-  return Explain(source, tasks, actor_of, placed);
+  return Explain(*source, tasks, actor_of, placed);
 }
 
 // Of the last program of the plan: the tasks and their actors.

@@ -1,8 +1,10 @@
 #include "framework/compiler/device_classes.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
+#include "framework/base/hash.h"
 #include "framework/base/log.h"
 
 namespace sluice {
@@ -25,6 +27,12 @@ DeviceClasses DeviceClasses::Singles(const Grid& grid) {
 
 void DeviceClasses::Number(const Grid& grid) {
   num_classes_ = 0;
+  represented_.clear();
+  for (int32_t d = 0; d < num_devices(); ++d) {
+    if (representative_[d] == d) represented_.push_back(grid.mesh().devices()[d]);
+  }
+  std::sort(represented_.begin(), represented_.end());
+  represented_hash_ = StableHash(represented_.data(), represented_.size() * sizeof(DeviceId));
   members_.assign(grid.num_stages(), {});
   slots_.assign(grid.num_stages(), {});
   for (int64_t s = 0; s < grid.num_stages(); ++s) {

@@ -30,6 +30,10 @@ class DeviceClasses {
   int32_t representative(int32_t device) const { return representative_[device]; }
   absl::Span<const int32_t> representatives() const { return representative_; }
 
+  // The representatives, ascending; and what stands for them in a key.
+  const std::vector<DeviceId>& represented() const { return represented_; }
+  uint64_t represented_hash() const { return represented_hash_; }
+
   // The representatives of a stage, as places in it, ascending.
   absl::Span<const int32_t> members(int64_t stage) const { return members_[stage]; }
   // Of the i-th device of a stage: the place of its representative among members(stage).
@@ -44,6 +48,8 @@ class DeviceClasses {
 
   std::vector<int32_t> representative_;
   std::vector<std::vector<int32_t>> members_, slots_;  // by stage
+  std::vector<DeviceId> represented_;
+  uint64_t represented_hash_ = 0;
   int num_classes_ = 0;
 };
 

@@ -30,7 +30,7 @@ struct Programs {
 absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
                                     int64_t script_length = 0) {
   MlpOptions options;
-  options.batch = 64;
+  options.batch = 256;
   options.widths = {64, 64, 128, 64, 64};
   options.words = MegatronWords(4);
   options.optimizer.clip = 1;
@@ -152,7 +152,7 @@ TEST(DeviceClassesTest, TheHolderOfAPaddedValueIsAClass) {
 }
 
 TEST(DeviceClassesTest, UnevenPartsSplitClasses) {
-  const absl::StatusOr<Programs> programs = ProgramsOf("data=3", 1);  // 22, 21, 21 samples
+  const absl::StatusOr<Programs> programs = ProgramsOf("data=3", 1);  // 86, 85, 85 samples
   ASSERT_TRUE(programs.ok()) << programs.status();
   EXPECT_GT(programs->num_classes, 1);
 }
@@ -170,6 +170,7 @@ TEST(DeviceClassesTest, RepresentativesProgramIsTheirPartOfTheWhole) {
       {"data=64", 1, 0, 1},         {"data=8 model=2 pipe=4", 4, 0, 8},
       {"data=3", 1, 0, 3},          {"data=5", 1, 0, 5},
       {"data=7 model=2", 1, 0, 14}, {"data=3 pipe=2", 1, 0, 6},
+      {"data=128", 1, 0, 1},        {"data=32 model=2 pipe=2", 2, 0, 4},
       {"data=2 model=3", 1, 0, 6},  {"data=6 model=3 pipe=2", 2, 1, 36},
   };
   for (const auto& each : cases) {

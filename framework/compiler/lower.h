@@ -6,6 +6,7 @@
 
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -77,10 +78,24 @@ class Boxer {
   absl::Status OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase phase);
   Values EmitBoxing(const At& at, const Boxing& boxing, const NdSbp& wanted, int32_t stage,
                     Phase phase);
-  void EmitStep(const At& at, const Boxing& boxing, const BoxingStep& step, int64_t tokens,
-                Phase phase, std::vector<ValueId>* buffers);
-  void EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write, int64_t tokens,
-                 Phase phase, std::vector<ValueId>* buffers);
+  // What representatives do in a boxing, and of whom they read: buffers of representatives, each
+  // once.
+  struct Outline {
+    struct Write {
+      const BoxingWrite* write;
+      std::vector<int> reads;
+      int64_t bytes, wire_bytes;
+    };
+    std::vector<std::vector<Write>> steps;
+    bool holds = true;  // do devices of one class do the same?
+  };
+  const Outline& OutlineOf(const Boxing& boxing, const At& at, int32_t stage);
+  bool CheckRoles(const Boxing& boxing, const At& at, std::vector<std::pair<int, int>>* roles);
+  bool CheckAxes(const Boxing& boxing, int32_t from_stage, int32_t to_stage);
+  void Differ(int32_t device, uint64_t signature);
+  void EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write,
+                 const Outline::Write* outline, int64_t tokens, Phase phase,
+                 std::vector<ValueId>* buffers);
   void AddRegions(const Boxing& boxing, const BoxingWrite& write,
                   const std::vector<ValueId>& buffers, Task* task) const;
   ValueId BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens);
@@ -88,8 +103,6 @@ class Boxer {
                    const std::vector<ValueId>& buffers);
   bool Outlined() const { return classes_.num_classes() < classes_.num_devices(); }
   void CheckExtents(const NdSbp& sbp, const TensorType& type, int32_t stage);
-  bool CheckRoles(const Boxing& boxing, const At& at);
-  void Differ(int32_t device, uint64_t signature);
   Task BoxTask(const At& at, ValueId output, Phase phase) const;
   void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t fires,
             int64_t bytes);
@@ -102,7 +115,7 @@ class Boxer {
   const DeviceClasses& classes_;
   TaskGraph* tasks_;
   std::vector<uint64_t> differences_;  // 0: none
-  std::map<const Boxing*, bool> checked_;
+  std::map<const Boxing*, Outline> outlines_;
   std::map<Key, Values> values_;
   std::string reader_;
   int64_t position_ = 0, sequence_ = 0;

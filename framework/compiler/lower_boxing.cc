@@ -1,53 +1,14 @@
 #include <algorithm>
-#include <array>
-#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
-#include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/boxing_writes.h"
 #include "framework/compiler/lower.h"
 
 namespace sluice {
 namespace {
-
-int64_t FlatOffset(const Box& outer, const Box& inner) {
-  const Shape strides = ShapeOf(outer).Strides();
-  int64_t offset = 0;
-  for (size_t d = 0; d < inner.size(); ++d) {
-    offset += (inner[d].begin - outer[d].begin) * strides[static_cast<int>(d)];
-  }
-  return offset;
-}
-
-bool Inside(const Box& inner, const Box& outer) {
-  for (size_t d = 0; d < inner.size(); ++d) {
-    if (inner[d].begin < outer[d].begin || inner[d].end > outer[d].end) return false;
-  }
-  return true;
-}
-
-// Where a box starts in a buffer of packed pieces, and the strides of the piece it lies in.
-std::pair<int64_t, Shape> Locate(const std::vector<Box>& pieces, const Box& box) {
-  int64_t base = 0;
-  for (const Box& piece : pieces) {
-    if (Inside(box, piece)) return {base + FlatOffset(piece, box), ShapeOf(piece).Strides()};
-    base += Volume(piece);
-  }
-  SLUICE_CHECK(false) << "a boxing reads " << BoxToString(box) << ", which its buffer lacks";
-  return {};
-}
-
-// Whether `inner` is one stretch of the row-major array of `outer`.
-bool Contiguous(const Box& inner, const Box& outer) {
-  bool whole = true;  // all dimensions further in are taken whole
-  for (int d = static_cast<int>(inner.size()) - 1; d >= 0; --d) {
-    if (!whole && inner[d].size() != 1) return false;
-    whole &= inner[d] == outer[d];
-  }
-  return true;
-}
 
 // How many elements of a region lie in one stretch in every buffer that it touches.
 int64_t StretchOf(const TaskRegion& region) {
@@ -106,42 +67,6 @@ TaskRegion PieceAt(int64_t micro, const Box& box, const Box& source, const Box& 
   region.strides = ShapeOf(target).Strides();
   region.micro = static_cast<int32_t>(micro + 1);
   return region;
-}
-
-int64_t Elements(const BoxingBuffer& buffer) {
-  int64_t elements = 0;
-  for (const Box& piece : buffer.pieces) elements += Volume(piece);
-  return elements;
-}
-
-// Where a written buffer lies in the one buffer that it is a stretch of, on the same device; -1 if
-// there is no such buffer.
-int64_t OffsetInPlace(const Boxing& boxing, const BoxingWrite& write) {
-  const BoxingBuffer& buffer = boxing.buffers[write.buffer];
-  if (write.regions.size() != 1 || write.fill_identity || buffer.pieces.size() != 1) return -1;
-  const BoxingRegion& region = write.regions[0];
-  const BoxingBuffer& from = boxing.buffers[region.sources[0]];
-  if (region.fold.size() != 1 || region.box != buffer.pieces[0] || from.device != buffer.device ||
-      Volume(region.box) == 0) {
-    return -1;
-  }
-  for (const Box& piece : from.pieces) {
-    if (!Inside(region.box, piece) || !Contiguous(region.box, piece)) continue;
-    return Locate(from.pieces, region.box).first;
-  }
-  return -1;
-}
-
-// Bytes that a write reads and writes, and those of them that come from other devices.
-void CountBytes(const Boxing& boxing, const BoxingWrite& write, int64_t element, Task* task) {
-  const DeviceId device = boxing.buffers[write.buffer].device;
-  for (const BoxingRegion& region : write.regions) {
-    const int64_t bytes = Volume(region.box) * element;
-    task->bytes += bytes * static_cast<int64_t>(region.sources.size() + 1);
-    for (int source : region.sources) {
-      if (boxing.buffers[source].device != device) task->wire_bytes += bytes;
-    }
-  }
 }
 
 }  // namespace
@@ -349,9 +274,13 @@ absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase 
     at->values = found->second;
   } else {
     const TensorType& type = graph_.tensor(at->tensor).type;
-    const auto boxing = planner_->Plan({grid_.stage(at->stage), grid_.Space(at->sbp)},
-                                       {grid_.stage(stage), grid_.Space(wanted)},
-                                       grid_.FireShape(at->sbp, type.shape), type.dtype);
+    const Layout from{grid_.stage(at->stage), grid_.Space(at->sbp)};
+    const Layout to{grid_.stage(stage), grid_.Space(wanted)};
+    const Shape shape = grid_.FireShape(at->sbp, type.shape);
+    const auto boxing =
+        Outlined() ? planner_->PlanShare(from, to, shape, type.dtype, classes_.represented(),
+                                         classes_.represented_hash())
+                   : planner_->Plan(from, to, shape, type.dtype);
     RETURN_IF_ERROR(Annotate(boxing.status(), tasks_->values[at->values[0]].name));
     at->values = EmitBoxing(*at, **boxing, wanted, stage, phase);
     Put(at->tensor, wanted, stage, at->values);
@@ -365,10 +294,11 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp&
                                 int32_t stage, Phase phase) {
   const int64_t tokens = grid_.Fires(wanted);
   Values made = Make(at.tensor, wanted, stage, tokens);
-  if (!CheckRoles(boxing, at)) return made;  // to be lowered anew, with more classes
+  const Outline* outline = Outlined() ? &OutlineOf(boxing, at, stage) : nullptr;
+  if (outline != nullptr && !outline->holds) return made;  // to be lowered anew
   std::vector<ValueId> buffers(boxing.buffers.size(), -1);
-  for (size_t d = 0; d < boxing.sources.size(); ++d) {
-    buffers[boxing.sources[d]] = at.values[classes_.slot(at.stage, static_cast<int64_t>(d))];
+  for (size_t m = 0; m < at.values.size(); ++m) {
+    buffers[boxing.sources[classes_.members(at.stage)[m]]] = at.values[m];
   }
   const absl::Span<const int32_t> members = classes_.members(stage);
   for (size_t m = 0; m < members.size(); ++m) {
@@ -381,8 +311,17 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp&
     const Value& source = tasks_->values[buffer];
     view.root = source.root, view.offset = source.offset, view.producer = source.producer;
   }
-  for (const BoxingStep& step : boxing.steps) {
-    EmitStep(at, boxing, step, tokens, phase, &buffers);
+  for (size_t s = 0; s < boxing.steps.size(); ++s) {
+    ++sequence_;
+    if (outline != nullptr) {
+      for (const Outline::Write& write : outline->steps[s]) {
+        EmitWrite(at, boxing, *write.write, &write, tokens, phase, &buffers);
+      }
+      continue;
+    }
+    for (const BoxingWrite& write : boxing.steps[s].writes) {
+      EmitWrite(at, boxing, write, nullptr, tokens, phase, &buffers);
+    }
   }
   if (boxing.bytes > 0 || !boxing.steps.empty()) {
     std::string recipe = boxing.recipe;
@@ -415,95 +354,9 @@ bool Boxer::ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
   return true;
 }
 
-// Do all devices of a class hold parts of the same extents?
-void Boxer::CheckExtents(const NdSbp& sbp, const TensorType& type, int32_t stage) {
-  if (grid_.Even(sbp, type.shape)) return;
-  for (int64_t d = 0; d < grid_.stage(stage).num_devices(); ++d) {
-    StableHasher hash;
-    for (int64_t extent : grid_.PartAt(sbp, type, stage, d).local) hash.Add(extent);
-    Differ(grid_.DeviceIndex(stage, d), hash.digest());
-  }
-}
-
-// Do all devices of a class do the same in a boxing, and are they read alike? What a buffer is to
-// its device is the step and the place among the device's writes in it; where regions lie in it may
-// differ.
-bool Boxer::CheckRoles(const Boxing& boxing, const At& at) {
-  const auto [known, fresh] = checked_.emplace(&boxing, true);
-  if (!fresh || !Outlined()) return known->second;
-  using Role = std::array<int64_t, 6>;
-  std::vector<std::set<Role>> roles(classes_.num_devices());
-  std::vector<std::pair<int64_t, int64_t>> place(boxing.buffers.size(), {-1, 0});
-  const int64_t element = SizeOf(graph_.tensor(at.tensor).type.dtype);
-  const auto device_of = [&](int buffer) {
-    return grid_.FindDevice(boxing.buffers[buffer].device);
-  };
-  for (size_t s = 0; s < boxing.steps.size(); ++s) {
-    std::map<int32_t, int64_t> writes;
-    for (const BoxingWrite& write : boxing.steps[s].writes) {
-      const int32_t device = device_of(write.buffer);
-      const int64_t step = static_cast<int64_t>(s), ordinal = writes[device]++;
-      place[write.buffer] = {step, ordinal};
-      Task work;
-      CountBytes(boxing, write, element, &work);
-      roles[device].insert({0, step, ordinal, work.bytes, work.wire_bytes,
-                            2 * Elements(boxing.buffers[write.buffer]) +
-                                (OffsetInPlace(boxing, write) >= 0 ? 1 : 0)});
-      for (const BoxingRegion& region : write.regions) {
-        for (int source : region.sources) {
-          const int32_t other = device_of(source);
-          const auto& from = place[source];
-          roles[device].insert(
-              {1, step, ordinal, classes_.representative(other), from.first, from.second});
-          roles[other].insert(
-              {2, step, ordinal, classes_.representative(device), from.first, from.second});
-        }
-      }
-    }
-  }
-  for (int buffer : boxing.destinations) {
-    roles[device_of(buffer)].insert({3, place[buffer].first, place[buffer].second, 0, 0, 0});
-  }
-  for (int32_t d = 0; d < classes_.num_devices(); ++d) {
-    if (roles[d] != roles[classes_.representative(d)]) known->second = false;
-  }
-  for (int32_t d = 0; d < classes_.num_devices() && !known->second; ++d) {
-    StableHasher hash;
-    for (const Role& role : roles[d]) {
-      for (int64_t value : role) hash.Add(value);
-    }
-    Differ(d, hash.digest());
-  }
-  return known->second;
-}
-
-void Boxer::Differ(int32_t device, uint64_t signature) {
-  StableHasher hash;
-  hash.Add(static_cast<int64_t>(differences_[device])).Add(static_cast<int64_t>(signature));
-  differences_[device] = hash.digest();
-}
-
-// What other devices write is behind what their representatives write.
-void Boxer::EmitStep(const At& at, const Boxing& boxing, const BoxingStep& step, int64_t tokens,
-                     Phase phase, std::vector<ValueId>* buffers) {
-  ++sequence_;
-  std::map<int32_t, std::vector<ValueId>> written;  // by represented device
-  for (const BoxingWrite& write : step.writes) {
-    const int32_t device = grid_.FindDevice(boxing.buffers[write.buffer].device);
-    if (classes_.representative(device) != device) continue;
-    EmitWrite(at, boxing, write, tokens, phase, buffers);
-    written[device].push_back((*buffers)[write.buffer]);
-  }
-  if (!Outlined()) return;
-  std::map<int32_t, size_t> writes;
-  for (const BoxingWrite& write : step.writes) {
-    const int32_t device = grid_.FindDevice(boxing.buffers[write.buffer].device);
-    (*buffers)[write.buffer] = written.at(classes_.representative(device))[writes[device]++];
-  }
-}
-
-void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write, int64_t tokens,
-                      Phase phase, std::vector<ValueId>* buffers) {
+void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write,
+                      const Outline::Write* outline, int64_t tokens, Phase phase,
+                      std::vector<ValueId>* buffers) {
   const BoxingBuffer& buffer = boxing.buffers[write.buffer];
   ValueId& output = (*buffers)[write.buffer];
   if (output < 0) output = BufferValue(at, buffer, tokens);
@@ -514,17 +367,13 @@ void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& wri
   task.fires = tokens;
   task.reduction = boxing.reduction;
   task.fill_identity = write.fill_identity;
-  CountBytes(boxing, write, SizeOf(graph_.tensor(at.tensor).type.dtype), &task);
-  if (Outlined()) {
-    std::set<ValueId> read;
-    for (const BoxingRegion& region : write.regions) {
-      for (int source : region.sources) {
-        const ValueId value = (*buffers)[source];
-        if (read.insert(value).second) task.inputs.push_back({value, false});
-      }
-    }
+  if (outline != nullptr) {
+    for (int buffer : outline->reads) task.inputs.push_back({(*buffers)[buffer], false});
+    task.bytes = outline->bytes, task.wire_bytes = outline->wire_bytes;
   } else {
     AddRegions(boxing, write, *buffers, &task);
+    const int64_t element = SizeOf(graph_.tensor(at.tensor).type.dtype);
+    std::tie(task.bytes, task.wire_bytes) = CountBytes(boxing, write, element);
   }
   SetBoxNanoseconds(machine_, SizeOf(graph_.tensor(at.tensor).type.dtype), &task);
   Add(std::move(task));

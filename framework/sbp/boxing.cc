@@ -135,15 +135,21 @@ void AppendBytes(T value, std::string* key) {
 void AppendLayout(const Layout& layout, std::string* key) {
   AppendBytes(layout.mesh.axes().size(), key);
   for (const MeshAxis& axis : layout.mesh.axes()) AppendBytes(axis.size, key);
-  for (const DeviceId& device : layout.mesh.devices()) {
-    AppendBytes(device.rank, key);
-    AppendBytes(device.local, key);
-  }
+  AppendBytes(layout.mesh.devices_hash(), key);
   for (const Sbp& sbp : layout.sbp) {
     AppendBytes(sbp.kind, key);
     AppendBytes(sbp.dim, key);
     AppendBytes(sbp.reduction, key);
   }
+}
+
+std::string KeyOf(const Layout& from, const Layout& to, const Shape& shape, DType dtype) {
+  std::string key;
+  AppendLayout(from, &key);
+  AppendLayout(to, &key);
+  for (int64_t extent : shape) AppendBytes(extent, &key);
+  AppendBytes(dtype, &key);
+  return key;
 }
 
 }  // namespace
@@ -176,22 +182,52 @@ absl::StatusOr<Boxing> PlanBoxing(const Layout& from, const Layout& to, const Sh
   return pair.Assemble(path ? *path : *best);
 }
 
+bool BoxingPlanner::IsLarge(const Layout& from, const Layout& to) const {
+  return std::max(from.mesh.num_devices(), to.mesh.num_devices()) > large_;
+}
+
+absl::StatusOr<BoxingPrice> BoxingPlanner::Price(const Layout& from, const Layout& to,
+                                                 const Shape& shape, DType dtype) {
+  if (!IsLarge(from, to)) {
+    ASSIGN_OR_RETURN(const Boxing* boxing, Plan(from, to, shape, dtype));
+    return BoxingPrice{boxing->bytes, boxing->nanoseconds};
+  }
+  const auto [price, fresh] = prices_.emplace(KeyOf(from, to, shape, dtype), BoxingPrice());
+  if (!fresh) return price->second;
+  auto boxing = PlanShare(from, to, shape, dtype, {}, 0);
+  if (!boxing.ok()) {
+    prices_.erase(price);
+    return boxing.status();
+  }
+  price->second = {(*boxing)->bytes, (*boxing)->nanoseconds};
+  return price->second;
+}
+
 absl::StatusOr<const Boxing*> BoxingPlanner::Plan(const Layout& from, const Layout& to,
                                                   const Shape& shape, DType dtype) {
-  std::string key;
-  AppendLayout(from, &key);
-  AppendLayout(to, &key);
-  for (int64_t extent : shape) AppendBytes(extent, &key);
-  AppendBytes(dtype, &key);
+  if (!IsLarge(from, to)) return PlanShare(from, to, shape, dtype, {}, 0);
+  std::vector<DeviceId> all = AllDevices(from, to);
+  return PlanShare(from, to, shape, dtype, all, ~uint64_t{0});
+}
+
+absl::StatusOr<const Boxing*> BoxingPlanner::PlanShare(const Layout& from, const Layout& to,
+                                                       const Shape& shape, DType dtype,
+                                                       absl::Span<const DeviceId> wanted,
+                                                       uint64_t wanted_key) {
+  const bool large = IsLarge(from, to);
+  std::string key = KeyOf(from, to, shape, dtype);
+  if (large) AppendBytes(wanted_key, &key);
   std::unique_ptr<Boxing>& plan = plans_[key];
-  if (plan == nullptr) {
-    absl::StatusOr<Boxing> boxing = PlanBoxing(from, to, shape, dtype, machine_);
-    if (!boxing.ok()) {
-      plans_.erase(key);
-      return boxing.status();
-    }
-    plan = std::make_unique<Boxing>(*std::move(boxing));
+  if (plan != nullptr) return plan.get();
+  absl::StatusOr<Boxing> boxing = absl::NotFoundError("no even path");
+  const absl::Status suits = CheckPair(from, to, shape);
+  if (large && suits.ok()) boxing = PlanLargeBoxing(from, to, shape, dtype, machine_, wanted);
+  if (!boxing.ok()) boxing = PlanBoxing(from, to, shape, dtype, machine_);
+  if (!boxing.ok()) {
+    plans_.erase(key);
+    return boxing.status();
   }
+  plan = std::make_unique<Boxing>(*std::move(boxing));
   return plan.get();
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "framework/machine/machine.h"
 #include "framework/sbp/mesh.h"
 #include "framework/sbp/nd_sbp.h"
@@ -23,6 +24,8 @@ namespace sluice {
 struct BoxingBuffer {
   DeviceId device;
   std::vector<Box> pieces;
+  int role =
+      0;  // what it is to its device: buffers of one role are alike on all devices of a share
 };
 
 // The elements of `box` in the written buffer are the fold of the same elements in `sources`.
@@ -44,6 +47,13 @@ struct BoxingStep {
   std::vector<BoxingWrite> writes;
 };
 
+// The devices along one axis, among which a stage of a path moves things.
+struct BoxingAxis {
+  bool at_destination = false;  // of the destination's mesh, or of the source's
+  int axis = 0;
+  bool first_differs = false;  // the first device along it holds the value, others the identity
+};
+
 struct Boxing {
   std::string recipe;                      // "all_reduce[0]", "general:home", ...
   Reduction reduction = Reduction::kNone;  // of folds and of identities
@@ -53,6 +63,10 @@ struct Boxing {
   std::vector<BoxingStep> steps;  // empty where every destination is its source (identity)
   int64_t bytes = 0;              // that cross between devices
   int64_t nanoseconds = 0;
+  // A share holds the writes of some devices, and of others only buffers that those read; sources
+  // and destinations that it does not touch are -1. Bytes and time are of all.
+  bool share = false;
+  std::vector<BoxingAxis> axes;  // of a share
 };
 
 struct Layout {
@@ -65,16 +79,33 @@ struct Layout {
 absl::StatusOr<Boxing> PlanBoxing(const Layout& from, const Layout& to, const Shape& shape,
                                   DType dtype, const Machine& machine);
 
-// PlanBoxing with a memory: selection asks for the same few pairs over and over. One thread.
+struct BoxingPrice {
+  int64_t bytes = 0, nanoseconds = 0;
+};
+
+// PlanBoxing with a memory: selection asks for the same few pairs over and over. On a mesh of more
+// than `large` devices with even parts only paths are looked at, in closed form. One thread.
 class BoxingPlanner {
  public:
-  explicit BoxingPlanner(const Machine& machine) : machine_(machine) {}
+  explicit BoxingPlanner(const Machine& machine, int64_t large = 64)
+      : machine_(machine), large_(large) {}
+  absl::StatusOr<BoxingPrice> Price(const Layout& from, const Layout& to, const Shape& shape,
+                                    DType dtype);
   absl::StatusOr<const Boxing*> Plan(const Layout& from, const Layout& to, const Shape& shape,
                                      DType dtype);
+  // Of a large boxing, the share of some devices; otherwise all of it. `wanted_key` stands for
+  // `wanted` in the memory.
+  absl::StatusOr<const Boxing*> PlanShare(const Layout& from, const Layout& to, const Shape& shape,
+                                          DType dtype, absl::Span<const DeviceId> wanted,
+                                          uint64_t wanted_key);
 
  private:
+  bool IsLarge(const Layout& from, const Layout& to) const;
+
   Machine machine_;
+  int64_t large_;
   std::map<std::string, std::unique_ptr<Boxing>> plans_;
+  std::map<std::string, BoxingPrice> prices_;
 };
 
 // By definition, for tests and for reading and writing variables: the parts of a whole tensor, and

@@ -34,15 +34,29 @@ void MergeAlong(size_t d, std::vector<BoxingRegion>* regions) {
   *regions = std::move(merged);
 }
 
+// Whether each region comes from elsewhere, so that no two can be joined.
+bool AllDiffer(const std::vector<BoxingRegion>& regions) {
+  std::vector<int> first;
+  for (const BoxingRegion& region : regions) first.push_back(region.sources[0]);
+  std::sort(first.begin(), first.end());
+  return std::adjacent_find(first.begin(), first.end()) == first.end();
+}
+
 class Assembly {
  public:
   explicit Assembly(const std::vector<DeviceId>& devices)
       : devices_(devices), current_(devices.size(), -1) {}
 
-  int AddBuffer(int device, std::vector<Box> pieces) {
-    boxing_.buffers.push_back({devices_[device], std::move(pieces)});
+  int AddBuffer(int device, std::vector<Box> pieces, int role) {
+    boxing_.buffers.push_back({devices_[device], std::move(pieces), role});
     return static_cast<int>(boxing_.buffers.size()) - 1;
   }
+  // What a device holds now, where that has no buffer yet: of a share.
+  void Hold(int device, const Box& box) {
+    if (current_[device] < 0) current_[device] = AddBuffer(device, {box}, HeldRole());
+  }
+  // Buffers that hold the parts between stages, and those of moves on their way.
+  int HeldRole() const { return stages_ * kMoveBuffers; }
   void SetCurrent(int device, int buffer) { current_[device] = buffer; }
   int current(int device) const { return current_[device]; }
 
@@ -55,6 +69,7 @@ class Assembly {
     std::vector<int> next(devices_.size(), -1);
     for (const BoxingGroup& group : stage) AddGroup(group, first_step, &next);
     current_ = std::move(next);
+    ++stages_;
   }
 
   Boxing Take() { return std::move(boxing_); }
@@ -90,10 +105,14 @@ class Assembly {
     const size_t steps = std::max<size_t>(at, first_step + 1);  // one even if nothing moves
     if (boxing_.steps.size() < steps) boxing_.steps.resize(steps);
 
-    for (size_t d = 0; d < count; ++d) group.buffers[d][0] = current_[of.devices[d]];
+    for (size_t d = 0; d < count; ++d) {
+      const BoxingPart& part = of.problem.source.parts[d];
+      if (part.present) Hold(of.devices[d], part.box);
+      group.buffers[d][0] = current_[of.devices[d]];
+    }
     for (int s = 0; s < kMoveSteps; ++s) FoldStep(s, &group);
     for (size_t d = 0; d < count; ++d) {
-      if (of.problem.target.parts[d].present) {
+      if (of.problem.target.parts[d].present && of.problem.Wanted(static_cast<int>(d))) {
         (*next)[of.devices[d]] = Finish(static_cast<int>(d), static_cast<int>(steps) - 1, &group);
       }
     }
@@ -103,6 +122,7 @@ class Assembly {
   void FoldStep(int s, Group* group) {
     const BoxingGroup& of = group->of;
     const std::vector<Move>& moves = of.moves.steps[s];
+    AddUnwritten(moves, group);
     for (size_t m = 0; m < moves.size();) {
       size_t end = m + 1;
       while (end < moves.size() && moves[end].to == moves[m].to && moves[end].box == moves[m].box &&
@@ -131,7 +151,8 @@ class Assembly {
         Merge(&write.regions);
         std::vector<Box> pieces;
         for (const BoxingRegion& region : write.regions) pieces.push_back(region.box);
-        write.buffer = group->buffers[d][b] = AddBuffer(of.devices[d], std::move(pieces));
+        write.buffer = group->buffers[d][b] =
+            AddBuffer(of.devices[d], std::move(pieces), HeldRole() + b);
         boxing_.steps[group->steps[s]].writes.push_back(write);
       }
     }
@@ -139,6 +160,23 @@ class Assembly {
       const int b = static_cast<int>(group->last[d]);
       if (b > 0 && kWriteStep[b] == s)
         WriteDestination(static_cast<int>(d), group->steps[s], group);
+    }
+  }
+
+  // Of what others of a share wrote, the pieces that are read.
+  void AddUnwritten(const std::vector<Move>& moves, Group* group) {
+    if (group->of.problem.wanted.empty()) return;
+    std::map<std::pair<int, int>, std::vector<Box>> pieces;  // by device and kind of buffer
+    for (const Move& move : moves) {
+      const int kind = static_cast<int>(move.read);
+      if (group->buffers[move.from][kind] >= 0) continue;
+      pieces[{move.from, kind}].push_back(group->of.moves.boxes[move.box]);
+    }
+    for (auto& [at, boxes] : pieces) {
+      std::sort(boxes.begin(), boxes.end());
+      boxes.erase(std::unique(boxes.begin(), boxes.end()), boxes.end());
+      group->buffers[at.first][at.second] =
+          AddBuffer(group->of.devices[at.first], std::move(boxes), HeldRole() + at.second);
     }
   }
 
@@ -160,7 +198,8 @@ class Assembly {
     write.fill_identity = written < Volume(part.box);
     SLUICE_CHECK(!write.fill_identity || group->of.problem.target.reduction != Reduction::kNone)
         << "a part with holes";
-    write.buffer = group->buffers[d][last] = AddBuffer(group->of.devices[d], {part.box});
+    write.buffer = group->buffers[d][last] =
+        AddBuffer(group->of.devices[d], {part.box}, HeldRole() + kMoveBuffers);
     boxing_.steps[step].writes.push_back(std::move(write));
   }
 
@@ -181,13 +220,16 @@ class Assembly {
         if (boxing_.buffers[source].pieces.size() != 1) return;
       }
     }
-    for (size_t d = (*regions)[0].box.size(); d-- > 0;) MergeAlong(d, regions);
+    if (!AllDiffer(*regions)) {
+      for (size_t d = (*regions)[0].box.size(); d-- > 0;) MergeAlong(d, regions);
+    }
     std::sort(regions->begin(), regions->end(),
               [](const BoxingRegion& a, const BoxingRegion& b) { return a.box < b.box; });
   }
 
   const std::vector<DeviceId>& devices_;
   std::vector<int> current_;  // by device: the buffer that holds its part now
+  int stages_ = 0;            // in which something moved
   Boxing boxing_;
 };
 
@@ -197,6 +239,18 @@ std::vector<int> Numbers(const Mesh& mesh, const std::vector<DeviceId>& devices)
   std::vector<int> numbers;
   for (const DeviceId& device : mesh.devices()) numbers.push_back(number.at(device));
   return numbers;
+}
+
+Boxing Finished(Boxing boxing, const BoxingCandidate& candidate, const Layout& from,
+                const Layout& to, std::vector<int> sources, std::vector<int> destinations) {
+  boxing.recipe = candidate.recipe;
+  boxing.reduction = ReductionOf(from.sbp);
+  if (boxing.reduction == Reduction::kNone) boxing.reduction = ReductionOf(to.sbp);
+  boxing.sources = std::move(sources);
+  boxing.destinations = std::move(destinations);
+  boxing.bytes = candidate.cost.bytes;
+  boxing.nanoseconds = candidate.cost.nanoseconds;
+  return boxing;
 }
 
 }  // namespace
@@ -209,21 +263,44 @@ Boxing AssembleBoxing(const BoxingCandidate& candidate, const std::vector<Device
   for (size_t i = 0; i < held.size(); ++i) {
     const Placement placement =
         PlacementAt(from.mesh, from.sbp, shape, from.mesh.Coordinates(static_cast<int64_t>(i)));
-    sources.push_back(assembly.AddBuffer(held[i], {placement.box}));
+    sources.push_back(assembly.AddBuffer(held[i], {placement.box}, 0));
     assembly.SetCurrent(held[i], sources.back());
   }
   for (const BoxingStage& stage : candidate.stages) assembly.AddStage(stage);
   for (int device : Numbers(to.mesh, devices)) destinations.push_back(assembly.current(device));
 
-  Boxing boxing = assembly.Take();
-  boxing.recipe = candidate.recipe;
-  boxing.reduction = ReductionOf(from.sbp);
-  if (boxing.reduction == Reduction::kNone) boxing.reduction = ReductionOf(to.sbp);
-  boxing.sources = std::move(sources);
-  boxing.destinations = std::move(destinations);
-  boxing.bytes = candidate.cost.bytes;
-  boxing.nanoseconds = candidate.cost.nanoseconds;
-  return boxing;
+  return Finished(assembly.Take(), candidate, from, to, std::move(sources),
+                  std::move(destinations));
+}
+
+Boxing AssembleShare(const BoxingCandidate& candidate, const std::vector<DeviceId>& devices,
+                     const Layout& from, const Layout& to, const Shape& shape,
+                     const std::vector<int>& wanted) {
+  Assembly assembly(devices);
+  const int count = static_cast<int>(from.mesh.num_devices());
+  const int behind = static_cast<int>(devices.size()) - static_cast<int>(to.mesh.num_devices());
+  std::vector<int> sources(count, -1), destinations(to.mesh.num_devices(), -1);
+  for (int device : wanted) {
+    if (device >= count) continue;
+    assembly.Hold(device,
+                  PlacementAt(from.mesh, from.sbp, shape, from.mesh.Coordinates(device)).box);
+  }
+  for (const BoxingStage& stage : candidate.stages) assembly.AddStage(stage);
+  for (int device : wanted) {
+    if (device >= behind) destinations[device - behind] = assembly.current(device);
+  }
+  std::map<DeviceId, int> number;
+  for (int i = 0; i < count; ++i) number[devices[i]] = i;
+  Boxing share = assembly.Take();
+  for (size_t b = 0; b < share.buffers.size(); ++b) {
+    if (share.buffers[b].role == 0) {
+      sources[number.at(share.buffers[b].device)] = static_cast<int>(b);
+    }
+  }
+  share.share = true;
+  share.axes = candidate.axes;
+  return Finished(std::move(share), candidate, from, to, std::move(sources),
+                  std::move(destinations));
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "framework/sbp/boxing.h"
 #include "framework/sbp/boxing_moves.h"
 
@@ -25,6 +26,7 @@ using BoxingStage = std::vector<BoxingGroup>;
 struct BoxingCandidate {
   std::string recipe;
   std::vector<BoxingStage> stages;  // one after another; each starts from what the last one left
+  std::vector<BoxingAxis> axes;     // of a path, by stage
   BoxingCost cost;
 };
 
@@ -34,6 +36,25 @@ struct BoxingCandidate {
 bool CheapestPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, const Shape& shape,
                   DType dtype, const Machine& machine, const BoxingCost* bound,
                   BoxingCandidate* path);
+
+// The same for even parts on a mesh of any size: prices in closed form, from the extents of one
+// part and the nodes of the axes' groups, and stages of the groups of `wanted` devices alone, with
+// their share alone. False also where a part is uneven or empty.
+bool CheapestEvenPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, const Shape& shape,
+                      DType dtype, const Machine& machine, const std::vector<int>& wanted,
+                      BoxingCandidate* path);
+
+// Boxing of a large mesh, whose cost does not grow with the mesh but with `wanted`: an even path,
+// and a copy from device to device where the meshes are two of the same axes. NotFound where that
+// cannot be done.
+absl::StatusOr<Boxing> PlanLargeBoxing(const Layout& from, const Layout& to, const Shape& shape,
+                                       DType dtype, const Machine& machine,
+                                       absl::Span<const DeviceId> wanted);
+
+// The writes of `wanted` devices, as indices into `devices`, and the buffers that they read.
+Boxing AssembleShare(const BoxingCandidate& candidate, const std::vector<DeviceId>& devices,
+                     const Layout& from, const Layout& to, const Shape& shape,
+                     const std::vector<int>& wanted);
 
 // Writes a candidate out as buffers and steps. `devices` names the numbering.
 Boxing AssembleBoxing(const BoxingCandidate& candidate, const std::vector<DeviceId>& devices,

@@ -63,6 +63,7 @@ class GeneralForm {
   // One copy of `source` goes to a device: its own if it has one, else from the same node, from who
   // has sent least so far, from the next one in the circle.
   void Fetch(int box, int to, MoveBuffer write, const Folded& source) {
+    if (!problem_.Wanted(to)) return;
     int from = to;
     if (!Contains(source.devices, to)) {
       const int count = static_cast<int>(sent_.size());
@@ -81,6 +82,7 @@ class GeneralForm {
   }
 
   void FetchAll(int box, int to, MoveBuffer write, const std::vector<HeldPartial>& held) {
+    if (!problem_.Wanted(to)) return;
     for (const HeldPartial& each : held) {
       Fetch(box, to, write, {{each.partial, each.partial + 1}, each.devices, MoveBuffer::kSource});
     }
@@ -92,6 +94,7 @@ class GeneralForm {
     if (form_ == BoxingForm::kTwoLevel) return SpreadInNodes(box, source, wanters, rotation);
     const MoveBuffer write = form_ == BoxingForm::kDirect ? MoveBuffer::kHome : MoveBuffer::kLast;
     for (int to : wanters) {
+      if (!problem_.Wanted(to)) continue;
       if (!wanted || !Contains(source.devices, to)) Fetch(box, to, write, source);
     }
   }
@@ -259,6 +262,7 @@ class GeneralForm {
   // each part as it was.
   bool IsIdentity() const {
     const size_t devices = problem_.nodes.size();
+    if (!problem_.wanted.empty()) return devices == 1;  // an even part of several always changes
     std::vector<int64_t> kept(devices);
     for (const std::vector<Move>& step : moves_.steps) {
       for (const Move& move : step) {
@@ -288,9 +292,22 @@ Moves GeneralMoves(const BoxingProblem& problem, const std::vector<BoxingTarget>
   return GeneralForm(problem, form).Run(targets);
 }
 
+BoxingCost CostOf(const StepLoad& load, DType dtype, const Machine& machine) {
+  const int64_t element = SizeOf(dtype);
+  int64_t wire = 0;
+  if (load.crossing > 0) {
+    wire =
+        machine.latency_nanoseconds + std::max(machine.LinkNanoseconds(load.near * element, false),
+                                               machine.LinkNanoseconds(load.far * element, true));
+  }
+  // A local element is read and written.
+  const double copy =
+      static_cast<double>(2 * load.local * element) / machine.memory_bytes_per_second;
+  return {std::max(wire, static_cast<int64_t>(copy * 1e9)), load.crossing * element};
+}
+
 std::vector<BoxingCost> StepCosts(const Moves& moves, const BoxingProblem& problem, DType dtype,
                                   const Machine& machine) {
-  const int64_t element = SizeOf(dtype);
   std::vector<BoxingCost> costs;
   struct Port {
     int64_t in[2] = {0, 0}, out[2] = {0, 0}, local = 0;  // elements; [between nodes]
@@ -329,15 +346,7 @@ std::vector<BoxingCost> StepCosts(const Moves& moves, const BoxingProblem& probl
       }
       local = std::max(local, port.local);
     }
-    int64_t wire = 0;
-    if (crossing > 0) {
-      wire = machine.latency_nanoseconds +
-             std::max(machine.LinkNanoseconds(busiest[0] * element, false),
-                      machine.LinkNanoseconds(busiest[1] * element, true));
-    }
-    // A local element is read and written.
-    const double copy = static_cast<double>(2 * local * element) / machine.memory_bytes_per_second;
-    costs.push_back({std::max(wire, static_cast<int64_t>(copy * 1e9)), crossing * element});
+    costs.push_back(CostOf({local, busiest[0], busiest[1], crossing}, dtype, machine));
   }
   return costs;
 }

@@ -59,6 +59,12 @@ struct BoxingCost {
   }
 };
 
+// What the busiest device does in a step, in elements; `crossing` is of all devices together.
+struct StepLoad {
+  int64_t local = 0, near = 0, far = 0, crossing = 0;
+};
+BoxingCost CostOf(const StepLoad& load, DType dtype, const Machine& machine);
+
 // The non-empty steps' costs: latency and the busiest port (in or out, inside or between nodes) or
 // the local copies of a device, whichever takes longer.
 std::vector<BoxingCost> StepCosts(const Moves& moves, const BoxingProblem& problem, DType dtype,

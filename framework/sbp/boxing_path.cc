@@ -39,9 +39,15 @@ struct Edge {
 
 class PathSearch {
  public:
-  PathSearch(const Mesh& mesh, const Shape& shape, DType dtype, const Machine& machine)
-      : mesh_(mesh), shape_(shape), dtype_(dtype), machine_(machine) {
+  // `wanted`, if not null: even parts alone, in closed form, and the share of these devices alone.
+  PathSearch(const Mesh& mesh, const Shape& shape, DType dtype, const Machine& machine,
+             const std::vector<int>* wanted)
+      : mesh_(mesh), shape_(shape), dtype_(dtype), machine_(machine), wanted_(wanted) {
     for (const DeviceId& device : mesh.devices()) nodes_.push_back(machine.NodeOf(device));
+    if (wanted == nullptr) return;
+    for (size_t a = 0; a < mesh.axes().size(); ++a) {
+      peers_.push_back(PeersAlong(static_cast<int>(a)));
+    }
   }
 
   bool Run(const NdSbp& from, const NdSbp& to, const BoxingCost* bound, BoxingCandidate* path) {
@@ -90,7 +96,8 @@ class PathSearch {
         const auto known = index_.find(next);
         if (known != index_.end() && visits_[known->second].done) continue;
         if (LargestPart(mesh_, next, shape_) > limit_) continue;
-        const Edge edge = Price(now, next, axis);
+        if (wanted_ != nullptr && !IsEven(mesh_, next, shape_)) continue;
+        const Edge edge = wanted_ != nullptr ? EvenPrice(now, next, axis) : Price(now, next, axis);
         const BoxingCost cost = visits_[at].cost + edge.cost;
         if (bound != nullptr && cost > *bound) continue;
         int to = static_cast<int>(visits_.size());
@@ -122,14 +129,12 @@ class PathSearch {
     return true;
   }
 
-  const std::vector<Box>& Boxes(const NdSbp& sbp) {
+  const Box& BoxOf(const NdSbp& sbp, int64_t device) {
     std::vector<Box>& boxes = boxes_[sbp];
-    if (boxes.empty()) {
-      for (int64_t i = 0; i < mesh_.num_devices(); ++i) {
-        boxes.push_back(PlacementAt(mesh_, sbp, shape_, mesh_.Coordinates(i)).box);
-      }
-    }
-    return boxes;
+    if (boxes.empty()) boxes.resize(mesh_.num_devices());
+    Box& box = boxes[device];
+    if (box.empty()) box = PlacementAt(mesh_, sbp, shape_, mesh_.Coordinates(device)).box;
+    return box;
   }
 
   // The first device of each group along an axis, and how far its devices lie apart.
@@ -152,11 +157,11 @@ class PathSearch {
                              bool at_origin) {
     BoxingProblem problem;
     const int64_t size = mesh_.axes()[axis].size, stride = Stride(axis);
-    const std::vector<Box>* sides[2] = {&Boxes(now), &Boxes(next)};
+    const NdSbp* sides[2] = {&now, &next};
     const Sbp symbols[2] = {now[axis], next[axis]};
-    Box origin = (*sides[0])[first];
+    Box origin = BoxOf(now, first);
     for (size_t d = 0; d < origin.size(); ++d) {
-      origin[d].begin = std::min(origin[d].begin, (*sides[1])[first][d].begin);
+      origin[d].begin = std::min(origin[d].begin, BoxOf(next, first)[d].begin);
     }
     for (int64_t j = 0; j < size; ++j) {
       problem.nodes.push_back(nodes_[first + j * stride] - (at_origin ? nodes_[first] : 0));
@@ -169,7 +174,7 @@ class PathSearch {
         side.partial_sizes.push_back(size);
       }
       for (int64_t j = 0; j < size; ++j) {
-        BoxingPart part = {true, (*sides[s])[first + j * stride], partial ? j : 0};
+        BoxingPart part = {true, BoxOf(*sides[s], first + j * stride), partial ? j : 0};
         for (size_t d = 0; at_origin && d < origin.size(); ++d) {
           part.box[d].begin -= origin[d].begin;
           part.box[d].end -= origin[d].begin;
@@ -202,11 +207,7 @@ class PathSearch {
         ++same->second;
       }
     }
-    const Recipe* recipe = nullptr;
-    for (const Recipe& each : kRecipes) {
-      if (each.from == now[axis].kind && each.to == next[axis].kind) recipe = &each;
-    }
-    SLUICE_CHECK(recipe != nullptr) << ToString(now[axis]) << " to " << ToString(next[axis]);
+    const Recipe* recipe = RecipeOf(now[axis], next[axis]);
     std::vector<StageCost> costs(recipe->forms);
     for (const auto& [problem, times] : kinds) {
       const std::vector<BoxingTarget> targets = BoxingTargets(problem);
@@ -215,12 +216,95 @@ class PathSearch {
         costs[f].Add(StepCosts(moves, problem, dtype_, machine_), moves.identity, times);
       }
     }
+    return Cheapest(axis, recipe, costs);
+  }
+
+  Edge Cheapest(int axis, const Recipe* recipe, const std::vector<StageCost>& costs) const {
     Edge best;
-    for (int f = 0; f < recipe->forms; ++f) {
+    for (size_t f = 0; f < costs.size(); ++f) {
       const BoxingCost cost = costs[f].Sum(machine_);
       if (f == 0 || cost < best.cost) best = {axis, recipe, kForms[f], cost};
     }
     return best;
+  }
+
+  static const Recipe* RecipeOf(Sbp now, Sbp next) {
+    for (const Recipe& each : kRecipes) {
+      if (each.from == now.kind && each.to == next.kind) return &each;
+    }
+    SLUICE_CHECK(false) << ToString(now) << " to " << ToString(next);
+    return nullptr;
+  }
+
+  // How many peers along an axis a device has in its own node and in others, at most.
+  struct Peers {
+    int64_t near = 0, far = 0;
+  };
+  Peers PeersAlong(int axis) const {
+    const int64_t size = mesh_.axes()[axis].size, stride = Stride(axis);
+    Peers most;
+    std::map<int64_t, int64_t> count;
+    for (int first : Firsts(axis)) {
+      count.clear();
+      for (int64_t j = 0; j < size; ++j) ++count[nodes_[first + j * stride]];
+      for (const auto& node : count) {
+        most.near = std::max(most.near, node.second - 1);
+        most.far = std::max(most.far, size - node.second);
+      }
+    }
+    return most;
+  }
+
+  // The cost of an edge between even layouts, where all devices do alike: what each of `size`
+  // devices keeps, and what it has from each of the others.
+  Edge EvenPrice(const NdSbp& now, const NdSbp& next, int axis) const {
+    const Recipe* recipe = RecipeOf(now[axis], next[axis]);
+    const int64_t size = mesh_.axes()[axis].size;
+    if (size == 1) return {axis, recipe, BoxingForm::kDirect, {}};
+    const int64_t had = LargestPart(mesh_, now, shape_), gets = LargestPart(mesh_, next, shape_);
+    const auto step = [&](int64_t local, int64_t from_each) {
+      StepLoad load{local, peers_[axis].near * from_each, peers_[axis].far * from_each, 0};
+      load.crossing = mesh_.num_devices() * (size - 1) * from_each;
+      return CostOf(load, dtype_, machine_);
+    };
+    std::vector<StageCost> costs(recipe->forms);
+    if (!now[axis].is_partial() && !(now[axis].is_split() && !next[axis].is_partial())) {
+      costs[0].Add({step(gets, 0)}, false, 1);  // slice, pad, embed
+    } else if (now[axis].is_split() && next[axis].is_split()) {
+      costs[0].Add({step(had / size, had / size)}, false, 1);
+    } else if (now[axis].is_split()) {
+      costs[0].Add({step(had, had)}, false, 1);
+    } else if (next[axis].is_split()) {
+      costs[0].Add({step(gets, gets)}, false, 1);
+    } else {
+      const int64_t piece = had / size;
+      costs[0].Add({step(had, had)}, false, 1);
+      if (MayDeal(now, size)) {
+        costs[1].Add({step(piece, piece), step(0, piece)}, false, 1);
+      } else {
+        costs.pop_back();
+      }
+    }
+    return Cheapest(axis, recipe, costs);
+  }
+
+  // Whether a part is dealt evenly to the devices of an axis (Chop).
+  bool MayDeal(const NdSbp& sbp, int64_t size) const {
+    const Box box =
+        PlacementAt(mesh_, sbp, shape_, std::vector<int64_t>(mesh_.axes().size(), 0)).box;
+    int64_t longest = 1;
+    for (const Range& range : box) longest = std::max(longest, range.size());
+    return longest % size == 0;
+  }
+
+  std::vector<int> WantedFirsts(int axis) const {
+    if (wanted_ == nullptr) return Firsts(axis);
+    const int64_t size = mesh_.axes()[axis].size, stride = Stride(axis);
+    std::set<int> firsts;
+    for (int device : *wanted_) {
+      firsts.insert(static_cast<int>(device - device / stride % size * stride));
+    }
+    return {firsts.begin(), firsts.end()};
   }
 
   void WriteOut(int at, BoxingCandidate* path) {
@@ -228,17 +312,27 @@ class PathSearch {
     for (; visits_[at].before >= 0; at = visits_[at].before) {
       const Visit& visit = visits_[at];
       BoxingStage stage;
-      for (int first : Firsts(visit.edge.axis)) {
+      for (int first : WantedFirsts(visit.edge.axis)) {
         BoxingGroup group;
         for (int64_t j = 0; j < mesh_.axes()[visit.edge.axis].size; ++j) {
           group.devices.push_back(first + static_cast<int>(j * Stride(visit.edge.axis)));
         }
         group.problem =
             GroupProblem(visits_[visit.before].sbp, visit.sbp, visit.edge.axis, first, false);
+        for (int device : group.devices) {
+          if (wanted_ == nullptr) break;
+          group.problem.wanted.push_back(
+              std::binary_search(wanted_->begin(), wanted_->end(), device));
+        }
         group.moves = GeneralMoves(group.problem, BoxingTargets(group.problem), visit.edge.form);
         stage.push_back(std::move(group));
       }
       path->stages.insert(path->stages.begin(), std::move(stage));
+      path->axes.insert(
+          path->axes.begin(),
+          {false, visit.edge.axis,
+           visit.before >= 0 && visits_[visit.before].sbp[visit.edge.axis].is_broadcast() &&
+               visit.sbp[visit.edge.axis].is_partial()});
       path->recipe = absl::StrCat(visit.edge.recipe->name, "[", visit.edge.axis, "]",
                                   path->recipe.empty() ? "" : "+", path->recipe);
     }
@@ -249,6 +343,8 @@ class PathSearch {
   const Shape& shape_;
   const DType dtype_;
   const Machine& machine_;
+  const std::vector<int>* wanted_;  // ascending
+  std::vector<Peers> peers_;        // by axis
   std::vector<int64_t> nodes_;
   std::vector<Sbp> symbols_;
   int64_t limit_ = 0;
@@ -263,7 +359,16 @@ class PathSearch {
 bool CheapestPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, const Shape& shape,
                   DType dtype, const Machine& machine, const BoxingCost* bound,
                   BoxingCandidate* path) {
-  return PathSearch(mesh, shape, dtype, machine).Run(from, to, bound, path);
+  return PathSearch(mesh, shape, dtype, machine, nullptr).Run(from, to, bound, path);
+}
+
+bool CheapestEvenPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, const Shape& shape,
+                      DType dtype, const Machine& machine, const std::vector<int>& wanted,
+                      BoxingCandidate* path) {
+  if (shape.NumElements() == 0 || !IsEven(mesh, from, shape) || !IsEven(mesh, to, shape)) {
+    return false;
+  }
+  return PathSearch(mesh, shape, dtype, machine, &wanted).Run(from, to, nullptr, path);
 }
 
 }  // namespace sluice

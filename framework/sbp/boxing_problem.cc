@@ -286,7 +286,16 @@ bool Chop(const Box& box, int64_t n, int64_t i, Box* piece) {
 std::vector<BoxingTarget> BoxingTargets(const BoxingProblem& problem) {
   std::vector<BoxingTarget> targets;
   int rotation = 0;
+  const auto is_wanted = [&](const Grid::Cell& cell) {
+    for (const HeldPartial& need : cell.need) {
+      for (int device : need.devices) {
+        if (problem.Wanted(device)) return true;
+      }
+    }
+    return false;
+  };
   Grid(problem).ForEachCell([&](const Grid::Cell& cell) {
+    if (!is_wanted(cell)) return;
     SLUICE_CHECK(!cell.have.empty()) << "nobody holds " << BoxToString(cell.box);
     const std::vector<Option> options = BestOptions(problem, cell);
     for (size_t i = 0; i < options.size(); ++i) {

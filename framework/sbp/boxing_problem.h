@@ -27,6 +27,10 @@ struct BoxingSide {
 struct BoxingProblem {
   std::vector<int64_t> nodes;  // by device
   BoxingSide source, target;
+  // By device: whether what it writes is asked for; empty: of all. The others' part is left out.
+  // Only for problems in which no device has a choice of whom to read from.
+  std::vector<bool> wanted;
+  bool Wanted(int device) const { return wanted.empty() || wanted[device]; }
 };
 
 // One partial of a box and the devices that hold it, ascending.

@@ -1,10 +1,13 @@
 #include "framework/sbp/mesh.h"
 
+#include <utility>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 
@@ -65,9 +68,16 @@ absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
     return absl::InvalidArgumentError(
         absl::StrCat("mesh: expected words name=size (one device is data=1), got \"", text, "\""));
   }
-  mesh.devices_.reserve(devices);
-  for (int64_t i = 0; i < devices; ++i) mesh.devices_.push_back({0, static_cast<int32_t>(i)});
+  std::vector<DeviceId> ids;
+  ids.reserve(devices);
+  for (int64_t i = 0; i < devices; ++i) ids.push_back({0, static_cast<int32_t>(i)});
+  mesh.SetDevices(std::move(ids));
   return mesh;
+}
+
+void Mesh::SetDevices(std::vector<DeviceId> devices) {
+  devices_hash_ = StableHash(devices.data(), devices.size() * sizeof(DeviceId));
+  devices_ = std::make_shared<const std::vector<DeviceId>>(std::move(devices));
 }
 
 Mesh Mesh::Of(std::vector<MeshAxis> axes, std::vector<DeviceId> devices) {
@@ -76,7 +86,7 @@ Mesh Mesh::Of(std::vector<MeshAxis> axes, std::vector<DeviceId> devices) {
   SLUICE_CHECK_EQ(devices.size(), count) << "devices of a mesh";
   Mesh mesh;
   mesh.axes_ = std::move(axes);
-  mesh.devices_ = std::move(devices);
+  mesh.SetDevices(std::move(devices));
   return mesh;
 }
 
@@ -99,9 +109,11 @@ Mesh Mesh::Stage(int64_t i) const {
   stage.axes_.erase(stage.axes_.begin() + stage_axis);
   int64_t inner = 1;
   for (size_t a = stage_axis + 1; a < axes_.size(); ++a) inner *= axes_[a].size;
+  std::vector<DeviceId> ids;
   for (int64_t d = 0; d < num_devices(); ++d) {
-    if (d / inner % axes_[stage_axis].size == i) stage.devices_.push_back(devices_[d]);
+    if (d / inner % axes_[stage_axis].size == i) ids.push_back(devices()[d]);
   }
+  stage.SetDevices(std::move(ids));
   return stage;
 }
 

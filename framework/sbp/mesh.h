@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_SBP_MESH_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,10 @@ class Mesh {
   static Mesh Of(std::vector<MeshAxis> axes, std::vector<DeviceId> devices);
 
   const std::vector<MeshAxis>& axes() const { return axes_; }
-  const std::vector<DeviceId>& devices() const { return devices_; }  // row-major over axes
-  int64_t num_devices() const { return static_cast<int64_t>(devices_.size()); }
+  const std::vector<DeviceId>& devices() const { return *devices_; }  // row-major over axes
+  int64_t num_devices() const { return static_cast<int64_t>(devices_->size()); }
+  // Equal for equal devices, and for others but for an accident of 64 bits.
+  uint64_t devices_hash() const { return devices_hash_; }
   int64_t num_stages() const;
   // The sub-mesh at pipe=i, without that axis; the mesh itself if it has none.
   Mesh Stage(int64_t i) const;
@@ -45,11 +48,17 @@ class Mesh {
   std::vector<int64_t> Coordinates(int64_t device_index) const;
   std::string ToString() const;
 
-  friend bool operator==(const Mesh&, const Mesh&) = default;
+  friend bool operator==(const Mesh& a, const Mesh& b) {
+    return a.axes_ == b.axes_ && (a.devices_ == b.devices_ || *a.devices_ == *b.devices_);
+  }
 
  private:
+  void SetDevices(std::vector<DeviceId> devices);
+
   std::vector<MeshAxis> axes_;
-  std::vector<DeviceId> devices_;
+  std::shared_ptr<const std::vector<DeviceId>> devices_ =
+      std::make_shared<const std::vector<DeviceId>>();  // of all copies; there may be thousands
+  uint64_t devices_hash_ = 0;
 };
 
 }  // namespace sluice

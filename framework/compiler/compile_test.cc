@@ -1,0 +1,73 @@
+#include "framework/compiler/compile.h"
+
+#include <chrono>
+#include <string>
+
+#include "framework/base/status.h"
+#include "framework/testing/models.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+struct Compiled {
+  plan::Plan plan;
+  double seconds = 0;
+};
+
+// A deep MLP on "data=... model=2 pipe=2" and the like.
+absl::StatusOr<Compiled> CompileMlp(const std::string& mesh, int64_t batch, int layers,
+                                    bool representatives_only) {
+  CompileOptions options;
+  ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(mesh));
+  options.machine = Machine::Cpu();
+  options.representatives_only = representatives_only;
+  MlpOptions model;
+  model.batch = batch;
+  model.widths.assign(layers + 1, 64);
+  model.words = MegatronWords(layers);
+  model.optimizer.clip = 1;
+  model.stages = static_cast<int32_t>(options.mesh.num_stages());
+  Graph graph;
+  RETURN_IF_ERROR(BuildMlp(&graph, model));
+  const auto begin = std::chrono::steady_clock::now();
+  Compiled compiled;
+  ASSIGN_OR_RETURN(compiled.plan, Compile({{"train", &graph}}, options, nullptr));
+  compiled.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return compiled;
+}
+
+// Time and bytes are those of the whole, on small meshes and on large ones, even and uneven.
+TEST(CompileTest, RepresentativesKnowTimeAndBytesOfAll) {
+  for (const char* mesh : {"data=8", "data=4 model=2 pipe=2", "data=3 model=2", "data=5 pipe=2",
+                           "data=128", "data=32 model=2 pipe=2"}) {
+    SCOPED_TRACE(mesh);
+    const auto whole = CompileMlp(mesh, 256, 4, false), few = CompileMlp(mesh, 256, 4, true);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    ASSERT_TRUE(few.ok()) << few.status();
+    EXPECT_EQ(few->plan.programs(0).predicted_nanoseconds(),
+              whole->plan.programs(0).predicted_nanoseconds());
+    ASSERT_EQ(few->plan.devices_size(), whole->plan.devices_size());
+    for (int d = 0; d < whole->plan.devices_size(); ++d) {
+      EXPECT_EQ(few->plan.devices(d).SerializeAsString(),
+                whole->plan.devices(d).SerializeAsString())
+          << "device " << d;
+    }
+    EXPECT_LE(few->plan.programs(0).actors_size(), whole->plan.programs(0).actors_size());
+  }
+}
+
+TEST(CompileTest, TimeDoesNotGrowWithDevices) {
+  const auto few = CompileMlp("data=2 model=2 pipe=2", 1024, 48, true);
+  const auto many = CompileMlp("data=256 model=2 pipe=2", 1024, 48, true);
+  ASSERT_TRUE(few.ok()) << few.status();
+  ASSERT_TRUE(many.ok()) << many.status();
+  EXPECT_EQ(many->plan.devices_size(), 1024);
+  EXPECT_EQ(many->plan.programs(0).streams_size(), few->plan.programs(0).streams_size());
+  // It is about 1; 128 times the devices in 3 times the time is no accident of a busy machine.
+  EXPECT_LT(many->seconds, 3 * few->seconds + 0.1);
+}
+
+}  // namespace
+}  // namespace sluice
