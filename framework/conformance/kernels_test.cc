@@ -1,9 +1,11 @@
 // Every CPU kernel does what its op's definition says: on whole tensors and on the parts of every
 // signature, even, uneven and empty; on larger random shapes; with the same bits for every number
 // of threads.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,7 +102,22 @@ void CheckSignature(const OpDef& op, const OpCase& op_case, const CaseValues& va
   }
 }
 
-TEST(KernelsTest, EveryOpHasOneAndAgreesOnTheWholeAndOnParts) {
+TEST(KernelsTest, TheListNamesEveryOp) {
+  for (const OpDef* op : AllOps()) {
+    const auto entries = CpuKernels();
+    EXPECT_EQ(std::count_if(entries.begin(), entries.end(),
+                            [op](const KernelEntry& entry) { return entry.op == op->name; }),
+              1)
+        << op->name << " in kernels/cpu/all_kernels.cc";
+  }
+  for (const KernelEntry& entry : CpuKernels()) {
+    const bool instruction = entry.op == "copy" || entry.op == "box" || entry.op == "accumulate";
+    EXPECT_TRUE(instruction || FindOp(entry.op) != nullptr)
+        << entry.op << " of kernels/cpu/all_kernels.cc is not listed in ops/all_ops.cc";
+  }
+}
+
+TEST(KernelsTest, AgreeOnTheWholeAndOnParts) {
   int tried = 0;
   for (const OpDef* op : AllOps()) {
     for (const OpCase& op_case : op->cases) {
@@ -150,14 +167,24 @@ std::vector<LargeCase> LargeCases() {
        {"", MatMulAttributes{false, false}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
       {&MatMulWeightGradientOp(),
        {"", MatMulAttributes{false, true}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
+      {&MatMulRightGradientOp(),
+       {"", MatMulAttributes{false, true}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
       {&AddOp(), {"", NoAttributes(), {wide, row}}},
       {&AddOp(), {"", NoAttributes(), {wide, wide}}},
+      {&SubtractOp(), {"", NoAttributes(), {row, wide}}},
       {&MultiplyOp(), {"", NoAttributes(), {F32({301, 1}), wide}}},
       {&DivideOp(), {"", NoAttributes(), {wide, scalar}, 0.5, 2}},
       {&AddNOp(), {"", NoAttributes(), {wide, wide, wide}}},
       {&ScaleOp(), {"", ScaleAttributes{0.3}, {wide}}},
       {&SqrtOp(), {"", NoAttributes(), {wide}, 0.1, 4}},
       {&TransposeOp(), {"", TransposeAttributes{{1, 0}}, {wide}}},
+      {&TransposeGradientOp(), {"", TransposeAttributes{{1, 0}}, {wide}}},
+      {&FillOp(), {"", FillAttributes{1.5, {301, 251}}, {}}},
+      {&ReshapeOp(), {"", ShapeAttributes{{251, 301}}, {wide}}},
+      {&SliceOp(), {"", SliceAttributes{1, 3, 250, 251}, {wide}}},
+      {&PadOp(), {"", SliceAttributes{1, 3, 254, 260}, {wide}}},
+      {&ConcatOp(), {"", ConcatAttributes{1}, {wide, F32({301, 70})}}},
+      {&BroadcastOp(), {"", ShapeAttributes{{301, 251}}, {F32({301, 1})}}},
       {&CastOp(), {"", CastAttributes{DType::kBF16}, {wide}, -2, 2, 1e-2}},
       {&ReduceOp(), {"", ReduceAttributes{Reduction::kSum, false, outer}, {wide}}},
       {&ReduceOp(), {"", ReduceAttributes{Reduction::kSum, true, inner}, {wide}}},
@@ -168,6 +195,8 @@ std::vector<LargeCase> LargeCases() {
       {&SumSquaresOp(), {"", NoAttributes(), {wide}}},
       {&GeluOp(), {"", NoAttributes(), {wide}, -12, 12}},
       {&GeluGradientOp(), {"", NoAttributes(), {wide, wide}, -12, 12}},
+      {&SiluOp(), {"", NoAttributes(), {wide}, -12, 12}},
+      {&SiluGradientOp(), {"", NoAttributes(), {wide, wide}, -12, 12}},
       {&ReluOp(), {"", NoAttributes(), {wide}}},
       {&ReluGradientOp(), {"", NoAttributes(), {wide, wide}}},
       {&SoftmaxOp(), {"", NoAttributes(), {wide}, -20, 20}},
@@ -187,6 +216,7 @@ std::vector<LargeCase> LargeCases() {
       {&CrossEntropyCombineOp(), {"", NoAttributes(), {wide, wide, wide}, 0.5, 90}},
       {&CrossEntropyGradientOp(),
        {"", NoAttributes(), {wide, column, column, I32({301}), column}, 1, 4}},
+      {&ClipFactorOp(), {"", ClipAttributes{0.5}, {scalar}, 0.1, 4}},
       {&SgdOp(), {"", sgd, {wide, wide, scalar, scalar, wide}}},
       {&AdamWOp(), {"", adamw, {wide, wide, wide, wide, scalar, scalar, I32({})}, 1, 3}},
       {&AdamWRowsOp(),
@@ -254,7 +284,15 @@ void CheckLarge(const LargeCase& large) {
 }
 
 TEST(KernelsTest, LargeShapesAgreeAndBitsDoNotDependOnThreads) {
-  for (const LargeCase& large : LargeCases()) CheckLarge(large);
+  std::set<const OpDef*> checked = {&AttentionOp(), &AttentionGradientOp()};  // below
+  for (const LargeCase& large : LargeCases()) {
+    CheckLarge(large);
+    checked.insert(large.op);
+  }
+  for (const OpDef* op : AllOps()) {
+    EXPECT_EQ(checked.count(op), 1u)
+        << op->name << " has no line in LargeCases() of conformance/kernels_test.cc";
+  }
 }
 
 TEST(KernelsTest, AttentionAgrees) {

@@ -22,6 +22,12 @@ double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * x * x);
 }
 
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double SiluSlope(double x) {
+  const double s = Sigmoid(x);
+  return s * (1 + x * (1 - s));
+}
+
 absl::StatusOr<Types> InferSame(absl::string_view op, const OpCall& call, size_t count) {
   RETURN_IF_ERROR(CheckCount(op, call, count));
   RETURN_IF_ERROR(CheckFloat(op, "x", call.inputs[0]));
@@ -131,6 +137,40 @@ const OpDef& GeluGradientOp() {
   return op;
 }
 
+const OpDef& SiluOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("silu", {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSame("silu", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
+    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(SiluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
+    op.define = [](const DefineCall& call) {
+      return DefineMap(call, [](double x) { return x * Sigmoid(x); });
+    };
+    op.cases = Cases(1);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SiluGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("silu_gradient", {{"x"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSame("silu_gradient", call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
+    op.define = [](const DefineCall& call) {
+      return DefineMap2(call, [](double x, double dy) { return SiluSlope(x) * dy; });
+    };
+    op.cases = Cases(2);
+    return op;
+  }();
+  return op;
+}
+
 const OpDef& ReluOp() {
   static const OpDef op = [] {
     OpDef op = MakeOp("relu", {{"x"}}, "y");
@@ -223,6 +263,7 @@ const OpDef& DropoutOp() {
 }
 
 Tensor Gelu(Tensor x) { return ApplyOne(GeluOp(), NoAttributes(), {x}); }
+Tensor Silu(Tensor x) { return ApplyOne(SiluOp(), NoAttributes(), {x}); }
 Tensor Relu(Tensor x) { return ApplyOne(ReluOp(), NoAttributes(), {x}); }
 Tensor Softmax(Tensor x) { return ApplyOne(SoftmaxOp(), NoAttributes(), {x}); }
 

@@ -30,6 +30,8 @@ absl::Span<const OpDef* const> AllOps() {
       &SumSquaresOp(),
       &GeluOp(),
       &GeluGradientOp(),
+      &SiluOp(),
+      &SiluGradientOp(),
       &ReluOp(),
       &ReluGradientOp(),
       &SoftmaxOp(),

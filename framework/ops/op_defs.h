@@ -40,6 +40,8 @@ const OpDef& SumSquaresOp();
 // ---- activation.cc ----
 const OpDef& GeluOp();
 const OpDef& GeluGradientOp();  // x, dy
+const OpDef& SiluOp();
+const OpDef& SiluGradientOp();  // x, dy
 const OpDef& ReluOp();
 const OpDef& ReluGradientOp();  // x, dy
 const OpDef& SoftmaxOp();

@@ -2,10 +2,14 @@
 #include "framework/ops/ops.h"
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <limits>
+#include <regex>
 #include <string>
 
 #include "framework/graph/interpreter.h"
+#include "framework/ops/all_ops.h"
 #include "framework/ops/op_defs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -76,6 +80,25 @@ TEST(OpsTest, ErrorsSayWhatWasExpectedAndGot) {
               HasSubstr("attention: expected q of [batch,time,heads,size], got f32[2,3]"));
 }
 
+// An op that is declared and not listed would build, run, and be tested by nobody.
+TEST(OpsTest, EveryDeclaredOpIsListed) {
+  const auto text = [](const char* path) {
+    std::ifstream file(path);
+    EXPECT_TRUE(file.is_open()) << path;
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string declared = text("framework/ops/op_defs.h");
+  const std::string listed = text("framework/ops/all_ops.cc");
+  const std::regex declaration("const OpDef& (\\w+\\(\\));");
+  size_t count = 0;
+  for (std::sregex_iterator at(declared.begin(), declared.end(), declaration), end; at != end;
+       ++at, ++count) {
+    EXPECT_THAT(listed, HasSubstr("&" + (*at)[1].str() + ","))
+        << "op_defs.h declares it, all_ops.cc does not list it";
+  }
+  EXPECT_EQ(count, AllOps().size());
+}
+
 TEST(OpsTest, ErrorsAreSticky) {
   Graph graph;
   const Tensor x = graph.Input("x", DType::kF32, {2, 3}, "");
@@ -100,17 +123,21 @@ TEST(OpsTest, IndicesOutOfRangeAreRefused) {
   }
 }
 
-TEST(OpsTest, CrossEntropyAndGelu) {
+TEST(OpsTest, CrossEntropyGeluAndSilu) {
   Graph graph;
   const Tensor x = graph.Input("x", DType::kF32, {1, 3}, "");
   graph.Output("loss", SoftmaxCrossEntropy(x, graph.Input("y", DType::kI32, {1}, "")));
   graph.Output("gelu", Gelu(x));
+  graph.Output("silu", Silu(x));
   const ArrayMap feeds = {{"x", Of({1, 3}, {1, 2, -1000})}, {"y", Of({1}, {0})}};
   ArrayMap none;
   EXPECT_THAT(Values(graph, feeds, &none, "loss"), ElementsAre(DoubleNear(1.3132616875, 1e-9)));
   // torch.nn.functional.gelu(x, approximate="tanh")
   EXPECT_THAT(Values(graph, feeds, &none, "gelu"),
               ElementsAre(DoubleNear(0.8411919906, 1e-9), DoubleNear(1.9545976940, 1e-9), 0));
+  // torch.nn.functional.silu(x)
+  EXPECT_THAT(Values(graph, feeds, &none, "silu"),
+              ElementsAre(DoubleNear(0.7310585786, 1e-9), DoubleNear(1.7615941560, 1e-9), 0));
 }
 
 TEST(OpsTest, DropoutKeepsTheMeanAndDrawsByName) {

@@ -218,8 +218,8 @@ Tensor Builder::GrowColumns(Tensor x) {
 
 Tensor Builder::GrowActivation(Tensor x) {
   switch (Below(5)) {
-    case 0:
-      return Gelu(x);
+    case 0:  // without a draw, which would change every graph after it
+      return done_ % 2 == 0 ? Gelu(x) : Silu(x);
     case 1:
       return Relu(x);
     case 2:
@@ -227,7 +227,7 @@ Tensor Builder::GrowActivation(Tensor x) {
     case 3:
       return Dropout(x, 0.25);
     default:
-      return MayMultiply() ? x * Gelu(x) : Tensor();
+      return MayMultiply() ? x * Silu(x) : Tensor();
   }
 }
 

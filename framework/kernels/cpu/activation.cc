@@ -41,6 +41,14 @@ PreparedKernel PrepareGeluGradient(const KernelSpec& spec) {
   return PrepareTwo(spec, kCostlyGrain, Vectors().activation.gelu_gradient);
 }
 
+PreparedKernel PrepareSilu(const KernelSpec& spec) {
+  return PrepareUnary(spec, kCostlyGrain, Vectors().activation.silu);
+}
+
+PreparedKernel PrepareSiluGradient(const KernelSpec& spec) {
+  return PrepareTwo(spec, kCostlyGrain, Vectors().activation.silu_gradient);
+}
+
 PreparedKernel PrepareRelu(const KernelSpec& spec) {
   return PrepareUnary(spec, kCheapGrain, Vectors().activation.relu);
 }

@@ -35,6 +35,20 @@ void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
   });
 }
 
+void Silu(const float* x, float* y, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i);
+    lanes(y + i, a / (Splat(1) + Exp(Splat(0) - a)));
+  });
+}
+
+void SiluGradient(const float* x, const float* dy, float* dx, int64_t n) {
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i), s = Splat(1) / (Splat(1) + Exp(Splat(0) - a));
+    lanes(dx + i, Fma(a * s, Splat(1) - s, s) * lanes(dy + i));
+  });
+}
+
 // NaN stays NaN.
 void Relu(const float* x, float* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
@@ -126,7 +140,7 @@ void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, c
 }  // namespace
 
 extern const ActivationVector kActivation = {
-    Gelu, Relu, GeluGradient, ReluGradient, Softmax, SoftmaxGradient, Dropout,
+    Gelu, Silu, Relu, GeluGradient, SiluGradient, ReluGradient, Softmax, SoftmaxGradient, Dropout,
 };
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -31,6 +31,8 @@ absl::Span<const KernelEntry> CpuKernels() {
       {"sum_squares", cpu::PrepareSumSquares},
       {"gelu", cpu::PrepareGelu},
       {"gelu_gradient", cpu::PrepareGeluGradient},
+      {"silu", cpu::PrepareSilu},
+      {"silu_gradient", cpu::PrepareSiluGradient},
       {"relu", cpu::PrepareRelu},
       {"relu_gradient", cpu::PrepareReluGradient},
       {"softmax", cpu::PrepareSoftmax},

@@ -40,6 +40,8 @@ PreparedKernel PrepareSumSquares(const KernelSpec& spec);
 // ---- activation.cc ----
 PreparedKernel PrepareGelu(const KernelSpec& spec);
 PreparedKernel PrepareGeluGradient(const KernelSpec& spec);
+PreparedKernel PrepareSilu(const KernelSpec& spec);
+PreparedKernel PrepareSiluGradient(const KernelSpec& spec);
 PreparedKernel PrepareRelu(const KernelSpec& spec);
 PreparedKernel PrepareReluGradient(const KernelSpec& spec);
 PreparedKernel PrepareSoftmax(const KernelSpec& spec);

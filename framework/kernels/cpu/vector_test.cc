@@ -76,11 +76,15 @@ TEST_F(VectorLevelsTest, ElementwiseLoopsGiveTheSameBits) {
     binary(
         "gelu_gradient", [](auto& t) { return t.activation.gelu_gradient; }, a, b);
     binary(
+        "silu_gradient", [](auto& t) { return t.activation.silu_gradient; }, a, b);
+    binary(
         "relu_gradient", [](auto& t) { return t.activation.relu_gradient; }, a, b);
     unary(
         "sqrt", [](auto& t) { return t.arithmetic.sqrt; }, c);
     unary(
         "gelu", [](auto& t) { return t.activation.gelu; }, a);
+    unary(
+        "silu", [](auto& t) { return t.activation.silu; }, a);
     unary(
         "relu", [](auto& t) { return t.activation.relu; }, a);
     ExpectSameBits(
@@ -329,6 +333,8 @@ TEST(VectorTest, NanPassesThroughActivationsAndMaxima) {
   const Floats x = {1, std::nanf(""), -1, 0};
   Floats y(4);
   Vectors().activation.gelu(x.data(), y.data(), 4);
+  EXPECT_TRUE(std::isnan(y[1]));
+  Vectors().activation.silu(x.data(), y.data(), 4);
   EXPECT_TRUE(std::isnan(y[1]));
   Vectors().activation.relu(x.data(), y.data(), 4);
   EXPECT_TRUE(std::isnan(y[1]));
