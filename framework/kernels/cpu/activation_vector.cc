@@ -36,14 +36,14 @@ void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
 }
 
 void Silu(const float* x, float* y, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) {
+  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i);
     lanes(y + i, a / (Splat(1) + Exp(Splat(0) - a)));
   });
 }
 
 void SiluGradient(const float* x, const float* dy, float* dx, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) {
+  ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i), s = Splat(1) / (Splat(1) + Exp(Splat(0) - a));
     lanes(dx + i, Fma(a * s, Splat(1) - s, s) * lanes(dy + i));
   });
