@@ -35,7 +35,7 @@ def long_functions(path, text, limit=FUNCTION_LINES):
         # The head may take several lines: back to where its parentheses open.
         start = index
         balance = line.count("(") - line.count(")")
-        while start > 0 and (balance < 0 or lines[start].lstrip().startswith(":")):
+        while start > 0 and (balance < 0 or lines[start].lstrip().startswith(":") or lines[start - 1].endswith(",")):
             start -= 1
             balance += lines[start].count("(") - lines[start].count(")")
         indent = len(lines[start]) - len(lines[start].lstrip())

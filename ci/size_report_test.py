@@ -20,6 +20,12 @@ absl::Status Long(int a,
   return b;
 }
 
+Actor::Actor(int a)
+    : a_(a),
+      b_(a) {
+  c();
+}
+
 struct Config {
   int field;
   void Method() {
@@ -38,7 +44,8 @@ class SizeReportTest(unittest.TestCase):
 
     def test_finds_functions_by_their_whole_length(self):
         self.assertEqual(size_report.long_functions("a.cc", _SOURCE, 4),
-                         [(11, 7, "absl::Status Long(int a,"), (21, 5, "void Method() {")])
+                         [(11, 7, "absl::Status Long(int a,"), (19, 5, "Actor::Actor(int a)"),
+                          (27, 5, "void Method() {")])
         self.assertEqual(size_report.long_functions("a.cc", _SOURCE, 7), [])
 
     def test_python_functions(self):

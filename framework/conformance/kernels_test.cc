@@ -147,13 +147,8 @@ TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
 TensorType I32(const Shape& shape) { return {DType::kI32, shape}; }
 
 // Large enough for vectors, blocks and several threads, and not round.
-std::vector<LargeCase> LargeCases() {
-  const TensorType wide = F32({301, 251}), row = F32({251}), column = F32({301});
-  const TensorType table = F32({131, 67}), scalar = F32({});
-  const AdamWAttributes adamw{0.9, 0.95, 1e-8, 0.1};
-  const SgdAttributes sgd{0.9, 0.1};
-  const Shape all = {0, 1}, outer = {0}, inner = {1};
-  std::vector<LargeCase> cases = {
+std::vector<LargeCase> LargeProducts() {
+  return {
       {&MatMulOp(), {"", MatMulAttributes{false, false}, {F32({3, 65, 83}), F32({83, 71})}}},
       {&MatMulOp(), {"", MatMulAttributes{false, true}, {F32({190, 83}), F32({71, 83})}}},
       {&MatMulOp(), {"", MatMulAttributes{true, false}, {F32({83, 190}), F32({83, 71})}}},
@@ -169,6 +164,17 @@ std::vector<LargeCase> LargeCases() {
        {"", MatMulAttributes{false, true}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
       {&MatMulRightGradientOp(),
        {"", MatMulAttributes{false, true}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
+  };
+}
+
+std::vector<LargeCase> LargeCases() {
+  const TensorType wide = F32({301, 251}), row = F32({251}), column = F32({301});
+  const TensorType table = F32({131, 67}), scalar = F32({});
+  const AdamWAttributes adamw{0.9, 0.95, 1e-8, 0.1};
+  const SgdAttributes sgd{0.9, 0.1};
+  const Shape all = {0, 1}, outer = {0}, inner = {1};
+  std::vector<LargeCase> cases = LargeProducts();
+  const std::vector<LargeCase> others = {
       {&AddOp(), {"", NoAttributes(), {wide, row}}},
       {&AddOp(), {"", NoAttributes(), {wide, wide}}},
       {&SubtractOp(), {"", NoAttributes(), {row, wide}}},
@@ -223,6 +229,7 @@ std::vector<LargeCase> LargeCases() {
        {"", adamw, {table, table, table, I32({99}), F32({99, 67}), scalar, scalar, I32({})}, 1, 3}},
       {&SgdRowsOp(), {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
   };
+  cases.insert(cases.end(), others.begin(), others.end());
   return cases;
 }
 
