@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Session>> Start(const TimedLayout& layout,
   options.prepare = PrepareCpuKernel;
   options.init_thread = InitKernelThread;
   options.trace = trace;
-  return StartPlan(layout.plan(), "", options);
+  return StartPlan(layout.plan(), options);
 }
 
 // Nanoseconds of a step, with the session two steps ahead.
