@@ -162,8 +162,9 @@ struct FutexTurn {
     word.store(n);
     Call(FUTEX_WAKE_PRIVATE, 1);
   }
+  // The giver does not wait for an answer, so a sleeper who is late may find a later turn.
   void Await(uint32_t n) {
-    for (uint32_t now; (now = word.load()) != n;) Call(FUTEX_WAIT_PRIVATE, now);
+    for (uint32_t now; (now = word.load()) < n;) Call(FUTEX_WAIT_PRIVATE, now);
   }
 };
 
