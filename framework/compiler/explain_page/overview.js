@@ -298,9 +298,11 @@ const overview = {
               card('largest device', formatBytes(largest), 'variables and this program'),
               card(
                   'devices', formatCount(raw.devices.length),
-                  program.classes < raw.devices.length ?
-                      `${program.classes} classes; one of each is shown` :
-                      'no two do the same work'),
+                  program.classes === raw.devices.length ?
+                      'no two do the same work' :
+                  program.classes === 1 ?
+                      'all do the same work; one is shown' :
+                      `${program.classes} classes; one of each is shown`),
               card(
                   'plan', `${formatCount(program.ops.filter((o) => !o.source).length)} ops`,
                   `${formatCount(program.actors.length)} actors, ${
