@@ -34,6 +34,8 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(512) {
     for (int a = 0; a < index.num_actors(); ++a) {
       if (running.worker_of[a] != setup_.index) continue;
       own_[p].actors.push_back(a);
+      // Tokens of others may come before the letter that begins the step.
+      running.state->actor(a).set_step_limit(0);
       const int32_t stream = index.actor(a).stream;
       if (!streams[stream]) own_[p].streams.push_back(stream);
       streams[stream] = true;
