@@ -16,6 +16,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/gpt_sizes.h"
 #include "bench/limits.h"
 #include "framework/base/status.h"
 #include "framework/device/cpu_thread_team.h"
@@ -46,21 +47,6 @@ constexpr float kRate = 3e-4f;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// The sizes that bench/peers/gpt_sizes.py has, too.
-absl::StatusOr<GptConfig> SizeNamed(const std::string& name) {
-  GptConfig tiny = {.layers = 4, .heads = 4, .hidden = 256, .batch = 8, .dropout = 0};
-  if (name == "tiny") return tiny;
-  GptConfig small = {.vocabulary = 50304,
-                     .sequence_length = 256,
-                     .layers = 12,
-                     .heads = 12,
-                     .hidden = 768,
-                     .batch = 4,
-                     .dropout = 0};
-  if (name == "small") return small;
-  return absl::InvalidArgumentError(absl::StrCat("--size: expected tiny or small, got ", name));
 }
 
 struct Batch {
@@ -129,7 +115,7 @@ int64_t PeakResidentBytes() {
 
 absl::Status Measure() {
   const std::string size = absl::GetFlag(FLAGS_size);
-  ASSIGN_OR_RETURN(GptConfig config, SizeNamed(size));
+  ASSIGN_OR_RETURN(GptConfig config, GptOfSize(size));
   ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(absl::GetFlag(FLAGS_mesh)));
   config.batch *= mesh.AxisSize("data");
   SessionOptions options;

@@ -9,6 +9,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
+#include "bench/gpt_sizes.h"
 #include "framework/base/status.h"
 #include "framework/data/text_batches.h"
 #include "framework/data/text_corpus.h"
@@ -84,7 +85,7 @@ class Turns {
 };
 
 absl::Status Measure() {
-  const GptConfig config = {.layers = 4, .heads = 4, .hidden = 256, .batch = 8, .dropout = 0};
+  ASSIGN_OR_RETURN(const GptConfig config, GptOfSize("tiny"));
   const std::string path = absl::GetFlag(FLAGS_text);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "bench/gpt_sizes.h"
 #include "bench/limits.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
@@ -38,29 +39,6 @@ ABSL_FLAG(bool, json, false, "lines for bench/report.py instead of a table");
 
 namespace sluice {
 namespace {
-
-absl::StatusOr<GptConfig> ConfigOf(const std::string& size) {
-  if (size == "tiny") {
-    return GptConfig{.vocabulary = 256,
-                     .sequence_length = 128,
-                     .layers = 4,
-                     .heads = 4,
-                     .hidden = 256,
-                     .batch = 8,
-                     .dropout = 0};
-  }
-  if (size == "small") {
-    return GptConfig{.vocabulary = 50304,
-                     .sequence_length = 256,
-                     .layers = 12,
-                     .heads = 12,
-                     .hidden = 768,
-                     .batch = 4,
-                     .dropout = 0};
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--size: expected tiny or small, got '", size, "'"));
-}
 
 absl::StatusOr<plan::Plan> CompileStep(const GptConfig& config) {
   Graph graph;
@@ -324,7 +302,7 @@ void PrintJson(const std::vector<Row>& rows, const Totals& totals) {
 }
 
 absl::Status MeasureOps() {
-  ASSIGN_OR_RETURN(const GptConfig config, ConfigOf(absl::GetFlag(FLAGS_size)));
+  ASSIGN_OR_RETURN(const GptConfig config, GptOfSize(absl::GetFlag(FLAGS_size)));
   ASSIGN_OR_RETURN(const plan::Plan plan, CompileStep(config));
   const std::vector<Distinct> all = DistinctOf(plan.programs(0));
   int64_t bytes = 0;

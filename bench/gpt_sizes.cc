@@ -1,0 +1,29 @@
+#include "bench/gpt_sizes.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace sluice {
+
+absl::StatusOr<GptConfig> GptOfSize(const std::string& name) {
+  if (name == "tiny") {
+    return GptConfig{.vocabulary = 256,
+                     .sequence_length = 128,
+                     .layers = 4,
+                     .heads = 4,
+                     .hidden = 256,
+                     .batch = 8,
+                     .dropout = 0};
+  }
+  if (name == "small") {
+    return GptConfig{.vocabulary = 50304,
+                     .sequence_length = 256,
+                     .layers = 12,
+                     .heads = 12,
+                     .hidden = 768,
+                     .batch = 4,
+                     .dropout = 0};
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--size: expected tiny or small, got ", name));
+}
+
+}  // namespace sluice
