@@ -1,20 +1,16 @@
 // Measures this machine and writes its description, which //models/gpt:train and //bench:predict
 // read: see docs/machine.md.
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
 #include "bench/calibration.h"
 #include "framework/base/status.h"
-#include "framework/train/flags.h"
+#include "framework/train/command.h"
 
 ABSL_FLAG(std::string, out, "machine.txt", "file to write");
 
@@ -43,29 +39,14 @@ absl::Status Write(const std::string& path) {
   return absl::OkStatus();
 }
 
-int Main(int argc, char** argv) {
-  const std::vector<FlagGroup> groups = {{"Flags", {{"out", "FILE", ""}}}};
-  ParsedFlags parsed;
-  absl::Status status =
-      ParseFlags(groups, std::vector<std::string>(argv + 1, argv + argc), &parsed);
-  if (status.ok() && parsed.help) {
-    absl::PrintF(
-        "%s",
-        FlagsHelp("Measures this machine in about 15 seconds: let nothing else run.\n", groups));
-    return 0;
-  }
-  const bool usage = !status.ok();
-  const char* caller = getenv("BUILD_WORKING_DIRECTORY");
-  if (status.ok() && caller != nullptr && chdir(caller) != 0) {
-    status = absl::NotFoundError(std::string("cannot enter ") + caller);
-  }
-  if (status.ok()) status = Write(absl::GetFlag(FLAGS_out));
-  if (status.ok()) return 0;
-  absl::FPrintF(stderr, "calibrate: %s\n", status.message());
-  return usage ? 2 : 1;
-}
-
 }  // namespace
 }  // namespace sluice
 
-int main(int argc, char** argv) { return sluice::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return sluice::RunCommand({"calibrate",
+                             "Measures this machine in about 15 seconds: let nothing else run.\n",
+                             {{"Flags", {{"out", "FILE", ""}}}},
+                             {},
+                             [] { return sluice::Write(absl::GetFlag(FLAGS_out)); }},
+                            argc, argv);
+}

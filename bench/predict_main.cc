@@ -2,12 +2,9 @@
 // prediction errs: see docs/machine.md. Kernels are measured by kind and size first, or were before
 // (--calibration); no figure here is fitted to a step.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -21,7 +18,7 @@
 #include "bench/layout_timing.h"
 #include "framework/base/status.h"
 #include "framework/data/text_corpus.h"
-#include "framework/train/flags.h"
+#include "framework/train/command.h"
 
 ABSL_FLAG(std::string, calibration, "", "machine.txt of //bench:calibrate; none: calibrates first");
 ABSL_FLAG(std::string, models, "tiny,default", "presets of the trainer");
@@ -110,32 +107,18 @@ absl::Status Print() {
   return absl::OkStatus();
 }
 
-int Main(int argc, char** argv) {
-  const std::vector<FlagGroup> groups = {{"Flags",
-                                          {{"calibration", "FILE", ""},
-                                           {"models", "NAMES", ""},
-                                           {"rounds", "N", ""},
-                                           {"steps_a_round", "N", ""}}}};
-  ParsedFlags parsed;
-  absl::Status status =
-      ParseFlags(groups, std::vector<std::string>(argv + 1, argv + argc), &parsed);
-  if (status.ok() && parsed.help) {
-    absl::PrintF("%s",
-                 FlagsHelp("Predicts and measures a training step on ten layouts.\n", groups));
-    return 0;
-  }
-  const bool usage = !status.ok();
-  const char* caller = getenv("BUILD_WORKING_DIRECTORY");
-  if (status.ok() && caller != nullptr && chdir(caller) != 0) {
-    status = absl::NotFoundError(std::string("cannot enter ") + caller);
-  }
-  if (status.ok()) status = Print();
-  if (status.ok()) return 0;
-  absl::FPrintF(stderr, "predict: %s\n", status.message());
-  return usage ? 2 : 1;
-}
-
 }  // namespace
 }  // namespace sluice
 
-int main(int argc, char** argv) { return sluice::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return sluice::RunCommand({"predict",
+                             "Predicts and measures a training step on ten layouts.\n",
+                             {{"Flags",
+                               {{"calibration", "FILE", ""},
+                                {"models", "NAMES", ""},
+                                {"rounds", "N", ""},
+                                {"steps_a_round", "N", ""}}}},
+                             {},
+                             sluice::Print},
+                            argc, argv);
+}

@@ -44,6 +44,7 @@ class Compiler {
       device->set_rank(id.rank);
       device->set_local(id.local);
     }
+    plan_.set_representatives_only(options.representatives_only);
     classes_.emplace(Grid(options.mesh, 1));
     if (explanation_ != nullptr) ExplainDevices(options.mesh, explanation_);
   }
@@ -214,6 +215,7 @@ absl::Status Compiler::Expand(Source* source, const Placed& placed) {
   PhaseEnds("schedule all");
   RETURN_IF_ERROR(ExpandPlaced(source->quotient, placed, classes_->representatives(), program,
                                options_.phase_end));
+  RETURN_IF_ERROR(Predict(program));
   return Explain(*source, tasks, actor_of, placed);
 }
 

@@ -23,9 +23,9 @@ struct CompileOptions {
   Machine machine;
   int64_t memory_limit = 0;  // bytes a device; 0: none
   // The plan holds one device of each class (compiler/device_classes.h) instead of all: to know
-  // time, bytes and proof of a cluster without its size in the cost. Nothing can run it: what
-  // representatives read of others they read of those devices' representatives, and boxings have no
-  // regions.
+  // time, bytes and proof of a cluster without its size in the cost. Nothing can run it, and the
+  // plan says so: what representatives read of others they read of those devices' representatives,
+  // and boxings have no regions.
   bool representatives_only = false;
   PhaseEnd phase_end;  // for benchmarks; may be empty
 };

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "framework/base/status.h"
+#include "framework/sim/prediction.h"
 #include "framework/testing/models.h"
 #include "gtest/gtest.h"
 
@@ -17,10 +18,11 @@ struct Compiled {
 
 // A deep MLP on "data=... model=2 pipe=2" and the like.
 absl::StatusOr<Compiled> CompileMlp(const std::string& mesh, int64_t batch, int layers,
-                                    bool representatives_only) {
+                                    bool representatives_only,
+                                    const Machine& machine = Machine::Cpu()) {
   CompileOptions options;
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(mesh));
-  options.machine = Machine::Cpu();
+  options.machine = machine;
   options.representatives_only = representatives_only;
   MlpOptions model;
   model.batch = batch;
@@ -55,6 +57,21 @@ TEST(CompileTest, RepresentativesKnowTimeAndBytesOfAll) {
           << "device " << d;
     }
     EXPECT_LE(few->plan.programs(0).actors_size(), whole->plan.programs(0).actors_size());
+  }
+}
+
+// Devices of one process share its cores, alike or not.
+TEST(CompileTest, ThePredictionOfACalibratedMachineKnowsItsCores) {
+  Machine machine = Machine::Cpu();
+  machine.cores = 1;
+  for (const char* mesh : {"data=1", "data=2", "data=4", "data=2 pipe=2", "pipe=2"}) {
+    SCOPED_TRACE(mesh);
+    const auto compiled = CompileMlp(mesh, 64, 4, false, machine);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    const plan::Program& program = compiled->plan.programs(0);
+    const auto run = PredictSteps(program, compiled->plan.devices_size(), machine);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ(program.predicted_nanoseconds(), run->step_nanoseconds);
   }
 }
 

@@ -41,7 +41,10 @@ class PlanParser : private plan_text::FieldScanner {
     const absl::string_view word = token.text;
     if (word == "plan") {
       whole_ = true;
-      return Fields({Text("digest", plan_.mutable_digest())});
+      return Fields({Text("digest", plan_.mutable_digest()), Does("representatives_only", [this] {
+                       plan_.set_representatives_only(true);
+                       return absl::OkStatus();
+                     })});
     }
     if (word == "device") return Device();
     if (word == "variable") return Variable();

@@ -235,6 +235,7 @@ class ProgramPrinter {
 std::string PrintPlan(const plan::Plan& plan) {
   std::string out = "plan";
   if (!plan.digest().empty()) absl::StrAppend(&out, " digest ", Quoted(plan.digest()));
+  if (plan.representatives_only()) out += " representatives_only";
   out += "\n";
   for (const plan::Device& d : plan.devices()) {
     absl::StrAppend(&out, "device ", d.rank(), " ", d.local());

@@ -87,6 +87,7 @@ class RandomPlan {
   plan::Plan Make() {
     plan::Plan plan;
     plan.set_digest(Name());
+    plan.set_representatives_only(Below(2));
     for (int n = Below(3); n > 0; --n) {
       plan::Device* d = plan.add_devices();
       d->set_rank(Below(4));

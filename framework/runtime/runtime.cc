@@ -74,6 +74,12 @@ int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurre
 
 // No plan starts unproven, wherever it came from.
 absl::Status Prove(const plan::Plan& plan) {
+  if (plan.representatives_only()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: expected the programs of all ", plan.devices_size(),
+                     " devices, got those of one device of each class alone: compiled with "
+                     "representatives_only, it tells time and bytes and cannot run"));
+  }
   RETURN_IF_ERROR(ValidatePlan(plan));
   for (const plan::Program& program : plan.programs()) {
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));

@@ -11,25 +11,6 @@
 namespace sluice {
 namespace {
 
-const std::vector<Sbp>& Symbols() {
-  static const auto& symbols =
-      *new std::vector<Sbp>{Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMax)};
-  return symbols;
-}
-
-Machine TwoLevel(int64_t devices_per_node) {
-  Machine machine;
-  machine.devices_per_node = devices_per_node;
-  machine.latency_nanoseconds = 10;
-  machine.launch_nanoseconds = 1;
-  return machine;
-}
-
-bool OneKind(const NdSbp& from, const NdSbp& to) {
-  const Reduction has = ReductionOf(from), wants = ReductionOf(to);
-  return has == wants || has == Reduction::kNone || wants == Reduction::kNone;
-}
-
 using Region = std::tuple<Box, std::vector<DeviceId>, std::vector<int>>;
 
 // What a device does, by step: its regions with the devices that they come from.
@@ -84,13 +65,13 @@ class LargeBoxing : public testing::Test {
 // Even shapes, so that every path is open to both searches.
 TEST_F(LargeBoxing, PathsAndPricesAreThoseCountedFromMoves) {
   int compared = 0;
-  for (const Machine& machine : {Machine::Cpu(), TwoLevel(2), TwoLevel(4)}) {
+  for (const Machine& machine : {Machine::Cpu(), TwoLevelMachine(2), TwoLevelMachine(4)}) {
     for (const std::vector<int64_t>& sizes :
          std::vector<std::vector<int64_t>>{{2}, {4}, {8}, {2, 2}, {4, 2}, {2, 1, 4}, {2, 2, 2}}) {
       const Mesh mesh = GridOf(sizes);
       const Shape shape{64, 128};
-      for (const NdSbp& from : AllNdSbps(Symbols(), sizes.size(), 2)) {
-        for (const NdSbp& to : AllNdSbps(Symbols(), sizes.size(), 2)) {
+      for (const NdSbp& from : AllNdSbps(BoxingSymbols(), sizes.size(), 2)) {
+        for (const NdSbp& to : AllNdSbps(BoxingSymbols(), sizes.size(), 2)) {
           if (!OneKind(from, to) || (sizes.size() == 3 && random() % 8 != 0)) continue;
           BoxingCandidate counted, closed;
           const bool found =
@@ -115,11 +96,11 @@ TEST_F(LargeBoxing, OneMesh) {
        std::vector<std::vector<int64_t>>{{4}, {3}, {2, 2}, {2, 3}, {2, 2, 2}}) {
     const Mesh mesh = GridOf(sizes);
     for (const Shape& shape : {Shape{12, 24}, Shape{6, 5}, Shape{1}}) {
-      const auto layouts = AllNdSbps(Symbols(), sizes.size(), shape.rank());
+      const auto layouts = AllNdSbps(BoxingSymbols(), sizes.size(), shape.rank());
       for (const NdSbp& from : layouts) {
         for (const NdSbp& to : layouts) {
           if (!OneKind(from, to) || (sizes.size() == 3 && random() % 8 != 0)) continue;
-          Check({mesh, from}, {mesh, to}, shape, TwoLevel(2));
+          Check({mesh, from}, {mesh, to}, shape, TwoLevelMachine(2));
           if (HasFatalFailure()) return;
         }
       }
@@ -131,11 +112,11 @@ TEST_F(LargeBoxing, OneMesh) {
 TEST_F(LargeBoxing, TwoMeshesOfTheSameAxes) {
   for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{4}, {2, 2}, {3, 2}}) {
     const Mesh from_mesh = GridOf(sizes), to_mesh = GridOf(sizes, 6);
-    const auto layouts = AllNdSbps(Symbols(), sizes.size(), 2);
+    const auto layouts = AllNdSbps(BoxingSymbols(), sizes.size(), 2);
     for (const NdSbp& from : layouts) {
       for (const NdSbp& to : layouts) {
         if (!OneKind(from, to)) continue;
-        Check({from_mesh, from}, {to_mesh, to}, Shape{12, 24}, TwoLevel(4));
+        Check({from_mesh, from}, {to_mesh, to}, Shape{12, 24}, TwoLevelMachine(4));
         if (HasFatalFailure()) return;
       }
     }

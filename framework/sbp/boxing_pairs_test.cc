@@ -16,31 +16,16 @@ constexpr int kThinned = 8;
 constexpr int kThinned = 1;
 #endif
 
-const std::vector<Sbp>& Symbols() {
-  static const auto& symbols =
-      *new std::vector<Sbp>{Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMax)};
-  return symbols;
-}
-
-Machine TwoLevel(int64_t devices_per_node) {
-  Machine machine;
-  machine.devices_per_node = devices_per_node;
-  machine.latency_nanoseconds = 10;
-  machine.launch_nanoseconds = 1;
-  return machine;
-}
-
 // Runs every candidate of a pair; counts them.
 class Pairs {
  public:
   explicit Pairs(int seed) : random(seed) {}
 
   void Check(const Layout& from, const Layout& to, const Shape& shape, const Machine& machine) {
-    const Reduction has = ReductionOf(from.sbp), wants = ReductionOf(to.sbp);
     const absl::StatusOr<std::vector<Boxing>> candidates =
         BoxingCandidates(from, to, shape, DType::kF64, machine);
     const absl::StatusOr<Boxing> chosen = PlanBoxing(from, to, shape, DType::kF64, machine);
-    if (has != wants && has != Reduction::kNone && wants != Reduction::kNone) {
+    if (!OneKind(from.sbp, to.sbp)) {
       EXPECT_FALSE(candidates.ok());
       EXPECT_FALSE(chosen.ok());
       ++refused;
@@ -68,7 +53,7 @@ class Pairs {
   void CheckMesh(const Mesh& mesh, const std::vector<Shape>& shapes, const Machine& machine,
                  int one_in = 1) {
     for (const Shape& shape : shapes) {
-      const std::vector<NdSbp> all = AllNdSbps(Symbols(), mesh.axes().size(), shape.rank());
+      const std::vector<NdSbp> all = AllNdSbps(BoxingSymbols(), mesh.axes().size(), shape.rank());
       for (const NdSbp& from : all) {
         for (const NdSbp& to : all) {
           if (one_in > 1 && random() % one_in != 0) continue;
@@ -86,7 +71,7 @@ class Pairs {
 
 TEST(BoxingPairs, OneAxis) {
   Pairs pairs(1);
-  for (const Machine& machine : {Machine::Cpu(), TwoLevel(2)}) {
+  for (const Machine& machine : {Machine::Cpu(), TwoLevelMachine(2)}) {
     pairs.CheckMesh(GridOf({1}), {{}, {3}, {2, 2}}, machine);
     pairs.CheckMesh(GridOf({2}), {{}, {4, 4}, {5, 3}, {1, 4}, {1, 1}, {0, 3}, {3}}, machine);
     pairs.CheckMesh(GridOf({3}), {{6, 6}, {5, 1}, {2, 7}, {3, 2, 2}}, machine);
@@ -104,11 +89,11 @@ TEST(BoxingPairs, OneAxis) {
 
 TEST(BoxingPairs, TwoAxes) {
   Pairs pairs(2);
-  for (const Machine& machine : {Machine::Cpu(), TwoLevel(2)}) {
+  for (const Machine& machine : {Machine::Cpu(), TwoLevelMachine(2)}) {
     pairs.CheckMesh(GridOf({2, 2}), {{4, 4}, {5, 3}, {1, 6}, {0, 3}}, machine);
     pairs.CheckMesh(GridOf({2, 3}), {{6, 6}, {5, 4}, {7, 1}}, machine);
   }
-  pairs.CheckMesh(GridOf({3, 2}), {{6, 5}, {2}}, TwoLevel(3));
+  pairs.CheckMesh(GridOf({3, 2}), {{6, 5}, {2}}, TwoLevelMachine(3));
   pairs.CheckMesh(GridOf({4, 1}), {{5, 2}}, Machine::Cpu());
   EXPECT_GT(pairs.pairs, 5000);
   EXPECT_GT(pairs.executed, 20000);
@@ -117,8 +102,8 @@ TEST(BoxingPairs, TwoAxes) {
 TEST(BoxingPairs, ThreeAxes) {
   Pairs pairs(3);
   pairs.CheckMesh(GridOf({2, 2, 2}), {{5, 3}}, Machine::Cpu(), kThinned);
-  pairs.CheckMesh(GridOf({2, 2, 2}), {{4, 8}}, TwoLevel(2), 6 * kThinned);
-  pairs.CheckMesh(GridOf({2, 3, 2}), {{7, 6}}, TwoLevel(4), 8 * kThinned);
+  pairs.CheckMesh(GridOf({2, 2, 2}), {{4, 8}}, TwoLevelMachine(2), 6 * kThinned);
+  pairs.CheckMesh(GridOf({2, 3, 2}), {{7, 6}}, TwoLevelMachine(4), 8 * kThinned);
   EXPECT_GT(pairs.pairs, 7000 / kThinned);
 }
 
@@ -152,7 +137,7 @@ TEST(BoxingPairs, DifferentMeshes) {
     Shape shape;
     const int rank = 1 + static_cast<int>(pairs.random() % 3);
     for (int d = 0; d < rank; ++d) shape.Append(1 + static_cast<int64_t>(pairs.random() % 6));
-    std::vector<Sbp> symbols = Symbols();
+    std::vector<Sbp> symbols = BoxingSymbols();
     symbols.push_back(Sbp::S(2));
     symbols.push_back(Sbp::P(Reduction::kMin));
     const auto any = [&](const Mesh& mesh) {
@@ -160,7 +145,7 @@ TEST(BoxingPairs, DifferentMeshes) {
       return all[pairs.random() % all.size()];
     };
     const int64_t nodes[] = {2, 3, 6, 100};
-    Machine machine = TwoLevel(nodes[pairs.random() % 4]);
+    Machine machine = TwoLevelMachine(nodes[pairs.random() % 4]);
     machine.devices_per_rank = 6;
     pairs.Check({from, any(from)}, {to, any(to)}, shape, machine);
     if (HasFatalFailure()) return;
@@ -177,9 +162,9 @@ TEST(BoxingPairs, PipelinesOfUnequalStages) {
       {GridOf({2}, 4), GridOf({4})}};
   for (const auto& [from, to] : meshes) {
     for (const Shape& shape : {Shape{4, 4}, Shape{5, 3}}) {
-      for (const NdSbp& a : AllNdSbps(Symbols(), from.axes().size(), 2)) {
-        for (const NdSbp& b : AllNdSbps(Symbols(), to.axes().size(), 2)) {
-          pairs.Check({from, a}, {to, b}, shape, TwoLevel(4));
+      for (const NdSbp& a : AllNdSbps(BoxingSymbols(), from.axes().size(), 2)) {
+        for (const NdSbp& b : AllNdSbps(BoxingSymbols(), to.axes().size(), 2)) {
+          pairs.Check({from, a}, {to, b}, shape, TwoLevelMachine(4));
           if (HasFatalFailure()) return;
         }
       }

@@ -77,6 +77,23 @@ Mesh GridOf(const std::vector<int64_t>& sizes, int first) {
   return Mesh::Of(axes, devices);
 }
 
+std::vector<Sbp> BoxingSymbols() {
+  return {Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMax)};
+}
+
+Machine TwoLevelMachine(int64_t devices_per_node) {
+  Machine machine;
+  machine.devices_per_node = devices_per_node;
+  machine.latency_nanoseconds = 10;
+  machine.launch_nanoseconds = 1;
+  return machine;
+}
+
+bool OneKind(const NdSbp& from, const NdSbp& to) {
+  const Reduction has = ReductionOf(from), wants = ReductionOf(to);
+  return has == wants || has == Reduction::kNone || wants == Reduction::kNone;
+}
+
 std::vector<NdSbp> AllNdSbps(const std::vector<Sbp>& symbols, size_t axes, int rank) {
   std::vector<NdSbp> all = {{}};
   for (size_t a = 0; a < axes; ++a) {

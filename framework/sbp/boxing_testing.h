@@ -1,4 +1,5 @@
-// For tests of boxing: random parts, layouts in short, and every check that one boxing must pass.
+// For tests of boxing: layouts in short, a machine of nodes, random parts, and every check that one
+// boxing must pass.
 #ifndef SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
 #define SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
 
@@ -12,6 +13,15 @@ namespace sluice {
 
 // A mesh of axes a, b, c over the devices 0:first, 0:first+1, ...
 Mesh GridOf(const std::vector<int64_t>& sizes, int first = 0);
+
+// Nodes of this many devices: what crosses between them costs more than what stays inside.
+Machine TwoLevelMachine(int64_t devices_per_node);
+
+// S0, S1, B, P(sum), P(max).
+std::vector<Sbp> BoxingSymbols();
+
+// At most one kind of P in both together: only such pairs can be boxed.
+bool OneKind(const NdSbp& from, const NdSbp& to);
 
 // Every NdSbp over the symbols with at most one kind of P that suits a tensor of this rank.
 std::vector<NdSbp> AllNdSbps(const std::vector<Sbp>& symbols, size_t axes, int rank);

@@ -2,9 +2,13 @@
 
 #include <string>
 
+#include "framework/compiler/compile.h"
 #include "framework/graph/interpreter.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/kernel.h"
 #include "framework/plan/part_proto.h"
 #include "framework/runtime/test_plan.h"
+#include "framework/testing/models.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -144,6 +148,32 @@ TEST(PlanSessionTest, ATornStateIsNeitherReadNorWritten) {
   EXPECT_EQ(session->Read("w").status(), status);
   EXPECT_EQ(session->Write("w", HostTensor(DType::kF32, Shape{3})), status);
   EXPECT_EQ(session->CheckReplicas(), status);
+}
+
+// A class may be one device alone: its plan has every part, and still no regions of boxings.
+TEST(PlanSessionTest, APlanOfRepresentativesDoesNotStart) {
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, MlpOptions()), absl::OkStatus());
+  RuntimeOptions runtime;
+  runtime.prepare = PrepareCpuKernel;
+  runtime.init_thread = InitKernelThread;
+  for (const char* mesh : {"data=1", "data=4", "data=4 model=2"}) {
+    SCOPED_TRACE(mesh);
+    CompileOptions options;
+    options.mesh = *Mesh::Parse(mesh);
+    options.machine = Machine::Cpu();
+    const auto whole = Compile({{"train", &graph}}, options, nullptr);
+    ASSERT_EQ(whole.status(), absl::OkStatus());
+    EXPECT_EQ(StartPlan(*whole, runtime).status(), absl::OkStatus());
+    options.representatives_only = true;
+    const auto few = Compile({{"train", &graph}}, options, nullptr);
+    ASSERT_EQ(few.status(), absl::OkStatus());
+    const auto session = StartPlan(*few, runtime);
+    EXPECT_EQ(session.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(session.status().message()),
+                AllOf(HasSubstr("all " + std::to_string(options.mesh.num_devices()) + " devices"),
+                      HasSubstr("representatives_only")));
+  }
 }
 
 }  // namespace

@@ -22,18 +22,18 @@ absl::Status ReadFlags(const Command& command, int argc, char** argv, ParsedFlag
   return absl::OkStatus();
 }
 
-absl::Status EnterFolderOfCaller() {
-  const char* caller = getenv("BUILD_WORKING_DIRECTORY");
-  if (caller == nullptr || chdir(caller) == 0) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("cannot enter ", caller));
-}
-
 int Fail(const Command& command, const absl::Status& status, int code) {
   absl::FPrintF(stderr, "%s: %s\n", command.name, status.message());
   return code;
 }
 
 }  // namespace
+
+absl::Status EnterFolderOfCaller() {
+  const char* caller = getenv("BUILD_WORKING_DIRECTORY");
+  if (caller == nullptr || chdir(caller) == 0) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("cannot enter ", caller));
+}
 
 int RunCommand(const Command& command, int argc, char** argv) {
   ParsedFlags parsed;

@@ -20,8 +20,11 @@ struct Command {
   std::function<absl::Status()> run;
 };
 
-// What main returns: 0, 1 for an error of the work, 2 for one of the flags. Under `bazel run`,
-// paths are those of the shell that it was started from.
+// Under `bazel run`, paths are those of the shell that it was started from.
+absl::Status EnterFolderOfCaller();
+
+// What main returns: 0, 1 for an error of the work, 2 for one of the flags. The work is done in the
+// folder of the caller.
 int RunCommand(const Command& command, int argc, char** argv);
 
 }  // namespace sluice

@@ -1,10 +1,7 @@
 // The main job: trains a GPT on text, on the devices of one machine.
 
-#include <unistd.h>
-
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -23,6 +20,7 @@
 #include "framework/checkpoint/file.h"
 #include "framework/data/text_batches.h"
 #include "framework/data/text_corpus.h"
+#include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/interrupt.h"
 #include "framework/train/peak.h"
@@ -223,13 +221,12 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
+// Not RunCommand: what flags come to together, a run to go on with included, is read in the folder
+// of the caller, and is an error of the flags.
 int Main(int argc, char** argv) {
   const std::string runfiles = Runfiles();
-  // Under `bazel run`, paths are those of the shell that it was started from.
-  const char* caller = getenv("BUILD_WORKING_DIRECTORY");
-  if (caller != nullptr && chdir(caller) != 0) {
-    return Fail(absl::NotFoundError(absl::StrCat("cannot enter ", caller)), 1);
-  }
+  const absl::Status entered = EnterFolderOfCaller();
+  if (!entered.ok()) return Fail(entered, 1);
   const std::string now = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone());
   bool help = false;
   const absl::StatusOr<TrainOptions> options =

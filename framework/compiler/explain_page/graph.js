@@ -7,24 +7,16 @@ class GraphView {
   mount(main) {
     this.layout();
     this.plane = new Plane(this, true);
-    this.plane.canvas.className = 'fill';
     main.append(
-        el('div', {class: 'toolbar'},
-           PHASES.map((n) => el('span', {class: 'key'}, el('i', {class: n}), n)),
-           el('span', {class: 'key'}, el('i', {class: 'boxing'}), 'boxing on the way'),
-           el('span', {class: 'muted grow'},
-              'The fuller an op\'s bar, the more of the step it takes. Wheel zooms, drag moves, double click shows all; a click on a title goes there.'),
-           el('button', {
-             onclick: () => {
-               this.place(this.plane, true);
-               this.plane.keep();
-             }
-           },
-              'show all')),
+        this.plane.toolbar(
+            PHASES.map((n) => el('span', {class: 'key'}, el('i', {class: n}), n)),
+            el('span', {class: 'key'}, el('i', {class: 'boxing'}), 'boxing on the way'),
+            el('span', {class: 'muted grow'},
+               'The fuller an op\'s bar, the more of the step it takes. Wheel zooms, drag moves, double click shows all; a click on a title goes there.')),
         this.plane.canvas);
   }
   unmount() {
-    this.plane.resize.disconnect();
+    this.plane.close();
   }
   update() {
     if (state.q !== this.query) {

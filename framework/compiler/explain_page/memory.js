@@ -8,32 +8,32 @@ class MemoryMap {
         [...devices].sort((a, b) => b.packed - a.packed)[0];
     this.device = program.devices[this.device.representative];
     this.plane = new Plane(this, false);
-    this.plane.canvas.className = 'fill';
     this.prepare();
     main.append(
-        el('div', {class: 'toolbar'},
-           el('label', {}, 'device ',
-              el('select', {onchange: (e) => go({device: e.target.value, bytes: null})},
-                 devices.map(
-                     (d) =>
-                         el('option', {value: d.id, selected: d === this.device},
-                            `${deviceName(d.id)}: ${formatBytes(d.variables)} + ${
-                                formatBytes(d.packed)}`)))),
-           el('label', {}, el('input', {
-                type: 'checkbox',
-                checked: state.variables === '1',
-                onchange: (e) => go({variables: e.target.checked ? '1' : null})
-              }),
-              ' variables to scale'),
-           MEMORY_KINDS.map(
-               (name, kind) => this.device.memory.some((b) => b.kind === kind) ?
-                   el('span', {class: 'key'}, el('i', {style: {background: `var(--m${kind})`}}),
-                      name) :
-                   null)),
+        this.plane.toolbar(
+            el('label', {}, 'device ',
+               el('select', {onchange: (e) => go({device: e.target.value, bytes: null})},
+                  devices.map(
+                      (d) =>
+                          el('option', {value: d.id, selected: d === this.device},
+                             `${deviceName(d.id)}: ${formatBytes(d.variables)} + ${
+                                 formatBytes(d.packed)}`)))),
+            el('label', {}, el('input', {
+                 type: 'checkbox',
+                 checked: state.variables === '1',
+                 onchange: (e) => go({variables: e.target.checked ? '1' : null})
+               }),
+               ' variables to scale'),
+            MEMORY_KINDS.map(
+                (name, kind) => this.device.memory.some((b) => b.kind === kind) ?
+                    el('span', {class: 'key'}, el('i', {style: {background: `var(--m${kind})`}}),
+                       name) :
+                    null),
+            el('span', {class: 'grow'})),
         el('div', {class: 'split'}, this.plane.canvas, el('div', {class: 'list'}, this.list())));
   }
   unmount() {
-    this.plane.resize.disconnect();
+    this.plane.close();
   }
   update() {
     this.device =

@@ -5,35 +5,27 @@ class Timeline {
   mount(main) {
     this.buildLanes();
     this.plane = new Plane(this, false);
-    this.plane.canvas.className = 'fill';
     const m = program.measured;
     const legend = ['forward', 'backward', 'update', 'boxing', 'host'].map(
         (n) => el('span', {class: 'key'}, el('i', {class: n}), n));
     main.append(
-        el('div', {class: 'toolbar'}, legend,
-           el('span', {class: 'key'}, el('i', {class: 'wait'}), 'waits'),
-           m ? el('label', {}, el('input', {
-                    type: 'checkbox',
-                    checked: state.all === '1',
-                    onchange: (e) => go({all: e.target.checked ? '1' : null})
-                  }),
-                  ' every device') :
-               null,
-           el('span', {class: 'muted grow'},
-              m ? `measured: step ${m.step} of ${m.steps.length}, of median length. ` :
-                  'Predicted, the first step. ',
-              'Wheel zooms, drag moves, shift-wheel scrolls, double click shows all.'),
-           el('button', {
-             onclick: () => {
-               this.place(this.plane, true);
-               this.plane.keep();
-             }
-           },
-              'show all')),
+        this.plane.toolbar(
+            legend, el('span', {class: 'key'}, el('i', {class: 'wait'}), 'waits'),
+            m ? el('label', {}, el('input', {
+                     type: 'checkbox',
+                     checked: state.all === '1',
+                     onchange: (e) => go({all: e.target.checked ? '1' : null})
+                   }),
+                   ' every device') :
+                null,
+            el('span', {class: 'muted grow'},
+               m ? `measured: step ${m.step} of ${m.steps.length}, of median length. ` :
+                   'Predicted, the first step. ',
+               'Wheel zooms, drag moves, shift-wheel scrolls, double click shows all.')),
         this.plane.canvas);
   }
   unmount() {
-    this.plane.resize.disconnect();
+    this.plane.close();
   }
   update() {
     this.buildLanes();

@@ -104,18 +104,32 @@ const tip = {
 const matches = (text) => !state.q || text.toLowerCase().includes(state.q.toLowerCase());
 
 // A canvas with its own coordinates: x and, if `both`, y zoom; otherwise y is in pixels. The owner
-// gives draw(context, view), and hit(x, y) in pixels for hover and click.
+// puts `toolbar(...)` and `canvas` on the page and calls close() when they leave it; it gives
+// draw(context, plane), hit(x, y) in pixels for hover and click, limits(plane), and
+// place(plane, whole), which looks at everything or at what is chosen.
 class Plane {
   constructor(owner, both) {
     this.owner = owner;
     this.both = both;
-    this.canvas = el('canvas', {tabindex: 0});
+    this.canvas = el('canvas', {tabindex: 0, class: 'fill'});
     this.x = 0;
     this.y = 0;
     this.scale = 1;  // left, top, pixels a unit
     this.listen();
     this.resize = new ResizeObserver(() => this.measure());
     this.resize.observe(this.canvas);
+  }
+  toolbar(...items) {
+    return el(
+        'div', {class: 'toolbar'}, items,
+        el('button', {onclick: () => this.showAll()}, 'show all'));
+  }
+  close() {
+    this.resize.disconnect();
+  }
+  showAll() {
+    this.placed = this.owner.place(this, true) !== false;
+    this.keep();
   }
   measure() {
     const ratio = devicePixelRatio || 1, c = this.canvas;
@@ -204,20 +218,16 @@ class Plane {
       if (hit && hit.click) hit.click();
     });
     c.addEventListener('pointerleave', () => tip.hide());
-    c.addEventListener('dblclick', () => {
-      this.placed = this.owner.place(this, true) !== false;
-      this.keep();
-    });
+    c.addEventListener('dblclick', () => this.showAll());
     c.addEventListener('keydown', (e) => {
       const w = this.width / 2, h = this.height / 2, step = 60;
       if (e.key === '+' || e.key === '=')
         this.zoom(1.4, w, h);
       else if (e.key === '-')
         this.zoom(1 / 1.4, w, h);
-      else if (e.key === '0') {
-        this.owner.place(this, true);
-        this.keep();
-      } else if (e.key === 'ArrowLeft') {
+      else if (e.key === '0')
+        this.showAll();
+      else if (e.key === 'ArrowLeft') {
         this.x -= step / this.scale;
         this.keep();
       } else if (e.key === 'ArrowRight') {
