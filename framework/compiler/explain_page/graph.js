@@ -255,42 +255,49 @@ class GraphView {
     c.fillText(`${card.phase}, ${formatTime(card.time)}`, card.x + card.w - CARD_PAD, card.y + 19);
     c.textAlign = 'left';
   }
-  // Far away a card has one title, of the size of the screen's text.
+  // Far away rows and cards have one title each, of the size of the screen's text. A card's goes
+  // down where others are in its way.
   drawTitles(c, plane, inView) {
-    c.textAlign = 'center';
+    const taken = [], bold = '600 12px system-ui, sans-serif';
+    const free = (a) => taken.every(
+        (b) => a.x + a.w <= b.x || b.x + b.w <= a.x || a.y + a.h <= b.y || b.y + b.h <= a.y);
+    const paper = (box, color) => {
+      taken.push(box);
+      c.globalAlpha = 0.86;
+      c.fillStyle = color;
+      c.fillRect(box.x, box.y, box.w, box.h);
+      c.globalAlpha = 1;
+      c.fillStyle = palette.text;
+      c.font = bold;
+    };
     c.textBaseline = 'middle';
+    c.font = bold;
+    for (const row of this.rows) {
+      const x = Math.max(4, -plane.x * plane.scale + 4), y = (row.y - plane.y) * plane.scale + 10;
+      paper({x: x - 2, y: y - 9, w: c.measureText(row.title).width + 10, h: 18}, palette.faint);
+      c.fillText(row.title, x + 3, y);
+    }
+    c.textAlign = 'center';
     for (const card of this.cards) {
       if (!inView(card.x, card.y, card.w, card.h)) continue;
-      const w = card.w * plane.scale, h = card.h * plane.scale,
+      const w = card.w * plane.scale, h = card.h * plane.scale, timed = h > 34 && w > 60,
             x = (card.x + card.w / 2 - plane.x) * plane.scale,
             y = (card.y + card.h / 2 - plane.y) * plane.scale;
       if (w < 16 || (h < 9 && w < 60)) continue;
-      c.font = '600 12px system-ui, sans-serif';
-      const room = Math.max(w, 96), text = card.block,
-            tw = Math.min(c.measureText(text).width + 10, room);
-      c.globalAlpha = 0.86;
-      c.fillStyle = palette.panel;
-      c.fillRect(x - tw / 2, y - 9, tw, h > 34 && w > 60 ? 32 : 18);
-      c.globalAlpha = 1;
-      c.fillStyle = palette.text;
-      fitCentered(c, text, x, y, room - 4);
-      if (h > 34 && w > 60) {
+      c.font = bold;
+      const room = Math.max(w, 96), wide = Math.min(c.measureText(card.block).width + 10, room);
+      const box = {x: x - wide / 2, y: y - 9, w: wide, h: timed ? 32 : 18};
+      while (!free(box) && box.y < y + 30) box.y += 3;
+      if (!free(box)) continue;
+      paper(box, palette.panel);
+      fitCentered(c, card.block, x, box.y + 9, room - 4);
+      if (timed) {
         c.font = '11px system-ui, sans-serif';
         c.fillStyle = palette.muted;
-        c.fillText(formatTime(card.time), x, y + 15);
+        c.fillText(formatTime(card.time), x, box.y + 24);
       }
     }
     c.textAlign = 'left';
-    c.font = '600 12px system-ui, sans-serif';
-    for (const row of this.rows) {
-      const x = Math.max(4, -plane.x * plane.scale + 4), y = (row.y - plane.y) * plane.scale + 10;
-      c.globalAlpha = 0.86;
-      c.fillStyle = palette.faint;
-      c.fillRect(x - 2, y - 9, c.measureText(row.title).width + 10, 18);
-      c.globalAlpha = 1;
-      c.fillStyle = palette.text;
-      c.fillText(row.title, x + 3, y);
-    }
   }
   drawEdge(c, e, s, alpha, inView) {
     const x0 = e.from.x + NODE_W / 2, y0 = e.from.y + NODE_H, x1 = e.to.x + NODE_W / 2, y1 = e.to.y;

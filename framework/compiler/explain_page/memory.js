@@ -16,7 +16,7 @@ class MemoryMap {
                   devices.map(
                       (d) =>
                           el('option', {value: d.id, selected: d === this.device},
-                             `${deviceName(d.id)}: ${formatBytes(d.variables)} + ${
+                             `${deviceName(d.id)}: ${formatBytes(d.variables)} variables + ${
                                  formatBytes(d.packed)}`)))),
             el('label', {}, el('input', {
                  type: 'checkbox',
@@ -170,10 +170,9 @@ class MemoryMap {
                                 0));
     c.fillText('variables', 64, s.bottom - s.band / 2);
     c.fillText('alive', 64, CURVE / 2 + 6);
-    c.textAlign = 'center';
-    for (const t of timeTicks(plane.x, plane.x + (width - 70) / scale, scale, 90))
-      c.fillText(t === 0 ? '0' : formatTime(t), Math.max(X(t), 76), plane.height - 11);
-    c.textAlign = 'left';
+    drawTickTexts(
+        c, timeTicks(plane.x, plane.x + (width - 70) / scale, scale, 90), X, plane.height - 11, 70,
+        width);
   }
   drawCurve(c, plane, X) {
     const Y = (n) => CURVE + 12 - (n / (this.device.live || 1)) * (CURVE - 8);

@@ -30,9 +30,11 @@ function card(label, value, note) {
       'div', {class: 'card'}, el('div', {class: 'muted'}, label),
       el('div', {class: 'value'}, value), el('div', {class: 'muted'}, note || ''));
 }
+// Of a device that stands for others.
 const deviceName = (d) => {
-  const members = program.members(d);
-  return 'device ' + d + (members.length > 1 ? ` (as ${members.slice(1).join(', ')})` : '');
+  const others = program.members(d).slice(1), many = others.length > 4;
+  const list = many ? [...others.slice(0, 3), '\u2026', others[others.length - 1]] : others;
+  return 'device ' + d + (list.length ? ` (and ${list.join(', ')})` : '');
 };
 
 // Nanoseconds a step by category on one device's streams; idle is what is left of its compute
@@ -279,36 +281,35 @@ function choicesWithCost() {
 const overview = {
   mount(main) {
     const m = program.measured, wire = program.boxings.reduce((s, b) => s + b.wire, 0);
+    const trained = program.name === raw.programs[0].name;  // others may split nothing and mean to
     const largest = Math.max(...program.devices.map((d) => d.variables + d.packed));
-    main.append(
-        el('div', {class: 'overview'},
-           program.warnings.map((w) => el('p', {class: 'warning'}, '\u26a0 ' + w)),
-           el('div', {class: 'cards'},
-              card(
-                  'predicted step', formatTime(program.step),
-                  `the first alone ${formatTime(program.makespan)}`),
-              m ? card(
-                      'measured step', formatTime(m.median),
-                      `median of ${m.steps.length}; ${
-                          (m.median / program.step).toFixed(2)} \u00d7 predicted`) :
-                  card('measured step', '\u2013', 'a run with --trace fills this in'),
-              card(
-                  'moved between devices', formatBytes(wire),
-                  `${program.boxings.length} boxings a step`),
-              card('largest device', formatBytes(largest), 'variables and this program'),
-              card(
-                  'devices', formatCount(raw.devices.length),
-                  program.classes === raw.devices.length ?
-                      'no two do the same work' :
-                  program.classes === 1 ?
-                      'all do the same work; one is shown' :
-                      `${program.classes} classes; one of each is shown`),
-              card(
-                  'plan', `${formatCount(program.ops.filter((o) => !o.source).length)} ops`,
-                  `${formatCount(program.actors.length)} actors, ${
-                      formatCount(
-                          program.registers)} registers, ${formatCount(program.passes)} passes`)),
-           el('div', {class: 'panels'}, whereItGoes(), whoWaits(), costliestBoxings(), memoryPeak(),
-              byOp(), byBlock(), choicesWithCost())));
+    main.append(el(
+        'div', {class: 'overview'},
+        program.warnings.map((w) => el('p', {class: trained ? 'warning' : 'muted'}, '\u26a0 ' + w)),
+        el('div', {class: 'cards'},
+           card(
+               'predicted step', formatTime(program.step),
+               `the first alone ${formatTime(program.makespan)}`),
+           m ? card(
+                   'measured step', formatTime(m.median),
+                   `median of ${m.steps.length}; ${
+                       (m.median / program.step).toFixed(2)} \u00d7 predicted`) :
+               card('measured step', '\u2013', 'a run with --trace fills this in'),
+           card(
+               'moved between devices', formatBytes(wire),
+               `${formatCount(program.boxings.length)} boxings a step`),
+           card('largest device', formatBytes(largest), 'variables and this program'),
+           card(
+               'devices', formatCount(raw.devices.length),
+               program.classes === raw.devices.length ? 'no two do the same work' :
+                   program.classes === 1              ? 'all do the same work; one is shown' :
+                                           `${program.classes} classes; one of each is shown`),
+           card(
+               'plan', `${formatCount(program.ops.filter((o) => !o.source).length)} ops`,
+               `${formatCount(program.actors.length)} actors, ${
+                   formatCount(
+                       program.registers)} registers, ${formatCount(program.passes)} passes`)),
+        el('div', {class: 'panels'}, whereItGoes(), whoWaits(), costliestBoxings(), memoryPeak(),
+           byOp(), byBlock(), choicesWithCost())));
   },
 };

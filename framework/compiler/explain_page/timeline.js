@@ -173,8 +173,9 @@ class Timeline {
     c.clip();
     c.strokeStyle = palette.line;
     c.lineWidth = 1;
-    for (const t of timeTicks(from, to, scale, 90)) {
-      const x = Math.round(X(t)) + 0.5;
+    const ticks = timeTicks(from, to, scale, 90);
+    for (const {at} of ticks) {
+      const x = Math.round(X(at)) + 0.5;
       c.beginPath();
       c.moveTo(x, AXIS);
       c.lineTo(x, height);
@@ -193,10 +194,7 @@ class Timeline {
     c.fillStyle = palette.page;
     c.fillRect(0, 0, width, AXIS);
     c.fillStyle = palette.muted;
-    c.textAlign = 'center';
-    for (const t of timeTicks(from, to, scale, 90))
-      if (X(t) > LEFT - 1) c.fillText(t === 0 ? '0' : formatTime(t), X(t), AXIS / 2);
-    c.textAlign = 'left';
+    drawTickTexts(c, ticks, X, AXIS / 2, LEFT, width);
     c.strokeStyle = palette.line;
     c.beginPath();
     c.moveTo(0, AXIS - 0.5);

@@ -258,16 +258,28 @@ function fitText(context, text, x, y, width) {
   if (room >= 2) context.fillText(text.slice(0, room) + '\u2026', x, y);
 }
 
-// Ticks of 1, 2 or 5 times a power of ten, at most one in `spacing` pixels.
+// Ticks of 1, 2 or 5 times a power of ten, at most one in `spacing` pixels, with as many digits as
+// tell one from the next.
 function timeTicks(from, to, scale, spacing) {
   let step = Math.pow(10, Math.ceil(Math.log10(spacing / scale)));
   if ((step / 5) * scale >= spacing)
     step /= 5;
   else if ((step / 2) * scale >= spacing)
     step /= 2;
-  const ticks = [];
-  for (let t = Math.ceil(from / step) * step; t <= to; t += step) ticks.push(t);
+  const [unit, name] =
+      [[1e9, 's'], [1e6, 'ms'], [1e3, '\u00b5s']].find(([u]) => to >= u) || [1, 'ns'];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9)), ticks = [];
+  for (let n = Math.ceil(from / step); n * step <= to; n++)
+    ticks.push(
+        {at: n * step, text: n === 0 ? '0' : `${((n * step) / unit).toFixed(digits)} ${name}`});
   return ticks;
+}
+function drawTickTexts(context, ticks, X, y, left, right) {
+  context.textAlign = 'center';
+  for (const {at, text} of ticks)
+    if (X(at) > left - 1 && X(at) + context.measureText(text).width / 2 < right)
+      context.fillText(text, X(at), y);
+  context.textAlign = 'left';
 }
 
 // The op or the boxing that an instruction is, for a click on it.
