@@ -37,28 +37,32 @@ Actor::Actor(const ProgramIndex* index, int32_t actor)
   ack_fences_.assign(slots * ack_width_, 0);
   pass_fences_.assign(self.passes_in, 0);
   counts_.resize(passes_ + self.passes_in + kPadding, 0);
-  if (self.passes_in == 0) return;
-  for (int32_t event = self.first_event; event < self.first_event + self.fires * self.length;
-       ++event) {
+  const int32_t last_event = self.first_event + self.fires * self.length;
+  for (int32_t event = self.first_event; self.passes_in > 0 && event < last_event; ++event) {
     for (int32_t n : index->PassesInto(event)) {
       counts_[passes_ + index->pass_local(n)] = index->program().passes(n).wraps() ? 1 : 0;
     }
   }
+  FindLacking();
 }
 
 void Actor::On(const Message& message) {
   if (message.fence != 0 || fenced_) KeepFence(message);
+  int32_t count = passes_;
   switch (message.kind) {
     case Message::Kind::kReq:
-      ++counts_[kPadding + index_->reading(message.index).local];
-      return;
+      count = kPadding + index_->reading(message.index).local;
+      break;
     case Message::Kind::kAck:
-      ++counts_[acks_ + SlotOfTake(message.index, message.take)];
-      return;
+      count = acks_ + SlotOfTake(message.index, message.take);
+      break;
     case Message::Kind::kPass:
-      ++counts_[passes_ + index_->pass_local(message.index)];
-      return;
+      count = passes_ + index_->pass_local(message.index);
+      break;
   }
+  if (++counts_[count] < lacking_.value || count != lacking_.count) return;
+  ++waits_met_;
+  FindLacking();
 }
 
 void Actor::KeepFence(const Message& message) {
@@ -88,80 +92,72 @@ inline int64_t Actor::TakeAt(int32_t reg) const {
   return emission * x.every == fire_ ? index_->TakeOf(reg, x.initial + emission) : -1;
 }
 
-// Is the slot free that the next token of a register, written at the cursor, takes?
-inline bool Actor::HasSlot(int32_t reg) const {
+// The token that lay last in the slot of a take; the take is not among the first of its slot.
+inline ProgramIndex::Token Actor::TokenBefore(int32_t reg, int64_t take) const {
   const ProgramIndex::Register& x = index_->reg(reg);
-  const int64_t take = TakeAt(reg);
   const int64_t freed = take - x.by_slots.value();
-  if (freed < 0) return true;
-  const ProgramIndex::Token last =
-      x.alone ? ProgramIndex::Token{reg, freed} : index_->TakerOf(x.ring, freed);
-  return counts_[acks_ + SlotOfTake(index_->CreditOf(reg), take)] >=
-         index_->ReleasesOf(last.reg, last.token);
+  return x.alone ? ProgramIndex::Token{reg, freed} : index_->TakerOf(x.ring, freed);
 }
 
-bool Actor::HasTokens() const {
-  const uint8_t uses = script_.Uses(cursor_);
-  return ((uses & ProgramIndex::kRequires) == 0 || HasReadings()) &&
-         ((uses & ProgramIndex::kAcquires) == 0 || HasSlots()) &&
-         ((uses & ProgramIndex::kPassInto) == 0 || HasPasses());
+inline Actor::Need Actor::NeedOfReading(int32_t n) const {
+  const ProgramIndex::Reading& reading = index_->reading(n);
+  return {kPadding + reading.local, index_->TokenOf(reading, fire_) + 1};
 }
 
-bool Actor::HasReadings() const {
-  for (int32_t n : script_.Requires(cursor_)) {
-    const ProgramIndex::Reading& reading = index_->reading(n);
-    if (arrived(reading.local) <= index_->TokenOf(reading, fire_)) return false;
+// Of the slot that the next token of a register, written at the cursor, takes.
+inline Actor::Need Actor::NeedOfSlot(int32_t reg) const {
+  const int64_t take = TakeAt(reg);
+  if (take < index_->reg(reg).by_slots.value()) return {acks_, 0};
+  const ProgramIndex::Token last = TokenBefore(reg, take);
+  return {acks_ + SlotOfTake(index_->CreditOf(reg), take),
+          index_->ReleasesOf(last.reg, last.token)};
+}
+
+// Goes on to the first wait that is not met.
+void Actor::FindLacking() {
+  const auto readings = script_.Requires(cursor_), slots = script_.Acquires(cursor_);
+  absl::Span<const int32_t> passes;
+  if ((script_.Uses(cursor_) & ProgramIndex::kPassInto) != 0) passes = index_->PassesInto(event());
+  for (;; ++waits_met_) {
+    Need need;
+    if (size_t n = waits_met_; n < readings.size()) {
+      need = NeedOfReading(readings[n]);
+    } else if ((n -= readings.size()) < slots.size()) {
+      need = NeedOfSlot(slots[n]);
+    } else if ((n -= slots.size()) < passes.size()) {
+      need = {passes_ + index_->pass_local(passes[n]), 1};
+    } else {
+      lacking_ = {};
+      return;
+    }
+    if (counts_[need.count] < need.value) {
+      lacking_ = need;
+      return;
+    }
   }
-  return true;
-}
-
-bool Actor::HasSlots() const {
-  for (int32_t r : script_.Acquires(cursor_)) {
-    if (!HasSlot(r)) return false;
-  }
-  return true;
-}
-
-bool Actor::HasPasses() const {
-  for (int32_t n : index_->PassesInto(event())) {
-    if (passes(n) == 0) return false;
-  }
-  return true;
 }
 
 bool Actor::FindMissing(ProgramIndex::Wait* missing) const {
   if (Done() || Ready()) return false;
+  const auto readings = script_.Requires(cursor_), slots = script_.Acquires(cursor_);
+  // A token of the session's is one that no event owes.
+  *missing = {ProgramIndex::WaitKind::kToken, -1, -1, 0, 0};
+  if (size_t n = waits_met_; n < readings.size()) {
+    missing->what = index_->reading(readings[n]).reg;
+  } else if ((n -= readings.size()) < slots.size()) {
+    missing->kind = ProgramIndex::WaitKind::kSlot;
+    missing->what = TokenBefore(slots[n], TakeAt(slots[n])).reg;
+  } else {
+    missing->kind = ProgramIndex::WaitKind::kPass;
+    missing->what = index_->PassesInto(event())[n - slots.size()];
+  }
   bool found = false;
-  auto take = [&](const ProgramIndex::Wait& wait) {
-    if (found || wait.kind == ProgramIndex::WaitKind::kScript) return;
-    if (wait.kind == ProgramIndex::WaitKind::kTurn) return;
-    if (wait.kind == ProgramIndex::WaitKind::kToken) {
-      for (int32_t n : script_.Requires(cursor_)) {
-        const ProgramIndex::Reading& reading = index_->reading(n);
-        if (reading.reg == wait.what && arrived(reading.local) > index_->TokenOf(reading, fire_)) {
-          return;
-        }
-      }
-    }
-    if (wait.kind == ProgramIndex::WaitKind::kSlot) {
-      if (HasSlots()) return;
-    }
-    if (wait.kind == ProgramIndex::WaitKind::kPass && passes(wait.what) > 0) {
-      return;
-    }
+  index_->ForEachWait(id_, fire_, cursor_, [&](const ProgramIndex::Wait& wait) {
+    if (found || wait.kind != missing->kind || wait.what != missing->what) return;
     *missing = wait;
     found = true;
-  };
-  index_->ForEachWait(id_, fire_, cursor_, take);
-  if (found) return true;
-  // A token of the session's, which no event owes.
-  for (int32_t n : script_.Requires(cursor_)) {
-    const ProgramIndex::Reading& reading = index_->reading(n);
-    if (arrived(reading.local) > index_->TokenOf(reading, fire_)) continue;
-    *missing = {ProgramIndex::WaitKind::kToken, reading.reg, -1, 0, 0};
-    return true;
-  }
-  return false;
+  });
+  return true;
 }
 
 void Actor::AppendFences(std::vector<Fence>* out) const {

@@ -22,15 +22,15 @@ class alignas(64) Actor {
   Actor(const ProgramIndex* index, int32_t actor);
 
   void On(const Message& message);
-  // Are all tokens of the instruction at the cursor there? The turn of the stream is not asked.
-  bool Ready() const {
-    return !Done() && ((script_.Uses(cursor_) & ProgramIndex::kWaits) == 0 || HasTokens());
-  }
+  // Is all that the instruction at the cursor waits for there? The turn of the stream is not asked.
+  bool Ready() const { return lacking_.count < 0 && !Done(); }
   // The instruction at the cursor has run: appends what others are to be told, with this fence, and
   // moves the cursor. What the actor owes itself it has got already. Requires Ready().
   void Finish(Fence fence, MessageList* out) {
     if ((script_.Uses(cursor_) & ProgramIndex::kExchanges) != 0) Exchange(fence, out);
     if (++cursor_ == length_) NextFire();
+    waits_met_ = 0;
+    if ((script_.Uses(cursor_) & ProgramIndex::kWaits) != 0) FindLacking();
   }
 
   int32_t id() const { return id_; }
@@ -69,7 +69,6 @@ class alignas(64) Actor {
   // Words at both ends of the counts, so that no cache line of theirs holds anything else.
   static constexpr int32_t kPadding = 8;
 
-  int64_t passes(int32_t pass) const { return counts_[passes_ + index_->pass_local(pass)]; }
   // Of an actor's slots: which one a take lies in.
   int32_t SlotOfTake(int32_t credit, int64_t take) const {
     const ProgramIndex::Credit& x = index_->credit(credit);
@@ -77,11 +76,15 @@ class alignas(64) Actor {
   }
   // The take that the token of this fire makes; -1: it was made by an earlier fire.
   int64_t TakeAt(int32_t reg) const;
-  bool HasSlot(int32_t reg) const;
-  bool HasTokens() const;
-  bool HasReadings() const;
-  bool HasSlots() const;
-  bool HasPasses() const;
+  ProgramIndex::Token TokenBefore(int32_t reg, int64_t take) const;
+  // How far one of the counts has to come.
+  struct Need {
+    int32_t count = -1;
+    int64_t value = 0;
+  };
+  Need NeedOfReading(int32_t reading) const;
+  Need NeedOfSlot(int32_t reg) const;
+  void FindLacking();
   void KeepFence(const Message& message);
   // Takes the slots and passes of the instruction at the cursor, and tells what it gives.
   void Exchange(Fence fence, MessageList* out);
@@ -105,6 +108,11 @@ class alignas(64) Actor {
   // slot was last taken, by credit and slot; from passes_ on, passes that arrived and are not used.
   std::vector<int64_t> counts_;
   int32_t acks_ = 0, passes_ = 0;
+  // Of what the instruction at the cursor waits for, in the order readings, slots, passes: so many
+  // are met, and the next lacks this; count -1: nothing lacks. Counts only grow while an actor
+  // waits, so that each wait is looked at once.
+  int32_t waits_met_ = 0;
+  Need lacking_;
   bool fenced_ = false;  // a fence other than 0 has come
   // Fences beside the counts: of a token by its slot, of acks by slot and order, of a pass its last
   // (a later fence of one stream implies the earlier ones).
