@@ -21,9 +21,8 @@ class WorkerClock {
     const int actors = index.num_actors();
     queued_.assign(actors, false);
     for (int a = 0; a < actors; ++a) {
-      worker_of_.push_back(
-          static_cast<int32_t>(int64_t{index.device_of(a)} * options.workers / options.devices));
-      urgency_.push_back(index.stream_kind(index.actor(a).stream) == "compute" ? 1 : 0);
+      worker_of_.push_back(WorkerOf(index.device_of(a), options.devices, options.workers));
+      urgency_.push_back(UrgencyOf(index.stream_kind(index.actor(a).stream)));
     }
     unended_.assign(options.steps, actors);
     result_.step_end.assign(options.steps, 0);
@@ -63,10 +62,11 @@ class WorkerClock {
     }
   };
   struct Worker {
-    std::deque<int32_t> ready[2];
+    std::deque<int32_t> ready[kUrgencies];
     std::vector<Letter> letters;  // that came while it ran an instruction
     int32_t running = -1;
     int64_t idle_since = 0;
+    int64_t awake_at = 0;  // when the last letter that found it asleep has woken it
   };
 
   void Push(int64_t delay, int32_t worker, const Letter& letter) {
@@ -88,9 +88,11 @@ class WorkerClock {
       return;
     }
     if (!event.letter.woke && now_ - worker.idle_since > options_.spin) {
+      // One that comes while it wakes is read with the one that woke it.
+      if (worker.awake_at < now_) worker.awake_at = now_ + options_.wake_latency;
       Letter later = event.letter;
       later.woke = true;
-      Push(options_.wake_latency, event.worker, later);
+      Push(worker.awake_at - now_, event.worker, later);
       return;
     }
     Open(event.worker, event.letter);

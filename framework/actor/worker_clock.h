@@ -1,28 +1,31 @@
 // Predicts a run on workers that share a process's cores: neighbouring devices on one worker, which
-// runs one instruction at a time, of whatever stream. It takes work as runtime/worker.cc does: what
-// moves bytes first, then first come, first served; letters of other workers between instructions.
-// The plan's order is followed, not made, here (virtual_clock.h makes it). Pure; any thread.
+// runs one instruction at a time, of whatever stream. It takes work as runtime/worker.cc does
+// (worker_policy.h): what moves bytes first, then first come, first served; letters of other
+// workers between instructions. The plan's order is followed, not made, here (virtual_clock.h makes
+// it). Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_ACTOR_WORKER_CLOCK_H_
 #define SLUICE_FRAMEWORK_ACTOR_WORKER_CLOCK_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "framework/actor/actor.h"
+#include "framework/actor/worker_policy.h"
 #include "framework/plan/program_index.h"
 
 namespace sluice {
 
 struct WorkerClockOptions {
-  int workers = 1;              // device d of n belongs to worker d * workers / n
-  int devices = 1;              // of the plan
-  int steps = 4;                // how many to run
-  int steps_ahead = 2;          // of the session, before it takes the first one's results
+  int workers = 1;
+  int devices = 1;  // of the plan
+  int steps = 4;    // how many to run
+  int steps_ahead = kStepsAhead;
   int64_t message_latency = 0;  // nanoseconds to another worker that is awake
   int64_t wake_latency = 0;     // more, to one that has been idle for longer than `spin`
-  int64_t spin = 30'000;        // nanoseconds
+  int64_t spin = std::chrono::nanoseconds(kIdleSpin).count();
   // How long the instruction at an actor's cursor takes on a worker, asked as it begins. Default:
   // what the plan says.
   std::function<int64_t(int32_t worker, const Actor& actor)> duration = {};

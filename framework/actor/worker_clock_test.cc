@@ -67,6 +67,23 @@ TEST(WorkerClockTest, AMessageToAnotherWorkerTakesTimeAndWakesIt) {
   EXPECT_EQ(Clocked(plan.programs(0), options)->step_nanoseconds, 7 + 100 + 5);
 }
 
+TEST(WorkerClockTest, WhatComesWhileAWorkerWakesDoesNotWaitForAnotherWake) {
+  const plan::Plan plan = *ParsePlan(R"(
+    actor a on d0.compute
+      x = f() cost 100
+      y = f() cost 10
+    actor b on d1.compute; g(x) cost 1
+    actor c on d1.compute; g(y) cost 5)");
+  WorkerClockOptions options = {.workers = 2, .devices = 2, .steps = 1};
+  options.message_latency = 7;
+  options.wake_latency = 40;
+  options.spin = 50;
+  const auto run = Clocked(plan.programs(0), options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(Begins(*run, 1), testing::ElementsAre(7 + 100 + 7 + 40));
+  EXPECT_THAT(Begins(*run, 2), testing::ElementsAre(7 + 100 + 7 + 40 + 1));
+}
+
 TEST(WorkerClockTest, WhatCameFirstGoesFirstAndScriptsTakeTurns) {
   const plan::Plan plan = *ParsePlan(R"(
     actor a on d0.compute

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/actor/worker_policy.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/task_graph.h"
 #include "framework/plan/plan.pb.h"
@@ -15,8 +16,8 @@ namespace sluice {
 
 struct ScheduleOptions {
   int64_t script_length = 0;  // longest script of a compute stream; 0: no limit
-  int64_t steps_ahead = 2;    // how far the user's loop may run before results are taken
-  bool outline = false;       // of a quotient: boxings without regions (OutlineBoxing)
+  int64_t steps_ahead = kStepsAhead;
+  bool outline = false;  // of a quotient: boxings without regions (OutlineBoxing)
 };
 
 // Scripts: all compute tasks of one device, phase and rate, in order; a boxing, a feed and the

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/actor/actor.h"
+#include "framework/actor/worker_policy.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
@@ -36,9 +37,6 @@ struct StepPorts {
 
 class LoadedProgram {
  public:
-  // Steps of a program that may be in flight; step s uses ports s % kStepsAhead.
-  static constexpr int kStepsAhead = 2;
-
   // `memories`: the start of each device's memory; empty on null devices, where nothing is
   // prepared or run. The plan must outlive this.
   static absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const plan::Plan& plan, int program,
@@ -46,6 +44,7 @@ class LoadedProgram {
 
   const plan::Program& program() const { return program_; }
   const ProgramIndex& index() const { return index_; }
+  // Of a step in flight, of which there are kStepsAhead at most.
   StepPorts& ports(int64_t step) { return ports_[step % kStepsAhead]; }
 
   // Creates an actor's kernels. Errors name the instruction: no such kernel, or one that

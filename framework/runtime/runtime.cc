@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/actor/worker_policy.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/device/memory.h"
@@ -18,8 +19,6 @@
 
 namespace sluice {
 namespace {
-
-constexpr int kStepsAhead = LoadedProgram::kStepsAhead;
 
 class CpuRuntime final : public Runtime {
  public:
@@ -115,11 +114,8 @@ absl::Status CpuRuntime::LoadPrograms(int workers) {
                                                        ": a stream on device ", stream.device(),
                                                        ", expected one of ", plan_.devices_size()));
       }
-      // Neighbours together: a worker then has devices of every stage, as stages are innermost.
-      running.worker_of.push_back(
-          static_cast<int32_t>(int64_t{stream.device()} * workers / plan_.devices_size()));
-      // Others wait for what is moved; so it goes first.
-      running.urgency.push_back(stream.kind() == "compute" ? 1 : 0);
+      running.worker_of.push_back(WorkerOf(stream.device(), plan_.devices_size(), workers));
+      running.urgency.push_back(UrgencyOf(stream.kind()));
     }
     programs_.push_back(std::move(running));
   }
@@ -161,8 +157,7 @@ absl::Status CpuRuntime::Start() {
                      options_.threads_per_device));
   }
   const int devices = std::max(1, plan_.devices_size());
-  const int workers =
-      options_.workers > 0 ? std::min(options_.workers, devices) : std::min(devices, Cores());
+  const int workers = WorkersFor(devices, options_.workers > 0 ? options_.workers : Cores());
   RETURN_IF_ERROR(Prove(plan_));
   if (!null()) RETURN_IF_ERROR(MapMemory());
   RETURN_IF_ERROR(LoadPrograms(workers));

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "framework/runtime/loaded_program.h"
+#include "framework/actor/worker_policy.h"
 
 namespace sluice {
 
@@ -21,7 +21,7 @@ class StepBoard {
   // The session: a step begins in which `workers` workers take part. At most kStepsAhead run.
   void Begin(int program, int32_t workers) {
     Program& p = programs_[program];
-    p.running[p.begun % LoadedProgram::kStepsAhead].store(workers, std::memory_order_relaxed);
+    p.running[p.begun % kStepsAhead].store(workers, std::memory_order_relaxed);
     ++p.begun;
   }
   int64_t begun(int program) const { return programs_[program].begun; }
@@ -34,7 +34,7 @@ class StepBoard {
   // A worker: its actors have done their part of a step. Release and acquire order its work before
   // the session's reading of results.
   void WorkerEnded(int program, int64_t step) {
-    std::atomic<int32_t>& running = programs_[program].running[step % LoadedProgram::kStepsAhead];
+    std::atomic<int32_t>& running = programs_[program].running[step % kStepsAhead];
     if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) End(program);
   }
 
@@ -53,7 +53,7 @@ class StepBoard {
 
  private:
   struct Program {
-    std::atomic<int32_t> running[LoadedProgram::kStepsAhead] = {};
+    std::atomic<int32_t> running[kStepsAhead] = {};
     int64_t begun = 0;  // the session's
     int64_t ended = 0;  // guarded by mutex_
   };

@@ -11,10 +11,6 @@
 namespace sluice {
 namespace {
 
-// Long enough for the answer of another worker that is running, short enough that an idle session
-// costs nothing.
-constexpr std::chrono::microseconds kSpin(30);
-
 constexpr int64_t kScratchAlignment = 64;
 
 }  // namespace
@@ -130,7 +126,7 @@ inline void Worker::SendAll(int program) {
 }
 
 inline void Worker::EndStep(int program, int64_t step) {
-  int32_t& left = own_[program].actors_left[step % LoadedProgram::kStepsAhead];
+  int32_t& left = own_[program].actors_left[step % kStepsAhead];
   if (--left == 0) setup_.board->WorkerEnded(program, step);
 }
 
@@ -202,7 +198,7 @@ void Worker::Open(const Letter& letter) {
   Own& own = own_[letter.program];
   ProgramState& state = *own.state;
   const int64_t step = own.steps++;
-  own.actors_left[step % LoadedProgram::kStepsAhead] = static_cast<int32_t>(own.actors.size());
+  own.actors_left[step % kStepsAhead] = static_cast<int32_t>(own.actors.size());
   if (own.actors.empty()) setup_.board->WorkerEnded(letter.program, step);
   for (const int32_t a : own.actors) state.actor(a).set_step_limit(own.steps);
   for (Message grant : own.grants) {
@@ -224,14 +220,14 @@ absl::Status Worker::Explain(const absl::Status& status, int program, const Acto
 void Worker::Idle() {
   Count(&sleeps_);
   if (!setup_.trace) {
-    inbox_.WaitNonEmpty(kSpin);
+    inbox_.WaitNonEmpty(kIdleSpin);
     return;
   }
   TraceSpan span;
   span.lack = FindLack(&span.actor);
   span.program = program_;
   span.begin = NowNanoseconds();
-  inbox_.WaitNonEmpty(kSpin);
+  inbox_.WaitNonEmpty(kIdleSpin);
   trace_.Add(span, NowNanoseconds());
 }
 

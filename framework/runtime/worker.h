@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "framework/actor/program_state.h"
+#include "framework/actor/worker_policy.h"
 #include "framework/base/queue.h"
 #include "framework/device/cpu_thread_team.h"
 #include "framework/kernels/kernel.h"
@@ -32,7 +33,7 @@ struct RunningProgram {
   std::unique_ptr<LoadedProgram> loaded;
   std::unique_ptr<ProgramState> state;
   std::vector<int32_t> worker_of;  // by actor
-  std::vector<int32_t> urgency;    // by actor: 0 is taken before 1
+  std::vector<int32_t> urgency;    // by actor
 };
 
 class Worker {
@@ -96,7 +97,7 @@ class Worker {
     MessageList grants;           // of step 0
     int64_t steps = 0;            // begun
     // Of the steps in flight: actors that have not yet done their part.
-    int32_t actors_left[LoadedProgram::kStepsAhead] = {};
+    int32_t actors_left[kStepsAhead] = {};
   };
 
   // Counters have one writer; others may look.
@@ -122,7 +123,7 @@ class Worker {
   const Setup setup_;
   std::vector<Own> own_;
   Queue<Letter> inbox_;
-  ReadyList ready_[2];
+  ReadyList ready_[kUrgencies];
   MessageList out_;
   Fire context_;
   std::unique_ptr<CpuThreadTeam> team_;

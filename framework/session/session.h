@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/actor/worker_policy.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
 #include "framework/tensor/array.h"
@@ -48,6 +49,9 @@ struct VariableInfo {
 
 class Session {
  public:
+  // Steps that may be begun before the results of the first are taken; more make Step wait.
+  static constexpr int kStepsAhead = sluice::kStepsAhead;
+
   // Programs share variables by name; the first fixes their layout. Errors: of the graphs (with
   // scope path), of the mesh, "does not fit".
   static absl::StatusOr<std::unique_ptr<Session>> Start(absl::Span<const ProgramGraph> programs,
@@ -58,7 +62,7 @@ class Session {
                                                  const SessionOptions& options);
   virtual ~Session() = default;
 
-  // Enqueues one step. Feeds are copied. Blocks while two steps run.
+  // Enqueues one step. Feeds are copied. Blocks while kStepsAhead steps run.
   // Errors: unknown program or feed, a feed of another type than the graph's, an earlier kernel's
   // error. Another program than the last one's waits until that has ended.
   virtual absl::Status Step(absl::string_view program, const Feeds& feeds) = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/plan/program_index.h"
 #include "framework/sim/cache_model.h"
@@ -71,9 +72,15 @@ class CachedTimes {
 
 absl::StatusOr<WorkerClockResult> PredictSteps(const plan::Program& program, int devices,
                                                const Machine& machine, int steps) {
+  if (devices < 1 || machine.cores < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prediction: expected a device and a calibrated machine of at least one core, "
+                     "got ",
+                     devices, " and ", machine.cores));
+  }
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
   WorkerClockOptions options;
-  options.workers = static_cast<int>(std::min<int64_t>(devices, machine.cores));
+  options.workers = WorkersFor(devices, machine.cores);
   options.devices = devices;
   options.steps = steps;
   options.message_latency = machine.latency_nanoseconds;

@@ -67,6 +67,7 @@ TEST(PredictionTest, IsTheSameEveryTime) {
   ASSERT_TRUE(once.ok() && again.ok());
   EXPECT_EQ(once->spans, again->spans);
   EXPECT_FALSE(PredictSteps(program, 2, Machine::Cpu()).ok());  // of how many cores?
+  EXPECT_FALSE(PredictSteps(program, 0, machine).ok());
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kInFlight = 2;     // steps that a session holds
 constexpr size_t kSpeedWindow = 16;  // steps whose mean time gives tokens/s
 
 double Now() {
@@ -124,7 +123,7 @@ absl::StatusOr<TrainingRecord> Trainer::Run() {
   return record_;
 }
 
-// Keeps two steps in flight, so that a device never waits for this loop.
+// Keeps as many steps in flight as a session holds, so that a device never waits for this loop.
 absl::Status Trainer::RunSteps(int64_t end) {
   int64_t begun = record_.steps_done;
   last_time_ = Now();
@@ -134,7 +133,7 @@ absl::Status Trainer::RunSteps(int64_t end) {
       end = begun;  // what has begun is taken
       if (record_.steps_done == end) break;
     }
-    for (; begun < end && begun < record_.steps_done + kInFlight; ++begun) {
+    for (; begun < end && begun < record_.steps_done + Session::kStepsAhead; ++begun) {
       RETURN_IF_ERROR(Begin(begun));
     }
     RETURN_IF_ERROR(Take());
