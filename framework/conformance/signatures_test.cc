@@ -149,8 +149,9 @@ TEST(SignaturesTest, TheListIsInOrderAndFindable) {
   EXPECT_EQ(FindOp("nothing"), nullptr);
   for (const OpDef* op : AllOps()) {
     EXPECT_EQ(FindOp(op->name), op) << op->name << " is listed twice";
-    EXPECT_FALSE(op->cases.empty()) << op->name;
-    EXPECT_TRUE(op->infer != nullptr && op->cost != nullptr && op->define != nullptr) << op->name;
+    EXPECT_FALSE(op->cases.empty()) << op->name << " has no cases, so nothing tests it";
+    EXPECT_TRUE(op->infer != nullptr && op->cost != nullptr && op->define != nullptr)
+        << op->name << " lacks infer, cost or define";
   }
 }
 
