@@ -1,9 +1,9 @@
 // Boxing among devices of one process: the kernels of every pair of layouts of one axis, from the
-// plan that the compiler makes of it, run by as many threads as there are cores. `figure`: bytes of
-// the logical tensor a second. `limit`: the same if every byte that the plan's instructions load
-// and store went at the bandwidth of a working set of that size, measured in this run. Messages
-// between devices are not in it: runtime_benchmark has them. A pair that is read in place moves
-// nothing and is no case.
+// plan that the compiler makes of it, run by a thread for each device as far as there are cores.
+// `figure`: bytes of the logical tensor a second. `limit`: the same if every byte that the plan's
+// instructions load and store went at the bandwidth of a working set of that size, measured in this
+// run. Messages between devices are not in it: runtime_benchmark has them. A pair that is read in
+// place moves nothing and is no case.
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/limits.h"
+#include "bench/quantiles.h"
 #include "benchmark/benchmark.h"
+#include "framework/actor/worker_policy.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/compiler/grid.h"
@@ -35,15 +37,19 @@
 namespace sluice {
 namespace {
 
+// Threads, and what as many can do at the most.
 struct Machinery {
-  CpuThreadTeam team{static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-                     InitKernelThread};
+  explicit Machinery(int threads) : team(threads, InitKernelThread) {}
+  CpuThreadTeam team;
   Limits limits = MeasureLimits(&team);
 };
 
-Machinery& TheMachinery() {
-  static Machinery machinery;  // measured once, by the first case
-  return machinery;
+// Measured once, by the first case of so many devices.
+Machinery& MachineryFor(int64_t devices) {
+  static std::map<int, Machinery> machinery;  // by threads
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = WorkersFor(static_cast<int>(devices), cores);
+  return machinery.try_emplace(threads, threads).first->second;
 }
 
 // The input's layout that a sum over a leading dimension turns into `from`.
@@ -237,7 +243,7 @@ void RunCase(benchmark::State& state, int64_t devices, Sbp from, Sbp to, int64_t
     state.SkipWithError(std::string(boxes.status().message()).c_str());
     return;
   }
-  Machinery& machinery = TheMachinery();
+  Machinery& machinery = MachineryFor(devices);
   (*boxes)->Run(&machinery.team);
   std::vector<double> seconds;
   for (auto _ : state) {
@@ -247,12 +253,10 @@ void RunCase(benchmark::State& state, int64_t devices, Sbp from, Sbp to, int64_t
     seconds.push_back(took.count());
     state.SetIterationTime(took.count());
   }
-  const auto quartile = seconds.begin() + static_cast<int64_t>(seconds.size() / 4);
-  std::nth_element(seconds.begin(), quartile, seconds.end());
   const double moved = static_cast<double>((*boxes)->loaded() + (*boxes)->stored());
   const double bandwidth =
       machinery.limits.BytesPerSecond((*boxes)->loaded(), (*boxes)->stored(), 0);
-  const double figure = static_cast<double>(bytes) / *quartile;
+  const double figure = static_cast<double>(bytes) / LowerQuartile(std::move(seconds));
   const double limit = static_cast<double>(bytes) / moved * bandwidth;
   state.counters["figure"] = figure;
   state.counters["limit"] = limit;
@@ -288,6 +292,7 @@ void RegisterCases() {
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   sluice::InitKernelThread();
   sluice::RegisterCases();
   benchmark::RunSpecifiedBenchmarks();

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/message_times.h"
+#include "bench/quantiles.h"
 #include "framework/base/status.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/runtime/trace.h"
@@ -26,11 +27,6 @@ constexpr int64_t kLong = 30'000'000;       // after which three runs are enough
 constexpr size_t kFewest = 3, kEnough = 7;  // runs
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-double LowerQuartile(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 4, values.end());
-  return values[values.size() / 4];
-}
 
 // Floats of about 1: no kernel is slow on them, and variances are positive.
 const std::vector<float>& Pattern() {
@@ -121,8 +117,8 @@ class Lane {
     return Run();  // whatever a library does at first
   }
 
-  // Times runs until there are enough of them.
-  absl::Status Measure(int64_t enough) {
+  // Times runs until there are enough of them, and so many nanoseconds have passed.
+  absl::Status Measure(int64_t nanoseconds) {
     int64_t begin = NowNanoseconds();
     const int64_t started = begin;
     int64_t batch = 1;
@@ -136,7 +132,7 @@ class Lane {
       }
       begin = end;
       if (runs_.size() >= kFewest && spent > kLong) break;
-      if (runs_.size() >= kEnough && spent > enough) break;
+      if (runs_.size() >= kEnough && spent > nanoseconds) break;
     }
     return absl::OkStatus();
   }
@@ -160,7 +156,7 @@ int Cores(const CalibrationOptions& options) {
                            : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// The time of a kernel at its largest point, per second of `amount` there.
+// `amount` a second, of which the kernel does so much in its time at a point.
 double RateAt(const KernelTimes& times, const std::vector<int64_t>& at, double amount) {
   return amount / static_cast<double>(times.At(at)) * 1e9;
 }

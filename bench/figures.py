@@ -17,7 +17,7 @@ class Figure:
     """What one process found of one case."""
     name: str
     value: float
-    unit: str  # "ns", or "/s" of something: what "s" ends is a rate, more of which is better; "B": bytes
+    unit: str  # "ns"; "B", bytes; or a rate, which ends in "/s", more of which is better
     limit: float = None  # in the same unit
     goal: str = ""
     note: str = ""
@@ -154,7 +154,7 @@ def rows_of(ours, peers):
 
 
 def best_peer_row(rows):
-    """Of rows of one case, the one whose peer is best; None unless every peer gave a figure or is missing."""
+    """Of rows of one case, the one whose peer is best of those that gave a figure; None if none did."""
     running = [row for row in rows if row.ratio is not None]
     return min(running, key=lambda row: row.ratio) if running else None
 

@@ -1,14 +1,13 @@
 // Times steps of GPT training, run through Session as a user runs it: f32, AdamW, no dropout, no
-// clipping, two steps in flight. Prints one line of JSON that bench/report.py reads and whose
-// fields the peers of bench/peers/ give, too.
+// clipping, as many steps in flight as a session holds. Prints one line of JSON that
+// bench/report.py reads and whose fields the peers of bench/peers/ give, too.
 
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,14 +17,16 @@
 #include "absl/strings/str_format.h"
 #include "bench/gpt_sizes.h"
 #include "bench/limits.h"
+#include "bench/quantiles.h"
 #include "framework/base/status.h"
 #include "framework/device/cpu_thread_team.h"
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/runtime/trace.h"
 #include "framework/sbp/mesh.h"
 #include "framework/session/session.h"
 #include "framework/tensor/random.h"
+#include "framework/train/command.h"
 #include "framework/train/evaluation.h"
-#include "framework/train/flags.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
@@ -42,11 +43,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kInFlight = 2;
 constexpr float kRate = 3e-4f;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+double SecondsBetween(int64_t begin, int64_t end) {
+  return 1e-9 * static_cast<double>(end - begin);
 }
 
 struct Batch {
@@ -73,9 +73,9 @@ absl::StatusOr<Timing> RunSteps(Session* session, const Batch& batch, int64_t wa
   *rate.data<float>() = kRate;
   Fetches fetches;
   int64_t begun = 0;
-  double last = Now();
+  int64_t last = NowNanoseconds();
   for (int64_t done = 0; done < warmup + steps; ++done) {
-    for (; begun < warmup + steps && begun < done + kInFlight; ++begun) {
+    for (; begun < warmup + steps && begun < done + Session::kStepsAhead; ++begun) {
       *count.data<int32_t>() = static_cast<int32_t>(begun + 1);
       RETURN_IF_ERROR(session->Step("train", {{"tokens", &batch.tokens},
                                               {"labels", &batch.labels},
@@ -83,19 +83,13 @@ absl::StatusOr<Timing> RunSteps(Session* session, const Batch& batch, int64_t wa
                                               {"step", &count}}));
     }
     RETURN_IF_ERROR(session->Next(&fetches));
-    const double now = Now();
-    if (done >= warmup) timing.seconds.push_back(now - last);
+    const int64_t now = NowNanoseconds();
+    if (done >= warmup) timing.seconds.push_back(SecondsBetween(last, now));
     last = now;
     ASSIGN_OR_RETURN(timing.last_loss, FetchedScalar(fetches, "loss"));
     if (done == 0) timing.first_loss = timing.last_loss;
   }
   return timing;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 int64_t ResidentBytes() {
@@ -125,14 +119,16 @@ absl::Status Measure() {
   options.trace = absl::GetFlag(FLAGS_trace);
   const int64_t warmup = absl::GetFlag(FLAGS_warmup), steps = absl::GetFlag(FLAGS_steps);
   if (warmup < 1 || steps < 1 || options.threads_per_device < 1) {
-    return absl::InvalidArgumentError("--warmup, --steps and --threads: expected at least 1");
+    return absl::InvalidArgumentError(
+        absl::StrCat("--warmup, --steps and --threads: expected at least 1, got ", warmup, ", ",
+                     steps, " and ", options.threads_per_device));
   }
   const int64_t base_bytes = ResidentBytes();
-  const double begin = Now();
+  const int64_t begin = NowNanoseconds();
   Graph graph;
   RETURN_IF_ERROR(BuildGptTrain(config, mesh.num_stages(), OptimizerOptions(), &graph));
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
-  const double started = Now();
+  const int64_t started = NowNanoseconds();
   ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), Batch(config), warmup, steps));
   session.reset();
   // Before the limit is measured, which takes memory of its own.
@@ -158,7 +154,7 @@ absl::Status Measure() {
                      {"tokens_per_second", tokens / step},
                      {"peak_bytes", peak_bytes},
                      {"base_bytes", base_bytes},
-                     {"start_seconds", started - begin},
+                     {"start_seconds", SecondsBetween(begin, started)},
                      {"first_loss", timing.first_loss},
                      {"last_loss", timing.last_loss},
                      {"limit_flops", limit},
@@ -167,29 +163,21 @@ absl::Status Measure() {
   return absl::OkStatus();
 }
 
-int Main(int argc, char** argv) {
-  const std::vector<FlagGroup> groups = {
-      {"What runs",
-       {{"size", "NAME", ""},
-        {"mesh", "AXES", ""},
-        {"micro_batches", "N", ""},
-        {"threads", "N", ""}}},
-      {"How it is measured", {{"warmup", "N", ""}, {"steps", "N", ""}, {"trace", "FILE", "none"}}}};
-  ParsedFlags parsed;
-  absl::Status status =
-      ParseFlags(groups, std::vector<std::string>(argv + 1, argv + argc), &parsed);
-  const bool usage = !status.ok();
-  if (status.ok() && parsed.help) {
-    absl::PrintF("%s", FlagsHelp("Times steps of GPT training; see bench/README.md.\n", groups));
-    return 0;
-  }
-  if (status.ok()) status = Measure();
-  if (status.ok()) return 0;
-  absl::FPrintF(stderr, "gpt_step: %s\n", status.message());
-  return usage ? 2 : 1;
-}
-
 }  // namespace
 }  // namespace sluice
 
-int main(int argc, char** argv) { return sluice::Main(argc, argv); }
+int main(int argc, char** argv) {
+  return sluice::RunCommand(
+      {"gpt_step",
+       "Times steps of GPT training; see bench/README.md.\n",
+       {{"What runs",
+         {{"size", "NAME", ""},
+          {"mesh", "AXES", ""},
+          {"micro_batches", "N", ""},
+          {"threads", "N", ""}}},
+        {"How it is measured",
+         {{"warmup", "N", ""}, {"steps", "N", ""}, {"trace", "FILE", "none"}}}},
+       {},
+       sluice::Measure},
+      argc, argv);
+}

@@ -90,7 +90,8 @@ def meshes(setting):
     """Two devices of one process, a thread each; JAX's are virtual devices of its CPU client."""
     contests = []
     for mesh in ("data=2", "model=2"):
-        arguments = ["--size=tiny", "--threads=1", "--mesh=" + mesh] + (["--warmup=2", "--steps=8"] if setting.quick else [])
+        arguments = ["--size=tiny", "--threads=1", "--mesh=" + mesh]
+        arguments += ["--warmup=2", "--steps=8"] if setting.quick else []
         peer = _peer(setting, "JAX", "gpt_step_jax.py", arguments, figures.of_gpt_step, timeout=400)
         contests.append(Contest("gpt tiny, " + mesh, _ours(setting, "gpt_step", arguments, figures.of_gpt_step), [peer],
                                 1 if setting.quick else 3))
@@ -128,4 +129,3 @@ GROUPS = {
     "original": Group(original, "The same step in the last release of the original framework."),
     "loader": Group(loader, "Steps on batches drawn from text against steps on the same tokens again and again."),
 }
-

@@ -89,7 +89,7 @@ def run_program(folder):
         print("  %s %s" % (name, " ".join(command)), file=sys.stderr, flush=True)
         runs.run_process(contestant)
         if contestant.trouble:
-            raise SystemExit("guard: %s: %s" % (name, contestant.trouble))
+            raise SystemExit("guard: %s: %s" % (" ".join([name] + command), contestant.trouble))
         return contestant.processes[0]
 
     return run
@@ -102,11 +102,9 @@ def main(argv, programs=None, run=None):
     parser.add_argument("--table", help="default: bench/guard.json of the workspace")
     parser.add_argument("--programs", help="folder of our programs; default: what Bazel built")
     options = parser.parse_args(argv)
-    here = os.path.dirname(os.path.abspath(__file__))
-    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-    path = options.table or os.path.join(workspace, "bench/guard.json")
-    built = here if os.path.exists(os.path.join(here, "gpt_step")) else os.path.join(workspace, "bazel-bin/bench")
-    programs, run = programs or PROGRAMS, run or run_program(options.programs or built)
+    path = runs.from_caller(options.table) if options.table else os.path.join(runs.workspace(), "bench/guard.json")
+    folder = runs.from_caller(options.programs) if options.programs else runs.built_programs()
+    programs, run = programs or PROGRAMS, run or run_program(folder)
     with open("/proc/cpuinfo", encoding="utf-8") as file:
         cpu = machine_facts.cpu_name(file.read())
     tables = {}
@@ -127,8 +125,9 @@ def main(argv, programs=None, run=None):
     for name, before, now, verdict in lines:
         print("%-40s %8s %8s  %s" % (name, *("" if x is None else "%.3f" % x for x in (before, now)), verdict))
     wrong = [line for line in lines if line[3] in ("fell", "gone")]
+    kept = [line for line in lines if line[3] == "ok"]
     print("%d of %d shares of limits are as recorded, %s" % (
-        len(lines) - len(wrong), len(lines), "%d are not" % len(wrong) if wrong else "none fell by more than 15 %"))
+        len(kept), len(tables[cpu]), "%d are not" % len(wrong) if wrong else "none fell by more than 15 %"))
     return 1 if wrong else 0
 
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/quantiles.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
 #include "framework/kernels/cpu/library_call.h"
@@ -65,18 +66,18 @@ absl::StatusOr<std::unique_ptr<Session>> Start(const TimedLayout& layout,
   return StartPlan(layout.plan(), options);
 }
 
-// Nanoseconds of a step, with the session two steps ahead.
+// Nanoseconds of a step, with the session as far ahead as it may be.
 absl::StatusOr<double> TimeSteps(Session* session, const Feeds& feeds, int64_t steps) {
-  constexpr int64_t kAhead = 2;
+  constexpr int64_t kAhead = Session::kStepsAhead;
   Fetches fetches;
   int64_t begin = 0;
   for (int64_t i = 0; i < steps + kAhead; ++i) {
     RETURN_IF_ERROR(session->Step("train", feeds));
     if (i + 1 < kAhead) continue;
     RETURN_IF_ERROR(session->Next(&fetches));
-    if (i + 1 == kAhead) begin = MonotonicNanoseconds();  // at the end of the first step
+    if (i + 1 == kAhead) begin = NowNanoseconds();  // at the end of the first step
   }
-  const int64_t end = MonotonicNanoseconds();
+  const int64_t end = NowNanoseconds();
   RETURN_IF_ERROR(session->Next(&fetches));
   return static_cast<double>(end - begin) / static_cast<double>(steps);
 }
@@ -115,11 +116,12 @@ absl::Status TraceOps(const TimedLayout& layout, const Feeds& feeds, LayoutTimin
   const std::string path = (std::filesystem::temp_directory_path(error) /
                             absl::StrCat("sluice_predict_", getpid(), ".json"))
                                .string();
-  {
+  const auto run = [&]() -> absl::Status {  // the session's end writes the file
     ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Start(layout, path));
-    RETURN_IF_ERROR(TimeSteps(session.get(), feeds, kTracedSteps).status());
-  }
-  const absl::Status status = ReadTrace(path, timing);
+    return TimeSteps(session.get(), feeds, kTracedSteps).status();
+  };
+  absl::Status status = run();
+  if (status.ok()) status = ReadTrace(path, timing);
   std::remove(path.c_str());
   RETURN_IF_ERROR(status);
   AddPredicted(layout, timing);
@@ -127,8 +129,6 @@ absl::Status TraceOps(const TimedLayout& layout, const Feeds& feeds, LayoutTimin
 }
 
 }  // namespace
-
-int64_t MonotonicNanoseconds() { return NowNanoseconds(); }
 
 absl::StatusOr<TimedLayout> TimedLayout::Compile(const std::string& model, const std::string& mesh,
                                                  int64_t micro_batches, const Machine& machine) {
@@ -160,6 +160,10 @@ absl::StatusOr<TimedLayout> TimedLayout::Compile(const std::string& model, const
 
 absl::StatusOr<std::vector<LayoutTiming>> TimeLayouts(const std::vector<TimedLayout>& layouts,
                                                       int64_t rounds, int64_t steps_a_round) {
+  if (rounds < 1 || steps_a_round < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("expected at least one round of one step, got ",
+                                                   rounds, " of ", steps_a_round));
+  }
   std::vector<Batch> batches;
   std::vector<std::unique_ptr<Session>> sessions;
   for (const TimedLayout& layout : layouts) {
@@ -177,8 +181,7 @@ absl::StatusOr<std::vector<LayoutTiming>> TimeLayouts(const std::vector<TimedLay
   sessions.clear();
   std::vector<LayoutTiming> timings(layouts.size());
   for (size_t i = 0; i < layouts.size(); ++i) {
-    std::nth_element(times[i].begin(), times[i].begin() + times[i].size() / 2, times[i].end());
-    timings[i].median = times[i][times[i].size() / 2];
+    timings[i].median = Median(std::move(times[i]));
     RETURN_IF_ERROR(TraceOps(layouts[i], batches[i].feeds(), &timings[i]));
   }
   return timings;

@@ -44,12 +44,10 @@ struct LayoutTiming {
   std::map<std::string, OpTime> ops;  // by op; "waiting" is what is left of the workers' time
 };
 
-// Steps follow each other as in training, two ahead. What each op took comes from one traced turn
-// of its own.
+// Steps follow each other as in training, the session ahead of results. What each op took comes
+// from one traced turn of its own. InvalidArgument: no round, or none of steps.
 absl::StatusOr<std::vector<LayoutTiming>> TimeLayouts(const std::vector<TimedLayout>& layouts,
                                                       int64_t rounds, int64_t steps_a_round);
-
-int64_t MonotonicNanoseconds();
 
 }  // namespace sluice
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/quantiles.h"
 #include "bench/stream_loops.h"
 #include "framework/base/log.h"
 #include "framework/device/memory.h"
@@ -91,9 +93,7 @@ double TimeOf(double budget, const std::function<void()>& call) {
     seconds.push_back(std::chrono::duration<double>(after - before).count());
     before = after;
   }
-  const auto quartile = seconds.begin() + static_cast<int64_t>(seconds.size() / 4);
-  std::nth_element(seconds.begin(), quartile, seconds.end());
-  return *quartile;
+  return LowerQuartile(std::move(seconds));
 }
 
 Limits MeasureLimits(ThreadTeam* team) {

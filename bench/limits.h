@@ -34,7 +34,7 @@ struct Limits {
   // they were loaded from.
   double BytesPerSecond(int64_t loaded, int64_t stored, int64_t in_place) const;
   const Bandwidth& Memory() const { return bandwidth.back(); }
-  // Bytes of the working sets that the names below mean.
+  // Working sets, in bytes, that stand for a level of the memory.
   static constexpr int64_t kL2 = 512 << 10, kL3 = 8 << 20, kMemory = 256 << 20;
   std::string ToString() const;
 };

@@ -2,19 +2,24 @@
 // step, as the trainer does, against steps on one constant batch. The two take turns in one
 // session; prints a line of JSON for bench/report.py.
 
-#include <algorithm>
-#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/gpt_sizes.h"
+#include "bench/quantiles.h"
 #include "framework/base/status.h"
 #include "framework/data/text_batches.h"
 #include "framework/data/text_corpus.h"
+#include "framework/runtime/trace.h"
 #include "framework/session/session.h"
-#include "framework/train/flags.h"
+#include "framework/train/command.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
@@ -26,17 +31,7 @@ ABSL_FLAG(int64_t, steps, 10, "timed steps of a turn");
 namespace sluice {
 namespace {
 
-constexpr int64_t kInFlight = 2;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+constexpr int64_t kInFlight = Session::kStepsAhead;
 
 class Turns {
  public:
@@ -52,14 +47,14 @@ class Turns {
   // Adds the times of the timed steps; those that fill and drain the two in flight are not timed.
   absl::Status Take(int64_t steps, bool draw, std::vector<double>* seconds) {
     int64_t begun = 0;
-    double last = 0;
+    int64_t last = 0;
     for (int64_t done = 0; done < steps + kInFlight; ++done) {
       for (; begun < steps + kInFlight && begun < done + kInFlight; ++begun) {
         RETURN_IF_ERROR(Begin(draw));
       }
       RETURN_IF_ERROR(session_->Next(&fetches_));
-      const double now = Now();
-      if (done >= 1 && done <= steps) seconds->push_back(now - last);
+      const int64_t now = NowNanoseconds();
+      if (done >= 1 && done <= steps) seconds->push_back(1e-9 * static_cast<double>(now - last));
       last = now;
     }
     return absl::OkStatus();
@@ -85,6 +80,11 @@ class Turns {
 };
 
 absl::Status Measure() {
+  const int64_t blocks = absl::GetFlag(FLAGS_blocks), steps = absl::GetFlag(FLAGS_steps);
+  if (blocks < 1 || steps < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--blocks and --steps: expected at least 1, got ", blocks, " and ", steps));
+  }
   ASSIGN_OR_RETURN(const GptConfig config, GptOfSize("tiny"));
   const std::string path = absl::GetFlag(FLAGS_text);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
@@ -100,8 +100,7 @@ absl::Status Measure() {
   Turns turns(session.get(), batches, config);
   std::vector<double> drawn, constant, unused;
   RETURN_IF_ERROR(turns.Take(5, true, &unused));
-  const int64_t steps = absl::GetFlag(FLAGS_steps);
-  for (int64_t block = 0; block < absl::GetFlag(FLAGS_blocks); ++block) {
+  for (int64_t block = 0; block < blocks; ++block) {
     const bool first = block % 2 == 0;  // of the two, so that neither always follows the other
     RETURN_IF_ERROR(turns.Take(steps, first, first ? &drawn : &constant));
     RETURN_IF_ERROR(turns.Take(steps, !first, first ? &constant : &drawn));
@@ -115,25 +114,20 @@ absl::Status Measure() {
   return absl::OkStatus();
 }
 
-int Main(int argc, char** argv) {
-  const std::vector<FlagGroup> groups = {
-      {"Flags",
-       {{"text", "FILE", ""}, {"threads", "N", ""}, {"blocks", "N", ""}, {"steps", "N", ""}}}};
-  ParsedFlags parsed;
-  absl::Status status =
-      ParseFlags(groups, std::vector<std::string>(argv + 1, argv + argc), &parsed);
-  const bool usage = !status.ok();
-  if (status.ok() && parsed.help) {
-    absl::PrintF("%s", FlagsHelp("Times steps on batches of text; see bench/README.md.\n", groups));
-    return 0;
-  }
-  if (status.ok()) status = Measure();
-  if (status.ok()) return 0;
-  absl::FPrintF(stderr, "loader: %s\n", status.message());
-  return usage ? 2 : 1;
-}
-
 }  // namespace
 }  // namespace sluice
 
-int main(int argc, char** argv) { return sluice::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // The text that comes with the program lies where it is started, what the caller names where the
+  // caller is.
+  std::error_code error;
+  absl::SetFlag(&FLAGS_text, std::filesystem::absolute(absl::GetFlag(FLAGS_text), error).string());
+  return sluice::RunCommand(
+      {"loader",
+       "Times steps on batches of text; see bench/README.md.\n",
+       {{"Flags",
+         {{"text", "FILE", ""}, {"threads", "N", ""}, {"blocks", "N", ""}, {"steps", "N", ""}}}},
+       {},
+       sluice::Measure},
+      argc, argv);
+}

@@ -65,6 +65,6 @@ def describe(workspace, python):
         "memory": memory[0].split(":")[1].strip() if memory else "unknown",
         "system": "%s, Linux %s" % (system.get("PRETTY_NAME", '"unknown"').strip('"'), platform.release()),
         "revision": revision(workspace),
-        "peers": packages(python, ["torch", "jax", "jaxlib", "numpy"]) or "none found with %s" % os.path.basename(python),
+        "peers": packages(python, ["torch", "jax", "jaxlib", "numpy"]) or "none found",
         "load average at the start": "%.2f" % os.getloadavg()[0],
     }

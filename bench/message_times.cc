@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "bench/quantiles.h"
+#include "framework/actor/worker_policy.h"
 #include "framework/base/queue.h"
 #include "framework/base/status.h"
 #include "framework/plan/text.h"
@@ -16,32 +21,26 @@
 namespace sluice {
 namespace {
 
-constexpr std::chrono::microseconds kSpin(30);  // as workers do
-
-int64_t Median(std::vector<int64_t> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 // A step of one script of `length` instructions, of which each reads what the last one wrote, on a
 // device that computes nothing.
-absl::StatusOr<int64_t> TimeScript(int length) {
+absl::StatusOr<double> TimeScript(int length) {
   std::string text = "actor a on d0.compute\n  x0 = f()\n";
   for (int i = 1; i < length; ++i) absl::StrAppend(&text, "  x", i, " = f(x", i - 1, ")\n");
   ASSIGN_OR_RETURN(plan::Plan plan, ParsePlan(text));
   ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::Start(std::move(plan), {}));
-  std::vector<int64_t> times;
+  std::vector<double> times;
   for (int step = 0; step < 30; ++step) {
     const int64_t begin = NowNanoseconds();
     RETURN_IF_ERROR(runtime->Enqueue(0, {}, step));
     RETURN_IF_ERROR(runtime->Next().status());
-    times.push_back(NowNanoseconds() - begin);
+    times.push_back(static_cast<double>(NowNanoseconds() - begin));
   }
-  return Median(times);
+  return Median(std::move(times));
 }
 
-// Half of the way there and back between two threads; each waits for `pause` before it answers.
-int64_t TimeMessage(std::chrono::microseconds pause, int rounds) {
+// There and back between two threads, of which the first pauses before it sends: with a pause, the
+// other has gone to sleep.
+double TimeMessage(std::chrono::microseconds pause, int rounds) {
   Queue<int> there, back;
   const auto wait = [pause] {
     if (pause.count() > 0) std::this_thread::sleep_for(pause);
@@ -49,12 +48,12 @@ int64_t TimeMessage(std::chrono::microseconds pause, int rounds) {
   std::thread other([&] {
     int item = 0;
     do {
-      there.WaitNonEmpty(kSpin);
+      there.WaitNonEmpty(kIdleSpin);
       there.Pop(&item);
       back.Push(item);
     } while (item >= 0);
   });
-  std::vector<int64_t> times;
+  std::vector<double> times;
   int item = 0;
   for (int i = 0; i < rounds; ++i) {
     wait();
@@ -63,23 +62,24 @@ int64_t TimeMessage(std::chrono::microseconds pause, int rounds) {
     // The answer is spun for: one way alone may find a sleeper.
     while (!back.Pop(&item)) {
     }
-    times.push_back(NowNanoseconds() - begin);
+    times.push_back(static_cast<double>(NowNanoseconds() - begin));
   }
   other.join();
-  return Median(times);
+  return Median(std::move(times));
 }
 
 }  // namespace
 
 absl::StatusOr<MessageTimes> MeasureMessages() {
   constexpr int kShort = 500, kLong = 4500;
-  ASSIGN_OR_RETURN(const int64_t few, TimeScript(kShort));
-  ASSIGN_OR_RETURN(const int64_t many, TimeScript(kLong));
+  ASSIGN_OR_RETURN(const double few, TimeScript(kShort));
+  ASSIGN_OR_RETURN(const double many, TimeScript(kLong));
   MessageTimes times;
-  times.launch = std::max<int64_t>(1, (many - few) / (kLong - kShort));
-  times.awake = std::max<int64_t>(1, TimeMessage(std::chrono::microseconds(0), 2000) / 2);
-  const int64_t slow = TimeMessage(std::chrono::microseconds(200), 200);
-  times.asleep = std::max(times.awake, slow - times.awake);
+  times.launch = std::max<int64_t>(1, std::llround((many - few) / (kLong - kShort)));
+  times.awake =
+      std::max<int64_t>(1, std::llround(TimeMessage(std::chrono::microseconds(0), 2000) / 2));
+  const double slow = TimeMessage(std::chrono::microseconds(200), 200);  // there asleep, back awake
+  times.asleep = std::max<int64_t>(times.awake, std::llround(slow) - times.awake);
   return times;
 }
 

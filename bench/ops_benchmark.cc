@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -28,11 +27,12 @@
 #include "framework/kernels/kernel.h"
 #include "framework/plan/part_proto.h"
 #include "framework/runtime/loaded_program.h"
+#include "framework/train/command.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
 ABSL_FLAG(std::string, size, "tiny", "of the GPT: tiny or small");
-ABSL_FLAG(int, threads, 1, "of the one device");
+ABSL_FLAG(int32_t, threads, 1, "of the one device");
 ABSL_FLAG(std::string, only, "", "measure only ops with this in their name");
 ABSL_FLAG(double, budget, 0.1, "seconds an instruction");
 ABSL_FLAG(bool, json, false, "lines for bench/report.py instead of a table");
@@ -42,9 +42,7 @@ namespace {
 
 absl::StatusOr<plan::Plan> CompileStep(const GptConfig& config) {
   Graph graph;
-  OptimizerOptions optimizer;
-  optimizer.weight_decay = 0.1;
-  RETURN_IF_ERROR(BuildGptTrain(config, 1, optimizer, &graph));
+  RETURN_IF_ERROR(BuildGptTrain(config, 1, OptimizerOptions(), &graph));
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
   CompileOptions options;
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse("data=1"));
@@ -122,9 +120,7 @@ int32_t IdLimit(const KernelSpec& spec) {
   if (absl::StartsWith(spec.op, "ce_")) {
     return static_cast<int32_t>(spec.inputs[0].logical[spec.inputs[0].logical.rank() - 1]);
   }
-  for (const Part& part : spec.outputs.empty() ? spec.inputs : spec.outputs) {
-    if (spec.op == "embedding_gradient") return static_cast<int32_t>(part.logical[0]);
-  }
+  if (spec.op == "embedding_gradient") return static_cast<int32_t>(spec.outputs[0].logical[0]);
   return static_cast<int32_t>(spec.inputs[0].logical[0]);
 }
 
@@ -302,6 +298,11 @@ void PrintJson(const std::vector<Row>& rows, const Totals& totals) {
 }
 
 absl::Status MeasureOps() {
+  if (absl::GetFlag(FLAGS_threads) < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--threads: expected at least 1, got ", absl::GetFlag(FLAGS_threads)));
+  }
+  InitKernelThread();
   ASSIGN_OR_RETURN(const GptConfig config, GptOfSize(absl::GetFlag(FLAGS_size)));
   ASSIGN_OR_RETURN(const plan::Plan plan, CompileStep(config));
   const std::vector<Distinct> all = DistinctOf(plan.programs(0));
@@ -335,10 +336,15 @@ absl::Status MeasureOps() {
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  absl::ParseCommandLine(argc, argv);
-  sluice::InitKernelThread();
-  const absl::Status status = sluice::MeasureOps();
-  if (status.ok()) return 0;
-  absl::FPrintF(stderr, "ops_benchmark: %s\n", status.message());
-  return 1;
+  return sluice::RunCommand({"ops_benchmark",
+                             "Times every kernel of the GPT step; see bench/README.md.\n",
+                             {{"Flags",
+                               {{"size", "NAME", ""},
+                                {"threads", "N", ""},
+                                {"only", "WORD", ""},
+                                {"budget", "SECONDS", ""},
+                                {"json", "", ""}}}},
+                             {},
+                             sluice::MeasureOps},
+                            argc, argv);
 }

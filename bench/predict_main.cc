@@ -17,8 +17,9 @@
 #include "bench/calibration.h"
 #include "bench/layout_timing.h"
 #include "framework/base/status.h"
-#include "framework/data/text_corpus.h"
+#include "framework/runtime/trace.h"
 #include "framework/train/command.h"
+#include "models/gpt/options.h"
 
 ABSL_FLAG(std::string, calibration, "", "machine.txt of //bench:calibrate; none: calibrates first");
 ABSL_FLAG(std::string, models, "tiny,default", "presets of the trainer");
@@ -50,16 +51,13 @@ std::string LoadAverage() {
 
 absl::StatusOr<Machine> ReadOrMeasure(const std::string& path) {
   if (path.empty()) {
-    const int64_t begin = MonotonicNanoseconds();
+    const int64_t begin = NowNanoseconds();
     ASSIGN_OR_RETURN(Machine machine, Calibrate({}, {}));
     absl::PrintF("calibrated in %.1f s\n",
-                 Milliseconds(static_cast<double>(MonotonicNanoseconds() - begin)) / 1e3);
+                 Milliseconds(static_cast<double>(NowNanoseconds() - begin)) / 1e3);
     return machine;
   }
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  absl::StatusOr<Machine> machine = Machine::Parse(text);
-  if (!machine.ok()) return Annotate(machine.status(), path);
-  return machine;
+  return ReadMachine(path);
 }
 
 // "matmul 41.0 for 44.1": ops by how much they lack, milliseconds of all workers together.

@@ -38,14 +38,9 @@ def arguments(argv):
     return options
 
 
-def from_caller(path):
-    """A path that the user typed, seen from where `bazel run` was started."""
-    return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd()), os.path.expanduser(path))
-
-
 def interpreter(path):
     """The Python at a path or of that name; "" if there is none that starts."""
-    found = from_caller(path) if os.sep in path else shutil.which(path)
+    found = runs.from_caller(path) if os.sep in path else shutil.which(path)
     if not found:
         return ""
     try:
@@ -102,13 +97,11 @@ def write(folder, machine, sections, troubles, log):
 
 def main(argv):
     options = arguments(argv)
-    here = os.path.dirname(os.path.abspath(__file__))
-    workspace = os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-    built = here if os.path.exists(os.path.join(here, "gpt_step")) else os.path.join(workspace, "bazel-bin/bench")
-    setting = groups.Setting(programs=from_caller(options.programs) if options.programs else built,
-                             peers=os.path.join(here, "peers"), python=interpreter(options.python),
-                             original_python=interpreter(options.original_python), quick=options.quick)
-    machine = machine_facts.describe(workspace, setting.python)
+    setting = groups.Setting(
+        programs=runs.from_caller(options.programs) if options.programs else runs.built_programs(),
+        peers=os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"), python=interpreter(options.python),
+        original_python=interpreter(options.original_python), quick=options.quick)
+    machine = machine_facts.describe(runs.workspace(), setting.python)
     machine["date"] = datetime.date.today().isoformat()
     for key, value in machine.items():
         print("%-26s %s" % (key, value))
@@ -125,7 +118,7 @@ def main(argv):
     for trouble in troubles:
         print(trouble)
     if options.out:
-        write(from_caller(options.out), machine, sections, troubles, log)
+        write(runs.from_caller(options.out), machine, sections, troubles, log)
     # A missing peer is no failure of ours; a process that failed is one, whosever it is.
     return 1 if any(": failed: " in trouble for trouble in troubles) else 0
 

@@ -1,4 +1,4 @@
-"""Runs programs that measure, in turn, several whole processes each. Nothing but the standard library."""
+"""Finds and runs programs that measure, in turn, several whole processes each. Only the standard library."""
 
 import os
 import signal
@@ -29,6 +29,22 @@ class Contest:
     ours: Contestant
     peers: list = field(default_factory=list)
     rounds: int = 3
+
+
+def workspace():
+    """The checkout, under `bazel run` too, where this file is a link into it."""
+    return os.environ.get("BUILD_WORKSPACE_DIRECTORY", os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+
+def built_programs():
+    """The folder of what Bazel built: beside this file under `bazel run`, else in bazel-bin."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    return here if os.path.exists(os.path.join(here, "gpt_step")) else os.path.join(workspace(), "bazel-bin/bench")
+
+
+def from_caller(path):
+    """A path that the user typed, seen from where `bazel run` was started."""
+    return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", os.getcwd()), os.path.expanduser(path))
 
 
 def load_average():

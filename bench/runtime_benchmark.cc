@@ -24,19 +24,16 @@
 #include "framework/base/log.h"
 #include "framework/plan/text.h"
 #include "framework/runtime/runtime.h"
+#include "framework/runtime/trace.h"
 
 namespace sluice {
 namespace {
 
 using std::chrono::microseconds;
 
-int64_t Now() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-
 void SpinFor(microseconds duration) {
-  const int64_t end = Now() + std::chrono::nanoseconds(duration).count();
-  while (Now() < end) {
+  const int64_t end = NowNanoseconds() + std::chrono::nanoseconds(duration).count();
+  while (NowNanoseconds() < end) {
   }
 }
 
@@ -49,9 +46,9 @@ template <typename Round>
 double BestOf(int rounds, int64_t count, Round round) {
   int64_t best = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < rounds; ++i) {
-    const int64_t begin = Now();
+    const int64_t begin = NowNanoseconds();
     round();
-    best = std::min(best, Now() - begin);
+    best = std::min(best, NowNanoseconds() - begin);
   }
   return static_cast<double>(best) / static_cast<double>(count);
 }
@@ -177,12 +174,12 @@ double WakeLimit() {
   std::thread other([&] {
     for (uint32_t n = 1; n <= kWakes; ++n) {
       turn.Await(n);
-      sum += Now() - said.load();
+      sum += NowNanoseconds() - said.load();
     }
   });
   for (uint32_t n = 1; n <= kWakes; ++n) {
     SpinFor(kHold);
-    said.store(Now());
+    said.store(NowNanoseconds());
     turn.Give(n);
   }
   other.join();
@@ -196,7 +193,7 @@ class Hold final : public Kernel {
  public:
   absl::Status Run(const Fire&, std::byte* const* operands, std::byte*) override {
     SpinFor(kHold);
-    const int64_t now = Now();
+    const int64_t now = NowNanoseconds();
     std::memcpy(operands[0], &now, sizeof(now));
     return {};
   }
@@ -209,7 +206,7 @@ class Late final : public Kernel {
     int64_t said, sum[2];
     std::memcpy(&said, operands[0], sizeof(said));
     std::memcpy(sum, operands[1], sizeof(sum));
-    sum[0] += Now() - said;
+    sum[0] += NowNanoseconds() - said;
     ++sum[1];
     std::memcpy(operands[1], sum, sizeof(sum));
     return {};
@@ -249,9 +246,10 @@ void TimeSteps(benchmark::State& state, Runtime& runtime, int64_t count) {
     SLUICE_CHECK(runtime.Enqueue(0, {}, step++).ok() && (i == 0 || runtime.Next().ok()));
   }
   for (auto _ : state) {
-    const int64_t begin = Now();
+    const int64_t begin = NowNanoseconds();
     SLUICE_CHECK(runtime.Enqueue(0, {}, step++).ok() && runtime.Next().ok());
-    state.SetIterationTime(1e-9 * static_cast<double>(Now() - begin) / static_cast<double>(count));
+    state.SetIterationTime(1e-9 * static_cast<double>(NowNanoseconds() - begin) /
+                           static_cast<double>(count));
   }
   runtime.Quiesce();
 }

@@ -41,7 +41,7 @@ absl::Status Unknown(absl::Span<const FlagGroup> groups, absl::string_view name)
 }
 
 absl::string_view Expected(const absl::CommandLineFlag& flag) {
-  if (flag.IsOfType<int64_t>()) return "a whole number";
+  if (flag.IsOfType<int64_t>() || flag.IsOfType<int32_t>()) return "a whole number";
   if (flag.IsOfType<uint64_t>()) return "a whole number, not negative";
   if (flag.IsOfType<double>()) return "a number";
   if (flag.IsOfType<bool>()) return "true or false";

@@ -1,8 +1,6 @@
 #include "models/gpt/options.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <system_error>
 
@@ -13,6 +11,7 @@
 #include "framework/base/status.h"
 #include "framework/base/text.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/file.h"
 #include "framework/sbp/mesh.h"
 #include "framework/train/flags.h"
 
@@ -233,14 +232,11 @@ absl::Status ReadMesh(TrainOptions* options) {
   return absl::OkStatus();
 }
 
-absl::Status ReadMachine(TrainOptions* options) {
+absl::Status ReadMachineFlag(TrainOptions* options) {
   const std::string path = absl::GetFlag(FLAGS_machine);
   if (path.empty()) return absl::OkStatus();
-  std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return absl::NotFoundError(absl::StrCat("--machine: cannot read ", path));
-  absl::StatusOr<Machine> machine = Machine::Parse(text);
-  if (!machine.ok()) return Annotate(machine.status(), absl::StrCat("--machine=", path));
+  absl::StatusOr<Machine> machine = ReadMachine(path);
+  if (!machine.ok()) return Annotate(machine.status(), "--machine");
   options->session.machine = *std::move(machine);
   return absl::OkStatus();
 }
@@ -298,6 +294,14 @@ const std::vector<GptPreset>& GptPresets() {
   return *presets;
 }
 
+absl::StatusOr<Machine> ReadMachine(const std::string& path) {
+  constexpr int64_t kMostBytes = 1 << 24;
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path, kMostBytes));
+  absl::StatusOr<Machine> machine = Machine::Parse(text);
+  if (!machine.ok()) return Annotate(machine.status(), path);
+  return machine;
+}
+
 std::string TrainHelp() {
   std::string text =
       "Trains a GPT on the bytes of text, on devices that this machine's cores play.\n"
@@ -335,7 +339,7 @@ absl::StatusOr<TrainOptions> ParseTrainOptions(const std::vector<std::string>& a
   const std::string run = options.out;  // the run that is resumed
   ReadFlags(&options);
   RETURN_IF_ERROR(ReadMesh(&options));
-  RETURN_IF_ERROR(ReadMachine(&options));
+  RETURN_IF_ERROR(ReadMachineFlag(&options));
   absl::Status status = CheckGpt(options.config, options.stages);
   if (!status.ok()) return Annotate(status, "model");
   if (options.sample && resume.empty()) {

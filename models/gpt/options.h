@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/machine/machine.h"
 #include "framework/nn/schedule.h"
 #include "framework/passes/optimizer.h"
 #include "framework/session/session.h"
@@ -44,6 +45,9 @@ struct TrainOptions {
   // Every flag with its value, in order, for the run's folder and its checkpoints.
   std::vector<std::pair<std::string, std::string>> resolved;
 };
+
+// What //bench:calibrate wrote. Errors name the path.
+absl::StatusOr<Machine> ReadMachine(const std::string& path);
 
 // Help for people.
 std::string TrainHelp();
