@@ -64,6 +64,7 @@ def _dependents(base, target, labels):
 
 
 def main():
+    os.chdir(os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     target = sys.argv[1] if len(sys.argv) > 1 else "//models/gpt:train"
     with tempfile.TemporaryDirectory() as folder:
         base = os.path.join(folder, "base")
@@ -91,7 +92,8 @@ def main():
             print("\n".join(table(costs, _dependents(base, target, costs))))
         finally:
             subprocess.run(_bazel(base, "shutdown"), stderr=subprocess.DEVNULL)
-            subprocess.run(["chmod", "-R", "u+w", base])
+            if os.path.exists(base):
+                subprocess.run(["chmod", "-R", "u+w", base])
 
 
 if __name__ == "__main__":
