@@ -55,7 +55,7 @@ int FaultyDisk::Strike(FileOperation* operation) {
     case DiskFault::kKillTorn:
     case DiskFault::kKill:
       if (fault_ == DiskFault::kKillTorn && halves) {
-        // The writer's descriptor is not known here; the bytes that it would have got are.
+        // Neither the writer's descriptor nor its bytes are known here: zeros stand for them.
         fs::resize_file(operation->path, fs::file_size(operation->path) + operation->size / 2);
       }
       kill(getpid(), SIGKILL);

@@ -50,14 +50,8 @@ Part Grid::PartAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64
 }
 
 bool Grid::Even(const NdSbp& sbp, const Shape& shape) const {
-  Shape left = shape;
-  for (size_t a = 0; a < axes_.size(); ++a) {
-    if (!sbp[a].is_split()) continue;
-    int64_t& extent = left[sbp[a].dim];
-    if (extent % axes_[a].parts != 0) return false;
-    extent /= axes_[a].parts;
-  }
-  return true;
+  if (sbp[0].is_split() && shape[sbp[0].dim] % micro_batches() != 0) return false;
+  return IsEven(stages_[0], Space(sbp), FireShape(sbp, shape));  // stages are of equal axes
 }
 
 Shape Grid::LargestLocal(const NdSbp& sbp, const Shape& shape) const {

@@ -207,6 +207,7 @@ absl::StatusOr<const Boxing*> BoxingPlanner::Plan(const Layout& from, const Layo
                                                   const Shape& shape, DType dtype) {
   if (!IsLarge(from, to)) return PlanShare(from, to, shape, dtype, {}, 0);
   std::vector<DeviceId> all = AllDevices(from, to);
+  std::sort(all.begin(), all.end());  // of one mesh they come in its order
   return PlanShare(from, to, shape, dtype, all, ~uint64_t{0});
 }
 

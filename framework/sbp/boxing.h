@@ -24,8 +24,8 @@ namespace sluice {
 struct BoxingBuffer {
   DeviceId device;
   std::vector<Box> pieces;
-  int role =
-      0;  // what it is to its device: buffers of one role are alike on all devices of a share
+  // What it is to its device: buffers of one role are alike on all devices of a share.
+  int role = 0;
 };
 
 // The elements of `box` in the written buffer are the fold of the same elements in `sources`.
@@ -93,8 +93,8 @@ class BoxingPlanner {
                                     DType dtype);
   absl::StatusOr<const Boxing*> Plan(const Layout& from, const Layout& to, const Shape& shape,
                                      DType dtype);
-  // Of a large boxing, the share of some devices; otherwise all of it. `wanted_key` stands for
-  // `wanted` in the memory.
+  // Of a large boxing, the share of some devices; otherwise all of it. `wanted` is ascending;
+  // `wanted_key` stands for it in the memory.
   absl::StatusOr<const Boxing*> PlanShare(const Layout& from, const Layout& to, const Shape& shape,
                                           DType dtype, absl::Span<const DeviceId> wanted,
                                           uint64_t wanted_key);

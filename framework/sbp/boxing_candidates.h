@@ -44,9 +44,9 @@ bool CheapestEvenPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, cons
                       DType dtype, const Machine& machine, const std::vector<int>& wanted,
                       BoxingCandidate* path);
 
-// Boxing of a large mesh, whose cost does not grow with the mesh but with `wanted`: an even path,
-// and a copy from device to device where the meshes are two of the same axes. NotFound where that
-// cannot be done.
+// Boxing of a large mesh, whose cost does not grow with the mesh but with `wanted`, ascending: an
+// even path, and a copy from device to device where the meshes are two of the same axes. NotFound
+// where that cannot be done.
 absl::StatusOr<Boxing> PlanLargeBoxing(const Layout& from, const Layout& to, const Shape& shape,
                                        DType dtype, const Machine& machine,
                                        absl::Span<const DeviceId> wanted);

@@ -137,7 +137,7 @@ class PathSearch {
     return box;
   }
 
-  // The first device of each group along an axis, and how far its devices lie apart.
+  // How far the devices of a group along an axis lie apart, and the first device of each group.
   int64_t Stride(int axis) const {
     int64_t stride = 1;
     for (size_t a = axis + 1; a < mesh_.axes().size(); ++a) stride *= mesh_.axes()[a].size;
@@ -328,11 +328,10 @@ class PathSearch {
         stage.push_back(std::move(group));
       }
       path->stages.insert(path->stages.begin(), std::move(stage));
-      path->axes.insert(
-          path->axes.begin(),
-          {false, visit.edge.axis,
-           visit.before >= 0 && visits_[visit.before].sbp[visit.edge.axis].is_broadcast() &&
-               visit.sbp[visit.edge.axis].is_partial()});
+      path->axes.insert(path->axes.begin(),
+                        {false, visit.edge.axis,
+                         visits_[visit.before].sbp[visit.edge.axis].is_broadcast() &&
+                             visit.sbp[visit.edge.axis].is_partial()});
       path->recipe = absl::StrCat(visit.edge.recipe->name, "[", visit.edge.axis, "]",
                                   path->recipe.empty() ? "" : "+", path->recipe);
     }

@@ -3,6 +3,7 @@
 #include <xmmintrin.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -91,7 +92,8 @@ Combine CombineTo(const Part& y, Reduction reduction) {
 }
 
 void CopyRow(const Combine& combine, const std::byte* from, std::byte* to, int64_t bytes) {
-  if (combine.streams && bytes % 4 == 0) {
+  const uintptr_t ends = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to);
+  if (combine.streams && (ends | static_cast<uintptr_t>(bytes)) % 4 == 0) {
     Vectors().arithmetic.copy_streaming(reinterpret_cast<const float*>(from),
                                         reinterpret_cast<float*>(to), bytes / 4);
   } else {
