@@ -147,6 +147,8 @@ class Boxes {
       }
     }
     ASSIGN_OR_RETURN(made->memory_, Memory::Allocate(bytes));
+    float* values = reinterpret_cast<float*>(made->memory_.data());
+    for (int64_t i = 0; i < bytes / 4; ++i) values[i] = 1;  // as in MeasureLimits: no zeros
     made->PutInWaves();
     return made;
   }
