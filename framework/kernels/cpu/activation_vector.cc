@@ -8,30 +8,37 @@ namespace {
 // exponential, and no cancellation where tanh nears -1.
 constexpr float kTwiceScale = 1.59576912160573071176f, kCubic = 0.044715f;
 
-// One over the sigmoid, by a power of two: e^-2u = 2^z. Below 2^-125 it is lost beside the 1; NaN
-// gives inf, which the caller's x makes NaN again.
-SLUICE_INLINE F InverseSigmoidOf(F x) {
+// e^-2u as the power of two of k + rest, for x in [-10, 10]: beyond, e^2u and e^-2u are nothing
+// beside 1, and gelu is 0 or x.
+struct Exponent {
+  F k_rounded, rest;
+};
+constexpr float kFar = 10;
+SLUICE_INLINE Exponent ExponentOf(F x) {
   constexpr float kLinear = -kTwiceScale * kLog2E;
-  const F z = MaxOrSecond(Splat(-125.0f), x * Fma(x * x, Splat(kLinear * kCubic), Splat(kLinear)));
+  const F z = x * Fma(x * x, Splat(kLinear * kCubic), Splat(kLinear));
   const F k_rounded = z + Splat(kRounding);
-  const F power = PowerOfTwo(k_rounded, z - (k_rounded - Splat(kRounding)));
-  const F infinity = FromBits(SplatI(0x7f800000));
-  return Splat(1) + Select(AtMost(z, Splat(126.0f)), power, infinity);
+  return {k_rounded, z - (k_rounded - Splat(kRounding))};
 }
 
 void Gelu(const float* x, float* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i);
-    lanes(y + i, a / InverseSigmoidOf(a));
+    const F a = MaxOrSecond(Splat(-kFar), lanes(x + i));
+    const Exponent z = ExponentOf(MinOrSecond(Splat(kFar), a));
+    lanes(y + i, a / OnePlusPowerOfTwo(z.k_rounded, z.rest));
   });
 }
 
+// With s the sigmoid, 1 - s is e^-2u s, which keeps the digits that a difference loses.
 void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
   ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i), s = Splat(1) / InverseSigmoidOf(a);
+    Prefetch(x + i);
+    Prefetch(dy + i);
+    const F a = MinOrSecond(Splat(kFar), MaxOrSecond(Splat(-kFar), lanes(x + i)));
+    const Exponent z = ExponentOf(a);
+    const F e = PowerOfTwo(z.k_rounded, z.rest), s = Splat(1) / (Splat(1) + e);
     const F slope_of_u = Fma(a * a, Splat(3 * kTwiceScale * kCubic), Splat(kTwiceScale));
-    const F slope = Fma(a * s * (Splat(1) - s), slope_of_u, s);
-    lanes(dx + i, slope * lanes(dy + i));
+    lanes(dx + i, Fma(a * slope_of_u, e * s * s, s) * lanes(dy + i));
   });
 }
 

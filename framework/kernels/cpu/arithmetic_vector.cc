@@ -58,6 +58,10 @@ void CopyStreaming(const float* x, float* y, int64_t n) {
   StreamLanes(y, n, [&](int64_t i, auto lanes) { lanes(y + i, lanes(x + i)); });
 }
 
+void Copy(const float* x, float* y, int64_t n) {
+  ForLanesTo(y, n, Streams(n), [&](int64_t i, auto lanes) { lanes(y + i, lanes(x + i)); });
+}
+
 void Fill(float value, float* y, int64_t n) {
   const F scalar = Splat(value);
   ForLanesTo(y, n, Streams(n), [&](int64_t i, auto lanes) { lanes(y + i, scalar); });
@@ -107,6 +111,7 @@ extern const ArithmeticVector kArithmetic = {
     Both<MinOf>,
     AddStreaming,
     CopyStreaming,
+    Copy,
     TransposeInto,
     Scale,
     Fill,

@@ -66,7 +66,7 @@ PreparedKernel PrepareEmbeddingGradient(const KernelSpec& spec) {
     float* table = at.at(2);
     RETURN_IF_ERROR(CheckIds("embedding_gradient", ids, n, rows.whole));
     Parallel(fire, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
-      std::memset(table + begin, 0, (end - begin) * sizeof(float));
+      Vectors().arithmetic.fill(0, table + begin, end - begin);
     });
     ScatterAdd(fire, ids, at.at(1), n, width, rows.BeginAt(fire.micro), rows.held, table);
     return absl::OkStatus();
@@ -84,7 +84,7 @@ PreparedKernel PrepareAddRows(const KernelSpec& spec) {
     RETURN_IF_ERROR(CheckIds("add_rows", ids, n, rows.whole));
     if (y != dense) {
       Parallel(fire, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
-        std::memcpy(y + begin, dense + begin, (end - begin) * sizeof(float));
+        Vectors().arithmetic.copy(dense + begin, y + begin, end - begin);
       });
     }
     ScatterAdd(fire, ids, at.at(2), n, width, rows.BeginAt(fire.micro), rows.held, y);

@@ -79,6 +79,10 @@ SLUICE_INLINE I ToInt(F a) { return {_mm512_cvtps_epi32(a.v)}; }
 SLUICE_INLINE F ToFloat(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 SLUICE_INLINE I Bits(F a) { return {_mm512_castps_si512(a.v)}; }
 SLUICE_INLINE F FromBits(I a) { return {_mm512_castsi512_ps(a.v)}; }
+// table[index % 8]; the table is aligned to 64, and stands there twice.
+SLUICE_INLINE F OfEight(const float* table, I index) {
+  return {_mm512_permutexvar_ps(index.v, _mm512_load_ps(table))};
+}
 // a >= b as unsigned numbers.
 SLUICE_INLINE M AtLeastUnsigned(I a, I b) { return {_mm512_cmpge_epu32_mask(a.v, b.v)}; }
 // High and low words of the products of unsigned lanes.
@@ -216,6 +220,10 @@ SLUICE_INLINE I ToInt(F a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi3
 SLUICE_INLINE F ToFloat(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 SLUICE_INLINE I Bits(F a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 SLUICE_INLINE F FromBits(I a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
+SLUICE_INLINE F OfEight(const float* table, I index) {
+  const __m256 eight = _mm256_load_ps(table);
+  return {_mm256_permutevar8x32_ps(eight, index.lo), _mm256_permutevar8x32_ps(eight, index.hi)};
+}
 SLUICE_INLINE M AtLeastUnsigned(I a, I b) {
   return {_mm256_cmpeq_epi32(_mm256_max_epu32(a.lo, b.lo), a.lo),
           _mm256_cmpeq_epi32(_mm256_max_epu32(a.hi, b.hi), a.hi)};
@@ -277,6 +285,10 @@ SLUICE_INLINE void ForLanes(int64_t n, Fn&& fn) {
   if (i < n) fn(i, Masked{First(n - i)});
 }
 
+// What a long formula will need a page later: the processor does not look so far ahead itself while
+// it computes, and its prefetchers stop at the ends of pages. Beyond the end it does nothing.
+SLUICE_INLINE void Prefetch(const float* p) { _mm_prefetch(p + 1024, _MM_HINT_T0); }
+
 // From so many elements on an array is stored past the caches: reading its lines first would cost
 // as much as writing them, and they would not be found there again.
 constexpr int64_t kStreamFrom = int64_t{4} << 20;
@@ -321,52 +333,93 @@ SLUICE_INLINE float FoldMax(F a) {
   return _mm_cvtss_f32(MaxOf4(two, _mm_movehdup_ps(two)));
 }
 
-// Sum of term(i, lanes) over i: four groups of sixteen accumulators, folded by a fixed tree. A term
-// must be zero in lanes past the end if what it loads there is zero.
-template <typename Term>
-SLUICE_INLINE float SumOver(int64_t n, Term&& term) {
-  F sum[4] = {Splat(0), Splat(0), Splat(0), Splat(0)};
+// Sums over i of `sums` terms at once, term(i, lanes, F*): four groups of sixteen accumulators
+// each, folded by a fixed tree. A term must be zero in lanes past the end if what it loads there is
+// zero.
+template <int sums, typename Term>
+SLUICE_INLINE void SumsOver(int64_t n, float* to, Term&& term) {
+  F sum[4][sums], one[sums];
+#pragma GCC unroll 8
+  for (int g = 0; g < 4 * sums; ++g) sum[g / sums][g % sums] = Splat(0);
+  const auto add = [&](F * group) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+    for (int s = 0; s < sums; ++s) group[s] = group[s] + one[s];
+  };
   int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    for (int g = 0; g < 4; ++g) sum[g] = sum[g] + term(i + g * kLanes, Whole());
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; ++g) {
+      term(i + g * kLanes, Whole(), one);
+      add(sum[g]);
+    }
   }
-  for (; i + kLanes <= n; i += kLanes) sum[0] = sum[0] + term(i, Whole());
-  if (i < n) sum[1] = sum[1] + term(i, Masked{First(n - i)});
-  return FoldSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+  for (; i + kLanes <= n; i += kLanes) {
+    term(i, Whole(), one);
+    add(sum[0]);
+  }
+  if (i < n) {
+    term(i, Masked{First(n - i)}, one);
+    add(sum[1]);
+  }
+#pragma GCC unroll 2
+  for (int s = 0; s < sums; ++s) {
+    to[s] = FoldSum((sum[0][s] + sum[1][s]) + (sum[2][s] + sum[3][s]));
+  }
+}
+// The same of one term, which is what term(i, lanes) returns.
+template <typename Term>
+SLUICE_INLINE float SumOver(int64_t n, Term&& term) {
+  float sum;
+  SumsOver<1>(
+      n, &sum, [&](int64_t i, auto lanes, F* one) __attribute__((always_inline)) {
+        *one = term(i, lanes);
+      });
+  return sum;
 }
 
 // The largest of n values, -inf of none; NaN wins.
 SLUICE_INLINE float MaxOver(int64_t n, const float* x) {
   const F infinity = FromBits(SplatI(static_cast<int32_t>(0xff800000)));
-  F max[2] = {infinity, infinity};
+  F max[4] = {infinity, infinity, infinity, infinity};
   int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    max[0] = Max(max[0], Load(x + i));
-    max[1] = Max(max[1], Load(x + i + kLanes));
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; ++g) max[g] = Max(max[g], Load(x + i + g * kLanes));
   }
   for (; i + kLanes <= n; i += kLanes) max[0] = Max(max[0], Load(x + i));
   if (i < n) {
     const M m = First(n - i);
     max[1] = Max(max[1], Select(m, Load(x + i, m), infinity));
   }
-  return FoldMax(Max(max[0], max[1]));
+  return FoldMax(Max(Max(max[0], max[1]), Max(max[2], max[3])));
 }
 
-// Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
-constexpr float kRounding = 12582912.0f;
+// Adding 1.5 * 2^20 rounds to a multiple of 1/8 and leaves how many in the low bits.
+constexpr float kRounding = 1572864.0f;
 constexpr float kLog2E = 1.44269502162933349609375f, kLog2ERest = 1.925963033500011e-8f;
 
-// 2^(k + r) for r in [-1/2, 1/2] and the integer k of k + kRounding, as long as the result is
-// normal; else, and of NaN, anything.
+// Powers of two by eighths, twice, for registers of sixteen. Multiplications are what limits the
+// users of PowerOfTwo, and a permutation takes none of their places.
+alignas(64) constexpr float kEighths[16] = {
+    1, 1.09050775f, 1.18920708f, 1.29683959f, 1.41421354f, 1.54221082f, 1.68179286f, 1.8340081f,
+    1, 1.09050775f, 1.18920708f, 1.29683959f, 1.41421354f, 1.54221082f, 1.68179286f, 1.8340081f};
+SLUICE_INLINE F TimesPower(F a, I eighths) {
+  return FromBits(Bits(a) + ShiftLeft<20>(eighths & SplatI(~7)));
+}
+SLUICE_INLINE F Growth(F r) {  // (2^r - 1) / r
+  const F p = Fma(Splat(5.55041e-2f), r, Splat(2.402576e-1f));
+  return Fma(p, r, Splat(6.931471824645996e-1f));
+}
+// 2^(k + r) for r in [-1/16, 1/16] and the multiple of 1/8 k of k + kRounding, as long as the
+// result is normal; else, and of NaN, anything.
 SLUICE_INLINE F PowerOfTwo(F k_rounded, F r) {
-  F p = Splat(1.535335904918611e-4f);
-  p = Fma(p, r, Splat(1.3398876180872321e-3f));
-  p = Fma(p, r, Splat(9.61843691766262e-3f));
-  p = Fma(p, r, Splat(5.5503323674201965e-2f));
-  p = Fma(p, r, Splat(2.4022647738456726e-1f));
-  p = Fma(p, r, Splat(6.931471824645996e-1f));
-  p = Fma(p, r, Splat(1));
-  return FromBits(Bits(p) + ShiftLeft<23>(Bits(k_rounded)));
+  const F power = OfEight(kEighths, Bits(k_rounded));
+  return TimesPower(Fma(power * r, Growth(r), power), Bits(k_rounded));
+}
+// 1 + 2^(k + r), where 2^k is normal too.
+SLUICE_INLINE F OnePlusPowerOfTwo(F k_rounded, F r) {
+  const F power = TimesPower(OfEight(kEighths, Bits(k_rounded)), Bits(k_rounded));
+  return Fma(power * r, Growth(r), power + Splat(1));
 }
 
 // e^x within 1.5 ulp; 0 below -86.5, inf above 88.7228; NaN stays.

@@ -4,42 +4,67 @@
 namespace sluice::cpu::SLUICE_ISA {
 namespace {
 
+// A pass over a few rows before the next one over the same: while one row's sum is folded, divided
+// and rooted, the next one's is under way. From pass to pass they stay in the first cache.
 void LayerNorm(const float* x, const float* gamma, const float* beta, float epsilon, float* y,
                float* mean, float* rstd, int64_t rows, int64_t width) {
+  constexpr int64_t kRows = 4;
   const float count = static_cast<float>(width);
-  for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
-    const float m = SumOver(width, [&](int64_t i, auto lanes) { return lanes(x + i); }) / count;
-    const F center = Splat(m);
-    const float squares = SumOver(width, [&](int64_t i, auto lanes) {
-      const F d = lanes.Keep(lanes(x + i) - center);
-      return d * d;
-    });
-    const float s = 1 / __builtin_sqrtf(squares / count + epsilon);
-    const F scale = Splat(s);
-    ForLanes(width, [&](int64_t i, auto lanes) {
-      lanes(y + i, Fma((lanes(x + i) - center) * scale, lanes(gamma + i), lanes(beta + i)));
-    });
-    mean[r] = m;
-    rstd[r] = s;
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
+    for (int64_t r = begin; r < end; ++r) {
+      const float* row = x + r * width;
+      mean[r] = SumOver(width, [&](int64_t i, auto lanes) { return lanes(row + i); }) / count;
+    }
+    for (int64_t r = begin; r < end; ++r) {
+      const float* row = x + r * width;
+      const F center = Splat(mean[r]);
+      const float squares = SumOver(width, [&](int64_t i, auto lanes) {
+        const F d = lanes.Keep(lanes(row + i) - center);
+        return d * d;
+      });
+      rstd[r] = 1 / __builtin_sqrtf(squares / count + epsilon);
+    }
+    for (int64_t r = begin; r < end; ++r) {
+      const float* row = x + r * width;
+      float* to = y + r * width;
+      const F center = Splat(mean[r]), scale = Splat(rstd[r]);
+      ForLanes(width, [&](int64_t i, auto lanes) {
+        lanes(to + i, Fma((lanes(row + i) - center) * scale, lanes(gamma + i), lanes(beta + i)));
+      });
+    }
   }
 }
 
 void Gradient(const float* dy, const float* x, const float* gamma, const float* mean,
               const float* rstd, float* dx, int64_t rows, int64_t width) {
+  constexpr int64_t kRows = 2;
   const float count = static_cast<float>(width);
-  for (int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
-    const F center = Splat(mean[r]), scale = Splat(rstd[r]);
-    const float sum =
-        SumOver(width, [&](int64_t i, auto lanes) { return lanes(dy + i) * lanes(gamma + i); });
-    const float dot = SumOver(width, [&](int64_t i, auto lanes) {
-      return lanes(dy + i) * lanes(gamma + i) * ((lanes(x + i) - center) * scale);
-    });
-    const F mean_slope = Splat(sum / count), mean_dot = Splat(dot / count);
-    ForLanes(width, [&](int64_t i, auto lanes) {
-      const F normal = (lanes(x + i) - center) * scale;
-      const F slope = lanes(dy + i) * lanes(gamma + i);
-      lanes(dx + i, scale * (slope - mean_slope - normal * mean_dot));
-    });
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
+    float mean_slope[kRows], mean_dot[kRows];
+    for (int64_t r = begin; r < end; ++r) {
+      const float *row = x + r * width, *drow = dy + r * width;
+      const F center = Splat(mean[r]), scale = Splat(rstd[r]);
+      float sums[2];
+      SumsOver<2>(width, sums, [&](int64_t i, auto lanes, F* terms) {
+        terms[0] = lanes(drow + i) * lanes(gamma + i);
+        terms[1] = terms[0] * ((lanes(row + i) - center) * scale);
+      });
+      mean_slope[r - begin] = sums[0] / count;
+      mean_dot[r - begin] = sums[1] / count;
+    }
+    for (int64_t r = begin; r < end; ++r) {
+      const float *row = x + r * width, *drow = dy + r * width;
+      float* to = dx + r * width;
+      const F center = Splat(mean[r]), scale = Splat(rstd[r]);
+      const F by_slope = Splat(mean_slope[r - begin]), by_dot = Splat(mean_dot[r - begin]);
+      ForLanes(width, [&](int64_t i, auto lanes) {
+        const F normal = (lanes(row + i) - center) * scale;
+        const F slope = lanes(drow + i) * lanes(gamma + i);
+        lanes(to + i, scale * (slope - by_slope - normal * by_dot));
+      });
+    }
   }
 }
 

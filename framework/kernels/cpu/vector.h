@@ -23,6 +23,7 @@ struct ArithmeticVector {
   // Store past the caches where y is aligned to 64; _mm_sfence is the caller's.
   BinaryLoop add_streaming;
   UnaryLoop copy_streaming;
+  UnaryLoop copy;  // of arrays apart
   // to[c * to_row + r] = from[r * from_row + c], bits of any 4-byte type.
   void (*transpose)(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
                     int64_t to_row);

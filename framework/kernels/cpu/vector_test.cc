@@ -257,18 +257,92 @@ TEST(VectorTest, ExponentialAndLogarithmAreAccurate) {
 
 TEST(VectorTest, ExponentialAtTheEnds) {
   const float zero = 0, infinity = std::numeric_limits<float>::infinity();
-  const auto exp = [&](float x) {
-    float sum;
-    Vectors().cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
-    return sum;
-  };
-  EXPECT_EQ(exp(0), 1);
-  EXPECT_EQ(exp(-infinity), 0);
-  EXPECT_EQ(exp(-100), 0);
-  EXPECT_EQ(exp(infinity), infinity);
-  EXPECT_EQ(exp(89), infinity);
-  EXPECT_GT(exp(88.7f), 3.3e38f);
-  EXPECT_TRUE(std::isnan(exp(std::nanf(""))));
+  for (Isa isa : Levels()) {
+    const auto exp = [&](float x) {
+      float sum;
+      VectorsOf(isa).cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
+      return sum;
+    };
+    EXPECT_EQ(exp(0), 1);
+    EXPECT_EQ(exp(-infinity), 0);
+    EXPECT_EQ(exp(-100), 0);
+    EXPECT_EQ(exp(infinity), infinity);
+    EXPECT_EQ(exp(89), infinity);
+    EXPECT_GT(exp(88.7f), 3.3e38f);
+    EXPECT_LT(exp(88.7f), infinity);
+    EXPECT_TRUE(std::isnan(exp(std::nanf(""))));
+    EXPECT_TRUE(std::isnan(exp(std::nanf("0x1fff"))));
+  }
+}
+
+// Within a few units of the last place, and what they are of the exponent: it is rounded before e
+// is raised to it.
+TEST(VectorTest, GeluIsAccurate) {
+  const double twice = 1.5957691216057307117597842, cubic = 0.044715;
+  for (Isa isa : Levels()) {
+    const ActivationVector& loops = VectorsOf(isa).activation;
+    const float one = 1;
+    for (float at = -12; at < 12; at += 0.00037f) {
+      const double x = at, exponent = twice * (x + cubic * x * x * x);
+      const double s = 1 / (1 + std::exp(-exponent)), value = x * s;
+      const double slope = s + value * (1 - s) * twice * (1 + 3 * cubic * x * x);
+      float y, dx;
+      loops.gelu(&at, &y, 1);
+      loops.gelu_gradient(&at, &one, &dx, 1);
+      const double part = 4e-7 + 2e-7 * std::max(0.0, -exponent);
+      ASSERT_NEAR(y, value, part * std::abs(value) + 2e-37) << at;
+      ASSERT_NEAR(dx, slope,
+                  part * std::abs(slope) + 4e-7 * std::min(1.0, std::abs(s * x * x)) + 3e-36)
+          << at;
+    }
+  }
+}
+
+TEST(VectorTest, GeluAtTheEnds) {
+  const float infinity = std::numeric_limits<float>::infinity(), one = 1;
+  for (Isa isa : Levels()) {
+    const ActivationVector& loops = VectorsOf(isa).activation;
+    for (float x : {20.0f, 1e10f, 1e20f, 3e38f, infinity, -20.0f, -1e20f, -3e38f, -infinity}) {
+      float y, dx;
+      loops.gelu(&x, &y, 1);
+      loops.gelu_gradient(&x, &one, &dx, 1);
+      if (x > 0) {
+        EXPECT_EQ(y, x);
+        EXPECT_EQ(dx, 1);
+      } else {
+        EXPECT_NEAR(y, 0, 1e-35) << x;
+        EXPECT_NEAR(dx, 0, 1e-35) << x;
+      }
+    }
+  }
+}
+
+// Levels agree on arguments of every size, and where a result stops being finite or normal.
+TEST_F(VectorLevelsTest, ExponentialsGiveTheSameBitsEverywhere) {
+  Floats x;
+  for (float a = -110; a < 95; a += 0.0031f) x.push_back(a);
+  for (float a = 88.7227f; a < 88.7229f; a = std::nextafter(a, 100.0f)) x.push_back(a);
+  for (float a = 1e-40f; a < 1e38f; a *= 3.7f) {
+    x.push_back(a);
+    x.push_back(-a);
+  }
+  const int64_t n = static_cast<int64_t>(x.size());
+  const Floats zero(n), one(n, 1);
+  ExpectSameBits(
+      "exp",
+      [&](const VectorTable& t, Floats* out) {
+        t.cross_entropy.sum_exp(x.data(), zero.data(), out->data(), n, 1);
+      },
+      n);
+  ExpectSameBits(
+      "gelu",
+      [&](const VectorTable& t, Floats* out) { t.activation.gelu(x.data(), out->data(), n); }, n);
+  ExpectSameBits(
+      "gelu_gradient",
+      [&](const VectorTable& t, Floats* out) {
+        t.activation.gelu_gradient(x.data(), one.data(), out->data(), n);
+      },
+      n);
 }
 
 // Arrays beyond the caches are stored past them: the values are those of short pieces.
@@ -291,6 +365,7 @@ TEST(VectorTest, LongArraysAreStoredAsShortOnes) {
       EXPECT_EQ(std::memcmp(aligned(long_y), aligned(short_y), n * 4), 0);
     };
     both(table.activation.gelu);
+    both(table.arithmetic.copy);
     both([&](const float* a, float* y, int64_t m) { table.activation.gelu_gradient(a, a, y, m); });
     both([&](const float* a, float* y, int64_t m) { table.arithmetic.add.both(a, a, y, m); });
     both([&](const float* a, float* y, int64_t m) { table.arithmetic.scale(a, 3, y, m); });
