@@ -120,8 +120,8 @@ TEST(ExplainPageTest, EveryTaskOfABoxingOrANodeKnowsIt) {
 
 TEST(ExplainPageTest, MemoryIsAsPackedAndItsPeakAsPlanned) {
   const Explained explained = ExplainMlp("data=2 pipe=2", 4);
-  for (const ExplainedDevice& device : explained.explanation.programs[0].devices) {
-    if (device.memory.empty()) continue;
+  for (const ExplainedDevice& first : explained.explanation.programs[0].devices) {
+    const ExplainedDevice& device = explained.explanation.programs[0].devices[first.representative];
     const std::vector<ExplainedBytes>& memory = device.memory;
     std::vector<std::pair<int64_t, int64_t>> change;
     for (const ExplainedBytes& bytes : memory) {
