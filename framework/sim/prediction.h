@@ -10,9 +10,9 @@
 namespace sluice {
 
 // Runs the program on the clock of its workers: as many as the runtime starts for `devices` devices
-// of one process on machine.cores cores; InvalidArgument if either is none. The times of instructions are those
-// in the program, which machine.ForDevices(devices) made, longer by as much of their operands as is
-// not in the worker's cache by then.
+// of one process on machine.cores cores; InvalidArgument if either is none. The times of
+// instructions are those in the program, which machine.ForDevices(devices) made, longer by as much
+// of their operands as is not in the worker's cache by then.
 absl::StatusOr<WorkerClockResult> PredictSteps(const plan::Program& program, int devices,
                                                const Machine& machine, int steps = 4);
 

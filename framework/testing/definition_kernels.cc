@@ -123,7 +123,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareDefinitionKernel(const KernelSpec
   if (spec.op == "box") return std::make_unique<DefinitionBox>(spec);
   if (spec.op == "accumulate") return std::make_unique<DefinitionAccumulate>(spec);
   const OpDef* op = FindOp(spec.op);
-  if (op == nullptr) return absl::NotFoundError(absl::StrCat("no op of ops/all_ops.cc is called ", spec.op));
+  if (op == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no op of ops/all_ops.cc is called ", spec.op));
+  }
   Attributes attributes = op->attributes;
   RETURN_IF_ERROR(Annotate(ParseAttributesInto(spec.attributes, &attributes), spec.scope));
   return std::make_unique<DefinitionKernel>(op, std::move(attributes), spec);

@@ -37,6 +37,9 @@ const deviceName = (d) => {
   return 'device ' + d + (list.length ? ` (and ${list.join(', ')})` : '');
 };
 
+// The step time of a calibrated machine knows that devices share its cores; their timelines do not.
+const sharesCores = () => program.step > 1.01 * program.makespan;
+
 // Nanoseconds a step by category on one device's streams; idle is what is left of its compute
 // stream.
 function splitOf(streams, makespan) {
@@ -289,7 +292,8 @@ const overview = {
         el('div', {class: 'cards'},
            card(
                'predicted step', formatTime(program.step),
-               `the first alone ${formatTime(program.makespan)}`),
+               sharesCores() ? `${formatTime(program.makespan)} if no device shared a core` :
+                               `the first alone ${formatTime(program.makespan)}`),
            m ? card(
                    'measured step', formatTime(m.median),
                    `median of ${m.steps.length}; ${

@@ -20,7 +20,8 @@ class Timeline {
                 null,
             el('span', {class: 'muted grow'},
                m ? `measured: step ${m.step} of ${m.steps.length}, of median length. ` :
-                   'Predicted, the first step. ',
+                   `Predicted, the first step${
+                       sharesCores() ? ', as if no device shared a core' : ''}. `,
                'Wheel zooms, drag moves, shift-wheel scrolls, double click shows all.')),
         this.plane.canvas);
   }
