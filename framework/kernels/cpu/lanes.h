@@ -333,48 +333,18 @@ SLUICE_INLINE float FoldMax(F a) {
   return _mm_cvtss_f32(MaxOf4(two, _mm_movehdup_ps(two)));
 }
 
-// Sums over i of `sums` terms at once, term(i, lanes, F*): four groups of sixteen accumulators
-// each, folded by a fixed tree. A term must be zero in lanes past the end if what it loads there is
-// zero.
-template <int sums, typename Term>
-SLUICE_INLINE void SumsOver(int64_t n, float* to, Term&& term) {
-  F sum[4][sums], one[sums];
-#pragma GCC unroll 8
-  for (int g = 0; g < 4 * sums; ++g) sum[g / sums][g % sums] = Splat(0);
-  const auto add = [&](F * group) __attribute__((always_inline)) {
-#pragma GCC unroll 2
-    for (int s = 0; s < sums; ++s) group[s] = group[s] + one[s];
-  };
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-#pragma GCC unroll 4
-    for (int g = 0; g < 4; ++g) {
-      term(i + g * kLanes, Whole(), one);
-      add(sum[g]);
-    }
-  }
-  for (; i + kLanes <= n; i += kLanes) {
-    term(i, Whole(), one);
-    add(sum[0]);
-  }
-  if (i < n) {
-    term(i, Masked{First(n - i)}, one);
-    add(sum[1]);
-  }
-#pragma GCC unroll 2
-  for (int s = 0; s < sums; ++s) {
-    to[s] = FoldSum((sum[0][s] + sum[1][s]) + (sum[2][s] + sum[3][s]));
-  }
-}
-// The same of one term, which is what term(i, lanes) returns.
+// Sum of term(i, lanes) over i: four groups of sixteen accumulators, folded by a fixed tree. A term
+// must be zero in lanes past the end if what it loads there is zero.
 template <typename Term>
 SLUICE_INLINE float SumOver(int64_t n, Term&& term) {
-  float sum;
-  SumsOver<1>(
-      n, &sum, [&](int64_t i, auto lanes, F* one) __attribute__((always_inline)) {
-        *one = term(i, lanes);
-      });
-  return sum;
+  F sum[4] = {Splat(0), Splat(0), Splat(0), Splat(0)};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    for (int g = 0; g < 4; ++g) sum[g] = sum[g] + term(i + g * kLanes, Whole());
+  }
+  for (; i + kLanes <= n; i += kLanes) sum[0] = sum[0] + term(i, Whole());
+  if (i < n) sum[1] = sum[1] + term(i, Masked{First(n - i)});
+  return FoldSum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 // The largest of n values, -inf of none; NaN wins.

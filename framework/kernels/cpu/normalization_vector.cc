@@ -38,33 +38,20 @@ void LayerNorm(const float* x, const float* gamma, const float* beta, float epsi
 
 void Gradient(const float* dy, const float* x, const float* gamma, const float* mean,
               const float* rstd, float* dx, int64_t rows, int64_t width) {
-  constexpr int64_t kRows = 2;
   const float count = static_cast<float>(width);
-  for (int64_t begin = 0; begin < rows; begin += kRows) {
-    const int64_t end = begin + kRows < rows ? begin + kRows : rows;
-    float mean_slope[kRows], mean_dot[kRows];
-    for (int64_t r = begin; r < end; ++r) {
-      const float *row = x + r * width, *drow = dy + r * width;
-      const F center = Splat(mean[r]), scale = Splat(rstd[r]);
-      float sums[2];
-      SumsOver<2>(width, sums, [&](int64_t i, auto lanes, F* terms) {
-        terms[0] = lanes(drow + i) * lanes(gamma + i);
-        terms[1] = terms[0] * ((lanes(row + i) - center) * scale);
-      });
-      mean_slope[r - begin] = sums[0] / count;
-      mean_dot[r - begin] = sums[1] / count;
-    }
-    for (int64_t r = begin; r < end; ++r) {
-      const float *row = x + r * width, *drow = dy + r * width;
-      float* to = dx + r * width;
-      const F center = Splat(mean[r]), scale = Splat(rstd[r]);
-      const F by_slope = Splat(mean_slope[r - begin]), by_dot = Splat(mean_dot[r - begin]);
-      ForLanes(width, [&](int64_t i, auto lanes) {
-        const F normal = (lanes(row + i) - center) * scale;
-        const F slope = lanes(drow + i) * lanes(gamma + i);
-        lanes(to + i, scale * (slope - by_slope - normal * by_dot));
-      });
-    }
+  for (int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
+    const F center = Splat(mean[r]), scale = Splat(rstd[r]);
+    const float sum =
+        SumOver(width, [&](int64_t i, auto lanes) { return lanes(dy + i) * lanes(gamma + i); });
+    const float dot = SumOver(width, [&](int64_t i, auto lanes) {
+      return lanes(dy + i) * lanes(gamma + i) * ((lanes(x + i) - center) * scale);
+    });
+    const F mean_slope = Splat(sum / count), mean_dot = Splat(dot / count);
+    ForLanes(width, [&](int64_t i, auto lanes) {
+      const F normal = (lanes(x + i) - center) * scale;
+      const F slope = lanes(dy + i) * lanes(gamma + i);
+      lanes(dx + i, scale * (slope - mean_slope - normal * mean_dot));
+    });
   }
 }
 
