@@ -27,8 +27,8 @@ struct Value {
   ValueId root = -1;     // whose bytes it is; itself unless it is a view
   int64_t offset = 0;    // bytes into the root
   std::string variable;  // not empty: this variable's storage
-  bool fetched =
-      false;  // of a root: leaves its script on every device, though one alone fetches it
+  // Of a root: leaves its script on every device, though one alone fetches it.
+  bool fetched = false;
 };
 
 enum class StreamKind : uint8_t { kCompute, kComm, kHost };

@@ -100,11 +100,20 @@ int64_t Trainer::NextStop(int64_t step) const {
 }
 
 absl::StatusOr<TrainingRecord> Trainer::Run() {
-  const int64_t steps = options_.schedule.steps;
   RETURN_IF_ERROR(CreateDirectories(options_.out, options_.faults));
   record_.log = options_.out + "/log.jsonl";
   ASSIGN_OR_RETURN(TrainLog log, TrainLog::Open(record_.log, record_.steps_done, options_.faults));
   log_.emplace(std::move(log));
+  const absl::Status status = RunToEnd();
+  over_ = true;
+  if (const auto result = writer_.Take(/*wait=*/true)) Report(*result);
+  RETURN_IF_ERROR(status);
+  return record_;
+}
+
+// Evaluates, steps and saves; the last save may still be under way.
+absl::Status Trainer::RunToEnd() {
+  const int64_t steps = options_.schedule.steps;
   RETURN_IF_ERROR(Evaluate(/*whole=*/record_.steps_done >= steps));
   int64_t saved = -1;
   while (record_.steps_done < steps && !record_.stopped) {
@@ -119,8 +128,7 @@ absl::StatusOr<TrainingRecord> Trainer::Run() {
     }
   }
   if (saved != record_.steps_done) RETURN_IF_ERROR(Save());
-  if (const auto result = writer_.Take(/*wait=*/true)) Report(*result);
-  return record_;
+  return absl::OkStatus();
 }
 
 // Keeps as many steps in flight as a session holds, so that a device never waits for this loop.
@@ -242,11 +250,13 @@ void Trainer::Report(const CheckpointWriter::Result& result) {
   }
   ++record_.failed_saves;
   const int64_t step = result.step, steps = options_.schedule.steps;
+  const bool last = over_ || step == steps || (record_.stopped && step == record_.steps_done);
   const absl::StatusOr<std::string> stands = LatestCheckpoint(options_.out + "/checkpoints");
   std::string next = "this was the last one";
-  if (step < steps && !record_.stopped) {
+  if (!last) {
     const int64_t every = options_.save_every;
-    const int64_t at = every > 0 ? std::min(steps, (step / every + 1) * every) : steps;
+    int64_t at = every > 0 ? std::min(steps, (step / every + 1) * every) : steps;
+    if (record_.stopped) at = record_.steps_done;
     next = absl::StrCat("the next try is at step ", at);
   }
   printer_->Print(absl::StrCat(

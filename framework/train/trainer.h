@@ -79,6 +79,7 @@ class Trainer {
   absl::StatusOr<TrainingRecord> Run();
 
  private:
+  absl::Status RunToEnd();
   absl::Status RunSteps(int64_t end);
   absl::Status Begin(int64_t step);
   absl::Status Take();
@@ -98,6 +99,7 @@ class Trainer {
   Fetches fetches_;  // of the newest step
   std::optional<TrainLog> log_;
   CheckpointWriter writer_;
+  bool over_ = false;  // no save follows
   bool warned_of_log_ = false;
   std::deque<double> seconds_;  // of the newest steps
   double last_time_ = 0;

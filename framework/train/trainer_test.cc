@@ -1,5 +1,6 @@
 #include "framework/train/trainer.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/faulty_disk.h"
@@ -259,7 +261,7 @@ class TrainerDiskTest : public TrainerTest {
     TrainerTest::TearDown();
   }
   // What the run told, in `told_`.
-  absl::StatusOr<TrainingRecord> Run(ScriptedSession* session, FaultyDisk* disk) {
+  absl::StatusOr<TrainingRecord> Run(ScriptedSession* session, FileFaults* disk) {
     options_.faults = disk;
     char* text = nullptr;
     size_t size = 0;
@@ -347,6 +349,38 @@ TEST_F(TrainerDiskTest, ACallThatFailsCostsAWarningAndNotTheRun) {
   EXPECT_GT(points, 200);
   EXPECT_GT(lost, 30);
   printf("failed at %d calls, %d lost the last checkpoint\n", points, lost);
+}
+
+// A disk without room for checkpoints.
+class NoCheckpoints : public FileFaults {
+ public:
+  int Before(FileOperation* operation) override {
+    return absl::StrContains(operation->path, "/step-") ? ENOSPC : 0;
+  }
+};
+
+TEST_F(TrainerDiskTest, ASaveThatFailedIsToldOfARunThatFails) {
+  std::filesystem::remove_all(out_);
+  NoCheckpoints disk;
+  ScriptedSession session;
+  session.nan_at_ = 5;
+  EXPECT_THAT(std::string(Run(&session, &disk).status().message()), HasSubstr("step 5: expected"));
+  EXPECT_THAT(told_, HasSubstr("warning: no checkpoint of step 3: "));
+}
+
+TEST_F(TrainerDiskTest, AStopIsTheNextTry) {
+  std::filesystem::remove_all(out_);
+  options_.save_in_background = false;  // so that each save is told before the next
+  NoCheckpoints disk;
+  ScriptedSession session;
+  int asked = 0;
+  task_.stop = [&asked] { return ++asked > 4; };
+  const auto record = Run(&session, &disk);
+  task_.stop = nullptr;
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_GT(record->steps_done, 3);
+  EXPECT_THAT(told_, HasSubstr("no earlier one; the next try is at step 6\n"));
+  EXPECT_THAT(told_, HasSubstr("no earlier one; this was the last one\n"));
 }
 
 TEST_F(TrainerDiskTest, WarningsSayWhatStandsAndWhatComes) {
