@@ -15,6 +15,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "bench/gpt_batch.h"
 #include "bench/gpt_sizes.h"
 #include "bench/limits.h"
 #include "bench/quantiles.h"
@@ -24,7 +25,6 @@
 #include "framework/runtime/trace.h"
 #include "framework/sbp/mesh.h"
 #include "framework/session/session.h"
-#include "framework/tensor/random.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "models/gpt/gpt.h"
@@ -43,44 +43,23 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr float kRate = 3e-4f;
-
 double SecondsBetween(int64_t begin, int64_t end) {
   return 1e-9 * static_cast<double>(end - begin);
 }
-
-struct Batch {
-  explicit Batch(const GptConfig& c)
-      : tokens(DType::kI32, {c.batch, c.sequence_length}), labels(DType::kI32, tokens.shape) {
-    for (int64_t i = 0; i < tokens.shape.NumElements(); ++i) {
-      const auto words = Philox(/*seed=*/1, /*key=*/0, /*step=*/0, i);
-      tokens.data<int32_t>()[i] = static_cast<int32_t>(words[0] % c.vocabulary);
-      labels.data<int32_t>()[i] = static_cast<int32_t>(words[1] % c.vocabulary);
-    }
-  }
-  HostTensor tokens, labels;
-};
 
 struct Timing {
   std::vector<double> seconds;  // of each timed step
   double first_loss = 0, last_loss = 0;
 };
 
-absl::StatusOr<Timing> RunSteps(Session* session, const Batch& batch, int64_t warmup,
-                                int64_t steps) {
+absl::StatusOr<Timing> RunSteps(Session* session, GptBatch batch, int64_t warmup, int64_t steps) {
   Timing timing;
-  HostTensor rate(DType::kF32, {}), count(DType::kI32, {});
-  *rate.data<float>() = kRate;
   Fetches fetches;
   int64_t begun = 0;
   int64_t last = NowNanoseconds();
   for (int64_t done = 0; done < warmup + steps; ++done) {
     for (; begun < warmup + steps && begun < done + Session::kStepsAhead; ++begun) {
-      *count.data<int32_t>() = static_cast<int32_t>(begun + 1);
-      RETURN_IF_ERROR(session->Step("train", {{"tokens", &batch.tokens},
-                                              {"labels", &batch.labels},
-                                              {"learning_rate", &rate},
-                                              {"step", &count}}));
+      RETURN_IF_ERROR(session->Step("train", batch.StepFeeds(begun + 1)));
     }
     RETURN_IF_ERROR(session->Next(&fetches));
     const int64_t now = NowNanoseconds();
@@ -129,7 +108,7 @@ absl::Status Measure() {
   RETURN_IF_ERROR(BuildGptTrain(config, mesh.num_stages(), OptimizerOptions(), &graph));
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
   const int64_t started = NowNanoseconds();
-  ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), Batch(config), warmup, steps));
+  ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), GptBatch(config), warmup, steps));
   session.reset();
   // Before the limit is measured, which takes memory of its own.
   const int64_t peak_bytes = PeakResidentBytes();

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/gpt_batch.h"
 #include "bench/quantiles.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
@@ -29,33 +29,6 @@ constexpr char kWaiting[] = "waiting";
 constexpr int kPredictedSteps = 5, kTracedSteps = 4;
 
 int Workers(const TimedLayout& layout) { return static_cast<int>(layout.predicted().busy.size()); }
-
-// What the layouts of one model train on: any bytes do.
-class Batch {
- public:
-  explicit Batch(const GptConfig& config)
-      : tokens_(DType::kI32, {config.batch, config.sequence_length}),
-        labels_(tokens_),
-        rate_(DType::kF32, {}),
-        step_(DType::kI32, {}) {
-    uint32_t state = 1;
-    for (HostTensor* tensor : {&tokens_, &labels_}) {
-      for (int64_t i = 0; i < tensor->shape.NumElements(); ++i) {
-        state = state * 1664525 + 1013904223;
-        tensor->data<int32_t>()[i] = static_cast<int32_t>((state >> 8) % config.vocabulary);
-      }
-    }
-    *rate_.data<float>() = 1e-4f;
-    *step_.data<int32_t>() = 1;
-  }
-  Feeds feeds() const {
-    return {
-        {"tokens", &tokens_}, {"labels", &labels_}, {"learning_rate", &rate_}, {"step", &step_}};
-  }
-
- private:
-  HostTensor tokens_, labels_, rate_, step_;
-};
 
 absl::StatusOr<std::unique_ptr<Session>> Start(const TimedLayout& layout,
                                                const std::string& trace) {
@@ -164,7 +137,7 @@ absl::StatusOr<std::vector<LayoutTiming>> TimeLayouts(const std::vector<TimedLay
     return absl::InvalidArgumentError(absl::StrCat("expected at least one round of one step, got ",
                                                    rounds, " of ", steps_a_round));
   }
-  std::vector<Batch> batches;
+  std::vector<GptBatch> batches;
   std::vector<std::unique_ptr<Session>> sessions;
   for (const TimedLayout& layout : layouts) {
     batches.emplace_back(layout.config());
@@ -174,7 +147,7 @@ absl::StatusOr<std::vector<LayoutTiming>> TimeLayouts(const std::vector<TimedLay
   for (int64_t round = 0; round <= rounds; ++round) {
     for (size_t i = 0; i < layouts.size(); ++i) {
       ASSIGN_OR_RETURN(const double time,
-                       TimeSteps(sessions[i].get(), batches[i].feeds(), steps_a_round));
+                       TimeSteps(sessions[i].get(), batches[i].StepFeeds(1), steps_a_round));
       if (round > 0) times[i].push_back(time);  // the first warms up
     }
   }
@@ -182,7 +155,7 @@ absl::StatusOr<std::vector<LayoutTiming>> TimeLayouts(const std::vector<TimedLay
   std::vector<LayoutTiming> timings(layouts.size());
   for (size_t i = 0; i < layouts.size(); ++i) {
     timings[i].median = Median(std::move(times[i]));
-    RETURN_IF_ERROR(TraceOps(layouts[i], batches[i].feeds(), &timings[i]));
+    RETURN_IF_ERROR(TraceOps(layouts[i], batches[i].StepFeeds(1), &timings[i]));
   }
   return timings;
 }
