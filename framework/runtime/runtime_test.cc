@@ -9,7 +9,6 @@
 #include <string>
 #include <thread>
 
-#include "framework/plan/text.h"
 #include "framework/plan/validate.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/test_plan.h"
@@ -266,28 +265,6 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
   EXPECT_EQ(runtime->VariablePart(0, 0), nullptr);
   EXPECT_EQ(runtime->statistics(0).instructions + runtime->statistics(1).instructions,
             20 * TestInstructionsPerStep(kDevices));
-}
-
-// Two workers on two cores keep the session's thread from its own: one has often done a step's work
-// for the other to answer before that one's letter says that the step has begun.
-TEST(RuntimeTest, TokensMayComeBeforeTheLetterThatBeginsTheStep) {
-  const auto plan = ParsePlan(R"(
-    device 0 0 memory 4096
-    device 0 1 memory 4096
-    program main
-    actor ping on d0.comm x 4000; x = nothing()
-    actor pong on d1.comm x 4000; nothing(x)
-    reg x offsets [64])");
-  ASSERT_EQ(plan.status(), absl::OkStatus());
-  RuntimeOptions options;
-  options.workers = 2;
-  for (int start = 0; start < 40; ++start) {
-    const auto runtime = StartOrDie(*plan, options);
-    for (int64_t step = 0; step < 3; ++step) {
-      ASSERT_EQ(runtime->Enqueue(0, {}, step), absl::OkStatus());
-    }
-    runtime->Quiesce();
-  }
 }
 
 TEST(RuntimeTest, TheTraceAccountsForAllTime) {

@@ -1,0 +1,73 @@
+#include "framework/runtime/worker.h"
+
+#include <thread>
+
+#include "framework/plan/text.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kFires = 3;
+
+// Two null devices, a worker each: what ping writes, pong reads.
+class WorkerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto plan = ParsePlan(R"(
+      device 0 0
+      device 0 1
+      program main
+      actor ping on d0.comm x 3; x = nothing()
+      actor pong on d1.comm x 3; nothing(x)
+      reg x offsets [0])");
+    ASSERT_EQ(plan.status(), absl::OkStatus());
+    plan_ = *std::move(plan);
+    RunningProgram running;
+    auto loaded = LoadedProgram::Load(plan_, 0, {});
+    ASSERT_EQ(loaded.status(), absl::OkStatus());
+    running.loaded = *std::move(loaded);
+    running.state = std::make_unique<ProgramState>(&running.loaded->index());
+    running.worker_of = {0, 1};
+    running.urgency = {0, 0};
+    programs_.push_back(std::move(running));
+    for (int w = 0; w < 2; ++w) {
+      Worker::Setup setup;
+      setup.index = w;
+      setup.programs = &programs_;
+      setup.board = &board_;
+      setup.peers = &workers_;
+      workers_.push_back(std::make_unique<Worker>(std::move(setup)));
+    }
+    for (const auto& worker : workers_) worker->Start();
+    for (const auto& worker : workers_) ASSERT_EQ(worker->WaitPrepared(), absl::OkStatus());
+  }
+  void TearDown() override {
+    for (const auto& worker : workers_) worker->Stop();
+  }
+  // Waits until a worker has found nothing to do so many times.
+  void WaitIdle(int worker, int64_t times) {
+    while (workers_[worker]->statistics().sleeps < times) std::this_thread::yield();
+  }
+
+  plan::Plan plan_;
+  std::vector<RunningProgram> programs_;
+  StepBoard board_{1};
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+// The session's thread may lose its core between the two letters.
+TEST_F(WorkerTest, TokensMayComeBeforeTheLetterThatBeginsTheStep) {
+  WaitIdle(1, 1);
+  board_.Begin(0, 2);
+  workers_[0]->BeginStep(0);
+  WaitIdle(1, 2);  // it has looked at ping's token
+  ASSERT_EQ(workers_[1]->statistics().instructions, 0);
+  workers_[1]->BeginStep(0);
+  board_.WaitEnded(0, 1);
+  EXPECT_EQ(workers_[0]->statistics().instructions, kFires);
+  EXPECT_EQ(workers_[1]->statistics().instructions, kFires);
+}
+
+}  // namespace
+}  // namespace sluice
