@@ -60,10 +60,12 @@ absl::Status ReadTrace(const std::string& path, LayoutTiming* timing) {
   std::ifstream file(path);
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
   if (!trace.is_object()) return absl::DataLossError(absl::StrCat(path, " is no trace"));
+  // TimeSteps runs as many more as it is ahead; the first is left out.
+  constexpr int kSteps = kTracedSteps + Session::kStepsAhead - 1;
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event.value("cat", "") != "run" || event["args"]["step"] == 0) continue;
     timing->ops[event["args"]["op"].get<std::string>()].measured +=
-        event["dur"].get<double>() * 1e3 / (kTracedSteps + 1);
+        event["dur"].get<double>() * 1e3 / kSteps;
   }
   return absl::OkStatus();
 }

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
-#include "framework/compiler/boxing_cost.h"
+#include "framework/compiler/selection_cost.h"
 
 namespace sluice {
 namespace {
@@ -57,7 +57,7 @@ class Selector {
 
   const Graph& graph_;
   const Grid& grid_;
-  BoxingCost cost_;
+  SelectionCost cost_;
   VariableLayouts& fixed_;
   SbpAssignment result_;
   std::vector<bool> settled_;                       // by tensor: seen/made are known

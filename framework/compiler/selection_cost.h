@@ -1,7 +1,7 @@
 // Prices what selection compares: an op's compute on its largest part, and boxing over space and
 // time. Lowering emits the boxings that are priced here.
-#ifndef SLUICE_FRAMEWORK_COMPILER_BOXING_COST_H_
-#define SLUICE_FRAMEWORK_COMPILER_BOXING_COST_H_
+#ifndef SLUICE_FRAMEWORK_COMPILER_SELECTION_COST_H_
+#define SLUICE_FRAMEWORK_COMPILER_SELECTION_COST_H_
 
 #include <cstdint>
 #include <vector>
@@ -12,9 +12,9 @@
 
 namespace sluice {
 
-class BoxingCost {
+class SelectionCost {
  public:
-  BoxingCost(const Grid& grid, BoxingPlanner* planner, const Machine& machine)
+  SelectionCost(const Grid& grid, BoxingPlanner* planner, const Machine& machine)
       : grid_(grid), planner_(planner), machine_(machine) {}
 
   // Nanoseconds a step of a node's largest part.
@@ -33,4 +33,4 @@ class BoxingCost {
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_COMPILER_BOXING_COST_H_
+#endif  // SLUICE_FRAMEWORK_COMPILER_SELECTION_COST_H_

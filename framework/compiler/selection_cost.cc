@@ -1,11 +1,12 @@
-#include "framework/compiler/boxing_cost.h"
+#include "framework/compiler/selection_cost.h"
 
 #include <algorithm>
 
 namespace sluice {
 
-int64_t BoxingCost::Compute(const Graph& graph, const Node& node, const std::vector<NdSbp>& inputs,
-                            const std::vector<NdSbp>& outputs) const {
+int64_t SelectionCost::Compute(const Graph& graph, const Node& node,
+                               const std::vector<NdSbp>& inputs,
+                               const std::vector<NdSbp>& outputs) const {
   std::vector<TensorType> in, out;
   int64_t fires = 1;
   bool bf16 = false;
@@ -26,8 +27,8 @@ int64_t BoxingCost::Compute(const Graph& graph, const Node& node, const std::vec
          machine_.KernelNanoseconds(node.op->name, cost.sizes.dims(), cost.flops, cost.bytes, bf16);
 }
 
-int64_t BoxingCost::Boxing(const TensorType& type, const NdSbp& from, int64_t from_stage,
-                           const NdSbp& to, int64_t to_stage) const {
+int64_t SelectionCost::Boxing(const TensorType& type, const NdSbp& from, int64_t from_stage,
+                              const NdSbp& to, int64_t to_stage) const {
   if (from == to && from_stage == to_stage) return 0;
   NdSbp at = from;
   int64_t nanoseconds = 0;
