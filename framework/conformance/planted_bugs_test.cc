@@ -34,7 +34,7 @@ absl::StatusOr<plan::Plan> CompileRandom(const RandomGraph& random) {
 struct Case {
   RandomGraph random;
   plan::Plan plan;
-  Reference reference;
+  InterpretedSteps reference;
   bool usable = false;
 };
 
@@ -50,7 +50,7 @@ class PlantedBugsTest : public testing::Test {
     if (!random.ok()) return;
     c.random = *std::move(random);
     absl::StatusOr<plan::Plan> plan = CompileRandom(c.random);
-    absl::StatusOr<Reference> reference = InterpretSteps(*c.random.graph, c.random.feeds, 7);
+    absl::StatusOr<InterpretedSteps> reference = InterpretSteps(*c.random.graph, c.random.feeds, 7);
     c.usable = plan.ok() && reference.ok();
     if (!c.usable) return;
     c.plan = *std::move(plan);

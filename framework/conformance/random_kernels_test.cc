@@ -30,7 +30,8 @@ absl::Status Check(int seed, bool* refused) {
   *refused = absl::IsInvalidArgument(plan.status());
   if (*refused) return absl::OkStatus();
   RETURN_IF_ERROR(plan.status());
-  ASSIGN_OR_RETURN(const Reference reference, InterpretSteps(*random.graph, random.feeds, 7));
+  ASSIGN_OR_RETURN(const InterpretedSteps reference,
+                   InterpretSteps(*random.graph, random.feeds, 7));
   PlanExecutorOptions run;
   run.seed = 7;
   run.interleaving = seed;

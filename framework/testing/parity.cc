@@ -34,9 +34,10 @@ absl::Status CompareVariables(const ArrayMap& expected, const PlanExecutor& exec
 
 }  // namespace
 
-absl::StatusOr<Reference> InterpretSteps(const Graph& graph,
-                                         const std::vector<HostTensorMap>& feeds, uint64_t seed) {
-  Reference reference;
+absl::StatusOr<InterpretedSteps> InterpretSteps(const Graph& graph,
+                                                const std::vector<HostTensorMap>& feeds,
+                                                uint64_t seed) {
+  InterpretedSteps reference;
   ArrayMap variables = InitialVariables(graph, seed);
   for (size_t step = 0; step < feeds.size(); ++step) {
     ArrayMap arrays;
@@ -75,7 +76,7 @@ absl::Status CompareArrays(const std::string& name, const Array& expected, const
 }
 
 absl::Status CompareWithReference(const plan::Plan& plan, const std::vector<HostTensorMap>& feeds,
-                                  const Reference& reference, double tolerance,
+                                  const InterpretedSteps& reference, double tolerance,
                                   const PlanExecutorOptions& options, bool overlapped) {
   ASSIGN_OR_RETURN(const std::unique_ptr<PlanExecutor> executor,
                    PlanExecutor::Create(plan, options));

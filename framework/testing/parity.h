@@ -13,11 +13,12 @@
 namespace sluice {
 
 // What one device computes: outputs of every step, and all variables after it.
-struct Reference {
+struct InterpretedSteps {
   std::vector<ArrayMap> outputs, variables;
 };
-absl::StatusOr<Reference> InterpretSteps(const Graph& graph,
-                                         const std::vector<HostTensorMap>& feeds, uint64_t seed);
+absl::StatusOr<InterpretedSteps> InterpretSteps(const Graph& graph,
+                                                const std::vector<HostTensorMap>& feeds,
+                                                uint64_t seed);
 
 // OK if no element is further than `tolerance` times (1 + the largest of its tensor) from the
 // reference and none is NaN; otherwise DataLoss names the tensor and its largest difference.
@@ -27,7 +28,7 @@ absl::Status CompareArrays(const std::string& name, const Array& expected, const
 // Runs program 0 of the plan, each step by itself, then compares outputs, variables and replicas.
 // With `overlapped`, all steps at once; the variables are then compared after the last.
 absl::Status CompareWithReference(const plan::Plan& plan, const std::vector<HostTensorMap>& feeds,
-                                  const Reference& reference, double tolerance,
+                                  const InterpretedSteps& reference, double tolerance,
                                   const PlanExecutorOptions& options, bool overlapped = false);
 
 }  // namespace sluice
