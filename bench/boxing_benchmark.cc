@@ -1,9 +1,9 @@
 // Boxing among devices of one process: the kernels of every pair of layouts of one axis, from the
 // plan that the compiler makes of it, run by a thread for each device as far as there are cores.
 // `figure`: bytes of the logical tensor a second. `limit`: the same if every byte that the plan's
-// instructions load and store went at the bandwidth of a working set of that size, measured in this
-// run. Messages between devices are not in it: runtime_benchmark has them. A pair that is read in
-// place moves nothing and is no case.
+// instructions load and store went at the bandwidth of the working set that they touch, measured in
+// this run. Messages between devices are not in it: runtime_benchmark has them. A pair that is read
+// in place moves nothing and is no case.
 
 #include <algorithm>
 #include <chrono>
@@ -123,14 +123,16 @@ class Boxes {
  public:
   static absl::StatusOr<std::unique_ptr<Boxes>> Create(const plan::Program& program) {
     auto made = std::make_unique<Boxes>();
-    std::map<Storage, int64_t> place;
+    std::map<Storage, int> place;
     int64_t bytes = 0;
     const auto place_of = [&](const plan::Operand& operand) {
-      const auto [at, added] = place.emplace(StorageOf(operand), bytes);
+      const auto [at, added] =
+          place.emplace(StorageOf(operand), static_cast<int>(made->places_.size()));
       if (added) {
         const int64_t held = operand.storage_case() == plan::Operand::kRegister
                                  ? program.registers(operand.register_()).bytes()
                                  : program.locals(operand.local()).bytes();
+        made->places_.push_back({bytes, held});
         bytes += (held + 4095) / 4096 * 4096 + 64;
       }
       return at->second;
@@ -156,6 +158,12 @@ class Boxes {
   bool empty() const { return boxes_.empty(); }
   int64_t loaded() const { return loaded_; }
   int64_t stored() const { return stored_; }
+  // Bytes that are touched at all; what several devices read counts once.
+  int64_t WorkingSet() const {
+    int64_t bytes = 0;
+    for (const Place& place : places_) bytes += std::min(place.held, place.moved);
+    return bytes;
+  }
 
   void Run(ThreadTeam* team) {
     for (const std::vector<int>& wave : waves_) {
@@ -170,8 +178,8 @@ class Boxes {
   struct Box {
     std::unique_ptr<Kernel> kernel;
     std::vector<int64_t> operands;  // offsets in memory
-    std::vector<int64_t> reads;     // places
-    int64_t writes = 0;
+    std::vector<int> reads;         // places
+    int writes = 0;
     int wave = 0;
 
     absl::Status Run(std::byte* memory) const {
@@ -183,6 +191,11 @@ class Boxes {
     }
   };
 
+  struct Place {
+    int64_t offset, held;  // bytes
+    int64_t moved = 0;     // loaded from it and stored to it
+  };
+
   template <typename PlaceOf>
   absl::Status Add(const plan::Instruction& instruction, PlaceOf&& place_of) {
     ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(instruction, 1));
@@ -191,12 +204,14 @@ class Boxes {
     SLUICE_CHECK_LE(box.kernel->scratch(), 0);
     for (const plan::Operand& operand : instruction.inputs()) {
       box.reads.push_back(place_of(operand));
-      box.operands.push_back(box.reads.back() + operand.offset());
+      box.operands.push_back(places_[box.reads.back()].offset + operand.offset());
     }
     box.writes = place_of(instruction.outputs(0));
-    box.operands.push_back(box.writes + instruction.outputs(0).offset());
+    box.operands.push_back(places_[box.writes].offset + instruction.outputs(0).offset());
     for (const BoxRegion& region : spec.regions) {
       const int64_t bytes = region.extent.NumElements() * SizeOf(spec.outputs[0].dtype);
+      for (const int source : region.sources) places_[box.reads[source]].moved += bytes;
+      places_[box.writes].moved += bytes;
       loaded_ += bytes * static_cast<int64_t>(region.sources.size());
       stored_ += bytes;
     }
@@ -226,6 +241,7 @@ class Boxes {
   }
 
   Memory memory_;
+  std::vector<Place> places_;
   std::vector<Box> boxes_;
   std::vector<std::vector<int>> waves_;
   int64_t loaded_ = 0, stored_ = 0;
@@ -256,8 +272,8 @@ void RunCase(benchmark::State& state, int64_t devices, Sbp from, Sbp to, int64_t
     state.SetIterationTime(took.count());
   }
   const double moved = static_cast<double>((*boxes)->loaded() + (*boxes)->stored());
-  const double bandwidth =
-      machinery.limits.BytesPerSecond((*boxes)->loaded(), (*boxes)->stored(), 0);
+  const double bandwidth = machinery.limits.BytesPerSecond(
+      (*boxes)->WorkingSet(), (*boxes)->loaded(), (*boxes)->stored(), 0);
   const double figure = static_cast<double>(bytes) / LowerQuartile(std::move(seconds));
   const double limit = static_cast<double>(bytes) / moved * bandwidth;
   state.counters["figure"] = figure;

@@ -127,8 +127,9 @@ Bandwidth Limits::At(int64_t bytes) const {
   return bandwidth.back();
 }
 
-double Limits::BytesPerSecond(int64_t loaded, int64_t stored, int64_t in_place) const {
-  const Bandwidth at = At(loaded + stored - in_place);
+double Limits::BytesPerSecond(int64_t working_set, int64_t loaded, int64_t stored,
+                              int64_t in_place) const {
+  const Bandwidth at = At(working_set);
   const double share = static_cast<double>(stored) / static_cast<double>(loaded + stored);
   if (share < 1.0 / 3) return at.read + (std::max(at.triad, at.add) - at.read) * share * 3;
   const double half = in_place * 2 > stored ? at.add : at.copy;

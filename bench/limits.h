@@ -31,9 +31,10 @@ struct Limits {
 
   // The curve read at a working set; between two of its points by their logarithms.
   Bandwidth At(int64_t bytes) const;
-  // A second for a pass that loads and stores so many bytes, of which `in_place` are stored where
-  // they were loaded from.
-  double BytesPerSecond(int64_t loaded, int64_t stored, int64_t in_place) const;
+  // A second for a pass over a working set that loads and stores so many bytes, of which `in_place`
+  // are stored where they were loaded from.
+  double BytesPerSecond(int64_t working_set, int64_t loaded, int64_t stored,
+                        int64_t in_place) const;
   const Bandwidth& Memory() const { return bandwidth.back(); }
   // Working sets, in bytes, that stand for a level of the memory.
   static constexpr int64_t kL2 = 512 << 10, kL3 = 8 << 20, kMemory = 256 << 20;

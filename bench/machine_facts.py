@@ -44,19 +44,20 @@ def revision(workspace):
 
 
 def packages(python, names):
-    """Versions of a Python's packages; "" for one that it does not have."""
+    """Versions of those packages that a Python has, as ["torch 2.15", ...]."""
     script = ("import importlib.metadata as m, sys\nfor n in sys.argv[1:]:\n"
               " try: print(n, m.version(n))\n except m.PackageNotFoundError: pass\n")
     try:
         out = subprocess.run([python, "-c", script] + names, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        return ""
-    return ", ".join(out.splitlines())
+        return []
+    return out.splitlines()
 
 
-def describe(workspace, python):
+def describe(workspace, python, original_python):
     cpuinfo = _read("/proc/cpuinfo")
     memory = _read("/proc/meminfo").splitlines()
+    peers = packages(python, ["torch", "jax", "jaxlib", "numpy"]) + packages(original_python, ["oneflow"])
     system = dict(line.partition("=")[::2] for line in _read("/etc/os-release").splitlines())
     return {
         "cpu": cpu_name(cpuinfo),
@@ -65,6 +66,6 @@ def describe(workspace, python):
         "memory": memory[0].split(":")[1].strip() if memory else "unknown",
         "system": "%s, Linux %s" % (system.get("PRETTY_NAME", '"unknown"').strip('"'), platform.release()),
         "revision": revision(workspace),
-        "peers": packages(python, ["torch", "jax", "jaxlib", "numpy"]) or "none found",
+        "peers": ", ".join(peers) or "none found",
         "load average at the start": "%.2f" % os.getloadavg()[0],
     }

@@ -211,7 +211,8 @@ class OpBench {
     if (spec.op == "ce_pick") loaded = 2 * stored;
     row.bytes = static_cast<double>(loaded + stored);
     if (row.bytes > 0) {
-      row.memory_limit = row.bytes / limits_.BytesPerSecond(loaded, stored, in_place);
+      row.memory_limit =
+          row.bytes / limits_.BytesPerSecond(loaded + stored - in_place, loaded, stored, in_place);
     }
     if (absl::StartsWith(spec.op, "matmul") || absl::StartsWith(spec.op, "attention")) {
       row.arithmetic_limit = row.flops / limits_.matmul_flops;

@@ -101,7 +101,7 @@ def main(argv):
         programs=runs.from_caller(options.programs) if options.programs else runs.built_programs(),
         peers=os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"), python=interpreter(options.python),
         original_python=interpreter(options.original_python), quick=options.quick)
-    machine = machine_facts.describe(runs.workspace(), setting.python)
+    machine = machine_facts.describe(runs.workspace(), setting.python, setting.original_python)
     machine["date"] = datetime.date.today().isoformat()
     for key, value in machine.items():
         print("%-26s %s" % (key, value))
