@@ -44,9 +44,6 @@ SLUICE_INLINE F operator*(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
 SLUICE_INLINE F operator/(F a, F b) { return {_mm512_div_ps(a.v, b.v)}; }
 SLUICE_INLINE F Fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
 SLUICE_INLINE F Sqrt(F a) { return {_mm512_sqrt_ps(a.v)}; }
-SLUICE_INLINE F Round(F a) {
-  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
 // The larger (smaller); b if either is NaN.
 SLUICE_INLINE F MaxOrSecond(F a, F b) { return {_mm512_max_ps(a.v, b.v)}; }
 SLUICE_INLINE F MinOrSecond(F a, F b) { return {_mm512_min_ps(a.v, b.v)}; }
@@ -75,7 +72,6 @@ template <int n>
 SLUICE_INLINE I ShiftRightSigned(I a) {
   return {_mm512_srai_epi32(a.v, n)};
 }
-SLUICE_INLINE I ToInt(F a) { return {_mm512_cvtps_epi32(a.v)}; }
 SLUICE_INLINE F ToFloat(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 SLUICE_INLINE I Bits(F a) { return {_mm512_castps_si512(a.v)}; }
 SLUICE_INLINE F FromBits(I a) { return {_mm512_castsi512_ps(a.v)}; }
@@ -153,10 +149,6 @@ SLUICE_INLINE F Fma(F a, F b, F c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
 SLUICE_INLINE F Sqrt(F a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
-SLUICE_INLINE F Round(F a) {
-  return {_mm256_round_ps(a.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
-          _mm256_round_ps(a.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
 SLUICE_INLINE F MaxOrSecond(F a, F b) {
   return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
 }
@@ -216,7 +208,6 @@ template <int n>
 SLUICE_INLINE I ShiftRightSigned(I a) {
   return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
 }
-SLUICE_INLINE I ToInt(F a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
 SLUICE_INLINE F ToFloat(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 SLUICE_INLINE I Bits(F a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 SLUICE_INLINE F FromBits(I a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
