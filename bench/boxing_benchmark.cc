@@ -27,7 +27,7 @@
 #include "framework/compiler/lower.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/device/memory.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
@@ -39,9 +39,9 @@ namespace {
 
 // Threads, and what as many can do at the most.
 struct Machinery {
-  explicit Machinery(int threads) : team(threads, InitKernelThread) {}
-  CpuThreadTeam team;
-  Limits limits = MeasureLimits(&team);
+  explicit Machinery(int threads) : thread_pool(threads, InitKernelThread) {}
+  CpuThreadPool thread_pool;
+  Limits limits = MeasureLimits(&thread_pool);
 };
 
 // Measured once, by the first case of so many devices.
@@ -80,12 +80,12 @@ absl::StatusOr<plan::Program> ProgramOf(int64_t devices, const Sbp& from, const 
   RETURN_IF_ERROR(graph.Finish());
   SbpAssignment assignment;
   assignment.choices.resize(graph.nodes().size());
-  assignment.made.resize(graph.num_tensors(), grid.Broadcast());
+  assignment.produced.resize(graph.num_tensors(), grid.Broadcast());
   assignment.choices[graph.tensor(y.id()).producer] = ChoiceOf(BeforeSum(from), from);
   assignment.choices[graph.tensor(z.id()).producer] = ChoiceOf(to, to);
-  assignment.made[y.id()] = {Sbp::B(), from};
-  assignment.made[z.id()] = {Sbp::B(), to};
-  assignment.seen = assignment.made;
+  assignment.produced[y.id()] = {Sbp::B(), from};
+  assignment.produced[z.id()] = {Sbp::B(), to};
+  assignment.consumed = assignment.produced;
   const Machine machine = Machine::Cpu();
   BoxingPlanner planner(machine);
   ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(graph, grid, assignment, &planner, machine));
@@ -95,7 +95,7 @@ absl::StatusOr<plan::Program> ProgramOf(int64_t devices, const Sbp& from, const 
 using Storage = std::pair<bool, int32_t>;  // a register, or a local, by its index
 Storage StorageOf(const plan::Operand& operand) {
   const bool in_register = operand.storage_case() == plan::Operand::kRegister;
-  return {in_register, in_register ? operand.register_() : operand.local()};
+  return {in_register, in_register ? operand.register_() : operand.temporary()};
 }
 
 // What the op that reads the boxed tensor makes, and what is boxed of that.
@@ -107,7 +107,7 @@ std::set<Storage> MadeOfResult(const plan::Program& program) {
       for (const plan::Instruction& instruction : actor.script()) {
         bool reads = instruction.op() == "scale";
         for (const plan::Operand& input : instruction.inputs()) {
-          reads |= instruction.op() == "box" && made.count(StorageOf(input)) > 0;
+          reads |= instruction.op() == "fold" && made.count(StorageOf(input)) > 0;
         }
         if (!reads) continue;
         for (const plan::Operand& output : instruction.outputs()) made.insert(StorageOf(output));
@@ -131,7 +131,7 @@ class Boxes {
       if (added) {
         const int64_t held = operand.storage_case() == plan::Operand::kRegister
                                  ? program.registers(operand.register_()).bytes()
-                                 : program.locals(operand.local()).bytes();
+                                 : program.temporaries(operand.temporary()).bytes();
         made->places_.push_back({bytes, held});
         bytes += (held + 4095) / 4096 * 4096 + 64;
       }
@@ -141,7 +141,7 @@ class Boxes {
     for (const plan::Actor& actor : program.actors()) {
       for (const plan::Instruction& instruction : actor.script()) {
         // That of the graph's input, which has a dimension more, and of its output are not meant.
-        if (instruction.op() != "box" || instruction.outputs(0).part().logical_size() != 2 ||
+        if (instruction.op() != "fold" || instruction.outputs(0).shard().logical_size() != 2 ||
             after.count(StorageOf(instruction.outputs(0))) > 0) {
           continue;
         }
@@ -165,9 +165,9 @@ class Boxes {
     return bytes;
   }
 
-  void Run(ThreadTeam* team) {
+  void Run(ThreadPool* thread_pool) {
     for (const std::vector<int>& wave : waves_) {
-      team->ForEach(static_cast<int64_t>(wave.size()), [&](int64_t i) {
+      thread_pool->ForEach(static_cast<int64_t>(wave.size()), [&](int64_t i) {
         const absl::Status status = boxes_[wave[i]].Run(memory_.data());
         SLUICE_CHECK(status.ok()) << status.ToString();
       });
@@ -208,7 +208,7 @@ class Boxes {
     }
     box.writes = place_of(instruction.outputs(0));
     box.operands.push_back(places_[box.writes].offset + instruction.outputs(0).offset());
-    for (const BoxRegion& region : spec.regions) {
+    for (const FoldRegion& region : spec.regions) {
       const int64_t bytes = region.extent.NumElements() * SizeOf(spec.outputs[0].dtype);
       for (const int source : region.sources) places_[box.reads[source]].moved += bytes;
       places_[box.writes].moved += bytes;
@@ -262,11 +262,11 @@ void RunCase(benchmark::State& state, int64_t devices, Sbp from, Sbp to, int64_t
     return;
   }
   Machinery& machinery = MachineryFor(devices);
-  (*boxes)->Run(&machinery.team);
+  (*boxes)->Run(&machinery.thread_pool);
   std::vector<double> seconds;
   for (auto _ : state) {
     const auto begin = std::chrono::steady_clock::now();
-    (*boxes)->Run(&machinery.team);
+    (*boxes)->Run(&machinery.thread_pool);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     seconds.push_back(took.count());
     state.SetIterationTime(took.count());

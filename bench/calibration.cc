@@ -47,8 +47,8 @@ class OperandSets {
  public:
   OperandSets(const KernelSample& sample, int64_t pool_bytes, Memory* pool)
       : sample_(sample), pool_(*pool) {
-    for (const Part& part : sample.spec.inputs) bytes_ += Aligned(part.NumBytes());
-    for (const Part& part : sample.spec.outputs) bytes_ += Aligned(part.NumBytes());
+    for (const Shard& shard : sample.spec.inputs) bytes_ += Aligned(shard.NumBytes());
+    for (const Shard& shard : sample.spec.outputs) bytes_ += Aligned(shard.NumBytes());
     sets_ = std::clamp<int64_t>(pool_bytes / std::max<int64_t>(bytes_, 1), 2, kMostSets);
   }
 
@@ -59,11 +59,11 @@ class OperandSets {
     }
     std::byte* at = pool_.data();
     for (int64_t set = 0; set < sets_; ++set) {
-      for (const auto* parts : {&sample_.spec.inputs, &sample_.spec.outputs}) {
-        for (const Part& part : *parts) {
-          FillPart(part, at);
+      for (const auto* shards : {&sample_.spec.inputs, &sample_.spec.outputs}) {
+        for (const Shard& shard : *shards) {
+          FillShard(shard, at);
           operands_.push_back(at);
-          at += Aligned(part.NumBytes());
+          at += Aligned(shard.NumBytes());
         }
       }
     }
@@ -76,17 +76,17 @@ class OperandSets {
   }
 
  private:
-  void FillPart(const Part& part, std::byte* at) {
-    if (part.dtype == DType::kI32) {
-      for (int64_t i = 0; i < part.NumElements(); ++i) {
+  void FillShard(const Shard& shard, std::byte* at) {
+    if (shard.dtype == DType::kI32) {
+      for (int64_t i = 0; i < shard.NumElements(); ++i) {
         state_ = state_ * 1664525 + 1013904223;
         reinterpret_cast<int32_t*>(at)[i] = static_cast<int32_t>((state_ >> 8) % sample_.ids);
       }
       return;
     }
     const int64_t block = static_cast<int64_t>(Pattern().size() * sizeof(float));
-    for (int64_t begin = 0; begin < part.NumBytes(); begin += block) {
-      std::memcpy(at + begin, Pattern().data(), std::min(block, part.NumBytes() - begin));
+    for (int64_t begin = 0; begin < shard.NumBytes(); begin += block) {
+      std::memcpy(at + begin, Pattern().data(), std::min(block, shard.NumBytes() - begin));
     }
   }
 
@@ -100,11 +100,11 @@ class OperandSets {
 // One device that runs a kernel again and again.
 class Lane {
  public:
-  // `team`, if any, runs the kernel; else the calling thread alone.
-  Lane(KernelSample sample, CpuThreadTeam* team, int64_t pool_bytes, Memory* pool)
+  // `thread pool`, if any, runs the kernel; else the calling thread alone.
+  Lane(KernelSample sample, CpuThreadPool* thread_pool, int64_t pool_bytes, Memory* pool)
       : sample_(std::move(sample)), sets_(sample_, pool_bytes, pool) {
-    fire_.team = team != nullptr ? static_cast<ThreadTeam*>(team) : &alone_;
-    sample_.spec.threads = fire_.team->threads();
+    firing_.thread_pool = thread_pool != nullptr ? static_cast<ThreadPool*>(thread_pool) : &alone_;
+    sample_.spec.threads = firing_.thread_pool->threads();
   }
 
   absl::Status Prepare() {
@@ -137,15 +137,15 @@ class Lane {
     return absl::OkStatus();
   }
 
-  absl::Status Run() { return kernel_->Run(fire_, sets_.Next(), scratch_at_); }
+  absl::Status Run() { return kernel_->Run(firing_, sets_.Next(), scratch_at_); }
   double time() const { return LowerQuartile(runs_); }
 
  private:
   KernelSample sample_;
   OperandSets sets_;
-  SingleThreadTeam alone_;
+  SingleThreadPool alone_;
   std::unique_ptr<Kernel> kernel_;
-  Fire fire_;
+  KernelContext firing_;
   std::vector<std::byte> scratch_;
   std::byte* scratch_at_ = nullptr;
   std::vector<double> runs_;
@@ -173,7 +173,7 @@ void SetRates(Machine* machine) {
       const int64_t bytes = times.sizes[0].back();
       machine->memory_bytes_per_second = RateAt(times, {bytes}, static_cast<double>(bytes));
     }
-    if (times.kernel == "box") {
+    if (times.kernel == "fold") {
       const int64_t moved = times.sizes[0].back();
       machine->inner_bytes_per_second =
           RateAt(times, {moved, times.sizes[1].back()}, static_cast<double>(moved) / 2);
@@ -187,7 +187,7 @@ KernelTimer::KernelTimer(const CalibrationOptions& options)
     : options_(options),
       cores_(Cores(options)),
       pools_(cores_),
-      team_(std::make_unique<CpuThreadTeam>(cores_, InitKernelThread)) {
+      thread_pool_(std::make_unique<CpuThreadPool>(cores_, InitKernelThread)) {
   InitKernelThread();
 }
 
@@ -195,7 +195,7 @@ KernelTimer::KernelTimer(const CalibrationOptions& options)
 absl::StatusOr<double> KernelTimer::TimeSample(const KernelSample& sample, int threads,
                                                int64_t pool_bytes) {
   if (threads > 1) {
-    Lane lane(sample, team_.get(), pool_bytes, &pools_[0]);
+    Lane lane(sample, thread_pool_.get(), pool_bytes, &pools_[0]);
     RETURN_IF_ERROR(lane.Prepare());
     RETURN_IF_ERROR(lane.Measure(options_.sample_nanoseconds));
     return lane.time();
@@ -245,7 +245,7 @@ absl::StatusOr<KernelTimes> KernelTimer::Time(const KernelGrid& grid, int thread
   for (const std::vector<int64_t>& point : PointsOf(grid.axes)) {
     ASSIGN_OR_RETURN(const KernelSample sample, grid.sample(grid.kernel, point));
     const absl::StatusOr<double> time = TimeSample(sample, threads, pool);
-    if (!time.ok()) return Annotate(time.status(), grid.kernel);
+    if (!time.ok()) return AddContext(time.status(), grid.kernel);
     times.nanoseconds.push_back(std::max<int64_t>(1, std::llround(*time)));
   }
   return times;
@@ -273,15 +273,15 @@ absl::StatusOr<Machine> Calibrate(const CalibrationOptions& options,
                                   const std::function<void(const std::string&)>& progress) {
   Machine machine = Machine::Cpu();
   machine.cores = Cores(options);
-  std::vector<int> teams = {1};
-  if (machine.cores > 1) teams.push_back(static_cast<int>(machine.cores));
+  std::vector<int> thread_pools = {1};
+  if (machine.cores > 1) thread_pools.push_back(static_cast<int>(machine.cores));
   KernelTimer timer(options);
   std::vector<std::vector<KernelTimes>> passes;  // by kernel
   for (int pass = 0; pass < options.passes; ++pass) {
     size_t next = 0;
     for (const KernelGrid& grid : options.grids) {
       if (progress) progress(grid.kernel);
-      for (int threads : teams) {
+      for (int threads : thread_pools) {
         for (bool cold : {false, true}) {
           ASSIGN_OR_RETURN(KernelTimes times, timer.Time(grid, threads, cold));
           if (pass == 0) passes.emplace_back();
@@ -291,7 +291,7 @@ absl::StatusOr<Machine> Calibrate(const CalibrationOptions& options,
     }
   }
   for (size_t i = 0; i < passes.size(); ++i) {
-    machine.kernels.push_back(Merge(options.grids[i / (2 * teams.size())], passes[i]));
+    machine.kernels.push_back(Merge(options.grids[i / (2 * thread_pools.size())], passes[i]));
   }
   SetRates(&machine);
   const int64_t cache = sysconf(_SC_LEVEL2_CACHE_SIZE);

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "bench/kernel_grids.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/device/memory.h"
 #include "framework/machine/machine.h"
 
@@ -28,8 +28,8 @@ struct CalibrationOptions {
 };
 
 // Times kernels with every core busy: on each core one device of one thread, or one device of a
-// team of threads. Other work on the cores only ever adds to a time, so that the lower quartile of
-// the runs at a point is taken.
+// thread pool of threads. Other work on the cores only ever adds to a time, so that the lower
+// quartile of the runs at a point is taken.
 class KernelTimer {
  public:
   explicit KernelTimer(const CalibrationOptions& options);
@@ -43,7 +43,7 @@ class KernelTimer {
   const int cores_;
   std::vector<Memory> pools_;  // by lane
   // Of all cores, made once: new threads begin on one core, and are moved apart only later.
-  std::unique_ptr<CpuThreadTeam> team_;
+  std::unique_ptr<CpuThreadPool> thread_pool_;
 };
 
 // The faster of two passes at each point; then no time falls along an axis, but for the grid's

@@ -20,7 +20,7 @@
 #include "bench/limits.h"
 #include "bench/quantiles.h"
 #include "framework/base/status.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/runtime/trace.h"
 #include "framework/sbp/mesh.h"
@@ -113,8 +113,8 @@ absl::Status Measure() {
   // Before the limit is measured, which takes memory of its own.
   const int64_t peak_bytes = PeakResidentBytes();
   const int threads = options.threads_per_device * static_cast<int>(mesh.num_devices());
-  CpuThreadTeam team(threads, InitKernelThread);
-  const double limit = MeasureLimits(&team).matmul_flops;
+  CpuThreadPool thread_pool(threads, InitKernelThread);
+  const double limit = MeasureLimits(&thread_pool).matmul_flops;
   const double step = Median(timing.seconds);
   const auto tokens = static_cast<double>(config.batch * config.sequence_length);
   const double flops = GptFlopsPerToken(config) * tokens;

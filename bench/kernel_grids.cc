@@ -26,10 +26,10 @@ Sample OfOp(const std::string& kernel, const Attributes& attributes,
   sample.spec.op = kernel;
   sample.spec.attributes = PrintAttributes(attributes);
   for (const TensorType& type : inputs) {
-    sample.spec.inputs.push_back(Part::Whole(type.dtype, type.shape));
+    sample.spec.inputs.push_back(Shard::Whole(type.dtype, type.shape));
   }
   for (const TensorType& type : outputs) {
-    sample.spec.outputs.push_back(Part::Whole(type.dtype, type.shape));
+    sample.spec.outputs.push_back(Shard::Whole(type.dtype, type.shape));
   }
   const Cost cost = op->cost({attributes, inputs, outputs});
   sample.sizes.assign(cost.sizes.begin(), cost.sizes.end());
@@ -111,16 +111,17 @@ KernelSample OfBox(const std::string& op, std::vector<Shape> inputs, Shape outpu
   KernelSample sample;
   sample.spec.op = op;
   for (const Shape& shape : inputs) {
-    sample.spec.inputs.push_back(Part::Whole(DType::kF32, shape));
+    sample.spec.inputs.push_back(Shard::Whole(DType::kF32, shape));
   }
-  sample.spec.outputs.push_back(Part::Whole(DType::kF32, output));
+  sample.spec.outputs.push_back(Shard::Whole(DType::kF32, output));
   return sample;
 }
-// Bytes of the result, bytes of a stretch: half the rows of a matrix are copied into another.
+// Bytes of the result, bytes of a contiguous run: half the rows of a matrix are copied into
+// another.
 Sample BoxCopy(const std::string&, At at) {
   const int64_t row = at[1] / 4, rows = at[0] / at[1];
-  KernelSample sample = OfBox("box", {{rows, 2 * row}}, {rows, row});
-  BoxRegion region;
+  KernelSample sample = OfBox("fold", {{rows, 2 * row}}, {rows, row});
+  FoldRegion region;
   region.extent = {rows, row};
   region.sources = region.fold = {0};
   region.source_offsets = {0};
@@ -133,9 +134,9 @@ Sample BoxCopy(const std::string&, At at) {
 // Bytes of the result, and how many are summed up, a power of two.
 Sample BoxFold(const std::string&, At at) {
   const int64_t elements = at[0] / 4;
-  KernelSample sample = OfBox("box", std::vector<Shape>(at[1], Shape{elements}), {elements});
+  KernelSample sample = OfBox("fold", std::vector<Shape>(at[1], Shape{elements}), {elements});
   sample.spec.reduction = Reduction::kSum;
-  BoxRegion region;
+  FoldRegion region;
   region.extent = {elements};
   for (int source = 0; source < at[1]; ++source) {
     region.sources.push_back(source);
@@ -187,12 +188,12 @@ std::vector<KernelGrid> KernelGrids() {
           {"ce_sum_exp", rows, CrossEntropy},
           {"ce_gradient", rows, CrossEntropy},
           {"embedding", rows, Embedding},
-          {"add_rows", rows, Embedding},
-          {"box",
+          {"add_sparse", rows, Embedding},
+          {"fold",
            {{4096, 65536, 1048576, 4194304}, {64, 128, 256, 512, 1024, 4096}},
            BoxCopy,
            /*may_fall=*/1},
-          {"box_fold", {{4096, 65536, 1048576, 4194304}, {2, 4}}, BoxFold},
+          {"fold_many", {{4096, 65536, 1048576, 4194304}, {2, 4}}, BoxFold},
           {"accumulate", elements, Accumulate}};
 }
 

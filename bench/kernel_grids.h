@@ -24,7 +24,7 @@ struct KernelGrid {
   std::string kernel;
   std::vector<std::vector<int64_t>> axes;  // in the words of `sample`
   absl::StatusOr<KernelSample> (*sample)(const std::string& kernel, absl::Span<const int64_t> at);
-  int may_fall = -1;  // the axis along which time may fall: longer stretches copy faster
+  int may_fall = -1;  // the axis along which time may fall: longer contiguous runs copy faster
 };
 
 std::vector<KernelGrid> KernelGrids();

@@ -21,16 +21,16 @@ namespace {
 constexpr double kBudget = 0.02;  // seconds a point
 
 // The better of two sizes: on one processor or another either is the faster one.
-double MatMulFlops(ThreadTeam* team, float* memory) {
+double MatMulFlops(ThreadPool* thread_pool, float* memory) {
   for (int64_t i = 0; i < 2 << 20; ++i) memory[i] = static_cast<float>(i * 7919 % 1000) * 1e-3f;
   double best = 0;
   for (int64_t n : {512, 1024}) {
-    auto product = cpu::Product::Prepare({.m = n, .n = n, .k = n}, team->threads());
+    auto product = cpu::Product::Prepare({.m = n, .n = n, .k = n}, thread_pool->threads());
     SLUICE_CHECK(product.ok()) << product.status().ToString();
     std::vector<std::byte> scratch((*product)->scratch());
-    const Fire fire = {.team = team};
+    const KernelContext firing = {.thread_pool = thread_pool};
     const double seconds = TimeOf(0.2, [&] {
-      (*product)->Run(fire, memory, memory + n * n, memory + 2 * n * n, scratch.data());
+      (*product)->Run(firing, memory, memory + n * n, memory + 2 * n * n, scratch.data());
     });
     best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
   }
@@ -40,38 +40,41 @@ double MatMulFlops(ThreadTeam* team, float* memory) {
 // Bytes a second of loop(first, n), run over `elements` cut among the threads. Small working sets
 // are walked often, so that starting the threads does not count.
 template <typename Loop>
-double Speed(ThreadTeam* team, int64_t elements, int arrays_moved, Loop&& loop) {
+double Speed(ThreadPool* thread_pool, int64_t elements, int arrays_moved, Loop&& loop) {
   const int64_t rounds = std::max<int64_t>(1, (int64_t{4} << 20) / elements);
   const double seconds = TimeOf(kBudget, [&] {
-    team->ForEach(team->threads(), [&](int64_t t) {
-      const int64_t groups = elements / 64, begin = groups * t / team->threads();
-      const int64_t end = groups * (t + 1) / team->threads();
+    thread_pool->ForEach(thread_pool->threads(), [&](int64_t t) {
+      const int64_t groups = elements / 64, begin = groups * t / thread_pool->threads();
+      const int64_t end = groups * (t + 1) / thread_pool->threads();
       for (int64_t i = 0; i < rounds; ++i) loop(begin * 64, (end - begin) * 64);
     });
   });
   return static_cast<double>(rounds * elements * arrays_moved * 4) / seconds;
 }
 
-Bandwidth BandwidthAt(ThreadTeam* team, const StreamLoops& loops, float* memory, int64_t bytes) {
+Bandwidth BandwidthAt(ThreadPool* thread_pool, const StreamLoops& loops, float* memory,
+                      int64_t bytes) {
   Bandwidth made;
   made.bytes = bytes;
   // No zeros: there are processors that store lines of nothing else faster than any kernel's.
   for (int64_t i = 0; i < bytes / 4; ++i) memory[i] = 1 + static_cast<float>(i % 1024);
   float sink = 0;
   const int64_t one = bytes / 4 / 64 * 64, half = bytes / 8 / 64 * 64, third = bytes / 12 / 64 * 64;
-  made.read = Speed(team, one, 1, [&](int64_t at, int64_t n) {
+  made.read = Speed(thread_pool, one, 1, [&](int64_t at, int64_t n) {
     if (loops.read(memory + at, n) < 0) sink = 1;
   });
   SLUICE_CHECK_EQ(sink, 0) << "a negative sum of positive values";
   float *a = memory, *c = memory + half;
   const auto copy = [&](auto loop) {
-    return Speed(team, half, 2, [&](int64_t at, int64_t n) { loop(a + at, c + at, n); });
+    return Speed(thread_pool, half, 2, [&](int64_t at, int64_t n) { loop(a + at, c + at, n); });
   };
   made.copy = std::max(copy(loops.copy), copy(loops.copy_streaming));
-  made.add = Speed(team, half, 3, [&](int64_t at, int64_t n) { loops.add(a + at, c + at, n); });
+  made.add =
+      Speed(thread_pool, half, 3, [&](int64_t at, int64_t n) { loops.add(a + at, c + at, n); });
   float *b = memory + third, *d = memory + 2 * third;
   const auto triad = [&](auto loop) {
-    return Speed(team, third, 3, [&](int64_t at, int64_t n) { loop(a + at, b + at, d + at, n); });
+    return Speed(thread_pool, third, 3,
+                 [&](int64_t at, int64_t n) { loop(a + at, b + at, d + at, n); });
   };
   made.triad = std::max(triad(loops.triad), triad(loops.triad_streaming));
   return made;
@@ -98,19 +101,19 @@ double TimeOf(double budget, const std::function<void()>& call) {
   return LowerQuartile(std::move(seconds));
 }
 
-Limits MeasureLimits(ThreadTeam* team) {
+Limits MeasureLimits(ThreadPool* thread_pool) {
   InitKernelThread();
   const StreamLoops& loops = cpu::Runs(cpu::Isa::kV4) ? v4::kStreamLoops : v3::kStreamLoops;
   auto memory = Memory::Allocate(Limits::kMemory);
   SLUICE_CHECK(memory.ok()) << memory.status().ToString();
   float* data = reinterpret_cast<float*>(memory->data());
   Limits limits;
-  limits.threads = team->threads();
+  limits.threads = thread_pool->threads();
   for (int64_t bytes : {Limits::kL2, int64_t{2} << 20, Limits::kL3, int64_t{32} << 20,
                         int64_t{96} << 20, Limits::kMemory}) {
-    limits.bandwidth.push_back(BandwidthAt(team, loops, data, bytes));
+    limits.bandwidth.push_back(BandwidthAt(thread_pool, loops, data, bytes));
   }
-  limits.matmul_flops = MatMulFlops(team, data);
+  limits.matmul_flops = MatMulFlops(thread_pool, data);
   return limits;
 }
 

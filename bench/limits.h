@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/device/thread_team.h"
+#include "framework/device/thread_pool.h"
 
 namespace sluice {
 
@@ -41,8 +41,8 @@ struct Limits {
   std::string ToString() const;
 };
 
-// About a second. The team's threads must have been started with InitKernelThread.
-Limits MeasureLimits(ThreadTeam* team);
+// About a second. The thread pool's threads must have been started with InitKernelThread.
+Limits MeasureLimits(ThreadPool* thread_pool);
 
 // Seconds of one call: the lower quartile over calls until `budget` seconds and at least five calls
 // have passed; what a noisy neighbour slows is left out, on our side and the limit's alike.

@@ -21,11 +21,11 @@
 #include "bench/limits.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/device/memory.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
-#include "framework/plan/part_proto.h"
+#include "framework/plan/shard_proto.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/train/command.h"
 #include "models/gpt/gpt.h"
@@ -63,7 +63,7 @@ std::vector<int> PlacesOf(const plan::Instruction& instruction) {
   std::vector<int> places;
   const auto add = [&](const plan::Operand& operand) {
     const std::string name = absl::StrCat(operand.storage_case(), ":", operand.register_(), ":",
-                                          operand.local(), ":", operand.offset());
+                                          operand.temporary(), ":", operand.offset());
     const auto found = std::find(seen.begin(), seen.end(), name);
     places.push_back(static_cast<int>(found - seen.begin()));
     if (found == seen.end()) seen.push_back(name);
@@ -89,7 +89,7 @@ std::vector<Distinct> DistinctOf(const plan::Program& program) {
       }
       const std::string key =
           absl::StrCat(absl::StrJoin(one.place, ","), one.instruction.SerializeAsString());
-      found.emplace(key, one).first->second.count += actor.fires_per_step();
+      found.emplace(key, one).first->second.count += actor.firings_per_step();
     }
   }
   std::vector<Distinct> all;
@@ -107,8 +107,8 @@ struct Row {
 };
 
 std::string NameOf(const KernelSpec& spec) {
-  const auto shape = [](std::string* out, const Part& part) {
-    absl::StrAppend(out, part.local.ToString());
+  const auto shape = [](std::string* out, const Shard& shard) {
+    absl::StrAppend(out, shard.local.ToString());
   };
   std::string name = absl::StrCat(spec.op, " ", absl::StrJoin(spec.inputs, " ", shape), " -> ",
                                   absl::StrJoin(spec.outputs, " ", shape));
@@ -128,8 +128,8 @@ class OpBench {
  public:
   static absl::StatusOr<OpBench> Create(int threads, int64_t bytes) {
     OpBench made;
-    made.team_ = std::make_unique<CpuThreadTeam>(threads, InitKernelThread);
-    made.limits_ = MeasureLimits(made.team_.get());
+    made.thread_pool_ = std::make_unique<CpuThreadPool>(threads, InitKernelThread);
+    made.limits_ = MeasureLimits(made.thread_pool_.get());
     ASSIGN_OR_RETURN(made.memory_, Memory::Allocate(bytes));
     return made;
   }
@@ -137,19 +137,20 @@ class OpBench {
   const Limits& limits() const { return limits_; }
 
   absl::StatusOr<Row> Measure(const Distinct& one, double budget) {
-    ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(one.instruction, team_->threads()));
+    ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(one.instruction, thread_pool_->threads()));
     ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, PrepareCpuKernel(spec));
     std::vector<std::byte*> operands = Place(one, spec);
     std::vector<std::byte> scratch(kernel->scratch() + 64);
     void* aligned = scratch.data();
     size_t space = scratch.size();
     std::align(64, 1, aligned, space);
-    // The second fire of a step: an accumulator is added to rather than set.
-    const Fire fire = {.step = 1, .micro = spec.op == "accumulate" ? 1 : 0, .team = team_.get()};
+    // The second firing of a step: an accumulator is added to rather than set.
+    const KernelContext firing = {
+        .step = 1, .micro = spec.op == "accumulate" ? 1 : 0, .thread_pool = thread_pool_.get()};
     absl::Status status;
     Row row = RowOf(one, spec);
     row.seconds = TimeOf(budget, [&] {
-      status = kernel->Run(fire, operands.data(), static_cast<std::byte*>(aligned));
+      status = kernel->Run(firing, operands.data(), static_cast<std::byte*>(aligned));
     });
     RETURN_IF_ERROR(status);
     return row;
@@ -159,16 +160,16 @@ class OpBench {
   std::vector<std::byte*> Place(const Distinct& one, const KernelSpec& spec) {
     std::vector<std::byte*> operands, at_place;
     std::byte* next = memory_.data();
-    const auto place = [&](const Part& part) {
+    const auto place = [&](const Shard& shard) {
       const size_t i = static_cast<size_t>(one.place[operands.size()]);
       if (i == at_place.size()) {
         at_place.push_back(next);
-        next += (part.NumBytes() + 127) / 64 * 64;
+        next += (shard.NumBytes() + 127) / 64 * 64;
       }
       operands.push_back(at_place[i]);
     };
-    for (const Part& part : spec.inputs) place(part);
-    for (const Part& part : spec.outputs) place(part);
+    for (const Shard& shard : spec.inputs) place(shard);
+    for (const Shard& shard : spec.outputs) place(shard);
     // Whatever the last kernel left may be denormal, or beyond what a step ever sees.
     float* values = reinterpret_cast<float*>(memory_.data());
     for (int64_t i = 0; i < (next - memory_.data()) / 4; ++i) {
@@ -220,7 +221,7 @@ class OpBench {
     return row;
   }
 
-  std::unique_ptr<CpuThreadTeam> team_;
+  std::unique_ptr<CpuThreadPool> thread_pool_;
   Limits limits_;
   Memory memory_;
 };
@@ -229,7 +230,7 @@ int64_t OperandBytes(const plan::Instruction& instruction) {
   int64_t bytes = 0;
   for (const auto* operands : {&instruction.inputs(), &instruction.outputs()}) {
     for (const plan::Operand& operand : *operands) {
-      bytes += PartFromProto(operand.part()).value().NumBytes() + 128;
+      bytes += ShardFromProto(operand.shard()).value().NumBytes() + 128;
     }
   }
   return bytes;
@@ -275,7 +276,7 @@ void PrintJson(const std::vector<Row>& rows, const Totals& totals) {
                                           "/threads:", absl::GetFlag(FLAGS_threads), "/");
   std::map<std::string, int> seen;  // shortened names may meet
   const auto print = [&](const std::string& name, double seconds, double limit, const char* binds,
-                         const char* goal, const nlohmann::json& parts) {
+                         const char* goal, const nlohmann::json& shards) {
     const int number = ++seen[name];
     const nlohmann::json line = {
         {"name", absl::StrCat(prefix, name, number == 1 ? "" : absl::StrCat(" #", number))},
@@ -284,7 +285,7 @@ void PrintJson(const std::vector<Row>& rows, const Totals& totals) {
         {"limit", limit * 1e9},
         {"note", binds},
         {"goal", goal},
-        {"parts", parts}};
+        {"shards", shards}};
     absl::PrintF("%s\n", line.dump());
   };
   for (const Row& row : rows) {

@@ -55,17 +55,17 @@ double BestOf(int rounds, int64_t count, Round round) {
 
 class Nothing final : public Kernel {
  public:
-  absl::Status Run(const Fire&, std::byte* const*, std::byte*) override { return {}; }
+  absl::Status Run(const KernelContext&, std::byte* const*, std::byte*) override { return {}; }
 };
 
 double VirtualCallLimit() {
   constexpr int kKernels = 10000;
   std::vector<std::unique_ptr<Kernel>> kernels;
   for (int i = 0; i < kKernels; ++i) kernels.push_back(std::make_unique<Nothing>());
-  const Fire fire;
+  const KernelContext firing;
   return BestOf(100, kKernels, [&] {
     for (const auto& kernel : kernels) {
-      benchmark::DoNotOptimize(kernel->Run(fire, nullptr, nullptr));
+      benchmark::DoNotOptimize(kernel->Run(firing, nullptr, nullptr));
     }
   });
 }
@@ -191,7 +191,7 @@ double WakeLimit() {
 // Busy for a while; then says when it ended.
 class Hold final : public Kernel {
  public:
-  absl::Status Run(const Fire&, std::byte* const* operands, std::byte*) override {
+  absl::Status Run(const KernelContext&, std::byte* const* operands, std::byte*) override {
     SpinFor(kHold);
     const int64_t now = NowNanoseconds();
     std::memcpy(operands[0], &now, sizeof(now));
@@ -202,7 +202,7 @@ class Hold final : public Kernel {
 // Adds how long ago that was to its second operand, and counts in it.
 class Late final : public Kernel {
  public:
-  absl::Status Run(const Fire&, std::byte* const* operands, std::byte*) override {
+  absl::Status Run(const KernelContext&, std::byte* const* operands, std::byte*) override {
     int64_t said, sum[2];
     std::memcpy(&said, operands[0], sizeof(said));
     std::memcpy(sum, operands[1], sizeof(sum));
@@ -261,7 +261,7 @@ void Compare(benchmark::State& state, const char* what, double limit, double goa
   state.counters["goal"] = goal;
 }
 
-constexpr int kFires = 4000;
+constexpr int kFirings = 4000;
 
 // A token there, its slot back: two messages, and two instructions that they let run.
 std::string PingPong(const char* ping, const char* pong) {
@@ -271,12 +271,12 @@ std::string PingPong(const char* ping, const char* pong) {
     actor ping on $0 x $2; x = nothing()
     actor pong on $1 x $2; nothing(x)
     reg x offsets [64])",
-                          ping, pong, kFires);
+                          ping, pong, kFirings);
 }
 
 void OneWorker(benchmark::State& state) {
   const auto runtime = Start(PingPong("d0.compute", "d0.comm"), 1);
-  TimeSteps(state, *runtime, 2 * kFires);
+  TimeSteps(state, *runtime, 2 * kFirings);
   Compare(state, "mailbox", MailboxLimit(), 40);
 }
 BENCHMARK(OneWorker)->Name("runtime/message/one_worker")->UseManualTime()->Iterations(500);
@@ -299,7 +299,7 @@ BENCHMARK(Ring)->Name("runtime/message/ring_of_64")->UseManualTime()->Iterations
 // One way, with the instruction that it lets run; there is nothing else to do, so both stay awake.
 void Awake(benchmark::State& state) {
   const auto runtime = Start(PingPong("d0.compute", "d1.compute"), 2);
-  TimeSteps(state, *runtime, 2 * kFires);
+  TimeSteps(state, *runtime, 2 * kFirings);
   Compare(state, "cache line, one way", CacheLineLimit(), 400);
 }
 BENCHMARK(Awake)->Name("runtime/message/awake")->UseManualTime()->Iterations(30);
@@ -311,7 +311,7 @@ void Asleep(benchmark::State& state) {
     device 0 0 memory 4096
     device 0 1 variables 64 memory 4096
     variable late f32 [4]
-      part 1 : f32 [4]
+      shard 1 : f32 [4]
     program main
     actor hold on d0.compute x $0; x = hold()
     actor late on d1.compute x $0; late(x, &w)
@@ -321,7 +321,7 @@ void Asleep(benchmark::State& state) {
                              2);
   TimeSteps(state, *runtime, kHolds);
   int64_t sum[2];
-  std::memcpy(sum, runtime->VariablePart(0, 0), sizeof(sum));
+  std::memcpy(sum, runtime->VariableShard(0, 0), sizeof(sum));
   // An iteration holds for 200 us on purpose; the figure is what came after.
   state.counters["figure"] = 1e9 * static_cast<double>(sum[1]) / static_cast<double>(sum[0]);
   Compare(state, "futex, one way", 1e9 / WakeLimit(), 0.5);
@@ -337,7 +337,7 @@ void Script(benchmark::State& state) {
   for (int i = 0; i < kInstructions; ++i) {
     absl::StrAppend(&text, operands ? "  %c = nothing(%a, %b)\n" : "  nothing()\n");
   }
-  if (operands) absl::StrAppend(&text, "local %a offset 64\nlocal %b offset 128\n");
+  if (operands) absl::StrAppend(&text, "temporary %a offset 64\ntemporary %b offset 128\n");
   const auto runtime = Start(text, 1);
   TimeSteps(state, *runtime, kInstructions);
   Compare(state, "virtual call", VirtualCallLimit(), 30);

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kParts = 2;
+constexpr int64_t kShards = 2;
 
 Json TypesJson(absl::Span<const TensorType> types) {
   Json json = Json::array();
@@ -35,7 +35,7 @@ Json SbpsJson(absl::Span<const Sbp> sbps) {
 absl::StatusOr<Json> CaseJson(const OpDef& op, const OpCase& op_case) {
   ASSIGN_OR_RETURN(const auto outputs, op.infer({op_case.attributes, op_case.inputs, {}}));
   ASSIGN_OR_RETURN(const auto signatures,
-                   SignaturesOf(op, {op_case.attributes, op_case.inputs, outputs}, kParts));
+                   SignaturesOf(op, {op_case.attributes, op_case.inputs, outputs}, kShards));
   Json listed = Json::array();
   for (const Signature& signature : signatures) {
     listed.push_back(

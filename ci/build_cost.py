@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-_WARM = (("nothing", None), ("a function of one kernel", "framework/kernels/cpu/box.cc"),
+_WARM = (("nothing", None), ("a function of one kernel", "framework/kernels/cpu/fold.cc"),
          ("the header of status macros, which nearly all include", "framework/base/status.h"))
 
 

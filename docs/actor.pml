@@ -2,10 +2,10 @@
    are sent in mid-script, and a state that is updated in place.
 
      feed   writes register x (quota Q), N times
-     model  a script of three instructions, a fire a token: 0 reads x and the state w, writes y
+     model  a script of three instructions, a firing a token: 0 reads x and the state w, writes y
             (quota Q); 1 reads x for the last time: its ack leaves here, not at the script's end;
             2 works on by itself
-     update after each fire of model changes w in place, for which it needs the ack of model, w's
+     update after each firing of model changes w in place, for which it needs the ack of model, w's
             other reader, and then reads y; its result is w's next token
 
    Channels keep no order among each other: each actor takes whatever message comes, at any time.

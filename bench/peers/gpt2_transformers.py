@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hugging Face's transformers as a witness of //models/gpt:export and :import.
+"""Hugging Face's transformers as a reference_run of //models/gpt:export and :import.
 
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch safetensors transformers
     /tmp/venv/bin/python bench/peers/gpt2_transformers.py compare HF_FOLDER CHECKPOINT

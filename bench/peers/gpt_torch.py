@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch as a witness: trains the tiny GPT from Sluice's initial values on Sluice's batches and
+"""PyTorch as a reference_run: trains the tiny GPT from Sluice's initial values on Sluice's batches and
 compares loss and gradient norm of 20 steps.
 
-    ./bazelw run //models/gpt:witness -- --out=/tmp/witness
+    ./bazelw run //models/gpt:reference_run -- --out=/tmp/reference_run
     python3 -m venv /tmp/venv && /tmp/venv/bin/pip install torch safetensors
-    /tmp/venv/bin/python bench/peers/gpt_torch.py /tmp/witness
-    /tmp/venv/bin/python bench/peers/gpt_torch.py /tmp/witness --record models/gpt/testdata/witness.json
+    /tmp/venv/bin/python bench/peers/gpt_torch.py /tmp/reference_run
+    /tmp/venv/bin/python bench/peers/gpt_torch.py /tmp/reference_run --record models/gpt/testdata/reference_run.json
 
---record writes the figures that //models/gpt:witness_test compares with. The model is written with
+--record writes the figures that //models/gpt:reference_run_test compares with. The model is written with
 PyTorch's own functions, not after Sluice's code: layer norm, linear, scaled_dot_product_attention,
 tanh gelu, cross entropy, clip_grad_norm_ and torch.optim.AdamW.
 """
@@ -90,8 +90,8 @@ def difference(expected, got):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Repeats Sluice's witness run in PyTorch and compares.")
-    parser.add_argument("folder", help="what //models/gpt:witness wrote")
+    parser = argparse.ArgumentParser(description="Repeats Sluice's reference_run run in PyTorch and compares.")
+    parser.add_argument("folder", help="what //models/gpt:reference_run wrote")
     parser.add_argument("--record", metavar="FILE", help="write PyTorch's figures here")
     arguments = parser.parse_args()
 

@@ -1,8 +1,8 @@
-// An Actor runs a script by counting: tokens that have arrived, slots that are free, passes. It is
-// a pure state machine; it knows no thread, clock, socket or device, and there is one class of it.
-// Executors deliver messages (On), run the instruction at the cursor once it is Ready, and Finish
-// it: when it has run, or, on a device with fences, when it has been launched.
-// Owned by one executor, used by one thread at a time; allocates only when it is built.
+// An Actor runs a script by counting: tokens that have arrived, slots that are free, reuse edges.
+// It is a pure state machine; it knows no thread, clock, socket or device, and there is one class
+// of it. Executors deliver messages (On), run the instruction at the cursor once it is Ready, and
+// Finish it: when it has run, or, on a device with fences, when it has been launched. Owned by one
+// executor, used by one thread at a time; allocates only when it is built.
 #ifndef SLUICE_FRAMEWORK_ACTOR_ACTOR_H_
 #define SLUICE_FRAMEWORK_ACTOR_ACTOR_H_
 
@@ -23,33 +23,34 @@ class alignas(64) Actor {
 
   void On(const Message& message);
   // Is all that the instruction at the cursor waits for there? The turn of the stream is not asked.
-  bool Ready() const { return lacking_.count < 0 && !Done(); }
+  bool Ready() const { return blocked_on_.count < 0 && !Done(); }
   // The instruction at the cursor has run: appends what others are to be told, with this fence, and
   // moves the cursor. What the actor owes itself it has got already. Requires Ready().
   void Finish(Fence fence, MessageList* out) {
     if ((script_.Uses(cursor_) & ProgramIndex::kExchanges) != 0) Exchange(fence, out);
-    if (++cursor_ == length_) NextFire();
+    if (++cursor_ == length_) NextFiring();
     waits_met_ = 0;
-    if ((script_.Uses(cursor_) & ProgramIndex::kWaits) != 0) FindLacking();
+    if ((script_.Uses(cursor_) & ProgramIndex::kWaits) != 0) FindBlockedOn();
   }
 
   int32_t id() const { return id_; }
   int32_t stream() const { return stream_; }
-  int64_t fire() const { return fire_; }  // since the start of the run
+  int64_t firing() const { return firing_; }  // since the start of the run
   int64_t step() const { return step_; }
-  int32_t micro() const { return micro_; }    // fire of the step
+  int32_t micro() const { return micro_; }    // firing of the step
   int32_t cursor() const { return cursor_; }  // instruction of the script
-  int32_t event() const { return first_event_ + micro_ * length_ + cursor_; }
+  int32_t instance() const { return first_instance_ + micro_ * length_ + cursor_; }
   const plan::Instruction& instruction() const { return index_->instruction(id_, cursor_); }
 
   // Runs no further than this many steps. Default: without end, for as long as tokens come.
   void set_step_limit(int64_t steps) { step_limit_ = steps; }
   bool Done() const { return step_ >= step_limit_; }
 
-  // The slot that an operand of the instruction at the cursor lies in, inputs first; -1: a local.
+  // The slot that an operand of the instruction at the cursor lies in, inputs first; -1: a
+  // temporary.
   int32_t SlotOf(int operand) const {
     const ProgramIndex::OperandUse& use = index_->Operands(id_, cursor_)[operand];
-    return use.reg < 0 ? -1 : index_->SlotOf(use.reg, fire_ / use.divisor + use.offset);
+    return use.reg < 0 ? -1 : index_->SlotOf(use.reg, firing_ / use.divisor + use.offset);
   }
   // Appends the fences, other than 0, that the instruction at the cursor has to wait for. Requires
   // Ready().
@@ -59,65 +60,66 @@ class alignas(64) Actor {
   // The most messages that one Finish appends.
   int MostMessages() const;
 
-  // Counts, for the checks of tests: tokens of the n-th of ActorReadings; acks that lie in a slot.
-  int64_t arrived(int reading_local) const { return counts_[kPadding + reading_local]; }
-  int32_t acks(int32_t credit, int32_t slot) const {
-    return static_cast<int32_t>(counts_[acks_ + index_->credit(credit).slot_base + slot]);
+  // Counts, for the checks of tests: tokens of the n-th of ConsumersOf; acks that lie in a slot.
+  int64_t arrived(int consumer_local) const { return counts_[kPadding + consumer_local]; }
+  int32_t acks(int32_t ack_count, int32_t slot) const {
+    return static_cast<int32_t>(counts_[acks_ + index_->ack_count(ack_count).slot_base + slot]);
   }
 
  private:
   // Words at both ends of the counts, so that no cache line of theirs holds anything else.
   static constexpr int32_t kPadding = 8;
 
-  // Of an actor's slots: which one a take lies in.
-  int32_t SlotOfTake(int32_t credit, int64_t take) const {
-    const ProgramIndex::Credit& x = index_->credit(credit);
-    return x.slot_base + x.by_slots.Remainder(take);
+  // Of an actor's slots: which one a sequence number lies in.
+  int32_t SlotOfSequence(int32_t ack_count, int64_t sequence) const {
+    const ProgramIndex::AckCount& x = index_->ack_count(ack_count);
+    return x.slot_base + x.by_slots.Remainder(sequence);
   }
-  // The take that the token of this fire makes; -1: it was made by an earlier fire.
-  int64_t TakeAt(int32_t reg) const;
-  ProgramIndex::Token TokenBefore(int32_t reg, int64_t take) const;
+  // The take that the token of this firing makes; -1: it was made by an earlier firing.
+  int64_t SequenceAt(int32_t reg) const;
+  ProgramIndex::Token TokenBefore(int32_t reg, int64_t sequence) const;
   // How far one of the counts has to come.
   struct Need {
     int32_t count = -1;
     int64_t value = 0;
   };
-  Need NeedOfReading(int32_t reading) const;
+  Need NeedOfConsumer(int32_t consumer) const;
   Need NeedOfSlot(int32_t reg) const;
-  void FindLacking();
+  void FindBlockedOn();
   void KeepFence(const Message& message);
-  // Takes the slots and passes of the instruction at the cursor, and tells what it gives.
+  // Takes the slots and reuse edges of the instruction at the cursor, and tells what it gives.
   void Exchange(Fence fence, MessageList* out);
   void Consume();
-  void NextFire();
-  void Tell(Message::Kind kind, int32_t to, int32_t index, int64_t take, Fence fence,
+  void NextFiring();
+  void Tell(Message::Kind kind, int32_t to, int32_t index, int64_t sequence, Fence fence,
             MessageList* out);
   void Emit(int32_t reg, Fence fence, MessageList* out);
   void Free(int32_t reg, int64_t token, Fence fence, MessageList* out);
 
   const ProgramIndex* index_;
   int32_t id_;
-  int64_t fire_ = 0, step_ = 0;
+  int64_t firing_ = 0, step_ = 0;
   int32_t micro_ = 0, cursor_ = 0;
   int32_t stream_;
   int32_t length_;  // of the script
-  int32_t first_event_;
+  int32_t first_instance_;
   ProgramIndex::Script script_;
   int64_t step_limit_ = std::numeric_limits<int64_t>::max();
-  // From kPadding on, tokens that arrived since the start, by reading; from acks_ on, acks since a
-  // slot was last taken, by credit and slot; from passes_ on, passes that arrived and are not used.
+  // From kPadding on, tokens that arrived since the start, by consumer; from acks_ on, acks since a
+  // slot was last taken, by ack count and slot; from reuse_edges_ on, reuse edges that arrived and
+  // are not used.
   std::vector<int64_t> counts_;
-  int32_t acks_ = 0, passes_ = 0;
-  // Of what the instruction at the cursor waits for, in the order readings, slots, passes: so many
-  // are met, and the next lacks this; count -1: nothing lacks. Counts only grow while an actor
+  int32_t acks_ = 0, reuse_edges_ = 0;
+  // Of what the instruction at the cursor waits for, in the order consumers, slots, reuse edges: so
+  // many are met, and the next lacks this; count -1: nothing lacks. Counts only grow while an actor
   // waits, so that each wait is looked at once.
   int32_t waits_met_ = 0;
-  Need lacking_;
+  Need blocked_on_;
   bool fenced_ = false;  // a fence other than 0 has come
-  // Fences beside the counts: of a token by its slot, of acks by slot and order, of a pass its last
-  // (a later fence of one stream implies the earlier ones).
+  // Fences beside the counts: of a token by its slot, of acks by slot and order, of a reuse edge
+  // its last (a later fence of one stream implies the earlier ones).
   std::vector<int32_t> fence_base_;
-  std::vector<Fence> token_fences_, ack_fences_, pass_fences_;
+  std::vector<Fence> token_fences_, ack_fences_, reuse_fences_;
   int32_t ack_width_ = 1;
 };
 

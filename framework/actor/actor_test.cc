@@ -39,14 +39,14 @@ TEST(ActorTest, QuotaBoundsHowFarAProducerRuns) {
   ASSERT_THAT(first, SizeIs(1));
   EXPECT_EQ(first[0].kind, Message::Kind::kReq);
   EXPECT_EQ(first[0].to, 1);
-  EXPECT_EQ(a.SlotOf(0), 1);  // the second fire writes the second slot
+  EXPECT_EQ(a.SlotOf(0), 1);  // the second firing writes the second slot
   Finish(&a);
   EXPECT_FALSE(a.Ready());
   b.On(first[0]);
   const MessageList ack = Finish(&b);
   ASSERT_THAT(ack, SizeIs(1));
   EXPECT_EQ(ack[0].kind, Message::Kind::kAck);
-  EXPECT_EQ(ack[0].take, 2);
+  EXPECT_EQ(ack[0].sequence, 2);
   a.On(ack[0]);
   EXPECT_TRUE(a.Ready());
   EXPECT_EQ(a.SlotOf(0), 0);
@@ -68,7 +68,7 @@ TEST(ActorTest, ReqAndAckLeaveInMidScript) {
   EXPECT_EQ(first[0].to, 2);
   EXPECT_EQ(first[1].to, 1);
   EXPECT_THAT(Finish(&a), SizeIs(1));
-  EXPECT_EQ(a.fire(), 1);
+  EXPECT_EQ(a.firing(), 1);
   EXPECT_EQ(a.step(), 1);
 }
 
@@ -82,7 +82,7 @@ TEST(ActorTest, RatesServeAndEmitEvery) {
   Actor a(&f.index, 0), u(&f.index, 1);
   MessageList granted;
   GrantStep(f.index, 0, &granted);
-  ASSERT_THAT(granted, SizeIs(1));  // x is the session's: one token a step, for three fires
+  ASSERT_THAT(granted, SizeIs(1));  // x is the session's: one token a step, for three firings
   a.On(granted[0]);
   EXPECT_THAT(Finish(&a), IsEmpty());
   EXPECT_THAT(Finish(&a), IsEmpty());
@@ -122,16 +122,16 @@ TEST(ActorTest, PassesAreTokensOfTheirOwn) {
   const Fixture f(R"(
     actor a on d0.compute; x = feed(1)
     actor b on d0.comm; y = feed(2)
-    pass a 0 0 -> b 0 0
-    pass b 0 0 -> a 0 0 wraps)");
+    reuse a 0 0 -> b 0 0
+    reuse b 0 0 -> a 0 0 wraps)");
   Actor a(&f.index, 0), b(&f.index, 1);
   EXPECT_TRUE(a.Ready());  // what wraps is there at the start
   EXPECT_FALSE(b.Ready());
-  const MessageList pass = Finish(&a);
-  ASSERT_THAT(pass, SizeIs(1));
-  EXPECT_EQ(pass[0].kind, Message::Kind::kPass);
+  const MessageList reuse_edge = Finish(&a);
+  ASSERT_THAT(reuse_edge, SizeIs(1));
+  EXPECT_EQ(reuse_edge[0].kind, Message::Kind::kReuse);
   EXPECT_FALSE(a.Ready());
-  b.On(pass[0]);
+  b.On(reuse_edge[0]);
   a.On(Finish(&b)[0]);
   EXPECT_TRUE(a.Ready());
 }

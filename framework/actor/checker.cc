@@ -11,16 +11,16 @@ namespace sluice {
 Checker::Checker(const ProgramIndex& index, const SymbolicState& initial)
     : index_(index),
       initial_(initial),
-      local_first_(index.program().locals_size(), -1),
-      local_last_(index.program().locals_size(), -1),
+      temporary_first_(index.program().temporaries_size(), -1),
+      temporary_last_(index.program().temporaries_size(), -1),
       running_(index.num_actors()),
       collectives_(2 * index.num_collectives()) {
   for (int q = 0; q < index.num_rings(); ++q) {
     ring_base_.push_back(static_cast<int32_t>(buffers_.size()));
     buffers_.resize(buffers_.size() + index.ring(q).slots);
   }
-  local_base_ = static_cast<int32_t>(buffers_.size());
-  buffers_.resize(buffers_.size() + index.program().locals_size());
+  temporary_base_ = static_cast<int32_t>(buffers_.size());
+  buffers_.resize(buffers_.size() + index.program().temporaries_size());
   for (int a = 0; a < index.num_actors(); ++a) {
     ops_.emplace_back();
     for (int i = 0; i < index.actor(a).length; ++i) {
@@ -28,9 +28,9 @@ Checker::Checker(const ProgramIndex& index, const SymbolicState& initial)
       ops_.back().push_back(SymbolicOp::Of(x));
       for (const auto* operands : {&x.inputs(), &x.outputs()}) {
         for (const plan::Operand& operand : *operands) {
-          if (operand.storage_case() != plan::Operand::kLocal) continue;
-          if (local_first_[operand.local()] < 0) local_first_[operand.local()] = i;
-          local_last_[operand.local()] = i;
+          if (operand.storage_case() != plan::Operand::kTemporary) continue;
+          if (temporary_first_[operand.temporary()] < 0) temporary_first_[operand.temporary()] = i;
+          temporary_last_[operand.temporary()] = i;
         }
       }
     }
@@ -68,7 +68,7 @@ void Checker::FindOverlaps() {
                                 : program.registers(r).slot_offsets_size();
     if (given < index_.ring(q).slots || !program.registers(r).variable().empty()) continue;
     int64_t bytes = 0;
-    for (int j = 0; j < index_.ring(q).takes; ++j) {
+    for (int j = 0; j < index_.ring(q).places; ++j) {
       bytes = std::max<int64_t>(bytes, program.registers(index_.PlaceOf(q, j).reg).bytes());
     }
     for (int32_t s = 0; s < index_.ring(q).slots; ++s) {
@@ -77,10 +77,10 @@ void Checker::FindOverlaps() {
     }
   }
   if (extents.empty()) return;
-  for (int n = 0; n < program.locals_size(); ++n) {
-    const plan::Local& local = program.locals(n);
+  for (int n = 0; n < program.temporaries_size(); ++n) {
+    const plan::Temporary& local = program.temporaries(n);
     extents.push_back({index_.device_of(local.actor()), local.offset(),
-                       local.offset() + local.bytes(), local_base_ + n});
+                       local.offset() + local.bytes(), temporary_base_ + n});
   }
   for (const Extent& x : extents) {
     for (const Extent& y : extents) {
@@ -92,61 +92,61 @@ void Checker::FindOverlaps() {
   }
 }
 
-absl::Status Checker::Hazard(int a, int64_t fire, int i, const Access& access,
+absl::Status Checker::Hazard(int a, int64_t firing, int i, const Access& access,
                              absl::string_view what) const {
   return absl::InternalError(
-      absl::StrCat("hazard: ", index_.Describe(a, fire, i), access.read ? " reads " : " writes ",
+      absl::StrCat("hazard: ", index_.Describe(a, firing, i), access.read ? " reads " : " writes ",
                    access.reg >= 0 ? index_.RegisterName(access.reg) : std::string("a local"),
                    " token ", access.token, ", ", what));
 }
 
-bool Checker::IsFirst(int64_t fire, int i, const Access& access) const {
-  if (access.reg < 0) return i == local_first_[access.buffer - local_base_];
+bool Checker::IsFirst(int64_t firing, int i, const Access& access) const {
+  if (access.reg < 0) return i == temporary_first_[access.buffer - temporary_base_];
   const ProgramIndex::Register& r = index_.reg(access.reg);
-  return i == r.first_write && fire % r.every == 0;
+  return i == r.first_write && firing % r.every == 0;
 }
 
-bool Checker::IsLast(int64_t fire, int i, const Access& access) const {
-  if (access.reg < 0) return i == local_last_[access.buffer - local_base_];
+bool Checker::IsLast(int64_t firing, int i, const Access& access) const {
+  if (access.reg < 0) return i == temporary_last_[access.buffer - temporary_base_];
   const ProgramIndex::Register& r = index_.reg(access.reg);
-  return i == r.last_write && (fire + 1) % r.every == 0;
+  return i == r.last_write && (firing + 1) % r.every == 0;
 }
 
-absl::Status Checker::CheckWrite(int a, int64_t fire, int i, const Access& access) {
-  const bool first = IsFirst(fire, i, access);
+absl::Status Checker::CheckWrite(int a, int64_t firing, int i, const Access& access) {
+  const bool first = IsFirst(firing, i, access);
   Buffer& b = buffers_[access.buffer];
-  if (b.readers > 0) return Hazard(a, fire, i, access, "which is being read");
-  if (b.writing) return Hazard(a, fire, i, access, "which is being written");
-  if (b.unread > 0) return Hazard(a, fire, i, access, "which somebody has still to read");
-  if (first && b.open) return Hazard(a, fire, i, access, "whose last token is not complete");
+  if (b.readers > 0) return Hazard(a, firing, i, access, "which is being read");
+  if (b.writing) return Hazard(a, firing, i, access, "which is being written");
+  if (b.unread > 0) return Hazard(a, firing, i, access, "which somebody has still to read");
+  if (first && b.open) return Hazard(a, firing, i, access, "whose last token is not complete");
   if (!first && !(b.open && b.token == access.token)) {
-    return Hazard(a, fire, i, access, "whose bytes were lost since its first write");
+    return Hazard(a, firing, i, access, "whose bytes were lost since its first write");
   }
   for (int32_t o : b.overlaps) {
     Buffer& other = buffers_[o];
     if (other.readers > 0 || other.writing || other.unread > 0 || other.open) {
-      return Hazard(a, fire, i, access, "whose bytes another buffer still holds");
+      return Hazard(a, firing, i, access, "whose bytes another buffer still holds");
     }
     other.token = -1;
   }
   return {};
 }
 
-absl::Status Checker::CheckRead(int a, int64_t fire, int i, const Access& access) {
+absl::Status Checker::CheckRead(int a, int64_t firing, int i, const Access& access) {
   const Buffer& b = buffers_[access.buffer];
   if (access.reg >= 0 && index_.reg(access.reg).producer < 0) return {};
-  if (b.writing) return Hazard(a, fire, i, access, "which is being written");
+  if (b.writing) return Hazard(a, firing, i, access, "which is being written");
   if (b.reg != access.reg || b.token != access.token) {
-    return Hazard(a, fire, i, access, absl::StrCat("finds token ", b.token));
+    return Hazard(a, firing, i, access, absl::StrCat("finds token ", b.token));
   }
   const bool own = access.reg >= 0 && index_.reg(access.reg).producer == a;
   if (access.reg >= 0 && b.open && !own) {
-    return Hazard(a, fire, i, access, "which is not complete");
+    return Hazard(a, firing, i, access, "which is not complete");
   }
   return {};
 }
 
-absl::Status Checker::Begin(int a, int64_t fire, int i) {
+absl::Status Checker::Begin(int a, int64_t firing, int i) {
   const plan::Instruction& x = index_.instruction(a, i);
   const auto operands = index_.Operands(a, i);
   Running& run = running_[a];
@@ -158,8 +158,9 @@ absl::Status Checker::Begin(int a, int64_t fire, int i) {
     const ProgramIndex::OperandUse& use = operands[n];
     Access access;
     access.reg = use.reg;
-    access.token = use.reg < 0 ? fire : fire / use.divisor + use.offset;
-    access.buffer = use.reg < 0 ? local_base_ + operand.local() : BufferOf(use.reg, access.token);
+    access.token = use.reg < 0 ? firing : firing / use.divisor + use.offset;
+    access.buffer =
+        use.reg < 0 ? temporary_base_ + operand.temporary() : BufferOf(use.reg, access.token);
     access.read = is_input && !operand.updates();
     access.update = is_input && operand.updates();
     const bool again =
@@ -170,7 +171,7 @@ absl::Status Checker::Begin(int a, int64_t fire, int i) {
   }
   for (const Access& access : run.accesses) {
     if (access.read) {
-      RETURN_IF_ERROR(CheckRead(a, fire, i, access));
+      RETURN_IF_ERROR(CheckRead(a, firing, i, access));
       Buffer& b = buffers_[access.buffer];
       int64_t value = b.value;
       if (access.reg >= 0 && index_.reg(access.reg).producer < 0) {
@@ -186,10 +187,10 @@ absl::Status Checker::Begin(int a, int64_t fire, int i) {
                       [&](const Access& y) { return y.read && y.buffer == access.buffer; });
     Buffer& b = buffers_[access.buffer];
     b.readers -= static_cast<int32_t>(reads);  // its own, of what it wrote before
-    const absl::Status status = CheckWrite(a, fire, i, access);
+    const absl::Status status = CheckWrite(a, firing, i, access);
     b.readers += static_cast<int32_t>(reads);
     RETURN_IF_ERROR(status);
-    if (IsFirst(fire, i, access)) {
+    if (IsFirst(firing, i, access)) {
       if (access.update && (access.reg < 0 || index_.reg(access.reg).initial == 0)) b.value = 0;
       b.open = true;
       b.reg = access.reg;
@@ -198,29 +199,29 @@ absl::Status Checker::Begin(int a, int64_t fire, int i) {
     b.writing = true;
   }
   if (const int32_t c = index_.CollectiveOf(a, i); c >= 0) {
-    Collective& group = collectives_[2 * c + fire % 2];
+    Collective& group = collectives_[2 * c + firing % 2];
     ++group.begun;
     for (int64_t v : run.inputs) group.sum += v;
   }
   return {};
 }
 
-bool Checker::MayEnd(int a, int64_t fire, int i) const {
+bool Checker::MayEnd(int a, int64_t firing, int i) const {
   const int32_t c = index_.CollectiveOf(a, i);
   return c < 0 ||
-         collectives_[2 * c + fire % 2].begun == static_cast<int32_t>(index_.Members(c).size());
+         collectives_[2 * c + firing % 2].begun == static_cast<int32_t>(index_.Members(c).size());
 }
 
-void Checker::End(int a, int64_t fire, int i) {
+void Checker::End(int a, int64_t firing, int i) {
   Running& run = running_[a];
   const SymbolicOp& op = ops_[a][i];
   int64_t value = 0;
   if (const int32_t c = index_.CollectiveOf(a, i); c >= 0) {
-    Collective& group = collectives_[2 * c + fire % 2];
+    Collective& group = collectives_[2 * c + firing % 2];
     value = group.sum % kSymbolicPrime;
     if (++group.ended == static_cast<int32_t>(index_.Members(c).size())) group = {};
   } else {
-    value = op.Evaluate(fire, run.inputs);
+    value = op.Evaluate(firing, run.inputs);
   }
   for (const Access& access : run.accesses) {
     Buffer& b = buffers_[access.buffer];
@@ -230,22 +231,23 @@ void Checker::End(int a, int64_t fire, int i) {
     }
     b.writing = false;
     b.value = access.update ? Updated(op, b.value, value) : value;
-    if (access.reg < 0 || !IsLast(fire, i, access)) continue;
+    if (access.reg < 0 || !IsLast(firing, i, access)) continue;
     b.open = false;
     const ProgramIndex::Register& r = index_.reg(access.reg);
-    if (r.readings_begin != r.readings_end) b.unread += index_.ReleasesOf(access.reg, access.token);
+    if (r.consumers_begin != r.consumers_end)
+      b.unread += index_.ReleasesOf(access.reg, access.token);
   }
   // A local is free after its last use, by whichever kind of operand.
   for (const Access& access : run.accesses) {
-    if (access.reg < 0 && IsLast(fire, i, access)) buffers_[access.buffer].open = false;
+    if (access.reg < 0 && IsLast(firing, i, access)) buffers_[access.buffer].open = false;
   }
   for (int32_t n : index_.Releases(a, i)) {
-    const ProgramIndex::Reading& reading = index_.reading(n);
-    if ((fire + 1) % reading.serves != 0 || index_.reg(reading.reg).producer < 0) continue;
-    --buffers_[BufferOf(reading.reg, index_.TokenOf(reading, fire))].unread;
+    const ProgramIndex::Consumer& consumer = index_.consumer(n);
+    if ((firing + 1) % consumer.serves != 0 || index_.reg(consumer.reg).producer < 0) continue;
+    --buffers_[BufferOf(consumer.reg, index_.TokenOf(consumer, firing))].unread;
   }
   if (op.kind == SymbolicOp::Kind::kLog) {
-    outcome_.log.push_back({index_.program().actors(a).name(), fire, i, run.inputs});
+    outcome_.log.push_back({index_.program().actors(a).name(), firing, i, run.inputs});
   }
 }
 
@@ -261,8 +263,8 @@ absl::Status Checker::CheckSettled(int64_t steps) const {
                                                 buffers_[b].token, ", expected ", t));
       }
       // Late own readers do not read what is there at the start; the last tokens are theirs too.
-      const int32_t own = x.late_own_reading ? 1 : 0;
-      expected[b] = x.readings_end - x.readings_begin - own;
+      const int32_t own = x.late_own_consumer ? 1 : 0;
+      expected[b] = x.consumers_end - x.consumers_begin - own;
     }
   }
   for (size_t b = 0; b < buffers_.size(); ++b) {

@@ -31,7 +31,7 @@ HandPlan TensorParallel() {
   for (int d = 0; d < 2; ++d) {
     // The other half arrives in mid-script; the script stops until it has.
     StrAppend(&plan.text, Substitute(R"(
-      actor part$0 on d$0.compute x 4
+      actor shard$0 on d$0.compute x 4
         p$0 = mul(x, a$0)
         %h$0 = add(p0, p1)
         q$0 = mul(%h$0, b$0) cost 2
@@ -53,11 +53,11 @@ HandPlan TensorParallel() {
     const int64_t b = 2 + 3;
     for (int step = 0; step < steps; ++step) {
       int64_t gradient = 0;
-      for (int64_t fire = 4 * step; fire < 4 * step + 4; ++fire) {
-        const int64_t h = Mod((2 + 3 * fire) * (a[0] + a[1]));
+      for (int64_t firing = 4 * step; firing < 4 * step + 4; ++firing) {
+        const int64_t h = Mod((2 + 3 * firing) * (a[0] + a[1]));
         const int64_t y = Mod(h * b);
         gradient = Mod(gradient + h * y);
-        log.push_back({"fetch", fire, 0, {y, y}});
+        log.push_back({"fetch", firing, 0, {y, y}});
       }
       for (int64_t& weight : a) weight = Mod(weight - gradient);
     }
@@ -121,7 +121,7 @@ HandPlan DataParallel(int layers, int64_t reduction_cost) {
 
 HandPlan Pipeline(const PipelineOptions& options) {
   const int last = options.stages - 1, micro = options.micro_batches;
-  const auto stash = [&](int s) { return options.stash ? options.stash(s) : options.stages - s; };
+  const auto saved = [&](int s) { return options.saved ? options.saved(s) : options.stages - s; };
   HandPlan plan{
       StrCat(options.clip ? "clip_" : "pipeline_", options.stages, "x", micro), "", {}, {}};
   std::string& t = plan.text;
@@ -142,7 +142,7 @@ HandPlan Pipeline(const PipelineOptions& options) {
         &t, Substitute("reg w$0 bytes 256 tokens 1\nreg G$0 bytes 256 every $1\n"
                        "reg k$0 bytes 64 quota $2\nreg y$0 quota $3\nreg d$0 quota 2\n"
                        "reg e$0 quota $4\n",
-                       s, micro, stash(s), s < last ? 2 : std::max(2, stash(s)), s < last ? 2 : 1));
+                       s, micro, saved(s), s < last ? 2 : std::max(2, saved(s)), s < last ? 2 : 1));
     plan.initial[StrCat("w", s)] = s + 2;
     if (s == 0) continue;
     StrAppend(&t, Substitute("actor right$0 on d$0.comm x $2; x$0 = copy(y$1) cost $3\n"
@@ -164,10 +164,10 @@ HandPlan Pipeline(const PipelineOptions& options) {
     for (int s = 0; s <= last; ++s) w.push_back(s + 2);
     for (int step = 0; step < steps; ++step) {
       std::vector<int64_t> gradient(last + 1, 0);
-      for (int64_t fire = step * micro; fire < (step + 1) * micro; ++fire) {
-        std::vector<int64_t> k = {1 + 3 * fire};
+      for (int64_t firing = step * micro; firing < (step + 1) * micro; ++firing) {
+        std::vector<int64_t> k = {1 + 3 * firing};
         for (int64_t weight : w) k.push_back(Mod(k.back() * weight));
-        log.push_back({"fetch", fire, 0, {k.back()}});
+        log.push_back({"fetch", firing, 0, {k.back()}});
         int64_t error = k.back();
         for (int s = last; s >= 0; --s) {
           gradient[s] = Mod(gradient[s] + error * k[s]);
@@ -198,9 +198,9 @@ HandPlan Accumulate() {
     actor feed on d0.host x 4; x = feed(5)
     actor model on d0.compute x 4
       y = mul(x, w)
-      G += mul(x, y)      # no token at the start: the first fire of a step begins at nothing
-      G += copy(y)        # the second writer, on the fourth fire, emits it
-      m += copy(y)        # a running statistic: the next token every fire
+      G += mul(x, y)      # no token at the start: the first firing of a step begins at nothing
+      G += copy(y)        # the second writer, on the fourth firing, emits it
+      m += copy(y)        # a running statistic: the next token every firing
       loss = mul(y, m)
     actor update on d0.compute
       w -= copy(G)
@@ -216,11 +216,11 @@ HandPlan Accumulate() {
     int64_t w = 3, m = 0;
     for (int step = 0; step < steps; ++step) {
       int64_t gradient = 0;
-      for (int64_t fire = 4 * step; fire < 4 * step + 4; ++fire) {
-        const int64_t x = 5 + 3 * fire, y = Mod(x * w);
+      for (int64_t firing = 4 * step; firing < 4 * step + 4; ++firing) {
+        const int64_t x = 5 + 3 * firing, y = Mod(x * w);
         gradient = Mod(gradient + x * y + y);
         m = Mod(m + y);
-        log.push_back({"fetch", fire, 0, {Mod(y * m)}});
+        log.push_back({"fetch", firing, 0, {Mod(y * m)}});
       }
       w = Mod(w - gradient);
     }
@@ -241,7 +241,7 @@ HandPlan TiedTable() {
       d = mul(y, table1)
     actor unembed on d0.compute x 4; G0 += mul(x, d)
     actor back on d0.comm; R = copy(G1)
-    actor update on d0.compute; table -= add(G0, R)   # when all four fires and the copy have read it
+    actor update on d0.compute; table -= add(G0, R)   # when all four firings and the copy have read it
     actor fetch on d1.host x 4; log(y)
     reg x quota 3; reg h quota 2; reg d quota 2; reg R bytes 256
     reg table bytes 256 tokens 1; reg table1 bytes 256
@@ -254,10 +254,10 @@ HandPlan TiedTable() {
     int64_t table = 2;
     for (int step = 0; step < steps; ++step) {
       int64_t gradient = 0;
-      for (int64_t fire = 4 * step; fire < 4 * step + 4; ++fire) {
-        const int64_t x = 1 + 3 * fire, h = Mod(x * table), y = Mod(h * table);
+      for (int64_t firing = 4 * step; firing < 4 * step + 4; ++firing) {
+        const int64_t x = 1 + 3 * firing, h = Mod(x * table), y = Mod(h * table);
         gradient = Mod(gradient + h * y + x * Mod(y * table));
-        log.push_back({"fetch", fire, 0, {y}});
+        log.push_back({"fetch", firing, 0, {y}});
       }
       table = Mod(table - gradient);
     }
@@ -331,7 +331,7 @@ HandPlan GatheredWeights(int layers, int slots) {
       plan.initial[StrCat("v", l, "_", d)] = l + d;
     }
     for (const std::string& g : gathers) StrAppend(&t, "reg ", g, "_", d, " bytes 64\n");
-    StrAppend(&t, "ring gathered", d, " slots ", slots, " takes");
+    StrAppend(&t, "ring gathered", d, " slots ", slots, " registers");
     for (const std::string& g : gathers) StrAppend(&t, " ", g, "_", d);
     t += "\n";
   }

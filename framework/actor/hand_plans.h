@@ -22,7 +22,7 @@ struct HandPlan {
 struct PipelineOptions {
   int stages = 4, micro_batches = 8;
   // Of what forward keeps for backward at a stage. Default: as many as are in flight, stages - s.
-  std::function<int(int stage)> stash;
+  std::function<int(int stage)> saved;
   int64_t transfer = 1, update = 1;  // cost; a forward costs 10, a backward 20
   bool clip = false;                 // scale updates by a value made of all stages' gradients
 };

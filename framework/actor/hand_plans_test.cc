@@ -90,8 +90,8 @@ TEST(HandPlansTest, ProgramsShareVariablesAndTheLoopStaysWithinItsCredit) {
         w = mod(w - x * y);
         ++v;
       }
-      for (int64_t fire = 0; program == 1 && fire < 3 * steps; ++fire) {
-        expected.push_back({"fetch", fire, 0, {mod((9 + 3 * fire) * w)}});
+      for (int64_t firing = 0; program == 1 && firing < 3 * steps; ++firing) {
+        expected.push_back({"fetch", firing, 0, {mod((9 + 3 * firing) * w)}});
       }
       if (program == 2) expected.push_back({"stage", 0, 0, {w, v}});
       ASSERT_EQ(run->outcome.log, expected) << "seed " << seed << " program " << program;
@@ -106,10 +106,10 @@ std::string ForwardsAndBackwards(const plan::Program& program, int stage) {
   std::string text;
   for (const plan::Stream& stream : program.streams()) {
     if (stream.kind() != "compute" || stream.device() != stage) continue;
-    for (const plan::Turn& turn : stream.order()) {
-      const std::string& name = program.actors(turn.actor()).name();
-      if (turn.from() == 0 && name[0] != 'U')
-        absl::StrAppend(&text, name.substr(0, 1), turn.fire(), " ");
+    for (const plan::ScheduleEntry& entry : stream.order()) {
+      const std::string& name = program.actors(entry.actor()).name();
+      if (entry.from() == 0 && name[0] != 'U')
+        absl::StrAppend(&text, name.substr(0, 1), entry.firing(), " ");
     }
   }
   return text;
@@ -124,7 +124,7 @@ int PeakInFlight(const std::string& order) {
   return peak;
 }
 
-TEST(PipelineTest, StashQuotasGiveOneForwardOneBackward) {
+TEST(PipelineTest, SavedActivationQuotasGiveOneForwardOneBackward) {
   const plan::Plan plan = Ready(Pipeline({}));
   const char* const kExpected[] = {
       "F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7 ",
@@ -141,7 +141,7 @@ TEST(PipelineTest, StashQuotasGiveOneForwardOneBackward) {
 
 TEST(PipelineTest, FullStashQuotasGiveAllForwardsFirst) {
   PipelineOptions options;
-  options.stash = [](int) { return 8; };
+  options.saved = [](int) { return 8; };
   const plan::Plan plan = Ready(Pipeline(options));
   EXPECT_EQ(ForwardsAndBackwards(plan.programs(0), 0),
             "F0 F1 F2 F3 F4 F5 F6 F7 B0 B1 B2 B3 B4 B5 B6 B7 ");

@@ -35,7 +35,7 @@ class Random {
 // An instruction that its actor has passed to a stream.
 struct Launched {
   int32_t actor;
-  int64_t fire;
+  int64_t firing;
   int32_t instruction;
   Fence serial;
   std::vector<Fence> fences;
@@ -53,13 +53,14 @@ class Interleaver {
         checker_(index, options.initial),
         queues_(index.num_streams()),
         running_(index.num_streams(), false),
-        in_flight_req_(believed_.readings().size(), 0),
+        in_flight_req_(believed_.consumers().size(), 0),
         emitted_(index.num_registers(), 0),
         fifo_(options.fifo || options.launch_ahead) {
     state_.set_step_limit(options.steps);
-    for (int c = 0; c < believed_.num_credits(); ++c) {
-      credit_base_.push_back(static_cast<int32_t>(in_flight_ack_.size()));
-      in_flight_ack_.resize(in_flight_ack_.size() + believed_.ring(believed_.credit(c).ring).slots);
+    for (int c = 0; c < believed_.num_ack_counts(); ++c) {
+      ack_count_base_.push_back(static_cast<int32_t>(in_flight_ack_.size()));
+      in_flight_ack_.resize(in_flight_ack_.size() +
+                            believed_.ring(believed_.ack_count(c).ring).slots);
     }
     released_.assign(in_flight_ack_.size(), 0);
     count_credits_ = options.count_credits && options.fault != PlantedFault::kAckBeforeRead;
@@ -77,7 +78,7 @@ class Interleaver {
       if (index.program().actors(a).name() == options.behind) behind_ = a;
     }
     drop_ = options.fault == PlantedFault::kMissingReq
-                ? random_.Below(1 + believed_.readings().size() * options.steps)
+                ? random_.Below(1 + believed_.consumers().size() * options.steps)
                 : -1;
   }
 
@@ -140,8 +141,8 @@ class Interleaver {
     Mark(it->second);
     if (options_.fault != PlantedFault::kEarlyUpdate || from < 0) return;
     if (message.kind != Message::Kind::kAck || tampered_ || random_.Below(4) != 0) return;
-    const ProgramIndex::Ring& ring = believed_.ring(believed_.credit(message.index).ring);
-    const int32_t r = believed_.PlaceOf(believed_.credit(message.index).ring, 0).reg;
+    const ProgramIndex::Ring& ring = believed_.ring(believed_.ack_count(message.index).ring);
+    const int32_t r = believed_.PlaceOf(believed_.ack_count(message.index).ring, 0).reg;
     if (ring.slots != 1 || !believed_.reg(r).updated || believed_.reg(r).initial == 0) return;
     tampered_ = true;
     Send(from, message);
@@ -157,92 +158,94 @@ class Interleaver {
     if (message.kind == Message::Kind::kAck) {
       state_.Deliver(message);
       --in_flight_ack_[CounterOf(message)];
-      return CheckCredit(message.index, message.take);
+      return CheckAckCount(message.index, message.sequence);
     }
-    if (message.kind == Message::Kind::kPass) {
+    if (message.kind == Message::Kind::kReuse) {
       state_.Deliver(message);
       return {};
     }
     // Tokens arrive in order, each once.
-    const ProgramIndex::Reading& reading = believed_.reading(message.index);
-    const int64_t arrived = state_.actor(message.to).arrived(reading.local);
-    if (fifo_ && message.take != arrived) {
-      return absl::InternalError(absl::StrCat(believed_.RegisterName(reading.reg), ": token ",
-                                              message.take, " arrived, expected ", arrived));
+    const ProgramIndex::Consumer& consumer = believed_.consumer(message.index);
+    const int64_t arrived = state_.actor(message.to).arrived(consumer.local);
+    if (fifo_ && message.sequence != arrived) {
+      return absl::InternalError(absl::StrCat(believed_.RegisterName(consumer.reg), ": token ",
+                                              message.sequence, " arrived, expected ", arrived));
     }
     state_.Deliver(message);
     --in_flight_req_[message.index];
-    return CheckReading(message.index);
+    return CheckConsumer(message.index);
   }
 
   // What was emitted is what arrived and what is under way.
-  absl::Status CheckReading(int32_t n) const {
-    const ProgramIndex::Reading& reading = believed_.reading(n);
-    if (believed_.reg(reading.reg).producer < 0) return {};
-    const int64_t arrived = state_.actor(reading.actor).arrived(reading.local);
-    if (arrived + in_flight_req_[n] == emitted_[reading.reg]) return {};
-    return absl::InternalError(absl::StrCat(believed_.RegisterName(reading.reg), ": ",
-                                            emitted_[reading.reg], " tokens emitted, ", arrived,
-                                            " arrived at ", believed_.ActorName(reading.actor),
+  absl::Status CheckConsumer(int32_t n) const {
+    const ProgramIndex::Consumer& consumer = believed_.consumer(n);
+    if (believed_.reg(consumer.reg).producer < 0) return {};
+    const int64_t arrived = state_.actor(consumer.actor).arrived(consumer.local);
+    if (arrived + in_flight_req_[n] == emitted_[consumer.reg]) return {};
+    return absl::InternalError(absl::StrCat(believed_.RegisterName(consumer.reg), ": ",
+                                            emitted_[consumer.reg], " tokens emitted, ", arrived,
+                                            " arrived at ", believed_.ActorName(consumer.actor),
                                             ", ", in_flight_req_[n], " under way"));
   }
 
-  int32_t CounterOf(int32_t credit, int64_t take) const {
-    return static_cast<int32_t>(credit_base_[credit] +
-                                take % believed_.ring(believed_.credit(credit).ring).slots);
+  int32_t CounterOf(int32_t ack_count, int64_t sequence) const {
+    return static_cast<int32_t>(ack_count_base_[ack_count] +
+                                sequence %
+                                    believed_.ring(believed_.ack_count(ack_count).ring).slots);
   }
-  int32_t CounterOf(const Message& ack) const { return CounterOf(ack.index, ack.take); }
+  int32_t CounterOf(const Message& ack) const { return CounterOf(ack.index, ack.sequence); }
 
   // The acks of a slot that have arrived or are under way are those that its readers gave.
-  absl::Status CheckCredit(int32_t credit, int64_t take) const {
+  absl::Status CheckAckCount(int32_t ack_count, int64_t sequence) const {
     if (!count_credits_) return {};
-    const ProgramIndex::Credit& x = believed_.credit(credit);
-    const int32_t slot = static_cast<int32_t>(take % believed_.ring(x.ring).slots);
-    const int32_t counter = CounterOf(credit, take);
-    const int32_t acks = state_.actor(x.actor).acks(credit, slot);
+    const ProgramIndex::AckCount& x = believed_.ack_count(ack_count);
+    const int32_t slot = static_cast<int32_t>(sequence % believed_.ring(x.ring).slots);
+    const int32_t counter = CounterOf(ack_count, sequence);
+    const int32_t acks = state_.actor(x.actor).acks(ack_count, slot);
     if (acks + in_flight_ack_[counter] == released_[counter]) return {};
     return absl::InternalError(absl::StrCat(
-        "slot ", slot, " of ", believed_.RegisterName(believed_.PlaceOf(x.ring, take).reg), ": ",
-        acks, " acks arrived at ", believed_.ActorName(x.actor), ", ", in_flight_ack_[counter],
-        " under way, ", released_[counter], " given"));
+        "slot ", slot, " of ", believed_.RegisterName(believed_.PlaceOf(x.ring, sequence).reg),
+        ": ", acks, " acks arrived at ", believed_.ActorName(x.actor), ", ",
+        in_flight_ack_[counter], " under way, ", released_[counter], " given"));
   }
 
   // Notes what an instruction takes and gives back, as the index has it.
-  void CountCredits(int32_t a, int64_t fire, int32_t i, std::vector<Message>* given) {
+  void CountCredits(int32_t a, int64_t firing, int32_t i, std::vector<Message>* given) {
     for (int32_t r : believed_.Acquires(a, i)) {
       const ProgramIndex::Register& x = believed_.reg(r);
-      if (fire % x.every != 0) continue;
-      const int64_t take = believed_.TakeOf(r, x.initial + fire / x.every);
-      released_[CounterOf(believed_.PlaceOf(x.ring, take).credit, take)] = 0;
+      if (firing % x.every != 0) continue;
+      const int64_t sequence = believed_.SequenceOf(r, x.initial + firing / x.every);
+      released_[CounterOf(believed_.PlaceOf(x.ring, sequence).ack_count, sequence)] = 0;
     }
     const auto give = [&](int32_t r, int64_t token) {
       const ProgramIndex::Register& x = believed_.reg(r);
       if (x.producer < 0) return;
-      const int64_t take = believed_.TakeOf(r, token) + believed_.ring(x.ring).slots;
-      const int32_t credit = believed_.PlaceOf(x.ring, take).credit;
-      ++released_[CounterOf(credit, take)];
-      given->push_back({Message::Kind::kAck, a, credit, take});
+      const int64_t sequence = believed_.SequenceOf(r, token) + believed_.ring(x.ring).slots;
+      const int32_t ack_count = believed_.PlaceOf(x.ring, sequence).ack_count;
+      ++released_[CounterOf(ack_count, sequence)];
+      given->push_back({Message::Kind::kAck, a, ack_count, sequence});
     };
     for (int32_t r : believed_.Emits(a, i)) {
       const ProgramIndex::Register& x = believed_.reg(r);
-      const bool read = x.readings_begin != x.readings_end;
-      if (!read && (fire + 1) % x.every == 0) give(r, x.initial + fire / x.every);
+      const bool read = x.consumers_begin != x.consumers_end;
+      if (!read && (firing + 1) % x.every == 0) give(r, x.initial + firing / x.every);
     }
     for (int32_t n : believed_.Releases(a, i)) {
-      const ProgramIndex::Reading& reading = believed_.reading(n);
-      if ((fire + 1) % reading.serves == 0) give(reading.reg, believed_.TokenOf(reading, fire));
+      const ProgramIndex::Consumer& consumer = believed_.consumer(n);
+      if ((firing + 1) % consumer.serves == 0)
+        give(consumer.reg, believed_.TokenOf(consumer, firing));
     }
   }
 
   // Moves the actor on and sends what it says; what must wait for the work's end goes to `late`.
   absl::Status Advance(int32_t a, Fence fence, MessageList* late) {
     const Actor& actor = state_.actor(a);
-    const int64_t fire = actor.fire();
+    const int64_t firing = actor.firing();
     const int32_t i = actor.cursor();
     MessageList messages;
     const int32_t next = state_.Finish(a, fence, &messages);
     for (int32_t r : believed_.Emits(a, i)) {
-      if ((fire + 1) % believed_.reg(r).every == 0) ++emitted_[r];
+      if ((firing + 1) % believed_.reg(r).every == 0) ++emitted_[r];
     }
     for (Message& m : messages) {
       if (early_acks_ && m.kind == Message::Kind::kAck) continue;  // gone already
@@ -261,18 +264,18 @@ class Interleaver {
     }
     for (int32_t r : believed_.Emits(a, i)) {
       const ProgramIndex::Register& x = believed_.reg(r);
-      for (int32_t n = x.readings_begin; n < x.readings_end; ++n) {
-        if (drop_ < 0) RETURN_IF_ERROR(CheckReading(n));
+      for (int32_t n = x.consumers_begin; n < x.consumers_end; ++n) {
+        if (drop_ < 0) RETURN_IF_ERROR(CheckConsumer(n));
       }
     }
     std::vector<Message> given;
-    CountCredits(a, fire, i, &given);
-    for (const Message& m : given) RETURN_IF_ERROR(CheckCredit(m.index, m.take));
+    CountCredits(a, firing, i, &given);
+    for (const Message& m : given) RETURN_IF_ERROR(CheckAckCount(m.index, m.sequence));
     Mark(a);
     if (next >= 0) Mark(next);
     if (ahead_ >= 0 && behind_ >= 0) {
       most_ahead_ =
-          std::max(most_ahead_, state_.actor(ahead_).fire() - state_.actor(behind_).fire());
+          std::max(most_ahead_, state_.actor(ahead_).firing() - state_.actor(behind_).firing());
     }
     return {};
   }
@@ -280,7 +283,7 @@ class Interleaver {
   absl::Status Launch(int32_t a) {
     const int32_t s = index_.actor(a).stream;
     const Actor& actor = state_.actor(a);
-    Launched work{a, actor.fire(), actor.cursor(), ++serial_, {}, {}};
+    Launched work{a, actor.firing(), actor.cursor(), ++serial_, {}, {}};
     if (options_.launch_ahead) {
       actor.AppendFences(&work.fences);
       RETURN_IF_ERROR(Advance(a, work.serial, &work.late));
@@ -301,13 +304,13 @@ class Interleaver {
       for (Fence fence : work.fences) {
         if (!IsFinished(fence)) return {};
       }
-      RETURN_IF_ERROR(checker_.Begin(work.actor, work.fire, work.instruction));
+      RETURN_IF_ERROR(checker_.Begin(work.actor, work.firing, work.instruction));
       order_ = (order_ ^
-                static_cast<uint64_t>(index_.actor(work.actor).first_event + work.instruction)) *
+                static_cast<uint64_t>(index_.actor(work.actor).first_instance + work.instruction)) *
                0x100000001B3ull;
       running_[s] = true;
       if (options_.fault == PlantedFault::kAckBeforeRead) SendAcksEarly(work.actor);
-    } else if (checker_.MayEnd(work.actor, work.fire, work.instruction)) {
+    } else if (checker_.MayEnd(work.actor, work.firing, work.instruction)) {
       return EndWork(s);
     } else {
       return {};
@@ -325,7 +328,7 @@ class Interleaver {
     const Launched work = std::move(queues_[s].front());
     queues_[s].pop_front();
     running_[s] = false;
-    checker_.End(work.actor, work.fire, work.instruction);
+    checker_.End(work.actor, work.firing, work.instruction);
     if (options_.launch_ahead) {
       finished_[work.serial] = true;
       for (const Message& m : work.late) {
@@ -359,17 +362,17 @@ class Interleaver {
       const Actor& actor = state_.actor(a);
       if (actor.Done()) continue;
       return absl::FailedPreconditionError(
-          absl::StrCat("stuck before ", index_.Describe(a, actor.fire(), actor.cursor()),
+          absl::StrCat("stuck before ", index_.Describe(a, actor.firing(), actor.cursor()),
                        " of step ", actor.step()));
     }
     for (int s = 0; s < index_.num_streams(); ++s) {
       if (queues_[s].empty()) continue;
       const Launched& work = queues_[s].front();
       return absl::FailedPreconditionError(
-          absl::StrCat("stuck in ", index_.Describe(work.actor, work.fire, work.instruction)));
+          absl::StrCat("stuck in ", index_.Describe(work.actor, work.firing, work.instruction)));
     }
     for (size_t n = 0; n < in_flight_req_.size(); ++n) {
-      RETURN_IF_ERROR(CheckReading(static_cast<int32_t>(n)));
+      RETURN_IF_ERROR(CheckConsumer(static_cast<int32_t>(n)));
     }
     return checker_.CheckSettled(options_.steps);
   }
@@ -382,9 +385,9 @@ class Interleaver {
   Checker checker_;
   std::vector<std::deque<Launched>> queues_;  // by stream; the first one may be running
   std::vector<bool> running_;
-  std::vector<int64_t> in_flight_req_, emitted_;  // by reading, by register
+  std::vector<int64_t> in_flight_req_, emitted_;  // by consumer, by register
   // By slot of each credit: acks under way, and given since the slot was last taken.
-  std::vector<int32_t> credit_base_, in_flight_ack_, released_;
+  std::vector<int32_t> ack_count_base_, in_flight_ack_, released_;
   bool count_credits_ = true;
   std::vector<bool> slow_, marked_;  // actors, streams, channels
   std::vector<int32_t> todo_;

@@ -42,7 +42,7 @@ struct InterleaverOptions {
 struct Interleaving {
   SymbolicOutcome outcome;
   uint64_t order = 0;  // a hash of the order in which instructions began
-  int64_t ahead = 0;   // fires
+  int64_t ahead = 0;   // firings
 };
 
 // Internal: a hazard, or counts that do not agree. FailedPrecondition: it got stuck.

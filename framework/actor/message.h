@@ -13,11 +13,11 @@ namespace sluice {
 using Fence = uint64_t;
 
 struct Message {
-  enum class Kind : uint8_t { kReq, kAck, kPass };
+  enum class Kind : uint8_t { kReq, kAck, kReuse };
   Kind kind;
   int32_t to;     // actor
-  int32_t index;  // req: a reading; ack: a credit; pass: a pass (plan/program_index.h)
-  int64_t take;   // req: the token; ack: the take that may be made now; pass: 0
+  int32_t index;  // req: a consumer; ack: an ack count; reuse: a reuse edge (plan/program_index.h)
+  int64_t sequence;  // req: the token; ack: the sequence number that may be made now; reuse: 0
   Fence fence = 0;
   friend bool operator==(const Message&, const Message&) = default;
 };

@@ -72,12 +72,12 @@ class Builder {
     return it->second;
   }
 
-  int32_t NewActor(int32_t stream, int fires) {
+  int32_t NewActor(int32_t stream, int firings) {
     plan::Actor* actor = program_.add_actors();
     actor->set_name(absl::StrCat("a", program_.actors_size() - 1));
     actor->set_stream(stream);
-    actor->set_fires_per_step(fires);
-    locals_.emplace_back();
+    actor->set_firings_per_step(firings);
+    temporaries_.emplace_back();
     return program_.actors_size() - 1;
   }
 
@@ -94,55 +94,56 @@ class Builder {
     uses_[reg].read = place_;
   }
 
-  // What an instruction of so many fires may read, in a random order.
-  std::vector<int32_t> Readable(int fires) {
+  // What an instruction of so many firings may read, in a random order.
+  std::vector<int32_t> Readable(int firings) {
     std::vector<int32_t> regs = states_;
     for (const Value& v : values_) {
-      if (v.tokens == fires || v.tokens == 1) regs.push_back(v.reg);
+      if (v.tokens == firings || v.tokens == 1) regs.push_back(v.reg);
     }
     if (session_ >= 0) regs.push_back(session_);
     std::shuffle(regs.begin(), regs.end(), random_);
     return regs;
   }
 
-  void Phase(int fires) {
+  void Phase(int firings) {
     static const char* const kKinds[] = {"compute", "compute", "comm", "host"};
     std::vector<int32_t> mine;
     std::vector<Value> sums;  // there when the phase has ended
     for (int n = 1 + Below(3); n > 0; --n) {
-      mine.push_back(NewActor(Stream(Below(devices_), kKinds[Below(4)]), fires));
+      mine.push_back(NewActor(Stream(Below(devices_), kKinds[Below(4)]), firings));
     }
     for (int n = static_cast<int>(mine.size()) + Below(2 * static_cast<int>(mine.size()) + 1);
          n > 0; --n) {
-      Step(mine[Below(static_cast<int>(mine.size()))], fires, &sums);
+      Step(mine[Below(static_cast<int>(mine.size()))], firings, &sums);
     }
-    if (devices_ > 1 && Below(5) < 3) Collectives(fires);
+    if (devices_ > 1 && Below(5) < 3) Collectives(firings);
     values_.insert(values_.end(), sums.begin(), sums.end());
   }
 
-  void Step(int32_t actor, int fires, std::vector<Value>* sums) {
+  void Step(int32_t actor, int firings, std::vector<Value>* sums) {
     plan::Instruction* x = Add(actor);
-    const std::vector<int32_t> regs = Readable(fires);
+    const std::vector<int32_t> regs = Readable(firings);
     const size_t reads = std::min<size_t>(regs.size(), Below(4));
     for (size_t n = 0; n < reads; ++n) Read(x, regs[n]);
-    if (!locals_[actor].empty() && Below(2)) {
-      x->add_inputs()->set_local(locals_[actor][Below(static_cast<int>(locals_[actor].size()))]);
+    if (!temporaries_[actor].empty() && Below(2)) {
+      x->add_inputs()->set_temporary(
+          temporaries_[actor][Below(static_cast<int>(temporaries_[actor].size()))]);
     }
     if (x->inputs_size() == 0) x->set_attributes(absl::StrCat(place_));
     if (Below(4) == 0) {
-      plan::Local* local = program_.add_locals();
+      plan::Temporary* local = program_.add_temporaries();
       local->set_actor(actor);
       local->set_bytes(16 * (1 + Below(3)));
-      locals_[actor].push_back(program_.locals_size() - 1);
-      x->add_outputs()->set_local(locals_[actor].back());
+      temporaries_[actor].push_back(program_.temporaries_size() - 1);
+      x->add_outputs()->set_temporary(temporaries_[actor].back());
       return;
     }
-    const bool sum = fires > 1 && Below(5) < 2;
+    const bool sum = firings > 1 && Below(5) < 2;
     const int32_t r =
-        NewRegister(absl::StrCat("r", program_.registers_size()), actor, sum ? 1 : fires);
+        NewRegister(absl::StrCat("r", program_.registers_size()), actor, sum ? 1 : firings);
     plan::Register* reg = program_.mutable_registers(r);
     if (sum) {
-      reg->set_emit_every(fires);
+      reg->set_emit_every(firings);
       plan::Operand* operand = x->add_inputs();
       operand->set_register_(r);
       operand->set_updates(true);
@@ -151,11 +152,11 @@ class Builder {
     }
     if (Below(2)) reg->set_quota(1 + Below(4));
     x->add_outputs()->set_register_(r);
-    values_.push_back({r, fires});
+    values_.push_back({r, firings});
   }
 
   // One or two, each on two or more devices.
-  void Collectives(int fires) {
+  void Collectives(int firings) {
     std::map<int, int32_t> actor_on;
     for (int n = 1 + Below(2); n > 0; --n) {
       std::vector<int> group;
@@ -163,22 +164,22 @@ class Builder {
       std::shuffle(group.begin(), group.end(), random_);
       group.resize(2 + Below(devices_ - 1));
       ++collectives_;
-      const std::vector<int32_t> regs = Readable(fires);
+      const std::vector<int32_t> regs = Readable(firings);
       std::vector<Value> out;
       const int place = place_ + 1;  // one for all members
       for (int d : group) {
         auto [it, fresh] = actor_on.emplace(d, -1);
-        if (fresh) it->second = NewActor(Stream(d, "coll"), fires);
+        if (fresh) it->second = NewActor(Stream(d, "coll"), firings);
         plan::Instruction* x = Add(it->second);
         place_ = place;
         x->set_op("sum");
         x->set_collective(collectives_);
         if (!regs.empty()) Read(x, regs[Below(static_cast<int>(regs.size()))]);
         const int32_t r =
-            NewRegister(absl::StrCat("c", program_.registers_size()), it->second, fires);
+            NewRegister(absl::StrCat("c", program_.registers_size()), it->second, firings);
         program_.mutable_registers(r)->set_quota(1 + Below(2));
         x->add_outputs()->set_register_(r);
-        out.push_back({r, fires});
+        out.push_back({r, firings});
       }
       values_.insert(values_.end(), out.begin(), out.end());
     }
@@ -243,7 +244,7 @@ class Builder {
       ring->set_name(absl::StrCat("ring", d));
       ring->set_slots(std::min(n, slots + Below(2)));
       for (int32_t r : takes) {
-        ring->add_takes(r);
+        ring->add_registers(r);
         program_.mutable_registers(r)->set_quota(1);
       }
     }
@@ -263,7 +264,7 @@ class Builder {
     for (plan::Register& r : *program_.mutable_registers()) {
       if (r.producer() >= 0) r.set_producer(number[r.producer()]);
     }
-    for (plan::Local& l : *program_.mutable_locals()) l.set_actor(number[l.actor()]);
+    for (plan::Temporary& l : *program_.mutable_temporaries()) l.set_actor(number[l.actor()]);
   }
 
   std::mt19937& random_;
@@ -275,7 +276,7 @@ class Builder {
   std::vector<Use> uses_;    // by register
   std::vector<int> tokens_;  // by register
   std::map<std::pair<int, std::string>, int32_t> streams_;
-  std::vector<std::vector<int32_t>> locals_;  // by actor
+  std::vector<std::vector<int32_t>> temporaries_;  // by actor
 };
 
 template <typename T>
@@ -289,11 +290,11 @@ bool BreakRegister(bool token, std::mt19937* random, plan::Program* program, Bre
     const plan::Register& x = program->registers(r);
     bool in_ring = false;
     for (const plan::Ring& ring : program->rings()) {
-      for (int32_t take : ring.takes()) in_ring = in_ring || take == r;
+      for (int32_t take : ring.registers()) in_ring = in_ring || take == r;
     }
     if (x.producer() < 0 || in_ring) continue;
-    const int fires = program->actors(x.producer()).fires_per_step();
-    if (token ? x.initial_tokens() > 0 : x.quota() > 1 && fires > 1) candidates.push_back(r);
+    const int firings = program->actors(x.producer()).firings_per_step();
+    if (token ? x.initial_tokens() > 0 : x.quota() > 1 && firings > 1) candidates.push_back(r);
   }
   if (candidates.empty()) return false;
   out->reg = Pick(candidates, random);
@@ -326,8 +327,8 @@ bool BreakEdge(std::mt19937* random, plan::Program* program) {
     const plan::Register& x = program->registers(r);
     if (x.producer() < 0) continue;
     for (int a = 0; a < program->actors_size(); ++a) {
-      const int fires = program->actors(x.producer()).fires_per_step();
-      if (a != x.producer() && program->actors(a).fires_per_step() == fires &&
+      const int firings = program->actors(x.producer()).firings_per_step();
+      if (a != x.producer() && program->actors(a).firings_per_step() == firings &&
           x.emit_every() <= 1) {
         candidates.push_back({a, r});
       }
@@ -363,10 +364,10 @@ bool BreakRate(std::mt19937* random, plan::Program* program) {
   return true;
 }
 
-bool BreakPass(std::mt19937* random, plan::Program* program) {
-  const int n = program->passes_size();
+bool BreakReuseEdge(std::mt19937* random, plan::Program* program) {
+  const int n = program->reuse_edges_size();
   if (n == 0) return false;
-  program->mutable_passes()->DeleteSubrange(static_cast<int>((*random)() % n), 1);
+  program->mutable_reuse_edges()->DeleteSubrange(static_cast<int>((*random)() % n), 1);
   return true;
 }
 
@@ -394,8 +395,8 @@ Break BreakProgram(Breakage kind, std::mt19937* random, plan::Program* program) 
     case Breakage::kRate:
       out.done = BreakRate(random, program);
       break;
-    case Breakage::kPass:
-      out.done = BreakPass(random, program);
+    case Breakage::kReuse:
+      out.done = BreakReuseEdge(random, program);
       break;
   }
   return out;

@@ -11,15 +11,15 @@
 namespace sluice {
 
 // Every read looks back in one global order of instructions, which the run in that order, micro
-// batch by micro-batch, shows to be live. It may hold state, accumulators, rates, rings, locals, a
-// session's register, collectives on sub-groups; scripts stop where their tokens are not there.
-// States are called w0, w1, so that programs share them.
+// batch by micro-batch, shows to be live. It may hold state, accumulators, rates, rings,
+// temporaries, a session's register, collectives on sub-groups; scripts stop where their tokens are
+// not there. States are called w0, w1, so that programs share them.
 plan::Program RandomProgram(std::mt19937* random);
 
-enum class Breakage { kToken, kQuota, kSlot, kEdge, kOrder, kRate, kPass };
+enum class Breakage { kToken, kQuota, kSlot, kEdge, kOrder, kRate, kReuse };
 constexpr Breakage kBreakages[] = {Breakage::kToken, Breakage::kQuota, Breakage::kSlot,
                                    Breakage::kEdge,  Breakage::kOrder, Breakage::kRate,
-                                   Breakage::kPass};
+                                   Breakage::kReuse};
 
 struct Break {
   Breakage kind = Breakage::kToken;

@@ -15,36 +15,36 @@ namespace sluice {
 class alignas(64) StreamOrder {
  public:
   explicit StreamOrder(const plan::Stream& stream) {
-    turns_.reserve(stream.order_size());
-    for (const plan::Turn& turn : stream.order()) {
-      turns_.push_back({turn.actor(), turn.fire(), turn.from(), turn.to()});
+    entries_.reserve(stream.order_size());
+    for (const plan::ScheduleEntry& entry : stream.order()) {
+      entries_.push_back({entry.actor(), entry.firing(), entry.from(), entry.to()});
     }
-    if (listed()) now_ = turns_[0];
+    if (listed()) now_ = entries_[0];
   }
 
-  bool listed() const { return !turns_.empty(); }
+  bool listed() const { return !entries_.empty(); }
   // Whose turn it is; -1 without an order.
   int32_t actor() const { return now_.actor; }
   bool Allows(int32_t actor, int32_t micro, int32_t instruction) const {
     if (!listed()) return true;
-    return now_.actor == actor && now_.fire == micro && now_.from <= instruction &&
+    return now_.actor == actor && now_.firing == micro && now_.from <= instruction &&
            instruction < now_.to;
   }
   // An instruction that was allowed has run. True if the turn has gone to the next entry.
   bool Advance(int32_t instruction) {
     if (!listed() || instruction + 1 < now_.to) return false;
-    turn_ = turn_ + 1 < turns_.size() ? turn_ + 1 : 0;
-    now_ = turns_[turn_];
+    entry_ = entry_ + 1 < entries_.size() ? entry_ + 1 : 0;
+    now_ = entries_[entry_];
     return true;
   }
 
  private:
   struct Turn {
-    int32_t actor, fire, from, to;
+    int32_t actor, firing, from, to;
   };
   Turn now_ = {-1, 0, 0, 0};
-  size_t turn_ = 0;  // which of turns_ that is
-  std::vector<Turn> turns_;
+  size_t entry_ = 0;  // which of entries_ that is
+  std::vector<Turn> entries_;
 };
 
 }  // namespace sluice

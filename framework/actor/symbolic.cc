@@ -15,23 +15,23 @@ int64_t Mod(int64_t value) { return ((value % kSymbolicPrime) + kSymbolicPrime) 
 class Reference {
  public:
   Reference(const ProgramIndex& index, const SymbolicState& initial)
-      : index_(index), initial_(initial), locals_(index.program().locals_size(), 0) {}
+      : index_(index), initial_(initial), temporaries_(index.program().temporaries_size(), 0) {}
 
-  void Fire(int a, int64_t fire, int i) {
+  void KernelContext(int a, int64_t firing, int i) {
     const plan::Instruction& x = index_.instruction(a, i);
     const SymbolicOp op = SymbolicOp::Of(x);
-    std::vector<int64_t> inputs = Inputs(a, fire, i);
+    std::vector<int64_t> inputs = Inputs(a, firing, i);
     int64_t value = 0;
     if (const int32_t c = index_.CollectiveOf(a, i); c >= 0) {
       for (const ProgramIndex::Member& m : index_.Members(c)) {
-        for (int64_t v : Inputs(m.actor, fire, m.instruction)) value += v;
+        for (int64_t v : Inputs(m.actor, firing, m.instruction)) value += v;
       }
       value = Mod(value);
     } else {
-      value = op.Evaluate(fire, inputs);
+      value = op.Evaluate(firing, inputs);
     }
     if (op.kind == SymbolicOp::Kind::kLog) {
-      outcome_.log.push_back({index_.program().actors(a).name(), fire, i, std::move(inputs)});
+      outcome_.log.push_back({index_.program().actors(a).name(), firing, i, std::move(inputs)});
     }
     const auto operands = index_.Operands(a, i);
     std::vector<int32_t> written;
@@ -42,14 +42,15 @@ class Reference {
       if (is_input && !operand.updates()) continue;
       const ProgramIndex::OperandUse& use = operands[n];
       if (use.reg < 0) {
-        locals_[operand.local()] = is_input ? Updated(op, locals_[operand.local()], value) : value;
+        temporaries_[operand.temporary()] =
+            is_input ? Updated(op, temporaries_[operand.temporary()], value) : value;
         continue;
       }
       if (std::find(written.begin(), written.end(), use.reg) != written.end()) continue;
       written.push_back(use.reg);
       const ProgramIndex::Register& r = index_.reg(use.reg);
-      const int64_t token = fire / use.divisor + use.offset;
-      const bool first = i == r.first_write && fire % r.every == 0;
+      const int64_t token = firing / use.divisor + use.offset;
+      const bool first = i == r.first_write && firing % r.every == 0;
       int64_t old = Token(use.reg, token);
       if (first) old = r.initial > 0 ? Token(use.reg, token - 1) : 0;
       tokens_[{use.reg, token}] = is_input ? Updated(op, old, value) : value;
@@ -78,22 +79,22 @@ class Reference {
     return it == initial_.end() ? 0 : it->second;
   }
 
-  std::vector<int64_t> Inputs(int a, int64_t fire, int i) const {
+  std::vector<int64_t> Inputs(int a, int64_t firing, int i) const {
     const plan::Instruction& x = index_.instruction(a, i);
     const auto operands = index_.Operands(a, i);
     std::vector<int64_t> inputs;
     for (int n = 0; n < x.inputs_size(); ++n) {
       if (x.inputs(n).updates()) continue;
       const ProgramIndex::OperandUse& use = operands[n];
-      inputs.push_back(use.reg < 0 ? locals_[x.inputs(n).local()]
-                                   : Token(use.reg, fire / use.divisor + use.offset));
+      inputs.push_back(use.reg < 0 ? temporaries_[x.inputs(n).temporary()]
+                                   : Token(use.reg, firing / use.divisor + use.offset));
     }
     return inputs;
   }
 
   const ProgramIndex& index_;
   const SymbolicState& initial_;
-  std::vector<int64_t> locals_;
+  std::vector<int64_t> temporaries_;
   std::map<std::pair<int32_t, int64_t>, int64_t> tokens_;
   SymbolicOutcome outcome_;
 };
@@ -116,8 +117,8 @@ SymbolicOp SymbolicOp::Of(const plan::Instruction& instruction) {
   return op;
 }
 
-int64_t SymbolicOp::Evaluate(int64_t fire, const std::vector<int64_t>& inputs) const {
-  int64_t sum = 0, product = 1, mix = 7 * fire, weight = 2;
+int64_t SymbolicOp::Evaluate(int64_t firing, const std::vector<int64_t>& inputs) const {
+  int64_t sum = 0, product = 1, mix = 7 * firing, weight = 2;
   for (const std::vector<int64_t>* values : {&inputs, &constants}) {
     for (int64_t v : *values) {
       sum = Mod(sum + v);
@@ -127,7 +128,7 @@ int64_t SymbolicOp::Evaluate(int64_t fire, const std::vector<int64_t>& inputs) c
   }
   switch (kind) {
     case Kind::kFeed:
-      return Mod((constants.empty() ? 0 : constants[0]) + 3 * fire);
+      return Mod((constants.empty() ? 0 : constants[0]) + 3 * firing);
     case Kind::kCopy:
       return inputs.empty() ? sum : inputs[0];
     case Kind::kSum:
@@ -152,17 +153,18 @@ int64_t Updated(const SymbolicOp& op, int64_t old, int64_t added) {
 
 SymbolicOutcome RunReference(const ProgramIndex& index, const Certificate& certificate, int steps,
                              const SymbolicState& initial) {
-  std::vector<int32_t> order(index.num_events());
-  for (int32_t e = 0; e < index.num_events(); ++e) order[e] = e;
+  std::vector<int32_t> order(index.num_instances());
+  for (int32_t e = 0; e < index.num_instances(); ++e) order[e] = e;
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
     return certificate.position[a] < certificate.position[b];
   });
   Reference reference(index, initial);
   for (int step = 0; step < steps; ++step) {
-    for (int32_t event : order) {
-      const ProgramIndex::Event e = index.EventAt(event);
-      reference.Fire(e.actor, e.fire + static_cast<int64_t>(step) * index.actor(e.actor).fires,
-                     e.instruction);
+    for (int32_t instance : order) {
+      const ProgramIndex::Instance e = index.InstanceAt(instance);
+      reference.KernelContext(e.actor,
+                              e.firing + static_cast<int64_t>(step) * index.actor(e.actor).firings,
+                              e.instruction);
     }
   }
   return reference.Finish(steps);

@@ -1,11 +1,12 @@
-// What instructions of plans written for tests mean: whole numbers, one a register slot or local,
-// modulo a prime. It lets a test compare what actors computed with plain loops. Pure; any thread.
-//   feed "c"    c + 3 * fire               copy   its input, or c    add, sum   of inputs and c's
+// What instructions of plans written for tests mean: whole numbers, one a register slot or
+// temporary, modulo a prime. It lets a test compare what actors computed with plain loops. Pure;
+// any thread.
+//   feed "c"    c + 3 * firing               copy   its input, or c    add, sum   of inputs and c's
 //   mul         product                    sq     square             clip       1 + sum mod 7
-//   log         notes its inputs           else   7 * fire + 2 x + 3 y + 4 z ...
+//   log         notes its inputs           else   7 * firing + 2 x + 3 y + 4 z ...
 // An instruction with `updates` adds its value to what is there, "subtract" subtracts; the first
-// fire of a stretch without an initial token begins at 0. A collective's value is the sum over all
-// members.
+// firing of a contiguous run without an initial token begins at 0. A collective's value is the sum
+// over all members.
 #ifndef SLUICE_FRAMEWORK_ACTOR_SYMBOLIC_H_
 #define SLUICE_FRAMEWORK_ACTOR_SYMBOLIC_H_
 
@@ -29,13 +30,13 @@ struct SymbolicOp {
   std::vector<int64_t> constants;
 
   static SymbolicOp Of(const plan::Instruction& instruction);
-  int64_t Evaluate(int64_t fire, const std::vector<int64_t>& inputs) const;
+  int64_t Evaluate(int64_t firing, const std::vector<int64_t>& inputs) const;
 };
 
 // `added` joined to what was there by an update.
 int64_t Updated(const SymbolicOp& op, int64_t old, int64_t added);
 
-// (actor, fire, instruction, inputs) of a "log".
+// (actor, firing, instruction, inputs) of a "log".
 using LogEntry = std::tuple<std::string, int64_t, int32_t, std::vector<int64_t>>;
 // Values of registers by name: what tokens hold at the start, and at the end.
 using SymbolicState = std::map<std::string, int64_t>;

@@ -17,10 +17,10 @@ namespace {
 struct Candidate {
   int64_t step;
   int32_t priority, actor;
-  int64_t event;  // since the start: tells an entry that has been overtaken
+  int64_t instance;  // since the start: tells an entry that has been overtaken
   bool operator<(const Candidate& other) const {  // std::priority_queue pops the greatest
-    return std::tie(step, priority, actor, event) >
-           std::tie(other.step, other.priority, other.actor, other.event);
+    return std::tie(step, priority, actor, instance) >
+           std::tie(other.step, other.priority, other.actor, other.instance);
   }
 };
 
@@ -40,20 +40,20 @@ class Clock {
       : index_(index), options_(options), state_(&index) {
     state_.set_step_limit(options.steps);
     const int actors = index.num_actors(), streams = index.num_streams(),
-              events = index.num_events();
+              instances = index.num_instances();
     ready_.assign(actors, false);
-    event_.assign(actors, 0);
+    instance_.assign(actors, 0);
     idle_.assign(streams, true);
     dirty_.assign(streams, true);
     last_.assign(streams, -1);
     heap_.resize(streams);
     group_ready_.assign(index.num_collectives(), 0);
-    result_.turns.resize(streams);
+    result_.entries.resize(streams);
     result_.busy.assign(streams, 0);
-    result_.begin_rank.assign(events, -1);
-    result_.end_rank.assign(events, -1);
-    result_.begin_time.assign(events, 0);
-    result_.end_time.assign(events, 0);
+    result_.begin_rank.assign(instances, -1);
+    result_.end_rank.assign(instances, -1);
+    result_.begin_time.assign(instances, 0);
+    result_.end_time.assign(instances, 0);
     result_.step_end.assign(options.steps, 0);
   }
 
@@ -113,7 +113,8 @@ class Clock {
   void Offer(int32_t a) {
     const int32_t s = index_.actor(a).stream;
     if (!index_.listed(s)) {
-      heap_[s].push({state_.actor(a).step(), index_.program().actors(a).priority(), a, event_[a]});
+      heap_[s].push(
+          {state_.actor(a).step(), index_.program().actors(a).priority(), a, instance_[a]});
     }
     Touch(s);
   }
@@ -145,7 +146,7 @@ class Clock {
     while (!heap_[s].empty()) {
       const Candidate best = heap_[s].top();
       heap_[s].pop();
-      if (best.event != event_[best.actor]) continue;
+      if (best.instance != instance_[best.actor]) continue;
       if (CanBegin(best.actor)) {
         Begin(best.actor);
         break;
@@ -178,31 +179,31 @@ class Clock {
     idle_[s] = false;
     last_[s] = a;
     ready_[a] = false;
-    ++event_[a];
+    ++instance_[a];
     result_.busy[s] += duration;
     queue_.push({now_ + duration, sequence_++, a, {}});
     if (actor.step() > 0) return;
-    result_.begin_rank[actor.event()] = rank_;
-    result_.begin_time[actor.event()] = now_;
-    std::vector<plan::Turn>& turns = result_.turns[s];
-    if (!turns.empty() && turns.back().actor() == a && turns.back().fire() == actor.micro() &&
-        turns.back().to() == actor.cursor()) {
-      turns.back().set_to(actor.cursor() + 1);
+    result_.begin_rank[actor.instance()] = rank_;
+    result_.begin_time[actor.instance()] = now_;
+    std::vector<plan::ScheduleEntry>& entries = result_.entries[s];
+    if (!entries.empty() && entries.back().actor() == a &&
+        entries.back().firing() == actor.micro() && entries.back().to() == actor.cursor()) {
+      entries.back().set_to(actor.cursor() + 1);
       return;
     }
-    plan::Turn& turn = turns.emplace_back();
-    turn.set_actor(a);
-    turn.set_fire(actor.micro());
-    turn.set_from(actor.cursor());
-    turn.set_to(actor.cursor() + 1);
+    plan::ScheduleEntry& entry = entries.emplace_back();
+    entry.set_actor(a);
+    entry.set_firing(actor.micro());
+    entry.set_from(actor.cursor());
+    entry.set_to(actor.cursor() + 1);
   }
 
   void End(int32_t a) {
     const Actor& actor = state_.actor(a);
     const int32_t s = index_.actor(a).stream;
     if (actor.step() == 0) {
-      result_.end_rank[actor.event()] = rank_++;
-      result_.end_time[actor.event()] = now_;
+      result_.end_rank[actor.instance()] = rank_++;
+      result_.end_time[actor.instance()] = now_;
     }
     result_.step_end[actor.step()] = now_;
     idle_[s] = true;
@@ -227,7 +228,7 @@ class Clock {
       const Actor& actor = state_.actor(a);
       if (actor.Done()) continue;
       return absl::InternalError(absl::StrCat("the virtual clock stopped before ",
-                                              index_.Describe(a, actor.fire(), actor.cursor()),
+                                              index_.Describe(a, actor.firing(), actor.cursor()),
                                               " though the program is live"));
     }
     return absl::InternalError("the virtual clock stopped");
@@ -238,7 +239,7 @@ class Clock {
   ProgramState state_;
   ClockResult result_;
   std::vector<bool> ready_, idle_, dirty_;  // by actor, stream, stream
-  std::vector<int64_t> event_;              // by actor: instructions begun
+  std::vector<int64_t> instance_;           // by actor: instructions begun
   std::vector<int32_t> last_;               // by stream: the actor that ran last
   std::vector<int32_t> group_ready_;        // by collective: members with all their tokens
   std::vector<std::priority_queue<Candidate>> heap_;  // by stream without an order
@@ -267,7 +268,8 @@ absl::StatusOr<ClockResult> RecordOrder(plan::Program* program) {
       }
     }
     if (!listed) continue;
-    for (const plan::Turn& turn : run.turns[s]) *program->mutable_streams(s)->add_order() = turn;
+    for (const plan::ScheduleEntry& entry : run.entries[s])
+      *program->mutable_streams(s)->add_order() = entry;
   }
   return run;
 }

@@ -22,11 +22,11 @@ struct ClockResult {
   int64_t makespan = 0;          // nanoseconds of all steps
   int64_t step_nanoseconds = 0;  // of one step, once several are under way
   std::vector<int64_t> step_end;
-  // Of the first step's events. Ranks count beginnings and ends in the order they happened.
+  // Of the first step's instances. Ranks count beginnings and ends in the order they happened.
   std::vector<int32_t> begin_rank, end_rank;
   std::vector<int64_t> begin_time, end_time;
-  std::vector<std::vector<plan::Turn>> turns;  // by stream, of the first step
-  std::vector<int64_t> busy;                   // by stream, of all steps
+  std::vector<std::vector<plan::ScheduleEntry>> entries;  // by stream, of the first step
+  std::vector<int64_t> busy;                              // by stream, of all steps
 };
 
 // FailedPrecondition names the cycle that the run is stuck in.

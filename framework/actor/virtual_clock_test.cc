@@ -49,10 +49,10 @@ TEST(VirtualClockTest, AScriptGoesOnBeforeOthersAndPriorityBreaksTies) {
       g())");
   const auto run = Clocked(plan.programs(0));
   ASSERT_TRUE(run.ok());
-  ASSERT_EQ(run->turns[0].size(), 2u);
-  EXPECT_EQ(run->turns[0][0].actor(), 1);
-  EXPECT_EQ(run->turns[0][0].to(), 2);
-  EXPECT_EQ(run->turns[0][1].actor(), 0);
+  ASSERT_EQ(run->entries[0].size(), 2u);
+  EXPECT_EQ(run->entries[0][0].actor(), 1);
+  EXPECT_EQ(run->entries[0][0].to(), 2);
+  EXPECT_EQ(run->entries[0][1].actor(), 0);
 }
 
 TEST(VirtualClockTest, MembersOfACollectiveBeginAndEndTogether) {

@@ -22,7 +22,7 @@ class WorkerClock {
     queued_.assign(actors, false);
     for (int a = 0; a < actors; ++a) {
       worker_of_.push_back(WorkerOf(index.device_of(a), options.devices, options.workers));
-      urgency_.push_back(UrgencyOf(index.stream_kind(index.actor(a).stream)));
+      priority_.push_back(PriorityOf(index.stream_kind(index.actor(a).stream)));
     }
     unended_.assign(options.steps, actors);
     result_.step_end.assign(options.steps, 0);
@@ -32,11 +32,11 @@ class WorkerClock {
 
   absl::StatusOr<WorkerClockResult> Run() {
     for (int step = 0; step < std::min(options_.steps, options_.steps_ahead); ++step) Begin();
-    while (!events_.empty()) {
-      const Event event = events_.top();
-      events_.pop();
-      now_ = event.time;
-      event.letter.kind == Letter::kEnd ? End(event.worker) : Arrive(event);
+    while (!instances_.empty()) {
+      const Instance instance = instances_.top();
+      instances_.pop();
+      now_ = instance.time;
+      instance.item.kind == MailboxItem::kEnd ? End(instance.worker) : Arrive(instance);
     }
     if (ended_ < options_.steps) return Stuck();
     const int last = options_.steps - 1, from = last / 2;
@@ -47,64 +47,64 @@ class WorkerClock {
   }
 
  private:
-  struct Letter {
+  struct MailboxItem {
     enum Kind : int8_t { kEnd, kStep, kMessage } kind;
     Message message;
     int64_t step;
     bool woke;  // the worker was asleep when it came
   };
-  struct Event {
+  struct Instance {
     int64_t time, sequence;
     int32_t worker;
-    Letter letter;
-    bool operator<(const Event& other) const {  // std::priority_queue pops the greatest
+    MailboxItem item;
+    bool operator<(const Instance& other) const {  // std::priority_queue pops the greatest
       return std::tie(time, sequence) > std::tie(other.time, other.sequence);
     }
   };
   struct Worker {
-    std::deque<int32_t> ready[kUrgencies];
-    std::vector<Letter> letters;  // that came while it ran an instruction
+    std::deque<int32_t> ready[kPriorities];
+    std::vector<MailboxItem> items;  // that came while it ran an instruction
     int32_t running = -1;
     int64_t idle_since = 0;
-    int64_t awake_at = 0;  // when the last letter that found it asleep has woken it
+    int64_t awake_at = 0;  // when the last mailbox item that found it asleep has woken it
   };
 
-  void Push(int64_t delay, int32_t worker, const Letter& letter) {
-    events_.push({now_ + delay, sequence_++, worker, letter});
+  void Push(int64_t delay, int32_t worker, const MailboxItem& item) {
+    instances_.push({now_ + delay, sequence_++, worker, item});
   }
 
   // The session asks for another step.
   void Begin() {
     for (int32_t w = 0; w < options_.workers; ++w) {
-      Push(options_.message_latency, w, {Letter::kStep, {}, begun_, false});
+      Push(options_.message_latency, w, {MailboxItem::kStep, {}, begun_, false});
     }
     ++begun_;
   }
 
-  void Arrive(const Event& event) {
-    Worker& worker = workers_[event.worker];
+  void Arrive(const Instance& instance) {
+    Worker& worker = workers_[instance.worker];
     if (worker.running >= 0) {
-      worker.letters.push_back(event.letter);
+      worker.items.push_back(instance.item);
       return;
     }
-    if (!event.letter.woke && now_ - worker.idle_since > options_.spin) {
+    if (!instance.item.woke && now_ - worker.idle_since > options_.spin) {
       // One that comes while it wakes is read with the one that woke it.
       if (worker.awake_at < now_) worker.awake_at = now_ + options_.wake_latency;
-      Letter later = event.letter;
+      MailboxItem later = instance.item;
       later.woke = true;
-      Push(worker.awake_at - now_, event.worker, later);
+      Push(worker.awake_at - now_, instance.worker, later);
       return;
     }
-    Open(event.worker, event.letter);
-    RunNext(event.worker);
+    Open(instance.worker, instance.item);
+    RunNext(instance.worker);
   }
 
-  void Open(int32_t w, const Letter& letter) {
-    if (letter.kind == Letter::kMessage) return Deliver(letter.message);
+  void Open(int32_t w, const MailboxItem& item) {
+    if (item.kind == MailboxItem::kMessage) return Deliver(item.message);
     MessageList grants;
-    GrantStep(index_, letter.step, &grants);
+    GrantStep(index_, item.step, &grants);
     for (int a = 0; a < index_.num_actors(); ++a) {
-      if (worker_of_[a] == w) state_.actor(a).set_step_limit(letter.step + 1);
+      if (worker_of_[a] == w) state_.actor(a).set_step_limit(item.step + 1);
     }
     for (const Message& grant : grants) {
       if (worker_of_[grant.to] == w) state_.Deliver(grant);
@@ -122,7 +122,7 @@ class WorkerClock {
   void Consider(int32_t a) {
     if (queued_[a] || !state_.CanRun(a)) return;
     queued_[a] = true;
-    workers_[worker_of_[a]].ready[urgency_[a]].push_back(a);
+    workers_[worker_of_[a]].ready[priority_[a]].push_back(a);
   }
 
   void RunNext(int32_t w) {
@@ -139,7 +139,7 @@ class WorkerClock {
       result_.busy[w] += duration;
       result_.spans.push_back(
           {now_, now_ + duration, actor.step(), w, a, actor.cursor(), actor.micro()});
-      Push(duration, w, {Letter::kEnd, {}, 0, false});
+      Push(duration, w, {MailboxItem::kEnd, {}, 0, false});
       return;
     }
     worker.idle_since = now_;
@@ -151,23 +151,23 @@ class WorkerClock {
     const Actor& actor = state_.actor(a);
     const int64_t step = actor.step();
     messages_.clear();
-    const int32_t turn = state_.Finish(a, 0, &messages_);
+    const int32_t entry = state_.Finish(a, 0, &messages_);
     for (const Message& message : messages_) {
       const int32_t to = worker_of_[message.to];
       if (to == w) {
         Deliver(message);
       } else {
-        Push(options_.message_latency, to, {Letter::kMessage, message, 0, false});
+        Push(options_.message_latency, to, {MailboxItem::kMessage, message, 0, false});
       }
     }
     Consider(a);
-    if (turn >= 0) Consider(turn);
+    if (entry >= 0) Consider(entry);
     if (actor.step() != step && --unended_[step] == 0) {
       result_.step_end[step] = now_;
       ++ended_;
       if (begun_ < options_.steps) Begin();
     }
-    for (const Letter& letter : std::exchange(worker.letters, {})) Open(w, letter);
+    for (const MailboxItem& item : std::exchange(worker.items, {})) Open(w, item);
     RunNext(w);
   }
 
@@ -183,10 +183,10 @@ class WorkerClock {
   ProgramState state_;
   WorkerClockResult result_;
   std::vector<Worker> workers_;
-  std::vector<int32_t> worker_of_, urgency_;  // by actor
-  std::vector<bool> queued_;                  // by actor: it stands in its worker's ready list
-  std::vector<int> unended_;                  // by step: actors that have not ended it
-  std::priority_queue<Event> events_;
+  std::vector<int32_t> worker_of_, priority_;  // by actor
+  std::vector<bool> queued_;                   // by actor: it stands in its worker's ready list
+  std::vector<int> unended_;                   // by step: actors that have not ended it
+  std::priority_queue<Instance> instances_;
   MessageList messages_;
   int64_t now_ = 0, sequence_ = 0;
   int begun_ = 0, ended_ = 0;

@@ -1,6 +1,6 @@
 // Predicts a run on workers that share a process's cores: neighbouring devices on one worker, which
 // runs one instruction at a time, of whatever stream. It takes work as runtime/worker.cc does
-// (worker_policy.h): what moves bytes first, then first come, first served; letters of other
+// (worker_policy.h): what moves bytes first, then first come, first served; mailbox items of other
 // workers between instructions. The plan's order is followed, not made, here (virtual_clock.h makes
 // it). Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_ACTOR_WORKER_CLOCK_H_
@@ -31,7 +31,7 @@ struct WorkerClockOptions {
   std::function<int64_t(int32_t worker, const Actor& actor)> duration = {};
 };
 
-// One instruction of one fire, in the order in which they began.
+// One instruction of one firing, in the order in which they began.
 struct WorkerSpan {
   int64_t begin = 0, end = 0;
   int64_t step = 0;

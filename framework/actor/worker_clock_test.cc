@@ -106,7 +106,7 @@ TEST(WorkerClockTest, APipelineFillsAndDrains) {
   ASSERT_TRUE(RecordOrder(plan.mutable_programs(0)).ok());
   const WorkerClockOptions once = {.workers = 2, .devices = 2, .steps = 1};
   EXPECT_EQ(Clocked(plan.programs(0), once)->step_nanoseconds, 50);
-  // The next step's first fires begin while the last of this one end.
+  // The next step's first firings begin while the last of this one end.
   const WorkerClockOptions often = {.workers = 2, .devices = 2, .steps = 9};
   EXPECT_EQ(Clocked(plan.programs(0), often)->step_nanoseconds, 40);
   const WorkerClockOptions shared = {.workers = 1, .devices = 2, .steps = 9};

@@ -29,8 +29,10 @@ inline int32_t WorkerOf(int32_t device, int devices, int workers) {
 }
 
 // 0 is taken before 1: others wait for what is moved.
-constexpr int kUrgencies = 2;
-inline int32_t UrgencyOf(absl::string_view stream_kind) { return stream_kind == "compute" ? 1 : 0; }
+constexpr int kPriorities = 2;
+inline int32_t PriorityOf(absl::string_view stream_kind) {
+  return stream_kind == "compute" ? 1 : 0;
+}
 
 }  // namespace sluice
 

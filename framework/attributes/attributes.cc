@@ -102,7 +102,7 @@ struct FieldReader {
   void operator()(const char* name, T& value) {
     if (wanted != name) return;
     found = true;
-    status = Annotate(Parse(scanner, &value), wanted);
+    status = AddContext(Parse(scanner, &value), wanted);
   }
 };
 

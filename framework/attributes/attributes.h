@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-absl::Status Annotate(const absl::Status& status, absl::string_view context) {
+absl::Status AddContext(const absl::Status& status, absl::string_view context) {
   if (status.ok()) return status;
   absl::Status annotated(status.code(), absl::StrCat(context, ": ", status.message()));
   status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {

@@ -11,7 +11,7 @@
 namespace sluice {
 
 // The same error with "context: " before its message; an OK status stays as it is.
-absl::Status Annotate(const absl::Status& status, absl::string_view context);
+absl::Status AddContext(const absl::Status& status, absl::string_view context);
 
 }  // namespace sluice
 

@@ -33,14 +33,14 @@ TEST(StatusTest, ValuesAndErrorsPassThrough) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(StatusTest, AnnotateKeepsCodeAndPayload) {
+TEST(StatusTest, AddContextKeepsCodeAndPayload) {
   absl::Status status = absl::NotFoundError("no file");
   status.SetPayload("place", absl::Cord("line 3"));
-  const absl::Status annotated = Annotate(status, "plan.txt");
+  const absl::Status annotated = AddContext(status, "plan.txt");
   EXPECT_EQ(annotated.code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(annotated.message(), "plan.txt: no file");
   EXPECT_EQ(*annotated.GetPayload("place"), "line 3");
-  EXPECT_TRUE(Annotate(absl::OkStatus(), "x").ok());
+  EXPECT_TRUE(AddContext(absl::OkStatus(), "x").ok());
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ bool Inside(const Box& inner, const Box& outer) {
   return true;
 }
 
-// Whether `inner` is one stretch of the row-major array of `outer`.
+// Whether `inner` is one contiguous run of the row-major array of `outer`.
 bool Contiguous(const Box& inner, const Box& outer) {
   bool whole = true;  // all dimensions further in are taken whole
   for (int d = static_cast<int>(inner.size()) - 1; d >= 0; --d) {

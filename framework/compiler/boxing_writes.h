@@ -18,8 +18,8 @@ std::pair<int64_t, Shape> Locate(const std::vector<Box>& pieces, const Box& box)
 
 int64_t Elements(const BoxingBuffer& buffer);
 
-// Where a written buffer lies in the one buffer that it is a stretch of, on the same device; -1 if
-// there is no such buffer.
+// Where a written buffer lies in the one buffer that it is a contiguous run of, on the same device;
+// -1 if there is no such buffer.
 int64_t OffsetInPlace(const Boxing& boxing, const BoxingWrite& write);
 
 // Bytes that a write reads and writes, and those of them that come from other devices.

@@ -17,7 +17,7 @@
 #include "framework/compiler/place.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
-#include "framework/plan/part_proto.h"
+#include "framework/plan/shard_proto.h"
 #include "framework/sim/prediction.h"
 
 namespace sluice {
@@ -51,15 +51,15 @@ class Compiler {
 
   absl::StatusOr<plan::Plan> Run(absl::Span<const ProgramGraph> programs) {
     for (size_t p = 0; p < programs.size(); ++p) {
-      RETURN_IF_ERROR(Annotate(Select(programs[p], p == 0 ? options_.micro_batches : 1),
-                               absl::StrCat("program ", programs[p].name)));
+      RETURN_IF_ERROR(AddContext(Select(programs[p], p == 0 ? options_.micro_batches : 1),
+                                 absl::StrCat("program ", programs[p].name)));
     }
     RETURN_IF_ERROR(LowerAll());
     for (const Source& source : sources_) AddVariables(source);
     for (Source& source : sources_) Schedule(&source);
     // Programs run one at a time, so their bytes overlap above the variables.
     for (Source& source : sources_) {
-      RETURN_IF_ERROR(Annotate(Place(&source), absl::StrCat("program ", source.name)));
+      RETURN_IF_ERROR(AddContext(Place(&source), absl::StrCat("program ", source.name)));
     }
     RETURN_IF_ERROR(CheckMemory());
     plan_.set_digest(HashText(StableHash(plan_.SerializeAsString())));
@@ -68,14 +68,14 @@ class Compiler {
   }
 
  private:
-  // A program on its way. `tasks` and `quotient` are of the representatives.
+  // A program on its way. `tasks` and `representative_program` are of the representatives.
   struct Source {
     std::string name;
     const Graph* graph;
     Grid grid;
     SbpAssignment assignment;
     TaskGraph tasks;
-    plan::Program quotient;
+    plan::Program representative_program;
     std::vector<int32_t> actor_of;  // by task
   };
 
@@ -130,7 +130,7 @@ absl::Status Compiler::LowerAll() {
     for (Source& source : sources_) {
       auto tasks =
           Lower(*source.graph, source.grid, source.assignment, &planner_, machine_, &*classes_);
-      RETURN_IF_ERROR(Annotate(tasks.status(), absl::StrCat("program ", source.name)));
+      RETURN_IF_ERROR(AddContext(tasks.status(), absl::StrCat("program ", source.name)));
       source.tasks = *std::move(tasks);
     }
     if (sources_.size() == 1) break;
@@ -144,7 +144,7 @@ void Compiler::Schedule(Source* source) {
   schedule.script_length = options_.script_length;
   schedule.outline =
       options_.representatives_only || classes_->num_classes() < classes_->num_devices();
-  source->quotient =
+  source->representative_program =
       BuildProgram(source->name, source->tasks, source->grid, schedule, &source->actor_of);
   PhaseEnds("schedule");
 }
@@ -156,7 +156,7 @@ void Compiler::AddVariables(const Source& source) {
     const Node& node = graph.node(id);
     if (!variable_index_.emplace(node.name, plan_.variables_size()).second) continue;
     const TensorInfo& info = graph.tensor(node.outputs[0]);
-    const NdSbp& sbp = source.assignment.made[node.outputs[0]];
+    const NdSbp& sbp = source.assignment.produced[node.outputs[0]];
     const int32_t stage = std::max(node.stage, 0);
     plan::Variable* variable = plan_.add_variables();
     variable->set_name(node.name);
@@ -171,13 +171,13 @@ void Compiler::AddVariables(const Source& source) {
     for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
       const int32_t d = grid.DeviceIndex(stage, i);
       if (!IsWanted(d)) continue;
-      const Part part = grid.PartAt(sbp, info.type, stage, i);
+      const Shard shard = grid.ShardAt(sbp, info.type, stage, i);
       plan::Device* device = plan_.mutable_devices(d);
-      plan::VariablePart* added = variable->add_parts();
+      plan::VariableShard* added = variable->add_shards();
       added->set_device(d);
-      *added->mutable_part() = PartToProto(part);
+      *added->mutable_shard() = ShardToProto(shard);
       added->set_offset(device->variable_bytes());
-      device->set_variable_bytes(AlignUp(device->variable_bytes() + part.NumBytes()));
+      device->set_variable_bytes(AlignUp(device->variable_bytes() + shard.NumBytes()));
     }
   }
 }
@@ -187,7 +187,8 @@ absl::Status Compiler::Place(Source* source) {
   for (int d = 0; d < plan_.devices_size(); ++d) {
     base.push_back(plan_.devices(classes_->representative(d)).variable_bytes());
   }
-  ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(&source->quotient, base, options_.phase_end));
+  ASSIGN_OR_RETURN(const Placed placed,
+                   PlaceProgram(&source->representative_program, base, options_.phase_end));
   for (int d = 0; d < plan_.devices_size(); ++d) {
     plan::Device* device = plan_.mutable_devices(d);
     const PackedDevice& packed = placed.devices[classes_->representative(d)];
@@ -201,7 +202,7 @@ absl::Status Compiler::Place(Source* source) {
 absl::Status Compiler::Expand(Source* source, const Placed& placed) {
   plan::Program* program = plan_.add_programs();
   if (options_.representatives_only || classes_->num_classes() == classes_->num_devices()) {
-    program->Swap(&source->quotient);
+    program->Swap(&source->representative_program);
     RETURN_IF_ERROR(Predict(program));
     return Explain(*source, source->tasks, source->actor_of, placed);
   }
@@ -213,8 +214,8 @@ absl::Status Compiler::Expand(Source* source, const Placed& placed) {
   std::vector<int32_t> actor_of;
   *program = BuildProgram(source->name, tasks, source->grid, schedule, &actor_of);
   PhaseEnds("schedule all");
-  RETURN_IF_ERROR(ExpandPlaced(source->quotient, placed, classes_->representatives(), program,
-                               options_.phase_end));
+  RETURN_IF_ERROR(ExpandPlaced(source->representative_program, placed, classes_->representatives(),
+                               program, options_.phase_end));
   RETURN_IF_ERROR(Predict(program));
   return Explain(*source, tasks, actor_of, placed);
 }

@@ -27,7 +27,7 @@ absl::StatusOr<Compiled> CompileMlp(const std::string& mesh, int64_t batch, int 
   MlpOptions model;
   model.batch = batch;
   model.widths.assign(layers + 1, 64);
-  model.words = MegatronWords(layers);
+  model.annotation = MegatronAnnotations(layers);
   model.optimizer.clip = 1;
   model.stages = static_cast<int32_t>(options.mesh.num_stages());
   Graph graph;

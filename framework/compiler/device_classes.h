@@ -1,11 +1,12 @@
 // Devices that do the same are one class, which one of them represents: the first. Lowering makes
 // tasks for representatives alone, and what they read of others they read of those devices'
-// representatives. Order, bytes, proof and predicted time of that quotient hold for all devices:
-// every wait of the full program maps to one of the quotient, so every cycle maps to a closed walk
-// with the same tokens. So the cost of compiling follows the number of classes, not of devices.
+// representatives. Order, bytes, proof and predicted time of that representative program hold for
+// all devices: every wait of the full program maps to one of the representative program, so every
+// cycle maps to a closed walk with the same tokens. So the cost of compiling follows the number of
+// classes, not of devices.
 //
 // Classes begin as the stages of the mesh; whoever finds two devices of a class that differ, in the
-// extents of a part or in what they do in a boxing, splits it and begins again.
+// extents of a shard or in what they do in a boxing, splits it and begins again.
 #ifndef SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 #define SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 
@@ -39,7 +40,7 @@ class DeviceClasses {
   // Of the i-th device of a stage: the place of its representative among members(stage).
   int32_t slot(int64_t stage, int64_t i) const { return slots_[stage][i]; }
 
-  // Parts devices of one class that have different signatures; false if there are none.
+  // Separates devices of one class that have different signatures; false if there are none.
   bool Split(const Grid& grid, absl::Span<const uint64_t> by_device);
 
  private:

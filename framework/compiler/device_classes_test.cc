@@ -24,7 +24,7 @@ namespace {
 struct Programs {
   std::vector<int32_t> representatives;
   int num_classes = 0;
-  plan::Program quotient, full;
+  plan::Program representative_program, full;
 };
 
 absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
@@ -32,7 +32,7 @@ absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
   MlpOptions options;
   options.batch = 256;
   options.widths = {64, 64, 128, 64, 64};
-  options.words = MegatronWords(4);
+  options.annotation = MegatronAnnotations(4);
   options.optimizer.clip = 1;
   ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(mesh_text));
   options.stages = static_cast<int32_t>(mesh.num_stages());
@@ -53,7 +53,7 @@ absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
   Programs programs;
   programs.full = BuildProgram("train", all, grid, schedule);
   schedule.outline = true;
-  programs.quotient = BuildProgram("train", few, grid, schedule);
+  programs.representative_program = BuildProgram("train", few, grid, schedule);
   programs.num_classes = classes.num_classes();
   programs.representatives.assign(classes.representatives().begin(),
                                   classes.representatives().end());
@@ -91,8 +91,8 @@ void Compare(const std::string& mesh, int64_t micro, int devices) {
   const absl::StatusOr<Programs> programs = ProgramsOf(mesh, micro);
   ASSERT_TRUE(programs.ok()) << programs.status();
   const std::vector<int32_t>& representatives = programs->representatives;
-  plan::Program quotient = programs->quotient, full = programs->full;
-  const absl::StatusOr<Figures> small = Place(&quotient);
+  plan::Program representative_program = programs->representative_program, full = programs->full;
+  const absl::StatusOr<Figures> small = Place(&representative_program);
   ASSERT_TRUE(small.ok()) << small.status();
   const absl::StatusOr<Figures> whole = Place(&full);
   ASSERT_TRUE(whole.ok()) << whole.status();
@@ -105,23 +105,25 @@ void Compare(const std::string& mesh, int64_t micro, int devices) {
                 static_cast<double>(whole->packed[d]), 0.03 * static_cast<double>(whole->packed[d]))
         << "device " << d;
   }
-  // The full program with the quotient's order and offsets: live, and no bytes shared too early.
+  // The full program with the representative program's order and offsets: live, and no bytes shared
+  // too early.
   plan::Program expanded = programs->full;
   const Expansion classes(programs->full, representatives);
-  classes.Expand(quotient, &expanded);
-  plan::Program bare_quotient = quotient;
-  bare_quotient.clear_passes();
-  const auto index = ProgramIndex::Build(bare_quotient);
+  classes.Expand(representative_program, &expanded);
+  plan::Program bare_representative_program = representative_program;
+  bare_representative_program.clear_reuse_edges();
+  const auto index = ProgramIndex::Build(bare_representative_program);
   ASSERT_TRUE(index.ok());
   const auto run = RunClock(*index);
   ASSERT_TRUE(run.ok()) << run.status();
-  ASSERT_TRUE(AddPasses(&expanded, classes.LiftEvents(quotient, run->begin_rank),
-                        classes.LiftEvents(quotient, run->end_rank))
+  ASSERT_TRUE(AddReuseEdges(&expanded,
+                            classes.LiftInstances(representative_program, run->begin_rank),
+                            classes.LiftInstances(representative_program, run->end_rank))
                   .ok());
   const auto full_index = ProgramIndex::Build(expanded);
   ASSERT_TRUE(full_index.ok());
   Certificate lifted, own;
-  lifted.position = classes.LiftEvents(quotient, run->begin_rank);
+  lifted.position = classes.LiftInstances(representative_program, run->begin_rank);
   EXPECT_TRUE(CheckCertificate(*full_index, lifted).ok());
   EXPECT_TRUE(ProveLive(*full_index, &own).ok());
   if (devices <= 8) {
@@ -180,17 +182,18 @@ TEST(DeviceClassesTest, RepresentativesProgramIsTheirPartOfTheWhole) {
     const auto programs = ProgramsOf(each.mesh, each.micro, each.script_length);
     ASSERT_TRUE(programs.ok()) << programs.status();
     EXPECT_LE(programs->num_classes, each.most_classes);
-    const plan::Program part = Expansion(programs->full, programs->representatives).Quotient();
-    const plan::Program& quotient = programs->quotient;
-    const std::vector<std::string> expected = Lines(part), got = Lines(quotient);
+    const plan::Program shard =
+        Expansion(programs->full, programs->representatives).RepresentativeProgram();
+    const plan::Program& representative_program = programs->representative_program;
+    const std::vector<std::string> expected = Lines(shard), got = Lines(representative_program);
     for (size_t line = 0; line < std::min(expected.size(), got.size()); ++line) {
       ASSERT_EQ(expected[line], got[line]) << "line " << line;
     }
-    EXPECT_EQ(part.SerializeAsString(), quotient.SerializeAsString());
+    EXPECT_EQ(shard.SerializeAsString(), representative_program.SerializeAsString());
   }
 }
 
-TEST(DeviceClassesTest, QuotientAndFullProgramAgree) {
+TEST(DeviceClassesTest, RepresentativeAndFullProgramAgree) {
   Compare("data=2", 1, 2);
   Compare("data=4", 2, 4);
   Compare("data=2 model=2", 1, 4);

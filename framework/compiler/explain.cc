@@ -29,13 +29,13 @@ std::vector<ExplainedBoxing> BoxingsOf(const TaskGraph& tasks) {
   std::vector<ExplainedBoxing> boxings;
   for (const BoxingNote& note : tasks.boxings) {
     boxings.push_back({note.tensor, note.recipe, note.from, note.to, note.reader, note.phase,
-                       note.fires, note.bytes, 0});
+                       note.firings, note.bytes, 0});
   }
   std::map<std::pair<int32_t, int32_t>, int64_t> nanoseconds;  // by boxing and device
   for (const Task& task : tasks.tasks) {
     if (task.boxing < 0) continue;
     int64_t& of_device = nanoseconds[{task.boxing, task.device}];
-    of_device += task.fires * task.nanoseconds;
+    of_device += task.firings * task.nanoseconds;
     int64_t& most = boxings[task.boxing].nanoseconds;
     most = std::max(most, of_device);
   }
@@ -61,7 +61,7 @@ std::vector<ExplainedActor> ActorsOf(const TaskGraph& tasks, absl::Span<const in
     actors[a].name = actor.name();
     actors[a].stream = actor.stream();
     actors[a].device = program.streams(actor.stream()).device();
-    actors[a].fires = actor.fires_per_step();
+    actors[a].firings = actor.firings_per_step();
     if (actor.script(0).op() == "begin") actors[a].script.push_back(InstructionOf(actor.script(0)));
   }
   for (size_t t = 0; t < actor_of.size(); ++t) {
@@ -83,7 +83,7 @@ std::string BoxingSummary(const TaskGraph& tasks) {
   std::string text;
   for (const BoxingNote& note : tasks.boxings) {
     absl::StrAppend(&text, PhaseName(note.phase), " ", note.tensor, ": ", note.recipe, " ",
-                    note.from, " -> ", note.to, ", ", note.fires, " x ", note.bytes, " bytes\n");
+                    note.from, " -> ", note.to, ", ", note.firings, " x ", note.bytes, " bytes\n");
   }
   return text;
 }
@@ -101,7 +101,7 @@ ExplainedProgram ExplainChoices(const Graph& graph, const Grid& grid,
     explained.tensors.push_back({producer.outputs.size() == 1
                                      ? producer.name
                                      : absl::StrCat(producer.name, ":", info.output),
-                                 ToString(info.type), grid.ToString(assignment.made[t])});
+                                 ToString(info.type), grid.ToString(assignment.produced[t])});
   }
   for (const Node& node : graph.nodes()) {
     explained.ops.push_back(OpOf(node, grid, assignment.choices[node.id]));
@@ -120,12 +120,12 @@ void ExplainDevices(const Mesh& mesh, Explanation* explanation) {
   for (int64_t d = 0; d < mesh.num_devices(); ++d) {
     const DeviceId id = mesh.devices()[d];
     std::string name = absl::StrCat(id.rank, ":", id.local);
-    int64_t parts = mesh.num_devices(), at = d, stage = 0;
+    int64_t shards = mesh.num_devices(), at = d, stage = 0;
     for (const MeshAxis& axis : mesh.axes()) {
-      parts /= axis.size;
-      absl::StrAppend(&name, " ", axis.name, "=", at / parts);
-      if (axis.kind == AxisKind::kStage) stage = at / parts;
-      at %= parts;
+      shards /= axis.size;
+      absl::StrAppend(&name, " ", axis.name, "=", at / shards);
+      if (axis.kind == AxisKind::kStage) stage = at / shards;
+      at %= shards;
     }
     explanation->devices.push_back(name);
     explanation->stage_of.push_back(static_cast<int32_t>(stage));

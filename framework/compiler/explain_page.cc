@@ -55,7 +55,7 @@ json Writer::Write(const Explanation& explanation) {
     }
     for (const ExplainedBoxing& b : p.boxings) {
       boxings.push_back({Intern(b.tensor), Intern(b.recipe), Intern(b.from), Intern(b.to),
-                         Intern(b.reader), static_cast<int>(b.phase), b.fires, b.bytes,
+                         Intern(b.reader), static_cast<int>(b.phase), b.firings, b.bytes,
                          b.nanoseconds});
     }
     written["programs"].push_back({{"name", p.name},
@@ -69,7 +69,7 @@ json Writer::Write(const Explanation& explanation) {
                                    {"devices", Devices(p)},
                                    {"device_classes", p.device_classes},
                                    {"registers", p.registers},
-                                   {"passes", p.passes},
+                                   {"reuse_edges", p.reuse_edges},
                                    {"step_nanoseconds", p.step_nanoseconds},
                                    {"makespan", p.makespan}});
     if (p.measured) written["programs"].back()["measured"] = Measured(*p.measured);
@@ -107,8 +107,8 @@ json Writer::Actors(const ExplainedProgram& program) {
       script.push_back({Intern(x.op), Intern(x.scope), x.node, x.boxing, static_cast<int>(x.phase),
                         x.flops, x.bytes, x.wire_bytes, x.nanoseconds});
     }
-    actors.push_back({Intern(actor.name), actor.device, actor.stream, actor.fires, actor.twin,
-                      std::move(script)});
+    actors.push_back({Intern(actor.name), actor.device, actor.stream, actor.firings,
+                      actor.representative, std::move(script)});
   }
   return actors;
 }
@@ -118,7 +118,7 @@ json Writer::Streams(const ExplainedProgram& program) {
   for (const ExplainedStream& stream : program.streams) {
     json spans = json::array();
     for (const ExplainedSpan& s : stream.spans) {
-      spans.push_back({s.actor, s.fire, s.instruction, s.begin, s.end - s.begin});
+      spans.push_back({s.actor, s.firing, s.instruction, s.begin, s.end - s.begin});
       if (s.owed_by >= 0) {
         spans.back().push_back(Intern(s.wait));
         spans.back().push_back(s.owed_by);
@@ -155,7 +155,7 @@ json Writer::Measured(const MeasuredRun& run) {
     streams.push_back(json::array());
     for (const MeasuredSpan& s : stream) {
       streams.back().push_back(
-          {s.actor, s.fire, s.instruction, s.begin, s.end - s.begin, s.worker});
+          {s.actor, s.firing, s.instruction, s.begin, s.end - s.begin, s.worker});
     }
   }
   for (const MeasuredWait& w : run.waits) {

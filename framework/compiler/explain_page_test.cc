@@ -44,7 +44,7 @@ Explained ExplainMlp(const std::string& mesh, int64_t micro) {
   MlpOptions options;
   options.batch = 64;
   options.widths = {64, 64, 128, 64, 64};
-  options.words = MegatronWords(4);
+  options.annotation = MegatronAnnotations(4);
   options.optimizer.clip = 1;
   options.stages = static_cast<int32_t>(Mesh::Parse(mesh)->num_stages());
   Graph graph;
@@ -66,14 +66,14 @@ TEST(ExplainPageTest, TheJsonHoldsWhatThePlanHolds) {
   for (int a = 0; a < program.actors_size(); ++a) {
     const json& actor = train["actors"][a];
     EXPECT_EQ(text(actor[0]), program.actors(a).name());
-    const json& script = train["actors"][actor[4].get<int>()][5];  // of the twin
+    const json& script = train["actors"][actor[4].get<int>()][5];  // of the representative
     ASSERT_EQ(script.size(), program.actors(a).script_size());
     for (int i = 0; i < program.actors(a).script_size(); ++i) {
       const plan::Instruction& x = program.actors(a).script(i);
       EXPECT_EQ(text(script[i][0]), x.op());
       EXPECT_EQ(text(script[i][1]), x.scope());
       EXPECT_EQ(script[i][8], x.nanoseconds());
-      wire += program.actors(a).fires_per_step() * x.wire_bytes();
+      wire += program.actors(a).firings_per_step() * x.wire_bytes();
     }
   }
   for (const json& boxing : train["boxings"]) {
@@ -168,7 +168,7 @@ TEST(ExplainPageTest, TimelinesHaveEveryEventOnceAndNoOverlap) {
     const ExplainedStream& stream = program.streams[s];
     size_t events = 0;
     for (const ExplainedActor& actor : program.actors) {
-      if (actor.stream == static_cast<int32_t>(s)) events += actor.fires * actor.script.size();
+      if (actor.stream == static_cast<int32_t>(s)) events += actor.firings * actor.script.size();
     }
     EXPECT_EQ(stream.spans.size(), events);
     int64_t end = 0;

@@ -7,8 +7,8 @@
 #include "framework/base/status.h"
 #include "framework/compiler/explain.h"
 #include "framework/compiler/lifetimes.h"
-#include "framework/plan/part_proto.h"
 #include "framework/plan/program_index.h"
+#include "framework/plan/shard_proto.h"
 
 namespace sluice {
 namespace {
@@ -32,7 +32,7 @@ class PlacementExplainer {
     explained_.makespan = makespan_;
   }
 
-  void FindTwins();
+  void FindRepresentatives();
   void FillTimelines();
   absl::Status FillMemory(const plan::Plan& plan, absl::Span<const PackedDevice> packed,
                           absl::Span<const ExplainedVariable> variables);
@@ -40,11 +40,11 @@ class PlacementExplainer {
  private:
   bool Stands(int32_t device) const { return classes_.representative(device) == device; }
   void BlameWait(ExplainedSpan* span) const;
-  void AddOwner(const Owner& owner);
-  void FindPeak(absl::Span<const Owner* const> owners, ExplainedDevice* device) const;
-  MemoryKind KindOf(const Owner& owner, const Owner::Use& use) const;
-  std::string NameOf(const Owner& owner, const Owner::Use& use) const;
-  int32_t EventOfEnd(const Owner::Use& use) const;
+  void AddBuffer(const Buffer& buffer);
+  void FindPeak(absl::Span<const Buffer* const> buffers, ExplainedDevice* device) const;
+  MemoryKind KindOf(const Buffer& buffer, const Buffer::Use& use) const;
+  std::string NameOf(const Buffer& buffer, const Buffer::Use& use) const;
+  int32_t InstanceOfEnd(const Buffer::Use& use) const;
 
   const ProgramIndex& index_;
   const ClockResult& run_;
@@ -56,17 +56,17 @@ class PlacementExplainer {
 
 // Devices of a class have the same actors in the same order, but for fetches, which stand last;
 // scripts are kept for one of them.
-void PlacementExplainer::FindTwins() {
+void PlacementExplainer::FindRepresentatives() {
   std::map<int32_t, std::vector<int32_t>> of_device;
   for (size_t a = 0; a < explained_.actors.size(); ++a) {
     of_device[explained_.actors[a].device].push_back(static_cast<int32_t>(a));
   }
   for (const auto& [device, actors] : of_device) {
-    const std::vector<int32_t>& twins = of_device.at(classes_.representative(device));
+    const std::vector<int32_t>& representatives = of_device.at(classes_.representative(device));
     for (size_t n = 0; n < actors.size(); ++n) {
       ExplainedActor& actor = explained_.actors[actors[n]];
-      actor.twin = twins[n];
-      if (actor.twin != actors[n]) actor.script.clear();
+      actor.representative = representatives[n];
+      if (actor.representative != actors[n]) actor.script.clear();
     }
   }
 }
@@ -74,18 +74,19 @@ void PlacementExplainer::FindTwins() {
 void PlacementExplainer::BlameWait(ExplainedSpan* span) const {
   int64_t latest = -1;
   index_.ForEachWait(
-      span->actor, span->fire, span->instruction, [&](const ProgramIndex::Wait& wait) {
+      span->actor, span->firing, span->instruction, [&](const ProgramIndex::Wait& wait) {
         std::string what;
         if (wait.kind == ProgramIndex::WaitKind::kToken) {
           what = index_.program().registers(wait.what).name();
         } else if (wait.kind == ProgramIndex::WaitKind::kSlot) {
           what = "a free slot of " + index_.program().registers(wait.what).name();
-        } else if (wait.kind == ProgramIndex::WaitKind::kPass) {
+        } else if (wait.kind == ProgramIndex::WaitKind::kReuse) {
           what = "bytes";
         } else {
           return;  // the stream itself
         }
-        const int64_t end = run_.end_time[index_.EventOf(wait.actor, wait.fire, wait.instruction)];
+        const int64_t end =
+            run_.end_time[index_.InstanceOf(wait.actor, wait.firing, wait.instruction)];
         if (end <= latest) return;
         latest = end;
         span->wait = what;
@@ -97,13 +98,13 @@ void PlacementExplainer::FillTimelines() {
   for (int a = 0; a < index_.num_actors(); ++a) {
     if (!Stands(index_.device_of(a))) continue;
     const ProgramIndex::Actor& actor = index_.actor(a);
-    for (int32_t fire = 0; fire < actor.fires; ++fire) {
+    for (int32_t firing = 0; firing < actor.firings; ++firing) {
       for (int32_t i = 0; i < actor.length; ++i) {
-        const int32_t event = index_.EventOf(a, fire, i);
+        const int32_t instance = index_.InstanceOf(a, firing, i);
         ExplainedSpan span;
-        span.actor = a, span.fire = fire, span.instruction = i;
-        span.begin = run_.begin_time[event];
-        span.end = run_.end_time[event];
+        span.actor = a, span.firing = firing, span.instruction = i;
+        span.begin = run_.begin_time[instance];
+        span.end = run_.end_time[instance];
         explained_.streams[actor.stream].spans.push_back(span);
       }
     }
@@ -111,8 +112,8 @@ void PlacementExplainer::FillTimelines() {
   for (ExplainedStream& stream : explained_.streams) {
     std::sort(stream.spans.begin(), stream.spans.end(),
               [](const ExplainedSpan& a, const ExplainedSpan& b) {
-                return std::tie(a.begin, a.end, a.actor, a.fire, a.instruction) <
-                       std::tie(b.begin, b.end, b.actor, b.fire, b.instruction);
+                return std::tie(a.begin, a.end, a.actor, a.firing, a.instruction) <
+                       std::tie(b.begin, b.end, b.actor, b.firing, b.instruction);
               });
     int64_t end = 0;
     for (ExplainedSpan& span : stream.spans) {
@@ -122,71 +123,71 @@ void PlacementExplainer::FillTimelines() {
   }
 }
 
-int32_t PlacementExplainer::EventOfEnd(const Owner::Use& use) const {
+int32_t PlacementExplainer::InstanceOfEnd(const Buffer::Use& use) const {
   for (const int32_t release : use.releases) {
     if (run_.end_rank[release] == use.end) return release;
   }
   return use.first;
 }
 
-std::string PlacementExplainer::NameOf(const Owner& owner, const Owner::Use& use) const {
-  if (owner.local < 0) {
-    return index_.program().registers(index_.PlaceOf(owner.ring, 0).reg).name();
+std::string PlacementExplainer::NameOf(const Buffer& buffer, const Buffer::Use& use) const {
+  if (buffer.local < 0) {
+    return index_.program().registers(index_.PlaceOf(buffer.ring, 0).reg).name();
   }
-  const ProgramIndex::Event at = index_.EventAt(use.first);
+  const ProgramIndex::Instance at = index_.InstanceAt(use.first);
   return index_.instruction(at.actor, at.instruction).scope();
 }
 
-MemoryKind PlacementExplainer::KindOf(const Owner& owner, const Owner::Use& use) const {
-  const ProgramIndex::Event at = index_.EventAt(use.first);
+MemoryKind PlacementExplainer::KindOf(const Buffer& buffer, const Buffer::Use& use) const {
+  const ProgramIndex::Instance at = index_.InstanceAt(use.first);
   const ExplainedInstruction& made = explained_.actors[at.actor].script[at.instruction];
   if (made.boxing >= 0) return MemoryKind::kBoxing;
   if (made.node < 0) return MemoryKind::kPort;
   if (made.phase == Phase::kBackward) return MemoryKind::kGradient;
   if (made.phase == Phase::kUpdate) return MemoryKind::kUpdate;
-  if (owner.local >= 0) return MemoryKind::kActivation;
+  if (buffer.local >= 0) return MemoryKind::kActivation;
   const bool kept = std::any_of(use.releases.begin(), use.releases.end(), [&](int32_t release) {
-    const ProgramIndex::Event reader = index_.EventAt(release);
+    const ProgramIndex::Instance reader = index_.InstanceAt(release);
     return explained_.actors[reader.actor].script[reader.instruction].phase == Phase::kBackward;
   });
-  return kept ? MemoryKind::kStash : MemoryKind::kActivation;
+  return kept ? MemoryKind::kSavedActivation : MemoryKind::kActivation;
 }
 
-void PlacementExplainer::AddOwner(const Owner& owner) {
-  ExplainedDevice& device = explained_.devices[owner.device];
+void PlacementExplainer::AddBuffer(const Buffer& buffer) {
+  ExplainedDevice& device = explained_.devices[buffer.device];
   ExplainedBytes bytes;
-  bytes.bytes = owner.bytes;
-  bytes.offset = owner.local >= 0
-                     ? index_.program().locals(owner.local).offset()
-                     : index_.SlotOffset(index_.PlaceOf(owner.ring, 0).reg, owner.slot);
-  if (owner.resident) {
-    bytes.name = index_.program().registers(index_.PlaceOf(owner.ring, 0).reg).name();
+  bytes.bytes = buffer.bytes;
+  bytes.offset = buffer.local >= 0
+                     ? index_.program().temporaries(buffer.local).offset()
+                     : index_.SlotOffset(index_.PlaceOf(buffer.ring, 0).reg, buffer.slot);
+  if (buffer.resident) {
+    bytes.name = index_.program().registers(index_.PlaceOf(buffer.ring, 0).reg).name();
     bytes.kind = MemoryKind::kPort;
     bytes.end = makespan_;
     device.memory.push_back(bytes);
     return;
   }
-  for (const Owner::Use& use : owner.uses) {
-    bytes.name = NameOf(owner, use);
-    bytes.kind = KindOf(owner, use);
+  for (const Buffer::Use& use : buffer.uses) {
+    bytes.name = NameOf(buffer, use);
+    bytes.kind = KindOf(buffer, use);
     bytes.begin = time_of_rank_[use.begin];
     bytes.end = time_of_rank_[use.end];
-    const ProgramIndex::Event first = index_.EventAt(use.first);
-    const ProgramIndex::Event last = index_.EventAt(EventOfEnd(use));
+    const ProgramIndex::Instance first = index_.InstanceAt(use.first);
+    const ProgramIndex::Instance last = index_.InstanceAt(InstanceOfEnd(use));
     bytes.maker = first.actor, bytes.made_at = first.instruction;
     bytes.last = last.actor, bytes.freed_at = last.instruction;
     device.memory.push_back(bytes);
   }
 }
 
-// `memory` has a block for each use of each owner, in their order.
-void PlacementExplainer::FindPeak(absl::Span<const Owner* const> owners,
+// `memory` has a block for each use of each buffer, in their order.
+void PlacementExplainer::FindPeak(absl::Span<const Buffer* const> buffers,
                                   ExplainedDevice* device) const {
   std::vector<std::pair<int32_t, int64_t>> change;  // what begins at a rank is before what ends
-  for (const Owner* owner : owners) {
-    for (const Owner::Use& use : owner->uses) {
-      change.push_back({2 * use.begin, owner->bytes});
-      change.push_back({2 * use.end + 1, -owner->bytes});
+  for (const Buffer* buffer : buffers) {
+    for (const Buffer::Use& use : buffer->uses) {
+      change.push_back({2 * use.begin, buffer->bytes});
+      change.push_back({2 * use.end + 1, -buffer->bytes});
     }
   }
   std::sort(change.begin(), change.end());
@@ -201,10 +202,10 @@ void PlacementExplainer::FindPeak(absl::Span<const Owner* const> owners,
   device->peak_time = change.empty() ? 0 : time_of_rank_[peak];
   std::map<std::string, std::vector<int32_t>> alive;
   int32_t block = 0;
-  for (const Owner* owner : owners) {
-    if (owner->resident) alive[device->memory[block].name].push_back(block);
-    if (owner->resident) ++block;
-    for (const Owner::Use& use : owner->uses) {
+  for (const Buffer* buffer : buffers) {
+    if (buffer->resident) alive[device->memory[block].name].push_back(block);
+    if (buffer->resident) ++block;
+    for (const Buffer::Use& use : buffer->uses) {
       if (use.begin <= peak && peak <= use.end) alive[device->memory[block].name].push_back(block);
       ++block;
     }
@@ -223,9 +224,9 @@ void PlacementExplainer::FindPeak(absl::Span<const Owner* const> owners,
 absl::Status PlacementExplainer::FillMemory(const plan::Plan& plan,
                                             absl::Span<const PackedDevice> packed,
                                             absl::Span<const ExplainedVariable> variables) {
-  ASSIGN_OR_RETURN(const std::vector<Owner> owners,
-                   FindOwners(index_, run_.begin_rank, run_.end_rank));
-  std::vector<std::vector<const Owner*>> of_device(plan.devices_size());
+  ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
+                   FindBuffers(index_, run_.begin_rank, run_.end_rank));
+  std::vector<std::vector<const Buffer*>> of_device(plan.devices_size());
   explained_.devices.resize(plan.devices_size());
   for (int d = 0; d < plan.devices_size(); ++d) {
     ExplainedDevice& device = explained_.devices[d];
@@ -234,25 +235,25 @@ absl::Status PlacementExplainer::FillMemory(const plan::Plan& plan,
     device.packed = packed[device.representative].packed;
     device.live = packed[device.representative].live;
   }
-  for (const Owner& owner : owners) {
-    if (!Stands(owner.device)) continue;
-    AddOwner(owner);
-    of_device[owner.device].push_back(&owner);
+  for (const Buffer& buffer : buffers) {
+    if (!Stands(buffer.device)) continue;
+    AddBuffer(buffer);
+    of_device[buffer.device].push_back(&buffer);
   }
   for (size_t d = 0; d < of_device.size(); ++d) {
     if (Stands(static_cast<int32_t>(d))) FindPeak(of_device[d], &explained_.devices[d]);
   }
   for (int v = 0; v < plan.variables_size(); ++v) {
-    for (const plan::VariablePart& part : plan.variables(v).parts()) {
-      if (!Stands(part.device())) continue;
+    for (const plan::VariableShard& shard : plan.variables(v).shards()) {
+      if (!Stands(shard.device())) continue;
       ExplainedBytes bytes;
       bytes.name = variables[v].name;
       bytes.kind = variables[v].state ? MemoryKind::kOptimizer : MemoryKind::kParameter;
-      bytes.offset = part.offset();
-      ASSIGN_OR_RETURN(const Part whole, PartFromProto(part.part()));
+      bytes.offset = shard.offset();
+      ASSIGN_OR_RETURN(const Shard whole, ShardFromProto(shard.shard()));
       bytes.bytes = whole.NumBytes();
       bytes.end = makespan_;
-      explained_.devices[part.device()].memory.push_back(bytes);
+      explained_.devices[shard.device()].memory.push_back(bytes);
     }
   }
   return absl::OkStatus();
@@ -268,12 +269,12 @@ absl::Status ExplainPlacement(const plan::Plan& plan, const plan::Program& progr
   ASSIGN_OR_RETURN(const ClockResult run, RunClock(index));
   explained->device_classes = classes.num_classes();
   explained->registers = program.registers_size();
-  explained->passes = program.passes_size();
+  explained->reuse_edges = program.reuse_edges_size();
   explained->step_nanoseconds = program.predicted_nanoseconds();
   PlacementExplainer explainer(index, run, classes, explained);
   RETURN_IF_ERROR(explainer.FillMemory(plan, packed, variables));
   explainer.FillTimelines();
-  explainer.FindTwins();
+  explainer.FindRepresentatives();
   return absl::OkStatus();
 }
 

@@ -26,12 +26,12 @@ void AppendOp(const ExplainedOp& op, std::string* text) {
 
 void AppendBoxings(const ExplainedProgram& program, std::string* text) {
   int64_t bytes = 0;
-  for (const ExplainedBoxing& boxing : program.boxings) bytes += boxing.fires * boxing.bytes;
+  for (const ExplainedBoxing& boxing : program.boxings) bytes += boxing.firings * boxing.bytes;
   absl::StrAppend(text, "boxings: ", program.boxings.size(), ", ", bytes,
                   " bytes a step between devices\n");
   for (const ExplainedBoxing& boxing : program.boxings) {
     absl::StrAppend(text, PhaseName(boxing.phase), " ", boxing.tensor, ": ", boxing.recipe, " ",
-                    boxing.from, " -> ", boxing.to, ", ", boxing.fires, " x ", boxing.bytes,
+                    boxing.from, " -> ", boxing.to, ", ", boxing.firings, " x ", boxing.bytes,
                     " bytes, ", Microseconds(boxing.nanoseconds), ", for ", boxing.reader, "\n");
   }
 }
@@ -60,7 +60,7 @@ void AppendChoices(const ExplainedProgram& program, absl::string_view mesh, std:
 void AppendMemory(const ExplainedProgram& program, std::string* text) {
   absl::StrAppend(text, "program ", program.name, ": ", program.device_classes, " device classes, ",
                   program.actors.size(), " actors, ", program.registers, " registers, ",
-                  program.passes, " passes, predicted step ",
+                  program.reuse_edges, " reuse edges, predicted step ",
                   Microseconds(program.step_nanoseconds), "\n");
   for (size_t d = 0; d < program.devices.size(); ++d) {
     const ExplainedDevice& device = program.devices[d];

@@ -36,8 +36,8 @@ struct ExplainedBoxing {
   std::string tensor, recipe, from, to;
   std::string reader;  // the node that first asked for it
   Phase phase = Phase::kForward;
-  int64_t fires = 1, bytes = 0;  // bytes of one fire, over all devices
-  int64_t nanoseconds = 0;       // a step, on the device that it takes most of
+  int64_t firings = 1, bytes = 0;  // bytes of one firing, over all devices
+  int64_t nanoseconds = 0;         // a step, on the device that it takes most of
 };
 
 struct ExplainedVariable {
@@ -52,19 +52,20 @@ struct ExplainedInstruction {
   NodeId node = -1;
   int32_t boxing = -1;
   Phase phase = Phase::kForward;
-  int64_t flops = 0, bytes = 0, wire_bytes = 0, nanoseconds = 0;  // of one fire
+  int64_t flops = 0, bytes = 0, wire_bytes = 0, nanoseconds = 0;  // of one firing
 };
 
 struct ExplainedActor {
   std::string name;
-  int32_t device = 0, stream = 0, fires = 1;
-  int32_t twin = -1;  // the actor of the class's first device that does the same; itself there
-  std::vector<ExplainedInstruction> script;  // empty where the twin is another
+  int32_t device = 0, stream = 0, firings = 1;
+  int32_t representative =
+      -1;  // the actor of the class's first device that does the same; itself there
+  std::vector<ExplainedInstruction> script;  // empty where the representative is another
 };
 
-// One instruction of one fire on the virtual clock, in the first step.
+// One instruction of one firing on the virtual clock, in the first step.
 struct ExplainedSpan {
-  int32_t actor = 0, fire = 0, instruction = 0;
+  int32_t actor = 0, firing = 0, instruction = 0;
   int64_t begin = 0, end = 0;  // nanoseconds
   // If the stream stood still before it: what came last of all that it waited for, and from whom.
   std::string wait;
@@ -79,10 +80,10 @@ struct ExplainedStream {
 
 enum class MemoryKind : uint8_t {
   kParameter,
-  kOptimizer,   // state of it
-  kStash,       // made in forward, read in backward
-  kActivation,  // any other of forward
-  kGradient,    // of backward
+  kOptimizer,        // state of it
+  kSavedActivation,  // made in forward, read in backward
+  kActivation,       // any other of forward
+  kGradient,         // of backward
   kUpdate,
   kBoxing,
   kPort,  // feeds, fetches and credits
@@ -109,10 +110,10 @@ struct ExplainedDevice {
   std::vector<std::vector<int32_t>> peak;
 };
 
-// What a traced run of a program measured. Actors are twins: where devices agree, their sums are
-// one.
+// What a traced run of a program measured. Actors are representatives: where devices agree, their
+// sums are one.
 struct MeasuredSpan {
-  int32_t actor = 0, fire = 0, instruction = 0, worker = 0;
+  int32_t actor = 0, firing = 0, instruction = 0, worker = 0;
   int64_t begin = 0, end = 0;  // from the begin of the step
 };
 
@@ -125,7 +126,7 @@ struct MeasuredWait {
 
 struct MeasuredInstruction {
   int32_t actor = 0, instruction = 0;
-  int64_t count = 0, total = 0, least = 0, most = 0;  // fires, nanoseconds
+  int64_t count = 0, total = 0, least = 0, most = 0;  // firings, nanoseconds
 };
 
 struct MeasuredDebt {
@@ -155,7 +156,7 @@ struct ExplainedProgram {
   std::vector<ExplainedActor> actors;
   std::vector<ExplainedStream> streams;
   std::vector<ExplainedDevice> devices;
-  int32_t device_classes = 0, registers = 0, passes = 0;
+  int32_t device_classes = 0, registers = 0, reuse_edges = 0;
   int64_t step_nanoseconds = 0;  // predicted, once several steps are under way
   int64_t makespan = 0;          // of the spans: the first step alone
   std::optional<MeasuredRun> measured;

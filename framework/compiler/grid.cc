@@ -31,35 +31,35 @@ int32_t Grid::FindDevice(DeviceId id) const {
   return found->second;
 }
 
-Shape Grid::FireShape(const NdSbp& sbp, const Shape& shape) const {
-  Shape fire = shape;
-  if (sbp[0].is_split()) fire[sbp[0].dim] /= micro_batches();
-  return fire;
+Shape Grid::FiringShape(const NdSbp& sbp, const Shape& shape) const {
+  Shape firing = shape;
+  if (sbp[0].is_split()) firing[sbp[0].dim] /= micro_batches();
+  return firing;
 }
 
-Part Grid::PartAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const {
+Shard Grid::ShardAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const {
   const Mesh& mesh = stages_[stage];
-  const Shape fire = FireShape(sbp, type.shape);
-  const Placement placement = PlacementAt(mesh, Space(sbp), fire, mesh.Coordinates(device));
-  Part part = Part::Whole(type.dtype, type.shape);
-  part.local = ShapeOf(placement.box);
-  for (int d = 0; d < fire.rank(); ++d) part.offset[d] = placement.box[d].begin;
-  if (sbp[0].is_split()) part.stride_per_micro[sbp[0].dim] = fire[sbp[0].dim];
-  part.owed = ReductionOf(sbp);
-  return part;
+  const Shape firing = FiringShape(sbp, type.shape);
+  const Placement placement = PlacementAt(mesh, Space(sbp), firing, mesh.Coordinates(device));
+  Shard shard = Shard::Whole(type.dtype, type.shape);
+  shard.local = ShapeOf(placement.box);
+  for (int d = 0; d < firing.rank(); ++d) shard.offset[d] = placement.box[d].begin;
+  if (sbp[0].is_split()) shard.stride_per_micro[sbp[0].dim] = firing[sbp[0].dim];
+  shard.partial = ReductionOf(sbp);
+  return shard;
 }
 
 bool Grid::Even(const NdSbp& sbp, const Shape& shape) const {
   if (sbp[0].is_split() && shape[sbp[0].dim] % micro_batches() != 0) return false;
-  return IsEven(stages_[0], Space(sbp), FireShape(sbp, shape));  // stages are of equal axes
+  return IsEven(stages_[0], Space(sbp), FiringShape(sbp, shape));  // stages are of equal axes
 }
 
-Shape Grid::LargestLocal(const NdSbp& sbp, const Shape& shape) const {
+Shape Grid::LargestShardShape(const NdSbp& sbp, const Shape& shape) const {
   Shape local = shape;
   for (size_t a = 0; a < axes_.size(); ++a) {
     if (!sbp[a].is_split()) continue;
     int64_t& extent = local[sbp[a].dim];
-    extent = (extent + axes_[a].parts - 1) / axes_[a].parts;
+    extent = (extent + axes_[a].shards - 1) / axes_[a].shards;
   }
   return local;
 }
@@ -67,7 +67,7 @@ Shape Grid::LargestLocal(const NdSbp& sbp, const Shape& shape) const {
 std::string Grid::ToString(const NdSbp& sbp) const {
   std::string text;
   for (size_t a = 0; a < axes_.size(); ++a) {
-    if (axes_[a].parts == 1) continue;
+    if (axes_[a].shards == 1) continue;
     absl::StrAppend(&text, text.empty() ? "" : " ", axes_[a].name, ":", sluice::ToString(sbp[a]));
   }
   return text.empty() ? "B" : text;

@@ -1,5 +1,5 @@
-// Where the parts of a tensor lie in space and time. Inside the compiler an NdSbp has the time axis
-// (micro-batches) first, then the space axes of the mesh in order; stages are no axis of it.
+// Where the shards of a tensor lie in space and time. Inside the compiler an NdSbp has the time
+// axis (micro-batches) first, then the space axes of the mesh in order; stages are no axis of it.
 #ifndef SLUICE_FRAMEWORK_COMPILER_GRID_H_
 #define SLUICE_FRAMEWORK_COMPILER_GRID_H_
 
@@ -12,13 +12,13 @@
 #include "framework/graph/op_def.h"
 #include "framework/sbp/mesh.h"
 #include "framework/sbp/nd_sbp.h"
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 
 struct GridAxis {
   std::string name;
-  int64_t parts = 1;
+  int64_t shards = 1;
   bool time = false;
 };
 
@@ -26,7 +26,7 @@ class Grid {
  public:
   Grid(const Mesh& mesh, int64_t micro_batches);
 
-  int64_t micro_batches() const { return axes_[0].parts; }
+  int64_t micro_batches() const { return axes_[0].shards; }
   int64_t num_stages() const { return static_cast<int64_t>(stages_.size()); }
   const std::vector<GridAxis>& axes() const { return axes_; }
   const Mesh& mesh() const { return mesh_; }
@@ -40,15 +40,15 @@ class Grid {
   // The entries of the space axes alone.
   NdSbp Space(const NdSbp& sbp) const { return NdSbp(sbp.begin() + 1, sbp.end()); }
   // How many times a step a tensor of this layout is made: micro_batches unless B over time.
-  int64_t Fires(const NdSbp& sbp) const { return sbp[0].is_broadcast() ? 1 : axes_[0].parts; }
-  // The logical tensor of one fire: the dimension split over time is cut.
-  Shape FireShape(const NdSbp& sbp, const Shape& shape) const;
-  Part PartAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const;
-  // Whether all parts have the same extents, because every split divides.
+  int64_t Firings(const NdSbp& sbp) const { return sbp[0].is_broadcast() ? 1 : axes_[0].shards; }
+  // The logical tensor of one firing: the dimension split over time is cut.
+  Shape FiringShape(const NdSbp& sbp, const Shape& shape) const;
+  Shard ShardAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const;
+  // Whether all shards have the same extents, because every split divides.
   bool Even(const NdSbp& sbp, const Shape& shape) const;
-  // Extents of the largest part.
-  Shape LargestLocal(const NdSbp& sbp, const Shape& shape) const;
-  // Words on the axes of this grid; axes that are not in it say nothing.
+  // Extents of the largest shard.
+  Shape LargestShardShape(const NdSbp& sbp, const Shape& shape) const;
+  // Annotations on the axes of this grid; axes that are not in it say nothing.
   std::string ToString(const NdSbp& sbp) const;
 
  private:

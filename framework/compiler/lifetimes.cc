@@ -14,14 +14,14 @@ class Finder {
   Finder(const ProgramIndex& index, absl::Span<const int32_t> begin, absl::Span<const int32_t> end)
       : index_(index), begin_(begin), end_(end) {}
 
-  absl::StatusOr<std::vector<Owner>> Find() {
+  absl::StatusOr<std::vector<Buffer>> Find() {
     for (int q = 0; q < index_.num_rings(); ++q) AddRing(q);
-    RETURN_IF_ERROR(AddLocals());
-    for (Owner& owner : owners_) {
-      std::sort(owner.uses.begin(), owner.uses.end(),
-                [](const Owner::Use& a, const Owner::Use& b) { return a.begin < b.begin; });
+    RETURN_IF_ERROR(AddTemporaries());
+    for (Buffer& buffer : buffers_) {
+      std::sort(buffer.uses.begin(), buffer.uses.end(),
+                [](const Buffer::Use& a, const Buffer::Use& b) { return a.begin < b.begin; });
     }
-    return std::move(owners_);
+    return std::move(buffers_);
   }
 
  private:
@@ -32,7 +32,7 @@ class Finder {
     int64_t takes = 0;  // of a step
     const int32_t first = index_.PlaceOf(q, 0).reg;
     if (!index_.program().registers(first).variable().empty()) return;
-    for (int32_t j = 0; j < ring.takes; ++j) {
+    for (int32_t j = 0; j < ring.places; ++j) {
       const int32_t r = index_.PlaceOf(q, j).reg;
       const ProgramIndex::Register& x = index_.reg(r);
       bytes = std::max<int64_t>(bytes, index_.program().registers(r).bytes());
@@ -41,66 +41,66 @@ class Finder {
     }
     if (bytes == 0) return;
     resident = resident || takes % ring.slots != 0;
-    const size_t base = owners_.size();
+    const size_t base = buffers_.size();
     for (int32_t slot = 0; slot < ring.slots; ++slot) {
-      Owner& owner = owners_.emplace_back();
-      owner.device = index_.program().registers(first).device();
-      owner.bytes = bytes;
-      owner.ring = q;
-      owner.slot = slot;
-      owner.resident = resident;
+      Buffer& buffer = buffers_.emplace_back();
+      buffer.device = index_.program().registers(first).device();
+      buffer.bytes = bytes;
+      buffer.ring = q;
+      buffer.slot = slot;
+      buffer.resident = resident;
     }
     if (resident) return;
-    for (int64_t take = 0; take < takes; ++take) {
-      owners_[base + take % ring.slots].uses.push_back(UseOf(index_.TakerOf(q, take)));
+    for (int64_t sequence = 0; sequence < takes; ++sequence) {
+      buffers_[base + sequence % ring.slots].uses.push_back(UseOf(index_.TokenAt(q, sequence)));
     }
   }
 
-  Owner::Use UseOf(const ProgramIndex::Token& token) const {
+  Buffer::Use UseOf(const ProgramIndex::Token& token) const {
     const ProgramIndex::Register& x = index_.reg(token.reg);
-    Owner::Use use;
-    use.first = index_.EventOf(x.producer, token.token * x.every, x.first_write);
+    Buffer::Use use;
+    use.first = index_.InstanceOf(x.producer, token.token * x.every, x.first_write);
     use.begin = begin_[use.first];
-    use.end = end_[index_.EventOf(x.producer, (token.token + 1) * x.every - 1, x.last_write)];
-    index_.ForEachRelease(token.reg, token.token, [&](int32_t a, int64_t fire, int32_t i) {
-      use.releases.push_back(index_.EventOf(a, fire, i));
+    use.end = end_[index_.InstanceOf(x.producer, (token.token + 1) * x.every - 1, x.last_write)];
+    index_.ForEachRelease(token.reg, token.token, [&](int32_t a, int64_t firing, int32_t i) {
+      use.releases.push_back(index_.InstanceOf(a, firing, i));
       use.end = std::max(use.end, end_[use.releases.back()]);
     });
     return use;
   }
 
-  absl::Status AddLocals() {
+  absl::Status AddTemporaries() {
     const plan::Program& program = index_.program();
-    std::vector<std::pair<int32_t, int32_t>> used(program.locals_size(), {-1, -1});
+    std::vector<std::pair<int32_t, int32_t>> used(program.temporaries_size(), {-1, -1});
     for (int a = 0; a < index_.num_actors(); ++a) {
       for (int i = 0; i < index_.actor(a).length; ++i) {
         const plan::Instruction& x = index_.instruction(a, i);
         for (const auto* operands : {&x.inputs(), &x.outputs()}) {
           for (const plan::Operand& operand : *operands) {
-            if (operand.storage_case() != plan::Operand::kLocal) continue;
-            if (program.locals(operand.local()).actor() != a) {
+            if (operand.storage_case() != plan::Operand::kTemporary) continue;
+            if (program.temporaries(operand.temporary()).actor() != a) {
               return absl::InvalidArgumentError(
                   absl::StrCat("program \"", program.name(), "\": ", index_.Describe(a, 0, i),
-                               " uses local ", operand.local(), " of another actor"));
+                               " uses temporary ", operand.temporary(), " of another actor"));
             }
-            auto& range = used[operand.local()];
+            auto& range = used[operand.temporary()];
             if (range.first < 0) range.first = i;
             range.second = i;
           }
         }
       }
     }
-    for (int n = 0; n < program.locals_size(); ++n) {
-      if (used[n].first < 0 || program.locals(n).bytes() == 0) continue;
-      const int a = program.locals(n).actor();
-      Owner& owner = owners_.emplace_back();
-      owner.device = index_.device_of(a);
-      owner.bytes = program.locals(n).bytes();
-      owner.local = n;
-      for (int f = 0; f < index_.actor(a).fires; ++f) {
-        const int32_t first = index_.EventOf(a, f, used[n].first);
-        const int32_t last = index_.EventOf(a, f, used[n].second);
-        owner.uses.push_back({begin_[first], end_[last], first, {last}});
+    for (int n = 0; n < program.temporaries_size(); ++n) {
+      if (used[n].first < 0 || program.temporaries(n).bytes() == 0) continue;
+      const int a = program.temporaries(n).actor();
+      Buffer& buffer = buffers_.emplace_back();
+      buffer.device = index_.device_of(a);
+      buffer.bytes = program.temporaries(n).bytes();
+      buffer.local = n;
+      for (int f = 0; f < index_.actor(a).firings; ++f) {
+        const int32_t first = index_.InstanceOf(a, f, used[n].first);
+        const int32_t last = index_.InstanceOf(a, f, used[n].second);
+        buffer.uses.push_back({begin_[first], end_[last], first, {last}});
       }
     }
     return {};
@@ -108,18 +108,18 @@ class Finder {
 
   const ProgramIndex& index_;
   absl::Span<const int32_t> begin_, end_;
-  std::vector<Owner> owners_;
+  std::vector<Buffer> buffers_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<Owner>> FindOwners(const ProgramIndex& index,
-                                              absl::Span<const int32_t> begin_rank,
-                                              absl::Span<const int32_t> end_rank) {
+absl::StatusOr<std::vector<Buffer>> FindBuffers(const ProgramIndex& index,
+                                                absl::Span<const int32_t> begin_rank,
+                                                absl::Span<const int32_t> end_rank) {
   return Finder(index, begin_rank, end_rank).Find();
 }
 
-bool Clash(const Owner& a, const Owner& b) {
+bool Clash(const Buffer& a, const Buffer& b) {
   if (a.resident || b.resident) return true;
   auto x = a.uses.begin();
   auto y = b.uses.begin();
@@ -135,14 +135,14 @@ bool Clash(const Owner& a, const Owner& b) {
   return false;
 }
 
-int64_t PeakOfLive(absl::Span<const Owner* const> owners) {
+int64_t PeakOfLive(absl::Span<const Buffer* const> buffers) {
   int64_t live = 0;
   std::vector<std::pair<int32_t, int64_t>> change;  // what begins at a rank comes before what ends
-  for (const Owner* owner : owners) {
-    if (owner->resident) live += owner->bytes;
-    for (const Owner::Use& use : owner->uses) {
-      change.push_back({2 * use.begin, owner->bytes});
-      change.push_back({2 * use.end + 1, -owner->bytes});
+  for (const Buffer* buffer : buffers) {
+    if (buffer->resident) live += buffer->bytes;
+    for (const Buffer::Use& use : buffer->uses) {
+      change.push_back({2 * use.begin, buffer->bytes});
+      change.push_back({2 * use.end + 1, -buffer->bytes});
     }
   }
   std::sort(change.begin(), change.end());

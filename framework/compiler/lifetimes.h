@@ -1,5 +1,5 @@
-// Who owns bytes of a device, and when, in one step: the slots of registers and rings, and locals.
-// Internal to the packing of memory. Pure; any thread.
+// Who owns bytes of a device, and when, in one step: the slots of registers and rings, and
+// temporaries. Internal to the packing of memory. Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_
 #define SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_
 
@@ -12,12 +12,12 @@
 
 namespace sluice {
 
-struct Owner {
-  // One token in a slot, or one fire of a local.
+struct Buffer {
+  // One token in a slot, or one firing of a temporary.
   struct Use {
     int32_t begin, end;             // ranks: of the first write's beginning, of the last end
-    int32_t first;                  // event of the first write
-    std::vector<int32_t> releases;  // events that together free it
+    int32_t first;                  // instance of the first write
+    std::vector<int32_t> releases;  // instances that together free it
   };
   int32_t device = 0;
   int64_t bytes = 0;
@@ -27,17 +27,17 @@ struct Owner {
   std::vector<Use> uses;  // by begin; none if resident
 };
 
-// All owners of at least one byte, in the order of rings, slots, locals. The ranks are those of
-// events of a step. InvalidArgument names a local that an actor not its own uses.
-absl::StatusOr<std::vector<Owner>> FindOwners(const ProgramIndex& index,
-                                              absl::Span<const int32_t> begin_rank,
-                                              absl::Span<const int32_t> end_rank);
+// All buffers of at least one byte, in the order of rings, slots, temporaries. The ranks are those
+// of instances of a step. InvalidArgument names a temporary that an actor not its own uses.
+absl::StatusOr<std::vector<Buffer>> FindBuffers(const ProgramIndex& index,
+                                                absl::Span<const int32_t> begin_rank,
+                                                absl::Span<const int32_t> end_rank);
 
 // Are the two ever live at the same time?
-bool Clash(const Owner& a, const Owner& b);
+bool Clash(const Buffer& a, const Buffer& b);
 
 // The most bytes live at one time.
-int64_t PeakOfLive(absl::Span<const Owner* const> owners);
+int64_t PeakOfLive(absl::Span<const Buffer* const> buffers);
 
 }  // namespace sluice
 

@@ -28,7 +28,7 @@ class Lowering {
     for (NodeId id : graph_.variables()) LowerVariable(graph_.node(id));
     for (const Node& node : graph_.nodes()) {
       if (node.op == &InputOp() || node.op == &VariableOp()) continue;
-      RETURN_IF_ERROR(Annotate(LowerNode(node), node.name));
+      RETURN_IF_ERROR(AddContext(LowerNode(node), node.name));
     }
     RETURN_IF_ERROR(LowerFetches());
     SortTasks();
@@ -39,7 +39,7 @@ class Lowering {
  private:
   void LowerVariable(const Node& node);
   absl::Status LowerNode(const Node& node);
-  void LowerTask(const Node& node, int64_t member, int64_t position, int64_t fires,
+  void LowerTask(const Node& node, int64_t member, int64_t position, int64_t firings,
                  const std::vector<Boxer::Values>& reads, const std::vector<Boxer::Values>& made);
   absl::Status LowerFetches();
   void SortTasks();
@@ -55,7 +55,7 @@ class Lowering {
 
 void Lowering::LowerVariable(const Node& node) {
   const TensorId tensor = node.outputs[0];
-  const NdSbp& sbp = assignment_.made[tensor];
+  const NdSbp& sbp = assignment_.produced[tensor];
   const int32_t stage = std::max(node.stage, 0);
   Boxer::Values values = boxer_.Make(tensor, sbp, stage, 1);
   for (ValueId v : values) tasks_.values[v].variable = node.name;
@@ -65,9 +65,9 @@ void Lowering::LowerVariable(const Node& node) {
 absl::Status Lowering::LowerNode(const Node& node) {
   const Choice& choice = assignment_.choices[node.id];
   const int32_t stage = std::max(node.stage, 0);
-  int64_t fires = 1;
-  for (const NdSbp& sbp : choice.inputs) fires = std::max(fires, grid_.Fires(sbp));
-  for (const NdSbp& sbp : choice.outputs) fires = std::max(fires, grid_.Fires(sbp));
+  int64_t firings = 1;
+  for (const NdSbp& sbp : choice.inputs) firings = std::max(firings, grid_.Firings(sbp));
+  for (const NdSbp& sbp : choice.outputs) firings = std::max(firings, grid_.Firings(sbp));
   boxer_.set_reader(node.name);
   std::vector<Boxer::Values> reads, made;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -77,11 +77,11 @@ absl::Status Lowering::LowerNode(const Node& node) {
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const NdSbp& sbp = choice.outputs[i];
-    if (!node.op->view && grid_.Fires(sbp) != fires) {
+    if (!node.op->view && grid_.Firings(sbp) != firings) {
       return absl::InternalError(
-          absl::StrCat("fires ", fires, " times, its output ", i, " is ", grid_.ToString(sbp)));
+          absl::StrCat("fires ", firings, " times, its output ", i, " is ", grid_.ToString(sbp)));
     }
-    Boxer::Values values = boxer_.Make(node.outputs[i], sbp, stage, grid_.Fires(sbp));
+    Boxer::Values values = boxer_.Make(node.outputs[i], sbp, stage, grid_.Firings(sbp));
     boxer_.Put(node.outputs[i], sbp, stage, values);
     made.push_back(std::move(values));
   }
@@ -89,7 +89,7 @@ absl::Status Lowering::LowerNode(const Node& node) {
     for (size_t d = 0; d < made[0].size(); ++d) {
       const Value& source = tasks_.values[reads[0][d]];
       Value& view = tasks_.values[made[0][d]];
-      SLUICE_CHECK(view.part.local.NumElements() == source.part.local.NumElements())
+      SLUICE_CHECK(view.shard.local.NumElements() == source.shard.local.NumElements())
           << node.name << ": a view of other size";
       view.root = source.root;
       view.offset = source.offset;
@@ -99,11 +99,11 @@ absl::Status Lowering::LowerNode(const Node& node) {
   }
   const int64_t position = boxer_.NextPosition();
   const int64_t members = static_cast<int64_t>(classes_.members(stage).size());
-  for (int64_t m = 0; m < members; ++m) LowerTask(node, m, position, fires, reads, made);
+  for (int64_t m = 0; m < members; ++m) LowerTask(node, m, position, firings, reads, made);
   return absl::OkStatus();
 }
 
-void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int64_t fires,
+void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int64_t firings,
                          const std::vector<Boxer::Values>& reads,
                          const std::vector<Boxer::Values>& made) {
   Task task;
@@ -114,7 +114,7 @@ void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int
   task.phase = node.phase;
   task.stage = std::max(node.stage, 0);
   task.device = grid_.DeviceIndex(task.stage, classes_.members(task.stage)[member]);
-  task.fires = fires;
+  task.firings = firings;
   task.position = {position, 0};
   std::vector<TensorType> inputs, outputs;
   bool bf16 = false;
@@ -122,13 +122,13 @@ void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int
     const size_t port = std::min(i, node.op->inputs.size() - 1);
     const Value& value = tasks_.values[reads[i][member]];
     task.inputs.push_back({reads[i][member], node.op->inputs[port].updates});
-    inputs.push_back({value.part.dtype, value.part.local});
-    bf16 |= value.part.dtype == DType::kBF16;
+    inputs.push_back({value.shard.dtype, value.shard.local});
+    bf16 |= value.shard.dtype == DType::kBF16;
   }
   for (const Boxer::Values& values : made) {
     const Value& value = tasks_.values[values[member]];
     task.outputs.push_back(values[member]);
-    outputs.push_back({value.part.dtype, value.part.local});
+    outputs.push_back({value.shard.dtype, value.shard.local});
   }
   const Cost cost = node.op->cost({node.attributes, inputs, outputs});
   task.flops = cost.flops;

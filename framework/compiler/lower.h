@@ -71,7 +71,7 @@ class Boxer {
   absl::Status Feed(TensorId tensor, const NdSbp& sbp, int32_t stage);
   absl::Status OverTime(At* at, Sbp wanted, Phase phase);
   void Retime(At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
-              absl::FunctionRef<void(const Part& source, const Part& target, Task* task)> fill);
+              absl::FunctionRef<void(const Shard& source, const Shard& target, Task* task)> fill);
   void Accumulate(At* at);
   void Pack(At* at, Phase phase);
   void SliceTime(At* at, Sbp wanted, Phase phase);
@@ -103,8 +103,8 @@ class Boxer {
                    const std::vector<ValueId>& buffers);
   bool Outlined() const { return classes_.num_classes() < classes_.num_devices(); }
   void CheckExtents(const NdSbp& sbp, const TensorType& type, int32_t stage);
-  Task BoxTask(const At& at, ValueId output, Phase phase) const;
-  void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t fires,
+  Task FoldTask(const At& at, ValueId output, Phase phase) const;
+  void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t firings,
             int64_t bytes);
 
   const Graph& graph_;

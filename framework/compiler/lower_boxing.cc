@@ -10,24 +10,24 @@
 namespace sluice {
 namespace {
 
-// How many elements of a region lie in one stretch in every buffer that it touches.
-int64_t StretchOf(const TaskRegion& region) {
-  int64_t stretch = 1;
+// How many elements of a region lie in one contiguous run in every buffer that it touches.
+int64_t ContiguousRunOf(const TaskRegion& region) {
+  int64_t run = 1;
   for (int d = static_cast<int>(region.box.size()) - 1; d >= 0; --d) {
-    bool joined = region.box[d].size() == 1 || region.strides[d] == stretch;
+    bool joined = region.box[d].size() == 1 || region.strides[d] == run;
     for (const Shape& strides : region.source_strides) {
-      joined &= region.box[d].size() == 1 || strides[d] == stretch;
+      joined &= region.box[d].size() == 1 || strides[d] == run;
     }
     if (!joined) break;
-    stretch *= region.box[d].size();
+    run *= region.box[d].size();
   }
-  return stretch;
+  return run;
 }
 
-// Sets the times of one fire of op "box" or "accumulate". A machine without times of the kernels
+// Sets the times of one firing of op "fold" or "accumulate". A machine without times of the kernels
 // prices the wire instead.
-void SetBoxNanoseconds(const Machine& machine, int64_t element, Task* task) {
-  if (task->op != "box" || !machine.HasKernel("box")) {
+void SetFoldNanoseconds(const Machine& machine, int64_t element, Task* task) {
+  if (task->op != "fold" || !machine.HasKernel("fold")) {
     task->nanoseconds =
         task->wire_bytes > 0
             ? machine.latency_nanoseconds + machine.LinkNanoseconds(task->wire_bytes, false)
@@ -36,26 +36,26 @@ void SetBoxNanoseconds(const Machine& machine, int64_t element, Task* task) {
     return;
   }
   task->nanoseconds = machine.launch_nanoseconds;
-  const auto add = [&](absl::string_view kernel, absl::Span<const int64_t> sizes, int64_t turns) {
+  const auto add = [&](absl::string_view kernel, absl::Span<const int64_t> sizes, int64_t entries) {
     const int64_t time = machine.KernelNanoseconds(kernel, sizes, 0, sizes[0], false);
-    task->nanoseconds += (time - machine.launch_nanoseconds) / turns;
-    task->cold_nanoseconds += machine.ColdNanoseconds(kernel, sizes) / turns;
+    task->nanoseconds += (time - machine.launch_nanoseconds) / entries;
+    task->cold_nanoseconds += machine.ColdNanoseconds(kernel, sizes) / entries;
   };
   for (const TaskRegion& region : task->regions) {
     const int64_t bytes = Volume(region.box) * element;
     const int64_t sources = static_cast<int64_t>(region.fold.size() + 1) / 2;
-    const int64_t turns = region.micro == 0 ? 1 : std::max<int64_t>(1, task->fires);
+    const int64_t entries = region.micro == 0 ? 1 : std::max<int64_t>(1, task->firings);
     if (sources == 1) {
-      add("box", {2 * bytes, StretchOf(region) * element}, turns);
+      add("fold", {2 * bytes, ContiguousRunOf(region) * element}, entries);
     } else {
-      add("box_fold", {bytes * (sources + 1), sources}, turns);
+      add("fold_many", {bytes * (sources + 1), sources}, entries);
     }
   }
-  if (task->regions.empty()) add("box", {task->bytes, task->bytes}, 1);  // an outline has none
+  if (task->regions.empty()) add("fold", {task->bytes, task->bytes}, 1);  // an outline has none
   if (task->fill_identity) add("fill", {task->bytes}, 1);
 }
 
-// What fire `micro` copies: `box`, out of a source that holds one box into a target that holds
+// What firing `micro` copies: `box`, out of a source that holds one box into a target that holds
 // another.
 TaskRegion PieceAt(int64_t micro, const Box& box, const Box& source, const Box& target) {
   TaskRegion region;
@@ -95,7 +95,7 @@ Boxer::Values Boxer::Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int6
     value.name = node.outputs.size() == 1 ? node.name : absl::StrCat(node.name, ":", info.output);
     value.stage = stage;
     value.device = grid_.DeviceIndex(stage, d);
-    value.part = grid_.PartAt(sbp, info.type, stage, d);
+    value.shard = grid_.ShardAt(sbp, info.type, stage, d);
     value.tokens = tokens;
     values.push_back(Add(std::move(value)));
   }
@@ -107,17 +107,17 @@ void Boxer::Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values)
 }
 
 void Boxer::Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase,
-                 int64_t fires, int64_t bytes) {
+                 int64_t firings, int64_t bytes) {
   tasks_->boxings.push_back({tasks_->values[at.values[0]].name, recipe, grid_.ToString(at.sbp),
-                             grid_.ToString(to), reader_, phase, fires, bytes});
+                             grid_.ToString(to), reader_, phase, firings, bytes});
 }
 
 // A task that moves what `at` holds; it stands right behind the op that made that.
-Task Boxer::BoxTask(const At& at, ValueId output, Phase phase) const {
+Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   const Value& source = tasks_->values[at.values[0]];
   const Value& target = tasks_->values[output];
   Task task;
-  task.op = "box";
+  task.op = "fold";
   task.scope = source.name;
   task.boxing = static_cast<int32_t>(tasks_->boxings.size());  // its note follows its tasks
   task.phase = phase;
@@ -139,9 +139,9 @@ absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, i
     return values_.at({tensor, wanted, stage});
   }
   const int32_t home = std::max(node.stage, 0);
-  At at{tensor, assignment_.made[tensor], home,
-        values_.at({tensor, assignment_.made[tensor], home})};
-  const NdSbp& seen = assignment_.seen[tensor];
+  At at{tensor, assignment_.produced[tensor], home,
+        values_.at({tensor, assignment_.produced[tensor], home})};
+  const NdSbp& seen = assignment_.consumed[tensor];
   if (seen != at.sbp && !graph_.IsVariable(tensor)) {
     RETURN_IF_ERROR(OverSpace(&at, seen, home, phase));
   }
@@ -159,7 +159,7 @@ absl::Status Boxer::Feed(TensorId tensor, const NdSbp& sbp, int32_t stage) {
   }
   const auto port =
       std::find(graph_.inputs().begin(), graph_.inputs().end(), node.id) - graph_.inputs().begin();
-  Values values = Make(tensor, sbp, stage, grid_.Fires(sbp));
+  Values values = Make(tensor, sbp, stage, grid_.Firings(sbp));
   for (ValueId v : values) {
     Task task;
     task.op = "feed";
@@ -167,10 +167,10 @@ absl::Status Boxer::Feed(TensorId tensor, const NdSbp& sbp, int32_t stage) {
     task.stream = StreamKind::kHost;
     task.device = tasks_->values[v].device;
     task.stage = stage;
-    task.fires = grid_.Fires(sbp);
+    task.firings = grid_.Firings(sbp);
     task.outputs = {v};
     task.port = static_cast<int32_t>(port);
-    task.bytes = 2 * tasks_->values[v].part.NumBytes();
+    task.bytes = 2 * tasks_->values[v].shard.NumBytes();
     task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
     Add(std::move(task));
   }
@@ -186,7 +186,7 @@ absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
   if (at->sbp[0].is_partial()) {
     Accumulate(at);
   } else if (at->sbp[0].is_split()) {
-    // Successive fires of one device are one box only if no space axis splits the same dimension.
+    // Successive firings of one device are one box only if no space axis splits the same dimension.
     NdSbp whole = at->sbp;
     for (size_t a = 1; a < whole.size(); ++a) {
       if (whole[a] == at->sbp[0]) whole[a] = Sbp::B();
@@ -207,22 +207,22 @@ absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
 // One boxing over time, where the tensor is: a task a device, or what an earlier reader had made.
 void Boxer::Retime(
     At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
-    absl::FunctionRef<void(const Part& source, const Part& target, Task* task)> fill) {
+    absl::FunctionRef<void(const Shard& source, const Shard& target, Task* task)> fill) {
   NdSbp to = at->sbp;
   to[0] = wanted;
   auto found = values_.find({at->tensor, to, at->stage});
   if (found == values_.end()) {
     Values made = Make(at->tensor, to, at->stage, tokens);
     for (size_t d = 0; d < made.size(); ++d) {
-      const Part source = tasks_->values[at->values[d]].part;
-      const Part target = tasks_->values[made[d]].part;
-      Task task = BoxTask(*at, made[d], phase);
+      const Shard source = tasks_->values[at->values[d]].shard;
+      const Shard target = tasks_->values[made[d]].shard;
+      Task task = FoldTask(*at, made[d], phase);
       task.position.second = ++sequence_;
-      task.fires = grid_.micro_batches();
-      task.every = task.fires / tokens;
+      task.firings = grid_.micro_batches();
+      task.every = task.firings / tokens;
       task.inputs = {{at->values[d], false}};
       fill(source, target, &task);
-      SetBoxNanoseconds(machine_, SizeOf(target.dtype), &task);
+      SetFoldNanoseconds(machine_, SizeOf(target.dtype), &task);
       Add(std::move(task));
     }
     Note(*at, std::string(recipe), to, phase, grid_.micro_batches(), 0);
@@ -232,23 +232,23 @@ void Boxer::Retime(
   at->sbp = to;
 }
 
-// P -> B over time, where it is made: reset by the first fire of a step, emitted by the last.
+// P -> B over time, where it is made: reset by the first firing of a step, emitted by the last.
 void Boxer::Accumulate(At* at) {
   const Reduction reduction = at->sbp[0].reduction;
   const TaskId producer = tasks_->values[at->values[0]].producer;
   const Phase phase = producer < 0 ? Phase::kForward : tasks_->tasks[producer].phase;
   Retime(at, Sbp::B(), "accumulate[micro]", 1, phase,
-         [&](const Part& source, const Part&, Task* task) {
+         [&](const Shard& source, const Shard&, Task* task) {
            task->op = "accumulate";
            task->reduction = reduction;
            task->bytes = 3 * source.NumBytes();
          });
 }
 
-// S -> B over time: one buffer written piece by piece, emitted by the last fire of a step.
+// S -> B over time: one buffer written piece by piece, emitted by the last firing of a step.
 void Boxer::Pack(At* at, Phase phase) {
   Retime(at, Sbp::B(), "pack[micro]", 1, phase,
-         [&](const Part& source, const Part& target, Task* task) {
+         [&](const Shard& source, const Shard& target, Task* task) {
            for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
              task->regions.push_back(PieceAt(m, source.BoxAt(m), source.BoxAt(m), target.BoxAt(0)));
            }
@@ -256,10 +256,10 @@ void Boxer::Pack(At* at, Phase phase) {
          });
 }
 
-// B -> S over time: each fire copies its piece.
+// B -> S over time: each firing copies its piece.
 void Boxer::SliceTime(At* at, Sbp wanted, Phase phase) {
   Retime(at, wanted, "slice[micro]", grid_.micro_batches(), phase,
-         [&](const Part& source, const Part& target, Task* task) {
+         [&](const Shard& source, const Shard& target, Task* task) {
            for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
              task->regions.push_back(PieceAt(m, target.BoxAt(m), source.BoxAt(0), target.BoxAt(m)));
            }
@@ -276,12 +276,12 @@ absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase 
     const TensorType& type = graph_.tensor(at->tensor).type;
     const Layout from{grid_.stage(at->stage), grid_.Space(at->sbp)};
     const Layout to{grid_.stage(stage), grid_.Space(wanted)};
-    const Shape shape = grid_.FireShape(at->sbp, type.shape);
+    const Shape shape = grid_.FiringShape(at->sbp, type.shape);
     const auto boxing =
         Outlined() ? planner_->PlanShare(from, to, shape, type.dtype, classes_.represented(),
                                          classes_.represented_hash())
                    : planner_->Plan(from, to, shape, type.dtype);
-    RETURN_IF_ERROR(Annotate(boxing.status(), tasks_->values[at->values[0]].name));
+    RETURN_IF_ERROR(AddContext(boxing.status(), tasks_->values[at->values[0]].name));
     at->values = EmitBoxing(*at, **boxing, wanted, stage, phase);
     Put(at->tensor, wanted, stage, at->values);
   }
@@ -292,7 +292,7 @@ absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase 
 
 Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp& wanted,
                                 int32_t stage, Phase phase) {
-  const int64_t tokens = grid_.Fires(wanted);
+  const int64_t tokens = grid_.Firings(wanted);
   Values made = Make(at.tensor, wanted, stage, tokens);
   const Outline* outline = Outlined() ? &OutlineOf(boxing, at, stage) : nullptr;
   if (outline != nullptr && !outline->holds) return made;  // to be lowered anew
@@ -337,12 +337,13 @@ ValueId Boxer::BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tok
   value.name = tasks_->values[at.values[0]].name;
   value.device = grid_.FindDevice(buffer.device);
   value.stage = grid_.StageOf(value.device);
-  value.part = Part::Whole(graph_.tensor(at.tensor).type.dtype, Shape{Elements(buffer)});
+  value.shard = Shard::Whole(graph_.tensor(at.tensor).type.dtype, Shape{Elements(buffer)});
   value.tokens = tokens;
   return Add(std::move(value));
 }
 
-// A piece that the device holds in one stretch already is read in place: no task and no bytes.
+// A piece that the device holds in one contiguous run already is read in place: no task and no
+// bytes.
 bool Boxer::ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
                         const std::vector<ValueId>& buffers) {
   const int64_t offset = OffsetInPlace(boxing, write);
@@ -350,7 +351,7 @@ bool Boxer::ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
   const Value& source = tasks_->values[buffers[write.regions[0].sources[0]]];
   Value& view = tasks_->values[buffers[write.buffer]];
   view.root = source.root, view.producer = source.producer;
-  view.offset = source.offset + offset * SizeOf(view.part.dtype);
+  view.offset = source.offset + offset * SizeOf(view.shard.dtype);
   return true;
 }
 
@@ -361,10 +362,10 @@ void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& wri
   ValueId& output = (*buffers)[write.buffer];
   if (output < 0) output = BufferValue(at, buffer, tokens);
   if (ReadInPlace(boxing, write, *buffers)) return;
-  Task task = BoxTask(at, output, phase);
+  Task task = FoldTask(at, output, phase);
   task.stream = StreamKind::kComm;
   task.position.second = sequence_;
-  task.fires = tokens;
+  task.firings = tokens;
   task.reduction = boxing.reduction;
   task.fill_identity = write.fill_identity;
   if (outline != nullptr) {
@@ -375,7 +376,7 @@ void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& wri
     const int64_t element = SizeOf(graph_.tensor(at.tensor).type.dtype);
     std::tie(task.bytes, task.wire_bytes) = CountBytes(boxing, write, element);
   }
-  SetBoxNanoseconds(machine_, SizeOf(graph_.tensor(at.tensor).type.dtype), &task);
+  SetFoldNanoseconds(machine_, SizeOf(graph_.tensor(at.tensor).type.dtype), &task);
   Add(std::move(task));
 }
 

@@ -10,12 +10,12 @@
 
 namespace sluice {
 
-// Do all devices of a class hold parts of the same extents?
+// Do all devices of a class hold shards of the same extents?
 void Boxer::CheckExtents(const NdSbp& sbp, const TensorType& type, int32_t stage) {
   if (grid_.Even(sbp, type.shape)) return;
   for (int64_t d = 0; d < grid_.stage(stage).num_devices(); ++d) {
     StableHasher hash;
-    for (int64_t extent : grid_.PartAt(sbp, type, stage, d).local) hash.Add(extent);
+    for (int64_t extent : grid_.ShardAt(sbp, type, stage, d).local) hash.Add(extent);
     Differ(grid_.DeviceIndex(stage, d), hash.digest());
   }
 }
@@ -112,7 +112,7 @@ bool Boxer::CheckRoles(const Boxing& boxing, const At& at,
   return alike;
 }
 
-// The same for a share, whose parts are even: devices are alike that have equal classes along each
+// The same for a share, whose shards are even: devices are alike that have equal classes along each
 // axis of the path, and on the other mesh, and are first along an axis both or neither where the
 // first alone holds a value.
 bool Boxer::CheckAxes(const Boxing& boxing, int32_t from_stage, int32_t to_stage) {

@@ -25,16 +25,18 @@ int64_t AlignUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Places the owners of one device.
+// Places the buffers of one device.
 class Placer {
  public:
-  Placer(std::vector<const Owner*> owners, int64_t alignment)
-      : owners_(std::move(owners)), words_((owners_.size() + 63) / 64), offset_(owners_.size()) {
-    clashes_.resize(owners_.size() * words_);
-    for (size_t n = 0; n < owners_.size(); ++n) {
-      size_.push_back(AlignUp(owners_[n]->bytes, alignment));
+  Placer(std::vector<const Buffer*> buffers, int64_t alignment)
+      : buffers_(std::move(buffers)),
+        words_((buffers_.size() + 63) / 64),
+        offset_(buffers_.size()) {
+    clashes_.resize(buffers_.size() * words_);
+    for (size_t n = 0; n < buffers_.size(); ++n) {
+      size_.push_back(AlignUp(buffers_[n]->bytes, alignment));
       for (size_t m = 0; m < n; ++m) {
-        if (!Clash(*owners_[n], *owners_[m])) continue;
+        if (!Clash(*buffers_[n], *buffers_[m])) continue;
         clashes_[n * words_ + m / 64] |= uint64_t{1} << (m % 64);
         clashes_[m * words_ + n / 64] |= uint64_t{1} << (n % 64);
         work_ += 16;
@@ -44,7 +46,7 @@ class Placer {
 
   // The offsets of the best packing found, and its bytes.
   int64_t Place(int64_t lower_bound, std::vector<int64_t>* offsets) {
-    const size_t n = owners_.size();
+    const size_t n = buffers_.size();
     std::vector<int> order(n), best_order;
     int64_t best = -1;
     auto keep_if_better = [&](bool best_fit) {
@@ -61,8 +63,8 @@ class Placer {
       keep_if_better(false);
       keep_if_better(true);
     }
-    // What sticks out at the top goes first in the next try; in every other try two pairs of owners
-    // change places, too. The draws are fixed, so every rank packs alike.
+    // What sticks out at the top goes first in the next try; in every other try two pairs of
+    // buffers change places, too. The draws are fixed, so every rank packs alike.
     const int64_t retries = n < 2 ? 0 : std::min(kRetries, kRetryWork / work_);
     uint64_t draw = 1;
     const auto below = [&draw](size_t bound) {
@@ -90,15 +92,15 @@ class Placer {
   using Key = std::tuple<int64_t, int64_t>;
 
   int64_t Span(int a) const {
-    const Owner& x = *owners_[a];
+    const Buffer& x = *buffers_[a];
     if (x.resident) return 1 << 30;
     int64_t ranks = 0;
-    for (const Owner::Use& use : x.uses) ranks += use.end - use.begin + 1;
+    for (const Buffer::Use& use : x.uses) ranks += use.end - use.begin + 1;
     return ranks;
   }
 
   Key KeyOf(int a, int key) const {
-    const Owner& x = *owners_[a];
+    const Buffer& x = *buffers_[a];
     switch (key) {
       case 0:
         return {size_[a], Span(a)};
@@ -118,7 +120,7 @@ class Placer {
       const uint64_t* clashes = &clashes_[a * words_];
       int64_t at = 0, chosen = -1, room = 0;
       for (const Placed& b : placed_) {
-        if (!(clashes[b.owner / 64] >> (b.owner % 64) & 1)) continue;
+        if (!(clashes[b.buffer / 64] >> (b.buffer % 64) & 1)) continue;
         if (b.begin - at >= size_[a] && (chosen < 0 || b.begin - at < room)) {
           chosen = at;
           room = b.begin - at;
@@ -139,22 +141,22 @@ class Placer {
 
   struct Placed {
     int64_t begin, end;
-    int owner;
+    int buffer;
   };
 
-  std::vector<const Owner*> owners_;
+  std::vector<const Buffer*> buffers_;
   std::vector<int64_t> size_;
   size_t words_;                   // of a row of clashes_
-  std::vector<uint64_t> clashes_;  // by owner, a bit an owner
+  std::vector<uint64_t> clashes_;  // by buffer, a bit a buffer
   std::vector<int64_t> offset_;
   std::vector<Placed> placed_;  // ascending
   int64_t work_ = 1;            // of placing once, about
 };
 
-// Where each owner lies; absolute in its device's memory.
+// Where each buffer lies; absolute in its device's memory.
 using Offsets = std::vector<int64_t>;
 
-void WriteOffsets(const ProgramIndex& index, const std::vector<Owner>& owners,
+void WriteOffsets(const ProgramIndex& index, const std::vector<Buffer>& buffers,
                   const Offsets& offsets, const PackingOptions& options, plan::Program* program) {
   auto base = [&](int device) {
     return device < static_cast<int>(options.base.size()) ? options.base[device] : 0;
@@ -169,57 +171,58 @@ void WriteOffsets(const ProgramIndex& index, const std::vector<Owner>& owners,
     slots->Resize(0, 0);
     slots->Resize(ring.slots, base(program->registers(r).device()));
   }
-  for (int n = 0; n < program->locals_size(); ++n) {
-    program->mutable_locals(n)->set_offset(base(index.device_of(program->locals(n).actor())));
+  for (int n = 0; n < program->temporaries_size(); ++n) {
+    program->mutable_temporaries(n)->set_offset(
+        base(index.device_of(program->temporaries(n).actor())));
   }
-  for (size_t n = 0; n < owners.size(); ++n) {
-    const Owner& owner = owners[n];
-    if (owner.local >= 0) {
-      program->mutable_locals(owner.local)->set_offset(offsets[n]);
+  for (size_t n = 0; n < buffers.size(); ++n) {
+    const Buffer& buffer = buffers[n];
+    if (buffer.local >= 0) {
+      program->mutable_temporaries(buffer.local)->set_offset(offsets[n]);
       continue;
     }
-    const int32_t explicit_ring = index.ring(owner.ring).explicit_ring;
+    const int32_t explicit_ring = index.ring(buffer.ring).explicit_ring;
     if (explicit_ring >= 0) {
-      program->mutable_rings(explicit_ring)->set_slot_offsets(owner.slot, offsets[n]);
+      program->mutable_rings(explicit_ring)->set_slot_offsets(buffer.slot, offsets[n]);
     } else {
-      program->mutable_registers(index.PlaceOf(owner.ring, 0).reg)
-          ->set_slot_offsets(owner.slot, offsets[n]);
+      program->mutable_registers(index.PlaceOf(buffer.ring, 0).reg)
+          ->set_slot_offsets(buffer.slot, offsets[n]);
     }
   }
 }
 
-// One use of an owner's bytes, in the order in which a device's bytes are used.
-struct Tenancy {
-  const Owner* owner;
-  const Owner::Use* use;
+// One use of a buffer's bytes, in the order in which a device's bytes are used.
+struct LiveRange {
+  const Buffer* buffer;
+  const Buffer::Use* use;
   int64_t begin, end;  // bytes
 };
 
-std::map<int32_t, std::vector<Tenancy>> TenanciesByDevice(const std::vector<Owner>& owners,
-                                                          const Offsets& offsets) {
-  std::map<int32_t, std::vector<Tenancy>> by_device;
-  for (size_t n = 0; n < owners.size(); ++n) {
-    for (const Owner::Use& use : owners[n].uses) {
-      by_device[owners[n].device].push_back(
-          {&owners[n], &use, offsets[n], offsets[n] + owners[n].bytes});
+std::map<int32_t, std::vector<LiveRange>> LiveRangesByDevice(const std::vector<Buffer>& buffers,
+                                                             const Offsets& offsets) {
+  std::map<int32_t, std::vector<LiveRange>> by_device;
+  for (size_t n = 0; n < buffers.size(); ++n) {
+    for (const Buffer::Use& use : buffers[n].uses) {
+      by_device[buffers[n].device].push_back(
+          {&buffers[n], &use, offsets[n], offsets[n] + buffers[n].bytes});
     }
   }
-  for (auto& [device, tenancies] : by_device) {
-    std::stable_sort(tenancies.begin(), tenancies.end(), [](const Tenancy& a, const Tenancy& b) {
+  for (auto& [device, ranges] : by_device) {
+    std::stable_sort(ranges.begin(), ranges.end(), [](const LiveRange& a, const LiveRange& b) {
       return a.use->begin < b.use->begin;
     });
   }
   return by_device;
 }
 
-using Handover = std::tuple<int32_t, int32_t, bool>;  // from event, to event, wraps
+using EdgeKey = std::tuple<int32_t, int32_t, bool>;  // from instance, to instance, wraps
 
-// Walks two steps and notes, for each tenancy, whom it has its bytes from directly. The last tenant
+// Walks two steps and notes, for each range, whom it has its bytes from directly. The last tenant
 // of each byte stands in a map of ranges.
-void FindHandovers(const std::vector<Tenancy>& tenancies, std::set<Handover>* handovers) {
+void FindReuseEdges(const std::vector<LiveRange>& ranges, std::set<EdgeKey>* edges) {
   struct Tenant {
     int64_t end;
-    const Tenancy* tenancy;
+    const LiveRange* range;
     int step;
   };
   std::map<int64_t, Tenant> last;  // by first byte
@@ -233,80 +236,81 @@ void FindHandovers(const std::vector<Tenancy>& tenancies, std::set<Handover>* ha
     last.emplace(at, right);
   };
   for (int step = 0; step < 2; ++step) {
-    for (const Tenancy& tenancy : tenancies) {
-      split(tenancy.begin);
-      split(tenancy.end);
-      auto it = last.lower_bound(tenancy.begin);
-      while (it != last.end() && it->first < tenancy.end) {
+    for (const LiveRange& range : ranges) {
+      split(range.begin);
+      split(range.end);
+      auto it = last.lower_bound(range.begin);
+      while (it != last.end() && it->first < range.end) {
         const Tenant& before = it->second;
-        if (before.tenancy->owner != tenancy.owner && (step == 0 || before.step == 0)) {
-          for (int32_t release : before.tenancy->use->releases) {
-            handovers->insert({release, tenancy.use->first, step == 1});
+        if (before.range->buffer != range.buffer && (step == 0 || before.step == 0)) {
+          for (int32_t release : before.range->use->releases) {
+            edges->insert({release, range.use->first, step == 1});
           }
         }
         it = last.erase(it);
       }
-      last.emplace(tenancy.begin, Tenant{tenancy.end, &tenancy, step});
+      last.emplace(range.begin, Tenant{range.end, &range, step});
     }
   }
 }
 
-int AddPasses(const ProgramIndex& index, absl::Span<const int32_t> rank,
-              const std::vector<Owner>& owners, const Offsets& offsets, plan::Program* program) {
-  std::set<Handover> handovers;
-  for (const auto& [device, tenancies] : TenanciesByDevice(owners, offsets)) {
-    FindHandovers(tenancies, &handovers);
+int AddReuseEdges(const ProgramIndex& index, absl::Span<const int32_t> rank,
+                  const std::vector<Buffer>& buffers, const Offsets& offsets,
+                  plan::Program* program) {
+  std::set<EdgeKey> edges;
+  for (const auto& [device, ranges] : LiveRangesByDevice(buffers, offsets)) {
+    FindReuseEdges(ranges, &edges);
   }
   const HappensBefore order(index, rank);
   int added = 0;
-  std::vector<plan::Pass> passes;
-  for (const auto& [from, to, wraps] : handovers) {
+  std::vector<plan::ReuseEdge> reuse_edges;
+  for (const auto& [from, to, wraps] : edges) {
     if (order.Ordered(from, to, wraps)) continue;
-    plan::Pass& pass = passes.emplace_back();
-    const ProgramIndex::Event a = index.EventAt(from), b = index.EventAt(to);
-    pass.mutable_after()->set_actor(a.actor);
-    pass.mutable_after()->set_fire(a.fire);
-    pass.mutable_after()->set_instruction(a.instruction);
-    pass.mutable_before()->set_actor(b.actor);
-    pass.mutable_before()->set_fire(b.fire);
-    pass.mutable_before()->set_instruction(b.instruction);
-    pass.set_wraps(wraps);
+    plan::ReuseEdge& reuse_edge = reuse_edges.emplace_back();
+    const ProgramIndex::Instance a = index.InstanceAt(from), b = index.InstanceAt(to);
+    reuse_edge.mutable_after()->set_actor(a.actor);
+    reuse_edge.mutable_after()->set_firing(a.firing);
+    reuse_edge.mutable_after()->set_instruction(a.instruction);
+    reuse_edge.mutable_before()->set_actor(b.actor);
+    reuse_edge.mutable_before()->set_firing(b.firing);
+    reuse_edge.mutable_before()->set_instruction(b.instruction);
+    reuse_edge.set_wraps(wraps);
     ++added;
   }
-  for (const plan::Pass& pass : passes) *program->add_passes() = pass;
+  for (const plan::ReuseEdge& reuse_edge : reuse_edges) *program->add_reuse_edges() = reuse_edge;
   return added;
 }
 
-int NumDevices(const plan::Program& program, const std::vector<Owner>& owners,
+int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
                const PackingOptions& options) {
   int devices = static_cast<int>(options.base.size());
   for (const plan::Stream& stream : program.streams()) {
     devices = std::max(devices, stream.device() + 1);
   }
-  for (const Owner& owner : owners) devices = std::max(devices, owner.device + 1);
+  for (const Buffer& buffer : buffers) devices = std::max(devices, buffer.device + 1);
   return devices;
 }
 
 }  // namespace
 
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options) {
-  program->clear_passes();
+  program->clear_reuse_edges();
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
   ASSIGN_OR_RETURN(const ClockResult run, RunClock(index));
-  ASSIGN_OR_RETURN(const std::vector<Owner> owners,
-                   FindOwners(index, run.begin_rank, run.end_rank));
+  ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
+                   FindBuffers(index, run.begin_rank, run.end_rank));
   Packing packing;
-  packing.devices.resize(NumDevices(*program, owners, options));
-  Offsets offsets(owners.size(), 0);
+  packing.devices.resize(NumDevices(*program, buffers, options));
+  Offsets offsets(buffers.size(), 0);
   for (size_t device = 0; device < packing.devices.size(); ++device) {
-    std::vector<const Owner*> here;
+    std::vector<const Buffer*> here;
     std::vector<size_t> which;
     PackedDevice& bytes = packing.devices[device];
-    for (size_t n = 0; n < owners.size(); ++n) {
-      if (owners[n].device != static_cast<int>(device)) continue;
-      here.push_back(&owners[n]);
+    for (size_t n = 0; n < buffers.size(); ++n) {
+      if (buffers[n].device != static_cast<int>(device)) continue;
+      here.push_back(&buffers[n]);
       which.push_back(n);
-      bytes.unshared += owners[n].bytes;
+      bytes.unshared += buffers[n].bytes;
     }
     bytes.live = PeakOfLive(here);
     std::vector<int64_t> placed;
@@ -314,39 +318,39 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
     const int64_t base = device < options.base.size() ? options.base[device] : 0;
     for (size_t n = 0; n < which.size(); ++n) offsets[which[n]] = base + placed[n];
   }
-  WriteOffsets(index, owners, offsets, options, program);
-  packing.passes = AddPasses(index, run.begin_rank, owners, offsets, program);
+  WriteOffsets(index, buffers, offsets, options, program);
+  packing.reuse_edges = AddReuseEdges(index, run.begin_rank, buffers, offsets, program);
   return packing;
 }
 
 namespace {
 
-int64_t OffsetOf(const ProgramIndex& index, const Owner& owner) {
-  if (owner.local >= 0) return index.program().locals(owner.local).offset();
-  return index.SlotOffset(index.PlaceOf(owner.ring, 0).reg, owner.slot);
+int64_t OffsetOf(const ProgramIndex& index, const Buffer& buffer) {
+  if (buffer.local >= 0) return index.program().temporaries(buffer.local).offset();
+  return index.SlotOffset(index.PlaceOf(buffer.ring, 0).reg, buffer.slot);
 }
 
-std::string NameOf(const ProgramIndex& index, const Owner& owner) {
-  if (owner.local >= 0) {
-    return absl::StrCat("local ", owner.local, " of ",
-                        index.ActorName(index.program().locals(owner.local).actor()));
+std::string NameOf(const ProgramIndex& index, const Buffer& buffer) {
+  if (buffer.local >= 0) {
+    return absl::StrCat("temporary ", buffer.local, " of ",
+                        index.ActorName(index.program().temporaries(buffer.local).actor()));
   }
-  return absl::StrCat("slot ", owner.slot, " of ",
-                      index.RegisterName(index.PlaceOf(owner.ring, 0).reg));
+  return absl::StrCat("slot ", buffer.slot, " of ",
+                      index.RegisterName(index.PlaceOf(buffer.ring, 0).reg));
 }
 
-// The uses of two owners of the same bytes, in turn: each hand-over must be forced.
-absl::Status CheckPair(const ProgramIndex& index, const HappensBefore& order, const Owner& a,
-                       const Owner& b) {
+// The uses of two buffers of the same bytes, in turn: each hand-over must be forced.
+absl::Status CheckPair(const ProgramIndex& index, const HappensBefore& order, const Buffer& a,
+                       const Buffer& b) {
   auto error = [&](absl::string_view what) {
     return absl::FailedPreconditionError(
         absl::StrCat("program \"", index.program().name(), "\", device ", a.device, ": ",
                      NameOf(index, a), " and ", NameOf(index, b), " share bytes and ", what));
   };
   if (a.resident || b.resident) return error("one of them lives across steps");
-  std::vector<std::pair<const Owner::Use*, const Owner*>> uses;
-  for (const Owner* owner : {&a, &b}) {
-    for (const Owner::Use& use : owner->uses) uses.push_back({&use, owner});
+  std::vector<std::pair<const Buffer::Use*, const Buffer*>> uses;
+  for (const Buffer* buffer : {&a, &b}) {
+    for (const Buffer::Use& use : buffer->uses) uses.push_back({&use, buffer});
   }
   std::sort(uses.begin(), uses.end(),
             [](const auto& x, const auto& y) { return x.first->begin < y.first->begin; });
@@ -357,11 +361,11 @@ absl::Status CheckPair(const ProgramIndex& index, const HappensBefore& order, co
     if (!wraps && next.first->begin <= uses[n].first->end) return error("are live at one time");
     for (int32_t release : uses[n].first->releases) {
       if (order.OrderedExactly(release, next.first->first, wraps)) continue;
-      const ProgramIndex::Event from = index.EventAt(release),
-                                to = index.EventAt(next.first->first);
-      return error(absl::StrCat("nothing makes ", index.Describe(to.actor, to.fire, to.instruction),
-                                " wait for ",
-                                index.Describe(from.actor, from.fire, from.instruction)));
+      const ProgramIndex::Instance from = index.InstanceAt(release),
+                                   to = index.InstanceAt(next.first->first);
+      return error(absl::StrCat("nothing makes ",
+                                index.Describe(to.actor, to.firing, to.instruction), " wait for ",
+                                index.Describe(from.actor, from.firing, from.instruction)));
     }
   }
   return {};
@@ -369,14 +373,14 @@ absl::Status CheckPair(const ProgramIndex& index, const HappensBefore& order, co
 
 }  // namespace
 
-absl::Status AddPasses(plan::Program* program, absl::Span<const int32_t> begin_rank,
-                       absl::Span<const int32_t> end_rank) {
-  program->clear_passes();
+absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,
+                           absl::Span<const int32_t> end_rank) {
+  program->clear_reuse_edges();
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
-  ASSIGN_OR_RETURN(const std::vector<Owner> owners, FindOwners(index, begin_rank, end_rank));
+  ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, FindBuffers(index, begin_rank, end_rank));
   Offsets offsets;
-  for (const Owner& owner : owners) offsets.push_back(OffsetOf(index, owner));
-  AddPasses(index, begin_rank, owners, offsets, program);
+  for (const Buffer& buffer : buffers) offsets.push_back(OffsetOf(index, buffer));
+  AddReuseEdges(index, begin_rank, buffers, offsets, program);
   return absl::OkStatus();
 }
 
@@ -384,29 +388,29 @@ absl::Status CheckPacking(const plan::Program& program, const PackingOptions& op
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
   Certificate certificate;
   RETURN_IF_ERROR(ProveLive(index, &certificate));
-  ASSIGN_OR_RETURN(const std::vector<Owner> owners,
-                   FindOwners(index, certificate.position, certificate.position));
+  ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
+                   FindBuffers(index, certificate.position, certificate.position));
   const HappensBefore order(index, certificate.position);
-  std::vector<size_t> sorted(owners.size());
+  std::vector<size_t> sorted(buffers.size());
   std::iota(sorted.begin(), sorted.end(), 0);
   std::vector<int64_t> offset;
-  for (const Owner& owner : owners) {
-    offset.push_back(OffsetOf(index, owner));
-    if (owner.device >= static_cast<int>(options.base.size()) ||
-        offset.back() >= options.base[owner.device]) {
+  for (const Buffer& buffer : buffers) {
+    offset.push_back(OffsetOf(index, buffer));
+    if (buffer.device >= static_cast<int>(options.base.size()) ||
+        offset.back() >= options.base[buffer.device]) {
       continue;
     }
     return absl::FailedPreconditionError(
-        absl::StrCat("program \"", program.name(), "\": ", NameOf(index, owner), " lies at ",
-                     offset.back(), " of device ", owner.device, ", among its variables"));
+        absl::StrCat("program \"", program.name(), "\": ", NameOf(index, buffer), " lies at ",
+                     offset.back(), " of device ", buffer.device, ", among its variables"));
   }
   std::sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) {
-    return std::tie(owners[a].device, offset[a]) < std::tie(owners[b].device, offset[b]);
+    return std::tie(buffers[a].device, offset[a]) < std::tie(buffers[b].device, offset[b]);
   });
   for (size_t n = 0; n < sorted.size(); ++n) {
-    const Owner& a = owners[sorted[n]];
+    const Buffer& a = buffers[sorted[n]];
     for (size_t m = n + 1; m < sorted.size(); ++m) {
-      const Owner& b = owners[sorted[m]];
+      const Buffer& b = buffers[sorted[m]];
       if (b.device != a.device || offset[sorted[m]] >= offset[sorted[n]] + a.bytes) break;
       RETURN_IF_ERROR(CheckPair(index, order, a, b));
     }

@@ -1,7 +1,8 @@
 // Gives every register slot and every local of a program its bytes. All of a device's are packed
-// together by lifetime over the recorded order; where bytes change hands, the program gets a pass,
-// unless its waits order the two owners anyway. Slots that live across steps (an initial token, or
-// takes of a step that their number does not divide) have bytes of their own. Pure; any thread.
+// together by lifetime over the recorded order; where bytes change hands, the program gets a reuse
+// edge, unless its waits order the two buffers anyway. Slots that live across steps (an initial
+// token, or tokens of a step that their number does not divide) have bytes of their own. Pure; any
+// thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
 #define SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
 
@@ -27,21 +28,21 @@ struct PackedDevice {
 
 struct Packing {
   std::vector<PackedDevice> devices;
-  int passes = 0;  // added
+  int reuse_edges = 0;  // added
 };
 
-// Sets slot_offsets of registers and rings (not of variables) and offsets of locals, and replaces
-// the program's passes. The order must have been recorded; nothing may change a quota, rate or
-// order afterwards. FailedPrecondition if the program is not live.
+// Sets slot_offsets of registers and rings (not of variables) and offsets of temporaries, and
+// replaces the program's reuse edges. The order must have been recorded; nothing may change a
+// quota, rate or order afterwards. FailedPrecondition if the program is not live.
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options = {});
 
-// Replaces the passes of a program that has its offsets. The ranks are those of events of a step in
-// a run of it (ClockResult), or in a run that it maps to.
-absl::Status AddPasses(plan::Program* program, absl::Span<const int32_t> begin_rank,
-                       absl::Span<const int32_t> end_rank);
+// Replaces the reuse edges of a program that has its offsets. The ranks are those of instances of a
+// step in a run of it (ClockResult), or in a run that it maps to.
+absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,
+                           absl::Span<const int32_t> end_rank);
 
-// Do all owners of the same bytes hand them over in an order that the program's waits and passes
-// force? Checks each pair of owners, and that none lies below its device's base.
+// Do all buffers of the same bytes hand them over in an order that the program's waits and reuse
+// edges force? Checks each pair of buffers, and that none lies below its device's base.
 absl::Status CheckPacking(const plan::Program& program, const PackingOptions& options = {});
 
 }  // namespace sluice

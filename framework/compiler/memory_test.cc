@@ -75,10 +75,10 @@ TEST(MemoryTest, LifetimesThatDoNotMeetShareBytes) {
       %y = copy(%x)
       %z = copy(%y)
       %u = copy(%z)
-    local %x bytes 64
-    local %y bytes 64
-    local %z bytes 64
-    local %u bytes 64)");
+    temporary %x bytes 64
+    temporary %y bytes 64
+    temporary %z bytes 64
+    temporary %u bytes 64)");
   PackingOptions options;
   options.base = {1000 * 64};
   const auto packing = PackMemory(&program, options);
@@ -86,12 +86,12 @@ TEST(MemoryTest, LifetimesThatDoNotMeetShareBytes) {
   EXPECT_EQ(packing->devices[0].packed, 128);
   EXPECT_EQ(packing->devices[0].live, 128);
   EXPECT_EQ(packing->devices[0].unshared, 256);
-  EXPECT_EQ(packing->passes, 0);  // one stream, in order
-  for (const plan::Local& local : program.locals()) EXPECT_GE(local.offset(), 64000);
+  EXPECT_EQ(packing->reuse_edges, 0);  // one stream, in order
+  for (const plan::Temporary& local : program.temporaries()) EXPECT_GE(local.offset(), 64000);
   EXPECT_EQ(CheckPacking(program, options), absl::OkStatus());
 }
 
-TEST(MemoryTest, BytesThatChangeStreamsGetAPass) {
+TEST(MemoryTest, BytesThatChangeStreamsGetAReuseEdge) {
   // The copy to the other device reads `x` when nothing else makes `y`'s writer wait for it.
   plan::Program program = Recorded(R"(
     actor a on d0.compute
@@ -107,9 +107,9 @@ TEST(MemoryTest, BytesThatChangeStreamsGetAPass) {
   const auto packing = PackMemory(&program);
   ASSERT_TRUE(packing.ok()) << packing.status();
   EXPECT_LT(packing->devices[0].packed, packing->devices[0].unshared);
-  EXPECT_GT(program.passes_size(), 0);
+  EXPECT_GT(program.reuse_edges_size(), 0);
   EXPECT_EQ(CheckPacking(program), absl::OkStatus());
-  program.clear_passes();
+  program.clear_reuse_edges();
   const absl::Status status = CheckPacking(program);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("share bytes and"));
@@ -126,7 +126,7 @@ TEST(MemoryTest, WhatLivesAcrossStepsSharesNothing) {
   ASSERT_TRUE(packing.ok());
   EXPECT_EQ(packing->devices[0].packed, 192);  // three takes of two slots rotate
   // Moving the local there is found.
-  program.mutable_locals(0)->set_offset(program.registers(0).slot_offsets(0));
+  program.mutable_temporaries(0)->set_offset(program.registers(0).slot_offsets(0));
   EXPECT_THAT(std::string(CheckPacking(program).message()),
               testing::HasSubstr("lives across steps"));
 }
@@ -175,7 +175,8 @@ std::string Layers(int devices, int layers, int micro) {
     for (int l = layers; l >= 1; --l) {
       absl::StrAppend(&text, absl::Substitute("  w$0_$1 -= copy(r$0_$1)\n", l, d));
       const auto local = [&](const char* name, int64_t bytes) {
-        absl::StrAppend(&text, absl::Substitute("local %$0$1_$2 bytes $3\n", name, l, d, bytes));
+        absl::StrAppend(&text,
+                        absl::Substitute("temporary %$0$1_$2 bytes $3\n", name, l, d, bytes));
       };
       reg(absl::StrCat("G", l), 4 * 4096, absl::StrCat("every ", micro));
       reg(absl::StrCat("H", l), 4096, absl::StrCat("every ", micro));
@@ -206,7 +207,7 @@ TEST(MemoryTest, PacksLayersTightlyAndFast) {
     std::cout << devices << " devices, " << layers << " layers, " << micro
               << " micro-batches: " << packing->devices[0].packed << " of "
               << packing->devices[0].live << " live, " << packing->devices[0].unshared
-              << " unshared, " << packing->passes << " passes, " << seconds << " s\n";
+              << " unshared, " << packing->reuse_edges << " reuse edges, " << seconds << " s\n";
     EXPECT_LT(seconds, 5);
   }
 }
@@ -234,9 +235,9 @@ TEST(MemoryTest, OrderProofAndClockAreFastOnTwentyThousandEvents) {
   begin = now();
   ASSERT_EQ(CheckCertificate(*index, certificate), absl::OkStatus());
   const double check = since(begin);
-  std::cout << index->num_events() << " events: record " << record << " s, index " << build
+  std::cout << index->num_instances() << " instances: record " << record << " s, index " << build
             << " s, proof " << prove << " s, certificate " << check << " s\n";
-  EXPECT_GT(index->num_events(), 20'000);
+  EXPECT_GT(index->num_instances(), 20'000);
   EXPECT_LT(prove, 0.5);  // 0.01 s alone on a core; the machine may be busy
   EXPECT_LT(record, 1);
 }

@@ -39,18 +39,18 @@ absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int
   return Placed{std::move(packed.devices), std::move(run.begin_rank), std::move(run.end_rank)};
 }
 
-absl::Status ExpandPlaced(const plan::Program& quotient, const Placed& placed,
+absl::Status ExpandPlaced(const plan::Program& representative_program, const Placed& placed,
                           absl::Span<const int32_t> representatives, plan::Program* program,
                           const PhaseEnd& phase_end) {
   const Expansion expansion(*program, representatives);
-  expansion.Expand(quotient, program);
-  program->set_predicted_nanoseconds(quotient.predicted_nanoseconds());
+  expansion.Expand(representative_program, program);
+  program->set_predicted_nanoseconds(representative_program.predicted_nanoseconds());
   End(phase_end, "expand");
   Certificate certificate;
-  certificate.position = expansion.LiftEvents(quotient, placed.begin_rank);
-  RETURN_IF_ERROR(
-      AddPasses(program, certificate.position, expansion.LiftEvents(quotient, placed.end_rank)));
-  End(phase_end, "passes");
+  certificate.position = expansion.LiftInstances(representative_program, placed.begin_rank);
+  RETURN_IF_ERROR(AddReuseEdges(program, certificate.position,
+                                expansion.LiftInstances(representative_program, placed.end_rank)));
+  End(phase_end, "reuse edges");
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
   RETURN_IF_ERROR(ValidateProgram(index));
   RETURN_IF_ERROR(CheckCertificate(index, certificate));

@@ -20,17 +20,18 @@ using PhaseEnd = std::function<void(absl::string_view phase)>;
 
 struct Placed {
   std::vector<PackedDevice> devices;
-  std::vector<int32_t> begin_rank, end_rank;  // of events, in the run that was predicted
+  std::vector<int32_t> begin_rank, end_rank;  // of instances, in the run that was predicted
 };
 
-// Order, offsets, passes and predicted time of a program that is whole, or a quotient. `base`: by
-// device, where the program's bytes may begin, above its variables. Errors: a cycle that would
-// deadlock, in the user's words.
+// Order, offsets, reuse edges and predicted time of a program that is whole, or a representative
+// program. `base`: by device, where the program's bytes may begin, above its variables. Errors: a
+// cycle that would deadlock, in the user's words.
 absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int64_t> base,
                                     const PhaseEnd& phase_end = {});
 
-// Gives what was found on the quotient to the program of all devices. `representatives`: by device.
-absl::Status ExpandPlaced(const plan::Program& quotient, const Placed& placed,
+// Gives what was found on the representative program to the program of all devices.
+// `representatives`: by device.
+absl::Status ExpandPlaced(const plan::Program& representative_program, const Placed& placed,
                           absl::Span<const int32_t> representatives, plan::Program* program,
                           const PhaseEnd& phase_end = {});
 

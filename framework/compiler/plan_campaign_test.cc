@@ -75,7 +75,7 @@ bool OneTokenRevives(const plan::Program& program, const Deadlock& deadlock) {
     } else if (link.wait.kind == ProgramIndex::WaitKind::kSlot) {
       bool in_ring = false;
       for (plan::Ring& ring : *mended.mutable_rings()) {
-        for (int32_t take : ring.takes()) {
+        for (int32_t take : ring.registers()) {
           if (take != link.wait.what || in_ring) continue;
           ring.set_slots(ring.slots() + 1);
           in_ring = true;
@@ -103,7 +103,7 @@ struct Tally {
 };
 
 void Try(int seed, std::map<std::string, Tally>* tallies) {
-  static const char* const kNames[] = {"token", "quota", "slot", "edge", "order", "rate", "pass"};
+  static const char* const kNames[] = {"token", "quota", "slot", "edge", "order", "rate", "reuse"};
   std::mt19937 random(seed);
   plan::Program program = RandomProgram(&random);
   const auto recorded = RecordOrder(&program);
@@ -164,10 +164,10 @@ TEST(PlanCampaignTest, ProofAndExecutionAgree) {
   for (int seed = 0; seed < kPlans && !HasFatalFailure(); ++seed) Try(seed, &tallies);
   for (const auto& [name, tally] : tallies) {
     std::cout << name << ": " << tally.ToString() << "\n";
-    if (name != "whole" && name != "pass" && name != "slot") {
+    if (name != "whole" && name != "reuse" && name != "slot") {
       EXPECT_GT(tally.dead + tally.invalid, name == "quota" ? 2 : 20) << name;
     }
-    if (name == "pass") {
+    if (name == "reuse") {
       EXPECT_GT(tally.hazards, tally.bytes_refused / 3);
     }
   }
@@ -183,18 +183,18 @@ TEST(PlanCampaignTest, ProgramsShareStates) {
       ASSERT_TRUE(RecordOrder(&program).ok());
       ASSERT_TRUE(PackMemory(&program).ok());
     }
-    for (int turn = 0; turn < 4; ++turn) {
-      const auto index = ProgramIndex::Build(programs[turn % 2]);
+    for (int entry = 0; entry < 4; ++entry) {
+      const auto index = ProgramIndex::Build(programs[entry % 2]);
       ASSERT_TRUE(index.ok());
       Certificate certificate;
       ASSERT_EQ(ProveLive(*index, &certificate), absl::OkStatus());
       InterleaverOptions options;
-      options.seed = seed + turn;
-      options.steps = 1 + turn;
+      options.seed = seed + entry;
+      options.steps = 1 + entry;
       options.initial = state;
       const auto run = RunInterleaved(*index, options);
       ASSERT_TRUE(run.ok()) << run.status();
-      const SymbolicOutcome reference = RunReference(*index, certificate, 1 + turn, state);
+      const SymbolicOutcome reference = RunReference(*index, certificate, 1 + entry, state);
       ASSERT_EQ(run->outcome.log, reference.log);
       ASSERT_EQ(run->outcome.state, reference.state);
       for (const auto& [name, value] : reference.state) state[name] = value;

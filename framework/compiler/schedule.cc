@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/compiler/expansion.h"
-#include "framework/plan/part_proto.h"
+#include "framework/plan/shard_proto.h"
 
 namespace sluice {
 namespace {
@@ -102,7 +102,7 @@ int32_t ProgramBuilder::Stream(int32_t device, StreamKind kind) {
 }
 
 // How many joins over time (packs, accumulators) lie on the longest way to each task. What fires
-// per micro-batch behind a join waits for all fires before it, so it cannot be in one script with
+// per micro-batch behind a join waits for all firings before it, so it cannot be in one script with
 // them.
 void ProgramBuilder::CountRounds() {
   round_of_.assign(tasks_.tasks.size(), 0);
@@ -117,21 +117,21 @@ void ProgramBuilder::CountRounds() {
 }
 
 void ProgramBuilder::AssignActors() {
-  // (device, phase, fires, round, piece of at most script_length tasks) of a compute stream.
+  // (device, phase, firings, round, piece of at most script_length tasks) of a compute stream.
   std::map<std::tuple<int32_t, Phase, int64_t, int64_t, int64_t>, int32_t> scripts;
   std::map<std::tuple<int32_t, Phase, int64_t, int64_t>, int64_t> counts;
   int32_t fetch = -1;
   actor_of_.resize(tasks_.tasks.size());
   for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
     const Task& task = tasks_.tasks[t];
-    const int64_t round = task.fires > 1 ? round_of_[t] : 0;
+    const int64_t round = task.firings > 1 ? round_of_[t] : 0;
     int64_t piece = 0;
     int32_t* slot = nullptr;
     if (task.stream == StreamKind::kCompute) {
-      const int64_t count = counts[{task.device, task.phase, task.fires, round}]++;
+      const int64_t count = counts[{task.device, task.phase, task.firings, round}]++;
       if (options_.script_length > 0) piece = count / options_.script_length;
       slot =
-          &scripts.emplace(std::make_tuple(task.device, task.phase, task.fires, round, piece), -1)
+          &scripts.emplace(std::make_tuple(task.device, task.phase, task.firings, round, piece), -1)
                .first->second;
     } else if (task.op == "fetch") {
       slot = &fetch;
@@ -141,11 +141,11 @@ void ProgramBuilder::AssignActors() {
       actor = program_.actors_size();
       plan::Actor* added = program_.add_actors();
       added->set_stream(Stream(task.device, task.stream));
-      added->set_fires_per_step(static_cast<int32_t>(task.fires));
+      added->set_firings_per_step(static_cast<int32_t>(task.firings));
       added->set_priority(actor);
       std::string name = absl::StrCat("d", task.device, ".");
       if (task.stream == StreamKind::kCompute) {
-        absl::StrAppend(&name, PhaseName(task.phase), task.fires > 1 ? "" : ".once");
+        absl::StrAppend(&name, PhaseName(task.phase), task.firings > 1 ? "" : ".once");
         if (round > 0) absl::StrAppend(&name, ".round", round);
         if (options_.script_length > 0) absl::StrAppend(&name, ".", piece);
       } else {
@@ -188,17 +188,17 @@ int64_t ProgramBuilder::Quota(const Value& value, const Use& use) const {
   const Task& producer = tasks_.tasks[value.producer];
   const bool feed = producer.op == "feed";
   if (value.tokens == 1) return feed ? options_.steps_ahead : 1;
-  const bool stash = producer.phase == Phase::kForward &&
+  const bool saved = producer.phase == Phase::kForward &&
                      std::any_of(use.readers.begin(), use.readers.end(), [&](TaskId reader) {
                        return tasks_.tasks[reader].phase == Phase::kBackward;
                      });
   const bool joins = std::any_of(use.readers.begin(), use.readers.end(), [&](TaskId reader) {
     return round_of_[reader] != round_of_[value.producer];
   });
-  if (joins) return value.tokens;  // all fires are behind a join before the first is read
+  if (joins) return value.tokens;  // all firings are behind a join before the first is read
   const bool crosses = CrossesStages(value, use);
   int64_t quota = crosses || feed ? 2 : 1;
-  if (stash) {
+  if (saved) {
     quota = std::max(
         quota, std::min(grid_.micro_batches(), grid_.num_stages() - value.stage) + (feed ? 1 : 0));
   }
@@ -226,7 +226,7 @@ void ProgramBuilder::AssignStorage() {
           NewRegister(value.variable, use.updater < 0 ? -1 : actor_of_[use.updater], value.device);
       plan::Register* reg = program_.mutable_registers(use.reg);
       reg->set_variable(value.variable);
-      reg->set_bytes(value.part.NumBytes());
+      reg->set_bytes(value.shard.NumBytes());
       reg->set_initial_tokens(use.updater < 0 ? 0 : 1);
       continue;
     }
@@ -236,15 +236,15 @@ void ProgramBuilder::AssignStorage() {
     bool outside = task.every > 1 || value.fetched;
     for (TaskId reader : use.readers) outside |= actor_of_[reader] != producer;
     if (!outside) {
-      use.local = program_.locals_size();
-      plan::Local* local = program_.add_locals();
+      use.local = program_.temporaries_size();
+      plan::Temporary* local = program_.add_temporaries();
       local->set_actor(producer);
-      local->set_bytes(value.part.NumBytes());
+      local->set_bytes(value.shard.NumBytes());
       continue;
     }
     use.reg = NewRegister(value.name, producer, value.device);
     plan::Register* reg = program_.mutable_registers(use.reg);
-    reg->set_bytes(value.part.NumBytes());
+    reg->set_bytes(value.shard.NumBytes());
     reg->set_emit_every(static_cast<int32_t>(task.every));
     reg->set_quota(static_cast<int32_t>(Quota(value, use)));
   }
@@ -254,14 +254,14 @@ plan::Operand ProgramBuilder::OperandOf(ValueId id, bool updates) const {
   const Value& value = tasks_.values[id];
   const Use& use = uses_[value.root];
   plan::Operand operand;
-  *operand.mutable_part() = PartToProto(value.part);
+  *operand.mutable_shard() = ShardToProto(value.shard);
   operand.set_offset(value.offset);
   operand.set_updates(updates);
   SLUICE_CHECK(use.reg >= 0 || use.local >= 0) << value.name << " has no storage";
   if (use.reg >= 0) {
     operand.set_register_(use.reg);
   } else {
-    operand.set_local(use.local);
+    operand.set_temporary(use.local);
   }
   return operand;
 }
@@ -313,7 +313,7 @@ void ProgramBuilder::FillScripts() {
 void ProgramBuilder::AddControl() {
   const auto empty = [](int32_t reg) {
     plan::Operand operand;
-    *operand.mutable_part() = PartToProto(Part::Whole(DType::kF32, Shape{0}));
+    *operand.mutable_shard() = ShardToProto(Shard::Whole(DType::kF32, Shape{0}));
     operand.set_register_(reg);
     return operand;
   };

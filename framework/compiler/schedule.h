@@ -17,14 +17,14 @@ namespace sluice {
 struct ScheduleOptions {
   int64_t script_length = 0;  // longest script of a compute stream; 0: no limit
   int64_t steps_ahead = kStepsAhead;
-  bool outline = false;  // of a quotient: boxings without regions (OutlineBoxing)
+  bool outline = false;  // of a representative program: boxings without regions (OutlineBoxing)
 };
 
 // Scripts: all compute tasks of one device, phase and rate, in order; a boxing, a feed and the
-// fetches are actors of their own. Quotas follow from rates: a stash (made in forward, read in
-// backward) has one slot per micro-batch in flight at its stage, min(micro, stages - stage), which
-// is what makes 1F1B; what crosses stages has two; everything else one. `actor_of`, if
-// not null, gets the actor of each task: an actor's tasks are its script, in order, behind a
+// fetches are actors of their own. Quotas follow from rates: a saved activation (made in forward,
+// read in backward) has one slot per micro-batch in flight at its stage, min(micro, stages -
+// stage), which is what makes 1F1B; what crosses stages has two; everything else one. `actor_of`,
+// if not null, gets the actor of each task: an actor's tasks are its script, in order, behind a
 // "begin" where it has one.
 plan::Program BuildProgram(const std::string& name, const TaskGraph& tasks, const Grid& grid,
                            const ScheduleOptions& options,

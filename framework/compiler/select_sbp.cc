@@ -15,7 +15,7 @@ namespace sluice {
 namespace {
 
 // How one operand stands on one axis before its reader is chosen.
-struct Standing {
+struct OperandLayout {
   std::optional<Sbp> arrives;  // empty: a variable that nothing has settled yet
   std::optional<Sbp> bound;    // what a word, a stored layout or a rule demands
   bool scalar = false;
@@ -23,7 +23,7 @@ struct Standing {
 
 // Which rules still hold; they give way one after another where nothing legal is left.
 struct Rules {
-  bool keep_space = true, new_split = true, keep_time = true;
+  bool preserve_space = true, new_split = true, preserve_time = true;
 };
 
 class Selector {
@@ -37,16 +37,16 @@ class Selector {
  private:
   absl::Status SettleSources();
   void SettleVariables();
-  NdSbp WithWords(const NdSbp& sbp, const SbpWords& words) const;
+  NdSbp WithAnnotation(const NdSbp& sbp, const SbpAnnotation& annotation) const;
   absl::Status SelectNode(const Node& node);
-  std::vector<Standing> StandingOf(const Node& node, size_t axis) const;
-  std::optional<std::string> ForwardLetter(const Node& node, size_t axis) const;
+  std::vector<OperandLayout> OperandLayoutsOf(const Node& node, size_t axis) const;
+  std::optional<std::string> ForwardFactor(const Node& node, size_t axis) const;
   std::vector<Signature> Legal(const Node& node, size_t axis, const std::vector<Signature>& all,
                                const Rules& rules) const;
-  bool Asked(const Signature& signature, const std::vector<Standing>& standing,
-             const std::optional<std::string>& tied) const;
-  bool WordAsks(const Node& node, size_t axis, const Signature& signature) const;
-  bool TakesPartial(const Signature& signature, const std::vector<Standing>& standing) const;
+  bool Requested(const Signature& signature, const std::vector<OperandLayout>& layouts,
+                 const std::optional<std::string>& inherited) const;
+  bool AnnotationRequests(const Node& node, size_t axis, const Signature& signature) const;
+  bool TakesPartial(const Signature& signature, const std::vector<OperandLayout>& layouts) const;
   absl::Status Enumerate(const Node& node, const Rules& rules, std::vector<Shape> inputs,
                          std::vector<Shape> outputs, std::vector<Signature>* prefix,
                          std::vector<std::vector<Signature>>* found) const;
@@ -66,10 +66,10 @@ class Selector {
   std::set<std::tuple<TensorId, NdSbp, int32_t>> paid_;
 };
 
-NdSbp Selector::WithWords(const NdSbp& sbp, const SbpWords& words) const {
+NdSbp Selector::WithAnnotation(const NdSbp& sbp, const SbpAnnotation& annotation) const {
   NdSbp result = sbp;
   for (size_t a = 0; a < grid_.axes().size(); ++a) {
-    if (const Sbp* word = words.Find(grid_.axes()[a].name)) result[a] = *word;
+    if (const Sbp* entry = annotation.Find(grid_.axes()[a].name)) result[a] = *entry;
   }
   return result;
 }
@@ -79,16 +79,16 @@ absl::Status Selector::SettleSources() {
     const Node& node = graph_.node(id);
     const TensorId tensor = node.outputs[0];
     const TensorInfo& info = graph_.tensor(tensor);
-    NdSbp sbp = WithWords(grid_.Broadcast(), info.words);
+    NdSbp sbp = WithAnnotation(grid_.Broadcast(), info.annotation);
     // The batch dimension, the first that the user's words split, is split over time as well, even
     // if the axis of that word is not in the mesh.
     int dim = -1;
-    for (const auto& word : info.words.words) {
-      if (dim < 0 && word.second.is_split()) dim = word.second.dim;
+    for (const auto& entry : info.annotation.annotation) {
+      if (dim < 0 && entry.second.is_split()) dim = entry.second.dim;
     }
-    int64_t parts = 1;
+    int64_t shards = 1;
     for (size_t a = 1; a < sbp.size(); ++a) {
-      if (dim >= 0 && sbp[a] == Sbp::S(dim)) parts *= grid_.axes()[a].parts;
+      if (dim >= 0 && sbp[a] == Sbp::S(dim)) shards *= grid_.axes()[a].shards;
     }
     if (dim >= 0) {
       const int64_t extent = info.type.shape[dim], micro = grid_.micro_batches();
@@ -96,14 +96,14 @@ absl::Status Selector::SettleSources() {
         return absl::InvalidArgumentError(absl::StrCat(node.name, ": a batch of ", extent,
                                                        " is not divided by micro_batches=", micro));
       }
-      if (extent / micro < parts) {
+      if (extent / micro < shards) {
         return absl::InvalidArgumentError(
-            absl::StrCat(node.name, ": expected a batch of at least ", micro * parts, " (", micro,
-                         " micro-batches on ", parts, " parts of the mesh), got ", extent));
+            absl::StrCat(node.name, ": expected a batch of at least ", micro * shards, " (", micro,
+                         " micro-batches on ", shards, " shards of the mesh), got ", extent));
       }
       if (micro > 1) sbp[0] = Sbp::S(dim);
     }
-    result_.made[tensor] = result_.seen[tensor] = sbp;
+    result_.produced[tensor] = result_.consumed[tensor] = sbp;
     settled_[tensor] = true;
   }
   for (NodeId id : graph_.variables()) {
@@ -116,14 +116,15 @@ absl::Status Selector::SettleSources() {
       return sbp;
     };
     use_[tensor] = whole(found->second.use);
-    result_.made[tensor] = result_.seen[tensor] = whole(found->second.stored);
+    result_.produced[tensor] = result_.consumed[tensor] = whole(found->second.stored);
     settled_[tensor] = true;
   }
   return absl::OkStatus();
 }
 
 // After the forward ops: a variable is used as their words or, where they agree, as they read it;
-// it is stored so too, unless a storage word says otherwise. Optimizer state follows its variable.
+// it is stored so too, unless a storage annotation says otherwise. Optimizer state follows its
+// variable.
 void Selector::SettleVariables() {
   for (NodeId id : graph_.variables()) {
     const Node& node = graph_.node(id);
@@ -133,7 +134,7 @@ void Selector::SettleVariables() {
     const auto followed = graph_.state_of().find(tensor);
     NdSbp use = grid_.Broadcast(), stored;
     if (followed != graph_.state_of().end()) {
-      use = stored = result_.made[followed->second];
+      use = stored = result_.produced[followed->second];
     } else {
       const std::vector<NdSbp>& readers = readers_[tensor];
       for (size_t a = 1; a < use.size(); ++a) {
@@ -143,36 +144,36 @@ void Selector::SettleVariables() {
                            });
         if (agree && !readers[0][a].is_partial()) use[a] = readers[0][a];
       }
-      use = WithWords(use, info.words);
-      stored = WithWords(use, info.storage);
+      use = WithAnnotation(use, info.annotation);
+      stored = WithAnnotation(use, info.storage);
     }
     use_[tensor] = use;
-    result_.made[tensor] = result_.seen[tensor] = stored;
+    result_.produced[tensor] = result_.consumed[tensor] = stored;
     settled_[tensor] = true;
     fixed_[node.name] = {grid_.Space(use), grid_.Space(stored), std::max(node.stage, 0)};
   }
 }
 
-std::vector<Standing> Selector::StandingOf(const Node& node, size_t axis) const {
+std::vector<OperandLayout> Selector::OperandLayoutsOf(const Node& node, size_t axis) const {
   const GridAxis& where = grid_.axes()[axis];
-  std::vector<Standing> standing;
+  std::vector<OperandLayout> layouts;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const TensorId x = node.inputs[i];
     const TensorInfo& info = graph_.tensor(x);
-    Standing s;
+    OperandLayout s;
     s.scalar = info.type.shape.NumElements() == 1;
     if (graph_.IsVariable(x)) {
-      const Sbp* word = info.words.Find(where.name);
+      const Sbp* entry = info.annotation.Find(where.name);
       if (where.time) {
         s.bound = Sbp::B();
       } else if (settled_[x]) {
-        s.bound = node.phase == Phase::kUpdate ? result_.made[x][axis] : use_.at(x)[axis];
-      } else if (word != nullptr) {
-        s.bound = *word;
+        s.bound = node.phase == Phase::kUpdate ? result_.produced[x][axis] : use_.at(x)[axis];
+      } else if (entry != nullptr) {
+        s.bound = *entry;
       }
       s.arrives = s.bound;
     } else {
-      s.arrives = result_.seen[x][axis];
+      s.arrives = result_.consumed[x][axis];
       // What is partial over micro-batches is accumulated where it is made, and crosses stages
       // once.
       if (where.time && s.arrives->is_partial() && graph_.node(info.producer).stage != node.stage) {
@@ -180,50 +181,50 @@ std::vector<Standing> Selector::StandingOf(const Node& node, size_t axis) const 
       }
       const auto gradient = graph_.gradient_of().find(x);
       if (node.phase == Phase::kUpdate && gradient != graph_.gradient_of().end()) {
-        s.bound = where.time ? Sbp::B() : result_.made[gradient->second][axis];
+        s.bound = where.time ? Sbp::B() : result_.produced[gradient->second][axis];
       }
     }
-    standing.push_back(s);
+    layouts.push_back(s);
   }
-  return standing;
+  return layouts;
 }
 
-std::optional<std::string> Selector::ForwardLetter(const Node& node, size_t axis) const {
+std::optional<std::string> Selector::ForwardFactor(const Node& node, size_t axis) const {
   if (node.forward < 0 || node.phase != Phase::kBackward) return std::nullopt;
   // A sum of gradients is no op's backward: partial ones are added first and reduced once.
   if (node.op->name == "add" || node.op->name == "add_n") return std::nullopt;
-  return result_.choices[node.forward].signatures[axis].letter;
+  return result_.choices[node.forward].signatures[axis].factor;
 }
 
-bool Selector::Asked(const Signature& signature, const std::vector<Standing>& standing,
-                     const std::optional<std::string>& tied) const {
-  if (tied == signature.letter) return true;
-  for (size_t i = 0; i < standing.size(); ++i) {
+bool Selector::Requested(const Signature& signature, const std::vector<OperandLayout>& layouts,
+                         const std::optional<std::string>& inherited) const {
+  if (inherited == signature.factor) return true;
+  for (size_t i = 0; i < layouts.size(); ++i) {
     if (!signature.inputs[i].is_split()) continue;
-    if (standing[i].arrives == signature.inputs[i]) return true;
-    if (standing[i].bound == signature.inputs[i]) return true;
+    if (layouts[i].arrives == signature.inputs[i]) return true;
+    if (layouts[i].bound == signature.inputs[i]) return true;
   }
   return false;
 }
 
-// A word on what the node makes asks for the split, too: so a sum of partial values that is wanted
-// split is scattered as it is reduced, instead of reduced and then cut.
-bool Selector::WordAsks(const Node& node, size_t axis, const Signature& signature) const {
+// An annotation on what the node makes asks for the split, too: so a sum of partial values that is
+// wanted split is scattered as it is reduced, instead of reduced and then cut.
+bool Selector::AnnotationRequests(const Node& node, size_t axis, const Signature& signature) const {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const Sbp* word = graph_.tensor(node.outputs[i]).words.Find(grid_.axes()[axis].name);
-    if (word != nullptr && word->is_split() && signature.outputs[i] == *word) return true;
+    const Sbp* entry = graph_.tensor(node.outputs[i]).annotation.Find(grid_.axes()[axis].name);
+    if (entry != nullptr && entry->is_split() && signature.outputs[i] == *entry) return true;
   }
   return false;
 }
 
 // P is taken only as it comes; a scalar may be padded beside another operand that comes in P.
 bool Selector::TakesPartial(const Signature& signature,
-                            const std::vector<Standing>& standing) const {
+                            const std::vector<OperandLayout>& layouts) const {
   bool any = false;
-  for (size_t i = 0; i < standing.size(); ++i) {
+  for (size_t i = 0; i < layouts.size(); ++i) {
     if (!signature.inputs[i].is_partial()) continue;
-    const bool comes = standing[i].arrives == signature.inputs[i];
-    if (!comes && !(standing[i].scalar && standing[i].arrives == Sbp::B())) return false;
+    const bool comes = layouts[i].arrives == signature.inputs[i];
+    if (!comes && !(layouts[i].scalar && layouts[i].arrives == Sbp::B())) return false;
     any |= comes;
   }
   return any;
@@ -232,55 +233,56 @@ bool Selector::TakesPartial(const Signature& signature,
 std::vector<Signature> Selector::Legal(const Node& node, size_t axis,
                                        const std::vector<Signature>& all,
                                        const Rules& rules) const {
-  const std::vector<Standing> standing = StandingOf(node, axis);
-  const std::optional<std::string> tied = ForwardLetter(node, axis);
+  const std::vector<OperandLayout> layouts = OperandLayoutsOf(node, axis);
+  const std::optional<std::string> inherited = ForwardFactor(node, axis);
   const bool time = grid_.axes()[axis].time;
   const auto fits = [&](const Signature& signature) {
     bool partial = false;
-    for (size_t i = 0; i < standing.size(); ++i) {
-      if (standing[i].bound && *standing[i].bound != signature.inputs[i]) return false;
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      if (layouts[i].bound && *layouts[i].bound != signature.inputs[i]) return false;
       partial |= signature.inputs[i].is_partial();
     }
-    return !partial || TakesPartial(signature, standing);
+    return !partial || TakesPartial(signature, layouts);
   };
-  // Where readers of a variable disagree, what bound it may rule the forward op's letter out.
-  const bool has_tied =
-      tied && *tied != "P" && std::any_of(all.begin(), all.end(), [&](const Signature& s) {
-        return s.letter == *tied && fits(s);
-      });
+  // Where readers of a variable disagree, what bound it may rule the forward op's factor out.
+  const bool has_inherited = inherited && *inherited != "P" &&
+                             std::any_of(all.begin(), all.end(), [&](const Signature& s) {
+                               return s.factor == *inherited && fits(s);
+                             });
   std::vector<Signature> found;
   for (const Signature& signature : all) {
     if (!fits(signature)) continue;
-    const bool splits = !signature.letter.empty() && signature.letter != "P";
-    const bool asked = Asked(signature, standing, tied) || WordAsks(node, axis, signature);
-    if (splits && rules.new_split && !asked) continue;
-    if (has_tied && signature.letter != *tied) continue;
+    const bool splits = !signature.factor.empty() && signature.factor != "P";
+    const bool requested =
+        Requested(signature, layouts, inherited) || AnnotationRequests(node, axis, signature);
+    if (splits && rules.new_split && !requested) continue;
+    if (has_inherited && signature.factor != *inherited) continue;
     found.push_back(signature);
   }
-  if (!(time ? rules.keep_time : rules.keep_space)) return found;
-  std::vector<Signature> kept;  // an S that the op can take is not gathered
+  if (!(time ? rules.preserve_time : rules.preserve_space)) return found;
+  std::vector<Signature> preserved;  // an S that the op can take is not gathered
   for (const Signature& signature : found) {
     bool drops = false;
-    for (size_t i = 0; i < standing.size() && !drops; ++i) {
-      const std::optional<Sbp>& arrives = standing[i].arrives;
+    for (size_t i = 0; i < layouts.size() && !drops; ++i) {
+      const std::optional<Sbp>& arrives = layouts[i].arrives;
       if (!arrives || !arrives->is_split() || signature.inputs[i] == *arrives) continue;
       for (const Signature& other : found) drops |= other.inputs[i] == *arrives;
     }
-    if (!drops) kept.push_back(signature);
+    if (!drops) preserved.push_back(signature);
   }
-  return kept.empty() ? found : kept;
+  return preserved.empty() ? found : preserved;
 }
 
-void CutLocal(const std::vector<Sbp>& sbps, int64_t parts, std::vector<Shape>* shapes) {
+void CutLocal(const std::vector<Sbp>& sbps, int64_t shards, std::vector<Shape>* shapes) {
   for (size_t i = 0; i < sbps.size(); ++i) {
     if (!sbps[i].is_split()) continue;
     int64_t& extent = (*shapes)[i][sbps[i].dim];
-    extent = (extent + parts - 1) / parts;
+    extent = (extent + shards - 1) / shards;
   }
 }
 
 // All legal combinations over the axes, outermost first; `inputs` and `outputs` are what the outer
-// axes leave to one part, which is what a reshape has to know.
+// axes leave to one shard, which is what a reshape has to know.
 absl::Status Selector::Enumerate(const Node& node, const Rules& rules, std::vector<Shape> inputs,
                                  std::vector<Shape> outputs, std::vector<Signature>* prefix,
                                  std::vector<std::vector<Signature>>* found) const {
@@ -296,13 +298,13 @@ absl::Status Selector::Enumerate(const Node& node, const Rules& rules, std::vect
   for (size_t i = 0; i < outputs.size(); ++i) {
     output_types.push_back({graph_.tensor(node.outputs[i]).type.dtype, outputs[i]});
   }
-  const int64_t parts = grid_.axes()[axis].parts;
+  const int64_t shards = grid_.axes()[axis].shards;
   std::vector<Signature> legal;
-  if (parts == 1) {
+  if (shards == 1) {
     legal.push_back({"", std::vector<Sbp>(inputs.size()), std::vector<Sbp>(outputs.size())});
   } else {
     ASSIGN_OR_RETURN(const std::vector<Signature> all,
-                     SignaturesOf(*node.op, {node.attributes, input_types, output_types}, parts));
+                     SignaturesOf(*node.op, {node.attributes, input_types, output_types}, shards));
     legal = Legal(node, axis, all, rules);
   }
   for (const Signature& signature : legal) {
@@ -311,14 +313,14 @@ absl::Status Selector::Enumerate(const Node& node, const Rules& rules, std::vect
       bool divides = true;
       const auto check = [&](const std::vector<Sbp>& sbps, const std::vector<Shape>& shapes) {
         for (size_t i = 0; i < sbps.size(); ++i) {
-          divides &= !sbps[i].is_split() || shapes[i][sbps[i].dim] % parts == 0;
+          divides &= !sbps[i].is_split() || shapes[i][sbps[i].dim] % shards == 0;
         }
       };
       check(signature.inputs, in), check(signature.outputs, out);
       if (!divides) continue;
     }
-    CutLocal(signature.inputs, parts, &in);
-    CutLocal(signature.outputs, parts, &out);
+    CutLocal(signature.inputs, shards, &in);
+    CutLocal(signature.outputs, shards, &out);
     prefix->push_back(signature);
     RETURN_IF_ERROR(Enumerate(node, rules, std::move(in), std::move(out), prefix, found));
     prefix->pop_back();
@@ -363,7 +365,7 @@ int64_t Selector::Price(const Node& node, const Choice& choice) const {
     if (!settled_[x] || paid_.count({x, choice.inputs[i], node.stage}) != 0) continue;
     const TensorInfo& info = graph_.tensor(x);
     const int64_t boxing =
-        cost_.Boxing(info.type, result_.seen[x], std::max(graph_.node(info.producer).stage, 0),
+        cost_.Boxing(info.type, result_.consumed[x], std::max(graph_.node(info.producer).stage, 0),
                      choice.inputs[i], std::max(node.stage, 0));
     if (boxing < 0) return -1;
     nanoseconds += boxing;
@@ -372,15 +374,15 @@ int64_t Selector::Price(const Node& node, const Choice& choice) const {
 }
 
 absl::Status Selector::NoSignature(const Node& node) const {
-  std::string text = absl::StrCat(node.name, ": no signature of ", node.op->name, " takes");
+  std::string text = absl::StrCat(node.name, ": no signature of ", node.op->name, " registers");
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const TensorInfo& info = graph_.tensor(node.inputs[i]);
     absl::StrAppend(&text, i == 0 ? " " : ", ", graph_.node(info.producer).name, " ",
                     info.type.shape.ToString());
-    if (!info.words.empty()) absl::StrAppend(&text, " as ", info.words.ToString());
+    if (!info.annotation.empty()) absl::StrAppend(&text, " as ", info.annotation.ToString());
     for (size_t a = 0; a < grid_.axes().size(); ++a) {
-      const Standing s = StandingOf(node, a)[i];
-      if (grid_.axes()[a].parts == 1 || !s.arrives) continue;
+      const OperandLayout s = OperandLayoutsOf(node, a)[i];
+      if (grid_.axes()[a].shards == 1 || !s.arrives) continue;
       absl::StrAppend(&text, " ", grid_.axes()[a].name, ":", ToString(*s.arrives));
     }
   }
@@ -397,8 +399,8 @@ void Selector::Take(const Node& node, Choice choice) {
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorId y = node.outputs[i];
-    result_.made[y] = choice.outputs[i];
-    result_.seen[y] = WithWords(choice.outputs[i], graph_.tensor(y).words);
+    result_.produced[y] = choice.outputs[i];
+    result_.consumed[y] = WithAnnotation(choice.outputs[i], graph_.tensor(y).annotation);
     settled_[y] = true;
   }
   result_.choices[node.id] = std::move(choice);
@@ -434,15 +436,15 @@ absl::Status Selector::SelectNode(const Node& node) {
 
 void Selector::WarnIdleAxes() {
   for (size_t a = 1; a < grid_.axes().size(); ++a) {
-    if (grid_.axes()[a].parts == 1) continue;
+    if (grid_.axes()[a].shards == 1) continue;
     const bool splits =
         std::any_of(result_.choices.begin(), result_.choices.end(), [&](const Choice& choice) {
-          return a < choice.signatures.size() && !choice.signatures[a].letter.empty() &&
-                 choice.signatures[a].letter != "P";
+          return a < choice.signatures.size() && !choice.signatures[a].factor.empty() &&
+                 choice.signatures[a].factor != "P";
         });
     if (!splits) {
       result_.warnings.push_back(absl::StrCat("the axis ", grid_.axes()[a].name, "=",
-                                              grid_.axes()[a].parts,
+                                              grid_.axes()[a].shards,
                                               " splits nothing: all its devices do the same work"));
     }
   }
@@ -450,8 +452,8 @@ void Selector::WarnIdleAxes() {
 
 absl::StatusOr<SbpAssignment> Selector::Run() {
   result_.choices.resize(graph_.nodes().size());
-  result_.made.resize(graph_.num_tensors(), grid_.Broadcast());
-  result_.seen.resize(graph_.num_tensors(), grid_.Broadcast());
+  result_.produced.resize(graph_.num_tensors(), grid_.Broadcast());
+  result_.consumed.resize(graph_.num_tensors(), grid_.Broadcast());
   settled_.resize(graph_.num_tensors(), false);
   RETURN_IF_ERROR(SettleSources());
   for (Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate}) {
@@ -470,7 +472,7 @@ absl::StatusOr<SbpAssignment> Selector::Run() {
 std::string DescribeSignatures(const Choice& choice, const Grid& grid) {
   std::string text;
   for (size_t a = 0; a < choice.signatures.size(); ++a) {
-    if (grid.axes()[a].parts == 1) continue;
+    if (grid.axes()[a].shards == 1) continue;
     absl::StrAppend(&text, text.empty() ? "" : " ", grid.axes()[a].name, ":",
                     ToString(choice.signatures[a]));
   }

@@ -1,6 +1,6 @@
 // Chooses an SBP signature for every node: words of the user first, then rules of legality, then
 // cost (docs/sbp.md). Greedy in topological order: forward, backward bound to its forward op's
-// letters, updates. The rules do the work; cost breaks ties among what they leave.
+// factors, updates. The rules do the work; cost breaks ties among what they leave.
 #ifndef SLUICE_FRAMEWORK_COMPILER_SELECT_SBP_H_
 #define SLUICE_FRAMEWORK_COMPILER_SELECT_SBP_H_
 
@@ -24,13 +24,13 @@ struct Choice {
   std::vector<std::pair<std::string, int64_t>> alternatives;  // what else was legal, and its cost
 };
 
-// "data:S0,B->S0 model:B,S1->S1"; axes of one part are left out. "B" where none is left.
+// "data:S0,B->S0 model:B,S1->S1"; axes of one shard are left out. "B" where none is left.
 std::string DescribeSignatures(const Choice& choice, const Grid& grid);
 
 struct SbpAssignment {
   std::vector<Choice> choices;  // by node
-  std::vector<NdSbp> made;      // by tensor: as its producer leaves it; a variable: as stored
-  std::vector<NdSbp> seen;      // by tensor: as words on it make readers see it
+  std::vector<NdSbp> produced;  // by tensor: as its producer leaves it; a variable: as stored
+  std::vector<NdSbp> consumed;  // by tensor: as annotations on it make readers see it
   std::vector<std::string> warnings;
 };
 
@@ -42,8 +42,8 @@ struct VariableLayout {
 using VariableLayouts = std::map<std::string, VariableLayout>;
 
 // `fixed` gives the layouts of variables that an earlier program has settled; those of this one
-// are added. Errors: a word that no signature takes, a batch that micro does not divide, a batch
-// shorter than its axes.
+// are added. Errors: an annotation that no signature takes, a batch that micro does not divide, a
+// batch shorter than its axes.
 absl::StatusOr<SbpAssignment> SelectSbp(const Graph& graph, const Grid& grid,
                                         BoxingPlanner* planner, const Machine& machine,
                                         VariableLayouts* fixed);

@@ -62,9 +62,9 @@ TEST(SelectSbpTest, MicroBatchesAddNoReductionOnTheWire) {
       << BoxingSummary(selected.tasks);
 }
 
-TEST(SelectSbpTest, MegatronWordsNeedOneReductionEachWay) {
+TEST(SelectSbpTest, MegatronAnnotationsNeedOneReductionEachWay) {
   MlpOptions options;
-  options.words = MegatronWords(3);
+  options.annotation = MegatronAnnotations(3);
   options.optimizer.clip = 1;
   Selected selected;
   ASSERT_TRUE(Select("model=2", 1, options, &selected).ok());
@@ -76,12 +76,12 @@ TEST(SelectSbpTest, MegatronWordsNeedOneReductionEachWay) {
       << BoxingSummary(selected.tasks);
 }
 
-TEST(SelectSbpTest, AStorageWordSplitsWhatIsStoredAndNotHowItIsRead) {
+TEST(SelectSbpTest, AStorageAnnotationSplitsWhatIsStoredAndNotHowItIsRead) {
   MlpOptions options;
   Graph graph;
   ASSERT_TRUE(BuildMlp(&graph, options).ok());
   const TensorId weight = graph.FindVariable("layer0/weight").id();
-  graph.mutable_tensor(weight).storage = *SbpWords::Parse("data:S0");
+  graph.mutable_tensor(weight).storage = *SbpAnnotation::Parse("data:S0");
   const Machine machine = Machine::Cpu();
   const Grid grid(*Mesh::Parse("data=2"), 1);
   BoxingPlanner planner(machine);

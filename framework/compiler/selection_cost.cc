@@ -8,22 +8,22 @@ int64_t SelectionCost::Compute(const Graph& graph, const Node& node,
                                const std::vector<NdSbp>& inputs,
                                const std::vector<NdSbp>& outputs) const {
   std::vector<TensorType> in, out;
-  int64_t fires = 1;
+  int64_t firings = 1;
   bool bf16 = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorType& type = graph.tensor(node.inputs[i]).type;
-    in.push_back({type.dtype, grid_.LargestLocal(inputs[i], type.shape)});
-    fires = std::max(fires, grid_.Fires(inputs[i]));
+    in.push_back({type.dtype, grid_.LargestShardShape(inputs[i], type.shape)});
+    firings = std::max(firings, grid_.Firings(inputs[i]));
     bf16 |= type.dtype == DType::kBF16;
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const TensorType& type = graph.tensor(node.outputs[i]).type;
-    out.push_back({type.dtype, grid_.LargestLocal(outputs[i], type.shape)});
-    fires = std::max(fires, grid_.Fires(outputs[i]));
+    out.push_back({type.dtype, grid_.LargestShardShape(outputs[i], type.shape)});
+    firings = std::max(firings, grid_.Firings(outputs[i]));
   }
   if (node.op->view) return 0;
   const Cost cost = node.op->cost({node.attributes, in, out});
-  return fires *
+  return firings *
          machine_.KernelNanoseconds(node.op->name, cost.sizes.dims(), cost.flops, cost.bytes, bf16);
 }
 
@@ -32,9 +32,9 @@ int64_t SelectionCost::Boxing(const TensorType& type, const NdSbp& from, int64_t
   if (from == to && from_stage == to_stage) return 0;
   NdSbp at = from;
   int64_t nanoseconds = 0;
-  const auto pass = [&](const NdSbp& sbp) {  // read and write a part once
+  const auto pass = [&](const NdSbp& sbp) {  // read and write a shard once
     const int64_t bytes =
-        2 * grid_.LargestLocal(sbp, type.shape).NumElements() * SizeOf(type.dtype);
+        2 * grid_.LargestShardShape(sbp, type.shape).NumElements() * SizeOf(type.dtype);
     return grid_.micro_batches() * machine_.ComputeNanoseconds(0, bytes, false);
   };
   if (at[0] != to[0]) {
@@ -46,9 +46,9 @@ int64_t SelectionCost::Boxing(const TensorType& type, const NdSbp& from, int64_t
   if (space == wanted && from_stage == to_stage) return nanoseconds;
   const auto price =
       planner_->Price({grid_.stage(from_stage), space}, {grid_.stage(to_stage), wanted},
-                      grid_.FireShape(at, type.shape), type.dtype);
+                      grid_.FiringShape(at, type.shape), type.dtype);
   if (!price.ok()) return -1;
-  return nanoseconds + grid_.Fires(at) * price->nanoseconds;
+  return nanoseconds + grid_.Firings(at) * price->nanoseconds;
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Prices what selection compares: an op's compute on its largest part, and boxing over space and
+// Prices what selection compares: an op's compute on its largest shard, and boxing over space and
 // time. Lowering emits the boxings that are priced here.
 #ifndef SLUICE_FRAMEWORK_COMPILER_SELECTION_COST_H_
 #define SLUICE_FRAMEWORK_COMPILER_SELECTION_COST_H_
@@ -17,7 +17,7 @@ class SelectionCost {
   SelectionCost(const Grid& grid, BoxingPlanner* planner, const Machine& machine)
       : grid_(grid), planner_(planner), machine_(machine) {}
 
-  // Nanoseconds a step of a node's largest part.
+  // Nanoseconds a step of a node's largest shard.
   int64_t Compute(const Graph& graph, const Node& node, const std::vector<NdSbp>& inputs,
                   const std::vector<NdSbp>& outputs) const;
   // Nanoseconds a step to bring a tensor from one layout and stage to another; -1: impossible.

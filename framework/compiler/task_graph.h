@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "framework/graph/graph.h"
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 
@@ -21,7 +21,7 @@ struct Value {
   std::string name;
   int32_t device = 0;  // index into the mesh's devices
   int32_t stage = 0;
-  Part part;
+  Shard shard;
   int64_t tokens = 1;    // times a step that it is made
   TaskId producer = -1;  // -1: a variable
   ValueId root = -1;     // whose bytes it is; itself unless it is a view
@@ -52,13 +52,13 @@ struct TaskRegion {
 struct Task {
   std::string op, attributes;
   std::string scope;    // of the node, or of the tensor that is boxed
-  NodeId node = -1;     // that it is a part of
+  NodeId node = -1;     // that it is a shard of
   int32_t boxing = -1;  // index into TaskGraph.boxings: that it is a step of
   Phase phase = Phase::kForward;
   StreamKind stream = StreamKind::kCompute;
   int32_t device = 0, stage = 0;
-  int64_t fires = 1;  // a step
-  int64_t every = 1;  // fires per token of its outputs
+  int64_t firings = 1;  // a step
+  int64_t every = 1;    // firings per token of its outputs
   // Place among all tasks: of the op that it is or, for boxing, of the op whose result it moves.
   std::pair<int64_t, int64_t> position;
   std::vector<TaskInput> inputs;
@@ -76,7 +76,7 @@ struct BoxingNote {
   std::string tensor, recipe, from, to;
   std::string reader;  // the node that first asked for it
   Phase phase = Phase::kForward;
-  int64_t fires = 1, bytes = 0;  // bytes of one fire, over all devices
+  int64_t firings = 1, bytes = 0;  // bytes of one firing, over all devices
 };
 
 struct TaskGraph {

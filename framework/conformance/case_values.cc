@@ -35,7 +35,7 @@ absl::StatusOr<CaseValues> RunWhole(const OpDef& op, const OpCase& op_case, uint
     }
     values.inputs.push_back(std::move(array));
   }
-  std::vector<PartArray> inputs, outputs;
+  std::vector<ShardArray> inputs, outputs;
   for (size_t i = 0; i < values.inputs.size(); ++i) {
     const TensorType& type = values.input_types[i];
     inputs.push_back({type, WholeBox(type.shape), values.inputs[i]});
@@ -43,11 +43,11 @@ absl::StatusOr<CaseValues> RunWhole(const OpDef& op, const OpCase& op_case, uint
   for (const TensorType& type : values.output_types) {
     outputs.push_back({type, WholeBox(type.shape), Array(type.shape)});
   }
-  const DefineCall define = {op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs),
-                             kCaseSeed, kCaseStep};
-  RETURN_IF_ERROR(Annotate(op.define(define), absl::StrCat(op.name, "/", op_case.name)));
-  for (PartArray& part : inputs) values.updated.push_back(std::move(part.array));
-  for (PartArray& part : outputs) values.outputs.push_back(std::move(part.array));
+  const ReferenceCall reference = {op_case.attributes, absl::MakeSpan(inputs),
+                                   absl::MakeSpan(outputs), kCaseSeed, kCaseStep};
+  RETURN_IF_ERROR(AddContext(op.reference(reference), absl::StrCat(op.name, "/", op_case.name)));
+  for (ShardArray& shard : inputs) values.updated.push_back(std::move(shard.array));
+  for (ShardArray& shard : outputs) values.outputs.push_back(std::move(shard.array));
   return values;
 }
 

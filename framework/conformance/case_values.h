@@ -1,5 +1,6 @@
-// The values of a test case of an op: inputs drawn from a seed, and what the op's definition makes
-// of them on one device. Tests of rules, of kernels and of gradients start here.
+// The values of a test case of an op: inputs drawn from a seed, and what the op's reference
+// implementation makes of them on one device. Tests of rules, of kernels and of gradients start
+// here.
 #ifndef SLUICE_FRAMEWORK_CONFORMANCE_CASE_VALUES_H_
 #define SLUICE_FRAMEWORK_CONFORMANCE_CASE_VALUES_H_
 
@@ -20,7 +21,7 @@ struct CaseValues {
   std::vector<Array> outputs;  // of the whole op
   std::vector<Array> updated;  // inputs after it: only those of `updates` ports differ
 };
-// The seed and the step that definitions of random ops get everywhere in these tests.
+// The seed and the step that reference implementations of random ops get everywhere in these tests.
 constexpr uint64_t kCaseSeed = 5;
 constexpr int64_t kCaseStep = 3;
 

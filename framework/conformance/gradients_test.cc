@@ -1,4 +1,4 @@
-// Every gradient against central finite differences of the definitions, in f64.
+// Every gradient against central finite differences of the reference implementations, in f64.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -67,7 +67,7 @@ struct Check {
   Tensor DenseOf(TensorId variable, const Gradient& gradient) {
     if (gradient.kind == Gradient::kDense) return gradient.tensors[0];
     const TensorType& type = graph.tensor(variable).type;
-    return AddRows(Fill(&graph, 0, type.shape, type.dtype), gradient);
+    return AddSparse(Fill(&graph, 0, type.shape, type.dtype), gradient);
   }
 
   absl::StatusOr<ArrayMap> Run(ArrayMap at) const {

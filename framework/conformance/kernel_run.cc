@@ -6,24 +6,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
 
 namespace sluice {
 namespace {
 
-Part PartOf(const KernelOperand& operand, bool by_micro, int32_t micro) {
-  Part part = Part::Whole(operand.logical.dtype, operand.logical.shape);
-  part.local = ShapeOf(operand.box);
-  for (int d = 0; d < part.local.rank(); ++d) {
+Shard ShardOf(const KernelOperand& operand, bool by_micro, int32_t micro) {
+  Shard shard = Shard::Whole(operand.logical.dtype, operand.logical.shape);
+  shard.local = ShapeOf(operand.box);
+  for (int d = 0; d < shard.local.rank(); ++d) {
     const int64_t begin = operand.box[d].begin, size = operand.box[d].size();
-    if (by_micro && begin == micro * size && size < part.logical[d]) {
-      part.stride_per_micro[d] = size;
+    if (by_micro && begin == micro * size && size < shard.logical[d]) {
+      shard.stride_per_micro[d] = size;
     } else {
-      part.offset[d] = begin;
+      shard.offset[d] = begin;
     }
   }
-  return part;
+  return shard;
 }
 
 // 64-byte aligned bytes that start as 0xff, and a guard behind them.
@@ -56,18 +56,18 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
   spec.fill_identity = call.fill_identity;
   spec.regions = call.regions;
   for (const KernelOperand& x : call.inputs) {
-    spec.inputs.push_back(PartOf(x, call.by_micro, call.micro));
+    spec.inputs.push_back(ShardOf(x, call.by_micro, call.micro));
   }
   for (const KernelOperand& y : call.outputs) {
-    spec.outputs.push_back(PartOf(y, call.by_micro, call.micro));
+    spec.outputs.push_back(ShardOf(y, call.by_micro, call.micro));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, PrepareCpuKernel(spec));
 
   std::vector<Buffer> buffers;
   std::vector<std::byte*> operands;
-  const auto add = [&](const Part& part) { buffers.emplace_back(part.NumBytes()); };
-  for (const Part& part : spec.inputs) add(part);
-  for (const Part& part : spec.outputs) add(part);
+  const auto add = [&](const Shard& shard) { buffers.emplace_back(shard.NumBytes()); };
+  for (const Shard& shard : spec.inputs) add(shard);
+  for (const Shard& shard : spec.outputs) add(shard);
   buffers.emplace_back(kernel->scratch());
   for (Buffer& buffer : buffers) operands.push_back(buffer.data());
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
@@ -75,21 +75,21 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
     if (!host.bytes.empty()) std::memcpy(operands[i], host.bytes.data(), host.bytes.size());
   }
 
-  CpuThreadTeam team(call.threads, InitKernelThread);
-  Fire fire;
-  fire.step = call.step;
-  fire.micro = call.micro;
-  fire.seed = call.seed;
-  fire.team = &team;
-  RETURN_IF_ERROR(kernel->Run(fire, operands.data(), operands.back()));
+  CpuThreadPool thread_pool(call.threads, InitKernelThread);
+  KernelContext firing;
+  firing.step = call.step;
+  firing.micro = call.micro;
+  firing.seed = call.seed;
+  firing.thread_pool = &thread_pool;
+  RETURN_IF_ERROR(kernel->Run(firing, operands.data(), operands.back()));
   for (const Buffer& buffer : buffers) {
     if (!buffer.GuardHolds()) return absl::InternalError("wrote behind an operand or scratch");
   }
 
   KernelRun run;
   run.scratch = kernel->scratch();
-  const auto read = [&](size_t i, const Part& part) {
-    HostTensor host(part.dtype, part.local);
+  const auto read = [&](size_t i, const Shard& shard) {
+    HostTensor host(shard.dtype, shard.local);
     if (!host.bytes.empty()) std::memcpy(host.bytes.data(), operands[i], host.bytes.size());
     run.bytes.push_back(host);
     return ToArray(host);

@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// `array` in the type's precision; of the part of the logical tensor at `box`.
+// `array` in the type's precision; of the shard of the logical tensor at `box`.
 struct KernelOperand {
   TensorType logical;
   Box box;
@@ -29,7 +29,7 @@ struct KernelCall {
   std::string op, attributes;
   std::vector<KernelOperand> inputs, outputs;  // of outputs only type and box matter
   int threads = 1;
-  // Where even parts lie may be said by the micro-batch: the fire's is `micro`, and boxes that
+  // Where even shards lie may be said by the micro-batch: the firing's is `micro`, and boxes that
   // begin at micro times their size are given as strides.
   bool by_micro = false;
   int32_t micro = 0;
@@ -37,7 +37,7 @@ struct KernelCall {
   int64_t step = 0;
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
-  std::vector<BoxRegion> regions;
+  std::vector<FoldRegion> regions;
 };
 
 // Outputs and scratch start as NaN (as -1 for integers), so that what is not written shows.

@@ -1,6 +1,6 @@
-// Every CPU kernel does what its op's definition says: on whole tensors and on the parts of every
-// signature, even, uneven and empty; on larger random shapes; with the same bits for every number
-// of threads.
+// Every CPU kernel does what its op's reference implementation says: on whole tensors and on the
+// shards of every signature, even, uneven and empty; on larger random shapes; with the same bits
+// for every number of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include "framework/base/status.h"
 #include "framework/conformance/case_values.h"
 #include "framework/conformance/kernel_run.h"
-#include "framework/conformance/part_run.h"
+#include "framework/conformance/shard_run.h"
 #include "framework/ops/all_ops.h"
 #include "framework/ops/op_defs.h"
 #include "gtest/gtest.h"
@@ -40,9 +40,9 @@ std::string Compare(const Array& expected, const Array& got, double tolerance) {
   return "";
 }
 
-// One execution by definition and by kernel; empty if they agree.
-std::string CheckPart(const OpDef& op, const OpCase& op_case, std::vector<PartArray> inputs,
-                      std::vector<PartArray> outputs, int64_t coordinate, bool by_micro) {
+// One execution by reference and by kernel; empty if they agree.
+std::string CheckShard(const OpDef& op, const OpCase& op_case, std::vector<ShardArray> inputs,
+                       std::vector<ShardArray> outputs, int64_t coordinate, bool by_micro) {
   KernelCall call;
   call.op = op.name;
   call.attributes = PrintAttributes(op_case.attributes);
@@ -50,19 +50,19 @@ std::string CheckPart(const OpDef& op, const OpCase& op_case, std::vector<PartAr
   call.step = kCaseStep;
   call.by_micro = by_micro;
   call.micro = by_micro ? static_cast<int32_t>(coordinate) : 0;
-  for (PartArray& x : inputs) {
+  for (ShardArray& x : inputs) {
     x.array = Rounded(x.array, x.logical.dtype);
     call.inputs.push_back({x.logical, x.box, x.array});
   }
-  for (const PartArray& y : outputs) call.outputs.push_back({y.logical, y.box, {}});
-  const absl::Status defined = op.define(
+  for (const ShardArray& y : outputs) call.outputs.push_back({y.logical, y.box, {}});
+  const absl::Status defined = op.reference(
       {op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs), kCaseSeed, kCaseStep});
   if (!defined.ok()) return std::string(defined.message());
   const absl::StatusOr<KernelRun> run = RunKernel(call);
   if (!run.ok()) return run.status().ToString();
   std::vector<TensorType> in_types, out_types;
-  for (const PartArray& x : inputs) in_types.push_back({x.logical.dtype, ShapeOf(x.box)});
-  for (const PartArray& y : outputs) out_types.push_back({y.logical.dtype, ShapeOf(y.box)});
+  for (const ShardArray& x : inputs) in_types.push_back({x.logical.dtype, ShapeOf(x.box)});
+  for (const ShardArray& y : outputs) out_types.push_back({y.logical.dtype, ShapeOf(y.box)});
   const int64_t bound = op.cost({op_case.attributes, in_types, out_types}).scratch;
   if (run->scratch > bound) {
     return absl::StrCat("scratch of ", run->scratch, " bytes, the op allows ", bound);
@@ -79,25 +79,26 @@ std::string CheckPart(const OpDef& op, const OpCase& op_case, std::vector<PartAr
   return "";
 }
 
-// All parts under one signature, up to the first that is wrong.
+// All shards under one signature, up to the first that is wrong.
 void CheckSignature(const OpDef& op, const OpCase& op_case, const CaseValues& values,
-                    const Signature& signature, int64_t parts) {
-  std::vector<std::vector<PartArray>> scattered;
+                    const Signature& signature, int64_t shards) {
+  std::vector<std::vector<ShardArray>> scattered;
   for (size_t i = 0; i < values.inputs.size(); ++i) {
     scattered.push_back(
-        Scatter(values.input_types[i], values.inputs[i], {signature.inputs[i]}, {parts}, 100 + i));
+        Scatter(values.input_types[i], values.inputs[i], {signature.inputs[i]}, {shards}, 100 + i));
   }
-  for (int64_t point = 0; point < parts; ++point) {
-    std::vector<PartArray> inputs, outputs;
+  for (int64_t point = 0; point < shards; ++point) {
+    std::vector<ShardArray> inputs, outputs;
     for (auto& tensor : scattered) inputs.push_back(tensor[point]);
     for (size_t i = 0; i < values.output_types.size(); ++i) {
-      const Box box = BoxAt(values.output_types[i].shape, {signature.outputs[i]}, {parts}, {point});
+      const Box box =
+          BoxAt(values.output_types[i].shape, {signature.outputs[i]}, {shards}, {point});
       outputs.push_back({values.output_types[i], box, Array(ShapeOf(box))});
     }
     for (bool by_micro : {false, true}) {
-      ASSERT_EQ(CheckPart(op, op_case, inputs, outputs, point, by_micro), "")
-          << op.name << "/" << op_case.name << " " << ToString(signature) << " part " << point
-          << " of " << parts << (by_micro ? " by micro-batch" : "");
+      ASSERT_EQ(CheckShard(op, op_case, inputs, outputs, point, by_micro), "")
+          << op.name << "/" << op_case.name << " " << ToString(signature) << " shard " << point
+          << " of " << shards << (by_micro ? " by micro-batch" : "");
     }
   }
 }
@@ -114,7 +115,7 @@ TEST(KernelsTest, TheListNamesEveryOp) {
                                  << ": kernels/cpu/all_kernels.cc is to have one line of it";
   }
   for (const KernelEntry& entry : CpuKernels()) {
-    const bool instruction = entry.op == "copy" || entry.op == "box" || entry.op == "accumulate";
+    const bool instruction = entry.op == "copy" || entry.op == "fold" || entry.op == "accumulate";
     EXPECT_TRUE(instruction || FindOp(entry.op) != nullptr)
         << entry.op << " of kernels/cpu/all_kernels.cc is not listed in ops/all_ops.cc";
   }
@@ -127,13 +128,13 @@ TEST(KernelsTest, AgreeOnTheWholeAndOnParts) {
     for (const OpCase& op_case : op->cases) {
       const auto values = RunWhole(*op, op_case, /*seed=*/11);
       ASSERT_TRUE(values.ok()) << values.status();
-      for (int64_t parts : {1, 2, 3, 9}) {
+      for (int64_t shards : {1, 2, 3, 9}) {
         const auto signatures = SignaturesOf(
-            *op, {op_case.attributes, values->input_types, values->output_types}, parts);
+            *op, {op_case.attributes, values->input_types, values->output_types}, shards);
         ASSERT_TRUE(signatures.ok()) << signatures.status();
         for (const Signature& signature : *signatures) {
           ++tried;
-          CheckSignature(*op, op_case, *values, signature, parts);
+          CheckSignature(*op, op_case, *values, signature, shards);
         }
       }
     }
@@ -218,8 +219,8 @@ std::vector<LargeCase> LargeCases() {
       {&EmbeddingOp(), {"", NoAttributes(), {table, I32({9, 101})}, 0, 130}},
       {&EmbeddingGradientOp(),
        {"", RowsAttributes{131}, {I32({9, 101}), F32({9, 101, 67})}, 0, 130}},
-      {&AddRowsOp(), {"", NoAttributes(), {table, I32({909}), F32({909, 67})}, 0, 130}},
-      {&SumSquaresRowsOp(), {"", NoAttributes(), {I32({909}), F32({909, 67})}, 0, 130}},
+      {&AddSparseOp(), {"", NoAttributes(), {table, I32({909}), F32({909, 67})}, 0, 130}},
+      {&SumSquaresSparseOp(), {"", NoAttributes(), {I32({909}), F32({909, 67})}, 0, 130}},
       {&CrossEntropyMaxOp(), {"", NoAttributes(), {wide}}},
       {&CrossEntropySumExpOp(), {"", NoAttributes(), {wide, column}, -3, 3}},
       {&CrossEntropyPickOp(), {"", NoAttributes(), {wide, I32({301})}, 0, 250}},
@@ -229,9 +230,9 @@ std::vector<LargeCase> LargeCases() {
       {&ClipFactorOp(), {"", ClipAttributes{0.5}, {scalar}, 0.1, 4}},
       {&SgdOp(), {"", sgd, {wide, wide, scalar, scalar, wide}}},
       {&AdamWOp(), {"", adamw, {wide, wide, wide, wide, scalar, scalar, I32({})}, 1, 3}},
-      {&AdamWRowsOp(),
+      {&AdamWSparseOp(),
        {"", adamw, {table, table, table, I32({99}), F32({99, 67}), scalar, scalar, I32({})}, 1, 3}},
-      {&SgdRowsOp(), {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
+      {&SgdSparseOp(), {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
   };
   cases.insert(cases.end(), others.begin(), others.end());
   return cases;
@@ -346,10 +347,10 @@ TEST(KernelsTest, UnknownKernelsAreNamed) {
 
 // The box and accumulate instructions, which are no ops.
 
-BoxRegion RegionOf(const Shape& extent, std::vector<int> sources, std::vector<int> fold,
-                   std::vector<int64_t> offsets, std::vector<Shape> strides, int64_t offset,
-                   const Shape& out) {
-  BoxRegion region;
+FoldRegion RegionOf(const Shape& extent, std::vector<int> sources, std::vector<int> fold,
+                    std::vector<int64_t> offsets, std::vector<Shape> strides, int64_t offset,
+                    const Shape& out) {
+  FoldRegion region;
   region.extent = extent;
   region.sources = std::move(sources);
   region.fold = std::move(fold);
@@ -366,12 +367,12 @@ Array Counting(const Shape& shape, double start) {
   return array;
 }
 
-TEST(KernelsTest, BoxFoldsInTheGivenOrder) {
+TEST(KernelsTest, FoldFoldsInTheGivenOrder) {
   for (DType dtype : {DType::kF32, DType::kF64, DType::kI32, DType::kBF16}) {
     const TensorType in = {dtype, {3, 4}}, out = {dtype, {2, 700}};
     // Into columns [1, 3) of a [2, 700]: ((a + b) + c) of rows 1, 2, columns 2, 3.
     KernelCall call =
-        CallOf("box", {in, in, in},
+        CallOf("fold", {in, in, in},
                {Counting({3, 4}, 0), Counting({3, 4}, 10), Counting({3, 4}, 30)}, {out});
     call.reduction = Reduction::kSum;
     call.fill_identity = true;
@@ -388,12 +389,12 @@ TEST(KernelsTest, BoxFoldsInTheGivenOrder) {
   }
 }
 
-TEST(KernelsTest, BoxOfTwoKeepsTheOrderOfLongFolds) {
+TEST(KernelsTest, FoldOfTwoKeepsTheOrderOfLongFolds) {
   // f32 sums that depend on order: (1e8 + 1) - 1e8 is 0, 1 + (1e8 - 1e8) is 1.
   const TensorType one = F32({1000});
   const Array big(Shape{1000}, 1e8), small(Shape{1000}, 1), minus(Shape{1000}, -1e8);
   for (bool left : {true, false}) {
-    KernelCall call = CallOf("box", {one, one, one}, {big, small, minus}, {one});
+    KernelCall call = CallOf("fold", {one, one, one}, {big, small, minus}, {one});
     call.reduction = Reduction::kSum;
     call.regions = {
         RegionOf({1000}, {0, 1, 2},
@@ -405,10 +406,10 @@ TEST(KernelsTest, BoxOfTwoKeepsTheOrderOfLongFolds) {
   }
 }
 
-TEST(KernelsTest, BoxMaxFillsWithMinusInfinityAndKeepsNan) {
+TEST(KernelsTest, FoldMaxFillsWithMinusInfinityAndKeepsNan) {
   Array a = Counting({4}, 0), b = Counting({4}, 0);
   b.values = {-1, std::nan(""), 9, 1};
-  KernelCall call = CallOf("box", {F32({4}), F32({4})}, {a, b}, {F32({6})});
+  KernelCall call = CallOf("fold", {F32({4}), F32({4})}, {a, b}, {F32({6})});
   call.reduction = Reduction::kMax;
   call.fill_identity = true;
   call.regions = {RegionOf({4}, {0, 1}, {0, 1, -1}, {0, 0}, {{1}, {1}}, 1, {1})};
@@ -422,8 +423,8 @@ TEST(KernelsTest, BoxMaxFillsWithMinusInfinityAndKeepsNan) {
   EXPECT_EQ(y[5], -INFINITY);
 }
 
-TEST(KernelsTest, BoxRegionsOfAMicroBatchApplyThenOnly) {
-  KernelCall call = CallOf("box", {F32({4})}, {Counting({4}, 5)}, {F32({2})});
+TEST(KernelsTest, FoldRegionsOfAMicroBatchApplyThenOnly) {
+  KernelCall call = CallOf("fold", {F32({4})}, {Counting({4}, 5)}, {F32({2})});
   for (int m = 0; m < 2; ++m) {
     call.regions.push_back(RegionOf({2}, {0}, {0}, {2 * m}, {{1}}, 0, {1}));
     call.regions.back().micro = m + 1;
@@ -436,8 +437,8 @@ TEST(KernelsTest, BoxRegionsOfAMicroBatchApplyThenOnly) {
   }
 }
 
-TEST(KernelsTest, BoxRefusesAFoldThatIsNoExpression) {
-  KernelCall call = CallOf("box", {F32({4})}, {Counting({4}, 5)}, {F32({4})});
+TEST(KernelsTest, FoldRefusesAFoldThatIsNoExpression) {
+  KernelCall call = CallOf("fold", {F32({4})}, {Counting({4}, 5)}, {F32({4})});
   call.regions = {RegionOf({4}, {0}, {0, 0}, {0}, {{1}}, 0, {1})};
   EXPECT_EQ(RunKernel(call).status().code(), absl::StatusCode::kInternal);
 }
@@ -445,15 +446,15 @@ TEST(KernelsTest, BoxRefusesAFoldThatIsNoExpression) {
 TEST(KernelsTest, AccumulateSetsFirstAndAddsLater) {
   KernelSpec spec;
   spec.op = "accumulate";
-  spec.inputs = spec.outputs = {Part::Whole(DType::kF32, {3})};
+  spec.inputs = spec.outputs = {Shard::Whole(DType::kF32, {3})};
   spec.reduction = Reduction::kSum;
   const auto kernel = PrepareCpuKernel(spec);
   ASSERT_TRUE(kernel.ok());
   float x[3] = {1, 2, 3}, y[3] = {NAN, NAN, NAN};
   std::byte* const operands[] = {reinterpret_cast<std::byte*>(x), reinterpret_cast<std::byte*>(y)};
-  Fire fire;
-  for (fire.micro = 0; fire.micro < 3; ++fire.micro) {
-    ASSERT_TRUE((*kernel)->Run(fire, operands, nullptr).ok());
+  KernelContext firing;
+  for (firing.micro = 0; firing.micro < 3; ++firing.micro) {
+    ASSERT_TRUE((*kernel)->Run(firing, operands, nullptr).ok());
   }
   EXPECT_EQ(y[0], 3);
   EXPECT_EQ(y[2], 9);

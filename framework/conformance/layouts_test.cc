@@ -17,7 +17,7 @@ constexpr double kTolerance = 1e-12;
 struct Layout {
   std::string mesh;
   int64_t micro = 1, batch = 8;
-  bool words = false;
+  bool annotation = false;
   int64_t script_length = 0;
 };
 
@@ -65,7 +65,7 @@ void Check(const Layout& layout, OptimizerOptions::Kind kind, double clip) {
   options.stages = static_cast<int32_t>(mesh->num_stages());
   options.dtype = DType::kF64;
   options.dropout = 0.25;
-  if (layout.words) options.words = MegatronWords(4);
+  if (layout.annotation) options.annotation = MegatronAnnotations(4);
   options.optimizer.kind = kind;
   options.optimizer.momentum = 0.5;
   options.optimizer.weight_decay = 0.125;

@@ -9,9 +9,9 @@
 namespace sluice {
 namespace {
 
-// A definition may run only where dimensions that belong together are cut alike. Inference says
-// which do: it is asked with every cut extent e replaced by e + kCut, so that no cut dimension
-// looks like one that is whole, or like one of size 1 that broadcasts.
+// A reference implementation may run only where dimensions that belong together are cut alike.
+// Inference says which do: it is asked with every cut extent e replaced by e + kCut, so that no cut
+// dimension looks like one that is whole, or like one of size 1 that broadcasts.
 constexpr int64_t kCut = 1000;
 
 Shape MarkCut(const Shape& shape, const Sbp& sbp) {
@@ -125,10 +125,10 @@ class Search {
 
   // A reshape may run wherever both sides hold as many elements.
   bool ElementsAgree(const Sbp& input, const Sbp& output) const {
-    for (int64_t parts : {2, 3}) {
-      for (int64_t i = 0; i < parts; ++i) {
-        if (Volume(BoxAt(values_.input_types[0].shape, {input}, {parts}, {i})) !=
-            Volume(BoxAt(values_.output_types[0].shape, {output}, {parts}, {i}))) {
+    for (int64_t shards : {2, 3}) {
+      for (int64_t i = 0; i < shards; ++i) {
+        if (Volume(BoxAt(values_.input_types[0].shape, {input}, {shards}, {i})) !=
+            Volume(BoxAt(values_.output_types[0].shape, {output}, {shards}, {i}))) {
           return false;
         }
       }
@@ -144,7 +144,7 @@ class Search {
     return std::nullopt;
   }
 
-  // Runs the parts and finds the layouts of the outputs that come out right.
+  // Runs the shards and finds the layouts of the outputs that come out right.
   void Judge(const std::vector<Sbp>& inputs, const std::vector<Sbp>& cuts) {
     const bool trivial =
         std::all_of(inputs.begin(), inputs.end(),
@@ -161,30 +161,30 @@ class Search {
         possible[i] = {Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMax)};
       }
     }
-    for (int64_t parts : {2, 3}) {
-      if (!Narrow(inputs, cuts, parts, &possible)) return;
+    for (int64_t shards : {2, 3}) {
+      if (!Narrow(inputs, cuts, shards, &possible)) return;
     }
     for (size_t i = 0; i < cuts.size(); ++i) signature.outputs[i] = possible[i][0];
     found_.valid.push_back(std::move(signature));
   }
 
-  // Keeps of each output the layouts that are right for so many parts; false if none is left.
-  bool Narrow(const std::vector<Sbp>& inputs, const std::vector<Sbp>& cuts, int64_t parts,
+  // Keeps of each output the layouts that are right for so many shards; false if none is left.
+  bool Narrow(const std::vector<Sbp>& inputs, const std::vector<Sbp>& cuts, int64_t shards,
               std::vector<std::vector<Sbp>>* possible) const {
     std::vector<AxisSbps> in, out;
     for (const Sbp& sbp : inputs) in.push_back({sbp});
     for (const Sbp& sbp : cuts) out.push_back({sbp});
-    const auto results = RunParts(op_, case_, values_, in, out, {parts});
+    const auto results = RunShards(op_, case_, values_, in, out, {shards});
     if (!results.ok()) return false;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!Updates(op_, i)) continue;
-      const auto got = Assemble(results->updated[i], values_.updated[i].shape, in[i], {parts});
+      const auto got = Assemble(results->updated[i], values_.updated[i].shape, in[i], {shards});
       if (!got.ok() || !AlmostEqual(*got, values_.updated[i])) return false;
     }
     for (size_t i = 0; i < cuts.size(); ++i) {
       const Array& expected = values_.outputs[i];
       const auto wrong = [&](const Sbp& sbp) {
-        const auto got = Assemble(results->outputs[i], expected.shape, {sbp}, {parts});
+        const auto got = Assemble(results->outputs[i], expected.shape, {sbp}, {shards});
         return !got.ok() || !AlmostEqual(*got, expected);
       };
       std::vector<Sbp>& left = (*possible)[i];
@@ -223,7 +223,7 @@ absl::StatusOr<SignatureSearch> SearchSignatures(const OpDef& op, const OpCase& 
   }
   for (const Signature& signature : listed) {
     // P of integers is listed by ops that only move elements, and not searched.
-    bool searched = !signature.letter.empty();
+    bool searched = !signature.factor.empty();
     for (size_t i = 0; i < signature.inputs.size(); ++i) {
       const bool integer = !IsFloat(op_case.inputs[i].dtype);
       searched = searched && !(integer && signature.inputs[i].is_partial());

@@ -15,21 +15,21 @@ namespace {
 
 using Signatures = absl::StatusOr<std::vector<Signature>>;
 
-Signatures FromRule(const OpCall& call, int64_t parts, absl::string_view equation,
+Signatures FromRule(const OpCall& call, int64_t shards, absl::string_view equation,
                     std::vector<std::vector<int>> linear = {},
                     Reduction contracted = Reduction::kSum) {
   ASSIGN_OR_RETURN(const IndexRule rule, IndexRule::Parse(equation, std::move(linear), contracted));
   std::vector<Shape> inputs, outputs;
   for (const TensorType& type : call.inputs) inputs.push_back(type.shape);
   for (const TensorType& type : call.outputs) outputs.push_back(type.shape);
-  return rule.Signatures(inputs, outputs, parts);
+  return rule.Signatures(inputs, outputs, shards);
 }
 
-// The right signatures, but what a split letter leaves owed is called whole.
-Signatures WithoutOwed(const OpDef& op, const OpCall& call, int64_t parts) {
-  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, parts));
+// The right signatures, but what a split factor leaves owed is called whole.
+Signatures WithoutPartial(const OpDef& op, const OpCall& call, int64_t shards) {
+  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, shards));
   for (Signature& signature : signatures) {
-    if (signature.letter == "P") continue;
+    if (signature.factor == "P") continue;
     for (Sbp& sbp : signature.outputs) {
       if (sbp.is_partial()) sbp = Sbp::B();
     }
@@ -38,9 +38,9 @@ Signatures WithoutOwed(const OpDef& op, const OpCall& call, int64_t parts) {
 }
 
 // The right signatures, and one more: these inputs owed (the rest whole) give outputs owed.
-Signatures AlsoLinear(const OpDef& op, const OpCall& call, int64_t parts,
+Signatures AlsoLinear(const OpDef& op, const OpCall& call, int64_t shards,
                       const std::vector<int>& inputs) {
-  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, parts));
+  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(op, call, shards));
   Signature wrong = {"P", std::vector<Sbp>(call.inputs.size()),
                      std::vector<Sbp>(call.outputs.size(), Sbp::P())};
   for (int i : inputs) wrong.inputs[i] = Sbp::P();
@@ -48,8 +48,8 @@ Signatures AlsoLinear(const OpDef& op, const OpCall& call, int64_t parts,
   return signatures;
 }
 
-Signatures MaximumOwesSum(const OpCall& call, int64_t parts) {
-  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(ReduceOp(), call, parts));
+Signatures MaximumIsPartialSum(const OpCall& call, int64_t shards) {
+  ASSIGN_OR_RETURN(std::vector<Signature> signatures, SignaturesOf(ReduceOp(), call, shards));
   for (Signature& signature : signatures) {
     for (Sbp& sbp : signature.outputs) {
       if (sbp == Sbp::P(Reduction::kMax)) sbp = Sbp::P();
@@ -59,25 +59,25 @@ Signatures MaximumOwesSum(const OpCall& call, int64_t parts) {
 }
 
 const RuleBug kRuleBugs[] = {
-    {"matmul: split k is not owed", MatMulOp,
-     [](const OpCall& c, int64_t p) { return WithoutOwed(MatMulOp(), c, p); }},
-    {"weight gradient: split batch is not owed", MatMulWeightGradientOp,
-     [](const OpCall& c, int64_t p) { return WithoutOwed(MatMulWeightGradientOp(), c, p); }},
-    {"embedding: split rows are not owed", EmbeddingOp,
-     [](const OpCall& c, int64_t p) { return WithoutOwed(EmbeddingOp(), c, p); }},
+    {"matmul: split k is not partial", MatMulOp,
+     [](const OpCall& c, int64_t p) { return WithoutPartial(MatMulOp(), c, p); }},
+    {"weight gradient: split batch is not partial", MatMulWeightGradientOp,
+     [](const OpCall& c, int64_t p) { return WithoutPartial(MatMulWeightGradientOp(), c, p); }},
+    {"embedding: split rows are not partial", EmbeddingOp,
+     [](const OpCall& c, int64_t p) { return WithoutPartial(EmbeddingOp(), c, p); }},
     {"gelu is linear", GeluOp,
      [](const OpCall& c, int64_t p) { return AlsoLinear(GeluOp(), c, p, {0}); }},
     {"multiply is linear in both together", MultiplyOp,
      [](const OpCall& c, int64_t p) {
        return AlsoLinear(MultiplyOp(), c, p, {0, 1});
      }},
-    {"add takes what is owed beside what is whole", AddOp,
+    {"add takes what is partial beside what is whole", AddOp,
      [](const OpCall& c, int64_t p) { return AlsoLinear(AddOp(), c, p, {0}); }},
     {"softmax splits the dimension that it normalizes", SoftmaxOp,
      [](const OpCall& c, int64_t p) { return FromRule(c, p, "...e->...e"); }},
-    {"a maximum owes a sum", ReduceOp, MaximumOwesSum},
-    {"sum_squares of a split tensor is not owed", SumSquaresOp,
-     [](const OpCall& c, int64_t p) { return WithoutOwed(SumSquaresOp(), c, p); }},
+    {"a maximum is a partial sum", ReduceOp, MaximumIsPartialSum},
+    {"sum_squares of a split tensor is not partial", SumSquaresOp,
+     [](const OpCall& c, int64_t p) { return WithoutPartial(SumSquaresOp(), c, p); }},
 };
 
 // Calls fn for every instruction; true if one of them was changed.
@@ -91,12 +91,12 @@ bool ForEach(plan::Plan* plan, const std::function<bool(plan::Instruction*)>& fn
   return changed;
 }
 
-// Over space: regions that hold in every fire.
+// Over space: regions that hold in every firing.
 bool IsBoxing(const plan::Instruction& x) {
-  return x.op() == "box" && x.regions_size() > 0 && x.regions(0).micro() == 0;
+  return x.op() == "fold" && x.regions_size() > 0 && x.regions(0).micro() == 0;
 }
 bool IsOverTime(const plan::Instruction& x) {
-  return x.op() == "box" && x.regions_size() > 0 && x.regions(0).micro() > 0;
+  return x.op() == "fold" && x.regions_size() > 0 && x.regions(0).micro() > 0;
 }
 bool IsUpdate(const plan::Instruction& x) {
   return std::any_of(x.inputs().begin(), x.inputs().end(),
@@ -131,7 +131,7 @@ bool LoseTargetOffset(plan::Instruction* x) {
   return changed;
 }
 
-// A reduction of two parts or more takes the first alone.
+// A reduction of two shards or more takes the first alone.
 bool DropTerms(plan::Instruction* x) {
   bool changed = false;
   if (!IsBoxing(*x)) return false;
@@ -189,15 +189,15 @@ bool SwapSources(plan::Instruction* x) {
 // The last micro-batch instead of the sum of all.
 bool OverwriteInsteadOfAccumulate(plan::Instruction* x) {
   if (x->op() != "accumulate") return false;
-  const plan::Part& part = x->outputs(0).part();
-  x->set_op("box");
+  const plan::Shard& shard = x->outputs(0).shard();
+  x->set_op("fold");
   plan::Region* region = x->add_regions();
   plan::Strides* strides = region->add_source_strides();
   int64_t stride = 1;
-  for (int d = part.local_size() - 1; d >= 0; stride *= part.local(d--))
+  for (int d = shard.local_size() - 1; d >= 0; stride *= shard.local(d--))
     strides->add_values(stride);
   std::reverse(strides->mutable_values()->begin(), strides->mutable_values()->end());
-  for (int64_t extent : part.local()) {
+  for (int64_t extent : shard.local()) {
     region->add_begin(0);
     region->add_end(extent);
   }
@@ -216,7 +216,7 @@ bool CountGradientTwice(plan::Instruction* x) {
   return true;
 }
 
-// What one fire reads, or writes, is another fire's piece.
+// What one firing reads, or writes, is another firing's piece.
 bool MixMicroBatches(plan::Instruction* x, bool pack) {
   if (!IsOverTime(*x)) return false;
   const bool packs = std::any_of(x->regions().begin(), x->regions().end(),
@@ -228,10 +228,10 @@ bool MixMicroBatches(plan::Instruction* x, bool pack) {
   return true;
 }
 
-// The part of an operand forgets where it lies.
+// The shard of an operand forgets where it lies.
 bool LoseOffset(plan::Operand* operand) {
   bool changed = false;
-  for (int64_t& offset : *operand->mutable_part()->mutable_offset()) {
+  for (int64_t& offset : *operand->mutable_shard()->mutable_offset()) {
     changed |= offset != 0;
     offset = 0;
   }
@@ -250,16 +250,16 @@ bool LogitsForgetTheirVocabulary(plan::Instruction* x) {
   return x->op() == "ce_pick" && LoseOffset(x->mutable_inputs(0));
 }
 
-// A mean divides by what the part holds.
+// A mean divides by what the shard holds.
 bool MeanOfThePart(plan::Instruction* x) {
   if (x->op() != "reduce" || !absl::StrContains(x->attributes(), "mean=true")) return false;
-  plan::Part* part = x->mutable_inputs(0)->mutable_part();
+  plan::Shard* shard = x->mutable_inputs(0)->mutable_shard();
   bool changed = false;
-  for (int d = 0; d < part->local_size(); ++d) {
-    changed |= part->local(d) != part->logical(d) && part->local(d) > 0;
-    if (part->local(d) > 0) part->set_logical(d, part->local(d));
-    part->set_offset(d, 0);
-    part->set_stride_per_micro(d, 0);
+  for (int d = 0; d < shard->local_size(); ++d) {
+    changed |= shard->local(d) != shard->logical(d) && shard->local(d) > 0;
+    if (shard->local(d) > 0) shard->set_logical(d, shard->local(d));
+    shard->set_offset(d, 0);
+    shard->set_stride_per_micro(d, 0);
   }
   return changed;
 }
@@ -271,7 +271,7 @@ bool LocalNorm(plan::Instruction* x) {
 bool FeedFirstMicroBatch(plan::Instruction* x) {
   if (x->op() != "feed") return false;
   bool changed = false;
-  for (int64_t& stride : *x->mutable_outputs(0)->mutable_part()->mutable_stride_per_micro()) {
+  for (int64_t& stride : *x->mutable_outputs(0)->mutable_shard()->mutable_stride_per_micro()) {
     changed |= stride != 0;
     stride = 0;
   }
@@ -334,8 +334,8 @@ const PlanBug kPlanBugs[] = {
     {"boxing: a region is dropped", Everywhere<DropRegion>},
     {"boxing: source offsets are lost", Everywhere<LoseSourceOffset>},
     {"boxing: target offsets are lost", Everywhere<LoseTargetOffset>},
-    {"boxing: a reduction takes one part", Everywhere<DropTerms>},
-    {"boxing: a reduction takes a part twice", Everywhere<RepeatTerm>},
+    {"boxing: a reduction takes one shard", Everywhere<DropTerms>},
+    {"boxing: a reduction takes a shard twice", Everywhere<RepeatTerm>},
     {"boxing: max instead of sum", Everywhere<SumBecomesMax>},
     {"boxing: pads with the identity of max", Everywhere<FillWithWrongIdentity>},
     {"boxing: two sources swapped", Everywhere<SwapSources>},
@@ -349,12 +349,12 @@ const PlanBug kPlanBugs[] = {
      [](plan::Plan* plan) {
        return ForEach(plan, [](plan::Instruction* x) { return MixMicroBatches(x, false); });
      }},
-    {"lowering: one dropout mask for all parts", Everywhere<SameMaskEverywhere>},
+    {"lowering: one dropout mask for all shards", Everywhere<SameMaskEverywhere>},
     {"lowering: tables forget which rows they hold", Everywhere<TableForgetsItsRows>},
     {"lowering: logits forget which vocabulary they hold", Everywhere<LogitsForgetTheirVocabulary>},
-    {"lowering: means divide by the part", Everywhere<MeanOfThePart>},
+    {"lowering: means divide by the shard", Everywhere<MeanOfThePart>},
     {"lowering: the norm is local", Everywhere<LocalNorm>},
-    {"lowering: every fire is fed the first micro-batch", Everywhere<FeedFirstMicroBatch>},
+    {"lowering: every firing is fed the first micro-batch", Everywhere<FeedFirstMicroBatch>},
     {"lowering: views lose their offset", Everywhere<LoseViewOffset>},
     {"lowering: updates on one device only", StaleReplica},
     {"lowering: copies are one token late", StaleCopy},

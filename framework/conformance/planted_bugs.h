@@ -16,7 +16,7 @@ struct RuleBug {
   const char* name;
   const OpDef& (*op)();
   // The op's signatures, wrong.
-  absl::StatusOr<std::vector<Signature>> (*signatures)(const OpCall& call, int64_t parts);
+  absl::StatusOr<std::vector<Signature>> (*signatures)(const OpCall& call, int64_t shards);
 };
 absl::Span<const RuleBug> RuleBugs();
 OpDef WrongOp(const RuleBug& bug);

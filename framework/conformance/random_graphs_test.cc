@@ -29,9 +29,9 @@ const std::set<std::string> kUnreachable = {
     // Nothing asks a tensor that is made from nothing to be split.
     "fill a",
     "fill b",
-    // A letter that the output alone has is taken if its forward op took it, and this op has none.
+    // A factor that the output alone has is taken if its forward op took it, and this op has none.
     "embedding_gradient v",
-    // A backward op takes its forward op's letter, and the forward ops of these are not linear, so
+    // A backward op takes its forward op's factor, and the forward ops of these are not linear, so
     // theirs is never P; layer_norm never splits e.
     "gelu_gradient P",
     "silu_gradient P",
@@ -42,8 +42,9 @@ const std::set<std::string> kUnreachable = {
     "layer_norm_parameter_gradient e",
     "attention_gradient P",
     "ce_gradient P",
-    // The dense part and the rows of one gradient would both have to arrive owed, with whole ids.
-    "add_rows P",
+    // The dense part and the rows of one gradient would both have to arrive partial, with whole
+    // ids.
+    "add_sparse P",
 };
 
 struct Outcome {
@@ -89,7 +90,7 @@ absl::Status Check(int seed, Outcome* outcome, Census* census) {
   return Count(random, census);
 }
 
-// All signatures that the cases of an op have along an axis of two parts.
+// All signatures that the cases of an op have along an axis of two shards.
 std::set<std::string> SignaturesOfCases(const OpDef& op) {
   std::set<std::string> names;
   for (const OpCase& c : op.cases) {
@@ -99,7 +100,7 @@ std::set<std::string> SignaturesOfCases(const OpDef& op) {
     const auto signatures = SignaturesOf(op, {c.attributes, c.inputs, *outputs}, 2);
     EXPECT_TRUE(signatures.ok()) << op.name << " " << c.name;
     if (!signatures.ok()) continue;
-    for (const Signature& s : *signatures) names.insert(absl::StrCat(op.name, " ", s.letter));
+    for (const Signature& s : *signatures) names.insert(absl::StrCat(op.name, " ", s.factor));
   }
   return names;
 }
@@ -143,14 +144,14 @@ TEST(RandomGraphsTest, EqualTheInterpreterAndReachEverything) {
             << "\"" << signature << "\" is reached after all: take it out of kUnreachable";
       } else {
         EXPECT_GE(census.signatures[signature], 1)
-            << "\"" << signature << "\" (op, letter) is chosen in no random graph: make "
+            << "\"" << signature << "\" (op, factor) is chosen in no random graph: make "
             << "testing/random_graph.cc ask for it, or say in kUnreachable why nothing can";
       }
     }
   }
   for (const std::string& signature : kUnreachable) {
     EXPECT_EQ(all.count(signature), 1u)
-        << "\"" << signature << "\" of kUnreachable is no (op, letter) of any case";
+        << "\"" << signature << "\" of kUnreachable is no (op, factor) of any case";
   }
   RecordProperty("refused", refused);
   std::cout << refused << " of " << kGraphs << " refused\n" << census.ToString();

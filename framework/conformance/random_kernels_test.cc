@@ -1,5 +1,5 @@
 // Random models in f32 on the CPU's own kernels, under the test's executor: memory starts as NaN,
-// parts are uneven, empty and of extent 1.
+// shards are uneven, empty and of extent 1.
 #include <string>
 #include <vector>
 

@@ -1,12 +1,12 @@
-// Every signature that any op lists is sound: parts run and put together equal the whole, on one
-// axis with even, uneven and empty parts, and on two axes one inside the other.
+// Every signature that any op lists is sound: shards run and put together equal the whole, on one
+// axis with even, uneven and empty shards, and on two axes one inside the other.
 #include <algorithm>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/conformance/part_run.h"
+#include "framework/conformance/shard_run.h"
 #include "framework/ops/all_ops.h"
 #include "framework/ops/op_defs.h"
 #include "gtest/gtest.h"
@@ -16,8 +16,8 @@ namespace {
 
 std::vector<Signature> Listed(const OpDef& op, const OpCase& op_case,
                               const std::vector<TensorType>& inputs,
-                              const std::vector<TensorType>& outputs, int64_t parts) {
-  const auto signatures = SignaturesOf(op, {op_case.attributes, inputs, outputs}, parts);
+                              const std::vector<TensorType>& outputs, int64_t shards) {
+  const auto signatures = SignaturesOf(op, {op_case.attributes, inputs, outputs}, shards);
   EXPECT_TRUE(signatures.ok()) << op.name << "/" << op_case.name << ": " << signatures.status();
   return signatures.ok() ? *signatures : std::vector<Signature>();
 }
@@ -36,11 +36,11 @@ void ForEachCase(F&& fn) {
 TEST(SignaturesTest, SoundOnOneAxis) {
   int tried = 0;
   ForEachCase([&](const OpDef& op, const OpCase& op_case, const CaseValues& values) {
-    for (int64_t parts : {2, 3, 9}) {
+    for (int64_t shards : {2, 3, 9}) {
       for (const Signature& signature :
-           Listed(op, op_case, values.input_types, values.output_types, parts)) {
+           Listed(op, op_case, values.input_types, values.output_types, shards)) {
         ++tried;
-        const absl::Status status = CheckSignatures(op, op_case, values, {signature}, {parts});
+        const absl::Status status = CheckSignatures(op, op_case, values, {signature}, {shards});
         EXPECT_TRUE(status.ok()) << status;
       }
     }
@@ -49,12 +49,12 @@ TEST(SignaturesTest, SoundOnOneAxis) {
   EXPECT_GT(tried, 1400);
 }
 
-// What one part of the outer axis holds.
+// What one shard of the outer axis holds.
 std::vector<TensorType> Local(const std::vector<TensorType>& types, const std::vector<Sbp>& sbps,
-                              int64_t parts, int64_t i) {
+                              int64_t shards, int64_t i) {
   std::vector<TensorType> local = types;
   for (size_t t = 0; t < types.size(); ++t) {
-    local[t].shape = ShapeOf(BoxAt(types[t].shape, {sbps[t]}, {parts}, {i}));
+    local[t].shape = ShapeOf(BoxAt(types[t].shape, {sbps[t]}, {shards}, {i}));
   }
   return local;
 }
@@ -73,15 +73,15 @@ bool Mixes(const Signature& a, const Signature& b) {
 TEST(SignaturesTest, SoundInsideAnotherAxis) {
   int tried = 0;
   ForEachCase([&](const OpDef& op, const OpCase& op_case, const CaseValues& values) {
-    const int64_t outer_parts = 2, inner_parts = 3;
+    const int64_t outer_shards = 2, inner_shards = 3;
     for (const Signature& outer :
-         Listed(op, op_case, values.input_types, values.output_types, outer_parts)) {
-      // The inner axis may do what every part of the outer one allows.
+         Listed(op, op_case, values.input_types, values.output_types, outer_shards)) {
+      // The inner axis may do what every shard of the outer one allows.
       std::vector<Signature> inner;
-      for (int64_t i = 0; i < outer_parts; ++i) {
+      for (int64_t i = 0; i < outer_shards; ++i) {
         const auto here =
-            Listed(op, op_case, Local(values.input_types, outer.inputs, outer_parts, i),
-                   Local(values.output_types, outer.outputs, outer_parts, i), inner_parts);
+            Listed(op, op_case, Local(values.input_types, outer.inputs, outer_shards, i),
+                   Local(values.output_types, outer.outputs, outer_shards, i), inner_shards);
         std::vector<Signature> both;
         for (const Signature& signature : i == 0 ? here : inner) {
           if (std::find(here.begin(), here.end(), signature) != here.end()) {
@@ -94,7 +94,7 @@ TEST(SignaturesTest, SoundInsideAnotherAxis) {
         if (Mixes(outer, signature)) continue;
         ++tried;
         const absl::Status status =
-            CheckSignatures(op, op_case, values, {outer, signature}, {outer_parts, inner_parts});
+            CheckSignatures(op, op_case, values, {outer, signature}, {outer_shards, inner_shards});
         EXPECT_TRUE(status.ok()) << status;
       }
     }
@@ -104,13 +104,13 @@ TEST(SignaturesTest, SoundInsideAnotherAxis) {
 }
 
 // Rules that are wrong must not pass for right.
-bool IsSound(const OpDef& op, int64_t parts) {
+bool IsSound(const OpDef& op, int64_t shards) {
   for (const OpCase& op_case : op.cases) {
     const auto values = RunWhole(op, op_case, /*seed=*/11);
     EXPECT_TRUE(values.ok());
     for (const Signature& signature :
-         Listed(op, op_case, values->input_types, values->output_types, parts)) {
-      if (!CheckSignatures(op, op_case, *values, {signature}, {parts}).ok()) return false;
+         Listed(op, op_case, values->input_types, values->output_types, shards)) {
+      if (!CheckSignatures(op, op_case, *values, {signature}, {shards}).ok()) return false;
     }
   }
   return true;
@@ -131,10 +131,10 @@ TEST(SignaturesTest, WrongRulesAreCaught) {
   max.rule = [](const OpCall&) { return IndexRule::Parse("...v->...", {}, Reduction::kSum); };
   EXPECT_FALSE(IsSound(max, 3));
 
-  OpDef add_rows = AddRowsOp();  // the dense operand would be counted once a part
-  add_rows.signatures = nullptr;
-  add_rows.rule = [](const OpCall&) { return IndexRule::Parse("ve,...,...e->ve"); };
-  EXPECT_FALSE(IsSound(add_rows, 2));
+  OpDef add_sparse = AddSparseOp();  // the dense operand would be counted once a shard
+  add_sparse.signatures = nullptr;
+  add_sparse.rule = [](const OpCall&) { return IndexRule::Parse("ve,...,...e->ve"); };
+  EXPECT_FALSE(IsSound(add_sparse, 2));
 
   OpDef reshape = ReshapeOp();  // cuts that fall on different elements
   reshape.cases = {reshape.cases[0]};
@@ -150,8 +150,8 @@ TEST(SignaturesTest, TheListIsInOrderAndFindable) {
   for (const OpDef* op : AllOps()) {
     EXPECT_EQ(FindOp(op->name), op) << op->name << " is listed twice";
     EXPECT_FALSE(op->cases.empty()) << op->name << " has no cases, so nothing tests it";
-    EXPECT_TRUE(op->infer != nullptr && op->cost != nullptr && op->define != nullptr)
-        << op->name << " lacks infer, cost or define";
+    EXPECT_TRUE(op->infer != nullptr && op->cost != nullptr && op->reference != nullptr)
+        << op->name << " lacks infer, cost or reference";
   }
 }
 

@@ -18,15 +18,15 @@ std::string Join(absl::string_view scope, absl::string_view name) {
 }
 
 // Adds words to those already said of a tensor; an axis may not be told two things.
-absl::Status MergeWords(const SbpWords& more, SbpWords* words) {
-  for (const auto& word : more.words) {
-    const Sbp* present = words->Find(word.first);
+absl::Status MergeAnnotations(const SbpAnnotation& more, SbpAnnotation* annotation) {
+  for (const auto& entry : more.annotation) {
+    const Sbp* present = annotation->Find(entry.first);
     if (present == nullptr) {
-      words->words.push_back(word);
-    } else if (*present != word.second) {
-      return absl::InvalidArgumentError(absl::StrCat("axis ", word.first, " is bound to ",
+      annotation->annotation.push_back(entry);
+    } else if (*present != entry.second) {
+      return absl::InvalidArgumentError(absl::StrCat("axis ", entry.first, " is bound to ",
                                                      ToString(*present), " already, got ",
-                                                     ToString(word.second)));
+                                                     ToString(entry.second)));
     }
   }
   return absl::OkStatus();
@@ -79,13 +79,13 @@ absl::Status CheckInit(const VariableAttributes& attributes) {
                                                  DidYouMean(attributes.init, known)));
 }
 
-absl::StatusOr<SbpWords> ParseWords(absl::string_view words, const Shape& shape) {
-  ASSIGN_OR_RETURN(SbpWords parsed, SbpWords::Parse(words));
-  for (const auto& word : parsed.words) {
-    if (word.second.is_split() && word.second.dim >= shape.rank()) {
+absl::StatusOr<SbpAnnotation> ParseAnnotation(absl::string_view annotation, const Shape& shape) {
+  ASSIGN_OR_RETURN(SbpAnnotation parsed, SbpAnnotation::Parse(annotation));
+  for (const auto& entry : parsed.annotation) {
+    if (entry.second.is_split() && entry.second.dim >= shape.rank()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("\"", words, "\": expected a dimension below ", shape.rank(),
-                       " of a tensor ", shape.ToString(), ", got ", ToString(word.second)));
+          absl::StrCat("\"", annotation, "\": expected a dimension below ", shape.rank(),
+                       " of a tensor ", shape.ToString(), ", got ", ToString(entry.second)));
     }
   }
   return parsed;
@@ -96,19 +96,19 @@ const TensorType& Tensor::type() const {
   return graph_ == nullptr ? *none : graph_->tensor(id_).type;
 }
 
-Tensor Tensor::With(absl::string_view words) const {
+Tensor Tensor::With(absl::string_view annotation) const {
   if (graph_ == nullptr) return *this;
   TensorInfo& info = graph_->mutable_tensor(id_);
-  absl::StatusOr<SbpWords> parsed = ParseWords(words, info.type.shape);
+  absl::StatusOr<SbpAnnotation> parsed = ParseAnnotation(annotation, info.type.shape);
   absl::Status status = parsed.status();
-  if (parsed.ok()) status = MergeWords(*parsed, &info.words);
+  if (parsed.ok()) status = MergeAnnotations(*parsed, &info.annotation);
   if (status.ok()) return *this;
-  graph_->SetError(status, absl::StrCat(graph_->node(info.producer).name, ": SBP words"));
+  graph_->SetError(status, absl::StrCat(graph_->node(info.producer).name, ": SBP annotation"));
   return Tensor();
 }
 
 void Graph::SetError(const absl::Status& status, absl::string_view where) {
-  if (status_.ok() && !status.ok()) status_ = Annotate(status, where);
+  if (status_.ok() && !status.ok()) status_ = AddContext(status, where);
 }
 
 bool Graph::IsVariable(TensorId id) const {
@@ -192,7 +192,7 @@ std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vect
   absl::StatusOr<std::vector<TensorType>> inferred = op.infer({attributes, types, {}});
   if (!inferred.ok()) {
     const absl::Status status =
-        Annotate(inferred.status(), absl::StrCat("inputs ", TypesToString(types)));
+        AddContext(inferred.status(), absl::StrCat("inputs ", TypesToString(types)));
     SetError(status, Join(ScopeOf(inputs), op.name));
     return outputs;
   }
@@ -215,7 +215,7 @@ std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vect
 }
 
 TensorId Graph::AddSource(const OpDef& op, Attributes attributes, absl::string_view name,
-                          const TensorType& type, SbpWords words) {
+                          const TensorType& type, SbpAnnotation annotation) {
   Node node;
   node.id = static_cast<NodeId>(nodes_.size());
   node.op = &op;
@@ -223,16 +223,16 @@ TensorId Graph::AddSource(const OpDef& op, Attributes attributes, absl::string_v
   node.name = std::string(name);
   node.outputs = {num_tensors()};
   names_[node.name] = 1;
-  tensors_.push_back({type, node.id, 0, std::move(words), {}});
+  tensors_.push_back({type, node.id, 0, std::move(annotation), {}});
   nodes_.push_back(std::move(node));
   return nodes_.back().outputs[0];
 }
 
 Tensor Graph::Input(absl::string_view name, DType dtype, const Shape& shape,
-                    absl::string_view words) {
+                    absl::string_view annotation) {
   if (!status_.ok()) return Tensor();
   const std::string where = absl::StrCat("input ", Quoted(name));
-  absl::StatusOr<SbpWords> parsed = ParseWords(words, shape);
+  absl::StatusOr<SbpAnnotation> parsed = ParseAnnotation(annotation, shape);
   if (!parsed.ok()) {
     SetError(parsed.status(), where);
   } else if (name.empty() || names_.count(std::string(name)) > 0) {
@@ -245,12 +245,13 @@ Tensor Graph::Input(absl::string_view name, DType dtype, const Shape& shape,
 }
 
 Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
-                       const VariableAttributes& init, absl::string_view words, int32_t stage,
+                       const VariableAttributes& init, absl::string_view annotation, int32_t stage,
                        absl::string_view storage) {
   if (!status_.ok()) return Tensor();
   const std::string where = absl::StrCat("variable ", Quoted(name));
   const TensorType type{dtype, shape};
-  absl::StatusOr<SbpWords> parsed = ParseWords(words, shape), stored = ParseWords(storage, shape);
+  absl::StatusOr<SbpAnnotation> parsed = ParseAnnotation(annotation, shape),
+                                stored = ParseAnnotation(storage, shape);
   SetError(parsed.status(), where);
   SetError(stored.status(), absl::StrCat(where, ": storage"));
   if (!status_.ok()) return Tensor();
@@ -263,8 +264,8 @@ Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
       return Tensor();
     }
     TensorInfo& info = tensors_[variable.id()];
-    SetError(MergeWords(*parsed, &info.words), where);
-    SetError(MergeWords(*stored, &info.storage), absl::StrCat(where, ": storage"));
+    SetError(MergeAnnotations(*parsed, &info.annotation), where);
+    SetError(MergeAnnotations(*stored, &info.storage), absl::StrCat(where, ": storage"));
     return status_.ok() ? variable : Tensor();
   }
   if (name.empty() || names_.count(std::string(name)) > 0) {
@@ -394,9 +395,9 @@ Scope Scope::Stage(int32_t stage) const {
   return scope;
 }
 
-Tensor Scope::Param(absl::string_view name, const Shape& shape, absl::string_view words,
+Tensor Scope::Param(absl::string_view name, const Shape& shape, absl::string_view annotation,
                     const VariableAttributes& init) const {
-  return graph_->Variable(Join(path_, name), DType::kF32, shape, init, words, stage_);
+  return graph_->Variable(Join(path_, name), DType::kF32, shape, init, annotation, stage_);
 }
 
 }  // namespace sluice

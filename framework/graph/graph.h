@@ -44,9 +44,9 @@ struct Node {
 struct TensorInfo {
   TensorType type;
   NodeId producer = -1;
-  int32_t output = 0;  // which output of the producer
-  SbpWords words;      // what the user said of it; on a variable: how its readers see it
-  SbpWords storage;    // variables: how it is stored, where that differs from how it is read
+  int32_t output = 0;        // which output of the producer
+  SbpAnnotation annotation;  // what the user said of it; on a variable: how its readers see it
+  SbpAnnotation storage;     // variables: how it is stored, where that differs from how it is read
 };
 
 // A handle, cheap to copy. Empty after an error.
@@ -60,8 +60,8 @@ class Tensor {
   const TensorType& type() const;  // f32[] where empty
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
-  // Binds SBP words, e.g. x.With("model:S1"); returns the same tensor.
-  Tensor With(absl::string_view words) const;
+  // Binds SBP annotations, e.g. x.With("model:S1"); returns the same tensor.
+  Tensor With(absl::string_view annotation) const;
 
  private:
   Graph* graph_ = nullptr;
@@ -77,10 +77,11 @@ class Graph {
   // Adds a node. Its stage is the latest of its inputs' (a backward node: its forward's); its name
   // comes from the variables it reads, else from its newest input. Returns its outputs.
   std::vector<Tensor> Add(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs);
-  Tensor Input(absl::string_view name, DType dtype, const Shape& shape, absl::string_view words);
+  Tensor Input(absl::string_view name, DType dtype, const Shape& shape,
+               absl::string_view annotation);
   // A variable of this name, made once; a second call must agree in type.
   Tensor Variable(absl::string_view name, DType dtype, const Shape& shape,
-                  const VariableAttributes& init, absl::string_view words, int32_t stage = -1,
+                  const VariableAttributes& init, absl::string_view annotation, int32_t stage = -1,
                   absl::string_view storage = "");
   void Output(absl::string_view name, Tensor tensor);
 
@@ -136,7 +137,7 @@ class Graph {
                            const std::vector<Tensor>& inputs) const;
   // An input or a variable.
   TensorId AddSource(const OpDef& op, Attributes attributes, absl::string_view name,
-                     const TensorType& type, SbpWords words);
+                     const TensorType& type, SbpAnnotation annotation);
   std::string UniqueName(const std::string& name);
   std::deque<Node> nodes_;
   std::deque<TensorInfo> tensors_;
@@ -155,7 +156,7 @@ class Scope {
   explicit Scope(Graph* graph) : graph_(graph) {}
   Scope operator/(absl::string_view name) const;
   Scope Stage(int32_t stage) const;
-  Tensor Param(absl::string_view name, const Shape& shape, absl::string_view words = "",
+  Tensor Param(absl::string_view name, const Shape& shape, absl::string_view annotation = "",
                const VariableAttributes& init = {}) const;
   Graph* graph() const { return graph_; }
   const std::string& path() const { return path_; }
@@ -174,7 +175,7 @@ struct ProgramGraph {
 };
 
 // The two ops that are part of every graph rather than of the catalogue. They have no inference and
-// no definition; a split of either along any dimension is a signature.
+// no reference implementation; a split of either along any dimension is a signature.
 const OpDef& InputOp();
 const OpDef& VariableOp();
 
@@ -187,7 +188,7 @@ std::string ScopeOfName(absl::string_view name);
 // An error unless `init` names a way to draw initial values.
 absl::Status CheckInit(const VariableAttributes& attributes);
 // "data:S0", checked against the rank of the tensor.
-absl::StatusOr<SbpWords> ParseWords(absl::string_view words, const Shape& shape);
+absl::StatusOr<SbpAnnotation> ParseAnnotation(absl::string_view annotation, const Shape& shape);
 
 }  // namespace sluice
 

@@ -44,7 +44,7 @@ TEST(Graph, NamesComeFromTheVariablesReadElseFromTheNewestInput) {
   EXPECT_EQ(NameOf(toy::Add(y, y)), "forced/add_n");
   graph.Output("y", y);
   EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-  EXPECT_EQ(graph.tensor(w.id()).words.ToString(), "model:S1");
+  EXPECT_EQ(graph.tensor(w.id()).annotation.ToString(), "model:S1");
   EXPECT_TRUE(graph.IsVariable(w.id()));
   EXPECT_FALSE(graph.IsVariable(y.id()));
 }
@@ -56,7 +56,7 @@ TEST(Graph, VariablesAreMadeOnceAndMustAgree) {
   EXPECT_EQ(a.id(), b.id());
   EXPECT_EQ(graph.FindVariable("w").id(), a.id());
   EXPECT_FALSE(graph.FindVariable("v"));
-  EXPECT_EQ(graph.tensor(a.id()).words.ToString(), "data:S0 model:S1");
+  EXPECT_EQ(graph.tensor(a.id()).annotation.ToString(), "data:S0 model:S1");
   EXPECT_EQ(graph.variables().size(), 1u);
   EXPECT_FALSE(graph.Variable("w", DType::kF32, {2, 3}, {}, ""));
   EXPECT_THAT(ErrorOf(graph), HasSubstr("variable \"w\": is f32[2,2] already, got f32[2,3]"));
@@ -120,21 +120,22 @@ TEST(Graph, EveryWrongCallIsRefusedWithItsReason) {
               }),
               HasSubstr("got \"norml\"; did you mean \"normal\"?"));
   EXPECT_THAT(error_of([](Graph*, Tensor x) { x.With("model:S2"); }),
-              HasSubstr("x: SBP words: \"model:S2\": expected a dimension below 2"));
+              HasSubstr("x: SBP annotation: \"model:S2\": expected a dimension below 2"));
   EXPECT_THAT(error_of([](Graph*, Tensor x) { x.With("model:S1").With("model:S0"); }),
               HasSubstr("axis model is bound to S1 already, got S0"));
-  EXPECT_THAT(error_of([](Graph*, Tensor x) { x.With("model"); }), HasSubstr("x: SBP words: "));
+  EXPECT_THAT(error_of([](Graph*, Tensor x) { x.With("model"); }),
+              HasSubstr("x: SBP annotation: "));
   EXPECT_THAT(error_of([](Graph* g, Tensor x) { g->Output("y", x), g->Output("y", x); }),
               HasSubstr("output \"y\": expected a name that no other output has"));
   EXPECT_THAT(error_of([](Graph* g, Tensor) { g->Output("y", Tensor()); }),
               HasSubstr("output \"y\": expected a tensor of this graph"));
 }
 
-TEST(Graph, WordsStandOnAnyTensorAndRepeatHarmlessly) {
+TEST(Graph, AnnotationsStandOnAnyTensorAndRepeatHarmlessly) {
   Graph graph;
   const Tensor x = graph.Input("x", DType::kF32, {4, 8}, "data:S0");
   const Tensor y = toy::Add(x, x).With("model:S1").With("data:S0 model:S1");
-  EXPECT_EQ(graph.tensor(y.id()).words.ToString(), "model:S1 data:S0");
+  EXPECT_EQ(graph.tensor(y.id()).annotation.ToString(), "model:S1 data:S0");
   const Tensor w = graph.Variable("w", DType::kF32, {8, 8}, {}, "model:S1", 0, "data:S0");
   EXPECT_EQ(graph.tensor(w.id()).storage.ToString(), "data:S0");
   EXPECT_TRUE(graph.Finish().ok());
@@ -294,13 +295,13 @@ TEST(Verify, FindsEachFault) {
   EXPECT_THAT(error_of([](Broken* b) { b->node(4).forward = 2; }),
               HasSubstr("of the update phase has a forward node"));
   EXPECT_THAT(error_of([](Broken* b) {
-                b->graph.mutable_tensor(2).words.words.emplace_back("data", Sbp::S(2));
+                b->graph.mutable_tensor(2).annotation.annotation.emplace_back("data", Sbp::S(2));
               }),
-              HasSubstr("words \"data:S2\": expected a dimension below 2"));
+              HasSubstr("annotation \"data:S2\": expected a dimension below 2"));
   EXPECT_THAT(error_of([](Broken* b) {
-                b->graph.mutable_tensor(2).storage.words.emplace_back("data", Sbp::S(1));
+                b->graph.mutable_tensor(2).storage.annotation.emplace_back("data", Sbp::S(1));
               }),
-              HasSubstr("words on storage"));
+              HasSubstr("annotation on storage"));
   EXPECT_THAT(error_of([](Broken* b) { b->graph.gradient_of()[3] = 2; }),
               HasSubstr("gradient %3: expected a variable, got %2"));
   EXPECT_THAT(error_of([](Broken* b) { b->graph.state_of()[9] = 1; }),

@@ -45,10 +45,10 @@ class Run {
 
   // Values move into the call and back, so that nothing is copied but a tensor that is read twice.
   absl::Status Execute(const Node& node) {
-    if (node.op->define == nullptr) {
-      return absl::UnimplementedError(absl::StrCat("op ", node.op->name, " has no definition"));
+    if (node.op->reference == nullptr) {
+      return absl::UnimplementedError(absl::StrCat("op ", node.op->name, " has no reference"));
     }
-    std::vector<PartArray> inputs, outputs;
+    std::vector<ShardArray> inputs, outputs;
     for (auto at = node.inputs.begin(); at != node.inputs.end(); ++at) {
       const auto first = std::find(node.inputs.begin(), at, *at);
       inputs.push_back(Whole(*at));
@@ -60,9 +60,9 @@ class Run {
       outputs.back().array = Array(graph_.tensor(id).type.shape);
     }
     const absl::Status status =
-        node.op->define({node.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs),
-                         options_.seed, options_.step});
-    if (!status.ok()) return Annotate(status, node.name);
+        node.op->reference({node.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs),
+                            options_.seed, options_.step});
+    if (!status.ok()) return AddContext(status, node.name);
     for (size_t i = 0; i < node.outputs.size(); ++i) Keep(node.outputs[i], &outputs[i]);
     // Backwards, so that of a tensor that is read twice the first copy, the moved one, remains.
     for (size_t i = node.inputs.size(); i-- > 0;) Release(node.inputs[i], &inputs[i]);
@@ -79,19 +79,19 @@ class Run {
   }
 
  private:
-  PartArray Whole(TensorId id) const {
+  ShardArray Whole(TensorId id) const {
     const TensorType& type = graph_.tensor(id).type;
     return {type, WholeBox(type.shape), Array()};
   }
 
-  void Keep(TensorId id, PartArray* part) {
-    if (options_.all != nullptr) (*options_.all)[id] = part->array;
-    if (readers_[id] > 0) values_[id] = std::move(part->array);
+  void Keep(TensorId id, ShardArray* shard) {
+    if (options_.all != nullptr) (*options_.all)[id] = shard->array;
+    if (readers_[id] > 0) values_[id] = std::move(shard->array);
   }
 
-  void Release(TensorId id, PartArray* part) {
+  void Release(TensorId id, ShardArray* shard) {
     if (--readers_[id] > 0) {
-      values_[id] = std::move(part->array);
+      values_[id] = std::move(shard->array);
     } else {
       values_[id].reset();
     }
@@ -105,21 +105,21 @@ class Run {
 
 }  // namespace
 
-Array InitialPart(const std::string& name, const VariableAttributes& init, const Shape& logical,
-                  const Box& box, uint64_t seed) {
-  Array part(ShapeOf(box), init.init == "ones" ? 1 : 0);
+Array InitialShard(const std::string& name, const VariableAttributes& init, const Shape& logical,
+                   const Box& box, uint64_t seed) {
+  Array shard(ShapeOf(box), init.init == "ones" ? 1 : 0);
   if (init.init != "normal") {
     SLUICE_CHECK(init.init == "ones" || init.init == "zeros") << name << ": init " << init.init;
-    return part;
+    return shard;
   }
   const int64_t key = RandomKey(name);
   size_t next = 0;
   ForEachRow(WholeBox(logical), box, [&](int64_t offset, int64_t length) {
     for (int64_t i = 0; i < length; ++i) {
-      part.values[next++] = init.stddev * RandomNormal(seed, key, offset + i);
+      shard.values[next++] = init.stddev * RandomNormal(seed, key, offset + i);
     }
   });
-  return part;
+  return shard;
 }
 
 ArrayMap InitialVariables(const Graph& graph, uint64_t seed) {
@@ -127,8 +127,8 @@ ArrayMap InitialVariables(const Graph& graph, uint64_t seed) {
   for (NodeId id : graph.variables()) {
     const Node& node = graph.node(id);
     const TensorType& type = graph.tensor(node.outputs[0]).type;
-    const Array exact = InitialPart(node.name, std::get<VariableAttributes>(node.attributes),
-                                    type.shape, WholeBox(type.shape), seed);
+    const Array exact = InitialShard(node.name, std::get<VariableAttributes>(node.attributes),
+                                     type.shape, WholeBox(type.shape), seed);
     variables[node.name] = ToArray(FromArray(exact, type.dtype));
   }
   return variables;

@@ -1,4 +1,5 @@
-// Graph + definitions = the oracle of every other test: one device, the whole batch, f64.
+// Graph + reference implementations = the oracle of every other test: one device, the whole batch,
+// f64.
 #ifndef SLUICE_FRAMEWORK_GRAPH_INTERPRETER_H_
 #define SLUICE_FRAMEWORK_GRAPH_INTERPRETER_H_
 
@@ -14,9 +15,9 @@ using ArrayMap = std::map<std::string, Array, std::less<>>;
 
 // Initial values of all variables of a graph, by name, under a seed.
 ArrayMap InitialVariables(const Graph& graph, uint64_t seed);
-// The initial values of one box of a variable; what every device computes for its own part.
-Array InitialPart(const std::string& name, const VariableAttributes& init, const Shape& logical,
-                  const Box& box, uint64_t seed);
+// The initial values of one box of a variable; what every device computes for its own shard.
+Array InitialShard(const std::string& name, const VariableAttributes& init, const Shape& logical,
+                   const Box& box, uint64_t seed);
 
 struct InterpretOptions {
   uint64_t seed = 0;

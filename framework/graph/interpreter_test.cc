@@ -55,7 +55,7 @@ TEST(Interpreter, RunsNodesAndUpdatesVariablesInPlace) {
   EXPECT_EQ(again.at("w").values, variables.at("w").values);
 }
 
-TEST(Interpreter, HandsStepToTheDefinitions) {
+TEST(Interpreter, HandsStepToTheReferences) {
   Graph graph;
   const Tensor x = graph.Input("x", DType::kF32, {1}, "");
   graph.Output("y", graph.Add(toy::NoiseOp(), DropoutAttributes{0, 2}, {x})[0]);
@@ -113,11 +113,11 @@ TEST(InitialVariables, ArePartsOfOneDrawByNameAndSeed) {
 
   // Every device computes its own box.
   const Shape shape = {40, 50};
-  const Array whole = InitialPart("normal", {"normal", 0.5}, shape, WholeBox(shape), 3);
+  const Array whole = InitialShard("normal", {"normal", 0.5}, shape, WholeBox(shape), 3);
   for (const Box& box : {Box{{3, 10}, {20, 50}}, Box{{0, 40}, {7, 7}}, Box{{39, 40}, {49, 50}}}) {
-    const Array part = InitialPart("normal", {"normal", 0.5}, shape, box, 3);
-    EXPECT_EQ(part.shape, ShapeOf(box));
-    EXPECT_EQ(part.values, Slice(whole, WholeBox(shape), box).values);
+    const Array shard = InitialShard("normal", {"normal", 0.5}, shape, box, 3);
+    EXPECT_EQ(shard.shape, ShapeOf(box));
+    EXPECT_EQ(shard.values, Slice(whole, WholeBox(shape), box).values);
   }
 }
 

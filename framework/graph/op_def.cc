@@ -52,16 +52,16 @@ std::string ToString(const TensorType& type) {
 }
 
 absl::StatusOr<std::vector<Signature>> SignaturesOf(const OpDef& op, const OpCall& call,
-                                                    int64_t parts) {
+                                                    int64_t shards) {
   SLUICE_CHECK((op.rule == nullptr) != (op.signatures == nullptr))
       << op.name << " has an index rule or a function, not both";
-  if (op.signatures != nullptr) return op.signatures(call, parts);
+  if (op.signatures != nullptr) return op.signatures(call, shards);
   ASSIGN_OR_RETURN(const IndexRule rule, op.rule(call));
   std::vector<Shape> inputs, outputs;
   for (const TensorType& type : call.inputs) inputs.push_back(type.shape);
   for (const TensorType& type : call.outputs) outputs.push_back(type.shape);
-  absl::StatusOr<std::vector<Signature>> signatures = rule.Signatures(inputs, outputs, parts);
-  if (!signatures.ok()) return Annotate(signatures.status(), op.name);
+  absl::StatusOr<std::vector<Signature>> signatures = rule.Signatures(inputs, outputs, shards);
+  if (!signatures.ok()) return AddContext(signatures.status(), op.name);
   return signatures;
 }
 

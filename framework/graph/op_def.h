@@ -1,5 +1,6 @@
 // OpDef is all that is known of an op, in one value: ports, shapes, index rule, gradient, cost,
-// definition (plain loops in f64: the specification) and test cases. The catalogue is in ops/.
+// reference implementation (plain loops in f64: the specification) and test cases. The catalogue is
+// in ops/.
 #ifndef SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_
 #define SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_
 
@@ -47,27 +48,28 @@ struct Cost {
   Shape sizes = {};
 };
 
-// One operand of a definition: the values of a box of the logical tensor.
-struct PartArray {
+// One operand of a reference implementation: the values of a box of the logical tensor.
+struct ShardArray {
   TensorType logical;
   Box box;
   Array array;  // of shape ShapeOf(box)
 };
 
-// One execution of a definition on parts. Letters that two operands share have the same range in
-// both. Outputs come sized, filled with zeros; inputs of `updates` ports may be written.
-struct DefineCall {
+// One execution of a reference implementation on shards. Factors that two operands share have the
+// same range in both. Outputs come sized, filled with zeros; inputs of `updates` ports may be
+// written.
+struct ReferenceCall {
   const Attributes& attributes;
-  absl::Span<PartArray> inputs;
-  absl::Span<PartArray> outputs;
+  absl::Span<ShardArray> inputs;
+  absl::Span<ShardArray> outputs;
   uint64_t seed = 0;
   int64_t step = 0;
 };
 
 // What an op's gradient gives for one input: nothing, a dense tensor, or rows of a table.
 struct Gradient {
-  enum Kind : uint8_t { kNone, kDense, kRows } kind = kNone;
-  std::vector<Tensor> tensors;  // kDense: {gradient}; kRows: {ids, values}
+  enum Kind : uint8_t { kNone, kDense, kSparse } kind = kNone;
+  std::vector<Tensor> tensors;  // kDense: {gradient}; kSparse: {ids, values}
 };
 
 // For conformance tests. Values are drawn from [low, high]; i32 inputs are integers there.
@@ -86,16 +88,16 @@ struct OpDef {
   Attributes attributes;  // the alternative this op takes, with defaults
   // Types of the outputs. Errors say what was expected and got.
   absl::StatusOr<std::vector<TensorType>> (*infer)(const OpCall&) = nullptr;
-  // Exactly one of the two. `signatures` gets the shapes that outer axes leave to one part, and
+  // Exactly one of the two. `signatures` gets the shapes that outer axes leave to one shard, and
   // must give cuts that are the same on both sides.
   absl::StatusOr<IndexRule> (*rule)(const OpCall&) = nullptr;
-  absl::StatusOr<std::vector<Signature>> (*signatures)(const OpCall&, int64_t parts) = nullptr;
+  absl::StatusOr<std::vector<Signature>> (*signatures)(const OpCall&, int64_t shards) = nullptr;
   // Adds backward nodes; dx has one entry per input. Null: no gradient flows.
   void (*gradient)(const Node& node, absl::Span<const Tensor> inputs,
                    absl::Span<const Tensor> outputs, absl::Span<const Tensor> dy,
                    std::vector<Gradient>* dx) = nullptr;
   Cost (*cost)(const OpCall&) = nullptr;  // of the given (local) types
-  absl::Status (*define)(const DefineCall&) = nullptr;
+  absl::Status (*reference)(const ReferenceCall&) = nullptr;
   bool view = false;    // output is the input's bytes (reshape): no instruction
   bool random = false;  // reads seed and step
   std::vector<OpCase> cases;
@@ -106,9 +108,9 @@ const Port& InputPort(const OpDef& op, size_t input);
 // "f32[2,3]"
 std::string ToString(const TensorType& type);
 
-// The signatures of a call along one axis of `parts` parts, from the rule or the function.
+// The signatures of a call along one axis of `shards` shards, from the rule or the function.
 absl::StatusOr<std::vector<Signature>> SignaturesOf(const OpDef& op, const OpCall& call,
-                                                    int64_t parts);
+                                                    int64_t shards);
 
 }  // namespace sluice
 

@@ -32,7 +32,8 @@ std::string PrintNode(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorInfo& info = graph.tensor(node.outputs[i]);
     absl::StrAppend(&line, i == 0 ? " -> " : ", ", ToString(info.type));
-    if (!info.words.empty()) absl::StrAppend(&line, " words=", Quoted(info.words.ToString()));
+    if (!info.annotation.empty())
+      absl::StrAppend(&line, " annotation=", Quoted(info.annotation.ToString()));
     if (!info.storage.empty()) absl::StrAppend(&line, " storage=", Quoted(info.storage.ToString()));
   }
   return line;
@@ -77,24 +78,24 @@ class GraphParser {
         continue;
       }
       const TextScanner::Token token = scanner_.Peek();
-      ASSIGN_OR_RETURN(const std::string word,
+      ASSIGN_OR_RETURN(const std::string entry,
                        scanner_.Identifier("a node, output, gradient or state"));
       if (scanner_.At("(")) {
         RETURN_IF_ERROR(ParseCall(token, {}));
-      } else if (word == "output") {
+      } else if (entry == "output") {
         RETURN_IF_ERROR(ParseOutput());
-      } else if (word == "gradient") {
+      } else if (entry == "gradient") {
         RETURN_IF_ERROR(ParseRelation(&graph_->gradient_of()));
-      } else if (word == "state") {
+      } else if (entry == "state") {
         RETURN_IF_ERROR(ParseRelation(&graph_->state_of()));
       } else {
         return scanner_.ErrorAt(token, absl::StrCat("expected a node, output, gradient or state, "
                                                     "got ",
-                                                    Quoted(word)));
+                                                    Quoted(entry)));
       }
     }
     const absl::Status status = VerifyGraph(*graph_);
-    if (!status.ok()) return Annotate(status, "graph");
+    if (!status.ok()) return AddContext(status, "graph");
     return std::move(graph_);
   }
 
@@ -253,18 +254,19 @@ class GraphParser {
       if (extent > 0) most /= static_cast<int64_t>(extent);
       info->type.shape.Append(static_cast<int64_t>(extent));
     }
-    RETURN_IF_ERROR(ParseInfoWords("words", info->type.shape, &info->words));
-    return ParseInfoWords("storage", info->type.shape, &info->storage);
+    RETURN_IF_ERROR(ParseInfoAnnotations("annotation", info->type.shape, &info->annotation));
+    return ParseInfoAnnotations("storage", info->type.shape, &info->storage);
   }
 
-  absl::Status ParseInfoWords(absl::string_view keyword, const Shape& shape, SbpWords* words) {
+  absl::Status ParseInfoAnnotations(absl::string_view keyword, const Shape& shape,
+                                    SbpAnnotation* annotation) {
     if (!scanner_.Accept(keyword)) return absl::OkStatus();
     RETURN_IF_ERROR(scanner_.Expect("="));
     const TextScanner::Token token = scanner_.Peek();
-    ASSIGN_OR_RETURN(const std::string text, scanner_.String("SBP words in quotes"));
-    absl::StatusOr<SbpWords> parsed = ParseWords(text, shape);
+    ASSIGN_OR_RETURN(const std::string text, scanner_.String("SBP annotation in quotes"));
+    absl::StatusOr<SbpAnnotation> parsed = ParseAnnotation(text, shape);
     if (!parsed.ok()) return scanner_.ErrorAt(token, parsed.status().message());
-    *words = *std::move(parsed);
+    *annotation = *std::move(parsed);
     return absl::OkStatus();
   }
 

@@ -37,11 +37,11 @@ void Build(Graph* graph) {
   graph->set_context({});
 }
 
-constexpr char kText[] = R"(%0 = input() name="x" stage=0 -> f32[4,8] words="data:S0"
-%1 = variable() {init=normal stddev=0.1} name="l0/w" stage=0 -> f32[8,6] words="model:S1"
+constexpr char kText[] = R"(%0 = input() name="x" stage=0 -> f32[4,8] annotation="data:S0"
+%1 = variable() {init=normal stddev=0.1} name="l0/w" stage=0 -> f32[8,6] annotation="model:S1"
 %2 = matmul(%0, %1) name="l0/matmul" stage=0 -> f32[4,6]
 %3, %4 = signs(%2) name="l0/signs" stage=0 -> f32[4,6], f32[4,6]
-%5 = noise(%4) {rate=0.1 key=KEY} name="l0/noise" stage=0 -> f32[4,6] words="model:S1"
+%5 = noise(%4) {rate=0.1 key=KEY} name="l0/noise" stage=0 -> f32[4,6] annotation="model:S1"
 %6 = variable() name="l1/w" stage=1 -> f32[3,6] storage="data:S0"
 %7 = matmul(%5, %6) {transpose_b=true} name="l1/matmul" stage=1 -> f32[4,3]
 %8 = constant() {value=0.3333333333333333 shape=[3,6]} name="l1/backward/constant" stage=1 phase=backward forward="l1/matmul" -> f32[3,6]
@@ -82,8 +82,8 @@ void ExpectEqual(const Graph& a, const Graph& b) {
     EXPECT_TRUE(m.type == n.type);
     EXPECT_EQ(m.producer, n.producer);
     EXPECT_EQ(m.output, n.output);
-    EXPECT_EQ(m.words.words, n.words.words);
-    EXPECT_EQ(m.storage.words, n.storage.words);
+    EXPECT_EQ(m.annotation.annotation, n.annotation.annotation);
+    EXPECT_EQ(m.storage.annotation, n.storage.annotation);
   }
   EXPECT_EQ(a.variables(), b.variables());
   EXPECT_EQ(a.inputs(), b.inputs());
@@ -154,7 +154,7 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_THAT(error_of("0.01}", "0.01"), HasSubstr("11:18: expected \"}\""));
   EXPECT_THAT(error_of("f32[4,8]", "f33[4,8]"), HasSubstr("1:34: element type"));
   EXPECT_THAT(error_of("f32[4,8]", "f32[4,-8]"), HasSubstr("an extent"));
-  EXPECT_THAT(error_of("words=\"data:S0\"", "words=\"data:S5\""), HasSubstr("below 2"));
+  EXPECT_THAT(error_of("annotation=\"data:S0\"", "annotation=\"data:S5\""), HasSubstr("below 2"));
   EXPECT_THAT(error_of("f32[4,6]", "f32[4,7]"), HasSubstr("expected types f32[4,6] by inference"));
   EXPECT_THAT(error_of("phase=backward", "phase=back"), HasSubstr("expected \"forward\""));
   EXPECT_THAT(error_of("forward=\"l1/matmul\"", "forward=\"l2\""),

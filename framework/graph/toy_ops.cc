@@ -19,7 +19,7 @@ absl::StatusOr<Types> InferMatMul(const OpCall& call) {
   return Types{{call.inputs[0].dtype, {a[0], b[transpose ? 0 : 1]}}};
 }
 
-absl::Status DefineMatMul(const DefineCall& call) {
+absl::Status ReferenceMatMul(const ReferenceCall& call) {
   const bool transpose = std::get<MatMulAttributes>(call.attributes).transpose_b;
   const Array &a = call.inputs[0].array, &b = call.inputs[1].array;
   Array& y = call.outputs[0].array;
@@ -66,7 +66,7 @@ const OpDef& MatMulOp() {
       const bool transpose = std::get<MatMulAttributes>(call.attributes).transpose_b;
       return IndexRule::Parse(transpose ? "mk,nk->mn" : "mk,kn->mn", {{0}, {1}});
     };
-    op->define = DefineMatMul;
+    op->reference = ReferenceMatMul;
     return op;
   }();
   return *op;
@@ -80,8 +80,8 @@ const OpDef& AddNOp() {
     op->outputs = {{"sum"}};
     op->infer = InferEqual;
     op->rule = ElementwiseRule;
-    op->define = [](const DefineCall& call) {
-      for (const PartArray& term : call.inputs) {
+    op->reference = [](const ReferenceCall& call) {
+      for (const ShardArray& term : call.inputs) {
         for (size_t i = 0; i < term.array.values.size(); ++i) {
           call.outputs[0].array.values[i] += term.array.values[i];
         }
@@ -103,7 +103,7 @@ const OpDef& SignsOp() {
       return Types{call.inputs[0], call.inputs[0]};
     };
     op->rule = [](const OpCall&) { return IndexRule::Parse("...->...,..."); };
-    op->define = [](const DefineCall& call) {
+    op->reference = [](const ReferenceCall& call) {
       for (size_t i = 0; i < call.inputs[0].array.values.size(); ++i) {
         const double x = call.inputs[0].array.values[i];
         call.outputs[0].array.values[i] = std::max(x, 0.0);
@@ -126,7 +126,7 @@ const OpDef& NoiseOp() {
     op->infer = InferEqual;
     op->rule = ElementwiseRule;
     op->random = true;
-    op->define = [](const DefineCall& call) {
+    op->reference = [](const ReferenceCall& call) {
       const int64_t key = std::get<DropoutAttributes>(call.attributes).key;
       call.outputs[0].array = call.inputs[0].array;
       for (double& value : call.outputs[0].array.values) {
@@ -150,7 +150,7 @@ const OpDef& ConstantOp() {
       return Types{{fill.dtype, fill.shape}};
     };
     op->rule = [](const OpCall&) { return IndexRule::Parse("->..."); };
-    op->define = [](const DefineCall& call) {
+    op->reference = [](const ReferenceCall& call) {
       for (double& value : call.outputs[0].array.values) {
         value = std::get<FillAttributes>(call.attributes).value;
       }
@@ -173,7 +173,7 @@ const OpDef& DescendOp() {
       return Types{};
     };
     op->rule = [](const OpCall&) { return IndexRule::Parse("...,...->"); };
-    op->define = [](const DefineCall& call) {
+    op->reference = [](const ReferenceCall& call) {
       for (size_t i = 0; i < call.inputs[0].array.values.size(); ++i) {
         call.inputs[0].array.values[i] -=
             std::get<ScaleAttributes>(call.attributes).factor * call.inputs[1].array.values[i];

@@ -9,9 +9,9 @@
 namespace sluice {
 namespace {
 
-template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
+template <typename... Shards>
+absl::Status Wrong(const Shards&... shards) {
+  return absl::InvalidArgumentError(absl::StrCat(shards...));
 }
 
 absl::Status CheckTensorId(const Graph& graph, TensorId id, absl::string_view what) {
@@ -19,11 +19,11 @@ absl::Status CheckTensorId(const Graph& graph, TensorId id, absl::string_view wh
   return Wrong(what, ": expected a tensor below %", graph.num_tensors(), ", got %", id);
 }
 
-absl::Status CheckWords(const SbpWords& words, const Shape& shape) {
-  for (const auto& word : words.words) {
-    if (word.second.is_split() && word.second.dim >= shape.rank()) {
-      return Wrong("words ", Quoted(words.ToString()), ": expected a dimension below ",
-                   shape.rank(), ", got ", ToString(word.second));
+absl::Status CheckAnnotation(const SbpAnnotation& annotation, const Shape& shape) {
+  for (const auto& entry : annotation.annotation) {
+    if (entry.second.is_split() && entry.second.dim >= shape.rank()) {
+      return Wrong("annotation ", Quoted(annotation.ToString()), ": expected a dimension below ",
+                   shape.rank(), ", got ", ToString(entry.second));
     }
   }
   return absl::OkStatus();
@@ -69,10 +69,10 @@ absl::Status CheckPorts(const Graph& graph, const Node& node) {
     if (info.producer != node.id || info.output != static_cast<int32_t>(i)) {
       return Wrong("%", node.outputs[i], " does not know it as its producer");
     }
-    RETURN_IF_ERROR(CheckWords(info.words, info.type.shape));
-    RETURN_IF_ERROR(CheckWords(info.storage, info.type.shape));
+    RETURN_IF_ERROR(CheckAnnotation(info.annotation, info.type.shape));
+    RETURN_IF_ERROR(CheckAnnotation(info.storage, info.type.shape));
     if (!info.storage.empty() && node.op != &VariableOp()) {
-      return Wrong("has words on storage, which only variables have");
+      return Wrong("has annotation on storage, which only variables have");
     }
   }
   return absl::OkStatus();
@@ -162,7 +162,7 @@ absl::Status VerifyGraph(const Graph& graph) {
       return CheckUpdates(graph, node, &updated_by);
     };
     const absl::Status status = check();
-    if (!status.ok()) return Annotate(status, absl::StrCat("node ", node.name));
+    if (!status.ok()) return AddContext(status, absl::StrCat("node ", node.name));
   }
   for (const auto& output : graph.outputs()) {
     RETURN_IF_ERROR(CheckTensorId(graph, output.second, absl::StrCat("output ", output.first)));

@@ -13,22 +13,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "framework/device/thread_team.h"
-#include "framework/tensor/part.h"
+#include "framework/device/thread_pool.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 
 // Which execution of an instruction this is.
-struct Fire {
+struct KernelContext {
   int64_t step = 0;   // of the program, from 0; draws of random ops depend on it
-  int32_t micro = 0;  // fire within the step
+  int32_t micro = 0;  // firing within the step
   uint64_t seed = 0;
   bool check_nan = false;
-  ThreadTeam* team = nullptr;
+  ThreadPool* thread_pool = nullptr;
 };
 
 // Slices that a boxing instruction reads: strides and offsets in elements (plan.proto Region).
-struct BoxRegion {
+struct FoldRegion {
   Shape extent;
   std::vector<int> sources;
   std::vector<int> fold;
@@ -42,18 +42,19 @@ struct BoxRegion {
 // All that a kernel may know of its instruction.
 struct KernelSpec {
   std::string op, attributes, scope;
-  std::vector<Part> inputs, outputs;
-  int threads = 1;  // that Fire.team will have
+  std::vector<Shard> inputs, outputs;
+  int threads = 1;  // that KernelContext::thread_pool will have
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
-  std::vector<BoxRegion> regions;
+  std::vector<FoldRegion> regions;
 };
 
 class Kernel {
  public:
   virtual ~Kernel() = default;
   // `operands`: inputs, then outputs. Errors (an id out of range) end the step.
-  virtual absl::Status Run(const Fire& fire, std::byte* const* operands, std::byte* scratch) = 0;
+  virtual absl::Status Run(const KernelContext& context, std::byte* const* operands,
+                           std::byte* scratch) = 0;
   // Bytes of scratch that Run needs.
   virtual int64_t scratch() const { return 0; }
 };

@@ -6,7 +6,7 @@ namespace {
 class NullKernel : public Kernel {
  public:
   NullKernel(int64_t bytes, NullCounts* counts) : bytes_(bytes), counts_(counts) {}
-  absl::Status Run(const Fire&, std::byte* const*, std::byte*) override {
+  absl::Status Run(const KernelContext&, std::byte* const*, std::byte*) override {
     if (counts_ != nullptr) {
       counts_->runs.fetch_add(1, std::memory_order_relaxed);
       counts_->bytes.fetch_add(bytes_, std::memory_order_relaxed);
@@ -24,8 +24,8 @@ class NullKernel : public Kernel {
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareNullKernel(const KernelSpec& spec,
                                                           NullCounts* counts) {
   int64_t bytes = 0;
-  for (const Part& part : spec.inputs) bytes += part.NumBytes();
-  for (const Part& part : spec.outputs) bytes += part.NumBytes();
+  for (const Shard& shard : spec.inputs) bytes += shard.NumBytes();
+  for (const Shard& shard : spec.outputs) bytes += shard.NumBytes();
   return std::unique_ptr<Kernel>(std::make_unique<NullKernel>(bytes, counts));
 }
 

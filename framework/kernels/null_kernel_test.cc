@@ -8,14 +8,14 @@ namespace {
 TEST(NullKernelTest, CountsRunsAndBytesAndTouchesNothing) {
   KernelSpec spec;
   spec.op = "anything";
-  spec.inputs = {Part::Whole(DType::kF32, {2, 3})};
-  spec.outputs = {Part::Whole(DType::kI32, {5})};
+  spec.inputs = {Shard::Whole(DType::kF32, {2, 3})};
+  spec.outputs = {Shard::Whole(DType::kI32, {5})};
   NullCounts counts;
   auto kernel = PrepareNullKernel(spec, &counts);
   ASSERT_TRUE(kernel.ok());
   std::byte* const operands[] = {nullptr, nullptr};
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE((*kernel)->Run(Fire(), operands, nullptr).ok());
+    EXPECT_TRUE((*kernel)->Run(KernelContext(), operands, nullptr).ok());
   }
   EXPECT_EQ(counts.runs.load(), 3);
   EXPECT_EQ(counts.bytes.load(), 3 * 44);

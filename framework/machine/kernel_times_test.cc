@@ -78,11 +78,11 @@ TEST(KernelTimesTest, AMachinePicksWhatItsDevicesHave) {
       "cores=4 launch_nanoseconds=5 kernel.gelu.1=8,16:100,200\nkernel.gelu.4=8,16:30,60");
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_EQ(Machine::Parse(machine->ToString())->ToString(), machine->ToString());
-  // One device has the team of four; two have two threads each, as good as one's times say.
+  // One device has the thread pool of four; two have two threads each, as good as one's times say.
   EXPECT_EQ(machine->ForDevices(1).KernelNanoseconds("gelu", {16}, 0, 0, false), 65);
   EXPECT_EQ(machine->ForDevices(2).KernelNanoseconds("gelu", {16}, 0, 0, false), 205);
   EXPECT_EQ(machine->ForDevices(8).KernelNanoseconds("gelu", {16}, 0, 0, false), 205);
-  // Without times, or of another dtype, the rates say it; an empty part costs its launch.
+  // Without times, or of another dtype, the rates say it; an empty shard costs its launch.
   const Machine one = machine->ForDevices(1);
   EXPECT_EQ(one.KernelNanoseconds("relu", {16}, 0, 64, false),
             one.ComputeNanoseconds(0, 64, false));

@@ -53,7 +53,7 @@ absl::StatusOr<Machine> Machine::Parse(absl::string_view text) {
     absl::string_view name = pair.first;
     if (absl::ConsumePrefix(&name, kKernel)) {
       absl::StatusOr<KernelTimes> times = KernelTimes::Parse(name, pair.second);
-      if (!times.ok()) return Annotate(times.status(), absl::StrCat("machine: ", pair.first));
+      if (!times.ok()) return AddContext(times.status(), absl::StrCat("machine: ", pair.first));
       machine.kernels.push_back(*std::move(times));
       continue;
     }

@@ -27,12 +27,12 @@ VariableAttributes ResidualInit(int64_t layers, double stddev) {
 
 VariableAttributes OnesInit() { return {"ones"}; }
 
-Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_words,
-              absl::string_view bias_words, const VariableAttributes& init) {
+Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_annotation,
+              absl::string_view bias_annotation, const VariableAttributes& init) {
   const int64_t in = LastExtent(scope, x);
   if (in == 0) return {};
-  return MatMul(x, scope.Param("weight", {in, out}, weight_words, init)) +
-         scope.Param("bias", {out}, bias_words);
+  return MatMul(x, scope.Param("weight", {in, out}, weight_annotation, init)) +
+         scope.Param("bias", {out}, bias_annotation);
 }
 
 Tensor Norm(const Scope& scope, Tensor x) {
@@ -41,8 +41,8 @@ Tensor Norm(const Scope& scope, Tensor x) {
   return LayerNorm(x, scope.Param("gamma", {width}, "", OnesInit()), scope.Param("beta", {width}));
 }
 
-Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view words) {
-  return scope.Param("table", {rows, width}, words, NormalInit());
+Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view annotation) {
+  return scope.Param("table", {rows, width}, annotation, NormalInit());
 }
 
 Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init) {

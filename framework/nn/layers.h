@@ -18,14 +18,15 @@ VariableAttributes ResidualInit(int64_t layers, double stddev = 0.02);
 VariableAttributes OnesInit();
 
 // x [..., in] times `weight` plus `bias`.
-Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_words = "",
-              absl::string_view bias_words = "", const VariableAttributes& init = NormalInit());
+Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_annotation = "",
+              absl::string_view bias_annotation = "",
+              const VariableAttributes& init = NormalInit());
 
 // Layer norm over the last dimension, with parameters `gamma` and `beta`.
 Tensor Norm(const Scope& scope, Tensor x);
 
 // A table of `rows` vectors, for Embedding or, tied, for the last MatMul.
-Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view words = "");
+Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view annotation = "");
 
 // The two halves of a transformer's MLP, `up` and `down`, with gelu between; Megatron's split.
 Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init);

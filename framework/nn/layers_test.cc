@@ -23,8 +23,8 @@ TEST(LayersTest, LinearMakesWeightAndBiasUnderItsScope) {
   ASSERT_TRUE(weight && bias);
   EXPECT_EQ(weight.shape(), (Shape{4, 5}));
   EXPECT_EQ(bias.shape(), (Shape{5}));
-  EXPECT_EQ(graph.tensor(weight.id()).words.ToString(), "model:S1");
-  EXPECT_EQ(graph.tensor(bias.id()).words.ToString(), "model:S0");
+  EXPECT_EQ(graph.tensor(weight.id()).annotation.ToString(), "model:S1");
+  EXPECT_EQ(graph.tensor(bias.id()).annotation.ToString(), "model:S0");
   EXPECT_EQ(InitOf(graph, weight).init, "normal");
   EXPECT_EQ(InitOf(graph, weight).stddev, 0.02);
   EXPECT_EQ(InitOf(graph, bias).init, "zeros");
@@ -47,10 +47,11 @@ TEST(LayersTest, GeluMlpIsMegatrons) {
   Tensor down = graph.FindVariable("mlp/down/weight");
   ASSERT_TRUE(down);
   EXPECT_EQ(down.shape(), (Shape{16, 4}));
-  EXPECT_EQ(graph.tensor(down.id()).words.ToString(), "model:S0");
+  EXPECT_EQ(graph.tensor(down.id()).annotation.ToString(), "model:S0");
   EXPECT_DOUBLE_EQ(InitOf(graph, down).stddev, 0.02 / 4);
-  EXPECT_EQ(graph.tensor(graph.FindVariable("mlp/up/weight").id()).words.ToString(), "model:S1");
-  EXPECT_TRUE(graph.tensor(graph.FindVariable("mlp/down/bias").id()).words.empty());
+  EXPECT_EQ(graph.tensor(graph.FindVariable("mlp/up/weight").id()).annotation.ToString(),
+            "model:S1");
+  EXPECT_TRUE(graph.tensor(graph.FindVariable("mlp/down/bias").id()).annotation.empty());
 }
 
 TEST(LayersTest, ScalarsAreRefusedWithTheScope) {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 #include "framework/tensor/random.h"
 
 namespace sluice {
@@ -53,7 +53,7 @@ OpDef MakeOp(const char* name, std::vector<Port> inputs, const char* output) {
   return op;
 }
 
-absl::Status DefineSoftmax(const DefineCall& call) {
+absl::Status ReferenceSoftmax(const ReferenceCall& call) {
   const Array& x = call.inputs[0].array;
   Array& y = call.outputs[0].array;
   const int64_t length = RowLength(x), rows = NumRows(x);
@@ -68,7 +68,7 @@ absl::Status DefineSoftmax(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status DefineSoftmaxGradient(const DefineCall& call) {
+absl::Status ReferenceSoftmaxGradient(const ReferenceCall& call) {
   const Array& y = call.inputs[0].array;
   const Array& dy = call.inputs[1].array;
   Array& dx = call.outputs[0].array;
@@ -84,10 +84,10 @@ absl::Status DefineSoftmaxGradient(const DefineCall& call) {
 }
 
 // Draws by logical index, so that every layout drops the same elements.
-absl::Status DefineDropout(const DefineCall& call) {
+absl::Status ReferenceDropout(const ReferenceCall& call) {
   const DropoutAttributes& a = std::get<DropoutAttributes>(call.attributes);
-  const PartArray& x = call.inputs[0];
-  PartArray& y = call.outputs[0];
+  const ShardArray& x = call.inputs[0];
+  ShardArray& y = call.outputs[0];
   const Box whole = WholeBox(x.logical.shape);
   const uint32_t threshold = DropoutThreshold(a.rate);
   ForEachIndex(x.box, [&](const Shape& index, int64_t flat) {
@@ -115,7 +115,7 @@ const OpDef& GeluOp() {
       (*dx)[0] = Dense(ApplyOne(GeluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
-    op.define = [](const DefineCall& call) { return DefineMap(call, GeluOf); };
+    op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, GeluOf); };
     op.cases = Cases(1);
     return op;
   }();
@@ -128,8 +128,8 @@ const OpDef& GeluGradientOp() {
     op.infer = [](const OpCall& call) { return InferSame("gelu_gradient", call, 2); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 30); };
-    op.define = [](const DefineCall& call) {
-      return DefineMap2(call, [](double x, double dy) { return GeluSlope(x) * dy; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap2(call, [](double x, double dy) { return GeluSlope(x) * dy; });
     };
     op.cases = Cases(2);
     return op;
@@ -147,8 +147,8 @@ const OpDef& SiluOp() {
       (*dx)[0] = Dense(ApplyOne(SiluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
-    op.define = [](const DefineCall& call) {
-      return DefineMap(call, [](double x) { return x * Sigmoid(x); });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap(call, [](double x) { return x * Sigmoid(x); });
     };
     op.cases = Cases(1);
     return op;
@@ -162,8 +162,8 @@ const OpDef& SiluGradientOp() {
     op.infer = [](const OpCall& call) { return InferSame("silu_gradient", call, 2); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
-    op.define = [](const DefineCall& call) {
-      return DefineMap2(call, [](double x, double dy) { return SiluSlope(x) * dy; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap2(call, [](double x, double dy) { return SiluSlope(x) * dy; });
     };
     op.cases = Cases(2);
     return op;
@@ -181,8 +181,8 @@ const OpDef& ReluOp() {
       (*dx)[0] = Dense(ApplyOne(ReluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
-    op.define = [](const DefineCall& call) {
-      return DefineMap(call, [](double x) { return x < 0 ? 0 : x; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap(call, [](double x) { return x < 0 ? 0 : x; });
     };
     op.cases = Cases(1);
     return op;
@@ -196,8 +196,8 @@ const OpDef& ReluGradientOp() {
     op.infer = [](const OpCall& call) { return InferSame("relu_gradient", call, 2); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
-    op.define = [](const DefineCall& call) {
-      return DefineMap2(call, [](double x, double dy) { return x > 0 ? dy : 0; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap2(call, [](double x, double dy) { return x > 0 ? dy : 0; });
     };
     op.cases = Cases(2);
     return op;
@@ -215,7 +215,7 @@ const OpDef& SoftmaxOp() {
       (*dx)[0] = Dense(ApplyOne(SoftmaxGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
     };
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 20); };
-    op.define = DefineSoftmax;
+    op.reference = ReferenceSoftmax;
     op.cases = Cases(1);
     return op;
   }();
@@ -228,7 +228,7 @@ const OpDef& SoftmaxGradientOp() {
     op.infer = [](const OpCall& call) { return InferSoftmax("softmax_gradient", call, 2); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E->...E", {{1}}); };
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 4); };
-    op.define = DefineSoftmaxGradient;
+    op.reference = ReferenceSoftmaxGradient;
     op.cases = Cases(2);
     return op;
   }();
@@ -253,7 +253,7 @@ const OpDef& DropoutOp() {
       (*dx)[0] = Dense(ApplyOne(DropoutOp(), node.attributes, {dy[0]}));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 12); };
-    op.define = DefineDropout;
+    op.reference = ReferenceDropout;
     op.random = true;
     op.cases = {{"matrix", DropoutAttributes{0.3, 77}, {{DType::kF32, {5, 7}}}},
                 {"cube", DropoutAttributes{0.1, 5}, {{DType::kF32, {3, 5, 6}}}}};

@@ -44,8 +44,8 @@ absl::Span<const OpDef* const> AllOps() {
       &AttentionGradientOp(),
       &EmbeddingOp(),
       &EmbeddingGradientOp(),
-      &AddRowsOp(),
-      &SumSquaresRowsOp(),
+      &AddSparseOp(),
+      &SumSquaresSparseOp(),
       &CrossEntropyMaxOp(),
       &CrossEntropySumExpOp(),
       &CrossEntropyPickOp(),
@@ -53,9 +53,9 @@ absl::Span<const OpDef* const> AllOps() {
       &CrossEntropyGradientOp(),
       &ClipFactorOp(),
       &SgdOp(),
-      &SgdRowsOp(),
+      &SgdSparseOp(),
       &AdamWOp(),
-      &AdamWRowsOp(),
+      &AdamWSparseOp(),
   };
   return ops;
 }

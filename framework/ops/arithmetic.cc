@@ -1,14 +1,14 @@
 // Elementwise arithmetic. Operands broadcast: the equation is written from the shapes, with the
-// letter of each output dimension and 1 where an operand has one element for many.
+// factor of each output dimension and 1 where an operand has one element for many.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -33,12 +33,12 @@ absl::StatusOr<Types> InferBinary(absl::string_view op, const OpCall& call, bool
   return Types{{a.dtype, shape}};
 }
 
-// The letters of an operand whose trailing dimensions align with the output's.
+// The factors of an operand whose trailing dimensions align with the output's.
 std::string BroadcastTerm(const Shape& operand, const Shape& output) {
   std::string term;
   const int missing = output.rank() - operand.rank();
   for (int d = 0; d < operand.rank(); ++d) {
-    term += operand[d] == 1 && output[d + missing] != 1 ? '1' : DimLetter(d + missing);
+    term += operand[d] == 1 && output[d + missing] != 1 ? '1' : DimFactor(d + missing);
   }
   return term;
 }
@@ -47,12 +47,12 @@ absl::StatusOr<IndexRule> BinaryRule(const OpCall& call, std::vector<std::vector
   const Shape& output = call.outputs[0].shape;
   return IndexRule::Parse(
       absl::StrCat(BroadcastTerm(call.inputs[0].shape, output), ",",
-                   BroadcastTerm(call.inputs[1].shape, output), "->", DimLetters(output.rank())),
+                   BroadcastTerm(call.inputs[1].shape, output), "->", DimFactors(output.rank())),
       std::move(linear));
 }
 
 // Step of an operand's place in its part for each output dimension; 0 where it is broadcast.
-Shape BroadcastStrides(const PartArray& operand, const Shape& output) {
+Shape BroadcastStrides(const ShardArray& operand, const Shape& output) {
   const Shape own = operand.array.shape.Strides();
   const int missing = output.rank() - operand.logical.shape.rank();
   Shape strides;
@@ -64,10 +64,10 @@ Shape BroadcastStrides(const PartArray& operand, const Shape& output) {
 }
 
 template <typename F>
-absl::Status DefineBinary(const DefineCall& call, F&& fn) {
-  const PartArray& a = call.inputs[0];
-  const PartArray& b = call.inputs[1];
-  PartArray& y = call.outputs[0];
+absl::Status ReferenceBinary(const ReferenceCall& call, F&& fn) {
+  const ShardArray& a = call.inputs[0];
+  const ShardArray& b = call.inputs[1];
+  ShardArray& y = call.outputs[0];
   const Shape a_strides = BroadcastStrides(a, y.logical.shape);
   const Shape b_strides = BroadcastStrides(b, y.logical.shape);
   ForEachIndex(y.box, [&](const Shape& index, int64_t flat) {
@@ -133,8 +133,8 @@ const OpDef& AddOp() {
     op.infer = [](const OpCall& call) { return InferBinary("add", call, true); };
     op.rule = [](const OpCall& call) { return BinaryRule(call, {{0, 1}}); };
     op.gradient = AddGradient;
-    op.define = [](const DefineCall& call) {
-      return DefineBinary(call, [](double a, double b) { return a + b; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceBinary(call, [](double a, double b) { return a + b; });
     };
     return op;
   }();
@@ -147,8 +147,8 @@ const OpDef& SubtractOp() {
     op.infer = [](const OpCall& call) { return InferBinary("subtract", call, true); };
     op.rule = [](const OpCall& call) { return BinaryRule(call, {{0, 1}}); };
     op.gradient = SubtractGradient;
-    op.define = [](const DefineCall& call) {
-      return DefineBinary(call, [](double a, double b) { return a - b; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceBinary(call, [](double a, double b) { return a - b; });
     };
     return op;
   }();
@@ -161,8 +161,8 @@ const OpDef& MultiplyOp() {
     op.infer = [](const OpCall& call) { return InferBinary("multiply", call, true); };
     op.rule = [](const OpCall& call) { return BinaryRule(call, {{0}, {1}}); };
     op.gradient = MultiplyGradient;
-    op.define = [](const DefineCall& call) {
-      return DefineBinary(call, [](double a, double b) { return a * b; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceBinary(call, [](double a, double b) { return a * b; });
     };
     return op;
   }();
@@ -175,8 +175,8 @@ const OpDef& DivideOp() {
     op.infer = [](const OpCall& call) { return InferBinary("divide", call, false); };
     op.rule = [](const OpCall& call) { return BinaryRule(call, {{0}}); };
     op.gradient = DivideGradient;
-    op.define = [](const DefineCall& call) {
-      return DefineBinary(call, [](double a, double b) { return a / b; });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceBinary(call, [](double a, double b) { return a / b; });
     };
     for (OpCase& c : op.cases) c.low = 0.5;
     return op;
@@ -202,9 +202,9 @@ const OpDef& ScaleOp() {
       (*dx)[0] = Dense(Scale(dy[0], std::get<ScaleAttributes>(node.attributes).factor));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       const double factor = std::get<ScaleAttributes>(call.attributes).factor;
-      return DefineMap(call, [factor](double x) { return factor * x; });
+      return ReferenceMap(call, [factor](double x) { return factor * x; });
     };
     op.cases = {{"matrix", ScaleAttributes{-0.75}, {{DType::kF32, {5, 3}}}}};
     return op;
@@ -235,8 +235,8 @@ const OpDef& AddNOp() {
     op.cost = [](const OpCall& call) {
       return ElementwiseCost(call, static_cast<int64_t>(call.inputs.size()) - 1);
     };
-    op.define = [](const DefineCall& call) {
-      for (const PartArray& term : call.inputs) {
+    op.reference = [](const ReferenceCall& call) {
+      for (const ShardArray& term : call.inputs) {
         for (size_t i = 0; i < term.array.values.size(); ++i) {
           call.outputs[0].array.values[i] += term.array.values[i];
         }
@@ -267,8 +267,8 @@ const OpDef& SqrtOp() {
       (*dx)[0] = Dense(Scale(Divide(dy[0], outputs[0]), 0.5));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 4); };
-    op.define = [](const DefineCall& call) {
-      return DefineMap(call, [](double x) { return std::sqrt(x); });
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap(call, [](double x) { return std::sqrt(x); });
     };
     op.cases = {{"vector", NoAttributes(), {{DType::kF32, {5, 3}}}, 0.1, 4},
                 {"scalar", NoAttributes(), {{DType::kF32, {}}}, 0.1, 4}};

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -56,7 +56,7 @@ double Dot(const Array& a, int64_t at_a, const Array& b, int64_t at_b, int64_t s
   return sum;
 }
 
-absl::Status DefineAttention(const DefineCall& call) {
+absl::Status ReferenceAttention(const ReferenceCall& call) {
   const Array &q = call.inputs[0].array, &k = call.inputs[1].array, &v = call.inputs[2].array;
   Array &y = call.outputs[0].array, &logsumexp = call.outputs[1].array;
   const double scale = std::get<AttentionAttributes>(call.attributes).scale;
@@ -84,7 +84,7 @@ absl::Status DefineAttention(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status DefineAttentionGradient(const DefineCall& call) {
+absl::Status ReferenceAttentionGradient(const ReferenceCall& call) {
   const Array &q = call.inputs[0].array, &k = call.inputs[1].array, &v = call.inputs[2].array;
   const Array &y = call.inputs[3].array, &logsumexp = call.inputs[4].array;
   const Array& dy = call.inputs[5].array;
@@ -101,13 +101,13 @@ absl::Status DefineAttentionGradient(const DefineCall& call) {
         const int64_t at = rows.At(t);
         // Slopes of a row sum to zero. dy times y sees to that but for its rounding, which all keys
         // have in common and which would swamp small slopes: their mean is taken off once more.
-        const double owed = Dot(dy, at, y, at, rows.size);
+        const double partial = Dot(dy, at, y, at, rows.size);
         double sum = 0, mean = 0;
         for (int64_t s = 0; s <= t; ++s) {
           const int64_t from = rows.At(s);
           weights[s] = std::exp(scale * Dot(q, at, k, from, rows.size) -
                                 logsumexp.values[(b * time + t) * heads + h]);
-          slopes[s] = Dot(dy, at, v, from, rows.size) - owed;
+          slopes[s] = Dot(dy, at, v, from, rows.size) - partial;
           sum += weights[s];
           mean += weights[s] * slopes[s];
         }
@@ -157,7 +157,7 @@ const OpDef& AttentionOp() {
     op.rule = [](const OpCall&) { return IndexRule::Parse("bThD,bThD,bThD->bThD,bTh"); };
     op.gradient = AttentionGradient;
     op.cost = [](const OpCall& call) { return CostOfProducts(call, 2); };
-    op.define = DefineAttention;
+    op.reference = ReferenceAttention;
     const TensorType even = {DType::kF32, {2, 5, 3, 4}}, one = {DType::kF32, {3, 7, 1, 3}};
     op.cases = {{"heads", AttentionAttributes{0.5}, {even, even, even}},
                 {"one_head", AttentionAttributes{0.577}, {one, one, one}}};
@@ -185,7 +185,7 @@ const OpDef& AttentionGradientOp() {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD->bThD,bThD,bThD", {{5}});
     };
     op.cost = [](const OpCall& call) { return CostOfProducts(call, 5); };
-    op.define = DefineAttentionGradient;
+    op.reference = ReferenceAttentionGradient;
     const TensorType q = {DType::kF32, {2, 5, 3, 4}}, rows = {DType::kF32, {2, 5, 3}};
     op.cases = {{"heads", AttentionAttributes{0.5}, {q, q, q, q, rows, q}, -1, 1}};
     return op;

@@ -2,16 +2,16 @@
 // number a position (max, sum, picked) and none in the backward pass:
 //   max = max_v logit      sum = sum_v exp(logit - max)      picked = logit[label]
 //   loss = log(sum) + max - picked
-// The gradient of the whole chain, dloss (softmax - onehot), is taken at pick: there the letter v
+// The gradient of the whole chain, dloss (softmax - onehot), is taken at pick: there the factor v
 // is known and labels are at hand. Sum and max pass none on; what would flow through max is zero.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -38,12 +38,12 @@ OpDef MakeOp(const char* name, std::vector<Port> inputs, const char* output) {
   return op;
 }
 
-absl::Status DefineMax(const DefineCall& call) {
+absl::Status ReferenceMax(const ReferenceCall& call) {
   const Array& logits = call.inputs[0].array;
   Array& max = call.outputs[0].array;
   const int64_t length = RowLength(logits);
   for (size_t r = 0; r < max.values.size(); ++r) {
-    max.values[r] = IdentityOf(Reduction::kMax);  // of a part without vocabulary, too
+    max.values[r] = IdentityOf(Reduction::kMax);  // of a shard without vocabulary, too
     for (int64_t v = 0; v < length; ++v) {
       max.values[r] = Reduce(Reduction::kMax, max.values[r], logits.values[r * length + v]);
     }
@@ -51,7 +51,7 @@ absl::Status DefineMax(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status DefineSumExp(const DefineCall& call) {
+absl::Status ReferenceSumExp(const ReferenceCall& call) {
   const Array& logits = call.inputs[0].array;
   const Array& max = call.inputs[1].array;
   Array& sum = call.outputs[0].array;
@@ -64,27 +64,27 @@ absl::Status DefineSumExp(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-// The vocabulary that a part of logits holds, and how many there are in all.
-Range Vocabulary(const PartArray& logits) { return logits.box.back(); }
-int64_t VocabularySize(const PartArray& logits) {
+// The vocabulary that a shard of logits holds, and how many there are in all.
+Range Vocabulary(const ShardArray& logits) { return logits.box.back(); }
+int64_t VocabularySize(const ShardArray& logits) {
   return logits.logical.shape[logits.logical.shape.rank() - 1];
 }
 
-absl::Status DefinePick(const DefineCall& call) {
-  const PartArray& logits = call.inputs[0];
+absl::Status ReferencePick(const ReferenceCall& call) {
+  const ShardArray& logits = call.inputs[0];
   const Array& labels = call.inputs[1].array;
   RETURN_IF_ERROR(CheckInRange("ce_pick", "labels", labels, VocabularySize(logits)));
   const Range held = Vocabulary(logits);
   for (size_t r = 0; r < labels.values.size(); ++r) {
     const int64_t label = static_cast<int64_t>(labels.values[r]);
-    if (label < held.begin || label >= held.end) continue;  // another part's logit
+    if (label < held.begin || label >= held.end) continue;  // another shard's logit
     call.outputs[0].array.values[r] = logits.array.values[r * held.size() + (label - held.begin)];
   }
   return absl::OkStatus();
 }
 
-absl::Status DefineGradient(const DefineCall& call) {
-  const PartArray& logits = call.inputs[0];
+absl::Status ReferenceGradient(const ReferenceCall& call) {
+  const ShardArray& logits = call.inputs[0];
   const std::vector<double>& max = call.inputs[1].array.values;
   const std::vector<double>& sum = call.inputs[2].array.values;
   const Array& labels = call.inputs[3].array;
@@ -114,7 +114,7 @@ void PickGradient(const Node&, absl::Span<const Tensor> inputs, absl::Span<const
                               {inputs[0], max, sum, inputs[1], dy[0]}));
     return;
   }
-  Refuse(outputs[0], "ce_pick", "has a gradient only as part of a cross entropy");
+  Refuse(outputs[0], "ce_pick", "has a gradient only as shard of a cross entropy");
 }
 
 void CombineGradient(const Node&, absl::Span<const Tensor>, absl::Span<const Tensor>,
@@ -142,7 +142,7 @@ const OpDef& CrossEntropyMaxOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v->...", {}, Reduction::kMax); };
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 1); };
-    op.define = DefineMax;
+    op.reference = ReferenceMax;
     op.cases = {{"matrix", NoAttributes(), {F32({5, 7})}},
                 {"cube", NoAttributes(), {F32({2, 3, 5})}}};
     return op;
@@ -162,7 +162,7 @@ const OpDef& CrossEntropySumExpOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...->..."); };
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 15); };
-    op.define = DefineSumExp;
+    op.reference = ReferenceSumExp;
     op.cases = {{"matrix", NoAttributes(), {F32({5, 7}), F32({5})}},
                 {"cube", NoAttributes(), {F32({2, 3, 5}), F32({2, 3})}}};
     return op;
@@ -184,7 +184,7 @@ const OpDef& CrossEntropyPickOp() {
     op.cost = [](const OpCall& call) {
       return Cost{0, BytesOf(call.inputs.subspan(1)) + 2 * BytesOf(call.outputs), 0};
     };
-    op.define = DefinePick;
+    op.reference = ReferencePick;
     op.cases =
         WithoutGradientCheck({{"matrix", NoAttributes(), {F32({5, 7}), I32({5})}, 0, 6},
                               {"cube", NoAttributes(), {F32({2, 3, 5}), I32({2, 3})}, 0, 4}});
@@ -207,7 +207,7 @@ const OpDef& CrossEntropyCombineOp() {
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,...->..."); };
     op.gradient = CombineGradient;
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       const std::vector<double>& max = call.inputs[0].array.values;
       const std::vector<double>& sum = call.inputs[1].array.values;
       const std::vector<double>& picked = call.inputs[2].array.values;
@@ -240,7 +240,7 @@ const OpDef& CrossEntropyGradientOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...,...,...,...->...v", {{4}}); };
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 18); };
-    op.define = DefineGradient;
+    op.reference = ReferenceGradient;
     op.cases = {
         {"matrix", NoAttributes(), {F32({5, 7}), F32({5}), F32({5}), I32({5}), F32({5})}, 1, 4},
         {"cube",

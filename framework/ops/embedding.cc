@@ -2,10 +2,10 @@
 // for the table in which row ids[i] has values[i] added for each i, and costs only its own size.
 #include <utility>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -32,14 +32,14 @@ absl::Status CheckRows(absl::string_view op, const TensorType& ids, const Tensor
                   " and values ", TypeText(values));
 }
 
-absl::Status DefineEmbedding(const DefineCall& call) {
-  const PartArray& table = call.inputs[0];
+absl::Status ReferenceEmbedding(const ReferenceCall& call) {
+  const ShardArray& table = call.inputs[0];
   const Array& ids = call.inputs[1].array;
   RETURN_IF_ERROR(CheckInRange("embedding", "ids", ids, table.logical.shape[0]));
   const int64_t width = RowLength(table.array);
   for (size_t i = 0; i < ids.values.size(); ++i) {
     const int64_t id = static_cast<int64_t>(ids.values[i]);
-    if (id < table.box[0].begin || id >= table.box[0].end) continue;  // another part's row
+    if (id < table.box[0].begin || id >= table.box[0].end) continue;  // another shard's row
     for (int64_t e = 0; e < width; ++e) {
       call.outputs[0].array.values[i * width + e] =
           table.array.values[(id - table.box[0].begin) * width + e];
@@ -49,7 +49,7 @@ absl::Status DefineEmbedding(const DefineCall& call) {
 }
 
 // Adds the rows that lie in the box of `table`.
-absl::Status Scatter(const char* op, const Array& ids, const Array& values, PartArray* table) {
+absl::Status Scatter(const char* op, const Array& ids, const Array& values, ShardArray* table) {
   RETURN_IF_ERROR(CheckInRange(op, "ids", ids, table->logical.shape[0]));
   const GatheredRows rows = GatherRows(ids, values, table->box[0]);
   const int64_t width = RowLength(table->array);
@@ -61,29 +61,31 @@ absl::Status Scatter(const char* op, const Array& ids, const Array& values, Part
   return absl::OkStatus();
 }
 
-// Rows are split like a sum over them: where each part has its own rows, what they are added to is
+// Rows are split like a sum over them: where each shard has its own rows, what they are added to is
 // owed too. No index rule says that.
-absl::StatusOr<std::vector<Signature>> AddRowsSignatures(const OpCall& call, int64_t parts) {
+absl::StatusOr<std::vector<Signature>> AddRowsSignatures(const OpCall& call, int64_t shards) {
   std::vector<Signature> signatures = {MakeSignature("", {kWhole, kWhole, kWhole}, {kWhole})};
-  if (parts < 2) return signatures;
+  if (shards < 2) return signatures;
   const Shape& ids = call.inputs[1].shape;
   for (int d = 0; d < ids.rank(); ++d) {
-    if (ids[d] > 1) signatures.push_back(MakeSignature(absl::StrCat(d), {kOwed, d, d}, {kOwed}));
+    if (ids[d] > 1)
+      signatures.push_back(MakeSignature(absl::StrCat(d), {kPartial, d, d}, {kPartial}));
   }
   const Shape& table = call.inputs[0].shape;
   if (table[1] > 1) signatures.push_back(MakeSignature("e", {1, kWhole, ids.rank()}, {1}));
   if (table[0] > 1) signatures.push_back(MakeSignature("v", {0, kWhole, kWhole}, {0}));
-  signatures.push_back(MakeSignature("P", {kOwed, kWhole, kOwed}, {kOwed}));
+  signatures.push_back(MakeSignature("P", {kPartial, kWhole, kPartial}, {kPartial}));
   return signatures;
 }
 
 // Repeated ids meet before they are squared, so only columns can be split.
-absl::StatusOr<std::vector<Signature>> SumSquaresRowsSignatures(const OpCall& call, int64_t parts) {
+absl::StatusOr<std::vector<Signature>> SumSquaresRowsSignatures(const OpCall& call,
+                                                                int64_t shards) {
   std::vector<Signature> signatures = {MakeSignature("", {kWhole, kWhole}, {kWhole})};
   const Shape& values = call.inputs[1].shape;
   const int column = values.rank() - 1;
-  if (parts > 1 && values[column] > 1) {
-    signatures.push_back(MakeSignature("e", {kWhole, column}, {kOwed}));
+  if (shards > 1 && values[column] > 1) {
+    signatures.push_back(MakeSignature("e", {kWhole, column}, {kPartial}));
   }
   return signatures;
 }
@@ -109,7 +111,7 @@ const OpDef& EmbeddingOp() {
     op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
                      absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
       Gradient rows;
-      rows.kind = Gradient::kRows;
+      rows.kind = Gradient::kSparse;
       rows.tensors = {inputs[1], dy[0]};
       (*dx)[0] = rows;
     };
@@ -117,7 +119,7 @@ const OpDef& EmbeddingOp() {
       return Cost{0, BytesOf(call.inputs.subspan(1)) + 2 * BytesOf(call.outputs), 0,
                   RowSizes(call.outputs[0])};
     };
-    op.define = DefineEmbedding;
+    op.reference = ReferenceEmbedding;
     op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5})}, 0, 6},
                 {"vector", NoAttributes(), {F32({5, 4}), I32({3})}, 0, 4}};
     return op;
@@ -142,7 +144,7 @@ const OpDef& EmbeddingGradientOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...e->ve", {{1}}); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       return Scatter("embedding_gradient", call.inputs[0].array, call.inputs[1].array,
                      &call.outputs[0]);
     };
@@ -153,20 +155,20 @@ const OpDef& EmbeddingGradientOp() {
   return op;
 }
 
-const OpDef& AddRowsOp() {
+const OpDef& AddSparseOp() {
   static const OpDef op = [] {
     OpDef op;
-    op.name = "add_rows";
+    op.name = "add_sparse";
     op.inputs = {{"dense"}, {"ids"}, {"values"}};
     op.outputs = {{"y"}};
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      RETURN_IF_ERROR(CheckCount("add_rows", call, 3));
+      RETURN_IF_ERROR(CheckCount("add_sparse", call, 3));
       const TensorType& dense = call.inputs[0];
       const TensorType& values = call.inputs[2];
-      RETURN_IF_ERROR(CheckTable("add_rows", dense));
-      RETURN_IF_ERROR(CheckRows("add_rows", call.inputs[1], values));
+      RETURN_IF_ERROR(CheckTable("add_sparse", dense));
+      RETURN_IF_ERROR(CheckRows("add_sparse", call.inputs[1], values));
       if (values.dtype != dense.dtype || values.shape[values.shape.rank() - 1] != dense.shape[1]) {
-        return Mismatch("add_rows", "expected rows of ", TypeText(dense), ", got values ",
+        return Mismatch("add_sparse", "expected rows of ", TypeText(dense), ", got values ",
                         TypeText(values));
       }
       return Types{dense};
@@ -176,9 +178,9 @@ const OpDef& AddRowsOp() {
       return Cost{call.inputs[2].shape.NumElements(), BytesOf(call.inputs) + BytesOf(call.outputs),
                   0, RowSizes(call.inputs[2])};
     };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       call.outputs[0].array.values = call.inputs[0].array.values;
-      return Scatter("add_rows", call.inputs[1].array, call.inputs[2].array, &call.outputs[0]);
+      return Scatter("add_sparse", call.inputs[1].array, call.inputs[2].array, &call.outputs[0]);
     };
     op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5}), F32({2, 5, 3})}, 0, 6},
                 {"vector", NoAttributes(), {F32({5, 4}), I32({3}), F32({3, 4})}, 0, 4}};
@@ -187,22 +189,22 @@ const OpDef& AddRowsOp() {
   return op;
 }
 
-const OpDef& SumSquaresRowsOp() {
+const OpDef& SumSquaresSparseOp() {
   static const OpDef op = [] {
     OpDef op;
-    op.name = "sum_squares_rows";
+    op.name = "sum_squares_sparse";
     op.inputs = {{"ids"}, {"values"}};
     op.outputs = {{"y"}};
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      RETURN_IF_ERROR(CheckCount("sum_squares_rows", call, 2));
-      RETURN_IF_ERROR(CheckRows("sum_squares_rows", call.inputs[0], call.inputs[1]));
+      RETURN_IF_ERROR(CheckCount("sum_squares_sparse", call, 2));
+      RETURN_IF_ERROR(CheckRows("sum_squares_sparse", call.inputs[0], call.inputs[1]));
       return Types{{StatisticsType(call.inputs[1].dtype), {}}};
     };
     op.signatures = SumSquaresRowsSignatures;
     op.cost = [](const OpCall& call) {
       return ElementwiseCost(call, 3, 2 * BytesOf(call.inputs) + 4096);
     };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       const Array& ids = call.inputs[0].array;
       Range all = {0, 0};
       for (double id : ids.values) all.end = std::max(all.end, static_cast<int64_t>(id) + 1);
@@ -224,11 +226,11 @@ Tensor Embedding(Tensor table, Tensor ids) {
 
 Tensor SumSquares(const Gradient& gradient) {
   if (gradient.kind == Gradient::kDense) return SumSquares(gradient.tensors[0]);
-  return ApplyOne(SumSquaresRowsOp(), NoAttributes(), gradient.tensors);
+  return ApplyOne(SumSquaresSparseOp(), NoAttributes(), gradient.tensors);
 }
 
-Tensor AddRows(Tensor dense, const Gradient& rows) {
-  return ApplyOne(AddRowsOp(), NoAttributes(), {dense, rows.tensors[0], rows.tensors[1]});
+Tensor AddSparse(Tensor dense, const Gradient& rows) {
+  return ApplyOne(AddSparseOp(), NoAttributes(), {dense, rows.tensors[0], rows.tensors[1]});
 }
 
 }  // namespace sluice

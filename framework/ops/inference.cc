@@ -66,21 +66,21 @@ Shape Leading(const Shape& shape, int count) {
   return Shape(shape.dims().subspan(0, shape.rank() - count));
 }
 
-char DimLetter(int dim) { return static_cast<char>('a' + dim); }
+char DimFactor(int dim) { return static_cast<char>('a' + dim); }
 
-std::string DimLetters(int rank) {
-  std::string letters;
-  for (int d = 0; d < rank; ++d) letters += DimLetter(d);
-  return letters;
+std::string DimFactors(int rank) {
+  std::string factors;
+  for (int d = 0; d < rank; ++d) factors += DimFactor(d);
+  return factors;
 }
 
-Signature MakeSignature(std::string letter, const std::vector<int>& inputs,
+Signature MakeSignature(std::string factor, const std::vector<int>& inputs,
                         const std::vector<int>& outputs) {
   const auto to_sbp = [](int code) {
-    return code == kWhole ? Sbp::B() : code == kOwed ? Sbp::P() : Sbp::S(code);
+    return code == kWhole ? Sbp::B() : code == kPartial ? Sbp::P() : Sbp::S(code);
   };
   Signature signature;
-  signature.letter = std::move(letter);
+  signature.factor = std::move(factor);
   for (int code : inputs) signature.inputs.push_back(to_sbp(code));
   for (int code : outputs) signature.outputs.push_back(to_sbp(code));
   return signature;

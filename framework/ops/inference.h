@@ -44,11 +44,11 @@ inline DType StatisticsType(DType dtype) { return dtype == DType::kF64 ? dtype :
 Shape Leading(const Shape& shape, int count);
 
 // "abc": the names of dimensions in ops whose rank is not fixed.
-char DimLetter(int dim);
-std::string DimLetters(int rank);
+char DimFactor(int dim);
+std::string DimFactors(int rank);
 // A signature along one axis: for each tensor its split dimension, kWhole or kOwed.
-constexpr int kWhole = -1, kOwed = -2;
-Signature MakeSignature(std::string letter, const std::vector<int>& inputs,
+constexpr int kWhole = -1, kPartial = -2;
+Signature MakeSignature(std::string factor, const std::vector<int>& inputs,
                         const std::vector<int>& outputs);
 
 int64_t BytesOf(absl::Span<const TensorType> types);

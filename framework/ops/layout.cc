@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -54,22 +54,22 @@ int Outermost(const Shape& shape, int begin, int end) {
 
 // A split of the outermost dimension of a group is one of the group's elements in order, so it is
 // the same on both sides where both cuts fall on the same elements.
-absl::StatusOr<std::vector<Signature>> ReshapeSignatures(const OpCall& call, int64_t parts) {
+absl::StatusOr<std::vector<Signature>> ReshapeSignatures(const OpCall& call, int64_t shards) {
   const Shape& in = call.inputs[0].shape;
   const Shape& out = call.outputs[0].shape;
   std::vector<Signature> signatures = {MakeSignature("", {kWhole}, {kWhole})};
-  if (parts < 2) return signatures;
+  if (shards < 2) return signatures;
   const std::vector<Group> groups = in.NumElements() == 0 ? std::vector<Group>() : Groups(in, out);
   for (const Group& group : groups) {
     const int i = Outermost(in, group.in, group.in_end);
     const int o = Outermost(out, group.out, group.out_end);
     if (i < 0 || o < 0) continue;
-    const bool equal_cuts = in[i] == out[o] || (in[i] % parts == 0 && out[o] % parts == 0);
+    const bool equal_cuts = in[i] == out[o] || (in[i] % shards == 0 && out[o] % shards == 0);
     if (!equal_cuts) continue;
     // The larger index rises from group to group, and is the same for the reshape back.
-    signatures.push_back(MakeSignature(std::string(1, DimLetter(std::max(i, o))), {i}, {o}));
+    signatures.push_back(MakeSignature(std::string(1, DimFactor(std::max(i, o))), {i}, {o}));
   }
-  signatures.push_back(MakeSignature("P", {kOwed}, {kOwed}));
+  signatures.push_back(MakeSignature("P", {kPartial}, {kPartial}));
   return signatures;
 }
 
@@ -108,16 +108,16 @@ absl::StatusOr<Types> InferTranspose(absl::string_view op, const OpCall& call, b
 absl::StatusOr<IndexRule> TransposeRule(const OpCall& call, bool forward) {
   const Shape& permutation = Permutation(call.attributes);
   std::string permuted;
-  for (int64_t p : permutation) permuted += DimLetter(static_cast<int>(p));
-  const std::string plain = DimLetters(permutation.rank());
+  for (int64_t p : permutation) permuted += DimFactor(static_cast<int>(p));
+  const std::string plain = DimFactors(permutation.rank());
   return IndexRule::Parse(
       forward ? absl::StrCat(plain, "->", permuted) : absl::StrCat(permuted, "->", plain), {{0}});
 }
 
-absl::Status DefineTranspose(const DefineCall& call, bool forward) {
+absl::Status ReferenceTranspose(const ReferenceCall& call, bool forward) {
   const Shape& permutation = Permutation(call.attributes);
-  const PartArray& x = call.inputs[0];
-  PartArray& y = call.outputs[0];
+  const ShardArray& x = call.inputs[0];
+  ShardArray& y = call.outputs[0];
   ForEachIndex(y.box, [&](const Shape& index, int64_t flat) {
     Shape at = index;
     for (int d = 0; d < index.rank(); ++d) {
@@ -151,7 +151,7 @@ const OpDef& ReshapeOp() {
       (*dx)[0] = Dense(Reshape(dy[0], inputs[0].shape()));
     };
     op.cost = [](const OpCall&) { return Cost(); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       call.outputs[0].array.values = call.inputs[0].array.values;
       return absl::OkStatus();
     };
@@ -180,7 +180,7 @@ const OpDef& TransposeOp() {
       (*dx)[0] = Dense(ApplyOne(TransposeGradientOp(), node.attributes, {dy[0]}));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
-    op.define = [](const DefineCall& call) { return DefineTranspose(call, true); };
+    op.reference = [](const ReferenceCall& call) { return ReferenceTranspose(call, true); };
     AddTransposeCases(&op);
     return op;
   }();
@@ -197,7 +197,7 @@ const OpDef& TransposeGradientOp() {
     op.infer = [](const OpCall& call) { return InferTranspose("transpose_gradient", call, false); };
     op.rule = [](const OpCall& call) { return TransposeRule(call, false); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
-    op.define = [](const DefineCall& call) { return DefineTranspose(call, false); };
+    op.reference = [](const ReferenceCall& call) { return ReferenceTranspose(call, false); };
     AddTransposeCases(&op);
     return op;
   }();

@@ -1,4 +1,4 @@
-// Matrix products. The letters 0, 1, .. (leading), m, k, n mean the same in the product and in its
+// Matrix products. The factors 0, 1, .. (leading), m, k, n mean the same in the product and in its
 // gradients, so that a backward op can follow the split of its forward op.
 #include <utility>
 
@@ -13,18 +13,18 @@ const MatMulAttributes& Get(const Attributes& attributes) {
   return std::get<MatMulAttributes>(attributes);
 }
 
-// What a matrix operand is, by the letters of its last two dimensions.
+// What a matrix operand is, by the factors of its last two dimensions.
 struct Matrix {
-  std::string letters;  // "mk", or "km" where it lies transposed
+  std::string factors;  // "mk", or "km" where it lies transposed
   bool leading = true;  // has the leading dimensions
-  std::string term() const { return absl::StrCat(leading ? "..." : "", letters); }
+  std::string term() const { return absl::StrCat(leading ? "..." : "", factors); }
 };
 Matrix A(const MatMulAttributes& a) { return {a.transpose_a ? "km" : "mk", true}; }
 Matrix B(const MatMulAttributes& a, bool leading) { return {a.transpose_b ? "nk" : "kn", leading}; }
 Matrix Y() { return {"mn", true}; }
 
-int64_t Extent(const Matrix& matrix, const Shape& shape, char letter) {
-  return shape[shape.rank() - 2 + (matrix.letters[1] == letter ? 1 : 0)];
+int64_t Extent(const Matrix& matrix, const Shape& shape, char factor) {
+  return shape[shape.rank() - 2 + (matrix.factors[1] == factor ? 1 : 0)];
 }
 Shape ShapeOfMatrix(const Matrix& matrix, const Shape& leading, int64_t first, int64_t second) {
   Shape shape = matrix.leading ? leading : Shape();
@@ -33,7 +33,7 @@ Shape ShapeOfMatrix(const Matrix& matrix, const Shape& leading, int64_t first, i
   return shape;
 }
 
-// One product out += left * right over the letter that both have and out has not.
+// One product out += left * right over the factor that both have and out has not.
 struct Product {
   Matrix left, right, out;
 };
@@ -55,16 +55,16 @@ absl::StatusOr<Types> InferProduct(absl::string_view op, const Product& product,
   const Shape leading = Leading(left.shape, 2);
   const Shape right_leading = Leading(right.shape, 2);
   if (right_leading != (product.right.leading ? leading : Shape())) return refuse();
-  const auto find = [&](char letter) {
-    const bool in_left = product.left.letters.find(letter) != std::string::npos;
-    return in_left ? Extent(product.left, left.shape, letter)
-                   : Extent(product.right, right.shape, letter);
+  const auto find = [&](char factor) {
+    const bool in_left = product.left.factors.find(factor) != std::string::npos;
+    return in_left ? Extent(product.left, left.shape, factor)
+                   : Extent(product.right, right.shape, factor);
   };
-  for (char letter : product.right.letters) {
-    if (find(letter) != Extent(product.right, right.shape, letter)) return refuse();
+  for (char factor : product.right.factors) {
+    if (find(factor) != Extent(product.right, right.shape, factor)) return refuse();
   }
-  return Types{{left.dtype, ShapeOfMatrix(product.out, leading, find(product.out.letters[0]),
-                                          find(product.out.letters[1]))}};
+  return Types{{left.dtype, ShapeOfMatrix(product.out, leading, find(product.out.factors[0]),
+                                          find(product.out.factors[1]))}};
 }
 
 absl::StatusOr<IndexRule> RuleOfProduct(const Product& product) {
@@ -75,12 +75,12 @@ absl::StatusOr<IndexRule> RuleOfProduct(const Product& product) {
 
 Cost CostOfProduct(const Product& product, const OpCall& call) {
   char summed = 0;
-  for (char letter : product.left.letters) {
-    if (product.out.letters.find(letter) == std::string::npos) summed = letter;
+  for (char factor : product.left.factors) {
+    if (product.out.factors.find(factor) == std::string::npos) summed = factor;
   }
   // Every element of the left operand meets every element of the right one's other dimension.
   const char other =
-      product.right.letters[0] == summed ? product.right.letters[1] : product.right.letters[0];
+      product.right.factors[0] == summed ? product.right.factors[1] : product.right.factors[0];
   const int64_t bytes = BytesOf(call.inputs) + BytesOf(call.outputs);
   const int64_t products =
       call.inputs[0].shape.NumElements() * Extent(product.right, call.inputs[1].shape, other);
@@ -92,27 +92,27 @@ Cost CostOfProduct(const Product& product, const OpCall& call) {
   return {2 * products, bytes, bytes + (int64_t{1} << 20), sizes};
 }
 
-// A matrix of a part: where element (row, col) of the i-th of `count` matrices lies.
+// A matrix of a shard: where element (row, col) of the i-th of `count` matrices lies.
 struct View {
   int64_t batch, row, col;
 };
 View ViewOf(const Matrix& matrix, const Shape& shape, char row) {
   const int64_t inner = shape[shape.rank() - 1], outer = shape[shape.rank() - 2];
   const int64_t batch = matrix.leading ? inner * outer : 0;
-  return matrix.letters[0] == row ? View{batch, inner, 1} : View{batch, 1, inner};
+  return matrix.factors[0] == row ? View{batch, inner, 1} : View{batch, 1, inner};
 }
 
-absl::Status DefineProduct(const Product& product, const DefineCall& call) {
+absl::Status ReferenceProduct(const Product& product, const ReferenceCall& call) {
   const Array& left = call.inputs[0].array;
   const Array& right = call.inputs[1].array;
   Array& out = call.outputs[0].array;
-  const char row = product.out.letters[0], col = product.out.letters[1];
-  const bool left_has_row = product.left.letters.find(row) != std::string::npos;
+  const char row = product.out.factors[0], col = product.out.factors[1];
+  const bool left_has_row = product.left.factors.find(row) != std::string::npos;
   const Matrix& first = left_has_row ? product.left : product.right;
   const Matrix& second = left_has_row ? product.right : product.left;
   const Array& a = left_has_row ? left : right;
   const Array& b = left_has_row ? right : left;
-  const char summed = first.letters[0] == row ? first.letters[1] : first.letters[0];
+  const char summed = first.factors[0] == row ? first.factors[1] : first.factors[0];
   const View av = ViewOf(first, a.shape, row), bv = ViewOf(second, b.shape, summed);
   const View ov = ViewOf(product.out, out.shape, row);
   const int64_t rows = Extent(first, a.shape, row), cols = Extent(second, b.shape, col);
@@ -157,10 +157,10 @@ OpDef MakeProductOp(const char* name, std::vector<Port> inputs, const char* outp
   op.attributes = MatMulAttributes();
   op.rule = [](const OpCall& call) { return RuleOfProduct(ProductOfCall<kProduct>(call)); };
   op.cost = [](const OpCall& call) { return CostOfProduct(ProductOfCall<kProduct>(call), call); };
-  op.define = [](const DefineCall& call) {
-    return DefineProduct(kProduct(Get(call.attributes), call.inputs[1].array.shape.rank(),
-                                  call.inputs[0].array.shape.rank()),
-                         call);
+  op.reference = [](const ReferenceCall& call) {
+    return ReferenceProduct(kProduct(Get(call.attributes), call.inputs[1].array.shape.rank(),
+                                     call.inputs[0].array.shape.rank()),
+                            call);
   };
   return op;
 }

@@ -1,28 +1,28 @@
 // Ops that only make, copy or repeat elements: fill, slice, pad, concat, cast, broadcast. Those
-// that lay them out anew are in layout.cc. The letter of a dimension is that of the output's.
+// that lay them out anew are in layout.cc. The factor of a dimension is that of the output's.
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
 
-// Letters of `shape` with `dim` as an uppercase letter: it cannot be split.
-std::string LettersBut(int rank, int64_t dim, char instead) {
-  std::string letters = DimLetters(rank);
-  letters[dim] = instead;
-  return letters;
+// Factors of `shape` with `dim` as an uppercase factor: it cannot be split.
+std::string FactorsBut(int rank, int64_t dim, char instead) {
+  std::string factors = DimFactors(rank);
+  factors[dim] = instead;
+  return factors;
 }
 
 absl::StatusOr<IndexRule> RuleBut(const OpCall& call, int64_t dim) {
   const int rank = call.inputs[0].shape.rank();
   return IndexRule::Parse(
-      absl::StrCat(LettersBut(rank, dim, 'X'), "->", LettersBut(rank, dim, 'Y')), {{0}});
+      absl::StrCat(FactorsBut(rank, dim, 'X'), "->", FactorsBut(rank, dim, 'Y')), {{0}});
 }
 
 const SliceAttributes& Range1(const Attributes& attributes) {
@@ -57,7 +57,7 @@ absl::StatusOr<Types> InferPad(const OpCall& call) {
   return Types{type};
 }
 
-// Copies between a narrow part and the range [begin, ..) of a wide one along `dim`.
+// Copies between a narrow shard and the range [begin, ..) of a wide one along `dim`.
 void CopyNarrow(const Box& narrow, const Box& wide, int dim, int64_t begin,
                 const std::function<void(int64_t narrow, int64_t wide)>& copy) {
   ForEachIndex(narrow, [&](const Shape& index, int64_t flat) {
@@ -68,32 +68,32 @@ void CopyNarrow(const Box& narrow, const Box& wide, int dim, int64_t begin,
 }
 
 absl::StatusOr<Types> InferConcat(const OpCall& call) {
-  if (call.inputs.empty()) return Mismatch("concat", "expected at least one part, got none");
+  if (call.inputs.empty()) return Mismatch("concat", "expected at least one shard, got none");
   const int64_t dim = std::get<ConcatAttributes>(call.attributes).dim;
   TensorType type = call.inputs[0];
   RETURN_IF_ERROR(CheckDim("concat", dim, type.shape));
   const int d = static_cast<int>(dim);
   int64_t extent = 0;
-  for (const TensorType& part : call.inputs) {
+  for (const TensorType& shard : call.inputs) {
     TensorType like = type;
-    if (part.shape.rank() == like.shape.rank()) like.shape[d] = part.shape[d];
-    RETURN_IF_ERROR(CheckType("concat", "every part (but for the dimension)", like, part));
-    extent += part.shape[d];
+    if (shard.shape.rank() == like.shape.rank()) like.shape[d] = shard.shape[d];
+    RETURN_IF_ERROR(CheckType("concat", "every shard (but for the dimension)", like, shard));
+    extent += shard.shape[d];
   }
   type.shape[d] = extent;
   return Types{type};
 }
 
-absl::StatusOr<std::vector<Signature>> ConcatSignatures(const OpCall& call, int64_t parts) {
+absl::StatusOr<std::vector<Signature>> ConcatSignatures(const OpCall& call, int64_t shards) {
   const int n = static_cast<int>(call.inputs.size());
   std::vector<Signature> signatures = {MakeSignature("", std::vector<int>(n, kWhole), {kWhole})};
-  if (parts < 2) return signatures;
+  if (shards < 2) return signatures;
   const Shape& shape = call.outputs[0].shape;
   for (int d = 0; d < shape.rank(); ++d) {
     if (d == std::get<ConcatAttributes>(call.attributes).dim || shape[d] < 2) continue;
-    signatures.push_back(MakeSignature(std::string(1, DimLetter(d)), std::vector<int>(n, d), {d}));
+    signatures.push_back(MakeSignature(std::string(1, DimFactor(d)), std::vector<int>(n, d), {d}));
   }
-  signatures.push_back(MakeSignature("P", std::vector<int>(n, kOwed), {kOwed}));
+  signatures.push_back(MakeSignature("P", std::vector<int>(n, kPartial), {kPartial}));
   return signatures;
 }
 
@@ -108,15 +108,15 @@ void ConcatGradient(const Node& node, absl::Span<const Tensor> inputs, absl::Spa
   }
 }
 
-absl::Status DefineConcat(const DefineCall& call) {
+absl::Status ReferenceConcat(const ReferenceCall& call) {
   const int dim = static_cast<int>(std::get<ConcatAttributes>(call.attributes).dim);
-  PartArray& y = call.outputs[0];
+  ShardArray& y = call.outputs[0];
   int64_t begin = 0;
-  for (const PartArray& part : call.inputs) {
-    CopyNarrow(part.box, y.box, dim, begin, [&](int64_t narrow, int64_t wide) {
-      y.array.values[wide] = part.array.values[narrow];
+  for (const ShardArray& shard : call.inputs) {
+    CopyNarrow(shard.box, y.box, dim, begin, [&](int64_t narrow, int64_t wide) {
+      y.array.values[wide] = shard.array.values[narrow];
     });
-    begin += part.logical.shape[dim];
+    begin += shard.logical.shape[dim];
   }
   return absl::OkStatus();
 }
@@ -143,14 +143,14 @@ absl::StatusOr<IndexRule> BroadcastRule(const OpCall& call) {
   const int missing = to.rank() - from.rank();
   std::string term;
   for (int d = 0; d < from.rank(); ++d) {
-    term += from[d] == 1 && to[d + missing] != 1 ? '1' : DimLetter(d + missing);
+    term += from[d] == 1 && to[d + missing] != 1 ? '1' : DimFactor(d + missing);
   }
-  return IndexRule::Parse(absl::StrCat(term, "->", DimLetters(to.rank())), {{0}});
+  return IndexRule::Parse(absl::StrCat(term, "->", DimFactors(to.rank())), {{0}});
 }
 
-absl::Status DefineBroadcast(const DefineCall& call) {
-  const PartArray& x = call.inputs[0];
-  PartArray& y = call.outputs[0];
+absl::Status ReferenceBroadcast(const ReferenceCall& call) {
+  const ShardArray& x = call.inputs[0];
+  ShardArray& y = call.outputs[0];
   const int missing = y.logical.shape.rank() - x.logical.shape.rank();
   ForEachIndex(y.box, [&](const Shape& index, int64_t flat) {
     Shape at;
@@ -176,10 +176,10 @@ const OpDef& FillOp() {
       return Types{{a.dtype, a.shape}};
     };
     op.rule = [](const OpCall& call) {
-      return IndexRule::Parse(absl::StrCat("->", DimLetters(call.outputs[0].shape.rank())));
+      return IndexRule::Parse(absl::StrCat("->", DimFactors(call.outputs[0].shape.rank())));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       for (double& value : call.outputs[0].array.values) {
         value = std::get<FillAttributes>(call.attributes).value;
       }
@@ -210,10 +210,10 @@ const OpDef& SliceOp() {
     op.cost = [](const OpCall& call) {
       return Cost{0, 2 * BytesOf(call.outputs), 0, {2 * BytesOf(call.outputs)}};
     };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       const SliceAttributes& a = Range1(call.attributes);
-      const PartArray& x = call.inputs[0];
-      PartArray& y = call.outputs[0];
+      const ShardArray& x = call.inputs[0];
+      ShardArray& y = call.outputs[0];
       CopyNarrow(y.box, x.box, static_cast<int>(a.dim), a.begin, [&](int64_t narrow, int64_t wide) {
         y.array.values[narrow] = x.array.values[wide];
       });
@@ -243,10 +243,10 @@ const OpDef& PadOp() {
       (*dx)[0] = Dense(SliceDim(dy[0], static_cast<int>(a.dim), a.begin, a.end));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       const SliceAttributes& a = Range1(call.attributes);
-      const PartArray& x = call.inputs[0];
-      PartArray& y = call.outputs[0];
+      const ShardArray& x = call.inputs[0];
+      ShardArray& y = call.outputs[0];
       CopyNarrow(x.box, y.box, static_cast<int>(a.dim), a.begin, [&](int64_t narrow, int64_t wide) {
         y.array.values[wide] = x.array.values[narrow];
       });
@@ -263,14 +263,14 @@ const OpDef& ConcatOp() {
   static const OpDef op = [] {
     OpDef op;
     op.name = "concat";
-    op.inputs = {{"parts", /*updates=*/false, /*variadic=*/true}};
+    op.inputs = {{"shards", /*updates=*/false, /*variadic=*/true}};
     op.outputs = {{"y"}};
     op.attributes = ConcatAttributes();
     op.infer = InferConcat;
     op.signatures = ConcatSignatures;
     op.gradient = ConcatGradient;
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
-    op.define = DefineConcat;
+    op.reference = ReferenceConcat;
     op.cases = {{"inner", ConcatAttributes{1}, {{DType::kF32, {5, 3}}, {DType::kF32, {5, 4}}}},
                 {"outer",
                  ConcatAttributes{0},
@@ -302,9 +302,9 @@ const OpDef& CastOp() {
       if (IsFloat(inputs[0].dtype())) (*dx)[0] = Dense(Cast(dy[0], inputs[0].dtype()));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       const bool integer = call.outputs[0].logical.dtype == DType::kI32;
-      return DefineMap(call, [integer](double x) { return integer ? std::trunc(x) : x; });
+      return ReferenceMap(call, [integer](double x) { return integer ? std::trunc(x) : x; });
     };
     OpCase rounded = {"bf16", CastAttributes{DType::kBF16}, {{DType::kF32, {5, 3}}}};
     rounded.tolerance = 1e-2;
@@ -332,7 +332,7 @@ const OpDef& BroadcastOp() {
       (*dx)[0] = Dense(ReduceTo(dy[0], inputs[0].shape()));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
-    op.define = DefineBroadcast;
+    op.reference = ReferenceBroadcast;
     op.cases = {{"scalar", ShapeAttributes{{5, 3}}, {{DType::kF32, {}}}},
                 {"row", ShapeAttributes{{5, 3, 4}}, {{DType::kF32, {4}}}},
                 {"ones", ShapeAttributes{{5, 3, 4}}, {{DType::kF32, {5, 1, 4}}}}};
@@ -359,8 +359,8 @@ Tensor PadDim(Tensor x, int dim, int64_t begin, int64_t whole) {
   return ApplyOne(PadOp(), SliceAttributes{dim, begin, begin + own, whole}, {x});
 }
 
-Tensor Concat(const std::vector<Tensor>& parts, int dim) {
-  return ApplyOne(ConcatOp(), ConcatAttributes{dim}, parts);
+Tensor Concat(const std::vector<Tensor>& shards, int dim) {
+  return ApplyOne(ConcatOp(), ConcatAttributes{dim}, shards);
 }
 
 Tensor Cast(Tensor x, DType dtype) {

@@ -2,10 +2,10 @@
 // for the gradient.
 #include <cmath>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -32,7 +32,7 @@ absl::Status CheckOperands(absl::string_view op, const TensorType& x,
   return absl::OkStatus();
 }
 
-absl::Status DefineLayerNorm(const DefineCall& call) {
+absl::Status ReferenceLayerNorm(const ReferenceCall& call) {
   const Array& x = call.inputs[0].array;
   const std::vector<double>& gamma = call.inputs[1].array.values;
   const std::vector<double>& beta = call.inputs[2].array.values;
@@ -54,7 +54,7 @@ absl::Status DefineLayerNorm(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status DefineLayerNormGradient(const DefineCall& call) {
+absl::Status ReferenceLayerNormGradient(const ReferenceCall& call) {
   const std::vector<double>& dy = call.inputs[0].array.values;
   const Array& x = call.inputs[1].array;
   const std::vector<double>& gamma = call.inputs[2].array.values;
@@ -76,7 +76,7 @@ absl::Status DefineLayerNormGradient(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status DefineParameterGradient(const DefineCall& call) {
+absl::Status ReferenceParameterGradient(const ReferenceCall& call) {
   const std::vector<double>& dy = call.inputs[0].array.values;
   const Array& x = call.inputs[1].array;
   const int64_t width = RowLength(x), rows = NumRows(x);
@@ -129,7 +129,7 @@ const OpDef& LayerNormOp() {
     op.rule = [](const OpCall&) { return IndexRule::Parse("...E,E,E->...E,...,..."); };
     op.gradient = LayerNormGradient;
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 8, 1 << 16); };
-    op.define = DefineLayerNorm;
+    op.reference = ReferenceLayerNorm;
     op.cases = {{"matrix", LayerNormAttributes(), {F32({5, 7}), F32({7}), F32({7})}},
                 {"cube", LayerNormAttributes{1e-3}, {F32({3, 2, 5}), F32({5}), F32({5})}}};
     return op;
@@ -156,7 +156,7 @@ const OpDef& LayerNormGradientOp() {
       return IndexRule::Parse("...E,...E,E,...,...->...E", {{0}, {2}});
     };
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 12, 1 << 16); };
-    op.define = DefineLayerNormGradient;
+    op.reference = ReferenceLayerNormGradient;
     op.cases = {
         {"matrix", LayerNormAttributes(), {F32({5, 7}), F32({5, 7}), F32({7}), F32({5}), F32({5})}},
         {"cube",
@@ -187,7 +187,7 @@ const OpDef& LayerNormParameterGradientOp() {
     op.cost = [](const OpCall& call) {
       return RowsCost(call, call.inputs[0], 4, 64 * BytesOf(call.outputs));
     };
-    op.define = DefineParameterGradient;
+    op.reference = ReferenceParameterGradient;
     op.cases = {
         {"matrix", NoAttributes(), {F32({5, 7}), F32({5, 7}), F32({5}), F32({5})}},
         {"cube", NoAttributes(), {F32({3, 2, 5}), F32({3, 2, 5}), F32({3, 2}), F32({3, 2})}}};

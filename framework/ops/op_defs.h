@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-// ---- matmul.cc ---- letters mean the same in all four: a [..mk] b [kn] y [..mn]
+// ---- matmul.cc ---- factors mean the same in all four: a [..mk] b [kn] y [..mn]
 const OpDef& MatMulOp();
 const OpDef& MatMulInputGradientOp();   // dy, b -> da; attributes of the forward op
 const OpDef& MatMulRightGradientOp();   // a, dy -> db of equal leading dimensions
@@ -60,8 +60,8 @@ const OpDef& AttentionGradientOp();  // q, k, v, y, logsumexp, dy -> dq, dk, dv
 // ---- embedding.cc ----
 const OpDef& EmbeddingOp();
 const OpDef& EmbeddingGradientOp();  // ids, dy -> dtable
-const OpDef& AddRowsOp();            // dense, ids, values -> dense
-const OpDef& SumSquaresRowsOp();     // ids, values -> []
+const OpDef& AddSparseOp();          // dense, ids, values -> dense
+const OpDef& SumSquaresSparseOp();   // ids, values -> []
 
 // ---- cross_entropy.cc ----
 const OpDef& CrossEntropyMaxOp();       // logits -> max
@@ -72,10 +72,10 @@ const OpDef& CrossEntropyGradientOp();  // logits, max, sum, labels, dpicked -> 
 
 // ---- optimizer.cc ----
 const OpDef& ClipFactorOp();
-const OpDef& SgdOp();        // variable!, gradient, factor, learning_rate, [momentum!]
-const OpDef& SgdRowsOp();    // variable!, ids, values, factor, learning_rate, [momentum!]
-const OpDef& AdamWOp();      // variable!, m!, v!, gradient, factor, learning_rate, step
-const OpDef& AdamWRowsOp();  // variable!, m!, v!, ids, values, factor, learning_rate, step
+const OpDef& SgdOp();          // variable!, gradient, factor, learning_rate, [momentum!]
+const OpDef& SgdSparseOp();    // variable!, ids, values, factor, learning_rate, [momentum!]
+const OpDef& AdamWOp();        // variable!, m!, v!, gradient, factor, learning_rate, step
+const OpDef& AdamWSparseOp();  // variable!, m!, v!, ids, values, factor, learning_rate, step
 
 }  // namespace sluice
 

@@ -36,7 +36,7 @@ Tensor Transpose(Tensor x, const Shape& permutation);
 Tensor SliceDim(Tensor x, int dim, int64_t begin, int64_t end);
 Tensor PadDim(Tensor x, int dim, int64_t begin,
               int64_t whole);  // zeros around; adjoint of SliceDim
-Tensor Concat(const std::vector<Tensor>& parts, int dim);
+Tensor Concat(const std::vector<Tensor>& shards, int dim);
 Tensor Cast(Tensor x, DType dtype);
 Tensor BroadcastTo(Tensor x, const Shape& shape);  // adjoint of a sum; trailing dimensions align
 
@@ -79,7 +79,7 @@ void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, 
 Tensor SumSquares(const Gradient& gradient);             // rows: repeated ids are added first
 Tensor ClipFactor(Tensor sum_squares, double max_norm);  // min(1, max_norm / (norm + 1e-6))
 Tensor Sqrt(Tensor x);
-Tensor AddRows(Tensor dense, const Gradient& rows);  // dense + rows scattered
+Tensor AddSparse(Tensor dense, const Gradient& rows);  // dense + rows scattered
 
 }  // namespace sluice
 

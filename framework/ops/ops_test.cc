@@ -67,7 +67,7 @@ TEST(OpsTest, ErrorsSayWhatWasExpectedAndGot) {
   EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return SliceDim(x[0], 7, 0, 1); }),
               HasSubstr("slice: expected a dimension of [2,3], got 7"));
   EXPECT_THAT(ErrorOf({{2, 3}, {2, 4}}, [](const In& x) { return Concat(x, 0); }),
-              HasSubstr("concat: expected f32[2,3] for every part"));
+              HasSubstr("concat: expected f32[2,3] for every shard"));
   EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return Dropout(x[0], 1.5); }),
               HasSubstr("dropout: expected a rate in [0, 1), got 1.5"));
   EXPECT_THAT(ErrorOf({{2, 3}, {2}, {3}}, [](const In& x) { return LayerNorm(x[0], x[1], x[2]); }),
@@ -194,7 +194,7 @@ struct Update {
     feeds["ids"] = Of({3}, {2, 0, 2});
     feeds["values"] = Of({3, 2}, {1.5, 0.25, 1, -1, 0.5, 0.25});  // the same, row 2 in two
     return {
-        Gradient::kRows,
+        Gradient::kSparse,
         {graph.Input("ids", DType::kI32, {3}, ""), graph.Input("values", DType::kF32, {3, 2}, "")}};
   }
   void Step() {
@@ -271,16 +271,16 @@ TEST(OpsTest, CostOfAMatMul) {
   EXPECT_EQ(MatMulWeightGradientOp().cost({MatMulAttributes(), x_dy, dw}).flops, cost.flops);
 }
 
-// A backward op must know its forward op's letters: selection binds the one to the other.
-TEST(OpsTest, LettersOfGradientsAreThoseOfTheForwardOp) {
+// A backward op must know its forward op's factors: selection binds the one to the other.
+TEST(OpsTest, FactorsOfGradientsAreThoseOfTheForwardOp) {
   const std::vector<TensorType> in = {{DType::kF32, {2, 5, 3}}, {DType::kF32, {4, 3}}};
   const std::vector<TensorType> y = {{DType::kF32, {2, 5, 4}}};
   const MatMulAttributes attributes{false, true};
   const auto find = [&](const OpDef& op, std::vector<TensorType> inputs,
-                        std::vector<TensorType> outputs, const std::string& letter) {
+                        std::vector<TensorType> outputs, const std::string& factor) {
     const auto signatures = SignaturesOf(op, {attributes, inputs, outputs}, 2);
     for (const Signature& signature : *signatures) {
-      if (signature.letter == letter) return ToString(signature);
+      if (signature.factor == factor) return ToString(signature);
     }
     return std::string("none");
   };

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <utility>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -103,21 +103,21 @@ struct AdamWStep {
   double factor, learning_rate, correction1, correction2;
 };
 
-double ScalarOf(const PartArray& part) { return part.array.values[0]; }
+double ScalarOf(const ShardArray& shard) { return shard.array.values[0]; }
 
-SgdStep SgdStepOf(const DefineCall& call, size_t factor) {
+SgdStep SgdStepOf(const ReferenceCall& call, size_t factor) {
   return {std::get<SgdAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
           ScalarOf(call.inputs[factor + 1])};
 }
-AdamWStep AdamWStepOf(const DefineCall& call, size_t factor) {
+AdamWStep AdamWStepOf(const ReferenceCall& call, size_t factor) {
   return {std::get<AdamWAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
           ScalarOf(call.inputs[factor + 1]), ScalarOf(call.inputs[factor + 2])};
 }
 
-// Calls update(gradient, place) for each element of the rows that the part of a table holds.
+// Calls update(gradient, place) for each element of the rows that the shard of a table holds.
 template <typename F>
-absl::Status ForEachRowElement(const char* op, const PartArray& table, const PartArray& ids,
-                               const PartArray& values, F&& update) {
+absl::Status ForEachRowElement(const char* op, const ShardArray& table, const ShardArray& ids,
+                               const ShardArray& values, F&& update) {
   RETURN_IF_ERROR(CheckInRange(op, "ids", ids.array, table.logical.shape[0]));
   const GatheredRows rows = GatherRows(ids.array, values.array, table.box[0]);
   const int64_t width = RowLength(table.array);
@@ -129,7 +129,7 @@ absl::Status ForEachRowElement(const char* op, const PartArray& table, const Par
   return absl::OkStatus();
 }
 
-absl::Status DefineSgd(const DefineCall& call) {
+absl::Status ReferenceSgd(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 2);
   const bool has_momentum = call.inputs.size() > 4;
   std::vector<double>& variable = call.inputs[0].array.values;
@@ -140,17 +140,17 @@ absl::Status DefineSgd(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status DefineSgdRows(const DefineCall& call) {
+absl::Status ReferenceSgdSparse(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 3);
   const bool has_momentum = call.inputs.size() > 5;
-  return ForEachRowElement("sgd_rows", call.inputs[0], call.inputs[1], call.inputs[2],
+  return ForEachRowElement("sgd_sparse", call.inputs[0], call.inputs[1], call.inputs[2],
                            [&](double gradient, int64_t i) {
                              step(gradient, &call.inputs[0].array.values[i],
                                   has_momentum ? &call.inputs[5].array.values[i] : nullptr);
                            });
 }
 
-absl::Status DefineAdamW(const DefineCall& call) {
+absl::Status ReferenceAdamW(const ReferenceCall& call) {
   const AdamWStep step = AdamWStepOf(call, 4);
   for (size_t i = 0; i < call.inputs[0].array.values.size(); ++i) {
     step(call.inputs[3].array.values[i], &call.inputs[0].array.values[i],
@@ -159,30 +159,30 @@ absl::Status DefineAdamW(const DefineCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status DefineAdamWRows(const DefineCall& call) {
+absl::Status ReferenceAdamWSparse(const ReferenceCall& call) {
   const AdamWStep step = AdamWStepOf(call, 5);
-  return ForEachRowElement("adamw_rows", call.inputs[0], call.inputs[3], call.inputs[4],
+  return ForEachRowElement("adamw_sparse", call.inputs[0], call.inputs[3], call.inputs[4],
                            [&](double gradient, int64_t i) {
                              step(gradient, &call.inputs[0].array.values[i],
                                   &call.inputs[1].array.values[i], &call.inputs[2].array.values[i]);
                            });
 }
 
-// A table is split by rows, which each part picks out for itself, or by columns. Splitting the ids
-// would leave each part with its own rows only.
-absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t parts,
+// A table is split by rows, which each shard picks out for itself, or by columns. Splitting the ids
+// would leave each shard with its own rows only.
+absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t shards,
                                                       size_t ids) {
-  const auto make = [&](const char* letter, int table_dim, int values_dim) {
+  const auto make = [&](const char* factor, int table_dim, int values_dim) {
     std::vector<int> inputs(call.inputs.size(), kWhole);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool table = i < ids || i > ids + 1;  // or a scalar
       if (table && call.inputs[i].shape.rank() == 2) inputs[i] = table_dim;
     }
     inputs[ids + 1] = values_dim;
-    return MakeSignature(letter, inputs, {});
+    return MakeSignature(factor, inputs, {});
   };
   std::vector<Signature> signatures = {make("", kWhole, kWhole)};
-  if (parts < 2) return signatures;
+  if (shards < 2) return signatures;
   const Shape& table = call.inputs[0].shape;
   if (table[1] > 1) signatures.push_back(make("e", 1, call.inputs[ids].shape.rank()));
   if (table[0] > 1) signatures.push_back(make("v", 0, kWhole));
@@ -212,9 +212,9 @@ const OpDef& ClipFactorOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("->"); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 4); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       const double max_norm = std::get<ClipAttributes>(call.attributes).max_norm;
-      return DefineMap(call, [max_norm](double sum) {
+      return ReferenceMap(call, [max_norm](double sum) {
         const double factor = max_norm / (std::sqrt(sum) + 1e-6);
         return factor > 1 ? 1 : factor;  // NaN stays NaN
       });
@@ -241,7 +241,7 @@ const OpDef& SgdOp() {
       return IndexRule::Parse(call.inputs.size() > 4 ? "...,...,,,...->" : "...,...,,->");
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 6); };
-    op.define = DefineSgd;
+    op.reference = ReferenceSgd;
     const TensorType w = F32({5, 3});
     op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, w, F32({}), F32({}), w}},
                 {"plain", SgdAttributes{0, 0}, {w, w, F32({}), F32({})}}};
@@ -250,23 +250,23 @@ const OpDef& SgdOp() {
   return op;
 }
 
-const OpDef& SgdRowsOp() {
+const OpDef& SgdSparseOp() {
   static const OpDef op = [] {
     OpDef op;
-    op.name = "sgd_rows";
+    op.name = "sgd_sparse";
     op.inputs = {
         {"variable", kUpdates},           {"ids"}, {"values"}, {"factor"}, {"learning_rate"},
         {"momentum", kUpdates, kVariadic}};
     op.attributes = SgdAttributes();
-    op.infer = [](const OpCall& call) { return InferSgd("sgd_rows", call, 2); };
-    op.signatures = [](const OpCall& call, int64_t parts) {
-      return RowsSignatures(call, parts, 1);
+    op.infer = [](const OpCall& call) { return InferSgd("sgd_sparse", call, 2); };
+    op.signatures = [](const OpCall& call, int64_t shards) {
+      return RowsSignatures(call, shards, 1);
     };
     op.cost = [](const OpCall& call) {
       return Cost{6 * call.inputs[2].shape.NumElements(), 5 * BytesOf(call.inputs.subspan(1, 2)),
                   2 * BytesOf(call.inputs.subspan(1, 2)) + 4096};
     };
-    op.define = DefineSgdRows;
+    op.reference = ReferenceSgdSparse;
     const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
     op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
                 {"plain", SgdAttributes{0, 0}, {w, ids, values, F32({}), F32({})}, 0, 4}};
@@ -285,7 +285,7 @@ const OpDef& AdamWOp() {
     op.infer = [](const OpCall& call) { return InferAdamW("adamw", call, 1); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,...,...,,,->"); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
-    op.define = DefineAdamW;
+    op.reference = ReferenceAdamW;
     const TensorType w = F32({5, 3}), s = F32({});
     op.cases = {
         {"matrix", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 3}};
@@ -294,23 +294,23 @@ const OpDef& AdamWOp() {
   return op;
 }
 
-const OpDef& AdamWRowsOp() {
+const OpDef& AdamWSparseOp() {
   static const OpDef op = [] {
     OpDef op;
-    op.name = "adamw_rows";
+    op.name = "adamw_sparse";
     op.inputs = {
         {"variable", kUpdates}, {"m", kUpdates}, {"v", kUpdates}, {"ids"}, {"values"}, {"factor"},
         {"learning_rate"},      {"step"}};
     op.attributes = AdamWAttributes();
-    op.infer = [](const OpCall& call) { return InferAdamW("adamw_rows", call, 2); };
-    op.signatures = [](const OpCall& call, int64_t parts) {
-      return RowsSignatures(call, parts, 3);
+    op.infer = [](const OpCall& call) { return InferAdamW("adamw_sparse", call, 2); };
+    op.signatures = [](const OpCall& call, int64_t shards) {
+      return RowsSignatures(call, shards, 3);
     };
     op.cost = [](const OpCall& call) {
       return Cost{15 * call.inputs[4].shape.NumElements(), 8 * BytesOf(call.inputs.subspan(3, 2)),
                   2 * BytesOf(call.inputs.subspan(3, 2)) + 4096};
     };
-    op.define = DefineAdamWRows;
+    op.reference = ReferenceAdamWSparse;
     const TensorType w = F32({7, 3}), s = F32({});
     op.cases = {{"table",
                  AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
@@ -329,7 +329,8 @@ void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tenso
   inputs.push_back(FactorOr1(variable, factor));
   inputs.push_back(learning_rate);
   if (momentum) inputs.push_back(momentum);
-  Apply(gradient.kind == Gradient::kRows ? SgdRowsOp() : SgdOp(), attributes, std::move(inputs));
+  Apply(gradient.kind == Gradient::kSparse ? SgdSparseOp() : SgdOp(), attributes,
+        std::move(inputs));
 }
 
 void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
@@ -339,7 +340,7 @@ void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, 
   inputs.push_back(FactorOr1(variable, factor));
   inputs.push_back(learning_rate);
   inputs.push_back(step);
-  Apply(gradient.kind == Gradient::kRows ? AdamWRowsOp() : AdamWOp(), attributes,
+  Apply(gradient.kind == Gradient::kSparse ? AdamWSparseOp() : AdamWOp(), attributes,
         std::move(inputs));
 }
 

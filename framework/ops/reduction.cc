@@ -1,12 +1,12 @@
-// Reductions over chosen dimensions, and the sum of squares. The letter of a dimension is that of
+// Reductions over chosen dimensions, and the sum of squares. The factor of a dimension is that of
 // its place in the input.
 #include <algorithm>
 #include <utility>
 
-#include "framework/ops/definition.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
@@ -58,14 +58,14 @@ absl::StatusOr<Types> InferReduce(const OpCall& call) {
 
 absl::StatusOr<IndexRule> ReduceRule(const OpCall& call) {
   const ReduceAttributes& attributes = Get(call.attributes);
-  const std::string letters = DimLetters(call.inputs[0].shape.rank());
+  const std::string factors = DimFactors(call.inputs[0].shape.rank());
   std::string kept;
-  for (size_t d = 0; d < letters.size(); ++d) {
-    if (!Reduces(attributes, static_cast<int>(d))) kept += letters[d];
+  for (size_t d = 0; d < factors.size(); ++d) {
+    if (!Reduces(attributes, static_cast<int>(d))) kept += factors[d];
   }
   std::vector<std::vector<int>> linear;
   if (attributes.reduction == Reduction::kSum) linear = {{0}};
-  return IndexRule::Parse(absl::StrCat(letters, "->", kept), std::move(linear),
+  return IndexRule::Parse(absl::StrCat(factors, "->", kept), std::move(linear),
                           attributes.reduction);
 }
 
@@ -93,10 +93,10 @@ void ReduceGradient(const Node& node, absl::Span<const Tensor> inputs,
   (*dx)[0] = Dense(BroadcastTo(gradient, shape));
 }
 
-absl::Status DefineReduce(const DefineCall& call) {
+absl::Status ReferenceReduce(const ReferenceCall& call) {
   const ReduceAttributes& attributes = Get(call.attributes);
-  const PartArray& x = call.inputs[0];
-  PartArray& y = call.outputs[0];
+  const ShardArray& x = call.inputs[0];
+  ShardArray& y = call.outputs[0];
   if (attributes.reduction != Reduction::kSum) {
     for (double& value : y.array.values) value = IdentityOf(attributes.reduction);
   }
@@ -135,7 +135,7 @@ const OpDef& ReduceOp() {
       cost.sizes = {kept == 0 ? 0 : call.inputs[0].shape.NumElements() / kept, kept};
       return cost;
     };
-    op.define = DefineReduce;
+    op.reference = ReferenceReduce;
     const TensorType x = {DType::kF32, {5, 3, 4}};
     OpCase max = {"max", ReduceAttributes{Reduction::kMax, false, {1}}, {x}};
     max.check_gradient = false;
@@ -167,7 +167,7 @@ const OpDef& SumSquaresOp() {
       (*dx)[0] = Dense(Multiply(inputs[0], Cast(Scale(dy[0], 2), inputs[0].dtype())));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 2, 4096); };
-    op.define = [](const DefineCall& call) {
+    op.reference = [](const ReferenceCall& call) {
       for (double x : call.inputs[0].array.values) call.outputs[0].array.values[0] += x * x;
       return absl::OkStatus();
     };

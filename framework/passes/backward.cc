@@ -12,18 +12,18 @@ namespace sluice {
 namespace {
 
 // One flat list of rows out of two; their ids may have any shapes.
-Gradient JoinRows(const Gradient& a, const Gradient& b) {
+Gradient JoinSparse(const Gradient& a, const Gradient& b) {
   const auto flat = [](const Gradient& rows) {
     const int64_t count = rows.tensors[0].shape().NumElements();
     Shape values = {count};
     if (rows.tensors[1].shape().rank() > 0) {
       values.Append(rows.tensors[1].shape()[rows.tensors[1].shape().rank() - 1]);
     }
-    return Gradient{Gradient::kRows,
+    return Gradient{Gradient::kSparse,
                     {Reshape(rows.tensors[0], {count}), Reshape(rows.tensors[1], values)}};
   };
   const Gradient left = flat(a), right = flat(b);
-  return {Gradient::kRows,
+  return {Gradient::kSparse,
           {Concat({left.tensors[0], right.tensors[0]}, 0),
            Concat({left.tensors[1], right.tensors[1]}, 0)}};
 }
@@ -121,11 +121,11 @@ class Backward {
   Gradient Sum(TensorId id, bool is_variable) {
     std::vector<Tensor> dense;
     Gradient rows;
-    for (const Gradient& part : parts_[id]) {
-      if (part.kind == Gradient::kDense) {
-        dense.push_back(part.tensors[0]);
+    for (const Gradient& shard : parts_[id]) {
+      if (shard.kind == Gradient::kDense) {
+        dense.push_back(shard.tensors[0]);
       } else {
-        rows = rows.kind == Gradient::kNone ? part : JoinRows(rows, part);
+        rows = rows.kind == Gradient::kNone ? shard : JoinSparse(rows, shard);
       }
     }
     parts_[id].clear();
@@ -135,7 +135,7 @@ class Backward {
       dense.push_back(Fill(graph_, 0, type.shape, type.dtype));
     }
     Tensor sum = AddUp(AddUpByStage(dense));
-    if (rows.kind == Gradient::kRows) sum = AddRows(sum, rows);
+    if (rows.kind == Gradient::kSparse) sum = AddSparse(sum, rows);
     return {Gradient::kDense, {sum}};
   }
 
@@ -164,7 +164,7 @@ class Backward {
     SLUICE_CHECK_EQ(dx.size(), inputs.size()) << "gradient of " << node.op->name;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (dx[i].kind == Gradient::kNone || !leads_[node.inputs[i]]) continue;
-      SLUICE_CHECK(dx[i].kind == Gradient::kRows || dx[i].tensors[0].shape() == inputs[i].shape())
+      SLUICE_CHECK(dx[i].kind == Gradient::kSparse || dx[i].tensors[0].shape() == inputs[i].shape())
           << "gradient of " << node.name << " for input " << i;
       parts_[node.inputs[i]].push_back(dx[i]);
     }

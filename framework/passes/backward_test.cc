@@ -33,9 +33,9 @@ void OutputGradients(Graph* graph, const VariableGradients& gradients) {
   for (const auto& entry : gradients) {
     const Node variable = ProducerOf(*graph, entry.first);
     Tensor dense = entry.second.tensors[0];
-    if (entry.second.kind == Gradient::kRows) {
+    if (entry.second.kind == Gradient::kSparse) {
       const TensorType type = graph->tensor(entry.first).type;
-      dense = AddRows(Fill(graph, 0, type.shape, type.dtype), entry.second);
+      dense = AddSparse(Fill(graph, 0, type.shape, type.dtype), entry.second);
     }
     graph->Output("d " + variable.name, dense);
   }
@@ -142,7 +142,7 @@ TEST(Backward, ATableTiedAcrossStagesIsSummedAtItsOwn) {
   ASSERT_EQ(gradients[0].first, table.id());
   ASSERT_EQ(gradients[0].second.kind, Gradient::kDense);
   const Node& sum = ProducerOf(graph, gradients[0].second.tensors[0].id());
-  EXPECT_EQ(sum.op->name, "add_rows");
+  EXPECT_EQ(sum.op->name, "add_sparse");
   EXPECT_EQ(sum.stage, 0);
   EXPECT_EQ(sum.forward, -1);
   EXPECT_EQ(sum.phase, Phase::kBackward);
@@ -161,10 +161,10 @@ TEST(Backward, GradientsOfATableStayRows) {
   VariableGradients gradients;
   ExpectFiniteDifferences(&graph, loss, {{"a", Ids({2, 3}, 9)}, {"b", Ids({4}, 9)}}, &gradients);
   ASSERT_EQ(gradients.size(), 2u);
-  EXPECT_EQ(gradients[0].second.kind, Gradient::kRows);
+  EXPECT_EQ(gradients[0].second.kind, Gradient::kSparse);
   EXPECT_EQ(gradients[0].second.tensors[0].shape(), (Shape{10}));
   EXPECT_EQ(gradients[0].second.tensors[1].shape(), (Shape{10, 2}));
-  EXPECT_EQ(gradients[1].second.kind, Gradient::kRows);
+  EXPECT_EQ(gradients[1].second.kind, Gradient::kSparse);
   EXPECT_TRUE(graph.gradient_of().empty());  // of dense ones alone
 }
 

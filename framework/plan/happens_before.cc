@@ -11,63 +11,63 @@ constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 }  // namespace
 
 HappensBefore::HappensBefore(const ProgramIndex& index, absl::Span<const int32_t> rank)
-    : index_(index), events_(index.num_events()) {
-  chain_.assign(2 * events_, -1);
-  place_.assign(2 * events_, -1);
+    : index_(index), instances_(index.num_instances()) {
+  chain_.assign(2 * instances_, -1);
+  place_.assign(2 * instances_, -1);
   for (int s = 0; s < index.num_streams(); ++s) {
     if (!index.listed(s)) continue;
     const int32_t chain = static_cast<int32_t>(width_++);
     std::vector<int32_t> listed;
-    for (const plan::Turn& turn : index.program().streams(s).order()) {
-      for (int i = turn.from(); i < turn.to(); ++i) {
-        listed.push_back(index.EventOf(turn.actor(), turn.fire(), i));
+    for (const plan::ScheduleEntry& entry : index.program().streams(s).order()) {
+      for (int i = entry.from(); i < entry.to(); ++i) {
+        listed.push_back(index.InstanceOf(entry.actor(), entry.firing(), i));
       }
     }
     const int32_t n = static_cast<int32_t>(listed.size());
     for (int32_t p = 0; p < n; ++p) {
-      chain_[listed[p]] = chain_[events_ + listed[p]] = chain;
+      chain_[listed[p]] = chain_[instances_ + listed[p]] = chain;
       place_[listed[p]] = p;
-      place_[events_ + listed[p]] = n + p;
+      place_[instances_ + listed[p]] = n + p;
     }
   }
-  std::vector<int32_t> order(events_);
-  for (int32_t e = 0; e < events_; ++e) order[e] = e;
+  std::vector<int32_t> order(instances_);
+  for (int32_t e = 0; e < instances_; ++e) order[e] = e;
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return rank[a] < rank[b]; });
-  for (int32_t n = 0; n < events_; ++n) order.push_back(events_ + order[n]);
+  for (int32_t n = 0; n < instances_; ++n) order.push_back(instances_ + order[n]);
   FillPast(order);
   FillNext(order);
 }
 
 template <typename F>
-void HappensBefore::ForEachBefore(int32_t event, F&& fn) const {
-  const int step = event >= events_ ? 1 : 0;
-  const ProgramIndex::Event e = index_.EventAt(event - step * events_);
-  const int64_t fire = e.fire + step * index_.actor(e.actor).fires;
-  index_.ForEachWait(e.actor, fire, e.instruction, [&](const ProgramIndex::Wait& wait) {
-    const int fires = index_.actor(wait.actor).fires;
-    const int32_t of = static_cast<int32_t>(wait.fire / fires);
-    fn(of * events_ + index_.EventOf(wait.actor, wait.fire % fires, wait.instruction));
+void HappensBefore::ForEachBefore(int32_t instance, F&& fn) const {
+  const int step = instance >= instances_ ? 1 : 0;
+  const ProgramIndex::Instance e = index_.InstanceAt(instance - step * instances_);
+  const int64_t firing = e.firing + step * index_.actor(e.actor).firings;
+  index_.ForEachWait(e.actor, firing, e.instruction, [&](const ProgramIndex::Wait& wait) {
+    const int firings = index_.actor(wait.actor).firings;
+    const int32_t of = static_cast<int32_t>(wait.firing / firings);
+    fn(of * instances_ + index_.InstanceOf(wait.actor, wait.firing % firings, wait.instruction));
   });
 }
 
-// The event and those of its collective, of the same step.
-std::vector<int32_t> HappensBefore::PeersOf(int32_t event) const {
-  const int32_t base = event >= events_ ? events_ : 0;
-  const ProgramIndex::Event e = index_.EventAt(event - base);
+// The instance and those of its collective, of the same step.
+std::vector<int32_t> HappensBefore::PeersOf(int32_t instance) const {
+  const int32_t base = instance >= instances_ ? instances_ : 0;
+  const ProgramIndex::Instance e = index_.InstanceAt(instance - base);
   const int32_t collective = index_.CollectiveOf(e.actor, e.instruction);
-  if (collective < 0) return {event};
+  if (collective < 0) return {instance};
   std::vector<int32_t> peers;
   for (const ProgramIndex::Member& m : index_.Members(collective)) {
-    peers.push_back(base + index_.EventOf(m.actor, e.fire, m.instruction));
+    peers.push_back(base + index_.InstanceOf(m.actor, e.firing, m.instruction));
   }
   return peers;
 }
 
-// What is over when an event begins.
-void HappensBefore::StartClock(int32_t event, int32_t* clock) const {
+// What is over when an instance begins.
+void HappensBefore::StartClock(int32_t instance, int32_t* clock) const {
   std::fill(clock, clock + width_, -1);
-  ForEachBefore(event, [&](int32_t before) {
+  ForEachBefore(instance, [&](int32_t before) {
     const int32_t* past = Past(before);
     for (size_t s = 0; s < width_; ++s) clock[s] = std::max(clock[s], past[s]);
   });
@@ -77,10 +77,10 @@ void HappensBefore::FillPast(absl::Span<const int32_t> order) {
   past_.assign(order.size() * width_, -1);
   std::vector<bool> done(order.size(), false);
   std::vector<int32_t> clock(width_);
-  for (int32_t event : order) {
-    if (done[event]) continue;
+  for (int32_t instance : order) {
+    if (done[instance]) continue;
     // A member of a collective ends after all of them have begun, not after all have ended.
-    const std::vector<int32_t> peers = PeersOf(event);
+    const std::vector<int32_t> peers = PeersOf(instance);
     std::vector<int32_t> ended(width_, -1);
     for (int32_t peer : peers) {
       StartClock(peer, clock.data());
@@ -119,9 +119,9 @@ void HappensBefore::FillNext(absl::Span<const int32_t> order) {
 }
 
 bool HappensBefore::Ordered(int32_t first, int32_t second, bool wraps) const {
-  const int32_t to = second + (wraps ? events_ : 0);
+  const int32_t to = second + (wraps ? instances_ : 0);
   if (chain_[to] >= 0) return Next(first)[chain_[to]] <= place_[to];
-  if (index_.EventAt(first).actor == index_.EventAt(second).actor) return first < to;
+  if (index_.InstanceAt(first).actor == index_.InstanceAt(second).actor) return first < to;
   std::vector<int32_t> clock(width_);
   StartClock(to, clock.data());
   if (chain_[first] >= 0) return clock[chain_[first]] >= place_[first];
@@ -133,20 +133,20 @@ bool HappensBefore::Ordered(int32_t first, int32_t second, bool wraps) const {
 
 bool HappensBefore::OrderedExactly(int32_t first, int32_t second, bool wraps) const {
   if (Ordered(first, second, wraps)) return true;
-  std::vector<bool> seen(2 * events_, false);
+  std::vector<bool> seen(2 * instances_, false);
   std::vector<int32_t> todo;
   bool found = false;
-  auto visit = [&](int32_t event) {
-    found = found || event == first;
-    if (seen[event]) return;
-    seen[event] = true;
-    todo.push_back(event);
+  auto visit = [&](int32_t instance) {
+    found = found || instance == first;
+    if (seen[instance]) return;
+    seen[instance] = true;
+    todo.push_back(instance);
   };
-  ForEachBefore(second + (wraps ? events_ : 0), visit);
+  ForEachBefore(second + (wraps ? instances_ : 0), visit);
   while (!todo.empty() && !found) {
-    const int32_t event = todo.back();
+    const int32_t instance = todo.back();
     todo.pop_back();
-    for (int32_t peer : PeersOf(event)) ForEachBefore(peer, visit);
+    for (int32_t peer : PeersOf(instance)) ForEachBefore(peer, visit);
   }
   return found;
 }

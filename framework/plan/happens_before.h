@@ -1,6 +1,6 @@
-// Which events of a program are over before which others begin, by its waits alone, within one step
-// and into the next. Quick answers come from clocks over the streams that have an order; paths that
-// touch no such stream are found only by the exact search. Immutable; any thread.
+// Which instances of a program are over before which others begin, by its waits alone, within one
+// step and into the next. Quick answers come from clocks over the streams that have an order; paths
+// that touch no such stream are found only by the exact search. Immutable; any thread.
 #ifndef SLUICE_FRAMEWORK_PLAN_HAPPENS_BEFORE_H_
 #define SLUICE_FRAMEWORK_PLAN_HAPPENS_BEFORE_H_
 
@@ -14,7 +14,7 @@ namespace sluice {
 
 class HappensBefore {
  public:
-  // `rank`: of each event of a step, rising along every wait (a certificate, or a clock's run).
+  // `rank`: of each instance of a step, rising along every wait (a certificate, or a clock's run).
   HappensBefore(const ProgramIndex& index, absl::Span<const int32_t> rank);
 
   // Has `first` ended before `second` (of the next step, if `wraps`) begins? May say no where the
@@ -24,25 +24,25 @@ class HappensBefore {
   bool OrderedExactly(int32_t first, int32_t second, bool wraps) const;
 
  private:
-  // Calls fn(event of the two steps) for what an event of the two steps waits for.
+  // Calls fn(instance of the two steps) for what an instance of the two steps waits for.
   template <typename F>
-  void ForEachBefore(int32_t event, F&& fn) const;
-  void StartClock(int32_t event, int32_t* clock) const;
-  int32_t* Past(int32_t event) { return past_.data() + event * width_; }
-  const int32_t* Past(int32_t event) const { return past_.data() + event * width_; }
-  int32_t* Next(int32_t event) { return next_.data() + event * width_; }
-  const int32_t* Next(int32_t event) const { return next_.data() + event * width_; }
-  std::vector<int32_t> PeersOf(int32_t event) const;
+  void ForEachBefore(int32_t instance, F&& fn) const;
+  void StartClock(int32_t instance, int32_t* clock) const;
+  int32_t* Past(int32_t instance) { return past_.data() + instance * width_; }
+  const int32_t* Past(int32_t instance) const { return past_.data() + instance * width_; }
+  int32_t* Next(int32_t instance) { return next_.data() + instance * width_; }
+  const int32_t* Next(int32_t instance) const { return next_.data() + instance * width_; }
+  std::vector<int32_t> PeersOf(int32_t instance) const;
   void FillPast(absl::Span<const int32_t> order);
   void FillNext(absl::Span<const int32_t> order);
 
   const ProgramIndex& index_;
-  int32_t events_;              // of a step; those of the second step follow those of the first
+  int32_t instances_;           // of a step; those of the second step follow those of the first
   size_t width_ = 0;            // listed streams
-  std::vector<int32_t> chain_;  // by event of the two steps: its listed stream, or -1
-  std::vector<int32_t> place_;  // by event of the two steps: its place there
-  std::vector<int32_t> past_;   // by event and listed stream: last place over when it ends
-  std::vector<int32_t> next_;   // by event and listed stream: first place that begins after it
+  std::vector<int32_t> chain_;  // by instance of the two steps: its listed stream, or -1
+  std::vector<int32_t> place_;  // by instance of the two steps: its place there
+  std::vector<int32_t> past_;   // by instance and listed stream: last place over when it ends
+  std::vector<int32_t> next_;   // by instance and listed stream: first place that begins after it
 };
 
 }  // namespace sluice

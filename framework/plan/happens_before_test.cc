@@ -16,7 +16,7 @@ struct Fixture {
     EXPECT_EQ(ProveLive(index, &certificate), absl::OkStatus());
     rank = certificate.position;
   }
-  int32_t Event(int a, int f, int i) const { return index.EventOf(a, f, i); }
+  int32_t Instance(int a, int f, int i) const { return index.InstanceOf(a, f, i); }
   plan::Program program;
   ProgramIndex index;
   std::vector<int32_t> rank;
@@ -31,14 +31,14 @@ TEST(HappensBeforeTest, FollowsListsTokensAndSlots) {
     actor c on d0.compute; h(z)
     order d0.compute (a 0 0 2) (c 0 0 1))");
   const HappensBefore order(f.index, f.rank);
-  EXPECT_TRUE(order.Ordered(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
-  EXPECT_TRUE(order.Ordered(f.Event(0, 0, 0), f.Event(1, 0, 0), false));
-  EXPECT_FALSE(order.OrderedExactly(f.Event(0, 0, 1), f.Event(1, 0, 0), false));
-  EXPECT_FALSE(order.OrderedExactly(f.Event(1, 0, 0), f.Event(0, 0, 1), false));
-  EXPECT_TRUE(order.Ordered(f.Event(1, 0, 0), f.Event(2, 0, 0), false));
+  EXPECT_TRUE(order.Ordered(f.Instance(0, 0, 0), f.Instance(2, 0, 0), false));
+  EXPECT_TRUE(order.Ordered(f.Instance(0, 0, 0), f.Instance(1, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Instance(0, 0, 1), f.Instance(1, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Instance(1, 0, 0), f.Instance(0, 0, 1), false));
+  EXPECT_TRUE(order.Ordered(f.Instance(1, 0, 0), f.Instance(2, 0, 0), false));
   // Into the next step: x's slot is free when b has read it.
-  EXPECT_TRUE(order.Ordered(f.Event(1, 0, 0), f.Event(0, 0, 0), true));
-  EXPECT_TRUE(order.Ordered(f.Event(2, 0, 0), f.Event(0, 0, 0), true));
+  EXPECT_TRUE(order.Ordered(f.Instance(1, 0, 0), f.Instance(0, 0, 0), true));
+  EXPECT_TRUE(order.Ordered(f.Instance(2, 0, 0), f.Instance(0, 0, 0), true));
 }
 
 TEST(HappensBeforeTest, PathsOutsideListsNeedTheExactSearch) {
@@ -47,9 +47,9 @@ TEST(HappensBeforeTest, PathsOutsideListsNeedTheExactSearch) {
     actor b on d1.comm; y = g(x)
     actor c on d2.comm; z = g(y))");
   const HappensBefore order(f.index, f.rank);
-  EXPECT_FALSE(order.Ordered(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
-  EXPECT_TRUE(order.OrderedExactly(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
-  EXPECT_FALSE(order.OrderedExactly(f.Event(2, 0, 0), f.Event(0, 0, 0), false));
+  EXPECT_FALSE(order.Ordered(f.Instance(0, 0, 0), f.Instance(2, 0, 0), false));
+  EXPECT_TRUE(order.OrderedExactly(f.Instance(0, 0, 0), f.Instance(2, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Instance(2, 0, 0), f.Instance(0, 0, 0), false));
 }
 
 TEST(HappensBeforeTest, AMemberOfACollectiveEndsAfterAllHaveBegun) {
@@ -59,9 +59,9 @@ TEST(HappensBeforeTest, AMemberOfACollectiveEndsAfterAllHaveBegun) {
     actor b on d1.comm; t = sum() collective 1
     actor q on d1.compute; h(t))");
   const HappensBefore order(f.index, f.rank);
-  EXPECT_TRUE(order.OrderedExactly(f.Event(0, 0, 0), f.Event(3, 0, 0), false));
-  EXPECT_FALSE(order.OrderedExactly(f.Event(0, 0, 0), f.Event(2, 0, 0), false));
-  EXPECT_FALSE(order.OrderedExactly(f.Event(1, 0, 0), f.Event(3, 0, 0), false));
+  EXPECT_TRUE(order.OrderedExactly(f.Instance(0, 0, 0), f.Instance(3, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Instance(0, 0, 0), f.Instance(2, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Instance(1, 0, 0), f.Instance(3, 0, 0), false));
 }
 
 }  // namespace

@@ -3,21 +3,21 @@
 #include <cstdint>
 
 #include "framework/base/log.h"
-#include "framework/plan/part_proto.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
 #include "framework/plan/proof.h"
+#include "framework/plan/shard_proto.h"
 #include "framework/plan/validate.h"
 
 namespace {
 
-constexpr int kMostEvents = 4096;
+constexpr int kMostInstances = 4096;
 
-void TryParts(const sluice::plan::Program& program) {
+void TryShards(const sluice::plan::Program& program) {
   for (const auto& actor : program.actors()) {
     for (const auto& instruction : actor.script()) {
       for (const auto& operand : instruction.inputs()) {
-        sluice::PartFromProto(operand.part()).status().IgnoreError();
+        sluice::ShardFromProto(operand.shard()).status().IgnoreError();
       }
     }
   }
@@ -30,9 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!plan.ParseFromArray(data, static_cast<int>(size))) return 0;
   sluice::ValidatePlan(plan).IgnoreError();
   for (const sluice::plan::Program& program : plan.programs()) {
-    TryParts(program);
+    TryShards(program);
     const auto index = sluice::ProgramIndex::Build(program);
-    if (!index.ok() || !sluice::ValidateProgram(*index).ok() || index->num_events() > kMostEvents) {
+    if (!index.ok() || !sluice::ValidateProgram(*index).ok() ||
+        index->num_instances() > kMostInstances) {
       continue;
     }
     sluice::Certificate certificate;

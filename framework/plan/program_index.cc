@@ -12,8 +12,8 @@ namespace {
 
 using Nested = std::vector<std::vector<int32_t>>;
 
-// A few bytes of a plan can ask for any number of events and slots; tables are made for so many.
-constexpr int64_t kMostEvents = int64_t{1} << 24;
+// A few bytes of a plan can ask for any number of instances and slots; tables are made for so many.
+constexpr int64_t kMostInstances = int64_t{1} << 24;
 constexpr int64_t kMostSlots = int64_t{1} << 24;
 
 absl::Status Bad(const plan::Program& program, absl::string_view what) {
@@ -66,21 +66,21 @@ class ProgramIndexBuilder {
     AddRegisters();
     RETURN_IF_ERROR(AddTouches());
     RETURN_IF_ERROR(AddRings());
-    AddReadings();
-    AddCredits();
+    AddConsumers();
+    AddAckCounts();
     AddOperands();
-    RETURN_IF_ERROR(AddPasses());
+    RETURN_IF_ERROR(AddReuseEdges());
     AddTokenUses();
-    RETURN_IF_ERROR(AddTurns());
+    RETURN_IF_ERROR(AddEntries());
     return std::move(index_);
   }
 
  private:
   absl::Status CheckOperand(const plan::Operand& operand, int a, int i) const {
-    if (operand.storage_case() == plan::Operand::kLocal) {
-      if (operand.local() >= 0 && operand.local() < program_.locals_size()) return {};
-      return Bad(program_, absl::StrCat(index_.Describe(a, 0, i), " names local ", operand.local(),
-                                        " of ", program_.locals_size()));
+    if (operand.storage_case() == plan::Operand::kTemporary) {
+      if (operand.temporary() >= 0 && operand.temporary() < program_.temporaries_size()) return {};
+      return Bad(program_, absl::StrCat(index_.Describe(a, 0, i), " names temporary ",
+                                        operand.temporary(), " of ", program_.temporaries_size()));
     }
     if (operand.storage_case() == plan::Operand::kRegister && operand.register_() >= 0 &&
         operand.register_() < program_.registers_size()) {
@@ -98,8 +98,9 @@ class ProgramIndexBuilder {
         return Bad(program_, absl::StrCat(who, " runs on stream ", actor.stream(), " of ",
                                           program_.streams_size()));
       }
-      if (actor.fires_per_step() < 1) {
-        return Bad(program_, absl::StrCat(who, " fires ", actor.fires_per_step(), " times a step"));
+      if (actor.firings_per_step() < 1) {
+        return Bad(program_,
+                   absl::StrCat(who, " fires ", actor.firings_per_step(), " times a step"));
       }
       if (actor.script_size() == 0) return Bad(program_, absl::StrCat(who, " has no instruction"));
       for (int i = 0; i < actor.script_size(); ++i) {
@@ -122,18 +123,18 @@ class ProgramIndexBuilder {
   }
 
   absl::Status CheckSizes() const {
-    int64_t events = 0, slots = 0;
+    int64_t instances = 0, slots = 0;
     for (const plan::Actor& x : program_.actors()) {
-      events += int64_t{x.fires_per_step()} * x.script_size();
-      if (events > kMostEvents) break;
+      instances += int64_t{x.firings_per_step()} * x.script_size();
+      if (instances > kMostInstances) break;
     }
     for (const plan::Register& x : program_.registers()) slots += x.quota();
-    // A ring counts once for each of its takes: every producer has counters of all its slots.
+    // A ring counts once for each of its places: every producer has counters of all its slots.
     for (const plan::Ring& x : program_.rings()) {
-      slots += int64_t{std::max(0, x.slots())} * x.takes_size();
+      slots += int64_t{std::max(0, x.slots())} * x.registers_size();
     }
-    if (events > kMostEvents || slots > kMostSlots) {
-      return Bad(program_, absl::StrCat("expected at most ", kMostEvents, " events and ",
+    if (instances > kMostInstances || slots > kMostSlots) {
+      return Bad(program_, absl::StrCat("expected at most ", kMostInstances, " instances and ",
                                         kMostSlots, " slots, got more"));
     }
     return {};
@@ -141,22 +142,22 @@ class ProgramIndexBuilder {
 
   void AddActors() {
     Nested on(program_.streams_size());
-    int32_t instructions = 0, events = 0;
+    int32_t instructions = 0, instances = 0;
     for (int a = 0; a < program_.actors_size(); ++a) {
       const plan::Actor& actor = program_.actors(a);
       ProgramIndex::Actor x{};
       x.stream = actor.stream();
-      x.fires = actor.fires_per_step();
+      x.firings = actor.firings_per_step();
       x.length = actor.script_size();
       x.first_instruction = instructions;
-      x.first_event = events;
+      x.first_instance = instances;
       instructions += x.length;
-      events += x.length * x.fires;
+      instances += x.length * x.firings;
       index_.actors_.push_back(x);
-      index_.event_actor_.resize(events, a);
+      index_.instance_actor_.resize(instances, a);
       on[x.stream].push_back(a);
     }
-    index_.num_events_ = events;
+    index_.num_instances_ = instances;
     index_.stream_actors_.Fill(on);
     index_.collective_of_.assign(instructions, -1);
     std::map<int32_t, int32_t> number;  // of a plan -> dense
@@ -181,8 +182,8 @@ class ProgramIndexBuilder {
       r.by_every = Divisor(r.every);
       r.initial = x.initial_tokens();
       r.quota = x.quota();
-      r.tokens = r.producer < 0 ? 1 : index_.actors_[r.producer].fires / r.every;
-      r.ring = r.credit = -1;
+      r.tokens = r.producer < 0 ? 1 : index_.actors_[r.producer].firings / r.every;
+      r.ring = r.ack_count = -1;
       index_.registers_.push_back(r);
     }
   }
@@ -242,11 +243,11 @@ class ProgramIndexBuilder {
 
   absl::Status AddRings() {
     auto add_ring = [&](int32_t slots, absl::Span<const int32_t> takes, int32_t explicit_ring) {
-      const int32_t q = index_.num_rings(), begin = static_cast<int32_t>(index_.takes_.size());
+      const int32_t q = index_.num_rings(), begin = static_cast<int32_t>(index_.places_.size());
       for (int32_t r : takes) {
         ProgramIndex::Register& x = index_.registers_[r];
         x.ring = q;
-        index_.takes_.push_back({r, x.takes++, -1});
+        index_.places_.push_back({r, x.places++, -1});
       }
       const int32_t count = static_cast<int32_t>(takes.size());
       for (int32_t r : takes) {
@@ -257,11 +258,11 @@ class ProgramIndexBuilder {
     };
     for (int q = 0; q < program_.rings_size(); ++q) {
       const plan::Ring& ring = program_.rings(q);
-      if (ring.slots() < 1 || ring.takes_size() == 0) {
+      if (ring.slots() < 1 || ring.registers_size() == 0) {
         return Bad(program_, absl::StrCat("ring \"", ring.name(), "\" has ", ring.slots(),
-                                          " slots for ", ring.takes_size(), " takes"));
+                                          " slots for ", ring.registers_size(), " registers"));
       }
-      for (int32_t r : ring.takes()) {
+      for (int32_t r : ring.registers()) {
         if (r < 0 || r >= index_.num_registers()) {
           return Bad(program_, absl::StrCat("ring \"", ring.name(), "\" names register ", r, " of ",
                                             index_.num_registers()));
@@ -269,7 +270,8 @@ class ProgramIndexBuilder {
         if (index_.registers_[r].ring < 0) continue;
         return Bad(program_, absl::StrCat(index_.RegisterName(r), " is in two rings"));
       }
-      add_ring(ring.slots(), {ring.takes().data(), static_cast<size_t>(ring.takes_size())}, q);
+      add_ring(ring.slots(), {ring.registers().data(), static_cast<size_t>(ring.registers_size())},
+               q);
     }
     for (int r = 0; r < index_.num_registers(); ++r) {
       if (index_.registers_[r].ring < 0) add_ring(index_.registers_[r].quota, {r}, -1);
@@ -277,14 +279,14 @@ class ProgramIndexBuilder {
     // Places of each register within its round, side by side.
     int32_t begin = 0;
     for (ProgramIndex::Register& x : index_.registers_) {
-      x.takes_begin = begin;
-      begin += x.takes;
+      x.places_begin = begin;
+      begin += x.places;
     }
     index_.occurrences_.resize(begin);
     for (const ProgramIndex::Ring& ring : index_.rings_) {
-      for (int32_t n = 0; n < ring.takes; ++n) {
-        const ProgramIndex::Take& take = index_.takes_[ring.takes_begin + n];
-        index_.occurrences_[index_.registers_[take.reg].takes_begin + take.occurrence] = n;
+      for (int32_t n = 0; n < ring.places; ++n) {
+        const ProgramIndex::RingPlace& sequence = index_.places_[ring.places_begin + n];
+        index_.occurrences_[index_.registers_[sequence.reg].places_begin + sequence.occurrence] = n;
       }
     }
     return {};
@@ -301,39 +303,39 @@ class ProgramIndexBuilder {
     return reads;
   }
 
-  void AddReadings() {
-    std::vector<std::vector<ProgramIndex::Reading>> of(index_.num_registers());
+  void AddConsumers() {
+    std::vector<std::vector<ProgramIndex::Consumer>> of(index_.num_registers());
     for (int a = 0; a < index_.num_actors(); ++a) {
       for (const Touch& t : touches_[a]) {
         ProgramIndex::Register& r = index_.registers_[t.reg];
         const std::vector<int32_t> reads = TokenReads(t, r, a);
         if (reads.empty()) continue;
-        const int32_t serves = std::max(1, index_.actors_[a].fires / std::max(1, r.tokens));
+        const int32_t serves = std::max(1, index_.actors_[a].firings / std::max(1, r.tokens));
         const bool late = r.producer == a && r.initial > 0 && reads.front() > r.last_write;
-        r.late_own_reading = r.late_own_reading || late;
+        r.late_own_consumer = r.late_own_consumer || late;
         of[t.reg].push_back({t.reg, a, reads.front(), reads.back(), serves, late ? r.initial : 0, 0,
                              Divisor(serves)});
       }
     }
     for (int r = 0; r < index_.num_registers(); ++r) {
-      index_.registers_[r].readings_begin = static_cast<int32_t>(index_.readings_.size());
-      index_.readings_.insert(index_.readings_.end(), of[r].begin(), of[r].end());
-      index_.registers_[r].readings_end = static_cast<int32_t>(index_.readings_.size());
+      index_.registers_[r].consumers_begin = static_cast<int32_t>(index_.consumers_.size());
+      index_.consumers_.insert(index_.consumers_.end(), of[r].begin(), of[r].end());
+      index_.registers_[r].consumers_end = static_cast<int32_t>(index_.consumers_.size());
     }
     const size_t instructions = index_.collective_of_.size();
     Nested required(instructions), acquired(instructions), emitted(instructions),
         released(instructions), mine(index_.num_actors());
-    for (size_t n = 0; n < index_.readings_.size(); ++n) {
-      ProgramIndex::Reading& reading = index_.readings_[n];
-      reading.local = static_cast<int32_t>(mine[reading.actor].size());
-      mine[reading.actor].push_back(static_cast<int32_t>(n));
-      required[index_.Flat(reading.actor, reading.first)].push_back(static_cast<int32_t>(n));
-      released[index_.Flat(reading.actor, reading.last)].push_back(static_cast<int32_t>(n));
+    for (size_t n = 0; n < index_.consumers_.size(); ++n) {
+      ProgramIndex::Consumer& consumer = index_.consumers_[n];
+      consumer.local = static_cast<int32_t>(mine[consumer.actor].size());
+      mine[consumer.actor].push_back(static_cast<int32_t>(n));
+      required[index_.Flat(consumer.actor, consumer.first)].push_back(static_cast<int32_t>(n));
+      released[index_.Flat(consumer.actor, consumer.last)].push_back(static_cast<int32_t>(n));
     }
     for (int a = 0; a < index_.num_actors(); ++a) {
-      index_.actors_[a].readings_begin = static_cast<int32_t>(index_.actor_readings_.size());
-      index_.actor_readings_.insert(index_.actor_readings_.end(), mine[a].begin(), mine[a].end());
-      index_.actors_[a].readings_end = static_cast<int32_t>(index_.actor_readings_.size());
+      index_.actors_[a].consumers_begin = static_cast<int32_t>(index_.actor_consumers_.size());
+      index_.actor_consumers_.insert(index_.actor_consumers_.end(), mine[a].begin(), mine[a].end());
+      index_.actors_[a].consumers_end = static_cast<int32_t>(index_.actor_consumers_.size());
     }
     for (int r = 0; r < index_.num_registers(); ++r) {
       const ProgramIndex::Register& x = index_.registers_[r];
@@ -351,30 +353,30 @@ class ProgramIndexBuilder {
     index_.tokens_begin_.push_back(static_cast<int32_t>(index_.tokens_.size()));
   }
 
-  void AddCredits() {
-    std::vector<std::vector<ProgramIndex::Credit>> of(index_.num_actors());
+  void AddAckCounts() {
+    std::vector<std::vector<ProgramIndex::AckCount>> of(index_.num_actors());
     std::vector<int32_t> slots(index_.num_actors(), 0);
     for (int q = 0; q < index_.num_rings(); ++q) {
       const ProgramIndex::Ring& ring = index_.rings_[q];
-      for (int32_t n = ring.takes_begin; n < ring.takes_begin + ring.takes; ++n) {
-        const int32_t a = index_.registers_[index_.takes_[n].reg].producer;
+      for (int32_t n = ring.places_begin; n < ring.places_begin + ring.places; ++n) {
+        const int32_t a = index_.registers_[index_.places_[n].reg].producer;
         if (a < 0 || (!of[a].empty() && of[a].back().ring == q)) continue;
         of[a].push_back({q, a, slots[a], Divisor(ring.slots)});
         slots[a] += ring.slots;
       }
     }
     for (int a = 0; a < index_.num_actors(); ++a) {
-      index_.actors_[a].credits_begin = index_.num_credits();
-      for (const ProgramIndex::Credit& credit : of[a]) {
-        const ProgramIndex::Ring& ring = index_.rings_[credit.ring];
-        for (int32_t n = ring.takes_begin; n < ring.takes_begin + ring.takes; ++n) {
-          ProgramIndex::Take& take = index_.takes_[n];
-          if (index_.registers_[take.reg].producer != a) continue;
-          take.credit = index_.registers_[take.reg].credit = index_.num_credits();
+      index_.actors_[a].ack_counts_begin = index_.num_ack_counts();
+      for (const ProgramIndex::AckCount& ack_count : of[a]) {
+        const ProgramIndex::Ring& ring = index_.rings_[ack_count.ring];
+        for (int32_t n = ring.places_begin; n < ring.places_begin + ring.places; ++n) {
+          ProgramIndex::RingPlace& sequence = index_.places_[n];
+          if (index_.registers_[sequence.reg].producer != a) continue;
+          sequence.ack_count = index_.registers_[sequence.reg].ack_count = index_.num_ack_counts();
         }
-        index_.credits_.push_back(credit);
+        index_.ack_counts_.push_back(ack_count);
       }
-      index_.actors_[a].credits_end = index_.num_credits();
+      index_.actors_[a].ack_counts_end = index_.num_ack_counts();
     }
   }
 
@@ -384,15 +386,15 @@ class ProgramIndexBuilder {
       for (const Touch& t : touches_[a]) {
         const ProgramIndex::Register& r = index_.registers_[t.reg];
         reads[t.reg] = {t.reg, r.initial, r.every};
-        for (int n = r.readings_begin; n < r.readings_end; ++n) {
-          const ProgramIndex::Reading& x = index_.readings_[n];
+        for (int n = r.consumers_begin; n < r.consumers_end; ++n) {
+          const ProgramIndex::Consumer& x = index_.consumers_[n];
           if (x.actor == a) reads[t.reg] = {t.reg, x.offset, x.serves};
         }
       }
       for (int i = 0; i < index_.actors_[a].length; ++i) {
         index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
         auto add = [&](const plan::Operand& operand, bool writes) {
-          if (operand.storage_case() == plan::Operand::kLocal) {
+          if (operand.storage_case() == plan::Operand::kTemporary) {
             index_.operands_.push_back({-1, 0, 1});
             return;
           }
@@ -409,28 +411,30 @@ class ProgramIndexBuilder {
     index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
   }
 
-  bool InProgram(int32_t a, int32_t fire, int32_t i) const {
-    return a >= 0 && a < index_.num_actors() && fire >= 0 && fire < index_.actors_[a].fires &&
+  bool InProgram(int32_t a, int32_t firing, int32_t i) const {
+    return a >= 0 && a < index_.num_actors() && firing >= 0 && firing < index_.actors_[a].firings &&
            i >= 0 && i < index_.actors_[a].length;
   }
 
-  absl::Status AddPasses() {
-    std::vector<int32_t> into, from;  // by pass: the event
-    for (int n = 0; n < program_.passes_size(); ++n) {
-      for (const plan::Point* p : {&program_.passes(n).after(), &program_.passes(n).before()}) {
-        if (InProgram(p->actor(), p->fire(), p->instruction())) continue;
-        return Bad(program_, absl::StrCat("pass ", n, " names actor ", p->actor(), ", fire ",
-                                          p->fire(), ", instruction ", p->instruction(),
+  absl::Status AddReuseEdges() {
+    std::vector<int32_t> into, from;  // by reuse: the instance
+    for (int n = 0; n < program_.reuse_edges_size(); ++n) {
+      for (const plan::Point* p :
+           {&program_.reuse_edges(n).after(), &program_.reuse_edges(n).before()}) {
+        if (InProgram(p->actor(), p->firing(), p->instruction())) continue;
+        return Bad(program_, absl::StrCat("reuse ", n, " names actor ", p->actor(), ", firing ",
+                                          p->firing(), ", instruction ", p->instruction(),
                                           ", which is not in the program"));
       }
-      const plan::Point &after = program_.passes(n).after(), &before = program_.passes(n).before();
-      from.push_back(index_.EventOf(after.actor(), after.fire(), after.instruction()));
-      into.push_back(index_.EventOf(before.actor(), before.fire(), before.instruction()));
-      index_.pass_local_.push_back(index_.actors_[before.actor()].passes_in++);
-      index_.pass_target_.push_back(before.actor());
+      const plan::Point &after = program_.reuse_edges(n).after(),
+                        &before = program_.reuse_edges(n).before();
+      from.push_back(index_.InstanceOf(after.actor(), after.firing(), after.instruction()));
+      into.push_back(index_.InstanceOf(before.actor(), before.firing(), before.instruction()));
+      index_.reuse_local_.push_back(index_.actors_[before.actor()].reuse_edges_in++);
+      index_.reuse_target_.push_back(before.actor());
     }
-    index_.passes_into_.Fill(index_.num_events(), into);
-    index_.passes_from_.Fill(index_.num_events(), from);
+    index_.reuse_into_.Fill(index_.num_instances(), into);
+    index_.reuse_from_.Fill(index_.num_instances(), from);
     return {};
   }
 
@@ -446,34 +450,35 @@ class ProgramIndexBuilder {
         note(ProgramIndex::kAcquires, index_.Acquires(a, i));
         note(ProgramIndex::kEmits, index_.Emits(a, i));
         note(ProgramIndex::kReleases, index_.Releases(a, i));
-        for (int f = 0; f < index_.actors_[a].fires; ++f) {
-          const int32_t event = index_.EventOf(a, f, i);
-          note(ProgramIndex::kPassInto, index_.PassesInto(event));
-          note(ProgramIndex::kPassFrom, index_.PassesFrom(event));
+        for (int f = 0; f < index_.actors_[a].firings; ++f) {
+          const int32_t instance = index_.InstanceOf(a, f, i);
+          note(ProgramIndex::kReuseInto, index_.ReuseInto(instance));
+          note(ProgramIndex::kReuseFrom, index_.ReuseFrom(instance));
         }
       }
     }
   }
 
-  absl::Status AddTurns() {
-    index_.turn_previous_.assign(index_.num_events(), 0);
+  absl::Status AddEntries() {
+    index_.order_previous_.assign(index_.num_instances(), 0);
     for (int s = 0; s < index_.num_streams(); ++s) {
       const auto& order = program_.streams(s).order();
       for (int j = 0; j < order.size(); ++j) {
-        const plan::Turn& t = order[j];
-        if (!InProgram(t.actor(), t.fire(), t.from()) || t.to() <= t.from() ||
+        const plan::ScheduleEntry& t = order[j];
+        if (!InProgram(t.actor(), t.firing(), t.from()) || t.to() <= t.from() ||
             t.to() > index_.actors_[t.actor()].length || index_.actors_[t.actor()].stream != s) {
-          return Bad(program_, absl::StrCat("the order of ", index_.StreamName(s), ", turn ", j,
-                                            ", names actor ", t.actor(), ", fire ", t.fire(),
+          return Bad(program_, absl::StrCat("the order of ", index_.StreamName(s), ", entry ", j,
+                                            ", names actor ", t.actor(), ", firing ", t.firing(),
                                             ", instructions [", t.from(), ", ", t.to(),
                                             "), which the stream does not have"));
         }
       }
       for (int j = 0; j < order.size(); ++j) {
-        const plan::Turn& before = order[j > 0 ? j - 1 : order.size() - 1];
-        const int32_t last = index_.EventOf(before.actor(), before.fire(), before.to() - 1) + 1;
-        index_.turn_previous_[index_.EventOf(order[j].actor(), order[j].fire(), order[j].from())] =
-            j > 0 ? last : -last;
+        const plan::ScheduleEntry& before = order[j > 0 ? j - 1 : order.size() - 1];
+        const int32_t last =
+            index_.InstanceOf(before.actor(), before.firing(), before.to() - 1) + 1;
+        index_.order_previous_[index_.InstanceOf(order[j].actor(), order[j].firing(),
+                                                 order[j].from())] = j > 0 ? last : -last;
       }
     }
     return {};
@@ -495,7 +500,7 @@ int64_t ProgramIndex::SlotOffset(int r, int32_t slot) const {
   return slot < offsets.size() ? offsets[slot] : 0;
 }
 
-std::string ProgramIndex::Describe(int a, int64_t fire, int i) const {
+std::string ProgramIndex::Describe(int a, int64_t firing, int i) const {
   const plan::Actor& actor = program_->actors(a);
   std::string text = ActorName(a);
   if (i < actor.script_size()) {
@@ -503,8 +508,8 @@ std::string ProgramIndex::Describe(int a, int64_t fire, int i) const {
     absl::StrAppend(&text, ", instruction ", i, " \"", x.op(), "\"");
     if (!x.scope().empty()) absl::StrAppend(&text, " of ", x.scope());
   }
-  if (actor.fires_per_step() > 1) {
-    absl::StrAppend(&text, ", micro-batch ", fire % actor.fires_per_step());
+  if (actor.firings_per_step() > 1) {
+    absl::StrAppend(&text, ", micro-batch ", firing % actor.firings_per_step());
   }
   return text;
 }

@@ -3,10 +3,10 @@
 // once, and it is the one definition of the protocol: actors, proof, clock and packing all read it,
 // by array index. Immutable after Build; any thread. Refers to the program, which must outlive it.
 //
-// Words. An *event* is an instruction of one fire of an actor; fires count from the start of the
-// run. Token t of a register is *take* j of its ring and lies in slot j mod slots; a register alone
-// is a ring of one. A *reading* is one actor's use of one register it does not write at that place.
-// A *credit* is one actor's count of acks for the slots of one ring.
+// Words. An *instance* is an instruction of one firing of an actor; firings count from the start of
+// the run. Token t of a register is *sequence number* j of its ring and lies in slot j mod slots; a
+// register alone is a ring of one. A *consumer* is one actor's use of one register it does not
+// write at that place. An *ack count* is one actor's count of acks for the slots of one ring.
 #ifndef SLUICE_FRAMEWORK_PLAN_PROGRAM_INDEX_H_
 #define SLUICE_FRAMEWORK_PLAN_PROGRAM_INDEX_H_
 
@@ -24,17 +24,17 @@ namespace sluice {
 class ProgramIndex {
  public:
   struct Actor {
-    int32_t stream, fires, length;  // fires a step; instructions of the script
-    int32_t first_instruction;      // of the flat numbering of all scripts
-    int32_t first_event;            // of a step: event = first_event + fire * length + instruction
-    int32_t readings_begin, readings_end;  // in actor_readings
-    int32_t credits_begin, credits_end;
-    int32_t passes_in;  // passes that end at this actor
+    int32_t stream, firings, length;  // firings a step; instructions of the script
+    int32_t first_instruction;        // of the flat numbering of all scripts
+    int32_t first_instance;  // of a step: instance = first_instance + firing * length + instruction
+    int32_t consumers_begin, consumers_end;  // in actor_consumers
+    int32_t ack_counts_begin, ack_counts_end;
+    int32_t reuse_edges_in;  // reuse edges that end at this actor
   };
-  // The token of fire f is f / serves + offset. It is required at `first`, given back at `last`.
-  struct Reading {
+  // The token of firing f is f / serves + offset. It is required at `first`, given back at `last`.
+  struct Consumer {
     int32_t reg, actor, first, last, serves, offset;
-    int32_t local;  // among the readings of its actor
+    int32_t local;  // among the consumers of its actor
     Divisor by_serves;
   };
   struct Register {
@@ -42,46 +42,46 @@ class ProgramIndex {
     int32_t first_write, last_write;
     int32_t every, initial, quota;
     int32_t tokens;  // emitted in one step
-    int32_t readings_begin, readings_end;
+    int32_t consumers_begin, consumers_end;
     int32_t ring;
-    int32_t takes_begin, takes;  // its places in the ring's round
-    bool updated, late_own_reading;
-    bool alone;                  // in its ring: its token t is take t
-    int32_t credit;              // of its producer for the ring; -1 if that is the session
-    Divisor by_every, by_slots;  // of fires, of takes
+    int32_t places_begin, places;  // its places in the ring's round
+    bool updated, late_own_consumer;
+    bool alone;                  // in its ring: its token t is sequence number t
+    int32_t ack_count;           // of its producer for the ring; -1 if that is the session
+    Divisor by_every, by_slots;  // of firings, of sequence numbers
   };
   struct Ring {
-    int32_t slots, takes_begin, takes;  // a round of takes
-    int32_t explicit_ring;              // index into Program.rings, or -1
-    Divisor by_takes;
+    int32_t slots, places_begin, places;  // a round of sequence numbers
+    int32_t explicit_ring;                // index into Program.rings, or -1
+    Divisor by_places;
   };
   // One place of a ring's round.
-  struct Take {
-    int32_t reg, occurrence;  // it is the register's occurrence-th take of the round
-    int32_t credit;           // of the register's producer; -1 if that is the session
+  struct RingPlace {
+    int32_t reg, occurrence;  // it is the register's occurrence-th place of the round
+    int32_t ack_count;        // of the register's producer; -1 if that is the session
   };
-  struct Credit {
+  struct AckCount {
     int32_t ring, actor;
     int32_t slot_base;  // of the actor's counters
     Divisor by_slots;
   };
   struct OperandUse {
-    int32_t reg;      // -1: a local
-    int32_t offset;   // of a read: the reading's
-    int32_t divisor;  // token = fire / divisor + offset
+    int32_t reg;      // -1: a temporary
+    int32_t offset;   // of a read: the consumer's
+    int32_t divisor;  // token = firing / divisor + offset
   };
   struct Token {
     int32_t reg;
     int64_t token;
   };
-  enum class WaitKind { kScript, kToken, kSlot, kPass, kTurn, kCollective };
-  // What an event waits for: an earlier event. `what` is a register, a register (whose slot), a
-  // pass, a stream.
+  enum class WaitKind { kScript, kToken, kSlot, kReuse, kOrder, kCollective };
+  // What an instance waits for: an earlier instance. `what` is a register, a register (whose slot),
+  // a reuse edge, a stream.
   struct Wait {
     WaitKind kind;
     int32_t what;
     int32_t actor;
-    int64_t fire;
+    int64_t firing;
     int32_t instruction;
   };
 
@@ -93,32 +93,32 @@ class ProgramIndex {
   int num_registers() const { return static_cast<int>(registers_.size()); }
   int num_rings() const { return static_cast<int>(rings_.size()); }
   int num_streams() const { return program_->streams_size(); }
-  int num_events() const { return num_events_; }  // of one step
-  int num_credits() const { return static_cast<int>(credits_.size()); }
-  absl::Span<const Reading> readings() const { return readings_; }
+  int num_instances() const { return num_instances_; }  // of one step
+  int num_ack_counts() const { return static_cast<int>(ack_counts_.size()); }
+  absl::Span<const Consumer> consumers() const { return consumers_; }
 
   const Actor& actor(int a) const { return actors_[a]; }
   const Register& reg(int r) const { return registers_[r]; }
-  const Reading& reading(int i) const { return readings_[i]; }
+  const Consumer& consumer(int i) const { return consumers_[i]; }
   const Ring& ring(int q) const { return rings_[q]; }
-  const Credit& credit(int c) const { return credits_[c]; }
-  int32_t CreditOf(int r) const { return registers_[r].credit; }  // the producer's
+  const AckCount& ack_count(int c) const { return ack_counts_[c]; }
+  int32_t AckCountOf(int r) const { return registers_[r].ack_count; }  // the producer's
   const plan::Instruction& instruction(int a, int i) const { return program_->actors(a).script(i); }
   const std::string& stream_kind(int s) const { return program_->streams(s).kind(); }
   int device_of(int a) const { return program_->streams(actors_[a].stream).device(); }
   bool listed(int stream) const { return program_->streams(stream).order_size() > 0; }
 
-  // Of instruction i of actor a, as indices: readings that it is the first or last use of,
+  // Of instruction i of actor a, as indices: consumers that it is the first or last use of,
   // registers whose slot it takes or whose token it emits, and its operands, inputs first.
   enum Use : uint8_t {
     kRequires = 1,
     kAcquires = 2,
-    kPassInto = 4,
+    kReuseInto = 4,
     kEmits = 8,
     kReleases = 16,
-    kPassFrom = 32,
-    kWaits = kRequires | kAcquires | kPassInto,                           // may have to wait
-    kExchanges = kAcquires | kPassInto | kEmits | kReleases | kPassFrom,  // changes counts
+    kReuseFrom = 32,
+    kWaits = kRequires | kAcquires | kReuseInto,                            // may have to wait
+    kExchanges = kAcquires | kReuseInto | kEmits | kReleases | kReuseFrom,  // changes counts
   };
   class Script {
    public:
@@ -126,7 +126,7 @@ class ProgramIndex {
     absl::Span<const int32_t> Acquires(int i) const { return List(4 * i + 1); }
     absl::Span<const int32_t> Emits(int i) const { return List(4 * i + 2); }
     absl::Span<const int32_t> Releases(int i) const { return List(4 * i + 3); }
-    // What instruction i, in any fire, has to do with tokens, as a set of Use; mostly nothing.
+    // What instruction i, in any firing, has to do with tokens, as a set of Use; mostly nothing.
     uint8_t Uses(int i) const { return uses_[i]; }
 
    private:
@@ -154,17 +154,20 @@ class ProgramIndex {
     return absl::MakeConstSpan(operands_).subspan(operand_begin_[flat],
                                                   operand_begin_[flat + 1] - operand_begin_[flat]);
   }
-  absl::Span<const int32_t> ActorReadings(int a) const {
-    return absl::MakeConstSpan(actor_readings_)
-        .subspan(actors_[a].readings_begin, actors_[a].readings_end - actors_[a].readings_begin);
+  absl::Span<const int32_t> ConsumersOf(int a) const {
+    return absl::MakeConstSpan(actor_consumers_)
+        .subspan(actors_[a].consumers_begin, actors_[a].consumers_end - actors_[a].consumers_begin);
   }
   absl::Span<const int32_t> StreamActors(int s) const { return stream_actors_.Of(s); }
-  // Passes that end or begin at an event of a step, and a pass's number among its actor's.
-  absl::Span<const int32_t> PassesInto(int event) const { return passes_into_.Of(event); }
-  absl::Span<const int32_t> PassesFrom(int event) const { return passes_from_.Of(event); }
-  int32_t pass_local(int pass) const { return pass_local_[pass]; }
-  int32_t pass_target(int pass) const { return pass_target_[pass]; }  // the actor it ends at
-  // The members of a collective, or nothing: flat events are found by actor and instruction.
+  // Reuse edges that end or begin at an instance of a step, and a reuse edge's number among its
+  // actor's.
+  absl::Span<const int32_t> ReuseInto(int instance) const { return reuse_into_.Of(instance); }
+  absl::Span<const int32_t> ReuseFrom(int instance) const { return reuse_from_.Of(instance); }
+  int32_t reuse_local(int reuse_edge) const { return reuse_local_[reuse_edge]; }
+  int32_t reuse_target(int reuse_edge) const {
+    return reuse_target_[reuse_edge];
+  }  // the actor it ends at
+  // The members of a collective, or nothing: flat instances are found by actor and instruction.
   struct Member {
     int32_t actor, instruction;
   };
@@ -172,58 +175,58 @@ class ProgramIndex {
   absl::Span<const Member> Members(int collective) const { return collectives_[collective]; }
   int32_t CollectiveOf(int a, int i) const { return collective_of_[Flat(a, i)]; }
 
-  int32_t EventOf(int a, int64_t fire_in_step, int i) const {
-    return static_cast<int32_t>(actors_[a].first_event + fire_in_step * actors_[a].length + i);
+  int32_t InstanceOf(int a, int64_t firing_in_step, int i) const {
+    return static_cast<int32_t>(actors_[a].first_instance + firing_in_step * actors_[a].length + i);
   }
-  struct Event {
-    int32_t actor, fire, instruction;
+  struct Instance {
+    int32_t actor, firing, instruction;
   };
-  Event EventAt(int32_t event) const {
-    const int32_t a = event_actor_[event], n = event - actors_[a].first_event;
+  Instance InstanceAt(int32_t instance) const {
+    const int32_t a = instance_actor_[instance], n = instance - actors_[a].first_instance;
     return {a, n / actors_[a].length, n % actors_[a].length};
   }
 
-  int64_t TakeOf(int r, int64_t token) const {
+  int64_t SequenceOf(int r, int64_t token) const {
     const Register& x = registers_[r];
     if (x.alone) return token;
     const Ring& q = rings_[x.ring];
-    return token / x.takes * q.takes + occurrences_[x.takes_begin + token % x.takes];
+    return token / x.places * q.places + occurrences_[x.places_begin + token % x.places];
   }
   int32_t SlotOf(int r, int64_t token) const {
     const Divisor& slots = registers_[r].by_slots;
-    return slots.value() == 1 ? 0 : slots.Remainder(TakeOf(r, token));
+    return slots.value() == 1 ? 0 : slots.Remainder(SequenceOf(r, token));
   }
-  const Take& PlaceOf(int q, int64_t take) const {
-    return takes_[rings_[q].takes_begin + rings_[q].by_takes.Remainder(take)];
+  const RingPlace& PlaceOf(int q, int64_t sequence) const {
+    return places_[rings_[q].places_begin + rings_[q].by_places.Remainder(sequence)];
   }
-  Token TakerOf(int q, int64_t take) const {
-    const Take& place = PlaceOf(q, take);
-    return {place.reg,
-            rings_[q].by_takes.Quotient(take) * registers_[place.reg].takes + place.occurrence};
+  Token TokenAt(int q, int64_t sequence) const {
+    const RingPlace& place = PlaceOf(q, sequence);
+    return {place.reg, rings_[q].by_places.Quotient(sequence) * registers_[place.reg].places +
+                           place.occurrence};
   }
   // Acks that free a token's slot: one a reader, or the writer's own if nobody reads it.
   int32_t ReleasesOf(int r, int64_t token) const {
     const Register& x = registers_[r];
-    const int32_t n = x.readings_end - x.readings_begin;
+    const int32_t n = x.consumers_end - x.consumers_begin;
     if (n == 0) return token >= x.initial ? 1 : 0;
-    return n - (x.late_own_reading && token < x.initial ? 1 : 0);
+    return n - (x.late_own_consumer && token < x.initial ? 1 : 0);
   }
-  int64_t TokenOf(const Reading& reading, int64_t fire) const {
-    return reading.by_serves.Quotient(fire) + reading.offset;
+  int64_t TokenOf(const Consumer& consumer, int64_t firing) const {
+    return consumer.by_serves.Quotient(firing) + consumer.offset;
   }
   // The offset in the memory of the register's device.
   int64_t SlotOffset(int r, int32_t slot) const;
 
-  // Calls fn(Wait) for all that an event waits for; fires are absolute, and so those of the waits.
-  // Peers of a collective are not among them.
+  // Calls fn(Wait) for all that an instance waits for; firings are absolute, and so those of the
+  // waits. Peers of a collective are not among them.
   template <typename F>
-  void ForEachWait(int a, int64_t fire, int i, F&& fn) const;
-  // Calls fn(actor, fire, instruction) for each event that together frees a token's slot.
+  void ForEachWait(int a, int64_t firing, int i, F&& fn) const;
+  // Calls fn(actor, firing, instruction) for each instance that together frees a token's slot.
   template <typename F>
   void ForEachRelease(int r, int64_t token, F&& fn) const;
 
   // In the user's words: `actor "F0" (gpt/block0), instruction 2 "matmul", micro-batch 3`.
-  std::string Describe(int a, int64_t fire, int i) const;
+  std::string Describe(int a, int64_t firing, int i) const;
   std::string RegisterName(int r) const;
   std::string ActorName(int a) const;
   std::string StreamName(int s) const;
@@ -245,74 +248,75 @@ class ProgramIndex {
   const plan::Program* program_ = nullptr;
   std::vector<Actor> actors_;
   std::vector<Register> registers_;
-  std::vector<Reading> readings_;
+  std::vector<Consumer> consumers_;
   std::vector<Ring> rings_;
-  std::vector<Take> takes_;
-  std::vector<Credit> credits_;
-  std::vector<int32_t> occurrences_, actor_readings_, pass_local_, pass_target_, event_actor_;
-  Lists stream_actors_, passes_into_, passes_from_;
+  std::vector<RingPlace> places_;
+  std::vector<AckCount> ack_counts_;
+  std::vector<int32_t> occurrences_, actor_consumers_, reuse_local_, reuse_target_, instance_actor_;
+  Lists stream_actors_, reuse_into_, reuse_from_;
   std::vector<int32_t> tokens_, tokens_begin_;  // by instruction: four lists side by side
   std::vector<uint8_t> token_uses_;
   std::vector<OperandUse> operands_;
-  std::vector<int32_t> operand_begin_, collective_of_, turn_previous_;
+  std::vector<int32_t> operand_begin_, collective_of_, order_previous_;
   std::vector<std::vector<Member>> collectives_;
-  int32_t num_events_ = 0;
+  int32_t num_instances_ = 0;
 };
 
 template <typename F>
 void ProgramIndex::ForEachRelease(int r, int64_t token, F&& fn) const {
   const Register& x = registers_[r];
-  for (int n = x.readings_begin; n < x.readings_end; ++n) {
-    const Reading& reading = readings_[n];
-    if (token < reading.offset) continue;
-    fn(reading.actor, (token - reading.offset + 1) * reading.serves - 1, reading.last);
+  for (int n = x.consumers_begin; n < x.consumers_end; ++n) {
+    const Consumer& consumer = consumers_[n];
+    if (token < consumer.offset) continue;
+    fn(consumer.actor, (token - consumer.offset + 1) * consumer.serves - 1, consumer.last);
   }
-  if (x.readings_begin == x.readings_end && token >= x.initial) {
+  if (x.consumers_begin == x.consumers_end && token >= x.initial) {
     fn(x.producer, (token - x.initial + 1) * x.every - 1, x.last_write);
   }
 }
 
 template <typename F>
-void ProgramIndex::ForEachWait(int a, int64_t fire, int i, F&& fn) const {
+void ProgramIndex::ForEachWait(int a, int64_t firing, int i, F&& fn) const {
   const Actor& actor = actors_[a];
   if (i > 0) {
-    fn(Wait{WaitKind::kScript, a, a, fire, i - 1});
-  } else if (fire > 0) {
-    fn(Wait{WaitKind::kScript, a, a, fire - 1, actor.length - 1});
+    fn(Wait{WaitKind::kScript, a, a, firing, i - 1});
+  } else if (firing > 0) {
+    fn(Wait{WaitKind::kScript, a, a, firing - 1, actor.length - 1});
   }
   for (int32_t n : Requires(a, i)) {
-    const Reading& reading = readings_[n];
-    const Register& x = registers_[reading.reg];
-    const int64_t emitted = TokenOf(reading, fire) - x.initial;
+    const Consumer& consumer = consumers_[n];
+    const Register& x = registers_[consumer.reg];
+    const int64_t emitted = TokenOf(consumer, firing) - x.initial;
     if (x.producer < 0 || emitted < 0) continue;
-    fn(Wait{WaitKind::kToken, reading.reg, x.producer, (emitted + 1) * x.every - 1, x.last_write});
+    fn(Wait{WaitKind::kToken, consumer.reg, x.producer, (emitted + 1) * x.every - 1, x.last_write});
   }
   for (int32_t r : Acquires(a, i)) {
     const Register& x = registers_[r];
-    if (fire % x.every != 0) continue;
-    const int64_t take = TakeOf(r, x.initial + fire / x.every) - rings_[x.ring].slots;
-    if (take < 0) continue;
-    const Token freed = TakerOf(x.ring, take);
+    if (firing % x.every != 0) continue;
+    const int64_t sequence = SequenceOf(r, x.initial + firing / x.every) - rings_[x.ring].slots;
+    if (sequence < 0) continue;
+    const Token freed = TokenAt(x.ring, sequence);
     ForEachRelease(freed.reg, freed.token, [&](int32_t b, int64_t g, int32_t j) {
       fn(Wait{WaitKind::kSlot, freed.reg, b, g, j});
     });
   }
-  const int64_t step = fire / actor.fires;
-  const int32_t event = EventOf(a, fire % actor.fires, i);
-  for (int32_t n : PassesInto(event)) {
-    const plan::Pass& pass = program_->passes(n);
-    const int64_t of = step - (pass.wraps() ? 1 : 0);
+  const int64_t step = firing / actor.firings;
+  const int32_t instance = InstanceOf(a, firing % actor.firings, i);
+  for (int32_t n : ReuseInto(instance)) {
+    const plan::ReuseEdge& reuse_edge = program_->reuse_edges(n);
+    const int64_t of = step - (reuse_edge.wraps() ? 1 : 0);
     if (of < 0) continue;
-    const int32_t b = pass.after().actor();
-    fn(Wait{WaitKind::kPass, n, b, pass.after().fire() + of * actors_[b].fires,
-            pass.after().instruction()});
+    const int32_t b = reuse_edge.after().actor();
+    fn(Wait{WaitKind::kReuse, n, b, reuse_edge.after().firing() + of * actors_[b].firings,
+            reuse_edge.after().instruction()});
   }
-  if (const int32_t previous = turn_previous_[event]; previous != 0) {
-    // Above 0: the previous turn's last event + 1; below: the same, of the step before.
+  if (const int32_t previous = order_previous_[instance]; previous != 0) {
+    // Above 0: the previous schedule entry's last instance + 1; below: the same, of the step
+    // before.
     const int64_t of = step - (previous < 0 ? 1 : 0);
     if (of < 0) return;
-    const Event e = EventAt((previous < 0 ? -previous : previous) - 1);
-    fn(Wait{WaitKind::kTurn, actor.stream, e.actor, e.fire + of * actors_[e.actor].fires,
+    const Instance e = InstanceAt((previous < 0 ? -previous : previous) - 1);
+    fn(Wait{WaitKind::kOrder, actor.stream, e.actor, e.firing + of * actors_[e.actor].firings,
             e.instruction});
   }
 }

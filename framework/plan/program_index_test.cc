@@ -52,38 +52,38 @@ TEST(ProgramIndexTest, TokensAreTakenAtFirstUseAndGivenAtLast) {
   const int G = RegisterNamed(program, "G");
   EXPECT_EQ(index->reg(x).tokens, 4);
   EXPECT_EQ(index->reg(G).tokens, 1);
-  const ProgramIndex::Reading& of_x = index->reading(index->reg(x).readings_begin);
+  const ProgramIndex::Consumer& of_x = index->consumer(index->reg(x).consumers_begin);
   EXPECT_EQ(of_x.first, 0);
   EXPECT_EQ(of_x.last, 1);
   EXPECT_EQ(of_x.serves, 1);
-  const ProgramIndex::Reading& of_w = index->reading(index->reg(w).readings_begin);
+  const ProgramIndex::Consumer& of_w = index->consumer(index->reg(w).consumers_begin);
   EXPECT_EQ(of_w.serves, 4);
   EXPECT_EQ(index->TokenOf(of_w, 7), 1);
   EXPECT_THAT(index->Acquires(1, 2), ElementsAre(G));
   EXPECT_THAT(index->Emits(1, 2), ElementsAre(G));
   EXPECT_THAT(index->Acquires(1, 3), testing::SizeIs(1));
-  EXPECT_EQ(index->num_events(), 4 + 16 + 1 + 4);
-  const ProgramIndex::Event e = index->EventAt(index->EventOf(1, 2, 3));
+  EXPECT_EQ(index->num_instances(), 4 + 16 + 1 + 4);
+  const ProgramIndex::Instance e = index->InstanceAt(index->InstanceOf(1, 2, 3));
   EXPECT_EQ(e.actor, 1);
-  EXPECT_EQ(e.fire, 2);
+  EXPECT_EQ(e.firing, 2);
   EXPECT_EQ(e.instruction, 3);
 }
 
-TEST(ProgramIndexTest, WaitsAreEarlierEvents) {
+TEST(ProgramIndexTest, WaitsAreEarlierInstances) {
   const plan::Program program = Parse(kTrain);
   const auto index = ProgramIndex::Build(program);
   ASSERT_TRUE(index.ok());
   std::vector<std::string> waits;
   // Fire 4 is the first of the second step: it needs the update, and a slot of x is long free.
   index->ForEachWait(1, 4, 0, [&](const ProgramIndex::Wait& wait) {
-    waits.push_back(index->ActorName(wait.actor) + " " + std::to_string(wait.fire) + "." +
+    waits.push_back(index->ActorName(wait.actor) + " " + std::to_string(wait.firing) + "." +
                     std::to_string(wait.instruction));
   });
   EXPECT_THAT(waits, ElementsAre("actor \"model\" 3.3", "actor \"feed\" 4.0",
                                  "actor \"update\" 0.0", "actor \"model\" 3.3"));
   waits.clear();
   index->ForEachWait(2, 0, 0, [&](const ProgramIndex::Wait& wait) {
-    waits.push_back(index->ActorName(wait.actor) + " " + std::to_string(wait.fire) + "." +
+    waits.push_back(index->ActorName(wait.actor) + " " + std::to_string(wait.firing) + "." +
                     std::to_string(wait.instruction));
   });
   // The accumulated gradient, and the last reader of the weight.
@@ -112,16 +112,16 @@ TEST(ProgramIndexTest, RegistersOfARingTakeItsSlotsInTurn) {
       b = feed(2)
       c = feed(3)
     actor model on d0.compute; log(a); log(b); log(c)
-    ring weights slots 2 takes a b c)");
+    ring weights slots 2 registers a b c)");
   const auto index = ProgramIndex::Build(program);
   ASSERT_TRUE(index.ok());
   const int a = RegisterNamed(program, "a"), c = RegisterNamed(program, "c");
-  EXPECT_EQ(index->TakeOf(a, 0), 0);
-  EXPECT_EQ(index->TakeOf(c, 0), 2);
-  EXPECT_EQ(index->TakeOf(a, 1), 3);
+  EXPECT_EQ(index->SequenceOf(a, 0), 0);
+  EXPECT_EQ(index->SequenceOf(c, 0), 2);
+  EXPECT_EQ(index->SequenceOf(a, 1), 3);
   EXPECT_EQ(index->SlotOf(c, 0), 0);
   EXPECT_EQ(index->SlotOf(a, 1), 1);
-  const ProgramIndex::Token taker = index->TakerOf(index->reg(a).ring, 5);
+  const ProgramIndex::Token taker = index->TokenAt(index->reg(a).ring, 5);
   EXPECT_EQ(taker.reg, c);
   EXPECT_EQ(taker.token, 1);
   std::vector<int> waits;
@@ -137,7 +137,7 @@ TEST(ProgramIndexTest, StateReadAfterItsUpdateIsTheNewToken) {
     reg m tokens 1)");
   const auto index = ProgramIndex::Build(program);
   ASSERT_TRUE(index.ok());
-  EXPECT_EQ(index->reading(0).offset, 1);
+  EXPECT_EQ(index->consumer(0).offset, 1);
   EXPECT_EQ(index->ReleasesOf(0, 0), 0);  // nobody reads what was there at the start
   EXPECT_EQ(index->ReleasesOf(0, 1), 1);
 }
@@ -154,11 +154,12 @@ TEST(ProgramIndexTest, RefusesWhatRefersToNothing) {
               HasSubstr("produces register \"x\", but no instruction writes it"));
   EXPECT_THAT(Error("reg x producer 1\nactor a on d0.c\n x = f()\nactor b on d0.c\n f()"),
               HasSubstr("actor \"a\" writes register \"x\", whose producer is actor \"b\""));
-  EXPECT_THAT(Error("actor a on d0.c\n x = f()\nring q slots 1 takes x\nring p slots 1 takes x"),
-              HasSubstr("is in two rings"));
-  EXPECT_THAT(Error("actor a on d0.c\n x = f()\nring q slots 1 takes $9"),
+  EXPECT_THAT(
+      Error("actor a on d0.c\n x = f()\nring q slots 1 registers x\nring p slots 1 registers x"),
+      HasSubstr("is in two rings"));
+  EXPECT_THAT(Error("actor a on d0.c\n x = f()\nring q slots 1 registers $9"),
               HasSubstr("names register 9 of 1"));
-  EXPECT_THAT(Error("actor a on d0.c\n f()\npass a 0 0 -> a 0 7"),
+  EXPECT_THAT(Error("actor a on d0.c\n f()\nreuse a 0 0 -> a 0 7"),
               HasSubstr("instruction 7, which is not in the program"));
   EXPECT_THAT(Error("actor a on d0.c\n f()\norder d0.c (a 0 0 2)"),
               HasSubstr("which the stream does not have"));
@@ -176,7 +177,7 @@ TEST(ProgramIndexTest, KnowsWhichInstructionsHaveToDoWithTokens) {
     actor b on d0.comm x 2
       f(y)
       f()
-    pass b 1 1 -> a 0 5 wraps
+    reuse b 1 1 -> a 0 5 wraps
     reg x producer -1)");
   const auto index = ProgramIndex::Build(plan.programs(0));
   ASSERT_EQ(index.status(), absl::OkStatus());
@@ -188,7 +189,8 @@ TEST(ProgramIndexTest, KnowsWhichInstructionsHaveToDoWithTokens) {
       exchanges += (script.Uses(i) & ProgramIndex::kExchanges) != 0 ? 'x' : '-';
     }
   }
-  // x is waited for at its first use and given back at its last; a pass counts in every fire.
+  // x is waited for at its first use and given back at its last; a reuse edge counts in every
+  // firing.
   EXPECT_EQ(waits,
             "w-w--w"
             "w-");

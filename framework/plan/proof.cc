@@ -12,15 +12,15 @@ namespace {
 
 using Wait = ProgramIndex::Wait;
 using WaitKind = ProgramIndex::WaitKind;
-using Event = ProgramIndex::Event;
+using Instance = ProgramIndex::Instance;
 
 class GreedyRun {
  public:
   explicit GreedyRun(const ProgramIndex& index)
       : index_(index),
         done_(index.num_actors(), 0),
-        position_(index.num_events(), -1),
-        first_waiter_(index.num_events(), -1),
+        position_(index.num_instances(), -1),
+        first_waiter_(index.num_instances(), -1),
         next_waiter_(index.num_actors(), -1),
         asleep_(index.num_actors(), false) {}
 
@@ -35,13 +35,15 @@ class GreedyRun {
           Sleep(a, lack.wait);
           break;
         }
-        Fire(a);
+        KernelContext(a);
       }
     }
   }
 
-  bool Finished(int a) const { return done_[a] == index_.actor(a).fires * index_.actor(a).length; }
-  std::vector<int32_t> TakePositions() { return std::move(position_); }
+  bool Finished(int a) const {
+    return done_[a] == index_.actor(a).firings * index_.actor(a).length;
+  }
+  std::vector<int32_t> PlacePositions() { return std::move(position_); }
 
   // Follows what each stuck actor waits for until an actor comes back.
   Deadlock FindCycle() const {
@@ -62,28 +64,29 @@ class GreedyRun {
   }
 
  private:
-  // The first thing that the next event of an actor, or of its peers in a collective, waits for.
+  // The first thing that the next instance of an actor, or of its peers in a collective, waits for.
   bool Blocked(int a, Deadlock::Link* lack) const {
-    const Event e = index_.EventAt(index_.actor(a).first_event + done_[a]);
+    const Instance e = index_.InstanceAt(index_.actor(a).first_instance + done_[a]);
     const int32_t collective = index_.CollectiveOf(a, e.instruction);
     if (collective < 0) return Waits(e, lack);
     for (const ProgramIndex::Member& m : index_.Members(collective)) {
-      const int32_t at = e.fire * index_.actor(m.actor).length + m.instruction;
+      const int32_t at = e.firing * index_.actor(m.actor).length + m.instruction;
       if (done_[m.actor] < at) {
-        const Event before = index_.EventAt(index_.actor(m.actor).first_event + at - 1);
-        *lack = {e, {WaitKind::kCollective, collective, m.actor, before.fire, before.instruction}};
+        const Instance before = index_.InstanceAt(index_.actor(m.actor).first_instance + at - 1);
+        *lack = {e,
+                 {WaitKind::kCollective, collective, m.actor, before.firing, before.instruction}};
         return true;
       }
-      if (Waits({m.actor, e.fire, m.instruction}, lack)) return true;
+      if (Waits({m.actor, e.firing, m.instruction}, lack)) return true;
     }
     return false;
   }
 
-  bool Waits(const Event& e, Deadlock::Link* lack) const {
+  bool Waits(const Instance& e, Deadlock::Link* lack) const {
     bool found = false;
-    index_.ForEachWait(e.actor, e.fire, e.instruction, [&](const Wait& wait) {
+    index_.ForEachWait(e.actor, e.firing, e.instruction, [&](const Wait& wait) {
       if (found) return;
-      const int64_t at = wait.fire * index_.actor(wait.actor).length + wait.instruction;
+      const int64_t at = wait.firing * index_.actor(wait.actor).length + wait.instruction;
       if (done_[wait.actor] > at) return;
       *lack = {e, wait};
       found = true;
@@ -92,14 +95,14 @@ class GreedyRun {
   }
 
   void Sleep(int a, const Wait& wait) {
-    const int32_t event = index_.EventOf(wait.actor, wait.fire, wait.instruction);
-    next_waiter_[a] = first_waiter_[event];
-    first_waiter_[event] = a;
+    const int32_t instance = index_.InstanceOf(wait.actor, wait.firing, wait.instruction);
+    next_waiter_[a] = first_waiter_[instance];
+    first_waiter_[instance] = a;
     asleep_[a] = true;
   }
 
-  void Fire(int a) {
-    const Event e = index_.EventAt(index_.actor(a).first_event + done_[a]);
+  void KernelContext(int a) {
+    const Instance e = index_.InstanceAt(index_.actor(a).first_instance + done_[a]);
     const int32_t collective = index_.CollectiveOf(a, e.instruction);
     if (collective < 0) {
       Pass(a);
@@ -113,19 +116,19 @@ class GreedyRun {
   }
 
   void Pass(int a) {
-    const int32_t event = index_.actor(a).first_event + done_[a]++;
-    position_[event] = count_;
-    for (int32_t w = first_waiter_[event]; w >= 0; w = next_waiter_[w]) {
+    const int32_t instance = index_.actor(a).first_instance + done_[a]++;
+    position_[instance] = count_;
+    for (int32_t w = first_waiter_[instance]; w >= 0; w = next_waiter_[w]) {
       asleep_[w] = false;
       todo_.push_back(w);
     }
-    first_waiter_[event] = -1;
+    first_waiter_[instance] = -1;
   }
 
   const ProgramIndex& index_;
-  std::vector<int32_t> done_;          // events of each actor, in script order
-  std::vector<int32_t> position_;      // by event
-  std::vector<int32_t> first_waiter_;  // by event: actors that sleep until it is past
+  std::vector<int32_t> done_;          // instances of each actor, in script order
+  std::vector<int32_t> position_;      // by instance
+  std::vector<int32_t> first_waiter_;  // by instance: actors that sleep until it is past
   std::vector<int32_t> next_waiter_;   // by actor
   std::vector<bool> asleep_;           // an actor may be on the list to do twice, here once
   std::vector<int32_t> todo_;
@@ -141,9 +144,9 @@ std::string Owed(const ProgramIndex& index, const Wait& wait) {
       return absl::StrCat("for a free slot of ", index.RegisterName(wait.what), " (it has ",
                           index.ring(r.ring).slots, ") from ");
     }
-    case WaitKind::kPass:
+    case WaitKind::kReuse:
       return "for bytes to be handed over by ";
-    case WaitKind::kTurn:
+    case WaitKind::kOrder:
       return absl::StrCat("in the order of ", index.StreamName(wait.what), " for ");
     case WaitKind::kCollective:
       return "for its peer in a collective, which comes after ";
@@ -158,10 +161,10 @@ std::string Owed(const ProgramIndex& index, const Wait& wait) {
 std::string Deadlock::ToString(const ProgramIndex& index) const {
   std::string text;
   for (const Link& link : cycle) {
-    const Event& e = link.waiting;
-    absl::StrAppend(&text, "\n  ", index.Describe(e.actor, e.fire, e.instruction), " waits ",
+    const Instance& e = link.waiting;
+    absl::StrAppend(&text, "\n  ", index.Describe(e.actor, e.firing, e.instruction), " waits ",
                     Owed(index, link.wait),
-                    index.Describe(link.wait.actor, link.wait.fire, link.wait.instruction));
+                    index.Describe(link.wait.actor, link.wait.firing, link.wait.instruction));
   }
   return text;
 }
@@ -171,10 +174,10 @@ absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate, Dead
   for (int c = 0; c < index.num_collectives(); ++c) {
     const auto members = index.Members(c);
     for (const ProgramIndex::Member& m : members) {
-      if (index.actor(m.actor).fires == index.actor(members[0].actor).fires) continue;
+      if (index.actor(m.actor).firings == index.actor(members[0].actor).firings) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("program \"", index.program().name(), "\": ", index.ActorName(m.actor),
-                       " does not fire as often as its peers in a collective"));
+                       " does not firing as often as its peers in a collective"));
     }
   }
   GreedyRun run(index);
@@ -182,7 +185,7 @@ absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate, Dead
   int stuck = 0;
   for (int a = 0; a < index.num_actors(); ++a) stuck += !run.Finished(a);
   if (stuck == 0) {
-    certificate->position = run.TakePositions();
+    certificate->position = run.PlacePositions();
     return {};
   }
   Deadlock found = run.FindCycle();
@@ -194,38 +197,38 @@ absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate, Dead
 }
 
 absl::Status CheckCertificate(const ProgramIndex& index, const Certificate& certificate) {
-  if (certificate.position.size() != static_cast<size_t>(index.num_events())) {
+  if (certificate.position.size() != static_cast<size_t>(index.num_instances())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "program \"", index.program().name(), "\": the certificate has ",
-        certificate.position.size(), " positions for ", index.num_events(), " events"));
+        certificate.position.size(), " positions for ", index.num_instances(), " instances"));
   }
-  for (int32_t n = 0; n < index.num_events(); ++n) {
-    const Event e = index.EventAt(n);
+  for (int32_t n = 0; n < index.num_instances(); ++n) {
+    const Instance e = index.InstanceAt(n);
     const Wait* broken = nullptr;
     Wait kept;
     auto check = [&](const Wait& wait) {
-      const int32_t before = index.EventOf(wait.actor, wait.fire, wait.instruction);
-      if (wait.fire < index.actor(wait.actor).fires &&
+      const int32_t before = index.InstanceOf(wait.actor, wait.firing, wait.instruction);
+      if (wait.firing < index.actor(wait.actor).firings &&
           certificate.position[before] < certificate.position[n]) {
         return;
       }
       kept = wait;
       broken = &kept;
     };
-    index.ForEachWait(e.actor, e.fire, e.instruction, check);
+    index.ForEachWait(e.actor, e.firing, e.instruction, check);
     if (const int32_t c = index.CollectiveOf(e.actor, e.instruction); c >= 0) {
       const ProgramIndex::Member& m = index.Members(c).front();
-      const int32_t peer = index.EventOf(m.actor, e.fire, m.instruction);
+      const int32_t peer = index.InstanceOf(m.actor, e.firing, m.instruction);
       if (certificate.position[peer] != certificate.position[n]) {
-        kept = {WaitKind::kCollective, c, m.actor, e.fire, m.instruction};
+        kept = {WaitKind::kCollective, c, m.actor, e.firing, m.instruction};
         broken = &kept;
       }
     }
     if (broken == nullptr) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "program \"", index.program().name(), "\": the certificate puts ",
-        index.Describe(e.actor, e.fire, e.instruction), " too early: it waits ",
-        Owed(index, *broken), index.Describe(broken->actor, broken->fire, broken->instruction)));
+        index.Describe(e.actor, e.firing, e.instruction), " too early: it waits ",
+        Owed(index, *broken), index.Describe(broken->actor, broken->firing, broken->instruction)));
   }
   return {};
 }

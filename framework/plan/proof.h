@@ -1,7 +1,7 @@
 // The proof that a program cannot deadlock. No token has two possible takers, so one greedy run of
-// one step decides: it is live iff every actor completes its fires, rates being right. A collective
-// fires as one node. The position of each event in that run is the certificate; it can be checked
-// wait by wait, in any order, without a run. Pure; any thread.
+// one step decides: it is live iff every actor completes its firings, rates being right. A
+// collective fires as one node. The position of each instance in that run is the certificate; it
+// can be checked wait by wait, in any order, without a run. Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_PLAN_PROOF_H_
 #define SLUICE_FRAMEWORK_PLAN_PROOF_H_
 
@@ -15,14 +15,14 @@
 namespace sluice {
 
 struct Certificate {
-  std::vector<int32_t> position;  // of each event of a step; members of a collective share one
+  std::vector<int32_t> position;  // of each instance of a step; members of a collective share one
 };
 
-// A ring of waits, none of which can end first. Each `waiting` event waits for `wait`, an event of
-// the next entry's actor.
+// A ring of waits, none of which can end first. Each `waiting` instance waits for `wait`, an
+// instance of the next entry's actor.
 struct Deadlock {
   struct Link {
-    ProgramIndex::Event waiting;
+    ProgramIndex::Instance waiting;
     ProgramIndex::Wait wait;
   };
   std::vector<Link> cycle;

@@ -90,10 +90,10 @@ TEST(ProofTest, PassesCount) {
   plan::Program program = Parse(R"(
     actor a on d0.compute; x = f()
     actor b on d0.comm; y = g(x)
-    pass a 0 0 -> b 0 0
-    pass b 0 0 -> a 0 0 wraps)");
+    reuse a 0 0 -> b 0 0
+    reuse b 0 0 -> a 0 0 wraps)");
   EXPECT_EQ(Prove(program), absl::OkStatus());
-  program.mutable_passes(1)->set_wraps(false);
+  program.mutable_reuse_edges(1)->set_wraps(false);
   EXPECT_THAT(std::string(Prove(program).message()), HasSubstr("for bytes to be handed over by"));
 }
 

@@ -14,33 +14,33 @@ int64_t CountMessages(const ProgramIndex& index) {
   int64_t messages = 0;
   for (int r = 0; r < index.num_registers(); ++r) {
     const ProgramIndex::Register& x = index.reg(r);
-    for (int n = x.readings_begin; n < x.readings_end && x.producer >= 0; ++n) {
-      const int32_t reader = index.reading(n).actor;
+    for (int n = x.consumers_begin; n < x.consumers_end && x.producer >= 0; ++n) {
+      const int32_t reader = index.consumer(n).actor;
       if (reader != x.producer) messages += x.tokens;  // req
-      // An ack goes to the producer of the slot's next take.
+      // An ack goes to the producer of the slot's next sequence number.
       const ProgramIndex::Ring& ring = index.ring(x.ring);
       for (int64_t t = 0; t < x.tokens; ++t) {
-        const int64_t next = index.TakeOf(r, t) + ring.slots;
+        const int64_t next = index.SequenceOf(r, t) + ring.slots;
         if (index.reg(index.PlaceOf(x.ring, next).reg).producer != reader) ++messages;
       }
     }
   }
-  for (const plan::Pass& pass : index.program().passes()) {
-    messages += pass.after().actor() != pass.before().actor();
+  for (const plan::ReuseEdge& reuse_edge : index.program().reuse_edges()) {
+    messages += reuse_edge.after().actor() != reuse_edge.before().actor();
   }
   return messages;
 }
 
-void CountBoxing(const plan::Instruction& x, int64_t fires, ProgramStatistics* out,
+void CountBoxing(const plan::Instruction& x, int64_t firings, ProgramStatistics* out,
                  std::map<std::tuple<std::string, std::string, std::string>, size_t>* where) {
-  if (x.op() != "box" && x.wire_bytes() == 0) return;
+  if (x.op() != "fold" && x.wire_bytes() == 0) return;
   auto [it, fresh] =
       where->emplace(std::tuple(x.op(), x.attributes(), x.scope()), out->boxings.size());
   if (fresh) out->boxings.push_back({x.op(), x.attributes(), x.scope(), 0, 0, 0});
   BoxingCount& boxing = out->boxings[it->second];
   ++boxing.instructions;
-  boxing.times = std::max(boxing.times, fires);
-  boxing.wire_bytes += fires * x.wire_bytes();
+  boxing.times = std::max(boxing.times, firings);
+  boxing.wire_bytes += firings * x.wire_bytes();
 }
 
 }  // namespace
@@ -50,16 +50,16 @@ ProgramStatistics CountProgram(const ProgramIndex& index) {
   const plan::Program& program = index.program();
   out.actors = program.actors_size();
   out.registers = program.registers_size();
-  out.passes = program.passes_size();
-  out.events = index.num_events();
+  out.reuse_edges = program.reuse_edges_size();
+  out.instances = index.num_instances();
   out.messages = CountMessages(index);
   std::map<std::tuple<std::string, std::string, std::string>, size_t> where;
   for (const plan::Actor& actor : program.actors()) {
     for (const plan::Instruction& x : actor.script()) {
       ++out.instructions;
-      out.flops += actor.fires_per_step() * x.flops();
-      out.wire_bytes += actor.fires_per_step() * x.wire_bytes();
-      CountBoxing(x, actor.fires_per_step(), &out, &where);
+      out.flops += actor.firings_per_step() * x.flops();
+      out.wire_bytes += actor.firings_per_step() * x.wire_bytes();
+      CountBoxing(x, actor.firings_per_step(), &out, &where);
     }
   }
   return out;

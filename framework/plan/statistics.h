@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-// The same boxing on however many devices: instructions of op "box", and all that move bytes
+// The same boxing on however many devices: instructions of op "fold", and all that move bytes
 // between devices.
 struct BoxingCount {
   std::string op, recipe, tensor;  // recipe: the attributes; tensor: the scope
@@ -20,9 +20,9 @@ struct BoxingCount {
 };
 
 struct ProgramStatistics {
-  int64_t actors = 0, instructions = 0, registers = 0, passes = 0;
-  int64_t events = 0;    // instructions run in a step
-  int64_t messages = 0;  // between actors in a step: req, ack, pass
+  int64_t actors = 0, instructions = 0, registers = 0, reuse_edges = 0;
+  int64_t instances = 0;  // instructions run in a step
+  int64_t messages = 0;   // between actors in a step: req, ack, reuse edge
   int64_t flops = 0, wire_bytes = 0;
   std::vector<BoxingCount> boxings;  // in order of appearance
 };

@@ -18,7 +18,7 @@ TEST(StatisticsTest, CountsMessagesAndBoxings) {
   const auto index = ProgramIndex::Build(plan->programs(0));
   ASSERT_TRUE(index.ok());
   const ProgramStatistics count = CountProgram(*index);
-  EXPECT_EQ(count.events, 4 + 4 + 1 + 1 + 1);
+  EXPECT_EQ(count.instances, 4 + 4 + 1 + 1 + 1);
   EXPECT_EQ(count.flops, 40);
   EXPECT_EQ(count.wire_bytes, 128);
   // Each token one req and one ack: x 4, w, G, R, S.

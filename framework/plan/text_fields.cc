@@ -1,6 +1,6 @@
 #include "framework/plan/text_fields.h"
 
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice::plan_text {
 
@@ -40,27 +40,27 @@ absl::Status FieldScanner::ReductionWord(int32_t* out) {
   return scanner_.Error("expected a reduction: none, sum, max or min");
 }
 
-absl::Status FieldScanner::Part(plan::Part* part) {
+absl::Status FieldScanner::Shard(plan::Shard* shard) {
   int32_t number = 0;
   RETURN_IF_ERROR(DTypeWord(&number));
-  part->set_dtype(number);
-  RETURN_IF_ERROR(List(part->mutable_local()));
+  shard->set_dtype(number);
+  RETURN_IF_ERROR(List(shard->mutable_local()));
   if (More("of")) {
-    RETURN_IF_ERROR(List(part->mutable_logical()));
+    RETURN_IF_ERROR(List(shard->mutable_logical()));
   } else {
-    *part->mutable_logical() = part->local();
+    *shard->mutable_logical() = shard->local();
   }
-  for (auto [word, list] : {std::pair<const char*, Longs*>{"at", part->mutable_offset()},
-                            {"by", part->mutable_stride_per_micro()}}) {
+  for (auto [word, list] : {std::pair<const char*, Longs*>{"at", shard->mutable_offset()},
+                            {"by", shard->mutable_stride_per_micro()}}) {
     if (More(word)) {
       RETURN_IF_ERROR(List(list));
     } else {
-      list->Resize(part->local_size(), 0);
+      list->Resize(shard->local_size(), 0);
     }
   }
-  if (!More("owes")) return {};
+  if (!More("partial")) return {};
   RETURN_IF_ERROR(ReductionWord(&number));
-  part->set_owed(number);
+  shard->set_partial(number);
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Reading what statements of a plan's text are made of: lists, parts, named fields. Internal to
+// Reading what statements of a plan's text are made of: lists, shards, named fields. Internal to
 // plan/text. A scanner is used by one parser.
 #ifndef SLUICE_FRAMEWORK_PLAN_TEXT_FIELDS_H_
 #define SLUICE_FRAMEWORK_PLAN_TEXT_FIELDS_H_
@@ -90,7 +90,7 @@ class FieldScanner {
 
   absl::Status ReductionWord(int32_t* out);
 
-  absl::Status Part(plan::Part* part);
+  absl::Status Shard(plan::Shard* shard);
 
   TextScanner scanner_;
 };

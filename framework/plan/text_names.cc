@@ -23,8 +23,8 @@ bool IsIdentifier(absl::string_view name) {
 
 bool IsKeyword(absl::string_view word) {
   static constexpr absl::string_view kWords[] = {
-      "plan", "device", "variable", "program", "stream", "feeds", "fetches", "reg",
-      "ring", "local",  "actor",    "region",  "order",  "pass",  "part"};
+      "plan", "device",    "variable", "program", "stream", "feeds", "fetches", "reg",
+      "ring", "temporary", "actor",    "region",  "order",  "reuse", "shard"};
   return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
 }
 
@@ -76,15 +76,16 @@ int DefaultDevice(const plan::Program& program, int producer) {
   return stream >= 0 && stream < program.streams_size() ? program.streams(stream).device() : 0;
 }
 
-std::vector<int> LocalUsersOf(const plan::Program& program) {
-  std::vector<int> users(program.locals_size(), -1);
+std::vector<int> TemporaryUsersOf(const plan::Program& program) {
+  std::vector<int> users(program.temporaries_size(), -1);
   for (int a = 0; a < program.actors_size(); ++a) {
     for (const plan::Instruction& x : program.actors(a).script()) {
       for (const auto* operands : {&x.inputs(), &x.outputs()}) {
         for (const plan::Operand& operand : *operands) {
-          if (operand.storage_case() != plan::Operand::kLocal) continue;
-          if (operand.local() < 0 || operand.local() >= program.locals_size()) continue;
-          if (users[operand.local()] < 0) users[operand.local()] = a;
+          if (operand.storage_case() != plan::Operand::kTemporary) continue;
+          if (operand.temporary() < 0 || operand.temporary() >= program.temporaries_size())
+            continue;
+          if (users[operand.temporary()] < 0) users[operand.temporary()] = a;
         }
       }
     }

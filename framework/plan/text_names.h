@@ -25,7 +25,7 @@ std::vector<std::string> StreamNames(const plan::Program& program);
 // device of a register; the first actor that uses each local, or 0.
 std::vector<int> WritersOf(const plan::Program& program);
 int DefaultDevice(const plan::Program& program, int producer);
-std::vector<int> LocalUsersOf(const plan::Program& program);
+std::vector<int> TemporaryUsersOf(const plan::Program& program);
 
 }  // namespace sluice::plan_text
 

@@ -48,7 +48,7 @@ class PlanParser : private plan_text::FieldScanner {
     }
     if (word == "device") return Device();
     if (word == "variable") return Variable();
-    if (word == "part") return VariablePart(token);
+    if (word == "shard") return VariableShard(token);
     if (word == "program") return Program();
     Need();
     if (word == "stream") return Stream();
@@ -56,10 +56,10 @@ class PlanParser : private plan_text::FieldScanner {
     if (word == "fetches") return Port(program_->add_fetches());
     if (word == "reg") return Register();
     if (word == "ring") return Ring();
-    if (word == "local") return Local();
+    if (word == "temporary") return Local();
     if (word == "actor") return Actor();
     if (word == "order") return Order();
-    if (word == "pass") return Pass();
+    if (word == "reuse") return ReuseEdge();
     return Region(token);
   }
 
@@ -84,14 +84,14 @@ class PlanParser : private plan_text::FieldScanner {
     return Fields({Text("init", v->mutable_init()), Text("layout", v->mutable_layout())});
   }
 
-  absl::Status VariablePart(const TextScanner::Token& token) {
-    if (plan_.variables_size() == 0) return scanner_.ErrorAt(token, "a part of no variable");
-    plan::VariablePart* x = plan_.mutable_variables(plan_.variables_size() - 1)->add_parts();
+  absl::Status VariableShard(const TextScanner::Token& token) {
+    if (plan_.variables_size() == 0) return scanner_.ErrorAt(token, "a shard of no variable");
+    plan::VariableShard* x = plan_.mutable_variables(plan_.variables_size() - 1)->add_shards();
     int32_t device = 0;
     RETURN_IF_ERROR(Number("a device", &device));
     x->set_device(device);
-    return Fields({Of("offset", x, &plan::VariablePart::set_offset),
-                   Does(":", [=, this] { return Part(x->mutable_part()); })});
+    return Fields({Of("offset", x, &plan::VariableShard::set_offset),
+                   Does(":", [=, this] { return Shard(x->mutable_shard()); })});
   }
 
   absl::Status Program() {
@@ -128,9 +128,9 @@ class PlanParser : private plan_text::FieldScanner {
         x->set_device(plan_text::DefaultDevice(*program_, x->producer()));
       }
     }
-    const std::vector<int> users = plan_text::LocalUsersOf(*program_);
-    for (int n = 0; n < program_->locals_size(); ++n) {
-      if (!actor_given_[n]) program_->mutable_locals(n)->set_actor(users[n]);
+    const std::vector<int> users = plan_text::TemporaryUsersOf(*program_);
+    for (int n = 0; n < program_->temporaries_size(); ++n) {
+      if (!actor_given_[n]) program_->mutable_temporaries(n)->set_actor(users[n]);
     }
     program_ = nullptr;
   }
@@ -162,10 +162,10 @@ class PlanParser : private plan_text::FieldScanner {
     return r;
   }
 
-  int NewLocal(const std::string& name) {
-    program_->add_locals()->set_bytes(plan_text::kDefaultBytes);
+  int NewTemporary(const std::string& name) {
+    program_->add_temporaries()->set_bytes(plan_text::kDefaultBytes);
     actor_given_.push_back(false);
-    return local_[name] = program_->locals_size() - 1;
+    return local_[name] = program_->temporaries_size() - 1;
   }
 
   // "$n", or a name; `found` < 0 if the name is new.
@@ -273,15 +273,15 @@ class PlanParser : private plan_text::FieldScanner {
       while (LineGoesOn()) {
         int r = 0;
         RETURN_IF_ERROR(RegisterReference(&r));
-        ring->add_takes(r);
+        ring->add_registers(r);
       }
       return {};
     };
     return Fields({Of("slots", ring, &plan::Ring::set_slots),
-                   Lists("offsets", ring->mutable_slot_offsets()), Does("takes", takes)});
+                   Lists("offsets", ring->mutable_slot_offsets()), Does("registers", takes)});
   }
 
-  absl::Status LocalName(int* out) {
+  absl::Status TemporaryName(int* out) {
     std::string name;
     if (scanner_.Peek().kind == Kind::kInteger) {
       name = std::string(scanner_.Next().text);
@@ -289,18 +289,18 @@ class PlanParser : private plan_text::FieldScanner {
       ASSIGN_OR_RETURN(name, scanner_.Identifier("a local"));
     }
     auto it = local_.find(name);
-    *out = it == local_.end() ? NewLocal(name) : it->second;
+    *out = it == local_.end() ? NewTemporary(name) : it->second;
     return {};
   }
 
   absl::Status Local() {
     RETURN_IF_ERROR(scanner_.Expect("%"));
     int n = 0;
-    RETURN_IF_ERROR(LocalName(&n));
-    plan::Local* x = program_->mutable_locals(n);
-    const Field actor = Of("actor", x, &plan::Local::set_actor);
-    return Fields({Of("bytes", x, &plan::Local::set_bytes),
-                   Of("offset", x, &plan::Local::set_offset), Does("actor", [&, n] {
+    RETURN_IF_ERROR(TemporaryName(&n));
+    plan::Temporary* x = program_->mutable_temporaries(n);
+    const Field actor = Of("actor", x, &plan::Temporary::set_actor);
+    return Fields({Of("bytes", x, &plan::Temporary::set_bytes),
+                   Of("offset", x, &plan::Temporary::set_offset), Does("actor", [&, n] {
                      actor_given_[n] = true;
                      return actor.read();
                    })});
@@ -314,19 +314,19 @@ class PlanParser : private plan_text::FieldScanner {
     int s = 0;
     RETURN_IF_ERROR(StreamReference(&s));
     actor->set_stream(s);
-    actor->set_fires_per_step(1);
-    return Fields({Of("x", actor, &plan::Actor::set_fires_per_step),
+    actor->set_firings_per_step(1);
+    return Fields({Of("x", actor, &plan::Actor::set_firings_per_step),
                    Of("priority", actor, &plan::Actor::set_priority)});
   }
 
-  // What follows a reference: "+ offset" and ": part".
+  // What follows a reference: "+ offset" and ": shard".
   absl::Status OperandRest(plan::Operand* operand) {
     if (scanner_.Accept("+")) {
       int64_t offset = 0;
       RETURN_IF_ERROR(Number("an offset", &offset));
       operand->set_offset(offset);
     }
-    if (scanner_.Accept(":")) return Part(operand->mutable_part());
+    if (scanner_.Accept(":")) return Shard(operand->mutable_shard());
     return {};
   }
 
@@ -334,8 +334,8 @@ class PlanParser : private plan_text::FieldScanner {
     if (scanner_.Accept("?")) return {};
     int n = 0;
     if (scanner_.Accept("%")) {
-      RETURN_IF_ERROR(LocalName(&n));
-      operand->set_local(n);
+      RETURN_IF_ERROR(TemporaryName(&n));
+      operand->set_temporary(n);
     } else {
       RETURN_IF_ERROR(RegisterReference(&n));
       operand->set_register_(n);
@@ -403,7 +403,7 @@ class PlanParser : private plan_text::FieldScanner {
         RETURN_IF_ERROR(Number("an offset", &offset));
         operand.set_offset(offset);
       }
-      if (scanner_.Accept(":")) RETURN_IF_ERROR(Part(operand.mutable_part()));
+      if (scanner_.Accept(":")) RETURN_IF_ERROR(Shard(operand.mutable_shard()));
       *x->add_outputs() = operand;
       if (scanner_.Accept(",")) continue;
       return scanner_.Expect("=");
@@ -477,12 +477,13 @@ class PlanParser : private plan_text::FieldScanner {
     while (scanner_.Accept("(")) {
       int a = 0;
       RETURN_IF_ERROR(ActorReference(&a));
-      plan::Turn* turn = program_->mutable_streams(s)->add_order();
-      turn->set_actor(a);
+      plan::ScheduleEntry* entry = program_->mutable_streams(s)->add_order();
+      entry->set_actor(a);
       int32_t number = 0;
-      for (auto set : {&plan::Turn::set_fire, &plan::Turn::set_from, &plan::Turn::set_to}) {
+      for (auto set : {&plan::ScheduleEntry::set_firing, &plan::ScheduleEntry::set_from,
+                       &plan::ScheduleEntry::set_to}) {
         RETURN_IF_ERROR(Number("a number", &number));
-        (turn->*set)(number);
+        (entry->*set)(number);
       }
       RETURN_IF_ERROR(scanner_.Expect(")"));
     }
@@ -494,19 +495,19 @@ class PlanParser : private plan_text::FieldScanner {
     int32_t number = 0;
     RETURN_IF_ERROR(ActorReference(&a));
     point->set_actor(a);
-    RETURN_IF_ERROR(Number("a fire", &number));
-    point->set_fire(number);
+    RETURN_IF_ERROR(Number("a firing", &number));
+    point->set_firing(number);
     RETURN_IF_ERROR(Number("an instruction", &number));
     point->set_instruction(number);
     return {};
   }
 
-  absl::Status Pass() {
-    plan::Pass* pass = program_->add_passes();
-    RETURN_IF_ERROR(PointText(pass->mutable_after()));
+  absl::Status ReuseEdge() {
+    plan::ReuseEdge* reuse_edge = program_->add_reuse_edges();
+    RETURN_IF_ERROR(PointText(reuse_edge->mutable_after()));
     RETURN_IF_ERROR(scanner_.Expect("->"));
-    RETURN_IF_ERROR(PointText(pass->mutable_before()));
-    pass->set_wraps(More("wraps"));
+    RETURN_IF_ERROR(PointText(reuse_edge->mutable_before()));
+    reuse_edge->set_wraps(More("wraps"));
     return {};
   }
 

@@ -7,7 +7,7 @@
 #include "framework/base/text.h"
 #include "framework/plan/text.h"
 #include "framework/plan/text_names.h"
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 namespace {
@@ -31,16 +31,16 @@ std::string ReductionText(int32_t reduction) {
   return std::string(ReductionName(static_cast<Reduction>(reduction)));
 }
 
-std::string PartText(const plan::Part& part) {
-  std::string text = absl::StrCat(DTypeText(part.dtype()), " ", List(part.local()));
-  const std::string local = List(part.local());
-  const std::string zeros = List(std::vector<int>(part.local_size(), 0));
-  if (List(part.logical()) != local) absl::StrAppend(&text, " of ", List(part.logical()));
-  if (List(part.offset()) != zeros) absl::StrAppend(&text, " at ", List(part.offset()));
-  if (List(part.stride_per_micro()) != zeros) {
-    absl::StrAppend(&text, " by ", List(part.stride_per_micro()));
+std::string ShardText(const plan::Shard& shard) {
+  std::string text = absl::StrCat(DTypeText(shard.dtype()), " ", List(shard.local()));
+  const std::string local = List(shard.local());
+  const std::string zeros = List(std::vector<int>(shard.local_size(), 0));
+  if (List(shard.logical()) != local) absl::StrAppend(&text, " of ", List(shard.logical()));
+  if (List(shard.offset()) != zeros) absl::StrAppend(&text, " at ", List(shard.offset()));
+  if (List(shard.stride_per_micro()) != zeros) {
+    absl::StrAppend(&text, " by ", List(shard.stride_per_micro()));
   }
-  if (part.owed() != 0) absl::StrAppend(&text, " owes ", ReductionText(part.owed()));
+  if (shard.partial() != 0) absl::StrAppend(&text, " partial ", ReductionText(shard.partial()));
   return text;
 }
 
@@ -84,12 +84,12 @@ class ProgramPrinter {
     for (const plan::Port& port : program_.feeds()) PrintPort("feeds", port);
     for (const plan::Port& port : program_.fetches()) PrintPort("fetches", port);
     PrintRegisters();
-    PrintLocals();
+    PrintTemporaries();
     for (const plan::Actor& actor : program_.actors()) PrintActor(actor);
     for (int s = 0; s < program_.streams_size(); ++s) PrintOrder(s);
-    for (const plan::Pass& pass : program_.passes()) {
-      absl::StrAppend(&out_, "pass ", PointText(pass.after()), " -> ", PointText(pass.before()),
-                      pass.wraps() ? " wraps\n" : "\n");
+    for (const plan::ReuseEdge& reuse_edge : program_.reuse_edges()) {
+      absl::StrAppend(&out_, "reuse ", PointText(reuse_edge.after()), " -> ",
+                      PointText(reuse_edge.before()), reuse_edge.wraps() ? " wraps\n" : "\n");
     }
   }
 
@@ -103,7 +103,7 @@ class ProgramPrinter {
     return actors_[a];
   }
   std::string PointText(const plan::Point& p) const {
-    return absl::StrCat(Actor(p.actor()), " ", p.fire(), " ", p.instruction());
+    return absl::StrCat(Actor(p.actor()), " ", p.firing(), " ", p.instruction());
   }
 
   void PrintPort(absl::string_view kind, const plan::Port& port) {
@@ -131,19 +131,19 @@ class ProgramPrinter {
       if (ring.slot_offsets_size() > 0) {
         absl::StrAppend(&out_, " offsets ", List(ring.slot_offsets()));
       }
-      out_ += " takes";
-      for (int32_t r : ring.takes()) absl::StrAppend(&out_, " ", Register(r));
+      out_ += " registers";
+      for (int32_t r : ring.registers()) absl::StrAppend(&out_, " ", Register(r));
       out_ += "\n";
     }
   }
 
-  void PrintLocals() {
-    const std::vector<int> users = plan_text::LocalUsersOf(program_);
-    for (int n = 0; n < program_.locals_size(); ++n) {
-      absl::StrAppend(&out_, "local %", n);
-      Field("actor", program_.locals(n).actor(), users[n]);
-      Field("bytes", program_.locals(n).bytes(), plan_text::kDefaultBytes);
-      Field("offset", program_.locals(n).offset(), 0);
+  void PrintTemporaries() {
+    const std::vector<int> users = plan_text::TemporaryUsersOf(program_);
+    for (int n = 0; n < program_.temporaries_size(); ++n) {
+      absl::StrAppend(&out_, "temporary %", n);
+      Field("actor", program_.temporaries(n).actor(), users[n]);
+      Field("bytes", program_.temporaries(n).bytes(), plan_text::kDefaultBytes);
+      Field("offset", program_.temporaries(n).offset(), 0);
       out_ += "\n";
     }
   }
@@ -157,13 +157,13 @@ class ProgramPrinter {
     std::string text = x.updates() ? "&" : "";
     if (x.storage_case() == plan::Operand::kRegister) {
       text += Register(x.register_());
-    } else if (x.storage_case() == plan::Operand::kLocal) {
-      absl::StrAppend(&text, "%", x.local());
+    } else if (x.storage_case() == plan::Operand::kTemporary) {
+      absl::StrAppend(&text, "%", x.temporary());
     } else {
       text += "?";
     }
     if (x.offset() != 0) absl::StrAppend(&text, " + ", x.offset());
-    if (x.has_part()) absl::StrAppend(&text, " : ", PartText(x.part()));
+    if (x.has_shard()) absl::StrAppend(&text, " : ", ShardText(x.shard()));
     return text;
   }
 
@@ -178,7 +178,7 @@ class ProgramPrinter {
                     actor.stream() >= 0 && actor.stream() < program_.streams_size()
                         ? streams_[actor.stream()]
                         : absl::StrCat("$", actor.stream()));
-    Field("x", actor.fires_per_step(), 1);
+    Field("x", actor.firings_per_step(), 1);
     Field("priority", actor.priority(), 0);
     out_ += "\n";
     for (const plan::Instruction& x : actor.script()) PrintInstruction(x);
@@ -218,8 +218,8 @@ class ProgramPrinter {
     const plan::Stream& stream = program_.streams(s);
     if (stream.order_size() == 0) return;
     absl::StrAppend(&out_, "order ", streams_[s]);
-    for (const plan::Turn& t : stream.order()) {
-      absl::StrAppend(&out_, " (", Actor(t.actor()), " ", t.fire(), " ", t.from(), " ", t.to(),
+    for (const plan::ScheduleEntry& t : stream.order()) {
+      absl::StrAppend(&out_, " (", Actor(t.actor()), " ", t.firing(), " ", t.from(), " ", t.to(),
                       ")");
     }
     out_ += "\n";
@@ -249,10 +249,10 @@ std::string PrintPlan(const plan::Plan& plan) {
     if (!v.init().empty()) absl::StrAppend(&out, " init ", Quoted(v.init()));
     if (!v.layout().empty()) absl::StrAppend(&out, " layout ", Quoted(v.layout()));
     out += "\n";
-    for (const plan::VariablePart& p : v.parts()) {
-      absl::StrAppend(&out, "  part ", p.device());
+    for (const plan::VariableShard& p : v.shards()) {
+      absl::StrAppend(&out, "  shard ", p.device());
       if (p.offset() != 0) absl::StrAppend(&out, " offset ", p.offset());
-      if (p.has_part()) absl::StrAppend(&out, " : ", PartText(p.part()));
+      if (p.has_shard()) absl::StrAppend(&out, " : ", ShardText(p.shard()));
       out += "\n";
     }
   }

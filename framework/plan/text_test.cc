@@ -60,7 +60,7 @@ TEST(PlanTextTest, HandWrittenPlanGetsItsDefaults) {
       EXPECT_EQ(r.device(), 0);
     }
   }
-  EXPECT_EQ(p.locals(0).actor(), 1);
+  EXPECT_EQ(p.temporaries(0).actor(), 1);
   ExpectRoundTrip(*plan);
 }
 
@@ -103,10 +103,10 @@ class RandomPlan {
       v->set_dtype(Below(4));
       List(v->mutable_shape());
       for (int m = Below(3); m > 0; --m) {
-        plan::VariablePart* p = v->add_parts();
+        plan::VariableShard* p = v->add_shards();
         p->set_device(Below(3));
         p->set_offset(Below(99));
-        if (Below(2)) MakePart(p->mutable_part());
+        if (Below(2)) MakeShard(p->mutable_shard());
       }
     }
     for (int n = Below(3); n > 0; --n) MakeProgram(plan.add_programs());
@@ -124,7 +124,7 @@ class RandomPlan {
   void List(Values* out) {
     for (int n = Below(4); n > 0; --n) out->Add(Below(9) - 2);
   }
-  void MakePart(plan::Part* p) {
+  void MakeShard(plan::Shard* p) {
     p->set_dtype(Below(4));
     List(p->mutable_local());
     if (Below(2))
@@ -133,14 +133,14 @@ class RandomPlan {
       List(p->mutable_logical());
     List(p->mutable_offset());
     if (Below(2)) p->mutable_stride_per_micro()->Resize(p->local_size(), 0);
-    p->set_owed(Below(4));
+    p->set_partial(Below(4));
   }
   void MakeOperand(plan::Program* p, plan::Operand* x) {
-    if (Below(2)) MakePart(x->mutable_part());
+    if (Below(2)) MakeShard(x->mutable_shard());
     if (Below(2) && p->registers_size() > 0) {
       x->set_register_(Below(p->registers_size()));
-    } else if (Below(3) && p->locals_size() > 0) {
-      x->set_local(Below(p->locals_size()));
+    } else if (Below(3) && p->temporaries_size() > 0) {
+      x->set_temporary(Below(p->temporaries_size()));
     }
     x->set_offset(Below(3) * 64);
   }
@@ -202,7 +202,7 @@ class RandomPlan {
       r->set_device(Below(2));
     }
     for (int n = Below(3); n > 0; --n) {
-      plan::Local* l = p->add_locals();
+      plan::Temporary* l = p->add_temporaries();
       l->set_actor(Below(3));
       l->set_bytes(Below(99));
       l->set_offset(Below(99));
@@ -211,7 +211,7 @@ class RandomPlan {
       plan::Actor* a = p->add_actors();
       a->set_name(Name());
       a->set_stream(Below(p->streams_size()));
-      a->set_fires_per_step(Below(4));
+      a->set_firings_per_step(Below(4));
       a->set_priority(Below(3));
       for (int m = Below(4); m > 0; --m) MakeInstruction(p, a->add_script());
     }
@@ -220,25 +220,25 @@ class RandomPlan {
       ring->set_name(Name());
       ring->set_slots(Below(3));
       List(ring->mutable_slot_offsets());
-      for (int m = Below(3); m > 0; --m) ring->add_takes(Below(p->registers_size()));
+      for (int m = Below(3); m > 0; --m) ring->add_registers(Below(p->registers_size()));
     }
     for (int s = 0; s < p->streams_size(); ++s) {
       for (int m = Below(3); m > 0; --m) {
-        plan::Turn* turn = p->mutable_streams(s)->add_order();
-        turn->set_actor(Below(p->actors_size()));
-        turn->set_fire(Below(3));
-        turn->set_from(Below(3));
-        turn->set_to(Below(3));
+        plan::ScheduleEntry* entry = p->mutable_streams(s)->add_order();
+        entry->set_actor(Below(p->actors_size()));
+        entry->set_firing(Below(3));
+        entry->set_from(Below(3));
+        entry->set_to(Below(3));
       }
     }
     for (int n = Below(3); n > 0; --n) {
-      plan::Pass* pass = p->add_passes();
-      for (plan::Point* point : {pass->mutable_after(), pass->mutable_before()}) {
+      plan::ReuseEdge* reuse_edge = p->add_reuse_edges();
+      for (plan::Point* point : {reuse_edge->mutable_after(), reuse_edge->mutable_before()}) {
         point->set_actor(Below(p->actors_size()));
-        point->set_fire(Below(3));
+        point->set_firing(Below(3));
         point->set_instruction(Below(3));
       }
-      pass->set_wraps(Below(2));
+      reuse_edge->set_wraps(Below(2));
     }
     for (int n = Below(3); n > 0; --n) MakePort(p->add_feeds());
     for (int n = Below(3); n > 0; --n) MakePort(p->add_fetches());

@@ -27,21 +27,21 @@ absl::Status CheckRegister(const ProgramIndex& index, int r) {
     return Bad(index,
                absl::StrCat(name, ": state that is updated in place needs one slot, has ", slots));
   }
-  if (x.producer >= 0 && index.actor(x.producer).fires != x.every * x.tokens) {
-    return Bad(index, absl::StrCat(name, ": emitted every ", x.every, " fires of ",
+  if (x.producer >= 0 && index.actor(x.producer).firings != x.every * x.tokens) {
+    return Bad(index, absl::StrCat(name, ": emitted every ", x.every, " firings of ",
                                    index.ActorName(x.producer), ", which fires ",
-                                   index.actor(x.producer).fires, " times a step"));
+                                   index.actor(x.producer).firings, " times a step"));
   }
-  for (int n = x.readings_begin; n < x.readings_end; ++n) {
-    const ProgramIndex::Reading& reading = index.reading(n);
-    if (index.actor(reading.actor).fires != reading.serves * x.tokens) {
+  for (int n = x.consumers_begin; n < x.consumers_end; ++n) {
+    const ProgramIndex::Consumer& consumer = index.consumer(n);
+    if (index.actor(consumer.actor).firings != consumer.serves * x.tokens) {
       return Bad(index, absl::StrCat(name, ": ", x.tokens, " tokens a step cannot serve the ",
-                                     index.actor(reading.actor).fires, " fires of ",
-                                     index.ActorName(reading.actor), " evenly"));
+                                     index.actor(consumer.actor).firings, " firings of ",
+                                     index.ActorName(consumer.actor), " evenly"));
     }
-    if (reading.actor == x.producer && x.initial > 0 && reading.first <= x.last_write &&
-        x.last_write < reading.last) {
-      return Bad(index, absl::StrCat(index.ActorName(reading.actor), " reads ", name,
+    if (consumer.actor == x.producer && x.initial > 0 && consumer.first <= x.last_write &&
+        x.last_write < consumer.last) {
+      return Bad(index, absl::StrCat(index.ActorName(consumer.actor), " reads ", name,
                                      " both before and after it updates it"));
     }
   }
@@ -52,11 +52,11 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
   const plan::Instruction& x = index.instruction(a, i);
   for (const auto* operands : {&x.inputs(), &x.outputs()}) {
     for (const plan::Operand& operand : *operands) {
-      if (operand.storage_case() != plan::Operand::kLocal) continue;
-      const int32_t owner = index.program().locals(operand.local()).actor();
+      if (operand.storage_case() != plan::Operand::kTemporary) continue;
+      const int32_t owner = index.program().temporaries(operand.temporary()).actor();
       if (owner == a) continue;
-      return Bad(index, absl::StrCat(index.Describe(a, 0, i), " uses local ", operand.local(),
-                                     ", which is actor ", owner, "'s"));
+      return Bad(index, absl::StrCat(index.Describe(a, 0, i), " uses temporary ",
+                                     operand.temporary(), ", which is actor ", owner, "'s"));
     }
   }
   std::set<int32_t> writes;
@@ -74,7 +74,7 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
   for (const plan::Operand& operand : x.inputs()) {
     if (operand.updates() || operand.storage_case() != plan::Operand::kRegister) continue;
     const ProgramIndex::Register& r = index.reg(operand.register_());
-    // Reading what the same fire wrote into the register before is fine.
+    // Reading what the same firing wrote into the register before is fine.
     if (!writes.count(operand.register_()) ||
         (r.initial == 0 && r.every == 1 && i > r.first_write)) {
       continue;
@@ -88,14 +88,14 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
 
 absl::Status CheckRing(const ProgramIndex& index, const plan::Ring& ring) {
   int device = -1;
-  for (int32_t r : ring.takes()) {
+  for (int32_t r : ring.registers()) {
     const ProgramIndex::Register& x = index.reg(r);
     const std::string where = absl::StrCat("ring \"", ring.name(), "\": ", index.RegisterName(r));
     if (x.producer < 0) return Bad(index, absl::StrCat(where, " is the session's"));
     if (x.initial > 0) return Bad(index, absl::StrCat(where, " has a token at the start"));
-    if (x.takes != x.tokens) {
-      return Bad(index, absl::StrCat(where, " takes ", x.takes, " slots a round, emits ", x.tokens,
-                                     " tokens a step"));
+    if (x.places != x.tokens) {
+      return Bad(index, absl::StrCat(where, " takes ", x.places, " slots a round, emits ",
+                                     x.tokens, " tokens a step"));
     }
     const int here = index.program().registers(r).device();
     if (device >= 0 && device != here) {
@@ -108,15 +108,15 @@ absl::Status CheckRing(const ProgramIndex& index, const plan::Ring& ring) {
 
 absl::Status CheckList(const ProgramIndex& index, int s, std::vector<int>* seen) {
   if (!index.listed(s)) return {};
-  for (const plan::Turn& turn : index.program().streams(s).order()) {
-    for (int i = turn.from(); i < turn.to(); ++i) {
-      ++(*seen)[index.EventOf(turn.actor(), turn.fire(), i)];
+  for (const plan::ScheduleEntry& entry : index.program().streams(s).order()) {
+    for (int i = entry.from(); i < entry.to(); ++i) {
+      ++(*seen)[index.InstanceOf(entry.actor(), entry.firing(), i)];
     }
   }
   for (int32_t a : index.StreamActors(s)) {
-    for (int f = 0; f < index.actor(a).fires; ++f) {
+    for (int f = 0; f < index.actor(a).firings; ++f) {
       for (int i = 0; i < index.actor(a).length; ++i) {
-        const int times = (*seen)[index.EventOf(a, f, i)];
+        const int times = (*seen)[index.InstanceOf(a, f, i)];
         if (times == 1) continue;
         return Bad(index, absl::StrCat("the order of ", index.StreamName(s), " holds ",
                                        index.Describe(a, f, i), " ", times, " times"));
@@ -132,12 +132,12 @@ absl::Status CheckCollective(const ProgramIndex& index, absl::Span<const Program
   const ProgramIndex::Member& first = of.front();
   for (const ProgramIndex::Member& m : of) {
     const std::string who = index.Describe(m.actor, 0, m.instruction);
-    if (index.actor(m.actor).fires != index.actor(first.actor).fires) {
+    if (index.actor(m.actor).firings != index.actor(first.actor).firings) {
       return Bad(index,
                  absl::StrCat("collective ", index.instruction(m.actor, m.instruction).collective(),
-                              ": ", index.ActorName(m.actor), " fires ", index.actor(m.actor).fires,
-                              " times a step, ", index.ActorName(first.actor), " ",
-                              index.actor(first.actor).fires));
+                              ": ", index.ActorName(m.actor), " fires ",
+                              index.actor(m.actor).firings, " times a step, ",
+                              index.ActorName(first.actor), " ", index.actor(first.actor).firings));
     }
     const int device = index.device_of(m.actor), stream = index.actor(m.actor).stream;
     if (!member_on.emplace(device, 1).second) {
@@ -167,7 +167,7 @@ absl::Status CheckRates(const ProgramIndex& index) {
 }
 
 absl::Status CheckOrder(const ProgramIndex& index) {
-  std::vector<int> seen(index.num_events(), 0);
+  std::vector<int> seen(index.num_instances(), 0);
   for (int s = 0; s < index.num_streams(); ++s) RETURN_IF_ERROR(CheckList(index, s, &seen));
   std::map<int, int> list_of_device;
   for (int c = 0; c < index.num_collectives(); ++c) {
@@ -193,10 +193,10 @@ absl::Status ValidateProgram(const plan::Program& program) {
 absl::Status ValidatePlan(const plan::Plan& plan) {
   auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
   for (const plan::Variable& variable : plan.variables()) {
-    for (const plan::VariablePart& part : variable.parts()) {
-      if (part.device() >= 0 && part.device() < plan.devices_size()) continue;
-      return bad(absl::StrCat("variable \"", variable.name(), "\" has a part on device ",
-                              part.device(), " of ", plan.devices_size()));
+    for (const plan::VariableShard& shard : variable.shards()) {
+      if (shard.device() >= 0 && shard.device() < plan.devices_size()) continue;
+      return bad(absl::StrCat("variable \"", variable.name(), "\" has a shard on device ",
+                              shard.device(), " of ", plan.devices_size()));
     }
   }
   std::set<std::string> variables;

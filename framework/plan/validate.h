@@ -10,8 +10,8 @@ namespace sluice {
 
 // Tokens emitted and taken in a step agree; tokens fit their slots; rings and states are whole.
 absl::Status CheckRates(const ProgramIndex& index);
-// Collectives: equal fires, one a device, on listed streams, one list a device. Every list has each
-// event of its stream exactly once.
+// Collectives: equal firings, one a device, on listed streams, one list a device. Every list has
+// each instance of its stream exactly once.
 absl::Status CheckOrder(const ProgramIndex& index);
 // Both.
 absl::Status ValidateProgram(const ProgramIndex& index);

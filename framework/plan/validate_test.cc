@@ -31,11 +31,11 @@ TEST(ValidateTest, AcceptsWhatIsWhole) {
 
 TEST(ValidateTest, RatesOfProducersAndReadersAgree) {
   EXPECT_THAT(Error("actor a on d0.c x 3\n x = f()\nreg x every 2"),
-              HasSubstr("register \"x\": emitted every 2 fires of actor \"a\", which fires 3"));
+              HasSubstr("register \"x\": emitted every 2 firings of actor \"a\", which fires 3"));
   EXPECT_THAT(Error("actor a on d0.c x 2\n x = f()\nactor b on d0.c x 3\n f(x)"),
-              HasSubstr("2 tokens a step cannot serve the 3 fires of actor \"b\""));
+              HasSubstr("2 tokens a step cannot serve the 3 firings of actor \"b\""));
   EXPECT_THAT(Error("actor a on d0.c x 4\n x = f()\nactor b on d0.c x 2\n f(x)"),
-              HasSubstr("4 tokens a step cannot serve the 2 fires"));
+              HasSubstr("4 tokens a step cannot serve the 2 firings"));
 }
 
 TEST(ValidateTest, TokensFitTheirSlots) {
@@ -55,18 +55,18 @@ TEST(ValidateTest, NoInstructionReadsWhatItUpdates) {
 }
 
 TEST(ValidateTest, RingsAreWhole) {
-  EXPECT_THAT(Error("actor a on d0.c x 2\n x = f()\nring q slots 1 takes x"),
+  EXPECT_THAT(Error("actor a on d0.c x 2\n x = f()\nring q slots 1 registers x"),
               HasSubstr("takes 1 slots a round, emits 2 tokens"));
-  EXPECT_THAT(Error("actor a on d0.c\n x = f()\nreg x tokens 1\nring q slots 1 takes x"),
+  EXPECT_THAT(Error("actor a on d0.c\n x = f()\nreg x tokens 1\nring q slots 1 registers x"),
               HasSubstr("has a token at the start"));
-  EXPECT_THAT(Error("actor a on d0.c\n f(x)\nreg x\nring q slots 1 takes x"),
+  EXPECT_THAT(Error("actor a on d0.c\n f(x)\nreg x\nring q slots 1 registers x"),
               HasSubstr("is the session's"));
   EXPECT_THAT(
-      Error("actor a on d0.c\n x = f()\nactor b on d1.c\n y = f()\nring q slots 1 takes x y"),
+      Error("actor a on d0.c\n x = f()\nactor b on d1.c\n y = f()\nring q slots 1 registers x y"),
       HasSubstr("lies on device 1, others on 0"));
 }
 
-TEST(ValidateTest, OrdersHaveEachEventOnce) {
+TEST(ValidateTest, OrdersHaveEachInstanceOnce) {
   const std::string actors = "actor a on d0.c x 2\n f()\n g()\n";
   EXPECT_THAT(Error(actors + "order d0.c (a 0 0 2)"), HasSubstr("micro-batch 1 0 times"));
   EXPECT_THAT(Error(actors + "order d0.c (a 0 0 2) (a 1 0 2) (a 0 1 2)"), HasSubstr("2 times"));
@@ -84,9 +84,9 @@ TEST(ValidateTest, CollectivesAreOrderedAndOnePerDevice) {
               HasSubstr("device 0 has collectives in two orders"));
 }
 
-TEST(ValidateTest, LocalsBelongToOneActor) {
+TEST(ValidateTest, TemporariesBelongToOneActor) {
   EXPECT_THAT(Error("actor a on d0.c\n %x = f()\nactor b on d0.c\n g(%x)"),
-              HasSubstr("uses local 0, which is actor 0's"));
+              HasSubstr("uses temporary 0, which is actor 0's"));
 }
 
 TEST(ValidateTest, PlansNameTheirVariablesAndDevices) {
@@ -98,7 +98,7 @@ TEST(ValidateTest, PlansNameTheirVariablesAndDevices) {
   EXPECT_THAT(error("reg w variable weight\nactor a on d0.c\n f(w)"),
               HasSubstr("is variable \"weight\", which the plan lacks"));
   EXPECT_THAT(error("plan\ndevice 0 0\nactor a on d1.c\n f()"), HasSubstr("on device 1 of 1"));
-  EXPECT_THAT(error("plan\nvariable w f32 [2]\npart 0"), HasSubstr("on device 0 of 0"));
+  EXPECT_THAT(error("plan\nvariable w f32 [2]\nshard 0"), HasSubstr("on device 0 of 0"));
   EXPECT_THAT(error("plan\ndevice 0 0\nactor a on d0.c\n x = f()\nreg x device 3"),
               HasSubstr("lies on device 3 of 1"));
 }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
-#include "framework/plan/part_proto.h"
+#include "framework/plan/shard_proto.h"
 
 namespace sluice {
 namespace {
@@ -19,8 +19,8 @@ std::vector<int> Ints(const google::protobuf::RepeatedField<int32_t>& values) {
   return std::vector<int>(values.begin(), values.end());
 }
 
-BoxRegion RegionFrom(const plan::Region& proto) {
-  BoxRegion region;
+FoldRegion RegionFrom(const plan::Region& proto) {
+  FoldRegion region;
   for (int d = 0; d < proto.begin_size(); ++d) region.extent.Append(proto.end(d) - proto.begin(d));
   region.sources = Ints(proto.sources());
   region.fold = Ints(proto.fold());
@@ -55,10 +55,10 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
   spec.attributes = instruction.attributes();
   spec.scope = instruction.scope();
   for (const plan::Operand& operand : instruction.inputs()) {
-    ASSIGN_OR_RETURN(spec.inputs.emplace_back(), PartFromProto(operand.part()));
+    ASSIGN_OR_RETURN(spec.inputs.emplace_back(), ShardFromProto(operand.shard()));
   }
   for (const plan::Operand& operand : instruction.outputs()) {
-    ASSIGN_OR_RETURN(spec.outputs.emplace_back(), PartFromProto(operand.part()));
+    ASSIGN_OR_RETURN(spec.outputs.emplace_back(), ShardFromProto(operand.shard()));
   }
   spec.threads = threads;
   spec.reduction = static_cast<Reduction>(instruction.reduction());
@@ -126,29 +126,30 @@ absl::Status LoadedProgram::LocateRegisters(const plan::Plan& plan,
       }
       continue;
     }
-    const plan::VariablePart* found = nullptr;
+    const plan::VariableShard* found = nullptr;
     for (const plan::Variable& variable : plan.variables()) {
       if (variable.name() != reg.variable()) continue;
-      for (const plan::VariablePart& part : variable.parts()) {
-        if (part.device() == reg.device()) found = &part;
+      for (const plan::VariableShard& shard : variable.shards()) {
+        if (shard.device() == reg.device()) found = &shard;
       }
     }
     if (found == nullptr || slots != 1) {
       return absl::InvalidArgumentError(absl::StrCat(
           "program ", program_.name(), ", register ", reg.name(),
-          ": expected one slot in a part of variable ", reg.variable(), " on device ", reg.device(),
-          ", got ", slots, " slots and ", found == nullptr ? "no part" : "a part"));
+          ": expected one slot in a shard of variable ", reg.variable(), " on device ",
+          reg.device(), ", got ", slots, " slots and ", found == nullptr ? "no shard" : "a shard"));
     }
     addresses_.push_back(memories[reg.device()] + found->offset());
   }
-  for (const plan::Local& local : program_.locals()) {
+  for (const plan::Temporary& local : program_.temporaries()) {
     addresses_.push_back(memories[index_.device_of(local.actor())] + local.offset());
   }
   return absl::OkStatus();
 }
 
 absl::Status LoadedProgram::LocateOperands() {
-  const int32_t first_local = static_cast<int32_t>(addresses_.size()) - program_.locals_size();
+  const int32_t first_temporary =
+      static_cast<int32_t>(addresses_.size()) - program_.temporaries_size();
   for (int a = 0; a < program_.actors_size(); ++a) {
     for (int i = 0; i < program_.actors(a).script_size(); ++i) {
       const plan::Instruction& planned = program_.actors(a).script(i);
@@ -163,15 +164,15 @@ absl::Status LoadedProgram::LocateOperands() {
             input ? planned.inputs(o) : planned.outputs(o - planned.inputs_size());
         const int32_t address = operand.storage_case() == plan::Operand::kRegister
                                     ? first_address_[operand.register_()]
-                                    : first_local + operand.local();
+                                    : first_temporary + operand.temporary();
         operands_.push_back(addresses_[address] + operand.offset());
         if (uses[o].reg >= 0 && index_.ring(index_.reg(uses[o].reg).ring).slots > 1) {
           moving_.push_back({&addresses_[address], operand.offset(), static_cast<int32_t>(o),
                              uses[o].reg, uses[o].offset, Divisor(std::max(uses[o].divisor, 1))});
         }
-        ASSIGN_OR_RETURN(const Part part, PartFromProto(operand.part()));
-        if (IsFloat(part.dtype) && (!input || operand.updates())) {
-          checks_.push_back({static_cast<int32_t>(o), part.dtype, part.NumElements()});
+        ASSIGN_OR_RETURN(const Shard shard, ShardFromProto(operand.shard()));
+        if (IsFloat(shard.dtype) && (!input || operand.updates())) {
+          checks_.push_back({static_cast<int32_t>(o), shard.dtype, shard.NumElements()});
         }
       }
       instruction.moving_end = static_cast<int32_t>(moving_.size());
@@ -187,8 +188,8 @@ absl::Status LoadedProgram::CheckPort(int actor, const plan::Instruction& instru
   const auto& operands = feeds ? instruction.outputs() : instruction.inputs();
   const int port = instruction.port();
   if (port < 0 || port >= ports.size() || operands.empty() ||
-      operands[0].part().dtype() != ports[port].dtype() ||
-      ShapeFrom(operands[0].part().logical()) != ShapeFrom(ports[port].shape())) {
+      operands[0].shard().dtype() != ports[port].dtype() ||
+      ShapeFrom(operands[0].shard().logical()) != ShapeFrom(ports[port].shape())) {
     return absl::InvalidArgumentError(
         absl::StrCat("program ", program_.name(), ", actor ", program_.actors(actor).name(), ", ",
                      instruction.op(), " ", instruction.scope(), ": expected an operand of port ",
@@ -209,16 +210,16 @@ absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int thread
       // A feed's operands: what it waits for, then its output. A fetch's: its input first.
       instruction.port_operand = instruction.feeds ? planned.inputs_size() : 0;
       ASSIGN_OR_RETURN(
-          const Part part,
-          PartFromProto((instruction.feeds ? planned.outputs(0) : planned.inputs(0)).part()));
-      instruction.copy = std::make_unique<PortCopy>(part);
+          const Shard shard,
+          ShardFromProto((instruction.feeds ? planned.outputs(0) : planned.inputs(0)).shard()));
+      instruction.copy = std::make_unique<PortCopy>(shard);
       continue;
     }
     if (planned.op() == "begin") continue;  // its token is all there is to it
     ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(planned, threads));
     absl::StatusOr<std::unique_ptr<Kernel>> kernel = prepare(spec);
     if (!kernel.ok()) {
-      return Annotate(kernel.status(), absl::StrCat(planned.scope(), " (", planned.op(), ")"));
+      return AddContext(kernel.status(), absl::StrCat(planned.scope(), " (", planned.op(), ")"));
     }
     instruction.kernel = *std::move(kernel);
     scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());
@@ -226,14 +227,14 @@ absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int thread
   return absl::OkStatus();
 }
 
-absl::Status LoadedProgram::Run(const Actor& actor, Fire* context, std::byte* scratch) {
+absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std::byte* scratch) {
   if (null_) return absl::OkStatus();
   const Instruction& instruction =
       instructions_[index_.actor(actor.id()).first_instruction + actor.cursor()];
   std::byte** const operands = operands_.data() + instruction.operands_begin;
   for (int32_t m = instruction.moving_begin; m < instruction.moving_end; ++m) {
     const MovingOperand& moving = moving_[m];
-    const int64_t token = moving.divisor.Quotient(actor.fire()) + moving.add;
+    const int64_t token = moving.divisor.Quotient(actor.firing()) + moving.add;
     operands[moving.operand] = moving.slots[index_.SlotOf(moving.reg, token)] + moving.offset;
   }
   StepPorts& ports = this->ports(actor.step());
@@ -248,7 +249,7 @@ absl::Status LoadedProgram::Run(const Actor& actor, Fire* context, std::byte* sc
   return CheckResults(instruction);
 }
 
-void LoadedProgram::CopyPort(const Instruction& instruction, const Fire& context,
+void LoadedProgram::CopyPort(const Instruction& instruction, const KernelContext& context,
                              StepPorts* ports) const {
   std::byte* const operand = operands_[instruction.operands_begin + instruction.port_operand];
   if (instruction.feeds) {

@@ -1,5 +1,5 @@
 // A program made ready to run in this process: kernels prepared, addresses of all operands known.
-// It counts no tokens: an address follows from the fire that the actor's state machine names.
+// It counts no tokens: an address follows from the firing that the actor's state machine names.
 // Load on the caller's thread, Prepare and Run of an actor on its worker's thread only.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_LOADED_PROGRAM_H_
 #define SLUICE_FRAMEWORK_RUNTIME_LOADED_PROGRAM_H_
@@ -24,7 +24,7 @@ namespace sluice {
 
 using PrepareKernel = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelSpec& spec);
 
-// `threads` is how many the team that runs it has.
+// `threads` is how many the thread pool that runs it has.
 absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int threads);
 // Whether a tensor of floats holds a NaN.
 bool HasNan(DType dtype, const std::byte* data, int64_t elements);
@@ -53,17 +53,17 @@ class LoadedProgram {
   // Bytes of scratch that the prepared kernels of an actor need at most.
   int64_t scratch(int actor) const { return scratch_[actor]; }
 
-  // Runs the instruction at an actor's cursor. `context` has seed, team and check_nan set. The
-  // error is the kernel's, or names the output with a NaN.
-  absl::Status Run(const Actor& actor, Fire* context, std::byte* scratch);
+  // Runs the instruction at an actor's cursor. `context` has seed, thread pool and check_nan set.
+  // The error is the kernel's, or names the output with a NaN.
+  absl::Status Run(const Actor& actor, KernelContext* context, std::byte* scratch);
 
  private:
-  // An operand whose address changes from fire to fire.
+  // An operand whose address changes from firing to fire.
   struct MovingOperand {
     std::byte* const* slots;  // address of each slot
     int64_t offset;
     int32_t operand, reg, add;
-    Divisor divisor;  // token = fire / divisor + add
+    Divisor divisor;  // token = firing / divisor + add
   };
   struct NanCheck {
     int32_t operand;
@@ -86,13 +86,14 @@ class LoadedProgram {
   absl::Status LocateOperands();
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
   void MakePorts();
-  void CopyPort(const Instruction& instruction, const Fire& context, StepPorts* ports) const;
+  void CopyPort(const Instruction& instruction, const KernelContext& context,
+                StepPorts* ports) const;
   absl::Status CheckResults(const Instruction& instruction) const;
 
   const plan::Program& program_;
   ProgramIndex index_;
   StepPorts ports_[kStepsAhead];
-  std::vector<std::byte*> addresses_;      // of all slots of all registers, then of all locals
+  std::vector<std::byte*> addresses_;      // of all slots of all registers, then of all temporaries
   std::vector<int32_t> first_address_;     // of a register
   std::vector<Instruction> instructions_;  // of all actors
   // Addresses of the operands of all instructions; an actor's worker keeps those that move.

@@ -4,13 +4,13 @@
 
 namespace sluice {
 
-PortCopy::PortCopy(const Part& part) {
-  const int64_t element = SizeOf(part.dtype);
-  const Shape strides = part.logical.Strides();
-  for (int d = 0; d < part.stride_per_micro.rank(); ++d) {
-    micro_bytes_ += part.stride_per_micro[d] * strides[d] * element;
+PortCopy::PortCopy(const Shard& shard) {
+  const int64_t element = SizeOf(shard.dtype);
+  const Shape strides = shard.logical.Strides();
+  for (int d = 0; d < shard.stride_per_micro.rank(); ++d) {
+    micro_bytes_ += shard.stride_per_micro[d] * strides[d] * element;
   }
-  ForEachRow(WholeBox(part.logical), part.BoxAt(0), [&](int64_t offset, int64_t length) {
+  ForEachRow(WholeBox(shard.logical), shard.BoxAt(0), [&](int64_t offset, int64_t length) {
     // Rows that touch are one row: an unsplit tensor is one copy.
     if (rows_.empty()) row_bytes_ = length * element;
     rows_.push_back(offset * element);
@@ -29,19 +29,19 @@ PortCopy::PortCopy(const Part& part) {
   row_bytes_ *= static_cast<int64_t>(merged);
 }
 
-void PortCopy::Feed(const std::byte* logical, int32_t micro, std::byte* part) const {
+void PortCopy::Feed(const std::byte* logical, int32_t micro, std::byte* shard) const {
   logical += micro * micro_bytes_;
   for (const int64_t row : rows_) {
-    std::memcpy(part, logical + row, row_bytes_);
-    part += row_bytes_;
+    std::memcpy(shard, logical + row, row_bytes_);
+    shard += row_bytes_;
   }
 }
 
-void PortCopy::Fetch(const std::byte* part, int32_t micro, std::byte* logical) const {
+void PortCopy::Fetch(const std::byte* shard, int32_t micro, std::byte* logical) const {
   logical += micro * micro_bytes_;
   for (const int64_t row : rows_) {
-    std::memcpy(logical + row, part, row_bytes_);
-    part += row_bytes_;
+    std::memcpy(logical + row, shard, row_bytes_);
+    shard += row_bytes_;
   }
 }
 

@@ -1,5 +1,6 @@
-// Copies between a part on a device and the logical host tensor that the user feeds or fetches. The
-// rows are found once, at load; a copy allocates nothing. Read-only after construction: any thread.
+// Copies between a shard on a device and the logical host tensor that the user feeds or fetches.
+// The rows are found once, at load; a copy allocates nothing. Read-only after construction: any
+// thread.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_PORT_COPY_H_
 #define SLUICE_FRAMEWORK_RUNTIME_PORT_COPY_H_
 
@@ -7,16 +8,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 
 class PortCopy {
  public:
-  explicit PortCopy(const Part& part);
+  explicit PortCopy(const Shard& shard);
   // The box held at a micro-batch, out of the logical tensor into the dense part, and back.
-  void Feed(const std::byte* logical, int32_t micro, std::byte* part) const;
-  void Fetch(const std::byte* part, int32_t micro, std::byte* logical) const;
+  void Feed(const std::byte* logical, int32_t micro, std::byte* shard) const;
+  void Fetch(const std::byte* shard, int32_t micro, std::byte* logical) const;
 
  private:
   std::vector<int64_t> rows_;  // bytes from the logical tensor's start, at micro-batch 0

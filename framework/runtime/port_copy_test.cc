@@ -23,19 +23,19 @@ TEST(PortCopyTest, EqualsSliceAndAssign) {
     for (int64_t b = 0; b < 3; ++b) {
       for (int64_t b_end = b; b_end <= 3; ++b_end) {
         for (int64_t c = 0; c < 2; ++c) {
-          const Part part = {DType::kI32,    Shape{2, b_end - b, 2 - c},
-                             logical,        Shape{a, b, c},
-                             Shape{1, 0, 0}, Reduction::kNone};
-          const PortCopy copy(part);
+          const Shard shard = {DType::kI32,    Shape{2, b_end - b, 2 - c},
+                               logical,        Shape{a, b, c},
+                               Shape{1, 0, 0}, Reduction::kNone};
+          const PortCopy copy(shard);
           for (int32_t micro = 0; micro + a <= 2; ++micro) {
-            const Array expected = Slice(whole, WholeBox(logical), part.BoxAt(micro));
+            const Array expected = Slice(whole, WholeBox(logical), shard.BoxAt(micro));
             std::vector<int32_t> got(expected.values.size(), -1);
             copy.Feed(Bytes(host), micro, Bytes(got));
             EXPECT_EQ(std::vector<double>(got.begin(), got.end()), expected.values);
             std::vector<int32_t> back(24, -1);
             copy.Fetch(Bytes(got), micro, Bytes(back));
             Array expected_back(logical, -1);
-            Assign(expected, part.BoxAt(micro), WholeBox(logical), &expected_back);
+            Assign(expected, shard.BoxAt(micro), WholeBox(logical), &expected_back);
             EXPECT_EQ(std::vector<double>(back.begin(), back.end()), expected_back.values);
             ++boxes;
           }
@@ -47,10 +47,10 @@ TEST(PortCopyTest, EqualsSliceAndAssign) {
 }
 
 TEST(PortCopyTest, CopiesScalars) {
-  const PortCopy copy(Part::Whole(DType::kI32, Shape{}));
-  std::vector<int32_t> host = {7}, part = {0};
-  copy.Feed(Bytes(host), 0, Bytes(part));
-  EXPECT_EQ(part[0], 7);
+  const PortCopy copy(Shard::Whole(DType::kI32, Shape{}));
+  std::vector<int32_t> host = {7}, shard = {0};
+  copy.Feed(Bytes(host), 0, Bytes(shard));
+  EXPECT_EQ(shard[0], 7);
 }
 
 }  // namespace

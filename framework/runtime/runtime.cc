@@ -13,7 +13,7 @@
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
 #include "framework/runtime/loaded_program.h"
-#include "framework/runtime/step_board.h"
+#include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
 #include "framework/runtime/worker.h"
 
@@ -25,7 +25,7 @@ class CpuRuntime final : public Runtime {
   CpuRuntime(plan::Plan plan, const RuntimeOptions& options)
       : plan_(std::move(plan)),
         options_(options),
-        board_(plan_.programs_size()),
+        tracker_(plan_.programs_size()),
         start_(NowNanoseconds()) {
     untaken_.reserve(2 * kStepsAhead);
   }
@@ -37,8 +37,8 @@ class CpuRuntime final : public Runtime {
                        int64_t step) override;
   absl::StatusOr<StepResult> Next() override;
   void Quiesce() override;
-  absl::Status status() const override { return board_.status(); }
-  std::byte* VariablePart(int variable, int part) override;
+  absl::Status status() const override { return tracker_.status(); }
+  std::byte* VariableShard(int variable, int shard) override;
   int workers() const override { return static_cast<int>(workers_.size()); }
   WorkerStatistics statistics(int worker) const override { return workers_[worker]->statistics(); }
 
@@ -61,7 +61,7 @@ class CpuRuntime final : public Runtime {
   const RuntimeOptions options_;
   std::vector<Memory> memories_;  // by device
   std::vector<RunningProgram> programs_;
-  StepBoard board_;
+  StepTracker tracker_;
   std::vector<std::unique_ptr<Worker>> workers_;
   const int64_t start_;
   int current_ = -1;              // the program of the last step begun
@@ -92,7 +92,8 @@ absl::Status CpuRuntime::MapMemory() {
   for (const plan::Device& device : plan_.devices()) {
     absl::StatusOr<Memory> memory = Memory::Allocate(device.memory_bytes());
     if (!memory.ok()) {
-      return Annotate(memory.status(), absl::StrCat("device ", device.rank(), ":", device.local()));
+      return AddContext(memory.status(),
+                        absl::StrCat("device ", device.rank(), ":", device.local()));
     }
     memories_.push_back(*std::move(memory));
   }
@@ -115,7 +116,7 @@ absl::Status CpuRuntime::LoadPrograms(int workers) {
                                                        ", expected one of ", plan_.devices_size()));
       }
       running.worker_of.push_back(WorkerOf(stream.device(), plan_.devices_size(), workers));
-      running.urgency.push_back(UrgencyOf(stream.kind()));
+      running.priority.push_back(PriorityOf(stream.kind()));
     }
     programs_.push_back(std::move(running));
   }
@@ -135,7 +136,7 @@ absl::Status CpuRuntime::StartWorkers(int workers) {
     setup.check_nan = options_.check_nan;
     setup.trace = !options_.trace.empty();
     setup.programs = &programs_;
-    setup.board = &board_;
+    setup.tracker = &tracker_;
     setup.peers = &workers_;
     setup.prepare = options_.prepare;
     setup.init_thread = options_.init_thread;
@@ -187,9 +188,9 @@ absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const
   if (current_ != program) Quiesce();
   current_ = program;
   RunningProgram& running = programs_[program];
-  const int64_t begun = board_.begun(program);
-  board_.WaitEnded(program, begun - kStepsAhead + 1);
-  RETURN_IF_ERROR(board_.status());
+  const int64_t begun = tracker_.begun(program);
+  tracker_.WaitEnded(program, begun - kStepsAhead + 1);
+  RETURN_IF_ERROR(tracker_.status());
   KeepResults(program, begun - kStepsAhead);
   StepPorts& ports = running.loaded->ports(begun);
   SLUICE_CHECK_EQ(feeds.size(), ports.feeds.size());
@@ -200,7 +201,7 @@ absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const
   }
   ports.number = step;
   untaken_.push_back({program, begun, false, {}});
-  board_.Begin(program, static_cast<int32_t>(workers_.size()));
+  tracker_.Begin(program, static_cast<int32_t>(workers_.size()));
   for (const auto& worker : workers_) worker->BeginStep(program);
   return absl::OkStatus();
 }
@@ -216,13 +217,13 @@ void CpuRuntime::KeepResults(int program, int64_t step) {
 
 absl::StatusOr<StepResult> CpuRuntime::Next() {
   if (untaken_.empty()) {
-    RETURN_IF_ERROR(board_.status());
+    RETURN_IF_ERROR(tracker_.status());
     return absl::FailedPreconditionError("no step has been begun whose results are not taken");
   }
   taken_ = std::move(untaken_.front());
   untaken_.erase(untaken_.begin());
-  board_.WaitEnded(taken_.program, taken_.step + 1);
-  RETURN_IF_ERROR(board_.status());
+  tracker_.WaitEnded(taken_.program, taken_.step + 1);
+  RETURN_IF_ERROR(tracker_.status());
   const std::vector<HostTensor>& ports =
       programs_[taken_.program].loaded->ports(taken_.step).fetches;
   return StepResult{taken_.program, taken_.kept ? &taken_.fetches : &ports};
@@ -230,13 +231,13 @@ absl::StatusOr<StepResult> CpuRuntime::Next() {
 
 void CpuRuntime::Quiesce() {
   for (int p = 0; p < static_cast<int>(programs_.size()); ++p) {
-    board_.WaitEnded(p, board_.begun(p));
+    tracker_.WaitEnded(p, tracker_.begun(p));
   }
 }
 
-std::byte* CpuRuntime::VariablePart(int variable, int part) {
+std::byte* CpuRuntime::VariableShard(int variable, int shard) {
   if (null()) return nullptr;
-  const plan::VariablePart& planned = plan_.variables(variable).parts(part);
+  const plan::VariableShard& planned = plan_.variables(variable).shards(shard);
   return memories_[planned.device()].data() + planned.offset();
 }
 

@@ -71,8 +71,8 @@ class Runtime {
   virtual void Quiesce() = 0;
   // The first error, or OK.
   virtual absl::Status status() const = 0;
-  // The bytes of a variable's part; only while nothing runs. Null on null devices.
-  virtual std::byte* VariablePart(int variable, int part) = 0;
+  // The bytes of a variable's shard; only while nothing runs. Null on null devices.
+  virtual std::byte* VariableShard(int variable, int shard) = 0;
 
   virtual int workers() const = 0;
   virtual WorkerStatistics statistics(int worker) const = 0;

@@ -50,7 +50,7 @@ std::unique_ptr<Runtime> StartOrDie(plan::Plan plan, const RuntimeOptions& optio
 
 // w as it is on a device.
 std::vector<float> W(Runtime& runtime, int device) {
-  const float* w = reinterpret_cast<const float*>(runtime.VariablePart(0, device));
+  const float* w = reinterpret_cast<const float*>(runtime.VariableShard(0, device));
   return std::vector<float>(w, w + kTestColumns);
 }
 
@@ -262,7 +262,7 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
     ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
     ASSERT_EQ(runtime->Next().status(), absl::OkStatus());
   }
-  EXPECT_EQ(runtime->VariablePart(0, 0), nullptr);
+  EXPECT_EQ(runtime->VariableShard(0, 0), nullptr);
   EXPECT_EQ(runtime->statistics(0).instructions + runtime->statistics(1).instructions,
             20 * TestInstructionsPerStep(kDevices));
 }
@@ -290,23 +290,23 @@ TEST(RuntimeTest, TheTraceAccountsForAllTime) {
   std::map<int, double> spent, last, first;
   double kernel_time = 0, runtime_time = 0;
   int64_t runs = 0, waits = 0, named = 0;
-  for (const auto& event : trace["traceEvents"]) {
-    if (event["ph"] != "X") continue;
-    const int worker = event["pid"];
-    const double ts = event["ts"], duration = event["dur"];
-    const double before = event["args"]["runtime_before_us"];
+  for (const auto& instance : trace["traceEvents"]) {
+    if (instance["ph"] != "X") continue;
+    const int worker = instance["pid"];
+    const double ts = instance["ts"], duration = instance["dur"];
+    const double before = instance["args"]["runtime_before_us"];
     EXPECT_GE(before, 0);
     spent[worker] += before + duration;
     runtime_time += before;
     if (first.count(worker) == 0) first[worker] = ts - before;
     last[worker] = ts + duration;
-    if (event["cat"] == "run") {
+    if (instance["cat"] == "run") {
       ++runs;
       kernel_time += duration;
-      EXPECT_NE(event["args"]["op"], "");
+      EXPECT_NE(instance["args"]["op"], "");
     } else {
       ++waits;
-      named += event["name"].get<std::string>() != "waits";
+      named += instance["name"].get<std::string>() != "waits";
     }
   }
   EXPECT_EQ(runs, 50 * TestInstructionsPerStep(2));

@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "framework/plan/part_proto.h"
+#include "framework/plan/shard_proto.h"
 
 namespace sluice {
 namespace {
@@ -16,17 +16,17 @@ namespace {
 constexpr int64_t kSlot = kTestColumns * 4;  // bytes of every tensor: one row
 constexpr int64_t kMemory = 8 * kSlot;
 
-Part Row(int64_t rows, int64_t row, int64_t per_micro) {
+Shard Row(int64_t rows, int64_t row, int64_t per_micro) {
   return {DType::kF32,   Shape{1, kTestColumns}, Shape{rows, kTestColumns},
           Shape{row, 0}, Shape{per_micro, 0},    Reduction::kNone};
 }
-Part Whole() { return Part::Whole(DType::kF32, Shape{kTestColumns}); }
+Shard Whole() { return Shard::Whole(DType::kF32, Shape{kTestColumns}); }
 
-plan::Operand In(int reg, const Part& part, bool updates = false) {
+plan::Operand In(int reg, const Shard& shard, bool updates = false) {
   plan::Operand operand;
   operand.set_register_(reg);
   operand.set_updates(updates);
-  *operand.mutable_part() = PartToProto(part);
+  *operand.mutable_shard() = ShardToProto(shard);
   return operand;
 }
 
@@ -41,11 +41,11 @@ class TestProgram {
     stream->set_kind(std::string(kind));
     return program_.streams_size() - 1;
   }
-  plan::Actor* Actor(absl::string_view name, int stream, int fires) {
+  plan::Actor* Actor(absl::string_view name, int stream, int firings) {
     plan::Actor* actor = program_.add_actors();
     actor->set_name(std::string(name));
     actor->set_stream(stream);
-    actor->set_fires_per_step(fires);
+    actor->set_firings_per_step(firings);
     return actor;
   }
   plan::Instruction* Instruction(plan::Actor* actor, absl::string_view op) {
@@ -124,10 +124,10 @@ void AddTrain(int devices, plan::Program* program) {
       if (program->actors(a).name() == absl::StrCat("forward", d)) forward = a;
       if (program->actors(a).name() == absl::StrCat("update", d)) update = a;
     }
-    for (int turn = 0; turn < 3; ++turn) {
-      plan::Turn* t = stream->add_order();
-      t->set_actor(turn < 2 ? forward : update);
-      t->set_fire(turn < 2 ? turn : 0);
+    for (int entry = 0; entry < 3; ++entry) {
+      plan::ScheduleEntry* t = stream->add_order();
+      t->set_actor(entry < 2 ? forward : update);
+      t->set_firing(entry < 2 ? entry : 0);
       t->set_from(0);
       t->set_to(1);
     }
@@ -158,17 +158,17 @@ class TestKernel final : public Kernel {
     }
   }
 
-  absl::Status Run(const Fire& fire, std::byte* const* operands, std::byte*) override {
+  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
     const auto row = [&](int i) { return reinterpret_cast<float*>(operands[i]); };
     float* out = row(inputs_);
     if (op_ == "grow") {
       if (absl::StrContains(scope_, "spin")) Spin();
-      if (fire.step == at_ && fails_) return absl::OutOfRangeError("planted");
+      if (firing.step == at_ && fails_) return absl::OutOfRangeError("planted");
       for (int c = 0; c < kTestColumns; ++c) out[c] = row(0)[c] += row(1)[c];
-      if (fire.step == at_) out[1] = std::nanf("");
+      if (firing.step == at_) out[1] = std::nanf("");
       return absl::OkStatus();
     }
-    const bool resets = op_ == "sum" || fire.micro == 0;
+    const bool resets = op_ == "sum" || firing.micro == 0;
     for (int c = 0; c < kTestColumns; ++c) {
       float sum = resets ? 0 : out[c];
       for (int i = 0; i < inputs_; ++i) sum += row(i)[c];
@@ -202,9 +202,9 @@ plan::Plan TestPlan(int devices) {
     device->set_local(d);
     device->set_variable_bytes(kSlot);
     device->set_memory_bytes(kMemory);
-    plan::VariablePart* part = w->add_parts();
-    part->set_device(d);
-    *part->mutable_part() = PartToProto(Whole());
+    plan::VariableShard* shard = w->add_shards();
+    shard->set_device(d);
+    *shard->mutable_shard() = ShardToProto(Whole());
   }
   AddTrain(devices, plan.add_programs());
   AddEval(plan.add_programs());

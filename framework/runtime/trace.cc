@@ -94,9 +94,9 @@ class TraceWriter {
 
   void Wait(int worker, const TraceSpan& span) {
     const plan::Program& program = plan_.programs(span.program);
-    Begin(worker, kWaits, span, LackText(program, span.lack), "wait");
+    Begin(worker, kWaits, span, BlockedOnText(program, span.blocked_on), "wait");
     out_ << "\"actor\":" << Quoted(span.actor < 0 ? "" : program.actors(span.actor).name())
-         << ",\"owed_by\":" << Quoted(Name(program, span.lack.actor)) << RuntimeBefore(span)
+         << ",\"owed_by\":" << Quoted(Name(program, span.blocked_on.actor)) << RuntimeBefore(span)
          << "}}";
   }
 
@@ -110,7 +110,7 @@ class TraceWriter {
     if (found != tracks_.end()) return found->second;
     const int track = static_cast<int>(tracks_.size()) + 1;
     tracks_[key] = track;
-    // The label goes before the event that Begin has not yet begun.
+    // The label goes before the instance that Begin has not yet begun.
     Label(worker, track, "thread_name",
           absl::StrCat("device ", stream.device(), " ", stream.kind()));
     return track;
@@ -145,7 +145,7 @@ std::vector<TraceTotals> SumTraces(int programs, absl::Span<const WorkerTrace* c
         ++x.instructions;
         x.steps = std::max(x.steps, span.step + 1);
         x.kernels += span.end - span.begin;
-      } else if (span.lack.kind != Lack::kStep) {
+      } else if (span.blocked_on.kind != BlockedOn::kStep) {
         x.waits += span.end - span.begin;
       }
     }
@@ -162,20 +162,20 @@ std::string TotalsText(const TraceTotals& totals) {
       totals.instructions / std::max<int64_t>(totals.steps, 1));
 }
 
-std::string LackText(const plan::Program& program, const Lack& lack) {
-  switch (lack.kind) {
-    case Lack::kNothing:
+std::string BlockedOnText(const plan::Program& program, const BlockedOn& blocked_on) {
+  switch (blocked_on.kind) {
+    case BlockedOn::kNothing:
       return "waits";
-    case Lack::kStep:
+    case BlockedOn::kStep:
       return "waits for the session's next step";
-    case Lack::kToken:
-      return absl::StrCat("waits for ", program.registers(lack.index).name(), " of ",
-                          Name(program, lack.actor));
-    case Lack::kSlot:
-      return absl::StrCat("waits for a free slot of ", program.registers(lack.index).name(),
-                          " from ", Name(program, lack.actor));
-    case Lack::kPass:
-      return absl::StrCat("waits for bytes from ", Name(program, lack.actor));
+    case BlockedOn::kToken:
+      return absl::StrCat("waits for ", program.registers(blocked_on.index).name(), " of ",
+                          Name(program, blocked_on.actor));
+    case BlockedOn::kSlot:
+      return absl::StrCat("waits for a free slot of ", program.registers(blocked_on.index).name(),
+                          " from ", Name(program, blocked_on.actor));
+    case BlockedOn::kReuse:
+      return absl::StrCat("waits for bytes from ", Name(program, blocked_on.actor));
   }
   return "waits";
 }

@@ -16,13 +16,13 @@
 namespace sluice {
 
 // Why the head of a stream cannot run.
-struct Lack {
+struct BlockedOn {
   enum Kind : int8_t {
     kNothing,  // it can run, or all is done
     kStep,     // the session has not asked for another step
     kToken,    // a token of register `index`, owed by its producer
     kSlot,     // a free slot of register `index`, owed by `actor`, a reader
-    kPass,     // pass `index`
+    kReuse,    // reuse edge `index`
   };
   Kind kind = kNothing;
   int32_t actor = -1;  // who owes it
@@ -37,7 +37,7 @@ struct TraceSpan {
   int32_t instruction = -1;  // -1: a wait
   int32_t micro = 0;
   int64_t step = 0;
-  Lack lack;
+  BlockedOn blocked_on;
 };
 
 class WorkerTrace {
@@ -73,7 +73,7 @@ std::vector<TraceTotals> SumTraces(int programs, absl::Span<const WorkerTrace* c
 std::string TotalsText(const TraceTotals& totals);
 
 // "waits for attn/qkv of h0/attn" in the plan's words.
-std::string LackText(const plan::Program& program, const Lack& lack);
+std::string BlockedOnText(const plan::Program& program, const BlockedOn& blocked_on);
 // Nanoseconds of the steady clock.
 int64_t NowNanoseconds();
 // Writes the file; times count from `start`. Its "otherData" has the totals by program.

@@ -15,7 +15,7 @@ constexpr int64_t kScratchAlignment = 64;
 
 }  // namespace
 
-Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(512) {
+Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
   size_t actors = 1, most_messages = 0;
   own_.resize(setup_.programs->size());
   for (size_t p = 0; p < own_.size(); ++p) {
@@ -25,12 +25,12 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(512) {
     own_[p].loaded = running.loaded.get();
     own_[p].state = running.state.get();
     own_[p].worker_of = running.worker_of.data();
-    own_[p].urgency = running.urgency.data();
+    own_[p].priority = running.priority.data();
     own_[p].queued.assign(index.num_actors(), 0);
     for (int a = 0; a < index.num_actors(); ++a) {
       if (running.worker_of[a] != setup_.index) continue;
       own_[p].actors.push_back(a);
-      // Tokens of others may come before the letter that begins the step.
+      // Tokens of others may come before the mailbox item that begins the step.
       running.state->actor(a).set_step_limit(0);
       const int32_t stream = index.actor(a).stream;
       if (!streams[stream]) own_[p].streams.push_back(stream);
@@ -56,7 +56,7 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), inbox_(512) {
 
 void Worker::Stop() {
   if (!thread_.joinable()) return;
-  inbox_.Push({kStop, 0, {}});
+  mailbox_.Push({kStop, 0, {}});
   thread_.join();
 }
 
@@ -84,8 +84,8 @@ void Worker::Main() {
 
 absl::Status Worker::Prepare() {
   if (setup_.init_thread != nullptr) setup_.init_thread();
-  team_ = std::make_unique<CpuThreadTeam>(setup_.threads, setup_.init_thread);
-  context_.team = team_.get();
+  thread_pool_ = std::make_unique<CpuThreadPool>(setup_.threads, setup_.init_thread);
+  context_.thread_pool = thread_pool_.get();
   int64_t scratch = 0;
   for (size_t p = 0; p < own_.size(); ++p) {
     LoadedProgram& loaded = *own_[p].loaded;
@@ -105,7 +105,7 @@ inline void Worker::Consider(int program, int32_t actor) {
   Own& own = own_[program];
   if (own.queued[actor] != 0 || !own.state->CanRun(actor)) return;
   own.queued[actor] = 1;
-  ready_[own.urgency[actor]].Push({program, actor});
+  ready_[own.priority[actor]].Push({program, actor});
 }
 
 inline void Worker::Deliver(int program, const Message& message) {
@@ -127,14 +127,14 @@ inline void Worker::SendAll(int program) {
 
 inline void Worker::EndStep(int program, int64_t step) {
   int32_t& left = own_[program].actors_left[step % kStepsAhead];
-  if (--left == 0) setup_.board->WorkerEnded(program, step);
+  if (--left == 0) setup_.tracker->WorkerEnded(program, step);
 }
 
 inline void Worker::Run(int program, const Actor& actor) {
   Count(&instructions_);
-  if (setup_.board->failed()) return;
+  if (setup_.tracker->failed()) return;
   const absl::Status status = own_[program].loaded->Run(actor, &context_, scratch_);
-  if (!status.ok()) setup_.board->Fail(Explain(status, program, actor));
+  if (!status.ok()) setup_.tracker->Fail(Explain(status, program, actor));
 }
 
 void Worker::RunTraced(int program, const Actor& actor) {
@@ -159,13 +159,13 @@ void Worker::RunNext() {
     const int64_t step = actor.step();
     setup_.trace ? RunTraced(next.program, actor) : Run(next.program, actor);
     out_.clear();
-    const int32_t turn = own.state->Finish(next.actor, 0, &out_);
+    const int32_t entry = own.state->Finish(next.actor, 0, &out_);
     if (!out_.empty()) SendAll(next.program);
     if (actor.step() != step) EndStep(next.program, step);
-    const bool others = turn >= 0 && turn != next.actor;
-    if (others || !ready_[0].empty() || !ready_[1].empty() || !inbox_.Empty()) {
+    const bool others = entry >= 0 && entry != next.actor;
+    if (others || !ready_[0].empty() || !ready_[1].empty() || !mailbox_.Empty()) {
       Consider(next.program, next.actor);
-      if (others) Consider(next.program, turn);
+      if (others) Consider(next.program, entry);
       return;
     }
     if (!own.state->CanRun(next.actor)) return;
@@ -173,7 +173,7 @@ void Worker::RunNext() {
 }
 
 void Worker::Loop() {
-  while (TakeLetters()) {
+  while (OpenMailbox()) {
     if (!ready_[0].empty() || !ready_[1].empty()) {
       RunNext();
     } else {
@@ -182,57 +182,57 @@ void Worker::Loop() {
   }
 }
 
-bool Worker::TakeLetters() {
-  if (inbox_.Empty()) return true;
-  Letter letter;
-  while (inbox_.Pop(&letter)) {
-    if (letter.kind == kStop) return false;
-    Open(letter);
+bool Worker::OpenMailbox() {
+  if (mailbox_.Empty()) return true;
+  MailboxItem item;
+  while (mailbox_.Pop(&item)) {
+    if (item.kind == kStop) return false;
+    Open(item);
   }
   return true;
 }
 
-void Worker::Open(const Letter& letter) {
-  if (letter.kind == kMessage) return Deliver(letter.program, letter.message);
-  program_ = letter.program;
-  Own& own = own_[letter.program];
+void Worker::Open(const MailboxItem& item) {
+  if (item.kind == kMessage) return Deliver(item.program, item.message);
+  program_ = item.program;
+  Own& own = own_[item.program];
   ProgramState& state = *own.state;
   const int64_t step = own.steps++;
   own.actors_left[step % kStepsAhead] = static_cast<int32_t>(own.actors.size());
-  if (own.actors.empty()) setup_.board->WorkerEnded(letter.program, step);
+  if (own.actors.empty()) setup_.tracker->WorkerEnded(item.program, step);
   for (const int32_t a : own.actors) state.actor(a).set_step_limit(own.steps);
   for (Message grant : own.grants) {
-    grant.take += step;
+    grant.sequence += step;
     state.Deliver(grant);
   }
-  for (const int32_t a : own.actors) Consider(letter.program, a);
+  for (const int32_t a : own.actors) Consider(item.program, a);
 }
 
 absl::Status Worker::Explain(const absl::Status& status, int program, const Actor& actor) const {
   const LoadedProgram& loaded = *own_[program].loaded;
   const plan::Instruction& instruction = actor.instruction();
-  return Annotate(status,
-                  absl::StrCat("program ", loaded.program().name(), ", step ", context_.step,
-                               ", device ", loaded.index().device_of(actor.id()), ", ",
-                               instruction.scope(), " (", instruction.op(), ")"));
+  return AddContext(status,
+                    absl::StrCat("program ", loaded.program().name(), ", step ", context_.step,
+                                 ", device ", loaded.index().device_of(actor.id()), ", ",
+                                 instruction.scope(), " (", instruction.op(), ")"));
 }
 
 void Worker::Idle() {
   Count(&sleeps_);
   if (!setup_.trace) {
-    inbox_.WaitNonEmpty(kIdleSpin);
+    mailbox_.WaitNonEmpty(kIdleSpin);
     return;
   }
   TraceSpan span;
-  span.lack = FindLack(&span.actor);
+  span.blocked_on = FindBlockedOn(&span.actor);
   span.program = program_;
   span.begin = NowNanoseconds();
-  inbox_.WaitNonEmpty(kIdleSpin);
+  mailbox_.WaitNonEmpty(kIdleSpin);
   trace_.Add(span, NowNanoseconds());
 }
 
 // What the first stream that cannot run is waiting for; kStep where all have ended.
-Lack Worker::FindLack(int32_t* actor) const {
+BlockedOn Worker::FindBlockedOn(int32_t* actor) const {
   const ProgramState& state = *own_[program_].state;
   const ProgramIndex& index = state.index();
   for (const int32_t stream : own_[program_].streams) {
@@ -244,17 +244,17 @@ Lack Worker::FindLack(int32_t* actor) const {
       *actor = a;
       switch (wait.kind) {
         case ProgramIndex::WaitKind::kToken:
-          return {Lack::kToken, wait.actor, wait.what};
+          return {BlockedOn::kToken, wait.actor, wait.what};
         case ProgramIndex::WaitKind::kSlot:
-          return {Lack::kSlot, wait.actor, wait.what};
-        case ProgramIndex::WaitKind::kPass:
-          return {Lack::kPass, wait.actor, wait.what};
+          return {BlockedOn::kSlot, wait.actor, wait.what};
+        case ProgramIndex::WaitKind::kReuse:
+          return {BlockedOn::kReuse, wait.actor, wait.what};
         default:
           break;
       }
     }
   }
-  return {Lack::kStep, -1, -1};
+  return {BlockedOn::kStep, -1, -1};
 }
 
 }  // namespace sluice

@@ -18,11 +18,11 @@
 #include "framework/actor/program_state.h"
 #include "framework/actor/worker_policy.h"
 #include "framework/base/queue.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/kernel.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/runtime.h"
-#include "framework/runtime/step_board.h"
+#include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
 
 namespace sluice {
@@ -33,7 +33,7 @@ struct RunningProgram {
   std::unique_ptr<LoadedProgram> loaded;
   std::unique_ptr<ProgramState> state;
   std::vector<int32_t> worker_of;  // by actor
-  std::vector<int32_t> urgency;    // by actor
+  std::vector<int32_t> priority;   // by actor
 };
 
 class Worker {
@@ -45,7 +45,7 @@ class Worker {
     bool check_nan = false;
     bool trace = false;
     std::vector<RunningProgram>* programs = nullptr;
-    StepBoard* board = nullptr;
+    StepTracker* tracker = nullptr;
     const std::vector<std::unique_ptr<Worker>>* peers = nullptr;
     PrepareKernel prepare = nullptr;
     void (*init_thread)() = nullptr;
@@ -61,8 +61,8 @@ class Worker {
   void Stop();
 
   // Any thread.
-  void Send(int program, const Message& message) { inbox_.Push({kMessage, program, message}); }
-  void BeginStep(int program) { inbox_.Push({kStep, program, {}}); }
+  void Send(int program, const Message& message) { mailbox_.Push({kMessage, program, message}); }
+  void BeginStep(int program) { mailbox_.Push({kStep, program, {}}); }
 
   WorkerStatistics statistics() const {
     return {instructions_.load(), messages_sent_.load(), sleeps_.load()};
@@ -71,9 +71,9 @@ class Worker {
   const WorkerTrace& trace() const { return trace_; }
 
  private:
-  enum LetterKind : int32_t { kMessage, kStep, kStop };
-  struct Letter {
-    LetterKind kind;
+  enum MailboxItemKind : int32_t { kMessage, kStep, kStop };
+  struct MailboxItem {
+    MailboxItemKind kind;
     int32_t program;
     Message message;
   };
@@ -91,7 +91,7 @@ class Worker {
   struct Own {  // of one program
     LoadedProgram* loaded = nullptr;
     ProgramState* state = nullptr;
-    const int32_t *worker_of = nullptr, *urgency = nullptr;  // by actor of the program
+    const int32_t *worker_of = nullptr, *priority = nullptr;  // by actor of the program
     std::vector<int32_t> actors, streams;
     std::vector<uint8_t> queued;  // by actor of the program: it stands in a ready list
     MessageList grants;           // of step 0
@@ -107,8 +107,8 @@ class Worker {
   void Main();
   absl::Status Prepare();
   void Loop();
-  bool TakeLetters();  // false: stop
-  void Open(const Letter& letter);
+  bool OpenMailbox();  // false: stop
+  void Open(const MailboxItem& item);
   void Deliver(int program, const Message& message);
   void Consider(int program, int32_t actor);
   void RunNext();
@@ -118,15 +118,15 @@ class Worker {
   void EndStep(int program, int64_t step);
   absl::Status Explain(const absl::Status& status, int program, const Actor& actor) const;
   void Idle();
-  Lack FindLack(int32_t* actor) const;
+  BlockedOn FindBlockedOn(int32_t* actor) const;
 
   const Setup setup_;
   std::vector<Own> own_;
-  Queue<Letter> inbox_;
-  ReadyList ready_[kUrgencies];
+  Queue<MailboxItem> mailbox_;
+  ReadyList ready_[kPriorities];
   MessageList out_;
-  Fire context_;
-  std::unique_ptr<CpuThreadTeam> team_;
+  KernelContext context_;
+  std::unique_ptr<CpuThreadPool> thread_pool_;
   std::vector<std::byte> scratch_storage_;
   std::byte* scratch_ = nullptr;
   int32_t program_ = 0;  // of the last step begun

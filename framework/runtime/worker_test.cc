@@ -8,7 +8,7 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kFires = 3;
+constexpr int64_t kFirings = 3;
 
 // Two null devices, a worker each: what ping writes, pong reads.
 class WorkerTest : public testing::Test {
@@ -29,13 +29,13 @@ class WorkerTest : public testing::Test {
     running.loaded = *std::move(loaded);
     running.state = std::make_unique<ProgramState>(&running.loaded->index());
     running.worker_of = {0, 1};
-    running.urgency = {0, 0};
+    running.priority = {0, 0};
     programs_.push_back(std::move(running));
     for (int w = 0; w < 2; ++w) {
       Worker::Setup setup;
       setup.index = w;
       setup.programs = &programs_;
-      setup.board = &board_;
+      setup.tracker = &tracker_;
       setup.peers = &workers_;
       workers_.push_back(std::make_unique<Worker>(std::move(setup)));
     }
@@ -52,21 +52,21 @@ class WorkerTest : public testing::Test {
 
   plan::Plan plan_;
   std::vector<RunningProgram> programs_;
-  StepBoard board_{1};
+  StepTracker tracker_{1};
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-// The session's thread may lose its core between the two letters.
-TEST_F(WorkerTest, TokensMayComeBeforeTheLetterThatBeginsTheStep) {
+// The session's thread may lose its core between the two mailbox items.
+TEST_F(WorkerTest, TokensMayComeBeforeTheMailboxItemThatBeginsTheStep) {
   WaitIdle(1, 1);
-  board_.Begin(0, 2);
+  tracker_.Begin(0, 2);
   workers_[0]->BeginStep(0);
   WaitIdle(1, 2);  // it has looked at ping's token
   ASSERT_EQ(workers_[1]->statistics().instructions, 0);
   workers_[1]->BeginStep(0);
-  board_.WaitEnded(0, 1);
-  EXPECT_EQ(workers_[0]->statistics().instructions, kFires);
-  EXPECT_EQ(workers_[1]->statistics().instructions, kFires);
+  tracker_.WaitEnded(0, 1);
+  EXPECT_EQ(workers_[0]->statistics().instructions, kFirings);
+  EXPECT_EQ(workers_[1]->statistics().instructions, kFirings);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace {
 
 absl::Status CheckPair(const Layout& from, const Layout& to, const Shape& shape) {
   const absl::Status source = CheckNdSbp(from.sbp, from.mesh, shape);
-  if (!source.ok()) return Annotate(source, "boxing, source");
+  if (!source.ok()) return AddContext(source, "boxing, source");
   const absl::Status wanted = CheckNdSbp(to.sbp, to.mesh, shape);
-  if (!wanted.ok()) return Annotate(wanted, "boxing, destination");
+  if (!wanted.ok()) return AddContext(wanted, "boxing, destination");
   const Reduction has = ReductionOf(from.sbp), wants = ReductionOf(to.sbp);
   if (has != Reduction::kNone && wants != Reduction::kNone && has != wants) {
     return absl::InvalidArgumentError(
@@ -46,14 +46,14 @@ BoxingSide SideOf(const Layout& layout, const Shape& shape, const std::vector<De
   std::map<DeviceId, int64_t> index;
   for (int64_t i = 0; i < layout.mesh.num_devices(); ++i) index[layout.mesh.devices()[i]] = i;
   for (const DeviceId& device : devices) {
-    BoxingPart part;
+    BoxingShard shard;
     const auto at = index.find(device);
     if (at != index.end()) {
       const Placement placement =
           PlacementAt(layout.mesh, layout.sbp, shape, layout.mesh.Coordinates(at->second));
-      part = {true, placement.box, placement.partial};
+      shard = {true, placement.box, placement.partial};
     }
-    side.parts.push_back(std::move(part));
+    side.shards.push_back(std::move(shard));
   }
   return side;
 }

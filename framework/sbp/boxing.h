@@ -20,7 +20,8 @@
 
 namespace sluice {
 
-// A stretch of memory on one device that holds boxes of the logical tensor one after another.
+// A contiguous run of memory on one device that holds boxes of the logical tensor one after
+// another.
 struct BoxingBuffer {
   DeviceId device;
   std::vector<Box> pieces;
@@ -84,7 +85,7 @@ struct BoxingPrice {
 };
 
 // PlanBoxing with a memory: selection asks for the same few pairs over and over. On a mesh of more
-// than `large` devices with even parts only paths are looked at, in closed form. One thread.
+// than `large` devices with even shards only paths are looked at, in closed form. One thread.
 class BoxingPlanner {
  public:
   explicit BoxingPlanner(const Machine& machine, int64_t large = 64)
@@ -108,12 +109,13 @@ class BoxingPlanner {
   std::map<std::string, BoxingPrice> prices_;
 };
 
-// By definition, for tests and for reading and writing variables: the parts of a whole tensor, and
-// the whole of its parts. Scatter puts the values in partial 0 of a P axis and the identity in the
-// others. Parts are in the order of mesh.devices(). Gather checks that replicas agree bit for bit.
-std::vector<Array> ScatterByDefinition(const Layout& layout, const Array& whole);
-absl::StatusOr<Array> GatherByDefinition(const Layout& layout, const Shape& shape,
-                                         const std::vector<Array>& parts);
+// By reference implementation, for tests and for reading and writing variables: the shards of a
+// whole tensor, and the whole of its shards. Scatter puts the values in partial 0 of a P axis and
+// the identity in the others. Shards are in the order of mesh.devices(). Gather checks that
+// replicas agree bit for bit.
+std::vector<Array> ScatterReference(const Layout& layout, const Array& whole);
+absl::StatusOr<Array> GatherReference(const Layout& layout, const Shape& shape,
+                                      const std::vector<Array>& shards);
 // Runs a boxing on host arrays; `sources` and the result are in the order of the meshes' devices.
 std::vector<Array> ExecuteBoxing(const Boxing& boxing, const std::vector<Array>& sources);
 

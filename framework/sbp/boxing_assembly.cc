@@ -55,7 +55,7 @@ class Assembly {
   void Hold(int device, const Box& box) {
     if (current_[device] < 0) current_[device] = AddBuffer(device, {box}, HeldRole());
   }
-  // Buffers that hold the parts between stages, and those of moves on their way.
+  // Buffers that hold the shards between stages, and those of moves on their way.
   int HeldRole() const { return stages_ * kMoveBuffers; }
   void SetCurrent(int device, int buffer) { current_[device] = buffer; }
   int current(int device) const { return current_[device]; }
@@ -106,13 +106,13 @@ class Assembly {
     if (boxing_.steps.size() < steps) boxing_.steps.resize(steps);
 
     for (size_t d = 0; d < count; ++d) {
-      const BoxingPart& part = of.problem.source.parts[d];
-      if (part.present) Hold(of.devices[d], part.box);
+      const BoxingShard& shard = of.problem.source.shards[d];
+      if (shard.present) Hold(of.devices[d], shard.box);
       group.buffers[d][0] = current_[of.devices[d]];
     }
     for (int s = 0; s < kMoveSteps; ++s) FoldStep(s, &group);
     for (size_t d = 0; d < count; ++d) {
-      if (of.problem.target.parts[d].present && of.problem.Wanted(static_cast<int>(d))) {
+      if (of.problem.target.shards[d].present && of.problem.Wanted(static_cast<int>(d))) {
         (*next)[of.devices[d]] = Finish(static_cast<int>(d), static_cast<int>(steps) - 1, &group);
       }
     }
@@ -183,7 +183,7 @@ class Assembly {
   // The destination holds its last pieces and copies of those that came in earlier steps.
   void WriteDestination(int d, int step, Group* group) {
     const int last = static_cast<int>(group->last[d]);
-    const BoxingPart& part = group->of.problem.target.parts[d];
+    const BoxingShard& shard = group->of.problem.target.shards[d];
     BoxingWrite write = std::move(group->writes[d][last]);
     for (MoveBuffer earlier : {MoveBuffer::kHome, MoveBuffer::kEntry}) {
       const int b = static_cast<int>(earlier);
@@ -195,11 +195,11 @@ class Assembly {
     Merge(&write.regions);
     int64_t written = 0;
     for (const BoxingRegion& region : write.regions) written += Volume(region.box);
-    write.fill_identity = written < Volume(part.box);
+    write.fill_identity = written < Volume(shard.box);
     SLUICE_CHECK(!write.fill_identity || group->of.problem.target.reduction != Reduction::kNone)
-        << "a part with holes";
+        << "a shard with holes";
     write.buffer = group->buffers[d][last] =
-        AddBuffer(group->of.devices[d], {part.box}, HeldRole() + kMoveBuffers);
+        AddBuffer(group->of.devices[d], {shard.box}, HeldRole() + kMoveBuffers);
     boxing_.steps[step].writes.push_back(std::move(write));
   }
 
@@ -212,7 +212,7 @@ class Assembly {
     return group->buffers[d][static_cast<int>(MoveBuffer::kLast)];
   }
 
-  // Fewer regions where they are read from whole parts; packed pieces stay as they are.
+  // Fewer regions where they are read from whole shards; packed pieces stay as they are.
   void Merge(std::vector<BoxingRegion>* regions) const {
     if (regions->size() < 2 || (*regions)[0].box.empty()) return;
     for (const BoxingRegion& region : *regions) {

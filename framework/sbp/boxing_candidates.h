@@ -31,15 +31,15 @@ struct BoxingCandidate {
 };
 
 // The composition rule on one mesh: the cheapest chain of one-axis changes through NdSbps whose
-// parts are no larger than the larger of the two ends. False if there is no such chain, or, with a
+// shards are no larger than the larger of the two ends. False if there is no such chain, or, with a
 // bound, none that costs as little. Its numbering of devices is that of the mesh.
 bool CheapestPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, const Shape& shape,
                   DType dtype, const Machine& machine, const BoxingCost* bound,
                   BoxingCandidate* path);
 
-// The same for even parts on a mesh of any size: prices in closed form, from the extents of one
-// part and the nodes of the axes' groups, and stages of the groups of `wanted` devices alone, with
-// their share alone. False also where a part is uneven or empty.
+// The same for even shards on a mesh of any size: prices in closed form, from the extents of one
+// shard and the nodes of the axes' groups, and stages of the groups of `wanted` devices alone, with
+// their share alone. False also where a shard is uneven or empty.
 bool CheapestEvenPath(const Mesh& mesh, const NdSbp& from, const NdSbp& to, const Shape& shape,
                       DType dtype, const Machine& machine, const std::vector<int>& wanted,
                       BoxingCandidate* path);

@@ -20,10 +20,10 @@ class Copy {
   Copy(const Mesh& from, const Mesh& to, const Machine& machine)
       : from_(from), to_(to), machine_(machine) {}
 
-  BoxingCost Cost(int64_t part, DType dtype) const {
+  BoxingCost Cost(int64_t shard, DType dtype) const {
     StepLoad load;
-    for (int64_t i = 0; i < from_.num_devices(); ++i) (Far(i) ? load.far : load.near) = part;
-    load.crossing = from_.num_devices() * part;
+    for (int64_t i = 0; i < from_.num_devices(); ++i) (Far(i) ? load.far : load.near) = shard;
+    load.crossing = from_.num_devices() * shard;
     StageCost cost;
     cost.Add({CostOf(load, dtype, machine_)}, false, 1);
     return cost.Sum(machine_);
@@ -37,8 +37,8 @@ class Copy {
       BoxingGroup group;
       group.devices = {i, static_cast<int>(devices) + i};
       group.problem.nodes = {0, Far(i) ? 1 : 0};
-      group.problem.source.parts = {{true, box, 0}, {}};
-      group.problem.target.parts = {{}, {true, box, 0}};
+      group.problem.source.shards = {{true, box, 0}, {}};
+      group.problem.target.shards = {{}, {true, box, 0}};
       group.moves = GeneralMoves(group.problem, BoxingTargets(group.problem), BoxingForm::kDirect);
       stage.push_back(std::move(group));
     }
@@ -77,8 +77,8 @@ bool AcrossMeshes(const Layout& from, const Layout& to, const Shape& shape, DTyp
       !CheapestEvenPath(to.mesh, from.sbp, to.sbp, shape, dtype, machine, {}, &after)) {
     return false;
   }
-  before.cost = before.cost + copy.Cost(LargestPart(from.mesh, to.sbp, shape), dtype);
-  after.cost = after.cost + copy.Cost(LargestPart(from.mesh, from.sbp, shape), dtype);
+  before.cost = before.cost + copy.Cost(LargestShard(from.mesh, to.sbp, shape), dtype);
+  after.cost = after.cost + copy.Cost(LargestShard(from.mesh, from.sbp, shape), dtype);
   const bool first = before.cost <= after.cost;
   CheapestEvenPath(first ? from.mesh : to.mesh, from.sbp, to.sbp, shape, dtype, machine,
                    first ? here : there, candidate);

@@ -1,5 +1,6 @@
 // Boxing of large meshes, held to what is known of small ones: the same path at the same price as
-// counted from moves, the definition's values, and shares that are parts of the whole.
+// counted from moves, the reference implementation's values, and shares that are shards of the
+// whole.
 #include <map>
 #include <string>
 #include <tuple>
@@ -40,8 +41,8 @@ class LargeBoxing : public testing::Test {
     ASSERT_TRUE(all.ok()) << all.status() << what;
     if (!(*all)->share) return;  // no path
     ++shares;
-    const std::vector<Array> parts = RandomParts(from, shape, &random);
-    ASSERT_EQ(CheckBoxing(**all, from, to, shape, DType::kF64, parts), "")
+    const std::vector<Array> shards = RandomShards(from, shape, &random);
+    ASSERT_EQ(CheckBoxing(**all, from, to, shape, DType::kF64, shards), "")
         << what << " by " << (*all)->recipe;
     const auto price = planner.Price(from, to, shape, DType::kF64);
     ASSERT_TRUE(price.ok());
@@ -68,7 +69,7 @@ TEST_F(LargeBoxing, PathsAndPricesAreThoseCountedFromMoves) {
   for (const Machine& machine : {Machine::Cpu(), TwoLevelMachine(2), TwoLevelMachine(4)}) {
     for (const std::vector<int64_t>& sizes :
          std::vector<std::vector<int64_t>>{{2}, {4}, {8}, {2, 2}, {4, 2}, {2, 1, 4}, {2, 2, 2}}) {
-      const Mesh mesh = GridOf(sizes);
+      const Mesh mesh = CellGridOf(sizes);
       const Shape shape{64, 128};
       for (const NdSbp& from : AllNdSbps(BoxingSymbols(), sizes.size(), 2)) {
         for (const NdSbp& to : AllNdSbps(BoxingSymbols(), sizes.size(), 2)) {
@@ -94,7 +95,7 @@ TEST_F(LargeBoxing, PathsAndPricesAreThoseCountedFromMoves) {
 TEST_F(LargeBoxing, OneMesh) {
   for (const std::vector<int64_t>& sizes :
        std::vector<std::vector<int64_t>>{{4}, {3}, {2, 2}, {2, 3}, {2, 2, 2}}) {
-    const Mesh mesh = GridOf(sizes);
+    const Mesh mesh = CellGridOf(sizes);
     for (const Shape& shape : {Shape{12, 24}, Shape{6, 5}, Shape{1}}) {
       const auto layouts = AllNdSbps(BoxingSymbols(), sizes.size(), shape.rank());
       for (const NdSbp& from : layouts) {
@@ -111,7 +112,7 @@ TEST_F(LargeBoxing, OneMesh) {
 
 TEST_F(LargeBoxing, TwoMeshesOfTheSameAxes) {
   for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{4}, {2, 2}, {3, 2}}) {
-    const Mesh from_mesh = GridOf(sizes), to_mesh = GridOf(sizes, 6);
+    const Mesh from_mesh = CellGridOf(sizes), to_mesh = CellGridOf(sizes, 6);
     const auto layouts = AllNdSbps(BoxingSymbols(), sizes.size(), 2);
     for (const NdSbp& from : layouts) {
       for (const NdSbp& to : layouts) {
@@ -126,7 +127,7 @@ TEST_F(LargeBoxing, TwoMeshesOfTheSameAxes) {
 
 // What one device costs to plan: buffers of its peers, not of the mesh.
 TEST_F(LargeBoxing, AShareIsSmall) {
-  const Mesh mesh = GridOf({64, 16});
+  const Mesh mesh = CellGridOf({64, 16});
   BoxingPlanner planner(Machine::Cpu());
   const DeviceId one{0, 5};
   const auto share = planner.PlanShare({mesh, {Sbp::P(), Sbp::B()}}, {mesh, {Sbp::B(), Sbp::B()}},

@@ -259,10 +259,10 @@ class GeneralForm {
   }
 
   // Whether all moves stay at home (then nothing is folded: a device holds one partial) and leave
-  // each part as it was.
+  // each shard as it was.
   bool IsIdentity() const {
     const size_t devices = problem_.nodes.size();
-    if (!problem_.wanted.empty()) return devices == 1;  // an even part of several always changes
+    if (!problem_.wanted.empty()) return devices == 1;  // an even shard of several always changes
     std::vector<int64_t> kept(devices);
     for (const std::vector<Move>& step : moves_.steps) {
       for (const Move& move : step) {
@@ -271,9 +271,9 @@ class GeneralForm {
       }
     }
     for (size_t d = 0; d < devices; ++d) {
-      const BoxingPart& want = problem_.target.parts[d];
+      const BoxingShard& want = problem_.target.shards[d];
       if (!want.present) continue;
-      const BoxingPart& have = problem_.source.parts[d];
+      const BoxingShard& have = problem_.source.shards[d];
       if (!have.present || have.box != want.box || kept[d] != Volume(want.box)) return false;
     }
     return true;
@@ -335,8 +335,8 @@ std::vector<BoxingCost> StepCosts(const Moves& moves, const BoxingProblem& probl
     if (&step == last && problem.target.reduction != Reduction::kNone) {
       // Wanted partials are written whole, mostly with the identity.
       for (size_t d = 0; d < ports.size(); ++d) {
-        const BoxingPart& part = problem.target.parts[d];
-        if (part.present) ports[d].local = std::max(ports[d].local, Volume(part.box));
+        const BoxingShard& shard = problem.target.shards[d];
+        if (shard.present) ports[d].local = std::max(ports[d].local, Volume(shard.box));
       }
     }
     int64_t busiest[2] = {0, 0}, local = 0;

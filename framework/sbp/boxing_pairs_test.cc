@@ -1,4 +1,5 @@
-// All pairs of layouts, each candidate run and compared with the definition bit for bit.
+// All pairs of layouts, each candidate run and compared with the reference implementation bit for
+// bit.
 #include <algorithm>
 #include <set>
 
@@ -34,12 +35,12 @@ class Pairs {
     ++pairs;
     ASSERT_TRUE(candidates.ok()) << candidates.status();
     ASSERT_TRUE(chosen.ok()) << chosen.status();
-    const std::vector<Array> parts = RandomParts(from, shape, &random);
+    const std::vector<Array> shards = RandomShards(from, shape, &random);
     const Boxing* best = &(*candidates)[0];
     for (const Boxing& boxing : *candidates) {
       ++executed;
       recipes.insert(boxing.recipe);
-      const std::string wrong = CheckBoxing(boxing, from, to, shape, DType::kF64, parts);
+      const std::string wrong = CheckBoxing(boxing, from, to, shape, DType::kF64, shards);
       ASSERT_EQ(wrong, "") << Describe(from, to, shape) << " by " << boxing.recipe;
       if (std::make_pair(boxing.nanoseconds, boxing.bytes) <
           std::make_pair(best->nanoseconds, best->bytes)) {
@@ -72,11 +73,11 @@ class Pairs {
 TEST(BoxingPairs, OneAxis) {
   Pairs pairs(1);
   for (const Machine& machine : {Machine::Cpu(), TwoLevelMachine(2)}) {
-    pairs.CheckMesh(GridOf({1}), {{}, {3}, {2, 2}}, machine);
-    pairs.CheckMesh(GridOf({2}), {{}, {4, 4}, {5, 3}, {1, 4}, {1, 1}, {0, 3}, {3}}, machine);
-    pairs.CheckMesh(GridOf({3}), {{6, 6}, {5, 1}, {2, 7}, {3, 2, 2}}, machine);
-    pairs.CheckMesh(GridOf({4}), {{4, 4}, {5, 3}, {2, 7}, {16, 1}}, machine);
-    pairs.CheckMesh(GridOf({5}, 1), {{7, 6}, {3, 11}}, machine);
+    pairs.CheckMesh(CellGridOf({1}), {{}, {3}, {2, 2}}, machine);
+    pairs.CheckMesh(CellGridOf({2}), {{}, {4, 4}, {5, 3}, {1, 4}, {1, 1}, {0, 3}, {3}}, machine);
+    pairs.CheckMesh(CellGridOf({3}), {{6, 6}, {5, 1}, {2, 7}, {3, 2, 2}}, machine);
+    pairs.CheckMesh(CellGridOf({4}), {{4, 4}, {5, 3}, {2, 7}, {16, 1}}, machine);
+    pairs.CheckMesh(CellGridOf({5}, 1), {{7, 6}, {3, 11}}, machine);
   }
   EXPECT_GT(pairs.pairs, 700);
   EXPECT_GT(pairs.refused, 60);
@@ -90,20 +91,20 @@ TEST(BoxingPairs, OneAxis) {
 TEST(BoxingPairs, TwoAxes) {
   Pairs pairs(2);
   for (const Machine& machine : {Machine::Cpu(), TwoLevelMachine(2)}) {
-    pairs.CheckMesh(GridOf({2, 2}), {{4, 4}, {5, 3}, {1, 6}, {0, 3}}, machine);
-    pairs.CheckMesh(GridOf({2, 3}), {{6, 6}, {5, 4}, {7, 1}}, machine);
+    pairs.CheckMesh(CellGridOf({2, 2}), {{4, 4}, {5, 3}, {1, 6}, {0, 3}}, machine);
+    pairs.CheckMesh(CellGridOf({2, 3}), {{6, 6}, {5, 4}, {7, 1}}, machine);
   }
-  pairs.CheckMesh(GridOf({3, 2}), {{6, 5}, {2}}, TwoLevelMachine(3));
-  pairs.CheckMesh(GridOf({4, 1}), {{5, 2}}, Machine::Cpu());
+  pairs.CheckMesh(CellGridOf({3, 2}), {{6, 5}, {2}}, TwoLevelMachine(3));
+  pairs.CheckMesh(CellGridOf({4, 1}), {{5, 2}}, Machine::Cpu());
   EXPECT_GT(pairs.pairs, 5000);
   EXPECT_GT(pairs.executed, 20000);
 }
 
 TEST(BoxingPairs, ThreeAxes) {
   Pairs pairs(3);
-  pairs.CheckMesh(GridOf({2, 2, 2}), {{5, 3}}, Machine::Cpu(), kThinned);
-  pairs.CheckMesh(GridOf({2, 2, 2}), {{4, 8}}, TwoLevelMachine(2), 6 * kThinned);
-  pairs.CheckMesh(GridOf({2, 3, 2}), {{7, 6}}, TwoLevelMachine(4), 8 * kThinned);
+  pairs.CheckMesh(CellGridOf({2, 2, 2}), {{5, 3}}, Machine::Cpu(), kThinned);
+  pairs.CheckMesh(CellGridOf({2, 2, 2}), {{4, 8}}, TwoLevelMachine(2), 6 * kThinned);
+  pairs.CheckMesh(CellGridOf({2, 3, 2}), {{7, 6}}, TwoLevelMachine(4), 8 * kThinned);
   EXPECT_GT(pairs.pairs, 7000 / kThinned);
 }
 
@@ -156,10 +157,10 @@ TEST(BoxingPairs, PipelinesOfUnequalStages) {
   // data=4 -> data=2 model=2, and stages on devices 0-3 -> 4-5 -> 6.
   Pairs pairs(5);
   const std::pair<Mesh, Mesh> meshes[] = {
-      {GridOf({4}), GridOf({2, 2})},    {GridOf({2, 2}), GridOf({4})},
-      {GridOf({4}), GridOf({2}, 4)},    {GridOf({2, 2}), GridOf({2}, 4)},
-      {GridOf({2}, 4), GridOf({1}, 6)}, {GridOf({1}, 6), GridOf({2}, 4)},
-      {GridOf({2}, 4), GridOf({4})}};
+      {CellGridOf({4}), CellGridOf({2, 2})},    {CellGridOf({2, 2}), CellGridOf({4})},
+      {CellGridOf({4}), CellGridOf({2}, 4)},    {CellGridOf({2, 2}), CellGridOf({2}, 4)},
+      {CellGridOf({2}, 4), CellGridOf({1}, 6)}, {CellGridOf({1}, 6), CellGridOf({2}, 4)},
+      {CellGridOf({2}, 4), CellGridOf({4})}};
   for (const auto& [from, to] : meshes) {
     for (const Shape& shape : {Shape{4, 4}, Shape{5, 3}}) {
       for (const NdSbp& a : AllNdSbps(BoxingSymbols(), from.axes().size(), 2)) {

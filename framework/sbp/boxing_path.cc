@@ -39,7 +39,7 @@ struct Edge {
 
 class PathSearch {
  public:
-  // `wanted`, if not null: even parts alone, in closed form, and the share of these devices alone.
+  // `wanted`, if not null: even shards alone, in closed form, and the share of these devices alone.
   PathSearch(const Mesh& mesh, const Shape& shape, DType dtype, const Machine& machine,
              const std::vector<int>* wanted)
       : mesh_(mesh), shape_(shape), dtype_(dtype), machine_(machine), wanted_(wanted) {
@@ -59,7 +59,7 @@ class PathSearch {
         symbols_.push_back(Sbp::P(reduction));
       }
     }
-    limit_ = std::max(LargestPart(mesh_, from, shape_), LargestPart(mesh_, to, shape_));
+    limit_ = std::max(LargestShard(mesh_, from, shape_), LargestShard(mesh_, to, shape_));
 
     visits_.push_back({from, {}, -1, {}, false});
     index_[from] = 0;
@@ -95,7 +95,7 @@ class PathSearch {
         next[axis] = symbol;
         const auto known = index_.find(next);
         if (known != index_.end() && visits_[known->second].done) continue;
-        if (LargestPart(mesh_, next, shape_) > limit_) continue;
+        if (LargestShard(mesh_, next, shape_) > limit_) continue;
         if (wanted_ != nullptr && !IsEven(mesh_, next, shape_)) continue;
         const Edge edge = wanted_ != nullptr ? EvenPrice(now, next, axis) : Price(now, next, axis);
         const BoxingCost cost = visits_[at].cost + edge.cost;
@@ -174,20 +174,20 @@ class PathSearch {
         side.partial_sizes.push_back(size);
       }
       for (int64_t j = 0; j < size; ++j) {
-        BoxingPart part = {true, BoxOf(*sides[s], first + j * stride), partial ? j : 0};
+        BoxingShard shard = {true, BoxOf(*sides[s], first + j * stride), partial ? j : 0};
         for (size_t d = 0; at_origin && d < origin.size(); ++d) {
-          part.box[d].begin -= origin[d].begin;
-          part.box[d].end -= origin[d].begin;
+          shard.box[d].begin -= origin[d].begin;
+          shard.box[d].end -= origin[d].begin;
         }
-        side.parts.push_back(std::move(part));
+        side.shards.push_back(std::move(shard));
       }
     }
     return problem;
   }
 
-  static bool SameParts(const BoxingSide& a, const BoxingSide& b) {
-    for (size_t i = 0; i < a.parts.size(); ++i) {
-      if (a.parts[i].box != b.parts[i].box) return false;
+  static bool SameShards(const BoxingSide& a, const BoxingSide& b) {
+    for (size_t i = 0; i < a.shards.size(); ++i) {
+      if (a.shards[i].box != b.shards[i].box) return false;
     }
     return true;
   }
@@ -198,8 +198,8 @@ class PathSearch {
     for (int first : Firsts(axis)) {
       BoxingProblem problem = GroupProblem(now, next, axis, first, true);
       const auto same = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
-        return kind.first.nodes == problem.nodes && SameParts(kind.first.source, problem.source) &&
-               SameParts(kind.first.target, problem.target);
+        return kind.first.nodes == problem.nodes && SameShards(kind.first.source, problem.source) &&
+               SameShards(kind.first.target, problem.target);
       });
       if (same == kinds.end()) {
         kinds.emplace_back(std::move(problem), 1);
@@ -261,7 +261,7 @@ class PathSearch {
     const Recipe* recipe = RecipeOf(now[axis], next[axis]);
     const int64_t size = mesh_.axes()[axis].size;
     if (size == 1) return {axis, recipe, BoxingForm::kDirect, {}};
-    const int64_t had = LargestPart(mesh_, now, shape_), gets = LargestPart(mesh_, next, shape_);
+    const int64_t had = LargestShard(mesh_, now, shape_), gets = LargestShard(mesh_, next, shape_);
     const auto step = [&](int64_t local, int64_t from_each) {
       StepLoad load{local, peers_[axis].near * from_each, peers_[axis].far * from_each, 0};
       load.crossing = mesh_.num_devices() * (size - 1) * from_each;
@@ -288,7 +288,7 @@ class PathSearch {
     return Cheapest(axis, recipe, costs);
   }
 
-  // Whether a part is dealt evenly to the devices of an axis (Chop).
+  // Whether a shard is dealt evenly to the devices of an axis (Chop).
   bool MayDeal(const NdSbp& sbp, int64_t size) const {
     const Box box =
         PlacementAt(mesh_, sbp, shape_, std::vector<int64_t>(mesh_.axes().size(), 0)).box;

@@ -23,12 +23,12 @@ int CommonCount(const std::vector<int>& a, const std::vector<int>& b) {
 }
 
 // Which side's which boxes lie over each cell of the grid: one bit a distinct box.
-class Grid {
+class CellGrid {
  public:
-  explicit Grid(const BoxingProblem& problem) {
+  explicit CellGrid(const BoxingProblem& problem) {
     AddSide(problem.source, false);
     AddSide(problem.target, true);
-    words_ = (boxes_.size() + 63) / 64;
+    annotation_ = (boxes_.size() + 63) / 64;
     const size_t rank = boxes_.empty() ? 0 : boxes_[0].box.size();
     for (size_t d = 0; d < rank; ++d) AddDimension(d);
   }
@@ -43,7 +43,7 @@ class Grid {
   void ForEachCell(const Fn& fn) const {
     if (boxes_.empty()) return;
     std::vector<std::vector<uint64_t>> masks(dimensions_.size() + 1,
-                                             std::vector<uint64_t>(words_, ~uint64_t{0}));
+                                             std::vector<uint64_t>(annotation_, ~uint64_t{0}));
     Cell cell;
     cell.box.resize(dimensions_.size());
     Visit(0, &masks, &cell, fn);
@@ -62,12 +62,12 @@ class Grid {
 
   void AddSide(const BoxingSide& side, bool target) {
     std::map<Box, size_t> index;
-    for (size_t device = 0; device < side.parts.size(); ++device) {
-      const BoxingPart& part = side.parts[device];
-      if (!part.present || Volume(part.box) == 0) continue;
-      const auto [at, fresh] = index.emplace(part.box, boxes_.size());
-      if (fresh) boxes_.push_back({part.box, target, {}});
-      boxes_[at->second].held.emplace_back(part.partial, static_cast<int>(device));
+    for (size_t device = 0; device < side.shards.size(); ++device) {
+      const BoxingShard& shard = side.shards[device];
+      if (!shard.present || Volume(shard.box) == 0) continue;
+      const auto [at, fresh] = index.emplace(shard.box, boxes_.size());
+      if (fresh) boxes_.push_back({shard.box, target, {}});
+      boxes_[at->second].held.emplace_back(shard.partial, static_cast<int>(device));
     }
   }
 
@@ -81,7 +81,7 @@ class Grid {
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     std::vector<Interval>& intervals = dimensions_.emplace_back();
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      Interval interval = {{cuts[i], cuts[i + 1]}, std::vector<uint64_t>(words_)};
+      Interval interval = {{cuts[i], cuts[i + 1]}, std::vector<uint64_t>(annotation_)};
       for (size_t b = 0; b < boxes_.size(); ++b) {
         const Range& range = boxes_[b].box[d];
         if (range.begin <= cuts[i] && cuts[i + 1] <= range.end) {
@@ -101,7 +101,7 @@ class Grid {
     }
     for (const Interval& interval : dimensions_[d]) {
       uint64_t any = 0;
-      for (size_t w = 0; w < words_; ++w) {
+      for (size_t w = 0; w < annotation_; ++w) {
         any |= (*masks)[d + 1][w] = mask[w] & interval.covering[w];
       }
       if (any == 0) continue;
@@ -134,7 +134,7 @@ class Grid {
 
   std::vector<DistinctBox> boxes_;
   std::vector<std::vector<Interval>> dimensions_;
-  size_t words_ = 0;
+  size_t annotation_ = 0;
 };
 
 // One way to serve a cell: sets of source partials and the wanted partial that each set goes into,
@@ -146,7 +146,7 @@ struct Assignment {
 using Option = std::vector<Assignment>;
 
 // The fewest transfers of one element that bring the fold of `from` to all wanters of `to`.
-int64_t Transfers(const Grid::Cell& cell, const std::vector<int>& from, int to) {
+int64_t Transfers(const CellGrid::Cell& cell, const std::vector<int>& from, int to) {
   const std::vector<int>& want = cell.need[to].devices;
   const int64_t wanters = static_cast<int64_t>(want.size());
   if (from.size() == 1) return wanters - CommonCount(want, cell.have[from[0]].devices);
@@ -168,7 +168,7 @@ int64_t Digits(int64_t partial, const std::vector<int64_t>& sizes, const std::ve
 
 // Keeps the outer P axes of the source, matched to target axes of equal size, and reduces each
 // remaining subtree whole into the wanted partial where that is cheapest.
-Option KeepOuter(const BoxingProblem& problem, const Grid::Cell& cell,
+Option KeepOuter(const BoxingProblem& problem, const CellGrid::Cell& cell,
                  const std::vector<int>& target_axes) {
   const std::vector<int64_t>& sizes = problem.source.partial_sizes;
   int64_t subtrees = 1, each = 1;
@@ -194,8 +194,8 @@ Option KeepOuter(const BoxingProblem& problem, const Grid::Cell& cell,
 }
 
 // All matchings of 1, 2, ... outer source axes to target axes, both in order.
-void AddKeepOuter(const BoxingProblem& problem, const Grid::Cell& cell, std::vector<int>* chosen,
-                  std::vector<Option>* options) {
+void AddKeepOuter(const BoxingProblem& problem, const CellGrid::Cell& cell,
+                  std::vector<int>* chosen, std::vector<Option>* options) {
   const size_t depth = chosen->size();
   if (depth > 0) options->push_back(KeepOuter(problem, cell, *chosen));
   if (depth == problem.source.partial_sizes.size()) return;
@@ -209,7 +209,7 @@ void AddKeepOuter(const BoxingProblem& problem, const Grid::Cell& cell, std::vec
 }
 
 // Where the order is free, every partial goes where it already is.
-Option StayHome(const Grid::Cell& cell) {
+Option StayHome(const CellGrid::Cell& cell) {
   const int have = static_cast<int>(cell.have.size()), need = static_cast<int>(cell.need.size());
   std::vector<std::vector<int>> shared(have, std::vector<int>(need));
   std::vector<std::pair<int, int>> order;  // most shared first
@@ -242,7 +242,7 @@ Option StayHome(const Grid::Cell& cell) {
 
 // The cheapest options; equal ones share the cell, unless moving nothing or several targets at once
 // is already spread out.
-std::vector<Option> BestOptions(const BoxingProblem& problem, const Grid::Cell& cell) {
+std::vector<Option> BestOptions(const BoxingProblem& problem, const CellGrid::Cell& cell) {
   std::vector<Option> options;
   if (cell.need.size() > 1 && problem.source.reduction == problem.target.reduction) {
     std::vector<int> chosen;
@@ -286,7 +286,7 @@ bool Chop(const Box& box, int64_t n, int64_t i, Box* piece) {
 std::vector<BoxingTarget> BoxingTargets(const BoxingProblem& problem) {
   std::vector<BoxingTarget> targets;
   int rotation = 0;
-  const auto is_wanted = [&](const Grid::Cell& cell) {
+  const auto is_wanted = [&](const CellGrid::Cell& cell) {
     for (const HeldPartial& need : cell.need) {
       for (int device : need.devices) {
         if (problem.Wanted(device)) return true;
@@ -294,7 +294,7 @@ std::vector<BoxingTarget> BoxingTargets(const BoxingProblem& problem) {
     }
     return false;
   };
-  Grid(problem).ForEachCell([&](const Grid::Cell& cell) {
+  CellGrid(problem).ForEachCell([&](const CellGrid::Cell& cell) {
     if (!is_wanted(cell)) return;
     SLUICE_CHECK(!cell.have.empty()) << "nobody holds " << BoxToString(cell.box);
     const std::vector<Option> options = BestOptions(problem, cell);

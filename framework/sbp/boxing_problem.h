@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "framework/tensor/part.h"
 #include "framework/tensor/shape.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 
-struct BoxingPart {
+struct BoxingShard {
   bool present = false;  // whether the device belongs to this side at all
   Box box;
   int64_t partial = 0;
 };
 
 struct BoxingSide {
-  std::vector<BoxingPart> parts;  // by device
+  std::vector<BoxingShard> shards;  // by device
   Reduction reduction = Reduction::kNone;
   std::vector<int64_t> partial_sizes;  // of the P axes, outermost first
 };
@@ -47,7 +47,7 @@ struct BoxingTarget {
   int rotation = 0;  // differs from cell to cell, so that the work is dealt around
 };
 
-// Cuts the tensor into the coarsest grid in which every part is a union of cells, and decides for
+// Cuts the tensor into the coarsest grid in which every shard is a union of cells, and decides for
 // each cell which source partials go into which wanted partial: the fewest transfers win. Elements
 // of a wanted partial that no target names are the identity.
 std::vector<BoxingTarget> BoxingTargets(const BoxingProblem& problem);

@@ -63,8 +63,8 @@ TEST(Chop, LongestDimensionAndEmptyPieces) {
   EXPECT_FALSE(Chop({}, 3, 1, &piece));
 }
 
-BoxingSide Side(std::vector<BoxingPart> parts, Reduction reduction, std::vector<int64_t> sizes) {
-  return {std::move(parts), reduction, std::move(sizes)};
+BoxingSide Side(std::vector<BoxingShard> shards, Reduction reduction, std::vector<int64_t> sizes) {
+  return {std::move(shards), reduction, std::move(sizes)};
 }
 
 TEST(BoxingTargets, CellsAreCutByBothSides) {

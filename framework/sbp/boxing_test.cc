@@ -18,7 +18,7 @@ Boxing Plan(const Layout& from, const Layout& to, const Shape& shape,
   return *std::move(boxing);
 }
 
-// Table 2 of the paper: elements that cross, in units of the tensor, for p1 parts into p2.
+// Table 2 of the paper: elements that cross, in units of the tensor, for p1 shards into p2.
 struct Row {
   const char *from, *to;
   int64_t (*same)(int64_t p);                // same devices; times the tensor / p
@@ -33,12 +33,12 @@ TEST_P(Table2, BytesMovedEqualTheRow) {
   const int64_t bytes = shape.NumElements() * 4;
   const std::pair<int64_t, int64_t> sizes[] = {{2, 2}, {4, 4}, {2, 4}, {4, 2}};
   for (const auto& [p1, p2] : sizes) {
-    const Layout from = {GridOf({p1}), One(row.from)};
+    const Layout from = {CellGridOf({p1}), One(row.from)};
     if (p1 == p2) {
       EXPECT_EQ(Plan(from, {from.mesh, One(row.to)}, shape).bytes, bytes / p1 * row.same(p1))
           << row.from << " to " << row.to << " on the same " << p1;
     }
-    const Layout apart = {GridOf({p2}, 10), One(row.to)};
+    const Layout apart = {CellGridOf({p2}, 10), One(row.to)};
     EXPECT_EQ(Plan(from, apart, shape).bytes, bytes * row.apart(p1, p2))
         << row.from << " to " << row.to << " from " << p1 << " to other " << p2;
   }
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"P(sum)", "P(sum)", Nothing, EachPartial}));
 
 TEST(Boxing, IdentityHasNoSteps) {
-  const Mesh grid = GridOf({2, 3});
+  const Mesh grid = CellGridOf({2, 3});
   for (const NdSbp& sbp :
        AllNdSbps({Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMax)}, 2, 2)) {
     const Boxing boxing = Plan({grid, sbp}, {grid, sbp}, {7, 5});
@@ -76,7 +76,7 @@ TEST(Boxing, IdentityHasNoSteps) {
 }
 
 TEST(Boxing, AnAxisOfOneDeviceCostsNothing) {
-  const Mesh grid = GridOf({1, 2});
+  const Mesh grid = CellGridOf({1, 2});
   const NdSbp split = {Sbp::S(0), Sbp::B()}, partial = {Sbp::P(), Sbp::B()},
               whole = {Sbp::B(), Sbp::B()};
   for (const auto& [from, to] : {std::pair(split, whole), std::pair(partial, whole),
@@ -84,14 +84,14 @@ TEST(Boxing, AnAxisOfOneDeviceCostsNothing) {
     EXPECT_TRUE(Plan({grid, from}, {grid, to}, {4, 4}).steps.empty());
   }
   // Also between meshes that differ in name only.
-  EXPECT_TRUE(
-      Plan({GridOf({4}), One("S0")}, {GridOf({2, 2}), {Sbp::S(0), Sbp::S(0)}}, {8}).steps.empty());
+  EXPECT_TRUE(Plan({CellGridOf({4}), One("S0")}, {CellGridOf({2, 2}), {Sbp::S(0), Sbp::S(0)}}, {8})
+                  .steps.empty());
 }
 
 TEST(Boxing, ADeviceWithNothingToDoStillGetsItsOwnCopy) {
   // Device 1 keeps its part; device 0 takes what device 2 has.
   const Layout from = {Mesh::Of({{"a", 2, AxisKind::kSpace}}, {{0, 2}, {0, 1}}), One("S0")};
-  const Layout to = {GridOf({2}), One("S0")};
+  const Layout to = {CellGridOf({2}), One("S0")};
   const Boxing boxing = Plan(from, to, {4});
   ASSERT_EQ(boxing.steps.size(), 1u);
   EXPECT_EQ(boxing.steps[0].writes.size(), 2u);
@@ -99,7 +99,7 @@ TEST(Boxing, ADeviceWithNothingToDoStillGetsItsOwnCopy) {
 }
 
 TEST(Boxing, RecipesOfOneAxis) {
-  const Mesh line = GridOf({4});
+  const Mesh line = CellGridOf({4});
   const std::pair<const char*, std::pair<const char*, const char*>> cases[] = {
       {"slice[0]", {"B", "S0"}},          {"pad[0]", {"B", "P(max)"}},
       {"embed[0]", {"S0", "P(sum)"}},     {"all_gather[0]", {"S1", "B"}},
@@ -116,11 +116,11 @@ TEST(Boxing, RecipesOfOneAxis) {
 }
 
 TEST(Boxing, APieceReducedAtHomeIsCopiedIntoTheDestination) {
-  const Mesh pair = GridOf({2});
+  const Mesh pair = CellGridOf({2});
   Machine machine;
   machine.latency_nanoseconds = machine.launch_nanoseconds = 0;
   const int64_t n = 3 << 20;
-  const Mesh three = GridOf({3});
+  const Mesh three = CellGridOf({3});
   const Boxing boxing = Plan({three, One("P(sum)")}, {three, One("B")}, {n}, machine);
   ASSERT_EQ(boxing.steps.size(), 2u);
   for (const BoxingWrite& write : boxing.steps[1].writes) {
@@ -141,7 +141,7 @@ TEST(Boxing, TwoLevelsSendLessBetweenNodes) {
   Machine machine;
   machine.devices_per_node = 4;
   machine.outer_bytes_per_second = machine.inner_bytes_per_second / 100;
-  const Mesh line = GridOf({8});
+  const Mesh line = CellGridOf({8});
   const Boxing boxing = Plan({line, One("P(sum)")}, {line, One("B")}, {1 << 20}, machine);
   EXPECT_EQ(boxing.recipe, "general:two_level");
   int64_t crossing = 0;
@@ -161,7 +161,7 @@ TEST(Boxing, TwoLevelsSendLessBetweenNodes) {
 }
 
 TEST(Boxing, ErrorsSayWhatDoesNotFit) {
-  const Mesh line = GridOf({2});
+  const Mesh line = CellGridOf({2});
   const auto fails = [&](const Layout& from, const Layout& to, const std::string& named) {
     const absl::StatusOr<Boxing> boxing = PlanBoxing(from, to, {4}, DType::kF32, Machine::Cpu());
     ASSERT_FALSE(boxing.ok()) << named;
@@ -177,7 +177,7 @@ TEST(Boxing, ErrorsSayWhatDoesNotFit) {
 
 TEST(BoxingPlanner, RemembersAndTellsApart) {
   BoxingPlanner planner{Machine::Cpu()};
-  const Mesh line = GridOf({2}), other = GridOf({2}, 1);
+  const Mesh line = CellGridOf({2}), other = CellGridOf({2}, 1);
   const Boxing* first = *planner.Plan({line, One("P(sum)")}, {line, One("B")}, {4}, DType::kF32);
   EXPECT_EQ(*planner.Plan({line, One("P(sum)")}, {line, One("B")}, {4}, DType::kF32), first);
   EXPECT_NE(*planner.Plan({line, One("P(max)")}, {line, One("B")}, {4}, DType::kF32), first);
@@ -191,14 +191,14 @@ TEST(BoxingPlanner, RemembersAndTellsApart) {
 
 TEST(Definition, GatherUndoesScatterAndSeesReplicasThatDiffer) {
   std::mt19937_64 random(1);
-  const Mesh grid = GridOf({2, 3});
+  const Mesh grid = CellGridOf({2, 3});
   const Shape shape = {7, 5};
-  const Array whole = RandomParts({GridOf({1}), One("B")}, shape, &random)[0];
+  const Array whole = RandomShards({CellGridOf({1}), One("B")}, shape, &random)[0];
   for (const NdSbp& sbp :
        AllNdSbps({Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMin)}, 2, 2)) {
     const Layout layout = {grid, sbp};
-    std::vector<Array> parts = ScatterByDefinition(layout, whole);
-    absl::StatusOr<Array> back = GatherByDefinition(layout, shape, parts);
+    std::vector<Array> shards = ScatterReference(layout, whole);
+    absl::StatusOr<Array> back = GatherReference(layout, shape, shards);
     ASSERT_TRUE(back.ok()) << back.status();
     for (size_t i = 0; i < whole.values.size(); ++i) {
       EXPECT_EQ(std::isnan(back->values[i]), std::isnan(whole.values[i]));
@@ -208,8 +208,8 @@ TEST(Definition, GatherUndoesScatterAndSeesReplicasThatDiffer) {
       }
     }
     if (sbp[0].is_broadcast() || sbp[1].is_broadcast()) {
-      parts[0].values[0] = parts[0].values[0] == 0 ? -parts[0].values[0] : 12345;
-      EXPECT_EQ(GatherByDefinition(layout, shape, parts).status().code(),
+      shards[0].values[0] = shards[0].values[0] == 0 ? -shards[0].values[0] : 12345;
+      EXPECT_EQ(GatherReference(layout, shape, shards).status().code(),
                 absl::StatusCode::kDataLoss);
     }
   }
@@ -217,23 +217,23 @@ TEST(Definition, GatherUndoesScatterAndSeesReplicasThatDiffer) {
 
 TEST(Definition, AnotherOrderOfASumShows) {
   std::mt19937_64 random(2);
-  const Layout from = {GridOf({4}), One("P(sum)")}, to = {GridOf({4}), One("B")};
+  const Layout from = {CellGridOf({4}), One("P(sum)")}, to = {CellGridOf({4}), One("B")};
   const Shape shape = {16};
   Boxing boxing = Plan(from, to, shape);
-  const std::vector<Array> parts = RandomParts(from, shape, &random);
-  EXPECT_EQ(CheckBoxing(boxing, from, to, shape, DType::kF32, parts), "");
+  const std::vector<Array> shards = RandomShards(from, shape, &random);
+  EXPECT_EQ(CheckBoxing(boxing, from, to, shape, DType::kF32, shards), "");
   for (BoxingWrite& write : boxing.steps[0].writes) {
     for (BoxingRegion& region : write.regions) {
       ASSERT_EQ(region.fold, (std::vector<int>{0, 1, -1, 2, 3, -1, -1}));
       region.fold = {0, 1, -1, 2, -1, 3, -1};
     }
   }
-  EXPECT_NE(CheckBoxing(boxing, from, to, shape, DType::kF32, parts), "");
+  EXPECT_NE(CheckBoxing(boxing, from, to, shape, DType::kF32, shards), "");
 }
 
 TEST(Boxing, SixtyFourDevicesArePlannedInTime) {
-  // A bound on work, not a stopwatch: 64 parts on either side cut 4096 cells.
-  const Mesh cube = GridOf({4, 4, 4});
+  // A bound on work, not a stopwatch: 64 shards on either side cut 4096 cells.
+  const Mesh cube = CellGridOf({4, 4, 4});
   const NdSbp rows(3, Sbp::S(0)), columns(3, Sbp::S(1));
   const Boxing boxing = Plan({cube, rows}, {cube, columns}, {256, 256});
   EXPECT_EQ(boxing.bytes, 256 * 256 * 4 / 64 * 63);

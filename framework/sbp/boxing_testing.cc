@@ -31,9 +31,9 @@ int64_t SizeOf(const BoxingBuffer& buffer) {
 std::string CheckForm(const Boxing& boxing, const Layout& from, const Layout& to,
                       const Shape& shape, DType dtype) {
   const int64_t limit =
-      std::max(LargestPart(from.mesh, from.sbp, shape), LargestPart(to.mesh, to.sbp, shape));
+      std::max(LargestShard(from.mesh, from.sbp, shape), LargestShard(to.mesh, to.sbp, shape));
   for (const BoxingBuffer& buffer : boxing.buffers) {
-    if (SizeOf(buffer) > limit) return "a buffer is larger than every part";
+    if (SizeOf(buffer) > limit) return "a buffer is larger than every shard";
   }
   std::set<int> written(boxing.sources.begin(), boxing.sources.end());
   int64_t bytes = 0;
@@ -65,7 +65,7 @@ std::string CheckForm(const Boxing& boxing, const Layout& from, const Layout& to
 
 }  // namespace
 
-Mesh GridOf(const std::vector<int64_t>& sizes, int first) {
+Mesh CellGridOf(const std::vector<int64_t>& sizes, int first) {
   std::vector<MeshAxis> axes;
   int count = 1;
   for (size_t a = 0; a < sizes.size(); ++a) {
@@ -114,11 +114,11 @@ std::vector<NdSbp> AllNdSbps(const std::vector<Sbp>& symbols, size_t axes, int r
   return all;
 }
 
-std::vector<Array> RandomParts(const Layout& layout, const Shape& shape, std::mt19937_64* random) {
+std::vector<Array> RandomShards(const Layout& layout, const Shape& shape, std::mt19937_64* random) {
   const Reduction reduction = ReductionOf(layout.sbp);
   const bool zeros = reduction == Reduction::kNone || reduction == Reduction::kSum;
   std::map<int64_t, Array> wholes;  // by partial
-  std::vector<Array> parts;
+  std::vector<Array> shards;
   for (int64_t i = 0; i < layout.mesh.num_devices(); ++i) {
     const Placement placement =
         PlacementAt(layout.mesh, layout.sbp, shape, layout.mesh.Coordinates(i));
@@ -127,18 +127,18 @@ std::vector<Array> RandomParts(const Layout& layout, const Shape& shape, std::mt
       for (double& value : whole.values) value = RandomValue(zeros, random);
       wholes[placement.partial] = std::move(whole);
     }
-    parts.push_back(Slice(wholes[placement.partial], WholeBox(shape), placement.box));
+    shards.push_back(Slice(wholes[placement.partial], WholeBox(shape), placement.box));
   }
-  return parts;
+  return shards;
 }
 
 std::string CheckBoxing(const Boxing& boxing, const Layout& from, const Layout& to,
-                        const Shape& shape, DType dtype, const std::vector<Array>& parts) {
+                        const Shape& shape, DType dtype, const std::vector<Array>& shards) {
   const std::string form = CheckForm(boxing, from, to, shape, dtype);
   if (!form.empty()) return form;
-  const absl::StatusOr<Array> expected = GatherByDefinition(from, shape, parts);
+  const absl::StatusOr<Array> expected = GatherReference(from, shape, shards);
   SLUICE_CHECK_OK(expected.status());
-  const absl::StatusOr<Array> got = GatherByDefinition(to, shape, ExecuteBoxing(boxing, parts));
+  const absl::StatusOr<Array> got = GatherReference(to, shape, ExecuteBoxing(boxing, shards));
   if (!got.ok()) return std::string(got.status().message());
   if (got->shape != expected->shape) return "another shape";
   for (size_t i = 0; i < got->values.size(); ++i) {

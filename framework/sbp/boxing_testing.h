@@ -1,5 +1,5 @@
-// For tests of boxing: layouts in short, a machine of nodes, random parts, and every check that one
-// boxing must pass.
+// For tests of boxing: layouts in short, a machine of nodes, random shards, and every check that
+// one boxing must pass.
 #ifndef SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
 #define SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
 
@@ -12,7 +12,7 @@
 namespace sluice {
 
 // A mesh of axes a, b, c over the devices 0:first, 0:first+1, ...
-Mesh GridOf(const std::vector<int64_t>& sizes, int first = 0);
+Mesh CellGridOf(const std::vector<int64_t>& sizes, int first = 0);
 
 // Nodes of this many devices: what crosses between them costs more than what stays inside.
 Machine TwoLevelMachine(int64_t devices_per_node);
@@ -26,14 +26,14 @@ bool OneKind(const NdSbp& from, const NdSbp& to);
 // Every NdSbp over the symbols with at most one kind of P that suits a tensor of this rank.
 std::vector<NdSbp> AllNdSbps(const std::vector<Sbp>& symbols, size_t axes, int rank);
 
-// Random parts: replicas agree bit for bit, partials differ, exponents are wide, so that another
+// Random shards: replicas agree bit for bit, partials differ, exponents are wide, so that another
 // order of a sum shows; some values are NaN and, in sums, zeros of either sign.
-std::vector<Array> RandomParts(const Layout& layout, const Shape& shape, std::mt19937_64* random);
+std::vector<Array> RandomShards(const Layout& layout, const Shape& shape, std::mt19937_64* random);
 
-// Runs the boxing and compares with the definition bit for bit; checks the memory rule, the count
-// of bytes, and that each buffer is written once, whole. "" if all is well.
+// Runs the boxing and compares with the reference implementation bit for bit; checks the memory
+// rule, the count of bytes, and that each buffer is written once, whole. "" if all is well.
 std::string CheckBoxing(const Boxing& boxing, const Layout& from, const Layout& to,
-                        const Shape& shape, DType dtype, const std::vector<Array>& parts);
+                        const Shape& shape, DType dtype, const std::vector<Array>& shards);
 
 // "data: S0 -> B of [4,4]: recipe" for messages.
 std::string Describe(const Layout& from, const Layout& to, const Shape& shape);

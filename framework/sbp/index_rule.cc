@@ -34,10 +34,10 @@ absl::StatusOr<std::vector<std::string>> ParseTerms(absl::string_view side,
         dots = true;
         i += kDots.size() - 1;
       } else if (absl::ascii_islower(term[i])) {
-        if (seen.find(term[i]) != std::string::npos) return bad("a letter stands twice");
+        if (seen.find(term[i]) != std::string::npos) return bad("a factor stands twice");
         seen += term[i];
       } else if (!absl::ascii_isupper(term[i]) && term[i] != '1') {
-        return bad("expected letters, 1 and \"...\"");
+        return bad("expected factors, 1 and \"...\"");
       }
     }
     terms.emplace_back(term);
@@ -45,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> ParseTerms(absl::string_view side,
   return terms;
 }
 
-// The letter of each dimension of a tensor of the given rank.
+// The factor of each dimension of a tensor of the given rank.
 absl::StatusOr<std::vector<std::string>> Expand(const std::string& term, const Shape& shape,
                                                 const std::string& what) {
   const size_t dots = term.find(std::string(kDots));
@@ -56,25 +56,25 @@ absl::StatusOr<std::vector<std::string>> Expand(const std::string& term, const S
     return absl::InvalidArgumentError(
         absl::StrCat(what, ": expected dimensions \"", term, "\", got shape ", shape.ToString()));
   }
-  std::vector<std::string> letters;
+  std::vector<std::string> factors;
   for (size_t i = 0; i < term.size(); ++i) {
     if (i == dots) {
-      for (int d = 0; d < under; ++d) letters.push_back(absl::StrCat(d));
+      for (int d = 0; d < under; ++d) factors.push_back(absl::StrCat(d));
       i += kDots.size() - 1;
     } else {
-      letters.emplace_back(1, term[i] == '1' ? kOne : term[i]);
+      factors.emplace_back(1, term[i] == '1' ? kOne : term[i]);
     }
   }
-  return letters;
+  return factors;
 }
 
-// One tensor of the op: its letters and its shape.
+// One tensor of the op: its factors and its shape.
 struct Operand {
-  std::vector<std::string> letters;
+  std::vector<std::string> factors;
   Shape shape;
-  int Find(const std::string& letter) const {
-    const auto at = std::find(letters.begin(), letters.end(), letter);
-    return at == letters.end() ? -1 : static_cast<int>(at - letters.begin());
+  int Find(const std::string& factor) const {
+    const auto at = std::find(factors.begin(), factors.end(), factor);
+    return at == factors.end() ? -1 : static_cast<int>(at - factors.begin());
   }
 };
 
@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<Operand>> Bind(const std::vector<std::string>& terms,
                                           const std::string& equation,
                                           std::map<std::string, int64_t>* extents) {
   const std::string rule = absl::StrCat("index rule \"", equation, "\"");
-  // A side without any letter is nothing at all, or one scalar.
+  // A side without any factor is nothing at all, or one scalar.
   const bool scalar = terms.empty() && shapes.size() == 1;
   if (!scalar && terms.size() != shapes.size()) {
     return absl::InvalidArgumentError(
@@ -94,15 +94,15 @@ absl::StatusOr<std::vector<Operand>> Bind(const std::vector<std::string>& terms,
     const std::string what = absl::StrCat(rule, ", ", side, " ", i);
     Operand operand;
     operand.shape = shapes[i];
-    ASSIGN_OR_RETURN(operand.letters, Expand(scalar ? "" : terms[i], shapes[i], what));
-    for (size_t d = 0; d < operand.letters.size(); ++d) {
-      const std::string& letter = operand.letters[d];
+    ASSIGN_OR_RETURN(operand.factors, Expand(scalar ? "" : terms[i], shapes[i], what));
+    for (size_t d = 0; d < operand.factors.size(); ++d) {
+      const std::string& factor = operand.factors[d];
       const int64_t extent = shapes[i][static_cast<int>(d)];
       const int64_t expected =
-          letter[0] == kOne ? 1 : extents->emplace(letter, extent).first->second;
+          factor[0] == kOne ? 1 : extents->emplace(factor, extent).first->second;
       if (extent != expected) {
         return absl::InvalidArgumentError(absl::StrCat(what, ": expected extent ", expected,
-                                                       " for ", letter[0] == kOne ? "1" : letter,
+                                                       " for ", factor[0] == kOne ? "1" : factor,
                                                        ", got shape ", shapes[i].ToString()));
       }
     }
@@ -131,10 +131,10 @@ absl::StatusOr<IndexRule> IndexRule::Parse(absl::string_view equation,
   }
   IndexRule rule;
   rule.equation = std::string(equation);
-  ASSIGN_OR_RETURN(rule.input_letters, ParseTerms(sides[0], equation));
-  ASSIGN_OR_RETURN(rule.output_letters, ParseTerms(sides[1], equation));
-  // A side without any letter is nothing at all, or one scalar.
-  const int inputs = std::max(1, static_cast<int>(rule.input_letters.size()));
+  ASSIGN_OR_RETURN(rule.input_factors, ParseTerms(sides[0], equation));
+  ASSIGN_OR_RETURN(rule.output_factors, ParseTerms(sides[1], equation));
+  // A side without any factor is nothing at all, or one scalar.
+  const int inputs = std::max(1, static_cast<int>(rule.input_factors.size()));
   for (const std::vector<int>& set : linear) {
     for (int input : set) {
       if (input < 0 || input >= inputs) {
@@ -150,28 +150,28 @@ absl::StatusOr<IndexRule> IndexRule::Parse(absl::string_view equation,
 
 absl::StatusOr<std::vector<Signature>> IndexRule::Signatures(absl::Span<const Shape> inputs,
                                                              absl::Span<const Shape> outputs,
-                                                             int64_t parts) const {
+                                                             int64_t shards) const {
   std::map<std::string, int64_t> extents;
-  ASSIGN_OR_RETURN(const auto ins, Bind(input_letters, inputs, "input", equation, &extents));
-  ASSIGN_OR_RETURN(const auto outs, Bind(output_letters, outputs, "output", equation, &extents));
+  ASSIGN_OR_RETURN(const auto ins, Bind(input_factors, inputs, "input", equation, &extents));
+  ASSIGN_OR_RETURN(const auto outs, Bind(output_factors, outputs, "output", equation, &extents));
 
   Signature whole;
   whole.inputs.assign(ins.size(), Sbp::B());
   whole.outputs.assign(outs.size(), Sbp::B());
   std::vector<Signature> signatures = {whole};
-  if (parts < 2) return signatures;  // every letter would say the same again
+  if (shards < 2) return signatures;  // every factor would say the same again
   for (const auto& entry : extents) {
-    const std::string& letter = entry.first;
-    if (entry.second < 2 || absl::ascii_isupper(letter[0])) continue;
+    const std::string& factor = entry.first;
+    if (entry.second < 2 || absl::ascii_isupper(factor[0])) continue;
     Signature split = whole;
-    split.letter = letter;
+    split.factor = factor;
     for (size_t i = 0; i < ins.size(); ++i) {
-      const int dim = ins[i].Find(letter);
+      const int dim = ins[i].Find(factor);
       if (dim >= 0) split.inputs[i] = Sbp::S(dim);
     }
     bool legal = true;
     for (size_t i = 0; i < outs.size(); ++i) {
-      const int dim = outs[i].Find(letter);
+      const int dim = outs[i].Find(factor);
       split.outputs[i] = dim >= 0 ? Sbp::S(dim) : Sbp::P(contracted);
       if (dim < 0 && contracted == Reduction::kNone) legal = false;
     }
@@ -179,11 +179,11 @@ absl::StatusOr<std::vector<Signature>> IndexRule::Signatures(absl::Span<const Sh
   }
   const Sbp partial = Sbp::P(contracted == Reduction::kNone ? Reduction::kSum : contracted);
   for (const std::vector<int>& set : linear) {
-    Signature owed = whole;
-    owed.letter = "P";
-    for (int input : set) owed.inputs[input] = partial;
-    owed.outputs.assign(outs.size(), partial);
-    signatures.push_back(std::move(owed));
+    Signature reduced = whole;
+    reduced.factor = "P";
+    for (int input : set) reduced.inputs[input] = partial;
+    reduced.outputs.assign(outs.size(), partial);
+    signatures.push_back(std::move(reduced));
   }
   return signatures;
 }

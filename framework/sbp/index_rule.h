@@ -1,9 +1,9 @@
-// An index rule says which SBP signatures an op has: an equation over letters, the sets of inputs
-// in which the op is linear, and how the letters that vanish are reduced.
+// An index rule says which SBP signatures an op has: an equation over factors, the sets of inputs
+// in which the op is linear, and how the factors that vanish are reduced.
 //   "...mk,kn->...mn" linear {0},{1}
-// "..." is any number of shared leading dimensions. Splitting a lowercase letter makes every tensor
+// "..." is any number of shared leading dimensions. Splitting a lowercase factor makes every tensor
 // that has it S there, an input that lacks it B, an output that lacks it P. A linear set of inputs
-// in P gives outputs in P. An uppercase letter, a digit 1 (a dimension of size 1) and a dimension
+// in P gives outputs in P. An uppercase factor, a digit 1 (a dimension of size 1) and a dimension
 // of size 1 are never split. That gives all six rows of the paper's table of matmul.
 #ifndef SLUICE_FRAMEWORK_SBP_INDEX_RULE_H_
 #define SLUICE_FRAMEWORK_SBP_INDEX_RULE_H_
@@ -21,9 +21,9 @@ namespace sluice {
 
 // For one mesh axis; axes are independent.
 struct Signature {
-  // What is split: "" for all B, "P" for a linear set in P, otherwise the letter; the dimensions
+  // What is split: "" for all B, "P" for a linear set in P, otherwise the factor; the dimensions
   // under "..." are called "0", "1", ... from the left.
-  std::string letter;
+  std::string factor;
   std::vector<Sbp> inputs, outputs;
   friend bool operator==(const Signature&, const Signature&) = default;
 };
@@ -32,19 +32,19 @@ std::string ToString(const Signature& signature);  // "S0,B->S0"
 
 struct IndexRule {
   // `equation` as above; `linear` lists sets of input indices; `contracted` is the reduction of
-  // letters that no output has (kNone: such letters cannot be split).
+  // factors that no output has (kNone: such factors cannot be split).
   static absl::StatusOr<IndexRule> Parse(absl::string_view equation,
                                          std::vector<std::vector<int>> linear = {},
                                          Reduction contracted = Reduction::kSum);
-  // The signatures along an axis of `parts` parts: all B first, then letters in alphabetic order,
-  // then the linear sets. `inputs` gives ranks and sizes; a letter is split only if the extent is
+  // The signatures along an axis of `shards` shards: all B first, then factors in alphabetic order,
+  // then the linear sets. `inputs` gives ranks and sizes; a factor is split only if the extent is
   // above 1. Errors: ranks or extents that do not fit the equation.
   absl::StatusOr<std::vector<Signature>> Signatures(absl::Span<const Shape> inputs,
                                                     absl::Span<const Shape> outputs,
-                                                    int64_t parts) const;
+                                                    int64_t shards) const;
 
   std::string equation;
-  std::vector<std::string> input_letters, output_letters;  // "..." kept in place
+  std::vector<std::string> input_factors, output_factors;  // "..." kept in place
   std::vector<std::vector<int>> linear;
   Reduction contracted = Reduction::kSum;
 };

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-// "letter: inputs->outputs" of every signature.
+// "factor: inputs->outputs" of every signature.
 std::vector<std::string> Rows(const std::string& equation, std::vector<std::vector<int>> linear,
                               std::vector<Shape> inputs, std::vector<Shape> outputs,
                               Reduction contracted = Reduction::kSum) {
@@ -17,7 +17,7 @@ std::vector<std::string> Rows(const std::string& equation, std::vector<std::vect
   if (!signatures.ok()) return {};
   std::vector<std::string> rows;
   for (const Signature& signature : *signatures) {
-    rows.push_back(signature.letter + ": " + ToString(signature));
+    rows.push_back(signature.factor + ": " + ToString(signature));
   }
   return rows;
 }
@@ -62,7 +62,7 @@ TEST(IndexRule, ReductionsAndSeveralOutputs) {
   EXPECT_EQ(Rows("n->", {}, {{4}}, {{}}), (Text{": B->B", "n: S0->P(sum)"}));
   EXPECT_EQ(Rows("->n", {}, {}, {{4}}), (Text{": ->B", "n: ->S0"}));
   EXPECT_EQ(Rows("->n", {}, {{}}, {{4}}), (Text{": B->B", "n: B->S0"}));
-  // An unused letter of an input that no output has, seen only by that input.
+  // An unused factor of an input that no output has, seen only by that input.
   EXPECT_EQ(Rows("vd,n->nd", {}, {{5, 6}, {4}}, {{4, 6}}),
             (Text{": B,B->B", "d: S1,B->S1", "n: B,S0->S0", "v: S0,B->P(sum)"}));
 }

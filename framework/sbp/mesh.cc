@@ -26,15 +26,15 @@ bool IsAxisName(absl::string_view name) {
   return true;
 }
 
-absl::StatusOr<MeshAxis> ParseAxis(absl::string_view word) {
-  const std::vector<absl::string_view> fields = absl::StrSplit(word, '=');
+absl::StatusOr<MeshAxis> ParseAxis(absl::string_view entry) {
+  const std::vector<absl::string_view> fields = absl::StrSplit(entry, '=');
   if (fields.size() != 2 || !IsAxisName(fields[0])) {
     return absl::InvalidArgumentError(
-        absl::StrCat("mesh: expected words name=size like data=2, got \"", word, "\""));
+        absl::StrCat("mesh: expected annotation name=size like data=2, got \"", entry, "\""));
   }
   if (fields[0] == kTimeAxis) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "mesh: \"", word, "\" is no axis of devices; use --micro_batches=", fields[1]));
+        "mesh: \"", entry, "\" is no axis of devices; use --micro_batches=", fields[1]));
   }
   MeshAxis axis;
   axis.name = std::string(fields[0]);
@@ -51,8 +51,9 @@ absl::StatusOr<MeshAxis> ParseAxis(absl::string_view word) {
 absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
   Mesh mesh;
   int64_t devices = 1;
-  for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
-    ASSIGN_OR_RETURN(MeshAxis axis, ParseAxis(word));
+  for (absl::string_view entry :
+       absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+    ASSIGN_OR_RETURN(MeshAxis axis, ParseAxis(entry));
     if (mesh.FindAxis(axis.name) >= 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("mesh: axis ", axis.name, " stands twice in \"", text, "\""));
@@ -65,8 +66,8 @@ absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
     mesh.axes_.push_back(std::move(axis));
   }
   if (mesh.axes_.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("mesh: expected words name=size (one device is data=1), got \"", text, "\""));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mesh: expected annotation name=size (one device is data=1), got \"", text, "\""));
   }
   std::vector<DeviceId> ids;
   ids.reserve(devices);

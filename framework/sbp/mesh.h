@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-// kTime: parts are successive fires of the same device (micro-batches). kStage: pipeline stages,
+// kTime: shards are successive firings of the same device (micro-batches). kStage: pipeline stages,
 // no SBP axis. kSpace: everything else.
 enum class AxisKind : uint8_t { kTime, kSpace, kStage };
 

@@ -14,25 +14,26 @@ namespace sluice {
 namespace {
 
 // "axis:sbp" words; the axis is any name here.
-absl::StatusOr<std::vector<std::pair<std::string, Sbp>>> ParseWords(absl::string_view text) {
-  std::vector<std::pair<std::string, Sbp>> words;
-  for (absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
-    const std::vector<absl::string_view> fields = absl::StrSplit(word, ':');
+absl::StatusOr<std::vector<std::pair<std::string, Sbp>>> ParseAnnotation(absl::string_view text) {
+  std::vector<std::pair<std::string, Sbp>> annotation;
+  for (absl::string_view entry :
+       absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(entry, ':');
     if (fields.size() != 2 || fields[0].empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("sbp: expected words axis:sbp like model:S1, got \"", word, "\""));
+          absl::StrCat("sbp: expected annotation axis:sbp like model:S1, got \"", entry, "\""));
     }
     absl::StatusOr<Sbp> sbp = ParseSbp(fields[1]);
-    if (!sbp.ok()) return Annotate(sbp.status(), absl::StrCat("in \"", word, "\""));
-    for (const auto& earlier : words) {
+    if (!sbp.ok()) return AddContext(sbp.status(), absl::StrCat("in \"", entry, "\""));
+    for (const auto& earlier : annotation) {
       if (earlier.first == fields[0]) {
         return absl::InvalidArgumentError(
             absl::StrCat("sbp: axis ", fields[0], " stands twice in \"", text, "\""));
       }
     }
-    words.emplace_back(std::string(fields[0]), *sbp);
+    annotation.emplace_back(std::string(fields[0]), *sbp);
   }
-  return words;
+  return annotation;
 }
 
 absl::Status CheckOneReduction(const NdSbp& sbp, absl::string_view text) {
@@ -91,15 +92,15 @@ std::string ToString(const NdSbp& sbp, const Mesh& mesh) {
 absl::StatusOr<NdSbp> ParseNdSbp(absl::string_view text, const Mesh& mesh) {
   NdSbp sbp = AllBroadcast(mesh);
   if (text == "B") return sbp;
-  ASSIGN_OR_RETURN(const auto words, ParseWords(text));
-  for (const auto& word : words) {
-    const int axis = mesh.FindAxis(word.first);
+  ASSIGN_OR_RETURN(const auto annotation, ParseAnnotation(text));
+  for (const auto& entry : annotation) {
+    const int axis = mesh.FindAxis(entry.first);
     if (axis < 0 || mesh.axes()[axis].kind == AxisKind::kStage) {
       return absl::InvalidArgumentError(absl::StrCat("sbp: expected an axis of \"", mesh.ToString(),
                                                      "\" that is no axis of stages, got \"",
-                                                     word.first, "\" in \"", text, "\""));
+                                                     entry.first, "\" in \"", text, "\""));
     }
-    sbp[axis] = word.second;
+    sbp[axis] = entry.second;
   }
   RETURN_IF_ERROR(CheckOneReduction(sbp, text));
   return sbp;
@@ -132,24 +133,25 @@ Reduction ReductionOf(const NdSbp& sbp) {
   return Reduction::kNone;
 }
 
-absl::StatusOr<SbpWords> SbpWords::Parse(absl::string_view text) {
-  SbpWords result;
+absl::StatusOr<SbpAnnotation> SbpAnnotation::Parse(absl::string_view text) {
+  SbpAnnotation result;
   if (text == "B") return result;
-  ASSIGN_OR_RETURN(result.words, ParseWords(text));
+  ASSIGN_OR_RETURN(result.annotation, ParseAnnotation(text));
   return result;
 }
 
-const Sbp* SbpWords::Find(absl::string_view axis) const {
-  for (const auto& word : words) {
-    if (word.first == axis) return &word.second;
+const Sbp* SbpAnnotation::Find(absl::string_view axis) const {
+  for (const auto& entry : annotation) {
+    if (entry.first == axis) return &entry.second;
   }
   return nullptr;
 }
 
-std::string SbpWords::ToString() const {
-  return absl::StrJoin(words, " ", [](std::string* out, const std::pair<std::string, Sbp>& word) {
-    absl::StrAppend(out, word.first, ":", sluice::ToString(word.second));
-  });
+std::string SbpAnnotation::ToString() const {
+  return absl::StrJoin(annotation, " ",
+                       [](std::string* out, const std::pair<std::string, Sbp>& entry) {
+                         absl::StrAppend(out, entry.first, ":", sluice::ToString(entry.second));
+                       });
 }
 
 Placement PlacementAt(const Mesh& mesh, const NdSbp& sbp, const Shape& shape,
@@ -179,7 +181,7 @@ bool IsEven(const Mesh& mesh, const NdSbp& sbp, const Shape& shape) {
   return true;
 }
 
-int64_t LargestPart(const Mesh& mesh, const NdSbp& sbp, const Shape& shape) {
+int64_t LargestShard(const Mesh& mesh, const NdSbp& sbp, const Shape& shape) {
   // The first piece of a cut is never smaller than another.
   return Volume(PlacementAt(mesh, sbp, shape, std::vector<int64_t>(sbp.size(), 0)).box);
 }

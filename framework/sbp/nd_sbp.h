@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "framework/sbp/mesh.h"
 #include "framework/tensor/array.h"
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 
@@ -51,12 +51,12 @@ Reduction ReductionOf(const NdSbp& sbp);  // kNone where nothing is P
 
 // What a user says of a tensor: an Sbp on some named axes, e.g. "model:S1". Axes not in the mesh
 // say nothing. "B" alone binds nothing.
-struct SbpWords {
-  std::vector<std::pair<std::string, Sbp>> words;
-  static absl::StatusOr<SbpWords> Parse(absl::string_view text);
+struct SbpAnnotation {
+  std::vector<std::pair<std::string, Sbp>> annotation;
+  static absl::StatusOr<SbpAnnotation> Parse(absl::string_view text);
   const Sbp* Find(absl::string_view axis) const;  // nullptr where nothing is said
   std::string ToString() const;
-  bool empty() const { return words.empty(); }
+  bool empty() const { return annotation.empty(); }
 };
 
 // The box of a tensor that the device at `coordinates` (one per axis of the NdSbp's mesh) holds,
@@ -67,10 +67,10 @@ struct Placement {
 };
 Placement PlacementAt(const Mesh& mesh, const NdSbp& sbp, const Shape& shape,
                       const std::vector<int64_t>& coordinates);
-// Whether all parts have the same extents, because every split divides.
+// Whether all shards have the same extents, because every split divides.
 bool IsEven(const Mesh& mesh, const NdSbp& sbp, const Shape& shape);
 // The largest number of elements that one device holds.
-int64_t LargestPart(const Mesh& mesh, const NdSbp& sbp, const Shape& shape);
+int64_t LargestShard(const Mesh& mesh, const NdSbp& sbp, const Shape& shape);
 
 }  // namespace sluice
 

@@ -1,4 +1,4 @@
-// The first line as a mesh, the rest as SBP words and as the equation of an index rule.
+// The first line as a mesh, the rest as SBP annotations and as the equation of an index rule.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +17,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view first = text.substr(0, line);
   const absl::string_view rest = text.substr(std::min(line + 1, size));
 
-  if (const auto words = SbpWords::Parse(rest); words.ok()) {
-    const auto again = SbpWords::Parse(words->ToString());
-    SLUICE_CHECK(again.ok() && again->words == words->words) << words->ToString();
+  if (const auto annotation = SbpAnnotation::Parse(rest); annotation.ok()) {
+    const auto again = SbpAnnotation::Parse(annotation->ToString());
+    SLUICE_CHECK(again.ok() && again->annotation == annotation->annotation)
+        << annotation->ToString();
   }
   if (const auto rule = IndexRule::Parse(rest); rule.ok()) {
     const Shape shape = {2, 3};
-    const std::vector<Shape> inputs(rule->input_letters.size(), shape);
-    const std::vector<Shape> outputs(rule->output_letters.size(), shape);
+    const std::vector<Shape> inputs(rule->input_factors.size(), shape);
+    const std::vector<Shape> outputs(rule->output_factors.size(), shape);
     rule->Signatures(inputs, outputs, 2).status().IgnoreError();
   }
   auto mesh = Mesh::Parse(first);

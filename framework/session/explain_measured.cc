@@ -19,16 +19,16 @@ struct Extent {
 };
 
 // What a wait is for, in the words of the predicted ones.
-std::string LackOf(const plan::Program& program, const Lack& lack) {
-  switch (lack.kind) {
-    case Lack::kToken:
-      return program.registers(lack.index).name();
-    case Lack::kSlot:
-      return "a free slot of " + program.registers(lack.index).name();
-    case Lack::kPass:
+std::string BlockedOnOf(const plan::Program& program, const BlockedOn& blocked_on) {
+  switch (blocked_on.kind) {
+    case BlockedOn::kToken:
+      return program.registers(blocked_on.index).name();
+    case BlockedOn::kSlot:
+      return "a free slot of " + program.registers(blocked_on.index).name();
+    case BlockedOn::kReuse:
       return "bytes";
-    case Lack::kStep:
-    case Lack::kNothing:
+    case BlockedOn::kStep:
+    case BlockedOn::kNothing:
       return "the next step";
   }
   return "";
@@ -119,11 +119,12 @@ void ProgramMeasurer::AddSpans() {
       const int64_t begin = span.begin - window_.begin, end = span.end - window_.begin;
       if (span.instruction >= 0) {
         if (span.step != run_.step) continue;
-        run_.streams[StreamOf(span.actor)].push_back(
-            {explained_.actors[span.actor].twin, span.micro, span.instruction, worker, begin, end});
+        run_.streams[StreamOf(span.actor)].push_back({explained_.actors[span.actor].representative,
+                                                      span.micro, span.instruction, worker, begin,
+                                                      end});
       } else if (begin < run_.makespan && end > 0) {
-        run_.waits.push_back({worker, StreamOf(span.actor), span.actor, span.lack.actor,
-                              LackOf(program_, span.lack), std::max<int64_t>(begin, 0),
+        run_.waits.push_back({worker, StreamOf(span.actor), span.actor, span.blocked_on.actor,
+                              BlockedOnOf(program_, span.blocked_on), std::max<int64_t>(begin, 0),
                               std::min(end, run_.makespan)});
       }
     }
@@ -131,7 +132,7 @@ void ProgramMeasurer::AddSpans() {
 }
 
 void ProgramMeasurer::AddSums() {
-  std::map<std::pair<int32_t, int32_t>, MeasuredInstruction> instructions;  // by twin
+  std::map<std::pair<int32_t, int32_t>, MeasuredInstruction> instructions;  // by representative
   std::map<std::tuple<int32_t, std::string, int32_t>, MeasuredDebt> debts;
   for (const WorkerTrace* worker : workers_) {
     for (const TraceSpan& span : worker->spans()) {
@@ -139,10 +140,10 @@ void ProgramMeasurer::AddSums() {
       const int64_t length = span.end - span.begin;
       if (span.instruction >= 0) {
         if (steps_.size() > kWarmUp && span.step < static_cast<int64_t>(kWarmUp)) continue;
-        const int32_t twin = explained_.actors[span.actor].twin;
-        const auto [found, added] =
-            instructions.emplace(std::make_pair(twin, span.instruction),
-                                 MeasuredInstruction{twin, span.instruction, 0, 0, length, length});
+        const int32_t representative = explained_.actors[span.actor].representative;
+        const auto [found, added] = instructions.emplace(
+            std::make_pair(representative, span.instruction),
+            MeasuredInstruction{representative, span.instruction, 0, 0, length, length});
         MeasuredInstruction& sum = found->second;
         ++sum.count;
         sum.total += length;
@@ -151,11 +152,11 @@ void ProgramMeasurer::AddSums() {
         continue;
       }
       const int64_t within = WithinSteps(span);
-      if (span.lack.kind == Lack::kStep || within == 0) continue;
-      const std::string what = LackOf(program_, span.lack);
+      if (span.blocked_on.kind == BlockedOn::kStep || within == 0) continue;
+      const std::string what = BlockedOnOf(program_, span.blocked_on);
       MeasuredDebt& debt = debts
-                               .emplace(std::make_tuple(span.actor, what, span.lack.actor),
-                                        MeasuredDebt{span.actor, span.lack.actor, what, 0, 0})
+                               .emplace(std::make_tuple(span.actor, what, span.blocked_on.actor),
+                                        MeasuredDebt{span.actor, span.blocked_on.actor, what, 0, 0})
                                .first->second;
       ++debt.count;
       debt.total += within;

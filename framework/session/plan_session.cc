@@ -13,14 +13,14 @@
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/graph/interpreter.h"
-#include "framework/plan/part_proto.h"
+#include "framework/plan/shard_proto.h"
 #include "framework/runtime/port_copy.h"
 
 namespace sluice {
 namespace {
 
-// Of a part that StartPlan has found sound.
-Part PartOf(const plan::VariablePart& part) { return *PartFromProto(part.part()); }
+// Of a shard that StartPlan has found sound.
+Shard ShardOf(const plan::VariableShard& shard) { return *ShardFromProto(shard.shard()); }
 
 class PlanSession final : public Session {
  public:
@@ -73,14 +73,14 @@ std::string Names(const T& items) {
                          });
 }
 
-// The first part of each box: (part, is it the first of its box).
+// The first shard of each box: (shard, is it the first of its box).
 std::vector<int> FirstOfBox(const plan::Variable& variable) {
-  std::vector<int> first(variable.parts_size());
-  for (int i = 0; i < variable.parts_size(); ++i) {
+  std::vector<int> first(variable.shards_size());
+  for (int i = 0; i < variable.shards_size(); ++i) {
     first[i] = i;
     for (int j = 0; j < i; ++j) {
       if (first[j] == j &&
-          PartOf(variable.parts(j)).BoxAt(0) == PartOf(variable.parts(i)).BoxAt(0)) {
+          ShardOf(variable.shards(j)).BoxAt(0) == ShardOf(variable.shards(i)).BoxAt(0)) {
         first[i] = j;
         break;
       }
@@ -89,20 +89,20 @@ std::vector<int> FirstOfBox(const plan::Variable& variable) {
   return first;
 }
 
-// The initial values of a part, some rows at a time: in f64 a whole table would be the largest
+// The initial values of a shard, some rows at a time: in f64 a whole table would be the largest
 // thing that the session ever holds.
 void WriteInitial(const std::string& name, const VariableAttributes& init, const Shape& shape,
-                  const Part& part, uint64_t seed, std::byte* bytes) {
+                  const Shard& shard, uint64_t seed, std::byte* bytes) {
   constexpr int64_t kElements = 1 << 18;
-  const Box whole = part.BoxAt(0);
-  const int64_t rows = part.local.rank() == 0 ? 1 : part.local[0];
-  const int64_t some = std::max<int64_t>(1, kElements / (part.NumElements() / rows));
+  const Box whole = shard.BoxAt(0);
+  const int64_t rows = shard.local.rank() == 0 ? 1 : shard.local[0];
+  const int64_t some = std::max<int64_t>(1, kElements / (shard.NumElements() / rows));
   for (int64_t row = 0; row < rows; row += some) {
     Box box = whole;
-    if (part.local.rank() > 0) {
+    if (shard.local.rank() > 0) {
       box[0] = {whole[0].begin + row, whole[0].begin + std::min(rows, row + some)};
     }
-    const HostTensor tensor = FromArray(InitialPart(name, init, shape, box, seed), part.dtype);
+    const HostTensor tensor = FromArray(InitialShard(name, init, shape, box, seed), shard.dtype);
     std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
     bytes += tensor.bytes.size();
   }
@@ -111,20 +111,20 @@ void WriteInitial(const std::string& name, const VariableAttributes& init, const
 absl::Status PlanSession::Initialize(uint64_t seed) {
   for (int v = 0; v < plan().variables_size(); ++v) {
     const plan::Variable& variable = plan().variables(v);
-    for (const plan::VariablePart& part : variable.parts()) {
-      RETURN_IF_ERROR(PartFromProto(part.part()).status());
+    for (const plan::VariableShard& shard : variable.shards()) {
+      RETURN_IF_ERROR(ShardFromProto(shard.shard()).status());
     }
     ASSIGN_OR_RETURN(const auto init, ParseAttributes<VariableAttributes>(variable.init()));
     const std::vector<int> first = FirstOfBox(variable);
-    for (int p = 0; p < variable.parts_size(); ++p) {
-      const Part part = PartOf(variable.parts(p));
-      if (part.NumBytes() == 0) continue;
-      std::byte* bytes = runtime_->VariablePart(v, p);
+    for (int p = 0; p < variable.shards_size(); ++p) {
+      const Shard shard = ShardOf(variable.shards(p));
+      if (shard.NumBytes() == 0) continue;
+      std::byte* bytes = runtime_->VariableShard(v, p);
       if (first[p] != p) {
-        std::memcpy(bytes, runtime_->VariablePart(v, first[p]), part.NumBytes());
+        std::memcpy(bytes, runtime_->VariableShard(v, first[p]), shard.NumBytes());
         continue;
       }
-      WriteInitial(variable.name(), init, infos_[v].shape, part, seed, bytes);
+      WriteInitial(variable.name(), init, infos_[v].shape, shard, seed, bytes);
     }
   }
   return absl::OkStatus();
@@ -210,9 +210,10 @@ absl::StatusOr<HostTensor> PlanSession::Read(absl::string_view variable) {
   const plan::Variable& planned = plan().variables(v);
   HostTensor value(infos_[v].dtype, infos_[v].shape);
   const std::vector<int> first = FirstOfBox(planned);
-  for (int p = 0; p < planned.parts_size(); ++p) {
+  for (int p = 0; p < planned.shards_size(); ++p) {
     if (first[p] != p) continue;
-    PortCopy(PartOf(planned.parts(p))).Fetch(runtime_->VariablePart(v, p), 0, value.bytes.data());
+    PortCopy(ShardOf(planned.shards(p)))
+        .Fetch(runtime_->VariableShard(v, p), 0, value.bytes.data());
   }
   return value;
 }
@@ -226,8 +227,8 @@ absl::Status PlanSession::Write(absl::string_view variable, const HostTensor& va
         infos_[v].shape.ToString(), ", got ", DTypeName(value.dtype), value.shape.ToString()));
   }
   const plan::Variable& planned = plan().variables(v);
-  for (int p = 0; p < planned.parts_size(); ++p) {
-    PortCopy(PartOf(planned.parts(p))).Feed(value.bytes.data(), 0, runtime_->VariablePart(v, p));
+  for (int p = 0; p < planned.shards_size(); ++p) {
+    PortCopy(ShardOf(planned.shards(p))).Feed(value.bytes.data(), 0, runtime_->VariableShard(v, p));
   }
   return absl::OkStatus();
 }
@@ -237,14 +238,15 @@ absl::Status PlanSession::CheckReplicas() {
   for (int v = 0; v < plan().variables_size(); ++v) {
     const plan::Variable& variable = plan().variables(v);
     const std::vector<int> first = FirstOfBox(variable);
-    std::vector<uint64_t> digests(variable.parts_size());
-    for (int p = 0; p < variable.parts_size(); ++p) {
-      digests[p] = StableHash(runtime_->VariablePart(v, p), PartOf(variable.parts(p)).NumBytes());
+    std::vector<uint64_t> digests(variable.shards_size());
+    for (int p = 0; p < variable.shards_size(); ++p) {
+      digests[p] =
+          StableHash(runtime_->VariableShard(v, p), ShardOf(variable.shards(p)).NumBytes());
       if (digests[p] == digests[first[p]]) continue;
       return absl::DataLossError(
           absl::StrCat("variable ", variable.name(), ": replicas differ: device ",
-                       variable.parts(first[p]).device(), " has ", HashText(digests[first[p]]),
-                       ", device ", variable.parts(p).device(), " has ", HashText(digests[p])));
+                       variable.shards(first[p]).device(), " has ", HashText(digests[first[p]]),
+                       ", device ", variable.shards(p).device(), " has ", HashText(digests[p])));
     }
   }
   return absl::OkStatus();

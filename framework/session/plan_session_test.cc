@@ -6,7 +6,7 @@
 #include "framework/graph/interpreter.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
-#include "framework/plan/part_proto.h"
+#include "framework/plan/shard_proto.h"
 #include "framework/runtime/test_plan.h"
 #include "framework/testing/models.h"
 #include "gmock/gmock.h"
@@ -41,12 +41,12 @@ plan::Plan SplitPlan() {
     plan::Device* device = plan.add_devices();
     device->set_local(d);
     device->set_memory_bytes(256);
-    plan::VariablePart* part = variable->add_parts();
-    part->set_device(d);
-    part->set_offset(64);
+    plan::VariableShard* shard = variable->add_shards();
+    shard->set_device(d);
+    shard->set_offset(64);
     const Range rows = Cut({0, 5}, 2, d % 2);
-    *part->mutable_part() = PartToProto({DType::kF32, Shape{rows.size(), 3}, Shape{5, 3},
-                                         Shape{rows.begin, 0}, Shape{0, 0}, Reduction::kNone});
+    *shard->mutable_shard() = ShardToProto({DType::kF32, Shape{rows.size(), 3}, Shape{5, 3},
+                                            Shape{rows.begin, 0}, Shape{0, 0}, Reduction::kNone});
   }
   return plan;
 }
@@ -57,7 +57,7 @@ TEST(PlanSessionTest, PartsStartWithTheValuesOfTheWhole) {
   ASSERT_EQ(value.status(), absl::OkStatus());
   VariableAttributes init;
   init.init = "normal";
-  const Array whole = InitialPart("table", init, Shape{5, 3}, WholeBox(Shape{5, 3}), 7);
+  const Array whole = InitialShard("table", init, Shape{5, 3}, WholeBox(Shape{5, 3}), 7);
   EXPECT_EQ(value->bytes, FromArray(whole, DType::kF32).bytes);
   EXPECT_NE(value->data<float>()[0], 0);
   EXPECT_EQ(session->CheckReplicas(), absl::OkStatus());
@@ -150,7 +150,7 @@ TEST(PlanSessionTest, ATornStateIsNeitherReadNorWritten) {
   EXPECT_EQ(session->CheckReplicas(), status);
 }
 
-// A class may be one device alone: its plan has every part, and still no regions of boxings.
+// A class may be one device alone: its plan has every shard, and still no regions of boxings.
 TEST(PlanSessionTest, APlanOfRepresentativesDoesNotStart) {
   Graph graph;
   ASSERT_EQ(BuildMlp(&graph, MlpOptions()), absl::OkStatus());

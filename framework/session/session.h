@@ -76,7 +76,7 @@ class Session {
   virtual std::vector<VariableInfo> variables() const = 0;
   virtual absl::StatusOr<HostTensor> Read(absl::string_view variable) = 0;
   virtual absl::Status Write(absl::string_view variable, const HostTensor& value) = 0;
-  // Bitwise digest of every replica of a variable's parts: equal parts must give equal digests;
+  // Bitwise digest of every replica of a variable's shards: equal shards must give equal digests;
   // DataLoss names the variable and the devices where they differ.
   virtual absl::Status CheckReplicas() = 0;
 

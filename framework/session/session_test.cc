@@ -1,4 +1,4 @@
-// The whole road: graph, compiler, plan, workers, kernels, against the interpreter.
+// The whole compile pipeline: graph, compiler, plan, workers, kernels, against the interpreter.
 #include "framework/session/session.h"
 
 #include <atomic>
@@ -47,8 +47,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kBatch = 6, kWords = 10, kWidth = 8, kInner = 12;
 
-// An embedding, two halves of an MLP in Megatron's words with dropout between, classes. The second
-// half is stage 1 where there are stages.
+// An embedding, two halves of an MLP in Megatron's annotations with dropout between, classes. The
+// second half is stage 1 where there are stages.
 absl::Status Build(Graph* graph, int stages, bool training) {
   Tensor ids = graph->Input("ids", DType::kI32, {kBatch}, "data:S0");
   Tensor labels = graph->Input("labels", DType::kI32, {kBatch}, "data:S0");
@@ -302,13 +302,13 @@ TEST(SessionTest, ThePageOfATracedRunHasWhatWasMeasuredOnEveryStream) {
   ASSERT_EQ(measured["streams"].size(), train["streams"].size());
   for (size_t s = 0; s < train["streams"].size(); ++s) {
     // As many spans as the plan has instructions a step, each of an instruction that is there.
-    size_t events = 0;
+    size_t instances = 0;
     for (const auto& actor : train["actors"]) {
-      const auto& twin = train["actors"][actor[4].get<int>()];
-      if (actor[2] == s) events += twin[5].size() * actor[3].get<int>();
+      const auto& representative = train["actors"][actor[4].get<int>()];
+      if (actor[2] == s) instances += representative[5].size() * actor[3].get<int>();
     }
-    EXPECT_GT(events, 0);
-    EXPECT_EQ(measured["streams"][s].size(), events) << "stream " << s;
+    EXPECT_GT(instances, 0);
+    EXPECT_EQ(measured["streams"][s].size(), instances) << "stream " << s;
     for (const auto& span : measured["streams"][s]) {
       ASSERT_LT(span[2], train["actors"][span[0].get<int>()][5].size());
     }

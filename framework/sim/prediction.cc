@@ -14,8 +14,8 @@ namespace sluice {
 namespace {
 
 int64_t BytesOf(const plan::Operand& operand) {
-  int64_t bytes = SizeOf(static_cast<DType>(operand.part().dtype()));
-  for (int64_t extent : operand.part().local()) bytes *= extent;
+  int64_t bytes = SizeOf(static_cast<DType>(operand.shard().dtype()));
+  for (int64_t extent : operand.shard().local()) bytes *= extent;
   return bytes;
 }
 
@@ -54,9 +54,9 @@ class CachedTimes {
   // A device's memory is a space of addresses; what the plan gives no offset, each its own.
   Place PlaceOf(const Actor& actor, const plan::Operand& operand, int number) const {
     const plan::Program& program = index_.program();
-    if (operand.storage_case() == plan::Operand::kLocal) {
+    if (operand.storage_case() == plan::Operand::kTemporary) {
       return {index_.device_of(actor.id()),
-              program.locals(operand.local()).offset() + operand.offset()};
+              program.temporaries(operand.temporary()).offset() + operand.offset()};
     }
     const plan::Register& reg = program.registers(operand.register_());
     if (reg.slot_offsets_size() == 0) return {-1 - int64_t{operand.register_()}, operand.offset()};

@@ -19,9 +19,9 @@ plan::Program TwoTensors() {
       g(x) cost 10)");
   plan::Program program = plan.programs(0);
   const auto grow = [](plan::Operand* operand) {
-    operand->mutable_part()->set_dtype(static_cast<int32_t>(DType::kF32));
-    operand->mutable_part()->clear_local();
-    operand->mutable_part()->add_local(kBytes / 4);
+    operand->mutable_shard()->set_dtype(static_cast<int32_t>(DType::kF32));
+    operand->mutable_shard()->clear_local();
+    operand->mutable_shard()->add_local(kBytes / 4);
   };
   for (plan::Actor& actor : *program.mutable_actors()) {
     for (plan::Instruction& instruction : *actor.mutable_script()) {

@@ -1,5 +1,6 @@
-// Host tensors. Array holds any tensor in f64: definitions, the interpreter and tests compute in
-// it. HostTensor holds raw bytes of one dtype: feeds, fetches and checkpoints travel in it.
+// Host tensors. Array holds any tensor in f64: reference implementations, the interpreter and tests
+// compute in it. HostTensor holds raw bytes of one dtype: feeds, fetches and checkpoints travel in
+// it.
 #ifndef SLUICE_FRAMEWORK_TENSOR_ARRAY_H_
 #define SLUICE_FRAMEWORK_TENSOR_ARRAY_H_
 
@@ -9,8 +10,8 @@
 #include <vector>
 
 #include "framework/tensor/dtype.h"
-#include "framework/tensor/part.h"
 #include "framework/tensor/shape.h"
+#include "framework/tensor/shard.h"
 
 namespace sluice {
 

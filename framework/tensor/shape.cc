@@ -46,8 +46,8 @@ absl::StatusOr<Shape> Shape::Parse(absl::string_view text) {
   return shape;
 }
 
-Range Cut(Range range, int64_t parts, int64_t i) {
-  const int64_t each = range.size() / parts, more = range.size() % parts;
+Range Cut(Range range, int64_t shards, int64_t i) {
+  const int64_t each = range.size() / shards, more = range.size() % shards;
   const int64_t begin = range.begin + i * each + std::min(i, more);
   return {begin, begin + each + (i < more ? 1 : 0)};
 }

@@ -51,9 +51,9 @@ struct Range {
   friend auto operator<=>(const Range&, const Range&) = default;
 };
 
-// The i-th of `parts` balanced pieces of a range: the first size % parts get one element more;
+// The i-th of `shards` balanced pieces of a range: the first size % shards get one element more;
 // a piece may be empty.
-Range Cut(Range range, int64_t parts, int64_t i);
+Range Cut(Range range, int64_t shards, int64_t i);
 
 // One range per dimension of a logical tensor.
 using Box = absl::InlinedVector<Range, 5>;

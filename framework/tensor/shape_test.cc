@@ -26,10 +26,10 @@ TEST(Shape, TextFormIsTheSameBothWays) {
 
 TEST(Cut, IsBalancedAndCoversTheRange) {
   for (int64_t size = 0; size < 12; ++size) {
-    for (int64_t parts = 1; parts < 6; ++parts) {
+    for (int64_t shards = 1; shards < 6; ++shards) {
       int64_t end = 5, largest = 0, smallest = size;
-      for (int64_t i = 0; i < parts; ++i) {
-        const Range piece = Cut({5, 5 + size}, parts, i);
+      for (int64_t i = 0; i < shards; ++i) {
+        const Range piece = Cut({5, 5 + size}, shards, i);
         EXPECT_EQ(piece.begin, end);
         EXPECT_LE(piece.size(), smallest);  // larger pieces first
         end = piece.end;

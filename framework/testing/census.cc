@@ -64,8 +64,8 @@ void Census::Add(const Graph& graph, const Grid& grid, const SbpAssignment& assi
   for (const BoxingNote& note : tasks.boxings) {
     ++changes[ChangeOf(note)];
     if (absl::StrContains(note.recipe, "[micro]")) continue;
-    for (absl::string_view part : absl::StrSplit(note.recipe, '+')) {
-      ++recipes[std::string(part.substr(0, part.find_first_of("[ ")))];
+    for (absl::string_view shard : absl::StrSplit(note.recipe, '+')) {
+      ++recipes[std::string(shard.substr(0, shard.find_first_of("[ ")))];
     }
   }
   for (const Node& node : graph.nodes()) {
@@ -73,8 +73,8 @@ void Census::Add(const Graph& graph, const Grid& grid, const SbpAssignment& assi
     ++ops[node.op->name];
     const Choice& choice = assignment.choices[node.id];
     for (size_t a = 0; a < grid.axes().size(); ++a) {
-      if (grid.axes()[a].parts == 1) continue;
-      ++signatures[absl::StrCat(node.op->name, " ", choice.signatures[a].letter)];
+      if (grid.axes()[a].shards == 1) continue;
+      ++signatures[absl::StrCat(node.op->name, " ", choice.signatures[a].factor)];
     }
   }
 }

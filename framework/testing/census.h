@@ -19,7 +19,7 @@ struct Census {
   std::map<std::string, int> changes;
   std::map<std::string, int> recipes;     // "all_reduce", "general:direct", ..
   std::map<std::string, int> ops;         // nodes, by op
-  std::map<std::string, int> signatures;  // "matmul k": letters chosen on axes that split
+  std::map<std::string, int> signatures;  // "matmul k": factors chosen on axes that split
 
   void Add(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
            const TaskGraph& tasks);

@@ -33,11 +33,11 @@ void Write(absl::string_view package, absl::string_view target, absl::string_vie
   SLUICE_CHECK(file.flush().good()) << dir;
 }
 
-void WriteMesh(absl::string_view name, absl::string_view mesh, absl::string_view words) {
+void WriteMesh(absl::string_view name, absl::string_view mesh, absl::string_view annotation) {
   const auto parsed = Mesh::Parse(mesh);
   SLUICE_CHECK_OK(parsed.status());
   const Mesh stage = parsed->Stage(0);
-  const auto sbp = ParseNdSbp(words, stage);
+  const auto sbp = ParseNdSbp(annotation, stage);
   SLUICE_CHECK_OK(sbp.status());
   Write("sbp", "sbp_text", name, absl::StrCat(parsed->ToString(), "\n", ToString(*sbp, stage)));
 }
@@ -47,7 +47,7 @@ void WriteTexts() {
   WriteMesh("pipe", "pipe=2 a=3 b_c=2", "a:S1 b_c:B");
   Write("sbp", "sbp_text", "rule", "data=1\n...mk,kn->...mn");
   Write("sbp", "sbp_text", "rule_reduced", "data=1\nbsH,v1->b");
-  Write("machine", "machine", "words",
+  Write("machine", "machine", "annotation",
         "flops_per_second=2e11 devices_per_node=4 latency_nanoseconds=2000");
   const std::vector<Attributes> attributes = {VariableAttributes{"normal", 0.5},
                                               FillAttributes{-0.25, {2, 3}, DType::kI32},
@@ -93,7 +93,7 @@ void WriteCompiled() {
   MlpOptions inference = options;
   inference.training = false;
   inference.dtype = DType::kBF16;
-  inference.words = {{"model:S1", "model:S0"}};
+  inference.annotation = {{"model:S1", "model:S0"}};
   Graph small;
   SLUICE_CHECK_OK(BuildMlp(&small, inference));
   Write("ops", "graph_text", "inference", PrintGraph(small));

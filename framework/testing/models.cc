@@ -16,15 +16,15 @@ absl::Status BuildMlp(Graph* graph, const MlpOptions& options) {
   for (int i = 0; i < layers; ++i) {
     const std::string scope = absl::StrCat("layer", i);
     const int64_t in = options.widths[i], out = options.widths[i + 1];
-    const bool worded = i < static_cast<int>(options.words.size());
+    const bool annotated = i < static_cast<int>(options.annotation.size());
     const int32_t stage = i * options.stages / layers;
     VariableAttributes init;
     init.init = "normal";
     init.stddev = 0.4;
     Tensor weight = graph->Variable(scope + "/weight", options.dtype, {in, out}, init,
-                                    worded ? options.words[i].first : "", stage);
+                                    annotated ? options.annotation[i].first : "", stage);
     Tensor bias = graph->Variable(scope + "/bias", options.dtype, {out}, {},
-                                  worded ? options.words[i].second : "", stage);
+                                  annotated ? options.annotation[i].second : "", stage);
     x = MatMul(x, weight) + bias;
     if (i + 1 < layers) x = Relu(x);
     if (i + 1 < layers && options.dropout > 0) x = Dropout(x, options.dropout);
@@ -38,16 +38,16 @@ absl::Status BuildMlp(Graph* graph, const MlpOptions& options) {
   return graph->Finish();
 }
 
-std::vector<std::pair<std::string, std::string>> MegatronWords(int layers) {
-  std::vector<std::pair<std::string, std::string>> words;
+std::vector<std::pair<std::string, std::string>> MegatronAnnotations(int layers) {
+  std::vector<std::pair<std::string, std::string>> annotation;
   for (int i = 0; i < layers; ++i) {
     if (i % 2 == 0) {
-      words.push_back({"model:S1", "model:S0"});
+      annotation.push_back({"model:S1", "model:S0"});
     } else {
-      words.push_back({"model:S0", ""});
+      annotation.push_back({"model:S0", ""});
     }
   }
-  return words;
+  return annotation;
 }
 
 std::vector<std::pair<std::string, HostTensor>> MlpBatch(const MlpOptions& options, int64_t step,

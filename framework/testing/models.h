@@ -20,8 +20,8 @@ struct MlpOptions {
   std::vector<int64_t> widths = {6, 10, 12, 8};  // of input, hidden layers, classes
   int32_t stages = 1;
   DType dtype = DType::kF32;
-  // SBP words of the weight and bias of layer i; missing ones are empty.
-  std::vector<std::pair<std::string, std::string>> words;
+  // SBP annotations of the weight and bias of layer i; missing ones are empty.
+  std::vector<std::pair<std::string, std::string>> annotation;
   double dropout = 0;
   bool training = true;
   OptimizerOptions optimizer;
@@ -31,8 +31,8 @@ struct MlpOptions {
 // "grad_norm"). The graph is finished.
 absl::Status BuildMlp(Graph* graph, const MlpOptions& options);
 
-// Column words on even layers, row words on odd ones: the pair needs one reduction.
-std::vector<std::pair<std::string, std::string>> MegatronWords(int layers);
+// Column annotations on even layers, row annotations on odd ones: the pair needs one reduction.
+std::vector<std::pair<std::string, std::string>> MegatronAnnotations(int layers);
 
 // A learnable batch: labels are the largest of some inputs. A function of the step alone.
 std::vector<std::pair<std::string, HostTensor>> MlpBatch(const MlpOptions& options, int64_t step,

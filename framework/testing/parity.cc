@@ -92,10 +92,10 @@ absl::Status CompareWithReference(const plan::Plan& plan, const std::vector<Host
       results.push_back(std::move(result));
     }
     RETURN_IF_ERROR(
-        Annotate(CompareOutputs(reference.outputs[step], results[step], tolerance), where));
+        AddContext(CompareOutputs(reference.outputs[step], results[step], tolerance), where));
     if (overlapped && step + 1 < feeds.size()) continue;
     RETURN_IF_ERROR(
-        Annotate(CompareVariables(reference.variables[step], *executor, tolerance), where));
+        AddContext(CompareVariables(reference.variables[step], *executor, tolerance), where));
   }
   return absl::OkStatus();
 }

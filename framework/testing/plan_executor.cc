@@ -10,10 +10,10 @@
 #include "framework/actor/program_state.h"
 #include "framework/base/status.h"
 #include "framework/graph/interpreter.h"
-#include "framework/plan/part_proto.h"
 #include "framework/plan/program_index.h"
+#include "framework/plan/shard_proto.h"
 #include "framework/runtime/loaded_program.h"
-#include "framework/testing/definition_kernels.h"
+#include "framework/testing/reference_kernels.h"
 
 namespace sluice {
 namespace {
@@ -43,7 +43,7 @@ class PlanExecutorImpl : public PlanExecutor {
  public:
   PlanExecutorImpl(plan::Plan plan, const PlanExecutorOptions& options)
       : plan_(std::move(plan)), options_(options), random_(options.interleaving) {
-    if (!options_.prepare) options_.prepare = PrepareDefinitionKernel;
+    if (!options_.prepare) options_.prepare = PrepareReferenceKernel;
   }
 
   absl::Status Initialize() {
@@ -54,10 +54,10 @@ class PlanExecutorImpl : public PlanExecutor {
       arenas_.push_back(bytes.data() + (odd == 0 ? 0 : kAlignment - odd));
     }
     for (const plan::Variable& variable : plan_.variables()) {
-      RETURN_IF_ERROR(Annotate(Draw(variable), variable.name()));
+      RETURN_IF_ERROR(AddContext(Draw(variable), variable.name()));
     }
     for (const plan::Program& program : plan_.programs()) {
-      RETURN_IF_ERROR(Annotate(Load(program), absl::StrCat("program ", program.name())));
+      RETURN_IF_ERROR(AddContext(Load(program), absl::StrCat("program ", program.name())));
     }
     return absl::OkStatus();
   }
@@ -104,13 +104,13 @@ class PlanExecutorImpl : public PlanExecutor {
 absl::Status PlanExecutorImpl::Draw(const plan::Variable& variable) {
   ASSIGN_OR_RETURN(const VariableAttributes init,
                    ParseAttributes<VariableAttributes>(variable.init()));
-  for (const plan::VariablePart& proto : variable.parts()) {
-    ASSIGN_OR_RETURN(const Part part, PartFromProto(proto.part()));
+  for (const plan::VariableShard& proto : variable.shards()) {
+    ASSIGN_OR_RETURN(const Shard shard, ShardFromProto(proto.shard()));
     const Array values =
-        InitialPart(variable.name(), init, part.logical, part.BoxAt(0), options_.seed);
+        InitialShard(variable.name(), init, shard.logical, shard.BoxAt(0), options_.seed);
     std::byte* const data = arenas_[proto.device()] + proto.offset();
     for (size_t i = 0; i < values.values.size(); ++i) {
-      StoreElement(part.dtype, data, static_cast<int64_t>(i), values.values[i]);
+      StoreElement(shard.dtype, data, static_cast<int64_t>(i), values.values[i]);
     }
   }
   return absl::OkStatus();
@@ -128,7 +128,8 @@ absl::Status PlanExecutorImpl::Load(const plan::Program& program) {
       if (op == "feed" || op == "fetch" || op == "begin") continue;
       ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(instruction, /*threads=*/1));
       auto kernel = options_.prepare(spec);
-      RETURN_IF_ERROR(Annotate(kernel.status(), absl::StrCat(instruction.scope(), " (", op, ")")));
+      RETURN_IF_ERROR(
+          AddContext(kernel.status(), absl::StrCat(instruction.scope(), " (", op, ")")));
       kernels.back() = *std::move(kernel);
       scratch = std::max(scratch, kernels.back()->scratch());
     }
@@ -193,7 +194,7 @@ absl::Status PlanExecutorImpl::Stuck(const Loaded& loaded) const {
   for (int a = 0; a < loaded.index.num_actors(); ++a) {
     const Actor& actor = loaded.state.actor(a);
     if (actor.Done()) continue;
-    absl::StrAppend(&text, " ", loaded.index.Describe(a, actor.fire(), actor.cursor()), ";");
+    absl::StrAppend(&text, " ", loaded.index.Describe(a, actor.firing(), actor.cursor()), ";");
   }
   return absl::InternalError(text);
 }
@@ -207,8 +208,8 @@ std::byte* PlanExecutorImpl::RegisterAddress(const Loaded& loaded, int32_t reg,
   }
   for (const plan::Variable& variable : plan_.variables()) {
     if (variable.name() != proto.variable()) continue;
-    for (const plan::VariablePart& part : variable.parts()) {
-      if (part.device() == proto.device()) return arena + part.offset();
+    for (const plan::VariableShard& shard : variable.shards()) {
+      if (shard.device() == proto.device()) return arena + shard.offset();
     }
   }
   return nullptr;
@@ -219,7 +220,7 @@ std::byte* PlanExecutorImpl::AddressOf(const Loaded& loaded, const Actor& actor,
   const int32_t slot = actor.SlotOf(operand_index);
   if (slot < 0) {
     return arenas_[loaded.index.device_of(actor.id())] +
-           loaded.index.program().locals(operand.local()).offset() + operand.offset();
+           loaded.index.program().temporaries(operand.temporary()).offset() + operand.offset();
   }
   return RegisterAddress(loaded, operand.register_(), slot) + operand.offset();
 }
@@ -231,11 +232,11 @@ void PlanExecutorImpl::Poison(const Loaded& loaded, const Actor& actor) const {
   for (int i = 0; i < instruction.outputs_size(); ++i) {
     const plan::Operand& operand = instruction.outputs(i);
     int64_t bytes = 0;
-    if (operand.storage_case() == plan::Operand::kLocal) {
-      bytes = program.locals(operand.local()).bytes();
+    if (operand.storage_case() == plan::Operand::kTemporary) {
+      bytes = program.temporaries(operand.temporary()).bytes();
     } else {
       const ProgramIndex::Register& reg = loaded.index.reg(operand.register_());
-      if (actor.cursor() != reg.first_write || actor.fire() % reg.every != 0) continue;
+      if (actor.cursor() != reg.first_write || actor.firing() % reg.every != 0) continue;
       if (!program.registers(operand.register_()).variable().empty()) continue;
       bytes = program.registers(operand.register_()).bytes();
     }
@@ -265,15 +266,15 @@ absl::Status PlanExecutorImpl::RunInstruction(int a, const Call& call, Loaded* l
     status = Fetch(loaded->index.program(), instruction, actor.micro(), operands[0],
                    &(*call.results)[step]);
   } else {
-    Fire fire;
-    fire.step = call.number + step;
-    fire.micro = actor.micro();
-    fire.seed = options_.seed;
+    KernelContext firing;
+    firing.step = call.number + step;
+    firing.micro = actor.micro();
+    firing.seed = options_.seed;
     std::byte* scratch = loaded->scratch[a].data();
     scratch += (kAlignment - reinterpret_cast<uintptr_t>(scratch) % kAlignment) % kAlignment;
-    status = loaded->kernels[a][actor.cursor()]->Run(fire, operands.data(), scratch);
+    status = loaded->kernels[a][actor.cursor()]->Run(firing, operands.data(), scratch);
   }
-  return Annotate(status, loaded->index.Describe(a, actor.fire(), actor.cursor()));
+  return AddContext(status, loaded->index.Describe(a, actor.firing(), actor.cursor()));
 }
 
 absl::Status PlanExecutorImpl::Feed(const plan::Program& program,
@@ -284,15 +285,15 @@ absl::Status PlanExecutorImpl::Feed(const plan::Program& program,
   if (found == feeds.end()) {
     return absl::InvalidArgumentError(absl::StrCat("input ", port.name(), " has no value"));
   }
-  ASSIGN_OR_RETURN(const Part part, PartFromProto(instruction.outputs(0).part()));
-  if (found->second.shape != part.logical || found->second.dtype != part.dtype) {
+  ASSIGN_OR_RETURN(const Shard shard, ShardFromProto(instruction.outputs(0).shard()));
+  if (found->second.shape != shard.logical || found->second.dtype != shard.dtype) {
     return absl::InvalidArgumentError(absl::StrCat("input ", port.name(), ": expected ",
-                                                   part.logical.ToString(), ", got ",
+                                                   shard.logical.ToString(), ", got ",
                                                    found->second.shape.ToString()));
   }
-  const int64_t size = SizeOf(part.dtype);
+  const int64_t size = SizeOf(shard.dtype);
   const std::byte* const from = found->second.bytes.data();
-  ForEachRow(WholeBox(part.logical), part.BoxAt(micro), [&](int64_t offset, int64_t length) {
+  ForEachRow(WholeBox(shard.logical), shard.BoxAt(micro), [&](int64_t offset, int64_t length) {
     std::memcpy(output, from + offset * size, length * size);
     output += length * size;
   });
@@ -303,11 +304,11 @@ absl::Status PlanExecutorImpl::Fetch(const plan::Program& program,
                                      const plan::Instruction& instruction, int micro,
                                      const std::byte* input, HostTensorMap* results) const {
   const plan::Port& port = program.fetches(instruction.port());
-  ASSIGN_OR_RETURN(const Part part, PartFromProto(instruction.inputs(0).part()));
+  ASSIGN_OR_RETURN(const Shard shard, ShardFromProto(instruction.inputs(0).shard()));
   HostTensor& result =
-      results->emplace(port.name(), HostTensor(part.dtype, part.logical)).first->second;
-  const int64_t size = SizeOf(part.dtype);
-  ForEachRow(WholeBox(part.logical), part.BoxAt(micro), [&](int64_t offset, int64_t length) {
+      results->emplace(port.name(), HostTensor(shard.dtype, shard.logical)).first->second;
+  const int64_t size = SizeOf(shard.dtype);
+  ForEachRow(WholeBox(shard.logical), shard.BoxAt(micro), [&](int64_t offset, int64_t length) {
     std::memcpy(result.bytes.data() + offset * size, input, length * size);
     input += length * size;
   });
@@ -325,10 +326,10 @@ absl::StatusOr<HostTensor> PlanExecutorImpl::Read(const std::string& name) const
   ASSIGN_OR_RETURN(const plan::Variable* const variable, Find(name));
   HostTensor whole(static_cast<DType>(variable->dtype()), ShapeFrom(variable->shape()));
   const int64_t size = SizeOf(whole.dtype);
-  for (const plan::VariablePart& proto : variable->parts()) {
-    ASSIGN_OR_RETURN(const Part part, PartFromProto(proto.part()));
+  for (const plan::VariableShard& proto : variable->shards()) {
+    ASSIGN_OR_RETURN(const Shard shard, ShardFromProto(proto.shard()));
     const std::byte* from = arenas_[proto.device()] + proto.offset();
-    ForEachRow(WholeBox(part.logical), part.BoxAt(0), [&](int64_t offset, int64_t length) {
+    ForEachRow(WholeBox(shard.logical), shard.BoxAt(0), [&](int64_t offset, int64_t length) {
       std::memcpy(whole.bytes.data() + offset * size, from, length * size);
       from += length * size;
     });
@@ -344,10 +345,10 @@ absl::Status PlanExecutorImpl::Write(const std::string& name, const HostTensor& 
         absl::StrCat("variable ", name, ": got ", value.shape.ToString()));
   }
   const int64_t size = SizeOf(value.dtype);
-  for (const plan::VariablePart& proto : variable->parts()) {
-    ASSIGN_OR_RETURN(const Part part, PartFromProto(proto.part()));
+  for (const plan::VariableShard& proto : variable->shards()) {
+    ASSIGN_OR_RETURN(const Shard shard, ShardFromProto(proto.shard()));
     std::byte* to = arenas_[proto.device()] + proto.offset();
-    ForEachRow(WholeBox(part.logical), part.BoxAt(0), [&](int64_t offset, int64_t length) {
+    ForEachRow(WholeBox(shard.logical), shard.BoxAt(0), [&](int64_t offset, int64_t length) {
       std::memcpy(to, value.bytes.data() + offset * size, length * size);
       to += length * size;
     });
@@ -357,19 +358,19 @@ absl::Status PlanExecutorImpl::Write(const std::string& name, const HostTensor& 
 
 absl::Status PlanExecutorImpl::CheckReplicas() const {
   for (const plan::Variable& variable : plan_.variables()) {
-    for (int i = 0; i < variable.parts_size(); ++i) {
-      ASSIGN_OR_RETURN(const Part a, PartFromProto(variable.parts(i).part()));
+    for (int i = 0; i < variable.shards_size(); ++i) {
+      ASSIGN_OR_RETURN(const Shard a, ShardFromProto(variable.shards(i).shard()));
       for (int j = 0; j < i; ++j) {
-        ASSIGN_OR_RETURN(const Part b, PartFromProto(variable.parts(j).part()));
+        ASSIGN_OR_RETURN(const Shard b, ShardFromProto(variable.shards(j).shard()));
         if (a.offset != b.offset || a.local != b.local) continue;
-        if (std::memcmp(arenas_[variable.parts(i).device()] + variable.parts(i).offset(),
-                        arenas_[variable.parts(j).device()] + variable.parts(j).offset(),
+        if (std::memcmp(arenas_[variable.shards(i).device()] + variable.shards(i).offset(),
+                        arenas_[variable.shards(j).device()] + variable.shards(j).offset(),
                         a.NumBytes()) == 0) {
           continue;
         }
         return absl::DataLossError(absl::StrCat("variable ", variable.name(), ": devices ",
-                                                variable.parts(j).device(), " and ",
-                                                variable.parts(i).device(), " differ"));
+                                                variable.shards(j).device(), " and ",
+                                                variable.shards(i).device(), " differ"));
       }
     }
   }

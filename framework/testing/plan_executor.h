@@ -27,7 +27,7 @@ using HostTensorMap = std::map<std::string, HostTensor, std::less<>>;
 struct PlanExecutorOptions {
   uint64_t interleaving = 0;  // seed of the order
   uint64_t seed = 0;          // of initial values and random ops
-  KernelFactory prepare;      // empty: PrepareDefinitionKernel
+  KernelFactory prepare;      // empty: PrepareReferenceKernel
 };
 
 class PlanExecutor {
@@ -44,10 +44,10 @@ class PlanExecutor {
                                                            int64_t first_step) = 0;
   absl::StatusOr<HostTensorMap> Step(int program, const HostTensorMap& feeds, int64_t step);
 
-  // A logical variable, put together from its parts, and back into all of them.
+  // A logical variable, put together from its shards, and back into all of them.
   virtual absl::StatusOr<HostTensor> Read(const std::string& variable) const = 0;
   virtual absl::Status Write(const std::string& variable, const HostTensor& value) = 0;
-  // Parts of a variable that hold the same box must be equal in every bit.
+  // Shards of a variable that hold the same box must be equal in every bit.
   virtual absl::Status CheckReplicas() const = 0;
   virtual const plan::Plan& plan() const = 0;
 };

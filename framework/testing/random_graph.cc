@@ -62,12 +62,12 @@ class Builder {
                                 ops_);
   }
 
-  // Words on some axes of the mesh. `partial`: the tensor may be wanted in parts that are owed.
+  // Words on some axes of the mesh. `partial`: the tensor may be wanted in shards that are owed.
   std::string Words(const Shape& shape, int percent, bool partial) {
     if (partial && out_->mesh.axes().size() > 1 && out_->mesh.num_stages() == 1 && Chance(50)) {
       return Chance(50) ? "data:P(sum) model:B" : "data:B model:P(sum)";
     }
-    std::string words;
+    std::string annotation;
     for (const char* axis : {"data", "model"}) {
       if (out_->mesh.FindAxis(axis) < 0 || !Chance(percent)) continue;
       std::string sbp = "B";
@@ -77,28 +77,29 @@ class Builder {
         const int64_t dim = Below(shape.rank());
         if (shape[dim] > 1 || Chance(1)) sbp = absl::StrCat("S", dim);  // 1 is refused by most ops
       }
-      absl::StrAppend(&words, words.empty() ? "" : " ", axis, ":", sbp);
+      absl::StrAppend(&annotation, annotation.empty() ? "" : " ", axis, ":", sbp);
     }
-    return words;
+    return annotation;
   }
   Tensor Variable(const Shape& shape) { return Variable(shape, Words(shape, 45, false)); }
-  Tensor Variable(const Shape& shape, const std::string& words, const char* init = "normal") {
+  Tensor Variable(const Shape& shape, const std::string& annotation, const char* init = "normal") {
     VariableAttributes attributes;
     attributes.init = init;
     attributes.stddev = 0.5;
     const std::string storage = Chance(15) ? Words(shape, 60, false) : "";
-    return graph_->Variable(absl::StrCat("v", variables_++), dtype_, shape, attributes, words,
+    return graph_->Variable(absl::StrCat("v", variables_++), dtype_, shape, attributes, annotation,
                             Stage(), storage);
   }
   // Of a batch, unless `words` are given.
-  Tensor NewInput(DType dtype, const Shape& shape, int64_t below, std::string words = "data:S0") {
+  Tensor NewInput(DType dtype, const Shape& shape, int64_t below,
+                  std::string annotation = "data:S0") {
     const std::string name = absl::StrCat("x", inputs_.size());
     inputs_.push_back({name, dtype, shape, below});
-    if (words == "data:S0") {
+    if (annotation == "data:S0") {
       if (out_->micro_batches == 1 && Chance(20)) return graph_->Input(name, dtype, shape, "");
-      if (shape.rank() > 1 && shape[1] > 1 && Chance(15)) words += " model:S1";
+      if (shape.rank() > 1 && shape[1] > 1 && Chance(15)) annotation += " model:S1";
     }
-    return graph_->Input(name, dtype, shape, words);
+    return graph_->Input(name, dtype, shape, annotation);
   }
   static int64_t Last(Tensor x) { return x.shape()[x.shape().rank() - 1]; }
   static bool IsMatrixLike(Tensor x) { return x.shape().rank() >= 2; }
@@ -179,8 +180,8 @@ void Builder::Grow() {
     if (!y) continue;  // does not suit this tensor
     past_.push_back(x_);
     x_ = y;
-    const bool unworded = graph_->tensor(x_.id()).words.empty();
-    if (Chance(22) && unworded) x_ = x_.With(Words(x_.shape(), 60, true));
+    const bool unannotated = graph_->tensor(x_.id()).annotation.empty();
+    if (Chance(22) && unannotated) x_ = x_.With(Words(x_.shape(), 60, true));
     if (Chance(6)) SideOutput(x_);
     return;
   }
@@ -279,8 +280,9 @@ Tensor Builder::GrowAttention(Tensor x) {
   const int64_t heads = 1 + Below(4), size = 1 + Below(3);
   const Shape split = {x.shape()[0], x.shape()[1], heads, size};
   Tensor qkv[3];
-  const std::string words = out_->mesh.FindAxis("model") >= 0 && Chance(50) ? "model:S1" : "";
-  for (Tensor& t : qkv) t = Reshape(MatMul(x, Variable({Last(x), heads * size}, words)), split);
+  const std::string annotation = out_->mesh.FindAxis("model") >= 0 && Chance(50) ? "model:S1" : "";
+  for (Tensor& t : qkv)
+    t = Reshape(MatMul(x, Variable({Last(x), heads * size}, annotation)), split);
   const Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2]);
   return Reshape(y, {x.shape()[0], x.shape()[1], heads * size});
 }
@@ -315,9 +317,9 @@ Tensor Builder::GrowTransposed(Tensor x) {
 
 Tensor Builder::GrowPieces(Tensor x) {
   if (IsMatrixLike(x) && Chance(25)) {  // two products side by side, often partial
-    const std::string words = Last(x) > 1 && Chance(70) ? "model:S0" : "";
-    return Concat({MatMul(x, Variable({Last(x), Width()}, words)),
-                   MatMul(x, Variable({Last(x), Width()}, words))},
+    const std::string annotation = Last(x) > 1 && Chance(70) ? "model:S0" : "";
+    return Concat({MatMul(x, Variable({Last(x), Width()}, annotation)),
+                   MatMul(x, Variable({Last(x), Width()}, annotation))},
                   x.shape().rank() - 1);
   }
   const int dim = x.shape().rank() - 1 - (x.shape().rank() > 2 ? Below(2) : 0);
@@ -380,17 +382,17 @@ Tensor Builder::GrowCast(Tensor x) {
   }
   int64_t inner = 2 + Below(4);
   // Words on what is fed split it over time too, though this is no batch.
-  std::string words = Chance(60) ? "model:S0" : "model:S1";
+  std::string annotation = Chance(60) ? "model:S0" : "model:S1";
   if (out_->micro_batches > 1) {
     inner = 4;
     const int64_t model = out_->mesh.AxisSize("model");
-    if (words == "model:S1" && (Last(x) % 2 != 0 || Last(x) < 2 * model)) words = "";
-    if (words == "model:S0" && inner < 2 * model) words = "";
+    if (annotation == "model:S1" && (Last(x) % 2 != 0 || Last(x) < 2 * model)) annotation = "";
+    if (annotation == "model:S0" && inner < 2 * model) annotation = "";
   }
   Shape shape = x.shape();
   shape[shape.rank() - 1] = inner;
   const Tensor a = NewInput(DType::kF32, shape, 3);
-  const Tensor b = NewInput(DType::kF32, {inner, Last(x)}, 3, words);
+  const Tensor b = NewInput(DType::kF32, {inner, Last(x)}, 3, annotation);
   return x + Cast(Relu(MatMul(a, b)), dtype_) + Cast(MatMul(a, b), dtype_);
 }
 
@@ -469,7 +471,7 @@ absl::StatusOr<RandomGraph> MakeRandomGraph(uint64_t seed, int steps, DType dtyp
   RandomGraph result;
   result.graph = std::make_unique<Graph>();
   RETURN_IF_ERROR(
-      Annotate(Builder(seed, dtype, &result).Build(steps), absl::StrCat("random graph ", seed)));
+      AddContext(Builder(seed, dtype, &result).Build(steps), absl::StrCat("random graph ", seed)));
   return result;
 }
 

@@ -1,7 +1,7 @@
 // A random model that trains: ops of the whole catalogue with their gradients, an optimizer, random
-// extents (uneven, 1), random SBP words on parameters and tensors, a random mesh of four devices.
-// A function of the seed alone. Values stay small and away from the kinks of relu and sqrt, so that
-// layouts differ from one device by rounding only. For tests; one thread.
+// extents (uneven, 1), random SBP annotations on parameters and tensors, a random mesh of four
+// devices. A function of the seed alone. Values stay small and away from the kinks of relu and
+// sqrt, so that layouts differ from one device by rounding only. For tests; one thread.
 #ifndef SLUICE_FRAMEWORK_TESTING_RANDOM_GRAPH_H_
 #define SLUICE_FRAMEWORK_TESTING_RANDOM_GRAPH_H_
 

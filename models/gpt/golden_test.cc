@@ -84,13 +84,13 @@ absl::StatusOr<Traffic> CountTraffic(const plan::Program& program) {
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
   Traffic traffic;
   for (int a = 0; a < index.num_actors(); ++a) {
-    traffic.instructions += int64_t{index.actor(a).length} * index.actor(a).fires;
+    traffic.instructions += int64_t{index.actor(a).length} * index.actor(a).firings;
   }
   for (int r = 0; r < index.num_registers(); ++r) {
     const ProgramIndex::Register& reg = index.reg(r);
-    traffic.messages += 2 * int64_t{reg.tokens} * (reg.readings_end - reg.readings_begin);
+    traffic.messages += 2 * int64_t{reg.tokens} * (reg.consumers_end - reg.consumers_begin);
   }
-  traffic.messages += program.passes_size();
+  traffic.messages += program.reuse_edges_size();
   return traffic;
 }
 
@@ -100,8 +100,8 @@ absl::StatusOr<std::string> Summary(const plan::Plan& plan) {
     ASSIGN_OR_RETURN(const Traffic traffic, CountTraffic(program));
     ASSIGN_OR_RETURN(const Packing packing, Pack(plan, program));
     absl::StrAppend(&text, "program ", program.name(), ": ", program.actors_size(), " actors, ",
-                    program.registers_size(), " registers, ", program.passes_size(), " passes, ",
-                    traffic.instructions, " instructions and ", traffic.messages,
+                    program.registers_size(), " registers, ", program.reuse_edges_size(),
+                    " reuse edges, ", traffic.instructions, " instructions and ", traffic.messages,
                     " messages a step\n");
     for (int d = 0; d < plan.devices_size(); ++d) {
       absl::StrAppend(&text, "  device ", d, ": ", plan.devices(d).variable_bytes(),
@@ -235,7 +235,7 @@ TEST(GoldenTest, DataParallelReducesEachParameterOnceAStep) {
     int scalars = 0;
     for (const BoxingNote& note : compiled.boxings) {
       if (note.bytes == 0) continue;
-      EXPECT_EQ(note.fires, 1) << note.tensor;
+      EXPECT_EQ(note.firings, 1) << note.tensor;
       if (note.bytes <= 16) {
         ++scalars;
       } else {
@@ -251,7 +251,7 @@ TEST(GoldenTest, DataParallelReducesEachParameterOnceAStep) {
   }
 }
 
-TEST(GoldenTest, MegatronsWordsGiveItsBoxingsAndNothingElse) {
+TEST(GoldenTest, MegatronsAnnotationsGiveItsBoxingsAndNothingElse) {
   const Compiled& compiled = CompiledFor({"model=2"});
   const int layers = static_cast<int>(compiled.layout.Config().layers);
   EXPECT_EQ(CountWire(compiled),
@@ -263,7 +263,7 @@ TEST(GoldenTest, MegatronsWordsGiveItsBoxingsAndNothingElse) {
 }
 
 // Each all-reduce of an activation becomes a reduce-scatter and an all-gather, and what is computed
-// on a part of the sequence owes its parameters' gradients.
+// on a shard of the sequence owes its parameters' gradients.
 TEST(GoldenTest, ASplitSequenceScattersAndGathersInsteadOfReducing) {
   const Compiled& compiled = CompiledFor({"model=2", 1, 8, 0, true});
   const int layers = static_cast<int>(compiled.layout.Config().layers);
@@ -281,7 +281,7 @@ TEST(GoldenTest, ASplitSequenceScattersAndGathersInsteadOfReducing) {
       << Notes(compiled);
 }
 
-TEST(GoldenTest, BothWordsGiveTheUnion) {
+TEST(GoldenTest, BothAnnotationsGiveTheUnion) {
   const Compiled& compiled = CompiledFor({"data=2 model=2"});
   const int layers = static_cast<int>(compiled.layout.Config().layers);
   std::map<std::string, int> forward;
@@ -324,7 +324,7 @@ TEST(GoldenTest, ATableTiedAcrossStagesTravelsOnceAStep) {
     int there = 0, back = 0;
     for (const BoxingNote& note : CompiledFor(layout).boxings) {
       if (note.bytes != table) continue;
-      EXPECT_EQ(note.fires, 1) << layout.Name() << ": " << note.tensor << " " << note.recipe;
+      EXPECT_EQ(note.firings, 1) << layout.Name() << ": " << note.tensor << " " << note.recipe;
       there += absl::StrContains(note.recipe, absl::StrCat("stage 0->", last));
       back += absl::StrContains(note.recipe, absl::StrCat("stage ", last, "->0"));
     }

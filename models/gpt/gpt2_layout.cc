@@ -82,16 +82,16 @@ absl::Status CheckType(absl::string_view where, const TensorEntry& expected,
       absl::StrCat(where, ": ", got.name, ": expected ", TypeOf(expected), ", got ", TypeOf(got)));
 }
 
-// The rows of `part` begin at column `begin` of the rows of `whole`; `fuse` says who is copied.
-void CopyColumns(bool fuse, int64_t begin, HostTensor* whole, HostTensor* part) {
+// The rows of `shard` begin at column `begin` of the rows of `whole`; `fuse` says who is copied.
+void CopyColumns(bool fuse, int64_t begin, HostTensor* whole, HostTensor* shard) {
   const int last = whole->shape.rank() - 1;
   const size_t element = SizeOf(whole->dtype);
-  const size_t width = part->shape[last] * element, stride = whole->shape[last] * element;
+  const size_t width = shard->shape[last] * element, stride = whole->shape[last] * element;
   const size_t rows = whole->bytes.size() / stride;
   for (size_t row = 0; row < rows; ++row) {
     std::byte* in_whole = whole->bytes.data() + row * stride + begin * element;
-    std::byte* in_part = part->bytes.data() + row * width;
-    std::memcpy(fuse ? in_whole : in_part, fuse ? in_part : in_whole, width);
+    std::byte* in_shard = shard->bytes.data() + row * width;
+    std::memcpy(fuse ? in_whole : in_shard, fuse ? in_shard : in_whole, width);
   }
 }
 
@@ -148,7 +148,7 @@ absl::StatusOr<GptConfig> SizesOf(const Checkpoint& checkpoint, const std::strin
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": expected the number of heads among its options, or as --heads"));
   }
-  RETURN_IF_ERROR(Annotate(CheckGpt(c, 1), path));
+  RETURN_IF_ERROR(AddContext(CheckGpt(c, 1), path));
   return c;
 }
 
@@ -195,7 +195,7 @@ absl::StatusOr<GptConfig> ReadConfig(const std::string& path) {
     }
     *to = json[key].get<int64_t>();
   }
-  RETURN_IF_ERROR(Annotate(CheckGpt(c, 1), path));
+  RETURN_IF_ERROR(AddContext(CheckGpt(c, 1), path));
   // What is not said has the value that Hugging Face gives it.
   const auto expect = [&](const char* key, const std::vector<Json>& expected) {
     const Json got = json.contains(key) ? json[key] : expected[0];
@@ -227,14 +227,14 @@ absl::StatusOr<bool> MayLeaveOut(const SafetensorsReader& file, const std::strin
       absl::StrCat(path, ": lm_head.weight: expected ", table, " again, got another tensor"));
 }
 
-// The part of a tensor of theirs that is parameter `index` of its pair.
-absl::StatusOr<HostTensor> ReadPart(const SafetensorsReader& file, const std::string& name,
-                                    const Pair& pair, size_t index) {
+// The shard of a tensor of theirs that is parameter `index` of its pair.
+absl::StatusOr<HostTensor> ReadShard(const SafetensorsReader& file, const std::string& name,
+                                     const Pair& pair, size_t index) {
   ASSIGN_OR_RETURN(HostTensor whole, file.ReadAsF32(name));
-  HostTensor part(DType::kF32, pair.ours[index].shape);
-  const int64_t width = part.shape[part.shape.rank() - 1];
-  CopyColumns(false, static_cast<int64_t>(index) * width, &whole, &part);
-  return part;
+  HostTensor shard(DType::kF32, pair.ours[index].shape);
+  const int64_t width = shard.shape[shard.shape.rank() - 1];
+  CopyColumns(false, static_cast<int64_t>(index) * width, &whole, &shard);
+  return shard;
 }
 
 }  // namespace
@@ -270,9 +270,9 @@ absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::strin
                                      HostTensor whole(entry.dtype, entry.shape);
                                      int64_t begin = 0;
                                      for (const TensorEntry& ours : pair_of[entry.name]->ours) {
-                                       ASSIGN_OR_RETURN(HostTensor part,
+                                       ASSIGN_OR_RETURN(HostTensor shard,
                                                         checkpoint.Read(ours.name));
-                                       CopyColumns(true, begin, &whole, &part);
+                                       CopyColumns(true, begin, &whole, &shard);
                                        begin += ours.shape[ours.shape.rank() - 1];
                                      }
                                      return whole;
@@ -328,7 +328,7 @@ absl::StatusOr<ImportedGpt2> ImportGpt2(const std::string& folder, const std::st
     const auto found = place.find(entry.name);
     if (found == place.end()) return HostTensor(entry.dtype, entry.shape);
     const Pair& pair = *found->second.first;
-    return ReadPart(file, prefix + pair.theirs.name, pair, found->second.second);
+    return ReadShard(file, prefix + pair.theirs.name, pair, found->second.second);
   };
   ASSIGN_OR_RETURN(imported.checkpoint, SaveCheckpoint(out, meta, entries, source));
   return imported;

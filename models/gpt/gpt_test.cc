@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 constexpr char kFixedText[] = "models/gpt/testdata/fixed.txt";
 
-// One block of four numbers: small enough for definitions in f64.
+// One block of four numbers: small enough for reference implementations in f64.
 GptConfig Micro() {
   return {.vocabulary = 256,
           .sequence_length = 8,
@@ -45,7 +45,7 @@ int CountOps(const Graph& graph, absl::string_view name) {
 }
 
 std::string WordsOf(Graph* graph, absl::string_view variable) {
-  return graph->tensor(graph->FindVariable(variable).id()).words.ToString();
+  return graph->tensor(graph->FindVariable(variable).id()).annotation.ToString();
 }
 
 TEST(GptTest, FixedTextNeverChanges) {
@@ -70,7 +70,7 @@ TEST(GptTest, TrainProgramHasItsPortsAndParameters) {
   EXPECT_EQ(CountOps(graph, "transpose"), 0);
 }
 
-TEST(GptTest, WordsAreMegatrons) {
+TEST(GptTest, AnnotationsAreMegatrons) {
   Graph graph;
   ASSERT_TRUE(BuildGptEval(GptConfig(), 1, &graph).ok());
   const std::map<std::string, std::string> expected = {{"embedding/table", "model:S0"},

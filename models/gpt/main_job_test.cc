@@ -42,9 +42,9 @@ TEST(MainJobTest, BeatsTheBigramModelInFiveMinutes) {
   EXPECT_LT(seconds.count(), 300);
 
   const std::string out = *ReadText(folder + "/stdout", 1 << 20);
-  for (const char* part :
+  for (const char* shard :
        {"machine    data=2", "o: on held-out text", "checkpoint runs/", "log        runs/"}) {
-    EXPECT_THAT(out, HasSubstr(part));
+    EXPECT_THAT(out, HasSubstr(shard));
   }
   const auto runs = ListDirectory(folder + "/runs");
   ASSERT_TRUE(runs.ok() && runs->size() == 1);

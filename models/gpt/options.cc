@@ -35,7 +35,7 @@ ABSL_FLAG(std::string, mesh, "data=2",
           "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
           "weights, pipe the layers; data=1 is one device");
 ABSL_FLAG(int64_t, micro_batches, 1,
-          "parts of the batch that a device takes one after the other; must divide --batch");
+          "shards of the batch that a device takes one after the other; must divide --batch");
 ABSL_FLAG(int64_t, script_length, 0, "longest run of instructions of one actor; 0 is no limit");
 ABSL_FLAG(
     std::string, machine, "",
@@ -178,7 +178,7 @@ absl::Status FindCheckpoint(const std::string& path, TrainOptions* options) {
     return absl::NotFoundError(
         absl::StrCat("--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
   }
-  if (!latest.ok()) return Annotate(latest.status(), "--resume: no checkpoint is whole");
+  if (!latest.ok()) return AddContext(latest.status(), "--resume: no checkpoint is whole");
   options->resume = *latest;
   for (const DamagedCheckpoint& damaged : options->damaged) {
     SLUICE_LOG(WARNING) << damaged.path << " is not whole: " << damaged.status.message()
@@ -220,7 +220,7 @@ absl::Status CheckFolder(const std::string& out, bool own) {
 absl::Status ReadMesh(TrainOptions* options) {
   options->session.mesh = absl::GetFlag(FLAGS_mesh);
   absl::StatusOr<Mesh> mesh = Mesh::Parse(options->session.mesh);
-  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh");
+  if (!mesh.ok()) return AddContext(mesh.status(), "--mesh");
   options->stages = mesh->num_stages();
   options->devices = mesh->num_devices();
   const int64_t batch = options->config.batch, micro = absl::GetFlag(FLAGS_micro_batches);
@@ -236,7 +236,7 @@ absl::Status ReadMachineFlag(TrainOptions* options) {
   const std::string path = absl::GetFlag(FLAGS_machine);
   if (path.empty()) return absl::OkStatus();
   absl::StatusOr<Machine> machine = ReadMachine(path);
-  if (!machine.ok()) return Annotate(machine.status(), "--machine");
+  if (!machine.ok()) return AddContext(machine.status(), "--machine");
   options->session.machine = *std::move(machine);
   return absl::OkStatus();
 }
@@ -298,7 +298,7 @@ absl::StatusOr<Machine> ReadMachine(const std::string& path) {
   constexpr int64_t kMostBytes = 1 << 24;
   ASSIGN_OR_RETURN(const std::string text, ReadText(path, kMostBytes));
   absl::StatusOr<Machine> machine = Machine::Parse(text);
-  if (!machine.ok()) return Annotate(machine.status(), path);
+  if (!machine.ok()) return AddContext(machine.status(), path);
   return machine;
 }
 
@@ -341,7 +341,7 @@ absl::StatusOr<TrainOptions> ParseTrainOptions(const std::vector<std::string>& a
   RETURN_IF_ERROR(ReadMesh(&options));
   RETURN_IF_ERROR(ReadMachineFlag(&options));
   absl::Status status = CheckGpt(options.config, options.stages);
-  if (!status.ok()) return Annotate(status, "model");
+  if (!status.ok()) return AddContext(status, "model");
   if (options.sample && resume.empty()) {
     return absl::InvalidArgumentError("--sample: expected --resume=RUN, the run to write with");
   }

@@ -264,12 +264,12 @@ class StepComparison {
       if (found == after.end()) return absl::NotFoundError(name);
       const double off = NormOfDifference(expected.second, found->second);
       const double bound = BoundOf(name, before, expected.second);
-      const double part = std::isnan(off) ? HUGE_VAL : off / std::max(bound, 1e-30);
-      if (part > figures_->update) {
-        figures_->update = part;
+      const double shard = std::isnan(off) ? HUGE_VAL : off / std::max(bound, 1e-30);
+      if (shard > figures_->update) {
+        figures_->update = shard;
         figures_->worst_update = absl::StrCat(name, " at step ", point_.step);
       }
-      if (part > 1) KeepFirst(Off(absl::StrCat("updated ", name), bound, off), &first);
+      if (shard > 1) KeepFirst(Off(absl::StrCat("updated ", name), bound, off), &first);
     }
     return first;
   }
@@ -341,7 +341,7 @@ absl::Status CheckLockstep(const Reference& reference, ParityRun* run, ParityFig
     KeepFirst(comparison.Variables(after), &first);
     KeepFirst(run->session()->CheckReplicas(), &first);
   }
-  return Annotate(first, run->layout().Name());
+  return AddContext(first, run->layout().Name());
 }
 
 absl::Status CheckFreeRun(const Reference& reference, int64_t begin, int64_t end, ParityRun* run,
@@ -363,9 +363,9 @@ absl::Status CheckFreeRun(const Reference& reference, int64_t begin, int64_t end
                         expected.parameter_norm, record.parameter_norm, &figures->parameter_norm),
                 &first);
     }
-    KeepFirst(Annotate(run->session()->CheckReplicas(), absl::StrCat("step ", step)), &first);
+    KeepFirst(AddContext(run->session()->CheckReplicas(), absl::StrCat("step ", step)), &first);
   }
-  return Annotate(first, run->layout().Name());
+  return AddContext(first, run->layout().Name());
 }
 
 absl::Status CheckLayout(const Reference& reference, const GptLayout& layout,

@@ -37,7 +37,7 @@ absl::Status ChangeSums(
     absl::string_view tensor, plan::Plan* plan,
     const std::function<void(int32_t device, const plan::Instruction&, plan::Region*)>& change) {
   return Change(tensor, plan, [&](int32_t device, plan::Instruction* instruction) {
-    if (instruction->op() != "box" || instruction->scope() != tensor) return false;
+    if (instruction->op() != "fold" || instruction->scope() != tensor) return false;
     bool changed = false;
     for (plan::Region& region : *instruction->mutable_regions()) {
       if (region.sources_size() < 2) continue;
@@ -84,9 +84,9 @@ absl::Status ShareDropoutMask(plan::Plan* plan) {
     bool changed = false;
     for (auto* operands : {instruction->mutable_inputs(), instruction->mutable_outputs()}) {
       for (plan::Operand& operand : *operands) {
-        plan::Part* part = operand.mutable_part();
-        if (part->offset_size() == 0 || part->offset(0) == 0) continue;
-        part->set_offset(0, 0);
+        plan::Shard* shard = operand.mutable_shard();
+        if (shard->offset_size() == 0 || shard->offset(0) == 0) continue;
+        shard->set_offset(0, 0);
         changed = true;
       }
     }
@@ -100,9 +100,9 @@ absl::Status DivideByLocalBatch(int64_t devices, plan::Plan* plan) {
   int64_t whole = 0;
   RETURN_IF_ERROR(Change("labels", plan, [&](int32_t device, plan::Instruction* instruction) {
     if (instruction->op() != "ce_pick") return false;
-    const plan::Part& part = instruction->outputs(0).part();
-    local[device] = part.local(0) * part.local(1);
-    whole = part.logical(0) * part.logical(1);
+    const plan::Shard& shard = instruction->outputs(0).shard();
+    local[device] = shard.local(0) * shard.local(1);
+    whole = shard.logical(0) * shard.logical(1);
     return true;
   }));
   absl::Status status;
@@ -137,10 +137,10 @@ absl::Status PlanAgain(plan::Plan* plan) {
   return absl::OkStatus();
 }
 
-// A copy of the operand's part into another register.
+// A copy of the operand's shard into another register.
 plan::Instruction CopyInto(const plan::Operand& from, int32_t reg) {
   plan::Instruction copy;
-  copy.set_op("box");
+  copy.set_op("fold");
   copy.set_scope("a stale copy");
   copy.set_nanoseconds(1000);
   plan::Operand* input = copy.add_inputs();
@@ -150,13 +150,13 @@ plan::Instruction CopyInto(const plan::Operand& from, int32_t reg) {
   *output = from;
   output->set_updates(false);
   output->set_register_(reg);
-  const plan::Part& part = from.part();
-  const Shape local(absl::MakeConstSpan(part.local()));
+  const plan::Shard& shard = from.shard();
+  const Shape local(absl::MakeConstSpan(shard.local()));
   plan::Region* region = copy.add_regions();
   plan::Strides* strides = region->add_source_strides();
-  for (int d = 0; d < part.local_size(); ++d) {
-    region->add_begin(part.offset(d));
-    region->add_end(part.offset(d) + part.local(d));
+  for (int d = 0; d < shard.local_size(); ++d) {
+    region->add_begin(shard.offset(d));
+    region->add_end(shard.offset(d) + shard.local(d));
     region->add_strides(local.Strides()[d]);
     strides->add_values(local.Strides()[d]);
   }
@@ -199,11 +199,11 @@ absl::Status UseStaleWeight(absl::string_view variable, plan::Plan* plan) {
   if (found == plan->variables().end()) return absl::NotFoundError(variable);
   plan::Variable copy = *found;  // with the same first value, whatever its name: see the test
   copy.set_name(name);
-  for (plan::VariablePart& part : *copy.mutable_parts()) {
-    plan::Device* device = plan->mutable_devices(part.device());
-    part.set_offset(device->variable_bytes());
+  for (plan::VariableShard& shard : *copy.mutable_shards()) {
+    plan::Device* device = plan->mutable_devices(shard.device());
+    shard.set_offset(device->variable_bytes());
     int64_t bytes = sizeof(float);
-    for (int64_t extent : part.part().local()) bytes *= extent;
+    for (int64_t extent : shard.shard().local()) bytes *= extent;
     device->set_variable_bytes(device->variable_bytes() + (bytes + 63) / 64 * 64);
   }
   *plan->add_variables() = copy;

@@ -30,7 +30,7 @@ struct GptLayout {
 
 // One device with a batch of 8 or 12: what every other layout must equal.
 GptLayout ReferenceLayout(int64_t batch);
-// All others: each axis alone, uneven parts, axes together, micro-batches, scripts of one
+// All others: each axis alone, uneven shards, axes together, micro-batches, scripts of one
 // instruction.
 std::vector<GptLayout> ParityLayouts();
 

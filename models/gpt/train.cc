@@ -181,7 +181,7 @@ absl::Status Train(const TrainOptions& options, const TextCorpus& corpus, Sessio
   }
   if (!record.stopped) RETURN_IF_ERROR(PrintSample(session, options, interrupt));
   PrintEnd(record, bigram, options);
-  return Annotate(record.last_save, "the last checkpoint was not written");
+  return AddContext(record.last_save, "the last checkpoint was not written");
 }
 
 absl::Status Run(const TrainOptions& options, const std::string& runfiles) {

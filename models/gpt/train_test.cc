@@ -87,17 +87,17 @@ class TrainTest : public ::testing::Test {
 TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
   const Ended first = Run({});
   ASSERT_EQ(first.code, 0) << first.error;
-  for (const char* part :
+  for (const char* shard :
        {"bigram model", "held-out loss", "step 6/6", "checkpoint run/checkpoints/",
         "log        run/log.jsonl", "step 6\n", "digest"}) {
-    EXPECT_THAT(first.out, HasSubstr(part));
+    EXPECT_THAT(first.out, HasSubstr(shard));
   }
   const std::string log = Read("run/log.jsonl");
-  for (const char* part :
+  for (const char* shard :
        {"{\"step\":0,\"val_loss\":5.5", "\"corpus\":\"", "{\"step\":1,\"loss\":5.5",
         "{\"step\":3,\"val_loss\":", "{\"step\":6,\"loss\":", "\"grad_norm\":", "\"lr\":",
         "\"tokens_per_second\":", "{\"step\":6,\"val_loss\":"}) {
-    EXPECT_THAT(log, HasSubstr(part));
+    EXPECT_THAT(log, HasSubstr(shard));
   }
   EXPECT_THAT(Read("run/options.txt"), HasSubstr("--hidden=16\n"));
 

@@ -15,7 +15,7 @@ function decodeProgram(p, index) {
     warnings: p.warnings,
     classes: p.device_classes,
     registers: p.registers,
-    passes: p.passes,
+    reuse_edges: p.reuse_edges,
     step: p.step_nanoseconds,
     makespan: p.makespan,
   };
@@ -53,7 +53,7 @@ function decodeProgram(p, index) {
                                     to: str(b[3]),
                                     reader: str(b[4]),
                                     phase: PHASES[b[5]],
-                                    fires: b[6],
+                                    firings: b[6],
                                     bytes: b[7],
                                     wire: b[6] * b[7],
                                     time: b[8],
@@ -70,8 +70,8 @@ function decodeProgram(p, index) {
                                   name: str(a[0]),
                                   device: a[1],
                                   stream: a[2],
-                                  fires: a[3],
-                                  twin: a[4],
+                                  firings: a[3],
+                                  representative: a[4],
                                   script: a[5].map((x) => ({
                                                      op: str(x[0]),
                                                      scope: str(x[1]),
@@ -131,7 +131,7 @@ function blockOf(name) {
 function makeSpan(program, x, wait) {
   return {
     actor: x[0],
-    fire: x[1],
+    firing: x[1],
     at: x[2],
     begin: x[3],
     length: x[4],
@@ -147,11 +147,11 @@ function sumTimes(program) {
     for (const x of actor.script) {
       if (x.node < 0) continue;
       const key = actor.device + ':' + x.node;
-      const sum = (byDevice.get(key) || 0) + x.time * actor.fires;
+      const sum = (byDevice.get(key) || 0) + x.time * actor.firings;
       byDevice.set(key, sum);
       const op = program.ops[x.node];
       op.time = Math.max(op.time, sum);
-      op.flops = x.flops * actor.fires;
+      op.flops = x.flops * actor.firings;
     }
   }
 }
@@ -174,7 +174,7 @@ function decodeMeasured(program, m) {
                                  begin: w[5],
                                  length: w[6]
                                }));
-  measured.owed =
+  measured.partial =
       m.debts.map((w) => ({actor: w[0], what: str(w[1]), by: w[2], total: w[3], count: w[4]}));
   const byDevice = new Map();
   for (const [a, at, mean, least, most, count] of m.instructions) {
@@ -183,7 +183,7 @@ function decodeMeasured(program, m) {
     const of = x.node >= 0 ? program.ops[x.node] : x.boxing >= 0 ? program.boxings[x.boxing] : null;
     if (!of) continue;
     const key = actor.device + (x.node >= 0 ? ':o' : ':b') + of.id;
-    const sum = (byDevice.get(key) || 0) + mean * actor.fires;
+    const sum = (byDevice.get(key) || 0) + mean * actor.firings;
     byDevice.set(key, sum);
     of.measured = Math.max(of.measured, sum);
   }
@@ -208,5 +208,5 @@ function predictedOwed(program) {
       end = Math.max(end, span.begin + span.length);
     }
   }
-  return [...owed.values()];
+  return [...partial.values()];
 }

@@ -131,7 +131,7 @@ function opDetails(op) {
 function boxDetails(b) {
   return [
     el('h2', {}, b.recipe),
-    el('p', {}, el('span', {class: 'badge boxing'}, 'boxing'), ' in the ', b.phase, ' pass'),
+    el('p', {}, el('span', {class: 'badge boxing'}, 'boxing'), ' in the ', b.phase, ' reuse_edge'),
     facts([
       ['tensor', b.maker ? opLink(b.maker, b.tensor) : b.tensor],
       ['asked by', b.asker ? opLink(b.asker) : b.reader],
@@ -140,7 +140,7 @@ function boxDetails(b) {
       [
         'bytes',
         `${formatBytes(b.wire)} a step between devices` +
-            (b.fires > 1 ? ` (${b.fires} \u00d7 ${formatBytes(b.bytes)})` : '')
+            (b.firings > 1 ? ` (${b.firings} \u00d7 ${formatBytes(b.bytes)})` : '')
       ],
       ['predicted', `${formatTime(b.time)} a step on the busiest device`],
       ['measured', b.measured ? `${formatTime(b.measured)} a step` : ''],

@@ -62,7 +62,7 @@ class MemoryMap {
   list() {
     const d = this.device, rows = peakOf(d), sum = rows.reduce((s, b) => s + b.bytes, 0);
     const where = (a, i) => {
-      const x = a >= 0 && program.actors[program.actors[a].twin].script[i];
+      const x = a >= 0 && program.actors[program.actors[a].representative].script[i];
       return x ? titleOf(x) : 'the step before';
     };
     const variables = [...this.variables].sort((a, b) => b.bytes - a.bytes);
@@ -161,12 +161,12 @@ class MemoryMap {
     c.restore();
     c.fillStyle = palette.muted;
     c.textAlign = 'right';
-    for (const part of [0, 0.25, 0.5, 0.75, 1])
+    for (const shard of [0, 0.25, 0.5, 0.75, 1])
       c.fillText(
-          formatBytes(this.device.packed * part), 64,
-          s.Y(this.base + this.device.packed * part) +
-              (part === 1     ? 4 :
-                   part === 0 ? -4 :
+          formatBytes(this.device.packed * shard), 64,
+          s.Y(this.base + this.device.packed * shard) +
+              (shard === 1     ? 4 :
+                   shard === 0 ? -4 :
                                 0));
     c.fillText('variables', 64, s.bottom - s.band / 2);
     c.fillText('alive', 64, CURVE / 2 + 6);
@@ -251,7 +251,7 @@ class MemoryMap {
     }
     if (!found) return null;
     const name = (a, i) => titleOf(
-        program.actors[program.actors[a].twin].script[i] || {op: 'another class of device'});
+        program.actors[program.actors[a].representative].script[i] || {op: 'another class of device'});
     return {
       click: () => go({bytes: found.kind > 1 ? found.id : null, op: this.opOf(found), box: null}),
       lines: [

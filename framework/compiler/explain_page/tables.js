@@ -200,7 +200,7 @@ function boxingsTable() {
           number: true,
           width: '84px'
         },
-        {name: 'times', of: (b) => b.fires, number: true, width: '56px'},
+        {name: 'times', of: (b) => b.firings, number: true, width: '56px'},
         {
           name: 'predicted',
           of: (b) => b.time,
@@ -228,10 +228,10 @@ function boxingsTable() {
 
 function waitsTable() {
   const m = program.measured, kind = m && state.waits !== 'predicted' ? 'measured' : 'predicted';
-  const rows = kind === 'measured' ? m.owed : predictedOwed(program),
+  const rows = kind === 'measured' ? m.partial : predictedOwed(program),
         most = Math.max(...rows.map((w) => w.total), 1);
   const causes = (w) => {
-    const a = w.by >= 0 && program.actors[program.actors[w.by].twin];
+    const a = w.by >= 0 && program.actors[program.actors[w.by].representative];
     return a && a.script.length === 1 ? titleOf(a.script[0]) : '';
   };
   return new Table(

@@ -338,7 +338,7 @@ class Timeline {
           `boxing ${program.boxings[x.boxing].recipe}, for ${program.boxings[x.boxing].reader}` :
           null,
       `actor ${actorLabel(s.actor)}` +
-          (program.actors[s.actor].fires > 1 ? `, micro-batch ${s.fire}` : '') +
+          (program.actors[s.actor].firings > 1 ? `, micro-batch ${s.firing}` : '') +
           (lane.measured ? `, worker ${s.worker}` : ''),
       s.wait ? `came last: ${s.wait.what} from ${actorLabel(s.wait.by)}` : null
     ];

@@ -11,10 +11,10 @@ namespace {
 PreparedKernel PrepareUnary(const KernelSpec& spec, int64_t grain, UnaryLoop loop) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
-  return MakeKernel([n, grain, loop](const Fire& fire, const Operands& at) {
+  return MakeKernel([n, grain, loop](const KernelContext& context, const Operands& at) {
     const float* x = at.at(0);
     float* y = at.at(1);
-    Parallel(fire, n, grain,
+    Parallel(context, n, grain,
              [&](int64_t begin, int64_t end) { loop(x + begin, y + begin, end - begin); });
   });
 }
@@ -22,10 +22,10 @@ PreparedKernel PrepareUnary(const KernelSpec& spec, int64_t grain, UnaryLoop loo
 PreparedKernel PrepareTwo(const KernelSpec& spec, int64_t grain, BinaryLoop loop) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
-  return MakeKernel([n, grain, loop](const Fire& fire, const Operands& at) {
+  return MakeKernel([n, grain, loop](const KernelContext& context, const Operands& at) {
     const float *a = at.at(0), *b = at.at(1);
     float* y = at.at(2);
-    Parallel(fire, n, grain, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, grain, [&](int64_t begin, int64_t end) {
       loop(a + begin, b + begin, y + begin, end - begin);
     });
   });
@@ -60,10 +60,10 @@ PreparedKernel PrepareReluGradient(const KernelSpec& spec) {
 PreparedKernel PrepareSoftmax(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return MakeKernel([rows, width](const Fire& fire, const Operands& at) {
+  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
     const float* x = at.at(0);
     float* y = at.at(1);
-    ParallelRows(fire, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
+    ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
       Vectors().activation.softmax(x + begin * width, y + begin * width, end - begin, width);
     });
   });
@@ -72,22 +72,22 @@ PreparedKernel PrepareSoftmax(const KernelSpec& spec) {
 PreparedKernel PrepareSoftmaxGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return MakeKernel([rows, width](const Fire& fire, const Operands& at) {
+  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
     const float *y = at.at(0), *dy = at.at(1);
     float* dx = at.at(2);
-    ParallelRows(fire, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
+    ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
       const int64_t first = begin * width;
       Vectors().activation.softmax_gradient(y + first, dy + first, dx + first, end - begin, width);
     });
   });
 }
 
-// Draws by logical index: a row of the part is a run of consecutive logical indices.
+// Draws by logical index: a row of the shard is a run of consecutive logical indices.
 PreparedKernel PrepareDropout(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   ASSIGN_OR_RETURN(const DropoutAttributes attributes,
                    ParseAttributes<DropoutAttributes>(spec.attributes));
-  const Part& x = spec.inputs[0];
+  const Shard& x = spec.inputs[0];
   const Shape logical = x.logical.Strides();
   const StridedLoop loop(x.local, {x.local.Strides(), logical});
   int64_t first = 0, per_micro = 0;
@@ -98,15 +98,15 @@ PreparedKernel PrepareDropout(const KernelSpec& spec) {
   const uint32_t threshold = DropoutThreshold(attributes.rate);
   const float scale = static_cast<float>(1 / (1 - attributes.rate));
   const int64_t key = attributes.key;
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
-    const std::array<uint32_t, 2> keys = PhiloxKey(fire.seed, key);
-    const Draw draw = {keys[0], keys[1], fire.step};
-    const int64_t base = first + fire.micro * per_micro;
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    const std::array<uint32_t, 2> keys = PhiloxKey(context.seed, key);
+    const Draw draw = {keys[0], keys[1], context.step};
+    const int64_t base = first + context.micro * per_micro;
     const float* from = at.at(0);
     float* to = at.at(1);
     // A last dimension cut to one element leaves rows whose logical indices are far apart.
     const int64_t step = loop.row_stride(1);
-    loop.ForAll(fire, kCostlyGrain, [&](const int64_t* offsets, int64_t n) {
+    loop.ForAll(context, kCostlyGrain, [&](const int64_t* offsets, int64_t n) {
       const int64_t local = offsets[0], start = base + offsets[1];
       if (step == 1 || n == 1) {
         Vectors().activation.dropout(draw, threshold, scale, start, from + local, to + local, n);

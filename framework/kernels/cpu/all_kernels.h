@@ -60,8 +60,8 @@ PreparedKernel PrepareAttentionGradient(const KernelSpec& spec);
 // ---- embedding.cc ----
 PreparedKernel PrepareEmbedding(const KernelSpec& spec);
 PreparedKernel PrepareEmbeddingGradient(const KernelSpec& spec);
-PreparedKernel PrepareAddRows(const KernelSpec& spec);
-PreparedKernel PrepareSumSquaresRows(const KernelSpec& spec);
+PreparedKernel PrepareAddSparse(const KernelSpec& spec);
+PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec);
 
 // ---- cross_entropy.cc ----
 PreparedKernel PrepareCrossEntropyMax(const KernelSpec& spec);
@@ -73,12 +73,12 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec);
 // ---- optimizer.cc ----
 PreparedKernel PrepareClipFactor(const KernelSpec& spec);
 PreparedKernel PrepareSgd(const KernelSpec& spec);
-PreparedKernel PrepareSgdRows(const KernelSpec& spec);
+PreparedKernel PrepareSgdSparse(const KernelSpec& spec);
 PreparedKernel PrepareAdamW(const KernelSpec& spec);
-PreparedKernel PrepareAdamWRows(const KernelSpec& spec);
+PreparedKernel PrepareAdamWSparse(const KernelSpec& spec);
 
 // ---- box.cc ----
-PreparedKernel PrepareBox(const KernelSpec& spec);
+PreparedKernel PrepareFold(const KernelSpec& spec);
 PreparedKernel PrepareAccumulate(const KernelSpec& spec);
 
 }  // namespace sluice::cpu

@@ -1,4 +1,4 @@
-// Elementwise arithmetic. Operands broadcast by their logical shapes: a part may hold one element
+// Elementwise arithmetic. Operands broadcast by their logical shapes: a shard may hold one element
 // of a dimension that is long in the whole.
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/strided.h"
@@ -8,7 +8,7 @@ namespace sluice::cpu {
 namespace {
 
 StridedLoop BinaryLoopOf(const KernelSpec& spec) {
-  const Part& y = spec.outputs[0];
+  const Shard& y = spec.outputs[0];
   return StridedLoop(y.local, {BroadcastStrides(spec.inputs[0], y),
                                BroadcastStrides(spec.inputs[1], y), y.local.Strides()});
 }
@@ -19,10 +19,10 @@ PreparedKernel PrepareBinaryF32(const KernelSpec& spec, const ArithmeticVector::
   const BinaryLoop row = loop.row_stride(0) == 0   ? loops.scalar_a
                          : loop.row_stride(1) == 0 ? loops.scalar_b
                                                    : loops.both;
-  return MakeKernel([loop, row](const Fire& fire, const Operands& at) {
+  return MakeKernel([loop, row](const KernelContext& context, const Operands& at) {
     const float *a = at.at(0), *b = at.at(1);
     float* y = at.at(2);
-    loop.ForAll(fire, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
+    loop.ForAll(context, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
       row(a + offsets[0], b + offsets[1], y + offsets[2], n);
     });
   });
@@ -32,11 +32,11 @@ PreparedKernel PrepareBinaryF32(const KernelSpec& spec, const ArithmeticVector::
 template <typename Op>
 PreparedKernel PrepareBinaryI32(const KernelSpec& spec, Op op) {
   const StridedLoop loop = BinaryLoopOf(spec);
-  return MakeKernel([loop, op](const Fire& fire, const Operands& at) {
+  return MakeKernel([loop, op](const KernelContext& context, const Operands& at) {
     const uint32_t *a = at.at<uint32_t>(0), *b = at.at<uint32_t>(1);
     uint32_t* y = at.at<uint32_t>(2);
     const int64_t step_a = loop.row_stride(0), step_b = loop.row_stride(1);
-    loop.ForAll(fire, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
+    loop.ForAll(context, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
       for (int64_t i = 0; i < n; ++i) {
         y[offsets[2] + i] = op(a[offsets[0] + i * step_a], b[offsets[1] + i * step_b]);
       }
@@ -80,10 +80,10 @@ PreparedKernel PrepareScale(const KernelSpec& spec) {
                    ParseAttributes<ScaleAttributes>(spec.attributes));
   const float factor = static_cast<float>(attributes.factor);
   const int64_t n = spec.outputs[0].NumElements();
-  return MakeKernel([n, factor](const Fire& fire, const Operands& at) {
+  return MakeKernel([n, factor](const KernelContext& context, const Operands& at) {
     const float* x = at.at(0);
     float* y = at.at(1);
-    Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
       Vectors().arithmetic.scale(x + begin, factor, y + begin, end - begin);
     });
   });
@@ -93,10 +93,10 @@ PreparedKernel PrepareAddN(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
   const int terms = static_cast<int>(spec.inputs.size());
-  return MakeKernel([n, terms](const Fire& fire, const Operands& at) {
+  return MakeKernel([n, terms](const KernelContext& context, const Operands& at) {
     const BinaryLoop add = Vectors().arithmetic.add.both;
     float* y = at.at(terms);
-    Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
       // In blocks that stay in cache over all terms.
       for (int64_t from = begin; from < end; from += 4096) {
         const int64_t length = std::min<int64_t>(4096, end - from);
@@ -113,10 +113,10 @@ PreparedKernel PrepareAddN(const KernelSpec& spec) {
 PreparedKernel PrepareSqrt(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
-  return MakeKernel([n](const Fire& fire, const Operands& at) {
+  return MakeKernel([n](const KernelContext& context, const Operands& at) {
     const float* x = at.at(0);
     float* y = at.at(1);
-    Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
       Vectors().arithmetic.sqrt(x + begin, y + begin, end - begin);
     });
   });

@@ -35,13 +35,13 @@ absl::StatusOr<Heads> HeadsOf(const KernelSpec& spec, bool gradient) {
 
 // fn(head, scratch) for every head.
 template <typename F>
-void ForEachHead(const Fire& fire, const Heads& heads, float* scratch, F&& fn) {
+void ForEachHead(const KernelContext& context, const Heads& heads, float* scratch, F&& fn) {
   const auto piece = [&](int64_t p) {
     const Range range = Cut({0, heads.count}, heads.pieces, p);
     for (int64_t i = range.begin; i < range.end; ++i) fn(i, scratch + p * heads.piece_scratch);
   };
-  if (heads.pieces > 1 && fire.team != nullptr) {
-    fire.team->ForEach(heads.pieces, piece);
+  if (heads.pieces > 1 && context.thread_pool != nullptr) {
+    context.thread_pool->ForEach(heads.pieces, piece);
   } else {
     for (int64_t p = 0; p < heads.pieces; ++p) piece(p);
   }
@@ -52,8 +52,8 @@ void ForEachHead(const Fire& fire, const Heads& heads, float* scratch, F&& fn) {
 PreparedKernel PrepareAttention(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const Heads heads, HeadsOf(spec, /*gradient=*/false));
   return MakeKernel(
-      [heads](const Fire& fire, const Operands& at) {
-        ForEachHead(fire, heads, at.scratch<float>(), [&](int64_t i, float* scratch) {
+      [heads](const KernelContext& context, const Operands& at) {
+        ForEachHead(context, heads, at.scratch<float>(), [&](int64_t i, float* scratch) {
           const int64_t first = heads.At(i);
           Vectors().attention.forward(heads.head, at.at(0) + first, at.at(1) + first,
                                       at.at(2) + first, at.at(3) + first,
@@ -66,8 +66,8 @@ PreparedKernel PrepareAttention(const KernelSpec& spec) {
 PreparedKernel PrepareAttentionGradient(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const Heads heads, HeadsOf(spec, /*gradient=*/true));
   return MakeKernel(
-      [heads](const Fire& fire, const Operands& at) {
-        ForEachHead(fire, heads, at.scratch<float>(), [&](int64_t i, float* scratch) {
+      [heads](const KernelContext& context, const Operands& at) {
+        ForEachHead(context, heads, at.scratch<float>(), [&](int64_t i, float* scratch) {
           const int64_t first = heads.At(i);
           Vectors().attention.backward(
               heads.head, at.at(0) + first, at.at(1) + first, at.at(2) + first, at.at(3) + first,

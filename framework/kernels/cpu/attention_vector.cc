@@ -54,15 +54,15 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
     for (int64_t group = t; group < end; group += kTileRows) {
       const int64_t rows = group + kTileRows < end ? kTileRows : end - group;
       const int64_t seen = Padded(group + rows);
-      float* part = scores + (group - t) * padded;
+      float* shard = scores + (group - t) * padded;
       MultiplyTiles<false, true>(rows, seen, head.size, q + group * head.row, {head.row, 1}, keys,
-                                 padded, part, padded);
+                                 padded, shard, padded);
       float max[kLanes] = {}, sum[kLanes] = {}, log[kLanes];
       for (int64_t r = 0; r < rows; ++r) {
-        WeightRow(part + r * padded, group + r + 1, group + rows, head.scale, max + r, sum + r);
+        WeightRow(shard + r * padded, group + r + 1, group + rows, head.scale, max + r, sum + r);
       }
       Store(log, Load(max) + Log(Load(sum)));
-      MultiplyTiles<false, true>(rows, head.size, group + rows, part, {padded, 1}, v, head.row,
+      MultiplyTiles<false, true>(rows, head.size, group + rows, shard, {padded, 1}, v, head.row,
                                  y + group * head.row, head.row);
       for (int64_t r = 0; r < rows; ++r) {
         logsumexp[(group + r) * head.statistic] = log[r];
@@ -78,8 +78,8 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
 // `owed` alone does not see to that: it is rounded, for all keys alike, and early in training keys
 // have much in common while slopes are small. So their mean is taken off a second time.
 SLUICE_INLINE void SlopeRow(float* weights, float* slopes, int64_t n, int64_t padded, float scale,
-                            float logsumexp, float owed) {
-  const F factor = Splat(scale), top = Splat(logsumexp), delta = Splat(owed);
+                            float logsumexp, float partial) {
+  const F factor = Splat(scale), top = Splat(logsumexp), delta = Splat(partial);
   const float sum = SumOver(n, [&](int64_t i, auto lanes) {
     const F weight = lanes.Keep(Exp(lanes(weights + i) * factor - top));
     lanes(weights + i, weight);
@@ -87,7 +87,7 @@ SLUICE_INLINE void SlopeRow(float* weights, float* slopes, int64_t n, int64_t pa
   });
   const float rest = SumOver(
       n, [&](int64_t i, auto lanes) { return lanes(weights + i) * (lanes(slopes + i) - delta); });
-  const F mean = Splat(n > 1 ? rest / sum : slopes[0] - owed);  // exactly zero is left of one
+  const F mean = Splat(n > 1 ? rest / sum : slopes[0] - partial);  // exactly zero is left of one
   ForLanes(n, [&](int64_t i, auto lanes) {
     lanes(slopes + i, (lanes(slopes + i) - delta - mean) * lanes(weights + i) * factor);
   });
@@ -123,10 +123,10 @@ void Backward(const AttentionHead& head, const float* q, const float* k, const f
                                  padded);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t at = (group + r) * row;
-        const float owed = SumOver(
+        const float partial = SumOver(
             size, [&](int64_t i, auto lanes) { return lanes(dy + at + i) * lanes(y + at + i); });
         SlopeRow(p + r * padded, s + r * padded, group + r + 1, end, head.scale,
-                 logsumexp[(group + r) * head.statistic], owed);
+                 logsumexp[(group + r) * head.statistic], partial);
       }
       MultiplyTiles<false, true>(rows, size, group + rows, s, {padded, 1}, k, row, dq + group * row,
                                  row);

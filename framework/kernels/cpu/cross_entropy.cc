@@ -1,5 +1,5 @@
-// The four steps of softmax cross entropy and the gradient of their chain. A part of a split
-// vocabulary has the labels' columns of its own range; the others are some other part's.
+// The four steps of softmax cross entropy and the gradient of their chain. A shard of a split
+// vocabulary has the labels' columns of its own range; the others are some other shard's.
 #include "absl/strings/str_cat.h"
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/vector.h"
@@ -7,11 +7,11 @@
 namespace sluice::cpu {
 namespace {
 
-// The vocabulary that a part of logits holds.
+// The vocabulary that a shard of logits holds.
 struct Vocabulary {
   int64_t begin, per_micro, held, whole;
 
-  explicit Vocabulary(const Part& logits) {
+  explicit Vocabulary(const Shard& logits) {
     const int last = logits.local.rank() - 1;
     begin = logits.offset[last];
     per_micro = logits.stride_per_micro[last];
@@ -35,10 +35,10 @@ absl::Status CheckLabels(const char* op, const int32_t* labels, int64_t n, int64
 PreparedKernel PrepareCrossEntropyMax(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return MakeKernel([rows, width](const Fire& fire, const Operands& at) {
+  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
     const float* logits = at.at(0);
     float* max = at.at(1);
-    ParallelRows(fire, rows, width, kCheapGrain, [&](int64_t begin, int64_t end) {
+    ParallelRows(context, rows, width, kCheapGrain, [&](int64_t begin, int64_t end) {
       const auto row_max = Vectors().reduction.row[static_cast<int>(Reduction::kMax) - 1];
       for (int64_t r = begin; r < end; ++r) max[r] = row_max(logits + r * width, width);
     });
@@ -48,10 +48,10 @@ PreparedKernel PrepareCrossEntropyMax(const KernelSpec& spec) {
 PreparedKernel PrepareCrossEntropySumExp(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return MakeKernel([rows, width](const Fire& fire, const Operands& at) {
+  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
     const float *logits = at.at(0), *max = at.at(1);
     float* sum = at.at(2);
-    ParallelRows(fire, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
+    ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
       Vectors().cross_entropy.sum_exp(logits + begin * width, max + begin, sum + begin, end - begin,
                                       width);
     });
@@ -62,28 +62,29 @@ PreparedKernel PrepareCrossEntropyPick(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Vocabulary vocabulary(spec.inputs[0]);
-  return MakeKernel([rows, vocabulary](const Fire& fire, const Operands& at) -> absl::Status {
-    const float* logits = at.at(0);
-    const int32_t* labels = at.at<int32_t>(1);
-    float* picked = at.at(2);
-    RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, vocabulary.whole));
-    const int64_t first = vocabulary.BeginAt(fire.micro);
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t column = labels[r] - first;
-      const bool held = column >= 0 && column < vocabulary.held;
-      picked[r] = held ? logits[r * vocabulary.held + column] : 0;
-    }
-    return absl::OkStatus();
-  });
+  return MakeKernel(
+      [rows, vocabulary](const KernelContext& context, const Operands& at) -> absl::Status {
+        const float* logits = at.at(0);
+        const int32_t* labels = at.at<int32_t>(1);
+        float* picked = at.at(2);
+        RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, vocabulary.whole));
+        const int64_t first = vocabulary.BeginAt(context.micro);
+        for (int64_t r = 0; r < rows; ++r) {
+          const int64_t column = labels[r] - first;
+          const bool held = column >= 0 && column < vocabulary.held;
+          picked[r] = held ? logits[r * vocabulary.held + column] : 0;
+        }
+        return absl::OkStatus();
+      });
 }
 
 PreparedKernel PrepareCrossEntropyCombine(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
-  return MakeKernel([n](const Fire& fire, const Operands& at) {
+  return MakeKernel([n](const KernelContext& context, const Operands& at) {
     const float *max = at.at(0), *sum = at.at(1), *picked = at.at(2);
     float* loss = at.at(3);
-    Parallel(fire, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
       Vectors().cross_entropy.combine(max + begin, sum + begin, picked + begin, loss + begin,
                                       end - begin);
     });
@@ -94,23 +95,24 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {3}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Vocabulary vocabulary(spec.inputs[0]);
-  return MakeKernel([rows, vocabulary](const Fire& fire, const Operands& at) -> absl::Status {
-    const float *logits = at.at(0), *max = at.at(1), *sum = at.at(2), *dpicked = at.at(4);
-    const int32_t* labels = at.at<int32_t>(3);
-    float* dlogits = at.at(5);
-    const int64_t width = vocabulary.held, first = vocabulary.BeginAt(fire.micro);
-    RETURN_IF_ERROR(CheckLabels("ce_gradient", labels, rows, vocabulary.whole));
-    ParallelRows(fire, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
-      Vectors().cross_entropy.gradient(logits + begin * width, max + begin, sum + begin,
-                                       dpicked + begin, dlogits + begin * width, end - begin,
-                                       width);
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t column = labels[r] - first;
-        if (column >= 0 && column < width) dlogits[r * width + column] += dpicked[r];
-      }
-    });
-    return absl::OkStatus();
-  });
+  return MakeKernel(
+      [rows, vocabulary](const KernelContext& context, const Operands& at) -> absl::Status {
+        const float *logits = at.at(0), *max = at.at(1), *sum = at.at(2), *dpicked = at.at(4);
+        const int32_t* labels = at.at<int32_t>(3);
+        float* dlogits = at.at(5);
+        const int64_t width = vocabulary.held, first = vocabulary.BeginAt(context.micro);
+        RETURN_IF_ERROR(CheckLabels("ce_gradient", labels, rows, vocabulary.whole));
+        ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
+          Vectors().cross_entropy.gradient(logits + begin * width, max + begin, sum + begin,
+                                           dpicked + begin, dlogits + begin * width, end - begin,
+                                           width);
+          for (int64_t r = begin; r < end; ++r) {
+            const int64_t column = labels[r] - first;
+            if (column >= 0 && column < width) dlogits[r * width + column] += dpicked[r];
+          }
+        });
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace sluice::cpu

@@ -1,4 +1,4 @@
-// Rows of a table by id. A part of a table split by rows gives zeros for the rows of other parts.
+// Rows of a table by id. A shard of a table split by rows gives zeros for the rows of other shards.
 #include "absl/strings/str_cat.h"
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/rows.h"
@@ -17,10 +17,10 @@ absl::Status CheckIds(const char* op, const int32_t* ids, int64_t n, int64_t lim
 namespace {
 
 // Adds rows in order of appearance. Split by columns, so that the order of a sum is one.
-void ScatterAdd(const Fire& fire, const int32_t* ids, const float* values, int64_t n, int64_t width,
-                int64_t first, int64_t held, float* table) {
+void ScatterAdd(const KernelContext& context, const int32_t* ids, const float* values, int64_t n,
+                int64_t width, int64_t first, int64_t held, float* table) {
   const int64_t grain = std::max<int64_t>(16, kCheapGrain / std::max<int64_t>(n, 1));
-  Parallel(fire, width, grain, [&](int64_t begin, int64_t end) {
+  Parallel(context, width, grain, [&](int64_t begin, int64_t end) {
     const BinaryLoop add = Vectors().arithmetic.add.both;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = ids[i] - first;
@@ -37,13 +37,13 @@ PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
   const int64_t n = spec.inputs[1].NumElements(), width = spec.inputs[0].local[1];
-  return MakeKernel([=](const Fire& fire, const Operands& at) -> absl::Status {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const float* table = at.at(0);
     const int32_t* ids = at.at<int32_t>(1);
     float* y = at.at(2);
     RETURN_IF_ERROR(CheckIds("embedding", ids, n, rows.whole));
-    const int64_t first = rows.BeginAt(fire.micro);
-    ParallelRows(fire, n, width, kCheapGrain, [&](int64_t begin, int64_t end) {
+    const int64_t first = rows.BeginAt(context.micro);
+    ParallelRows(context, n, width, kCheapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = ids[i] - first;
         if (row >= 0 && row < rows.held) {
@@ -61,42 +61,42 @@ PreparedKernel PrepareEmbeddingGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {0}));
   const TableRows rows(spec.outputs[0]);
   const int64_t n = spec.inputs[0].NumElements(), width = spec.outputs[0].local[1];
-  return MakeKernel([=](const Fire& fire, const Operands& at) -> absl::Status {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const int32_t* ids = at.at<int32_t>(0);
     float* table = at.at(2);
     RETURN_IF_ERROR(CheckIds("embedding_gradient", ids, n, rows.whole));
-    Parallel(fire, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
       Vectors().arithmetic.fill(0, table + begin, end - begin);
     });
-    ScatterAdd(fire, ids, at.at(1), n, width, rows.BeginAt(fire.micro), rows.held, table);
+    ScatterAdd(context, ids, at.at(1), n, width, rows.BeginAt(context.micro), rows.held, table);
     return absl::OkStatus();
   });
 }
 
-PreparedKernel PrepareAddRows(const KernelSpec& spec) {
+PreparedKernel PrepareAddSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
   const int64_t n = spec.inputs[1].NumElements(), width = spec.inputs[0].local[1];
-  return MakeKernel([=](const Fire& fire, const Operands& at) -> absl::Status {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const float* dense = at.at(0);
     const int32_t* ids = at.at<int32_t>(1);
     float* y = at.at(3);
-    RETURN_IF_ERROR(CheckIds("add_rows", ids, n, rows.whole));
+    RETURN_IF_ERROR(CheckIds("add_sparse", ids, n, rows.whole));
     if (y != dense) {
-      Parallel(fire, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
+      Parallel(context, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
         Vectors().arithmetic.copy(dense + begin, y + begin, end - begin);
       });
     }
-    ScatterAdd(fire, ids, at.at(2), n, width, rows.BeginAt(fire.micro), rows.held, y);
+    ScatterAdd(context, ids, at.at(2), n, width, rows.BeginAt(context.micro), rows.held, y);
     return absl::OkStatus();
   });
 }
 
-PreparedKernel PrepareSumSquaresRows(const KernelSpec& spec) {
+PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {0}));
   const int64_t n = spec.inputs[0].NumElements(), width = RowLength(spec.inputs[1].local);
   return MakeKernel(
-      [n, width](const Fire&, const Operands& at) {
+      [n, width](const KernelContext&, const Operands& at) {
         double sum = 0;
         ForEachDistinctRow(
             at.at<int32_t>(0), at.at(1), n, width, 0, int64_t{1} << 31, at.scratch<std::byte>(),

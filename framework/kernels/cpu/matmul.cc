@@ -1,4 +1,4 @@
-// The four matrix products of a linear layer, by the letters that they share: a [..mk], b [kn],
+// The four matrix products of a linear layer, by the factors that they share: a [..mk], b [kn],
 // y [..mn]. Matrices that share the other operand are taken as one with more rows.
 #include <string>
 
@@ -10,15 +10,15 @@ namespace {
 
 // A matrix operand by its last two dimensions: "mk", or "km" where it lies transposed.
 struct Matrix {
-  std::string letters;
-  bool has(char letter) const { return letters.find(letter) != std::string::npos; }
+  std::string factors;
+  bool has(char factor) const { return factors.find(factor) != std::string::npos; }
 };
 Matrix A(const MatMulAttributes& a) { return {a.transpose_a ? "km" : "mk"}; }
 Matrix B(const MatMulAttributes& a) { return {a.transpose_b ? "nk" : "kn"}; }
 Matrix Y() { return {"mn"}; }
 
-int64_t Extent(const Matrix& matrix, const Shape& shape, char letter) {
-  return shape[shape.rank() - (matrix.letters[0] == letter ? 2 : 1)];
+int64_t Extent(const Matrix& matrix, const Shape& shape, char factor) {
+  return shape[shape.rank() - (matrix.factors[0] == factor ? 2 : 1)];
 }
 int64_t Leading(const Shape& shape) {
   int64_t count = 1;
@@ -26,26 +26,26 @@ int64_t Leading(const Shape& shape) {
   return count;
 }
 
-// out = left * right, summed over the letter that out has not.
+// out = left * right, summed over the factor that out has not.
 struct Words {
   Matrix left, right, out;
 };
 
 ProductShape ShapeOf(const Words& words, const Shape& left, const Shape& right, const Shape& out,
                      bool* swapped) {
-  const char row = words.out.letters[0], column = words.out.letters[1];
+  const char row = words.out.factors[0], column = words.out.factors[1];
   *swapped = !words.left.has(row);
   const Matrix& a = *swapped ? words.right : words.left;
   const Matrix& b = *swapped ? words.left : words.right;
   const Shape& a_shape = *swapped ? right : left;
   const Shape& b_shape = *swapped ? left : right;
-  const char summed = a.letters[0] == row ? a.letters[1] : a.letters[0];
+  const char summed = a.factors[0] == row ? a.factors[1] : a.factors[0];
   ProductShape shape;
   shape.m = Extent(a, a_shape, row);
   shape.k = Extent(a, a_shape, summed);
   shape.n = Extent(b, b_shape, column);
-  shape.transpose_a = a.letters[0] != row;
-  shape.transpose_b = b.letters[0] != summed;
+  shape.transpose_a = a.factors[0] != row;
+  shape.transpose_b = b.factors[0] != summed;
   shape.batch = std::max(Leading(left), Leading(right));
   if (left.rank() == 2 || right.rank() == 2) shape.batch = Leading(left) * Leading(right);
   shape.batch_a = a_shape.rank() > 2 ? shape.m * shape.k : 0;
@@ -71,8 +71,8 @@ PreparedKernel PrepareProduct(const KernelSpec& spec, Words (*words)(const MatMu
   ASSIGN_OR_RETURN(const std::shared_ptr<const Product> product,
                    Product::Prepare(shape, spec.threads));
   return MakeKernel(
-      [product, swapped](const Fire& fire, const Operands& at) {
-        product->Run(fire, at.at(swapped ? 1 : 0), at.at(swapped ? 0 : 1), at.at(2),
+      [product, swapped](const KernelContext& context, const Operands& at) {
+        product->Run(context, at.at(swapped ? 1 : 0), at.at(swapped ? 0 : 1), at.at(2),
                      at.scratch<std::byte>());
       },
       product->scratch());

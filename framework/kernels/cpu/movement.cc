@@ -22,9 +22,9 @@ void CopyRow(const T* from, int64_t from_step, T* to, int64_t to_step, int64_t n
 }
 
 template <typename T>
-void CopyAll(const Fire& fire, const StridedLoop& loop, const T* from, T* to) {
+void CopyAll(const KernelContext& context, const StridedLoop& loop, const T* from, T* to) {
   const int64_t from_step = loop.row_stride(0), to_step = loop.row_stride(1);
-  loop.ForAll(fire, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
+  loop.ForAll(context, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
     CopyRow(from + offsets[0], from_step, to + offsets[1], to_step, n);
   });
 }
@@ -43,7 +43,7 @@ void BySize(DType dtype, F&& fn) {
 }
 
 absl::Status RequireOneType(const KernelSpec& spec) {
-  for (const Part& input : spec.inputs) {
+  for (const Shard& input : spec.inputs) {
     if (input.dtype != spec.outputs[0].dtype) return NoKernel(spec);
   }
   return absl::OkStatus();
@@ -53,10 +53,10 @@ absl::Status RequireOneType(const KernelSpec& spec) {
 PreparedKernel CopyKernel(const KernelSpec& spec, const StridedLoop& loop, int64_t first_in = 0,
                           int64_t first_out = 0) {
   const DType dtype = spec.outputs[0].dtype;
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
     BySize(dtype, [&](auto bits) {
       using T = decltype(bits);
-      CopyAll(fire, loop, at.at<const T>(0) + first_in, at.at<T>(1) + first_out);
+      CopyAll(context, loop, at.at<const T>(0) + first_in, at.at<T>(1) + first_out);
     });
   });
 }
@@ -110,8 +110,8 @@ PreparedKernel PermuteKernel(const KernelSpec& spec, const Shape& strides) {
   if (SizeOf(spec.outputs[0].dtype) != 4 || !MatricesOf(loop, &matrices)) {
     return CopyKernel(spec, loop);
   }
-  return MakeKernel([matrices](const Fire& fire, const Operands& at) {
-    ParallelRows(fire, matrices.count * matrices.blocks(), matrices.rows * Matrices::kColumns,
+  return MakeKernel([matrices](const KernelContext& context, const Operands& at) {
+    ParallelRows(context, matrices.count * matrices.blocks(), matrices.rows * Matrices::kColumns,
                  kCheapGrain, [&](int64_t begin, int64_t end) {
                    for (int64_t block = begin; block < end; ++block) {
                      matrices.TransposeBlock(block, at.at(0), at.at(1));
@@ -125,18 +125,18 @@ PreparedKernel PermuteKernel(const KernelSpec& spec, const Shape& strides) {
 PreparedKernel PrepareFill(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const FillAttributes attributes,
                    ParseAttributes<FillAttributes>(spec.attributes));
-  const Part& y = spec.outputs[0];
+  const Shard& y = spec.outputs[0];
   uint64_t bits = 0;
   StoreElement(y.dtype, reinterpret_cast<std::byte*>(&bits), 0, attributes.value);
   const int64_t n = y.NumElements();
   const DType dtype = y.dtype;
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
     BySize(dtype, [&](auto zero) {
       using T = decltype(zero);
       T value;
       std::memcpy(&value, &bits, sizeof(T));
       T* to = at.at<T>(0);
-      Parallel(fire, n, kCheapGrain,
+      Parallel(context, n, kCheapGrain,
                [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, value); });
     });
   });
@@ -145,8 +145,8 @@ PreparedKernel PrepareFill(const KernelSpec& spec) {
 PreparedKernel PrepareCopy(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
   const int64_t bytes = spec.outputs[0].NumBytes();
-  return MakeKernel([bytes](const Fire& fire, const Operands& at) {
-    Parallel(fire, bytes, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
+  return MakeKernel([bytes](const KernelContext& context, const Operands& at) {
+    Parallel(context, bytes, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
       std::memmove(at.bytes(1) + begin, at.bytes(0) + begin, end - begin);
     });
   });
@@ -186,7 +186,7 @@ PreparedKernel PreparePad(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
   ASSIGN_OR_RETURN(const SliceAttributes attributes,
                    ParseAttributes<SliceAttributes>(spec.attributes));
-  const Part &x = spec.inputs[0], &y = spec.outputs[0];
+  const Shard &x = spec.inputs[0], &y = spec.outputs[0];
   // [outer, dim, inner]: zeros before and behind each piece.
   int64_t outer = 1, inner = SizeOf(y.dtype);
   for (int d = 0; d < y.local.rank(); ++d) {
@@ -196,8 +196,8 @@ PreparedKernel PreparePad(const KernelSpec& spec) {
   const int64_t piece = x.local[static_cast<int>(attributes.dim)] * inner;
   const int64_t before = attributes.begin * inner;
   const int64_t whole = y.local[static_cast<int>(attributes.dim)] * inner;
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
-    ParallelRows(fire, outer, whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    ParallelRows(context, outer, whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         std::byte* to = at.bytes(1) + o * whole;
         std::memset(to, 0, before);
@@ -213,18 +213,18 @@ PreparedKernel PrepareConcat(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const ConcatAttributes attributes,
                    ParseAttributes<ConcatAttributes>(spec.attributes));
   const int dim = static_cast<int>(attributes.dim);
-  const Part& y = spec.outputs[0];
+  const Shard& y = spec.outputs[0];
   int64_t outer = 1, inner = SizeOf(y.dtype);
   for (int d = 0; d < y.local.rank(); ++d) {
     if (d < dim) outer *= y.local[d];
     if (d > dim) inner *= y.local[d];
   }
   std::vector<int64_t> pieces;  // bytes of a row
-  for (const Part& input : spec.inputs) pieces.push_back(input.local[dim] * inner);
+  for (const Shard& input : spec.inputs) pieces.push_back(input.local[dim] * inner);
   const int64_t whole = y.local[dim] * inner;
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
     const int inputs = static_cast<int>(pieces.size());
-    ParallelRows(fire, outer, whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
+    ParallelRows(context, outer, whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         std::byte* to = at.bytes(inputs) + o * whole;
         for (int i = 0; i < inputs; to += pieces[i], ++i) {
@@ -240,21 +240,21 @@ PreparedKernel PrepareCast(const KernelSpec& spec) {
   if (from == to) return PrepareCopy(spec);
   const int64_t n = spec.outputs[0].NumElements();
   if (from == DType::kF32 && to == DType::kBF16) {
-    return MakeKernel([n](const Fire& fire, const Operands& at) {
-      Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    return MakeKernel([n](const KernelContext& context, const Operands& at) {
+      Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
         Vectors().arithmetic.to_bf16(at.at(0) + begin, at.at<uint16_t>(1) + begin, end - begin);
       });
     });
   }
   if (from == DType::kBF16 && to == DType::kF32) {
-    return MakeKernel([n](const Fire& fire, const Operands& at) {
-      Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    return MakeKernel([n](const KernelContext& context, const Operands& at) {
+      Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
         Vectors().arithmetic.from_bf16(at.at<uint16_t>(0) + begin, at.at(1) + begin, end - begin);
       });
     });
   }
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
-    Parallel(fire, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    Parallel(context, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         StoreElement(to, at.bytes(1), i, LoadElement(from, at.bytes(0), i));
       }
@@ -264,7 +264,7 @@ PreparedKernel PrepareCast(const KernelSpec& spec) {
 
 PreparedKernel PrepareBroadcast(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  const Part& y = spec.outputs[0];
+  const Shard& y = spec.outputs[0];
   return CopyKernel(spec,
                     StridedLoop(y.local, {BroadcastStrides(spec.inputs[0], y), y.local.Strides()}));
 }

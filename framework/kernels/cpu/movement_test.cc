@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "framework/attributes/attributes.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
 #include "gtest/gtest.h"
@@ -17,21 +17,21 @@ void ExpectTransposed(const Shape& x, const Shape& permutation) {
   KernelSpec spec;
   spec.op = "transpose";
   spec.attributes = PrintAttributes(TransposeAttributes{permutation});
-  spec.inputs = {Part::Whole(DType::kI32, x)};
-  spec.outputs = {Part::Whole(DType::kI32, y)};
+  spec.inputs = {Shard::Whole(DType::kI32, x)};
+  spec.outputs = {Shard::Whole(DType::kI32, y)};
   std::vector<int32_t> from(x.NumElements());
   for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<int32_t>(i);
   const Shape steps = x.Strides();
   for (int threads : {1, 2}) {
-    CpuThreadTeam team(threads, InitKernelThread);
+    CpuThreadPool thread_pool(threads, InitKernelThread);
     spec.threads = threads;
     const auto kernel = PrepareCpuKernel(spec);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     std::vector<int32_t> to(from.size(), -1);
     std::byte* operands[] = {reinterpret_cast<std::byte*>(from.data()),
                              reinterpret_cast<std::byte*>(to.data())};
-    const Fire fire = {.team = &team};
-    ASSERT_TRUE((*kernel)->Run(fire, operands, nullptr).ok());
+    const KernelContext context = {.thread_pool = &thread_pool};
+    ASSERT_TRUE((*kernel)->Run(context, operands, nullptr).ok());
     for (int64_t i = 0; i < x.NumElements(); ++i) {
       int64_t expected = 0, rest = i;
       for (int d = y.rank() - 1; d >= 0; rest /= y[d], --d) {

@@ -1,5 +1,5 @@
-// Updates of variables in place, each one pass over memory. Scalars are read at every fire and what
-// follows from them is computed in f64, as the definition does.
+// Updates of variables in place, each one pass over memory. Scalars are read at every firing and
+// what follows from them is computed in f64, as the reference implementation does.
 #include <cmath>
 
 #include "framework/kernels/cpu/all_kernels.h"
@@ -45,7 +45,7 @@ PreparedKernel PrepareClipFactor(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const ClipAttributes attributes,
                    ParseAttributes<ClipAttributes>(spec.attributes));
   const double max_norm = attributes.max_norm;
-  return MakeKernel([max_norm](const Fire&, const Operands& at) {
+  return MakeKernel([max_norm](const KernelContext&, const Operands& at) {
     const double factor = max_norm / (std::sqrt(static_cast<double>(*at.at(0))) + 1e-6);
     *at.at(1) = static_cast<float>(factor > 1 ? 1 : factor);  // NaN stays NaN
   });
@@ -57,9 +57,9 @@ PreparedKernel PrepareSgd(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const SgdAttributes attributes, ParseAttributes<SgdAttributes>(spec.attributes));
   const int64_t n = spec.inputs[0].NumElements();
   const bool has_momentum = spec.inputs.size() > 4;
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
     const SgdStep step = StepOf(attributes, *at.at(2), *at.at(3));
-    Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
       UpdateSgd(step, at.at(1) + begin, at.at(0) + begin, has_momentum ? at.at(4) + begin : nullptr,
                 end - begin);
     });
@@ -67,18 +67,18 @@ PreparedKernel PrepareSgd(const KernelSpec& spec) {
 }
 
 // variable, ids, values, factor, learning rate, momentum or nothing.
-PreparedKernel PrepareSgdRows(const KernelSpec& spec) {
+PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   ASSIGN_OR_RETURN(const SgdAttributes attributes, ParseAttributes<SgdAttributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
   const int64_t n = spec.inputs[1].NumElements(), width = spec.inputs[0].local[1];
   const bool has_momentum = spec.inputs.size() > 5;
   return MakeKernel(
-      [=](const Fire& fire, const Operands& at) -> absl::Status {
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
         const int32_t* ids = at.at<int32_t>(1);
-        RETURN_IF_ERROR(CheckIds("sgd_rows", ids, n, rows.whole));
+        RETURN_IF_ERROR(CheckIds("sgd_sparse", ids, n, rows.whole));
         const SgdStep step = StepOf(attributes, *at.at(3), *at.at(4));
-        const int64_t first = rows.BeginAt(fire.micro);
+        const int64_t first = rows.BeginAt(context.micro);
         ForEachDistinctRow(ids, at.at(2), n, width, first, first + rows.held,
                            at.scratch<std::byte>(), [&](int64_t id, const float* gradient) {
                              const int64_t place = (id - first) * width;
@@ -96,9 +96,9 @@ PreparedKernel PrepareAdamW(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const AdamWAttributes attributes,
                    ParseAttributes<AdamWAttributes>(spec.attributes));
   const int64_t n = spec.inputs[0].NumElements();
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
     const AdamWStep step = StepOf(attributes, *at.at(4), *at.at(5), *at.at<int32_t>(6));
-    Parallel(fire, n, kCheapGrain / 2, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, kCheapGrain / 2, [&](int64_t begin, int64_t end) {
       Vectors().optimizer.adamw(step, at.at(3) + begin, at.at(0) + begin, at.at(1) + begin,
                                 at.at(2) + begin, end - begin);
     });
@@ -106,18 +106,18 @@ PreparedKernel PrepareAdamW(const KernelSpec& spec) {
 }
 
 // variable, m, v, ids, values, factor, learning rate, step.
-PreparedKernel PrepareAdamWRows(const KernelSpec& spec) {
+PreparedKernel PrepareAdamWSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {3, 7}));
   ASSIGN_OR_RETURN(const AdamWAttributes attributes,
                    ParseAttributes<AdamWAttributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
   const int64_t n = spec.inputs[3].NumElements(), width = spec.inputs[0].local[1];
   return MakeKernel(
-      [=](const Fire& fire, const Operands& at) -> absl::Status {
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
         const int32_t* ids = at.at<int32_t>(3);
-        RETURN_IF_ERROR(CheckIds("adamw_rows", ids, n, rows.whole));
+        RETURN_IF_ERROR(CheckIds("adamw_sparse", ids, n, rows.whole));
         const AdamWStep step = StepOf(attributes, *at.at(5), *at.at(6), *at.at<int32_t>(7));
-        const int64_t first = rows.BeginAt(fire.micro);
+        const int64_t first = rows.BeginAt(context.micro);
         ForEachDistinctRow(ids, at.at(4), n, width, first, first + rows.held,
                            at.scratch<std::byte>(), [&](int64_t id, const float* gradient) {
                              const int64_t place = (id - first) * width;

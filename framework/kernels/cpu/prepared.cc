@@ -6,8 +6,8 @@
 namespace sluice::cpu {
 
 absl::Status NoKernel(const KernelSpec& spec) {
-  const auto name = [](std::string* out, const Part& part) {
-    absl::StrAppend(out, DTypeName(part.dtype), part.local.ToString());
+  const auto name = [](std::string* out, const Shard& shard) {
+    absl::StrAppend(out, DTypeName(shard.dtype), shard.local.ToString());
   };
   return absl::NotFoundError(absl::StrCat("no CPU kernel for ", spec.op, "(",
                                           absl::StrJoin(spec.inputs, ", ", name), ") -> ",
@@ -20,7 +20,7 @@ absl::Status RequireF32(const KernelSpec& spec, std::initializer_list<int> i32_i
     for (int listed : i32_inputs) integer |= listed == static_cast<int>(i);
     if (spec.inputs[i].dtype != (integer ? DType::kI32 : DType::kF32)) return NoKernel(spec);
   }
-  for (const Part& output : spec.outputs) {
+  for (const Shard& output : spec.outputs) {
     if (output.dtype != DType::kF32) return NoKernel(spec);
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// What the CPU kernels share: a Kernel made of a closure, and splitting work over a team. For the
-// files of this package only.
+// What the CPU kernels share: a Kernel made of a closure, and splitting work over a thread pool.
+// For the files of this package only.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CPU_PREPARED_H_
 #define SLUICE_FRAMEWORK_KERNELS_CPU_PREPARED_H_
 
@@ -41,12 +41,13 @@ template <typename F>
 class ClosureKernel : public Kernel {
  public:
   ClosureKernel(F run, int64_t scratch) : run_(std::move(run)), scratch_(scratch) {}
-  absl::Status Run(const Fire& fire, std::byte* const* operands, std::byte* scratch) override {
-    if constexpr (std::is_void_v<decltype(run_(fire, Operands(operands, scratch)))>) {
-      run_(fire, Operands(operands, scratch));
+  absl::Status Run(const KernelContext& context, std::byte* const* operands,
+                   std::byte* scratch) override {
+    if constexpr (std::is_void_v<decltype(run_(context, Operands(operands, scratch)))>) {
+      run_(context, Operands(operands, scratch));
       return absl::OkStatus();
     } else {
-      return run_(fire, Operands(operands, scratch));
+      return run_(context, Operands(operands, scratch));
     }
   }
   int64_t scratch() const override { return scratch_; }
@@ -56,7 +57,8 @@ class ClosureKernel : public Kernel {
   int64_t scratch_;
 };
 
-// A kernel that calls run(const Fire&, const Operands&), which returns nothing or a Status.
+// A kernel that calls run(const KernelContext&, const Operands&), which returns nothing or a
+// Status.
 template <typename F>
 PreparedKernel MakeKernel(F run, int64_t scratch = 0) {
   return PreparedKernel(std::make_unique<ClosureKernel<F>>(std::move(run), scratch));
@@ -73,15 +75,15 @@ constexpr int64_t kCheapGrain = 32768, kCostlyGrain = 4096;
 // fn(begin, end) over [0, n), cut at multiples of 16 into at most one piece a thread and pieces of
 // at least `grain`. Results must not depend on the cuts.
 template <typename F>
-void Parallel(const Fire& fire, int64_t n, int64_t grain, F&& fn) {
-  const int64_t threads = fire.team == nullptr ? 1 : fire.team->threads();
+void Parallel(const KernelContext& context, int64_t n, int64_t grain, F&& fn) {
+  const int64_t threads = context.thread_pool == nullptr ? 1 : context.thread_pool->threads();
   const int64_t pieces = std::min(threads, n / grain);
   if (pieces <= 1) {
     if (n > 0) fn(int64_t{0}, n);
     return;
   }
   const int64_t groups = (n + 15) / 16;
-  fire.team->ForEach(pieces, [&](int64_t i) {
+  context.thread_pool->ForEach(pieces, [&](int64_t i) {
     const Range range = Cut({0, groups}, pieces, i);
     fn(range.begin * 16, std::min(range.end * 16, n));
   });
@@ -89,14 +91,14 @@ void Parallel(const Fire& fire, int64_t n, int64_t grain, F&& fn) {
 
 // The same over rows of `cost` elements each, cut anywhere.
 template <typename F>
-void ParallelRows(const Fire& fire, int64_t rows, int64_t cost, int64_t grain, F&& fn) {
-  const int64_t threads = fire.team == nullptr ? 1 : fire.team->threads();
+void ParallelRows(const KernelContext& context, int64_t rows, int64_t cost, int64_t grain, F&& fn) {
+  const int64_t threads = context.thread_pool == nullptr ? 1 : context.thread_pool->threads();
   const int64_t pieces = std::min({threads, rows * cost / grain, rows});
   if (pieces <= 1) {
     if (rows > 0) fn(int64_t{0}, rows);
     return;
   }
-  fire.team->ForEach(pieces, [&](int64_t i) {
+  context.thread_pool->ForEach(pieces, [&](int64_t i) {
     const Range range = Cut({0, rows}, pieces, i);
     fn(range.begin, range.end);
   });

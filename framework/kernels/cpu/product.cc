@@ -151,13 +151,13 @@ class LibraryProduct : public Product {
     return std::shared_ptr<const Product>(std::move(made));
   }
 
-  void Run(const Fire& fire, const float* a, const float* b, float* c,
+  void Run(const KernelContext& context, const float* a, const float* b, float* c,
            std::byte* scratch) const override {
     const auto run = [&](int64_t i) { RunPiece(pieces_[i], a, b, c, scratch); };
-    if (pieces_.size() == 1 || fire.team == nullptr) {
+    if (pieces_.size() == 1 || context.thread_pool == nullptr) {
       for (size_t i = 0; i < pieces_.size(); ++i) run(static_cast<int64_t>(i));
     } else {
-      fire.team->ForEach(static_cast<int64_t>(pieces_.size()), run);
+      context.thread_pool->ForEach(static_cast<int64_t>(pieces_.size()), run);
     }
   }
 
@@ -219,7 +219,8 @@ class SmallProduct : public Product {
  public:
   explicit SmallProduct(const ProductShape& shape) : s_(shape) {}
 
-  void Run(const Fire&, const float* a, const float* b, float* c, std::byte*) const override {
+  void Run(const KernelContext&, const float* a, const float* b, float* c,
+           std::byte*) const override {
     for (int64_t i = 0; i < s_.batch; ++i) {
       for (int64_t r = 0; r < s_.m; ++r) {
         for (int64_t col = 0; col < s_.n; ++col) {

@@ -27,7 +27,7 @@ class Product {
   static absl::StatusOr<std::shared_ptr<const Product>> Prepare(const ProductShape& shape,
                                                                 int threads);
   virtual ~Product() = default;
-  virtual void Run(const Fire& fire, const float* a, const float* b, float* c,
+  virtual void Run(const KernelContext& context, const float* a, const float* b, float* c,
                    std::byte* scratch) const = 0;
   virtual int64_t scratch() const = 0;
   // What oneDNN calls the implementations it chose: "brg:avx512_core"; empty where it is not used.

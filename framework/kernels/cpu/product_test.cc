@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "gtest/gtest.h"
 
@@ -89,33 +89,36 @@ std::vector<float> Values(int64_t n) {
 
 TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
   InitKernelThread();
-  CpuThreadTeam two(2, InitKernelThread), three(3, InitKernelThread);
+  CpuThreadPool two(2, InitKernelThread), three(3, InitKernelThread);
   for (const int64_t rows : {256, 768, 1040, 3000}) {  // some are gathered in several blocks
     ProductShape shape;
     shape.m = rows, shape.n = 96, shape.k = 512, shape.transpose_a = true;
     const std::vector<float> a = Values(shape.m * shape.k), b = Values(shape.n * shape.k);
     std::vector<float> expected;
-    for (ThreadTeam* team : {static_cast<ThreadTeam*>(nullptr), static_cast<ThreadTeam*>(&two),
-                             static_cast<ThreadTeam*>(&three)}) {
-      const auto product = Product::Prepare(shape, team == nullptr ? 1 : team->threads());
+    for (ThreadPool* thread_pool :
+         {static_cast<ThreadPool*>(nullptr), static_cast<ThreadPool*>(&two),
+          static_cast<ThreadPool*>(&three)}) {
+      const auto product =
+          Product::Prepare(shape, thread_pool == nullptr ? 1 : thread_pool->threads());
       ASSERT_TRUE(product.ok()) << product.status();
       EXPECT_LE((*product)->scratch(), 3 * ((4 << 18) + 64));
       std::vector<float> c(shape.m * shape.n, std::nanf(""));
       std::vector<std::byte> scratch((*product)->scratch());
-      const Fire fire = {.team = team};
-      (*product)->Run(fire, a.data(), b.data(), c.data(), scratch.data());
-      if (team == nullptr) expected = c;
+      const KernelContext context = {.thread_pool = thread_pool};
+      (*product)->Run(context, a.data(), b.data(), c.data(), scratch.data());
+      if (thread_pool == nullptr) expected = c;
       EXPECT_EQ(std::memcmp(c.data(), expected.data(), c.size() * 4), 0)
-          << rows << " rows, " << (team == nullptr ? 1 : team->threads()) << " threads";
+          << rows << " rows, " << (thread_pool == nullptr ? 1 : thread_pool->threads())
+          << " threads";
     }
   }
 }
 
 TEST(ProductTest, AllocatesOnlyInsideTheLibraryAndLittleThere) {
   InitKernelThread();
-  CpuThreadTeam team(2, InitKernelThread);
-  Fire fire;
-  fire.team = &team;
+  CpuThreadPool thread_pool(2, InitKernelThread);
+  KernelContext context;
+  context.thread_pool = &thread_pool;
   for (bool transposed : {false, true}) {
     ProductShape shape;
     shape.m = 256, shape.n = 192, shape.k = 128, shape.transpose_a = transposed;
@@ -123,10 +126,11 @@ TEST(ProductTest, AllocatesOnlyInsideTheLibraryAndLittleThere) {
     ASSERT_TRUE(product.ok()) << product.status();
     std::vector<float> a(256 * 128, 1), b(128 * 192, 1), c(256 * 192);
     std::vector<std::byte> scratch((*product)->scratch());
-    (*product)->Run(fire, a.data(), b.data(), c.data(), scratch.data());  // the library's buffers
+    (*product)->Run(context, a.data(), b.data(), c.data(),
+                    scratch.data());  // the library's buffers
     own_allocations = library_allocations = 0;
     for (int i = 0; i < 10; ++i) {
-      (*product)->Run(fire, a.data(), b.data(), c.data(), scratch.data());
+      (*product)->Run(context, a.data(), b.data(), c.data(), scratch.data());
     }
     EXPECT_EQ(own_allocations, 0);
     EXPECT_LE(library_allocations, 2 * 10 * 10);  // bookkeeping: some five a call

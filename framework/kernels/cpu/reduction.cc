@@ -36,10 +36,10 @@ Kept KeptOf(const Shape& shape, const Shape& dims) {
 constexpr int64_t kMaxBlocks = 16;
 
 template <typename BlockSum>
-double BlockedSum(const Fire& fire, int64_t n, double* sums, BlockSum&& block_sum) {
+double BlockedSum(const KernelContext& context, int64_t n, double* sums, BlockSum&& block_sum) {
   const int64_t block = std::max<int64_t>(4096, ((n + kMaxBlocks - 1) / kMaxBlocks + 15) / 16 * 16);
   const int64_t blocks = (n + block - 1) / block;
-  ParallelRows(fire, blocks, block, kCheapGrain, [&](int64_t begin, int64_t end) {
+  ParallelRows(context, blocks, block, kCheapGrain, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       sums[b] = block_sum(b * block, std::min(block, n - b * block));
     }
@@ -51,12 +51,13 @@ double BlockedSum(const Fire& fire, int64_t n, double* sums, BlockSum&& block_su
 
 PreparedKernel ReduceAll(int64_t n, double scale) {
   return MakeKernel(
-      [n, scale](const Fire& fire, const Operands& at) {
+      [n, scale](const KernelContext& context, const Operands& at) {
         const float* x = at.at(0);
-        *at.at(1) = static_cast<float>(
-            scale * BlockedSum(fire, n, at.scratch<double>(), [x](int64_t begin, int64_t length) {
-              return Vectors().reduction.sum(x + begin, length);
-            }));
+        *at.at(1) = static_cast<float>(scale * BlockedSum(context, n, at.scratch<double>(),
+                                                          [x](int64_t begin, int64_t length) {
+                                                            return Vectors().reduction.sum(
+                                                                x + begin, length);
+                                                          }));
       },
       kMaxBlocks * 8);
 }
@@ -66,10 +67,10 @@ void ScaleBy(float scale, float* y, int64_t n) {
 }
 
 PreparedKernel ReduceRows(const Kept& kept, int which, float scale) {
-  return MakeKernel([kept, which, scale](const Fire& fire, const Operands& at) {
+  return MakeKernel([kept, which, scale](const KernelContext& context, const Operands& at) {
     const float* x = at.at(0);
     float* y = at.at(1);
-    ParallelRows(fire, kept.outer, kept.reduced, kCheapGrain, [&](int64_t begin, int64_t end) {
+    ParallelRows(context, kept.outer, kept.reduced, kCheapGrain, [&](int64_t begin, int64_t end) {
       const auto row = Vectors().reduction.row[which];
       for (int64_t r = begin; r < end; ++r) y[r] = row(x + r * kept.reduced, kept.reduced);
       ScaleBy(scale, y + begin, end - begin);
@@ -78,7 +79,7 @@ PreparedKernel ReduceRows(const Kept& kept, int which, float scale) {
 }
 
 PreparedKernel ReduceColumns(const Kept& kept, int which, float scale) {
-  return MakeKernel([kept, which, scale](const Fire& fire, const Operands& at) {
+  return MakeKernel([kept, which, scale](const KernelContext& context, const Operands& at) {
     const float* x = at.at(0);
     float* y = at.at(1);
     const auto columns = Vectors().reduction.columns[which];
@@ -89,13 +90,14 @@ PreparedKernel ReduceColumns(const Kept& kept, int which, float scale) {
       ScaleBy(scale, y + first, end - begin);
     };
     if (kept.outer > 1) {
-      ParallelRows(fire, kept.outer, kept.reduced * kept.inner, kCheapGrain,
+      ParallelRows(context, kept.outer, kept.reduced * kept.inner, kCheapGrain,
                    [&](int64_t begin, int64_t end) {
                      for (int64_t o = begin; o < end; ++o) some(o, 0, kept.inner);
                    });
     } else if (kept.outer == 1) {
       const int64_t grain = std::max<int64_t>(64, kCheapGrain / std::max<int64_t>(kept.reduced, 1));
-      Parallel(fire, kept.inner, grain, [&](int64_t begin, int64_t end) { some(0, begin, end); });
+      Parallel(context, kept.inner, grain,
+               [&](int64_t begin, int64_t end) { some(0, begin, end); });
     }
   });
 }
@@ -115,7 +117,7 @@ PreparedKernel ReduceGeneral(const KernelSpec& spec, const ReduceAttributes& att
   const int64_t n = spec.outputs[0].NumElements();
   const Reduction reduction = attributes.reduction;
   const int which = static_cast<int>(reduction) - 1;
-  return MakeKernel([=](const Fire&, const Operands& at) {
+  return MakeKernel([=](const KernelContext&, const Operands& at) {
     const float* x = at.at(0);
     float* y = at.at(1);
     const ArithmeticVector& arithmetic = Vectors().arithmetic;
@@ -163,10 +165,10 @@ PreparedKernel PrepareSumSquares(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.inputs[0].NumElements();
   return MakeKernel(
-      [n](const Fire& fire, const Operands& at) {
+      [n](const KernelContext& context, const Operands& at) {
         const float* x = at.at(0);
         *at.at(1) = static_cast<float>(
-            BlockedSum(fire, n, at.scratch<double>(), [x](int64_t begin, int64_t length) {
+            BlockedSum(context, n, at.scratch<double>(), [x](int64_t begin, int64_t length) {
               return Vectors().reduction.sum_squares(x + begin, length);
             }));
       },

@@ -15,10 +15,10 @@ namespace sluice::cpu {
 // OutOfRange unless every id is in [0, limit), naming the first that is not and its place.
 absl::Status CheckIds(const char* op, const int32_t* ids, int64_t n, int64_t limit);
 
-// The rows of a table that a part holds, and how many there are in all.
+// The rows of a table that a shard holds, and how many there are in all.
 struct TableRows {
   int64_t begin, per_micro, held, whole;
-  explicit TableRows(const Part& table)
+  explicit TableRows(const Shard& table)
       : begin(table.offset[0]),
         per_micro(table.stride_per_micro[0]),
         held(table.local[0]),

@@ -33,7 +33,7 @@ StridedLoop::StridedLoop(const Shape& extent, const std::vector<Shape>& strides)
   row_strides_.assign(strides_.end() - operands_, strides_.end());
 }
 
-Shape BroadcastStrides(const Part& from, const Part& to) {
+Shape BroadcastStrides(const Shard& from, const Shard& to) {
   const Shape own = from.local.Strides();
   const int missing = to.logical.rank() - from.logical.rank();
   Shape strides;

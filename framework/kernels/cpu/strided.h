@@ -50,18 +50,18 @@ class StridedLoop {
     }
   }
 
-  // The same over all rows, split over the team's threads; a single row is cut. after() ends what a
-  // thread does.
+  // The same over all rows, split over the thread pool's threads; a single row is cut. after() ends
+  // what a thread does.
   template <typename F, typename After = void (*)()>
   void ForAll(
-      const Fire& fire, int64_t grain, F&& fn, After after = [] {}) const {
+      const KernelContext& context, int64_t grain, F&& fn, After after = [] {}) const {
     if (rows_ > 1) {
-      ParallelRows(fire, rows_, row_length_, grain, [&](int64_t begin, int64_t end) {
+      ParallelRows(context, rows_, row_length_, grain, [&](int64_t begin, int64_t end) {
         ForRows(begin, end, fn);
         after();
       });
     } else if (rows_ == 1) {
-      Parallel(fire, row_length_, grain, [&](int64_t begin, int64_t end) {
+      Parallel(context, row_length_, grain, [&](int64_t begin, int64_t end) {
         int64_t offsets[kMaxOperands];
         for (int i = 0; i < operands_; ++i) offsets[i] = begin * row_strides_[i];
         fn(static_cast<const int64_t*>(offsets), end - begin);
@@ -78,9 +78,9 @@ class StridedLoop {
   int64_t rows_ = 0, row_length_ = 0;
 };
 
-// Strides with which a part of an operand is read over a part of what it broadcasts to: trailing
+// Strides with which a shard of an operand is read over a shard of what it broadcasts to: trailing
 // dimensions align, missing ones and those of one element for many step 0.
-Shape BroadcastStrides(const Part& from, const Part& to);
+Shape BroadcastStrides(const Shard& from, const Shard& to);
 
 }  // namespace sluice::cpu
 

@@ -289,10 +289,10 @@ TEST(VectorTest, GeluIsAccurate) {
       float y, dx;
       loops.gelu(&at, &y, 1);
       loops.gelu_gradient(&at, &one, &dx, 1);
-      const double part = 4e-7 + 2e-7 * std::max(0.0, -exponent);
-      ASSERT_NEAR(y, value, part * std::abs(value) + 2e-37) << at;
+      const double shard = 4e-7 + 2e-7 * std::max(0.0, -exponent);
+      ASSERT_NEAR(y, value, shard * std::abs(value) + 2e-37) << at;
       ASSERT_NEAR(dx, slope,
-                  part * std::abs(slope) + 4e-7 * std::min(1.0, std::abs(s * x * x)) + 3e-36)
+                  shard * std::abs(slope) + 4e-7 * std::min(1.0, std::abs(s * x * x)) + 3e-36)
           << at;
     }
   }
@@ -418,7 +418,7 @@ TEST(VectorTest, NanPassesThroughActivationsAndMaxima) {
   for (int which : {1, 2}) EXPECT_TRUE(std::isnan(Vectors().reduction.row[which](x.data(), 4)));
 }
 
-TEST(VectorTest, BFloat16RoundsLikeTheDefinition) {
+TEST(VectorTest, BFloat16RoundsLikeTheReference) {
   Floats x = Random(1000, 9, -1e30f, 1e30f);
   for (int i = 0; i < 500; ++i) x[i] = std::ldexp(x[i] / 1e30f, i % 60 - 140);  // denormals too
   x[0] = std::nanf("");

@@ -1,6 +1,7 @@
-// What the definitions of ops share: walks over boxes of logical tensors. For this package only.
-#ifndef SLUICE_FRAMEWORK_OPS_DEFINITION_H_
-#define SLUICE_FRAMEWORK_OPS_DEFINITION_H_
+// What the reference implementations of ops share: walks over boxes of logical tensors. For this
+// package only.
+#ifndef SLUICE_FRAMEWORK_OPS_REFERENCE_H_
+#define SLUICE_FRAMEWORK_OPS_REFERENCE_H_
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +11,7 @@
 namespace sluice {
 
 // Calls fn(const Shape& index, int64_t flat) for each element of the box in row-major order: its
-// index in the logical tensor and its place in the part.
+// index in the logical tensor and its place in the shard.
 template <typename F>
 void ForEachIndex(const Box& box, F&& fn) {
   const int64_t count = Volume(box);
@@ -46,7 +47,7 @@ inline int64_t NumRows(const Array& array) {
 
 // output[i] = fn(input[i]).
 template <typename F>
-absl::Status DefineMap(const DefineCall& call, F&& fn) {
+absl::Status ReferenceMap(const ReferenceCall& call, F&& fn) {
   const std::vector<double>& x = call.inputs[0].array.values;
   std::vector<double>& y = call.outputs[0].array.values;
   for (size_t i = 0; i < y.size(); ++i) y[i] = fn(x[i]);
@@ -55,7 +56,7 @@ absl::Status DefineMap(const DefineCall& call, F&& fn) {
 
 // output[i] = fn(a[i], b[i]) for equal shapes.
 template <typename F>
-absl::Status DefineMap2(const DefineCall& call, F&& fn) {
+absl::Status ReferenceMap2(const ReferenceCall& call, F&& fn) {
   const std::vector<double>& a = call.inputs[0].array.values;
   const std::vector<double>& b = call.inputs[1].array.values;
   std::vector<double>& y = call.outputs[0].array.values;
@@ -76,4 +77,4 @@ GatheredRows GatherRows(const Array& ids, const Array& values, Range rows);
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_OPS_DEFINITION_H_
+#endif  // SLUICE_FRAMEWORK_OPS_REFERENCE_H_

@@ -1,7 +1,7 @@
 // Where workers and the session's thread meet: which steps have ended everywhere, and the first
 // error. A worker touches an atomic once a step, and the last one the lock. Any thread.
-#ifndef SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_
-#define SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_
+#ifndef SLUICE_FRAMEWORK_RUNTIME_STEP_TRACKER_H_
+#define SLUICE_FRAMEWORK_RUNTIME_STEP_TRACKER_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -14,9 +14,9 @@
 
 namespace sluice {
 
-class StepBoard {
+class StepTracker {
  public:
-  explicit StepBoard(int programs) : programs_(programs) {}
+  explicit StepTracker(int programs) : programs_(programs) {}
 
   // The session: a step begins in which `workers` workers take part. At most kStepsAhead run.
   void Begin(int program, int32_t workers) {
@@ -74,4 +74,4 @@ class StepBoard {
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_RUNTIME_STEP_BOARD_H_
+#endif  // SLUICE_FRAMEWORK_RUNTIME_STEP_TRACKER_H_

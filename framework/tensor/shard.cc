@@ -1,4 +1,4 @@
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 #include <cmath>
 #include <limits>
@@ -47,15 +47,15 @@ double Reduce(Reduction reduction, double a, double b) {
   return a;
 }
 
-Part Part::Whole(DType dtype, const Shape& shape) {
-  Part part;
-  part.dtype = dtype;
-  part.local = part.logical = part.offset = part.stride_per_micro = shape;
-  for (int d = 0; d < shape.rank(); ++d) part.offset[d] = part.stride_per_micro[d] = 0;
-  return part;
+Shard Shard::Whole(DType dtype, const Shape& shape) {
+  Shard shard;
+  shard.dtype = dtype;
+  shard.local = shard.logical = shard.offset = shard.stride_per_micro = shape;
+  for (int d = 0; d < shape.rank(); ++d) shard.offset[d] = shard.stride_per_micro[d] = 0;
+  return shard;
 }
 
-Box Part::BoxAt(int64_t micro) const {
+Box Shard::BoxAt(int64_t micro) const {
   Box box;
   for (int d = 0; d < local.rank(); ++d) {
     const int64_t begin = offset[d] + micro * stride_per_micro[d];
@@ -64,12 +64,12 @@ Box Part::BoxAt(int64_t micro) const {
   return box;
 }
 
-std::string Part::ToString() const {
+std::string Shard::ToString() const {
   std::string text = absl::StrCat(DTypeName(dtype), local.ToString());
   if (local != logical) {
     absl::StrAppend(&text, " of ", logical.ToString(), " at ", offset.ToString());
   }
-  if (owed != Reduction::kNone) absl::StrAppend(&text, " owes ", ReductionName(owed));
+  if (partial != Reduction::kNone) absl::StrAppend(&text, " owes ", ReductionName(partial));
   return text;
 }
 

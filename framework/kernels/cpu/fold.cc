@@ -16,8 +16,8 @@ namespace sluice::cpu {
 namespace {
 
 constexpr int64_t kBlock = 1024;  // elements folded at a time; temporaries stay in the first cache
-// Bytes of an output from which on it is stored past the caches: with the parts of other devices it
-// would not stay there.
+// Bytes of an output from which on it is stored past the caches: with the shards of other devices
+// it would not stay there.
 constexpr int64_t kStreamFrom = int64_t{4} << 20;
 constexpr int kMaxDepth = 24;  // of a fold's stack
 
@@ -84,7 +84,7 @@ struct Combine {
   bool streams = false;
 };
 
-Combine CombineTo(const Part& y, Reduction reduction) {
+Combine CombineTo(const Shard& y, Reduction reduction) {
   const CombineRow any = CombineOf(y.dtype, reduction);
   Combine combine = {any, any, SizeOf(y.dtype), y.NumBytes() >= kStreamFrom};
   if (combine.streams && any == CombineF32<Reduction::kSum>) combine.last = AddStreaming;
@@ -133,7 +133,7 @@ int DepthOf(const std::vector<int>& fold, int sources) {
   return depth == 1 ? deepest : -1;
 }
 
-absl::StatusOr<Region> RegionOf(const KernelSpec& spec, const BoxRegion& region) {
+absl::StatusOr<Region> RegionOf(const KernelSpec& spec, const FoldRegion& region) {
   const int sources = static_cast<int>(region.sources.size());
   const int depth = DepthOf(region.fold, sources);
   if (depth < 0 || depth > kMaxDepth || sources + 1 > StridedLoop::kMaxOperands) {
@@ -190,8 +190,8 @@ void FoldBlock(const Region& region, const Combine& combine, const std::byte* co
   }
 }
 
-void RunRegion(const Fire& fire, const Region& region, const Combine& combine, const Operands& at,
-               int output) {
+void RunRegion(const KernelContext& context, const Region& region, const Combine& combine,
+               const Operands& at, int output) {
   const int count = static_cast<int>(region.inputs.size());
   const int64_t size = combine.size;
   std::byte* to = at.bytes(output) + region.offsets[count];
@@ -211,7 +211,7 @@ void RunRegion(const Fire& fire, const Region& region, const Combine& combine, c
                     region.loop.row_stride(count), n, size);
       }
     };
-    region.loop.ForAll(fire, kCheapGrain, row, after);
+    region.loop.ForAll(context, kCheapGrain, row, after);
   } else {
     const auto row = [&](const int64_t* offsets, int64_t n) {
       const std::byte* sources[StridedLoop::kMaxOperands];
@@ -225,13 +225,14 @@ void RunRegion(const Fire& fire, const Region& region, const Combine& combine, c
                   std::min(kBlock, n - begin));
       }
     };
-    region.loop.ForAll(fire, kCheapGrain, row, after);
+    region.loop.ForAll(context, kCheapGrain, row, after);
   }
 }
 
-void FillIdentity(const Fire& fire, DType dtype, double identity, std::byte* to, int64_t n) {
+void FillIdentity(const KernelContext& context, DType dtype, double identity, std::byte* to,
+                  int64_t n) {
   if (dtype == DType::kF32) {
-    Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
       Vectors().arithmetic.fill(static_cast<float>(identity), reinterpret_cast<float*>(to) + begin,
                                 end - begin);
     });
@@ -242,10 +243,10 @@ void FillIdentity(const Fire& fire, DType dtype, double identity, std::byte* to,
 
 }  // namespace
 
-PreparedKernel PrepareBox(const KernelSpec& spec) {
-  const Part& y = spec.outputs[0];
+PreparedKernel PrepareFold(const KernelSpec& spec) {
+  const Shard& y = spec.outputs[0];
   std::vector<Region> regions;
-  for (const BoxRegion& region : spec.regions) {
+  for (const FoldRegion& region : spec.regions) {
     ASSIGN_OR_RETURN(Region made, RegionOf(spec, region));
     regions.push_back(std::move(made));
   }
@@ -258,25 +259,25 @@ PreparedKernel PrepareBox(const KernelSpec& spec) {
   const int64_t n = y.NumElements();
   const DType dtype = y.dtype;
   const int output = static_cast<int>(spec.inputs.size());
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
-    if (fill) FillIdentity(fire, dtype, identity, at.bytes(output), n);
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    if (fill) FillIdentity(context, dtype, identity, at.bytes(output), n);
     for (const Region& region : regions) {
-      if (region.micro != 0 && region.micro != fire.micro + 1) continue;
-      RunRegion(fire, region, combine, at, output);
+      if (region.micro != 0 && region.micro != context.micro + 1) continue;
+      RunRegion(context, region, combine, at, output);
     }
   });
 }
 
-// The first fire of a step sets the output, later ones combine with it.
+// The first firing of a step sets the output, later ones combine with it.
 PreparedKernel PrepareAccumulate(const KernelSpec& spec) {
   if (spec.inputs[0].dtype != spec.outputs[0].dtype) return NoKernel(spec);
   const CombineRow combine = CombineOf(spec.outputs[0].dtype, spec.reduction);
   const int64_t n = spec.outputs[0].NumElements(), size = SizeOf(spec.outputs[0].dtype);
-  return MakeKernel([=](const Fire& fire, const Operands& at) {
-    Parallel(fire, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
       const std::byte* x = at.bytes(0) + begin * size;
       std::byte* y = at.bytes(1) + begin * size;
-      if (fire.micro == 0) {
+      if (context.micro == 0) {
         std::memcpy(y, x, (end - begin) * size);
       } else {
         combine(y, x, y, end - begin);

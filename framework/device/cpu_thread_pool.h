@@ -1,26 +1,26 @@
 // The threads of a CPU device: the caller and threads-1 of its own. Between kernels they spin for
 // some tens of microseconds, then sleep: with other work on the cores a spinning wait costs whole
 // scheduler slices. Run never waits for a thread that has taken no piece.
-#ifndef SLUICE_FRAMEWORK_DEVICE_CPU_THREAD_TEAM_H_
-#define SLUICE_FRAMEWORK_DEVICE_CPU_THREAD_TEAM_H_
+#ifndef SLUICE_FRAMEWORK_DEVICE_CPU_THREAD_POOL_H_
+#define SLUICE_FRAMEWORK_DEVICE_CPU_THREAD_POOL_H_
 
 #include <atomic>
 #include <cstdint>
 #include <thread>
 #include <vector>
 
-#include "framework/device/thread_team.h"
+#include "framework/device/thread_pool.h"
 
 namespace sluice {
 
 // Run may be called by one thread at a time, and not from within a piece.
-class CpuThreadTeam : public ThreadTeam {
+class CpuThreadPool : public ThreadPool {
  public:
-  // `init_thread`, if any, is called first thing on every thread of the team's own.
-  explicit CpuThreadTeam(int threads, void (*init_thread)() = nullptr);
-  ~CpuThreadTeam() override;
-  CpuThreadTeam(const CpuThreadTeam&) = delete;
-  CpuThreadTeam& operator=(const CpuThreadTeam&) = delete;
+  // `init_thread`, if any, is called first thing on every thread of the thread pool's own.
+  explicit CpuThreadPool(int threads, void (*init_thread)() = nullptr);
+  ~CpuThreadPool() override;
+  CpuThreadPool(const CpuThreadPool&) = delete;
+  CpuThreadPool& operator=(const CpuThreadPool&) = delete;
 
   int threads() const override { return static_cast<int>(workers_.size()) + 1; }
   void Run(int64_t count, Function fn, void* state) override;
@@ -46,4 +46,4 @@ class CpuThreadTeam : public ThreadTeam {
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_DEVICE_CPU_THREAD_TEAM_H_
+#endif  // SLUICE_FRAMEWORK_DEVICE_CPU_THREAD_POOL_H_

@@ -1,4 +1,4 @@
-#include "framework/testing/definition_kernels.h"
+#include "framework/testing/reference_kernels.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,34 +12,34 @@
 namespace sluice {
 namespace {
 
-class DefinitionKernel : public Kernel {
+class ReferenceKernel : public Kernel {
  public:
-  DefinitionKernel(const OpDef* op, Attributes attributes, const KernelSpec& spec)
+  ReferenceKernel(const OpDef* op, Attributes attributes, const KernelSpec& spec)
       : op_(op), attributes_(std::move(attributes)), spec_(spec) {}
 
-  absl::Status Run(const Fire& fire, std::byte* const* operands, std::byte*) override {
-    const auto load = [&](const Part& part, const std::byte* data) {
-      PartArray array;
-      array.logical = {part.dtype, part.logical};
-      array.box = part.BoxAt(fire.micro);
-      array.array = Array(part.local);
+  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
+    const auto load = [&](const Shard& shard, const std::byte* data) {
+      ShardArray array;
+      array.logical = {shard.dtype, shard.logical};
+      array.box = shard.BoxAt(firing.micro);
+      array.array = Array(shard.local);
       for (size_t i = 0; data != nullptr && i < array.array.values.size(); ++i) {
-        array.array.values[i] = LoadElement(part.dtype, data, static_cast<int64_t>(i));
+        array.array.values[i] = LoadElement(shard.dtype, data, static_cast<int64_t>(i));
       }
       return array;
     };
-    const auto store = [](const PartArray& array, std::byte* data) {
+    const auto store = [](const ShardArray& array, std::byte* data) {
       for (size_t i = 0; i < array.array.values.size(); ++i) {
         StoreElement(array.logical.dtype, data, static_cast<int64_t>(i), array.array.values[i]);
       }
     };
-    std::vector<PartArray> inputs, outputs;
+    std::vector<ShardArray> inputs, outputs;
     for (size_t i = 0; i < spec_.inputs.size(); ++i) {
       inputs.push_back(load(spec_.inputs[i], operands[i]));
     }
-    for (const Part& part : spec_.outputs) outputs.push_back(load(part, nullptr));
-    RETURN_IF_ERROR(op_->define(
-        {attributes_, absl::MakeSpan(inputs), absl::MakeSpan(outputs), fire.seed, fire.step}));
+    for (const Shard& shard : spec_.outputs) outputs.push_back(load(shard, nullptr));
+    RETURN_IF_ERROR(op_->reference(
+        {attributes_, absl::MakeSpan(inputs), absl::MakeSpan(outputs), firing.seed, firing.step}));
     for (size_t i = 0; i < inputs.size(); ++i) {
       const size_t port = std::min(i, op_->inputs.size() - 1);
       if (op_->inputs[port].updates) store(inputs[i], operands[i]);
@@ -54,20 +54,20 @@ class DefinitionKernel : public Kernel {
   KernelSpec spec_;
 };
 
-class DefinitionBox : public Kernel {
+class ReferenceFold : public Kernel {
  public:
-  explicit DefinitionBox(const KernelSpec& spec) : spec_(spec) {}
+  explicit ReferenceFold(const KernelSpec& spec) : spec_(spec) {}
 
-  absl::Status Run(const Fire& fire, std::byte* const* operands, std::byte*) override {
-    const Part& out = spec_.outputs[0];
+  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
+    const Shard& out = spec_.outputs[0];
     std::byte* const target = operands[spec_.inputs.size()];
     if (spec_.fill_identity) {
       for (int64_t i = 0; i < out.NumElements(); ++i) {
         StoreElement(out.dtype, target, i, IdentityOf(spec_.reduction));
       }
     }
-    for (const BoxRegion& region : spec_.regions) {
-      if (region.micro != 0 && region.micro - 1 != fire.micro) continue;
+    for (const FoldRegion& region : spec_.regions) {
+      if (region.micro != 0 && region.micro - 1 != firing.micro) continue;
       const int rank = region.extent.rank();
       Shape at = region.extent;
       for (int d = 0; d < rank; ++d) at[d] = 0;
@@ -97,18 +97,18 @@ class DefinitionBox : public Kernel {
   KernelSpec spec_;
 };
 
-class DefinitionAccumulate : public Kernel {
+class ReferenceAccumulate : public Kernel {
  public:
-  explicit DefinitionAccumulate(const KernelSpec& spec) : spec_(spec) {}
+  explicit ReferenceAccumulate(const KernelSpec& spec) : spec_(spec) {}
 
-  absl::Status Run(const Fire& fire, std::byte* const* operands, std::byte*) override {
-    const Part& part = spec_.outputs[0];
-    for (int64_t i = 0; i < part.NumElements(); ++i) {
-      double value = LoadElement(part.dtype, operands[0], i);
-      if (fire.micro > 0) {
-        value = Reduce(spec_.reduction, LoadElement(part.dtype, operands[1], i), value);
+  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
+    const Shard& shard = spec_.outputs[0];
+    for (int64_t i = 0; i < shard.NumElements(); ++i) {
+      double value = LoadElement(shard.dtype, operands[0], i);
+      if (firing.micro > 0) {
+        value = Reduce(spec_.reduction, LoadElement(shard.dtype, operands[1], i), value);
       }
-      StoreElement(part.dtype, operands[1], i, value);
+      StoreElement(shard.dtype, operands[1], i, value);
     }
     return absl::OkStatus();
   }
@@ -119,16 +119,16 @@ class DefinitionAccumulate : public Kernel {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareDefinitionKernel(const KernelSpec& spec) {
-  if (spec.op == "box") return std::make_unique<DefinitionBox>(spec);
-  if (spec.op == "accumulate") return std::make_unique<DefinitionAccumulate>(spec);
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareReferenceKernel(const KernelSpec& spec) {
+  if (spec.op == "fold") return std::make_unique<ReferenceFold>(spec);
+  if (spec.op == "accumulate") return std::make_unique<ReferenceAccumulate>(spec);
   const OpDef* op = FindOp(spec.op);
   if (op == nullptr) {
     return absl::NotFoundError(absl::StrCat("no op of ops/all_ops.cc is called ", spec.op));
   }
   Attributes attributes = op->attributes;
-  RETURN_IF_ERROR(Annotate(ParseAttributesInto(spec.attributes, &attributes), spec.scope));
-  return std::make_unique<DefinitionKernel>(op, std::move(attributes), spec);
+  RETURN_IF_ERROR(AddContext(ParseAttributesInto(spec.attributes, &attributes), spec.scope));
+  return std::make_unique<ReferenceKernel>(op, std::move(attributes), spec);
 }
 
 }  // namespace sluice

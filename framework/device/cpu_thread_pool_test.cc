@@ -1,4 +1,4 @@
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 
 #include <atomic>
 #include <chrono>
@@ -10,33 +10,34 @@
 namespace sluice {
 namespace {
 
-TEST(CpuThreadTeamTest, RunsEveryPieceOnce) {
+TEST(CpuThreadPoolTest, RunsEveryPieceOnce) {
   for (int threads : {1, 2, 3}) {
-    CpuThreadTeam team(threads);
-    EXPECT_EQ(team.threads(), threads);
+    CpuThreadPool thread_pool(threads);
+    EXPECT_EQ(thread_pool.threads(), threads);
     for (int64_t count : {0, 1, 2, 3, 64, 1000}) {
       std::vector<std::atomic<int>> runs(count);
-      team.ForEach(count, [&](int64_t i) { runs[i].fetch_add(1, std::memory_order_relaxed); });
+      thread_pool.ForEach(count,
+                          [&](int64_t i) { runs[i].fetch_add(1, std::memory_order_relaxed); });
       for (const auto& times : runs) ASSERT_EQ(times.load(), 1) << threads << " threads";
     }
   }
 }
 
-TEST(CpuThreadTeamTest, ManyRoundsWithoutALostOrSharedPiece) {
-  CpuThreadTeam team(3);
+TEST(CpuThreadPoolTest, ManyRoundsWithoutALostOrSharedPiece) {
+  CpuThreadPool thread_pool(3);
   std::vector<int64_t> values(7, 0);  // each written by whoever has the piece, without atomics
   for (int round = 0; round < 20000; ++round) {
-    team.ForEach(7, [&](int64_t i) { values[i] += i; });
+    thread_pool.ForEach(7, [&](int64_t i) { values[i] += i; });
   }
   for (int64_t i = 0; i < 7; ++i) EXPECT_EQ(values[i], 20000 * i);
 }
 
-TEST(CpuThreadTeamTest, WakesThreadsThatSleep) {
-  CpuThreadTeam team(2);
+TEST(CpuThreadPoolTest, WakesThreadsThatSleep) {
+  CpuThreadPool thread_pool(2);
   for (int round = 0; round < 5; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     std::atomic<int> runs{0};
-    team.ForEach(2, [&](int64_t) {
+    thread_pool.ForEach(2, [&](int64_t) {
       runs.fetch_add(1);
       // Ends only if the other piece runs on another thread.
       while (runs.load() < 2) std::this_thread::yield();
@@ -45,19 +46,19 @@ TEST(CpuThreadTeamTest, WakesThreadsThatSleep) {
   }
 }
 
-TEST(CpuThreadTeamTest, MorePiecesThanOneRoundHolds) {
-  CpuThreadTeam team(2);
+TEST(CpuThreadPoolTest, MorePiecesThanOneRoundHolds) {
+  CpuThreadPool thread_pool(2);
   std::atomic<int64_t> sum{0};
   const int64_t count = (int64_t{1} << 20) + 5;
-  team.ForEach(count, [&](int64_t i) { sum.fetch_add(i, std::memory_order_relaxed); });
+  thread_pool.ForEach(count, [&](int64_t i) { sum.fetch_add(i, std::memory_order_relaxed); });
   EXPECT_EQ(sum.load(), count * (count - 1) / 2);
 }
 
 std::atomic<int> initialized{0};
 
-TEST(CpuThreadTeamTest, InitializesItsOwnThreads) {
+TEST(CpuThreadPoolTest, InitializesItsOwnThreads) {
   {
-    CpuThreadTeam team(3, [] { initialized.fetch_add(1); });
+    CpuThreadPool thread_pool(3, [] { initialized.fetch_add(1); });
   }
   EXPECT_EQ(initialized.load(), 2);
 }

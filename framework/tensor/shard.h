@@ -1,7 +1,7 @@
 // What one device holds of one operand: which box of the logical tensor, and which reduction is
 // still owed. Vocabulary splits, causal masks, dropout and checkpoints all read it.
-#ifndef SLUICE_FRAMEWORK_TENSOR_PART_H_
-#define SLUICE_FRAMEWORK_TENSOR_PART_H_
+#ifndef SLUICE_FRAMEWORK_TENSOR_SHARD_H_
+#define SLUICE_FRAMEWORK_TENSOR_SHARD_H_
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// kNone: the part holds final values. Otherwise the logical value is this reduction over parts.
+// kNone: the shard holds final values. Otherwise the logical value is this reduction over shards.
 enum class Reduction : uint8_t { kNone, kSum, kMax, kMin };
 
 absl::string_view ReductionName(Reduction reduction);  // "none", "sum", "max", "min"
@@ -21,24 +21,24 @@ double IdentityOf(Reduction reduction);
 // One step of the reduction. Max and min propagate NaN.
 double Reduce(Reduction reduction, double a, double b);
 
-struct Part {
+struct Shard {
   DType dtype = DType::kF32;
   Shape local;             // extents of what is held
   Shape logical;           // extents of the logical tensor
   Shape offset;            // where local[0,..] lies in the logical tensor, at micro-batch 0
   Shape stride_per_micro;  // what one micro-batch adds to the offset
-  Reduction owed = Reduction::kNone;
+  Reduction partial = Reduction::kNone;
 
-  static Part Whole(DType dtype, const Shape& shape);
+  static Shard Whole(DType dtype, const Shape& shape);
   // The box of the logical tensor held at a micro-batch.
   Box BoxAt(int64_t micro) const;
   int64_t NumElements() const { return local.NumElements(); }
   int64_t NumBytes() const { return local.NumElements() * SizeOf(dtype); }
-  // "f32[4,8] of [8,8] at [4,0]" and "owes sum" where one is owed.
+  // "f32[4,8] of [8,8] at [4,0]" and "owes sum" where one is partial.
   std::string ToString() const;
-  friend bool operator==(const Part&, const Part&) = default;
+  friend bool operator==(const Shard&, const Shard&) = default;
 };
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_TENSOR_PART_H_
+#endif  // SLUICE_FRAMEWORK_TENSOR_SHARD_H_

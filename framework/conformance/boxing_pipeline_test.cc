@@ -1,4 +1,4 @@
-// All pairs of layouts, not as a plan of slices but down the whole road: lowered, scheduled,
+// All pairs of layouts, not as a plan of slices but down the whole pipeline: lowered, scheduled,
 // ordered, packed, proven and run by actors in a random interleaving.
 #include <cstdint>
 #include <string>
@@ -21,26 +21,26 @@ namespace {
 
 // A graph whose middle tensor comes in layout `from`: where that is P, a reduction over a dimension
 // that the axis splits makes it so.
-struct Road {
+struct Pipeline {
   Graph graph;
   TensorId made = -1;  // comes as `from`
   NodeId reader = -1;  // is made to read it as `to`
 };
 
-absl::Status BuildRoad(const NdSbp& from, const Shape& shape, Road* road) {
+absl::Status BuildPipeline(const NdSbp& from, const Shape& shape, Pipeline* pipeline) {
   const Reduction kind = ReductionOf(from);
   Shape whole = {int64_t{1}};
   for (size_t a = 1; a < from.size(); ++a) {
-    if (from[a].is_partial()) whole[0] = 5;  // uneven parts
+    if (from[a].is_partial()) whole[0] = 5;  // uneven shards
   }
   for (int64_t extent : shape) whole.Append(extent);
-  Tensor x = road->graph.Input("x", DType::kF64, whole, "");
+  Tensor x = pipeline->graph.Input("x", DType::kF64, whole, "");
   Tensor y = kind == Reduction::kMax ? ReduceMax(x, {0}) : ReduceSum(x, {0});
   Tensor z = Scale(y, 1);
-  road->graph.Output("z", z);
-  road->made = y.id();
-  road->reader = road->graph.tensor(z.id()).producer;
-  return road->graph.Finish();
+  pipeline->graph.Output("z", z);
+  pipeline->made = y.id();
+  pipeline->reader = pipeline->graph.tensor(z.id()).producer;
+  return pipeline->graph.Finish();
 }
 
 Choice Plain(const Grid& grid, const NdSbp& input, const NdSbp& output) {
@@ -64,23 +64,23 @@ NdSbp BeforeReduction(const NdSbp& from) {
   return sbp;
 }
 
-absl::StatusOr<plan::Plan> PlanRoad(const Mesh& mesh, const Grid& grid, const NdSbp& from,
-                                    const NdSbp& to, const Road& road) {
-  const Graph& graph = road.graph;
+absl::StatusOr<plan::Plan> PlanPipeline(const Mesh& mesh, const Grid& grid, const NdSbp& from,
+                                        const NdSbp& to, const Pipeline& pipeline) {
+  const Graph& graph = pipeline.graph;
   SbpAssignment assignment;
   assignment.choices.resize(graph.nodes().size());
-  assignment.made.resize(graph.num_tensors(), grid.Broadcast());
-  const NodeId reduction = graph.tensor(road.made).producer;
+  assignment.produced.resize(graph.num_tensors(), grid.Broadcast());
+  const NodeId reduction = graph.tensor(pipeline.made).producer;
   assignment.choices[reduction] = Plain(grid, BeforeReduction(from), from);
-  assignment.choices[road.reader] = Plain(grid, to, to);
-  assignment.made[road.made] = from;
-  assignment.made[graph.node(road.reader).outputs[0]] = to;
-  assignment.seen = assignment.made;
+  assignment.choices[pipeline.reader] = Plain(grid, to, to);
+  assignment.produced[pipeline.made] = from;
+  assignment.produced[graph.node(pipeline.reader).outputs[0]] = to;
+  assignment.consumed = assignment.produced;
   const Machine machine = Machine::Cpu();
   BoxingPlanner planner(machine);
   ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(graph, grid, assignment, &planner, machine));
   plan::Plan plan;
-  *plan.add_programs() = BuildProgram("road", tasks, grid, {});
+  *plan.add_programs() = BuildProgram("pipeline", tasks, grid, {});
   ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(plan.mutable_programs(0),
                                                      std::vector<int64_t>(mesh.num_devices(), 0)));
   for (int64_t d = 0; d < mesh.num_devices(); ++d) {
@@ -127,20 +127,20 @@ int RunAllPairs(const std::string& mesh_text, const Shape& shape) {
   int pairs = 0;
   const std::vector<NdSbp> layouts = Layouts(mesh.axes().size(), shape.rank());
   for (const NdSbp& from : layouts) {
-    Road road;
-    absl::Status built = BuildRoad(from, shape, &road);
+    Pipeline pipeline;
+    absl::Status built = BuildPipeline(from, shape, &pipeline);
     EXPECT_TRUE(built.ok()) << built;
-    const TensorId input = road.graph.node(road.graph.inputs()[0]).outputs[0];
-    const HostTensor x = Values(road.graph.tensor(input).type.shape);
+    const TensorId input = pipeline.graph.node(pipeline.graph.inputs()[0]).outputs[0];
+    const HostTensor x = Values(pipeline.graph.tensor(input).type.shape);
     ArrayMap none;
-    const auto expected = Interpret(road.graph, {{"x", ToArray(x)}}, &none, {});
+    const auto expected = Interpret(pipeline.graph, {{"x", ToArray(x)}}, &none, {});
     EXPECT_TRUE(expected.ok()) << expected.status();
     for (const NdSbp& to : layouts) {
       const Reduction a = ReductionOf(from), b = ReductionOf(to);
       if (a != Reduction::kNone && b != Reduction::kNone && a != b) continue;  // refused
       SCOPED_TRACE(absl::StrCat(mesh_text, " ", shape.ToString(), ": ", grid.ToString(from), " -> ",
                                 grid.ToString(to)));
-      absl::StatusOr<plan::Plan> plan = PlanRoad(mesh, grid, from, to, road);
+      absl::StatusOr<plan::Plan> plan = PlanPipeline(mesh, grid, from, to, pipeline);
       EXPECT_TRUE(plan.ok()) << plan.status();
       if (!plan.ok()) continue;
       PlanExecutorOptions options;
@@ -160,19 +160,19 @@ int RunAllPairs(const std::string& mesh_text, const Shape& shape) {
   return pairs;
 }
 
-TEST(BoxingRoadTest, AllPairsOnOneAxis) {
+TEST(BoxingPipelineTest, AllPairsOnOneAxis) {
   int pairs = RunAllPairs("a=2", {4, 6}) + RunAllPairs("a=3", {4, 6});
-  pairs += RunAllPairs("a=4", {5, 1});  // empty parts
+  pairs += RunAllPairs("a=4", {5, 1});  // empty shards
   EXPECT_EQ(pairs, 3 * (25 - 2));
 }
 
-TEST(BoxingRoadTest, AllPairsOnTwoAxes) {
+TEST(BoxingPipelineTest, AllPairsOnTwoAxes) {
   const int pairs = RunAllPairs("a=2 b=2", {5, 3});
   // 9 layouts without P, 7 with P(sum), 7 with P(max); the two kinds do not meet.
   EXPECT_EQ(pairs, 23 * 23 - 2 * 7 * 7);
 }
 
-TEST(BoxingRoadTest, AllPairsOnUnevenAxes) {
+TEST(BoxingPipelineTest, AllPairsOnUnevenAxes) {
   EXPECT_EQ(RunAllPairs("a=2 b=3", {4, 2}), 23 * 23 - 2 * 7 * 7);
 }
 

@@ -1,7 +1,7 @@
-// A ThreadTeam runs the pieces of one kernel on the threads of one device. It is owned by the
+// A ThreadPool runs the pieces of one kernel on the threads of one device. It is owned by the
 // device and called by the one worker that runs the device's kernels.
-#ifndef SLUICE_FRAMEWORK_DEVICE_THREAD_TEAM_H_
-#define SLUICE_FRAMEWORK_DEVICE_THREAD_TEAM_H_
+#ifndef SLUICE_FRAMEWORK_DEVICE_THREAD_POOL_H_
+#define SLUICE_FRAMEWORK_DEVICE_THREAD_POOL_H_
 
 #include <cstdint>
 #include <type_traits>
@@ -10,10 +10,10 @@ namespace sluice {
 
 // fn(i) is called once for each i in [0, count), from any of the threads; Run returns when all have
 // ended. With one thread: a plain loop.
-class ThreadTeam {
+class ThreadPool {
  public:
   using Function = void (*)(void* state, int64_t i);
-  virtual ~ThreadTeam() = default;
+  virtual ~ThreadPool() = default;
   virtual int threads() const = 0;
   virtual void Run(int64_t count, Function fn, void* state) = 0;
 
@@ -27,7 +27,7 @@ class ThreadTeam {
 };
 
 // The calling thread alone.
-class SingleThreadTeam : public ThreadTeam {
+class SingleThreadPool : public ThreadPool {
  public:
   int threads() const override { return 1; }
   void Run(int64_t count, Function fn, void* state) override {
@@ -37,4 +37,4 @@ class SingleThreadTeam : public ThreadTeam {
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_DEVICE_THREAD_TEAM_H_
+#endif  // SLUICE_FRAMEWORK_DEVICE_THREAD_POOL_H_

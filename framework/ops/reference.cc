@@ -1,4 +1,4 @@
-#include "framework/ops/definition.h"
+#include "framework/ops/reference.h"
 
 #include <map>
 

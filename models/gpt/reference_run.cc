@@ -1,4 +1,4 @@
-#include "models/gpt/witness.h"
+#include "models/gpt/reference_run.h"
 
 #include <algorithm>
 #include <map>
@@ -33,7 +33,7 @@ OptimizerOptions Optimizer() {
 }
 
 Schedule WarmUp() {
-  return {.peak = 1e-3, .warmup = 20, .steps = kWitnessSteps, .floor_fraction = 1};
+  return {.peak = 1e-3, .warmup = 20, .steps = kReferenceRunSteps, .floor_fraction = 1};
 }
 
 float RateOf(int64_t step) { return static_cast<float>(LearningRate(WarmUp(), step)); }
@@ -73,8 +73,9 @@ HostTensor Stack(const std::vector<TokenBatch>& batches, HostTensor TokenBatch::
 }
 
 HostTensor Rates() {
-  HostTensor rates(DType::kF32, {kWitnessSteps});
-  for (int64_t step = 0; step < kWitnessSteps; ++step) rates.data<float>()[step] = RateOf(step);
+  HostTensor rates(DType::kF32, {kReferenceRunSteps});
+  for (int64_t step = 0; step < kReferenceRunSteps; ++step)
+    rates.data<float>()[step] = RateOf(step);
   return rates;
 }
 
@@ -86,38 +87,38 @@ absl::StatusOr<std::vector<double>> Numbers(const std::string& path, const Json&
       if (value.is_number()) values.push_back(value.get<double>());
     }
   }
-  if (static_cast<int64_t>(values.size()) == kWitnessSteps) return values;
-  return absl::DataLossError(
-      absl::StrCat(path, ": ", key, ": expected ", kWitnessSteps, " numbers, got ", values.size()));
+  if (static_cast<int64_t>(values.size()) == kReferenceRunSteps) return values;
+  return absl::DataLossError(absl::StrCat(path, ": ", key, ": expected ", kReferenceRunSteps,
+                                          " numbers, got ", values.size()));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Witness>> Witness::Start(const std::string& text_path) {
-  std::unique_ptr<Witness> witness(new Witness);
+absl::StatusOr<std::unique_ptr<ReferenceRun>> ReferenceRun::Start(const std::string& text_path) {
+  std::unique_ptr<ReferenceRun> reference_run(new ReferenceRun);
   const GptConfig config = Config();
-  ASSIGN_OR_RETURN(witness->text_, ReadFile(text_path));
+  ASSIGN_OR_RETURN(reference_run->text_, ReadFile(text_path));
   ASSIGN_OR_RETURN(const TextBatches batches,
-                   TextBatches::Create(text_path, witness->text_, config.batch,
+                   TextBatches::Create(text_path, reference_run->text_, config.batch,
                                        config.sequence_length, kDataSeed));
   StableHasher hasher;
-  for (int64_t step = 0; step < kWitnessSteps; ++step) {
+  for (int64_t step = 0; step < kReferenceRunSteps; ++step) {
     TokenBatch batch(config.batch, config.sequence_length);
     batches.Random(step * config.batch, &batch);
     for (const HostTensor* tensor : {&batch.tokens, &batch.labels}) {
       hasher.Add({reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size()});
     }
-    witness->batches_.push_back(std::move(batch));
+    reference_run->batches_.push_back(std::move(batch));
   }
-  witness->batches_digest_ = HashText(hasher.digest());
+  reference_run->batches_digest_ = HashText(hasher.digest());
   Graph graph;
   RETURN_IF_ERROR(BuildGptTrain(config, 1, Optimizer(), &graph));
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
-  ASSIGN_OR_RETURN(witness->session_, Session::Start(programs, SessionOptions()));
-  return absl::StatusOr<std::unique_ptr<Witness>>(std::move(witness));
+  ASSIGN_OR_RETURN(reference_run->session_, Session::Start(programs, SessionOptions()));
+  return absl::StatusOr<std::unique_ptr<ReferenceRun>>(std::move(reference_run));
 }
 
-absl::Status Witness::WriteInputs(const std::string& folder) {
+absl::Status ReferenceRun::WriteInputs(const std::string& folder) {
   RETURN_IF_ERROR(CreateDirectories(folder));
   CheckpointMeta meta;
   meta.seed = SessionOptions().seed;
@@ -145,7 +146,7 @@ absl::Status Witness::WriteInputs(const std::string& folder) {
                           });
 }
 
-absl::StatusOr<std::string> Witness::InitialDigest() {
+absl::StatusOr<std::string> ReferenceRun::InitialDigest() {
   StableHasher hasher;
   for (const VariableInfo& variable : session_->variables()) {
     ASSIGN_OR_RETURN(const HostTensor value, session_->Read(variable.name));
@@ -155,10 +156,10 @@ absl::StatusOr<std::string> Witness::InitialDigest() {
   return HashText(hasher.digest());
 }
 
-absl::StatusOr<WitnessFigures> Witness::Train() {
-  WitnessFigures figures;
+absl::StatusOr<ReferenceRunFigures> ReferenceRun::Train() {
+  ReferenceRunFigures figures;
   Fetches fetches;
-  for (int64_t step = 0; step < kWitnessSteps; ++step) {
+  for (int64_t step = 0; step < kReferenceRunSteps; ++step) {
     HostTensor rate(DType::kF32, {}), count(DType::kI32, {});
     *rate.data<float>() = RateOf(step);
     *count.data<int32_t>() = static_cast<int32_t>(step + 1);
@@ -175,7 +176,7 @@ absl::StatusOr<WitnessFigures> Witness::Train() {
   return figures;
 }
 
-absl::StatusOr<WitnessRecord> ReadWitnessRecord(const std::string& path) {
+absl::StatusOr<ReferenceRunRecord> ReadReferenceRunRecord(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path, kRecordLimit));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
@@ -184,7 +185,7 @@ absl::StatusOr<WitnessRecord> ReadWitnessRecord(const std::string& path) {
   const auto word = [&json](const char* key) {
     return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
   };
-  WitnessRecord record;
+  ReferenceRunRecord record;
   ASSIGN_OR_RETURN(record.figures.losses, Numbers(path, json, "losses"));
   ASSIGN_OR_RETURN(record.figures.grad_norms, Numbers(path, json, "grad_norms"));
   record.peer = word("peer");
@@ -194,7 +195,7 @@ absl::StatusOr<WitnessRecord> ReadWitnessRecord(const std::string& path) {
   return record;
 }
 
-absl::Status WriteWitnessRecord(const std::string& path, const WitnessRecord& record) {
+absl::Status WriteReferenceRunRecord(const std::string& path, const ReferenceRunRecord& record) {
   const Json json = {{"peer", record.peer},
                      {"date", record.date},
                      {"batches_digest", record.batches_digest},

@@ -1,5 +1,5 @@
-// Writes what bench/peers/gpt_torch.py reads: the initial values of the witness's run, its batches,
-// and in sluice.json the losses and norms that Sluice gets.
+// Writes what bench/peers/gpt_torch.py reads: the initial values of the reference run's run, its
+// batches, and in sluice.json the losses and norms that Sluice gets.
 
 #include <filesystem>
 #include <string>
@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
 #include "framework/train/command.h"
-#include "models/gpt/witness.h"
+#include "models/gpt/reference_run.h"
 
-ABSL_FLAG(std::string, out, "witness", "folder to write into");
+ABSL_FLAG(std::string, out, "reference_run", "folder to write into");
 
 namespace sluice {
 namespace {
@@ -20,16 +20,17 @@ constexpr char kText[] = "models/gpt/testdata/fixed.txt";
 
 absl::Status Write(const std::string& text_path) {
   const std::string out = absl::GetFlag(FLAGS_out);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Witness> witness, Witness::Start(text_path));
-  RETURN_IF_ERROR(witness->WriteInputs(out));
-  WitnessRecord record;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReferenceRun> reference_run,
+                   ReferenceRun::Start(text_path));
+  RETURN_IF_ERROR(reference_run->WriteInputs(out));
+  ReferenceRunRecord record;
   record.peer = "sluice";
-  record.batches_digest = witness->batches_digest();
-  ASSIGN_OR_RETURN(record.initial_digest, witness->InitialDigest());
-  ASSIGN_OR_RETURN(record.figures, witness->Train());
-  RETURN_IF_ERROR(WriteWitnessRecord(out + "/sluice.json", record));
+  record.batches_digest = reference_run->batches_digest();
+  ASSIGN_OR_RETURN(record.initial_digest, reference_run->InitialDigest());
+  ASSIGN_OR_RETURN(record.figures, reference_run->Train());
+  RETURN_IF_ERROR(WriteReferenceRunRecord(out + "/sluice.json", record));
   absl::PrintF("%s: initial values, %d batches, and what Sluice makes of them\n", out,
-               kWitnessSteps);
+               kReferenceRunSteps);
   return absl::OkStatus();
 }
 
@@ -39,7 +40,7 @@ absl::Status Write(const std::string& text_path) {
 int main(int argc, char** argv) {
   std::error_code error;
   const std::string text = std::filesystem::absolute(sluice::kText, error).string();
-  return sluice::RunCommand({"witness",
+  return sluice::RunCommand({"reference_run",
                              "Writes the run that PyTorch repeats: see bench/README.md.\n",
                              {{"Flags", {{"out", "FOLDER", ""}}}},
                              {},

@@ -158,29 +158,29 @@ class Execution {
 
 }  // namespace
 
-std::vector<Array> ScatterByDefinition(const Layout& layout, const Array& whole) {
-  std::vector<Array> parts;
+std::vector<Array> ScatterReference(const Layout& layout, const Array& whole) {
+  std::vector<Array> shards;
   for (int64_t i = 0; i < layout.mesh.num_devices(); ++i) {
     const Placement placement =
         PlacementAt(layout.mesh, layout.sbp, whole.shape, layout.mesh.Coordinates(i));
     if (placement.partial == 0) {
-      parts.push_back(Slice(whole, WholeBox(whole.shape), placement.box));
+      shards.push_back(Slice(whole, WholeBox(whole.shape), placement.box));
     } else {
-      parts.emplace_back(ShapeOf(placement.box), IdentityOf(ReductionOf(layout.sbp)));
+      shards.emplace_back(ShapeOf(placement.box), IdentityOf(ReductionOf(layout.sbp)));
     }
   }
-  return parts;
+  return shards;
 }
 
-absl::StatusOr<Array> GatherByDefinition(const Layout& layout, const Shape& shape,
-                                         const std::vector<Array>& parts) {
-  SLUICE_CHECK_EQ(parts.size(), layout.mesh.num_devices());
+absl::StatusOr<Array> GatherReference(const Layout& layout, const Shape& shape,
+                                      const std::vector<Array>& shards) {
+  SLUICE_CHECK_EQ(shards.size(), layout.mesh.num_devices());
   std::vector<Piece> pieces;
-  for (size_t i = 0; i < parts.size(); ++i) {
+  for (size_t i = 0; i < shards.size(); ++i) {
     const std::vector<int64_t> at = layout.mesh.Coordinates(static_cast<int64_t>(i));
-    Piece piece = {PlacementAt(layout.mesh, layout.sbp, shape, at).box, parts[i]};
+    Piece piece = {PlacementAt(layout.mesh, layout.sbp, shape, at).box, shards[i]};
     if (piece.values.shape != ShapeOf(piece.box)) {
-      return absl::InvalidArgumentError(absl::StrCat("part ", i, ": expected shape ",
+      return absl::InvalidArgumentError(absl::StrCat("shard ", i, ": expected shape ",
                                                      ShapeOf(piece.box).ToString(), ", got ",
                                                      piece.values.shape.ToString()));
     }

@@ -1,4 +1,4 @@
-#include "framework/conformance/part_run.h"
+#include "framework/conformance/shard_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,17 +13,17 @@ namespace sluice {
 namespace {
 
 // Which of the partials a point holds; axes that are not P do not count.
-int64_t PartialAt(const AxisSbps& sbps, const AxisParts& parts, const AxisParts& coordinates) {
+int64_t PartialAt(const AxisSbps& sbps, const AxisShards& shards, const AxisShards& coordinates) {
   int64_t index = 0;
   for (size_t a = 0; a < sbps.size(); ++a) {
-    if (sbps[a].is_partial()) index = index * parts[a] + coordinates[a];
+    if (sbps[a].is_partial()) index = index * shards[a] + coordinates[a];
   }
   return index;
 }
 
-int64_t NumPartials(const AxisSbps& sbps, const AxisParts& parts) {
+int64_t NumPartials(const AxisSbps& sbps, const AxisShards& shards) {
   int64_t count = 1;
-  for (size_t a = 0; a < sbps.size(); ++a) count *= sbps[a].is_partial() ? parts[a] : 1;
+  for (size_t a = 0; a < sbps.size(); ++a) count *= sbps[a].is_partial() ? shards[a] : 1;
   return count;
 }
 
@@ -63,22 +63,22 @@ std::vector<AxisSbps> PerTensor(const std::vector<Signature>& signatures,
 
 }  // namespace
 
-Box BoxAt(const Shape& shape, const AxisSbps& sbps, const AxisParts& parts,
-          const AxisParts& coordinates) {
+Box BoxAt(const Shape& shape, const AxisSbps& sbps, const AxisShards& shards,
+          const AxisShards& coordinates) {
   Box box = WholeBox(shape);
   for (size_t a = 0; a < sbps.size(); ++a) {
     if (!sbps[a].is_split()) continue;
     Range& range = box[sbps[a].dim];
-    range = Cut(range, parts[a], coordinates[a]);
+    range = Cut(range, shards[a], coordinates[a]);
   }
   return box;
 }
 
-std::vector<AxisParts> AllCoordinates(const AxisParts& parts) {
-  std::vector<AxisParts> all = {{}};
-  for (int64_t extent : parts) {
-    std::vector<AxisParts> longer;
-    for (const AxisParts& prefix : all) {
+std::vector<AxisShards> AllCoordinates(const AxisShards& shards) {
+  std::vector<AxisShards> all = {{}};
+  for (int64_t extent : shards) {
+    std::vector<AxisShards> longer;
+    for (const AxisShards& prefix : all) {
       for (int64_t i = 0; i < extent; ++i) {
         longer.push_back(prefix);
         longer.back().push_back(i);
@@ -89,14 +89,14 @@ std::vector<AxisParts> AllCoordinates(const AxisParts& parts) {
   return all;
 }
 
-std::vector<PartArray> Scatter(const TensorType& type, const Array& whole, const AxisSbps& sbps,
-                               const AxisParts& parts, uint64_t seed) {
-  const int64_t count = NumPartials(sbps, parts);
+std::vector<ShardArray> Scatter(const TensorType& type, const Array& whole, const AxisSbps& sbps,
+                                const AxisShards& shards, uint64_t seed) {
+  const int64_t count = NumPartials(sbps, shards);
   const std::vector<Array> partials = Partials(whole, ReductionOf(sbps), count, seed);
-  std::vector<PartArray> points;
-  for (const AxisParts& coordinates : AllCoordinates(parts)) {
-    const Box box = BoxAt(type.shape, sbps, parts, coordinates);
-    const Array& from = partials[PartialAt(sbps, parts, coordinates)];
+  std::vector<ShardArray> points;
+  for (const AxisShards& coordinates : AllCoordinates(shards)) {
+    const Box box = BoxAt(type.shape, sbps, shards, coordinates);
+    const Array& from = partials[PartialAt(sbps, shards, coordinates)];
     points.push_back({type, box, Slice(from, WholeBox(type.shape), box)});
   }
   return points;
@@ -115,15 +115,15 @@ bool AlmostEqual(const Array& a, const Array& b) {
   return true;
 }
 
-absl::StatusOr<Array> Assemble(const std::vector<PartArray>& points, const Shape& shape,
-                               const AxisSbps& sbps, const AxisParts& parts) {
+absl::StatusOr<Array> Assemble(const std::vector<ShardArray>& points, const Shape& shape,
+                               const AxisSbps& sbps, const AxisShards& shards) {
   const Box whole = WholeBox(shape);
-  const std::vector<AxisParts> coordinates = AllCoordinates(parts);
-  std::vector<Array> partials(NumPartials(sbps, parts), Array(shape));
+  const std::vector<AxisShards> coordinates = AllCoordinates(shards);
+  std::vector<Array> partials(NumPartials(sbps, shards), Array(shape));
   std::vector<Array> written = partials;
   for (size_t i = 0; i < points.size(); ++i) {
-    const int64_t partial = PartialAt(sbps, parts, coordinates[i]);
-    const PartArray& point = points[i];
+    const int64_t partial = PartialAt(sbps, shards, coordinates[i]);
+    const ShardArray& point = points[i];
     const Array marks = Slice(written[partial], whole, point.box);
     const Array before = Slice(partials[partial], whole, point.box);
     const bool replica =
@@ -147,27 +147,29 @@ absl::StatusOr<Array> Assemble(const std::vector<PartArray>& points, const Shape
   return partials[0];
 }
 
-absl::StatusOr<PartResults> RunParts(const OpDef& op, const OpCase& op_case,
-                                     const CaseValues& values, const std::vector<AxisSbps>& inputs,
-                                     const std::vector<AxisSbps>& outputs, const AxisParts& parts) {
-  std::vector<std::vector<PartArray>> scattered;
+absl::StatusOr<ShardResults> RunShards(const OpDef& op, const OpCase& op_case,
+                                       const CaseValues& values,
+                                       const std::vector<AxisSbps>& inputs,
+                                       const std::vector<AxisSbps>& outputs,
+                                       const AxisShards& shards) {
+  std::vector<std::vector<ShardArray>> scattered;
   for (size_t i = 0; i < inputs.size(); ++i) {
     scattered.push_back(
-        Scatter(values.input_types[i], values.inputs[i], inputs[i], parts, 100 + i));
+        Scatter(values.input_types[i], values.inputs[i], inputs[i], shards, 100 + i));
   }
-  PartResults results;
+  ShardResults results;
   results.updated.resize(inputs.size());
   results.outputs.resize(outputs.size());
-  const std::vector<AxisParts> coordinates = AllCoordinates(parts);
+  const std::vector<AxisShards> coordinates = AllCoordinates(shards);
   for (size_t point = 0; point < coordinates.size(); ++point) {
-    std::vector<PartArray> ins, outs;
+    std::vector<ShardArray> ins, outs;
     for (auto& tensor : scattered) ins.push_back(std::move(tensor[point]));
     for (size_t i = 0; i < outputs.size(); ++i) {
       const TensorType& type = values.output_types[i];
-      const Box box = BoxAt(type.shape, outputs[i], parts, coordinates[point]);
+      const Box box = BoxAt(type.shape, outputs[i], shards, coordinates[point]);
       outs.push_back({type, box, Array(ShapeOf(box))});
     }
-    RETURN_IF_ERROR(op.define(
+    RETURN_IF_ERROR(op.reference(
         {op_case.attributes, absl::MakeSpan(ins), absl::MakeSpan(outs), kCaseSeed, kCaseStep}));
     for (size_t i = 0; i < ins.size(); ++i) results.updated[i].push_back(std::move(ins[i]));
     for (size_t i = 0; i < outs.size(); ++i) results.outputs[i].push_back(std::move(outs[i]));
@@ -176,23 +178,23 @@ absl::StatusOr<PartResults> RunParts(const OpDef& op, const OpCase& op_case,
 }
 
 absl::Status CheckSignatures(const OpDef& op, const OpCase& op_case, const CaseValues& values,
-                             const std::vector<Signature>& signatures, const AxisParts& parts) {
+                             const std::vector<Signature>& signatures, const AxisShards& shards) {
   const std::string where =
       absl::StrCat(op.name, "/", op_case.name, " ",
                    absl::StrJoin(signatures, " and ",
                                  [](std::string* out, const Signature& s) { *out += ToString(s); }),
-                   " in ", absl::StrJoin(parts, " x "), " parts");
+                   " in ", absl::StrJoin(shards, " x "), " shards");
   const std::vector<AxisSbps> inputs = PerTensor(signatures, &Signature::inputs);
   const std::vector<AxisSbps> outputs = PerTensor(signatures, &Signature::outputs);
   if (inputs.size() != values.inputs.size() || outputs.size() != values.outputs.size()) {
-    return Annotate(absl::InternalError("wrong number of operands"), where);
+    return AddContext(absl::InternalError("wrong number of operands"), where);
   }
-  absl::StatusOr<PartResults> results = RunParts(op, op_case, values, inputs, outputs, parts);
-  RETURN_IF_ERROR(Annotate(results.status(), where));
-  const auto compare = [&](const std::vector<PartArray>& points, const Array& expected,
+  absl::StatusOr<ShardResults> results = RunShards(op, op_case, values, inputs, outputs, shards);
+  RETURN_IF_ERROR(AddContext(results.status(), where));
+  const auto compare = [&](const std::vector<ShardArray>& points, const Array& expected,
                            const AxisSbps& sbps, const std::string& what) -> absl::Status {
-    absl::StatusOr<Array> got = Assemble(points, expected.shape, sbps, parts);
-    RETURN_IF_ERROR(Annotate(got.status(), absl::StrCat(where, ": ", what)));
+    absl::StatusOr<Array> got = Assemble(points, expected.shape, sbps, shards);
+    RETURN_IF_ERROR(AddContext(got.status(), absl::StrCat(where, ": ", what)));
     if (AlmostEqual(*got, expected)) return absl::OkStatus();
     return absl::InternalError(absl::StrCat(where, ": ", what, " differs from the whole"));
   };

@@ -1,4 +1,4 @@
-#include "framework/tensor/part.h"
+#include "framework/tensor/shard.h"
 
 #include <cmath>
 #include <limits>
@@ -38,18 +38,18 @@ TEST(Reduction, NaNWins) {
   EXPECT_EQ(ReductionName(Reduction::kMin), "min");
 }
 
-TEST(Part, BoxMovesWithTheMicroBatch) {
-  Part part = Part::Whole(DType::kF32, {8, 6});
-  EXPECT_EQ(part.ToString(), "f32[8,6]");
-  EXPECT_EQ(part.BoxAt(3), WholeBox({8, 6}));
-  EXPECT_EQ(part.NumBytes(), 192);
-  part.local = {2, 6};
-  part.offset = {4, 0};
-  part.stride_per_micro = {2, 0};
-  part.owed = Reduction::kSum;
-  EXPECT_EQ(part.BoxAt(1), (Box{{6, 8}, {0, 6}}));
-  EXPECT_EQ(part.ToString(), "f32[2,6] of [8,6] at [4,0] owes sum");
-  EXPECT_FALSE(part == Part::Whole(DType::kF32, {8, 6}));
+TEST(Shard, BoxMovesWithTheMicroBatch) {
+  Shard shard = Shard::Whole(DType::kF32, {8, 6});
+  EXPECT_EQ(shard.ToString(), "f32[8,6]");
+  EXPECT_EQ(shard.BoxAt(3), WholeBox({8, 6}));
+  EXPECT_EQ(shard.NumBytes(), 192);
+  shard.local = {2, 6};
+  shard.offset = {4, 0};
+  shard.stride_per_micro = {2, 0};
+  shard.partial = Reduction::kSum;
+  EXPECT_EQ(shard.BoxAt(1), (Box{{6, 8}, {0, 6}}));
+  EXPECT_EQ(shard.ToString(), "f32[2,6] of [8,6] at [4,0] owes sum");
+  EXPECT_FALSE(shard == Shard::Whole(DType::kF32, {8, 6}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "framework/device/cpu_thread_team.h"
+#include "framework/device/cpu_thread_pool.h"
 
 #include <algorithm>
 #include <chrono>
@@ -29,7 +29,7 @@ bool Spin(Done&& done) {
 
 }  // namespace
 
-CpuThreadTeam::CpuThreadTeam(int threads, void (*init_thread)()) {
+CpuThreadPool::CpuThreadPool(int threads, void (*init_thread)()) {
   for (int t = 1; t < threads; ++t) {
     workers_.emplace_back([this, init_thread] {
       if (init_thread != nullptr) init_thread();
@@ -38,14 +38,14 @@ CpuThreadTeam::CpuThreadTeam(int threads, void (*init_thread)()) {
   }
 }
 
-CpuThreadTeam::~CpuThreadTeam() {
+CpuThreadPool::~CpuThreadPool() {
   stopping_.store(true, std::memory_order_relaxed);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
-void CpuThreadTeam::WorkerLoop() {
+void CpuThreadPool::WorkerLoop() {
   int32_t seen = 0;
   while (true) {
     const auto changed = [&] { return round_.load(std::memory_order_acquire) != seen; };
@@ -56,7 +56,7 @@ void CpuThreadTeam::WorkerLoop() {
   }
 }
 
-void CpuThreadTeam::TakePieces() {
+void CpuThreadPool::TakePieces() {
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
   while (true) {
     const int64_t pieces = static_cast<int64_t>(ticket & kMaxPieces);
@@ -72,7 +72,7 @@ void CpuThreadTeam::TakePieces() {
   }
 }
 
-void CpuThreadTeam::RunRound(int64_t count) {
+void CpuThreadPool::RunRound(int64_t count) {
   left_.store(static_cast<int32_t>(count), std::memory_order_relaxed);
   const int32_t round = round_.load(std::memory_order_relaxed) + 1;
   ticket_.store(Ticket(static_cast<uint32_t>(round), 0, count), std::memory_order_release);
@@ -86,7 +86,7 @@ void CpuThreadTeam::RunRound(int64_t count) {
   }
 }
 
-void CpuThreadTeam::Run(int64_t count, Function fn, void* state) {
+void CpuThreadPool::Run(int64_t count, Function fn, void* state) {
   if (workers_.empty() || count <= 1) {
     for (int64_t i = 0; i < count; ++i) fn(state, i);
     return;
