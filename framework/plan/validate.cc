@@ -94,8 +94,8 @@ absl::Status CheckRing(const ProgramIndex& index, const plan::Ring& ring) {
     if (x.producer < 0) return Bad(index, absl::StrCat(where, " is the session's"));
     if (x.initial > 0) return Bad(index, absl::StrCat(where, " has a token at the start"));
     if (x.places != x.tokens) {
-      return Bad(index, absl::StrCat(where, " takes ", x.places, " slots a round, emits ",
-                                     x.tokens, " tokens a step"));
+      return Bad(index, absl::StrCat(where, " takes ", x.places, " slots a round, emits ", x.tokens,
+                                     " tokens a step"));
     }
     const int here = index.program().registers(r).device();
     if (device >= 0 && device != here) {
