@@ -12,21 +12,6 @@
 namespace sluice {
 namespace {
 
-absl::Status CheckPair(const Layout& from, const Layout& to, const Shape& shape) {
-  const absl::Status source = CheckNdSbp(from.sbp, from.mesh, shape);
-  if (!source.ok()) return AddContext(source, "boxing, source");
-  const absl::Status wanted = CheckNdSbp(to.sbp, to.mesh, shape);
-  if (!wanted.ok()) return AddContext(wanted, "boxing, destination");
-  const Reduction has = ReductionOf(from.sbp), wants = ReductionOf(to.sbp);
-  if (has != Reduction::kNone && wants != Reduction::kNone && has != wants) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("boxing: expected one kind of P, got P(", ReductionName(has), ") into P(",
-                     ReductionName(wants), "), from \"", ToString(from.sbp, from.mesh), "\" to \"",
-                     ToString(to.sbp, to.mesh), "\""));
-  }
-  return absl::OkStatus();
-}
-
 // Both meshes' devices, numbered.
 std::vector<DeviceId> AllDevices(const Layout& from, const Layout& to) {
   std::vector<DeviceId> devices = from.mesh.devices();
@@ -153,6 +138,21 @@ std::string KeyOf(const Layout& from, const Layout& to, const Shape& shape, DTyp
 }
 
 }  // namespace
+
+absl::Status CheckPair(const Layout& from, const Layout& to, const Shape& shape) {
+  const absl::Status source = CheckNdSbp(from.sbp, from.mesh, shape);
+  if (!source.ok()) return AddContext(source, "boxing, source");
+  const absl::Status wanted = CheckNdSbp(to.sbp, to.mesh, shape);
+  if (!wanted.ok()) return AddContext(wanted, "boxing, destination");
+  const Reduction has = ReductionOf(from.sbp), wants = ReductionOf(to.sbp);
+  if (has != Reduction::kNone && wants != Reduction::kNone && has != wants) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("boxing: expected one kind of P, got P(", ReductionName(has), ") into P(",
+                     ReductionName(wants), "), from \"", ToString(from.sbp, from.mesh), "\" to \"",
+                     ToString(to.sbp, to.mesh), "\""));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::vector<Boxing>> BoxingCandidates(const Layout& from, const Layout& to,
                                                      const Shape& shape, DType dtype,

@@ -6,12 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/sbp/boxing.h"
 #include "framework/sbp/boxing_moves.h"
 
 namespace sluice {
+
+// An error unless both NdSbps suit their meshes and the shape, and at most one reduction is
+// partial.
+absl::Status CheckPair(const Layout& from, const Layout& to, const Shape& shape);
 
 // A problem over some of the devices, and its solution.
 struct BoxingGroup {
