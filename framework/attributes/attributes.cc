@@ -164,4 +164,16 @@ absl::Status ParseAttributesInto(absl::string_view text, Attributes* attributes)
   return std::visit([text](auto& held) { return ParseInto(text, &held); }, *attributes);
 }
 
+int64_t* RandomKeyOf(Attributes* attributes) {
+  return std::visit(
+      [](auto& held) -> int64_t* {
+        if constexpr (requires { held.key; }) {
+          return &held.key;
+        } else {
+          return nullptr;
+        }
+      },
+      *attributes);
+}
+
 }  // namespace sluice

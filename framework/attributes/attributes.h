@@ -177,6 +177,9 @@ std::string PrintAttributes(const Attributes& attributes);
 // unknown field with the nearest known one, or the value that does not parse.
 absl::Status ParseAttributesInto(absl::string_view text, Attributes* attributes);
 
+// What names the draw of a random op, 0 where nothing has named it yet; null where the op has none.
+int64_t* RandomKeyOf(Attributes* attributes);
+
 template <typename T>
 absl::StatusOr<T> ParseAttributes(absl::string_view text) {
   Attributes attributes = T();

@@ -64,11 +64,6 @@ std::string TypesToString(absl::Span<const TensorType> types) {
   });
 }
 
-std::string ScopeOfName(absl::string_view name) {
-  const size_t slash = name.rfind('/');
-  return slash == absl::string_view::npos ? "" : std::string(name.substr(0, slash));
-}
-
 absl::Status CheckInit(const VariableAttributes& attributes) {
   const std::vector<std::string> known = {"zeros", "ones", "normal"};
   for (const std::string& init : known) {
@@ -130,14 +125,10 @@ std::string Graph::UniqueName(const std::string& name) {
   return unique;
 }
 
-std::string Graph::ScopeOf(const std::vector<Tensor>& inputs) const {
-  if (!context_.scope.empty()) return context_.scope;
-  TensorId newest = -1;
-  for (const Tensor& input : inputs) {
-    if (IsVariable(input.id())) return ScopeOfName(nodes_[tensors_[input.id()].producer].name);
-    newest = std::max(newest, input.id());
-  }
-  return newest < 0 ? "" : ScopeOfName(nodes_[tensors_[newest].producer].name);
+std::string Graph::NameFor(const OpDef& op) {
+  const std::string& scope = context_.scope;
+  if (scope.empty() || names_.find(scope) != names_.end()) return UniqueName(Join(scope, op.name));
+  return UniqueName(scope);
 }
 
 int32_t Graph::StageOf(const OpDef& op, const std::vector<Tensor>& inputs) const {
@@ -193,13 +184,15 @@ std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vect
   if (!inferred.ok()) {
     const absl::Status status =
         AddContext(inferred.status(), absl::StrCat("inputs ", TypesToString(types)));
-    SetError(status, Join(ScopeOf(inputs), op.name));
+    SetError(status, Join(context_.scope, op.name));
     return outputs;
   }
   SLUICE_CHECK_EQ(inferred->size(), op.outputs.size()) << "inference of " << op.name;
-  node.name = UniqueName(Join(ScopeOf(inputs), op.name));
-  if (auto* dropout = std::get_if<DropoutAttributes>(&attributes)) {
-    if (op.random && dropout->key == 0) dropout->key = RandomKey(node.name);
+  node.name = NameFor(op);
+  if (op.random) {
+    int64_t* const key = RandomKeyOf(&attributes);
+    SLUICE_CHECK(key != nullptr) << op.name << " is random, its attributes have no key";
+    if (*key == 0) *key = RandomKey(node.name);
   }
   node.attributes = std::move(attributes);
   node.stage = StageOf(op, inputs);
@@ -394,6 +387,14 @@ Scope Scope::Stage(int32_t stage) const {
   scope.stage_ = stage;
   return scope;
 }
+
+InScope::InScope(const Scope& scope) : graph_(scope.graph()), outer_(graph_->context()) {
+  Graph::Context inner = outer_;
+  inner.scope = scope.path();
+  graph_->set_context(inner);
+}
+
+InScope::~InScope() { graph_->set_context(outer_); }
 
 Tensor Scope::Param(absl::string_view name, const Shape& shape, absl::string_view annotation,
                     const VariableAttributes& init) const {

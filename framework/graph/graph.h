@@ -35,7 +35,7 @@ struct Node {
   const OpDef* op = nullptr;
   Attributes attributes;
   std::vector<TensorId> inputs, outputs;
-  std::string name;    // unique: scope path and op, "h0/attn/q/matmul"; a variable's or input's own
+  std::string name;    // unique: the scope it was written in, see InScope; a source's own
   int32_t stage = -1;  // pipeline stage; -1 until Graph::Finish settles it
   Phase phase = Phase::kForward;
   NodeId forward = -1;  // of a backward node: the node whose gradient it is part of
@@ -75,7 +75,7 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   // Adds a node. Its stage is the latest of its inputs' (a backward node: its forward's); its name
-  // comes from the variables it reads, else from its newest input. Returns its outputs.
+  // comes from the scope of the context. Returns its outputs.
   std::vector<Tensor> Add(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs);
   Tensor Input(absl::string_view name, DType dtype, const Shape& shape,
                absl::string_view annotation);
@@ -85,12 +85,13 @@ class Graph {
                   absl::string_view storage = "");
   void Output(absl::string_view name, Tensor tensor);
 
-  // Nodes added while a context is set are of its phase and forward node (see passes/).
+  // Nodes added while a context is set are of its scope, phase and forward node. Models set the
+  // scope by InScope; passes set all of it.
   struct Context {
     Phase phase = Phase::kForward;
     NodeId forward = -1;
     std::optional<int32_t> stage;  // forced
-    std::string scope;             // forced where not empty
+    std::string scope;             // path
   };
   void set_context(const Context& context) { context_ = context; }
   const Context& context() const { return context_; }
@@ -131,7 +132,6 @@ class Graph {
 
  private:
   friend class GraphParser;
-  std::string ScopeOf(const std::vector<Tensor>& inputs) const;
   int32_t StageOf(const OpDef& op, const std::vector<Tensor>& inputs) const;
   absl::Status CheckInputs(const OpDef& op, const Attributes& attributes,
                            const std::vector<Tensor>& inputs) const;
@@ -139,6 +139,8 @@ class Graph {
   TensorId AddSource(const OpDef& op, Attributes attributes, absl::string_view name,
                      const TensorType& type, SbpAnnotation annotation);
   std::string UniqueName(const std::string& name);
+  // Of the next node, by the scope of the context.
+  std::string NameFor(const OpDef& op);
   std::deque<Node> nodes_;
   std::deque<TensorInfo> tensors_;
   std::vector<NodeId> variables_, inputs_;
@@ -150,7 +152,8 @@ class Graph {
   absl::Status status_;
 };
 
-// Names parameters and carries the stage: s / "attn" is the scope "attn" inside s.
+// Names parameters and, entered by InScope, ops; carries the stage. s / "attn" is the scope "attn"
+// inside s.
 class Scope {
  public:
   explicit Scope(Graph* graph) : graph_(graph) {}
@@ -168,6 +171,23 @@ class Scope {
   int32_t stage_ = -1;
 };
 
+// Ops that are added while an InScope lives belong to its scope, whatever scope the caller is in; a
+// function that takes a Scope enters it first. The first op of a scope is called as the scope is,
+// "h1/mlp/down", each further one after its kind as well, "h1/mlp/down/add", and from the second of
+// a kind on with a number, "h1/mlp/down/add_2". Outside of any scope an op is called after its kind
+// alone. So an op that is appended renames no other. Scopes nest as blocks of code do.
+class InScope {
+ public:
+  explicit InScope(const Scope& scope);
+  ~InScope();
+  InScope(const InScope&) = delete;
+  InScope& operator=(const InScope&) = delete;
+
+ private:
+  Graph* const graph_;
+  const Graph::Context outer_;
+};
+
 // One program over variables that several programs may share by name.
 struct ProgramGraph {
   std::string name;  // "train", "eval", "sample"
@@ -183,8 +203,6 @@ std::vector<TensorType> InputTypes(const Graph& graph, const Node& node);
 std::vector<TensorType> OutputTypes(const Graph& graph, const Node& node);
 // "f32[2,3], i32[]"
 std::string TypesToString(absl::Span<const TensorType> types);
-// The path without its last component: "h0/attn" of "h0/attn/matmul".
-std::string ScopeOfName(absl::string_view name);
 // An error unless `init` names a way to draw initial values.
 absl::Status CheckInit(const VariableAttributes& attributes);
 // "data:S0", checked against the rank of the tensor.

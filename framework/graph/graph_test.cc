@@ -26,27 +26,40 @@ void SetPhase(Graph* graph, Phase phase) {
   graph->set_context(context);
 }
 
-TEST(Graph, NamesComeFromTheVariablesReadElseFromTheNewestInput) {
+TEST(Graph, OpsAreCalledAfterTheScopeTheyAreWrittenIn) {
   Graph graph;
-  const Scope scope = Scope(&graph) / "h0" / "mlp";
+  const Scope root(&graph), down = root / "h0" / "down";
   const Tensor x = graph.Input("x", DType::kF32, {4, 8}, "data:S0");
-  const Tensor w = scope.Param("weight", {8, 8}, "model:S1");
-  const Tensor y = toy::MatMul(x, w);
-  EXPECT_EQ(NameOf(w), "h0/mlp/weight");
-  EXPECT_EQ(NameOf(y), "h0/mlp/matmul");
-  EXPECT_EQ(NameOf(toy::MatMul(y, w)), "h0/mlp/matmul_2");
-  EXPECT_EQ(NameOf(toy::Add(x, y)), "h0/mlp/add_n");
-  EXPECT_EQ(NameOf(toy::Add(x, x)), "add_n");
+  const Tensor w = down.Param("weight", {8, 8}, "model:S1");
+  const auto linear = [&] {
+    const InScope here(down);
+    const Tensor y = toy::MatMul(x, w);
+    return toy::Add(y, y);
+  };
+  Tensor sum;
+  {
+    const InScope here(root / "sum");
+    sum = toy::Add(linear(), linear());  // whichever is written first, the caller's scope is back
+    EXPECT_EQ(NameOf(toy::Add(x, sum)), "sum/add_n");
+    EXPECT_EQ(NameOf(toy::Add(x, sum)), "sum/add_n_2");
+  }
+  EXPECT_EQ(NameOf(sum), "sum");
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) names.push_back(node.name);
+  EXPECT_THAT(names,
+              ElementsAre("x", "h0/down/weight", "h0/down", "h0/down/add_n", "h0/down/matmul",
+                          "h0/down/add_n_2", "sum", "sum/add_n", "sum/add_n_2"));
+  EXPECT_EQ(NameOf(toy::Add(x, x)), "add_n");  // in no scope
   EXPECT_EQ(NameOf(toy::Add(x, x)), "add_n_2");
-  Graph::Context context;
-  context.scope = "forced";
-  graph.set_context(context);
-  EXPECT_EQ(NameOf(toy::Add(y, y)), "forced/add_n");
-  graph.Output("y", y);
+  {
+    const InScope taken(down / "weight");  // the name of a variable
+    EXPECT_EQ(NameOf(toy::Add(x, x)), "h0/down/weight/add_n");
+  }
+  graph.Output("sum", sum);
   EXPECT_TRUE(graph.Finish().ok()) << graph.status();
   EXPECT_EQ(graph.tensor(w.id()).annotation.ToString(), "model:S1");
   EXPECT_TRUE(graph.IsVariable(w.id()));
-  EXPECT_FALSE(graph.IsVariable(y.id()));
+  EXPECT_FALSE(graph.IsVariable(sum.id()));
 }
 
 TEST(Graph, VariablesAreMadeOnceAndMustAgree) {
@@ -66,6 +79,7 @@ TEST(Graph, TheFirstErrorSticksAndNamesTheScope) {
   Graph graph;
   const Scope scope = Scope(&graph) / "h3" / "attn";
   const Tensor x = graph.Input("x", DType::kF32, {4, 8}, "");
+  const InScope here(scope);
   const Tensor bad = toy::MatMul(x, scope.Param("weight", {9, 8}));
   EXPECT_FALSE(bad);
   EXPECT_EQ(bad.shape(), Shape());

@@ -13,11 +13,19 @@ using ::testing::HasSubstr;
 void Build(Graph* graph) {
   const Scope root(graph);
   const Tensor x = graph->Input("x", DType::kF32, {4, 8}, "data:S0");
-  Tensor y = toy::MatMul(x, (root / "l0").Stage(0).Param("w", {8, 6}, "model:S1", {"normal", 0.1}));
-  const auto signs = graph->Add(toy::SignsOp(), NoAttributes{}, {y});
-  y = graph->Add(toy::NoiseOp(), DropoutAttributes{0.1, 0}, {signs[1]})[0].With("model:S1");
+  Tensor y;
+  std::vector<Tensor> signs;
+  {
+    const InScope l0(root / "l0");
+    y = toy::MatMul(x, (root / "l0").Stage(0).Param("w", {8, 6}, "model:S1", {"normal", 0.1}));
+    signs = graph->Add(toy::SignsOp(), NoAttributes{}, {y});
+    y = graph->Add(toy::NoiseOp(), DropoutAttributes{0.1, 0}, {signs[1]})[0].With("model:S1");
+  }
   const Tensor w = graph->Variable("l1/w", DType::kF32, {3, 6}, {}, "", 1, "data:S0");
-  y = toy::MatMul(y, w, /*transpose_b=*/true);
+  {
+    const InScope l1(root / "l1");
+    y = toy::MatMul(y, w, /*transpose_b=*/true);
+  }
   graph->Output("y", y);
   graph->Output("a \"name\"", signs[0]);
   graph->SettleStages();
@@ -30,6 +38,7 @@ void Build(Graph* graph) {
   graph->gradient_of()[one.id()] = w.id();
   context = {};
   context.phase = Phase::kUpdate;
+  context.scope = "l1/w";
   graph->set_context(context);
   const Tensor m = graph->Variable("l1/w.m", DType::kF32, {3, 6}, {"ones"}, "");
   graph->state_of()[m.id()] = w.id();
@@ -39,15 +48,15 @@ void Build(Graph* graph) {
 
 constexpr char kText[] = R"(%0 = input() name="x" stage=0 -> f32[4,8] annotation="data:S0"
 %1 = variable() {init=normal stddev=0.1} name="l0/w" stage=0 -> f32[8,6] annotation="model:S1"
-%2 = matmul(%0, %1) name="l0/matmul" stage=0 -> f32[4,6]
+%2 = matmul(%0, %1) name="l0" stage=0 -> f32[4,6]
 %3, %4 = signs(%2) name="l0/signs" stage=0 -> f32[4,6], f32[4,6]
 %5 = noise(%4) {rate=0.1 key=KEY} name="l0/noise" stage=0 -> f32[4,6] annotation="model:S1"
 %6 = variable() name="l1/w" stage=1 -> f32[3,6] storage="data:S0"
-%7 = matmul(%5, %6) {transpose_b=true} name="l1/matmul" stage=1 -> f32[4,3]
-%8 = constant() {value=0.3333333333333333 shape=[3,6]} name="l1/backward/constant" stage=1 phase=backward forward="l1/matmul" -> f32[3,6]
+%7 = matmul(%5, %6) {transpose_b=true} name="l1" stage=1 -> f32[4,3]
+%8 = constant() {value=0.3333333333333333 shape=[3,6]} name="l1/backward" stage=1 phase=backward forward="l1" -> f32[3,6]
 %9 = variable() {init=ones} name="l1/w.m" stage=1 -> f32[3,6]
-%10 = add_n(%8, %9) name="l1/add_n" stage=1 phase=update -> f32[3,6]
-descend(%6, %10) {factor=0.01} name="l1/descend" stage=1 phase=update
+%10 = add_n(%8, %9) name="l1/w/add_n" stage=1 phase=update -> f32[3,6]
+descend(%6, %10) {factor=0.01} name="l1/w/descend" stage=1 phase=update
 output "y" = %7
 output "a \"name\"" = %3
 gradient %8 of %6
@@ -106,7 +115,7 @@ TEST(GraphText, GoesThereAndBack) {
   EXPECT_EQ((*parsed)->FindVariable("l1/w").id(), 6);
   const Tensor more =
       toy::Add((*parsed)->FindVariable("l1/w.m"), (*parsed)->FindVariable("l1/w.m"));
-  EXPECT_EQ((*parsed)->node((*parsed)->tensor(more.id()).producer).name, "l1/add_n_2");
+  EXPECT_EQ((*parsed)->node((*parsed)->tensor(more.id()).producer).name, "add_n");
 }
 
 TEST(GraphText, AnUnfinishedGraphHasNoStages) {
@@ -147,7 +156,7 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
               HasSubstr("3:2: tensors are numbered in order: expected %2"));
   EXPECT_THAT(error_of("(%0, %1)", "(%0, %5)"), HasSubstr("made before, below %2, got %5"));
   EXPECT_THAT(error_of("(%0, %1)", "(%0 %1)"), HasSubstr("3:16: expected \",\", got \"%\""));
-  EXPECT_THAT(error_of("(%0, %1)", "(%0)"), HasSubstr("node l0/matmul: expected 2 inputs, got 1"));
+  EXPECT_THAT(error_of("(%0, %1)", "(%0)"), HasSubstr("node l0: expected 2 inputs, got 1"));
   EXPECT_THAT(error_of("name=\"l0/w\"", "nam=\"l0/w\""), HasSubstr("2:42: expected \"name\""));
   EXPECT_THAT(error_of("stddev", "stdev"),
               HasSubstr("2:17: attributes:1:13: there is no attribute"));
@@ -157,10 +166,8 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_THAT(error_of("annotation=\"data:S0\"", "annotation=\"data:S5\""), HasSubstr("below 2"));
   EXPECT_THAT(error_of("f32[4,6]", "f32[4,7]"), HasSubstr("expected types f32[4,6] by inference"));
   EXPECT_THAT(error_of("phase=backward", "phase=back"), HasSubstr("expected \"forward\""));
-  EXPECT_THAT(error_of("forward=\"l1/matmul\"", "forward=\"l2\""),
-              HasSubstr("no node \"l2\" above"));
-  EXPECT_THAT(error_of("name=\"l1/matmul\"", "name=\"l0/matmul\""),
-              HasSubstr("a second node called"));
+  EXPECT_THAT(error_of("forward=\"l1\"", "forward=\"l2\""), HasSubstr("no node \"l2\" above"));
+  EXPECT_THAT(error_of("name=\"l1\"", "name=\"l0\""), HasSubstr("a second node called"));
   EXPECT_THAT(error_of("output \"a", "outputs \"a"), HasSubstr("got \"outputs\""));
   EXPECT_THAT(error_of("\"a \\\"name\\\"\"", "\"y\""),
               HasSubstr("13:8: output \"y\": expected a name"));
@@ -168,7 +175,7 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_THAT(error_of("state %9 of", "state %9 off"), HasSubstr("15:10: expected \"of\""));
   EXPECT_THAT(error_of("stage=1 -> f32[4,3]", "stage=-1 -> f32[4,3]"), HasSubstr("stage"));
   EXPECT_THAT(error_of("stage=0 -> f32[4,6]\n", "stage=0 -> f32[4,6] f32[2]\n"),
-              HasSubstr("3:58: expected the end of the line"));
+              HasSubstr("3:51: expected the end of the line"));
 }
 
 }  // namespace

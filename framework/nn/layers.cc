@@ -31,6 +31,7 @@ Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weigh
               absl::string_view bias_annotation, const VariableAttributes& init) {
   const int64_t in = LastExtent(scope, x);
   if (in == 0) return {};
+  const InScope here(scope);
   return MatMul(x, scope.Param("weight", {in, out}, weight_annotation, init)) +
          scope.Param("bias", {out}, bias_annotation);
 }
@@ -38,6 +39,7 @@ Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weigh
 Tensor Norm(const Scope& scope, Tensor x) {
   const int64_t width = LastExtent(scope, x);
   if (width == 0) return {};
+  const InScope here(scope);
   return LayerNorm(x, scope.Param("gamma", {width}, "", OnesInit()), scope.Param("beta", {width}));
 }
 
@@ -47,8 +49,27 @@ Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view 
 
 Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init) {
   const int64_t width = LastExtent(scope, x);
-  Tensor y = Gelu(Linear(scope / "up", x, inner, "model:S1", "model:S0"));
+  Tensor y = Linear(scope / "up", x, inner, "model:S1", "model:S0");
+  {
+    const InScope here(scope / "gelu");
+    y = Gelu(y);
+  }
   return Linear(scope / "down", y, width, "model:S0", "", down_init);
+}
+
+Tensor Residual(const Scope& scope, Tensor x, Tensor branch) {
+  const InScope here(scope);
+  return x + branch;
+}
+
+Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels) {
+  Tensor losses;
+  {
+    const InScope here(scope / "cross_entropy");
+    losses = SoftmaxCrossEntropy(logits, labels);
+  }
+  const InScope here(scope);
+  return Mean(losses);
 }
 
 }  // namespace sluice

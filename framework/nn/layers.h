@@ -1,6 +1,7 @@
 // Layers as functions over Tensor and Scope: each makes its parameters under the scope's name and
-// adds its ops. Weights are [in, out]. Words say how a parameter is split over the mesh; Megatron's
-// pair is "model:S1" on one weight and "model:S0" on the next. Errors are sticky in the graph.
+// adds its ops there. Weights are [in, out]. Words say how a parameter is split over the mesh;
+// Megatron's pair is "model:S1" on one weight and "model:S0" on the next. Errors are sticky in the
+// graph.
 #ifndef SLUICE_FRAMEWORK_NN_LAYERS_H_
 #define SLUICE_FRAMEWORK_NN_LAYERS_H_
 
@@ -30,6 +31,12 @@ Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view 
 
 // The two halves of a transformer's MLP, `up` and `down`, with gelu between; Megatron's split.
 Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init);
+
+// x plus what a branch of the network made of it.
+Tensor Residual(const Scope& scope, Tensor x, Tensor branch);
+
+// The mean over all positions of -log softmax(logits)[label]: logits [..., classes], labels [...].
+Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels);
 
 }  // namespace sluice
 

@@ -71,10 +71,9 @@ class Backward {
   // What is added next belongs to this forward node.
   void EnterNode(NodeId id) {
     const Node& node = graph_->node(id);
-    const std::string scope = ScopeOfName(node.name);
     Graph::Context context;
     context.phase = Phase::kBackward;
-    context.scope = absl::StrCat(scope, scope.empty() ? "" : "/", "backward");
+    context.scope = absl::StrCat(node.name, "/backward");
     if (node.op == &VariableOp()) {
       context.stage = node.stage;
     } else {
@@ -119,6 +118,16 @@ class Backward {
 
   // The sum of all that readers gave for a tensor, in the order in which they gave it.
   Gradient Sum(TensorId id, bool is_variable) {
+    const Graph::Context here = graph_->context();
+    Graph::Context sums = here;
+    sums.scope = absl::StrCat(here.scope, "/sum");
+    graph_->set_context(sums);
+    const Gradient sum = AddUpParts(id, is_variable);
+    graph_->set_context(here);
+    return sum;
+  }
+
+  Gradient AddUpParts(TensorId id, bool is_variable) {
     std::vector<Tensor> dense;
     Gradient rows;
     for (const Gradient& shard : parts_[id]) {

@@ -114,7 +114,7 @@ TEST(Backward, MlpEqualsFiniteDifferencesAndKnowsItsForwardNodes) {
     ++backward;
     ASSERT_GE(node.forward, 0) << node.name;
     EXPECT_EQ(node.stage, graph.node(node.forward).stage) << node.name;
-    EXPECT_THAT(node.name, HasSubstr("backward/"));
+    EXPECT_THAT(node.name, HasSubstr("/backward"));
     // The first matmul gives the gradient of its weight, none of the input.
     if (node.forward == ProducerOf(graph, h.id()).id || node.outputs.empty()) continue;
     for (TensorId output : node.outputs) {

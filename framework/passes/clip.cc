@@ -1,6 +1,7 @@
 #include "framework/passes/clip.h"
 
 #include <map>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,11 +28,16 @@ GlobalNorm AddGlobalNorm(Graph* graph, const VariableGradients& gradients, doubl
     stages.push_back(entry.second.size() > 1 ? AddN(entry.second) : entry.second[0]);
   }
   GlobalNorm result;
-  context.scope = "clip";  // on the last stage that has gradients
-  graph->set_context(context);
+  const auto name = [&](absl::string_view scope) {  // on the last stage that has gradients
+    context.scope = std::string(scope);
+    graph->set_context(context);
+  };
   if (!stages.empty()) {
+    name("clip/sum");
     const Tensor sum = stages.size() > 1 ? AddN(stages) : stages[0];
+    name("clip/norm");
     result.norm = Sqrt(sum);
+    name("clip/factor");
     if (max_norm > 0) result.factor = ClipFactor(sum, max_norm);
   }
   graph->set_context({});

@@ -15,6 +15,7 @@ absl::Status BuildMlp(Graph* graph, const MlpOptions& options) {
   const int layers = static_cast<int>(options.widths.size()) - 1;
   for (int i = 0; i < layers; ++i) {
     const std::string scope = absl::StrCat("layer", i);
+    const InScope here(Scope(graph) / scope);
     const int64_t in = options.widths[i], out = options.widths[i + 1];
     const bool annotated = i < static_cast<int>(options.annotation.size());
     const int32_t stage = i * options.stages / layers;
@@ -29,7 +30,11 @@ absl::Status BuildMlp(Graph* graph, const MlpOptions& options) {
     if (i + 1 < layers) x = Relu(x);
     if (i + 1 < layers && options.dropout > 0) x = Dropout(x, options.dropout);
   }
-  Tensor loss = Mean(SoftmaxCrossEntropy(x, label));
+  Tensor loss;
+  {
+    const InScope here(Scope(graph) / "loss");
+    loss = Mean(SoftmaxCrossEntropy(x, label));
+  }
   if (options.training) {
     RETURN_IF_ERROR(AddTraining(graph, loss, options.optimizer));
   } else {

@@ -12,51 +12,63 @@ namespace {
 // communicate is one sum a pair. On a mesh without an axis "model" the words say nothing.
 constexpr char kColumns[] = "model:S1", kRows[] = "model:S0", kSplitBias[] = "model:S0";
 
-// A term of the residual stream.
-Tensor OnResidual(const GptConfig& c, Tensor x) {
-  return c.sequence_split ? x.With("model:S1") : x;
+// A term of the residual stream, as it joins it.
+Tensor Term(const Scope& s, const GptConfig& c, Tensor x) {
+  const InScope here(s / "dropout");
+  return Dropout(c.sequence_split ? x.With("model:S1") : x, c.dropout);
 }
 
 Tensor Attention(const Scope& s, const GptConfig& c, Tensor x) {
   const int64_t batch = x.shape()[0], length = x.shape()[1];
   auto heads = [&](absl::string_view name) {
+    const InScope here(s / name);
     return Reshape(Linear(s / name, x, c.hidden, kColumns, kSplitBias),
                    {batch, length, c.heads, c.hidden / c.heads});
   };
   Tensor q = heads("q"), k = heads("k"), v = heads("v");
+  const InScope here(s);
   Tensor y = Reshape(CausalAttention(q, k, v), {batch, length, c.hidden});
-  y = Linear(s / "out", y, c.hidden, kRows, "", ResidualInit(c.layers));
-  return Dropout(OnResidual(c, y), c.dropout);
+  return Term(s, c, Linear(s / "out", y, c.hidden, kRows, "", ResidualInit(c.layers)));
 }
 
 Tensor Mlp(const Scope& s, const GptConfig& c, Tensor x) {
-  return Dropout(OnResidual(c, GeluMlp(s, x, 4 * c.hidden, ResidualInit(c.layers))), c.dropout);
+  return Term(s, c, GeluMlp(s, x, 4 * c.hidden, ResidualInit(c.layers)));
 }
 
 Tensor Block(const Scope& s, const GptConfig& c, Tensor x) {
-  x = x + Attention(s / "attn", c, Norm(s / "norm1", x));
-  return x + Mlp(s / "mlp", c, Norm(s / "norm2", x));
+  x = Residual(s / "residual1", x, Attention(s / "attn", c, Norm(s / "norm1", x)));
+  return Residual(s / "residual2", x, Mlp(s / "mlp", c, Norm(s / "norm2", x)));
 }
 
 // Logits [batch, length, vocabulary]. The table is split over the vocabulary.
 Tensor Gpt(const Scope& s, const GptConfig& c, int64_t stages, Tensor tokens) {
   const Scope first = s.Stage(0), last = s.Stage(static_cast<int32_t>(stages - 1));
-  Tensor table = Table(first / "embedding", c.vocabulary, c.hidden, kRows);
-  Tensor x = Embedding(table, tokens) + Table(first / "positions", c.sequence_length, c.hidden);
-  x = Dropout(OnResidual(c, x), c.dropout);
+  const Scope embedding = first / "embedding", positions = first / "positions";
+  Tensor table = Table(embedding, c.vocabulary, c.hidden, kRows), x;
+  {
+    const InScope here(embedding);
+    x = Embedding(table, tokens);
+  }
+  {
+    const InScope here(positions);
+    x = Term(positions, c, x + Table(positions, c.sequence_length, c.hidden));
+  }
   for (int64_t i = 0; i < c.layers; ++i) {
     if (!x) return {};
     const auto stage = static_cast<int32_t>(i * stages / c.layers);
     x = Block((s / absl::StrCat("h", i)).Stage(stage), c, x);
   }
-  return MatMul(Norm(last / "norm", x), table, false, true);
+  x = Norm(last / "norm", x);
+  const InScope here(last / "logits");
+  return MatMul(x, table, false, true);
 }
 
 Tensor Loss(const GptConfig& c, int64_t stages, Graph* graph) {
   const Shape shape = {c.batch, c.sequence_length};
+  const Scope s(graph);
   Tensor tokens = graph->Input("tokens", DType::kI32, shape, "data:S0");
   Tensor labels = graph->Input("labels", DType::kI32, shape, "data:S0");
-  return Mean(SoftmaxCrossEntropy(Gpt(Scope(graph), c, stages, tokens), labels));
+  return CrossEntropyLoss(s / "loss", Gpt(s, c, stages, tokens), labels);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr char kText[] = "models/gpt/testdata/fixed.txt";
 // With this order of samples no way of training has a spike of its gradient in 50 steps, which
 // would amplify roundings tenfold whatever the layout, and no element's first gradient is near
 // epsilon.
-constexpr uint64_t kDataSeed = 2;
+constexpr uint64_t kDataSeed = 4;
 constexpr char kGradient[] = "gradient/";
 constexpr int64_t kEarly = 10;
 const int64_t kLockstepSteps[] = {0, 10, 50};

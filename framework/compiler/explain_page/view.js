@@ -38,7 +38,7 @@ const percent = (shard, whole) =>
 const shortLayout = (text) =>
     text.replace(/\b\w+:B(?=\s|$)/g, '').replace(/\s+/g, ' ').trim() || 'B';
 
-// The state, as the address holds it: #program=train&tab=memory&op=h0/attn/q/matmul
+// The state, as the address holds it: #program=train&tab=memory&op=h0/attn/q
 const state = {};
 function readState() {
   for (const key of Object.keys(state)) delete state[key];
