@@ -122,18 +122,12 @@ absl::Status Compiler::Select(const ProgramGraph& program, int64_t micro_batches
   return absl::OkStatus();
 }
 
-// Until no program splits a class any more.
 absl::Status Compiler::LowerAll() {
-  int classes = -1;
-  while (classes_->num_classes() != classes) {
-    classes = classes_->num_classes();
-    for (Source& source : sources_) {
-      auto tasks =
-          Lower(*source.graph, source.grid, source.assignment, &planner_, machine_, &*classes_);
-      RETURN_IF_ERROR(AddContext(tasks.status(), absl::StrCat("program ", source.name)));
-      source.tasks = *std::move(tasks);
-    }
-    if (sources_.size() == 1) break;
+  for (Source& source : sources_) {
+    auto tasks =
+        Lower(*source.graph, source.grid, source.assignment, &planner_, machine_, *classes_);
+    RETURN_IF_ERROR(AddContext(tasks.status(), absl::StrCat("program ", source.name)));
+    source.tasks = *std::move(tasks);
   }
   PhaseEnds("lower");
   return absl::OkStatus();

@@ -1,10 +1,8 @@
 #include "framework/compiler/device_classes.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
-#include "framework/base/hash.h"
 #include "framework/base/log.h"
 
 namespace sluice {
@@ -27,12 +25,6 @@ DeviceClasses DeviceClasses::Singles(const Grid& grid) {
 
 void DeviceClasses::Number(const Grid& grid) {
   num_classes_ = 0;
-  represented_.clear();
-  for (int32_t d = 0; d < num_devices(); ++d) {
-    if (representative_[d] == d) represented_.push_back(grid.mesh().devices()[d]);
-  }
-  std::sort(represented_.begin(), represented_.end());
-  represented_hash_ = StableHash(represented_.data(), represented_.size() * sizeof(DeviceId));
   members_.assign(grid.num_stages(), {});
   slots_.assign(grid.num_stages(), {});
   for (int64_t s = 0; s < grid.num_stages(); ++s) {
@@ -47,17 +39,6 @@ void DeviceClasses::Number(const Grid& grid) {
     }
     num_classes_ += static_cast<int>(slot.size());
   }
-}
-
-bool DeviceClasses::Split(const Grid& grid, absl::Span<const uint64_t> by_device) {
-  const int before = num_classes_;
-  std::map<std::pair<int32_t, uint64_t>, int32_t> first;
-  for (int32_t d = 0; d < num_devices(); ++d) {
-    representative_[d] =
-        first.emplace(std::make_pair(representative_[d], by_device[d]), d).first->second;
-  }
-  Number(grid);
-  return num_classes_ > before;
 }
 
 }  // namespace sluice

@@ -1,12 +1,11 @@
-// Devices that do the same are one class, which one of them represents: the first. Lowering makes
-// tasks for representatives alone, and what they read of others they read of those devices'
-// representatives. Order, bytes, proof and predicted time of that representative program hold for
-// all devices: every wait of the full program maps to one of the representative program, so every
-// cycle maps to a closed walk with the same tokens. So the cost of compiling follows the number of
-// classes, not of devices.
-//
-// Classes begin as the stages of the mesh; whoever finds two devices of a class that differ, in the
-// extents of a shard or in what they do in a boxing, splits it and begins again.
+// Devices of a stage all do the same: lowering makes one list of items for the stage, and each of
+// its devices has every item and every register of it, even where its shard is empty. So one device
+// of a stage represents it: the first, because balanced cuts give it the largest shard of
+// everything. Lowering makes tasks for representatives alone, and what they read of others they
+// read of those devices' representatives. Order, bytes and proof of that representative program
+// hold for all devices: every wait of the full program maps to one of the representative program,
+// so every cycle maps to a closed walk with the same tokens. So the cost of compiling follows the
+// number of stages, not of devices.
 #ifndef SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 #define SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 
@@ -31,17 +30,10 @@ class DeviceClasses {
   int32_t representative(int32_t device) const { return representative_[device]; }
   absl::Span<const int32_t> representatives() const { return representative_; }
 
-  // The representatives, ascending; and what stands for them in a key.
-  const std::vector<DeviceId>& represented() const { return represented_; }
-  uint64_t represented_hash() const { return represented_hash_; }
-
   // The representatives of a stage, as places in it, ascending.
   absl::Span<const int32_t> members(int64_t stage) const { return members_[stage]; }
   // Of the i-th device of a stage: the place of its representative among members(stage).
   int32_t slot(int64_t stage, int64_t i) const { return slots_[stage][i]; }
-
-  // Separates devices of one class that have different signatures; false if there are none.
-  bool Split(const Grid& grid, absl::Span<const uint64_t> by_device);
 
  private:
   DeviceClasses() = default;
@@ -49,8 +41,6 @@ class DeviceClasses {
 
   std::vector<int32_t> representative_;
   std::vector<std::vector<int32_t>> members_, slots_;  // by stage
-  std::vector<DeviceId> represented_;
-  uint64_t represented_hash_ = 0;
   int num_classes_ = 0;
 };
 

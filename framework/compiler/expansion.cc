@@ -148,8 +148,11 @@ void Expansion::Expand(const plan::Program& representative_program, plan::Progra
     }
   }
   for (int r = 0; r < program->registers_size(); ++r) {
-    *program->mutable_registers(r)->mutable_slot_offsets() =
-        representative_program.registers(to_register_[r]).slot_offsets();
+    const plan::Register& image = representative_program.registers(to_register_[r]);
+    plan::Register* reg = program->mutable_registers(r);
+    *reg->mutable_slot_offsets() = image.slot_offsets();
+    // A shard without elements may have fewer readers, and by its own count fewer slots.
+    reg->set_quota(image.quota());
   }
   for (int n = 0; n < program->temporaries_size(); ++n) {
     program->mutable_temporaries(n)->set_offset(

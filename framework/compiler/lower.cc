@@ -34,7 +34,6 @@ class Lowering {
     SortTasks();
     return std::move(tasks_);
   }
-  absl::Span<const uint64_t> differences() const { return boxer_.differences(); }
 
  private:
   void LowerVariable(const Node& node);
@@ -148,7 +147,7 @@ absl::Status Lowering::LowerFetches() {
     boxer_.set_reader(absl::StrCat("output ", output.first));
     ASSIGN_OR_RETURN(const Boxer::Values values,
                      boxer_.Get(output.second, grid_.Broadcast(), stage, Phase::kUpdate));
-    for (ValueId v : values) tasks_.values[tasks_.values[v].root].fetched = true;
+    for (ValueId v : values) tasks_.values[tasks_.values[v].root].leaves_script = true;
     Task task;
     task.op = "fetch";
     task.scope = absl::StrCat("output ", output.first);
@@ -187,19 +186,14 @@ void Lowering::SortTasks() {
 
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
-                                const Machine& machine, DeviceClasses* classes) {
-  while (true) {
-    Lowering lowering(graph, grid, assignment, planner, machine, *classes);
-    ASSIGN_OR_RETURN(TaskGraph tasks, lowering.Run());
-    if (!classes->Split(grid, lowering.differences())) return tasks;
-  }
+                                const Machine& machine, const DeviceClasses& classes) {
+  return Lowering(graph, grid, assignment, planner, machine, classes).Run();
 }
 
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine) {
-  DeviceClasses singles = DeviceClasses::Singles(grid);
-  return Lower(graph, grid, assignment, planner, machine, &singles);
+  return Lower(graph, grid, assignment, planner, machine, DeviceClasses::Singles(grid));
 }
 
 }  // namespace sluice

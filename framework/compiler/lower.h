@@ -20,12 +20,12 @@
 
 namespace sluice {
 
-// Tasks of the representatives, which read values of representatives alone; `classes` are split
-// until they hold for this graph. Where they represent other devices, boxings read each value once
-// and have no regions. Errors: a boxing that cannot be done, with the tensor's name.
+// Tasks of the representatives, which read values of representatives alone; boxings have regions,
+// whose sources are then not those of the device. Errors: a boxing that cannot be done, with the
+// tensor's name.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
-                                const Machine& machine, DeviceClasses* classes);
+                                const Machine& machine, const DeviceClasses& classes);
 // Tasks of all devices.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
@@ -43,8 +43,7 @@ class Boxer {
         planner_(planner),
         machine_(machine),
         classes_(classes),
-        tasks_(tasks),
-        differences_(classes.num_devices()) {}
+        tasks_(tasks) {}
 
   // One value per represented device of the stage, in the order of DeviceClasses::members.
   using Values = std::vector<ValueId>;
@@ -55,8 +54,6 @@ class Boxer {
   ValueId Add(Value value);
   TaskId Add(Task task);  // sets the producer of its outputs
   int64_t NextPosition() { return ++position_; }
-  // By device: what it was found to do otherwise than others of its class.
-  absl::Span<const uint64_t> differences() const { return differences_; }
   // Boxings from here on are made because this node asks for them.
   void set_reader(const std::string& reader) { reader_ = reader; }
 
@@ -76,33 +73,31 @@ class Boxer {
   void Pack(At* at, Phase phase);
   void SliceTime(At* at, Sbp wanted, Phase phase);
   absl::Status OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase phase);
-  Values EmitBoxing(const At& at, const Boxing& boxing, const NdSbp& wanted, int32_t stage,
+  Values EmitBoxing(const At& at, const SymbolicBoxing& boxing, const NdSbp& wanted, int32_t stage,
                     Phase phase);
-  // What representatives do in a boxing, and of whom they read: buffers of representatives, each
-  // once.
-  struct Outline {
-    struct Write {
-      const BoxingWrite* write;
-      std::vector<int> reads;
-      int64_t bytes, wire_bytes;
-    };
-    std::vector<std::vector<Write>> steps;
-    bool holds = true;  // do devices of one class do the same?
+  // What a step of a boxing has beside it, for all devices.
+  struct PhaseStep {
+    const At& at;  // where the boxing begins
+    const SymbolicBoxing& boxing;
+    size_t phase_index = 0;
+    int step = 0;
+    Shape shape;  // of one firing
+    int32_t from_stage = 0, to_stage = 0;
+    int64_t tokens = 1;
+    Phase phase = Phase::kForward;
+    const BoxingPhase& symbolic() const { return boxing.phases[phase_index]; }
+    const PhaseStepLoad& load() const { return boxing.loads[phase_index].steps[step]; }
+    bool last() const;  // of the boxing
   };
-  const Outline& OutlineOf(const Boxing& boxing, const At& at, int32_t stage);
-  bool CheckRoles(const Boxing& boxing, const At& at, std::vector<std::pair<int, int>>* roles);
-  bool CheckAxes(const Boxing& boxing, int32_t from_stage, int32_t to_stage);
-  void Differ(int32_t device, uint64_t signature);
-  void EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write,
-                 const Outline::Write* outline, int64_t tokens, Phase phase,
-                 std::vector<ValueId>* buffers);
-  void AddRegions(const Boxing& boxing, const BoxingWrite& write,
-                  const std::vector<ValueId>& buffers, Task* task) const;
-  ValueId BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens);
-  bool ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
-                   const std::vector<ValueId>& buffers);
-  bool Outlined() const { return classes_.num_classes() < classes_.num_devices(); }
-  void CheckExtents(const NdSbp& sbp, const TensorType& type, int32_t stage);
+  Values EmitStep(const PhaseStep& step, const Values& held, const Values& made);
+  void ReadInPlace(const PhaseStep& step, const Values& held, const Values& outputs);
+  bool FollowsCompute(const PhaseStep& step, const Values& held) const;
+  void EmitWrite(const PhaseStep& step, const Values& held, int32_t place, ValueId output,
+                 StreamKind stream);
+  void AddRegions(const PhaseStep& step, const Values& held, int32_t place, const PhaseWrite& write,
+                  Task* task) const;
+  ValueId BufferValue(const PhaseStep& step, int32_t place);
+  void View(ValueId view, ValueId source, int64_t offset);
   Task FoldTask(const At& at, ValueId output, Phase phase) const;
   void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t firings,
             int64_t bytes);
@@ -114,8 +109,6 @@ class Boxer {
   const Machine& machine_;
   const DeviceClasses& classes_;
   TaskGraph* tasks_;
-  std::vector<uint64_t> differences_;  // 0: none
-  std::map<const Boxing*, Outline> outlines_;
   std::map<Key, Values> values_;
   std::string reader_;
   int64_t position_ = 0, sequence_ = 0;

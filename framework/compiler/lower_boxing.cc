@@ -1,59 +1,14 @@
 #include <algorithm>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/box_time.h"
 #include "framework/compiler/boxing_writes.h"
 #include "framework/compiler/lower.h"
 
 namespace sluice {
 namespace {
-
-// How many elements of a region lie in one contiguous run in every buffer that it touches.
-int64_t ContiguousRunOf(const TaskRegion& region) {
-  int64_t run = 1;
-  for (int d = static_cast<int>(region.box.size()) - 1; d >= 0; --d) {
-    bool joined = region.box[d].size() == 1 || region.strides[d] == run;
-    for (const Shape& strides : region.source_strides) {
-      joined &= region.box[d].size() == 1 || strides[d] == run;
-    }
-    if (!joined) break;
-    run *= region.box[d].size();
-  }
-  return run;
-}
-
-// Sets the times of one firing of op "fold" or "accumulate". A machine without times of the kernels
-// prices the wire instead.
-void SetFoldNanoseconds(const Machine& machine, int64_t element, Task* task) {
-  if (task->op != "fold" || !machine.HasKernel("fold")) {
-    task->nanoseconds =
-        task->wire_bytes > 0
-            ? machine.latency_nanoseconds + machine.LinkNanoseconds(task->wire_bytes, false)
-            : machine.KernelNanoseconds(task->op, {task->bytes}, 0, task->bytes, false);
-    task->cold_nanoseconds = machine.ColdNanoseconds(task->op, {task->bytes});
-    return;
-  }
-  task->nanoseconds = machine.launch_nanoseconds;
-  const auto add = [&](absl::string_view kernel, absl::Span<const int64_t> sizes, int64_t entries) {
-    const int64_t time = machine.KernelNanoseconds(kernel, sizes, 0, sizes[0], false);
-    task->nanoseconds += (time - machine.launch_nanoseconds) / entries;
-    task->cold_nanoseconds += machine.ColdNanoseconds(kernel, sizes) / entries;
-  };
-  for (const TaskRegion& region : task->regions) {
-    const int64_t bytes = Volume(region.box) * element;
-    const int64_t sources = static_cast<int64_t>(region.fold.size() + 1) / 2;
-    const int64_t entries = region.micro == 0 ? 1 : std::max<int64_t>(1, task->firings);
-    if (sources == 1) {
-      add("fold", {2 * bytes, ContiguousRunOf(region) * element}, entries);
-    } else {
-      add("fold_many", {bytes * (sources + 1), sources}, entries);
-    }
-  }
-  if (task->regions.empty()) add("fold", {task->bytes, task->bytes}, 1);  // an outline has none
-  if (task->fill_identity) add("fill", {task->bytes}, 1);
-}
 
 // What firing `micro` copies: `box`, out of a source that holds one box into a target that holds
 // another.
@@ -88,7 +43,6 @@ TaskId Boxer::Add(Task task) {
 Boxer::Values Boxer::Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int64_t tokens) {
   const TensorInfo& info = graph_.tensor(tensor);
   const Node& node = graph_.node(info.producer);
-  CheckExtents(sbp, info.type, stage);
   Values values;
   for (int32_t d : classes_.members(stage)) {
     Value value;
@@ -222,7 +176,7 @@ void Boxer::Retime(
       task.every = task.firings / tokens;
       task.inputs = {{at->values[d], false}};
       fill(source, target, &task);
-      SetFoldNanoseconds(machine_, SizeOf(target.dtype), &task);
+      SetOwnTime(machine_, SizeOf(target.dtype), &task);
       Add(std::move(task));
     }
     Note(*at, std::string(recipe), to, phase, grid_.micro_batches(), 0);
@@ -277,10 +231,7 @@ absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase 
     const Layout from{grid_.stage(at->stage), grid_.Space(at->sbp)};
     const Layout to{grid_.stage(stage), grid_.Space(wanted)};
     const Shape shape = grid_.FiringShape(at->sbp, type.shape);
-    const auto boxing =
-        Outlined() ? planner_->PlanShare(from, to, shape, type.dtype, classes_.represented(),
-                                         classes_.represented_hash())
-                   : planner_->Plan(from, to, shape, type.dtype);
+    const auto boxing = planner_->Find(from, to, shape, type.dtype);
     RETURN_IF_ERROR(AddContext(boxing.status(), tasks_->values[at->values[0]].name));
     at->values = EmitBoxing(*at, **boxing, wanted, stage, phase);
     Put(at->tensor, wanted, stage, at->values);
@@ -288,116 +239,6 @@ absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase 
   at->sbp = wanted;
   at->stage = stage;
   return absl::OkStatus();
-}
-
-Boxer::Values Boxer::EmitBoxing(const At& at, const Boxing& boxing, const NdSbp& wanted,
-                                int32_t stage, Phase phase) {
-  const int64_t tokens = grid_.Firings(wanted);
-  Values made = Make(at.tensor, wanted, stage, tokens);
-  const Outline* outline = Outlined() ? &OutlineOf(boxing, at, stage) : nullptr;
-  if (outline != nullptr && !outline->holds) return made;  // to be lowered anew
-  std::vector<ValueId> buffers(boxing.buffers.size(), -1);
-  for (size_t m = 0; m < at.values.size(); ++m) {
-    buffers[boxing.sources[classes_.members(at.stage)[m]]] = at.values[m];
-  }
-  const absl::Span<const int32_t> members = classes_.members(stage);
-  for (size_t m = 0; m < members.size(); ++m) {
-    ValueId& buffer = buffers[boxing.destinations[members[m]]];
-    if (buffer < 0) {
-      buffer = made[m];
-      continue;
-    }
-    Value& view = tasks_->values[made[m]];  // what the source holds already
-    const Value& source = tasks_->values[buffer];
-    view.root = source.root, view.offset = source.offset, view.producer = source.producer;
-  }
-  for (size_t s = 0; s < boxing.steps.size(); ++s) {
-    ++sequence_;
-    if (outline != nullptr) {
-      for (const Outline::Write& write : outline->steps[s]) {
-        EmitWrite(at, boxing, *write.write, &write, tokens, phase, &buffers);
-      }
-      continue;
-    }
-    for (const BoxingWrite& write : boxing.steps[s].writes) {
-      EmitWrite(at, boxing, write, nullptr, tokens, phase, &buffers);
-    }
-  }
-  if (boxing.bytes > 0 || !boxing.steps.empty()) {
-    std::string recipe = boxing.recipe;
-    if (at.stage != stage) absl::StrAppend(&recipe, " stage ", at.stage, "->", stage);
-    Note(at, recipe, wanted, phase, tokens, boxing.bytes);
-  }
-  return made;
-}
-
-// The value behind a buffer of a boxing; pieces on their way become one here.
-ValueId Boxer::BufferValue(const At& at, const BoxingBuffer& buffer, int64_t tokens) {
-  Value value;
-  value.name = tasks_->values[at.values[0]].name;
-  value.device = grid_.FindDevice(buffer.device);
-  value.stage = grid_.StageOf(value.device);
-  value.shard = Shard::Whole(graph_.tensor(at.tensor).type.dtype, Shape{Elements(buffer)});
-  value.tokens = tokens;
-  return Add(std::move(value));
-}
-
-// A piece that the device holds in one contiguous run already is read in place: no task and no
-// bytes.
-bool Boxer::ReadInPlace(const Boxing& boxing, const BoxingWrite& write,
-                        const std::vector<ValueId>& buffers) {
-  const int64_t offset = OffsetInPlace(boxing, write);
-  if (offset < 0) return false;
-  const Value& source = tasks_->values[buffers[write.regions[0].sources[0]]];
-  Value& view = tasks_->values[buffers[write.buffer]];
-  view.root = source.root, view.producer = source.producer;
-  view.offset = source.offset + offset * SizeOf(view.shard.dtype);
-  return true;
-}
-
-void Boxer::EmitWrite(const At& at, const Boxing& boxing, const BoxingWrite& write,
-                      const Outline::Write* outline, int64_t tokens, Phase phase,
-                      std::vector<ValueId>* buffers) {
-  const BoxingBuffer& buffer = boxing.buffers[write.buffer];
-  ValueId& output = (*buffers)[write.buffer];
-  if (output < 0) output = BufferValue(at, buffer, tokens);
-  if (ReadInPlace(boxing, write, *buffers)) return;
-  Task task = FoldTask(at, output, phase);
-  task.stream = StreamKind::kComm;
-  task.position.second = sequence_;
-  task.firings = tokens;
-  task.reduction = boxing.reduction;
-  task.fill_identity = write.fill_identity;
-  if (outline != nullptr) {
-    for (int buffer : outline->reads) task.inputs.push_back({(*buffers)[buffer], false});
-    task.bytes = outline->bytes, task.wire_bytes = outline->wire_bytes;
-  } else {
-    AddRegions(boxing, write, *buffers, &task);
-    const int64_t element = SizeOf(graph_.tensor(at.tensor).type.dtype);
-    std::tie(task.bytes, task.wire_bytes) = CountBytes(boxing, write, element);
-  }
-  SetFoldNanoseconds(machine_, SizeOf(graph_.tensor(at.tensor).type.dtype), &task);
-  Add(std::move(task));
-}
-
-void Boxer::AddRegions(const Boxing& boxing, const BoxingWrite& write,
-                       const std::vector<ValueId>& buffers, Task* task) const {
-  std::map<int, int> inputs;  // by buffer
-  for (const BoxingRegion& region : write.regions) {
-    TaskRegion made;
-    made.box = region.box;
-    made.fold = region.fold;
-    for (int source : region.sources) {
-      const auto [input, fresh] = inputs.emplace(source, static_cast<int>(task->inputs.size()));
-      if (fresh) task->inputs.push_back({buffers[source], false});
-      made.sources.push_back(input->second);
-      auto at_source = Locate(boxing.buffers[source].pieces, region.box);
-      made.source_offsets.push_back(at_source.first);
-      made.source_strides.push_back(at_source.second);
-    }
-    std::tie(made.offset, made.strides) = Locate(boxing.buffers[write.buffer].pieces, region.box);
-    task->regions.push_back(std::move(made));
-  }
 }
 
 }  // namespace sluice

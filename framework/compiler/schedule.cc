@@ -221,7 +221,7 @@ void ProgramBuilder::AssignStorage() {
     Use& use = uses_[v];
     if (value.root != static_cast<ValueId>(v)) continue;
     if (!value.variable.empty()) {
-      if (use.readers.empty() && use.updater < 0) continue;
+      if (use.readers.empty() && use.updater < 0 && !value.leaves_script) continue;
       use.reg =
           NewRegister(value.variable, use.updater < 0 ? -1 : actor_of_[use.updater], value.device);
       plan::Register* reg = program_.mutable_registers(use.reg);
@@ -233,7 +233,7 @@ void ProgramBuilder::AssignStorage() {
     if (value.producer < 0) continue;  // a view target that nothing made
     const int32_t producer = actor_of_[value.producer];
     const Task& task = tasks_.tasks[value.producer];
-    bool outside = task.every > 1 || value.fetched;
+    bool outside = task.every > 1 || value.leaves_script;
     for (TaskId reader : use.readers) outside |= actor_of_[reader] != producer;
     if (!outside) {
       use.local = program_.temporaries_size();
@@ -244,7 +244,7 @@ void ProgramBuilder::AssignStorage() {
     }
     use.reg = NewRegister(value.name, producer, value.device);
     plan::Register* reg = program_.mutable_registers(use.reg);
-    reg->set_bytes(value.shard.NumBytes());
+    reg->set_bytes(std::max(value.shard.NumBytes(), value.reserved_bytes));
     reg->set_emit_every(static_cast<int32_t>(task.every));
     reg->set_quota(static_cast<int32_t>(Quota(value, use)));
   }

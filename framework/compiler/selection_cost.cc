@@ -44,11 +44,11 @@ int64_t SelectionCost::Boxing(const TensorType& type, const NdSbp& from, int64_t
   }
   const NdSbp space = grid_.Space(at), wanted = grid_.Space(to);
   if (space == wanted && from_stage == to_stage) return nanoseconds;
-  const auto price =
-      planner_->Price({grid_.stage(from_stage), space}, {grid_.stage(to_stage), wanted},
-                      grid_.FiringShape(at, type.shape), type.dtype);
-  if (!price.ok()) return -1;
-  return nanoseconds + grid_.Firings(at) * price->nanoseconds;
+  const auto boxing =
+      planner_->Find({grid_.stage(from_stage), space}, {grid_.stage(to_stage), wanted},
+                     grid_.FiringShape(at, type.shape), type.dtype);
+  if (!boxing.ok()) return -1;
+  return nanoseconds + grid_.Firings(at) * (*boxing)->nanoseconds;
 }
 
 }  // namespace sluice

@@ -27,8 +27,10 @@ struct Value {
   ValueId root = -1;     // whose bytes it is; itself unless it is a view
   int64_t offset = 0;    // bytes into the root
   std::string variable;  // not empty: this variable's storage
-  // Of a root: leaves its script on every device, though one alone fetches it.
-  bool fetched = false;
+  // Of a root: leaves its script on every device, though not every one is read: one alone is
+  // fetched, and nobody reads a shard without elements.
+  bool leaves_script = false;
+  int64_t reserved_bytes = 0;  // the most that any device of the stage has for it, if not 0
 };
 
 enum class StreamKind : uint8_t { kCompute, kComm, kHost };

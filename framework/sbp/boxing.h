@@ -1,7 +1,7 @@
 // Boxing brings a logical tensor from one (mesh, NdSbp) to another (OneFlow paper, section 3.2).
-// PlanBoxing gives it as steps; every step writes whole buffers, each from slices of buffers that
-// were written before it. Selection prices and lowering emits from the same plan, so they cannot
-// disagree. Meshes here have space axes only; time axes are the lowering's (docs/sbp.md).
+// FindBoxing gives it as phases, which stay symbolic: selection prices them, lowering expands them
+// for the devices that it needs, so they cannot disagree. Meshes here have space axes only; time
+// axes are the lowering's (docs/sbp.md).
 #ifndef SLUICE_FRAMEWORK_SBP_BOXING_H_
 #define SLUICE_FRAMEWORK_SBP_BOXING_H_
 
@@ -9,115 +9,53 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "framework/machine/machine.h"
-#include "framework/sbp/mesh.h"
-#include "framework/sbp/nd_sbp.h"
+#include "framework/sbp/boxing_phase.h"
+#include "framework/sbp/layout.h"
+#include "framework/sbp/phase_price.h"
 
 namespace sluice {
 
-// A contiguous run of memory on one device that holds boxes of the logical tensor one after
-// another.
-struct BoxingBuffer {
-  DeviceId device;
-  std::vector<Box> pieces;
-  // What it is to its device: buffers of one role are alike on all devices of a share.
-  int role = 0;
-};
-
-// The elements of `box` in the written buffer are the fold of the same elements in `sources`.
-struct BoxingRegion {
-  Box box;                   // inside one piece of each source and of the written buffer
-  std::vector<int> sources;  // buffers
-  // Postfix: an index into `sources`, or -1 to combine the two results before it, in the canonical
-  // order of sums (facts: innermost P axis first, tree cut at the largest power of two).
-  std::vector<int> fold;
-};
-
-struct BoxingWrite {
-  int buffer = 0;
-  std::vector<BoxingRegion> regions;
-  bool fill_identity = false;  // elements in no region are the reduction's identity
-};
-
-struct BoxingStep {
-  std::vector<BoxingWrite> writes;
-};
-
-// The devices along one axis, among which a stage of a path moves things.
-struct BoxingAxis {
-  bool at_destination = false;  // of the destination's mesh, or of the source's
-  int axis = 0;
-  bool first_differs = false;  // the first device along it holds the value, others the identity
-};
-
-struct Boxing {
-  std::string recipe;                      // "all_reduce[0]", "general:home", ...
-  Reduction reduction = Reduction::kNone;  // of folds and of identities
-  std::vector<BoxingBuffer> buffers;
-  std::vector<int> sources;       // buffer of the i-th device of the source mesh
-  std::vector<int> destinations;  // buffer of the i-th device of the destination mesh
-  std::vector<BoxingStep> steps;  // empty where every destination is its source (identity)
-  int64_t bytes = 0;              // that cross between devices
+// Empty phases: every device already holds what it should.
+struct SymbolicBoxing {
+  std::vector<BoxingPhase> phases;
+  std::vector<PhaseLoad> loads;  // of each
+  int64_t bytes = 0;  // that cross between devices, all together; at most, where a phase says so
   int64_t nanoseconds = 0;
-  // A share holds the writes of some devices, and of others only buffers that those read; sources
-  // and destinations that it does not touch are -1. Bytes and time are of all.
-  bool share = false;
-  std::vector<BoxingAxis> axes;  // of a share
+  std::string ToString() const;  // "reduce_scatter[0]+all_gather[1]", "identity"
 };
 
-struct Layout {
-  Mesh mesh;
-  NdSbp sbp;
-};
-
-// The cheapest known boxing in predicted time; ties go to fewer bytes, then to one-axis recipes.
+// The cheapest known boxing; ties go to fewer bytes, then to the recipe that stands first in
+// BoxingRecipe. No shard on the way is larger than the larger of the two ends' largest.
 // Errors: an NdSbp that does not suit its mesh or the shape; P(sum) into P(max) and the like.
-absl::StatusOr<Boxing> PlanBoxing(const Layout& from, const Layout& to, const Shape& shape,
-                                  DType dtype, const Machine& machine);
+absl::StatusOr<SymbolicBoxing> FindBoxing(const Layout& from, const Layout& to, const Shape& shape,
+                                          DType dtype, const Machine& machine);
 
-struct BoxingPrice {
-  int64_t bytes = 0, nanoseconds = 0;
-};
+// Every recipe that changes one symbol of an axis into another, in the order of BoxingRecipe.
+// `inner`: devices of a group that share a node.
+std::vector<BoxingRecipe> AxisRecipes(Sbp from, Sbp to, int64_t size, int64_t inner);
 
-// PlanBoxing with a memory: selection asks for the same few pairs over and over. On a mesh of more
-// than `large` devices with even shards only paths are looked at, in closed form. One thread.
+// FindBoxing and PhaseSteps with a memory: selection asks for the same few pairs over and over, and
+// lowering for the same steps for every layer of one shape. One thread.
 class BoxingPlanner {
  public:
-  explicit BoxingPlanner(const Machine& machine, int64_t large = 64)
-      : machine_(machine), large_(large) {}
-  absl::StatusOr<BoxingPrice> Price(const Layout& from, const Layout& to, const Shape& shape,
-                                    DType dtype);
-  absl::StatusOr<const Boxing*> Plan(const Layout& from, const Layout& to, const Shape& shape,
-                                     DType dtype);
-  // Of a large boxing, the share of some devices; otherwise all of it. `wanted` is ascending;
-  // `wanted_key` stands for it in the memory.
-  absl::StatusOr<const Boxing*> PlanShare(const Layout& from, const Layout& to, const Shape& shape,
-                                          DType dtype, absl::Span<const DeviceId> wanted,
-                                          uint64_t wanted_key);
+  explicit BoxingPlanner(const Machine& machine) : machine_(machine) {}
+
+  absl::StatusOr<const SymbolicBoxing*> Find(const Layout& from, const Layout& to,
+                                             const Shape& shape, DType dtype);
+  // `phase` is one of a boxing that was found here, for tensors of `shape`.
+  const std::vector<PhaseWrite>& Steps(const BoxingPhase& phase, const Shape& shape,
+                                       int64_t device);
 
  private:
-  bool IsLarge(const Layout& from, const Layout& to) const;
-
   Machine machine_;
-  int64_t large_;
-  std::map<std::string, std::unique_ptr<Boxing>> plans_;
-  std::map<std::string, BoxingPrice> prices_;
+  std::map<std::string, std::unique_ptr<SymbolicBoxing>> boxings_;
+  std::map<std::pair<const BoxingPhase*, int64_t>, std::vector<PhaseWrite>> steps_;
 };
-
-// By reference implementation, for tests and for reading and writing variables: the shards of a
-// whole tensor, and the whole of its shards. Scatter puts the values in partial 0 of a P axis and
-// the identity in the others. Shards are in the order of mesh.devices(). Gather checks that
-// replicas agree bit for bit.
-std::vector<Array> ScatterReference(const Layout& layout, const Array& whole);
-absl::StatusOr<Array> GatherReference(const Layout& layout, const Shape& shape,
-                                      const std::vector<Array>& shards);
-// Runs a boxing on host arrays; `sources` and the result are in the order of the meshes' devices.
-std::vector<Array> ExecuteBoxing(const Boxing& boxing, const std::vector<Array>& sources);
 
 }  // namespace sluice
 

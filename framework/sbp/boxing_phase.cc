@@ -207,4 +207,8 @@ int64_t LargestBuffer(const BoxingPhase& phase, const Shape& shape, int steps) {
   return Volume(group.OnLine({0, (group.line + width - 1) / width}, IsFlat(phase.recipe)));
 }
 
+int64_t WaitedFor(const BoxingPhase& phase, int step, int64_t device) {
+  return step > 0 || phase.axis >= 0 ? device : device % phase.from.mesh.num_devices();
+}
+
 }  // namespace sluice

@@ -7,7 +7,7 @@
 // A phase is a number of steps. A step writes one buffer on every device, and reads only buffers
 // that the step before it wrote (the first one: the shards that the phase starts from), the
 // device's own or a peer's. A device that has nothing to do in a step carries its bytes on.
-// Every sum follows the canonical tree (boxing_problem.h), so all recipes give the same bits.
+// Every sum follows the canonical tree (fold_order.h), so all recipes give the same bits.
 // Pure values and functions; any thread. Meshes have space axes only.
 #ifndef SLUICE_FRAMEWORK_SBP_BOXING_PHASE_H_
 #define SLUICE_FRAMEWORK_SBP_BOXING_PHASE_H_
@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/sbp/boxing.h"
-#include "framework/sbp/boxing_problem.h"
+#include "framework/sbp/fold_order.h"
+#include "framework/sbp/layout.h"
 #include "framework/tensor/shape.h"
 
 namespace sluice {
@@ -61,7 +61,9 @@ struct PhaseSource {
 struct PhaseRegion {
   Box box;
   std::vector<PhaseSource> sources;
-  std::vector<int> fold;  // as in BoxingRegion
+  // Postfix: an index into `sources`, or -1 to combine the two results before it, in the canonical
+  // order of sums.
+  std::vector<int> fold;
 };
 
 // What one device does in one step. Boxes are of the logical tensor or, in a recipe of flat ranges,
@@ -88,9 +90,13 @@ int64_t LargestBuffer(const BoxingPhase& phase, const Shape& shape, int steps);
 // What the device writes, by step. `device` is a place in `to.mesh`.
 std::vector<PhaseWrite> PhaseSteps(const BoxingPhase& phase, const Shape& shape, int64_t device);
 
-// The inverse: by step, the devices that read in it the buffer which `device` then has, itself left
-// out; ascending places in `to.mesh`. In the first step `device` is a place in `from.mesh`; between
-// meshes a reader may well be the same device, at its place in the other one.
+// The place of the buffer that a device waits for in a step whether or not it takes bytes of it, so
+// that all devices of a stage wait alike: its own or, between meshes, the one that stands for it.
+int64_t WaitedFor(const BoxingPhase& phase, int step, int64_t device);
+
+// The inverse of what is read: by step, the devices that read in it the buffer which `device` then
+// has, itself left out; ascending places in `to.mesh`. In the first step `device` is a place in
+// `from.mesh`; between meshes a reader may well be the same device, at its place in the other one.
 std::vector<std::vector<int64_t>> PhaseReaders(const BoxingPhase& phase, const Shape& shape,
                                                int64_t device);
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "framework/sbp/boxing.h"
 #include "framework/sbp/boxing_testing.h"
-#include "framework/sbp/phase_search.h"
 #include "framework/sbp/phase_testing.h"
 #include "gtest/gtest.h"
 
@@ -62,7 +62,7 @@ class Phases : public testing::Test {
     ASSERT_TRUE(found.ok()) << found.status();
     Check(found->phases, from, to, shape, machine);
     Check({{BoxingRecipe::kGeneral, -1, 1, from, to}}, from, to, shape, machine);
-    EXPECT_EQ(found->phases.empty(), found->nanoseconds == 0);
+    EXPECT_TRUE(!found->phases.empty() || found->nanoseconds == 0);
   }
 
   void CheckMesh(const Mesh& mesh, const std::vector<Shape>& shapes, int one_in = 1) {

@@ -1,9 +1,9 @@
-// What layouts and boxings mean, in plain loops.
+// What layouts mean, in plain loops.
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
-#include "framework/sbp/boxing.h"
+#include "framework/sbp/layout.h"
 
 namespace sluice {
 namespace {
@@ -55,107 +55,6 @@ absl::StatusOr<Piece> Join(const std::vector<Piece>& pieces, Sbp sbp) {
   return whole;
 }
 
-// Buffers of a boxing that runs: the values of all pieces, one after another.
-class Execution {
- public:
-  explicit Execution(const Boxing& boxing)
-      : boxing_(boxing), values_(boxing.buffers.size()), written_(boxing.buffers.size()) {}
-
-  void Set(int buffer, const Array& array) {
-    SLUICE_CHECK_EQ(array.values.size(), Size(buffer)) << "values of a source";
-    values_[buffer] = array.values;
-    written_[buffer] = true;
-  }
-
-  Array Get(int buffer) const {
-    SLUICE_CHECK(written_[buffer] && boxing_.buffers[buffer].pieces.size() == 1);
-    Array array(ShapeOf(boxing_.buffers[buffer].pieces[0]));
-    array.values = values_[buffer];
-    return array;
-  }
-
-  void Run(const BoxingStep& step) {
-    std::vector<std::vector<double>> results;
-    for (const BoxingWrite& write : step.writes) results.push_back(Evaluate(write));
-    for (size_t i = 0; i < results.size(); ++i) {
-      const int buffer = step.writes[i].buffer;
-      SLUICE_CHECK(!written_[buffer]) << "buffer " << buffer << " is written twice";
-      written_[buffer] = true;
-      values_[buffer] = std::move(results[i]);
-    }
-  }
-
- private:
-  int64_t Size(int buffer) const {
-    int64_t size = 0;
-    for (const Box& piece : boxing_.buffers[buffer].pieces) size += Volume(piece);
-    return size;
-  }
-
-  // The piece that contains a box, and where its values begin.
-  std::pair<const Box*, int64_t> Find(int buffer, const Box& box) const {
-    int64_t offset = 0;
-    for (const Box& piece : boxing_.buffers[buffer].pieces) {
-      if (Intersect(piece, box) == box) return {&piece, offset};
-      offset += Volume(piece);
-    }
-    SLUICE_CHECK(false) << "buffer " << buffer << " has no piece around " << BoxToString(box);
-    return {nullptr, 0};
-  }
-
-  std::vector<double> Read(int buffer, const Box& box) const {
-    SLUICE_CHECK(written_[buffer]) << "buffer " << buffer << " is read before it is written";
-    const std::pair<const Box*, int64_t> found = Find(buffer, box);
-    const double* begin = values_[buffer].data() + found.second;
-    std::vector<double> result;
-    ForEachRow(*found.first, box, [&](int64_t offset, int64_t length) {
-      result.insert(result.end(), begin + offset, begin + offset + length);
-    });
-    return result;
-  }
-
-  std::vector<double> Fold(const BoxingRegion& region) const {
-    std::vector<std::vector<double>> stack;
-    for (int entry : region.fold) {
-      if (entry >= 0) {
-        stack.push_back(Read(region.sources[entry], region.box));
-        continue;
-      }
-      SLUICE_CHECK(stack.size() > 1);
-      const std::vector<double> right = std::move(stack.back());
-      stack.pop_back();
-      for (size_t i = 0; i < right.size(); ++i) {
-        stack.back()[i] = Reduce(boxing_.reduction, stack.back()[i], right[i]);
-      }
-    }
-    SLUICE_CHECK_EQ(stack.size(), 1);
-    return std::move(stack[0]);
-  }
-
-  std::vector<double> Evaluate(const BoxingWrite& write) const {
-    const int64_t size = Size(write.buffer);
-    std::vector<double> values(size, IdentityOf(boxing_.reduction));
-    int64_t covered = 0;
-    for (const BoxingRegion& region : write.regions) {
-      const std::vector<double> folded = Fold(region);
-      covered += static_cast<int64_t>(folded.size());
-      const std::pair<const Box*, int64_t> found = Find(write.buffer, region.box);
-      int64_t at = 0;
-      ForEachRow(*found.first, region.box, [&](int64_t offset, int64_t length) {
-        std::copy_n(folded.begin() + at, length, values.begin() + found.second + offset);
-        at += length;
-      });
-    }
-    SLUICE_CHECK(write.fill_identity ? covered < size : covered == size)
-        << "regions cover " << covered << " of " << size << " elements";
-    return values;
-  }
-
-  const Boxing& boxing_;
-  std::vector<std::vector<double>> values_;
-  std::vector<bool> written_;
-};
-
 }  // namespace
 
 std::vector<Array> ScatterReference(const Layout& layout, const Array& whole) {
@@ -198,16 +97,6 @@ absl::StatusOr<Array> GatherReference(const Layout& layout, const Shape& shape,
     pieces = std::move(joined);
   }
   return std::move(pieces[0].values);
-}
-
-std::vector<Array> ExecuteBoxing(const Boxing& boxing, const std::vector<Array>& sources) {
-  SLUICE_CHECK_EQ(sources.size(), boxing.sources.size());
-  Execution execution(boxing);
-  for (size_t i = 0; i < sources.size(); ++i) execution.Set(boxing.sources[i], sources[i]);
-  for (const BoxingStep& step : boxing.steps) execution.Run(step);
-  std::vector<Array> results;
-  for (int buffer : boxing.destinations) results.push_back(execution.Get(buffer));
-  return results;
 }
 
 }  // namespace sluice

@@ -1,10 +1,7 @@
 #include "framework/sbp/boxing_testing.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
@@ -19,48 +16,6 @@ double RandomValue(bool zeros, std::mt19937_64* random) {
   if (kind == 2 && zeros) return -0.0;
   const double value = std::normal_distribution<double>()(*random);
   return std::ldexp(value, std::uniform_int_distribution<int>(-20, 20)(*random));
-}
-
-int64_t SizeOf(const BoxingBuffer& buffer) {
-  int64_t size = 0;
-  for (const Box& piece : buffer.pieces) size += Volume(piece);
-  return size;
-}
-
-// What the shape of a boxing promises, whatever the values.
-std::string CheckForm(const Boxing& boxing, const Layout& from, const Layout& to,
-                      const Shape& shape, DType dtype) {
-  const int64_t limit =
-      std::max(LargestShard(from.mesh, from.sbp, shape), LargestShard(to.mesh, to.sbp, shape));
-  for (const BoxingBuffer& buffer : boxing.buffers) {
-    if (SizeOf(buffer) > limit) return "a buffer is larger than every shard";
-  }
-  std::set<int> written(boxing.sources.begin(), boxing.sources.end());
-  int64_t bytes = 0;
-  for (const BoxingStep& step : boxing.steps) {
-    for (const BoxingWrite& write : step.writes) {
-      if (!written.insert(write.buffer).second) return "a buffer is written twice";
-      const DeviceId device = boxing.buffers[write.buffer].device;
-      for (const BoxingRegion& region : write.regions) {
-        for (int source : region.sources) {
-          if (boxing.buffers[source].device != device) {
-            bytes += Volume(region.box) * sluice::SizeOf(dtype);
-          }
-        }
-      }
-    }
-  }
-  if (written.size() != boxing.buffers.size()) return "a buffer is never written";
-  if (bytes != boxing.bytes) {
-    return absl::StrCat("moves ", bytes, " bytes, says ", boxing.bytes);
-  }
-  const bool in_place =
-      std::any_of(boxing.destinations.begin(), boxing.destinations.end(), [&](int buffer) {
-        return std::count(boxing.sources.begin(), boxing.sources.end(), buffer) > 0;
-      });
-  if (in_place != boxing.steps.empty()) return "a destination is a source and yet there are steps";
-  if (boxing.steps.empty() && boxing.nanoseconds != 0) return "nothing is done, at a price";
-  return "";
 }
 
 }  // namespace
@@ -130,24 +85,6 @@ std::vector<Array> RandomShards(const Layout& layout, const Shape& shape, std::m
     shards.push_back(Slice(wholes[placement.partial], WholeBox(shape), placement.box));
   }
   return shards;
-}
-
-std::string CheckBoxing(const Boxing& boxing, const Layout& from, const Layout& to,
-                        const Shape& shape, DType dtype, const std::vector<Array>& shards) {
-  const std::string form = CheckForm(boxing, from, to, shape, dtype);
-  if (!form.empty()) return form;
-  const absl::StatusOr<Array> expected = GatherReference(from, shape, shards);
-  SLUICE_CHECK_OK(expected.status());
-  const absl::StatusOr<Array> got = GatherReference(to, shape, ExecuteBoxing(boxing, shards));
-  if (!got.ok()) return std::string(got.status().message());
-  if (got->shape != expected->shape) return "another shape";
-  for (size_t i = 0; i < got->values.size(); ++i) {
-    if (std::memcmp(&got->values[i], &expected->values[i], sizeof(double)) != 0) {
-      return absl::StrCat("element ", i, ": expected ", expected->values[i], ", got ",
-                          got->values[i]);
-    }
-  }
-  return "";
 }
 
 std::string Describe(const Layout& from, const Layout& to, const Shape& shape) {

@@ -1,5 +1,4 @@
-// For tests of boxing: layouts in short, a machine of nodes, random shards, and every check that
-// one boxing must pass.
+// For tests of boxing: layouts in short, a machine of nodes, random shards.
 #ifndef SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
 #define SLUICE_FRAMEWORK_SBP_BOXING_TESTING_H_
 
@@ -7,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/sbp/boxing.h"
+#include "framework/machine/machine.h"
+#include "framework/sbp/layout.h"
 
 namespace sluice {
 
@@ -29,11 +29,6 @@ std::vector<NdSbp> AllNdSbps(const std::vector<Sbp>& symbols, size_t axes, int r
 // Random shards: replicas agree bit for bit, partials differ, exponents are wide, so that another
 // order of a sum shows; some values are NaN and, in sums, zeros of either sign.
 std::vector<Array> RandomShards(const Layout& layout, const Shape& shape, std::mt19937_64* random);
-
-// Runs the boxing and compares with the reference implementation bit for bit; checks the memory
-// rule, the count of bytes, and that each buffer is written once, whole. "" if all is well.
-std::string CheckBoxing(const Boxing& boxing, const Layout& from, const Layout& to,
-                        const Shape& shape, DType dtype, const std::vector<Array>& shards);
 
 // "data: S0 -> B of [4,4]: recipe" for messages.
 std::string Describe(const Layout& from, const Layout& to, const Shape& shape);

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "framework/sbp/boxing_problem.h"
+#include "framework/sbp/fold_order.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -46,6 +46,7 @@ class AxisLoad {
     switch (phase_.recipe) {
       case BoxingRecipe::kSlice:
         Step(0, 0, 0, Volume(group_.To(0)));
+        load_.steps[0].in_place = SliceIsContiguous();
         break;
       case BoxingRecipe::kPad:
       case BoxingRecipe::kEmbed:
@@ -114,7 +115,15 @@ class AxisLoad {
 
   void Cross(int64_t near, int64_t far) { load_.near += near, load_.far += far; }
   void Step(int64_t near, int64_t far, int64_t messages, int64_t local) {
-    load_.steps.push_back({near, far, local, messages});
+    load_.steps.push_back({near, far, local, messages, false});
+  }
+
+  // Whether no dimension further out is longer than one on the first device; then it is on none.
+  bool SliceIsContiguous() const {
+    for (int d = 0; d < group_.to.dim; ++d) {
+      if (group_.base[d].size() > 1) return false;
+    }
+    return true;
   }
 
   // Every device reads `held(i)` of every other: the one with the smallest of its own in the first

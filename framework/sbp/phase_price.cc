@@ -46,6 +46,7 @@ PhaseLoad LoadOf(const BoxingPhase& phase, const Shape& shape, const MeshNodes& 
 }
 
 int64_t PhaseStepNanoseconds(const PhaseStepLoad& load, DType dtype, const Machine& machine) {
+  if (load.in_place) return 0;
   const int64_t element = SizeOf(dtype);
   int64_t wire = 0;
   if (load.near + load.far > 0) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "framework/machine/machine.h"
-#include "framework/sbp/boxing_moves.h"
 #include "framework/sbp/boxing_phase.h"
 
 namespace sluice {
@@ -31,6 +30,8 @@ bool AllOnOneNode(const Mesh& a, const Mesh& b, const Machine& machine);
 struct PhaseStepLoad {
   int64_t near = 0, far = 0, local = 0;
   int64_t messages = 0;  // devices that the busiest one reads
+  // Every device already holds what it shall have, in one contiguous run: nothing is done.
+  bool in_place = false;
 };
 
 struct PhaseLoad {
@@ -51,6 +52,16 @@ PhaseLoad LoadOf(const BoxingPhase& phase, const Shape& shape, const MeshNodes& 
 PhaseLoad AxisLoadOf(const BoxingPhase& phase, const Shape& shape, const AxisNodes& nodes);
 PhaseLoad WholeMeshLoadOf(const BoxingPhase& phase, const Shape& shape, const MeshNodes& nodes,
                           const Machine& machine);
+
+struct BoxingCost {
+  int64_t nanoseconds = 0;
+  int64_t bytes = 0;  // between devices
+  friend bool operator==(const BoxingCost&, const BoxingCost&) = default;
+  friend auto operator<=>(const BoxingCost&, const BoxingCost&) = default;  // time, then bytes
+  friend BoxingCost operator+(const BoxingCost& a, const BoxingCost& b) {
+    return {a.nanoseconds + b.nanoseconds, a.bytes + b.bytes};
+  }
+};
 
 // Each step costs a launch and, where anything crosses, a latency, half a latency for each message,
 // and the time of the busier of the two ports; or its local copies, where they take longer.

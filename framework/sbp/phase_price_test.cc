@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/sbp/boxing.h"
 #include "framework/sbp/boxing_testing.h"
-#include "framework/sbp/phase_search.h"
 #include "framework/sbp/phase_testing.h"
 #include "gtest/gtest.h"
 

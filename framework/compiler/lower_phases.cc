@@ -1,0 +1,168 @@
+// Boxing over space: each step of a phase is one item of the stage that writes, a task on each of
+// its devices. What must be alike on all devices of a stage is decided here once for all of them: a
+// buffer is there even where it has no elements, a view is one everywhere or nowhere, and a task
+// waits for the buffer before it, its own or the one that stands for its place on another stage,
+// whether or not it takes bytes of it.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/compiler/box_time.h"
+#include "framework/compiler/boxing_writes.h"
+#include "framework/compiler/lower.h"
+
+namespace sluice {
+
+bool Boxer::PhaseStep::last() const {
+  return phase_index + 1 == boxing.phases.size() && step + 1 == PhaseStepCount(symbolic());
+}
+
+Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, const NdSbp& wanted,
+                                int32_t stage, Phase phase) {
+  const int64_t tokens = grid_.Firings(wanted);
+  const Values made = Make(at.tensor, wanted, stage, tokens);
+  Values held = at.values;
+  const Shape shape = grid_.FiringShape(at.sbp, graph_.tensor(at.tensor).type.shape);
+  PhaseStep step = {at, boxing, 0, 0, shape, at.stage, at.stage, tokens, phase};
+  for (; step.phase_index < boxing.phases.size(); ++step.phase_index) {
+    const BoxingPhase& symbolic = step.symbolic();
+    const int steps = PhaseStepCount(symbolic);
+    if (!(symbolic.from.mesh == symbolic.to.mesh)) step.to_stage = stage;
+    for (step.step = 0; step.step < steps; ++step.step) {
+      held = EmitStep(step, held, made);
+      step.from_stage = step.to_stage;
+    }
+  }
+  if (boxing.phases.empty()) {
+    for (size_t m = 0; m < made.size(); ++m) View(made[m], held[m], 0);
+    return made;
+  }
+  std::string recipe = boxing.ToString();
+  if (at.stage != stage) absl::StrAppend(&recipe, " stage ", at.stage, "->", stage);
+  Note(at, recipe, wanted, phase, tokens, boxing.bytes);
+  return made;
+}
+
+// `view` holds what `source` has from this many bytes on.
+void Boxer::View(ValueId view, ValueId source, int64_t offset) {
+  Value& made = tasks_->values[view];
+  const Value& from = tasks_->values[source];
+  made.root = from.root;
+  made.offset = from.offset + offset;
+  made.producer = from.producer;
+}
+
+Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const Values& made) {
+  ++sequence_;
+  Values outputs = made;
+  if (!step.last()) {
+    outputs.clear();
+    for (int32_t place : classes_.members(step.to_stage)) {
+      outputs.push_back(BufferValue(step, place));
+    }
+  }
+  if (step.load().in_place) {
+    ReadInPlace(step, held, outputs);
+    return outputs;
+  }
+  const bool follows = FollowsCompute(step, held);
+  for (ValueId v : held) {
+    if (!follows) tasks_->values[tasks_->values[v].root].leaves_script = true;
+  }
+  for (size_t m = 0; m < outputs.size(); ++m) {
+    EmitWrite(step, held, classes_.members(step.to_stage)[m], outputs[m],
+              follows ? StreamKind::kCompute : StreamKind::kComm);
+  }
+  return outputs;
+}
+
+// The value behind a buffer between two steps; its pieces become one here.
+ValueId Boxer::BufferValue(const PhaseStep& step, int32_t place) {
+  const BoxingPhase& phase = step.symbolic();
+  const DType dtype = graph_.tensor(step.at.tensor).type.dtype;
+  Value value;
+  value.name = tasks_->values[step.at.values[0]].name;
+  value.stage = step.to_stage;
+  value.device = grid_.DeviceIndex(step.to_stage, place);
+  value.shard =
+      Shard::Whole(dtype, Shape{Elements(PhasePieces(phase, step.shape, step.step + 1, place))});
+  value.reserved_bytes = LargestBuffer(phase, step.shape, step.step + 1) * SizeOf(dtype);
+  value.tokens = step.tokens;
+  return Add(std::move(value));
+}
+
+// A slice that is one contiguous run is read in place: no task and no bytes.
+void Boxer::ReadInPlace(const PhaseStep& step, const Values& held, const Values& outputs) {
+  const BoxingPhase& phase = step.symbolic();
+  const int64_t element = SizeOf(graph_.tensor(step.at.tensor).type.dtype);
+  for (size_t m = 0; m < outputs.size(); ++m) {
+    const int32_t place = classes_.members(step.to_stage)[m];
+    const std::vector<Box> source = PhasePieces(phase, step.shape, 0, place);
+    const std::vector<Box> mine = PhasePieces(phase, step.shape, 1, place);
+    const int64_t offset = mine.empty() ? 0 : FlatOffset(source[0], mine[0]);
+    View(outputs[m], held[m], offset * element);
+  }
+}
+
+// Whether the step reads what the same script of its own device has just made: then it is one more
+// instruction of that script. Behind anything else it would make the script wait.
+bool Boxer::FollowsCompute(const PhaseStep& step, const Values& held) const {
+  const PhaseStepLoad& load = step.load();
+  const TaskId made_by = tasks_->values[held[0]].producer;
+  if (load.near + load.far + load.messages > 0 || made_by < 0) return false;
+  const Task& producer = tasks_->tasks[made_by];
+  return producer.stream == StreamKind::kCompute && producer.stage == step.to_stage &&
+         producer.phase == step.phase && producer.firings == step.tokens;
+}
+
+void Boxer::EmitWrite(const PhaseStep& step, const Values& held, int32_t place, ValueId output,
+                      StreamKind stream) {
+  const BoxingPhase& phase = step.symbolic();
+  const TensorType& type = graph_.tensor(step.at.tensor).type;
+  const PhaseWrite& write = planner_->Steps(phase, step.shape, place)[step.step];
+  Task task = FoldTask(step.at, output, step.phase);
+  task.stream = stream;
+  task.position.second = sequence_;
+  task.firings = step.tokens;
+  task.reduction = ReductionOf(phase.from.sbp);
+  if (task.reduction == Reduction::kNone) task.reduction = ReductionOf(phase.to.sbp);
+  task.fill_identity = write.fill_identity;
+  AddRegions(step, held, place, write, &task);
+  SetStepTime(machine_, type.dtype, step.load(), &task);
+  Add(std::move(task));
+}
+
+void Boxer::AddRegions(const PhaseStep& step, const Values& held, int32_t place,
+                       const PhaseWrite& write, Task* task) const {
+  const BoxingPhase& phase = step.symbolic();
+  const bool between = step.from_stage != step.to_stage;
+  const int64_t element = SizeOf(graph_.tensor(step.at.tensor).type.dtype);
+  std::map<ValueId, int> inputs;
+  const auto input_of = [&](int64_t source) {
+    const ValueId value = held[classes_.slot(step.from_stage, source)];
+    const auto [input, fresh] = inputs.emplace(value, static_cast<int>(task->inputs.size()));
+    if (fresh) task->inputs.push_back({value, false});
+    return input->second;
+  };
+  for (const PhaseRegion& region : write.regions) {
+    TaskRegion made;
+    made.box = region.box;
+    made.fold = region.fold;
+    const int64_t bytes = Volume(region.box) * element;
+    task->bytes += bytes * static_cast<int64_t>(region.sources.size() + 1);
+    for (const PhaseSource& source : region.sources) {
+      made.sources.push_back(input_of(source.device));
+      auto at_source = Locate(PhasePieces(phase, step.shape, step.step, source.device), region.box);
+      made.source_offsets.push_back(at_source.first);
+      made.source_strides.push_back(std::move(at_source.second));
+      if (between || source.device != place) task->wire_bytes += bytes;
+    }
+    std::tie(made.offset, made.strides) = Locate(write.pieces, region.box);
+    task->regions.push_back(std::move(made));
+  }
+  input_of(WaitedFor(phase, step.step, place));
+}
+
+}  // namespace sluice
