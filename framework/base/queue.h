@@ -130,13 +130,6 @@ class Queue {
     return true;
   }
 
-  // Appends every item to *items; false if there were none.
-  bool PopAll(std::vector<T>* items) {
-    const size_t before = items->size();
-    for (T item; Pop(&item);) items->push_back(item);
-    return items->size() != before;
-  }
-
   // Waits for an item: spins for `spin`, then sleeps. False if woken by Wake or at the deadline
   // without one.
   bool WaitNonEmpty(std::chrono::microseconds spin,

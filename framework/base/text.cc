@@ -200,10 +200,6 @@ absl::Status TextScanner::Expect(absl::string_view text) {
   return Unexpected(Quoted(text));
 }
 
-absl::Status TextScanner::ExpectEnd() {
-  return AtEnd() ? absl::OkStatus() : Unexpected("the end of the text");
-}
-
 absl::StatusOr<std::string> TextScanner::Identifier(absl::string_view what) {
   if (token_.kind != Kind::kIdentifier) return Unexpected(what);
   return std::string(Next().text);

@@ -45,7 +45,6 @@ class TextScanner {
   bool At(absl::string_view text) const;
   bool Accept(absl::string_view text);
   absl::Status Expect(absl::string_view text);
-  absl::Status ExpectEnd();
 
   // Takes a token of this kind. `what` names it in the error: "a register".
   absl::StatusOr<std::string> Identifier(absl::string_view what);

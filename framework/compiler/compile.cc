@@ -14,6 +14,7 @@
 #include "framework/compiler/explain.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/lower.h"
+#include "framework/compiler/memory.h"
 #include "framework/compiler/place.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
@@ -22,10 +23,6 @@
 
 namespace sluice {
 namespace {
-
-constexpr int64_t kAlignment = 64;
-
-int64_t AlignUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 int64_t DevicesOfARank(const Mesh& mesh) {
   return std::count_if(mesh.devices().begin(), mesh.devices().end(),
@@ -171,7 +168,8 @@ void Compiler::AddVariables(const Source& source) {
       added->set_device(d);
       *added->mutable_shard() = ShardToProto(shard);
       added->set_offset(device->variable_bytes());
-      device->set_variable_bytes(AlignUp(device->variable_bytes() + shard.NumBytes()));
+      device->set_variable_bytes(
+          AlignUp(device->variable_bytes() + shard.NumBytes(), PackingOptions().alignment));
     }
   }
 }

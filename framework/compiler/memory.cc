@@ -21,10 +21,6 @@ namespace {
 // and by more than a page.
 constexpr int64_t kRetries = 400, kRetryWork = 200'000'000, kPage = 4096;
 
-int64_t AlignUp(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 // Places the buffers of one device.
 class Placer {
  public:

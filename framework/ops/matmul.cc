@@ -253,8 +253,4 @@ Tensor MatMul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {
   return ApplyOne(MatMulOp(), Transposed(transpose_a, transpose_b), {a, b});
 }
 
-Tensor MatMulWeightGradient(Tensor x, Tensor dy) {
-  return ApplyOne(MatMulWeightGradientOp(), MatMulAttributes(), {x, dy});
-}
-
 }  // namespace sluice

@@ -14,8 +14,6 @@ namespace sluice {
 // a [...,m,k] (transpose_a: [...,k,m]) times b: either of the same rank with equal leading
 // dimensions, or a matrix [k,n] (transpose_b: [n,k]) shared by all. transpose_a needs equal ranks.
 Tensor MatMul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_b = false);
-// x [...,k], dy [...,n] -> [k,n]: the gradient of a shared matrix, summed over leading dimensions.
-Tensor MatMulWeightGradient(Tensor x, Tensor dy);
 
 // ---- arithmetic.cc ---- trailing dimensions align; size 1 and missing ones are broadcast
 Tensor Add(Tensor a, Tensor b);

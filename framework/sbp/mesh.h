@@ -14,9 +14,8 @@
 
 namespace sluice {
 
-// kTime: shards are successive firings of the same device (micro-batches). kStage: pipeline stages,
-// no SBP axis. kSpace: everything else.
-enum class AxisKind : uint8_t { kTime, kSpace, kStage };
+// kStage: pipeline stages, no SBP axis. kSpace: everything else.
+enum class AxisKind : uint8_t { kSpace, kStage };
 
 struct MeshAxis {
   std::string name;

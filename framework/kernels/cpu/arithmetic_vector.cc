@@ -71,17 +71,6 @@ void SquareRoot(const float* x, float* y, int64_t n) {
   ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, Sqrt(lanes(x + i))); });
 }
 
-bool HasNan(const float* x, int64_t n) {
-  constexpr int64_t kBlock = 4096;  // stop soon where one is found
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    M any = First(0);
-    const int64_t length = n - begin < kBlock ? n - begin : kBlock;
-    ForLanes(length, [&](int64_t i, auto lanes) { any = Or(any, IsNan(lanes(x + begin + i))); });
-    if (Any(any)) return true;
-  }
-  return false;
-}
-
 // Round to nearest even; NaN stays NaN.
 void ToBFloat16(const float* x, uint16_t* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -116,7 +105,6 @@ extern const ArithmeticVector kArithmetic = {
     Scale,
     Fill,
     SquareRoot,
-    HasNan,
     ToBFloat16,
     FromBFloat16,
 };

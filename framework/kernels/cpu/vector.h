@@ -30,7 +30,6 @@ struct ArithmeticVector {
   void (*scale)(const float* x, float factor, float* y, int64_t n);
   void (*fill)(float value, float* y, int64_t n);
   UnaryLoop sqrt;
-  bool (*has_nan)(const float* x, int64_t n);
   void (*to_bf16)(const float* x, uint16_t* y, int64_t n);
   void (*from_bf16)(const uint16_t* x, float* y, int64_t n);
 };

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "framework/kernels/cpu/nan.h"
 #include "framework/tensor/dtype.h"
 #include "framework/tensor/random.h"
 #include "gtest/gtest.h"
@@ -386,20 +385,6 @@ TEST(VectorTest, TransposesAnyExtents) {
           }
         }
       }
-    }
-  }
-}
-
-TEST(VectorTest, NanIsFoundWhereverItIs) {
-  for (int64_t n : {0, 1, 16, 17, 5000}) {
-    Floats x(n, 1);
-    EXPECT_FALSE(HasNan(x.data(), n));
-    for (int64_t at : {int64_t{0}, n / 2, n - 1}) {
-      if (at < 0 || at >= n) continue;
-      x[at] = std::nanf("");
-      EXPECT_TRUE(HasNan(x.data(), n)) << at << " of " << n;
-      x[at] = std::numeric_limits<float>::infinity();
-      EXPECT_FALSE(HasNan(x.data(), n));
     }
   }
 }
