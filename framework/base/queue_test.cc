@@ -2,25 +2,10 @@
 
 #include <time.h>
 
-#include <cstdlib>
-#include <new>
 #include <thread>
 
+#include "framework/testing/allocations.h"
 #include "gtest/gtest.h"
-
-namespace {
-thread_local bool counting = false;
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-void* operator new(size_t size) {
-  if (counting) allocations.fetch_add(1);
-  void* memory = std::malloc(size);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace sluice {
 namespace {
@@ -106,10 +91,9 @@ TEST(QueueTest, SteadyStateAllocatesNothing) {
   };
   round();
   round();  // both halves have grown now
-  counting = true;
+  StartCountingAllocations();
   for (int i = 0; i < 100; ++i) round();
-  counting = false;
-  EXPECT_EQ(allocations.load(), 0);
+  EXPECT_EQ(CountedAllocations().own, 0);
 }
 
 TEST(QueueTest, DeadlineEndsTheWait) {

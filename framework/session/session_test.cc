@@ -1,7 +1,6 @@
 // The whole compile pipeline: graph, compiler, plan, workers, kernels, against the interpreter.
 #include "framework/session/session.h"
 
-#include <atomic>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -11,33 +10,11 @@
 #include "absl/strings/match.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/graph/interpreter.h"
-#include "framework/kernels/cpu/library_call.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/optimizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-
-namespace {
-std::atomic<int64_t> own_allocations{0}, library_allocations{0}, largest_allocation{0};
-}  // namespace
-
-#if !defined(ADDRESS_SANITIZER) && !defined(THREAD_SANITIZER)
-// Allocations of the process, apart from those inside a library's call.
-extern "C" void* __libc_malloc(size_t size);
-extern "C" void* malloc(size_t size) {
-  if (sluice::ScopedLibraryCall::Active()) {
-    library_allocations.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    own_allocations.fetch_add(1, std::memory_order_relaxed);
-  }
-  const int64_t bytes = static_cast<int64_t>(size);
-  int64_t largest = largest_allocation.load(std::memory_order_relaxed);
-  while (bytes > largest && !largest_allocation.compare_exchange_weak(largest, bytes)) {
-  }
-  return __libc_malloc(size);
-}
-#endif
 
 namespace sluice {
 namespace {
@@ -334,34 +311,6 @@ TEST(SessionTest, APageThatCannotBeWrittenIsRefusedBeforeAnythingRuns) {
     EXPECT_EQ(status.message(),
               "explain_html: cannot open " + options.explain_html + ": No such file or directory");
   }
-}
-
-TEST(SessionTest, OurCodeAllocatesNothingInAStep) {
-#if defined(ADDRESS_SANITIZER) || defined(THREAD_SANITIZER)
-  GTEST_SKIP() << "allocations are the sanitizer's";
-#endif
-  Trained run({"data=2 model=2 pipe=2", 2});
-  const Batch batch(0);
-  const Feeds feeds = batch.Train();
-  Fetches fetches;
-  int64_t own = 0, library = 0;
-  for (int64_t n = 0; n <= 10; ++n) {
-    if (n == 3) {
-      own = own_allocations.load();
-      library = library_allocations.load();
-      largest_allocation.store(0);
-    }
-    ASSERT_TRUE(run.session->Step("train", feeds).ok());
-    if (n > 0) {
-      ASSERT_TRUE(run.session->Next(&fetches).ok());
-    }
-  }
-  ASSERT_TRUE(run.session->Next(&fetches).ok());
-  EXPECT_EQ(own_allocations.load() - own, 0);
-  EXPECT_LE(largest_allocation.load(), 1024);
-  // At most five a matmul: 6 of them a micro-batch and device, 8 devices at most, 8 steps.
-  EXPECT_LE(library_allocations.load() - library, 5 * 6 * 2 * 8 * 8);
-  EXPECT_GT(own, 0);
 }
 
 }  // namespace
