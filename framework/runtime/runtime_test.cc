@@ -3,8 +3,11 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <numeric>
 #include <string>
 #include <thread>
 
@@ -250,7 +253,82 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
             20 * TestInstructionsPerStep(kDevices));
 }
 
-TEST(RuntimeTest, TheTraceAccountsForAllTime) {
+// Nanoseconds between the first and the last that a thread of this process did, of the threads that
+// began since the vector was emptied: by a thread's own clock, not by what the trace says of it.
+std::mutex lives_mutex;
+std::vector<int64_t> lives;  // guarded by lives_mutex
+
+struct Life {
+  const int64_t begin = NowNanoseconds();
+  ~Life() {
+    std::lock_guard<std::mutex> lock(lives_mutex);
+    lives.push_back(NowNanoseconds() - begin);
+  }
+};
+
+void BeginLife() {
+  static thread_local Life life;
+  (void)life;
+}
+
+// Of all that the workers' threads lived, what their spans add up to: kernels and waits with a
+// name.
+double ShareInSpans(int workers) {
+  RuntimeOptions options = Options(workers);
+  options.trace = testing::TempDir() + "/shares.json";
+  options.threads_per_device = 1;  // no thread but the workers
+  options.init_thread = BeginLife;
+  int64_t spans = 0;
+  options.traced = [&](const plan::Plan&, absl::Span<const WorkerTrace* const> traces) {
+    for (const WorkerTrace* trace : traces) {
+      for (const TraceSpan& span : trace->spans()) {
+        if (span.instruction >= 0 || span.blocked_on.kind != BlockedOn::kNothing) {
+          spans += span.end - span.begin;
+        }
+      }
+    }
+  };
+  lives.clear();
+  {
+    plan::Plan plan = TestPlan(workers);
+    for (int device = 0; device < workers; ++device) {
+      UpdateOf(&plan, device)->set_scope("h0/spin");
+    }
+    const auto runtime = StartOrDie(std::move(plan), options);
+    const HostTensor x = TestFeed(workers, 0);
+    for (int64_t step = 0; step < 100; ++step) {
+      std::this_thread::sleep_for(std::chrono::microseconds(300));  // the workers wait for a step
+      EXPECT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+      EXPECT_EQ(runtime->Next().status(), absl::OkStatus());
+    }
+  }
+  EXPECT_EQ(lives.size(), static_cast<size_t>(workers));
+  const int64_t lived = std::accumulate(lives.begin(), lives.end(), int64_t{0});
+  return static_cast<double>(spans) / static_cast<double>(lived);
+}
+
+#ifdef THREAD_SANITIZER
+constexpr double kLeastInSpans = 0.8;  // it stretches the runtime's own work and no kernel's
+#else
+constexpr double kLeastInSpans = 0.98;
+#endif
+
+// What runs beside the test can stretch what lies between two spans, so the best of some runs
+// counts for the one bound. Nothing can make spans longer than the threads that had them.
+TEST(RuntimeTest, KernelsAndNamedWaitsAreTheWorkersWholeTime) {
+  for (const int workers : {1, 2}) {
+    double most = 0;
+    for (int run = 0; run < 5 && most < kLeastInSpans; ++run) {
+      const double share = ShareInSpans(workers);
+      EXPECT_LE(share, 1) << workers << " workers";
+      most = std::max(most, share);
+    }
+    EXPECT_GE(most, kLeastInSpans) << workers << " workers";
+    std::printf("%d workers: %.4f of their time is in spans\n", workers, most);
+  }
+}
+
+TEST(RuntimeTest, TheTracesFileHasEverySpan) {
   const std::string path = testing::TempDir() + "/trace.json";
   const auto begin = std::chrono::steady_clock::now();
   {
@@ -297,9 +375,10 @@ TEST(RuntimeTest, TheTraceAccountsForAllTime) {
   EXPECT_EQ(named, waits);
   ASSERT_EQ(spent.size(), 2u);
   for (const auto& [worker, time] : spent) {
+    // One span begins where the runtime's own work after the last one ends.
     EXPECT_NEAR(time, last[worker] - first[worker], 0.002 * time) << worker;
     EXPECT_LT(time, wall);
-    EXPECT_GT(time, 50 * 100.0);
+    EXPECT_GT(time, 50 * 1000.0);
   }
   const nlohmann::json& totals = trace["otherData"]["train"];
   EXPECT_EQ(totals["steps"], 50);

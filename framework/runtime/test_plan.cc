@@ -179,7 +179,7 @@ class TestKernel final : public Kernel {
 
  private:
   static void Spin() {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
     while (std::chrono::steady_clock::now() < end) {
     }
   }

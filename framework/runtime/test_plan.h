@@ -25,7 +25,7 @@ HostTensor TestFeed(int devices, int64_t step);
 std::vector<float> ColumnSums(const HostTensor& x);
 
 // Kernels of the plan's ops "column_sums", "sum", "grow". Those of "grow" also try, by the scope:
-// "fail at 3", "nan at 3": at that step; "spin": to take about 100 us.
+// "fail at 3", "nan at 3": at that step; "spin": to take about 1 ms.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareTestKernel(const KernelSpec& spec);
 
 }  // namespace sluice
