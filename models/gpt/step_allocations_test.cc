@@ -49,13 +49,13 @@ std::atomic<int64_t> planted_firings{0};
 class PlantedKernel final : public Kernel {
  public:
   explicit PlantedKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
-  absl::Status Run(const KernelContext& firing, std::byte* const* operands,
+  absl::Status Run(const KernelContext& context, std::byte* const* operands,
                    std::byte* scratch) override {
     if (planted != nullptr) {
       planted_firings.fetch_add(1, std::memory_order_relaxed);
       planted->get(4096);
     }
-    return kernel_->Run(firing, operands, scratch);
+    return kernel_->Run(context, operands, scratch);
   }
   int64_t scratch() const override { return kernel_->scratch(); }
 
