@@ -6,7 +6,7 @@
 #include "framework/actor/virtual_clock.h"
 #include "framework/base/status.h"
 #include "framework/compiler/explain.h"
-#include "framework/compiler/lifetimes.h"
+#include "framework/plan/lifetimes.h"
 #include "framework/plan/program_index.h"
 #include "framework/plan/shard_proto.h"
 

@@ -10,8 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "framework/actor/virtual_clock.h"
 #include "framework/base/status.h"
-#include "framework/compiler/lifetimes.h"
+#include "framework/plan/bytes.h"
 #include "framework/plan/happens_before.h"
+#include "framework/plan/lifetimes.h"
 #include "framework/plan/proof.h"
 
 namespace sluice {
@@ -187,75 +188,14 @@ void WriteOffsets(const ProgramIndex& index, const std::vector<Buffer>& buffers,
   }
 }
 
-// One use of a buffer's bytes, in the order in which a device's bytes are used.
-struct LiveRange {
-  const Buffer* buffer;
-  const Buffer::Use* use;
-  int64_t begin, end;  // bytes
-};
-
-std::map<int32_t, std::vector<LiveRange>> LiveRangesByDevice(const std::vector<Buffer>& buffers,
-                                                             const Offsets& offsets) {
-  std::map<int32_t, std::vector<LiveRange>> by_device;
-  for (size_t n = 0; n < buffers.size(); ++n) {
-    for (const Buffer::Use& use : buffers[n].uses) {
-      by_device[buffers[n].device].push_back(
-          {&buffers[n], &use, offsets[n], offsets[n] + buffers[n].bytes});
-    }
-  }
-  for (auto& [device, ranges] : by_device) {
-    std::stable_sort(ranges.begin(), ranges.end(), [](const LiveRange& a, const LiveRange& b) {
-      return a.use->begin < b.use->begin;
-    });
-  }
-  return by_device;
-}
-
-using EdgeKey = std::tuple<int32_t, int32_t, bool>;  // from instance, to instance, wraps
-
-// Walks two steps and notes, for each range, whom it has its bytes from directly. The last tenant
-// of each byte stands in a map of ranges.
-void FindReuseEdges(const std::vector<LiveRange>& ranges, std::set<EdgeKey>* edges) {
-  struct Tenant {
-    int64_t end;
-    const LiveRange* range;
-    int step;
-  };
-  std::map<int64_t, Tenant> last;  // by first byte
-  auto split = [&last](int64_t at) {
-    auto it = last.upper_bound(at);
-    if (it == last.begin()) return;
-    --it;
-    if (it->first == at || it->second.end <= at) return;
-    const Tenant right = it->second;
-    it->second.end = at;
-    last.emplace(at, right);
-  };
-  for (int step = 0; step < 2; ++step) {
-    for (const LiveRange& range : ranges) {
-      split(range.begin);
-      split(range.end);
-      auto it = last.lower_bound(range.begin);
-      while (it != last.end() && it->first < range.end) {
-        const Tenant& before = it->second;
-        if (before.range->buffer != range.buffer && (step == 0 || before.step == 0)) {
-          for (int32_t release : before.range->use->releases) {
-            edges->insert({release, range.use->first, step == 1});
-          }
-        }
-        it = last.erase(it);
-      }
-      last.emplace(range.begin, Tenant{range.end, &range, step});
-    }
-  }
-}
-
 int AddReuseEdges(const ProgramIndex& index, absl::Span<const int32_t> rank,
                   const std::vector<Buffer>& buffers, const Offsets& offsets,
                   plan::Program* program) {
-  std::set<EdgeKey> edges;
-  for (const auto& [device, ranges] : LiveRangesByDevice(buffers, offsets)) {
-    FindReuseEdges(ranges, &edges);
+  std::set<std::tuple<int32_t, int32_t, bool>> edges;  // from instance, to instance, wraps
+  for (const Reuse& reuse : FindReuses(buffers, offsets)) {
+    for (int32_t release : reuse.before->releases) {
+      edges.insert({release, reuse.after->first, reuse.wraps});
+    }
   }
   const HappensBefore order(index, rank);
   int added = 0;
@@ -319,56 +259,6 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
   return packing;
 }
 
-namespace {
-
-int64_t OffsetOf(const ProgramIndex& index, const Buffer& buffer) {
-  if (buffer.local >= 0) return index.program().temporaries(buffer.local).offset();
-  return index.SlotOffset(index.PlaceOf(buffer.ring, 0).reg, buffer.slot);
-}
-
-std::string NameOf(const ProgramIndex& index, const Buffer& buffer) {
-  if (buffer.local >= 0) {
-    return absl::StrCat("temporary ", buffer.local, " of ",
-                        index.ActorName(index.program().temporaries(buffer.local).actor()));
-  }
-  return absl::StrCat("slot ", buffer.slot, " of ",
-                      index.RegisterName(index.PlaceOf(buffer.ring, 0).reg));
-}
-
-// The uses of two buffers of the same bytes, in turn: each hand-over must be forced.
-absl::Status CheckPair(const ProgramIndex& index, const HappensBefore& order, const Buffer& a,
-                       const Buffer& b) {
-  auto error = [&](absl::string_view what) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("program \"", index.program().name(), "\", device ", a.device, ": ",
-                     NameOf(index, a), " and ", NameOf(index, b), " share bytes and ", what));
-  };
-  if (a.resident || b.resident) return error("one of them lives across steps");
-  std::vector<std::pair<const Buffer::Use*, const Buffer*>> uses;
-  for (const Buffer* buffer : {&a, &b}) {
-    for (const Buffer::Use& use : buffer->uses) uses.push_back({&use, buffer});
-  }
-  std::sort(uses.begin(), uses.end(),
-            [](const auto& x, const auto& y) { return x.first->begin < y.first->begin; });
-  for (size_t n = 0; n < uses.size(); ++n) {
-    const bool wraps = n + 1 == uses.size();
-    const auto& next = uses[wraps ? 0 : n + 1];
-    if (next.second == uses[n].second) continue;
-    if (!wraps && next.first->begin <= uses[n].first->end) return error("are live at one time");
-    for (int32_t release : uses[n].first->releases) {
-      if (order.OrderedExactly(release, next.first->first, wraps)) continue;
-      const ProgramIndex::Instance from = index.InstanceAt(release),
-                                   to = index.InstanceAt(next.first->first);
-      return error(absl::StrCat("nothing makes ",
-                                index.Describe(to.actor, to.firing, to.instruction), " wait for ",
-                                index.Describe(from.actor, from.firing, from.instruction)));
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
 absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,
                            absl::Span<const int32_t> end_rank) {
   program->clear_reuse_edges();
@@ -384,34 +274,7 @@ absl::Status CheckPacking(const plan::Program& program, const PackingOptions& op
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
   Certificate certificate;
   RETURN_IF_ERROR(ProveLive(index, &certificate));
-  ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
-                   FindBuffers(index, certificate.position, certificate.position));
-  const HappensBefore order(index, certificate.position);
-  std::vector<size_t> sorted(buffers.size());
-  std::iota(sorted.begin(), sorted.end(), 0);
-  std::vector<int64_t> offset;
-  for (const Buffer& buffer : buffers) {
-    offset.push_back(OffsetOf(index, buffer));
-    if (buffer.device >= static_cast<int>(options.base.size()) ||
-        offset.back() >= options.base[buffer.device]) {
-      continue;
-    }
-    return absl::FailedPreconditionError(
-        absl::StrCat("program \"", program.name(), "\": ", NameOf(index, buffer), " lies at ",
-                     offset.back(), " of device ", buffer.device, ", among its variables"));
-  }
-  std::sort(sorted.begin(), sorted.end(), [&](size_t a, size_t b) {
-    return std::tie(buffers[a].device, offset[a]) < std::tie(buffers[b].device, offset[b]);
-  });
-  for (size_t n = 0; n < sorted.size(); ++n) {
-    const Buffer& a = buffers[sorted[n]];
-    for (size_t m = n + 1; m < sorted.size(); ++m) {
-      const Buffer& b = buffers[sorted[m]];
-      if (b.device != a.device || offset[sorted[m]] >= offset[sorted[n]] + a.bytes) break;
-      RETURN_IF_ERROR(CheckPair(index, order, a, b));
-    }
-  }
-  return {};
+  return ProveBytes(index, certificate, options.base);
 }
 
 }  // namespace sluice

@@ -46,8 +46,7 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
 absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,
                            absl::Span<const int32_t> end_rank);
 
-// Do all buffers of the same bytes hand them over in an order that the program's waits and reuse
-// edges force? Checks each pair of buffers, and that none lies below its device's base.
+// Proves a program by itself: that it is live, and then its bytes (plan/bytes.h), above its base.
 absl::Status CheckPacking(const plan::Program& program, const PackingOptions& options = {});
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/device/memory.h"
+#include "framework/plan/bytes.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
 #include "framework/runtime/loaded_program.h"
@@ -71,8 +72,8 @@ class CpuRuntime final : public Runtime {
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-// No plan starts unproven, wherever it came from.
-absl::Status Prove(const plan::Plan& plan) {
+// No plan starts unproven, wherever it came from. Null devices have no bytes to prove.
+absl::Status Prove(const plan::Plan& plan, bool has_memory) {
   if (plan.representatives_only()) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: expected the programs of all ", plan.devices_size(),
@@ -80,10 +81,13 @@ absl::Status Prove(const plan::Plan& plan) {
                      "representatives_only, it tells time and bytes and cannot run"));
   }
   RETURN_IF_ERROR(ValidatePlan(plan));
+  std::vector<int64_t> variables;
+  for (const plan::Device& device : plan.devices()) variables.push_back(device.variable_bytes());
   for (const plan::Program& program : plan.programs()) {
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
     Certificate certificate;
     RETURN_IF_ERROR(ProveLive(index, &certificate));
+    if (has_memory) RETURN_IF_ERROR(ProveBytes(index, certificate, variables));
   }
   return absl::OkStatus();
 }
@@ -159,7 +163,7 @@ absl::Status CpuRuntime::Start() {
   }
   const int devices = std::max(1, plan_.devices_size());
   const int workers = WorkersFor(devices, options_.workers > 0 ? options_.workers : Cores());
-  RETURN_IF_ERROR(Prove(plan_));
+  RETURN_IF_ERROR(Prove(plan_, !null()));
   if (!null()) RETURN_IF_ERROR(MapMemory());
   RETURN_IF_ERROR(LoadPrograms(workers));
   return StartWorkers(workers);

@@ -53,8 +53,8 @@ struct WorkerStatistics {
 class Runtime {
  public:
   // Proves the plan, maps the devices' memory, prepares all kernels, starts the workers. Errors: a
-  // plan that is unsound, of representatives only or would deadlock, a kernel that does not exist
-  // or refuses its instruction, memory that is not there.
+  // plan that is unsound, of representatives only or would deadlock, tensors that share bytes, a
+  // kernel that does not exist or refuses its instruction, memory that is not there.
   static absl::StatusOr<std::unique_ptr<Runtime>> Start(plan::Plan plan,
                                                         const RuntimeOptions& options);
   virtual ~Runtime() = default;  // waits until nothing runs, then stops the workers

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <string>
 #include <thread>
 
@@ -204,6 +203,25 @@ TEST(RuntimeTest, APlanThatWouldDeadlockDoesNotStart) {
               AllOf(HasSubstr("update0"), HasSubstr("forward0")));
 }
 
+TEST(RuntimeTest, APlanWhoseTensorsShareBytesDoesNotStart) {
+  plan::Plan plan = TestPlan(1);
+  plan::Register *sums = nullptr, *total = nullptr;
+  for (plan::Register& reg : *plan.mutable_programs(0)->mutable_registers()) {
+    if (reg.name() == "sums0") sums = &reg;
+    if (reg.name() == "total0") total = &reg;
+  }
+  ASSERT_TRUE(sums != nullptr && total != nullptr);
+  total->set_slot_offsets(0, sums->slot_offsets(0));
+  const auto runtime = Runtime::Start(plan, Options());
+  EXPECT_EQ(runtime.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(runtime.status().message()),
+              AllOf(HasSubstr("program \"train\", device 0"), HasSubstr("\"sums0\""),
+                    HasSubstr("\"total0\""), HasSubstr("share bytes and are live at one time")));
+  total->set_slot_offsets(0, 0);
+  EXPECT_THAT(std::string(Runtime::Start(plan, Options()).status().message()),
+              AllOf(HasSubstr("\"total0\""), HasSubstr("among its variables")));
+}
+
 TEST(RuntimeTest, StepsAllocateNothing) {
   if (!kCountsAllocations) GTEST_SKIP() << "allocations are the sanitizer's";
   const auto runtime = StartOrDie(TestPlan(4), Options(2));
@@ -253,16 +271,24 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
             20 * TestInstructionsPerStep(kDevices));
 }
 
-// Nanoseconds between the first and the last that a thread of this process did, of the threads that
-// began since the vector was emptied: by a thread's own clock, not by what the trace says of it.
+// How long the threads that called BeginLife lived, and for how much of that the system let others
+// run in their place: by their own clocks, not by what a trace says of them.
+struct Lives {
+  int threads = 0;
+  int64_t lived = 0, delayed = 0;  // nanoseconds
+};
 std::mutex lives_mutex;
-std::vector<int64_t> lives;  // guarded by lives_mutex
+Lives lives;  // guarded by lives_mutex
 
 struct Life {
   const int64_t begin = NowNanoseconds();
   ~Life() {
+    int64_t ran = 0, delayed = 0;
+    std::ifstream("/proc/thread-self/schedstat") >> ran >> delayed;
     std::lock_guard<std::mutex> lock(lives_mutex);
-    lives.push_back(NowNanoseconds() - begin);
+    ++lives.threads;
+    lives.lived += NowNanoseconds() - begin;
+    lives.delayed += delayed;
   }
 };
 
@@ -271,9 +297,9 @@ void BeginLife() {
   (void)life;
 }
 
-// Of all that the workers' threads lived, what their spans add up to: kernels and waits with a
-// name.
-double ShareInSpans(int workers) {
+// What the spans of all workers add up to, kernels and waits with a name, in nanoseconds; `lives`
+// has the workers' threads after it.
+int64_t TimeInSpans(int workers) {
   RuntimeOptions options = Options(workers);
   options.trace = testing::TempDir() + "/shares.json";
   options.threads_per_device = 1;  // no thread but the workers
@@ -288,7 +314,7 @@ double ShareInSpans(int workers) {
       }
     }
   };
-  lives.clear();
+  lives = {};
   {
     plan::Plan plan = TestPlan(workers);
     for (int device = 0; device < workers; ++device) {
@@ -302,9 +328,8 @@ double ShareInSpans(int workers) {
       EXPECT_EQ(runtime->Next().status(), absl::OkStatus());
     }
   }
-  EXPECT_EQ(lives.size(), static_cast<size_t>(workers));
-  const int64_t lived = std::accumulate(lives.begin(), lives.end(), int64_t{0});
-  return static_cast<double>(spans) / static_cast<double>(lived);
+  EXPECT_EQ(lives.threads, workers);
+  return spans;
 }
 
 #ifdef THREAD_SANITIZER
@@ -313,18 +338,21 @@ constexpr double kLeastInSpans = 0.8;  // it stretches the runtime's own work an
 constexpr double kLeastInSpans = 0.98;
 #endif
 
-// What runs beside the test can stretch what lies between two spans, so the best of some runs
-// counts for the one bound. Nothing can make spans longer than the threads that had them.
+// A thread that is put aside between two spans has no span of that; how much of it there was the
+// system tells, and the rest is noise, of which the best of some runs has least. Nothing can make
+// spans longer than the threads that had them.
 TEST(RuntimeTest, KernelsAndNamedWaitsAreTheWorkersWholeTime) {
   for (const int workers : {1, 2}) {
     double most = 0;
     for (int run = 0; run < 5 && most < kLeastInSpans; ++run) {
-      const double share = ShareInSpans(workers);
-      EXPECT_LE(share, 1) << workers << " workers";
-      most = std::max(most, share);
+      const auto spans = static_cast<double>(TimeInSpans(workers));
+      const auto lived = static_cast<double>(lives.lived);
+      EXPECT_LE(spans, lived) << workers << " workers";
+      most = std::max(most, (spans + static_cast<double>(lives.delayed)) / lived);
+      std::printf("%d workers: %.2f %% of their time is in spans, %.2f %% went to others\n",
+                  workers, 100 * spans / lived, 100 * static_cast<double>(lives.delayed) / lived);
     }
     EXPECT_GE(most, kLeastInSpans) << workers << " workers";
-    std::printf("%d workers: %.4f of their time is in spans\n", workers, most);
   }
 }
 

@@ -364,6 +364,19 @@ TEST(GoldenTest, PlannedBytesAreNearThePeakOfLiveBytes) {
   }
 }
 
+TEST(GoldenTest, NoTwoTensorsOfALayoutUseTheSameBytesAtOnce) {
+  for (const GptLayout& layout : ParityLayouts()) {
+    const Compiled& compiled = CompiledFor(layout);
+    PackingOptions options;
+    for (const plan::Device& device : compiled.plan.devices()) {
+      options.base.push_back(device.variable_bytes());
+    }
+    for (const plan::Program& program : compiled.plan.programs()) {
+      EXPECT_EQ(CheckPacking(program, options), absl::OkStatus()) << layout.Name();
+    }
+  }
+}
+
 TEST(GoldenTest, TheSameGraphsGiveTheSamePlan) {
   const GptLayout layout = {"data=2 model=2 pipe=2", 2};
   Programs programs;

@@ -1,6 +1,7 @@
-#include "framework/compiler/lifetimes.h"
+#include "framework/plan/lifetimes.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -111,7 +112,81 @@ class Finder {
   std::vector<Buffer> buffers_;
 };
 
+// One use of a buffer's bytes.
+struct LiveRange {
+  int32_t buffer;
+  const Buffer::Use* use;
+  int64_t begin, end;  // bytes
+};
+
+// Live ranges by device, in the order in which its bytes are used.
+std::map<int32_t, std::vector<LiveRange>> LiveRangesByDevice(absl::Span<const Buffer> buffers,
+                                                             absl::Span<const int64_t> offsets) {
+  std::map<int32_t, std::vector<LiveRange>> by_device;
+  for (size_t n = 0; n < buffers.size(); ++n) {
+    for (const Buffer::Use& use : buffers[n].uses) {
+      by_device[buffers[n].device].push_back(
+          {static_cast<int32_t>(n), &use, offsets[n], offsets[n] + buffers[n].bytes});
+    }
+  }
+  for (auto& [device, live_ranges] : by_device) {
+    std::stable_sort(
+        live_ranges.begin(), live_ranges.end(),
+        [](const LiveRange& a, const LiveRange& b) { return a.use->begin < b.use->begin; });
+  }
+  return by_device;
+}
+
+// Walks two steps and notes, for each live range, whom it has its bytes from directly. The last
+// holder of each byte stands in a map of ranges.
+void FindReuses(const std::vector<LiveRange>& live_ranges, std::vector<Reuse>* reuses) {
+  struct Holder {
+    int64_t end;
+    const LiveRange* live_range;
+    int step;
+  };
+  std::map<int64_t, Holder> last;  // by first byte
+  auto split = [&last](int64_t at) {
+    auto it = last.upper_bound(at);
+    if (it == last.begin()) return;
+    --it;
+    if (it->first == at || it->second.end <= at) return;
+    const Holder right = it->second;
+    it->second.end = at;
+    last.emplace(at, right);
+  };
+  for (int step = 0; step < 2; ++step) {
+    for (const LiveRange& live_range : live_ranges) {
+      split(live_range.begin);
+      split(live_range.end);
+      auto it = last.lower_bound(live_range.begin);
+      while (it != last.end() && it->first < live_range.end) {
+        const Holder& before = it->second;
+        if (before.live_range->buffer != live_range.buffer && (step == 0 || before.step == 0)) {
+          reuses->push_back({before.live_range->buffer, live_range.buffer, before.live_range->use,
+                             live_range.use, step == 1});
+        }
+        it = last.erase(it);
+      }
+      last.emplace(live_range.begin, Holder{live_range.end, &live_range, step});
+    }
+  }
+}
+
 }  // namespace
+
+int64_t OffsetOf(const ProgramIndex& index, const Buffer& buffer) {
+  if (buffer.local >= 0) return index.program().temporaries(buffer.local).offset();
+  return index.SlotOffset(index.PlaceOf(buffer.ring, 0).reg, buffer.slot);
+}
+
+std::vector<Reuse> FindReuses(absl::Span<const Buffer> buffers, absl::Span<const int64_t> offsets) {
+  std::vector<Reuse> reuses;
+  for (const auto& [device, live_ranges] : LiveRangesByDevice(buffers, offsets)) {
+    FindReuses(live_ranges, &reuses);
+  }
+  return reuses;
+}
 
 absl::StatusOr<std::vector<Buffer>> FindBuffers(const ProgramIndex& index,
                                                 absl::Span<const int32_t> begin_rank,

@@ -1,7 +1,7 @@
 // Who owns bytes of a device, and when, in one step: the slots of registers and rings, and
-// temporaries. Internal to the packing of memory. Pure; any thread.
-#ifndef SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_
-#define SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_
+// temporaries. For the packing of memory and the proof of it. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_PLAN_LIFETIMES_H_
+#define SLUICE_FRAMEWORK_PLAN_LIFETIMES_H_
 
 #include <cstdint>
 #include <vector>
@@ -33,6 +33,20 @@ absl::StatusOr<std::vector<Buffer>> FindBuffers(const ProgramIndex& index,
                                                 absl::Span<const int32_t> begin_rank,
                                                 absl::Span<const int32_t> end_rank);
 
+// Where a buffer lies in its device's memory.
+int64_t OffsetOf(const ProgramIndex& index, const Buffer& buffer);
+
+// `to`, by its use `after`, has bytes directly from `from`, which had them by its use `before`: of
+// the step before, if `wraps`. Buffers by their index.
+struct Reuse {
+  int32_t from, to;
+  const Buffer::Use *before, *after;  // of the buffers
+  bool wraps;
+};
+// All between different buffers, in the order of uses; none of what lives across steps. `offsets`:
+// by buffer.
+std::vector<Reuse> FindReuses(absl::Span<const Buffer> buffers, absl::Span<const int64_t> offsets);
+
 // Are the two ever live at the same time?
 bool Clash(const Buffer& a, const Buffer& b);
 
@@ -41,4 +55,4 @@ int64_t PeakOfLive(absl::Span<const Buffer* const> buffers);
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_COMPILER_LIFETIMES_H_
+#endif  // SLUICE_FRAMEWORK_PLAN_LIFETIMES_H_
