@@ -1,11 +1,12 @@
 """Fails when a share of a limit, or a ratio, has fallen by more than 15 % since it was recorded.
 
-    ./bazelw run //bench:guard                 # two minutes; by hand and at night, nothing else running
+    ./bazelw run //bench:guard                 # four minutes; by hand and at night, nothing else running
     ./bazelw run //bench:guard -- --record     # after a change that is meant to be slower, or on another CPU
 
 Only what was measured against a limit in the same process is compared, never a time. bench/guard.json has a table for
-each CPU, since a share of one CPU says nothing of another. What fell is measured again, up to --repeats times, and
-counts as fallen only if it never reached what it should.
+each CPU, since a share of one CPU says nothing of another; where there is none, nothing is compared, and that is no
+failure. There is one rule of measuring: the median of three processes of each program, for what is recorded and for
+what is held against it.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import sys
 from bench import figures, machine_facts, runs
 
 FALL = 0.15
+TRIES = 3
 
 
 def _sums(text):
@@ -34,14 +36,30 @@ PROGRAMS = [
 ]
 
 
-def shares_of(programs, run):
-    """The best share of each case over one process of each program. A program that fails is an error."""
-    shares = {}
+def add_shares(program, run, tries):
+    """Appends the shares of one process of a program to the tries of each case; its cases."""
+    shares = {figure.name: figure.share for figure in run(program) if figure.share is not None}
+    for name, share in shares.items():
+        tries.setdefault(name, []).append(share)
+    return set(shares)
+
+
+def medians(tries):
+    """Of two tries the lower: they are left at two only where both say the same."""
+    return {name: sorted(shares)[(len(shares) - 1) // 2] for name, shares in tries.items()}
+
+
+def record(programs, run):
+    """The median share of each case over TRIES processes of its program. A program that fails is an error."""
+    tries = {}
     for program in programs:
-        for figure in run(program):
-            if figure.share is not None:
-                shares[figure.name] = max(figure.share, shares.get(figure.name, 0))
-    return shares
+        for _ in range(TRIES):
+            add_shares(program, run, tries)
+    return {name: round(share, 4) for name, share in sorted(medians(tries).items())}
+
+
+def _fell(before, now):
+    return now < before * (1 - FALL)
 
 
 def compare(recorded, measured):
@@ -54,32 +72,20 @@ def compare(recorded, measured):
         elif now is None:
             verdict = "gone"
         else:
-            verdict = "fell" if now < before * (1 - FALL) else "ok"
+            verdict = "fell" if _fell(before, now) else "ok"
         lines.append((name, before, now, verdict))
     return lines
 
 
-def guard(recorded, programs, run, repeats):
-    """Measures, and again what fell: the best of all tries counts. Programs none of whose cases fell run once."""
-    best, cases = {}, {}
-    remaining = list(programs)
-    for _ in range(1 + repeats):
-        for program in remaining:
-            shares = shares_of([program], run)
-            cases.setdefault(str(program[:2]), set()).update(shares)
-            for name, share in shares.items():
-                best[name] = max(share, best.get(name, 0))
-        fallen = {name for name, _, _, verdict in compare(recorded, best) if verdict == "fell"}
-        remaining = [program for program in programs if cases[str(program[:2])] & fallen]
-        if not remaining:
-            break
-    return best
-
-
-def median_shares(programs, run, times):
-    """What to record: the median of several tries, which one lucky try does not move."""
-    tries = [shares_of(programs, run) for _ in range(times)]
-    return {name: round(sorted(each[name] for each in tries)[len(tries) // 2], 4) for name in sorted(tries[0])}
+def guard(recorded, programs, run):
+    """What record() would give, as far as the verdicts need it: two tries that agree decide for three."""
+    tries = {}
+    for program in programs:
+        cases = add_shares(program, run, tries) | add_shares(program, run, tries)
+        verdicts = {name: {_fell(recorded[name], share) for share in tries[name]} for name in cases & set(recorded)}
+        if any(len(verdict) > 1 for verdict in verdicts.values()):
+            add_shares(program, run, tries)
+    return medians(tries)
 
 
 def run_program(folder):
@@ -99,7 +105,6 @@ def run_program(folder):
 def main(argv, programs=None, run=None):
     parser = argparse.ArgumentParser(prog="guard", description=__doc__.splitlines()[0])
     parser.add_argument("--record", action="store_true", help="write what is measured now as this CPU's table")
-    parser.add_argument("--repeats", type=int, default=2, help="further tries of what fell (default: %(default)s)")
     parser.add_argument("--table", help="default: bench/guard.json of the workspace")
     parser.add_argument("--programs", help="folder of our programs; default: what Bazel built")
     options = parser.parse_args(argv)
@@ -113,16 +118,18 @@ def main(argv, programs=None, run=None):
         with open(path, encoding="utf-8") as file:
             tables = json.load(file)
     if options.record:
-        tables[cpu] = median_shares(programs, run, 3)
+        tables[cpu] = record(programs, run)
         with open(path, "w", encoding="utf-8") as file:
             json.dump(tables, file, indent=1, sort_keys=True)
             file.write("\n")
         print("recorded %d shares of %s in %s" % (len(tables[cpu]), cpu, path))
         return 0
     if cpu not in tables:
-        print("guard: no table of %s; --record makes one. There are: %s" % (cpu, ", ".join(tables) or "none"))
-        return 2
-    lines = compare(tables[cpu], guard(tables[cpu], programs, run, options.repeats))
+        print("guard: no record of %s, so nothing is compared. To make one, with nothing else running:\n"
+              "  ./bazelw run //bench:guard -- --record\n"
+              "Recorded are: %s" % (cpu, ", ".join(tables) or "none"))
+        return 0
+    lines = compare(tables[cpu], guard(tables[cpu], programs, run))
     for name, before, now, verdict in lines:
         print("%-40s %8s %8s  %s" % (name, *("" if x is None else "%.3f" % x for x in (before, now)), verdict))
     wrong = [line for line in lines if line[3] in ("fell", "gone")]

@@ -28,40 +28,41 @@ class GuardTest(unittest.TestCase):
     def test_what_is_gone_and_what_is_new(self):
         self.assertEqual(self.verdicts({"a": 0.5}, {"b": 0.5}), {"a": "gone", "b": "new"})
 
-    def test_a_case_without_a_limit_is_not_compared(self):
-        self.assertEqual(guard.shares_of([_FAST], lambda _: [Figure("a", 1.0, "ns"), figure("b", 0.5)]), {"b": 0.5})
+    def test_a_case_without_a_limit_is_not_recorded(self):
+        self.assertEqual(guard.record([_FAST], lambda _: [Figure("a", 1.0, "ns"), figure("b", 0.5)]), {"b": 0.5})
 
-    def test_what_fell_is_measured_again_and_nothing_else(self):
-        ran = []
+    def measured(self, shares):
+        """Runs the guard on a program whose tries give these shares; what it says, and how many tries it took."""
+        left = list(shares)
+        medians = guard.guard({"a": 0.5}, [_SLOW], lambda _: [figure("a", left.pop(0))])
+        return medians["a"], len(shares) - len(left)
 
-        def run(program):
-            ran.append(program[0])
-            return [figure(program[0], 0.5 if program[0] == "fast" or ran.count("slow") == 2 else 0.3)]
+    def test_two_tries_that_agree_decide(self):
+        self.assertEqual(self.measured([0.5, 0.6]), (0.5, 2))
+        self.assertEqual(self.measured([0.3, 0.2]), (0.2, 2))
 
-        best = guard.guard({"fast": 0.5, "slow": 0.5}, [_FAST, _SLOW], run, repeats=3)
-        self.assertEqual(ran, ["fast", "slow", "slow"])
-        self.assertEqual(best, {"fast": 0.5, "slow": 0.5})
+    def test_what_is_in_doubt_is_the_median_of_three_as_what_is_recorded(self):
+        for shares in ([0.5, 0.3, 0.6], [0.3, 0.5, 0.2], [0.5, 0.2, 0.3]):
+            median = sorted(shares)[1]
+            self.assertEqual(self.measured(shares), (median, 3))
+            left = list(shares)
+            self.assertEqual(guard.record([_SLOW], lambda _: [figure("a", left.pop(0))]), {"a": median})
 
-    def test_what_stays_slow_is_not_excused_by_repeats(self):
-        ran = []
+    def test_one_lucky_try_neither_saves_nor_is_recorded(self):
+        self.assertEqual(self.verdicts({"a": 0.5}, {"a": self.measured([0.9, 0.3, 0.3])[0]}), {"a": "fell"})
+        left = [0.9, 0.5, 0.5]
+        self.assertEqual(guard.record([_SLOW], lambda _: [figure("a", left.pop(0))]), {"a": 0.5})
 
-        def run(program):
-            ran.append(program[0])
-            return [figure("a", 0.3)]
-
-        best = guard.guard({"a": 0.5}, [_SLOW], run, repeats=2)
-        self.assertEqual((len(ran), self.verdicts({"a": 0.5}, best)), (3, {"a": "fell"}))
-
-    def test_a_program_that_runs_twice_with_other_flags(self):
-        one, two = ("p", ["--threads=1"], None), ("p", ["--threads=2"], None)
+    def test_a_program_in_doubt_runs_again_and_no_other(self):
         ran = []
 
         def run(program):
             ran.append(program[1][0])
-            return [figure(program[1][0], 0.5 if program is one else 0.1)]
+            return [figure(program[1][0], 0.1 if len(ran) == 4 else 0.5)]
 
-        guard.guard({"--threads=1": 0.5, "--threads=2": 0.5}, [one, two], run, repeats=1)
-        self.assertEqual(ran, ["--threads=1", "--threads=2", "--threads=2"])
+        one, two = ("p", ["--threads=1"], None), ("p", ["--threads=2"], None)
+        guard.guard({"--threads=1": 0.5, "--threads=2": 0.5}, [one, two], run)
+        self.assertEqual(ran, ["--threads=1"] * 2 + ["--threads=2"] * 3)
 
     def test_record_then_compare_then_slow_down(self):
         share = [0.6]
@@ -74,8 +75,9 @@ class GuardTest(unittest.TestCase):
                 return code, printed.getvalue()
 
             code, text = status()
-            self.assertEqual(code, 2)
-            self.assertIn("--record makes one", text)
+            self.assertEqual(code, 0)
+            self.assertIn("no record of", text)
+            self.assertIn("--record", text)
             self.assertEqual(status("--record")[0], 0)
             with open(table, encoding="utf-8") as file:
                 self.assertEqual(list(json.load(file).values()), [{"a": 0.6}])
