@@ -22,14 +22,15 @@ absl::Status CompareOutputs(const ArrayMap& expected, const HostTensorMap& got, 
   return absl::OkStatus();
 }
 
-absl::Status CompareVariables(const ArrayMap& expected, const PlanExecutor& executor,
-                              double tolerance) {
+// Of an executor or a session.
+template <typename T>
+absl::Status CompareVariables(const ArrayMap& expected, T* executor, double tolerance) {
   for (const auto& variable : expected) {
-    ASSIGN_OR_RETURN(const HostTensor value, executor.Read(variable.first));
+    ASSIGN_OR_RETURN(const HostTensor value, executor->Read(variable.first));
     RETURN_IF_ERROR(CompareArrays(absl::StrCat("variable ", variable.first), variable.second, value,
                                   tolerance));
   }
-  return executor.CheckReplicas();
+  return executor->CheckReplicas();
 }
 
 }  // namespace
@@ -95,9 +96,24 @@ absl::Status CompareWithReference(const plan::Plan& plan, const std::vector<Host
         AddContext(CompareOutputs(reference.outputs[step], results[step], tolerance), where));
     if (overlapped && step + 1 < feeds.size()) continue;
     RETURN_IF_ERROR(
-        AddContext(CompareVariables(reference.variables[step], *executor, tolerance), where));
+        AddContext(CompareVariables(reference.variables[step], executor.get(), tolerance), where));
   }
   return absl::OkStatus();
+}
+
+absl::Status CompareSessionWithReference(Session* session, const std::vector<HostTensorMap>& feeds,
+                                         const InterpretedSteps& reference, double tolerance) {
+  for (const HostTensorMap& of_step : feeds) {
+    Feeds step;
+    for (const auto& feed : of_step) step.push_back({feed.first, &feed.second});
+    RETURN_IF_ERROR(session->Step("train", step));
+  }
+  for (size_t step = 0; step < feeds.size(); ++step) {
+    ASSIGN_OR_RETURN(const Fetches fetches, session->Next());
+    RETURN_IF_ERROR(AddContext(CompareOutputs(reference.outputs[step], fetches, tolerance),
+                               absl::StrCat("step ", step)));
+  }
+  return CompareVariables(reference.variables.back(), session, tolerance);
 }
 
 }  // namespace sluice

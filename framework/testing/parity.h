@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "framework/graph/graph.h"
 #include "framework/graph/interpreter.h"
+#include "framework/session/session.h"
 #include "framework/testing/plan_executor.h"
 
 namespace sluice {
@@ -30,6 +31,11 @@ absl::Status CompareArrays(const std::string& name, const Array& expected, const
 absl::Status CompareWithReference(const plan::Plan& plan, const std::vector<HostTensorMap>& feeds,
                                   const InterpretedSteps& reference, double tolerance,
                                   const PlanExecutorOptions& options, bool overlapped = false);
+
+// The same of a session that has run nothing yet, with all steps begun before the first is taken:
+// what workers and loaded programs compute, against what the reference does.
+absl::Status CompareSessionWithReference(Session* session, const std::vector<HostTensorMap>& feeds,
+                                         const InterpretedSteps& reference, double tolerance);
 
 }  // namespace sluice
 
