@@ -138,7 +138,8 @@ ParityRun::ParityRun(const GptLayout& layout, const TrainingSetting& setting)
 
 absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& layout,
                                                             const TrainingSetting& setting,
-                                                            const PlanMutation& mutate) {
+                                                            const PlanMutation& mutate,
+                                                            RuntimeOptions options) {
   std::unique_ptr<ParityRun> run(new ParityRun(layout, setting));
   ASSIGN_OR_RETURN(run->text_, ReadFile(kText));
   ASSIGN_OR_RETURN(TextBatches batches,
@@ -147,7 +148,6 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& lay
   run->batches_ = std::make_unique<TextBatches>(std::move(batches));
   ASSIGN_OR_RETURN(plan::Plan plan, CompileParityPlan(layout, setting));
   if (mutate) RETURN_IF_ERROR(mutate(&plan));
-  RuntimeOptions options;
   options.prepare = PrepareCpuKernel;
   options.init_thread = InitKernelThread;
   ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));

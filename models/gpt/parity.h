@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "framework/data/text_batches.h"
 #include "framework/plan/plan.pb.h"
+#include "framework/runtime/runtime.h"
 #include "framework/session/session.h"
 #include "models/gpt/parity_layouts.h"
 
@@ -59,12 +60,14 @@ struct ParityFigures {
 // Changes a compiled plan before it starts.
 using PlanMutation = std::function<absl::Status(plan::Plan*)>;
 
-// One session that trains the tiny GPT on a layout and also fetches "gradient/<variable>".
+// One session that trains the tiny GPT on a layout and also fetches "gradient/<variable>". Its
+// kernels are the CPU's, whatever `options` say.
 class ParityRun {
  public:
   static absl::StatusOr<std::unique_ptr<ParityRun>> Start(const GptLayout& layout,
                                                           const TrainingSetting& setting,
-                                                          const PlanMutation& mutate = {});
+                                                          const PlanMutation& mutate = {},
+                                                          RuntimeOptions options = {});
   // Runs one step of this number; fetches() holds its results.
   absl::StatusOr<StepRecord> Step(int64_t step);
   const Fetches& fetches() const { return fetches_; }
