@@ -32,7 +32,14 @@ bool update_goldens = false;  // set by main
 namespace {
 
 constexpr char kGoldens[] = "models/gpt/testdata/golden";
-constexpr double kMostPlannedToLive = 1.05, kMostInTurn = 1.055;
+constexpr double kMostPlannedToLive = 1.02;
+// Micro-batches use their slots in turn but all temporaries at one place, so where stages leave
+// little else on a device the peak of live bytes itself is out of reach: by name of the layout.
+const std::map<std::string, double> kPlannedToLive = {
+    {"pipe=4 micro=4", 1.025},
+    {"data=2 model=2 pipe=2 micro=2", 1.055},
+    {"data=2 model=2 pipe=2 micro=2 script_length=1", 1.055},
+};
 
 // The two programs that a trainer compiles for a layout.
 struct Programs {
@@ -351,11 +358,13 @@ TEST(GoldenTest, PlannedBytesAreNearThePeakOfLiveBytes) {
         worst = ratio;
         planned = device.packed, live = device.live, unshared = device.unshared;
       }
-      // Micro-batches use their slots in turn but all locals at one place, so with stages and
-      // little else on a device the peak of live bytes itself is out of reach.
-      const bool in_turn = layout.micro_batches > 1 && layout.Stages() > 1;
-      EXPECT_LE(worst, in_turn ? kMostInTurn : kMostPlannedToLive)
+      const auto exception = kPlannedToLive.find(layout.Name());
+      const bool excepted = exception != kPlannedToLive.end() && program.name() == "train";
+      EXPECT_LE(worst, excepted ? exception->second : kMostPlannedToLive)
           << layout.Name() << ", program " << program.name();
+      if (excepted) {
+        EXPECT_GT(worst, kMostPlannedToLive) << layout.Name() << " is no exception any more";
+      }
       std::printf("%-42s %-6s planned %8.3f MB, live %8.3f, unshared %8.3f: %.4f\n",
                   layout.Name().c_str(), program.name().c_str(), static_cast<double>(planned) / 1e6,
                   static_cast<double>(live) / 1e6, static_cast<double>(unshared) / 1e6, worst);
