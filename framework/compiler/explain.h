@@ -34,6 +34,9 @@ void ExplainDevices(const Mesh& mesh, Explanation* explanation);
 // For each program: a line per node with what its signature cost against the others, a line per
 // boxing, and memory and time.
 std::string ExplanationText(const Explanation& explanation);
+// What a plan is too large by: the ten largest tensors, variables among them, that are alive at the
+// peak of the program and device that need the most bytes, a line each.
+std::string LargestAtPeak(const Explanation& explanation);
 // Boxings alone, one line each, without times and reasons: stable across machines, for goldens.
 std::string BoxingSummary(const TaskGraph& tasks);
 

@@ -78,7 +78,52 @@ void AppendMemory(const ExplainedProgram& program, std::string* text) {
   }
 }
 
+// Of a device that stands for its class: tensors with their bytes, at the peak or all the time.
+std::vector<std::pair<int64_t, std::string>> AliveAtPeak(const ExplainedDevice& device) {
+  std::vector<std::pair<int64_t, std::string>> alive;
+  for (const std::vector<int32_t>& blocks : device.peak) {
+    int64_t bytes = 0;
+    for (const int32_t block : blocks) bytes += device.memory[block].bytes;
+    alive.push_back({bytes, device.memory[blocks[0]].name});
+  }
+  for (const ExplainedBytes& bytes : device.memory) {
+    const bool optimizer = bytes.kind == MemoryKind::kOptimizer;
+    if (!optimizer && bytes.kind != MemoryKind::kParameter) continue;
+    alive.push_back(
+        {bytes.bytes, absl::StrCat(optimizer ? "optimizer state " : "parameter ", bytes.name)});
+  }
+  std::stable_sort(alive.begin(), alive.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  return alive;
+}
+
 }  // namespace
+
+std::string LargestAtPeak(const Explanation& explanation) {
+  constexpr size_t kLargest = 10;
+  const ExplainedProgram* fullest = nullptr;
+  size_t where = 0;
+  int64_t most = -1;
+  for (const ExplainedProgram& program : explanation.programs) {
+    for (size_t d = 0; d < program.devices.size(); ++d) {
+      const int64_t bytes = program.devices[d].variables + program.devices[d].packed;
+      if (bytes <= most) continue;
+      most = bytes;
+      fullest = &program;
+      where = d;
+    }
+  }
+  if (fullest == nullptr) return "";
+  const int32_t representative = fullest->devices[where].representative;
+  std::string text =
+      absl::StrCat("The largest at the peak of device ", where, ", program ", fullest->name, ":");
+  auto alive = AliveAtPeak(fullest->devices[representative]);
+  alive.resize(std::min(alive.size(), kLargest));
+  for (const auto& [bytes, name] : alive) {
+    absl::StrAppend(&text, "\n  ", bytes, " bytes of ", name);
+  }
+  return text;
+}
 
 std::string ExplanationText(const Explanation& explanation) {
   std::string text;

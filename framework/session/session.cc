@@ -34,7 +34,9 @@ absl::StatusOr<plan::Plan> CompilePlan(absl::Span<const ProgramGraph> programs,
 }
 
 // The devices share one memory, and the system would end the process in which it runs out.
-absl::Status CheckMemory(const plan::Plan& plan, int64_t limit) {
+// `largest` says what there is at the peak; it is asked only where the plan does not fit.
+template <typename F>
+absl::Status CheckMemory(const plan::Plan& plan, int64_t limit, const F& largest) {
   if (limit == 0) limit = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   int64_t bytes = 0, variables = 0;
   for (const plan::Device& device : plan.devices()) {
@@ -42,9 +44,10 @@ absl::Status CheckMemory(const plan::Plan& plan, int64_t limit) {
     variables += device.variable_bytes();
   }
   if (bytes <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the plan does not fit: expected at most ", limit, " bytes of memory for ",
-      plan.devices_size(), " devices, got ", bytes, ", of them ", variables, " for variables"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the plan does not fit: expected at most ", limit, " bytes of memory for ",
+                   plan.devices_size(), " devices, got ", bytes, ", of them ", variables,
+                   " for variables\n", largest()));
 }
 
 absl::Status WritePage(const std::string& path, const Explanation& explanation) {
@@ -68,7 +71,11 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   auto explanation = std::make_shared<Explanation>();
   ASSIGN_OR_RETURN(plan::Plan plan,
                    CompilePlan(programs, options, explain ? explanation.get() : nullptr));
-  RETURN_IF_ERROR(CheckMemory(plan, options.memory_limit));
+  RETURN_IF_ERROR(CheckMemory(plan, options.memory_limit, [&]() -> std::string {
+    Explanation of_refused;
+    const absl::Status explained = CompilePlan(programs, options, &of_refused).status();
+    return explained.ok() ? LargestAtPeak(of_refused) : std::string(explained.message());
+  }));
   RuntimeOptions runtime;
   runtime.workers = options.workers;
   runtime.threads_per_device = options.threads_per_device;
@@ -92,11 +99,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
 absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options) {
   Explanation explanation;
-  RETURN_IF_ERROR(CompilePlan(programs, options, &explanation).status());
+  ASSIGN_OR_RETURN(const plan::Plan plan, CompilePlan(programs, options, &explanation));
   if (!options.explain_html.empty()) {
     RETURN_IF_ERROR(WritePage(options.explain_html, explanation));
   }
-  return ExplanationText(explanation);
+  const absl::Status fits =
+      CheckMemory(plan, options.memory_limit, [&] { return LargestAtPeak(explanation); });
+  return absl::StrCat(ExplanationText(explanation), fits.message(), fits.ok() ? "" : "\n");
 }
 
 }  // namespace sluice

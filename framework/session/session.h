@@ -53,11 +53,13 @@ class Session {
   static constexpr int kStepsAhead = sluice::kStepsAhead;
 
   // Programs share variables by name; the first fixes their layout. Errors: of the graphs (with
-  // scope path), of the mesh, "does not fit".
+  // scope path), of the mesh, "does not fit"
+  // with the ten largest tensors of the peak.
   static absl::StatusOr<std::unique_ptr<Session>> Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options);
   // What Start would run, for people: choices, boxings with bytes, actors, memory, predicted time.
-  // Compiled, and neither held to memory_limit nor started. Writes explain_html, too.
+  // Compiled, and not started; what does not fit into memory_limit ends with Start's error. Writes
+  // explain_html, too.
   static absl::StatusOr<std::string> ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options);
   virtual ~Session() = default;

@@ -1,6 +1,7 @@
 // The whole compile pipeline: graph, compiler, plan, workers, kernels, against the interpreter.
 #include "framework/session/session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -8,6 +9,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/graph/interpreter.h"
 #include "framework/ops/ops.h"
@@ -239,11 +242,24 @@ TEST(SessionTest, WhatDoesNotFitIsExplainedButNotStarted) {
   options.memory_limit = 1000;
   const absl::Status status = Session::Start({{"train", &graph}}, options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("expected at most 1000 bytes"));
+  const std::string refused(status.message());
+  EXPECT_THAT(refused, AllOf(HasSubstr("expected at most 1000 bytes"),
+                             HasSubstr("The largest at the peak of device 0, program train:\n"),
+                             HasSubstr("\n  384 bytes of parameter first/up\n"),
+                             HasSubstr("\n  384 bytes of optimizer state first/up.m\n")));
+  EXPECT_EQ(std::count(refused.begin(), refused.end(), '\n'), 1 + 10);
+  std::vector<int64_t> bytes;
+  for (const absl::string_view line : absl::StrSplit(refused, '\n')) {
+    if (!absl::StartsWith(line, "  ")) continue;
+    ASSERT_TRUE(absl::SimpleAtoi(line.substr(2, line.find(" bytes") - 2), &bytes.emplace_back()));
+  }
+  EXPECT_TRUE(std::is_sorted(bytes.rbegin(), bytes.rend())) << refused;
   const absl::StatusOr<std::string> text = Session::ExplainPlan({{"train", &graph}}, options);
   ASSERT_EQ(text.status(), absl::OkStatus());
-  EXPECT_THAT(*text, HasSubstr("first/up"));
+  EXPECT_THAT(*text, AllOf(HasSubstr("first/up"), HasSubstr(refused)));
   options.memory_limit = 1 << 20;
+  EXPECT_EQ(Session::ExplainPlan({{"train", &graph}}, options)->find("does not fit"),
+            std::string::npos);
   EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(), absl::OkStatus());
 }
 
