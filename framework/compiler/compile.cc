@@ -48,8 +48,10 @@ class Compiler {
 
   absl::StatusOr<plan::Plan> Run(absl::Span<const ProgramGraph> programs) {
     for (size_t p = 0; p < programs.size(); ++p) {
-      RETURN_IF_ERROR(AddContext(Select(programs[p], p == 0 ? options_.micro_batches : 1),
-                                 absl::StrCat("program ", programs[p].name)));
+      const int64_t own = programs[p].micro_batches;
+      const int64_t micro = own != 0 ? own : p == 0 ? options_.micro_batches : 1;
+      RETURN_IF_ERROR(
+          AddContext(Select(programs[p], micro), absl::StrCat("program ", programs[p].name)));
     }
     RETURN_IF_ERROR(LowerAll());
     for (const Source& source : sources_) AddVariables(source);

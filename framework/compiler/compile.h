@@ -18,7 +18,7 @@ namespace sluice {
 
 struct CompileOptions {
   Mesh mesh;
-  int64_t micro_batches = 1;  // of the first program
+  int64_t micro_batches = 1;  // of the first program, unless it says its own
   int64_t script_length = 0;  // longest script; 0: no limit
   Machine machine;
   int64_t memory_limit = 0;  // bytes a device; 0: none

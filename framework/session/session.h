@@ -24,7 +24,7 @@ namespace sluice {
 
 struct SessionOptions {
   std::string mesh = "data=1";  // space and stage axes; every device is a CPU device
-  int64_t micro_batches = 1;    // must divide the batch of programs[0]; other programs use 1
+  int64_t micro_batches = 1;    // of programs[0], unless it says its own; must divide the batch
   uint64_t seed = 1;            // of initial values and dropout
   int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor
   bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
