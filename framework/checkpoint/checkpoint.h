@@ -1,7 +1,7 @@
 // A checkpoint is a directory "step-000123" with logical tensors, so any mesh loads any other's:
 //   tensors.safetensors   every variable, optimizer state included
-//   manifest.json         step, seed, samples seen, options, and name, type and digest of each
-//   tensor
+//   manifest.json         step, seed, samples seen, options, size and digest of the data, and name,
+//   type and digest of each tensor
 // It is written beside its place as "step-000123.tmp", synced, and renamed, and renamed back before
 // it is removed: what bears the name is whole, whenever a process dies or a machine loses power.
 // What is read is checked against the digests. One thread at a time per directory.

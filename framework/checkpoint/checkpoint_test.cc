@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string FreshDirectory(const std::string& name) {
   const std::string dir = testing::TempDir() + "/" + name;
@@ -37,7 +38,11 @@ TensorSource Values(float base) {
 }
 
 CheckpointMeta Meta(int64_t step) {
-  return {step, 0xfedcba9876543210u, step * 8, {{"mesh", "data=2"}, {"lr", "0.001"}}};
+  return {step,
+          0xfedcba9876543210u,
+          step * 8,
+          {{"mesh", "data=2"}, {"lr", "0.001"}},
+          {{"training", {1234, "00ff"}}, {"held_out", {0, "7"}}}};
 }
 
 void Overwrite(const std::string& path, const std::string& bytes) {
@@ -56,6 +61,7 @@ TEST(CheckpointTest, LoadsWhatWasSaved) {
   EXPECT_EQ(checkpoint->meta().seed, 0xfedcba9876543210u);
   EXPECT_EQ(checkpoint->meta().samples, 984);
   EXPECT_EQ(checkpoint->meta().options, Meta(0).options);
+  EXPECT_EQ(checkpoint->meta().data, Meta(0).data);
   EXPECT_EQ(checkpoint->Read("h0/weight")->data<float>()[5], 6.0f);
   EXPECT_EQ(checkpoint->Read("h1").status().code(), absl::StatusCode::kNotFound);
 }
@@ -194,6 +200,29 @@ TEST(CheckpointTest, ErrorsSayWhatExpectedAndGot) {
 TEST(CheckpointTest, RefusesAManifestThatNestsAMillionDeep) {
   const std::string deep = "{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}";
   EXPECT_EQ(ParseManifest(deep, "manifest").status().code(), absl::StatusCode::kDataLoss);
+}
+
+// As every revision before data was recorded wrote them.
+TEST(CheckpointTest, ReadsAManifestWithoutData) {
+  CheckpointMeta meta = Meta(7);
+  meta.data.clear();
+  const std::string text = PrintManifest({meta, {}, {}});
+  EXPECT_THAT(text, Not(HasSubstr("data\":")));
+  const auto manifest = ParseManifest(text, "manifest");
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_TRUE(manifest->meta.data.empty());
+}
+
+TEST(CheckpointTest, RefusesDataThatIsNoneThoughTheSealIsWhole) {
+  const std::string good = PrintManifest({Meta(7), {}, {}});
+  for (const char* bytes : {"-1", "\"1234\"", "null", "1e3"}) {
+    const std::string text =
+        absl::StrReplaceAll(good, {{"\"bytes\": 1234", absl::StrCat("\"bytes\": ", bytes)}});
+    ASSERT_NE(text, good);
+    EXPECT_THAT(std::string(ParseManifest(*SealManifest(text, "m"), "m").status().message()),
+                HasSubstr("tensors and perhaps data"))
+        << bytes;
+  }
 }
 
 TEST(CheckpointTest, RefusesNumbersThatDoNotFitThoughTheSealIsWhole) {

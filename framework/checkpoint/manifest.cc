@@ -74,6 +74,22 @@ bool ParseWhole(const Json& json, const char* key, uint64_t most, T* value) {
   return number <= most;
 }
 
+// Manifests of before it was recorded have none.
+bool ParseData(const Json& json, CheckpointMeta* meta) {
+  if (!json.contains("data")) return true;
+  const Json& data = json["data"];
+  if (!data.is_object()) return false;
+  for (auto item = data.begin(); item != data.end(); ++item) {
+    DataRecord& record = meta->data[item.key()];
+    if (!item.value().is_object() || !ParseWhole(item.value(), "bytes", INT64_MAX, &record.bytes) ||
+        !item.value().contains("digest") || !item.value()["digest"].is_string()) {
+      return false;
+    }
+    record.digest = item.value()["digest"].get<std::string>();
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string PrintManifest(const Manifest& manifest) {
@@ -82,8 +98,11 @@ std::string PrintManifest(const Manifest& manifest) {
     tensors[type.first] = {{"type", type.second}, {"digest", manifest.digests.at(type.first)}};
   }
   const CheckpointMeta& meta = manifest.meta;
-  const Json json = {{"format", kFormat},       {"step", meta.step},       {"seed", meta.seed},
-                     {"samples", meta.samples}, {"options", meta.options}, {"tensors", tensors}};
+  Json json = {{"format", kFormat},       {"step", meta.step},       {"seed", meta.seed},
+               {"samples", meta.samples}, {"options", meta.options}, {"tensors", tensors}};
+  for (const auto& data : meta.data) {
+    json["data"][data.first] = {{"bytes", data.second.bytes}, {"digest", data.second.digest}};
+  }
   const absl::StatusOr<std::string> sealed = SealManifest(TextOf(json), "manifest");
   SLUICE_CHECK_OK(sealed.status());
   return *sealed;
@@ -116,9 +135,9 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text, absl::string_view
       !ParseWhole(json, "seed", UINT64_MAX, &meta.seed) ||
       !ParseWhole(json, "samples", INT64_MAX, &meta.samples) || !json.contains("options") ||
       !ParseOptions(json["options"], &meta) || !json.contains("tensors") ||
-      !ParseTensors(json["tensors"], &manifest)) {
+      !ParseTensors(json["tensors"], &manifest) || !ParseData(json, &meta)) {
     return absl::DataLossError(
-        absl::StrCat(file, ": expected step, seed, samples, options and tensors"));
+        absl::StrCat(file, ": expected step, seed, samples, options, tensors and perhaps data"));
   }
   return manifest;
 }

@@ -12,11 +12,19 @@
 
 namespace sluice {
 
+// By what data is known again.
+struct DataRecord {
+  int64_t bytes = 0;
+  std::string digest;
+  friend bool operator==(const DataRecord&, const DataRecord&) = default;
+};
+
 struct CheckpointMeta {
   int64_t step = 0;
   uint64_t seed = 0;
-  int64_t samples = 0;                         // seen so far: the position in the data
-  std::map<std::string, std::string> options;  // of the run, for people and for comparing
+  int64_t samples = 0;                          // seen so far: the position in the data
+  std::map<std::string, std::string> options;   // of the run, for people and for comparing
+  std::map<std::string, DataRecord> data = {};  // that the run learns from; none where nobody knew
 };
 
 struct Manifest {
