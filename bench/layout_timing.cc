@@ -19,7 +19,7 @@
 #include "framework/runtime/trace.h"
 #include "framework/session/plan_session.h"
 #include "framework/sim/prediction.h"
-#include "models/gpt/options.h"
+#include "models/gpt/presets.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-// What batches of text cost: steps of the tiny GPT whose tokens are drawn by TextBatches for every
+// What batches of text cost: steps of the tiny GPT whose tokens are drawn by ReadBatch for every
 // step, as the trainer does, against steps on one constant batch. The two take turns in one
 // session; prints a line of JSON for bench/report.py.
 
@@ -15,8 +15,9 @@
 #include "bench/gpt_sizes.h"
 #include "bench/quantiles.h"
 #include "framework/base/status.h"
-#include "framework/data/text_batches.h"
+#include "framework/data/batch.h"
 #include "framework/data/text_corpus.h"
+#include "framework/data/text_dataset.h"
 #include "framework/runtime/trace.h"
 #include "framework/session/session.h"
 #include "framework/train/command.h"
@@ -35,13 +36,9 @@ constexpr int64_t kInFlight = Session::kStepsAhead;
 
 class Turns {
  public:
-  Turns(Session* session, const TextBatches& text, const GptConfig& config)
-      : session_(session),
-        text_(text),
-        config_(config),
-        batch_(config.batch, config.sequence_length) {
+  Turns(Session* session, const Dataset& data, int64_t batch)
+      : session_(session), data_(data), batch_(data, batch) {
     *rate_.data<float>() = 3e-4f;
-    text_.Random(0, &batch_);
   }
 
   // Adds the times of the timed steps; those that fill and drain the two in flight are not timed.
@@ -62,18 +59,18 @@ class Turns {
 
  private:
   absl::Status Begin(bool draw) {
-    if (draw) text_.Random(samples_ += config_.batch, &batch_);
+    if (draw) RETURN_IF_ERROR(ReadBatch(data_, order_, samples_ += batch_.rows, &batch_));
     *count_.data<int32_t>() = static_cast<int32_t>(++steps_);
-    return session_->Step("train", {{"tokens", &batch_.tokens},
-                                    {"labels", &batch_.labels},
+    return session_->Step("train", {{"tokens", &batch_.tensors[0]},
+                                    {"labels", &batch_.tensors[1]},
                                     {"learning_rate", &rate_},
                                     {"step", &count_}});
   }
 
   Session* const session_;
-  const TextBatches& text_;
-  const GptConfig config_;
-  TokenBatch batch_;
+  const Dataset& data_;
+  const SampleOrder order_;
+  Batch batch_;
   HostTensor rate_{DType::kF32, {}}, count_{DType::kI32, {}};
   Fetches fetches_;
   int64_t samples_ = 0, steps_ = 0;
@@ -87,17 +84,16 @@ absl::Status Measure() {
   }
   ASSIGN_OR_RETURN(const GptConfig config, GptOfSize("tiny"));
   const std::string path = absl::GetFlag(FLAGS_text);
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  ASSIGN_OR_RETURN(
-      const TextBatches batches,
-      TextBatches::Create(path, text, config.batch, config.sequence_length, /*seed=*/1));
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
+  ASSIGN_OR_RETURN(const TextDataset text,
+                   TextDataset::Create(path, std::move(bytes), config.sequence_length));
   Graph graph;
   RETURN_IF_ERROR(BuildGptTrain(config, /*stages=*/1, OptimizerOptions(), &graph));
   SessionOptions options;
   options.threads_per_device = absl::GetFlag(FLAGS_threads);
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                    Session::Start({{"train", &graph}}, options));
-  Turns turns(session.get(), batches, config);
+  Turns turns(session.get(), text, config.batch);
   std::vector<double> drawn, constant, unused;
   RETURN_IF_ERROR(turns.Take(5, true, &unused));
   for (int64_t block = 0; block < blocks; ++block) {

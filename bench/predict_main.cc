@@ -19,7 +19,7 @@
 #include "framework/base/status.h"
 #include "framework/runtime/trace.h"
 #include "framework/train/command.h"
-#include "models/gpt/options.h"
+#include "framework/train/machine_file.h"
 
 ABSL_FLAG(std::string, calibration, "", "machine.txt of //bench:calibrate; none: calibrates first");
 ABSL_FLAG(std::string, models, "tiny,default", "presets of the trainer");

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kHeldOutEvery = 10;
 
-absl::Status ListFiles(const fs::path& folder, std::vector<std::string>* paths) {
+absl::Status ListFiles(const fs::path& folder, const SkipFolder& skip,
+                       std::vector<std::string>* paths) {
   std::error_code error;
   fs::directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
@@ -30,7 +31,8 @@ absl::Status ListFiles(const fs::path& folder, std::vector<std::string>* paths) 
     const fs::file_status status = it->status(error);
     if (error) break;
     if (fs::is_directory(status) && !it->is_symlink(error)) {
-      RETURN_IF_ERROR(ListFiles(it->path(), paths));
+      if (skip && skip(it->path().string())) continue;
+      RETURN_IF_ERROR(ListFiles(it->path(), skip, paths));
     } else if (fs::is_regular_file(status)) {
       paths->push_back(it->path().string());
     }
@@ -95,7 +97,7 @@ TextCorpus SplitCorpus(std::vector<TextFile> files) {
   return corpus;
 }
 
-absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path) {
+absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFolder& skip) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
@@ -106,7 +108,7 @@ absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path) {
   TextCorpus corpus;
   if (fs::is_directory(status)) {
     std::vector<std::string> paths;
-    RETURN_IF_ERROR(ListFiles(path, &paths));
+    RETURN_IF_ERROR(ListFiles(path, skip, &paths));
     for (std::string& file : paths) file = fs::path(file).lexically_relative(path).string();
     ASSIGN_OR_RETURN(corpus, ReadFiles(paths, path));
   } else if (fs::is_regular_file(status)) {

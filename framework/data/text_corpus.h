@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_DATA_TEXT_CORPUS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,13 @@ struct TextFile {
 // single file, it is the last tenth of all bytes.
 TextCorpus SplitCorpus(std::vector<TextFile> files);
 
+// Whether a folder below the one that is read is left out, such as that of a run.
+using SkipFolder = std::function<bool(const std::string& path)>;
+
 // `path` is a file, or a folder of which every regular file is read; hidden files and folders are
-// left out. Errors: not found, not readable, no text at all.
-absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path);
+// left out, and folders that `skip` names, if it is set. Errors: not found, not readable, no text
+// at all.
+absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFolder& skip = {});
 
 // Files packed into one: for each a line "path bytes" and then as many bytes.
 absl::StatusOr<TextCorpus> ReadPackedCorpus(const std::string& path);

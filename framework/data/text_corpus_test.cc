@@ -74,6 +74,21 @@ TEST_F(TextCorpusTest, FolderHoldsOutFilesByHashOfPath) {
   EXPECT_NE(ReadTextCorpus(root_)->digest, corpus->digest);
 }
 
+TEST_F(TextCorpusTest, SkippedFoldersAreNotRead) {
+  Write("kept/a.txt", "text\n");
+  Write("runs/1/log.jsonl", "{}\n");
+  Write("runs/1/checkpoints/manifest.json", "{}\n");
+  std::vector<std::string> asked;
+  const auto skip = [&asked](const std::string& path) {
+    asked.push_back(std::filesystem::path(path).filename());
+    return asked.back() == "1";
+  };
+  const absl::StatusOr<TextCorpus> corpus = ReadTextCorpus(root_, skip);
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_EQ(corpus->training + corpus->held_out, "text\n");
+  EXPECT_THAT(asked, ::testing::UnorderedElementsAre("kept", "runs", "1"));
+}
+
 TEST_F(TextCorpusTest, PackedFilesEqualTheFolder) {
   Write("a.txt", "some text\n");
   Write("b/c d.txt", "more text");

@@ -1,5 +1,7 @@
 #include "framework/train/evaluation.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
@@ -13,22 +15,34 @@ absl::StatusOr<double> FetchedScalar(const Fetches& fetches, absl::string_view n
   return LoadElement(found->second.dtype, found->second.bytes.data(), 0);
 }
 
-absl::StatusOr<double> MeanLoss(Session* session, const TextBatches& text, int64_t batches,
-                                TokenBatch* batch) {
+Feeds FeedsOf(const Batch& batch) {
+  Feeds feeds;
+  for (size_t i = 0; i < batch.tensors.size(); ++i) {
+    feeds.emplace_back(batch.names[i], &batch.tensors[i]);
+  }
+  return feeds;
+}
+
+absl::StatusOr<std::vector<double>> MeanMetrics(Session* session, const Dataset& data,
+                                                absl::Span<const Metric> metrics, int64_t batches,
+                                                Batch* batch) {
+  const SampleOrder order = {SampleOrder::kSpread, /*seed=*/0, batches * batch->rows};
   Fetches fetches;
-  double sum = 0;
+  std::vector<double> sums(metrics.size());
   int64_t begun = 0;
   for (int64_t done = 0; done < batches; ++done) {
-    for (; begun < batches && begun < done + 2; ++begun) {  // two steps in flight
-      text.Spread(begun, batches, batch);
-      RETURN_IF_ERROR(
-          session->Step("eval", {{"tokens", &batch->tokens}, {"labels", &batch->labels}}));
+    for (; begun < batches && begun < done + Session::kStepsAhead; ++begun) {
+      RETURN_IF_ERROR(ReadBatch(data, order, begun * batch->rows, batch));
+      RETURN_IF_ERROR(session->Step("eval", FeedsOf(*batch)));
     }
     RETURN_IF_ERROR(session->Next(&fetches));
-    ASSIGN_OR_RETURN(const double loss, FetchedScalar(fetches, "loss"));
-    sum += loss;
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      ASSIGN_OR_RETURN(const double value, FetchedScalar(fetches, metrics[i].name));
+      sums[i] += value;
+    }
   }
-  return sum / static_cast<double>(batches);
+  for (double& sum : sums) sum /= static_cast<double>(batches);
+  return sums;
 }
 
 }  // namespace sluice

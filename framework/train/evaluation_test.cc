@@ -2,7 +2,10 @@
 
 #include <deque>
 #include <string>
+#include <vector>
 
+#include "framework/data/text_dataset.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -21,10 +24,11 @@ class FirstTokenSession : public Session {
   }
   absl::Status Next(Fetches* fetches) override {
     EXPECT_FALSE(waiting_.empty());
-    HostTensor loss(DType::kF32, {});
+    HostTensor loss(DType::kF32, {}), twice(DType::kF32, {});
     *loss.data<float>() = waiting_.front();
+    *twice.data<float>() = 2 * waiting_.front();
     waiting_.pop_front();
-    *fetches = {{name_, loss}};
+    *fetches = {{"loss", loss}, {"twice", twice}};
     return absl::OkStatus();
   }
   absl::Status status() const override { return absl::OkStatus(); }
@@ -35,22 +39,23 @@ class FirstTokenSession : public Session {
   void set_step(int64_t) override {}
 
   std::deque<float> waiting_;
-  std::string name_ = "loss";
 };
 
 TEST(EvaluationTest, MeanOverBatchesTwoInFlight) {
-  std::string text;
-  for (int i = 0; i < 100; ++i) text += static_cast<char>(i);
-  const TextBatches batches = *TextBatches::Create("text", text, 1, 4, 1);
-  TokenBatch batch(1, 4);
+  std::string bytes;
+  for (int i = 0; i < 100; ++i) bytes += static_cast<char>(i);
+  const TextDataset text = *TextDataset::Create("text", bytes, 4);
+  const std::vector<Metric> metrics = {{"loss", ""}, {"twice", ""}};
+  Batch batch(text, 1);
   FirstTokenSession session;
   // Windows at 0, 47 and 95.
-  EXPECT_DOUBLE_EQ(*MeanLoss(&session, batches, 3, &batch), (0 + 47 + 95) / 3.0);
-  EXPECT_DOUBLE_EQ(*MeanLoss(&session, batches, 1, &batch), 0);
+  const double mean = (0 + 47 + 95) / 3.0;
+  EXPECT_THAT(*MeanMetrics(&session, text, metrics, 3, &batch),
+              ::testing::ElementsAre(::testing::DoubleEq(mean), ::testing::DoubleEq(2 * mean)));
+  EXPECT_THAT(*MeanMetrics(&session, text, metrics, 1, &batch), ::testing::ElementsAre(0, 0));
   EXPECT_TRUE(session.waiting_.empty());
-  session.name_ = "perplexity";
-  EXPECT_EQ(MeanLoss(&session, batches, 1, &batch).status().message(),
-            "the program has no output \"loss\"");
+  EXPECT_EQ(MeanMetrics(&session, text, {{"perplexity", ""}}, 1, &batch).status().message(),
+            "the program has no output \"perplexity\"");
 }
 
 }  // namespace

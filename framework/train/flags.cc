@@ -131,8 +131,8 @@ std::string FlagsHelp(absl::string_view introduction, absl::Span<const FlagGroup
       const std::string own = flag->DefaultValue();
       const std::string& shown = entry.default_text.empty() ? own : entry.default_text;
       const bool silent = shown.empty() || flag->IsOfType<bool>();
-      Wrap(absl::StrCat(flag->Help(), silent ? "" : absl::StrCat(" [", shown, "]")), kIndent,
-           kWidth, &out);
+      const std::string help = entry.help.empty() ? flag->Help() : entry.help;
+      Wrap(absl::StrCat(help, silent ? "" : absl::StrCat(" [", shown, "]")), kIndent, kWidth, &out);
     }
   }
   return out;

@@ -20,6 +20,7 @@ struct FlagEntry {
   std::string name;
   std::string value;         // what stands for the value in help: "N", "PATH"; "" for a switch
   std::string default_text;  // what help says of the default, if not the flag's own
+  std::string help = {};     // what help says of the flag, if not the flag's own
 };
 
 struct FlagGroup {

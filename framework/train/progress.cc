@@ -30,9 +30,9 @@ std::string DurationText(double seconds) {
 std::string ProgressLine(const Progress& progress) {
   const std::string steps = absl::StrCat(progress.steps);
   return absl::StrFormat(
-      "step %*d/%s  loss %.4f  norm %.3f  lr %.2e  %s tokens/s  %s%s left",
+      "step %*d/%s  loss %.4f  norm %.3f  lr %.2e  %s %s/s  %s%s left",
       static_cast<int>(steps.size()), progress.step, steps, progress.loss, progress.gradient_norm,
-      progress.learning_rate, CountText(progress.tokens_per_second),
+      progress.learning_rate, CountText(progress.per_second), progress.unit,
       progress.utilization < 0 ? std::string()
                                : absl::StrFormat("%.0f%% of peak  ", 100 * progress.utilization),
       DurationText(progress.seconds_left));

@@ -14,7 +14,8 @@ namespace sluice {
 struct Progress {
   int64_t step = 0, steps = 0;  // `step` steps of `steps` are done
   double loss = 0, gradient_norm = 0, learning_rate = 0;
-  double tokens_per_second = 0;
+  double per_second = 0;  // of `unit`
+  std::string unit = "samples";
   double utilization = -1;  // share of the machine's measured matmul peak; negative: not known
   double seconds_left = 0;
 };

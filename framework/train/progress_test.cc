@@ -14,7 +14,8 @@ Progress At(int64_t step) {
           .loss = 2.10341,
           .gradient_norm = 0.9123,
           .learning_rate = 9.8e-4,
-          .tokens_per_second = 21345,
+          .per_second = 21345,
+          .unit = "tokens",
           .utilization = 0.412,
           .seconds_left = 92.3};
 }
@@ -25,10 +26,11 @@ TEST(ProgressTest, Line) {
             "1:32 left");
   Progress unknown = At(2000);
   unknown.utilization = -1;
-  unknown.tokens_per_second = 950;
+  unknown.per_second = 950;
+  unknown.unit = Progress().unit;
   unknown.seconds_left = 0;
   EXPECT_EQ(ProgressLine(unknown),
-            "step 2000/2000  loss 2.1034  norm 0.912  lr 9.80e-04  950 tokens/s  0:00 left");
+            "step 2000/2000  loss 2.1034  norm 0.912  lr 9.80e-04  950 samples/s  0:00 left");
 }
 
 TEST(ProgressTest, Durations) {

@@ -37,7 +37,7 @@ absl::StatusOr<TrainLog> TrainLog::Open(const std::string& path, int64_t steps_d
     std::string kept;
     for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
       const int64_t step = StepOf(line);
-      const bool evaluation = absl::StrContains(line, "\"val_loss\"");
+      const bool evaluation = absl::StrContains(line, "\"val_");
       // The evaluation at this very step is made again.
       if (step < 0 || step > steps_done || (evaluation && step == steps_done)) continue;
       absl::StrAppend(&kept, line, "\n");
@@ -61,15 +61,19 @@ absl::Status TrainLog::Append(const std::string& line) {
 }
 
 absl::Status TrainLog::Step(int64_t step, double loss, double gradient_norm, double learning_rate,
-                            double tokens_per_second) {
-  return Append(absl::StrFormat(
-      "%s%d,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"tokens_per_second\":%s}", kStep, step,
-      Json(loss), Json(gradient_norm), Json(learning_rate), Json(tokens_per_second)));
+                            absl::string_view unit, double per_second) {
+  return Append(absl::StrFormat("%s%d,\"loss\":%s,\"grad_norm\":%s,\"lr\":%s,\"%s_per_second\":%s}",
+                                kStep, step, Json(loss), Json(gradient_norm), Json(learning_rate),
+                                unit, Json(per_second)));
 }
 
-absl::Status TrainLog::Evaluation(int64_t step, double loss,
+absl::Status TrainLog::Evaluation(int64_t step, absl::Span<const Metric> metrics,
+                                  absl::Span<const double> values,
                                   const std::vector<std::pair<std::string, std::string>>& facts) {
-  std::string line = absl::StrFormat("%s%d,\"val_loss\":%s", kStep, step, Json(loss));
+  std::string line = absl::StrCat(kStep, step);
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    absl::StrAppend(&line, ",\"val_", metrics[i].name, "\":", Json(values[i]));
+  }
   for (const auto& fact : facts) {
     absl::StrAppend(&line, ",", Quoted(fact.first), ":", Quoted(fact.second));
   }

@@ -1,6 +1,7 @@
 // log.jsonl: one JSON object a step, and one an evaluation, in the order in which they happened.
 //   {"step":7,"loss":2.31547213,"grad_norm":0.91,"lr":0.001,"tokens_per_second":21345.5}
-//   {"step":200,"val_loss":1.98}     steps done before it; the first also has what the text gives
+//   {"step":200,"val_loss":1.98}     steps done before it; the first also has what the data gives
+// Speed is told in the unit that the run names, an evaluation has a member for each metric.
 // Step n is the n-th, from 1. Floats have nine digits, which give an f32 back bit by bit; what is
 // not finite is null. A line that cannot be written, as on a full disk, is an error and is missing;
 // the log goes on with the next. One thread.
@@ -13,7 +14,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/checkpoint/file.h"
+#include "framework/train/metrics.h"
 
 namespace sluice {
 
@@ -24,10 +28,12 @@ class TrainLog {
   static absl::StatusOr<TrainLog> Open(const std::string& path, int64_t steps_done,
                                        FileFaults* faults = nullptr);
 
+  // `unit` names what `per_second` counts: "tokens".
   absl::Status Step(int64_t step, double loss, double gradient_norm, double learning_rate,
-                    double tokens_per_second);
-  // `facts` are further members of the object: names with texts.
-  absl::Status Evaluation(int64_t step, double loss,
+                    absl::string_view unit, double per_second);
+  // `values` are by metric. `facts` are further members of the object: names with texts.
+  absl::Status Evaluation(int64_t step, absl::Span<const Metric> metrics,
+                          absl::Span<const double> values,
                           const std::vector<std::pair<std::string, std::string>>& facts);
 
  private:

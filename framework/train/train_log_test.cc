@@ -2,12 +2,15 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "framework/checkpoint/file.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
+
+const std::vector<Metric> kLoss = {{"loss", "nats a byte"}};
 
 std::string Path(const char* name) { return ::testing::TempDir() + "/" + name + ".jsonl"; }
 std::string Read(const std::string& path) { return *ReadText(path, 1 << 20); }
@@ -18,15 +21,17 @@ TEST(TrainLogTest, WritesOneObjectALineWithNineDigits) {
   {
     absl::StatusOr<TrainLog> log = TrainLog::Open(path, 0);
     ASSERT_TRUE(log.ok()) << log.status();
-    EXPECT_TRUE(log->Evaluation(0, 5.5, {{"corpus", "0123\"x"}}).ok());
-    EXPECT_TRUE(log->Step(1, static_cast<double>(1.0f / 3), 0.5, 1e-3, 12345.6789).ok());
-    EXPECT_TRUE(log->Step(2, std::nan(""), INFINITY, 1e-3, 1).ok());
+    EXPECT_TRUE(log->Evaluation(0, kLoss, {5.5}, {{"corpus", "0123\"x"}}).ok());
+    EXPECT_TRUE(log->Step(1, static_cast<double>(1.0f / 3), 0.5, 1e-3, "tokens", 12345.6789).ok());
+    EXPECT_TRUE(log->Step(2, std::nan(""), INFINITY, 1e-3, "samples", 1).ok());
+    EXPECT_TRUE(log->Evaluation(2, {{"loss", ""}, {"accuracy", ""}}, {2.5, 0.75}, {}).ok());
   }
   EXPECT_EQ(Read(path),
             "{\"step\":0,\"val_loss\":5.5,\"corpus\":\"0123\\\"x\"}\n"
             "{\"step\":1,\"loss\":0.333333343,\"grad_norm\":0.5,\"lr\":0.001,"
             "\"tokens_per_second\":12345.6789}\n"
-            "{\"step\":2,\"loss\":null,\"grad_norm\":null,\"lr\":0.001,\"tokens_per_second\":1}\n");
+            "{\"step\":2,\"loss\":null,\"grad_norm\":null,\"lr\":0.001,\"samples_per_second\":1}\n"
+            "{\"step\":2,\"val_loss\":2.5,\"val_accuracy\":0.75}\n");
   EXPECT_EQ(std::stof("0.333333343"), 1.0f / 3);
 }
 
@@ -35,14 +40,14 @@ TEST(TrainLogTest, ResumedRunsDropWhatCameAfterTheirCheckpoint) {
   remove(path.c_str());
   {
     TrainLog log = *TrainLog::Open(path, 0);
-    for (int step = 1; step <= 3; ++step) EXPECT_TRUE(log.Step(step, step, 1, 1, 1).ok());
-    EXPECT_TRUE(log.Evaluation(2, 2.5, {}).ok());
-    EXPECT_TRUE(log.Evaluation(1, 1.5, {}).ok());
+    for (int step = 1; step <= 3; ++step) EXPECT_TRUE(log.Step(step, step, 1, 1, "tokens", 1).ok());
+    EXPECT_TRUE(log.Evaluation(2, kLoss, {2.5}, {}).ok());
+    EXPECT_TRUE(log.Evaluation(1, kLoss, {1.5}, {}).ok());
   }
   FILE* file = fopen(path.c_str(), "a");
   fputs("{\"step\":2,\"lo", file);  // a crash
   fclose(file);
-  { EXPECT_TRUE(TrainLog::Open(path, 2)->Step(3, 30, 1, 1, 1).ok()); }
+  { EXPECT_TRUE(TrainLog::Open(path, 2)->Step(3, 30, 1, 1, "tokens", 1).ok()); }
   EXPECT_EQ(Read(path),
             "{\"step\":1,\"loss\":1,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
             "{\"step\":2,\"loss\":2,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"

@@ -176,13 +176,15 @@ absl::Status Trainer::Take() {
   ASSIGN_OR_RETURN(progress.loss, FetchedScalar(fetches_, "loss"));
   ASSIGN_OR_RETURN(progress.gradient_norm, FetchedScalar(fetches_, "grad_norm"));
   progress.learning_rate = LearningRate(options_.schedule, step - 1);
-  progress.tokens_per_second = static_cast<double>(options_.tokens_per_step) / mean;
+  const double samples_per_second = static_cast<double>(options_.samples_per_step) / mean;
+  progress.per_second = samples_per_second * options_.throughput.per_sample;
+  progress.unit = options_.throughput.unit;
   if (options_.peak_flops > 0) {
-    progress.utilization = options_.flops_per_step / mean / options_.peak_flops;
+    progress.utilization = options_.flops_per_sample * samples_per_second / options_.peak_flops;
   }
   progress.seconds_left = mean * static_cast<double>(progress.steps - step);
   CheckLog(log_->Step(step, progress.loss, progress.gradient_norm, progress.learning_rate,
-                      progress.tokens_per_second));
+                      progress.unit, progress.per_second));
   record_.losses.push_back({static_cast<double>(step), progress.loss});
   printer_->Update(progress, now);
   if (std::isfinite(progress.loss) && std::isfinite(progress.gradient_norm)) {
@@ -196,13 +198,17 @@ absl::Status Trainer::Take() {
 
 absl::Status Trainer::Evaluate(bool whole) {
   if (!task_.evaluate) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const double loss, task_.evaluate(whole));
+  ASSIGN_OR_RETURN(const std::vector<double> values, task_.evaluate(whole));
   const int64_t step = record_.steps_done;
   const bool first = record_.evaluations.empty();
-  CheckLog(log_->Evaluation(step, loss, first ? task_.facts : decltype(task_.facts)()));
-  record_.evaluations.push_back({static_cast<double>(step), loss});
-  printer_->Print(absl::StrFormat("step %d: held-out loss %.4f%s", step, loss,
-                                  whole ? " (the whole held-out text)" : ""));
+  CheckLog(
+      log_->Evaluation(step, task_.metrics, values, first ? task_.facts : decltype(task_.facts)()));
+  record_.evaluations.push_back({static_cast<double>(step), values[0]});
+  std::string line = absl::StrFormat("step %d: held-out", step);
+  for (size_t i = 0; i < values.size(); ++i) {
+    absl::StrAppendFormat(&line, "%s %s %.4f", i == 0 ? "" : ",", task_.metrics[i].name, values[i]);
+  }
+  printer_->Print(line + (whole ? " (the whole " + task_.held_out + ")" : ""));
   return absl::OkStatus();
 }
 
@@ -213,6 +219,7 @@ absl::Status Trainer::Save() {
   meta.seed = options_.seed;
   meta.samples = record_.steps_done * options_.samples_per_step;
   meta.options = options_.recorded;
+  meta.data = options_.data;
   std::vector<TensorEntry> entries;
   int64_t bytes = 0;
   for (const VariableInfo& variable : session_->variables()) {

@@ -18,6 +18,7 @@
 #include "framework/checkpoint/checkpoint_writer.h"
 #include "framework/nn/schedule.h"
 #include "framework/session/session.h"
+#include "framework/train/metrics.h"
 #include "framework/train/plot.h"
 #include "framework/train/progress.h"
 #include "framework/train/train_log.h"
@@ -27,8 +28,8 @@ namespace sluice {
 struct TrainerOptions {
   Schedule schedule;             // schedule.steps is the length of the run
   int64_t samples_per_step = 1;  // the batch
-  int64_t tokens_per_step = 1;   // what tokens/s counts
-  double flops_per_step = 0;     // with peak_flops gives the share of peak
+  Throughput throughput;         // what speed is told in
+  double flops_per_sample = 0;   // with peak_flops gives the share of peak
   double peak_flops = 0;         // 0: not known
   int64_t eval_every = 0;        // steps; 0: only before the first and after the last
   int64_t save_every = 0;        // steps; 0: only after the last
@@ -36,6 +37,7 @@ struct TrainerOptions {
   uint64_t seed = 1;             // recorded in checkpoints
   std::string out;               // folder: log.jsonl and checkpoints/ go there
   std::map<std::string, std::string> recorded;  // options for people, kept in checkpoints
+  std::map<std::string, DataRecord> data;       // what is learned from, kept in checkpoints
   // Checkpoints are copied and written while training goes on. Where memory for the copy is short,
   // or where this is false, training waits.
   bool save_in_background = true;
@@ -47,8 +49,11 @@ struct TrainerOptions {
 struct TrainerTask {
   // The inputs of the step that begins with this sample, but for "learning_rate" and "step".
   std::function<absl::Status(int64_t samples_seen, Feeds* feeds)> feed;
-  // Held-out loss; `whole`: as exact as it gets, after the last step. May be unset.
-  std::function<absl::StatusOr<double>(bool whole)> evaluate;
+  // Means over held-out data, one a metric; `whole`: as exact as it gets, after the last step. May
+  // be unset.
+  std::function<absl::StatusOr<std::vector<double>>(bool whole)> evaluate;
+  std::vector<Metric> metrics = {{"loss", ""}};  // the first is the one that is plotted
+  std::string held_out = "held-out data";        // what `evaluate` looks at
   // What the first line of the log also says, such as the digest of the data.
   std::vector<std::pair<std::string, std::string>> facts;
   std::function<bool()> stop;  // asked between steps: save and stop
@@ -56,7 +61,7 @@ struct TrainerTask {
 
 // What came of a run.
 struct TrainingRecord {
-  std::vector<PlotPoint> losses, evaluations;  // by step
+  std::vector<PlotPoint> losses, evaluations;  // by step; of evaluations, the first metric
   int64_t steps_done = 0;
   bool stopped = false;    // by TrainerTask::stop
   std::string checkpoint;  // the last one that was written; empty: none

@@ -109,7 +109,7 @@ class TrainerTest : public ::testing::Test {
     for (size_t i = 0; i < text.size(); ++i) {
       if (text[i] != '\n') continue;
       const std::string line = text.substr(begin, i - begin);
-      out += line.substr(0, line.find(",\"tokens_per_second")) + "\n";
+      out += line.substr(0, line.find(",\"samples_per_second")) + "\n";
       begin = i + 1;
     }
     return out;
@@ -123,12 +123,14 @@ class TrainerTest : public ::testing::Test {
 
 TEST_F(TrainerTest, RunsEverythingTwoStepsAhead) {
   std::vector<bool> evaluations;
-  task_.evaluate = [&](bool whole) -> absl::StatusOr<double> {
+  task_.evaluate = [&](bool whole) -> absl::StatusOr<std::vector<double>> {
     evaluations.push_back(whole);
-    return 2.5;
+    return std::vector<double>{2.5, 0.75};
   };
+  task_.metrics = {{"loss", "nats"}, {"accuracy", ""}};
   task_.facts = {{"corpus", "abc"}};
   options_.eval_every = 5;
+  options_.data = {{"training", {123, "0f"}}};
   ScriptedSession session;
   absl::StatusOr<TrainingRecord> record = Run(&session);
   ASSERT_TRUE(record.ok()) << record.status();
@@ -140,12 +142,17 @@ TEST_F(TrainerTest, RunsEverythingTwoStepsAhead) {
   EXPECT_EQ(record->losses.size(), 10u);
   EXPECT_EQ(record->losses[2].y, 1 + 0.125 * 4 * 3);
   const std::string log = Log();
-  EXPECT_THAT(log, HasSubstr("{\"step\":0,\"val_loss\":2.5,\"corpus\":\"abc\"}\n{\"step\":1,"));
+  EXPECT_THAT(
+      log,
+      HasSubstr(
+          "{\"step\":0,\"val_loss\":2.5,\"val_accuracy\":0.75,\"corpus\":\"abc\"}\n{\"step\":1,"));
   EXPECT_THAT(log, HasSubstr("{\"step\":3,\"loss\":2.5,\"grad_norm\":1,\"lr\":0.125"));
-  EXPECT_THAT(log, HasSubstr("{\"step\":10,\"val_loss\":2.5}\n"));
+  EXPECT_THAT(log, HasSubstr("{\"step\":10,\"val_loss\":2.5,\"val_accuracy\":0.75}\n"));
   // 4, 8 and 10 were saved; two are kept.
   EXPECT_EQ(ListDirectory(out_ + "/checkpoints")->size(), 2u);
-  EXPECT_EQ(Checkpoint::Load(record->checkpoint)->meta().samples, 40);
+  const CheckpointMeta meta = Checkpoint::Load(record->checkpoint)->meta();
+  EXPECT_EQ(meta.samples, 40);
+  EXPECT_EQ(meta.data, options_.data);
 }
 
 TEST_F(TrainerTest, SavingInTheBackgroundSavesTheSame) {

@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "framework/base/status.h"
-#include "framework/data/text_batches.h"
+#include "framework/data/batch.h"
 #include "framework/data/text_corpus.h"
+#include "framework/data/text_dataset.h"
 #include "framework/passes/backward.h"
 #include "framework/passes/clip.h"
 #include "framework/session/session.h"
@@ -53,11 +54,10 @@ TEST(DeviceSharingTest, EightDevicesOnTwoWorkersTakeLittleMoreThanTwo) {
   const absl::StatusOr<std::string> text = ReadFile("models/gpt/testdata/fixed.txt");
   ASSERT_TRUE(text.ok()) << text.status();
   const GptConfig config = Config();
-  const auto batches =
-      TextBatches::Create("fixed.txt", *text, config.batch, config.sequence_length, 1);
-  ASSERT_TRUE(batches.ok()) << batches.status();
-  TokenBatch batch(config.batch, config.sequence_length);
-  batches->Random(0, &batch);
+  const auto data = TextDataset::Create("fixed.txt", *text, config.sequence_length);
+  ASSERT_TRUE(data.ok()) << data.status();
+  Batch batch(*data, config.batch);
+  ASSERT_TRUE(ReadBatch(*data, {SampleOrder::kRandom, 1}, 0, &batch).ok());
 
   std::unique_ptr<Session> sessions[2];
   const char* meshes[2] = {"data=2", "data=8"};
@@ -72,9 +72,10 @@ TEST(DeviceSharingTest, EightDevicesOnTwoWorkersTakeLittleMoreThanTwo) {
     for (int i = 0; i < 2; ++i) {
       const auto begin = std::chrono::steady_clock::now();
       for (int step = 0; step < kStepsARound; ++step) {
-        ASSERT_TRUE(sessions[i]
-                        ->Step("train", {{"tokens", &batch.tokens}, {"labels", &batch.labels}})
-                        .ok());
+        ASSERT_TRUE(
+            sessions[i]
+                ->Step("train", {{"tokens", &batch.tensors[0]}, {"labels", &batch.tensors[1]}})
+                .ok());
         const absl::Status taken = sessions[i]->Next(&fetches);
         ASSERT_TRUE(taken.ok()) << taken;
       }

@@ -4,8 +4,9 @@
 #include <map>
 
 #include "framework/base/hash.h"
-#include "framework/data/text_batches.h"
+#include "framework/data/batch.h"
 #include "framework/data/text_corpus.h"
+#include "framework/data/text_dataset.h"
 #include "framework/graph/interpreter.h"
 #include "framework/nn/schedule.h"
 #include "gmock/gmock.h"
@@ -122,11 +123,10 @@ TEST(GptTest, LearnsUnderTheInterpreter) {
   OptimizerOptions options;
   options.clip = 1;
   ASSERT_TRUE(BuildGptTrain(config, 1, options, &graph).ok());
-  const std::string text = *ReadFile(kFixedText);
-  const TextBatches batches =
-      *TextBatches::Create("text", text, config.batch, config.sequence_length, 1);
-  TokenBatch batch(config.batch, config.sequence_length);
-  batches.Random(0, &batch);
+  const TextDataset text =
+      *TextDataset::Create("text", *ReadFile(kFixedText), config.sequence_length);
+  Batch batch(text, config.batch);
+  ASSERT_TRUE(ReadBatch(text, {SampleOrder::kRandom, 1}, 0, &batch).ok());
   ArrayMap variables = InitialVariables(graph, 1);
   std::vector<double> losses;
   for (int step = 0; step < 4; ++step) {
@@ -137,8 +137,8 @@ TEST(GptTest, LearnsUnderTheInterpreter) {
     interpret.seed = 1;
     interpret.step = step;
     absl::StatusOr<ArrayMap> outputs = Interpret(graph,
-                                                 {{"tokens", ToArray(batch.tokens)},
-                                                  {"labels", ToArray(batch.labels)},
+                                                 {{"tokens", ToArray(batch.tensors[0])},
+                                                  {"labels", ToArray(batch.tensors[1])},
                                                   {"learning_rate", rate},
                                                   {"step", count}},
                                                  &variables, interpret);

@@ -133,19 +133,17 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
   return Compile(programs, options, nullptr);
 }
 
-ParityRun::ParityRun(const GptLayout& layout, const TrainingSetting& setting)
-    : layout_(layout), setting_(setting), batch_(layout.batch, layout.Config().sequence_length) {}
+ParityRun::ParityRun(const GptLayout& layout, const TrainingSetting& setting, TextDataset text)
+    : layout_(layout), setting_(setting), text_(std::move(text)), batch_(text_, layout.batch) {}
 
 absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& layout,
                                                             const TrainingSetting& setting,
                                                             const PlanMutation& mutate,
                                                             RuntimeOptions options) {
-  std::unique_ptr<ParityRun> run(new ParityRun(layout, setting));
-  ASSIGN_OR_RETURN(run->text_, ReadFile(kText));
-  ASSIGN_OR_RETURN(TextBatches batches,
-                   TextBatches::Create(kText, run->text_, layout.batch,
-                                       layout.Config().sequence_length, kDataSeed));
-  run->batches_ = std::make_unique<TextBatches>(std::move(batches));
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(kText));
+  ASSIGN_OR_RETURN(TextDataset text,
+                   TextDataset::Create(kText, std::move(bytes), layout.Config().sequence_length));
+  std::unique_ptr<ParityRun> run(new ParityRun(layout, setting, std::move(text)));
   ASSIGN_OR_RETURN(plan::Plan plan, CompileParityPlan(layout, setting));
   if (mutate) RETURN_IF_ERROR(mutate(&plan));
   options.prepare = PrepareCpuKernel;
@@ -155,12 +153,13 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& lay
 }
 
 absl::StatusOr<StepRecord> ParityRun::Step(int64_t step) {
-  batches_->Random(step * layout_.batch, &batch_);
+  RETURN_IF_ERROR(
+      ReadBatch(text_, {SampleOrder::kRandom, kDataSeed}, step * layout_.batch, &batch_));
   const HostTensor rate = ScalarF32(LearningRate(setting_.schedule, step));
   const HostTensor count = ScalarI32(step + 1);
   session_->set_step(step);
-  RETURN_IF_ERROR(session_->Step("train", {{"tokens", &batch_.tokens},
-                                           {"labels", &batch_.labels},
+  RETURN_IF_ERROR(session_->Step("train", {{"tokens", &batch_.tensors[0]},
+                                           {"labels", &batch_.tensors[1]},
                                            {"learning_rate", &rate},
                                            {"step", &count}}));
   RETURN_IF_ERROR(session_->Next(&fetches_));

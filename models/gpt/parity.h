@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/data/text_batches.h"
+#include "framework/data/batch.h"
+#include "framework/data/text_dataset.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/runtime/runtime.h"
 #include "framework/session/session.h"
@@ -78,13 +79,12 @@ class ParityRun {
   absl::Status WriteVariables(const Fetches& values);
 
  private:
-  ParityRun(const GptLayout& layout, const TrainingSetting& setting);
+  ParityRun(const GptLayout& layout, const TrainingSetting& setting, TextDataset text);
 
   GptLayout layout_;
   TrainingSetting setting_;
-  std::string text_;
-  std::unique_ptr<TextBatches> batches_;
-  TokenBatch batch_;
+  const TextDataset text_;
+  Batch batch_;
   std::unique_ptr<Session> session_;
   Fetches fetches_;
 };

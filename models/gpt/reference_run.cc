@@ -9,6 +9,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/data/text_corpus.h"
+#include "framework/data/text_dataset.h"
 #include "framework/nn/schedule.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
@@ -19,6 +20,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr uint64_t kDataSeed = 2;
+constexpr int kTokens = 0, kLabels = 1;  // the fields of a text
 constexpr int64_t kRecordLimit = 1'000'000;
 
 GptConfig Config() {
@@ -61,13 +63,14 @@ absl::StatusOr<double> Scalar(const Fetches& fetches, absl::string_view name) {
   return found->second.data<float>()[0];
 }
 
-// One tensor of all batches, the steps outermost.
-HostTensor Stack(const std::vector<TokenBatch>& batches, HostTensor TokenBatch::*member) {
-  const Shape& one = (batches[0].*member).shape;
+// One field of all batches, the steps outermost.
+HostTensor Stack(const std::vector<Batch>& batches, int field) {
+  const Shape& one = batches[0].tensors[field].shape;
   HostTensor all(DType::kI32, {static_cast<int64_t>(batches.size()), one[0], one[1]});
   auto to = all.bytes.begin();
-  for (const TokenBatch& batch : batches) {
-    to = std::copy((batch.*member).bytes.begin(), (batch.*member).bytes.end(), to);
+  for (const Batch& batch : batches) {
+    const std::vector<std::byte>& bytes = batch.tensors[field].bytes;
+    to = std::copy(bytes.begin(), bytes.end(), to);
   }
   return all;
 }
@@ -97,16 +100,16 @@ absl::StatusOr<std::vector<double>> Numbers(const std::string& path, const Json&
 absl::StatusOr<std::unique_ptr<ReferenceRun>> ReferenceRun::Start(const std::string& text_path) {
   std::unique_ptr<ReferenceRun> reference_run(new ReferenceRun);
   const GptConfig config = Config();
-  ASSIGN_OR_RETURN(reference_run->text_, ReadFile(text_path));
-  ASSIGN_OR_RETURN(const TextBatches batches,
-                   TextBatches::Create(text_path, reference_run->text_, config.batch,
-                                       config.sequence_length, kDataSeed));
+  ASSIGN_OR_RETURN(std::string bytes, ReadFile(text_path));
+  ASSIGN_OR_RETURN(const TextDataset text,
+                   TextDataset::Create(text_path, std::move(bytes), config.sequence_length));
   StableHasher hasher;
   for (int64_t step = 0; step < kReferenceRunSteps; ++step) {
-    TokenBatch batch(config.batch, config.sequence_length);
-    batches.Random(step * config.batch, &batch);
-    for (const HostTensor* tensor : {&batch.tokens, &batch.labels}) {
-      hasher.Add({reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size()});
+    Batch batch(text, config.batch);
+    RETURN_IF_ERROR(
+        ReadBatch(text, {SampleOrder::kRandom, kDataSeed}, step * config.batch, &batch));
+    for (const HostTensor& tensor : batch.tensors) {
+      hasher.Add({reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
     }
     reference_run->batches_.push_back(std::move(batch));
   }
@@ -132,10 +135,9 @@ absl::Status ReferenceRun::WriteInputs(const std::string& folder) {
   RETURN_IF_ERROR(SaveCheckpoint(folder, meta, variables, [this](const TensorEntry& entry) {
                     return session_->Read(entry.name);
                   }).status());
-  const std::map<std::string, HostTensor> values = {
-      {"labels", Stack(batches_, &TokenBatch::labels)},
-      {"learning_rate", Rates()},
-      {"tokens", Stack(batches_, &TokenBatch::tokens)}};
+  const std::map<std::string, HostTensor> values = {{"labels", Stack(batches_, kLabels)},
+                                                    {"learning_rate", Rates()},
+                                                    {"tokens", Stack(batches_, kTokens)}};
   std::vector<TensorEntry> entries;
   for (const auto& value : values) {
     entries.push_back({value.first, value.second.dtype, value.second.shape});
@@ -163,8 +165,8 @@ absl::StatusOr<ReferenceRunFigures> ReferenceRun::Train() {
     HostTensor rate(DType::kF32, {}), count(DType::kI32, {});
     *rate.data<float>() = RateOf(step);
     *count.data<int32_t>() = static_cast<int32_t>(step + 1);
-    RETURN_IF_ERROR(session_->Step("train", {{"tokens", &batches_[step].tokens},
-                                             {"labels", &batches_[step].labels},
+    RETURN_IF_ERROR(session_->Step("train", {{"tokens", &batches_[step].tensors[kTokens]},
+                                             {"labels", &batches_[step].tensors[kLabels]},
                                              {"learning_rate", &rate},
                                              {"step", &count}}));
     RETURN_IF_ERROR(session_->Next(&fetches));

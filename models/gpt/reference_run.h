@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/data/text_batches.h"
+#include "framework/data/batch.h"
 #include "framework/session/session.h"
 
 namespace sluice {
@@ -38,8 +38,8 @@ class ReferenceRun {
 
  private:
   ReferenceRun() = default;
-  std::string text_, batches_digest_;
-  std::vector<TokenBatch> batches_;
+  std::string batches_digest_;
+  std::vector<Batch> batches_;
   std::unique_ptr<Session> session_;
 };
 

@@ -1,4 +1,4 @@
-// A training step of the tiny GPT allocates nothing of its own, in the workers, their thread thread
+// A training step of the tiny GPT allocates nothing of its own, in the workers, their thread
 // pools and the session's thread. oneDNN keeps its books on the heap: a few small blocks a call,
 // which are counted by themselves. They are the library's because product.cc marks each of its
 // calls (ScopedLibraryCall); the calls are counted here, at oneDNN's own door.
@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "framework/data/text_batches.h"
+#include "framework/data/batch.h"
+#include "framework/data/sample_order.h"
 #include "framework/data/text_corpus.h"
+#include "framework/data/text_dataset.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
 #include "framework/session/plan_session.h"
@@ -73,7 +75,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareWithPlant(const KernelSpec& spec)
 // A session that trains, and all that a step needs.
 class Training {
  public:
-  explicit Training(const GptLayout& layout) : batch_(layout.batch, 64) {
+  explicit Training(const GptLayout& layout)
+      : text_(*TextDataset::Create("fixed.txt", *ReadFile("models/gpt/testdata/fixed.txt"), 64)),
+        batch_(text_, layout.batch) {
     absl::StatusOr<plan::Plan> plan = CompileParityPlan(layout, AdamWWithClip());
     EXPECT_TRUE(plan.ok()) << plan.status();
     RuntimeOptions options;
@@ -86,11 +90,8 @@ class Training {
     if (session.ok()) session_ = *std::move(session);
     *rate_.data<float>() = 1e-3f;
     *count_.data<int32_t>() = 1;
-    const auto text = ReadFile("models/gpt/testdata/fixed.txt");
-    EXPECT_TRUE(text.ok()) << text.status();
-    const auto batches = TextBatches::Create("fixed.txt", *text, layout.batch, 64, 1);
-    EXPECT_TRUE(batches.ok()) << batches.status();
-    batches->Random(0, &batch_);
+    const absl::Status read = ReadBatch(text_, {SampleOrder::kRandom, 1}, 0, &batch_);
+    EXPECT_TRUE(read.ok()) << read;
     Run(kWarm);
   }
 
@@ -111,10 +112,11 @@ class Training {
   }
 
  private:
-  TokenBatch batch_;
+  TextDataset text_;
+  Batch batch_;
   HostTensor rate_ = HostTensor(DType::kF32, {}), count_ = HostTensor(DType::kI32, {});
-  const Feeds feeds_ = {{"tokens", &batch_.tokens},
-                        {"labels", &batch_.labels},
+  const Feeds feeds_ = {{"tokens", &batch_.tensors[0]},
+                        {"labels", &batch_.tensors[1]},
                         {"learning_rate", &rate_},
                         {"step", &count_}};
   Fetches fetches_;

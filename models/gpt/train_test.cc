@@ -131,6 +131,27 @@ TEST_F(TrainTest, ResumedRunIsTheWholeRun) {
             Read("run/checkpoints/step-000006/tensors.safetensors"));
 }
 
+// Nor does a later run learn what an earlier one wrote.
+TEST_F(TrainTest, ARunNeverLearnsItsOwnFolderNorGoesOnWithOtherData) {
+  fs::create_directories(folder_ + "/texts");
+  fs::rename(folder_ + "/text.txt", folder_ + "/texts/text.txt");
+  ASSERT_EQ(Run({"--data=texts", "--out=texts/run"}).code, 0);
+  const Ended resumed = Wait(Start({"--resume=texts/run", "--steps=7", "--sample_length=0"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.error;
+  const Ended own = Wait(Start({"--resume=texts/run", "--data=texts/run"}));
+  EXPECT_EQ(own.code, 2);
+  EXPECT_THAT(own.error, HasSubstr("texts/run is the folder of a run\n"));
+  const std::string options = Read("texts/run/options.txt"), log = Read("texts/run/log.jsonl");
+  Write("texts/another.txt", "more to learn");
+  const Ended other = Wait(Start({"--resume=texts/run", "--steps=8"}));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.error, HasSubstr("data that the run has seen, "));
+  EXPECT_THAT(other.error, HasSubstr(" bytes of digest "));
+  EXPECT_THAT(other.error, HasSubstr(", got "));
+  EXPECT_EQ(Read("texts/run/options.txt"), options);
+  EXPECT_EQ(Read("texts/run/log.jsonl"), log);
+}
+
 TEST_F(TrainTest, InterruptSavesAndStops) {
   const pid_t child = Start({"--preset=tiny", "--layers=1", "--hidden=16", "--heads=2",
                              "--data=text.txt", "--out=run", "--steps=1000000", "--eval_every=0"});

@@ -1,4 +1,4 @@
-#include "framework/train/sampler.h"
+#include "models/gpt/sampler.h"
 
 #include <cmath>
 #include <map>

@@ -1,4 +1,4 @@
-#include "framework/train/sampler.h"
+#include "models/gpt/sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,11 +63,18 @@ absl::StatusOr<std::string> SampleText(Session* session, const SampleOptions& op
   return text.substr(options.prompt.size());
 }
 
+absl::Status PrintSample(Session* session, const SampleOptions& options) {
+  if (options.length == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string text, SampleText(session, options));
+  absl::PrintF("---\n%s\n---\n", Printable(options.prompt + text));
+  return absl::OkStatus();
+}
+
 std::string Printable(absl::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     const uint8_t c = text[i];
-    // Whole UTF-8 sequences pass; anything else outside ASCII's printable part is escaped.
+    // Whole UTF-8 sequences pass; anything else outside ASCII's printable shard is escaped.
     const size_t more = c >= 0xF0 && c < 0xF5   ? 3
                         : c >= 0xE0 && c < 0xF0 ? 2
                                                 : c >= 0xC2 && c < 0xE0;

@@ -1,7 +1,7 @@
 // Writes text with a byte-level language model: the "sample" program of a session, whose input
 // `tokens` is i32 [1, length] and whose output `logits` is [1, length, 256]. The session's thread.
-#ifndef SLUICE_FRAMEWORK_TRAIN_SAMPLER_H_
-#define SLUICE_FRAMEWORK_TRAIN_SAMPLER_H_
+#ifndef SLUICE_MODELS_GPT_SAMPLER_H_
+#define SLUICE_MODELS_GPT_SAMPLER_H_
 
 #include <cstdint>
 #include <functional>
@@ -27,6 +27,9 @@ struct SampleOptions {
 // What follows the prompt.
 absl::StatusOr<std::string> SampleText(Session* session, const SampleOptions& options);
 
+// Prints the prompt and what follows it, between two lines; nothing if its length is 0.
+absl::Status PrintSample(Session* session, const SampleOptions& options);
+
 // Draws from softmax(logits / temperature) over the `top` likeliest. `uniform` is in [0, 1).
 int DrawToken(absl::Span<const double> logits, double temperature, int top, double uniform);
 
@@ -35,4 +38,4 @@ std::string Printable(absl::string_view text);
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_TRAIN_SAMPLER_H_
+#endif  // SLUICE_MODELS_GPT_SAMPLER_H_

@@ -1,0 +1,54 @@
+// A data set: numbered samples, each of the same named tensors. Where its bytes lie and how they
+// are decoded is its own matter; which sample a step sees is sample_order.h's. Once made it changes
+// no more: any thread, several at once.
+#ifndef SLUICE_FRAMEWORK_DATA_DATASET_H_
+#define SLUICE_FRAMEWORK_DATA_DATASET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "framework/tensor/dtype.h"
+#include "framework/tensor/shape.h"
+
+namespace sluice {
+
+// One of the tensors that a sample gives. In a batch its rows follow each other along a dimension
+// before those of `shape`, and it feeds the program's input of this name.
+struct SampleField {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+};
+
+// By what a run knows its data again.
+struct DataIdentity {
+  int64_t bytes = 0;
+  uint64_t digest = 0;  // stable: it goes into checkpoints
+  friend bool operator==(const DataIdentity&, const DataIdentity&) = default;
+};
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual int64_t num_samples() const = 0;  // at least 1
+  virtual const std::vector<SampleField>& fields() const = 0;
+  virtual DataIdentity identity() const = 0;
+  // How many samples, taken evenly from the first to the last, show all of the data: every one,
+  // unless samples overlap.
+  virtual int64_t covering_samples() const { return num_samples(); }
+
+  // Fills the rows of a batch that one device needs of a field: `to` is dense and row-major, row i
+  // is the range `box` of sample samples[i], which lies in [0, num_samples()). An error says which
+  // sample cannot be read.
+  virtual absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box& box,
+                            std::byte* to) const = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_DATA_DATASET_H_

@@ -1,0 +1,41 @@
+// A text as a data set: a sample is a window of it, "tokens" its bytes and "labels" those that
+// follow each of them, both i32 [length]; sample n begins at byte n. Any thread, once made.
+#ifndef SLUICE_FRAMEWORK_DATA_TEXT_DATASET_H_
+#define SLUICE_FRAMEWORK_DATA_TEXT_DATASET_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/data/dataset.h"
+
+namespace sluice {
+
+class TextDataset : public Dataset {
+ public:
+  // An error, naming `what` the text is, if it is too short for a sample.
+  static absl::StatusOr<TextDataset> Create(absl::string_view what, std::string text,
+                                            int64_t length);
+
+  int64_t num_samples() const override { return static_cast<int64_t>(text_.size()) - length_; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  DataIdentity identity() const override { return identity_; }
+  // Windows beside each other; the last ones may overlap a little.
+  int64_t covering_samples() const override;
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box& box,
+                    std::byte* to) const override;
+
+ private:
+  TextDataset(std::string text, int64_t length);
+
+  std::string text_;
+  int64_t length_;
+  std::vector<SampleField> fields_;
+  DataIdentity identity_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_DATA_TEXT_DATASET_H_

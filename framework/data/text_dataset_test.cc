@@ -1,0 +1,77 @@
+#include "framework/data/text_dataset.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "framework/data/batch.h"
+#include "framework/data/sample_order.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+std::string Alphabet(int length) {
+  std::string text;
+  for (int i = 0; i < length; ++i) text += static_cast<char>(i % 256);
+  return text;
+}
+
+std::vector<int32_t> Filled(const TextDataset& text, int field, std::vector<int64_t> samples,
+                            Range range) {
+  std::vector<int32_t> values(samples.size() * range.size(), -1);
+  EXPECT_TRUE(
+      text.Fill(field, samples, Box{range}, reinterpret_cast<std::byte*>(values.data())).ok());
+  return values;
+}
+
+TEST(TextDatasetTest, ASampleIsAWindowAndLabelsAreTokensOneLater) {
+  const TextDataset text = *TextDataset::Create("text", Alphabet(250), 4);
+  EXPECT_EQ(text.num_samples(), 246);
+  ASSERT_EQ(text.fields().size(), 2);
+  EXPECT_EQ(text.fields()[0].name, "tokens");
+  EXPECT_EQ(text.fields()[1].shape, Shape({4}));
+  EXPECT_THAT(Filled(text, 0, {245, 3}, {0, 4}),
+              ::testing::ElementsAre(245, 246, 247, 248, 3, 4, 5, 6));
+  EXPECT_THAT(Filled(text, 1, {245, 3}, {0, 4}),
+              ::testing::ElementsAre(246, 247, 248, 249, 4, 5, 6, 7));
+}
+
+// What a device needs whose mesh splits the sequence.
+TEST(TextDatasetTest, FillsTheBoxAlone) {
+  const TextDataset text = *TextDataset::Create("text", Alphabet(250), 8);
+  EXPECT_THAT(Filled(text, 0, {10, 100}, {3, 5}), ::testing::ElementsAre(13, 14, 103, 104));
+  EXPECT_THAT(Filled(text, 1, {10}, {6, 8}), ::testing::ElementsAre(17, 18));
+  EXPECT_THAT(Filled(text, 1, {10}, {8, 8}), ::testing::IsEmpty());
+}
+
+TEST(TextDatasetTest, BytesAboveAsciiAreTokensTo255) {
+  const TextDataset text = *TextDataset::Create("text", "\xff\x80z", 2);
+  EXPECT_THAT(Filled(text, 0, {0}, {0, 2}), ::testing::ElementsAre(255, 128));
+}
+
+TEST(TextDatasetTest, CoveringSamplesShowEveryByte) {
+  const TextDataset text = *TextDataset::Create("text", Alphabet(101), 16);
+  ASSERT_EQ(text.covering_samples(), 7);
+  Batch batch(text, 7);
+  ASSERT_TRUE(ReadBatch(text, {SampleOrder::kSpread, 0, 7}, 0, &batch).ok());
+  const int32_t* labels = batch.tensors[1].data<int32_t>();
+  EXPECT_EQ(std::set<int32_t>(labels, labels + 7 * 16).size(), 100);  // all but the first byte
+}
+
+TEST(TextDatasetTest, IdentityIsOfEveryByte) {
+  const DataIdentity identity = TextDataset::Create("text", "some text", 2)->identity();
+  EXPECT_EQ(identity.bytes, 9);
+  EXPECT_EQ(TextDataset::Create("other", "some text", 4)->identity(), identity);
+  EXPECT_NE(TextDataset::Create("text", "some tex_", 2)->identity(), identity);
+}
+
+TEST(TextDatasetTest, TooShortTextIsRefused) {
+  EXPECT_TRUE(TextDataset::Create("held-out text", Alphabet(17), 16).ok());
+  EXPECT_EQ(TextDataset::Create("held-out text", Alphabet(16), 16).status().message(),
+            "held-out text: a sequence of 16 tokens needs at least 17 bytes, got 16");
+}
+
+}  // namespace
+}  // namespace sluice

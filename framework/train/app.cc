@@ -1,0 +1,278 @@
+#include "framework/train/app.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "framework/base/hash.h"
+#include "framework/base/status.h"
+#include "framework/data/batch.h"
+#include "framework/train/command.h"
+#include "framework/train/evaluation.h"
+#include "framework/train/interrupt.h"
+#include "framework/train/peak.h"
+#include "framework/train/trainer.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kQuickEvaluation = 8;  // batches, while training goes on
+
+using Programs = std::vector<std::unique_ptr<AppProgram>>;
+
+std::vector<ProgramGraph> GraphsOf(const Programs& programs) {
+  std::vector<ProgramGraph> graphs;
+  for (const auto& program : programs) {
+    graphs.push_back({program->name, &program->graph, program->micro_batches});
+  }
+  return graphs;
+}
+
+std::map<std::string, DataRecord> RecordsOf(const AppData& data) {
+  std::map<std::string, DataRecord> records;
+  auto add = [&records](const char* name, const Dataset* dataset) {
+    if (dataset == nullptr) return;
+    const DataIdentity identity = dataset->identity();
+    records[name] = {identity.bytes, HashText(identity.digest)};
+  };
+  add("training", data.training.get());
+  add("held-out", data.held_out.get());
+  return records;
+}
+
+absl::StatusOr<AppData> OpenData(const App& app, const AppOptions& options) {
+  absl::StatusOr<AppData> data = app.open_data(options);
+  if (!absl::IsNotFound(data.status())) return data;
+  return absl::NotFoundError(
+      absl::StrCat(data.status().message(),
+                   "; bazel run //tools:dataset -- list names data that can be fetched"));
+}
+
+void PrintPage(const SessionOptions& session) {
+  if (session.explain_html.empty()) return;
+  absl::PrintF("page       %s\n", session.explain_html);
+}
+
+void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData& data,
+              const AppOptions& options) {
+  const Metric& metric = model.metrics[0];
+  absl::PrintF("\n%s", DrawPlot(record.losses, record.evaluations, PlotOptions()));
+  const std::string in = metric.unit.empty() ? "" : " in " + metric.unit;
+  const std::string marks = data.held_out == nullptr ? "" : "; o: on " + data.held_out_name;
+  absl::PrintF("          loss%s%s\n\n", in, marks);
+  if (!record.evaluations.empty() && !record.stopped) {
+    const double value = record.evaluations.back().y;
+    absl::PrintF("held-out %s %.4f%s", metric.name, value,
+                 metric.unit.empty() ? "" : " " + metric.unit);
+    if (data.baseline) {
+      const double other = data.baseline->value;
+      absl::PrintF(", %.4f %s %s's %.4f", std::abs(other - value),
+                   value < other ? "below" : "above", data.baseline->name, other);
+    }
+    absl::PrintF("\n");
+  }
+  absl::PrintF("checkpoint %s\nlog        %s\n",
+               record.checkpoint.empty() ? "none" : record.checkpoint, record.log);
+  if (record.failed_saves > 0) {
+    absl::PrintF("checkpoints that were not written: %d; see the warnings\n", record.failed_saves);
+  }
+  if (record.stopped && !record.checkpoint.empty()) {
+    absl::PrintF("stopped; --resume=%s goes on\n", options.out);
+  }
+}
+
+// Says what is about to be run, and measures what the share of peak is a share of.
+absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& data) {
+  for (const std::string& line : data.lines) absl::PrintF("%s\n", line);
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  ASSIGN_OR_RETURN(const double peak, MeasureMatmulPeak(cores));
+  absl::PrintF("machine    %s on %d cores; %.0f GFLOP/s in matmuls\n", options.session.mesh, cores,
+               peak / 1e9);
+  PrintPage(options.session);
+  absl::PrintF("run        %s\n\n", options.out);
+  return peak;
+}
+
+TrainerOptions OptionsOfTrainer(const AppOptions& options, const AppModel& model) {
+  TrainerOptions trainer;
+  trainer.schedule = options.schedule;
+  trainer.samples_per_step = options.batch;
+  trainer.throughput = model.throughput;
+  trainer.flops_per_sample = model.flops_per_sample;
+  trainer.eval_every = options.eval_every;
+  trainer.save_every = options.save_every;
+  trainer.keep = options.keep;
+  trainer.seed = options.session.seed;
+  trainer.out = options.out;
+  trainer.recorded = {options.recorded.begin(), options.recorded.end()};
+  return trainer;
+}
+
+// A run under way: what Train needs besides.
+struct Run {
+  const App& app;
+  const AppOptions& options;
+  const AppModel& model;
+  Session* session = nullptr;
+  const std::optional<Checkpoint>& checkpoint;
+  std::function<bool()> stop;
+};
+
+absl::Status Train(const Run& run, const AppData& data) {
+  const AppOptions& options = run.options;
+  TrainerOptions trainer_options = OptionsOfTrainer(options, run.model);
+  trainer_options.data = RecordsOf(data);
+  if (run.checkpoint && !options.change_data) {
+    RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, trainer_options.data));
+  }
+  ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data));
+
+  const SampleOrder order = {SampleOrder::kRandom, options.session.seed};
+  Batch batch(*data.training, options.batch);
+  TrainerTask task;
+  task.feed = [&](int64_t samples_seen, Feeds* feeds) {
+    *feeds = FeedsOf(batch);
+    return ReadBatch(*data.training, order, samples_seen, &batch);
+  };
+  std::optional<Batch> held_out;
+  if (data.held_out != nullptr) {
+    held_out.emplace(*data.held_out, options.batch);
+    task.evaluate = [&](bool whole) {
+      const int64_t all = (data.held_out->covering_samples() + options.batch - 1) / options.batch;
+      return MeanMetrics(run.session, *data.held_out, run.model.metrics,
+                         whole ? all : std::min(all, kQuickEvaluation), &*held_out);
+    };
+  }
+  task.metrics = run.model.metrics;
+  task.held_out = data.held_out_name;
+  task.facts = data.facts;
+  task.stop = run.stop;
+
+  for (const DamagedCheckpoint& damaged : options.resume.damaged) {
+    RETURN_IF_ERROR(SetCheckpointAside(damaged.path));
+  }
+  RETURN_IF_ERROR(WriteOptions(options.out, options.recorded));
+  TrainingRecord record;
+  {
+    ProgressPrinter printer = ProgressPrinter::For(stdout);
+    Trainer trainer(run.session, trainer_options, task, &printer);
+    if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint));
+    ASSIGN_OR_RETURN(record, trainer.Run());
+  }
+  if (!record.stopped && run.app.use) {
+    RETURN_IF_ERROR(run.app.use(run.session, options, run.stop));
+  }
+  PrintEnd(record, run.model, data, options);
+  return AddContext(record.last_save, "the last checkpoint was not written");
+}
+
+// Data is opened before anything else is done, so that a wrong path costs no time.
+absl::Status Work(const App& app, const AppOptions& options, const AppModel& model) {
+  const Interrupt interrupt;
+  AppData data;
+  if (!options.use && !options.explain) {
+    ASSIGN_OR_RETURN(data, OpenData(app, options));
+  }
+  std::optional<Checkpoint> checkpoint;
+  if (!options.resume.checkpoint.empty()) {
+    ASSIGN_OR_RETURN(Checkpoint loaded, Checkpoint::Load(options.resume.checkpoint));
+    checkpoint.emplace(std::move(loaded));
+  }
+  absl::PrintF("model      %s\n", model.summary);
+  Programs programs;
+  RETURN_IF_ERROR(app.build(options, &programs));
+  if (options.explain) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     Session::ExplainPlan(GraphsOf(programs), options.session));
+    absl::PrintF("%s", text);
+    PrintPage(options.session);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                   Session::Start(GraphsOf(programs), options.session));
+  const auto stop = [&interrupt] { return interrupt.requested(); };
+  if (options.use) {
+    RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get()));
+    return app.use(session.get(), options, stop);
+  }
+  return Train({app, options, model, session.get(), checkpoint, stop}, data);
+}
+
+// The path of what Bazel lays out for the program: where `bazel run` and tests start it, or beside
+// the program. Empty if it is in neither place.
+std::string Bundled(const std::string& name) {
+  if (name.empty()) return "";
+  std::error_code error;
+  const std::string program = fs::read_symlink("/proc/self/exe", error).string();
+  for (const std::string& folder :
+       {fs::current_path(error).string(), program + ".runfiles/sluice"}) {
+    if (fs::exists(folder + "/" + name, error)) return folder + "/" + name;
+  }
+  return "";
+}
+
+// Where //tools:dataset puts what it fetches.
+std::string DatasetsFolder() {
+  const char* own = getenv("SLUICE_DATASETS");
+  if (own != nullptr) return own;
+  const char* home = getenv("HOME");
+  return home == nullptr ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
+}
+
+int Fail(const App& app, const absl::Status& status, int code) {
+  absl::FPrintF(stderr, "%s: %s\n", app.name, absl::StrReplaceAll(status.message(), {{"\n", " "}}));
+  return code;
+}
+
+}  // namespace
+
+absl::Status CheckSameData(const std::map<std::string, DataRecord>& seen,
+                           const std::map<std::string, DataRecord>& now) {
+  auto text = [](const DataRecord& record) {
+    return absl::StrCat(record.bytes, " bytes of digest ", record.digest);
+  };
+  for (const auto& [name, record] : seen) {
+    const auto found = now.find(name);
+    if (found != now.end() && found->second == record) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--resume: expected the ", name, " data that the run has seen, ", text(record), ", got ",
+        found == now.end() ? "none" : text(found->second), "; --change_data goes on all the same"));
+  }
+  return absl::OkStatus();
+}
+
+// Not RunCommand: what flags come to together, a run to go on with included, is read in the folder
+// of the caller, and is an error of the flags.
+int RunApp(const App& app, int argc, char** argv) {
+  AppSurroundings surroundings;
+  surroundings.bundled = Bundled(app.bundled);
+  surroundings.datasets = DatasetsFolder();
+  surroundings.now = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone());
+  const absl::Status entered = EnterFolderOfCaller();
+  if (!entered.ok()) return Fail(app, entered, 1);
+  bool help = false;
+  const absl::StatusOr<AppOptions> options = ParseAppOptions(
+      app.flags, std::vector<std::string>(argv + 1, argv + argc), surroundings, &help);
+  if (!options.ok()) return Fail(app, options.status(), 2);
+  if (help) {
+    absl::PrintF("%s", AppHelp(app.flags));
+    return 0;
+  }
+  const absl::StatusOr<AppModel> model = app.read(*options);
+  if (!model.ok()) return Fail(app, model.status(), 2);
+  const absl::Status status = Work(app, *options, *model);
+  return status.ok() ? 0 : Fail(app, status, 1);
+}
+
+}  // namespace sluice

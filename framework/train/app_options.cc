@@ -1,0 +1,294 @@
+#include "framework/train/app_options.h"
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/sbp/mesh.h"
+#include "framework/train/machine_file.h"
+
+ABSL_FLAG(std::string, data, "", "what to learn from: a file or a folder");
+ABSL_FLAG(bool, change_data, false,
+          "go on with --resume though the data is not what the run has seen");
+ABSL_FLAG(std::string, preset, "", "values that go together");
+ABSL_FLAG(int64_t, steps, 0, "length of the run; the learning rate falls to its end");
+ABSL_FLAG(int64_t, batch, 0, "samples a step, over all devices together");
+ABSL_FLAG(double, lr, 0, "learning rate at its highest");
+ABSL_FLAG(int64_t, warmup, 0, "steps in which the learning rate rises");
+ABSL_FLAG(double, lr_floor, 0.1, "share of --lr that is left at the end; 1 keeps it constant");
+ABSL_FLAG(double, clip, 1, "largest norm of the gradient; 0 never clips");
+ABSL_FLAG(double, weight_decay, 0.1, "AdamW's pull towards zero, not on biases and norms");
+ABSL_FLAG(uint64_t, seed, 1, "of initial values, dropout and the order of samples");
+ABSL_FLAG(std::string, mesh, "data=2",
+          "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
+          "weights, pipe the layers; data=1 is one device");
+ABSL_FLAG(int64_t, micro_batches, 1,
+          "parts of the batch that a device takes one after the other; must divide --batch");
+ABSL_FLAG(int64_t, threads, 0, "threads of a device; 0: the cores shared among the devices");
+ABSL_FLAG(double, memory, 0,
+          "GiB that all devices together may take; a plan that needs more is refused; 0: what this "
+          "machine has");
+ABSL_FLAG(int64_t, script_length, 0, "longest run of instructions of one actor; 0 is no limit");
+ABSL_FLAG(
+    std::string, machine, "",
+    "what //bench:calibrate wrote: its costs decide the plan, and predict a step in --explain");
+ABSL_FLAG(std::string, out, "", "folder for options, log and checkpoints");
+ABSL_FLAG(int64_t, eval_every, 200,
+          "steps between evaluations on held-out data; 0: only at the ends");
+ABSL_FLAG(int64_t, save_every, 500, "steps between checkpoints; 0: only at the end");
+ABSL_FLAG(int64_t, keep, 3, "checkpoints that stay");
+ABSL_FLAG(std::string, resume, "",
+          "go on with a run: its folder, or one of its checkpoints; its options hold unless given");
+ABSL_FLAG(bool, explain, false, "print plan, choices and bytes, and stop");
+ABSL_FLAG(
+    std::string, explain_html, "",
+    "file for a page about the plan, for any browser; with --trace it shows what was measured "
+    "beside what was predicted");
+ABSL_FLAG(std::string, trace, "",
+          "file for a timeline of every instruction; ui.perfetto.dev shows it");
+ABSL_FLAG(bool, check_nan, false, "stop at the first op whose output has a NaN, and name it");
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kByPreset[] = "by preset";
+constexpr double kMany = 1e9;
+
+// The flags of every model around those of one.
+std::vector<FlagGroup> Groups(const AppFlags& flags) {
+  FlagGroup model = {"Model", {{"preset", "NAME", flags.presets[0].name}}};
+  model.flags.insert(model.flags.end(), flags.model.begin(), flags.model.end());
+  std::vector<FlagGroup> groups = {{"Data", {flags.data, {"change_data", "", ""}}},
+                                   std::move(model),
+                                   {"Training",
+                                    {{"steps", "N", kByPreset},
+                                     {"batch", "N", kByPreset},
+                                     {"lr", "X", kByPreset},
+                                     {"warmup", "N", kByPreset},
+                                     {"lr_floor", "X", ""},
+                                     {"clip", "X", ""},
+                                     {"weight_decay", "X", ""},
+                                     {"seed", "N", ""}}},
+                                   {"Machine",
+                                    {{"mesh", "AXES", ""},
+                                     {"micro_batches", "N", ""},
+                                     {"threads", "N", ""},
+                                     {"memory", "GIB", ""},
+                                     {"script_length", "N", ""},
+                                     {"machine", "FILE", "rough costs"}}},
+                                   {"The run",
+                                    {{"out", "DIR", "runs/<time>"},
+                                     {"eval_every", "N", ""},
+                                     {"save_every", "N", ""},
+                                     {"keep", "N", ""},
+                                     {"resume", "DIR", ""}}}};
+  groups.insert(groups.end(), flags.more.begin(), flags.more.end());
+  groups.push_back({"Looking inside",
+                    {{"explain", "", ""},
+                     {"explain_html", "FILE", ""},
+                     {"trace", "FILE", ""},
+                     {"check_nan", "", ""}}});
+  return groups;
+}
+
+// What a run is, rather than what is done with it or where, is recorded and taken up by --resume.
+std::set<std::string> NotRecorded(const AppFlags& flags) {
+  std::set<std::string> names = {"change_data", "threads", "memory",       "machine", "out",
+                                 "resume",      "explain", "explain_html", "trace"};
+  names.insert(flags.not_recorded.begin(), flags.not_recorded.end());
+  if (!flags.use.empty()) names.insert(flags.use);
+  return names;
+}
+
+absl::CommandLineFlag* Find(const std::string& name) {
+  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+  SLUICE_CHECK(flag != nullptr) << "no flag " << name << " is linked in";
+  return flag;
+}
+
+absl::Status ApplyPreset(const AppFlags& flags, const std::set<std::string>& given) {
+  if (given.count("preset") == 0) absl::SetFlag(&FLAGS_preset, flags.presets[0].name);
+  const std::string name = absl::GetFlag(FLAGS_preset);
+  std::vector<std::string> names;
+  const Preset* preset = nullptr;
+  for (const Preset& known : flags.presets) {
+    names.push_back(known.name);
+    if (known.name == name) preset = &known;
+  }
+  if (preset == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--preset: expected one of ", absl::StrJoin(names, ", "), ", got \"", name, "\""));
+  }
+  for (const auto& flag : preset->flags) {
+    if (given.count(flag.first) > 0) continue;
+    std::string error;
+    SLUICE_CHECK(Find(flag.first)->ParseFrom(flag.second, &error)) << flag.first << ": " << error;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumbers() {
+  RETURN_IF_ERROR(CheckFlag("steps", absl::GetFlag(FLAGS_steps), 1, kMany));
+  RETURN_IF_ERROR(CheckFlag("batch", absl::GetFlag(FLAGS_batch), 1, kMany));
+  RETURN_IF_ERROR(CheckFlag("lr", absl::GetFlag(FLAGS_lr), 0, 100));
+  RETURN_IF_ERROR(CheckFlag("warmup", absl::GetFlag(FLAGS_warmup), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("lr_floor", absl::GetFlag(FLAGS_lr_floor), 0, 1));
+  RETURN_IF_ERROR(CheckFlag("clip", absl::GetFlag(FLAGS_clip), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("weight_decay", absl::GetFlag(FLAGS_weight_decay), 0, 100));
+  RETURN_IF_ERROR(CheckFlag("micro_batches", absl::GetFlag(FLAGS_micro_batches), 1, kMany));
+  RETURN_IF_ERROR(CheckFlag("threads", absl::GetFlag(FLAGS_threads), 0, 4096));
+  RETURN_IF_ERROR(CheckFlag("memory", absl::GetFlag(FLAGS_memory), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("script_length", absl::GetFlag(FLAGS_script_length), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("eval_every", absl::GetFlag(FLAGS_eval_every), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("save_every", absl::GetFlag(FLAGS_save_every), 0, kMany));
+  return CheckFlag("keep", absl::GetFlag(FLAGS_keep), 1, kMany);
+}
+
+// Finds the checkpoint that --resume names, and gives the flags that were not given the values of
+// its run.
+absl::Status Resume(const AppFlags& app, const std::string& path, ParsedFlags* parsed,
+                    AppOptions* options) {
+  if (parsed->given.count("preset") > 0) {
+    return absl::InvalidArgumentError("--preset: a run that is resumed keeps its sizes");
+  }
+  ASSIGN_OR_RETURN(options->resume, FindResumePoint(path));
+  ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options->resume.checkpoint));
+  return RestoreFlags(Groups(app), checkpoint.meta().options, parsed);
+}
+
+// A path is recorded from the root, as a run may be resumed from another folder. What is no path
+// here may be the name of a data set that was fetched.
+void ResolveData(const std::string& datasets) {
+  const std::string data = absl::GetFlag(FLAGS_data);
+  if (data.empty()) return;
+  std::error_code error;
+  const std::string fetched = absl::StrCat(datasets, "/", data);
+  const bool named = !datasets.empty() && !absl::StrContains(data, '/') &&
+                     !fs::exists(data, error) && fs::exists(fetched, error);
+  absl::SetFlag(&FLAGS_data, fs::absolute(named ? fetched : data, error).string());
+}
+
+absl::Status CheckData(const AppOptions& options) {
+  std::error_code error;
+  if (!fs::is_directory(options.data, error) || !RunFolders(options.out)(options.data)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--data: expected something to learn from, ",
+                                                 options.data, " is the folder of a run"));
+}
+
+absl::Status ReadMesh(AppOptions* options) {
+  options->session.mesh = absl::GetFlag(FLAGS_mesh);
+  absl::StatusOr<Mesh> mesh = Mesh::Parse(options->session.mesh);
+  if (!mesh.ok()) return AddContext(mesh.status(), "--mesh");
+  options->stages = mesh->num_stages();
+  options->devices = mesh->num_devices();
+  const int64_t batch = options->batch, micro = absl::GetFlag(FLAGS_micro_batches);
+  if (batch % micro != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--micro_batches: expected a divisor of the batch, ", batch, ", got ", micro));
+  }
+  options->session.micro_batches = micro;
+  return absl::OkStatus();
+}
+
+absl::Status ReadMachineFlag(AppOptions* options) {
+  const std::string path = absl::GetFlag(FLAGS_machine);
+  if (path.empty()) return absl::OkStatus();
+  absl::StatusOr<Machine> machine = ReadMachine(path);
+  if (!machine.ok()) return AddContext(machine.status(), "--machine");
+  options->session.machine = *std::move(machine);
+  return absl::OkStatus();
+}
+
+void ReadFlags(AppOptions* o) {
+  constexpr double kGiB = 1 << 30;
+  o->preset = absl::GetFlag(FLAGS_preset);
+  o->data = absl::GetFlag(FLAGS_data);
+  o->change_data = absl::GetFlag(FLAGS_change_data);
+  o->batch = absl::GetFlag(FLAGS_batch);
+  o->schedule = {absl::GetFlag(FLAGS_lr), absl::GetFlag(FLAGS_warmup), absl::GetFlag(FLAGS_steps),
+                 absl::GetFlag(FLAGS_lr_floor)};
+  o->optimizer.clip = absl::GetFlag(FLAGS_clip);
+  o->optimizer.weight_decay = absl::GetFlag(FLAGS_weight_decay);
+  o->session.seed = absl::GetFlag(FLAGS_seed);
+  o->session.threads_per_device = static_cast<int>(absl::GetFlag(FLAGS_threads));
+  o->session.memory_limit = std::llround(absl::GetFlag(FLAGS_memory) * kGiB);
+  o->session.script_length = absl::GetFlag(FLAGS_script_length);
+  o->session.trace = absl::GetFlag(FLAGS_trace);
+  o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
+  o->session.check_nan = absl::GetFlag(FLAGS_check_nan);
+  o->eval_every = absl::GetFlag(FLAGS_eval_every);
+  o->save_every = absl::GetFlag(FLAGS_save_every);
+  o->keep = absl::GetFlag(FLAGS_keep);
+  o->explain = absl::GetFlag(FLAGS_explain);
+}
+
+}  // namespace
+
+absl::Status CheckFlag(absl::string_view flag, double value, double low, double high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": expected ", low, " to ", high, ", got ", value));
+}
+
+std::string AppHelp(const AppFlags& flags) {
+  std::string text =
+      absl::StrCat(flags.help,
+                   "\nCtrl-C saves and stops; --resume goes on. In [brackets]: what holds if a "
+                   "flag is not given.\n\nPresets");
+  for (const Preset& preset : flags.presets) {
+    absl::StrAppend(&text, "\n  ", preset.name, std::string(24 - preset.name.size(), ' '),
+                    preset.what);
+  }
+  return FlagsHelp(text, Groups(flags));
+}
+
+absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
+                                           const std::vector<std::string>& arguments,
+                                           const AppSurroundings& surroundings, bool* help) {
+  const std::vector<FlagGroup> groups = Groups(flags);
+  AppOptions options;
+  ParsedFlags parsed;
+  RETURN_IF_ERROR(ParseFlags(groups, arguments, &parsed));
+  *help = parsed.help;
+  if (parsed.help) return options;
+  const std::string resume = absl::GetFlag(FLAGS_resume);
+  if (!resume.empty()) RETURN_IF_ERROR(Resume(flags, resume, &parsed, &options));
+  RETURN_IF_ERROR(ApplyPreset(flags, parsed.given));
+  RETURN_IF_ERROR(CheckNumbers());
+  ResolveData(surroundings.datasets);
+  ReadFlags(&options);
+  RETURN_IF_ERROR(ReadMesh(&options));
+  RETURN_IF_ERROR(ReadMachineFlag(&options));
+  options.bundled = surroundings.bundled;
+  options.use = !flags.use.empty() && Find(flags.use)->CurrentValue() == "true";
+  if (options.use && resume.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flags.use, ": expected --resume=RUN, the run to do it with"));
+  }
+  const std::string out = absl::GetFlag(FLAGS_out), run = options.resume.run;
+  options.out = !out.empty() ? out : !run.empty() ? run : "runs/" + surroundings.now;
+  if (!options.use && !options.explain) {
+    std::error_code error;
+    const bool own = !run.empty() && fs::equivalent(options.out, run, error);
+    if (!own) RETURN_IF_ERROR(CheckNewRun(options.out));
+    RETURN_IF_ERROR(CheckData(options));
+  }
+  options.recorded = FlagValues(groups, NotRecorded(flags));
+  return options;
+}
+
+}  // namespace sluice

@@ -1,0 +1,83 @@
+// The command line of a program that trains a model: the flags that every model has, those that one
+// brings, presets, a run that is resumed, and what they come to. Called by main, before other
+// threads start.
+#ifndef SLUICE_FRAMEWORK_TRAIN_APP_OPTIONS_H_
+#define SLUICE_FRAMEWORK_TRAIN_APP_OPTIONS_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/nn/schedule.h"
+#include "framework/passes/optimizer.h"
+#include "framework/session/session.h"
+#include "framework/train/flags.h"
+#include "framework/train/run_folder.h"
+
+namespace sluice {
+
+// Values of flags that go together, under a name; flags that are given go over them.
+struct Preset {
+  std::string name, what;
+  std::vector<std::pair<std::string, std::string>> flags;
+};
+
+// What a model adds to the command line. Its flags are its own, in files that its programs alone
+// link; here are their names.
+struct AppFlags {
+  std::string help;              // what the program does, and examples
+  FlagEntry data;                // how help shows --data
+  std::vector<FlagEntry> model;  // below "Model", after --preset
+  std::vector<FlagGroup> more;   // groups after "The run"
+  std::vector<Preset> presets;   // at least one; the first is what runs without flags
+  // Of the model's flags: what is done with a run rather than what it is. Not recorded.
+  std::set<std::string> not_recorded;
+  // A switch of the model: with the run that --resume names, do what else follows training, and
+  // stop. Empty: there is none.
+  std::string use;
+};
+
+struct AppOptions {
+  std::string preset;
+  std::string data;    // a file or a folder that exists or not; empty: the model's own choice
+  std::string out;     // folder of the run
+  ResumePoint resume;  // without a checkpoint: from the start
+  bool change_data = false;
+  int64_t batch = 1;  // samples a step
+  Schedule schedule;
+  OptimizerOptions optimizer;
+  SessionOptions session;
+  int64_t stages = 1, devices = 1;  // of the mesh
+  int64_t eval_every = 0, save_every = 0, keep = 3;
+  bool explain = false;
+  bool use = false;     // AppFlags::use stands on the command line
+  std::string bundled;  // path of App::bundled; empty: it is not there
+  // Every flag that is recorded with its value, in order, for the run's folder and its checkpoints.
+  std::vector<std::pair<std::string, std::string>> recorded;
+};
+
+// What main knows and flags do not say.
+struct AppSurroundings {
+  std::string now;       // names the folder of a new run
+  std::string datasets;  // folder in which //tools:dataset puts what it fetches
+  std::string bundled;   // AppOptions::bundled
+};
+
+// Help for people.
+std::string AppHelp(const AppFlags& flags);
+
+// Flags over those of a resumed run over the preset. Errors are of one line; `help` is set, and
+// nothing else read, where --help stood.
+absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
+                                           const std::vector<std::string>& arguments,
+                                           const AppSurroundings& surroundings, bool* help);
+
+// InvalidArgument that names a flag whose value is not within [low, high].
+absl::Status CheckFlag(absl::string_view flag, double value, double low, double high);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_TRAIN_APP_OPTIONS_H_

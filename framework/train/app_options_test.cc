@@ -1,0 +1,195 @@
+#include "framework/train/app_options.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+ABSL_FLAG(int64_t, width, 0, "width of the model");
+ABSL_FLAG(bool, show, false, "show what was learned, and stop");
+ABSL_FLAG(std::string, colour, "red", "of what is shown");
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+AppFlags Flags() {
+  AppFlags flags;
+  flags.help = "Trains.\n";
+  flags.data = {"data", "PATH", "numbers", "numbers to learn from"};
+  flags.model = {{"width", "N", "by preset"}};
+  flags.more = {{"Showing", {{"show", "", ""}, {"colour", "NAME", ""}}}};
+  flags.presets = {
+      {"narrow", "", {{"width", "4"}, {"steps", "50"}, {"batch", "6"}, {"lr", "0.125"}}},
+      {"wide", "", {{"width", "64"}, {"steps", "9"}, {"batch", "8"}, {"warmup", "3"}}}};
+  flags.not_recorded = {"colour"};
+  flags.use = "show";
+  return flags;
+}
+
+class AppOptionsTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<AppOptions> Parse(const std::vector<std::string>& arguments) {
+    absl::FlagSaver saver;
+    absl::StatusOr<AppOptions> options =
+        ParseAppOptions(Flags(), arguments, {"now", datasets_, "beside"}, &help_);
+    width_ = absl::GetFlag(FLAGS_width);
+    return options;
+  }
+  std::string Error(const std::vector<std::string>& arguments) {
+    return std::string(Parse(arguments).status().message());
+  }
+  // A checkpoint of a run with these options.
+  std::string Save(const AppOptions& options, const std::string& run, int64_t step) {
+    fs::create_directories(run + "/checkpoints");
+    CheckpointMeta meta;
+    meta.step = step;
+    meta.options = {options.recorded.begin(), options.recorded.end()};
+    return *SaveCheckpoint(run + "/checkpoints", meta, {{"w", DType::kF32, {}}},
+                           [](const TensorEntry&) { return HostTensor(DType::kF32, {}); });
+  }
+  std::string Folder(const char* name) {
+    const std::string path = fs::path(::testing::TempDir() + "/" + name).lexically_normal();
+    fs::remove_all(path);
+    fs::create_directories(path);
+    return path;
+  }
+  std::string datasets_;
+  int64_t width_ = 0;
+  bool help_ = false;
+};
+
+TEST_F(AppOptionsTest, TheFirstPresetRunsWithoutFlags) {
+  absl::StatusOr<AppOptions> options = Parse({});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->preset, "narrow");
+  EXPECT_EQ(options->batch, 6);
+  EXPECT_EQ(options->schedule.steps, 50);
+  EXPECT_EQ(options->schedule.peak, 0.125);
+  EXPECT_EQ(options->bundled, "beside");
+  EXPECT_EQ(width_, 4);
+}
+
+TEST_F(AppOptionsTest, FlagsGoOverThePreset) {
+  absl::StatusOr<AppOptions> options =
+      Parse({"--preset=wide", "--steps=7", "--threads=3", "--memory=1.5", "--mesh=data=2 pipe=2",
+             "--batch=8", "--micro_batches=4"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->schedule.steps, 7);
+  EXPECT_EQ(options->schedule.warmup, 3);
+  EXPECT_EQ(options->session.threads_per_device, 3);
+  EXPECT_EQ(options->session.memory_limit, int64_t{3} << 29);
+  EXPECT_EQ(options->session.micro_batches, 4);
+  EXPECT_EQ(options->stages, 2);
+  EXPECT_EQ(options->devices, 4);
+  EXPECT_EQ(width_, 64);
+}
+
+TEST_F(AppOptionsTest, AMachineIsReadFromItsFile) {
+  const std::string path = ::testing::TempDir() + "/machine.txt";
+  std::ofstream(path) << "cores=2 launch_nanoseconds=77\nkernel.gelu.1=8,16:100,200\n";
+  absl::StatusOr<AppOptions> options = Parse({"--machine=" + path});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->session.machine.launch_nanoseconds, 77);
+  EXPECT_TRUE(options->session.machine.HasKernel("gelu"));
+  EXPECT_THAT(Error({"--machine=" + path + "x"}),
+              HasSubstr("--machine: " + path + "x: cannot open: No such file"));
+  std::ofstream(path) << "cores=many";
+  EXPECT_THAT(Error({"--machine=" + path}), HasSubstr("expected a positive number after cores"));
+}
+
+TEST_F(AppOptionsTest, ErrorsAreOneLine) {
+  EXPECT_EQ(Error({"--widht=3"}), "unknown flag --widht; did you mean --width?");
+  EXPECT_EQ(Error({"--preset=huge"}), "--preset: expected one of narrow, wide, got \"huge\"");
+  EXPECT_EQ(Error({"--steps=0"}), "--steps: expected 1 to 1e+09, got 0");
+  EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
+            "--micro_batches: expected a divisor of the batch, 9, got 2");
+  EXPECT_THAT(Error({"--mesh=data=0"}), HasSubstr("--mesh: "));
+  EXPECT_EQ(Error({"--show"}), "--show: expected --resume=RUN, the run to do it with");
+  EXPECT_EQ(Error({"--resume=/nowhere"}),
+            "--resume: expected a checkpoint or the folder of a run, got \"/nowhere\"");
+  EXPECT_EQ(Error({"--lr=nan"}), "--lr: expected 0 to 100, got nan");
+}
+
+TEST_F(AppOptionsTest, ResumeTakesUpTheRunsOptions) {
+  const std::string run = Folder("resumed");
+  const std::string first = Save(*Parse({"--preset=wide", "--lr=0.25", "--mesh=data=4", "--explain",
+                                         "--colour=blue", "--threads=2"}),
+                                 run, 5);
+  absl::StatusOr<AppOptions> options = Parse({"--resume=" + run, "--mesh=model=2", "--steps=7"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->resume.checkpoint, first);
+  EXPECT_EQ(options->out, run);
+  EXPECT_EQ(options->preset, "wide");
+  EXPECT_EQ(width_, 64);
+  EXPECT_EQ(options->schedule.peak, 0.25);
+  EXPECT_EQ(options->schedule.steps, 7);
+  EXPECT_EQ(options->session.mesh, "model=2");
+  EXPECT_EQ(options->session.threads_per_device, 0);
+  EXPECT_FALSE(options->explain);
+  for (const auto& flag : options->recorded) {
+    EXPECT_NE(flag.first, "colour");
+    EXPECT_NE(flag.first, "show");
+  }
+  EXPECT_THAT(Error({"--resume=" + run, "--preset=wide"}), HasSubstr("keeps its sizes"));
+
+  // From an older checkpoint another run begins: the newer ones are not overwritten.
+  Save(*options, run, 6);
+  options = Parse({"--resume=" + first});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->out, "runs/now");
+  EXPECT_TRUE(Parse({"--resume=" + first, "--show"})->use);
+}
+
+TEST_F(AppOptionsTest, FolderOfAnotherRunIsRefused) {
+  const std::string run = Folder("taken");
+  fclose(fopen((run + "/log.jsonl").c_str(), "w"));
+  EXPECT_EQ(Error({"--out=" + run}),
+            "--out: " + run + " already holds a run; --resume=" + run + " goes on with it");
+  const std::string checkpoint = Save(*Parse({"--preset=wide"}), run, 5);
+  EXPECT_TRUE(Parse({"--resume=" + run}).ok());
+  EXPECT_TRUE(Parse({"--resume=" + run, "--out=" + run}).ok());
+}
+
+TEST_F(AppOptionsTest, AnInstalledDataSetIsNamedByItsName) {
+  datasets_ = Folder("datasets");
+  fs::create_directories(datasets_ + "/numerals");
+  EXPECT_EQ(Parse({"--data=numerals"})->data, datasets_ + "/numerals");
+  EXPECT_EQ(Parse({"--data=letters"})->data, fs::absolute("letters").string());
+  // What lies here goes first.
+  fs::create_directories("numerals");
+  EXPECT_EQ(Parse({"--data=numerals"})->data, fs::absolute("numerals").string());
+  fs::remove("numerals");
+}
+
+TEST_F(AppOptionsTest, TheFolderOfARunIsNoData) {
+  const std::string run = Folder("learned");
+  const std::string checkpoint = Save(*Parse({}), run, 5);
+  std::ofstream(run + "/log.jsonl") << "{}\n";
+  for (const std::string& folder : {run, run + "/", checkpoint}) {
+    EXPECT_THAT(Error({"--data=" + folder}), HasSubstr(" is the folder of a run"));
+  }
+  const std::string own = Folder("own");
+  EXPECT_THAT(Error({"--data=" + own, "--out=" + own}), HasSubstr(" is the folder of a run"));
+  EXPECT_TRUE(Parse({"--data=" + own}).ok());
+}
+
+TEST_F(AppOptionsTest, HelpGivesEveryFlagAndWhatAModelSaysOfIts) {
+  ASSERT_TRUE(Parse({"--help"}).ok());
+  EXPECT_TRUE(help_);
+  const std::string text = AppHelp(Flags());
+  EXPECT_THAT(text, HasSubstr("Presets\n  narrow"));
+  EXPECT_THAT(text, HasSubstr("\n  --data=PATH             numbers to learn from [numbers]\n"));
+  EXPECT_THAT(text, HasSubstr("\nShowing\n  --show"));
+  EXPECT_THAT(text, HasSubstr("[narrow]"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,244 @@
+// A program of another kind than any language model: it learns the slope of a line from numbers, is
+// fed by a data set of two fields of other types, evaluates two metrics in micro-batches, and shows
+// its slope after training.
+#include "framework/train/app.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/checkpoint/file.h"
+#include "framework/ops/ops.h"
+#include "framework/passes/optimizer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+ABSL_FLAG(double, slope, 3, "slope of the line");
+ABSL_FLAG(bool, show, false, "show the slope that was learned, and stop");
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::CaptureStdout;
+using ::testing::internal::GetCapturedStderr;
+using ::testing::internal::GetCapturedStdout;
+
+// Sample n: "x" is n / 100 and "y" the slope times that.
+class Line : public Dataset {
+ public:
+  explicit Line(double slope) : slope_(static_cast<float>(slope)) {}
+  int64_t num_samples() const override { return 100; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  DataIdentity identity() const override { return {800, static_cast<uint64_t>(slope_ * 1000)}; }
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box&,
+                    std::byte* to) const override {
+    auto* values = reinterpret_cast<float*>(to);
+    for (const int64_t sample : samples) {
+      const float x = static_cast<float>(sample) / 100;
+      *values++ = field == 0 ? x : slope_ * x;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const float slope_;
+  const std::vector<SampleField> fields_ = {{"x", DType::kF32, {1}}, {"y", DType::kF32, {1}}};
+};
+
+// Mean squared error, and the mean absolute value of what it predicts.
+void BuildLoss(const AppOptions& options, Graph* graph, Tensor* loss, Tensor* size) {
+  Tensor x = graph->Input("x", DType::kF32, {options.batch, 1}, "data:S0");
+  Tensor y = graph->Input("y", DType::kF32, {options.batch, 1}, "data:S0");
+  Tensor predicted = MatMul(x, Scope(graph).Param("w", {1, 1}, "", {"normal", 0.01}));
+  Tensor error = predicted - y;
+  const double count = static_cast<double>(options.batch);
+  *loss = Scale(ReduceSum(error * error, {0, 1}), 1 / count);
+  *size = Scale(ReduceSum(predicted, {0, 1}), 1 / count);
+}
+
+absl::Status Build(const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>* programs) {
+  for (const char* name : {"train", "eval"}) {
+    auto program = std::make_unique<AppProgram>();
+    program->name = name;
+    Graph* graph = &program->graph;
+    Tensor loss, size;
+    BuildLoss(options, graph, &loss, &size);
+    if (programs->empty()) {
+      OptimizerOptions sgd;
+      sgd.kind = OptimizerOptions::kSgd;
+      const absl::Status status = AddTraining(graph, loss, sgd);
+      if (!status.ok()) return status;
+    } else {
+      program->micro_batches = 4;  // training takes 2
+      graph->Output("loss", loss);
+      graph->Output("size", size);
+    }
+    const absl::Status status = graph->Finish();
+    if (!status.ok()) return status;
+    programs->push_back(std::move(program));
+  }
+  return absl::OkStatus();
+}
+
+App LineApp() {
+  App app;
+  app.name = "line";
+  app.flags.help = "Learns a line.\n";
+  app.flags.data = {"data", "PATH", "a line"};
+  app.flags.model = {{"slope", "X", ""}};
+  app.flags.more = {{"Showing", {{"show", "", ""}}}};
+  app.flags.presets = {
+      {"default", "", {{"steps", "8"}, {"batch", "8"}, {"lr", "0.5"}, {"warmup", "1"}}}};
+  app.flags.not_recorded = {"slope"};
+  app.flags.use = "show";
+  app.read = [](const AppOptions& options) -> absl::StatusOr<AppModel> {
+    if (options.batch > 64) return absl::InvalidArgumentError("--batch: expected at most 64");
+    AppModel model;
+    model.summary = "a line";
+    model.metrics = {{"loss", "squares"}, {"size", ""}};
+    return model;
+  };
+  app.build = Build;
+  app.open_data = [](const AppOptions& options) -> absl::StatusOr<AppData> {
+    if (!options.data.empty()) return absl::NotFoundError("data: no numbers in " + options.data);
+    AppData data;
+    data.training = std::make_unique<Line>(absl::GetFlag(FLAGS_slope));
+    data.held_out = std::make_unique<Line>(absl::GetFlag(FLAGS_slope));
+    data.lines = {"line       of 100 points"};
+    data.facts = {{"slope", absl::StrCat(absl::GetFlag(FLAGS_slope))}};
+    return data;
+  };
+  app.use = [](Session* session, const AppOptions&, const std::function<bool()>&) {
+    absl::PrintF("slope %.2f\n", *session->Read("w")->data<float>());
+    return absl::OkStatus();
+  };
+  return app;
+}
+
+class AppTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    out_ = ::testing::TempDir() + "/app_" +
+           ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(out_);
+  }
+  int Run(std::vector<std::string> arguments) {
+    absl::FlagSaver saver;
+    arguments.insert(arguments.begin(), "program");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    CaptureStdout();
+    CaptureStderr();
+    const int code = RunApp(LineApp(), static_cast<int>(argv.size()), argv.data());
+    printed_ = GetCapturedStdout();
+    error_ = GetCapturedStderr();
+    return code;
+  }
+  std::string Log() { return *ReadText(out_ + "/log.jsonl", 1 << 20); }
+  std::string out_, printed_, error_;
+};
+
+TEST_F(AppTest, TrainsEvaluatesSavesAndShows) {
+  ASSERT_EQ(Run({"--out=" + out_, "--micro_batches=2", "--eval_every=4"}), 0) << error_;
+  for (const char* part :
+       {"model      a line\n", "line       of 100 points\n", "machine    data=2 on ",
+        "step 0: held-out loss ", ", size ", "step 8/8", " samples/s",
+        "(the whole held-out data)\n", "slope ", "loss in squares; o: on held-out data\n",
+        "\nheld-out loss ", " squares\ncheckpoint ", "checkpoints/step-000008\n"}) {
+    EXPECT_THAT(printed_, HasSubstr(part));
+  }
+  for (const char* part : {"{\"step\":0,\"val_loss\":", ",\"val_size\":", ",\"slope\":\"3\"}",
+                           "{\"step\":4,\"val_loss\":", "\"samples_per_second\":"}) {
+    EXPECT_THAT(Log(), HasSubstr(part));
+  }
+  const CheckpointMeta meta = Checkpoint::Load(out_ + "/checkpoints/step-000008")->meta();
+  EXPECT_EQ(meta.samples, 64);
+  EXPECT_EQ(meta.data.at("training").bytes, 800);
+  EXPECT_EQ(meta.data.count("held-out"), 1);
+
+  const std::string learned = printed_.substr(printed_.find("slope "), 11);
+  ASSERT_EQ(Run({"--resume=" + out_, "--show"}), 0) << error_;
+  EXPECT_THAT(printed_, HasSubstr(learned));
+  EXPECT_THAT(printed_, ::testing::Not(HasSubstr("held-out")));
+}
+
+// The means of an evaluation do not depend on how it is cut, but for rounding.
+TEST_F(AppTest, EvaluationHasMicroBatchesOfItsOwn) {
+  std::vector<std::unique_ptr<AppProgram>> programs;
+  AppOptions options;
+  options.batch = 8;
+  ASSERT_TRUE(Build(options, &programs).ok());
+  const Line line(3);
+  double losses[2];
+  for (int i = 0; i < 2; ++i) {
+    const auto session = Session::Start(
+        {{"train", &programs[0]->graph, 2}, {"eval", &programs[1]->graph, i == 0 ? 4 : 1}},
+        SessionOptions());
+    ASSERT_TRUE(session.ok()) << session.status();
+    HostTensor x(DType::kF32, {8, 1}), y(DType::kF32, {8, 1});
+    for (int row = 0; row < 8; ++row) x.data<float>()[row] = y.data<float>()[row] = row;
+    ASSERT_TRUE((*session)->Step("eval", {{"x", &x}, {"y", &y}}).ok());
+    losses[i] = *(*session)->Next()->at("loss").data<float>();
+  }
+  EXPECT_GT(losses[0], 1);
+  EXPECT_NEAR(losses[0], losses[1], 1e-5 * losses[1]);
+  // An eighth of a sample is none.
+  EXPECT_THAT(
+      std::string(Session::Start({{"train", &programs[0]->graph}, {"eval", &programs[1]->graph, 3}},
+                                 SessionOptions())
+                      .status()
+                      .message()),
+      HasSubstr("program eval: "));
+}
+
+TEST_F(AppTest, OtherDataIsRefusedOnResumeWithBothNamed) {
+  ASSERT_EQ(Run({"--out=" + out_}), 0) << error_;
+  const std::string log = Log();
+  EXPECT_EQ(Run({"--resume=" + out_, "--steps=10", "--slope=4"}), 1);
+  EXPECT_EQ(error_,
+            "line: --resume: expected the held-out data that the run has seen, 800 bytes of digest "
+            "0000000000000bb8, got 800 bytes of digest 0000000000000fa0; --change_data goes on all "
+            "the same\n");
+  EXPECT_EQ(Log(), log);
+  EXPECT_EQ(Run({"--resume=" + out_, "--steps=10", "--slope=4", "--change_data"}), 0) << error_;
+  EXPECT_EQ(Run({"--resume=" + out_, "--steps=12", "--slope=4"}), 0) << error_;
+}
+
+TEST_F(AppTest, CodesAndLines) {
+  EXPECT_EQ(Run({"--slop=3"}), 2);
+  EXPECT_THAT(error_, HasSubstr("line: unknown flag --slop; did you mean --slope?\n"));
+  EXPECT_EQ(Run({"--batch=65"}), 2);
+  EXPECT_EQ(error_, "line: --batch: expected at most 64\n");
+  EXPECT_EQ(Run({"--data=none"}), 1);
+  EXPECT_THAT(error_, HasSubstr("none; bazel run //tools:dataset -- list names data that can be "
+                                "fetched\n"));
+  EXPECT_EQ(std::count(error_.begin(), error_.end(), '\n'), 1);
+  EXPECT_EQ(Run({"--help"}), 0);
+  EXPECT_THAT(printed_, HasSubstr("Learns a line.\n"));
+  EXPECT_EQ(Run({"--explain", "--out=" + out_}), 0);
+  EXPECT_THAT(printed_, HasSubstr("matmul"));
+  EXPECT_FALSE(fs::exists(out_));
+}
+
+TEST(SameDataTest, WhatWasNotRecordedIsNotHeldToAnything) {
+  const std::map<std::string, DataRecord> now = {{"training", {5, "aa"}}};
+  EXPECT_TRUE(CheckSameData({}, now).ok());
+  EXPECT_TRUE(CheckSameData(now, now).ok());
+  EXPECT_FALSE(CheckSameData({{"training", {6, "aa"}}}, now).ok());
+  EXPECT_FALSE(CheckSameData({{"training", {5, "ab"}}}, now).ok());
+  EXPECT_THAT(std::string(CheckSameData({{"held-out", {5, "aa"}}}, now).message()),
+              HasSubstr("got none"));
+}
+
+}  // namespace
+}  // namespace sluice
