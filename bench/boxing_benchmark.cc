@@ -107,7 +107,7 @@ std::set<Storage> MadeOfResult(const plan::Program& program) {
       for (const plan::Instruction& instruction : actor.script()) {
         bool reads = instruction.op() == "scale";
         for (const plan::Operand& input : instruction.inputs()) {
-          reads |= instruction.op() == "fold" && made.count(StorageOf(input)) > 0;
+          reads |= instruction.kind() == plan::INSTRUCTION_FOLD && made.count(StorageOf(input)) > 0;
         }
         if (!reads) continue;
         for (const plan::Operand& output : instruction.outputs()) made.insert(StorageOf(output));
@@ -141,7 +141,8 @@ class Boxes {
     for (const plan::Actor& actor : program.actors()) {
       for (const plan::Instruction& instruction : actor.script()) {
         // That of the graph's input, which has a dimension more, and of its output are not meant.
-        if (instruction.op() != "fold" || instruction.outputs(0).shard().logical_size() != 2 ||
+        if (instruction.kind() != plan::INSTRUCTION_FOLD ||
+            instruction.outputs(0).shard().logical_size() != 2 ||
             after.count(StorageOf(instruction.outputs(0))) > 0) {
           continue;
         }

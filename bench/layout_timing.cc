@@ -16,6 +16,7 @@
 #include "framework/compiler/compile.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
+#include "framework/plan/kinds.h"
 #include "framework/runtime/trace.h"
 #include "framework/session/plan_session.h"
 #include "framework/sim/prediction.h"
@@ -76,7 +77,8 @@ void AddPredicted(const TimedLayout& layout, LayoutTiming* timing) {
   for (const WorkerSpan& span : layout.predicted().spans) {
     if (span.step == 0) continue;
     const double time = static_cast<double>(span.end - span.begin) / (kPredictedSteps - 1);
-    timing->ops[program.actors(span.actor).script(span.instruction).op()].predicted += time;
+    const plan::Instruction& instruction = program.actors(span.actor).script(span.instruction);
+    timing->ops[InstructionName(instruction)].predicted += time;
     busy += time;
   }
   double measured = 0;

@@ -25,6 +25,7 @@
 #include "framework/device/memory.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/shard_proto.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/train/command.h"
@@ -315,8 +316,8 @@ absl::Status MeasureOps() {
   ASSIGN_OR_RETURN(OpBench bench, OpBench::Create(absl::GetFlag(FLAGS_threads), bytes));
   std::vector<Row> rows;
   for (const Distinct& one : all) {
-    const std::string& op = one.instruction.op();
-    if (op == "feed" || op == "fetch" || op == "begin") {
+    const std::string op = InstructionName(one.instruction);
+    if (!NeedsKernel(one.instruction.kind())) {
       without[op] += one.count;
     } else if (absl::StrContains(op, absl::GetFlag(FLAGS_only))) {
       ASSIGN_OR_RETURN(rows.emplace_back(), bench.Measure(one, absl::GetFlag(FLAGS_budget)));

@@ -105,7 +105,7 @@ TEST(HandPlansTest, ProgramsShareVariablesAndTheLoopStaysWithinItsCredit) {
 std::string ForwardsAndBackwards(const plan::Program& program, int stage) {
   std::string text;
   for (const plan::Stream& stream : program.streams()) {
-    if (stream.kind() != "compute" || stream.device() != stage) continue;
+    if (stream.kind() != plan::STREAM_COMPUTE || stream.device() != stage) continue;
     for (const plan::ScheduleEntry& entry : stream.order()) {
       const std::string& name = program.actors(entry.actor()).name();
       if (entry.from() == 0 && name[0] != 'U')

@@ -61,9 +61,8 @@ class Builder {
     return r;
   }
 
-  int32_t Stream(int device, const char* kind) {
-    auto [it, fresh] =
-        streams_.emplace(std::pair(device, std::string(kind)), program_.streams_size());
+  int32_t Stream(int device, plan::StreamKind kind) {
+    auto [it, fresh] = streams_.emplace(std::pair(device, kind), program_.streams_size());
     if (fresh) {
       plan::Stream* s = program_.add_streams();
       s->set_device(device);
@@ -106,7 +105,8 @@ class Builder {
   }
 
   void Phase(int firings) {
-    static const char* const kKinds[] = {"compute", "compute", "comm", "host"};
+    static constexpr plan::StreamKind kKinds[] = {plan::STREAM_COMPUTE, plan::STREAM_COMPUTE,
+                                                  plan::STREAM_COMM, plan::STREAM_HOST};
     std::vector<int32_t> mine;
     std::vector<Value> sums;  // there when the phase has ended
     for (int n = 1 + Below(3); n > 0; --n) {
@@ -169,11 +169,12 @@ class Builder {
       const int place = place_ + 1;  // one for all members
       for (int d : group) {
         auto [it, fresh] = actor_on.emplace(d, -1);
-        if (fresh) it->second = NewActor(Stream(d, "coll"), firings);
+        if (fresh) it->second = NewActor(Stream(d, plan::STREAM_COLLECTIVE), firings);
         plan::Instruction* x = Add(it->second);
         place_ = place;
         x->set_op("sum");
         x->set_collective(collectives_);
+        x->set_kind(plan::INSTRUCTION_COLLECTIVE);
         if (!regs.empty()) Read(x, regs[Below(static_cast<int>(regs.size()))]);
         const int32_t r =
             NewRegister(absl::StrCat("c", program_.registers_size()), it->second, firings);
@@ -190,7 +191,7 @@ class Builder {
     for (const Value& v : values_) {
       if (v.tokens == 1) once.push_back(v.reg);
     }
-    const int32_t update = NewActor(Stream(0, "compute"), 1);
+    const int32_t update = NewActor(Stream(0, plan::STREAM_COMPUTE), 1);
     for (int32_t w : states_) {
       plan::Instruction* x = Add(update);
       if (!once.empty()) Read(x, once[Below(static_cast<int>(once.size()))]);
@@ -207,7 +208,7 @@ class Builder {
     const int32_t end = NewRegister("end", update, 1);
     program_.mutable_registers(end)->set_quota(2);
     x->add_outputs()->set_register_(end);
-    const int32_t fetch = NewActor(Stream(0, "host"), 1);
+    const int32_t fetch = NewActor(Stream(0, plan::STREAM_HOST), 1);
     plan::Instruction* log = Add(fetch);
     log->set_op("log");
     Read(log, end);
@@ -275,7 +276,7 @@ class Builder {
   std::vector<Value> values_;
   std::vector<Use> uses_;    // by register
   std::vector<int> tokens_;  // by register
-  std::map<std::pair<int, std::string>, int32_t> streams_;
+  std::map<std::pair<int, plan::StreamKind>, int32_t> streams_;
   std::vector<std::vector<int32_t>> temporaries_;  // by actor
 };
 

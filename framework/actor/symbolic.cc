@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "framework/base/log.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice {
 namespace {
@@ -107,7 +108,7 @@ SymbolicOp SymbolicOp::Of(const plan::Instruction& instruction) {
       {"mul", Kind::kMul},   {"sq", Kind::kSquare}, {"clip", Kind::kClip}, {"log", Kind::kLog}};
   SymbolicOp op;
   for (const auto& [name, kind] : kKinds) {
-    if (instruction.op() == name) op.kind = kind;
+    if (InstructionName(instruction) == name) op.kind = kind;
   }
   for (absl::string_view word : absl::StrSplit(instruction.attributes(), ' ', absl::SkipEmpty())) {
     int64_t constant = 0;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/actor/program_state.h"
 #include "framework/base/status.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/proof.h"
 
 namespace sluice {
@@ -261,7 +262,7 @@ absl::StatusOr<ClockResult> RecordOrder(plan::Program* program) {
   ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(*program));
   ASSIGN_OR_RETURN(ClockResult run, RunClock(index));
   for (int s = 0; s < program->streams_size(); ++s) {
-    bool listed = program->streams(s).kind() == "compute";
+    bool listed = IsListed(program->streams(s).kind());
     for (int32_t a : index.StreamActors(s)) {
       for (const plan::Instruction& x : program->actors(a).script()) {
         listed = listed || x.collective() > 0;

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
+#include "framework/plan/plan.pb.h"
 
 namespace sluice {
 
@@ -30,9 +30,7 @@ inline int32_t WorkerOf(int32_t device, int devices, int workers) {
 
 // 0 is taken before 1: others wait for what is moved.
 constexpr int kPriorities = 2;
-inline int32_t PriorityOf(absl::string_view stream_kind) {
-  return stream_kind == "compute" ? 1 : 0;
-}
+inline int32_t PriorityOf(plan::StreamKind kind) { return kind == plan::STREAM_COMPUTE ? 1 : 0; }
 
 }  // namespace sluice
 

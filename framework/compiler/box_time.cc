@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/plan/kinds.h"
+
 namespace sluice {
 namespace {
 
@@ -22,9 +24,10 @@ int64_t ContiguousRunOf(const TaskRegion& region) {
 }  // namespace
 
 void SetOwnTime(const Machine& machine, int64_t element, Task* task) {
-  if (task->op != "fold" || !machine.HasKernel("fold")) {
-    task->nanoseconds = machine.KernelNanoseconds(task->op, {task->bytes}, 0, task->bytes, false);
-    task->cold_nanoseconds = machine.ColdNanoseconds(task->op, {task->bytes});
+  if (task->kind != plan::INSTRUCTION_FOLD || !machine.HasKernel("fold")) {
+    const absl::string_view name = InstructionKindName(task->kind);
+    task->nanoseconds = machine.KernelNanoseconds(name, {task->bytes}, 0, task->bytes, false);
+    task->cold_nanoseconds = machine.ColdNanoseconds(name, {task->bytes});
     return;
   }
   task->nanoseconds = machine.launch_nanoseconds;
@@ -50,7 +53,8 @@ void SetStepTime(const Machine& machine, DType dtype, const PhaseStepLoad& load,
   const int64_t priced = PhaseStepNanoseconds(load, dtype, machine);
   if (!machine.HasKernel("fold")) {
     task->nanoseconds = priced;
-    task->cold_nanoseconds = machine.ColdNanoseconds(task->op, {task->bytes});
+    task->cold_nanoseconds =
+        machine.ColdNanoseconds(InstructionKindName(task->kind), {task->bytes});
     return;
   }
   SetOwnTime(machine, SizeOf(dtype), task);

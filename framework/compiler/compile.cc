@@ -40,6 +40,7 @@ class Compiler {
       plan::Device* device = plan_.add_devices();
       device->set_rank(id.rank);
       device->set_local(id.local);
+      device->set_kind(static_cast<plan::DeviceKind>(id.kind));
     }
     plan_.set_representatives_only(options.representatives_only);
     classes_.emplace(Grid(options.mesh, 1));

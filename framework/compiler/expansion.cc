@@ -10,7 +10,7 @@
 namespace sluice {
 
 void OutlineBoxing(plan::Instruction* instruction) {
-  if (instruction->op() != "fold") return;
+  if (instruction->kind() != plan::INSTRUCTION_FOLD) return;
   instruction->clear_regions();
   std::set<std::pair<bool, int32_t>> seen;
   google::protobuf::RepeatedPtrField<plan::Operand> inputs;

@@ -1,4 +1,5 @@
 #include "framework/compiler/explain.h"
+#include "framework/plan/kinds.h"
 
 #include <algorithm>
 #include <map>
@@ -44,7 +45,7 @@ std::vector<ExplainedBoxing> BoxingsOf(const TaskGraph& tasks) {
 
 ExplainedInstruction InstructionOf(const plan::Instruction& x) {
   ExplainedInstruction instruction;
-  instruction.op = x.op();
+  instruction.op = InstructionName(x);
   instruction.scope = x.scope();
   instruction.flops = x.flops();
   instruction.bytes = x.bytes();
@@ -62,7 +63,9 @@ std::vector<ExplainedActor> ActorsOf(const TaskGraph& tasks, absl::Span<const in
     actors[a].stream = actor.stream();
     actors[a].device = program.streams(actor.stream()).device();
     actors[a].firings = actor.firings_per_step();
-    if (actor.script(0).op() == "begin") actors[a].script.push_back(InstructionOf(actor.script(0)));
+    if (actor.script(0).kind() == plan::INSTRUCTION_BEGIN) {
+      actors[a].script.push_back(InstructionOf(actor.script(0)));
+    }
   }
   for (size_t t = 0; t < actor_of.size(); ++t) {
     const Task& task = tasks.tasks[t];
@@ -110,7 +113,7 @@ ExplainedProgram ExplainChoices(const Graph& graph, const Grid& grid,
   explained.boxings = BoxingsOf(tasks);
   explained.actors = ActorsOf(tasks, actor_of, program);
   for (const plan::Stream& stream : program.streams()) {
-    explained.streams.push_back({stream.device(), stream.kind(), {}});
+    explained.streams.push_back({stream.device(), std::string(StreamKindName(stream.kind())), {}});
   }
   return explained;
 }
@@ -119,7 +122,7 @@ void ExplainDevices(const Mesh& mesh, Explanation* explanation) {
   explanation->mesh = mesh.ToString();
   for (int64_t d = 0; d < mesh.num_devices(); ++d) {
     const DeviceId id = mesh.devices()[d];
-    std::string name = absl::StrCat(id.rank, ":", id.local);
+    std::string name = ToString(id);
     int64_t shards = mesh.num_devices(), at = d, stage = 0;
     for (const MeshAxis& axis : mesh.axes()) {
       shards /= axis.size;

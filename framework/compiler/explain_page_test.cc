@@ -11,6 +11,7 @@
 #include "framework/compiler/compile.h"
 #include "framework/compiler/explain.h"
 #include "framework/ops/ops.h"
+#include "framework/plan/kinds.h"
 #include "framework/testing/models.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -70,7 +71,7 @@ TEST(ExplainPageTest, TheJsonHoldsWhatThePlanHolds) {
     ASSERT_EQ(script.size(), program.actors(a).script_size());
     for (int i = 0; i < program.actors(a).script_size(); ++i) {
       const plan::Instruction& x = program.actors(a).script(i);
-      EXPECT_EQ(text(script[i][0]), x.op());
+      EXPECT_EQ(text(script[i][0]), InstructionName(x));
       EXPECT_EQ(text(script[i][1]), x.scope());
       EXPECT_EQ(script[i][8], x.nanoseconds());
       wire += program.actors(a).firings_per_step() * x.wire_bytes();

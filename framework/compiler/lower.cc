@@ -149,10 +149,10 @@ absl::Status Lowering::LowerFetches() {
                      boxer_.Get(output.second, grid_.Broadcast(), stage, Phase::kUpdate));
     for (ValueId v : values) tasks_.values[tasks_.values[v].root].leaves_script = true;
     Task task;
-    task.op = "fetch";
+    task.kind = plan::INSTRUCTION_FETCH;
     task.scope = absl::StrCat("output ", output.first);
     task.phase = Phase::kUpdate;
-    task.stream = StreamKind::kHost;
+    task.stream = plan::STREAM_HOST;
     task.device = 0;
     task.position = {boxer_.NextPosition(), 0};
     task.inputs = {{values[0], false}};

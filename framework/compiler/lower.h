@@ -93,7 +93,7 @@ class Boxer {
   void ReadInPlace(const PhaseStep& step, const Values& held, const Values& outputs);
   bool FollowsCompute(const PhaseStep& step, const Values& held) const;
   void EmitWrite(const PhaseStep& step, const Values& held, int32_t place, ValueId output,
-                 StreamKind stream);
+                 plan::StreamKind stream);
   void AddRegions(const PhaseStep& step, const Values& held, int32_t place, const PhaseWrite& write,
                   Task* task) const;
   ValueId BufferValue(const PhaseStep& step, int32_t place);

@@ -6,6 +6,7 @@
 #include "framework/compiler/box_time.h"
 #include "framework/compiler/boxing_writes.h"
 #include "framework/compiler/lower.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice {
 namespace {
@@ -71,7 +72,7 @@ Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   const Value& source = tasks_->values[at.values[0]];
   const Value& target = tasks_->values[output];
   Task task;
-  task.op = "fold";
+  task.kind = plan::INSTRUCTION_FOLD;
   task.scope = source.name;
   task.boxing = static_cast<int32_t>(tasks_->boxings.size());  // its note follows its tasks
   task.phase = phase;
@@ -116,9 +117,9 @@ absl::Status Boxer::Feed(TensorId tensor, const NdSbp& sbp, int32_t stage) {
   Values values = Make(tensor, sbp, stage, grid_.Firings(sbp));
   for (ValueId v : values) {
     Task task;
-    task.op = "feed";
+    task.kind = plan::INSTRUCTION_FEED;
     task.scope = node.name;
-    task.stream = StreamKind::kHost;
+    task.stream = plan::STREAM_HOST;
     task.device = tasks_->values[v].device;
     task.stage = stage;
     task.firings = grid_.Firings(sbp);
@@ -193,7 +194,7 @@ void Boxer::Accumulate(At* at) {
   const Phase phase = producer < 0 ? Phase::kForward : tasks_->tasks[producer].phase;
   Retime(at, Sbp::B(), "accumulate[micro]", 1, phase,
          [&](const Shard& source, const Shard&, Task* task) {
-           task->op = "accumulate";
+           task->kind = plan::INSTRUCTION_ACCUMULATE;
            task->reduction = reduction;
            task->bytes = 3 * source.NumBytes();
          });

@@ -73,7 +73,7 @@ Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const V
   }
   for (size_t m = 0; m < outputs.size(); ++m) {
     EmitWrite(step, held, classes_.members(step.to_stage)[m], outputs[m],
-              follows ? StreamKind::kCompute : StreamKind::kComm);
+              follows ? plan::STREAM_COMPUTE : plan::STREAM_COMM);
   }
   return outputs;
 }
@@ -113,12 +113,12 @@ bool Boxer::FollowsCompute(const PhaseStep& step, const Values& held) const {
   const TaskId made_by = tasks_->values[held[0]].producer;
   if (load.near + load.far + load.messages > 0 || made_by < 0) return false;
   const Task& producer = tasks_->tasks[made_by];
-  return producer.stream == StreamKind::kCompute && producer.stage == step.to_stage &&
+  return producer.stream == plan::STREAM_COMPUTE && producer.stage == step.to_stage &&
          producer.phase == step.phase && producer.firings == step.tokens;
 }
 
 void Boxer::EmitWrite(const PhaseStep& step, const Values& held, int32_t place, ValueId output,
-                      StreamKind stream) {
+                      plan::StreamKind stream) {
   const BoxingPhase& phase = step.symbolic();
   const TensorType& type = graph_.tensor(step.at.tensor).type;
   const PhaseWrite& write = planner_->Steps(phase, step.shape, place)[step.step];

@@ -9,22 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/compiler/expansion.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/shard_proto.h"
 
 namespace sluice {
 namespace {
-
-absl::string_view KindName(StreamKind kind) {
-  switch (kind) {
-    case StreamKind::kCompute:
-      return "compute";
-    case StreamKind::kComm:
-      return "comm";
-    case StreamKind::kHost:
-      return "host";
-  }
-  return "?";
-}
 
 class ProgramBuilder {
  public:
@@ -67,7 +56,7 @@ class ProgramBuilder {
   void FillScripts();
   plan::Operand OperandOf(ValueId value, bool updates) const;
   void AddControl();
-  int32_t Stream(int32_t device, StreamKind kind);
+  int32_t Stream(int32_t device, plan::StreamKind kind);
   int32_t NewRegister(const std::string& name, int32_t producer, int32_t device);
 
   const TaskGraph& tasks_;
@@ -77,7 +66,7 @@ class ProgramBuilder {
   std::vector<int32_t> actor_of_;  // by task
   std::vector<int64_t> round_of_;  // by task
   std::vector<Use> uses_;          // by root value
-  std::map<std::pair<int32_t, StreamKind>, int32_t> streams_;
+  std::map<std::pair<int32_t, plan::StreamKind>, int32_t> streams_;
 };
 
 void ProgramBuilder::AddPorts(const std::vector<std::pair<std::string, TensorType>>& from,
@@ -90,13 +79,13 @@ void ProgramBuilder::AddPorts(const std::vector<std::pair<std::string, TensorTyp
   }
 }
 
-int32_t ProgramBuilder::Stream(int32_t device, StreamKind kind) {
+int32_t ProgramBuilder::Stream(int32_t device, plan::StreamKind kind) {
   const auto found = streams_.find({device, kind});
   if (found != streams_.end()) return found->second;
   const int32_t index = program_.streams_size();
   plan::Stream* stream = program_.add_streams();
   stream->set_device(device);
-  stream->set_kind(std::string(KindName(kind)));
+  stream->set_kind(kind);
   streams_[{device, kind}] = index;
   return index;
 }
@@ -127,13 +116,13 @@ void ProgramBuilder::AssignActors() {
     const int64_t round = task.firings > 1 ? round_of_[t] : 0;
     int64_t piece = 0;
     int32_t* slot = nullptr;
-    if (task.stream == StreamKind::kCompute) {
+    if (task.stream == plan::STREAM_COMPUTE) {
       const int64_t count = counts[{task.device, task.phase, task.firings, round}]++;
       if (options_.script_length > 0) piece = count / options_.script_length;
       slot =
           &scripts.emplace(std::make_tuple(task.device, task.phase, task.firings, round, piece), -1)
                .first->second;
-    } else if (task.op == "fetch") {
+    } else if (task.kind == plan::INSTRUCTION_FETCH) {
       slot = &fetch;
     }
     int32_t actor = slot == nullptr ? -1 : *slot;
@@ -144,13 +133,13 @@ void ProgramBuilder::AssignActors() {
       added->set_firings_per_step(static_cast<int32_t>(task.firings));
       added->set_priority(actor);
       std::string name = absl::StrCat("d", task.device, ".");
-      if (task.stream == StreamKind::kCompute) {
+      if (task.stream == plan::STREAM_COMPUTE) {
         absl::StrAppend(&name, PhaseName(task.phase), task.firings > 1 ? "" : ".once");
         if (round > 0) absl::StrAppend(&name, ".round", round);
         if (options_.script_length > 0) absl::StrAppend(&name, ".", piece);
       } else {
-        absl::StrAppend(&name, task.op,
-                        task.op == "fetch" ? "" : absl::StrCat("(", task.scope, ")"));
+        absl::StrAppend(&name, InstructionKindName(task.kind));
+        if (task.kind != plan::INSTRUCTION_FETCH) absl::StrAppend(&name, "(", task.scope, ")");
       }
       added->set_name(name);
       if (slot != nullptr) *slot = actor;
@@ -186,7 +175,7 @@ bool ProgramBuilder::CrossesStages(const Value& value, const Use& use) const {
 
 int64_t ProgramBuilder::Quota(const Value& value, const Use& use) const {
   const Task& producer = tasks_.tasks[value.producer];
-  const bool feed = producer.op == "feed";
+  const bool feed = producer.kind == plan::INSTRUCTION_FEED;
   if (value.tokens == 1) return feed ? options_.steps_ahead : 1;
   const bool saved = producer.phase == Phase::kForward &&
                      std::any_of(use.readers.begin(), use.readers.end(), [&](TaskId reader) {
@@ -270,6 +259,7 @@ void ProgramBuilder::FillScripts() {
   for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
     const Task& task = tasks_.tasks[t];
     plan::Instruction* instruction = program_.mutable_actors(actor_of_[t])->add_script();
+    instruction->set_kind(task.kind);
     instruction->set_op(task.op);
     instruction->set_attributes(task.attributes);
     instruction->set_scope(task.scope);
@@ -320,7 +310,7 @@ void ProgramBuilder::AddControl() {
   int32_t credit = -1, step = -1;
   for (int a = 0; a < program_.actors_size(); ++a) {
     plan::Actor* actor = program_.mutable_actors(a);
-    if (actor->script(0).op() == "fetch") {
+    if (actor->script(0).kind() == plan::INSTRUCTION_FETCH) {
       credit = NewRegister("credit", a, program_.streams(actor->stream()).device());
       program_.mutable_registers(credit)->set_quota(static_cast<int32_t>(options_.steps_ahead));
       program_.mutable_registers(credit)->set_initial_tokens(
@@ -330,7 +320,7 @@ void ProgramBuilder::AddControl() {
   }
   for (int a = 0; a < program_.actors_size(); ++a) {
     plan::Actor* actor = program_.mutable_actors(a);
-    if (credit >= 0 && actor->script(0).op() == "feed") {
+    if (credit >= 0 && actor->script(0).kind() == plan::INSTRUCTION_FEED) {
       *actor->mutable_script(0)->add_inputs() = empty(credit);
     }
     bool takes = false;
@@ -347,7 +337,7 @@ void ProgramBuilder::AddControl() {
       program_.mutable_registers(step)->set_quota(static_cast<int32_t>(options_.steps_ahead));
     }
     plan::Instruction begin;
-    begin.set_op("begin");
+    begin.set_kind(plan::INSTRUCTION_BEGIN);
     begin.set_scope("begin of a step");
     *begin.add_inputs() = empty(step);
     // First in the script.

@@ -82,7 +82,7 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
     const plan::Program program = BuildProgram("p", tasks, grid, {});
     for (const plan::Actor& actor : program.actors()) {
       for (const plan::Instruction& instruction : actor.script()) {
-        if (instruction.op() == "fold") clocked += instruction.nanoseconds();
+        if (instruction.kind() == plan::INSTRUCTION_FOLD) clocked += instruction.nanoseconds();
       }
     }
     EXPECT_EQ(clocked, 4 * price);

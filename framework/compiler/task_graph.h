@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/graph/graph.h"
+#include "framework/plan/plan.pb.h"
 #include "framework/tensor/shard.h"
 
 namespace sluice {
@@ -33,8 +34,6 @@ struct Value {
   int64_t reserved_bytes = 0;  // the most that any device of the stage has for it, if not 0
 };
 
-enum class StreamKind : uint8_t { kCompute, kComm, kHost };
-
 struct TaskInput {
   ValueId value = -1;
   bool updates = false;
@@ -52,12 +51,13 @@ struct TaskRegion {
 };
 
 struct Task {
-  std::string op, attributes;
-  std::string scope;    // of the node, or of the tensor that is boxed
-  NodeId node = -1;     // that it is a shard of
-  int32_t boxing = -1;  // index into TaskGraph.boxings: that it is a step of
+  plan::InstructionKind kind = plan::INSTRUCTION_KERNEL;
+  std::string op, attributes;  // op: of a kernel alone
+  std::string scope;           // of the node, or of the tensor that is boxed
+  NodeId node = -1;            // that it is a shard of
+  int32_t boxing = -1;         // index into TaskGraph.boxings: that it is a step of
   Phase phase = Phase::kForward;
-  StreamKind stream = StreamKind::kCompute;
+  plan::StreamKind stream = plan::STREAM_COMPUTE;
   int32_t device = 0, stage = 0;
   int64_t firings = 1;  // a step
   int64_t every = 1;    // firings per token of its outputs

@@ -93,10 +93,10 @@ bool ForEach(plan::Plan* plan, const std::function<bool(plan::Instruction*)>& fn
 
 // Over space: regions that hold in every firing.
 bool IsBoxing(const plan::Instruction& x) {
-  return x.op() == "fold" && x.regions_size() > 0 && x.regions(0).micro() == 0;
+  return x.kind() == plan::INSTRUCTION_FOLD && x.regions_size() > 0 && x.regions(0).micro() == 0;
 }
 bool IsOverTime(const plan::Instruction& x) {
-  return x.op() == "fold" && x.regions_size() > 0 && x.regions(0).micro() > 0;
+  return x.kind() == plan::INSTRUCTION_FOLD && x.regions_size() > 0 && x.regions(0).micro() > 0;
 }
 bool IsUpdate(const plan::Instruction& x) {
   return std::any_of(x.inputs().begin(), x.inputs().end(),
@@ -188,9 +188,9 @@ bool SwapSources(plan::Instruction* x) {
 
 // The last micro-batch instead of the sum of all.
 bool OverwriteInsteadOfAccumulate(plan::Instruction* x) {
-  if (x->op() != "accumulate") return false;
+  if (x->kind() != plan::INSTRUCTION_ACCUMULATE) return false;
   const plan::Shard& shard = x->outputs(0).shard();
-  x->set_op("fold");
+  x->set_kind(plan::INSTRUCTION_FOLD);
   plan::Region* region = x->add_regions();
   plan::Strides* strides = region->add_source_strides();
   int64_t stride = 1;
@@ -269,7 +269,7 @@ bool LocalNorm(plan::Instruction* x) {
 }
 
 bool FeedFirstMicroBatch(plan::Instruction* x) {
-  if (x->op() != "feed") return false;
+  if (x->kind() != plan::INSTRUCTION_FEED) return false;
   bool changed = false;
   for (int64_t& stride : *x->mutable_outputs(0)->mutable_shard()->mutable_stride_per_micro()) {
     changed |= stride != 0;
@@ -301,7 +301,8 @@ bool StaleReplica(plan::Plan* plan) {
       if (program.streams(actor.stream()).device() == 0) continue;
       for (plan::Instruction& x : *actor.mutable_script()) {
         if (!IsUpdate(x)) continue;
-        x.set_op("begin");  // does nothing
+        x.clear_op();
+        x.set_kind(plan::INSTRUCTION_BEGIN);  // does nothing
         changed = true;
       }
     }
@@ -315,7 +316,7 @@ bool StaleCopy(plan::Plan* plan) {
   for (plan::Program& program : *plan->mutable_programs()) {
     std::set<int32_t> crossing;
     for (const plan::Actor& actor : program.actors()) {
-      if (program.streams(actor.stream()).kind() != "comm") continue;
+      if (program.streams(actor.stream()).kind() != plan::STREAM_COMM) continue;
       for (const plan::Instruction& x : actor.script()) {
         for (const plan::Operand& output : x.outputs()) crossing.insert(output.register_());
       }

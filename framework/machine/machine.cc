@@ -41,7 +41,11 @@ int64_t Nanoseconds(double amount, double per_second) {
 
 }  // namespace
 
-std::string ToString(DeviceId device) { return absl::StrCat(device.rank, ":", device.local); }
+std::string ToString(DeviceId device) {
+  const absl::string_view kind =
+      device.kind == DeviceKind::kCpu ? absl::string_view() : DeviceKindName(device.kind);
+  return absl::StrCat(device.rank, ":", kind, device.local);
+}
 
 Machine Machine::Cpu() { return Machine(); }
 

@@ -11,19 +11,21 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/device_kind.h"
 #include "framework/machine/kernel_times.h"
 
 namespace sluice {
 
-// One physical device: a process and an index within it.
+// One physical device: a process, an index within it, and of what kind it is.
 struct DeviceId {
   int32_t rank = 0;
   int32_t local = 0;
+  DeviceKind kind = DeviceKind::kCpu;
   friend bool operator==(const DeviceId&, const DeviceId&) = default;
   friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
 };
 
-std::string ToString(DeviceId device);  // "0:3"
+std::string ToString(DeviceId device);  // "0:3"; "0:async3" if it is no CPU
 
 struct Machine {
   int64_t devices_per_rank = int64_t{1} << 30;  // devices that share one address space

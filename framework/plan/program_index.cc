@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice {
 namespace {
@@ -505,7 +506,7 @@ std::string ProgramIndex::Describe(int a, int64_t firing, int i) const {
   std::string text = ActorName(a);
   if (i < actor.script_size()) {
     const plan::Instruction& x = actor.script(i);
-    absl::StrAppend(&text, ", instruction ", i, " \"", x.op(), "\"");
+    absl::StrAppend(&text, ", instruction ", i, " \"", InstructionName(x), "\"");
     if (!x.scope().empty()) absl::StrAppend(&text, " of ", x.scope());
   }
   if (actor.firings_per_step() > 1) {
@@ -523,7 +524,8 @@ std::string ProgramIndex::ActorName(int a) const {
 }
 
 std::string ProgramIndex::StreamName(int s) const {
-  return absl::StrCat("stream d", program_->streams(s).device(), ".", program_->streams(s).kind());
+  return absl::StrCat("stream d", program_->streams(s).device(), ".",
+                      StreamKindName(program_->streams(s).kind()));
 }
 
 }  // namespace sluice

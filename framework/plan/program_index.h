@@ -104,7 +104,7 @@ class ProgramIndex {
   const AckCount& ack_count(int c) const { return ack_counts_[c]; }
   int32_t AckCountOf(int r) const { return registers_[r].ack_count; }  // the producer's
   const plan::Instruction& instruction(int a, int i) const { return program_->actors(a).script(i); }
-  const std::string& stream_kind(int s) const { return program_->streams(s).kind(); }
+  plan::StreamKind stream_kind(int s) const { return program_->streams(s).kind(); }
   int device_of(int a) const { return program_->streams(actors_[a].stream).device(); }
   bool listed(int stream) const { return program_->streams(stream).order_size() > 0; }
 

@@ -143,25 +143,26 @@ TEST(ProgramIndexTest, StateReadAfterItsUpdateIsTheNewToken) {
 }
 
 TEST(ProgramIndexTest, RefusesWhatRefersToNothing) {
-  EXPECT_THAT(Error("actor a on d0.c\n x = f()\nactor b on d0.c\n x = f()"),
+  EXPECT_THAT(Error("actor a on d0.compute\n x = f()\nactor b on d0.compute\n x = f()"),
               HasSubstr("register \"x\" has two producers: actor \"a\" and actor \"b\""));
-  EXPECT_THAT(Error("actor a on d0.c\n f($3)"), HasSubstr("names register 3 of 0"));
+  EXPECT_THAT(Error("actor a on d0.compute\n f($3)"), HasSubstr("names register 3 of 0"));
   EXPECT_THAT(Error("actor a on $4\n f()"), HasSubstr("runs on stream 4 of 0"));
-  EXPECT_THAT(Error("actor a on d0.c"), HasSubstr("actor \"a\" has no instruction"));
-  EXPECT_THAT(Error("actor a on d0.c x 0\n f()"), HasSubstr("fires 0 times"));
-  EXPECT_THAT(Error("reg x quota 0\nactor a on d0.c\n x = f()"), HasSubstr("quota 0"));
-  EXPECT_THAT(Error("reg x producer 0\nactor a on d0.c\n f()"),
+  EXPECT_THAT(Error("actor a on d0.compute"), HasSubstr("actor \"a\" has no instruction"));
+  EXPECT_THAT(Error("actor a on d0.compute x 0\n f()"), HasSubstr("fires 0 times"));
+  EXPECT_THAT(Error("reg x quota 0\nactor a on d0.compute\n x = f()"), HasSubstr("quota 0"));
+  EXPECT_THAT(Error("reg x producer 0\nactor a on d0.compute\n f()"),
               HasSubstr("produces register \"x\", but no instruction writes it"));
-  EXPECT_THAT(Error("reg x producer 1\nactor a on d0.c\n x = f()\nactor b on d0.c\n f()"),
-              HasSubstr("actor \"a\" writes register \"x\", whose producer is actor \"b\""));
   EXPECT_THAT(
-      Error("actor a on d0.c\n x = f()\nring q slots 1 registers x\nring p slots 1 registers x"),
-      HasSubstr("is in two rings"));
-  EXPECT_THAT(Error("actor a on d0.c\n x = f()\nring q slots 1 registers $9"),
+      Error("reg x producer 1\nactor a on d0.compute\n x = f()\nactor b on d0.compute\n f()"),
+      HasSubstr("actor \"a\" writes register \"x\", whose producer is actor \"b\""));
+  EXPECT_THAT(Error("actor a on d0.compute\n x = f()\nring q slots 1 registers x\nring p slots 1 "
+                    "registers x"),
+              HasSubstr("is in two rings"));
+  EXPECT_THAT(Error("actor a on d0.compute\n x = f()\nring q slots 1 registers $9"),
               HasSubstr("names register 9 of 1"));
-  EXPECT_THAT(Error("actor a on d0.c\n f()\nreuse a 0 0 -> a 0 7"),
+  EXPECT_THAT(Error("actor a on d0.compute\n f()\nreuse a 0 0 -> a 0 7"),
               HasSubstr("instruction 7, which is not in the program"));
-  EXPECT_THAT(Error("actor a on d0.c\n f()\norder d0.c (a 0 0 2)"),
+  EXPECT_THAT(Error("actor a on d0.compute\n f()\norder d0.compute (a 0 0 2)"),
               HasSubstr("which the stream does not have"));
 }
 

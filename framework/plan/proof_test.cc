@@ -98,7 +98,7 @@ TEST(ProofTest, PassesCount) {
 }
 
 TEST(ProofTest, WrongRatesAreRefusedFirst) {
-  const plan::Program program = Parse("actor a on d0.c x 3\n x = f()\nreg x every 2");
+  const plan::Program program = Parse("actor a on d0.compute x 3\n x = f()\nreg x every 2");
   EXPECT_EQ(Prove(program).code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice {
 namespace {
@@ -33,10 +34,10 @@ int64_t CountMessages(const ProgramIndex& index) {
 
 void CountBoxing(const plan::Instruction& x, int64_t firings, ProgramStatistics* out,
                  std::map<std::tuple<std::string, std::string, std::string>, size_t>* where) {
-  if (x.op() != "fold" && x.wire_bytes() == 0) return;
-  auto [it, fresh] =
-      where->emplace(std::tuple(x.op(), x.attributes(), x.scope()), out->boxings.size());
-  if (fresh) out->boxings.push_back({x.op(), x.attributes(), x.scope(), 0, 0, 0});
+  if (x.kind() != plan::INSTRUCTION_FOLD && x.wire_bytes() == 0) return;
+  const std::string op = InstructionName(x);
+  auto [it, fresh] = where->emplace(std::tuple(op, x.attributes(), x.scope()), out->boxings.size());
+  if (fresh) out->boxings.push_back({op, x.attributes(), x.scope(), 0, 0, 0});
   BoxingCount& boxing = out->boxings[it->second];
   ++boxing.instructions;
   boxing.times = std::max(boxing.times, firings);

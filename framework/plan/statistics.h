@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// The same boxing on however many devices: instructions of op "fold", and all that move bytes
-// between devices.
+// The same boxing on however many devices: folds, and all that move bytes between
+// devices.
 struct BoxingCount {
   std::string op, recipe, tensor;  // recipe: the attributes; tensor: the scope
   int64_t instructions = 0;        // on all devices

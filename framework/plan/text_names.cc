@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/text.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice::plan_text {
 namespace {
@@ -38,17 +39,29 @@ std::string NameText(absl::string_view name) {
 
 std::vector<std::string> StreamNames(const plan::Program& program) {
   std::vector<std::string> names;
-  std::map<std::pair<int, std::string>, int> count;
+  std::map<std::pair<int, int>, int> count;
   for (const plan::Stream& s : program.streams()) {
     const int n = count[{s.device(), s.kind()}]++;
-    if (s.device() < 0 || !IsIdentifier(s.kind()) || s.kind().find('.') != std::string::npos) {
+    const absl::string_view kind = StreamKindName(s.kind());
+    if (s.device() < 0 || kind.empty()) {
       names.emplace_back();
     } else {
-      names.push_back(absl::StrCat("d", s.device(), ".", s.kind()));
+      names.push_back(absl::StrCat("d", s.device(), ".", kind));
       if (n > 0) absl::StrAppend(&names.back(), ".", n);
     }
   }
   return names;
+}
+
+plan::InstructionKind KindOfText(absl::string_view name, int32_t collective) {
+  if (collective > 0) return plan::INSTRUCTION_COLLECTIVE;
+  plan::InstructionKind kind = plan::INSTRUCTION_KERNEL;
+  if (!ParseInstructionKind(name, &kind) || HasOp(kind)) return plan::INSTRUCTION_KERNEL;
+  return kind;
+}
+
+std::string KindText(absl::string_view name, int number) {
+  return name.empty() ? absl::StrCat(number) : std::string(name);
 }
 
 std::vector<int> WritersOf(const plan::Program& program) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/text.h"
 #include "framework/plan/text_fields.h"
 #include "framework/plan/text_names.h"
@@ -71,7 +72,15 @@ class PlanParser : private plan_text::FieldScanner {
     RETURN_IF_ERROR(Number("a local index", &number));
     x->set_local(number);
     return Fields({Of("variables", x, &plan::Device::set_variable_bytes),
-                   Of("memory", x, &plan::Device::set_memory_bytes)});
+                   Of("memory", x, &plan::Device::set_memory_bytes),
+                   Does("kind", [=, this]() -> absl::Status {
+                     int kind = 0;
+                     RETURN_IF_ERROR(KindWord(
+                         "a kind of device",
+                         [](int n) { return DeviceKindName(static_cast<DeviceKind>(n)); }, &kind));
+                     x->set_kind(static_cast<plan::DeviceKind>(kind));
+                     return {};
+                   })});
   }
 
   absl::Status Variable() {
@@ -199,9 +208,15 @@ class PlanParser : private plan_text::FieldScanner {
       return scanner_.ErrorAt(
           token, absl::StrCat("expected a stream such as d0.compute, got \"", name, "\""));
     }
+    const std::string word = name.substr(dot + 1, name.find('.', dot + 1) - dot - 1);
+    plan::StreamKind kind;
+    if (!ParseStreamKind(word, &kind)) {
+      return scanner_.ErrorAt(
+          token, absl::StrCat("expected a kind of stream such as compute, got \"", word, "\""));
+    }
     plan::Stream* stream = program_->add_streams();
     stream->set_device(device);
-    stream->set_kind(name.substr(dot + 1, name.find('.', dot + 1) - dot - 1));
+    stream->set_kind(kind);
     *out = stream_[name] = program_->streams_size() - 1;
     return {};
   }
@@ -230,7 +245,12 @@ class PlanParser : private plan_text::FieldScanner {
     RETURN_IF_ERROR(Number("a device", &device));
     stream->set_device(device);
     RETURN_IF_ERROR(scanner_.Expect("kind"));
-    return NameTo("a kind", stream->mutable_kind());
+    int kind = 0;
+    RETURN_IF_ERROR(KindWord(
+        "a kind of stream", [](int n) { return StreamKindName(static_cast<plan::StreamKind>(n)); },
+        &kind));
+    stream->set_kind(static_cast<plan::StreamKind>(kind));
+    return {};
   }
 
   absl::Status Port(plan::Port* port) {
@@ -360,7 +380,6 @@ class PlanParser : private plan_text::FieldScanner {
     bool updates = false;
     RETURN_IF_ERROR(Outputs(x, &op, &updated, &updates));
     if (!op) RETURN_IF_ERROR(NameTo("an op", &op.emplace()));
-    x->set_op(*op);
     if (scanner_.Peek().kind == Kind::kString) {
       ASSIGN_OR_RETURN(const std::string attributes, scanner_.String("attributes"));
       x->set_attributes(attributes);
@@ -371,7 +390,12 @@ class PlanParser : private plan_text::FieldScanner {
       updated.set_updates(true);
       *x->add_inputs() = updated;
     }
-    return InstructionFields(x);
+    bool kind_given = false;
+    RETURN_IF_ERROR(InstructionFields(x, &kind_given));
+    const plan::InstructionKind kind = plan_text::KindOfText(*op, x->collective());
+    if (kind_given || HasOp(kind)) x->set_op(*op);
+    if (!kind_given) x->set_kind(kind);
+    return {};
   }
 
   // Reads up to "=" or, where there are no outputs, up to the op, which has been taken then. Of an
@@ -427,7 +451,7 @@ class PlanParser : private plan_text::FieldScanner {
     return {};
   }
 
-  absl::Status InstructionFields(plan::Instruction* x) {
+  absl::Status InstructionFields(plan::Instruction* x, bool* kind_given) {
     using P = plan::Instruction;
     const auto reduction = [=, this]() -> absl::Status {
       int32_t number = 0;
@@ -439,11 +463,36 @@ class PlanParser : private plan_text::FieldScanner {
       x->set_fill_identity(true);
       return {};
     };
+    const auto kind = [=, this]() -> absl::Status {
+      int number = 0;
+      RETURN_IF_ERROR(KindWord(
+          "a kind of instruction",
+          [](int n) { return InstructionKindName(static_cast<plan::InstructionKind>(n)); },
+          &number));
+      x->set_kind(static_cast<plan::InstructionKind>(number));
+      *kind_given = true;
+      return {};
+    };
     return Fields({Of("cost", x, &P::set_nanoseconds), Of("flops", x, &P::set_flops),
                    Of("bytes", x, &P::set_bytes), Of("wire", x, &P::set_wire_bytes),
                    Of("scratch", x, &P::set_scratch), Of("collective", x, &P::set_collective),
                    Of("port", x, &P::set_port), Does("reduction", reduction), Does("fill", fill),
-                   Text("scope", x->mutable_scope())});
+                   Does("kind", kind), Text("scope", x->mutable_scope())});
+  }
+
+  // One of the names of an enum whose numbers begin at 0 and have no gaps, or any number.
+  absl::Status KindWord(absl::string_view what, absl::string_view (*name_of)(int), int* out) {
+    if (scanner_.Peek().kind == Kind::kInteger) return Number(what, out);
+    const TextScanner::Token token = scanner_.Peek();
+    ASSIGN_OR_RETURN(const std::string word, scanner_.Identifier(what));
+    std::vector<std::string> names;
+    for (int n = 0; !name_of(n).empty(); ++n) {
+      *out = n;
+      if (name_of(n) == word) return {};
+      names.emplace_back(name_of(n));
+    }
+    return scanner_.ErrorAt(
+        token, absl::StrCat("expected ", what, ", got \"", word, "\"", DidYouMean(word, names)));
   }
 
   absl::Status Region(const TextScanner::Token& token) {

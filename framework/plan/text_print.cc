@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/base/text.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/text.h"
 #include "framework/plan/text_names.h"
 #include "framework/tensor/shard.h"
@@ -12,6 +13,8 @@
 namespace sluice {
 namespace {
 
+using plan_text::KindOfText;
+using plan_text::KindText;
 using plan_text::NameText;
 
 template <typename Values>
@@ -76,8 +79,9 @@ class ProgramPrinter {
     for (int s = 0; s < program_.streams_size(); ++s) {
       absl::StrAppend(&out_, "stream ", streams_[s]);
       if (streams_[s][0] == '$') {
-        absl::StrAppend(&out_, " device ", program_.streams(s).device(), " kind ",
-                        NameText(program_.streams(s).kind()));
+        absl::StrAppend(
+            &out_, " device ", program_.streams(s).device(), " kind ",
+            KindText(StreamKindName(program_.streams(s).kind()), program_.streams(s).kind()));
       }
       out_ += "\n";
     }
@@ -187,7 +191,10 @@ class ProgramPrinter {
   void PrintInstruction(const plan::Instruction& x) {
     out_ += "  ";
     if (x.outputs_size() > 0) absl::StrAppend(&out_, OperandsText(x.outputs()), " = ");
-    out_ += NameText(x.op());
+    // A kind has its name in place of an op where that reads back as it is.
+    const bool named = !HasOp(x.kind()) && x.op().empty() && x.collective() == 0 &&
+                       !InstructionKindName(x.kind()).empty();
+    out_ += named ? std::string(InstructionKindName(x.kind())) : NameText(x.op());
     if (!x.attributes().empty()) absl::StrAppend(&out_, " ", Quoted(x.attributes()), " ");
     absl::StrAppend(&out_, "(", OperandsText(x.inputs()), ")");
     Field("cost", x.nanoseconds(), plan_text::kDefaultNanoseconds);
@@ -199,6 +206,9 @@ class ProgramPrinter {
     Field("port", x.port(), 0);
     if (x.reduction() != 0) absl::StrAppend(&out_, " reduction ", ReductionText(x.reduction()));
     if (x.fill_identity()) out_ += " fill";
+    if (!named && (!HasOp(x.kind()) || x.kind() != KindOfText(x.op(), x.collective()))) {
+      absl::StrAppend(&out_, " kind ", KindText(InstructionKindName(x.kind()), x.kind()));
+    }
     if (!x.scope().empty()) absl::StrAppend(&out_, " scope ", Quoted(x.scope()));
     out_ += "\n";
     for (const plan::Region& region : x.regions()) PrintRegion(region);
@@ -239,6 +249,9 @@ std::string PrintPlan(const plan::Plan& plan) {
   out += "\n";
   for (const plan::Device& d : plan.devices()) {
     absl::StrAppend(&out, "device ", d.rank(), " ", d.local());
+    if (d.kind() != plan::DEVICE_CPU) {
+      absl::StrAppend(&out, " kind ", KindText(DeviceKindName(KindOf(d)), d.kind()));
+    }
     if (d.variable_bytes() != 0) absl::StrAppend(&out, " variables ", d.variable_bytes());
     if (d.memory_bytes() != 0) absl::StrAppend(&out, " memory ", d.memory_bytes());
     out += "\n";

@@ -37,7 +37,7 @@ TEST(PlanTextTest, HandWrittenPlanGetsItsDefaults) {
   const plan::Program& p = plan->programs(0);
   EXPECT_EQ(p.name(), "main");
   ASSERT_EQ(p.streams_size(), 3);
-  EXPECT_EQ(p.streams(0).kind(), "host");
+  EXPECT_EQ(p.streams(0).kind(), plan::STREAM_HOST);
   EXPECT_EQ(p.streams(2).device(), 1);
   ASSERT_EQ(p.actors_size(), 4);
   EXPECT_EQ(p.actors(0).script(0).attributes(), "1");
@@ -76,7 +76,7 @@ TEST(PlanTextTest, ErrorsSayWhereAndWhat) {
                 .find("no actor \"frst\"; did you mean \"first\"?"),
             std::string::npos);
   EXPECT_NE(error("x = f()").find("expected a statement"), std::string::npos);
-  EXPECT_NE(error("actor a on d0.c\n f(x : f99 [1])").find("f99"), std::string::npos);
+  EXPECT_NE(error("actor a on d0.compute\n f(x : f99 [1])").find("f99"), std::string::npos);
 }
 
 // A plan with every field set, to values that need not make sense together.
@@ -145,7 +145,10 @@ class RandomPlan {
     x->set_offset(Below(3) * 64);
   }
   void MakeInstruction(plan::Program* p, plan::Instruction* x) {
-    x->set_op(Below(5) ? "matmul" : Name());
+    // Also kinds that there are not, and names of kinds as ops.
+    x->set_op(Below(5) ? (Below(2) ? "matmul" : "copy") : Name());
+    x->set_kind(static_cast<plan::InstructionKind>(Below(11)));
+    if (Below(2)) x->clear_op();
     x->set_attributes(Name());
     for (int n = Below(4); n > 0; --n) {
       MakeOperand(p, x->add_inputs());
@@ -187,7 +190,7 @@ class RandomPlan {
     for (int n = 1 + Below(3); n > 0; --n) {
       plan::Stream* s = p->add_streams();
       s->set_device(Below(2));
-      s->set_kind(Below(3) ? "compute" : Name());
+      s->set_kind(static_cast<plan::StreamKind>(Below(8)));
     }
     for (int n = Below(4); n > 0; --n) {
       plan::Register* r = p->add_registers();

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice {
 namespace {
@@ -48,7 +49,26 @@ absl::Status CheckRegister(const ProgramIndex& index, int r) {
   return {};
 }
 
+// The kinds are ones that there are; a collective has a number, and nothing else has.
+absl::Status CheckKind(const ProgramIndex& index, int a, int i) {
+  const plan::Instruction& x = index.instruction(a, i);
+  if (InstructionKindName(x.kind()).empty()) {
+    return Bad(index, absl::StrCat(index.Describe(a, 0, i), ": no kind of instruction has number ",
+                                   static_cast<int>(x.kind())));
+  }
+  if (!x.op().empty() && !HasOp(x.kind())) {
+    return Bad(index, absl::StrCat(index.Describe(a, 0, i), ": expected no op, got \"", x.op(),
+                                   "\": kernels and collectives have one"));
+  }
+  if ((x.collective() > 0) != (x.kind() == plan::INSTRUCTION_COLLECTIVE)) {
+    return Bad(index, absl::StrCat(index.Describe(a, 0, i), ": got collective ", x.collective(),
+                                   ", expected a number above 0 of collectives alone"));
+  }
+  return {};
+}
+
 absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
+  RETURN_IF_ERROR(CheckKind(index, a, i));
   const plan::Instruction& x = index.instruction(a, i);
   for (const auto* operands : {&x.inputs(), &x.outputs()}) {
     for (const plan::Operand& operand : *operands) {
@@ -158,6 +178,11 @@ absl::Status CheckCollective(const ProgramIndex& index, absl::Span<const Program
 }  // namespace
 
 absl::Status CheckRates(const ProgramIndex& index) {
+  for (int s = 0; s < index.num_streams(); ++s) {
+    if (!StreamKindName(index.stream_kind(s)).empty()) continue;
+    return Bad(index, absl::StrCat("stream ", s, ": no kind of stream has number ",
+                                   static_cast<int>(index.stream_kind(s))));
+  }
   for (int a = 0; a < index.num_actors(); ++a) {
     for (int i = 0; i < index.actor(a).length; ++i) RETURN_IF_ERROR(CheckInstruction(index, a, i));
   }
@@ -192,6 +217,11 @@ absl::Status ValidateProgram(const plan::Program& program) {
 
 absl::Status ValidatePlan(const plan::Plan& plan) {
   auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
+  for (int d = 0; d < plan.devices_size(); ++d) {
+    if (!DeviceKindName(KindOf(plan.devices(d))).empty()) continue;
+    return bad(absl::StrCat("device ", d, ": no kind of device has number ",
+                            static_cast<int>(plan.devices(d).kind())));
+  }
   for (const plan::Variable& variable : plan.variables()) {
     for (const plan::VariableShard& shard : variable.shards()) {
       if (shard.device() >= 0 && shard.device() < plan.devices_size()) continue;
@@ -204,9 +234,9 @@ absl::Status ValidatePlan(const plan::Plan& plan) {
   for (const plan::Program& program : plan.programs()) {
     for (const plan::Stream& stream : program.streams()) {
       if (stream.device() >= 0 && stream.device() < plan.devices_size()) continue;
-      return bad(absl::StrCat("program \"", program.name(), "\": a stream of kind \"",
-                              stream.kind(), "\" is on device ", stream.device(), " of ",
-                              plan.devices_size()));
+      return bad(absl::StrCat("program \"", program.name(), "\": stream d", stream.device(), ".",
+                              StreamKindName(stream.kind()), " is on device ", stream.device(),
+                              " of ", plan.devices_size()));
     }
     for (const plan::Register& r : program.registers()) {
       if (r.device() < 0 || r.device() >= plan.devices_size()) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/shard_proto.h"
 
 namespace sluice {
@@ -51,7 +52,7 @@ bool AnyNan(const std::byte* data, int64_t elements, IsNan is_nan) {
 
 absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int threads) {
   KernelSpec spec;
-  spec.op = instruction.op();
+  spec.op = InstructionName(instruction);
   spec.attributes = instruction.attributes();
   spec.scope = instruction.scope();
   for (const plan::Operand& operand : instruction.inputs()) {
@@ -183,7 +184,7 @@ absl::Status LoadedProgram::LocateOperands() {
 }
 
 absl::Status LoadedProgram::CheckPort(int actor, const plan::Instruction& instruction) const {
-  const bool feeds = instruction.op() == "feed";
+  const bool feeds = instruction.kind() == plan::INSTRUCTION_FEED;
   const auto& ports = feeds ? program_.feeds() : program_.fetches();
   const auto& operands = feeds ? instruction.outputs() : instruction.inputs();
   const int port = instruction.port();
@@ -192,8 +193,8 @@ absl::Status LoadedProgram::CheckPort(int actor, const plan::Instruction& instru
       ShapeFrom(operands[0].shard().logical()) != ShapeFrom(ports[port].shape())) {
     return absl::InvalidArgumentError(
         absl::StrCat("program ", program_.name(), ", actor ", program_.actors(actor).name(), ", ",
-                     instruction.op(), " ", instruction.scope(), ": expected an operand of port ",
-                     port, "'s type"));
+                     InstructionName(instruction), " ", instruction.scope(),
+                     ": expected an operand of port ", port, "'s type"));
   }
   return absl::OkStatus();
 }
@@ -203,9 +204,9 @@ absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int thread
   for (int i = 0; i < program_.actors(actor).script_size(); ++i) {
     const plan::Instruction& planned = program_.actors(actor).script(i);
     Instruction& instruction = instructions_[index_.actor(actor).first_instruction + i];
-    if (planned.op() == "feed" || planned.op() == "fetch") {
+    if (planned.kind() == plan::INSTRUCTION_FEED || planned.kind() == plan::INSTRUCTION_FETCH) {
       RETURN_IF_ERROR(CheckPort(actor, planned));
-      instruction.feeds = planned.op() == "feed";
+      instruction.feeds = planned.kind() == plan::INSTRUCTION_FEED;
       instruction.port = planned.port();
       // A feed's operands: what it waits for, then its output. A fetch's: its input first.
       instruction.port_operand = instruction.feeds ? planned.inputs_size() : 0;
@@ -215,11 +216,12 @@ absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int thread
       instruction.copy = std::make_unique<PortCopy>(shard);
       continue;
     }
-    if (planned.op() == "begin") continue;  // its token is all there is to it
+    if (planned.kind() == plan::INSTRUCTION_BEGIN) continue;  // its token is all there is to it
     ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(planned, threads));
     absl::StatusOr<std::unique_ptr<Kernel>> kernel = prepare(spec);
     if (!kernel.ok()) {
-      return AddContext(kernel.status(), absl::StrCat(planned.scope(), " (", planned.op(), ")"));
+      return AddContext(kernel.status(),
+                        absl::StrCat(planned.scope(), " (", InstructionName(planned), ")"));
     }
     instruction.kernel = *std::move(kernel);
     scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());

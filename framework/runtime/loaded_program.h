@@ -72,7 +72,7 @@ class LoadedProgram {
   };
   struct Instruction {
     std::unique_ptr<Kernel> kernel;
-    std::unique_ptr<PortCopy> copy;  // of op "feed" and "fetch"
+    std::unique_ptr<PortCopy> copy;  // of feeds and fetches
     bool feeds = false;
     int32_t port = 0, port_operand = 0;
     int32_t operands_begin = 0;

@@ -11,6 +11,7 @@
 #include "framework/base/status.h"
 #include "framework/device/memory.h"
 #include "framework/plan/bytes.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
 #include "framework/runtime/loaded_program.h"
@@ -96,8 +97,7 @@ absl::Status CpuRuntime::MapMemory() {
   for (const plan::Device& device : plan_.devices()) {
     absl::StatusOr<Memory> memory = Memory::Allocate(device.memory_bytes());
     if (!memory.ok()) {
-      return AddContext(memory.status(),
-                        absl::StrCat("device ", device.rank(), ":", device.local()));
+      return AddContext(memory.status(), absl::StrCat("device ", DeviceName(device)));
     }
     memories_.push_back(*std::move(memory));
   }

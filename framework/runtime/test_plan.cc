@@ -1,4 +1,5 @@
 #include "framework/runtime/test_plan.h"
+#include "framework/plan/kinds.h"
 
 #include <chrono>
 #include <cmath>
@@ -35,10 +36,10 @@ class TestProgram {
   TestProgram(plan::Program* program, absl::string_view name) : program_(*program) {
     program_.set_name(std::string(name));
   }
-  int Stream(int device, absl::string_view kind) {
+  int Stream(int device, plan::StreamKind kind) {
     plan::Stream* stream = program_.add_streams();
     stream->set_device(device);
-    stream->set_kind(std::string(kind));
+    stream->set_kind(kind);
     return program_.streams_size() - 1;
   }
   plan::Actor* Actor(absl::string_view name, int stream, int firings) {
@@ -50,7 +51,12 @@ class TestProgram {
   }
   plan::Instruction* Instruction(plan::Actor* actor, absl::string_view op) {
     plan::Instruction* instruction = actor->add_script();
-    instruction->set_op(std::string(op));
+    plan::InstructionKind kind;
+    if (ParseInstructionKind(op, &kind)) {
+      instruction->set_kind(kind);
+    } else {
+      instruction->set_op(std::string(op));
+    }
     instruction->set_scope(absl::StrCat("test/", actor->name()));
     return instruction;
   }
@@ -85,10 +91,11 @@ void AddTrain(int devices, plan::Program* program) {
   p.Port(program->add_fetches(), "w", Shape{kTestColumns});
   std::vector<int> sums, compute;
   for (int d = 0; d < devices; ++d) {
-    plan::Actor* feed = p.Actor(absl::StrCat("feed", d), p.Stream(d, "host"), kTestMicroBatches);
+    plan::Actor* feed =
+        p.Actor(absl::StrCat("feed", d), p.Stream(d, plan::STREAM_HOST), kTestMicroBatches);
     const int x = p.Register(absl::StrCat("x", d), d, 1 * kSlot, 2);
     *p.Instruction(feed, "feed")->add_outputs() = In(x, Row(rows, d, devices));
-    compute.push_back(p.Stream(d, "compute"));
+    compute.push_back(p.Stream(d, plan::STREAM_COMPUTE));
     plan::Actor* forward = p.Actor(absl::StrCat("forward", d), compute[d], kTestMicroBatches);
     sums.push_back(p.Register(absl::StrCat("sums", d), d, 3 * kSlot, 1, kTestMicroBatches));
     plan::Instruction* add = p.Instruction(forward, "column_sums");
@@ -96,7 +103,7 @@ void AddTrain(int devices, plan::Program* program) {
     *add->add_outputs() = In(sums[d], Whole());
   }
   for (int d = 0; d < devices; ++d) {
-    plan::Actor* reduce = p.Actor(absl::StrCat("reduce", d), p.Stream(d, "comm"), 1);
+    plan::Actor* reduce = p.Actor(absl::StrCat("reduce", d), p.Stream(d, plan::STREAM_COMM), 1);
     const int total = p.Register(absl::StrCat("total", d), d, 4 * kSlot, 1);
     plan::Instruction* sum = p.Instruction(reduce, "sum");
     // A few neighbours are enough for many devices: the plan is for the protocol then.
@@ -114,7 +121,7 @@ void AddTrain(int devices, plan::Program* program) {
     *grow->add_inputs() = In(total, Whole());
     *grow->add_outputs() = In(shown, Whole());
     if (d > 0) continue;
-    plan::Actor* fetch = p.Actor("fetch", p.Stream(d, "host"), 1);
+    plan::Actor* fetch = p.Actor("fetch", p.Stream(d, plan::STREAM_HOST), 1);
     *p.Instruction(fetch, "fetch")->add_inputs() = In(shown, Whole());
   }
   for (int d = 0; d < devices; ++d) {  // an order: forward, forward, update
@@ -138,7 +145,7 @@ void AddEval(plan::Program* program) {
   TestProgram p(program, "eval");
   program->set_micro_batches(1);
   p.Port(program->add_fetches(), "w", Shape{kTestColumns});
-  plan::Actor* fetch = p.Actor("fetch", p.Stream(0, "host"), 1);
+  plan::Actor* fetch = p.Actor("fetch", p.Stream(0, plan::STREAM_HOST), 1);
   const int w = p.Register("w", 0, 0, 1);
   p.reg(w)->set_producer(-1);
   p.reg(w)->set_variable("w");

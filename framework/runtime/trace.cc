@@ -1,4 +1,5 @@
 #include "framework/runtime/trace.h"
+#include "framework/plan/kinds.h"
 
 #include <algorithm>
 #include <chrono>
@@ -86,10 +87,10 @@ class TraceWriter {
     const plan::Instruction& instruction = actor.script(span.instruction);
     const plan::Stream& stream = program.streams(actor.stream());
     Begin(worker, Track(worker, stream), span,
-          instruction.scope().empty() ? instruction.op() : instruction.scope(), "run");
-    out_ << "\"op\":" << Quoted(instruction.op()) << ",\"actor\":" << Quoted(actor.name())
-         << ",\"program\":" << Quoted(program.name()) << ",\"step\":" << span.step
-         << ",\"micro\":" << span.micro << RuntimeBefore(span) << "}}";
+          instruction.scope().empty() ? InstructionName(instruction) : instruction.scope(), "run");
+    out_ << "\"op\":" << Quoted(InstructionName(instruction))
+         << ",\"actor\":" << Quoted(actor.name()) << ",\"program\":" << Quoted(program.name())
+         << ",\"step\":" << span.step << ",\"micro\":" << span.micro << RuntimeBefore(span) << "}}";
   }
 
   void Wait(int worker, const TraceSpan& span) {
@@ -112,7 +113,7 @@ class TraceWriter {
     tracks_[key] = track;
     // The label goes before the instance that Begin has not yet begun.
     Label(worker, track, "thread_name",
-          absl::StrCat("device ", stream.device(), " ", stream.kind()));
+          absl::StrCat("device ", stream.device(), " ", StreamKindName(stream.kind())));
     return track;
   }
 
@@ -125,7 +126,7 @@ class TraceWriter {
   const int64_t start_;
   std::ostream& out_;
   bool first_ = true;
-  std::map<std::tuple<int, int32_t, std::string>, int> tracks_;
+  std::map<std::tuple<int, int32_t, plan::StreamKind>, int> tracks_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice {
 namespace {
@@ -39,8 +40,9 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
           std::max(most_messages, static_cast<size_t>(running.state->actor(a).MostMessages()));
     }
     // A trace says what the device's main work waits for, rather than what its copies do.
-    std::stable_partition(own_[p].streams.begin(), own_[p].streams.end(),
-                          [&](int32_t stream) { return index.stream_kind(stream) == "compute"; });
+    std::stable_partition(own_[p].streams.begin(), own_[p].streams.end(), [&](int32_t stream) {
+      return index.stream_kind(stream) == plan::STREAM_COMPUTE;
+    });
     MessageList grants;
     GrantStep(index, 0, &grants);
     for (const Message& grant : grants) {
@@ -214,7 +216,7 @@ absl::Status Worker::Explain(const absl::Status& status, int program, const Acto
   return AddContext(status,
                     absl::StrCat("program ", loaded.program().name(), ", step ", context_.step,
                                  ", device ", loaded.index().device_of(actor.id()), ", ",
-                                 instruction.scope(), " (", instruction.op(), ")"));
+                                 instruction.scope(), " (", InstructionName(instruction), ")"));
 }
 
 void Worker::Idle() {

@@ -46,13 +46,53 @@ absl::StatusOr<MeshAxis> ParseAxis(absl::string_view entry) {
   return axis;
 }
 
+// The kinds behind "@", which the devices take in turn.
+absl::StatusOr<std::vector<DeviceKind>> ParseKinds(absl::string_view entry) {
+  std::vector<DeviceKind> kinds;
+  for (absl::string_view name : absl::StrSplit(entry.substr(1), ',')) {
+    int n = 0;
+    while (!name.empty() && !DeviceKindName(DeviceKind{n}).empty() &&
+           DeviceKindName(DeviceKind{n}) != name) {
+      ++n;
+    }
+    kinds.push_back(DeviceKind{n});
+    if (!name.empty() && !DeviceKindName(kinds.back()).empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected kinds of devices like @cuda, got \"", entry, "\""));
+  }
+  return kinds;
+}
+
+// "" of CPUs, else "@" and the fewest kinds that, taken in turn, are those of the devices.
+std::string KindsText(const std::vector<DeviceId>& devices) {
+  size_t period = 1;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].kind != devices[i % period].kind) period = i + 1;
+  }
+  if (devices.empty() || (period == 1 && devices[0].kind == DeviceKind::kCpu)) return "";
+  return absl::StrCat(
+      " @", absl::StrJoin(devices.begin(), devices.begin() + static_cast<int64_t>(period), ",",
+                          [](std::string* out, DeviceId id) {
+                            absl::StrAppend(out, DeviceKindName(id.kind));
+                          }));
+}
+
 }  // namespace
 
 absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
   Mesh mesh;
   int64_t devices = 1;
+  std::vector<DeviceKind> kinds;
   for (absl::string_view entry :
        absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+    if (!kinds.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("mesh: expected kinds of devices last, got \"", entry, "\" behind them"));
+    }
+    if (entry[0] == '@') {
+      ASSIGN_OR_RETURN(kinds, ParseKinds(entry));
+      continue;
+    }
     ASSIGN_OR_RETURN(MeshAxis axis, ParseAxis(entry));
     if (mesh.FindAxis(axis.name) >= 0) {
       return absl::InvalidArgumentError(
@@ -71,7 +111,10 @@ absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
   }
   std::vector<DeviceId> ids;
   ids.reserve(devices);
-  for (int64_t i = 0; i < devices; ++i) ids.push_back({0, static_cast<int32_t>(i)});
+  if (kinds.empty()) kinds.push_back(DeviceKind::kCpu);
+  for (int64_t i = 0; i < devices; ++i) {
+    ids.push_back({0, static_cast<int32_t>(i), kinds[i % kinds.size()]});
+  }
   mesh.SetDevices(std::move(ids));
   return mesh;
 }
@@ -140,9 +183,10 @@ std::vector<int64_t> Mesh::Coordinates(int64_t device_index) const {
 }
 
 std::string Mesh::ToString() const {
-  return absl::StrJoin(axes_, " ", [](std::string* out, const MeshAxis& axis) {
+  const std::string axes = absl::StrJoin(axes_, " ", [](std::string* out, const MeshAxis& axis) {
     absl::StrAppend(out, axis.name, "=", axis.size);
   });
+  return absl::StrCat(axes, KindsText(devices()));
 }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 // A Mesh names the axes of a grid of devices: "data=4 model=2 pipe=2". The last axis is innermost,
-// on neighbouring devices. Pure values; any thread.
+// on neighbouring devices. Devices that are no CPUs are named behind the axes: "data=4 @cuda", or,
+// where tests mix them, kinds that the devices take in turn: "data=4 @cpu,async". Pure values; any
+// thread.
 #ifndef SLUICE_FRAMEWORK_SBP_MESH_H_
 #define SLUICE_FRAMEWORK_SBP_MESH_H_
 

@@ -45,6 +45,20 @@ TEST(Mesh, AStageIsASubMeshWithoutThatAxis) {
   EXPECT_TRUE(only.Coordinates(0).empty());
 }
 
+TEST(Mesh, KindsOfDevicesTakeTurns) {
+  const Mesh cuda = Parsed("data=2 pipe=2 @cuda");
+  EXPECT_EQ(cuda.ToString(), "data=2 pipe=2 @cuda");
+  EXPECT_EQ(cuda.devices()[3], (DeviceId{0, 3, DeviceKind::kCuda}));
+  EXPECT_EQ(ToString(cuda.devices()[3]), "0:cuda3");
+  EXPECT_FALSE(cuda == Parsed("data=2 pipe=2"));
+  EXPECT_NE(cuda.devices_hash(), Parsed("data=2 pipe=2").devices_hash());
+  const Mesh mixed = Parsed("data=2 pipe=2 @cpu,async");
+  EXPECT_EQ(mixed.ToString(), "data=2 pipe=2 @cpu,async");
+  EXPECT_EQ(mixed.Stage(0).ToString(), "data=2");
+  EXPECT_EQ(mixed.Stage(1).ToString(), "data=2 @async");
+  EXPECT_EQ(Parsed("data=2 @cpu").ToString(), "data=2");
+}
+
 TEST(Mesh, ErrorsNameTheWord) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "data=1"},
@@ -61,6 +75,11 @@ TEST(Mesh, ErrorsNameTheWord) {
       {"data=99999999999999999999", "axis data"},
       {"data=2 data=2", "axis data stands twice"},
       {"data=2 micro=4", "--micro_batches=4"},
+      {"data=2 @", "\"@\""},
+      {"data=2 @gpu", "\"@gpu\""},
+      {"data=2 @cpu,", "\"@cpu,\""},
+      {"@cpu data=2", "\"data=2\""},
+      {"@cpu", "data=1"},
       {"data=1024 model=1025", "at most 1048576"},
       {"data=4611686018427387904 model=4", "at most 1048576"},
   };

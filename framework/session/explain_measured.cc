@@ -73,7 +73,7 @@ void ProgramMeasurer::FindSteps() {
     for (const TraceSpan& span : worker->spans()) {
       if (!Own(span) || span.instruction < 0) continue;
       // Feeds run steps ahead; a step is what the devices compute.
-      if (program_.streams(StreamOf(span.actor)).kind() != "compute") continue;
+      if (program_.streams(StreamOf(span.actor)).kind() != plan::STREAM_COMPUTE) continue;
       const auto [found, added] = steps_.emplace(span.step, Extent{span.begin, span.end});
       found->second.begin = std::min(found->second.begin, span.begin);
       found->second.end = std::max(found->second.end, span.end);

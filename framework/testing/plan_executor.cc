@@ -10,6 +10,7 @@
 #include "framework/actor/program_state.h"
 #include "framework/base/status.h"
 #include "framework/graph/interpreter.h"
+#include "framework/plan/kinds.h"
 #include "framework/plan/program_index.h"
 #include "framework/plan/shard_proto.h"
 #include "framework/runtime/loaded_program.h"
@@ -124,12 +125,11 @@ absl::Status PlanExecutorImpl::Load(const plan::Program& program) {
     int64_t scratch = 0;
     for (const plan::Instruction& instruction : actor.script()) {
       kernels.emplace_back();
-      const std::string& op = instruction.op();
-      if (op == "feed" || op == "fetch" || op == "begin") continue;
+      if (!NeedsKernel(instruction.kind())) continue;
       ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(instruction, /*threads=*/1));
       auto kernel = options_.prepare(spec);
       RETURN_IF_ERROR(
-          AddContext(kernel.status(), absl::StrCat(instruction.scope(), " (", op, ")")));
+          AddContext(kernel.status(), absl::StrCat(instruction.scope(), " (", spec.op, ")")));
       kernels.back() = *std::move(kernel);
       scratch = std::max(scratch, kernels.back()->scratch());
     }
@@ -248,7 +248,7 @@ void PlanExecutorImpl::Poison(const Loaded& loaded, const Actor& actor) const {
 absl::Status PlanExecutorImpl::RunInstruction(int a, const Call& call, Loaded* loaded) {
   const Actor& actor = loaded->state.actor(a);
   const plan::Instruction& instruction = actor.instruction();
-  if (instruction.op() == "begin") return absl::OkStatus();
+  if (instruction.kind() == plan::INSTRUCTION_BEGIN) return absl::OkStatus();
   Poison(*loaded, actor);
   std::vector<std::byte*> operands;
   for (const plan::Operand& operand : instruction.inputs()) {
@@ -259,10 +259,10 @@ absl::Status PlanExecutorImpl::RunInstruction(int a, const Call& call, Loaded* l
   }
   const int64_t step = actor.step() - call.first;
   absl::Status status;
-  if (instruction.op() == "feed") {
+  if (instruction.kind() == plan::INSTRUCTION_FEED) {
     status = Feed(loaded->index.program(), instruction, actor.micro(), (*call.feeds)[step],
                   operands[instruction.inputs_size()]);
-  } else if (instruction.op() == "fetch") {
+  } else if (instruction.kind() == plan::INSTRUCTION_FETCH) {
     status = Fetch(loaded->index.program(), instruction, actor.micro(), operands[0],
                    &(*call.results)[step]);
   } else {

@@ -37,7 +37,8 @@ absl::Status ChangeSums(
     absl::string_view tensor, plan::Plan* plan,
     const std::function<void(int32_t device, const plan::Instruction&, plan::Region*)>& change) {
   return Change(tensor, plan, [&](int32_t device, plan::Instruction* instruction) {
-    if (instruction->op() != "fold" || instruction->scope() != tensor) return false;
+    if (instruction->kind() != plan::INSTRUCTION_FOLD || instruction->scope() != tensor)
+      return false;
     bool changed = false;
     for (plan::Region& region : *instruction->mutable_regions()) {
       if (region.sources_size() < 2) continue;
@@ -140,7 +141,7 @@ absl::Status PlanAgain(plan::Plan* plan) {
 // A copy of the operand's shard into another register.
 plan::Instruction CopyInto(const plan::Operand& from, int32_t reg) {
   plan::Instruction copy;
-  copy.set_op("fold");
+  copy.set_kind(plan::INSTRUCTION_FOLD);
   copy.set_scope("a stale copy");
   copy.set_nanoseconds(1000);
   plan::Operand* input = copy.add_inputs();
