@@ -188,7 +188,7 @@ class Boxes {
       SLUICE_CHECK_LE(operands.size(), 256u);
       for (size_t i = 0; i < operands.size(); ++i) pointers[i] = memory + operands[i];
       std::byte scratch[64];
-      return kernel->Run({}, pointers, scratch);
+      return kernel->Launch({}, pointers, scratch);
     }
   };
 

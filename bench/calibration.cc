@@ -102,9 +102,11 @@ class Lane {
  public:
   // `thread pool`, if any, runs the kernel; else the calling thread alone.
   Lane(KernelSample sample, CpuThreadPool* thread_pool, int64_t pool_bytes, Memory* pool)
-      : sample_(std::move(sample)), sets_(sample_, pool_bytes, pool) {
-    firing_.thread_pool = thread_pool != nullptr ? static_cast<ThreadPool*>(thread_pool) : &alone_;
-    sample_.spec.threads = firing_.thread_pool->threads();
+      : stream_(thread_pool != nullptr ? static_cast<ThreadPool*>(thread_pool) : &alone_),
+        sample_(std::move(sample)),
+        sets_(sample_, pool_bytes, pool) {
+    firing_.stream = &stream_;
+    sample_.spec.threads = stream_.thread_pool()->threads();
   }
 
   absl::Status Prepare() {
@@ -137,13 +139,14 @@ class Lane {
     return absl::OkStatus();
   }
 
-  absl::Status Run() { return kernel_->Run(firing_, sets_.Next(), scratch_at_); }
+  absl::Status Run() { return kernel_->Launch(firing_, sets_.Next(), scratch_at_); }
   double time() const { return LowerQuartile(runs_); }
 
  private:
+  SingleThreadPool alone_;
+  CpuStream stream_;
   KernelSample sample_;
   OperandSets sets_;
-  SingleThreadPool alone_;
   std::unique_ptr<Kernel> kernel_;
   KernelContext firing_;
   std::vector<std::byte> scratch_;

@@ -28,7 +28,8 @@ double MatMulFlops(ThreadPool* thread_pool, float* memory) {
     auto product = cpu::Product::Prepare({.m = n, .n = n, .k = n}, thread_pool->threads());
     SLUICE_CHECK(product.ok()) << product.status().ToString();
     std::vector<std::byte> scratch((*product)->scratch());
-    const KernelContext firing = {.thread_pool = thread_pool};
+    CpuStream stream(thread_pool);
+    const KernelContext firing = {.stream = &stream};
     const double seconds = TimeOf(0.2, [&] {
       (*product)->Run(firing, memory, memory + n * n, memory + 2 * n * n, scratch.data());
     });

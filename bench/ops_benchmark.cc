@@ -146,12 +146,13 @@ class OpBench {
     size_t space = scratch.size();
     std::align(64, 1, aligned, space);
     // The second firing of a step: an accumulator is added to rather than set.
+    CpuStream stream(thread_pool_.get());
     const KernelContext firing = {
-        .step = 1, .micro = spec.op == "accumulate" ? 1 : 0, .thread_pool = thread_pool_.get()};
+        .step = 1, .micro = spec.op == "accumulate" ? 1 : 0, .stream = &stream};
     absl::Status status;
     Row row = RowOf(one, spec);
     row.seconds = TimeOf(budget, [&] {
-      status = kernel->Run(firing, operands.data(), static_cast<std::byte*>(aligned));
+      status = kernel->Launch(firing, operands.data(), static_cast<std::byte*>(aligned));
     });
     RETURN_IF_ERROR(status);
     return row;

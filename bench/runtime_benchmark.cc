@@ -55,7 +55,7 @@ double BestOf(int rounds, int64_t count, Round round) {
 
 class Nothing final : public Kernel {
  public:
-  absl::Status Run(const KernelContext&, std::byte* const*, std::byte*) override { return {}; }
+  absl::Status Launch(const KernelContext&, std::byte* const*, std::byte*) override { return {}; }
 };
 
 double VirtualCallLimit() {
@@ -65,7 +65,7 @@ double VirtualCallLimit() {
   const KernelContext firing;
   return BestOf(100, kKernels, [&] {
     for (const auto& kernel : kernels) {
-      benchmark::DoNotOptimize(kernel->Run(firing, nullptr, nullptr));
+      benchmark::DoNotOptimize(kernel->Launch(firing, nullptr, nullptr));
     }
   });
 }
@@ -191,7 +191,7 @@ double WakeLimit() {
 // Busy for a while; then says when it ended.
 class Hold final : public Kernel {
  public:
-  absl::Status Run(const KernelContext&, std::byte* const* operands, std::byte*) override {
+  absl::Status Launch(const KernelContext&, std::byte* const* operands, std::byte*) override {
     SpinFor(kHold);
     const int64_t now = NowNanoseconds();
     std::memcpy(operands[0], &now, sizeof(now));
@@ -202,7 +202,7 @@ class Hold final : public Kernel {
 // Adds how long ago that was to its second operand, and counts in it.
 class Late final : public Kernel {
  public:
-  absl::Status Run(const KernelContext&, std::byte* const* operands, std::byte*) override {
+  absl::Status Launch(const KernelContext&, std::byte* const* operands, std::byte*) override {
     int64_t said, sum[2];
     std::memcpy(&said, operands[0], sizeof(said));
     std::memcpy(sum, operands[1], sizeof(sum));

@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace sluice {
+#include "framework/base/fence.h"
 
-// What a device's stream can wait for before the thing told is true; 0: it is true already.
-using Fence = uint64_t;
+namespace sluice {
 
 struct Message {
   enum class Kind : uint8_t { kReq, kAck, kReuse };
@@ -18,7 +17,7 @@ struct Message {
   int32_t to;     // actor
   int32_t index;  // req: a consumer; ack: an ack count; reuse: a reuse edge (plan/program_index.h)
   int64_t sequence;  // req: the token; ack: the sequence number that may be made now; reuse: 0
-  Fence fence = 0;
+  Fence fence = 0;   // before which it is not true yet
   friend bool operator==(const Message&, const Message&) = default;
 };
 

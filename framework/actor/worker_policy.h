@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cstdint>
 
-#include "framework/plan/plan.pb.h"
-
 namespace sluice {
 
 // Steps of a program that the session may have begun before it takes the first one's results.
@@ -27,10 +25,6 @@ inline int WorkersFor(int devices, int64_t cores) {
 inline int32_t WorkerOf(int32_t device, int devices, int workers) {
   return static_cast<int32_t>(int64_t{device} * workers / devices);
 }
-
-// 0 is taken before 1: others wait for what is moved.
-constexpr int kPriorities = 2;
-inline int32_t PriorityOf(plan::StreamKind kind) { return kind == plan::STREAM_COMPUTE ? 1 : 0; }
 
 }  // namespace sluice
 

@@ -18,6 +18,7 @@
 #include "framework/compiler/place.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
+#include "framework/compiler/transfers.h"
 #include "framework/plan/shard_proto.h"
 #include "framework/sim/prediction.h"
 
@@ -43,7 +44,14 @@ class Compiler {
       device->set_kind(static_cast<plan::DeviceKind>(id.kind));
     }
     plan_.set_representatives_only(options.representatives_only);
-    classes_.emplace(Grid(options.mesh, 1));
+    const Grid grid(options.mesh, 1);
+    // Transfers differ from device to device, so each then stands for itself.
+    if (NeedsTransfers(plan_)) {
+      AddHostDevices(&plan_);
+      classes_.emplace(DeviceClasses::Singles(grid));
+    } else {
+      classes_.emplace(grid);
+    }
     if (explanation_ != nullptr) ExplainDevices(options.mesh, explanation_);
   }
 
@@ -56,7 +64,7 @@ class Compiler {
     }
     RETURN_IF_ERROR(LowerAll());
     for (const Source& source : sources_) AddVariables(source);
-    for (Source& source : sources_) Schedule(&source);
+    for (Source& source : sources_) RETURN_IF_ERROR(Schedule(&source));
     // Programs run one at a time, so their bytes overlap above the variables.
     for (Source& source : sources_) {
       RETURN_IF_ERROR(AddContext(Place(&source), absl::StrCat("program ", source.name)));
@@ -82,7 +90,7 @@ class Compiler {
   absl::Status Select(const ProgramGraph& program, int64_t micro_batches);
   absl::Status LowerAll();
   void AddVariables(const Source& source);
-  void Schedule(Source* source);
+  absl::Status Schedule(Source* source);
   absl::Status Place(Source* source);
   absl::Status Expand(Source* source, const Placed& placed);
   absl::Status Predict(plan::Program* program);
@@ -90,7 +98,11 @@ class Compiler {
                        absl::Span<const int32_t> actor_of, const Placed& placed);
   absl::Status CheckMemory() const;
   bool IsWanted(int32_t device) const {
-    return !options_.representatives_only || classes_->representative(device) == device;
+    return !options_.representatives_only || RepresentativeOf(device) == device;
+  }
+  // Of a device of the plan; those that are not of the mesh stand for themselves.
+  int32_t RepresentativeOf(int32_t device) const {
+    return device < classes_->num_devices() ? classes_->representative(device) : device;
   }
   void PhaseEnds(absl::string_view phase) const {
     if (options_.phase_end) options_.phase_end(phase);
@@ -133,14 +145,18 @@ absl::Status Compiler::LowerAll() {
   return absl::OkStatus();
 }
 
-void Compiler::Schedule(Source* source) {
+absl::Status Compiler::Schedule(Source* source) {
   ScheduleOptions schedule;
   schedule.script_length = options_.script_length;
   schedule.outline =
       options_.representatives_only || classes_->num_classes() < classes_->num_devices();
   source->representative_program =
       BuildProgram(source->name, source->tasks, source->grid, schedule, &source->actor_of);
+  if (NeedsTransfers(plan_)) {
+    RETURN_IF_ERROR(StageTransfers(plan_, machine_, &source->representative_program));
+  }
   PhaseEnds("schedule");
+  return absl::OkStatus();
 }
 
 void Compiler::AddVariables(const Source& source) {
@@ -180,13 +196,13 @@ void Compiler::AddVariables(const Source& source) {
 absl::Status Compiler::Place(Source* source) {
   std::vector<int64_t> base;
   for (int d = 0; d < plan_.devices_size(); ++d) {
-    base.push_back(plan_.devices(classes_->representative(d)).variable_bytes());
+    base.push_back(plan_.devices(RepresentativeOf(d)).variable_bytes());
   }
   ASSIGN_OR_RETURN(const Placed placed,
                    PlaceProgram(&source->representative_program, base, options_.phase_end));
   for (int d = 0; d < plan_.devices_size(); ++d) {
     plan::Device* device = plan_.mutable_devices(d);
-    const PackedDevice& packed = placed.devices[classes_->representative(d)];
+    const PackedDevice& packed = placed.devices[RepresentativeOf(d)];
     device->set_variable_bytes(base[d]);
     device->set_memory_bytes(std::max(device->memory_bytes(), base[d] + packed.packed));
   }

@@ -77,6 +77,13 @@ std::vector<ExplainedActor> ActorsOf(const TaskGraph& tasks, absl::Span<const in
     instruction.phase = task.phase;
     actor.script.push_back(std::move(instruction));
   }
+  // Transfers come of no task.
+  for (size_t a = 0; a < actors.size(); ++a) {
+    const plan::Actor& actor = program.actors(static_cast<int>(a));
+    for (int i = static_cast<int>(actors[a].script.size()); i < actor.script_size(); ++i) {
+      actors[a].script.push_back(InstructionOf(actor.script(i)));
+    }
+  }
   return actors;
 }
 

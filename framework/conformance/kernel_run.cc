@@ -76,12 +76,13 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
   }
 
   CpuThreadPool thread_pool(call.threads, InitKernelThread);
+  CpuStream stream(&thread_pool);
   KernelContext firing;
   firing.step = call.step;
   firing.micro = call.micro;
   firing.seed = call.seed;
-  firing.thread_pool = &thread_pool;
-  RETURN_IF_ERROR(kernel->Run(firing, operands.data(), operands.back()));
+  firing.stream = &stream;
+  RETURN_IF_ERROR(kernel->Launch(firing, operands.data(), operands.back()));
   for (const Buffer& buffer : buffers) {
     if (!buffer.GuardHolds()) return absl::InternalError("wrote behind an operand or scratch");
   }

@@ -454,7 +454,7 @@ TEST(KernelsTest, AccumulateSetsFirstAndAddsLater) {
   std::byte* const operands[] = {reinterpret_cast<std::byte*>(x), reinterpret_cast<std::byte*>(y)};
   KernelContext firing;
   for (firing.micro = 0; firing.micro < 3; ++firing.micro) {
-    ASSERT_TRUE((*kernel)->Run(firing, operands, nullptr).ok());
+    ASSERT_TRUE((*kernel)->Launch(firing, operands, nullptr).ok());
   }
   EXPECT_EQ(y[0], 3);
   EXPECT_EQ(y[2], 9);

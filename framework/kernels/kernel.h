@@ -1,6 +1,6 @@
 // A Kernel is one instruction of a script made ready to run: shapes fixed, primitives created,
-// attributes parsed, at load. Run allocates nothing and looks nothing up by name.
-// A kernel is owned by its instruction and run by one worker at a time.
+// attributes parsed, at load. Launch gives it to a stream; it allocates nothing and looks nothing
+// up by name. A kernel is owned by its instruction and launched by one worker at a time.
 #ifndef SLUICE_FRAMEWORK_KERNELS_KERNEL_H_
 #define SLUICE_FRAMEWORK_KERNELS_KERNEL_H_
 
@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "framework/device/thread_pool.h"
+#include "framework/device/stream.h"
 #include "framework/tensor/shard.h"
 
 namespace sluice {
@@ -23,8 +23,8 @@ struct KernelContext {
   int64_t step = 0;   // of the program, from 0; draws of random ops depend on it
   int32_t micro = 0;  // firing within the step
   uint64_t seed = 0;
-  bool check_nan = false;
-  ThreadPool* thread_pool = nullptr;
+  Stream* stream = nullptr;  // null: on the caller's thread alone
+  ThreadPool* thread_pool() const { return stream == nullptr ? nullptr : stream->thread_pool(); }
 };
 
 // Slices that a boxing instruction reads: strides and offsets in elements (plan.proto Region).
@@ -43,7 +43,7 @@ struct FoldRegion {
 struct KernelSpec {
   std::string op, attributes, scope;
   std::vector<Shard> inputs, outputs;
-  int threads = 1;  // that KernelContext::thread_pool will have
+  int threads = 1;  // that the stream's pool will have
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
   std::vector<FoldRegion> regions;
@@ -52,10 +52,12 @@ struct KernelSpec {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // `operands`: inputs, then outputs. Errors (an id out of range) end the step.
-  virtual absl::Status Run(const KernelContext& context, std::byte* const* operands,
-                           std::byte* scratch) = 0;
-  // Bytes of scratch that Run needs.
+  // `operands`: inputs, then outputs. On a CPU the work has ended when it returns; on other devices
+  // it has been given to the stream, and `operands` and `firing` have been copied. Errors (an id
+  // out of range) end the step, of work that is done later by way of the stream's status.
+  virtual absl::Status Launch(const KernelContext& context, std::byte* const* operands,
+                              std::byte* scratch) = 0;
+  // Bytes of scratch that Launch needs.
   virtual int64_t scratch() const { return 0; }
 };
 

@@ -1,5 +1,7 @@
 #include "framework/plan/kinds.h"
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 
 namespace sluice {
@@ -100,6 +102,17 @@ bool IsListed(plan::StreamKind kind) {
 }
 
 DeviceKind KindOf(const plan::Device& device) { return static_cast<DeviceKind>(device.kind()); }
+
+std::vector<int32_t> MemorySpaces(const plan::Plan& plan) {
+  std::vector<int32_t> spaces;
+  std::map<int32_t, int32_t> host_of;  // by rank
+  for (int32_t d = 0; d < plan.devices_size(); ++d) {
+    spaces.push_back(!IsHost(KindOf(plan.devices(d)))
+                         ? d
+                         : host_of.emplace(plan.devices(d).rank(), d).first->second);
+  }
+  return spaces;
+}
 
 std::string DeviceName(const plan::Device& device) {
   const DeviceKind kind = KindOf(device);

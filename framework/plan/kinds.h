@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_PLAN_KINDS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "framework/base/device_kind.h"
@@ -30,6 +31,8 @@ bool IsTransfer(plan::InstructionKind kind);
 bool IsListed(plan::StreamKind kind);
 
 DeviceKind KindOf(const plan::Device& device);
+// By device: the first device of its memory space. All CPUs of a rank share the host's.
+std::vector<int32_t> MemorySpaces(const plan::Plan& plan);
 // "0:3", or "0:async3": rank, kind if it is no CPU, and index.
 std::string DeviceName(const plan::Device& device);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/plan/kinds.h"
 
@@ -215,6 +216,40 @@ absl::Status ValidateProgram(const plan::Program& program) {
   return {};
 }
 
+namespace {
+
+// An instruction addresses one memory space: its stream's. Transfers alone reach others, of their
+// rank if they are copies.
+absl::Status CheckSpaces(const plan::Plan& plan, absl::Span<const int32_t> spaces,
+                         const ProgramIndex& index) {
+  const plan::Program& program = index.program();
+  for (int a = 0; a < index.num_actors(); ++a) {
+    const int32_t here = index.device_of(a);
+    for (int i = 0; i < index.actor(a).length; ++i) {
+      const plan::Instruction& x = index.instruction(a, i);
+      for (const auto* operands : {&x.inputs(), &x.outputs()}) {
+        for (const plan::Operand& operand : *operands) {
+          if (operand.storage_case() != plan::Operand::kRegister) continue;
+          const plan::Register& reg = program.registers(operand.register_());
+          const int32_t there = reg.device();
+          const bool reached = x.kind() == plan::INSTRUCTION_COPY
+                                   ? plan.devices(there).rank() == plan.devices(here).rank()
+                                   : IsTransfer(x.kind()) || spaces[there] == spaces[here];
+          if (reached || reg.bytes() == 0) continue;
+          return Bad(index,
+                     absl::StrCat(index.Describe(a, 0, i), ": expected operands in the memory of ",
+                                  "device ", DeviceName(plan.devices(here)), ", got ",
+                                  index.RegisterName(operand.register_()), " of device ",
+                                  DeviceName(plan.devices(there))));
+        }
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 absl::Status ValidatePlan(const plan::Plan& plan) {
   auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
   for (int d = 0; d < plan.devices_size(); ++d) {
@@ -229,6 +264,7 @@ absl::Status ValidatePlan(const plan::Plan& plan) {
                               shard.device(), " of ", plan.devices_size()));
     }
   }
+  const std::vector<int32_t> spaces = MemorySpaces(plan);
   std::set<std::string> variables;
   for (const plan::Variable& v : plan.variables()) variables.insert(v.name());
   for (const plan::Program& program : plan.programs()) {
@@ -249,6 +285,7 @@ absl::Status ValidatePlan(const plan::Plan& plan) {
     }
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
     RETURN_IF_ERROR(ValidateProgram(index));
+    RETURN_IF_ERROR(CheckSpaces(plan, spaces, index));
   }
   return {};
 }

@@ -118,6 +118,17 @@ TEST(ValidateTest, PlansNameTheirVariablesAndDevices) {
   EXPECT_THAT(error("reg w variable weight\nactor a on d0.compute\n f(w)"),
               HasSubstr("is variable \"weight\", which the plan lacks"));
   EXPECT_THAT(error("plan\ndevice 0 0 kind 9"), HasSubstr("no kind of device has number 9"));
+  const std::string across = "actor a on d0.compute\n x = f()\nactor b on d1.copy\n y = ";
+  const std::string near = "plan\ndevice 0 0\ndevice 0 1 kind async\n" + across;
+  EXPECT_THAT(error(near + "f(x)"),
+              HasSubstr("expected operands in the memory of device 0:async1, got register \"x\" of "
+                        "device 0:0"));
+  EXPECT_EQ(error(near + "copy(x)"), "");
+  EXPECT_EQ(error("plan\ndevice 0 0\ndevice 0 1 kind null\n" + across + "f(x)"), "");
+  EXPECT_EQ(error(near + "f(x)\nreg x bytes 0"), "");
+  const std::string far = "plan\ndevice 0 0\ndevice 1 0\n" + across;
+  EXPECT_THAT(error(far + "copy(x)"), HasSubstr("got register \"x\" of device 0:0"));
+  EXPECT_EQ(error(far + "pull(x)"), "");
   EXPECT_THAT(error("plan\ndevice 0 0\nactor a on d1.compute\n f()"),
               HasSubstr("on device 1 of 1"));
   EXPECT_THAT(error("plan\nvariable w f32 [2]\nshard 0"), HasSubstr("on device 0 of 0"));

@@ -1,13 +1,16 @@
 #include "framework/runtime/loaded_program.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/device/null_stream.h"
+#include "framework/kernels/async_kernel.h"
 #include "framework/plan/kinds.h"
 #include "framework/plan/shard_proto.h"
+#include "framework/runtime/nan_check.h"
 
 namespace sluice {
 namespace {
@@ -35,24 +38,14 @@ FoldRegion RegionFrom(const plan::Region& proto) {
   return region;
 }
 
-// The sum of a block's bits tells a NaN apart without a branch an element.
-template <typename T, typename IsNan>
-bool AnyNan(const std::byte* data, int64_t elements, IsNan is_nan) {
-  const T* values = reinterpret_cast<const T*>(data);
-  for (int64_t begin = 0; begin < elements; begin += 4096) {
-    const int64_t end = std::min(elements, begin + 4096);
-    int found = 0;
-    for (int64_t i = begin; i < end; ++i) found |= is_nan(values[i]);
-    if (found != 0) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int threads) {
   KernelSpec spec;
-  spec.op = InstructionName(instruction);
+  // A copy of regions is a fold that sums nothing.
+  spec.op = instruction.kind() == plan::INSTRUCTION_COPY && instruction.regions_size() > 0
+                ? std::string(InstructionKindName(plan::INSTRUCTION_FOLD))
+                : InstructionName(instruction);
   spec.attributes = instruction.attributes();
   spec.scope = instruction.scope();
   for (const plan::Operand& operand : instruction.inputs()) {
@@ -70,36 +63,17 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
   return spec;
 }
 
-bool HasNan(DType dtype, const std::byte* data, int64_t elements) {
-  switch (dtype) {
-    case DType::kF32:
-      return AnyNan<uint32_t>(data, elements,
-                              [](uint32_t x) { return (x & 0x7fffffffu) > 0x7f800000u; });
-    case DType::kF64:
-      return AnyNan<uint64_t>(data, elements,
-                              [](uint64_t x) { return (x << 1) > (uint64_t{0x7ff} << 53); });
-    case DType::kBF16:
-      return AnyNan<uint16_t>(data, elements, [](uint16_t x) { return (x & 0x7fffu) > 0x7f80u; });
-    case DType::kI32:
-      return false;
-  }
-  return false;
-}
-
 absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
     const plan::Plan& plan, int program, absl::Span<std::byte* const> memories) {
   ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(plan.programs(program)));
-  std::unique_ptr<LoadedProgram> loaded(
-      new LoadedProgram(plan.programs(program), std::move(index)));
-  loaded->null_ = memories.empty();
+  std::unique_ptr<LoadedProgram> loaded(new LoadedProgram(plan, program, std::move(index)));
   loaded->scratch_.assign(loaded->program_.actors_size(), 0);
   size_t instructions = 0;
   for (const plan::Actor& actor : loaded->program_.actors()) instructions += actor.script_size();
   loaded->instructions_.resize(instructions);
   loaded->MakePorts();
-  if (loaded->null_) return loaded;
-  RETURN_IF_ERROR(loaded->LocateRegisters(plan, memories));
-  RETURN_IF_ERROR(loaded->LocateOperands());
+  RETURN_IF_ERROR(loaded->LocateRegisters(memories));
+  loaded->LocateOperands();
   return loaded;
 }
 
@@ -114,41 +88,43 @@ void LoadedProgram::MakePorts() {
   }
 }
 
-absl::Status LoadedProgram::LocateRegisters(const plan::Plan& plan,
-                                            absl::Span<std::byte* const> memories) {
+absl::Status LoadedProgram::LocateRegisters(absl::Span<std::byte* const> memories) {
+  const auto address = [&](int32_t device, int64_t bytes, int64_t offset) {
+    return bytes == 0 || memories[device] == nullptr ? nullptr : memories[device] + offset;
+  };
+  std::map<std::pair<absl::string_view, int32_t>, const plan::VariableShard*> shards;
+  for (const plan::Variable& variable : plan_.variables()) {
+    for (const plan::VariableShard& shard : variable.shards()) {
+      shards[{variable.name(), shard.device()}] = &shard;
+    }
+  }
   for (int r = 0; r < program_.registers_size(); ++r) {
     const plan::Register& reg = program_.registers(r);
     const int slots = index_.ring(index_.reg(r).ring).slots;
     first_address_.push_back(static_cast<int32_t>(addresses_.size()));
     if (reg.variable().empty()) {
       for (int slot = 0; slot < slots; ++slot) {
-        addresses_.push_back(
-            reg.bytes() == 0 ? nullptr : memories[reg.device()] + index_.SlotOffset(r, slot));
+        addresses_.push_back(address(reg.device(), reg.bytes(), index_.SlotOffset(r, slot)));
       }
       continue;
     }
-    const plan::VariableShard* found = nullptr;
-    for (const plan::Variable& variable : plan.variables()) {
-      if (variable.name() != reg.variable()) continue;
-      for (const plan::VariableShard& shard : variable.shards()) {
-        if (shard.device() == reg.device()) found = &shard;
-      }
+    const auto found = shards.find({reg.variable(), reg.device()});
+    if (found == shards.end() || slots != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("program ", program_.name(), ", register ", reg.name(),
+                       ": expected one slot in a shard of variable ", reg.variable(), " on device ",
+                       reg.device(), ", got ", slots, " slots and ",
+                       found == shards.end() ? "no shard" : "a shard"));
     }
-    if (found == nullptr || slots != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "program ", program_.name(), ", register ", reg.name(),
-          ": expected one slot in a shard of variable ", reg.variable(), " on device ",
-          reg.device(), ", got ", slots, " slots and ", found == nullptr ? "no shard" : "a shard"));
-    }
-    addresses_.push_back(memories[reg.device()] + found->offset());
+    addresses_.push_back(address(reg.device(), 1, found->second->offset()));
   }
   for (const plan::Temporary& local : program_.temporaries()) {
-    addresses_.push_back(memories[index_.device_of(local.actor())] + local.offset());
+    addresses_.push_back(address(index_.device_of(local.actor()), 1, local.offset()));
   }
   return absl::OkStatus();
 }
 
-absl::Status LoadedProgram::LocateOperands() {
+void LoadedProgram::LocateOperands() {
   const int32_t first_temporary =
       static_cast<int32_t>(addresses_.size()) - program_.temporaries_size();
   for (int a = 0; a < program_.actors_size(); ++a) {
@@ -158,7 +134,6 @@ absl::Status LoadedProgram::LocateOperands() {
       const absl::Span<const ProgramIndex::OperandUse> uses = index_.Operands(a, i);
       instruction.operands_begin = static_cast<int32_t>(operands_.size());
       instruction.moving_begin = static_cast<int32_t>(moving_.size());
-      instruction.checks_begin = static_cast<int32_t>(checks_.size());
       for (size_t o = 0; o < uses.size(); ++o) {
         const bool input = o < static_cast<size_t>(planned.inputs_size());
         const plan::Operand& operand =
@@ -166,21 +141,17 @@ absl::Status LoadedProgram::LocateOperands() {
         const int32_t address = operand.storage_case() == plan::Operand::kRegister
                                     ? first_address_[operand.register_()]
                                     : first_temporary + operand.temporary();
-        operands_.push_back(addresses_[address] + operand.offset());
-        if (uses[o].reg >= 0 && index_.ring(index_.reg(uses[o].reg).ring).slots > 1) {
+        std::byte* const start = addresses_[address];
+        operands_.push_back(start == nullptr ? nullptr : start + operand.offset());
+        if (start != nullptr && uses[o].reg >= 0 &&
+            index_.ring(index_.reg(uses[o].reg).ring).slots > 1) {
           moving_.push_back({&addresses_[address], operand.offset(), static_cast<int32_t>(o),
                              uses[o].reg, uses[o].offset, Divisor(std::max(uses[o].divisor, 1))});
         }
-        ASSIGN_OR_RETURN(const Shard shard, ShardFromProto(operand.shard()));
-        if (IsFloat(shard.dtype) && (!input || operand.updates())) {
-          checks_.push_back({static_cast<int32_t>(o), shard.dtype, shard.NumElements()});
-        }
       }
       instruction.moving_end = static_cast<int32_t>(moving_.size());
-      instruction.checks_end = static_cast<int32_t>(checks_.size());
     }
   }
-  return absl::OkStatus();
 }
 
 absl::Status LoadedProgram::CheckPort(int actor, const plan::Instruction& instruction) const {
@@ -199,38 +170,67 @@ absl::Status LoadedProgram::CheckPort(int actor, const plan::Instruction& instru
   return absl::OkStatus();
 }
 
-absl::Status LoadedProgram::Prepare(int actor, PrepareKernel prepare, int threads) {
-  if (null_) return absl::OkStatus();
+absl::Status LoadedProgram::PreparePort(int actor, const plan::Instruction& planned,
+                                        Instruction* out) const {
+  RETURN_IF_ERROR(CheckPort(actor, planned));
+  out->feeds = planned.kind() == plan::INSTRUCTION_FEED;
+  out->port = planned.port();
+  // A feed's operands: what it waits for, then its output. A fetch's: its input first.
+  out->port_operand = out->feeds ? planned.inputs_size() : 0;
+  ASSIGN_OR_RETURN(const Shard shard,
+                   ShardFromProto((out->feeds ? planned.outputs(0) : planned.inputs(0)).shard()));
+  out->copy = std::make_unique<PortCopy>(shard);
+  return absl::OkStatus();
+}
+
+// A check runs where the kernel runs, so it stands within what makes the kernel asynchronous.
+absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& planned,
+                                       const KernelOptions& options, Instruction* out) const {
+  const int device = index_.device_of(actor);
+  ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(planned, options.threads));
+  const std::string where = absl::StrCat(planned.scope(), " (", InstructionName(planned), ")");
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = options.prepare(spec);
+  if (!kernel.ok()) return AddContext(kernel.status(), where);
+  if (options.check_nan) {
+    std::vector<WrittenOperand> written;
+    const auto add = [&](size_t operand, const Shard& shard) {
+      if (!IsFloat(shard.dtype)) return;
+      written.push_back({static_cast<int32_t>(operand), shard.dtype, shard.NumElements()});
+    };
+    for (size_t i = 0; i < spec.inputs.size(); ++i) {
+      if (planned.inputs(static_cast<int>(i)).updates()) add(i, spec.inputs[i]);
+    }
+    for (size_t i = 0; i < spec.outputs.size(); ++i) add(spec.inputs.size() + i, spec.outputs[i]);
+    kernel = MakeNanCheck(*std::move(kernel), std::move(written));
+  }
+  if (KindOf(plan_.devices(device)) == DeviceKind::kAsync) {
+    kernel = MakeAsyncKernel(
+        *std::move(kernel), planned.inputs_size() + planned.outputs_size(),
+        IsTransfer(planned.kind()),
+        {absl::StrCat("program ", program_.name()), absl::StrCat("device ", device, ", ", where)});
+  }
+  out->kernel = *std::move(kernel);
+  return absl::OkStatus();
+}
+
+absl::Status LoadedProgram::Prepare(int actor, const KernelOptions& options) {
+  const bool counts = KindOf(plan_.devices(index_.device_of(actor))) == DeviceKind::kNull;
   for (int i = 0; i < program_.actors(actor).script_size(); ++i) {
     const plan::Instruction& planned = program_.actors(actor).script(i);
     Instruction& instruction = instructions_[index_.actor(actor).first_instruction + i];
+    instruction.counts = counts;
+    if (counts) continue;
     if (planned.kind() == plan::INSTRUCTION_FEED || planned.kind() == plan::INSTRUCTION_FETCH) {
-      RETURN_IF_ERROR(CheckPort(actor, planned));
-      instruction.feeds = planned.kind() == plan::INSTRUCTION_FEED;
-      instruction.port = planned.port();
-      // A feed's operands: what it waits for, then its output. A fetch's: its input first.
-      instruction.port_operand = instruction.feeds ? planned.inputs_size() : 0;
-      ASSIGN_OR_RETURN(
-          const Shard shard,
-          ShardFromProto((instruction.feeds ? planned.outputs(0) : planned.inputs(0)).shard()));
-      instruction.copy = std::make_unique<PortCopy>(shard);
-      continue;
+      RETURN_IF_ERROR(PreparePort(actor, planned, &instruction));
+    } else if (NeedsKernel(planned.kind())) {
+      RETURN_IF_ERROR(PrepareOne(actor, planned, options, &instruction));
+      scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());
     }
-    if (planned.kind() == plan::INSTRUCTION_BEGIN) continue;  // its token is all there is to it
-    ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(planned, threads));
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = prepare(spec);
-    if (!kernel.ok()) {
-      return AddContext(kernel.status(),
-                        absl::StrCat(planned.scope(), " (", InstructionName(planned), ")"));
-    }
-    instruction.kernel = *std::move(kernel);
-    scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());
   }
   return absl::OkStatus();
 }
 
 absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std::byte* scratch) {
-  if (null_) return absl::OkStatus();
   const Instruction& instruction =
       instructions_[index_.actor(actor.id()).first_instruction + actor.cursor()];
   std::byte** const operands = operands_.data() + instruction.operands_begin;
@@ -242,13 +242,15 @@ absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std:
   StepPorts& ports = this->ports(actor.step());
   context->step = ports.number;
   context->micro = actor.micro();
-  if (instruction.kernel == nullptr) {
-    if (instruction.copy != nullptr) CopyPort(instruction, *context, &ports);
-    return absl::OkStatus();
+  if (instruction.kernel != nullptr) {
+    return instruction.kernel->Launch(*context, operands, scratch);
   }
-  absl::Status status = instruction.kernel->Run(*context, operands, scratch);
-  if (!context->check_nan || !status.ok()) return status;
-  return CheckResults(instruction);
+  if (instruction.copy != nullptr) CopyPort(instruction, *context, &ports);
+  if (instruction.counts) {
+    const plan::Instruction& planned = actor.instruction();
+    static_cast<NullStream*>(context->stream)->Count(planned.flops(), planned.wire_bytes());
+  }
+  return absl::OkStatus();
 }
 
 void LoadedProgram::CopyPort(const Instruction& instruction, const KernelContext& context,
@@ -259,17 +261,6 @@ void LoadedProgram::CopyPort(const Instruction& instruction, const KernelContext
   } else {
     instruction.copy->Fetch(operand, context.micro, ports->fetches[instruction.port].bytes.data());
   }
-}
-
-absl::Status LoadedProgram::CheckResults(const Instruction& instruction) const {
-  for (int c = instruction.checks_begin; c < instruction.checks_end; ++c) {
-    const NanCheck& check = checks_[c];
-    if (HasNan(check.dtype, operands_[instruction.operands_begin + check.operand],
-               check.elements)) {
-      return absl::OutOfRangeError("a result is NaN");
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace sluice

@@ -26,8 +26,13 @@ using PrepareKernel = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelSp
 
 // `threads` is how many the thread pool that runs it has.
 absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int threads);
-// Whether a tensor of floats holds a NaN.
-bool HasNan(DType dtype, const std::byte* data, int64_t elements);
+
+// How the kernels of a program are made.
+struct KernelOptions {
+  PrepareKernel prepare = nullptr;
+  int threads = 1;         // of the pool that runs them
+  bool check_nan = false;  // a NaN in an output is an error
+};
 
 // What the session hands to one step and takes from it, in the order of the program's ports.
 struct StepPorts {
@@ -37,8 +42,7 @@ struct StepPorts {
 
 class LoadedProgram {
  public:
-  // `memories`: the start of each device's memory; empty on null devices, where nothing is
-  // prepared or run. The plan must outlive this.
+  // `memories`: where each device's memory begins, null if it has none. The plan must outlive this.
   static absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const plan::Plan& plan, int program,
                                                              absl::Span<std::byte* const> memories);
 
@@ -47,14 +51,14 @@ class LoadedProgram {
   // Of a step in flight, of which there are kStepsAhead at most.
   StepPorts& ports(int64_t step) { return ports_[step % kStepsAhead]; }
 
-  // Creates an actor's kernels. Errors name the instruction: no such kernel, or one that
-  // refuses it.
-  absl::Status Prepare(int actor, PrepareKernel prepare, int threads);
+  // Creates an actor's kernels, of its device's kind. Errors name the instruction: no such kernel,
+  // or one that refuses it.
+  absl::Status Prepare(int actor, const KernelOptions& options);
   // Bytes of scratch that the prepared kernels of an actor need at most.
   int64_t scratch(int actor) const { return scratch_[actor]; }
 
-  // Runs the instruction at an actor's cursor. `context` has seed, thread pool and check_nan set.
-  // The error is the kernel's, or names the output with a NaN.
+  // Launches the instruction at an actor's cursor. `context` has seed and stream set. The error is
+  // the kernel's.
   absl::Status Run(const Actor& actor, KernelContext* context, std::byte* scratch);
 
  private:
@@ -65,31 +69,29 @@ class LoadedProgram {
     int32_t operand, reg, add;
     Divisor divisor;  // token = firing / divisor + add
   };
-  struct NanCheck {
-    int32_t operand;
-    DType dtype;
-    int64_t elements;
-  };
   struct Instruction {
     std::unique_ptr<Kernel> kernel;
     std::unique_ptr<PortCopy> copy;  // of feeds and fetches
     bool feeds = false;
+    bool counts = false;  // on a null device, whose stream counts and does nothing else
     int32_t port = 0, port_operand = 0;
     int32_t operands_begin = 0;
     int32_t moving_begin = 0, moving_end = 0;
-    int32_t checks_begin = 0, checks_end = 0;
   };
 
-  LoadedProgram(const plan::Program& program, ProgramIndex index)
-      : program_(program), index_(std::move(index)) {}
-  absl::Status LocateRegisters(const plan::Plan& plan, absl::Span<std::byte* const> memories);
-  absl::Status LocateOperands();
+  LoadedProgram(const plan::Plan& plan, int program, ProgramIndex index)
+      : plan_(plan), program_(plan.programs(program)), index_(std::move(index)) {}
+  absl::Status LocateRegisters(absl::Span<std::byte* const> memories);
+  void LocateOperands();
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
+  absl::Status PreparePort(int actor, const plan::Instruction& planned, Instruction* out) const;
+  absl::Status PrepareOne(int actor, const plan::Instruction& planned, const KernelOptions& options,
+                          Instruction* out) const;
   void MakePorts();
   void CopyPort(const Instruction& instruction, const KernelContext& context,
                 StepPorts* ports) const;
-  absl::Status CheckResults(const Instruction& instruction) const;
 
+  const plan::Plan& plan_;
   const plan::Program& program_;
   ProgramIndex index_;
   StepPorts ports_[kStepsAhead];
@@ -99,9 +101,7 @@ class LoadedProgram {
   // Addresses of the operands of all instructions; an actor's worker keeps those that move.
   std::vector<std::byte*> operands_;
   std::vector<MovingOperand> moving_;
-  std::vector<NanCheck> checks_;
   std::vector<int64_t> scratch_;
-  bool null_ = false;
 };
 
 }  // namespace sluice

@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/actor/stream_priority.h"
 #include "framework/actor/worker_policy.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
-#include "framework/device/memory.h"
+#include "framework/device/device.h"
 #include "framework/plan/bytes.h"
 #include "framework/plan/kinds.h"
 #include "framework/plan/proof.h"
@@ -22,16 +23,16 @@
 namespace sluice {
 namespace {
 
-class CpuRuntime final : public Runtime {
+class LocalRuntime final : public Runtime {
  public:
-  CpuRuntime(plan::Plan plan, const RuntimeOptions& options)
+  LocalRuntime(plan::Plan plan, const RuntimeOptions& options)
       : plan_(std::move(plan)),
         options_(options),
         tracker_(plan_.programs_size()),
         start_(NowNanoseconds()) {
     untaken_.reserve(2 * kStepsAhead);
   }
-  ~CpuRuntime() override;
+  ~LocalRuntime() override;
   absl::Status Start();
 
   const plan::Plan& plan() const override { return plan_; }
@@ -41,6 +42,9 @@ class CpuRuntime final : public Runtime {
   void Quiesce() override;
   absl::Status status() const override { return tracker_.status(); }
   std::byte* VariableShard(int variable, int shard) override;
+  void CopyIn(int variable, int shard, absl::Span<const std::byte> from) override;
+  void CopyOut(int variable, int shard, absl::Span<std::byte> to) const override;
+  NullCounts null_counts() const override;
   int workers() const override { return static_cast<int>(workers_.size()); }
   WorkerStatistics statistics(int worker) const override { return workers_[worker]->statistics(); }
 
@@ -53,15 +57,14 @@ class CpuRuntime final : public Runtime {
     std::vector<HostTensor> fetches;
   };
 
-  bool null() const { return options_.prepare == nullptr; }
-  absl::Status MapMemory();
+  absl::Status OpenAll();
   absl::Status LoadPrograms(int workers);
   absl::Status StartWorkers(int workers);
   void KeepResults(int program, int64_t step);
 
   const plan::Plan plan_;
   const RuntimeOptions options_;
-  std::vector<Memory> memories_;  // by device
+  std::vector<std::unique_ptr<Device>> devices_;
   std::vector<RunningProgram> programs_;
   StepTracker tracker_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -73,8 +76,16 @@ class CpuRuntime final : public Runtime {
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-// No plan starts unproven, wherever it came from. Null devices have no bytes to prove.
-absl::Status Prove(const plan::Plan& plan, bool has_memory) {
+// Null devices have no bytes to prove.
+bool HasMemory(const plan::Plan& plan) {
+  for (const plan::Device& device : plan.devices()) {
+    if (KindOf(device) != DeviceKind::kNull) return true;
+  }
+  return false;
+}
+
+// No plan starts unproven, wherever it came from.
+absl::Status Prove(const plan::Plan& plan) {
   if (plan.representatives_only()) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: expected the programs of all ", plan.devices_size(),
@@ -88,25 +99,23 @@ absl::Status Prove(const plan::Plan& plan, bool has_memory) {
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
     Certificate certificate;
     RETURN_IF_ERROR(ProveLive(index, &certificate));
-    if (has_memory) RETURN_IF_ERROR(ProveBytes(index, certificate, variables));
+    if (HasMemory(plan)) RETURN_IF_ERROR(ProveBytes(index, certificate, variables));
   }
   return absl::OkStatus();
 }
 
-absl::Status CpuRuntime::MapMemory() {
+absl::Status LocalRuntime::OpenAll() {
+  std::vector<DeviceSpec> specs;
   for (const plan::Device& device : plan_.devices()) {
-    absl::StatusOr<Memory> memory = Memory::Allocate(device.memory_bytes());
-    if (!memory.ok()) {
-      return AddContext(memory.status(), absl::StrCat("device ", DeviceName(device)));
-    }
-    memories_.push_back(*std::move(memory));
+    specs.push_back({KindOf(device), device.memory_bytes(), DeviceName(device)});
   }
+  ASSIGN_OR_RETURN(devices_, OpenDevices(specs, options_.async));
   return absl::OkStatus();
 }
 
-absl::Status CpuRuntime::LoadPrograms(int workers) {
+absl::Status LocalRuntime::LoadPrograms(int workers) {
   std::vector<std::byte*> starts;
-  for (const Memory& memory : memories_) starts.push_back(memory.data());
+  for (const auto& device : devices_) starts.push_back(device->memory());
   for (int p = 0; p < plan_.programs_size(); ++p) {
     RunningProgram running;
     ASSIGN_OR_RETURN(running.loaded, LoadedProgram::Load(plan_, p, starts));
@@ -127,23 +136,26 @@ absl::Status CpuRuntime::LoadPrograms(int workers) {
   return absl::OkStatus();
 }
 
-absl::Status CpuRuntime::StartWorkers(int workers) {
-  const int threads = null() ? 1
+absl::Status LocalRuntime::StartWorkers(int workers) {
+  const bool computes =
+      std::any_of(plan_.devices().begin(), plan_.devices().end(),
+                  [](const plan::Device& device) { return KindOf(device) == DeviceKind::kCpu; });
+  const int threads = !computes ? 1
                       : options_.threads_per_device > 0
                           ? options_.threads_per_device
                           : std::max(1, Cores() / std::max(1, plan_.devices_size()));
   for (int w = 0; w < workers; ++w) {
     Worker::Setup setup;
     setup.index = w;
-    setup.threads = threads;
+    setup.kernels = {options_.prepare, threads, options_.check_nan};
     setup.seed = options_.seed;
-    setup.check_nan = options_.check_nan;
+    setup.devices = &devices_;
     setup.trace = !options_.trace.empty();
     setup.programs = &programs_;
     setup.tracker = &tracker_;
     setup.peers = &workers_;
-    setup.prepare = options_.prepare;
     setup.init_thread = options_.init_thread;
+    setup.tamper = options_.tamper;
     workers_.push_back(std::make_unique<Worker>(std::move(setup)));
   }
   for (const auto& worker : workers_) worker->Start();
@@ -155,7 +167,7 @@ absl::Status CpuRuntime::StartWorkers(int workers) {
   return first;
 }
 
-absl::Status CpuRuntime::Start() {
+absl::Status LocalRuntime::Start() {
   if (options_.workers < 0 || options_.threads_per_device < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected workers and threads of 0 or more, got ", options_.workers, " and ",
@@ -163,13 +175,13 @@ absl::Status CpuRuntime::Start() {
   }
   const int devices = std::max(1, plan_.devices_size());
   const int workers = WorkersFor(devices, options_.workers > 0 ? options_.workers : Cores());
-  RETURN_IF_ERROR(Prove(plan_, !null()));
-  if (!null()) RETURN_IF_ERROR(MapMemory());
+  RETURN_IF_ERROR(Prove(plan_));
+  RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(LoadPrograms(workers));
   return StartWorkers(workers);
 }
 
-CpuRuntime::~CpuRuntime() {
+LocalRuntime::~LocalRuntime() {
   if (!workers_.empty()) Quiesce();
   // All threads end before any worker is freed: a worker's last message may still name another.
   for (const auto& worker : workers_) worker->Stop();
@@ -187,8 +199,8 @@ CpuRuntime::~CpuRuntime() {
   if (options_.traced) options_.traced(plan_, traces);
 }
 
-absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const> feeds,
-                                 int64_t step) {
+absl::Status LocalRuntime::Enqueue(int program, absl::Span<const HostTensor* const> feeds,
+                                   int64_t step) {
   if (current_ != program) Quiesce();
   current_ = program;
   RunningProgram& running = programs_[program];
@@ -211,7 +223,7 @@ absl::Status CpuRuntime::Enqueue(int program, absl::Span<const HostTensor* const
 }
 
 // Copies the results of an ended step that nobody has taken, before its ports are used again.
-void CpuRuntime::KeepResults(int program, int64_t step) {
+void LocalRuntime::KeepResults(int program, int64_t step) {
   for (Untaken& untaken : untaken_) {
     if (untaken.program != program || untaken.step != step) continue;
     untaken.fetches = programs_[program].loaded->ports(step).fetches;
@@ -219,7 +231,7 @@ void CpuRuntime::KeepResults(int program, int64_t step) {
   }
 }
 
-absl::StatusOr<StepResult> CpuRuntime::Next() {
+absl::StatusOr<StepResult> LocalRuntime::Next() {
   if (untaken_.empty()) {
     RETURN_IF_ERROR(tracker_.status());
     return absl::FailedPreconditionError("no step has been begun whose results are not taken");
@@ -233,23 +245,45 @@ absl::StatusOr<StepResult> CpuRuntime::Next() {
   return StepResult{taken_.program, taken_.kept ? &taken_.fetches : &ports};
 }
 
-void CpuRuntime::Quiesce() {
+void LocalRuntime::Quiesce() {
   for (int p = 0; p < static_cast<int>(programs_.size()); ++p) {
     tracker_.WaitEnded(p, tracker_.begun(p));
   }
 }
 
-std::byte* CpuRuntime::VariableShard(int variable, int shard) {
-  if (null()) return nullptr;
+std::byte* LocalRuntime::VariableShard(int variable, int shard) {
   const plan::VariableShard& planned = plan_.variables(variable).shards(shard);
-  return memories_[planned.device()].data() + planned.offset();
+  const Device& device = *devices_[planned.device()];
+  if (!IsHost(device.kind()) || device.memory() == nullptr) return nullptr;
+  return device.memory() + planned.offset();
+}
+
+void LocalRuntime::CopyIn(int variable, int shard, absl::Span<const std::byte> from) {
+  const plan::VariableShard& planned = plan_.variables(variable).shards(shard);
+  devices_[planned.device()]->CopyIn(planned.offset(), from);
+}
+
+void LocalRuntime::CopyOut(int variable, int shard, absl::Span<std::byte> to) const {
+  const plan::VariableShard& planned = plan_.variables(variable).shards(shard);
+  devices_[planned.device()]->CopyOut(planned.offset(), to);
+}
+
+NullCounts LocalRuntime::null_counts() const {
+  NullCounts sum;
+  for (const auto& device : devices_) {
+    const NullCounts counts = device->null_counts();
+    sum.instructions += counts.instructions;
+    sum.flops += counts.flops;
+    sum.wire_bytes += counts.wire_bytes;
+  }
+  return sum;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Start(plan::Plan plan,
                                                         const RuntimeOptions& options) {
-  auto runtime = std::make_unique<CpuRuntime>(std::move(plan), options);
+  auto runtime = std::make_unique<LocalRuntime>(std::move(plan), options);
   RETURN_IF_ERROR(runtime->Start());
   return absl::StatusOr<std::unique_ptr<Runtime>>(std::move(runtime));
 }

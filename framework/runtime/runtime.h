@@ -1,4 +1,4 @@
-// Runs a plan on CPU devices of this process. Workers own the actors of their devices' streams:
+// Runs a plan on devices of this process. Workers own the actors of their devices' streams:
 // neighbouring devices share a worker. The session's thread alone calls a Runtime; it hands over
 // steps and takes results, and schedules nothing: actors run when their tokens are there. Two steps
 // run ahead of the session at most. In a step nothing is allocated and nothing looked up. The first
@@ -16,6 +16,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/actor/message.h"
+#include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/runtime/trace.h"
@@ -31,9 +33,12 @@ struct RuntimeOptions {
   std::string trace;           // file for a Perfetto timeline, written at the end
   // With `trace`: called once at the end with what each worker did. May be null.
   std::function<void(const plan::Plan& plan, absl::Span<const WorkerTrace* const> workers)> traced;
-  // Makes the kernels. Null: null devices, which have no memory and run the protocol alone; fetches
-  // stay zero.
+  // Makes the kernels of a CPU; asynchronous devices run the same later. Null devices have none:
+  // they run the protocol alone and count, and what is fetched from them stays zero.
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec) = nullptr;
+  AsyncOptions async;  // for tests: how asynchronous devices work
+  // For tests: sees messages as they are sent, on the sender's thread, and may change them.
+  void (*tamper)(Message* message) = nullptr;
   // Called first on every thread that makes or runs kernels; may be null.
   void (*init_thread)() = nullptr;
 };
@@ -71,8 +76,14 @@ class Runtime {
   virtual void Quiesce() = 0;
   // The first error, or OK.
   virtual absl::Status status() const = 0;
-  // The bytes of a variable's shard; only while nothing runs. Null on null devices.
+  // The bytes of a variable's shard where they are the host's; null where another device has them.
+  // This and both copies: only while nothing runs.
   virtual std::byte* VariableShard(int variable, int shard) = 0;
+  // Between host memory and the shard, on whatever device it is.
+  virtual void CopyIn(int variable, int shard, absl::Span<const std::byte> from) = 0;
+  virtual void CopyOut(int variable, int shard, absl::Span<std::byte> to) const = 0;
+  // What null devices did: instructions, arithmetic, bytes between devices. All together.
+  virtual NullCounts null_counts() const = 0;
 
   virtual int workers() const = 0;
   virtual WorkerStatistics statistics(int worker) const = 0;

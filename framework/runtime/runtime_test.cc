@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "framework/plan/validate.h"
-#include "framework/runtime/loaded_program.h"
+#include "framework/runtime/nan_check.h"
 #include "framework/runtime/test_plan.h"
 #include "framework/testing/allocations.h"
 #include "gmock/gmock.h"
@@ -260,7 +260,9 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
   constexpr int kDevices = 400;
   RuntimeOptions options;
   options.workers = 2;
-  const auto runtime = StartOrDie(TestPlan(kDevices), options);
+  plan::Plan plan = TestPlan(kDevices);
+  for (plan::Device& device : *plan.mutable_devices()) device.set_kind(plan::DEVICE_NULL);
+  const auto runtime = StartOrDie(std::move(plan), options);
   const HostTensor x = TestFeed(kDevices, 0);
   for (int64_t step = 0; step < 20; ++step) {
     ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
@@ -269,6 +271,7 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
   EXPECT_EQ(runtime->VariableShard(0, 0), nullptr);
   EXPECT_EQ(runtime->statistics(0).instructions + runtime->statistics(1).instructions,
             20 * TestInstructionsPerStep(kDevices));
+  EXPECT_EQ(runtime->null_counts().instructions, 20 * TestInstructionsPerStep(kDevices));
 }
 
 // How long the threads that called BeginLife lived, and for how much of that the system let others

@@ -165,7 +165,8 @@ class TestKernel final : public Kernel {
     }
   }
 
-  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
+  absl::Status Launch(const KernelContext& firing, std::byte* const* operands,
+                      std::byte*) override {
     const auto row = [&](int i) { return reinterpret_cast<float*>(operands[i]); };
     float* out = row(inputs_);
     if (op_ == "grow") {

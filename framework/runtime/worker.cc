@@ -17,7 +17,8 @@ constexpr int64_t kScratchAlignment = 64;
 }  // namespace
 
 Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
-  size_t actors = 1, most_messages = 0;
+  thread_pool_ = std::make_unique<CpuThreadPool>(setup_.kernels.threads, setup_.init_thread);
+  size_t actors = 1, most_messages = 0, most_held = 0;
   own_.resize(setup_.programs->size());
   for (size_t p = 0; p < own_.size(); ++p) {
     const RunningProgram& running = (*setup_.programs)[p];
@@ -28,13 +29,23 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
     own_[p].worker_of = running.worker_of.data();
     own_[p].priority = running.priority.data();
     own_[p].queued.assign(index.num_actors(), 0);
+    own_[p].opened.assign(index.num_streams(), nullptr);
+    own_[p].takes_fences.assign(index.num_streams(), 0);
+    most_held += static_cast<size_t>(index.program().reuse_edges_size());
+    for (const ProgramIndex::Consumer& reading : index.consumers()) {
+      // A req and an ack of each slot, and an ack of a token that nobody reads.
+      most_held += 3 * static_cast<size_t>(index.ring(index.reg(reading.reg).ring).slots);
+    }
     for (int a = 0; a < index.num_actors(); ++a) {
       if (running.worker_of[a] != setup_.index) continue;
       own_[p].actors.push_back(a);
       // Tokens of others may come before the mailbox item that begins the step.
       running.state->actor(a).set_step_limit(0);
       const int32_t stream = index.actor(a).stream;
-      if (!streams[stream]) own_[p].streams.push_back(stream);
+      if (!streams[stream]) {
+        own_[p].streams.push_back(stream);
+        OpenStream(static_cast<int>(p), stream);
+      }
       streams[stream] = true;
       most_messages =
           std::max(most_messages, static_cast<size_t>(running.state->actor(a).MostMessages()));
@@ -53,7 +64,26 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
   for (ReadyList& list : ready_) list.items.resize(std::bit_ceil(actors));
   out_.reserve(most_messages);
   context_.seed = setup_.seed;
-  context_.check_nan = setup_.check_nan;
+  for (const auto& device : *setup_.devices) {
+    if (!IsHost(device->kind())) fences_ = device.get();
+  }
+  if (fences_ == nullptr) return;
+  held_.reserve(most_held);
+  awaited_.reserve(most_held);
+  ends_.reserve(own_.size() * kStepsAhead);
+  for (Own& own : own_) {
+    for (std::vector<Fence>& fences : own.end_fences) fences.resize(late_.size());
+  }
+}
+
+void Worker::OpenStream(int program, int32_t stream) {
+  Own& own = own_[program];
+  const ProgramIndex& index = own.state->index();
+  Device& device = *(*setup_.devices)[index.program().streams(stream).device()];
+  own.opened[stream] = device.OpenStream(thread_pool_.get());
+  if (IsHost(device.kind())) return;
+  late_.push_back(own.opened[stream]);
+  own.takes_fences[stream] = index.listed(stream) ? 1 : 0;
 }
 
 void Worker::Stop() {
@@ -86,13 +116,11 @@ void Worker::Main() {
 
 absl::Status Worker::Prepare() {
   if (setup_.init_thread != nullptr) setup_.init_thread();
-  thread_pool_ = std::make_unique<CpuThreadPool>(setup_.threads, setup_.init_thread);
-  context_.thread_pool = thread_pool_.get();
   int64_t scratch = 0;
   for (size_t p = 0; p < own_.size(); ++p) {
     LoadedProgram& loaded = *own_[p].loaded;
     for (const int32_t a : own_[p].actors) {
-      RETURN_IF_ERROR(loaded.Prepare(a, setup_.prepare, setup_.threads));
+      RETURN_IF_ERROR(loaded.Prepare(a, setup_.kernels));
       scratch = std::max(scratch, loaded.scratch(a));
     }
   }
@@ -111,12 +139,18 @@ inline void Worker::Consider(int program, int32_t actor) {
 }
 
 inline void Worker::Deliver(int program, const Message& message) {
-  own_[program].state->Deliver(message);
+  Own& own = own_[program];
+  if (message.fence != 0 && own.takes_fences[own.state->actor(message.to).stream()] == 0) {
+    held_.push_back({program, message});
+    return;
+  }
+  own.state->Deliver(message);
   Consider(program, message.to);
 }
 
 inline void Worker::SendAll(int program) {
-  for (const Message& message : out_) {
+  for (Message& message : out_) {
+    if (setup_.tamper != nullptr) setup_.tamper(&message);
     const int32_t to = own_[program].worker_of[message.to];
     if (to == setup_.index) {
       Deliver(program, message);
@@ -129,11 +163,57 @@ inline void Worker::SendAll(int program) {
 
 inline void Worker::EndStep(int program, int64_t step) {
   int32_t& left = own_[program].actors_left[step % kStepsAhead];
-  if (--left == 0) setup_.tracker->WorkerEnded(program, step);
+  if (--left > 0) return;
+  if (late_.empty()) return setup_.tracker->WorkerEnded(program, step);
+  std::vector<Fence>& fences = own_[program].end_fences[step % kStepsAhead];
+  for (size_t n = 0; n < late_.size(); ++n) fences[n] = late_[n]->Record();
+  ends_.push_back({program, step});
+}
+
+// What the instruction at an actor's cursor waits for, its stream waits for.
+void Worker::WaitForFences(Stream* stream, const Actor& actor) {
+  awaited_.clear();
+  actor.AppendFences(&awaited_);
+  for (const Fence fence : awaited_) stream->Wait(fence);
+}
+
+// Delivers the messages, and ends the steps, whose fences are done by now.
+void Worker::LookAtFences() {
+  size_t kept = 0;
+  for (size_t n = 0; n < held_.size(); ++n) {
+    Held held = held_[n];
+    if (!fences_->Done(held.message.fence)) {
+      held_[kept++] = held;
+      continue;
+    }
+    held.message.fence = 0;
+    Deliver(held.program, held.message);
+  }
+  held_.resize(kept);
+  kept = 0;
+  for (const StepEnd end : ends_) {
+    if (!IsOver(end)) {
+      ends_[kept++] = end;
+      continue;
+    }
+    const absl::Status status = fences_->status();
+    if (!status.ok()) setup_.tracker->Fail(status);
+    setup_.tracker->WorkerEnded(end.program, end.step);
+  }
+  ends_.resize(kept);
+}
+
+bool Worker::IsOver(const StepEnd& end) const {
+  for (const Fence fence : own_[end.program].end_fences[end.step % kStepsAhead]) {
+    if (!fences_->Done(fence)) return false;
+  }
+  return true;
 }
 
 inline void Worker::Run(int program, const Actor& actor) {
   Count(&instructions_);
+  context_.stream = own_[program].opened[actor.stream()];
+  if (!late_.empty()) WaitForFences(context_.stream, actor);
   if (setup_.tracker->failed()) return;
   const absl::Status status = own_[program].loaded->Run(actor, &context_, scratch_);
   if (!status.ok()) setup_.tracker->Fail(Explain(status, program, actor));
@@ -161,7 +241,8 @@ void Worker::RunNext() {
     const int64_t step = actor.step();
     setup_.trace ? RunTraced(next.program, actor) : Run(next.program, actor);
     out_.clear();
-    const int32_t entry = own.state->Finish(next.actor, 0, &out_);
+    const Fence fence = late_.empty() ? 0 : context_.stream->Record();
+    const int32_t entry = own.state->Finish(next.actor, fence, &out_);
     if (!out_.empty()) SendAll(next.program);
     if (actor.step() != step) EndStep(next.program, step);
     const bool others = entry >= 0 && entry != next.actor;
@@ -178,6 +259,8 @@ void Worker::Loop() {
   while (OpenMailbox()) {
     if (!ready_[0].empty() || !ready_[1].empty()) {
       RunNext();
+    } else if (!held_.empty() || !ends_.empty()) {
+      LookAtFences();
     } else {
       Idle();
     }

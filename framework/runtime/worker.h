@@ -2,6 +2,10 @@
 // instructions whose tokens are there; what is ready follows from messages, never from a search.
 // Messages between its own actors are calls; those of other workers come through a queue. Having
 // nothing to do, it spins a little, then sleeps.
+//
+// On streams that run late a worker launches, and messages carry fences. A stream of that kind with
+// an order waits for them itself, so its actor may have the message at once; for all others the
+// worker holds it until the fence is done. A step has ended when its streams are through.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_WORKER_H_
 #define SLUICE_FRAMEWORK_RUNTIME_WORKER_H_
 
@@ -16,9 +20,11 @@
 
 #include "absl/status/status.h"
 #include "framework/actor/program_state.h"
+#include "framework/actor/stream_priority.h"
 #include "framework/actor/worker_policy.h"
 #include "framework/base/queue.h"
 #include "framework/device/cpu_thread_pool.h"
+#include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/runtime.h"
@@ -40,15 +46,15 @@ class Worker {
  public:
   struct Setup {
     int index = 0;
-    int threads = 1;
+    KernelOptions kernels;
     uint64_t seed = 0;
-    bool check_nan = false;
     bool trace = false;
+    const std::vector<std::unique_ptr<Device>>* devices = nullptr;
     std::vector<RunningProgram>* programs = nullptr;
     StepTracker* tracker = nullptr;
     const std::vector<std::unique_ptr<Worker>>* peers = nullptr;
-    PrepareKernel prepare = nullptr;
     void (*init_thread)() = nullptr;
+    void (*tamper)(Message* message) = nullptr;
   };
 
   explicit Worker(Setup setup);
@@ -88,16 +94,29 @@ class Worker {
     void Push(Ready ready) { items[end++ & (items.size() - 1)] = ready; }
     Ready Pop() { return items[first++ & (items.size() - 1)]; }
   };
+  // A message that its receiver may not see before the fence is done.
+  struct Held {
+    int32_t program;
+    Message message;
+  };
+  // A step whose actors here are through, though their streams may not be.
+  struct StepEnd {
+    int32_t program;
+    int64_t step;
+  };
   struct Own {  // of one program
     LoadedProgram* loaded = nullptr;
     ProgramState* state = nullptr;
     const int32_t *worker_of = nullptr, *priority = nullptr;  // by actor of the program
     std::vector<int32_t> actors, streams;
-    std::vector<uint8_t> queued;  // by actor of the program: it stands in a ready list
-    MessageList grants;           // of step 0
-    int64_t steps = 0;            // begun
+    std::vector<uint8_t> queued;        // by actor of the program: it stands in a ready list
+    std::vector<Stream*> opened;        // by stream of the program; null: another worker's
+    std::vector<uint8_t> takes_fences;  // by stream of the program: it runs late, in a proven order
+    MessageList grants;                 // of step 0
+    int64_t steps = 0;                  // begun
     // Of the steps in flight: actors that have not yet done their part.
     int32_t actors_left[kStepsAhead] = {};
+    std::vector<Fence> end_fences[kStepsAhead];  // by late stream: what the step's end waits for
   };
 
   // Counters have one writer; others may look.
@@ -116,6 +135,10 @@ class Worker {
   void RunTraced(int program, const Actor& actor);
   void SendAll(int program);
   void EndStep(int program, int64_t step);
+  void OpenStream(int program, int32_t stream);
+  void WaitForFences(Stream* stream, const Actor& actor);
+  void LookAtFences();
+  bool IsOver(const StepEnd& end) const;
   absl::Status Explain(const absl::Status& status, int program, const Actor& actor) const;
   void Idle();
   BlockedOn FindBlockedOn(int32_t* actor) const;
@@ -127,6 +150,13 @@ class Worker {
   MessageList out_;
   KernelContext context_;
   std::unique_ptr<CpuThreadPool> thread_pool_;
+  // Streams of this worker that run late, and a device that knows their fences; null: no device of
+  // the plan has any.
+  std::vector<Stream*> late_;
+  const Device* fences_ = nullptr;
+  std::vector<Fence> awaited_;
+  std::vector<Held> held_;
+  std::vector<StepEnd> ends_;
   std::vector<std::byte> scratch_storage_;
   std::byte* scratch_ = nullptr;
   int32_t program_ = 0;  // of the last step begun

@@ -15,8 +15,9 @@ class WorkerTest : public testing::Test {
  protected:
   void SetUp() override {
     auto plan = ParsePlan(R"(
-      device 0 0
-      device 0 1
+      plan
+      device 0 0 kind null
+      device 0 1 kind null
       program main
       actor ping on d0.comm x 3; x = nothing()
       actor pong on d1.comm x 3; nothing(x)
@@ -24,7 +25,12 @@ class WorkerTest : public testing::Test {
     ASSERT_EQ(plan.status(), absl::OkStatus());
     plan_ = *std::move(plan);
     RunningProgram running;
-    auto loaded = LoadedProgram::Load(plan_, 0, {});
+    const std::vector<DeviceSpec> specs(2, {DeviceKind::kNull, 0, "null"});
+    auto devices = OpenDevices(specs, {});
+    ASSERT_EQ(devices.status(), absl::OkStatus());
+    devices_ = *std::move(devices);
+    const std::vector<std::byte*> memories(2, nullptr);
+    auto loaded = LoadedProgram::Load(plan_, 0, memories);
     ASSERT_EQ(loaded.status(), absl::OkStatus());
     running.loaded = *std::move(loaded);
     running.state = std::make_unique<ProgramState>(&running.loaded->index());
@@ -34,6 +40,7 @@ class WorkerTest : public testing::Test {
     for (int w = 0; w < 2; ++w) {
       Worker::Setup setup;
       setup.index = w;
+      setup.devices = &devices_;
       setup.programs = &programs_;
       setup.tracker = &tracker_;
       setup.peers = &workers_;
@@ -51,6 +58,7 @@ class WorkerTest : public testing::Test {
   }
 
   plan::Plan plan_;
+  std::vector<std::unique_ptr<Device>> devices_;
   std::vector<RunningProgram> programs_;
   StepTracker tracker_{1};
   std::vector<std::unique_ptr<Worker>> workers_;

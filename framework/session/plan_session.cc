@@ -57,10 +57,16 @@ class PlanSession final : public Session {
   absl::StatusOr<int> FindProgram(absl::string_view name) const;
   absl::StatusOr<int> FindVariable(absl::string_view name) const;
   absl::Status OrderFeeds(const plan::Program& program, const Feeds& feeds);
+  // A shard's bytes: in place where they are the host's, else a copy, until the next call.
+  const std::byte* BytesOf(int variable, int shard);
+  // Where to write a shard, and that it has been written.
+  std::byte* ToWrite(int variable, int shard);
+  void Written(int variable, int shard);
 
   std::unique_ptr<Runtime> runtime_;
   std::vector<VariableInfo> infos_;
   std::vector<const HostTensor*> ordered_;  // the feeds of a step, in the program's order
+  std::vector<std::byte> staging_;  // of one shard, where a device's memory is not the host's
   int64_t step_ = 0;
 };
 
@@ -108,6 +114,26 @@ void WriteInitial(const std::string& name, const VariableAttributes& init, const
   }
 }
 
+const std::byte* PlanSession::BytesOf(int variable, int shard) {
+  const std::byte* const bytes = runtime_->VariableShard(variable, shard);
+  if (bytes != nullptr) return bytes;
+  staging_.resize(ShardOf(plan().variables(variable).shards(shard)).NumBytes());
+  runtime_->CopyOut(variable, shard, absl::MakeSpan(staging_));
+  return staging_.data();
+}
+
+std::byte* PlanSession::ToWrite(int variable, int shard) {
+  std::byte* const bytes = runtime_->VariableShard(variable, shard);
+  if (bytes != nullptr) return bytes;
+  staging_.resize(ShardOf(plan().variables(variable).shards(shard)).NumBytes());
+  return staging_.data();
+}
+
+void PlanSession::Written(int variable, int shard) {
+  if (runtime_->VariableShard(variable, shard) != nullptr) return;
+  runtime_->CopyIn(variable, shard, staging_);
+}
+
 absl::Status PlanSession::Initialize(uint64_t seed) {
   for (int v = 0; v < plan().variables_size(); ++v) {
     const plan::Variable& variable = plan().variables(v);
@@ -119,12 +145,12 @@ absl::Status PlanSession::Initialize(uint64_t seed) {
     for (int p = 0; p < variable.shards_size(); ++p) {
       const Shard shard = ShardOf(variable.shards(p));
       if (shard.NumBytes() == 0) continue;
-      std::byte* bytes = runtime_->VariableShard(v, p);
       if (first[p] != p) {
-        std::memcpy(bytes, runtime_->VariableShard(v, first[p]), shard.NumBytes());
+        runtime_->CopyIn(v, p, {BytesOf(v, first[p]), static_cast<size_t>(shard.NumBytes())});
         continue;
       }
-      WriteInitial(variable.name(), init, infos_[v].shape, shard, seed, bytes);
+      WriteInitial(variable.name(), init, infos_[v].shape, shard, seed, ToWrite(v, p));
+      Written(v, p);
     }
   }
   return absl::OkStatus();
@@ -212,8 +238,7 @@ absl::StatusOr<HostTensor> PlanSession::Read(absl::string_view variable) {
   const std::vector<int> first = FirstOfBox(planned);
   for (int p = 0; p < planned.shards_size(); ++p) {
     if (first[p] != p) continue;
-    PortCopy(ShardOf(planned.shards(p)))
-        .Fetch(runtime_->VariableShard(v, p), 0, value.bytes.data());
+    PortCopy(ShardOf(planned.shards(p))).Fetch(BytesOf(v, p), 0, value.bytes.data());
   }
   return value;
 }
@@ -228,7 +253,8 @@ absl::Status PlanSession::Write(absl::string_view variable, const HostTensor& va
   }
   const plan::Variable& planned = plan().variables(v);
   for (int p = 0; p < planned.shards_size(); ++p) {
-    PortCopy(ShardOf(planned.shards(p))).Feed(value.bytes.data(), 0, runtime_->VariableShard(v, p));
+    PortCopy(ShardOf(planned.shards(p))).Feed(value.bytes.data(), 0, ToWrite(v, p));
+    Written(v, p);
   }
   return absl::OkStatus();
 }
@@ -240,8 +266,7 @@ absl::Status PlanSession::CheckReplicas() {
     const std::vector<int> first = FirstOfBox(variable);
     std::vector<uint64_t> digests(variable.shards_size());
     for (int p = 0; p < variable.shards_size(); ++p) {
-      digests[p] =
-          StableHash(runtime_->VariableShard(v, p), ShardOf(variable.shards(p)).NumBytes());
+      digests[p] = StableHash(BytesOf(v, p), ShardOf(variable.shards(p)).NumBytes());
       if (digests[p] == digests[first[p]]) continue;
       return absl::DataLossError(
           absl::StrCat("variable ", variable.name(), ": replicas differ: device ",

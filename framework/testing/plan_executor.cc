@@ -272,7 +272,7 @@ absl::Status PlanExecutorImpl::RunInstruction(int a, const Call& call, Loaded* l
     firing.seed = options_.seed;
     std::byte* scratch = loaded->scratch[a].data();
     scratch += (kAlignment - reinterpret_cast<uintptr_t>(scratch) % kAlignment) % kAlignment;
-    status = loaded->kernels[a][actor.cursor()]->Run(firing, operands.data(), scratch);
+    status = loaded->kernels[a][actor.cursor()]->Launch(firing, operands.data(), scratch);
   }
   return AddContext(status, loaded->index.Describe(a, actor.firing(), actor.cursor()));
 }

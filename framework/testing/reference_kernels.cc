@@ -17,7 +17,8 @@ class ReferenceKernel : public Kernel {
   ReferenceKernel(const OpDef* op, Attributes attributes, const KernelSpec& spec)
       : op_(op), attributes_(std::move(attributes)), spec_(spec) {}
 
-  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
+  absl::Status Launch(const KernelContext& firing, std::byte* const* operands,
+                      std::byte*) override {
     const auto load = [&](const Shard& shard, const std::byte* data) {
       ShardArray array;
       array.logical = {shard.dtype, shard.logical};
@@ -58,7 +59,8 @@ class ReferenceFold : public Kernel {
  public:
   explicit ReferenceFold(const KernelSpec& spec) : spec_(spec) {}
 
-  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
+  absl::Status Launch(const KernelContext& firing, std::byte* const* operands,
+                      std::byte*) override {
     const Shard& out = spec_.outputs[0];
     std::byte* const target = operands[spec_.inputs.size()];
     if (spec_.fill_identity) {
@@ -101,7 +103,8 @@ class ReferenceAccumulate : public Kernel {
  public:
   explicit ReferenceAccumulate(const KernelSpec& spec) : spec_(spec) {}
 
-  absl::Status Run(const KernelContext& firing, std::byte* const* operands, std::byte*) override {
+  absl::Status Launch(const KernelContext& firing, std::byte* const* operands,
+                      std::byte*) override {
     const Shard& shard = spec_.outputs[0];
     for (int64_t i = 0; i < shard.NumElements(); ++i) {
       double value = LoadElement(shard.dtype, operands[0], i);

@@ -140,12 +140,19 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& lay
                                                             const TrainingSetting& setting,
                                                             const PlanMutation& mutate,
                                                             RuntimeOptions options) {
+  ASSIGN_OR_RETURN(plan::Plan plan, CompileParityPlan(layout, setting));
+  if (mutate) RETURN_IF_ERROR(mutate(&plan));
+  return Start(layout, setting, std::move(plan), std::move(options));
+}
+
+absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& layout,
+                                                            const TrainingSetting& setting,
+                                                            plan::Plan plan,
+                                                            RuntimeOptions options) {
   ASSIGN_OR_RETURN(std::string bytes, ReadFile(kText));
   ASSIGN_OR_RETURN(TextDataset text,
                    TextDataset::Create(kText, std::move(bytes), layout.Config().sequence_length));
   std::unique_ptr<ParityRun> run(new ParityRun(layout, setting, std::move(text)));
-  ASSIGN_OR_RETURN(plan::Plan plan, CompileParityPlan(layout, setting));
-  if (mutate) RETURN_IF_ERROR(mutate(&plan));
   options.prepare = PrepareCpuKernel;
   options.init_thread = InitKernelThread;
   ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));

@@ -69,6 +69,11 @@ class ParityRun {
                                                           const TrainingSetting& setting,
                                                           const PlanMutation& mutate = {},
                                                           RuntimeOptions options = {});
+  // The same of a plan that CompileParityPlan made, which may have been changed, and with other
+  // options of the runtime; its kernels are the CPU's.
+  static absl::StatusOr<std::unique_ptr<ParityRun>> Start(const GptLayout& layout,
+                                                          const TrainingSetting& setting,
+                                                          plan::Plan plan, RuntimeOptions options);
   // Runs one step of this number; fetches() holds its results.
   absl::StatusOr<StepRecord> Step(int64_t step);
   const Fetches& fetches() const { return fetches_; }

@@ -30,8 +30,9 @@ void ExpectTransposed(const Shape& x, const Shape& permutation) {
     std::vector<int32_t> to(from.size(), -1);
     std::byte* operands[] = {reinterpret_cast<std::byte*>(from.data()),
                              reinterpret_cast<std::byte*>(to.data())};
-    const KernelContext context = {.thread_pool = &thread_pool};
-    ASSERT_TRUE((*kernel)->Run(context, operands, nullptr).ok());
+    CpuStream stream(&thread_pool);
+    const KernelContext context = {.stream = &stream};
+    ASSERT_TRUE((*kernel)->Launch(context, operands, nullptr).ok());
     for (int64_t i = 0; i < x.NumElements(); ++i) {
       int64_t expected = 0, rest = i;
       for (int d = y.rank() - 1; d >= 0; rest /= y[d], --d) {

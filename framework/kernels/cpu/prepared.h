@@ -17,7 +17,7 @@ namespace sluice::cpu {
 
 using PreparedKernel = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// Inputs, then outputs, of one Run.
+// Inputs, then outputs, of one Launch.
 class Operands {
  public:
   Operands(std::byte* const* pointers, std::byte* scratch)
@@ -41,8 +41,8 @@ template <typename F>
 class ClosureKernel : public Kernel {
  public:
   ClosureKernel(F run, int64_t scratch) : run_(std::move(run)), scratch_(scratch) {}
-  absl::Status Run(const KernelContext& context, std::byte* const* operands,
-                   std::byte* scratch) override {
+  absl::Status Launch(const KernelContext& context, std::byte* const* operands,
+                      std::byte* scratch) override {
     if constexpr (std::is_void_v<decltype(run_(context, Operands(operands, scratch)))>) {
       run_(context, Operands(operands, scratch));
       return absl::OkStatus();
@@ -76,14 +76,15 @@ constexpr int64_t kCheapGrain = 32768, kCostlyGrain = 4096;
 // at least `grain`. Results must not depend on the cuts.
 template <typename F>
 void Parallel(const KernelContext& context, int64_t n, int64_t grain, F&& fn) {
-  const int64_t threads = context.thread_pool == nullptr ? 1 : context.thread_pool->threads();
+  ThreadPool* const pool = context.thread_pool();
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
   const int64_t pieces = std::min(threads, n / grain);
   if (pieces <= 1) {
     if (n > 0) fn(int64_t{0}, n);
     return;
   }
   const int64_t groups = (n + 15) / 16;
-  context.thread_pool->ForEach(pieces, [&](int64_t i) {
+  pool->ForEach(pieces, [&](int64_t i) {
     const Range range = Cut({0, groups}, pieces, i);
     fn(range.begin * 16, std::min(range.end * 16, n));
   });
@@ -92,13 +93,14 @@ void Parallel(const KernelContext& context, int64_t n, int64_t grain, F&& fn) {
 // The same over rows of `cost` elements each, cut anywhere.
 template <typename F>
 void ParallelRows(const KernelContext& context, int64_t rows, int64_t cost, int64_t grain, F&& fn) {
-  const int64_t threads = context.thread_pool == nullptr ? 1 : context.thread_pool->threads();
+  ThreadPool* const pool = context.thread_pool();
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
   const int64_t pieces = std::min({threads, rows * cost / grain, rows});
   if (pieces <= 1) {
     if (rows > 0) fn(int64_t{0}, rows);
     return;
   }
-  context.thread_pool->ForEach(pieces, [&](int64_t i) {
+  pool->ForEach(pieces, [&](int64_t i) {
     const Range range = Cut({0, rows}, pieces, i);
     fn(range.begin, range.end);
   });

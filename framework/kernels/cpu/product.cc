@@ -154,10 +154,11 @@ class LibraryProduct : public Product {
   void Run(const KernelContext& context, const float* a, const float* b, float* c,
            std::byte* scratch) const override {
     const auto run = [&](int64_t i) { RunPiece(pieces_[i], a, b, c, scratch); };
-    if (pieces_.size() == 1 || context.thread_pool == nullptr) {
+    ThreadPool* const pool = context.thread_pool();
+    if (pieces_.size() == 1 || pool == nullptr) {
       for (size_t i = 0; i < pieces_.size(); ++i) run(static_cast<int64_t>(i));
     } else {
-      context.thread_pool->ForEach(static_cast<int64_t>(pieces_.size()), run);
+      pool->ForEach(static_cast<int64_t>(pieces_.size()), run);
     }
   }
 

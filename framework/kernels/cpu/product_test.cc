@@ -82,7 +82,8 @@ TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
       EXPECT_LE((*product)->scratch(), 3 * ((4 << 18) + 64));
       std::vector<float> c(shape.m * shape.n, std::nanf(""));
       std::vector<std::byte> scratch((*product)->scratch());
-      const KernelContext context = {.thread_pool = thread_pool};
+      CpuStream stream(thread_pool);
+      const KernelContext context = {.stream = &stream};
       (*product)->Run(context, a.data(), b.data(), c.data(), scratch.data());
       if (thread_pool == nullptr) expected = c;
       EXPECT_EQ(std::memcmp(c.data(), expected.data(), c.size() * 4), 0)
@@ -96,8 +97,9 @@ TEST(ProductTest, AllocatesOnlyInsideTheLibraryAndLittleThere) {
   if (!kCountsAllocations) GTEST_SKIP() << "allocations are the sanitizer's";
   InitKernelThread();
   CpuThreadPool thread_pool(2, InitKernelThread);
+  CpuStream stream(&thread_pool);
   KernelContext context;
-  context.thread_pool = &thread_pool;
+  context.stream = &stream;
   for (bool transposed : {false, true}) {
     ProductShape shape;
     shape.m = 256, shape.n = 192, shape.k = 128, shape.transpose_a = transposed;

@@ -1,0 +1,31 @@
+// With check_nan, a kernel that looks at what the kernel within it wrote.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_NAN_CHECK_H_
+#define SLUICE_FRAMEWORK_RUNTIME_NAN_CHECK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "framework/kernels/kernel.h"
+#include "framework/tensor/dtype.h"
+
+namespace sluice {
+
+// Whether a tensor of floats holds a NaN.
+bool HasNan(DType dtype, const std::byte* data, int64_t elements);
+
+// Which operands of floats an instruction writes.
+struct WrittenOperand {
+  int32_t operand;
+  DType dtype;
+  int64_t elements;
+};
+
+// OutOfRange if a result of the kernel, which must be one of a CPU, is NaN.
+std::unique_ptr<Kernel> MakeNanCheck(std::unique_ptr<Kernel> kernel,
+                                     std::vector<WrittenOperand> written);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_NAN_CHECK_H_
