@@ -60,7 +60,7 @@ void CompileGpt(benchmark::State& state) {
     compile.phase_end = [&](absl::string_view phase) {
       phases[std::string(phase)] += watch.Seconds();
     };
-    const auto plan = Compile(programs, compile, nullptr);
+    const auto plan = CompilePlan(programs, compile);
     status.Update(plan.status());
     if (!status.ok()) return state.SkipWithError(std::string(status.message()).c_str());
     ++rounds;

@@ -128,7 +128,7 @@ absl::StatusOr<TimedLayout> TimedLayout::Compile(const std::string& model, const
   Graph graph;
   RETURN_IF_ERROR(BuildGptTrain(layout.config_, options.mesh.num_stages(), optimizer, &graph));
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
-  ASSIGN_OR_RETURN(layout.plan_, sluice::Compile(programs, options, nullptr));
+  ASSIGN_OR_RETURN(layout.plan_, sluice::CompilePlan(programs, options));
   ASSIGN_OR_RETURN(layout.predicted_,
                    PredictSteps(layout.plan_.programs(0), layout.plan_.devices_size(), machine,
                                 kPredictedSteps));

@@ -48,7 +48,7 @@ absl::StatusOr<plan::Plan> CompileStep(const GptConfig& config) {
   CompileOptions options;
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse("data=1"));
   options.machine = Machine::Cpu();
-  return Compile(programs, options, nullptr);
+  return CompilePlan(programs, options);
 }
 
 // An instruction that stands `count` times in a step, if the places of its operands are left out.

@@ -17,7 +17,7 @@ _TESTS = " (tests)"
 _ONLY_IN_SOURCES = re.compile(r"(oneapi|nlohmann|google/protobuf)/|dnnl")
 _ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
 # Those who read or write a plan; nobody else's file reaches plan.pb.h, by whatever headers.
-_KNOW_THE_PLAN = ("framework/plan", "framework/actor", "framework/sim", "framework/compiler", "framework/runtime",
+_KNOW_THE_PLAN = ("framework/plan", "framework/actor", "framework/sim", "framework/compiler", "framework/explain", "framework/runtime",
                   "framework/session", "framework/testing", "framework/conformance", "bench")
 
 

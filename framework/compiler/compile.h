@@ -4,11 +4,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "framework/compiler/explanation.h"
+#include "framework/compiler/device_classes.h"
+#include "framework/compiler/grid.h"
+#include "framework/compiler/memory.h"
 #include "framework/compiler/place.h"
+#include "framework/compiler/select_sbp.h"
+#include "framework/compiler/task_graph.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
 #include "framework/plan/plan.pb.h"
@@ -30,10 +35,32 @@ struct CompileOptions {
   PhaseEnd phase_end;  // for benchmarks; may be empty
 };
 
-// `explanation`, if not null and empty, gets the choices and their reasons. Errors name the node's
-// scope path, what was expected and got.
-absl::StatusOr<plan::Plan> Compile(absl::Span<const ProgramGraph> programs,
-                                   const CompileOptions& options, Explanation* explanation);
+// What the phases made of one program, besides its part of the plan: the reasons that explain/
+// shows. `tasks` and `actor_of` are of the devices that the plan holds.
+struct CompiledProgram {
+  std::string name;
+  const Graph* graph;
+  Grid grid;
+  SbpAssignment assignment;
+  TaskGraph tasks;
+  std::vector<int32_t> actor_of;     // by task
+  std::vector<PackedDevice> packed;  // by device
+};
+
+// Refers to the graphs that it was made from, which must outlive it.
+struct Compilation {
+  plan::Plan plan;
+  Mesh mesh;
+  DeviceClasses classes;  // of all programs
+  std::vector<CompiledProgram> programs;
+};
+
+// Errors name the node's scope path, what was expected and got.
+absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
+                                    const CompileOptions& options);
+// The plan alone, for those who ask for no reasons.
+absl::StatusOr<plan::Plan> CompilePlan(absl::Span<const ProgramGraph> programs,
+                                       const CompileOptions& options);
 
 }  // namespace sluice
 

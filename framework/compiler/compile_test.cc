@@ -34,7 +34,7 @@ absl::StatusOr<Compiled> CompileMlp(const std::string& mesh, int64_t batch, int 
   RETURN_IF_ERROR(BuildMlp(&graph, model));
   const auto begin = std::chrono::steady_clock::now();
   Compiled compiled;
-  ASSIGN_OR_RETURN(compiled.plan, Compile({{"train", &graph}}, options, nullptr));
+  ASSIGN_OR_RETURN(compiled.plan, CompilePlan({{"train", &graph}}, options));
   compiled.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return compiled;

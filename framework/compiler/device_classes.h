@@ -26,8 +26,11 @@ class DeviceClasses {
 
   int num_devices() const { return static_cast<int>(representative_.size()); }
   int num_classes() const { return num_classes_; }
-  // Of a device of the mesh: the first device of its class.
-  int32_t representative(int32_t device) const { return representative_[device]; }
+  // The first device of a device's class. A plan may have more devices than the mesh, which hold
+  // what the host feeds; those stand for themselves.
+  int32_t representative(int32_t device) const {
+    return device < num_devices() ? representative_[device] : device;
+  }
   absl::Span<const int32_t> representatives() const { return representative_; }
 
   // The representatives of a stage, as places in it, ascending.

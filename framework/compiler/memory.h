@@ -15,15 +15,15 @@
 
 namespace sluice {
 
-// The least multiple of `alignment` that holds `bytes`.
-inline int64_t AlignUp(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
-
 struct PackingOptions {
   std::vector<int64_t> base;  // by device: where its bytes begin, above its variables; default: 0
   int64_t alignment = 64;     // of every offset
 };
+
+// The least multiple of `alignment` that holds `bytes`.
+inline int64_t AlignUp(int64_t bytes, int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 struct PackedDevice {
   int64_t packed = 0;    // bytes above base

@@ -6,12 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
-#include "framework/actor/hand_plans.h"
-#include "framework/actor/interleaver.h"
 #include "framework/actor/virtual_clock.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/text.h"
 #include "framework/plan/validate.h"
+#include "framework/testing/hand_plans.h"
+#include "framework/testing/interleaver.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

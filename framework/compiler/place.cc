@@ -18,15 +18,24 @@ void End(const PhaseEnd& phase_end, absl::string_view phase) {
 
 }  // namespace
 
-absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int64_t> base,
-                                    const PhaseEnd& phase_end) {
-  RETURN_IF_ERROR(RecordOrder(program).status());
+absl::StatusOr<Ordered> OrderProgram(plan::Program program, const PhaseEnd& phase_end) {
+  Ordered ordered{std::move(program)};
+  RETURN_IF_ERROR(RecordOrder(&ordered.program).status());
   End(phase_end, "order");
-  PackingOptions packing;
-  packing.base.assign(base.begin(), base.end());
-  ASSIGN_OR_RETURN(Packing packed, PackMemory(program, packing));
+  return ordered;
+}
+
+// The proof and the prediction come after packing, as reuse edges are waits, too.
+absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> base,
+                                    const PhaseEnd& phase_end) {
+  Placed placed;
+  placed.program = std::move(ordered.program);
+  PackingOptions options;
+  options.base.assign(base.begin(), base.end());
+  ASSIGN_OR_RETURN(Packing packing, PackMemory(&placed.program, options));
+  placed.devices = std::move(packing.devices);
   End(phase_end, "pack");
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
+  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(placed.program));
   RETURN_IF_ERROR(ValidateProgram(index));
   Certificate certificate;
   RETURN_IF_ERROR(ProveLive(index, &certificate));
@@ -34,28 +43,30 @@ absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int
   ClockOptions clock;
   clock.steps = 3;
   ASSIGN_OR_RETURN(ClockResult run, RunClock(index, clock));
-  program->set_predicted_nanoseconds(run.step_nanoseconds);
+  placed.program.set_predicted_nanoseconds(run.step_nanoseconds);
+  placed.begin_rank = std::move(run.begin_rank);
+  placed.end_rank = std::move(run.end_rank);
   End(phase_end, "predict");
-  return Placed{std::move(packed.devices), std::move(run.begin_rank), std::move(run.end_rank)};
+  return placed;
 }
 
-absl::Status ExpandPlaced(const plan::Program& representative_program, const Placed& placed,
-                          absl::Span<const int32_t> representatives, plan::Program* program,
-                          const PhaseEnd& phase_end) {
-  const Expansion expansion(*program, representatives);
-  expansion.Expand(representative_program, program);
-  program->set_predicted_nanoseconds(representative_program.predicted_nanoseconds());
+absl::StatusOr<plan::Program> ExpandPlaced(const Placed& placed,
+                                           absl::Span<const int32_t> representatives,
+                                           plan::Program program, const PhaseEnd& phase_end) {
+  const Expansion expansion(program, representatives);
+  expansion.Expand(placed.program, &program);
+  program.set_predicted_nanoseconds(placed.program.predicted_nanoseconds());
   End(phase_end, "expand");
   Certificate certificate;
-  certificate.position = expansion.LiftInstances(representative_program, placed.begin_rank);
-  RETURN_IF_ERROR(AddReuseEdges(program, certificate.position,
-                                expansion.LiftInstances(representative_program, placed.end_rank)));
+  certificate.position = expansion.LiftInstances(placed.program, placed.begin_rank);
+  RETURN_IF_ERROR(AddReuseEdges(&program, certificate.position,
+                                expansion.LiftInstances(placed.program, placed.end_rank)));
   End(phase_end, "reuse edges");
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
+  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
   RETURN_IF_ERROR(ValidateProgram(index));
   RETURN_IF_ERROR(CheckCertificate(index, certificate));
   End(phase_end, "check");
-  return absl::OkStatus();
+  return program;
 }
 
 }  // namespace sluice

@@ -18,22 +18,30 @@ namespace sluice {
 // Called as each phase of a program ends: "select", "lower", "schedule", "order", ...
 using PhaseEnd = std::function<void(absl::string_view phase)>;
 
+// A program that has the order of every compute stream.
+struct Ordered {
+  plan::Program program;
+};
+
+// A program that has its bytes too, is proven live and knows the time of a step.
 struct Placed {
+  plan::Program program;
   std::vector<PackedDevice> devices;
   std::vector<int32_t> begin_rank, end_rank;  // of instances, in the run that was predicted
 };
 
-// Order, offsets, reuse edges and predicted time of a program that is whole, or a representative
-// program. `base`: by device, where the program's bytes may begin, above its variables. Errors: a
-// cycle that would deadlock, in the user's words.
-absl::StatusOr<Placed> PlaceProgram(plan::Program* program, absl::Span<const int64_t> base,
+// Errors: a cycle that would deadlock, in the user's words.
+absl::StatusOr<Ordered> OrderProgram(plan::Program program, const PhaseEnd& phase_end = {});
+
+// `base`: by device, where the program's bytes may begin, above its variables.
+absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> base,
                                     const PhaseEnd& phase_end = {});
 
-// Gives what was found on the representative program to the program of all devices.
+// Gives what was found on the program of the representatives to `program`, that of all devices.
 // `representatives`: by device.
-absl::Status ExpandPlaced(const plan::Program& representative_program, const Placed& placed,
-                          absl::Span<const int32_t> representatives, plan::Program* program,
-                          const PhaseEnd& phase_end = {});
+absl::StatusOr<plan::Program> ExpandPlaced(const Placed& placed,
+                                           absl::Span<const int32_t> representatives,
+                                           plan::Program program, const PhaseEnd& phase_end = {});
 
 }  // namespace sluice
 

@@ -7,13 +7,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "framework/actor/interleaver.h"
-#include "framework/actor/random_program.h"
 #include "framework/actor/virtual_clock.h"
 #include "framework/compiler/memory.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/text.h"
 #include "framework/plan/validate.h"
+#include "framework/testing/interleaver.h"
+#include "framework/testing/random_program.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -24,7 +24,7 @@ class ProgramBuilder {
     program_.set_micro_batches(static_cast<int32_t>(grid.micro_batches()));
   }
 
-  plan::Program Build() {
+  Schedule Build() {
     AddPorts(tasks_.feeds, program_.mutable_feeds());
     AddPorts(tasks_.fetches, program_.mutable_fetches());
     CountRounds();
@@ -33,9 +33,8 @@ class ProgramBuilder {
     AssignStorage();
     FillScripts();
     AddControl();
-    return std::move(program_);
+    return {std::move(program_), std::move(actor_of_)};
   }
-  const std::vector<int32_t>& actor_of() const { return actor_of_; }
 
  private:
   // What is known of the bytes that a root value stands for.
@@ -349,12 +348,9 @@ void ProgramBuilder::AddControl() {
 
 }  // namespace
 
-plan::Program BuildProgram(const std::string& name, const TaskGraph& tasks, const Grid& grid,
-                           const ScheduleOptions& options, std::vector<int32_t>* actor_of) {
-  ProgramBuilder builder(name, tasks, grid, options);
-  plan::Program program = builder.Build();
-  if (actor_of != nullptr) *actor_of = builder.actor_of();
-  return program;
+Schedule BuildSchedule(const std::string& name, const TaskGraph& tasks, const Grid& grid,
+                       const ScheduleOptions& options) {
+  return ProgramBuilder(name, tasks, grid, options).Build();
 }
 
 }  // namespace sluice

@@ -20,15 +20,20 @@ struct ScheduleOptions {
   bool outline = false;  // of a representative program: boxings without regions (OutlineBoxing)
 };
 
+// The actors of one program. Its order, bytes and proof are found by later phases (place.h).
+struct Schedule {
+  plan::Program program;
+  // By task: its actor. An actor's tasks are its script, in order, behind a "begin" where it has
+  // one.
+  std::vector<int32_t> actor_of;
+};
+
 // Scripts: all compute tasks of one device, phase and rate, in order; a boxing, a feed and the
 // fetches are actors of their own. Quotas follow from rates: a saved activation (made in forward,
 // read in backward) has one slot per micro-batch in flight at its stage, min(micro, stages -
-// stage), which is what makes 1F1B; what crosses stages has two; everything else one. `actor_of`,
-// if not null, gets the actor of each task: an actor's tasks are its script, in order, behind a
-// "begin" where it has one.
-plan::Program BuildProgram(const std::string& name, const TaskGraph& tasks, const Grid& grid,
-                           const ScheduleOptions& options,
-                           std::vector<int32_t>* actor_of = nullptr);
+// stage), which is what makes 1F1B; what crosses stages has two; everything else one.
+Schedule BuildSchedule(const std::string& name, const TaskGraph& tasks, const Grid& grid,
+                       const ScheduleOptions& options);
 
 }  // namespace sluice
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "framework/base/status.h"
-#include "framework/compiler/explain.h"
 #include "framework/compiler/lower.h"
+#include "framework/compiler/task_graph.h"
 #include "framework/testing/models.h"
 #include "gtest/gtest.h"
 
@@ -49,7 +49,7 @@ TEST(SelectSbpTest, DataParallelReducesEachGradientOnce) {
   ASSERT_TRUE(Select("data=2", 1, {}, &selected).ok());
   EXPECT_EQ(selected.counts,
             (Counts{{"update all_reduce[0]", 6}, {"update all_reduce[0] scalar", 1}}))
-      << BoxingSummary(selected.tasks);
+      << BoxingSummary(selected.tasks.boxings);
 }
 
 TEST(SelectSbpTest, MicroBatchesAddNoReductionOnTheWire) {
@@ -59,7 +59,7 @@ TEST(SelectSbpTest, MicroBatchesAddNoReductionOnTheWire) {
                                      {"update all_reduce[0] scalar", 1},
                                      {"backward accumulate[micro]", 6},
                                      {"forward accumulate[micro]", 1}}))
-      << BoxingSummary(selected.tasks);
+      << BoxingSummary(selected.tasks.boxings);
 }
 
 TEST(SelectSbpTest, MegatronAnnotationsNeedOneReductionEachWay) {
@@ -73,7 +73,7 @@ TEST(SelectSbpTest, MegatronAnnotationsNeedOneReductionEachWay) {
   EXPECT_EQ(selected.counts, (Counts{{"forward all_reduce[0]", 4},
                                      {"backward all_reduce[0]", 1},
                                      {"update all_reduce[0] scalar", 1}}))
-      << BoxingSummary(selected.tasks);
+      << BoxingSummary(selected.tasks.boxings);
 }
 
 TEST(SelectSbpTest, AStorageAnnotationSplitsWhatIsStoredAndNotHowItIsRead) {
@@ -93,7 +93,7 @@ TEST(SelectSbpTest, AStorageAnnotationSplitsWhatIsStoredAndNotHowItIsRead) {
   EXPECT_EQ(layouts.at("layer0/weight.m").stored[0], Sbp::S(0));  // state follows
   const auto tasks = Lower(graph, grid, *assignment, &planner, machine);
   ASSERT_TRUE(tasks.ok()) << tasks.status();
-  const std::string summary = BoxingSummary(*tasks);
+  const std::string summary = BoxingSummary(tasks->boxings);
   EXPECT_TRUE(absl::StrContains(summary, "forward layer0/weight: all_gather[0]")) << summary;
   EXPECT_TRUE(
       absl::StrContains(summary, "layer0/backward/matmul_weight_gradient: reduce_scatter[0]"))

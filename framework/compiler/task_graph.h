@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "framework/graph/graph.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/tensor/shard.h"
@@ -87,6 +88,9 @@ struct TaskGraph {
   std::vector<std::pair<std::string, TensorType>> feeds, fetches;
   std::vector<BoxingNote> boxings;
 };
+
+// A line for each boxing, without times and reasons: stable across machines, for goldens.
+std::string BoxingSummary(absl::Span<const BoxingNote> boxings);
 
 }  // namespace sluice
 

@@ -4,8 +4,7 @@
 //   - work of the host goes to the host's device, which is a CPU;
 //   - a fold that only moves bytes, on a device that can reach both ends, becomes a copy;
 //   - anything else that reads a register of another space reads a staging register in its own,
-//   which
-//     a copy of the register fills. Readers of one space share it.
+//     which a copy of the register fills. Readers of one space share it.
 // Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_TRANSFERS_H_
 #define SLUICE_FRAMEWORK_COMPILER_TRANSFERS_H_

@@ -80,7 +80,7 @@ void Check(const Layout& layout, OptimizerOptions::Kind kind, double clip) {
   compile.micro_batches = layout.micro;
   compile.script_length = layout.script_length;
   compile.machine = Machine::Cpu();
-  const auto plan = Compile({{"train", &graph}}, compile, nullptr);
+  const auto plan = CompilePlan({{"train", &graph}}, compile);
   ASSERT_TRUE(plan.ok()) << plan.status();
   for (uint64_t interleaving : {1, 2, 3}) {
     PlanExecutorOptions run;

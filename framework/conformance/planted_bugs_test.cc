@@ -27,7 +27,7 @@ absl::StatusOr<plan::Plan> CompileRandom(const RandomGraph& random) {
   options.micro_batches = random.micro_batches;
   options.script_length = random.script_length;
   options.machine = Machine::Cpu();
-  return Compile({{"train", random.graph.get()}}, options, nullptr);
+  return CompilePlan({{"train", random.graph.get()}}, options);
 }
 
 // A random graph with its right plan and what it computes.

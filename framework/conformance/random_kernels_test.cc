@@ -45,7 +45,7 @@ absl::Status Check(int seed, Outcome* outcome) {
   options.micro_batches = random.micro_batches;
   options.script_length = random.script_length;
   options.machine = Machine::Cpu();
-  const auto plan = Compile({{"train", random.graph.get()}}, options, nullptr);
+  const auto plan = CompilePlan({{"train", random.graph.get()}}, options);
   outcome->refused = absl::IsInvalidArgument(plan.status());
   if (outcome->refused) return absl::OkStatus();
   RETURN_IF_ERROR(plan.status());

@@ -52,6 +52,19 @@ TEST(HappensBeforeTest, PathsOutsideListsNeedTheExactSearch) {
   EXPECT_FALSE(order.OrderedExactly(f.Instance(2, 0, 0), f.Instance(0, 0, 0), false));
 }
 
+TEST(HappensBeforeTest, AnActorsOwnInstructionsAreOrderedWithoutAList) {
+  const Fixture f(R"(
+    actor a on d0.comm x 2
+      x = f()
+      y = g())");
+  const HappensBefore order(f.index, f.rank);
+  EXPECT_TRUE(order.Ordered(f.Instance(0, 0, 0), f.Instance(0, 0, 1), false));
+  EXPECT_TRUE(order.Ordered(f.Instance(0, 0, 1), f.Instance(0, 1, 0), false));
+  EXPECT_FALSE(order.Ordered(f.Instance(0, 0, 1), f.Instance(0, 0, 0), false));
+  EXPECT_FALSE(order.OrderedExactly(f.Instance(0, 1, 0), f.Instance(0, 0, 1), false));
+  EXPECT_TRUE(order.Ordered(f.Instance(0, 1, 1), f.Instance(0, 0, 0), true));
+}
+
 TEST(HappensBeforeTest, AMemberOfACollectiveEndsAfterAllHaveBegun) {
   const Fixture f(R"(
     actor p on d0.compute; x = f()

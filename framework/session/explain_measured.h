@@ -4,7 +4,7 @@
 #define SLUICE_FRAMEWORK_SESSION_EXPLAIN_MEASURED_H_
 
 #include "absl/types/span.h"
-#include "framework/compiler/explanation.h"
+#include "framework/explain/explanation.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/runtime/trace.h"
 

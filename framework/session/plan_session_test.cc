@@ -162,11 +162,11 @@ TEST(PlanSessionTest, APlanOfRepresentativesDoesNotStart) {
     CompileOptions options;
     options.mesh = *Mesh::Parse(mesh);
     options.machine = Machine::Cpu();
-    const auto whole = Compile({{"train", &graph}}, options, nullptr);
+    const auto whole = CompilePlan({{"train", &graph}}, options);
     ASSERT_EQ(whole.status(), absl::OkStatus());
     EXPECT_EQ(StartPlan(*whole, runtime).status(), absl::OkStatus());
     options.representatives_only = true;
-    const auto few = Compile({{"train", &graph}}, options, nullptr);
+    const auto few = CompilePlan({{"train", &graph}}, options);
     ASSERT_EQ(few.status(), absl::OkStatus());
     const auto session = StartPlan(*few, runtime);
     EXPECT_EQ(session.status().code(), absl::StatusCode::kInvalidArgument);

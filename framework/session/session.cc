@@ -11,8 +11,8 @@
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
-#include "framework/compiler/explain.h"
-#include "framework/compiler/explain_page.h"
+#include "framework/explain/explain.h"
+#include "framework/explain/page.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
 #include "framework/sbp/mesh.h"
@@ -23,20 +23,19 @@ namespace sluice {
 
 namespace {
 
-absl::StatusOr<plan::Plan> CompilePlan(absl::Span<const ProgramGraph> programs,
-                                       const SessionOptions& options, Explanation* explanation) {
+absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
+                                       const SessionOptions& options) {
   CompileOptions compile;
   ASSIGN_OR_RETURN(compile.mesh, Mesh::Parse(options.mesh));
   compile.micro_batches = options.micro_batches;
   compile.script_length = options.script_length;
   compile.machine = options.machine;
-  return Compile(programs, compile, explanation);
+  return Compile(programs, compile);
 }
 
 // The devices share one memory, and the system would end the process in which it runs out.
-// `largest` says what there is at the peak; it is asked only where the plan does not fit.
-template <typename F>
-absl::Status CheckMemory(const plan::Plan& plan, int64_t limit, const F& largest) {
+absl::Status CheckMemory(const Compilation& compilation, int64_t limit) {
+  const plan::Plan& plan = compilation.plan;
   if (limit == 0) limit = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   int64_t bytes = 0, variables = 0;
   for (const plan::Device& device : plan.devices()) {
@@ -44,10 +43,11 @@ absl::Status CheckMemory(const plan::Plan& plan, int64_t limit, const F& largest
     variables += device.variable_bytes();
   }
   if (bytes <= limit) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
   return absl::ResourceExhaustedError(
       absl::StrCat("the plan does not fit: expected at most ", limit, " bytes of memory for ",
                    plan.devices_size(), " devices, got ", bytes, ", of them ", variables,
-                   " for variables\n", largest()));
+                   " for variables\n", LargestAtPeak(explanation)));
 }
 
 absl::Status WritePage(const std::string& path, const Explanation& explanation) {
@@ -67,15 +67,18 @@ absl::Status WritePage(const std::string& path, const Explanation& explanation) 
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options) {
-  const bool explain = !options.explain_html.empty();
-  auto explanation = std::make_shared<Explanation>();
-  ASSIGN_OR_RETURN(plan::Plan plan,
-                   CompilePlan(programs, options, explain ? explanation.get() : nullptr));
-  RETURN_IF_ERROR(CheckMemory(plan, options.memory_limit, [&]() -> std::string {
-    Explanation of_refused;
-    const absl::Status explained = CompilePlan(programs, options, &of_refused).status();
-    return explained.ok() ? LargestAtPeak(of_refused) : std::string(explained.message());
-  }));
+  // What the compiler leaves besides the plan is gone before memory is mapped.
+  std::shared_ptr<Explanation> explanation;
+  plan::Plan plan;
+  {
+    ASSIGN_OR_RETURN(Compilation compilation, CompileFor(programs, options));
+    RETURN_IF_ERROR(CheckMemory(compilation, options.memory_limit));
+    if (!options.explain_html.empty()) {
+      explanation = std::make_shared<Explanation>();
+      ASSIGN_OR_RETURN(*explanation, Explain(compilation));
+    }
+    plan = std::move(compilation.plan);
+  }
   RuntimeOptions runtime;
   runtime.workers = options.workers;
   runtime.threads_per_device = options.threads_per_device;
@@ -84,7 +87,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.trace = options.trace;
   runtime.prepare = PrepareCpuKernel;
   runtime.init_thread = InitKernelThread;
-  if (explain) {
+  if (explanation != nullptr) {
     RETURN_IF_ERROR(WritePage(options.explain_html, *explanation));
     runtime.traced = [explanation, path = options.explain_html](
                          const plan::Plan& ran, absl::Span<const WorkerTrace* const> workers) {
@@ -98,13 +101,12 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
 
 absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options) {
-  Explanation explanation;
-  ASSIGN_OR_RETURN(const plan::Plan plan, CompilePlan(programs, options, &explanation));
+  ASSIGN_OR_RETURN(const Compilation compilation, CompileFor(programs, options));
+  ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
   if (!options.explain_html.empty()) {
     RETURN_IF_ERROR(WritePage(options.explain_html, explanation));
   }
-  const absl::Status fits =
-      CheckMemory(plan, options.memory_limit, [&] { return LargestAtPeak(explanation); });
+  const absl::Status fits = CheckMemory(compilation, options.memory_limit);
   return absl::StrCat(ExplanationText(explanation), fits.message(), fits.ok() ? "" : "\n");
 }
 

@@ -9,13 +9,13 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "framework/actor/hand_plans.h"
 #include "framework/attributes/attributes.h"
 #include "framework/base/log.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/compiler/compile.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"
+#include "framework/testing/hand_plans.h"
 #include "framework/testing/models.h"
 
 namespace sluice {
@@ -100,7 +100,7 @@ void WriteCompiled() {
   CompileOptions compile;
   compile.mesh = *Mesh::Parse("model=2");
   compile.machine = Machine::Cpu();
-  const auto plan = Compile({{"infer", &small}}, compile, nullptr);
+  const auto plan = CompilePlan({{"infer", &small}}, compile);
   SLUICE_CHECK_OK(plan.status());
   WritePlan("compiled", *plan);
 }

@@ -15,7 +15,6 @@
 #include "absl/strings/str_split.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
-#include "framework/compiler/explain.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/memory.h"
 #include "framework/compiler/select_sbp.h"
@@ -72,7 +71,7 @@ absl::StatusOr<plan::Plan> CompileLayout(const GptLayout& layout, const Programs
   options.micro_batches = layout.micro_batches;
   options.script_length = layout.script_length;
   options.machine = Machine::Cpu();
-  return Compile(programs.list(), options, nullptr);
+  return CompilePlan(programs.list(), options);
 }
 
 // The same packing as in the plan, with its peak of live bytes.
@@ -121,10 +120,8 @@ absl::StatusOr<std::string> Summary(const plan::Plan& plan) {
 
 std::string GoldenText(const GptLayout& layout, const std::vector<BoxingNote>& boxings,
                        const std::string& summary) {
-  TaskGraph tasks;
-  tasks.boxings = boxings;
   return absl::StrCat("The tiny GPT on ", layout.Name(), ".\n\nBoxings of program train:\n",
-                      BoxingSummary(tasks), "\n", summary);
+                      BoxingSummary(boxings), "\n", summary);
 }
 
 std::string FirstDifference(const std::string& golden, const std::string& text) {
@@ -216,11 +213,7 @@ std::map<std::string, int> CountWire(const Compiled& compiled) {
   return counts;
 }
 
-std::string Notes(const Compiled& compiled) {
-  TaskGraph tasks;
-  tasks.boxings = compiled.boxings;
-  return BoxingSummary(tasks);
-}
+std::string Notes(const Compiled& compiled) { return BoxingSummary(compiled.boxings); }
 
 TEST(GoldenTest, BoxingsAndPlans) {
   for (const GptLayout& layout : ParityLayouts()) {

@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
-#include "framework/actor/interleaver.h"
 #include "framework/compiler/compile.h"
+#include "framework/testing/interleaver.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
 
@@ -33,7 +33,7 @@ void RunSeeds(const Layout& layout) {
   OptimizerOptions optimizer;
   optimizer.clip = 1;
   ASSERT_TRUE(BuildGptTrain(config, options.mesh.num_stages(), optimizer, &graph).ok());
-  const auto plan = Compile({{"train", &graph}}, options, nullptr);
+  const auto plan = CompilePlan({{"train", &graph}}, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto index = ProgramIndex::Build(plan->programs(0));
   ASSERT_TRUE(index.ok()) << index.status();

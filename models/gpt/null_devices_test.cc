@@ -37,7 +37,7 @@ TEST(NullDevicesTest, AStepOf24LayersOn256DevicesIsWhatThePlanSays) {
   OptimizerOptions optimizer;
   optimizer.clip = 1;
   ASSERT_TRUE(BuildGptTrain(config, options.mesh.num_stages(), optimizer, &graph).ok());
-  absl::StatusOr<plan::Plan> plan = Compile({{"train", &graph}}, options, nullptr);
+  absl::StatusOr<plan::Plan> plan = CompilePlan({{"train", &graph}}, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const absl::StatusOr<ProgramIndex> index = ProgramIndex::Build(plan->programs(0));
   ASSERT_TRUE(index.ok()) << index.status();

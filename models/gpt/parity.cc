@@ -130,7 +130,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
   options.script_length = layout.script_length;
   options.machine = Machine::Cpu();
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
-  return Compile(programs, options, nullptr);
+  return CompilePlan(programs, options);
 }
 
 ParityRun::ParityRun(const GptLayout& layout, const TrainingSetting& setting, TextDataset text)
@@ -138,11 +138,10 @@ ParityRun::ParityRun(const GptLayout& layout, const TrainingSetting& setting, Te
 
 absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& layout,
                                                             const TrainingSetting& setting,
-                                                            const PlanMutation& mutate,
-                                                            RuntimeOptions options) {
+                                                            const PlanMutation& mutate) {
   ASSIGN_OR_RETURN(plan::Plan plan, CompileParityPlan(layout, setting));
   if (mutate) RETURN_IF_ERROR(mutate(&plan));
-  return Start(layout, setting, std::move(plan), std::move(options));
+  return Start(layout, setting, std::move(plan), RuntimeOptions());
 }
 
 absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& layout,

@@ -61,14 +61,12 @@ struct ParityFigures {
 // Changes a compiled plan before it starts.
 using PlanMutation = std::function<absl::Status(plan::Plan*)>;
 
-// One session that trains the tiny GPT on a layout and also fetches "gradient/<variable>". Its
-// kernels are the CPU's, whatever `options` say.
+// One session that trains the tiny GPT on a layout and also fetches "gradient/<variable>".
 class ParityRun {
  public:
   static absl::StatusOr<std::unique_ptr<ParityRun>> Start(const GptLayout& layout,
                                                           const TrainingSetting& setting,
-                                                          const PlanMutation& mutate = {},
-                                                          RuntimeOptions options = {});
+                                                          const PlanMutation& mutate = {});
   // The same of a plan that CompileParityPlan made, which may have been changed, and with other
   // options of the runtime; its kernels are the CPU's.
   static absl::StatusOr<std::unique_ptr<ParityRun>> Start(const GptLayout& layout,

@@ -29,7 +29,7 @@ plan::Program CompileTrain(const GptLayout& layout, const GptConfig& config) {
   CompileOptions options;
   options.mesh = *Mesh::Parse(layout.mesh);
   options.micro_batches = layout.micro_batches;
-  const auto plan = Compile({{"train", &graph}}, options, nullptr);
+  const auto plan = CompilePlan({{"train", &graph}}, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan.ok() ? plan->programs(0) : plan::Program();
 }
@@ -74,7 +74,7 @@ std::string ForwardsAndBackwards(const plan::Program& program, int stage) {
   const std::string backward = absl::StrCat("d", stage, ".backward");
   std::string text;
   for (const plan::Stream& stream : program.streams()) {
-    if (stream.kind() != "compute" || stream.device() != stage) continue;
+    if (stream.kind() != plan::STREAM_COMPUTE || stream.device() != stage) continue;
     for (const plan::ScheduleEntry& entry : stream.order()) {
       const plan::Actor& actor = program.actors(entry.actor());
       const bool forwards = actor.name() == forward, backwards = actor.name() == backward;

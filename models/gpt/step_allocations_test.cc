@@ -51,13 +51,13 @@ std::atomic<int64_t> planted_firings{0};
 class PlantedKernel final : public Kernel {
  public:
   explicit PlantedKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
-  absl::Status Run(const KernelContext& context, std::byte* const* operands,
-                   std::byte* scratch) override {
+  absl::Status Launch(const KernelContext& context, std::byte* const* operands,
+                      std::byte* scratch) override {
     if (planted != nullptr) {
       planted_firings.fetch_add(1, std::memory_order_relaxed);
       planted->get(4096);
     }
-    return kernel_->Run(context, operands, scratch);
+    return kernel_->Launch(context, operands, scratch);
   }
   int64_t scratch() const override { return kernel_->scratch(); }
 
@@ -126,7 +126,9 @@ class Training {
 TEST(StepAllocationsTest, OurCodeAllocatesNothingAndOneDnnLittle) {
   if (!kCountsAllocations) GTEST_SKIP() << "allocations are the sanitizer's";
   for (const GptLayout& layout :
-       {GptLayout{"data=1"}, GptLayout{"data=1", 4}, GptLayout{"data=2 model=2 pipe=2", 2}}) {
+       {GptLayout{"data=1"}, GptLayout{"data=1", 4}, GptLayout{"data=2 model=2 pipe=2", 2},
+        GptLayout{"data=2 model=2 pipe=2 @async", 2},
+        GptLayout{"data=2 model=2 pipe=2 @cpu,async", 2}}) {
     Training training(layout);
     const Allocations counted = training.Run(kSteps);
     const int64_t calls = library_calls.load();

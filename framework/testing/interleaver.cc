@@ -1,4 +1,4 @@
-#include "framework/actor/interleaver.h"
+#include "framework/testing/interleaver.h"
 
 #include <algorithm>
 #include <deque>
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/actor/checker.h"
 #include "framework/actor/program_state.h"
 #include "framework/base/status.h"
+#include "framework/testing/checker.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-// Names what explain_page.cc and session/explain_measured.cc wrote as arrays.
+// Names what page.cc and session/explain_measured.cc wrote as arrays.
 const raw = JSON.parse(document.getElementById('data').textContent);
 const str = (i) => raw.strings[i];
 const PHASES = ['forward', 'backward', 'update'];

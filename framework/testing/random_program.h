@@ -1,6 +1,6 @@
 // Random programs, live by construction, and ways to break one of them in one place. For tests.
-#ifndef SLUICE_FRAMEWORK_ACTOR_RANDOM_PROGRAM_H_
-#define SLUICE_FRAMEWORK_ACTOR_RANDOM_PROGRAM_H_
+#ifndef SLUICE_FRAMEWORK_TESTING_RANDOM_PROGRAM_H_
+#define SLUICE_FRAMEWORK_TESTING_RANDOM_PROGRAM_H_
 
 #include <cstdint>
 #include <random>
@@ -33,4 +33,4 @@ Break BreakProgram(Breakage kind, std::mt19937* random, plan::Program* program);
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_ACTOR_RANDOM_PROGRAM_H_
+#endif  // SLUICE_FRAMEWORK_TESTING_RANDOM_PROGRAM_H_

@@ -2,15 +2,15 @@
 // nobody reads a buffer that is being written or that holds another token, nobody overwrites what
 // is still to be read, here or in other buffers that share the bytes. It also computes: buffers
 // hold symbolic values. For tests; one thread.
-#ifndef SLUICE_FRAMEWORK_ACTOR_CHECKER_H_
-#define SLUICE_FRAMEWORK_ACTOR_CHECKER_H_
+#ifndef SLUICE_FRAMEWORK_TESTING_CHECKER_H_
+#define SLUICE_FRAMEWORK_TESTING_CHECKER_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "framework/actor/symbolic.h"
 #include "framework/plan/program_index.h"
+#include "framework/testing/symbolic.h"
 
 namespace sluice {
 
@@ -77,4 +77,4 @@ class Checker {
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_ACTOR_CHECKER_H_
+#endif  // SLUICE_FRAMEWORK_TESTING_CHECKER_H_

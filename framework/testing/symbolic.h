@@ -7,8 +7,8 @@
 // An instruction with `updates` adds its value to what is there, "subtract" subtracts; the first
 // firing of a contiguous run without an initial token begins at 0. A collective's value is the sum
 // over all members.
-#ifndef SLUICE_FRAMEWORK_ACTOR_SYMBOLIC_H_
-#define SLUICE_FRAMEWORK_ACTOR_SYMBOLIC_H_
+#ifndef SLUICE_FRAMEWORK_TESTING_SYMBOLIC_H_
+#define SLUICE_FRAMEWORK_TESTING_SYMBOLIC_H_
 
 #include <cstdint>
 #include <map>
@@ -52,4 +52,4 @@ SymbolicOutcome RunReference(const ProgramIndex& index, const Certificate& certi
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_ACTOR_SYMBOLIC_H_
+#endif  // SLUICE_FRAMEWORK_TESTING_SYMBOLIC_H_

@@ -1,4 +1,4 @@
-#include "framework/compiler/explain_page.h"
+#include "framework/explain/page.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/compile.h"
-#include "framework/compiler/explain.h"
+#include "framework/explain/explain.h"
 #include "framework/ops/ops.h"
 #include "framework/plan/kinds.h"
 #include "framework/testing/models.h"
@@ -29,15 +29,19 @@ struct Explained {
   Explanation explanation;
 };
 
-Explained Explain(const Graph& graph, const std::string& mesh, int64_t micro) {
+Explained ExplainGraph(const Graph& graph, const std::string& mesh, int64_t micro) {
   Explained explained;
   CompileOptions options;
   options.mesh = *Mesh::Parse(mesh);
   options.micro_batches = micro;
   options.machine = Machine::Cpu();
-  auto plan = Compile({{"train", &graph}}, options, &explained.explanation);
-  EXPECT_EQ(plan.status(), absl::OkStatus());
-  if (plan.ok()) explained.plan = *std::move(plan);
+  auto compilation = Compile({{"train", &graph}}, options);
+  EXPECT_EQ(compilation.status(), absl::OkStatus());
+  if (!compilation.ok()) return explained;
+  auto explanation = Explain(*compilation);
+  EXPECT_EQ(explanation.status(), absl::OkStatus());
+  if (explanation.ok()) explained.explanation = *std::move(explanation);
+  explained.plan = std::move(compilation->plan);
   return explained;
 }
 
@@ -50,7 +54,7 @@ Explained ExplainMlp(const std::string& mesh, int64_t micro) {
   options.stages = static_cast<int32_t>(Mesh::Parse(mesh)->num_stages());
   Graph graph;
   EXPECT_EQ(BuildMlp(&graph, options), absl::OkStatus());
-  return Explain(graph, mesh, micro);
+  return ExplainGraph(graph, mesh, micro);
 }
 
 TEST(ExplainPageTest, TheJsonHoldsWhatThePlanHolds) {
@@ -189,7 +193,7 @@ TEST(ExplainPageTest, NoNameGetsOutOfItsString) {
   Tensor x = graph.Input("x", DType::kF32, {4, 4}, "data:S0");
   graph.Output("y", MatMul(x, scope.Param("w", {4, 4})));
   ASSERT_EQ(graph.Finish(), absl::OkStatus());
-  const Explained explained = Explain(graph, "data=2", 1);
+  const Explained explained = ExplainGraph(graph, "data=2", 1);
   const std::string page = ExplanationPage(explained.explanation);
   EXPECT_THAT(page, Not(HasSubstr("alert(\"x\")")));
   EXPECT_THAT(page, Not(HasSubstr("<script>alert")));

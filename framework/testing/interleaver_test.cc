@@ -1,10 +1,10 @@
-#include "framework/actor/interleaver.h"
+#include "framework/testing/interleaver.h"
 
 #include <string>
 
-#include "framework/actor/hand_plans.h"
 #include "framework/actor/virtual_clock.h"
 #include "framework/plan/text.h"
+#include "framework/testing/hand_plans.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

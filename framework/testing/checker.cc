@@ -1,4 +1,4 @@
-#include "framework/actor/checker.h"
+#include "framework/testing/checker.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 # Opens a page that --explain_html wrote in a headless Chromium, goes through all its tabs and programs in light and
 # dark, moves and clicks over the canvases, and fails on any error of the script or any console message.
 #
-#   framework/compiler/explain_page/check.sh plan.html [pictures/]
+#   framework/explain/page/check.sh plan.html [pictures/]
 #
 # With a folder, it gets a picture of every tab.
 set -euo pipefail

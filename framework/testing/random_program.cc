@@ -1,4 +1,4 @@
-#include "framework/actor/random_program.h"
+#include "framework/testing/random_program.h"
 
 #include <algorithm>
 #include <map>

@@ -1,10 +1,15 @@
-#include "framework/compiler/explain.h"
-#include "framework/plan/kinds.h"
+#include "framework/explain/explain.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/explain/placement.h"
+#include "framework/plan/kinds.h"
 
 namespace sluice {
 namespace {
@@ -87,22 +92,13 @@ std::vector<ExplainedActor> ActorsOf(const TaskGraph& tasks, absl::Span<const in
   return actors;
 }
 
-}  // namespace
-
-std::string BoxingSummary(const TaskGraph& tasks) {
-  std::string text;
-  for (const BoxingNote& note : tasks.boxings) {
-    absl::StrAppend(&text, PhaseName(note.phase), " ", note.tensor, ": ", note.recipe, " ",
-                    note.from, " -> ", note.to, ", ", note.firings, " x ", note.bytes, " bytes\n");
-  }
-  return text;
-}
-
-ExplainedProgram ExplainChoices(const Graph& graph, const Grid& grid,
-                                const SbpAssignment& assignment, const TaskGraph& tasks,
-                                absl::Span<const int32_t> actor_of, const plan::Program& program) {
+// What selection and lowering decided.
+ExplainedProgram ChoicesOf(const CompiledProgram& compiled, const plan::Program& program) {
+  const Graph& graph = *compiled.graph;
+  const Grid& grid = compiled.grid;
+  const SbpAssignment& assignment = compiled.assignment;
   ExplainedProgram explained;
-  explained.name = program.name();
+  explained.name = compiled.name;
   explained.micro_batches = grid.micro_batches();
   explained.warnings = assignment.warnings;
   for (TensorId t = 0; t < graph.num_tensors(); ++t) {
@@ -117,14 +113,15 @@ ExplainedProgram ExplainChoices(const Graph& graph, const Grid& grid,
     explained.ops.push_back(OpOf(node, grid, assignment.choices[node.id]));
   }
   explained.variables = graph.variables();
-  explained.boxings = BoxingsOf(tasks);
-  explained.actors = ActorsOf(tasks, actor_of, program);
+  explained.boxings = BoxingsOf(compiled.tasks);
+  explained.actors = ActorsOf(compiled.tasks, compiled.actor_of, program);
   for (const plan::Stream& stream : program.streams()) {
     explained.streams.push_back({stream.device(), std::string(StreamKindName(stream.kind())), {}});
   }
   return explained;
 }
 
+// The axes of each device, and its stage.
 void ExplainDevices(const Mesh& mesh, Explanation* explanation) {
   explanation->mesh = mesh.ToString();
   for (int64_t d = 0; d < mesh.num_devices(); ++d) {
@@ -140,6 +137,41 @@ void ExplainDevices(const Mesh& mesh, Explanation* explanation) {
     explanation->devices.push_back(name);
     explanation->stage_of.push_back(static_cast<int32_t>(stage));
   }
+}
+
+// In the order of the plan: a variable is explained by the first program that has it.
+std::vector<ExplainedVariable> VariablesOf(const Compilation& compilation) {
+  std::vector<ExplainedVariable> variables;
+  std::set<std::string> known;
+  for (const CompiledProgram& program : compilation.programs) {
+    const Graph& graph = *program.graph;
+    for (NodeId id : graph.variables()) {
+      const Node& node = graph.node(id);
+      if (!known.insert(node.name).second) continue;
+      const TensorId tensor = node.outputs[0];
+      variables.push_back({node.name, ToString(graph.tensor(tensor).type),
+                           program.grid.ToString(program.assignment.produced[tensor]),
+                           std::max(node.stage, 0), graph.state_of().count(tensor) > 0});
+    }
+  }
+  return variables;
+}
+
+}  // namespace
+
+absl::StatusOr<Explanation> Explain(const Compilation& compilation) {
+  Explanation explanation;
+  ExplainDevices(compilation.mesh, &explanation);
+  explanation.variables = VariablesOf(compilation);
+  for (size_t p = 0; p < compilation.programs.size(); ++p) {
+    const CompiledProgram& compiled = compilation.programs[p];
+    const plan::Program& program = compilation.plan.programs(static_cast<int>(p));
+    explanation.programs.push_back(ChoicesOf(compiled, program));
+    RETURN_IF_ERROR(ExplainPlacement(compilation.plan, program, compiled.packed,
+                                     compilation.classes, explanation.variables,
+                                     &explanation.programs.back()));
+  }
+  return explanation;
 }
 
 }  // namespace sluice

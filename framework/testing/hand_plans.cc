@@ -1,4 +1,4 @@
-#include "framework/actor/hand_plans.h"
+#include "framework/testing/hand_plans.h"
 
 #include <algorithm>
 

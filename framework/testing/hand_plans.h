@@ -1,14 +1,14 @@
 // Eight plans written by hand, each for one thing that plans must be able to say, and what each
 // must compute, as plain loops. In symbolic ops (symbolic.h). For tests.
-#ifndef SLUICE_FRAMEWORK_ACTOR_HAND_PLANS_H_
-#define SLUICE_FRAMEWORK_ACTOR_HAND_PLANS_H_
+#ifndef SLUICE_FRAMEWORK_TESTING_HAND_PLANS_H_
+#define SLUICE_FRAMEWORK_TESTING_HAND_PLANS_H_
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "framework/actor/symbolic.h"
+#include "framework/testing/symbolic.h"
 
 namespace sluice {
 
@@ -41,4 +41,4 @@ std::vector<HandPlan> AllHandPlans();
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_ACTOR_HAND_PLANS_H_
+#endif  // SLUICE_FRAMEWORK_TESTING_HAND_PLANS_H_

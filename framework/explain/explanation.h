@@ -1,8 +1,8 @@
 // What the compiler decided and why, as one value: the text (explain.h) and the page
-// (explain_page.h) both print from it, so they cannot disagree. Compile fills it phase by phase
-// where somebody asks for it. Where devices do the same work, their class's first stands for all.
-#ifndef SLUICE_FRAMEWORK_COMPILER_EXPLANATION_H_
-#define SLUICE_FRAMEWORK_COMPILER_EXPLANATION_H_
+// (page.h) both print from it, so they cannot disagree. Where devices do the same work, their
+// class's first stands for all.
+#ifndef SLUICE_FRAMEWORK_EXPLAIN_EXPLANATION_H_
+#define SLUICE_FRAMEWORK_EXPLAIN_EXPLANATION_H_
 
 #include <cstdint>
 #include <optional>
@@ -172,4 +172,4 @@ struct Explanation {
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_COMPILER_EXPLANATION_H_
+#endif  // SLUICE_FRAMEWORK_EXPLAIN_EXPLANATION_H_

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "framework/compiler/explain.h"
+#include "framework/explain/explain.h"
 
 namespace sluice {
 namespace {

@@ -1,3 +1,5 @@
+#include "framework/explain/placement.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -5,7 +7,6 @@
 
 #include "framework/actor/virtual_clock.h"
 #include "framework/base/status.h"
-#include "framework/compiler/explain.h"
 #include "framework/plan/lifetimes.h"
 #include "framework/plan/program_index.h"
 #include "framework/plan/shard_proto.h"
@@ -38,11 +39,7 @@ class PlacementExplainer {
                           absl::Span<const ExplainedVariable> variables);
 
  private:
-  // Devices that are not of the mesh, which hold what the host feeds, stand for themselves.
-  int32_t RepresentativeOf(int32_t device) const {
-    return device < classes_.num_devices() ? classes_.representative(device) : device;
-  }
-  bool Stands(int32_t device) const { return RepresentativeOf(device) == device; }
+  bool Stands(int32_t device) const { return classes_.representative(device) == device; }
   void BlameWait(ExplainedSpan* span) const;
   void AddBuffer(const Buffer& buffer);
   void FindPeak(absl::Span<const Buffer* const> buffers, ExplainedDevice* device) const;
@@ -66,7 +63,7 @@ void PlacementExplainer::FindRepresentatives() {
     of_device[explained_.actors[a].device].push_back(static_cast<int32_t>(a));
   }
   for (const auto& [device, actors] : of_device) {
-    const std::vector<int32_t>& representatives = of_device.at(RepresentativeOf(device));
+    const std::vector<int32_t>& representatives = of_device.at(classes_.representative(device));
     for (size_t n = 0; n < actors.size(); ++n) {
       ExplainedActor& actor = explained_.actors[actors[n]];
       actor.representative = representatives[n];
@@ -234,7 +231,7 @@ absl::Status PlacementExplainer::FillMemory(const plan::Plan& plan,
   explained_.devices.resize(plan.devices_size());
   for (int d = 0; d < plan.devices_size(); ++d) {
     ExplainedDevice& device = explained_.devices[d];
-    device.representative = RepresentativeOf(d);
+    device.representative = classes_.representative(d);
     device.variables = plan.devices(d).variable_bytes();
     device.packed = packed[device.representative].packed;
     device.live = packed[device.representative].live;

@@ -1,14 +1,14 @@
-#include "framework/actor/hand_plans.h"
+#include "framework/testing/hand_plans.h"
 
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/actor/interleaver.h"
 #include "framework/actor/virtual_clock.h"
 #include "framework/plan/text.h"
 #include "framework/plan/validate.h"
+#include "framework/testing/interleaver.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "framework/compiler/explain_page.h"
+#include "framework/explain/page.h"
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ namespace sluice {
 
 using nlohmann::json;
 
-// Made from explain_page/ by the build.
+// Made from page/ by the build.
 extern const char kExplainPageTemplate[];
 
 namespace {

@@ -1,15 +1,15 @@
 // Executes a program in a random order: messages arrive, actors begin and instructions end as a
 // seed decides, every order that the protocol allows being possible. A Checker watches each step.
 // For tests; one thread.
-#ifndef SLUICE_FRAMEWORK_ACTOR_INTERLEAVER_H_
-#define SLUICE_FRAMEWORK_ACTOR_INTERLEAVER_H_
+#ifndef SLUICE_FRAMEWORK_TESTING_INTERLEAVER_H_
+#define SLUICE_FRAMEWORK_TESTING_INTERLEAVER_H_
 
 #include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "framework/actor/symbolic.h"
 #include "framework/plan/program_index.h"
+#include "framework/testing/symbolic.h"
 
 namespace sluice {
 
@@ -51,4 +51,4 @@ absl::StatusOr<Interleaving> RunInterleaved(const ProgramIndex& index,
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_ACTOR_INTERLEAVER_H_
+#endif  // SLUICE_FRAMEWORK_TESTING_INTERLEAVER_H_

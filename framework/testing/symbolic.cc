@@ -1,4 +1,4 @@
-#include "framework/actor/symbolic.h"
+#include "framework/testing/symbolic.h"
 
 #include <algorithm>
 #include <utility>

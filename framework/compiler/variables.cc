@@ -1,0 +1,54 @@
+#include "framework/compiler/variables.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "framework/compiler/memory.h"
+#include "framework/plan/shard_proto.h"
+
+namespace sluice {
+namespace {
+
+plan::Variable Describe(const Node& node, const TensorInfo& info, const Grid& grid,
+                        const NdSbp& sbp, int32_t stage) {
+  plan::Variable variable;
+  variable.set_name(node.name);
+  variable.set_init(PrintAttributes(node.attributes));
+  variable.set_dtype(static_cast<int32_t>(info.type.dtype));
+  for (int64_t extent : info.type.shape) variable.add_shape(extent);
+  variable.set_layout(absl::StrCat("stage ", stage, ", ", grid.ToString(sbp)));
+  return variable;
+}
+
+}  // namespace
+
+void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
+                  absl::FunctionRef<bool(int32_t device)> wanted, plan::Plan* plan) {
+  std::set<std::string> known;
+  for (const plan::Variable& variable : plan->variables()) known.insert(variable.name());
+  for (NodeId id : graph.variables()) {
+    const Node& node = graph.node(id);
+    if (!known.insert(node.name).second) continue;
+    const TensorInfo& info = graph.tensor(node.outputs[0]);
+    const NdSbp& sbp = assignment.produced[node.outputs[0]];
+    const int32_t stage = std::max(node.stage, 0);
+    plan::Variable* variable = plan->add_variables();
+    *variable = Describe(node, info, grid, sbp, stage);
+    for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
+      const int32_t d = grid.DeviceIndex(stage, i);
+      if (!wanted(d)) continue;
+      const Shard shard = grid.ShardAt(sbp, info.type, stage, i);
+      plan::Device* device = plan->mutable_devices(d);
+      plan::VariableShard* added = variable->add_shards();
+      added->set_device(d);
+      *added->mutable_shard() = ShardToProto(shard);
+      added->set_offset(device->variable_bytes());
+      device->set_variable_bytes(
+          AlignUp(device->variable_bytes() + shard.NumBytes(), PackingOptions().alignment));
+    }
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,24 @@
+// Where the variables of a plan lie: every program sees the same ones, by name, in the layout that
+// the first program that has them gave them. Their bytes come first in a device's memory, in the
+// order in which they are met. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_COMPILER_VARIABLES_H_
+#define SLUICE_FRAMEWORK_COMPILER_VARIABLES_H_
+
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "framework/compiler/grid.h"
+#include "framework/compiler/select_sbp.h"
+#include "framework/graph/graph.h"
+#include "framework/plan/plan.pb.h"
+
+namespace sluice {
+
+// Adds the variables of a program that `plan` lacks, with a shard on each device of their stage
+// that `wanted` names; Device.variable_bytes grows by what lies there.
+void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
+                  absl::FunctionRef<bool(int32_t device)> wanted, plan::Plan* plan);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_VARIABLES_H_

@@ -1,0 +1,43 @@
+// The last phase: what was found on one device of each class becomes the plan of all devices that
+// the plan holds, and is checked against the memory of each. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
+#define SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/compiler/compile.h"
+#include "framework/compiler/schedule.h"
+#include "framework/sbp/boxing.h"
+
+namespace sluice {
+
+// Of the first rank; they share its cores.
+int64_t DevicesOfARank(const Mesh& mesh);
+// The devices of the mesh, and those that the host needs where none of them is its own; nothing
+// lies on them yet.
+plan::Plan EmptyPlan(const CompileOptions& options);
+// One class a stage; where bytes have to cross between memory spaces each device is a class of its
+// own, as transfers differ from device to device.
+DeviceClasses ClassesFor(const plan::Plan& plan, const Mesh& mesh);
+// For the tasks of the representatives.
+ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceClasses& classes);
+// By device, as its class's representative has it.
+std::vector<int64_t> BytesOfVariables(const plan::Plan& plan, const DeviceClasses& classes);
+
+// The program that the plan holds: `placed` itself where each device is a class of its own or
+// representatives are all that is wanted; else lowered and scheduled anew for all devices, with
+// the order and the bytes of their representatives. Then `program` gets the tasks of all.
+absl::StatusOr<plan::Program> WholeProgram(Placed placed, const DeviceClasses& classes,
+                                           const Machine& machine, const CompileOptions& options,
+                                           BoxingPlanner* planner, CompiledProgram* program);
+
+// Sets the bytes of each device of the plan. ResourceExhausted names the first device that needs
+// more than `limit` (0: none).
+absl::Status CountMemory(absl::Span<const int64_t> base, int64_t limit, Compilation* compilation);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
