@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/layout_constraints.h"
 #include "framework/compiler/selection_cost.h"
 
 namespace sluice {
@@ -30,7 +31,11 @@ class Selector {
  public:
   Selector(const Graph& graph, const Grid& grid, BoxingPlanner* planner, const Machine& machine,
            VariableLayouts* fixed)
-      : graph_(graph), grid_(grid), cost_(grid, planner, machine), fixed_(*fixed) {}
+      : graph_(graph),
+        grid_(grid),
+        cost_(grid, planner, machine),
+        constraints_(LayoutConstraints(graph)),
+        fixed_(*fixed) {}
 
   absl::StatusOr<SbpAssignment> Run();
 
@@ -58,6 +63,7 @@ class Selector {
   const Graph& graph_;
   const Grid& grid_;
   SelectionCost cost_;
+  const std::vector<LayoutConstraint> constraints_;  // by tensor
   VariableLayouts& fixed_;
   SbpAssignment result_;
   std::vector<bool> settled_;                       // by tensor: seen/made are known
@@ -123,18 +129,17 @@ absl::Status Selector::SettleSources() {
 }
 
 // After the forward ops: a variable is used as their words or, where they agree, as they read it;
-// it is stored so too, unless a storage annotation says otherwise. Optimizer state follows its
-// variable.
+// it is stored so too, or as its constraint says, unless a storage annotation says otherwise.
 void Selector::SettleVariables() {
   for (NodeId id : graph_.variables()) {
     const Node& node = graph_.node(id);
     const TensorId tensor = node.outputs[0];
     if (settled_[tensor]) continue;
     const TensorInfo& info = graph_.tensor(tensor);
-    const auto followed = graph_.state_of().find(tensor);
+    const TensorId like = constraints_[tensor].stored_like;
     NdSbp use = grid_.Broadcast(), stored;
-    if (followed != graph_.state_of().end()) {
-      use = stored = result_.produced[followed->second];
+    if (like >= 0) {
+      use = stored = WithAnnotation(result_.produced[like], info.storage);
     } else {
       const std::vector<NdSbp>& readers = readers_[tensor];
       for (size_t a = 1; a < use.size(); ++a) {
@@ -179,9 +184,9 @@ std::vector<OperandLayout> Selector::OperandLayoutsOf(const Node& node, size_t a
       if (where.time && s.arrives->is_partial() && graph_.node(info.producer).stage != node.stage) {
         s.arrives = Sbp::B();
       }
-      const auto gradient = graph_.gradient_of().find(x);
-      if (node.phase == Phase::kUpdate && gradient != graph_.gradient_of().end()) {
-        s.bound = where.time ? Sbp::B() : result_.produced[gradient->second][axis];
+      const TensorId like = constraints_[x].updated_like;
+      if (node.phase == Phase::kUpdate && like >= 0) {
+        s.bound = where.time ? Sbp::B() : result_.produced[like][axis];
       }
     }
     layouts.push_back(s);

@@ -151,7 +151,7 @@ std::vector<ExplainedVariable> VariablesOf(const Compilation& compilation) {
       const TensorId tensor = node.outputs[0];
       variables.push_back({node.name, ToString(graph.tensor(tensor).type),
                            program.grid.ToString(program.assignment.produced[tensor]),
-                           std::max(node.stage, 0), graph.state_of().count(tensor) > 0});
+                           std::max(node.stage, 0), graph.tensor(tensor).role == Role::kState});
     }
   }
   return variables;

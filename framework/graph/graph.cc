@@ -46,6 +46,20 @@ absl::string_view PhaseName(Phase phase) {
   return "?";
 }
 
+absl::string_view RoleName(Role role) {
+  switch (role) {
+    case Role::kActivation:
+      return "activation";
+    case Role::kParameter:
+      return "parameter";
+    case Role::kState:
+      return "state";
+    case Role::kGradient:
+      return "gradient";
+  }
+  return "?";
+}
+
 std::vector<TensorType> InputTypes(const Graph& graph, const Node& node) {
   std::vector<TensorType> types;
   for (TensorId id : node.inputs) types.push_back(graph.tensor(id).type);
@@ -113,6 +127,21 @@ bool Graph::IsVariable(TensorId id) const {
 Tensor Graph::FindVariable(absl::string_view name) {
   const auto found = variable_by_name_.find(std::string(name));
   return found == variable_by_name_.end() ? Tensor() : Tensor(this, found->second);
+}
+
+void Graph::SetRole(TensorId tensor, Role role, TensorId parameter) {
+  SLUICE_CHECK((role == Role::kState || role == Role::kGradient) == (parameter >= 0))
+      << RoleName(role) << " of %" << parameter;
+  tensors_[tensor].role = role;
+  tensors_[tensor].of = parameter;
+}
+
+std::vector<std::pair<TensorId, TensorId>> Graph::TensorsOf(Role role) const {
+  std::vector<std::pair<TensorId, TensorId>> found;
+  for (TensorId id = 0; id < num_tensors(); ++id) {
+    if (tensors_[id].role == role) found.emplace_back(id, tensors_[id].of);
+  }
+  return found;
 }
 
 std::string Graph::UniqueName(const std::string& name) {
@@ -201,7 +230,11 @@ std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vect
   for (size_t i = 0; i < inferred->size(); ++i) {
     node.outputs.push_back(num_tensors());
     outputs[i] = Tensor(this, num_tensors());
-    tensors_.push_back({(*inferred)[i], node.id, static_cast<int32_t>(i), {}, {}});
+    TensorInfo info;
+    info.type = (*inferred)[i];
+    info.producer = node.id;
+    info.output = static_cast<int32_t>(i);
+    tensors_.push_back(std::move(info));
   }
   nodes_.push_back(std::move(node));
   return outputs;
@@ -216,7 +249,11 @@ TensorId Graph::AddSource(const OpDef& op, Attributes attributes, absl::string_v
   node.name = std::string(name);
   node.outputs = {num_tensors()};
   names_[node.name] = 1;
-  tensors_.push_back({type, node.id, 0, std::move(annotation), {}});
+  TensorInfo info;
+  info.type = type;
+  info.producer = node.id;
+  info.annotation = std::move(annotation);
+  tensors_.push_back(std::move(info));
   nodes_.push_back(std::move(node));
   return nodes_.back().outputs[0];
 }
@@ -269,6 +306,7 @@ Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
   if (!status_.ok()) return Tensor();
   const TensorId id = AddSource(VariableOp(), init, name, type, *parsed);
   tensors_[id].storage = *stored;
+  tensors_[id].role = Role::kParameter;
   nodes_.back().stage = stage;
   variables_.push_back(nodes_.back().id);
   variable_by_name_[std::string(name)] = id;

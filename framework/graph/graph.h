@@ -41,12 +41,23 @@ struct Node {
   NodeId forward = -1;  // of a backward node: the node whose gradient it is part of
 };
 
+// What a tensor is for. A pass that makes a tensor says so; whoever needs to know asks the tensor.
+enum class Role : uint8_t {
+  kActivation,  // what ops hand to each other
+  kParameter,   // a variable that is learned
+  kState,       // a variable that the optimizer keeps for the parameter `of`
+  kGradient,    // dense, of the parameter `of`
+};
+absl::string_view RoleName(Role role);
+
 struct TensorInfo {
   TensorType type;
   NodeId producer = -1;
   int32_t output = 0;        // which output of the producer
   SbpAnnotation annotation;  // what the user said of it; on a variable: how its readers see it
   SbpAnnotation storage;     // variables: how it is stored, where that differs from how it is read
+  Role role = Role::kActivation;
+  TensorId of = -1;  // the parameter that the role is about
 };
 
 // A handle, cheap to copy. Empty after an error.
@@ -118,13 +129,10 @@ class Graph {
   const std::vector<std::pair<std::string, TensorId>>& outputs() const { return outputs_; }
   Tensor FindVariable(absl::string_view name);  // empty if there is none
   bool IsVariable(TensorId id) const;
-  // Which variable a dense gradient tensor belongs to; set by the backward pass. Selection makes
-  // clip and update read it in the variable's stored SBP.
-  std::map<TensorId, TensorId>& gradient_of() { return gradient_of_; }
-  const std::map<TensorId, TensorId>& gradient_of() const { return gradient_of_; }
-  // The variable whose layout an optimizer state follows (m, v -> w).
-  std::map<TensorId, TensorId>& state_of() { return state_of_; }
-  const std::map<TensorId, TensorId>& state_of() const { return state_of_; }
+  // REQUIRES: `parameter` is a variable of the tensor's shape; only kState and kGradient have one.
+  void SetRole(TensorId tensor, Role role, TensorId parameter);
+  // Tensor and parameter of all that have this role, in order of creation.
+  std::vector<std::pair<TensorId, TensorId>> TensorsOf(Role role) const;
   // Drops the nodes from `from` on that none of `keep` depends on; later ones move up, and `keep`
   // is renumbered with them. Handles of moved tensors are void. For the backward pass, which asks
   // ops for more gradients than it needs.
@@ -147,7 +155,6 @@ class Graph {
   std::vector<std::pair<std::string, TensorId>> outputs_;
   std::map<std::string, TensorId, std::less<>> variable_by_name_;
   std::map<std::string, int> names_;
-  std::map<TensorId, TensorId> gradient_of_, state_of_;
   Context context_;
   absl::Status status_;
 };

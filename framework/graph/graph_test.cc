@@ -316,10 +316,12 @@ TEST(Verify, FindsEachFault) {
                 b->graph.mutable_tensor(2).storage.annotation.emplace_back("data", Sbp::S(1));
               }),
               HasSubstr("annotation on storage"));
-  EXPECT_THAT(error_of([](Broken* b) { b->graph.gradient_of()[3] = 2; }),
-              HasSubstr("gradient %3: expected a variable, got %2"));
-  EXPECT_THAT(error_of([](Broken* b) { b->graph.state_of()[9] = 1; }),
-              HasSubstr("state: expected"));
+  EXPECT_THAT(error_of([](Broken* b) { b->graph.SetRole(3, Role::kGradient, 2); }),
+              HasSubstr("%3, a gradient: expected it to be of a parameter, got %2"));
+  EXPECT_THAT(error_of([](Broken* b) { b->graph.SetRole(1, Role::kState, 9); }),
+              HasSubstr("%1, a state: expected a tensor below %4, got %9"));
+  EXPECT_THAT(error_of([](Broken* b) { b->graph.SetRole(2, Role::kParameter, -1); }),
+              HasSubstr("%2 is no variable and has the role parameter"));
   EXPECT_THAT(error_of([](Broken* b) {
                 b->node(1).attributes = VariableAttributes{"random", 1};
               }),

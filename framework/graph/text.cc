@@ -35,6 +35,7 @@ std::string PrintNode(const Graph& graph, const Node& node) {
     if (!info.annotation.empty())
       absl::StrAppend(&line, " annotation=", Quoted(info.annotation.ToString()));
     if (!info.storage.empty()) absl::StrAppend(&line, " storage=", Quoted(info.storage.ToString()));
+    if (info.of >= 0) absl::StrAppend(&line, " ", RoleName(info.role), "_of=%", info.of);
   }
   return line;
 }
@@ -46,12 +47,6 @@ std::string PrintGraph(const Graph& graph) {
   for (const Node& node : graph.nodes()) absl::StrAppend(&text, PrintNode(graph, node), "\n");
   for (const auto& output : graph.outputs()) {
     absl::StrAppend(&text, "output ", Quoted(output.first), " = %", output.second, "\n");
-  }
-  for (const auto& entry : graph.gradient_of()) {
-    absl::StrAppend(&text, "gradient %", entry.first, " of %", entry.second, "\n");
-  }
-  for (const auto& entry : graph.state_of()) {
-    absl::StrAppend(&text, "state %", entry.first, " of %", entry.second, "\n");
   }
   return text;
 }
@@ -78,20 +73,14 @@ class GraphParser {
         continue;
       }
       const TextScanner::Token token = scanner_.Peek();
-      ASSIGN_OR_RETURN(const std::string entry,
-                       scanner_.Identifier("a node, output, gradient or state"));
+      ASSIGN_OR_RETURN(const std::string entry, scanner_.Identifier("a node or output"));
       if (scanner_.At("(")) {
         RETURN_IF_ERROR(ParseCall(token, {}));
       } else if (entry == "output") {
         RETURN_IF_ERROR(ParseOutput());
-      } else if (entry == "gradient") {
-        RETURN_IF_ERROR(ParseRelation(&graph_->gradient_of()));
-      } else if (entry == "state") {
-        RETURN_IF_ERROR(ParseRelation(&graph_->state_of()));
       } else {
-        return scanner_.ErrorAt(token, absl::StrCat("expected a node, output, gradient or state, "
-                                                    "got ",
-                                                    Quoted(entry)));
+        return scanner_.ErrorAt(token,
+                                absl::StrCat("expected a node or output, got ", Quoted(entry)));
       }
     }
     const absl::Status status = VerifyGraph(*graph_);
@@ -158,6 +147,7 @@ class GraphParser {
       TensorInfo info;
       info.producer = node.id;
       info.output = static_cast<int32_t>(i);
+      if (node.op == &VariableOp()) info.role = Role::kParameter;
       RETURN_IF_ERROR(ParseInfo(&info));
       graph_->tensors_.push_back(std::move(info));
     }
@@ -235,7 +225,7 @@ class GraphParser {
     return absl::OkStatus();
   }
 
-  // "f32[8,64] words="data:S0" storage="data:S0""
+  // "f32[8,64] words="data:S0" storage="data:S0" gradient_of=%4"
   absl::Status ParseInfo(TensorInfo* info) {
     const TextScanner::Token token = scanner_.Peek();
     ASSIGN_OR_RETURN(const std::string name, scanner_.Identifier("an element type"));
@@ -255,7 +245,14 @@ class GraphParser {
       info->type.shape.Append(static_cast<int64_t>(extent));
     }
     RETURN_IF_ERROR(ParseInfoAnnotations("annotation", info->type.shape, &info->annotation));
-    return ParseInfoAnnotations("storage", info->type.shape, &info->storage);
+    RETURN_IF_ERROR(ParseInfoAnnotations("storage", info->type.shape, &info->storage));
+    for (const Role role : {Role::kState, Role::kGradient}) {
+      if (!scanner_.Accept(absl::StrCat(RoleName(role), "_of"))) continue;
+      RETURN_IF_ERROR(scanner_.Expect("="));
+      info->role = role;
+      ASSIGN_OR_RETURN(info->of, ParseTensor());
+    }
+    return absl::OkStatus();
   }
 
   absl::Status ParseInfoAnnotations(absl::string_view keyword, const Shape& shape,
@@ -278,15 +275,6 @@ class GraphParser {
     graph_->Output(name, Tensor(graph_.get(), id));
     if (graph_->status().ok()) return absl::OkStatus();
     return scanner_.ErrorAt(token, graph_->status().message());
-  }
-
-  absl::Status ParseRelation(std::map<TensorId, TensorId>* relation) {
-    const TextScanner::Token token = scanner_.Peek();
-    ASSIGN_OR_RETURN(const TensorId from, ParseTensor());
-    RETURN_IF_ERROR(scanner_.Expect("of"));
-    ASSIGN_OR_RETURN(const TensorId variable, ParseTensor());
-    if (relation->emplace(from, variable).second) return absl::OkStatus();
-    return scanner_.ErrorAt(token, absl::StrCat("%", from, " belongs to a variable already"));
   }
 
   TextScanner scanner_;

@@ -35,13 +35,13 @@ void Build(Graph* graph) {
   context.scope = "l1/backward";
   graph->set_context(context);
   const Tensor one = graph->Add(toy::ConstantOp(), FillAttributes{1.0 / 3, {3, 6}}, {})[0];
-  graph->gradient_of()[one.id()] = w.id();
+  graph->SetRole(one.id(), Role::kGradient, w.id());
   context = {};
   context.phase = Phase::kUpdate;
   context.scope = "l1/w";
   graph->set_context(context);
   const Tensor m = graph->Variable("l1/w.m", DType::kF32, {3, 6}, {"ones"}, "");
-  graph->state_of()[m.id()] = w.id();
+  graph->SetRole(m.id(), Role::kState, w.id());
   toy::Descend(w, toy::Add(one, m), 0.01);
   graph->set_context({});
 }
@@ -53,14 +53,12 @@ constexpr char kText[] = R"(%0 = input() name="x" stage=0 -> f32[4,8] annotation
 %5 = noise(%4) {rate=0.1 key=KEY} name="l0/noise" stage=0 -> f32[4,6] annotation="model:S1"
 %6 = variable() name="l1/w" stage=1 -> f32[3,6] storage="data:S0"
 %7 = matmul(%5, %6) {transpose_b=true} name="l1" stage=1 -> f32[4,3]
-%8 = constant() {value=0.3333333333333333 shape=[3,6]} name="l1/backward" stage=1 phase=backward forward="l1" -> f32[3,6]
-%9 = variable() {init=ones} name="l1/w.m" stage=1 -> f32[3,6]
+%8 = constant() {value=0.3333333333333333 shape=[3,6]} name="l1/backward" stage=1 phase=backward forward="l1" -> f32[3,6] gradient_of=%6
+%9 = variable() {init=ones} name="l1/w.m" stage=1 -> f32[3,6] state_of=%6
 %10 = add_n(%8, %9) name="l1/w/add_n" stage=1 phase=update -> f32[3,6]
 descend(%6, %10) {factor=0.01} name="l1/w/descend" stage=1 phase=update
 output "y" = %7
 output "a \"name\"" = %3
-gradient %8 of %6
-state %9 of %6
 )";
 
 std::string Expected(const Graph& graph) {
@@ -93,12 +91,12 @@ void ExpectEqual(const Graph& a, const Graph& b) {
     EXPECT_EQ(m.output, n.output);
     EXPECT_EQ(m.annotation.annotation, n.annotation.annotation);
     EXPECT_EQ(m.storage.annotation, n.storage.annotation);
+    EXPECT_EQ(m.role, n.role);
+    EXPECT_EQ(m.of, n.of);
   }
   EXPECT_EQ(a.variables(), b.variables());
   EXPECT_EQ(a.inputs(), b.inputs());
   EXPECT_EQ(a.outputs(), b.outputs());
-  EXPECT_EQ(a.gradient_of(), b.gradient_of());
-  EXPECT_EQ(a.state_of(), b.state_of());
 }
 
 TEST(GraphText, GoesThereAndBack) {
@@ -171,8 +169,10 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_THAT(error_of("output \"a", "outputs \"a"), HasSubstr("got \"outputs\""));
   EXPECT_THAT(error_of("\"a \\\"name\\\"\"", "\"y\""),
               HasSubstr("13:8: output \"y\": expected a name"));
-  EXPECT_THAT(error_of("gradient %8 of %6", "gradient %8 of %7"), HasSubstr("expected a variable"));
-  EXPECT_THAT(error_of("state %9 of", "state %9 off"), HasSubstr("15:10: expected \"of\""));
+  EXPECT_THAT(error_of("gradient_of=%6", "gradient_of=%7"),
+              HasSubstr("%8, a gradient: expected it to be of a parameter, got %7"));
+  EXPECT_THAT(error_of("state_of=%6", "state_off=%6"),
+              HasSubstr("9:63: expected the end of the line"));
   EXPECT_THAT(error_of("stage=1 -> f32[4,3]", "stage=-1 -> f32[4,3]"), HasSubstr("stage"));
   EXPECT_THAT(error_of("stage=0 -> f32[4,6]\n", "stage=0 -> f32[4,6] f32[2]\n"),
               HasSubstr("3:51: expected the end of the line"));

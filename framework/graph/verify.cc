@@ -42,6 +42,27 @@ absl::Status CheckTypes(const Graph& graph, const Node& node) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRole(const Graph& graph, const Node& node, TensorId id) {
+  const TensorInfo& info = graph.tensor(id);
+  const bool variable = node.op == &VariableOp();
+  if (variable != (info.role == Role::kParameter || info.role == Role::kState)) {
+    return Wrong("%", id, variable ? " is a variable" : " is no variable", " and has the role ",
+                 RoleName(info.role));
+  }
+  if (info.role != Role::kState && info.role != Role::kGradient) return absl::OkStatus();
+  const std::string what = absl::StrCat("%", id, ", a ", RoleName(info.role));
+  RETURN_IF_ERROR(CheckTensorId(graph, info.of, what));
+  const TensorInfo& parameter = graph.tensor(info.of);
+  if (parameter.role != Role::kParameter) {
+    return Wrong(what, ": expected it to be of a parameter, got %", info.of);
+  }
+  if (parameter.type.shape != info.type.shape) {
+    return Wrong(what, ": expected the shape of ", graph.node(parameter.producer).name, ", got ",
+                 info.type.shape.ToString());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckPorts(const Graph& graph, const Node& node) {
   const OpDef& op = *node.op;
   const bool variadic = !op.inputs.empty() && op.inputs.back().variadic;
@@ -69,6 +90,7 @@ absl::Status CheckPorts(const Graph& graph, const Node& node) {
     if (info.producer != node.id || info.output != static_cast<int32_t>(i)) {
       return Wrong("%", node.outputs[i], " does not know it as its producer");
     }
+    RETURN_IF_ERROR(CheckRole(graph, node, node.outputs[i]));
     RETURN_IF_ERROR(CheckAnnotation(info.annotation, info.type.shape));
     RETURN_IF_ERROR(CheckAnnotation(info.storage, info.type.shape));
     if (!info.storage.empty() && node.op != &VariableOp()) {
@@ -128,23 +150,6 @@ absl::Status CheckUpdates(const Graph& graph, const Node& node,
   return absl::OkStatus();
 }
 
-absl::Status CheckRelation(const Graph& graph, const std::map<TensorId, TensorId>& relation,
-                           absl::string_view what) {
-  for (const auto& entry : relation) {
-    RETURN_IF_ERROR(CheckTensorId(graph, entry.first, what));
-    RETURN_IF_ERROR(CheckTensorId(graph, entry.second, what));
-    if (!graph.IsVariable(entry.second)) {
-      return Wrong(what, " %", entry.first, ": expected a variable, got %", entry.second);
-    }
-    if (graph.tensor(entry.first).type.shape != graph.tensor(entry.second).type.shape) {
-      return Wrong(what, " %", entry.first, ": expected the shape of ",
-                   graph.node(graph.tensor(entry.second).producer).name, ", got ",
-                   graph.tensor(entry.first).type.shape.ToString());
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status VerifyGraph(const Graph& graph) {
@@ -167,8 +172,7 @@ absl::Status VerifyGraph(const Graph& graph) {
   for (const auto& output : graph.outputs()) {
     RETURN_IF_ERROR(CheckTensorId(graph, output.second, absl::StrCat("output ", output.first)));
   }
-  RETURN_IF_ERROR(CheckRelation(graph, graph.gradient_of(), "gradient"));
-  return CheckRelation(graph, graph.state_of(), "state");
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

@@ -204,7 +204,7 @@ class Backward {
       if (found == variables_.end() || found->second.kind == Gradient::kNone) continue;
       gradients->emplace_back(id, found->second);
       if (found->second.kind != Gradient::kDense) continue;
-      graph_->gradient_of()[found->second.tensors[0].id()] = id;
+      graph_->SetRole(found->second.tensors[0].id(), Role::kGradient, id);
     }
   }
 

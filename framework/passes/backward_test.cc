@@ -104,10 +104,12 @@ TEST(Backward, MlpEqualsFiniteDifferencesAndKnowsItsForwardNodes) {
   for (const auto& entry : gradients) {
     order.push_back(entry.first);
     EXPECT_EQ(entry.second.kind, Gradient::kDense);
-    EXPECT_EQ(graph.gradient_of().at(entry.second.tensors[0].id()), entry.first);
+    const TensorInfo& info = graph.tensor(entry.second.tensors[0].id());
+    EXPECT_EQ(info.role, Role::kGradient);
+    EXPECT_EQ(info.of, entry.first);
   }
   EXPECT_THAT(order, ElementsAre(w1.id(), b1.id(), w2.id(), b2.id()));
-  EXPECT_EQ(graph.gradient_of().size(), 4u);
+  EXPECT_EQ(graph.TensorsOf(Role::kGradient).size(), 4u);
   int backward = 0;
   for (const Node& node : graph.nodes()) {
     if (node.phase != Phase::kBackward) continue;
@@ -165,7 +167,7 @@ TEST(Backward, GradientsOfATableStayRows) {
   EXPECT_EQ(gradients[0].second.tensors[0].shape(), (Shape{10}));
   EXPECT_EQ(gradients[0].second.tensors[1].shape(), (Shape{10, 2}));
   EXPECT_EQ(gradients[1].second.kind, Gradient::kSparse);
-  EXPECT_TRUE(graph.gradient_of().empty());  // of dense ones alone
+  EXPECT_TRUE(graph.TensorsOf(Role::kGradient).empty());  // of dense ones alone
 }
 
 TEST(Backward, RowsBecomeDenseWhereTheTableIsComputed) {
@@ -203,7 +205,7 @@ TEST(Backward, OneTensorIsTheGradientOfOneVariable) {
   ExpectFiniteDifferences(&graph, SumSquares(sum * x), {{"x", Numbers({3}, 1)}}, &gradients);
   ASSERT_EQ(gradients.size(), 2u);
   EXPECT_NE(gradients[0].second.tensors[0].id(), gradients[1].second.tensors[0].id());
-  EXPECT_EQ(graph.gradient_of().size(), 2u);
+  EXPECT_EQ(graph.TensorsOf(Role::kGradient).size(), 2u);
 }
 
 TEST(Backward, DropoutDrawsTheSameMaskAgain) {

@@ -32,7 +32,7 @@ Tensor State(Graph* graph, Tensor variable, absl::string_view suffix) {
   const Node& node = graph->node(graph->tensor(variable.id()).producer);
   const Tensor state = graph->Variable(absl::StrCat(node.name, suffix), variable.dtype(),
                                        variable.shape(), VariableAttributes{}, "", node.stage);
-  if (state) graph->state_of()[state.id()] = variable.id();
+  if (state) graph->SetRole(state.id(), Role::kState, variable.id());
   return state;
 }
 

@@ -21,7 +21,7 @@ struct OptimizerOptions {
 };
 
 // Adds the global norm, then an update of every variable in `gradients`, in their order, and the
-// state that it needs as variables of zeros: <variable>.m and .v, or .momentum, noted in state_of.
+// state that it needs as variables of zeros: <variable>.m and .v, or .momentum, with the role of a state.
 // `learning_rate` is f32 [], `step` i32 [], counted from 1. `grad_norm`: before clipping.
 absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tensor learning_rate,
                           Tensor step, const OptimizerOptions& options, Tensor* grad_norm);

@@ -138,8 +138,9 @@ TEST(Optimizer, StatesFollowTheirVariablesAndUpdatesTheirOrder) {
   }
   EXPECT_THAT(updates,
               ElementsAre("late/w", "late/w.m", "late/w.v", "early/w", "early/w.m", "early/w.v"));
-  ASSERT_EQ(graph.state_of().size(), 4u);
-  for (const auto& entry : graph.state_of()) {
+  const auto states = graph.TensorsOf(Role::kState);
+  ASSERT_EQ(states.size(), 4u);
+  for (const auto& entry : states) {
     const std::string state = graph.node(graph.tensor(entry.first).producer).name;
     const std::string variable = graph.node(graph.tensor(entry.second).producer).name;
     EXPECT_EQ(state.substr(0, variable.size() + 1), variable + ".");

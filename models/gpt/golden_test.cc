@@ -185,7 +185,7 @@ const Compiled& CompiledFor(const GptLayout& layout) {
 // The tensors that each parameter's gradient is made in, by the parameter's name.
 std::map<std::string, std::string> GradientNames(const Graph& train) {
   std::map<std::string, std::string> names;
-  for (const auto& entry : train.gradient_of()) {
+  for (const auto& entry : train.TensorsOf(Role::kGradient)) {
     const Node& producer = train.node(train.tensor(entry.first).producer);
     names[train.node(train.tensor(entry.second).producer).name] = absl::StrCat(
         producer.name,

@@ -34,7 +34,8 @@ int64_t CountParameters(const Graph& graph) {
   int64_t count = 0;
   for (NodeId id : graph.variables()) {
     const TensorId tensor = graph.node(id).outputs[0];
-    if (graph.state_of().count(tensor) == 0) count += graph.tensor(tensor).type.shape.NumElements();
+    if (graph.tensor(tensor).role == Role::kParameter)
+      count += graph.tensor(tensor).type.shape.NumElements();
   }
   return count;
 }

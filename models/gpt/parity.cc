@@ -119,7 +119,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
                                              const TrainingSetting& setting) {
   Graph graph;
   RETURN_IF_ERROR(BuildGptTrain(layout.Config(), layout.Stages(), setting.optimizer, &graph));
-  for (const auto& entry : graph.gradient_of()) {
+  for (const auto& entry : graph.TensorsOf(Role::kGradient)) {
     const Node& variable = graph.node(graph.tensor(entry.second).producer);
     graph.Output(absl::StrCat(kGradient, variable.name), Tensor(&graph, entry.first));
   }
