@@ -43,11 +43,11 @@ void CompileGpt(benchmark::State& state) {
   for (auto _ : state) {
     Stopwatch watch;
     Graph train, eval, sample;
-    absl::Status status = BuildGptTrain(config, stages, OptimizerOptions(), &train);
+    absl::Status status = BuildGptTrain(config, OptimizerOptions(), &train);
     std::vector<ProgramGraph> programs = {{"train", &train}};
     if (all_programs) {
-      status.Update(BuildGptEval(config, stages, &eval));
-      status.Update(BuildGptSample(config, stages, &sample));
+      status.Update(BuildGptEval(config, &eval));
+      status.Update(BuildGptSample(config, &sample));
       programs.push_back({"eval", &eval});
       programs.push_back({"sample", &sample});
     }

@@ -105,7 +105,7 @@ absl::Status Measure() {
   const int64_t base_bytes = ResidentBytes();
   const int64_t begin = NowNanoseconds();
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(config, mesh.num_stages(), OptimizerOptions(), &graph));
+  RETURN_IF_ERROR(BuildGptTrain(config, OptimizerOptions(), &graph));
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
   const int64_t started = NowNanoseconds();
   ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), GptBatch(config), warmup, steps));

@@ -126,7 +126,7 @@ absl::StatusOr<TimedLayout> TimedLayout::Compile(const std::string& model, const
   optimizer.weight_decay = 0.1;
   optimizer.clip = 1;
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(layout.config_, options.mesh.num_stages(), optimizer, &graph));
+  RETURN_IF_ERROR(BuildGptTrain(layout.config_, optimizer, &graph));
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
   ASSIGN_OR_RETURN(layout.plan_, sluice::CompilePlan(programs, options));
   ASSIGN_OR_RETURN(layout.predicted_,

@@ -88,7 +88,7 @@ absl::Status Measure() {
   ASSIGN_OR_RETURN(const TextDataset text,
                    TextDataset::Create(path, std::move(bytes), config.sequence_length));
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(config, /*stages=*/1, OptimizerOptions(), &graph));
+  RETURN_IF_ERROR(BuildGptTrain(config, OptimizerOptions(), &graph));
   SessionOptions options;
   options.threads_per_device = absl::GetFlag(FLAGS_threads);
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,

@@ -43,7 +43,7 @@ namespace {
 
 absl::StatusOr<plan::Plan> CompileStep(const GptConfig& config) {
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(config, 1, OptimizerOptions(), &graph));
+  RETURN_IF_ERROR(BuildGptTrain(config, OptimizerOptions(), &graph));
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
   CompileOptions options;
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse("data=1"));

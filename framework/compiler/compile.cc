@@ -12,6 +12,7 @@
 #include "framework/compiler/transfers.h"
 #include "framework/compiler/variables.h"
 #include "framework/compiler/whole_plan.h"
+#include "framework/passes/cut_stages.h"
 
 namespace sluice {
 namespace {
@@ -27,15 +28,18 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
     const std::string where = absl::StrCat("program ", program.name);
     RETURN_IF_ERROR(AddContext(program.graph->status(), where));
     const int64_t default_micro = selected.empty() ? options.micro_batches : 1;
-    Grid grid(options.mesh, program.micro_batches != 0 ? program.micro_batches : default_micro);
-    auto assignment = SelectSbp(*program.graph, grid, planner, machine, &layouts);
+    Grid grid(options.mesh, program.micro_batches != 0 ? program.micro_batches : default_micro,
+              options.chunks);
+    auto graph = RunPasses(*program.graph, {CutStages(grid.num_stages())});
+    RETURN_IF_ERROR(AddContext(graph.status(), where));
+    auto assignment = SelectSbp(**graph, grid, planner, machine, &layouts);
     RETURN_IF_ERROR(AddContext(assignment.status(), where));
     // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
     if (selected.empty()) {
       for (const std::string& warning : assignment->warnings) SLUICE_LOG(WARNING) << warning;
     }
     selected.push_back({program.name,
-                        program.graph,
+                        *std::move(graph),
                         std::move(grid),
                         *std::move(assignment),
                         TaskGraph(),
@@ -83,10 +87,14 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches: expected at least 1, got ", options.micro_batches));
   }
+  if (options.chunks < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunks: expected at least 1, got ", options.chunks));
+  }
   const Machine machine = options.machine.ForDevices(DevicesOfARank(options.mesh));
   BoxingPlanner planner(machine);
   plan::Plan plan = EmptyPlan(options);
-  DeviceClasses classes = ClassesFor(plan, options.mesh);
+  DeviceClasses classes = ClassesFor(plan, options);
   Compilation out{std::move(plan), options.mesh, std::move(classes), {}};
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
   RETURN_IF_ERROR(LowerAll(machine, &planner, &out));

@@ -3,6 +3,7 @@
 #define SLUICE_FRAMEWORK_COMPILER_COMPILE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ namespace sluice {
 struct CompileOptions {
   Mesh mesh;
   int64_t micro_batches = 1;  // of the first program, unless it says its own
+  // Pipeline stages that stand on each device group of the axis "pipe": stage s of p groups stands
+  // on group s % p, so that a group holds several pieces of the model.
+  int64_t chunks = 1;
   int64_t script_length = 0;  // longest script; 0: no limit
   Machine machine;
   int64_t memory_limit = 0;  // bytes a device; 0: none
@@ -39,7 +43,7 @@ struct CompileOptions {
 // shows. `tasks` and `actor_of` are of the devices that the plan holds.
 struct CompiledProgram {
   std::string name;
-  const Graph* graph;
+  std::unique_ptr<const Graph> graph;  // cut into the stages of the grid
   Grid grid;
   SbpAssignment assignment;
   TaskGraph tasks;
@@ -47,7 +51,6 @@ struct CompiledProgram {
   std::vector<PackedDevice> packed;  // by device
 };
 
-// Refers to the graphs that it was made from, which must outlive it.
 struct Compilation {
   plan::Plan plan;
   Mesh mesh;

@@ -29,7 +29,6 @@ absl::StatusOr<Compiled> CompileMlp(const std::string& mesh, int64_t batch, int 
   model.widths.assign(layers + 1, 64);
   model.annotation = MegatronAnnotations(layers);
   model.optimizer.clip = 1;
-  model.stages = static_cast<int32_t>(options.mesh.num_stages());
   Graph graph;
   RETURN_IF_ERROR(BuildMlp(&graph, model));
   const auto begin = std::chrono::steady_clock::now();

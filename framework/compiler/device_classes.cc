@@ -37,7 +37,7 @@ void DeviceClasses::Number(const Grid& grid) {
       if (fresh) members_[s].push_back(static_cast<int32_t>(i));
       slots_[s].push_back(at->second);
     }
-    num_classes_ += static_cast<int>(slot.size());
+    if (s < grid.num_groups()) num_classes_ += static_cast<int>(slot.size());
   }
 }
 

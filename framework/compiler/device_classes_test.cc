@@ -12,6 +12,7 @@
 #include "framework/compiler/memory.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
+#include "framework/passes/cut_stages.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/text.h"
 #include "framework/testing/models.h"
@@ -35,9 +36,11 @@ absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
   options.annotation = MegatronAnnotations(4);
   options.optimizer.clip = 1;
   ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(mesh_text));
-  options.stages = static_cast<int32_t>(mesh.num_stages());
-  Graph graph;
-  RETURN_IF_ERROR(BuildMlp(&graph, options));
+  Graph whole;
+  RETURN_IF_ERROR(BuildMlp(&whole, options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Graph> cut,
+                   RunPasses(whole, {CutStages(mesh.num_stages())}));
+  const Graph& graph = *cut;
   const Machine machine = Machine::Cpu();
   const Grid grid(mesh, micro);
   BoxingPlanner planner(machine);

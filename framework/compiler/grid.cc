@@ -7,19 +7,19 @@
 
 namespace sluice {
 
-Grid::Grid(const Mesh& mesh, int64_t micro_batches) : mesh_(mesh) {
+Grid::Grid(const Mesh& mesh, int64_t micro_batches, int64_t chunks) : mesh_(mesh), chunks_(chunks) {
   axes_.push_back({"micro", micro_batches, true});
   for (const MeshAxis& axis : mesh.axes()) {
     if (axis.kind == AxisKind::kSpace) axes_.push_back({axis.name, axis.size, false});
   }
   for (int32_t d = 0; d < mesh.num_devices(); ++d) index_of_[mesh.devices()[d]] = d;
-  stage_of_.resize(mesh.num_devices());
+  group_of_.resize(mesh.num_devices());
   for (int64_t s = 0; s < mesh.num_stages(); ++s) {
-    stages_.push_back(mesh.Stage(s));
+    groups_.push_back(mesh.Stage(s));
     std::vector<int32_t> indices;
-    for (DeviceId id : stages_.back().devices()) {
+    for (DeviceId id : groups_.back().devices()) {
       indices.push_back(FindDevice(id));
-      stage_of_[indices.back()] = static_cast<int32_t>(s);
+      group_of_[indices.back()] = static_cast<int32_t>(s);
     }
     device_index_.push_back(std::move(indices));
   }
@@ -38,7 +38,7 @@ Shape Grid::FiringShape(const NdSbp& sbp, const Shape& shape) const {
 }
 
 Shard Grid::ShardAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const {
-  const Mesh& mesh = stages_[stage];
+  const Mesh& mesh = this->stage(stage);
   const Shape firing = FiringShape(sbp, type.shape);
   const Placement placement = PlacementAt(mesh, Space(sbp), firing, mesh.Coordinates(device));
   Shard shard = Shard::Whole(type.dtype, type.shape);
@@ -51,7 +51,7 @@ Shard Grid::ShardAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int
 
 bool Grid::Even(const NdSbp& sbp, const Shape& shape) const {
   if (sbp[0].is_split() && shape[sbp[0].dim] % micro_batches() != 0) return false;
-  return IsEven(stages_[0], Space(sbp), FiringShape(sbp, shape));  // stages are of equal axes
+  return IsEven(groups_[0], Space(sbp), FiringShape(sbp, shape));  // stages are of equal axes
 }
 
 Shape Grid::LargestShardShape(const NdSbp& sbp, const Shape& shape) const {

@@ -24,17 +24,22 @@ struct GridAxis {
 
 class Grid {
  public:
-  Grid(const Mesh& mesh, int64_t micro_batches);
+  // The model has `chunks` stages on each device group of the mesh's axis of stages.
+  Grid(const Mesh& mesh, int64_t micro_batches, int64_t chunks = 1);
 
   int64_t micro_batches() const { return axes_[0].shards; }
-  int64_t num_stages() const { return static_cast<int64_t>(stages_.size()); }
+  int64_t num_stages() const { return chunks_ * num_groups(); }
+  // Stage s stands on device group s % num_groups(), of the mesh with space axes only.
+  int64_t num_groups() const { return static_cast<int64_t>(groups_.size()); }
   const std::vector<GridAxis>& axes() const { return axes_; }
   const Mesh& mesh() const { return mesh_; }
-  const Mesh& stage(int64_t i) const { return stages_[i]; }  // space axes only
+  const Mesh& stage(int64_t i) const { return groups_[i % num_groups()]; }
   // Index into mesh().devices() of the i-th device of a stage.
-  int32_t DeviceIndex(int64_t stage, int64_t i) const { return device_index_[stage][i]; }
+  int32_t DeviceIndex(int64_t stage, int64_t i) const {
+    return device_index_[stage % num_groups()][i];
+  }
   int32_t FindDevice(DeviceId id) const;
-  int32_t StageOf(int32_t device) const { return stage_of_[device]; }  // by index
+  int32_t GroupOf(int32_t device) const { return group_of_[device]; }  // by index
 
   NdSbp Broadcast() const { return NdSbp(axes_.size()); }
   // The entries of the space axes alone.
@@ -54,10 +59,11 @@ class Grid {
  private:
   Mesh mesh_;
   std::vector<GridAxis> axes_;
-  std::vector<Mesh> stages_;
+  int64_t chunks_ = 1;
+  std::vector<Mesh> groups_;
   std::vector<std::vector<int32_t>> device_index_;
   std::map<DeviceId, int32_t> index_of_;
-  std::vector<int32_t> stage_of_;
+  std::vector<int32_t> group_of_;
 };
 
 }  // namespace sluice

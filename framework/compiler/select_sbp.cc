@@ -197,7 +197,7 @@ std::vector<OperandLayout> Selector::OperandLayoutsOf(const Node& node, size_t a
 std::optional<std::string> Selector::ForwardFactor(const Node& node, size_t axis) const {
   if (node.forward < 0 || node.phase != Phase::kBackward) return std::nullopt;
   // A sum of gradients is no op's backward: partial ones are added first and reduced once.
-  if (node.op->name == "add" || node.op->name == "add_n") return std::nullopt;
+  if (node.op->sum) return std::nullopt;
   return result_.choices[node.forward].signatures[axis].factor;
 }
 

@@ -48,8 +48,8 @@ plan::Plan EmptyPlan(const CompileOptions& options) {
   return plan;
 }
 
-DeviceClasses ClassesFor(const plan::Plan& plan, const Mesh& mesh) {
-  const Grid grid(mesh, 1);
+DeviceClasses ClassesFor(const plan::Plan& plan, const CompileOptions& options) {
+  const Grid grid(options.mesh, 1, options.chunks);
   return NeedsTransfers(plan) ? DeviceClasses::Singles(grid) : DeviceClasses(grid);
 }
 

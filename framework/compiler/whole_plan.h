@@ -21,7 +21,7 @@ int64_t DevicesOfARank(const Mesh& mesh);
 plan::Plan EmptyPlan(const CompileOptions& options);
 // One class a stage; where bytes have to cross between memory spaces each device is a class of its
 // own, as transfers differ from device to device.
-DeviceClasses ClassesFor(const plan::Plan& plan, const Mesh& mesh);
+DeviceClasses ClassesFor(const plan::Plan& plan, const CompileOptions& options);
 // For the tasks of the representatives.
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceClasses& classes);
 // By device, as its class's representative has it.

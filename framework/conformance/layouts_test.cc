@@ -62,7 +62,6 @@ void Check(const Layout& layout, OptimizerOptions::Kind kind, double clip) {
   MlpOptions options;
   options.batch = layout.batch;
   options.widths = {6, 10, 12, 9, 8};
-  options.stages = static_cast<int32_t>(mesh->num_stages());
   options.dtype = DType::kF64;
   options.dropout = 0.25;
   if (layout.annotation) options.annotation = MegatronAnnotations(4);

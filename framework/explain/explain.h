@@ -12,7 +12,7 @@
 
 namespace sluice {
 
-// The graphs that were compiled must still be there. Errors: of a plan that its index refuses.
+// Errors: of a plan that its index refuses.
 absl::StatusOr<Explanation> Explain(const Compilation& compilation);
 
 // For each program: a line per node with what its signature cost against the others, a line per

@@ -51,7 +51,6 @@ Explained ExplainMlp(const std::string& mesh, int64_t micro) {
   options.widths = {64, 64, 128, 64, 64};
   options.annotation = MegatronAnnotations(4);
   options.optimizer.clip = 1;
-  options.stages = static_cast<int32_t>(Mesh::Parse(mesh)->num_stages());
   Graph graph;
   EXPECT_EQ(BuildMlp(&graph, options), absl::OkStatus());
   return ExplainGraph(graph, mesh, micro);

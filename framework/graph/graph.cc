@@ -197,36 +197,23 @@ absl::Status Graph::CheckInputs(const OpDef& op, const Attributes& attributes,
   return absl::OkStatus();
 }
 
-std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs) {
+std::vector<Tensor> Graph::Append(Node node, const std::vector<Tensor>& inputs,
+                                  absl::string_view where) {
+  const OpDef& op = *node.op;
   std::vector<Tensor> outputs(op.outputs.size());
-  if (!status_.ok()) return outputs;
-  if (absl::Status status = CheckInputs(op, attributes, inputs); !status.ok()) {
-    SetError(status, Join(context_.scope, op.name));
+  if (absl::Status status = CheckInputs(op, node.attributes, inputs); !status.ok()) {
+    SetError(status, where);
     return outputs;
   }
-  Node node;
   node.id = static_cast<NodeId>(nodes_.size());
-  node.op = &op;
   for (const Tensor& input : inputs) node.inputs.push_back(input.id());
   const std::vector<TensorType> types = InputTypes(*this, node);
-  absl::StatusOr<std::vector<TensorType>> inferred = op.infer({attributes, types, {}});
+  absl::StatusOr<std::vector<TensorType>> inferred = op.infer({node.attributes, types, {}});
   if (!inferred.ok()) {
-    const absl::Status status =
-        AddContext(inferred.status(), absl::StrCat("inputs ", TypesToString(types)));
-    SetError(status, Join(context_.scope, op.name));
+    SetError(AddContext(inferred.status(), absl::StrCat("inputs ", TypesToString(types))), where);
     return outputs;
   }
   SLUICE_CHECK_EQ(inferred->size(), op.outputs.size()) << "inference of " << op.name;
-  node.name = NameFor(op);
-  if (op.random) {
-    int64_t* const key = RandomKeyOf(&attributes);
-    SLUICE_CHECK(key != nullptr) << op.name << " is random, its attributes have no key";
-    if (*key == 0) *key = RandomKey(node.name);
-  }
-  node.attributes = std::move(attributes);
-  node.stage = StageOf(op, inputs);
-  node.phase = context_.phase;
-  node.forward = context_.forward;
   for (size_t i = 0; i < inferred->size(); ++i) {
     node.outputs.push_back(num_tensors());
     outputs[i] = Tensor(this, num_tensors());
@@ -237,6 +224,26 @@ std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vect
     tensors_.push_back(std::move(info));
   }
   nodes_.push_back(std::move(node));
+  return outputs;
+}
+
+std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vector<Tensor> inputs) {
+  if (!status_.ok()) return std::vector<Tensor>(op.outputs.size());
+  Node node;
+  node.op = &op;
+  node.name = NameFor(op);
+  if (op.random) {
+    int64_t* const key = RandomKeyOf(&attributes);
+    SLUICE_CHECK(key != nullptr) << op.name << " is random, its attributes have no key";
+    if (*key == 0) *key = RandomKey(node.name);
+  }
+  node.attributes = std::move(attributes);
+  node.phase = context_.phase;
+  node.forward = context_.forward;
+  node.block = context_.block;
+  node.region = context_.region;
+  std::vector<Tensor> outputs = Append(std::move(node), inputs, Join(context_.scope, op.name));
+  if (status_.ok()) nodes_.back().stage = StageOf(op, inputs);
   return outputs;
 }
 
@@ -356,6 +363,12 @@ void Graph::SettleStages() {
       node.stage = nodes_[node.forward].stage;
       continue;
     }
+    // A gradient is added up where its parameter is.
+    for (TensorId output : node.outputs) {
+      if (tensors_[output].role != Role::kGradient) continue;
+      node.stage = nodes_[tensors_[tensors_[output].of].producer].stage;
+    }
+    if (node.stage >= 0) continue;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int32_t stage = nodes_[tensors_[node.inputs[i]].producer].stage;
       node.stage = std::max(node.stage, stage);
@@ -429,14 +442,34 @@ Scope Scope::Stage(int32_t stage) const {
 InScope::InScope(const Scope& scope) : graph_(scope.graph()), outer_(graph_->context()) {
   Graph::Context inner = outer_;
   inner.scope = scope.path();
+  inner.block = scope.block();
+  inner.region = scope.region();
   graph_->set_context(inner);
 }
 
 InScope::~InScope() { graph_->set_context(outer_); }
 
+Scope Scope::Block(absl::string_view name) const {
+  Scope scope = *this / name;
+  scope.block_ = graph_->next_block_++;
+  return scope;
+}
+
+Scope Scope::Recompute() const {
+  Scope scope = *this;
+  scope.region_ = graph_->next_region_++;
+  return scope;
+}
+
 Tensor Scope::Param(absl::string_view name, const Shape& shape, absl::string_view annotation,
                     const VariableAttributes& init) const {
-  return graph_->Variable(Join(path_, name), DType::kF32, shape, init, annotation, stage_);
+  const size_t before = graph_->variables().size();
+  const Tensor variable =
+      graph_->Variable(Join(path_, name), DType::kF32, shape, init, annotation, stage_);
+  if (graph_->variables().size() > before) {
+    graph_->mutable_node(graph_->variables().back()).block = block_;
+  }
+  return variable;
 }
 
 }  // namespace sluice

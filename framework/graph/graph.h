@@ -37,6 +37,10 @@ struct Node {
   std::vector<TensorId> inputs, outputs;
   std::string name;    // unique: the scope it was written in, see InScope; a source's own
   int32_t stage = -1;  // pipeline stage; -1 until Graph::Finish settles it
+  // Of a forward node or a variable: the block that it was written in, of those between which
+  // stages are cut (passes/cut_stages.h), and the region that backward computes again instead of
+  // keeping its activations (passes/recompute.h); numbers in order of writing, -1: none.
+  int32_t block = -1, region = -1;
   Phase phase = Phase::kForward;
   NodeId forward = -1;  // of a backward node: the node whose gradient it is part of
 };
@@ -84,6 +88,9 @@ class Graph {
   Graph() = default;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
+  // Handles of the graph moved from are void.
+  Graph(Graph&&) = default;
+  Graph& operator=(Graph&&) = default;
 
   // Adds a node. Its stage is the latest of its inputs' (a backward node: its forward's); its name
   // comes from the scope of the context. Returns its outputs.
@@ -103,6 +110,7 @@ class Graph {
     NodeId forward = -1;
     std::optional<int32_t> stage;  // forced
     std::string scope;             // path
+    int32_t block = -1, region = -1;
   };
   void set_context(const Context& context) { context_ = context; }
   const Context& context() const { return context_; }
@@ -140,6 +148,10 @@ class Graph {
 
  private:
   friend class GraphParser;
+  friend class GraphRewriter;
+  friend class Scope;
+  // Adds a node on these inputs, of the types that inference gives; `where` is for errors.
+  std::vector<Tensor> Append(Node node, const std::vector<Tensor>& inputs, absl::string_view where);
   int32_t StageOf(const OpDef& op, const std::vector<Tensor>& inputs) const;
   absl::Status CheckInputs(const OpDef& op, const Attributes& attributes,
                            const std::vector<Tensor>& inputs) const;
@@ -155,6 +167,7 @@ class Graph {
   std::vector<std::pair<std::string, TensorId>> outputs_;
   std::map<std::string, TensorId, std::less<>> variable_by_name_;
   std::map<std::string, int> names_;
+  int32_t next_block_ = 0, next_region_ = 0;
   Context context_;
   absl::Status status_;
 };
@@ -166,16 +179,23 @@ class Scope {
   explicit Scope(Graph* graph) : graph_(graph) {}
   Scope operator/(absl::string_view name) const;
   Scope Stage(int32_t stage) const;
+  // The scope `name` inside this one, a block of its own: where the mesh has pipeline stages they
+  // are cut between blocks.
+  Scope Block(absl::string_view name) const;
+  // This scope as a region of its own, whose activations may be computed again in backward.
+  Scope Recompute() const;
   Tensor Param(absl::string_view name, const Shape& shape, absl::string_view annotation = "",
                const VariableAttributes& init = {}) const;
   Graph* graph() const { return graph_; }
   const std::string& path() const { return path_; }
   int32_t stage() const { return stage_; }
+  int32_t block() const { return block_; }
+  int32_t region() const { return region_; }
 
  private:
   Graph* graph_;
   std::string path_;
-  int32_t stage_ = -1;
+  int32_t stage_ = -1, block_ = -1, region_ = -1;
 };
 
 // Ops that are added while an InScope lives belong to its scope, whatever scope the caller is in; a

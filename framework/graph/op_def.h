@@ -99,7 +99,8 @@ struct OpDef {
   Cost (*cost)(const OpCall&) = nullptr;  // of the given (local) types
   absl::Status (*reference)(const ReferenceCall&) = nullptr;
   bool view = false;    // output is the input's bytes (reshape): no instruction
-  bool random = false;  // reads seed and step
+  bool random = false;  // reads seed and step; its attributes have a key
+  bool sum = false;     // adds up its inputs
   std::vector<OpCase> cases;
 };
 

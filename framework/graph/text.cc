@@ -1,5 +1,6 @@
 #include "framework/graph/text.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -25,6 +26,8 @@ std::string PrintNode(const Graph& graph, const Node& node) {
   if (!attributes.empty()) absl::StrAppend(&line, " {", attributes, "}");
   absl::StrAppend(&line, " name=", Quoted(node.name));
   if (node.stage >= 0) absl::StrAppend(&line, " stage=", node.stage);
+  if (node.block >= 0) absl::StrAppend(&line, " block=", node.block);
+  if (node.region >= 0) absl::StrAppend(&line, " region=", node.region);
   if (node.phase != Phase::kForward) absl::StrAppend(&line, " phase=", PhaseName(node.phase));
   if (node.forward >= 0) {
     absl::StrAppend(&line, " forward=", Quoted(graph.node(node.forward).name));
@@ -192,16 +195,27 @@ class GraphParser {
     return status.ok() ? status : scanner_.ErrorAt(open, status.message());
   }
 
+  // "stage=2", or nothing.
+  absl::Status ParseNumber(absl::string_view keyword, int32_t* number) {
+    if (!scanner_.Accept(keyword)) return absl::OkStatus();
+    RETURN_IF_ERROR(scanner_.Expect("="));
+    ASSIGN_OR_RETURN(const int64_t read, scanner_.Integer(absl::StrCat("a ", keyword)));
+    if (read < 0 || read > 1000000) {
+      return scanner_.Error(absl::StrCat("expected a ", keyword, " from 0 on"));
+    }
+    *number = static_cast<int32_t>(read);
+    return absl::OkStatus();
+  }
+
   absl::Status ParseProperties(Node* node) {
     RETURN_IF_ERROR(scanner_.Expect("name"));
     RETURN_IF_ERROR(scanner_.Expect("="));
     ASSIGN_OR_RETURN(node->name, scanner_.String("a name in quotes"));
-    if (scanner_.Accept("stage")) {
-      RETURN_IF_ERROR(scanner_.Expect("="));
-      ASSIGN_OR_RETURN(const int64_t stage, scanner_.Integer("a stage"));
-      if (stage < 0 || stage > 1000000) return scanner_.Error("expected a stage from 0 on");
-      node->stage = static_cast<int32_t>(stage);
-    }
+    RETURN_IF_ERROR(ParseNumber("stage", &node->stage));
+    RETURN_IF_ERROR(ParseNumber("block", &node->block));
+    RETURN_IF_ERROR(ParseNumber("region", &node->region));
+    graph_->next_block_ = std::max(graph_->next_block_, node->block + 1);
+    graph_->next_region_ = std::max(graph_->next_region_, node->region + 1);
     if (scanner_.Accept("phase")) {
       RETURN_IF_ERROR(scanner_.Expect("="));
       if (scanner_.Accept("backward")) {

@@ -1,11 +1,11 @@
 // The text form of a graph, one line a node:
-//   %5 = matmul(%3, %4) {transpose_b=true} name="h0/q" stage=0 -> f32[8,64] words="data:S0"
+//   %5 = matmul(%3, %4) {transpose_b=true} name="h0/q" stage=0 -> f32[8,64] annotation="data:S0"
 //   adamw(%4, %9) name="h0/q/w/adamw" stage=0 phase=update
 //   %7 = matmul(%6, %4) name="h0/q/backward" stage=0 phase=backward forward="h0/q" -> f32[8,64]
 // then one line each of:  output "loss" = %5
-// Tensors are numbered in order of creation. What has its default is left out: stage -1, phase
-// forward, no words, no storage, the roles of parameters and activations; others read
-// gradient_of=%4, state_of=%4. Any thread.
+// Tensors are numbered in order of creation. What has its default is left out: stage, block and
+// region -1, phase forward, no annotation, no storage, the roles of parameters and activations;
+// others read gradient_of=%4, state_of=%4. Any thread.
 #ifndef SLUICE_FRAMEWORK_GRAPH_TEXT_H_
 #define SLUICE_FRAMEWORK_GRAPH_TEXT_H_
 

@@ -133,6 +133,7 @@ const OpDef& AddOp() {
     op.infer = [](const OpCall& call) { return InferBinary("add", call, true); };
     op.rule = [](const OpCall& call) { return BinaryRule(call, {{0, 1}}); };
     op.gradient = AddGradient;
+    op.sum = true;
     op.reference = [](const ReferenceCall& call) {
       return ReferenceBinary(call, [](double a, double b) { return a + b; });
     };
@@ -232,6 +233,7 @@ const OpDef& AddNOp() {
       return IndexRule::Parse(absl::StrCat(absl::StrJoin(terms, ","), "->..."), {all});
     };
     op.gradient = AddNGradient;
+    op.sum = true;
     op.cost = [](const OpCall& call) {
       return ElementwiseCost(call, static_cast<int64_t>(call.inputs.size()) - 1);
     };

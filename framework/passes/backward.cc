@@ -45,12 +45,13 @@ class Backward {
       return absl::InvalidArgumentError(
           absl::StrCat("backward: the loss ", graph_->node(last_).name, " depends on no variable"));
     }
+    const Graph::Context outer = graph_->context();
     EnterNode(last_);
     parts_[loss_.id()] = {{Gradient::kDense, {Fill(graph_, 1, loss_.shape(), loss_.dtype())}}};
     // Later nodes than the loss cannot lead to it; every reader of a tensor is later than it.
     for (NodeId id = last_; id >= 0; --id) RETURN_IF_ERROR(Visit(id));
     Collect(gradients);
-    graph_->set_context({});
+    graph_->set_context(outer);
     return graph_->status();
   }
 
@@ -87,35 +88,6 @@ class Backward {
     return terms.size() == 2 ? Add(terms[0], terms[1]) : AddN(terms);
   }
 
-  // What other stages give is added up there, so that one tensor crosses and not one a reader.
-  std::vector<Tensor> AddUpByStage(const std::vector<Tensor>& terms) {
-    const auto stage_of = [this](Tensor x) {
-      return graph_->node(graph_->tensor(x.id()).producer).stage;
-    };
-    std::vector<std::pair<int32_t, std::vector<Tensor>>> stages;  // in order of appearance
-    for (Tensor term : terms) {
-      size_t i = 0;
-      while (i < stages.size() && stages[i].first != stage_of(term)) ++i;
-      if (i == stages.size()) stages.push_back({stage_of(term), {}});
-      stages[i].second.push_back(term);
-    }
-    std::vector<Tensor> sums;
-    const Graph::Context here = graph_->context();
-    for (const auto& stage : stages) {
-      Graph::Context there = here;
-      const int32_t home =
-          here.forward >= 0 ? graph_->node(here.forward).stage : here.stage.value_or(stage.first);
-      if (stage.first >= 0 && stage.first != home) {
-        there.forward = -1;
-        there.stage = stage.first;
-      }
-      graph_->set_context(there);
-      sums.push_back(AddUp(stage.second));
-      graph_->set_context(here);
-    }
-    return sums;
-  }
-
   // The sum of all that readers gave for a tensor, in the order in which they gave it.
   Gradient Sum(TensorId id, bool is_variable) {
     const Graph::Context here = graph_->context();
@@ -143,7 +115,7 @@ class Backward {
       if (is_variable || rows.kind == Gradient::kNone) return rows;
       dense.push_back(Fill(graph_, 0, type.shape, type.dtype));
     }
-    Tensor sum = AddUp(AddUpByStage(dense));
+    Tensor sum = AddUp(dense);
     if (rows.kind == Gradient::kSparse) sum = AddSparse(sum, rows);
     return {Gradient::kDense, {sum}};
   }

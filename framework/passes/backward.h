@@ -14,9 +14,10 @@ namespace sluice {
 using VariableGradients = std::vector<std::pair<TensorId, Gradient>>;
 
 // Adds the gradients of the sum of `loss` for every variable that it depends on, in the order of
-// the variables, and gives the dense ones the role of a gradient. Each node added is of the backward phase
-// and knows its forward node; sums of a variable's gradients know none and stand on the variable's
-// stage. Nothing is computed for inputs. Gradients of a table stay rows unless a dense one joins.
+// the variables, and gives the dense ones the role of a gradient. Each node added is of the
+// backward phase and knows its forward node; sums of a variable's gradients know none and stand on
+// the variable's stage. Nothing is computed for inputs. Gradients of a table stay rows unless a
+// dense one joins.
 absl::Status AddBackward(Graph* graph, Tensor loss, VariableGradients* gradients);
 
 }  // namespace sluice

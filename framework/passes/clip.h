@@ -12,8 +12,8 @@ struct GlobalNorm {
   Tensor factor;  // what every gradient is to be multiplied by; empty where max_norm is 0
 };
 
-// Squares are added per stage first, so that one scalar crosses from stage to stage, not one a
-// parameter. Update phase. Errors stick to the graph; the tensors are then empty.
+// Squares are added up in one sum, in the order of `gradients`. Update phase. Errors stick to the
+// graph; the tensors are then empty.
 GlobalNorm AddGlobalNorm(Graph* graph, const VariableGradients& gradients, double max_norm);
 
 }  // namespace sluice

@@ -1,11 +1,11 @@
 #include "framework/passes/optimizer.h"
 
 #include <cmath>
-#include <map>
-#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/graph/rewriter.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/clip.h"
 
@@ -57,39 +57,60 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tens
   RETURN_IF_ERROR(CheckOptions(options));
   const GlobalNorm global = AddGlobalNorm(graph, gradients, options.clip);
   *grad_norm = global.norm;
-  std::map<int32_t, Tensor> ones;  // by stage: the factor where nothing is clipped
-  for (const auto& entry : gradients) {
-    const Node& node = graph->node(graph->tensor(entry.first).producer);
-    Graph::Context context;
-    context.phase = Phase::kUpdate;
-    context.stage = node.stage;
-    context.scope = absl::StrCat("clip/stage", node.stage);
+  const Graph::Context outer = graph->context();
+  Graph::Context context;
+  context.phase = Phase::kUpdate;
+  Tensor factor = global.factor;
+  if (!factor) {
+    context.scope = "clip/one";
     graph->set_context(context);
-    Tensor factor = global.factor;
-    if (!factor) {
-      Tensor& one = ones[node.stage];
-      if (!one) one = Fill(graph, 1, {});
-      factor = one;
-    }
-    context.scope = node.name;
+    factor = Fill(graph, 1, {});
+  }
+  for (const auto& entry : gradients) {
+    context.scope = graph->node(graph->tensor(entry.first).producer).name;
     graph->set_context(context);
     AddUpdate(graph, Tensor(graph, entry.first), entry.second, factor, learning_rate, step,
               options);
   }
-  graph->set_context({});
+  graph->set_context(outer);
   return graph->status();
 }
 
-absl::Status AddTraining(Graph* graph, Tensor loss, const OptimizerOptions& options) {
+namespace {
+
+absl::Status AddUpdates(Graph* graph, Tensor loss, const OptimizerOptions& options) {
   VariableGradients gradients;
   RETURN_IF_ERROR(AddBackward(graph, loss, &gradients));
   const Tensor learning_rate = graph->Input("learning_rate", DType::kF32, {}, "");
   const Tensor step = graph->Input("step", DType::kI32, {}, "");
   Tensor grad_norm;
   RETURN_IF_ERROR(AddOptimizer(graph, gradients, learning_rate, step, options, &grad_norm));
-  graph->Output("loss", loss);
   graph->Output("grad_norm", grad_norm);
   return graph->status();
+}
+
+}  // namespace
+
+absl::Status AddTraining(Graph* graph, Tensor loss, const OptimizerOptions& options) {
+  graph->Output("loss", loss);
+  return AddUpdates(graph, loss, options);
+}
+
+GraphPass Train(const OptimizerOptions& options) {
+  return {"train", [options](const Graph& from) -> absl::StatusOr<std::unique_ptr<Graph>> {
+            ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
+                             RewriteGraph(from, [](const Node& node, GraphRewriter* rewriter) {
+                               rewriter->Copy(node);
+                             }));
+            Tensor loss;
+            for (const auto& output : graph->outputs()) {
+              if (output.first == "loss") loss = Tensor(graph.get(), output.second);
+            }
+            if (!loss) return absl::InvalidArgumentError("expected an output \"loss\", got none");
+            RETURN_IF_ERROR(AddUpdates(graph.get(), loss, options));
+            RETURN_IF_ERROR(graph->Finish());
+            return graph;
+          }};
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "framework/graph/graph.h"
 #include "framework/passes/backward.h"
+#include "framework/passes/pass.h"
 
 namespace sluice {
 
@@ -21,8 +22,8 @@ struct OptimizerOptions {
 };
 
 // Adds the global norm, then an update of every variable in `gradients`, in their order, and the
-// state that it needs as variables of zeros: <variable>.m and .v, or .momentum, with the role of a state.
-// `learning_rate` is f32 [], `step` i32 [], counted from 1. `grad_norm`: before clipping.
+// state that it needs as variables of zeros: <variable>.m and .v, or .momentum, with the role of a
+// state. `learning_rate` is f32 [], `step` i32 [], counted from 1. `grad_norm`: before clipping.
 absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tensor learning_rate,
                           Tensor step, const OptimizerOptions& options, Tensor* grad_norm);
 
@@ -30,6 +31,8 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tens
 // from 1), the backward pass, the updates, outputs "loss" and "grad_norm". Graph::Finish is the
 // caller's.
 absl::Status AddTraining(Graph* graph, Tensor loss, const OptimizerOptions& options);
+// The same of a program whose output "loss" it is.
+GraphPass Train(const OptimizerOptions& options);
 
 }  // namespace sluice
 

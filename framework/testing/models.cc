@@ -14,18 +14,17 @@ absl::Status BuildMlp(Graph* graph, const MlpOptions& options) {
   Tensor label = graph->Input("label", DType::kI32, {options.batch}, "data:S0");
   const int layers = static_cast<int>(options.widths.size()) - 1;
   for (int i = 0; i < layers; ++i) {
-    const std::string scope = absl::StrCat("layer", i);
-    const InScope here(Scope(graph) / scope);
+    const Scope scope = Scope(graph).Block(absl::StrCat("layer", i));
+    const InScope here(scope);
     const int64_t in = options.widths[i], out = options.widths[i + 1];
     const bool annotated = i < static_cast<int>(options.annotation.size());
-    const int32_t stage = i * options.stages / layers;
     VariableAttributes init;
     init.init = "normal";
     init.stddev = 0.4;
-    Tensor weight = graph->Variable(scope + "/weight", options.dtype, {in, out}, init,
-                                    annotated ? options.annotation[i].first : "", stage);
-    Tensor bias = graph->Variable(scope + "/bias", options.dtype, {out}, {},
-                                  annotated ? options.annotation[i].second : "", stage);
+    Tensor weight = graph->Variable(scope.path() + "/weight", options.dtype, {in, out}, init,
+                                    annotated ? options.annotation[i].first : "");
+    Tensor bias = graph->Variable(scope.path() + "/bias", options.dtype, {out}, {},
+                                  annotated ? options.annotation[i].second : "");
     x = MatMul(x, weight) + bias;
     if (i + 1 < layers) x = Relu(x);
     if (i + 1 < layers && options.dropout > 0) x = Dropout(x, options.dropout);

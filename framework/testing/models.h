@@ -14,11 +14,10 @@
 
 namespace sluice {
 
-// A multi-layer perceptron with softmax cross entropy; stages are the layers, spread evenly.
+// A multi-layer perceptron with softmax cross entropy. Each layer is a block.
 struct MlpOptions {
   int64_t batch = 8;
   std::vector<int64_t> widths = {6, 10, 12, 8};  // of input, hidden layers, classes
-  int32_t stages = 1;
   DType dtype = DType::kF32;
   // SBP annotations of the weight and bias of layer i; missing ones are empty.
   std::vector<std::pair<std::string, std::string>> annotation;

@@ -95,8 +95,8 @@ TEST_F(ExportTest, ImportedModelGivesTheLogitsOfTransformers) {
   const GptConfig config = {
       .sequence_length = 8, .layers = 2, .heads = 2, .hidden = 8, .batch = 2, .dropout = 0};
   Graph train, sample;
-  ASSERT_TRUE(BuildGptTrain(config, 1, OptimizerOptions(), &train).ok());
-  ASSERT_TRUE(BuildGptSample(config, 1, &sample).ok());
+  ASSERT_TRUE(BuildGptTrain(config, OptimizerOptions(), &train).ok());
+  ASSERT_TRUE(BuildGptSample(config, &sample).ok());
   const std::vector<ProgramGraph> programs = {{"train", &train}, {"sample", &sample}};
   const auto session = Session::Start(programs, SessionOptions());
   ASSERT_TRUE(session.ok()) << session.status();

@@ -1,9 +1,14 @@
 #include "models/gpt/gpt.h"
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/nn/layers.h"
 #include "framework/ops/ops.h"
+#include "framework/passes/recompute.h"
 
 namespace sluice {
 namespace {
@@ -41,9 +46,8 @@ Tensor Block(const Scope& s, const GptConfig& c, Tensor x) {
 }
 
 // Logits [batch, length, vocabulary]. The table is split over the vocabulary.
-Tensor Gpt(const Scope& s, const GptConfig& c, int64_t stages, Tensor tokens) {
-  const Scope first = s.Stage(0), last = s.Stage(static_cast<int32_t>(stages - 1));
-  const Scope embedding = first / "embedding", positions = first / "positions";
+Tensor Gpt(const Scope& s, const GptConfig& c, Tensor tokens) {
+  const Scope embedding = s / "embedding", positions = s / "positions";
   Tensor table = Table(embedding, c.vocabulary, c.hidden, kRows), x;
   {
     const InScope here(embedding);
@@ -55,47 +59,52 @@ Tensor Gpt(const Scope& s, const GptConfig& c, int64_t stages, Tensor tokens) {
   }
   for (int64_t i = 0; i < c.layers; ++i) {
     if (!x) return {};
-    const auto stage = static_cast<int32_t>(i * stages / c.layers);
-    x = Block((s / absl::StrCat("h", i)).Stage(stage), c, x);
+    const Scope block = s.Block(absl::StrCat("h", i));
+    x = Block(c.recompute ? block.Recompute() : block, c, x);
   }
-  x = Norm(last / "norm", x);
-  const InScope here(last / "logits");
+  x = Norm(s / "norm", x);
+  const InScope here(s / "logits");
   return MatMul(x, table, false, true);
 }
 
-Tensor Loss(const GptConfig& c, int64_t stages, Graph* graph) {
+Tensor Loss(const GptConfig& c, Graph* graph) {
   const Shape shape = {c.batch, c.sequence_length};
   const Scope s(graph);
   Tensor tokens = graph->Input("tokens", DType::kI32, shape, "data:S0");
   Tensor labels = graph->Input("labels", DType::kI32, shape, "data:S0");
-  return CrossEntropyLoss(s / "loss", Gpt(s, c, stages, tokens), labels);
+  return CrossEntropyLoss(s / "loss", Gpt(s, c, tokens), labels);
 }
 
 }  // namespace
 
-absl::Status BuildGptTrain(const GptConfig& config, int64_t stages, const OptimizerOptions& options,
-                           Graph* graph) {
-  RETURN_IF_ERROR(CheckGpt(config, stages));
-  Tensor loss = Loss(config, stages, graph);
-  RETURN_IF_ERROR(graph->status());
-  RETURN_IF_ERROR(AddTraining(graph, loss, options));
+absl::Status BuildGptLoss(const GptConfig& config, Graph* graph) {
+  RETURN_IF_ERROR(CheckGpt(config, 1));
+  graph->Output("loss", Loss(config, graph));
   return graph->Finish();
 }
 
-absl::Status BuildGptEval(const GptConfig& config, int64_t stages, Graph* graph) {
-  RETURN_IF_ERROR(CheckGpt(config, stages));
+absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& options, Graph* graph) {
+  Graph loss;
+  RETURN_IF_ERROR(BuildGptLoss(config, &loss));
+  std::vector<GraphPass> passes = {Train(options)};
+  if (config.recompute) passes.push_back(RecomputeRegions());
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> train, RunPasses(loss, passes));
+  *graph = std::move(*train);
+  return absl::OkStatus();
+}
+
+absl::Status BuildGptEval(const GptConfig& config, Graph* graph) {
   GptConfig still = config;
   still.dropout = 0;
-  graph->Output("loss", Loss(still, stages, graph));
-  return graph->Finish();
+  return BuildGptLoss(still, graph);
 }
 
-absl::Status BuildGptSample(const GptConfig& config, int64_t stages, Graph* graph) {
-  RETURN_IF_ERROR(CheckGpt(config, stages));
+absl::Status BuildGptSample(const GptConfig& config, Graph* graph) {
+  RETURN_IF_ERROR(CheckGpt(config, 1));
   GptConfig still = config;
   still.dropout = 0;
   Tensor tokens = graph->Input("tokens", DType::kI32, {1, config.sequence_length}, "");
-  graph->Output("logits", Gpt(Scope(graph), still, stages, tokens));
+  graph->Output("logits", Gpt(Scope(graph), still, tokens));
   return graph->Finish();
 }
 

@@ -27,17 +27,22 @@ struct GptConfig {
   // Splits the residual stream over axis "model" along the sequence: norms, dropout and the sums of
   // a block are computed once instead of on every device of the axis, for the same bytes.
   bool sequence_split = false;
+  // Computes the layers again in backward instead of keeping what they made: a third more products
+  // for memory that no longer grows with the number of layers but by their inputs.
+  bool recompute = false;
 };
 
-// InvalidArgument says which size is out of range, what was expected and got.
+// For a mesh of so many pipeline stages. InvalidArgument says which size is out of range, what was
+// expected and got.
 absl::Status CheckGpt(const GptConfig& config, int64_t stages);
 
-// Block i stands on pipeline stage i * stages / layers, the embedding on the first, the logits on
-// the last. The graphs are finished.
-absl::Status BuildGptTrain(const GptConfig& config, int64_t stages, const OptimizerOptions& options,
-                           Graph* graph);
-absl::Status BuildGptEval(const GptConfig& config, int64_t stages, Graph* graph);
-absl::Status BuildGptSample(const GptConfig& config, int64_t stages, Graph* graph);
+// Each layer is a block, so that a mesh may have as many pipeline stages as the model has layers.
+// The graphs are finished.
+absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& options, Graph* graph);
+absl::Status BuildGptEval(const GptConfig& config, Graph* graph);
+absl::Status BuildGptSample(const GptConfig& config, Graph* graph);
+// The forward part of the train program, with the output "loss": for passes of one's own.
+absl::Status BuildGptLoss(const GptConfig& config, Graph* graph);
 
 int64_t GptParameters(const GptConfig& config);
 // Of forward and backward, by the usual count: 6 a weight, 12 * layers * hidden * length for

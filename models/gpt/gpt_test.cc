@@ -9,6 +9,7 @@
 #include "framework/data/text_dataset.h"
 #include "framework/graph/interpreter.h"
 #include "framework/nn/schedule.h"
+#include "framework/passes/cut_stages.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -60,7 +61,7 @@ TEST(GptTest, FixedTextNeverChanges) {
 TEST(GptTest, TrainProgramHasItsPortsAndParameters) {
   Graph graph;
   const GptConfig config = {.layers = 4, .heads = 4, .hidden = 128, .batch = 8};
-  const absl::Status status = BuildGptTrain(config, 1, OptimizerOptions(), &graph);
+  const absl::Status status = BuildGptTrain(config, OptimizerOptions(), &graph);
   ASSERT_TRUE(status.ok()) << status;
   std::vector<std::string> inputs, outputs;
   for (NodeId id : graph.inputs()) inputs.push_back(graph.node(id).name);
@@ -74,7 +75,7 @@ TEST(GptTest, TrainProgramHasItsPortsAndParameters) {
 
 TEST(GptTest, AnnotationsAreMegatrons) {
   Graph graph;
-  ASSERT_TRUE(BuildGptEval(GptConfig(), 1, &graph).ok());
+  ASSERT_TRUE(BuildGptEval(GptConfig(), &graph).ok());
   const std::map<std::string, std::string> expected = {{"embedding/table", "model:S0"},
                                                        {"positions/table", ""},
                                                        {"h0/attn/q/weight", "model:S1"},
@@ -94,22 +95,25 @@ TEST(GptTest, AnnotationsAreMegatrons) {
 
 TEST(GptTest, BlocksAreSpreadOverStages) {
   Graph graph;
-  ASSERT_TRUE(BuildGptEval({.layers = 4}, 2, &graph).ok());
+  ASSERT_TRUE(BuildGptEval({.layers = 4}, &graph).ok());
+  const auto cut = RunPasses(graph, {CutStages(2)});
+  ASSERT_TRUE(cut.ok()) << cut.status();
   std::map<std::string, int> stages;
-  for (const Node& node : graph.nodes()) stages[node.name] = node.stage;
+  for (const Node& node : (*cut)->nodes()) stages[node.name] = node.stage;
   EXPECT_EQ(stages["embedding/table"], 0);
   EXPECT_EQ(stages["positions/table"], 0);
   EXPECT_EQ(stages["h1/mlp/down/weight"], 0);
   EXPECT_EQ(stages["h2/norm1/gamma"], 1);
   EXPECT_EQ(stages["norm/gamma"], 1);
-  EXPECT_EQ(graph.node(graph.tensor(graph.outputs()[0].second).producer).stage, 1);
+  EXPECT_EQ(stages["logits"], 1);
+  EXPECT_EQ(stages["loss"], 1);
 }
 
 TEST(GptTest, EvaluationAndSampleHaveNoDropout) {
   Graph train, eval, sample;
-  ASSERT_TRUE(BuildGptTrain(Micro(), 1, OptimizerOptions(), &train).ok());
-  ASSERT_TRUE(BuildGptEval(Micro(), 1, &eval).ok());
-  ASSERT_TRUE(BuildGptSample(Micro(), 1, &sample).ok());
+  ASSERT_TRUE(BuildGptTrain(Micro(), OptimizerOptions(), &train).ok());
+  ASSERT_TRUE(BuildGptEval(Micro(), &eval).ok());
+  ASSERT_TRUE(BuildGptSample(Micro(), &sample).ok());
   EXPECT_GT(CountOps(train, "dropout"), 0);
   EXPECT_EQ(CountOps(eval, "dropout"), 0);
   EXPECT_EQ(CountOps(sample, "dropout"), 0);
@@ -123,7 +127,7 @@ TEST(GptTest, LearnsUnderTheInterpreter) {
   Graph graph;
   OptimizerOptions options;
   options.clip = 1;
-  ASSERT_TRUE(BuildGptTrain(config, 1, options, &graph).ok());
+  ASSERT_TRUE(BuildGptTrain(config, options, &graph).ok());
   const TextDataset text =
       *TextDataset::Create("text", *ReadFile(kFixedText), config.sequence_length);
   Batch batch(text, config.batch);
@@ -153,8 +157,7 @@ TEST(GptTest, LearnsUnderTheInterpreter) {
 
 TEST(GptTest, SizesOutOfRangeAreRefused) {
   auto error = [](const GptConfig& config, int64_t stages) {
-    Graph graph;
-    return std::string(BuildGptEval(config, stages, &graph).message());
+    return std::string(CheckGpt(config, stages).message());
   };
   EXPECT_EQ(error({.layers = 0}, 1), "layers: expected 1 to 1000, got 0");
   EXPECT_EQ(error({.heads = 5}, 1), "heads: expected a divisor of hidden, 192, got 5");

@@ -32,7 +32,7 @@ void RunSeeds(const Layout& layout) {
   Graph graph;
   OptimizerOptions optimizer;
   optimizer.clip = 1;
-  ASSERT_TRUE(BuildGptTrain(config, options.mesh.num_stages(), optimizer, &graph).ok());
+  ASSERT_TRUE(BuildGptTrain(config, optimizer, &graph).ok());
   const auto plan = CompilePlan({{"train", &graph}}, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const auto index = ProgramIndex::Build(plan->programs(0));

@@ -36,7 +36,7 @@ TEST(NullDevicesTest, AStepOf24LayersOn256DevicesIsWhatThePlanSays) {
   Graph graph;
   OptimizerOptions optimizer;
   optimizer.clip = 1;
-  ASSERT_TRUE(BuildGptTrain(config, options.mesh.num_stages(), optimizer, &graph).ok());
+  ASSERT_TRUE(BuildGptTrain(config, optimizer, &graph).ok());
   absl::StatusOr<plan::Plan> plan = CompilePlan({{"train", &graph}}, options);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const absl::StatusOr<ProgramIndex> index = ProgramIndex::Build(plan->programs(0));

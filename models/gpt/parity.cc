@@ -118,7 +118,7 @@ std::string ParityFigures::ToString() const {
 absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
                                              const TrainingSetting& setting) {
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(layout.Config(), layout.Stages(), setting.optimizer, &graph));
+  RETURN_IF_ERROR(BuildGptTrain(layout.Config(), setting.optimizer, &graph));
   for (const auto& entry : graph.TensorsOf(Role::kGradient)) {
     const Node& variable = graph.node(graph.tensor(entry.second).producer);
     graph.Output(absl::StrCat(kGradient, variable.name), Tensor(&graph, entry.first));
@@ -128,6 +128,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(layout.mesh));
   options.micro_batches = layout.micro_batches;
   options.script_length = layout.script_length;
+  options.chunks = layout.chunks;
   options.machine = Machine::Cpu();
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
   return CompilePlan(programs, options);

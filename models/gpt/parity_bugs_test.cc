@@ -109,7 +109,7 @@ TEST(ParityBugsTest, AGradientCountedTwice) {
 
 TEST(ParityBugsTest, ClipByALocalNorm) {
   ExpectBothFind(
-      Check({"model=2"}, [](plan::Plan* plan) { return DropReduction("clip/stage0", plan); }));
+      Check({"model=2"}, [](plan::Plan* plan) { return DropReduction("clip/sum", plan); }));
 }
 
 // What is planted must be there to be planted in.

@@ -12,6 +12,8 @@ std::string GptLayout::Name() const {
   if (micro_batches > 1) absl::StrAppend(&name, " micro=", micro_batches);
   if (script_length > 0) absl::StrAppend(&name, " script_length=", script_length);
   if (sequence_split) absl::StrAppend(&name, " sequence_split");
+  if (chunks > 1) absl::StrAppend(&name, " chunks=", chunks);
+  if (recompute) absl::StrAppend(&name, " recompute");
   return name;
 }
 
@@ -20,7 +22,7 @@ std::string GptLayout::Stem() const { return absl::StrReplaceAll(Name(), {{" ", 
 int64_t GptLayout::Stages() const {
   const auto parsed = Mesh::Parse(mesh);
   SLUICE_CHECK(parsed.ok()) << mesh;
-  return parsed->num_stages();
+  return parsed->num_stages() * chunks;
 }
 
 GptConfig GptLayout::Config() const {
@@ -33,6 +35,7 @@ GptConfig GptLayout::Config() const {
   config.batch = batch;
   config.dropout = 0.1;
   config.sequence_split = sequence_split;
+  config.recompute = recompute;
   return config;
 }
 
@@ -49,6 +52,9 @@ std::vector<GptLayout> ParityLayouts() {
       {"pipe=2"},
       {"pipe=2", 4},
       {"pipe=4", 4},
+      {"data=1", 2, 8, 0, false, 2},  // two pieces of the model in turn on one device
+      {"pipe=2", 4, 8, 0, false, 2},
+      {"data=2 model=2", 2, 8, 0, false, 1, true},
       {"data=2 model=2"},
       {"data=2 model=2 pipe=2"},
       {"data=2 model=2 pipe=2", 2},

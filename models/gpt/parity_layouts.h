@@ -20,6 +20,8 @@ struct GptLayout {
   int64_t batch = 8;  // 12 where three micro-batches divide it
   int64_t script_length = 0;
   bool sequence_split = false;
+  int64_t chunks = 1;  // pipeline stages on each device group
+  bool recompute = false;
 
   std::string Name() const;  // "data=2 model=2 micro=4"
   std::string Stem() const;  // the same as a file name: "data2_model2_micro4"

@@ -115,7 +115,7 @@ absl::StatusOr<std::unique_ptr<ReferenceRun>> ReferenceRun::Start(const std::str
   }
   reference_run->batches_digest_ = HashText(hasher.digest());
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(config, 1, Optimizer(), &graph));
+  RETURN_IF_ERROR(BuildGptTrain(config, Optimizer(), &graph));
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
   ASSIGN_OR_RETURN(reference_run->session_, Session::Start(programs, SessionOptions()));
   return absl::StatusOr<std::unique_ptr<ReferenceRun>>(std::move(reference_run));

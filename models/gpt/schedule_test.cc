@@ -23,8 +23,7 @@ namespace {
 // Without clip: a norm of all gradients would stand between the last backward and every update.
 plan::Program CompileTrain(const GptLayout& layout, const GptConfig& config) {
   Graph graph;
-  const absl::Status built =
-      BuildGptTrain(config, layout.Stages(), AdamWWithoutClip().optimizer, &graph);
+  const absl::Status built = BuildGptTrain(config, AdamWWithoutClip().optimizer, &graph);
   EXPECT_TRUE(built.ok()) << built;
   CompileOptions options;
   options.mesh = *Mesh::Parse(layout.mesh);

@@ -35,9 +35,9 @@ absl::Status Build(const AppOptions& options, const GptConfig& config,
   }
   // As many as training takes, so that evaluating needs no more memory and fills the pipeline.
   (*programs)[1]->micro_batches = options.session.micro_batches;
-  RETURN_IF_ERROR(BuildGptTrain(config, options.stages, options.optimizer, &(*programs)[0]->graph));
-  RETURN_IF_ERROR(BuildGptEval(config, options.stages, &(*programs)[1]->graph));
-  return BuildGptSample(config, options.stages, &(*programs)[2]->graph);
+  RETURN_IF_ERROR(BuildGptTrain(config, options.optimizer, &(*programs)[0]->graph));
+  RETURN_IF_ERROR(BuildGptEval(config, &(*programs)[1]->graph));
+  return BuildGptSample(config, &(*programs)[2]->graph);
 }
 
 int Main(int argc, char** argv) {

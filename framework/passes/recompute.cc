@@ -1,0 +1,72 @@
+#include "framework/passes/recompute.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/graph/rewriter.h"
+
+namespace sluice {
+namespace {
+
+// The nodes of a region again, each once and only if backward asks for it, in front of the first
+// backward node that does.
+class Again {
+ public:
+  explicit Again(const Graph& from) : from_(from), of_parameters_(from.num_tensors()) {
+    for (const Node& node : from.nodes()) {
+      bool all = node.op != &InputOp() && !(node.inputs.empty() && node.op != &VariableOp());
+      for (TensorId input : node.inputs) all = all && of_parameters_[input];
+      for (TensorId output : node.outputs) of_parameters_[output] = all;
+    }
+  }
+
+  // The region whose activation the tensor is; -1: none. What is made of parameters alone (a weight
+  // in another type) is made once a step and read by every micro-batch: no activation, and kept.
+  int32_t RegionOf(TensorId tensor) const {
+    return of_parameters_[tensor] ? -1 : from_.node(from_.tensor(tensor).producer).region;
+  }
+
+  // Of the region of the tensor's producer; what other regions made is read as it is.
+  Tensor Make(TensorId old, GraphRewriter* rewriter) {
+    if (const auto found = made_.find(old); found != made_.end()) return found->second;
+    const Node& node = from_.node(from_.tensor(old).producer);
+    std::vector<Tensor> inputs;
+    for (TensorId input : node.inputs) {
+      const bool same = RegionOf(input) == node.region;
+      inputs.push_back(same ? Make(input, rewriter) : rewriter->Map(input));
+    }
+    Node copy = node;
+    copy.name = absl::StrCat(node.name, "/again");
+    copy.phase = Phase::kBackward;
+    copy.forward = node.id;
+    copy.block = copy.region = -1;
+    const std::vector<Tensor> outputs = rewriter->Add(copy, inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) made_[node.outputs[i]] = outputs[i];
+    return made_[old];
+  }
+
+ private:
+  const Graph& from_;
+  std::vector<bool> of_parameters_;  // by tensor
+  std::map<TensorId, Tensor> made_;  // by old tensor
+};
+
+}  // namespace
+
+GraphPass RecomputeRegions() {
+  return {"recompute_regions", [](const Graph& from) {
+            Again again(from);
+            return RewriteGraph(from, [&](const Node& node, GraphRewriter* rewriter) {
+              if (node.phase != Phase::kBackward) return rewriter->Copy(node);
+              std::vector<Tensor> inputs;
+              for (TensorId input : node.inputs) {
+                const bool region = again.RegionOf(input) >= 0;
+                inputs.push_back(region ? again.Make(input, rewriter) : rewriter->Map(input));
+              }
+              rewriter->Copy(node, inputs);
+            });
+          }};
+}
+
+}  // namespace sluice
