@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/base/text.h"
 #include "framework/compiler/layout_constraints.h"
 #include "framework/compiler/selection_cost.h"
 
@@ -40,6 +41,7 @@ class Selector {
   absl::StatusOr<SbpAssignment> Run();
 
  private:
+  absl::Status CheckAxisNames() const;
   absl::Status SettleSources();
   void SettleVariables();
   NdSbp WithAnnotation(const NdSbp& sbp, const SbpAnnotation& annotation) const;
@@ -89,7 +91,7 @@ absl::Status Selector::SettleSources() {
     // The batch dimension, the first that the user's words split, is split over time as well, even
     // if the axis of that word is not in the mesh.
     int dim = -1;
-    for (const auto& entry : info.annotation.annotation) {
+    for (const auto& entry : info.annotation.entries) {
       if (dim < 0 && entry.second.is_split()) dim = entry.second.dim;
     }
     int64_t shards = 1;
@@ -439,6 +441,31 @@ absl::Status Selector::SelectNode(const Node& node) {
   return NoSignature(node);
 }
 
+// An axis that no annotation names splits nothing, which may be meant. But where its name is nearly
+// one that annotations do name and the mesh lacks, "dta" for "data", all devices would silently do
+// the same work.
+absl::Status Selector::CheckAxisNames() const {
+  std::set<std::string> named;
+  for (TensorId t = 0; t < graph_.num_tensors(); ++t) {
+    for (const SbpAnnotation* annotation :
+         {&graph_.tensor(t).annotation, &graph_.tensor(t).storage}) {
+      for (const auto& entry : annotation->entries) named.insert(entry.first);
+    }
+  }
+  const std::vector<std::string> known(named.begin(), named.end());
+  for (const GridAxis& axis : grid_.axes()) {
+    if (axis.time || named.count(axis.name) > 0) continue;
+    const std::string nearest = NearestName(axis.name, known);
+    const bool in_mesh = std::any_of(grid_.axes().begin(), grid_.axes().end(),
+                                     [&](const GridAxis& other) { return other.name == nearest; });
+    if (nearest.empty() || in_mesh) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mesh: expected axes that the model's annotations name (", absl::StrJoin(known, ", "),
+        "), got \"", axis.name, "\"; did you mean \"", nearest, "\"?"));
+  }
+  return absl::OkStatus();
+}
+
 void Selector::WarnIdleAxes() {
   for (size_t a = 1; a < grid_.axes().size(); ++a) {
     if (grid_.axes()[a].shards == 1) continue;
@@ -460,6 +487,7 @@ absl::StatusOr<SbpAssignment> Selector::Run() {
   result_.produced.resize(graph_.num_tensors(), grid_.Broadcast());
   result_.consumed.resize(graph_.num_tensors(), grid_.Broadcast());
   settled_.resize(graph_.num_tensors(), false);
+  RETURN_IF_ERROR(CheckAxisNames());
   RETURN_IF_ERROR(SettleSources());
   for (Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate}) {
     if (phase == Phase::kBackward) SettleVariables();

@@ -111,6 +111,15 @@ TEST(SelectSbpTest, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(absl::StrContains(status.message(), "expected a batch of at least 16")) << status;
 }
 
+TEST(SelectSbpTest, AnAxisThatIsNearlyCalledAsAnAnnotationSaysIsRefused) {
+  Selected selected;
+  const absl::Status status = Select("dta=2", 1, {}, &selected);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(status.message(), "got \"dta\"; did you mean \"data\"?")) << status;
+  Selected other;
+  EXPECT_TRUE(Select("data=2 rows=2", 1, {}, &other).ok());  // splits nothing, and says so
+}
+
 TEST(SelectSbpTest, AnAxisThatSplitsNothingIsAWarning) {
   Selected selected;
   ASSERT_TRUE(Select("data=2 model=2", 1, {}, &selected).ok());

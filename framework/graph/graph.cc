@@ -19,10 +19,10 @@ std::string Join(absl::string_view scope, absl::string_view name) {
 
 // Adds words to those already said of a tensor; an axis may not be told two things.
 absl::Status MergeAnnotations(const SbpAnnotation& more, SbpAnnotation* annotation) {
-  for (const auto& entry : more.annotation) {
+  for (const auto& entry : more.entries) {
     const Sbp* present = annotation->Find(entry.first);
     if (present == nullptr) {
-      annotation->annotation.push_back(entry);
+      annotation->entries.push_back(entry);
     } else if (*present != entry.second) {
       return absl::InvalidArgumentError(absl::StrCat("axis ", entry.first, " is bound to ",
                                                      ToString(*present), " already, got ",
@@ -90,7 +90,7 @@ absl::Status CheckInit(const VariableAttributes& attributes) {
 
 absl::StatusOr<SbpAnnotation> ParseAnnotation(absl::string_view annotation, const Shape& shape) {
   ASSIGN_OR_RETURN(SbpAnnotation parsed, SbpAnnotation::Parse(annotation));
-  for (const auto& entry : parsed.annotation) {
+  for (const auto& entry : parsed.entries) {
     if (entry.second.is_split() && entry.second.dim >= shape.rank()) {
       return absl::InvalidArgumentError(
           absl::StrCat("\"", annotation, "\": expected a dimension below ", shape.rank(),

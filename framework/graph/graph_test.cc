@@ -309,11 +309,11 @@ TEST(Verify, FindsEachFault) {
   EXPECT_THAT(error_of([](Broken* b) { b->node(4).forward = 2; }),
               HasSubstr("of the update phase has a forward node"));
   EXPECT_THAT(error_of([](Broken* b) {
-                b->graph.mutable_tensor(2).annotation.annotation.emplace_back("data", Sbp::S(2));
+                b->graph.mutable_tensor(2).annotation.entries.emplace_back("data", Sbp::S(2));
               }),
               HasSubstr("annotation \"data:S2\": expected a dimension below 2"));
   EXPECT_THAT(error_of([](Broken* b) {
-                b->graph.mutable_tensor(2).storage.annotation.emplace_back("data", Sbp::S(1));
+                b->graph.mutable_tensor(2).storage.entries.emplace_back("data", Sbp::S(1));
               }),
               HasSubstr("annotation on storage"));
   EXPECT_THAT(error_of([](Broken* b) { b->graph.SetRole(3, Role::kGradient, 2); }),

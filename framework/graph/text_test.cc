@@ -89,8 +89,8 @@ void ExpectEqual(const Graph& a, const Graph& b) {
     EXPECT_TRUE(m.type == n.type);
     EXPECT_EQ(m.producer, n.producer);
     EXPECT_EQ(m.output, n.output);
-    EXPECT_EQ(m.annotation.annotation, n.annotation.annotation);
-    EXPECT_EQ(m.storage.annotation, n.storage.annotation);
+    EXPECT_EQ(m.annotation.entries, n.annotation.entries);
+    EXPECT_EQ(m.storage.entries, n.storage.entries);
     EXPECT_EQ(m.role, n.role);
     EXPECT_EQ(m.of, n.of);
   }

@@ -20,7 +20,7 @@ absl::Status CheckTensorId(const Graph& graph, TensorId id, absl::string_view wh
 }
 
 absl::Status CheckAnnotation(const SbpAnnotation& annotation, const Shape& shape) {
-  for (const auto& entry : annotation.annotation) {
+  for (const auto& entry : annotation.entries) {
     if (entry.second.is_split() && entry.second.dim >= shape.rank()) {
       return Wrong("annotation ", Quoted(annotation.ToString()), ": expected a dimension below ",
                    shape.rank(), ", got ", ToString(entry.second));

@@ -13,9 +13,9 @@
 namespace sluice {
 namespace {
 
-// "axis:sbp" words; the axis is any name here.
+// "axis:sbp" entries; the axis is any name here.
 absl::StatusOr<std::vector<std::pair<std::string, Sbp>>> ParseAnnotation(absl::string_view text) {
-  std::vector<std::pair<std::string, Sbp>> annotation;
+  std::vector<std::pair<std::string, Sbp>> entries;
   for (absl::string_view entry :
        absl::StrSplit(text, absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
     const std::vector<absl::string_view> fields = absl::StrSplit(entry, ':');
@@ -25,15 +25,15 @@ absl::StatusOr<std::vector<std::pair<std::string, Sbp>>> ParseAnnotation(absl::s
     }
     absl::StatusOr<Sbp> sbp = ParseSbp(fields[1]);
     if (!sbp.ok()) return AddContext(sbp.status(), absl::StrCat("in \"", entry, "\""));
-    for (const auto& earlier : annotation) {
+    for (const auto& earlier : entries) {
       if (earlier.first == fields[0]) {
         return absl::InvalidArgumentError(
             absl::StrCat("sbp: axis ", fields[0], " stands twice in \"", text, "\""));
       }
     }
-    annotation.emplace_back(std::string(fields[0]), *sbp);
+    entries.emplace_back(std::string(fields[0]), *sbp);
   }
-  return annotation;
+  return entries;
 }
 
 absl::Status CheckOneReduction(const NdSbp& sbp, absl::string_view text) {
@@ -136,19 +136,19 @@ Reduction ReductionOf(const NdSbp& sbp) {
 absl::StatusOr<SbpAnnotation> SbpAnnotation::Parse(absl::string_view text) {
   SbpAnnotation result;
   if (text == "B") return result;
-  ASSIGN_OR_RETURN(result.annotation, ParseAnnotation(text));
+  ASSIGN_OR_RETURN(result.entries, ParseAnnotation(text));
   return result;
 }
 
 const Sbp* SbpAnnotation::Find(absl::string_view axis) const {
-  for (const auto& entry : annotation) {
+  for (const auto& entry : entries) {
     if (entry.first == axis) return &entry.second;
   }
   return nullptr;
 }
 
 std::string SbpAnnotation::ToString() const {
-  return absl::StrJoin(annotation, " ",
+  return absl::StrJoin(entries, " ",
                        [](std::string* out, const std::pair<std::string, Sbp>& entry) {
                          absl::StrAppend(out, entry.first, ":", sluice::ToString(entry.second));
                        });

@@ -52,11 +52,11 @@ Reduction ReductionOf(const NdSbp& sbp);  // kNone where nothing is P
 // What a user says of a tensor: an Sbp on some named axes, e.g. "model:S1". Axes not in the mesh
 // say nothing. "B" alone binds nothing.
 struct SbpAnnotation {
-  std::vector<std::pair<std::string, Sbp>> annotation;
+  std::vector<std::pair<std::string, Sbp>> entries;
   static absl::StatusOr<SbpAnnotation> Parse(absl::string_view text);
   const Sbp* Find(absl::string_view axis) const;  // nullptr where nothing is said
   std::string ToString() const;
-  bool empty() const { return annotation.empty(); }
+  bool empty() const { return entries.empty(); }
 };
 
 // The box of a tensor that the device at `coordinates` (one per axis of the NdSbp's mesh) holds,

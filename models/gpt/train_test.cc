@@ -178,6 +178,7 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
   const Case cases[] = {
       {{"--hiden=3"}, 2, "train: unknown flag --hiden; did you mean --hidden?\n"},
       {{"--mesh=data=x"}, 2, "--mesh: "},
+      {{"--mesh=dta=2"}, 1, "did you mean \"data\"?"},
       {{"--batch=8", "--micro_batches=3"}, 2, "expected a divisor of the batch, 8, got 3\n"},
       {{"--heads=5"}, 2, "heads: expected a divisor of hidden, 16, got 5\n"},
       {{"--layers=100000000"}, 2, "layers: expected 1 to 1000, got 100000000\n"},
