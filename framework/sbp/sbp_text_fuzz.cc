@@ -19,8 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   if (const auto annotation = SbpAnnotation::Parse(rest); annotation.ok()) {
     const auto again = SbpAnnotation::Parse(annotation->ToString());
-    SLUICE_CHECK(again.ok() && again->entries == annotation->entries)
-        << annotation->ToString();
+    SLUICE_CHECK(again.ok() && again->entries == annotation->entries) << annotation->ToString();
   }
   if (const auto rule = IndexRule::Parse(rest); rule.ok()) {
     const Shape shape = {2, 3};
