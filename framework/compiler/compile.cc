@@ -83,14 +83,7 @@ absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const
 
 absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
                                     const CompileOptions& options) {
-  if (options.micro_batches < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("micro_batches: expected at least 1, got ", options.micro_batches));
-  }
-  if (options.chunks < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunks: expected at least 1, got ", options.chunks));
-  }
+  RETURN_IF_ERROR(CheckOptions(options));
   const Machine machine = options.machine.ForDevices(DevicesOfARank(options.mesh));
   BoxingPlanner planner(machine);
   plan::Plan plan = EmptyPlan(options);

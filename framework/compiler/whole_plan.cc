@@ -30,6 +30,18 @@ absl::Status PredictSharedCores(const Machine& machine, const CompileOptions& op
 
 }  // namespace
 
+absl::Status CheckOptions(const CompileOptions& options) {
+  if (options.micro_batches < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("micro_batches: expected at least 1, got ", options.micro_batches));
+  }
+  if (options.chunks < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunks: expected at least 1, got ", options.chunks));
+  }
+  return absl::OkStatus();
+}
+
 int64_t DevicesOfARank(const Mesh& mesh) {
   return std::count_if(mesh.devices().begin(), mesh.devices().end(),
                        [&](DeviceId id) { return id.rank == mesh.devices()[0].rank; });

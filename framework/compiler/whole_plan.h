@@ -1,5 +1,6 @@
-// The last phase: what was found on one device of each class becomes the plan of all devices that
-// the plan holds, and is checked against the memory of each. Pure; any thread.
+// A plan around its programs: the devices and their classes at the beginning; at the end what was
+// found on one device of each class becomes the programs of all devices that the plan holds, and
+// is checked against the memory of each. Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
 #define SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
 
@@ -14,6 +15,8 @@
 
 namespace sluice {
 
+// InvalidArgument names the option that no program can be compiled with.
+absl::Status CheckOptions(const CompileOptions& options);
 // Of the first rank; they share its cores.
 int64_t DevicesOfARank(const Mesh& mesh);
 // The devices of the mesh, and those that the host needs where none of them is its own; nothing
