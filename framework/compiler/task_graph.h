@@ -55,7 +55,7 @@ struct Task {
   plan::InstructionKind kind = plan::INSTRUCTION_KERNEL;
   std::string op, attributes;  // op: of a kernel alone
   std::string scope;           // of the node, or of the tensor that is boxed
-  NodeId node = -1;            // that it is a shard of
+  NodeId node = -1;            // that it is part of
   int32_t boxing = -1;         // index into TaskGraph.boxings: that it is a step of
   Phase phase = Phase::kForward;
   plan::StreamKind stream = plan::STREAM_COMPUTE;

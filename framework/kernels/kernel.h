@@ -53,7 +53,7 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   // `operands`: inputs, then outputs. On a CPU the work has ended when it returns; on other devices
-  // it has been given to the stream, and `operands` and `firing` have been copied. Errors (an id
+  // it has been given to the stream, and `operands` and `context` have been copied. Errors (an id
   // out of range) end the step, of work that is done later by way of the stream's status.
   virtual absl::Status Launch(const KernelContext& context, std::byte* const* operands,
                               std::byte* scratch) = 0;

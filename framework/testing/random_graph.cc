@@ -62,7 +62,7 @@ class Builder {
                                 ops_);
   }
 
-  // Words on some axes of the mesh. `partial`: the tensor may be wanted in shards that are owed.
+  // An annotation on some axes of the mesh. `partial`: the tensor may be wanted partial.
   std::string Words(const Shape& shape, int percent, bool partial) {
     if (partial && out_->mesh.axes().size() > 1 && out_->mesh.num_stages() == 1 && Chance(50)) {
       return Chance(50) ? "data:P(sum) model:B" : "data:B model:P(sum)";
