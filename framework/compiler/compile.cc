@@ -7,11 +7,12 @@
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/decisions.h"
+#include "framework/compiler/emit.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/transfers.h"
 #include "framework/compiler/variables.h"
-#include "framework/compiler/whole_plan.h"
 #include "framework/passes/cut_stages.h"
 
 namespace sluice {
@@ -44,6 +45,7 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
                         *std::move(assignment),
                         TaskGraph(),
                         {},
+                        {},
                         {}});
     if (options.phase_end) options.phase_end("select");
   }
@@ -64,7 +66,7 @@ absl::Status LowerAll(const Machine& machine, BoxingPlanner* planner, Compilatio
 // From the tasks of a program to what the plan holds of it.
 absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const Machine& machine,
                                             absl::Span<const int64_t> base, BoxingPlanner* planner,
-                                            const Compilation& compilation,
+                                            DecisionRoll* decisions, const Compilation& compilation,
                                             CompiledProgram* program) {
   Schedule schedule = BuildSchedule(program->name, program->tasks, program->grid,
                                     ScheduleOptionsOf(options, compilation.classes));
@@ -76,7 +78,9 @@ absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const
   ASSIGN_OR_RETURN(Ordered ordered, OrderProgram(std::move(schedule.program), options.phase_end));
   ASSIGN_OR_RETURN(Placed placed, PlaceProgram(std::move(ordered), base, options.phase_end));
   program->packed = placed.devices;
-  return WholeProgram(std::move(placed), compilation.classes, machine, options, planner, program);
+  if (decisions != nullptr) AddPlaced(placed.program, decisions);
+  return EmitProgram(std::move(placed), compilation.classes, base, machine, options, planner,
+                     program);
 }
 
 }  // namespace
@@ -91,19 +95,23 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   Compilation out{std::move(plan), options.mesh, std::move(classes), {}};
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
   RETURN_IF_ERROR(LowerAll(machine, &planner, &out));
+  DecisionRoll roll(&out.plan);
+  DecisionRoll* const decisions = options.ranks > 1 ? &roll : nullptr;
+  if (decisions != nullptr) AddDecisions(options, out.programs, decisions);
   if (options.phase_end) options.phase_end("lower");
   const auto wanted = [&](int32_t device) {
-    return !options.representatives_only || out.classes.representative(device) == device;
+    return options.representatives_only ? out.classes.representative(device) == device
+                                        : out.plan.devices(device).rank() == options.rank;
   };
   for (const CompiledProgram& program : out.programs) {
-    AddVariables(*program.graph, program.grid, program.assignment, wanted, &out.plan);
+    AddVariables(*program.graph, program.grid, program.assignment, out.classes, wanted, &out.plan);
   }
   // Programs run one at a time, so their bytes overlap above the variables.
   const std::vector<int64_t> base = BytesOfVariables(out.plan, out.classes);
   for (CompiledProgram& program : out.programs) {
-    auto whole = FinishProgram(options, machine, base, &planner, out, &program);
-    RETURN_IF_ERROR(AddContext(whole.status(), absl::StrCat("program ", program.name)));
-    *out.plan.add_programs() = *std::move(whole);
+    auto emitted = FinishProgram(options, machine, base, &planner, decisions, out, &program);
+    RETURN_IF_ERROR(AddContext(emitted.status(), absl::StrCat("program ", program.name)));
+    *out.plan.add_programs() = *std::move(emitted);
   }
   RETURN_IF_ERROR(CountMemory(base, options.memory_limit, &out));
   out.plan.set_digest(HashText(StableHash(out.plan.SerializeAsString())));

@@ -36,11 +36,14 @@ struct CompileOptions {
   // plan says so: what representatives read of others they read of those devices' representatives,
   // and boxings have no regions.
   bool representatives_only = false;
+  // Whose plan it is, and of how many ranks; the mesh's devices name theirs (Mesh::OverRanks). A
+  // rank without devices has a plan without actors.
+  int32_t rank = 0, ranks = 1;
   PhaseEnd phase_end;  // for benchmarks; may be empty
 };
 
 // What the phases made of one program, besides its part of the plan: the reasons that explain/
-// shows. `tasks` and `actor_of` are of the devices that the plan holds.
+// shows. `tasks` and `actor_of` are of the devices that the plan holds; pulls come from no task.
 struct CompiledProgram {
   std::string name;
   std::unique_ptr<const Graph> graph;  // cut into the stages of the grid
@@ -49,6 +52,7 @@ struct CompiledProgram {
   TaskGraph tasks;
   std::vector<int32_t> actor_of;     // by task
   std::vector<PackedDevice> packed;  // by device
+  std::vector<int64_t> staging;      // bytes of what is pulled, by device; empty: none
 };
 
 struct Compilation {

@@ -23,6 +23,31 @@ DeviceClasses DeviceClasses::Singles(const Grid& grid) {
   return classes;
 }
 
+DeviceClasses DeviceClasses::OfRank(const Grid& grid, int32_t rank) {
+  DeviceClasses classes(grid);
+  const auto own = [&](int32_t d) { return grid.mesh().devices()[d].rank == rank; };
+  bool all = true;
+  for (int32_t d = 0; d < grid.mesh().num_devices(); ++d) {
+    if (own(d)) classes.representative_[d] = d;
+    all = all && own(d);
+  }
+  if (all) return Singles(grid);
+  classes.of_rank_ = true;
+  for (int64_t s = 0; s < grid.num_stages(); ++s) {
+    classes.members_[s].clear();
+    for (int64_t i = 0; i < grid.stage(s).num_devices(); ++i) {
+      const bool wanted = own(grid.DeviceIndex(s, i));
+      classes.slots_[s][i] = wanted ? static_cast<int32_t>(classes.members_[s].size()) : -1;
+      if (wanted || i == 0) classes.members_[s].push_back(static_cast<int32_t>(i));
+    }
+  }
+  return classes;
+}
+
+bool DeviceClasses::Wanted(int64_t stage, int64_t i) const {
+  return !of_rank_ || slots_[stage][i] >= 0;
+}
+
 void DeviceClasses::Number(const Grid& grid) {
   num_classes_ = 0;
   members_.assign(grid.num_stages(), {});

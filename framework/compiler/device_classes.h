@@ -6,6 +6,9 @@
 // hold for all devices: every wait of the full program maps to one of the representative program,
 // so every cycle maps to a closed walk with the same tokens. So the cost of compiling follows the
 // number of stages, not of devices.
+//
+// A rank then makes the tasks of its own devices in the same way, beside those of representatives,
+// which it drops again: they are what all devices of a stage have alike, where it has none itself.
 #ifndef SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 #define SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 
@@ -23,6 +26,9 @@ class DeviceClasses {
   explicit DeviceClasses(const Grid& grid);
   // Each device its own class.
   static DeviceClasses Singles(const Grid& grid);
+  // The devices of a rank, each its own class, and the first of each stage; the others stand for
+  // nobody and are foreign.
+  static DeviceClasses OfRank(const Grid& grid, int32_t rank);
 
   int num_devices() const { return static_cast<int>(representative_.size()); }
   int num_classes() const { return num_classes_; }
@@ -33,9 +39,17 @@ class DeviceClasses {
   }
   absl::Span<const int32_t> representatives() const { return representative_; }
 
-  // The representatives of a stage, as places in it, ascending.
+  // Are the tasks of the i-th device of a stage wanted, or only what they have in common?
+  bool Wanted(int64_t stage, int64_t i) const;
+
+  // The representatives of a stage, as places in it, ascending. The first is always one.
   absl::Span<const int32_t> members(int64_t stage) const { return members_[stage]; }
-  // Of the i-th device of a stage: the place of its representative among members(stage).
+  // Are there devices that stand for nobody?
+  bool any_foreign() const { return of_rank_; }
+  // By device of a stage; see slot().
+  absl::Span<const int32_t> slots(int64_t stage) const { return slots_[stage]; }
+  // Of the i-th device of a stage: the place of its representative among members(stage); -1 if the
+  // device is foreign.
   int32_t slot(int64_t stage, int64_t i) const { return slots_[stage][i]; }
 
  private:
@@ -44,6 +58,7 @@ class DeviceClasses {
 
   std::vector<int32_t> representative_;
   std::vector<std::vector<int32_t>> members_, slots_;  // by stage
+  bool of_rank_ = false;
   int num_classes_ = 0;
 };
 

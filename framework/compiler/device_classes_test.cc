@@ -62,6 +62,80 @@ absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
   return programs;
 }
 
+// Of all devices' program what the representatives have, with boxings in outline: what compiling
+// for them alone should give.
+plan::Program PartOf(const plan::Program& full, const std::vector<int32_t>& representatives) {
+  const auto device_of = [&](int a) { return full.streams(full.actors(a).stream()).device(); };
+  // A device's n-th is its representative's n-th, whose numbers keep their order.
+  const auto number = [&](int count, const auto& device) {
+    std::vector<int32_t> to(count, -1);
+    std::vector<std::vector<int32_t>> of(representatives.size());
+    int32_t next = 0;
+    for (int n = 0; n < count; ++n) {
+      const int32_t d = device(n);
+      if (d < 0 || representatives[d] == d) to[n] = next++;
+      if (d >= 0) of[d].push_back(n);
+    }
+    for (size_t d = 0; d < of.size(); ++d) {
+      for (size_t i = 0; i < of[d].size(); ++i) to[of[d][i]] = to[of[representatives[d]][i]];
+    }
+    return to;
+  };
+  const auto stands = [&](int32_t device) {
+    return device < 0 || representatives[device] == device;
+  };
+  const auto to_stream =
+      number(full.streams_size(), [&](int s) { return full.streams(s).device(); });
+  const auto to_actor = number(full.actors_size(), device_of);
+  const auto device_of_register = [&](int r) {
+    const plan::Register& reg = full.registers(r);
+    return reg.producer() < 0 && reg.variable().empty() ? -1 : reg.device();
+  };
+  const auto to_register = number(full.registers_size(), device_of_register);
+  const auto to_temporary = number(full.temporaries_size(),
+                                   [&](int n) { return device_of(full.temporaries(n).actor()); });
+  plan::Program part;
+  part.set_name(full.name());
+  part.set_micro_batches(full.micro_batches());
+  *part.mutable_feeds() = full.feeds();
+  *part.mutable_fetches() = full.fetches();
+  for (int s = 0; s < full.streams_size(); ++s) {
+    if (stands(full.streams(s).device())) *part.add_streams() = full.streams(s);
+  }
+  for (int r = 0; r < full.registers_size(); ++r) {
+    if (!stands(device_of_register(r))) continue;
+    plan::Register* reg = part.add_registers();
+    *reg = full.registers(r);
+    if (reg->producer() >= 0) reg->set_producer(to_actor[reg->producer()]);
+  }
+  for (int n = 0; n < full.temporaries_size(); ++n) {
+    if (!stands(device_of(full.temporaries(n).actor()))) continue;
+    *part.add_temporaries() = full.temporaries(n);
+    part.mutable_temporaries(part.temporaries_size() - 1)
+        ->set_actor(to_actor[full.temporaries(n).actor()]);
+  }
+  for (int a = 0; a < full.actors_size(); ++a) {
+    if (!stands(device_of(a))) continue;
+    plan::Actor* actor = part.add_actors();
+    *actor = full.actors(a);
+    actor->set_stream(to_stream[actor->stream()]);
+    actor->set_priority(to_actor[a]);
+    for (plan::Instruction& x : *actor->mutable_script()) {
+      for (auto* operands : {x.mutable_inputs(), x.mutable_outputs()}) {
+        for (plan::Operand& operand : *operands) {
+          if (operand.storage_case() == plan::Operand::kTemporary) {
+            operand.set_temporary(to_temporary[operand.temporary()]);
+          } else {
+            operand.set_register_(to_register[operand.register_()]);
+          }
+        }
+      }
+      OutlineBoxing(&x);
+    }
+  }
+  return part;
+}
+
 std::vector<std::string> Lines(const plan::Program& program) {
   plan::Plan plan;
   *plan.add_programs() = program;
@@ -110,22 +184,20 @@ void Compare(const std::string& mesh, int64_t micro, int devices) {
   // The full program with the representative program's order and offsets: live, and no bytes shared
   // too early.
   plan::Program expanded = programs->full;
-  const Expansion classes(programs->full, representatives);
-  classes.Expand(representative_program, &expanded);
+  const Expansion classes(representative_program, expanded, representatives);
+  ASSERT_TRUE(classes.Expand(&expanded).ok());
   plan::Program bare_representative_program = representative_program;
   bare_representative_program.clear_reuse_edges();
   const auto index = ProgramIndex::Build(bare_representative_program);
   ASSERT_TRUE(index.ok());
   const auto run = RunClock(*index);
   ASSERT_TRUE(run.ok()) << run.status();
-  ASSERT_TRUE(AddReuseEdges(&expanded,
-                            classes.LiftInstances(representative_program, run->begin_rank),
-                            classes.LiftInstances(representative_program, run->end_rank))
-                  .ok());
+  const InstanceRanks ranks = classes.Lift(run->begin_rank, run->end_rank);
+  ASSERT_TRUE(AddReuseEdges(&expanded, ranks.begin, ranks.end).ok());
   const auto full_index = ProgramIndex::Build(expanded);
   ASSERT_TRUE(full_index.ok());
   Certificate lifted, own;
-  lifted.position = classes.LiftInstances(representative_program, run->begin_rank);
+  lifted.position = ranks.begin;
   EXPECT_TRUE(CheckCertificate(*full_index, lifted).ok());
   EXPECT_TRUE(ProveLive(*full_index, &own).ok());
   if (devices <= 8) {
@@ -181,8 +253,7 @@ TEST(DeviceClassesTest, RepresentativesProgramIsTheirPartOfTheWhole) {
     const auto programs = ProgramsOf(each.mesh, each.micro, each.script_length);
     ASSERT_TRUE(programs.ok()) << programs.status();
     EXPECT_EQ(programs->num_classes, each.classes);
-    const plan::Program shard =
-        Expansion(programs->full, programs->representatives).RepresentativeProgram();
+    const plan::Program shard = PartOf(programs->full, programs->representatives);
     const plan::Program& representative_program = programs->representative_program;
     const std::vector<std::string> expected = Lines(shard), got = Lines(representative_program);
     for (size_t line = 0; line < std::min(expected.size(), got.size()); ++line) {

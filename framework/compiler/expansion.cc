@@ -1,11 +1,11 @@
 #include "framework/compiler/expansion.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/compiler/pulls.h"
 
 namespace sluice {
 
@@ -24,114 +24,107 @@ void OutlineBoxing(plan::Instruction* instruction) {
   *instruction->mutable_inputs() = std::move(inputs);
 }
 
-Expansion::Expansion(const plan::Program& program, absl::Span<const int32_t> representatives)
-    : program_(program), own_(representatives.size()), representative_(representatives) {
-  const int devices = static_cast<int>(representatives.size());
-  const auto device_of_actor = [&](int a) {
+namespace {
+
+absl::Status DoesNotFit(absl::string_view what, int64_t bytes, int64_t expected) {
+  return absl::InternalError(absl::StrCat(what, ": expected at most the ", expected,
+                                          " bytes of its representative, got ", bytes));
+}
+
+}  // namespace
+
+// What its representative has too: no pulls, nothing of other ranks, nothing of the session's.
+std::vector<Expansion::Own> Expansion::OwnOf(const plan::Program& program, size_t devices) {
+  std::vector<Own> own(devices);
+  const auto is_own = [&](int a) {
+    return !IsRemote(program.actors(a)) && !IsPull(program.actors(a));
+  };
+  const auto device_of = [&](int a) {
     return program.streams(program.actors(a).stream()).device();
   };
-  const auto device_of_register = [&](int r) {  // -1: the session's
-    const plan::Register& reg = program.registers(r);
-    return reg.producer() < 0 && reg.variable().empty() ? -1 : reg.device();
-  };
   for (int s = 0; s < program.streams_size(); ++s) {
-    own_[program.streams(s).device()].streams.push_back(s);
+    if (program.streams(s).kind() == plan::STREAM_NET) continue;
+    own[program.streams(s).device()].streams.push_back(s);
   }
-  for (int a = 0; a < program.actors_size(); ++a) own_[device_of_actor(a)].actors.push_back(a);
+  for (int a = 0; a < program.actors_size(); ++a) {
+    if (is_own(a)) own[device_of(a)].actors.push_back(a);
+  }
   for (int r = 0; r < program.registers_size(); ++r) {
-    if (device_of_register(r) >= 0) own_[device_of_register(r)].registers.push_back(r);
+    const plan::Register& reg = program.registers(r);
+    if (reg.producer() < 0 && reg.variable().empty()) continue;
+    if (reg.producer() >= 0 && !is_own(reg.producer())) continue;
+    own[reg.device()].registers.push_back(r);
   }
   for (int n = 0; n < program.temporaries_size(); ++n) {
-    own_[device_of_actor(program.temporaries(n).actor())].temporaries.push_back(n);
+    own[device_of(program.temporaries(n).actor())].temporaries.push_back(n);
   }
+  return own;
+}
+
+Expansion::Expansion(const plan::Program& representative_program, const plan::Program& program,
+                     absl::Span<const int32_t> representatives)
+    : representative_program_(representative_program),
+      program_(program),
+      representative_(representatives),
+      own_(OwnOf(program, representatives.size())) {
   to_stream_.assign(program.streams_size(), -1);
   to_actor_.assign(program.actors_size(), -1);
   to_register_.assign(program.registers_size(), -1);
   to_temporary_.assign(program.temporaries_size(), -1);
-  // The representatives' keep their order.
-  const auto number = [&](const auto& device_of, std::vector<int32_t>* to) {
-    int32_t next = 0;
-    for (size_t n = 0; n < to->size(); ++n) {
-      const int32_t device = device_of(static_cast<int>(n));
-      if (device < 0 || representative_[device] == device) (*to)[n] = next++;
-    }
+  const std::vector<Own> theirs = OwnOf(representative_program, representatives.size());
+  for (size_t d = 0; d < own_.size(); ++d) {
+    if (!own_[d].actors.empty()) Match(own_[d], theirs[representative_[d]], d);
+  }
+  int32_t instances = 0;
+  for (const plan::Actor& actor : representative_program.actors()) {
+    first_instance_.push_back(instances);
+    instances += actor.firings_per_step() * actor.script_size();
+  }
+  NameItems();
+}
+
+void Expansion::Match(const Own& mine, const Own& theirs, size_t device) {
+  SLUICE_CHECK(mine.streams.size() <= theirs.streams.size() &&
+               mine.actors.size() <= theirs.actors.size() &&
+               mine.registers.size() <= theirs.registers.size() &&
+               mine.temporaries.size() == theirs.temporaries.size())
+      << "device " << device << " is not what device " << representative_[device] << " is";
+  const auto match = [](const std::vector<int32_t>& from, const std::vector<int32_t>& to,
+                        std::vector<int32_t>* image) {
+    for (size_t i = 0; i < from.size(); ++i) (*image)[from[i]] = to[i];
   };
-  number([&](int s) { return program.streams(s).device(); }, &to_stream_);
-  number(device_of_actor, &to_actor_);
-  number(device_of_register, &to_register_);
-  number([&](int n) { return device_of_actor(program.temporaries(n).actor()); }, &to_temporary_);
-  for (int d = 0; d < devices; ++d) {
-    const Own& mine = own_[d];
-    const Own& theirs = own_[representative_[d]];
-    SLUICE_CHECK(mine.streams.size() <= theirs.streams.size() &&
-                 mine.actors.size() <= theirs.actors.size() &&
-                 mine.registers.size() <= theirs.registers.size() &&
-                 mine.temporaries.size() == theirs.temporaries.size())
-        << "device " << d << " is not what device " << representative_[d] << " is";
-    for (size_t i = 0; i < mine.streams.size(); ++i) {
-      to_stream_[mine.streams[i]] = to_stream_[theirs.streams[i]];
-    }
-    for (size_t i = 0; i < mine.actors.size(); ++i) {
-      to_actor_[mine.actors[i]] = to_actor_[theirs.actors[i]];
-    }
-    for (size_t i = 0; i < mine.registers.size(); ++i) {
-      to_register_[mine.registers[i]] = to_register_[theirs.registers[i]];
-    }
-    for (size_t i = 0; i < mine.temporaries.size(); ++i) {
-      to_temporary_[mine.temporaries[i]] = to_temporary_[theirs.temporaries[i]];
+  match(mine.streams, theirs.streams, &to_stream_);
+  match(mine.actors, theirs.actors, &to_actor_);
+  match(mine.registers, theirs.registers, &to_register_);
+  match(mine.temporaries, theirs.temporaries, &to_temporary_);
+}
+
+void Expansion::NameItems() {
+  const plan::Program& program = representative_program_;
+  last_write_.resize(program.registers_size());
+  for (int r = 0; r < program.registers_size(); ++r) {
+    const plan::Register& reg = program.registers(r);
+    if (reg.number() > 0) registers_[{reg.device(), reg.number()}] = r;
+  }
+  for (int a = 0; a < program.actors_size(); ++a) {
+    const int32_t device = program.streams(program.actors(a).stream()).device();
+    for (int i = 0; i < program.actors(a).script_size(); ++i) {
+      const plan::Instruction& x = program.actors(a).script(i);
+      if (x.number() > 0) readers_[{device, x.number()}] = {a, i};
+      for (const plan::Operand& input : x.inputs()) {
+        if (input.updates()) last_write_[input.register_()] = {a, i};
+      }
+      for (const plan::Operand& output : x.outputs()) {
+        if (output.storage_case() != plan::Operand::kRegister) continue;
+        last_write_[output.register_()] = {a, i};
+        const int32_t number = program.registers(output.register_()).number();
+        if (number > 0) readers_.emplace(std::pair(device, number), Item{a, i});
+      }
     }
   }
 }
 
-plan::Program Expansion::RepresentativeProgram() const {
-  SLUICE_CHECK(program_.rings_size() == 0) << "rings have no representative_program yet";
-  plan::Program representative_program;
-  representative_program.set_name(program_.name());
-  representative_program.set_micro_batches(program_.micro_batches());
-  *representative_program.mutable_feeds() = program_.feeds();
-  *representative_program.mutable_fetches() = program_.fetches();
-  const auto point = [&](plan::Operand* operand) {
-    if (operand->storage_case() == plan::Operand::kTemporary) {
-      operand->set_temporary(to_temporary_[operand->temporary()]);
-    } else {
-      operand->set_register_(to_register_[operand->register_()]);
-    }
-  };
-  const auto is_first = [](const std::vector<int32_t>& to, int n, int32_t next) {
-    return to[n] == next;  // others of the class come later
-  };
-  for (int s = 0; s < program_.streams_size(); ++s) {
-    if (!is_first(to_stream_, s, representative_program.streams_size())) continue;
-    *representative_program.add_streams() = program_.streams(s);
-  }
-  for (int a = 0; a < program_.actors_size(); ++a) {
-    if (!is_first(to_actor_, a, representative_program.actors_size())) continue;
-    plan::Actor* actor = representative_program.add_actors();
-    *actor = program_.actors(a);
-    actor->set_stream(to_stream_[actor->stream()]);
-    actor->set_priority(to_actor_[a]);
-    for (plan::Instruction& instruction : *actor->mutable_script()) {
-      for (plan::Operand& input : *instruction.mutable_inputs()) point(&input);
-      for (plan::Operand& output : *instruction.mutable_outputs()) point(&output);
-      OutlineBoxing(&instruction);
-    }
-  }
-  for (int r = 0; r < program_.registers_size(); ++r) {
-    if (!is_first(to_register_, r, representative_program.registers_size())) continue;
-    plan::Register* reg = representative_program.add_registers();
-    *reg = program_.registers(r);
-    if (reg->producer() >= 0) reg->set_producer(to_actor_[reg->producer()]);
-  }
-  for (int n = 0; n < program_.temporaries_size(); ++n) {
-    if (!is_first(to_temporary_, n, representative_program.temporaries_size())) continue;
-    plan::Temporary* local = representative_program.add_temporaries();
-    *local = program_.temporaries(n);
-    local->set_actor(to_actor_[local->actor()]);
-  }
-  return representative_program;
-}
-
-void Expansion::Expand(const plan::Program& representative_program, plan::Program* program) const {
+absl::Status Expansion::Expand(plan::Program* program) const {
   // The device's own actor behind each of its representative's.
   for (size_t d = 0; d < own_.size(); ++d) {
     std::map<int32_t, int32_t> own_actor;
@@ -140,7 +133,7 @@ void Expansion::Expand(const plan::Program& representative_program, plan::Progra
       plan::Stream* stream = program->mutable_streams(s);
       stream->clear_order();
       for (const plan::ScheduleEntry& entry :
-           representative_program.streams(to_stream_[s]).order()) {
+           representative_program_.streams(to_stream_[s]).order()) {
         plan::ScheduleEntry* added = stream->add_order();
         *added = entry;
         added->set_actor(own_actor.at(entry.actor()));
@@ -148,30 +141,86 @@ void Expansion::Expand(const plan::Program& representative_program, plan::Progra
     }
   }
   for (int r = 0; r < program->registers_size(); ++r) {
-    const plan::Register& image = representative_program.registers(to_register_[r]);
+    if (to_register_[r] < 0) continue;
+    const plan::Register& image = representative_program_.registers(to_register_[r]);
     plan::Register* reg = program->mutable_registers(r);
+    if (reg->bytes() > image.bytes()) return DoesNotFit(reg->name(), reg->bytes(), image.bytes());
     *reg->mutable_slot_offsets() = image.slot_offsets();
     // A shard without elements may have fewer readers, and by its own count fewer slots.
     reg->set_quota(image.quota());
   }
   for (int n = 0; n < program->temporaries_size(); ++n) {
-    program->mutable_temporaries(n)->set_offset(
-        representative_program.temporaries(to_temporary_[n]).offset());
+    const plan::Temporary& image = representative_program_.temporaries(to_temporary_[n]);
+    plan::Temporary* temporary = program->mutable_temporaries(n);
+    if (temporary->bytes() > image.bytes()) {
+      return DoesNotFit(absl::StrCat("temporary ", n), temporary->bytes(), image.bytes());
+    }
+    temporary->set_offset(image.offset());
+  }
+  return absl::OkStatus();
+}
+
+int32_t Expansion::InstanceOf(const Item& item, int64_t firing) const {
+  const int32_t length = representative_program_.actors(item.actor).script_size();
+  return static_cast<int32_t>(first_instance_[item.actor] + firing * length + item.instruction);
+}
+
+Expansion::Item Expansion::ReaderOf(int32_t device, int32_t number) const {
+  const auto found = readers_.find({representative_[device], number});
+  SLUICE_CHECK(found != readers_.end()) << "no item " << number << " on device " << device;
+  return found->second;
+}
+
+// The rank at which a token of a device's register has been emitted; -1: before the step.
+int32_t Expansion::EmittedAt(int32_t device, int32_t number, int64_t token,
+                             absl::Span<const int32_t> end) const {
+  const auto found = registers_.find({representative_[device], number});
+  SLUICE_CHECK(found != registers_.end()) << "no register " << number << " on device " << device;
+  const plan::Register& reg = representative_program_.registers(found->second);
+  if (reg.producer() < 0 || token < reg.initial_tokens()) return -1;
+  const int64_t firing = (token - reg.initial_tokens() + 1) * std::max(1, reg.emit_every()) - 1;
+  return end[InstanceOf(last_write_[found->second], firing)];
+}
+
+// Own ranks are even, so that what pulls do fits between the end of one and the beginning of the
+// next.
+void Expansion::LiftEdge(const plan::Actor& actor, absl::Span<const int32_t> begin,
+                         absl::Span<const int32_t> end, InstanceRanks* lifted) const {
+  const plan::Instruction& x = actor.script(0);
+  const int32_t device = program_.streams(actor.stream()).device();
+  const bool pulls = x.kind() == plan::INSTRUCTION_PULL;
+  for (int32_t f = 0; f < actor.firings_per_step(); ++f) {
+    if (!pulls && x.inputs_size() > 0) {  // reads here
+      const int32_t instance = InstanceOf(ReaderOf(device, x.number()), f);
+      lifted->begin.push_back(2 * (begin[instance] + 1));
+      lifted->end.push_back(2 * (end[instance] + 1));
+      continue;
+    }
+    const plan::Register& from =
+        program_.registers((pulls ? x.inputs(0) : x.outputs(0)).register_());
+    int32_t after = EmittedAt(from.device(), from.number(), f, end);
+    if (pulls && f > 0) {
+      after = std::max(after, end[InstanceOf(ReaderOf(device, x.number()), f - 1)]);
+    }
+    lifted->begin.push_back(2 * (after + 1) + (pulls ? 1 : 0));
+    lifted->end.push_back(lifted->begin.back());
   }
 }
 
-std::vector<int32_t> Expansion::LiftInstances(const plan::Program& representative_program,
-                                              absl::Span<const int32_t> by_instance) const {
-  std::vector<int32_t> first(representative_program.actors_size() + 1, 0);
-  for (int a = 0; a < representative_program.actors_size(); ++a) {
-    const plan::Actor& actor = representative_program.actors(a);
-    first[a + 1] = first[a] + actor.firings_per_step() * actor.script_size();
-  }
-  std::vector<int32_t> lifted;
+InstanceRanks Expansion::Lift(absl::Span<const int32_t> begin,
+                              absl::Span<const int32_t> end) const {
+  InstanceRanks lifted;
   for (int a = 0; a < program_.actors_size(); ++a) {
-    const int32_t image = to_actor_[a];
-    lifted.insert(lifted.end(), by_instance.begin() + first[image],
-                  by_instance.begin() + first[image + 1]);
+    const plan::Actor& actor = program_.actors(a);
+    if (to_actor_[a] < 0) {
+      LiftEdge(actor, begin, end, &lifted);
+      continue;
+    }
+    const int32_t first = first_instance_[to_actor_[a]];
+    for (int32_t n = first; n < first + actor.firings_per_step() * actor.script_size(); ++n) {
+      lifted.begin.push_back(2 * (begin[n] + 1));
+      lifted.end.push_back(2 * (end[n] + 1));
+    }
   }
   return lifted;
 }

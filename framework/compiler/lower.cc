@@ -31,6 +31,7 @@ class Lowering {
       RETURN_IF_ERROR(AddContext(LowerNode(node), node.name));
     }
     RETURN_IF_ERROR(LowerFetches());
+    DropShadows();
     SortTasks();
     return std::move(tasks_);
   }
@@ -41,6 +42,7 @@ class Lowering {
   void LowerTask(const Node& node, int64_t member, int64_t position, int64_t firings,
                  const std::vector<Boxer::Values>& reads, const std::vector<Boxer::Values>& made);
   absl::Status LowerFetches();
+  void DropShadows();
   void SortTasks();
 
   const Graph& graph_;
@@ -86,13 +88,10 @@ absl::Status Lowering::LowerNode(const Node& node) {
   }
   if (node.op->view) {
     for (size_t d = 0; d < made[0].size(); ++d) {
-      const Value& source = tasks_.values[reads[0][d]];
-      Value& view = tasks_.values[made[0][d]];
-      SLUICE_CHECK(view.shard.local.NumElements() == source.shard.local.NumElements())
+      SLUICE_CHECK(tasks_.values[made[0][d]].shard.local.NumElements() ==
+                   tasks_.values[reads[0][d]].shard.local.NumElements())
           << node.name << ": a view of other size";
-      view.root = source.root;
-      view.offset = source.offset;
-      view.producer = source.producer;
+      boxer_.View(made[0][d], reads[0][d], 0);
     }
     return absl::OkStatus();
   }
@@ -139,7 +138,8 @@ void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int
   boxer_.Add(std::move(task));
 }
 
-// Every output is brought whole to the first device of its stage, and read there by the host.
+// Every output is brought whole to the first device of its stage, and read there by the host: that
+// of the mesh's first device. Only its rank has the fetches.
 absl::Status Lowering::LowerFetches() {
   for (const auto& output : graph_.outputs()) {
     const TensorInfo& info = graph_.tensor(output.second);
@@ -148,6 +148,7 @@ absl::Status Lowering::LowerFetches() {
     ASSIGN_OR_RETURN(const Boxer::Values values,
                      boxer_.Get(output.second, grid_.Broadcast(), stage, Phase::kUpdate));
     for (ValueId v : values) tasks_.values[tasks_.values[v].root].leaves_script = true;
+    const bool fetches_here = classes_.Wanted(0, 0), held_here = classes_.Wanted(stage, 0);
     Task task;
     task.kind = plan::INSTRUCTION_FETCH;
     task.scope = absl::StrCat("output ", output.first);
@@ -155,13 +156,47 @@ absl::Status Lowering::LowerFetches() {
     task.stream = plan::STREAM_HOST;
     task.device = 0;
     task.position = {boxer_.NextPosition(), 0};
-    task.inputs = {{values[0], false}};
+    task.number = boxer_.NextNumber(0);
+    if (!fetches_here) {
+      if (held_here) boxer_.AddRemoteReader(values[0], 0, 0, task.number, task);
+      continue;
+    }
+    ValueId whole = values[0];
+    if (!held_here) {
+      const Shard shard = tasks_.values[whole].shard;
+      whole = boxer_.Foreign(values, stage, 0, shard, task.number);
+    }
+    task.inputs = {{whole, false}};
     task.port = static_cast<int32_t>(tasks_.fetches.size());
     task.bytes = info.type.shape.NumElements() * SizeOf(info.type.dtype);
     tasks_.fetches.push_back({output.first, info.type});
     boxer_.Add(std::move(task));
   }
   return absl::OkStatus();
+}
+
+// Of a rank: the tasks of devices that stand for their stage alone, and their values' storage.
+void Lowering::DropShadows() {
+  if (!classes_.any_foreign()) return;
+  std::vector<bool> wanted(grid_.mesh().num_devices());
+  for (int64_t s = 0; s < grid_.num_groups(); ++s) {
+    for (int64_t i = 0; i < grid_.stage(s).num_devices(); ++i) {
+      wanted[grid_.DeviceIndex(s, i)] = classes_.Wanted(s, i);
+    }
+  }
+  std::vector<TaskId> place(tasks_.tasks.size(), -1);
+  std::vector<Task> kept;
+  for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
+    Task& task = tasks_.tasks[t];
+    if (!wanted[task.device] && task.kind != plan::INSTRUCTION_REMOTE) continue;
+    place[t] = static_cast<TaskId>(kept.size());
+    kept.push_back(std::move(task));
+  }
+  tasks_.tasks = std::move(kept);
+  for (Value& value : tasks_.values) {
+    if (value.producer >= 0) value.producer = place[value.producer];
+    if (!wanted[value.device]) value.leaves_script = false;
+  }
 }
 
 void Lowering::SortTasks() {

@@ -21,8 +21,14 @@
 namespace sluice {
 
 // Tasks of the representatives, which read values of representatives alone; boxings have regions,
-// whose sources are then not those of the device. Errors: a boxing that cannot be done, with the
+// whose sources are then not those of the device. Of a rank (DeviceClasses::OfRank): tasks of its
+// devices, and a remote task for each edge between them and other ranks, an edge being what one
+// item of one device reads of one other device. Errors: a boxing that cannot be done, with the
 // tensor's name.
+//
+// What ranks call things. Every device of a stage has every item, in one order, so the place of an
+// item in it names it on all of them: values are counted, group of stages by group (Value.number).
+// Nothing is exchanged for that, as all ranks lower the same items.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine, const DeviceClasses& classes);
@@ -47,6 +53,17 @@ class Boxer {
 
   // One value per represented device of the stage, in the order of DeviceClasses::members.
   using Values = std::vector<ValueId>;
+  // The number of an item that makes no value there.
+  int32_t NextNumber(int32_t stage) { return ++numbers_[stage % grid_.num_groups()]; }
+  // `view` holds what `source` has from this many bytes on.
+  void View(ValueId view, ValueId source, int64_t offset);
+  // What device `place` of another rank holds of `values`, for an item of this one's.
+  ValueId Foreign(const Values& values, int32_t stage, int64_t place, const Shard& shard,
+                  int32_t reader);
+  // An item of another rank's device reads `value`.
+  void AddRemoteReader(ValueId value, int32_t device, int32_t stage, int32_t reader,
+                       const Task& like);
+  const DeviceClasses& classes() const { return classes_; }
   absl::StatusOr<Values> Get(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase);
   void Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values);
   // New values of a layout, without producer.
@@ -94,10 +111,14 @@ class Boxer {
   bool FollowsCompute(const PhaseStep& step, const Values& held) const;
   void EmitWrite(const PhaseStep& step, const Values& held, int32_t place, ValueId output,
                  plan::StreamKind stream);
+  void EmitShadow(const PhaseStep& step, const Values& held, ValueId output,
+                  plan::StreamKind stream);
   void AddRegions(const PhaseStep& step, const Values& held, int32_t place, const PhaseWrite& write,
-                  Task* task) const;
-  ValueId BufferValue(const PhaseStep& step, int32_t place);
-  void View(ValueId view, ValueId source, int64_t offset);
+                  Task* task);
+  ValueId SourceOf(const PhaseStep& step, const Values& held, int64_t place, int32_t reader);
+  void AddRemoteReaders(const PhaseStep& step, const Values& held, int32_t reader);
+  ValueId BufferValue(const PhaseStep& step, int32_t place, int32_t number);
+  int64_t OffsetAt(ValueId value, int64_t place) const;
   Task FoldTask(const At& at, ValueId output, Phase phase) const;
   void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t firings,
             int64_t bytes);
@@ -110,6 +131,14 @@ class Boxer {
   const DeviceClasses& classes_;
   TaskGraph* tasks_;
   std::map<Key, Values> values_;
+  // Views that begin elsewhere on each device: the step that they stand for.
+  struct SlicedView {
+    BoxingPhase phase;
+    Shape shape;
+    int64_t element_bytes = 0;
+  };
+  std::map<ValueId, SlicedView> sliced_;
+  std::vector<int32_t> numbers_ = std::vector<int32_t>(grid_.num_groups(), 0);
   std::string reader_;
   int64_t position_ = 0, sequence_ = 0;
 };

@@ -36,7 +36,13 @@ ValueId Boxer::Add(Value value) {
 
 TaskId Boxer::Add(Task task) {
   const TaskId id = static_cast<TaskId>(tasks_->tasks.size());
-  for (ValueId v : task.outputs) tasks_->values[v].producer = id;
+  for (const TaskInput& input : task.inputs) {
+    task.round = std::max(task.round, tasks_->values[input.value].round);
+  }
+  for (ValueId v : task.outputs) {
+    tasks_->values[v].producer = id;
+    tasks_->values[v].round = task.round + (task.every > 1 ? 1 : 0);
+  }
   tasks_->tasks.push_back(std::move(task));
   return id;
 }
@@ -45,8 +51,10 @@ Boxer::Values Boxer::Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int6
   const TensorInfo& info = graph_.tensor(tensor);
   const Node& node = graph_.node(info.producer);
   Values values;
+  const int32_t number = NextNumber(stage);
   for (int32_t d : classes_.members(stage)) {
     Value value;
+    value.number = number;
     value.name = node.outputs.size() == 1 ? node.name : absl::StrCat(node.name, ":", info.output);
     value.stage = stage;
     value.device = grid_.DeviceIndex(stage, d);

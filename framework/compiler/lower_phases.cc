@@ -5,6 +5,7 @@
 // whether or not it takes bytes of it.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,15 @@
 #include "framework/compiler/lower.h"
 
 namespace sluice {
+namespace {
+
+// Of a slice that is one run: elements from the start of the whole to a device's shard.
+int64_t SliceOffset(const BoxingPhase& phase, const Shape& shape, int64_t place) {
+  const std::vector<Box> mine = PhasePieces(phase, shape, 1, place);
+  return mine.empty() ? 0 : FlatOffset(PhasePieces(phase, shape, 0, place)[0], mine[0]);
+}
+
+}  // namespace
 
 bool Boxer::PhaseStep::last() const {
   return phase_index + 1 == boxing.phases.size() && step + 1 == PhaseStepCount(symbolic());
@@ -45,13 +55,14 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, cons
   return made;
 }
 
-// `view` holds what `source` has from this many bytes on.
 void Boxer::View(ValueId view, ValueId source, int64_t offset) {
   Value& made = tasks_->values[view];
   const Value& from = tasks_->values[source];
   made.root = from.root;
+  made.view_of = source;
   made.offset = from.offset + offset;
   made.producer = from.producer;
+  made.round = from.round;
 }
 
 Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const Values& made) {
@@ -59,8 +70,9 @@ Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const V
   Values outputs = made;
   if (!step.last()) {
     outputs.clear();
+    const int32_t number = NextNumber(step.to_stage);
     for (int32_t place : classes_.members(step.to_stage)) {
-      outputs.push_back(BufferValue(step, place));
+      outputs.push_back(BufferValue(step, place, number));
     }
   }
   if (step.load().in_place) {
@@ -75,15 +87,17 @@ Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const V
     EmitWrite(step, held, classes_.members(step.to_stage)[m], outputs[m],
               follows ? plan::STREAM_COMPUTE : plan::STREAM_COMM);
   }
+  if (!follows) AddRemoteReaders(step, held, tasks_->values[outputs[0]].number);
   return outputs;
 }
 
 // The value behind a buffer between two steps; its pieces become one here.
-ValueId Boxer::BufferValue(const PhaseStep& step, int32_t place) {
+ValueId Boxer::BufferValue(const PhaseStep& step, int32_t place, int32_t number) {
   const BoxingPhase& phase = step.symbolic();
   const DType dtype = graph_.tensor(step.at.tensor).type.dtype;
   Value value;
   value.name = tasks_->values[step.at.values[0]].name;
+  value.number = number;
   value.stage = step.to_stage;
   value.device = grid_.DeviceIndex(step.to_stage, place);
   value.shard =
@@ -99,10 +113,90 @@ void Boxer::ReadInPlace(const PhaseStep& step, const Values& held, const Values&
   const int64_t element = SizeOf(graph_.tensor(step.at.tensor).type.dtype);
   for (size_t m = 0; m < outputs.size(); ++m) {
     const int32_t place = classes_.members(step.to_stage)[m];
-    const std::vector<Box> source = PhasePieces(phase, step.shape, 0, place);
-    const std::vector<Box> mine = PhasePieces(phase, step.shape, 1, place);
-    const int64_t offset = mine.empty() ? 0 : FlatOffset(source[0], mine[0]);
-    View(outputs[m], held[m], offset * element);
+    View(outputs[m], held[m], SliceOffset(phase, step.shape, place) * element);
+    sliced_[outputs[m]] = {phase, step.shape, element};
+  }
+}
+
+// Bytes from the start of the root's slot to what another device of the stage has for a value.
+int64_t Boxer::OffsetAt(ValueId value, int64_t place) const {
+  int64_t offset = 0;
+  for (; tasks_->values[value].view_of >= 0; value = tasks_->values[value].view_of) {
+    const auto sliced = sliced_.find(value);
+    if (sliced == sliced_.end()) continue;
+    const SlicedView& view = sliced->second;
+    offset += SliceOffset(view.phase, view.shape, place) * view.element_bytes;
+  }
+  return offset;
+}
+
+ValueId Boxer::Foreign(const Values& values, int32_t stage, int64_t place, const Shard& shard,
+                       int32_t reader) {
+  const Value& held = tasks_->values[values[0]];
+  Value value;
+  value.name = held.name;
+  value.number = tasks_->values[held.root].number;
+  value.device = grid_.DeviceIndex(stage, place);
+  value.stage = stage;
+  value.shard = shard;
+  value.tokens = held.tokens;
+  value.offset = OffsetAt(values[0], place);
+  Task task;
+  task.kind = plan::INSTRUCTION_REMOTE;
+  task.scope = value.name;
+  task.stream = plan::STREAM_NET;
+  task.device = value.device;
+  task.stage = stage;
+  task.firings = value.tokens;
+  if (held.producer >= 0) task.position = tasks_->tasks[held.producer].position;
+  task.number = reader;
+  const int64_t round = held.round;
+  const ValueId id = Add(std::move(value));
+  task.outputs = {id};
+  Add(std::move(task));
+  tasks_->values[id].round = round;
+  return id;
+}
+
+void Boxer::AddRemoteReader(ValueId value, int32_t device, int32_t stage, int32_t reader,
+                            const Task& like) {
+  Task task;
+  task.kind = plan::INSTRUCTION_REMOTE;
+  task.scope = like.scope;
+  task.phase = like.phase;
+  task.stream = plan::STREAM_NET;
+  task.device = device;
+  task.stage = stage;
+  task.firings = like.firings;
+  task.position = like.position;
+  task.inputs = {{value, false}};
+  task.number = reader;
+  Add(std::move(task));
+}
+
+// Whoever reads what a device of this rank holds, on other ranks: for bytes, or because it waits
+// for the one that stands for it.
+void Boxer::AddRemoteReaders(const PhaseStep& step, const Values& held, int32_t reader) {
+  const BoxingPhase& phase = step.symbolic();
+  const bool between = phase.axis < 0 && step.step == 0;
+  const int64_t sources = static_cast<int64_t>(classes_.slots(step.from_stage).size());
+  const int64_t targets = static_cast<int64_t>(classes_.slots(step.to_stage).size());
+  Task like = FoldTask(step.at, held[0], step.phase);
+  like.position.second = sequence_;
+  like.firings = step.tokens;
+  for (int32_t place : classes_.members(step.from_stage)) {
+    const int32_t slot = classes_.slot(step.from_stage, place);
+    if (slot < 0 || !classes_.any_foreign()) continue;
+    const std::vector<int64_t>& found = planner_->Readers(phase, step.shape, place)[step.step];
+    std::set<int64_t> readers(found.begin(), found.end());
+    for (int64_t to = place; between && to < targets; to += sources) {
+      if (WaitedFor(phase, step.step, to) == place) readers.insert(to);
+    }
+    for (int64_t to : readers) {
+      if (classes_.slot(step.to_stage, to) >= 0) continue;
+      AddRemoteReader(held[slot], grid_.DeviceIndex(step.to_stage, to), step.to_stage, reader,
+                      like);
+    }
   }
 }
 
@@ -121,6 +215,7 @@ void Boxer::EmitWrite(const PhaseStep& step, const Values& held, int32_t place, 
                       plan::StreamKind stream) {
   const BoxingPhase& phase = step.symbolic();
   const TensorType& type = graph_.tensor(step.at.tensor).type;
+  if (!classes_.Wanted(step.to_stage, place)) return EmitShadow(step, held, output, stream);
   const PhaseWrite& write = planner_->Steps(phase, step.shape, place)[step.step];
   Task task = FoldTask(step.at, output, step.phase);
   task.stream = stream;
@@ -134,17 +229,33 @@ void Boxer::EmitWrite(const PhaseStep& step, const Values& held, int32_t place, 
   Add(std::move(task));
 }
 
+// What stands for the stage where a rank has no device of it: what it makes is looked at, for the
+// round and the stream, and dropped in the end.
+void Boxer::EmitShadow(const PhaseStep& step, const Values& held, ValueId output,
+                       plan::StreamKind stream) {
+  Task task = FoldTask(step.at, output, step.phase);
+  task.stream = stream;
+  task.position.second = sequence_;
+  task.firings = step.tokens;
+  task.inputs = {{held[0], false}};
+  Add(std::move(task));
+}
+
 void Boxer::AddRegions(const PhaseStep& step, const Values& held, int32_t place,
-                       const PhaseWrite& write, Task* task) const {
+                       const PhaseWrite& write, Task* task) {
   const BoxingPhase& phase = step.symbolic();
   const bool between = step.from_stage != step.to_stage;
   const int64_t element = SizeOf(graph_.tensor(step.at.tensor).type.dtype);
+  const int32_t reader = tasks_->values[task->outputs[0]].number;
+  std::map<int64_t, int> input_at;  // by place
   std::map<ValueId, int> inputs;
   const auto input_of = [&](int64_t source) {
-    const ValueId value = held[classes_.slot(step.from_stage, source)];
+    const auto known = input_at.find(source);
+    if (known != input_at.end()) return known->second;
+    const ValueId value = SourceOf(step, held, source, reader);
     const auto [input, fresh] = inputs.emplace(value, static_cast<int>(task->inputs.size()));
     if (fresh) task->inputs.push_back({value, false});
-    return input->second;
+    return input_at[source] = input->second;
   };
   for (const PhaseRegion& region : write.regions) {
     TaskRegion made;
@@ -163,6 +274,15 @@ void Boxer::AddRegions(const PhaseStep& step, const Values& held, int32_t place,
     task->regions.push_back(std::move(made));
   }
   input_of(WaitedFor(phase, step.step, place));
+}
+
+// The value that a device of the stage that is read holds, wherever that is.
+ValueId Boxer::SourceOf(const PhaseStep& step, const Values& held, int64_t place, int32_t reader) {
+  const int32_t slot = classes_.slot(step.from_stage, place);
+  if (slot >= 0) return held[slot];
+  const DType dtype = graph_.tensor(step.at.tensor).type.dtype;
+  const int64_t elements = Elements(PhasePieces(step.symbolic(), step.shape, step.step, place));
+  return Foreign(held, step.from_stage, place, Shard::Whole(dtype, Shape{elements}), reader);
 }
 
 }  // namespace sluice

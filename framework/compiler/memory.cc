@@ -259,6 +259,34 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
   return packing;
 }
 
+absl::StatusOr<std::vector<int64_t>> PackStaging(absl::Span<const int64_t> base,
+                                                 absl::Span<const int32_t> begin_rank,
+                                                 absl::Span<const int32_t> end_rank,
+                                                 plan::Program* program) {
+  std::vector<int64_t> packed(base.size(), 0);
+  const auto is_staging = [&](int32_t r) {
+    const int32_t producer = program->registers(r).producer();
+    return producer >= 0 && program->actors(producer).script(0).kind() == plan::INSTRUCTION_PULL;
+  };
+  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
+  ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, FindBuffers(index, begin_rank, end_rank));
+  std::map<int32_t, std::vector<const Buffer*>> by_device;
+  for (const Buffer& buffer : buffers) {
+    if (buffer.local < 0 && is_staging(index.PlaceOf(buffer.ring, 0).reg)) {
+      by_device[buffer.device].push_back(&buffer);
+    }
+  }
+  for (const auto& [device, here] : by_device) {
+    std::vector<int64_t> offsets;
+    packed[device] = Placer(here, PackingOptions().alignment).Place(PeakOfLive(here), &offsets);
+    for (size_t n = 0; n < here.size(); ++n) {
+      plan::Register* reg = program->mutable_registers(index.PlaceOf(here[n]->ring, 0).reg);
+      reg->add_slot_offsets(base[device] + offsets[n]);
+    }
+  }
+  return packed;
+}
+
 absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,
                            absl::Span<const int32_t> end_rank) {
   program->clear_reuse_edges();

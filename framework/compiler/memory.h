@@ -41,6 +41,13 @@ struct Packing {
 // quota, rate or order afterwards. FailedPrecondition if the program is not live.
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options = {});
 
+// Gives the registers that pulls fill their bytes, packed by lifetime above `base`, by device. The
+// ranks are those of instances of a step. Returns what that takes of each device.
+absl::StatusOr<std::vector<int64_t>> PackStaging(absl::Span<const int64_t> base,
+                                                 absl::Span<const int32_t> begin_rank,
+                                                 absl::Span<const int32_t> end_rank,
+                                                 plan::Program* program);
+
 // Replaces the reuse edges of a program that has its offsets. The ranks are those of instances of a
 // step in a run of it (ClockResult), or in a run that it maps to.
 absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,

@@ -50,23 +50,25 @@ absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> b
   return placed;
 }
 
-absl::StatusOr<plan::Program> ExpandPlaced(const Placed& placed,
-                                           absl::Span<const int32_t> representatives,
-                                           plan::Program program, const PhaseEnd& phase_end) {
-  const Expansion expansion(program, representatives);
-  expansion.Expand(placed.program, &program);
+absl::StatusOr<RankProgram> ExpandPlaced(const Placed& placed,
+                                         absl::Span<const int32_t> representatives,
+                                         absl::Span<const int64_t> top, plan::Program program,
+                                         const PhaseEnd& phase_end) {
+  const Expansion expansion(placed.program, program, representatives);
+  RETURN_IF_ERROR(expansion.Expand(&program));
   program.set_predicted_nanoseconds(placed.program.predicted_nanoseconds());
   End(phase_end, "expand");
-  Certificate certificate;
-  certificate.position = expansion.LiftInstances(placed.program, placed.begin_rank);
-  RETURN_IF_ERROR(AddReuseEdges(&program, certificate.position,
-                                expansion.LiftInstances(placed.program, placed.end_rank)));
+  InstanceRanks ranks = expansion.Lift(placed.begin_rank, placed.end_rank);
+  RankProgram out;
+  ASSIGN_OR_RETURN(out.staging, PackStaging(top, ranks.begin, ranks.end, &program));
+  RETURN_IF_ERROR(AddReuseEdges(&program, ranks.begin, ranks.end));
   End(phase_end, "reuse edges");
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
   RETURN_IF_ERROR(ValidateProgram(index));
-  RETURN_IF_ERROR(CheckCertificate(index, certificate));
+  RETURN_IF_ERROR(CheckCertificate(index, Certificate{std::move(ranks.begin)}));
   End(phase_end, "check");
-  return program;
+  out.program = std::move(program);
+  return out;
 }
 
 }  // namespace sluice

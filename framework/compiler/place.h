@@ -37,11 +37,19 @@ absl::StatusOr<Ordered> OrderProgram(plan::Program program, const PhaseEnd& phas
 absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> base,
                                     const PhaseEnd& phase_end = {});
 
-// Gives what was found on the program of the representatives to `program`, that of all devices.
-// `representatives`: by device.
-absl::StatusOr<plan::Program> ExpandPlaced(const Placed& placed,
-                                           absl::Span<const int32_t> representatives,
-                                           plan::Program program, const PhaseEnd& phase_end = {});
+// What a rank runs of a program.
+struct RankProgram {
+  plan::Program program;
+  std::vector<int64_t> staging;  // bytes, by device, above `top`
+};
+
+// Gives what was found on the program of the representatives to `program`, that of a rank or, of a
+// single one, of all devices. `representatives`: by device; `top`: by device, where the program's
+// bytes end and those of staging begin.
+absl::StatusOr<RankProgram> ExpandPlaced(const Placed& placed,
+                                         absl::Span<const int32_t> representatives,
+                                         absl::Span<const int64_t> top, plan::Program program,
+                                         const PhaseEnd& phase_end = {});
 
 }  // namespace sluice
 

@@ -27,7 +27,6 @@ class ProgramBuilder {
   Schedule Build() {
     AddPorts(tasks_.feeds, program_.mutable_feeds());
     AddPorts(tasks_.fetches, program_.mutable_fetches());
-    CountRounds();
     AssignActors();
     CollectUses();
     AssignStorage();
@@ -46,7 +45,6 @@ class ProgramBuilder {
 
   static void AddPorts(const std::vector<std::pair<std::string, TensorType>>& from,
                        google::protobuf::RepeatedPtrField<plan::Port>* to);
-  void CountRounds();
   void AssignActors();
   void CollectUses();
   void AssignStorage();
@@ -63,7 +61,6 @@ class ProgramBuilder {
   const ScheduleOptions& options_;
   plan::Program program_;
   std::vector<int32_t> actor_of_;  // by task
-  std::vector<int64_t> round_of_;  // by task
   std::vector<Use> uses_;          // by root value
   std::map<std::pair<int32_t, plan::StreamKind>, int32_t> streams_;
 };
@@ -89,21 +86,6 @@ int32_t ProgramBuilder::Stream(int32_t device, plan::StreamKind kind) {
   return index;
 }
 
-// How many joins over time (packs, accumulators) lie on the longest way to each task. What fires
-// per micro-batch behind a join waits for all firings before it, so it cannot be in one script with
-// them.
-void ProgramBuilder::CountRounds() {
-  round_of_.assign(tasks_.tasks.size(), 0);
-  for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
-    for (const TaskInput& input : tasks_.tasks[t].inputs) {
-      const TaskId producer = tasks_.values[input.value].producer;
-      if (producer < 0) continue;
-      const int64_t behind = round_of_[producer] + (tasks_.tasks[producer].every > 1 ? 1 : 0);
-      round_of_[t] = std::max(round_of_[t], behind);
-    }
-  }
-}
-
 void ProgramBuilder::AssignActors() {
   // (device, phase, firings, round, piece of at most script_length tasks) of a compute stream.
   std::map<std::tuple<int32_t, Phase, int64_t, int64_t, int64_t>, int32_t> scripts;
@@ -112,7 +94,7 @@ void ProgramBuilder::AssignActors() {
   actor_of_.resize(tasks_.tasks.size());
   for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
     const Task& task = tasks_.tasks[t];
-    const int64_t round = task.firings > 1 ? round_of_[t] : 0;
+    const int64_t round = task.firings > 1 ? task.round : 0;
     int64_t piece = 0;
     int32_t* slot = nullptr;
     if (task.stream == plan::STREAM_COMPUTE) {
@@ -181,7 +163,7 @@ int64_t ProgramBuilder::Quota(const Value& value, const Use& use) const {
                        return tasks_.tasks[reader].phase == Phase::kBackward;
                      });
   const bool joins = std::any_of(use.readers.begin(), use.readers.end(), [&](TaskId reader) {
-    return round_of_[reader] != round_of_[value.producer];
+    return tasks_.tasks[reader].round != tasks_.tasks[value.producer].round;
   });
   if (joins) return value.tokens;  // all firings are behind a join before the first is read
   const bool crosses = CrossesStages(value, use);
@@ -214,6 +196,7 @@ void ProgramBuilder::AssignStorage() {
           NewRegister(value.variable, use.updater < 0 ? -1 : actor_of_[use.updater], value.device);
       plan::Register* reg = program_.mutable_registers(use.reg);
       reg->set_variable(value.variable);
+      if (options_.numbers) reg->set_number(value.number);
       reg->set_bytes(value.shard.NumBytes());
       reg->set_initial_tokens(use.updater < 0 ? 0 : 1);
       continue;
@@ -232,7 +215,10 @@ void ProgramBuilder::AssignStorage() {
     }
     use.reg = NewRegister(value.name, producer, value.device);
     plan::Register* reg = program_.mutable_registers(use.reg);
-    reg->set_bytes(std::max(value.shard.NumBytes(), value.reserved_bytes));
+    if (options_.numbers) reg->set_number(value.number);
+    // Of another rank's, only what it holds comes here, and by a pull.
+    const bool remote = task.kind == plan::INSTRUCTION_REMOTE;
+    reg->set_bytes(remote ? 0 : std::max(value.shard.NumBytes(), value.reserved_bytes));
     reg->set_emit_every(static_cast<int32_t>(task.every));
     reg->set_quota(static_cast<int32_t>(Quota(value, use)));
   }
@@ -275,6 +261,7 @@ void ProgramBuilder::FillScripts() {
     instruction->set_reduction(static_cast<int32_t>(task.reduction));
     instruction->set_fill_identity(task.fill_identity);
     instruction->set_port(std::max(task.port, 0));
+    if (options_.numbers) instruction->set_number(task.number);
     if (options_.outline) OutlineBoxing(instruction);
     for (const TaskRegion& region : task.regions) {
       if (options_.outline) break;
@@ -322,7 +309,7 @@ void ProgramBuilder::AddControl() {
     if (credit >= 0 && actor->script(0).kind() == plan::INSTRUCTION_FEED) {
       *actor->mutable_script(0)->add_inputs() = empty(credit);
     }
-    bool takes = false;
+    bool takes = actor->script(0).kind() == plan::INSTRUCTION_REMOTE;
     for (const plan::Instruction& instruction : actor->script()) {
       for (const plan::Operand& input : instruction.inputs()) {
         if (input.storage_case() != plan::Operand::kRegister) continue;
@@ -332,7 +319,7 @@ void ProgramBuilder::AddControl() {
     }
     if (takes) continue;
     if (step < 0) {
-      step = NewRegister("step", -1, 0);
+      step = NewRegister("step", -1, program_.streams(actor->stream()).device());
       program_.mutable_registers(step)->set_quota(static_cast<int32_t>(options_.steps_ahead));
     }
     plan::Instruction begin;

@@ -18,6 +18,7 @@ struct ScheduleOptions {
   int64_t script_length = 0;  // longest script of a compute stream; 0: no limit
   int64_t steps_ahead = kStepsAhead;
   bool outline = false;  // of a representative program: boxings without regions (OutlineBoxing)
+  bool numbers = false;  // of several ranks, which name each other's registers and items
 };
 
 // The actors of one program. Its order, bytes and proof are found by later phases (place.h).

@@ -1,5 +1,6 @@
 // The physical graph: a task per op and device, boxing between. Values are what tasks hand to each
-// other. Tasks stand in an order that respects their data.
+// other. Of a rank: what its devices exchange with those of others stands as values and tasks on
+// those devices, of kind INSTRUCTION_REMOTE. Tasks stand in an order that respects their data.
 #ifndef SLUICE_FRAMEWORK_COMPILER_TASK_GRAPH_H_
 #define SLUICE_FRAMEWORK_COMPILER_TASK_GRAPH_H_
 
@@ -27,12 +28,17 @@ struct Value {
   int64_t tokens = 1;    // times a step that it is made
   TaskId producer = -1;  // -1: a variable
   ValueId root = -1;     // whose bytes it is; itself unless it is a view
+  ValueId view_of = -1;  // what it is a view of, which may be one itself
   int64_t offset = 0;    // bytes into the root
   std::string variable;  // not empty: this variable's storage
   // Of a root: leaves its script on every device, though not every one is read: one alone is
   // fetched, and nobody reads a shard without elements.
   bool leaves_script = false;
   int64_t reserved_bytes = 0;  // the most that any device of the stage has for it, if not 0
+  // Joins over time (packs, accumulators) on the longest way to it. What fires per micro-batch
+  // behind a join waits for all firings before it, so it cannot be in one script with them.
+  int64_t round = 0;
+  int32_t number = 0;  // alike on all devices of a group of stages, and there no other value's
 };
 
 struct TaskInput {
@@ -58,6 +64,8 @@ struct Task {
   NodeId node = -1;            // that it is part of
   int32_t boxing = -1;         // index into TaskGraph.boxings: that it is a step of
   Phase phase = Phase::kForward;
+  int64_t round = 0;   // of its outputs, but for the join that it may be itself
+  int32_t number = 0;  // of a fetch or remote: plan.proto Instruction.number
   plan::StreamKind stream = plan::STREAM_COMPUTE;
   int32_t device = 0, stage = 0;
   int64_t firings = 1;  // a step

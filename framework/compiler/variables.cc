@@ -22,10 +22,19 @@ plan::Variable Describe(const Node& node, const TensorInfo& info, const Grid& gr
   return variable;
 }
 
+bool IsReplica(const Mesh& mesh, const NdSbp& space, int64_t device) {
+  const std::vector<int64_t> coordinates = mesh.Coordinates(device);
+  for (size_t a = 0; a < space.size(); ++a) {
+    if (!space[a].is_split() && coordinates[a] != 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
-                  absl::FunctionRef<bool(int32_t device)> wanted, plan::Plan* plan) {
+                  const DeviceClasses& classes, absl::FunctionRef<bool(int32_t device)> wanted,
+                  plan::Plan* plan) {
   std::set<std::string> known;
   for (const plan::Variable& variable : plan->variables()) known.insert(variable.name());
   for (NodeId id : graph.variables()) {
@@ -38,13 +47,16 @@ void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& ass
     *variable = Describe(node, info, grid, sbp, stage);
     for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
       const int32_t d = grid.DeviceIndex(stage, i);
-      if (!wanted(d)) continue;
+      if (!wanted(d) && classes.representative(d) != d) continue;
       const Shard shard = grid.ShardAt(sbp, info.type, stage, i);
       plan::Device* device = plan->mutable_devices(d);
-      plan::VariableShard* added = variable->add_shards();
-      added->set_device(d);
-      *added->mutable_shard() = ShardToProto(shard);
-      added->set_offset(device->variable_bytes());
+      if (wanted(d)) {
+        plan::VariableShard* added = variable->add_shards();
+        added->set_device(d);
+        *added->mutable_shard() = ShardToProto(shard);
+        added->set_offset(device->variable_bytes());
+        added->set_replica(IsReplica(grid.stage(stage), grid.Space(sbp), i));
+      }
       device->set_variable_bytes(
           AlignUp(device->variable_bytes() + shard.NumBytes(), PackingOptions().alignment));
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
+#include "framework/compiler/device_classes.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/graph/graph.h"
@@ -15,9 +16,12 @@
 namespace sluice {
 
 // Adds the variables of a program that `plan` lacks, with a shard on each device of their stage
-// that `wanted` names; Device.variable_bytes grows by what lies there.
+// that `wanted` names. Device.variable_bytes grows by what lies there, of wanted devices and of
+// those that represent a class. Of devices with the same box one saves it: the one at coordinate 0
+// along each axis that does not split the variable.
 void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
-                  absl::FunctionRef<bool(int32_t device)> wanted, plan::Plan* plan);
+                  const DeviceClasses& classes, absl::FunctionRef<bool(int32_t device)> wanted,
+                  plan::Plan* plan);
 
 }  // namespace sluice
 

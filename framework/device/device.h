@@ -23,10 +23,18 @@ struct NullCounts {
   int64_t instructions = 0, flops = 0, wire_bytes = 0;
 };
 
-class Device {
+// Who knows which fences are done.
+class FenceKeeper {
  public:
-  virtual ~Device() = default;
+  virtual ~FenceKeeper() = default;
+  // Any thread.
+  virtual bool Done(Fence fence) const = 0;
+  // The first error of what was done late; any thread.
+  virtual absl::Status status() const = 0;
+};
 
+class Device : public FenceKeeper {
+ public:
   virtual DeviceKind kind() const = 0;
   // Where its memory begins, in the addresses that its streams' instructions are given. Null if it
   // has none.
@@ -35,9 +43,9 @@ class Device {
   // device; all other kinds ignore it. Not while another thread opens one.
   virtual Stream* OpenStream(ThreadPool* thread_pool) = 0;
   // Of a fence of any stream of any device of this kind; any thread.
-  virtual bool Done(Fence) const { return true; }
-  // The first error of what streams of this kind did late; any thread.
-  virtual absl::Status status() const { return absl::OkStatus(); }
+  bool Done(Fence) const override { return true; }
+  // Of what streams of this kind did late.
+  absl::Status status() const override { return absl::OkStatus(); }
   // Of a null device: what its streams were given, over all steps.
   virtual NullCounts null_counts() const { return {}; }
   // Between host memory and the device's, from `offset` on. Only while nothing runs.

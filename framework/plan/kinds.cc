@@ -45,6 +45,8 @@ absl::string_view InstructionKindName(plan::InstructionKind kind) {
       return "pull";
     case plan::INSTRUCTION_COLLECTIVE:
       return "collective";
+    case plan::INSTRUCTION_REMOTE:
+      return "remote";
     default:
       return "";
   }
@@ -87,13 +89,13 @@ std::string InstructionName(const plan::Instruction& instruction) {
 }
 
 bool NeedsKernel(plan::InstructionKind kind) {
-  return kind != plan::INSTRUCTION_BEGIN && kind != plan::INSTRUCTION_FEED &&
-         kind != plan::INSTRUCTION_FETCH;
+  return HasOp(kind) || kind == plan::INSTRUCTION_FOLD || kind == plan::INSTRUCTION_ACCUMULATE ||
+         kind == plan::INSTRUCTION_COPY;
 }
 
 bool IsTransfer(plan::InstructionKind kind) {
   return kind == plan::INSTRUCTION_COPY || kind == plan::INSTRUCTION_PULL ||
-         kind == plan::INSTRUCTION_COLLECTIVE;
+         kind == plan::INSTRUCTION_COLLECTIVE || kind == plan::INSTRUCTION_REMOTE;
 }
 
 bool IsListed(plan::StreamKind kind) {

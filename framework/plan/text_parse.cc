@@ -42,11 +42,15 @@ class PlanParser : private plan_text::FieldScanner {
     const absl::string_view word = token.text;
     if (word == "plan") {
       whole_ = true;
-      return Fields({Text("digest", plan_.mutable_digest()), Does("representatives_only", [this] {
-                       plan_.set_representatives_only(true);
-                       return absl::OkStatus();
-                     })});
+      return Fields({Text("digest", plan_.mutable_digest()),
+                     Does("representatives_only",
+                          [this] {
+                            plan_.set_representatives_only(true);
+                            return absl::OkStatus();
+                          }),
+                     Of("rank", &plan_, &plan::Plan::set_rank)});
     }
+    if (word == "decision") return Decision();
     if (word == "device") return Device();
     if (word == "variable") return Variable();
     if (word == "shard") return VariableShard(token);
@@ -62,6 +66,15 @@ class PlanParser : private plan_text::FieldScanner {
     if (word == "order") return Order();
     if (word == "reuse") return ReuseEdge();
     return Region(token);
+  }
+
+  absl::Status Decision() {
+    plan::Decision* decision = plan_.add_decisions();
+    RETURN_IF_ERROR(NameTo("a decision", decision->mutable_what()));
+    int64_t digest = 0;
+    RETURN_IF_ERROR(Number("a digest", &digest));
+    decision->set_digest(static_cast<uint64_t>(digest));
+    return {};
   }
 
   absl::Status Device() {
@@ -100,6 +113,11 @@ class PlanParser : private plan_text::FieldScanner {
     RETURN_IF_ERROR(Number("a device", &device));
     x->set_device(device);
     return Fields({Of("offset", x, &plan::VariableShard::set_offset),
+                   Does("replica",
+                        [=] {
+                          x->set_replica(true);
+                          return absl::OkStatus();
+                        }),
                    Does(":", [=, this] { return Shard(x->mutable_shard()); })});
   }
 
@@ -273,7 +291,7 @@ class PlanParser : private plan_text::FieldScanner {
     const Field device = Of("device", x, &P::set_device);
     return Fields({Of("quota", x, &P::set_quota), Of("bytes", x, &P::set_bytes),
                    Of("every", x, &P::set_emit_every), Of("tokens", x, &P::set_initial_tokens),
-                   Text("variable", x->mutable_variable()),
+                   Text("variable", x->mutable_variable()), Of("number", x, &P::set_number),
                    Lists("offsets", x->mutable_slot_offsets()),
                    Does("producer",
                         [&, r] {
@@ -476,8 +494,9 @@ class PlanParser : private plan_text::FieldScanner {
     return Fields({Of("cost", x, &P::set_nanoseconds), Of("flops", x, &P::set_flops),
                    Of("bytes", x, &P::set_bytes), Of("wire", x, &P::set_wire_bytes),
                    Of("scratch", x, &P::set_scratch), Of("collective", x, &P::set_collective),
-                   Of("port", x, &P::set_port), Does("reduction", reduction), Does("fill", fill),
-                   Does("kind", kind), Text("scope", x->mutable_scope())});
+                   Of("port", x, &P::set_port), Of("number", x, &P::set_number),
+                   Does("reduction", reduction), Does("fill", fill), Does("kind", kind),
+                   Text("scope", x->mutable_scope())});
   }
 
   // One of the names of an enum whose numbers begin at 0 and have no gaps, or any number.

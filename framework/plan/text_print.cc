@@ -127,6 +127,7 @@ class ProgramPrinter {
       if (!x.variable().empty()) absl::StrAppend(&out_, " variable ", NameText(x.variable()));
       Field("producer", x.producer(), writers[r]);
       Field("device", x.device(), plan_text::DefaultDevice(program_, x.producer()));
+      Field("number", x.number(), 0);
       if (x.slot_offsets_size() > 0) absl::StrAppend(&out_, " offsets ", List(x.slot_offsets()));
       out_ += "\n";
     }
@@ -204,6 +205,7 @@ class ProgramPrinter {
     Field("scratch", x.scratch(), 0);
     Field("collective", x.collective(), 0);
     Field("port", x.port(), 0);
+    Field("number", x.number(), 0);
     if (x.reduction() != 0) absl::StrAppend(&out_, " reduction ", ReductionText(x.reduction()));
     if (x.fill_identity()) out_ += " fill";
     if (!named && (!HasOp(x.kind()) || x.kind() != KindOfText(x.op(), x.collective()))) {
@@ -246,7 +248,12 @@ std::string PrintPlan(const plan::Plan& plan) {
   std::string out = "plan";
   if (!plan.digest().empty()) absl::StrAppend(&out, " digest ", Quoted(plan.digest()));
   if (plan.representatives_only()) out += " representatives_only";
+  if (plan.rank() != 0) absl::StrAppend(&out, " rank ", plan.rank());
   out += "\n";
+  for (const plan::Decision& decision : plan.decisions()) {
+    absl::StrAppend(&out, "decision ", NameText(decision.what()), " ",
+                    static_cast<int64_t>(decision.digest()), "\n");
+  }
   for (const plan::Device& d : plan.devices()) {
     absl::StrAppend(&out, "device ", d.rank(), " ", d.local());
     if (d.kind() != plan::DEVICE_CPU) {
@@ -265,6 +272,7 @@ std::string PrintPlan(const plan::Plan& plan) {
     for (const plan::VariableShard& p : v.shards()) {
       absl::StrAppend(&out, "  shard ", p.device());
       if (p.offset() != 0) absl::StrAppend(&out, " offset ", p.offset());
+      if (p.replica()) out += " replica";
       if (p.has_shard()) absl::StrAppend(&out, " : ", ShardText(p.shard()));
       out += "\n";
     }

@@ -88,6 +88,12 @@ class RandomPlan {
     plan::Plan plan;
     plan.set_digest(Name());
     plan.set_representatives_only(Below(2));
+    plan.set_rank(Below(3));
+    for (int n = Below(3); n > 0; --n) {
+      plan::Decision* decision = plan.add_decisions();
+      decision->set_what(Name());
+      decision->set_digest(~uint64_t{0} - Below(99));
+    }
     for (int n = Below(3); n > 0; --n) {
       plan::Device* d = plan.add_devices();
       d->set_rank(Below(4));
@@ -106,6 +112,7 @@ class RandomPlan {
         plan::VariableShard* p = v->add_shards();
         p->set_device(Below(3));
         p->set_offset(Below(99));
+        p->set_replica(Below(2));
         if (Below(2)) MakeShard(p->mutable_shard());
       }
     }
@@ -165,6 +172,7 @@ class RandomPlan {
     x->set_fill_identity(Below(2));
     x->set_port(Below(2));
     x->set_wire_bytes(Below(3));
+    x->set_number(Below(9));
     for (int n = Below(3); n > 0; --n) {
       plan::Region* r = x->add_regions();
       List(r->mutable_begin());
@@ -203,6 +211,7 @@ class RandomPlan {
       r->set_variable(Name());
       List(r->mutable_slot_offsets());
       r->set_device(Below(2));
+      r->set_number(Below(9));
     }
     for (int n = Below(3); n > 0; --n) {
       plan::Temporary* l = p->add_temporaries();

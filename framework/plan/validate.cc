@@ -232,6 +232,15 @@ absl::Status CheckSpaces(const plan::Plan& plan, absl::Span<const int32_t> space
           if (operand.storage_case() != plan::Operand::kRegister) continue;
           const plan::Register& reg = program.registers(operand.register_());
           const int32_t there = reg.device();
+          // What another rank has is read by pulls alone; what stands for its actors reads here.
+          const bool foreign = plan.devices(there).rank() != plan.rank();
+          if (foreign && x.kind() != plan::INSTRUCTION_PULL &&
+              x.kind() != plan::INSTRUCTION_REMOTE) {
+            return Bad(index,
+                       absl::StrCat(index.Describe(a, 0, i), ": expected operands of rank ",
+                                    plan.rank(), ", got ", index.RegisterName(operand.register_()),
+                                    " of device ", DeviceName(plan.devices(there))));
+          }
           const bool reached = x.kind() == plan::INSTRUCTION_COPY
                                    ? plan.devices(there).rank() == plan.devices(here).rank()
                                    : IsTransfer(x.kind()) || spaces[there] == spaces[here];

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/comm/comm_net.h"
 #include "framework/device/null_stream.h"
 #include "framework/kernels/async_kernel.h"
 #include "framework/plan/kinds.h"
@@ -230,6 +231,14 @@ absl::Status LoadedProgram::Prepare(int actor, const KernelOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Span<const std::byte> LoadedProgram::BytesOfRead(int actor, int64_t firing) const {
+  const ProgramIndex::OperandUse& use = index_.Operands(actor, 0)[0];
+  const int32_t slot = index_.SlotOf(use.reg, firing / use.divisor + use.offset);
+  const std::byte* const start = addresses_[first_address_[use.reg] + slot];
+  if (start == nullptr) return {};
+  return {start, static_cast<size_t>(program_.registers(use.reg).bytes())};
+}
+
 absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std::byte* scratch) {
   const Instruction& instruction =
       instructions_[index_.actor(actor.id()).first_instruction + actor.cursor()];
@@ -246,6 +255,9 @@ absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std:
     return instruction.kernel->Launch(*context, operands, scratch);
   }
   if (instruction.copy != nullptr) CopyPort(instruction, *context, &ports);
+  if (instruction.pull >= 0 && !instruction.counts) {
+    static_cast<PullStream*>(context->stream)->Pull(instruction.pull, actor.firing(), operands[1]);
+  }
   if (instruction.counts) {
     const plan::Instruction& planned = actor.instruction();
     static_cast<NullStream*>(context->stream)->Count(planned.flops(), planned.wire_bytes());

@@ -57,6 +57,11 @@ class LoadedProgram {
   // Bytes of scratch that the prepared kernels of an actor need at most.
   int64_t scratch(int actor) const { return scratch_[actor]; }
 
+  // The slot that a remote actor's reader finds in its firing's token, for those who fetch it.
+  absl::Span<const std::byte> BytesOfRead(int actor, int64_t firing) const;
+  // Which pull of its stream's each pull is.
+  void SetPull(int actor, int32_t pull) { Of(actor, 0).pull = pull; }
+
   // Launches the instruction at an actor's cursor. `context` has seed and stream set. The error is
   // the kernel's.
   absl::Status Run(const Actor& actor, KernelContext* context, std::byte* scratch);
@@ -74,6 +79,7 @@ class LoadedProgram {
     std::unique_ptr<PortCopy> copy;  // of feeds and fetches
     bool feeds = false;
     bool counts = false;  // on a null device, whose stream counts and does nothing else
+    int32_t pull = -1;    // of the stream's
     int32_t port = 0, port_operand = 0;
     int32_t operands_begin = 0;
     int32_t moving_begin = 0, moving_end = 0;
@@ -81,6 +87,9 @@ class LoadedProgram {
 
   LoadedProgram(const plan::Plan& plan, int program, ProgramIndex index)
       : plan_(plan), program_(plan.programs(program)), index_(std::move(index)) {}
+  Instruction& Of(int actor, int instruction) {
+    return instructions_[index_.actor(actor).first_instruction + instruction];
+  }
   absl::Status LocateRegisters(absl::Span<std::byte* const> memories);
   void LocateOperands();
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;

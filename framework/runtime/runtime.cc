@@ -58,15 +58,21 @@ class LocalRuntime final : public Runtime {
   };
 
   absl::Status OpenAll();
+  absl::Status CheckRank() const;
+  bool IsOwn(int device) const { return plan_.devices(device).rank() == plan_.rank(); }
+  int32_t WorkerOfActor(const ProgramIndex& index, int actor, int workers) const;
   absl::Status LoadPrograms(int workers);
   absl::Status StartWorkers(int workers);
   void KeepResults(int program, int64_t step);
 
   const plan::Plan plan_;
   const RuntimeOptions options_;
-  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Device>> devices_;  // null: another rank's
+  std::vector<int32_t> place_;                    // of a device among this rank's
+  int own_devices_ = 0;
   std::vector<RunningProgram> programs_;
   StepTracker tracker_;
+  std::unique_ptr<RankLink> link_;  // null: there is one rank
   std::vector<std::unique_ptr<Worker>> workers_;
   const int64_t start_;
   int current_ = -1;              // the program of the last step begun
@@ -106,16 +112,58 @@ absl::Status Prove(const plan::Plan& plan) {
 
 absl::Status LocalRuntime::OpenAll() {
   std::vector<DeviceSpec> specs;
-  for (const plan::Device& device : plan_.devices()) {
-    specs.push_back({KindOf(device), device.memory_bytes(), DeviceName(device)});
+  for (int d = 0; d < plan_.devices_size(); ++d) {
+    place_.push_back(IsOwn(d) ? static_cast<int32_t>(specs.size()) : -1);
+    const plan::Device& device = plan_.devices(d);
+    if (IsOwn(d)) specs.push_back({KindOf(device), device.memory_bytes(), DeviceName(device)});
   }
-  ASSIGN_OR_RETURN(devices_, OpenDevices(specs, options_.async));
+  ASSIGN_OR_RETURN(auto opened, OpenDevices(specs, options_.async));
+  for (const int32_t place : place_) {
+    devices_.push_back(place < 0 ? nullptr : std::move(opened[place]));
+  }
   return absl::OkStatus();
+}
+
+absl::Status LocalRuntime::CheckRank() const {
+  int32_t ranks = 1;
+  for (const plan::Device& device : plan_.devices()) ranks = std::max(ranks, device.rank() + 1);
+  if (options_.net == nullptr) {
+    if (ranks == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: of ", ranks, " ranks, expected a net that joins them, got none"));
+  }
+  if (options_.net->rank() == plan_.rank() && options_.net->ranks() >= ranks) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan: of rank ", plan_.rank(), " of ", ranks, ", expected a net of that rank, got rank ",
+      options_.net->rank(), " of ", options_.net->ranks()));
+}
+
+// A remote actor belongs to the worker of what it exchanges messages with.
+int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int actor, int workers) const {
+  const plan::Program& program = index.program();
+  int32_t device = index.device_of(actor);
+  const plan::Instruction& x = program.actors(actor).script(0);
+  if (x.kind() == plan::INSTRUCTION_REMOTE) {
+    if (x.inputs_size() > 0) {
+      device = program.registers(x.inputs(0).register_()).device();
+    } else {
+      const ProgramIndex::Register& reg = index.reg(x.outputs(0).register_());
+      device = reg.consumers_begin < reg.consumers_end
+                   ? index.device_of(index.consumer(reg.consumers_begin).actor)
+                   : -1;
+    }
+  }
+  if (device < 0 || place_[device] < 0) return 0;
+  return WorkerOf(place_[device], own_devices_, workers);
 }
 
 absl::Status LocalRuntime::LoadPrograms(int workers) {
   std::vector<std::byte*> starts;
-  for (const auto& device : devices_) starts.push_back(device->memory());
+  for (const auto& device : devices_) {
+    starts.push_back(device == nullptr ? nullptr : device->memory());
+  }
   for (int p = 0; p < plan_.programs_size(); ++p) {
     RunningProgram running;
     ASSIGN_OR_RETURN(running.loaded, LoadedProgram::Load(plan_, p, starts));
@@ -128,7 +176,7 @@ absl::Status LocalRuntime::LoadPrograms(int workers) {
                                                        ": a stream on device ", stream.device(),
                                                        ", expected one of ", plan_.devices_size()));
       }
-      running.worker_of.push_back(WorkerOf(stream.device(), plan_.devices_size(), workers));
+      running.worker_of.push_back(WorkerOfActor(index, a, workers));
       running.priority.push_back(PriorityOf(stream.kind()));
     }
     programs_.push_back(std::move(running));
@@ -143,7 +191,7 @@ absl::Status LocalRuntime::StartWorkers(int workers) {
   const int threads = !computes ? 1
                       : options_.threads_per_device > 0
                           ? options_.threads_per_device
-                          : std::max(1, Cores() / std::max(1, plan_.devices_size()));
+                          : std::max(1, Cores() / std::max(1, own_devices_));
   for (int w = 0; w < workers; ++w) {
     Worker::Setup setup;
     setup.index = w;
@@ -153,6 +201,7 @@ absl::Status LocalRuntime::StartWorkers(int workers) {
     setup.trace = !options_.trace.empty();
     setup.programs = &programs_;
     setup.tracker = &tracker_;
+    setup.link = link_.get();
     setup.peers = &workers_;
     setup.init_thread = options_.init_thread;
     setup.tamper = options_.tamper;
@@ -173,18 +222,34 @@ absl::Status LocalRuntime::Start() {
         absl::StrCat("expected workers and threads of 0 or more, got ", options_.workers, " and ",
                      options_.threads_per_device));
   }
-  const int devices = std::max(1, plan_.devices_size());
+  RETURN_IF_ERROR(CheckRank());
+  for (int d = 0; d < plan_.devices_size(); ++d) own_devices_ += IsOwn(d) ? 1 : 0;
+  const int devices = std::max(1, own_devices_);
   const int workers = WorkersFor(devices, options_.workers > 0 ? options_.workers : Cores());
   RETURN_IF_ERROR(Prove(plan_));
   RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(LoadPrograms(workers));
-  return StartWorkers(workers);
+  if (options_.net != nullptr) {
+    RankLink::Setup setup;
+    setup.plan = &plan_;
+    setup.programs = &programs_;
+    setup.workers = &workers_;
+    setup.tracker = &tracker_;
+    setup.net = options_.net;
+    setup.tamper = options_.tamper_wire;
+    ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
+    tracker_.set_ends(link_.get());
+  }
+  RETURN_IF_ERROR(StartWorkers(workers));
+  return link_ == nullptr ? absl::OkStatus() : link_->Join();
 }
 
 LocalRuntime::~LocalRuntime() {
   if (!workers_.empty()) Quiesce();
+  if (link_ != nullptr) link_->Leave();
   // All threads end before any worker is freed: a worker's last message may still name another.
   for (const auto& worker : workers_) worker->Stop();
+  link_.reset();
   if (options_.trace.empty() || workers_.empty()) return;
   std::vector<const WorkerTrace*> traces;
   for (const auto& worker : workers_) traces.push_back(&worker->trace());
@@ -218,6 +283,7 @@ absl::Status LocalRuntime::Enqueue(int program, absl::Span<const HostTensor* con
   ports.number = step;
   untaken_.push_back({program, begun, false, {}});
   tracker_.Begin(program, static_cast<int32_t>(workers_.size()));
+  if (link_ != nullptr) link_->Begin(program, begun, step);
   for (const auto& worker : workers_) worker->BeginStep(program);
   return absl::OkStatus();
 }
@@ -271,6 +337,7 @@ void LocalRuntime::CopyOut(int variable, int shard, absl::Span<std::byte> to) co
 NullCounts LocalRuntime::null_counts() const {
   NullCounts sum;
   for (const auto& device : devices_) {
+    if (device == nullptr) continue;
     const NullCounts counts = device->null_counts();
     sum.instructions += counts.instructions;
     sum.flops += counts.flops;

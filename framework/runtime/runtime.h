@@ -1,9 +1,10 @@
-// Runs a plan on devices of this process. Workers own the actors of their devices' streams:
-// neighbouring devices share a worker. The session's thread alone calls a Runtime; it hands over
-// steps and takes results, and schedules nothing: actors run when their tokens are there. Two steps
-// run ahead of the session at most. In a step nothing is allocated and nothing looked up. The first
-// error of a kernel wins: from then on kernels are skipped while the actors finish the protocol of
-// the steps begun, so nothing hangs; the error is kept and every later call returns it.
+// Runs a rank's part of a plan on devices of this process. Workers own the actors of their devices'
+// streams: neighbouring devices share a worker. The session's thread alone calls a Runtime; it
+// hands over steps and takes results, and schedules nothing: actors run when their tokens are
+// there. Two steps run ahead of the session at most. In a step nothing is allocated and nothing
+// looked up. The first error of a kernel wins: from then on kernels are skipped while the actors
+// finish the protocol of the steps begun, so nothing hangs; the error is kept and every later call
+// returns it.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/actor/message.h"
+#include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
@@ -39,6 +41,8 @@ struct RuntimeOptions {
   AsyncOptions async;  // for tests: how asynchronous devices work
   // For tests: sees messages as they are sent, on the sender's thread, and may change them.
   void (*tamper)(Message* message) = nullptr;
+  CommNet* net = nullptr;  // of a plan of several ranks; must outlive the runtime
+  void (*tamper_wire)(WireMessage* message) = nullptr;  // for tests, as `tamper`
   // Called first on every thread that makes or runs kernels; may be null.
   void (*init_thread)() = nullptr;
 };
@@ -55,14 +59,19 @@ struct WorkerStatistics {
   int64_t sleeps = 0;         // times it found nothing to do
 };
 
+// Of a rank that could not even start: the others need not wait for it.
+void RefuseToJoin(CommNet* net, const absl::Status& why);
+
 class Runtime {
  public:
   // Proves the plan, maps the devices' memory, prepares all kernels, starts the workers. Errors: a
   // plan that is unsound, of representatives only or would deadlock, tensors that share bytes, a
-  // kernel that does not exist or refuses its instruction, memory that is not there.
+  // kernel that does not exist or refuses its instruction, memory that is not there; of several
+  // ranks, one that has left or decided otherwise. It waits until all of them have started.
   static absl::StatusOr<std::unique_ptr<Runtime>> Start(plan::Plan plan,
                                                         const RuntimeOptions& options);
-  virtual ~Runtime() = default;  // waits until nothing runs, then stops the workers
+  // Waits until nothing runs, then stops the workers. Other ranks that go on will be told.
+  virtual ~Runtime() = default;
 
   virtual const plan::Plan& plan() const = 0;
   // Begins a step of a program; `step` is the number that random ops see. Feeds are in the order of

@@ -14,9 +14,19 @@
 
 namespace sluice {
 
+// Who is told that a step's workers here are through, where other ranks take part.
+class StepEnds {
+ public:
+  virtual ~StepEnds() = default;
+  virtual void EndedHere(int program, int64_t step) = 0;
+};
+
 class StepTracker {
  public:
   explicit StepTracker(int programs) : programs_(programs) {}
+
+  // Before any step: steps do not end with their workers, but when End is called.
+  void set_ends(StepEnds* ends) { ends_ = ends; }
 
   // The session: a step begins in which `workers` workers take part. At most kStepsAhead run.
   void Begin(int program, int32_t workers) {
@@ -25,30 +35,59 @@ class StepTracker {
     ++p.begun;
   }
   int64_t begun(int program) const { return programs_[program].begun; }
-  // The session: waits until `steps` steps of a program have ended since the start.
+  // The session: waits until `steps` steps of a program have ended since the start, or none will.
   void WaitEnded(int program, int64_t steps) {
     std::unique_lock<std::mutex> lock(mutex_);
-    ended_.wait(lock, [&] { return programs_[program].ended >= steps; });
+    ended_.wait(lock, [&] { return aborted_ || programs_[program].ended >= steps; });
   }
 
   // A worker: its actors have done their part of a step. Release and acquire order its work before
   // the session's reading of results.
   void WorkerEnded(int program, int64_t step) {
     std::atomic<int32_t>& running = programs_[program].running[step % kStepsAhead];
-    if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) End(program);
+    if (running.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    ends_ == nullptr ? End(program) : ends_->EndedHere(program, step);
+  }
+  // The next step of a program has ended everywhere.
+  void End(int program) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++programs_[program].ended;
+    ended_.notify_all();
   }
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Keeps the first error.
   void Fail(const absl::Status& status) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (status_.ok()) status_ = status;
+    if (own_.ok() && !failed_.load(std::memory_order_relaxed)) own_ = status;
     failed_.store(true, std::memory_order_release);
+  }
+  // Another rank's step has failed: kernels are skipped here, too. Which error it was comes with
+  // the step's end.
+  void Skip() { failed_.store(true, std::memory_order_release); }
+  // What all ranks say the error is.
+  void Agree(const absl::Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (agreed_.ok()) agreed_ = status;
+    failed_.store(true, std::memory_order_release);
+  }
+  // No step that runs will ever end.
+  void Abort(const absl::Status& status) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (agreed_.ok()) agreed_ = status;
+    aborted_ = true;
+    failed_.store(true, std::memory_order_release);
+    ended_.notify_all();
+  }
+  // The error of a kernel here.
+  absl::Status own_status() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return own_;
   }
   absl::Status status() const {
     if (!failed()) return absl::OkStatus();
     std::lock_guard<std::mutex> lock(mutex_);
-    return status_;
+    return agreed_.ok() ? own_ : agreed_;
   }
 
  private:
@@ -58,18 +97,14 @@ class StepTracker {
     int64_t ended = 0;  // guarded by mutex_
   };
 
-  void End(int program) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    ++programs_[program].ended;
-    ended_.notify_all();
-  }
-
   std::vector<Program> programs_;
+  StepEnds* ends_ = nullptr;
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   // Read at every instruction; the rest of its cache line is as still.
   alignas(64) std::atomic<bool> failed_{false};
-  absl::Status status_;  // guarded by mutex_
+  bool aborted_ = false;       // guarded by mutex_
+  absl::Status own_, agreed_;  // guarded by mutex_
 };
 
 }  // namespace sluice

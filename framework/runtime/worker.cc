@@ -31,6 +31,7 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
     own_[p].queued.assign(index.num_actors(), 0);
     own_[p].opened.assign(index.num_streams(), nullptr);
     own_[p].takes_fences.assign(index.num_streams(), 0);
+    own_[p].remote.assign(index.num_actors(), 0);
     most_held += static_cast<size_t>(index.program().reuse_edges_size());
     for (const ProgramIndex::Consumer& reading : index.consumers()) {
       // A req and an ack of each slot, and an ack of a token that nobody reads.
@@ -38,17 +39,23 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
     }
     for (int a = 0; a < index.num_actors(); ++a) {
       if (running.worker_of[a] != setup_.index) continue;
-      own_[p].actors.push_back(a);
+      most_messages =
+          std::max(most_messages, static_cast<size_t>(running.state->actor(a).MostMessages()));
       // Tokens of others may come before the mailbox item that begins the step.
       running.state->actor(a).set_step_limit(0);
+      if (const plan::Instruction& x = index.instruction(a, 0);
+          x.kind() == plan::INSTRUCTION_REMOTE) {
+        own_[p].remote[a] = 1;
+        if (x.inputs_size() > 0) own_[p].readers.push_back(a);
+        continue;
+      }
+      own_[p].actors.push_back(a);
       const int32_t stream = index.actor(a).stream;
       if (!streams[stream]) {
         own_[p].streams.push_back(stream);
         OpenStream(static_cast<int>(p), stream);
       }
       streams[stream] = true;
-      most_messages =
-          std::max(most_messages, static_cast<size_t>(running.state->actor(a).MostMessages()));
     }
     // A trace says what the device's main work waits for, rather than what its copies do.
     std::stable_partition(own_[p].streams.begin(), own_[p].streams.end(), [&](int32_t stream) {
@@ -65,8 +72,9 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
   out_.reserve(most_messages);
   context_.seed = setup_.seed;
   for (const auto& device : *setup_.devices) {
-    if (!IsHost(device->kind())) fences_ = device.get();
+    if (device != nullptr && !IsHost(device->kind())) fences_ = device.get();
   }
+  if (setup_.link != nullptr) fences_ = setup_.link;
   if (fences_ == nullptr) return;
   held_.reserve(most_held);
   awaited_.reserve(most_held);
@@ -79,6 +87,11 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
 void Worker::OpenStream(int program, int32_t stream) {
   Own& own = own_[program];
   const ProgramIndex& index = own.state->index();
+  if (index.stream_kind(stream) == plan::STREAM_NET && setup_.link != nullptr) {
+    own.opened[stream] = setup_.link->OpenStream();
+    late_.push_back(own.opened[stream]);
+    return;
+  }
   Device& device = *(*setup_.devices)[index.program().streams(stream).device()];
   own.opened[stream] = device.OpenStream(thread_pool_.get());
   if (IsHost(device.kind())) return;
@@ -121,6 +134,9 @@ absl::Status Worker::Prepare() {
     LoadedProgram& loaded = *own_[p].loaded;
     for (const int32_t a : own_[p].actors) {
       RETURN_IF_ERROR(loaded.Prepare(a, setup_.kernels));
+      if (setup_.link != nullptr && setup_.link->PullOf(static_cast<int>(p), a) >= 0) {
+        loaded.SetPull(a, setup_.link->PullOf(static_cast<int>(p), a));
+      }
       scratch = std::max(scratch, loaded.scratch(a));
     }
   }
@@ -144,8 +160,44 @@ inline void Worker::Deliver(int program, const Message& message) {
     held_.push_back({program, message});
     return;
   }
+  if (own.remote[message.to] != 0) return DeliverRemote(program, message);
   own.state->Deliver(message);
   Consider(program, message.to);
+}
+
+// To an actor that stands for another rank's: what it is to know crosses the net.
+void Worker::DeliverRemote(int program, const Message& message) {
+  Own& own = own_[program];
+  if (message.kind == Message::Kind::kAck) {
+    const ProgramIndex& index = own.state->index();
+    const int32_t slots = index.ring(index.ack_count(message.index).ring).slots;
+    return setup_.link->Pulled(program, message.to, message.sequence - slots);
+  }
+  own.state->Deliver(message);
+  TellTokens(program, message.to);
+}
+
+// Tells the tokens that are there and whose steps have begun here.
+void Worker::TellTokens(int program, int32_t reader) {
+  Own& own = own_[program];
+  const ProgramIndex& index = own.state->index();
+  const Actor& actor = own.state->actor(reader);
+  const ProgramIndex::Consumer& consumer = index.consumer(index.ConsumersOf(reader)[0]);
+  const int64_t begun = own.steps * index.actor(reader).firings;
+  for (int64_t next = setup_.link->told(program, reader);
+       next < begun && index.TokenOf(consumer, next) < actor.arrived(0); ++next) {
+    setup_.link->TokenThere(program, reader, next);
+  }
+}
+
+void Worker::EndRemote(int program, int32_t reader) {
+  Own& own = own_[program];
+  const Actor& actor = own.state->actor(reader);
+  const int64_t step = actor.step();
+  out_.clear();
+  own.state->Finish(reader, 0, &out_);
+  if (!out_.empty()) SendAll(program);
+  if (actor.step() != step) EndStep(program, step);
 }
 
 inline void Worker::SendAll(int program) {
@@ -177,8 +229,9 @@ void Worker::WaitForFences(Stream* stream, const Actor& actor) {
   for (const Fence fence : awaited_) stream->Wait(fence);
 }
 
-// Delivers the messages, and ends the steps, whose fences are done by now.
-void Worker::LookAtFences() {
+// Delivers the messages, and ends the steps, whose fences are done by now. False: none are.
+bool Worker::LookAtFences() {
+  const size_t before = held_.size() + ends_.size();
   size_t kept = 0;
   for (size_t n = 0; n < held_.size(); ++n) {
     Held held = held_[n];
@@ -201,6 +254,7 @@ void Worker::LookAtFences() {
     setup_.tracker->WorkerEnded(end.program, end.step);
   }
   ends_.resize(kept);
+  return held_.size() + ends_.size() < before;
 }
 
 bool Worker::IsOver(const StepEnd& end) const {
@@ -260,7 +314,8 @@ void Worker::Loop() {
     if (!ready_[0].empty() || !ready_[1].empty()) {
       RunNext();
     } else if (!held_.empty() || !ends_.empty()) {
-      LookAtFences();
+      // Devices have to be asked; a net says when to ask again.
+      if (!LookAtFences() && setup_.link != nullptr) Idle();
     } else {
       Idle();
     }
@@ -272,24 +327,28 @@ bool Worker::OpenMailbox() {
   MailboxItem item;
   while (mailbox_.Pop(&item)) {
     if (item.kind == kStop) return false;
-    Open(item);
+    if (item.kind != kWake) Open(item);
   }
   return true;
 }
 
 void Worker::Open(const MailboxItem& item) {
   if (item.kind == kMessage) return Deliver(item.program, item.message);
+  if (item.kind == kRemoteEnded) return EndRemote(item.program, item.message.to);
   program_ = item.program;
   Own& own = own_[item.program];
   ProgramState& state = *own.state;
   const int64_t step = own.steps++;
-  own.actors_left[step % kStepsAhead] = static_cast<int32_t>(own.actors.size());
-  if (own.actors.empty()) setup_.tracker->WorkerEnded(item.program, step);
+  const size_t actors = own.actors.size() + own.readers.size();
+  own.actors_left[step % kStepsAhead] = static_cast<int32_t>(actors);
+  if (actors == 0) setup_.tracker->WorkerEnded(item.program, step);
   for (const int32_t a : own.actors) state.actor(a).set_step_limit(own.steps);
+  for (const int32_t a : own.readers) state.actor(a).set_step_limit(own.steps);
   for (Message grant : own.grants) {
     grant.sequence += step;
     state.Deliver(grant);
   }
+  for (const int32_t a : own.readers) TellTokens(item.program, a);
   for (const int32_t a : own.actors) Consider(item.program, a);
 }
 

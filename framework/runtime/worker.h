@@ -27,6 +27,7 @@
 #include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
 #include "framework/runtime/loaded_program.h"
+#include "framework/runtime/rank_link.h"
 #include "framework/runtime/runtime.h"
 #include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
@@ -52,6 +53,7 @@ class Worker {
     const std::vector<std::unique_ptr<Device>>* devices = nullptr;
     std::vector<RunningProgram>* programs = nullptr;
     StepTracker* tracker = nullptr;
+    RankLink* link = nullptr;  // null: there is one rank
     const std::vector<std::unique_ptr<Worker>>* peers = nullptr;
     void (*init_thread)() = nullptr;
     void (*tamper)(Message* message) = nullptr;
@@ -69,6 +71,12 @@ class Worker {
   // Any thread.
   void Send(int program, const Message& message) { mailbox_.Push({kMessage, program, message}); }
   void BeginStep(int program) { mailbox_.Push({kStep, program, {}}); }
+  // The other end of an edge has what this remote actor's firing reads.
+  void RemoteEnded(int program, int32_t actor) {
+    mailbox_.Push({kRemoteEnded, program, {Message::Kind::kAck, actor, 0, 0}});
+  }
+  // A fence may be done.
+  void Wake() { mailbox_.Push({kWake, 0, {}}); }
 
   WorkerStatistics statistics() const {
     return {instructions_.load(), messages_sent_.load(), sleeps_.load()};
@@ -77,7 +85,7 @@ class Worker {
   const WorkerTrace& trace() const { return trace_; }
 
  private:
-  enum MailboxItemKind : int32_t { kMessage, kStep, kStop };
+  enum MailboxItemKind : int32_t { kMessage, kStep, kRemoteEnded, kWake, kStop };
   struct MailboxItem {
     MailboxItemKind kind;
     int32_t program;
@@ -109,6 +117,8 @@ class Worker {
     ProgramState* state = nullptr;
     const int32_t *worker_of = nullptr, *priority = nullptr;  // by actor of the program
     std::vector<int32_t> actors, streams;
+    std::vector<int32_t> readers;       // remote actors that read here; among `actors` they are not
+    std::vector<uint8_t> remote;        // by actor of the program
     std::vector<uint8_t> queued;        // by actor of the program: it stands in a ready list
     std::vector<Stream*> opened;        // by stream of the program; null: another worker's
     std::vector<uint8_t> takes_fences;  // by stream of the program: it runs late, in a proven order
@@ -129,6 +139,9 @@ class Worker {
   bool OpenMailbox();  // false: stop
   void Open(const MailboxItem& item);
   void Deliver(int program, const Message& message);
+  void DeliverRemote(int program, const Message& message);
+  void TellTokens(int program, int32_t reader);
+  void EndRemote(int program, int32_t reader);
   void Consider(int program, int32_t actor);
   void RunNext();
   void Run(int program, const Actor& actor);
@@ -137,7 +150,7 @@ class Worker {
   void EndStep(int program, int64_t step);
   void OpenStream(int program, int32_t stream);
   void WaitForFences(Stream* stream, const Actor& actor);
-  void LookAtFences();
+  bool LookAtFences();
   bool IsOver(const StepEnd& end) const;
   absl::Status Explain(const absl::Status& status, int program, const Actor& actor) const;
   void Idle();
@@ -150,10 +163,10 @@ class Worker {
   MessageList out_;
   KernelContext context_;
   std::unique_ptr<CpuThreadPool> thread_pool_;
-  // Streams of this worker that run late, and a device that knows their fences; null: no device of
-  // the plan has any.
+  // Streams of this worker that run late, and who knows their fences; null: there are none in the
+  // plan.
   std::vector<Stream*> late_;
-  const Device* fences_ = nullptr;
+  const FenceKeeper* fences_ = nullptr;
   std::vector<Fence> awaited_;
   std::vector<Held> held_;
   std::vector<StepEnd> ends_;

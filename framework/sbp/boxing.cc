@@ -372,4 +372,12 @@ const std::vector<PhaseWrite>& BoxingPlanner::Steps(const BoxingPhase& phase, co
   return known->second;
 }
 
+const std::vector<std::vector<int64_t>>& BoxingPlanner::Readers(const BoxingPhase& phase,
+                                                                const Shape& shape,
+                                                                int64_t device) {
+  const auto [known, fresh] = readers_.try_emplace({&phase, device});
+  if (fresh) known->second = PhaseReaders(phase, shape, device);
+  return known->second;
+}
+
 }  // namespace sluice

@@ -50,11 +50,15 @@ class BoxingPlanner {
   // `phase` is one of a boxing that was found here, for tensors of `shape`.
   const std::vector<PhaseWrite>& Steps(const BoxingPhase& phase, const Shape& shape,
                                        int64_t device);
+  // PhaseReaders of such a phase.
+  const std::vector<std::vector<int64_t>>& Readers(const BoxingPhase& phase, const Shape& shape,
+                                                   int64_t device);
 
  private:
   Machine machine_;
   std::map<std::string, std::unique_ptr<SymbolicBoxing>> boxings_;
   std::map<std::pair<const BoxingPhase*, int64_t>, std::vector<PhaseWrite>> steps_;
+  std::map<std::pair<const BoxingPhase*, int64_t>, std::vector<std::vector<int64_t>>> readers_;
 };
 
 }  // namespace sluice

@@ -10,6 +10,7 @@
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/tensor/shape.h"
 
 namespace sluice {
 namespace {
@@ -159,6 +160,20 @@ Mesh Mesh::Stage(int64_t i) const {
   }
   stage.SetDevices(std::move(ids));
   return stage;
+}
+
+Mesh Mesh::OverRanks(int64_t ranks) const {
+  Mesh mesh = *this;
+  std::vector<DeviceId> ids = devices();
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const Range range = Cut({0, num_devices()}, ranks, rank);
+    for (int64_t d = range.begin; d < range.end; ++d) {
+      ids[d].rank = static_cast<int32_t>(rank);
+      ids[d].local = static_cast<int32_t>(d - range.begin);
+    }
+  }
+  mesh.SetDevices(std::move(ids));
+  return mesh;
 }
 
 int Mesh::FindAxis(absl::string_view name) const {

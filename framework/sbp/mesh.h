@@ -45,6 +45,9 @@ class Mesh {
   // Index of a named axis, or -1.
   int FindAxis(absl::string_view name) const;
   int64_t AxisSize(absl::string_view name) const;  // 1 for an axis that is not there
+  // The same devices, in order, dealt out to so many ranks: the first of them get one more where
+  // the number does not divide, and those beyond the last device none.
+  Mesh OverRanks(int64_t ranks) const;
   // Coordinates of the i-th device along all axes.
   std::vector<int64_t> Coordinates(int64_t device_index) const;
   std::string ToString() const;

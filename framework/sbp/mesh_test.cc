@@ -92,5 +92,16 @@ TEST(Mesh, ErrorsNameTheWord) {
   EXPECT_TRUE(Mesh::Parse("data=1024 model=1024").ok());
 }
 
+TEST(MeshTest, DevicesAreDealtOutToRanksInOrder) {
+  const Mesh mesh = *Mesh::Parse("data=3 model=2");
+  std::vector<std::string> names;
+  const Mesh four = mesh.OverRanks(4);
+  for (DeviceId id : four.devices()) names.push_back(ToString(id));
+  EXPECT_EQ(names, (std::vector<std::string>{"0:0", "0:1", "1:0", "1:1", "2:0", "3:0"}));
+  EXPECT_EQ(mesh.OverRanks(1), mesh);
+  // Ranks beyond the last device have none.
+  EXPECT_EQ(mesh.OverRanks(8).devices().back(), (DeviceId{5, 0}));
+}
+
 }  // namespace
 }  // namespace sluice

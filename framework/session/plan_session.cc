@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,10 @@ class PlanSession final : public Session {
   std::vector<VariableInfo> variables() const override { return infos_; }
   absl::StatusOr<HostTensor> Read(absl::string_view variable) override;
   absl::Status Write(absl::string_view variable, const HostTensor& value) override;
+  absl::StatusOr<std::vector<VariableBox>> boxes(absl::string_view variable) const override;
+  absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box& box) override;
+  absl::Status WriteBox(absl::string_view variable, const Box& box,
+                        const HostTensor& value) override;
   absl::Status CheckReplicas() override;
   void set_step(int64_t step) override { step_ = step; }
 
@@ -56,6 +61,8 @@ class PlanSession final : public Session {
   }
   absl::StatusOr<int> FindProgram(absl::string_view name) const;
   absl::StatusOr<int> FindVariable(absl::string_view name) const;
+  // The first shard of a variable with this box.
+  absl::StatusOr<int> FindBox(int variable, const Box& box) const;
   absl::Status OrderFeeds(const plan::Program& program, const Feeds& feeds);
   // A shard's bytes: in place where they are the host's, else a copy, until the next call.
   const std::byte* BytesOf(int variable, int shard);
@@ -79,18 +86,17 @@ std::string Names(const T& items) {
                          });
 }
 
-// The first shard of each box: (shard, is it the first of its box).
+// By shard of a variable: the first one here with the same box.
 std::vector<int> FirstOfBox(const plan::Variable& variable) {
-  std::vector<int> first(variable.shards_size());
+  std::map<std::vector<int64_t>, int> seen;
+  std::vector<int> first;
   for (int i = 0; i < variable.shards_size(); ++i) {
-    first[i] = i;
-    for (int j = 0; j < i; ++j) {
-      if (first[j] == j &&
-          ShardOf(variable.shards(j)).BoxAt(0) == ShardOf(variable.shards(i)).BoxAt(0)) {
-        first[i] = j;
-        break;
-      }
+    std::vector<int64_t> key;
+    for (const Range& range : ShardOf(variable.shards(i)).BoxAt(0)) {
+      key.push_back(range.begin);
+      key.push_back(range.end);
     }
+    first.push_back(seen.emplace(std::move(key), i).first->second);
   }
   return first;
 }
@@ -234,8 +240,17 @@ absl::StatusOr<HostTensor> PlanSession::Read(absl::string_view variable) {
   RETURN_IF_ERROR(Settle());
   ASSIGN_OR_RETURN(const int v, FindVariable(variable));
   const plan::Variable& planned = plan().variables(v);
-  HostTensor value(infos_[v].dtype, infos_[v].shape);
   const std::vector<int> first = FirstOfBox(planned);
+  int64_t elements = 0;
+  for (int p = 0; p < planned.shards_size(); ++p) {
+    if (first[p] == p) elements += ShardOf(planned.shards(p)).NumElements();
+  }
+  if (elements < infos_[v].shape.NumElements()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("variable ", variable, ": rank ", plan().rank(), " holds ", elements, " of ",
+                     infos_[v].shape.NumElements(), " elements; expected all, or ReadBox"));
+  }
+  HostTensor value(infos_[v].dtype, infos_[v].shape);
   for (int p = 0; p < planned.shards_size(); ++p) {
     if (first[p] != p) continue;
     PortCopy(ShardOf(planned.shards(p))).Fetch(BytesOf(v, p), 0, value.bytes.data());
@@ -254,6 +269,60 @@ absl::Status PlanSession::Write(absl::string_view variable, const HostTensor& va
   const plan::Variable& planned = plan().variables(v);
   for (int p = 0; p < planned.shards_size(); ++p) {
     PortCopy(ShardOf(planned.shards(p))).Feed(value.bytes.data(), 0, ToWrite(v, p));
+    Written(v, p);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<VariableBox>> PlanSession::boxes(absl::string_view variable) const {
+  ASSIGN_OR_RETURN(const int v, FindVariable(variable));
+  const plan::Variable& planned = plan().variables(v);
+  const std::vector<int> first = FirstOfBox(planned);
+  std::vector<VariableBox> boxes;
+  std::vector<int> box_of(first.size());
+  for (int p = 0; p < planned.shards_size(); ++p) {
+    if (first[p] == p) {
+      box_of[p] = static_cast<int>(boxes.size());
+      boxes.push_back({ShardOf(planned.shards(p)).BoxAt(0), false});
+    }
+    if (!planned.shards(p).replica()) boxes[box_of[first[p]]].saved = true;
+  }
+  return boxes;
+}
+
+absl::StatusOr<int> PlanSession::FindBox(int variable, const Box& box) const {
+  const plan::Variable& planned = plan().variables(variable);
+  for (int p = 0; p < planned.shards_size(); ++p) {
+    if (ShardOf(planned.shards(p)).BoxAt(0) == box) return p;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "variable ", planned.name(), ": rank ", plan().rank(), " does not hold ", BoxToString(box)));
+}
+
+absl::StatusOr<HostTensor> PlanSession::ReadBox(absl::string_view variable, const Box& box) {
+  RETURN_IF_ERROR(Settle());
+  ASSIGN_OR_RETURN(const int v, FindVariable(variable));
+  ASSIGN_OR_RETURN(const int p, FindBox(v, box));
+  HostTensor value(infos_[v].dtype, ShapeOf(box));
+  if (!value.bytes.empty()) std::memcpy(value.bytes.data(), BytesOf(v, p), value.bytes.size());
+  return value;
+}
+
+absl::Status PlanSession::WriteBox(absl::string_view variable, const Box& box,
+                                   const HostTensor& value) {
+  RETURN_IF_ERROR(Settle());
+  ASSIGN_OR_RETURN(const int v, FindVariable(variable));
+  ASSIGN_OR_RETURN(const int found, FindBox(v, box));
+  if (value.dtype != infos_[v].dtype || value.shape != ShapeOf(box)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable ", variable, ", box ", BoxToString(box), ": expected ",
+                     DTypeName(infos_[v].dtype), ShapeOf(box).ToString(), ", got ",
+                     DTypeName(value.dtype), value.shape.ToString()));
+  }
+  const plan::Variable& planned = plan().variables(v);
+  for (int p = found; p < planned.shards_size() && !value.bytes.empty(); ++p) {
+    if (ShardOf(planned.shards(p)).BoxAt(0) != box) continue;
+    std::memcpy(ToWrite(v, p), value.bytes.data(), value.bytes.size());
     Written(v, p);
   }
   return absl::OkStatus();
@@ -286,10 +355,17 @@ absl::StatusOr<Fetches> Session::Next() {
 }
 
 absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, const RuntimeOptions& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Start(std::move(plan), options));
-  auto session = std::make_unique<PlanSession>(std::move(runtime));
-  RETURN_IF_ERROR(session->Initialize(options.seed));
-  return absl::StatusOr<std::unique_ptr<Session>>(std::move(session));
+  std::unique_ptr<PlanSession> session;
+  absl::Status status;
+  if (auto runtime = Runtime::Start(std::move(plan), options); runtime.ok()) {
+    session = std::make_unique<PlanSession>(*std::move(runtime));
+    status = session->Initialize(options.seed);
+  } else {
+    status = runtime.status();
+  }
+  if (status.ok()) return absl::StatusOr<std::unique_ptr<Session>>(std::move(session));
+  if (options.net != nullptr) RefuseToJoin(options.net, status);
+  return status;
 }
 
 }  // namespace sluice

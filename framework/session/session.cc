@@ -27,6 +27,11 @@ absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
                                        const SessionOptions& options) {
   CompileOptions compile;
   ASSIGN_OR_RETURN(compile.mesh, Mesh::Parse(options.mesh));
+  if (options.net != nullptr) {
+    compile.rank = options.net->rank();
+    compile.ranks = options.net->ranks();
+    compile.mesh = compile.mesh.OverRanks(compile.ranks);
+  }
   compile.micro_batches = options.micro_batches;
   compile.script_length = options.script_length;
   compile.machine = options.machine;
@@ -38,7 +43,10 @@ absl::Status CheckMemory(const Compilation& compilation, int64_t limit) {
   const plan::Plan& plan = compilation.plan;
   if (limit == 0) limit = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   int64_t bytes = 0, variables = 0;
+  int devices = 0;
   for (const plan::Device& device : plan.devices()) {
+    if (device.rank() != plan.rank()) continue;
+    ++devices;
     bytes += device.memory_bytes();
     variables += device.variable_bytes();
   }
@@ -46,7 +54,7 @@ absl::Status CheckMemory(const Compilation& compilation, int64_t limit) {
   ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
   return absl::ResourceExhaustedError(
       absl::StrCat("the plan does not fit: expected at most ", limit, " bytes of memory for ",
-                   plan.devices_size(), " devices, got ", bytes, ", of them ", variables,
+                   devices, " devices, got ", bytes, ", of them ", variables,
                    " for variables\n", LargestAtPeak(explanation)));
 }
 
@@ -63,21 +71,30 @@ absl::Status WritePage(const std::string& path, const Explanation& explanation) 
   return absl::OkStatus();
 }
 
+// What the compiler leaves besides the plan is gone before memory is mapped; what explain_html
+// shows of it stays.
+absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
+                                   const SessionOptions& options,
+                                   std::shared_ptr<Explanation>* explanation) {
+  ASSIGN_OR_RETURN(Compilation compilation, CompileFor(programs, options));
+  RETURN_IF_ERROR(CheckMemory(compilation, options.memory_limit));
+  if (!options.explain_html.empty()) {
+    *explanation = std::make_shared<Explanation>();
+    ASSIGN_OR_RETURN(**explanation, Explain(compilation));
+    RETURN_IF_ERROR(WritePage(options.explain_html, **explanation));
+  }
+  return std::move(compilation.plan);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options) {
-  // What the compiler leaves besides the plan is gone before memory is mapped.
   std::shared_ptr<Explanation> explanation;
-  plan::Plan plan;
-  {
-    ASSIGN_OR_RETURN(Compilation compilation, CompileFor(programs, options));
-    RETURN_IF_ERROR(CheckMemory(compilation, options.memory_limit));
-    if (!options.explain_html.empty()) {
-      explanation = std::make_shared<Explanation>();
-      ASSIGN_OR_RETURN(*explanation, Explain(compilation));
-    }
-    plan = std::move(compilation.plan);
+  absl::StatusOr<plan::Plan> plan = PlanFor(programs, options, &explanation);
+  if (!plan.ok()) {
+    if (options.net != nullptr) RefuseToJoin(options.net, plan.status());
+    return plan.status();
   }
   RuntimeOptions runtime;
   runtime.workers = options.workers;
@@ -85,10 +102,10 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.seed = options.seed;
   runtime.check_nan = options.check_nan;
   runtime.trace = options.trace;
+  runtime.net = options.net;
   runtime.prepare = PrepareCpuKernel;
   runtime.init_thread = InitKernelThread;
   if (explanation != nullptr) {
-    RETURN_IF_ERROR(WritePage(options.explain_html, *explanation));
     runtime.traced = [explanation, path = options.explain_html](
                          const plan::Plan& ran, absl::Span<const WorkerTrace* const> workers) {
       AddMeasured(ran, workers, explanation.get());
@@ -96,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
       if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
     };
   }
-  return StartPlan(std::move(plan), runtime);
+  return StartPlan(*std::move(plan), runtime);
 }
 
 absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> programs,

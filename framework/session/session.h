@@ -19,8 +19,11 @@
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
 #include "framework/tensor/array.h"
+#include "framework/tensor/shape.h"
 
 namespace sluice {
+
+class CommNet;
 
 struct SessionOptions {
   std::string mesh = "data=1";  // space and stage axes; every device is a CPU device
@@ -34,7 +37,11 @@ struct SessionOptions {
   std::string explain_html;     // file for a page about the plan; with `trace`, it is written again
                                 // when the session ends, with what was measured
   Machine machine = Machine::Cpu();
-  int64_t memory_limit = 0;  // bytes of all devices together; 0: this machine's memory
+  int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory
+  // Joins this rank to the others, over which the mesh's devices are dealt out in order; must
+  // outlive the session. Null: there is one rank. All ranks call the same things of their sessions
+  // in the same order; the first one has the results of steps, the others get none.
+  CommNet* net = nullptr;
 };
 
 using Feeds = std::vector<std::pair<std::string, const HostTensor*>>;
@@ -45,6 +52,12 @@ struct VariableInfo {
   DType dtype;
   Shape shape;
   std::string layout;  // for people: "stage 0, data:B model:S1"
+};
+
+// A part of a variable that this rank's devices hold.
+struct VariableBox {
+  Box box;
+  bool saved = false;  // of all that hold it, this rank is the one that saves it
 };
 
 class Session {
@@ -76,9 +89,17 @@ class Session {
 
   // Logical values; they wait until nothing runs.
   virtual std::vector<VariableInfo> variables() const = 0;
+  // Of several ranks, Read is FailedPrecondition where this one does not hold all of the variable,
+  // and Write sets what this one holds.
   virtual absl::StatusOr<HostTensor> Read(absl::string_view variable) = 0;
   virtual absl::Status Write(absl::string_view variable, const HostTensor& value) = 0;
-  // Bitwise digest of every replica of a variable's shards: equal shards must give equal digests;
+  // The same by box: no rank needs more of a variable than it holds. A value has the shape of the
+  // box, which must be one of boxes(). Each box once.
+  virtual absl::StatusOr<std::vector<VariableBox>> boxes(absl::string_view variable) const = 0;
+  virtual absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box& box) = 0;
+  virtual absl::Status WriteBox(absl::string_view variable, const Box& box,
+                                const HostTensor& value) = 0;
+  // Bitwise digest of every replica of a variable's shards here: equal shards must give equal ones;
   // DataLoss names the variable and the devices where they differ.
   virtual absl::Status CheckReplicas() = 0;
 

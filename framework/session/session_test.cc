@@ -7,11 +7,14 @@
 #include <iterator>
 #include <limits>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/comm/in_process_net.h"
 #include "framework/graph/interpreter.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/optimizer.h"
@@ -160,6 +163,51 @@ TEST(SessionTest, EveryLayoutTrainsAsTheInterpreterDoes) {
           << layout.mesh << " " << variable.first;
     }
     EXPECT_EQ(run.session->CheckReplicas(), absl::OkStatus()) << layout.mesh;
+  }
+}
+
+// Trains and evaluates in turn; what each step fetched.
+std::vector<Fetches> TrainAndEvaluate(Session* session) {
+  std::vector<Fetches> results;
+  for (int64_t n = 0; n < 4; ++n) {
+    EXPECT_EQ(session->Step("train", Batch(n).Train()), absl::OkStatus());
+    EXPECT_EQ(session->Step("eval", Batch(n + 1).Eval()), absl::OkStatus());
+    for (int i = 0; i < 2; ++i) {
+      auto result = session->Next();
+      EXPECT_EQ(result.status(), absl::OkStatus());
+      if (result.ok()) results.push_back(*std::move(result));
+    }
+  }
+  return results;
+}
+
+// Two programs share variables, and a rank that has ended one goes on with the other while the
+// others are not as far.
+TEST(SessionTest, RanksGoFromProgramToProgramTogether) {
+  constexpr int kRanks = 3;
+  for (const Layout& layout : kLayouts) {
+    SCOPED_TRACE(layout.mesh);
+    Trained one(layout);
+    const std::vector<Fetches> expected = TrainAndEvaluate(one.session.get());
+    InProcessNet net(kRanks, {});
+    std::vector<Fetches> got[kRanks];
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        SessionOptions options;
+        options.net = net.endpoint(rank);
+        Trained run(layout, options);
+        if (run.session != nullptr) got[rank] = TrainAndEvaluate(run.session.get());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(got[0].size(), expected.size());
+    for (size_t n = 0; n < expected.size(); ++n) {
+      for (const auto& [name, value] : expected[n]) {
+        EXPECT_EQ(got[0][n].at(name).bytes, value.bytes) << name << " of result " << n;
+      }
+      EXPECT_TRUE(got[1][n].empty() && got[2][n].empty());
+    }
   }
 }
 

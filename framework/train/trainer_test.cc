@@ -64,6 +64,15 @@ class ScriptedSession : public Session {
     w_ = *value.data<float>();
     return absl::OkStatus();
   }
+  absl::StatusOr<std::vector<VariableBox>> boxes(absl::string_view) const override {
+    return std::vector<VariableBox>();
+  }
+  absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box&) override {
+    return Read(variable);
+  }
+  absl::Status WriteBox(absl::string_view variable, const Box&, const HostTensor& value) override {
+    return Write(variable, value);
+  }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t step) override { step_ = step; }
 

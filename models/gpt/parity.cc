@@ -116,7 +116,8 @@ std::string ParityFigures::ToString() const {
 }
 
 absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
-                                             const TrainingSetting& setting) {
+                                             const TrainingSetting& setting, int32_t rank,
+                                             int32_t ranks) {
   Graph graph;
   RETURN_IF_ERROR(BuildGptTrain(layout.Config(), setting.optimizer, &graph));
   for (const auto& entry : graph.TensorsOf(Role::kGradient)) {
@@ -125,7 +126,10 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
   }
   RETURN_IF_ERROR(graph.status());
   CompileOptions options;
-  ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(layout.mesh));
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(layout.mesh));
+  options.mesh = mesh.OverRanks(ranks);
+  options.rank = rank;
+  options.ranks = ranks;
   options.micro_batches = layout.micro_batches;
   options.script_length = layout.script_length;
   options.chunks = layout.chunks;
@@ -155,6 +159,7 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& lay
   std::unique_ptr<ParityRun> run(new ParityRun(layout, setting, std::move(text)));
   options.prepare = PrepareCpuKernel;
   options.init_thread = InitKernelThread;
+  run->one_rank_ = options.net == nullptr;
   ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));
   return absl::StatusOr<std::unique_ptr<ParityRun>>(std::move(run));
 }
@@ -171,9 +176,11 @@ absl::StatusOr<StepRecord> ParityRun::Step(int64_t step) {
                                            {"step", &count}}));
   RETURN_IF_ERROR(session_->Next(&fetches_));
   StepRecord record;
+  if (fetches_.empty()) return record;  // another rank has them
   record.loss = Scalar(fetches_, "loss");
   record.grad_norm = Scalar(fetches_, "grad_norm");
-  if (step <= kEarly) {
+  // Of several ranks none has all parameters.
+  if (step <= kEarly && one_rank_) {
     double squares = 0;
     for (const auto& fetch : fetches_) {
       if (!absl::StartsWith(fetch.first, kGradient)) continue;

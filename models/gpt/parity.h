@@ -88,13 +88,15 @@ class ParityRun {
   TrainingSetting setting_;
   const TextDataset text_;
   Batch batch_;
+  bool one_rank_ = true;
   std::unique_ptr<Session> session_;
   Fetches fetches_;
 };
 
-// The train program's plan, with gradients as outputs.
+// The train program's plan, with gradients as outputs: of one of so many ranks.
 absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
-                                             const TrainingSetting& setting);
+                                             const TrainingSetting& setting, int32_t rank = 0,
+                                             int32_t ranks = 1);
 
 // Trains on one device and keeps the state around steps 0, 10 and 50.
 absl::StatusOr<Reference> RunReference(const TrainingSetting& setting, int64_t batch);

@@ -30,6 +30,15 @@ class CountingSession : public Session {
   std::vector<VariableInfo> variables() const override { return {}; }
   absl::StatusOr<HostTensor> Read(absl::string_view) override { return HostTensor(); }
   absl::Status Write(absl::string_view, const HostTensor&) override { return absl::OkStatus(); }
+  absl::StatusOr<std::vector<VariableBox>> boxes(absl::string_view) const override {
+    return std::vector<VariableBox>();
+  }
+  absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box&) override {
+    return Read(variable);
+  }
+  absl::Status WriteBox(absl::string_view variable, const Box&, const HostTensor& value) override {
+    return Write(variable, value);
+  }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t) override {}
 

@@ -1,6 +1,6 @@
 // A plan around its programs: the devices and their classes at the beginning; at the end what was
-// found on one device of each class becomes the programs of all devices that the plan holds, and
-// is checked against the memory of each. Pure; any thread.
+// found on one device of each class becomes the programs of one rank's devices, and is checked
+// against the memory of each. Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
 #define SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
 
@@ -30,12 +30,14 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceCla
 // By device, as its class's representative has it.
 std::vector<int64_t> BytesOfVariables(const plan::Plan& plan, const DeviceClasses& classes);
 
-// The program that the plan holds: `placed` itself where each device is a class of its own or
-// representatives are all that is wanted; else lowered and scheduled anew for all devices, with
-// the order and the bytes of their representatives. Then `program` gets the tasks of all.
-absl::StatusOr<plan::Program> WholeProgram(Placed placed, const DeviceClasses& classes,
-                                           const Machine& machine, const CompileOptions& options,
-                                           BoxingPlanner* planner, CompiledProgram* program);
+// The program that the plan holds: `placed` itself where representatives are all that is wanted, or
+// each device of a single rank is a class of its own; else lowered and scheduled anew for the
+// rank's devices, with the order and the bytes of their representatives. Then `program` gets the
+// tasks of these. `base`: by device, where the program's bytes may begin.
+absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& classes,
+                                          absl::Span<const int64_t> base, const Machine& machine,
+                                          const CompileOptions& options, BoxingPlanner* planner,
+                                          CompiledProgram* program);
 
 // Sets the bytes of each device of the plan. ResourceExhausted names the first device that needs
 // more than `limit` (0: none).

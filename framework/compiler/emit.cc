@@ -1,4 +1,4 @@
-#include "framework/compiler/whole_plan.h"
+#include "framework/compiler/emit.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/compiler/lower.h"
+#include "framework/compiler/pulls.h"
 #include "framework/compiler/transfers.h"
 #include "framework/sim/prediction.h"
 
@@ -39,6 +40,19 @@ absl::Status CheckOptions(const CompileOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunks: expected at least 1, got ", options.chunks));
   }
+  if (options.rank < 0 || options.rank >= options.ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank: expected one of 0 to ", options.ranks - 1, ", got ", options.rank));
+  }
+  for (DeviceId id : options.mesh.devices()) {
+    if (id.rank >= options.ranks && !options.representatives_only) {
+      return absl::InvalidArgumentError(absl::StrCat("mesh: expected devices of ranks 0 to ",
+                                                     options.ranks - 1, ", got one of ", id.rank));
+    }
+    if (IsHost(id.kind) || options.ranks == 1) continue;
+    return absl::UnimplementedError(absl::StrCat("mesh: devices of kind ", DeviceKindName(id.kind),
+                                                 " are of one rank as yet, got several"));
+  }
   return absl::OkStatus();
 }
 
@@ -56,6 +70,7 @@ plan::Plan EmptyPlan(const CompileOptions& options) {
     device->set_kind(static_cast<plan::DeviceKind>(id.kind));
   }
   plan.set_representatives_only(options.representatives_only);
+  plan.set_rank(options.rank);
   if (NeedsTransfers(plan)) AddHostDevices(&plan);
   return plan;
 }
@@ -68,7 +83,9 @@ DeviceClasses ClassesFor(const plan::Plan& plan, const CompileOptions& options) 
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceClasses& classes) {
   ScheduleOptions schedule;
   schedule.script_length = options.script_length;
-  schedule.outline = options.representatives_only || classes.num_classes() < classes.num_devices();
+  schedule.numbers = options.ranks > 1;
+  schedule.outline = options.representatives_only || schedule.numbers ||
+                     classes.num_classes() < classes.num_devices();
   return schedule;
 }
 
@@ -80,26 +97,38 @@ std::vector<int64_t> BytesOfVariables(const plan::Plan& plan, const DeviceClasse
   return bytes;
 }
 
-absl::StatusOr<plan::Program> WholeProgram(Placed placed, const DeviceClasses& classes,
-                                           const Machine& machine, const CompileOptions& options,
-                                           BoxingPlanner* planner, CompiledProgram* program) {
+absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& classes,
+                                          absl::Span<const int64_t> base, const Machine& machine,
+                                          const CompileOptions& options, BoxingPlanner* planner,
+                                          CompiledProgram* program) {
+  const bool several_ranks = options.ranks > 1;
   plan::Program whole;
-  if (options.representatives_only || classes.num_classes() == classes.num_devices()) {
+  if (options.representatives_only ||
+      (!several_ranks && classes.num_classes() == classes.num_devices())) {
     whole = std::move(placed.program);
   } else {
     const auto phase_ends = [&](absl::string_view phase) {
       if (options.phase_end) options.phase_end(phase);
     };
     ASSIGN_OR_RETURN(program->tasks,
-                     Lower(*program->graph, program->grid, program->assignment, planner, machine));
-    phase_ends("lower all");
+                     Lower(*program->graph, program->grid, program->assignment, planner, machine,
+                           DeviceClasses::OfRank(program->grid, options.rank)));
+    phase_ends("lower rank");
     ScheduleOptions schedule;
     schedule.script_length = options.script_length;
-    Schedule all = BuildSchedule(program->name, program->tasks, program->grid, schedule);
-    program->actor_of = std::move(all.actor_of);
-    phase_ends("schedule all");
-    ASSIGN_OR_RETURN(whole, ExpandPlaced(placed, classes.representatives(), std::move(all.program),
-                                         options.phase_end));
+    schedule.numbers = several_ranks;
+    Schedule own = BuildSchedule(program->name, program->tasks, program->grid, schedule);
+    program->actor_of = std::move(own.actor_of);
+    AddPulls(&own.program);
+    phase_ends("schedule rank");
+    std::vector<int64_t> top(base.begin(), base.end());
+    for (size_t d = 0; d < top.size(); ++d) {
+      top[d] += placed.devices[classes.representative(static_cast<int32_t>(d))].packed;
+    }
+    ASSIGN_OR_RETURN(RankProgram expanded, ExpandPlaced(placed, classes.representatives(), top,
+                                                        std::move(own.program), options.phase_end));
+    program->staging = std::move(expanded.staging);
+    whole = std::move(expanded.program);
   }
   RETURN_IF_ERROR(PredictSharedCores(machine, options, &whole));
   return whole;
@@ -110,7 +139,9 @@ absl::Status CountMemory(absl::Span<const int64_t> base, int64_t limit, Compilat
   for (int d = 0; d < plan.devices_size(); ++d) {
     int64_t packed = 0;
     for (const CompiledProgram& program : compilation->programs) {
-      packed = std::max(packed, program.packed[compilation->classes.representative(d)].packed);
+      const int64_t staging = program.staging.empty() ? 0 : program.staging[d];
+      packed =
+          std::max(packed, program.packed[compilation->classes.representative(d)].packed + staging);
     }
     plan.mutable_devices(d)->set_variable_bytes(base[d]);
     plan.mutable_devices(d)->set_memory_bytes(base[d] + packed);

@@ -1,0 +1,100 @@
+// How runtimes of several ranks talk: messages, and bytes that the reader fetches. What is sent
+// names things by plan numbers, which mean the same to all ranks; nothing is an address.
+#ifndef SLUICE_FRAMEWORK_COMM_COMM_NET_H_
+#define SLUICE_FRAMEWORK_COMM_COMM_NET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "framework/base/fence.h"
+#include "framework/device/stream.h"
+
+namespace sluice {
+
+// One item of one device reads one register of a device of another rank. Numbers are those of
+// plan.proto, Register.number and Instruction.number.
+struct Edge {
+  int32_t program = 0;
+  int32_t source_device = 0, source = 0;
+  int32_t reader_device = 0, reader = 0;
+  friend auto operator<=>(const Edge&, const Edge&) = default;
+};
+
+struct WireMessage {
+  enum class Kind : uint8_t {
+    kHello,    // to rank 0: here I am, and these are my decisions
+    kWelcome,  // from rank 0: all are here and agree, or not
+    kToken,    // of an edge: the token with this number may be pulled
+    kPulled,   // of an edge: its bytes have arrived
+    kBegan,    // to rank 0: this step of this program has begun here
+    kEnded,    // to rank 0: it has ended here
+    kOver,     // from rank 0: it has ended everywhere
+    kLeft,     // this rank takes no more part
+  };
+  Kind kind = Kind::kHello;
+  bool failed = false;   // of a token: its step has failed, and it holds nothing
+  Edge edge;             // of a step: its program alone
+  int64_t sequence = 0;  // of a token: from 0 on, by edge; of a step: by program
+  int64_t number = 0;    // of a step: what random ops see
+  int32_t code = 0;      // absl::StatusCode: of a welcome, an end, a leave
+  std::string text;      // its message; of a hello, the decisions
+  std::string edges;     // of a hello: what this rank reads of others, and others of it
+};
+
+// What a pull brings: boxes of the register's slot, one behind another.
+struct PullRequest {
+  struct Piece {
+    int64_t offset = 0;                    // bytes from the start of the slot
+    std::vector<int64_t> extent, strides;  // elements
+  };
+  Edge edge;
+  int64_t sequence = 0;
+  int32_t element_bytes = 0;
+  int64_t bytes = 0;  // of all pieces
+  std::vector<Piece> pieces;
+};
+
+// Of one rank; any thread. Messages and bytes may overtake each other, from one rank to another
+// too: a token that is named implies those before it, and bytes are there when they are said to be.
+class CommNet {
+ public:
+  // Called on threads of the net.
+  class Receiver {
+   public:
+    virtual ~Receiver() = default;
+    virtual void Receive(int32_t from, const WireMessage& message) = 0;
+    // Fills `to` with what another rank pulls. Errors: that token is not here.
+    virtual absl::Status Serve(int32_t from, const PullRequest& request,
+                               absl::Span<std::byte> to) = 0;
+    // A pull of this rank has ended, its bytes are where it wanted them.
+    virtual void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) = 0;
+  };
+
+  virtual ~CommNet() = default;
+  virtual int32_t rank() const = 0;
+  virtual int32_t ranks() const = 0;
+  // What has come before is received then. No call comes, and no byte is written, after Close.
+  virtual void Open(Receiver* receiver) = 0;
+  virtual void Close() = 0;
+  virtual void Send(int32_t to, WireMessage message) = 0;
+  // `pull` is what PullEnded is told.
+  virtual void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) = 0;
+};
+
+// The stream that a rank's pulls run on. They end in any order; Record gives the fence of the last
+// one that was begun, of that one alone.
+class PullStream : public Stream {
+ public:
+  virtual void Pull(int32_t pull, int64_t sequence, std::byte* to) = 0;
+
+ protected:
+  PullStream() : Stream(nullptr) {}
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMM_COMM_NET_H_

@@ -1,0 +1,492 @@
+#include "framework/runtime/rank_link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "framework/base/hash.h"
+#include "framework/base/status.h"
+#include "framework/plan/decisions.h"
+#include "framework/plan/kinds.h"
+#include "framework/runtime/runtime.h"
+#include "framework/runtime/worker.h"
+
+namespace sluice {
+namespace {
+
+// A fence is a pull and one of its firings, so that pulls of one stream may end in any order.
+constexpr int kSequenceBits = 40;
+
+Fence FenceOf(int32_t pull, int64_t sequence) {
+  return (static_cast<Fence>(pull) + 1) << kSequenceBits |
+         (static_cast<Fence>(sequence + 1) & ((Fence{1} << kSequenceBits) - 1));
+}
+
+// How many edges, and a digest that does not depend on their order.
+struct EdgeSum {
+  int64_t count = 0;
+  uint64_t digest = 0;
+  void Add(const Edge& edge) {
+    ++count;
+    digest += StableHash(&edge, sizeof(edge));
+  }
+};
+
+std::string EdgeText(const Edge& edge) {
+  return absl::StrCat("program ", edge.program, ", register ", edge.source, " of device ",
+                      edge.source_device, ", read by item ", edge.reader, " of device ",
+                      edge.reader_device);
+}
+
+absl::Status StatusOf(const WireMessage& message) {
+  return message.code == 0
+             ? absl::OkStatus()
+             : absl::Status(static_cast<absl::StatusCode>(message.code), message.text);
+}
+
+WireMessage WithStatus(WireMessage::Kind kind, const absl::Status& status) {
+  WireMessage message;
+  message.kind = kind;
+  message.code = static_cast<int32_t>(status.code());
+  message.text = std::string(status.message());
+  return message;
+}
+
+// Copies a box out of strided memory, row by row; returns behind what it has written.
+std::byte* GatherPiece(const PullRequest::Piece& piece, int32_t element, const std::byte* from,
+                       size_t dim, std::byte* to) {
+  if (dim == piece.extent.size()) {
+    std::memcpy(to, from, element);
+    return to + element;
+  }
+  if (dim + 1 == piece.extent.size() && piece.strides[dim] == 1) {
+    const int64_t bytes = piece.extent[dim] * element;
+    std::memcpy(to, from, bytes);
+    return to + bytes;
+  }
+  for (int64_t i = 0; i < piece.extent[dim]; ++i) {
+    to = GatherPiece(piece, element, from + i * piece.strides[dim] * element, dim + 1, to);
+  }
+  return to;
+}
+
+}  // namespace
+
+class RankLink::Net final : public PullStream {
+ public:
+  explicit Net(RankLink* link) : link_(*link) {}
+  void Pull(int32_t pull, int64_t sequence, std::byte* to) override {
+    RankLink::Pull& planned = *link_.pulls_[pull];
+    planned.request.sequence = sequence;
+    last_ = FenceOf(pull, sequence);
+    link_.setup_.net->Pull(planned.rank, planned.request, pull, to);
+  }
+  Fence Record() override { return last_; }
+  void Wait(Fence) override {}  // what comes here has been waited for: net streams have no order
+
+ private:
+  RankLink& link_;
+  Fence last_ = 0;
+};
+
+RankLink::RankLink(const Setup& setup) : setup_(setup) {}
+
+RankLink::~RankLink() {
+  if (open_) setup_.net->Close();
+}
+
+absl::StatusOr<std::unique_ptr<RankLink>> RankLink::Make(const Setup& setup) {
+  std::unique_ptr<RankLink> link(new RankLink(setup));
+  for (int p = 0; p < static_cast<int>(setup.programs->size()); ++p) {
+    RETURN_IF_ERROR(link->AddEdges(p));
+  }
+  return link;
+}
+
+absl::Status RankLink::AddEdges(int program) {
+  const plan::Program& planned = setup_.plan->programs(program);
+  reader_of_.emplace_back(planned.actors_size(), -1);
+  pull_of_.emplace_back(planned.actors_size(), -1);
+  for (int a = 0; a < planned.actors_size(); ++a) {
+    const plan::Instruction& x = planned.actors(a).script(0);
+    if (x.kind() == plan::INSTRUCTION_PULL) {
+      RETURN_IF_ERROR(AddPull(program, a));
+    } else if (x.kind() == plan::INSTRUCTION_REMOTE && x.inputs_size() > 0) {
+      RETURN_IF_ERROR(AddReader(program, a));
+    }
+  }
+  // The actor that writes for another rank shares the pull's number.
+  for (int a = 0; a < planned.actors_size(); ++a) {
+    const plan::Instruction& x = planned.actors(a).script(0);
+    if (x.kind() != plan::INSTRUCTION_PULL) continue;
+    pull_of_[program][planned.registers(x.inputs(0).register_()).producer()] = pull_of_[program][a];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RankLink::AddReader(int program, int32_t actor) {
+  const plan::Program& planned = setup_.plan->programs(program);
+  const plan::Instruction& x = planned.actors(actor).script(0);
+  const plan::Register& reg = planned.registers(x.inputs(0).register_());
+  auto reader = std::make_unique<Reader>();
+  const int32_t device = planned.streams(planned.actors(actor).stream()).device();
+  reader->edge = {program, reg.device(), reg.number(), device, x.number()};
+  reader->rank = setup_.plan->devices(device).rank();
+  reader->actor = actor;
+  reader->worker = (*setup_.programs)[program].worker_of[actor];
+  const auto number = static_cast<int32_t>(readers_.size());
+  if (!reader_at_.emplace(reader->edge, number).second) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: two remote actors stand for ", EdgeText(reader->edge)));
+  }
+  reader_of_[program][actor] = number;
+  readers_.push_back(std::move(reader));
+  return absl::OkStatus();
+}
+
+absl::Status RankLink::AddPull(int program, int32_t actor) {
+  const plan::Program& planned = setup_.plan->programs(program);
+  const plan::Instruction& x = planned.actors(actor).script(0);
+  const int32_t r = x.inputs(0).register_();
+  const plan::Register& reg = planned.registers(r);
+  auto pull = std::make_unique<Pull>();
+  const int32_t device = planned.streams(planned.actors(actor).stream()).device();
+  PullRequest& request = pull->request;
+  request.edge = {program, reg.device(), reg.number(), device, x.number()};
+  request.element_bytes =
+      static_cast<int32_t>(SizeOf(static_cast<DType>(x.outputs(0).shard().dtype())));
+  for (const plan::Region& region : x.regions()) {
+    PullRequest::Piece piece;
+    piece.offset = x.inputs(0).offset() + region.source_offsets(0) * request.element_bytes;
+    int64_t elements = 1;
+    for (int d = 0; d < region.begin_size(); ++d) {
+      piece.extent.push_back(region.end(d) - region.begin(d));
+      elements *= piece.extent.back();
+    }
+    const auto& strides = region.source_strides(0).values();
+    piece.strides.assign(strides.begin(), strides.end());
+    request.bytes += elements * request.element_bytes;
+    request.pieces.push_back(std::move(piece));
+  }
+  pull->rank = setup_.plan->devices(reg.device()).rank();
+  pull->worker = (*setup_.programs)[program].worker_of[actor];
+  pull->consumer_actor = actor;
+  const ProgramIndex& index = (*setup_.programs)[program].loaded->index();
+  pull->consumer = index.reg(r).consumers_begin;
+  const auto number = static_cast<int32_t>(pulls_.size());
+  if (!pull_at_.emplace(request.edge, number).second) {
+    return absl::InvalidArgumentError(absl::StrCat("plan: two pulls of ", EdgeText(request.edge)));
+  }
+  pull_of_[program][actor] = number;
+  pulls_.push_back(std::move(pull));
+  return absl::OkStatus();
+}
+
+std::string RankLink::EdgesText() const {
+  std::map<std::pair<std::string, int32_t>, EdgeSum> sums;
+  for (const auto& pull : pulls_) sums[{"reads", pull->rank}].Add(pull->request.edge);
+  for (const auto& reader : readers_) sums[{"serves", reader->rank}].Add(reader->edge);
+  std::string text;
+  for (const auto& [key, sum] : sums) {
+    absl::StrAppend(&text, key.first, " ", key.second, " ", sum.count, " ", HashText(sum.digest),
+                    "\n");
+  }
+  return text;
+}
+
+absl::Status RankLink::CheckEdges() const {
+  for (const auto& [ranks, sums] : edges_) {
+    if (sums.first == sums.second) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", ranks.first, " reads other edges of rank ", ranks.second,
+        " than that has: expected (number, digest) ", sums.first, ", got ", sums.second));
+  }
+  return absl::OkStatus();
+}
+
+Stream* RankLink::OpenStream() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  streams_.push_back(std::make_unique<Net>(this));
+  return streams_.back().get();
+}
+
+void RankLink::Send(int32_t to, WireMessage message) {
+  if (setup_.tamper != nullptr) setup_.tamper(&message);
+  setup_.net->Send(to, std::move(message));
+}
+
+void RankLink::SendAll(const WireMessage& message) {
+  for (int32_t rank = 0; rank < setup_.net->ranks(); ++rank) {
+    if (rank != setup_.net->rank()) Send(rank, message);
+  }
+}
+
+absl::Status RankLink::Join() {
+  open_ = true;
+  setup_.net->Open(this);
+  WireMessage hello;
+  hello.kind = WireMessage::Kind::kHello;
+  hello.text = DecisionsText(*setup_.plan);
+  hello.edges = EdgesText();
+  if (is_first()) {
+    OnHello(0, hello);
+  } else {
+    Send(0, std::move(hello));
+  }
+  std::unique_lock<std::mutex> lock(mutex_);
+  welcomed_.wait(lock, [this] { return is_welcome_; });
+  return welcome_;
+}
+
+void RankLink::OnHello(int32_t from, const WireMessage& message) {
+  absl::Status verdict = CompareDecisions(DecisionsText(*setup_.plan), message.text);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (is_welcome_) return;
+    ++hellos_;
+    for (absl::string_view line : absl::StrSplit(message.edges, '\n', absl::SkipEmpty())) {
+      const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+      int32_t peer = 0;
+      if (words.size() != 3 || !absl::SimpleAtoi(words[1], &peer)) continue;
+      const bool reads = words[0] == "reads";
+      auto& sums = edges_[reads ? std::pair(from, peer) : std::pair(peer, from)];
+      (reads ? sums.first : sums.second) = std::string(words[2]);
+    }
+    if (verdict.ok() && hellos_ < setup_.net->ranks()) return;
+    if (verdict.ok()) verdict = CheckEdges();
+    if (!verdict.ok()) {
+      verdict = AddContext(verdict, absl::StrCat("rank ", from, " cannot join"));
+    }
+    welcome_ = verdict;
+    is_welcome_ = true;
+  }
+  SendAll(WithStatus(WireMessage::Kind::kWelcome, verdict));
+  welcomed_.notify_all();
+}
+
+void RankLink::Leave() {
+  WireMessage message;
+  message.kind = WireMessage::Kind::kLeft;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    message.sequence = begun_;
+  }
+  SendAll(message);
+}
+
+void RefuseToJoin(CommNet* net, const absl::Status& why) {
+  for (int32_t rank = 0; rank < net->ranks(); ++rank) {
+    if (rank != net->rank()) net->Send(rank, WithStatus(WireMessage::Kind::kLeft, why));
+  }
+}
+
+void RankLink::TokenThere(int program, int32_t actor, int64_t sequence) {
+  Reader& reader = *readers_[reader_of_[program][actor]];
+  reader.told.store(sequence + 1);
+  WireMessage message;
+  message.kind = WireMessage::Kind::kToken;
+  message.failed = setup_.tracker->failed();
+  message.edge = reader.edge;
+  message.sequence = sequence;
+  Send(reader.rank, std::move(message));
+}
+
+int64_t RankLink::told(int program, int32_t actor) const {
+  return readers_[reader_of_[program][actor]]->told.load(std::memory_order_relaxed);
+}
+
+void RankLink::Pulled(int program, int32_t actor, int64_t sequence) {
+  const Pull& pull = *pulls_[pull_of_[program][actor]];
+  WireMessage message;
+  message.kind = WireMessage::Kind::kPulled;
+  message.edge = pull.request.edge;
+  message.sequence = sequence;
+  Send(pull.rank, std::move(message));
+}
+
+bool RankLink::Done(Fence fence) const {
+  if (fence == 0) return true;
+  const auto pull = static_cast<size_t>((fence >> kSequenceBits) - 1);
+  const auto sequence = static_cast<int64_t>(fence & ((Fence{1} << kSequenceBits) - 1));
+  return pulls_[pull]->ended.load(std::memory_order_acquire) >= sequence;
+}
+
+void RankLink::Begin(int program, int64_t step, int64_t number) {
+  WireMessage message;
+  message.kind = WireMessage::Kind::kBegan;
+  message.edge.program = program;
+  message.sequence = step;
+  message.number = number;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (++begun_ > left_after_) setup_.tracker->Abort(left_);
+  }
+  if (is_first()) return CountStep(0, message);
+  Send(0, std::move(message));
+}
+
+void RankLink::EndedHere(int program, int64_t step) {
+  WireMessage message = WithStatus(WireMessage::Kind::kEnded, setup_.tracker->own_status());
+  message.edge.program = program;
+  message.sequence = step;
+  if (is_first()) return CountStep(0, message);
+  Send(0, std::move(message));
+}
+
+void RankLink::Receive(int32_t from, const WireMessage& message) {
+  switch (message.kind) {
+    case WireMessage::Kind::kHello:
+      return OnHello(from, message);
+    case WireMessage::Kind::kWelcome: {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!is_welcome_) welcome_ = StatusOf(message);
+      is_welcome_ = true;
+      welcomed_.notify_all();
+      return;
+    }
+    case WireMessage::Kind::kToken:
+      return OnToken(message);
+    case WireMessage::Kind::kPulled:
+      return OnPulled(from, message);
+    case WireMessage::Kind::kBegan:
+    case WireMessage::Kind::kEnded:
+      return CountStep(from, message);
+    case WireMessage::Kind::kOver:
+      return Over(message);
+    case WireMessage::Kind::kLeft: {
+      const absl::Status why = StatusOf(message);
+      const absl::Status status = absl::UnavailableError(
+          absl::StrCat("rank ", from, " has left", why.ok() ? "" : ": ", why.message()));
+      std::lock_guard<std::mutex> lock(mutex_);
+      left_after_ = std::min(left_after_, message.sequence);
+      left_ = status;
+      if (!is_welcome_) welcome_ = status;
+      is_welcome_ = true;
+      welcomed_.notify_all();
+      // That the last step is over may be still on its way.
+      if (!why.ok() || begun_ > left_after_) setup_.tracker->Abort(status);
+      return;
+    }
+  }
+}
+
+void RankLink::OnToken(const WireMessage& message) {
+  const auto found = pull_at_.find(message.edge);
+  if (found == pull_at_.end()) {
+    return Abort(absl::InternalError(
+        absl::StrCat("rank ", setup_.net->rank(),
+                     " was told of a token that nothing here reads: ", EdgeText(message.edge))));
+  }
+  if (message.failed) setup_.tracker->Skip();
+  const Pull& pull = *pulls_[found->second];
+  (*setup_.workers)[pull.worker]->Send(
+      message.edge.program,
+      {Message::Kind::kReq, pull.consumer_actor, pull.consumer, message.sequence});
+}
+
+void RankLink::OnPulled(int32_t from, const WireMessage& message) {
+  const auto found = reader_at_.find(message.edge);
+  const int64_t done = found == reader_at_.end() ? 0 : readers_[found->second]->done.load();
+  if (found == reader_at_.end() || readers_[found->second]->told.load() <= done) {
+    return Abort(absl::InternalError(absl::StrCat(
+        "rank ", from, " says that it has pulled what it was not told of: ", EdgeText(message.edge),
+        ", token ", message.sequence)));
+  }
+  Reader& reader = *readers_[found->second];
+  // Pulls of an edge are one after another, so those before this one have ended as well; which of
+  // their messages comes first makes no difference.
+  reader.done.store(done + 1);
+  (*setup_.workers)[reader.worker]->RemoteEnded(message.edge.program, reader.actor);
+}
+
+absl::Status RankLink::Serve(int32_t from, const PullRequest& request, absl::Span<std::byte> to) {
+  const auto found = reader_at_.find(request.edge);
+  if (found == reader_at_.end()) {
+    return absl::InternalError(
+        absl::StrCat("rank ", from, " pulls what it does not read: ", EdgeText(request.edge)));
+  }
+  const Reader& reader = *readers_[found->second];
+  const int64_t done = reader.done.load(), told = reader.told.load();
+  if (request.sequence < done || request.sequence >= told) {
+    return absl::InternalError(absl::StrCat("rank ", from, " pulls token ", request.sequence,
+                                            " of ", EdgeText(request.edge), ": expected one of [",
+                                            done, ", ", told, ")"));
+  }
+  const auto slot =
+      (*setup_.programs)[request.edge.program].loaded->BytesOfRead(reader.actor, request.sequence);
+  std::byte* at = to.data();
+  for (const PullRequest::Piece& piece : request.pieces) {
+    int64_t last = piece.offset + request.element_bytes, elements = 1;
+    for (size_t d = 0; d < piece.extent.size(); ++d) {
+      elements *= piece.extent[d];
+      last += (piece.extent[d] - 1) * piece.strides[d] * request.element_bytes;
+    }
+    if (elements == 0) continue;
+    if (piece.offset < 0 || last > static_cast<int64_t>(slot.size()) ||
+        at + elements * request.element_bytes > to.data() + to.size()) {
+      return absl::InternalError(absl::StrCat("rank ", from, " pulls bytes [", piece.offset, ", ",
+                                              last, ") of ", EdgeText(request.edge), ", which has ",
+                                              slot.size()));
+    }
+    at = GatherPiece(piece, request.element_bytes, slot.data() + piece.offset, 0, at);
+  }
+  return absl::OkStatus();
+}
+
+void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {
+  if (!status.ok()) Abort(status);
+  pulls_[pull]->ended.store(sequence + 1, std::memory_order_release);
+  (*setup_.workers)[pulls_[pull]->worker]->Wake();
+}
+
+// On rank 0: all ranks begin the same steps in the same order, and a step is over when it has ended
+// on each. Of several ranks with errors of their own in one step the lowest one's counts, so that
+// it is the same one at every run.
+void RankLink::CountStep(int32_t from, const WireMessage& message) {
+  WireMessage over;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const std::pair<int32_t, int64_t> key(message.edge.program, message.sequence);
+    Count& count = steps_[key];
+    if (message.kind == WireMessage::Kind::kBegan) {
+      if (count.began++ > 0 && count.number != message.number) {
+        over = WithStatus(WireMessage::Kind::kLeft,
+                          absl::FailedPreconditionError(absl::StrCat(
+                              "ranks do not begin the same steps: step ", message.sequence,
+                              " of program ", message.edge.program, " is number ", count.number,
+                              " on one, ", message.number, " on rank ", from)));
+      }
+      count.number = message.number;
+      if (over.code == 0) return;
+    } else {
+      const absl::Status status = StatusOf(message);
+      if (!status.ok() && (count.error_rank < 0 || from < count.error_rank)) {
+        count.error_rank = from;
+        count.error = status;
+      }
+      if (++count.ended < setup_.net->ranks()) return;
+      over = WithStatus(WireMessage::Kind::kOver, count.error);
+      steps_.erase(key);
+    }
+    over.edge = message.edge;
+    over.sequence = message.sequence;
+  }
+  SendAll(over);
+  if (over.kind == WireMessage::Kind::kLeft) return Abort(StatusOf(over));
+  Over(over);
+}
+
+void RankLink::Over(const WireMessage& message) {
+  const absl::Status status = StatusOf(message);
+  if (!status.ok()) setup_.tracker->Agree(status);
+  setup_.tracker->End(message.edge.program);
+}
+
+void RankLink::Abort(const absl::Status& status) {
+  setup_.tracker->Abort(status);
+  SendAll(WithStatus(WireMessage::Kind::kLeft, status));
+}
+
+}  // namespace sluice

@@ -1,0 +1,138 @@
+// A runtime's end of what ranks agree on: tokens and bytes of the edges between them, when a step
+// is over everywhere, and with which error. Rank 0 keeps the count. Workers and the session call
+// it; the net calls it on threads of its own.
+//
+// An edge has an actor at both ends that stands for the other one (INSTRUCTION_REMOTE). Where the
+// register is, it is a reader: its tokens are told to the other rank once the step that reads them
+// has begun here, so that a rank that is ahead never reads what the session of this one has still
+// to write; it finishes when the other rank says that the bytes have arrived. So acks and reuse
+// edges need no messages of their own: they are what this actor gives when it finishes. Where the
+// reader is, it writes the register that a pull here reads.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
+#define SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "framework/comm/comm_net.h"
+#include "framework/device/device.h"
+#include "framework/plan/plan.pb.h"
+#include "framework/runtime/step_tracker.h"
+
+namespace sluice {
+
+class Worker;
+struct RunningProgram;
+
+class RankLink final : public CommNet::Receiver, public FenceKeeper, public StepEnds {
+ public:
+  struct Setup {
+    const plan::Plan* plan = nullptr;
+    const std::vector<RunningProgram>* programs = nullptr;
+    const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
+    StepTracker* tracker = nullptr;
+    CommNet* net = nullptr;
+    void (*tamper)(WireMessage* message) = nullptr;  // for tests: before it is sent
+  };
+  // Numbers the edges of the plan. InvalidArgument names two that are one.
+  static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
+  ~RankLink() override;
+
+  // Waits until all ranks are there and have decided alike. FailedPrecondition names the first
+  // decision that differs, or two ranks of which one does not serve just what the other reads.
+  absl::Status Join();
+  // Takes no more part. All steps are over, or nobody will end them.
+  void Leave();
+
+  // A worker, of the actor that stands for an edge's other end.
+  void TokenThere(int program, int32_t actor, int64_t sequence);
+  void Pulled(int program, int32_t actor, int64_t sequence);
+  int64_t told(int program, int32_t actor) const;  // tokens of a reader
+  // For a worker's pulls; owned by this.
+  Stream* OpenStream();
+  // The number of a pull, which its stream wants.
+  int32_t PullOf(int program, int32_t actor) const { return pull_of_[program][actor]; }
+  bool Done(Fence fence) const override;
+  absl::Status status() const override { return absl::OkStatus(); }
+
+  void Begin(int program, int64_t step, int64_t number);
+  void EndedHere(int program, int64_t step) override;
+
+  void Receive(int32_t from, const WireMessage& message) override;
+  absl::Status Serve(int32_t from, const PullRequest& request, absl::Span<std::byte> to) override;
+  void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override;
+
+ private:
+  class Net;
+  struct Reader {  // a register here, read by another rank
+    Edge edge;
+    int32_t rank = 0, actor = 0, worker = 0;
+    // Tokens told, and tokens whose bytes have arrived: those between may be read.
+    std::atomic<int64_t> told{0}, done{0};
+  };
+  struct Pull {  // a pull here, of a register of another rank
+    PullRequest request;
+    int32_t rank = 0, worker = 0;
+    int32_t consumer_actor = 0, consumer = 0;  // of the token: the pull's actor
+    std::atomic<int64_t> ended{0};
+  };
+  // A step, as rank 0 sees it.
+  struct Count {
+    int32_t began = 0, ended = 0;
+    int64_t number = -1;
+    int32_t error_rank = -1;
+    absl::Status error;
+  };
+
+  explicit RankLink(const Setup& setup);
+  absl::Status AddEdges(int program);
+  std::string EdgesText() const;
+  absl::Status CheckEdges() const;
+  absl::Status AddReader(int program, int32_t actor);
+  absl::Status AddPull(int program, int32_t actor);
+  bool is_first() const { return setup_.net->rank() == 0; }
+  void Send(int32_t to, WireMessage message);
+  void SendAll(const WireMessage& message);
+  void OnHello(int32_t from, const WireMessage& message);
+  void OnToken(const WireMessage& message);
+  void OnPulled(int32_t from, const WireMessage& message);
+  void CountStep(int32_t from, const WireMessage& message);
+  void Over(const WireMessage& message);
+  // A peer broke the protocol, or has gone: nothing that waits will be served any more.
+  void Abort(const absl::Status& status);
+
+  const Setup setup_;
+  std::vector<std::unique_ptr<Reader>> readers_;
+  std::vector<std::unique_ptr<Pull>> pulls_;
+  std::map<Edge, int32_t> reader_at_, pull_at_;
+  std::vector<std::vector<int32_t>> reader_of_, pull_of_;  // by program and actor; -1: none
+  std::vector<std::unique_ptr<Net>> streams_;
+
+  std::mutex mutex_;
+  std::condition_variable welcomed_;
+  bool open_ = false;
+  int32_t hellos_ = 0;  // all guarded by mutex_
+  // On rank 0, by (who reads, of whom): edges as the reader and as the owner of the bytes has them.
+  std::map<std::pair<int32_t, int32_t>, std::pair<std::string, std::string>> edges_;
+  int64_t begun_ = 0;  // steps here, of all programs
+  // So many steps a rank that has left took part in; none has: more than there will ever be.
+  int64_t left_after_ = std::numeric_limits<int64_t>::max();
+  absl::Status left_;  // what to say of it
+  bool is_welcome_ = false;
+  absl::Status welcome_;
+  std::map<std::pair<int32_t, int64_t>, Count> steps_;  // by program and step
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_

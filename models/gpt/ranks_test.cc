@@ -1,0 +1,391 @@
+// The tiny GPT on several ranks of this process, each with a runtime and memory of its own: every
+// layout computes the bits of one rank, whatever the net does with the order of what it carries.
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/comm/in_process_net.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/gpt/parity.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kSteps = 3;
+
+// What one rank leaves behind: the results that it has of every step, and its boxes of all
+// variables, by name and box.
+struct Record {
+  std::vector<Fetches> fetches;
+  std::map<std::string, HostTensor> boxes;
+  int saved = 0;  // elements that it would save
+};
+
+absl::StatusOr<Record> RecordOf(ParityRun* run) {
+  Record record;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    RETURN_IF_ERROR(run->Step(step).status());
+    record.fetches.push_back(run->fetches());
+  }
+  RETURN_IF_ERROR(run->session()->CheckReplicas());
+  for (const VariableInfo& variable : run->session()->variables()) {
+    ASSIGN_OR_RETURN(const auto boxes, run->session()->boxes(variable.name));
+    for (const VariableBox& each : boxes) {
+      const std::string name = absl::StrCat(variable.name, " ", BoxToString(each.box));
+      ASSIGN_OR_RETURN(record.boxes[name], run->session()->ReadBox(variable.name, each.box));
+      if (each.saved) record.saved += static_cast<int>(Volume(each.box));
+    }
+  }
+  return record;
+}
+
+using Plans = std::vector<plan::Plan>;  // by rank
+
+Plans PlansOf(const GptLayout& layout, int32_t ranks) {
+  Plans plans;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    auto plan = CompileParityPlan(layout, AdamWWithClip(), rank, ranks);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    plans.push_back(plan.ok() ? *std::move(plan) : plan::Plan());
+  }
+  return plans;
+}
+
+using Records = std::vector<absl::StatusOr<Record>>;  // by rank
+
+Records Train(const GptLayout& layout, const Plans& plans, const InProcessNetOptions& delays,
+              const RuntimeOptions& options = {}) {
+  const auto ranks = static_cast<int32_t>(plans.size());
+  InProcessNet net(ranks, delays);
+  Records records(ranks, absl::UnknownError("not run"));
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      RuntimeOptions own = options;
+      own.workers = 1 + rank % 2;
+      if (ranks > 1) own.net = net.endpoint(rank);
+      auto run = ParityRun::Start(layout, AdamWWithClip(), plans[rank], own);
+      records[rank] = run.ok() ? RecordOf(run->get()) : run.status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return records;
+}
+
+// "" if all bits are those of one rank, else what differs first.
+std::string Difference(const Record& expected, const Records& got) {
+  int saved = 0;
+  for (size_t rank = 0; rank < got.size(); ++rank) {
+    if (!got[rank].ok()) return absl::StrCat("rank ", rank, ": ", got[rank].status().message());
+    saved += got[rank]->saved;
+    for (const auto& [name, tensor] : got[rank]->boxes) {
+      const auto found = expected.boxes.find(name);
+      if (found == expected.boxes.end() || found->second.bytes != tensor.bytes) {
+        return absl::StrCat("rank ", rank, ", ", name);
+      }
+    }
+  }
+  for (size_t step = 0; step < expected.fetches.size(); ++step) {
+    for (const auto& [name, tensor] : expected.fetches[step]) {
+      const auto found = got[0]->fetches[step].find(name);
+      if (found == got[0]->fetches[step].end() || found->second.bytes != tensor.bytes) {
+        return absl::StrCat(name, " of step ", step);
+      }
+    }
+  }
+  // Replicas once: the whole of every variable, no more.
+  return saved == expected.saved ? "" : absl::StrCat("saves ", saved, " of ", expected.saved);
+}
+
+class RanksTest : public testing::TestWithParam<GptLayout> {};
+TEST_P(RanksTest, ComputeTheBitsOfOne) {
+  const GptLayout& layout = GetParam();
+  const Records one = Train(layout, PlansOf(layout, 1), {});
+  ASSERT_TRUE(one[0].ok()) << one[0].status();
+  for (const int32_t ranks : {2, 4}) {
+    const Plans plans = PlansOf(layout, ranks);
+    InProcessNetOptions delays;
+    delays.seed = static_cast<uint64_t>(ranks);
+    delays.ordered = ranks == 4;
+    EXPECT_EQ(Difference(*one[0], Train(layout, plans, delays)), "") << ranks << " ranks";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Layouts, RanksTest, testing::ValuesIn(ParityLayouts()),
+                         [](const auto& test) { return test.param.Stem(); });
+
+// Many orders of what the net carries.
+class ManyDelaysTest : public testing::TestWithParam<GptLayout> {};
+TEST_P(ManyDelaysTest, ComputeTheBitsOfOne) {
+  const GptLayout& layout = GetParam();
+  const Records one = Train(layout, PlansOf(layout, 1), {});
+  ASSERT_TRUE(one[0].ok()) << one[0].status();
+  for (const int32_t ranks : {2, 3, 4}) {
+    const Plans plans = PlansOf(layout, ranks);
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      InProcessNetOptions delays;
+      delays.seed = seed;
+      delays.ordered = seed % 2 == 0;
+      ASSERT_EQ(Difference(*one[0], Train(layout, plans, delays)), "")
+          << ranks << " ranks, seed " << seed;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Layouts, ManyDelaysTest, testing::ValuesIn(ParityLayouts()),
+                         [](const auto& test) { return test.param.Stem(); });
+
+GptLayout AllAxes() {
+  GptLayout layout;
+  layout.mesh = "data=2 model=2 pipe=2";
+  layout.micro_batches = 2;
+  return layout;
+}
+
+// Plans of two ranks that exchange something, and what they should leave.
+class RankFaultTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    plans_ = new Plans(PlansOf(AllAxes(), 2));
+    const Records one = Train(AllAxes(), PlansOf(AllAxes(), 1), {});
+    ASSERT_TRUE(one[0].ok()) << one[0].status();
+    expected_ = new Record(*one[0]);
+  }
+  static void TearDownTestSuite() {
+    delete plans_;
+    delete expected_;
+  }
+  // The message of both ranks, which must be the same but for their numbers.
+  static std::string ErrorOf(const Plans& plans) {
+    const Records records = Train(AllAxes(), plans, {});
+    EXPECT_FALSE(records[0].ok());
+    EXPECT_FALSE(records[1].ok());
+    return std::string(records[0].status().message());
+  }
+  // The first actor of a program that stands for a reader on another rank.
+  static int FindReader(const plan::Program& program) {
+    for (int a = 0; a < program.actors_size(); ++a) {
+      const plan::Instruction& x = program.actors(a).script(0);
+      if (x.kind() == plan::INSTRUCTION_REMOTE && x.inputs_size() > 0) return a;
+    }
+    return -1;
+  }
+  static int FindPull(const plan::Program& program) {
+    for (int a = 0; a < program.actors_size(); ++a) {
+      if (program.actors(a).script(0).kind() == plan::INSTRUCTION_PULL) return a;
+    }
+    return -1;
+  }
+  static Plans* plans_;
+  static Record* expected_;
+};
+Plans* RankFaultTest::plans_ = nullptr;
+Record* RankFaultTest::expected_ = nullptr;
+
+TEST_F(RankFaultTest, RanksExchangeSomething) {
+  for (const plan::Plan& plan : *plans_) {
+    EXPECT_GE(FindReader(plan.programs(0)), 0);
+    EXPECT_GE(FindPull(plan.programs(0)), 0);
+  }
+}
+
+// Of one register there is a reader less than there should be: its bytes could be taken over.
+TEST_F(RankFaultTest, AReaderThatIsNotCounted) {
+  Plans plans = *plans_;
+  plan::Program* program = plans[0].mutable_programs(0);
+  program->mutable_actors(FindReader(*program))->mutable_script(0)->set_number(9999);
+  EXPECT_THAT(ErrorOf(plans), testing::HasSubstr("reads other edges of rank 0"));
+}
+
+TEST_F(RankFaultTest, ANumberOfAnotherRegister) {
+  Plans plans = *plans_;
+  plan::Program* program = plans[1].mutable_programs(0);
+  const int32_t from = program->actors(FindPull(*program)).script(0).inputs(0).register_();
+  program->mutable_registers(from)->set_number(program->registers(from).number() + 1);
+  EXPECT_THAT(ErrorOf(plans), testing::HasSubstr("reads other edges of rank 0"));
+}
+
+TEST_F(RankFaultTest, AnEdgeThatStandsTwice) {
+  Plans plans = *plans_;
+  plan::Program* program = plans[0].mutable_programs(0);
+  std::map<int32_t, const plan::Actor*> reader_of;  // by register
+  int planted = 0;
+  for (plan::Actor& actor : *program->mutable_actors()) {
+    plan::Instruction* x = actor.mutable_script(0);
+    if (x->kind() != plan::INSTRUCTION_REMOTE || x->inputs_size() == 0 || planted > 0) continue;
+    const auto [first, fresh] = reader_of.emplace(x->inputs(0).register_(), &actor);
+    if (fresh) continue;
+    actor.set_stream(first->second->stream());
+    x->set_number(first->second->script(0).number());
+    ++planted;
+  }
+  ASSERT_EQ(planted, 1);
+  EXPECT_THAT(ErrorOf(plans),
+              testing::HasSubstr("two remote actors stand for program 0, register"));
+}
+
+TEST_F(RankFaultTest, AFarOperandTakenForANearOne) {
+  Plans plans = *plans_;
+  plan::Program* program = plans[0].mutable_programs(0);
+  const plan::Instruction pull = program->actors(FindPull(*program)).script(0);
+  int planted = 0;
+  for (plan::Actor& actor : *program->mutable_actors()) {
+    for (plan::Instruction& x : *actor.mutable_script()) {
+      for (plan::Operand& input : *x.mutable_inputs()) {
+        if (input.register_() != pull.outputs(0).register_()) continue;
+        input.set_register_(pull.inputs(0).register_());
+        ++planted;
+      }
+    }
+  }
+  ASSERT_GT(planted, 0);
+  EXPECT_THAT(ErrorOf(plans), testing::HasSubstr("expected operands of rank 0, got register"));
+}
+
+// Without a reuse edge that waits for another rank's reader the bytes are no longer proven, unless
+// others imply it; then all is as it was.
+TEST_F(RankFaultTest, AReuseEdgeOfAnotherRanksReader) {
+  const plan::Program& program = (*plans_)[0].programs(0);
+  int planted = 0, refused = 0;
+  for (int e = 0; e < program.reuse_edges_size() && planted < 20; ++e) {
+    const plan::Actor& after = program.actors(program.reuse_edges(e).after().actor());
+    if (after.script(0).kind() != plan::INSTRUCTION_REMOTE) continue;
+    ++planted;
+    Plans plans = *plans_;
+    plans[0].mutable_programs(0)->mutable_reuse_edges()->DeleteSubrange(e, 1);
+    const Records records = Train(AllAxes(), plans, {});
+    if (records[0].ok()) {
+      EXPECT_EQ(Difference(*expected_, records), "") << "edge " << e;
+      continue;
+    }
+    ++refused;
+    EXPECT_THAT(std::string(records[0].status().message()), testing::HasSubstr("share"));
+  }
+  EXPECT_GT(refused, planted / 4);
+}
+
+// Staging that a reader still needs.
+TEST_F(RankFaultTest, StagingThatIsStillRead) {
+  int planted = 0;
+  const plan::Program& program = (*plans_)[0].programs(0);
+  for (int e = 0; e < program.reuse_edges_size() && planted < 10; ++e) {
+    const plan::Actor& before = program.actors(program.reuse_edges(e).before().actor());
+    if (before.script(0).kind() != plan::INSTRUCTION_PULL) continue;
+    ++planted;
+    Plans plans = *plans_;
+    plans[0].mutable_programs(0)->mutable_reuse_edges()->DeleteSubrange(e, 1);
+    EXPECT_THAT(ErrorOf(plans), testing::HasSubstr("share")) << "edge " << e;
+  }
+  EXPECT_GT(planted, 0);
+}
+
+TEST_F(RankFaultTest, BytesThatComeAfterTheyWereSaidToBeThere) {
+  int found = 0;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    InProcessNetOptions delays;
+    delays.seed = seed;
+    delays.early_end = true;
+    const std::string difference = Difference(*expected_, Train(AllAxes(), *plans_, delays));
+    found += difference.empty() ? 0 : 1;
+  }
+  EXPECT_EQ(found, 5);
+}
+
+TEST_F(RankFaultTest, ARankThatDecidedOtherwise) {
+  GptLayout other = AllAxes();
+  other.script_length = 1;
+  Plans plans = *plans_;
+  plans[1] = PlansOf(other, 2)[1];
+  EXPECT_THAT(ErrorOf(plans), testing::ContainsRegex("rank 1 cannot join: the first decision that "
+                                                     "differs is number [0-9]+: .*script length"));
+  // The same options, and one op that chose otherwise.
+  plans = *plans_;
+  int op = 0;
+  while (plans[1].decisions(op).what() != "signature of train, h1/mlp/up/matmul" &&
+         op + 1 < plans[1].decisions_size()) {
+    ++op;
+  }
+  for (int n = op; n < plans[1].decisions_size(); ++n) {
+    plans[1].mutable_decisions(n)->set_digest(plans[1].decisions(n).digest() + 1);
+  }
+  EXPECT_THAT(ErrorOf(plans), testing::HasSubstr(plans[1].decisions(op).what()));
+}
+
+HostTensor Tokens(const GptLayout& layout, int32_t value) {
+  HostTensor tensor(DType::kI32, Shape{layout.batch, layout.Config().sequence_length});
+  for (int64_t i = 0; i < tensor.shape.NumElements(); ++i) tensor.data<int32_t>()[i] = value;
+  return tensor;
+}
+
+absl::Status OneStep(ParityRun* run, int32_t token) {
+  const HostTensor tokens = Tokens(run->layout(), token), labels = Tokens(run->layout(), 1);
+  HostTensor rate(DType::kF32, Shape{}), count(DType::kI32, Shape{});
+  count.data<int32_t>()[0] = 1;
+  RETURN_IF_ERROR(run->session()->Step(
+      "train",
+      {{"tokens", &tokens}, {"labels", &labels}, {"learning_rate", &rate}, {"step", &count}}));
+  return run->session()->Next().status();
+}
+
+// Runs a function on every rank at once; their statuses.
+std::vector<absl::Status> OnRanks(const Plans& plans,
+                                  const std::function<absl::Status(int32_t, ParityRun*)>& run) {
+  const auto ranks = static_cast<int32_t>(plans.size());
+  InProcessNet net(ranks, {});
+  std::vector<absl::Status> statuses(ranks);
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      RuntimeOptions options;
+      options.net = net.endpoint(rank);
+      auto started = ParityRun::Start(AllAxes(), AdamWWithClip(), plans[rank], options);
+      statuses[rank] = started.ok() ? run(rank, started->get()) : started.status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+TEST_F(RankFaultTest, AKernelsErrorEndsTheStepEverywhereWithThatStatus) {
+  for (const int32_t bad : {0, 1}) {
+    const auto statuses = OnRanks(*plans_, [bad](int32_t rank, ParityRun* run) {
+      RETURN_IF_ERROR(OneStep(run, 5));
+      const absl::Status failed = OneStep(run, rank == bad ? 300 : 5);
+      // Torn state is neither stepped nor read.
+      EXPECT_EQ(OneStep(run, 5), failed);
+      EXPECT_EQ(run->session()->ReadBox("loss", {}).status(), failed);
+      return failed;
+    });
+    EXPECT_THAT(std::string(statuses[0].message()),
+                testing::HasSubstr("expected ids in [0, 256), got 300"));
+    EXPECT_EQ(statuses[0], statuses[1]);
+  }
+}
+
+TEST_F(RankFaultTest, ARankThatLeavesEndsTheOthersSteps) {
+  const auto statuses = OnRanks(*plans_, [](int32_t rank, ParityRun* run) {
+    RETURN_IF_ERROR(OneStep(run, 5));
+    return rank == 1 ? absl::OkStatus() : OneStep(run, 5);
+  });
+  EXPECT_EQ(statuses[1], absl::OkStatus());
+  EXPECT_EQ(statuses[0], absl::UnavailableError("rank 1 has left"));
+}
+
+TEST_F(RankFaultTest, RanksThatBeginOtherStepsAreStopped) {
+  const auto statuses = OnRanks(*plans_, [](int32_t rank, ParityRun* run) {
+    run->session()->set_step(rank == 1 ? 7 : 0);
+    return OneStep(run, 5);
+  });
+  for (const absl::Status& status : statuses) {
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr("ranks do not begin the same steps"));
+  }
+}
+
+}  // namespace
+}  // namespace sluice
