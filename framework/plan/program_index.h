@@ -237,7 +237,6 @@ class ProgramIndex {
     absl::Span<const int32_t> Of(int i) const {
       return absl::MakeConstSpan(items).subspan(begin[i], begin[i + 1] - begin[i]);
     }
-    void Fill(const std::vector<std::vector<int32_t>>& lists);
     // Item n goes into list list_of[n].
     void Fill(int32_t lists, const std::vector<int32_t>& list_of);
   };
