@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -55,9 +54,7 @@ class Placer {
       *offsets = offset_;
     };
     for (int key = 0; key < 4 && best > tight; ++key) {
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](int a, int b) { return KeyOf(a, key) > KeyOf(b, key); });
+      SortBy(key, &order);
       keep_if_better(false, best);
       // The first retry begins with what the last quick try has at its top, so that one goes on to
       // its end though it be no better.
@@ -110,6 +107,13 @@ class Placer {
       default:
         return {x.resident ? 1 : -x.uses.front().begin, size_[a]};
     }
+  }
+
+  void SortBy(int key, std::vector<int>* order) const {
+    std::vector<Key> keys;
+    for (size_t a = 0; a < buffers_.size(); ++a) keys.push_back(KeyOf(static_cast<int>(a), key));
+    std::iota(order->begin(), order->end(), 0);
+    std::stable_sort(order->begin(), order->end(), [&](int a, int b) { return keys[a] > keys[b]; });
   }
 
   // The bytes that the buffers then take. Gives up with more where they cannot be below `limit`.
@@ -174,30 +178,31 @@ void WriteOffsets(const ProgramIndex& index, const std::vector<Buffer>& buffers,
 int AddReuseEdges(const ProgramIndex& index, absl::Span<const int32_t> rank,
                   const std::vector<Buffer>& buffers, const Offsets& offsets,
                   plan::Program* program) {
-  std::set<std::tuple<int32_t, int32_t, bool>> edges;  // from instance, to instance, wraps
+  using Edge = std::tuple<int32_t, int32_t, bool>;  // from instance, to instance, wraps
+  std::vector<Edge> edges;
   for (const Reuse& reuse : FindReuses(buffers, offsets)) {
     for (int32_t release : reuse.before->releases) {
-      edges.insert({release, reuse.after->first, reuse.wraps});
+      edges.push_back({release, reuse.after->first, reuse.wraps});
     }
   }
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   const HappensBefore order(index, rank);
-  int added = 0;
-  std::vector<plan::ReuseEdge> reuse_edges;
+  google::protobuf::RepeatedPtrField<plan::ReuseEdge> added;
   for (const auto& [from, to, wraps] : edges) {
     if (order.Ordered(from, to, wraps)) continue;
-    plan::ReuseEdge& reuse_edge = reuse_edges.emplace_back();
+    plan::ReuseEdge* reuse_edge = added.Add();
     const ProgramIndex::Instance a = index.InstanceAt(from), b = index.InstanceAt(to);
-    reuse_edge.mutable_after()->set_actor(a.actor);
-    reuse_edge.mutable_after()->set_firing(a.firing);
-    reuse_edge.mutable_after()->set_instruction(a.instruction);
-    reuse_edge.mutable_before()->set_actor(b.actor);
-    reuse_edge.mutable_before()->set_firing(b.firing);
-    reuse_edge.mutable_before()->set_instruction(b.instruction);
-    reuse_edge.set_wraps(wraps);
-    ++added;
+    reuse_edge->mutable_after()->set_actor(a.actor);
+    reuse_edge->mutable_after()->set_firing(a.firing);
+    reuse_edge->mutable_after()->set_instruction(a.instruction);
+    reuse_edge->mutable_before()->set_actor(b.actor);
+    reuse_edge->mutable_before()->set_firing(b.firing);
+    reuse_edge->mutable_before()->set_instruction(b.instruction);
+    reuse_edge->set_wraps(wraps);
   }
-  for (const plan::ReuseEdge& reuse_edge : reuse_edges) *program->add_reuse_edges() = reuse_edge;
-  return added;
+  program->mutable_reuse_edges()->Swap(&added);
+  return program->reuse_edges_size();
 }
 
 int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,

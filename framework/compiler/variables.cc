@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/memory.h"
@@ -28,6 +29,14 @@ void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& ass
                   absl::FunctionRef<bool(int32_t device)> wanted, plan::Plan* plan) {
   std::set<std::string> known;
   for (const plan::Variable& variable : plan->variables()) known.insert(variable.name());
+  // By stage: its devices that are wanted, as places in it. A thousand devices and variables, of
+  // which one device is wanted, are not to be gone through pair by pair.
+  std::vector<std::vector<int64_t>> wanted_of(grid.num_stages());
+  for (int64_t stage = 0; stage < grid.num_stages(); ++stage) {
+    for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
+      if (wanted(grid.DeviceIndex(stage, i))) wanted_of[stage].push_back(i);
+    }
+  }
   for (NodeId id : graph.variables()) {
     const Node& node = graph.node(id);
     if (!known.insert(node.name).second) continue;
@@ -36,9 +45,8 @@ void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& ass
     const int32_t stage = std::max(node.stage, 0);
     plan::Variable* variable = plan->add_variables();
     *variable = Describe(node, info, grid, sbp, stage);
-    for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
+    for (int64_t i : wanted_of[stage]) {
       const int32_t d = grid.DeviceIndex(stage, i);
-      if (!wanted(d)) continue;
       const Shard shard = grid.ShardAt(sbp, info.type, stage, i);
       plan::Device* device = plan->mutable_devices(d);
       plan::VariableShard* added = variable->add_shards();

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
@@ -145,7 +146,7 @@ void FindReuses(const std::vector<LiveRange>& live_ranges, std::vector<Reuse>* r
     const LiveRange* live_range;
     int step;
   };
-  std::map<int64_t, Holder> last;  // by first byte
+  absl::btree_map<int64_t, Holder> last;  // by first byte
   auto split = [&last](int64_t at) {
     auto it = last.upper_bound(at);
     if (it == last.begin()) return;
