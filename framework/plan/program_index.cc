@@ -19,6 +19,14 @@ absl::Status Bad(const plan::Program& program, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\": ", what));
 }
 
+enum class Access : uint8_t { kRead, kUpdate, kOutput };
+// What the index wants to know of an operand, several times: the messages lie scattered in memory,
+// and to go through all of them once costs as much as all else that is done here.
+struct Operand {
+  int32_t reg;  // -1: a temporary
+  Access access;
+};
+
 // Where one actor touches one register.
 struct Touch {
   int32_t reg;
@@ -78,7 +86,8 @@ class ProgramIndexBuilder {
                                       operand.register_(), " of ", program_.registers_size()));
   }
 
-  absl::Status CheckReferences() const {
+  absl::Status CheckReferences() {
+    index_.operand_begin_ = {0};
     for (int a = 0; a < program_.actors_size(); ++a) {
       const plan::Actor& actor = program_.actors(a);
       const auto who = [&] { return absl::StrCat("actor \"", actor.name(), "\""); };
@@ -93,10 +102,26 @@ class ProgramIndexBuilder {
       if (actor.script_size() == 0)
         return Bad(program_, absl::StrCat(who(), " has no instruction"));
       for (int i = 0; i < actor.script_size(); ++i) {
-        for (const auto& x : actor.script(i).inputs()) RETURN_IF_ERROR(CheckOperand(x, a, i));
-        for (const auto& x : actor.script(i).outputs()) RETURN_IF_ERROR(CheckOperand(x, a, i));
+        for (const auto& x : actor.script(i).inputs()) {
+          RETURN_IF_ERROR(CheckOperand(x, a, i));
+          AddOperand(x, x.updates() ? Access::kUpdate : Access::kRead);
+        }
+        for (const auto& x : actor.script(i).outputs()) {
+          RETURN_IF_ERROR(CheckOperand(x, a, i));
+          AddOperand(x, Access::kOutput);
+        }
+        index_.operand_begin_.push_back(static_cast<int32_t>(operands_.size()));
       }
     }
+    return CheckRegisters();
+  }
+
+  void AddOperand(const plan::Operand& operand, Access access) {
+    const bool temporary = operand.storage_case() == plan::Operand::kTemporary;
+    operands_.push_back({temporary ? -1 : operand.register_(), access});
+  }
+
+  absl::Status CheckRegisters() const {
     for (const plan::Register& x : program_.registers()) {
       if (x.producer() < -1 || x.producer() >= program_.actors_size()) {
         return Bad(program_, absl::StrCat("register \"", x.name(), "\" has producer ", x.producer(),
@@ -191,31 +216,22 @@ class ProgramIndexBuilder {
         }
         return touches_[place[r]];
       };
-      const auto write = [&](const plan::Operand& operand, int i) {
-        Touch& t = touch(operand.register_());
-        if (t.first_write < 0) t.first_write = i;
-        t.last_write = i;
-      };
-      const auto& script = program_.actors(a).script();
-      for (int i = 0; i < script.size(); ++i) {
-        for (const plan::Operand& operand : script[i].inputs()) {
-          if (operand.storage_case() != plan::Operand::kRegister) continue;
-          if (operand.updates()) {
-            index_.registers_[operand.register_()].updated = true;
-            write(operand, i);
-          } else {
-            touch(operand.register_());
-          }
-        }
-        for (const plan::Operand& operand : script[i].outputs()) {
-          if (operand.storage_case() == plan::Operand::kRegister) write(operand, i);
+      const int length = index_.actors_[a].length;
+      for (int i = 0; i < length; ++i) {
+        for (const Operand& operand : OperandsOf(a, i)) {
+          if (operand.reg < 0) continue;
+          Touch& t = touch(operand.reg);
+          if (operand.access == Access::kUpdate) index_.registers_[operand.reg].updated = true;
+          if (operand.access == Access::kRead) continue;
+          if (t.first_write < 0) t.first_write = i;
+          t.last_write = i;
         }
       }
       RETURN_IF_ERROR(AddWrites(a));
-      for (int i = 0; i < script.size(); ++i) {
-        for (const plan::Operand& operand : script[i].inputs()) {
-          if (operand.storage_case() != plan::Operand::kRegister || operand.updates()) continue;
-          Touch& t = touch(operand.register_());
+      for (int i = 0; i < length; ++i) {
+        for (const Operand& operand : OperandsOf(a, i)) {
+          if (operand.reg < 0 || operand.access != Access::kRead) continue;
+          Touch& t = touch(operand.reg);
           if (!TakesToken(index_.registers_[t.reg], a, i)) continue;
           if (t.first_read < 0) t.first_read = i;
           t.last_read = i;
@@ -428,23 +444,19 @@ class ProgramIndexBuilder {
         }
       }
       for (int i = 0; i < index_.actors_[a].length; ++i) {
-        index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
-        auto add = [&](const plan::Operand& operand, bool writes) {
-          if (operand.storage_case() == plan::Operand::kTemporary) {
+        for (const Operand& operand : OperandsOf(a, i)) {
+          const int32_t r = operand.reg;
+          if (r < 0) {
             index_.operands_.push_back({-1, 0, 1});
-            return;
+          } else if (operand.access == Access::kRead) {
+            index_.operands_.push_back(reads[r]);
+          } else {
+            const ProgramIndex::Register& x = index_.registers_[r];
+            index_.operands_.push_back({r, x.initial, x.every});
           }
-          const int32_t r = operand.register_();
-          const ProgramIndex::Register& x = index_.registers_[r];
-          index_.operands_.push_back(writes ? ProgramIndex::OperandUse{r, x.initial, x.every}
-                                            : reads[r]);
-        };
-        const plan::Instruction& x = program_.actors(a).script(i);
-        for (const plan::Operand& operand : x.inputs()) add(operand, operand.updates());
-        for (const plan::Operand& operand : x.outputs()) add(operand, true);
+        }
       }
     }
-    index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
   }
 
   bool InProgram(int32_t a, int32_t firing, int32_t i) const {
@@ -527,6 +539,12 @@ class ProgramIndexBuilder {
                                                  touches_begin_[a + 1] - touches_begin_[a]);
   }
 
+  absl::Span<const Operand> OperandsOf(int a, int i) const {
+    const int32_t* begin = &index_.operand_begin_[index_.Flat(a, i)];
+    return absl::MakeConstSpan(operands_).subspan(begin[0], begin[1] - begin[0]);
+  }
+
+  std::vector<Operand> operands_;  // of all instructions, inputs first
   // Of one actor after the other, in the order of its script.
   std::vector<Touch> touches_;
   std::vector<int32_t> touches_begin_;
