@@ -22,7 +22,7 @@ namespace {
 // and by more than a page.
 constexpr int64_t kRetries = 400, kRetryWork = 200'000'000, kPage = 4096;
 // A packing that misses the least possible by less than a part in so many needs no other try: seven
-// more cost as much as the rest of PackMemory, and the most that they can gain is nothing.
+// more would take longer than the rest of PackMemory, for less than such a part.
 constexpr int64_t kTight = 10'000;
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 

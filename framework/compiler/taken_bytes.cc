@@ -173,6 +173,7 @@ int64_t TakenBytes::Find(int buffer, int64_t size, bool best_fit) {
     if (next - at < least) {
       least = next - at;
       chosen = at;
+      if (least == size) return at;  // no gap is smaller
     }
     at = next;
   }

@@ -20,6 +20,10 @@
 // sometimes. c has to lie beside what {1} has sometimes, nothing yet, and what the nodes above it
 // have always, [64, 128): it gets 0. A buffer asks two nodes a level or fewer, and as packed bytes
 // lie side by side, a node has a handful of ranges, however many buffers they are of.
+//
+// Before, a table of all pairs said who clashes, and a buffer went through all that were placed: as
+// fast for fifteen hundred buffers, four times as slow for ten thousand, and the table took longer
+// than two placings. Four or eight branches instead of two make no difference that can be measured.
 #ifndef SLUICE_FRAMEWORK_COMPILER_TAKEN_BYTES_H_
 #define SLUICE_FRAMEWORK_COMPILER_TAKEN_BYTES_H_
 

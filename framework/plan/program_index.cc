@@ -111,6 +111,7 @@ class ProgramIndexBuilder {
           AddOperand(x, Access::kOutput);
         }
         index_.operand_begin_.push_back(static_cast<int32_t>(operands_.size()));
+        index_.nanoseconds_.push_back(std::max<int64_t>(0, actor.script(i).nanoseconds()));
       }
     }
     return CheckRegisters();
@@ -163,6 +164,7 @@ class ProgramIndexBuilder {
       x.stream = actor.stream();
       x.firings = actor.firings_per_step();
       x.length = actor.script_size();
+      x.priority = actor.priority();
       x.first_instruction = instructions;
       x.first_instance = instances;
       instructions += x.length;
