@@ -14,15 +14,8 @@ Actor::Actor(const ProgramIndex* index, int32_t actor)
       first_instance_(index->actor(actor).first_instance),
       script_(index->ScriptOf(actor)) {
   const ProgramIndex::Actor& self = index->actor(actor);
-  counts_.assign(kPadding, 0);
-  int32_t fences = 0;
-  for (int32_t n : index->ConsumersOf(actor)) {
-    const ProgramIndex::Register& x = index->reg(index->consumer(n).reg);
-    counts_.push_back(x.initial);
-    fence_base_.push_back(fences);
-    fences += index->ring(x.ring).slots;
-  }
-  token_fences_.assign(fences, 0);
+  const absl::Span<const int32_t> consumers = index->ConsumersOf(actor);
+  acks_ = kPadding + static_cast<int32_t>(consumers.size());
   int32_t slots = 0;
   for (int32_t c = self.ack_counts_begin; c < self.ack_counts_end; ++c) {
     const ProgramIndex::Ring& ring = index->ring(index->ack_count(c).ring);
@@ -32,11 +25,17 @@ Actor::Actor(const ProgramIndex* index, int32_t actor)
       ack_width_ = std::max(ack_width_, x.consumers_end - x.consumers_begin);
     }
   }
-  acks_ = static_cast<int32_t>(counts_.size());
   reuse_edges_ = acks_ + slots;
-  ack_fences_.assign(slots * ack_width_, 0);
-  reuse_fences_.assign(self.reuse_edges_in, 0);
-  counts_.resize(reuse_edges_ + self.reuse_edges_in + kPadding, 0);
+  counts_.assign(reuse_edges_ + self.reuse_edges_in + kPadding, 0);
+  fence_base_.reserve(consumers.size());
+  for (int32_t n : consumers) {
+    const ProgramIndex::Register& x = index->reg(index->consumer(n).reg);
+    counts_[kPadding + fence_base_.size()] = x.initial;
+    fence_base_.push_back(ack_fences_);
+    ack_fences_ += index->ring(x.ring).slots;
+  }
+  reuse_fences_ = ack_fences_ + slots * ack_width_;
+  fences_.assign(reuse_fences_ + self.reuse_edges_in, 0);
   const int32_t last_instance = self.first_instance + self.firings * self.length;
   for (int32_t instance = self.first_instance; self.reuse_edges_in > 0 && instance < last_instance;
        ++instance) {
@@ -73,17 +72,17 @@ void Actor::KeepFence(const Message& message) {
     case Message::Kind::kReq: {
       const ProgramIndex::Consumer& consumer = index_->consumer(message.index);
       const int32_t slot = index_->SlotOf(consumer.reg, message.sequence);
-      token_fences_[fence_base_[consumer.local] + slot] = message.fence;
+      fences_[fence_base_[consumer.local] + slot] = message.fence;
       return;
     }
     case Message::Kind::kAck: {
       const int32_t slot = SlotOfSequence(message.index, message.sequence);
       const int32_t n = std::min(static_cast<int32_t>(counts_[acks_ + slot]), ack_width_ - 1);
-      ack_fences_[slot * ack_width_ + n] = message.fence;
+      fences_[ack_fences_ + slot * ack_width_ + n] = message.fence;
       return;
     }
     case Message::Kind::kReuse:
-      reuse_fences_[index_->reuse_local(message.index)] = message.fence;
+      fences_[reuse_fences_ + index_->reuse_local(message.index)] = message.fence;
       return;
   }
 }
@@ -171,7 +170,7 @@ void Actor::AppendFences(std::vector<Fence>* out) const {
   for (int32_t n : script_.Requires(cursor_)) {
     const ProgramIndex::Consumer& consumer = index_->consumer(n);
     const int32_t slot = index_->SlotOf(consumer.reg, index_->TokenOf(consumer, firing_));
-    add(token_fences_[fence_base_[consumer.local] + slot]);
+    add(fences_[fence_base_[consumer.local] + slot]);
   }
   for (int32_t r : script_.Acquires(cursor_)) {
     const int64_t sequence = SequenceAt(r);
@@ -179,10 +178,11 @@ void Actor::AppendFences(std::vector<Fence>* out) const {
     const int32_t slot = SlotOfSequence(index_->AckCountOf(r), sequence);
     const int32_t acks = static_cast<int32_t>(counts_[acks_ + slot]);
     for (int32_t n = 0; n < std::min(acks, ack_width_); ++n) {
-      add(ack_fences_[slot * ack_width_ + n]);
+      add(fences_[ack_fences_ + slot * ack_width_ + n]);
     }
   }
-  for (int32_t n : index_->ReuseInto(instance())) add(reuse_fences_[index_->reuse_local(n)]);
+  for (int32_t n : index_->ReuseInto(instance()))
+    add(fences_[reuse_fences_ + index_->reuse_local(n)]);
 }
 
 // Takes the slots and reuse edges of the instruction at the cursor. Tokens are counted by the

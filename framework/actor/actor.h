@@ -116,10 +116,12 @@ class alignas(64) Actor {
   int32_t waits_met_ = 0;
   Need blocked_on_;
   bool fenced_ = false;  // a fence other than 0 has come
-  // Fences beside the counts: of a token by its slot, of acks by slot and order, of a reuse edge
-  // its last (a later fence of one stream implies the earlier ones).
+  // Fences beside the counts: from fence_base_ of a consumer on, of a token by its slot; from
+  // ack_fences_ on, of acks by slot and order; from reuse_fences_ on, of a reuse edge its last (a
+  // later fence of one stream implies the earlier ones).
   std::vector<int32_t> fence_base_;
-  std::vector<Fence> token_fences_, ack_fences_, reuse_fences_;
+  std::vector<Fence> fences_;
+  int32_t ack_fences_ = 0, reuse_fences_ = 0;
   int32_t ack_width_ = 1;
 };
 

@@ -114,8 +114,7 @@ class Clock {
   void Offer(int32_t a) {
     const int32_t s = index_.actor(a).stream;
     if (!index_.listed(s)) {
-      heap_[s].push(
-          {state_.actor(a).step(), index_.program().actors(a).priority(), a, instance_[a]});
+      heap_[s].push({state_.actor(a).step(), index_.actor(a).priority, a, instance_[a]});
     }
     Touch(s);
   }
@@ -161,12 +160,11 @@ class Clock {
     const int32_t cursor = state_.actor(a).cursor();
     const int32_t collective = index_.CollectiveOf(a, cursor);
     if (collective < 0) {
-      BeginOne(a, std::max<int64_t>(0, index_.instruction(a, cursor).nanoseconds()));
+      BeginOne(a, index_.Nanoseconds(a, cursor));
     } else {
       int64_t duration = 0;
       for (const ProgramIndex::Member& m : index_.Members(collective)) {
-        duration =
-            std::max<int64_t>(duration, index_.instruction(m.actor, m.instruction).nanoseconds());
+        duration = std::max(duration, index_.Nanoseconds(m.actor, m.instruction));
       }
       group_ready_[collective] = 0;
       for (const ProgramIndex::Member& m : index_.Members(collective)) BeginOne(m.actor, duration);

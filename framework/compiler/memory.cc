@@ -1,15 +1,15 @@
 #include "framework/compiler/memory.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <numeric>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/actor/virtual_clock.h"
 #include "framework/base/status.h"
+#include "framework/compiler/taken_bytes.h"
 #include "framework/plan/bytes.h"
 #include "framework/plan/happens_before.h"
 #include "framework/plan/lifetimes.h"
@@ -21,44 +21,44 @@ namespace {
 // Of the search for a tighter packing, once the quick ones have missed by more than a hundredth,
 // and by more than a page.
 constexpr int64_t kRetries = 400, kRetryWork = 200'000'000, kPage = 4096;
+// A packing that misses the least possible by less than a part in so many needs no other try: seven
+// more would take longer than the rest of PackMemory, for less than such a part.
+constexpr int64_t kTight = 10'000;
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 // Places the buffers of one device.
 class Placer {
  public:
   Placer(std::vector<const Buffer*> buffers, int64_t alignment)
       : buffers_(std::move(buffers)),
-        words_((buffers_.size() + 63) / 64),
-        offset_(buffers_.size()) {
-    clashes_.resize(buffers_.size() * words_);
-    for (size_t n = 0; n < buffers_.size(); ++n) {
-      size_.push_back(AlignUp(buffers_[n]->bytes, alignment));
-      for (size_t m = 0; m < n; ++m) {
-        if (!Clash(*buffers_[n], *buffers_[m])) continue;
-        clashes_[n * words_ + m / 64] |= uint64_t{1} << (m % 64);
-        clashes_[m * words_ + n / 64] |= uint64_t{1} << (n % 64);
-        work_ += 16;
-      }
-    }
+        alignment_(alignment),
+        offset_(buffers_.size()),
+        taken_(buffers_),
+        work_(1 + 16 * taken_.num_clashes()) {
+    for (const Buffer* buffer : buffers_) size_.push_back(AlignUp(buffer->bytes, alignment));
   }
 
-  // The offsets of the best packing found, and its bytes.
-  int64_t Place(int64_t lower_bound, std::vector<int64_t>* offsets) {
+  // The offsets of the best packing found, and its bytes. Near `live` bytes is good enough.
+  int64_t Place(int64_t live, std::vector<int64_t>* offsets) {
     const size_t n = buffers_.size();
+    const int64_t least = PeakOfLive(buffers_, alignment_);  // no packing can be smaller
+    const int64_t tight = least + least / kTight;
+    const int64_t enough = live + std::max(live / 100, kPage);
     std::vector<int> order(n), best_order;
-    int64_t best = -1;
-    auto keep_if_better = [&](bool best_fit) {
-      const int64_t bytes = PlaceInOrder(order, best_fit);
-      if (best >= 0 && bytes >= best) return;
+    int64_t best = kNoLimit;
+    auto keep_if_better = [&](bool best_fit, int64_t limit) {
+      const int64_t bytes = PlaceInOrder(order, best_fit, limit);
+      if (bytes >= best) return;
       best = bytes;
       best_order = order;
       *offsets = offset_;
     };
-    for (int key = 0; key < 4 && (best < 0 || best > lower_bound); ++key) {
-      std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(),
-                       [&](int a, int b) { return KeyOf(a, key) > KeyOf(b, key); });
-      keep_if_better(false);
-      keep_if_better(true);
+    for (int key = 0; key < 4 && best > tight; ++key) {
+      SortBy(key, &order);
+      keep_if_better(false, best);
+      // The first retry begins with what the last quick try has at its top, so that one goes on to
+      // its end though it be no better.
+      if (best > tight) keep_if_better(true, key == 3 && best > enough ? kNoLimit : best);
     }
     // What sticks out at the top goes first in the next try; in every other try two pairs of
     // buffers change places, too. The draws are fixed, so every rank packs alike.
@@ -69,8 +69,7 @@ class Placer {
       return static_cast<size_t>((draw >> 33) % bound);
     };
     order = best_order;
-    const int64_t enough = lower_bound + std::max(lower_bound / 100, kPage);
-    for (int64_t retry = 0; retry < retries && best > enough; ++retry) {
+    for (int64_t retry = 0; retry < retries && best > enough && best > tight; ++retry) {
       if (retry % 8 == 7) order = best_order;
       int64_t top = 0;
       for (size_t a = 0; a < n; ++a) top = std::max(top, offset_[a] + size_[a]);
@@ -80,9 +79,9 @@ class Placer {
         const size_t from = below(n), to = below(n);
         std::swap(order[from], order[to]);
       }
-      keep_if_better(retry % 4 >= 2);
+      keep_if_better(retry % 4 >= 2, kNoLimit);
     }
-    return std::max<int64_t>(best, 0);
+    return best;
   }
 
  private:
@@ -110,44 +109,32 @@ class Placer {
     }
   }
 
-  int64_t PlaceInOrder(const std::vector<int>& order, bool best_fit) {
+  void SortBy(int key, std::vector<int>* order) const {
+    std::vector<Key> keys;
+    for (size_t a = 0; a < buffers_.size(); ++a) keys.push_back(KeyOf(static_cast<int>(a), key));
+    std::iota(order->begin(), order->end(), 0);
+    std::stable_sort(order->begin(), order->end(), [&](int a, int b) { return keys[a] > keys[b]; });
+  }
+
+  // The bytes that the buffers then take. Gives up with more where they cannot be below `limit`.
+  int64_t PlaceInOrder(const std::vector<int>& order, bool best_fit, int64_t limit) {
     int64_t bytes = 0;
-    placed_.clear();
+    taken_.Clear();
     for (int a : order) {
-      const uint64_t* clashes = &clashes_[a * words_];
-      int64_t at = 0, chosen = -1, room = 0;
-      for (const Placed& b : placed_) {
-        if (!(clashes[b.buffer / 64] >> (b.buffer % 64) & 1)) continue;
-        if (b.begin - at >= size_[a] && (chosen < 0 || b.begin - at < room)) {
-          chosen = at;
-          room = b.begin - at;
-          if (!best_fit) break;
-        }
-        at = std::max(at, b.end);
-      }
-      offset_[a] = chosen >= 0 ? chosen : at;
+      offset_[a] = taken_.Find(a, size_[a], best_fit);
       const int64_t end = offset_[a] + size_[a];
+      taken_.Take(a, offset_[a], end);
       bytes = std::max(bytes, end);
-      const auto behind =
-          std::upper_bound(placed_.begin(), placed_.end(), offset_[a],
-                           [](int64_t offset, const Placed& b) { return offset < b.begin; });
-      placed_.insert(behind, {offset_[a], end, a});
+      if (bytes >= limit) break;
     }
     return bytes;
   }
 
-  struct Placed {
-    int64_t begin, end;
-    int buffer;
-  };
-
   std::vector<const Buffer*> buffers_;
-  std::vector<int64_t> size_;
-  size_t words_;                   // of a row of clashes_
-  std::vector<uint64_t> clashes_;  // by buffer, a bit a buffer
-  std::vector<int64_t> offset_;
-  std::vector<Placed> placed_;  // ascending
-  int64_t work_ = 1;            // of placing once, about
+  int64_t alignment_;
+  std::vector<int64_t> size_, offset_;  // by buffer
+  TakenBytes taken_;
+  int64_t work_;  // of placing once, about
 };
 
 // Where each buffer lies; absolute in its device's memory.
@@ -191,30 +178,31 @@ void WriteOffsets(const ProgramIndex& index, const std::vector<Buffer>& buffers,
 int AddReuseEdges(const ProgramIndex& index, absl::Span<const int32_t> rank,
                   const std::vector<Buffer>& buffers, const Offsets& offsets,
                   plan::Program* program) {
-  std::set<std::tuple<int32_t, int32_t, bool>> edges;  // from instance, to instance, wraps
+  using Edge = std::tuple<int32_t, int32_t, bool>;  // from instance, to instance, wraps
+  std::vector<Edge> edges;
   for (const Reuse& reuse : FindReuses(buffers, offsets)) {
     for (int32_t release : reuse.before->releases) {
-      edges.insert({release, reuse.after->first, reuse.wraps});
+      edges.push_back({release, reuse.after->first, reuse.wraps});
     }
   }
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   const HappensBefore order(index, rank);
-  int added = 0;
-  std::vector<plan::ReuseEdge> reuse_edges;
+  google::protobuf::RepeatedPtrField<plan::ReuseEdge> added;
   for (const auto& [from, to, wraps] : edges) {
     if (order.Ordered(from, to, wraps)) continue;
-    plan::ReuseEdge& reuse_edge = reuse_edges.emplace_back();
+    plan::ReuseEdge* reuse_edge = added.Add();
     const ProgramIndex::Instance a = index.InstanceAt(from), b = index.InstanceAt(to);
-    reuse_edge.mutable_after()->set_actor(a.actor);
-    reuse_edge.mutable_after()->set_firing(a.firing);
-    reuse_edge.mutable_after()->set_instruction(a.instruction);
-    reuse_edge.mutable_before()->set_actor(b.actor);
-    reuse_edge.mutable_before()->set_firing(b.firing);
-    reuse_edge.mutable_before()->set_instruction(b.instruction);
-    reuse_edge.set_wraps(wraps);
-    ++added;
+    reuse_edge->mutable_after()->set_actor(a.actor);
+    reuse_edge->mutable_after()->set_firing(a.firing);
+    reuse_edge->mutable_after()->set_instruction(a.instruction);
+    reuse_edge->mutable_before()->set_actor(b.actor);
+    reuse_edge->mutable_before()->set_firing(b.firing);
+    reuse_edge->mutable_before()->set_instruction(b.instruction);
+    reuse_edge->set_wraps(wraps);
   }
-  for (const plan::ReuseEdge& reuse_edge : reuse_edges) *program->add_reuse_edges() = reuse_edge;
-  return added;
+  program->mutable_reuse_edges()->Swap(&added);
+  return program->reuse_edges_size();
 }
 
 int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
@@ -237,22 +225,22 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
                    FindBuffers(index, run.begin_rank, run.end_rank));
   Packing packing;
   packing.devices.resize(NumDevices(*program, buffers, options));
+  std::vector<std::vector<size_t>> on(packing.devices.size());  // buffers by device
+  for (size_t n = 0; n < buffers.size(); ++n) on[buffers[n].device].push_back(n);
   Offsets offsets(buffers.size(), 0);
-  for (size_t device = 0; device < packing.devices.size(); ++device) {
+  for (size_t device = 0; device < on.size(); ++device) {
+    if (on[device].empty()) continue;
     std::vector<const Buffer*> here;
-    std::vector<size_t> which;
     PackedDevice& bytes = packing.devices[device];
-    for (size_t n = 0; n < buffers.size(); ++n) {
-      if (buffers[n].device != static_cast<int>(device)) continue;
+    for (size_t n : on[device]) {
       here.push_back(&buffers[n]);
-      which.push_back(n);
       bytes.unshared += buffers[n].bytes;
     }
     bytes.live = PeakOfLive(here);
     std::vector<int64_t> placed;
     bytes.packed = Placer(here, options.alignment).Place(bytes.live, &placed);
     const int64_t base = device < options.base.size() ? options.base[device] : 0;
-    for (size_t n = 0; n < which.size(); ++n) offsets[which[n]] = base + placed[n];
+    for (size_t n = 0; n < placed.size(); ++n) offsets[on[device][n]] = base + placed[n];
   }
   WriteOffsets(index, buffers, offsets, options, program);
   packing.reuse_edges = AddReuseEdges(index, run.begin_rank, buffers, offsets, program);

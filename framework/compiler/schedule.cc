@@ -51,7 +51,7 @@ class ProgramBuilder {
   int64_t Quota(const Value& value, const Use& use) const;
   bool CrossesStages(const Value& value, const Use& use) const;
   void FillScripts();
-  plan::Operand OperandOf(ValueId value, bool updates) const;
+  void FillOperand(ValueId value, bool updates, plan::Operand* operand) const;
   void AddControl();
   int32_t Stream(int32_t device, plan::StreamKind kind);
   int32_t NewRegister(const std::string& name, int32_t producer, int32_t device);
@@ -224,20 +224,18 @@ void ProgramBuilder::AssignStorage() {
   }
 }
 
-plan::Operand ProgramBuilder::OperandOf(ValueId id, bool updates) const {
+void ProgramBuilder::FillOperand(ValueId id, bool updates, plan::Operand* operand) const {
   const Value& value = tasks_.values[id];
   const Use& use = uses_[value.root];
-  plan::Operand operand;
-  *operand.mutable_shard() = ShardToProto(value.shard);
-  operand.set_offset(value.offset);
-  operand.set_updates(updates);
+  *operand->mutable_shard() = ShardToProto(value.shard);
+  operand->set_offset(value.offset);
+  operand->set_updates(updates);
   SLUICE_CHECK(use.reg >= 0 || use.local >= 0) << value.name << " has no storage";
   if (use.reg >= 0) {
-    operand.set_register_(use.reg);
+    operand->set_register_(use.reg);
   } else {
-    operand.set_temporary(use.local);
+    operand->set_temporary(use.local);
   }
-  return operand;
 }
 
 void ProgramBuilder::FillScripts() {
@@ -249,9 +247,9 @@ void ProgramBuilder::FillScripts() {
     instruction->set_attributes(task.attributes);
     instruction->set_scope(task.scope);
     for (const TaskInput& input : task.inputs) {
-      *instruction->add_inputs() = OperandOf(input.value, input.updates);
+      FillOperand(input.value, input.updates, instruction->add_inputs());
     }
-    for (ValueId output : task.outputs) *instruction->add_outputs() = OperandOf(output, false);
+    for (ValueId output : task.outputs) FillOperand(output, false, instruction->add_outputs());
     instruction->set_flops(task.flops);
     instruction->set_bytes(task.bytes);
     instruction->set_scratch(task.scratch);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/memory.h"
@@ -37,6 +38,15 @@ void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& ass
                   plan::Plan* plan) {
   std::set<std::string> known;
   for (const plan::Variable& variable : plan->variables()) known.insert(variable.name());
+  // By stage: its devices that count, as places in it. A thousand devices and variables, of which
+  // one device is wanted, are not to be gone through pair by pair.
+  std::vector<std::vector<int64_t>> counted(grid.num_stages());
+  for (int64_t stage = 0; stage < grid.num_stages(); ++stage) {
+    for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
+      const int32_t d = grid.DeviceIndex(stage, i);
+      if (wanted(d) || classes.representative(d) == d) counted[stage].push_back(i);
+    }
+  }
   for (NodeId id : graph.variables()) {
     const Node& node = graph.node(id);
     if (!known.insert(node.name).second) continue;
@@ -45,9 +55,8 @@ void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& ass
     const int32_t stage = std::max(node.stage, 0);
     plan::Variable* variable = plan->add_variables();
     *variable = Describe(node, info, grid, sbp, stage);
-    for (int64_t i = 0; i < grid.stage(stage).num_devices(); ++i) {
+    for (int64_t i : counted[stage]) {
       const int32_t d = grid.DeviceIndex(stage, i);
-      if (!wanted(d) && classes.representative(d) != d) continue;
       const Shard shard = grid.ShardAt(sbp, info.type, stage, i);
       plan::Device* device = plan->mutable_devices(d);
       if (wanted(d)) {

@@ -116,6 +116,12 @@ Tensor Tensor::With(absl::string_view annotation) const {
   return Tensor();
 }
 
+std::unique_ptr<Graph> Graph::Copy() const {
+  std::unique_ptr<Graph> copy(new Graph(*this));
+  copy->context_ = {};
+  return copy;
+}
+
 void Graph::SetError(const absl::Status& status, absl::string_view where) {
   if (status_.ok() && !status.ok()) status_ = AddContext(status, where);
 }
@@ -145,11 +151,12 @@ std::vector<std::pair<TensorId, TensorId>> Graph::TensorsOf(Role role) const {
 }
 
 std::string Graph::UniqueName(const std::string& name) {
-  std::string unique = name;
-  for (int& count = names_[name]; count > 0;) {
-    unique = absl::StrCat(name, "_", ++count);
-    if (names_.find(unique) == names_.end()) break;
-  }
+  const auto [found, fresh] = names_.try_emplace(name, 1);
+  if (fresh) return name;
+  std::string unique;
+  do {
+    unique = absl::StrCat(name, "_", ++found->second);
+  } while (names_.contains(unique));
   names_[unique] = 1;
   return unique;
 }

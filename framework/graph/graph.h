@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -86,11 +87,13 @@ class Tensor {
 class Graph {
  public:
   Graph() = default;
-  Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   // Handles of the graph moved from are void.
   Graph(Graph&&) = default;
   Graph& operator=(Graph&&) = default;
+  // All that it holds, but no context: ids are the same in both, handles are of the one they were
+  // made of.
+  std::unique_ptr<Graph> Copy() const;
 
   // Adds a node. Its stage is the latest of its inputs' (a backward node: its forward's); its name
   // comes from the scope of the context. Returns its outputs.
@@ -150,6 +153,7 @@ class Graph {
   friend class GraphParser;
   friend class GraphRewriter;
   friend class Scope;
+  Graph(const Graph&) = default;  // a copy is asked for by name
   // Adds a node on these inputs, of the types that inference gives; `where` is for errors.
   std::vector<Tensor> Append(Node node, const std::vector<Tensor>& inputs, absl::string_view where);
   int32_t StageOf(const OpDef& op, const std::vector<Tensor>& inputs) const;
@@ -166,7 +170,9 @@ class Graph {
   std::vector<NodeId> variables_, inputs_;
   std::vector<std::pair<std::string, TensorId>> outputs_;
   std::map<std::string, TensorId, std::less<>> variable_by_name_;
-  std::map<std::string, int> names_;
+  // How many nodes wanted a name. Looked up many times a node and walked through nowhere, so that
+  // the order of hashes shows in nothing.
+  absl::flat_hash_map<std::string, int> names_;
   int32_t next_block_ = 0, next_region_ = 0;
   Context context_;
   absl::Status status_;

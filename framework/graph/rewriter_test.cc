@@ -55,6 +55,27 @@ TEST(Rewriter, ACopyIsTheSameGraph) {
   EXPECT_EQ(Scope(copy->get()).Recompute().region(), 1);
 }
 
+// As the graph itself would be: the next node of a scope is called alike.
+TEST(Rewriter, AWholeCopyCanBeBuiltOn) {
+  Graph graph;
+  Build(&graph);
+  Graph::Context elsewhere;
+  elsewhere.scope = "elsewhere";
+  graph.set_context(elsewhere);
+  const std::unique_ptr<Graph> copy = graph.Copy();
+  graph.set_context({});
+  EXPECT_EQ(PrintGraph(*copy), PrintGraph(graph));
+  for (Graph* each : {&graph, copy.get()}) {
+    const Tensor w = each->FindVariable("h0/w");
+    EXPECT_EQ(w.graph(), each);
+    toy::MatMul(w, w);
+    toy::MatMul(w, w);
+    EXPECT_EQ(Scope(each).Block("h1").block(), 1);
+  }
+  EXPECT_EQ(PrintGraph(*copy), PrintGraph(graph));
+  EXPECT_EQ(copy->nodes().back().name, "matmul_2");
+}
+
 TEST(Rewriter, ReplacedTensorsKeepAnnotationRoleAndReaders) {
   Graph graph;
   Build(&graph);

@@ -1,7 +1,6 @@
 #include "framework/graph/verify.h"
 
-#include <set>
-
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
@@ -153,7 +152,7 @@ absl::Status CheckUpdates(const Graph& graph, const Node& node,
 }  // namespace
 
 absl::Status VerifyGraph(const Graph& graph) {
-  std::set<std::string> names;
+  absl::flat_hash_set<absl::string_view> names;
   std::vector<std::string> updated_by(graph.num_tensors());
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];

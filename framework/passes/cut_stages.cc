@@ -36,14 +36,18 @@ absl::StatusOr<std::unique_ptr<Graph>> GiveStages(const Graph& from, int64_t sta
     }
   }
   // Stages stand still while the verifier wants them equal to their forward's; both are copied.
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Graph> graph,
-      RewriteGraph(from, [&](const Node& node, GraphRewriter* rewriter) { rewriter->Copy(node); }));
+  std::unique_ptr<Graph> graph = from.Copy();
   for (size_t id = 0; id < stage.size(); ++id) {
     graph->mutable_node(static_cast<NodeId>(id)).stage = stage[id];
   }
   graph->SettleStages();
   return graph;
+}
+
+// Then nothing crosses stages, and there is nothing to regroup.
+bool StandsOnOneStage(const Graph& graph) {
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(),
+                     [&](const Node& node) { return node.stage == graph.nodes().front().stage; });
 }
 
 class Regrouper {
@@ -110,7 +114,8 @@ class Regrouper {
 
 GraphPass CutStages(int64_t stages) {
   return {"cut_stages", [stages](const Graph& from) -> absl::StatusOr<std::unique_ptr<Graph>> {
-            ASSIGN_OR_RETURN(const std::unique_ptr<Graph> cut, GiveStages(from, stages));
+            ASSIGN_OR_RETURN(std::unique_ptr<Graph> cut, GiveStages(from, stages));
+            if (StandsOnOneStage(*cut)) return cut;
             Regrouper regrouper;
             return RewriteGraph(*cut, [&](const Node& node, GraphRewriter* rewriter) {
               regrouper.Visit(node, rewriter);

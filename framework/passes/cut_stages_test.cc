@@ -56,6 +56,14 @@ TEST(CutStages, BlocksAreSpreadAndTheRestFollows) {
   for (const Node& node : graph.nodes()) EXPECT_EQ(node.stage, 0) << node.name;
 }
 
+TEST(CutStages, OneStageLeavesAllAsItIs) {
+  Graph graph;
+  Build(&graph, 1);
+  const auto cut = RunPasses(graph, {CutStages(1)});
+  ASSERT_TRUE(cut.ok()) << cut.status();
+  EXPECT_EQ(PrintGraph(**cut), PrintGraph(graph));
+}
+
 // Of the eight terms of the shared weight's gradient four arise on each stage; of the squares of
 // five gradients, three on the first. The sums of a stage cross, not the terms.
 TEST(CutStages, TermsOfAStageAreAddedUpThere) {

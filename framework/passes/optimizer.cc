@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
-#include "framework/graph/rewriter.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/clip.h"
 
@@ -98,10 +97,7 @@ absl::Status AddTraining(Graph* graph, Tensor loss, const OptimizerOptions& opti
 
 GraphPass Train(const OptimizerOptions& options) {
   return {"train", [options](const Graph& from) -> absl::StatusOr<std::unique_ptr<Graph>> {
-            ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
-                             RewriteGraph(from, [](const Node& node, GraphRewriter* rewriter) {
-                               rewriter->Copy(node);
-                             }));
+            std::unique_ptr<Graph> graph = from.Copy();
             Tensor loss;
             for (const auto& output : graph->outputs()) {
               if (output.first == "loss") loss = Tensor(graph.get(), output.second);

@@ -52,12 +52,12 @@ void HappensBefore::ForEachBefore(int32_t instance, F&& fn) const {
 }
 
 // The instance and those of its collective, of the same step.
-std::vector<int32_t> HappensBefore::PeersOf(int32_t instance) const {
+HappensBefore::Peers HappensBefore::PeersOf(int32_t instance) const {
   const int32_t base = instance >= instances_ ? instances_ : 0;
   const ProgramIndex::Instance e = index_.InstanceAt(instance - base);
   const int32_t collective = index_.CollectiveOf(e.actor, e.instruction);
   if (collective < 0) return {instance};
-  std::vector<int32_t> peers;
+  Peers peers;
   for (const ProgramIndex::Member& m : index_.Members(collective)) {
     peers.push_back(base + index_.InstanceOf(m.actor, e.firing, m.instruction));
   }
@@ -76,12 +76,12 @@ void HappensBefore::StartClock(int32_t instance, int32_t* clock) const {
 void HappensBefore::FillPast(absl::Span<const int32_t> order) {
   past_.assign(order.size() * width_, -1);
   std::vector<bool> done(order.size(), false);
-  std::vector<int32_t> clock(width_);
+  std::vector<int32_t> clock(width_), ended(width_);
   for (int32_t instance : order) {
     if (done[instance]) continue;
     // A member of a collective ends after all of them have begun, not after all have ended.
-    const std::vector<int32_t> peers = PeersOf(instance);
-    std::vector<int32_t> ended(width_, -1);
+    const Peers peers = PeersOf(instance);
+    std::fill(ended.begin(), ended.end(), -1);
     for (int32_t peer : peers) {
       StartClock(peer, clock.data());
       for (size_t s = 0; s < width_; ++s) ended[s] = std::max(ended[s], clock[s]);
@@ -99,10 +99,11 @@ void HappensBefore::FillPast(absl::Span<const int32_t> order) {
 void HappensBefore::FillNext(absl::Span<const int32_t> order) {
   next_.assign(order.size() * width_, kNever);
   std::vector<bool> done(order.size(), false);
+  std::vector<int32_t> after(width_);
   for (size_t n = order.size(); n-- > 0;) {
     if (done[order[n]]) continue;
-    const std::vector<int32_t> peers = PeersOf(order[n]);
-    std::vector<int32_t> after(width_, kNever);
+    const Peers peers = PeersOf(order[n]);
+    std::fill(after.begin(), after.end(), kNever);
     for (int32_t peer : peers) {
       done[peer] = true;
       for (size_t s = 0; s < width_; ++s) after[s] = std::min(after[s], Next(peer)[s]);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "framework/plan/program_index.h"
 
@@ -32,7 +33,8 @@ class HappensBefore {
   const int32_t* Past(int32_t instance) const { return past_.data() + instance * width_; }
   int32_t* Next(int32_t instance) { return next_.data() + instance * width_; }
   const int32_t* Next(int32_t instance) const { return next_.data() + instance * width_; }
-  std::vector<int32_t> PeersOf(int32_t instance) const;
+  using Peers = absl::InlinedVector<int32_t, 1>;  // mostly none but itself
+  Peers PeersOf(int32_t instance) const;
   void FillPast(absl::Span<const int32_t> order);
   void FillNext(absl::Span<const int32_t> order);
 

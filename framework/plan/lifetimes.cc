@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
@@ -145,7 +146,7 @@ void FindReuses(const std::vector<LiveRange>& live_ranges, std::vector<Reuse>* r
     const LiveRange* live_range;
     int step;
   };
-  std::map<int64_t, Holder> last;  // by first byte
+  absl::btree_map<int64_t, Holder> last;  // by first byte
   auto split = [&last](int64_t at) {
     auto it = last.upper_bound(at);
     if (it == last.begin()) return;
@@ -210,14 +211,15 @@ bool Clash(const Buffer& a, const Buffer& b) {
   return false;
 }
 
-int64_t PeakOfLive(absl::Span<const Buffer* const> buffers) {
+int64_t PeakOfLive(absl::Span<const Buffer* const> buffers, int64_t alignment) {
   int64_t live = 0;
   std::vector<std::pair<int32_t, int64_t>> change;  // what begins at a rank comes before what ends
   for (const Buffer* buffer : buffers) {
-    if (buffer->resident) live += buffer->bytes;
+    const int64_t bytes = (buffer->bytes + alignment - 1) / alignment * alignment;
+    if (buffer->resident) live += bytes;
     for (const Buffer::Use& use : buffer->uses) {
-      change.push_back({2 * use.begin, buffer->bytes});
-      change.push_back({2 * use.end + 1, -buffer->bytes});
+      change.push_back({2 * use.begin, bytes});
+      change.push_back({2 * use.end + 1, -bytes});
     }
   }
   std::sort(change.begin(), change.end());

@@ -50,8 +50,8 @@ std::vector<Reuse> FindReuses(absl::Span<const Buffer> buffers, absl::Span<const
 // Are the two ever live at the same time?
 bool Clash(const Buffer& a, const Buffer& b);
 
-// The most bytes live at one time.
-int64_t PeakOfLive(absl::Span<const Buffer* const> buffers);
+// The most bytes live at one time, where each buffer takes a multiple of `alignment`.
+int64_t PeakOfLive(absl::Span<const Buffer* const> buffers, int64_t alignment = 1);
 
 }  // namespace sluice
 

@@ -11,8 +11,6 @@
 namespace sluice {
 namespace {
 
-using Nested = std::vector<std::vector<int32_t>>;
-
 // A few bytes of a plan can ask for any number of instances and slots; tables are made for so many.
 constexpr int64_t kMostInstances = int64_t{1} << 24;
 constexpr int64_t kMostSlots = int64_t{1} << 24;
@@ -21,15 +19,20 @@ absl::Status Bad(const plan::Program& program, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("program \"", program.name(), "\": ", what));
 }
 
+enum class Access : uint8_t { kRead, kUpdate, kOutput };
+// What the index wants to know of an operand, several times: the messages lie scattered in memory,
+// and to go through all of them once costs as much as all else that is done here.
+struct Operand {
+  int32_t reg;  // -1: a temporary
+  Access access;
+};
+
 // Where one actor touches one register.
 struct Touch {
   int32_t reg;
-  std::vector<int32_t> reads, writes;  // instructions, ascending, each once
+  // Instructions; -1: none. Reads are those that take a token.
+  int32_t first_read = -1, last_read = -1, first_write = -1, last_write = -1;
 };
-
-void AddOnce(std::vector<int32_t>* list, int32_t i) {
-  if (list->empty() || list->back() != i) list->push_back(i);
-}
 
 }  // namespace
 
@@ -42,15 +45,6 @@ void ProgramIndex::Lists::Fill(int32_t lists, const std::vector<int32_t>& list_o
   for (int32_t list = lists; list > 0; --list) begin[list] = begin[list - 1];
   for (size_t n = 0; n < list_of.size(); ++n) {
     items[begin[list_of[n] + 1]++] = static_cast<int32_t>(n);
-  }
-}
-
-void ProgramIndex::Lists::Fill(const Nested& lists) {
-  begin.assign(1, 0);
-  items.clear();
-  for (const auto& list : lists) {
-    items.insert(items.end(), list.begin(), list.end());
-    begin.push_back(static_cast<int32_t>(items.size()));
   }
 }
 
@@ -68,6 +62,7 @@ class ProgramIndexBuilder {
     RETURN_IF_ERROR(AddTouches());
     RETURN_IF_ERROR(AddRings());
     AddConsumers();
+    AddTokens();
     AddAckCounts();
     AddOperands();
     RETURN_IF_ERROR(AddReuseEdges());
@@ -91,24 +86,43 @@ class ProgramIndexBuilder {
                                       operand.register_(), " of ", program_.registers_size()));
   }
 
-  absl::Status CheckReferences() const {
+  absl::Status CheckReferences() {
+    index_.operand_begin_ = {0};
     for (int a = 0; a < program_.actors_size(); ++a) {
       const plan::Actor& actor = program_.actors(a);
-      const std::string who = absl::StrCat("actor \"", actor.name(), "\"");
+      const auto who = [&] { return absl::StrCat("actor \"", actor.name(), "\""); };
       if (actor.stream() < 0 || actor.stream() >= program_.streams_size()) {
-        return Bad(program_, absl::StrCat(who, " runs on stream ", actor.stream(), " of ",
+        return Bad(program_, absl::StrCat(who(), " runs on stream ", actor.stream(), " of ",
                                           program_.streams_size()));
       }
       if (actor.firings_per_step() < 1) {
         return Bad(program_,
-                   absl::StrCat(who, " fires ", actor.firings_per_step(), " times a step"));
+                   absl::StrCat(who(), " fires ", actor.firings_per_step(), " times a step"));
       }
-      if (actor.script_size() == 0) return Bad(program_, absl::StrCat(who, " has no instruction"));
+      if (actor.script_size() == 0)
+        return Bad(program_, absl::StrCat(who(), " has no instruction"));
       for (int i = 0; i < actor.script_size(); ++i) {
-        for (const auto& x : actor.script(i).inputs()) RETURN_IF_ERROR(CheckOperand(x, a, i));
-        for (const auto& x : actor.script(i).outputs()) RETURN_IF_ERROR(CheckOperand(x, a, i));
+        for (const auto& x : actor.script(i).inputs()) {
+          RETURN_IF_ERROR(CheckOperand(x, a, i));
+          AddOperand(x, x.updates() ? Access::kUpdate : Access::kRead);
+        }
+        for (const auto& x : actor.script(i).outputs()) {
+          RETURN_IF_ERROR(CheckOperand(x, a, i));
+          AddOperand(x, Access::kOutput);
+        }
+        index_.operand_begin_.push_back(static_cast<int32_t>(operands_.size()));
+        index_.nanoseconds_.push_back(std::max<int64_t>(0, actor.script(i).nanoseconds()));
       }
     }
+    return CheckRegisters();
+  }
+
+  void AddOperand(const plan::Operand& operand, Access access) {
+    const bool temporary = operand.storage_case() == plan::Operand::kTemporary;
+    operands_.push_back({temporary ? -1 : operand.register_(), access});
+  }
+
+  absl::Status CheckRegisters() const {
     for (const plan::Register& x : program_.registers()) {
       if (x.producer() < -1 || x.producer() >= program_.actors_size()) {
         return Bad(program_, absl::StrCat("register \"", x.name(), "\" has producer ", x.producer(),
@@ -142,7 +156,7 @@ class ProgramIndexBuilder {
   }
 
   void AddActors() {
-    Nested on(program_.streams_size());
+    std::vector<int32_t> stream_of;
     int32_t instructions = 0, instances = 0;
     for (int a = 0; a < program_.actors_size(); ++a) {
       const plan::Actor& actor = program_.actors(a);
@@ -150,16 +164,17 @@ class ProgramIndexBuilder {
       x.stream = actor.stream();
       x.firings = actor.firings_per_step();
       x.length = actor.script_size();
+      x.priority = actor.priority();
       x.first_instruction = instructions;
       x.first_instance = instances;
       instructions += x.length;
       instances += x.length * x.firings;
       index_.actors_.push_back(x);
       index_.instance_actor_.resize(instances, a);
-      on[x.stream].push_back(a);
+      stream_of.push_back(x.stream);
     }
     index_.num_instances_ = instances;
-    index_.stream_actors_.Fill(on);
+    index_.stream_actors_.Fill(program_.streams_size(), stream_of);
     index_.collective_of_.assign(instructions, -1);
     std::map<int32_t, int32_t> number;  // of a plan -> dense
     for (int a = 0; a < program_.actors_size(); ++a) {
@@ -189,50 +204,77 @@ class ProgramIndexBuilder {
     }
   }
 
-  // Finds the uses of registers by actors, and checks that writers are producers.
+  // Finds the uses of registers by actors, and checks that writers are producers. Writes come
+  // first, as reads between them need no token.
   absl::Status AddTouches() {
-    touches_.resize(program_.actors_size());
     std::vector<int32_t> seen(program_.registers_size(), -1), place(program_.registers_size(), 0);
+    touches_begin_ = {0};
     for (int a = 0; a < program_.actors_size(); ++a) {
-      auto touch = [&](int32_t r) -> Touch& {
+      const auto touch = [&](int32_t r) -> Touch& {
         if (seen[r] != a) {
           seen[r] = a;
-          place[r] = static_cast<int32_t>(touches_[a].size());
-          touches_[a].push_back({r, {}, {}});
+          place[r] = static_cast<int32_t>(touches_.size());
+          touches_.push_back({r});
         }
-        return touches_[a][place[r]];
+        return touches_[place[r]];
       };
-      for (int i = 0; i < program_.actors(a).script_size(); ++i) {
-        const plan::Instruction& x = program_.actors(a).script(i);
-        for (const plan::Operand& operand : x.inputs()) {
-          if (operand.storage_case() != plan::Operand::kRegister) continue;
-          Touch& t = touch(operand.register_());
-          AddOnce(operand.updates() ? &t.writes : &t.reads, i);
-          if (operand.updates()) index_.registers_[operand.register_()].updated = true;
-        }
-        for (const plan::Operand& operand : x.outputs()) {
-          if (operand.storage_case() != plan::Operand::kRegister) continue;
-          AddOnce(&touch(operand.register_()).writes, i);
+      const int length = index_.actors_[a].length;
+      for (int i = 0; i < length; ++i) {
+        for (const Operand& operand : OperandsOf(a, i)) {
+          if (operand.reg < 0) continue;
+          Touch& t = touch(operand.reg);
+          if (operand.access == Access::kUpdate) index_.registers_[operand.reg].updated = true;
+          if (operand.access == Access::kRead) continue;
+          if (t.first_write < 0) t.first_write = i;
+          t.last_write = i;
         }
       }
-      for (const Touch& t : touches_[a]) {
-        if (t.writes.empty()) continue;
-        ProgramIndex::Register& r = index_.registers_[t.reg];
-        if (r.first_write >= 0) {
-          return Bad(program_, absl::StrCat(index_.RegisterName(t.reg),
-                                            " has two producers: ", index_.ActorName(r.producer),
-                                            " and ", index_.ActorName(a)));
+      RETURN_IF_ERROR(AddWrites(a));
+      for (int i = 0; i < length; ++i) {
+        for (const Operand& operand : OperandsOf(a, i)) {
+          if (operand.reg < 0 || operand.access != Access::kRead) continue;
+          Touch& t = touch(operand.reg);
+          if (!TakesToken(index_.registers_[t.reg], a, i)) continue;
+          if (t.first_read < 0) t.first_read = i;
+          t.last_read = i;
         }
-        if (r.producer != a) {
-          return Bad(program_,
-                     absl::StrCat(index_.ActorName(a), " writes ", index_.RegisterName(t.reg),
-                                  ", whose producer is ",
-                                  r.producer < 0 ? "the session" : index_.ActorName(r.producer)));
-        }
-        r.first_write = t.writes.front();
-        r.last_write = t.writes.back();
       }
+      touches_begin_.push_back(static_cast<int32_t>(touches_.size()));
     }
+    return CheckProducersWrite();
+  }
+
+  // Of the last actor that has touches.
+  absl::Status AddWrites(int a) {
+    for (size_t n = touches_begin_.back(); n < touches_.size(); ++n) {
+      const Touch& t = touches_[n];
+      if (t.first_write < 0) continue;
+      ProgramIndex::Register& r = index_.registers_[t.reg];
+      if (r.first_write >= 0) {
+        return Bad(program_, absl::StrCat(index_.RegisterName(t.reg),
+                                          " has two producers: ", index_.ActorName(r.producer),
+                                          " and ", index_.ActorName(a)));
+      }
+      if (r.producer != a) {
+        return Bad(program_,
+                   absl::StrCat(index_.ActorName(a), " writes ", index_.RegisterName(t.reg),
+                                ", whose producer is ",
+                                r.producer < 0 ? "the session" : index_.ActorName(r.producer)));
+      }
+      r.first_write = t.first_write;
+      r.last_write = t.last_write;
+    }
+    return {};
+  }
+
+  // A producer that reads its own stateless register between its writes needs no token: script
+  // order is enough. After the last write it is a reader like any other.
+  static bool TakesToken(const ProgramIndex::Register& r, int a, int i) {
+    if (r.producer != a || r.initial > 0 || r.every > 1) return true;
+    return i <= r.first_write || i > r.last_write;
+  }
+
+  absl::Status CheckProducersWrite() const {
     for (int r = 0; r < index_.num_registers(); ++r) {
       const ProgramIndex::Register& x = index_.registers_[r];
       if (x.producer < 0 || x.first_write >= 0) continue;
@@ -293,60 +335,66 @@ class ProgramIndexBuilder {
     return {};
   }
 
-  // A producer that reads its own stateless register between its writes needs no token: script
-  // order is enough. After the last write it is a reader like any other.
-  static std::vector<int32_t> TokenReads(const Touch& t, const ProgramIndex::Register& r, int a) {
-    if (r.producer != a || r.initial > 0 || r.every > 1) return t.reads;
-    std::vector<int32_t> reads;
-    for (int32_t i : t.reads) {
-      if (i <= r.first_write || i > r.last_write) reads.push_back(i);
-    }
-    return reads;
-  }
-
+  // Sorted by register, then by actor.
   void AddConsumers() {
-    std::vector<std::vector<ProgramIndex::Consumer>> of(index_.num_registers());
+    std::vector<ProgramIndex::Consumer> found;
+    std::vector<int32_t> register_of;
     for (int a = 0; a < index_.num_actors(); ++a) {
-      for (const Touch& t : touches_[a]) {
+      for (const Touch& t : TouchesOf(a)) {
+        if (t.first_read < 0) continue;
         ProgramIndex::Register& r = index_.registers_[t.reg];
-        const std::vector<int32_t> reads = TokenReads(t, r, a);
-        if (reads.empty()) continue;
         const int32_t serves = std::max(1, index_.actors_[a].firings / std::max(1, r.tokens));
-        const bool late = r.producer == a && r.initial > 0 && reads.front() > r.last_write;
+        const bool late = r.producer == a && r.initial > 0 && t.first_read > r.last_write;
         r.late_own_consumer = r.late_own_consumer || late;
-        of[t.reg].push_back({t.reg, a, reads.front(), reads.back(), serves, late ? r.initial : 0, 0,
-                             Divisor(serves)});
+        found.push_back({t.reg, a, t.first_read, t.last_read, serves, late ? r.initial : 0, 0,
+                         Divisor(serves)});
+        register_of.push_back(t.reg);
       }
     }
+    ProgramIndex::Lists of;
+    of.Fill(index_.num_registers(), register_of);
+    for (int32_t n : of.items) index_.consumers_.push_back(found[n]);
     for (int r = 0; r < index_.num_registers(); ++r) {
-      index_.registers_[r].consumers_begin = static_cast<int32_t>(index_.consumers_.size());
-      index_.consumers_.insert(index_.consumers_.end(), of[r].begin(), of[r].end());
-      index_.registers_[r].consumers_end = static_cast<int32_t>(index_.consumers_.size());
+      index_.registers_[r].consumers_begin = of.begin[r];
+      index_.registers_[r].consumers_end = of.begin[r + 1];
     }
-    const size_t instructions = index_.collective_of_.size();
-    Nested required(instructions), acquired(instructions), emitted(instructions),
-        released(instructions), mine(index_.num_actors());
-    for (size_t n = 0; n < index_.consumers_.size(); ++n) {
-      ProgramIndex::Consumer& consumer = index_.consumers_[n];
-      consumer.local = static_cast<int32_t>(mine[consumer.actor].size());
-      mine[consumer.actor].push_back(static_cast<int32_t>(n));
-      required[index_.Flat(consumer.actor, consumer.first)].push_back(static_cast<int32_t>(n));
-      released[index_.Flat(consumer.actor, consumer.last)].push_back(static_cast<int32_t>(n));
+    std::vector<int32_t> actor_of;
+    for (const ProgramIndex::Consumer& consumer : index_.consumers_) {
+      actor_of.push_back(consumer.actor);
     }
+    ProgramIndex::Lists mine;
+    mine.Fill(index_.num_actors(), actor_of);
     for (int a = 0; a < index_.num_actors(); ++a) {
-      index_.actors_[a].consumers_begin = static_cast<int32_t>(index_.actor_consumers_.size());
-      index_.actor_consumers_.insert(index_.actor_consumers_.end(), mine[a].begin(), mine[a].end());
-      index_.actors_[a].consumers_end = static_cast<int32_t>(index_.actor_consumers_.size());
+      index_.actors_[a].consumers_begin = mine.begin[a];
+      index_.actors_[a].consumers_end = mine.begin[a + 1];
+      for (int32_t n = mine.begin[a]; n < mine.begin[a + 1]; ++n) {
+        index_.consumers_[mine.items[n]].local = n - mine.begin[a];
+      }
     }
-    for (int r = 0; r < index_.num_registers(); ++r) {
-      const ProgramIndex::Register& x = index_.registers_[r];
-      if (x.producer < 0) continue;
-      acquired[index_.Flat(x.producer, x.first_write)].push_back(r);
-      emitted[index_.Flat(x.producer, x.last_write)].push_back(r);
+    index_.actor_consumers_ = std::move(mine.items);
+  }
+
+  void AddTokens() {
+    const int32_t instructions = static_cast<int32_t>(index_.collective_of_.size());
+    std::vector<int32_t> requires_at, releases_at, acquires_at, emits_at;  // instructions
+    for (const ProgramIndex::Consumer& consumer : index_.consumers_) {
+      requires_at.push_back(index_.Flat(consumer.actor, consumer.first));
+      releases_at.push_back(index_.Flat(consumer.actor, consumer.last));
     }
-    for (size_t flat = 0; flat < instructions; ++flat) {
-      for (const Nested* lists : {&required, &acquired, &emitted, &released}) {
-        const std::vector<int32_t>& list = (*lists)[flat];
+    // What the session produces goes to a list behind those of the instructions.
+    for (const ProgramIndex::Register& x : index_.registers_) {
+      const bool made = x.producer >= 0;
+      acquires_at.push_back(made ? index_.Flat(x.producer, x.first_write) : instructions);
+      emits_at.push_back(made ? index_.Flat(x.producer, x.last_write) : instructions);
+    }
+    ProgramIndex::Lists required, acquired, emitted, released;
+    required.Fill(instructions, requires_at);
+    acquired.Fill(instructions + 1, acquires_at);
+    emitted.Fill(instructions + 1, emits_at);
+    released.Fill(instructions, releases_at);
+    for (int32_t flat = 0; flat < instructions; ++flat) {
+      for (const ProgramIndex::Lists* lists : {&required, &acquired, &emitted, &released}) {
+        const absl::Span<const int32_t> list = lists->Of(flat);
         index_.tokens_begin_.push_back(static_cast<int32_t>(index_.tokens_.size()));
         index_.tokens_.insert(index_.tokens_.end(), list.begin(), list.end());
       }
@@ -354,28 +402,33 @@ class ProgramIndexBuilder {
     index_.tokens_begin_.push_back(static_cast<int32_t>(index_.tokens_.size()));
   }
 
+  // Sorted by actor, then by ring.
   void AddAckCounts() {
-    std::vector<std::vector<ProgramIndex::AckCount>> of(index_.num_actors());
-    std::vector<int32_t> slots(index_.num_actors(), 0);
+    std::vector<ProgramIndex::AckCount> found;
+    std::vector<int32_t> actor_of, last(index_.num_actors(), -1), slots(index_.num_actors(), 0);
     for (int q = 0; q < index_.num_rings(); ++q) {
       const ProgramIndex::Ring& ring = index_.rings_[q];
       for (int32_t n = ring.places_begin; n < ring.places_begin + ring.places; ++n) {
         const int32_t a = index_.registers_[index_.places_[n].reg].producer;
-        if (a < 0 || (!of[a].empty() && of[a].back().ring == q)) continue;
-        of[a].push_back({q, a, slots[a], Divisor(ring.slots)});
+        if (a < 0 || last[a] == q) continue;
+        last[a] = q;
+        found.push_back({q, a, slots[a], Divisor(ring.slots)});
+        actor_of.push_back(a);
         slots[a] += ring.slots;
       }
     }
+    ProgramIndex::Lists of;
+    of.Fill(index_.num_actors(), actor_of);
     for (int a = 0; a < index_.num_actors(); ++a) {
       index_.actors_[a].ack_counts_begin = index_.num_ack_counts();
-      for (const ProgramIndex::AckCount& ack_count : of[a]) {
-        const ProgramIndex::Ring& ring = index_.rings_[ack_count.ring];
+      for (int32_t found_at : of.Of(a)) {
+        const ProgramIndex::Ring& ring = index_.rings_[found[found_at].ring];
         for (int32_t n = ring.places_begin; n < ring.places_begin + ring.places; ++n) {
           ProgramIndex::RingPlace& sequence = index_.places_[n];
           if (index_.registers_[sequence.reg].producer != a) continue;
           sequence.ack_count = index_.registers_[sequence.reg].ack_count = index_.num_ack_counts();
         }
-        index_.ack_counts_.push_back(ack_count);
+        index_.ack_counts_.push_back(found[found_at]);
       }
       index_.actors_[a].ack_counts_end = index_.num_ack_counts();
     }
@@ -384,7 +437,7 @@ class ProgramIndexBuilder {
   void AddOperands() {
     std::vector<ProgramIndex::OperandUse> reads(index_.num_registers());
     for (int a = 0; a < index_.num_actors(); ++a) {
-      for (const Touch& t : touches_[a]) {
+      for (const Touch& t : TouchesOf(a)) {
         const ProgramIndex::Register& r = index_.registers_[t.reg];
         reads[t.reg] = {t.reg, r.initial, r.every};
         for (int n = r.consumers_begin; n < r.consumers_end; ++n) {
@@ -393,23 +446,19 @@ class ProgramIndexBuilder {
         }
       }
       for (int i = 0; i < index_.actors_[a].length; ++i) {
-        index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
-        auto add = [&](const plan::Operand& operand, bool writes) {
-          if (operand.storage_case() == plan::Operand::kTemporary) {
+        for (const Operand& operand : OperandsOf(a, i)) {
+          const int32_t r = operand.reg;
+          if (r < 0) {
             index_.operands_.push_back({-1, 0, 1});
-            return;
+          } else if (operand.access == Access::kRead) {
+            index_.operands_.push_back(reads[r]);
+          } else {
+            const ProgramIndex::Register& x = index_.registers_[r];
+            index_.operands_.push_back({r, x.initial, x.every});
           }
-          const int32_t r = operand.register_();
-          const ProgramIndex::Register& x = index_.registers_[r];
-          index_.operands_.push_back(writes ? ProgramIndex::OperandUse{r, x.initial, x.every}
-                                            : reads[r]);
-        };
-        const plan::Instruction& x = program_.actors(a).script(i);
-        for (const plan::Operand& operand : x.inputs()) add(operand, operand.updates());
-        for (const plan::Operand& operand : x.outputs()) add(operand, true);
+        }
       }
     }
-    index_.operand_begin_.push_back(static_cast<int32_t>(index_.operands_.size()));
   }
 
   bool InProgram(int32_t a, int32_t firing, int32_t i) const {
@@ -487,7 +536,20 @@ class ProgramIndexBuilder {
 
   const plan::Program& program_;
   ProgramIndex index_;
-  std::vector<std::vector<Touch>> touches_;  // by actor
+  absl::Span<const Touch> TouchesOf(int a) const {
+    return absl::MakeConstSpan(touches_).subspan(touches_begin_[a],
+                                                 touches_begin_[a + 1] - touches_begin_[a]);
+  }
+
+  absl::Span<const Operand> OperandsOf(int a, int i) const {
+    const int32_t* begin = &index_.operand_begin_[index_.Flat(a, i)];
+    return absl::MakeConstSpan(operands_).subspan(begin[0], begin[1] - begin[0]);
+  }
+
+  std::vector<Operand> operands_;  // of all instructions, inputs first
+  // Of one actor after the other, in the order of its script.
+  std::vector<Touch> touches_;
+  std::vector<int32_t> touches_begin_;
 };
 
 absl::StatusOr<ProgramIndex> ProgramIndex::Build(const plan::Program& program) {

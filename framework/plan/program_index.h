@@ -25,7 +25,8 @@ class ProgramIndex {
  public:
   struct Actor {
     int32_t stream, firings, length;  // firings a step; instructions of the script
-    int32_t first_instruction;        // of the flat numbering of all scripts
+    int32_t priority;
+    int32_t first_instruction;  // of the flat numbering of all scripts
     int32_t first_instance;  // of a step: instance = first_instance + firing * length + instruction
     int32_t consumers_begin, consumers_end;  // in actor_consumers
     int32_t ack_counts_begin, ack_counts_end;
@@ -104,6 +105,8 @@ class ProgramIndex {
   const AckCount& ack_count(int c) const { return ack_counts_[c]; }
   int32_t AckCountOf(int r) const { return registers_[r].ack_count; }  // the producer's
   const plan::Instruction& instruction(int a, int i) const { return program_->actors(a).script(i); }
+  // How long it is thought to take; at least 0.
+  int64_t Nanoseconds(int a, int i) const { return nanoseconds_[Flat(a, i)]; }
   plan::StreamKind stream_kind(int s) const { return program_->streams(s).kind(); }
   int device_of(int a) const { return program_->streams(actors_[a].stream).device(); }
   bool listed(int stream) const { return program_->streams(stream).order_size() > 0; }
@@ -237,7 +240,6 @@ class ProgramIndex {
     absl::Span<const int32_t> Of(int i) const {
       return absl::MakeConstSpan(items).subspan(begin[i], begin[i + 1] - begin[i]);
     }
-    void Fill(const std::vector<std::vector<int32_t>>& lists);
     // Item n goes into list list_of[n].
     void Fill(int32_t lists, const std::vector<int32_t>& list_of);
   };
@@ -256,6 +258,7 @@ class ProgramIndex {
   Lists stream_actors_, reuse_into_, reuse_from_;
   std::vector<int32_t> tokens_, tokens_begin_;  // by instruction: four lists side by side
   std::vector<uint8_t> token_uses_;
+  std::vector<int64_t> nanoseconds_;
   std::vector<OperandUse> operands_;
   std::vector<int32_t> operand_begin_, collective_of_, order_previous_;
   std::vector<std::vector<Member>> collectives_;

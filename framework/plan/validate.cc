@@ -1,10 +1,12 @@
 #include "framework/plan/validate.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "framework/base/status.h"
@@ -80,23 +82,24 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
                                      operand.temporary(), ", which is actor ", owner, "'s"));
     }
   }
-  std::set<int32_t> writes;
+  absl::InlinedVector<int32_t, 4> writes;  // sorted below
   for (const plan::Operand& operand : x.outputs()) {
     if (operand.updates()) {
       return Bad(index, absl::StrCat(index.Describe(a, 0, i), ": an output cannot be an update"));
     }
-    if (operand.storage_case() == plan::Operand::kRegister) writes.insert(operand.register_());
+    if (operand.storage_case() == plan::Operand::kRegister) writes.push_back(operand.register_());
   }
   for (const plan::Operand& operand : x.inputs()) {
     if (operand.updates() && operand.storage_case() == plan::Operand::kRegister) {
-      writes.insert(operand.register_());
+      writes.push_back(operand.register_());
     }
   }
+  std::sort(writes.begin(), writes.end());
   for (const plan::Operand& operand : x.inputs()) {
     if (operand.updates() || operand.storage_case() != plan::Operand::kRegister) continue;
     const ProgramIndex::Register& r = index.reg(operand.register_());
     // Reading what the same firing wrote into the register before is fine.
-    if (!writes.count(operand.register_()) ||
+    if (!std::binary_search(writes.begin(), writes.end(), operand.register_()) ||
         (r.initial == 0 && r.every == 1 && i > r.first_write)) {
       continue;
     }
