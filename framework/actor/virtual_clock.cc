@@ -6,9 +6,9 @@
 //    and is often a temporary; to leave it would keep those bytes, and cost an entry of the order.
 // 2. The older step first, so that the next step, which may have begun, never delays the update and
 //    the results that the session waits for.
-// 3. The actor of lower priority, then of lower place. Both follow the model's order, so forward
-//    comes before backward: what keeps forward from running away is its slots, and when these are
-//    full backward is all that is left.
+// 3. The actor of lower priority, then of lower place. The schedule numbers both in the
+//    model's order, so forward comes before backward: what keeps forward from running away is its
+//    slots, and when these are full backward is all that is left.
 // 4. An actor's firings have an order of their own, so micro-batches never compete.
 //
 // Worked example: two stages, four micro-batches, f and b each one unit long. A saved activation
@@ -19,7 +19,7 @@
 // the slot that the next f takes. Stage 1 has to alternate. That is 1F1B, with its bubble of two
 // units.
 //
-// Whatever happens at one time has all happened before any stream chooses, and streams choose in
+// Whatever is due at one time has all happened before any stream chooses, and streams choose in
 // the order of their numbers. So the order depends on times and on the program, and neither on how
 // a heap orders its equals nor on which message was sent first: every rank that runs this gets the
 // same order.

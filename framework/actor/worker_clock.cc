@@ -3,8 +3,8 @@
 //
 // When an instruction ends, its messages are delivered, and those that they make ready are listed;
 // then its own actor, if it can go on; then the actor that has the turn of the stream now; then
-// what came into the mailbox meanwhile is read. So an actor never runs a second time before
-// everyone whom its first instruction made ready, and a message waits for one instruction at most.
+// what came into the mailbox meanwhile is read. So an actor never goes on before those
+// of its worker whom its instruction made ready, and a message waits for one instruction at most.
 // There are no other ties: two things at one time are taken in the order in which they were
 // scheduled. A real run breaks such ties by chance, and there is no reason to predict one of them.
 //
