@@ -207,7 +207,7 @@ absl::Status Walk::SelectNode(const Node& node) {
 
 absl::Status Walk::NoSignature(const Node& node, const Combinations& combinations) const {
   const Graph& graph = problem_.graph;
-  std::string text = absl::StrCat(node.name, ": no signature of ", node.op->name, " registers");
+  std::string text = absl::StrCat(node.name, ": no signature of ", node.op->name, " takes");
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const TensorInfo& info = graph.tensor(node.inputs[i]);
     absl::StrAppend(&text, i == 0 ? " " : ", ", graph.node(info.producer).name, " ",

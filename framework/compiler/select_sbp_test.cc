@@ -141,6 +141,26 @@ TEST(SelectSbpTest, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(absl::StrContains(status.message(), "expected a batch of at least 16")) << status;
 }
 
+// A softmax is never split along what it sums over, and an annotation is never dropped.
+TEST(SelectSbpTest, AnAnnotationThatNoSignatureTakesIsAnError) {
+  Graph graph;
+  const Tensor weight =
+      graph.Variable("weight", DType::kF32, {8, 8}, VariableAttributes(), "data:S1");
+  {
+    const InScope here(Scope(&graph) / "scores");
+    graph.Output("y", Softmax(weight));
+  }
+  ASSERT_TRUE(graph.Finish().ok());
+  const Machine machine = Machine::Cpu();
+  const Grid grid(*Mesh::Parse("data=2 model=1"), 1);
+  BoxingPlanner planner(machine);
+  VariableLayouts layouts;
+  const absl::Status status = SelectSbp(graph, grid, &planner, machine, &layouts).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "scores: no signature of softmax takes weight [8,8] as data:S1 data:S1");
+}
+
 TEST(SelectSbpTest, AnAxisThatIsNearlyCalledAsAnAnnotationSaysIsRefused) {
   Selected selected;
   const absl::Status status = Select("dta=2", 1, {}, &selected);
