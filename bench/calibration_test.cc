@@ -41,6 +41,32 @@ TEST(CalibrationTest, GridsSpeakTheWordsOfCosts) {
   }
 }
 
+// An op that is in neither list would be priced at flat rates without anybody having meant it.
+TEST(CalibrationTest, EveryOpHasAGridOrAReasonWhyNot) {
+  std::map<std::string, int> listed;
+  for (const KernelGrid& grid : KernelGrids()) ++listed[grid.kernel];
+  for (const OpWithoutGrid& without : OpsWithoutGrid()) {
+    ++listed[std::string(without.op)];
+    EXPECT_NE(FindOp(without.op), nullptr) << without.op << " is no op";
+    EXPECT_FALSE(without.reason.empty()) << without.op;
+  }
+  for (const OpDef* op : AllOps()) {
+    EXPECT_EQ(listed[op->name], 1)
+        << op->name << ": expected it in KernelGrids or in OpsWithoutGrid of kernel_grids.cc, once";
+  }
+}
+
+TEST(CalibrationTest, AGridOfAKernelThatItsSamplerDoesNotKnowIsAnError) {
+  for (const KernelGrid& grid : KernelGrids()) {
+    if (grid.kernel != "ce_max" && grid.kernel != "layer_norm" && grid.kernel != "embedding" &&
+        grid.kernel != "attention") {
+      continue;
+    }
+    const auto sample = grid.sample("relu", PointsOf(grid.axes)[0]);
+    EXPECT_THAT(sample.status().message(), testing::HasSubstr("no inputs are known of relu"));
+  }
+}
+
 TEST(CalibrationTest, EveryKernelOfTheGridsRuns) {
   KernelTimer timer(Quick());
   for (KernelGrid grid : KernelGrids()) {

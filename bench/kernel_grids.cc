@@ -37,6 +37,11 @@ Sample OfOp(const std::string& kernel, const Attributes& attributes,
   return sample;
 }
 
+// A sampler that knows several kernels has been given another one.
+Sample NoInputs(const std::string& kernel) {
+  return absl::InternalError(absl::StrCat("kernel grids: no inputs are known of ", kernel));
+}
+
 // Rows, columns and depth of the three products of a linear layer.
 Sample MatMul(const std::string& kernel, At at) {
   return OfOp(kernel, MatMulAttributes(), {F32({at[0], at[2]}), F32({at[2], at[1]})});
@@ -51,9 +56,10 @@ Sample WeightGradient(const std::string& kernel, At at) {
 // Heads of all samples, positions, size of a head.
 Sample Attention(const std::string& kernel, At at) {
   const TensorType q = F32({at[0], at[1], 1, at[2]}), rows = F32({at[0], at[1], 1});
-  std::vector<TensorType> inputs = {q, q, q};
-  if (kernel == "attention_gradient") inputs.insert(inputs.end(), {q, rows, q});
-  return OfOp(kernel, AttentionAttributes{0.125}, inputs);
+  const AttentionAttributes attributes{0.125};
+  if (kernel == "attention") return OfOp(kernel, attributes, {q, q, q});
+  if (kernel == "attention_gradient") return OfOp(kernel, attributes, {q, q, q, q, rows, q});
+  return NoInputs(kernel);
 }
 
 // Elements.
@@ -85,7 +91,10 @@ Sample LayerNorm(const std::string& kernel, At at) {
   if (kernel == "layer_norm_gradient") {
     return OfOp(kernel, LayerNormAttributes(), {x, x, row, column, column});
   }
-  return OfOp(kernel, NoAttributes(), {x, x, column, column});
+  if (kernel == "layer_norm_parameter_gradient") {
+    return OfOp(kernel, NoAttributes(), {x, x, column, column});
+  }
+  return NoInputs(kernel);
 }
 Sample Softmax(const std::string& kernel, At at) {
   return OfOp(kernel, NoAttributes(), {F32({at[0], at[1]})});
@@ -97,13 +106,19 @@ Sample CrossEntropy(const std::string& kernel, At at) {
   const TensorType x = F32({at[0], at[1]}), column = F32({at[0]}), labels = I32({at[0]});
   if (kernel == "ce_max") return OfOp(kernel, NoAttributes(), {x});
   if (kernel == "ce_sum_exp") return OfOp(kernel, NoAttributes(), {x, column});
-  return OfOp(kernel, NoAttributes(), {x, column, column, labels, column}, at[1]);
+  if (kernel == "ce_gradient") {
+    return OfOp(kernel, NoAttributes(), {x, column, column, labels, column}, at[1]);
+  }
+  return NoInputs(kernel);
 }
 Sample Embedding(const std::string& kernel, At at) {
   constexpr int64_t kRows = 256;
   const TensorType table = F32({kRows, at[1]}), ids = I32({at[0]});
   if (kernel == "embedding") return OfOp(kernel, NoAttributes(), {table, ids}, kRows);
-  return OfOp(kernel, NoAttributes(), {table, ids, F32({at[0], at[1]})}, kRows);
+  if (kernel == "add_sparse") {
+    return OfOp(kernel, NoAttributes(), {table, ids, F32({at[0], at[1]})}, kRows);
+  }
+  return NoInputs(kernel);
 }
 
 // Instructions that are no op: what the compiler says of them (compiler/lower_boxing.cc).
@@ -195,6 +210,41 @@ std::vector<KernelGrid> KernelGrids() {
            /*may_fall=*/1},
           {"fold_many", {{4096, 65536, 1048576, 4194304}, {2, 4}}, BoxFold},
           {"accumulate", elements, Accumulate}};
+}
+
+absl::Span<const OpWithoutGrid> OpsWithoutGrid() {
+  static constexpr char kView[] = "a view: no instruction and no bytes";
+  static constexpr char kBytes[] = "passes over its bytes once, as the flat rate of memory says";
+  static constexpr char kScalars[] = "works on a few scalars, and takes no more than its launch";
+  static constexpr char kUnused[] = "no model of ours has it: it gets a grid with the first one";
+  static constexpr OpWithoutGrid ops[] = {
+      {"reshape", kView},
+      {"subtract", kBytes},
+      {"divide", kBytes},
+      {"cast", kBytes},
+      {"slice", kBytes},
+      {"pad", kBytes},
+      {"concat", kBytes},
+      {"broadcast", kBytes},
+      {"transpose", kBytes},
+      {"transpose_gradient", kBytes},
+      {"sgd", kBytes},
+      {"sgd_sparse", kBytes},
+      {"sum_squares_sparse", kBytes},
+      {"ce_pick", kBytes},
+      {"ce_combine", kBytes},
+      {"sqrt", kScalars},
+      {"clip_factor", kScalars},
+      {"matmul_right_gradient", kUnused},
+      {"relu", kUnused},
+      {"relu_gradient", kUnused},
+      {"silu", kUnused},
+      {"silu_gradient", kUnused},
+      {"softmax_gradient", kUnused},
+      {"embedding_gradient", kUnused},
+      {"adamw_sparse", kUnused},
+  };
+  return ops;
 }
 
 std::vector<std::vector<int64_t>> PointsOf(const std::vector<std::vector<int64_t>>& axes) {

@@ -118,6 +118,8 @@ def sources(root=ROOT):
 
 
 def read(root, path):
+    if not os.path.exists(os.path.join(root, path)):
+        return ""  # holds no line, so that a mutant of a file that is gone is stale
     with open(os.path.join(root, path), encoding="utf-8") as file:
         return file.read()
 

@@ -1,3 +1,28 @@
+// The policy of the clock is the schedule: nothing else in Sluice decides what a compute stream
+// does next. It is greedy, for a stream that could work never waits for something better, and its
+// ties are broken so that known schedules come out of quotas alone.
+//
+// 1. A script goes on while its tokens are there. What its last instruction wrote is in the cache
+//    and is often a temporary; to leave it would keep those bytes, and cost an entry of the order.
+// 2. The older step first, so that the next step, which may have begun, never delays the update and
+//    the results that the session waits for.
+// 3. The actor of lower priority, then of lower place. The schedule numbers both in the
+//    model's order, so forward comes before backward: what keeps forward from running away is its
+//    slots, and when these are full backward is all that is left.
+// 4. An actor's firings have an order of their own, so micro-batches never compete.
+//
+// Worked example: two stages, four micro-batches, f and b each one unit long. A saved activation
+// has min(micro-batches, stages - stage) slots: two on stage 0, one on stage 1.
+//   stage 0:  f0 f1 .  b0 f2 b1 f3 b2 .  b3
+//   stage 1:  .  f0 b0 f1 b1 f2 b2 f3 b3
+// Stage 0 stands still after f1, since both slots are taken until b0; from there on each b frees
+// the slot that the next f takes. Stage 1 has to alternate. That is 1F1B, with its bubble of two
+// units.
+//
+// Whatever is due at one time has all happened before any stream chooses, and streams choose in
+// the order of their numbers. So the order depends on times and on the program, and neither on how
+// a heap orders its equals nor on which message was sent first: every rank that runs this gets the
+// same order.
 #include "framework/actor/virtual_clock.h"
 
 #include <algorithm>
@@ -119,7 +144,8 @@ class Clock {
     Touch(s);
   }
 
-  // Can this actor's instruction begin now, with all its peers?
+  // Can this actor's instruction begin now, with all its peers? A collective waits until all of its
+  // streams are idle; until then these take other work, rather than stand still for each other.
   bool CanBegin(int32_t a) const {
     if (!ready_[a]) return false;
     const int32_t collective = index_.CollectiveOf(a, state_.actor(a).cursor());
@@ -146,6 +172,8 @@ class Clock {
     while (!heap_[s].empty()) {
       const Candidate best = heap_[s].top();
       heap_[s].pop();
+      // It has begun since it was offered, as it went on with its script: such entries are dropped
+      // here, because a heap cannot be searched for them.
       if (best.instance != instance_[best.actor]) continue;
       if (CanBegin(best.actor)) {
         Begin(best.actor);
@@ -169,6 +197,8 @@ class Clock {
       group_ready_[collective] = 0;
       for (const ProgramIndex::Member& m : index_.Members(collective)) BeginOne(m.actor, duration);
     }
+    // Times alone do not order instructions: one that takes no time begins and ends at once.
+    // Packing goes by ranks, and members of a collective share one.
     ++rank_;
   }
 

@@ -1,3 +1,16 @@
+// The order in which things are done here is that of runtime/worker.cc, line for line where it
+// matters, because ready lists are first in, first out: who is listed first runs first.
+//
+// When an instruction ends, its messages are delivered, and those that they make ready are listed;
+// then its own actor, if it can go on; then the actor that has the turn of the stream now; then
+// what came into the mailbox meanwhile is read. So an actor never goes on before those
+// of its worker whom its instruction made ready, and a message waits for one instruction at most.
+// There are no other ties: two things at one time are taken in the order in which they were
+// scheduled. A real run breaks such ties by chance, and there is no reason to predict one of them.
+//
+// Example: a worker has the devices 0 and 1, and each has a forward script x y. Both begin, x of
+// device 0 runs, and then its actor is listed behind that of device 1: x0 x1 y0 y1. So two devices
+// on a worker advance evenly, and each looks half as fast, instead of one being late by a script.
 #include "framework/actor/worker_clock.h"
 
 #include <algorithm>
@@ -88,8 +101,9 @@ class WorkerClock {
       worker.items.push_back(instance.item);
       return;
     }
+    // It has slept if it has been idle for longer than it spins. Waking takes its time from the
+    // first item that found it asleep; one that comes while it wakes is read with that one.
     if (!instance.item.woke && now_ - worker.idle_since > options_.spin) {
-      // One that comes while it wakes is read with the one that woke it.
       if (worker.awake_at < now_) worker.awake_at = now_ + options_.wake_latency;
       MailboxItem later = instance.item;
       later.woke = true;

@@ -6,7 +6,9 @@
 #include "absl/strings/match.h"
 #include "framework/base/status.h"
 #include "framework/compiler/lower.h"
+#include "framework/compiler/selection_state.h"
 #include "framework/compiler/task_graph.h"
+#include "framework/ops/ops.h"
 #include "framework/testing/models.h"
 #include "gtest/gtest.h"
 
@@ -100,6 +102,34 @@ TEST(SelectSbpTest, AStorageAnnotationSplitsWhatIsStoredAndNotHowItIsRead) {
       << summary;
 }
 
+// The second reader of a tensor in the layout and on the stage of the first pays for its compute
+// alone, and asking for a price changes nothing.
+TEST(SelectSbpTest, ABoxingIsPricedOnce) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {512, 512}, "data:S0");
+  graph.Output("y", Relu(x));
+  graph.Output("z", Relu(x));
+  ASSERT_TRUE(graph.Finish().ok());
+  const Machine machine = Machine::Cpu();
+  const Grid grid(*Mesh::Parse("data=2"), 1);
+  BoxingPlanner planner(machine);
+  const SelectionProblem problem = {graph, grid, LayoutConstraints(graph)};
+  const SelectionCost cost(grid, &planner, machine);
+  SelectionState state(graph, grid);
+  ASSERT_TRUE(SettleInputs(problem, &state).ok());
+  const Node &first = graph.node(1), &second = graph.node(2);
+  Choice whole;
+  whole.inputs = whole.outputs = {grid.Broadcast()};
+  const int64_t compute = cost.Compute(graph, first, whole.inputs, whole.outputs);
+  const int64_t boxing = cost.Boxing(graph.tensor(x.id()).type, state.assignment.consumed[x.id()],
+                                     0, whole.inputs[0], 0);
+  EXPECT_GT(boxing, 0);
+  EXPECT_EQ(Price(problem, state, cost, first, whole), compute + boxing);
+  EXPECT_EQ(Price(problem, state, cost, second, whole), compute + boxing);
+  Take(problem, first, whole, &state);
+  EXPECT_EQ(Price(problem, state, cost, second, whole), compute);
+}
+
 TEST(SelectSbpTest, RefusesWhatDoesNotFit) {
   Selected selected;
   absl::Status status = Select("data=2", 3, {}, &selected);  // a batch of 8
@@ -109,6 +139,26 @@ TEST(SelectSbpTest, RefusesWhatDoesNotFit) {
   Selected other;
   status = Select("data=16", 1, {}, &other);
   EXPECT_TRUE(absl::StrContains(status.message(), "expected a batch of at least 16")) << status;
+}
+
+// A softmax is never split along what it sums over, and an annotation is never dropped.
+TEST(SelectSbpTest, AnAnnotationThatNoSignatureTakesIsAnError) {
+  Graph graph;
+  const Tensor weight =
+      graph.Variable("weight", DType::kF32, {8, 8}, VariableAttributes(), "data:S1");
+  {
+    const InScope here(Scope(&graph) / "scores");
+    graph.Output("y", Softmax(weight));
+  }
+  ASSERT_TRUE(graph.Finish().ok());
+  const Machine machine = Machine::Cpu();
+  const Grid grid(*Mesh::Parse("data=2 model=1"), 1);
+  BoxingPlanner planner(machine);
+  VariableLayouts layouts;
+  const absl::Status status = SelectSbp(graph, grid, &planner, machine, &layouts).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "scores: no signature of softmax takes weight [8,8] as data:S1 data:S1");
 }
 
 TEST(SelectSbpTest, AnAxisThatIsNearlyCalledAsAnAnnotationSaysIsRefused) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/compiler/selection_rules.h"
 #include "framework/explain/placement.h"
 #include "framework/plan/kinds.h"
 
@@ -28,6 +29,16 @@ ExplainedOp OpOf(const Node& node, const Grid& grid, const Choice& choice) {
   op.signature = DescribeSignatures(choice, grid);
   op.nanoseconds = choice.nanoseconds;
   op.alternatives = choice.alternatives;
+  const absl::Span<const LegalityRule> rules = SelectionRules();
+  for (const Refusal& refusal : choice.refused) {
+    op.refused.push_back({DescribeSignature(grid, refusal.axis, refusal.signature),
+                          static_cast<int32_t>(refusal.rule - rules.data())});
+  }
+  for (size_t r = 0; r < rules.size(); ++r) {
+    if (rules[r].gives_way > 0 && rules[r].gives_way <= choice.given_way) {
+      op.gave_way.push_back(static_cast<int32_t>(r));
+    }
+  }
   return op;
 }
 
@@ -162,6 +173,9 @@ std::vector<ExplainedVariable> VariablesOf(const Compilation& compilation) {
 absl::StatusOr<Explanation> Explain(const Compilation& compilation) {
   Explanation explanation;
   ExplainDevices(compilation.mesh, &explanation);
+  for (const LegalityRule& rule : SelectionRules()) {
+    explanation.rules.push_back({std::string(rule.name), std::string(rule.reason)});
+  }
   explanation.variables = VariablesOf(compilation);
   for (size_t p = 0; p < compilation.programs.size(); ++p) {
     const CompiledProgram& compiled = compilation.programs[p];

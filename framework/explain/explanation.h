@@ -18,6 +18,17 @@ struct ExplainedTensor {
   std::string name, type, layout;  // as its producer leaves it; a variable: as stored
 };
 
+// One of the rules that selection goes by, in the order in which they are asked.
+struct ExplainedRule {
+  std::string name, reason;
+};
+
+// A signature on one axis that a rule refused, beside what was chosen on the axes before it.
+struct ExplainedRefusal {
+  std::string signature;
+  int32_t rule = 0;  // of the explanation's rules
+};
+
 // A node of the graph, variables and inputs too.
 struct ExplainedOp {
   std::string name, op;
@@ -30,6 +41,8 @@ struct ExplainedOp {
   int64_t nanoseconds = 0;         // a step: of compute, and of boxing its inputs
   // Everything that was legal, the chosen one among it.
   std::vector<std::pair<std::string, int64_t>> alternatives;
+  std::vector<ExplainedRefusal> refused;
+  std::vector<int32_t> gave_way;  // rules that left no signature and were not asked
 };
 
 struct ExplainedBoxing {
@@ -166,6 +179,7 @@ struct Explanation {
   std::string mesh;
   std::vector<std::string> devices;  // "0:1 data=0 model=1"
   std::vector<int32_t> stage_of;     // by device
+  std::vector<ExplainedRule> rules;
   std::vector<ExplainedVariable> variables;
   std::vector<ExplainedProgram> programs;
 };

@@ -42,6 +42,10 @@ json Writer::Write(const Explanation& explanation) {
   written["mesh"] = explanation.mesh;
   written["devices"] = explanation.devices;
   written["stage_of"] = explanation.stage_of;
+  written["rules"] = json::array();
+  for (const ExplainedRule& rule : explanation.rules) {
+    written["rules"].push_back({Intern(rule.name), Intern(rule.reason)});
+  }
   json variables = json::array();
   for (const ExplainedVariable& v : explanation.variables) {
     variables.push_back({Intern(v.name), Intern(v.type), Intern(v.layout), v.stage, v.state});
@@ -87,14 +91,17 @@ int32_t Writer::Intern(const std::string& text) {
 json Writer::Ops(const ExplainedProgram& program) {
   json ops = json::array();
   for (const ExplainedOp& op : program.ops) {
-    json reads = json::array(), alternatives = json::array();
+    json reads = json::array(), alternatives = json::array(), refused = json::array();
     for (const std::string& layout : op.reads) reads.push_back(Intern(layout));
     for (const auto& other : op.alternatives) {
       alternatives.push_back({Intern(other.first), other.second});
     }
+    for (const ExplainedRefusal& refusal : op.refused) {
+      refused.push_back({Intern(refusal.signature), refusal.rule});
+    }
     ops.push_back({Intern(op.name), Intern(op.op), static_cast<int>(op.phase), op.stage, op.forward,
                    op.inputs, op.outputs, std::move(reads), Intern(op.signature), op.nanoseconds,
-                   std::move(alternatives)});
+                   std::move(alternatives), std::move(refused), op.gave_way});
   }
   return ops;
 }

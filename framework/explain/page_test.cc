@@ -95,6 +95,30 @@ TEST(ExplainPageTest, TheJsonHoldsWhatThePlanHolds) {
   }
 }
 
+// Of the first column-parallel product, on the axis `model`: the annotation on the weight leaves
+// one signature, and on the axis `data` what arrives split is kept so.
+TEST(ExplainPageTest, ARefusedSignatureNamesItsRule) {
+  const Explained explained = ExplainMlp("data=2 model=2", 1);
+  const Explanation& explanation = explained.explanation;
+  const auto product =
+      std::find_if(explanation.programs[0].ops.begin(), explanation.programs[0].ops.end(),
+                   [](const ExplainedOp& op) { return op.op == "matmul"; });
+  std::map<std::string, std::string> rule_of;
+  for (const ExplainedRefusal& refusal : product->refused) {
+    rule_of[refusal.signature] = explanation.rules[refusal.rule].name;
+  }
+  EXPECT_EQ(product->signature, "data:S0,B->S0 model:B,S1->S1");
+  EXPECT_EQ(rule_of["model:B,B->B"], "bound operands");
+  EXPECT_EQ(rule_of["data:B,S1->S1"], "no new split");
+  EXPECT_EQ(rule_of["data:B,B->B"], "preserve sharding over space");
+  EXPECT_EQ(rule_of.count("data:S0,B->S0"), 0u);
+  const std::string text = ExplanationText(explanation);
+  for (const ExplainedRule& rule : explanation.rules) {
+    EXPECT_THAT(text, HasSubstr("  " + rule.name + ": " + rule.reason + "\n"));
+  }
+  EXPECT_THAT(text, HasSubstr("refused by \"no new split\": [data:S1,S0->P(sum)] [data:B,S1->S1]"));
+}
+
 TEST(ExplainPageTest, EveryTaskOfABoxingOrANodeKnowsIt) {
   const Explained explained = ExplainMlp("data=2 model=2", 2);
   const ExplainedProgram& program = explained.explanation.programs[0];

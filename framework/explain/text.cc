@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 #include "framework/explain/explain.h"
 
 namespace sluice {
@@ -11,7 +12,26 @@ std::string Microseconds(int64_t nanoseconds) {
   return absl::StrFormat("%.1f us", static_cast<double>(nanoseconds) / 1000);
 }
 
-void AppendOp(const ExplainedOp& op, std::string* text) {
+// A line for each rule, because one or two of them refuse most of an op's signatures.
+void AppendRefused(const ExplainedOp& op, absl::Span<const ExplainedRule> rules,
+                   std::string* text) {
+  for (size_t r = 0; r < rules.size(); ++r) {
+    std::string signatures;
+    for (const ExplainedRefusal& refusal : op.refused) {
+      if (refusal.rule == static_cast<int32_t>(r)) {
+        absl::StrAppend(&signatures, " [", refusal.signature, "]");
+      }
+    }
+    if (!signatures.empty()) {
+      absl::StrAppend(text, "    refused by \"", rules[r].name, "\":", signatures, "\n");
+    }
+  }
+  for (const int32_t r : op.gave_way) {
+    absl::StrAppend(text, "    gave way: \"", rules[r].name, "\"\n");
+  }
+}
+
+void AppendOp(const ExplainedOp& op, absl::Span<const ExplainedRule> rules, std::string* text) {
   absl::StrAppend(text, "  ", op.name, " (", PhaseName(op.phase), ", stage ", op.stage,
                   "): ", op.signature, "  ", Microseconds(op.nanoseconds));
   if (op.alternatives.size() > 1) {
@@ -22,6 +42,7 @@ void AppendOp(const ExplainedOp& op, std::string* text) {
     }
   }
   absl::StrAppend(text, "\n");
+  AppendRefused(op, rules, text);
 }
 
 void AppendBoxings(const ExplainedProgram& program, std::string* text) {
@@ -36,8 +57,9 @@ void AppendBoxings(const ExplainedProgram& program, std::string* text) {
   }
 }
 
-void AppendChoices(const ExplainedProgram& program, absl::string_view mesh, std::string* text) {
-  absl::StrAppend(text, "program ", program.name, " on ", mesh);
+void AppendChoices(const ExplainedProgram& program, const Explanation& explanation,
+                   std::string* text) {
+  absl::StrAppend(text, "program ", program.name, " on ", explanation.mesh);
   if (program.micro_batches > 1) absl::StrAppend(text, ", micro=", program.micro_batches);
   absl::StrAppend(text, "\n");
   for (const std::string& warning : program.warnings) {
@@ -52,7 +74,7 @@ void AppendChoices(const ExplainedProgram& program, absl::string_view mesh, std:
   }
   absl::StrAppend(text, "ops: signature, time a step, what else was legal\n");
   for (const ExplainedOp& op : program.ops) {
-    if (!op.signature.empty()) AppendOp(op, text);
+    if (!op.signature.empty()) AppendOp(op, explanation.rules, text);
   }
   AppendBoxings(program, text);
 }
@@ -126,9 +148,12 @@ std::string LargestAtPeak(const Explanation& explanation) {
 }
 
 std::string ExplanationText(const Explanation& explanation) {
-  std::string text;
+  std::string text = "rules that refuse signatures, in the order in which they are asked\n";
+  for (const ExplainedRule& rule : explanation.rules) {
+    absl::StrAppend(&text, "  ", rule.name, ": ", rule.reason, "\n");
+  }
   for (const ExplainedProgram& program : explanation.programs) {
-    AppendChoices(program, explanation.mesh, &text);
+    AppendChoices(program, explanation, &text);
   }
   for (const ExplainedProgram& program : explanation.programs) AppendMemory(program, &text);
   return text;

@@ -25,8 +25,7 @@ bool IsIdentifier(absl::string_view name) {
 bool IsKeyword(absl::string_view word) {
   static constexpr absl::string_view kWords[] = {
       "plan", "device",    "variable", "program", "stream", "feeds", "fetches", "reg",
-      "ring", "temporary", "actor",    "region",  "order",  "reuse", "shard",
-      "decision"};
+      "ring", "temporary", "actor",    "region",  "order",  "reuse", "shard",   "decision"};
   return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
 }
 

@@ -158,8 +158,10 @@ absl::StatusOr<std::vector<Signature>> IndexRule::Signatures(absl::Span<const Sh
   Signature whole;
   whole.inputs.assign(ins.size(), Sbp::B());
   whole.outputs.assign(outs.size(), Sbp::B());
-  std::vector<Signature> signatures = {whole};
-  if (shards < 2) return signatures;  // every factor would say the same again
+  if (shards < 2) return std::vector<Signature>{whole};  // every factor would say the same again
+  std::vector<Signature> signatures;
+  signatures.reserve(1 + extents.size() + linear.size());
+  signatures.push_back(whole);
   for (const auto& entry : extents) {
     const std::string& factor = entry.first;
     if (entry.second < 2 || absl::ascii_isupper(factor[0])) continue;

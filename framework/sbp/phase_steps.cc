@@ -120,6 +120,9 @@ class Expansion {
     Fold(step, box, {node, node + group_.inner}, 1, 0);
   }
 
+  // Four devices, nodes ab and cd. Step 1: a reads the shard of c, which stands at its place in the
+  // other node, and b that of d: every shard enters a node once. Step 2: a reads of b, inside the
+  // node, the two shards that b has then.
   void GatherInTwoLevels() {
     const int64_t column = group_.place % group_.inner, node = group_.place - column;
     for (int64_t i = column; i < group_.size; i += group_.inner) {
@@ -130,6 +133,10 @@ class Expansion {
     }
   }
 
+  // Eight elements, nodes ab and cd. Step 1, inside the nodes: a folds [0, 4) of a and b, b folds
+  // [4, 8). Step 2, between them: a folds [0, 2) of its own a + b and of c's c + d, c folds [2, 4).
+  // Steps 3 and 4 gather on the same way back: a reads [2, 4) of c, then [4, 8) of b. Quarters are
+  // all that crosses between nodes; the halves of steps 1 and 4 stay inside.
   void ReduceInTwoLevels() {
     const int64_t inner = group_.inner, outer = group_.outer();
     const int64_t column = group_.place % inner, node = group_.place - column;
@@ -148,6 +155,8 @@ class Expansion {
     for (const Box& piece : writes_[step].pieces) Copy(step, piece, device_);
   }
 
+  // Four devices: a and b read each other's shard, then a and c the two that the other has by then.
+  // Of three devices the last has no partner at first and carries its shard on.
   void Double() {
     for (int level = 1; level <= TreeLevel(group_.size); ++level) {
       const int step = level - 1;
@@ -217,6 +226,8 @@ class Expansion {
     }
   }
 
+  // Halving leaves on each device the piece of the sum that the tree gave it, which need not be the
+  // shard that it is to have: of four devices above, b ends with [4, 6), and is to have [2, 4).
   void MoveToShard() {
     const Range mine = Cut({0, group_.line}, group_.size, group_.place);
     ForEachTreeOwner(group_.size, group_.line, mine, [&](int64_t i, Range held) {

@@ -52,10 +52,10 @@ absl::Status CheckMemory(const Compilation& compilation, int64_t limit) {
   }
   if (bytes <= limit) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the plan does not fit: expected at most ", limit, " bytes of memory for ",
-                   devices, " devices, got ", bytes, ", of them ", variables,
-                   " for variables\n", LargestAtPeak(explanation)));
+  return absl::ResourceExhaustedError(absl::StrCat("the plan does not fit: expected at most ",
+                                                   limit, " bytes of memory for ", devices,
+                                                   " devices, got ", bytes, ", of them ", variables,
+                                                   " for variables\n", LargestAtPeak(explanation)));
 }
 
 absl::Status WritePage(const std::string& path, const Explanation& explanation) {

@@ -1,6 +1,7 @@
 // Names what page.cc and session/explain_measured.cc wrote as arrays.
 const raw = JSON.parse(document.getElementById('data').textContent);
 const str = (i) => raw.strings[i];
+const RULES = raw.rules.map((rule) => ({name: str(rule[0]), reason: str(rule[1])}));
 const PHASES = ['forward', 'backward', 'update'];
 const MEMORY_KINDS = [
   'parameter', 'optimizer state', 'kept for backward', 'activation', 'gradient', 'update', 'boxing',
@@ -34,6 +35,8 @@ function decodeProgram(p, index) {
                             signature: str(o[8]),
                             cost: o[9],
                             alternatives: o[10].map((a) => ({signature: str(a[0]), cost: a[1]})),
+                            refused: o[11].map((r) => ({signature: str(r[0]), rule: RULES[r[1]]})),
+                            gaveWay: o[12].map((rule) => RULES[rule]),
                             time: 0,
                             measured: 0,
                             boxings: [],

@@ -47,7 +47,7 @@ function alternativesOf(op) {
   if (op.alternatives.length < 2)
     return el(
         'p', {class: 'muted'},
-        'Nothing else was legal: words, rules and what arrives left one signature.');
+        'Nothing else was legal: annotations, rules and what arrives left one signature.');
   const sorted = [...op.alternatives].sort((a, b) => a.cost - b.cost);
   const most = sorted[sorted.length - 1].cost || 1;
   return el(
@@ -59,6 +59,17 @@ function alternativesOf(op) {
                  el('span', {class: 'cost'}, formatTime(a.cost),
                     a.signature === op.signature ? ' \u2713 chosen' : ''),
                  signatureLines(a.signature))));
+}
+
+// By rule, since one or two of them refuse most of an op's signatures.
+function refusedOf(op) {
+  return RULES.map((rule) => {
+    const refused = op.refused.filter((r) => r.rule === rule);
+    return refused.length === 0 ?
+        null :
+        el('div', {}, el('b', {}, rule.name), el('p', {class: 'muted'}, rule.reason),
+           refused.map((r) => signatureLines(r.signature)));
+  });
 }
 
 function operandRows(op) {
@@ -112,6 +123,11 @@ function opDetails(op) {
     op.signature ? [el('h3', {}, 'signature'), signatureLines(op.signature)] : null,
     op.signature ? [el('h3', {}, 'why: all that was legal, with its cost'), alternativesOf(op)] :
                    null,
+    op.refused.length ? [el('h3', {}, 'refused, by rule'), refusedOf(op)] : null,
+    op.gaveWay.length ?
+        el('p', {class: 'muted'},
+           `Nothing was legal until these gave way: ${op.gaveWay.map((r) => r.name).join(', ')}.`) :
+        null,
     el('h3', {}, 'tensors'),
     operandRows(op),
     op.boxings.length ?

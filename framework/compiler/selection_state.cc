@@ -1,0 +1,219 @@
+#include "framework/compiler/selection_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+NdSbp WithAnnotation(const Grid& grid, const NdSbp& sbp, const SbpAnnotation& annotation) {
+  NdSbp result = sbp;
+  for (size_t a = 0; a < grid.axes().size(); ++a) {
+    if (const Sbp* entry = annotation.Find(grid.axes()[a].name)) result[a] = *entry;
+  }
+  return result;
+}
+
+// Over time a variable is read whole. Before it is settled only its annotation says anything;
+// afterwards forward and backward read it as `use` says, and the update where it is stored.
+OperandLayout VariableOnAxis(const SelectionProblem& problem, const SelectionState& state,
+                             const Node& node, TensorId x, size_t axis) {
+  const GridAxis& where = problem.grid.axes()[axis];
+  OperandLayout operand;
+  if (where.time) {
+    operand.bound = Sbp::B();
+  } else if (state.settled[x]) {
+    operand.bound =
+        node.phase == Phase::kUpdate ? state.assignment.produced[x][axis] : state.use.at(x)[axis];
+  } else if (const Sbp* entry = problem.graph.tensor(x).annotation.Find(where.name)) {
+    operand.bound = *entry;
+  }
+  operand.arrives = operand.bound;
+  return operand;
+}
+
+OperandLayout TensorOnAxis(const SelectionProblem& problem, const SelectionState& state,
+                           const Node& node, TensorId x, size_t axis) {
+  const bool time = problem.grid.axes()[axis].time;
+  const NodeId producer = problem.graph.tensor(x).producer;
+  OperandLayout operand;
+  operand.arrives = state.assignment.consumed[x][axis];
+  // What is partial over micro-batches is accumulated where it is made, and crosses stages once.
+  if (time && operand.arrives->is_partial() && problem.graph.node(producer).stage != node.stage) {
+    operand.arrives = Sbp::B();
+  }
+  const TensorId like = problem.constraints[x].updated_like;
+  if (node.phase == Phase::kUpdate && like >= 0) {
+    operand.bound = time ? Sbp::B() : state.assignment.produced[like][axis];
+  }
+  return operand;
+}
+
+void Settle(TensorId tensor, const NdSbp& sbp, SelectionState* state) {
+  state->assignment.produced[tensor] = state->assignment.consumed[tensor] = sbp;
+  state->settled[tensor] = true;
+}
+
+// The layout on all axes of something that is whole over time.
+NdSbp WholeOverTime(const Grid& grid, const NdSbp& space) {
+  NdSbp sbp = grid.Broadcast();
+  std::copy(space.begin(), space.end(), sbp.begin() + 1);
+  return sbp;
+}
+
+// As its forward readers read it on the axes where they agree; never partial, because what is
+// stored has to be the variable's value and not terms of it.
+NdSbp UseOf(const Grid& grid, const std::vector<NdSbp>& readers) {
+  NdSbp use = grid.Broadcast();
+  for (size_t a = 1; a < use.size(); ++a) {
+    const bool agree = !readers.empty() &&
+                       std::all_of(readers.begin(), readers.end(),
+                                   [&](const NdSbp& reader) { return reader[a] == readers[0][a]; });
+    if (agree && !readers[0][a].is_partial()) use[a] = readers[0][a];
+  }
+  return use;
+}
+
+}  // namespace
+
+SelectionState::SelectionState(const Graph& graph, const Grid& grid)
+    : settled(graph.num_tensors(), false) {
+  assignment.choices.resize(graph.nodes().size());
+  assignment.produced.resize(graph.num_tensors(), grid.Broadcast());
+  assignment.consumed.resize(graph.num_tensors(), grid.Broadcast());
+}
+
+NodeOnAxis OnAxis(const SelectionProblem& problem, const SelectionState& state, const Node& node,
+                  size_t axis) {
+  const Graph& graph = problem.graph;
+  const GridAxis& where = problem.grid.axes()[axis];
+  NodeOnAxis on;
+  on.time = where.time;
+  on.shards = where.shards;
+  on.inputs.reserve(node.inputs.size());
+  for (const TensorId x : node.inputs) {
+    on.inputs.push_back(graph.IsVariable(x) ? VariableOnAxis(problem, state, node, x, axis)
+                                            : TensorOnAxis(problem, state, node, x, axis));
+    on.inputs.back().scalar = graph.tensor(x).type.shape.NumElements() == 1;
+  }
+  for (const TensorId y : node.outputs) {
+    const Sbp* entry = graph.tensor(y).annotation.Find(where.name);
+    on.requested_outputs.push_back(entry == nullptr ? std::nullopt : std::optional<Sbp>(*entry));
+  }
+  // A sum of gradients is no op's backward, whatever node it is told to belong to: its partial
+  // terms are added up first and reduced once.
+  if (node.forward >= 0 && node.phase == Phase::kBackward && !node.op->sum) {
+    on.forward_factor = state.assignment.choices[node.forward].signatures[axis].factor;
+  }
+  return on;
+}
+
+int64_t Price(const SelectionProblem& problem, const SelectionState& state,
+              const SelectionCost& cost, const Node& node, const Choice& choice) {
+  const Graph& graph = problem.graph;
+  int64_t nanoseconds = cost.Compute(graph, node, choice.inputs, choice.outputs);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorId x = node.inputs[i];
+    if (!state.settled[x] || state.paid.count({x, choice.inputs[i], node.stage}) != 0) continue;
+    const TensorInfo& info = graph.tensor(x);
+    const int64_t boxing = cost.Boxing(info.type, state.assignment.consumed[x],
+                                       std::max(graph.node(info.producer).stage, 0),
+                                       choice.inputs[i], std::max(node.stage, 0));
+    if (boxing < 0) return -1;
+    nanoseconds += boxing;
+  }
+  return nanoseconds;
+}
+
+absl::Status SettleInputs(const SelectionProblem& problem, SelectionState* state) {
+  const Grid& grid = problem.grid;
+  for (const NodeId id : problem.graph.inputs()) {
+    const Node& node = problem.graph.node(id);
+    const TensorInfo& info = problem.graph.tensor(node.outputs[0]);
+    NdSbp sbp = WithAnnotation(grid, grid.Broadcast(), info.annotation);
+    // The batch dimension, the first that the annotation splits, is split over time as well, even
+    // if the axis of that entry is not in the mesh.
+    int dim = -1;
+    for (const auto& entry : info.annotation.entries) {
+      if (dim < 0 && entry.second.is_split()) dim = entry.second.dim;
+    }
+    int64_t shards = 1;
+    for (size_t a = 1; a < sbp.size(); ++a) {
+      if (dim >= 0 && sbp[a] == Sbp::S(dim)) shards *= grid.axes()[a].shards;
+    }
+    if (dim >= 0) {
+      const int64_t extent = info.type.shape[dim], micro = grid.micro_batches();
+      if (extent % micro != 0) {
+        return absl::InvalidArgumentError(absl::StrCat(node.name, ": a batch of ", extent,
+                                                       " is not divided by micro_batches=", micro));
+      }
+      if (extent / micro < shards) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(node.name, ": expected a batch of at least ", micro * shards, " (", micro,
+                         " micro-batches on ", shards, " shards of the mesh), got ", extent));
+      }
+      if (micro > 1) sbp[0] = Sbp::S(dim);
+    }
+    Settle(node.outputs[0], sbp, state);
+  }
+  return absl::OkStatus();
+}
+
+void TakeOverVariables(const SelectionProblem& problem, const VariableLayouts& fixed,
+                       SelectionState* state) {
+  for (const NodeId id : problem.graph.variables()) {
+    const TensorId tensor = problem.graph.node(id).outputs[0];
+    const auto found = fixed.find(problem.graph.node(id).name);
+    if (found == fixed.end()) continue;
+    state->use[tensor] = WholeOverTime(problem.grid, found->second.use);
+    Settle(tensor, WholeOverTime(problem.grid, found->second.stored), state);
+  }
+}
+
+// A variable is used as its annotation says or, where that says nothing, as its forward readers
+// read it; it is stored so too, or as its constraint says. Storage annotations come last, so that
+// what they split (the state of an optimizer, for its memory) lures no reader into splitting.
+void SettleVariables(const SelectionProblem& problem, SelectionState* state,
+                     VariableLayouts* fixed) {
+  const Grid& grid = problem.grid;
+  for (const NodeId id : problem.graph.variables()) {
+    const Node& node = problem.graph.node(id);
+    const TensorId tensor = node.outputs[0];
+    if (state->settled[tensor]) continue;
+    const TensorInfo& info = problem.graph.tensor(tensor);
+    const TensorId like = problem.constraints[tensor].stored_like;
+    NdSbp use, stored;
+    if (like >= 0) {
+      use = stored = WithAnnotation(grid, state->assignment.produced[like], info.storage);
+    } else {
+      use = WithAnnotation(grid, UseOf(grid, state->readers[tensor]), info.annotation);
+      stored = WithAnnotation(grid, use, info.storage);
+    }
+    state->use[tensor] = use;
+    Settle(tensor, stored, state);
+    (*fixed)[node.name] = {grid.Space(use), grid.Space(stored), std::max(node.stage, 0)};
+  }
+}
+
+void Take(const SelectionProblem& problem, const Node& node, Choice choice, SelectionState* state) {
+  const Graph& graph = problem.graph;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorId x = node.inputs[i];
+    if (graph.IsVariable(x) && node.phase == Phase::kForward) {
+      state->readers[x].push_back(choice.inputs[i]);
+    }
+    state->paid.insert({x, choice.inputs[i], node.stage});
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const TensorId y = node.outputs[i];
+    Settle(y, choice.outputs[i], state);
+    state->assignment.consumed[y] =
+        WithAnnotation(problem.grid, choice.outputs[i], graph.tensor(y).annotation);
+  }
+  state->assignment.choices[node.id] = std::move(choice);
+}
+
+}  // namespace sluice
