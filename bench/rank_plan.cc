@@ -28,6 +28,13 @@ double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// The largest resident set so far.
+double Mebibytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
 int Main(int argc, char** argv) {
   if (argc < 3) {
     std::fprintf(stderr, "usage: rank_plan MESH MICRO_BATCHES [RANK [HIDDEN]]\n");
@@ -61,7 +68,7 @@ int Main(int argc, char** argv) {
   double last = begin;
   options.phase_end = [&](absl::string_view phase) {
     const double now = Seconds();
-    std::printf("  %-16s %7.3f s\n", std::string(phase).c_str(), now - last);
+    std::printf("  %-16s %7.3f s %6.0f MiB\n", std::string(phase).c_str(), now - last, Mebibytes());
     last = now;
   };
   const absl::StatusOr<plan::Plan> plan =
@@ -81,9 +88,7 @@ int Main(int argc, char** argv) {
     }
   }
   items -= pulls + remote;
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const double mib = static_cast<double>(usage.ru_maxrss) / 1024;
+  const double mib = Mebibytes();
   std::printf("%s micro=%lld rank %lld of %d: %.2f s, %.0f MiB resident, plan %.1f MiB\n", argv[1],
               static_cast<long long>(micro), static_cast<long long>(rank), options.ranks, seconds,
               mib, static_cast<double>(plan->ByteSizeLong()) / (1 << 20));

@@ -33,12 +33,14 @@ struct WireMessage {
     kBegan,    // to rank 0: this step of this program has begun here
     kEnded,    // to rank 0: it has ended here
     kOver,     // from rank 0: it has ended everywhere
+    kSays,     // to rank 0: this rank's part of the question with this number
+    kVerdict,  // from rank 0: the answer to it
     kLeft,     // this rank takes no more part
   };
   Kind kind = Kind::kHello;
   bool failed = false;   // of a token: its step has failed, and it holds nothing
   Edge edge;             // of a step: its program alone
-  int64_t sequence = 0;  // of a token: from 0 on, by edge; of a step: by program
+  int64_t sequence = 0;  // of a token: from 0 on, by edge; of a step: by program; of a question
   int64_t number = 0;    // of a step: what random ops see
   int32_t code = 0;      // absl::StatusCode: of a welcome, an end, a leave
   std::string text;      // its message; of a hello, the decisions

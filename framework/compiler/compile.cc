@@ -121,7 +121,9 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
 
 absl::StatusOr<plan::Plan> CompilePlan(absl::Span<const ProgramGraph> programs,
                                        const CompileOptions& options) {
-  ASSIGN_OR_RETURN(Compilation compilation, Compile(programs, options));
+  CompileOptions plan_alone = options;
+  plan_alone.reasons = false;
+  ASSIGN_OR_RETURN(Compilation compilation, Compile(programs, plan_alone));
   return std::move(compilation.plan);
 }
 

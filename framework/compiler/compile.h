@@ -39,7 +39,8 @@ struct CompileOptions {
   // Whose plan it is, and of how many ranks; the mesh's devices name theirs (Mesh::OverRanks). A
   // rank without devices has a plan without actors.
   int32_t rank = 0, ranks = 1;
-  PhaseEnd phase_end;  // for benchmarks; may be empty
+  bool reasons = true;  // CompiledProgram keeps its tasks
+  PhaseEnd phase_end;   // for benchmarks; may be empty
 };
 
 // What the phases made of one program, besides its part of the plan: the reasons that explain/

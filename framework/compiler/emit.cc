@@ -119,6 +119,7 @@ absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& cl
     schedule.numbers = several_ranks;
     Schedule own = BuildSchedule(program->name, program->tasks, program->grid, schedule);
     program->actor_of = std::move(own.actor_of);
+    if (!options.reasons) program->tasks = TaskGraph();  // of a large job as much as the plan
     AddPulls(&own.program);
     phase_ends("schedule rank");
     std::vector<int64_t> top(base.begin(), base.end());

@@ -236,7 +236,7 @@ absl::Status RankLink::Join() {
     Send(0, std::move(hello));
   }
   std::unique_lock<std::mutex> lock(mutex_);
-  welcomed_.wait(lock, [this] { return is_welcome_; });
+  changed_.wait(lock, [this] { return is_welcome_; });
   return welcome_;
 }
 
@@ -263,7 +263,7 @@ void RankLink::OnHello(int32_t from, const WireMessage& message) {
     is_welcome_ = true;
   }
   SendAll(WithStatus(WireMessage::Kind::kWelcome, verdict));
-  welcomed_.notify_all();
+  changed_.notify_all();
 }
 
 void RankLink::Leave() {
@@ -272,6 +272,7 @@ void RankLink::Leave() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     message.sequence = begun_;
+    message.number = questions_;
   }
   SendAll(message);
 }
@@ -343,7 +344,7 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
       std::lock_guard<std::mutex> lock(mutex_);
       if (!is_welcome_) welcome_ = StatusOf(message);
       is_welcome_ = true;
-      welcomed_.notify_all();
+      changed_.notify_all();
       return;
     }
     case WireMessage::Kind::kToken:
@@ -355,6 +356,9 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
       return CountStep(from, message);
     case WireMessage::Kind::kOver:
       return Over(message);
+    case WireMessage::Kind::kSays:
+    case WireMessage::Kind::kVerdict:
+      return Note(from, message);
     case WireMessage::Kind::kLeft: {
       const absl::Status why = StatusOf(message);
       const absl::Status status = absl::UnavailableError(
@@ -364,9 +368,10 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
       left_ = status;
       if (!is_welcome_) welcome_ = status;
       is_welcome_ = true;
-      welcomed_.notify_all();
+      changed_.notify_all();
       // That the last step is over may be still on its way.
       if (!why.ok() || begun_ > left_after_) setup_.tracker->Abort(status);
+      gone_ = gone_ || !why.ok() || message.number < questions_;
       return;
     }
   }
@@ -484,8 +489,58 @@ void RankLink::Over(const WireMessage& message) {
   setup_.tracker->End(message.edge.program);
 }
 
+// What a rank says may come before this one asks, and the verdict of the next question before it
+// has seen that of the last.
+void RankLink::Note(int32_t from, const WireMessage& message) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (message.kind == WireMessage::Kind::kSays) {
+    said_[message.sequence][from] = message.text;
+  } else {
+    verdicts_[message.sequence] = StatusOf(message);
+  }
+  changed_.notify_all();
+}
+
+absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
+  WireMessage says;
+  says.kind = WireMessage::Kind::kSays;
+  says.text = mine;
+  std::unique_lock<std::mutex> lock(mutex_);
+  const int64_t question = says.sequence = questions_++;
+  if (!is_first()) {
+    lock.unlock();
+    Send(0, std::move(says));
+    lock.lock();
+    changed_.wait(lock, [&] { return gone_ || verdicts_.count(question) > 0; });
+    const auto verdict = verdicts_.find(question);
+    if (verdict == verdicts_.end()) return left_;
+    absl::Status status = std::move(verdict->second);
+    verdicts_.erase(verdict);
+    return status;
+  }
+  said_[question][0] = mine;
+  const auto ranks = static_cast<size_t>(setup_.net->ranks());
+  changed_.wait(lock, [&] { return gone_ || said_[question].size() == ranks; });
+  if (said_[question].size() < ranks) return left_;
+  std::vector<std::string> texts;
+  for (auto& [rank, text] : said_[question]) texts.push_back(std::move(text));
+  said_.erase(question);
+  lock.unlock();
+  const absl::Status status = judge(texts);
+  WireMessage verdict = WithStatus(WireMessage::Kind::kVerdict, status);
+  verdict.sequence = question;
+  SendAll(verdict);
+  return status;
+}
+
 void RankLink::Abort(const absl::Status& status) {
   setup_.tracker->Abort(status);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    left_ = status;
+    gone_ = true;
+  }
+  changed_.notify_all();
   SendAll(WithStatus(WireMessage::Kind::kLeft, status));
 }
 

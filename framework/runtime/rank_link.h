@@ -27,6 +27,7 @@
 #include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
 #include "framework/plan/plan.pb.h"
+#include "framework/runtime/runtime.h"
 #include "framework/runtime/step_tracker.h"
 
 namespace sluice {
@@ -64,6 +65,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   int32_t PullOf(int program, int32_t actor) const { return pull_of_[program][actor]; }
   bool Done(Fence fence) const override;
   absl::Status status() const override { return absl::OkStatus(); }
+
+  // The session: see Runtime::Agree.
+  absl::Status Agree(const std::string& mine, const Judge& judge);
 
   void Begin(int program, int64_t step, int64_t number);
   void EndedHere(int program, int64_t step) override;
@@ -108,6 +112,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   void OnPulled(int32_t from, const WireMessage& message);
   void CountStep(int32_t from, const WireMessage& message);
   void Over(const WireMessage& message);
+  void Note(int32_t from, const WireMessage& message);
   // A peer broke the protocol, or has gone: nothing that waits will be served any more.
   void Abort(const absl::Status& status);
 
@@ -119,7 +124,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   std::vector<std::unique_ptr<Net>> streams_;
 
   std::mutex mutex_;
-  std::condition_variable welcomed_;
+  std::condition_variable changed_;
   bool open_ = false;
   int32_t hellos_ = 0;  // all guarded by mutex_
   // On rank 0, by (who reads, of whom): edges as the reader and as the owner of the bytes has them.
@@ -128,9 +133,14 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // So many steps a rank that has left took part in; none has: more than there will ever be.
   int64_t left_after_ = std::numeric_limits<int64_t>::max();
   absl::Status left_;  // what to say of it
+  bool gone_ = false;  // it will answer no question asked here
   bool is_welcome_ = false;
   absl::Status welcome_;
   std::map<std::pair<int32_t, int64_t>, Count> steps_;  // by program and step
+  int64_t questions_ = 0;                               // asked here
+  // By question: what ranks have said, on rank 0; the answer.
+  std::map<int64_t, std::map<int32_t, std::string>> said_;
+  std::map<int64_t, absl::Status> verdicts_;
 };
 
 }  // namespace sluice

@@ -59,6 +59,9 @@ struct WorkerStatistics {
   int64_t sleeps = 0;         // times it found nothing to do
 };
 
+// What is to be said of what each rank has said, by rank.
+using Judge = std::function<absl::Status(absl::Span<const std::string>)>;
+
 // Of a rank that could not even start: the others need not wait for it.
 void RefuseToJoin(CommNet* net, const absl::Status& why);
 
@@ -91,6 +94,9 @@ class Runtime {
   // Between host memory and the shard, on whatever device it is.
   virtual void CopyIn(int variable, int shard, absl::Span<const std::byte> from) = 0;
   virtual void CopyOut(int variable, int shard, absl::Span<std::byte> to) const = 0;
+  // All ranks ask this at the same place, with a text each: the first one judges, and all return
+  // what it found. Nobody returns before all have asked, so it is a barrier, too.
+  virtual absl::Status Agree(const std::string& mine, const Judge& judge) = 0;
   // What null devices did: instructions, arithmetic, bytes between devices. All together.
   virtual NullCounts null_counts() const = 0;
 

@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "framework/attributes/attributes.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
@@ -49,6 +51,9 @@ class PlanSession final : public Session {
   absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box& box) override;
   absl::Status WriteBox(absl::string_view variable, const Box& box,
                         const HostTensor& value) override;
+  absl::Status Agree(const std::string& mine, const Judge& judge) override {
+    return runtime_->Agree(mine, judge);
+  }
   absl::Status CheckReplicas() override;
   void set_step(int64_t step) override { step_ = step; }
 
@@ -61,6 +66,7 @@ class PlanSession final : public Session {
   }
   absl::StatusOr<int> FindProgram(absl::string_view name) const;
   absl::StatusOr<int> FindVariable(absl::string_view name) const;
+  std::string ReplicaDigests();
   // The first shard of a variable with this box.
   absl::StatusOr<int> FindBox(int variable, const Box& box) const;
   absl::Status OrderFeeds(const plan::Program& program, const Feeds& feeds);
@@ -328,22 +334,46 @@ absl::Status PlanSession::WriteBox(absl::string_view variable, const Box& box,
   return absl::OkStatus();
 }
 
-absl::Status PlanSession::CheckReplicas() {
-  RETURN_IF_ERROR(Settle());
+// One line a shard: variable, box, digest, device.
+std::string PlanSession::ReplicaDigests() {
+  std::string text;
   for (int v = 0; v < plan().variables_size(); ++v) {
     const plan::Variable& variable = plan().variables(v);
-    const std::vector<int> first = FirstOfBox(variable);
-    std::vector<uint64_t> digests(variable.shards_size());
     for (int p = 0; p < variable.shards_size(); ++p) {
-      digests[p] = StableHash(BytesOf(v, p), ShardOf(variable.shards(p)).NumBytes());
-      if (digests[p] == digests[first[p]]) continue;
-      return absl::DataLossError(
-          absl::StrCat("variable ", variable.name(), ": replicas differ: device ",
-                       variable.shards(first[p]).device(), " has ", HashText(digests[first[p]]),
-                       ", device ", variable.shards(p).device(), " has ", HashText(digests[p])));
+      const Shard shard = ShardOf(variable.shards(p));
+      absl::StrAppend(&text, v, "\t", BoxToString(shard.BoxAt(0)), "\t",
+                      HashText(StableHash(BytesOf(v, p), shard.NumBytes())), "\t",
+                      variable.shards(p).device(), "\n");
     }
   }
-  return absl::OkStatus();
+  return text;
+}
+
+absl::Status PlanSession::CheckReplicas() {
+  RETURN_IF_ERROR(Settle());
+  return runtime_->Agree(ReplicaDigests(), [this](absl::Span<const std::string> ranks) {
+    // By variable and box: the digest and device of the first that has it.
+    std::map<std::pair<std::string, std::string>, std::pair<std::string, std::string>> first;
+    for (const std::string& text : ranks) {
+      for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+        const std::vector<std::string> words = absl::StrSplit(line, '\t');
+        int v = -1;
+        if (words.size() != 4 || !absl::SimpleAtoi(words[0], &v) || v < 0 ||
+            v >= plan().variables_size()) {
+          return absl::InternalError(
+              absl::StrCat("replicas: expected a shard, got \"", line, "\""));
+        }
+        const auto [known, fresh] =
+            first.emplace(std::pair(words[0], words[1]), std::pair(words[2], words[3]));
+        if (fresh || known->second.first == words[2]) continue;
+        return absl::DataLossError(absl::StrCat("variable ", plan().variables(v).name(),
+                                                ": replicas differ: device ", known->second.second,
+                                                " has ", known->second.first, ", device ", words[3],
+                                                " has ", words[2]));
+      }
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace

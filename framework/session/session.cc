@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/comm/comm_net.h"
 #include "framework/compiler/compile.h"
 #include "framework/explain/explain.h"
 #include "framework/explain/page.h"
@@ -23,9 +24,12 @@ namespace sluice {
 
 namespace {
 
+// With reasons: what is explained, of several ranks, is one device of each stage.
 absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
-                                       const SessionOptions& options) {
+                                       const SessionOptions& options, bool reasons) {
   CompileOptions compile;
+  compile.reasons = reasons;
+  compile.representatives_only = reasons && options.net != nullptr;
   ASSIGN_OR_RETURN(compile.mesh, Mesh::Parse(options.mesh));
   if (options.net != nullptr) {
     compile.rank = options.net->rank();
@@ -38,9 +42,9 @@ absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
   return Compile(programs, compile);
 }
 
-// The devices share one memory, and the system would end the process in which it runs out.
-absl::Status CheckMemory(const Compilation& compilation, int64_t limit) {
-  const plan::Plan& plan = compilation.plan;
+// The devices of a rank share one memory, and the system would end the process in which it runs
+// out.
+absl::Status CheckMemory(const plan::Plan& plan, int64_t limit) {
   if (limit == 0) limit = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   int64_t bytes = 0, variables = 0;
   int devices = 0;
@@ -51,11 +55,15 @@ absl::Status CheckMemory(const Compilation& compilation, int64_t limit) {
     variables += device.variable_bytes();
   }
   if (bytes <= limit) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
-  return absl::ResourceExhaustedError(absl::StrCat("the plan does not fit: expected at most ",
-                                                   limit, " bytes of memory for ", devices,
-                                                   " devices, got ", bytes, ", of them ", variables,
-                                                   " for variables\n", LargestAtPeak(explanation)));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the plan does not fit: expected at most ", limit, " bytes of memory for ",
+                   devices, " devices, got ", bytes, ", of them ", variables, " for variables"));
+}
+
+// The same, with the ten tensors that take most where it does not fit.
+absl::Status ExplainMemory(const absl::Status& fits, const Explanation& explanation) {
+  if (fits.ok()) return fits;
+  return absl::Status(fits.code(), absl::StrCat(fits.message(), "\n", LargestAtPeak(explanation)));
 }
 
 absl::Status WritePage(const std::string& path, const Explanation& explanation) {
@@ -76,13 +84,14 @@ absl::Status WritePage(const std::string& path, const Explanation& explanation) 
 absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
                                    const SessionOptions& options,
                                    std::shared_ptr<Explanation>* explanation) {
-  ASSIGN_OR_RETURN(Compilation compilation, CompileFor(programs, options));
-  RETURN_IF_ERROR(CheckMemory(compilation, options.memory_limit));
-  if (!options.explain_html.empty()) {
-    *explanation = std::make_shared<Explanation>();
-    ASSIGN_OR_RETURN(**explanation, Explain(compilation));
-    RETURN_IF_ERROR(WritePage(options.explain_html, **explanation));
-  }
+  ASSIGN_OR_RETURN(Compilation compilation, CompileFor(programs, options, /*reasons=*/false));
+  const absl::Status fits = CheckMemory(compilation.plan, options.memory_limit);
+  if (fits.ok() && options.explain_html.empty()) return std::move(compilation.plan);
+  ASSIGN_OR_RETURN(const Compilation explained, CompileFor(programs, options, /*reasons=*/true));
+  *explanation = std::make_shared<Explanation>();
+  ASSIGN_OR_RETURN(**explanation, Explain(explained));
+  RETURN_IF_ERROR(ExplainMemory(fits, **explanation));
+  RETURN_IF_ERROR(WritePage(options.explain_html, **explanation));
   return std::move(compilation.plan);
 }
 
@@ -105,7 +114,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.net = options.net;
   runtime.prepare = PrepareCpuKernel;
   runtime.init_thread = InitKernelThread;
-  if (explanation != nullptr) {
+  if (explanation != nullptr && options.net == nullptr) {
     runtime.traced = [explanation, path = options.explain_html](
                          const plan::Plan& ran, absl::Span<const WorkerTrace* const> workers) {
       AddMeasured(ran, workers, explanation.get());
@@ -118,12 +127,13 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
 
 absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options) {
-  ASSIGN_OR_RETURN(const Compilation compilation, CompileFor(programs, options));
+  ASSIGN_OR_RETURN(const Compilation compilation, CompileFor(programs, options, /*reasons=*/true));
   ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
   if (!options.explain_html.empty()) {
     RETURN_IF_ERROR(WritePage(options.explain_html, explanation));
   }
-  const absl::Status fits = CheckMemory(compilation, options.memory_limit);
+  const absl::Status fits =
+      ExplainMemory(CheckMemory(compilation.plan, options.memory_limit), explanation);
   return absl::StrCat(ExplanationText(explanation), fits.message(), fits.ok() ? "" : "\n");
 }
 

@@ -99,7 +99,13 @@ class Session {
   virtual absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box& box) = 0;
   virtual absl::Status WriteBox(absl::string_view variable, const Box& box,
                                 const HostTensor& value) = 0;
-  // Bitwise digest of every replica of a variable's shards here: equal shards must give equal ones;
+  // Of several ranks: each gives a text, rank 0 judges them all, and all return what it found. A
+  // barrier, too. A single rank judges its own.
+  virtual absl::Status Agree(
+      const std::string& mine,
+      const std::function<absl::Status(absl::Span<const std::string>)>& judge) = 0;
+  // Bitwise digest of every replica of a variable's shards, on whichever ranks they are: equal
+  // shards must give equal digests. All ranks ask together;
   // DataLoss names the variable and the devices where they differ.
   virtual absl::Status CheckReplicas() = 0;
 

@@ -367,6 +367,21 @@ TEST_F(RankFaultTest, AKernelsErrorEndsTheStepEverywhereWithThatStatus) {
   }
 }
 
+TEST_F(RankFaultTest, AReplicaOnAnotherRankThatDiffersIsNamed) {
+  const auto statuses = OnRanks(*plans_, [](int32_t rank, ParityRun* run) {
+    RETURN_IF_ERROR(run->session()->CheckReplicas());
+    // Both ranks hold all of it, as devices of each data coordinate do.
+    ASSIGN_OR_RETURN(const auto boxes, run->session()->boxes("embedding/table"));
+    ASSIGN_OR_RETURN(HostTensor value, run->session()->ReadBox("embedding/table", boxes[0].box));
+    if (rank == 1) value.data<float>()[7] += 1e-6f;
+    RETURN_IF_ERROR(run->session()->WriteBox("embedding/table", boxes[0].box, value));
+    return run->session()->CheckReplicas();
+  });
+  EXPECT_THAT(std::string(statuses[0].message()),
+              testing::HasSubstr("variable embedding/table: replicas differ: device"));
+  EXPECT_EQ(statuses[0], statuses[1]);
+}
+
 TEST_F(RankFaultTest, ARankThatLeavesEndsTheOthersSteps) {
   const auto statuses = OnRanks(*plans_, [](int32_t rank, ParityRun* run) {
     RETURN_IF_ERROR(OneStep(run, 5));
