@@ -1,6 +1,6 @@
-// What batches of text cost: steps of the tiny GPT whose tokens are drawn by ReadBatch for every
-// step, as the trainer does, against steps on one constant batch. The two take turns in one
-// session; prints a line of JSON for bench/report.py.
+// What batches of text cost: steps of the tiny GPT whose devices read their tokens from the data
+// set in every step, as under the trainer, against steps on one constant batch. The two take turns
+// in one session; prints a line of JSON for bench/report.py.
 
 #include <cstdint>
 #include <filesystem>
@@ -59,12 +59,16 @@ class Turns {
 
  private:
   absl::Status Begin(bool draw) {
-    if (draw) RETURN_IF_ERROR(ReadBatch(data_, order_, samples_ += batch_.rows, &batch_));
+    samples_ += batch_.rows;
+    Feed tokens(&batch_.tensors[0]), labels(&batch_.tensors[1]);
+    if (draw) {
+      tokens = SampleRows{&data_, 0, order_, samples_};
+      labels = SampleRows{&data_, 1, order_, samples_};
+    }
     *count_.data<int32_t>() = static_cast<int32_t>(++steps_);
-    return session_->Step("train", {{"tokens", &batch_.tensors[0]},
-                                    {"labels", &batch_.tensors[1]},
-                                    {"learning_rate", &rate_},
-                                    {"step", &count_}});
+    return session_->Step(
+        "train",
+        {{"tokens", tokens}, {"labels", labels}, {"learning_rate", &rate_}, {"step", &count_}});
   }
 
   Session* const session_;

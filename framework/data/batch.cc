@@ -5,6 +5,7 @@
 
 #include "absl/types/span.h"
 #include "framework/base/status.h"
+#include "framework/data/feed.h"
 
 namespace sluice {
 namespace {
@@ -25,20 +26,10 @@ Batch::Batch(const Dataset& dataset, int64_t batch_rows) : rows(batch_rows) {
 }
 
 absl::Status ReadBatch(const Dataset& dataset, const SampleOrder& order, int64_t first, Batch* to) {
-  constexpr int64_t kAtOnce = 64;  // sample numbers live on the stack: a step allocates nothing
-  std::array<int64_t, kAtOnce> samples;
-  for (int64_t row = 0; row < to->rows; row += kAtOnce) {
-    const int64_t rows = std::min(kAtOnce, to->rows - row);
-    for (int64_t i = 0; i < rows; ++i) {
-      samples[i] = SampleAt(order, first + row + i, dataset.num_samples());
-    }
-    for (size_t f = 0; f < to->tensors.size(); ++f) {
-      HostTensor& tensor = to->tensors[f];
-      const int64_t row_bytes = static_cast<int64_t>(tensor.bytes.size()) / to->rows;
-      RETURN_IF_ERROR(dataset.Fill(static_cast<int>(f), absl::MakeConstSpan(samples.data(), rows),
-                                   WholeBox(dataset.fields()[f].shape),
-                                   tensor.bytes.data() + row * row_bytes));
-    }
+  for (size_t f = 0; f < to->tensors.size(); ++f) {
+    HostTensor& tensor = to->tensors[f];
+    RETURN_IF_ERROR(FillRows({&dataset, static_cast<int>(f), order, first}, WholeBox(tensor.shape),
+                             tensor.bytes.data()));
   }
   return absl::OkStatus();
 }

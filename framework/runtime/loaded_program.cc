@@ -1,10 +1,12 @@
 #include "framework/runtime/loaded_program.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/comm/comm_net.h"
 #include "framework/device/null_stream.h"
@@ -64,6 +66,16 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
   return spec;
 }
 
+void StepPorts::SetFeed(size_t port, const Feed& feed) {
+  FedPort& to = feeds[port];
+  to.rows = feed.rows;
+  if (feed.tensor == nullptr) return;
+  SLUICE_CHECK_EQ(feed.tensor->shape.NumElements(), to.tensor.shape.NumElements());
+  to.tensor.bytes.resize(feed.tensor->bytes.size());  // once: a port's type stays
+  if (feed.tensor->bytes.empty()) return;
+  std::memcpy(to.tensor.bytes.data(), feed.tensor->bytes.data(), feed.tensor->bytes.size());
+}
+
 absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
     const plan::Plan& plan, int program, absl::Span<std::byte* const> memories) {
   ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(plan.programs(program)));
@@ -81,7 +93,9 @@ absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
 void LoadedProgram::MakePorts() {
   for (StepPorts& ports : ports_) {
     for (const plan::Port& port : program_.feeds()) {
-      ports.feeds.emplace_back(static_cast<DType>(port.dtype()), ShapeFrom(port.shape()));
+      StepPorts::FedPort& fed = ports.feeds.emplace_back();
+      fed.tensor.dtype = static_cast<DType>(port.dtype());
+      fed.tensor.shape = ShapeFrom(port.shape());
     }
     for (const plan::Port& port : program_.fetches()) {
       ports.fetches.emplace_back(static_cast<DType>(port.dtype()), ShapeFrom(port.shape()));
@@ -181,6 +195,7 @@ absl::Status LoadedProgram::PreparePort(int actor, const plan::Instruction& plan
   ASSIGN_OR_RETURN(const Shard shard,
                    ShardFromProto((out->feeds ? planned.outputs(0) : planned.inputs(0)).shard()));
   out->copy = std::make_unique<PortCopy>(shard);
+  out->shard = shard;
   return absl::OkStatus();
 }
 
@@ -254,7 +269,7 @@ absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std:
   if (instruction.kernel != nullptr) {
     return instruction.kernel->Launch(*context, operands, scratch);
   }
-  if (instruction.copy != nullptr) CopyPort(instruction, *context, &ports);
+  if (instruction.copy != nullptr) return CopyPort(instruction, *context, &ports);
   if (instruction.pull >= 0 && !instruction.counts) {
     static_cast<PullStream*>(context->stream)->Pull(instruction.pull, actor.firing(), operands[1]);
   }
@@ -265,14 +280,19 @@ absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std:
   return absl::OkStatus();
 }
 
-void LoadedProgram::CopyPort(const Instruction& instruction, const KernelContext& context,
-                             StepPorts* ports) const {
+absl::Status LoadedProgram::CopyPort(const Instruction& instruction, const KernelContext& context,
+                                     StepPorts* ports) const {
   std::byte* const operand = operands_[instruction.operands_begin + instruction.port_operand];
-  if (instruction.feeds) {
-    instruction.copy->Feed(ports->feeds[instruction.port].bytes.data(), context.micro, operand);
-  } else {
+  if (!instruction.feeds) {
     instruction.copy->Fetch(operand, context.micro, ports->fetches[instruction.port].bytes.data());
+    return absl::OkStatus();
   }
+  const StepPorts::FedPort& feed = ports->feeds[instruction.port];
+  if (feed.rows.dataset != nullptr) {
+    return FillRows(feed.rows, instruction.shard.BoxAt(context.micro), operand);
+  }
+  instruction.copy->Feed(feed.tensor.bytes.data(), context.micro, operand);
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

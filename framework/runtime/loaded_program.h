@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "framework/actor/actor.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/data/feed.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
@@ -36,8 +37,16 @@ struct KernelOptions {
 
 // What the session hands to one step and takes from it, in the order of the program's ports.
 struct StepPorts {
+  struct FedPort {
+    HostTensor tensor;  // without bytes until a tensor is fed
+    SampleRows rows;    // no data set: the tensor holds what is fed
+  };
   int64_t number = 0;  // what random ops see
-  std::vector<HostTensor> feeds, fetches;
+  std::vector<FedPort> feeds;
+  std::vector<HostTensor> fetches;
+
+  // Keeps what a step is fed with; of the port's type.
+  void SetFeed(size_t port, const Feed& feed);
 };
 
 class LoadedProgram {
@@ -77,6 +86,7 @@ class LoadedProgram {
   struct Instruction {
     std::unique_ptr<Kernel> kernel;
     std::unique_ptr<PortCopy> copy;  // of feeds and fetches
+    Shard shard;                     // that a feed fills
     bool feeds = false;
     bool counts = false;  // on a null device, whose stream counts and does nothing else
     int32_t pull = -1;    // of the stream's
@@ -97,8 +107,8 @@ class LoadedProgram {
   absl::Status PrepareOne(int actor, const plan::Instruction& planned, const KernelOptions& options,
                           Instruction* out) const;
   void MakePorts();
-  void CopyPort(const Instruction& instruction, const KernelContext& context,
-                StepPorts* ports) const;
+  absl::Status CopyPort(const Instruction& instruction, const KernelContext& context,
+                        StepPorts* ports) const;
 
   const plan::Plan& plan_;
   const plan::Program& program_;

@@ -36,8 +36,7 @@ class LocalRuntime final : public Runtime {
   absl::Status Start();
 
   const plan::Plan& plan() const override { return plan_; }
-  absl::Status Enqueue(int program, absl::Span<const HostTensor* const> feeds,
-                       int64_t step) override;
+  absl::Status Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) override;
   absl::StatusOr<StepResult> Next() override;
   void Quiesce() override;
   absl::Status status() const override { return tracker_.status(); }
@@ -267,8 +266,7 @@ LocalRuntime::~LocalRuntime() {
   if (options_.traced) options_.traced(plan_, traces);
 }
 
-absl::Status LocalRuntime::Enqueue(int program, absl::Span<const HostTensor* const> feeds,
-                                   int64_t step) {
+absl::Status LocalRuntime::Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) {
   if (current_ != program) Quiesce();
   current_ = program;
   RunningProgram& running = programs_[program];
@@ -278,11 +276,7 @@ absl::Status LocalRuntime::Enqueue(int program, absl::Span<const HostTensor* con
   KeepResults(program, begun - kStepsAhead);
   StepPorts& ports = running.loaded->ports(begun);
   SLUICE_CHECK_EQ(feeds.size(), ports.feeds.size());
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    SLUICE_CHECK_EQ(feeds[i]->bytes.size(), ports.feeds[i].bytes.size());
-    if (feeds[i]->bytes.empty()) continue;
-    std::memcpy(ports.feeds[i].bytes.data(), feeds[i]->bytes.data(), feeds[i]->bytes.size());
-  }
+  for (size_t i = 0; i < feeds.size(); ++i) ports.SetFeed(i, feeds[i]);
   ports.number = step;
   untaken_.push_back({program, begun, false, {}});
   tracker_.Begin(program, static_cast<int32_t>(workers_.size()));

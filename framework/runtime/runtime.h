@@ -19,6 +19,7 @@
 #include "absl/types/span.h"
 #include "framework/actor/message.h"
 #include "framework/comm/comm_net.h"
+#include "framework/data/feed.h"
 #include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
@@ -78,10 +79,9 @@ class Runtime {
 
   virtual const plan::Plan& plan() const = 0;
   // Begins a step of a program; `step` is the number that random ops see. Feeds are in the order of
-  // the program's ports, of their types, and are copied. Waits while two steps run, and where
-  // another program ran, until it has ended.
-  virtual absl::Status Enqueue(int program, absl::Span<const HostTensor* const> feeds,
-                               int64_t step) = 0;
+  // the program's ports and of their types; tensors are copied. Waits while two steps run, and
+  // where another program ran, until it has ended.
+  virtual absl::Status Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) = 0;
   // The results of the oldest step not yet taken; waits for it. FailedPrecondition if none is.
   virtual absl::StatusOr<StepResult> Next() = 0;
   // Waits until no step runs.

@@ -70,7 +70,7 @@ TEST(RuntimeTest, StepsGiveTheSameValuesOnAnyNumberOfWorkers) {
       for (int64_t step = 0; step < 100; ++step) {
         for (; begun < std::min<int64_t>(step + 2, 100); ++begun) {
           const HostTensor x = TestFeed(devices, begun);
-          ASSERT_EQ(runtime->Enqueue(0, {&x}, begun), absl::OkStatus());
+          ASSERT_EQ(runtime->Enqueue(0, {Feed(&x)}, begun), absl::OkStatus());
         }
         const auto result = runtime->Next();
         ASSERT_EQ(result.status(), absl::OkStatus());
@@ -91,7 +91,7 @@ TEST(RuntimeTest, ResultsThatNobodyTakesAreKept) {
   std::vector<float> expected(kTestColumns);
   for (int64_t step = 0; step < 7; ++step) {
     const HostTensor x = TestFeed(2, step);
-    ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+    ASSERT_EQ(runtime->Enqueue(0, {Feed(&x)}, step), absl::OkStatus());
   }
   for (int64_t step = 0; step < 7; ++step) {
     const std::vector<float> sums = ColumnSums(TestFeed(2, step));
@@ -106,7 +106,7 @@ TEST(RuntimeTest, ProgramsShareVariablesAndWaitForEachOther) {
   const HostTensor x = TestFeed(2, 0);
   const std::vector<float> sums = ColumnSums(x);
   for (int round = 1; round <= 20; ++round) {
-    ASSERT_EQ(runtime->Enqueue(0, {&x}, round), absl::OkStatus());
+    ASSERT_EQ(runtime->Enqueue(0, {Feed(&x)}, round), absl::OkStatus());
     ASSERT_EQ(runtime->Enqueue(1, {}, round), absl::OkStatus());
     const auto train = runtime->Next();
     EXPECT_EQ(train->program, 0);
@@ -127,7 +127,7 @@ TEST(RuntimeTest, AKernelsErrorEndsTheStepAndEveryLaterCall) {
     int64_t begun = 0;
     for (; begun < 50 && status.ok(); ++begun) {
       const HostTensor x = TestFeed(4, begun);
-      status = runtime->Enqueue(0, {&x}, begun);
+      status = runtime->Enqueue(0, {Feed(&x)}, begun);
       if (status.ok() && begun > 0) status = runtime->Next().status();
     }
     EXPECT_LE(begun, 6);
@@ -139,7 +139,7 @@ TEST(RuntimeTest, AKernelsErrorEndsTheStepAndEveryLaterCall) {
     EXPECT_EQ(runtime->status(), status);
     EXPECT_EQ(runtime->Next().status(), status);
     const HostTensor x = TestFeed(4, 0);
-    EXPECT_EQ(runtime->Enqueue(0, {&x}, 9), status);
+    EXPECT_EQ(runtime->Enqueue(0, {Feed(&x)}, 9), status);
     EXPECT_EQ(runtime->Enqueue(1, {}, 9), status);
   }
 }
@@ -154,7 +154,7 @@ TEST(RuntimeTest, CheckNanNamesTheInstruction) {
     absl::Status status;
     for (int64_t step = 0; step < 5 && status.ok(); ++step) {
       const HostTensor x = TestFeed(2, step);
-      status = runtime->Enqueue(0, {&x}, step);
+      status = runtime->Enqueue(0, {Feed(&x)}, step);
       if (status.ok()) status = runtime->Next().status();
     }
     EXPECT_EQ(status.ok(), !check);
@@ -226,7 +226,7 @@ TEST(RuntimeTest, StepsAllocateNothing) {
   if (!kCountsAllocations) GTEST_SKIP() << "allocations are the sanitizer's";
   const auto runtime = StartOrDie(TestPlan(4), Options(2));
   const HostTensor x = TestFeed(4, 0);
-  const HostTensor* const feeds[] = {&x};
+  const Feed feeds[] = {&x};
   for (int64_t step = 0; step <= 10; ++step) {
     if (step == 3) StartCountingAllocations();
     ASSERT_TRUE(runtime->Enqueue(0, feeds, step).ok());
@@ -248,7 +248,7 @@ double CpuSeconds() {
 TEST(RuntimeTest, AnIdleSessionSleeps) {
   const auto runtime = StartOrDie(TestPlan(4), Options(4));
   const HostTensor x = TestFeed(4, 0);
-  ASSERT_TRUE(runtime->Enqueue(0, {&x}, 0).ok());
+  ASSERT_TRUE(runtime->Enqueue(0, {Feed(&x)}, 0).ok());
   ASSERT_TRUE(runtime->Next().ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const double before = CpuSeconds();
@@ -265,7 +265,7 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
   const auto runtime = StartOrDie(std::move(plan), options);
   const HostTensor x = TestFeed(kDevices, 0);
   for (int64_t step = 0; step < 20; ++step) {
-    ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+    ASSERT_EQ(runtime->Enqueue(0, {Feed(&x)}, step), absl::OkStatus());
     ASSERT_EQ(runtime->Next().status(), absl::OkStatus());
   }
   EXPECT_EQ(runtime->VariableShard(0, 0), nullptr);
@@ -327,7 +327,7 @@ int64_t TimeInSpans(int workers) {
     const HostTensor x = TestFeed(workers, 0);
     for (int64_t step = 0; step < 100; ++step) {
       std::this_thread::sleep_for(std::chrono::microseconds(300));  // the workers wait for a step
-      EXPECT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+      EXPECT_EQ(runtime->Enqueue(0, {Feed(&x)}, step), absl::OkStatus());
       EXPECT_EQ(runtime->Next().status(), absl::OkStatus());
     }
   }
@@ -370,7 +370,7 @@ TEST(RuntimeTest, TheTracesFileHasEverySpan) {
     const auto runtime = StartOrDie(std::move(plan), options);
     const HostTensor x = TestFeed(2, 0);
     for (int64_t step = 0; step < 50; ++step) {
-      ASSERT_EQ(runtime->Enqueue(0, {&x}, step), absl::OkStatus());
+      ASSERT_EQ(runtime->Enqueue(0, {Feed(&x)}, step), absl::OkStatus());
       ASSERT_EQ(runtime->Next().status(), absl::OkStatus());
     }
   }

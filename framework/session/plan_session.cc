@@ -78,7 +78,7 @@ class PlanSession final : public Session {
 
   std::unique_ptr<Runtime> runtime_;
   std::vector<VariableInfo> infos_;
-  std::vector<const HostTensor*> ordered_;  // the feeds of a step, in the program's order
+  std::vector<Feed> ordered_;       // the feeds of a step, in the program's order
   std::vector<std::byte> staging_;  // of one shard, where a device's memory is not the host's
   int64_t step_ = 0;
 };
@@ -90,6 +90,16 @@ std::string Names(const T& items) {
                        : absl::StrJoin(items, ", ", [](std::string* out, const auto& item) {
                            absl::StrAppend(out, item.name());
                          });
+}
+
+// Of rows as many as are wanted.
+TensorType TypeOf(const Feed& feed, const Shape& wanted) {
+  if (feed.tensor != nullptr) return {feed.tensor->dtype, feed.tensor->shape};
+  if (feed.rows.dataset == nullptr) return {};
+  const SampleField& field = feed.rows.dataset->fields()[feed.rows.field];
+  Shape shape = {wanted.rank() == 0 ? 0 : wanted[0]};
+  for (const int64_t extent : field.shape) shape.Append(extent);
+  return {field.dtype, shape};
 }
 
 // By shard of a variable: the first one here with the same box.
@@ -195,19 +205,18 @@ absl::Status PlanSession::OrderFeeds(const plan::Program& program, const Feeds& 
   }
   for (int i = 0; i < program.feeds_size(); ++i) {
     const plan::Port& port = program.feeds(i);
-    ordered_[i] = nullptr;
+    ordered_[i] = Feed();
     for (const auto& feed : feeds) {
       if (feed.first == port.name()) ordered_[i] = feed.second;
     }
-    const HostTensor* tensor = ordered_[i];
     const auto dtype = static_cast<DType>(port.dtype());
-    if (tensor == nullptr || tensor->dtype != dtype ||
-        tensor->shape.dims() != absl::MakeConstSpan(port.shape())) {
+    const Shape shape(absl::MakeConstSpan(port.shape()));
+    const TensorType got = TypeOf(ordered_[i], shape);
+    if (ordered_[i].empty() || got.dtype != dtype || got.shape != shape) {
       return absl::InvalidArgumentError(absl::StrCat(
           "program ", program.name(), ", feed ", port.name(), ": expected ", DTypeName(dtype),
-          Shape(absl::MakeConstSpan(port.shape())).ToString(), ", got ",
-          tensor == nullptr ? "none"
-                            : absl::StrCat(DTypeName(tensor->dtype), tensor->shape.ToString())));
+          shape.ToString(), ", got ",
+          ordered_[i].empty() ? "none" : absl::StrCat(DTypeName(got.dtype), got.shape.ToString())));
     }
   }
   return absl::OkStatus();

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/data/feed.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
 #include "framework/tensor/array.h"
@@ -44,7 +45,8 @@ struct SessionOptions {
   CommNet* net = nullptr;
 };
 
-using Feeds = std::vector<std::pair<std::string, const HostTensor*>>;
+// By name; of a batch too large for one place, rows of a data set (data/feed.h).
+using Feeds = std::vector<std::pair<std::string, Feed>>;
 using Fetches = std::map<std::string, HostTensor, std::less<>>;
 
 struct VariableInfo {
@@ -77,7 +79,8 @@ class Session {
                                                  const SessionOptions& options);
   virtual ~Session() = default;
 
-  // Enqueues one step. Feeds are copied. Blocks while kStepsAhead steps run.
+  // Enqueues one step. Tensors are copied; rows of a data set are read while the step runs, by the
+  // devices that need them, and an error there is the step's. Blocks while kStepsAhead steps run.
   // Errors: unknown program or feed, a feed of another type than the graph's, an earlier kernel's
   // error. Another program than the last one's waits until that has ended.
   virtual absl::Status Step(absl::string_view program, const Feeds& feeds) = 0;

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
-#include "framework/data/batch.h"
+#include "framework/data/dataset.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/interrupt.h"
@@ -139,19 +139,16 @@ absl::Status Train(const Run& run, const AppData& data) {
   ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data));
 
   const SampleOrder order = {SampleOrder::kRandom, options.session.seed};
-  Batch batch(*data.training, options.batch);
   TrainerTask task;
   task.feed = [&](int64_t samples_seen, Feeds* feeds) {
-    *feeds = FeedsOf(batch);
-    return ReadBatch(*data.training, order, samples_seen, &batch);
+    *feeds = FeedsOf(*data.training, order, samples_seen);
+    return absl::OkStatus();
   };
-  std::optional<Batch> held_out;
   if (data.held_out != nullptr) {
-    held_out.emplace(*data.held_out, options.batch);
     task.evaluate = [&](bool whole) {
       const int64_t all = (data.held_out->covering_samples() + options.batch - 1) / options.batch;
       return MeanMetrics(run.session, *data.held_out, run.model.metrics,
-                         whole ? all : std::min(all, kQuickEvaluation), &*held_out);
+                         whole ? all : std::min(all, kQuickEvaluation), options.batch);
     };
   }
   task.metrics = run.model.metrics;

@@ -15,25 +15,24 @@ absl::StatusOr<double> FetchedScalar(const Fetches& fetches, absl::string_view n
   return LoadElement(found->second.dtype, found->second.bytes.data(), 0);
 }
 
-Feeds FeedsOf(const Batch& batch) {
+Feeds FeedsOf(const Dataset& data, const SampleOrder& order, int64_t first) {
   Feeds feeds;
-  for (size_t i = 0; i < batch.tensors.size(); ++i) {
-    feeds.emplace_back(batch.names[i], &batch.tensors[i]);
+  for (size_t i = 0; i < data.fields().size(); ++i) {
+    feeds.emplace_back(data.fields()[i].name, SampleRows{&data, static_cast<int>(i), order, first});
   }
   return feeds;
 }
 
 absl::StatusOr<std::vector<double>> MeanMetrics(Session* session, const Dataset& data,
                                                 absl::Span<const Metric> metrics, int64_t batches,
-                                                Batch* batch) {
-  const SampleOrder order = {SampleOrder::kSpread, /*seed=*/0, batches * batch->rows};
+                                                int64_t rows) {
+  const SampleOrder order = {SampleOrder::kSpread, /*seed=*/0, batches * rows};
   Fetches fetches;
   std::vector<double> sums(metrics.size());
   int64_t begun = 0;
   for (int64_t done = 0; done < batches; ++done) {
     for (; begun < batches && begun < done + Session::kStepsAhead; ++begun) {
-      RETURN_IF_ERROR(ReadBatch(data, order, begun * batch->rows, batch));
-      RETURN_IF_ERROR(session->Step("eval", FeedsOf(*batch)));
+      RETURN_IF_ERROR(session->Step("eval", FeedsOf(data, order, begun * rows)));
     }
     RETURN_IF_ERROR(session->Next(&fetches));
     for (size_t i = 0; i < metrics.size(); ++i) {

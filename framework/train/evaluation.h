@@ -7,24 +7,24 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "framework/data/batch.h"
+#include "framework/data/dataset.h"
 #include "framework/session/session.h"
 #include "framework/train/metrics.h"
 
 namespace sluice {
 
 // Runs "eval" on `batches` batches spread evenly over a data set, whose fields are its inputs, and
-// gives the mean of each metric. `batch` is of the program's shape and is overwritten. No step may
-// be under way.
+// gives the mean of each metric. `rows` is the program's batch. No step may be under way.
 absl::StatusOr<std::vector<double>> MeanMetrics(Session* session, const Dataset& data,
                                                 absl::Span<const Metric> metrics, int64_t batches,
-                                                Batch* batch);
+                                                int64_t rows);
 
 // The element of a fetched scalar; NotFound if there is none of that name.
 absl::StatusOr<double> FetchedScalar(const Fetches& fetches, absl::string_view name);
 
-// Feeds of the batch's tensors, by their fields' names; good while it lives.
-Feeds FeedsOf(const Batch& batch);
+// The samples from a position of an order on, field by field, by their names; good while the data
+// set lives.
+Feeds FeedsOf(const Dataset& data, const SampleOrder& order, int64_t first);
 
 }  // namespace sluice
 

@@ -19,7 +19,11 @@ class FirstTokenSession : public Session {
     EXPECT_EQ(feeds[0].first, "tokens");
     EXPECT_EQ(feeds[1].first, "labels");
     EXPECT_LT(waiting_.size(), 2u) << "a third step in flight";
-    waiting_.push_back(static_cast<float>(feeds[0].second->data<int32_t>()[0]));
+    int32_t token = 0;
+    EXPECT_TRUE(
+        FillRows(feeds[0].second.rows, {{0, 1}, {0, 1}}, reinterpret_cast<std::byte*>(&token))
+            .ok());
+    waiting_.push_back(static_cast<float>(token));
     return absl::OkStatus();
   }
   absl::Status Next(Fetches* fetches) override {
@@ -60,15 +64,14 @@ TEST(EvaluationTest, MeanOverBatchesTwoInFlight) {
   for (int i = 0; i < 100; ++i) bytes += static_cast<char>(i);
   const TextDataset text = *TextDataset::Create("text", bytes, 4);
   const std::vector<Metric> metrics = {{"loss", ""}, {"twice", ""}};
-  Batch batch(text, 1);
   FirstTokenSession session;
   // Windows at 0, 47 and 95.
   const double mean = (0 + 47 + 95) / 3.0;
-  EXPECT_THAT(*MeanMetrics(&session, text, metrics, 3, &batch),
+  EXPECT_THAT(*MeanMetrics(&session, text, metrics, 3, 1),
               ::testing::ElementsAre(::testing::DoubleEq(mean), ::testing::DoubleEq(2 * mean)));
-  EXPECT_THAT(*MeanMetrics(&session, text, metrics, 1, &batch), ::testing::ElementsAre(0, 0));
+  EXPECT_THAT(*MeanMetrics(&session, text, metrics, 1, 1), ::testing::ElementsAre(0, 0));
   EXPECT_TRUE(session.waiting_.empty());
-  EXPECT_EQ(MeanMetrics(&session, text, {{"perplexity", ""}}, 1, &batch).status().message(),
+  EXPECT_EQ(MeanMetrics(&session, text, {{"perplexity", ""}}, 1, 1).status().message(),
             "the program has no output \"perplexity\"");
 }
 

@@ -38,7 +38,8 @@ class ScriptedSession : public Session {
     ++step_;
     std::map<std::string, double> inputs;
     for (const auto& feed : feeds) {
-      inputs[feed.first] = LoadElement(feed.second->dtype, feed.second->bytes.data(), 0);
+      inputs[feed.first] =
+          LoadElement(feed.second.tensor->dtype, feed.second.tensor->bytes.data(), 0);
     }
     EXPECT_EQ(inputs["step"], step_);
     w_ += static_cast<float>(inputs["learning_rate"] * inputs["x"]);

@@ -54,8 +54,8 @@ TEST(NullDevicesTest, AStepOf24LayersOn256DevicesIsWhatThePlanSays) {
   for (const plan::Port& port : plan->programs(0).feeds()) {
     feeds.emplace_back(static_cast<DType>(port.dtype()), Shape(absl::MakeConstSpan(port.shape())));
   }
-  std::vector<const HostTensor*> fed;
-  for (const HostTensor& feed : feeds) fed.push_back(&feed);
+  std::vector<Feed> fed;
+  for (const HostTensor& feed : feeds) fed.emplace_back(&feed);
   constexpr int64_t kSteps = 3;
   for (int64_t step = 0; step < kSteps; ++step) {
     ASSERT_EQ((*runtime)->Enqueue(0, fed, step), absl::OkStatus());

@@ -139,7 +139,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
 }
 
 ParityRun::ParityRun(const GptLayout& layout, const TrainingSetting& setting, TextDataset text)
-    : layout_(layout), setting_(setting), text_(std::move(text)), batch_(text_, layout.batch) {}
+    : layout_(layout), setting_(setting), text_(std::move(text)) {}
 
 absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& layout,
                                                             const TrainingSetting& setting,
@@ -165,13 +165,13 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const GptLayout& lay
 }
 
 absl::StatusOr<StepRecord> ParityRun::Step(int64_t step) {
-  RETURN_IF_ERROR(
-      ReadBatch(text_, {SampleOrder::kRandom, kDataSeed}, step * layout_.batch, &batch_));
+  const SampleOrder order = {SampleOrder::kRandom, kDataSeed};
+  const int64_t first = step * layout_.batch;
   const HostTensor rate = ScalarF32(LearningRate(setting_.schedule, step));
   const HostTensor count = ScalarI32(step + 1);
   session_->set_step(step);
-  RETURN_IF_ERROR(session_->Step("train", {{"tokens", &batch_.tensors[0]},
-                                           {"labels", &batch_.tensors[1]},
+  RETURN_IF_ERROR(session_->Step("train", {{"tokens", SampleRows{&text_, 0, order, first}},
+                                           {"labels", SampleRows{&text_, 1, order, first}},
                                            {"learning_rate", &rate},
                                            {"step", &count}}));
   RETURN_IF_ERROR(session_->Next(&fetches_));

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/data/batch.h"
 #include "framework/data/text_dataset.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/runtime/runtime.h"
@@ -87,7 +86,6 @@ class ParityRun {
   GptLayout layout_;
   TrainingSetting setting_;
   const TextDataset text_;
-  Batch batch_;
   bool one_rank_ = true;
   std::unique_ptr<Session> session_;
   Fetches fetches_;

@@ -285,6 +285,9 @@ TEST_F(RankFaultTest, StagingThatIsStillRead) {
 }
 
 TEST_F(RankFaultTest, BytesThatComeAfterTheyWereSaidToBeThere) {
+#ifdef THREAD_SANITIZER
+  GTEST_SKIP() << "what is planted is a race, and the sanitizer would end the test";
+#endif
   int found = 0;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     InProcessNetOptions delays;

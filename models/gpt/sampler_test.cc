@@ -14,7 +14,7 @@ class CountingSession : public Session {
   explicit CountingSession(int64_t length) : length_(length) {}
   absl::Status Step(absl::string_view program, const Feeds& feeds) override {
     EXPECT_EQ(program, "sample");
-    const HostTensor& tokens = *feeds[0].second;
+    const HostTensor& tokens = *feeds[0].second.tensor;
     EXPECT_EQ(tokens.shape, (Shape{1, length_}));
     logits_ = HostTensor(DType::kF32, {1, length_, 256});
     for (int64_t i = 0; i < length_; ++i) {
