@@ -86,11 +86,6 @@ InProcessNet::~InProcessNet() {
 
 CommNet* InProcessNet::endpoint(int32_t rank) { return endpoints_[rank].get(); }
 
-int64_t InProcessNet::messages() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return messages_;
-}
-
 int64_t InProcessNet::pulls() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return pulls_;
@@ -102,7 +97,6 @@ void InProcessNet::Post(std::shared_ptr<Parcel> parcel) {
     const auto delay = random_() % (static_cast<uint64_t>(options_.most_delay.count()) + 1);
     Clock::time_point when = Clock::now() + std::chrono::microseconds(delay);
     if (parcel->kind == Parcel::Kind::kMessage) {
-      ++messages_;
       Clock::time_point& last = last_[{parcel->from, parcel->to}];
       if (options_.ordered) when = std::max(when, last);
       last = when;

@@ -37,9 +37,7 @@ class InProcessNet {
   ~InProcessNet();
 
   CommNet* endpoint(int32_t rank);
-  // Messages and pulls so far, of all ranks.
-  int64_t messages() const;
-  int64_t pulls() const;
+  int64_t pulls() const;  // so far, of all ranks
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -75,7 +73,7 @@ class InProcessNet {
   std::mt19937_64 random_;  // all guarded by mutex_
   std::priority_queue<Due> queue_;
   std::map<std::pair<int32_t, int32_t>, Clock::time_point> last_;  // by ranks
-  int64_t posted_ = 0, messages_ = 0, pulls_ = 0;
+  int64_t posted_ = 0, pulls_ = 0;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -63,7 +63,6 @@ class Boxer {
   // An item of another rank's device reads `value`.
   void AddRemoteReader(ValueId value, int32_t device, int32_t stage, int32_t reader,
                        const Task& like);
-  const DeviceClasses& classes() const { return classes_; }
   absl::StatusOr<Values> Get(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase);
   void Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values);
   // New values of a layout, without producer.

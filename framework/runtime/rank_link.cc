@@ -212,14 +212,9 @@ Stream* RankLink::OpenStream() {
   return streams_.back().get();
 }
 
-void RankLink::Send(int32_t to, WireMessage message) {
-  if (setup_.tamper != nullptr) setup_.tamper(&message);
-  setup_.net->Send(to, std::move(message));
-}
-
 void RankLink::SendAll(const WireMessage& message) {
   for (int32_t rank = 0; rank < setup_.net->ranks(); ++rank) {
-    if (rank != setup_.net->rank()) Send(rank, message);
+    if (rank != setup_.net->rank()) setup_.net->Send(rank, message);
   }
 }
 
@@ -233,7 +228,7 @@ absl::Status RankLink::Join() {
   if (is_first()) {
     OnHello(0, hello);
   } else {
-    Send(0, std::move(hello));
+    setup_.net->Send(0, std::move(hello));
   }
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait(lock, [this] { return is_welcome_; });
@@ -291,7 +286,7 @@ void RankLink::TokenThere(int program, int32_t actor, int64_t sequence) {
   message.failed = setup_.tracker->failed();
   message.edge = reader.edge;
   message.sequence = sequence;
-  Send(reader.rank, std::move(message));
+  setup_.net->Send(reader.rank, std::move(message));
 }
 
 int64_t RankLink::told(int program, int32_t actor) const {
@@ -304,7 +299,7 @@ void RankLink::Pulled(int program, int32_t actor, int64_t sequence) {
   message.kind = WireMessage::Kind::kPulled;
   message.edge = pull.request.edge;
   message.sequence = sequence;
-  Send(pull.rank, std::move(message));
+  setup_.net->Send(pull.rank, std::move(message));
 }
 
 bool RankLink::Done(Fence fence) const {
@@ -325,7 +320,7 @@ void RankLink::Begin(int program, int64_t step, int64_t number) {
     if (++begun_ > left_after_) setup_.tracker->Abort(left_);
   }
   if (is_first()) return CountStep(0, message);
-  Send(0, std::move(message));
+  setup_.net->Send(0, std::move(message));
 }
 
 void RankLink::EndedHere(int program, int64_t step) {
@@ -333,7 +328,7 @@ void RankLink::EndedHere(int program, int64_t step) {
   message.edge.program = program;
   message.sequence = step;
   if (is_first()) return CountStep(0, message);
-  Send(0, std::move(message));
+  setup_.net->Send(0, std::move(message));
 }
 
 void RankLink::Receive(int32_t from, const WireMessage& message) {
@@ -509,7 +504,7 @@ absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
   const int64_t question = says.sequence = questions_++;
   if (!is_first()) {
     lock.unlock();
-    Send(0, std::move(says));
+    setup_.net->Send(0, std::move(says));
     lock.lock();
     changed_.wait(lock, [&] { return gone_ || verdicts_.count(question) > 0; });
     const auto verdict = verdicts_.find(question);

@@ -43,7 +43,6 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
-    void (*tamper)(WireMessage* message) = nullptr;  // for tests: before it is sent
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
@@ -105,7 +104,6 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   absl::Status AddReader(int program, int32_t actor);
   absl::Status AddPull(int program, int32_t actor);
   bool is_first() const { return setup_.net->rank() == 0; }
-  void Send(int32_t to, WireMessage message);
   void SendAll(const WireMessage& message);
   void OnHello(int32_t from, const WireMessage& message);
   void OnToken(const WireMessage& message);

@@ -238,7 +238,6 @@ absl::Status LocalRuntime::Start() {
     setup.workers = &workers_;
     setup.tracker = &tracker_;
     setup.net = options_.net;
-    setup.tamper = options_.tamper_wire;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
   }

@@ -43,7 +43,6 @@ struct RuntimeOptions {
   // For tests: sees messages as they are sent, on the sender's thread, and may change them.
   void (*tamper)(Message* message) = nullptr;
   CommNet* net = nullptr;  // of a plan of several ranks; must outlive the runtime
-  void (*tamper_wire)(WireMessage* message) = nullptr;  // for tests, as `tamper`
   // Called first on every thread that makes or runs kernels; may be null.
   void (*init_thread)() = nullptr;
 };

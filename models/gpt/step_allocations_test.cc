@@ -117,7 +117,8 @@ class Training {
   TextDataset text_;
   Batch batch_;
   HostTensor rate_ = HostTensor(DType::kF32, {}), count_ = HostTensor(DType::kI32, {});
-  const Feeds feeds_ = {{"tokens", &batch_.tensors[0]},
+  // A tensor, and rows that the devices read.
+  const Feeds feeds_ = {{"tokens", SampleRows{&text_, 0, {SampleOrder::kRandom, 1}, 0}},
                         {"labels", &batch_.tensors[1]},
                         {"learning_rate", &rate_},
                         {"step", &count_}};
