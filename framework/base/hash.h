@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -24,6 +25,21 @@ class StableHasher {
 
  private:
   uint64_t digest_ = 0;
+};
+
+// StableHash of bytes that come in pieces: how they were cut does not count.
+class StableByteHasher {
+ public:
+  StableByteHasher();
+  ~StableByteHasher();
+  StableByteHasher(const StableByteHasher&) = delete;
+  StableByteHasher& operator=(const StableByteHasher&) = delete;
+  void Add(const void* data, size_t size);
+  uint64_t digest() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
 };
 
 // 16 hexadecimal digits.

@@ -1,6 +1,8 @@
 #include "framework/base/hash.h"
 
+#include <algorithm>
 #include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -25,6 +27,19 @@ TEST(HashTest, DigestTellsSequencesApart) {
   digests.insert(StableHasher().Add(2).Add(1).digest());
   EXPECT_EQ(digests.size(), 6);
   EXPECT_EQ(StableHasher().Add(1).Add("x").digest(), StableHasher().Add(1).Add("x").digest());
+}
+
+TEST(HashTest, PiecesHaveTheHashOfTheWhole) {
+  std::string bytes;
+  for (int i = 0; i < 5000; ++i) bytes += static_cast<char>(i * i);
+  EXPECT_EQ(StableByteHasher().digest(), StableHash(""));
+  for (const size_t piece : {1, 7, 256, 1024, 4999, 5000}) {
+    StableByteHasher hasher;
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+      hasher.Add(bytes.data() + at, std::min(piece, bytes.size() - at));
+    }
+    EXPECT_EQ(hasher.digest(), StableHash(bytes)) << piece;
+  }
 }
 
 TEST(HashTest, FewCollisions) {

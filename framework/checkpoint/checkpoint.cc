@@ -1,33 +1,24 @@
 #include "framework/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
-#include "framework/checkpoint/manifest.h"
+#include "framework/checkpoint/box_copy.h"
+#include "framework/checkpoint/folder.h"
 
 namespace sluice {
 namespace {
 
-constexpr char kManifest[] = "manifest.json";
-constexpr char kTensors[] = "tensors.safetensors";
-constexpr char kUnfinished[] = ".tmp";
 constexpr char kDamaged[] = ".damaged";
-constexpr int64_t kManifestLimit = 100'000'000;
-
-std::string DigestOf(const HostTensor& tensor) {
-  return HashText(StableHash(tensor.bytes.data(), tensor.bytes.size()));
-}
-
-std::string TypeOf(const TensorEntry& entry) {
-  return absl::StrCat(DTypeName(entry.dtype), entry.shape.ToString());
-}
+constexpr int64_t kPiece = 1 << 20;  // bytes that are read at a time; whole elements of any type
 
 absl::Status WriteInto(const std::string& dir, const CheckpointMeta& meta,
                        absl::Span<const TensorEntry> tensors, const TensorSource& source,
@@ -36,16 +27,14 @@ absl::Status WriteInto(const std::string& dir, const CheckpointMeta& meta,
   const auto digesting = [&](const TensorEntry& entry) {
     absl::StatusOr<HostTensor> value = source(entry);
     if (value.ok()) {
-      manifest.types[entry.name] = TypeOf(entry);
-      manifest.digests[entry.name] = DigestOf(*value);
+      manifest.types[entry.name] = PrintType(entry.dtype, entry.shape);
+      manifest.digests[entry.name] = HashText(StableHash(value->bytes.data(), value->bytes.size()));
     }
     return value;
   };
   RETURN_IF_ERROR(
-      WriteSafetensors(absl::StrCat(dir, "/", kTensors), tensors, {}, digesting, faults));
-  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(absl::StrCat(dir, "/", kManifest), faults));
-  RETURN_IF_ERROR(file.Append(PrintManifest(manifest)));
-  RETURN_IF_ERROR(file.Close());
+      WriteSafetensors(absl::StrCat(dir, "/", TensorsFile(0, 0)), tensors, {}, digesting, faults));
+  RETURN_IF_ERROR(WriteManifest(absl::StrCat(dir, "/", kManifest), manifest, faults));
   return SyncDirectory(dir, faults);
 }
 
@@ -80,68 +69,123 @@ absl::Status NoCheckpoint(const std::string& dir) {
 absl::StatusOr<std::string> SaveCheckpoint(const std::string& dir, const CheckpointMeta& meta,
                                            absl::Span<const TensorEntry> tensors,
                                            const TensorSource& source, FileFaults* faults) {
-  if (meta.step < 0 || meta.samples < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("checkpoint: step ", meta.step, ", samples ",
-                                                   meta.samples, ": expected none below 0"));
-  }
-  const std::string path = absl::StrCat(dir, "/step-", absl::StrFormat("%06d", meta.step));
-  const std::string unfinished = path + kUnfinished;
+  ASSIGN_OR_RETURN(const std::string path, CheckpointPath(dir, meta));
   RETURN_IF_ERROR(CreateDirectories(dir, faults));
-  RETURN_IF_ERROR(RemoveTree(unfinished, faults));
-  absl::Status status = CreateDirectories(unfinished, faults);
-  if (status.ok()) status = WriteInto(unfinished, meta, tensors, source, faults);
-  if (status.ok()) status = ReplaceDirectory(unfinished, path, faults);
+  RETURN_IF_ERROR(BeginFolder(path, faults));
+  const absl::Status status = WriteInto(path + kUnfinished, meta, tensors, source, faults);
   if (!status.ok()) {
-    RemoveTree(unfinished, faults).IgnoreError();  // the first error is the one to tell
+    RemoveTree(path + kUnfinished, faults).IgnoreError();  // the first error is the one to tell
     return status;
   }
-  // Where this fails, nobody knows which of two of this step a crash would leave: both stay.
-  RETURN_IF_ERROR(SyncDirectory(dir, faults));
-  RemoveTree(unfinished, faults).IgnoreError();  // the older one of this step; pruning tries again
+  RETURN_IF_ERROR(CommitFolder(path, faults));
   return path;
 }
 
 absl::StatusOr<Checkpoint> Checkpoint::Load(const std::string& path) {
   const std::string file = absl::StrCat(path, "/", kManifest);
-  ASSIGN_OR_RETURN(const std::string text, ReadText(file, kManifestLimit));
-  ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text, file));
-  ASSIGN_OR_RETURN(SafetensorsReader tensors,
-                   SafetensorsReader::Open(absl::StrCat(path, "/", kTensors)));
-  Checkpoint checkpoint(std::move(tensors));
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(file));
+  if (manifest.part) {
+    return absl::DataLossError(absl::StrCat(file, ": expected the manifest of all parts, got part ",
+                                            *manifest.part + 1, " of ", manifest.parts));
+  }
+  Checkpoint checkpoint;
   checkpoint.path_ = path;
+  checkpoint.parts_ = manifest.parts;
+  ASSIGN_OR_RETURN(checkpoint.files_, OpenTensors(path, manifest));
   checkpoint.meta_ = std::move(manifest.meta);
-  for (const TensorEntry& entry : checkpoint.tensors()) {
-    const auto type = manifest.types.find(entry.name);
-    if (type == manifest.types.end() || type->second != TypeOf(entry)) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": tensor ", entry.name, ": expected ",
-                       type == manifest.types.end() ? "none, by the manifest" : type->second,
-                       ", got ", TypeOf(entry)));
+  if (manifest.parts == 0) {
+    checkpoint.tensors_ = checkpoint.files_[0].entries();
+    for (const TensorEntry& entry : checkpoint.tensors_) {
+      manifest.boxes[entry.name] = {{0, WholeBox(entry.shape), manifest.digests.at(entry.name)}};
+    }
+  } else {
+    for (const auto& [name, type] : manifest.types) {
+      ASSIGN_OR_RETURN(TensorEntry entry, ParseType(name, type));
+      checkpoint.tensors_.push_back(std::move(entry));
     }
   }
-  const size_t stored = checkpoint.tensors_.stored().size();
-  if (manifest.types.size() != stored || checkpoint.tensors().size() != stored) {
-    return absl::DataLossError(absl::StrCat(path, ": expected ", manifest.types.size(),
-                                            " tensors of f32, f64, bf16 or i32, got ", stored,
-                                            ", and ", checkpoint.tensors().size(), " of these"));
+  for (size_t i = 0; i < checkpoint.tensors_.size(); ++i) {
+    const std::string& name = checkpoint.tensors_[i].name;
+    checkpoint.stored_[name] = {static_cast<int>(i), std::move(manifest.boxes.at(name))};
   }
-  checkpoint.digests_.insert(manifest.digests.begin(), manifest.digests.end());
   return checkpoint;
 }
 
-absl::StatusOr<HostTensor> Checkpoint::Read(absl::string_view name) const {
-  ASSIGN_OR_RETURN(HostTensor tensor, tensors_.Read(name));
-  const std::string& expected = digests_.find(std::string(name))->second;
-  const std::string got = DigestOf(tensor);
-  if (got != expected) {
-    return absl::DataLossError(absl::StrCat(
-        path_, ": tensor ", name, " is damaged: expected digest ", expected, ", got ", got));
+absl::StatusOr<const Checkpoint::Stored*> Checkpoint::Find(absl::string_view name) const {
+  const auto found = stored_.find(name);
+  if (found != stored_.end()) return &found->second;
+  return absl::NotFoundError(absl::StrCat(path_, ": no tensor ", name));
+}
+
+absl::StatusOr<const Checkpoint::Stored*> Checkpoint::FindAround(absl::string_view name,
+                                                                 const Box& box) const {
+  ASSIGN_OR_RETURN(const Stored* stored, Find(name));
+  if (IsInside(box, tensors_[stored->index].shape)) return stored;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path_, ": tensor ", name, ": expected a box inside ",
+                   tensors_[stored->index].shape.ToString(), ", got ", BoxToString(box)));
+}
+
+absl::Status Checkpoint::ReadStored(const TensorEntry& tensor, const StoredBox& stored,
+                                    const Box* box, HostTensor* value) const {
+  const bool whole = parts_ == 0;
+  const std::string name = whole ? tensor.name : StoredName(tensor.name, stored.box);
+  const int64_t element = SizeOf(tensor.dtype), bytes = Volume(stored.box) * element;
+  std::optional<BoxCopy> copy;
+  if (box != nullptr) copy.emplace(stored.box, *box, element, value->bytes.data());
+  std::vector<std::byte> piece(std::min(bytes, kPiece));
+  StableByteHasher digest;
+  for (int64_t from = 0; from < bytes; from += kPiece) {
+    const absl::Span<std::byte> some =
+        absl::MakeSpan(piece).subspan(0, std::min(kPiece, bytes - from));
+    RETURN_IF_ERROR(files_[stored.part].ReadBytes(name, from, some));
+    digest.Add(some.data(), some.size());
+    if (copy) copy->Add(some);
   }
-  return tensor;
+  const std::string got = HashText(digest.digest());
+  if (got == stored.digest) return absl::OkStatus();
+  const std::string where =
+      whole ? absl::StrCat(path_, ": tensor ", tensor.name)
+            : absl::StrCat(path_, "/", TensorsFile(stored.part, parts_), ": tensor ", tensor.name,
+                           ", box ", BoxToString(stored.box), ",");
+  return absl::DataLossError(
+      absl::StrCat(where, " is damaged: expected digest ", stored.digest, ", got ", got));
+}
+
+absl::StatusOr<HostTensor> Checkpoint::Read(absl::string_view name) const {
+  ASSIGN_OR_RETURN(const Stored* stored, Find(name));
+  return ReadBox(name, WholeBox(tensors_[stored->index].shape));
+}
+
+absl::StatusOr<HostTensor> Checkpoint::ReadBox(absl::string_view name, const Box& box) const {
+  ASSIGN_OR_RETURN(const Stored* stored, FindAround(name, box));
+  const TensorEntry& tensor = tensors_[stored->index];
+  HostTensor value(tensor.dtype, ShapeOf(box));
+  for (const StoredBox& each : stored->boxes) {
+    if (Volume(Intersect(each.box, box)) == 0) continue;
+    RETURN_IF_ERROR(ReadStored(tensor, each, &box, &value));
+  }
+  return value;
+}
+
+absl::Status Checkpoint::VerifyBoxes(absl::string_view name, absl::Span<const Box> boxes) const {
+  for (const Box& box : boxes) RETURN_IF_ERROR(FindAround(name, box).status());
+  ASSIGN_OR_RETURN(const Stored* stored, Find(name));
+  for (const StoredBox& each : stored->boxes) {
+    const bool met = std::any_of(boxes.begin(), boxes.end(), [&](const Box& box) {
+      return Volume(Intersect(each.box, box)) > 0;
+    });
+    if (met) RETURN_IF_ERROR(ReadStored(tensors_[stored->index], each, nullptr, nullptr));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Checkpoint::Verify() const {
-  for (const TensorEntry& entry : tensors()) RETURN_IF_ERROR(Read(entry.name).status());
+  for (const TensorEntry& tensor : tensors_) {
+    for (const StoredBox& each : stored_.find(tensor.name)->second.boxes) {
+      RETURN_IF_ERROR(ReadStored(tensor, each, nullptr, nullptr));
+    }
+  }
   return absl::OkStatus();
 }
 

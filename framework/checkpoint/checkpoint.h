@@ -1,10 +1,15 @@
-// A checkpoint is a directory "step-000123" with logical tensors, so any mesh loads any other's:
+// A checkpoint is a directory "step-000123" with logical tensors, so any mesh and any number of
+// ranks loads any other's. One rank that has whole tensors writes
 //   tensors.safetensors   every variable, optimizer state included
 //   manifest.json         step, seed, samples seen, options, size and digest of the data, and name,
 //   type and digest of each tensor
+// and several ranks (parts.h) write
+//   tensors-00001-of-00004.safetensors ..   of each rank the boxes that it is the one to save
+//   manifest.json         the same, but that of each tensor it has the boxes: part, box, digest
 // It is written beside its place as "step-000123.tmp", synced, and renamed, and renamed back before
 // it is removed: what bears the name is whole, whenever a process dies or a machine loses power.
-// What is read is checked against the digests. One thread at a time per directory.
+// What is read is checked against the digests, and of each tensor the boxes hold every element
+// once. One thread at a time per directory, but that parts are written at once.
 #ifndef SLUICE_FRAMEWORK_CHECKPOINT_CHECKPOINT_H_
 #define SLUICE_FRAMEWORK_CHECKPOINT_CHECKPOINT_H_
 
@@ -34,18 +39,39 @@ class Checkpoint {
   static absl::StatusOr<Checkpoint> Load(const std::string& path);
 
   const CheckpointMeta& meta() const { return meta_; }
-  const std::vector<TensorEntry>& tensors() const { return tensors_.entries(); }
+  const std::vector<TensorEntry>& tensors() const { return tensors_; }
   // NotFound names the tensor; DataLoss says that its bytes are not those that were written.
   absl::StatusOr<HostTensor> Read(absl::string_view name) const;
-  // Reads everything and forgets it: DataLoss as Read has it.
+  // Any box of a tensor, of the box's shape, out of the boxes that are stored. Those that it meets
+  // are read to their ends, for the sake of their digests, but no more than a piece of one is ever
+  // in memory. InvalidArgument where the box does not lie inside.
+  absl::StatusOr<HostTensor> ReadBox(absl::string_view name, const Box& box) const;
+  // Reads all that is stored of what the boxes meet, once, and forgets it: an error as ReadBox has
+  // it.
+  absl::Status VerifyBoxes(absl::string_view name, absl::Span<const Box> boxes) const;
+  // The same of everything.
   absl::Status Verify() const;
 
  private:
-  explicit Checkpoint(SafetensorsReader tensors) : tensors_(std::move(tensors)) {}
+  struct Stored {
+    int index = 0;  // of tensors_
+    std::vector<StoredBox> boxes;
+  };
+  Checkpoint() = default;
+  absl::StatusOr<const Stored*> Find(absl::string_view name) const;
+  // As Find, and the box lies inside.
+  absl::StatusOr<const Stored*> FindAround(absl::string_view name, const Box& box) const;
+  // Reads what is stored and checks its digest; what lies in `box`, if any is given, goes to
+  // `value`.
+  absl::Status ReadStored(const TensorEntry& tensor, const StoredBox& stored, const Box* box,
+                          HostTensor* value) const;
+
   std::string path_;
   CheckpointMeta meta_;
-  SafetensorsReader tensors_;
-  std::map<std::string, std::string, std::less<>> digests_;
+  int32_t parts_ = 0;
+  std::vector<SafetensorsReader> files_;  // by part
+  std::vector<TensorEntry> tensors_;
+  std::map<std::string, Stored, std::less<>> stored_;  // by tensor
 };
 
 // The checkpoint of the highest step in a directory; NotFound if there is none.

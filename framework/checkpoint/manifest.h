@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/checkpoint/stored_boxes.h"
 
 namespace sluice {
 
@@ -29,11 +32,22 @@ struct CheckpointMeta {
 
 struct Manifest {
   CheckpointMeta meta;
-  std::map<std::string, std::string> types, digests;  // by tensor; both name the same ones
+  // By tensor. Of whole tensors in one file there are digests of the same names; of parts there are
+  // boxes of the same names.
+  std::map<std::string, std::string> types, digests;
+  int32_t parts = 0;  // 0: one file of whole tensors
+  std::map<std::string, std::vector<StoredBox>> boxes = {};
+  // Of the manifest of a part alone, before all are joined: which one it is. Else the boxes hold
+  // every element of every tensor once.
+  std::optional<int32_t> part = std::nullopt;
 };
 
+// Do the boxes of a manifest that parts were joined to hold each element of their tensors once?
+absl::Status CheckCover(const Manifest& manifest);
 std::string PrintManifest(const Manifest& manifest);
-// `file` begins every error. DataLoss: text that is no manifest, or not the one that was sealed.
+// `file` begins every error. What is parsed is sound: boxes lie inside their tensors, are of parts
+// that there are, and hold what they should. DataLoss: text that is no manifest, or not the one
+// that was sealed.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text, absl::string_view file);
 // The same manifest with the digest that it should have; an error where `text` is no JSON object.
 absl::StatusOr<std::string> SealManifest(absl::string_view text, absl::string_view file);

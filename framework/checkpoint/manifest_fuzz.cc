@@ -15,6 +15,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto manifest = sluice::ParseManifest(*sealed, "manifest");
   if (!manifest.ok()) return 0;
   SLUICE_CHECK(manifest->meta.step >= 0 && manifest->meta.samples >= 0);
+  for (const auto& [name, boxes] : manifest->boxes) {
+    const auto tensor = sluice::ParseType(name, manifest->types.at(name));
+    SLUICE_CHECK_OK(tensor.status());
+    int64_t volume = 0;
+    for (const sluice::StoredBox& stored : boxes) {
+      SLUICE_CHECK(sluice::IsInside(stored.box, tensor->shape)) << name;
+      SLUICE_CHECK(stored.part < manifest->parts) << name;
+      if (!manifest->part) volume += sluice::Volume(stored.box);
+    }
+    SLUICE_CHECK(manifest->part || volume == tensor->shape.NumElements()) << name;
+  }
   const std::string printed = sluice::PrintManifest(*manifest);
   const auto again = sluice::ParseManifest(printed, "manifest");
   SLUICE_CHECK_OK(again.status()) << printed;

@@ -236,7 +236,7 @@ absl::Status SafetensorsReader::ParseHeader(absl::string_view header, int64_t bu
     }
     end = entry.end;
     index_[entry.tensor.name] = static_cast<int>(stored_.size());
-    begins_.push_back(entry.begin);
+    places_.push_back({entry.begin, entry.end});
     const std::optional<DType> ours = OursOf(entry.tensor.dtype);
     if (ours) entries_.push_back({entry.tensor.name, *ours, entry.tensor.shape});
     stored_.push_back(std::move(entry.tensor));
@@ -262,9 +262,21 @@ absl::StatusOr<HostTensor> SafetensorsReader::Read(absl::string_view name) const
         file_.path(), ": ", name, ": expected F32, F64, BF16 or I32, got ", stored.dtype));
   }
   HostTensor tensor(*dtype, stored.shape);
-  RETURN_IF_ERROR(file_.ReadAt(buffer_ + begins_[index], tensor.bytes.data(),
+  RETURN_IF_ERROR(file_.ReadAt(buffer_ + places_[index].begin, tensor.bytes.data(),
                                static_cast<int64_t>(tensor.bytes.size())));
   return tensor;
+}
+
+absl::Status SafetensorsReader::ReadBytes(absl::string_view name, int64_t from,
+                                          absl::Span<std::byte> bytes) const {
+  ASSIGN_OR_RETURN(const int index, Find(name));
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (from < 0 || from > places_[index].size() || size > places_[index].size() - from) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_.path(), ": tensor ", name, ": expected a part of its ",
+                     places_[index].size(), " bytes, got ", size, " at ", from));
+  }
+  return file_.ReadAt(buffer_ + places_[index].begin + from, bytes.data(), size);
 }
 
 absl::StatusOr<HostTensor> SafetensorsReader::ReadAsF32(absl::string_view name) const {
@@ -278,7 +290,7 @@ absl::StatusOr<HostTensor> SafetensorsReader::ReadAsF32(absl::string_view name) 
   }
   HostTensor tensor(DType::kF32, stored.shape);
   std::vector<uint16_t> bits(stored.shape.NumElements());
-  RETURN_IF_ERROR(file_.ReadAt(buffer_ + begins_[index], bits.data(),
+  RETURN_IF_ERROR(file_.ReadAt(buffer_ + places_[index].begin, bits.data(),
                                static_cast<int64_t>(bits.size() * sizeof(uint16_t))));
   std::transform(bits.begin(), bits.end(), tensor.data<float>(),
                  half ? HalfToFloat : BFloat16ToFloat);

@@ -7,6 +7,7 @@
 #ifndef SLUICE_FRAMEWORK_CHECKPOINT_SAFETENSORS_H_
 #define SLUICE_FRAMEWORK_CHECKPOINT_SAFETENSORS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +19,7 @@
 #include "absl/types/span.h"
 #include "framework/checkpoint/file.h"
 #include "framework/tensor/array.h"
+#include "framework/tensor/shape.h"
 
 namespace sluice {
 
@@ -52,6 +54,8 @@ class SafetensorsReader {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   // NotFound if there is none of that name; InvalidArgument if its dtype is none of Sluice's.
   absl::StatusOr<HostTensor> Read(absl::string_view name) const;
+  // Bytes of a tensor from its byte `from` on, whatever its dtype; InvalidArgument past its end.
+  absl::Status ReadBytes(absl::string_view name, int64_t from, absl::Span<std::byte> bytes) const;
   // The values of a tensor of F32, F16 or BF16 as f32, which loses nothing (though a signalling NaN
   // may become a quiet one); InvalidArgument for others.
   absl::StatusOr<HostTensor> ReadAsF32(absl::string_view name) const;
@@ -65,7 +69,7 @@ class SafetensorsReader {
   int64_t buffer_ = 0;  // where it begins in the file
   std::vector<StoredTensor> stored_;
   std::vector<TensorEntry> entries_;
-  std::vector<int64_t> begins_;                    // of stored_
+  std::vector<Range> places_;                      // of stored_, in the buffer
   std::map<std::string, int, std::less<>> index_;  // of stored_
   std::map<std::string, std::string> metadata_;
 };

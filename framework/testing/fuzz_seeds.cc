@@ -12,6 +12,7 @@
 #include "framework/attributes/attributes.h"
 #include "framework/base/log.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/parts.h"
 #include "framework/compiler/compile.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"
@@ -127,6 +128,20 @@ void WriteCheckpoint() {
   SLUICE_CHECK_OK(path.status());
   Write("checkpoint", "manifest", "saved", Read(*path + "/manifest.json"));
   Write("checkpoint", "safetensors", "saved", Read(*path + "/tensors.safetensors"));
+  const std::vector<TensorEntry> parted = {{"w", DType::kF32, {2, 3}}, {"n", DType::kI32, {}}};
+  SLUICE_CHECK_OK(BeginCheckpoint(dir, meta));
+  for (int32_t part = 0; part < 2; ++part) {
+    std::vector<BoxEntry> boxes = {{"w", {{part, part + 1}, {0, 3}}}};
+    if (part == 0) boxes.push_back({"n", {}});
+    SLUICE_CHECK_OK(WriteCheckpointPart(
+        dir, meta, {part, 2}, parted, boxes,
+        [](const BoxEntry& entry) -> absl::StatusOr<HostTensor> {
+          return HostTensor(entry.tensor == "n" ? DType::kI32 : DType::kF32, ShapeOf(entry.box));
+        }));
+  }
+  Write("checkpoint", "manifest", "part", Read(*path + ".tmp/manifest-00001-of-00002.json"));
+  SLUICE_CHECK_OK(CommitCheckpoint(dir, meta, 2).status());
+  Write("checkpoint", "manifest", "parts", Read(*path + "/manifest.json"));
   const std::string file = dir + "/metadata";
   SLUICE_CHECK_OK(WriteSafetensors(file, {{"x", DType::kF64, {0, 4}}}, {{"a", "b"}}, zeros));
   Write("checkpoint", "safetensors", "metadata", Read(file));

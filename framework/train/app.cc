@@ -21,6 +21,7 @@
 #include "framework/train/interrupt.h"
 #include "framework/train/peak.h"
 #include "framework/train/trainer.h"
+#include "framework/train/variables.h"
 
 namespace sluice {
 namespace {

@@ -1,8 +1,10 @@
 #include "framework/train/run_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
@@ -44,12 +46,22 @@ absl::Status FindLatest(const std::string& path, ResumePoint* point) {
   return absl::OkStatus();
 }
 
+// Whether a folder has the files of a checkpoint that several ranks wrote.
+bool HasParts(const std::string& path) {
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
+           return absl::StartsWith(name, "tensors-00001-of-");
+         });
+}
+
 }  // namespace
 
 bool IsRunFolder(const std::string& path) {
   const bool run = Exists(path + "/log.jsonl") &&
                    (Exists(path + "/options.txt") || Exists(path + "/checkpoints"));
-  return run || (Exists(path + "/manifest.json") && Exists(path + "/tensors.safetensors"));
+  if (run) return true;
+  return Exists(path + "/manifest.json") &&
+         (Exists(path + "/tensors.safetensors") || HasParts(path));
 }
 
 std::function<bool(const std::string& path)> RunFolders(const std::string& out) {

@@ -35,6 +35,8 @@ TEST_F(RunFolderTest, ALogAloneOrOptionsAloneAreNoRun) {
   Touch("old/log.jsonl");
   Touch("old/checkpoints/step-000001/manifest.json");
   Touch("old/checkpoints/step-000001/tensors.safetensors");
+  Touch("ranks/step-000001/manifest.json");
+  Touch("ranks/step-000001/tensors-00001-of-00004.safetensors");
   Touch("hf/model.safetensors");
   EXPECT_FALSE(IsRunFolder(root_ + "/log"));
   EXPECT_FALSE(IsRunFolder(root_ + "/options"));
@@ -43,6 +45,7 @@ TEST_F(RunFolderTest, ALogAloneOrOptionsAloneAreNoRun) {
   EXPECT_TRUE(IsRunFolder(root_ + "/run"));
   EXPECT_TRUE(IsRunFolder(root_ + "/old"));
   EXPECT_TRUE(IsRunFolder(root_ + "/old/checkpoints/step-000001"));
+  EXPECT_TRUE(IsRunFolder(root_ + "/ranks/step-000001"));
 }
 
 TEST_F(RunFolderTest, TheRunsOwnFolderIsNoDataBeforeItExists) {

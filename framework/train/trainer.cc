@@ -11,6 +11,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
 #include "framework/train/evaluation.h"
+#include "framework/train/variables.h"
 
 namespace sluice {
 namespace {
@@ -32,42 +33,7 @@ int64_t AvailableMemory() {
   return 0;
 }
 
-std::string TypeText(DType dtype, const Shape& shape) {
-  return absl::StrCat(DTypeName(dtype), shape.ToString());
-}
-
 }  // namespace
-
-absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session) {
-  const std::vector<VariableInfo> variables = session->variables();
-  std::map<std::string, const TensorEntry*> entries;
-  for (const TensorEntry& entry : checkpoint.tensors()) entries[entry.name] = &entry;
-  std::vector<HostTensor> values;
-  for (const VariableInfo& variable : variables) {
-    auto found = entries.find(variable.name);
-    if (found == entries.end()) {
-      return absl::NotFoundError(
-          absl::StrCat("checkpoint: expected a tensor \"", variable.name, "\", it has none"));
-    }
-    const TensorEntry& entry = *found->second;
-    if (entry.dtype != variable.dtype || entry.shape != variable.shape) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "checkpoint: tensor \"", variable.name, "\": expected ",
-          TypeText(variable.dtype, variable.shape), ", got ", TypeText(entry.dtype, entry.shape)));
-    }
-    entries.erase(found);
-    ASSIGN_OR_RETURN(HostTensor value, checkpoint.Read(variable.name));
-    values.push_back(std::move(value));
-  }
-  if (!entries.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("checkpoint: tensor \"", entries.begin()->first,
-                                                   "\" is none of this model's variables"));
-  }
-  for (size_t i = 0; i < variables.size(); ++i) {
-    RETURN_IF_ERROR(session->Write(variables[i].name, values[i]));
-  }
-  return absl::OkStatus();
-}
 
 Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
                  ProgressPrinter* printer)

@@ -110,9 +110,6 @@ class Trainer {
   double last_time_ = 0;
 };
 
-// Loads variables of a checkpoint into a session whose variables are all in it, of the same types.
-absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session);
-
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TRAIN_TRAINER_H_

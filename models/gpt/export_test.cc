@@ -13,7 +13,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/session/session.h"
-#include "framework/train/trainer.h"
+#include "framework/train/variables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "framework/checkpoint/checkpoint.h"
-#include "framework/train/trainer.h"
+#include "framework/train/variables.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

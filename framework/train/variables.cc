@@ -1,0 +1,73 @@
+#include "framework/train/variables.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+absl::Status CheckTypes(const Checkpoint& checkpoint, const std::vector<VariableInfo>& variables) {
+  std::map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : checkpoint.tensors()) entries[entry.name] = &entry;
+  for (const VariableInfo& variable : variables) {
+    auto found = entries.find(variable.name);
+    if (found == entries.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("checkpoint: expected a tensor \"", variable.name, "\", it has none"));
+    }
+    const TensorEntry& entry = *found->second;
+    if (entry.dtype != variable.dtype || entry.shape != variable.shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("checkpoint: tensor \"", variable.name, "\": expected ",
+                       PrintType(variable.dtype, variable.shape), ", got ",
+                       PrintType(entry.dtype, entry.shape)));
+    }
+    entries.erase(found);
+  }
+  if (entries.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("checkpoint: tensor \"", entries.begin()->first,
+                                                 "\" is none of this model's variables"));
+}
+
+}  // namespace
+
+absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session) {
+  const std::vector<VariableInfo> variables = session->variables();
+  RETURN_IF_ERROR(CheckTypes(checkpoint, variables));
+  std::vector<std::vector<Box>> boxes;  // by variable
+  for (const VariableInfo& variable : variables) {
+    ASSIGN_OR_RETURN(const std::vector<VariableBox> held, session->boxes(variable.name));
+    std::vector<Box>& own = boxes.emplace_back();
+    for (const VariableBox& each : held) own.push_back(each.box);
+    RETURN_IF_ERROR(checkpoint.VerifyBoxes(variable.name, own));
+  }
+  for (size_t v = 0; v < variables.size(); ++v) {
+    for (const Box& box : boxes[v]) {
+      ASSIGN_OR_RETURN(const HostTensor value, checkpoint.ReadBox(variables[v].name, box));
+      RETURN_IF_ERROR(session->WriteBox(variables[v].name, box, value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,
+                      const CheckpointPart& part, Session* session, FileFaults* faults) {
+  std::vector<TensorEntry> tensors;
+  std::vector<BoxEntry> boxes;
+  for (const VariableInfo& variable : session->variables()) {
+    tensors.push_back({variable.name, variable.dtype, variable.shape});
+    ASSIGN_OR_RETURN(const std::vector<VariableBox> held, session->boxes(variable.name));
+    for (const VariableBox& each : held) {
+      if (each.saved) boxes.push_back({variable.name, each.box});
+    }
+  }
+  return WriteCheckpointPart(
+      dir, meta, part, tensors, boxes,
+      [session](const BoxEntry& entry) { return session->ReadBox(entry.tensor, entry.box); },
+      faults);
+}
+
+}  // namespace sluice

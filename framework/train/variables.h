@@ -1,0 +1,26 @@
+// Carries a session's variables to checkpoints and back, box by box, so that no rank holds more of
+// a variable than it owns. The session's thread calls it.
+#ifndef SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
+#define SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/parts.h"
+#include "framework/session/session.h"
+
+namespace sluice {
+
+// Loads variables of a checkpoint into a session whose variables are all in it, of the same types.
+// Nothing is written before all types are known to agree and all that is stored of what this rank
+// holds has been read once and has its digest; it is then read again, a box at a time.
+absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session);
+
+// Writes this rank's part of a checkpoint (parts.h): the boxes that it is the one to save.
+absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,
+                      const CheckpointPart& part, Session* session, FileFaults* faults = nullptr);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
