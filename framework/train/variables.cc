@@ -70,4 +70,20 @@ absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,
       faults);
 }
 
+absl::Status SaveTogether(const std::string& dir, const CheckpointMeta& meta,
+                          const CheckpointPart& part, Session* session, FileFaults* faults) {
+  RETURN_IF_ERROR(session->Agree(
+      "", [&](absl::Span<const std::string>) { return BeginCheckpoint(dir, meta, faults); }));
+  const absl::Status written = SavePart(dir, meta, part, session, faults);
+  return session->Agree(std::string(written.message()), [&](absl::Span<const std::string> ranks) {
+    // Where a part has failed, the commit only cleans up.
+    const absl::Status committed = CommitCheckpoint(dir, meta, part.parts, faults).status();
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank].empty()) continue;
+      return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", ranks[rank]));
+    }
+    return committed;
+  });
+}
+
 }  // namespace sluice

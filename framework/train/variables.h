@@ -21,6 +21,12 @@ absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session);
 absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,
                       const CheckpointPart& part, Session* session, FileFaults* faults = nullptr);
 
+// A checkpoint of all ranks of a session, which all call this together. Each gets the same error,
+// and then nothing is committed.
+absl::Status SaveTogether(const std::string& dir, const CheckpointMeta& meta,
+                          const CheckpointPart& part, Session* session,
+                          FileFaults* faults = nullptr);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_

@@ -2,6 +2,7 @@
 #include "framework/train/variables.h"
 
 #include <barrier>
+#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -181,6 +182,33 @@ TEST_F(VariablesTest, FourRanksSaveAndAnyLoad) {
       EXPECT_TRUE(loaded.bytes() == saved.bytes()) << other << " on " << ranks << " ranks";
     }
   }
+}
+
+// Refuses to make a file.
+class NoFile final : public FileFaults {
+ public:
+  int Before(FileOperation*) override { return ENOSPC; }
+};
+
+TEST_F(VariablesTest, RanksSaveTogetherOrNotAtAll) {
+  auto statuses = OnRanks("data=2 model=2", 3, [&](int32_t rank, Session* session) {
+    return SaveTogether(dir_, Meta(), {rank, 3}, session);
+  });
+  for (const absl::Status& status : statuses) EXPECT_EQ(status, absl::OkStatus());
+  const auto latest = LatestCheckpoint(dir_);
+  ASSERT_EQ(latest.status(), absl::OkStatus());
+  EXPECT_EQ(Checkpoint::Load(*latest)->Verify(), absl::OkStatus());
+
+  const std::string other = dir_ + "/other";
+  statuses = OnRanks("data=2 model=2", 3, [&](int32_t rank, Session* session) {
+    NoFile full;
+    return SaveTogether(other, Meta(), {rank, 3}, session, rank == 1 ? &full : nullptr);
+  });
+  for (const absl::Status& status : statuses) {
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("rank 1: "), HasSubstr("No space")));
+    EXPECT_EQ(status, statuses[0]);
+  }
+  EXPECT_FALSE(LatestCheckpoint(other).ok());
 }
 
 // What one rank wrote in one file is read by box as well.
