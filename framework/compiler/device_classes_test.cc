@@ -62,6 +62,19 @@ absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
   return programs;
 }
 
+void Renumber(const std::vector<int32_t>& to_register, const std::vector<int32_t>& to_temporary,
+              plan::Instruction* x) {
+  for (auto* operands : {x->mutable_inputs(), x->mutable_outputs()}) {
+    for (plan::Operand& operand : *operands) {
+      if (operand.storage_case() == plan::Operand::kTemporary) {
+        operand.set_temporary(to_temporary[operand.temporary()]);
+      } else {
+        operand.set_register_(to_register[operand.register_()]);
+      }
+    }
+  }
+}
+
 // Of all devices' program what the representatives have, with boxings in outline: what compiling
 // for them alone should give.
 plan::Program PartOf(const plan::Program& full, const std::vector<int32_t>& representatives) {
@@ -121,15 +134,7 @@ plan::Program PartOf(const plan::Program& full, const std::vector<int32_t>& repr
     actor->set_stream(to_stream[actor->stream()]);
     actor->set_priority(to_actor[a]);
     for (plan::Instruction& x : *actor->mutable_script()) {
-      for (auto* operands : {x.mutable_inputs(), x.mutable_outputs()}) {
-        for (plan::Operand& operand : *operands) {
-          if (operand.storage_case() == plan::Operand::kTemporary) {
-            operand.set_temporary(to_temporary[operand.temporary()]);
-          } else {
-            operand.set_register_(to_register[operand.register_()]);
-          }
-        }
-      }
+      Renumber(to_register, to_temporary, &x);
       OutlineBoxing(&x);
     }
   }
