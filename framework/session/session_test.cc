@@ -237,7 +237,8 @@ TEST(SessionTest, ACheckpointOfOneMeshGoesOnOnAnother) {
   ASSERT_EQ(path.status(), absl::OkStatus());
   train(*first.session, 4, 8);
   const float expected = eval(*first.session);
-  for (const Layout& layout : {Layout{"data=3"}, Layout{"model=2"}, Layout{"data=1"}}) {
+  for (const Layout& layout : {Layout{"data=3"}, Layout{"model=2"}, Layout{"data=1"},
+                               Layout{"model=2 @async"}, Layout{"data=2 @cpu,async"}}) {
     Trained second(layout);
     const auto checkpoint = Checkpoint::Load(*path);
     ASSERT_EQ(checkpoint.status(), absl::OkStatus());
@@ -247,6 +248,35 @@ TEST(SessionTest, ACheckpointOfOneMeshGoesOnOnAnother) {
     train(*second.session, checkpoint->meta().step, 8);
     EXPECT_NEAR(eval(*second.session), expected, 1e-5) << layout.mesh;
   }
+}
+
+// What lies in memories of devices' own is saved through copies, and is what CPUs would have saved.
+TEST(SessionTest, DevicesWithMemoriesOfTheirOwnSaveTheSameBits) {
+  std::map<std::string, HostTensor> saved[2];
+  for (const bool async : {false, true}) {
+    Trained run({async ? "data=2 model=2 pipe=2 @async" : "data=2 model=2 pipe=2", 2});
+    ASSERT_NE(run.session, nullptr);
+    for (int64_t n = 0; n < 4; ++n) {
+      ASSERT_EQ(run.session->Step("train", Batch(n).Train()), absl::OkStatus());
+    }
+    const std::string dir = testing::TempDir() + (async ? "/async_save" : "/cpu_save");
+    std::vector<TensorEntry> entries;
+    for (const VariableInfo& info : run.session->variables()) {
+      entries.push_back({info.name, info.dtype, info.shape});
+    }
+    // Two steps are still under way: reading waits for them.
+    const auto path =
+        SaveCheckpoint(dir, {4, 5, 4 * kBatch, {}}, entries,
+                       [&](const TensorEntry& entry) { return run.session->Read(entry.name); });
+    ASSERT_EQ(path.status(), absl::OkStatus());
+    const auto checkpoint = Checkpoint::Load(*path);
+    ASSERT_EQ(checkpoint.status(), absl::OkStatus());
+    for (const TensorEntry& entry : entries) {
+      saved[async ? 1 : 0][entry.name] = *checkpoint->Read(entry.name);
+    }
+  }
+  for (const auto& [name, value] : saved[0])
+    EXPECT_EQ(saved[1].at(name).bytes, value.bytes) << name;
 }
 
 TEST(SessionTest, ATokenOutOfRangeEndsTheStepOnEveryLayout) {
