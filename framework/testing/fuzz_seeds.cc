@@ -104,6 +104,11 @@ void WriteCompiled() {
   const auto plan = CompilePlan({{"infer", &small}}, compile);
   SLUICE_CHECK_OK(plan.status());
   WritePlan("compiled", *plan);
+  compile.mesh = compile.mesh.OverRanks(2);
+  compile.ranks = 2;
+  const auto of_rank = CompilePlan({{"infer", &small}}, compile);
+  SLUICE_CHECK_OK(of_rank.status());
+  WritePlan("of_rank", *of_rank);
 }
 
 std::string Read(const std::string& path) {
