@@ -268,6 +268,25 @@ TEST(DeviceClassesTest, RepresentativesProgramIsTheirPartOfTheWhole) {
   }
 }
 
+// As if a device with a smaller shard stood for the others.
+TEST(DeviceClassesTest, ADeviceThatDoesNotFitItsRepresentativeIsRefused) {
+  auto programs = ProgramsOf("data=3", 1);
+  ASSERT_TRUE(programs.ok()) << programs.status();
+  plan::Program& few = programs->representative_program;
+  ASSERT_TRUE(Place(&few).ok());
+  int largest = 0;
+  for (int r = 0; r < few.registers_size(); ++r) {
+    const bool sized = few.registers(r).producer() >= 0 && few.registers(r).bytes() > 0;
+    if (sized && few.registers(r).variable().empty()) largest = r;
+  }
+  plan::Register* reg = few.mutable_registers(largest);
+  reg->set_bytes(reg->bytes() - 1);
+  plan::Program full = programs->full;
+  const absl::Status status = Expansion(few, full, programs->representatives).Expand(&full);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(status.message().find(reg->name() + ": expected at most"), std::string::npos) << status;
+}
+
 TEST(DeviceClassesTest, RepresentativeAndFullProgramAgree) {
   Compare("data=2", 1, 2);
   Compare("data=4", 2, 4);
