@@ -28,9 +28,9 @@ TEST(DecisionsTest, TheFirstThatDiffersIsNamed) {
 TEST(DecisionsTest, OneMoreIsADifference) {
   plan::Plan longer = PlanOf("B");
   DecisionRoll(&longer).Add("order of train, stream 0", "1 2");
-  EXPECT_THAT(std::string(CompareDecisions(DecisionsText(PlanOf("B")), DecisionsText(longer))
-                              .message()),
-              testing::HasSubstr("number 3"));
+  EXPECT_THAT(
+      std::string(CompareDecisions(DecisionsText(PlanOf("B")), DecisionsText(longer)).message()),
+      testing::HasSubstr("number 3"));
 }
 
 }  // namespace
