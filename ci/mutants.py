@@ -6,7 +6,7 @@
     ci/mutants.py run --again                     # tries once more what survived, after a test was written and committed
     ci/mutants.py list                            # what stands in the list, and what the sources no longer hold
 
-`run` goes on where it was broken off, as each outcome is appended to <scratch>/outcomes.jsonl; a fault takes some twenty
+`run` goes on where it was broken off, as each outcome is appended to <scratch>/outcomes.jsonl; a fault takes some ten
 seconds once the copy is built. A mutant is killed by a test that fails, first of its own package, then of those that use
 it; it survives if none does; it is void if it does not compile (`redraw` replaces it); it is stale if its line is no
 longer there. A survivor wants a test, or, where the fault changes nothing that anyone could see, another mutant in its
