@@ -1,13 +1,16 @@
 """Mutants of the heart packages: small faults, one at a time, that a test has to find.
 
     ci/mutants.py draw --seed=1 --count=60        # writes ci/mutants.txt: a fault a line, drawn from the sources
+    ci/mutants.py redraw --seed=1                 # keeps what the sources still hold, and draws the rest
     ci/mutants.py run --scratch=/tmp/mutants      # applies each in a copy of HEAD there, builds, tests, and counts
+    ci/mutants.py run --again                     # tries once more what survived, after a test was written and committed
     ci/mutants.py list                            # what stands in the list, and what the sources no longer hold
 
-`run` takes hours: it goes on where it was broken off, as each outcome is appended to <scratch>/outcomes.jsonl. A mutant
-is killed by a test that fails, first of its own package, then of those that use it; it survives if none does; it is
-void if it does not compile; it is stale if its line is no longer there. A survivor wants a test, or, where the fault
-changes nothing that anyone could see, another mutant in its place.
+`run` goes on where it was broken off, as each outcome is appended to <scratch>/outcomes.jsonl; a fault takes some ten
+seconds once the copy is built. A mutant is killed by a test that fails, first of its own package, then of those that use
+it; it survives if none does; it is void if it does not compile (`redraw` replaces it); it is stale if its line is no
+longer there. A survivor wants a test, or, where the fault changes nothing that anyone could see, another mutant in its
+place.
 """
 
 import argparse
@@ -22,19 +25,28 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 LIST = os.path.join(ROOT, "ci", "mutants.txt")
 
-# By package: the tests that stand beside it, then those that use it, which run only if the first find nothing.
+# By package, rounds of tests: what stands beside it and takes a second, then its users, then what takes long. A round
+# runs only if those before it found nothing. What begins with - is an option of bazel, or leaves a target out.
+_LAYOUTS = ["//framework/conformance:layouts_test", "//framework/session:session_test"]
+_RANKS = ["--test_filter=Layouts/RanksTest.*/data2_model2_pipe2_micro2", "//models/gpt:ranks_test"]
+_COMPILER = ["//framework/compiler/...", "-//framework/compiler:plan_campaign_test"]
 TESTS = {
-    "sbp": (["//framework/sbp/..."], ["//framework/conformance:signatures_test", "//framework/compiler/...",
-                                      "//models/gpt:golden_test", "//framework/conformance:layouts_test"]),
-    "compiler": (["//framework/compiler/..."], ["//models/gpt:golden_test", "//models/gpt:schedule_test",
-                                                "//framework/conformance:layouts_test",
-                                                "//framework/conformance:random_graphs_test"]),
-    "plan": (["//framework/plan/..."], ["//framework/compiler/...", "//framework/actor/...", "//framework/runtime/..."]),
-    "actor": (["//framework/actor/..."], ["//framework/compiler/...", "//framework/runtime/...", "//framework/sim/...",
-                                          "//models/gpt:schedule_test"]),
-    "graph": (["//framework/graph/..."], ["//framework/passes/...", "//framework/ops/...", "//models/gpt:gpt_test",
-                                          "//framework/conformance:layouts_test"]),
+    "sbp": [["//framework/sbp/...", "-//framework/sbp:boxing_phase_test"],
+            ["//framework/sbp:boxing_phase_test", "//framework/conformance:signatures_test"],
+            _COMPILER + _LAYOUTS, ["//models/gpt:golden_test"]],
+    "compiler": [_COMPILER, _LAYOUTS + ["//models/gpt:schedule_test"],
+                 ["//models/gpt:golden_test", "//framework/compiler:plan_campaign_test"],
+                 ["//framework/conformance:random_graphs_test"], _RANKS],
+    "plan": [["//framework/plan/..."], ["//framework/actor/...", "//framework/testing:hand_plans_test"],
+             _COMPILER + ["//framework/runtime/..."], ["//framework/compiler:plan_campaign_test"], _RANKS],
+    "actor": [["//framework/actor/..."], ["//framework/testing:hand_plans_test", "//framework/sim/..."],
+              ["//framework/runtime/...", "//models/gpt:schedule_test"], _COMPILER],
+    "graph": [["//framework/graph/..."], ["//framework/passes/...", "//framework/ops/...", "//models/gpt:gpt_test"],
+              _LAYOUTS, ["//framework/conformance:random_graphs_test"]],
 }
+# The first test that fails ends a round. A mutant may loop for ever or ask for all the memory that there is.
+_TEST_OPTIONS = ["--notest_keep_going", "--test_timeout=60,120,300,600", "--run_under=/usr/bin/prlimit --as=8000000000",
+                 "--test_output=summary", "--color=no", "--curses=no"]
 
 # What stands in these packages for tests alone, or writes for people: no heart.
 _LEFT_OUT = re.compile(r"(_test|_fuzz|testing|random_program|hand_plans|symbolic|checker|interleaver|toy_ops|"
@@ -124,21 +136,35 @@ def read(root, path):
         return file.read()
 
 
-def draw(seed, count):
-    """As many from each package, and there from each kind as far as it goes; no two on one line."""
+def draw(seed, count, kept):
+    """As many from each package, of each kind in turn, from the files that have fewest; no two on one line.
+
+    What is kept of an older list stands first, as far as no file has more than its share.
+    """
     generator, drawn = random.Random(seed), []
     for number, package in enumerate(TESTS):
-        pool = {}
-        for path in sources():
-            if path.startswith("framework/%s/" % package):
-                for fault in faults_of(path, read(ROOT, path)):
-                    pool.setdefault(fault.kind, []).append(fault)
-        kinds, wanted, lines = sorted(pool), (count + number) // len(TESTS), set()
-        while len(lines) < wanted:
-            fault = generator.choice(pool[kinds[len(lines) % len(kinds)]])
-            if (fault.path, fault.occurrence, fault.before) not in lines:
-                lines.add((fault.path, fault.occurrence, fault.before))
-                drawn.append(fault)
+        wanted = (count + number) // len(TESTS)
+        pool = [fault for path in sources() if path.startswith("framework/%s/" % package)
+                for fault in faults_of(path, read(ROOT, path))]
+        of_file = dict.fromkeys((fault.path for fault in pool), 0)
+        share, kinds, taken = -(-wanted // len(of_file)), sorted({fault.kind for fault in pool}), []
+
+        def take(fault):
+            pool[:] = [other for other in pool if (other.path, other.occurrence, other.before.strip()) !=
+                       (fault.path, fault.occurrence, fault.before.strip())]
+            of_file[fault.path] += 1
+            taken.append(fault)
+
+        for fault in kept:
+            if fault.package == package and of_file.get(fault.path, share) < share and len(taken) < wanted:
+                take(fault)
+        while len(taken) < wanted:
+            kind = kinds[len(taken) % len(kinds)]
+            of_kind = [fault for fault in pool if fault.kind == kind] or pool
+            fewest = min(of_file[fault.path] for fault in of_kind)
+            path = generator.choice(sorted({fault.path for fault in of_kind if of_file[fault.path] == fewest}))
+            take(generator.choice([fault for fault in of_kind if fault.path == path]))
+        drawn += taken
     return drawn
 
 
@@ -147,9 +173,11 @@ def load(path=LIST):
         return [Mutant.parse(line.rstrip("\n")) for line in file if line.strip() and not line.startswith("#")]
 
 
-def bazel_test(bazel, scratch, targets):
+def bazel_test(bazel, scratch, targets, jobs):
     """("ok" | "build" | "failed", the tests that failed)."""
-    command = ["nice", "-n", "10", bazel, "test", "--keep_going", "--color=no", "--curses=no"] + targets
+    options = [target for target in targets if target.startswith("--")]
+    command = ["nice", "-n", "10", bazel, "test", "--jobs=%d" % jobs] + _TEST_OPTIONS + options + ["--"]
+    command += [target for target in targets if not target.startswith("--")]
     result = subprocess.run(command, cwd=scratch, capture_output=True, text=True, errors="replace")
     failed = re.findall(r"^(//\S+) +(?:FAILED in|TIMEOUT)", result.stdout, re.MULTILINE)
     if failed:
@@ -157,7 +185,7 @@ def bazel_test(bazel, scratch, targets):
     return ("ok", []) if result.returncode == 0 else ("build", [])
 
 
-def try_mutant(mutant, bazel, scratch):
+def try_mutant(mutant, bazel, scratch, jobs):
     text = read(scratch, mutant.path)
     mutated = mutant.apply(text)
     if mutated is None:
@@ -166,8 +194,12 @@ def try_mutant(mutant, bazel, scratch):
     try:
         with open(file_path, "w", encoding="utf-8") as file:
             file.write(mutated)
+        unwarned = []
         for targets in TESTS[mutant.package]:
-            state, failed = bazel_test(bazel, scratch, targets)
+            state, failed = bazel_test(bazel, scratch, unwarned + targets, jobs)
+            if state == "build" and not unwarned:  # maybe for a warning alone: no test found that
+                unwarned = ["--per_file_copt=%s@-w" % mutant.path]
+                state, failed = bazel_test(bazel, scratch, unwarned + targets, jobs)
             if state != "ok":
                 return ("void" if state == "build" else "killed"), failed
         return "survived", []
@@ -177,22 +209,36 @@ def try_mutant(mutant, bazel, scratch):
 
 
 def prepare_scratch(scratch):
-    """A worktree of HEAD, made once: a campaign belongs to one revision."""
+    """A worktree of HEAD, whose outputs stay warm from one campaign to the next."""
     if not os.path.exists(os.path.join(scratch, "WORKSPACE")):
         subprocess.run(["git", "-C", ROOT, "worktree", "add", "--detach", scratch, "HEAD"], check=True)
-    subprocess.run(["git", "-C", scratch, "checkout", "--quiet", "--", "framework"], check=True)
+    head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    subprocess.run(["git", "-C", scratch, "checkout", "--quiet", "--force", "--detach", head.strip()], check=True)
 
 
-def run(mutants, bazel, scratch, out=sys.stdout):
+def read_outcomes(scratch):
+    """What earlier runs found, by mutant's line; the last word counts."""
+    log = os.path.join(scratch, "outcomes.jsonl")
+    if not os.path.exists(log):
+        return {}
+    with open(log, encoding="utf-8") as file:
+        return {entry["mutant"]: entry for entry in map(json.loads, file)}
+
+
+def run(mutants, bazel, scratch, jobs=2, again=False, out=sys.stdout):
     prepare_scratch(scratch)
-    log, outcomes = os.path.join(scratch, "outcomes.jsonl"), {}
-    if os.path.exists(log):
-        with open(log, encoding="utf-8") as file:
-            outcomes = {entry["mutant"]: entry for entry in map(json.loads, file)}
+    log, outcomes = os.path.join(scratch, "outcomes.jsonl"), read_outcomes(scratch)
+    if again:
+        outcomes = {line: entry for line, entry in outcomes.items() if entry["outcome"] == "killed"}
+    for package in sorted({mutant.package for mutant in mutants if mutant.line() not in outcomes}):
+        for targets in TESTS[package]:  # unharmed, all pass: then what fails later is a mutant's doing
+            state, failed = bazel_test(bazel, scratch, targets, jobs)
+            if state != "ok":
+                sys.exit("mutants: without any fault: %s %s" % (state, ", ".join(failed or targets)))
     began = time.monotonic()
     for number, mutant in enumerate(mutants, 1):
         if mutant.line() not in outcomes:
-            outcome, failed = try_mutant(mutant, bazel, scratch)
+            outcome, failed = try_mutant(mutant, bazel, scratch, jobs)
             outcomes[mutant.line()] = {"mutant": mutant.line(), "outcome": outcome, "tests": failed}
             with open(log, "a", encoding="utf-8") as file:
                 file.write(json.dumps(outcomes[mutant.line()]) + "\n")
@@ -205,17 +251,24 @@ def run(mutants, bazel, scratch, out=sys.stdout):
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("command", choices=["draw", "run", "list"])
+    parser.add_argument("command", choices=["draw", "redraw", "run", "list"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--scratch", default="/tmp/mutants", help="folder of the copy (default: %(default)s)")
     parser.add_argument("--bazel", default="./bazelw", help="what runs `test TARGETS` there (default: %(default)s)")
     parser.add_argument("--only", default="", help="mutants whose line has this text")
+    parser.add_argument("--jobs", type=int, default=2, help="of bazel (default: %(default)s)")
+    parser.add_argument("--again", action="store_true", help="tries once more what survived or was void")
     options = parser.parse_args(argv)
-    if options.command == "draw":
+    if options.command in ("draw", "redraw"):
+        kept, outcomes = [], read_outcomes(options.scratch)
+        if options.command == "redraw":
+            kept = [mutant for mutant in load() if mutant.apply(read(ROOT, mutant.path)) is not None and
+                    outcomes.get(mutant.line(), {}).get("outcome") != "void"]
+        drawn = draw(options.seed, options.count, kept)
         with open(LIST, "w", encoding="utf-8") as file:
             file.write("# ci/mutants.py: file, occurrence of the line in it, kind, line, what it becomes; by tabs.\n")
-            file.writelines(mutant.line() + "\n" for mutant in draw(options.seed, options.count))
+            file.writelines(mutant.line() + "\n" for mutant in drawn)
         return 0
     mutants = [mutant for mutant in load() if options.only in mutant.line()]
     if options.command == "list":
@@ -224,7 +277,7 @@ def main(argv):
             print("%-6s %s" % ("stale" if mutant in stale else "", mutant.line()))
         return 1 if stale else 0
     counts = {}
-    for outcome in run(mutants, options.bazel, options.scratch):
+    for outcome in run(mutants, options.bazel, options.scratch, options.jobs, options.again):
         counts[outcome] = counts.get(outcome, 0) + 1
     print(", ".join("%d %s" % (count, outcome) for outcome, count in sorted(counts.items())))
     killed, survived = counts.get("killed", 0), counts.get("survived", 0)

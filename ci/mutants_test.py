@@ -47,7 +47,7 @@ class MutantsTest(unittest.TestCase):
                         mutants.Mutant("framework/plan/x.cc", 0, "call", "Gone();", ";")]
             ran = []
 
-            def test(_, at, targets):
+            def test(_, at, targets, jobs):
                 text = mutants.read(at, "framework/plan/x.cc")
                 ran.append(targets)
                 return verdicts["<=" if "<=" in text else ";" if "i < n" not in text else "+"]
@@ -55,10 +55,29 @@ class MutantsTest(unittest.TestCase):
             with mock.patch.object(mutants, "bazel_test", test), mock.patch.object(mutants, "prepare_scratch"):
                 for _ in range(2):
                     with open(os.devnull, "w", encoding="utf-8") as out:
-                        self.assertEqual(mutants.run(campaign, "bazel", scratch, out),
+                        self.assertEqual(mutants.run(campaign, "bazel", scratch, out=out),
                                          ["killed", "void", "survived", "stale"])
-            self.assertEqual(len(ran), 4)  # once each, twice for the survivor; nothing the second time
+            # Without a fault each round, at first; then one, once more without warnings, and all for the survivor; nothing later.
+            self.assertEqual(len(ran), len(mutants.TESTS["plan"]) + 1 + 2 + len(mutants.TESTS["plan"]))
             self.assertEqual(mutants.read(scratch, "framework/plan/x.cc"), _TEXT)
+
+    def test_nothing_is_tried_on_tests_that_fail_by_themselves(self):
+        fault = mutants.Mutant("framework/plan/x.cc", 0, "call", "Sort(&items);", ";")
+        failing = lambda *_: ("failed", ["//framework/plan:x_test"])
+        with tempfile.TemporaryDirectory() as scratch, mock.patch.object(mutants, "bazel_test", failing), \
+                mock.patch.object(mutants, "prepare_scratch"):
+            self.assertRaises(SystemExit, mutants.run, [fault], "bazel", scratch)
+
+    def test_what_is_kept_stays_and_files_without_a_fault_come_first(self):
+        paths = ["framework/%s/%s.cc" % (package, name) for package in mutants.TESTS for name in "abcdef"]
+        kept = [mutants.Mutant("framework/sbp/%s.cc" % name, n, "call", "Sort(&items);", ";") for name in "bd" for n in (0, 1)]
+        with mock.patch.object(mutants, "sources", lambda: paths), mock.patch.object(mutants, "read", lambda *_: _TEXT):
+            drawn = [mutant for mutant in mutants.draw(1, 20, kept) if mutant.package == "sbp"]
+            self.assertEqual([mutant.line() for mutant in drawn[:2]], [kept[0].line(), kept[2].line()])
+            self.assertEqual(len({mutant.path for mutant in drawn}), 4)
+            every = mutants.draw(2, 60, [])
+        self.assertEqual(len({(mutant.path, mutant.occurrence, mutant.before) for mutant in every}), 60)
+
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "framework/base/status.h"
@@ -100,6 +101,29 @@ TEST(SelectSbpTest, AStorageAnnotationSplitsWhatIsStoredAndNotHowItIsRead) {
   EXPECT_TRUE(
       absl::StrContains(summary, "layer0/backward/matmul_weight_gradient: reduce_scatter[0]"))
       << summary;
+}
+
+// What readers disagree about would be boxed for some of them, and terms of a sum are no value.
+TEST(SelectSbpTest, AVariableIsSplitWhereAllItsForwardReadersSplitIt) {
+  Graph graph;
+  const TensorId weight =
+      graph.Variable("weight", DType::kF32, {8, 8}, VariableAttributes(), "").id();
+  ASSERT_TRUE(graph.Finish().ok());
+  const Grid grid(*Mesh::Parse("data=2"), 1);
+  const SelectionProblem problem = {graph, grid, LayoutConstraints(graph)};
+  const auto use_of = [&](const std::vector<Sbp>& readers) {
+    SelectionState state(graph, grid);
+    for (const Sbp& reader : readers) state.readers[weight].push_back({Sbp::B(), reader});
+    VariableLayouts layouts;
+    SettleVariables(problem, &state, &layouts);
+    return layouts.at("weight").use[0];
+  };
+  EXPECT_EQ(use_of({}), Sbp::B());
+  EXPECT_EQ(use_of({Sbp::S(1)}), Sbp::S(1));
+  EXPECT_EQ(use_of({Sbp::S(1), Sbp::S(1)}), Sbp::S(1));
+  EXPECT_EQ(use_of({Sbp::S(1), Sbp::S(0)}), Sbp::B());
+  EXPECT_EQ(use_of({Sbp::S(1), Sbp::B()}), Sbp::B());
+  EXPECT_EQ(use_of({Sbp::P(), Sbp::P()}), Sbp::B());
 }
 
 // The second reader of a tensor in the layout and on the stage of the first pays for its compute

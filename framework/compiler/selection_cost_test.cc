@@ -2,6 +2,7 @@
 // the clock and the simulator go by.
 #include "framework/compiler/selection_cost.h"
 
+#include <string>
 #include <utility>
 
 #include "framework/base/log.h"
@@ -9,6 +10,7 @@
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/ops/ops.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -41,7 +43,7 @@ class OnePrice : public testing::Test {
   }
 
   // The sum comes in `from` and is read in `to`.
-  TaskGraph Tasks(const NdSbp& rows, const NdSbp& from, const NdSbp& to) {
+  absl::StatusOr<TaskGraph> Tasks(const NdSbp& rows, const NdSbp& from, const NdSbp& to) {
     SbpAssignment assignment;
     assignment.choices.resize(graph.nodes().size());
     assignment.produced.resize(graph.num_tensors(), grid.Broadcast());
@@ -51,9 +53,7 @@ class OnePrice : public testing::Test {
     assignment.produced[tensor] = from;
     assignment.produced[graph.node(reader).outputs[0]] = to;
     assignment.consumed = assignment.produced;
-    auto tasks = Lower(graph, grid, assignment, &planner, machine());
-    SLUICE_CHECK_OK(tasks.status());
-    return *std::move(tasks);
+    return Lower(graph, grid, assignment, &planner, machine());
   }
 
   Graph graph;
@@ -70,7 +70,9 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
     NdSbp rows = whole, partial = whole;
     rows[axis] = Sbp::S(0), partial[axis] = Sbp::P();
     const int64_t price = cost.Boxing(graph.tensor(tensor).type, partial, 0, whole, 0);
-    const TaskGraph tasks = Tasks(rows, partial, whole);
+    const auto lowering = Tasks(rows, partial, whole);
+    ASSERT_TRUE(lowering.ok()) << lowering.status();
+    const TaskGraph& tasks = *lowering;
     for (int device = 0; device < 4; ++device) {
       int64_t lowered = 0;
       for (const Task& task : tasks.tasks) {
@@ -95,6 +97,19 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
   EXPECT_EQ(prices[1], start + machine().LinkNanoseconds(bytes, false));
   EXPECT_EQ(prices[0], 2 * start + machine().LinkNanoseconds(bytes / 2, true) +
                            machine().LinkNanoseconds(bytes / 2, false));
+}
+
+// Selection refuses what no boxing does; an assignment that came otherwise must not get through.
+TEST_F(OnePrice, LoweringNamesTheTensorThatNoBoxingBrings) {
+  NdSbp rows = grid.Broadcast(), sum = rows, largest = rows;
+  rows[1] = Sbp::S(0), sum[1] = Sbp::P(), largest[1] = Sbp::P(Reduction::kMax);
+  const SelectionCost cost(grid, &planner, machine());
+  EXPECT_EQ(cost.Boxing(graph.tensor(tensor).type, sum, 0, largest, 0), -1);
+  const absl::Status status = Tasks(rows, sum, largest).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr("expected one kind of P"),
+                             testing::HasSubstr(graph.node(graph.tensor(tensor).producer).name)));
 }
 
 }  // namespace

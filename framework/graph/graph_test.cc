@@ -328,5 +328,19 @@ TEST(Verify, FindsEachFault) {
               HasSubstr("node w: init: expected zeros, ones, normal, got \"random\""));
 }
 
+TEST(Verify, LooksAtEveryOutputOfANode) {
+  for (TensorId wrong : {1, 2}) {
+    Graph graph;
+    const Tensor x = graph.Input("x", DType::kF32, {4, 4}, "");
+    const std::vector<Tensor> signs = graph.Add(toy::SignsOp(), NoAttributes{}, {x});
+    ASSERT_EQ(signs[1].id(), 2);
+    graph.SettleStages();
+    EXPECT_EQ(VerifyGraph(graph), absl::OkStatus());
+    graph.SetRole(wrong, Role::kParameter, -1);
+    EXPECT_THAT(std::string(VerifyGraph(graph).message()),
+                HasSubstr("%" + std::to_string(wrong) + " is no variable"));
+  }
+}
+
 }  // namespace
 }  // namespace sluice

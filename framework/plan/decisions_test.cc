@@ -25,6 +25,17 @@ TEST(DecisionsTest, TheFirstThatDiffersIsNamed) {
               testing::ContainsRegex("number 1: expected \".*train, up\", got \".*train, up\""));
 }
 
+TEST(DecisionsTest, TheVeryFirstIsCompared) {
+  plan::Plan one, other;
+  for (plan::Plan* plan : {&one, &other}) {
+    DecisionRoll roll(plan);
+    roll.Add("signature of train, up", plan == &one ? "model:S1" : "B");
+    roll.Add("signature of train, down", "model:S0");
+  }
+  EXPECT_THAT(std::string(CompareDecisions(DecisionsText(one), DecisionsText(other)).message()),
+              testing::HasSubstr("number 0"));
+}
+
 TEST(DecisionsTest, OneMoreIsADifference) {
   plan::Plan longer = PlanOf("B");
   DecisionRoll(&longer).Add("order of train, stream 0", "1 2");

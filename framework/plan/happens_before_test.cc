@@ -41,6 +41,30 @@ TEST(HappensBeforeTest, FollowsListsTokensAndSlots) {
   EXPECT_TRUE(order.Ordered(f.Instance(2, 0, 0), f.Instance(0, 0, 0), true));
 }
 
+// What one side of is listed is never left to the exact search, wherever in the list that is.
+TEST(HappensBeforeTest, EveryPlaceOfAListIsKnown) {
+  const Fixture f(R"(
+    actor sent on d1.comm; s = f()
+    actor list on d0.compute
+      x = f(s)
+      y = f(s)
+      z = f(s)
+    actor x_read on d2.comm; g(x)
+    actor y_read on d3.comm; g(y)
+    actor z_read on d4.comm; g(z)
+    order d0.compute (list 0 0 3))");
+  const HappensBefore order(f.index, f.rank);
+  for (int place = 0; place < 3; ++place) {
+    SCOPED_TRACE(place);
+    EXPECT_TRUE(order.Ordered(f.Instance(0, 0, 0), f.Instance(1, 0, place), false));
+    for (int reader = 0; reader < 3; ++reader) {
+      EXPECT_EQ(order.Ordered(f.Instance(1, 0, place), f.Instance(2 + reader, 0, 0), false),
+                place <= reader)
+          << reader;
+    }
+  }
+}
+
 TEST(HappensBeforeTest, PathsOutsideListsNeedTheExactSearch) {
   const Fixture f(R"(
     actor a on d0.comm; x = f()
