@@ -195,7 +195,7 @@ absl::Status LoadedProgram::PreparePort(int actor, const plan::Instruction& plan
   ASSIGN_OR_RETURN(const Shard shard,
                    ShardFromProto((out->feeds ? planned.outputs(0) : planned.inputs(0)).shard()));
   out->copy = std::make_unique<PortCopy>(shard);
-  out->shard = shard;
+  out->shard = std::make_unique<Shard>(shard);
   return absl::OkStatus();
 }
 
@@ -289,7 +289,7 @@ absl::Status LoadedProgram::CopyPort(const Instruction& instruction, const Kerne
   }
   const StepPorts::FedPort& feed = ports->feeds[instruction.port];
   if (feed.rows.dataset != nullptr) {
-    return FillRows(feed.rows, instruction.shard.BoxAt(context.micro), operand);
+    return FillRows(feed.rows, instruction.shard->BoxAt(context.micro), operand);
   }
   instruction.copy->Feed(feed.tensor.bytes.data(), context.micro, operand);
   return absl::OkStatus();

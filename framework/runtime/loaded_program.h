@@ -86,7 +86,7 @@ class LoadedProgram {
   struct Instruction {
     std::unique_ptr<Kernel> kernel;
     std::unique_ptr<PortCopy> copy;  // of feeds and fetches
-    Shard shard;                     // that a feed fills
+    std::unique_ptr<Shard> shard;    // that a feed fills; apart, as instructions lie side by side
     bool feeds = false;
     bool counts = false;  // on a null device, whose stream counts and does nothing else
     int32_t pull = -1;    // of the stream's
