@@ -40,7 +40,8 @@ struct WireMessage {
   Kind kind = Kind::kHello;
   bool failed = false;   // of a token: its step has failed, and it holds nothing
   Edge edge;             // of a step: its program alone
-  int64_t sequence = 0;  // of a token: from 0 on, by edge; of a step: by program; of a question
+  int64_t sequence = 0;  // of a token: from 0 on, by edge; of an end: by program; of a
+                         // beginning and a question: as this rank counts them
   int64_t number = 0;    // of a step: what random ops see
   int32_t code = 0;      // absl::StatusCode: of a welcome, an end, a leave
   std::string text;      // its message; of a hello, the decisions

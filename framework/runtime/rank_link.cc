@@ -309,17 +309,17 @@ bool RankLink::Done(Fence fence) const {
   return pulls_[pull]->ended.load(std::memory_order_acquire) >= sequence;
 }
 
-void RankLink::Begin(int program, int64_t step, int64_t number) {
+void RankLink::Begin(int program, int64_t number) {
   WireMessage message;
   message.kind = WireMessage::Kind::kBegan;
   message.edge.program = program;
-  message.sequence = step;
   message.number = number;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (++begun_ > left_after_) setup_.tracker->Abort(left_);
+    message.sequence = begun_++;
+    if (begun_ > left_after_) setup_.tracker->Abort(left_);
   }
-  if (is_first()) return CountStep(0, message);
+  if (is_first()) return CountBeginning(0, message);
   setup_.net->Send(0, std::move(message));
 }
 
@@ -327,7 +327,7 @@ void RankLink::EndedHere(int program, int64_t step) {
   WireMessage message = WithStatus(WireMessage::Kind::kEnded, setup_.tracker->own_status());
   message.edge.program = program;
   message.sequence = step;
-  if (is_first()) return CountStep(0, message);
+  if (is_first()) return CountEnding(0, message);
   setup_.net->Send(0, std::move(message));
 }
 
@@ -347,8 +347,9 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
     case WireMessage::Kind::kPulled:
       return OnPulled(from, message);
     case WireMessage::Kind::kBegan:
+      return CountBeginning(from, message);
     case WireMessage::Kind::kEnded:
-      return CountStep(from, message);
+      return CountEnding(from, message);
     case WireMessage::Kind::kOver:
       return Over(message);
     case WireMessage::Kind::kSays:
@@ -441,40 +442,49 @@ void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& sta
   (*setup_.workers)[pulls_[pull]->worker]->Wake();
 }
 
-// On rank 0: all ranks begin the same steps in the same order, and a step is over when it has ended
-// on each. Of several ranks with errors of their own in one step the lowest one's counts, so that
-// it is the same one at every run.
-void RankLink::CountStep(int32_t from, const WireMessage& message) {
+// On rank 0: all ranks begin the same steps in the same order. One that begins another program's
+// would wait for ever for the others, and they for it.
+void RankLink::CountBeginning(int32_t from, const WireMessage& message) {
+  absl::Status differs;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Beginning& step = beginnings_[message.sequence];
+    if (step.ranks++ == 0) {
+      step.program = message.edge.program;
+      step.number = message.number;
+    } else if (step.program != message.edge.program || step.number != message.number) {
+      const auto text = [this](int32_t program, int64_t number) {
+        return absl::StrCat("program ", setup_.plan->programs(program).name(), ", step ", number);
+      };
+      differs = absl::FailedPreconditionError(absl::StrCat(
+          "ranks do not begin the same steps: expected ", text(step.program, step.number),
+          " as on others, got ", text(message.edge.program, message.number), " on rank ", from));
+    }
+    if (step.ranks == setup_.net->ranks()) beginnings_.erase(message.sequence);
+  }
+  if (!differs.ok()) Abort(differs);
+}
+
+// On rank 0: a step is over when it has ended on each rank. Of several ranks with errors of their
+// own in one step the lowest one's counts, so that it is the same one at every run.
+void RankLink::CountEnding(int32_t from, const WireMessage& message) {
   WireMessage over;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const std::pair<int32_t, int64_t> key(message.edge.program, message.sequence);
-    Count& count = steps_[key];
-    if (message.kind == WireMessage::Kind::kBegan) {
-      if (count.began++ > 0 && count.number != message.number) {
-        over = WithStatus(WireMessage::Kind::kLeft,
-                          absl::FailedPreconditionError(absl::StrCat(
-                              "ranks do not begin the same steps: step ", message.sequence,
-                              " of program ", message.edge.program, " is number ", count.number,
-                              " on one, ", message.number, " on rank ", from)));
-      }
-      count.number = message.number;
-      if (over.code == 0) return;
-    } else {
-      const absl::Status status = StatusOf(message);
-      if (!status.ok() && (count.error_rank < 0 || from < count.error_rank)) {
-        count.error_rank = from;
-        count.error = status;
-      }
-      if (++count.ended < setup_.net->ranks()) return;
-      over = WithStatus(WireMessage::Kind::kOver, count.error);
-      steps_.erase(key);
+    Ending& step = endings_[key];
+    const absl::Status status = StatusOf(message);
+    if (!status.ok() && (step.error_rank < 0 || from < step.error_rank)) {
+      step.error_rank = from;
+      step.error = status;
     }
+    if (++step.ranks < setup_.net->ranks()) return;
+    over = WithStatus(WireMessage::Kind::kOver, step.error);
     over.edge = message.edge;
     over.sequence = message.sequence;
+    endings_.erase(key);
   }
   SendAll(over);
-  if (over.kind == WireMessage::Kind::kLeft) return Abort(StatusOf(over));
   Over(over);
 }
 

@@ -68,7 +68,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // The session: see Runtime::Agree.
   absl::Status Agree(const std::string& mine, const Judge& judge);
 
-  void Begin(int program, int64_t step, int64_t number);
+  void Begin(int program, int64_t number);
   void EndedHere(int program, int64_t step) override;
 
   void Receive(int32_t from, const WireMessage& message) override;
@@ -89,10 +89,15 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     int32_t consumer_actor = 0, consumer = 0;  // of the token: the pull's actor
     std::atomic<int64_t> ended{0};
   };
-  // A step, as rank 0 sees it.
-  struct Count {
-    int32_t began = 0, ended = 0;
-    int64_t number = -1;
+  // What rank 0 knows of the n-th step that ranks begin, whatever its program.
+  struct Beginning {
+    int32_t ranks = 0;
+    int32_t program = 0;
+    int64_t number = 0;
+  };
+  // And of the end of a program's n-th.
+  struct Ending {
+    int32_t ranks = 0;
     int32_t error_rank = -1;
     absl::Status error;
   };
@@ -108,7 +113,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   void OnHello(int32_t from, const WireMessage& message);
   void OnToken(const WireMessage& message);
   void OnPulled(int32_t from, const WireMessage& message);
-  void CountStep(int32_t from, const WireMessage& message);
+  void CountBeginning(int32_t from, const WireMessage& message);
+  void CountEnding(int32_t from, const WireMessage& message);
   void Over(const WireMessage& message);
   void Note(int32_t from, const WireMessage& message);
   // A peer broke the protocol, or has gone: nothing that waits will be served any more.
@@ -134,8 +140,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   bool gone_ = false;  // it will answer no question asked here
   bool is_welcome_ = false;
   absl::Status welcome_;
-  std::map<std::pair<int32_t, int64_t>, Count> steps_;  // by program and step
-  int64_t questions_ = 0;                               // asked here
+  std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
+  std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step
+  int64_t questions_ = 0;                                  // asked here
   // By question: what ranks have said, on rank 0; the answer.
   std::map<int64_t, std::map<int32_t, std::string>> said_;
   std::map<int64_t, absl::Status> verdicts_;

@@ -279,7 +279,7 @@ absl::Status LocalRuntime::Enqueue(int program, absl::Span<const Feed> feeds, in
   ports.number = step;
   untaken_.push_back({program, begun, false, {}});
   tracker_.Begin(program, static_cast<int32_t>(workers_.size()));
-  if (link_ != nullptr) link_->Begin(program, begun, step);
+  if (link_ != nullptr) link_->Begin(program, step);
   for (const auto& worker : workers_) worker->BeginStep(program);
   return absl::OkStatus();
 }

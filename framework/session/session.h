@@ -27,7 +27,7 @@ namespace sluice {
 class CommNet;
 
 struct SessionOptions {
-  std::string mesh = "data=1";  // space and stage axes; every device is a CPU device
+  std::string mesh = "data=1";  // space and stage axes, then kinds of devices if they are no CPUs
   int64_t micro_batches = 1;    // of programs[0], unless it says its own; must divide the batch
   uint64_t seed = 1;            // of initial values and dropout
   int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor

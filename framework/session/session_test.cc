@@ -211,6 +211,31 @@ TEST(SessionTest, RanksGoFromProgramToProgramTogether) {
   }
 }
 
+// Neither waits for the other: both are told.
+TEST(SessionTest, RanksThatBeginStepsOfOtherProgramsAreStopped) {
+  InProcessNet net(2, {});
+  absl::Status statuses[2];
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      SessionOptions options;
+      options.net = net.endpoint(rank);
+      Trained run({"data=2"}, options);
+      ASSERT_NE(run.session, nullptr);
+      const Batch batch(0);
+      statuses[rank] = rank == 0 ? run.session->Step("train", batch.Train())
+                                 : run.session->Step("eval", batch.Eval());
+      if (statuses[rank].ok()) statuses[rank] = run.session->Next().status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& status : statuses) {
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("ranks do not begin the same steps"), HasSubstr("program eval"),
+                      HasSubstr("program train")));
+  }
+}
+
 // Trains on one mesh, saves, loads on another, and there goes on as if nothing had happened.
 TEST(SessionTest, ACheckpointOfOneMeshGoesOnOnAnother) {
   const std::string dir = testing::TempDir() + "/session_checkpoint";
