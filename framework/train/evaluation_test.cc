@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/data/text_dataset.h"
+#include "framework/testing/fake_session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -12,7 +13,7 @@ namespace sluice {
 namespace {
 
 // The loss of a batch is the first token of its first row.
-class FirstTokenSession : public Session {
+class FirstTokenSession : public FakeSession {
  public:
   absl::Status Step(absl::string_view program, const Feeds& feeds) override {
     EXPECT_EQ(program, "eval");
@@ -35,26 +36,6 @@ class FirstTokenSession : public Session {
     *fetches = {{"loss", loss}, {"twice", twice}};
     return absl::OkStatus();
   }
-  absl::Status status() const override { return absl::OkStatus(); }
-  std::vector<VariableInfo> variables() const override { return {}; }
-  absl::StatusOr<HostTensor> Read(absl::string_view) override { return HostTensor(); }
-  absl::Status Write(absl::string_view, const HostTensor&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::vector<VariableBox>> boxes(absl::string_view) const override {
-    return std::vector<VariableBox>();
-  }
-  absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box&) override {
-    return Read(variable);
-  }
-  absl::Status WriteBox(absl::string_view variable, const Box&, const HostTensor& value) override {
-    return Write(variable, value);
-  }
-  absl::Status Agree(
-      const std::string& mine,
-      const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
-    return judge({mine});
-  }
-  absl::Status CheckReplicas() override { return absl::OkStatus(); }
-  void set_step(int64_t) override {}
 
   std::deque<float> waiting_;
 };

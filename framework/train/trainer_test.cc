@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/faulty_disk.h"
+#include "framework/testing/fake_session.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -29,7 +30,7 @@ HostTensor Scalar(float value) {
 }
 
 // A session with one variable w: a step adds learning rate times its input x; the loss is w.
-class ScriptedSession : public Session {
+class ScriptedSession : public FakeSession {
  public:
   absl::Status Step(absl::string_view program, const Feeds& feeds) override {
     EXPECT_EQ(program, "train");
@@ -54,7 +55,6 @@ class ScriptedSession : public Session {
     results_.pop_front();
     return absl::OkStatus();
   }
-  absl::Status status() const override { return absl::OkStatus(); }
   std::vector<VariableInfo> variables() const override { return {{"w", DType::kF32, shape_, ""}}; }
   absl::StatusOr<HostTensor> Read(absl::string_view name) override {
     EXPECT_EQ(name, "w");
@@ -68,18 +68,6 @@ class ScriptedSession : public Session {
   absl::StatusOr<std::vector<VariableBox>> boxes(absl::string_view) const override {
     return std::vector<VariableBox>{{WholeBox(shape_), true}};
   }
-  absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box&) override {
-    return Read(variable);
-  }
-  absl::Status WriteBox(absl::string_view variable, const Box&, const HostTensor& value) override {
-    return Write(variable, value);
-  }
-  absl::Status Agree(
-      const std::string& mine,
-      const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
-    return judge({mine});
-  }
-  absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t step) override { step_ = step; }
 
   float w_ = 1;

@@ -3,13 +3,14 @@
 #include <cmath>
 #include <map>
 
+#include "framework/testing/fake_session.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
 // A model that is nearly sure that each byte is followed by the next one.
-class CountingSession : public Session {
+class CountingSession : public FakeSession {
  public:
   explicit CountingSession(int64_t length) : length_(length) {}
   absl::Status Step(absl::string_view program, const Feeds& feeds) override {
@@ -26,26 +27,6 @@ class CountingSession : public Session {
     *fetches = {{"logits", logits_}};
     return absl::OkStatus();
   }
-  absl::Status status() const override { return absl::OkStatus(); }
-  std::vector<VariableInfo> variables() const override { return {}; }
-  absl::StatusOr<HostTensor> Read(absl::string_view) override { return HostTensor(); }
-  absl::Status Write(absl::string_view, const HostTensor&) override { return absl::OkStatus(); }
-  absl::StatusOr<std::vector<VariableBox>> boxes(absl::string_view) const override {
-    return std::vector<VariableBox>();
-  }
-  absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box&) override {
-    return Read(variable);
-  }
-  absl::Status WriteBox(absl::string_view variable, const Box&, const HostTensor& value) override {
-    return Write(variable, value);
-  }
-  absl::Status Agree(
-      const std::string& mine,
-      const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
-    return judge({mine});
-  }
-  absl::Status CheckReplicas() override { return absl::OkStatus(); }
-  void set_step(int64_t) override {}
 
  private:
   int64_t length_;
