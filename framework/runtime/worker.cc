@@ -123,7 +123,7 @@ void Worker::Main() {
     is_prepared_ = true;
   }
   prepared_.notify_all();
-  if (setup_.trace) trace_.Start(NowNanoseconds());
+  if (setup_.trace) trace_.Start(setup_.computes, NowNanoseconds());
   Loop();
 }
 

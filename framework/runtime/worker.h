@@ -47,6 +47,7 @@ class Worker {
  public:
   struct Setup {
     int index = 0;
+    bool computes = true;  // or serves I/O streams
     KernelOptions kernels;
     uint64_t seed = 0;
     bool trace = false;
