@@ -16,8 +16,12 @@ namespace sluice {
 constexpr int kStepsAhead = 2;
 
 // How long a worker that has nothing to do spins before it sleeps: long enough for the answer of
-// another worker that is running, short enough that an idle session costs nothing.
+// another worker that is running, short enough that an idle session costs nothing. One for I/O does
+// not spin, on a core that others compute on: what it does is ahead of its use.
 constexpr std::chrono::microseconds kIdleSpin(30);
+constexpr std::chrono::microseconds IdleSpin(bool computes) {
+  return computes ? kIdleSpin : std::chrono::microseconds(0);
+}
 
 // Workers that compute: one a core, and no more than there are devices.
 inline int WorkersFor(int devices, int64_t cores) {

@@ -364,14 +364,14 @@ absl::Status Worker::Explain(const absl::Status& status, int program, const Acto
 void Worker::Idle() {
   Count(&sleeps_);
   if (!setup_.trace) {
-    mailbox_.WaitNonEmpty(kIdleSpin);
+    mailbox_.WaitNonEmpty(IdleSpin(setup_.computes));
     return;
   }
   TraceSpan span;
   span.blocked_on = FindBlockedOn(&span.actor);
   span.program = program_;
   span.begin = NowNanoseconds();
-  mailbox_.WaitNonEmpty(kIdleSpin);
+  mailbox_.WaitNonEmpty(IdleSpin(setup_.computes));
   trace_.Add(span, NowNanoseconds());
 }
 
