@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/base/thread.h"
 #include "framework/plan/kinds.h"
 
 namespace sluice {
@@ -106,7 +107,10 @@ void Worker::Stop() {
 }
 
 void Worker::Start() {
-  thread_ = std::thread([this] { Main(); });
+  const absl::Status started = StartThread([this] { Main(); }, &thread_);
+  if (started.ok()) return;
+  prepare_status_ = started;
+  is_prepared_ = true;
 }
 
 absl::Status Worker::WaitPrepared() {

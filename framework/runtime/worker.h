@@ -63,7 +63,8 @@ class Worker {
   explicit Worker(Setup setup);
   ~Worker() { Stop(); }
 
-  // Starts the thread; it prepares the kernels of its actors. WaitPrepared gives the first error.
+  // Starts the thread; it prepares the kernels of its actors. WaitPrepared gives the first error,
+  // that it did not start among them.
   void Start();
   absl::Status WaitPrepared();
   // Ends the thread; nothing may run any more.
