@@ -42,8 +42,8 @@ absl::Status ExpectOrders(const ProgramIndex& index) {
     if (!IsListed(index.stream_kind(s)) || index.listed(s) || index.StreamActors(s).empty()) {
       continue;
     }
-    return absl::InternalError(absl::StrCat("expected an order of ", index.StreamName(s),
-                                            ", which has actors, got none"));
+    return absl::InternalError(
+        absl::StrCat("expected an order of ", index.StreamName(s), ", which has actors, got none"));
   }
   return absl::OkStatus();
 }
@@ -53,8 +53,8 @@ absl::Status ExpectSlots(const ProgramIndex& index) {
     const plan::Register& reg = index.program().registers(r);
     const int slots = index.ring(index.reg(r).ring).slots;
     const int32_t ring = index.ring(index.reg(r).ring).explicit_ring;
-    const int offsets = ring >= 0 ? index.program().rings(ring).slot_offsets_size()
-                                  : reg.slot_offsets_size();
+    const int offsets =
+        ring >= 0 ? index.program().rings(ring).slot_offsets_size() : reg.slot_offsets_size();
     if (!reg.variable().empty() || offsets == slots) continue;
     return absl::InternalError(absl::StrCat("expected an offset for each of the ", slots,
                                             " slots of ", index.RegisterName(r), ", got ",
@@ -71,8 +71,8 @@ absl::Status VerifyStation(const Schedule& schedule) {
   ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(schedule.program));
   for (int32_t actor : schedule.actor_of) {
     if (actor >= 0 && actor < index.num_actors()) continue;
-    return absl::InternalError(absl::StrCat("expected actors 0 to ", index.num_actors() - 1,
-                                            " of tasks, got ", actor));
+    return absl::InternalError(
+        absl::StrCat("expected actors 0 to ", index.num_actors() - 1, " of tasks, got ", actor));
   }
   return CheckRates(index);
 }
