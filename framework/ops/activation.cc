@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -117,6 +118,8 @@ const OpDef& GeluOp() {
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
     op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, GeluOf); };
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
+    op.timing = TimedByElements<1>();
     return op;
   }();
   return op;
@@ -132,6 +135,8 @@ const OpDef& GeluGradientOp() {
       return ReferenceMap2(call, [](double x, double dy) { return GeluSlope(x) * dy; });
     };
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
+    op.timing = TimedByElements<2>();
     return op;
   }();
   return op;
@@ -151,6 +156,8 @@ const OpDef& SiluOp() {
       return ReferenceMap(call, [](double x) { return x * Sigmoid(x); });
     };
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -166,6 +173,8 @@ const OpDef& SiluGradientOp() {
       return ReferenceMap2(call, [](double x, double dy) { return SiluSlope(x) * dy; });
     };
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -185,6 +194,8 @@ const OpDef& ReluOp() {
       return ReferenceMap(call, [](double x) { return x < 0 ? 0 : x; });
     };
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide())}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -200,6 +211,8 @@ const OpDef& ReluGradientOp() {
       return ReferenceMap2(call, [](double x, double dy) { return x > 0 ? dy : 0; });
     };
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -217,6 +230,10 @@ const OpDef& SoftmaxOp() {
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 20); };
     op.reference = ReferenceSoftmax;
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -20, 20}};
+    op.timing = {RowsByLength(), [](At at) {
+                   return OpCase{"", NoAttributes(), {F32({at[0], at[1]})}};
+                 }};
     return op;
   }();
   return op;
@@ -230,6 +247,8 @@ const OpDef& SoftmaxGradientOp() {
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 4); };
     op.reference = ReferenceSoftmaxGradient;
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -257,6 +276,10 @@ const OpDef& DropoutOp() {
     op.random = true;
     op.cases = {{"matrix", DropoutAttributes{0.3, 77}, {{DType::kF32, {5, 7}}}},
                 {"cube", DropoutAttributes{0.1, 5}, {{DType::kF32, {3, 5, 6}}}}};
+    op.large_cases = {{"", DropoutAttributes{0.1, 77}, {Wide()}}};
+    op.timing = {Elements(), [](At at) {
+                   return OpCase{"", DropoutAttributes{0.1, 7}, {F32({at[0]})}};
+                 }};
     return op;
   }();
   return op;

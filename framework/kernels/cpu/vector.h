@@ -144,8 +144,17 @@ enum class Isa { kV3, kV4 };
 // Whether the processor runs code of the level. Without v3 there is no CPU device.
 bool Runs(Isa isa);
 const VectorTable& VectorsOf(Isa isa);
-// The highest level that the processor runs.
+// The highest level that the processor runs, unless a test has asked for another.
 const VectorTable& Vectors();
+// For tests, which compare levels: kernels that are prepared and launched while it lives are of
+// this level. One at a time. REQUIRES: Runs(isa).
+class ScopedIsa {
+ public:
+  explicit ScopedIsa(Isa isa);
+  ~ScopedIsa();
+  ScopedIsa(const ScopedIsa&) = delete;
+  ScopedIsa& operator=(const ScopedIsa&) = delete;
+};
 
 }  // namespace sluice::cpu
 
