@@ -16,6 +16,7 @@
 #include "framework/kernels/cpu/vector.h"
 #include "framework/ops/all_ops.h"
 #include "framework/ops/op_defs.h"
+#include "framework/testing/resized_case.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -132,12 +133,12 @@ int64_t KernelsOf(const OpDef& op) {
 TEST(KernelsTest, TheListNamesEveryOp) {
   for (const OpDef* op : AllOps()) {
     EXPECT_EQ(KernelsOf(*op), 1) << op->name
-                                 << ": kernels/cpu/all_kernels.cc is to have one line of it";
+                                 << ": kernels/cpu/kernel_list.inc is to have one line of it";
   }
   for (const KernelEntry& entry : CpuKernels()) {
     const bool instruction = entry.op == "copy" || entry.op == "fold" || entry.op == "accumulate";
     EXPECT_TRUE(instruction || FindOp(entry.op) != nullptr)
-        << entry.op << " of kernels/cpu/all_kernels.cc is not listed in ops/all_ops.cc";
+        << entry.op << " of kernels/cpu/kernel_list.inc is not listed in ops/op_list.inc";
   }
 }
 
@@ -217,6 +218,79 @@ TEST(KernelsTest, LargeShapesAgreeAndBitsDoNotDependOnThreads) {
     EXPECT_FALSE(op->large_cases.empty()) << op->name << " has no OpDef::large_cases";
     for (const OpCase& large : op->large_cases) CheckLarge(*op, large);
   }
+}
+
+bool HasIds(const OpCase& op_case) {
+  return std::any_of(op_case.inputs.begin(), op_case.inputs.end(),
+                     [](const TensorType& type) { return type.dtype == DType::kI32; });
+}
+
+// Rows of every length that loops over vectors treat apart. What goes with the last dimension of
+// the first input is what the index rule says; other extents stay, and so do attributes, where they
+// suit.
+TEST(KernelsTest, RowsOfEveryLengthAgree) {
+  int tried = 0;
+  for (const OpDef* op : AllOps()) {
+    for (const OpCase& op_case : op->cases) {
+      const auto factors = FactorsOf(*op, op_case);
+      if (!factors.ok() || factors->inputs.empty() || factors->inputs[0].empty()) continue;
+      if (factors->inputs[0].back() == kOneFactor) continue;
+      for (int64_t length : {1, 15, 16, 17, 63, 64, 65, 100}) {
+        // Labels look into rows of the case's own length.
+        if (HasIds(op_case) && length <= op_case.high) continue;
+        const OpCase resized = Resized(op_case, *factors, {{factors->inputs[0].back(), length}});
+        if (!op->infer({resized.attributes, resized.inputs, {}}).ok()) continue;
+        ++tried;
+        CheckLarge(*op, resized);
+      }
+    }
+  }
+  std::cout << tried << " tried\n";
+  EXPECT_GT(tried, 400);
+}
+
+// What a NaN touches is NaN. Which of them, of several, differs between levels of the instruction
+// set, and so may its sign.
+void CheckNan(const OpDef& op, const OpCase& op_case) {
+  auto values = RunWhole(op, op_case, /*seed=*/13);
+  ASSERT_TRUE(values.ok()) << values.status();
+  const TensorType x = values->input_types[0], y = values->output_types[0];
+  values->inputs[0].values.back() = std::nan("");
+  std::vector<ShardArray> inputs = {{x, WholeBox(x.shape), values->inputs[0]}};
+  std::vector<ShardArray> outputs = {{y, WholeBox(y.shape), Array(y.shape)}};
+  ASSERT_TRUE(op.reference({op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs),
+                            kCaseSeed, kCaseStep})
+                  .ok());
+  KernelCall call;
+  call.op = op.name;
+  call.attributes = PrintAttributes(op_case.attributes);
+  call.seed = kCaseSeed;
+  call.step = kCaseStep;
+  call.inputs = {{x, WholeBox(x.shape), values->inputs[0]}};
+  call.outputs = {{y, WholeBox(y.shape), {}}};
+  const auto run = RunKernel(call);
+  ASSERT_TRUE(run.ok()) << op.name << ": " << run.status();
+  const Array& expected = outputs[0].array;
+  for (size_t i = 0; i < expected.values.size(); ++i) {
+    EXPECT_EQ(std::isnan(run->outputs[0].values[i]), std::isnan(expected.values[i]))
+        << op.name << " element " << i;
+  }
+}
+
+TEST(KernelsTest, NansComeOut) {
+  int tried = 0;
+  for (const OpDef* op : AllOps()) {
+    for (const OpCase& op_case : op->cases) {
+      // An integer has no NaN, nor would a cast to one.
+      if (op_case.inputs.size() != 1 || HasIds(op_case)) continue;
+      const auto types = op->infer({op_case.attributes, op_case.inputs, {}});
+      ASSERT_TRUE(types.ok()) << types.status();
+      if (!IsFloat((*types)[0].dtype)) continue;
+      ++tried;
+      CheckNan(*op, op_case);
+    }
+  }
+  EXPECT_GT(tried, 40);
 }
 
 KernelCall CallOf(const std::string& op, const std::vector<TensorType>& inputs,
