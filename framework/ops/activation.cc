@@ -23,9 +23,9 @@ double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * x * x);
 }
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 double SiluSlope(double x) {
-  const double s = Sigmoid(x);
+  const double s = SigmoidOf(x);
   return s * (1 + x * (1 - s));
 }
 
@@ -153,7 +153,7 @@ const OpDef& SiluOp() {
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
     op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap(call, [](double x) { return x * Sigmoid(x); });
+      return ReferenceMap(call, [](double x) { return x * SigmoidOf(x); });
     };
     op.cases = Cases(1);
     op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
@@ -175,6 +175,42 @@ const OpDef& SiluGradientOp() {
     op.cases = Cases(2);
     op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
     op.timing = NotTimed(kNotInModels);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SigmoidOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("sigmoid", {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSame("sigmoid", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
+    op.gradient = [](const Node&, absl::Span<const Tensor>, absl::Span<const Tensor> outputs,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(SigmoidGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
+    op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, SigmoidOf); };
+    op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
+    op.timing = TimedByElements<1>();
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SigmoidGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("sigmoid_gradient", {{"y"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSame("sigmoid_gradient", call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 3); };
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap2(call, [](double y, double dy) { return y * (1 - y) * dy; });
+    };
+    op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
+    op.timing = TimedByElements<2>();
     return op;
   }();
   return op;
@@ -287,6 +323,7 @@ const OpDef& DropoutOp() {
 
 Tensor Gelu(Tensor x) { return ApplyOne(GeluOp(), NoAttributes(), {x}); }
 Tensor Silu(Tensor x) { return ApplyOne(SiluOp(), NoAttributes(), {x}); }
+Tensor Sigmoid(Tensor x) { return ApplyOne(SigmoidOp(), NoAttributes(), {x}); }
 Tensor Relu(Tensor x) { return ApplyOne(ReluOp(), NoAttributes(), {x}); }
 Tensor Softmax(Tensor x) { return ApplyOne(SoftmaxOp(), NoAttributes(), {x}); }
 

@@ -41,8 +41,10 @@ struct Draw {
 };
 
 struct ActivationVector {
-  UnaryLoop gelu, silu, relu;
-  BinaryLoop gelu_gradient, silu_gradient, relu_gradient;  // x, dy -> dx
+  UnaryLoop gelu, silu, sigmoid, relu;
+  BinaryLoop gelu_gradient, silu_gradient;  // x, dy -> dx
+  BinaryLoop sigmoid_gradient;              // y, dy -> dx
+  BinaryLoop relu_gradient;                 // x, dy -> dx
   void (*softmax)(const float* x, float* y, int64_t rows, int64_t width);
   void (*softmax_gradient)(const float* y, const float* dy, float* dx, int64_t rows, int64_t width);
   // y[i] = word(first + i) >= threshold ? x[i] * scale : 0, where word is RandomWord.
