@@ -243,6 +243,12 @@ absl::Span<const OpWithoutGrid> OpsWithoutGrid() {
       {"softmax_gradient", kUnused},
       {"embedding_gradient", kUnused},
       {"adamw_sparse", kUnused},
+      {"sgd_value", kBytes},
+      {"sgd_sparse_value", kUnused},
+      {"adamw_value", kBytes},
+      {"adamw_sparse_value", kUnused},
+      {"assign", kBytes},
+      {"assign_sparse", kUnused},
   };
   return ops;
 }

@@ -172,11 +172,30 @@ std::vector<LargeCase> LargeProducts() {
   };
 }
 
+std::vector<LargeCase> LargeUpdates() {
+  const TensorType wide = F32({301, 251}), table = F32({131, 67}), scalar = F32({});
+  const AdamWAttributes adamw{0.9, 0.95, 1e-8, 0.1};
+  const SgdAttributes sgd{0.9, 0.1};
+  return {
+      {&SgdOp(), {"", sgd, {wide, wide, scalar, scalar, wide}}},
+      {&AdamWOp(), {"", adamw, {wide, wide, wide, wide, scalar, scalar, I32({})}, 1, 3}},
+      {&AdamWSparseOp(),
+       {"", adamw, {table, table, table, I32({99}), F32({99, 67}), scalar, scalar, I32({})}, 1, 3}},
+      {&SgdSparseOp(), {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
+      {&SgdValueOp(), {"", sgd, {wide, wide, scalar, scalar, wide}}},
+      {&AdamWValueOp(), {"", adamw, {wide, wide, wide, wide, scalar, scalar, I32({})}, 1, 3}},
+      {&AdamWSparseValueOp(),
+       {"", adamw, {table, table, table, I32({99}), F32({99, 67}), scalar, scalar, I32({})}, 1, 3}},
+      {&SgdSparseValueOp(),
+       {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
+      {&AssignOp(), {"", NoAttributes(), {wide, wide}}},
+      {&AssignSparseOp(), {"", NoAttributes(), {table, I32({99}), F32({99, 67})}, 0, 3}},
+  };
+}
+
 std::vector<LargeCase> LargeCases() {
   const TensorType wide = F32({301, 251}), row = F32({251}), column = F32({301});
   const TensorType table = F32({131, 67}), scalar = F32({});
-  const AdamWAttributes adamw{0.9, 0.95, 1e-8, 0.1};
-  const SgdAttributes sgd{0.9, 0.1};
   const Shape all = {0, 1}, outer = {0}, inner = {1};
   std::vector<LargeCase> cases = LargeProducts();
   const std::vector<LargeCase> others = {
@@ -228,13 +247,10 @@ std::vector<LargeCase> LargeCases() {
       {&CrossEntropyGradientOp(),
        {"", NoAttributes(), {wide, column, column, I32({301}), column}, 1, 4}},
       {&ClipFactorOp(), {"", ClipAttributes{0.5}, {scalar}, 0.1, 4}},
-      {&SgdOp(), {"", sgd, {wide, wide, scalar, scalar, wide}}},
-      {&AdamWOp(), {"", adamw, {wide, wide, wide, wide, scalar, scalar, I32({})}, 1, 3}},
-      {&AdamWSparseOp(),
-       {"", adamw, {table, table, table, I32({99}), F32({99, 67}), scalar, scalar, I32({})}, 1, 3}},
-      {&SgdSparseOp(), {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
   };
   cases.insert(cases.end(), others.begin(), others.end());
+  const std::vector<LargeCase> updates = LargeUpdates();
+  cases.insert(cases.end(), updates.begin(), updates.end());
   return cases;
 }
 

@@ -56,6 +56,12 @@ absl::Span<const OpDef* const> AllOps() {
       &SgdSparseOp(),
       &AdamWOp(),
       &AdamWSparseOp(),
+      &SgdValueOp(),
+      &SgdSparseValueOp(),
+      &AdamWValueOp(),
+      &AdamWSparseValueOp(),
+      &AssignOp(),
+      &AssignSparseOp(),
   };
   return ops;
 }

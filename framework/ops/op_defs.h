@@ -76,6 +76,13 @@ const OpDef& SgdOp();          // variable!, gradient, factor, learning_rate, [m
 const OpDef& SgdSparseOp();    // variable!, ids, values, factor, learning_rate, [momentum!]
 const OpDef& AdamWOp();        // variable!, m!, v!, gradient, factor, learning_rate, step
 const OpDef& AdamWSparseOp();  // variable!, m!, v!, ids, values, factor, learning_rate, step
+// The same without change of the variable -> what it becomes; of the rows forms: each row named.
+const OpDef& SgdValueOp();
+const OpDef& SgdSparseValueOp();
+const OpDef& AdamWValueOp();
+const OpDef& AdamWSparseValueOp();
+const OpDef& AssignOp();        // variable!, value
+const OpDef& AssignSparseOp();  // variable!, ids, rows
 
 }  // namespace sluice
 

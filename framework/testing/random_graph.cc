@@ -81,14 +81,24 @@ class Builder {
     }
     return annotation;
   }
+  // Of every third variable the state lies apart, without a draw: it would change every graph.
+  std::string StateWords(const Shape& shape) const {
+    const char* const axis = out_->mesh.FindAxis("data") >= 0 ? "data" : "model";
+    if (variables_ % 3 != 0 || out_->mesh.FindAxis(axis) < 0) return "";
+    for (int i = 0; i < shape.rank(); ++i) {
+      const int dim = variables_ % 2 == 0 ? i : shape.rank() - 1 - i;
+      if (shape[dim] > 2) return absl::StrCat(axis, ":S", dim);
+    }
+    return "";
+  }
   Tensor Variable(const Shape& shape) { return Variable(shape, Words(shape, 45, false)); }
   Tensor Variable(const Shape& shape, const std::string& annotation, const char* init = "normal") {
     VariableAttributes attributes;
     attributes.init = init;
     attributes.stddev = 0.5;
     const std::string storage = Chance(15) ? Words(shape, 60, false) : "";
-    return graph_->Variable(absl::StrCat("v", variables_++), dtype_, shape, attributes, annotation,
-                            Stage(), storage);
+    return graph_->Variable(absl::StrCat("v", variables_++), dtype_, shape, attributes,
+                            {annotation, storage, StateWords(shape)}, Stage());
   }
   // Of a batch, unless `words` are given.
   Tensor NewInput(DType dtype, const Shape& shape, int64_t below,

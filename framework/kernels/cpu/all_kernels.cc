@@ -57,6 +57,12 @@ absl::Span<const KernelEntry> CpuKernels() {
       {"sgd_sparse", cpu::PrepareSgdSparse},
       {"adamw", cpu::PrepareAdamW},
       {"adamw_sparse", cpu::PrepareAdamWSparse},
+      {"sgd_value", cpu::PrepareSgd},
+      {"sgd_sparse_value", cpu::PrepareSgdSparse},
+      {"adamw_value", cpu::PrepareAdamW},
+      {"adamw_sparse_value", cpu::PrepareAdamWSparse},
+      {"assign", cpu::PrepareAssign},
+      {"assign_sparse", cpu::PrepareAssignSparse},
       {"fold", cpu::PrepareFold},
       {"accumulate", cpu::PrepareAccumulate},
   };

@@ -76,6 +76,8 @@ PreparedKernel PrepareSgd(const KernelSpec& spec);
 PreparedKernel PrepareSgdSparse(const KernelSpec& spec);
 PreparedKernel PrepareAdamW(const KernelSpec& spec);
 PreparedKernel PrepareAdamWSparse(const KernelSpec& spec);
+PreparedKernel PrepareAssign(const KernelSpec& spec);
+PreparedKernel PrepareAssignSparse(const KernelSpec& spec);
 
 // ---- box.cc ----
 PreparedKernel PrepareFold(const KernelSpec& spec);
