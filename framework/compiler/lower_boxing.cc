@@ -75,7 +75,9 @@ void Boxer::Note(const At& at, const std::string& recipe, const NdSbp& to, Phase
                              grid_.ToString(to), reader_, phase, firings, bytes});
 }
 
-// A task that moves what `at` holds; it stands right behind the op that made that.
+// A task that moves what `at` holds; it stands right behind the op that made that. A variable is
+// there from the start: what it is brought to where it stands is made right before its first
+// reader, so that it takes bytes no sooner.
 Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   const Value& source = tasks_->values[at.values[0]];
   const Value& target = tasks_->values[output];
@@ -87,8 +89,11 @@ Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   task.device = target.device;
   task.stage = target.stage;
   task.outputs = {output};
-  const int64_t base = source.producer < 0 ? 0 : tasks_->tasks[source.producer].position.first;
-  task.position = {base, 0};
+  if (source.producer >= 0) {
+    task.position = {tasks_->tasks[source.producer].position.first, 0};
+  } else if (source.stage == target.stage) {
+    task.position = {position_, 0};
+  }
   return task;
 }
 
@@ -106,7 +111,9 @@ absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, i
         values_.at({tensor, assignment_.produced[tensor], home})};
   const NdSbp& seen = assignment_.consumed[tensor];
   if (seen != at.sbp && !graph_.IsVariable(tensor)) {
-    RETURN_IF_ERROR(OverSpace(&at, seen, home, phase));
+    // What an annotation asks for is done when the tensor is made, whoever reads it: a gradient
+    // that is scattered for each micro-batch shall not wait for the update.
+    RETURN_IF_ERROR(OverSpace(&at, seen, home, node.phase));
   }
   RETURN_IF_ERROR(OverTime(&at, wanted[0], phase));
   RETURN_IF_ERROR(OverSpace(&at, wanted, stage, phase));

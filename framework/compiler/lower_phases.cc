@@ -201,11 +201,17 @@ void Boxer::AddRemoteReaders(const PhaseStep& step, const Values& held, int32_t 
 }
 
 // Whether the step reads what the same script of its own device has just made: then it is one more
-// instruction of that script. Behind anything else it would make the script wait.
+// instruction of that script. Behind anything else it would make the script wait. A variable is at
+// hand, but a script of one firing may wait for all micro-batches before it comes to this.
 bool Boxer::FollowsCompute(const PhaseStep& step, const Values& held) const {
   const PhaseStepLoad& load = step.load();
-  const TaskId made_by = tasks_->values[held[0]].producer;
-  if (load.near + load.far + load.messages > 0 || made_by < 0) return false;
+  const Value& value = tasks_->values[held[0]];
+  const TaskId made_by = value.producer;
+  if (load.near + load.far + load.messages > 0) return false;
+  if (made_by < 0) {
+    const bool at_hand = step.phase == Phase::kUpdate || grid_.micro_batches() == 1;
+    return at_hand && value.stage == step.to_stage;
+  }
   const Task& producer = tasks_->tasks[made_by];
   return producer.stream == plan::STREAM_COMPUTE && producer.stage == step.to_stage &&
          producer.phase == step.phase && producer.firings == step.tokens;
