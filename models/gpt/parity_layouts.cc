@@ -77,7 +77,6 @@ std::vector<GptLayout> ParityLayouts() {
       {"data=2 model=2 pipe=2", 2, 8, 1},
       {"data=2", 1, 8, 0, false, 1, false, 1},
       {"data=2 model=2", 1, 8, 0, false, 1, false, 1},
-      {"data=4", 2, 8, 0, false, 1, false, 1},
       {"data=2", 2, 8, 0, false, 1, false, 2},
       {"data=2 model=2", 2, 8, 0, false, 1, true, 3},
       {"data=4", 1, 8, 0, false, 1, false, 3},
