@@ -99,9 +99,10 @@ Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
 
 absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, int32_t stage,
                                          Phase phase) {
+  const Node& node = graph_.node(graph_.tensor(tensor).producer);
+  ForgetGathered(tensor, wanted, stage, phase);
   const auto found = values_.find({tensor, wanted, stage});
   if (found != values_.end()) return found->second;
-  const Node& node = graph_.node(graph_.tensor(tensor).producer);
   if (node.op == &InputOp()) {
     RETURN_IF_ERROR(Feed(tensor, wanted, stage));
     return values_.at({tensor, wanted, stage});
@@ -118,6 +119,19 @@ absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, i
   RETURN_IF_ERROR(OverTime(&at, wanted[0], phase));
   RETURN_IF_ERROR(OverSpace(&at, wanted, stage, phase));
   return at.values;
+}
+
+// What forward gathered of a variable, backward gathers again: so it takes bytes for as long as a
+// few ops of one phase read it, and not until backward has come back to them. With micro-batches
+// one gathered copy serves all of them, and lives through the step whoever makes it.
+void Boxer::ForgetGathered(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase) {
+  const NdSbp& stored = assignment_.produced[tensor];
+  if (!graph_.IsVariable(tensor) || wanted == stored || grid_.micro_batches() > 1) return;
+  if (stage != std::max(graph_.node(graph_.tensor(tensor).producer).stage, 0)) return;
+  const auto [made, fresh] = gathered_in_.emplace(Key(tensor, wanted, stage), phase);
+  if (fresh || made->second == phase) return;
+  made->second = phase;
+  values_.erase({tensor, wanted, stage});
 }
 
 // The host holds the whole tensor, so an input comes in any layout without boxing.

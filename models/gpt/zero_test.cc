@@ -88,6 +88,17 @@ TEST(ZeroTest, StateTakesItsShareAndTheWireNoMoreThanAnAllReduce) {
   }
 }
 
+// A gathered weight lives as long as a few ops read it, on top of a quarter of all.
+TEST(ZeroTest, LevelThreeSparesTheBytesOfWeightsWhileTheStepRuns) {
+  const Counted plain = Count(Layout("data=4", 0)), one = Count(Layout("data=4", 1)),
+                three = Count(Layout("data=4", 3));
+  EXPECT_EQ(three.parameter_bytes, plain.parameter_bytes / 4);
+  EXPECT_EQ(three.state_bytes, plain.state_bytes / 4);
+  const int64_t spared = plain.parameter_bytes - three.parameter_bytes;
+  EXPECT_LT(three.planned_bytes, one.planned_bytes - spared / 2);
+  EXPECT_EQ(three.reduced_bytes, 3 * plain.parameter_bytes);
+}
+
 TEST(ZeroTest, LevelsTwoAndThreeSplitGradientsAndParameters) {
   const int64_t parameters = 4 * GptParameters(Layout("data=2", 0).Config());
   // With one micro-batch level 2 is level 1.
