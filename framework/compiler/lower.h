@@ -81,6 +81,7 @@ class Boxer {
     int32_t stage;
     Values values;
   };
+  void ForgetGathered(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase);
   absl::Status Feed(TensorId tensor, const NdSbp& sbp, int32_t stage);
   absl::Status OverTime(At* at, Sbp wanted, Phase phase);
   void Retime(At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
@@ -130,6 +131,7 @@ class Boxer {
   const DeviceClasses& classes_;
   TaskGraph* tasks_;
   std::map<Key, Values> values_;
+  std::map<Key, Phase> gathered_in_;  // of variables: the phase that made what `values_` has
   // Views that begin elsewhere on each device: the step that they stand for.
   struct SlicedView {
     BoxingPhase phase;

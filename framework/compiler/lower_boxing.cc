@@ -75,7 +75,9 @@ void Boxer::Note(const At& at, const std::string& recipe, const NdSbp& to, Phase
                              grid_.ToString(to), reader_, phase, firings, bytes});
 }
 
-// A task that moves what `at` holds; it stands right behind the op that made that.
+// A task that moves what `at` holds; it stands right behind the op that made that. A variable is
+// there from the start: what it is brought to where it stands is made right before its first
+// reader, so that it takes bytes no sooner.
 Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   const Value& source = tasks_->values[at.values[0]];
   const Value& target = tasks_->values[output];
@@ -87,16 +89,20 @@ Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   task.device = target.device;
   task.stage = target.stage;
   task.outputs = {output};
-  const int64_t base = source.producer < 0 ? 0 : tasks_->tasks[source.producer].position.first;
-  task.position = {base, 0};
+  if (source.producer >= 0) {
+    task.position = {tasks_->tasks[source.producer].position.first, 0};
+  } else if (source.stage == target.stage) {
+    task.position = {position_, 0};
+  }
   return task;
 }
 
 absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, int32_t stage,
                                          Phase phase) {
+  const Node& node = graph_.node(graph_.tensor(tensor).producer);
+  ForgetGathered(tensor, wanted, stage, phase);
   const auto found = values_.find({tensor, wanted, stage});
   if (found != values_.end()) return found->second;
-  const Node& node = graph_.node(graph_.tensor(tensor).producer);
   if (node.op == &InputOp()) {
     RETURN_IF_ERROR(Feed(tensor, wanted, stage));
     return values_.at({tensor, wanted, stage});
@@ -106,11 +112,26 @@ absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, i
         values_.at({tensor, assignment_.produced[tensor], home})};
   const NdSbp& seen = assignment_.consumed[tensor];
   if (seen != at.sbp && !graph_.IsVariable(tensor)) {
-    RETURN_IF_ERROR(OverSpace(&at, seen, home, phase));
+    // What an annotation asks for is done when the tensor is made, whoever reads it: a gradient
+    // that is scattered for each micro-batch shall not wait for the update.
+    RETURN_IF_ERROR(OverSpace(&at, seen, home, node.phase));
   }
   RETURN_IF_ERROR(OverTime(&at, wanted[0], phase));
   RETURN_IF_ERROR(OverSpace(&at, wanted, stage, phase));
   return at.values;
+}
+
+// What forward gathered of a variable, backward gathers again: so it takes bytes for as long as a
+// few ops of one phase read it, and not until backward has come back to them. With micro-batches
+// one gathered copy serves all of them, and lives through the step whoever makes it.
+void Boxer::ForgetGathered(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase) {
+  const NdSbp& stored = assignment_.produced[tensor];
+  if (!graph_.IsVariable(tensor) || wanted == stored || grid_.micro_batches() > 1) return;
+  if (stage != std::max(graph_.node(graph_.tensor(tensor).producer).stage, 0)) return;
+  const auto [made, fresh] = gathered_in_.emplace(Key(tensor, wanted, stage), phase);
+  if (fresh || made->second == phase) return;
+  made->second = phase;
+  values_.erase({tensor, wanted, stage});
 }
 
 // The host holds the whole tensor, so an input comes in any layout without boxing.

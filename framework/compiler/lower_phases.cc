@@ -80,14 +80,17 @@ Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const V
     return outputs;
   }
   const bool follows = FollowsCompute(step, held);
+  const bool reads_others = step.load().near + step.load().far + step.load().messages > 0;
   for (ValueId v : held) {
-    if (!follows) tasks_->values[tasks_->values[v].root].leaves_script = true;
+    if (!follows || reads_others) tasks_->values[tasks_->values[v].root].leaves_script = true;
   }
+  // A rank knows a reader on another one by the register that this writes.
+  for (ValueId v : outputs) tasks_->values[v].leaves_script |= follows && reads_others;
   for (size_t m = 0; m < outputs.size(); ++m) {
     EmitWrite(step, held, classes_.members(step.to_stage)[m], outputs[m],
               follows ? plan::STREAM_COMPUTE : plan::STREAM_COMM);
   }
-  if (!follows) AddRemoteReaders(step, held, tasks_->values[outputs[0]].number);
+  if (!follows || reads_others) AddRemoteReaders(step, held, tasks_->values[outputs[0]].number);
   return outputs;
 }
 
@@ -200,12 +203,20 @@ void Boxer::AddRemoteReaders(const PhaseStep& step, const Values& held, int32_t 
   }
 }
 
-// Whether the step reads what the same script of its own device has just made: then it is one more
-// instruction of that script. Behind anything else it would make the script wait.
+// Whether the step is one more instruction of a script of its device: it reads what that has just
+// made, or parts of a variable, which are at hand everywhere and are brought together when the
+// script comes to their reader. Behind anything else it would make the script wait; and where there
+// are micro-batches, a script of one firing may wait for all of them before it comes to this.
 bool Boxer::FollowsCompute(const PhaseStep& step, const Values& held) const {
   const PhaseStepLoad& load = step.load();
-  const TaskId made_by = tasks_->values[held[0]].producer;
-  if (load.near + load.far + load.messages > 0 || made_by < 0) return false;
+  const Value& value = tasks_->values[held[0]];
+  const TaskId made_by = value.producer;
+  const bool local = load.near + load.far + load.messages == 0;
+  if (made_by < 0) {
+    const bool once = grid_.micro_batches() == 1;
+    return value.stage == step.to_stage && (once || (local && step.phase == Phase::kUpdate));
+  }
+  if (!local) return false;
   const Task& producer = tasks_->tasks[made_by];
   return producer.stream == plan::STREAM_COMPUTE && producer.stage == step.to_stage &&
          producer.phase == step.phase && producer.firings == step.tokens;

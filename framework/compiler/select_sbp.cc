@@ -231,7 +231,7 @@ absl::Status Walk::CheckAxisNames() const {
   std::set<std::string> named;
   for (TensorId t = 0; t < graph.num_tensors(); ++t) {
     for (const SbpAnnotation* annotation :
-         {&graph.tensor(t).annotation, &graph.tensor(t).storage}) {
+         {&graph.tensor(t).annotation, &graph.tensor(t).storage, &graph.tensor(t).state}) {
       for (const auto& entry : annotation->entries) named.insert(entry.first);
     }
   }

@@ -103,6 +103,70 @@ TEST(SelectSbpTest, AStorageAnnotationSplitsWhatIsStoredAndNotHowItIsRead) {
       << summary;
 }
 
+MlpOptions WithZero(int level) {
+  MlpOptions options;
+  options.optimizer.zero = {level, "data", *Mesh::Parse("data=2")};
+  return options;
+}
+
+int64_t WireBytes(const Selected& selected) {
+  int64_t bytes = 0;
+  for (const BoxingNote& note : selected.tasks.boxings) bytes += note.firings * note.bytes;
+  return bytes;
+}
+
+// A reduce-scatter and an all-gather for each all-reduce, and the norm is a sum over parts.
+TEST(SelectSbpTest, AStateThatLiesApartCostsTheBytesOfAnAllReduce) {
+  Selected plain, apart;
+  ASSERT_TRUE(Select("data=2", 1, {}, &plain).ok());
+  ASSERT_TRUE(Select("data=2", 1, WithZero(1), &apart).ok());
+  EXPECT_EQ(apart.counts, (Counts{{"update reduce_scatter[0]", 6},
+                                  {"update all_gather[0]", 6},
+                                  {"update all_reduce[0] scalar", 2}}))
+      << BoxingSummary(apart.tasks.boxings);
+  EXPECT_EQ(WireBytes(apart), WireBytes(plain) + 8);
+}
+
+// Tasks of the first device that gather a variable, each with the kernel behind it, in order:
+// "layer0/weight > layer0 forward"
+std::vector<std::string> Gathers(const TaskGraph& tasks, plan::StreamKind stream) {
+  std::vector<std::string> found;
+  const Task* gather = nullptr;
+  for (const Task& task : tasks.tasks) {
+    if (task.device != 0) continue;
+    if (gather != nullptr && task.kind == plan::INSTRUCTION_KERNEL) {
+      found.push_back(absl::StrCat(gather->scope, " > ", task.scope));
+      gather = nullptr;
+    }
+    const bool variable =
+        !task.inputs.empty() && !tasks.values[task.inputs[0].value].variable.empty();
+    if (task.kind == plan::INSTRUCTION_FOLD && variable && task.stream == stream) gather = &task;
+  }
+  return found;
+}
+
+// So its copy takes bytes for as long as a few ops: backward gathers it again.
+TEST(SelectSbpTest, AVariableThatIsStoredInPartsIsGatheredRightBeforeEachPhaseReadsIt) {
+  Selected once, micro;
+  ASSERT_TRUE(Select("data=2", 1, WithZero(3), &once).ok());
+  EXPECT_EQ(once.counts, (Counts{{"forward all_gather[0]", 6},
+                                 {"backward all_gather[0]", 2},
+                                 {"backward reduce_scatter[0]", 6},
+                                 {"update all_reduce[0] scalar", 2}}))
+      << BoxingSummary(once.tasks.boxings);
+  EXPECT_EQ(Gathers(once.tasks, plan::STREAM_COMPUTE),
+            (std::vector<std::string>{
+                "layer0/weight > layer0", "layer0/bias > layer0/add", "layer1/weight > layer1",
+                "layer1/bias > layer1/add", "layer2/weight > layer2", "layer2/bias > layer2/add",
+                "layer2/weight > layer2/backward", "layer1/weight > layer1/backward"}));
+  // A script of one firing could wait for all micro-batches, so there it stands apart from them.
+  ASSERT_TRUE(Select("data=2", 2, WithZero(3), &micro).ok());
+  EXPECT_EQ(micro.counts["forward all_gather[0]"], 6);
+  EXPECT_EQ(micro.counts["backward all_gather[0]"], 0);
+  EXPECT_TRUE(Gathers(micro.tasks, plan::STREAM_COMPUTE).empty());
+  EXPECT_EQ(Gathers(micro.tasks, plan::STREAM_COMM).size(), 6u);
+}
+
 // What readers disagree about would be boxed for some of them, and terms of a sum are no value.
 TEST(SelectSbpTest, AVariableIsSplitWhereAllItsForwardReadersSplitIt) {
   Graph graph;

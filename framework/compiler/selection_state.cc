@@ -18,16 +18,22 @@ NdSbp WithAnnotation(const Grid& grid, const NdSbp& sbp, const SbpAnnotation& an
 }
 
 // Over time a variable is read whole. Before it is settled only its annotation says anything;
-// afterwards forward and backward read it as `use` says, and the update where it is stored.
+// afterwards forward and backward read it as `use` says, and an op that updates it where it is
+// stored. An update that gives its new value reads it where its state lies, which the operands that
+// are state demand.
 OperandLayout VariableOnAxis(const SelectionProblem& problem, const SelectionState& state,
-                             const Node& node, TensorId x, size_t axis) {
+                             const Node& node, size_t input, size_t axis) {
+  const TensorId x = node.inputs[input];
   const GridAxis& where = problem.grid.axes()[axis];
   OperandLayout operand;
   if (where.time) {
     operand.bound = Sbp::B();
+  } else if (state.settled[x] && node.phase == Phase::kUpdate) {
+    operand.arrives = state.assignment.produced[x][axis];
+    if (InputPort(*node.op, input).updates) operand.bound = operand.arrives;
+    return operand;
   } else if (state.settled[x]) {
-    operand.bound =
-        node.phase == Phase::kUpdate ? state.assignment.produced[x][axis] : state.use.at(x)[axis];
+    operand.bound = state.use.at(x)[axis];
   } else if (const Sbp* entry = problem.graph.tensor(x).annotation.Find(where.name)) {
     operand.bound = *entry;
   }
@@ -94,8 +100,9 @@ NodeOnAxis OnAxis(const SelectionProblem& problem, const SelectionState& state, 
   on.time = where.time;
   on.shards = where.shards;
   on.inputs.reserve(node.inputs.size());
-  for (const TensorId x : node.inputs) {
-    on.inputs.push_back(graph.IsVariable(x) ? VariableOnAxis(problem, state, node, x, axis)
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const TensorId x = node.inputs[i];
+    on.inputs.push_back(graph.IsVariable(x) ? VariableOnAxis(problem, state, node, i, axis)
                                             : TensorOnAxis(problem, state, node, x, axis));
     on.inputs.back().scalar = graph.tensor(x).type.shape.NumElements() == 1;
   }

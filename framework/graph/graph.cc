@@ -32,6 +32,13 @@ absl::Status MergeAnnotations(const SbpAnnotation& more, SbpAnnotation* annotati
   return absl::OkStatus();
 }
 
+// What is kept between steps is a value and not terms of one.
+absl::Status NotPartial(const std::pair<std::string, Sbp>& entry) {
+  if (!entry.second.is_partial()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("axis ", entry.first, ": expected B or a split, got ", ToString(entry.second)));
+}
+
 }  // namespace
 
 absl::string_view PhaseName(Phase phase) {
@@ -289,15 +296,25 @@ Tensor Graph::Input(absl::string_view name, DType dtype, const Shape& shape,
 }
 
 Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
-                       const VariableAttributes& init, absl::string_view annotation, int32_t stage,
-                       absl::string_view storage) {
+                       const VariableAttributes& init, const ParamLayout& layout, int32_t stage) {
   if (!status_.ok()) return Tensor();
   const std::string where = absl::StrCat("variable ", Quoted(name));
   const TensorType type{dtype, shape};
-  absl::StatusOr<SbpAnnotation> parsed = ParseAnnotation(annotation, shape),
-                                stored = ParseAnnotation(storage, shape);
-  SetError(parsed.status(), where);
-  SetError(stored.status(), absl::StrCat(where, ": storage"));
+  SbpAnnotation annotation, storage, state;
+  const auto parse = [&](absl::string_view what, absl::string_view words, SbpAnnotation* parsed) {
+    absl::StatusOr<SbpAnnotation> found = ParseAnnotation(words, shape);
+    SetError(found.status(), absl::StrCat(where, ": ", what));
+    if (found.ok()) *parsed = *std::move(found);
+  };
+  parse("how it is read", layout.read, &annotation);
+  parse("how it is stored", layout.stored, &storage);
+  parse("how its state is stored", layout.state, &state);
+  for (const auto& entry : storage.entries) {
+    SetError(NotPartial(entry), absl::StrCat(where, ": how it is stored"));
+  }
+  for (const auto& entry : state.entries) {
+    SetError(NotPartial(entry), absl::StrCat(where, ": how its state is stored"));
+  }
   if (!status_.ok()) return Tensor();
   Tensor variable = FindVariable(name);
   if (variable) {
@@ -308,8 +325,12 @@ Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
       return Tensor();
     }
     TensorInfo& info = tensors_[variable.id()];
-    SetError(MergeAnnotations(*parsed, &info.annotation), where);
-    SetError(MergeAnnotations(*stored, &info.storage), absl::StrCat(where, ": storage"));
+    const auto merge = [&](absl::string_view what, const SbpAnnotation& more, SbpAnnotation* had) {
+      SetError(MergeAnnotations(more, had), absl::StrCat(where, ": ", what));
+    };
+    merge("how it is read", annotation, &info.annotation);
+    merge("how it is stored", storage, &info.storage);
+    merge("how its state is stored", state, &info.state);
     return status_.ok() ? variable : Tensor();
   }
   if (name.empty() || names_.count(std::string(name)) > 0) {
@@ -318,8 +339,9 @@ Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
     SetError(CheckInit(init), where);
   }
   if (!status_.ok()) return Tensor();
-  const TensorId id = AddSource(VariableOp(), init, name, type, *parsed);
-  tensors_[id].storage = *stored;
+  const TensorId id = AddSource(VariableOp(), init, name, type, std::move(annotation));
+  tensors_[id].storage = std::move(storage);
+  tensors_[id].state = std::move(state);
   tensors_[id].role = Role::kParameter;
   nodes_.back().stage = stage;
   variables_.push_back(nodes_.back().id);
@@ -468,11 +490,11 @@ Scope Scope::Recompute() const {
   return scope;
 }
 
-Tensor Scope::Param(absl::string_view name, const Shape& shape, absl::string_view annotation,
+Tensor Scope::Param(absl::string_view name, const Shape& shape, const ParamLayout& layout,
                     const VariableAttributes& init) const {
   const size_t before = graph_->variables().size();
   const Tensor variable =
-      graph_->Variable(Join(path_, name), DType::kF32, shape, init, annotation, stage_);
+      graph_->Variable(Join(path_, name), DType::kF32, shape, init, layout, stage_);
   if (graph_->variables().size() > before) {
     graph_->mutable_node(graph_->variables().back()).block = block_;
   }

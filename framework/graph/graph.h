@@ -55,12 +55,25 @@ enum class Role : uint8_t {
 };
 absl::string_view RoleName(Role role);
 
+// How a parameter lies on the mesh, as SBP annotations, "data:S0 model:S1". An axis that is not
+// named follows from the line above it, and the first from what reads the parameter. Three
+// instances:
+//   {.read = "model:S1"}    half of it on each device of an axis of two, its state too
+//   {.state = "data:S0"}    all of it everywhere, its state in parts (ZeRO-1)
+//   {.stored = "data:S0"}   in parts, as its state is, and gathered when it is read (ZeRO-3)
+struct ParamLayout {
+  std::string read = {};    // how all its readers see it, forward and backward
+  std::string stored = {};  // how it is kept between steps
+  std::string state = {};   // how what the optimizer keeps for it is kept
+};
+
 struct TensorInfo {
   TensorType type;
   NodeId producer = -1;
   int32_t output = 0;        // which output of the producer
   SbpAnnotation annotation;  // what the user said of it; on a variable: how its readers see it
   SbpAnnotation storage;     // variables: how it is stored, where that differs from how it is read
+  SbpAnnotation state;       // parameters: how its state is, where that differs from its storage
   Role role = Role::kActivation;
   TensorId of = -1;  // the parameter that the role is about
 };
@@ -102,8 +115,11 @@ class Graph {
                absl::string_view annotation);
   // A variable of this name, made once; a second call must agree in type.
   Tensor Variable(absl::string_view name, DType dtype, const Shape& shape,
-                  const VariableAttributes& init, absl::string_view annotation, int32_t stage = -1,
-                  absl::string_view storage = "");
+                  const VariableAttributes& init, const ParamLayout& layout, int32_t stage = -1);
+  Tensor Variable(absl::string_view name, DType dtype, const Shape& shape,
+                  const VariableAttributes& init, absl::string_view read, int32_t stage = -1) {
+    return Variable(name, dtype, shape, init, ParamLayout{std::string(read), "", ""}, stage);
+  }
   void Output(absl::string_view name, Tensor tensor);
 
   // Nodes added while a context is set are of its scope, phase and forward node. Models set the
@@ -190,8 +206,13 @@ class Scope {
   Scope Block(absl::string_view name) const;
   // This scope as a region of its own, whose activations may be computed again in backward.
   Scope Recompute() const;
-  Tensor Param(absl::string_view name, const Shape& shape, absl::string_view annotation = "",
+  Tensor Param(absl::string_view name, const Shape& shape, const ParamLayout& layout,
                const VariableAttributes& init = {}) const;
+  // Stored as it is read, its state too.
+  Tensor Param(absl::string_view name, const Shape& shape, absl::string_view read = "",
+               const VariableAttributes& init = {}) const {
+    return Param(name, shape, ParamLayout{std::string(read), "", ""}, init);
+  }
   Graph* graph() const { return graph_; }
   const std::string& path() const { return path_; }
   int32_t stage() const { return stage_; }

@@ -150,9 +150,41 @@ TEST(Graph, AnnotationsStandOnAnyTensorAndRepeatHarmlessly) {
   const Tensor x = graph.Input("x", DType::kF32, {4, 8}, "data:S0");
   const Tensor y = toy::Add(x, x).With("model:S1").With("data:S0 model:S1");
   EXPECT_EQ(graph.tensor(y.id()).annotation.ToString(), "model:S1 data:S0");
-  const Tensor w = graph.Variable("w", DType::kF32, {8, 8}, {}, "model:S1", 0, "data:S0");
-  EXPECT_EQ(graph.tensor(w.id()).storage.ToString(), "data:S0");
   EXPECT_TRUE(graph.Finish().ok());
+}
+
+TEST(Graph, AParameterSaysHowItIsReadStoredAndItsStateStored) {
+  Graph graph;
+  const Scope block = Scope(&graph) / "h0";
+  const Tensor w = block.Param("w", {8, 8}, {.read = "model:S1", .stored = "data:S0"});
+  EXPECT_EQ(graph.tensor(w.id()).annotation.ToString(), "model:S1");
+  EXPECT_EQ(graph.tensor(w.id()).storage.ToString(), "data:S0");
+  EXPECT_EQ(graph.tensor(w.id()).state.ToString(), "");
+  block.Param("w", {8, 8}, {.state = "data:S1"});  // more of the same one
+  EXPECT_EQ(graph.tensor(w.id()).state.ToString(), "data:S1");
+  const Tensor plain = block.Param("b", {8}, "model:S0");
+  EXPECT_EQ(graph.tensor(plain.id()).annotation.ToString(), "model:S0");
+  EXPECT_TRUE(graph.tensor(plain.id()).storage.empty());
+  EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+
+  const auto error_of = [](const ParamLayout& layout) {
+    Graph broken;
+    const Scope scope = Scope(&broken) / "h0";
+    scope.Param("w", {8, 8}, {"model:S1", "data:S0", "data:S1"});
+    EXPECT_FALSE(scope.Param("w", {8, 8}, layout));
+    return ErrorOf(broken);
+  };
+  EXPECT_THAT(error_of({.read = "model:S3"}),
+              HasSubstr("variable \"h0/w\": how it is read: \"model:S3\": expected a dimension "
+                        "below 2 of a tensor [8,8], got S3"));
+  EXPECT_THAT(error_of({.stored = "data"}), HasSubstr("variable \"h0/w\": how it is stored: "));
+  EXPECT_THAT(error_of({.stored = "data:P(sum)"}),
+              HasSubstr("variable \"h0/w\": how it is stored: axis data: expected B or a split"));
+  EXPECT_THAT(error_of({.state = "data:P(sum)"}),
+              HasSubstr("variable \"h0/w\": how its state is stored: axis data: expected B or"));
+  EXPECT_THAT(error_of({.state = "data:S0"}),
+              HasSubstr("variable \"h0/w\": how its state is stored: axis data is bound to S1 "
+                        "already, got S0"));
 }
 
 TEST(Graph, StagesAreTheLatestInputsAndTheFirstReaders) {
@@ -316,6 +348,10 @@ TEST(Verify, FindsEachFault) {
                 b->graph.mutable_tensor(2).storage.entries.emplace_back("data", Sbp::S(1));
               }),
               HasSubstr("annotation on storage"));
+  EXPECT_THAT(error_of([](Broken* b) {
+                b->graph.mutable_tensor(2).state.entries.emplace_back("data", Sbp::S(1));
+              }),
+              HasSubstr("annotation on its state, which only parameters have"));
   EXPECT_THAT(error_of([](Broken* b) { b->graph.SetRole(3, Role::kGradient, 2); }),
               HasSubstr("%3, a gradient: expected it to be of a parameter, got %2"));
   EXPECT_THAT(error_of([](Broken* b) { b->graph.SetRole(1, Role::kState, 9); }),

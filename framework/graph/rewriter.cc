@@ -27,6 +27,7 @@ std::vector<Tensor> GraphRewriter::MapAll(const std::vector<TensorId>& old) cons
 void GraphRewriter::CarryAnnotations(TensorId old, TensorId made) {
   to_->mutable_tensor(made).annotation = from_.tensor(old).annotation;
   to_->mutable_tensor(made).storage = from_.tensor(old).storage;
+  to_->mutable_tensor(made).state = from_.tensor(old).state;
 }
 
 void GraphRewriter::Replace(TensorId old, Tensor made) {

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 void Build(Graph* graph) {
   const Scope root(graph), block = root.Block("h0").Recompute();
   const Tensor x = graph->Input("x", DType::kF32, {4, 8}, "data:S0");
-  const Tensor w = block.Param("w", {8, 8}, "model:S1");
+  const Tensor w = block.Param("w", {8, 8}, {.read = "model:S1", .state = "data:S0"});
   Tensor y, noise;
   {
     const InScope here(block);
@@ -34,7 +34,8 @@ void Build(Graph* graph) {
   context.phase = Phase::kUpdate;
   context.scope = "h0/w";
   graph->set_context(context);
-  const Tensor m = graph->Variable("h0/w.m", DType::kF32, {8, 8}, {"ones"}, "", 0, "data:S0");
+  const Tensor m =
+      graph->Variable("h0/w.m", DType::kF32, {8, 8}, {"ones"}, {.stored = "data:S0"}, 0);
   graph->SetRole(m.id(), Role::kState, w.id());
   toy::Descend(w, toy::Add(ones, m), 0.01);
   graph->set_context({});
@@ -49,6 +50,7 @@ TEST(Rewriter, ACopyIsTheSameGraph) {
   ASSERT_TRUE(copy.ok()) << copy.status();
   EXPECT_EQ(PrintGraph(**copy), PrintGraph(graph));
   EXPECT_THAT(PrintGraph(**copy), HasSubstr("block=0 region=0"));
+  EXPECT_THAT(PrintGraph(**copy), HasSubstr("annotation=\"model:S1\" state=\"data:S0\""));
   // It can be built on: variables are found, blocks are counted on.
   EXPECT_TRUE((*copy)->FindVariable("h0/w"));
   EXPECT_EQ(Scope(copy->get()).Block("h1").block(), 1);

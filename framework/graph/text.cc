@@ -38,6 +38,7 @@ std::string PrintNode(const Graph& graph, const Node& node) {
     if (!info.annotation.empty())
       absl::StrAppend(&line, " annotation=", Quoted(info.annotation.ToString()));
     if (!info.storage.empty()) absl::StrAppend(&line, " storage=", Quoted(info.storage.ToString()));
+    if (!info.state.empty()) absl::StrAppend(&line, " state=", Quoted(info.state.ToString()));
     if (info.of >= 0) absl::StrAppend(&line, " ", RoleName(info.role), "_of=%", info.of);
   }
   return line;
@@ -239,7 +240,7 @@ class GraphParser {
     return absl::OkStatus();
   }
 
-  // "f32[8,64] words="data:S0" storage="data:S0" gradient_of=%4"
+  // "f32[8,64] annotation="data:S0" storage="data:S0" state="data:S0" gradient_of=%4"
   absl::Status ParseInfo(TensorInfo* info) {
     const TextScanner::Token token = scanner_.Peek();
     ASSIGN_OR_RETURN(const std::string name, scanner_.Identifier("an element type"));
@@ -260,6 +261,7 @@ class GraphParser {
     }
     RETURN_IF_ERROR(ParseInfoAnnotations("annotation", info->type.shape, &info->annotation));
     RETURN_IF_ERROR(ParseInfoAnnotations("storage", info->type.shape, &info->storage));
+    RETURN_IF_ERROR(ParseInfoAnnotations("state", info->type.shape, &info->state));
     for (const Role role : {Role::kState, Role::kGradient}) {
       if (!scanner_.Accept(absl::StrCat(RoleName(role), "_of"))) continue;
       RETURN_IF_ERROR(scanner_.Expect("="));

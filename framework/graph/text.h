@@ -4,8 +4,8 @@
 //   %7 = matmul(%6, %4) name="h0/q/backward" stage=0 phase=backward forward="h0/q" -> f32[8,64]
 // then one line each of:  output "loss" = %5
 // Tensors are numbered in order of creation. What has its default is left out: stage, block and
-// region -1, phase forward, no annotation, no storage, the roles of parameters and activations;
-// others read gradient_of=%4, state_of=%4. Any thread.
+// region -1, phase forward, no annotation, no storage, no state, the roles of parameters and
+// activations; others read gradient_of=%4, state_of=%4. Any thread.
 #ifndef SLUICE_FRAMEWORK_GRAPH_TEXT_H_
 #define SLUICE_FRAMEWORK_GRAPH_TEXT_H_
 

@@ -21,7 +21,8 @@ void Build(Graph* graph) {
     signs = graph->Add(toy::SignsOp(), NoAttributes{}, {y});
     y = graph->Add(toy::NoiseOp(), DropoutAttributes{0.1, 0}, {signs[1]})[0].With("model:S1");
   }
-  const Tensor w = graph->Variable("l1/w", DType::kF32, {3, 6}, {}, "", 1, "data:S0");
+  const Tensor w = graph->Variable("l1/w", DType::kF32, {3, 6}, {},
+                                   {.stored = "data:S0", .state = "data:S1"}, 1);
   {
     const InScope l1(root / "l1");
     y = toy::MatMul(y, w, /*transpose_b=*/true);
@@ -51,7 +52,7 @@ constexpr char kText[] = R"(%0 = input() name="x" stage=0 -> f32[4,8] annotation
 %2 = matmul(%0, %1) name="l0" stage=0 -> f32[4,6]
 %3, %4 = signs(%2) name="l0/signs" stage=0 -> f32[4,6], f32[4,6]
 %5 = noise(%4) {rate=0.1 key=KEY} name="l0/noise" stage=0 -> f32[4,6] annotation="model:S1"
-%6 = variable() name="l1/w" stage=1 -> f32[3,6] storage="data:S0"
+%6 = variable() name="l1/w" stage=1 -> f32[3,6] storage="data:S0" state="data:S1"
 %7 = matmul(%5, %6) {transpose_b=true} name="l1" stage=1 -> f32[4,3]
 %8 = constant() {value=0.3333333333333333 shape=[3,6]} name="l1/backward" stage=1 phase=backward forward="l1" -> f32[3,6] gradient_of=%6
 %9 = variable() {init=ones} name="l1/w.m" stage=1 -> f32[3,6] state_of=%6
@@ -91,6 +92,7 @@ void ExpectEqual(const Graph& a, const Graph& b) {
     EXPECT_EQ(m.output, n.output);
     EXPECT_EQ(m.annotation.entries, n.annotation.entries);
     EXPECT_EQ(m.storage.entries, n.storage.entries);
+    EXPECT_EQ(m.state.entries, n.state.entries);
     EXPECT_EQ(m.role, n.role);
     EXPECT_EQ(m.of, n.of);
   }

@@ -92,6 +92,10 @@ absl::Status CheckPorts(const Graph& graph, const Node& node) {
     RETURN_IF_ERROR(CheckRole(graph, node, node.outputs[i]));
     RETURN_IF_ERROR(CheckAnnotation(info.annotation, info.type.shape));
     RETURN_IF_ERROR(CheckAnnotation(info.storage, info.type.shape));
+    RETURN_IF_ERROR(CheckAnnotation(info.state, info.type.shape));
+    if (!info.state.empty() && info.role != Role::kParameter) {
+      return Wrong("has annotation on its state, which only parameters have");
+    }
     if (!info.storage.empty() && node.op != &VariableOp()) {
       return Wrong("has annotation on storage, which only variables have");
     }

@@ -75,6 +75,14 @@ void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tenso
 // PyTorch's AdamW: decay first, epsilon outside the root; step counts from 1.
 void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
                  Tensor learning_rate, Tensor step, const AdamWAttributes& attributes);
+// The same where the state may lie otherwise than the variable: the state changes in place, the
+// variable stays. Of a gradient of rows: what each row becomes, in the gradient's order.
+Tensor SgdValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
+                Tensor learning_rate, const SgdAttributes& attributes);
+Tensor AdamWValue(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
+                  Tensor learning_rate, Tensor step, const AdamWAttributes& attributes);
+// Puts what these gave for the gradient into the variable.
+void Assign(Tensor variable, const Gradient& gradient, Tensor value);
 Tensor SumSquares(const Gradient& gradient);             // rows: repeated ids are added first
 Tensor ClipFactor(Tensor sum_squares, double max_norm);  // min(1, max_norm / (norm + 1e-6))
 Tensor Sqrt(Tensor x);

@@ -225,6 +225,70 @@ TEST(OpsTest, AdamW) {
   EXPECT_NEAR(dense.variables["w"].values[0], 0.89 * 0.99 - 0.1, 1e-8);
 }
 
+// The form that gives the value leaves the variable, changes the state, and gives for each row
+// named what the other form makes of it.
+TEST(OpsTest, AnUpdateThatGivesTheValueIsTheOneInPlace) {
+  const AdamWAttributes adamw{0.9, 0.95, 1e-8, 0.1};
+  const SgdAttributes sgd{0.9, 0.1};
+  for (const bool sparse : {false, true}) {
+    for (const bool with_sgd : {false, true}) {
+      Update in_place, apart, given;
+      Tensor values[2];
+      for (Update* u : {&in_place, &apart, &given}) {
+        const Gradient gradient = sparse ? u->Rows() : u->Dense();
+        const Tensor none;
+        if (u == &in_place && with_sgd) {
+          SgdUpdate(u->w, u->a, gradient, none, u->rate, sgd);
+        } else if (u == &in_place) {
+          AdamWUpdate(u->w, u->a, u->b, gradient, none, u->rate, u->step, adamw);
+        } else {
+          Tensor& value = values[u == &apart ? 0 : 1];
+          value = with_sgd ? SgdValue(u->w, u->a, gradient, none, u->rate, sgd)
+                           : AdamWValue(u->w, u->a, u->b, gradient, none, u->rate, u->step, adamw);
+          if (u == &apart) {
+            Assign(u->w, gradient, value);
+          } else {
+            u->graph.Output("value", value);
+          }
+        }
+      }
+      in_place.Step();
+      apart.Step();
+      const std::vector<double> before = given.variables["w"].values;
+      const std::vector<double> value = Values(given.graph, given.feeds, &given.variables, "value");
+      EXPECT_EQ(given.variables["w"].values, before);
+      for (const char* name : {"w", "a", "b"}) {
+        EXPECT_EQ(apart.variables[name].values, in_place.variables[name].values) << name;
+      }
+      EXPECT_EQ(given.variables["a"].values, in_place.variables["a"].values);
+      const std::vector<double>& w = in_place.variables["w"].values;
+      if (sparse) {  // of ids 2, 0, 2
+        EXPECT_THAT(value, ElementsAre(w[4], w[5], w[0], w[1], w[4], w[5]));
+      } else {
+        EXPECT_EQ(value, w);
+      }
+    }
+  }
+  Update u;
+  EXPECT_FALSE(SgdValue(u.w, Tensor(), u.Dense(), Tensor(), u.rate, SgdAttributes{}));
+  EXPECT_THAT(std::string(u.graph.status().message()),
+              HasSubstr("sgd_value: expected 5 inputs, got 4"));
+}
+
+TEST(OpsTest, AssignRefusesAnotherShapeAndRowsOutsideOfTheTable) {
+  Update u;
+  Assign(u.w, u.Dense(), u.graph.Input("other", DType::kF32, {2, 3}, ""));
+  EXPECT_THAT(std::string(u.graph.status().message()),
+              HasSubstr("assign: expected f32[3,2] for value, got f32[2,3]"));
+  Update rows;
+  const Gradient gradient = rows.Rows();
+  Assign(rows.w, gradient, gradient.tensors[1]);
+  rows.feeds["ids"].values[1] = 3;
+  EXPECT_THAT(
+      std::string(Interpret(rows.graph, rows.feeds, &rows.variables, {}).status().message()),
+      HasSubstr("assign_sparse: expected ids in [0, 3), got 3"));
+}
+
 TEST(OpsTest, SumSquaresOfRowsAddsRepeatedIdsFirst) {
   Update u;
   const Gradient dense = u.Dense(), rows = u.Rows();

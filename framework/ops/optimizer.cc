@@ -1,6 +1,12 @@
-// Updates in place, and clipping. Scalars come as tensors: learning rate f32, step i32, factor f32
-// (f64 beside f64 variables, so that tests compare to rounding).
-// The rows forms touch only the rows named; rows named more than once are added first.
+// Updates, and clipping. Scalars come as tensors: learning rate f32, step i32, factor f32 (f64
+// beside f64 variables, so that tests compare to rounding). The rows forms touch only the rows
+// named; rows named more than once are added first.
+//
+// An update in place has its variable and its state in one layout, as its index rule says. The
+// forms
+// "..._value" are for a state that lies otherwise: they change the state alone and give what the
+// variable becomes (of the rows forms: each row named), laid out as the state is. `assign` puts
+// that into the variable, and selection brings it there as it brings any tensor to its reader.
 #include <cmath>
 #include <utility>
 
@@ -130,10 +136,37 @@ absl::Status ForEachRowElement(const char* op, const ShardArray& table, const Sh
   return absl::OkStatus();
 }
 
+// What an update writes: its variable or, in a form that gives the value, a copy of it.
+std::vector<double>& NewValue(const ReferenceCall& call) {
+  if (call.outputs.empty()) return call.inputs[0].array.values;
+  return call.outputs[0].array.values = call.inputs[0].array.values;
+}
+
+// Of the rows forms: runs `update` on the table or, in a form that gives the rows, on a copy, and
+// gives each row named. A shard without a row gives the identity of the sum that follows.
+template <typename F>
+absl::Status UpdateRows(const ReferenceCall& call, size_t ids_port, F&& update) {
+  ShardArray& table = call.inputs[0];
+  if (call.outputs.empty()) return update(&table.array.values);
+  std::vector<double> changed = table.array.values;
+  RETURN_IF_ERROR(update(&changed));
+  const std::vector<double>& ids = call.inputs[ids_port].array.values;
+  const int64_t width = RowLength(table.array);
+  std::vector<double>& rows = call.outputs[0].array.values;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(ids[i]) - table.box[0].begin;
+    const bool held = row >= 0 && row < table.box[0].size();
+    for (int64_t e = 0; e < width; ++e) {
+      rows[i * width + e] = held ? changed[row * width + e] : -0.0;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReferenceSgd(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 2);
   const bool has_momentum = call.inputs.size() > 4;
-  std::vector<double>& variable = call.inputs[0].array.values;
+  std::vector<double>& variable = NewValue(call);
   for (size_t i = 0; i < variable.size(); ++i) {
     step(call.inputs[1].array.values[i], &variable[i],
          has_momentum ? &call.inputs[4].array.values[i] : nullptr);
@@ -144,54 +177,97 @@ absl::Status ReferenceSgd(const ReferenceCall& call) {
 absl::Status ReferenceSgdSparse(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 3);
   const bool has_momentum = call.inputs.size() > 5;
-  return ForEachRowElement("sgd_sparse", call.inputs[0], call.inputs[1], call.inputs[2],
-                           [&](double gradient, int64_t i) {
-                             step(gradient, &call.inputs[0].array.values[i],
-                                  has_momentum ? &call.inputs[5].array.values[i] : nullptr);
-                           });
+  return UpdateRows(call, 1, [&](std::vector<double>* table) {
+    return ForEachRowElement("sgd_sparse", call.inputs[0], call.inputs[1], call.inputs[2],
+                             [&](double gradient, int64_t i) {
+                               step(gradient, &(*table)[i],
+                                    has_momentum ? &call.inputs[5].array.values[i] : nullptr);
+                             });
+  });
 }
 
 absl::Status ReferenceAdamW(const ReferenceCall& call) {
   const AdamWStep step = AdamWStepOf(call, 4);
-  for (size_t i = 0; i < call.inputs[0].array.values.size(); ++i) {
-    step(call.inputs[3].array.values[i], &call.inputs[0].array.values[i],
-         &call.inputs[1].array.values[i], &call.inputs[2].array.values[i]);
+  std::vector<double>& variable = NewValue(call);
+  for (size_t i = 0; i < variable.size(); ++i) {
+    step(call.inputs[3].array.values[i], &variable[i], &call.inputs[1].array.values[i],
+         &call.inputs[2].array.values[i]);
   }
   return absl::OkStatus();
 }
 
 absl::Status ReferenceAdamWSparse(const ReferenceCall& call) {
   const AdamWStep step = AdamWStepOf(call, 5);
-  return ForEachRowElement("adamw_sparse", call.inputs[0], call.inputs[3], call.inputs[4],
-                           [&](double gradient, int64_t i) {
-                             step(gradient, &call.inputs[0].array.values[i],
-                                  &call.inputs[1].array.values[i], &call.inputs[2].array.values[i]);
-                           });
+  return UpdateRows(call, 3, [&](std::vector<double>* table) {
+    return ForEachRowElement("adamw_sparse", call.inputs[0], call.inputs[3], call.inputs[4],
+                             [&](double gradient, int64_t i) {
+                               step(gradient, &(*table)[i], &call.inputs[1].array.values[i],
+                                    &call.inputs[2].array.values[i]);
+                             });
+  });
+}
+
+// Of rows named more than once the last counts; an update gives the same for all of them.
+absl::Status ReferenceAssignSparse(const ReferenceCall& call) {
+  ShardArray& table = call.inputs[0];
+  const ShardArray &ids = call.inputs[1], &rows = call.inputs[2];
+  RETURN_IF_ERROR(CheckInRange("assign_sparse", "ids", ids.array, table.logical.shape[0]));
+  const int64_t width = RowLength(table.array);
+  for (size_t i = 0; i < ids.array.values.size(); ++i) {
+    const int64_t row = static_cast<int64_t>(ids.array.values[i]) - table.box[0].begin;
+    if (row < 0 || row >= table.box[0].size()) continue;
+    for (int64_t e = 0; e < width; ++e) {
+      table.array.values[row * width + e] = rows.array.values[i * width + e];
+    }
+  }
+  return absl::OkStatus();
 }
 
 // A table is split by rows, which each shard picks out for itself, or by columns. Splitting the ids
-// would leave each shard with its own rows only.
+// would leave each shard with its own rows only. Rows that are given are then each one shard's.
 absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t shards,
                                                       size_t ids) {
-  const auto make = [&](const char* factor, int table_dim, int values_dim) {
+  const auto make = [&](const char* factor, int table_dim, int values_dim, int rows_dim) {
     std::vector<int> inputs(call.inputs.size(), kWhole);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const bool table = i < ids || i > ids + 1;  // or a scalar
       if (table && call.inputs[i].shape.rank() == 2) inputs[i] = table_dim;
     }
     inputs[ids + 1] = values_dim;
-    return MakeSignature(factor, inputs, {});
+    return MakeSignature(factor, inputs, std::vector<int>(call.outputs.size(), rows_dim));
   };
-  std::vector<Signature> signatures = {make("", kWhole, kWhole)};
+  std::vector<Signature> signatures = {make("", kWhole, kWhole, kWhole)};
   if (shards < 2) return signatures;
   const Shape& table = call.inputs[0].shape;
-  if (table[1] > 1) signatures.push_back(make("e", 1, call.inputs[ids].shape.rank()));
-  if (table[0] > 1) signatures.push_back(make("v", 0, kWhole));
+  const int column = call.inputs[ids].shape.rank();
+  if (table[1] > 1) signatures.push_back(make("e", 1, column, column));
+  if (table[0] > 1) signatures.push_back(make("v", 0, kWhole, kPartial));
   return signatures;
 }
 
 Tensor FactorOr1(Tensor variable, Tensor factor) {
   return factor || !variable ? factor : Fill(variable.graph(), 1, {});
+}
+
+// The form of an update that leaves its variable alone and gives what that becomes. It always has a
+// state: without one nothing could lie otherwise than the variable.
+OpDef ValueForm(const OpDef& in_place) {
+  OpDef op = in_place;
+  op.name = absl::StrCat(in_place.name, "_value");
+  op.inputs[0].updates = false;
+  op.inputs.back().variadic = false;
+  op.outputs = {{"value"}};
+  op.cases.resize(1);  // the one with a state
+  op.timing = NotTimed(kMovesBytes);
+  return op;
+}
+
+// Inference of such a form: what it gives is of the type of the gradient, or of its rows.
+absl::StatusOr<Types> InferValue(absl::string_view op, const OpCall& call, size_t inputs,
+                                 size_t gradient, const absl::StatusOr<Types>& in_place) {
+  RETURN_IF_ERROR(CheckCount(op, call, inputs));
+  RETURN_IF_ERROR(in_place.status());
+  return Types{call.inputs[gradient]};
 }
 
 }  // namespace
@@ -348,26 +424,156 @@ const OpDef& AdamWSparseOp() {
   return op;
 }
 
-void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
-               Tensor learning_rate, const SgdAttributes& attributes) {
+const OpDef& SgdValueOp() {
+  static const OpDef op = [] {
+    OpDef op = ValueForm(SgdOp());
+    op.infer = [](const OpCall& call) {
+      return InferValue("sgd_value", call, 5, 1, InferSgd("sgd_value", call, 1));
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,,,...->..."); };
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SgdSparseValueOp() {
+  static const OpDef op = [] {
+    OpDef op = ValueForm(SgdSparseOp());
+    op.infer = [](const OpCall& call) {
+      return InferValue("sgd_sparse_value", call, 6, 2, InferSgd("sgd_sparse_value", call, 2));
+    };
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AdamWValueOp() {
+  static const OpDef op = [] {
+    OpDef op = ValueForm(AdamWOp());
+    op.infer = [](const OpCall& call) {
+      return InferValue("adamw_value", call, 7, 3, InferAdamW("adamw_value", call, 1));
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,...,...,,,->..."); };
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AdamWSparseValueOp() {
+  static const OpDef op = [] {
+    OpDef op = ValueForm(AdamWSparseOp());
+    op.infer = [](const OpCall& call) {
+      return InferValue("adamw_sparse_value", call, 8, 4,
+                        InferAdamW("adamw_sparse_value", call, 2));
+    };
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AssignOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "assign";
+    op.inputs = {{"variable", kUpdates}, {"value"}};
+    op.attributes = NoAttributes();
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("assign", call, 2));
+      RETURN_IF_ERROR(CheckType("assign", "value", call.inputs[0], call.inputs[1]));
+      return Types();
+    };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->"); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 0); };
+    op.reference = [](const ReferenceCall& call) {
+      call.inputs[0].array.values = call.inputs[1].array.values;
+      return absl::OkStatus();
+    };
+    op.cases = {{"matrix", NoAttributes(), {F32({5, 3}), F32({5, 3})}}};
+    op.large_cases = {{"", NoAttributes(), {Wide(), Wide()}}};
+    op.timing = NotTimed(kMovesBytes);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AssignSparseOp() {
+  static const OpDef op = [] {
+    OpDef op;
+    op.name = "assign_sparse";
+    op.inputs = {{"variable", kUpdates}, {"ids"}, {"rows"}};
+    op.attributes = NoAttributes();
+    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+      RETURN_IF_ERROR(CheckCount("assign_sparse", call, 3));
+      RETURN_IF_ERROR(CheckGradient("assign_sparse", call.inputs[0], call.inputs.subspan(1, 2)));
+      return Types();
+    };
+    op.signatures = [](const OpCall& call, int64_t shards) {
+      return RowsSignatures(call, shards, 1);
+    };
+    op.cost = [](const OpCall& call) { return Cost{0, 2 * BytesOf(call.inputs.subspan(1, 2))}; };
+    op.reference = ReferenceAssignSparse;
+    op.cases = {{"table", NoAttributes(), {F32({7, 3}), I32({2, 3}), F32({2, 3, 3})}, 0, 4}};
+    op.large_cases = {{"", NoAttributes(), {F32({131, 67}), I32({99}), F32({99, 67})}, 0, 3}};
+    op.timing = NotTimed(kMovesBytes);
+    return op;
+  }();
+  return op;
+}
+
+namespace {
+
+std::vector<Tensor> SgdInputs(Tensor variable, Tensor momentum, const Gradient& gradient,
+                              Tensor factor, Tensor learning_rate) {
   std::vector<Tensor> inputs = {variable};
   inputs.insert(inputs.end(), gradient.tensors.begin(), gradient.tensors.end());
   inputs.push_back(FactorOr1(variable, factor));
   inputs.push_back(learning_rate);
   if (momentum) inputs.push_back(momentum);
-  Apply(gradient.kind == Gradient::kSparse ? SgdSparseOp() : SgdOp(), attributes,
-        std::move(inputs));
+  return inputs;
 }
 
-void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
-                 Tensor learning_rate, Tensor step, const AdamWAttributes& attributes) {
+std::vector<Tensor> AdamWInputs(Tensor variable, Tensor m, Tensor v, const Gradient& gradient,
+                                Tensor factor, Tensor learning_rate, Tensor step) {
   std::vector<Tensor> inputs = {variable, m, v};
   inputs.insert(inputs.end(), gradient.tensors.begin(), gradient.tensors.end());
   inputs.push_back(FactorOr1(variable, factor));
   inputs.push_back(learning_rate);
   inputs.push_back(step);
+  return inputs;
+}
+
+}  // namespace
+
+void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
+               Tensor learning_rate, const SgdAttributes& attributes) {
+  Apply(gradient.kind == Gradient::kSparse ? SgdSparseOp() : SgdOp(), attributes,
+        SgdInputs(variable, momentum, gradient, factor, learning_rate));
+}
+
+Tensor SgdValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
+                Tensor learning_rate, const SgdAttributes& attributes) {
+  return ApplyOne(gradient.kind == Gradient::kSparse ? SgdSparseValueOp() : SgdValueOp(),
+                  attributes, SgdInputs(variable, momentum, gradient, factor, learning_rate));
+}
+
+void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
+                 Tensor learning_rate, Tensor step, const AdamWAttributes& attributes) {
   Apply(gradient.kind == Gradient::kSparse ? AdamWSparseOp() : AdamWOp(), attributes,
-        std::move(inputs));
+        AdamWInputs(variable, m, v, gradient, factor, learning_rate, step));
+}
+
+Tensor AdamWValue(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
+                  Tensor learning_rate, Tensor step, const AdamWAttributes& attributes) {
+  return ApplyOne(gradient.kind == Gradient::kSparse ? AdamWSparseValueOp() : AdamWValueOp(),
+                  attributes, AdamWInputs(variable, m, v, gradient, factor, learning_rate, step));
+}
+
+void Assign(Tensor variable, const Gradient& gradient, Tensor value) {
+  if (gradient.kind == Gradient::kSparse) {
+    Apply(AssignSparseOp(), NoAttributes(), {variable, gradient.tensors[0], value});
+  } else {
+    Apply(AssignOp(), NoAttributes(), {variable, value});
+  }
 }
 
 Tensor ClipFactor(Tensor sum_squares, double max_norm) {

@@ -1,5 +1,6 @@
 #include "framework/passes/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -26,27 +27,82 @@ absl::Status CheckOptions(const OptimizerOptions& options) {
   return CheckRange("clip", options.clip, 0, HUGE_VAL);
 }
 
-// A variable of zeros that lies as `variable` does.
+// A variable of zeros that lies as `variable` does, but for what that says of its state.
 Tensor State(Graph* graph, Tensor variable, absl::string_view suffix) {
   const Node& node = graph->node(graph->tensor(variable.id()).producer);
+  const ParamLayout layout = {.stored = graph->tensor(variable.id()).state.ToString()};
   const Tensor state = graph->Variable(absl::StrCat(node.name, suffix), variable.dtype(),
-                                       variable.shape(), VariableAttributes{}, "", node.stage);
+                                       variable.shape(), VariableAttributes{}, layout, node.stage);
   if (state) graph->SetRole(state.id(), Role::kState, variable.id());
   return state;
 }
 
-void AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor factor,
-               Tensor learning_rate, Tensor step, const OptimizerOptions& options) {
+// Whether the state of a parameter lies otherwise than the parameter. Where nothing is said of how
+// it is stored on an axis, its readers decide when the program is compiled.
+bool StateLiesApart(const TensorInfo& parameter) {
+  return std::any_of(parameter.state.entries.begin(), parameter.state.entries.end(),
+                     [&](const auto& entry) {
+                       const Sbp* stored = parameter.storage.Find(entry.first);
+                       if (stored == nullptr) stored = parameter.annotation.Find(entry.first);
+                       return stored == nullptr || *stored != entry.second;
+                     });
+}
+
+// What becomes of the variable, where that is still to be put into it; empty where it is done.
+Tensor AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor factor,
+                 Tensor learning_rate, Tensor step, const OptimizerOptions& options) {
   const double decay = variable.shape().rank() >= 2 ? options.weight_decay : 0;
+  const bool apart = StateLiesApart(graph->tensor(variable.id()));
   if (options.kind == OptimizerOptions::kAdamW) {
     const Tensor m = State(graph, variable, ".m"), v = State(graph, variable, ".v");
-    AdamWUpdate(variable, m, v, gradient, factor, learning_rate, step,
-                {options.beta1, options.beta2, options.epsilon, decay});
-  } else {
-    const Tensor momentum = options.momentum > 0 ? State(graph, variable, ".momentum") : Tensor();
-    SgdUpdate(variable, momentum, gradient, factor, learning_rate, {options.momentum, decay});
+    const AdamWAttributes attributes = {options.beta1, options.beta2, options.epsilon, decay};
+    if (apart) return AdamWValue(variable, m, v, gradient, factor, learning_rate, step, attributes);
+    AdamWUpdate(variable, m, v, gradient, factor, learning_rate, step, attributes);
+    return Tensor();
   }
+  const SgdAttributes attributes = {options.momentum, decay};
+  if (options.momentum == 0) {
+    SgdUpdate(variable, Tensor(), gradient, factor, learning_rate, attributes);
+    return Tensor();
+  }
+  const Tensor momentum = State(graph, variable, ".momentum");
+  if (apart) return SgdValue(variable, momentum, gradient, factor, learning_rate, attributes);
+  SgdUpdate(variable, momentum, gradient, factor, learning_rate, attributes);
+  return Tensor();
 }
+
+// The updates in the order of `gradients`. A new value that is still to be put into its variable is
+// put there after the next update, so that no device stands still while the value is gathered.
+class Updates {
+ public:
+  explicit Updates(Graph* graph) : graph_(graph) {}
+  // Between Enter and Finish of one variable the caller adds its update.
+  void Enter(TensorId variable) {
+    Graph::Context context;
+    context.phase = Phase::kUpdate;
+    context.scope = graph_->node(graph_->tensor(variable).producer).name;
+    graph_->set_context(context);
+  }
+  void Finish(TensorId variable, const Gradient* gradient, Tensor value) {
+    AssignLast();
+    if (value) last_ = {variable, gradient, value};
+  }
+  void AssignLast() {
+    if (!last_.value) return;
+    Enter(last_.variable);
+    Assign(Tensor(graph_, last_.variable), *last_.gradient, last_.value);
+    last_ = {};
+  }
+
+ private:
+  struct Unassigned {
+    TensorId variable = -1;
+    const Gradient* gradient = nullptr;
+    Tensor value;
+  };
+  Graph* const graph_;
+  Unassigned last_;
+};
 
 }  // namespace
 
@@ -65,12 +121,14 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tens
     graph->set_context(context);
     factor = Fill(graph, 1, {});
   }
-  for (const auto& entry : gradients) {
-    context.scope = graph->node(graph->tensor(entry.first).producer).name;
-    graph->set_context(context);
-    AddUpdate(graph, Tensor(graph, entry.first), entry.second, factor, learning_rate, step,
-              options);
+  Updates updates(graph);
+  for (const auto& [variable, gradient] : gradients) {
+    updates.Enter(variable);
+    const Tensor value =
+        AddUpdate(graph, Tensor(graph, variable), gradient, factor, learning_rate, step, options);
+    updates.Finish(variable, &gradient, value);
   }
+  updates.AssignLast();
   graph->set_context(outer);
   return graph->status();
 }
@@ -78,8 +136,10 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tens
 namespace {
 
 absl::Status AddUpdates(Graph* graph, Tensor loss, const OptimizerOptions& options) {
+  RETURN_IF_ERROR(SplitParameters(options.zero, graph));
   VariableGradients gradients;
   RETURN_IF_ERROR(AddBackward(graph, loss, &gradients));
+  SplitGradients(options.zero, gradients, graph);
   const Tensor learning_rate = graph->Input("learning_rate", DType::kF32, {}, "");
   const Tensor step = graph->Input("step", DType::kI32, {}, "");
   Tensor grad_norm;

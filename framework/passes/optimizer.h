@@ -6,6 +6,7 @@
 #include "framework/graph/graph.h"
 #include "framework/passes/backward.h"
 #include "framework/passes/pass.h"
+#include "framework/passes/zero.h"
 
 namespace sluice {
 
@@ -19,11 +20,15 @@ struct OptimizerOptions {
   double weight_decay = 0;
   // Largest global norm of the gradients; 0 never clips.
   double clip = 0;
+  ZeroOptions zero;  // of AddTraining and Train
 };
 
 // Adds the global norm, then an update of every variable in `gradients`, in their order, and the
 // state that it needs as variables of zeros: <variable>.m and .v, or .momentum, with the role of a
-// state. `learning_rate` is f32 [], `step` i32 [], counted from 1. `grad_norm`: before clipping.
+// state, stored as the parameter says. Where that is as the parameter is stored itself, one op
+// changes both in place; elsewhere one changes the state and gives the new value, which another
+// puts into the parameter. `learning_rate` is f32 [], `step` i32 [], counted from 1. `grad_norm`:
+// before clipping.
 absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tensor learning_rate,
                           Tensor step, const OptimizerOptions& options, Tensor* grad_norm);
 

@@ -54,6 +54,8 @@ class RandomGraphBuilder {
 
   // ---- random_graph.cc: tensors
   int32_t Stage() const;
+  // Of every third variable the state lies apart.
+  std::string StateWords(const Shape& shape) const;
   Tensor Variable(const Shape& shape) { return Variable(shape, Words(shape, 45, false)); }
   Tensor Variable(const Shape& shape, const std::string& annotation, const char* init = "normal");
   // Of a batch, unless an annotation is given.

@@ -34,6 +34,10 @@ ABSL_FLAG(std::string, mesh, "data=2",
           "weights, pipe the layers; data=1 is one device");
 ABSL_FLAG(int64_t, micro_batches, 1,
           "parts of the batch that a device takes one after the other; must divide --batch");
+ABSL_FLAG(
+    int64_t, zero, 0,
+    "what is split over the mesh's axis data: 0 the batch alone; 1 the optimizer's state too; 2 "
+    "sums of gradients too, which differs from 1 with micro-batches; 3 the weights too");
 ABSL_FLAG(int64_t, threads, 0, "threads of a device; 0: the cores shared among the devices");
 ABSL_FLAG(double, memory, 0,
           "GiB that all devices together may take; a plan that needs more is refused; 0: what this "
@@ -84,6 +88,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                    {"Machine",
                                     {{"mesh", "AXES", ""},
                                      {"micro_batches", "N", ""},
+                                     {"zero", "LEVEL", ""},
                                      {"threads", "N", ""},
                                      {"memory", "GIB", ""},
                                      {"script_length", "N", ""},
@@ -148,6 +153,7 @@ absl::Status CheckNumbers() {
   RETURN_IF_ERROR(CheckFlag("clip", absl::GetFlag(FLAGS_clip), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("weight_decay", absl::GetFlag(FLAGS_weight_decay), 0, 100));
   RETURN_IF_ERROR(CheckFlag("micro_batches", absl::GetFlag(FLAGS_micro_batches), 1, kMany));
+  RETURN_IF_ERROR(CheckFlag("zero", absl::GetFlag(FLAGS_zero), 0, 3));
   RETURN_IF_ERROR(CheckFlag("threads", absl::GetFlag(FLAGS_threads), 0, 4096));
   RETURN_IF_ERROR(CheckFlag("memory", absl::GetFlag(FLAGS_memory), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("script_length", absl::GetFlag(FLAGS_script_length), 0, kMany));
@@ -201,6 +207,8 @@ absl::Status ReadMesh(AppOptions* options) {
         absl::StrCat("--micro_batches: expected a divisor of the batch, ", batch, ", got ", micro));
   }
   options->session.micro_batches = micro;
+  options->optimizer.zero.level = static_cast<int>(absl::GetFlag(FLAGS_zero));
+  options->optimizer.zero.mesh = *std::move(mesh);
   return absl::OkStatus();
 }
 

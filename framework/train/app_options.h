@@ -48,7 +48,7 @@ struct AppOptions {
   bool change_data = false;
   int64_t batch = 1;  // samples a step
   LearningRateSchedule schedule;
-  OptimizerOptions optimizer;
+  OptimizerOptions optimizer;  // its `zero` for the mesh of `session`
   SessionOptions session;
   int64_t stages = 1, devices = 1;  // of the mesh
   int64_t eval_every = 0, save_every = 0, keep = 3;

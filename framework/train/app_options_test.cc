@@ -80,13 +80,15 @@ TEST_F(AppOptionsTest, TheFirstPresetRunsWithoutFlags) {
 TEST_F(AppOptionsTest, FlagsGoOverThePreset) {
   absl::StatusOr<AppOptions> options =
       Parse({"--preset=wide", "--steps=7", "--threads=3", "--memory=1.5", "--mesh=data=2 pipe=2",
-             "--batch=8", "--micro_batches=4"});
+             "--batch=8", "--micro_batches=4", "--zero=1"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->schedule.steps, 7);
   EXPECT_EQ(options->schedule.warmup, 3);
   EXPECT_EQ(options->session.threads_per_device, 3);
   EXPECT_EQ(options->session.memory_limit, int64_t{3} << 29);
   EXPECT_EQ(options->session.micro_batches, 4);
+  EXPECT_EQ(options->optimizer.zero.level, 1);
+  EXPECT_EQ(options->optimizer.zero.mesh.AxisSize("data"), 2);
   EXPECT_EQ(options->stages, 2);
   EXPECT_EQ(options->devices, 4);
   EXPECT_EQ(width_, 64);
@@ -111,6 +113,7 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--steps=0"}), "--steps: expected 1 to 1e+09, got 0");
   EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
             "--micro_batches: expected a divisor of the batch, 9, got 2");
+  EXPECT_EQ(Error({"--zero=4"}), "--zero: expected 0 to 3, got 4");
   EXPECT_THAT(Error({"--mesh=data=0"}), HasSubstr("--mesh: "));
   EXPECT_EQ(Error({"--show"}), "--show: expected --resume=RUN, the run to do it with");
   EXPECT_EQ(Error({"--resume=/nowhere"}),

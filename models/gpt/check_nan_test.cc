@@ -12,6 +12,7 @@ namespace sluice {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr char kPoisoned[] = "h2/mlp/down/weight";
@@ -45,10 +46,12 @@ TEST_P(CheckNanTest, TrainingPassesAndAPoisonedWeightIsNamed) {
   }
   Poison(run->session());
   const absl::Status status = run->Step(2).status();
+  // Where it is not stored as it is read, what brings it there may come first.
+  const std::string gathers = GetParam().zero > 0 ? "weight (fold)" : "(matmul";
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("program train, step 2, device "), HasSubstr(", h2/mlp/down"),
-                    HasSubstr("(matmul"), HasSubstr("NaN")));
+                    AnyOf(HasSubstr("(matmul"), HasSubstr(gathers)), HasSubstr("NaN")));
   EXPECT_EQ(run->session()->status(), status);
 }
 

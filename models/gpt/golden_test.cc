@@ -43,6 +43,9 @@ const std::map<std::string, double> kPlannedToLive = {
     // Two pieces of the model in turn on one device; blocks whose inputs alone are kept.
     {"data=1 micro=2 chunks=2", 1.12},
     {"data=2 model=2 micro=2 recompute", 1.04},
+    {"data=2 model=2 micro=2 recompute zero=3", 1.065},
+    {"data=2 model=2 pipe=2 micro=2 script_length=1 zero=1", 1.055},
+    {"data=2 pipe=2 micro=4 zero=3", 1.035},
 };
 
 // The two programs that a trainer compiles for a layout.
@@ -53,7 +56,8 @@ struct Programs {
 
 absl::Status Build(const GptLayout& layout, Programs* programs) {
   const GptConfig config = layout.Config();
-  RETURN_IF_ERROR(BuildGptTrain(config, AdamWWithClip().optimizer, &programs->train));
+  RETURN_IF_ERROR(
+      BuildGptTrain(config, layout.Optimizer(AdamWWithClip().optimizer), &programs->train));
   return BuildGptEval(config, &programs->eval);
 }
 

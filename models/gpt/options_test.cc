@@ -93,7 +93,8 @@ TEST_F(OptionsTest, HelpNamesEveryFlagOnce) {
         "batch",         "dropout", "lr",        "steps",         "seed",       "clip",
         "weight_decay",  "warmup",  "mesh",      "micro_batches", "eval_every", "save_every",
         "keep",          "out",     "resume",    "sample",        "prompt",     "explain",
-        "script_length", "trace",   "check_nan", "explain_html",  "threads",    "memory"}) {
+        "script_length", "trace",   "check_nan", "explain_html",  "threads",    "memory",
+        "zero"}) {
     EXPECT_THAT(text, ::testing::ContainsRegex(std::string("\n  --") + flag + "[= \n]"));
   }
   EXPECT_THAT(text, HasSubstr("text to learn from"));

@@ -119,7 +119,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
                                              const TrainingSetting& setting, int32_t rank,
                                              int32_t ranks) {
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(layout.Config(), setting.optimizer, &graph));
+  RETURN_IF_ERROR(BuildGptTrain(layout.Config(), layout.Optimizer(setting.optimizer), &graph));
   for (const auto& entry : graph.TensorsOf(Role::kGradient)) {
     const Node& variable = graph.node(graph.tensor(entry.second).producer);
     graph.Output(absl::StrCat(kGradient, variable.name), Tensor(&graph, entry.first));

@@ -14,6 +14,7 @@ std::string GptLayout::Name() const {
   if (sequence_split) absl::StrAppend(&name, " sequence_split");
   if (chunks > 1) absl::StrAppend(&name, " chunks=", chunks);
   if (recompute) absl::StrAppend(&name, " recompute");
+  if (zero > 0) absl::StrAppend(&name, " zero=", zero);
   return name;
 }
 
@@ -37,6 +38,14 @@ GptConfig GptLayout::Config() const {
   config.sequence_split = sequence_split;
   config.recompute = recompute;
   return config;
+}
+
+OptimizerOptions GptLayout::Optimizer(OptimizerOptions of_setting) const {
+  const auto parsed = Mesh::Parse(mesh);
+  SLUICE_CHECK(parsed.ok()) << mesh;
+  of_setting.zero.level = zero;
+  of_setting.zero.mesh = *parsed;
+  return of_setting;
 }
 
 GptLayout ReferenceLayout(int64_t batch) { return {"data=1", 1, batch}; }
@@ -66,6 +75,13 @@ std::vector<GptLayout> ParityLayouts() {
       {"data=2", 4},
       {"data=2", 1, 8, 1},
       {"data=2 model=2 pipe=2", 2, 8, 1},
+      {"data=2", 1, 8, 0, false, 1, false, 1},
+      {"data=2 model=2", 1, 8, 0, false, 1, false, 1},
+      {"data=2", 2, 8, 0, false, 1, false, 2},
+      {"data=2 model=2", 2, 8, 0, false, 1, true, 3},
+      {"data=4", 1, 8, 0, false, 1, false, 3},
+      {"data=2 model=2 pipe=2", 2, 8, 1, false, 1, false, 1},
+      {"data=2 pipe=2", 4, 8, 0, false, 1, false, 3},
   };
 }
 

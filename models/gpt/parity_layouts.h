@@ -22,11 +22,13 @@ struct GptLayout {
   bool sequence_split = false;
   int64_t chunks = 1;  // pipeline stages on each device group
   bool recompute = false;
+  int zero = 0;  // passes/zero.h
 
   std::string Name() const;  // "data=2 model=2 micro=4"
   std::string Stem() const;  // the same as a file name: "data2_model2_micro4"
   int64_t Stages() const;    // of the mesh, which must parse
   GptConfig Config() const;  // of the tiny GPT
+  OptimizerOptions Optimizer(OptimizerOptions of_setting) const;
   friend void PrintTo(const GptLayout& layout, std::ostream* out) { *out << layout.Name(); }
 };
 

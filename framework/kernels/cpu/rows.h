@@ -31,10 +31,22 @@ inline int64_t DistinctRowScratch(int64_t n, int64_t width) {
   return AlignedBytes(n * 8) + AlignedBytes(width * 4);
 }
 
-// fn(id, sum): for each distinct id in [begin, end), ascending, the sum of its rows of `values`.
+// The places of one id among all ids, ascending.
+class RowPlaces {
+ public:
+  RowPlaces(const uint64_t* begin, const uint64_t* end) : begin_(begin), end_(end) {}
+  int64_t size() const { return end_ - begin_; }
+  int64_t operator[](int64_t i) const { return static_cast<int64_t>(begin_[i] & 0xffffffff); }
+
+ private:
+  const uint64_t *begin_, *end_;  // an id and a place each, 32 bits of both
+};
+
+// fn(id, sum, places): for each distinct id in [begin, end), ascending, the sum of its rows of
+// `values`, and where they stand.
 template <typename F>
-void ForEachDistinctRow(const int32_t* ids, const float* values, int64_t n, int64_t width,
-                        int64_t begin, int64_t end, std::byte* scratch, F&& fn) {
+void ForEachDistinctRowWithPlaces(const int32_t* ids, const float* values, int64_t n, int64_t width,
+                                  int64_t begin, int64_t end, std::byte* scratch, F&& fn) {
   uint64_t* order = reinterpret_cast<uint64_t*>(scratch);
   float* sum = reinterpret_cast<float*>(scratch + AlignedBytes(n * 8));
   int64_t kept = 0;
@@ -46,13 +58,23 @@ void ForEachDistinctRow(const int32_t* ids, const float* values, int64_t n, int6
   for (int64_t i = 0; i < kept;) {
     const int64_t id = static_cast<int64_t>(order[i] >> 32);
     const auto row = [&](int64_t at) { return values + (order[at] & 0xffffffff) * width; };
+    const int64_t first = i;
     const float* total = row(i);
     for (++i; i < kept && static_cast<int64_t>(order[i] >> 32) == id; ++i) {
       Vectors().arithmetic.add.both(total, row(i), sum, width);
       total = sum;
     }
-    fn(id, total);
+    fn(id, total, RowPlaces(order + first, order + i));
   }
+}
+
+// fn(id, sum)
+template <typename F>
+void ForEachDistinctRow(const int32_t* ids, const float* values, int64_t n, int64_t width,
+                        int64_t begin, int64_t end, std::byte* scratch, F&& fn) {
+  ForEachDistinctRowWithPlaces(
+      ids, values, n, width, begin, end, scratch,
+      [&](int64_t id, const float* sum, const RowPlaces&) { fn(id, sum); });
 }
 
 }  // namespace sluice::cpu
