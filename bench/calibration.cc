@@ -240,13 +240,13 @@ absl::StatusOr<KernelTimes> KernelTimer::Time(const KernelGrid& grid, int thread
     for (const std::vector<int64_t>& axis : grid.axes) at.push_back(axis[0]);
     for (int64_t size : grid.axes[d]) {
       at[d] = size;
-      ASSIGN_OR_RETURN(const KernelSample sample, grid.sample(grid.kernel, at));
+      ASSIGN_OR_RETURN(const KernelSample sample, grid.sample(at));
       times.sizes[d].push_back(sample.sizes[d]);
     }
   }
   const int64_t pool = cold ? options_.cold_bytes : options_.hot_bytes;
   for (const std::vector<int64_t>& point : PointsOf(grid.axes)) {
-    ASSIGN_OR_RETURN(const KernelSample sample, grid.sample(grid.kernel, point));
+    ASSIGN_OR_RETURN(const KernelSample sample, grid.sample(point));
     const absl::StatusOr<double> time = TimeSample(sample, threads, pool);
     if (!time.ok()) return AddContext(time.status(), grid.kernel);
     times.nanoseconds.push_back(std::max<int64_t>(1, std::llround(*time)));

@@ -28,7 +28,7 @@ TEST(CalibrationTest, GridsSpeakTheWordsOfCosts) {
   for (const KernelGrid& grid : KernelGrids()) {
     std::vector<std::map<int64_t, int64_t>> asked(grid.axes.size());
     for (const std::vector<int64_t>& point : PointsOf(grid.axes)) {
-      const auto sample = grid.sample(grid.kernel, point);
+      const auto sample = grid.sample(point);
       ASSERT_TRUE(sample.ok()) << grid.kernel << ": " << sample.status();
       ASSERT_EQ(sample->sizes.size(), point.size()) << grid.kernel;
       for (size_t d = 0; d < point.size(); ++d) {
@@ -41,29 +41,14 @@ TEST(CalibrationTest, GridsSpeakTheWordsOfCosts) {
   }
 }
 
-// An op that is in neither list would be priced at flat rates without anybody having meant it.
-TEST(CalibrationTest, EveryOpHasAGridOrAReasonWhyNot) {
-  std::map<std::string, int> listed;
-  for (const KernelGrid& grid : KernelGrids()) ++listed[grid.kernel];
-  for (const OpWithoutGrid& without : OpsWithoutGrid()) {
-    ++listed[std::string(without.op)];
-    EXPECT_NE(FindOp(without.op), nullptr) << without.op << " is no op";
-    EXPECT_FALSE(without.reason.empty()) << without.op;
-  }
+// An op of neither would be priced at flat rates without anybody having meant it.
+TEST(CalibrationTest, EveryOpIsTimedOrSaysWhyNot) {
   for (const OpDef* op : AllOps()) {
-    EXPECT_EQ(listed[op->name], 1)
-        << op->name << ": expected it in KernelGrids or in OpsWithoutGrid of kernel_grids.cc, once";
-  }
-}
-
-TEST(CalibrationTest, AGridOfAKernelThatItsSamplerDoesNotKnowIsAnError) {
-  for (const KernelGrid& grid : KernelGrids()) {
-    if (grid.kernel != "ce_max" && grid.kernel != "layer_norm" && grid.kernel != "embedding" &&
-        grid.kernel != "attention") {
-      continue;
-    }
-    const auto sample = grid.sample("relu", PointsOf(grid.axes)[0]);
-    EXPECT_THAT(sample.status().message(), testing::HasSubstr("no inputs are known of relu"));
+    const OpTiming& timing = op->timing;
+    EXPECT_NE(timing.call != nullptr, !timing.flat_because.empty())
+        << op->name << ": expected OpDef::timing to give calls or the reason for flat rates";
+    EXPECT_EQ(timing.call != nullptr, !timing.axes.empty())
+        << op->name << ": expected OpDef::timing to give axes with its calls";
   }
 }
 

@@ -1,14 +1,14 @@
-// Which kernels a calibration times, and at which sizes: one grid a kernel, of powers of two that
-// know of no model. Pure; any thread.
+// Which kernels a calibration times, and at which sizes: one grid for each op that says at which
+// (OpDef::timing), and those of the instructions that are no op. Pure; any thread.
 #ifndef SLUICE_BENCH_KERNEL_GRIDS_H_
 #define SLUICE_BENCH_KERNEL_GRIDS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/kernels/kernel.h"
 
@@ -24,18 +24,12 @@ struct KernelSample {
 struct KernelGrid {
   std::string kernel;
   std::vector<std::vector<int64_t>> axes;  // in the words of `sample`
-  absl::StatusOr<KernelSample> (*sample)(const std::string& kernel, absl::Span<const int64_t> at);
+  std::function<absl::StatusOr<KernelSample>(absl::Span<const int64_t> at)> sample;
   int may_fall = -1;  // the axis along which time may fall: longer contiguous runs copy faster
 };
 
+// Those of ops in the order of ops/all_ops.h, then those of instructions.
 std::vector<KernelGrid> KernelGrids();
-
-// An op whose kernel no grid times: the compiler counts its time from flat rates, and here is why
-// that will do. calibration_test names an op that is neither here nor in the grids.
-struct OpWithoutGrid {
-  absl::string_view op, reason;
-};
-absl::Span<const OpWithoutGrid> OpsWithoutGrid();
 
 // Every point of a grid, the last axis innermost.
 std::vector<std::vector<int64_t>> PointsOf(const std::vector<std::vector<int64_t>>& axes);

@@ -31,12 +31,17 @@ namespace {
 class WorkerClock {
  public:
   WorkerClock(const ProgramIndex& index, const WorkerClockOptions& options)
-      : index_(index), options_(options), state_(&index), workers_(options.workers) {
+      : index_(index),
+        options_(options),
+        state_(&index),
+        layout_{options.devices, options.workers},
+        workers_(layout_.workers()) {
     const int actors = index.num_actors();
     queued_.assign(actors, false);
     for (int a = 0; a < actors; ++a) {
-      worker_of_.push_back(WorkerOf(index.device_of(a), options.devices, options.workers));
-      priority_.push_back(PriorityOf(index.stream_kind(index.actor(a).stream)));
+      const plan::StreamKind kind = index.stream_kind(index.actor(a).stream);
+      worker_of_.push_back(layout_.WorkerOf(kind, index.device_of(a)));
+      priority_.push_back(PriorityOf(kind));
     }
     unended_.assign(options.steps, actors);
     result_.step_end.assign(options.steps, 0);
@@ -89,7 +94,7 @@ class WorkerClock {
 
   // The session asks for another step.
   void Begin() {
-    for (int32_t w = 0; w < options_.workers; ++w) {
+    for (int32_t w = 0; w < layout_.workers(); ++w) {
       Push(options_.message_latency, w, {MailboxItem::kStep, {}, begun_, false});
     }
     ++begun_;
@@ -151,7 +156,7 @@ class WorkerClock {
       const int64_t duration = std::max<int64_t>(
           0, options_.duration ? options_.duration(w, actor) : actor.instruction().nanoseconds());
       worker.running = a;
-      result_.busy[w] += duration;
+      if (layout_.computes(w)) result_.busy[w] += duration;
       result_.spans.push_back(
           {now_, now_ + duration, actor.step(), w, a, actor.cursor(), actor.micro()});
       Push(duration, w, {MailboxItem::kEnd, {}, 0, false});
@@ -197,6 +202,7 @@ class WorkerClock {
   const WorkerClockOptions options_;
   ProgramState state_;
   WorkerClockResult result_;
+  const WorkerLayout layout_;
   std::vector<Worker> workers_;
   std::vector<int32_t> worker_of_, priority_;  // by actor
   std::vector<bool> queued_;                   // by actor: it stands in its worker's ready list

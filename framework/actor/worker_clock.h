@@ -1,8 +1,8 @@
-// Predicts a run on workers that share a process's cores: neighbouring devices on one worker, which
-// runs one instruction at a time, of whatever stream. It takes work as runtime/worker.cc does
-// (worker_policy.h): what moves bytes first, then first come, first served; mailbox items of other
-// workers between instructions. The plan's order is followed, not made, here (virtual_clock.h makes
-// it). Pure; any thread.
+// Predicts a run on workers that share a process's cores: the streams of neighbouring devices on
+// one worker, which runs one instruction at a time (worker_policy.h). It takes work as
+// runtime/worker.cc does (stream_priority.h): what moves bytes first, then first come, first
+// served; mailbox items of other workers between instructions. The plan's order is followed, not
+// made, here (virtual_clock.h makes it). Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_ACTOR_WORKER_CLOCK_H_
 #define SLUICE_FRAMEWORK_ACTOR_WORKER_CLOCK_H_
 
@@ -19,7 +19,7 @@
 namespace sluice {
 
 struct WorkerClockOptions {
-  int workers = 1;
+  int workers = 1;  // that compute; beside each stands one for I/O, which is thought to have a core
   int devices = 1;  // of the plan
   int steps = 4;    // how many to run
   int steps_ahead = kStepsAhead;
@@ -42,7 +42,7 @@ struct WorkerSpan {
 struct WorkerClockResult {
   int64_t step_nanoseconds = 0;   // of one step, once several are under way
   std::vector<int64_t> step_end;  // by step
-  std::vector<int64_t> busy;      // by worker, of all steps
+  std::vector<int64_t> busy;      // by worker that computes, of all steps
   std::vector<WorkerSpan> spans;  // of all steps
 };
 

@@ -8,6 +8,7 @@
 #include <future>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -26,7 +27,7 @@ class CheckpointWriter {
   // Keeps the `keep` newest checkpoints of `dir`. `faults`, if any, is called on the other thread.
   CheckpointWriter(std::string dir, int64_t keep, FileFaults* faults = nullptr);
   // Waits until what was begun is written.
-  ~CheckpointWriter() = default;
+  ~CheckpointWriter();
 
   // Begins to write `values`, in the order of `entries`. The result of what was begun before must
   // have been taken.
@@ -44,6 +45,7 @@ class CheckpointWriter {
   const int64_t keep_;
   FileFaults* const faults_;
   std::future<Result> pending_;
+  std::thread thread_;
 };
 
 }  // namespace sluice

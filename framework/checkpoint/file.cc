@@ -156,6 +156,21 @@ absl::StatusOr<std::string> ReadText(const std::string& path, int64_t limit) {
   return text;
 }
 
+absl::Status CheckWritable(const std::string& path) {
+  // Made and removed again if there is none. Nothing is written to a file that stands.
+  int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  const bool made = descriptor >= 0;
+  // Without waiting for someone to read a pipe.
+  if (!made && errno == EEXIST) descriptor = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) return SystemError(path, "open", errno);
+  struct stat info = {};
+  const bool stands = !made && fstat(descriptor, &info) == 0 && !S_ISCHR(info.st_mode);
+  const int error = stands || write(descriptor, "\n", 1) == 1 ? 0 : errno;
+  close(descriptor);
+  if (made) unlink(path.c_str());
+  return error == 0 ? absl::OkStatus() : SystemError(path, "write", error);
+}
+
 absl::Status CreateDirectories(const std::string& path, FileFaults* faults) {
   for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
     RETURN_IF_ERROR(MakeDirectory(path.substr(0, end), faults));

@@ -85,6 +85,10 @@ class FileReader {
   int64_t size_;
 };
 
+// The error that writing to a file there would end with, where that shows before: a folder that is
+// not there, a full or read-only disk, a device that takes nothing, a pipe that nobody reads. What
+// lies at `path` stays as it is.
+absl::Status CheckWritable(const std::string& path);
 // At most `limit` bytes of text; an error where the file is longer.
 absl::StatusOr<std::string> ReadText(const std::string& path, int64_t limit);
 // With those above it; what is made is on disk.

@@ -39,14 +39,8 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
     if (selected.empty()) {
       for (const std::string& warning : assignment->warnings) SLUICE_LOG(WARNING) << warning;
     }
-    selected.push_back({program.name,
-                        *std::move(graph),
-                        std::move(grid),
-                        *std::move(assignment),
-                        TaskGraph(),
-                        {},
-                        {},
-                        {}});
+    selected.push_back(
+        {program.name, *std::move(graph), std::move(grid), *std::move(assignment), {}, {}, {}, {}});
     if (options.phase_end) options.phase_end("select");
   }
   return selected;
@@ -66,21 +60,24 @@ absl::Status LowerAll(const Machine& machine, BoxingPlanner* planner, Compilatio
 // From the tasks of a program to what the plan holds of it.
 absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const Machine& machine,
                                             absl::Span<const int64_t> base, BoxingPlanner* planner,
-                                            DecisionRoll* decisions, const Compilation& compilation,
-                                            CompiledProgram* program) {
+                                            const Compilation& compilation,
+                                            CompiledProgram* program, DecisionRoll* decisions) {
+  RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
   Schedule schedule = BuildSchedule(program->name, program->tasks, program->grid,
                                     ScheduleOptionsOf(options, compilation.classes));
-  program->actor_of = std::move(schedule.actor_of);
+  program->actor_of = schedule.actor_of;
   if (NeedsTransfers(compilation.plan)) {
-    RETURN_IF_ERROR(StageTransfers(compilation.plan, machine, &schedule.program));
+    ASSIGN_OR_RETURN(schedule, StageTransfers(compilation.plan, machine, std::move(schedule)));
   }
   if (options.phase_end) options.phase_end("schedule");
-  ASSIGN_OR_RETURN(Ordered ordered, OrderProgram(std::move(schedule.program), options.phase_end));
+  RETURN_IF_ERROR(Observe(options, program->name, &schedule));
+  ASSIGN_OR_RETURN(Ordered ordered, OrderProgram(std::move(schedule), options.phase_end));
+  RETURN_IF_ERROR(Observe(options, program->name, &ordered));
   ASSIGN_OR_RETURN(Placed placed, PlaceProgram(std::move(ordered), base, options.phase_end));
+  RETURN_IF_ERROR(Observe(options, program->name, &placed));
   program->packed = placed.devices;
-  if (decisions != nullptr) AddPlaced(placed.program, decisions);
-  return EmitProgram(std::move(placed), compilation.classes, base, machine, options, planner,
-                     program);
+  AddPlaced(options, placed.program, decisions);
+  return EmitProgram(std::move(placed), compilation.classes, machine, options, planner, program);
 }
 
 }  // namespace
@@ -95,21 +92,14 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   Compilation out{std::move(plan), options.mesh, std::move(classes), {}};
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
   RETURN_IF_ERROR(LowerAll(machine, &planner, &out));
-  DecisionRoll roll(&out.plan);
-  DecisionRoll* const decisions = options.ranks > 1 ? &roll : nullptr;
-  if (decisions != nullptr) AddDecisions(options, out.programs, decisions);
+  DecisionRoll decisions(&out.plan);
+  AddDecisions(options, out.programs, &decisions);
   if (options.phase_end) options.phase_end("lower");
-  const auto wanted = [&](int32_t device) {
-    return options.representatives_only ? out.classes.representative(device) == device
-                                        : out.plan.devices(device).rank() == options.rank;
-  };
-  for (const CompiledProgram& program : out.programs) {
-    AddVariables(*program.graph, program.grid, program.assignment, out.classes, wanted, &out.plan);
-  }
+  AddVariables(options, &out);
   // Programs run one at a time, so their bytes overlap above the variables.
   const std::vector<int64_t> base = BytesOfVariables(out.plan, out.classes);
   for (CompiledProgram& program : out.programs) {
-    auto emitted = FinishProgram(options, machine, base, &planner, decisions, out, &program);
+    auto emitted = FinishProgram(options, machine, base, &planner, out, &program, &decisions);
     RETURN_IF_ERROR(AddContext(emitted.status(), absl::StrCat("program ", program.name)));
     *out.plan.add_programs() = *std::move(emitted);
   }

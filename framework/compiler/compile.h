@@ -14,6 +14,7 @@
 #include "framework/compiler/memory.h"
 #include "framework/compiler/place.h"
 #include "framework/compiler/select_sbp.h"
+#include "framework/compiler/stations.h"
 #include "framework/compiler/task_graph.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
@@ -39,8 +40,9 @@ struct CompileOptions {
   // Whose plan it is, and of how many ranks; the mesh's devices name theirs (Mesh::OverRanks). A
   // rank without devices has a plan without actors.
   int32_t rank = 0, ranks = 1;
-  bool reasons = true;  // CompiledProgram keeps its tasks
-  PhaseEnd phase_end;   // for benchmarks; may be empty
+  bool reasons = true;      // CompiledProgram keeps its tasks
+  PhaseEnd phase_end;       // for benchmarks; may be empty
+  StationObserver observe;  // for tests: sees what each phase hands on; may be empty
 };
 
 // What the phases made of one program, besides its part of the plan: the reasons that explain/

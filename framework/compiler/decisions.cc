@@ -52,12 +52,14 @@ void AddBoxings(const CompiledProgram& program, DecisionRoll* roll) {
 
 void AddDecisions(const CompileOptions& options, absl::Span<const CompiledProgram> programs,
                   DecisionRoll* roll) {
+  if (options.ranks == 1) return;
   AddOptions(options, roll);
   for (const CompiledProgram& program : programs) AddSelection(program, roll);
   for (const CompiledProgram& program : programs) AddBoxings(program, roll);
 }
 
-void AddPlaced(const plan::Program& placed, DecisionRoll* roll) {
+void AddPlaced(const CompileOptions& options, const plan::Program& placed, DecisionRoll* roll) {
+  if (options.ranks == 1) return;
   for (const plan::Register& reg : placed.registers()) {
     roll->Add(absl::StrCat("register of ", placed.name(), ", ", reg.name()),
               absl::StrCat(reg.device(), " ", reg.number(), " ", reg.quota(), " ", reg.bytes(), " ",

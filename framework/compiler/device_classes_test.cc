@@ -198,7 +198,8 @@ void Compare(const std::string& mesh, int64_t micro, int devices) {
   const auto run = RunClock(*index);
   ASSERT_TRUE(run.ok()) << run.status();
   const InstanceRanks ranks = classes.Lift(run->begin_rank, run->end_rank);
-  ASSERT_TRUE(AddReuseEdges(&expanded, ranks.begin, ranks.end).ok());
+  const std::vector<int64_t> base(devices, 0);  // nothing is pulled
+  ASSERT_TRUE(PackRank(base, ranks.begin, ranks.end, &expanded).ok());
   const auto full_index = ProgramIndex::Build(expanded);
   ASSERT_TRUE(full_index.ok());
   Certificate lifted, own;

@@ -97,10 +97,14 @@ std::vector<int64_t> BytesOfVariables(const plan::Plan& plan, const DeviceClasse
   return bytes;
 }
 
+absl::Status Observe(const CompileOptions& options, absl::string_view program,
+                     const Station& station) {
+  return options.observe ? options.observe(program, station) : absl::OkStatus();
+}
+
 absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& classes,
-                                          absl::Span<const int64_t> base, const Machine& machine,
-                                          const CompileOptions& options, BoxingPlanner* planner,
-                                          CompiledProgram* program) {
+                                          const Machine& machine, const CompileOptions& options,
+                                          BoxingPlanner* planner, CompiledProgram* program) {
   const bool several_ranks = options.ranks > 1;
   plan::Program whole;
   if (options.representatives_only ||
@@ -114,20 +118,18 @@ absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& cl
                      Lower(*program->graph, program->grid, program->assignment, planner, machine,
                            DeviceClasses::OfRank(program->grid, options.rank)));
     phase_ends("lower rank");
+    RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
     ScheduleOptions schedule;
     schedule.script_length = options.script_length;
     schedule.numbers = several_ranks;
     Schedule own = BuildSchedule(program->name, program->tasks, program->grid, schedule);
-    program->actor_of = std::move(own.actor_of);
+    program->actor_of = own.actor_of;
     if (!options.reasons) program->tasks = TaskGraph();  // of a large job as much as the plan
-    AddPulls(&own.program);
+    own = AddPulls(std::move(own));
     phase_ends("schedule rank");
-    std::vector<int64_t> top(base.begin(), base.end());
-    for (size_t d = 0; d < top.size(); ++d) {
-      top[d] += placed.devices[classes.representative(static_cast<int32_t>(d))].packed;
-    }
-    ASSIGN_OR_RETURN(RankProgram expanded, ExpandPlaced(placed, classes.representatives(), top,
-                                                        std::move(own.program), options.phase_end));
+    RETURN_IF_ERROR(Observe(options, program->name, &own));
+    ASSIGN_OR_RETURN(RankProgram expanded, ExpandPlaced(placed, classes.representatives(),
+                                                        std::move(own), options.phase_end));
     program->staging = std::move(expanded.staging);
     whole = std::move(expanded.program);
   }

@@ -30,14 +30,17 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceCla
 // By device, as its class's representative has it.
 std::vector<int64_t> BytesOfVariables(const plan::Plan& plan, const DeviceClasses& classes);
 
+// Calls options.observe, if there is one.
+absl::Status Observe(const CompileOptions& options, absl::string_view program,
+                     const Station& station);
+
 // The program that the plan holds: `placed` itself where representatives are all that is wanted, or
 // each device of a single rank is a class of its own; else lowered and scheduled anew for the
 // rank's devices, with the order and the bytes of their representatives. Then `program` gets the
-// tasks of these. `base`: by device, where the program's bytes may begin.
+// tasks of these.
 absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& classes,
-                                          absl::Span<const int64_t> base, const Machine& machine,
-                                          const CompileOptions& options, BoxingPlanner* planner,
-                                          CompiledProgram* program);
+                                          const Machine& machine, const CompileOptions& options,
+                                          BoxingPlanner* planner, CompiledProgram* program);
 
 // Sets the bytes of each device of the plan. ResourceExhausted names the first device that needs
 // more than `limit` (0: none).

@@ -175,9 +175,10 @@ void WriteOffsets(const ProgramIndex& index, const std::vector<Buffer>& buffers,
   }
 }
 
-int AddReuseEdges(const ProgramIndex& index, absl::Span<const int32_t> rank,
-                  const std::vector<Buffer>& buffers, const Offsets& offsets,
-                  plan::Program* program) {
+// `index`: of the program.
+absl::Status ReplaceReuseEdges(absl::Span<const int32_t> rank, const std::vector<Buffer>& buffers,
+                               const Offsets& offsets, plan::Program* program,
+                               ProgramIndex* index) {
   using Edge = std::tuple<int32_t, int32_t, bool>;  // from instance, to instance, wraps
   std::vector<Edge> edges;
   for (const Reuse& reuse : FindReuses(buffers, offsets)) {
@@ -187,12 +188,12 @@ int AddReuseEdges(const ProgramIndex& index, absl::Span<const int32_t> rank,
   }
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  const HappensBefore order(index, rank);
+  const HappensBefore order(*index, rank);
   google::protobuf::RepeatedPtrField<plan::ReuseEdge> added;
   for (const auto& [from, to, wraps] : edges) {
     if (order.Ordered(from, to, wraps)) continue;
     plan::ReuseEdge* reuse_edge = added.Add();
-    const ProgramIndex::Instance a = index.InstanceAt(from), b = index.InstanceAt(to);
+    const ProgramIndex::Instance a = index->InstanceAt(from), b = index->InstanceAt(to);
     reuse_edge->mutable_after()->set_actor(a.actor);
     reuse_edge->mutable_after()->set_firing(a.firing);
     reuse_edge->mutable_after()->set_instruction(a.instruction);
@@ -202,7 +203,7 @@ int AddReuseEdges(const ProgramIndex& index, absl::Span<const int32_t> rank,
     reuse_edge->set_wraps(wraps);
   }
   program->mutable_reuse_edges()->Swap(&added);
-  return program->reuse_edges_size();
+  return index->ReadReuseEdges();
 }
 
 int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
@@ -219,7 +220,7 @@ int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
 
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options) {
   program->clear_reuse_edges();
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
+  ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(*program));
   ASSIGN_OR_RETURN(const ClockResult run, RunClock(index));
   ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
                    FindBuffers(index, run.begin_rank, run.end_rank));
@@ -243,47 +244,42 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
     for (size_t n = 0; n < placed.size(); ++n) offsets[on[device][n]] = base + placed[n];
   }
   WriteOffsets(index, buffers, offsets, options, program);
-  packing.reuse_edges = AddReuseEdges(index, run.begin_rank, buffers, offsets, program);
+  RETURN_IF_ERROR(ReplaceReuseEdges(run.begin_rank, buffers, offsets, program, &index));
+  packing.index = std::move(index);
   return packing;
 }
 
-absl::StatusOr<std::vector<int64_t>> PackStaging(absl::Span<const int64_t> base,
-                                                 absl::Span<const int32_t> begin_rank,
-                                                 absl::Span<const int32_t> end_rank,
-                                                 plan::Program* program) {
-  std::vector<int64_t> packed(base.size(), 0);
-  const auto is_staging = [&](int32_t r) {
-    const int32_t producer = program->registers(r).producer();
-    return producer >= 0 && program->actors(producer).script(0).kind() == plan::INSTRUCTION_PULL;
-  };
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
+absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
+                                     absl::Span<const int32_t> begin_rank,
+                                     absl::Span<const int32_t> end_rank, plan::Program* program) {
+  program->clear_reuse_edges();
+  ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(*program));
   ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, FindBuffers(index, begin_rank, end_rank));
+  const auto is_staging = [&](const Buffer& buffer) {
+    if (buffer.local >= 0) return false;
+    const int32_t producer = index.reg(index.PlaceOf(buffer.ring, 0).reg).producer;
+    return producer >= 0 && index.instruction(producer, 0).kind() == plan::INSTRUCTION_PULL;
+  };
   std::map<int32_t, std::vector<const Buffer*>> by_device;
   for (const Buffer& buffer : buffers) {
-    if (buffer.local < 0 && is_staging(index.PlaceOf(buffer.ring, 0).reg)) {
-      by_device[buffer.device].push_back(&buffer);
-    }
+    if (is_staging(buffer)) by_device[buffer.device].push_back(&buffer);
   }
+  RankPacking packing;
+  packing.staging.resize(base.size(), 0);
   for (const auto& [device, here] : by_device) {
     std::vector<int64_t> offsets;
-    packed[device] = Placer(here, PackingOptions().alignment).Place(PeakOfLive(here), &offsets);
+    packing.staging[device] =
+        Placer(here, PackingOptions().alignment).Place(PeakOfLive(here), &offsets);
     for (size_t n = 0; n < here.size(); ++n) {
       plan::Register* reg = program->mutable_registers(index.PlaceOf(here[n]->ring, 0).reg);
       reg->add_slot_offsets(base[device] + offsets[n]);
     }
   }
-  return packed;
-}
-
-absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,
-                           absl::Span<const int32_t> end_rank) {
-  program->clear_reuse_edges();
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(*program));
-  ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, FindBuffers(index, begin_rank, end_rank));
   Offsets offsets;
   for (const Buffer& buffer : buffers) offsets.push_back(OffsetOf(index, buffer));
-  AddReuseEdges(index, begin_rank, buffers, offsets, program);
-  return absl::OkStatus();
+  RETURN_IF_ERROR(ReplaceReuseEdges(begin_rank, buffers, offsets, program, &index));
+  packing.index = std::move(index);
+  return packing;
 }
 
 absl::Status CheckPacking(const plan::Program& program, const PackingOptions& options) {

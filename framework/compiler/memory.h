@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/plan/plan.pb.h"
+#include "framework/plan/program_index.h"
 
 namespace sluice {
 
@@ -33,7 +34,7 @@ struct PackedDevice {
 
 struct Packing {
   std::vector<PackedDevice> devices;
-  int reuse_edges = 0;  // added
+  ProgramIndex index;  // of the program, with its reuse edges
 };
 
 // Sets slot_offsets of registers and rings (not of variables) and offsets of temporaries, and
@@ -41,17 +42,17 @@ struct Packing {
 // quota, rate or order afterwards. FailedPrecondition if the program is not live.
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options = {});
 
-// Gives the registers that pulls fill their bytes, packed by lifetime above `base`, by device. The
-// ranks are those of instances of a step. Returns what that takes of each device.
-absl::StatusOr<std::vector<int64_t>> PackStaging(absl::Span<const int64_t> base,
-                                                 absl::Span<const int32_t> begin_rank,
-                                                 absl::Span<const int32_t> end_rank,
-                                                 plan::Program* program);
+struct RankPacking {
+  std::vector<int64_t> staging;  // bytes above its base, by device
+  ProgramIndex index;            // of the program, with its reuse edges
+};
 
-// Replaces the reuse edges of a program that has its offsets. The ranks are those of instances of a
-// step in a run of it (ClockResult), or in a run that it maps to.
-absl::Status AddReuseEdges(plan::Program* program, absl::Span<const int32_t> begin_rank,
-                           absl::Span<const int32_t> end_rank);
+// Completes a program that has the offsets of another, which it maps to: gives the registers that
+// pulls fill their bytes, packed by lifetime above `base`, by device, and replaces the reuse edges.
+// The ranks are those of instances of a step in the run of that other program.
+absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
+                                     absl::Span<const int32_t> begin_rank,
+                                     absl::Span<const int32_t> end_rank, plan::Program* program);
 
 // Proves a program by itself: that it is live, and then its bytes (plan/bytes.h), above its base.
 absl::Status CheckPacking(const plan::Program& program, const PackingOptions& options = {});

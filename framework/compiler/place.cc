@@ -5,7 +5,6 @@
 #include "framework/actor/virtual_clock.h"
 #include "framework/base/status.h"
 #include "framework/compiler/expansion.h"
-#include "framework/plan/program_index.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
 
@@ -18,8 +17,8 @@ void End(const PhaseEnd& phase_end, absl::string_view phase) {
 
 }  // namespace
 
-absl::StatusOr<Ordered> OrderProgram(plan::Program program, const PhaseEnd& phase_end) {
-  Ordered ordered{std::move(program)};
+absl::StatusOr<Ordered> OrderProgram(Schedule schedule, const PhaseEnd& phase_end) {
+  Ordered ordered{std::move(schedule.program)};
   RETURN_IF_ERROR(RecordOrder(&ordered.program).status());
   End(phase_end, "order");
   return ordered;
@@ -30,19 +29,19 @@ absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> b
                                     const PhaseEnd& phase_end) {
   Placed placed;
   placed.program = std::move(ordered.program);
+  placed.base.assign(base.begin(), base.end());
   PackingOptions options;
-  options.base.assign(base.begin(), base.end());
+  options.base = placed.base;
   ASSIGN_OR_RETURN(Packing packing, PackMemory(&placed.program, options));
   placed.devices = std::move(packing.devices);
   End(phase_end, "pack");
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(placed.program));
-  RETURN_IF_ERROR(ValidateProgram(index));
+  RETURN_IF_ERROR(ValidateProgram(packing.index));
   Certificate certificate;
-  RETURN_IF_ERROR(ProveLive(index, &certificate));
+  RETURN_IF_ERROR(ProveLive(packing.index, &certificate));
   End(phase_end, "prove");
   ClockOptions clock;
   clock.steps = 3;
-  ASSIGN_OR_RETURN(ClockResult run, RunClock(index, clock));
+  ASSIGN_OR_RETURN(ClockResult run, RunClock(packing.index, clock));
   placed.program.set_predicted_nanoseconds(run.step_nanoseconds);
   placed.begin_rank = std::move(run.begin_rank);
   placed.end_rank = std::move(run.end_rank);
@@ -52,22 +51,24 @@ absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> b
 
 absl::StatusOr<RankProgram> ExpandPlaced(const Placed& placed,
                                          absl::Span<const int32_t> representatives,
-                                         absl::Span<const int64_t> top, plan::Program program,
-                                         const PhaseEnd& phase_end) {
-  const Expansion expansion(placed.program, program, representatives);
-  RETURN_IF_ERROR(expansion.Expand(&program));
-  program.set_predicted_nanoseconds(placed.program.predicted_nanoseconds());
+                                         Schedule schedule, const PhaseEnd& phase_end) {
+  RankProgram out;
+  out.program = std::move(schedule.program);
+  const Expansion expansion(placed.program, out.program, representatives);
+  RETURN_IF_ERROR(expansion.Expand(&out.program));
+  out.program.set_predicted_nanoseconds(placed.program.predicted_nanoseconds());
   End(phase_end, "expand");
   InstanceRanks ranks = expansion.Lift(placed.begin_rank, placed.end_rank);
-  RankProgram out;
-  ASSIGN_OR_RETURN(out.staging, PackStaging(top, ranks.begin, ranks.end, &program));
-  RETURN_IF_ERROR(AddReuseEdges(&program, ranks.begin, ranks.end));
-  End(phase_end, "reuse edges");
-  ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
-  RETURN_IF_ERROR(ValidateProgram(index));
-  RETURN_IF_ERROR(CheckCertificate(index, Certificate{std::move(ranks.begin)}));
+  std::vector<int64_t> top;  // by device: where its bytes end and those of staging begin
+  for (size_t d = 0; d < representatives.size(); ++d) {
+    top.push_back(placed.base[d] + placed.devices[representatives[d]].packed);
+  }
+  ASSIGN_OR_RETURN(RankPacking packing, PackRank(top, ranks.begin, ranks.end, &out.program));
+  out.staging = std::move(packing.staging);
+  End(phase_end, "pack rank");
+  RETURN_IF_ERROR(ValidateProgram(packing.index));
+  RETURN_IF_ERROR(CheckCertificate(packing.index, Certificate{std::move(ranks.begin)}));
   End(phase_end, "check");
-  out.program = std::move(program);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // The last phases of a program: order, bytes and proof, found on one device of each class, and then
-// taken over by all. Nothing after this may change its registers, rates or scripts. Pure.
+// taken over by all. From here on nothing changes its registers, rates or scripts. Pure.
 #ifndef SLUICE_FRAMEWORK_COMPILER_PLACE_H_
 #define SLUICE_FRAMEWORK_COMPILER_PLACE_H_
 
@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/compiler/memory.h"
+#include "framework/compiler/schedule.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {
@@ -26,30 +27,28 @@ struct Ordered {
 // A program that has its bytes too, is proven live and knows the time of a step.
 struct Placed {
   plan::Program program;
+  std::vector<int64_t> base;  // by device: where its bytes begin, above its variables
   std::vector<PackedDevice> devices;
   std::vector<int32_t> begin_rank, end_rank;  // of instances, in the run that was predicted
 };
 
 // Errors: a cycle that would deadlock, in the user's words.
-absl::StatusOr<Ordered> OrderProgram(plan::Program program, const PhaseEnd& phase_end = {});
+absl::StatusOr<Ordered> OrderProgram(Schedule schedule, const PhaseEnd& phase_end = {});
 
-// `base`: by device, where the program's bytes may begin, above its variables.
 absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> base,
                                     const PhaseEnd& phase_end = {});
 
 // What a rank runs of a program.
 struct RankProgram {
   plan::Program program;
-  std::vector<int64_t> staging;  // bytes, by device, above `top`
+  std::vector<int64_t> staging;  // bytes, by device
 };
 
-// Gives what was found on the program of the representatives to `program`, that of a rank or, of a
-// single one, of all devices. `representatives`: by device; `top`: by device, where the program's
-// bytes end and those of staging begin.
+// Gives what was found on the representatives to `schedule`, that of a rank or, of a single one, of
+// all devices; `representatives`: by device. Staging lies above what is packed.
 absl::StatusOr<RankProgram> ExpandPlaced(const Placed& placed,
                                          absl::Span<const int32_t> representatives,
-                                         absl::Span<const int64_t> top, plan::Program program,
-                                         const PhaseEnd& phase_end = {});
+                                         Schedule schedule, const PhaseEnd& phase_end = {});
 
 }  // namespace sluice
 

@@ -157,6 +157,9 @@ bool IsRemote(const plan::Actor& actor) {
 
 bool IsPull(const plan::Actor& actor) { return actor.script(0).kind() == plan::INSTRUCTION_PULL; }
 
-void AddPulls(plan::Program* program) { Puller(program).Run(); }
+Schedule AddPulls(Schedule schedule) {
+  Puller(&schedule.program).Run();
+  return schedule;
+}
 
 }  // namespace sluice

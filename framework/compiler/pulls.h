@@ -4,6 +4,7 @@
 #ifndef SLUICE_FRAMEWORK_COMPILER_PULLS_H_
 #define SLUICE_FRAMEWORK_COMPILER_PULLS_H_
 
+#include "framework/compiler/schedule.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {
@@ -12,9 +13,9 @@ namespace sluice {
 bool IsRemote(const plan::Actor& actor);
 bool IsPull(const plan::Actor& actor);
 
-// Adds them behind all actors, registers and streams of a rank's program, whose instructions then
-// read registers of their own rank alone. Staging has no offsets yet.
-void AddPulls(plan::Program* program);
+// Adds them behind all actors, registers and streams of a rank's schedule, whose instructions then
+// read registers of their own rank alone.
+Schedule AddPulls(Schedule schedule);
 
 }  // namespace sluice
 

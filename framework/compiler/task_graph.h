@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "framework/graph/graph.h"
 #include "framework/plan/plan.pb.h"
@@ -96,6 +97,14 @@ struct TaskGraph {
   std::vector<std::pair<std::string, TensorType>> feeds, fetches;
   std::vector<BoxingNote> boxings;
 };
+
+// A line for each value and task, in order of tasks: `v7 = fold(v3, v5)` and what else is known.
+std::string PrintTaskGraph(const TaskGraph& graph);
+
+// Tasks read what earlier ones made or a variable holds, a whole number of firings a token; values
+// know who made them; views lie inside what they view; regions fold inputs. Internal names the task
+// or value, what was expected and got.
+absl::Status VerifyTaskGraph(const TaskGraph& graph);
 
 // A line for each boxing, without times and reasons: stable across machines, for goldens.
 std::string BoxingSummary(absl::Span<const BoxingNote> boxings);

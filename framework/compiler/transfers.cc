@@ -218,9 +218,10 @@ void AddHostDevices(plan::Plan* plan) {
   }
 }
 
-absl::Status StageTransfers(const plan::Plan& plan, const Machine& machine,
-                            plan::Program* program) {
-  return Stager(plan, machine, program).Run();
+absl::StatusOr<Schedule> StageTransfers(const plan::Plan& plan, const Machine& machine,
+                                        Schedule schedule) {
+  RETURN_IF_ERROR(Stager(plan, machine, &schedule.program).Run());
+  return schedule;
 }
 
 }  // namespace sluice

@@ -9,7 +9,8 @@
 #ifndef SLUICE_FRAMEWORK_COMPILER_TRANSFERS_H_
 #define SLUICE_FRAMEWORK_COMPILER_TRANSFERS_H_
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "framework/compiler/schedule.h"
 #include "framework/machine/machine.h"
 #include "framework/plan/plan.pb.h"
 
@@ -21,9 +22,10 @@ bool NeedsTransfers(const plan::Plan& plan);
 // Adds a CPU, to hold what the host feeds and fetches, to every rank that has none.
 void AddHostDevices(plan::Plan* plan);
 
-// The program has neither order nor offsets yet. `plan`: its devices and variables. `machine`: what
-// a copy takes. Internal: an instruction that writes another space's memory.
-absl::Status StageTransfers(const plan::Plan& plan, const Machine& machine, plan::Program* program);
+// `plan`: its devices and variables. `machine`: what a copy takes. Copies are actors behind those
+// of the schedule. Internal: an instruction that writes another space's memory.
+absl::StatusOr<Schedule> StageTransfers(const plan::Plan& plan, const Machine& machine,
+                                        Schedule schedule);
 
 }  // namespace sluice
 

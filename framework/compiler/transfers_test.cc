@@ -47,8 +47,9 @@ plan::Plan Staged(const std::string& devices) {
   if (!NeedsTransfers(*plan)) return *plan;
   AddHostDevices(&*plan);
   EXPECT_THAT(std::string(ValidatePlan(*plan).message()), HasSubstr("expected operands in"));
-  const absl::Status staged = StageTransfers(*plan, Machine::Cpu(), plan->mutable_programs(0));
-  EXPECT_TRUE(staged.ok()) << staged;
+  auto staged = StageTransfers(*plan, Machine::Cpu(), {plan->programs(0), {}});
+  EXPECT_TRUE(staged.ok()) << staged.status();
+  if (staged.ok()) *plan->mutable_programs(0) = std::move(staged->program);
   EXPECT_EQ(ValidatePlan(*plan), absl::OkStatus());
   return *plan;
 }
@@ -120,7 +121,8 @@ TEST(TransfersTest, WritesIntoOtherSpacesAreRefused) {
     reg y device 1)");
   ASSERT_TRUE(plan.ok()) << plan.status();
   AddHostDevices(&*plan);
-  const absl::Status status = StageTransfers(*plan, Machine::Cpu(), plan->mutable_programs(0));
+  const absl::Status status =
+      StageTransfers(*plan, Machine::Cpu(), {plan->programs(0), {}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("expected outputs in the memory of device 0:async0, register y"));

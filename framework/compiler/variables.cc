@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "framework/compiler/memory.h"
 #include "framework/plan/shard_proto.h"
@@ -31,11 +32,11 @@ bool IsReplica(const Mesh& mesh, const NdSbp& space, int64_t device) {
   return false;
 }
 
-}  // namespace
-
-void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
-                  const DeviceClasses& classes, absl::FunctionRef<bool(int32_t device)> wanted,
-                  plan::Plan* plan) {
+// `wanted`: the devices that the plan holds.
+void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes,
+                    absl::FunctionRef<bool(int32_t device)> wanted, plan::Plan* plan) {
+  const Graph& graph = *program.graph;
+  const Grid& grid = program.grid;
   std::set<std::string> known;
   for (const plan::Variable& variable : plan->variables()) known.insert(variable.name());
   // By stage: its devices that count, as places in it. A thousand devices and variables, of which
@@ -51,7 +52,7 @@ void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& ass
     const Node& node = graph.node(id);
     if (!known.insert(node.name).second) continue;
     const TensorInfo& info = graph.tensor(node.outputs[0]);
-    const NdSbp& sbp = assignment.produced[node.outputs[0]];
+    const NdSbp& sbp = program.assignment.produced[node.outputs[0]];
     const int32_t stage = std::max(node.stage, 0);
     plan::Variable* variable = plan->add_variables();
     *variable = Describe(node, info, grid, sbp, stage);
@@ -69,6 +70,20 @@ void AddVariables(const Graph& graph, const Grid& grid, const SbpAssignment& ass
       device->set_variable_bytes(
           AlignUp(device->variable_bytes() + shard.NumBytes(), PackingOptions().alignment));
     }
+  }
+}
+
+}  // namespace
+
+void AddVariables(const CompileOptions& options, Compilation* compilation) {
+  const DeviceClasses& classes = compilation->classes;
+  plan::Plan* plan = &compilation->plan;
+  const auto wanted = [&](int32_t device) {
+    return options.representatives_only ? classes.representative(device) == device
+                                        : plan->devices(device).rank() == options.rank;
+  };
+  for (const CompiledProgram& program : compilation->programs) {
+    AddVariablesOf(program, classes, wanted, plan);
   }
 }
 

@@ -1,11 +1,10 @@
 // Every CPU kernel does what its op's reference implementation says: on whole tensors and on the
-// shards of every signature, even, uneven and empty; on larger random shapes; with the same bits
-// for every number of threads.
+// shards of every signature, even, uneven and empty; on large shapes; with the same bits for every
+// number of threads and at every level of the instruction set.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iostream>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,10 @@
 #include "framework/conformance/case_values.h"
 #include "framework/conformance/kernel_run.h"
 #include "framework/conformance/shard_run.h"
+#include "framework/kernels/cpu/vector.h"
 #include "framework/ops/all_ops.h"
 #include "framework/ops/op_defs.h"
+#include "framework/testing/resized_case.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -40,6 +41,25 @@ std::string Compare(const Array& expected, const Array& got, double tolerance) {
   return "";
 }
 
+std::string ShapesOf(const KernelCall& call) {
+  std::string shapes;
+  for (const KernelOperand& operand : call.inputs) shapes += ShapeOf(operand.box).ToString();
+  return shapes;
+}
+
+// A kernel on AVX2 gives the bits of `run`, which had the best that the processor has: AVX-512, or
+// else the same again.
+void ExpectBitsOfEveryLevel(const KernelCall& call, const KernelRun& run) {
+  const cpu::ScopedIsa lower(cpu::Isa::kV3);
+  const absl::StatusOr<KernelRun> again = RunKernel(call);
+  ASSERT_TRUE(again.ok()) << call.op << ": " << again.status();
+  for (size_t i = 0; i < run.bytes.size(); ++i) {
+    EXPECT_TRUE(run.bytes[i].bytes == again->bytes[i].bytes)
+        << call.op << " of " << ShapesOf(call) << ": operand " << i
+        << " has other bits with AVX2 than with AVX-512";
+  }
+}
+
 // One execution by reference and by kernel; empty if they agree.
 std::string CheckShard(const OpDef& op, const OpCase& op_case, std::vector<ShardArray> inputs,
                        std::vector<ShardArray> outputs, int64_t coordinate, bool by_micro) {
@@ -60,6 +80,7 @@ std::string CheckShard(const OpDef& op, const OpCase& op_case, std::vector<Shard
   if (!defined.ok()) return std::string(defined.message());
   const absl::StatusOr<KernelRun> run = RunKernel(call);
   if (!run.ok()) return run.status().ToString();
+  ExpectBitsOfEveryLevel(call, *run);
   std::vector<TensorType> in_types, out_types;
   for (const ShardArray& x : inputs) in_types.push_back({x.logical.dtype, ShapeOf(x.box)});
   for (const ShardArray& y : outputs) out_types.push_back({y.logical.dtype, ShapeOf(y.box)});
@@ -112,12 +133,12 @@ int64_t KernelsOf(const OpDef& op) {
 TEST(KernelsTest, TheListNamesEveryOp) {
   for (const OpDef* op : AllOps()) {
     EXPECT_EQ(KernelsOf(*op), 1) << op->name
-                                 << ": kernels/cpu/all_kernels.cc is to have one line of it";
+                                 << ": kernels/cpu/kernel_list.inc is to have one line of it";
   }
   for (const KernelEntry& entry : CpuKernels()) {
     const bool instruction = entry.op == "copy" || entry.op == "fold" || entry.op == "accumulate";
     EXPECT_TRUE(instruction || FindOp(entry.op) != nullptr)
-        << entry.op << " of kernels/cpu/all_kernels.cc is not listed in ops/all_ops.cc";
+        << entry.op << " of kernels/cpu/kernel_list.inc is not listed in ops/op_list.inc";
   }
 }
 
@@ -143,133 +164,11 @@ TEST(KernelsTest, AgreeOnTheWholeAndOnParts) {
   EXPECT_GT(tried, 1400);
 }
 
-struct LargeCase {
-  const OpDef* op;
-  OpCase op_case;
-};
-
 TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
 TensorType I32(const Shape& shape) { return {DType::kI32, shape}; }
 
-// Large enough for vectors, blocks and several threads, and not round.
-std::vector<LargeCase> LargeProducts() {
-  return {
-      {&MatMulOp(), {"", MatMulAttributes{false, false}, {F32({3, 65, 83}), F32({83, 71})}}},
-      {&MatMulOp(), {"", MatMulAttributes{false, true}, {F32({190, 83}), F32({71, 83})}}},
-      {&MatMulOp(), {"", MatMulAttributes{true, false}, {F32({83, 190}), F32({83, 71})}}},
-      {&MatMulOp(), {"", MatMulAttributes{true, true}, {F32({4, 83, 70}), F32({4, 71, 83})}}},
-      {&MatMulOp(), {"", MatMulAttributes{false, false}, {F32({3001, 83}), F32({83, 1})}}},
-      {&MatMulOp(), {"", MatMulAttributes{false, false}, {F32({1, 183}), F32({183, 300})}}},
-      {&MatMulOp(), {"", MatMulAttributes{false, true}, {F32({90, 1}), F32({130, 1})}}},
-      {&MatMulInputGradientOp(),
-       {"", MatMulAttributes{false, false}, {F32({2, 95, 71}), F32({83, 71})}}},
-      {&MatMulWeightGradientOp(),
-       {"", MatMulAttributes{false, false}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
-      {&MatMulWeightGradientOp(),
-       {"", MatMulAttributes{false, true}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
-      {&MatMulRightGradientOp(),
-       {"", MatMulAttributes{false, true}, {F32({2, 150, 83}), F32({2, 150, 71})}}},
-  };
-}
-
-std::vector<LargeCase> LargeUpdates() {
-  const TensorType wide = F32({301, 251}), table = F32({131, 67}), scalar = F32({});
-  const AdamWAttributes adamw{0.9, 0.95, 1e-8, 0.1};
-  const SgdAttributes sgd{0.9, 0.1};
-  return {
-      {&SgdOp(), {"", sgd, {wide, wide, scalar, scalar, wide}}},
-      {&AdamWOp(), {"", adamw, {wide, wide, wide, wide, scalar, scalar, I32({})}, 1, 3}},
-      {&AdamWSparseOp(),
-       {"", adamw, {table, table, table, I32({99}), F32({99, 67}), scalar, scalar, I32({})}, 1, 3}},
-      {&SgdSparseOp(), {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
-      {&SgdValueOp(), {"", sgd, {wide, wide, scalar, scalar, wide}}},
-      {&AdamWValueOp(), {"", adamw, {wide, wide, wide, wide, scalar, scalar, I32({})}, 1, 3}},
-      {&AdamWSparseValueOp(),
-       {"", adamw, {table, table, table, I32({99}), F32({99, 67}), scalar, scalar, I32({})}, 1, 3}},
-      {&SgdSparseValueOp(),
-       {"", sgd, {table, I32({99}), F32({99, 67}), scalar, scalar, table}, 0, 3}},
-      {&AssignOp(), {"", NoAttributes(), {wide, wide}}},
-      {&AssignSparseOp(), {"", NoAttributes(), {table, I32({99}), F32({99, 67})}, 0, 3}},
-  };
-}
-
-std::vector<LargeCase> LargeCases() {
-  const TensorType wide = F32({301, 251}), row = F32({251}), column = F32({301});
-  const TensorType table = F32({131, 67}), scalar = F32({});
-  const Shape all = {0, 1}, outer = {0}, inner = {1};
-  std::vector<LargeCase> cases = LargeProducts();
-  const std::vector<LargeCase> others = {
-      {&AddOp(), {"", NoAttributes(), {wide, row}}},
-      {&AddOp(), {"", NoAttributes(), {wide, wide}}},
-      {&SubtractOp(), {"", NoAttributes(), {row, wide}}},
-      {&MultiplyOp(), {"", NoAttributes(), {F32({301, 1}), wide}}},
-      {&DivideOp(), {"", NoAttributes(), {wide, scalar}, 0.5, 2}},
-      {&AddNOp(), {"", NoAttributes(), {wide, wide, wide}}},
-      {&ScaleOp(), {"", ScaleAttributes{0.3}, {wide}}},
-      {&SqrtOp(), {"", NoAttributes(), {wide}, 0.1, 4}},
-      {&TransposeOp(), {"", TransposeAttributes{{1, 0}}, {wide}}},
-      {&TransposeGradientOp(), {"", TransposeAttributes{{1, 0}}, {wide}}},
-      {&FillOp(), {"", FillAttributes{1.5, {301, 251}}, {}}},
-      {&ReshapeOp(), {"", ShapeAttributes{{251, 301}}, {wide}}},
-      {&SliceOp(), {"", SliceAttributes{1, 3, 250, 251}, {wide}}},
-      {&PadOp(), {"", SliceAttributes{1, 3, 254, 260}, {wide}}},
-      {&ConcatOp(), {"", ConcatAttributes{1}, {wide, F32({301, 70})}}},
-      {&BroadcastOp(), {"", ShapeAttributes{{301, 251}}, {F32({301, 1})}}},
-      {&CastOp(), {"", CastAttributes{DType::kBF16}, {wide}, -2, 2, 1e-2}},
-      {&ReduceOp(), {"", ReduceAttributes{Reduction::kSum, false, outer}, {wide}}},
-      {&ReduceOp(), {"", ReduceAttributes{Reduction::kSum, true, inner}, {wide}}},
-      {&ReduceOp(), {"", ReduceAttributes{Reduction::kSum, true, all}, {wide}}},
-      {&ReduceOp(), {"", ReduceAttributes{Reduction::kMax, false, outer}, {wide}}},
-      {&ReduceOp(), {"", ReduceAttributes{Reduction::kMin, false, inner}, {wide}}},
-      {&ReduceOp(), {"", ReduceAttributes{Reduction::kMax, false, all}, {wide}}},
-      {&SumSquaresOp(), {"", NoAttributes(), {wide}}},
-      {&GeluOp(), {"", NoAttributes(), {wide}, -12, 12}},
-      {&GeluGradientOp(), {"", NoAttributes(), {wide, wide}, -12, 12}},
-      {&SiluOp(), {"", NoAttributes(), {wide}, -12, 12}},
-      {&SiluGradientOp(), {"", NoAttributes(), {wide, wide}, -12, 12}},
-      {&ReluOp(), {"", NoAttributes(), {wide}}},
-      {&ReluGradientOp(), {"", NoAttributes(), {wide, wide}}},
-      {&SoftmaxOp(), {"", NoAttributes(), {wide}, -20, 20}},
-      {&SoftmaxGradientOp(), {"", NoAttributes(), {wide, wide}}},
-      {&DropoutOp(), {"", DropoutAttributes{0.1, 77}, {wide}}},
-      {&LayerNormOp(), {"", LayerNormAttributes(), {wide, row, row}}},
-      {&LayerNormGradientOp(), {"", LayerNormAttributes(), {wide, wide, row, column, column}}},
-      {&LayerNormParameterGradientOp(), {"", NoAttributes(), {wide, wide, column, column}}},
-      {&EmbeddingOp(), {"", NoAttributes(), {table, I32({9, 101})}, 0, 130}},
-      {&EmbeddingGradientOp(),
-       {"", RowsAttributes{131}, {I32({9, 101}), F32({9, 101, 67})}, 0, 130}},
-      {&AddSparseOp(), {"", NoAttributes(), {table, I32({909}), F32({909, 67})}, 0, 130}},
-      {&SumSquaresSparseOp(), {"", NoAttributes(), {I32({909}), F32({909, 67})}, 0, 130}},
-      {&CrossEntropyMaxOp(), {"", NoAttributes(), {wide}}},
-      {&CrossEntropySumExpOp(), {"", NoAttributes(), {wide, column}, -3, 3}},
-      {&CrossEntropyPickOp(), {"", NoAttributes(), {wide, I32({301})}, 0, 250}},
-      {&CrossEntropyCombineOp(), {"", NoAttributes(), {wide, wide, wide}, 0.5, 90}},
-      {&CrossEntropyGradientOp(),
-       {"", NoAttributes(), {wide, column, column, I32({301}), column}, 1, 4}},
-      {&ClipFactorOp(), {"", ClipAttributes{0.5}, {scalar}, 0.1, 4}},
-  };
-  cases.insert(cases.end(), others.begin(), others.end());
-  const std::vector<LargeCase> updates = LargeUpdates();
-  cases.insert(cases.end(), updates.begin(), updates.end());
-  return cases;
-}
-
-// The smallest attention is about the size of a tile; others have a few, and a rest.
-std::vector<LargeCase> AttentionCases() {
-  std::vector<LargeCase> cases;
-  for (const Shape& shape : {Shape{2, 64, 2, 32}, Shape{1, 128, 3, 64}, Shape{2, 77, 1, 24},
-                             Shape{1, 33, 2, 40}, Shape{3, 1, 2, 16}, Shape{1, 150, 1, 80}}) {
-    const TensorType q = F32(shape), rows = F32({shape[0], shape[1], shape[2]});
-    const AttentionAttributes scale{1 / std::sqrt(static_cast<double>(shape[3]))};
-    cases.push_back({&AttentionOp(), {"", scale, {q, q, q}, -3, 3}});
-    cases.push_back({&AttentionGradientOp(), {"", scale, {q, q, q, q, rows, q}, -1, 1}});
-  }
-  return cases;
-}
-
-void CheckLarge(const LargeCase& large) {
-  const OpDef& op = *large.op;
-  auto values = RunWhole(op, large.op_case, /*seed=*/7);
+void CheckLarge(const OpDef& op, const OpCase& large) {
+  auto values = RunWhole(op, large, /*seed=*/7);
   ASSERT_TRUE(values.ok()) << values.status();
   std::string shapes;
   for (const TensorType& type : values->input_types) shapes += type.shape.ToString();
@@ -277,7 +176,7 @@ void CheckLarge(const LargeCase& large) {
   for (int threads : {1, 2, 3}) {
     KernelCall call;
     call.op = op.name;
-    call.attributes = PrintAttributes(large.op_case.attributes);
+    call.attributes = PrintAttributes(large.attributes);
     call.threads = threads;
     call.seed = kCaseSeed;
     call.step = kCaseStep;
@@ -290,19 +189,22 @@ void CheckLarge(const LargeCase& large) {
     }
     const absl::StatusOr<KernelRun> run = RunKernel(call);
     ASSERT_TRUE(run.ok()) << op.name << shapes << ": " << run.status();
-    const OpCall types = {large.op_case.attributes, values->input_types, values->output_types};
+    const OpCall types = {large.attributes, values->input_types, values->output_types};
     EXPECT_LE(run->scratch, op.cost(types).scratch)
         << op.name << shapes << " with " << threads << " threads";
     for (size_t i = 0; i < run->outputs.size(); ++i) {
-      EXPECT_EQ(Compare(values->outputs[i], run->outputs[i], large.op_case.tolerance), "")
+      EXPECT_EQ(Compare(values->outputs[i], run->outputs[i], large.tolerance), "")
           << op.name << shapes << " output " << i;
     }
     for (size_t i = 0; i < run->updated.size(); ++i) {
       if (!Updates(op, i)) continue;
-      EXPECT_EQ(Compare(values->updated[i], run->updated[i], large.op_case.tolerance), "")
+      EXPECT_EQ(Compare(values->updated[i], run->updated[i], large.tolerance), "")
           << op.name << shapes << " updated input " << i;
     }
-    if (threads == 1) first = run->bytes;
+    if (threads == 1) {
+      first = run->bytes;
+      ExpectBitsOfEveryLevel(call, *run);
+    }
     for (size_t i = 0; i < first.size(); ++i) {
       EXPECT_EQ(first[i].bytes, run->bytes[i].bytes)
           << op.name << shapes << ": operand " << i << " has other bits with " << threads
@@ -312,19 +214,83 @@ void CheckLarge(const LargeCase& large) {
 }
 
 TEST(KernelsTest, LargeShapesAgreeAndBitsDoNotDependOnThreads) {
-  std::set<const OpDef*> checked = {&AttentionOp(), &AttentionGradientOp()};  // below
-  for (const LargeCase& large : LargeCases()) {
-    CheckLarge(large);
-    checked.insert(large.op);
-  }
   for (const OpDef* op : AllOps()) {
-    EXPECT_EQ(checked.count(op), 1u)
-        << op->name << " has no line in LargeCases() of conformance/kernels_test.cc";
+    EXPECT_FALSE(op->large_cases.empty()) << op->name << " has no OpDef::large_cases";
+    for (const OpCase& large : op->large_cases) CheckLarge(*op, large);
   }
 }
 
-TEST(KernelsTest, AttentionAgrees) {
-  for (const LargeCase& large : AttentionCases()) CheckLarge(large);
+bool HasIds(const OpCase& op_case) {
+  return std::any_of(op_case.inputs.begin(), op_case.inputs.end(),
+                     [](const TensorType& type) { return type.dtype == DType::kI32; });
+}
+
+// Rows of every length that loops over vectors treat apart. What goes with the last dimension of
+// the first input is what the index rule says; other extents stay, and so do attributes, where they
+// suit.
+TEST(KernelsTest, RowsOfEveryLengthAgree) {
+  int tried = 0;
+  for (const OpDef* op : AllOps()) {
+    for (const OpCase& op_case : op->cases) {
+      const auto factors = FactorsOf(*op, op_case);
+      if (!factors.ok() || factors->inputs.empty() || factors->inputs[0].empty()) continue;
+      if (factors->inputs[0].back() == kOneFactor) continue;
+      for (int64_t length : {1, 15, 16, 17, 63, 64, 65, 100}) {
+        // Labels look into rows of the case's own length.
+        if (HasIds(op_case) && length <= op_case.high) continue;
+        const OpCase resized = Resized(op_case, *factors, {{factors->inputs[0].back(), length}});
+        if (!op->infer({resized.attributes, resized.inputs, {}}).ok()) continue;
+        ++tried;
+        CheckLarge(*op, resized);
+      }
+    }
+  }
+  std::cout << tried << " tried\n";
+  EXPECT_GT(tried, 400);
+}
+
+// What a NaN touches is NaN. Which of them, of several, differs between levels of the instruction
+// set, and so may its sign.
+void CheckNan(const OpDef& op, const OpCase& op_case) {
+  auto values = RunWhole(op, op_case, /*seed=*/13);
+  ASSERT_TRUE(values.ok()) << values.status();
+  const TensorType x = values->input_types[0], y = values->output_types[0];
+  values->inputs[0].values.back() = std::nan("");
+  std::vector<ShardArray> inputs = {{x, WholeBox(x.shape), values->inputs[0]}};
+  std::vector<ShardArray> outputs = {{y, WholeBox(y.shape), Array(y.shape)}};
+  ASSERT_TRUE(op.reference({op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs),
+                            kCaseSeed, kCaseStep})
+                  .ok());
+  KernelCall call;
+  call.op = op.name;
+  call.attributes = PrintAttributes(op_case.attributes);
+  call.seed = kCaseSeed;
+  call.step = kCaseStep;
+  call.inputs = {{x, WholeBox(x.shape), values->inputs[0]}};
+  call.outputs = {{y, WholeBox(y.shape), {}}};
+  const auto run = RunKernel(call);
+  ASSERT_TRUE(run.ok()) << op.name << ": " << run.status();
+  const Array& expected = outputs[0].array;
+  for (size_t i = 0; i < expected.values.size(); ++i) {
+    EXPECT_EQ(std::isnan(run->outputs[0].values[i]), std::isnan(expected.values[i]))
+        << op.name << " element " << i;
+  }
+}
+
+TEST(KernelsTest, NansComeOut) {
+  int tried = 0;
+  for (const OpDef* op : AllOps()) {
+    for (const OpCase& op_case : op->cases) {
+      // An integer has no NaN, nor would a cast to one.
+      if (op_case.inputs.size() != 1 || HasIds(op_case)) continue;
+      const auto types = op->infer({op_case.attributes, op_case.inputs, {}});
+      ASSERT_TRUE(types.ok()) << types.status();
+      if (!IsFloat((*types)[0].dtype)) continue;
+      ++tried;
+      CheckNan(*op, op_case);
+    }
+  }
+  EXPECT_GT(tried, 40);
 }
 
 KernelCall CallOf(const std::string& op, const std::vector<TensorType>& inputs,

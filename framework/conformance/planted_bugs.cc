@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "framework/attributes/attributes.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/ops/op_defs.h"
@@ -253,9 +254,13 @@ bool LogitsForgetTheirVocabulary(plan::Instruction* x) {
 // A mean divides by what the shard holds.
 bool MeanOfThePart(plan::Instruction* x) {
   if (x->op() != "reduce" || !absl::StrContains(x->attributes(), "mean=true")) return false;
+  const auto attributes = ParseAttributes<ReduceAttributes>(x->attributes());
+  if (!attributes.ok()) return false;
   plan::Shard* shard = x->mutable_inputs(0)->mutable_shard();
   bool changed = false;
-  for (int d = 0; d < shard->local_size(); ++d) {
+  // Of what is reduced: dimensions that are kept say where the result lies.
+  for (int64_t reduced : attributes->dims) {
+    const int d = static_cast<int>(reduced);
     changed |= shard->local(d) != shard->logical(d) && shard->local(d) > 0;
     if (shard->local(d) > 0) shard->set_logical(d, shard->local(d));
     shard->set_offset(d, 0);

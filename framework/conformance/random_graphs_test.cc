@@ -1,6 +1,7 @@
 // A thousand random models on random meshes of four devices equal the interpreter; together they
 // use every op, every signature and every way of boxing.
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -24,31 +25,23 @@ constexpr int kGraphs = 1000;
 constexpr int kSteps = 2;
 constexpr double kTolerance = 1e-9;
 
-// What no graph can reach, and why.
+// What no graph can reach, and why. Beside it stands what follows from the ops (FollowsNobody).
 const std::set<std::string> kUnreachable = {
     // Nothing asks a tensor that is made from nothing to be split.
     "fill a",
     "fill b",
     // A factor that the output alone has is taken if its forward op took it, and this op has none.
     "embedding_gradient v",
-    // A backward op takes its forward op's factor, and the forward ops of these are not linear, so
-    // theirs is never P; layer_norm never splits e.
-    "gelu_gradient P",
-    "silu_gradient P",
-    "relu_gradient P",
-    "softmax_gradient P",
-    "layer_norm_gradient P",
-    "layer_norm_parameter_gradient P",
-    "layer_norm_parameter_gradient e",
-    "attention_gradient P",
+    // Logits are never partial, for their maxima would not be those of the sums.
     "ce_gradient P",
-    // The dense part and the rows of one gradient would both have to arrive partial, with whole
-    // ids.
-    "add_sparse P",
 };
 
+// Neither asked for nor forbidden: the dense part and the rows of one gradient would both have to
+// arrive partial, with whole ids, which happens once in thousands of graphs.
+const std::set<std::string> kByChance = {"add_sparse P"};
+
 struct Outcome {
-  bool refused = false;
+  bool refused = false, stuck = false;
   std::string failure;
 };
 
@@ -78,7 +71,10 @@ absl::Status Check(int seed, Outcome* outcome, Census* census) {
   const auto plan = CompilePlan({{"train", random.graph.get()}}, options);
   // Words may contradict each other, or cut a dimension that an outer axis has cut to one element.
   outcome->refused = absl::IsInvalidArgument(plan.status());
-  if (outcome->refused) return absl::OkStatus();
+  // The proof refuses a plan in which what is made once a step of parameters alone stands in one
+  // script behind what waits for all micro-batches, and in front of what each of them reads.
+  outcome->stuck = absl::IsFailedPrecondition(plan.status());
+  if (outcome->refused || outcome->stuck) return absl::OkStatus();
   RETURN_IF_ERROR(plan.status());
   ASSIGN_OR_RETURN(const InterpretedSteps reference,
                    InterpretSteps(*random.graph, random.feeds, 7));
@@ -105,6 +101,20 @@ std::set<std::string> SignaturesOfCases(const OpDef& op) {
   return names;
 }
 
+// An op that is only ever part of gradients takes the factor that its forward op took, so a factor
+// that none of its forward ops has is not for it: gelu is not linear, so that gelu_gradient, which
+// is, never gets P.
+bool FollowsNobody(const Census& census, const OpDef& op, absl::string_view factor) {
+  const auto forward_ops = census.gradient_of.find(op.name);
+  if (census.forward.count(op.name) > 0 || forward_ops == census.gradient_of.end()) return false;
+  for (const std::string& forward_op : forward_ops->second) {
+    const OpDef* known = FindOp(forward_op);
+    if (known == nullptr) return false;
+    if (SignaturesOfCases(*known).count(absl::StrCat(forward_op, " ", factor)) > 0) return false;
+  }
+  return true;
+}
+
 TEST(RandomGraphsTest, EqualTheInterpreterAndReachEverything) {
   std::vector<Outcome> outcomes(kGraphs);
   Census census;
@@ -112,14 +122,16 @@ TEST(RandomGraphsTest, EqualTheInterpreterAndReachEverything) {
     const absl::Status status = Check(seed, &outcomes[seed], &census);
     if (!status.ok()) outcomes[seed].failure = status.ToString();
   });
-  int refused = 0, failed = 0;
+  int refused = 0, stuck = 0, failed = 0;
   for (int seed = 0; seed < kGraphs; ++seed) {
     refused += outcomes[seed].refused;
+    stuck += outcomes[seed].stuck;
     if (outcomes[seed].failure.empty() || ++failed > 10) continue;
     ADD_FAILURE() << "seed " << seed << ": " << outcomes[seed].failure;
   }
   EXPECT_EQ(failed, 0);
   EXPECT_LE(refused, kGraphs / 20);
+  EXPECT_LE(stuck, kGraphs / 200);
 
   for (const char* change :
        {"B->S", "B->P", "S->P", "S->B", "S->S'", "P->S", "P->P'", "P->B", "several axes",
@@ -135,26 +147,36 @@ TEST(RandomGraphsTest, EqualTheInterpreterAndReachEverything) {
     const std::set<std::string> signatures = SignaturesOfCases(*op);
     all.insert(signatures.begin(), signatures.end());
     if (census.ops[op->name] == 0) {
-      ADD_FAILURE() << op->name << " is in no random graph: add it to testing/random_graph.cc";
+      ADD_FAILURE() << op->name << " is in no random graph: none of its cases suits "
+                    << "testing/random_graph_ops.cc, so add a pattern that has it to "
+                    << "testing/random_graph_patterns.cc";
       continue;
     }
     for (const std::string& signature : signatures) {
-      if (kUnreachable.count(signature) > 0) {
+      if (FollowsNobody(census, *op, signature.substr(op->name.size() + 1))) {
+        std::cout << signature << ": no forward op has this factor\n";
+      } else if (kByChance.count(signature) > 0) {
+        continue;
+      } else if (kUnreachable.count(signature) > 0) {
         EXPECT_EQ(census.signatures.count(signature), 0u)
             << "\"" << signature << "\" is reached after all: take it out of kUnreachable";
       } else {
         EXPECT_GE(census.signatures[signature], 1)
             << "\"" << signature << "\" (op, factor) is chosen in no random graph: make "
-            << "testing/random_graph.cc ask for it, or say in kUnreachable why nothing can";
+            << "testing/random_graph_patterns.cc ask for it, or say in kUnreachable why nothing "
+               "can";
       }
     }
   }
-  for (const std::string& signature : kUnreachable) {
-    EXPECT_EQ(all.count(signature), 1u)
-        << "\"" << signature << "\" of kUnreachable is no (op, factor) of any case";
+  for (const std::set<std::string>& excepted : {kUnreachable, kByChance}) {
+    for (const std::string& signature : excepted) {
+      EXPECT_EQ(all.count(signature), 1u)
+          << "\"" << signature << "\" is excepted and is no (op, factor) of any case";
+    }
   }
   RecordProperty("refused", refused);
-  std::cout << refused << " of " << kGraphs << " refused\n" << census.ToString();
+  std::cout << refused << " of " << kGraphs << " refused, " << stuck << " stuck\n"
+            << census.ToString();
 }
 
 }  // namespace

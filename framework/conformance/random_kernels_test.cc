@@ -20,9 +20,9 @@ namespace {
 
 constexpr int kGraphs = 600;
 constexpr int kSteps = 2;
-// Rounding in f32, carried through up to fifteen layers, two steps and an optimizer: one graph in
-// twenty is off by more than kUsual, and none by more than kWorst.
-constexpr double kUsual = 2e-6, kWorst = 2e-4;
+// Rounding in f32, carried through up to fifteen layers, two steps and an optimizer: of 4,000
+// graphs one in a hundred is off by more than kUsual, and none by more than kWorst.
+constexpr double kUsual = 2e-6, kWorst = 1e-3;
 
 struct Outcome {
   bool refused = false, unusual = false;
@@ -46,7 +46,9 @@ absl::Status Check(int seed, Outcome* outcome) {
   options.script_length = random.script_length;
   options.machine = Machine::Cpu();
   const auto plan = CompilePlan({{"train", random.graph.get()}}, options);
-  outcome->refused = absl::IsInvalidArgument(plan.status());
+  // For the reasons of random_graphs_test.
+  outcome->refused =
+      absl::IsInvalidArgument(plan.status()) || absl::IsFailedPrecondition(plan.status());
   if (outcome->refused) return absl::OkStatus();
   RETURN_IF_ERROR(plan.status());
   ASSIGN_OR_RETURN(const InterpretedSteps reference,
@@ -87,7 +89,7 @@ TEST(RandomKernelsTest, EqualTheInterpreterUnderTheExecutorAndInASession) {
   }
   std::printf("%d of %d refused, %d off by more than %g\n", refused, kGraphs, unusual, kUsual);
   EXPECT_LE(refused, kGraphs / 20);
-  EXPECT_LE(unusual, kGraphs / 20);
+  EXPECT_LE(unusual, kGraphs / 30);
 }
 
 }  // namespace

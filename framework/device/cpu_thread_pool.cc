@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
+
+#include "framework/base/log.h"
+#include "framework/base/thread.h"
 
 namespace sluice {
 namespace {
@@ -30,11 +34,19 @@ bool Spin(Done&& done) {
 }  // namespace
 
 CpuThreadPool::CpuThreadPool(int threads, void (*init_thread)()) {
+  const auto run = [this, init_thread] {
+    if (init_thread != nullptr) init_thread();
+    WorkerLoop();
+  };
   for (int t = 1; t < threads; ++t) {
-    workers_.emplace_back([this, init_thread] {
-      if (init_thread != nullptr) init_thread();
-      WorkerLoop();
-    });
+    std::thread thread;
+    const absl::Status started = StartThread(run, &thread);
+    if (!started.ok()) {  // results do not depend on how many there are
+      SLUICE_LOG(WARNING) << "kernels run on " << t << " threads, not " << threads << ": "
+                          << started.message();
+      return;
+    }
+    workers_.push_back(std::move(thread));
   }
 }
 

@@ -1,6 +1,6 @@
 // OpDef is all that is known of an op, in one value: ports, shapes, index rule, gradient, cost,
-// reference implementation (plain loops in f64: the specification) and test cases. The catalogue is
-// in ops/.
+// reference implementation (plain loops in f64: the specification), test cases, and the calls that
+// a calibration times. The catalogue is in ops/.
 #ifndef SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_
 #define SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_
 
@@ -82,6 +82,20 @@ struct OpCase {
   bool check_gradient = true;  // against finite differences
 };
 
+// At which sizes a calibration times an op's kernel: one call for each point of the axes. An op
+// without axes is priced at flat rates, and `flat_because` says why that will do.
+struct OpTiming {
+  std::vector<std::vector<int64_t>> axes = {};
+  OpCase (*call)(absl::Span<const int64_t> at) = nullptr;
+  std::string flat_because = "";
+};
+
+// What an op computes in where a program is of mixed precision (passes/cast_products.h).
+enum class ComputesIn : uint8_t {
+  kItsInputs,  // the type that its inputs come in
+  kLow,        // the smaller type, to which its inputs are cast; what it adds up stays f32 inside
+};
+
 struct OpDef {
   std::string name;
   std::vector<Port> inputs, outputs;
@@ -101,7 +115,11 @@ struct OpDef {
   bool view = false;    // output is the input's bytes (reshape): no instruction
   bool random = false;  // reads seed and step; its attributes have a key
   bool sum = false;     // adds up its inputs
-  std::vector<OpCase> cases;
+  ComputesIn computes_in = ComputesIn::kItsInputs;
+  std::vector<OpCase> cases;  // small, uneven where it matters
+  // Large enough for vectors, blocks and several threads, and not round. For kernels alone.
+  std::vector<OpCase> large_cases;
+  OpTiming timing;
 };
 
 // The port of the i-th input; the last port where that is variadic.

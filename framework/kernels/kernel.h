@@ -66,7 +66,7 @@ struct KernelEntry {
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec);
 };
 
-// Every kernel of the CPU device, in order (cpu/all_kernels.cc).
+// Every kernel of the CPU device, in order (cpu/kernel_list.inc).
 absl::Span<const KernelEntry> CpuKernels();
 // NotFound names the op and its dtypes.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCpuKernel(const KernelSpec& spec);

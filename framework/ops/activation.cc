@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -22,9 +23,9 @@ double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * x * x);
 }
 
-double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
 double SiluSlope(double x) {
-  const double s = Sigmoid(x);
+  const double s = SigmoidOf(x);
   return s * (1 + x * (1 - s));
 }
 
@@ -117,6 +118,8 @@ const OpDef& GeluOp() {
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
     op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, GeluOf); };
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
+    op.timing = TimedByElements<1>();
     return op;
   }();
   return op;
@@ -132,6 +135,8 @@ const OpDef& GeluGradientOp() {
       return ReferenceMap2(call, [](double x, double dy) { return GeluSlope(x) * dy; });
     };
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
+    op.timing = TimedByElements<2>();
     return op;
   }();
   return op;
@@ -148,9 +153,11 @@ const OpDef& SiluOp() {
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
     op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap(call, [](double x) { return x * Sigmoid(x); });
+      return ReferenceMap(call, [](double x) { return x * SigmoidOf(x); });
     };
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -166,6 +173,44 @@ const OpDef& SiluGradientOp() {
       return ReferenceMap2(call, [](double x, double dy) { return SiluSlope(x) * dy; });
     };
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
+    op.timing = NotTimed(kNotInModels);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SigmoidOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("sigmoid", {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSame("sigmoid", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
+    op.gradient = [](const Node&, absl::Span<const Tensor>, absl::Span<const Tensor> outputs,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(SigmoidGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
+    op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, SigmoidOf); };
+    op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
+    op.timing = TimedByElements<1>();
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& SigmoidGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("sigmoid_gradient", {{"y"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSame("sigmoid_gradient", call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 3); };
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap2(call, [](double y, double dy) { return y * (1 - y) * dy; });
+    };
+    op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
+    op.timing = TimedByElements<2>();
     return op;
   }();
   return op;
@@ -185,6 +230,8 @@ const OpDef& ReluOp() {
       return ReferenceMap(call, [](double x) { return x < 0 ? 0 : x; });
     };
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide())}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -200,6 +247,8 @@ const OpDef& ReluGradientOp() {
       return ReferenceMap2(call, [](double x, double dy) { return x > 0 ? dy : 0; });
     };
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -217,6 +266,10 @@ const OpDef& SoftmaxOp() {
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 20); };
     op.reference = ReferenceSoftmax;
     op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -20, 20}};
+    op.timing = {RowsByLength(), [](At at) {
+                   return OpCase{"", NoAttributes(), {F32({at[0], at[1]})}};
+                 }};
     return op;
   }();
   return op;
@@ -230,6 +283,8 @@ const OpDef& SoftmaxGradientOp() {
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 4); };
     op.reference = ReferenceSoftmaxGradient;
     op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -257,6 +312,10 @@ const OpDef& DropoutOp() {
     op.random = true;
     op.cases = {{"matrix", DropoutAttributes{0.3, 77}, {{DType::kF32, {5, 7}}}},
                 {"cube", DropoutAttributes{0.1, 5}, {{DType::kF32, {3, 5, 6}}}}};
+    op.large_cases = {{"", DropoutAttributes{0.1, 77}, {Wide()}}};
+    op.timing = {Elements(), [](At at) {
+                   return OpCase{"", DropoutAttributes{0.1, 7}, {F32({at[0]})}};
+                 }};
     return op;
   }();
   return op;
@@ -264,6 +323,7 @@ const OpDef& DropoutOp() {
 
 Tensor Gelu(Tensor x) { return ApplyOne(GeluOp(), NoAttributes(), {x}); }
 Tensor Silu(Tensor x) { return ApplyOne(SiluOp(), NoAttributes(), {x}); }
+Tensor Sigmoid(Tensor x) { return ApplyOne(SigmoidOp(), NoAttributes(), {x}); }
 Tensor Relu(Tensor x) { return ApplyOne(ReluOp(), NoAttributes(), {x}); }
 Tensor Softmax(Tensor x) { return ApplyOne(SoftmaxOp(), NoAttributes(), {x}); }
 

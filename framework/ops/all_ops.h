@@ -1,5 +1,5 @@
-// The list of all ops, in order. Whatever walks ops walks this: conformance tests, the parsers of
-// graphs, the coverage counts of random graphs.
+// The list of all ops, in the order of op_list.inc. Whatever walks ops walks this: conformance
+// tests, the parsers of graphs, the coverage counts of random graphs.
 #ifndef SLUICE_FRAMEWORK_OPS_ALL_OPS_H_
 #define SLUICE_FRAMEWORK_OPS_ALL_OPS_H_
 

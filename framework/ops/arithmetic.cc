@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -137,6 +138,9 @@ const OpDef& AddOp() {
     op.reference = [](const ReferenceCall& call) {
       return ReferenceBinary(call, [](double a, double b) { return a + b; });
     };
+    op.large_cases = {{"", NoAttributes(), {Wide(), WideRow()}},
+                      {"", NoAttributes(), {Wide(), Wide()}}};
+    op.timing = TimedByElements<2>();
     return op;
   }();
   return op;
@@ -151,6 +155,8 @@ const OpDef& SubtractOp() {
     op.reference = [](const ReferenceCall& call) {
       return ReferenceBinary(call, [](double a, double b) { return a - b; });
     };
+    op.large_cases = {{"", NoAttributes(), {WideRow(), Wide()}}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -165,6 +171,8 @@ const OpDef& MultiplyOp() {
     op.reference = [](const ReferenceCall& call) {
       return ReferenceBinary(call, [](double a, double b) { return a * b; });
     };
+    op.large_cases = {{"", NoAttributes(), {F32({301, 1}), Wide()}}};
+    op.timing = TimedByElements<2>();
     return op;
   }();
   return op;
@@ -180,6 +188,8 @@ const OpDef& DivideOp() {
       return ReferenceBinary(call, [](double a, double b) { return a / b; });
     };
     for (OpCase& c : op.cases) c.low = 0.5;
+    op.large_cases = {{"", NoAttributes(), {Wide(), F32({})}, 0.5, 2}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -208,6 +218,8 @@ const OpDef& ScaleOp() {
       return ReferenceMap(call, [factor](double x) { return factor * x; });
     };
     op.cases = {{"matrix", ScaleAttributes{-0.75}, {{DType::kF32, {5, 3}}}}};
+    op.large_cases = {{"", ScaleAttributes{0.3}, {Wide()}}};
+    op.timing = {Elements(), [](At at) { return OpCase{"", ScaleAttributes(), {F32({at[0]})}}; }};
     return op;
   }();
   return op;
@@ -247,6 +259,8 @@ const OpDef& AddNOp() {
     };
     const TensorType type = {DType::kF32, {5, 3}};
     op.cases = {{"three", NoAttributes(), {type, type, type}}, {"one", NoAttributes(), {type}}};
+    op.large_cases = {{"", NoAttributes(), Equal(3, Wide())}};
+    op.timing = TimedByElements<3>();
     return op;
   }();
   return op;
@@ -274,6 +288,8 @@ const OpDef& SqrtOp() {
     };
     op.cases = {{"vector", NoAttributes(), {{DType::kF32, {5, 3}}}, 0.1, 4},
                 {"scalar", NoAttributes(), {{DType::kF32, {}}}, 0.1, 4}};
+    op.large_cases = {{"", NoAttributes(), {Wide()}, 0.1, 4}};
+    op.timing = NotTimed(kFewScalars);
     return op;
   }();
   return op;

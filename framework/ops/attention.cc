@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -140,6 +141,13 @@ void AttentionGradient(const Node& node, absl::Span<const Tensor> inputs,
   for (int i = 0; i < 3; ++i) (*dx)[i] = Dense(gradients[i]);
 }
 
+AttentionAttributes ScaleFor(const Shape& q) { return {1 / std::sqrt(static_cast<double>(q[3]))}; }
+// The smallest is about the size of a tile; others have a few, and a rest.
+std::vector<Shape> LargeHeads() {
+  return {{2, 64, 2, 32}, {1, 128, 3, 64}, {2, 77, 1, 24},
+          {1, 33, 2, 40}, {3, 1, 2, 16},   {1, 150, 1, 80}};
+}
+
 }  // namespace
 
 const OpDef& AttentionOp() {
@@ -161,6 +169,13 @@ const OpDef& AttentionOp() {
     const TensorType even = {DType::kF32, {2, 5, 3, 4}}, one = {DType::kF32, {3, 7, 1, 3}};
     op.cases = {{"heads", AttentionAttributes{0.5}, {even, even, even}},
                 {"one_head", AttentionAttributes{0.577}, {one, one, one}}};
+    for (const Shape& shape : LargeHeads()) {
+      op.large_cases.push_back({"", ScaleFor(shape), Equal(3, F32(shape)), -3, 3});
+    }
+    op.timing = {
+        Heads(), [](At at) {
+          return OpCase{"", AttentionAttributes{0.125}, Equal(3, F32({at[0], at[1], 1, at[2]}))};
+        }};
     return op;
   }();
   return op;
@@ -188,6 +203,15 @@ const OpDef& AttentionGradientOp() {
     op.reference = ReferenceAttentionGradient;
     const TensorType q = {DType::kF32, {2, 5, 3, 4}}, rows = {DType::kF32, {2, 5, 3}};
     op.cases = {{"heads", AttentionAttributes{0.5}, {q, q, q, q, rows, q}, -1, 1}};
+    for (const Shape& shape : LargeHeads()) {
+      const TensorType q = F32(shape), rows = F32(Leading(shape, 1));
+      op.large_cases.push_back({"", ScaleFor(shape), {q, q, q, q, rows, q}, -1, 1});
+    }
+    op.timing = {
+        Heads(), [](At at) {
+          const TensorType q = F32({at[0], at[1], 1, at[2]}), rows = F32({at[0], at[1], 1});
+          return OpCase{"", AttentionAttributes{0.125}, {q, q, q, q, rows, q}};
+        }};
     return op;
   }();
   return op;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -122,9 +123,6 @@ void CombineGradient(const Node&, absl::Span<const Tensor>, absl::Span<const Ten
   (*dx)[2] = Dense(Scale(dy[0], -1));
 }
 
-TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-TensorType I32(Shape shape) { return {DType::kI32, std::move(shape)}; }
-
 std::vector<OpCase> WithoutGradientCheck(std::vector<OpCase> cases) {
   for (OpCase& c : cases) c.check_gradient = false;
   return cases;
@@ -145,6 +143,10 @@ const OpDef& CrossEntropyMaxOp() {
     op.reference = ReferenceMax;
     op.cases = {{"matrix", NoAttributes(), {F32({5, 7})}},
                 {"cube", NoAttributes(), {F32({2, 3, 5})}}};
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide())}};
+    op.timing = {RowsByLength(), [](At at) {
+                   return OpCase{"", NoAttributes(), {F32({at[0], at[1]})}};
+                 }};
     return op;
   }();
   return op;
@@ -165,6 +167,10 @@ const OpDef& CrossEntropySumExpOp() {
     op.reference = ReferenceSumExp;
     op.cases = {{"matrix", NoAttributes(), {F32({5, 7}), F32({5})}},
                 {"cube", NoAttributes(), {F32({2, 3, 5}), F32({2, 3})}}};
+    op.large_cases = {{"", NoAttributes(), {Wide(), WideColumn()}, -3, 3}};
+    op.timing = {RowsByLength(), [](At at) {
+                   return OpCase{"", NoAttributes(), {F32({at[0], at[1]}), F32({at[0]})}};
+                 }};
     return op;
   }();
   return op;
@@ -188,6 +194,8 @@ const OpDef& CrossEntropyPickOp() {
     op.cases =
         WithoutGradientCheck({{"matrix", NoAttributes(), {F32({5, 7}), I32({5})}, 0, 6},
                               {"cube", NoAttributes(), {F32({2, 3, 5}), I32({2, 3})}, 0, 4}});
+    op.large_cases = {{"", NoAttributes(), {Wide(), I32({301})}, 0, 250}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -218,6 +226,8 @@ const OpDef& CrossEntropyCombineOp() {
     };
     const TensorType row = F32({5, 3});
     op.cases = WithoutGradientCheck({{"rows", NoAttributes(), {row, row, row}, 0.5, 4}});
+    op.large_cases = {{"", NoAttributes(), Equal(3, Wide()), 0.5, 90}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -248,6 +258,16 @@ const OpDef& CrossEntropyGradientOp() {
          {F32({2, 3, 5}), F32({2, 3}), F32({2, 3}), I32({2, 3}), F32({2, 3})},
          1,
          4}};
+    op.large_cases = {
+        {"", NoAttributes(), {Wide(), WideColumn(), WideColumn(), I32({301}), WideColumn()}, 1, 4}};
+    op.timing = {RowsByLength(), [](At at) {
+                   const TensorType column = F32({at[0]});
+                   return OpCase{"",
+                                 NoAttributes(),
+                                 {F32({at[0], at[1]}), column, column, I32({at[0]}), column},
+                                 0,
+                                 static_cast<double>(at[1] - 1)};
+                 }};
     return op;
   }();
   return op;

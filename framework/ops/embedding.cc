@@ -2,6 +2,7 @@
 // for the table in which row ids[i] has values[i] added for each i, and costs only its own size.
 #include <utility>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -90,8 +91,7 @@ absl::StatusOr<std::vector<Signature>> SumSquaresRowsSignatures(const OpCall& ca
   return signatures;
 }
 
-TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-TensorType I32(Shape shape) { return {DType::kI32, std::move(shape)}; }
+constexpr int64_t kTimedRows = 256;  // of a table
 
 }  // namespace
 
@@ -122,6 +122,12 @@ const OpDef& EmbeddingOp() {
     op.reference = ReferenceEmbedding;
     op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5})}, 0, 6},
                 {"vector", NoAttributes(), {F32({5, 4}), I32({3})}, 0, 4}};
+    op.large_cases = {{"", NoAttributes(), {WideTable(), I32({9, 101})}, 0, 130}};
+    op.timing = {
+        RowsByLength(), [](At at) {
+          return OpCase{
+              "", NoAttributes(), {F32({kTimedRows, at[1]}), I32({at[0]})}, 0, kTimedRows - 1};
+        }};
     return op;
   }();
   return op;
@@ -150,6 +156,8 @@ const OpDef& EmbeddingGradientOp() {
     };
     op.cases = {{"sequence", RowsAttributes{7}, {I32({2, 5}), F32({2, 5, 3})}, 0, 6},
                 {"vector", RowsAttributes{5}, {I32({3}), F32({3, 4})}, 0, 4}};
+    op.large_cases = {{"", RowsAttributes{131}, {I32({9, 101}), F32({9, 101, 67})}, 0, 130}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -184,6 +192,14 @@ const OpDef& AddSparseOp() {
     };
     op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5}), F32({2, 5, 3})}, 0, 6},
                 {"vector", NoAttributes(), {F32({5, 4}), I32({3}), F32({3, 4})}, 0, 4}};
+    op.large_cases = {{"", NoAttributes(), {WideTable(), I32({909}), F32({909, 67})}, 0, 130}};
+    op.timing = {RowsByLength(), [](At at) {
+                   return OpCase{"",
+                                 NoAttributes(),
+                                 {F32({kTimedRows, at[1]}), I32({at[0]}), F32({at[0], at[1]})},
+                                 0,
+                                 kTimedRows - 1};
+                 }};
     return op;
   }();
   return op;
@@ -215,6 +231,8 @@ const OpDef& SumSquaresSparseOp() {
     };
     op.cases = {{"sequence", NoAttributes(), {I32({2, 5}), F32({2, 5, 3})}, 0, 6},
                 {"vector", NoAttributes(), {I32({3}), F32({3, 4})}, 0, 1}};
+    op.large_cases = {{"", NoAttributes(), {I32({909}), F32({909, 67})}, 0, 130}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;

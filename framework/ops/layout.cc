@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -133,6 +134,8 @@ void AddTransposeCases(OpDef* op) {
   op->cases = {{"swap", TransposeAttributes{{1, 0}}, {{DType::kF32, {5, 3}}}},
                {"rotate", TransposeAttributes{{2, 0, 1}}, {{DType::kF32, {5, 3, 4}}}},
                {"heads", TransposeAttributes{{0, 2, 1, 3}}, {{DType::kF32, {2, 5, 3, 4}}}}};
+  op->large_cases = {{"", TransposeAttributes{{1, 0}}, {Wide()}}};
+  op->timing = NotTimed(kMovesBytes);
 }
 
 }  // namespace
@@ -161,6 +164,8 @@ const OpDef& ReshapeOp() {
                 {"ones", ShapeAttributes{{5, 1, 3, 1}}, {{DType::kF32, {5, 3}}}},
                 {"mixed", ShapeAttributes{{6, 12, 5}}, {{DType::kF32, {12, 6, 5}}}},
                 {"i32", ShapeAttributes{{6}}, {{DType::kI32, {2, 3}}}}};
+    op.large_cases = {{"", ShapeAttributes{{251, 301}}, {Wide()}}};
+    op.timing = NotTimed("a view: no instruction and no bytes");
     return op;
   }();
   return op;

@@ -2,6 +2,7 @@
 // gradients, so that a backward op can follow the split of its forward op.
 #include <utility>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -174,7 +175,6 @@ void MatMulGradient(const Node& node, absl::Span<const Tensor> inputs, absl::Spa
   (*dx)[1] = Dense(ApplyOne(right, attributes, {inputs[0], dy[0]}));
 }
 
-TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 MatMulAttributes Transposed(bool a, bool b) { return {a, b}; }
 
 }  // namespace
@@ -198,6 +198,18 @@ const OpDef& MatMulOp() {
                 {"shared_transposed", Transposed(false, true), {F32({2, 5, 3}), F32({4, 3})}},
                 {"batched", Transposed(false, false), {F32({3, 2, 5}), F32({3, 5, 4})}},
                 {"batched_transposed", Transposed(true, true), {F32({3, 5, 2}), F32({3, 4, 5})}}};
+    op.computes_in = ComputesIn::kLow;
+    op.large_cases = {{"", Transposed(false, false), {F32({3, 65, 83}), F32({83, 71})}},
+                      {"", Transposed(false, true), {F32({190, 83}), F32({71, 83})}},
+                      {"", Transposed(true, false), {F32({83, 190}), F32({83, 71})}},
+                      {"", Transposed(true, true), {F32({4, 83, 70}), F32({4, 71, 83})}},
+                      {"", Transposed(false, false), {F32({3001, 83}), F32({83, 1})}},
+                      {"", Transposed(false, false), {F32({1, 183}), F32({183, 300})}},
+                      {"", Transposed(false, true), {F32({90, 1}), F32({130, 1})}}};
+    op.timing = {
+        ManyRows(), [](At at) {
+          return OpCase{"", Transposed(false, false), {F32({at[0], at[2]}), F32({at[2], at[1]})}};
+        }};
     return op;
   }();
   return op;
@@ -215,6 +227,11 @@ const OpDef& MatMulInputGradientOp() {
                 {"shared_transposed", Transposed(false, true), {F32({2, 5, 4}), F32({4, 3})}},
                 {"batched", Transposed(false, false), {F32({3, 2, 4}), F32({3, 5, 4})}},
                 {"batched_transposed", Transposed(true, true), {F32({3, 2, 4}), F32({3, 4, 5})}}};
+    op.large_cases = {{"", Transposed(false, false), {F32({2, 95, 71}), F32({83, 71})}}};
+    op.timing = {
+        ManyRows(), [](At at) {
+          return OpCase{"", Transposed(false, false), {F32({at[0], at[2]}), F32({at[1], at[2]})}};
+        }};
     return op;
   }();
   return op;
@@ -229,6 +246,8 @@ const OpDef& MatMulRightGradientOp() {
     op.cases = {{"matrix", Transposed(false, false), {F32({5, 3}), F32({5, 4})}},
                 {"batched", Transposed(false, false), {F32({3, 2, 5}), F32({3, 2, 4})}},
                 {"batched_transposed", Transposed(true, true), {F32({3, 5, 2}), F32({3, 2, 4})}}};
+    op.large_cases = {{"", Transposed(false, true), {F32({2, 150, 83}), F32({2, 150, 71})}}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -244,6 +263,12 @@ const OpDef& MatMulWeightGradientOp() {
     op.cases = {{"shared", Transposed(false, false), {F32({2, 5, 3}), F32({2, 5, 4})}},
                 {"shared_transposed", Transposed(false, true), {F32({2, 5, 3}), F32({2, 5, 4})}},
                 {"matrix", Transposed(false, false), {F32({5, 3}), F32({5, 4})}}};
+    op.large_cases = {{"", Transposed(false, false), {F32({2, 150, 83}), F32({2, 150, 71})}},
+                      {"", Transposed(false, true), {F32({2, 150, 83}), F32({2, 150, 71})}}};
+    op.timing = {
+        MuchDepth(), [](At at) {
+          return OpCase{"", Transposed(false, false), {F32({at[2], at[0]}), F32({at[2], at[1]})}};
+        }};
     return op;
   }();
   return op;

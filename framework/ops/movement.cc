@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -187,6 +188,8 @@ const OpDef& FillOp() {
     };
     op.cases = {{"matrix", FillAttributes{1.5, {5, 3}}, {}},
                 {"scalar", FillAttributes{-2, {}}, {}}};
+    op.large_cases = {{"", FillAttributes{1.5, {301, 251}}, {}}};
+    op.timing = {Elements(), [](At at) { return OpCase{"", FillAttributes{1, {at[0]}}, {}}; }};
     return op;
   }();
   return op;
@@ -223,6 +226,8 @@ const OpDef& SliceOp() {
     op.cases = {{"first", SliceAttributes{0, 1, 4, 5}, {x}},
                 {"middle", SliceAttributes{1, 2, 7, 7}, {x}},
                 {"last", SliceAttributes{2, 0, 2, 3}, {x}}};
+    op.large_cases = {{"", SliceAttributes{1, 3, 250, 251}, {Wide()}}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -254,6 +259,8 @@ const OpDef& PadOp() {
     };
     op.cases = {{"first", SliceAttributes{0, 1, 4, 5}, {{DType::kF32, {3, 7}}}},
                 {"last", SliceAttributes{1, 2, 5, 7}, {{DType::kF32, {5, 3}}}}};
+    op.large_cases = {{"", SliceAttributes{1, 3, 254, 260}, {Wide()}}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -275,6 +282,8 @@ const OpDef& ConcatOp() {
                 {"outer",
                  ConcatAttributes{0},
                  {{DType::kF32, {2, 4}}, {DType::kF32, {3, 4}}, {DType::kF32, {1, 4}}}}};
+    op.large_cases = {{"", ConcatAttributes{1}, {Wide(), F32({301, 70})}}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -313,6 +322,8 @@ const OpDef& CastOp() {
     op.cases = {rounded,
                 {"f32", CastAttributes{DType::kF32}, {{DType::kBF16, {5, 3}}}, -2, 2, 1e-2},
                 whole};
+    op.large_cases = {{"", CastAttributes{DType::kBF16}, {Wide()}, -2, 2, 1e-2}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -336,6 +347,8 @@ const OpDef& BroadcastOp() {
     op.cases = {{"scalar", ShapeAttributes{{5, 3}}, {{DType::kF32, {}}}},
                 {"row", ShapeAttributes{{5, 3, 4}}, {{DType::kF32, {4}}}},
                 {"ones", ShapeAttributes{{5, 3, 4}}, {{DType::kF32, {5, 1, 4}}}}};
+    op.large_cases = {{"", ShapeAttributes{{301, 251}}, {F32({301, 1})}}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;

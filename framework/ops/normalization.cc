@@ -2,6 +2,7 @@
 // for the gradient.
 #include <cmath>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -108,8 +109,6 @@ void LayerNormGradient(const Node& node, absl::Span<const Tensor> inputs,
   (*dx)[2] = Dense(Cast(parameters[1], inputs[2].dtype()));
 }
 
-TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-
 }  // namespace
 
 const OpDef& LayerNormOp() {
@@ -132,6 +131,11 @@ const OpDef& LayerNormOp() {
     op.reference = ReferenceLayerNorm;
     op.cases = {{"matrix", LayerNormAttributes(), {F32({5, 7}), F32({7}), F32({7})}},
                 {"cube", LayerNormAttributes{1e-3}, {F32({3, 2, 5}), F32({5}), F32({5})}}};
+    op.large_cases = {{"", LayerNormAttributes(), {Wide(), WideRow(), WideRow()}}};
+    op.timing = {RowsByLength(), [](At at) {
+                   const TensorType row = F32({at[1]});
+                   return OpCase{"", LayerNormAttributes(), {F32({at[0], at[1]}), row, row}};
+                 }};
     return op;
   }();
   return op;
@@ -162,6 +166,12 @@ const OpDef& LayerNormGradientOp() {
         {"cube",
          LayerNormAttributes(),
          {F32({3, 2, 5}), F32({3, 2, 5}), F32({5}), F32({3, 2}), F32({3, 2})}}};
+    op.large_cases = {
+        {"", LayerNormAttributes(), {Wide(), Wide(), WideRow(), WideColumn(), WideColumn()}}};
+    op.timing = {RowsByLength(), [](At at) {
+                   const TensorType x = F32({at[0], at[1]}), column = F32({at[0]});
+                   return OpCase{"", LayerNormAttributes(), {x, x, F32({at[1]}), column, column}};
+                 }};
     return op;
   }();
   return op;
@@ -191,6 +201,11 @@ const OpDef& LayerNormParameterGradientOp() {
     op.cases = {
         {"matrix", NoAttributes(), {F32({5, 7}), F32({5, 7}), F32({5}), F32({5})}},
         {"cube", NoAttributes(), {F32({3, 2, 5}), F32({3, 2, 5}), F32({3, 2}), F32({3, 2})}}};
+    op.large_cases = {{"", NoAttributes(), {Wide(), Wide(), WideColumn(), WideColumn()}}};
+    op.timing = {RowsByLength(), [](At at) {
+                   const TensorType x = F32({at[0], at[1]}), column = F32({at[0]});
+                   return OpCase{"", NoAttributes(), {x, x, column, column}};
+                 }};
     return op;
   }();
   return op;

@@ -48,6 +48,7 @@ Tensor SumSquares(Tensor x);  // a scalar
 // ---- activation.cc ----
 Tensor Gelu(Tensor x);  // tanh form
 Tensor Silu(Tensor x);  // x times its sigmoid
+Tensor Sigmoid(Tensor x);
 Tensor Relu(Tensor x);
 Tensor Softmax(Tensor x);  // over the last dimension
 Tensor Dropout(Tensor x,

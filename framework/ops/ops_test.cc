@@ -2,14 +2,10 @@
 #include "framework/ops/ops.h"
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
-#include <regex>
 #include <string>
 
 #include "framework/graph/interpreter.h"
-#include "framework/ops/all_ops.h"
 #include "framework/ops/op_defs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -78,28 +74,6 @@ TEST(OpsTest, ErrorsSayWhatWasExpectedAndGot) {
               HasSubstr("ce_pick: expected i32[2] for labels, got f32[2]"));
   EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return CausalAttention(x[0], x[0], x[0]); }),
               HasSubstr("attention: expected q of [batch,time,heads,size], got f32[2,3]"));
-}
-
-// An op that is declared and not listed would build, run, and be tested by nobody.
-TEST(OpsTest, EveryDeclaredOpIsListed) {
-  const auto text = [](const char* path) {
-    std::ifstream file(path);
-    EXPECT_TRUE(file.is_open()) << path;
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  const std::string declared = text("framework/ops/op_defs.h");
-  const std::string listed = text("framework/ops/all_ops.cc");
-  const std::regex declaration("const OpDef& (\\w+\\(\\));");
-  size_t count = 0;
-  for (std::sregex_iterator at(declared.begin(), declared.end(), declaration), end; at != end;
-       ++at) {
-    const std::string op = (*at)[1].str();
-    const bool is_listed = listed.find("&" + op + ",") != std::string::npos;
-    EXPECT_TRUE(is_listed) << op << " is declared in ops/op_defs.h: list it in ops/all_ops.cc";
-    count += is_listed ? 1 : 0;
-  }
-  EXPECT_EQ(count, AllOps().size())
-      << "ops/all_ops.cc lists an op twice, or one that ops/op_defs.h does not declare";
 }
 
 TEST(OpsTest, ErrorsAreSticky) {

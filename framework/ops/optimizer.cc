@@ -10,6 +10,7 @@
 #include <cmath>
 #include <utility>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -257,6 +258,7 @@ OpDef ValueForm(const OpDef& in_place) {
   op.inputs.back().variadic = false;
   op.outputs = {{"value"}};
   op.cases.resize(1);  // the one with a state
+  op.timing = NotTimed(kMovesBytes);
   return op;
 }
 
@@ -267,9 +269,6 @@ absl::StatusOr<Types> InferValue(absl::string_view op, const OpCall& call, size_
   RETURN_IF_ERROR(in_place.status());
   return Types{call.inputs[gradient]};
 }
-
-TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
-TensorType I32(Shape shape) { return {DType::kI32, std::move(shape)}; }
 
 }  // namespace
 
@@ -296,6 +295,8 @@ const OpDef& ClipFactorOp() {
     };
     op.cases = {{"scalar", ClipAttributes{0.5}, {F32({})}, 0.1, 4},
                 {"below", ClipAttributes{5}, {F32({})}, 0.1, 4}};
+    op.large_cases = {{"", ClipAttributes{0.5}, {F32({})}, 0.1, 4}};
+    op.timing = NotTimed(kFewScalars);
     return op;
   }();
   return op;
@@ -320,6 +321,8 @@ const OpDef& SgdOp() {
     const TensorType w = F32({5, 3});
     op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, w, F32({}), F32({}), w}},
                 {"plain", SgdAttributes{0, 0}, {w, w, F32({}), F32({})}}};
+    op.large_cases = {{"", SgdAttributes{0.9, 0.1}, {Wide(), Wide(), F32({}), F32({}), Wide()}}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -345,6 +348,12 @@ const OpDef& SgdSparseOp() {
     const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
     op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
                 {"plain", SgdAttributes{0, 0}, {w, ids, values, F32({}), F32({})}, 0, 4}};
+    op.large_cases = {{"",
+                       SgdAttributes{0.9, 0.1},
+                       {WideTable(), I32({99}), F32({99, 67}), F32({}), F32({}), WideTable()},
+                       0,
+                       3}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -364,6 +373,17 @@ const OpDef& AdamWOp() {
     const TensorType w = F32({5, 3}), s = F32({});
     op.cases = {
         {"matrix", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 3}};
+    op.large_cases = {{"",
+                       AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
+                       {Wide(), Wide(), Wide(), Wide(), s, s, I32({})},
+                       1,
+                       3}};
+    op.timing = {
+        Elements(), [](At at) {
+          const TensorType w = F32({at[0]}), s = F32({});
+          return OpCase{
+              "", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 1};
+        }};
     return op;
   }();
   return op;
@@ -392,6 +412,13 @@ const OpDef& AdamWSparseOp() {
                  {w, w, w, I32({2, 3}), F32({2, 3, 3}), s, s, I32({})},
                  1,
                  3}};
+    op.large_cases = {
+        {"",
+         AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
+         {WideTable(), WideTable(), WideTable(), I32({99}), F32({99, 67}), s, s, I32({})},
+         1,
+         3}};
+    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -462,6 +489,8 @@ const OpDef& AssignOp() {
       return absl::OkStatus();
     };
     op.cases = {{"matrix", NoAttributes(), {F32({5, 3}), F32({5, 3})}}};
+    op.large_cases = {{"", NoAttributes(), {Wide(), Wide()}}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;
@@ -484,6 +513,8 @@ const OpDef& AssignSparseOp() {
     op.cost = [](const OpCall& call) { return Cost{0, 2 * BytesOf(call.inputs.subspan(1, 2))}; };
     op.reference = ReferenceAssignSparse;
     op.cases = {{"table", NoAttributes(), {F32({7, 3}), I32({2, 3}), F32({2, 3, 3})}, 0, 4}};
+    op.large_cases = {{"", NoAttributes(), {F32({131, 67}), I32({99}), F32({99, 67})}, 0, 3}};
+    op.timing = NotTimed(kMovesBytes);
     return op;
   }();
   return op;

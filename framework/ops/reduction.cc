@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/ops/cases.h"
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
@@ -145,6 +146,16 @@ const OpDef& ReduceOp() {
                 {"mean", ReduceAttributes{Reduction::kSum, true, {0, 1, 2}}, {x}},
                 {"mean_middle", ReduceAttributes{Reduction::kSum, true, {1}}, {x}},
                 max};
+    op.large_cases = {{"", ReduceAttributes{Reduction::kSum, false, {0}}, {Wide()}},
+                      {"", ReduceAttributes{Reduction::kSum, true, {1}}, {Wide()}},
+                      {"", ReduceAttributes{Reduction::kSum, true, {0, 1}}, {Wide()}},
+                      {"", ReduceAttributes{Reduction::kMax, false, {0}}, {Wide()}},
+                      {"", ReduceAttributes{Reduction::kMin, false, {1}}, {Wide()}},
+                      {"", ReduceAttributes{Reduction::kMax, false, {0, 1}}, {Wide()}}};
+    op.timing = {
+        RowsByLength(), [](At at) {
+          return OpCase{"", ReduceAttributes{Reduction::kSum, false, {0}}, {F32({at[0], at[1]})}};
+        }};
     return op;
   }();
   return op;
@@ -173,6 +184,8 @@ const OpDef& SumSquaresOp() {
     };
     op.cases = {{"matrix", NoAttributes(), {{DType::kF32, {5, 7}}}},
                 {"scalar", NoAttributes(), {{DType::kF32, {}}}}};
+    op.large_cases = {{"", NoAttributes(), {Wide()}}};
+    op.timing = TimedByElements<1>();
     return op;
   }();
   return op;

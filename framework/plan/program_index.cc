@@ -65,9 +65,8 @@ class ProgramIndexBuilder {
     AddTokens();
     AddAckCounts();
     AddOperands();
-    RETURN_IF_ERROR(AddReuseEdges());
-    AddTokenUses();
     RETURN_IF_ERROR(AddEntries());
+    RETURN_IF_ERROR(index_.ReadReuseEdges());
     return std::move(index_);
   }
 
@@ -461,61 +460,13 @@ class ProgramIndexBuilder {
     }
   }
 
-  bool InProgram(int32_t a, int32_t firing, int32_t i) const {
-    return a >= 0 && a < index_.num_actors() && firing >= 0 && firing < index_.actors_[a].firings &&
-           i >= 0 && i < index_.actors_[a].length;
-  }
-
-  absl::Status AddReuseEdges() {
-    std::vector<int32_t> into, from;  // by reuse: the instance
-    for (int n = 0; n < program_.reuse_edges_size(); ++n) {
-      for (const plan::Point* p :
-           {&program_.reuse_edges(n).after(), &program_.reuse_edges(n).before()}) {
-        if (InProgram(p->actor(), p->firing(), p->instruction())) continue;
-        return Bad(program_, absl::StrCat("reuse ", n, " names actor ", p->actor(), ", firing ",
-                                          p->firing(), ", instruction ", p->instruction(),
-                                          ", which is not in the program"));
-      }
-      const plan::Point &after = program_.reuse_edges(n).after(),
-                        &before = program_.reuse_edges(n).before();
-      from.push_back(index_.InstanceOf(after.actor(), after.firing(), after.instruction()));
-      into.push_back(index_.InstanceOf(before.actor(), before.firing(), before.instruction()));
-      index_.reuse_local_.push_back(index_.actors_[before.actor()].reuse_edges_in++);
-      index_.reuse_target_.push_back(before.actor());
-    }
-    index_.reuse_into_.Fill(index_.num_instances(), into);
-    index_.reuse_from_.Fill(index_.num_instances(), from);
-    return {};
-  }
-
-  void AddTokenUses() {
-    index_.token_uses_.assign(index_.collective_of_.size(), 0);
-    for (int a = 0; a < index_.num_actors(); ++a) {
-      for (int i = 0; i < index_.actors_[a].length; ++i) {
-        uint8_t& uses = index_.token_uses_[index_.Flat(a, i)];
-        const auto note = [&uses](ProgramIndex::Use use, absl::Span<const int32_t> list) {
-          if (!list.empty()) uses |= use;
-        };
-        note(ProgramIndex::kRequires, index_.Requires(a, i));
-        note(ProgramIndex::kAcquires, index_.Acquires(a, i));
-        note(ProgramIndex::kEmits, index_.Emits(a, i));
-        note(ProgramIndex::kReleases, index_.Releases(a, i));
-        for (int f = 0; f < index_.actors_[a].firings; ++f) {
-          const int32_t instance = index_.InstanceOf(a, f, i);
-          note(ProgramIndex::kReuseInto, index_.ReuseInto(instance));
-          note(ProgramIndex::kReuseFrom, index_.ReuseFrom(instance));
-        }
-      }
-    }
-  }
-
   absl::Status AddEntries() {
     index_.order_previous_.assign(index_.num_instances(), 0);
     for (int s = 0; s < index_.num_streams(); ++s) {
       const auto& order = program_.streams(s).order();
       for (int j = 0; j < order.size(); ++j) {
         const plan::ScheduleEntry& t = order[j];
-        if (!InProgram(t.actor(), t.firing(), t.from()) || t.to() <= t.from() ||
+        if (!index_.HasInstance(t.actor(), t.firing(), t.from()) || t.to() <= t.from() ||
             t.to() > index_.actors_[t.actor()].length || index_.actors_[t.actor()].stream != s) {
           return Bad(program_, absl::StrCat("the order of ", index_.StreamName(s), ", entry ", j,
                                             ", names actor ", t.actor(), ", firing ", t.firing(),
@@ -554,6 +505,52 @@ class ProgramIndexBuilder {
 
 absl::StatusOr<ProgramIndex> ProgramIndex::Build(const plan::Program& program) {
   return ProgramIndexBuilder(program).Build();
+}
+
+absl::Status ProgramIndex::ReadReuseEdges() {
+  const auto& edges = program_->reuse_edges();
+  reuse_local_.clear();
+  reuse_target_.clear();
+  for (Actor& actor : actors_) actor.reuse_edges_in = 0;
+  std::vector<int32_t> into, from;  // by reuse edge: the instance
+  for (int n = 0; n < edges.size(); ++n) {
+    const plan::Point &after = edges[n].after(), &before = edges[n].before();
+    for (const plan::Point* p : {&after, &before}) {
+      if (HasInstance(p->actor(), p->firing(), p->instruction())) continue;
+      return Bad(*program_,
+                 absl::StrCat("reuse ", n, " names actor ", p->actor(), ", firing ", p->firing(),
+                              ", instruction ", p->instruction(), ", which is not in the program"));
+    }
+    from.push_back(InstanceOf(after.actor(), after.firing(), after.instruction()));
+    into.push_back(InstanceOf(before.actor(), before.firing(), before.instruction()));
+    reuse_local_.push_back(actors_[before.actor()].reuse_edges_in++);
+    reuse_target_.push_back(before.actor());
+  }
+  reuse_into_.Fill(num_instances(), into);
+  reuse_from_.Fill(num_instances(), from);
+  FillTokenUses();
+  return {};
+}
+
+void ProgramIndex::FillTokenUses() {
+  token_uses_.assign(collective_of_.size(), 0);
+  for (int a = 0; a < num_actors(); ++a) {
+    for (int i = 0; i < actors_[a].length; ++i) {
+      uint8_t& uses = token_uses_[Flat(a, i)];
+      const auto note = [&uses](Use use, absl::Span<const int32_t> list) {
+        if (!list.empty()) uses |= use;
+      };
+      note(kRequires, Requires(a, i));
+      note(kAcquires, Acquires(a, i));
+      note(kEmits, Emits(a, i));
+      note(kReleases, Releases(a, i));
+      for (int f = 0; f < actors_[a].firings; ++f) {
+        const int32_t instance = InstanceOf(a, f, i);
+        note(kReuseInto, ReuseInto(instance));
+        note(kReuseFrom, ReuseFrom(instance));
+      }
+    }
+  }
 }
 
 int64_t ProgramIndex::SlotOffset(int r, int32_t slot) const {

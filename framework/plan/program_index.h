@@ -1,7 +1,8 @@
 // What a program's scripts imply, as dense tables: who reads which register and how often, where
 // tokens are taken and given, what an instruction waits for. It is derived from the scripts alone,
 // once, and it is the one definition of the protocol: actors, proof, clock and packing all read it,
-// by array index. Immutable after Build; any thread. Refers to the program, which must outlive it.
+// by array index. Immutable after Build, but for ReadReuseEdges; any thread. Refers to the program,
+// which must outlive it.
 //
 // Words. An *instance* is an instruction of one firing of an actor; firings count from the start of
 // the run. Token t of a register is *sequence number* j of its ring and lies in slot j mod slots; a
@@ -88,6 +89,10 @@ class ProgramIndex {
 
   // InvalidArgument names what refers to nothing, or a register with two producers.
   static absl::StatusOr<ProgramIndex> Build(const plan::Program& program);
+  // Takes over the reuse edges that the program has by now. Packing replaces them and nothing else
+  // that stands here, and to build all of it again is 4 % of compiling a rank's plan.
+  // InvalidArgument names an edge that ends at no instance.
+  absl::Status ReadReuseEdges();
 
   const plan::Program& program() const { return *program_; }
   int num_actors() const { return static_cast<int>(actors_.size()); }
@@ -245,6 +250,11 @@ class ProgramIndex {
   };
   friend class ProgramIndexBuilder;
 
+  bool HasInstance(int32_t a, int32_t firing, int32_t i) const {
+    return a >= 0 && a < num_actors() && firing >= 0 && firing < actors_[a].firings && i >= 0 &&
+           i < actors_[a].length;
+  }
+  void FillTokenUses();
   int32_t Flat(int a, int i) const { return actors_[a].first_instruction + i; }
 
   const plan::Program* program_ = nullptr;

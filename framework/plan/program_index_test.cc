@@ -200,5 +200,35 @@ TEST(ProgramIndexTest, KnowsWhichInstructionsHaveToDoWithTokens) {
             "xx");
 }
 
+// An index that took over other reuse edges says what one says that was built with them.
+TEST(ProgramIndexTest, ReuseEdgesAreReadAnew) {
+  plan::Program program = Parse(std::string(kTrain) + "\n  reuse model 0 1 -> model 2 0");
+  auto index = ProgramIndex::Build(program);
+  ASSERT_TRUE(index.ok()) << index.status();
+  const plan::Program other = Parse(std::string(kTrain) +
+                                    "\n  reuse model 1 3 -> update 0 0\n"
+                                    "  reuse update 0 0 -> model 0 2 wraps");
+  *program.mutable_reuse_edges() = other.reuse_edges();
+  ASSERT_TRUE(index->ReadReuseEdges().ok());
+  const auto fresh = ProgramIndex::Build(other);
+  ASSERT_TRUE(fresh.ok()) << fresh.status();
+  for (int32_t instance = 0; instance < index->num_instances(); ++instance) {
+    EXPECT_EQ(index->ReuseInto(instance), fresh->ReuseInto(instance)) << instance;
+    EXPECT_EQ(index->ReuseFrom(instance), fresh->ReuseFrom(instance)) << instance;
+  }
+  for (int a = 0; a < index->num_actors(); ++a) {
+    EXPECT_EQ(index->actor(a).reuse_edges_in, fresh->actor(a).reuse_edges_in) << a;
+    for (int i = 0; i < index->actor(a).length; ++i) {
+      EXPECT_EQ(index->ScriptOf(a).Uses(i), fresh->ScriptOf(a).Uses(i)) << a << " " << i;
+    }
+  }
+  for (int n = 0; n < program.reuse_edges_size(); ++n) {
+    EXPECT_EQ(index->reuse_local(n), fresh->reuse_local(n));
+    EXPECT_EQ(index->reuse_target(n), fresh->reuse_target(n));
+  }
+  program.mutable_reuse_edges(1)->mutable_before()->set_instruction(4);
+  EXPECT_THAT(std::string(index->ReadReuseEdges().message()), HasSubstr("reuse 1 names"));
+}
+
 }  // namespace
 }  // namespace sluice

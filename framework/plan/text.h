@@ -31,6 +31,7 @@
 namespace sluice {
 
 std::string PrintPlan(const plan::Plan& plan);
+std::string PrintProgram(const plan::Program& program);
 // Errors begin with name:line:column.
 absl::StatusOr<plan::Plan> ParsePlan(absl::string_view text, absl::string_view name = "");
 

@@ -277,7 +277,13 @@ std::string PrintPlan(const plan::Plan& plan) {
       out += "\n";
     }
   }
-  for (const plan::Program& program : plan.programs()) ProgramPrinter(program, &out).Print();
+  for (const plan::Program& program : plan.programs()) absl::StrAppend(&out, PrintProgram(program));
+  return out;
+}
+
+std::string PrintProgram(const plan::Program& program) {
+  std::string out;
+  ProgramPrinter(program, &out).Print();
   return out;
 }
 

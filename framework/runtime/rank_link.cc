@@ -175,6 +175,11 @@ absl::Status RankLink::AddPull(int program, int32_t actor) {
   pull->consumer_actor = actor;
   const ProgramIndex& index = (*setup_.programs)[program].loaded->index();
   pull->consumer = index.reg(r).consumers_begin;
+  const ProgramIndex::Register& staging = index.reg(x.outputs(0).register_());
+  pull->reader_worker =
+      staging.consumers_begin == staging.consumers_end
+          ? pull->worker
+          : (*setup_.programs)[program].worker_of[index.consumer(staging.consumers_begin).actor];
   const auto number = static_cast<int32_t>(pulls_.size());
   if (!pull_at_.emplace(request.edge, number).second) {
     return absl::InvalidArgumentError(absl::StrCat("plan: two pulls of ", EdgeText(request.edge)));
@@ -438,8 +443,11 @@ absl::Status RankLink::Serve(int32_t from, const PullRequest& request, absl::Spa
 
 void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {
   if (!status.ok()) Abort(status);
+  const Pull& ended = *pulls_[pull];
   pulls_[pull]->ended.store(sequence + 1, std::memory_order_release);
-  (*setup_.workers)[pulls_[pull]->worker]->Wake();
+  // The one waits to end its step, the other holds the token.
+  (*setup_.workers)[ended.worker]->Wake();
+  if (ended.reader_worker != ended.worker) (*setup_.workers)[ended.reader_worker]->Wake();
 }
 
 // On rank 0: all ranks begin the same steps in the same order. One that begins another program's

@@ -85,8 +85,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   };
   struct Pull {  // a pull here, of a register of another rank
     PullRequest request;
-    int32_t rank = 0, worker = 0;
-    int32_t consumer_actor = 0, consumer = 0;  // of the token: the pull's actor
+    int32_t rank = 0, worker = 0, reader_worker = 0;  // of the pull and of who reads what it brings
+    int32_t consumer_actor = 0, consumer = 0;         // of the token: the pull's actor
     std::atomic<int64_t> ended{0};
   };
   // What rank 0 knows of the n-th step that ranks begin, whatever its program.

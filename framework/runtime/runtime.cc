@@ -62,16 +62,16 @@ class LocalRuntime final : public Runtime {
   absl::Status OpenAll();
   absl::Status CheckRank() const;
   bool IsOwn(int device) const { return plan_.devices(device).rank() == plan_.rank(); }
-  int32_t WorkerOfActor(const ProgramIndex& index, int actor, int workers) const;
-  absl::Status LoadPrograms(int workers);
-  absl::Status StartWorkers(int workers);
+  int32_t WorkerOfActor(const ProgramIndex& index, int actor) const;
+  absl::Status LoadPrograms();
+  absl::Status StartWorkers();
   void KeepResults(int program, int64_t step);
 
   const plan::Plan plan_;
   const RuntimeOptions options_;
   std::vector<std::unique_ptr<Device>> devices_;  // null: another rank's
   std::vector<int32_t> place_;                    // of a device among this rank's
-  int own_devices_ = 0;
+  WorkerLayout layout_;
   std::vector<RunningProgram> programs_;
   StepTracker tracker_;
   std::unique_ptr<RankLink> link_;  // null: there is one rank
@@ -143,25 +143,28 @@ absl::Status LocalRuntime::CheckRank() const {
 }
 
 // A remote actor belongs to the worker of what it exchanges messages with.
-int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int actor, int workers) const {
+int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int actor) const {
   const plan::Program& program = index.program();
   int32_t device = index.device_of(actor);
+  plan::StreamKind kind = index.stream_kind(index.actor(actor).stream);
   const plan::Instruction& x = program.actors(actor).script(0);
   if (x.kind() == plan::INSTRUCTION_REMOTE) {
     if (x.inputs_size() > 0) {
       device = program.registers(x.inputs(0).register_()).device();
+      const int32_t producer = index.reg(x.inputs(0).register_()).producer;
+      kind = producer < 0 ? plan::STREAM_COMPUTE : index.stream_kind(index.actor(producer).stream);
     } else {
       const ProgramIndex::Register& reg = index.reg(x.outputs(0).register_());
-      device = reg.consumers_begin < reg.consumers_end
-                   ? index.device_of(index.consumer(reg.consumers_begin).actor)
-                   : -1;
+      if (reg.consumers_begin == reg.consumers_end) return 0;
+      const int32_t reader = index.consumer(reg.consumers_begin).actor;
+      device = index.device_of(reader);
+      kind = index.stream_kind(index.actor(reader).stream);
     }
   }
-  if (device < 0 || place_[device] < 0) return 0;
-  return WorkerOf(place_[device], own_devices_, workers);
+  return device < 0 || place_[device] < 0 ? 0 : layout_.WorkerOf(kind, place_[device]);
 }
 
-absl::Status LocalRuntime::LoadPrograms(int workers) {
+absl::Status LocalRuntime::LoadPrograms() {
   std::vector<std::byte*> starts;
   for (const auto& device : devices_) {
     starts.push_back(device == nullptr ? nullptr : device->memory());
@@ -178,7 +181,7 @@ absl::Status LocalRuntime::LoadPrograms(int workers) {
                                                        ": a stream on device ", stream.device(),
                                                        ", expected one of ", plan_.devices_size()));
       }
-      running.worker_of.push_back(WorkerOfActor(index, a, workers));
+      running.worker_of.push_back(WorkerOfActor(index, a));
       running.priority.push_back(PriorityOf(stream.kind()));
     }
     programs_.push_back(std::move(running));
@@ -186,18 +189,18 @@ absl::Status LocalRuntime::LoadPrograms(int workers) {
   return absl::OkStatus();
 }
 
-absl::Status LocalRuntime::StartWorkers(int workers) {
+absl::Status LocalRuntime::StartWorkers() {
   const bool computes =
       std::any_of(plan_.devices().begin(), plan_.devices().end(),
                   [](const plan::Device& device) { return KindOf(device) == DeviceKind::kCpu; });
-  const int threads = !computes ? 1
-                      : options_.threads_per_device > 0
-                          ? options_.threads_per_device
-                          : std::max(1, Cores() / std::max(1, own_devices_));
-  for (int w = 0; w < workers; ++w) {
+  const int threads = !computes                         ? 1
+                      : options_.threads_per_device > 0 ? options_.threads_per_device
+                                                        : std::max(1, Cores() / layout_.devices);
+  for (int w = 0; w < layout_.workers(); ++w) {
     Worker::Setup setup;
     setup.index = w;
-    setup.kernels = {options_.prepare, threads, options_.check_nan};
+    setup.computes = layout_.computes(w);
+    setup.kernels = {options_.prepare, layout_.computes(w) ? threads : 1, options_.check_nan};
     setup.seed = options_.seed;
     setup.devices = &devices_;
     setup.trace = !options_.trace.empty();
@@ -225,12 +228,14 @@ absl::Status LocalRuntime::Start() {
                      options_.threads_per_device));
   }
   RETURN_IF_ERROR(CheckRank());
-  for (int d = 0; d < plan_.devices_size(); ++d) own_devices_ += IsOwn(d) ? 1 : 0;
-  const int devices = std::max(1, own_devices_);
-  const int workers = WorkersFor(devices, options_.workers > 0 ? options_.workers : Cores());
+  int own_devices = 0;
+  for (int d = 0; d < plan_.devices_size(); ++d) own_devices += IsOwn(d) ? 1 : 0;
+  layout_.devices = std::max(1, own_devices);
+  layout_.computing =
+      WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
   RETURN_IF_ERROR(Prove(plan_));
   RETURN_IF_ERROR(OpenAll());
-  RETURN_IF_ERROR(LoadPrograms(workers));
+  RETURN_IF_ERROR(LoadPrograms());
   if (options_.net != nullptr) {
     RankLink::Setup setup;
     setup.plan = &plan_;
@@ -241,7 +246,7 @@ absl::Status LocalRuntime::Start() {
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
   }
-  RETURN_IF_ERROR(StartWorkers(workers));
+  RETURN_IF_ERROR(StartWorkers());
   return link_ == nullptr ? absl::OkStatus() : link_->Join();
 }
 

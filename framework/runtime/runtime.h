@@ -1,5 +1,6 @@
-// Runs a rank's part of a plan on devices of this process. Workers own the actors of their devices'
-// streams: neighbouring devices share a worker. The session's thread alone calls a Runtime; it
+// Runs a rank's part of a plan on devices of this process. Workers own the actors of their streams:
+// those of neighbouring devices share one, and I/O streams have workers of their own
+// (actor/worker_policy.h). The session's thread alone calls a Runtime; it
 // hands over steps and takes results, and schedules nothing: actors run when their tokens are
 // there. Two steps run ahead of the session at most. In a step nothing is allocated and nothing
 // looked up. The first error of a kernel wins: from then on kernels are skipped while the actors
@@ -29,7 +30,7 @@
 namespace sluice {
 
 struct RuntimeOptions {
-  int workers = 0;             // 0: min(devices, cores)
+  int workers = 0;             // that compute; as many more serve I/O. 0: min(devices, cores)
   int threads_per_device = 0;  // 0: cores / devices, at least 1; devices of a worker share them
   uint64_t seed = 1;           // of random ops
   bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output

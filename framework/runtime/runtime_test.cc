@@ -2,7 +2,9 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -64,7 +66,7 @@ TEST(RuntimeTest, StepsGiveTheSameValuesOnAnyNumberOfWorkers) {
   for (const int devices : {1, 2, 4}) {
     for (int workers = 1; workers <= devices; ++workers) {
       const auto runtime = StartOrDie(TestPlan(devices), Options(workers));
-      EXPECT_EQ(runtime->workers(), workers);
+      EXPECT_EQ(runtime->workers(), 2 * workers);
       std::vector<float> expected(kTestColumns);
       int64_t begun = 0;
       for (int64_t step = 0; step < 100; ++step) {
@@ -80,7 +82,8 @@ TEST(RuntimeTest, StepsGiveTheSameValuesOnAnyNumberOfWorkers) {
       }
       for (int d = 0; d < devices; ++d) EXPECT_EQ(W(*runtime, d), expected);
       int64_t instructions = 0;
-      for (int w = 0; w < workers; ++w) instructions += runtime->statistics(w).instructions;
+      for (int w = 0; w < runtime->workers(); ++w)
+        instructions += runtime->statistics(w).instructions;
       EXPECT_EQ(instructions, 100 * TestInstructionsPerStep(devices));
     }
   }
@@ -269,9 +272,85 @@ TEST(RuntimeTest, NullDevicesRunTheProtocolAlone) {
     ASSERT_EQ(runtime->Next().status(), absl::OkStatus());
   }
   EXPECT_EQ(runtime->VariableShard(0, 0), nullptr);
-  EXPECT_EQ(runtime->statistics(0).instructions + runtime->statistics(1).instructions,
-            20 * TestInstructionsPerStep(kDevices));
+  int64_t instructions = 0;
+  for (int w = 0; w < runtime->workers(); ++w) instructions += runtime->statistics(w).instructions;
+  EXPECT_EQ(instructions, 20 * TestInstructionsPerStep(kDevices));
   EXPECT_EQ(runtime->null_counts().instructions, 20 * TestInstructionsPerStep(kDevices));
+}
+
+// Two that wait for each other, each for ten seconds at most.
+class Meeting {
+ public:
+  void Come(int who) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    came_[who] = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return came_[0] && came_[1]; });
+    met_ = met_ || (came_[0] && came_[1]);
+    came_[who] = met_;  // who has given up is not there any more
+  }
+  bool met() const { return met_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool came_[2] = {}, met_ = false;  // guarded by mutex_
+};
+Meeting* meeting = nullptr;
+
+// Of ones; the second step's first rows cannot be read before a kernel of the first step runs.
+class MeetingRows : public Dataset {
+ public:
+  int64_t num_samples() const override { return 100; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  DataIdentity identity() const override { return {}; }
+  absl::Status Fill(int, absl::Span<const int64_t> samples, const Box& box,
+                    std::byte* to) const override {
+    if (fills_++ == kTestMicroBatches) meeting->Come(0);
+    const int64_t elements = static_cast<int64_t>(samples.size()) * ShapeOf(box).NumElements();
+    std::fill_n(reinterpret_cast<float*>(to), elements, 1.0f);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<SampleField> fields_ = {{"x", DType::kF32, Shape{kTestColumns}}};
+  mutable int fills_ = 0;  // by the one worker that reads
+};
+
+// A kernel of the first step that does not end before the second step's rows are being read.
+class MeetingKernel : public Kernel {
+ public:
+  explicit MeetingKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
+  absl::Status Launch(const KernelContext& context, std::byte* const* operands,
+                      std::byte* scratch) override {
+    if (context.step == 0) meeting->Come(1);
+    return kernel_->Launch(context, operands, scratch);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+};
+
+// One device, and so one worker that computes.
+TEST(RuntimeTest, RowsAreReadWhileTheirDeviceComputes) {
+  Meeting once;
+  meeting = &once;
+  const MeetingRows rows;
+  RuntimeOptions options = Options(1);
+  options.prepare = [](const KernelSpec& spec) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = PrepareTestKernel(spec);
+    if (!kernel.ok() || spec.op != "grow") return kernel;
+    return std::make_unique<MeetingKernel>(*std::move(kernel));
+  };
+  const auto runtime = StartOrDie(TestPlan(1), options);
+  for (int64_t step = 0; step < 2; ++step) {
+    const SampleRows fed = {&rows, 0, {}, step * kTestMicroBatches};
+    ASSERT_EQ(runtime->Enqueue(0, {Feed(fed)}, step), absl::OkStatus());
+  }
+  for (int64_t step = 0; step < 2; ++step) {
+    ASSERT_EQ(runtime->Next().status(), absl::OkStatus());
+  }
+  EXPECT_TRUE(once.met());
 }
 
 // How long the threads that called BeginLife lived, and for how much of that the system let others
@@ -331,7 +410,7 @@ int64_t TimeInSpans(int workers) {
       EXPECT_EQ(runtime->Next().status(), absl::OkStatus());
     }
   }
-  EXPECT_EQ(lives.threads, workers);
+  EXPECT_EQ(lives.threads, 2 * workers);
   return spans;
 }
 
@@ -389,12 +468,13 @@ TEST(RuntimeTest, TheTracesFileHasEverySpan) {
     const double before = instance["args"]["runtime_before_us"];
     EXPECT_GE(before, 0);
     spent[worker] += before + duration;
-    runtime_time += before;
+    const bool computes = worker < 2;  // the totals are of such workers
+    if (computes) runtime_time += before;
     if (first.count(worker) == 0) first[worker] = ts - before;
     last[worker] = ts + duration;
     if (instance["cat"] == "run") {
       ++runs;
-      kernel_time += duration;
+      if (computes) kernel_time += duration;
       EXPECT_NE(instance["args"]["op"], "");
     } else {
       ++waits;
@@ -404,7 +484,7 @@ TEST(RuntimeTest, TheTracesFileHasEverySpan) {
   EXPECT_EQ(runs, 50 * TestInstructionsPerStep(2));
   EXPECT_GT(waits, 50);
   EXPECT_EQ(named, waits);
-  ASSERT_EQ(spent.size(), 2u);
+  ASSERT_EQ(spent.size(), 4u);
   for (const auto& [worker, time] : spent) {
     // One span begins where the runtime's own work after the last one ends.
     EXPECT_NEAR(time, last[worker] - first[worker], 0.002 * time) << worker;

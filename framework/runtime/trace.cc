@@ -41,7 +41,8 @@ class TraceWriter {
   }
 
   void Worker(int worker, const WorkerTrace& trace) {
-    Label(worker, 0, "process_name", absl::StrCat("worker ", worker));
+    Label(worker, 0, "process_name",
+          absl::StrCat("worker ", worker, trace.computes() ? "" : " (I/O)"));
     Label(worker, kWaits, "thread_name", "waits");
     for (const TraceSpan& span : trace.spans()) {
       span.instruction < 0 ? Wait(worker, span) : Run(worker, span);
@@ -141,10 +142,13 @@ std::vector<TraceTotals> SumTraces(int programs, absl::Span<const WorkerTrace* c
   for (const WorkerTrace* worker : workers) {
     for (const TraceSpan& span : worker->spans()) {
       TraceTotals& x = totals[span.program];
-      x.runtime += span.begin - span.before;
       if (span.instruction >= 0) {
         ++x.instructions;
         x.steps = std::max(x.steps, span.step + 1);
+      }
+      if (!worker->computes()) continue;
+      x.runtime += span.begin - span.before;
+      if (span.instruction >= 0) {
         x.kernels += span.end - span.begin;
       } else if (span.blocked_on.kind != BlockedOn::kStep) {
         x.waits += span.end - span.begin;

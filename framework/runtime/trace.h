@@ -42,10 +42,13 @@ struct TraceSpan {
 
 class WorkerTrace {
  public:
-  void Start(int64_t now) {
+  void Start(bool computes, int64_t now) {
     spans_.reserve(1 << 16);
+    computes_ = computes;
     last_ = now;
   }
+  // False: of a worker for I/O, whose waits say nothing of what a step takes.
+  bool computes() const { return computes_; }
   // A span that ends now.
   void Add(TraceSpan span, int64_t now) {
     span.before = last_;
@@ -55,14 +58,15 @@ class WorkerTrace {
   absl::Span<const TraceSpan> spans() const { return spans_; }
 
  private:
+  bool computes_ = true;
   std::vector<TraceSpan> spans_;
   int64_t last_ = 0;
 };
 
-// Where the time of all workers went, over the steps of one program. Time without a step, when the
-// session had asked for none, is not in it.
+// Where the time of the workers that compute went, over the steps of one program. Time without a
+// step, when the session had asked for none, is not in it.
 struct TraceTotals {
-  int64_t steps = 0, instructions = 0;
+  int64_t steps = 0, instructions = 0;          // of all workers
   int64_t kernels = 0, waits = 0, runtime = 0;  // nanoseconds
   // Of the time of the steps: what was neither a kernel nor a wait.
   double RuntimeShare() const;

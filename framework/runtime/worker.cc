@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/base/thread.h"
 #include "framework/plan/kinds.h"
 
 namespace sluice {
@@ -106,7 +107,10 @@ void Worker::Stop() {
 }
 
 void Worker::Start() {
-  thread_ = std::thread([this] { Main(); });
+  const absl::Status started = StartThread([this] { Main(); }, &thread_);
+  if (started.ok()) return;
+  prepare_status_ = started;
+  is_prepared_ = true;
 }
 
 absl::Status Worker::WaitPrepared() {
@@ -123,7 +127,7 @@ void Worker::Main() {
     is_prepared_ = true;
   }
   prepared_.notify_all();
-  if (setup_.trace) trace_.Start(NowNanoseconds());
+  if (setup_.trace) trace_.Start(setup_.computes, NowNanoseconds());
   Loop();
 }
 
@@ -364,14 +368,14 @@ absl::Status Worker::Explain(const absl::Status& status, int program, const Acto
 void Worker::Idle() {
   Count(&sleeps_);
   if (!setup_.trace) {
-    mailbox_.WaitNonEmpty(kIdleSpin);
+    mailbox_.WaitNonEmpty(IdleSpin(setup_.computes));
     return;
   }
   TraceSpan span;
   span.blocked_on = FindBlockedOn(&span.actor);
   span.program = program_;
   span.begin = NowNanoseconds();
-  mailbox_.WaitNonEmpty(kIdleSpin);
+  mailbox_.WaitNonEmpty(IdleSpin(setup_.computes));
   trace_.Add(span, NowNanoseconds());
 }
 

@@ -47,6 +47,7 @@ class Worker {
  public:
   struct Setup {
     int index = 0;
+    bool computes = true;  // or serves I/O streams
     KernelOptions kernels;
     uint64_t seed = 0;
     bool trace = false;
@@ -62,7 +63,8 @@ class Worker {
   explicit Worker(Setup setup);
   ~Worker() { Stop(); }
 
-  // Starts the thread; it prepares the kernels of its actors. WaitPrepared gives the first error.
+  // Starts the thread; it prepares the kernels of its actors. WaitPrepared gives the first error,
+  // that it did not start among them.
   void Start();
   absl::Status WaitPrepared();
   // Ends the thread; nothing may run any more.

@@ -13,8 +13,8 @@ namespace sluice {
 namespace {
 
 constexpr absl::string_view kDots = "...";
-// What a written 1 is called here: the dimensions under "..." are called 0, 1, and so on.
-constexpr char kOne = '#';
+// A written 1 has a name of its own: the dimensions under "..." are called 0, 1, and so on.
+constexpr char kOne = kOneFactor[0];
 
 // The terms of one side of the arrow, each checked.
 absl::StatusOr<std::vector<std::string>> ParseTerms(absl::string_view side,
@@ -146,6 +146,17 @@ absl::StatusOr<IndexRule> IndexRule::Parse(absl::string_view equation,
   rule.linear = std::move(linear);
   rule.contracted = contracted;
   return rule;
+}
+
+absl::StatusOr<TensorFactors> IndexRule::Factors(absl::Span<const Shape> inputs,
+                                                 absl::Span<const Shape> outputs) const {
+  std::map<std::string, int64_t> extents;
+  ASSIGN_OR_RETURN(const auto ins, Bind(input_factors, inputs, "input", equation, &extents));
+  ASSIGN_OR_RETURN(const auto outs, Bind(output_factors, outputs, "output", equation, &extents));
+  TensorFactors factors;
+  for (const Operand& operand : ins) factors.inputs.push_back(operand.factors);
+  for (const Operand& operand : outs) factors.outputs.push_back(operand.factors);
+  return factors;
 }
 
 absl::StatusOr<std::vector<Signature>> IndexRule::Signatures(absl::Span<const Shape> inputs,

@@ -30,6 +30,13 @@ struct Signature {
 
 std::string ToString(const Signature& signature);  // "S0,B->S0"
 
+// The factor of each dimension of every tensor: a letter, "0", "1", .. under "...", and kOneFactor
+// for a written 1.
+struct TensorFactors {
+  std::vector<std::vector<std::string>> inputs, outputs;
+};
+constexpr char kOneFactor[] = "#";
+
 struct IndexRule {
   // `equation` as above; `linear` lists sets of input indices; `contracted` is the reduction of
   // factors that no output has (kNone: such factors cannot be split).
@@ -42,6 +49,10 @@ struct IndexRule {
   absl::StatusOr<std::vector<Signature>> Signatures(absl::Span<const Shape> inputs,
                                                     absl::Span<const Shape> outputs,
                                                     int64_t shards) const;
+
+  // Errors: as above.
+  absl::StatusOr<TensorFactors> Factors(absl::Span<const Shape> inputs,
+                                        absl::Span<const Shape> outputs) const;
 
   std::string equation;
   std::vector<std::string> input_factors, output_factors;  // "..." kept in place

@@ -67,6 +67,16 @@ TEST(IndexRule, ReductionsAndSeveralOutputs) {
             (Text{": B,B->B", "d: S1,B->S1", "n: B,S0->S0", "v: S0,B->P(sum)"}));
 }
 
+TEST(IndexRule, FactorsNameEveryDimension) {
+  const IndexRule rule = *IndexRule::Parse("...mK,1K->...m");
+  const auto factors = rule.Factors({{2, 3, 4, 5}, {1, 5}}, {{2, 3, 4}});
+  ASSERT_TRUE(factors.ok()) << factors.status();
+  EXPECT_EQ(factors->inputs[0], (Text{"0", "1", "m", "K"}));
+  EXPECT_EQ(factors->inputs[1], (Text{kOneFactor, "K"}));
+  EXPECT_EQ(factors->outputs[0], (Text{"0", "1", "m"}));
+  EXPECT_FALSE(rule.Factors({{2, 3, 4, 5}, {1, 6}}, {{2, 3, 4}}).ok());
+}
+
 TEST(IndexRule, OnePartSplitsNothing) {
   const IndexRule rule = *IndexRule::Parse("mk,kn->mn", {{0}});
   EXPECT_EQ(rule.Signatures({{4, 6}, {6, 8}}, {{4, 8}}, 1)->size(), 1u);

@@ -122,7 +122,7 @@ void ProgramMeasurer::AddSpans() {
         run_.streams[StreamOf(span.actor)].push_back({explained_.actors[span.actor].representative,
                                                       span.micro, span.instruction, worker, begin,
                                                       end});
-      } else if (begin < run_.makespan && end > 0) {
+      } else if (workers_[w]->computes() && begin < run_.makespan && end > 0) {
         run_.waits.push_back({worker, StreamOf(span.actor), span.actor, span.blocked_on.actor,
                               BlockedOnOf(program_, span.blocked_on), std::max<int64_t>(begin, 0),
                               std::min(end, run_.makespan)});

@@ -1,7 +1,5 @@
 #include "framework/session/session.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/comm/comm_net.h"
 #include "framework/compiler/compile.h"
@@ -45,7 +44,13 @@ absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
 // The devices of a rank share one memory, and the system would end the process in which it runs
 // out.
 absl::Status CheckMemory(const plan::Plan& plan, int64_t limit) {
-  if (limit == 0) limit = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  std::string source;
+  if (limit == 0) {
+    const MemoryLimits limits = ReadMemoryLimits();
+    if (limits.most == 0) return absl::OkStatus();
+    limit = limits.most;
+    source = absl::StrCat(", which is what ", limits.source, " has");
+  }
   int64_t bytes = 0, variables = 0;
   int devices = 0;
   for (const plan::Device& device : plan.devices()) {
@@ -55,9 +60,9 @@ absl::Status CheckMemory(const plan::Plan& plan, int64_t limit) {
     variables += device.variable_bytes();
   }
   if (bytes <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the plan does not fit: expected at most ", limit, " bytes of memory for ",
-                   devices, " devices, got ", bytes, ", of them ", variables, " for variables"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the plan does not fit: expected at most ", limit, " bytes of memory for ", devices,
+      " devices", source, "; got ", bytes, ", of them ", variables, " for variables"));
 }
 
 // The same, with the ten tensors that take most where it does not fit.

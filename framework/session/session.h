@@ -32,7 +32,7 @@ struct SessionOptions {
   uint64_t seed = 1;            // of initial values and dropout
   int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor
   bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
-  int workers = 0;              // 0: min(devices, cores)
+  int workers = 0;              // that compute (runtime/runtime.h); 0: min(devices, cores)
   int threads_per_device = 0;   // 0: cores / devices, at least 1; devices of a worker share them
   std::string trace;            // file for a Perfetto timeline, written when the session ends
   std::string explain_html;     // file for a page about the plan; with `trace`, it is written again

@@ -85,7 +85,7 @@ absl::StatusOr<WorkerClockResult> PredictSteps(const plan::Program& program, int
   options.steps = steps;
   options.message_latency = machine.latency_nanoseconds;
   options.wake_latency = machine.wake_nanoseconds;
-  CachedTimes times(index, options.workers,
+  CachedTimes times(index, WorkerLayout{devices, options.workers}.workers(),
                     machine.cache_bytes * std::max<int64_t>(1, machine.cores / devices));
   options.duration = [&times](int32_t worker, const Actor& actor) {
     return times.Duration(worker, actor);

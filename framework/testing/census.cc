@@ -71,6 +71,11 @@ void Census::Add(const Graph& graph, const Grid& grid, const SbpAssignment& assi
   for (const Node& node : graph.nodes()) {
     if (node.op == &InputOp() || node.op == &VariableOp()) continue;
     ++ops[node.op->name];
+    if (node.phase == Phase::kBackward && node.forward >= 0) {
+      gradient_of[node.op->name].insert(graph.node(node.forward).op->name);
+    } else {
+      ++forward[node.op->name];
+    }
     const Choice& choice = assignment.choices[node.id];
     for (size_t a = 0; a < grid.axes().size(); ++a) {
       if (grid.axes()[a].shards == 1) continue;

@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_TESTING_CENSUS_H_
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "framework/compiler/grid.h"
@@ -20,6 +21,9 @@ struct Census {
   std::map<std::string, int> recipes;     // "all_reduce", "general:direct", ..
   std::map<std::string, int> ops;         // nodes, by op
   std::map<std::string, int> signatures;  // "matmul k": factors chosen on axes that split
+  std::map<std::string, int> forward;     // nodes that are part of no gradient, by op
+  // Of which ops an op was part of the gradient.
+  std::map<std::string, std::set<std::string>> gradient_of;
 
   void Add(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
            const TaskGraph& tasks);

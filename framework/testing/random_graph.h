@@ -1,7 +1,9 @@
-// A random model that trains: ops of the whole catalogue with their gradients, an optimizer, random
-// extents (uneven, 1), random SBP annotations on parameters and tensors, a random mesh of four
-// devices. A function of the seed alone. Values stay small and away from the kinks of relu and
-// sqrt, so that layouts differ from one device by rounding only. For tests; one thread.
+// A random model that trains: every op of the list that has a gradient, used as its cases and its
+// index rule say and asked for any of its signatures, among patterns of several ops; an optimizer,
+// random extents (uneven, 1), random SBP annotations on parameters and tensors, a random mesh of
+// four devices. A function of the seed and the list of ops, which a new op changes in few places.
+// Values stay small and away from the kinks of relu and sqrt, so that layouts differ from one
+// device by rounding only. For tests; one thread.
 #ifndef SLUICE_FRAMEWORK_TESTING_RANDOM_GRAPH_H_
 #define SLUICE_FRAMEWORK_TESTING_RANDOM_GRAPH_H_
 

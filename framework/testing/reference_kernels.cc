@@ -127,7 +127,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareReferenceKernel(const KernelSpec&
   if (spec.op == "accumulate") return std::make_unique<ReferenceAccumulate>(spec);
   const OpDef* op = FindOp(spec.op);
   if (op == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no op of ops/all_ops.cc is called ", spec.op));
+    return absl::NotFoundError(absl::StrCat("no op of ops/op_list.inc is called ", spec.op));
   }
   Attributes attributes = op->attributes;
   RETURN_IF_ERROR(AddContext(ParseAttributesInto(spec.attributes, &attributes), spec.scope));

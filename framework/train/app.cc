@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/hash.h"
+#include "framework/base/process.h"
 #include "framework/base/status.h"
 #include "framework/data/dataset.h"
 #include "framework/train/command.h"
@@ -195,7 +196,7 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
                      Session::ExplainPlan(GraphsOf(programs), options.session));
     absl::PrintF("%s", text);
     PrintPage(options.session);
-    return absl::OkStatus();
+    return FlushOutput();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                    Session::Start(GraphsOf(programs), options.session));
@@ -228,9 +229,44 @@ std::string DatasetsFolder() {
   return home == nullptr ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
 }
 
+// What is asked for and could not be written is told now, not when the run is over. A file that
+// stands is left as it is.
+absl::Status CheckOutputs(const SessionOptions& session) {
+  for (const auto& [flag, path] :
+       {std::pair("trace", session.trace), std::pair("explain_html", session.explain_html)}) {
+    if (!path.empty()) RETURN_IF_ERROR(AddContext(CheckWritable(path), absl::StrCat("--", flag)));
+  }
+  return absl::OkStatus();
+}
+
 int Fail(const App& app, const absl::Status& status, int code) {
   absl::FPrintF(stderr, "%s: %s\n", app.name, absl::StrReplaceAll(status.message(), {{"\n", " "}}));
   return code;
+}
+
+// Not RunCommand: what flags come to together, a run to go on with included, is read in the folder
+// of the caller, and is an error of the flags.
+int Main(const App& app, int argc, char** argv) {
+  AppSurroundings surroundings;
+  surroundings.bundled = Bundled(app.bundled);
+  surroundings.datasets = DatasetsFolder();
+  surroundings.now = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone());
+  const absl::Status entered = EnterFolderOfCaller();
+  if (!entered.ok()) return Fail(app, entered, 1);
+  bool help = false;
+  const absl::StatusOr<AppOptions> options = ParseAppOptions(
+      app.flags, std::vector<std::string>(argv + 1, argv + argc), surroundings, &help);
+  if (!options.ok()) return Fail(app, options.status(), 2);
+  if (help) {
+    absl::PrintF("%s", AppHelp(app.flags));
+    const absl::Status written = FlushOutput();
+    return written.ok() ? 0 : Fail(app, written, 1);
+  }
+  const absl::StatusOr<AppModel> model = app.read(*options);
+  if (!model.ok()) return Fail(app, model.status(), 2);
+  absl::Status status = CheckOutputs(options->session);
+  if (status.ok()) status = Work(app, *options, *model);
+  return status.ok() ? 0 : Fail(app, status, 1);
 }
 
 }  // namespace
@@ -250,27 +286,8 @@ absl::Status CheckSameData(const std::map<std::string, DataRecord>& seen,
   return absl::OkStatus();
 }
 
-// Not RunCommand: what flags come to together, a run to go on with included, is read in the folder
-// of the caller, and is an error of the flags.
 int RunApp(const App& app, int argc, char** argv) {
-  AppSurroundings surroundings;
-  surroundings.bundled = Bundled(app.bundled);
-  surroundings.datasets = DatasetsFolder();
-  surroundings.now = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone());
-  const absl::Status entered = EnterFolderOfCaller();
-  if (!entered.ok()) return Fail(app, entered, 1);
-  bool help = false;
-  const absl::StatusOr<AppOptions> options = ParseAppOptions(
-      app.flags, std::vector<std::string>(argv + 1, argv + argc), surroundings, &help);
-  if (!options.ok()) return Fail(app, options.status(), 2);
-  if (help) {
-    absl::PrintF("%s", AppHelp(app.flags));
-    return 0;
-  }
-  const absl::StatusOr<AppModel> model = app.read(*options);
-  if (!model.ok()) return Fail(app, model.status(), 2);
-  const absl::Status status = Work(app, *options, *model);
-  return status.ok() ? 0 : Fail(app, status, 1);
+  return RunProcess(app.name, [&] { return Main(app, argc, argv); });
 }
 
 }  // namespace sluice

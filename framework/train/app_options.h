@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/nn/schedule.h"
+#include "framework/nn/learning_rate.h"
 #include "framework/passes/optimizer.h"
 #include "framework/session/session.h"
 #include "framework/train/flags.h"
@@ -47,7 +47,7 @@ struct AppOptions {
   ResumePoint resume;  // without a checkpoint: from the start
   bool change_data = false;
   int64_t batch = 1;  // samples a step
-  Schedule schedule;
+  LearningRateSchedule schedule;
   OptimizerOptions optimizer;  // its `zero` for the mesh of `session`
   SessionOptions session;
   int64_t stages = 1, devices = 1;  // of the mesh

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/base/process.h"
 #include "framework/base/status.h"
 
 namespace sluice {
@@ -36,16 +37,20 @@ absl::Status EnterFolderOfCaller() {
 }
 
 int RunCommand(const Command& command, int argc, char** argv) {
-  ParsedFlags parsed;
-  const absl::Status flags = ReadFlags(command, argc, argv, &parsed);
-  if (!flags.ok()) return Fail(command, flags, 2);
-  if (parsed.help) {
-    absl::PrintF("%s", FlagsHelp(command.help, command.groups));
-    return 0;
-  }
-  absl::Status status = EnterFolderOfCaller();
-  if (status.ok()) status = command.run();
-  return status.ok() ? 0 : Fail(command, status, 1);
+  return RunProcess(command.name, [&] {
+    ParsedFlags parsed;
+    const absl::Status flags = ReadFlags(command, argc, argv, &parsed);
+    if (!flags.ok()) return Fail(command, flags, 2);
+    absl::Status status;
+    if (parsed.help) {
+      absl::PrintF("%s", FlagsHelp(command.help, command.groups));
+    } else {
+      status = EnterFolderOfCaller();
+      if (status.ok()) status = command.run();
+    }
+    if (status.ok()) status = FlushOutput();
+    return status.ok() ? 0 : Fail(command, status, 1);
+  });
 }
 
 }  // namespace sluice

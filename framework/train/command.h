@@ -23,8 +23,8 @@ struct Command {
 // Under `bazel run`, paths are those of the shell that it was started from.
 absl::Status EnterFolderOfCaller();
 
-// What main returns: 0, 1 for an error of the work, 2 for one of the flags. The work is done in the
-// folder of the caller.
+// What main returns: 0, 1 for an error of the work or of writing what it printed, 2 for one of the
+// flags. The work is done in the folder of the caller, as RunProcess does it (base/process.h).
 int RunCommand(const Command& command, int argc, char** argv);
 
 }  // namespace sluice

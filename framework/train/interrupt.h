@@ -1,5 +1,6 @@
-// Ctrl-C and SIGTERM ask a run to save and stop; a second one ends the process at once. While a
-// value of this class lives it has both signals; main makes one, and everyone may ask.
+// Ctrl-C, SIGTERM and a terminal that goes away (SIGHUP, unless the caller ignores it, as nohup
+// does) ask a run to save and stop; a second one ends the process at once. While a value of this
+// class lives it has these signals; main makes one, and everyone may ask.
 #ifndef SLUICE_FRAMEWORK_TRAIN_INTERRUPT_H_
 #define SLUICE_FRAMEWORK_TRAIN_INTERRUPT_H_
 
@@ -16,7 +17,7 @@ class Interrupt {
   bool requested() const;
 
  private:
-  struct sigaction interrupt_, terminate_;  // what was there before
+  struct sigaction interrupt_, terminate_, hang_up_;  // what was there before
 };
 
 }  // namespace sluice

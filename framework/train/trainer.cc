@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
 #include "framework/train/evaluation.h"
@@ -20,17 +20,6 @@ constexpr size_t kSpeedWindow = 16;  // steps whose mean time gives tokens/s
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Bytes that this machine can still give, the disk's cache included; 0 if it does not say.
-int64_t AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  int64_t kilobytes = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -192,7 +181,7 @@ absl::Status Trainer::Save() {
     entries.push_back({variable.name, variable.dtype, variable.shape});
     bytes += variable.shape.NumElements() * SizeOf(variable.dtype);
   }
-  if (!options_.save_in_background || bytes > AvailableMemory() / 2) {
+  if (!options_.save_in_background || bytes > ReadMemoryLimits().available / 2) {
     absl::Status session_error;
     const CheckpointWriter::Result result =
         writer_.Write(meta, entries, [&](const TensorEntry& entry) {

@@ -1,5 +1,6 @@
-// What the compiler makes of the tiny GPT: goldens of every boxing and of each plan's size, and
-// what must hold whatever the goldens say. To write the goldens anew:
+// What the compiler makes of the tiny GPT: goldens of every boxing and of each plan's size, of
+// every station on the way to a plan, and what must hold whatever the goldens say. To write the
+// goldens anew:
 //   bazel run //models/gpt:golden_test -- --update_goldens
 #include <chrono>
 #include <cstdio>
@@ -74,13 +75,18 @@ absl::StatusOr<std::vector<BoxingNote>> Boxings(const GptLayout& layout, const G
   return std::move(tasks.boxings);
 }
 
-absl::StatusOr<plan::Plan> CompileLayout(const GptLayout& layout, const Programs& programs) {
+absl::StatusOr<CompileOptions> OptionsOf(const GptLayout& layout) {
   CompileOptions options;
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(layout.mesh));
   options.micro_batches = layout.micro_batches;
   options.script_length = layout.script_length;
   options.chunks = layout.chunks;
   options.machine = Machine::Cpu();
+  return options;
+}
+
+absl::StatusOr<plan::Plan> CompileLayout(const GptLayout& layout, const Programs& programs) {
+  ASSIGN_OR_RETURN(const CompileOptions options, OptionsOf(layout));
   return CompilePlan(programs.list(), options);
 }
 
@@ -144,8 +150,9 @@ std::string FirstDifference(const std::string& golden, const std::string& text) 
                       "\ngot:      ", line < got.size() ? got[line] : "the end");
 }
 
-void CompareGolden(const GptLayout& layout, const std::string& text) {
-  const std::string path = absl::StrCat(kGoldens, "/", layout.Stem(), ".txt");
+// `name`: of the file, below the folder of goldens.
+void CompareGolden(absl::string_view name, const std::string& text) {
+  const std::string path = absl::StrCat(kGoldens, "/", name, ".txt");
   if (update_goldens) {
     const char* root = std::getenv("BUILD_WORKSPACE_DIRECTORY");
     ASSERT_NE(root, nullptr) << "--update_goldens needs bazel run";
@@ -230,7 +237,40 @@ TEST(GoldenTest, BoxingsAndPlans) {
     const Compiled& compiled = CompiledFor(layout);
     const auto summary = Summary(compiled.plan);
     ASSERT_TRUE(summary.ok()) << layout.Name() << ": " << summary.status();
-    CompareGolden(layout, GoldenText(layout, compiled.boxings, *summary));
+    CompareGolden(layout.Stem(), GoldenText(layout, compiled.boxings, *summary));
+  }
+}
+
+// What the phases hand on of a GPT of two blocks, as they make it for the representatives.
+TEST(GoldenTest, Stations) {
+  const GptLayout layout = {"data=2 model=2 pipe=2", 2};
+  GptConfig config = layout.Config();
+  config.layers = 2;
+  Graph train;
+  ASSERT_TRUE(BuildGptTrain(config, AdamWWithClip().optimizer, &train).ok());
+  auto options = OptionsOf(layout);
+  ASSERT_TRUE(options.ok()) << options.status();
+  options->representatives_only = true;
+  int stations = 0;
+  options->observe = [&](absl::string_view, const Station& station) {
+    ++stations;
+    CompareGolden(absl::StrCat("stations/", StationName(station)), ToText(station));
+    return Verify(station);
+  };
+  const auto plan = CompilePlan({{"train", &train}}, *options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(stations, 4);
+}
+
+TEST(GoldenTest, EveryStationOfEveryLayoutHolds) {
+  for (const GptLayout& layout : ParityLayouts()) {
+    Programs programs;
+    ASSERT_TRUE(Build(layout, &programs).ok());
+    auto options = OptionsOf(layout);
+    ASSERT_TRUE(options.ok()) << options.status();
+    options->observe = [](absl::string_view, const Station& station) { return Verify(station); };
+    const auto plan = CompilePlan(programs.list(), *options);
+    EXPECT_TRUE(plan.ok()) << layout.Name() << ": " << plan.status();
   }
 }
 

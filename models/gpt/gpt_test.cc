@@ -8,7 +8,7 @@
 #include "framework/data/text_corpus.h"
 #include "framework/data/text_dataset.h"
 #include "framework/graph/interpreter.h"
-#include "framework/nn/schedule.h"
+#include "framework/nn/learning_rate.h"
 #include "framework/passes/cut_stages.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

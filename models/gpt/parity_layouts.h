@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/nn/schedule.h"
+#include "framework/nn/learning_rate.h"
 #include "framework/passes/optimizer.h"
 #include "models/gpt/gpt.h"
 
@@ -42,7 +42,7 @@ std::vector<GptLayout> ParityLayouts();
 struct TrainingSetting {
   std::string name;
   OptimizerOptions optimizer;
-  Schedule schedule;
+  LearningRateSchedule schedule;
 };
 TrainingSetting AdamWWithClip();
 TrainingSetting AdamWWithoutClip();

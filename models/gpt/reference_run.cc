@@ -10,7 +10,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/data/text_corpus.h"
 #include "framework/data/text_dataset.h"
-#include "framework/nn/schedule.h"
+#include "framework/nn/learning_rate.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
@@ -34,7 +34,7 @@ OptimizerOptions Optimizer() {
   return options;
 }
 
-Schedule WarmUp() {
+LearningRateSchedule WarmUp() {
   return {.peak = 1e-3, .warmup = 20, .steps = kReferenceRunSteps, .floor_fraction = 1};
 }
 

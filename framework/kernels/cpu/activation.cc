@@ -49,6 +49,14 @@ PreparedKernel PrepareSiluGradient(const KernelSpec& spec) {
   return PrepareTwo(spec, kCostlyGrain, Vectors().activation.silu_gradient);
 }
 
+PreparedKernel PrepareSigmoid(const KernelSpec& spec) {
+  return PrepareUnary(spec, kCostlyGrain, Vectors().activation.sigmoid);
+}
+
+PreparedKernel PrepareSigmoidGradient(const KernelSpec& spec) {
+  return PrepareTwo(spec, kCheapGrain, Vectors().activation.sigmoid_gradient);
+}
+
 PreparedKernel PrepareRelu(const KernelSpec& spec) {
   return PrepareUnary(spec, kCheapGrain, Vectors().activation.relu);
 }

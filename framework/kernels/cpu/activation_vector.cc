@@ -56,6 +56,19 @@ void SiluGradient(const float* x, const float* dy, float* dx, int64_t n) {
   });
 }
 
+void Sigmoid(const float* x, float* y, int64_t n) {
+  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
+    lanes(y + i, Splat(1) / (Splat(1) + Exp(Splat(0) - lanes(x + i))));
+  });
+}
+
+void SigmoidGradient(const float* y, const float* dy, float* dx, int64_t n) {
+  ForLanesTo(dx, n, y != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
+    const F s = lanes(y + i);
+    lanes(dx + i, s * (Splat(1) - s) * lanes(dy + i));
+  });
+}
+
 // NaN stays NaN.
 void Relu(const float* x, float* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
@@ -147,7 +160,8 @@ void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, c
 }  // namespace
 
 extern const ActivationVector kActivation = {
-    Gelu, Silu, Relu, GeluGradient, SiluGradient, ReluGradient, Softmax, SoftmaxGradient, Dropout,
+    Gelu,         Silu,    Sigmoid,         Relu,    GeluGradient, SiluGradient, SigmoidGradient,
+    ReluGradient, Softmax, SoftmaxGradient, Dropout,
 };
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -1,6 +1,14 @@
 #include "framework/kernels/cpu/vector.h"
 
+#include <atomic>
+
 namespace sluice::cpu {
+namespace {
+
+// Threads of a pool read it while a kernel runs; who sets it has none running.
+std::atomic<const VectorTable*> asked{nullptr};
+
+}  // namespace
 
 bool Runs(Isa isa) {
   __builtin_cpu_init();
@@ -24,7 +32,11 @@ const VectorTable& VectorsOf(Isa isa) {
 
 const VectorTable& Vectors() {
   static const VectorTable& best = VectorsOf(Runs(Isa::kV4) ? Isa::kV4 : Isa::kV3);
-  return best;
+  const VectorTable* const other = asked.load(std::memory_order_acquire);
+  return other != nullptr ? *other : best;
 }
+
+ScopedIsa::ScopedIsa(Isa isa) { asked.store(&VectorsOf(isa), std::memory_order_release); }
+ScopedIsa::~ScopedIsa() { asked.store(nullptr, std::memory_order_release); }
 
 }  // namespace sluice::cpu

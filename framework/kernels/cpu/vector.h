@@ -41,8 +41,10 @@ struct Draw {
 };
 
 struct ActivationVector {
-  UnaryLoop gelu, silu, relu;
-  BinaryLoop gelu_gradient, silu_gradient, relu_gradient;  // x, dy -> dx
+  UnaryLoop gelu, silu, sigmoid, relu;
+  BinaryLoop gelu_gradient, silu_gradient;  // x, dy -> dx
+  BinaryLoop sigmoid_gradient;              // y, dy -> dx
+  BinaryLoop relu_gradient;                 // x, dy -> dx
   void (*softmax)(const float* x, float* y, int64_t rows, int64_t width);
   void (*softmax_gradient)(const float* y, const float* dy, float* dx, int64_t rows, int64_t width);
   // y[i] = word(first + i) >= threshold ? x[i] * scale : 0, where word is RandomWord.
@@ -144,8 +146,17 @@ enum class Isa { kV3, kV4 };
 // Whether the processor runs code of the level. Without v3 there is no CPU device.
 bool Runs(Isa isa);
 const VectorTable& VectorsOf(Isa isa);
-// The highest level that the processor runs.
+// The highest level that the processor runs, unless a test has asked for another.
 const VectorTable& Vectors();
+// For tests, which compare levels: kernels that are prepared and launched while it lives are of
+// this level. One at a time. REQUIRES: Runs(isa).
+class ScopedIsa {
+ public:
+  explicit ScopedIsa(Isa isa);
+  ~ScopedIsa();
+  ScopedIsa(const ScopedIsa&) = delete;
+  ScopedIsa& operator=(const ScopedIsa&) = delete;
+};
 
 }  // namespace sluice::cpu
 

@@ -1,12 +1,13 @@
-#include "framework/nn/schedule.h"
+#include "framework/nn/learning_rate.h"
 
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
-TEST(ScheduleTest, WarmsUpThenFallsAsACosine) {
-  const Schedule schedule = {.peak = 2, .warmup = 4, .steps = 13, .floor_fraction = 0.1};
+TEST(LearningRateTest, WarmsUpThenFallsAsACosine) {
+  const LearningRateSchedule schedule = {
+      .peak = 2, .warmup = 4, .steps = 13, .floor_fraction = 0.1};
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 0), 0.5);
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 3), 2);
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 4), 2);
@@ -18,13 +19,14 @@ TEST(ScheduleTest, WarmsUpThenFallsAsACosine) {
   }
 }
 
-TEST(ScheduleTest, FloorOfOneIsConstant) {
-  const Schedule schedule = {.peak = 1e-3, .warmup = 0, .steps = 10, .floor_fraction = 1};
+TEST(LearningRateTest, FloorOfOneIsConstant) {
+  const LearningRateSchedule schedule = {
+      .peak = 1e-3, .warmup = 0, .steps = 10, .floor_fraction = 1};
   for (int step = 0; step < 20; ++step) EXPECT_DOUBLE_EQ(LearningRate(schedule, step), 1e-3);
 }
 
-TEST(ScheduleTest, RunsShorterThanTheWarmUpStayFinite) {
-  const Schedule schedule = {.peak = 1, .warmup = 20, .steps = 1};
+TEST(LearningRateTest, RunsShorterThanTheWarmUpStayFinite) {
+  const LearningRateSchedule schedule = {.peak = 1, .warmup = 20, .steps = 1};
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 0), 0.05);
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 19), 1);
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 30), 0.1);

@@ -1,11 +1,11 @@
-#include "framework/nn/schedule.h"
+#include "framework/nn/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace sluice {
 
-double LearningRate(const Schedule& schedule, int64_t step) {
+double LearningRate(const LearningRateSchedule& schedule, int64_t step) {
   if (step < schedule.warmup) {
     return schedule.peak * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
   }

@@ -1,0 +1,91 @@
+#include "framework/base/memory.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace sluice {
+namespace {
+
+// The number in a file of its own; nothing if it says "max" or is not there.
+std::optional<int64_t> NumberIn(const std::string& path) {
+  std::ifstream file(path);
+  std::string word;
+  int64_t number = 0;
+  if (!(file >> word) || !absl::SimpleAtoi(word, &number)) return std::nullopt;
+  return number;
+}
+
+// A line "name: 123 kB" of /proc/meminfo or /proc/self/status, in bytes; 0 if there is none.
+int64_t KilobytesIn(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  std::string word;
+  int64_t kilobytes = 0;
+  while (file >> word) {
+    if (word == name && file >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+void Lower(const std::string& source, int64_t most, int64_t used, MemoryLimits* limits) {
+  const int64_t left = std::max<int64_t>(1, most - used);
+  if (limits->available == 0 || left < limits->available) limits->available = left;
+  if (limits->most != 0 && limits->most <= most) return;
+  limits->most = std::max<int64_t>(1, most);
+  limits->source = source;
+}
+
+// /proc/self/cgroup has a line for each hierarchy, "4:memory:/a/b" of v1 and "0::/a/b" of v2. A
+// limit anywhere on the way from the root to the process's own group holds.
+void ReadControlGroups(const std::string& root, MemoryLimits* limits) {
+  std::ifstream file(root + "/proc/self/cgroup");
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
+    const bool v2 = fields[1].empty();
+    if (!v2 && std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) {
+      continue;
+    }
+    const std::string base = root + (v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+    for (std::string group = fields[2];; group.resize(group.rfind('/'))) {
+      if (absl::EndsWith(group, "/")) group.pop_back();
+      const std::string at = base + group;
+      const auto most = NumberIn(at + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+      const auto used = NumberIn(at + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+      if (most)
+        Lower(absl::StrCat("the control group ", group.empty() ? "/" : group), *most,
+              used.value_or(0), limits);
+      if (group.empty()) break;
+    }
+  }
+}
+
+}  // namespace
+
+MemoryLimits ReadMemoryLimits(const std::string& root) {
+  MemoryLimits limits;
+  const std::string meminfo = root + "/proc/meminfo";
+  const int64_t total = KilobytesIn(meminfo, "MemTotal:");
+  if (total > 0) {
+    Lower("the machine", total, total - KilobytesIn(meminfo, "MemAvailable:"), &limits);
+  }
+  ReadControlGroups(root, &limits);
+  rlimit space = {};
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY) {
+    Lower("the limit of its address space", static_cast<int64_t>(space.rlim_cur),
+          KilobytesIn(root + "/proc/self/status", "VmSize:"), &limits);
+  }
+  return limits;
+}
+
+}  // namespace sluice

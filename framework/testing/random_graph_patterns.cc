@@ -1,0 +1,207 @@
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/ops/ops.h"
+#include "framework/testing/random_graph_builder.h"
+
+namespace sluice {
+
+const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
+  using B = RandomGraphBuilder;
+  static const auto* patterns = new std::vector<Pattern>{
+      {"linear", 16, &B::GrowLinear},
+      {"bias", 2, &B::GrowBias},
+      {"gated", 3, &B::GrowGated},
+      {"residual", 8, &B::GrowResidual},
+      {"embedding", 6, &B::GrowEmbedding},
+      {"tied", 8, &B::GrowTied},
+      {"attention", 5, &B::GrowAttention},
+      {"scores", 4, &B::GrowScores},
+      {"transposed", 5, &B::GrowTransposed},
+      {"pieces", 7, &B::GrowPieces},
+      {"reshape", 7, &B::GrowReshape},
+      {"reduced", 4, &B::GrowReduced},
+      {"pad", 3, &B::GrowPad},
+      {"regularizer", 2, &B::GrowRegularizer},
+      {"cast", 6, &B::GrowCast},
+  };
+  return *patterns;
+}
+
+Tensor RandomGraphBuilder::GrowLinear(Tensor x) {
+  if (!IsMatrixLike(x)) return Tensor();
+  const int64_t in = Last(x), out = Width();
+  const bool two_axes = out_->mesh.AxisSize("data") > 1 && out_->mesh.AxisSize("model") > 1;
+  if (two_axes && in > 1 && Chance(15)) {  // what one axis owes, the other shall owe
+    return MatMul(x, Variable({in, out}, "model:S0")).With("data:P(sum) model:B");
+  }
+  const bool transposed = Chance(25);
+  return MatMul(x, Variable(transposed ? Shape{out, in} : Shape{in, out}), false, transposed);
+}
+
+// A parameter of x's shape that another op reads first: made once a step, and read by every
+// micro-batch.
+Tensor RandomGraphBuilder::GrowBias(Tensor x) { return x + Gelu(Variable(x.shape())); }
+
+Tensor RandomGraphBuilder::GrowGated(Tensor x) { return MayMultiply() ? x * Silu(x) : Tensor(); }
+
+Tensor RandomGraphBuilder::GrowResidual(Tensor x) {
+  std::vector<Tensor> terms = {x};
+  for (auto past = past_.rbegin(); past != past_.rend() && terms.size() < 4; ++past) {
+    if (past->shape() == x.shape() && past->dtype() == dtype_) terms.push_back(*past);
+  }
+  if (terms.size() < 2) return Tensor();
+  if (Chance(40)) terms.resize(2);
+  return terms.size() == 2 ? Add(terms[0], terms[1]) : AddN(terms);
+}
+
+// Rows picked by ids are added; sometimes a table serves twice, so that rows join.
+Tensor RandomGraphBuilder::GrowEmbedding(Tensor x) {
+  if (!IsMatrixLike(x) || x.shape()[0] != batch_) return Tensor();
+  Tensor table;
+  for (const Tensor& t : tables_) {
+    if (t.shape()[1] == Last(x) && Chance(60)) table = t;
+  }
+  if (!table && Chance(30)) {  // one that is computed, and may come partial
+    const int64_t inner = 2 + Below(4), rows = 2 + Below(6);
+    const char* axis = Chance(50) ? "data" : "model";
+    table = Chance(70) ? MatMul(Variable({rows, inner}, absl::StrCat(axis, ":S1")),
+                                Variable({inner, Last(x)}, absl::StrCat(axis, ":S0")))
+                       : MatMul(Variable({rows, inner}), Variable({inner, Last(x)}));
+  } else if (!table) {
+    table = Variable({2 + Below(6), Last(x)});
+    tables_.push_back(table);
+  }
+  return x + Embedding(table,
+                       NewInput(DType::kI32, Leading(x.shape()), table.shape()[0], Ids(x.shape())));
+}
+
+// A table that is read by ids and multiplied: its gradient is rows and dense.
+Tensor RandomGraphBuilder::GrowTied(Tensor x) {
+  if (!IsMatrixLike(x)) return Tensor();
+  for (const Tensor& t : tables_) {
+    if (t.shape()[1] == Last(x) && Chance(70)) return MatMul(x, t, false, true);
+  }
+  if (x.shape()[0] != batch_) return Tensor();
+  const int64_t rows = 2 + Below(6);
+  tables_.push_back(Variable({rows, Last(x)}, Chance(50) ? "" : Words({rows, Last(x)}, 45, false)));
+  const Tensor ids = NewInput(DType::kI32, Leading(x.shape()), rows, Ids(x.shape()));
+  return MatMul(x + Embedding(tables_.back(), ids), tables_.back(), false, true);
+}
+
+Tensor RandomGraphBuilder::GrowAttention(Tensor x) {
+  if (x.shape().rank() != 3) return Tensor();
+  const int64_t heads = 1 + Below(4), size = 1 + Below(3);
+  const Shape split = {x.shape()[0], x.shape()[1], heads, size};
+  Tensor qkv[3];
+  const std::string annotation = out_->mesh.FindAxis("model") >= 0 && Chance(50) ? "model:S1" : "";
+  for (Tensor& t : qkv)
+    t = Reshape(MatMul(x, Variable({Last(x), heads * size}, annotation)), split);
+  const Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2]);
+  return Reshape(y, {x.shape()[0], x.shape()[1], heads * size});
+}
+
+// Products of two activations.
+Tensor RandomGraphBuilder::GrowScores(Tensor x) {
+  if (x.shape().rank() != 3 || !MayMultiply()) return Tensor();
+  const Tensor y = Chance(50) ? x : Relu(x);
+  switch (Below(3)) {
+    case 0:
+      return Scale(MatMul(x, y, false, true), 0.25);
+    case 1:
+      return Scale(MatMul(x, y, true, false), 0.25);
+    default:
+      return MatMul(Softmax(MatMul(x, y, false, true)), x);
+  }
+}
+
+Tensor RandomGraphBuilder::GrowTransposed(Tensor x) {
+  if (x.shape().rank() == 4)
+    return Transpose(x, Chance(50) ? Shape{0, 2, 1, 3} : Shape{0, 1, 3, 2});
+  if (x.shape().rank() == 3 && Chance(30)) {  // the way there and back may be partial
+    const int64_t width = 2 + Below(3);
+    const Tensor y = Transpose(MatMul(x, Variable({Last(x), width}, "model:S0")), {0, 2, 1});
+    return MatMul(y, Variable({x.shape()[1], Width()}, "model:S1"));
+  }
+  if (x.shape().rank() == 3) return Transpose(x, {0, 2, 1});
+  if (x.shape().rank() != 2) return Tensor();
+  // Weights laid the other way round, by hand.
+  return MatMul(x, Transpose(Variable({Width(), Last(x)}), {1, 0}));
+}
+
+Tensor RandomGraphBuilder::GrowPieces(Tensor x) {
+  if (IsMatrixLike(x) && Chance(25)) {  // two products side by side, often partial
+    const std::string annotation = Last(x) > 1 && Chance(70) ? "model:S0" : "";
+    return Concat({MatMul(x, Variable({Last(x), Width()}, annotation)),
+                   MatMul(x, Variable({Last(x), Width()}, annotation))},
+                  x.shape().rank() - 1);
+  }
+  const int dim = x.shape().rank() - 1 - (x.shape().rank() > 2 ? Below(2) : 0);
+  const int64_t extent = x.shape()[dim];
+  if (extent < 2) return Chance(30) ? Concat({x, Gelu(x)}, dim) : Tensor();
+  const int64_t cut = 1 + Below(extent - 1);
+  const Tensor a = SliceDim(x, dim, 0, cut), b = SliceDim(x, dim, cut, extent);
+  return Chance(25) ? a : Concat({b, Gelu(a)}, dim);
+}
+
+Tensor RandomGraphBuilder::GrowReshape(Tensor x) {
+  const Shape& s = x.shape();
+  if (s.rank() == 3) {
+    return Chance(50) ? Reshape(x, {s[0], s[1] * s[2]}) : Reshape(x, {s[0] * s[1], s[2]});
+  }
+  if (s.rank() != 2) return Tensor();
+  if (s[0] != batch_ && s[0] % batch_ == 0) return Reshape(x, {batch_, s[0] / batch_, s[1]});
+  for (int64_t f : {2, 3}) {
+    if (s[1] % f == 0) return Reshape(x, {s[0], f, s[1] / f});
+  }
+  return Reshape(x, {s[0], 1, s[1]});
+}
+
+Tensor RandomGraphBuilder::GrowReduced(Tensor x) {
+  if (x.shape().rank() != 3) return Tensor();
+  const int dim = 1 + static_cast<int>(Below(2));
+  const Tensor y = Chance(50) ? ReduceSum(x, {dim}) : ReduceMean(x, {dim});
+  if (Chance(40)) return y;
+  Shape ones = x.shape();
+  ones[dim] = 1;
+  const Tensor wide = BroadcastTo(Reshape(y, ones), x.shape());
+  return Chance(50) ? wide : x - wide;
+}
+
+Tensor RandomGraphBuilder::GrowPad(Tensor x) {
+  const int dim = x.shape().rank() - 1;
+  if (Last(x) > 7) return Tensor();
+  return PadDim(x, dim, Below(2), Last(x) + 1 + Below(2));
+}
+
+// The regularizer of a parameter, a scalar of the loss, also beside a whole tensor.
+Tensor RandomGraphBuilder::GrowRegularizer(Tensor x) {
+  const Tensor v = Variable({Width(), Width()});
+  extra_.push_back(Scale(SumSquares(v), 0.01));
+  return x + extra_.back();
+}
+
+// Small integers are exact in every float.
+Tensor RandomGraphBuilder::GrowCast(Tensor x) {
+  if (x.shape()[0] != batch_) return Tensor();
+  if (Chance(50)) {
+    Shape ids = x.shape();
+    ids[ids.rank() - 1] = 1;
+    return x + Cast(NewInput(DType::kI32, ids, 3), dtype_);
+  }
+  int64_t inner = 2 + Below(4);
+  // Words on what is fed split it over time too, though this is no batch.
+  std::string annotation = Chance(60) ? "model:S0" : "model:S1";
+  const int64_t pieces = out_->micro_batches * out_->mesh.AxisSize("model");
+  if (out_->micro_batches > 1) inner = 4;
+  const int64_t extent = annotation == "model:S0" ? inner : Last(x);
+  if (extent < pieces || extent % out_->micro_batches != 0) annotation = "";
+  Shape shape = x.shape();
+  shape[shape.rank() - 1] = inner;
+  const Tensor a = NewInput(DType::kF32, shape, 3);
+  const Tensor b = NewInput(DType::kF32, {inner, Last(x)}, 3, annotation);
+  return x + Cast(Relu(MatMul(a, b)), dtype_) + Cast(MatMul(a, b), dtype_);
+}
+
+}  // namespace sluice
