@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/actor/program_state.h"
 #include "framework/actor/stream_priority.h"
+#include "framework/actor/worker_layout.h"
 #include "framework/base/status.h"
 #include "framework/plan/proof.h"
 

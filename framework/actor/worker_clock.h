@@ -1,5 +1,5 @@
 // Predicts a run on workers that share a process's cores: the streams of neighbouring devices on
-// one worker, which runs one instruction at a time (worker_policy.h). It takes work as
+// one worker, which runs one instruction at a time (worker_layout.h). It takes work as
 // runtime/worker.cc does (stream_priority.h): what moves bytes first, then first come, first
 // served; mailbox items of other workers between instructions. The plan's order is followed, not
 // made, here (virtual_clock.h makes it). Pure; any thread.

@@ -94,7 +94,9 @@ void ProgramBuilder::AssignActors() {
   actor_of_.resize(tasks_.tasks.size());
   for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
     const Task& task = tasks_.tasks[t];
-    const int64_t round = task.firings > 1 ? task.round : 0;
+    // Of what fires once as well: a script that begins before the first micro-batch and goes on
+    // behind the last would hold up what the micro-batches in between read of its beginning.
+    const int64_t round = task.round;
     int64_t piece = 0;
     int32_t* slot = nullptr;
     if (task.stream == plan::STREAM_COMPUTE) {

@@ -1,5 +1,6 @@
 #include "framework/compiler/select_sbp.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -125,6 +126,37 @@ TEST(SelectSbpTest, AStateThatLiesApartCostsTheBytesOfAnAllReduce) {
                                   {"update all_reduce[0] scalar", 2}}))
       << BoxingSummary(apart.tasks.boxings);
   EXPECT_EQ(WireBytes(apart), WireBytes(plain) + 8);
+}
+
+// Of a table that is read by ids no more than the rows named crosses, whichever way its state is
+// cut.
+TEST(SelectSbpTest, ATableWhoseStateLiesApartMovesItsRowsAlone) {
+  constexpr int64_t kRows = 640, kWidth = 8, kIds = 6;
+  for (const char* state : {"data:S0", "data:S1"}) {
+    Graph graph;
+    const Tensor ids = graph.Input("ids", DType::kI32, {kIds}, "data:S0");
+    const Tensor table = Scope(&graph).Param("table", {kRows, kWidth}, {.state = state});
+    OptimizerOptions options;
+    options.clip = 1;
+    ASSERT_TRUE(AddTraining(&graph, Mean(Embedding(table, ids)), options).ok());
+    ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+    const Machine machine = Machine::Cpu();
+    const Grid grid(*Mesh::Parse("data=2"), 1);
+    BoxingPlanner planner(machine);
+    VariableLayouts layouts;
+    const auto assignment = SelectSbp(graph, grid, &planner, machine, &layouts);
+    ASSERT_TRUE(assignment.ok()) << assignment.status();
+    EXPECT_EQ(layouts.at("table").stored[0], Sbp::B());
+    EXPECT_EQ(layouts.at("table.m").stored[0], *ParseSbp(state + 5));
+    const auto tasks = Lower(graph, grid, *assignment, &planner, machine);
+    ASSERT_TRUE(tasks.ok()) << tasks.status();
+    // Rows become a sum, of what one part has and none of the others, or are put side by side.
+    int64_t most = 0;
+    for (const BoxingNote& note : tasks->boxings) most = std::max(most, note.bytes);
+    const int64_t rows = kIds * kWidth * 4;
+    EXPECT_EQ(most, state == std::string("data:S0") ? 2 * rows : rows)
+        << BoxingSummary(tasks->boxings);
+  }
 }
 
 // Tasks of the first device that gather a variable, each with the kernel behind it, in order:

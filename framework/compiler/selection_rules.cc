@@ -138,6 +138,14 @@ constexpr LegalityRule kRules[] = {
      "split it, or an annotation asks the result to be split there. Otherwise cost would split "
      "weights that nobody meant to split, and move activations for it.",
      2, false, SplitsWhatNobodyAskedFor},
+    {"equal micro-batches",
+     "A device runs the same instructions for every micro-batch, so a split over time has to "
+     "divide.",
+     0, false, CutsMicroBatchesUnevenly},
+    {"one reduction",
+     "A tensor is partial by one kind of reduction on all axes, because sums and maxima do not "
+     "commute.",
+     0, false, MixesReductions},
     {"backward follows forward",
      "A backward op splits the factor that its forward op split, so that both read activations in "
      "the same layout and nothing that was saved has to move.",
@@ -150,14 +158,6 @@ constexpr LegalityRule kRules[] = {
      "Micro-batches that can be read one by one are not packed into one firing, which would wait "
      "for the last of them and need the memory of all.",
      3, true, GathersOverTime},
-    {"equal micro-batches",
-     "A device runs the same instructions for every micro-batch, so a split over time has to "
-     "divide.",
-     0, false, CutsMicroBatchesUnevenly},
-    {"one reduction",
-     "A tensor is partial by one kind of reduction on all axes, because sums and maxima do not "
-     "commute.",
-     0, false, MixesReductions},
 };
 
 }  // namespace

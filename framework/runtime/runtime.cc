@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/actor/stream_priority.h"
+#include "framework/actor/worker_layout.h"
 #include "framework/actor/worker_policy.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"

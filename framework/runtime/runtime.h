@@ -1,6 +1,6 @@
 // Runs a rank's part of a plan on devices of this process. Workers own the actors of their streams:
 // those of neighbouring devices share one, and I/O streams have workers of their own
-// (actor/worker_policy.h). The session's thread alone calls a Runtime; it
+// (actor/worker_layout.h). The session's thread alone calls a Runtime; it
 // hands over steps and takes results, and schedules nothing: actors run when their tokens are
 // there. Two steps run ahead of the session at most. In a step nothing is allocated and nothing
 // looked up. The first error of a kernel wins: from then on kernels are skipped while the actors

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/actor/worker_layout.h"
 #include "framework/base/status.h"
 #include "framework/plan/program_index.h"
 #include "framework/sim/cache_model.h"

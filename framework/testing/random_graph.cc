@@ -78,6 +78,17 @@ std::string RandomGraphBuilder::Words(const Shape& shape, int percent, bool part
   return annotation;
 }
 
+Tensor RandomGraphBuilder::Variable(const Shape& shape, const std::string& annotation,
+                                    const char* init) {
+  VariableAttributes attributes;
+  attributes.init = init;
+  attributes.stddev = 0.5;
+  const std::string storage = Chance(15) ? Words(shape, 60, false) : "";
+  const ParamLayout layout = {annotation, storage, StateWords(shape)};
+  return graph_->Variable(absl::StrCat("v", variables_++), dtype_, shape, attributes, layout,
+                          Stage());
+}
+
 std::string RandomGraphBuilder::StateWords(const Shape& shape) const {
   const char* const axis = out_->mesh.FindAxis("data") >= 0 ? "data" : "model";
   if (variables_ % 3 != 0 || out_->mesh.FindAxis(axis) < 0) return "";
@@ -86,16 +97,6 @@ std::string RandomGraphBuilder::StateWords(const Shape& shape) const {
     if (shape[dim] > 2) return absl::StrCat(axis, ":S", dim);
   }
   return "";
-}
-
-Tensor RandomGraphBuilder::Variable(const Shape& shape, const std::string& annotation,
-                                    const char* init) {
-  VariableAttributes attributes;
-  attributes.init = init;
-  attributes.stddev = 0.5;
-  const std::string storage = Chance(15) ? Words(shape, 60, false) : "";
-  return graph_->Variable(absl::StrCat("v", variables_++), dtype_, shape, attributes,
-                          {annotation, storage, StateWords(shape)}, Stage());
 }
 
 Tensor RandomGraphBuilder::NewInput(DType dtype, const Shape& shape, int64_t below,

@@ -51,11 +51,11 @@ class RandomGraphBuilder {
   int64_t Width() { return Chance(10) ? 1 : 2 + Below(7); }
   // An annotation on some axes of the mesh. `partial`: the tensor may be wanted partial.
   std::string Words(const Shape& shape, int percent, bool partial);
+  // Of every third variable the state lies apart. Without a draw.
+  std::string StateWords(const Shape& shape) const;
 
   // ---- random_graph.cc: tensors
   int32_t Stage() const;
-  // Of every third variable the state lies apart.
-  std::string StateWords(const Shape& shape) const;
   Tensor Variable(const Shape& shape) { return Variable(shape, Words(shape, 45, false)); }
   Tensor Variable(const Shape& shape, const std::string& annotation, const char* init = "normal");
   // Of a batch, unless an annotation is given.

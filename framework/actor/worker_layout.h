@@ -1,0 +1,34 @@
+// Which worker has which stream of the devices of a process. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_ACTOR_WORKER_LAYOUT_H_
+#define SLUICE_FRAMEWORK_ACTOR_WORKER_LAYOUT_H_
+
+#include <cstdint>
+
+#include "framework/plan/plan.pb.h"
+
+namespace sluice {
+
+// What runs on such a stream waits for a disk, a network or the session, and computes nothing.
+inline bool IsIoStream(plan::StreamKind kind) {
+  return kind == plan::STREAM_HOST || kind == plan::STREAM_NET;
+}
+
+// Which worker has which stream. Beside each worker that computes stands one for the I/O streams of
+// the same devices: a batch is read while a product runs, which would else come before the next
+// instruction or behind it, and would make every device of the worker late by what a disk takes.
+struct WorkerLayout {
+  int devices = 1;
+  int computing = 1;  // WorkersFor
+
+  int workers() const { return 2 * computing; }
+  bool computes(int32_t worker) const { return worker < computing; }
+  // Neighbours together: a worker then has devices of every stage, as stages are innermost.
+  int32_t WorkerOf(plan::StreamKind kind, int32_t device) const {
+    const auto computes = static_cast<int32_t>(int64_t{device} * computing / devices);
+    return IsIoStream(kind) ? computing + computes : computes;
+  }
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_ACTOR_WORKER_LAYOUT_H_
