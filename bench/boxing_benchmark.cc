@@ -61,8 +61,8 @@ Sbp BeforeSum(Sbp from) {
 
 Choice ChoiceOf(const Sbp& input, const Sbp& output) {
   Choice choice;
-  choice.inputs = {{Sbp::B(), input}};  // of time, then of the axis
-  choice.outputs = {{Sbp::B(), output}};
+  choice.inputs = {GridSbp{Sbp::B(), {input}}};
+  choice.outputs = {GridSbp{Sbp::B(), {output}}};
   choice.signatures = {{"", {Sbp::B()}, {Sbp::B()}}, {"", {input}, {output}}};
   return choice;
 }
@@ -83,8 +83,8 @@ absl::StatusOr<plan::Program> ProgramOf(int64_t devices, const Sbp& from, const 
   assignment.produced.resize(graph.num_tensors(), grid.Broadcast());
   assignment.choices[graph.tensor(y.id()).producer] = ChoiceOf(BeforeSum(from), from);
   assignment.choices[graph.tensor(z.id()).producer] = ChoiceOf(to, to);
-  assignment.produced[y.id()] = {Sbp::B(), from};
-  assignment.produced[z.id()] = {Sbp::B(), to};
+  assignment.produced[y.id()] = {Sbp::B(), {from}};
+  assignment.produced[z.id()] = {Sbp::B(), {to}};
   assignment.consumed = assignment.produced;
   const Machine machine = Machine::Cpu();
   BoxingPlanner planner(machine);

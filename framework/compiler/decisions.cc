@@ -21,7 +21,7 @@ void AddOptions(const CompileOptions& options, DecisionRoll* roll) {
 
 void AddSelection(const CompiledProgram& program, DecisionRoll* roll) {
   const auto layouts = [&](const auto& sbps) {
-    return absl::StrJoin(sbps, ", ", [&](std::string* out, const NdSbp& sbp) {
+    return absl::StrJoin(sbps, ", ", [&](std::string* out, const GridSbp& sbp) {
       absl::StrAppend(out, program.grid.ToString(sbp));
     });
   };

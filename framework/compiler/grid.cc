@@ -31,30 +31,31 @@ int32_t Grid::FindDevice(DeviceId id) const {
   return found->second;
 }
 
-Shape Grid::FiringShape(const NdSbp& sbp, const Shape& shape) const {
+Shape Grid::FiringShape(const GridSbp& sbp, const Shape& shape) const {
   Shape firing = shape;
-  if (sbp[0].is_split()) firing[sbp[0].dim] /= micro_batches();
+  if (sbp.time.is_split()) firing[sbp.time.dim] /= micro_batches();
   return firing;
 }
 
-Shard Grid::ShardAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const {
+Shard Grid::ShardAt(const GridSbp& sbp, const TensorType& type, int64_t stage,
+                    int64_t device) const {
   const Mesh& mesh = this->stage(stage);
   const Shape firing = FiringShape(sbp, type.shape);
-  const Placement placement = PlacementAt(mesh, Space(sbp), firing, mesh.Coordinates(device));
+  const Placement placement = PlacementAt(mesh, sbp.space, firing, mesh.Coordinates(device));
   Shard shard = Shard::Whole(type.dtype, type.shape);
   shard.local = ShapeOf(placement.box);
   for (int d = 0; d < firing.rank(); ++d) shard.offset[d] = placement.box[d].begin;
-  if (sbp[0].is_split()) shard.stride_per_micro[sbp[0].dim] = firing[sbp[0].dim];
-  shard.partial = ReductionOf(sbp);
+  if (sbp.time.is_split()) shard.stride_per_micro[sbp.time.dim] = firing[sbp.time.dim];
+  shard.partial = sbp.reduction();
   return shard;
 }
 
-bool Grid::Even(const NdSbp& sbp, const Shape& shape) const {
-  if (sbp[0].is_split() && shape[sbp[0].dim] % micro_batches() != 0) return false;
-  return IsEven(groups_[0], Space(sbp), FiringShape(sbp, shape));  // stages are of equal axes
+bool Grid::Even(const GridSbp& sbp, const Shape& shape) const {
+  if (sbp.time.is_split() && shape[sbp.time.dim] % micro_batches() != 0) return false;
+  return IsEven(groups_[0], sbp.space, FiringShape(sbp, shape));  // stages are of equal axes
 }
 
-Shape Grid::LargestShardShape(const NdSbp& sbp, const Shape& shape) const {
+Shape Grid::LargestShardShape(const GridSbp& sbp, const Shape& shape) const {
   Shape local = shape;
   for (size_t a = 0; a < axes_.size(); ++a) {
     if (!sbp[a].is_split()) continue;
@@ -64,7 +65,7 @@ Shape Grid::LargestShardShape(const NdSbp& sbp, const Shape& shape) const {
   return local;
 }
 
-std::string Grid::ToString(const NdSbp& sbp) const {
+std::string Grid::ToString(const GridSbp& sbp) const {
   std::string text;
   for (size_t a = 0; a < axes_.size(); ++a) {
     if (axes_[a].shards == 1) continue;

@@ -1,11 +1,11 @@
-// Where the shards of a tensor lie in space and time. Inside the compiler an NdSbp has the time
-// axis (micro-batches) first, then the space axes of the mesh in order; stages are no axis of it.
+// Where the shards of a tensor lie in space and time.
 #ifndef SLUICE_FRAMEWORK_COMPILER_GRID_H_
 #define SLUICE_FRAMEWORK_COMPILER_GRID_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +20,24 @@ struct GridAxis {
   std::string name;
   int64_t shards = 1;
   bool time = false;
+};
+
+// How a tensor lies on the axes of a grid: over time, the micro-batches of a step, and over the
+// space axes of the mesh, in their order. Pipeline stages are no axis of it.
+struct GridSbp {
+  Sbp time;
+  NdSbp space;
+
+  // By axis, as Grid::axes() has them: time first.
+  size_t size() const { return 1 + space.size(); }
+  Sbp& operator[](size_t axis) { return axis == 0 ? time : space[axis - 1]; }
+  const Sbp& operator[](size_t axis) const { return axis == 0 ? time : space[axis - 1]; }
+  // kNone where it is partial on no axis.
+  Reduction reduction() const { return time.is_partial() ? time.reduction : ReductionOf(space); }
+  friend bool operator==(const GridSbp&, const GridSbp&) = default;
+  friend bool operator<(const GridSbp& a, const GridSbp& b) {
+    return std::tie(a.time, a.space) < std::tie(b.time, b.space);
+  }
 };
 
 class Grid {
@@ -41,20 +59,20 @@ class Grid {
   int32_t FindDevice(DeviceId id) const;
   int32_t GroupOf(int32_t device) const { return group_of_[device]; }  // by index
 
-  NdSbp Broadcast() const { return NdSbp(axes_.size()); }
-  // The entries of the space axes alone.
-  NdSbp Space(const NdSbp& sbp) const { return NdSbp(sbp.begin() + 1, sbp.end()); }
+  GridSbp Broadcast() const { return {Sbp::B(), NdSbp(axes_.size() - 1)}; }
   // How many times a step a tensor of this layout is made: micro_batches unless B over time.
-  int64_t Firings(const NdSbp& sbp) const { return sbp[0].is_broadcast() ? 1 : axes_[0].shards; }
+  int64_t Firings(const GridSbp& sbp) const {
+    return sbp.time.is_broadcast() ? 1 : axes_[0].shards;
+  }
   // The logical tensor of one firing: the dimension split over time is cut.
-  Shape FiringShape(const NdSbp& sbp, const Shape& shape) const;
-  Shard ShardAt(const NdSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const;
+  Shape FiringShape(const GridSbp& sbp, const Shape& shape) const;
+  Shard ShardAt(const GridSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const;
   // Whether all shards have the same extents, because every split divides.
-  bool Even(const NdSbp& sbp, const Shape& shape) const;
+  bool Even(const GridSbp& sbp, const Shape& shape) const;
   // Extents of the largest shard.
-  Shape LargestShardShape(const NdSbp& sbp, const Shape& shape) const;
+  Shape LargestShardShape(const GridSbp& sbp, const Shape& shape) const;
   // Annotations on the axes of this grid; axes that are not in it say nothing.
-  std::string ToString(const NdSbp& sbp) const;
+  std::string ToString(const GridSbp& sbp) const;
 
  private:
   Mesh mesh_;

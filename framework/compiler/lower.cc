@@ -56,7 +56,7 @@ class Lowering {
 
 void Lowering::LowerVariable(const Node& node) {
   const TensorId tensor = node.outputs[0];
-  const NdSbp& sbp = assignment_.produced[tensor];
+  const GridSbp& sbp = assignment_.produced[tensor];
   const int32_t stage = std::max(node.stage, 0);
   Boxer::Values values = boxer_.Make(tensor, sbp, stage, 1);
   for (ValueId v : values) tasks_.values[v].variable = node.name;
@@ -67,8 +67,8 @@ absl::Status Lowering::LowerNode(const Node& node) {
   const Choice& choice = assignment_.choices[node.id];
   const int32_t stage = std::max(node.stage, 0);
   int64_t firings = 1;
-  for (const NdSbp& sbp : choice.inputs) firings = std::max(firings, grid_.Firings(sbp));
-  for (const NdSbp& sbp : choice.outputs) firings = std::max(firings, grid_.Firings(sbp));
+  for (const GridSbp& sbp : choice.inputs) firings = std::max(firings, grid_.Firings(sbp));
+  for (const GridSbp& sbp : choice.outputs) firings = std::max(firings, grid_.Firings(sbp));
   boxer_.set_reader(node.name);
   std::vector<Boxer::Values> reads, made;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -77,7 +77,7 @@ absl::Status Lowering::LowerNode(const Node& node) {
     reads.push_back(std::move(values));
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const NdSbp& sbp = choice.outputs[i];
+    const GridSbp& sbp = choice.outputs[i];
     if (!node.op->view && grid_.Firings(sbp) != firings) {
       return absl::InternalError(
           absl::StrCat("fires ", firings, " times, its output ", i, " is ", grid_.ToString(sbp)));

@@ -63,10 +63,10 @@ class Boxer {
   // An item of another rank's device reads `value`.
   void AddRemoteReader(ValueId value, int32_t device, int32_t stage, int32_t reader,
                        const Task& like);
-  absl::StatusOr<Values> Get(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase);
-  void Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values);
+  absl::StatusOr<Values> Get(TensorId tensor, const GridSbp& wanted, int32_t stage, Phase phase);
+  void Put(TensorId tensor, const GridSbp& sbp, int32_t stage, Values values);
   // New values of a layout, without producer.
-  Values Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int64_t tokens);
+  Values Make(TensorId tensor, const GridSbp& sbp, int32_t stage, int64_t tokens);
   ValueId Add(Value value);
   TaskId Add(Task task);  // sets the producer of its outputs
   int64_t NextPosition() { return ++position_; }
@@ -74,24 +74,24 @@ class Boxer {
   void set_reader(const std::string& reader) { reader_ = reader; }
 
  private:
-  using Key = std::tuple<TensorId, NdSbp, int32_t>;
+  using Key = std::tuple<TensorId, GridSbp, int32_t>;
   struct At {  // where a tensor is while boxings bring it on
     TensorId tensor;
-    NdSbp sbp;
+    GridSbp sbp;
     int32_t stage;
     Values values;
   };
-  void ForgetGathered(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase);
-  absl::Status Feed(TensorId tensor, const NdSbp& sbp, int32_t stage);
+  void ForgetGathered(TensorId tensor, const GridSbp& wanted, int32_t stage, Phase phase);
+  absl::Status Feed(TensorId tensor, const GridSbp& sbp, int32_t stage);
   absl::Status OverTime(At* at, Sbp wanted, Phase phase);
   void Retime(At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
               absl::FunctionRef<void(const Shard& source, const Shard& target, Task* task)> fill);
   void Accumulate(At* at);
   void Pack(At* at, Phase phase);
   void SliceTime(At* at, Sbp wanted, Phase phase);
-  absl::Status OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase phase);
-  Values EmitBoxing(const At& at, const SymbolicBoxing& boxing, const NdSbp& wanted, int32_t stage,
-                    Phase phase);
+  absl::Status OverSpace(At* at, const GridSbp& wanted, int32_t stage, Phase phase);
+  Values EmitBoxing(const At& at, const SymbolicBoxing& boxing, const GridSbp& wanted,
+                    int32_t stage, Phase phase);
   // What a step of a boxing has beside it, for all devices.
   struct PhaseStep {
     const At& at;  // where the boxing begins
@@ -120,8 +120,8 @@ class Boxer {
   ValueId BufferValue(const PhaseStep& step, int32_t place, int32_t number);
   int64_t OffsetAt(ValueId value, int64_t place) const;
   Task FoldTask(const At& at, ValueId output, Phase phase) const;
-  void Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase, int64_t firings,
-            int64_t bytes);
+  void Note(const At& at, const std::string& recipe, const GridSbp& to, Phase phase,
+            int64_t firings, int64_t bytes);
 
   const Graph& graph_;
   const Grid& grid_;

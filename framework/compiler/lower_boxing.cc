@@ -47,7 +47,7 @@ TaskId Boxer::Add(Task task) {
   return id;
 }
 
-Boxer::Values Boxer::Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int64_t tokens) {
+Boxer::Values Boxer::Make(TensorId tensor, const GridSbp& sbp, int32_t stage, int64_t tokens) {
   const TensorInfo& info = graph_.tensor(tensor);
   const Node& node = graph_.node(info.producer);
   Values values;
@@ -65,11 +65,11 @@ Boxer::Values Boxer::Make(TensorId tensor, const NdSbp& sbp, int32_t stage, int6
   return values;
 }
 
-void Boxer::Put(TensorId tensor, const NdSbp& sbp, int32_t stage, Values values) {
+void Boxer::Put(TensorId tensor, const GridSbp& sbp, int32_t stage, Values values) {
   values_[{tensor, sbp, stage}] = std::move(values);
 }
 
-void Boxer::Note(const At& at, const std::string& recipe, const NdSbp& to, Phase phase,
+void Boxer::Note(const At& at, const std::string& recipe, const GridSbp& to, Phase phase,
                  int64_t firings, int64_t bytes) {
   tasks_->boxings.push_back({tasks_->values[at.values[0]].name, recipe, grid_.ToString(at.sbp),
                              grid_.ToString(to), reader_, phase, firings, bytes});
@@ -97,7 +97,7 @@ Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   return task;
 }
 
-absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, int32_t stage,
+absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const GridSbp& wanted, int32_t stage,
                                          Phase phase) {
   const Node& node = graph_.node(graph_.tensor(tensor).producer);
   ForgetGathered(tensor, wanted, stage, phase);
@@ -110,13 +110,13 @@ absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, i
   const int32_t home = std::max(node.stage, 0);
   At at{tensor, assignment_.produced[tensor], home,
         values_.at({tensor, assignment_.produced[tensor], home})};
-  const NdSbp& seen = assignment_.consumed[tensor];
+  const GridSbp& seen = assignment_.consumed[tensor];
   if (seen != at.sbp && !graph_.IsVariable(tensor)) {
     // What an annotation asks for is done when the tensor is made, whoever reads it: a gradient
     // that is scattered for each micro-batch shall not wait for the update.
     RETURN_IF_ERROR(OverSpace(&at, seen, home, node.phase));
   }
-  RETURN_IF_ERROR(OverTime(&at, wanted[0], phase));
+  RETURN_IF_ERROR(OverTime(&at, wanted.time, phase));
   RETURN_IF_ERROR(OverSpace(&at, wanted, stage, phase));
   return at.values;
 }
@@ -124,8 +124,8 @@ absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const NdSbp& wanted, i
 // What forward gathered of a variable, backward gathers again: so it takes bytes for as long as a
 // few ops of one phase read it, and not until backward has come back to them. With micro-batches
 // one gathered copy serves all of them, and lives through the step whoever makes it.
-void Boxer::ForgetGathered(TensorId tensor, const NdSbp& wanted, int32_t stage, Phase phase) {
-  const NdSbp& stored = assignment_.produced[tensor];
+void Boxer::ForgetGathered(TensorId tensor, const GridSbp& wanted, int32_t stage, Phase phase) {
+  const GridSbp& stored = assignment_.produced[tensor];
   if (!graph_.IsVariable(tensor) || wanted == stored || grid_.micro_batches() > 1) return;
   if (stage != std::max(graph_.node(graph_.tensor(tensor).producer).stage, 0)) return;
   const auto [made, fresh] = gathered_in_.emplace(Key(tensor, wanted, stage), phase);
@@ -135,10 +135,10 @@ void Boxer::ForgetGathered(TensorId tensor, const NdSbp& wanted, int32_t stage, 
 }
 
 // The host holds the whole tensor, so an input comes in any layout without boxing.
-absl::Status Boxer::Feed(TensorId tensor, const NdSbp& sbp, int32_t stage) {
+absl::Status Boxer::Feed(TensorId tensor, const GridSbp& sbp, int32_t stage) {
   const TensorInfo& info = graph_.tensor(tensor);
   const Node& node = graph_.node(info.producer);
-  if (ReductionOf(sbp) != Reduction::kNone) {
+  if (sbp.reduction() != Reduction::kNone) {
     return absl::InternalError(absl::StrCat(node.name, " is wanted as ", grid_.ToString(sbp)));
   }
   const auto port =
@@ -163,23 +163,23 @@ absl::Status Boxer::Feed(TensorId tensor, const NdSbp& sbp, int32_t stage) {
 }
 
 absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
-  if (at->sbp[0] == wanted) return absl::OkStatus();
+  if (at->sbp.time == wanted) return absl::OkStatus();
   if (wanted.is_partial()) {
     return absl::InternalError("a tensor is wanted partial over micro-batches");
   }
-  if (at->sbp[0].is_partial()) {
+  if (at->sbp.time.is_partial()) {
     Accumulate(at);
-  } else if (at->sbp[0].is_split()) {
+  } else if (at->sbp.time.is_split()) {
     // Successive firings of one device are one box only if no space axis splits the same dimension.
-    NdSbp whole = at->sbp;
+    GridSbp whole = at->sbp;
     for (size_t a = 1; a < whole.size(); ++a) {
-      if (whole[a] == at->sbp[0]) whole[a] = Sbp::B();
+      if (whole[a] == at->sbp.time) whole[a] = Sbp::B();
     }
     RETURN_IF_ERROR(OverSpace(at, whole, at->stage, phase));
     Pack(at, phase);
   }
   if (!wanted.is_split()) return absl::OkStatus();
-  NdSbp whole = at->sbp;
+  GridSbp whole = at->sbp;
   for (size_t a = 1; a < whole.size(); ++a) {
     if (whole[a] == wanted) whole[a] = Sbp::B();
   }
@@ -192,8 +192,8 @@ absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
 void Boxer::Retime(
     At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
     absl::FunctionRef<void(const Shard& source, const Shard& target, Task* task)> fill) {
-  NdSbp to = at->sbp;
-  to[0] = wanted;
+  GridSbp to = at->sbp;
+  to.time = wanted;
   auto found = values_.find({at->tensor, to, at->stage});
   if (found == values_.end()) {
     Values made = Make(at->tensor, to, at->stage, tokens);
@@ -218,7 +218,7 @@ void Boxer::Retime(
 
 // P -> B over time, where it is made: reset by the first firing of a step, emitted by the last.
 void Boxer::Accumulate(At* at) {
-  const Reduction reduction = at->sbp[0].reduction;
+  const Reduction reduction = at->sbp.time.reduction;
   const TaskId producer = tasks_->values[at->values[0]].producer;
   const Phase phase = producer < 0 ? Phase::kForward : tasks_->tasks[producer].phase;
   Retime(at, Sbp::B(), "accumulate[micro]", 1, phase,
@@ -251,15 +251,15 @@ void Boxer::SliceTime(At* at, Sbp wanted, Phase phase) {
          });
 }
 
-absl::Status Boxer::OverSpace(At* at, const NdSbp& wanted, int32_t stage, Phase phase) {
+absl::Status Boxer::OverSpace(At* at, const GridSbp& wanted, int32_t stage, Phase phase) {
   if (at->sbp == wanted && at->stage == stage) return absl::OkStatus();
   const auto found = values_.find({at->tensor, wanted, stage});
   if (found != values_.end()) {
     at->values = found->second;
   } else {
     const TensorType& type = graph_.tensor(at->tensor).type;
-    const Layout from{grid_.stage(at->stage), grid_.Space(at->sbp)};
-    const Layout to{grid_.stage(stage), grid_.Space(wanted)};
+    const Layout from{grid_.stage(at->stage), at->sbp.space};
+    const Layout to{grid_.stage(stage), wanted.space};
     const Shape shape = grid_.FiringShape(at->sbp, type.shape);
     const auto boxing = planner_->Find(from, to, shape, type.dtype);
     RETURN_IF_ERROR(AddContext(boxing.status(), tasks_->values[at->values[0]].name));

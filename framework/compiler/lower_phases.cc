@@ -29,7 +29,7 @@ bool Boxer::PhaseStep::last() const {
   return phase_index + 1 == boxing.phases.size() && step + 1 == PhaseStepCount(symbolic());
 }
 
-Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, const NdSbp& wanted,
+Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, const GridSbp& wanted,
                                 int32_t stage, Phase phase) {
   const int64_t tokens = grid_.Firings(wanted);
   const Values made = Make(at.tensor, wanted, stage, tokens);

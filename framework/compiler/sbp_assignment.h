@@ -24,7 +24,7 @@ struct Refusal {
 
 struct Choice {
   std::vector<Signature> signatures;                          // one per axis of the grid
-  std::vector<NdSbp> inputs, outputs;                         // one per operand
+  std::vector<GridSbp> inputs, outputs;                       // one per operand
   int64_t nanoseconds = 0;                                    // compute and boxing of the chosen
   std::vector<std::pair<std::string, int64_t>> alternatives;  // what else was legal, and its cost
   std::vector<Refusal> refused;  // what was not legal, and by which rule
@@ -37,15 +37,15 @@ std::string DescribeSignature(const Grid& grid, int axis, const Signature& signa
 std::string DescribeSignatures(const Choice& choice, const Grid& grid);
 
 struct SbpAssignment {
-  std::vector<Choice> choices;  // by node
-  std::vector<NdSbp> produced;  // by tensor: as its producer leaves it; a variable: as stored
-  std::vector<NdSbp> consumed;  // by tensor: as annotations on it make readers see it
+  std::vector<Choice> choices;    // by node
+  std::vector<GridSbp> produced;  // by tensor: as its producer leaves it; a variable: as stored
+  std::vector<GridSbp> consumed;  // by tensor: as annotations on it make readers see it
   std::vector<std::string> warnings;
 };
 
 // How the first program reads and stores a variable; other programs take it over.
 struct VariableLayout {
-  NdSbp use, stored;  // over the space axes only
+  NdSbp use, stored;
   int32_t stage = 0;
 };
 using VariableLayouts = std::map<std::string, VariableLayout>;

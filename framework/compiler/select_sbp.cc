@@ -122,16 +122,17 @@ class Combinations {
   std::vector<Combination> found_;
 };
 
-Choice ChoiceOf(const Node& node, std::vector<Signature> signatures) {
+// `signatures`: by axis of the grid.
+Choice ChoiceOf(const Node& node, const Grid& grid, std::vector<Signature> signatures) {
   Choice choice;
-  choice.inputs.resize(node.inputs.size());
-  choice.outputs.resize(node.outputs.size());
-  for (const Signature& signature : signatures) {
+  choice.inputs.resize(node.inputs.size(), grid.Broadcast());
+  choice.outputs.resize(node.outputs.size(), grid.Broadcast());
+  for (size_t a = 0; a < signatures.size(); ++a) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      choice.inputs[i].push_back(signature.inputs[i]);
+      choice.inputs[i][a] = signatures[a].inputs[i];
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      choice.outputs[i].push_back(signature.outputs[i]);
+      choice.outputs[i][a] = signatures[a].outputs[i];
     }
   }
   choice.signatures = std::move(signatures);
@@ -184,7 +185,7 @@ absl::Status Walk::SelectNode(const Node& node) {
     size_t taken = 0;
     std::vector<std::pair<std::string, int64_t>> alternatives;
     for (size_t i = 0; i < found.size(); ++i) {
-      Choice choice = ChoiceOf(node, std::move(found[i].signatures));
+      Choice choice = ChoiceOf(node, problem_.grid, std::move(found[i].signatures));
       choice.nanoseconds = found.size() == 1 ? 0 : Price(problem_, state_, cost_, node, choice);
       if (choice.nanoseconds < 0) continue;
       alternatives.push_back({DescribeSignatures(choice, problem_.grid), choice.nanoseconds});

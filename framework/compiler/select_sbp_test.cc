@@ -209,7 +209,7 @@ TEST(SelectSbpTest, AVariableIsSplitWhereAllItsForwardReadersSplitIt) {
   const SelectionProblem problem = {graph, grid, LayoutConstraints(graph)};
   const auto use_of = [&](const std::vector<Sbp>& readers) {
     SelectionState state(graph, grid);
-    for (const Sbp& reader : readers) state.readers[weight].push_back({Sbp::B(), reader});
+    for (const Sbp& reader : readers) state.readers[weight].push_back({Sbp::B(), {reader}});
     VariableLayouts layouts;
     SettleVariables(problem, &state, &layouts);
     return layouts.at("weight").use[0];

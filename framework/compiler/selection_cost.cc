@@ -5,8 +5,8 @@
 namespace sluice {
 
 int64_t SelectionCost::Compute(const Graph& graph, const Node& node,
-                               const std::vector<NdSbp>& inputs,
-                               const std::vector<NdSbp>& outputs) const {
+                               const std::vector<GridSbp>& inputs,
+                               const std::vector<GridSbp>& outputs) const {
   std::vector<TensorType> in, out;
   int64_t firings = 1;
   bool bf16 = false;
@@ -27,22 +27,22 @@ int64_t SelectionCost::Compute(const Graph& graph, const Node& node,
          machine_.KernelNanoseconds(node.op->name, cost.sizes.dims(), cost.flops, cost.bytes, bf16);
 }
 
-int64_t SelectionCost::Boxing(const TensorType& type, const NdSbp& from, int64_t from_stage,
-                              const NdSbp& to, int64_t to_stage) const {
+int64_t SelectionCost::Boxing(const TensorType& type, const GridSbp& from, int64_t from_stage,
+                              const GridSbp& to, int64_t to_stage) const {
   if (from == to && from_stage == to_stage) return 0;
-  NdSbp at = from;
+  GridSbp at = from;
   int64_t nanoseconds = 0;
-  const auto pass = [&](const NdSbp& sbp) {  // read and write a shard once
+  const auto pass = [&](const GridSbp& sbp) {  // read and write a shard once
     const int64_t bytes =
         2 * grid_.LargestShardShape(sbp, type.shape).NumElements() * SizeOf(type.dtype);
     return grid_.micro_batches() * machine_.ComputeNanoseconds(0, bytes, false);
   };
-  if (at[0] != to[0]) {
-    if (to[0].is_partial()) return -1;
-    if (!at[0].is_broadcast()) nanoseconds += pass(at), at[0] = Sbp::B();
-    if (to[0].is_split()) at[0] = to[0], nanoseconds += pass(at);
+  if (at.time != to.time) {
+    if (to.time.is_partial()) return -1;
+    if (!at.time.is_broadcast()) nanoseconds += pass(at), at.time = Sbp::B();
+    if (to.time.is_split()) at.time = to.time, nanoseconds += pass(at);
   }
-  const NdSbp space = grid_.Space(at), wanted = grid_.Space(to);
+  const NdSbp space = at.space, wanted = to.space;
   if (space == wanted && from_stage == to_stage) return nanoseconds;
   const auto boxing =
       planner_->Find({grid_.stage(from_stage), space}, {grid_.stage(to_stage), wanted},

@@ -18,11 +18,11 @@ class SelectionCost {
       : grid_(grid), planner_(planner), machine_(machine) {}
 
   // Nanoseconds a step of a node's largest shard.
-  int64_t Compute(const Graph& graph, const Node& node, const std::vector<NdSbp>& inputs,
-                  const std::vector<NdSbp>& outputs) const;
+  int64_t Compute(const Graph& graph, const Node& node, const std::vector<GridSbp>& inputs,
+                  const std::vector<GridSbp>& outputs) const;
   // Nanoseconds a step to bring a tensor from one layout and stage to another; -1: impossible.
   // Over time: accumulate (P->B), pack (S->B) and slice (B->S), before any boxing over space.
-  int64_t Boxing(const TensorType& type, const NdSbp& from, int64_t from_stage, const NdSbp& to,
+  int64_t Boxing(const TensorType& type, const GridSbp& from, int64_t from_stage, const GridSbp& to,
                  int64_t to_stage) const;
 
  private:

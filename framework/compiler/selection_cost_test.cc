@@ -33,7 +33,7 @@ class OnePrice : public testing::Test {
     return machine;
   }
 
-  Choice Plain(const NdSbp& input, const NdSbp& output) const {
+  Choice Plain(const GridSbp& input, const GridSbp& output) const {
     Choice choice;
     choice.inputs = {input}, choice.outputs = {output};
     for (size_t a = 0; a < input.size(); ++a) {
@@ -43,7 +43,7 @@ class OnePrice : public testing::Test {
   }
 
   // The sum comes in `from` and is read in `to`.
-  absl::StatusOr<TaskGraph> Tasks(const NdSbp& rows, const NdSbp& from, const NdSbp& to) {
+  absl::StatusOr<TaskGraph> Tasks(const GridSbp& rows, const GridSbp& from, const GridSbp& to) {
     SbpAssignment assignment;
     assignment.choices.resize(graph.nodes().size());
     assignment.produced.resize(graph.num_tensors(), grid.Broadcast());
@@ -64,10 +64,10 @@ class OnePrice : public testing::Test {
 
 TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
   const SelectionCost cost(grid, &planner, machine());
-  const NdSbp whole = grid.Broadcast();
+  const GridSbp whole = grid.Broadcast();
   int64_t prices[2];
   for (int axis : {1, 2}) {  // 0 is time
-    NdSbp rows = whole, partial = whole;
+    GridSbp rows = whole, partial = whole;
     rows[axis] = Sbp::S(0), partial[axis] = Sbp::P();
     const int64_t price = cost.Boxing(graph.tensor(tensor).type, partial, 0, whole, 0);
     const auto lowering = Tasks(rows, partial, whole);
@@ -101,7 +101,7 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
 
 // Selection refuses what no boxing does; an assignment that came otherwise must not get through.
 TEST_F(OnePrice, LoweringNamesTheTensorThatNoBoxingBrings) {
-  NdSbp rows = grid.Broadcast(), sum = rows, largest = rows;
+  GridSbp rows = grid.Broadcast(), sum = rows, largest = rows;
   rows[1] = Sbp::S(0), sum[1] = Sbp::P(), largest[1] = Sbp::P(Reduction::kMax);
   const SelectionCost cost(grid, &planner, machine());
   EXPECT_EQ(cost.Boxing(graph.tensor(tensor).type, sum, 0, largest, 0), -1);

@@ -9,8 +9,8 @@
 namespace sluice {
 namespace {
 
-NdSbp WithAnnotation(const Grid& grid, const NdSbp& sbp, const SbpAnnotation& annotation) {
-  NdSbp result = sbp;
+GridSbp WithAnnotation(const Grid& grid, const GridSbp& sbp, const SbpAnnotation& annotation) {
+  GridSbp result = sbp;
   for (size_t a = 0; a < grid.axes().size(); ++a) {
     if (const Sbp* entry = annotation.Find(grid.axes()[a].name)) result[a] = *entry;
   }
@@ -58,26 +58,23 @@ OperandLayout TensorOnAxis(const SelectionProblem& problem, const SelectionState
   return operand;
 }
 
-void Settle(TensorId tensor, const NdSbp& sbp, SelectionState* state) {
+void Settle(TensorId tensor, const GridSbp& sbp, SelectionState* state) {
   state->assignment.produced[tensor] = state->assignment.consumed[tensor] = sbp;
   state->settled[tensor] = true;
 }
 
 // The layout on all axes of something that is whole over time.
-NdSbp WholeOverTime(const Grid& grid, const NdSbp& space) {
-  NdSbp sbp = grid.Broadcast();
-  std::copy(space.begin(), space.end(), sbp.begin() + 1);
-  return sbp;
-}
+GridSbp WholeOverTime(const NdSbp& space) { return {Sbp::B(), space}; }
 
 // As its forward readers read it on the axes where they agree; never partial, because what is
 // stored has to be the variable's value and not terms of it.
-NdSbp UseOf(const Grid& grid, const std::vector<NdSbp>& readers) {
-  NdSbp use = grid.Broadcast();
+GridSbp UseOf(const Grid& grid, const std::vector<GridSbp>& readers) {
+  GridSbp use = grid.Broadcast();
   for (size_t a = 1; a < use.size(); ++a) {
-    const bool agree = !readers.empty() &&
-                       std::all_of(readers.begin(), readers.end(),
-                                   [&](const NdSbp& reader) { return reader[a] == readers[0][a]; });
+    const bool agree =
+        !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](const GridSbp& reader) {
+          return reader[a] == readers[0][a];
+        });
     if (agree && !readers[0][a].is_partial()) use[a] = readers[0][a];
   }
   return use;
@@ -140,7 +137,7 @@ absl::Status SettleInputs(const SelectionProblem& problem, SelectionState* state
   for (const NodeId id : problem.graph.inputs()) {
     const Node& node = problem.graph.node(id);
     const TensorInfo& info = problem.graph.tensor(node.outputs[0]);
-    NdSbp sbp = WithAnnotation(grid, grid.Broadcast(), info.annotation);
+    GridSbp sbp = WithAnnotation(grid, grid.Broadcast(), info.annotation);
     // The batch dimension, the first that the annotation splits, is split over time as well, even
     // if the axis of that entry is not in the mesh.
     int dim = -1;
@@ -162,7 +159,7 @@ absl::Status SettleInputs(const SelectionProblem& problem, SelectionState* state
             absl::StrCat(node.name, ": expected a batch of at least ", micro * shards, " (", micro,
                          " micro-batches on ", shards, " shards of the mesh), got ", extent));
       }
-      if (micro > 1) sbp[0] = Sbp::S(dim);
+      if (micro > 1) sbp.time = Sbp::S(dim);
     }
     Settle(node.outputs[0], sbp, state);
   }
@@ -175,8 +172,8 @@ void TakeOverVariables(const SelectionProblem& problem, const VariableLayouts& f
     const TensorId tensor = problem.graph.node(id).outputs[0];
     const auto found = fixed.find(problem.graph.node(id).name);
     if (found == fixed.end()) continue;
-    state->use[tensor] = WholeOverTime(problem.grid, found->second.use);
-    Settle(tensor, WholeOverTime(problem.grid, found->second.stored), state);
+    state->use[tensor] = WholeOverTime(found->second.use);
+    Settle(tensor, WholeOverTime(found->second.stored), state);
   }
 }
 
@@ -192,7 +189,7 @@ void SettleVariables(const SelectionProblem& problem, SelectionState* state,
     if (state->settled[tensor]) continue;
     const TensorInfo& info = problem.graph.tensor(tensor);
     const TensorId like = problem.constraints[tensor].stored_like;
-    NdSbp use, stored;
+    GridSbp use, stored;
     if (like >= 0) {
       use = stored = WithAnnotation(grid, state->assignment.produced[like], info.storage);
     } else {
@@ -201,7 +198,7 @@ void SettleVariables(const SelectionProblem& problem, SelectionState* state,
     }
     state->use[tensor] = use;
     Settle(tensor, stored, state);
-    (*fixed)[node.name] = {grid.Space(use), grid.Space(stored), std::max(node.stage, 0)};
+    (*fixed)[node.name] = {use.space, stored.space, std::max(node.stage, 0)};
   }
 }
 

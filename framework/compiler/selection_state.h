@@ -30,11 +30,11 @@ struct SelectionState {
   SelectionState(const Graph& graph, const Grid& grid);
 
   SbpAssignment assignment;
-  std::vector<bool> settled;                       // by tensor: produced and consumed are known
-  std::map<TensorId, NdSbp> use;                   // of settled variables: as forward reads them
-  std::map<TensorId, std::vector<NdSbp>> readers;  // of variables, in the forward phase
+  std::vector<bool> settled;                         // by tensor: produced and consumed are known
+  std::map<TensorId, GridSbp> use;                   // of settled variables: as forward reads them
+  std::map<TensorId, std::vector<GridSbp>> readers;  // of variables, in the forward phase
   // The layouts and stages that a tensor has been brought to: further readers there pay nothing.
-  std::set<std::tuple<TensorId, NdSbp, int32_t>> paid;
+  std::set<std::tuple<TensorId, GridSbp, int32_t>> paid;
 };
 
 NodeOnAxis OnAxis(const SelectionProblem& problem, const SelectionState& state, const Node& node,

@@ -14,7 +14,7 @@ namespace sluice {
 namespace {
 
 plan::Variable Describe(const Node& node, const TensorInfo& info, const Grid& grid,
-                        const NdSbp& sbp, int32_t stage) {
+                        const GridSbp& sbp, int32_t stage) {
   plan::Variable variable;
   variable.set_name(node.name);
   variable.set_init(PrintAttributes(node.attributes));
@@ -52,7 +52,7 @@ void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes
     const Node& node = graph.node(id);
     if (!known.insert(node.name).second) continue;
     const TensorInfo& info = graph.tensor(node.outputs[0]);
-    const NdSbp& sbp = program.assignment.produced[node.outputs[0]];
+    const GridSbp& sbp = program.assignment.produced[node.outputs[0]];
     const int32_t stage = std::max(node.stage, 0);
     plan::Variable* variable = plan->add_variables();
     *variable = Describe(node, info, grid, sbp, stage);
@@ -65,7 +65,7 @@ void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes
         added->set_device(d);
         *added->mutable_shard() = ShardToProto(shard);
         added->set_offset(device->variable_bytes());
-        added->set_replica(IsReplica(grid.stage(stage), grid.Space(sbp), i));
+        added->set_replica(IsReplica(grid.stage(stage), sbp.space, i));
       }
       device->set_variable_bytes(
           AlignUp(device->variable_bytes() + shard.NumBytes(), PackingOptions().alignment));

@@ -27,8 +27,8 @@ struct Pipeline {
   NodeId reader = -1;  // is made to read it as `to`
 };
 
-absl::Status BuildPipeline(const NdSbp& from, const Shape& shape, Pipeline* pipeline) {
-  const Reduction kind = ReductionOf(from);
+absl::Status BuildPipeline(const GridSbp& from, const Shape& shape, Pipeline* pipeline) {
+  const Reduction kind = from.reduction();
   Shape whole = {int64_t{1}};
   for (size_t a = 1; a < from.size(); ++a) {
     if (from[a].is_partial()) whole[0] = 5;  // uneven shards
@@ -43,7 +43,7 @@ absl::Status BuildPipeline(const NdSbp& from, const Shape& shape, Pipeline* pipe
   return pipeline->graph.Finish();
 }
 
-Choice Plain(const Grid& grid, const NdSbp& input, const NdSbp& output) {
+Choice Plain(const Grid& grid, const GridSbp& input, const GridSbp& output) {
   Choice choice;
   choice.inputs = {input};
   choice.outputs = {output};
@@ -55,17 +55,17 @@ Choice Plain(const Grid& grid, const NdSbp& input, const NdSbp& output) {
 }
 
 // The input's layout that a reduction over dimension 0 turns into `from`.
-NdSbp BeforeReduction(const NdSbp& from) {
-  NdSbp sbp = from;
-  for (Sbp& s : sbp) {
+GridSbp BeforeReduction(const GridSbp& from) {
+  GridSbp sbp = from;
+  for (Sbp& s : sbp.space) {
     if (s.is_split()) s.dim = static_cast<int8_t>(s.dim + 1);
     if (s.is_partial()) s = Sbp::S(0);
   }
   return sbp;
 }
 
-absl::StatusOr<plan::Plan> PlanPipeline(const Mesh& mesh, const Grid& grid, const NdSbp& from,
-                                        const NdSbp& to, const Pipeline& pipeline) {
+absl::StatusOr<plan::Plan> PlanPipeline(const Mesh& mesh, const Grid& grid, const GridSbp& from,
+                                        const GridSbp& to, const Pipeline& pipeline) {
   const Graph& graph = pipeline.graph;
   SbpAssignment assignment;
   assignment.choices.resize(graph.nodes().size());
@@ -92,17 +92,17 @@ absl::StatusOr<plan::Plan> PlanPipeline(const Mesh& mesh, const Grid& grid, cons
   return plan;
 }
 
-std::vector<NdSbp> Layouts(size_t axes, int rank) {
+std::vector<GridSbp> Layouts(size_t axes, int rank) {
   std::vector<Sbp> symbols = {Sbp::B(), Sbp::P(Reduction::kSum), Sbp::P(Reduction::kMax)};
   for (int d = 0; d < rank; ++d) symbols.push_back(Sbp::S(d));
-  std::vector<NdSbp> layouts = {NdSbp{Sbp::B()}};  // of time
+  std::vector<GridSbp> layouts = {GridSbp{}};
   for (size_t a = 0; a < axes; ++a) {
-    std::vector<NdSbp> longer;
-    for (const NdSbp& layout : layouts) {
+    std::vector<GridSbp> longer;
+    for (const GridSbp& layout : layouts) {
       for (const Sbp& symbol : symbols) {
-        NdSbp next = layout;
-        next.push_back(symbol);
-        const Reduction kind = ReductionOf(layout);
+        GridSbp next = layout;
+        next.space.push_back(symbol);
+        const Reduction kind = layout.reduction();
         if (symbol.is_partial() && kind != Reduction::kNone && kind != symbol.reduction) continue;
         longer.push_back(next);
       }
@@ -126,8 +126,8 @@ int RunAllPairs(const std::string& mesh_text, const Shape& shape) {
   const Mesh mesh = *Mesh::Parse(mesh_text);
   const Grid grid(mesh, 1);
   int pairs = 0;
-  const std::vector<NdSbp> layouts = Layouts(mesh.axes().size(), shape.rank());
-  for (const NdSbp& from : layouts) {
+  const std::vector<GridSbp> layouts = Layouts(mesh.axes().size(), shape.rank());
+  for (const GridSbp& from : layouts) {
     Pipeline pipeline;
     absl::Status built = BuildPipeline(from, shape, &pipeline);
     EXPECT_TRUE(built.ok()) << built;
@@ -136,8 +136,8 @@ int RunAllPairs(const std::string& mesh_text, const Shape& shape) {
     ArrayMap none;
     const auto expected = Interpret(pipeline.graph, {{"x", ToArray(x)}}, &none, {});
     EXPECT_TRUE(expected.ok()) << expected.status();
-    for (const NdSbp& to : layouts) {
-      const Reduction a = ReductionOf(from), b = ReductionOf(to);
+    for (const GridSbp& to : layouts) {
+      const Reduction a = from.reduction(), b = to.reduction();
       if (a != Reduction::kNone && b != Reduction::kNone && a != b) continue;  // refused
       SCOPED_TRACE(absl::StrCat(mesh_text, " ", shape.ToString(), ": ", grid.ToString(from), " -> ",
                                 grid.ToString(to)));

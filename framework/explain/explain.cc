@@ -25,7 +25,7 @@ ExplainedOp OpOf(const Node& node, const Grid& grid, const Choice& choice) {
   op.inputs = node.inputs;
   op.outputs = node.outputs;
   if (choice.signatures.empty()) return op;
-  for (const NdSbp& sbp : choice.inputs) op.reads.push_back(grid.ToString(sbp));
+  for (const GridSbp& sbp : choice.inputs) op.reads.push_back(grid.ToString(sbp));
   op.signature = DescribeSignatures(choice, grid);
   op.nanoseconds = choice.nanoseconds;
   op.alternatives = choice.alternatives;
