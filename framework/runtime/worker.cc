@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -120,7 +121,12 @@ absl::Status Worker::WaitPrepared() {
 }
 
 void Worker::Main() {
-  const absl::Status status = Prepare();
+  absl::Status status;
+  try {
+    status = Prepare();
+  } catch (const std::bad_alloc&) {  // nobody else can catch it: this thread is the worker's own
+    status = absl::ResourceExhaustedError("out of memory while kernels were prepared");
+  }
   {
     std::lock_guard<std::mutex> lock(mutex_);
     prepare_status_ = status;

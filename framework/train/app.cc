@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/hash.h"
+#include "framework/base/memory.h"
 #include "framework/base/process.h"
 #include "framework/base/status.h"
 #include "framework/data/dataset.h"
@@ -229,6 +230,17 @@ std::string DatasetsFolder() {
   return home == nullptr ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
 }
 
+// Libraries do not survive every allocation that fails, so the little that any run takes has to be
+// there before they are called.
+absl::Status CheckAddressSpace() {
+  constexpr int64_t kLeast = int64_t{256} << 20;
+  const MemoryLimits limits = ReadMemoryLimits();
+  if (limits.available == 0 || limits.available >= kLeast) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("out of memory: expected at least ", kLeast, " bytes, ", limits.source,
+                   " leaves ", limits.available));
+}
+
 // What is asked for and could not be written is told now, not when the run is over. A file that
 // stands is left as it is.
 absl::Status CheckOutputs(const SessionOptions& session) {
@@ -264,7 +276,8 @@ int Main(const App& app, int argc, char** argv) {
   }
   const absl::StatusOr<AppModel> model = app.read(*options);
   if (!model.ok()) return Fail(app, model.status(), 2);
-  absl::Status status = CheckOutputs(options->session);
+  absl::Status status = CheckAddressSpace();
+  if (status.ok()) status = CheckOutputs(options->session);
   if (status.ok()) status = Work(app, *options, *model);
   return status.ok() ? 0 : Fail(app, status, 1);
 }
