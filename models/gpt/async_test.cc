@@ -22,7 +22,7 @@ using Record = std::vector<Fetches>;
 
 absl::StatusOr<Record> Train(const GptLayout& layout, const plan::Plan& plan,
                              const RuntimeOptions& options) {
-  auto run = ParityRun::Start(layout, AdamWWithClip(), plan, options);
+  auto run = ParityRun::Start(GptParity(layout), AdamWWithClip(), plan, options);
   if (!run.ok()) return run.status();
   Record record;
   for (int64_t step = 0; step < kSteps; ++step) {
@@ -57,7 +57,7 @@ GptLayout On(GptLayout layout, const std::string& kinds) {
 }
 
 plan::Plan PlanOf(const GptLayout& layout) {
-  auto plan = CompileParityPlan(layout, AdamWWithClip());
+  auto plan = CompileParityPlan(GptParity(layout), AdamWWithClip());
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *std::move(plan);
 }
@@ -207,13 +207,13 @@ TEST_F(AsyncFaultTest, AnOperandInForeignMemory) {
 TEST(AsyncErrorTest, NamesWhereItCameFrom) {
   GptLayout layout;
   layout.mesh = "data=2 @async";
-  auto run = ParityRun::Start(layout, AdamWWithClip(), PlanOf(layout), OptionsOf(1));
+  auto run = ParityRun::Start(GptParity(layout), AdamWWithClip(), PlanOf(layout), OptionsOf(1));
   ASSERT_TRUE(run.ok()) << run.status();
   auto table = (*run)->session()->Read("embedding/table");
   ASSERT_TRUE(table.ok()) << table.status();
   RuntimeOptions options = OptionsOf(1);
   options.check_nan = true;
-  run = ParityRun::Start(layout, AdamWWithClip(), PlanOf(layout), options);
+  run = ParityRun::Start(GptParity(layout), AdamWWithClip(), PlanOf(layout), options);
   ASSERT_TRUE(run.ok()) << run.status();
   for (int64_t i = 0; i < table->shape.NumElements(); ++i) table->data<float>()[i] = NAN;
   ASSERT_TRUE((*run)->session()->Write("embedding/table", *table).ok());

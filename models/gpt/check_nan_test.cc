@@ -20,10 +20,10 @@ constexpr char kPoisoned[] = "h2/mlp/down/weight";
 std::unique_ptr<ParityRun> StartRun(const GptLayout& layout, bool check_nan) {
   RuntimeOptions options;
   options.check_nan = check_nan;
-  auto plan = CompileParityPlan(layout, AdamWWithClip());
+  auto plan = CompileParityPlan(GptParity(layout), AdamWWithClip());
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (!plan.ok()) return nullptr;
-  auto run = ParityRun::Start(layout, AdamWWithClip(), *std::move(plan), options);
+  auto run = ParityRun::Start(GptParity(layout), AdamWWithClip(), *std::move(plan), options);
   EXPECT_TRUE(run.ok()) << run.status();
   return run.ok() ? *std::move(run) : nullptr;
 }

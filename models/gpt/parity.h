@@ -1,112 +1,14 @@
-// Parity of layouts: training the tiny GPT on any layout must equal training it on one device, to
-// rounding. Two checks, with the bounds that separate rounding from bugs:
-//   lockstep  at some steps both start from the same weights and optimizer state; every gradient,
-//             every updated weight and state tensor is compared. Finds any wrong gradient at once.
-//   free run  both train on; loss, gradient norm and parameter norm are compared step by step, and
-//             replicas bit by bit. Finds what only shows over steps.
-// For tests of this package. One thread.
+// The tiny GPT as framework/testing/training_parity.h compares it, on a layout. For tests of this
+// package.
 #ifndef SLUICE_MODELS_GPT_PARITY_H_
 #define SLUICE_MODELS_GPT_PARITY_H_
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "framework/data/text_dataset.h"
-#include "framework/plan/plan.pb.h"
-#include "framework/runtime/runtime.h"
-#include "framework/session/session.h"
+#include "framework/testing/training_parity.h"
 #include "models/gpt/parity_layouts.h"
 
 namespace sluice {
 
-// Compared steps are 0 .. kParitySteps.
-constexpr int64_t kParitySteps = 50;
-
-struct StepRecord {
-  double loss = 0, grad_norm = 0;
-  double parameter_norm = 0;  // after the update; of early steps alone
-};
-
-// The state around one step of the reference.
-struct LockstepPoint {
-  int64_t step = 0;
-  Fetches before, after;  // all variables
-  Fetches gradients;      // by variable
-  StepRecord record;
-};
-
-struct Reference {
-  TrainingSetting setting;
-  int64_t batch = 0;
-  std::vector<StepRecord> records;  // of steps 0 .. kParitySteps
-  std::vector<LockstepPoint> points;
-};
-
-// The largest differences that a check met, whether it passed or not; relative.
-struct ParityFigures {
-  double loss = 0, grad_norm = 0, parameter_norm = 0;  // free run
-  double early_loss = 0, early_grad_norm = 0;          // free run, to step 10
-  double gradient = 0;                                 // lockstep, worst tensor
-  double update = 0;                                   // lockstep, in units of its bound
-  std::string worst_gradient, worst_update;
-  std::string ToString() const;
-};
-
-// Changes a compiled plan before it starts.
-using PlanMutation = std::function<absl::Status(plan::Plan*)>;
-
-// One session that trains the tiny GPT on a layout and also fetches "gradient/<variable>".
-class ParityRun {
- public:
-  static absl::StatusOr<std::unique_ptr<ParityRun>> Start(const GptLayout& layout,
-                                                          const TrainingSetting& setting,
-                                                          const PlanMutation& mutate = {});
-  // The same of a plan that CompileParityPlan made, which may have been changed, and with other
-  // options of the runtime; its kernels are the CPU's.
-  static absl::StatusOr<std::unique_ptr<ParityRun>> Start(const GptLayout& layout,
-                                                          const TrainingSetting& setting,
-                                                          plan::Plan plan, RuntimeOptions options);
-  // Runs one step of this number; fetches() holds its results.
-  absl::StatusOr<StepRecord> Step(int64_t step);
-  const Fetches& fetches() const { return fetches_; }
-  Session* session() { return session_.get(); }
-  const GptLayout& layout() const { return layout_; }
-
-  absl::StatusOr<Fetches> ReadVariables();
-  absl::Status WriteVariables(const Fetches& values);
-
- private:
-  ParityRun(const GptLayout& layout, const TrainingSetting& setting, TextDataset text);
-
-  GptLayout layout_;
-  TrainingSetting setting_;
-  const TextDataset text_;
-  bool one_rank_ = true;
-  std::unique_ptr<Session> session_;
-  Fetches fetches_;
-};
-
-// The train program's plan, with gradients as outputs: of one of so many ranks.
-absl::StatusOr<plan::Plan> CompileParityPlan(const GptLayout& layout,
-                                             const TrainingSetting& setting, int32_t rank = 0,
-                                             int32_t ranks = 1);
-
-// Trains on one device and keeps the state around steps 0, 10 and 50.
-absl::StatusOr<Reference> RunReference(const TrainingSetting& setting, int64_t batch);
-
-// Errors name what differs, at which step, what was expected and got.
-absl::Status CheckLockstep(const Reference& reference, ParityRun* run, ParityFigures* figures);
-// Trains from step `begin`, at which the variables must stand, to step `end`, both included.
-absl::Status CheckFreeRun(const Reference& reference, int64_t begin, int64_t end, ParityRun* run,
-                          ParityFigures* figures);
-// Starts a session of the layout, then the free run and the lockstep.
-absl::Status CheckLayout(const Reference& reference, const GptLayout& layout,
-                         ParityFigures* figures);
+ParityCase GptParity(const GptLayout& layout);
 
 }  // namespace sluice
 

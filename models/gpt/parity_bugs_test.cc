@@ -16,7 +16,7 @@ constexpr char kWeight[] = "h2/mlp/up/weight";
 
 const Reference& SharedReference() {
   static const auto* reference = [] {
-    auto run = RunReference(AdamWWithClip(), 8);
+    auto run = RunReference(GptParity(ReferenceLayout(8)), AdamWWithClip());
     EXPECT_TRUE(run.ok()) << run.status();
     return new Reference(run.ok() ? *std::move(run) : Reference());
   }();
@@ -31,7 +31,7 @@ struct Found {
 absl::StatusOr<Found> Check(const GptLayout& layout, const PlanMutation& mutate,
                             const std::string& stale = "") {
   const Reference& reference = SharedReference();
-  auto run = ParityRun::Start(layout, reference.setting, mutate);
+  auto run = ParityRun::Start(GptParity(layout), reference.setting, mutate);
   if (!run.ok()) return run.status();
   Session* session = (*run)->session();
   if (!stale.empty()) {

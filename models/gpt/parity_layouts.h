@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/nn/learning_rate.h"
 #include "framework/passes/optimizer.h"
+#include "framework/testing/training_parity.h"
 #include "models/gpt/gpt.h"
 
 namespace sluice {
@@ -38,12 +38,7 @@ GptLayout ReferenceLayout(int64_t batch);
 // instruction.
 std::vector<GptLayout> ParityLayouts();
 
-// How the tiny GPT is trained. The regime is calm: roundings do not grow much in 50 steps.
-struct TrainingSetting {
-  std::string name;
-  OptimizerOptions optimizer;
-  LearningRateSchedule schedule;
-};
+// How the tiny GPT is trained.
 TrainingSetting AdamWWithClip();
 TrainingSetting AdamWWithoutClip();
 // Nothing hides the scale of a gradient here: no clip, no momentum.

@@ -17,7 +17,7 @@ const Reference& ReferenceFor(const TrainingSetting& setting, int64_t batch) {
   static auto* references = new std::map<std::pair<std::string, int64_t>, Reference>();
   const auto found = references->find({setting.name, batch});
   if (found != references->end()) return found->second;
-  absl::StatusOr<Reference> reference = RunReference(setting, batch);
+  absl::StatusOr<Reference> reference = RunReference(GptParity(ReferenceLayout(batch)), setting);
   EXPECT_TRUE(reference.ok()) << reference.status();
   if (!reference.ok()) return (*references)[{setting.name, batch}];
   const StepRecord &first = reference->records.front(), &last = reference->records.back();
@@ -30,7 +30,7 @@ void ExpectParity(const TrainingSetting& setting, const GptLayout& layout) {
   const Reference& reference = ReferenceFor(setting, layout.batch);
   ASSERT_FALSE(reference.records.empty());
   ParityFigures figures;
-  const absl::Status status = CheckLayout(reference, layout, &figures);
+  const absl::Status status = CheckCase(reference, GptParity(layout), &figures);
   EXPECT_TRUE(status.ok()) << status;
   std::printf("%s: %s\n", layout.Name().c_str(), figures.ToString().c_str());
 }
@@ -73,7 +73,7 @@ TEST(ParityResumeTest, ACheckpointOfAnotherMeshGoesOnAsOneDevice) {
   const std::string folder = ::testing::TempDir() + "/parity_checkpoint";
   std::string path;
   {
-    const auto first = ParityRun::Start({"data=2 model=2"}, setting);
+    const auto first = ParityRun::Start(GptParity({"data=2 model=2"}), setting);
     ASSERT_TRUE(first.ok()) << first.status();
     ParityFigures figures;
     const absl::Status status = CheckFreeRun(reference, 0, kBefore - 1, first->get(), &figures);
@@ -93,7 +93,7 @@ TEST(ParityResumeTest, ACheckpointOfAnotherMeshGoesOnAsOneDevice) {
   const auto checkpoint = Checkpoint::Load(path);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   for (const GptLayout& layout : {GptLayout{"pipe=2", 4}, GptLayout{"data=3"}}) {
-    const auto second = ParityRun::Start(layout, setting);
+    const auto second = ParityRun::Start(GptParity(layout), setting);
     ASSERT_TRUE(second.ok()) << second.status();
     const absl::Status loaded = LoadVariables(*checkpoint, (*second)->session());
     ASSERT_TRUE(loaded.ok()) << loaded;

@@ -51,7 +51,7 @@ using Plans = std::vector<plan::Plan>;  // by rank
 Plans PlansOf(const GptLayout& layout, int32_t ranks) {
   Plans plans;
   for (int32_t rank = 0; rank < ranks; ++rank) {
-    auto plan = CompileParityPlan(layout, AdamWWithClip(), rank, ranks);
+    auto plan = CompileParityPlan(GptParity(layout), AdamWWithClip(), rank, ranks);
     EXPECT_TRUE(plan.ok()) << plan.status();
     plans.push_back(plan.ok() ? *std::move(plan) : plan::Plan());
   }
@@ -71,7 +71,7 @@ Records Train(const GptLayout& layout, const Plans& plans, const InProcessNetOpt
       RuntimeOptions own = options;
       own.workers = 1 + rank % 2;
       if (ranks > 1) own.net = net.endpoint(rank);
-      auto run = ParityRun::Start(layout, AdamWWithClip(), plans[rank], own);
+      auto run = ParityRun::Start(GptParity(layout), AdamWWithClip(), plans[rank], own);
       records[rank] = run.ok() ? RecordOf(run->get()) : run.status();
     });
   }
@@ -347,7 +347,7 @@ HostTensor Tokens(const GptLayout& layout, int32_t value) {
 }
 
 absl::Status OneStep(ParityRun* run, int32_t token) {
-  const HostTensor tokens = Tokens(run->layout(), token), labels = Tokens(run->layout(), 1);
+  const HostTensor tokens = Tokens(AllAxes(), token), labels = Tokens(AllAxes(), 1);
   HostTensor rate(DType::kF32, Shape{}), count(DType::kI32, Shape{});
   count.data<int32_t>()[0] = 1;
   RETURN_IF_ERROR(run->session()->Step(
@@ -367,7 +367,7 @@ std::vector<absl::Status> OnRanks(const Plans& plans,
     threads.emplace_back([&, rank] {
       RuntimeOptions options;
       options.net = net.endpoint(rank);
-      auto started = ParityRun::Start(AllAxes(), AdamWWithClip(), plans[rank], options);
+      auto started = ParityRun::Start(GptParity(AllAxes()), AdamWWithClip(), plans[rank], options);
       statuses[rank] = started.ok() ? run(rank, started->get()) : started.status();
     });
   }

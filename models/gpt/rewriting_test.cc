@@ -87,8 +87,8 @@ TEST(RewritingTest, WhatIsComputedAgainHasTheSameBits) {
 TEST(RewritingTest, KernelsComputeAgainTheSameBitsInLessMemory) {
   GptLayout again{"data=1"};
   again.recompute = true;
-  const auto kept_run = ParityRun::Start({"data=1"}, AdamWWithClip());
-  const auto again_run = ParityRun::Start(again, AdamWWithClip());
+  const auto kept_run = ParityRun::Start(GptParity({"data=1"}), AdamWWithClip());
+  const auto again_run = ParityRun::Start(GptParity(again), AdamWWithClip());
   ASSERT_TRUE(kept_run.ok() && again_run.ok()) << kept_run.status() << again_run.status();
   for (int64_t step = 0; step < 4; ++step) {
     const auto expected = (*kept_run)->Step(step), got = (*again_run)->Step(step);
@@ -96,8 +96,8 @@ TEST(RewritingTest, KernelsComputeAgainTheSameBitsInLessMemory) {
     EXPECT_EQ(got->loss, expected->loss) << step;
     EXPECT_EQ(got->grad_norm, expected->grad_norm) << step;
   }
-  const auto kept_plan = CompileParityPlan({"data=1"}, AdamWWithClip());
-  const auto again_plan = CompileParityPlan(again, AdamWWithClip());
+  const auto kept_plan = CompileParityPlan(GptParity({"data=1"}), AdamWWithClip());
+  const auto again_plan = CompileParityPlan(GptParity(again), AdamWWithClip());
   ASSERT_TRUE(kept_plan.ok() && again_plan.ok());
   EXPECT_LT(again_plan->devices(0).memory_bytes(), kept_plan->devices(0).memory_bytes());
 }

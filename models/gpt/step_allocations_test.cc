@@ -80,7 +80,7 @@ class Training {
   explicit Training(const GptLayout& layout)
       : text_(*TextDataset::Create("fixed.txt", *ReadFile("models/gpt/testdata/fixed.txt"), 64)),
         batch_(text_, layout.batch) {
-    absl::StatusOr<plan::Plan> plan = CompileParityPlan(layout, AdamWWithClip());
+    absl::StatusOr<plan::Plan> plan = CompileParityPlan(GptParity(layout), AdamWWithClip());
     EXPECT_TRUE(plan.ok()) << plan.status();
     RuntimeOptions options;
     options.workers = 2;

@@ -116,7 +116,7 @@ TEST(ZeroTest, LevelsTwoAndThreeSplitGradientsAndParameters) {
 
 absl::StatusOr<std::unique_ptr<ParityRun>> Train(const GptLayout& layout, int64_t begin,
                                                  int64_t end, const std::string& checkpoint) {
-  ASSIGN_OR_RETURN(auto run, ParityRun::Start(layout, AdamWWithoutClip()));
+  ASSIGN_OR_RETURN(auto run, ParityRun::Start(GptParity(layout), AdamWWithoutClip()));
   if (!checkpoint.empty()) {
     ASSIGN_OR_RETURN(const Checkpoint saved, Checkpoint::Load(checkpoint));
     RETURN_IF_ERROR(LoadVariables(saved, run->session()));

@@ -1,0 +1,390 @@
+#include "framework/testing/training_parity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/compiler/compile.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/kernel.h"
+#include "framework/session/plan_session.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kGradient[] = "gradient/";
+constexpr int64_t kEarly = 10;
+const int64_t kLockstepSteps[] = {0, 10, 50};
+
+// Bounds, relative. Benign differences of f32 stay 5 times below those of the lockstep and the
+// early free run; the least of the known bugs lies 7 times above.
+constexpr double kEarlyLoss = 5e-7, kEarlyGradNorm = 2e-6, kEarlyParameterNorm = 1e-9;
+constexpr double kLateLoss = 5e-6, kLateGradNorm = 2e-4;
+constexpr double kLockstepLoss = 1e-6, kLockstepGradNorm = 1e-6;
+constexpr double kGradientBound = 1e-5, kFirstMoment = 1e-5, kSecondMoment = 2e-5;
+// A new weight: |p' - q'| <= kWeightUlps |p| + kWeightStep |p' - p|, more at the first step.
+constexpr double kWeightUlps = 1e-7, kWeightStep = 2e-5, kFirstStepFactor = 5;
+// What a parameter without a gradient gets is rounding, of which Adam makes steps of any size up to
+// the learning rate.
+constexpr double kNoGradient = 1e-8, kNoGradientRates = 3;
+
+bool HasNoGradient(const ParityCase& of, absl::string_view name) {
+  return of.has_no_gradient && of.has_no_gradient(name);
+}
+bool IsState(absl::string_view name) {
+  return absl::EndsWith(name, ".m") || absl::EndsWith(name, ".v") ||
+         absl::EndsWith(name, ".momentum");
+}
+
+double Norm(const HostTensor& tensor) {
+  double sum = 0;
+  const float* values = tensor.data<float>();
+  for (int64_t i = 0; i < tensor.shape.NumElements(); ++i) {
+    sum += static_cast<double>(values[i]) * values[i];
+  }
+  return std::sqrt(sum);
+}
+
+double NormOfDifference(const HostTensor& a, const HostTensor& b) {
+  double sum = 0;
+  const float *x = a.data<float>(), *y = b.data<float>();
+  for (int64_t i = 0; i < a.shape.NumElements(); ++i) {
+    const double difference = static_cast<double>(x[i]) - y[i];
+    sum += difference * difference;
+  }
+  return std::sqrt(sum);
+}
+
+double Relative(double expected, double got) {
+  const double difference = std::fabs(expected - got) / std::max(std::fabs(expected), 1e-30);
+  return std::isnan(difference) ? HUGE_VAL : difference;
+}
+
+absl::Status Differ(absl::string_view what, int64_t step, double bound, double difference,
+                    double expected, double got) {
+  return absl::DataLossError(
+      absl::StrFormat("step %d, %s: expected %.9g within %.1e, got %.9g: off by %.2e", step, what,
+                      expected, bound, got, difference));
+}
+
+// Notes the largest difference; an error if it is above the bound.
+absl::Status Compare(absl::string_view what, int64_t step, double bound, double expected,
+                     double got, double* largest) {
+  const double difference = Relative(expected, got);
+  *largest = std::max(*largest, difference);
+  if (difference <= bound) return absl::OkStatus();
+  return Differ(what, step, bound, difference, expected, got);
+}
+
+double Scalar(const Fetches& fetches, absl::string_view name) {
+  return fetches.find(name)->second.data<float>()[0];
+}
+
+HostTensor ScalarF32(double value) {
+  HostTensor tensor(DType::kF32, Shape{});
+  tensor.data<float>()[0] = static_cast<float>(value);
+  return tensor;
+}
+
+HostTensor ScalarI32(int64_t value) {
+  HostTensor tensor(DType::kI32, Shape{});
+  tensor.data<int32_t>()[0] = static_cast<int32_t>(value);
+  return tensor;
+}
+
+// Keeps an error for later, so that one check measures all before it fails.
+void KeepFirst(const absl::Status& status, absl::Status* first) {
+  if (first->ok()) *first = status;
+}
+
+}  // namespace
+
+std::string ParityFigures::ToString() const {
+  return absl::StrFormat(
+      "loss %.1e to step 10, %.1e to 50; gradient norm %.1e, %.1e; parameter norm %.1e; worst "
+      "gradient %.1e (%s), worst update %.2f of its bound (%s)",
+      early_loss, loss, early_grad_norm, grad_norm, parameter_norm, gradient, worst_gradient,
+      update, worst_update);
+}
+
+absl::StatusOr<plan::Plan> CompileParityPlan(const ParityCase& of, const TrainingSetting& setting,
+                                             int32_t rank, int32_t ranks) {
+  Graph graph;
+  RETURN_IF_ERROR(of.build(setting.optimizer, &graph));
+  for (const auto& entry : graph.TensorsOf(Role::kGradient)) {
+    const Node& variable = graph.node(graph.tensor(entry.second).producer);
+    graph.Output(absl::StrCat(kGradient, variable.name), Tensor(&graph, entry.first));
+  }
+  RETURN_IF_ERROR(graph.status());
+  CompileOptions options;
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(of.mesh));
+  options.mesh = mesh.OverRanks(ranks);
+  options.rank = rank;
+  options.ranks = ranks;
+  options.micro_batches = of.micro_batches;
+  options.script_length = of.script_length;
+  options.chunks = of.chunks;
+  options.machine = Machine::Cpu();
+  const std::vector<ProgramGraph> programs = {{"train", &graph}};
+  return CompilePlan(programs, options);
+}
+
+ParityRun::ParityRun(const ParityCase& of, const TrainingSetting& setting,
+                     std::shared_ptr<const Dataset> data)
+    : case_(of), setting_(setting), data_(std::move(data)) {}
+
+absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const ParityCase& of,
+                                                            const TrainingSetting& setting,
+                                                            const PlanMutation& mutate) {
+  ASSIGN_OR_RETURN(plan::Plan plan, CompileParityPlan(of, setting));
+  if (mutate) RETURN_IF_ERROR(mutate(&plan));
+  return Start(of, setting, std::move(plan), RuntimeOptions());
+}
+
+absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const ParityCase& of,
+                                                            const TrainingSetting& setting,
+                                                            plan::Plan plan,
+                                                            RuntimeOptions options) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> data, of.open_data());
+  std::unique_ptr<ParityRun> run(new ParityRun(of, setting, std::move(data)));
+  options.prepare = PrepareCpuKernel;
+  options.init_thread = InitKernelThread;
+  run->one_rank_ = options.net == nullptr;
+  ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));
+  return absl::StatusOr<std::unique_ptr<ParityRun>>(std::move(run));
+}
+
+absl::StatusOr<StepRecord> ParityRun::Step(int64_t step) {
+  const SampleOrder order = {SampleOrder::kRandom, case_.data_seed};
+  const int64_t first = step * case_.batch;
+  const HostTensor rate = ScalarF32(LearningRate(setting_.schedule, step));
+  const HostTensor count = ScalarI32(step + 1);
+  session_->set_step(step);
+  Feeds feeds = {{"learning_rate", &rate}, {"step", &count}};
+  for (size_t i = 0; i < data_->fields().size(); ++i) {
+    feeds.emplace_back(data_->fields()[i].name,
+                       SampleRows{data_.get(), static_cast<int>(i), order, first});
+  }
+  RETURN_IF_ERROR(session_->Step("train", feeds));
+  RETURN_IF_ERROR(session_->Next(&fetches_));
+  StepRecord record;
+  if (fetches_.empty()) return record;  // another rank has them
+  record.loss = Scalar(fetches_, "loss");
+  record.grad_norm = Scalar(fetches_, "grad_norm");
+  // Of several ranks none has all parameters.
+  if (step <= kEarly && one_rank_) {
+    double squares = 0;
+    for (const auto& fetch : fetches_) {
+      if (!absl::StartsWith(fetch.first, kGradient)) continue;
+      ASSIGN_OR_RETURN(const HostTensor value,
+                       session_->Read(fetch.first.substr(sizeof(kGradient) - 1)));
+      const double norm = Norm(value);
+      squares += norm * norm;
+    }
+    record.parameter_norm = std::sqrt(squares);
+  }
+  return record;
+}
+
+absl::StatusOr<Fetches> ParityRun::ReadVariables() {
+  Fetches values;
+  for (const VariableInfo& variable : session_->variables()) {
+    ASSIGN_OR_RETURN(values[variable.name], session_->Read(variable.name));
+  }
+  return values;
+}
+
+absl::Status ParityRun::WriteVariables(const Fetches& values) {
+  for (const auto& value : values) {
+    RETURN_IF_ERROR(session_->Write(value.first, value.second));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Reference> RunReference(const ParityCase& of, const TrainingSetting& setting) {
+  Reference reference;
+  reference.setting = setting;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParityRun> run, ParityRun::Start(of, setting));
+  for (int64_t step = 0; step <= kParitySteps; ++step) {
+    const bool keep = std::find(std::begin(kLockstepSteps), std::end(kLockstepSteps), step) !=
+                      std::end(kLockstepSteps);
+    LockstepPoint point;
+    point.step = step;
+    if (keep) {
+      ASSIGN_OR_RETURN(point.before, run->ReadVariables());
+    }
+    ASSIGN_OR_RETURN(point.record, run->Step(step));
+    reference.records.push_back(point.record);
+    if (!keep) continue;
+    ASSIGN_OR_RETURN(point.after, run->ReadVariables());
+    for (const auto& fetch : run->fetches()) {
+      if (!absl::StartsWith(fetch.first, kGradient)) continue;
+      point.gradients[fetch.first.substr(sizeof(kGradient) - 1)] = fetch.second;
+    }
+    reference.points.push_back(std::move(point));
+  }
+  return reference;
+}
+
+namespace {
+
+// One lockstep step: all that it computed against all that the reference did.
+class StepComparison {
+ public:
+  StepComparison(const ParityCase& of, const Reference& reference, const LockstepPoint& point,
+                 const Fetches* fetches, ParityFigures* figures)
+      : case_(of),
+        setting_(reference.setting),
+        point_(point),
+        fetches_(fetches),
+        figures_(figures) {}
+
+  absl::Status Gradients() {
+    absl::Status first;
+    for (const auto& gradient : point_.gradients) {
+      const auto found = fetches_->find(absl::StrCat(kGradient, gradient.first));
+      if (found == fetches_->end()) return absl::NotFoundError(gradient.first);
+      const double norm = Norm(gradient.second);
+      const double off = NormOfDifference(gradient.second, found->second);
+      const std::string what = absl::StrCat("gradient of ", gradient.first);
+      if (HasNoGradient(case_, gradient.first)) {
+        const double bound = kNoGradient * point_.record.grad_norm;
+        if (!(off <= bound)) KeepFirst(Off(what, bound, off), &first);
+        continue;
+      }
+      const double relative = std::isnan(off) ? HUGE_VAL : off / std::max(norm, 1e-30);
+      if (relative > figures_->gradient) {
+        figures_->gradient = relative;
+        figures_->worst_gradient = absl::StrCat(gradient.first, " at step ", point_.step);
+      }
+      if (relative > kGradientBound) KeepFirst(Off(what, kGradientBound, relative), &first);
+    }
+    return first;
+  }
+
+  absl::Status Variables(const Fetches& after) {
+    absl::Status first;
+    for (const auto& expected : point_.after) {
+      const std::string& name = expected.first;
+      const HostTensor& before = point_.before.find(name)->second;
+      const auto found = after.find(name);
+      if (found == after.end()) return absl::NotFoundError(name);
+      const double off = NormOfDifference(expected.second, found->second);
+      const double bound = BoundOf(name, before, expected.second);
+      const double shard = std::isnan(off) ? HUGE_VAL : off / std::max(bound, 1e-30);
+      if (shard > figures_->update) {
+        figures_->update = shard;
+        figures_->worst_update = absl::StrCat(name, " at step ", point_.step);
+      }
+      if (shard > 1) KeepFirst(Off(absl::StrCat("updated ", name), bound, off), &first);
+    }
+    return first;
+  }
+
+ private:
+  double BoundOf(const std::string& name, const HostTensor& before, const HostTensor& after) const {
+    if (HasNoGradient(case_, name)) {
+      const double elements = std::sqrt(static_cast<double>(after.shape.NumElements()));
+      const double norm = point_.record.grad_norm;
+      if (IsState(name)) return kNoGradient * std::max(norm, norm * norm);
+      return kNoGradientRates * elements * LearningRate(setting_.schedule, point_.step);
+    }
+    if (absl::EndsWith(name, ".v")) return kSecondMoment * Norm(after);
+    if (IsState(name)) return kFirstMoment * Norm(after);
+    const double bound = kWeightUlps * Norm(after) + kWeightStep * NormOfDifference(after, before);
+    return point_.step == 0 ? kFirstStepFactor * bound + FirstStep(name) : bound;
+  }
+
+  // Adam's first step is rate * g / (|g| + epsilon), which makes steps out of the rounding of those
+  // elements that are near epsilon. What the difference of the gradients, which has a bound of its
+  // own, explains is allowed.
+  double FirstStep(const std::string& name) const {
+    if (setting_.optimizer.kind != OptimizerOptions::kAdamW) return 0;
+    const HostTensor& expected = point_.gradients.find(name)->second;
+    const HostTensor& got = fetches_->find(absl::StrCat(kGradient, name))->second;
+    const double clip = setting_.optimizer.clip, norm = point_.record.grad_norm;
+    const double factor = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;
+    const auto step = [&](const HostTensor& gradient, int64_t i) {
+      const double g = factor * gradient.data<float>()[i];
+      return g / (std::fabs(g) + setting_.optimizer.epsilon);
+    };
+    double squares = 0;
+    for (int64_t i = 0; i < expected.shape.NumElements(); ++i) {
+      const double difference = step(expected, i) - step(got, i);
+      squares += difference * difference;
+    }
+    return LearningRate(setting_.schedule, 0) * std::sqrt(squares);
+  }
+
+  absl::Status Off(absl::string_view what, double bound, double off) const {
+    return absl::DataLossError(
+        absl::StrFormat("lockstep at step %d, %s: expected a difference of at most %.2e, got %.2e",
+                        point_.step, what, bound, off));
+  }
+
+  const ParityCase& case_;
+  const TrainingSetting& setting_;
+  const LockstepPoint& point_;
+  const Fetches* fetches_;  // of the step that is compared
+  ParityFigures* figures_;
+};
+
+}  // namespace
+
+absl::Status CheckLockstep(const Reference& reference, ParityRun* run, ParityFigures* figures) {
+  absl::Status first;
+  for (const LockstepPoint& point : reference.points) {
+    RETURN_IF_ERROR(run->WriteVariables(point.before));
+    ASSIGN_OR_RETURN(const StepRecord record, run->Step(point.step));
+    ASSIGN_OR_RETURN(const Fetches after, run->ReadVariables());
+    double ignored = 0;
+    KeepFirst(Compare("lockstep loss", point.step, kLockstepLoss, point.record.loss, record.loss,
+                      &ignored),
+              &first);
+    KeepFirst(Compare("lockstep gradient norm", point.step, kLockstepGradNorm,
+                      point.record.grad_norm, record.grad_norm, &ignored),
+              &first);
+    StepComparison comparison(run->parity_case(), reference, point, &run->fetches(), figures);
+    KeepFirst(comparison.Gradients(), &first);
+    KeepFirst(comparison.Variables(after), &first);
+    KeepFirst(run->session()->CheckReplicas(), &first);
+  }
+  return AddContext(first, run->parity_case().name);
+}
+
+absl::Status CheckFreeRun(const Reference& reference, int64_t begin, int64_t end, ParityRun* run,
+                          ParityFigures* figures) {
+  absl::Status first;
+  for (int64_t step = begin; step <= end; ++step) {
+    ASSIGN_OR_RETURN(const StepRecord record, run->Step(step));
+    const StepRecord& expected = reference.records[step];
+    const bool early = step <= kEarly;
+    KeepFirst(Compare("loss", step, early ? kEarlyLoss : kLateLoss, expected.loss, record.loss,
+                      early ? &figures->early_loss : &figures->loss),
+              &first);
+    KeepFirst(
+        Compare("gradient norm", step, early ? kEarlyGradNorm : kLateGradNorm, expected.grad_norm,
+                record.grad_norm, early ? &figures->early_grad_norm : &figures->grad_norm),
+        &first);
+    if (early) {
+      KeepFirst(Compare("norm of the parameters", step, kEarlyParameterNorm,
+                        expected.parameter_norm, record.parameter_norm, &figures->parameter_norm),
+                &first);
+    }
+    KeepFirst(AddContext(run->session()->CheckReplicas(), absl::StrCat("step ", step)), &first);
+  }
+  return AddContext(first, run->parity_case().name);
+}
+
+absl::Status CheckCase(const Reference& reference, const ParityCase& of, ParityFigures* figures) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParityRun> run, ParityRun::Start(of, reference.setting));
+  absl::Status status = CheckFreeRun(reference, 0, kParitySteps, run.get(), figures);
+  KeepFirst(CheckLockstep(reference, run.get(), figures), &status);
+  return status;
+}
+
+}  // namespace sluice
