@@ -236,9 +236,9 @@ absl::Status CheckAddressSpace() {
   constexpr int64_t kLeast = int64_t{256} << 20;
   const MemoryLimits limits = ReadMemoryLimits();
   if (limits.available == 0 || limits.available >= kLeast) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("out of memory: expected at least ", kLeast, " bytes, ", limits.source,
-                   " leaves ", limits.available));
+  return absl::ResourceExhaustedError(absl::StrCat("out of memory: expected at least ", kLeast,
+                                                   " bytes, ", limits.source, " leaves ",
+                                                   limits.available));
 }
 
 // What is asked for and could not be written is told now, not when the run is over. A file that
