@@ -2,12 +2,11 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
-#include "nlohmann/json.hpp"
+#include "framework/checkpoint/json.h"
 
 namespace sluice {
 namespace {
@@ -17,8 +16,6 @@ using Json = nlohmann::json;
 constexpr char kFormat[] = "sluice checkpoint 1";
 constexpr char kFormatOfParts[] = "sluice checkpoint 2";
 constexpr char kFormatOfPart[] = "sluice checkpoint 2, a part";
-// Copying and printing JSON recurse, so that a file of brackets alone would overflow the stack.
-constexpr int kMostLevels = 16;
 
 std::string TextOf(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
@@ -29,21 +26,6 @@ std::string DigestOf(const Json& manifest) {
   Json rest = manifest;
   rest.erase("digest");
   return HashText(StableHash(TextOf(rest)));
-}
-
-absl::StatusOr<Json> ParseObject(absl::string_view text, absl::string_view file) {
-  bool deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
-    deep = deep || depth > kMostLevels;
-    return !deep;  // what is not kept is not built
-  };
-  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  // The parser takes a NUL for the end of the text.
-  if (deep || json.is_discarded() || !json.is_object() || absl::StrContains(text, '\0')) {
-    return absl::DataLossError(absl::StrCat(file, ": expected a JSON object, got ", text.size(),
-                                            " bytes that do not parse"));
-  }
-  return json;
 }
 
 bool ParseTensors(const Json& tensors, Manifest* manifest) {
@@ -202,13 +184,13 @@ std::string PrintManifest(const Manifest& manifest) {
 absl::StatusOr<std::string> SealManifest(absl::string_view text, absl::string_view file) {
   // From the text, not from what was printed to it, so that the digest is of what a reader will
   // see.
-  ASSIGN_OR_RETURN(Json manifest, ParseObject(text, file));
+  ASSIGN_OR_RETURN(Json manifest, ParseJsonObject(text, file));
   manifest["digest"] = DigestOf(manifest);
   return TextOf(manifest) + "\n";
 }
 
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text, absl::string_view file) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(text, file));
+  ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, file));
   const std::string format = TextAt(json, "format");
   if (format != kFormat && format != kFormatOfParts && format != kFormatOfPart) {
     return absl::DataLossError(
