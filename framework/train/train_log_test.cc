@@ -1,6 +1,7 @@
 #include "framework/train/train_log.h"
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,23 @@ TEST(TrainLogTest, ResumedRunsDropWhatCameAfterTheirCheckpoint) {
             "{\"step\":2,\"loss\":2,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
             "{\"step\":1,\"val_loss\":1.5}\n"
             "{\"step\":3,\"loss\":30,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n");
+}
+
+// More than one billion bytes, nearly all of them a hole that a crash left in one line.
+TEST(TrainLogTest, ALogOfAnyLengthIsGoneOnWith) {
+  const std::string path = Path("long");
+  remove(path.c_str());
+  ASSERT_TRUE(TrainLog::Open(path, 0)->Step(1, 1, 1, 1, "tokens", 1).ok());
+  const std::string first = Read(path);
+  std::filesystem::resize_file(path, (int64_t{1} << 30) + 5);
+  {
+    FileWriter file = *FileWriter::Extend(path);
+    ASSERT_TRUE(file.Append("\n" + first).ok());
+    ASSERT_TRUE(file.Close().ok());
+  }
+  const auto log = TrainLog::Open(path, 1);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(Read(path), first + first);
 }
 
 TEST(TrainLogTest, UnwritablePathIsAnError) {
