@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -16,10 +17,11 @@ using Json = nlohmann::json;
 // Copying and printing JSON recurse, so that a file of brackets alone would overflow the stack.
 constexpr size_t kMostLevels = 16;
 
-// Looks at the text before anything is built of it. The parser's own callback could do the same,
-// but after every object it walks all that its parent has so far, which is quadratic.
+// The parser's own callback could look as well, while it builds, but after every object it walks
+// all that the parent has so far, which is quadratic.
 class StrictReader : public nlohmann::json_sax<Json> {
  public:
+  bool is_object() const { return is_object_; }
   const std::string& twice() const { return twice_; }
 
   bool null() override { return true; }
@@ -29,7 +31,10 @@ class StrictReader : public nlohmann::json_sax<Json> {
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return false; }
-  bool start_object(size_t) override { return Enter(); }
+  bool start_object(size_t) override {
+    is_object_ = is_object_ || keys_.empty();
+    return Enter();
+  }
   bool end_object() override { return Leave(); }
   bool start_array(size_t) override { return Enter(); }
   bool end_array() override { return Leave(); }
@@ -53,23 +58,22 @@ class StrictReader : public nlohmann::json_sax<Json> {
   }
 
   std::vector<std::set<std::string>> keys_;  // by level, of the object that is open there
+  bool is_object_ = false;
   std::string twice_;
 };
 
 }  // namespace
 
-absl::StatusOr<nlohmann::json> ParseJsonObject(absl::string_view text, absl::string_view file) {
+absl::Status CheckJsonObject(absl::string_view text, absl::string_view file) {
   StrictReader reader;
   // The parser takes a NUL for the end of the text.
-  const bool sound =
-      !absl::StrContains(text, '\0') && Json::sax_parse(text.begin(), text.end(), &reader);
+  const bool sound = !absl::StrContains(text, '\0') &&
+                     Json::sax_parse(text.begin(), text.end(), &reader) && reader.is_object();
+  if (sound) return absl::OkStatus();
   if (!reader.twice().empty()) {
     return absl::DataLossError(
         absl::StrCat(file, ": expected each key once, got ", reader.twice(), " twice"));
   }
-  Json json;
-  if (sound) json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_object()) return json;
   return absl::DataLossError(absl::StrCat(file, ": expected a JSON object of at most ", kMostLevels,
                                           " levels, got ", text.size(), " bytes that are none"));
 }

@@ -1,6 +1,6 @@
 #include "framework/checkpoint/json.h"
 
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <string>
 
@@ -20,35 +20,33 @@ std::string Nested(int levels) {
 }
 
 std::string Error(const std::string& text) {
-  const auto json = ParseJsonObject(text, "file");
-  if (json.ok()) return "";
-  EXPECT_EQ(json.status().code(), absl::StatusCode::kDataLoss);
-  return std::string(json.status().message());
+  const absl::Status status = CheckJsonObject(text, "file");
+  EXPECT_TRUE(status.ok() || absl::IsDataLoss(status)) << status;
+  return std::string(status.message());
 }
 
 TEST(JsonTest, TakesAnObjectOfSixteenLevels) {
-  const auto json = ParseJsonObject(R"({"b": {"a": [1, "x"]}, "a": null})", "file");
-  ASSERT_TRUE(json.ok()) << json.status();
-  EXPECT_EQ((*json)["b"]["a"][1], "x");
+  EXPECT_EQ(Error(R"({"b": {"a": [1, -2, 0.5, "x", true]}, "a": null})"), "");
   EXPECT_EQ(Error(Nested(16)), "");
 }
 
 TEST(JsonTest, RefusesWhatIsNoSoundObject) {
   const std::string none = "file: expected a JSON object of at most 16 levels, got ";
   for (const std::string& text :
-       {std::string(), std::string("[]"), std::string("{"), std::string("{} {}"),
-        std::string("{\"a\":1}\0", 8), std::string("{\"\xed\xa0\x80\":1}"), Nested(17),
-        Nested(1'000'000)}) {
+       {std::string(), std::string("[]"), std::string("[{}]"), std::string("7"), std::string("{"),
+        std::string("{} {}"), std::string("{\"a\":1}\0", 8), std::string("{\"\xed\xa0\x80\":1}"),
+        Nested(17), Nested(1'000'000)}) {
     EXPECT_THAT(Error(text), HasSubstr(none)) << text.substr(0, 40);
   }
   EXPECT_EQ(Error(R"({"a": {"b": 1, "c": 2, "b": 1}})"),
             "file: expected each key once, got b twice");
 }
 
+// Of the processor, so that what else the machine does counts for nothing.
 double SecondsOf(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
 // Where each name costs a look at those before it, either of these takes minutes.

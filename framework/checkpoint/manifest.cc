@@ -7,6 +7,7 @@
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/json.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -26,6 +27,11 @@ std::string DigestOf(const Json& manifest) {
   Json rest = manifest;
   rest.erase("digest");
   return HashText(StableHash(TextOf(rest)));
+}
+
+absl::StatusOr<Json> ParseObject(absl::string_view text, absl::string_view file) {
+  RETURN_IF_ERROR(CheckJsonObject(text, file));
+  return Json::parse(text.begin(), text.end());
 }
 
 bool ParseTensors(const Json& tensors, Manifest* manifest) {
@@ -184,13 +190,13 @@ std::string PrintManifest(const Manifest& manifest) {
 absl::StatusOr<std::string> SealManifest(absl::string_view text, absl::string_view file) {
   // From the text, not from what was printed to it, so that the digest is of what a reader will
   // see.
-  ASSIGN_OR_RETURN(Json manifest, ParseJsonObject(text, file));
+  ASSIGN_OR_RETURN(Json manifest, ParseObject(text, file));
   manifest["digest"] = DigestOf(manifest);
   return TextOf(manifest) + "\n";
 }
 
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text, absl::string_view file) {
-  ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, file));
+  ASSIGN_OR_RETURN(const Json json, ParseObject(text, file));
   const std::string format = TextAt(json, "format");
   if (format != kFormat && format != kFormatOfParts && format != kFormatOfPart) {
     return absl::DataLossError(

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/json.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -183,7 +184,8 @@ absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& pat
 
 absl::Status SafetensorsReader::ParseHeader(absl::string_view header, int64_t buffer_bytes) {
   const std::string& path = file_.path();
-  ASSIGN_OR_RETURN(const Json json, ParseJsonObject(header, path));
+  RETURN_IF_ERROR(CheckJsonObject(header, path));
+  const Json json = Json::parse(header.begin(), header.end());
   std::vector<ParsedEntry> parsed;
   for (auto item = json.begin(); item != json.end(); ++item) {
     if (item.key() != "__metadata__") {
