@@ -8,6 +8,7 @@
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -192,8 +193,9 @@ absl::Status CheckShape(const AppFlags& app, const std::map<std::string, std::st
 absl::Status CheckRecorded(const AppOptions& options) {
   for (const auto& [name, value] : options.recorded) {
     if (IsUtf8(value)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--", name, ": expected UTF-8, as checkpoints record it, got ", Quoted(value)));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": expected UTF-8, as checkpoints record it, got \"",
+                     absl::CHexEscape(value), "\""));
   }
   return absl::OkStatus();
 }

@@ -204,9 +204,26 @@ TEST_F(AppOptionsTest, EveryWayToNameTheLastCheckpointGoesOnWithItsRun) {
   }
 }
 
+// It may be whole: the run does not go back behind it.
+TEST_F(AppOptionsTest, ACheckpointThatCannotBeReadIsTold) {
+  const std::string run = Folder("unread");
+  Save(*Parse({}), run, 5);
+  const std::string tensors = Save(*Parse({}), run, 6) + "/tensors.safetensors";
+  fs::remove(tensors);
+  fs::create_symlink("tensors.safetensors", tensors);
+  EXPECT_THAT(Error({"--resume=" + run}),
+              HasSubstr("--resume: a checkpoint that may be whole cannot be read: "));
+  // What is missing is missing for good.
+  fs::remove(tensors);
+  const auto options = Parse({"--resume=" + run});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->resume.checkpoint, run + "/checkpoints/step-000005");
+}
+
 TEST_F(AppOptionsTest, APathThatIsNoUtf8IsRefused) {
-  EXPECT_THAT(Error({"--data=/texts/b\xe4r"}),
-              HasSubstr("--data: expected UTF-8, as checkpoints record it, got \"/texts/b"));
+  EXPECT_THAT(
+      Error({"--data=/texts/b\xe4r"}),
+      HasSubstr("--data: expected UTF-8, as checkpoints record it, got \"/texts/b\\xe4r\""));
   EXPECT_TRUE(Parse({"--data=/texts/b\xc3\xa4r"}).ok());
 }
 

@@ -40,7 +40,12 @@ absl::Status FindLatest(const std::string& path, ResumePoint* point) {
     return absl::NotFoundError(
         absl::StrCat("--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
   }
-  if (!latest.ok()) return AddContext(latest.status(), "--resume: no checkpoint is whole");
+  if (absl::IsDataLoss(latest.status())) {
+    return AddContext(latest.status(), "--resume: no checkpoint is whole");
+  }
+  if (!latest.ok()) {
+    return AddContext(latest.status(), "--resume: a checkpoint that may be whole cannot be read");
+  }
   point->checkpoint = *latest;
   for (const DamagedCheckpoint& damaged : point->damaged) {
     SLUICE_LOG(WARNING) << damaged.path << " is not whole: " << damaged.status.message()

@@ -35,9 +35,10 @@ std::string HolderIn(int descriptor) {
 
 absl::StatusOr<RunLock> RunLock::Take(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kRunLock);
-  // Without waiting for anyone, should a pipe lie there.
-  const int descriptor =
-      open(path.c_str(), O_RDWR | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644);
+  // A folder from anywhere may have a pipe there, which is not waited for, or a link to a file of
+  // somebody's, which is not written.
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  const int descriptor = open(path.c_str(), kFlags, 0644);
   if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
   RunLock lock(descriptor);
   struct stat info;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -62,6 +63,11 @@ TEST(RunLockTest, WhatCannotBeLockedIsAnError) {
   const std::string folder = Folder("pipe");
   ASSERT_EQ(mkfifo((folder + "/" + kRunLock).c_str(), 0644), 0);
   EXPECT_EQ(RunLock::Take(folder).status().message(), folder + "/run.lock: expected a file");
+  const std::string linked = Folder("linked"), target = linked + "/precious";
+  std::ofstream(target) << "of somebody's";
+  std::filesystem::create_symlink(target, linked + "/" + kRunLock);
+  EXPECT_FALSE(RunLock::Take(linked).ok());
+  EXPECT_EQ(std::filesystem::file_size(target), 13u);
 }
 
 }  // namespace
