@@ -26,7 +26,7 @@ bool Exists(const std::string& path) {
 // One text for one folder, whether it exists or not and however it is written.
 fs::path Canonical(const std::string& path) {
   std::error_code error;
-  const fs::path canonical = fs::weakly_canonical(path, error);
+  const fs::path canonical = fs::weakly_canonical(fs::absolute(path, error), error);
   return canonical.has_filename() ? canonical : canonical.parent_path();  // "a/" is "a"
 }
 
@@ -171,6 +171,7 @@ absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const Resum
 absl::Status WriteOptions(const std::string& out,
                           const std::vector<std::pair<std::string, std::string>>& flags) {
   const std::string path = out + "/options.txt", beside = path + ".tmp";
+  RETURN_IF_ERROR(RemoveTree(beside));  // in a folder from anywhere it may be a link to any file
   ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(beside));
   for (const auto& flag : flags) {
     RETURN_IF_ERROR(writer.Append(absl::StrCat("--", flag.first, "=", flag.second, "\n")));

@@ -63,6 +63,10 @@ TEST_F(RunFolderTest, TheRunsOwnFolderIsNoDataBeforeItExists) {
   const auto is_run = RunFolders(root_ + "/texts/../mine/");
   EXPECT_TRUE(is_run(root_ + "/mine"));
   EXPECT_FALSE(is_run(root_ + "/texts"));
+  const fs::path before = fs::current_path();
+  fs::current_path(root_);
+  EXPECT_TRUE(RunFolders("later/")(root_ + "/later"));
+  fs::current_path(before);
   Touch("texts/1/log.jsonl");
   Touch("texts/1/options.txt");
   EXPECT_TRUE(is_run(root_ + "/texts/1"));
@@ -118,6 +122,12 @@ TEST_F(RunFolderTest, OptionsAreALineAFlag) {
   fs::create_directories(root_ + "/a/b");
   ASSERT_TRUE(WriteOptions(root_ + "/a/b", {{"steps", "7"}, {"mesh", "data=2 model=2"}}).ok());
   EXPECT_EQ(*ReadText(root_ + "/a/b/options.txt", 100), "--steps=7\n--mesh=data=2 model=2\n");
+  // Where a link lies in the way, the file that it names stays.
+  Touch("precious");
+  fs::create_symlink(root_ + "/precious", root_ + "/a/b/options.txt.tmp");
+  ASSERT_TRUE(WriteOptions(root_ + "/a/b", {{"steps", "8"}}).ok());
+  EXPECT_EQ(*ReadText(root_ + "/a/b/options.txt", 100), "--steps=8\n");
+  EXPECT_EQ(*ReadText(root_ + "/precious", 100), "x");
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ absl::Status DropLaterLines(const std::string& path, int64_t steps_done, FileFau
                    FilterLog(log, steps_done, [](absl::string_view) { return absl::OkStatus(); }));
   if (whole) return absl::OkStatus();
   const std::string beside = path + ".tmp";
+  RETURN_IF_ERROR(RemoveTree(beside, faults));  // in a folder from anywhere it may be a link
   ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(beside, faults));
   RETURN_IF_ERROR(FilterLog(log, steps_done, [&writer](absl::string_view line) {
                     return writer.Append(line);

@@ -73,6 +73,18 @@ TEST(TrainLogTest, ALogOfAnyLengthIsGoneOnWith) {
   EXPECT_EQ(Read(path), first + first);
 }
 
+TEST(TrainLogTest, ALinkBesideItIsNotFollowed) {
+  const std::string path = Path("beside"), precious = Path("precious");
+  for (const std::string& old : {path, path + ".tmp"}) remove(old.c_str());
+  { EXPECT_TRUE(TrainLog::Open(path, 0)->Step(1, 1, 1, 1, "tokens", 1).ok()); }
+  std::filesystem::copy_file(path, precious, std::filesystem::copy_options::overwrite_existing);
+  const std::string line = Read(precious);
+  std::filesystem::create_symlink(precious, path + ".tmp");
+  EXPECT_TRUE(TrainLog::Open(path, 0).ok());
+  EXPECT_EQ(Read(path), "");
+  EXPECT_EQ(Read(precious), line);
+}
+
 TEST(TrainLogTest, UnwritablePathIsAnError) {
   EXPECT_FALSE(TrainLog::Open("/nowhere/log.jsonl", 0).ok());
 }

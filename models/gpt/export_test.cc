@@ -273,6 +273,16 @@ TEST_F(ExportTest, KilledAtAnyCallItLeavesTheOlderExportOrTheNewOne) {
   EXPECT_FALSE(fs::exists(out + ".export.tmp"));
 }
 
+TEST_F(ExportTest, AFolderHereIsMade) {
+  const std::string imported = Import();
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  EXPECT_EQ(ExportGpt2(imported, 0, "hf/"), absl::OkStatus());
+  fs::current_path(before);
+  EXPECT_EQ(*ListDirectory(folder_ + "/hf"),
+            (std::vector<std::string>{"config.json", "model.safetensors"}));
+}
+
 // The folder is replaced as a whole, and what else lies in it with it.
 TEST_F(ExportTest, AFolderWithOtherFilesIsRefused) {
   const std::string imported = Import(), out = folder_ + "/hf";

@@ -278,7 +278,8 @@ absl::Status WriteFolder(const std::string& to, const GptConfig& config,
                          const std::vector<TensorEntry>& entries, const TensorSource& source,
                          FileFaults* faults) {
   std::error_code error;
-  std::filesystem::path place = std::filesystem::weakly_canonical(to, error);
+  std::filesystem::path place =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(to, error), error);
   if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(to, ": cannot follow"));
   if (!place.has_filename()) place = place.parent_path();  // "hf/" is "hf"
   const std::string folder = place.string(), unfinished = folder + ".export.tmp";
