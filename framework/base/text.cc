@@ -283,6 +283,33 @@ std::string NumberText(double number) {
   return std::string(text, result.ptr);
 }
 
+size_t Utf8Length(absl::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const size_t size = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (text.size() < size) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  // Of these the second byte alone tells longer forms, surrogates and what lies past U+10FFFF.
+  const uint8_t second = byte(1);
+  const bool wrong = (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||
+                     (first == 0xF0 && second < 0x90) || (first == 0xF4 && second > 0x8F);
+  return wrong ? 0 : size;
+}
+
+bool IsUtf8(absl::string_view text) {
+  while (!text.empty()) {
+    const size_t size = Utf8Length(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
 std::string NearestName(absl::string_view word, absl::Span<const std::string> candidates) {
   std::string nearest;
   int nearest_distance = std::numeric_limits<int>::max();

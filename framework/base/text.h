@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_BASE_TEXT_H_
 #define SLUICE_FRAMEWORK_BASE_TEXT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -77,6 +78,11 @@ class TextScanner {
 std::string Quoted(absl::string_view text);
 // The shortest text that reads back as exactly this number.
 std::string NumberText(double number);
+
+// How many bytes the character takes that `text` begins with in UTF-8; 0 where it begins with none:
+// with a byte out of place, a sequence cut short, a longer form than need be, or a surrogate.
+size_t Utf8Length(absl::string_view text);
+bool IsUtf8(absl::string_view text);
 
 // The candidate that `word` was most likely meant to be, the first of equals; empty if none is
 // near.

@@ -124,5 +124,21 @@ TEST(TextTest, NearestNameFindsWhatWasMeant) {
   EXPECT_EQ(NearestName("a", std::vector<std::string>{"A", "a"}), "a");
 }
 
+TEST(Utf8Test, TakesCharactersAndNothingElse) {
+  for (const char* good : {"a", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf",
+                           "\xee\x80\x80", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(Utf8Length(std::string(good) + "z"), std::string(good).size()) << good;
+    EXPECT_TRUE(IsUtf8(std::string("x") + good));
+  }
+  for (const char* bad :
+       {"\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xe2\x82", "\xe2\x82x"}) {
+    EXPECT_EQ(Utf8Length(bad), 0u);
+    EXPECT_FALSE(IsUtf8(std::string("x") + bad));
+  }
+  EXPECT_EQ(Utf8Length(""), 0u);
+  EXPECT_TRUE(IsUtf8(""));
+}
+
 }  // namespace
 }  // namespace sluice

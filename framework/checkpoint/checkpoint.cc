@@ -60,6 +60,12 @@ absl::StatusOr<std::vector<std::pair<int64_t, std::string>>> Checkpoints(const s
   return found;
 }
 
+// Is it known that a checkpoint is not as it was written? Files that could not be read may be
+// whole: permissions, a failing disk and too many open files are no word on what they hold.
+bool IsDamage(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status);  // of a file in its folder
+}
+
 absl::Status NoCheckpoint(const std::string& dir) {
   return absl::NotFoundError(absl::StrCat(dir, ": no checkpoint (step-...)"));
 }
@@ -205,9 +211,13 @@ absl::StatusOr<std::string> LatestGoodCheckpoint(const std::string& dir,
     const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Load(path);
     const absl::Status status = checkpoint.ok() ? checkpoint->Verify() : checkpoint.status();
     if (status.ok()) return path;
+    if (!IsDamage(status)) {
+      damaged->clear();
+      return status;
+    }
     damaged->push_back({path, status});
   }
-  return damaged->front().status;
+  return absl::DataLossError(damaged->front().status.message());
 }
 
 absl::Status SetCheckpointAside(const std::string& path) {
@@ -218,8 +228,12 @@ absl::Status SetCheckpointAside(const std::string& path) {
 
 // They lose their names first, and for good, so that a removal that is cut short leaves no half of
 // one that looks whole.
-absl::Status PruneCheckpoints(const std::string& dir, int64_t keep, FileFaults* faults) {
-  ASSIGN_OR_RETURN(const auto found, Checkpoints(dir));
+absl::Status PruneCheckpoints(const std::string& dir, int64_t newest, int64_t keep,
+                              FileFaults* faults) {
+  ASSIGN_OR_RETURN(auto found, Checkpoints(dir));
+  found.erase(std::find_if(found.begin(), found.end(),
+                           [newest](const auto& one) { return one.first > newest; }),
+              found.end());
   const int64_t drop = static_cast<int64_t>(found.size()) - std::max<int64_t>(keep, 1);
   for (int64_t i = 0; i < drop; ++i) {
     const std::string path = absl::StrCat(dir, "/", found[i].second);

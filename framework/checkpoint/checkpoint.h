@@ -82,14 +82,18 @@ struct DamagedCheckpoint {
   absl::Status status;  // what Load or Verify said
 };
 // The same of those that are as they were written; `damaged` gets those of higher steps. NotFound
-// if there is no checkpoint, and the newest one's error if none is whole.
+// if there is no checkpoint, DataLoss with the newest one's error if none is whole. One that could
+// not be read may be whole: its error is returned, of its own code, and `damaged` is empty.
 absl::StatusOr<std::string> LatestGoodCheckpoint(const std::string& dir,
                                                  std::vector<DamagedCheckpoint>* damaged);
 // Renames a checkpoint to "<path>.damaged", so that it is neither loaded nor counted.
 absl::Status SetCheckpointAside(const std::string& path);
 
-// Keeps the `keep` newest (at least one) and removes the others and what unfinished saves left.
-absl::Status PruneCheckpoints(const std::string& dir, int64_t keep, FileFaults* faults = nullptr);
+// Of the checkpoints up to step `newest`, the one just written, keeps the `keep` newest (at least
+// one); removes the others and what unfinished saves left. Those of higher steps are another run's
+// and stay.
+absl::Status PruneCheckpoints(const std::string& dir, int64_t newest, int64_t keep,
+                              FileFaults* faults = nullptr);
 
 }  // namespace sluice
 

@@ -1,5 +1,7 @@
 #include "framework/checkpoint/checkpoint.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -96,10 +98,23 @@ TEST(CheckpointTest, FindsTheLatestByStepAndPrunesTheOldest) {
   ASSERT_TRUE(CreateDirectories(dir + "/step-2000000.tmp").ok());
   ASSERT_TRUE(CreateDirectories(dir + "/notes.tmp").ok());
   EXPECT_EQ(*LatestCheckpoint(dir), dir + "/step-1000000");
-  ASSERT_TRUE(PruneCheckpoints(dir, 2).ok());
+  ASSERT_TRUE(PruneCheckpoints(dir, 1'000'000, 2).ok());
   EXPECT_THAT(*ListDirectory(dir), ElementsAre("notes.tmp", "step-1000000", "step-999999"));
-  ASSERT_TRUE(PruneCheckpoints(dir, 0).ok());
+  ASSERT_TRUE(PruneCheckpoints(dir, 1'000'000, 0).ok());
   EXPECT_EQ(*LatestCheckpoint(dir), dir + "/step-1000000");
+}
+
+// As where a run begins in a folder that holds checkpoints of an older one.
+TEST(CheckpointTest, PruningLeavesWhatWasJustWrittenAndAllOfHigherSteps) {
+  const std::string dir = FreshDirectory("higher");
+  for (const int64_t step : {1, 2, 3, 300, 400}) {
+    ASSERT_TRUE(SaveCheckpoint(dir, Meta(step), Entries(), Values(1)).ok());
+  }
+  ASSERT_TRUE(PruneCheckpoints(dir, 3, 2).ok());
+  EXPECT_THAT(*ListDirectory(dir),
+              ElementsAre("step-000002", "step-000003", "step-000300", "step-000400"));
+  ASSERT_TRUE(PruneCheckpoints(dir, 3, 1).ok());
+  EXPECT_THAT(*ListDirectory(dir), ElementsAre("step-000003", "step-000300", "step-000400"));
 }
 
 bool IsBlank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
@@ -172,9 +187,38 @@ TEST(CheckpointTest, TheLatestGoodOneIsBelowTheDamaged) {
   // Set aside, they are no checkpoints, and pruning leaves them alone.
   for (const auto& one : damaged) EXPECT_EQ(SetCheckpointAside(one.path), absl::OkStatus());
   EXPECT_EQ(LatestCheckpoint(dir).status().code(), absl::StatusCode::kNotFound);
-  ASSERT_TRUE(PruneCheckpoints(dir, 1).ok());
+  ASSERT_TRUE(PruneCheckpoints(dir, 3, 1).ok());
   EXPECT_THAT(*ListDirectory(dir),
               ElementsAre("step-000001.damaged", "step-000002.damaged", "step-000003.damaged"));
+}
+
+// What could not be read may be whole.
+TEST(CheckpointTest, AnErrorOfReadingIsNoDamage) {
+  const std::string dir = FreshDirectory("unread");
+  for (const int64_t step : {1, 2, 3}) {
+    ASSERT_TRUE(SaveCheckpoint(dir, Meta(step), Entries(), Values(1)).ok());
+  }
+  Overwrite(dir + "/step-000003/manifest.json", "{}");
+  const std::string loop = dir + "/step-000002/tensors.safetensors";
+  std::filesystem::remove(loop);
+  std::filesystem::create_symlink("tensors.safetensors", loop);  // cannot be followed, ELOOP
+  std::vector<DamagedCheckpoint> damaged;
+  const absl::Status status = LatestGoodCheckpoint(dir, &damaged).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr(loop + ": cannot open: "));
+  EXPECT_FALSE(absl::IsDataLoss(status) || absl::IsNotFound(status)) << status;
+  EXPECT_TRUE(damaged.empty());
+}
+
+// Opening one to read waits for someone who writes; here nobody does.
+TEST(CheckpointTest, PipesAreRefusedByName) {
+  const std::string dir = FreshDirectory("pipes");
+  const std::string path = *SaveCheckpoint(dir, Meta(1), Entries(), Values(1));
+  for (const char* name : {"/tensors.safetensors", "/manifest.json"}) {
+    std::filesystem::remove(path + name);
+    ASSERT_EQ(mkfifo((path + name).c_str(), 0644), 0);
+    EXPECT_EQ(Checkpoint::Load(path).status(),
+              absl::InvalidArgumentError(path + name + ": expected a file, got a pipe or device"));
+  }
 }
 
 TEST(CheckpointTest, ErrorsSayWhatExpectedAndGot) {

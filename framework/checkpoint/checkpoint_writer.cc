@@ -45,7 +45,7 @@ CheckpointWriter::Result CheckpointWriter::Write(const CheckpointMeta& meta,
                                                  const std::vector<TensorEntry>& entries,
                                                  const TensorSource& source) const {
   Result result{meta.step, SaveCheckpoint(dir_, meta, entries, source, faults_), {}};
-  if (result.saved.ok()) result.pruned = PruneCheckpoints(dir_, keep_, faults_);
+  if (result.saved.ok()) result.pruned = PruneCheckpoints(dir_, meta.step, keep_, faults_);
   return result;
 }
 

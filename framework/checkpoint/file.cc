@@ -107,13 +107,16 @@ absl::Status FileWriter::Close() {
 }
 
 absl::StatusOr<FileReader> FileReader::Open(const std::string& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without waiting for someone to write to a pipe, which is refused below. Of a file it says
+  // nothing.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor < 0) return SystemError(path, "open", errno);
   FileReader reader(path, descriptor, 0);
   struct stat info;
   if (fstat(descriptor, &info) != 0) return SystemError(path, "read", errno);
   if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": expected a file, got ", S_ISDIR(info.st_mode) ? "a folder" : "a pipe or device"));
   }
   reader.size_ = info.st_size;
   return reader;

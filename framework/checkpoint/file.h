@@ -68,6 +68,7 @@ class FileWriter {
 
 class FileReader {
  public:
+  // InvalidArgument, at once, where the path is no regular file: a pipe, a device, a folder.
   static absl::StatusOr<FileReader> Open(const std::string& path);
   FileReader(FileReader&& other) noexcept;
   FileReader& operator=(FileReader&&) = delete;

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/checkpoint/json.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -17,8 +17,6 @@ using Json = nlohmann::json;
 constexpr char kFormat[] = "sluice checkpoint 1";
 constexpr char kFormatOfParts[] = "sluice checkpoint 2";
 constexpr char kFormatOfPart[] = "sluice checkpoint 2, a part";
-// Copying and printing JSON recurse, so that a file of brackets alone would overflow the stack.
-constexpr int kMostLevels = 16;
 
 std::string TextOf(const Json& json) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
@@ -32,18 +30,8 @@ std::string DigestOf(const Json& manifest) {
 }
 
 absl::StatusOr<Json> ParseObject(absl::string_view text, absl::string_view file) {
-  bool deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t, Json&) {
-    deep = deep || depth > kMostLevels;
-    return !deep;  // what is not kept is not built
-  };
-  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  // The parser takes a NUL for the end of the text.
-  if (deep || json.is_discarded() || !json.is_object() || absl::StrContains(text, '\0')) {
-    return absl::DataLossError(absl::StrCat(file, ": expected a JSON object, got ", text.size(),
-                                            " bytes that do not parse"));
-  }
-  return json;
+  RETURN_IF_ERROR(CheckJsonObject(text, file));
+  return Json::parse(text.begin(), text.end());
 }
 
 bool ParseTensors(const Json& tensors, Manifest* manifest) {

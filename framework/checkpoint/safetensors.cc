@@ -4,12 +4,12 @@
 #include <array>
 #include <cmath>
 #include <optional>
-#include <set>
+#include <tuple>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/checkpoint/json.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -18,8 +18,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kHeaderLimit = 100'000'000;
-// Copying and printing JSON recurse, so that a header of brackets alone would overflow the stack.
-constexpr int kMostLevels = 16;
 
 struct DTypeWord {
   const char* word;
@@ -65,31 +63,6 @@ std::string LittleEndian(uint64_t value) {
 
 absl::Status Damaged(absl::string_view where, absl::string_view expected, absl::string_view got) {
   return absl::DataLossError(absl::StrCat(where, ": expected ", expected, ", got ", got));
-}
-
-// Parses JSON in which no object has a key twice.
-absl::StatusOr<Json> ParseStrict(absl::string_view text, const std::string& path) {
-  std::vector<std::set<std::string>> keys;
-  std::string twice;
-  bool deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    deep = deep || depth > kMostLevels;
-    if (deep) return false;  // what is not kept is not built
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !keys.back().insert(parsed.get<std::string>()).second) {
-      twice = parsed.get<std::string>();
-    }
-    return true;
-  };
-  Json json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
-  // The parser takes a NUL for the end of the text.
-  if (deep || json.is_discarded() || !json.is_object() || absl::StrContains(text, '\0')) {
-    return Damaged(path, "a header that is a JSON object", "text that does not parse");
-  }
-  if (!twice.empty()) return Damaged(path, "each key once", absl::StrCat(twice, " twice"));
-  return json;
 }
 
 // The non-negative integers of a JSON array.
@@ -211,7 +184,8 @@ absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& pat
 
 absl::Status SafetensorsReader::ParseHeader(absl::string_view header, int64_t buffer_bytes) {
   const std::string& path = file_.path();
-  ASSIGN_OR_RETURN(const Json json, ParseStrict(header, path));
+  RETURN_IF_ERROR(CheckJsonObject(header, path));
+  const Json json = Json::parse(header.begin(), header.end());
   std::vector<ParsedEntry> parsed;
   for (auto item = json.begin(); item != json.end(); ++item) {
     if (item.key() != "__metadata__") {

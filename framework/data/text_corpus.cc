@@ -1,9 +1,12 @@
 #include "framework/data/text_corpus.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -11,7 +14,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "framework/base/hash.h"
+#include "framework/base/log.h"
+#include "framework/base/memory.h"
 #include "framework/base/status.h"
 
 namespace sluice {
@@ -21,20 +27,47 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kHeldOutEvery = 10;
 
+// An open file.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  int value() const { return value_; }
+
+ private:
+  const int value_;
+};
+
+absl::Status CannotRead(const std::string& path, int error) {
+  const std::string message = absl::StrCat("data: cannot read ", path, ": ", strerror(error));
+  return error == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
+}
+
 absl::Status ListFiles(const fs::path& folder, const SkipFolder& skip,
                        std::vector<std::string>* paths) {
   std::error_code error;
   fs::directory_iterator it(folder, error), end;
   for (; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
+    const std::string name = it->path().filename().string(), path = it->path().string();
     if (name[0] == '.') continue;
-    const fs::file_status status = it->status(error);
-    if (error) break;
-    if (fs::is_directory(status) && !it->is_symlink(error)) {
-      if (skip && skip(it->path().string())) continue;
+    std::error_code unread, ignored;
+    const fs::file_status status = it->status(unread);
+    const bool link = it->is_symlink(ignored);
+    if (unread && link) {
+      // Folders of text often have some, and what was read is recorded by its digest.
+      SLUICE_LOG(WARNING) << "data: the link " << path << " is left out: " << unread.message();
+      continue;
+    }
+    if (unread) return CannotRead(path, unread.value());
+    if (fs::is_directory(status) && !link) {
+      if (skip && skip(path)) continue;
       RETURN_IF_ERROR(ListFiles(it->path(), skip, paths));
     } else if (fs::is_regular_file(status)) {
-      paths->push_back(it->path().string());
+      paths->push_back(path);
     }
   }
   if (!error) return absl::OkStatus();
@@ -42,8 +75,31 @@ absl::Status ListFiles(const fs::path& folder, const SkipFolder& skip,
       absl::StrCat("data: cannot read folder ", folder.string(), ": ", error.message()));
 }
 
-absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& paths,
-                                     const std::string& root) {
+// That there is memory for the files, which are there twice for a moment: as files, and as parts of
+// what is learned and what is held out.
+absl::Status CheckMemory(const std::vector<std::string>& paths, const fs::path& root,
+                         const std::string& whole) {
+  double bytes = 0;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(root / path, error);
+    if (!error) bytes += static_cast<double>(size);  // else reading it tells why
+  }
+  const MemoryLimits limits = ReadMemoryLimits();
+  if (limits.most == 0 || 2 * bytes <= static_cast<double>(limits.available)) {
+    return absl::OkStatus();
+  }
+  constexpr double kMiB = 1 << 20;
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "data: %s is %.0f MiB, and reading it takes twice that; expected at most the %.0f MiB that "
+      "are left of the %.0f MiB of %s",
+      whole, bytes / kMiB, static_cast<double>(limits.available) / kMiB,
+      static_cast<double>(limits.most) / kMiB, limits.source));
+}
+
+absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& paths, const std::string& root,
+                                     const std::string& whole) {
+  RETURN_IF_ERROR(CheckMemory(paths, root, whole));
   std::vector<TextFile> files;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(std::string bytes, ReadFile((fs::path(root) / path).string()));
@@ -55,21 +111,25 @@ absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& paths,
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  auto failed = [&path] {
-    const int code = errno;
-    const std::string message = absl::StrCat("data: cannot read ", path, ": ", strerror(code));
-    return code == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
-  };
-  FILE* file = fopen(path.c_str(), "rb");
-  if (file == nullptr) return failed();
-  std::string bytes;
-  char buffer[1 << 16];
-  size_t count;
-  while ((count = fread(buffer, 1, sizeof(buffer), file)) > 0) bytes.append(buffer, count);
-  const bool bad = ferror(file) != 0;
-  absl::Status status = bad ? failed() : absl::OkStatus();
-  fclose(file);
-  if (bad) return status;
+  // Without waiting for someone to write to a pipe, which is refused below.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.value() < 0) return CannotRead(path, errno);
+  struct stat info;
+  if (fstat(file.value(), &info) != 0) return CannotRead(path, errno);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: expected a file of text, ", path, " is none"));
+  }
+  std::string bytes(info.st_size, '\0');
+  size_t size = 0;
+  while (size < bytes.size()) {
+    const ssize_t got = read(file.value(), bytes.data() + size, bytes.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return CannotRead(path, errno);
+    if (got == 0) break;  // it has become shorter
+    size += got;
+  }
+  bytes.resize(size);
   return bytes;
 }
 
@@ -78,19 +138,25 @@ TextCorpus SplitCorpus(std::vector<TextFile> files) {
             [](const TextFile& a, const TextFile& b) { return a.path < b.path; });
   TextCorpus corpus;
   StableHasher hasher;
-  for (const TextFile& file : files) {
+  const auto is_held_out = [](const TextFile& file) {
+    return StableHash(file.path) % kHeldOutEvery == 0;
+  };
+  size_t training = 0, held_out = 0;
+  for (const TextFile& file : files) (is_held_out(file) ? held_out : training) += file.bytes.size();
+  corpus.training.reserve(training);
+  corpus.held_out.reserve(held_out);
+  for (TextFile& file : files) {
     hasher.Add(file.path).Add(file.bytes);
-    const bool held_out = StableHash(file.path) % kHeldOutEvery == 0;
-    (held_out ? corpus.held_out : corpus.training) += file.bytes;
-    ++(held_out ? corpus.held_out_files : corpus.training_files);
+    (is_held_out(file) ? corpus.held_out : corpus.training) += file.bytes;
+    ++(is_held_out(file) ? corpus.held_out_files : corpus.training_files);
+    file.bytes = std::string();  // so that no byte is there twice for long
   }
   corpus.digest = hasher.digest();
   if (corpus.training.empty() || corpus.held_out.empty()) {
-    std::string all;
-    for (const TextFile& file : files) all += file.bytes;
-    const size_t cut = all.size() - all.size() / kHeldOutEvery;
-    corpus.training = all.substr(0, cut);
-    corpus.held_out = all.substr(cut);
+    if (corpus.training.empty()) corpus.training.swap(corpus.held_out);  // then that is all of it
+    const size_t cut = corpus.training.size() - corpus.training.size() / kHeldOutEvery;
+    corpus.held_out = corpus.training.substr(cut);
+    corpus.training.resize(cut);
     corpus.training_files = static_cast<int64_t>(files.size());
     corpus.held_out_files = 0;
   }
@@ -110,10 +176,10 @@ absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFol
     std::vector<std::string> paths;
     RETURN_IF_ERROR(ListFiles(path, skip, &paths));
     for (std::string& file : paths) file = fs::path(file).lexically_relative(path).string();
-    ASSIGN_OR_RETURN(corpus, ReadFiles(paths, path));
+    ASSIGN_OR_RETURN(corpus, ReadFiles(paths, path, path));
   } else if (fs::is_regular_file(status)) {
     ASSIGN_OR_RETURN(corpus, ReadFiles({fs::path(path).filename().string()},
-                                       fs::path(path).parent_path().string()));
+                                       fs::path(path).parent_path().string(), path));
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("data: expected a file or a folder of text, ", path, " is neither"));

@@ -32,13 +32,15 @@ TextCorpus SplitCorpus(std::vector<TextFile> files);
 using SkipFolder = std::function<bool(const std::string& path)>;
 
 // `path` is a file, or a folder of which every regular file is read; hidden files and folders are
-// left out, and folders that `skip` names, if it is set. Errors: not found, not readable, no text
-// at all.
+// left out, and folders that `skip` names, if it is set. A link that leads nowhere or in a circle
+// is left out with a warning that names it. Errors: not found, not readable, no text at all, more
+// than there is memory for.
 absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFolder& skip = {});
 
 // Files packed into one: for each a line "path bytes" and then as many bytes.
 absl::StatusOr<TextCorpus> ReadPackedCorpus(const std::string& path);
 
+// InvalidArgument, at once, where there is a pipe or a device.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Loss of `held_out`, in nats a byte, under a model of byte pairs counted in `training`, with one

@@ -89,6 +89,42 @@ TEST_F(TextCorpusTest, SkippedFoldersAreNotRead) {
   EXPECT_THAT(asked, ::testing::UnorderedElementsAre("kept", "runs", "1"));
 }
 
+TEST_F(TextCorpusTest, ALinkThatLeadsNowhereIsLeftOutAndNamed) {
+  Write("a.txt", "text\n");
+  Write("b/linked.txt", "more\n");
+  std::filesystem::create_symlink("b/linked.txt", root_ + "/good");
+  std::filesystem::create_symlink("nowhere", root_ + "/dangling");
+  std::filesystem::create_symlink("circle", root_ + "/circle");
+  ::testing::internal::CaptureStderr();
+  const absl::StatusOr<TextCorpus> corpus = ReadTextCorpus(root_);
+  const std::string warnings = ::testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_EQ(corpus->training.size() + corpus->held_out.size(), 15u);
+  EXPECT_THAT(warnings, HasSubstr("the link " + root_ + "/dangling is left out: No such file"));
+  EXPECT_THAT(warnings, HasSubstr("the link " + root_ + "/circle is left out: Too many"));
+}
+
+// Nobody writes to the pipe, and no machine has memory for the file.
+TEST_F(TextCorpusTest, PipesAndFilesLargerThanMemoryAreRefusedAtOnce) {
+  const std::string pipe = root_ + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0644), 0);
+  EXPECT_EQ(ReadFile(pipe).status().message(),
+            "data: expected a file of text, " + pipe + " is none");
+  EXPECT_EQ(ReadPackedCorpus(pipe).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(ReadTextCorpus(pipe).status().message()), HasSubstr("pipe is neither"));
+  const std::string large = Write("large", "");
+  std::filesystem::resize_file(large, uintmax_t{1} << 43);  // one hole
+  for (const std::string& path : {large, root_}) {
+    const absl::Status status = ReadTextCorpus(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("data: " + path +
+                          " is 8388608 MiB, and reading it takes twice that; "
+                          "expected at most the "));
+  }
+  std::filesystem::remove(large);
+}
+
 TEST_F(TextCorpusTest, PackedFilesEqualTheFolder) {
   Write("a.txt", "some text\n");
   Write("b/c d.txt", "more text");

@@ -17,6 +17,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/process.h"
 #include "framework/base/status.h"
+#include "framework/checkpoint/file.h"
 #include "framework/data/dataset.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
@@ -132,13 +133,27 @@ struct Run {
   std::function<bool()> stop;
 };
 
-absl::Status Train(const Run& run, const AppData& data) {
-  const AppOptions& options = run.options;
-  TrainerOptions trainer_options = OptionsOfTrainer(options, run.model);
-  trainer_options.data = RecordsOf(data);
-  if (run.checkpoint && !options.change_data) {
-    RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, trainer_options.data));
+// What a run changes in its folder before the first step. All that can fail of it is tried first:
+// an older run that cannot be gone on with stays as it is.
+absl::Status BeginWriting(const AppOptions& options) {
+  RETURN_IF_ERROR(CheckWritable(options.out + "/log.jsonl"));
+  for (const DamagedCheckpoint& damaged : options.resume.damaged) {
+    RETURN_IF_ERROR(SetCheckpointAside(damaged.path));
   }
+  return WriteOptions(options.out, options.recorded);
+}
+
+absl::Status Train(const Run& run, const AppData& data) {
+  AppOptions options = run.options;
+  const std::map<std::string, DataRecord> records = RecordsOf(data);
+  if (run.checkpoint && !options.change_data) {
+    RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, records));
+  }
+  // Before anything is written, and until all is.
+  ASSIGN_OR_RETURN(const OwnRun own, TakeRun(options.out, options.out_by_time, options.resume));
+  options.out = own.out;
+  TrainerOptions trainer_options = OptionsOfTrainer(options, run.model);
+  trainer_options.data = records;
   ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data));
 
   const SampleOrder order = {SampleOrder::kRandom, options.session.seed};
@@ -159,15 +174,12 @@ absl::Status Train(const Run& run, const AppData& data) {
   task.facts = data.facts;
   task.stop = run.stop;
 
-  for (const DamagedCheckpoint& damaged : options.resume.damaged) {
-    RETURN_IF_ERROR(SetCheckpointAside(damaged.path));
-  }
-  RETURN_IF_ERROR(WriteOptions(options.out, options.recorded));
   TrainingRecord record;
   {
     ProgressPrinter printer = ProgressPrinter::For(stdout);
     Trainer trainer(run.session, trainer_options, task, &printer);
     if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint));
+    RETURN_IF_ERROR(BeginWriting(options));
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
   if (!record.stopped && run.app.use) {

@@ -8,11 +8,13 @@
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/base/text.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/sbp/mesh.h"
 #include "framework/train/machine_file.h"
@@ -108,12 +110,16 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
   return groups;
 }
 
-// What a run is, rather than what is done with it or where, is recorded and taken up by --resume.
-std::set<std::string> NotRecorded(const AppFlags& flags) {
-  std::set<std::string> names = {"change_data", "threads", "memory",       "machine", "out",
-                                 "resume",      "explain", "explain_html", "trace"};
-  names.insert(flags.not_recorded.begin(), flags.not_recorded.end());
-  if (!flags.use.empty()) names.insert(flags.use);
+// What a run is, rather than what is done with it or where, is recorded and taken up by --resume:
+// no flag else, so that a checkpoint from anywhere names no file that this process writes.
+std::set<std::string> Recorded(const AppFlags& flags) {
+  std::set<std::string> names = {
+      "data",     "preset", "steps",         "batch",      "lr",         "warmup",
+      "lr_floor", "clip",   "weight_decay",  "seed",       "mesh",       "micro_batches",
+      "zero",     "keep",   "script_length", "eval_every", "save_every", "check_nan"};
+  for (const FlagEntry& entry : flags.model) {
+    if (flags.not_recorded.count(entry.name) == 0) names.insert(entry.name);
+  }
   return names;
 }
 
@@ -162,6 +168,38 @@ absl::Status CheckNumbers() {
   return CheckFlag("keep", absl::GetFlag(FLAGS_keep), 1, kMany);
 }
 
+// A model that is trained keeps its shape. Not all of it shows in the shapes of tensors.
+absl::Status CheckShape(const AppFlags& app, const std::map<std::string, std::string>& recorded,
+                        const ParsedFlags& parsed) {
+  for (const std::string& name : app.shape) {
+    const auto found = recorded.find(name);
+    if (found == recorded.end() || parsed.given.count(name) == 0) continue;
+    // As the flag prints them, 04 is 4.
+    absl::CommandLineFlag* flag = Find(name);
+    const std::string given = flag->CurrentValue();
+    std::string error;
+    const bool parses = flag->ParseFrom(found->second, &error);
+    const std::string value = parses ? flag->CurrentValue() : found->second;
+    SLUICE_CHECK(flag->ParseFrom(given, &error)) << name << ": " << error;
+    if (value == given) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--", name, ": expected ", value, ", as the checkpoint's model has it, got ", given));
+  }
+  return absl::OkStatus();
+}
+
+// What is recorded stands in JSON, which has no other bytes: a path of others would be read back as
+// another path.
+absl::Status CheckRecorded(const AppOptions& options) {
+  for (const auto& [name, value] : options.recorded) {
+    if (IsUtf8(value)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": expected UTF-8, as checkpoints record it, got \"",
+                     absl::CHexEscape(value), "\""));
+  }
+  return absl::OkStatus();
+}
+
 // Finds the checkpoint that --resume names, and gives the flags that were not given the values of
 // its run.
 absl::Status Resume(const AppFlags& app, const std::string& path, ParsedFlags* parsed,
@@ -171,7 +209,9 @@ absl::Status Resume(const AppFlags& app, const std::string& path, ParsedFlags* p
   }
   ASSIGN_OR_RETURN(options->resume, FindResumePoint(path));
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options->resume.checkpoint));
-  return RestoreFlags(Groups(app), checkpoint.meta().options, parsed);
+  const std::map<std::string, std::string>& recorded = checkpoint.meta().options;
+  RETURN_IF_ERROR(CheckShape(app, recorded, *parsed));
+  return RestoreFlags(Groups(app), Recorded(app), recorded, parsed);
 }
 
 // A path is recorded from the root, as a run may be resumed from another folder. What is no path
@@ -188,11 +228,17 @@ void ResolveData(const std::string& datasets) {
 
 absl::Status CheckData(const AppOptions& options) {
   std::error_code error;
-  if (!fs::is_directory(options.data, error) || !RunFolders(options.out)(options.data)) {
-    return absl::OkStatus();
+  if (!fs::exists(options.data, error)) return absl::OkStatus();
+  const auto is_run = RunFolders(options.out);
+  if (fs::is_directory(options.data, error) && is_run(options.data)) {
+    return absl::InvalidArgumentError(absl::StrCat("--data: expected something to learn from, ",
+                                                   options.data, " is the folder of a run"));
   }
+  const std::string run = RunAround(options.data);
+  if (run.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--data: expected something to learn from, ",
-                                                 options.data, " is the folder of a run"));
+                                                 options.data, " is what the run ", run,
+                                                 " has written"));
 }
 
 absl::Status ReadMesh(AppOptions* options) {
@@ -289,13 +335,15 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   }
   const std::string out = absl::GetFlag(FLAGS_out), run = options.resume.run;
   options.out = !out.empty() ? out : !run.empty() ? run : "runs/" + surroundings.now;
+  options.out_by_time = out.empty() && run.empty();
   if (!options.use && !options.explain) {
     std::error_code error;
     const bool own = !run.empty() && fs::equivalent(options.out, run, error);
-    if (!own) RETURN_IF_ERROR(CheckNewRun(options.out));
+    if (!own && !options.out_by_time) RETURN_IF_ERROR(CheckNewRun(options.out));
     RETURN_IF_ERROR(CheckData(options));
   }
-  options.recorded = FlagValues(groups, NotRecorded(flags));
+  options.recorded = FlagValues(groups, Recorded(flags));
+  RETURN_IF_ERROR(CheckRecorded(options));
   return options;
 }
 

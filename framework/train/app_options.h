@@ -33,8 +33,11 @@ struct AppFlags {
   std::vector<FlagEntry> model;  // below "Model", after --preset
   std::vector<FlagGroup> more;   // groups after "The run"
   std::vector<Preset> presets;   // at least one; the first is what runs without flags
-  // Of the model's flags: what is done with a run rather than what it is. Not recorded.
+  // Those of `model` that are not recorded, as they say what is done with a run rather than what it
+  // is. Of `more` none is.
   std::set<std::string> not_recorded;
+  // Those of `model` that a trained one cannot change.
+  std::set<std::string> shape;
   // A switch of the model: with the run that --resume names, do what else follows training, and
   // stop. Empty: there is none.
   std::string use;
@@ -42,9 +45,10 @@ struct AppFlags {
 
 struct AppOptions {
   std::string preset;
-  std::string data;    // a file or a folder that exists or not; empty: the model's own choice
-  std::string out;     // folder of the run
-  ResumePoint resume;  // without a checkpoint: from the start
+  std::string data;          // a file or a folder that exists or not; empty: the model's own choice
+  std::string out;           // folder of the run
+  bool out_by_time = false;  // nobody named it: where it is taken, it gets another name
+  ResumePoint resume;        // without a checkpoint: from the start
   bool change_data = false;
   int64_t batch = 1;  // samples a step
   LearningRateSchedule schedule;

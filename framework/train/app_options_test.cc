@@ -1,5 +1,8 @@
 #include "framework/train/app_options.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -29,7 +32,7 @@ AppFlags Flags() {
   flags.presets = {
       {"narrow", "", {{"width", "4"}, {"steps", "50"}, {"batch", "6"}, {"lr", "0.125"}}},
       {"wide", "", {{"width", "64"}, {"steps", "9"}, {"batch", "8"}, {"warmup", "3"}}}};
-  flags.not_recorded = {"colour"};
+  flags.shape = {"width"};
   flags.use = "show";
   return flags;
 }
@@ -151,6 +154,86 @@ TEST_F(AppOptionsTest, ResumeTakesUpTheRunsOptions) {
   EXPECT_TRUE(Parse({"--resume=" + first, "--show"})->use);
 }
 
+// A checkpoint may come from anyone.
+TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
+  const std::string run = Folder("given");
+  AppOptions options = *Parse({});
+  for (const char* name : {"explain_html", "trace", "out", "machine", "resume", "show", "colour",
+                           "change_data", "memory", "threads", "explain"}) {
+    EXPECT_EQ(std::count_if(options.recorded.begin(), options.recorded.end(),
+                            [&](const auto& flag) { return flag.first == name; }),
+              0);
+    AppOptions made = options;
+    made.recorded.emplace_back(name, "1");
+    Save(made, run, 5);
+    EXPECT_EQ(Error({"--resume=" + run}),
+              std::string("--") + name +
+                  ": expected on the command line alone, got \"1\" from the checkpoint, which no "
+                  "run of this program wrote");
+  }
+  EXPECT_EQ(options.recorded.size(), 19u);
+}
+
+TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {
+  const std::string run = Folder("shape");
+  Save(*Parse({"--width=2"}), run, 5);
+  EXPECT_EQ(Error({"--resume=" + run, "--width=4"}),
+            "--width: expected 2, as the checkpoint's model has it, got 4");
+  EXPECT_TRUE(Parse({"--resume=" + run, "--width=02"}).ok());
+  EXPECT_EQ(width_, 2);
+}
+
+TEST_F(AppOptionsTest, EveryWayToNameTheLastCheckpointGoesOnWithItsRun) {
+  const std::string run = Folder("named");
+  const std::string first = Save(*Parse({}), run, 5), last = Save(*Parse({}), run, 6);
+  const std::string link = Folder("links") + "/best";
+  fs::create_directory_symlink(last, link);
+  for (const std::string& path : {last, last + "/", last + "/.", run + "/checkpoints/", link}) {
+    const auto options = Parse({"--resume=" + path});
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_TRUE(fs::equivalent(options->out, run)) << path << " goes to " << options->out;
+  }
+  EXPECT_TRUE(Parse({"--resume=" + first + "/"})->out_by_time);
+  const fs::path before = fs::current_path();
+  for (const std::string& folder : {run, run + "/checkpoints", last}) {
+    fs::current_path(folder);
+    const auto options = Parse({"--resume=."});
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_TRUE(fs::equivalent(options->out, run)) << "in " << folder << ", to " << options->out;
+    fs::current_path(before);
+  }
+}
+
+// It may be whole: the run does not go back behind it.
+TEST_F(AppOptionsTest, ACheckpointThatCannotBeReadIsTold) {
+  const std::string run = Folder("unread");
+  Save(*Parse({}), run, 5);
+  const std::string tensors = Save(*Parse({}), run, 6) + "/tensors.safetensors";
+  fs::remove(tensors);
+  fs::create_symlink("tensors.safetensors", tensors);
+  EXPECT_THAT(Error({"--resume=" + run}),
+              HasSubstr("--resume: a checkpoint that may be whole cannot be read: "));
+  // What is missing is missing for good.
+  fs::remove(tensors);
+  const auto options = Parse({"--resume=" + run});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->resume.checkpoint, run + "/checkpoints/step-000005");
+}
+
+TEST_F(AppOptionsTest, APathThatIsNoUtf8IsRefused) {
+  EXPECT_THAT(
+      Error({"--data=/texts/b\xe4r"}),
+      HasSubstr("--data: expected UTF-8, as checkpoints record it, got \"/texts/b\\xe4r\""));
+  EXPECT_TRUE(Parse({"--data=/texts/b\xc3\xa4r"}).ok());
+}
+
+TEST_F(AppOptionsTest, AMachineThatIsAPipeIsRefused) {
+  const std::string path = Folder("pipes") + "/machine";
+  ASSERT_EQ(mkfifo(path.c_str(), 0644), 0);
+  EXPECT_EQ(Error({"--machine=" + path}),
+            "--machine: " + path + ": expected a file, got a pipe or device");
+}
+
 TEST_F(AppOptionsTest, FolderOfAnotherRunIsRefused) {
   const std::string run = Folder("taken");
   fclose(fopen((run + "/log.jsonl").c_str(), "w"));
@@ -159,6 +242,9 @@ TEST_F(AppOptionsTest, FolderOfAnotherRunIsRefused) {
   const std::string checkpoint = Save(*Parse({"--preset=wide"}), run, 5);
   EXPECT_TRUE(Parse({"--resume=" + run}).ok());
   EXPECT_TRUE(Parse({"--resume=" + run, "--out=" + run}).ok());
+  // Checkpoints alone are those of a run too.
+  fs::remove(run + "/log.jsonl");
+  EXPECT_THAT(Error({"--out=" + run}), HasSubstr(" already holds a run; "));
 }
 
 TEST_F(AppOptionsTest, AnInstalledDataSetIsNamedByItsName) {
@@ -178,6 +264,11 @@ TEST_F(AppOptionsTest, TheFolderOfARunIsNoData) {
   std::ofstream(run + "/log.jsonl") << "{}\n";
   for (const std::string& folder : {run, run + "/", checkpoint}) {
     EXPECT_THAT(Error({"--data=" + folder}), HasSubstr(" is the folder of a run"));
+  }
+  for (const char* written :
+       {"/log.jsonl", "/checkpoints", "/checkpoints/step-000005/manifest.json",
+        "/checkpoints/step-000005/tensors.safetensors"}) {
+    EXPECT_THAT(Error({"--data=" + run + written}), HasSubstr(" is what the run "));
   }
   const std::string own = Folder("own");
   EXPECT_THAT(Error({"--data=" + own, "--out=" + own}), HasSubstr(" is the folder of a run"));

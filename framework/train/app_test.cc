@@ -3,6 +3,8 @@
 // its slope after training.
 #include "framework/train/app.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include "framework/checkpoint/file.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/optimizer.h"
+#include "framework/train/run_lock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -212,6 +215,46 @@ TEST_F(AppTest, OtherDataIsRefusedOnResumeWithBothNamed) {
   EXPECT_EQ(Log(), log);
   EXPECT_EQ(Run({"--resume=" + out_, "--steps=10", "--slope=4", "--change_data"}), 0) << error_;
   EXPECT_EQ(Run({"--resume=" + out_, "--steps=12", "--slope=4"}), 0) << error_;
+}
+
+TEST_F(AppTest, ARunThatAnotherProcessHasIsLeftAlone) {
+  fs::create_directories(out_);
+  {
+    const auto lock = RunLock::Take(out_);
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    EXPECT_EQ(Run({"--out=" + out_}), 1);
+    EXPECT_THAT(error_, HasSubstr(absl::StrCat("no other process at work, process ", getpid())));
+    EXPECT_EQ(*ListDirectory(out_), std::vector<std::string>{kRunLock});
+  }
+  ASSERT_EQ(Run({"--out=" + out_}), 0) << error_;
+  const std::string log = Log(), options = *ReadText(out_ + "/options.txt", 1 << 20);
+  const auto lock = RunLock::Take(out_);
+  EXPECT_EQ(Run({"--resume=" + out_, "--steps=10"}), 1);
+  EXPECT_THAT(error_, HasSubstr("no other process at work, process "));
+  EXPECT_EQ(Log(), log);
+  EXPECT_EQ(*ReadText(out_ + "/options.txt", 1 << 20), options);
+  EXPECT_EQ(Run({"--resume=" + out_, "--show"}), 0) << error_;  // which only reads
+}
+
+TEST_F(AppTest, AResumeThatFailsChangesNothing) {
+  ASSERT_EQ(Run({"--out=" + out_, "--save_every=4"}), 0) << error_;
+  const std::string newest = out_ + "/checkpoints/step-000008";
+  const std::string log = Log(), options = *ReadText(out_ + "/options.txt", 1 << 20);
+  const auto expect_the_same = [&] {
+    EXPECT_EQ(*ReadText(out_ + "/options.txt", 1 << 20), options);
+    EXPECT_THAT(*ListDirectory(out_ + "/checkpoints"),
+                ::testing::ElementsAre("step-000004", "step-000008"));
+  };
+  fs::resize_file(newest + "/tensors.safetensors", 100);  // it would be set aside
+  EXPECT_EQ(Run({"--resume=" + out_, "--batch=16"}), 1);
+  EXPECT_THAT(error_, HasSubstr("expected a batch of 8, got 16"));
+  expect_the_same();
+  EXPECT_EQ(Log(), log);
+  fs::remove(out_ + "/log.jsonl");
+  fs::create_directories(out_ + "/log.jsonl");
+  EXPECT_EQ(Run({"--resume=" + out_, "--lr=0.25"}), 1);
+  EXPECT_THAT(error_, HasSubstr("log.jsonl: cannot open"));
+  expect_the_same();
 }
 
 TEST_F(AppTest, CodesAndLines) {

@@ -139,11 +139,11 @@ std::string FlagsHelp(absl::string_view introduction, absl::Span<const FlagGroup
 }
 
 std::vector<std::pair<std::string, std::string>> FlagValues(absl::Span<const FlagGroup> groups,
-                                                            const std::set<std::string>& except) {
+                                                            const std::set<std::string>& recorded) {
   std::vector<std::pair<std::string, std::string>> values;
   for (const FlagGroup& group : groups) {
     for (const FlagEntry& entry : group.flags) {
-      if (except.count(entry.name) == 0) {
+      if (recorded.count(entry.name) > 0) {
         values.emplace_back(entry.name, Find(entry)->CurrentValue());
       }
     }
@@ -151,11 +151,16 @@ std::vector<std::pair<std::string, std::string>> FlagValues(absl::Span<const Fla
   return values;
 }
 
-absl::Status RestoreFlags(absl::Span<const FlagGroup> groups,
-                          const std::map<std::string, std::string>& recorded, ParsedFlags* parsed) {
-  for (const auto& flag : recorded) {
+absl::Status RestoreFlags(absl::Span<const FlagGroup> groups, const std::set<std::string>& recorded,
+                          const std::map<std::string, std::string>& values, ParsedFlags* parsed) {
+  for (const auto& flag : values) {
     const FlagEntry* entry = FindEntry(groups, flag.first);
     if (entry == nullptr) return Unknown(groups, flag.first);
+    if (recorded.count(entry->name) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--", entry->name, ": expected on the command line alone, got \"",
+                       flag.second, "\" from the checkpoint, which no run of this program wrote"));
+    }
     if (!parsed->given.insert(entry->name).second) continue;
     RETURN_IF_ERROR(Set(Find(*entry), flag.second));
   }

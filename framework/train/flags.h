@@ -41,13 +41,14 @@ absl::Status ParseFlags(absl::Span<const FlagGroup> groups,
 // Introduction, then every group with its flags, their help and defaults, 96 columns wide.
 std::string FlagsHelp(absl::string_view introduction, absl::Span<const FlagGroup> groups);
 
-// Name and present value of every flag but those in `except`, in order.
+// Name and present value of every flag that is `recorded`, in order.
 std::vector<std::pair<std::string, std::string>> FlagValues(absl::Span<const FlagGroup> groups,
-                                                            const std::set<std::string>& except);
-// Gives flags that are not in parsed->given the values that an earlier run recorded, and adds them
-// to it. A flag that no group has is an error.
-absl::Status RestoreFlags(absl::Span<const FlagGroup> groups,
-                          const std::map<std::string, std::string>& recorded, ParsedFlags* parsed);
+                                                            const std::set<std::string>& recorded);
+// Gives flags that are not in parsed->given the values that an earlier run has, and adds them to
+// it. A flag that no group has is an error, and so is one that no run records: `values` may come
+// from anywhere, and would else name the files that this run writes.
+absl::Status RestoreFlags(absl::Span<const FlagGroup> groups, const std::set<std::string>& recorded,
+                          const std::map<std::string, std::string>& values, ParsedFlags* parsed);
 
 }  // namespace sluice
 

@@ -76,7 +76,8 @@ Machine
 
 TEST_F(FlagsTest, RecordedValuesComeBackUnlessTheCommandLineSaysOtherwise) {
   ASSERT_TRUE(Parse({"--layers=6", "--mesh=data=4 pipe=2"}).ok());
-  const auto values = FlagValues(groups_, {"explain"});
+  const std::set<std::string> names = {"layers", "lr", "mesh"};
+  const auto values = FlagValues(groups_, names);
   const std::vector<std::pair<std::string, std::string>> expected = {
       {"layers", "6"}, {"lr", "0.001"}, {"mesh", "data=4 pipe=2"}};
   EXPECT_EQ(values, expected);
@@ -84,12 +85,17 @@ TEST_F(FlagsTest, RecordedValuesComeBackUnlessTheCommandLineSaysOtherwise) {
   ParsedFlags resumed;
   ASSERT_TRUE(ParseFlags(groups_, {"--layers=8"}, &resumed).ok());
   ASSERT_TRUE(absl::FindCommandLineFlag("mesh")->ParseFrom("data=1", nullptr));
-  ASSERT_TRUE(RestoreFlags(groups_, recorded, &resumed).ok());
+  ASSERT_TRUE(RestoreFlags(groups_, names, recorded, &resumed).ok());
   EXPECT_EQ(absl::GetFlag(FLAGS_layers), 8);
   EXPECT_EQ(absl::GetFlag(FLAGS_mesh), "data=4 pipe=2");
   EXPECT_EQ(resumed.given, (std::set<std::string>{"layers", "lr", "mesh"}));
-  EXPECT_EQ(RestoreFlags(groups_, {{"layrs", "3"}}, &resumed).message(),
+  EXPECT_EQ(RestoreFlags(groups_, names, {{"layrs", "3"}}, &resumed).message(),
             "unknown flag --layrs; did you mean --layers?");
+  EXPECT_EQ(
+      RestoreFlags(groups_, names, {{"explain", "true"}}, &resumed).message(),
+      "--explain: expected on the command line alone, got \"true\" from the checkpoint, which "
+      "no run of this program wrote");
+  EXPECT_FALSE(absl::GetFlag(FLAGS_explain));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "framework/train/run_folder.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
@@ -23,7 +26,7 @@ bool Exists(const std::string& path) {
 // One text for one folder, whether it exists or not and however it is written.
 fs::path Canonical(const std::string& path) {
   std::error_code error;
-  const fs::path canonical = fs::weakly_canonical(path, error);
+  const fs::path canonical = fs::weakly_canonical(fs::absolute(path, error), error);
   return canonical.has_filename() ? canonical : canonical.parent_path();  // "a/" is "a"
 }
 
@@ -37,7 +40,12 @@ absl::Status FindLatest(const std::string& path, ResumePoint* point) {
     return absl::NotFoundError(
         absl::StrCat("--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
   }
-  if (!latest.ok()) return AddContext(latest.status(), "--resume: no checkpoint is whole");
+  if (absl::IsDataLoss(latest.status())) {
+    return AddContext(latest.status(), "--resume: no checkpoint is whole");
+  }
+  if (!latest.ok()) {
+    return AddContext(latest.status(), "--resume: a checkpoint that may be whole cannot be read");
+  }
   point->checkpoint = *latest;
   for (const DamagedCheckpoint& damaged : point->damaged) {
     SLUICE_LOG(WARNING) << damaged.path << " is not whole: " << damaged.status.message()
@@ -46,22 +54,76 @@ absl::Status FindLatest(const std::string& path, ResumePoint* point) {
   return absl::OkStatus();
 }
 
-// Whether a folder has the files of a checkpoint that several ranks wrote.
-bool HasParts(const std::string& path) {
+bool IsTensorsFile(const std::string& name) {
+  return name == "tensors.safetensors" || absl::StartsWith(name, "tensors-00001-of-");
+}
+
+// Whether a folder has the files of a checkpoint, or some of them and a checkpoint's name, as one
+// that is being written or was set aside.
+bool IsCheckpointFolder(const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
-  return names.ok() && std::any_of(names->begin(), names->end(), [](const std::string& name) {
-           return absl::StartsWith(name, "tensors-00001-of-");
-         });
+  if (!names.ok()) return false;
+  const bool tensors = std::any_of(names->begin(), names->end(), IsTensorsFile);
+  const bool manifest = std::find(names->begin(), names->end(), "manifest.json") != names->end();
+  const bool named = absl::StartsWith(fs::path(path).filename().string(), "step-");
+  return (tensors && manifest) || (named && (tensors || manifest));
+}
+
+// The folder around a checkpoint's, whichever way it was named: with a slash at its end, as ".", or
+// by a link.
+fs::path FolderOf(const std::string& checkpoint) {
+  std::error_code error;
+  const fs::path normal = fs::path(checkpoint).lexically_normal();
+  const fs::path named = (normal.has_filename() ? normal : normal.parent_path()).parent_path();
+  if (named.filename() == "checkpoints") return named;
+  return Canonical(checkpoint).parent_path();
+}
+
+// Another process may have gone on with a run before this one had its lock.
+absl::Status CheckUnchanged(const ResumePoint& point) {
+  const std::string& expected = point.damaged.empty() ? point.checkpoint : point.damaged[0].path;
+  const absl::StatusOr<std::string> newest = LatestCheckpoint(FolderOf(expected).string());
+  std::error_code error;
+  if (newest.ok() && fs::equivalent(*newest, expected, error)) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("--resume: another process has worked in ",
+                                               point.run, ": expected its newest checkpoint to be ",
+                                               expected, ", got ", newest.ok() ? *newest : "none",
+                                               "; --resume again goes on with that"));
+}
+
+// A folder that was not there.
+absl::StatusOr<std::string> MakeNewFolder(const std::string& wanted) {
+  const std::string parent = fs::path(wanted).parent_path().string();
+  if (!parent.empty()) RETURN_IF_ERROR(CreateDirectories(parent));
+  constexpr int kMostTries = 1000;
+  std::string path = wanted;
+  for (int n = 2; mkdir(path.c_str(), 0777) != 0; ++n) {
+    if (errno != EEXIST || n > kMostTries) {
+      return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create the directory"));
+    }
+    path = absl::StrCat(wanted, "-", n);
+  }
+  return path;
 }
 
 }  // namespace
 
 bool IsRunFolder(const std::string& path) {
+  if (Exists(absl::StrCat(path, "/", kRunLock))) return true;
   const bool run = Exists(path + "/log.jsonl") &&
                    (Exists(path + "/options.txt") || Exists(path + "/checkpoints"));
-  if (run) return true;
-  return Exists(path + "/manifest.json") &&
-         (Exists(path + "/tensors.safetensors") || HasParts(path));
+  return run || IsCheckpointFolder(path);
+}
+
+std::string RunAround(const std::string& path) {
+  for (fs::path at = Canonical(path); at.has_relative_path(); at = at.parent_path()) {
+    if (IsCheckpointFolder(at.string())) return at.string();
+    const std::string name = at.filename().string(), folder = at.parent_path().string();
+    const bool written =
+        name == "checkpoints" || name == "log.jsonl" || name == "options.txt" || name == kRunLock;
+    if (written && IsRunFolder(folder)) return folder;
+  }
+  return "";
 }
 
 std::function<bool(const std::string& path)> RunFolders(const std::string& out) {
@@ -71,7 +133,8 @@ std::function<bool(const std::string& path)> RunFolders(const std::string& out) 
 }
 
 absl::Status CheckNewRun(const std::string& out) {
-  if (!Exists(out + "/log.jsonl")) return absl::OkStatus();
+  const bool run = Exists(out + "/log.jsonl") || LatestCheckpoint(out + "/checkpoints").ok();
+  if (!run) return absl::OkStatus();
   return absl::AlreadyExistsError(
       absl::StrCat("--out: ", out, " already holds a run; --resume=", out, " goes on with it"));
 }
@@ -81,7 +144,7 @@ absl::StatusOr<ResumePoint> FindResumePoint(const std::string& path) {
   point.checkpoint = path;
   if (!Exists(path + "/manifest.json")) RETURN_IF_ERROR(FindLatest(path, &point));
   std::error_code error;
-  const fs::path folder = fs::path(point.checkpoint).lexically_normal().parent_path();
+  const fs::path folder = FolderOf(point.checkpoint);
   const absl::StatusOr<std::string> latest = LatestCheckpoint(folder.string());
   const bool last =
       !point.damaged.empty() || (latest.ok() && fs::equivalent(*latest, point.checkpoint, error));
@@ -91,14 +154,30 @@ absl::StatusOr<ResumePoint> FindResumePoint(const std::string& path) {
   return point;
 }
 
+absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const ResumePoint& resume) {
+  std::string folder = out;
+  if (by_time) {
+    ASSIGN_OR_RETURN(folder, MakeNewFolder(out));
+  } else {
+    RETURN_IF_ERROR(CreateDirectories(folder));
+  }
+  ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(folder));
+  std::error_code error;
+  const bool own = !resume.run.empty() && fs::equivalent(folder, resume.run, error);
+  RETURN_IF_ERROR(own ? CheckUnchanged(resume) : CheckNewRun(folder));
+  return OwnRun{folder, std::move(lock)};
+}
+
 absl::Status WriteOptions(const std::string& out,
                           const std::vector<std::pair<std::string, std::string>>& flags) {
-  RETURN_IF_ERROR(CreateDirectories(out));
-  ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(out + "/options.txt"));
+  const std::string path = out + "/options.txt", beside = path + ".tmp";
+  RETURN_IF_ERROR(RemoveTree(beside));  // in a folder from anywhere it may be a link to any file
+  ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(beside));
   for (const auto& flag : flags) {
     RETURN_IF_ERROR(writer.Append(absl::StrCat("--", flag.first, "=", flag.second, "\n")));
   }
-  return writer.Close();
+  RETURN_IF_ERROR(writer.Close());
+  return Rename(beside, path);
 }
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// The folder of a run: options.txt, log.jsonl and checkpoints/step-<n>. Finding one's way in it,
-// and keeping out of the others'. One thread.
+// The folder of a run: options.txt, log.jsonl, checkpoints/step-<n> and run.lock. Finding one's way
+// in it, and keeping out of the others'. One thread.
 #ifndef SLUICE_FRAMEWORK_TRAIN_RUN_FOLDER_H_
 #define SLUICE_FRAMEWORK_TRAIN_RUN_FOLDER_H_
 
@@ -10,19 +10,24 @@
 
 #include "absl/status/statusor.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/train/run_lock.h"
 
 namespace sluice {
 
-// Whether a folder is that of a run, or a checkpoint. Such a folder is never data: a run that read
-// its own log would learn from something else after every resume.
+// Whether a folder is that of a run, or a checkpoint, also one that is unfinished or set aside.
+// Such a folder is never data: a run that read its own log would learn from something else after
+// every resume.
 bool IsRunFolder(const std::string& path);
+
+// The run, or the checkpoint, that has written what lies at `path`; empty if none has.
+std::string RunAround(const std::string& path);
 
 // Says of a folder whether it must not be read as data: the folder of any run, or `out`, which may
 // not exist yet.
 std::function<bool(const std::string& path)> RunFolders(const std::string& out);
 
-// AlreadyExists where another run stands in `out`: two would spoil each other's log and
-// checkpoints.
+// AlreadyExists where another run stands in `out`, or checkpoints of one do: two would spoil each
+// other's log and checkpoints.
 absl::Status CheckNewRun(const std::string& out);
 
 // What --resume comes to.
@@ -38,7 +43,20 @@ struct ResumePoint {
 // `path` is a checkpoint, the folder of a run, or a folder of checkpoints.
 absl::StatusOr<ResumePoint> FindResumePoint(const std::string& path);
 
-// Makes the folder, and options.txt in it: a line "--name=value" a flag.
+// The folder of a run while this process alone works in it.
+struct OwnRun {
+  std::string out;
+  RunLock lock;
+};
+
+// Makes the folder of a new run, or takes that of the run to go on with. Where `by_time`, and its
+// name is taken, as two runs of the same second have it, it gets another: "<out>-2". AlreadyExists:
+// another process is at work there, or has been since `resume` was found, or another run stands
+// there.
+absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const ResumePoint& resume);
+
+// Writes options.txt in the folder: a line "--name=value" a flag. An older one is replaced as a
+// whole.
 absl::Status WriteOptions(const std::string& out,
                           const std::vector<std::pair<std::string, std::string>>& flags);
 

@@ -11,6 +11,8 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 class RunFolderTest : public ::testing::Test {
  protected:
@@ -38,10 +40,18 @@ TEST_F(RunFolderTest, ALogAloneOrOptionsAloneAreNoRun) {
   Touch("ranks/step-000001/manifest.json");
   Touch("ranks/step-000001/tensors-00001-of-00004.safetensors");
   Touch("hf/model.safetensors");
+  Touch("young/run.lock");
+  Touch("old/checkpoints/step-000002.tmp/tensors.safetensors");
+  Touch("old/checkpoints/step-000002.damaged/manifest.json");
+  Touch("step-by-step/book.txt");
   EXPECT_FALSE(IsRunFolder(root_ + "/log"));
   EXPECT_FALSE(IsRunFolder(root_ + "/options"));
   EXPECT_FALSE(IsRunFolder(root_ + "/hf"));
   EXPECT_FALSE(IsRunFolder(root_ + "/none"));
+  EXPECT_FALSE(IsRunFolder(root_ + "/step-by-step"));
+  EXPECT_TRUE(IsRunFolder(root_ + "/young"));
+  EXPECT_TRUE(IsRunFolder(root_ + "/old/checkpoints/step-000002.tmp"));
+  EXPECT_TRUE(IsRunFolder(root_ + "/old/checkpoints/step-000002.damaged"));
   EXPECT_TRUE(IsRunFolder(root_ + "/run"));
   EXPECT_TRUE(IsRunFolder(root_ + "/old"));
   EXPECT_TRUE(IsRunFolder(root_ + "/old/checkpoints/step-000001"));
@@ -53,14 +63,71 @@ TEST_F(RunFolderTest, TheRunsOwnFolderIsNoDataBeforeItExists) {
   const auto is_run = RunFolders(root_ + "/texts/../mine/");
   EXPECT_TRUE(is_run(root_ + "/mine"));
   EXPECT_FALSE(is_run(root_ + "/texts"));
+  const fs::path before = fs::current_path();
+  fs::current_path(root_);
+  EXPECT_TRUE(RunFolders("later/")(root_ + "/later"));
+  fs::current_path(before);
   Touch("texts/1/log.jsonl");
   Touch("texts/1/options.txt");
   EXPECT_TRUE(is_run(root_ + "/texts/1"));
 }
 
+TEST_F(RunFolderTest, WhatARunHasWrittenIsKnown) {
+  Touch("run/log.jsonl");
+  Touch("run/options.txt");
+  Touch("run/texts/a.txt");
+  Touch("run/checkpoints/step-000002.tmp/tensors.safetensors");
+  Touch("loose/log.jsonl");
+  EXPECT_EQ(RunAround(root_ + "/run/log.jsonl"), fs::canonical(root_ + "/run"));
+  EXPECT_EQ(RunAround(root_ + "/run/checkpoints/"), fs::canonical(root_ + "/run"));
+  EXPECT_NE(RunAround(root_ + "/run/checkpoints/step-000002.tmp/tensors.safetensors"), "");
+  EXPECT_EQ(RunAround(root_ + "/run/texts/a.txt"), "");
+  EXPECT_EQ(RunAround(root_ + "/loose/log.jsonl"), "");
+}
+
+TEST_F(RunFolderTest, RunsOfOneSecondGetFoldersOfTheirOwn) {
+  const std::string wanted = root_ + "/runs/now";
+  const auto first = TakeRun(wanted, /*by_time=*/true, {});
+  const auto second = TakeRun(wanted, /*by_time=*/true, {});
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  EXPECT_EQ(first->out, wanted);
+  EXPECT_EQ(second->out, wanted + "-2");
+  EXPECT_EQ(TakeRun(wanted, /*by_time=*/true, {})->out, wanted + "-3");
+}
+
+TEST_F(RunFolderTest, ARunIsTakenOnceAndAsItWasFound) {
+  const std::string run = root_ + "/run";
+  {
+    const auto first = TakeRun(run, /*by_time=*/false, {});
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_THAT(std::string(TakeRun(run, false, {}).status().message()), HasSubstr("process "));
+  }
+  // It has ended, and left a run.
+  Touch("run/log.jsonl");
+  EXPECT_THAT(std::string(TakeRun(run, false, {}).status().message()),
+              HasSubstr("already holds a run"));
+  Touch("run/checkpoints/step-000001/manifest.json");
+  ResumePoint point;
+  point.run = run;
+  point.checkpoint = run + "/checkpoints/step-000001";
+  EXPECT_EQ(TakeRun(run, false, point).status(), absl::OkStatus());
+  Touch("run/checkpoints/step-000002/manifest.json");
+  EXPECT_THAT(std::string(TakeRun(run, false, point).status().message()),
+              AllOf(HasSubstr("step-000001, got "), HasSubstr("step-000002; --resume again")));
+  point.damaged.push_back({run + "/checkpoints/step-000002", absl::DataLossError("")});
+  EXPECT_EQ(TakeRun(run, false, point).status(), absl::OkStatus());
+}
+
 TEST_F(RunFolderTest, OptionsAreALineAFlag) {
+  fs::create_directories(root_ + "/a/b");
   ASSERT_TRUE(WriteOptions(root_ + "/a/b", {{"steps", "7"}, {"mesh", "data=2 model=2"}}).ok());
   EXPECT_EQ(*ReadText(root_ + "/a/b/options.txt", 100), "--steps=7\n--mesh=data=2 model=2\n");
+  // Where a link lies in the way, the file that it names stays.
+  Touch("precious");
+  fs::create_symlink(root_ + "/precious", root_ + "/a/b/options.txt.tmp");
+  ASSERT_TRUE(WriteOptions(root_ + "/a/b", {{"steps", "8"}}).ok());
+  EXPECT_EQ(*ReadText(root_ + "/a/b/options.txt", 100), "--steps=8\n");
+  EXPECT_EQ(*ReadText(root_ + "/precious", 100), "x");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "framework/train/train_log.h"
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,35 @@ TEST(TrainLogTest, ResumedRunsDropWhatCameAfterTheirCheckpoint) {
             "{\"step\":2,\"loss\":2,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n"
             "{\"step\":1,\"val_loss\":1.5}\n"
             "{\"step\":3,\"loss\":30,\"grad_norm\":1,\"lr\":1,\"tokens_per_second\":1}\n");
+}
+
+// More than one billion bytes, nearly all of them a hole that a crash left in one line.
+TEST(TrainLogTest, ALogOfAnyLengthIsGoneOnWith) {
+  const std::string path = Path("long");
+  remove(path.c_str());
+  ASSERT_TRUE(TrainLog::Open(path, 0)->Step(1, 1, 1, 1, "tokens", 1).ok());
+  const std::string first = Read(path);
+  std::filesystem::resize_file(path, (int64_t{1} << 30) + 5);
+  {
+    FileWriter file = *FileWriter::Extend(path);
+    ASSERT_TRUE(file.Append("\n" + first).ok());
+    ASSERT_TRUE(file.Close().ok());
+  }
+  const auto log = TrainLog::Open(path, 1);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(Read(path), first + first);
+}
+
+TEST(TrainLogTest, ALinkBesideItIsNotFollowed) {
+  const std::string path = Path("beside"), precious = Path("precious");
+  for (const std::string& old : {path, path + ".tmp"}) remove(old.c_str());
+  { EXPECT_TRUE(TrainLog::Open(path, 0)->Step(1, 1, 1, 1, "tokens", 1).ok()); }
+  std::filesystem::copy_file(path, precious, std::filesystem::copy_options::overwrite_existing);
+  const std::string line = Read(precious);
+  std::filesystem::create_symlink(precious, path + ".tmp");
+  EXPECT_TRUE(TrainLog::Open(path, 0).ok());
+  EXPECT_EQ(Read(path), "");
+  EXPECT_EQ(Read(precious), line);
 }
 
 TEST(TrainLogTest, UnwritablePathIsAnError) {

@@ -1,6 +1,9 @@
 // testdata/gpt2 is a model that Hugging Face's transformers made, with the logits that it gives;
 // bench/peers/gpt2_transformers.py wrote it. Imported it gives the same logits, and exported again
 // the same bytes.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -8,10 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/faulty_disk.h"
 #include "framework/session/session.h"
 #include "framework/train/variables.h"
 #include "gmock/gmock.h"
@@ -221,6 +226,71 @@ TEST_F(ExportTest, MasksAndATiedHeadAreLeftOut) {
 TEST_F(ExportTest, AHeadOfItsOwnIsRefused) {
   AddTensor("lm_head.weight", HostTensor(DType::kF32, {256, 8}));
   EXPECT_THAT(ImportError(), HasSubstr("lm_head.weight: expected transformer.wte.weight again"));
+}
+
+TEST_F(ExportTest, AConfigOfBracketsIsRefused) {
+  auto file = FileWriter::Create(folder_ + "/theirs/config.json");
+  const std::string nested = std::string(100'000, '[') + std::string(100'000, ']');
+  ASSERT_TRUE(file.ok() && file->Append("{\"n_inner\":" + nested + "}").ok());
+  ASSERT_TRUE(file->Close().ok());
+  EXPECT_THAT(ImportError(), HasSubstr("config.json: expected a JSON object of at most 16 levels"));
+}
+
+TEST_F(ExportTest, KilledAtAnyCallItLeavesTheOlderExportOrTheNewOne) {
+  const std::string imported = Import(), out = folder_ + "/hf";
+  const std::vector<std::string> files = {"config.json", "model.safetensors"};
+  ASSERT_TRUE(ExportGpt2(imported, 0, folder_ + "/new").ok());
+  const auto put = [](const std::string& path, const std::string& text) {
+    auto file = FileWriter::Create(path);
+    ASSERT_TRUE(file.ok() && file->Append(text).ok() && file->Close().ok());
+  };
+  int older = 0, newer = 0;
+  for (int64_t call = 0;; ++call) {
+    fs::create_directories(out);
+    for (const std::string& name : files) put(out + "/" + name, "older");
+    const pid_t child = fork();
+    if (child == 0) {
+      FaultyDisk disk(DiskFault::kKill, call);
+      _exit(ExportGpt2(imported, 0, out + "/", &disk).ok() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    const bool is_older = *ReadText(out + "/config.json", 1 << 20) == "older";
+    ++(is_older ? older : newer);
+    EXPECT_EQ(*ListDirectory(out), files);
+    for (const std::string& name : files) {
+      const std::string expected =
+          is_older ? "older" : *ReadText(absl::StrCat(folder_, "/new/", name), 1 << 24);
+      EXPECT_TRUE(*ReadText(absl::StrCat(out, "/", name), 1 << 24) == expected)
+          << name << " after call " << call;
+    }
+    if (!WIFEXITED(status)) continue;
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    break;
+  }
+  EXPECT_GT(older, 5);
+  EXPECT_GT(newer, 1);
+  EXPECT_FALSE(fs::exists(out + ".export.tmp"));
+}
+
+TEST_F(ExportTest, AFolderHereIsMade) {
+  const std::string imported = Import();
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  EXPECT_EQ(ExportGpt2(imported, 0, "hf/"), absl::OkStatus());
+  fs::current_path(before);
+  EXPECT_EQ(*ListDirectory(folder_ + "/hf"),
+            (std::vector<std::string>{"config.json", "model.safetensors"}));
+}
+
+// The folder is replaced as a whole, and what else lies in it with it.
+TEST_F(ExportTest, AFolderWithOtherFilesIsRefused) {
+  const std::string imported = Import(), out = folder_ + "/hf";
+  fs::create_directories(out);
+  fs::copy(folder_ + "/theirs/config.json", out + "/tokenizer.json");
+  EXPECT_THAT(std::string(ExportGpt2(imported, 0, out).message()),
+              HasSubstr("hf also has tokenizer.json"));
+  EXPECT_EQ(*ListDirectory(out), std::vector<std::string>{"tokenizer.json"});
 }
 
 TEST_F(ExportTest, ModelsThatThisOneCannotBeAreRefused) {

@@ -1,9 +1,11 @@
 #include "models/gpt/gpt2_layout.h"
 
 #include <cstring>
+#include <filesystem>
 #include <initializer_list>
 #include <map>
 #include <set>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/json.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
@@ -23,6 +26,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kPrefix[] = "transformer.";
+constexpr char kModelFile[] = "model.safetensors", kConfigFile[] = "config.json";
 constexpr int64_t kConfigLimit = 1'000'000;
 constexpr int64_t kGpt2Vocabulary = 50257, kGpt2EndOfText = 50256;
 
@@ -95,14 +99,22 @@ void CopyColumns(bool fuse, int64_t begin, HostTensor* whole, HostTensor* shard)
   }
 }
 
-// TensorEntry or StoredTensor.
+// Entries, TensorEntry or StoredTensor, by name: a file from anywhere may have any number of them.
 template <typename Entry>
-const Entry* Find(const std::vector<Entry>& entries, absl::string_view name) {
-  for (const Entry& entry : entries) {
-    if (entry.name == name) return &entry;
+class NameIndex {
+ public:
+  explicit NameIndex(const std::vector<Entry>& entries) {
+    for (const Entry& entry : entries) by_name_[entry.name] = &entry;
   }
-  return nullptr;
-}
+  // Null where there is none.
+  const Entry* Find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::map<std::string, const Entry*> by_name_;
+};
 
 bool IsSixteenBits(const StoredTensor& tensor) {
   return tensor.dtype == "F16" || tensor.dtype == "BF16";
@@ -127,8 +139,9 @@ bool IsState(absl::string_view name) {
 absl::StatusOr<GptConfig> SizesOf(const Checkpoint& checkpoint, const std::string& path,
                                   int64_t heads) {
   GptConfig c;
-  const TensorEntry* table = Find(checkpoint.tensors(), "embedding/table");
-  const TensorEntry* positions = Find(checkpoint.tensors(), "positions/table");
+  const NameIndex<TensorEntry> tensors(checkpoint.tensors());
+  const TensorEntry* table = tensors.Find("embedding/table");
+  const TensorEntry* positions = tensors.Find("positions/table");
   if (table == nullptr || positions == nullptr || table->shape.rank() != 2 ||
       positions->shape.rank() != 2) {
     return absl::InvalidArgumentError(
@@ -138,9 +151,7 @@ absl::StatusOr<GptConfig> SizesOf(const Checkpoint& checkpoint, const std::strin
   c.hidden = table->shape[1];
   c.sequence_length = positions->shape[0];
   c.layers = 0;
-  while (Find(checkpoint.tensors(), absl::StrCat("h", c.layers, "/norm1/gamma")) != nullptr) {
-    ++c.layers;
-  }
+  while (tensors.Find(absl::StrCat("h", c.layers, "/norm1/gamma")) != nullptr) ++c.layers;
   c.heads = heads;
   const auto said = checkpoint.meta().options.find("heads");
   if (heads == 0 &&
@@ -179,10 +190,8 @@ Json ConfigJson(const GptConfig& c) {
 
 absl::StatusOr<GptConfig> ReadConfig(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path, kConfigLimit));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
-    return absl::DataLossError(absl::StrCat(path, ": expected a JSON object"));
-  }
+  RETURN_IF_ERROR(CheckJsonObject(text, path));
+  const Json json = Json::parse(text);
   GptConfig c;
   for (const auto& [key, to] :
        std::initializer_list<std::pair<const char*, int64_t*>>{{"vocab_size", &c.vocabulary},
@@ -237,19 +246,69 @@ absl::StatusOr<HostTensor> ReadShard(const SafetensorsReader& file, const std::s
   return shard;
 }
 
+// Into a folder that is there already, the new one goes as a whole: what else lay there would be
+// lost, so there must be nothing else.
+absl::Status CheckOlderExport(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(folder));
+  for (const std::string& name : names) {
+    if (name == kModelFile || name == kConfigFile) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("export: expected a new folder or one with an older export alone, ", folder,
+                     " also has ", name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteFiles(const std::string& folder, const GptConfig& config,
+                        const std::vector<TensorEntry>& entries, const TensorSource& source,
+                        FileFaults* faults) {
+  RETURN_IF_ERROR(RemoveTree(folder, faults));
+  RETURN_IF_ERROR(CreateDirectories(folder, faults));
+  RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(folder, "/", kModelFile), entries,
+                                   {{"format", "pt"}}, source, faults));
+  ASSIGN_OR_RETURN(FileWriter file,
+                   FileWriter::Create(absl::StrCat(folder, "/", kConfigFile), faults));
+  RETURN_IF_ERROR(file.Append(ConfigJson(config).dump(2) + "\n"));
+  RETURN_IF_ERROR(file.Close());
+  return SyncDirectory(folder, faults);
+}
+
+// Beside its place first, so that at every moment there is an older export or this one, whole.
+absl::Status WriteFolder(const std::string& to, const GptConfig& config,
+                         const std::vector<TensorEntry>& entries, const TensorSource& source,
+                         FileFaults* faults) {
+  std::error_code error;
+  std::filesystem::path place =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(to, error), error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(to, ": cannot follow"));
+  if (!place.has_filename()) place = place.parent_path();  // "hf/" is "hf"
+  const std::string folder = place.string(), unfinished = folder + ".export.tmp";
+  RETURN_IF_ERROR(CheckOlderExport(folder));
+  absl::Status status = WriteFiles(unfinished, config, entries, source, faults);
+  if (status.ok()) status = ReplaceDirectory(unfinished, folder, faults);
+  if (!status.ok()) {
+    RemoveTree(unfinished, faults).IgnoreError();  // the first error is the one to tell
+    return status;
+  }
+  RETURN_IF_ERROR(SyncDirectory(place.parent_path().string(), faults));
+  return RemoveTree(unfinished, faults);  // the older one
+}
+
 }  // namespace
 
-absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::string& folder) {
+absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::string& folder,
+                        FileFaults* faults) {
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(path));
   ASSIGN_OR_RETURN(GptConfig config, SizesOf(checkpoint, path, heads));
   config.dropout = 0;
   const std::vector<Pair> pairs = Pairs(config);
   std::set<std::string> known;
+  const NameIndex<TensorEntry> tensors(checkpoint.tensors());
   std::vector<TensorEntry> entries;
   std::map<std::string, const Pair*> pair_of;
   for (const Pair& pair : pairs) {
     for (const TensorEntry& ours : pair.ours) {
-      const TensorEntry* got = Find(checkpoint.tensors(), ours.name);
+      const TensorEntry* got = tensors.Find(ours.name);
       if (got == nullptr) {
         return absl::NotFoundError(absl::StrCat(path, ": expected a tensor ", ours.name));
       }
@@ -264,29 +323,25 @@ absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::strin
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", entry.name, " has no place in GPT-2"));
   }
-  RETURN_IF_ERROR(CreateDirectories(folder));
-  RETURN_IF_ERROR(WriteSafetensors(folder + "/model.safetensors", entries, {{"format", "pt"}},
-                                   [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
-                                     HostTensor whole(entry.dtype, entry.shape);
-                                     int64_t begin = 0;
-                                     for (const TensorEntry& ours : pair_of[entry.name]->ours) {
-                                       ASSIGN_OR_RETURN(HostTensor shard,
-                                                        checkpoint.Read(ours.name));
-                                       CopyColumns(true, begin, &whole, &shard);
-                                       begin += ours.shape[ours.shape.rank() - 1];
-                                     }
-                                     return whole;
-                                   }));
-  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(folder + "/config.json"));
-  RETURN_IF_ERROR(file.Append(ConfigJson(config).dump(2) + "\n"));
-  return file.Close();
+  const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+    HostTensor whole(entry.dtype, entry.shape);
+    int64_t begin = 0;
+    for (const TensorEntry& ours : pair_of[entry.name]->ours) {
+      ASSIGN_OR_RETURN(HostTensor shard, checkpoint.Read(ours.name));
+      CopyColumns(true, begin, &whole, &shard);
+      begin += ours.shape[ours.shape.rank() - 1];
+    }
+    return whole;
+  };
+  return WriteFolder(folder, config, entries, source, faults);
 }
 
 absl::StatusOr<ImportedGpt2> ImportGpt2(const std::string& folder, const std::string& out) {
-  ASSIGN_OR_RETURN(const GptConfig config, ReadConfig(folder + "/config.json"));
-  const std::string path = folder + "/model.safetensors";
+  ASSIGN_OR_RETURN(const GptConfig config, ReadConfig(absl::StrCat(folder, "/", kConfigFile)));
+  const std::string path = absl::StrCat(folder, "/", kModelFile);
   ASSIGN_OR_RETURN(const SafetensorsReader file, SafetensorsReader::Open(path));
-  const bool prefixed = Find(file.stored(), absl::StrCat(kPrefix, "wte.weight")) != nullptr;
+  const NameIndex<StoredTensor> stored(file.stored());
+  const bool prefixed = stored.Find(absl::StrCat(kPrefix, "wte.weight")) != nullptr;
   const std::string prefix = prefixed ? kPrefix : "";
   const std::vector<Pair> pairs = Pairs(config);
   ImportedGpt2 imported;
@@ -295,7 +350,7 @@ absl::StatusOr<ImportedGpt2> ImportGpt2(const std::string& folder, const std::st
   std::map<std::string, std::pair<const Pair*, size_t>> place;  // of our parameters
   for (const Pair& pair : pairs) {
     const std::string name = prefix + pair.theirs.name;
-    const StoredTensor* got = Find(file.stored(), name);
+    const StoredTensor* got = stored.Find(name);
     if (got == nullptr)
       return absl::NotFoundError(absl::StrCat(path, ": expected a tensor ", name));
     RETURN_IF_ERROR(CheckStored(path, pair.theirs, *got));

@@ -8,13 +8,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "framework/checkpoint/file.h"
 
 namespace sluice {
 
-// Writes the parameters of `checkpoint` as `folder`, made if need be. Optimizer state stays behind.
-// Sizes come out of shapes; the number of heads is in none: it is `heads`, or, where that is 0,
-// what the checkpoint's options say.
-absl::Status ExportGpt2(const std::string& checkpoint, int64_t heads, const std::string& folder);
+// Writes the parameters of `checkpoint` as `folder`. Optimizer state stays behind. Sizes come out
+// of shapes; the number of heads is in none: it is `heads`, or, where that is 0, what the
+// checkpoint's options say. `folder` is new, empty or an older export, which at every moment is
+// whole or has been replaced by a whole one; FailedPrecondition names what else lies there.
+absl::Status ExportGpt2(const std::string& checkpoint, int64_t heads, const std::string& folder,
+                        FileFaults* faults = nullptr);
 
 struct ImportedGpt2 {
   std::string checkpoint;  // its path

@@ -62,7 +62,7 @@ AppFlags GptFlags() {
                   {"sample_length", "N", ""},
                   {"temperature", "X", ""}}}};
   for (const GptPreset& preset : GptPresets()) flags.presets.push_back(FlagsOf(preset));
-  flags.not_recorded = {"prompt", "sample_length", "temperature"};
+  flags.shape = {"layers", "hidden", "heads", "sequence_length"};
   flags.use = "sample";
   return flags;
 }

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
+#include "framework/base/text.h"
 #include "framework/tensor/random.h"
 
 namespace sluice {
@@ -72,22 +73,20 @@ absl::Status PrintSample(Session* session, const SampleOptions& options) {
 
 std::string Printable(absl::string_view text) {
   std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const uint8_t c = text[i];
-    // Whole UTF-8 sequences pass; anything else outside ASCII's printable shard is escaped.
-    const size_t more = c >= 0xF0 && c < 0xF5   ? 3
-                        : c >= 0xE0 && c < 0xF0 ? 2
-                                                : c >= 0xC2 && c < 0xE0;
-    bool whole = more > 0 && i + more < text.size();
-    for (size_t j = 1; whole && j <= more; ++j) whole = (text[i + j] & 0xC0) == 0x80;
-    if (whole) {
-      absl::StrAppend(&out, text.substr(i, more + 1));
-      i += more;
-    } else if (c == '\n' || c == '\t' || (c >= 0x20 && c < 0x7F)) {
-      out += text[i];
+  while (!text.empty()) {
+    const size_t size = std::max<size_t>(Utf8Length(text), 1);
+    const auto first = static_cast<uint8_t>(text[0]);
+    // To a terminal U+0080 to U+009F are controls as well, in UTF-8 too: U+009B begins a sequence.
+    const bool control = size == 2 && first == 0xC2 && static_cast<uint8_t>(text[1]) < 0xA0;
+    if ((size > 1 && !control) || first == '\n' || first == '\t' ||
+        (first >= 0x20 && first < 0x7F)) {
+      absl::StrAppend(&out, text.substr(0, size));
     } else {
-      absl::StrAppendFormat(&out, "\\x%02x", c);
+      for (const char c : text.substr(0, size)) {
+        absl::StrAppendFormat(&out, "\\x%02x", static_cast<uint8_t>(c));
+      }
     }
+    text.remove_prefix(size);
   }
   return out;
 }

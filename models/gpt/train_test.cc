@@ -107,6 +107,11 @@ TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr(log.substr(0, log.find("{\"step\":6,\"val"))));
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":8,\"val_loss\":"));
 
+  const Ended reshaped = Wait(Start({"--resume=run", "--heads=2"}));
+  EXPECT_EQ(reshaped.code, 2);
+  EXPECT_EQ(reshaped.error,
+            "train: --heads: expected 4, as the checkpoint's model has it, got 2\n");
+
   const Ended written = Wait(Start({"--resume=run", "--sample", "--prompt=the ", "--temperature=0",
                                     "--sample_length=3", "--mesh=data=1"}));
   EXPECT_EQ(written.code, 0) << written.error;
@@ -163,6 +168,46 @@ TEST_F(TrainTest, InterruptSavesAndStops) {
   EXPECT_EQ(ended.code, 0) << ended.error;
   EXPECT_THAT(ended.out, HasSubstr("stopped; --resume=run goes on"));
   EXPECT_EQ(ListDirectory(folder_ + "/run/checkpoints")->size(), 1u);
+}
+
+TEST_F(TrainTest, ASecondProcessIsToldWhoHasTheRun) {
+  const pid_t child =
+      Start({"--preset=tiny", "--layers=1", "--hidden=16", "--heads=2", "--data=text.txt",
+             "--out=run", "--steps=1000000", "--eval_every=0", "--save_every=2", "--keep=1000000"});
+  for (int i = 0; i < 600 && !fs::exists(folder_ + "/run/checkpoints/step-000002"); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  const Ended second = Wait(Start({"--resume=run", "--sample_length=0"}));
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.error, HasSubstr("run: expected no other process at work, process " +
+                                      std::to_string(child) + " on "));
+  kill(child, SIGKILL);
+  EXPECT_EQ(Wait(child).code, -SIGKILL);
+  // What was killed has nothing locked.
+  const Ended resumed = Wait(Start({"--resume=run", "--steps=1", "--sample_length=0"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.error;
+}
+
+// A folder of runs beside the text, and the text's parent, as `--data=.` has them.
+TEST_F(TrainTest, AFolderAroundRunsIsTheTextAlone) {
+  ASSERT_EQ(Run({"--out=runs/1"}).code, 0);
+  fs::remove(folder_ + "/stdout");
+  fs::create_directories(folder_ + "/texts");
+  fs::copy(folder_ + "/text.txt", folder_ + "/texts/text.txt");
+  fs::rename(folder_ + "/runs", folder_ + "/texts/runs");
+  fs::create_directories(folder_ + "/texts/runs/1/checkpoints/step-000008.tmp");
+  Write("texts/runs/1/checkpoints/step-000008.tmp/tensors.safetensors", "unfinished");
+  const auto text_of = [](const Ended& ended) {
+    const size_t begin = ended.out.find("text       ");
+    return ended.out.substr(begin, ended.out.find(", digest", begin) - begin);
+  };
+  const std::string alone = text_of(Run({"--data=text.txt", "--out=texts/runs/2"}));
+  const Ended around = Run({"--data=texts", "--out=texts/runs/3"});
+  EXPECT_EQ(around.code, 0) << around.error;
+  EXPECT_EQ(text_of(around), alone);
+  const Ended inside = Run({"--data=texts/runs/1/log.jsonl", "--out=other"});
+  EXPECT_EQ(inside.code, 2);
+  EXPECT_THAT(inside.error, HasSubstr("texts/runs/1/log.jsonl is what the run "));
 }
 
 TEST_F(TrainTest, BadInputIsOneLineAndACode) {
