@@ -14,8 +14,8 @@
 #include "framework/explain/explain.h"
 #include "framework/explain/page.h"
 #include "framework/kernels/cpu/library_call.h"
-#include "framework/kernels/kernel.h"
 #include "framework/sbp/mesh.h"
+#include "framework/session/checked_kernel.h"
 #include "framework/session/explain_measured.h"
 #include "framework/session/plan_session.h"
 
@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.check_nan = options.check_nan;
   runtime.trace = options.trace;
   runtime.net = options.net;
-  runtime.prepare = PrepareCpuKernel;
+  runtime.prepare = PrepareCheckedKernel;
   runtime.init_thread = InitKernelThread;
   if (explanation != nullptr && options.net == nullptr) {
     runtime.traced = [explanation, path = options.explain_html](
