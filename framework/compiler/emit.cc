@@ -116,7 +116,7 @@ absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& cl
     };
     ASSIGN_OR_RETURN(program->tasks,
                      Lower(*program->graph, program->grid, program->assignment, planner, machine,
-                           DeviceClasses::OfRank(program->grid, options.rank)));
+                           DeviceClasses::OfRank(program->grid, options.rank), options.stop));
     phase_ends("lower rank");
     RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
     ScheduleOptions schedule;
@@ -127,9 +127,11 @@ absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& cl
     if (!options.reasons) program->tasks = TaskGraph();  // of a large job as much as the plan
     own = AddPulls(std::move(own));
     phase_ends("schedule rank");
+    RETURN_IF_ERROR(CheckStop(options.stop));
     RETURN_IF_ERROR(Observe(options, program->name, &own));
-    ASSIGN_OR_RETURN(RankProgram expanded, ExpandPlaced(placed, classes.representatives(),
-                                                        std::move(own), options.phase_end));
+    ASSIGN_OR_RETURN(RankProgram expanded,
+                     ExpandPlaced(placed, classes.representatives(), std::move(own),
+                                  options.phase_end, options.stop));
     program->staging = std::move(expanded.staging);
     whole = std::move(expanded.program);
   }
