@@ -29,8 +29,9 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
     const std::string where = absl::StrCat("program ", program.name);
     RETURN_IF_ERROR(AddContext(program.graph->status(), where));
     const int64_t default_micro = selected.empty() ? options.micro_batches : 1;
-    Grid grid(options.mesh, program.micro_batches != 0 ? program.micro_batches : default_micro,
-              options.chunks);
+    const int64_t micro = program.micro_batches != 0 ? program.micro_batches : default_micro;
+    RETURN_IF_ERROR(AddContext(CheckCount("micro_batches", micro), where));
+    Grid grid(options.mesh, micro, options.chunks);
     auto graph = RunPasses(*program.graph, {CutStages(grid.num_stages())});
     RETURN_IF_ERROR(AddContext(graph.status(), where));
     auto assignment = SelectSbp(**graph, grid, planner, machine, &layouts, options.stop);

@@ -31,15 +31,19 @@ absl::Status PredictSharedCores(const Machine& machine, const CompileOptions& op
 
 }  // namespace
 
+absl::Status CheckCount(absl::string_view what, int64_t count) {
+  constexpr int64_t kMost = int64_t{1} << 20;  // firings of a step, stages: all are of int32_t
+  if (count >= 1 && count <= kMost) return absl::OkStatus();
+  if (count < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": expected at least 1, got ", count));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": expected at most ", kMost, ", got ", count));
+}
+
 absl::Status CheckOptions(const CompileOptions& options) {
-  if (options.micro_batches < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("micro_batches: expected at least 1, got ", options.micro_batches));
-  }
-  if (options.chunks < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunks: expected at least 1, got ", options.chunks));
-  }
+  RETURN_IF_ERROR(CheckCount("micro_batches", options.micro_batches));
+  RETURN_IF_ERROR(CheckCount("chunks", options.chunks));
   if (options.rank < 0 || options.rank >= options.ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank: expected one of 0 to ", options.ranks - 1, ", got ", options.rank));
