@@ -29,11 +29,12 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
     const std::string where = absl::StrCat("program ", program.name);
     RETURN_IF_ERROR(AddContext(program.graph->status(), where));
     const int64_t default_micro = selected.empty() ? options.micro_batches : 1;
-    Grid grid(options.mesh, program.micro_batches != 0 ? program.micro_batches : default_micro,
-              options.chunks);
+    const int64_t micro = program.micro_batches != 0 ? program.micro_batches : default_micro;
+    RETURN_IF_ERROR(AddContext(CheckCount("micro_batches", micro), where));
+    Grid grid(options.mesh, micro, options.chunks);
     auto graph = RunPasses(*program.graph, {CutStages(grid.num_stages())});
     RETURN_IF_ERROR(AddContext(graph.status(), where));
-    auto assignment = SelectSbp(**graph, grid, planner, machine, &layouts);
+    auto assignment = SelectSbp(**graph, grid, planner, machine, &layouts, options.stop);
     RETURN_IF_ERROR(AddContext(assignment.status(), where));
     // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
     if (selected.empty()) {
@@ -47,10 +48,11 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
 }
 
 // For the representatives of each stage.
-absl::Status LowerAll(const Machine& machine, BoxingPlanner* planner, Compilation* compilation) {
+absl::Status LowerAll(const Machine& machine, const Stop& stop, BoxingPlanner* planner,
+                      Compilation* compilation) {
   for (CompiledProgram& program : compilation->programs) {
     auto tasks = Lower(*program.graph, program.grid, program.assignment, planner, machine,
-                       compilation->classes);
+                       compilation->classes, stop);
     RETURN_IF_ERROR(AddContext(tasks.status(), absl::StrCat("program ", program.name)));
     program.tasks = *std::move(tasks);
   }
@@ -62,6 +64,7 @@ absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const
                                             absl::Span<const int64_t> base, BoxingPlanner* planner,
                                             const Compilation& compilation,
                                             CompiledProgram* program, DecisionRoll* decisions) {
+  RETURN_IF_ERROR(CheckStop(options.stop));
   RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
   Schedule schedule = BuildSchedule(program->name, program->tasks, program->grid,
                                     ScheduleOptionsOf(options, compilation.classes));
@@ -71,9 +74,11 @@ absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const
   }
   if (options.phase_end) options.phase_end("schedule");
   RETURN_IF_ERROR(Observe(options, program->name, &schedule));
-  ASSIGN_OR_RETURN(Ordered ordered, OrderProgram(std::move(schedule), options.phase_end));
+  ASSIGN_OR_RETURN(Ordered ordered,
+                   OrderProgram(std::move(schedule), options.phase_end, options.stop));
   RETURN_IF_ERROR(Observe(options, program->name, &ordered));
-  ASSIGN_OR_RETURN(Placed placed, PlaceProgram(std::move(ordered), base, options.phase_end));
+  ASSIGN_OR_RETURN(Placed placed,
+                   PlaceProgram(std::move(ordered), base, options.phase_end, options.stop));
   RETURN_IF_ERROR(Observe(options, program->name, &placed));
   program->packed = placed.devices;
   AddPlaced(options, placed.program, decisions);
@@ -91,7 +96,7 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   DeviceClasses classes = ClassesFor(plan, options);
   Compilation out{std::move(plan), options.mesh, std::move(classes), {}};
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
-  RETURN_IF_ERROR(LowerAll(machine, &planner, &out));
+  RETURN_IF_ERROR(LowerAll(machine, options.stop, &planner, &out));
   DecisionRoll decisions(&out.plan);
   AddDecisions(options, out.programs, &decisions);
   if (options.phase_end) options.phase_end("lower");

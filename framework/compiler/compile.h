@@ -15,6 +15,7 @@
 #include "framework/compiler/place.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/compiler/stations.h"
+#include "framework/compiler/stop.h"
 #include "framework/compiler/task_graph.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
@@ -41,6 +42,7 @@ struct CompileOptions {
   // rank without devices has a plan without actors.
   int32_t rank = 0, ranks = 1;
   bool reasons = true;      // CompiledProgram keeps its tasks
+  Stop stop;                // Cancelled soon after it says so; may be empty
   PhaseEnd phase_end;       // for benchmarks; may be empty
   StationObserver observe;  // for tests: sees what each phase hands on; may be empty
 };

@@ -85,5 +85,42 @@ TEST(CompileTest, TimeDoesNotGrowWithDevices) {
   EXPECT_LT(many->seconds, 3 * few->seconds + 0.1);
 }
 
+// Ctrl-C: what compiles for seconds asks all the time whether it is wanted.
+TEST(CompileTest, ALongCompileStopsSoonAfterItIsTold) {
+  using Clock = std::chrono::steady_clock;
+  MlpOptions model;
+  model.widths.assign(301, 16);
+  model.annotation = MegatronAnnotations(300);
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
+  CompileOptions options;
+  options.mesh = *Mesh::Parse("data=2 model=2");
+  options.machine = Machine::Cpu();
+  Clock::time_point told;
+  // As the first phase runs, and as each later one begins.
+  for (const char* phase : {"", "select", "lower", "schedule", "order", "pack", "prove", "predict",
+                            "lower rank", "schedule rank", "expand"}) {
+    SCOPED_TRACE(phase);
+    bool is_told = false;
+    const Clock::time_point begin = Clock::now();
+    options.phase_end = [&](absl::string_view ended) {
+      if (is_told || ended != phase) return;
+      is_told = true;
+      told = Clock::now();
+    };
+    options.stop = [&] {
+      if (*phase == '\0' && !is_told && Clock::now() > begin + std::chrono::milliseconds(50)) {
+        is_told = true;
+        told = Clock::now();
+      }
+      return is_told;
+    };
+    const absl::Status status = CompilePlan({{"train", &graph}}, options).status();
+    const auto took = Clock::now() - told;
+    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+    EXPECT_LT(std::chrono::duration<double>(took).count(), 0.5);
+  }
+}
+
 }  // namespace
 }  // namespace sluice

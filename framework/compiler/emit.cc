@@ -31,15 +31,19 @@ absl::Status PredictSharedCores(const Machine& machine, const CompileOptions& op
 
 }  // namespace
 
+absl::Status CheckCount(absl::string_view what, int64_t count) {
+  constexpr int64_t kMost = int64_t{1} << 20;  // firings of a step, stages: all are of int32_t
+  if (count >= 1 && count <= kMost) return absl::OkStatus();
+  if (count < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": expected at least 1, got ", count));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": expected at most ", kMost, ", got ", count));
+}
+
 absl::Status CheckOptions(const CompileOptions& options) {
-  if (options.micro_batches < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("micro_batches: expected at least 1, got ", options.micro_batches));
-  }
-  if (options.chunks < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunks: expected at least 1, got ", options.chunks));
-  }
+  RETURN_IF_ERROR(CheckCount("micro_batches", options.micro_batches));
+  RETURN_IF_ERROR(CheckCount("chunks", options.chunks));
   if (options.rank < 0 || options.rank >= options.ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank: expected one of 0 to ", options.ranks - 1, ", got ", options.rank));
@@ -116,7 +120,7 @@ absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& cl
     };
     ASSIGN_OR_RETURN(program->tasks,
                      Lower(*program->graph, program->grid, program->assignment, planner, machine,
-                           DeviceClasses::OfRank(program->grid, options.rank)));
+                           DeviceClasses::OfRank(program->grid, options.rank), options.stop));
     phase_ends("lower rank");
     RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
     ScheduleOptions schedule;
@@ -127,9 +131,11 @@ absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& cl
     if (!options.reasons) program->tasks = TaskGraph();  // of a large job as much as the plan
     own = AddPulls(std::move(own));
     phase_ends("schedule rank");
+    RETURN_IF_ERROR(CheckStop(options.stop));
     RETURN_IF_ERROR(Observe(options, program->name, &own));
-    ASSIGN_OR_RETURN(RankProgram expanded, ExpandPlaced(placed, classes.representatives(),
-                                                        std::move(own), options.phase_end));
+    ASSIGN_OR_RETURN(RankProgram expanded,
+                     ExpandPlaced(placed, classes.representatives(), std::move(own),
+                                  options.phase_end, options.stop));
     program->staging = std::move(expanded.staging);
     whole = std::move(expanded.program);
   }

@@ -16,6 +16,8 @@
 namespace sluice {
 
 // InvalidArgument names the option that no program can be compiled with.
+// Of micro-batches or chunks.
+absl::Status CheckCount(absl::string_view what, int64_t count);
 absl::Status CheckOptions(const CompileOptions& options);
 // Of the first rank; they share its cores.
 int64_t DevicesOfARank(const Mesh& mesh);

@@ -12,12 +12,14 @@ namespace {
 class Lowering {
  public:
   Lowering(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
-           BoxingPlanner* planner, const Machine& machine, const DeviceClasses& classes)
+           BoxingPlanner* planner, const Machine& machine, const DeviceClasses& classes,
+           const Stop& stop)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
         machine_(machine),
         classes_(classes),
+        stop_(stop),
         boxer_(graph, grid, assignment, planner, machine, classes, &tasks_) {}
 
   absl::StatusOr<TaskGraph> Run() {
@@ -28,6 +30,7 @@ class Lowering {
     for (NodeId id : graph_.variables()) LowerVariable(graph_.node(id));
     for (const Node& node : graph_.nodes()) {
       if (node.op == &InputOp() || node.op == &VariableOp()) continue;
+      RETURN_IF_ERROR(CheckStop(stop_));
       RETURN_IF_ERROR(AddContext(LowerNode(node), node.name));
     }
     RETURN_IF_ERROR(LowerFetches());
@@ -50,6 +53,7 @@ class Lowering {
   const SbpAssignment& assignment_;
   const Machine& machine_;
   const DeviceClasses& classes_;
+  const Stop& stop_;
   TaskGraph tasks_;
   Boxer boxer_;
 };
@@ -221,8 +225,9 @@ void Lowering::SortTasks() {
 
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
-                                const Machine& machine, const DeviceClasses& classes) {
-  return Lowering(graph, grid, assignment, planner, machine, classes).Run();
+                                const Machine& machine, const DeviceClasses& classes,
+                                const Stop& stop) {
+  return Lowering(graph, grid, assignment, planner, machine, classes, stop).Run();
 }
 
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,

@@ -16,6 +16,7 @@
 #include "framework/compiler/device_classes.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/select_sbp.h"
+#include "framework/compiler/stop.h"
 #include "framework/compiler/task_graph.h"
 
 namespace sluice {
@@ -31,7 +32,8 @@ namespace sluice {
 // Nothing is exchanged for that, as all ranks lower the same items.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
-                                const Machine& machine, const DeviceClasses& classes);
+                                const Machine& machine, const DeviceClasses& classes,
+                                const Stop& stop = {});
 // Tasks of all devices.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,

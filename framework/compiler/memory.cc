@@ -29,9 +29,10 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 // Places the buffers of one device.
 class Placer {
  public:
-  Placer(std::vector<const Buffer*> buffers, int64_t alignment)
+  Placer(std::vector<const Buffer*> buffers, int64_t alignment, const Stop& stop)
       : buffers_(std::move(buffers)),
         alignment_(alignment),
+        stop_(stop),
         offset_(buffers_.size()),
         taken_(buffers_),
         work_(1 + 16 * taken_.num_clashes()) {
@@ -70,6 +71,7 @@ class Placer {
     };
     order = best_order;
     for (int64_t retry = 0; retry < retries && best > enough && best > tight; ++retry) {
+      if (stop_ && stop_()) break;
       if (retry % 8 == 7) order = best_order;
       int64_t top = 0;
       for (size_t a = 0; a < n; ++a) top = std::max(top, offset_[a] + size_[a]);
@@ -132,6 +134,7 @@ class Placer {
 
   std::vector<const Buffer*> buffers_;
   int64_t alignment_;
+  const Stop& stop_;
   std::vector<int64_t> size_, offset_;  // by buffer
   TakenBytes taken_;
   int64_t work_;  // of placing once, about
@@ -239,7 +242,8 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
     }
     bytes.live = PeakOfLive(here);
     std::vector<int64_t> placed;
-    bytes.packed = Placer(here, options.alignment).Place(bytes.live, &placed);
+    bytes.packed = Placer(here, options.alignment, options.stop).Place(bytes.live, &placed);
+    RETURN_IF_ERROR(CheckStop(options.stop));
     const int64_t base = device < options.base.size() ? options.base[device] : 0;
     for (size_t n = 0; n < placed.size(); ++n) offsets[on[device][n]] = base + placed[n];
   }
@@ -267,9 +271,10 @@ absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
   RankPacking packing;
   packing.staging.resize(base.size(), 0);
   for (const auto& [device, here] : by_device) {
+    const Stop no_stop;  // what is pulled is little
     std::vector<int64_t> offsets;
     packing.staging[device] =
-        Placer(here, PackingOptions().alignment).Place(PeakOfLive(here), &offsets);
+        Placer(here, PackingOptions().alignment, no_stop).Place(PeakOfLive(here), &offsets);
     for (size_t n = 0; n < here.size(); ++n) {
       plan::Register* reg = program->mutable_registers(index.PlaceOf(here[n]->ring, 0).reg);
       reg->add_slot_offsets(base[device] + offsets[n]);

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/compiler/stop.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
 
@@ -19,6 +20,7 @@ namespace sluice {
 struct PackingOptions {
   std::vector<int64_t> base;  // by device: where its bytes begin, above its variables; default: 0
   int64_t alignment = 64;     // of every offset
+  Stop stop;                  // no more retries, and Cancelled; may be empty
 };
 
 // The least multiple of `alignment` that holds `bytes`.

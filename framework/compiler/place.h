@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "framework/compiler/memory.h"
 #include "framework/compiler/schedule.h"
+#include "framework/compiler/stop.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {
@@ -33,10 +34,11 @@ struct Placed {
 };
 
 // Errors: a cycle that would deadlock, in the user's words.
-absl::StatusOr<Ordered> OrderProgram(Schedule schedule, const PhaseEnd& phase_end = {});
+absl::StatusOr<Ordered> OrderProgram(Schedule schedule, const PhaseEnd& phase_end = {},
+                                     const Stop& stop = {});
 
 absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> base,
-                                    const PhaseEnd& phase_end = {});
+                                    const PhaseEnd& phase_end = {}, const Stop& stop = {});
 
 // What a rank runs of a program.
 struct RankProgram {
@@ -48,7 +50,8 @@ struct RankProgram {
 // all devices; `representatives`: by device. Staging lies above what is packed.
 absl::StatusOr<RankProgram> ExpandPlaced(const Placed& placed,
                                          absl::Span<const int32_t> representatives,
-                                         Schedule schedule, const PhaseEnd& phase_end = {});
+                                         Schedule schedule, const PhaseEnd& phase_end = {},
+                                         const Stop& stop = {});
 
 }  // namespace sluice
 

@@ -142,10 +142,11 @@ Choice ChoiceOf(const Node& node, const Grid& grid, std::vector<Signature> signa
 class Walk {
  public:
   Walk(const Graph& graph, const Grid& grid, BoxingPlanner* planner, const Machine& machine,
-       VariableLayouts* fixed)
+       VariableLayouts* fixed, const Stop& stop)
       : problem_{graph, grid, LayoutConstraints(graph)},
         cost_(grid, planner, machine),
         fixed_(*fixed),
+        stop_(stop),
         state_(graph, grid) {}
 
   absl::StatusOr<SbpAssignment> Run() {
@@ -156,6 +157,7 @@ class Walk {
       if (phase == Phase::kBackward) SettleVariables(problem_, &state_, &fixed_);
       for (const Node& node : problem_.graph.nodes()) {
         if (node.phase != phase || node.op == &InputOp() || node.op == &VariableOp()) continue;
+        RETURN_IF_ERROR(CheckStop(stop_));
         RETURN_IF_ERROR(SelectNode(node));
       }
     }
@@ -172,6 +174,7 @@ class Walk {
   const SelectionProblem problem_;
   const SelectionCost cost_;
   VariableLayouts& fixed_;
+  const Stop& stop_;
   SelectionState state_;
 };
 
@@ -270,8 +273,8 @@ void Walk::WarnIdleAxes() {
 
 absl::StatusOr<SbpAssignment> SelectSbp(const Graph& graph, const Grid& grid,
                                         BoxingPlanner* planner, const Machine& machine,
-                                        VariableLayouts* fixed) {
-  return Walk(graph, grid, planner, machine, fixed).Run();
+                                        VariableLayouts* fixed, const Stop& stop) {
+  return Walk(graph, grid, planner, machine, fixed, stop).Run();
 }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/sbp_assignment.h"
+#include "framework/compiler/stop.h"
 #include "framework/graph/graph.h"
 #include "framework/sbp/boxing.h"
 
@@ -18,7 +19,7 @@ namespace sluice {
 // batch shorter than its axes.
 absl::StatusOr<SbpAssignment> SelectSbp(const Graph& graph, const Grid& grid,
                                         BoxingPlanner* planner, const Machine& machine,
-                                        VariableLayouts* fixed);
+                                        VariableLayouts* fixed, const Stop& stop = {});
 
 }  // namespace sluice
 

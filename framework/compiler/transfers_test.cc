@@ -46,11 +46,12 @@ plan::Plan Staged(const std::string& devices) {
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (!NeedsTransfers(*plan)) return *plan;
   AddHostDevices(&*plan);
-  EXPECT_THAT(std::string(ValidatePlan(*plan).message()), HasSubstr("expected operands in"));
+  EXPECT_THAT(std::string(ValidateUnpackedPlan(*plan).message()),
+              HasSubstr("expected operands in"));
   auto staged = StageTransfers(*plan, Machine::Cpu(), {plan->programs(0), {}});
   EXPECT_TRUE(staged.ok()) << staged.status();
   if (staged.ok()) *plan->mutable_programs(0) = std::move(staged->program);
-  EXPECT_EQ(ValidatePlan(*plan), absl::OkStatus());
+  EXPECT_EQ(ValidateUnpackedPlan(*plan), absl::OkStatus());
   return *plan;
 }
 

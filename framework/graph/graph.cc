@@ -211,6 +211,29 @@ absl::Status Graph::CheckInputs(const OpDef& op, const Attributes& attributes,
   return absl::OkStatus();
 }
 
+namespace {
+
+// Of one tensor, 4 TiB in f32. Its bytes on all devices of the largest mesh, and all arithmetic on
+// three such tensors, are then numbers that an int64_t holds.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+absl::Status CheckSize(const TensorType& type) {
+  int64_t elements = 1;
+  for (const int64_t extent : type.shape) {
+    // An extent of 0 must not hide what the others would come to.
+    if (extent >= 0 && extent <= kMostElements / elements) {
+      elements *= std::max<int64_t>(1, extent);
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("expected a tensor of at most ", kMostElements,
+                                                   " elements, got ", DTypeName(type.dtype),
+                                                   type.shape.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 std::vector<Tensor> Graph::Append(Node node, const std::vector<Tensor>& inputs,
                                   absl::string_view where) {
   const OpDef& op = *node.op;
@@ -228,6 +251,12 @@ std::vector<Tensor> Graph::Append(Node node, const std::vector<Tensor>& inputs,
     return outputs;
   }
   SLUICE_CHECK_EQ(inferred->size(), op.outputs.size()) << "inference of " << op.name;
+  for (const TensorType& type : *inferred) {
+    if (const absl::Status size = CheckSize(type); !size.ok()) {
+      SetError(AddContext(size, op.name), where);
+      return outputs;
+    }
+  }
   for (size_t i = 0; i < inferred->size(); ++i) {
     node.outputs.push_back(num_tensors());
     outputs[i] = Tensor(this, num_tensors());
@@ -283,6 +312,10 @@ Tensor Graph::Input(absl::string_view name, DType dtype, const Shape& shape,
                     absl::string_view annotation) {
   if (!status_.ok()) return Tensor();
   const std::string where = absl::StrCat("input ", Quoted(name));
+  if (const absl::Status size = CheckSize({dtype, shape}); !size.ok()) {
+    SetError(size, where);
+    return Tensor();
+  }
   absl::StatusOr<SbpAnnotation> parsed = ParseAnnotation(annotation, shape);
   if (!parsed.ok()) {
     SetError(parsed.status(), where);
@@ -300,6 +333,10 @@ Tensor Graph::Variable(absl::string_view name, DType dtype, const Shape& shape,
   if (!status_.ok()) return Tensor();
   const std::string where = absl::StrCat("variable ", Quoted(name));
   const TensorType type{dtype, shape};
+  if (const absl::Status size = CheckSize(type); !size.ok()) {
+    SetError(size, where);
+    return Tensor();
+  }
   SbpAnnotation annotation, storage, state;
   const auto parse = [&](absl::string_view what, absl::string_view words, SbpAnnotation* parsed) {
     absl::StatusOr<SbpAnnotation> found = ParseAnnotation(words, shape);

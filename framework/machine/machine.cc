@@ -36,7 +36,9 @@ void ForEachField(M& machine, Count count, Rate rate) {
 }
 
 int64_t Nanoseconds(double amount, double per_second) {
-  return static_cast<int64_t>(std::ceil(amount / per_second * 1e9));
+  // Days; sums of it stay numbers.
+  constexpr double kMost = static_cast<double>(int64_t{1} << 50);
+  return static_cast<int64_t>(std::min(kMost, std::ceil(amount / per_second * 1e9)));
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ Cost CostOfProducts(const OpCall& call, int64_t products) {
   const Shape& q = call.inputs[0].shape;
   const int64_t time = q[1], size = q[3];
   // A few score tiles for each of many threads.
-  const int64_t scratch = 64 * 4 * (time * std::min<int64_t>(time, 128) + 4 * time * size);
-  return {products * q[0] * q[2] * time * time * size,
+  const int64_t scratch = CountOf({64 * 4, time * std::min<int64_t>(time, 128) + 4 * time * size});
+  return {CountOf({products, q[0], q[2], time, time, size}),
           BytesOf(call.inputs) + BytesOf(call.outputs),
           scratch,
           {q[0] * q[2], time, size}};

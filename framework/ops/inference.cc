@@ -86,6 +86,15 @@ Signature MakeSignature(std::string factor, const std::vector<int>& inputs,
   return signature;
 }
 
+int64_t CountOf(std::initializer_list<int64_t> factors) {
+  constexpr int64_t kMost = int64_t{1} << 56;
+  int64_t count = 1;
+  for (const int64_t factor : factors) {
+    if (__builtin_mul_overflow(count, factor, &count)) return kMost;
+  }
+  return std::min(count, kMost);
+}
+
 int64_t BytesOf(absl::Span<const TensorType> types) {
   int64_t bytes = 0;
   for (const TensorType& type : types) bytes += type.shape.NumElements() * SizeOf(type.dtype);

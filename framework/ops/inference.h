@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_OPS_INFERENCE_H_
 #define SLUICE_FRAMEWORK_OPS_INFERENCE_H_
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ template <typename... Args>
 absl::Status Mismatch(absl::string_view op, const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat(op, ": ", what...));
 }
+// A count of arithmetic, which is an estimate: at most what plans may say (plan/validate_places.h).
+int64_t CountOf(std::initializer_list<int64_t> factors);
 absl::Status CheckCount(absl::string_view op, const OpCall& call, size_t expected);
 absl::Status CheckFloat(absl::string_view op, absl::string_view port, const TensorType& type);
 absl::Status CheckIndices(absl::string_view op, absl::string_view port, const TensorType& type);

@@ -83,14 +83,14 @@ Cost CostOfProduct(const Product& product, const OpCall& call) {
   const char other =
       product.right.factors[0] == summed ? product.right.factors[1] : product.right.factors[0];
   const int64_t bytes = BytesOf(call.inputs) + BytesOf(call.outputs);
-  const int64_t products =
-      call.inputs[0].shape.NumElements() * Extent(product.right, call.inputs[1].shape, other);
+  const int64_t products = CountOf(
+      {call.inputs[0].shape.NumElements(), Extent(product.right, call.inputs[1].shape, other)});
   // Matrices that share an operand count as one: more rows, or more depth.
   const Shape& out = call.outputs[0].shape;
   const int64_t elements = out.NumElements(), columns = out[out.rank() - 1];
   Shape sizes = {0, 0, 0};
   if (products > 0) sizes = {elements / columns, columns, products / elements};
-  return {2 * products, bytes, bytes + (int64_t{1} << 20), sizes};
+  return {CountOf({2, products}), bytes, bytes + (int64_t{1} << 20), sizes};
 }
 
 // A matrix of a shard: where element (row, col) of the i-th of `count` matrices lies.

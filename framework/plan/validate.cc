@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/plan/kinds.h"
+#include "framework/plan/validate_places.h"
 
 namespace sluice {
 namespace {
@@ -262,7 +263,7 @@ absl::Status CheckSpaces(const plan::Plan& plan, absl::Span<const int32_t> space
 
 }  // namespace
 
-absl::Status ValidatePlan(const plan::Plan& plan) {
+absl::Status ValidateUnpackedPlan(const plan::Plan& plan) {
   auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
   for (int d = 0; d < plan.devices_size(); ++d) {
     if (!DeviceKindName(KindOf(plan.devices(d))).empty()) continue;
@@ -298,6 +299,16 @@ absl::Status ValidatePlan(const plan::Plan& plan) {
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
     RETURN_IF_ERROR(ValidateProgram(index));
     RETURN_IF_ERROR(CheckSpaces(plan, spaces, index));
+  }
+  return {};
+}
+
+absl::Status ValidatePlan(const plan::Plan& plan) {
+  RETURN_IF_ERROR(ValidateUnpackedPlan(plan));
+  RETURN_IF_ERROR(CheckVariables(plan));
+  for (const plan::Program& program : plan.programs()) {
+    ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+    RETURN_IF_ERROR(CheckPlaces(plan, index));
   }
   return {};
 }

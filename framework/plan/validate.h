@@ -18,7 +18,10 @@ absl::Status ValidateProgram(const ProgramIndex& index);
 // The same of a program whose index is not built yet. An order that has not been recorded at all is
 // not asked for.
 absl::Status ValidateProgram(const plan::Program& program);
-// Every program, its devices and variables.
+// Every program, its devices and variables. Of no bytes: nothing need have a place.
+absl::Status ValidateUnpackedPlan(const plan::Plan& plan);
+// The same, and that all bytes lie within what they are said to be of (validate_places.h): what has
+// passed this can be loaded and run without harm, wherever it came from.
 absl::Status ValidatePlan(const plan::Plan& plan);
 
 }  // namespace sluice

@@ -113,7 +113,7 @@ TEST(ValidateTest, PlansNameTheirVariablesAndDevices) {
   const auto error = [](const std::string& text) {
     const absl::StatusOr<plan::Plan> plan = ParsePlan(text);
     EXPECT_TRUE(plan.ok()) << plan.status();
-    return std::string(ValidatePlan(*plan).message());
+    return std::string(ValidateUnpackedPlan(*plan).message());
   };
   EXPECT_THAT(error("reg w variable weight\nactor a on d0.compute\n f(w)"),
               HasSubstr("is variable \"weight\", which the plan lacks"));

@@ -40,6 +40,7 @@ plan::Plan SplitPlan() {
   for (int d = 0; d < 4; ++d) {
     plan::Device* device = plan.add_devices();
     device->set_local(d);
+    device->set_variable_bytes(128);
     device->set_memory_bytes(256);
     plan::VariableShard* shard = variable->add_shards();
     shard->set_device(d);

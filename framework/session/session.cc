@@ -1,5 +1,6 @@
 #include "framework/session/session.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,8 +15,8 @@
 #include "framework/explain/explain.h"
 #include "framework/explain/page.h"
 #include "framework/kernels/cpu/library_call.h"
-#include "framework/kernels/kernel.h"
 #include "framework/sbp/mesh.h"
+#include "framework/session/checked_kernel.h"
 #include "framework/session/explain_measured.h"
 #include "framework/session/plan_session.h"
 
@@ -28,8 +29,9 @@ absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
                                        const SessionOptions& options, bool reasons) {
   CompileOptions compile;
   compile.reasons = reasons;
-  compile.representatives_only = reasons && options.net != nullptr;
   ASSIGN_OR_RETURN(compile.mesh, Mesh::Parse(options.mesh));
+  compile.representatives_only =
+      reasons && (options.net != nullptr || compile.mesh.num_devices() > Session::kMostDevices);
   if (options.net != nullptr) {
     compile.rank = options.net->rank();
     compile.ranks = options.net->ranks();
@@ -38,7 +40,20 @@ absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
   compile.micro_batches = options.micro_batches;
   compile.script_length = options.script_length;
   compile.machine = options.machine;
+  compile.stop = options.stop;
   return Compile(programs, compile);
+}
+
+// A plan of all devices is in proportion to them and to what each reads of the others, some GiB at
+// a few thousand; it would be made before anything says that it is too large.
+absl::Status CheckDevices(const SessionOptions& options) {
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(options.mesh));
+  const int64_t ranks = options.net == nullptr ? 1 : std::max(1, options.net->ranks());
+  const int64_t devices = (mesh.num_devices() + ranks - 1) / ranks;
+  if (devices <= Session::kMostDevices) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "mesh: expected at most ", Session::kMostDevices, " devices of one process, got ", devices,
+      " of ", mesh.ToString(), "; explained (--explain) may be more"));
 }
 
 // The devices of a rank share one memory, and the system would end the process in which it runs
@@ -89,6 +104,7 @@ absl::Status WritePage(const std::string& path, const Explanation& explanation) 
 absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
                                    const SessionOptions& options,
                                    std::shared_ptr<Explanation>* explanation) {
+  RETURN_IF_ERROR(CheckDevices(options));
   ASSIGN_OR_RETURN(Compilation compilation, CompileFor(programs, options, /*reasons=*/false));
   const absl::Status fits = CheckMemory(compilation.plan, options.memory_limit);
   if (fits.ok() && options.explain_html.empty()) return std::move(compilation.plan);
@@ -117,7 +133,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.check_nan = options.check_nan;
   runtime.trace = options.trace;
   runtime.net = options.net;
-  runtime.prepare = PrepareCpuKernel;
+  runtime.prepare = PrepareCheckedKernel;
   runtime.init_thread = InitKernelThread;
   if (explanation != nullptr && options.net == nullptr) {
     runtime.traced = [explanation, path = options.explain_html](

@@ -38,7 +38,8 @@ struct SessionOptions {
   std::string explain_html;     // file for a page about the plan; with `trace`, it is written again
                                 // when the session ends, with what was measured
   Machine machine = Machine::Cpu();
-  int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory
+  std::function<bool()> stop;  // ends a compile soon after it says so: Cancelled; may be empty
+  int64_t memory_limit = 0;    // bytes of this rank's devices together; 0: this machine's memory
   // Joins this rank to the others, over which the mesh's devices are dealt out in order; must
   // outlive the session. Null: there is one rank. All ranks call the same things of their sessions
   // in the same order; the first one has the results of steps, the others get none.
@@ -64,12 +65,15 @@ struct VariableBox {
 
 class Session {
  public:
+  // Devices of one process that a session starts: more than the threads that serve them could be
+  // told apart from, and a plan that still fits beside what it plans. More can be explained.
+  static constexpr int64_t kMostDevices = 1024;
   // Steps that may be begun before the results of the first are taken; more make Step wait.
   static constexpr int kStepsAhead = sluice::kStepsAhead;
 
   // Programs share variables by name; the first fixes their layout. Errors: of the graphs (with
-  // scope path), of the mesh, "does not fit"
-  // with the ten largest tensors of the peak.
+  // scope path), of the mesh or its number of devices, "does not fit" with the ten largest tensors
+  // of the peak; Cancelled where options.stop says so.
   static absl::StatusOr<std::unique_ptr<Session>> Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options);
   // What Start would run, for people: choices, boxings with bytes, actors, memory, predicted time.

@@ -419,6 +419,31 @@ TEST(SessionTest, ThePageOfATracedRunHasWhatWasMeasuredOnEveryStream) {
   }
 }
 
+TEST(SessionTest, SoManyDevicesAreExplainedButNotStarted) {
+  Graph graph;
+  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
+  SessionOptions options;
+  options.mesh = "idle=4096";
+  const absl::Status status = Session::Start({{"train", &graph}}, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "mesh: expected at most 1024 devices of one process, got 4096 of idle=4096; explained "
+            "(--explain) may be more");
+  options.memory_limit = int64_t{1} << 40;
+  const absl::StatusOr<std::string> text = Session::ExplainPlan({{"train", &graph}}, options);
+  ASSERT_EQ(text.status(), absl::OkStatus());
+  EXPECT_THAT(*text, HasSubstr("4096"));
+}
+
+TEST(SessionTest, ACompileThatIsNotWantedEnds) {
+  Graph graph;
+  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
+  SessionOptions options;
+  options.stop = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(Session::Start({{"train", &graph}}, options).status()));
+  EXPECT_TRUE(absl::IsCancelled(Session::ExplainPlan({{"train", &graph}}, options).status()));
+}
+
 TEST(SessionTest, APageThatCannotBeWrittenIsRefusedBeforeAnythingRuns) {
   Graph graph;
   ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());

@@ -1,6 +1,7 @@
 #include "framework/tensor/shape.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -11,10 +12,16 @@
 
 namespace sluice {
 
+// The largest number where the count is beyond it: it then equals no count that there is, and what
+// compares it refuses the shape.
 int64_t Shape::NumElements() const {
   int64_t product = 1;
-  for (int64_t extent : dims_) product *= extent;
-  return product;
+  bool overflows = false;
+  for (int64_t extent : dims_) {
+    if (extent == 0) return 0;
+    overflows = overflows || __builtin_mul_overflow(product, extent, &product);
+  }
+  return overflows ? std::numeric_limits<int64_t>::max() : product;
 }
 
 Shape Shape::Strides() const {

@@ -104,6 +104,16 @@ void WriteCompiled() {
   const auto plan = CompilePlan({{"infer", &small}}, compile);
   SLUICE_CHECK_OK(plan.status());
   WritePlan("compiled", *plan);
+  Write("session", "plan_run", "infer", plan->SerializeAsString());
+  for (const char* mesh : {"data=1", "data=2"}) {
+    CompileOptions training;
+    training.mesh = *Mesh::Parse(mesh);
+    training.machine = Machine::Cpu();
+    const auto trains = CompilePlan({{"train", &graph}}, training);
+    SLUICE_CHECK_OK(trains.status());
+    Write("session", "plan_run", mesh[5] == '1' ? "train" : "train_boxed",
+          trains->SerializeAsString());
+  }
   compile.mesh = compile.mesh.OverRanks(2);
   compile.ranks = 2;
   const auto of_rank = CompilePlan({{"infer", &small}}, compile);

@@ -189,6 +189,12 @@ absl::Status Train(const Run& run, const AppData& data) {
   return AddContext(record.last_save, "the last checkpoint was not written");
 }
 
+// As a run that is stopped while it trains, this is no error.
+absl::Status EndStopped() {
+  absl::PrintF("stopped while the plan was compiled; nothing has been run\n");
+  return FlushOutput();
+}
+
 // Data is opened before anything else is done, so that a wrong path costs no time.
 absl::Status Work(const App& app, const AppOptions& options, const AppModel& model) {
   const Interrupt interrupt;
@@ -204,16 +210,20 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
   absl::PrintF("model      %s\n", model.summary);
   Programs programs;
   RETURN_IF_ERROR(app.build(options, &programs));
+  const auto stop = [&interrupt] { return interrupt.requested(); };
+  SessionOptions stoppable = options.session;
+  stoppable.stop = stop;
   if (options.explain) {
-    ASSIGN_OR_RETURN(const std::string text,
-                     Session::ExplainPlan(GraphsOf(programs), options.session));
-    absl::PrintF("%s", text);
+    const absl::StatusOr<std::string> text = Session::ExplainPlan(GraphsOf(programs), stoppable);
+    if (absl::IsCancelled(text.status()) && stop()) return EndStopped();
+    RETURN_IF_ERROR(text.status());
+    absl::PrintF("%s", *text);
     PrintPage(options.session);
     return FlushOutput();
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                   Session::Start(GraphsOf(programs), options.session));
-  const auto stop = [&interrupt] { return interrupt.requested(); };
+  absl::StatusOr<std::unique_ptr<Session>> started = Session::Start(GraphsOf(programs), stoppable);
+  if (absl::IsCancelled(started.status()) && stop()) return EndStopped();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, std::move(started));
   if (options.use) {
     RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get()));
     return app.use(session.get(), options, stop);

@@ -1,0 +1,18 @@
+// Bytes of a plan: what validates and is small runs two steps on devices of a CPU and on ones
+// without memory.
+#include <cstddef>
+#include <cstdint>
+
+#include "framework/plan/plan.pb.h"
+#include "framework/plan/validate.h"
+#include "framework/session/plan_trial.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  sluice::plan::Plan plan;
+  if (!plan.ParseFromArray(data, static_cast<int>(size))) return 0;
+  if (!sluice::ValidatePlan(plan).ok() || !sluice::IsSmall(plan)) return 0;
+  for (const auto kind : {sluice::plan::DEVICE_CPU, sluice::plan::DEVICE_NULL}) {
+    sluice::TryPlan(plan, kind).IgnoreError();
+  }
+  return 0;
+}
