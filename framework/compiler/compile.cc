@@ -47,7 +47,6 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
   return selected;
 }
 
-// For the representatives of each stage.
 absl::Status LowerAll(const Machine& machine, const Stop& stop, BoxingPlanner* planner,
                       Compilation* compilation) {
   for (CompiledProgram& program : compilation->programs) {
@@ -64,7 +63,6 @@ absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const
                                             absl::Span<const int64_t> base, BoxingPlanner* planner,
                                             const Compilation& compilation,
                                             CompiledProgram* program, DecisionRoll* decisions) {
-  RETURN_IF_ERROR(CheckStop(options.stop));
   RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
   Schedule schedule = BuildSchedule(program->name, program->tasks, program->grid,
                                     ScheduleOptionsOf(options, compilation.classes));
@@ -92,13 +90,10 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   RETURN_IF_ERROR(CheckOptions(options));
   const Machine machine = options.machine.ForDevices(DevicesOfARank(options.mesh));
   BoxingPlanner planner(machine);
-  plan::Plan plan = EmptyPlan(options);
-  DeviceClasses classes = ClassesFor(plan, options);
-  Compilation out{std::move(plan), options.mesh, std::move(classes), {}};
+  Compilation out = EmptyCompilation(options);
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
   RETURN_IF_ERROR(LowerAll(machine, options.stop, &planner, &out));
-  DecisionRoll decisions(&out.plan);
-  AddDecisions(options, out.programs, &decisions);
+  DecisionRoll decisions = AddDecisions(options, out.programs, &out.plan);
   if (options.phase_end) options.phase_end("lower");
   AddVariables(options, &out);
   // Programs run one at a time, so their bytes overlap above the variables.

@@ -50,12 +50,14 @@ void AddBoxings(const CompiledProgram& program, DecisionRoll* roll) {
 
 }  // namespace
 
-void AddDecisions(const CompileOptions& options, absl::Span<const CompiledProgram> programs,
-                  DecisionRoll* roll) {
-  if (options.ranks == 1) return;
-  AddOptions(options, roll);
-  for (const CompiledProgram& program : programs) AddSelection(program, roll);
-  for (const CompiledProgram& program : programs) AddBoxings(program, roll);
+DecisionRoll AddDecisions(const CompileOptions& options, absl::Span<const CompiledProgram> programs,
+                          plan::Plan* plan) {
+  DecisionRoll roll(plan);
+  if (options.ranks == 1) return roll;
+  AddOptions(options, &roll);
+  for (const CompiledProgram& program : programs) AddSelection(program, &roll);
+  for (const CompiledProgram& program : programs) AddBoxings(program, &roll);
+  return roll;
 }
 
 void AddPlaced(const CompileOptions& options, const plan::Program& placed, DecisionRoll* roll) {

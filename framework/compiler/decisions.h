@@ -10,8 +10,9 @@ namespace sluice {
 
 // Both add nothing where there is one rank, which has nobody to compare with.
 // What was asked for, the signature of every op, then every boxing of the representatives' tasks.
-void AddDecisions(const CompileOptions& options, absl::Span<const CompiledProgram> programs,
-                  DecisionRoll* roll);
+// Returns the roll, for what follows.
+DecisionRoll AddDecisions(const CompileOptions& options, absl::Span<const CompiledProgram> programs,
+                          plan::Plan* plan);
 // Of the representative program: registers, then reuse edges, then orders.
 void AddPlaced(const CompileOptions& options, const plan::Program& placed, DecisionRoll* roll);
 

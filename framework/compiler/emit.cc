@@ -65,7 +65,7 @@ int64_t DevicesOfARank(const Mesh& mesh) {
                        [&](DeviceId id) { return id.rank == mesh.devices()[0].rank; });
 }
 
-plan::Plan EmptyPlan(const CompileOptions& options) {
+Compilation EmptyCompilation(const CompileOptions& options) {
   plan::Plan plan;
   for (DeviceId id : options.mesh.devices()) {
     plan::Device* device = plan.add_devices();
@@ -76,12 +76,9 @@ plan::Plan EmptyPlan(const CompileOptions& options) {
   plan.set_representatives_only(options.representatives_only);
   plan.set_rank(options.rank);
   if (NeedsTransfers(plan)) AddHostDevices(&plan);
-  return plan;
-}
-
-DeviceClasses ClassesFor(const plan::Plan& plan, const CompileOptions& options) {
   const Grid grid(options.mesh, 1, options.chunks);
-  return NeedsTransfers(plan) ? DeviceClasses::Singles(grid) : DeviceClasses(grid);
+  DeviceClasses classes = NeedsTransfers(plan) ? DeviceClasses::Singles(grid) : DeviceClasses(grid);
+  return {std::move(plan), options.mesh, std::move(classes), {}};
 }
 
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceClasses& classes) {

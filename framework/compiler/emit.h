@@ -21,12 +21,10 @@ absl::Status CheckCount(absl::string_view what, int64_t count);
 absl::Status CheckOptions(const CompileOptions& options);
 // Of the first rank; they share its cores.
 int64_t DevicesOfARank(const Mesh& mesh);
-// The devices of the mesh, and those that the host needs where none of them is its own; nothing
-// lies on them yet.
-plan::Plan EmptyPlan(const CompileOptions& options);
-// One class a stage; where bytes have to cross between memory spaces each device is a class of its
-// own, as transfers differ from device to device.
-DeviceClasses ClassesFor(const plan::Plan& plan, const CompileOptions& options);
+// Without programs: the devices of the mesh, and those that the host needs where none of them is
+// its own; nothing lies on them yet. One class a stage; where bytes have to cross between memory
+// spaces each device is a class of its own, as transfers differ from device to device.
+Compilation EmptyCompilation(const CompileOptions& options);
 // For the tasks of the representatives.
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceClasses& classes);
 // By device, as its class's representative has it.
