@@ -142,12 +142,14 @@ absl::Status CheckNewRun(const std::string& out) {
 absl::StatusOr<ResumePoint> FindResumePoint(const std::string& path) {
   ResumePoint point;
   point.checkpoint = path;
-  if (!Exists(path + "/manifest.json")) RETURN_IF_ERROR(FindLatest(path, &point));
+  // Who names a run means that run, and not another that begins where it stood a moment ago: it may
+  // be at work, and have written a newer checkpoint by now.
+  const bool named_run = !Exists(path + "/manifest.json");
+  if (named_run) RETURN_IF_ERROR(FindLatest(path, &point));
   std::error_code error;
   const fs::path folder = FolderOf(point.checkpoint);
   const absl::StatusOr<std::string> latest = LatestCheckpoint(folder.string());
-  const bool last =
-      !point.damaged.empty() || (latest.ok() && fs::equivalent(*latest, point.checkpoint, error));
+  const bool last = named_run || (latest.ok() && fs::equivalent(*latest, point.checkpoint, error));
   if (folder.filename() == "checkpoints" && last) {
     point.run = folder.has_parent_path() ? folder.parent_path().string() : ".";
   }
