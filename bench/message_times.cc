@@ -27,6 +27,12 @@ absl::StatusOr<double> TimeScript(int length) {
   std::string text = "actor a on d0.compute\n  x0 = f()\n";
   for (int i = 1; i < length; ++i) absl::StrAppend(&text, "  x", i, " = f(x", i - 1, ")\n");
   ASSIGN_OR_RETURN(plan::Plan plan, ParsePlan(text));
+  // A place of its own for each result: packing would put them all into two, and add reuse edges.
+  plan::Program& program = *plan.mutable_programs(0);
+  for (int r = 0; r < program.registers_size(); ++r) {
+    program.mutable_registers(r)->add_slot_offsets(64 * r);
+  }
+  plan.mutable_devices(0)->set_memory_bytes(int64_t{64} * program.registers_size());
   for (plan::Device& device : *plan.mutable_devices()) device.set_kind(plan::DEVICE_NULL);
   ASSIGN_OR_RETURN(const std::unique_ptr<Runtime> runtime, Runtime::Start(std::move(plan), {}));
   std::vector<double> times;
