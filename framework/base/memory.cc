@@ -1,7 +1,6 @@
 #include "framework/base/memory.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace sluice {
 namespace {
@@ -22,6 +22,20 @@ std::optional<int64_t> NumberIn(const std::string& path) {
   int64_t number = 0;
   if (!(file >> word) || !absl::SimpleAtoi(word, &number)) return std::nullopt;
   return number;
+}
+
+// Bytes of files that a control group's memory.stat counts as its own. The system takes them back
+// when memory is wanted, and a group that has read much data is full of them.
+int64_t CachedFiles(const std::string& path, absl::string_view prefix) {
+  std::ifstream file(path);
+  std::string name;
+  int64_t bytes = 0, cached = 0;
+  while (file >> name >> bytes) {
+    absl::string_view kind = name;
+    if (!absl::ConsumePrefix(&kind, prefix)) continue;
+    if (kind == "inactive_file" || kind == "active_file") cached += bytes;
+  }
+  return cached;
 }
 
 // A line "name: 123 kB" of /proc/meminfo or /proc/self/status, in bytes; 0 if there is none.
@@ -57,14 +71,17 @@ void ReadControlGroups(const std::string& root, MemoryLimits* limits) {
       continue;
     }
     const std::string base = root + (v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+    if (!absl::StartsWith(fields[2], "/")) continue;
     for (std::string group = fields[2];; group.resize(group.rfind('/'))) {
       if (absl::EndsWith(group, "/")) group.pop_back();
       const std::string at = base + group;
       const auto most = NumberIn(at + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
       const auto used = NumberIn(at + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
-      if (most)
+      if (most) {
+        const int64_t cached = CachedFiles(at + "/memory.stat", v2 ? "" : "total_");
         Lower(absl::StrCat("the control group ", group.empty() ? "/" : group), *most,
-              used.value_or(0), limits);
+              std::max<int64_t>(0, used.value_or(0) - cached), limits);
+      }
       if (group.empty()) break;
     }
   }

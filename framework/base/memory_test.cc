@@ -46,6 +46,16 @@ TEST_F(MemoryLimitsTest, TheControlGroupAndThoseAroundItHold) {
   EXPECT_EQ(limits.source, "the control group /slice");
 }
 
+// A group that has read much data has used all it may have, and most of that is to be had.
+TEST_F(MemoryLimitsTest, CachedFilesAreAvailable) {
+  Write("/proc/self/cgroup", "0::/own\n");
+  Write("/sys/fs/cgroup/own/memory.max", "314572800\n");
+  Write("/sys/fs/cgroup/own/memory.current", "314572800\n");
+  Write("/sys/fs/cgroup/own/memory.stat",
+        "anon 52428800\nfile 262144000\ninactive_file 157286400\nactive_file 104857600\n");
+  EXPECT_EQ(ReadMemoryLimits(root_).available, 250 * kMiB);
+}
+
 // In a container its own group is the root of what it sees.
 TEST_F(MemoryLimitsTest, TheRootsOwnLimitHolds) {
   Write("/proc/self/cgroup", "0::/\n");

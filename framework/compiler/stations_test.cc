@@ -174,6 +174,10 @@ TEST(StationsTest, ValuesThatDoNotKnowTheirMakerOrBytesAreRefused) {
   elsewhere.values[read].root = found->root;
   EXPECT_THAT(ErrorOf(elsewhere), HasSubstr("views bytes of device"));
 
+  TaskGraph rootless = good;
+  rootless.values[read].root = static_cast<ValueId>(good.values.size());
+  EXPECT_THAT(ErrorOf(rootless), HasSubstr("expected a root, got"));
+
   TaskGraph regions = good;
   for (Task& task : regions.tasks) {
     if (!task.regions.empty()) task.regions[0].sources = {static_cast<int>(task.inputs.size())};

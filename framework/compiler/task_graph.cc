@@ -100,6 +100,7 @@ class Verifier {
       return Wrong(who, ": expected one of ", maker_.size(), " values, got ", input.value);
     }
     const Value& value = graph_.values[input.value];
+    if (!Has(value.root)) return Wrong(Name(input.value), ": expected a root, got ", value.root);
     const Value& root = graph_.values[value.root];
     if (value.producer < 0 && root.variable.empty()) {
       return Wrong(who, " reads ", Name(input.value), ", which nobody makes");

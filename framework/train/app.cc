@@ -1,5 +1,7 @@
 #include "framework/train/app.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -252,10 +254,14 @@ std::string DatasetsFolder() {
   return home == nullptr ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
 }
 
-// Libraries do not survive every allocation that fails, so the little that any run takes has to be
-// there before they are called.
+// Where the address space is limited allocations fail, and libraries do not survive every one that
+// does. So the little that any run takes has to be there before they are called.
 absl::Status CheckAddressSpace() {
   constexpr int64_t kLeast = int64_t{256} << 20;
+  rlimit space = {};
+  if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) {
+    return absl::OkStatus();
+  }
   const MemoryLimits limits = ReadMemoryLimits();
   if (limits.available == 0 || limits.available >= kLeast) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("out of memory: expected at least ", kLeast,
