@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/multiplication.h"
 #include "gtest/gtest.h"
 
 namespace {
@@ -92,7 +93,7 @@ TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
   CpuThreadPool two(2, InitKernelThread), three(3, InitKernelThread);
   for (const int64_t rows : {256, 768, 1040, 3000}) {  // some are gathered in several blocks
     ProductShape shape;
-    shape.m = rows, shape.n = 96, shape.k = 512, shape.transpose_a = true;
+    shape.m = rows, shape.n = 576, shape.k = 512, shape.transpose_a = true;
     const std::vector<float> a = Values(shape.m * shape.k), b = Values(shape.n * shape.k);
     std::vector<float> expected;
     for (ThreadPool* thread_pool :
@@ -101,7 +102,7 @@ TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
       const auto product =
           Product::Prepare(shape, thread_pool == nullptr ? 1 : thread_pool->threads());
       ASSERT_TRUE(product.ok()) << product.status();
-      EXPECT_LE((*product)->scratch(), 3 * ((4 << 18) + 64));
+      EXPECT_LE((*product)->scratch(), 3 * ((4 << 18) + 64) + 4 * (512 * 576 + 64));
       std::vector<float> c(shape.m * shape.n, std::nanf(""));
       std::vector<std::byte> scratch((*product)->scratch());
       CpuStream stream(thread_pool);
@@ -111,6 +112,33 @@ TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
       EXPECT_EQ(std::memcmp(c.data(), expected.data(), c.size() * 4), 0)
           << rows << " rows, " << (thread_pool == nullptr ? 1 : thread_pool->threads())
           << " threads";
+    }
+  }
+}
+
+// Layouts of a mesh cut products apart, and only large ones are laid in panels: their bits are to
+// agree. Edges: columns and depth that fill no panel.
+TEST(ProductTest, PanelsChangeNoBit) {
+  InitKernelThread();
+  for (const bool transpose_a : {false, true}) {
+    for (const int64_t n : {64, 96, 257, 768, 1000, 3072}) {
+      for (const int64_t k : {16, 100, 257, 768}) {
+        const Multiplication::Shape shape = {150, n, k, transpose_a, false};
+        const auto plain = Multiplication::Prepare(shape);
+        const auto in_panels = Multiplication::PrepareInPanels(shape);
+        ASSERT_TRUE(plain.ok() && in_panels.ok()) << plain.status() << in_panels.status();
+        const Panels& panels = in_panels->panels();
+        ASSERT_GT(panels.width, 0) << n << " columns, depth " << k;
+        const std::vector<float> a = Values(shape.m * k), b = Values(k * n);
+        std::vector<float> c(shape.m * n), from_panels(shape.m * n);
+        std::vector<float> packed(panels.NumPanels(n) * panels.PanelElements(k), std::nanf(""));
+        panels.Pack(b.data(), k, n, 0, 1, packed.data());
+        panels.Pack(b.data(), k, n, 1, panels.NumPanels(n), packed.data());
+        plain->Run(a.data(), b.data(), c.data());
+        in_panels->Run(a.data(), packed.data(), from_panels.data());
+        EXPECT_EQ(std::memcmp(c.data(), from_panels.data(), c.size() * 4), 0)
+            << n << " columns, depth " << k << (transpose_a ? ", transposed a" : "");
+      }
     }
   }
 }

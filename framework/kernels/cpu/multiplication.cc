@@ -1,0 +1,184 @@
+#include "framework/kernels/cpu/multiplication.h"
+
+#include <dnnl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/kernels/cpu/library_call.h"
+
+namespace sluice::cpu {
+namespace {
+
+absl::Status StatusOf(dnnl_status_t status, absl::string_view call) {
+  if (status == dnnl_success) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("oneDNN: ", call, " gave status ", status));
+}
+
+// Releases an object of oneDNN's C interface.
+template <typename T, dnnl_status_t (*destroy)(T)>
+struct Destroy {
+  void operator()(T object) const { destroy(object); }
+};
+template <typename T, dnnl_status_t (*destroy)(T)>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, Destroy<T, destroy>>;
+using Engine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
+using Stream = Owned<dnnl_stream_t, dnnl_stream_destroy>;
+using Memory = Owned<dnnl_memory_t, dnnl_memory_destroy>;
+using OwnedPrimitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
+using PrimitiveDesc = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
+
+// A dense rows x columns matrix, or one whose columns are dense. Of one row or column it is the
+// same, and oneDNN must not be left to wonder.
+absl::Status Describe(int64_t rows, int64_t columns, bool transposed,
+                      dnnl_memory_desc_t* description) {
+  const dnnl_dims_t extents = {rows, columns};
+  const bool by_columns = transposed && rows > 1 && columns > 1;
+  const dnnl_dims_t strides = {by_columns ? 1 : columns, by_columns ? rows : 1};
+  return StatusOf(dnnl_memory_desc_init_by_strides(description, 2, extents, dnnl_f32, strides),
+                  "memory_desc_init_by_strides");
+}
+
+absl::StatusOr<PrimitiveDesc> DescribeProduct(dnnl_engine_t engine, const dnnl_memory_desc_t& a,
+                                              const dnnl_memory_desc_t& b,
+                                              const dnnl_memory_desc_t& c) {
+  dnnl_matmul_desc_t operation;
+  RETURN_IF_ERROR(
+      StatusOf(dnnl_matmul_desc_init(&operation, &a, &b, nullptr, &c), "matmul_desc_init"));
+  dnnl_primitive_desc_t description;
+  RETURN_IF_ERROR(
+      StatusOf(dnnl_primitive_desc_create(&description, &operation, nullptr, engine, nullptr),
+               absl::StrCat("primitive_desc_create of a product ", a.dims[0], "x", a.dims[1],
+                            " by ", b.dims[0], "x", b.dims[1])));
+  return PrimitiveDesc(description);
+}
+
+// The panels that a description of b's bytes says, if it is one of those: blocks of `depth` rows by
+// `width` columns, row by row inside, the blocks of a panel one behind the other.
+Panels PanelsOf(const dnnl_memory_desc_t& b) {
+  const dnnl_blocking_desc_t& blocking = b.format_desc.blocking;
+  if (b.format_kind != dnnl_blocked || blocking.inner_nblks != 2 || blocking.inner_idxs[0] != 0 ||
+      blocking.inner_idxs[1] != 1) {
+    return {};
+  }
+  const Panels panels = {blocking.inner_blks[1], blocking.inner_blks[0]};
+  const bool in_order = blocking.strides[0] == panels.width * panels.depth &&
+                        blocking.strides[1] == panels.PanelElements(b.dims[0]) && b.offset0 == 0;
+  return in_order ? panels : Panels();
+}
+
+}  // namespace
+
+void Panels::Pack(const float* b, int64_t k, int64_t n, int64_t begin, int64_t end,
+                  float* packed) const {
+  const int64_t panel = PanelElements(k);
+  // Some rows of all panels before the next ones: b is read in runs of whole rows.
+  constexpr int64_t kRows = 16;
+  for (int64_t first = 0; first < k; first += kRows) {
+    const int64_t last = std::min(first + kRows, k);
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t columns = std::min(width, n - p * width);
+      for (int64_t row = first; row < last; ++row) {
+        float* const to = packed + p * panel + row * width;
+        std::memcpy(to, b + row * n + p * width, columns * sizeof(float));
+        std::fill(to + columns, to + width, 0.0f);
+      }
+    }
+  }
+  for (int64_t p = begin; p < end; ++p) {
+    std::fill(packed + p * panel + k * width, packed + (p + 1) * panel, 0.0f);
+  }
+}
+
+struct Multiplication::Primitive {
+  Engine engine;
+  Stream stream;
+  OwnedPrimitive primitive;
+  Memory memories[3];
+};
+
+Multiplication::Multiplication() : primitive_(std::make_unique<Primitive>()) {}
+Multiplication::Multiplication(Multiplication&&) noexcept = default;
+Multiplication& Multiplication::operator=(Multiplication&&) noexcept = default;
+Multiplication::~Multiplication() = default;
+
+absl::StatusOr<Multiplication> Multiplication::Prepare(const Shape& shape) {
+  return Make(shape, false);
+}
+
+absl::StatusOr<Multiplication> Multiplication::PrepareInPanels(const Shape& shape) {
+  return Make(shape, true);
+}
+
+absl::StatusOr<Multiplication> Multiplication::Make(const Shape& shape, bool in_panels) {
+  Multiplication made;
+  dnnl_memory_desc_t a, b, c;
+  RETURN_IF_ERROR(Describe(shape.m, shape.k, shape.transpose_a, &a));
+  RETURN_IF_ERROR(Describe(shape.k, shape.n, shape.transpose_b, &b));
+  RETURN_IF_ERROR(Describe(shape.m, shape.n, false, &c));
+  dnnl_engine_t engine;
+  RETURN_IF_ERROR(StatusOf(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine_create"));
+  made.primitive_->engine.reset(engine);
+  dnnl_stream_t stream;
+  RETURN_IF_ERROR(
+      StatusOf(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), "stream_create"));
+  made.primitive_->stream.reset(stream);
+  PrimitiveDesc description;
+  if (in_panels) {
+    dnnl_memory_desc_t any;
+    RETURN_IF_ERROR(StatusOf(
+        dnnl_memory_desc_init_by_tag(&any, 2, b.dims, dnnl_f32, dnnl_format_tag_any), "init_any"));
+    ASSIGN_OR_RETURN(description, DescribeProduct(engine, a, any, c));
+    const dnnl_memory_desc_t* const liked =
+        dnnl_primitive_desc_query_md(description.get(), dnnl_query_weights_md, 0);
+    if (liked != nullptr) made.panels_ = PanelsOf(*liked);
+    if (made.panels_.width > 0) b = *liked;
+  }
+  if (made.panels_.width == 0) {
+    ASSIGN_OR_RETURN(description, DescribeProduct(engine, a, b, c));
+  }
+  const char* name = "";
+  RETURN_IF_ERROR(StatusOf(
+      dnnl_primitive_desc_query(description.get(), dnnl_query_impl_info_str, 0, &name), "query"));
+  made.implementation_ = name;
+  if (absl::StrContains(made.implementation_, "ref")) {
+    return absl::InternalError(absl::StrCat("oneDNN has only a reference implementation (", name,
+                                            ") of the product ", shape.m, "x", shape.k, " by ",
+                                            shape.k, "x", shape.n));
+  }
+  dnnl_primitive_t primitive;
+  RETURN_IF_ERROR(
+      StatusOf(dnnl_primitive_create(&primitive, description.get()), "primitive_create"));
+  made.primitive_->primitive.reset(primitive);
+  const dnnl_memory_desc_t* descriptions[] = {&a, &b, &c};
+  for (int i = 0; i < 3; ++i) {
+    dnnl_memory_t memory;
+    RETURN_IF_ERROR(StatusOf(dnnl_memory_create(&memory, descriptions[i], engine, DNNL_MEMORY_NONE),
+                             "memory_create"));
+    made.primitive_->memories[i].reset(memory);
+  }
+  return made;
+}
+
+void Multiplication::Run(const float* a, const float* b, float* c) const {
+  ScopedLibraryCall call;
+  const Primitive& p = *primitive_;
+  void* handles[] = {const_cast<float*>(a), const_cast<float*>(b), c};
+  for (int i = 0; i < 3; ++i) {
+    SLUICE_CHECK(dnnl_memory_set_data_handle_v2(p.memories[i].get(), handles[i], p.stream.get()) ==
+                 dnnl_success);
+  }
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, p.memories[0].get()},
+                                       {DNNL_ARG_WEIGHTS, p.memories[1].get()},
+                                       {DNNL_ARG_DST, p.memories[2].get()}};
+  SLUICE_CHECK(dnnl_primitive_execute(p.primitive.get(), p.stream.get(), 3, arguments) ==
+               dnnl_success);
+}
+
+}  // namespace sluice::cpu

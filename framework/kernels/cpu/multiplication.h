@@ -1,0 +1,64 @@
+// One matrix product of fixed shape as a primitive of oneDNN, and the layout in which its second
+// matrix is multiplied fastest. For product.cc, which splits products into these.
+#ifndef SLUICE_FRAMEWORK_KERNELS_CPU_MULTIPLICATION_H_
+#define SLUICE_FRAMEWORK_KERNELS_CPU_MULTIPLICATION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace sluice::cpu {
+
+// A [k, n] matrix in panels of `width` columns, one behind the other, each row by row: what a
+// product reads of it lies in one run, whatever n is. Rows are filled with zeros to a multiple of
+// `depth`, columns to one of the width. width 0: the matrix as it lies, dense.
+struct Panels {
+  int64_t width = 0, depth = 1;
+  friend bool operator==(const Panels&, const Panels&) = default;
+
+  // REQUIRES of all below: width > 0.
+  int64_t PanelElements(int64_t k) const { return (k + depth - 1) / depth * depth * width; }
+  int64_t NumPanels(int64_t n) const { return (n + width - 1) / width; }
+  // Panels [begin, end) of b, [k, n] row by row, to their places in `packed`.
+  void Pack(const float* b, int64_t k, int64_t n, int64_t begin, int64_t end, float* packed) const;
+};
+
+// c = a b; c [m,n] dense, a [m,k] or, transposed, [k,m], b [k,n] or [n,k], or in panels.
+class Multiplication {
+ public:
+  struct Shape {
+    int64_t m = 0, n = 0, k = 0;
+    bool transpose_a = false, transpose_b = false;
+  };
+  // InternalError if oneDNN offers nothing but its reference implementation.
+  static absl::StatusOr<Multiplication> Prepare(const Shape& shape);
+  // The same on b in the panels that oneDNN likes best; where it names none that Panels can say, b
+  // is multiplied as it lies.
+  static absl::StatusOr<Multiplication> PrepareInPanels(const Shape& shape);
+
+  Multiplication(Multiplication&&) noexcept;
+  Multiplication& operator=(Multiplication&&) noexcept;
+  ~Multiplication();
+
+  // One thread at a time.
+  void Run(const float* a, const float* b, float* c) const;
+  const Panels& panels() const { return panels_; }
+  // oneDNN's name for what it chose: "brg:avx512_core".
+  const std::string& implementation() const { return implementation_; }
+
+ private:
+  struct Primitive;
+  Multiplication();
+  static absl::StatusOr<Multiplication> Make(const Shape& shape, bool in_panels);
+
+  std::unique_ptr<Primitive> primitive_;
+  Panels panels_;
+  std::string implementation_;
+};
+
+}  // namespace sluice::cpu
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_CPU_MULTIPLICATION_H_
