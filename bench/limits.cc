@@ -31,7 +31,8 @@ double MatMulFlops(ThreadPool* thread_pool, float* memory) {
     CpuStream stream(thread_pool);
     const KernelContext firing = {.stream = &stream};
     const double seconds = TimeOf(0.2, [&] {
-      (*product)->Run(firing, memory, memory + n * n, memory + 2 * n * n, scratch.data());
+      std::byte* const at = reinterpret_cast<std::byte*>(memory);
+      (*product)->Run(firing, at, at + 4 * n * n, at + 8 * n * n, scratch.data());
     });
     best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
   }

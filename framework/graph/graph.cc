@@ -57,6 +57,8 @@ absl::string_view RoleName(Role role) {
   switch (role) {
     case Role::kActivation:
       return "activation";
+    case Role::kResidual:
+      return "residual";
     case Role::kParameter:
       return "parameter";
     case Role::kState:

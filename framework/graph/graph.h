@@ -49,6 +49,7 @@ struct Node {
 // What a tensor is for. A pass that makes a tensor says so; whoever needs to know asks the tensor.
 enum class Role : uint8_t {
   kActivation,  // what ops hand to each other
+  kResidual,    // of these: the stream that branches of the network add to
   kParameter,   // a variable that is learned
   kState,       // a variable that the optimizer keeps for the parameter `of`
   kGradient,    // dense, of the parameter `of`

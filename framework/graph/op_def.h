@@ -29,6 +29,8 @@ struct Port {
   std::string name;
   bool updates = false;   // an input that the op changes in place; only variables go there
   bool variadic = false;  // any number of tensors; only the last input
+  // A scalar or a row's mean, sum, maximum: f32 where the op computes in a smaller type.
+  bool statistic = false;
 };
 
 // An op applied to tensors, by their types. `outputs` is empty during inference.
@@ -90,10 +92,11 @@ struct OpTiming {
   std::string flat_because = "";
 };
 
-// What an op computes in where a program is of mixed precision (passes/cast_products.h).
+// What an op computes in where a program is of mixed precision (passes/mixed_precision.h).
 enum class ComputesIn : uint8_t {
-  kItsInputs,  // the type that its inputs come in
-  kLow,        // the smaller type, to which its inputs are cast; what it adds up stays f32 inside
+  kF32,     // f32, whatever is around it
+  kEither,  // f32 or bf16, as its inputs come; all but statistics alike. What it adds up is f32
+  kLow,     // as kEither, and it is worth casting its inputs to bf16
 };
 
 struct OpDef {
@@ -115,7 +118,7 @@ struct OpDef {
   bool view = false;    // output is the input's bytes (reshape): no instruction
   bool random = false;  // reads seed and step; its attributes have a key
   bool sum = false;     // adds up its inputs
-  ComputesIn computes_in = ComputesIn::kItsInputs;
+  ComputesIn computes_in = ComputesIn::kF32;
   std::vector<OpCase> cases;  // small, uneven where it matters
   // Large enough for vectors, blocks and several threads, and not round. For kernels alone.
   std::vector<OpCase> large_cases;

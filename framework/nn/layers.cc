@@ -59,7 +59,9 @@ Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttrib
 
 Tensor Residual(const Scope& scope, Tensor x, Tensor branch) {
   const InScope here(scope);
-  return x + branch;
+  const Tensor sum = x + branch;
+  if (sum) scope.graph()->SetRole(sum.id(), Role::kResidual, -1);
+  return sum;
 }
 
 Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels) {

@@ -32,7 +32,7 @@ Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view 
 // The two halves of a transformer's MLP, `up` and `down`, with gelu between; Megatron's split.
 Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init);
 
-// x plus what a branch of the network made of it.
+// x plus what a branch of the network made of it: Role::kResidual.
 Tensor Residual(const Scope& scope, Tensor x, Tensor branch);
 
 // The mean over all positions of -log softmax(logits)[label]: logits [..., classes], labels [...].

@@ -50,6 +50,7 @@ OpDef MakeOp(const char* name, std::vector<Port> inputs, const char* output) {
   OpDef op;
   op.name = name;
   op.inputs = std::move(inputs);
+  op.computes_in = ComputesIn::kEither;
   op.outputs = {{output}};
   return op;
 }

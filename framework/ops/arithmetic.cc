@@ -86,6 +86,7 @@ OpDef MakeBinaryOp(const char* name) {
   OpDef op;
   op.name = name;
   op.inputs = {{"a"}, {"b"}};
+  op.computes_in = ComputesIn::kEither;
   op.outputs = {{"y"}};
   op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
   const TensorType full = {DType::kF32, {5, 3, 4}}, row = {DType::kF32, {4}};
@@ -200,6 +201,7 @@ const OpDef& ScaleOp() {
     OpDef op;
     op.name = "scale";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = ScaleAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
@@ -230,6 +232,7 @@ const OpDef& AddNOp() {
     OpDef op;
     op.name = "add_n";
     op.inputs = {{"terms", /*updates=*/false, /*variadic=*/true}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       if (call.inputs.empty()) return Mismatch("add_n", "expected at least one term, got none");

@@ -33,8 +33,8 @@ TensorType LogSumExpType(const TensorType& q) {
 Cost CostOfProducts(const OpCall& call, int64_t products) {
   const Shape& q = call.inputs[0].shape;
   const int64_t time = q[1], size = q[3];
-  // A few score tiles for each of many threads.
-  const int64_t scratch = CountOf({64 * 4, time * std::min<int64_t>(time, 128) + 4 * time * size});
+  // A few score tiles for each of many threads, and f32 copies of a head of every operand.
+  const int64_t scratch = CountOf({64 * 4, time * std::min<int64_t>(time, 128) + 13 * time * size});
   return {CountOf({products, q[0], q[2], time, time, size}),
           BytesOf(call.inputs) + BytesOf(call.outputs),
           scratch,
@@ -155,6 +155,7 @@ const OpDef& AttentionOp() {
     OpDef op;
     op.name = "attention";
     op.inputs = {{"q"}, {"k"}, {"v"}};
+    op.computes_in = ComputesIn::kLow;
     op.outputs = {{"y"}, {"logsumexp"}};
     op.attributes = AttentionAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
@@ -185,7 +186,8 @@ const OpDef& AttentionGradientOp() {
   static const OpDef op = [] {
     OpDef op;
     op.name = "attention_gradient";
-    op.inputs = {{"q"}, {"k"}, {"v"}, {"y"}, {"logsumexp"}, {"dy"}};
+    op.inputs = {{"q"}, {"k"}, {"v"}, {"y"}, {.name = "logsumexp", .statistic = true}, {"dy"}};
+    op.computes_in = ComputesIn::kLow;
     op.outputs = {{"dq"}, {"dk"}, {"dv"}};
     op.attributes = AttentionAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {

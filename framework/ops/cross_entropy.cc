@@ -31,10 +31,13 @@ absl::Status CheckLabels(absl::string_view op, const TensorType& logits, const T
   return CheckType(op, "labels", {DType::kI32, Leading(logits.shape, 1)}, labels);
 }
 
+Port Statistic(const char* name) { return {.name = name, .statistic = true}; }
+
 OpDef MakeOp(const char* name, std::vector<Port> inputs, const char* output) {
   OpDef op;
   op.name = name;
   op.inputs = std::move(inputs);
+  op.computes_in = ComputesIn::kEither;
   op.outputs = {{output}};
   return op;
 }
@@ -154,7 +157,7 @@ const OpDef& CrossEntropyMaxOp() {
 
 const OpDef& CrossEntropySumExpOp() {
   static const OpDef op = [] {
-    OpDef op = MakeOp("ce_sum_exp", {{"logits"}, {"max"}}, "sum");
+    OpDef op = MakeOp("ce_sum_exp", {{"logits"}, Statistic("max")}, "sum");
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("ce_sum_exp", call, 2));
       RETURN_IF_ERROR(CheckLogits("ce_sum_exp", call.inputs[0]));
@@ -203,7 +206,8 @@ const OpDef& CrossEntropyPickOp() {
 
 const OpDef& CrossEntropyCombineOp() {
   static const OpDef op = [] {
-    OpDef op = MakeOp("ce_combine", {{"max"}, {"sum"}, {"picked"}}, "loss");
+    OpDef op =
+        MakeOp("ce_combine", {Statistic("max"), Statistic("sum"), Statistic("picked")}, "loss");
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("ce_combine", call, 3));
       for (const TensorType& type : call.inputs) {
@@ -236,7 +240,9 @@ const OpDef& CrossEntropyCombineOp() {
 const OpDef& CrossEntropyGradientOp() {
   static const OpDef op = [] {
     OpDef op =
-        MakeOp("ce_gradient", {{"logits"}, {"max"}, {"sum"}, {"labels"}, {"dpicked"}}, "dlogits");
+        MakeOp("ce_gradient",
+               {{"logits"}, Statistic("max"), Statistic("sum"), {"labels"}, Statistic("dpicked")},
+               "dlogits");
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("ce_gradient", call, 5));
       const TensorType& logits = call.inputs[0];

@@ -145,6 +145,7 @@ const OpDef& ReshapeOp() {
     OpDef op;
     op.name = "reshape";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = ShapeAttributes();
     op.infer = InferReshape;
@@ -176,6 +177,7 @@ const OpDef& TransposeOp() {
     OpDef op;
     op.name = "transpose";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = TransposeAttributes();
     op.infer = [](const OpCall& call) { return InferTranspose("transpose", call, true); };
@@ -197,6 +199,7 @@ const OpDef& TransposeGradientOp() {
     OpDef op;
     op.name = "transpose_gradient";
     op.inputs = {{"dy"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"dx"}};
     op.attributes = TransposeAttributes();
     op.infer = [](const OpCall& call) { return InferTranspose("transpose_gradient", call, false); };

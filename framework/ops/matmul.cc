@@ -39,8 +39,10 @@ struct Product {
   Matrix left, right, out;
 };
 
-absl::StatusOr<Types> InferProduct(absl::string_view op, const Product& product,
-                                   const OpCall& call) {
+// `sums_samples`: the product is summed over samples, and is f32 of bf16 operands too: gradients of
+// parameters are added up once more, over micro-batches and devices.
+absl::StatusOr<Types> InferProduct(absl::string_view op, const Product& product, const OpCall& call,
+                                   bool sums_samples = false) {
   RETURN_IF_ERROR(CheckCount(op, call, 2));
   const TensorType& left = call.inputs[0];
   const TensorType& right = call.inputs[1];
@@ -64,8 +66,9 @@ absl::StatusOr<Types> InferProduct(absl::string_view op, const Product& product,
   for (char factor : product.right.factors) {
     if (find(factor) != Extent(product.right, right.shape, factor)) return refuse();
   }
-  return Types{{left.dtype, ShapeOfMatrix(product.out, leading, find(product.out.factors[0]),
-                                          find(product.out.factors[1]))}};
+  const DType dtype = sums_samples ? StatisticsType(left.dtype) : left.dtype;
+  return Types{{dtype, ShapeOfMatrix(product.out, leading, find(product.out.factors[0]),
+                                     find(product.out.factors[1]))}};
 }
 
 absl::StatusOr<IndexRule> RuleOfProduct(const Product& product) {
@@ -155,6 +158,7 @@ OpDef MakeProductOp(const char* name, std::vector<Port> inputs, const char* outp
   op.name = name;
   op.inputs = std::move(inputs);
   op.outputs = {{output}};
+  op.computes_in = ComputesIn::kLow;
   op.attributes = MatMulAttributes();
   op.rule = [](const OpCall& call) { return RuleOfProduct(ProductOfCall<kProduct>(call)); };
   op.cost = [](const OpCall& call) { return CostOfProduct(ProductOfCall<kProduct>(call), call); };
@@ -198,7 +202,6 @@ const OpDef& MatMulOp() {
                 {"shared_transposed", Transposed(false, true), {F32({2, 5, 3}), F32({4, 3})}},
                 {"batched", Transposed(false, false), {F32({3, 2, 5}), F32({3, 5, 4})}},
                 {"batched_transposed", Transposed(true, true), {F32({3, 5, 2}), F32({3, 4, 5})}}};
-    op.computes_in = ComputesIn::kLow;
     op.large_cases = {{"", Transposed(false, false), {F32({3, 65, 83}), F32({83, 71})}},
                       {"", Transposed(false, true), {F32({190, 83}), F32({71, 83})}},
                       {"", Transposed(true, false), {F32({83, 190}), F32({83, 71})}},
@@ -258,7 +261,8 @@ const OpDef& MatMulWeightGradientOp() {
     OpDef op = MakeProductOp<WeightGradient>("matmul_weight_gradient", {{"x"}, {"dy"}}, "dw");
     op.infer = [](const OpCall& call) {
       return InferProduct("matmul_weight_gradient", WeightGradient(Get(call.attributes), 0, 0),
-                          call);
+                          call,
+                          /*sums_samples=*/true);
     };
     op.cases = {{"shared", Transposed(false, false), {F32({2, 5, 3}), F32({2, 5, 4})}},
                 {"shared_transposed", Transposed(false, true), {F32({2, 5, 3}), F32({2, 5, 4})}},

@@ -200,6 +200,7 @@ const OpDef& SliceOp() {
     OpDef op;
     op.name = "slice";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = SliceAttributes();
     op.infer = InferSlice;
@@ -238,6 +239,7 @@ const OpDef& PadOp() {
     OpDef op;
     op.name = "pad";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = SliceAttributes();
     op.infer = InferPad;
@@ -271,6 +273,7 @@ const OpDef& ConcatOp() {
     OpDef op;
     op.name = "concat";
     op.inputs = {{"shards", /*updates=*/false, /*variadic=*/true}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = ConcatAttributes();
     op.infer = InferConcat;
@@ -294,6 +297,7 @@ const OpDef& CastOp() {
     OpDef op;
     op.name = "cast";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = CastAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
@@ -334,6 +338,7 @@ const OpDef& BroadcastOp() {
     OpDef op;
     op.name = "broadcast";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = ShapeAttributes();
     op.infer = InferBroadcast;

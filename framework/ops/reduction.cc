@@ -54,7 +54,7 @@ absl::StatusOr<Types> InferReduce(const OpCall& call) {
     return Mismatch("reduce", "expected sum, max or min, and mean only with sum; got ",
                     ReductionName(attributes.reduction), attributes.mean ? " with mean" : "");
   }
-  return Types{{x.dtype, Kept(x.shape, attributes)}};
+  return Types{{StatisticsType(x.dtype), Kept(x.shape, attributes)}};
 }
 
 absl::StatusOr<IndexRule> ReduceRule(const OpCall& call) {
@@ -124,6 +124,7 @@ const OpDef& ReduceOp() {
     OpDef op;
     op.name = "reduce";
     op.inputs = {{"x"}};
+    op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
     op.attributes = ReduceAttributes();
     op.infer = InferReduce;

@@ -1,11 +1,13 @@
 #include "framework/passes/backward.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 
 namespace sluice {
@@ -83,7 +85,13 @@ class Backward {
     graph_->set_context(context);
   }
 
-  static Tensor AddUp(const std::vector<Tensor>& terms) {
+  // Terms of f32 and of a smaller type (a sum over samples beside one that is none) make f32.
+  static Tensor AddUp(std::vector<Tensor> terms) {
+    const bool f32 =
+        std::ranges::any_of(terms, [](const Tensor& term) { return term.dtype() == DType::kF32; });
+    for (Tensor& term : terms) {
+      if (f32) term = Cast(term, DType::kF32);
+    }
     if (terms.size() == 1) return terms[0];
     return terms.size() == 2 ? Add(terms[0], terms[1]) : AddN(terms);
   }
@@ -116,7 +124,10 @@ class Backward {
       dense.push_back(Fill(graph_, 0, type.shape, type.dtype));
     }
     Tensor sum = AddUp(dense);
-    if (rows.kind == Gradient::kSparse) sum = AddSparse(sum, rows);
+    if (rows.kind == Gradient::kSparse) {
+      rows.tensors[1] = Cast(rows.tensors[1], sum.dtype());
+      sum = AddSparse(sum, rows);
+    }
     return {Gradient::kDense, {sum}};
   }
 
@@ -133,6 +144,11 @@ class Backward {
         variables_[output] = Distinct(sum);
       } else {
         dy.push_back(sum.kind == Gradient::kNone ? Tensor() : sum.tensors[0]);
+        // A gradient may be wider than its tensor, as sums over samples are f32. A cast passes it
+        // on as it is, for what it widens again, such as a parameter; other ops expect their type.
+        if (dy.back() && node.op != &CastOp()) {
+          dy.back() = Cast(dy.back(), graph_->tensor(output).type.dtype);
+        }
       }
     }
     if (node.op->gradient == nullptr) return graph_->status();

@@ -8,6 +8,7 @@
 #include "framework/base/status.h"
 #include "framework/nn/layers.h"
 #include "framework/ops/ops.h"
+#include "framework/passes/mixed_precision.h"
 #include "framework/passes/recompute.h"
 
 namespace sluice {
@@ -53,10 +54,7 @@ Tensor Gpt(const Scope& s, const GptConfig& c, Tensor tokens) {
     const InScope here(embedding);
     x = Embedding(table, tokens);
   }
-  {
-    const InScope here(positions);
-    x = Term(positions, c, x + Table(positions, c.sequence_length, c.hidden));
-  }
+  x = Term(positions, c, Residual(positions, x, Table(positions, c.sequence_length, c.hidden)));
   for (int64_t i = 0; i < c.layers; ++i) {
     if (!x) return {};
     const Scope block = s.Block(absl::StrCat("h", i));
@@ -75,12 +73,22 @@ Tensor Loss(const GptConfig& c, Graph* graph) {
   return CrossEntropyLoss(s / "loss", Gpt(s, c, tokens), labels);
 }
 
+// To the precision that the model computes in.
+absl::Status Lower(const GptConfig& config, Graph* graph) {
+  if (config.precision.compute == DType::kF32) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> low,
+                   RunPasses(*graph, {MixedPrecision(config.precision)}));
+  *graph = std::move(*low);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status BuildGptLoss(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
   graph->Output("loss", Loss(config, graph));
-  return graph->Finish();
+  RETURN_IF_ERROR(graph->Finish());
+  return Lower(config, graph);
 }
 
 absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& options, Graph* graph) {
@@ -105,7 +113,8 @@ absl::Status BuildGptSample(const GptConfig& config, Graph* graph) {
   still.dropout = 0;
   Tensor tokens = graph->Input("tokens", DType::kI32, {1, config.sequence_length}, "");
   graph->Output("logits", Gpt(Scope(graph), still, tokens));
-  return graph->Finish();
+  RETURN_IF_ERROR(graph->Finish());
+  return Lower(config, graph);
 }
 
 absl::Status CheckGpt(const GptConfig& c, int64_t stages) {

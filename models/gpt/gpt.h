@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/graph/graph.h"
+#include "framework/passes/mixed_precision.h"
 #include "framework/passes/optimizer.h"
 
 namespace sluice {
@@ -30,6 +31,7 @@ struct GptConfig {
   // Computes the layers again in backward instead of keeping what they made: a third more products
   // for memory that no longer grows with the number of layers but by their inputs.
   bool recompute = false;
+  PrecisionOptions precision = {};
 };
 
 // For a mesh of so many pipeline stages. InvalidArgument says which size is out of range, what was

@@ -21,7 +21,8 @@ SLUICE_INLINE Exponent ExponentOf(F x) {
   return {k_rounded, z - (k_rounded - Splat(kRounding))};
 }
 
-void Gelu(const float* x, float* y, int64_t n) {
+template <typename T>
+void Gelu(const T* x, T* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
     const F a = MaxOrSecond(Splat(-kFar), lanes(x + i));
     const Exponent z = ExponentOf(MinOrSecond(Splat(kFar), a));
@@ -30,7 +31,8 @@ void Gelu(const float* x, float* y, int64_t n) {
 }
 
 // With s the sigmoid, 1 - s is e^-2u s, which keeps the digits that a difference loses.
-void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
+template <typename T>
+void GeluGradient(const T* x, const T* dy, T* dx, int64_t n) {
   ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     Prefetch(x + i);
     Prefetch(dy + i);
@@ -42,27 +44,31 @@ void GeluGradient(const float* x, const float* dy, float* dx, int64_t n) {
   });
 }
 
-void Silu(const float* x, float* y, int64_t n) {
+template <typename T>
+void Silu(const T* x, T* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i);
     lanes(y + i, a / (Splat(1) + Exp(Splat(0) - a)));
   });
 }
 
-void SiluGradient(const float* x, const float* dy, float* dx, int64_t n) {
+template <typename T>
+void SiluGradient(const T* x, const T* dy, T* dx, int64_t n) {
   ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i), s = Splat(1) / (Splat(1) + Exp(Splat(0) - a));
     lanes(dx + i, Fma(a * s, Splat(1) - s, s) * lanes(dy + i));
   });
 }
 
-void Sigmoid(const float* x, float* y, int64_t n) {
+template <typename T>
+void Sigmoid(const T* x, T* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
     lanes(y + i, Splat(1) / (Splat(1) + Exp(Splat(0) - lanes(x + i))));
   });
 }
 
-void SigmoidGradient(const float* y, const float* dy, float* dx, int64_t n) {
+template <typename T>
+void SigmoidGradient(const T* y, const T* dy, T* dx, int64_t n) {
   ForLanesTo(dx, n, y != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     const F s = lanes(y + i);
     lanes(dx + i, s * (Splat(1) - s) * lanes(dy + i));
@@ -70,20 +76,23 @@ void SigmoidGradient(const float* y, const float* dy, float* dx, int64_t n) {
 }
 
 // NaN stays NaN.
-void Relu(const float* x, float* y, int64_t n) {
+template <typename T>
+void Relu(const T* x, T* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
     const F a = lanes(x + i);
     lanes(y + i, Select(Less(a, Splat(0)), Splat(0), a));
   });
 }
 
-void ReluGradient(const float* x, const float* dy, float* dx, int64_t n) {
+template <typename T>
+void ReluGradient(const T* x, const T* dy, T* dx, int64_t n) {
   ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     lanes(dx + i, Select(Less(Splat(0), lanes(x + i)), lanes(dy + i), Splat(0)));
   });
 }
 
-void Softmax(const float* x, float* y, int64_t rows, int64_t width) {
+template <typename T>
+void Softmax(const T* x, T* y, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
     const F max = Splat(MaxOver(width, x));
     const float sum = SumOver(width, [&](int64_t i, auto lanes) {
@@ -96,7 +105,8 @@ void Softmax(const float* x, float* y, int64_t rows, int64_t width) {
   }
 }
 
-void SoftmaxGradient(const float* y, const float* dy, float* dx, int64_t rows, int64_t width) {
+template <typename T>
+void SoftmaxGradient(const T* y, const T* dy, T* dx, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, y += width, dy += width, dx += width) {
     const F dot =
         Splat(SumOver(width, [&](int64_t i, auto lanes) { return lanes(y + i) * lanes(dy + i); }));
@@ -130,8 +140,9 @@ SLUICE_INLINE void PhiloxWords(const Draw& draw, int64_t block, int32_t* words) 
   StoreTransposed(c0, c1, c2, c3, words);
 }
 
-void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, const float* x,
-             float* y, int64_t n) {
+template <typename T>
+void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, const T* x, T* y,
+             int64_t n) {
   constexpr int64_t kChunk = 4 * kLanes;
   int32_t words[kChunk];
   const F factor = Splat(scale), zero = Splat(0);
@@ -141,8 +152,8 @@ void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, c
     PhiloxWords(draw, chunk / 4, words);
     const int64_t from = chunk < first ? first : chunk;
     const int64_t to = chunk + kChunk < end ? chunk + kChunk : end;
-    const float* in = x + (from - first);
-    float* out = y + (from - first);
+    const T* in = x + (from - first);
+    T* out = y + (from - first);
     if (to - from == kChunk) {
       for (int i = 0; i < kChunk; i += kLanes) {
         const M keep = AtLeastUnsigned(LoadI(words + i), limit);
@@ -151,17 +162,30 @@ void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, c
     } else {
       for (int64_t i = 0; i < to - from; ++i) {
         const bool keep = static_cast<uint32_t>(words[from - chunk + i]) >= threshold;
-        out[i] = keep ? in[i] * scale : 0;
+        Narrow(keep ? Widen(in[i]) * scale : 0, out + i);
       }
     }
   }
 }
 
+template <typename T>
+constexpr ActivationVector<T> LoopsOf() {
+  return {Gelu<T>,
+          Silu<T>,
+          Sigmoid<T>,
+          Relu<T>,
+          GeluGradient<T>,
+          SiluGradient<T>,
+          SigmoidGradient<T>,
+          ReluGradient<T>,
+          Softmax<T>,
+          SoftmaxGradient<T>,
+          Dropout<T>};
+}
+
 }  // namespace
 
-extern const ActivationVector kActivation = {
-    Gelu,         Silu,    Sigmoid,         Relu,    GeluGradient, SiluGradient, SigmoidGradient,
-    ReluGradient, Softmax, SoftmaxGradient, Dropout,
-};
+extern const ActivationVector<float> kActivation = LoopsOf<float>();
+extern const ActivationVector<BFloat16> kActivationBf16 = LoopsOf<BFloat16>();
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -13,17 +13,24 @@ StridedLoop BinaryLoopOf(const KernelSpec& spec) {
                                BroadcastStrides(spec.inputs[1], y), y.local.Strides()});
 }
 
-PreparedKernel PrepareBinaryF32(const KernelSpec& spec, const ArithmeticVector::Binary& loops) {
+// `loops` gives the three loops of an op out of a table of loops.
+template <typename Loops>
+PreparedKernel PrepareBinaryFloat(const KernelSpec& spec, Loops&& loops) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireAll(spec, dtype));
   const StridedLoop loop = BinaryLoopOf(spec);
-  // In the innermost dimension an operand is walked by ones, or is one element for all.
-  const BinaryLoop row = loop.row_stride(0) == 0   ? loops.scalar_a
-                         : loop.row_stride(1) == 0 ? loops.scalar_b
-                                                   : loops.both;
-  return MakeKernel([loop, row](const KernelContext& context, const Operands& at) {
-    const float *a = at.at(0), *b = at.at(1);
-    float* y = at.at(2);
-    loop.ForAll(context, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
-      row(a + offsets[0], b + offsets[1], y + offsets[2], n);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    const auto three = loops(Vectors().of<T>().elementwise);
+    // In the innermost dimension an operand is walked by ones, or is one element for all.
+    const BinaryLoop<T> row = loop.row_stride(0) == 0   ? three.scalar_a
+                              : loop.row_stride(1) == 0 ? three.scalar_b
+                                                        : three.both;
+    return MakeKernel([loop, row](const KernelContext& context, const Operands& at) {
+      const T *a = at.at<T>(0), *b = at.at<T>(1);
+      T* y = at.at<T>(2);
+      loop.ForAll(context, kCheapGrain, [&](const int64_t* offsets, int64_t n) {
+        row(a + offsets[0], b + offsets[1], y + offsets[2], n);
+      });
     });
   });
 }
@@ -53,59 +60,79 @@ bool AllI32(const KernelSpec& spec) {
 
 PreparedKernel PrepareAdd(const KernelSpec& spec) {
   if (AllI32(spec)) return PrepareBinaryI32(spec, [](uint32_t a, uint32_t b) { return a + b; });
-  RETURN_IF_ERROR(RequireF32(spec));
-  return PrepareBinaryF32(spec, Vectors().arithmetic.add);
+  return PrepareBinaryFloat(spec, [](const auto& loops) { return loops.add; });
 }
 
 PreparedKernel PrepareSubtract(const KernelSpec& spec) {
   if (AllI32(spec)) return PrepareBinaryI32(spec, [](uint32_t a, uint32_t b) { return a - b; });
-  RETURN_IF_ERROR(RequireF32(spec));
-  return PrepareBinaryF32(spec, Vectors().arithmetic.subtract);
+  return PrepareBinaryFloat(spec, [](const auto& loops) { return loops.subtract; });
 }
 
 PreparedKernel PrepareMultiply(const KernelSpec& spec) {
   if (AllI32(spec)) return PrepareBinaryI32(spec, [](uint32_t a, uint32_t b) { return a * b; });
-  RETURN_IF_ERROR(RequireF32(spec));
-  return PrepareBinaryF32(spec, Vectors().arithmetic.multiply);
+  return PrepareBinaryFloat(spec, [](const auto& loops) { return loops.multiply; });
 }
 
 PreparedKernel PrepareDivide(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
-  return PrepareBinaryF32(spec, Vectors().arithmetic.divide);
+  return PrepareBinaryFloat(spec, [](const auto& loops) { return loops.divide; });
 }
 
 PreparedKernel PrepareScale(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireAll(spec, dtype));
   ASSIGN_OR_RETURN(const ScaleAttributes attributes,
                    ParseAttributes<ScaleAttributes>(spec.attributes));
   const float factor = static_cast<float>(attributes.factor);
   const int64_t n = spec.outputs[0].NumElements();
-  return MakeKernel([n, factor](const KernelContext& context, const Operands& at) {
-    const float* x = at.at(0);
-    float* y = at.at(1);
-    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
-      Vectors().arithmetic.scale(x + begin, factor, y + begin, end - begin);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([n, factor](const KernelContext& context, const Operands& at) {
+      const T* x = at.at<T>(0);
+      T* y = at.at<T>(1);
+      Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+        Vectors().of<T>().elementwise.scale(x + begin, factor, y + begin, end - begin);
+      });
     });
   });
 }
 
+namespace {
+
+// In blocks that stay in cache over all terms.
+constexpr int64_t kTermBlock = 4096;
+
+// f32 terms are added up where they go; those of bf16 in f32, to be rounded once.
+void AddTerms(const Operands& at, int terms, int64_t from, int64_t n, float) {
+  float* const y = at.at(terms) + from;
+  const float* sum = at.at(0) + from;
+  if (terms == 1) std::copy(sum, sum + n, y);
+  for (int i = 1; i < terms; ++i, sum = y) {
+    Vectors().f32.elementwise.add.both(sum, at.at(i) + from, y, n);
+  }
+}
+
+void AddTerms(const Operands& at, int terms, int64_t from, int64_t n, BFloat16) {
+  float sum[kTermBlock];
+  Vectors().arithmetic.from_bf16(at.at<BFloat16>(0) + from, sum, n);
+  for (int i = 1; i < terms; ++i) {
+    Vectors().bf16.elementwise.add_to_f32(at.at<BFloat16>(i) + from, sum, n);
+  }
+  Vectors().arithmetic.to_bf16(sum, at.at<BFloat16>(terms) + from, n);
+}
+
+}  // namespace
+
 PreparedKernel PrepareAddN(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireAll(spec, dtype));
   const int64_t n = spec.outputs[0].NumElements();
   const int terms = static_cast<int>(spec.inputs.size());
-  return MakeKernel([n, terms](const KernelContext& context, const Operands& at) {
-    const BinaryLoop add = Vectors().arithmetic.add.both;
-    float* y = at.at(terms);
-    Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
-      // In blocks that stay in cache over all terms.
-      for (int64_t from = begin; from < end; from += 4096) {
-        const int64_t length = std::min<int64_t>(4096, end - from);
-        const float* sum = at.at(0) + from;
-        if (terms == 1) std::copy(sum, sum + length, y + from);
-        for (int i = 1; i < terms; ++i, sum = y + from) {
-          add(sum, at.at(i) + from, y + from, length);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([n, terms](const KernelContext& context, const Operands& at) {
+      Parallel(context, n, kCheapGrain, [&](int64_t begin, int64_t end) {
+        for (int64_t from = begin; from < end; from += kTermBlock) {
+          AddTerms(at, terms, from, std::min(kTermBlock, end - from), T());
         }
-      }
+      });
     });
   });
 }

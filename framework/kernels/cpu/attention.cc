@@ -9,6 +9,15 @@ namespace {
 struct Heads {
   AttentionHead head;
   int64_t heads, count, pieces, piece_scratch;  // scratch in floats
+  bool low;        // of bf16: heads are copied to f32, one behind the other from `copies` on
+  int64_t copies;  // where in a piece's scratch
+  int64_t CopyFloats() const { return AlignedBytes(head.time * head.size * 4) / 4; }
+  // The head as it lies in a copy: dense.
+  AttentionHead CopiedHead() const {
+    AttentionHead dense = head;
+    dense.row = head.size;
+    return dense;
+  }
   // Where the i-th head's first element lies, and its first statistic in [b,t,h].
   int64_t At(int64_t i) const {
     return (i / heads) * head.time * head.row + (i % heads) * head.size;
@@ -17,11 +26,16 @@ struct Heads {
 };
 
 absl::StatusOr<Heads> HeadsOf(const KernelSpec& spec, bool gradient) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  const DType dtype = spec.inputs[0].dtype, f32 = DType::kF32;
+  RETURN_IF_ERROR(
+      gradient ? RequireTypes(spec, {dtype, dtype, dtype, dtype, f32, dtype, dtype, dtype, dtype})
+               : RequireTypes(spec, {dtype, dtype, dtype, dtype, f32}));
+  if (dtype != f32 && dtype != DType::kBF16) return NoKernel(spec);
   ASSIGN_OR_RETURN(const AttentionAttributes attributes,
                    ParseAttributes<AttentionAttributes>(spec.attributes));
   const Shape& q = spec.inputs[0].local;
   Heads made;
+  made.low = dtype == DType::kBF16;
   made.heads = q[2];
   made.count = q[0] * q[2];
   made.head = {q[1], q[3], q[2] * q[3], q[2], static_cast<float>(attributes.scale)};
@@ -29,7 +43,9 @@ absl::StatusOr<Heads> HeadsOf(const KernelSpec& spec, bool gradient) {
   const int64_t padded = (q[1] + 15) / 16 * 16;
   const int64_t rows = std::min(kAttentionRows, q[1]);
   const int64_t floats = gradient ? 2 * q[3] * padded + 2 * rows * padded : (q[3] + rows) * padded;
-  made.piece_scratch = AlignedBytes(floats * 4) / 4;
+  made.copies = AlignedBytes(floats * 4) / 4;
+  const int64_t operands = made.low ? (gradient ? 8 : 4) : 0;
+  made.piece_scratch = made.copies + operands * made.CopyFloats();
   return made;
 }
 
@@ -47,6 +63,47 @@ void ForEachHead(const KernelContext& context, const Heads& heads, float* scratc
   }
 }
 
+// The operands of one head as f32: where they lie, or, of bf16, copies. What is written to a copy
+// goes back with Finish.
+class HeadOperands {
+ public:
+  HeadOperands(const Heads& heads, const Operands& at, int64_t index, float* scratch)
+      : heads_(heads), at_(at), first_(heads.At(index)), next_(scratch + heads.copies) {}
+
+  AttentionHead head() const { return heads_.low ? heads_.CopiedHead() : heads_.head; }
+  const float* Input(int operand) {
+    if (!heads_.low) return at_.at(operand) + first_;
+    float* const copy = Take();
+    const BFloat16* const from = at_.at<BFloat16>(operand) + first_;
+    const AttentionHead& head = heads_.head;
+    for (int64_t t = 0; t < head.time; ++t) {
+      Vectors().arithmetic.from_bf16(from + t * head.row, copy + t * head.size, head.size);
+    }
+    return copy;
+  }
+  float* Output(int operand) { return heads_.low ? Take() : at_.at(operand) + first_; }
+  void Finish(const float* output, int operand) const {
+    if (!heads_.low) return;
+    BFloat16* const to = at_.at<BFloat16>(operand) + first_;
+    const AttentionHead& head = heads_.head;
+    for (int64_t t = 0; t < head.time; ++t) {
+      Vectors().arithmetic.to_bf16(output + t * head.size, to + t * head.row, head.size);
+    }
+  }
+
+ private:
+  float* Take() {
+    float* const taken = next_;
+    next_ += heads_.CopyFloats();
+    return taken;
+  }
+
+  const Heads& heads_;
+  const Operands& at_;
+  const int64_t first_;
+  float* next_;
+};
+
 }  // namespace
 
 PreparedKernel PrepareAttention(const KernelSpec& spec) {
@@ -54,10 +111,12 @@ PreparedKernel PrepareAttention(const KernelSpec& spec) {
   return MakeKernel(
       [heads](const KernelContext& context, const Operands& at) {
         ForEachHead(context, heads, at.scratch<float>(), [&](int64_t i, float* scratch) {
-          const int64_t first = heads.At(i);
-          Vectors().attention.forward(heads.head, at.at(0) + first, at.at(1) + first,
-                                      at.at(2) + first, at.at(3) + first,
-                                      at.at(4) + heads.StatisticAt(i), scratch);
+          HeadOperands of(heads, at, i, scratch);
+          const float *q = of.Input(0), *k = of.Input(1), *v = of.Input(2);
+          float* const y = of.Output(3);
+          Vectors().attention.forward(of.head(), q, k, v, y, at.at(4) + heads.StatisticAt(i),
+                                      scratch);
+          of.Finish(y, 3);
         });
       },
       heads.pieces * heads.piece_scratch * 4);
@@ -68,11 +127,15 @@ PreparedKernel PrepareAttentionGradient(const KernelSpec& spec) {
   return MakeKernel(
       [heads](const KernelContext& context, const Operands& at) {
         ForEachHead(context, heads, at.scratch<float>(), [&](int64_t i, float* scratch) {
-          const int64_t first = heads.At(i);
-          Vectors().attention.backward(
-              heads.head, at.at(0) + first, at.at(1) + first, at.at(2) + first, at.at(3) + first,
-              at.at(4) + heads.StatisticAt(i), at.at(5) + first, at.at(6) + first, at.at(7) + first,
-              at.at(8) + first, scratch);
+          HeadOperands of(heads, at, i, scratch);
+          const float *q = of.Input(0), *k = of.Input(1), *v = of.Input(2), *y = of.Input(3),
+                      *dy = of.Input(5);
+          float *const dq = of.Output(6), *const dk = of.Output(7), *const dv = of.Output(8);
+          Vectors().attention.backward(of.head(), q, k, v, y, at.at(4) + heads.StatisticAt(i), dy,
+                                       dq, dk, dv, scratch);
+          of.Finish(dq, 6);
+          of.Finish(dk, 7);
+          of.Finish(dv, 8);
         });
       },
       heads.pieces * heads.piece_scratch * 4);

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/tensor/array.h"
 
 namespace sluice::cpu {
 namespace {
@@ -33,49 +34,58 @@ absl::Status CheckLabels(const char* op, const int32_t* labels, int64_t n, int64
 }  // namespace
 
 PreparedKernel PrepareCrossEntropyMax(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32}));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-    const float* logits = at.at(0);
-    float* max = at.at(1);
-    ParallelRows(context, rows, width, kCheapGrain, [&](int64_t begin, int64_t end) {
-      const auto row_max = Vectors().reduction.row[static_cast<int>(Reduction::kMax) - 1];
-      for (int64_t r = begin; r < end; ++r) max[r] = row_max(logits + r * width, width);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
+      const T* logits = at.at<T>(0);
+      float* max = at.at(1);
+      ParallelRows(context, rows, width, kCheapGrain, [&](int64_t begin, int64_t end) {
+        const auto row_max = Vectors().of<T>().reduction.row[static_cast<int>(Reduction::kMax) - 1];
+        for (int64_t r = begin; r < end; ++r) max[r] = row_max(logits + r * width, width);
+      });
     });
   });
 }
 
 PreparedKernel PrepareCrossEntropySumExp(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32, DType::kF32}));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-    const float *logits = at.at(0), *max = at.at(1);
-    float* sum = at.at(2);
-    ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
-      Vectors().cross_entropy.sum_exp(logits + begin * width, max + begin, sum + begin, end - begin,
-                                      width);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
+      const T* logits = at.at<T>(0);
+      const float* max = at.at(1);
+      float* sum = at.at(2);
+      ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
+        Vectors().of<T>().cross_entropy.sum_exp(logits + begin * width, max + begin, sum + begin,
+                                                end - begin, width);
+      });
     });
   });
 }
 
 PreparedKernel PrepareCrossEntropyPick(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {1}));
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kI32, DType::kF32}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Vocabulary vocabulary(spec.inputs[0]);
-  return MakeKernel(
-      [rows, vocabulary](const KernelContext& context, const Operands& at) -> absl::Status {
-        const float* logits = at.at(0);
-        const int32_t* labels = at.at<int32_t>(1);
-        float* picked = at.at(2);
-        RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, vocabulary.whole));
-        const int64_t first = vocabulary.BeginAt(context.micro);
-        for (int64_t r = 0; r < rows; ++r) {
-          const int64_t column = labels[r] - first;
-          const bool held = column >= 0 && column < vocabulary.held;
-          picked[r] = held ? logits[r * vocabulary.held + column] : 0;
-        }
-        return absl::OkStatus();
-      });
+  return MakeKernel([rows, vocabulary, dtype](const KernelContext& context,
+                                              const Operands& at) -> absl::Status {
+    const int32_t* labels = at.at<int32_t>(1);
+    float* picked = at.at(2);
+    RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, vocabulary.whole));
+    const int64_t first = vocabulary.BeginAt(context.micro);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t column = labels[r] - first;
+      const bool held = column >= 0 && column < vocabulary.held;
+      picked[r] =
+          held ? static_cast<float>(LoadElement(dtype, at.bytes(0), r * vocabulary.held + column))
+               : 0;
+    }
+    return absl::OkStatus();
+  });
 }
 
 PreparedKernel PrepareCrossEntropyCombine(const KernelSpec& spec) {
@@ -85,34 +95,51 @@ PreparedKernel PrepareCrossEntropyCombine(const KernelSpec& spec) {
     const float *max = at.at(0), *sum = at.at(1), *picked = at.at(2);
     float* loss = at.at(3);
     Parallel(context, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
-      Vectors().cross_entropy.combine(max + begin, sum + begin, picked + begin, loss + begin,
-                                      end - begin);
+      Vectors().f32.cross_entropy.combine(max + begin, sum + begin, picked + begin, loss + begin,
+                                          end - begin);
     });
   });
 }
 
 PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {3}));
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(
+      RequireTypes(spec, {dtype, DType::kF32, DType::kF32, DType::kI32, DType::kF32, dtype}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Vocabulary vocabulary(spec.inputs[0]);
-  return MakeKernel(
-      [rows, vocabulary](const KernelContext& context, const Operands& at) -> absl::Status {
-        const float *logits = at.at(0), *max = at.at(1), *sum = at.at(2), *dpicked = at.at(4);
-        const int32_t* labels = at.at<int32_t>(3);
-        float* dlogits = at.at(5);
-        const int64_t width = vocabulary.held, first = vocabulary.BeginAt(context.micro);
-        RETURN_IF_ERROR(CheckLabels("ce_gradient", labels, rows, vocabulary.whole));
-        ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
-          Vectors().cross_entropy.gradient(logits + begin * width, max + begin, sum + begin,
-                                           dpicked + begin, dlogits + begin * width, end - begin,
-                                           width);
-          for (int64_t r = begin; r < end; ++r) {
-            const int64_t column = labels[r] - first;
-            if (column >= 0 && column < width) dlogits[r * width + column] += dpicked[r];
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([rows, vocabulary, dtype](const KernelContext& context,
+                                                const Operands& at) -> absl::Status {
+      const T* logits = at.at<T>(0);
+      const float *max = at.at(1), *sum = at.at(2), *dpicked = at.at(4);
+      const int32_t* labels = at.at<int32_t>(3);
+      T* dlogits = at.at<T>(5);
+      const int64_t width = vocabulary.held, first = vocabulary.BeginAt(context.micro);
+      RETURN_IF_ERROR(CheckLabels("ce_gradient", labels, rows, vocabulary.whole));
+      ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          // What dpicked is added to is not rounded before: where a label is all but certain
+          // little is left of the two. The logit is read before dlogits may take its place.
+          const int64_t column = labels[r] - first, at_label = r * width + column;
+          const bool held = column >= 0 && column < width;
+          float label = 0;
+          if (held) {
+            const float logit = static_cast<float>(
+                LoadElement(dtype, reinterpret_cast<const std::byte*>(logits), at_label));
+            Vectors().f32.cross_entropy.gradient(&logit, max + r, sum + r, dpicked + r, &label, 1,
+                                                 1);
           }
-        });
-        return absl::OkStatus();
+          Vectors().of<T>().cross_entropy.gradient(logits + r * width, max + r, sum + r,
+                                                   dpicked + r, dlogits + r * width, 1, width);
+          if (held) {
+            StoreElement(dtype, reinterpret_cast<std::byte*>(dlogits), at_label,
+                         static_cast<double>(label + dpicked[r]));
+          }
+        }
       });
+      return absl::OkStatus();
+    });
+  });
 }
 
 }  // namespace sluice::cpu

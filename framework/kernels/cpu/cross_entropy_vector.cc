@@ -4,7 +4,8 @@
 namespace sluice::cpu::SLUICE_ISA {
 namespace {
 
-void SumExp(const float* logits, const float* max, float* sum, int64_t rows, int64_t width) {
+template <typename T>
+void SumExp(const T* logits, const float* max, float* sum, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, logits += width) {
     const F top = Splat(max[r]);
     sum[r] = SumOver(
@@ -18,8 +19,9 @@ void Combine(const float* max, const float* sum, const float* picked, float* los
   });
 }
 
-void Gradient(const float* logits, const float* max, const float* sum, const float* dpicked,
-              float* dlogits, int64_t rows, int64_t width) {
+template <typename T>
+void Gradient(const T* logits, const float* max, const float* sum, const float* dpicked, T* dlogits,
+              int64_t rows, int64_t width) {
   const bool streams = logits != dlogits && Streams(rows * width);
   for (int64_t r = 0; r < rows; ++r, logits += width, dlogits += width) {
     const F top = Splat(max[r]), factor = Splat(-dpicked[r] / sum[r]);
@@ -29,8 +31,14 @@ void Gradient(const float* logits, const float* max, const float* sum, const flo
   }
 }
 
+template <typename T>
+constexpr CrossEntropyVector<T> LoopsOf() {
+  return {SumExp<T>, Combine, Gradient<T>};
+}
+
 }  // namespace
 
-extern const CrossEntropyVector kCrossEntropy = {SumExp, Combine, Gradient};
+extern const CrossEntropyVector<float> kCrossEntropy = LoopsOf<float>();
+extern const CrossEntropyVector<BFloat16> kCrossEntropyBf16 = LoopsOf<BFloat16>();
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -21,7 +21,7 @@ void ScatterAdd(const KernelContext& context, const int32_t* ids, const float* v
                 int64_t width, int64_t first, int64_t held, float* table) {
   const int64_t grain = std::max<int64_t>(16, kCheapGrain / std::max<int64_t>(n, 1));
   Parallel(context, width, grain, [&](int64_t begin, int64_t end) {
-    const BinaryLoop add = Vectors().arithmetic.add.both;
+    const BinaryLoop<float> add = Vectors().f32.elementwise.add.both;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = ids[i] - first;
       if (row < 0 || row >= held) continue;
@@ -98,9 +98,10 @@ PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
   return MakeKernel(
       [n, width](const KernelContext&, const Operands& at) {
         double sum = 0;
-        ForEachDistinctRow(
-            at.at<int32_t>(0), at.at(1), n, width, 0, int64_t{1} << 31, at.scratch<std::byte>(),
-            [&](int64_t, const float* row) { sum += Vectors().reduction.sum_squares(row, width); });
+        ForEachDistinctRow(at.at<int32_t>(0), at.at(1), n, width, 0, int64_t{1} << 31,
+                           at.scratch<std::byte>(), [&](int64_t, const float* row) {
+                             sum += Vectors().f32.reduction.sum_squares(row, width);
+                           });
         *at.at(2) = static_cast<float>(sum);
       },
       DistinctRowScratch(n, width));

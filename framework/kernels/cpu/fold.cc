@@ -32,25 +32,24 @@ void CombineElements(const std::byte* a, const std::byte* b, std::byte* y, int64
   }
 }
 
-template <Reduction reduction>
-void CombineF32(const std::byte* a, const std::byte* b, std::byte* y, int64_t n) {
-  const ArithmeticVector& loops = Vectors().arithmetic;
-  const BinaryLoop loop = reduction == Reduction::kMax   ? loops.maximum
-                          : reduction == Reduction::kMin ? loops.minimum
-                                                         : loops.add.both;
-  loop(reinterpret_cast<const float*>(a), reinterpret_cast<const float*>(b),
-       reinterpret_cast<float*>(y), n);
+template <typename T, Reduction reduction>
+void CombineFloats(const std::byte* a, const std::byte* b, std::byte* y, int64_t n) {
+  const ElementwiseVector<T>& loops = Vectors().of<T>().elementwise;
+  const BinaryLoop<T> loop = reduction == Reduction::kMax   ? loops.maximum
+                             : reduction == Reduction::kMin ? loops.minimum
+                                                            : loops.add.both;
+  loop(reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), reinterpret_cast<T*>(y), n);
 }
 
 template <Reduction reduction>
 CombineRow CombineOfType(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-      return CombineF32<reduction>;
+      return CombineFloats<float, reduction>;
     case DType::kF64:
       return CombineElements<DType::kF64, reduction>;
     case DType::kBF16:
-      return CombineElements<DType::kBF16, reduction>;
+      return CombineFloats<BFloat16, reduction>;
     case DType::kI32:
       return CombineElements<DType::kI32, reduction>;
   }
@@ -87,7 +86,7 @@ struct Combine {
 Combine CombineTo(const Shard& y, Reduction reduction) {
   const CombineRow any = CombineOf(y.dtype, reduction);
   Combine combine = {any, any, SizeOf(y.dtype), y.NumBytes() >= kStreamFrom};
-  if (combine.streams && any == CombineF32<Reduction::kSum>) combine.last = AddStreaming;
+  if (combine.streams && any == CombineFloats<float, Reduction::kSum>) combine.last = AddStreaming;
   return combine;
 }
 

@@ -38,6 +38,20 @@ SLUICE_INLINE void Stream(float* p, F a) { _mm512_stream_ps(p, a.v); }  // p ali
 SLUICE_INLINE M First(int64_t n) { return {static_cast<__mmask16>((1u << n) - 1)}; }
 SLUICE_INLINE F Load(const float* p, M m) { return {_mm512_maskz_loadu_ps(m.v, p)}; }
 SLUICE_INLINE void Store(float* p, F a, M m) { _mm512_mask_storeu_ps(p, m.v, a.v); }
+SLUICE_INLINE F OfHalves(__m256i halves) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16))};
+}
+SLUICE_INLINE F Load(const uint16_t* p) {
+  return OfHalves(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+SLUICE_INLINE F Load(const uint16_t* p, M m) { return OfHalves(_mm256_maskz_loadu_epi16(m.v, p)); }
+// The low halves of the lanes.
+SLUICE_INLINE void StoreHalves(uint16_t* p, I a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(a.v));
+}
+SLUICE_INLINE void StoreHalves(uint16_t* p, I a, M m) {
+  _mm512_mask_cvtepi32_storeu_epi16(p, m.v, a.v);
+}
 SLUICE_INLINE F operator+(F a, F b) { return {_mm512_add_ps(a.v, b.v)}; }
 SLUICE_INLINE F operator-(F a, F b) { return {_mm512_sub_ps(a.v, b.v)}; }
 SLUICE_INLINE F operator*(F a, F b) { return {_mm512_mul_ps(a.v, b.v)}; }
@@ -71,6 +85,10 @@ SLUICE_INLINE I ShiftLeft(I a) {
 template <int n>
 SLUICE_INLINE I ShiftRightSigned(I a) {
   return {_mm512_srai_epi32(a.v, n)};
+}
+template <int n>
+SLUICE_INLINE I ShiftRight(I a) {
+  return {_mm512_srli_epi32(a.v, n)};
 }
 SLUICE_INLINE F ToFloat(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
 SLUICE_INLINE I Bits(F a) { return {_mm512_castps_si512(a.v)}; }
@@ -132,6 +150,35 @@ SLUICE_INLINE F Load(const float* p, M m) {
 SLUICE_INLINE void Store(float* p, F a, M m) {
   _mm256_maskstore_ps(p, m.lo, a.lo);
   _mm256_maskstore_ps(p + 8, m.hi, a.hi);
+}
+SLUICE_INLINE __m256 OfHalves(__m128i halves) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+SLUICE_INLINE F Load(const uint16_t* p) {
+  const __m128i* const at = reinterpret_cast<const __m128i*>(p);
+  return {OfHalves(_mm_loadu_si128(at)), OfHalves(_mm_loadu_si128(at + 1))};
+}
+// How many lanes a mask of the first ones has.
+SLUICE_INLINE int CountOf(M m) {
+  return __builtin_popcount(_mm256_movemask_ps(_mm256_castsi256_ps(m.lo))) +
+         __builtin_popcount(_mm256_movemask_ps(_mm256_castsi256_ps(m.hi)));
+}
+SLUICE_INLINE F Load(const uint16_t* p, M m) {
+  uint16_t halves[16] = {};
+  const int count = CountOf(m);
+  for (int i = 0; i < count; ++i) halves[i] = p[i];
+  return Load(halves);
+}
+// The low halves of the lanes, which are below 2^16.
+SLUICE_INLINE void StoreHalves(uint16_t* p, I a) {
+  const __m256i mixed = _mm256_packus_epi32(a.lo, a.hi);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(mixed, 0xd8));
+}
+SLUICE_INLINE void StoreHalves(uint16_t* p, I a, M m) {
+  uint16_t halves[16];
+  StoreHalves(halves, a);
+  const int count = CountOf(m);
+  for (int i = 0; i < count; ++i) p[i] = halves[i];
 }
 SLUICE_INLINE F operator+(F a, F b) {
   return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
@@ -208,6 +255,10 @@ template <int n>
 SLUICE_INLINE I ShiftRightSigned(I a) {
   return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
 }
+template <int n>
+SLUICE_INLINE I ShiftRight(I a) {
+  return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)};
+}
 SLUICE_INLINE F ToFloat(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 SLUICE_INLINE I Bits(F a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 SLUICE_INLINE F FromBits(I a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
@@ -251,12 +302,45 @@ SLUICE_INLINE void StoreTransposed(I c0, I c1, I c2, I c3, int32_t* to) {
 SLUICE_INLINE F Max(F a, F b) { return Select(IsNan(a), a, MaxOrSecond(a, b)); }
 SLUICE_INLINE F Min(F a, F b) { return Select(IsNan(a), a, MinOrSecond(a, b)); }
 
+// As bf16, in the low halves: rounded to nearest even; NaN stays NaN.
+SLUICE_INLINE I RoundToHalves(F a) {
+  const I bits = Bits(a);
+  const I odd = ShiftRight<16>(bits) & SplatI(1);
+  const I rounded = ShiftRight<16>(bits + SplatI(0x7fff) + odd);
+  const I quiet = ShiftRight<16>(bits) | SplatI(64);
+  return Bits(Select(IsNan(a), FromBits(quiet), FromBits(rounded)));
+}
+SLUICE_INLINE void Store(uint16_t* p, F a) { StoreHalves(p, RoundToHalves(a)); }
+SLUICE_INLINE void Store(uint16_t* p, F a, M m) { StoreHalves(p, RoundToHalves(a), m); }
+// One element.
+SLUICE_INLINE float Widen(float x) { return x; }
+SLUICE_INLINE float Widen(uint16_t x) {
+  const uint32_t bits = static_cast<uint32_t>(x) << 16;
+  float value;
+  __builtin_memcpy(&value, &bits, 4);
+  return value;
+}
+SLUICE_INLINE void Narrow(float x, float* y) { *y = x; }
+SLUICE_INLINE void Narrow(float x, uint16_t* y) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  const uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const bool nan = (bits & 0x7fffffff) > 0x7f800000;
+  *y = static_cast<uint16_t>(nan ? bits >> 16 | 64 : rounded);
+}
+
 // How a step of ForLanes loads and stores: all sixteen lanes, or the first few.
 // Keep is the value, or zero in the lanes past the end.
 struct Whole {
   SLUICE_INLINE F Keep(F a) const { return a; }
-  SLUICE_INLINE F operator()(const float* p) const { return Load(p); }
-  SLUICE_INLINE void operator()(float* p, F a) const { Store(p, a); }
+  template <typename T>
+  SLUICE_INLINE F operator()(const T* p) const {
+    return Load(p);
+  }
+  template <typename T>
+  SLUICE_INLINE void operator()(T* p, F a) const {
+    Store(p, a);
+  }
 };
 struct Streaming : Whole {
   using Whole::operator();
@@ -265,8 +349,14 @@ struct Streaming : Whole {
 struct Masked {
   M m;
   SLUICE_INLINE F Keep(F a) const { return Select(m, a, Splat(0)); }
-  SLUICE_INLINE F operator()(const float* p) const { return Load(p, m); }
-  SLUICE_INLINE void operator()(float* p, F a) const { Store(p, a, m); }
+  template <typename T>
+  SLUICE_INLINE F operator()(const T* p) const {
+    return Load(p, m);
+  }
+  template <typename T>
+  SLUICE_INLINE void operator()(T* p, F a) const {
+    Store(p, a, m);
+  }
 };
 // fn(i, lanes): lanes(p) loads from p, lanes(p, a) stores to it. Lanes past the end read as zero.
 template <typename Fn>
@@ -278,7 +368,10 @@ SLUICE_INLINE void ForLanes(int64_t n, Fn&& fn) {
 
 // What a long formula will need a page later: the processor does not look so far ahead itself while
 // it computes, and its prefetchers stop at the ends of pages. Beyond the end it does nothing.
-SLUICE_INLINE void Prefetch(const float* p) { _mm_prefetch(p + 1024, _MM_HINT_T0); }
+template <typename T>
+SLUICE_INLINE void Prefetch(const T* p) {
+  _mm_prefetch(p + 4096 / sizeof(T), _MM_HINT_T0);
+}
 
 // From so many elements on an array is stored past the caches: reading its lines first would cost
 // as much as writing them, and they would not be found there again.
@@ -295,6 +388,10 @@ SLUICE_INLINE void StreamLanes(const float* y, int64_t n, Fn&& fn) {
   if (i < n) fn(i, Masked{First(n - i)});
 }
 // The same if it streams, else ForLanes; fences.
+template <typename Fn>
+SLUICE_INLINE void ForLanesTo(const uint16_t*, int64_t n, bool, Fn&& fn) {
+  ForLanes(n, fn);  // registers of sixteen halves fill no line
+}
 template <typename Fn>
 SLUICE_INLINE void ForLanesTo(const float* y, int64_t n, bool streams, Fn&& fn) {
   if (streams) {
@@ -339,7 +436,8 @@ SLUICE_INLINE float SumOver(int64_t n, Term&& term) {
 }
 
 // The largest of n values, -inf of none; NaN wins.
-SLUICE_INLINE float MaxOver(int64_t n, const float* x) {
+template <typename T>
+SLUICE_INLINE float MaxOver(int64_t n, const T* x) {
   const F infinity = FromBits(SplatI(static_cast<int32_t>(0xff800000)));
   F max[4] = {infinity, infinity, infinity, infinity};
   int64_t i = 0;

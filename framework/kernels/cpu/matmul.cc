@@ -61,18 +61,30 @@ ProductShape ShapeOf(const Words& words, const Shape& left, const Shape& right, 
   return shape;
 }
 
+// f32, or bf16 into either.
+absl::Status CheckTypes(const KernelSpec& spec) {
+  const DType operands = spec.inputs[0].dtype, result = spec.outputs[0].dtype;
+  const bool known = operands == DType::kF32 || operands == DType::kBF16;
+  if (known && spec.inputs[1].dtype == operands && (result == operands || result == DType::kF32)) {
+    return absl::OkStatus();
+  }
+  return NoKernel(spec);
+}
+
 PreparedKernel PrepareProduct(const KernelSpec& spec, Words (*words)(const MatMulAttributes&)) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  RETURN_IF_ERROR(CheckTypes(spec));
   ASSIGN_OR_RETURN(const MatMulAttributes attributes,
                    ParseAttributes<MatMulAttributes>(spec.attributes));
   bool swapped = false;
-  const ProductShape shape = ShapeOf(words(attributes), spec.inputs[0].local, spec.inputs[1].local,
-                                     spec.outputs[0].local, &swapped);
+  ProductShape shape = ShapeOf(words(attributes), spec.inputs[0].local, spec.inputs[1].local,
+                               spec.outputs[0].local, &swapped);
+  shape.operands = spec.inputs[0].dtype;
+  shape.result = spec.outputs[0].dtype;
   ASSIGN_OR_RETURN(const std::shared_ptr<const Product> product,
                    Product::Prepare(shape, spec.threads));
   return MakeKernel(
       [product, swapped](const KernelContext& context, const Operands& at) {
-        product->Run(context, at.at(swapped ? 1 : 0), at.at(swapped ? 0 : 1), at.at(2),
+        product->Run(context, at.bytes(swapped ? 1 : 0), at.bytes(swapped ? 0 : 1), at.bytes(2),
                      at.scratch<std::byte>());
       },
       product->scratch());

@@ -12,6 +12,7 @@
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {
 namespace {
@@ -34,14 +35,16 @@ using Memory = Owned<dnnl_memory_t, dnnl_memory_destroy>;
 using OwnedPrimitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
 using PrimitiveDesc = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
 
+dnnl_data_type_t TypeOf(DType dtype) { return dtype == DType::kBF16 ? dnnl_bf16 : dnnl_f32; }
+
 // A dense rows x columns matrix, or one whose columns are dense. Of one row or column it is the
 // same, and oneDNN must not be left to wonder.
-absl::Status Describe(int64_t rows, int64_t columns, bool transposed,
+absl::Status Describe(DType dtype, int64_t rows, int64_t columns, bool transposed,
                       dnnl_memory_desc_t* description) {
   const dnnl_dims_t extents = {rows, columns};
   const bool by_columns = transposed && rows > 1 && columns > 1;
   const dnnl_dims_t strides = {by_columns ? 1 : columns, by_columns ? rows : 1};
-  return StatusOf(dnnl_memory_desc_init_by_strides(description, 2, extents, dnnl_f32, strides),
+  return StatusOf(dnnl_memory_desc_init_by_strides(description, 2, extents, TypeOf(dtype), strides),
                   "memory_desc_init_by_strides");
 }
 
@@ -60,28 +63,31 @@ absl::StatusOr<PrimitiveDesc> DescribeProduct(dnnl_engine_t engine, const dnnl_m
 }
 
 // The panels that a description of b's bytes says, if it is one of those: blocks of `depth` rows by
-// `width` columns, row by row inside, the blocks of a panel one behind the other.
+// `width` columns, row by row inside or two rows together, the blocks of a panel one behind the
+// other.
 Panels PanelsOf(const dnnl_memory_desc_t& b) {
   const dnnl_blocking_desc_t& blocking = b.format_desc.blocking;
-  if (b.format_kind != dnnl_blocked || blocking.inner_nblks != 2 || blocking.inner_idxs[0] != 0 ||
-      blocking.inner_idxs[1] != 1) {
+  const bool pairs = b.data_type == dnnl_bf16;
+  if (b.format_kind != dnnl_blocked || blocking.inner_nblks != (pairs ? 3 : 2) ||
+      blocking.inner_idxs[0] != 0 || blocking.inner_idxs[1] != 1 || b.offset0 != 0 ||
+      (pairs && (blocking.inner_idxs[2] != 0 || blocking.inner_blks[2] != 2))) {
     return {};
   }
-  const Panels panels = {blocking.inner_blks[1], blocking.inner_blks[0]};
+  const int64_t together = pairs ? 2 : 1;
+  const Panels panels = {blocking.inner_blks[1], together * blocking.inner_blks[0], together};
   const bool in_order = blocking.strides[0] == panels.width * panels.depth &&
-                        blocking.strides[1] == panels.PanelElements(b.dims[0]) && b.offset0 == 0;
+                        blocking.strides[1] == panels.PanelElements(b.dims[0]);
   return in_order ? panels : Panels();
 }
 
-}  // namespace
+// Some rows of all panels before the next ones, so that b is read in runs of whole rows.
+constexpr int64_t kRowsAtATime = 16;
 
-void Panels::Pack(const float* b, int64_t k, int64_t n, int64_t begin, int64_t end,
-                  float* packed) const {
-  const int64_t panel = PanelElements(k);
-  // Some rows of all panels before the next ones: b is read in runs of whole rows.
-  constexpr int64_t kRows = 16;
-  for (int64_t first = 0; first < k; first += kRows) {
-    const int64_t last = std::min(first + kRows, k);
+void PackRows(const Panels& panels, const float* b, int64_t k, int64_t n, int64_t begin,
+              int64_t end, float* packed) {
+  const int64_t panel = panels.PanelElements(k), width = panels.width;
+  for (int64_t first = 0; first < k; first += kRowsAtATime) {
+    const int64_t last = std::min(first + kRowsAtATime, k);
     for (int64_t p = begin; p < end; ++p) {
       const int64_t columns = std::min(width, n - p * width);
       for (int64_t row = first; row < last; ++row) {
@@ -93,6 +99,40 @@ void Panels::Pack(const float* b, int64_t k, int64_t n, int64_t begin, int64_t e
   }
   for (int64_t p = begin; p < end; ++p) {
     std::fill(packed + p * panel + k * width, packed + (p + 1) * panel, 0.0f);
+  }
+}
+
+void PackPairs(const Panels& panels, const uint16_t* b, int64_t k, int64_t n, int64_t begin,
+               int64_t end, uint16_t* packed) {
+  const int64_t panel = panels.PanelElements(k), width = panels.width;
+  const auto pair_up = Vectors().arithmetic.pair_up;
+  for (int64_t first = 0; first < k; first += kRowsAtATime) {
+    const int64_t last = std::min(first + kRowsAtATime, k);
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t columns = std::min(width, n - p * width);
+      for (int64_t row = first; row < last; row += 2) {
+        uint16_t* const to = packed + p * panel + row * width;
+        const uint16_t* const from = b + row * n + p * width;
+        pair_up(from, row + 1 < k ? from + n : nullptr, to, columns);
+        std::fill(to + 2 * columns, to + 2 * width, uint16_t{0});
+      }
+    }
+  }
+  for (int64_t p = begin; p < end; ++p) {
+    std::fill(packed + p * panel + (k + 1) / 2 * 2 * width, packed + (p + 1) * panel, uint16_t{0});
+  }
+}
+
+}  // namespace
+
+void Panels::Pack(const std::byte* b, int64_t k, int64_t n, int64_t begin, int64_t end,
+                  std::byte* packed) const {
+  if (together == 2) {
+    PackPairs(*this, reinterpret_cast<const uint16_t*>(b), k, n, begin, end,
+              reinterpret_cast<uint16_t*>(packed));
+  } else {
+    PackRows(*this, reinterpret_cast<const float*>(b), k, n, begin, end,
+             reinterpret_cast<float*>(packed));
   }
 }
 
@@ -119,9 +159,9 @@ absl::StatusOr<Multiplication> Multiplication::PrepareInPanels(const Shape& shap
 absl::StatusOr<Multiplication> Multiplication::Make(const Shape& shape, bool in_panels) {
   Multiplication made;
   dnnl_memory_desc_t a, b, c;
-  RETURN_IF_ERROR(Describe(shape.m, shape.k, shape.transpose_a, &a));
-  RETURN_IF_ERROR(Describe(shape.k, shape.n, shape.transpose_b, &b));
-  RETURN_IF_ERROR(Describe(shape.m, shape.n, false, &c));
+  RETURN_IF_ERROR(Describe(shape.operands, shape.m, shape.k, shape.transpose_a, &a));
+  RETURN_IF_ERROR(Describe(shape.operands, shape.k, shape.n, shape.transpose_b, &b));
+  RETURN_IF_ERROR(Describe(shape.result, shape.m, shape.n, false, &c));
   dnnl_engine_t engine;
   RETURN_IF_ERROR(StatusOf(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine_create"));
   made.primitive_->engine.reset(engine);
@@ -132,8 +172,9 @@ absl::StatusOr<Multiplication> Multiplication::Make(const Shape& shape, bool in_
   PrimitiveDesc description;
   if (in_panels) {
     dnnl_memory_desc_t any;
-    RETURN_IF_ERROR(StatusOf(
-        dnnl_memory_desc_init_by_tag(&any, 2, b.dims, dnnl_f32, dnnl_format_tag_any), "init_any"));
+    RETURN_IF_ERROR(
+        StatusOf(dnnl_memory_desc_init_by_tag(&any, 2, b.dims, b.data_type, dnnl_format_tag_any),
+                 "memory_desc_init_by_tag"));
     ASSIGN_OR_RETURN(description, DescribeProduct(engine, a, any, c));
     const dnnl_memory_desc_t* const liked =
         dnnl_primitive_desc_query_md(description.get(), dnnl_query_weights_md, 0);
@@ -166,10 +207,10 @@ absl::StatusOr<Multiplication> Multiplication::Make(const Shape& shape, bool in_
   return made;
 }
 
-void Multiplication::Run(const float* a, const float* b, float* c) const {
+void Multiplication::Run(const std::byte* a, const std::byte* b, std::byte* c) const {
   ScopedLibraryCall call;
   const Primitive& p = *primitive_;
-  void* handles[] = {const_cast<float*>(a), const_cast<float*>(b), c};
+  void* handles[] = {const_cast<std::byte*>(a), const_cast<std::byte*>(b), c};
   for (int i = 0; i < 3; ++i) {
     SLUICE_CHECK(dnnl_memory_set_data_handle_v2(p.memories[i].get(), handles[i], p.stream.get()) ==
                  dnnl_success);

@@ -9,21 +9,25 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "framework/tensor/dtype.h"
 
 namespace sluice::cpu {
 
-// A [k, n] matrix in panels of `width` columns, one behind the other, each row by row: what a
-// product reads of it lies in one run, whatever n is. Rows are filled with zeros to a multiple of
-// `depth`, columns to one of the width. width 0: the matrix as it lies, dense.
+// A [k, n] matrix in panels of `width` columns, one behind the other: what a product reads of it
+// lies in one run, whatever n is. Inside of a panel the elements of `together` rows stand side by
+// side (two of bf16, as processors multiply pairs), and so row group by row group. Rows are filled
+// with zeros to a multiple of `depth`, columns to one of the width. width 0: the matrix as it lies.
 struct Panels {
-  int64_t width = 0, depth = 1;
+  int64_t width = 0, depth = 1, together = 1;
   friend bool operator==(const Panels&, const Panels&) = default;
 
   // REQUIRES of all below: width > 0.
   int64_t PanelElements(int64_t k) const { return (k + depth - 1) / depth * depth * width; }
   int64_t NumPanels(int64_t n) const { return (n + width - 1) / width; }
-  // Panels [begin, end) of b, [k, n] row by row, to their places in `packed`.
-  void Pack(const float* b, int64_t k, int64_t n, int64_t begin, int64_t end, float* packed) const;
+  // Panels [begin, end) of b, [k, n] row by row, to their places in `packed`; elements of 4 bytes
+  // where together is 1, of 2 bytes where it is 2.
+  void Pack(const std::byte* b, int64_t k, int64_t n, int64_t begin, int64_t end,
+            std::byte* packed) const;
 };
 
 // c = a b; c [m,n] dense, a [m,k] or, transposed, [k,m], b [k,n] or [n,k], or in panels.
@@ -32,6 +36,8 @@ class Multiplication {
   struct Shape {
     int64_t m = 0, n = 0, k = 0;
     bool transpose_a = false, transpose_b = false;
+    DType operands = DType::kF32;  // of a and b: f32 or bf16
+    DType result = DType::kF32;    // of c: the same, or f32; sums are f32 in either
   };
   // InternalError if oneDNN offers nothing but its reference implementation.
   static absl::StatusOr<Multiplication> Prepare(const Shape& shape);
@@ -44,7 +50,7 @@ class Multiplication {
   ~Multiplication();
 
   // One thread at a time.
-  void Run(const float* a, const float* b, float* c) const;
+  void Run(const std::byte* a, const std::byte* b, std::byte* c) const;
   const Panels& panels() const { return panels_; }
   // oneDNN's name for what it chose: "brg:avx512_core".
   const std::string& implementation() const { return implementation_; }

@@ -26,4 +26,24 @@ absl::Status RequireF32(const KernelSpec& spec, std::initializer_list<int> i32_i
   return absl::OkStatus();
 }
 
+absl::Status RequireTypes(const KernelSpec& spec, std::initializer_list<DType> types) {
+  if (types.size() != spec.inputs.size() + spec.outputs.size()) return NoKernel(spec);
+  size_t i = 0;
+  for (const DType dtype : types) {
+    const bool input = i < spec.inputs.size();
+    const Shard& shard = input ? spec.inputs[i] : spec.outputs[i - spec.inputs.size()];
+    if (shard.dtype != dtype) return NoKernel(spec);
+    ++i;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RequireAll(const KernelSpec& spec, DType dtype) {
+  const auto differs = [dtype](const Shard& shard) { return shard.dtype != dtype; };
+  if (std::ranges::any_of(spec.inputs, differs) || std::ranges::any_of(spec.outputs, differs)) {
+    return NoKernel(spec);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace sluice::cpu

@@ -68,6 +68,19 @@ PreparedKernel MakeKernel(F run, int64_t scratch = 0) {
 absl::Status NoKernel(const KernelSpec& spec);
 // OK if every operand is f32, but for the inputs listed, which are i32.
 absl::Status RequireF32(const KernelSpec& spec, std::initializer_list<int> i32_inputs = {});
+// OK if the operands are of these types, inputs and then outputs.
+absl::Status RequireTypes(const KernelSpec& spec, std::initializer_list<DType> types);
+// OK if every operand is of the dtype.
+absl::Status RequireAll(const KernelSpec& spec, DType dtype);
+
+// make(T()) with T the type of a loop's elements (FloatLoops of vector.h); NoKernel unless the
+// dtype is f32 or bf16.
+template <typename F>
+PreparedKernel OfFloat(const KernelSpec& spec, DType dtype, F&& make) {
+  if (dtype == DType::kF32) return make(float());
+  if (dtype == DType::kBF16) return make(uint16_t());
+  return NoKernel(spec);
+}
 
 // Elements that are worth waking another thread for, by what an element costs.
 constexpr int64_t kCheapGrain = 32768, kCostlyGrain = 4096;

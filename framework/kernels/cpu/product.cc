@@ -30,8 +30,9 @@ bool LaysInPanels(const ProductShape& shape) {
   const int64_t elements = shape.k * shape.n;
   return __builtin_cpu_is("intel") != 0 && !shape.transpose_b &&
          (shape.batch == 1 || shape.batch_b == 0) && shape.batch * shape.m >= kRows &&
-         shape.n >= kColumns && (shape.n & (shape.n - 1)) != 0 && elements >= kElements &&
-         elements <= kMostElements;
+         shape.n >= kColumns &&
+         (shape.operands == DType::kBF16 || (shape.n & (shape.n - 1)) != 0) &&
+         elements >= kElements && elements <= kMostElements;
 }
 
 class LibraryProduct : public Product {
@@ -42,7 +43,7 @@ class LibraryProduct : public Product {
     Range matrices;
     std::vector<Range> blocks;
     Multiplication first, last;
-    int64_t gathered = -1;  // where in scratch (floats) columns of a transposed a are gathered
+    int64_t gathered = -1;  // where in scratch (bytes) columns of a transposed a are gathered
   };
 
   static absl::StatusOr<std::shared_ptr<const Product>> Make(const ProductShape& shape,
@@ -56,11 +57,11 @@ class LibraryProduct : public Product {
     return std::shared_ptr<const Product>(std::move(made));
   }
 
-  void Run(const KernelContext& context, const float* a, const float* b, float* c,
+  void Run(const KernelContext& context, const std::byte* a, const std::byte* b, std::byte* c,
            std::byte* scratch) const override {
     const Panels& panels = this->panels();
     if (panels.width > 0) {
-      float* const packed = reinterpret_cast<float*>(scratch) + packed_;
+      std::byte* const packed = scratch + packed_;
       ForEachPiece(context, [&](int64_t i) {
         const Range mine =
             Cut({0, panels.NumPanels(shape_.n)}, static_cast<int64_t>(pieces_.size()), i);
@@ -71,7 +72,7 @@ class LibraryProduct : public Product {
     ForEachPiece(context, [&](int64_t i) { RunPiece(pieces_[i], a, b, c, scratch); });
   }
 
-  int64_t scratch() const override { return scratch_ * 4; }
+  int64_t scratch() const override { return scratch_; }
   std::string implementation() const override { return pieces_[0].first.implementation(); }
 
  private:
@@ -95,7 +96,8 @@ class LibraryProduct : public Product {
     }
     const Panels& panels = made->panels();
     if (panels.width > 0) {
-      made->packed_ = made->Reserve(panels.NumPanels(shape.n) * panels.PanelElements(shape.k));
+      made->packed_ = made->Reserve(panels.NumPanels(shape.n) * panels.PanelElements(shape.k) *
+                                    SizeOf(shape.operands));
     }
     return made;
   }
@@ -104,7 +106,7 @@ class LibraryProduct : public Product {
     int64_t block = rows.size(), gathered = -1;
     if (shape_.transpose_a && rows.size() < shape_.m) {
       block = std::min(block, std::max<int64_t>(256, kGathered / shape_.k / 16 * 16));
-      gathered = Reserve(block * shape_.k);
+      gathered = Reserve(block * shape_.k * SizeOf(shape_.operands));
     }
     std::vector<Range> blocks;
     for (int64_t at = rows.begin; at < rows.end; at += block) {
@@ -116,15 +118,16 @@ class LibraryProduct : public Product {
   }
 
   absl::StatusOr<Multiplication> Prepare(Range rows, bool in_panels) const {
-    const Multiplication::Shape shape = {rows.size(), shape_.n, shape_.k, shape_.transpose_a,
-                                         shape_.transpose_b};
+    const Multiplication::Shape shape = {rows.size(),        shape_.n,           shape_.k,
+                                         shape_.transpose_a, shape_.transpose_b, shape_.operands,
+                                         shape_.result};
     return in_panels ? Multiplication::PrepareInPanels(shape) : Multiplication::Prepare(shape);
   }
 
-  // A place for so many floats in scratch, from its begin.
-  int64_t Reserve(int64_t floats) {
+  // A place for so many bytes in scratch, from its begin.
+  int64_t Reserve(int64_t bytes) {
     const int64_t at = scratch_;
-    scratch_ += AlignedBytes(floats * 4) / 4;
+    scratch_ += AlignedBytes(bytes);
     return at;
   }
 
@@ -146,32 +149,34 @@ class LibraryProduct : public Product {
     }
   }
 
-  void RunPiece(const Piece& piece, const float* a, const float* b, float* c,
+  void RunPiece(const Piece& piece, const std::byte* a, const std::byte* b, std::byte* c,
                 std::byte* scratch) const {
+    const int64_t size = SizeOf(shape_.operands), result_size = SizeOf(shape_.result);
     for (int64_t i = piece.matrices.begin; i < piece.matrices.end; ++i) {
       for (const Range& block : piece.blocks) {
         const int64_t rows = block.size();
-        const float* from = a + i * shape_.batch_a;
+        const std::byte* from = a + i * shape_.batch_a * size;
         if (piece.gathered >= 0) {
-          float* gathered = reinterpret_cast<float*>(scratch) + piece.gathered;
+          std::byte* gathered = scratch + piece.gathered;
           for (int64_t d = 0; d < shape_.k; ++d) {
-            std::memcpy(gathered + d * rows, from + d * shape_.m + block.begin,
-                        rows * sizeof(float));
+            std::memcpy(gathered + d * rows * size, from + (d * shape_.m + block.begin) * size,
+                        rows * size);
           }
           from = gathered;
         } else {
-          from += block.begin * shape_.k;  // 0 if transposed: then the piece has all rows
+          from += block.begin * shape_.k * size;  // 0 if transposed: then the piece has all rows
         }
         const Multiplication& run = &block == &piece.blocks.back() ? piece.last : piece.first;
-        run.Run(from, b + i * shape_.batch_b, c + (i * shape_.m + block.begin) * shape_.n);
+        run.Run(from, b + i * shape_.batch_b * size,
+                c + (i * shape_.m + block.begin) * shape_.n * result_size);
       }
     }
   }
 
   ProductShape shape_;
   std::vector<Piece> pieces_;
-  int64_t scratch_ = 0;  // floats
-  int64_t packed_ = 0;   // where in scratch b's panels are (floats)
+  int64_t scratch_ = 0;  // bytes
+  int64_t packed_ = 0;   // where in scratch b's panels are
 };
 
 // Plain loops, for small products, and for those with nothing to sum.
@@ -179,17 +184,27 @@ class SmallProduct : public Product {
  public:
   explicit SmallProduct(const ProductShape& shape) : s_(shape) {}
 
-  void Run(const KernelContext&, const float* a, const float* b, float* c,
+  void Run(const KernelContext&, const std::byte* a, const std::byte* b, std::byte* c,
            std::byte*) const override {
+    const bool low = s_.operands == DType::kBF16;
+    const auto at = [low](const std::byte* x, int64_t i) {
+      return low ? BFloat16ToFloat(reinterpret_cast<const uint16_t*>(x)[i])
+                 : reinterpret_cast<const float*>(x)[i];
+    };
     for (int64_t i = 0; i < s_.batch; ++i) {
       for (int64_t r = 0; r < s_.m; ++r) {
         for (int64_t col = 0; col < s_.n; ++col) {
           float sum = 0;
           for (int64_t d = 0; d < s_.k; ++d) {
-            sum += a[i * s_.batch_a + (s_.transpose_a ? d * s_.m + r : r * s_.k + d)] *
-                   b[i * s_.batch_b + (s_.transpose_b ? col * s_.k + d : d * s_.n + col)];
+            sum += at(a, i * s_.batch_a + (s_.transpose_a ? d * s_.m + r : r * s_.k + d)) *
+                   at(b, i * s_.batch_b + (s_.transpose_b ? col * s_.k + d : d * s_.n + col));
           }
-          c[(i * s_.m + r) * s_.n + col] = sum;
+          const int64_t to = (i * s_.m + r) * s_.n + col;
+          if (s_.result == DType::kBF16) {
+            reinterpret_cast<uint16_t*>(c)[to] = FloatToBFloat16(sum);
+          } else {
+            reinterpret_cast<float*>(c)[to] = sum;
+          }
         }
       }
     }

@@ -12,13 +12,15 @@
 
 namespace sluice::cpu {
 
-// c[i] = a[i] b[i] for `batch` matrices. c is dense, row by row: [batch, m, n]. a is [m,k], or
-// [k,m] if transposed, b [k,n] or [n,k], both dense; the i-th lies i * batch_a (batch_b) elements
-// from the first.
+// c[i] = a[i] b[i], summed in f32, for `batch` matrices. c is dense, row by row: [batch, m, n]. a
+// is [m,k], or [k,m] if transposed, b [k,n] or [n,k], both dense; the i-th lies i * batch_a
+// (batch_b) elements from the first.
 struct ProductShape {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   int64_t batch_a = 0, batch_b = 0;
+  DType operands = DType::kF32;  // of a and b: f32 or bf16
+  DType result = DType::kF32;    // of c: the same, or f32
 };
 
 class Product {
@@ -27,8 +29,8 @@ class Product {
   static absl::StatusOr<std::shared_ptr<const Product>> Prepare(const ProductShape& shape,
                                                                 int threads);
   virtual ~Product() = default;
-  virtual void Run(const KernelContext& context, const float* a, const float* b, float* c,
-                   std::byte* scratch) const = 0;
+  virtual void Run(const KernelContext& context, const std::byte* a, const std::byte* b,
+                   std::byte* c, std::byte* scratch) const = 0;
   virtual int64_t scratch() const = 0;
   // What oneDNN calls the implementations it chose: "brg:avx512_core"; empty where it is not used.
   virtual std::string implementation() const = 0;

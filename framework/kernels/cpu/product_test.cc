@@ -77,6 +77,15 @@ TEST(ProductTest, OneDnnHasMoreThanAReferenceForEveryShapeOfGpt) {
   }
 }
 
+template <typename T>
+const std::byte* Bytes(const std::vector<T>& values) {
+  return reinterpret_cast<const std::byte*>(values.data());
+}
+template <typename T>
+std::byte* Bytes(std::vector<T>* values) {
+  return reinterpret_cast<std::byte*>(values->data());
+}
+
 // Values that fill their mantissas, so that another order of a sum shows.
 std::vector<float> Values(int64_t n) {
   std::vector<float> values(n);
@@ -107,7 +116,7 @@ TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
       std::vector<std::byte> scratch((*product)->scratch());
       CpuStream stream(thread_pool);
       const KernelContext context = {.stream = &stream};
-      (*product)->Run(context, a.data(), b.data(), c.data(), scratch.data());
+      (*product)->Run(context, Bytes(a), Bytes(b), Bytes(&c), scratch.data());
       if (thread_pool == nullptr) expected = c;
       EXPECT_EQ(std::memcmp(c.data(), expected.data(), c.size() * 4), 0)
           << rows << " rows, " << (thread_pool == nullptr ? 1 : thread_pool->threads())
@@ -132,10 +141,10 @@ TEST(ProductTest, PanelsChangeNoBit) {
         const std::vector<float> a = Values(shape.m * k), b = Values(k * n);
         std::vector<float> c(shape.m * n), from_panels(shape.m * n);
         std::vector<float> packed(panels.NumPanels(n) * panels.PanelElements(k), std::nanf(""));
-        panels.Pack(b.data(), k, n, 0, 1, packed.data());
-        panels.Pack(b.data(), k, n, 1, panels.NumPanels(n), packed.data());
-        plain->Run(a.data(), b.data(), c.data());
-        in_panels->Run(a.data(), packed.data(), from_panels.data());
+        panels.Pack(Bytes(b), k, n, 0, 1, Bytes(&packed));
+        panels.Pack(Bytes(b), k, n, 1, panels.NumPanels(n), Bytes(&packed));
+        plain->Run(Bytes(a), Bytes(b), Bytes(&c));
+        in_panels->Run(Bytes(a), Bytes(packed), Bytes(&from_panels));
         EXPECT_EQ(std::memcmp(c.data(), from_panels.data(), c.size() * 4), 0)
             << n << " columns, depth " << k << (transpose_a ? ", transposed a" : "");
       }
@@ -156,11 +165,11 @@ TEST(ProductTest, AllocatesOnlyInsideTheLibraryAndLittleThere) {
     ASSERT_TRUE(product.ok()) << product.status();
     std::vector<float> a(256 * 128, 1), b(128 * 192, 1), c(256 * 192);
     std::vector<std::byte> scratch((*product)->scratch());
-    (*product)->Run(context, a.data(), b.data(), c.data(),
+    (*product)->Run(context, Bytes(a), Bytes(b), Bytes(&c),
                     scratch.data());  // the library's buffers
     own_allocations = library_allocations = 0;
     for (int i = 0; i < 10; ++i) {
-      (*product)->Run(context, a.data(), b.data(), c.data(), scratch.data());
+      (*product)->Run(context, Bytes(a), Bytes(b), Bytes(&c), scratch.data());
     }
     EXPECT_EQ(own_allocations, 0);
     EXPECT_LE(library_allocations, 2 * 10 * 10);  // bookkeeping: some five a call

@@ -49,13 +49,14 @@ double BlockedSum(const KernelContext& context, int64_t n, double* sums, BlockSu
   return sum;
 }
 
+template <typename T>
 PreparedKernel ReduceAll(int64_t n, double scale) {
   return MakeKernel(
       [n, scale](const KernelContext& context, const Operands& at) {
-        const float* x = at.at(0);
+        const T* x = at.at<T>(0);
         *at.at(1) = static_cast<float>(scale * BlockedSum(context, n, at.scratch<double>(),
                                                           [x](int64_t begin, int64_t length) {
-                                                            return Vectors().reduction.sum(
+                                                            return Vectors().of<T>().reduction.sum(
                                                                 x + begin, length);
                                                           }));
       },
@@ -63,26 +64,28 @@ PreparedKernel ReduceAll(int64_t n, double scale) {
 }
 
 void ScaleBy(float scale, float* y, int64_t n) {
-  if (scale != 1) Vectors().arithmetic.scale(y, scale, y, n);
+  if (scale != 1) Vectors().f32.elementwise.scale(y, scale, y, n);
 }
 
+template <typename T>
 PreparedKernel ReduceRows(const Kept& kept, int which, float scale) {
   return MakeKernel([kept, which, scale](const KernelContext& context, const Operands& at) {
-    const float* x = at.at(0);
+    const T* x = at.at<T>(0);
     float* y = at.at(1);
     ParallelRows(context, kept.outer, kept.reduced, kCheapGrain, [&](int64_t begin, int64_t end) {
-      const auto row = Vectors().reduction.row[which];
+      const auto row = Vectors().of<T>().reduction.row[which];
       for (int64_t r = begin; r < end; ++r) y[r] = row(x + r * kept.reduced, kept.reduced);
       ScaleBy(scale, y + begin, end - begin);
     });
   });
 }
 
+template <typename T>
 PreparedKernel ReduceColumns(const Kept& kept, int which, float scale) {
   return MakeKernel([kept, which, scale](const KernelContext& context, const Operands& at) {
-    const float* x = at.at(0);
+    const T* x = at.at<T>(0);
     float* y = at.at(1);
-    const auto columns = Vectors().reduction.columns[which];
+    const auto columns = Vectors().of<T>().reduction.columns[which];
     const auto some = [&](int64_t o, int64_t begin, int64_t end) {
       const int64_t first = o * kept.inner + begin;
       columns(x + o * kept.reduced * kept.inner + begin, kept.reduced, kept.inner, y + first,
@@ -102,7 +105,22 @@ PreparedKernel ReduceColumns(const Kept& kept, int which, float scale) {
   });
 }
 
+// to = to combined with x, in f32.
+void CombineRows(BinaryLoop<float> combine, const float* x, float* to, int64_t n) {
+  combine(to, x, to, n);
+}
+void CombineRows(BinaryLoop<float> combine, const BFloat16* x, float* to, int64_t n) {
+  constexpr int64_t kBlock = 1024;
+  float widened[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t some = std::min(kBlock, n - i);
+    Vectors().arithmetic.from_bf16(x + i, widened, some);
+    combine(to + i, widened, to + i, some);
+  }
+}
+
 // Reduced dimensions apart from each other: element by element, in order.
+template <typename T>
 PreparedKernel ReduceGeneral(const KernelSpec& spec, const ReduceAttributes& attributes,
                              float scale) {
   const Shape& shape = spec.inputs[0].local;
@@ -118,20 +136,20 @@ PreparedKernel ReduceGeneral(const KernelSpec& spec, const ReduceAttributes& att
   const Reduction reduction = attributes.reduction;
   const int which = static_cast<int>(reduction) - 1;
   return MakeKernel([=](const KernelContext&, const Operands& at) {
-    const float* x = at.at(0);
+    const T* x = at.at<T>(0);
     float* y = at.at(1);
-    const ArithmeticVector& arithmetic = Vectors().arithmetic;
-    const BinaryLoop combine = reduction == Reduction::kSum   ? arithmetic.add.both
-                               : reduction == Reduction::kMax ? arithmetic.maximum
-                                                              : arithmetic.minimum;
-    arithmetic.fill(reduction == Reduction::kSum ? 0 : static_cast<float>(IdentityOf(reduction)), y,
-                    n);
+    const ElementwiseVector<float>& loops = Vectors().f32.elementwise;
+    const BinaryLoop<float> combine = reduction == Reduction::kSum   ? loops.add.both
+                                      : reduction == Reduction::kMax ? loops.maximum
+                                                                     : loops.minimum;
+    Vectors().arithmetic.fill(
+        reduction == Reduction::kSum ? 0 : static_cast<float>(IdentityOf(reduction)), y, n);
     loop.ForRows(0, loop.rows(), [&](const int64_t* offsets, int64_t length) {
       float* to = y + offsets[1];
       if (loop.row_stride(1) != 0) {
-        combine(to, x + offsets[0], to, length);
+        CombineRows(combine, x + offsets[0], to, length);
       } else {
-        const float row = Vectors().reduction.row[which](x + offsets[0], length);
+        const float row = Vectors().of<T>().reduction.row[which](x + offsets[0], length);
         combine(to, &row, to, 1);
       }
     });
@@ -141,8 +159,10 @@ PreparedKernel ReduceGeneral(const KernelSpec& spec, const ReduceAttributes& att
 
 }  // namespace
 
+// What is summed up is f32, of bf16 too.
 PreparedKernel PrepareReduce(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32}));
   ASSIGN_OR_RETURN(const ReduceAttributes attributes,
                    ParseAttributes<ReduceAttributes>(spec.attributes));
   double scale = 1;
@@ -153,12 +173,15 @@ PreparedKernel PrepareReduce(const KernelSpec& spec) {
   }
   const int which = static_cast<int>(attributes.reduction) - 1;
   const Kept kept = KeptOf(spec.inputs[0].local, attributes.dims);
-  if (!kept.contiguous) return ReduceGeneral(spec, attributes, static_cast<float>(scale));
-  if (attributes.reduction == Reduction::kSum && kept.outer == 1 && kept.inner == 1) {
-    return ReduceAll(kept.reduced, scale);
-  }
-  if (kept.inner == 1) return ReduceRows(kept, which, static_cast<float>(scale));
-  return ReduceColumns(kept, which, static_cast<float>(scale));
+  return OfFloat(spec, dtype, [&]<typename T>(T) -> PreparedKernel {
+    const float factor = static_cast<float>(scale);
+    if (!kept.contiguous) return ReduceGeneral<T>(spec, attributes, factor);
+    if (attributes.reduction == Reduction::kSum && kept.outer == 1 && kept.inner == 1) {
+      return ReduceAll<T>(kept.reduced, scale);
+    }
+    if (kept.inner == 1) return ReduceRows<T>(kept, which, factor);
+    return ReduceColumns<T>(kept, which, factor);
+  });
 }
 
 PreparedKernel PrepareSumSquares(const KernelSpec& spec) {
@@ -169,7 +192,7 @@ PreparedKernel PrepareSumSquares(const KernelSpec& spec) {
         const float* x = at.at(0);
         *at.at(1) = static_cast<float>(
             BlockedSum(context, n, at.scratch<double>(), [x](int64_t begin, int64_t length) {
-              return Vectors().reduction.sum_squares(x + begin, length);
+              return Vectors().f32.reduction.sum_squares(x + begin, length);
             }));
       },
       kMaxBlocks * 8);

@@ -4,15 +4,23 @@
 namespace sluice::cpu::SLUICE_ISA {
 namespace {
 
-float RowSum(const float* x, int64_t n) {
+template <typename T>
+float RowSum(const T* x, int64_t n) {
   return SumOver(n, [&](int64_t i, auto lanes) { return lanes(x + i); });
 }
 
-float RowMax(const float* x, int64_t n) { return MaxOver(n, x); }
+template <typename T>
+float RowMax(const T* x, int64_t n) {
+  return MaxOver(n, x);
+}
 
-float RowMin(const float* x, int64_t n) {
+template <typename T>
+float RowMin(const T* x, int64_t n) {
   float min = __builtin_inff();
-  for (int64_t i = 0; i < n; ++i) min = min < x[i] || min != min ? min : x[i];
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = Widen(x[i]);
+    min = min < value || min != min ? min : value;
+  }
   return min;
 }
 
@@ -37,9 +45,8 @@ constexpr int kWide = 4;
 #endif
 
 // Two levels of sums, as in normalization_vector.cc.
-template <typename Op, int groups, typename Lanes>
-SLUICE_INLINE void SomeColumns(const float* x, int64_t rows, int64_t stride, float* y,
-                               Lanes lanes) {
+template <typename Op, int groups, typename T, typename Lanes>
+SLUICE_INLINE void SomeColumns(const T* x, int64_t rows, int64_t stride, float* y, Lanes lanes) {
   F total[groups];
   for (int g = 0; g < groups; ++g) total[g] = Splat(Op::kIdentity);
   for (int64_t begin = 0; begin < rows; begin += 64) {
@@ -59,8 +66,8 @@ SLUICE_INLINE void SomeColumns(const float* x, int64_t rows, int64_t stride, flo
   }
 }
 
-template <typename Op>
-void Columns(const float* x, int64_t rows, int64_t stride, float* y, int64_t columns) {
+template <typename Op, typename T>
+void Columns(const T* x, int64_t rows, int64_t stride, float* y, int64_t columns) {
   int64_t c = 0;
   for (; c + kWide * kLanes <= columns; c += kWide * kLanes) {
     SomeColumns<Op, kWide>(x + c, rows, stride, y + c, Whole());
@@ -74,35 +81,41 @@ void Columns(const float* x, int64_t rows, int64_t stride, float* y, int64_t col
 }
 
 // Sixteen sums in f64, folded by a fixed tree.
-template <typename Term>
-SLUICE_INLINE double DoubleSum(const float* x, int64_t n, Term&& term) {
+template <typename T, typename Term>
+SLUICE_INLINE double DoubleSum(const T* x, int64_t n, Term&& term) {
   double sum[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) sum[l] += term(static_cast<double>(x[i + l]));
+    for (int l = 0; l < kLanes; ++l) sum[l] += term(static_cast<double>(Widen(x[i + l])));
   }
-  for (int l = 0; i + l < n; ++l) sum[l] += term(static_cast<double>(x[i + l]));
+  for (int l = 0; i + l < n; ++l) sum[l] += term(static_cast<double>(Widen(x[i + l])));
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int l = 0; l < width; ++l) sum[l] += sum[l + width];
   }
   return sum[0];
 }
 
-double Sum(const float* x, int64_t n) {
+template <typename T>
+double Sum(const T* x, int64_t n) {
   return DoubleSum(x, n, [](double a) { return a; });
 }
 
-double SumSquares(const float* x, int64_t n) {
+template <typename T>
+double SumSquares(const T* x, int64_t n) {
   return DoubleSum(x, n, [](double a) { return a * a; });
+}
+
+template <typename T>
+constexpr ReductionVector<T> LoopsOf() {
+  return {{RowSum<T>, RowMax<T>, RowMin<T>},
+          {Columns<SumOf, T>, Columns<MaxOf, T>, Columns<MinOf, T>},
+          Sum<T>,
+          SumSquares<T>};
 }
 
 }  // namespace
 
-extern const ReductionVector kReduction = {
-    {RowSum, RowMax, RowMin},
-    {Columns<SumOf>, Columns<MaxOf>, Columns<MinOf>},
-    Sum,
-    SumSquares,
-};
+extern const ReductionVector<float> kReduction = LoopsOf<float>();
+extern const ReductionVector<BFloat16> kReductionBf16 = LoopsOf<BFloat16>();
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -61,7 +61,7 @@ void ForEachDistinctRowWithPlaces(const int32_t* ids, const float* values, int64
     const int64_t first = i;
     const float* total = row(i);
     for (++i; i < kept && static_cast<int64_t>(order[i] >> 32) == id; ++i) {
-      Vectors().arithmetic.add.both(total, row(i), sum, width);
+      Vectors().f32.elementwise.add.both(total, row(i), sum, width);
       total = sum;
     }
     fn(id, total, RowPlaces(order + first, order + i));

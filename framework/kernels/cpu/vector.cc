@@ -20,15 +20,29 @@ bool Runs(Isa isa) {
          __builtin_cpu_supports("avx512vl");
 }
 
+template <>
+const FloatLoops<float>& VectorTable::of() const {
+  return f32;
+}
+template <>
+const FloatLoops<BFloat16>& VectorTable::of() const {
+  return bf16;
+}
+
+#define SLUICE_TABLE_OF(level)                                                          \
+  {                                                                                     \
+    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy}, \
+        {level::kElementwiseBf16, level::kActivationBf16, level::kReductionBf16,        \
+         level::kCrossEntropyBf16},                                                     \
+        level::kArithmetic, level::kNormalization, level::kOptimizer, level::kAttention \
+  }
+
 const VectorTable& VectorsOf(Isa isa) {
-  static const VectorTable table_v3 = {v3::kArithmetic, v3::kActivation,   v3::kNormalization,
-                                       v3::kReduction,  v3::kCrossEntropy, v3::kOptimizer,
-                                       v3::kAttention};
-  static const VectorTable table_v4 = {v4::kArithmetic, v4::kActivation,   v4::kNormalization,
-                                       v4::kReduction,  v4::kCrossEntropy, v4::kOptimizer,
-                                       v4::kAttention};
+  static const VectorTable table_v3 = SLUICE_TABLE_OF(v3);
+  static const VectorTable table_v4 = SLUICE_TABLE_OF(v4);
   return isa == Isa::kV4 ? table_v4 : table_v3;
 }
+#undef SLUICE_TABLE_OF
 
 const VectorTable& Vectors() {
   static const VectorTable& best = VectorsOf(Runs(Isa::kV4) ? Isa::kV4 : Isa::kV3);

@@ -1,8 +1,8 @@
-// The loops over f32 arrays that kernels are made of, compiled once for each instruction-set level
-// (v3: AVX2, v4: AVX-512) and chosen once by what the processor has. Every level gives the same
-// bits, and no result depends on how a caller cuts an array (columns: at multiples of 16).
-// Pure functions over memory that the caller owns; any thread. Included by *_vector.cc too: no
-// header here may hold inline functions.
+// The loops over arrays of f32 and bf16 that kernels are made of, compiled once for each
+// instruction-set level (v3: AVX2, v4: AVX-512) and chosen once by what the processor has. Every
+// level gives the same bits, and no result depends on how a caller cuts an array (columns: at
+// multiples of 16). Pure functions over memory that the caller owns; any thread. Included by
+// *_vector.cc too: no header here may hold inline functions.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CPU_VECTOR_H_
 #define SLUICE_FRAMEWORK_KERNELS_CPU_VECTOR_H_
 
@@ -10,28 +10,41 @@
 
 namespace sluice::cpu {
 
-using UnaryLoop = void (*)(const float* x, float* y, int64_t n);
-using BinaryLoop = void (*)(const float* a, const float* b, float* y, int64_t n);
+// The bits of a bf16. Loops over it compute in f32 and round each result once.
+using BFloat16 = uint16_t;
 
-struct ArithmeticVector {
+template <typename T>
+using UnaryLoop = void (*)(const T* x, T* y, int64_t n);
+template <typename T>
+using BinaryLoop = void (*)(const T* a, const T* b, T* y, int64_t n);
+
+template <typename T>
+struct ElementwiseVector {
   // Both arrays; a one element for all; b one element for all.
   struct Binary {
-    BinaryLoop both, scalar_a, scalar_b;
+    BinaryLoop<T> both, scalar_a, scalar_b;
   };
   Binary add, subtract, multiply, divide;
-  BinaryLoop maximum, minimum;  // NaN wins
+  BinaryLoop<T> maximum, minimum;  // NaN wins
+  void (*scale)(const T* x, float factor, T* y, int64_t n);
+  // sum[i] += x[i]
+  void (*add_to_f32)(const T* x, float* sum, int64_t n);
+};
+
+struct ArithmeticVector {
   // Store past the caches where y is aligned to 64; _mm_sfence is the caller's.
-  BinaryLoop add_streaming;
-  UnaryLoop copy_streaming;
-  UnaryLoop copy;  // of arrays apart
+  BinaryLoop<float> add_streaming;
+  UnaryLoop<float> copy_streaming;
+  UnaryLoop<float> copy;  // of arrays apart
   // to[c * to_row + r] = from[r * from_row + c], bits of any 4-byte type.
   void (*transpose)(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
                     int64_t to_row);
-  void (*scale)(const float* x, float factor, float* y, int64_t n);
+  // y[2i], y[2i + 1] = a[i], b[i]; zero for b where there is none (null).
+  void (*pair_up)(const BFloat16* a, const BFloat16* b, BFloat16* y, int64_t n);
   void (*fill)(float value, float* y, int64_t n);
-  UnaryLoop sqrt;
-  void (*to_bf16)(const float* x, uint16_t* y, int64_t n);
-  void (*from_bf16)(const uint16_t* x, float* y, int64_t n);
+  UnaryLoop<float> sqrt;
+  void (*to_bf16)(const float* x, BFloat16* y, int64_t n);
+  void (*from_bf16)(const BFloat16* x, float* y, int64_t n);
 };
 
 // One draw of a random op: what Philox (tensor/random.h) is keyed and counted by.
@@ -40,16 +53,17 @@ struct Draw {
   int64_t step;
 };
 
+template <typename T>
 struct ActivationVector {
-  UnaryLoop gelu, silu, sigmoid, relu;
-  BinaryLoop gelu_gradient, silu_gradient;  // x, dy -> dx
-  BinaryLoop sigmoid_gradient;              // y, dy -> dx
-  BinaryLoop relu_gradient;                 // x, dy -> dx
-  void (*softmax)(const float* x, float* y, int64_t rows, int64_t width);
-  void (*softmax_gradient)(const float* y, const float* dy, float* dx, int64_t rows, int64_t width);
+  UnaryLoop<T> gelu, silu, sigmoid, relu;
+  BinaryLoop<T> gelu_gradient, silu_gradient;  // x, dy -> dx
+  BinaryLoop<T> sigmoid_gradient;              // y, dy -> dx
+  BinaryLoop<T> relu_gradient;                 // x, dy -> dx
+  void (*softmax)(const T* x, T* y, int64_t rows, int64_t width);
+  void (*softmax_gradient)(const T* y, const T* dy, T* dx, int64_t rows, int64_t width);
   // y[i] = word(first + i) >= threshold ? x[i] * scale : 0, where word is RandomWord.
-  void (*dropout)(const Draw& draw, uint32_t threshold, float scale, int64_t first, const float* x,
-                  float* y, int64_t n);
+  void (*dropout)(const Draw& draw, uint32_t threshold, float scale, int64_t first, const T* x,
+                  T* y, int64_t n);
 };
 
 struct NormalizationVector {
@@ -63,21 +77,23 @@ struct NormalizationVector {
                              int64_t begin, int64_t end);
 };
 
+template <typename T>
 struct ReductionVector {
   // Index by Reduction - 1: sum, max, min.
-  float (*row[3])(const float* x, int64_t n);
+  float (*row[3])(const T* x, int64_t n);
   // y[c] over rows of x, `stride` apart, of `columns` elements.
-  void (*columns[3])(const float* x, int64_t rows, int64_t stride, float* y, int64_t columns);
-  double (*sum)(const float* x, int64_t n);
-  double (*sum_squares)(const float* x, int64_t n);
+  void (*columns[3])(const T* x, int64_t rows, int64_t stride, float* y, int64_t columns);
+  double (*sum)(const T* x, int64_t n);
+  double (*sum_squares)(const T* x, int64_t n);
 };
 
+template <typename T>
 struct CrossEntropyVector {
-  void (*sum_exp)(const float* logits, const float* max, float* sum, int64_t rows, int64_t width);
+  void (*sum_exp)(const T* logits, const float* max, float* sum, int64_t rows, int64_t width);
   void (*combine)(const float* max, const float* sum, const float* picked, float* loss, int64_t n);
   // -dpicked * softmax; the caller adds dpicked where the label is.
-  void (*gradient)(const float* logits, const float* max, const float* sum, const float* dpicked,
-                   float* dlogits, int64_t rows, int64_t width);
+  void (*gradient)(const T* logits, const float* max, const float* sum, const float* dpicked,
+                   T* dlogits, int64_t rows, int64_t width);
 };
 
 struct SgdStep {
@@ -113,34 +129,46 @@ struct AttentionVector {
                    float* dv, float* scratch);
 };
 
-struct VectorTable {
-  ArithmeticVector arithmetic;
-  ActivationVector activation;
-  NormalizationVector normalization;
-  ReductionVector reduction;
-  CrossEntropyVector cross_entropy;
-  OptimizerVector optimizer;
-  AttentionVector attention;
+// The loops over elements of one float type.
+template <typename T>
+struct FloatLoops {
+  ElementwiseVector<T> elementwise;
+  ActivationVector<T> activation;
+  ReductionVector<T> reduction;
+  CrossEntropyVector<T> cross_entropy;
 };
 
-namespace v3 {
-extern const ArithmeticVector kArithmetic;
-extern const ActivationVector kActivation;
-extern const NormalizationVector kNormalization;
-extern const ReductionVector kReduction;
-extern const CrossEntropyVector kCrossEntropy;
-extern const OptimizerVector kOptimizer;
-extern const AttentionVector kAttention;
-}  // namespace v3
-namespace v4 {
-extern const ArithmeticVector kArithmetic;
-extern const ActivationVector kActivation;
-extern const NormalizationVector kNormalization;
-extern const ReductionVector kReduction;
-extern const CrossEntropyVector kCrossEntropy;
-extern const OptimizerVector kOptimizer;
-extern const AttentionVector kAttention;
-}  // namespace v4
+struct VectorTable {
+  FloatLoops<float> f32;
+  FloatLoops<BFloat16> bf16;
+  ArithmeticVector arithmetic;
+  NormalizationVector normalization;
+  OptimizerVector optimizer;
+  AttentionVector attention;
+
+  // f32 or bf16.
+  template <typename T>
+  const FloatLoops<T>& of() const;
+};
+
+#define SLUICE_VECTORS_OF_LEVEL(level)                         \
+  namespace level {                                            \
+  extern const ElementwiseVector<float> kElementwise;          \
+  extern const ElementwiseVector<BFloat16> kElementwiseBf16;   \
+  extern const ActivationVector<float> kActivation;            \
+  extern const ActivationVector<BFloat16> kActivationBf16;     \
+  extern const ReductionVector<float> kReduction;              \
+  extern const ReductionVector<BFloat16> kReductionBf16;       \
+  extern const CrossEntropyVector<float> kCrossEntropy;        \
+  extern const CrossEntropyVector<BFloat16> kCrossEntropyBf16; \
+  extern const ArithmeticVector kArithmetic;                   \
+  extern const NormalizationVector kNormalization;             \
+  extern const OptimizerVector kOptimizer;                     \
+  extern const AttentionVector kAttention;                     \
+  }
+SLUICE_VECTORS_OF_LEVEL(v3)
+SLUICE_VECTORS_OF_LEVEL(v4)
+#undef SLUICE_VECTORS_OF_LEVEL
 
 enum class Isa { kV3, kV4 };
 // Whether the processor runs code of the level. Without v3 there is no CPU device.

@@ -66,8 +66,8 @@ TEST(VectorTest, DropoutDrawsTheWordsOfTheLogicalIndex) {
       const int64_t n = 259;
       const Floats x(n, 3);
       Floats y(n, -1);
-      VectorsOf(isa).activation.dropout({words[0], words[1], step}, threshold, 2, first, x.data(),
-                                        y.data(), n);
+      VectorsOf(isa).f32.activation.dropout({words[0], words[1], step}, threshold, 2, first,
+                                            x.data(), y.data(), n);
       for (int64_t i = 0; i < n; ++i) {
         const bool kept = RandomWord(seed, key, step, first + i) >= threshold;
         ASSERT_EQ(y[i], kept ? 6 : 0) << first << " + " << i;
@@ -89,12 +89,12 @@ TEST(VectorTest, ExponentialAndLogarithmAreAccurate) {
   double worst_exp = 0, worst_log = 0;
   for (float x = -86; x < 88.7f; x += 0.0137f) {
     float sum;
-    Vectors().cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
+    Vectors().f32.cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
     worst_exp = std::max(worst_exp, UlpError(sum, std::exp(static_cast<double>(x))));
   }
   for (float x = 1e-30f; x < 1e30f; x *= 1.00937f) {
     float loss;
-    Vectors().cross_entropy.combine(&zero, &x, &zero, &loss, 1);
+    Vectors().f32.cross_entropy.combine(&zero, &x, &zero, &loss, 1);
     const double exact = std::log(static_cast<double>(x));
     if (std::abs(exact) > 1e-3) worst_log = std::max(worst_log, UlpError(loss, exact));
   }
@@ -107,7 +107,7 @@ TEST(VectorTest, ExponentialAtTheEnds) {
   for (Isa isa : Levels()) {
     const auto exp = [&](float x) {
       float sum;
-      VectorsOf(isa).cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
+      VectorsOf(isa).f32.cross_entropy.sum_exp(&x, &zero, &sum, 1, 1);
       return sum;
     };
     EXPECT_EQ(exp(0), 1);
@@ -127,7 +127,7 @@ TEST(VectorTest, ExponentialAtTheEnds) {
 TEST(VectorTest, GeluIsAccurate) {
   const double twice = 1.5957691216057307117597842, cubic = 0.044715;
   for (Isa isa : Levels()) {
-    const ActivationVector& loops = VectorsOf(isa).activation;
+    const ActivationVector<float>& loops = VectorsOf(isa).f32.activation;
     const float one = 1;
     for (float at = -12; at < 12; at += 0.00037f) {
       const double x = at, exponent = twice * (x + cubic * x * x * x);
@@ -148,7 +148,7 @@ TEST(VectorTest, GeluIsAccurate) {
 TEST(VectorTest, GeluAtTheEnds) {
   const float infinity = std::numeric_limits<float>::infinity(), one = 1;
   for (Isa isa : Levels()) {
-    const ActivationVector& loops = VectorsOf(isa).activation;
+    const ActivationVector<float>& loops = VectorsOf(isa).f32.activation;
     for (float x : {20.0f, 1e10f, 1e20f, 3e38f, infinity, -20.0f, -1e20f, -3e38f, -infinity}) {
       float y, dx;
       loops.gelu(&x, &y, 1);
@@ -178,16 +178,17 @@ TEST_F(VectorLevelsTest, ExponentialsGiveTheSameBitsEverywhere) {
   ExpectSameBits(
       "exp",
       [&](const VectorTable& t, Floats* out) {
-        t.cross_entropy.sum_exp(x.data(), zero.data(), out->data(), n, 1);
+        t.f32.cross_entropy.sum_exp(x.data(), zero.data(), out->data(), n, 1);
       },
       n);
   ExpectSameBits(
       "gelu",
-      [&](const VectorTable& t, Floats* out) { t.activation.gelu(x.data(), out->data(), n); }, n);
+      [&](const VectorTable& t, Floats* out) { t.f32.activation.gelu(x.data(), out->data(), n); },
+      n);
   ExpectSameBits(
       "gelu_gradient",
       [&](const VectorTable& t, Floats* out) {
-        t.activation.gelu_gradient(x.data(), one.data(), out->data(), n);
+        t.f32.activation.gelu_gradient(x.data(), one.data(), out->data(), n);
       },
       n);
 }
@@ -211,11 +212,13 @@ TEST(VectorTest, LongArraysAreStoredAsShortOnes) {
       }
       EXPECT_EQ(std::memcmp(aligned(long_y), aligned(short_y), n * 4), 0);
     };
-    both(table.activation.gelu);
+    both(table.f32.activation.gelu);
     both(table.arithmetic.copy);
-    both([&](const float* a, float* y, int64_t m) { table.activation.gelu_gradient(a, a, y, m); });
-    both([&](const float* a, float* y, int64_t m) { table.arithmetic.add.both(a, a, y, m); });
-    both([&](const float* a, float* y, int64_t m) { table.arithmetic.scale(a, 3, y, m); });
+    both([&](const float* a, float* y, int64_t m) {
+      table.f32.activation.gelu_gradient(a, a, y, m);
+    });
+    both([&](const float* a, float* y, int64_t m) { table.f32.elementwise.add.both(a, a, y, m); });
+    both([&](const float* a, float* y, int64_t m) { table.f32.elementwise.scale(a, 3, y, m); });
   }
 }
 
