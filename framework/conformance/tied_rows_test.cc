@@ -54,8 +54,7 @@ absl::Status Build(const Layout& layout, Graph* graph) {
   VariableAttributes normal;
   normal.init = "normal";
   normal.stddev = 0.4;
-  const Tensor table =
-      graph->Variable("table", DType::kF64, {kRows, kWidth}, normal, layout.table);
+  const Tensor table = graph->Variable("table", DType::kF64, {kRows, kWidth}, normal, layout.table);
   Tensor x = Embedding(table, ids);
   for (int i = 0; i < 2; ++i) {
     const Scope scope = Scope(graph).Block(absl::StrCat("layer", i));

@@ -190,9 +190,9 @@ absl::Status CheckReferenceRun(const ReferenceRunCase& of, const ReferenceRunRec
                                double bound, ReferenceRunDifferences* differences) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReferenceRun> run, ReferenceRun::Start(of));
   if (run->batches_digest() != record.batches_digest) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the record is of other batches: expected ", record.batches_digest, ", got ",
-                     run->batches_digest()));
+    return absl::FailedPreconditionError(absl::StrCat("the record is of other batches: expected ",
+                                                      record.batches_digest, ", got ",
+                                                      run->batches_digest()));
   }
   ASSIGN_OR_RETURN(const std::string initial, run->InitialDigest());
   ASSIGN_OR_RETURN(const ReferenceRunFigures figures, run->Train());

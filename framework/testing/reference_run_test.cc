@@ -1,6 +1,8 @@
 // A model that is no GPT, which is its own peer here.
 #include "framework/testing/reference_run.h"
 
+#include <algorithm>
+#include <memory>
 #include <string>
 
 #include "framework/checkpoint/checkpoint.h"
