@@ -40,6 +40,15 @@ Shape Grid::FiringShape(const GridSbp& sbp, const Shape& shape) const {
 Shard Grid::ShardAt(const GridSbp& sbp, const TensorType& type, int64_t stage,
                     int64_t device) const {
   const Mesh& mesh = this->stage(stage);
+  if (sbp.packed.is_split()) {
+    // Counted in the order in which it is held: what stands before is as many pieces of others.
+    Shard shard = ShardAt(sbp.Pieces(), type, stage, device);
+    const int dim = sbp.packed.dim;
+    shard.local[dim] *= micro_batches();
+    shard.offset[dim] *= micro_batches();
+    shard.stride_per_micro[dim] = 0;
+    return shard;
+  }
   const Shape firing = FiringShape(sbp, type.shape);
   const Placement placement = PlacementAt(mesh, sbp.space, firing, mesh.Coordinates(device));
   Shard shard = Shard::Whole(type.dtype, type.shape);
@@ -50,18 +59,15 @@ Shard Grid::ShardAt(const GridSbp& sbp, const TensorType& type, int64_t stage,
   return shard;
 }
 
-bool Grid::Even(const GridSbp& sbp, const Shape& shape) const {
-  if (sbp.time.is_split() && shape[sbp.time.dim] % micro_batches() != 0) return false;
-  return IsEven(groups_[0], sbp.space, FiringShape(sbp, shape));  // stages are of equal axes
-}
-
 Shape Grid::LargestShardShape(const GridSbp& sbp, const Shape& shape) const {
+  const GridSbp pieces = sbp.Pieces();
   Shape local = shape;
   for (size_t a = 0; a < axes_.size(); ++a) {
-    if (!sbp[a].is_split()) continue;
-    int64_t& extent = local[sbp[a].dim];
+    if (!pieces[a].is_split()) continue;
+    int64_t& extent = local[pieces[a].dim];
     extent = (extent + axes_[a].shards - 1) / axes_[a].shards;
   }
+  if (sbp.packed.is_split()) local[sbp.packed.dim] *= micro_batches();
   return local;
 }
 
@@ -69,7 +75,9 @@ std::string Grid::ToString(const GridSbp& sbp) const {
   std::string text;
   for (size_t a = 0; a < axes_.size(); ++a) {
     if (axes_[a].shards == 1) continue;
-    absl::StrAppend(&text, text.empty() ? "" : " ", axes_[a].name, ":", sluice::ToString(sbp[a]));
+    const bool packed = axes_[a].time && sbp.packed.is_split();
+    absl::StrAppend(&text, text.empty() ? "" : " ", axes_[a].name, ":",
+                    packed ? absl::StrCat("pack(", sbp.packed.dim, ")") : sluice::ToString(sbp[a]));
   }
   return text.empty() ? "B" : text;
 }

@@ -27,6 +27,13 @@ struct GridAxis {
 struct GridSbp {
   Sbp time;
   NdSbp space;
+  // S(d): whole over time, but along d in the order in which the devices hold it, each its own
+  // pieces of all micro-batches, one behind the other. `space` splits d then. B: in the order of
+  // the tensor, in which the pieces of one device lie apart.
+  Sbp packed = Sbp::B();
+
+  // Of what is packed: the layout of its pieces.
+  GridSbp Pieces() const { return packed.is_split() ? GridSbp{packed, space} : *this; }
 
   // By axis, as Grid::axes() has them: time first.
   size_t size() const { return 1 + space.size(); }
@@ -36,7 +43,7 @@ struct GridSbp {
   Reduction reduction() const { return time.is_partial() ? time.reduction : ReductionOf(space); }
   friend bool operator==(const GridSbp&, const GridSbp&) = default;
   friend bool operator<(const GridSbp& a, const GridSbp& b) {
-    return std::tie(a.time, a.space) < std::tie(b.time, b.space);
+    return std::tie(a.time, a.space, a.packed) < std::tie(b.time, b.space, b.packed);
   }
 };
 
@@ -67,11 +74,10 @@ class Grid {
   // The logical tensor of one firing: the dimension split over time is cut.
   Shape FiringShape(const GridSbp& sbp, const Shape& shape) const;
   Shard ShardAt(const GridSbp& sbp, const TensorType& type, int64_t stage, int64_t device) const;
-  // Whether all shards have the same extents, because every split divides.
-  bool Even(const GridSbp& sbp, const Shape& shape) const;
   // Extents of the largest shard.
   Shape LargestShardShape(const GridSbp& sbp, const Shape& shape) const;
-  // Annotations on the axes of this grid; axes that are not in it say nothing.
+  // Annotations on the axes of this grid, "micro:B data:S0"; what is packed along dimension 0 by
+  // position is "micro:pack(0) data:S0". Axes of one shard are left out.
   std::string ToString(const GridSbp& sbp) const;
 
  private:

@@ -86,10 +86,10 @@ class Boxer {
   void ForgetGathered(TensorId tensor, const GridSbp& wanted, int32_t stage, Phase phase);
   absl::Status Feed(TensorId tensor, const GridSbp& sbp, int32_t stage);
   absl::Status OverTime(At* at, Sbp wanted, Phase phase);
-  void Retime(At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
+  void Retime(At* at, const GridSbp& to, absl::string_view recipe, int64_t tokens, Phase phase,
               absl::FunctionRef<void(const Shard& source, const Shard& target, Task* task)> fill);
   void Accumulate(At* at);
-  void Pack(At* at, Phase phase);
+  void Pack(At* at, const GridSbp& to, Phase phase);
   void SliceTime(At* at, Sbp wanted, Phase phase);
   absl::Status OverSpace(At* at, const GridSbp& wanted, int32_t stage, Phase phase);
   Values EmitBoxing(const At& at, const SymbolicBoxing& boxing, const GridSbp& wanted,

@@ -11,15 +11,16 @@
 namespace sluice {
 namespace {
 
-// What firing `micro` copies: `box`, out of a source that holds one box into a target that holds
-// another.
-TaskRegion PieceAt(int64_t micro, const Box& box, const Box& source, const Box& target) {
+// What firing `micro` copies: `box`, out of a source that holds one box to `place` in a target that
+// holds another.
+TaskRegion PieceAt(int64_t micro, const Box& box, const Box& source, const Box& place,
+                   const Box& target) {
   TaskRegion region;
   region.box = box;
   region.sources = region.fold = {0};
   region.source_offsets = {FlatOffset(source, box)};
   region.source_strides = {ShapeOf(source).Strides()};
-  region.offset = FlatOffset(target, box);
+  region.offset = FlatOffset(target, place);
   region.strides = ShapeOf(target).Strides();
   region.micro = static_cast<int32_t>(micro + 1);
   return region;
@@ -76,8 +77,8 @@ void Boxer::Note(const At& at, const std::string& recipe, const GridSbp& to, Pha
 }
 
 // A task that moves what `at` holds; it stands right behind the op that made that. A variable is
-// there from the start: what it is brought to where it stands is made right before its first
-// reader, so that it takes bytes no sooner.
+// there from the start, and what the host feeds soon after: what these are brought to where they
+// stand is made right before its first reader, so that it takes bytes no sooner.
 Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   const Value& source = tasks_->values[at.values[0]];
   const Value& target = tasks_->values[output];
@@ -89,7 +90,9 @@ Task Boxer::FoldTask(const At& at, ValueId output, Phase phase) const {
   task.device = target.device;
   task.stage = target.stage;
   task.outputs = {output};
-  if (source.producer >= 0) {
+  const bool made =
+      source.producer >= 0 && tasks_->tasks[source.producer].kind != plan::INSTRUCTION_FEED;
+  if (made) {
     task.position = {tasks_->tasks[source.producer].position.first, 0};
   } else if (source.stage == target.stage) {
     task.position = {position_, 0};
@@ -103,6 +106,14 @@ absl::StatusOr<Boxer::Values> Boxer::Get(TensorId tensor, const GridSbp& wanted,
   ForgetGathered(tensor, wanted, stage, phase);
   const auto found = values_.find({tensor, wanted, stage});
   if (found != values_.end()) return found->second;
+  if (wanted.packed.is_split()) {
+    // Each device packs what it has of every micro-batch, where it reads it.
+    const GridSbp pieces = wanted.Pieces();
+    ASSIGN_OR_RETURN(Values values, Get(tensor, pieces, stage, phase));
+    At at{tensor, pieces, stage, std::move(values)};
+    Pack(&at, wanted, phase);
+    return at.values;
+  }
   if (node.op == &InputOp()) {
     RETURN_IF_ERROR(Feed(tensor, wanted, stage));
     return values_.at({tensor, wanted, stage});
@@ -176,7 +187,7 @@ absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
       if (whole[a] == at->sbp.time) whole[a] = Sbp::B();
     }
     RETURN_IF_ERROR(OverSpace(at, whole, at->stage, phase));
-    Pack(at, phase);
+    Pack(at, {Sbp::B(), at->sbp.space}, phase);
   }
   if (!wanted.is_split()) return absl::OkStatus();
   GridSbp whole = at->sbp;
@@ -190,10 +201,8 @@ absl::Status Boxer::OverTime(At* at, Sbp wanted, Phase phase) {
 
 // One boxing over time, where the tensor is: a task a device, or what an earlier reader had made.
 void Boxer::Retime(
-    At* at, Sbp wanted, absl::string_view recipe, int64_t tokens, Phase phase,
+    At* at, const GridSbp& to, absl::string_view recipe, int64_t tokens, Phase phase,
     absl::FunctionRef<void(const Shard& source, const Shard& target, Task* task)> fill) {
-  GridSbp to = at->sbp;
-  to.time = wanted;
   auto found = values_.find({at->tensor, to, at->stage});
   if (found == values_.end()) {
     Values made = Make(at->tensor, to, at->stage, tokens);
@@ -221,7 +230,7 @@ void Boxer::Accumulate(At* at) {
   const Reduction reduction = at->sbp.time.reduction;
   const TaskId producer = tasks_->values[at->values[0]].producer;
   const Phase phase = producer < 0 ? Phase::kForward : tasks_->tasks[producer].phase;
-  Retime(at, Sbp::B(), "accumulate[micro]", 1, phase,
+  Retime(at, {Sbp::B(), at->sbp.space}, "accumulate[micro]", 1, phase,
          [&](const Shard& source, const Shard&, Task* task) {
            task->kind = plan::INSTRUCTION_ACCUMULATE;
            task->reduction = reduction;
@@ -229,12 +238,27 @@ void Boxer::Accumulate(At* at) {
          });
 }
 
-// S -> B over time: one buffer written piece by piece, emitted by the last firing of a step.
-void Boxer::Pack(At* at, Phase phase) {
-  Retime(at, Sbp::B(), "pack[micro]", 1, phase,
+// S -> B over time: one buffer written piece by piece, emitted by the last firing of a step. By
+// position, pieces stand one behind the other, wherever in the tensor they come from.
+//
+// Example: eight rows, two micro-batches of them on two devices. Device 0 has rows 0, 1 and then
+// 4, 5; device 1 has 2, 3 and then 6, 7. That is what they pack by position. Rows 0 to 3 on device
+// 0 and 4 to 7 on device 1, which is data:S0 in the tensor's order, would take half of all from the
+// other device.
+void Boxer::Pack(At* at, const GridSbp& to, Phase phase) {
+  const bool by_position = to.packed.is_split();
+  Retime(at, to, by_position ? "pack_by_position[micro]" : "pack[micro]", 1, phase,
          [&](const Shard& source, const Shard& target, Task* task) {
+           const Box all = target.BoxAt(0);
            for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
-             task->regions.push_back(PieceAt(m, source.BoxAt(m), source.BoxAt(m), target.BoxAt(0)));
+             const Box piece = source.BoxAt(m);
+             Box place = piece;
+             if (by_position) {
+               const int64_t extent = piece[to.packed.dim].size();
+               const int64_t begin = all[to.packed.dim].begin + m * extent;
+               place[to.packed.dim] = {begin, begin + extent};
+             }
+             task->regions.push_back(PieceAt(m, piece, piece, place, all));
            }
            task->bytes = 2 * source.NumBytes();
          });
@@ -242,10 +266,13 @@ void Boxer::Pack(At* at, Phase phase) {
 
 // B -> S over time: each firing copies its piece.
 void Boxer::SliceTime(At* at, Sbp wanted, Phase phase) {
-  Retime(at, wanted, "slice[micro]", grid_.micro_batches(), phase,
+  GridSbp to = at->sbp;
+  to.time = wanted;
+  Retime(at, to, "slice[micro]", grid_.micro_batches(), phase,
          [&](const Shard& source, const Shard& target, Task* task) {
            for (int64_t m = 0; m < grid_.micro_batches(); ++m) {
-             task->regions.push_back(PieceAt(m, target.BoxAt(m), source.BoxAt(0), target.BoxAt(m)));
+             const Box piece = target.BoxAt(m);
+             task->regions.push_back(PieceAt(m, piece, source.BoxAt(0), piece, piece));
            }
            task->bytes = 2 * target.NumBytes();
          });

@@ -189,6 +189,7 @@ absl::Status Walk::SelectNode(const Node& node) {
     std::vector<std::pair<std::string, int64_t>> alternatives;
     for (size_t i = 0; i < found.size(); ++i) {
       Choice choice = ChoiceOf(node, problem_.grid, std::move(found[i].signatures));
+      PackByPosition(problem_, state_, node, &choice);
       choice.nanoseconds = found.size() == 1 ? 0 : Price(problem_, state_, cost_, node, choice);
       if (choice.nanoseconds < 0) continue;
       alternatives.push_back({DescribeSignatures(choice, problem_.grid), choice.nanoseconds});

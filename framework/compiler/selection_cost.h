@@ -21,11 +21,15 @@ class SelectionCost {
   int64_t Compute(const Graph& graph, const Node& node, const std::vector<GridSbp>& inputs,
                   const std::vector<GridSbp>& outputs) const;
   // Nanoseconds a step to bring a tensor from one layout and stage to another; -1: impossible.
-  // Over time: accumulate (P->B), pack (S->B) and slice (B->S), before any boxing over space.
+  // Over time: accumulate (P->B), pack (S->B) and slice (B->S), before any boxing over space; what
+  // is packed by position is brought there first.
   int64_t Boxing(const TensorType& type, const GridSbp& from, int64_t from_stage, const GridSbp& to,
                  int64_t to_stage) const;
 
  private:
+  // To read and write the largest shard of each micro-batch once.
+  int64_t OverTime(const TensorType& type, const GridSbp& sbp) const;
+
   const Grid& grid_;
   BoxingPlanner* planner_;
   const Machine& machine_;

@@ -99,6 +99,59 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
                            machine().LinkNanoseconds(bytes / 2, false));
 }
 
+// Rows that are split over micro-batches and over `data`: to have them in the batch's order each
+// micro-batch is gathered; packed by position they stay where they are.
+TEST(OnePriceOverTimeTest, CountsWhatIsGatheredInOrderToBePacked) {
+  const Grid grid(*Mesh::Parse("data=2 model=2"), 2);
+  Machine machine;
+  BoxingPlanner planner(machine);
+  Graph graph;
+  const Tensor rows = Scale(graph.Input("x", DType::kF32, {8, 512, 64}, "data:S0"), 2);
+  graph.Output("z", ReduceSum(rows, {0}));
+  ASSERT_EQ(graph.Finish(), absl::OkStatus());
+  const NodeId maker = graph.tensor(rows.id()).producer, reader = graph.nodes().back().id;
+  const std::string name = graph.node(maker).name;
+  GridSbp from = grid.Broadcast(), sum = from, in_order = from;
+  from.time = from[1] = in_order[1] = Sbp::S(0), sum[1] = Sbp::P();
+  GridSbp packed = in_order;
+  packed.packed = Sbp::S(0);
+  const SelectionCost cost(grid, &planner, machine);
+  int64_t prices[2], wire[2];
+  for (const bool by_position : {false, true}) {
+    const GridSbp& to = by_position ? packed : in_order;
+    SbpAssignment assignment;
+    assignment.choices.resize(graph.nodes().size());
+    assignment.produced.resize(graph.num_tensors(), grid.Broadcast());
+    const auto choose = [&](NodeId node, const GridSbp& input, const GridSbp& output) {
+      assignment.choices[node].inputs = {input}, assignment.choices[node].outputs = {output};
+      assignment.produced[graph.node(node).outputs[0]] = output;
+    };
+    choose(maker, from, from);
+    choose(reader, to, sum);
+    assignment.consumed = assignment.produced;
+    const auto tasks = Lower(graph, grid, assignment, &planner, machine);
+    ASSERT_TRUE(tasks.ok()) << tasks.status();
+    const int64_t price = cost.Boxing(graph.tensor(rows.id()).type, from, 0, to, 0);
+    wire[by_position] = 0;
+    for (int device = 0; device < 4; ++device) {
+      int64_t lowered = 0;
+      for (const Task& task : tasks->tasks) {
+        if (task.boxing < 0 || task.device != device) continue;
+        if (tasks->boxings[task.boxing].tensor != name) continue;
+        lowered += task.firings * task.nanoseconds;
+        wire[by_position] += task.firings * task.wire_bytes;
+      }
+      EXPECT_EQ(lowered, price) << "device " << device << (by_position ? " by position" : "");
+    }
+    prices[by_position] = price;
+  }
+  const int64_t bytes = 4 * 8 * 512 * 64;
+  EXPECT_EQ(wire[0], 4 * bytes / 2);  // half of all comes to each device
+  EXPECT_EQ(wire[1], 0);
+  EXPECT_EQ(prices[1], 2 * machine.ComputeNanoseconds(0, 2 * bytes / 4, false));
+  EXPECT_GT(prices[0], 2 * prices[1]);
+}
+
 // Selection refuses what no boxing does; an assignment that came otherwise must not get through.
 TEST_F(OnePrice, LoweringNamesTheTensorThatNoBoxingBrings) {
   GridSbp rows = grid.Broadcast(), sum = rows, largest = rows;

@@ -202,6 +202,31 @@ void SettleVariables(const SelectionProblem& problem, SelectionState* state,
   }
 }
 
+// Example: rows of a gradient, values micro:S0 data:S0 and ids alike, are added to a sum that is
+// there once a step. In the tensor's order the rows of a device lie in other micro-batches than
+// those that came to it, so each micro-batch would have to be gathered. What the sum over all
+// devices needs is that each row is added once, on whichever of them, beside its own id.
+void PackByPosition(const SelectionProblem& problem, const SelectionState& state, const Node& node,
+                    Choice* choice) {
+  if (problem.grid.micro_batches() == 1) return;
+  for (size_t a = 1; a < choice->signatures.size(); ++a) {
+    const Signature& signature = choice->signatures[a];
+    if (!signature.any_order) continue;
+    bool in_pieces = true, stays = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Sbp& split = signature.inputs[i];
+      if (!split.is_split()) continue;
+      const GridSbp& arrives = state.assignment.consumed[node.inputs[i]];
+      in_pieces &= arrives.time == split && choice->inputs[i].time.is_broadcast();
+      stays |= arrives[a] == split;
+    }
+    if (!in_pieces || !stays) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (signature.inputs[i].is_split()) choice->inputs[i].packed = signature.inputs[i];
+    }
+  }
+}
+
 void Take(const SelectionProblem& problem, const Node& node, Choice choice, SelectionState* state) {
   const Graph& graph = problem.graph;
   for (size_t i = 0; i < node.inputs.size(); ++i) {

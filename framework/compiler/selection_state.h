@@ -51,6 +51,10 @@ void TakeOverVariables(const SelectionProblem& problem, const VariableLayouts& f
                        SelectionState* state);
 void SettleVariables(const SelectionProblem& problem, SelectionState* state,
                      VariableLayouts* fixed);
+// Operands that the node reads whole over time and split along a factor whose positions may stand
+// in any order: where all of them come in micro-batches, each device packs its own pieces.
+void PackByPosition(const SelectionProblem& problem, const SelectionState& state, const Node& node,
+                    Choice* choice);
 // Settles what the node makes.
 void Take(const SelectionProblem& problem, const Node& node, Choice choice, SelectionState* state);
 

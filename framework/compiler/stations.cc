@@ -8,6 +8,7 @@
 #include "framework/plan/proof.h"
 #include "framework/plan/text.h"
 #include "framework/plan/validate.h"
+#include "framework/plan/validate_places.h"
 
 namespace sluice {
 namespace {
@@ -50,15 +51,8 @@ absl::Status ExpectOrders(const ProgramIndex& index) {
 
 absl::Status ExpectSlots(const ProgramIndex& index) {
   for (int r = 0; r < index.num_registers(); ++r) {
-    const plan::Register& reg = index.program().registers(r);
-    const int slots = index.ring(index.reg(r).ring).slots;
-    const int32_t ring = index.ring(index.reg(r).ring).explicit_ring;
-    const int offsets =
-        ring >= 0 ? index.program().rings(ring).slot_offsets_size() : reg.slot_offsets_size();
-    if (!reg.variable().empty() || offsets == slots) continue;
-    return absl::InternalError(absl::StrCat("expected an offset for each of the ", slots,
-                                            " slots of ", index.RegisterName(r), ", got ",
-                                            offsets));
+    if (!index.program().registers(r).variable().empty()) continue;
+    RETURN_IF_ERROR(AddContext(CheckSlotOffsets(index, r), index.RegisterName(r)));
   }
   return absl::OkStatus();
 }

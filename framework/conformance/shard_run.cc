@@ -61,6 +61,21 @@ std::vector<AxisSbps> PerTensor(const std::vector<Signature>& signatures,
   return layouts;
 }
 
+// Position i along `dim` gets what stood at (i + 1) mod n: no position keeps its place.
+Array Rotated(const Array& array, int dim) {
+  const Box whole = WholeBox(array.shape);
+  Array rotated(array.shape);
+  const int64_t extent = array.shape[dim];
+  for (int64_t i = 0; i < extent; ++i) {
+    Box from = whole, to = whole;
+    const int64_t next = (i + 1) % extent;
+    from[dim] = {next, next + 1};
+    to[dim] = {i, i + 1};
+    Assign(Slice(array, whole, from), to, whole, &rotated);
+  }
+  return rotated;
+}
+
 }  // namespace
 
 Box BoxAt(const Shape& shape, const AxisSbps& sbps, const AxisShards& shards,
@@ -206,6 +221,26 @@ absl::Status CheckSignatures(const OpDef& op, const OpCase& op_case, const CaseV
     if (!Updates(op, i)) continue;
     RETURN_IF_ERROR(compare(results->updated[i], values.updated[i], inputs[i],
                             absl::StrCat("updated input ", i)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAnyOrder(const OpDef& op, const OpCase& op_case, const CaseValues& values,
+                           const Signature& signature) {
+  const std::string where =
+      absl::StrCat(op.name, "/", op_case.name, " ", ToString(signature), " in another order");
+  CaseValues permuted = values;
+  for (size_t i = 0; i < signature.inputs.size(); ++i) {
+    const Sbp& split = signature.inputs[i];
+    if (split.is_split()) permuted.inputs[i] = Rotated(values.inputs[i], split.dim);
+  }
+  const std::vector<AxisSbps> inputs(values.inputs.size(), {Sbp::B()}),
+      outputs(values.outputs.size(), {Sbp::B()});
+  absl::StatusOr<ShardResults> results = RunShards(op, op_case, permuted, inputs, outputs, {1});
+  RETURN_IF_ERROR(AddContext(results.status(), where));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (AlmostEqual(results->outputs[i][0].array, values.outputs[i])) continue;
+    return absl::InternalError(absl::StrCat(where, ": output ", i, " differs"));
   }
   return absl::OkStatus();
 }

@@ -49,6 +49,11 @@ absl::StatusOr<ShardResults> RunShards(const OpDef& op, const OpCase& op_case,
 absl::Status CheckSignatures(const OpDef& op, const OpCase& op_case, const CaseValues& values,
                              const std::vector<Signature>& signatures, const AxisShards& shards);
 
+// What Signature.any_order promises: runs the whole op on operands that are all permuted alike
+// along the factor, and compares the outputs with those of the operands as they are.
+absl::Status CheckAnyOrder(const OpDef& op, const OpCase& op_case, const CaseValues& values,
+                           const Signature& signature);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_CONFORMANCE_SHARD_RUN_H_

@@ -49,6 +49,36 @@ TEST(SignaturesTest, SoundOnOneAxis) {
   EXPECT_GT(tried, 1400);
 }
 
+// What is packed by position is read in another order than the tensor's.
+TEST(SignaturesTest, WhatMayStandInAnyOrderMay) {
+  int tried = 0;
+  ForEachCase([&](const OpDef& op, const OpCase& op_case, const CaseValues& values) {
+    for (const Signature& signature :
+         Listed(op, op_case, values.input_types, values.output_types, 2)) {
+      if (!signature.any_order) continue;
+      ++tried;
+      const absl::Status status = CheckAnyOrder(op, op_case, values, signature);
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  });
+  EXPECT_GE(tried, 3);
+}
+
+// An id counts on the order of the table's rows.
+TEST(SignaturesTest, WhatMayNotStandInAnyOrderIsCaught) {
+  const OpDef& op = EmbeddingOp();
+  const OpCase& op_case = op.cases[0];
+  const auto values = RunWhole(op, op_case, /*seed=*/11);
+  ASSERT_TRUE(values.ok()) << values.status();
+  for (const Signature& signature :
+       Listed(op, op_case, values->input_types, values->output_types, 2)) {
+    if (signature.factor != "v") continue;
+    EXPECT_FALSE(CheckAnyOrder(op, op_case, *values, signature).ok());
+    return;
+  }
+  FAIL() << "no signature splits the rows of the table";
+}
+
 // What one shard of the outer axis holds.
 std::vector<TensorType> Local(const std::vector<TensorType>& types, const std::vector<Sbp>& sbps,
                               int64_t shards, int64_t i) {

@@ -69,8 +69,9 @@ absl::StatusOr<std::vector<Signature>> AddRowsSignatures(const OpCall& call, int
   if (shards < 2) return signatures;
   const Shape& ids = call.inputs[1].shape;
   for (int d = 0; d < ids.rank(); ++d) {
-    if (ids[d] > 1)
-      signatures.push_back(MakeSignature(absl::StrCat(d), {kPartial, d, d}, {kPartial}));
+    if (ids[d] <= 1) continue;
+    signatures.push_back(MakeSignature(absl::StrCat(d), {kPartial, d, d}, {kPartial}));
+    signatures.back().any_order = true;  // each row comes with its id
   }
   const Shape& table = call.inputs[0].shape;
   if (table[1] > 1) signatures.push_back(MakeSignature("e", {1, kWhole, ids.rank()}, {1}));

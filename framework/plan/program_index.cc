@@ -553,10 +553,13 @@ void ProgramIndex::FillTokenUses() {
   }
 }
 
+const google::protobuf::RepeatedField<int64_t>& ProgramIndex::SlotOffsets(int r) const {
+  const int32_t ring = rings_[registers_[r].ring].explicit_ring;
+  return ring >= 0 ? program_->rings(ring).slot_offsets() : program_->registers(r).slot_offsets();
+}
+
 int64_t ProgramIndex::SlotOffset(int r, int32_t slot) const {
-  const Ring& ring = rings_[registers_[r].ring];
-  const auto& offsets = ring.explicit_ring >= 0 ? program_->rings(ring.explicit_ring).slot_offsets()
-                                                : program_->registers(r).slot_offsets();
+  const auto& offsets = SlotOffsets(r);
   return slot < offsets.size() ? offsets[slot] : 0;
 }
 

@@ -222,8 +222,10 @@ class ProgramIndex {
   int64_t TokenOf(const Consumer& consumer, int64_t firing) const {
     return consumer.by_serves.Quotient(firing) + consumer.offset;
   }
-  // The offset in the memory of the register's device.
-  int64_t SlotOffset(int r, int32_t slot) const;
+  // What the program says of where slots begin in the memory of the register's device: of each slot
+  // of its ring, or nothing yet.
+  const google::protobuf::RepeatedField<int64_t>& SlotOffsets(int r) const;
+  int64_t SlotOffset(int r, int32_t slot) const;  // 0 where it says nothing
 
   // Calls fn(Wait) for all that an instance waits for; firings are absolute, and so those of the
   // waits. Peers of a collective are not among them.

@@ -259,15 +259,8 @@ absl::Status PlaceChecker::CheckRegister(int r) {
   if (IsForeign(reg.device())) return absl::OkStatus();  // its bytes are another rank's to say
   if (!reg.variable().empty()) return CheckVariableRegister(r);
   if (reg.bytes() == 0) return absl::OkStatus();
-  const ProgramIndex::Ring& ring = index_.ring(index_.reg(r).ring);
-  const int offsets = ring.explicit_ring >= 0
-                          ? program_.rings(ring.explicit_ring).slot_offsets_size()
-                          : reg.slot_offsets_size();
-  if (offsets != ring.slots) {
-    return Wrong("slot offsets", absl::StrCat(ring.slots), absl::StrCat(offsets));
-  }
-  for (int32_t slot = 0; slot < ring.slots; ++slot) {
-    const int64_t offset = index_.SlotOffset(r, slot);
+  RETURN_IF_ERROR(CheckSlotOffsets(index_, r));
+  for (const int64_t offset : index_.SlotOffsets(r)) {
     RETURN_IF_ERROR(
         CheckWithin("slot", offset, reg.bytes(), plan_.devices(reg.device()).memory_bytes()));
     alignment_[r] = std::min(alignment_[r], AlignmentOf(offset));
@@ -537,6 +530,13 @@ absl::Status CheckVariable(const plan::Plan& plan, int v,
 }
 
 }  // namespace
+
+absl::Status CheckSlotOffsets(const ProgramIndex& index, int r) {
+  const int32_t slots = index.ring(index.reg(r).ring).slots;
+  const int offsets = index.SlotOffsets(r).size();
+  if (offsets == slots) return absl::OkStatus();
+  return Wrong("slot offsets", absl::StrCat(slots), absl::StrCat(offsets));
+}
 
 absl::Status CheckVariables(const plan::Plan& plan) {
   RETURN_IF_ERROR(CheckDevices(plan));

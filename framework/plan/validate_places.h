@@ -10,6 +10,8 @@
 
 namespace sluice {
 
+// That each slot of a register's ring has an offset, and nothing else has.
+absl::Status CheckSlotOffsets(const ProgramIndex& index, int r);
 // Of the devices' sizes and the variables, whose shards name devices that there are.
 absl::Status CheckVariables(const plan::Plan& plan);
 // Of one of the plan's programs, whose streams and registers name devices that there are.

@@ -25,6 +25,9 @@ struct Signature {
   // under "..." are called "0", "1", ... from the left.
   std::string factor;
   std::vector<Sbp> inputs, outputs;
+  // The factor is summed over, and no operand names its positions or counts on their order: the sum
+  // is the same, but for rounding, if all operands that have it are permuted alike along it.
+  bool any_order = false;
   friend bool operator==(const Signature&, const Signature&) = default;
 };
 

@@ -170,17 +170,6 @@ Placement PlacementAt(const Mesh& mesh, const NdSbp& sbp, const Shape& shape,
   return placement;
 }
 
-bool IsEven(const Mesh& mesh, const NdSbp& sbp, const Shape& shape) {
-  Shape left = shape;
-  for (size_t a = 0; a < sbp.size(); ++a) {
-    if (!sbp[a].is_split()) continue;
-    int64_t& extent = left[sbp[a].dim];
-    if (extent % mesh.axes()[a].size != 0) return false;
-    extent /= mesh.axes()[a].size;
-  }
-  return true;
-}
-
 int64_t LargestShard(const Mesh& mesh, const NdSbp& sbp, const Shape& shape) {
   // The first piece of a cut is never smaller than another.
   return Volume(PlacementAt(mesh, sbp, shape, std::vector<int64_t>(sbp.size(), 0)).box);

@@ -67,8 +67,6 @@ struct Placement {
 };
 Placement PlacementAt(const Mesh& mesh, const NdSbp& sbp, const Shape& shape,
                       const std::vector<int64_t>& coordinates);
-// Whether all shards have the same extents, because every split divides.
-bool IsEven(const Mesh& mesh, const NdSbp& sbp, const Shape& shape);
 // The largest number of elements that one device holds.
 int64_t LargestShard(const Mesh& mesh, const NdSbp& sbp, const Shape& shape);
 

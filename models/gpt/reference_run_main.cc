@@ -1,5 +1,5 @@
-// Writes what bench/peers/gpt_torch.py reads: the initial values of the reference run's run, its
-// batches, and in sluice.json the losses and norms that Sluice gets.
+// Writes what bench/peers/gpt_torch.py reads: the run's initial values, its batches, and in
+// sluice.json the losses and norms that Sluice gets.
 
 #include <filesystem>
 #include <string>
@@ -20,15 +20,7 @@ constexpr char kText[] = "models/gpt/testdata/fixed.txt";
 
 absl::Status Write(const std::string& text_path) {
   const std::string out = absl::GetFlag(FLAGS_out);
-  ASSIGN_OR_RETURN(const std::unique_ptr<ReferenceRun> reference_run,
-                   ReferenceRun::Start(text_path));
-  RETURN_IF_ERROR(reference_run->WriteInputs(out));
-  ReferenceRunRecord record;
-  record.peer = "sluice";
-  record.batches_digest = reference_run->batches_digest();
-  ASSIGN_OR_RETURN(record.initial_digest, reference_run->InitialDigest());
-  ASSIGN_OR_RETURN(record.figures, reference_run->Train());
-  RETURN_IF_ERROR(WriteReferenceRunRecord(out + "/sluice.json", record));
+  RETURN_IF_ERROR(WriteReferenceRun(GptReferenceRun(text_path), out));
   absl::PrintF("%s: initial values, %d batches, and what Sluice makes of them\n", out,
                kReferenceRunSteps);
   return absl::OkStatus();
