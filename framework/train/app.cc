@@ -230,6 +230,7 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
   absl::StatusOr<std::unique_ptr<Session>> started = Session::Start(GraphsOf(programs), stoppable);
   if (absl::IsCancelled(started.status()) && stop()) return EndStopped();
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, std::move(started));
+  if (stop()) return EndStopped();  // a large plan takes seconds to start, too
   if (options.use) {
     RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get()));
     return app.use(session.get(), options, stop);
