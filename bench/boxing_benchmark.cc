@@ -89,7 +89,7 @@ absl::StatusOr<plan::Program> ProgramOf(int64_t devices, const Sbp& from, const 
   const Machine machine = Machine::Cpu();
   BoxingPlanner planner(machine);
   ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(graph, grid, assignment, &planner, machine));
-  return BuildSchedule("boxing", tasks, grid, {}).program;
+  return BuildSchedule("boxing", tasks, grid, {})->program;
 }
 
 using Storage = std::pair<bool, int32_t>;  // a register, or a local, by its index

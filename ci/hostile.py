@@ -293,6 +293,17 @@ def more_devices_than_can_be(lab):
     lab.train("--out=run", "--mesh=data=1000000", "--batch=1000000").expect(1, "devices")
     ended = lab.train("--out=run", "--mesh=data=4096", "--batch=4096")
     expect(ended.code in (1, 2), f"exit {ended.code}")
+    expect(not (lab.folder / "run").exists(), "a run that was refused left a folder")
+
+
+@case(QUICK)
+def what_cannot_fit_is_told_before_it_is_planned(lab):
+    """The plan of a thousand devices is some GiB by itself, and takes a minute to make."""
+    for arguments in (["--mesh=data=1024", "--batch=1024"], ["--mesh=data=8 model=2", "--layers=100", "--batch=64"]):
+        begin = time.time()
+        ended = lab.train("--out=run", "--memory=0.001", *arguments, before=limit(resource.RLIMIT_AS, 1 << 30))
+        ended.expect(1, "the plan does not fit: expected at most 1073742 bytes", "The largest at the peak of device")
+        expect(time.time() - begin < 15, f"{arguments[0]} took {time.time() - begin:.1f} s to refuse")
 
 
 @case(QUICK)
@@ -304,6 +315,65 @@ def an_interrupt_while_compiling(lab):
     run.send_signal(signal.SIGINT)
     ended = lab.end(run, 30)
     expect(time.time() - begin < 3, f"an interrupt took {time.time() - begin:.1f} s, exit {ended.code}")
+
+
+@case(CAMPAIGN)
+def interrupts_all_through_a_long_compile(lab):
+    for tenths in range(5, 200, 15):
+        shutil.rmtree(lab.folder / "run", ignore_errors=True)
+        run = lab.start("train", [*TINY, "--data=text.txt", "--layers=300", "--mesh=data=8 model=2", "--steps=9",
+                                  "--out=run", "--batch=64"])
+        time.sleep(tenths / 10)
+        if run.poll() is not None:
+            lab.end(run)
+            break
+        begin = time.time()
+        run.send_signal(signal.SIGINT)
+        ended = lab.end(run, 60).expect(0)
+        if "stopped while the plan was compiled" in ended.out:
+            expect(time.time() - begin < 6, f"after {tenths / 10} s an interrupt took {time.time() - begin:.1f} s")
+            expect(not (lab.folder / "run").exists(), "a run that was stopped before it began left a folder")
+
+
+@case(QUICK)
+def the_second_is_told_before_data_is_read(lab):
+    first = lab.begin_training("--out=run")
+    lab.await_step(first, "run", 1)
+    os.mkfifo(lab.folder / "pipe")
+    for arguments in (["--data=text.txt"], ["--data=pipe"]):
+        shutil.rmtree(lab.folder / "other", ignore_errors=True)
+        (lab.folder / "other").mkdir()
+        os.link(lab.folder / "run/run.lock", lab.folder / "other/run.lock")  # another name of the same folder
+        lab.run("train", [*TINY, *arguments, "--steps=2", "--out=other"]).expect(1, f"process {first.pid}")
+    first.send_signal(signal.SIGINT)
+    lab.end(first).expect(0)
+
+
+@case(QUICK)
+def exports_keep_out_of_each_others_way(lab):
+    lab.train("--out=run").expect(0)
+    newest = lab.checkpoints("run")[-1]
+    for round_ in range(20):
+        export = lab.start("export", [f"--checkpoint={newest}", "--out=hf"])
+        time.sleep(random.Random(round_).uniform(0, 0.03))
+        export.kill()
+        lab.end(export)
+    exports = [lab.start("export", [f"--checkpoint={newest}", "--out=hf"]) for _ in range(4)]
+    codes = [lab.end(export).code for export in exports]
+    expect(0 in codes and set(codes) <= {0, 1}, f"four exports at once ended with {codes}")
+    lab.run("export", [f"--checkpoint={newest}", "--out=hf"]).expect(0)
+    left = sorted(x.name for x in lab.folder.iterdir() if x.name.startswith("hf"))
+    expect(left == ["hf"], f"expected hf alone, got {left}")
+    lab.run("import", ["--model=hf", "--out=imported/checkpoints"]).expect(0)
+    trained = lab.begin_training("--out=busy")
+    lab.await_step(trained, "busy", 1)
+    lab.run("import", ["--model=hf", "--out=busy/checkpoints"]).expect(1, f"process {trained.pid}")
+
+
+@case(QUICK)
+def zero_without_its_axis(lab):
+    lab.train("--out=run", "--mesh=model=2", "--zero=1").expect(2, "--zero", "axis data", "model=2")
+    lab.train("--out=run", "--mesh=data=1", "--zero=1").expect(0)
 
 
 # ---- files from elsewhere ----

@@ -90,6 +90,7 @@ class Clock {
     for (int a = 0; a < index_.num_actors(); ++a) Look(a);
     for (int s = 0; s < index_.num_streams(); ++s) Try(s);
     while (!queue_.empty()) {
+      RETURN_IF_ERROR(CheckStop(options_.stop));
       now_ = queue_.top().time;
       while (!queue_.empty() && queue_.top().time == now_) {
         const Happening next = queue_.top();
@@ -285,10 +286,12 @@ absl::StatusOr<ClockResult> RunClock(const ProgramIndex& index, const ClockOptio
   return Clock(index, options).Run();
 }
 
-absl::StatusOr<ClockResult> RecordOrder(plan::Program* program) {
+absl::StatusOr<ClockResult> RecordOrder(plan::Program* program, const Stop& stop) {
   for (plan::Stream& stream : *program->mutable_streams()) stream.clear_order();
   ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(*program));
-  ASSIGN_OR_RETURN(ClockResult run, RunClock(index));
+  ClockOptions options;
+  options.stop = stop;
+  ASSIGN_OR_RETURN(ClockResult run, RunClock(index, options));
   for (int s = 0; s < program->streams_size(); ++s) {
     bool listed = IsListed(program->streams(s).kind());
     for (int32_t a : index.StreamActors(s)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/base/stop.h"
 #include "framework/plan/program_index.h"
 
 namespace sluice {
@@ -16,6 +17,7 @@ namespace sluice {
 struct ClockOptions {
   int steps = 1;                // how many to run; default: one, from the initial marking
   int64_t message_latency = 0;  // nanoseconds between devices; default: none
+  Stop stop;                    // Cancelled where it says so; may be empty
 };
 
 struct ClockResult {
@@ -34,7 +36,7 @@ absl::StatusOr<ClockResult> RunClock(const ProgramIndex& index, const ClockOptio
 
 // Runs one step and writes the order in which each stream of kind "compute", and each that holds a
 // collective, took its work. Orders that were there before are dropped. Returns the run.
-absl::StatusOr<ClockResult> RecordOrder(plan::Program* program);
+absl::StatusOr<ClockResult> RecordOrder(plan::Program* program, const Stop& stop = {});
 
 }  // namespace sluice
 

@@ -53,6 +53,7 @@ class WorkerClock {
   absl::StatusOr<WorkerClockResult> Run() {
     for (int step = 0; step < std::min(options_.steps, options_.steps_ahead); ++step) Begin();
     while (!instances_.empty()) {
+      RETURN_IF_ERROR(CheckStop(options_.stop));
       const Instance instance = instances_.top();
       instances_.pop();
       now_ = instance.time;

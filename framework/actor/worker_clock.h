@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "framework/actor/actor.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/base/stop.h"
 #include "framework/plan/program_index.h"
 
 namespace sluice {
@@ -29,6 +30,7 @@ struct WorkerClockOptions {
   // How long the instruction at an actor's cursor takes on a worker, asked as it begins. Default:
   // what the plan says.
   std::function<int64_t(int32_t worker, const Actor& actor)> duration = {};
+  Stop stop = {};  // Cancelled where it says so; may be empty
 };
 
 // One instruction of one firing, in the order in which they began.

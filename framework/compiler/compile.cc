@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/compiler/decisions.h"
@@ -58,14 +57,14 @@ absl::Status LowerAll(const Machine& machine, const Stop& stop, BoxingPlanner* p
   return absl::OkStatus();
 }
 
-// From the tasks of a program to what the plan holds of it.
-absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const Machine& machine,
-                                            absl::Span<const int64_t> base, BoxingPlanner* planner,
-                                            const Compilation& compilation,
-                                            CompiledProgram* program, DecisionRoll* decisions) {
+// From the tasks of a program to its order and bytes, on the devices that represent the others.
+absl::StatusOr<Placed> PlaceTasks(const CompileOptions& options, const Machine& machine,
+                                  absl::Span<const int64_t> base, const Compilation& compilation,
+                                  CompiledProgram* program) {
   RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
-  Schedule schedule = BuildSchedule(program->name, program->tasks, program->grid,
-                                    ScheduleOptionsOf(options, compilation.classes));
+  ASSIGN_OR_RETURN(Schedule schedule,
+                   BuildSchedule(program->name, program->tasks, program->grid,
+                                 ScheduleOptionsOf(options, compilation.classes)));
   program->actor_of = schedule.actor_of;
   if (NeedsTransfers(compilation.plan)) {
     ASSIGN_OR_RETURN(schedule, StageTransfers(compilation.plan, machine, std::move(schedule)));
@@ -79,8 +78,7 @@ absl::StatusOr<plan::Program> FinishProgram(const CompileOptions& options, const
                    PlaceProgram(std::move(ordered), base, options.phase_end, options.stop));
   RETURN_IF_ERROR(Observe(options, program->name, &placed));
   program->packed = placed.devices;
-  AddPlaced(options, placed.program, decisions);
-  return EmitProgram(std::move(placed), compilation.classes, machine, options, planner, program);
+  return placed;
 }
 
 }  // namespace
@@ -95,16 +93,25 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   RETURN_IF_ERROR(LowerAll(machine, options.stop, &planner, &out));
   DecisionRoll decisions = AddDecisions(options, out.programs, &out.plan);
   if (options.phase_end) options.phase_end("lower");
-  AddVariables(options, &out);
+  AddVariables(&out);
   // Programs run one at a time, so their bytes overlap above the variables.
   const std::vector<int64_t> base = BytesOfVariables(out.plan, out.classes);
+  std::vector<Placed> placed;
   for (CompiledProgram& program : out.programs) {
-    auto emitted = FinishProgram(options, machine, base, &planner, out, &program, &decisions);
-    RETURN_IF_ERROR(AddContext(emitted.status(), absl::StrCat("program ", program.name)));
-    *out.plan.add_programs() = *std::move(emitted);
+    auto added = PlaceTasks(options, machine, base, out, &program);
+    RETURN_IF_ERROR(AddContext(added.status(), absl::StrCat("program ", program.name)));
+    AddPlaced(options, added->program, &decisions);
+    placed.push_back(*std::move(added));
   }
-  RETURN_IF_ERROR(CountMemory(base, options.memory_limit, &out));
-  out.plan.set_digest(HashText(StableHash(out.plan.SerializeAsString())));
+  CountMemory(base, &out);
+  const bool fits = !options.fits || options.fits(out.plan);
+  if (fits && !options.representatives_only) {
+    out.plan.set_representatives_only(false);
+    AddVariables(&out);
+  }
+  RETURN_IF_ERROR(EmitPrograms(std::move(placed), machine, options, &planner, &out));
+  CountMemory(base, &out);
+  RETURN_IF_ERROR(SetDigest(options.stop, &out.plan));
   if (options.phase_end) options.phase_end("digest");
   return out;
 }

@@ -3,19 +3,20 @@
 #define SLUICE_FRAMEWORK_COMPILER_COMPILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/compiler/device_classes.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/memory.h"
 #include "framework/compiler/place.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/compiler/stations.h"
-#include "framework/compiler/stop.h"
 #include "framework/compiler/task_graph.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
@@ -32,7 +33,11 @@ struct CompileOptions {
   int64_t chunks = 1;
   int64_t script_length = 0;  // longest script; 0: no limit
   Machine machine;
-  int64_t memory_limit = 0;  // bytes a device; 0: none
+  // Asked once, when the bytes of each device are known (but for what is pulled from other ranks)
+  // and before the plan grows with its devices. Where it says no, the plan stays one of
+  // representatives: enough to explain what does not fit, at a small part of the cost. May be
+  // empty.
+  std::function<bool(const plan::Plan&)> fits;
   // The plan holds one device of each class (compiler/device_classes.h) instead of all: to know
   // time, bytes and proof of a cluster without its size in the cost. Nothing can run it, and the
   // plan says so: what representatives read of others they read of those devices' representatives,

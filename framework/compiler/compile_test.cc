@@ -1,7 +1,11 @@
 #include "framework/compiler/compile.h"
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "framework/base/status.h"
 #include "framework/sim/prediction.h"
@@ -83,6 +87,77 @@ TEST(CompileTest, TimeDoesNotGrowWithDevices) {
   EXPECT_EQ(many->plan.programs(0).streams_size(), few->plan.programs(0).streams_size());
   // It is about 1; 128 times the devices in 3 times the time is no accident of a busy machine.
   EXPECT_LT(many->seconds, 3 * few->seconds + 0.1);
+}
+
+// What does not fit is known as soon as the bytes of representatives are, which is the same for few
+// devices and for many, and the plan is that of representatives, to be explained.
+TEST(CompileTest, WhatDoesNotFitIsKnownBeforeThePlanGrows) {
+  MlpOptions model;
+  model.batch = 64;
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
+  CompileOptions options;
+  options.mesh = *Mesh::Parse("data=16 model=2");
+  options.machine = Machine::Cpu();
+  std::vector<std::string> phases;
+  options.phase_end = [&](absl::string_view phase) { phases.push_back(std::string(phase)); };
+  std::vector<int64_t> told;
+  bool fits = true;
+  options.fits = [&](const plan::Plan& plan) {
+    told.clear();
+    for (const plan::Device& device : plan.devices()) told.push_back(device.memory_bytes());
+    return fits;
+  };
+  const auto whole = Compile({{"train", &graph}, {"again", &graph}}, options);
+  ASSERT_EQ(whole.status(), absl::OkStatus());
+  EXPECT_FALSE(whole->plan.representatives_only());
+  ASSERT_EQ(told.size(), 32u);
+  for (int d = 0; d < 32; ++d) EXPECT_EQ(told[d], whole->plan.devices(d).memory_bytes());
+  EXPECT_EQ(std::count(phases.begin(), phases.end(), "lower rank"), 2);
+  phases.clear();
+  fits = false;
+  const auto refused = Compile({{"train", &graph}, {"again", &graph}}, options);
+  ASSERT_EQ(refused.status(), absl::OkStatus());
+  EXPECT_TRUE(refused->plan.representatives_only());
+  EXPECT_EQ(std::count(phases.begin(), phases.end(), "lower rank"), 0);
+  options.fits = nullptr;
+  options.representatives_only = true;
+  const auto representatives = Compile({{"train", &graph}, {"again", &graph}}, options);
+  ASSERT_EQ(representatives.status(), absl::OkStatus());
+  EXPECT_EQ(refused->plan.variables_size(), representatives->plan.variables_size());
+  EXPECT_EQ(refused->plan.variables(0).shards_size(), 1);
+  for (int d = 0; d < 32; ++d) {
+    EXPECT_EQ(refused->plan.devices(d).SerializeAsString(),
+              representatives->plan.devices(d).SerializeAsString());
+  }
+}
+
+// Ctrl-C: each phase that may be long asks many times, not only at its end.
+TEST(CompileTest, PhasesAskWhetherTheyAreWanted) {
+  MlpOptions model;
+  model.batch = 64;
+  model.widths.assign(41, 16);
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
+  CompileOptions options;
+  options.mesh = *Mesh::Parse("data=4");
+  options.machine = Machine::Cpu();
+  options.machine.cores = 2;
+  std::map<std::string, int> asked;
+  int asks = 0;
+  options.stop = [&] { return ++asks < 0; };
+  options.phase_end = [&](absl::string_view phase) {
+    asked[std::string(phase)] += std::exchange(asks, 0);
+  };
+  ASSERT_EQ(CompilePlan({{"train", &graph}}, options).status(), absl::OkStatus());
+  for (const char* phase : {"select", "lower", "schedule", "order", "pack", "prove", "lower rank",
+                            "schedule rank", "check"}) {
+    EXPECT_GT(asked[phase], 10) << phase;
+  }
+  // The one before it ends with an ask.
+  EXPECT_GT(asked["predict"], 100);
+  EXPECT_GE(asked["pack rank"], 4);
+  EXPECT_GE(asked["digest"], 4);
 }
 
 // Ctrl-C: what compiles for seconds asks all the time whether it is wanted.

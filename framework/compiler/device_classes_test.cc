@@ -53,9 +53,9 @@ absl::StatusOr<Programs> ProgramsOf(const std::string& mesh_text, int64_t micro,
   ScheduleOptions schedule;
   schedule.script_length = script_length;
   Programs programs;
-  programs.full = BuildSchedule("train", all, grid, schedule).program;
+  programs.full = BuildSchedule("train", all, grid, schedule)->program;
   schedule.outline = true;
-  programs.representative_program = BuildSchedule("train", few, grid, schedule).program;
+  programs.representative_program = BuildSchedule("train", few, grid, schedule)->program;
   programs.num_classes = classes.num_classes();
   programs.representatives.assign(classes.representatives().begin(),
                                   classes.representatives().end());

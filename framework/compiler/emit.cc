@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/pulls.h"
 #include "framework/compiler/transfers.h"
 #include "framework/sim/prediction.h"
+#include "google/protobuf/io/zero_copy_stream.h"
 
 namespace sluice {
 namespace {
@@ -16,18 +18,84 @@ namespace {
 // Representatives were placed as if each had cores of its own; where all devices lie in one
 // process, whose cores a calibrated machine knows, they share them.
 absl::Status PredictSharedCores(const Machine& machine, const CompileOptions& options,
-                                plan::Program* program) {
+                                const plan::Plan& plan, plan::Program* program) {
   const int64_t devices = options.mesh.num_devices();
-  if (machine.cores == 0 || options.representatives_only ||
-      DevicesOfARank(options.mesh) < devices) {
+  if (machine.cores == 0 || plan.representatives_only() || DevicesOfARank(options.mesh) < devices) {
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const WorkerClockResult run,
-                   PredictSteps(*program, static_cast<int>(devices), machine));
+  ASSIGN_OR_RETURN(const WorkerClockResult run, PredictSteps(*program, static_cast<int>(devices),
+                                                             machine, /*steps=*/4, options.stop));
   program->set_predicted_nanoseconds(run.step_nanoseconds);
   if (options.phase_end) options.phase_end("predict");
   return absl::OkStatus();
 }
+
+// What the representatives' program is on a rank's devices.
+absl::StatusOr<plan::Program> EmitForRank(const Placed& placed, const Machine& machine,
+                                          const CompileOptions& options,
+                                          const DeviceClasses& classes, BoxingPlanner* planner,
+                                          CompiledProgram* program) {
+  const auto phase_ends = [&](absl::string_view phase) {
+    if (options.phase_end) options.phase_end(phase);
+  };
+  ASSIGN_OR_RETURN(program->tasks,
+                   Lower(*program->graph, program->grid, program->assignment, planner, machine,
+                         DeviceClasses::OfRank(program->grid, options.rank), options.stop));
+  phase_ends("lower rank");
+  RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
+  ScheduleOptions schedule;
+  schedule.script_length = options.script_length;
+  schedule.numbers = options.ranks > 1;
+  schedule.stop = options.stop;
+  ASSIGN_OR_RETURN(Schedule own,
+                   BuildSchedule(program->name, program->tasks, program->grid, schedule));
+  program->actor_of = own.actor_of;
+  if (!options.reasons) program->tasks = TaskGraph();  // of a large job as much as the plan
+  own = AddPulls(std::move(own));
+  phase_ends("schedule rank");
+  RETURN_IF_ERROR(CheckStop(options.stop));
+  RETURN_IF_ERROR(Observe(options, program->name, &own));
+  ASSIGN_OR_RETURN(RankProgram expanded,
+                   ExpandPlaced(placed, classes.representatives(), std::move(own),
+                                options.phase_end, options.stop));
+  program->staging = std::move(expanded.staging);
+  return std::move(expanded.program);
+}
+
+// Hashes what is written to it, and takes no more once it is told to stop: the serialized plan of a
+// large job is hundreds of MiB, which are neither held nor written to the end if nobody wants them.
+class HashedOutput final : public google::protobuf::io::ZeroCopyOutputStream {
+ public:
+  explicit HashedOutput(const Stop& stop) : stop_(stop), block_(1 << 16) {}
+
+  bool Next(void** data, int* size) override {
+    if (!CheckStop(stop_).ok()) return false;
+    Flush();
+    *data = block_.data();
+    used_ = *size = static_cast<int>(block_.size());
+    return true;
+  }
+  void BackUp(int count) override { used_ -= count; }
+  int64_t ByteCount() const override { return hashed_ + used_; }
+
+  uint64_t Digest() {
+    Flush();
+    return hasher_.digest();
+  }
+
+ private:
+  void Flush() {
+    hasher_.Add(block_.data(), used_);
+    hashed_ += used_;
+    used_ = 0;
+  }
+
+  const Stop& stop_;
+  std::vector<char> block_;
+  int used_ = 0;  // of the block
+  int64_t hashed_ = 0;
+  StableByteHasher hasher_;
+};
 
 }  // namespace
 
@@ -73,7 +141,7 @@ Compilation EmptyCompilation(const CompileOptions& options) {
     device->set_local(id.local);
     device->set_kind(static_cast<plan::DeviceKind>(id.kind));
   }
-  plan.set_representatives_only(options.representatives_only);
+  plan.set_representatives_only(true);
   plan.set_rank(options.rank);
   if (NeedsTransfers(plan)) AddHostDevices(&plan);
   const Grid grid(options.mesh, 1, options.chunks);
@@ -85,6 +153,7 @@ ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceCla
   ScheduleOptions schedule;
   schedule.script_length = options.script_length;
   schedule.numbers = options.ranks > 1;
+  schedule.stop = options.stop;
   schedule.outline = options.representatives_only || schedule.numbers ||
                      classes.num_classes() < classes.num_devices();
   return schedule;
@@ -103,44 +172,28 @@ absl::Status Observe(const CompileOptions& options, absl::string_view program,
   return options.observe ? options.observe(program, station) : absl::OkStatus();
 }
 
-absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& classes,
-                                          const Machine& machine, const CompileOptions& options,
-                                          BoxingPlanner* planner, CompiledProgram* program) {
-  const bool several_ranks = options.ranks > 1;
-  plan::Program whole;
-  if (options.representatives_only ||
-      (!several_ranks && classes.num_classes() == classes.num_devices())) {
-    whole = std::move(placed.program);
-  } else {
-    const auto phase_ends = [&](absl::string_view phase) {
-      if (options.phase_end) options.phase_end(phase);
-    };
-    ASSIGN_OR_RETURN(program->tasks,
-                     Lower(*program->graph, program->grid, program->assignment, planner, machine,
-                           DeviceClasses::OfRank(program->grid, options.rank), options.stop));
-    phase_ends("lower rank");
-    RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
-    ScheduleOptions schedule;
-    schedule.script_length = options.script_length;
-    schedule.numbers = several_ranks;
-    Schedule own = BuildSchedule(program->name, program->tasks, program->grid, schedule);
-    program->actor_of = own.actor_of;
-    if (!options.reasons) program->tasks = TaskGraph();  // of a large job as much as the plan
-    own = AddPulls(std::move(own));
-    phase_ends("schedule rank");
-    RETURN_IF_ERROR(CheckStop(options.stop));
-    RETURN_IF_ERROR(Observe(options, program->name, &own));
-    ASSIGN_OR_RETURN(RankProgram expanded,
-                     ExpandPlaced(placed, classes.representatives(), std::move(own),
-                                  options.phase_end, options.stop));
-    program->staging = std::move(expanded.staging);
-    whole = std::move(expanded.program);
+absl::Status EmitPrograms(std::vector<Placed> placed, const Machine& machine,
+                          const CompileOptions& options, BoxingPlanner* planner,
+                          Compilation* compilation) {
+  const DeviceClasses& classes = compilation->classes;
+  plan::Plan* plan = &compilation->plan;
+  const bool as_placed = plan->representatives_only() ||
+                         (options.ranks == 1 && classes.num_classes() == classes.num_devices());
+  for (size_t p = 0; p < placed.size(); ++p) {
+    CompiledProgram& program = compilation->programs[p];
+    absl::StatusOr<plan::Program> emitted =
+        as_placed ? std::move(placed[p].program)
+                  : EmitForRank(placed[p], machine, options, classes, planner, &program);
+    absl::Status status = emitted.status();
+    if (status.ok()) status = PredictSharedCores(machine, options, *plan, &*emitted);
+    RETURN_IF_ERROR(AddContext(status, absl::StrCat("program ", program.name)));
+    placed[p] = Placed();
+    *plan->add_programs() = *std::move(emitted);
   }
-  RETURN_IF_ERROR(PredictSharedCores(machine, options, &whole));
-  return whole;
+  return absl::OkStatus();
 }
 
-absl::Status CountMemory(absl::Span<const int64_t> base, int64_t limit, Compilation* compilation) {
+void CountMemory(absl::Span<const int64_t> base, Compilation* compilation) {
   plan::Plan& plan = compilation->plan;
   for (int d = 0; d < plan.devices_size(); ++d) {
     int64_t packed = 0;
@@ -152,13 +205,16 @@ absl::Status CountMemory(absl::Span<const int64_t> base, int64_t limit, Compilat
     plan.mutable_devices(d)->set_variable_bytes(base[d]);
     plan.mutable_devices(d)->set_memory_bytes(base[d] + packed);
   }
-  for (int d = 0; limit > 0 && d < plan.devices_size(); ++d) {
-    if (plan.devices(d).memory_bytes() <= limit) continue;
-    return absl::ResourceExhaustedError(
-        absl::StrCat("device ", d, ": expected at most ", limit, " bytes, the plan needs ",
-                     plan.devices(d).memory_bytes(), ", of them ", plan.devices(d).variable_bytes(),
-                     " for variables"));
+}
+
+absl::Status SetDigest(const Stop& stop, plan::Plan* plan) {
+  plan->clear_digest();
+  HashedOutput output(stop);
+  if (!plan->SerializeToZeroCopyStream(&output)) {
+    RETURN_IF_ERROR(CheckStop(stop));
+    return absl::ResourceExhaustedError("the plan: expected to serialize to at most 2 GiB");
   }
+  plan->set_digest(HashText(output.Digest()));
   return absl::OkStatus();
 }
 

@@ -1,8 +1,8 @@
 // A plan around its programs: the devices and their classes at the beginning; at the end what was
 // found on one device of each class becomes the programs of one rank's devices, and is checked
 // against the memory of each. Pure; any thread.
-#ifndef SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
-#define SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
+#ifndef SLUICE_FRAMEWORK_COMPILER_EMIT_H_
+#define SLUICE_FRAMEWORK_COMPILER_EMIT_H_
 
 #include <cstdint>
 #include <vector>
@@ -22,8 +22,9 @@ absl::Status CheckOptions(const CompileOptions& options);
 // Of the first rank; they share its cores.
 int64_t DevicesOfARank(const Mesh& mesh);
 // Without programs: the devices of the mesh, and those that the host needs where none of them is
-// its own; nothing lies on them yet. One class a stage; where bytes have to cross between memory
-// spaces each device is a class of its own, as transfers differ from device to device.
+// its own; nothing lies on them yet, and it says of itself that it holds representatives alone,
+// until it gets more. One class a stage; where bytes have to cross between memory spaces each
+// device is a class of its own, as transfers differ from device to device.
 Compilation EmptyCompilation(const CompileOptions& options);
 // For the tasks of the representatives.
 ScheduleOptions ScheduleOptionsOf(const CompileOptions& options, const DeviceClasses& classes);
@@ -34,18 +35,20 @@ std::vector<int64_t> BytesOfVariables(const plan::Plan& plan, const DeviceClasse
 absl::Status Observe(const CompileOptions& options, absl::string_view program,
                      const Station& station);
 
-// The program that the plan holds: `placed` itself where representatives are all that is wanted, or
+// Adds each program to the plan: as it was placed, where the plan holds representatives alone or
 // each device of a single rank is a class of its own; else lowered and scheduled anew for the
-// rank's devices, with the order and the bytes of their representatives. Then `program` gets the
-// tasks of these.
-absl::StatusOr<plan::Program> EmitProgram(Placed placed, const DeviceClasses& classes,
-                                          const Machine& machine, const CompileOptions& options,
-                                          BoxingPlanner* planner, CompiledProgram* program);
+// rank's devices, with the order and the bytes of their representatives. Then the compiled program
+// gets the tasks of these. `placed`: by program.
+absl::Status EmitPrograms(std::vector<Placed> placed, const Machine& machine,
+                          const CompileOptions& options, BoxingPlanner* planner,
+                          Compilation* compilation);
 
-// Sets the bytes of each device of the plan. ResourceExhausted names the first device that needs
-// more than `limit` (0: none).
-absl::Status CountMemory(absl::Span<const int64_t> base, int64_t limit, Compilation* compilation);
+// Sets the bytes of each device of the plan. What is pulled counts once the programs are emitted.
+void CountMemory(absl::Span<const int64_t> base, Compilation* compilation);
+
+// Of the plan as it is serialized, without a digest.
+absl::Status SetDigest(const Stop& stop, plan::Plan* plan);
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_COMPILER_WHOLE_PLAN_H_
+#endif  // SLUICE_FRAMEWORK_COMPILER_EMIT_H_

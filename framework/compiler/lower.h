@@ -13,10 +13,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/compiler/device_classes.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/select_sbp.h"
-#include "framework/compiler/stop.h"
 #include "framework/compiler/task_graph.h"
 
 namespace sluice {

@@ -24,6 +24,7 @@ constexpr int64_t kRetries = 400, kRetryWork = 200'000'000, kPage = 4096;
 // A packing that misses the least possible by less than a part in so many needs no other try: seven
 // more would take longer than the rest of PackMemory, for less than such a part.
 constexpr int64_t kTight = 10'000;
+constexpr int64_t kClockBytes = 256 << 20;  // of HappensBefore at one time
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 // Places the buffers of one device.
@@ -180,7 +181,7 @@ void WriteOffsets(const ProgramIndex& index, const std::vector<Buffer>& buffers,
 
 // `index`: of the program.
 absl::Status ReplaceReuseEdges(absl::Span<const int32_t> rank, const std::vector<Buffer>& buffers,
-                               const Offsets& offsets, plan::Program* program,
+                               const Offsets& offsets, const Stop& stop, plan::Program* program,
                                ProgramIndex* index) {
   using Edge = std::tuple<int32_t, int32_t, bool>;  // from instance, to instance, wraps
   std::vector<Edge> edges;
@@ -191,10 +192,24 @@ absl::Status ReplaceReuseEdges(absl::Span<const int32_t> rank, const std::vector
   }
   std::sort(edges.begin(), edges.end());
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-  const HappensBefore order(*index, rank);
+  RETURN_IF_ERROR(CheckStop(stop));
+  // Clocks are of each instance for each listed stream, and a thousand devices have a hundred
+  // thousand instances: so for some streams at a time.
+  const int32_t streams = HappensBefore::NumListed(*index);
+  const int32_t some = HappensBefore::StreamsIn(kClockBytes, *index);
+  std::vector<bool> ordered(edges.size(), false);
+  for (int32_t begin = 0; begin < std::max(1, streams); begin += some) {
+    const HappensBefore order(*index, rank, begin, std::min(streams, begin + some));
+    for (size_t n = 0; n < edges.size(); ++n) {
+      const auto& [from, to, wraps] = edges[n];
+      if (!ordered[n]) ordered[n] = order.Ordered(from, to, wraps);
+    }
+    RETURN_IF_ERROR(CheckStop(stop));
+  }
   google::protobuf::RepeatedPtrField<plan::ReuseEdge> added;
-  for (const auto& [from, to, wraps] : edges) {
-    if (order.Ordered(from, to, wraps)) continue;
+  for (size_t n = 0; n < edges.size(); ++n) {
+    if (ordered[n]) continue;
+    const auto& [from, to, wraps] = edges[n];
     plan::ReuseEdge* reuse_edge = added.Add();
     const ProgramIndex::Instance a = index->InstanceAt(from), b = index->InstanceAt(to);
     reuse_edge->mutable_after()->set_actor(a.actor);
@@ -224,7 +239,9 @@ int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options) {
   program->clear_reuse_edges();
   ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(*program));
-  ASSIGN_OR_RETURN(const ClockResult run, RunClock(index));
+  ClockOptions clock;
+  clock.stop = options.stop;
+  ASSIGN_OR_RETURN(const ClockResult run, RunClock(index, clock));
   ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
                    FindBuffers(index, run.begin_rank, run.end_rank));
   Packing packing;
@@ -248,17 +265,21 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
     for (size_t n = 0; n < placed.size(); ++n) offsets[on[device][n]] = base + placed[n];
   }
   WriteOffsets(index, buffers, offsets, options, program);
-  RETURN_IF_ERROR(ReplaceReuseEdges(run.begin_rank, buffers, offsets, program, &index));
+  RETURN_IF_ERROR(
+      ReplaceReuseEdges(run.begin_rank, buffers, offsets, options.stop, program, &index));
   packing.index = std::move(index);
   return packing;
 }
 
 absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
                                      absl::Span<const int32_t> begin_rank,
-                                     absl::Span<const int32_t> end_rank, plan::Program* program) {
+                                     absl::Span<const int32_t> end_rank, plan::Program* program,
+                                     const Stop& stop) {
   program->clear_reuse_edges();
   ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(*program));
+  RETURN_IF_ERROR(CheckStop(stop));
   ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, FindBuffers(index, begin_rank, end_rank));
+  RETURN_IF_ERROR(CheckStop(stop));
   const auto is_staging = [&](const Buffer& buffer) {
     if (buffer.local >= 0) return false;
     const int32_t producer = index.reg(index.PlaceOf(buffer.ring, 0).reg).producer;
@@ -271,10 +292,10 @@ absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
   RankPacking packing;
   packing.staging.resize(base.size(), 0);
   for (const auto& [device, here] : by_device) {
-    const Stop no_stop;  // what is pulled is little
     std::vector<int64_t> offsets;
     packing.staging[device] =
-        Placer(here, PackingOptions().alignment, no_stop).Place(PeakOfLive(here), &offsets);
+        Placer(here, PackingOptions().alignment, stop).Place(PeakOfLive(here), &offsets);
+    RETURN_IF_ERROR(CheckStop(stop));
     for (size_t n = 0; n < here.size(); ++n) {
       plan::Register* reg = program->mutable_registers(index.PlaceOf(here[n]->ring, 0).reg);
       reg->add_slot_offsets(base[device] + offsets[n]);
@@ -282,7 +303,7 @@ absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
   }
   Offsets offsets;
   for (const Buffer& buffer : buffers) offsets.push_back(OffsetOf(index, buffer));
-  RETURN_IF_ERROR(ReplaceReuseEdges(begin_rank, buffers, offsets, program, &index));
+  RETURN_IF_ERROR(ReplaceReuseEdges(begin_rank, buffers, offsets, stop, program, &index));
   packing.index = std::move(index);
   return packing;
 }

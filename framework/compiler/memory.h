@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "framework/compiler/stop.h"
+#include "framework/base/stop.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
 
@@ -54,7 +54,8 @@ struct RankPacking {
 // The ranks are those of instances of a step in the run of that other program.
 absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
                                      absl::Span<const int32_t> begin_rank,
-                                     absl::Span<const int32_t> end_rank, plan::Program* program);
+                                     absl::Span<const int32_t> end_rank, plan::Program* program,
+                                     const Stop& stop = {});
 
 // Proves a program by itself: that it is live, and then its bytes (plan/bytes.h), above its base.
 absl::Status CheckPacking(const plan::Program& program, const PackingOptions& options = {});

@@ -21,7 +21,7 @@ absl::Status End(const PhaseEnd& phase_end, const Stop& stop, absl::string_view 
 absl::StatusOr<Ordered> OrderProgram(Schedule schedule, const PhaseEnd& phase_end,
                                      const Stop& stop) {
   Ordered ordered{std::move(schedule.program)};
-  RETURN_IF_ERROR(RecordOrder(&ordered.program).status());
+  RETURN_IF_ERROR(RecordOrder(&ordered.program, stop).status());
   RETURN_IF_ERROR(End(phase_end, stop, "order"));
   return ordered;
 }
@@ -40,10 +40,11 @@ absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> b
   RETURN_IF_ERROR(End(phase_end, stop, "pack"));
   RETURN_IF_ERROR(ValidateProgram(packing.index));
   Certificate certificate;
-  RETURN_IF_ERROR(ProveLive(packing.index, &certificate));
+  RETURN_IF_ERROR(ProveLive(packing.index, &certificate, nullptr, stop));
   RETURN_IF_ERROR(End(phase_end, stop, "prove"));
   ClockOptions clock;
   clock.steps = 3;
+  clock.stop = stop;
   ASSIGN_OR_RETURN(ClockResult run, RunClock(packing.index, clock));
   placed.program.set_predicted_nanoseconds(run.step_nanoseconds);
   placed.begin_rank = std::move(run.begin_rank);
@@ -67,11 +68,12 @@ absl::StatusOr<RankProgram> ExpandPlaced(const Placed& placed,
   for (size_t d = 0; d < representatives.size(); ++d) {
     top.push_back(placed.base[d] + placed.devices[representatives[d]].packed);
   }
-  ASSIGN_OR_RETURN(RankPacking packing, PackRank(top, ranks.begin, ranks.end, &out.program));
+  ASSIGN_OR_RETURN(RankPacking packing, PackRank(top, ranks.begin, ranks.end, &out.program, stop));
   out.staging = std::move(packing.staging);
   RETURN_IF_ERROR(End(phase_end, stop, "pack rank"));
   RETURN_IF_ERROR(ValidateProgram(packing.index));
-  RETURN_IF_ERROR(CheckCertificate(packing.index, Certificate{std::move(ranks.begin)}));
+  RETURN_IF_ERROR(CheckStop(stop));
+  RETURN_IF_ERROR(CheckCertificate(packing.index, Certificate{std::move(ranks.begin)}, stop));
   RETURN_IF_ERROR(End(phase_end, stop, "check"));
   return out;
 }

@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/compiler/memory.h"
 #include "framework/compiler/schedule.h"
-#include "framework/compiler/stop.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {

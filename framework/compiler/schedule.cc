@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/base/status.h"
 #include "framework/compiler/expansion.h"
 #include "framework/plan/kinds.h"
 #include "framework/plan/shard_proto.h"
@@ -24,15 +25,16 @@ class ProgramBuilder {
     program_.set_micro_batches(static_cast<int32_t>(grid.micro_batches()));
   }
 
-  Schedule Build() {
+  absl::StatusOr<Schedule> Build() {
     AddPorts(tasks_.feeds, program_.mutable_feeds());
     AddPorts(tasks_.fetches, program_.mutable_fetches());
     AssignActors();
     CollectUses();
+    RETURN_IF_ERROR(CheckStop(options_.stop));
     AssignStorage();
-    FillScripts();
+    RETURN_IF_ERROR(FillScripts());
     AddControl();
-    return {std::move(program_), std::move(actor_of_)};
+    return Schedule{std::move(program_), std::move(actor_of_)};
   }
 
  private:
@@ -50,7 +52,7 @@ class ProgramBuilder {
   void AssignStorage();
   int64_t Quota(const Value& value, const Use& use) const;
   bool CrossesStages(const Value& value, const Use& use) const;
-  void FillScripts();
+  absl::Status FillScripts();
   void FillOperand(ValueId value, bool updates, plan::Operand* operand) const;
   void AddControl();
   int32_t Stream(int32_t device, plan::StreamKind kind);
@@ -240,8 +242,9 @@ void ProgramBuilder::FillOperand(ValueId id, bool updates, plan::Operand* operan
   }
 }
 
-void ProgramBuilder::FillScripts() {
+absl::Status ProgramBuilder::FillScripts() {
   for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
+    RETURN_IF_ERROR(CheckStop(options_.stop));
     const Task& task = tasks_.tasks[t];
     plan::Instruction* instruction = program_.mutable_actors(actor_of_[t])->add_script();
     instruction->set_kind(task.kind);
@@ -282,6 +285,7 @@ void ProgramBuilder::FillScripts() {
       added->set_micro(region.micro);
     }
   }
+  return absl::OkStatus();
 }
 
 // The session's token a step gates every actor that takes nothing else; a credit from fetch to
@@ -335,8 +339,8 @@ void ProgramBuilder::AddControl() {
 
 }  // namespace
 
-Schedule BuildSchedule(const std::string& name, const TaskGraph& tasks, const Grid& grid,
-                       const ScheduleOptions& options) {
+absl::StatusOr<Schedule> BuildSchedule(const std::string& name, const TaskGraph& tasks,
+                                       const Grid& grid, const ScheduleOptions& options) {
   return ProgramBuilder(name, tasks, grid, options).Build();
 }
 

@@ -35,7 +35,7 @@ class ScheduleTest : public testing::Test {
 
   int32_t QuotaOf(const std::string& name) const {
     const Grid grid(*Mesh::Parse("pipe=2"), kMicroBatches);
-    const Schedule schedule = BuildSchedule("train", tasks_, grid, {});
+    const Schedule schedule = *BuildSchedule("train", tasks_, grid, {});
     for (const plan::Register& reg : schedule.program.registers()) {
       if (reg.name() == name) return reg.quota();
     }

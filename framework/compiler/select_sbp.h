@@ -6,9 +6,9 @@
 #define SLUICE_FRAMEWORK_COMPILER_SELECT_SBP_H_
 
 #include "absl/status/statusor.h"
+#include "framework/base/stop.h"
 #include "framework/compiler/grid.h"
 #include "framework/compiler/sbp_assignment.h"
-#include "framework/compiler/stop.h"
 #include "framework/graph/graph.h"
 #include "framework/sbp/boxing.h"
 

@@ -81,7 +81,7 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
       EXPECT_EQ(lowered, price) << "device " << device << ", axis " << grid.axes()[axis].name;
     }
     int64_t clocked = 0;
-    const plan::Program program = BuildSchedule("p", tasks, grid, {}).program;
+    const plan::Program program = BuildSchedule("p", tasks, grid, {})->program;
     for (const plan::Actor& actor : program.actors()) {
       for (const plan::Instruction& instruction : actor.script()) {
         if (instruction.kind() == plan::INSTRUCTION_FOLD) clocked += instruction.nanoseconds();

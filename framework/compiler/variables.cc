@@ -75,12 +75,14 @@ void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes
 
 }  // namespace
 
-void AddVariables(const CompileOptions& options, Compilation* compilation) {
+void AddVariables(Compilation* compilation) {
   const DeviceClasses& classes = compilation->classes;
   plan::Plan* plan = &compilation->plan;
+  plan->clear_variables();
+  for (plan::Device& device : *plan->mutable_devices()) device.clear_variable_bytes();
   const auto wanted = [&](int32_t device) {
-    return options.representatives_only ? classes.representative(device) == device
-                                        : plan->devices(device).rank() == options.rank;
+    return plan->representatives_only() ? classes.representative(device) == device
+                                        : plan->devices(device).rank() == plan->rank();
   };
   for (const CompiledProgram& program : compilation->programs) {
     AddVariablesOf(program, classes, wanted, plan);

@@ -8,11 +8,11 @@
 
 namespace sluice {
 
-// Adds the variables of all programs to the plan, with a shard on each device of their stage that
-// the plan holds: a rank's, or the representatives. Device.variable_bytes grows by what lies there,
-// of such devices and of those that represent a class. Of devices with the same box one saves it:
+// Gives the plan the variables of all programs, with a shard on each device of their stage that the
+// plan holds: a rank's, or the representatives. Device.variable_bytes becomes what lies there, of
+// such devices and of those that represent a class. Of devices with the same box one saves it:
 // the one at coordinate 0 along each axis that does not split the variable.
-void AddVariables(const CompileOptions& options, Compilation* compilation);
+void AddVariables(Compilation* compilation);
 
 }  // namespace sluice
 

@@ -7,16 +7,35 @@ namespace sluice {
 namespace {
 
 constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
+// Instead of a listed stream that has clocks here.
+constexpr int32_t kUnlisted = -1, kElsewhere = -2;
 
 }  // namespace
 
+int32_t HappensBefore::NumListed(const ProgramIndex& index) {
+  int32_t listed = 0;
+  for (int s = 0; s < index.num_streams(); ++s) listed += index.listed(s) ? 1 : 0;
+  return listed;
+}
+
+int32_t HappensBefore::StreamsIn(int64_t bytes, const ProgramIndex& index) {
+  const int64_t of_a_stream = int64_t{2} * 2 * sizeof(int32_t) * index.num_instances();
+  return static_cast<int32_t>(std::max<int64_t>(1, bytes / std::max<int64_t>(1, of_a_stream)));
+}
+
 HappensBefore::HappensBefore(const ProgramIndex& index, absl::Span<const int32_t> rank)
-    : index_(index), instances_(index.num_instances()) {
-  chain_.assign(2 * instances_, -1);
+    : HappensBefore(index, rank, 0, NumListed(index)) {}
+
+HappensBefore::HappensBefore(const ProgramIndex& index, absl::Span<const int32_t> rank,
+                             int32_t begin, int32_t end)
+    : index_(index), instances_(index.num_instances()), width_(end - begin) {
+  chain_.assign(2 * instances_, kUnlisted);
   place_.assign(2 * instances_, -1);
+  int32_t listed_streams = 0;
   for (int s = 0; s < index.num_streams(); ++s) {
     if (!index.listed(s)) continue;
-    const int32_t chain = static_cast<int32_t>(width_++);
+    const int32_t number = listed_streams++;
+    const int32_t chain = number < begin || number >= end ? kElsewhere : number - begin;
     std::vector<int32_t> listed;
     for (const plan::ScheduleEntry& entry : index.program().streams(s).order()) {
       for (int i = entry.from(); i < entry.to(); ++i) {
@@ -121,8 +140,10 @@ void HappensBefore::FillNext(absl::Span<const int32_t> order) {
 
 bool HappensBefore::Ordered(int32_t first, int32_t second, bool wraps) const {
   const int32_t to = second + (wraps ? instances_ : 0);
+  if (chain_[to] == kElsewhere) return false;
   if (chain_[to] >= 0) return Next(first)[chain_[to]] <= place_[to];
   if (index_.InstanceAt(first).actor == index_.InstanceAt(second).actor) return first < to;
+  if (chain_[first] == kElsewhere) return false;
   std::vector<int32_t> clock(width_);
   StartClock(to, clock.data());
   if (chain_[first] >= 0) return clock[chain_[first]] >= place_[first];

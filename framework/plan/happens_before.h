@@ -17,6 +17,13 @@ class HappensBefore {
  public:
   // `rank`: of each instance of a step, rising along every wait (a certificate, or a clock's run).
   HappensBefore(const ProgramIndex& index, absl::Span<const int32_t> rank);
+  // With the clocks of the listed streams [begin, end) alone. What such parts say yes to, one or
+  // the other, is what the whole says yes to.
+  HappensBefore(const ProgramIndex& index, absl::Span<const int32_t> rank, int32_t begin,
+                int32_t end);
+  static int32_t NumListed(const ProgramIndex& index);
+  // How many listed streams have their clocks in so many bytes; at least one.
+  static int32_t StreamsIn(int64_t bytes, const ProgramIndex& index);
 
   // Has `first` ended before `second` (of the next step, if `wraps`) begins? May say no where the
   // truth is yes, if neither is on a listed stream.
@@ -39,9 +46,10 @@ class HappensBefore {
   void FillNext(absl::Span<const int32_t> order);
 
   const ProgramIndex& index_;
-  int32_t instances_;           // of a step; those of the second step follow those of the first
-  size_t width_ = 0;            // listed streams
-  std::vector<int32_t> chain_;  // by instance of the two steps: its listed stream, or -1
+  int32_t instances_;  // of a step; those of the second step follow those of the first
+  size_t width_;       // listed streams that have clocks here
+  // By instance of the two steps: its listed stream, as one of those here, or what it has instead.
+  std::vector<int32_t> chain_;
   std::vector<int32_t> place_;  // by instance of the two steps: its place there
   std::vector<int32_t> past_;   // by instance and listed stream: last place over when it ends
   std::vector<int32_t> next_;   // by instance and listed stream: first place that begins after it

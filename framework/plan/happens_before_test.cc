@@ -65,6 +65,46 @@ TEST(HappensBeforeTest, EveryPlaceOfAListIsKnown) {
   }
 }
 
+// A part that has the clocks of some lists alone never says yes where all clocks together say no,
+// and each yes of theirs is a yes of some part.
+TEST(HappensBeforeTest, PartsTogetherKnowWhatTheWholeKnows) {
+  const Fixture f(R"(
+    actor a on d0.compute x 2
+      x = f()
+      y = f()
+    actor b on d1.compute x 2; z = g(x)
+    actor c on d2.compute x 2; w = h(y, z)
+    actor d on d3.comm x 2; v = k(w)
+    actor e on d4.comm x 2; m(v)
+    actor n on d0.compute x 2; o(w)
+    order d0.compute (a 0 0 2) (a 1 0 2) (n 0 0 1) (n 1 0 1)
+    order d1.compute (b 0 0 1) (b 1 0 1)
+    order d2.compute (c 0 0 1) (c 1 0 1)
+    reg x quota 2
+    reg y quota 2
+    reg z quota 2
+    reg w quota 2)");
+  const HappensBefore whole(f.index, f.rank);
+  const int32_t listed = HappensBefore::NumListed(f.index), all = f.index.num_instances();
+  ASSERT_EQ(listed, 3);
+  EXPECT_EQ(HappensBefore::StreamsIn(1, f.index), 1);
+  EXPECT_EQ(HappensBefore::StreamsIn(16 * all * 2, f.index), 2);
+  int yes = 0;
+  for (int32_t first = 0; first < all; ++first) {
+    for (int32_t second = 0; second < all; ++second) {
+      for (const bool wraps : {false, true}) {
+        bool any = false;
+        for (int32_t s = 0; s < listed; ++s) {
+          any |= HappensBefore(f.index, f.rank, s, s + 1).Ordered(first, second, wraps);
+        }
+        EXPECT_EQ(any, whole.Ordered(first, second, wraps)) << first << " " << second << wraps;
+        yes += any ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(yes, all);
+}
+
 TEST(HappensBeforeTest, PathsOutsideListsNeedTheExactSearch) {
   const Fixture f(R"(
     actor a on d0.comm; x = f()

@@ -24,9 +24,10 @@ class GreedyRun {
         next_waiter_(index.num_actors(), -1),
         asleep_(index.num_actors(), false) {}
 
-  void Run() {
+  // To the end, unless it is told to stop.
+  void Run(const Stop& stop) {
     for (int a = index_.num_actors() - 1; a >= 0; --a) todo_.push_back(a);
-    while (!todo_.empty()) {
+    while (!todo_.empty() && (!stop || !stop())) {
       const int32_t a = todo_.back();
       todo_.pop_back();
       while (!asleep_[a] && !Finished(a)) {
@@ -35,7 +36,7 @@ class GreedyRun {
           Sleep(a, lack.wait);
           break;
         }
-        KernelContext(a);
+        Fire(a);
       }
     }
   }
@@ -101,7 +102,7 @@ class GreedyRun {
     asleep_[a] = true;
   }
 
-  void KernelContext(int a) {
+  void Fire(int a) {
     const Instance e = index_.InstanceAt(index_.actor(a).first_instance + done_[a]);
     const int32_t collective = index_.CollectiveOf(a, e.instruction);
     if (collective < 0) {
@@ -169,7 +170,8 @@ std::string Deadlock::ToString(const ProgramIndex& index) const {
   return text;
 }
 
-absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate, Deadlock* deadlock) {
+absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate, Deadlock* deadlock,
+                       const Stop& stop) {
   RETURN_IF_ERROR(CheckRates(index));
   for (int c = 0; c < index.num_collectives(); ++c) {
     const auto members = index.Members(c);
@@ -177,11 +179,12 @@ absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate, Dead
       if (index.actor(m.actor).firings == index.actor(members[0].actor).firings) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("program \"", index.program().name(), "\": ", index.ActorName(m.actor),
-                       " does not firing as often as its peers in a collective"));
+                       " does not fire as often as its peers in a collective"));
     }
   }
   GreedyRun run(index);
-  run.Run();
+  run.Run(stop);
+  RETURN_IF_ERROR(CheckStop(stop));
   int stuck = 0;
   for (int a = 0; a < index.num_actors(); ++a) stuck += !run.Finished(a);
   if (stuck == 0) {
@@ -196,13 +199,15 @@ absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate, Dead
   return status;
 }
 
-absl::Status CheckCertificate(const ProgramIndex& index, const Certificate& certificate) {
+absl::Status CheckCertificate(const ProgramIndex& index, const Certificate& certificate,
+                              const Stop& stop) {
   if (certificate.position.size() != static_cast<size_t>(index.num_instances())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "program \"", index.program().name(), "\": the certificate has ",
         certificate.position.size(), " positions for ", index.num_instances(), " instances"));
   }
   for (int32_t n = 0; n < index.num_instances(); ++n) {
+    RETURN_IF_ERROR(CheckStop(stop));
     const Instance e = index.InstanceAt(n);
     const Wait* broken = nullptr;
     Wait kept;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "framework/base/stop.h"
 #include "framework/plan/program_index.h"
 
 namespace sluice {
@@ -30,10 +31,11 @@ struct Deadlock {
 };
 
 // FailedPrecondition names the cycle in the user's words; `deadlock`, if given, holds it too.
-// InvalidArgument if rates are wrong.
+// InvalidArgument if rates are wrong, Cancelled where `stop` says so.
 absl::Status ProveLive(const ProgramIndex& index, Certificate* certificate,
-                       Deadlock* deadlock = nullptr);
-absl::Status CheckCertificate(const ProgramIndex& index, const Certificate& certificate);
+                       Deadlock* deadlock = nullptr, const Stop& stop = {});
+absl::Status CheckCertificate(const ProgramIndex& index, const Certificate& certificate,
+                              const Stop& stop = {});
 
 }  // namespace sluice
 

@@ -307,8 +307,10 @@ const Change kChanges[] = {
 
 TEST(ForeignPlanTest, WhatIsCompiledRuns) {
   for (const plan::Plan& plan : {Single(), Boxed()}) {
-    EXPECT_EQ(TryPlan(plan, plan::DEVICE_CPU), absl::OkStatus());
-    EXPECT_EQ(TryPlan(plan, plan::DEVICE_NULL), absl::OkStatus());
+    for (const Fed fed : {Fed::kTensors, Fed::kRows}) {
+      EXPECT_EQ(TryPlan(plan, plan::DEVICE_CPU, fed), absl::OkStatus());
+      EXPECT_EQ(TryPlan(plan, plan::DEVICE_NULL, fed), absl::OkStatus());
+    }
   }
 }
 
@@ -324,14 +326,16 @@ TEST(ForeignPlanTest, AChangeIsRefusedOrHarmless) {
     SCOPED_TRACE(change.name);
     plan::Plan plan = boxed;
     change.apply(&plan);
-    const absl::Status status = TryPlan(plan, plan::DEVICE_CPU);
-    if (std::string(change.error) == "runs") {
-      EXPECT_EQ(status, absl::OkStatus());
-    } else {
-      EXPECT_THAT(std::string(status.message()), HasSubstr(change.error));
-      EXPECT_FALSE(status.ok());
+    for (const Fed fed : {Fed::kTensors, Fed::kRows}) {
+      const absl::Status status = TryPlan(plan, plan::DEVICE_CPU, fed);
+      if (std::string(change.error) == "runs") {
+        EXPECT_EQ(status, absl::OkStatus());
+      } else {
+        EXPECT_THAT(std::string(status.message()), HasSubstr(change.error));
+        EXPECT_FALSE(status.ok());
+      }
+      TryPlan(plan, plan::DEVICE_NULL, fed).IgnoreError();
     }
-    TryPlan(plan, plan::DEVICE_NULL).IgnoreError();
   }
 }
 
@@ -373,8 +377,10 @@ TEST(ForeignPlanTest, NoNumberDoesHarm) {
       for (int n = 0; n < changes; ++n) ChangeANumber(&plan, &random);
       if (!ValidatePlan(plan).ok() || !IsSmall(plan)) continue;
       ++run;
-      TryPlan(plan, plan::DEVICE_CPU).IgnoreError();
-      TryPlan(plan, plan::DEVICE_NULL).IgnoreError();
+      for (const Fed fed : {Fed::kTensors, Fed::kRows}) {
+        TryPlan(plan, plan::DEVICE_CPU, fed).IgnoreError();
+        TryPlan(plan, plan::DEVICE_NULL, fed).IgnoreError();
+      }
     }
   }
   EXPECT_GT(run, 50);

@@ -1,5 +1,5 @@
 // Bytes of a plan: what validates and is small runs two steps on devices of a CPU and on ones
-// without memory.
+// without memory, fed with tensors and with rows of a data set.
 #include <cstddef>
 #include <cstdint>
 
@@ -12,7 +12,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!plan.ParseFromArray(data, static_cast<int>(size))) return 0;
   if (!sluice::ValidatePlan(plan).ok() || !sluice::IsSmall(plan)) return 0;
   for (const auto kind : {sluice::plan::DEVICE_CPU, sluice::plan::DEVICE_NULL}) {
-    sluice::TryPlan(plan, kind).IgnoreError();
+    for (const auto fed : {sluice::Fed::kTensors, sluice::Fed::kRows}) {
+      sluice::TryPlan(plan, kind, fed).IgnoreError();
+    }
   }
   return 0;
 }

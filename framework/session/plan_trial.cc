@@ -1,12 +1,17 @@
 #include "framework/session/plan_trial.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/data/dataset.h"
+#include "framework/data/feed.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/runtime/runtime.h"
 #include "framework/session/checked_kernel.h"
@@ -53,6 +58,37 @@ bool IsSmall(const plan::Program& program) {
   return instances <= kMostInstances && slots <= kMostInstances;
 }
 
+// Samples of zeros, with a field for each feed of a program: what its port has behind the batch.
+class Zeros final : public Dataset {
+ public:
+  explicit Zeros(const plan::Program& program) {
+    for (const plan::Port& port : program.feeds()) {
+      SampleField& field = fields_.emplace_back();
+      field.name = port.name();
+      field.dtype = static_cast<DType>(port.dtype());
+      for (int d = 1; d < port.shape_size(); ++d) field.shape.Append(port.shape(d));
+    }
+  }
+  int64_t num_samples() const override { return 3; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  DataIdentity identity() const override { return {}; }
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box& box,
+                    std::byte* to) const override {
+    const Shape& shape = fields_[field].shape;
+    SLUICE_CHECK(box.size() == static_cast<size_t>(shape.rank())) << BoxToString(box);
+    for (size_t d = 0; d < box.size(); ++d) {
+      SLUICE_CHECK(0 <= box[d].begin && box[d].begin <= box[d].end && box[d].end <= shape[d])
+          << BoxToString(box) << " of a sample " << shape.ToString();
+    }
+    for (const int64_t sample : samples) SLUICE_CHECK(sample >= 0 && sample < num_samples());
+    std::memset(to, 0, samples.size() * Volume(box) * SizeOf(fields_[field].dtype));
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<SampleField> fields_;
+};
+
 }  // namespace
 
 bool IsSmall(const plan::Plan& plan) {
@@ -67,7 +103,7 @@ bool IsSmall(const plan::Plan& plan) {
   return plan.devices_size() <= kMostDevices && bytes <= kMostBytes;
 }
 
-absl::Status TryPlan(plan::Plan plan, plan::DeviceKind kind) {
+absl::Status TryPlan(plan::Plan plan, plan::DeviceKind kind, Fed fed) {
   for (plan::Device& device : *plan.mutable_devices()) device.set_kind(kind);
   const plan::Plan tried = plan;
   RuntimeOptions options;
@@ -82,9 +118,12 @@ absl::Status TryPlan(plan::Plan plan, plan::DeviceKind kind) {
       tensors.emplace_back(static_cast<DType>(port.dtype()),
                            Shape(absl::MakeConstSpan(port.shape())));
     }
+    const Zeros rows(program);
     Feeds feeds;
     for (int i = 0; i < program.feeds_size(); ++i) {
-      feeds.emplace_back(program.feeds(i).name(), &tensors[i]);
+      const bool of_samples = fed == Fed::kRows && program.feeds(i).shape_size() > 0;
+      const Feed feed = of_samples ? Feed(SampleRows{&rows, i, {}, 0}) : Feed(&tensors[i]);
+      feeds.emplace_back(program.feeds(i).name(), feed);
     }
     for (int step = 0; step < 2; ++step) {
       RETURN_IF_ERROR(session->Step(program.name(), feeds));

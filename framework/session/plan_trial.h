@@ -9,8 +9,12 @@ namespace sluice {
 
 // Whether a plan that validates asks for no more than a test can give it.
 bool IsSmall(const plan::Plan& plan);
-// Two steps of each program, fed with zeros. The error of the start or of a step, or OK.
-absl::Status TryPlan(plan::Plan plan, plan::DeviceKind kind);
+// What a plan is fed with: the host's tensors, or rows of a data set, which devices read for
+// themselves; what has no dimension for rows is a tensor all the same.
+enum class Fed { kTensors, kRows };
+// Two steps of each program, fed with zeros. The error of the start or of a step, or OK. A plan
+// that asks a data set for what no sample has ends the process.
+absl::Status TryPlan(plan::Plan plan, plan::DeviceKind kind, Fed fed = Fed::kTensors);
 
 }  // namespace sluice
 

@@ -25,8 +25,7 @@ namespace sluice {
 namespace {
 
 // With reasons: what is explained, of several ranks, is one device of each stage.
-absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
-                                       const SessionOptions& options, bool reasons) {
+absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options, bool reasons) {
   CompileOptions compile;
   compile.reasons = reasons;
   ASSIGN_OR_RETURN(compile.mesh, Mesh::Parse(options.mesh));
@@ -41,7 +40,7 @@ absl::StatusOr<Compilation> CompileFor(absl::Span<const ProgramGraph> programs,
   compile.script_length = options.script_length;
   compile.machine = options.machine;
   compile.stop = options.stop;
-  return Compile(programs, compile);
+  return compile;
 }
 
 // A plan of all devices is in proportion to them and to what each reads of the others, some GiB at
@@ -105,11 +104,25 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
                                    const SessionOptions& options,
                                    std::shared_ptr<Explanation>* explanation) {
   RETURN_IF_ERROR(CheckDevices(options));
-  ASSIGN_OR_RETURN(Compilation compilation, CompileFor(programs, options, /*reasons=*/false));
-  const absl::Status fits = CheckMemory(compilation.plan, options.memory_limit);
-  if (fits.ok() && options.explain_html.empty()) return std::move(compilation.plan);
-  ASSIGN_OR_RETURN(const Compilation explained, CompileFor(programs, options, /*reasons=*/true));
+  ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(options, /*reasons=*/false));
+  absl::Status fits;
+  compile.fits = [&](const plan::Plan& plan) {
+    fits = CheckMemory(plan, options.memory_limit);
+    return fits.ok();
+  };
+  ASSIGN_OR_RETURN(Compilation compilation, Compile(programs, compile));
   *explanation = std::make_shared<Explanation>();
+  if (!fits.ok()) {
+    ASSIGN_OR_RETURN(**explanation, Explain(compilation));
+    return ExplainMemory(fits, **explanation);
+  }
+  fits = CheckMemory(compilation.plan, options.memory_limit);  // now with what is pulled
+  if (fits.ok() && options.explain_html.empty()) {
+    explanation->reset();
+    return std::move(compilation.plan);
+  }
+  ASSIGN_OR_RETURN(compile, CompileOptionsOf(options, /*reasons=*/true));
+  ASSIGN_OR_RETURN(const Compilation explained, Compile(programs, compile));
   ASSIGN_OR_RETURN(**explanation, Explain(explained));
   RETURN_IF_ERROR(ExplainMemory(fits, **explanation));
   RETURN_IF_ERROR(WritePage(options.explain_html, **explanation));
@@ -148,7 +161,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
 
 absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options) {
-  ASSIGN_OR_RETURN(const Compilation compilation, CompileFor(programs, options, /*reasons=*/true));
+  ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOf(options, /*reasons=*/true));
+  ASSIGN_OR_RETURN(const Compilation compilation, Compile(programs, compile));
   ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
   if (!options.explain_html.empty()) {
     RETURN_IF_ERROR(WritePage(options.explain_html, explanation));

@@ -72,7 +72,8 @@ class CachedTimes {
 }  // namespace
 
 absl::StatusOr<WorkerClockResult> PredictSteps(const plan::Program& program, int devices,
-                                               const Machine& machine, int steps) {
+                                               const Machine& machine, int steps,
+                                               const Stop& stop) {
   if (devices < 1 || machine.cores < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("prediction: expected a device and a calibrated machine of at least one core, "
@@ -84,6 +85,7 @@ absl::StatusOr<WorkerClockResult> PredictSteps(const plan::Program& program, int
   options.workers = WorkersFor(devices, machine.cores);
   options.devices = devices;
   options.steps = steps;
+  options.stop = stop;
   options.message_latency = machine.latency_nanoseconds;
   options.wake_latency = machine.wake_nanoseconds;
   CachedTimes times(index, WorkerLayout{devices, options.workers}.workers(),

@@ -133,6 +133,7 @@ struct Run {
   Session* session = nullptr;
   const std::optional<Checkpoint>& checkpoint;
   std::function<bool()> stop;
+  OwnRun* own = nullptr;
 };
 
 // What a run changes in its folder before the first step. All that can fail of it is tried first:
@@ -147,13 +148,11 @@ absl::Status BeginWriting(const AppOptions& options) {
 
 absl::Status Train(const Run& run, const AppData& data) {
   AppOptions options = run.options;
+  options.out = run.own->out();
   const std::map<std::string, DataRecord> records = RecordsOf(data);
   if (run.checkpoint && !options.change_data) {
     RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, records));
   }
-  // Before anything is written, and until all is.
-  ASSIGN_OR_RETURN(const OwnRun own, TakeRun(options.out, options.out_by_time, options.resume));
-  options.out = own.out;
   TrainerOptions trainer_options = OptionsOfTrainer(options, run.model);
   trainer_options.data = records;
   ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data));
@@ -181,6 +180,7 @@ absl::Status Train(const Run& run, const AppData& data) {
     ProgressPrinter printer = ProgressPrinter::For(stdout);
     Trainer trainer(run.session, trainer_options, task, &printer);
     if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint));
+    run.own->Begin();
     RETURN_IF_ERROR(BeginWriting(options));
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
@@ -197,11 +197,15 @@ absl::Status EndStopped() {
   return FlushOutput();
 }
 
-// Data is opened before anything else is done, so that a wrong path costs no time.
+// The folder is taken first, so that who may not have it does not wait for data to be read; then
+// the data is opened, before a plan is compiled, so that a wrong path costs no time.
 absl::Status Work(const App& app, const AppOptions& options, const AppModel& model) {
   const Interrupt interrupt;
+  std::optional<OwnRun> own;  // until all is written
   AppData data;
   if (!options.use && !options.explain) {
+    ASSIGN_OR_RETURN(OwnRun taken, TakeRun(options.out, options.out_by_time, options.resume));
+    own.emplace(std::move(taken));
     ASSIGN_OR_RETURN(data, OpenData(app, options));
   }
   std::optional<Checkpoint> checkpoint;
@@ -226,11 +230,12 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
   absl::StatusOr<std::unique_ptr<Session>> started = Session::Start(GraphsOf(programs), stoppable);
   if (absl::IsCancelled(started.status()) && stop()) return EndStopped();
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, std::move(started));
+  if (stop()) return EndStopped();  // a large plan takes seconds to start, too
   if (options.use) {
     RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get()));
     return app.use(session.get(), options, stop);
   }
-  return Train({app, options, model, session.get(), checkpoint, stop}, data);
+  return Train({app, options, model, session.get(), checkpoint, stop, &*own}, data);
 }
 
 // The path of what Bazel lays out for the program: where `bazel run` and tests start it, or beside

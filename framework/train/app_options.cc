@@ -1,5 +1,6 @@
 #include "framework/train/app_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -252,8 +253,16 @@ absl::Status ReadMesh(AppOptions* options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--micro_batches: expected a divisor of the batch, ", batch, ", got ", micro));
   }
+  const int64_t zero = absl::GetFlag(FLAGS_zero);
+  const bool has_data = std::any_of(mesh->axes().begin(), mesh->axes().end(),
+                                    [](const MeshAxis& axis) { return axis.name == "data"; });
+  if (zero > 0 && !has_data) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--zero: expected a mesh with an axis data, over which it splits, or 0; got ",
+                     zero, " and --mesh=\"", options->session.mesh, "\""));
+  }
   options->session.micro_batches = micro;
-  options->optimizer.zero.level = static_cast<int>(absl::GetFlag(FLAGS_zero));
+  options->optimizer.zero.level = static_cast<int>(zero);
   options->optimizer.zero.mesh = *std::move(mesh);
   return absl::OkStatus();
 }

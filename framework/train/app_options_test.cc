@@ -117,6 +117,10 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
             "--micro_batches: expected a divisor of the batch, 9, got 2");
   EXPECT_EQ(Error({"--zero=4"}), "--zero: expected 0 to 3, got 4");
+  EXPECT_EQ(Error({"--zero=2", "--mesh=model=2"}),
+            "--zero: expected a mesh with an axis data, over which it splits, or 0; got 2 and "
+            "--mesh=\"model=2\"");
+  EXPECT_TRUE(Parse({"--zero=2", "--mesh=data=1"}).ok());  // as a script over sizes may have it
   EXPECT_THAT(Error({"--mesh=data=0"}), HasSubstr("--mesh: "));
   EXPECT_EQ(Error({"--show"}), "--show: expected --resume=RUN, the run to do it with");
   EXPECT_EQ(Error({"--resume=/nowhere"}),

@@ -3,6 +3,7 @@
 // its slope after training.
 #include "framework/train/app.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -135,14 +136,15 @@ class AppTest : public ::testing::Test {
            ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(out_);
   }
-  int Run(std::vector<std::string> arguments) {
+  int Run(std::vector<std::string> arguments) { return Run(LineApp(), std::move(arguments)); }
+  int Run(const App& app, std::vector<std::string> arguments) {
     absl::FlagSaver saver;
     arguments.insert(arguments.begin(), "program");
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     CaptureStdout();
     CaptureStderr();
-    const int code = RunApp(LineApp(), static_cast<int>(argv.size()), argv.data());
+    const int code = RunApp(app, static_cast<int>(argv.size()), argv.data());
     printed_ = GetCapturedStdout();
     error_ = GetCapturedStderr();
     return code;
@@ -234,6 +236,42 @@ TEST_F(AppTest, ARunThatAnotherProcessHasIsLeftAlone) {
   EXPECT_EQ(Log(), log);
   EXPECT_EQ(*ReadText(out_ + "/options.txt", 1 << 20), options);
   EXPECT_EQ(Run({"--resume=" + out_, "--show"}), 0) << error_;  // which only reads
+}
+
+// Who may not have a folder is told before data is read; who gives it up then leaves it as it was.
+TEST_F(AppTest, AFolderIsTakenBeforeDataIsOpened) {
+  App app = LineApp();
+  int opened = 0;
+  app.open_data = [&](const AppOptions& options) -> absl::StatusOr<AppData> {
+    ++opened;
+    EXPECT_EQ(RunLock::Take(options.out).status().code(), absl::StatusCode::kAlreadyExists);
+    return absl::DataLossError("no line");
+  };
+  EXPECT_EQ(Run(app, {"--out=" + out_}), 1);
+  EXPECT_EQ(error_, "line: no line\n");
+  EXPECT_EQ(opened, 1);
+  EXPECT_FALSE(fs::exists(out_));
+  fs::create_directories(out_);
+  const auto lock = RunLock::Take(out_);
+  EXPECT_EQ(Run(app, {"--out=" + out_}), 1);
+  EXPECT_THAT(error_, HasSubstr("no other process at work, process "));
+  EXPECT_EQ(opened, 1);
+}
+
+// As a run that is stopped while it trains, this is no error; nothing is left of it.
+TEST_F(AppTest, AnInterruptWhileThePlanIsCompiledEndsWithALine) {
+  App app = LineApp();
+  app.build = [](const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>* programs) {
+    raise(SIGINT);
+    return Build(options, programs);
+  };
+  for (const char* flag : {"--eval_every=4", "--explain"}) {
+    EXPECT_EQ(Run(app, {"--out=" + out_, flag}), 0) << error_;
+    EXPECT_EQ(error_, "");
+    EXPECT_EQ(printed_,
+              "model      a line\nstopped while the plan was compiled; nothing has been run\n");
+    EXPECT_FALSE(fs::exists(out_));
+  }
 }
 
 TEST_F(AppTest, AResumeThatFailsChangesNothing) {

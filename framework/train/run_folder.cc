@@ -1,6 +1,7 @@
 #include "framework/train/run_folder.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -158,16 +159,25 @@ absl::StatusOr<ResumePoint> FindResumePoint(const std::string& path) {
 
 absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const ResumePoint& resume) {
   std::string folder = out;
+  const bool made = by_time || !Exists(folder);
   if (by_time) {
     ASSIGN_OR_RETURN(folder, MakeNewFolder(out));
   } else {
     RETURN_IF_ERROR(CreateDirectories(folder));
   }
   ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(folder));
+  OwnRun run(folder, made, std::move(lock));
   std::error_code error;
   const bool own = !resume.run.empty() && fs::equivalent(folder, resume.run, error);
   RETURN_IF_ERROR(own ? CheckUnchanged(resume) : CheckNewRun(folder));
-  return OwnRun{folder, std::move(lock)};
+  return run;
+}
+
+// While the lock is held, so that nobody has begun there meanwhile.
+OwnRun::~OwnRun() {
+  if (begun_) return;
+  if (lock_.fresh()) lock_.RemoveFile();
+  if (made_) rmdir(out_.c_str());  // or it has got something else by now
 }
 
 absl::Status WriteOptions(const std::string& out,

@@ -43,10 +43,29 @@ struct ResumePoint {
 // `path` is a checkpoint, the folder of a run, or a folder of checkpoints.
 absl::StatusOr<ResumePoint> FindResumePoint(const std::string& path);
 
-// The folder of a run while this process alone works in it.
-struct OwnRun {
-  std::string out;
-  RunLock lock;
+// The folder of a run while this process alone works in it. One that is given up before the run has
+// begun is left as it was found.
+class OwnRun {
+ public:
+  OwnRun(std::string out, bool made, RunLock lock)
+      : out_(std::move(out)), made_(made), lock_(std::move(lock)) {}
+  OwnRun(OwnRun&& other) noexcept
+      : out_(std::move(other.out_)),
+        made_(other.made_),
+        begun_(std::exchange(other.begun_, true)),
+        lock_(std::move(other.lock_)) {}
+  OwnRun& operator=(OwnRun&&) = delete;
+  ~OwnRun();
+
+  const std::string& out() const { return out_; }
+  // From here on something is written there.
+  void Begin() { begun_ = true; }
+
+ private:
+  std::string out_;
+  bool made_;  // the folder, by this process
+  bool begun_ = false;
+  RunLock lock_;
 };
 
 // Makes the folder of a new run, or takes that of the run to go on with. Where `by_time`, and its

@@ -90,9 +90,9 @@ TEST_F(RunFolderTest, RunsOfOneSecondGetFoldersOfTheirOwn) {
   const auto first = TakeRun(wanted, /*by_time=*/true, {});
   const auto second = TakeRun(wanted, /*by_time=*/true, {});
   ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
-  EXPECT_EQ(first->out, wanted);
-  EXPECT_EQ(second->out, wanted + "-2");
-  EXPECT_EQ(TakeRun(wanted, /*by_time=*/true, {})->out, wanted + "-3");
+  EXPECT_EQ(first->out(), wanted);
+  EXPECT_EQ(second->out(), wanted + "-2");
+  EXPECT_EQ(TakeRun(wanted, /*by_time=*/true, {})->out(), wanted + "-3");
 }
 
 TEST_F(RunFolderTest, ARunIsTakenOnceAndAsItWasFound) {
@@ -116,6 +116,24 @@ TEST_F(RunFolderTest, ARunIsTakenOnceAndAsItWasFound) {
               AllOf(HasSubstr("step-000001, got "), HasSubstr("step-000002; --resume again")));
   point.damaged.push_back({run + "/checkpoints/step-000002", absl::DataLossError("")});
   EXPECT_EQ(TakeRun(run, false, point).status(), absl::OkStatus());
+}
+
+TEST_F(RunFolderTest, AFolderThatIsGivenUpIsLeftAsItWasFound) {
+  ASSERT_TRUE(TakeRun(root_ + "/new", false, {}).ok());
+  ASSERT_TRUE(TakeRun(root_ + "/time", true, {}).ok());
+  Touch("texts/a.txt");
+  ASSERT_TRUE(TakeRun(root_ + "/texts", false, {}).ok());
+  Touch("old/run.lock");
+  ASSERT_TRUE(TakeRun(root_ + "/old", false, {}).ok());
+  EXPECT_FALSE(fs::exists(root_ + "/new"));
+  EXPECT_FALSE(fs::exists(root_ + "/time"));
+  EXPECT_EQ(*ListDirectory(root_ + "/texts"), std::vector<std::string>{"a.txt"});
+  EXPECT_TRUE(fs::exists(root_ + "/old/run.lock"));
+  auto begun = TakeRun(root_ + "/new", false, {});
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  begun->Begin();
+  { const OwnRun ended = *std::move(begun); }
+  EXPECT_TRUE(fs::exists(root_ + "/new/run.lock"));
 }
 
 TEST_F(RunFolderTest, OptionsAreALineAFlag) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/base/status.h"
 
 namespace sluice {
 namespace {
@@ -31,38 +32,66 @@ std::string HolderIn(int descriptor) {
   return holder.empty() ? "another process" : holder.substr(0, holder.find('\n'));
 }
 
+// Opens the file, which is made if it is not there. A folder from anywhere may have a pipe in its
+// place, which is not waited for, or a link to a file of somebody's, which is not written.
+absl::StatusOr<int> OpenFile(const std::string& path) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  const int descriptor = open(path.c_str(), kFlags, 0644);
+  if (descriptor >= 0) return descriptor;
+  return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
+}
+
+// Whether `path` names the file that is open: who had it locked before may have removed it.
+bool IsAt(const std::string& path, const struct stat& opened) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && info.st_dev == opened.st_dev &&
+         info.st_ino == opened.st_ino;
+}
+
 }  // namespace
 
 absl::StatusOr<RunLock> RunLock::Take(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/", kRunLock);
-  // A folder from anywhere may have a pipe there, which is not waited for, or a link to a file of
-  // somebody's, which is not written.
-  constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  const int descriptor = open(path.c_str(), kFlags, 0644);
-  if (descriptor < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
-  RunLock lock(descriptor);
-  struct stat info;
-  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file"));
-  }
-  int locked = 0;
-  do {
-    locked = flock(descriptor, LOCK_EX | LOCK_NB);
-  } while (locked != 0 && errno == EINTR);
-  if (locked != 0 && errno == EWOULDBLOCK) {
-    return absl::AlreadyExistsError(absl::StrCat(folder, ": expected no other process at work, ",
-                                                 HolderIn(descriptor), " has ", path, " locked"));
-  }
-  if (locked != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot lock"));
-  // Only told, never relied on: where the disk takes nothing, what follows will say so.
-  const std::string holder = Holder() + "\n";
-  if (ftruncate(descriptor, 0) == 0 && pwrite(descriptor, holder.data(), holder.size(), 0) < 0) {
-    errno = 0;
-  }
-  return lock;
+  return Take(absl::StrCat(folder, "/", kRunLock), folder);
 }
 
-RunLock::RunLock(RunLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+absl::StatusOr<RunLock> RunLock::Take(const std::string& path, const std::string& place) {
+  constexpr int kMostTries = 100;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    ASSIGN_OR_RETURN(const int descriptor, OpenFile(path));
+    RunLock lock(path, descriptor);
+    struct stat info;
+    if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file"));
+    }
+    int locked = 0;
+    do {
+      locked = flock(descriptor, LOCK_EX | LOCK_NB);
+    } while (locked != 0 && errno == EINTR);
+    if (locked != 0 && errno == EWOULDBLOCK) {
+      return absl::AlreadyExistsError(absl::StrCat(place, ": expected no other process at work, ",
+                                                   HolderIn(descriptor), " has ", path, " locked"));
+    }
+    if (locked != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot lock"));
+    if (!IsAt(path, info)) continue;
+    lock.fresh_ = info.st_size == 0;
+    // Only told, never relied on: where the disk takes nothing, what follows will say so.
+    const std::string holder = Holder() + "\n";
+    if (ftruncate(descriptor, 0) == 0 && pwrite(descriptor, holder.data(), holder.size(), 0) < 0) {
+      errno = 0;
+    }
+    return lock;
+  }
+  return absl::AbortedError(absl::StrCat(path, ": removed again and again while it was locked"));
+}
+
+RunLock::RunLock(RunLock&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      fresh_(other.fresh_) {}
+
+void RunLock::RemoveFile() {
+  if (descriptor_ >= 0) unlink(path_.c_str());
+}
 
 RunLock::~RunLock() {
   if (descriptor_ >= 0) close(descriptor_);

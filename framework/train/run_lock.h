@@ -1,9 +1,11 @@
-// That one process at a time works in a run's folder: two would spoil each other's log and
-// checkpoints. The kernel keeps the lock, so that a process that is killed leaves none.
+// That one process at a time works in a run's folder, or at what else has a file of its own to be
+// locked: two would spoil each other's log and checkpoints. The kernel keeps the lock, so that a
+// process that is killed leaves none.
 #ifndef SLUICE_FRAMEWORK_TRAIN_RUN_LOCK_H_
 #define SLUICE_FRAMEWORK_TRAIN_RUN_LOCK_H_
 
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -17,13 +19,22 @@ class RunLock {
  public:
   // `folder` exists. AlreadyExists, at once, says which process has it, on which host, since when.
   static absl::StatusOr<RunLock> Take(const std::string& folder);
+  // Of work at `place`, for which the file `path` stands.
+  static absl::StatusOr<RunLock> Take(const std::string& path, const std::string& place);
   RunLock(RunLock&& other) noexcept;
   RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
 
+  // Whether there was no such file before, or nobody had ever had it.
+  bool fresh() const { return fresh_; }
+  // Removes the file. The lock is still held, of nothing that another process can find.
+  void RemoveFile();
+
  private:
-  explicit RunLock(int descriptor) : descriptor_(descriptor) {}
+  RunLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  std::string path_;
   int descriptor_;
+  bool fresh_ = false;
 };
 
 }  // namespace sluice

@@ -58,6 +58,22 @@ TEST(RunLockTest, AProcessThatIsKilledLeavesNone) {
   EXPECT_EQ(RunLock::Take(folder).status(), absl::OkStatus());
 }
 
+TEST(RunLockTest, AFileThatWasRemovedIsNoLock) {
+  const std::string folder = Folder("removed"), path = folder + "/export.lock";
+  RunLock first = *RunLock::Take(path, "hf");
+  EXPECT_TRUE(first.fresh());
+  EXPECT_THAT(std::string(RunLock::Take(path, "hf").status().message()),
+              ContainsRegex("^hf: expected no other process at work, process .* has "));
+  first.RemoveFile();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  {
+    const auto second = RunLock::Take(path, "hf");
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_TRUE(second->fresh());
+  }
+  EXPECT_FALSE(RunLock::Take(path, "hf")->fresh());
+}
+
 TEST(RunLockTest, WhatCannotBeLockedIsAnError) {
   EXPECT_FALSE(RunLock::Take(::testing::TempDir() + "/nowhere").ok());
   const std::string folder = Folder("pipe");

@@ -18,6 +18,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/faulty_disk.h"
 #include "framework/session/session.h"
+#include "framework/train/run_lock.h"
 #include "framework/train/variables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -307,6 +308,36 @@ TEST_F(ExportTest, ModelsThatThisOneCannotBeAreRefused) {
   EditConfig("\"n_positions\": 8", "\"n_positions\": 9");
   EXPECT_THAT(ImportError(),
               HasSubstr("wpe.weight: expected F32, F16 or BF16 [9,8], got F32 [8,8]"));
+}
+
+// What lies there unfinished is cleared away once its process is no more, and not before.
+TEST_F(ExportTest, OneProcessAtATimeWritesThere) {
+  const std::string checkpoint = Import(), out = fs::canonical(folder_).string() + "/hf";
+  ASSERT_TRUE(CreateDirectories(out + ".export.tmp/of another").ok());
+  {
+    const auto other = RunLock::Take(out + ".export.lock", out);
+    ASSERT_TRUE(other.ok()) << other.status();
+    const absl::Status status = ExportGpt2(checkpoint, 0, out);
+    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr(absl::StrCat("hf: expected no other process at work, process ", getpid())));
+    EXPECT_TRUE(fs::exists(out + ".export.tmp/of another"));
+    EXPECT_FALSE(fs::exists(out));
+  }
+  ASSERT_EQ(ExportGpt2(checkpoint, 0, out), absl::OkStatus());
+  EXPECT_THAT(*ListDirectory(folder_), ::testing::ElementsAre("checkpoints", "hf", "theirs"));
+  {
+    const auto trains = RunLock::Take(folder_);
+    EXPECT_EQ(ImportGpt2(folder_ + "/theirs", folder_ + "/checkpoints/").status().code(),
+              absl::StatusCode::kAlreadyExists);
+  }
+  fs::remove(folder_ + "/run.lock");
+  for (const char* to : {"/checkpoints", "/checkpoints/", "/elsewhere"}) {
+    EXPECT_EQ(ImportGpt2(folder_ + "/theirs", folder_ + to).status(), absl::OkStatus());
+    EXPECT_FALSE(fs::exists(folder_ + "/run.lock"));
+    EXPECT_FALSE(fs::exists(folder_ + to + "/run.lock"));
+  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/json.h"
+#include "framework/train/run_lock.h"
 #include "models/gpt/gpt.h"
 #include "nlohmann/json.hpp"
 
@@ -274,6 +275,20 @@ absl::Status WriteFiles(const std::string& folder, const GptConfig& config,
 }
 
 // Beside its place first, so that at every moment there is an older export or this one, whole.
+absl::Status WriteUnfinished(const std::string& folder, const std::string& unfinished,
+                             const GptConfig& config, const std::vector<TensorEntry>& entries,
+                             const TensorSource& source, FileFaults* faults) {
+  absl::Status status = WriteFiles(unfinished, config, entries, source, faults);
+  if (status.ok()) status = ReplaceDirectory(unfinished, folder, faults);
+  if (!status.ok()) {
+    RemoveTree(unfinished, faults).IgnoreError();  // the first error is the one to tell
+    return status;
+  }
+  const std::string parent = std::filesystem::path(folder).parent_path().string();
+  RETURN_IF_ERROR(SyncDirectory(parent, faults));
+  return RemoveTree(unfinished, faults);  // the older one
+}
+
 absl::Status WriteFolder(const std::string& to, const GptConfig& config,
                          const std::vector<TensorEntry>& entries, const TensorSource& source,
                          FileFaults* faults) {
@@ -284,14 +299,19 @@ absl::Status WriteFolder(const std::string& to, const GptConfig& config,
   if (!place.has_filename()) place = place.parent_path();  // "hf/" is "hf"
   const std::string folder = place.string(), unfinished = folder + ".export.tmp";
   RETURN_IF_ERROR(CheckOlderExport(folder));
-  absl::Status status = WriteFiles(unfinished, config, entries, source, faults);
-  if (status.ok()) status = ReplaceDirectory(unfinished, folder, faults);
-  if (!status.ok()) {
-    RemoveTree(unfinished, faults).IgnoreError();  // the first error is the one to tell
-    return status;
-  }
-  RETURN_IF_ERROR(SyncDirectory(place.parent_path().string(), faults));
-  return RemoveTree(unfinished, faults);  // the older one
+  RETURN_IF_ERROR(CreateDirectories(place.parent_path().string(), faults));
+  // While it is held, what is there unfinished is of a process that is no more.
+  ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(folder + ".export.lock", folder));
+  const absl::Status status = WriteUnfinished(folder, unfinished, config, entries, source, faults);
+  lock.RemoveFile();
+  return status;
+}
+
+// Where a folder is the checkpoints of a run, that run's is locked, as by who trains there.
+std::string FolderToLock(const std::string& out) {
+  const std::filesystem::path named = (std::filesystem::path(out) / "").parent_path();
+  if (named.filename() != "checkpoints") return out;
+  return named.has_parent_path() ? named.parent_path().string() : ".";
 }
 
 }  // namespace
@@ -379,13 +399,16 @@ absl::StatusOr<ImportedGpt2> ImportGpt2(const std::string& folder, const std::st
                   {"heads", absl::StrCat(config.heads)},
                   {"sequence_length", absl::StrCat(config.sequence_length)}};
   RETURN_IF_ERROR(CreateDirectories(out));
+  ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(FolderToLock(out)));
   const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
     const auto found = place.find(entry.name);
     if (found == place.end()) return HostTensor(entry.dtype, entry.shape);
     const Pair& pair = *found->second.first;
     return ReadShard(file, prefix + pair.theirs.name, pair, found->second.second);
   };
-  ASSIGN_OR_RETURN(imported.checkpoint, SaveCheckpoint(out, meta, entries, source));
+  absl::StatusOr<std::string> saved = SaveCheckpoint(out, meta, entries, source);
+  if (lock.fresh()) lock.RemoveFile();
+  ASSIGN_OR_RETURN(imported.checkpoint, std::move(saved));
   return imported;
 }
 

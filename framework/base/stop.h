@@ -1,7 +1,7 @@
-// A compile that its caller no longer wants, for Ctrl-C: phases ask as they end, and their long
-// loops as they go. Any thread.
-#ifndef SLUICE_FRAMEWORK_COMPILER_STOP_H_
-#define SLUICE_FRAMEWORK_COMPILER_STOP_H_
+// Long work that its caller no longer wants, for Ctrl-C while a plan is compiled: phases ask as
+// they end, and their long loops as they go. Any thread.
+#ifndef SLUICE_FRAMEWORK_BASE_STOP_H_
+#define SLUICE_FRAMEWORK_BASE_STOP_H_
 
 #include <functional>
 
@@ -19,4 +19,4 @@ inline absl::Status CheckStop(const Stop& stop) {
 
 }  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_COMPILER_STOP_H_
+#endif  // SLUICE_FRAMEWORK_BASE_STOP_H_
