@@ -34,6 +34,8 @@ ABSL_FLAG(std::string, size, "tiny", "tiny or small");
 ABSL_FLAG(std::string, mesh, "data=1", "axes of the mesh; the batch grows with the axis data");
 ABSL_FLAG(int64_t, micro_batches, 1, "micro-batches of a step");
 ABSL_FLAG(int32_t, threads, 1, "threads of a device");
+ABSL_FLAG(std::string, precision, "f32", "f32 or bf16");
+ABSL_FLAG(std::string, residual_precision, "f32", "of the residual stream: f32 or bf16");
 ABSL_FLAG(int64_t, warmup, 3, "steps before the clock starts");
 ABSL_FLAG(int64_t, steps, 20, "timed steps");
 ABSL_FLAG(std::string, trace, "", "file for a timeline of the run");
@@ -91,6 +93,8 @@ absl::Status Measure() {
   ASSIGN_OR_RETURN(GptConfig config, GptOfSize(size));
   ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(absl::GetFlag(FLAGS_mesh)));
   config.batch *= mesh.AxisSize("data");
+  ASSIGN_OR_RETURN(config.precision.compute, ParseDType(absl::GetFlag(FLAGS_precision)));
+  ASSIGN_OR_RETURN(config.precision.residual, ParseDType(absl::GetFlag(FLAGS_residual_precision)));
   SessionOptions options;
   options.mesh = absl::GetFlag(FLAGS_mesh);
   options.micro_batches = absl::GetFlag(FLAGS_micro_batches);
@@ -124,6 +128,7 @@ absl::Status Measure() {
                      {"framework", "sluice"},
                      {"size", size},
                      {"mesh", options.mesh},
+                     {"precision", DTypeName(config.precision.compute)},
                      {"threads", options.threads_per_device},
                      {"parameters", GptParameters(config)},
                      {"tokens_per_step", tokens},
@@ -153,7 +158,9 @@ int main(int argc, char** argv) {
          {{"size", "NAME", ""},
           {"mesh", "AXES", ""},
           {"micro_batches", "N", ""},
-          {"threads", "N", ""}}},
+          {"threads", "N", ""},
+          {"precision", "TYPE", ""},
+          {"residual_precision", "TYPE", ""}}},
         {"How it is measured",
          {{"warmup", "N", ""}, {"steps", "N", ""}, {"trace", "FILE", "none"}}}},
        {},

@@ -41,6 +41,11 @@ ABSL_FLAG(
     int64_t, zero, 0,
     "what is split over the mesh's axis data: 0 the batch alone; 1 the optimizer's state too; 2 "
     "sums of gradients too, which differs from 1 with micro-batches; 3 the weights too");
+ABSL_FLAG(std::string, precision, "f32",
+          "what products and attention compute in: f32 or bf16; parameters, their gradients, the "
+          "optimizer and all sums stay f32");
+ABSL_FLAG(std::string, residual_precision, "f32",
+          "of the residual stream where --precision=bf16: f32 or bf16");
 ABSL_FLAG(int64_t, threads, 0, "threads of a device; 0: the cores shared among the devices");
 ABSL_FLAG(double, memory, 0,
           "GiB that all devices together may take; a plan that needs more is refused; 0: what this "
@@ -92,6 +97,8 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                     {{"mesh", "AXES", ""},
                                      {"micro_batches", "N", ""},
                                      {"zero", "LEVEL", ""},
+                                     {"precision", "TYPE", ""},
+                                     {"residual_precision", "TYPE", ""},
                                      {"threads", "N", ""},
                                      {"memory", "GIB", ""},
                                      {"script_length", "N", ""},
@@ -114,10 +121,26 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
 // What a run is, rather than what is done with it or where, is recorded and taken up by --resume:
 // no flag else, so that a checkpoint from anywhere names no file that this process writes.
 std::set<std::string> Recorded(const AppFlags& flags) {
-  std::set<std::string> names = {
-      "data",     "preset", "steps",         "batch",      "lr",         "warmup",
-      "lr_floor", "clip",   "weight_decay",  "seed",       "mesh",       "micro_batches",
-      "zero",     "keep",   "script_length", "eval_every", "save_every", "check_nan"};
+  std::set<std::string> names = {"data",
+                                 "preset",
+                                 "steps",
+                                 "batch",
+                                 "lr",
+                                 "warmup",
+                                 "lr_floor",
+                                 "clip",
+                                 "weight_decay",
+                                 "seed",
+                                 "mesh",
+                                 "micro_batches",
+                                 "precision",
+                                 "residual_precision",
+                                 "zero",
+                                 "keep",
+                                 "script_length",
+                                 "eval_every",
+                                 "save_every",
+                                 "check_nan"};
   for (const FlagEntry& entry : flags.model) {
     if (flags.not_recorded.count(entry.name) == 0) names.insert(entry.name);
   }
@@ -267,6 +290,25 @@ absl::Status ReadMesh(AppOptions* options) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<DType> ReadPrecision(absl::string_view flag, const std::string& value) {
+  if (value == DTypeName(DType::kF32)) return DType::kF32;
+  if (value == DTypeName(DType::kBF16)) return DType::kBF16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": expected f32 or bf16, got ", value));
+}
+
+absl::Status ReadPrecisionFlags(AppOptions* options) {
+  ASSIGN_OR_RETURN(options->precision.compute,
+                   ReadPrecision("precision", absl::GetFlag(FLAGS_precision)));
+  ASSIGN_OR_RETURN(options->precision.residual,
+                   ReadPrecision("residual_precision", absl::GetFlag(FLAGS_residual_precision)));
+  if (options->precision.residual == DType::kBF16 && options->precision.compute == DType::kF32) {
+    return absl::InvalidArgumentError(
+        "--residual_precision: expected f32 where --precision is f32, got bf16");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadMachineFlag(AppOptions* options) {
   const std::string path = absl::GetFlag(FLAGS_machine);
   if (path.empty()) return absl::OkStatus();
@@ -335,6 +377,7 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   ResolveData(surroundings.datasets);
   ReadFlags(&options);
   RETURN_IF_ERROR(ReadMesh(&options));
+  RETURN_IF_ERROR(ReadPrecisionFlags(&options));
   RETURN_IF_ERROR(ReadMachineFlag(&options));
   options.bundled = surroundings.bundled;
   options.use = !flags.use.empty() && Find(flags.use)->CurrentValue() == "true";

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/nn/learning_rate.h"
+#include "framework/passes/mixed_precision.h"
 #include "framework/passes/optimizer.h"
 #include "framework/session/session.h"
 #include "framework/train/flags.h"
@@ -53,6 +54,7 @@ struct AppOptions {
   int64_t batch = 1;  // samples a step
   LearningRateSchedule schedule;
   OptimizerOptions optimizer;  // its `zero` for the mesh of `session`
+  PrecisionOptions precision;
   SessionOptions session;
   int64_t stages = 1, devices = 1;  // of the mesh
   int64_t eval_every = 0, save_every = 0, keep = 3;

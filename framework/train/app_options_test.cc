@@ -117,6 +117,9 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
             "--micro_batches: expected a divisor of the batch, 9, got 2");
   EXPECT_EQ(Error({"--zero=4"}), "--zero: expected 0 to 3, got 4");
+  EXPECT_EQ(Error({"--precision=f16"}), "--precision: expected f32 or bf16, got f16");
+  EXPECT_EQ(Error({"--residual_precision=bf16"}),
+            "--residual_precision: expected f32 where --precision is f32, got bf16");
   EXPECT_EQ(Error({"--zero=2", "--mesh=model=2"}),
             "--zero: expected a mesh with an axis data, over which it splits, or 0; got 2 and "
             "--mesh=\"model=2\"");

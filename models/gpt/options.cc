@@ -75,6 +75,7 @@ absl::StatusOr<GptOptions> ReadGptFlags(const AppOptions& options) {
   gpt.config.sequence_length = absl::GetFlag(FLAGS_sequence_length);
   gpt.config.dropout = absl::GetFlag(FLAGS_dropout);
   gpt.config.batch = options.batch;
+  gpt.config.precision = options.precision;
   RETURN_IF_ERROR(AddContext(CheckGpt(gpt.config, options.stages), "model"));
   RETURN_IF_ERROR(CheckFlag("sample_length", absl::GetFlag(FLAGS_sample_length), 0, 1e9));
   RETURN_IF_ERROR(CheckFlag("temperature", absl::GetFlag(FLAGS_temperature), 0, 100));
