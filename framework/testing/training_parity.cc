@@ -17,20 +17,7 @@ namespace sluice {
 namespace {
 
 constexpr char kGradient[] = "gradient/";
-constexpr int64_t kEarly = 10;
 const int64_t kLockstepSteps[] = {0, 10, 50};
-
-// Bounds, relative. Benign differences of f32 stay 5 times below those of the lockstep and the
-// early free run; the least of the known bugs lies 7 times above.
-constexpr double kEarlyLoss = 5e-7, kEarlyGradNorm = 2e-6, kEarlyParameterNorm = 1e-9;
-constexpr double kLateLoss = 5e-6, kLateGradNorm = 2e-4;
-constexpr double kLockstepLoss = 1e-6, kLockstepGradNorm = 1e-6;
-constexpr double kGradientBound = 1e-5, kFirstMoment = 1e-5, kSecondMoment = 2e-5;
-// A new weight: |p' - q'| <= kWeightUlps |p| + kWeightStep |p' - p|, more at the first step.
-constexpr double kWeightUlps = 1e-7, kWeightStep = 2e-5, kFirstStepFactor = 5;
-// What a parameter without a gradient gets is rounding, of which Adam makes steps of any size up to
-// the learning rate.
-constexpr double kNoGradient = 1e-8, kNoGradientRates = 3;
 
 bool HasNoGradient(const ParityCase& of, absl::string_view name) {
   return of.has_no_gradient && of.has_no_gradient(name);
@@ -102,6 +89,17 @@ void KeepFirst(const absl::Status& status, absl::Status* first) {
 }
 
 }  // namespace
+
+ParityBounds Bf16Bounds() {
+  ParityBounds bounds;
+  bounds.free_steps = kParityEarly;
+  bounds.early_loss = 1e-3, bounds.early_grad_norm = 2e-2, bounds.early_parameter_norm = 1e-4;
+  bounds.lockstep_loss = 1e-3, bounds.lockstep_grad_norm = 3e-3;
+  bounds.gradient = 5e-2, bounds.first_moment = 5e-2, bounds.second_moment = 1e-1;
+  bounds.weight_step = 5e-2;
+  bounds.no_gradient = 1e-3;
+  return bounds;
+}
 
 std::string ParityFigures::ToString() const {
   return absl::StrFormat(
@@ -176,7 +174,7 @@ absl::StatusOr<StepRecord> ParityRun::Step(int64_t step) {
   record.loss = Scalar(fetches_, "loss");
   record.grad_norm = Scalar(fetches_, "grad_norm");
   // Of several ranks none has all parameters.
-  if (step <= kEarly && one_rank_) {
+  if (step <= kParityEarly && one_rank_) {
     double squares = 0;
     for (const auto& fetch : fetches_) {
       if (!absl::StartsWith(fetch.first, kGradient)) continue;
@@ -252,7 +250,7 @@ class StepComparison {
       const double off = NormOfDifference(gradient.second, found->second);
       const std::string what = absl::StrCat("gradient of ", gradient.first);
       if (HasNoGradient(case_, gradient.first)) {
-        const double bound = kNoGradient * point_.record.grad_norm;
+        const double bound = bounds().no_gradient * point_.record.grad_norm;
         if (!(off <= bound)) KeepFirst(Off(what, bound, off), &first);
         continue;
       }
@@ -261,7 +259,7 @@ class StepComparison {
         figures_->gradient = relative;
         figures_->worst_gradient = absl::StrCat(gradient.first, " at step ", point_.step);
       }
-      if (relative > kGradientBound) KeepFirst(Off(what, kGradientBound, relative), &first);
+      if (relative > bounds().gradient) KeepFirst(Off(what, bounds().gradient, relative), &first);
     }
     return first;
   }
@@ -286,17 +284,20 @@ class StepComparison {
   }
 
  private:
+  const ParityBounds& bounds() const { return case_.bounds; }
+
   double BoundOf(const std::string& name, const HostTensor& before, const HostTensor& after) const {
     if (HasNoGradient(case_, name)) {
       const double elements = std::sqrt(static_cast<double>(after.shape.NumElements()));
       const double norm = point_.record.grad_norm;
-      if (IsState(name)) return kNoGradient * std::max(norm, norm * norm);
-      return kNoGradientRates * elements * LearningRate(setting_.schedule, point_.step);
+      if (IsState(name)) return bounds().no_gradient * std::max(norm, norm * norm);
+      return bounds().no_gradient_rates * elements * LearningRate(setting_.schedule, point_.step);
     }
-    if (absl::EndsWith(name, ".v")) return kSecondMoment * Norm(after);
-    if (IsState(name)) return kFirstMoment * Norm(after);
-    const double bound = kWeightUlps * Norm(after) + kWeightStep * NormOfDifference(after, before);
-    return point_.step == 0 ? kFirstStepFactor * bound + FirstStep(name) : bound;
+    if (absl::EndsWith(name, ".v")) return bounds().second_moment * Norm(after);
+    if (IsState(name)) return bounds().first_moment * Norm(after);
+    const double bound =
+        bounds().weight_ulps * Norm(after) + bounds().weight_step * NormOfDifference(after, before);
+    return point_.step == 0 ? bounds().first_step_factor * bound + FirstStep(name) : bound;
   }
 
   // Adam's first step is rate * g / (|g| + epsilon), which makes steps out of the rounding of those
@@ -336,16 +337,17 @@ class StepComparison {
 }  // namespace
 
 absl::Status CheckLockstep(const Reference& reference, ParityRun* run, ParityFigures* figures) {
+  const ParityBounds& bounds = run->parity_case().bounds;
   absl::Status first;
   for (const LockstepPoint& point : reference.points) {
     RETURN_IF_ERROR(run->WriteVariables(point.before));
     ASSIGN_OR_RETURN(const StepRecord record, run->Step(point.step));
     ASSIGN_OR_RETURN(const Fetches after, run->ReadVariables());
     double ignored = 0;
-    KeepFirst(Compare("lockstep loss", point.step, kLockstepLoss, point.record.loss, record.loss,
-                      &ignored),
+    KeepFirst(Compare("lockstep loss", point.step, bounds.lockstep_loss, point.record.loss,
+                      record.loss, &ignored),
               &first);
-    KeepFirst(Compare("lockstep gradient norm", point.step, kLockstepGradNorm,
+    KeepFirst(Compare("lockstep gradient norm", point.step, bounds.lockstep_grad_norm,
                       point.record.grad_norm, record.grad_norm, &ignored),
               &first);
     StepComparison comparison(run->parity_case(), reference, point, &run->fetches(), figures);
@@ -358,20 +360,21 @@ absl::Status CheckLockstep(const Reference& reference, ParityRun* run, ParityFig
 
 absl::Status CheckFreeRun(const Reference& reference, int64_t begin, int64_t end, ParityRun* run,
                           ParityFigures* figures) {
+  const ParityBounds& bounds = run->parity_case().bounds;
   absl::Status first;
-  for (int64_t step = begin; step <= end; ++step) {
+  for (int64_t step = begin; step <= std::min(end, bounds.free_steps); ++step) {
     ASSIGN_OR_RETURN(const StepRecord record, run->Step(step));
     const StepRecord& expected = reference.records[step];
-    const bool early = step <= kEarly;
-    KeepFirst(Compare("loss", step, early ? kEarlyLoss : kLateLoss, expected.loss, record.loss,
-                      early ? &figures->early_loss : &figures->loss),
+    const bool early = step <= kParityEarly;
+    KeepFirst(Compare("loss", step, early ? bounds.early_loss : bounds.late_loss, expected.loss,
+                      record.loss, early ? &figures->early_loss : &figures->loss),
               &first);
-    KeepFirst(
-        Compare("gradient norm", step, early ? kEarlyGradNorm : kLateGradNorm, expected.grad_norm,
-                record.grad_norm, early ? &figures->early_grad_norm : &figures->grad_norm),
-        &first);
+    KeepFirst(Compare("gradient norm", step, early ? bounds.early_grad_norm : bounds.late_grad_norm,
+                      expected.grad_norm, record.grad_norm,
+                      early ? &figures->early_grad_norm : &figures->grad_norm),
+              &first);
     if (early) {
-      KeepFirst(Compare("norm of the parameters", step, kEarlyParameterNorm,
+      KeepFirst(Compare("norm of the parameters", step, bounds.early_parameter_norm,
                         expected.parameter_norm, record.parameter_norm, &figures->parameter_norm),
                 &first);
     }

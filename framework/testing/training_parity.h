@@ -29,6 +29,27 @@ namespace sluice {
 
 // Compared steps are 0 .. kParitySteps.
 constexpr int64_t kParitySteps = 50;
+// Steps of the free run in which roundings have not yet grown.
+constexpr int64_t kParityEarly = 10;
+
+// Relative differences that are allowed. As they stand, of f32 against f32: benign ones stay 5
+// times below those of the lockstep and the early free run; the least of the known bugs lies 7
+// times above.
+struct ParityBounds {
+  int64_t free_steps = kParitySteps;  // the last step of the free run
+  double early_loss = 5e-7, early_grad_norm = 2e-6, early_parameter_norm = 1e-9;
+  double late_loss = 5e-6, late_grad_norm = 2e-4;
+  double lockstep_loss = 1e-6, lockstep_grad_norm = 1e-6;
+  double gradient = 1e-5, first_moment = 1e-5, second_moment = 2e-5;
+  // A new weight: |p' - q'| <= weight_ulps |p| + weight_step |p' - p|, more at the first step.
+  double weight_ulps = 1e-7, weight_step = 2e-5, first_step_factor = 5;
+  // What a parameter without a gradient gets is rounding, of which Adam makes steps of any size up
+  // to the learning rate.
+  double no_gradient = 1e-8, no_gradient_rates = 3;
+};
+// Of bf16 against f32. Whatever is wrong by less, such as a wrong mask after 20 steps, f32 has to
+// find.
+ParityBounds Bf16Bounds();
 
 // How a model is trained. The regime has to be calm: roundings must not grow much in 50 steps.
 struct TrainingSetting {
@@ -48,6 +69,7 @@ struct ParityCase {
   std::function<absl::Status(const OptimizerOptions& optimizer, Graph* graph)> build;
   std::function<absl::StatusOr<std::shared_ptr<const Dataset>>()> open_data;
   uint64_t data_seed = 1;  // of the order of samples
+  ParityBounds bounds;
   // Of a variable, by its name: the gradient is zero but for rounding. None, if empty.
   std::function<bool(absl::string_view variable)> has_no_gradient;
 };

@@ -39,6 +39,7 @@ ParityCase GptParity(const GptLayout& layout) {
   };
   gpt.open_data = [layout] { return OpenText(layout.Config().sequence_length); };
   gpt.data_seed = kDataSeed;
+  if (layout.precision.compute == DType::kBF16) gpt.bounds = Bf16Bounds();
   // A key's bias has none, as softmax ignores what is added to a whole row.
   gpt.has_no_gradient = [](absl::string_view name) {
     return absl::StrContains(name, "attn/k/bias");

@@ -15,6 +15,10 @@ std::string GptLayout::Name() const {
   if (chunks > 1) absl::StrAppend(&name, " chunks=", chunks);
   if (recompute) absl::StrAppend(&name, " recompute");
   if (zero > 0) absl::StrAppend(&name, " zero=", zero);
+  if (precision.compute != DType::kF32) absl::StrAppend(&name, " ", DTypeName(precision.compute));
+  if (precision.residual != DType::kF32) {
+    absl::StrAppend(&name, " residual=", DTypeName(precision.residual));
+  }
   return name;
 }
 
@@ -37,6 +41,7 @@ GptConfig GptLayout::Config() const {
   config.dropout = 0.1;
   config.sequence_split = sequence_split;
   config.recompute = recompute;
+  config.precision = precision;
   return config;
 }
 

@@ -23,6 +23,7 @@ struct GptLayout {
   int64_t chunks = 1;  // pipeline stages on each device group
   bool recompute = false;
   int zero = 0;  // passes/zero.h
+  PrecisionOptions precision = {};
 
   std::string Name() const;  // "data=2 model=2 micro=4"
   std::string Stem() const;  // the same as a file name: "data2_model2_micro4"
