@@ -18,13 +18,14 @@ SIZES = {
 RATE, BETAS, EPSILON = 3e-4, (0.9, 0.95), 1e-8  # AdamW without decay; no clip, no dropout
 
 
-def arguments(description, modes, meshes=()):
+def arguments(description, modes, meshes=(), precisions=()):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--size", choices=sorted(SIZES), default="tiny")
     parser.add_argument("--mode", choices=modes, default=modes[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--mesh", choices=["data=1", *meshes], default="data=1",
                         help="devices of the process; the batch grows with the axis data (default: %(default)s)")
+    parser.add_argument("--precision", choices=["f32", *precisions], default="f32")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the clock starts")
     parser.add_argument("--steps", type=int, default=20, help="timed steps")
     return parser
@@ -86,6 +87,7 @@ def report(framework, version, options, step, parameters, base_bytes):
         "version": version,
         "size": options.size,
         "mesh": options.mesh,
+        "precision": options.precision,
         "threads": options.threads,
         "parameters": parameters,
         "tokens_per_step": tokens,

@@ -65,7 +65,8 @@ class Gpt(nn.Module):
 
 
 def main():
-    options = gpt_sizes.arguments(__doc__.splitlines()[0], ["eager", "compiled"]).parse_args()
+    options = gpt_sizes.arguments(__doc__.splitlines()[0], ["eager", "compiled"],
+                                  precisions=["bf16"]).parse_args()
     base_bytes = gpt_sizes.resident_bytes()
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
@@ -77,8 +78,12 @@ def main():
     tokens, labels = (torch.tensor(rows) for rows in gpt_sizes.tokens_and_labels(size))
     forward = torch.compile(model) if options.mode == "compiled" else model
 
+    # Products and attention in bf16, the residual stream in f32; gradients come back in f32.
+    low = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16")
+
     def step():
-        loss = forward(tokens, labels)
+        with low:
+            loss = forward(tokens, labels)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -44,11 +44,61 @@ constexpr typename ElementwiseVector<T>::Binary BinaryOf() {
   return {Both<Op, T>, ScalarA<Op, T>, ScalarB<Op, T>};
 }
 
-void PairUp(const BFloat16* a, const BFloat16* b, BFloat16* y, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t pair = a[i] | (b == nullptr ? 0u : static_cast<uint32_t>(b[i]) << 16);
-    __builtin_memcpy(y + 2 * i, &pair, 4);
+// Eight rows of eight, by three rounds of interleaving: pairs of rows, of pairs, of fours.
+SLUICE_INLINE void TransposeHalves8x8(const uint16_t* from, int64_t from_row, uint16_t* to,
+                                      int64_t to_row) {
+  __m128i x[8], y[8];
+  for (int i = 0; i < 8; ++i) {
+    x[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_row));
   }
+  for (int i = 0; i < 4; ++i) {
+    y[2 * i] = _mm_unpacklo_epi16(x[2 * i], x[2 * i + 1]);
+    y[2 * i + 1] = _mm_unpackhi_epi16(x[2 * i], x[2 * i + 1]);
+  }
+  for (int half = 0; half < 2; ++half) {
+    const __m128i* in = y + 4 * half;
+    x[4 * half] = _mm_unpacklo_epi32(in[0], in[2]);
+    x[4 * half + 1] = _mm_unpackhi_epi32(in[0], in[2]);
+    x[4 * half + 2] = _mm_unpacklo_epi32(in[1], in[3]);
+    x[4 * half + 3] = _mm_unpackhi_epi32(in[1], in[3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 2 * i * to_row),
+                     _mm_unpacklo_epi64(x[i], x[4 + i]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + (2 * i + 1) * to_row),
+                     _mm_unpackhi_epi64(x[i], x[4 + i]));
+  }
+}
+
+// Columns in strips whose source rows and target rows stay in the first cache.
+void TransposeHalves(const uint16_t* from, int64_t from_row, int64_t rows, int64_t columns,
+                     uint16_t* to, int64_t to_row) {
+  constexpr int64_t kStrip = 32;
+  for (int64_t strip = 0; strip < columns; strip += kStrip) {
+    const int64_t end = strip + kStrip < columns ? strip + kStrip : columns;
+    int64_t r = 0;
+    for (; r + 8 <= rows; r += 8) {
+      int64_t c = strip;
+      for (; c + 8 <= end; c += 8) {
+        TransposeHalves8x8(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
+      }
+      for (; c < end; ++c) {
+        for (int i = 0; i < 8; ++i) to[c * to_row + r + i] = from[(r + i) * from_row + c];
+      }
+    }
+    for (; r < rows; ++r) {
+      for (int64_t c = strip; c < end; ++c) to[c * to_row + r] = from[r * from_row + c];
+    }
+  }
+}
+
+void PairUp(const BFloat16* a, const BFloat16* b, BFloat16* y, int64_t n) {
+  // As f32 a bf16 is in the high half of its lane.
+  float* const pairs = reinterpret_cast<float*>(y);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const I low = ShiftRight<16>(Bits(lanes(a + i)));
+    lanes(pairs + i, FromBits(b == nullptr ? low : low | Bits(lanes(b + i))));
+  });
 }
 
 template <typename T>
@@ -109,8 +159,8 @@ constexpr ElementwiseVector<T> LoopsOf() {
 extern const ElementwiseVector<float> kElementwise = LoopsOf<float>();
 extern const ElementwiseVector<BFloat16> kElementwiseBf16 = LoopsOf<BFloat16>();
 extern const ArithmeticVector kArithmetic = {
-    AddStreaming, CopyStreaming, Copy,       TransposeInto, PairUp,
-    Fill,         SquareRoot,    ToBFloat16, FromBFloat16,
+    AddStreaming, CopyStreaming, Copy,       TransposeInto, TransposeHalves,
+    PairUp,       Fill,          SquareRoot, ToBFloat16,    FromBFloat16,
 };
 
 }  // namespace sluice::cpu::SLUICE_ISA

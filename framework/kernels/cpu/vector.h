@@ -39,6 +39,9 @@ struct ArithmeticVector {
   // to[c * to_row + r] = from[r * from_row + c], bits of any 4-byte type.
   void (*transpose)(const float* from, int64_t from_row, int64_t rows, int64_t columns, float* to,
                     int64_t to_row);
+  // The same of any 2-byte type.
+  void (*transpose_halves)(const uint16_t* from, int64_t from_row, int64_t rows, int64_t columns,
+                           uint16_t* to, int64_t to_row);
   // y[2i], y[2i + 1] = a[i], b[i]; zero for b where there is none (null).
   void (*pair_up)(const BFloat16* a, const BFloat16* b, BFloat16* y, int64_t n);
   void (*fill)(float value, float* y, int64_t n);
