@@ -21,7 +21,7 @@ namespace sluice {
 struct CalibrationOptions {
   int cores = 0;  // 0: those of this machine
   // Bytes that a core's operands come from in turn: well within its own cache, and well past it.
-  int64_t hot_bytes = 256 << 10, cold_bytes = 16 << 20;
+  int64_t hot_bytes = 256 << 10, cold_bytes = 64 << 20;
   int64_t sample_nanoseconds = 600'000;  // at least this long at each point of a pass
   int passes = 2;                        // over everything; the faster one counts
   std::vector<KernelGrid> grids = KernelGrids();

@@ -8,8 +8,8 @@ std::vector<TensorType> Equal(size_t count, const TensorType& type) {
 Axes Elements() { return {{256, 4096, 32768, 262144, 2097152}}; }
 Axes RowsByLength() { return {{32, 256, 2048}, {64, 256, 1024}}; }
 Axes Heads() { return {{4, 64}, {32, 64, 128, 256}, {16, 32, 64}}; }
-Axes ManyRows() { return {{32, 128, 512, 2048}, {32, 128, 512}, {32, 128, 512}}; }
-Axes MuchDepth() { return {{32, 128, 512}, {32, 128, 512}, {32, 128, 512, 2048}}; }
+Axes ManyRows() { return {{32, 128, 512, 2048}, {48, 192, 768}, {48, 192, 768}}; }
+Axes MuchDepth() { return {{48, 192, 768}, {48, 192, 768}, {32, 128, 512, 2048}}; }
 
 OpTiming NotTimed(const char* because) { return {{}, nullptr, because}; }
 
