@@ -118,7 +118,9 @@ absl::Status Measure() {
   const int64_t peak_bytes = PeakResidentBytes();
   const int threads = options.threads_per_device * static_cast<int>(mesh.num_devices());
   CpuThreadPool thread_pool(threads, InitKernelThread);
-  const double limit = MeasureLimits(&thread_pool).matmul_flops;
+  const Limits limits = MeasureLimits(&thread_pool);
+  const double limit =
+      config.precision.compute == DType::kBF16 ? limits.bf16_matmul_flops : limits.matmul_flops;
   const double step = Median(timing.seconds);
   const auto tokens = static_cast<double>(config.batch * config.sequence_length);
   const double flops = GptFlopsPerToken(config) * tokens;

@@ -14,6 +14,7 @@
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/cpu/product.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/tensor/array.h"
 
 namespace sluice {
 namespace {
@@ -21,19 +22,23 @@ namespace {
 constexpr double kBudget = 0.02;  // seconds a point
 
 // The better of two sizes: on one processor or another either is the faster one.
-double MatMulFlops(ThreadPool* thread_pool, float* memory) {
-  for (int64_t i = 0; i < 2 << 20; ++i) memory[i] = static_cast<float>(i * 7919 % 1000) * 1e-3f;
+double MatMulFlops(ThreadPool* thread_pool, DType dtype, float* memory) {
+  std::byte* const at = reinterpret_cast<std::byte*>(memory);
+  for (int64_t i = 0; i < 2 << 20; ++i) {
+    StoreElement(dtype, at, i, static_cast<double>(i * 7919 % 1000) * 1e-3);
+  }
   double best = 0;
   for (int64_t n : {512, 1024}) {
-    auto product = cpu::Product::Prepare({.m = n, .n = n, .k = n}, thread_pool->threads());
+    const int64_t bytes = n * n * SizeOf(dtype);
+    auto product = cpu::Product::Prepare(
+        {.m = n, .n = n, .k = n, .operands = dtype, .result = dtype}, thread_pool->threads());
     SLUICE_CHECK(product.ok()) << product.status().ToString();
-    std::vector<std::byte> scratch((*product)->scratch());
+    auto scratch = Memory::Allocate(std::max<int64_t>(1, (*product)->scratch()));
+    SLUICE_CHECK(scratch.ok()) << scratch.status().ToString();
     CpuStream stream(thread_pool);
     const KernelContext firing = {.stream = &stream};
-    const double seconds = TimeOf(0.2, [&] {
-      std::byte* const at = reinterpret_cast<std::byte*>(memory);
-      (*product)->Run(firing, at, at + 4 * n * n, at + 8 * n * n, scratch.data());
-    });
+    const double seconds = TimeOf(
+        0.2, [&] { (*product)->Run(firing, at, at + bytes, at + 2 * bytes, scratch->data()); });
     best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
   }
   return best;
@@ -115,7 +120,8 @@ Limits MeasureLimits(ThreadPool* thread_pool) {
                         int64_t{96} << 20, Limits::kMemory}) {
     limits.bandwidth.push_back(BandwidthAt(thread_pool, loops, data, bytes));
   }
-  limits.matmul_flops = MatMulFlops(thread_pool, data);
+  limits.matmul_flops = MatMulFlops(thread_pool, DType::kF32, data);
+  limits.bf16_matmul_flops = MatMulFlops(thread_pool, DType::kBF16, data);
   return limits;
 }
 
@@ -143,8 +149,9 @@ double Limits::BytesPerSecond(int64_t working_set, int64_t loaded, int64_t store
 }
 
 std::string Limits::ToString() const {
-  std::string text = absl::StrFormat("limits, %d thread%s: matmul %.0f GFLOP/s\n", threads,
-                                     threads == 1 ? "" : "s", matmul_flops * 1e-9);
+  std::string text =
+      absl::StrFormat("limits, %d thread%s: matmul %.0f GFLOP/s, bf16 %.0f\n", threads,
+                      threads == 1 ? "" : "s", matmul_flops * 1e-9, bf16_matmul_flops * 1e-9);
   absl::StrAppend(&text, "  working set    read   triad    copy    a+=b  (GB/s)\n");
   for (const Bandwidth& b : bandwidth) {
     absl::StrAppendFormat(&text, "  %8.1f MiB %7.1f %7.1f %7.1f %7.1f\n",

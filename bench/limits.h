@@ -26,7 +26,8 @@ struct Bandwidth {
 
 struct Limits {
   int threads = 1;
-  double matmul_flops = 0;           // a second: f32, the better of n = 512 and 1024
+  // A second: the better of n = 512 and 1024.
+  double matmul_flops = 0, bf16_matmul_flops = 0;
   std::vector<Bandwidth> bandwidth;  // from L2's size to memory's, ascending
 
   // The curve read at a working set; between two of its points by their logarithms.

@@ -1,7 +1,10 @@
 #include "framework/compiler/compile.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
+
+#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
@@ -161,8 +164,16 @@ TEST(CompileTest, PhasesAskWhetherTheyAreWanted) {
 }
 
 // Ctrl-C: what compiles for seconds asks all the time whether it is wanted.
+// Seconds that this thread has computed: what else runs on the machine does not count.
+double ThreadSeconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Soon: within a part of what the whole takes, whatever the build and the machine.
 TEST(CompileTest, ALongCompileStopsSoonAfterItIsTold) {
-  using Clock = std::chrono::steady_clock;
+  constexpr double kSoon = 0.35, kSomeWayIn = 0.03;
   MlpOptions model;
   model.widths.assign(301, 16);
   model.annotation = MegatronAnnotations(300);
@@ -171,29 +182,33 @@ TEST(CompileTest, ALongCompileStopsSoonAfterItIsTold) {
   CompileOptions options;
   options.mesh = *Mesh::Parse("data=2 model=2");
   options.machine = Machine::Cpu();
-  Clock::time_point told;
+  const double start = ThreadSeconds();
+  ASSERT_EQ(CompilePlan({{"train", &graph}}, options).status(), absl::OkStatus());
+  const double whole = ThreadSeconds() - start;
+  double told = 0;
   // As the first phase runs, and as each later one begins.
   for (const char* phase : {"", "select", "lower", "schedule", "order", "pack", "prove", "predict",
                             "lower rank", "schedule rank", "expand"}) {
     SCOPED_TRACE(phase);
     bool is_told = false;
-    const Clock::time_point begin = Clock::now();
+    const double begin = ThreadSeconds();
     options.phase_end = [&](absl::string_view ended) {
       if (is_told || ended != phase) return;
       is_told = true;
-      told = Clock::now();
+      told = ThreadSeconds();
     };
     options.stop = [&] {
-      if (*phase == '\0' && !is_told && Clock::now() > begin + std::chrono::milliseconds(50)) {
+      if (*phase == '\0' && !is_told && ThreadSeconds() > begin + kSomeWayIn * whole) {
         is_told = true;
-        told = Clock::now();
+        told = ThreadSeconds();
       }
       return is_told;
     };
     const absl::Status status = CompilePlan({{"train", &graph}}, options).status();
-    const auto took = Clock::now() - told;
+    const double took = ThreadSeconds() - told;
     EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
-    EXPECT_LT(std::chrono::duration<double>(took).count(), 0.5);
+    EXPECT_LT(took, kSoon * whole);
+    std::printf("%s: %.3f of the whole\n", phase, took / whole);
   }
 }
 

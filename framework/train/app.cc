@@ -102,7 +102,7 @@ void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData
 absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& data) {
   for (const std::string& line : data.lines) absl::PrintF("%s\n", line);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  ASSIGN_OR_RETURN(const double peak, MeasureMatmulPeak(cores));
+  ASSIGN_OR_RETURN(const double peak, MeasureMatmulPeak(cores, options.precision.compute));
   absl::PrintF("machine    %s on %d cores; %.0f GFLOP/s in matmuls\n", options.session.mesh, cores,
                peak / 1e9);
   PrintPage(options.session);

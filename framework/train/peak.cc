@@ -18,11 +18,12 @@ constexpr int kMatmuls = 4, kSteps = 6;
 
 }  // namespace
 
-absl::StatusOr<double> MeasureMatmulPeak(int devices) {
+absl::StatusOr<double> MeasureMatmulPeak(int devices, DType dtype) {
   Graph graph;
   Tensor x = graph.Input("x", DType::kF32, {devices * kRows, kWidth}, "data:S0");
   Tensor weight = Scope(&graph).Param("weight", {kWidth, kWidth}, "", {"normal", 1.0 / 32});
-  Tensor y = x;
+  Tensor y = Cast(x, dtype);
+  weight = Cast(weight, dtype);
   for (int i = 0; i < kMatmuls; ++i) y = MatMul(y, weight);
   graph.Output("sum", ReduceSum(SliceDim(y, 1, 0, 1), {0, 1}));
   RETURN_IF_ERROR(graph.Finish());

@@ -4,12 +4,13 @@
 #define SLUICE_FRAMEWORK_TRAIN_PEAK_H_
 
 #include "absl/status/statusor.h"
+#include "framework/tensor/dtype.h"
 
 namespace sluice {
 
-// Floating-point operations a second of f32 matmuls on `devices` devices; takes about half a
-// second.
-absl::StatusOr<double> MeasureMatmulPeak(int devices);
+// Floating-point operations a second of matmuls of the dtype, f32 or bf16, on `devices` devices;
+// takes about half a second.
+absl::StatusOr<double> MeasureMatmulPeak(int devices, DType dtype);
 
 }  // namespace sluice
 
