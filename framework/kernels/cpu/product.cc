@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "framework/kernels/cpu/deep_product.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/cpu/multiplication.h"
 #include "framework/kernels/cpu/vector.h"
@@ -242,6 +243,7 @@ absl::StatusOr<std::shared_ptr<const Product>> Product::Prepare(const ProductSha
   }
   // A primitive remembers the number of threads of its creation.
   InitKernelThread();
+  if (IsDeep(shape)) return PrepareDeepProduct(shape, threads);
   return LibraryProduct::Make(shape, threads);
 }
 

@@ -9,8 +9,10 @@
 
 #include "absl/strings/match.h"
 #include "framework/device/cpu_thread_pool.h"
+#include "framework/kernels/cpu/deep_product.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/cpu/multiplication.h"
+#include "framework/tensor/array.h"
 #include "gtest/gtest.h"
 
 namespace {
@@ -122,6 +124,49 @@ TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
           << rows << " rows, " << (thread_pool == nullptr ? 1 : thread_pool->threads())
           << " threads";
     }
+  }
+}
+
+// Sums of many parts, against f64; and rows are the same however they are cut among threads.
+TEST(ProductTest, ADeepProductIsTheSumOfItsParts) {
+  InitKernelThread();
+  CpuThreadPool three(3, InitKernelThread);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    ProductShape shape;
+    shape.m = 40, shape.n = 96, shape.k = 13000;
+    shape.operands = shape.result = dtype;
+    ASSERT_TRUE(IsDeep(shape));
+    const std::vector<float> x = Values(shape.m * shape.k), y = Values(shape.k * shape.n);
+    const int64_t size = SizeOf(dtype);
+    std::vector<std::byte> a(x.size() * size), b(y.size() * size), expected;
+    for (size_t i = 0; i < x.size(); ++i) StoreElement(dtype, a.data(), i, x[i]);
+    for (size_t i = 0; i < y.size(); ++i) StoreElement(dtype, b.data(), i, y[i]);
+    for (ThreadPool* pool : {static_cast<ThreadPool*>(nullptr), static_cast<ThreadPool*>(&three)}) {
+      const auto product = Product::Prepare(shape, pool == nullptr ? 1 : pool->threads());
+      ASSERT_TRUE(product.ok()) << product.status();
+      std::vector<std::byte> c(shape.m * shape.n * size), scratch((*product)->scratch() + 64);
+      std::byte* const aligned =
+          scratch.data() + 64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64;
+      CpuStream stream(pool);
+      const KernelContext context = {.stream = &stream};
+      (*product)->Run(context, a.data(), b.data(), c.data(), aligned);
+      if (pool == nullptr) expected = c;
+      EXPECT_EQ(c, expected);
+    }
+    double worst = 0, largest = 0;
+    for (int64_t r = 0; r < shape.m; ++r) {
+      for (int64_t col = 0; col < shape.n; ++col) {
+        double sum = 0;
+        for (int64_t d = 0; d < shape.k; ++d) {
+          sum += LoadElement(dtype, a.data(), r * shape.k + d) *
+                 LoadElement(dtype, b.data(), d * shape.n + col);
+        }
+        const double got = LoadElement(dtype, expected.data(), r * shape.n + col);
+        worst = std::max(worst, std::abs(got - sum));
+        largest = std::max(largest, std::abs(sum));
+      }
+    }
+    EXPECT_LE(worst, (dtype == DType::kF32 ? 1e-6 : 0x1p-8) * largest) << DTypeName(dtype);
   }
 }
 
