@@ -241,8 +241,8 @@ TEST(KernelsTest, OpsThatSaySoComputeInBf16) {
       const auto values = RunWhole(*op, low, /*seed=*/11);
       ASSERT_TRUE(values.ok()) << values.status();
       for (int64_t shards : {1, 3}) {
-        const auto signatures = SignaturesOf(
-            *op, {low.attributes, values->input_types, values->output_types}, shards);
+        const auto signatures =
+            SignaturesOf(*op, {low.attributes, values->input_types, values->output_types}, shards);
         ASSERT_TRUE(signatures.ok()) << signatures.status();
         for (const Signature& signature : *signatures) {
           ++tried;

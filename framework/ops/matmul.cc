@@ -93,7 +93,9 @@ Cost CostOfProduct(const Product& product, const OpCall& call) {
   const int64_t elements = out.NumElements(), columns = out[out.rank() - 1];
   Shape sizes = {0, 0, 0};
   if (products > 0) sizes = {elements / columns, columns, products / elements};
-  return {CountOf({2, products}), bytes, bytes + (int64_t{1} << 20), sizes};
+  // Panels of an operand; or of bf16, copies of all in f32 with panels of one of those.
+  const int64_t copies = call.inputs[0].dtype == DType::kBF16 ? 4 : 1;
+  return {CountOf({2, products}), bytes, copies * bytes + (int64_t{1} << 20), sizes};
 }
 
 // A matrix of a shard: where element (row, col) of the i-th of `count` matrices lies.

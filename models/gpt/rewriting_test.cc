@@ -108,8 +108,8 @@ TEST(RewritingTest, LayoutsAgreeOnProductsInBf16) {
   constexpr double kTolerance = 2e-2;
   Graph loss;
   ASSERT_TRUE(BuildGptLoss(Small(true), &loss).ok());
-  const auto graph =
-      RunPasses(loss, {MixedPrecision({.compute = DType::kBF16}), Train(Sgd()), RecomputeRegions()});
+  const auto graph = RunPasses(
+      loss, {MixedPrecision({.compute = DType::kBF16}), Train(Sgd()), RecomputeRegions()});
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_GT(CountOps(**graph, DType::kBF16, "h1/mlp/up/backward"), 0);
   for (const auto& [gradient, parameter] : (*graph)->TensorsOf(Role::kGradient)) {

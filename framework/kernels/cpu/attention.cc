@@ -56,11 +56,7 @@ void ForEachHead(const KernelContext& context, const Heads& heads, float* scratc
     const Range range = Cut({0, heads.count}, heads.pieces, p);
     for (int64_t i = range.begin; i < range.end; ++i) fn(i, scratch + p * heads.piece_scratch);
   };
-  if (ThreadPool* const pool = context.thread_pool(); heads.pieces > 1 && pool != nullptr) {
-    pool->ForEach(heads.pieces, piece);
-  } else {
-    for (int64_t p = 0; p < heads.pieces; ++p) piece(p);
-  }
+  ForEachPiece(context, heads.pieces, piece);
 }
 
 // The operands of one head as f32: where they lie, or, of bf16, copies. What is written to a copy

@@ -39,7 +39,7 @@ class DeepProduct : public Product {
     if (made->panels().width > 0) {
       const int64_t elements =
           made->panels().NumPanels(shape.n) * made->panels().PanelElements(kDepth);
-      made->packed_ = made->Reserve(elements * SizeOf(shape.operands));
+      made->packed_ = made->scratch_.Reserve(elements * SizeOf(shape.operands));
     }
     return std::shared_ptr<const Product>(std::move(made));
   }
@@ -51,18 +51,18 @@ class DeepProduct : public Product {
       const Range part = {at, std::min(at + kDepth, shape_.k)};
       const std::byte* right = b + part.begin * row;
       if (panels().width > 0) {
-        ForEachPiece(context, [&](int64_t i) {
-          const Range mine =
-              Cut({0, panels().NumPanels(shape_.n)}, static_cast<int64_t>(pieces_.size()), i);
+        ForEachPiece(context, num_pieces(), [&](int64_t i) {
+          const Range mine = Cut({0, panels().NumPanels(shape_.n)}, num_pieces(), i);
           panels().Pack(right, part.size(), shape_.n, mine.begin, mine.end, scratch + packed_);
         });
         right = scratch + packed_;
       }
-      ForEachPiece(context, [&](int64_t i) { RunPart(pieces_[i], part, a, right, c, scratch); });
+      ForEachPiece(context, num_pieces(),
+                   [&](int64_t i) { RunPart(pieces_[i], part, a, right, c, scratch); });
     }
   }
 
-  int64_t scratch() const override { return scratch_; }
+  int64_t scratch() const override { return scratch_.bytes(); }
   std::string implementation() const override { return pieces_[0].whole.implementation(); }
 
  private:
@@ -86,9 +86,9 @@ class DeepProduct : public Product {
     return Piece{rows,
                  std::move(whole),
                  std::move(rest),
-                 Reserve(rows.size() * kDepth * SizeOf(shape_.operands)),
-                 Reserve(sums),
-                 Reserve(sums)};
+                 scratch_.Reserve(rows.size() * kDepth * SizeOf(shape_.operands)),
+                 scratch_.Reserve(sums),
+                 scratch_.Reserve(sums)};
   }
 
   absl::StatusOr<Multiplication> Prepare(int64_t rows, int64_t depth) const {
@@ -97,23 +97,8 @@ class DeepProduct : public Product {
     return Multiplication::PrepareInPanels(shape);
   }
 
-  int64_t Reserve(int64_t bytes) {
-    const int64_t at = scratch_;
-    scratch_ += AlignedBytes(bytes);
-    return at;
-  }
-
+  int64_t num_pieces() const { return static_cast<int64_t>(pieces_.size()); }
   const Panels& panels() const { return pieces_[0].whole.panels(); }
-
-  template <typename F>
-  void ForEachPiece(const KernelContext& context, F&& run) const {
-    ThreadPool* const pool = context.thread_pool();
-    if (pieces_.size() == 1 || pool == nullptr) {
-      for (size_t i = 0; i < pieces_.size(); ++i) run(static_cast<int64_t>(i));
-    } else {
-      pool->ForEach(static_cast<int64_t>(pieces_.size()), run);
-    }
-  }
 
   void RunPart(const Piece& piece, Range part, const std::byte* a, const std::byte* b, std::byte* c,
                std::byte* scratch) const {
@@ -138,7 +123,8 @@ class DeepProduct : public Product {
 
   ProductShape shape_;
   std::vector<Piece> pieces_;
-  int64_t scratch_ = 0, packed_ = 0;  // bytes; where in scratch b's panels are
+  ScratchLayout scratch_;
+  int64_t packed_ = 0;  // where in scratch b's panels are
 };
 
 }  // namespace

@@ -55,10 +55,14 @@ absl::StatusOr<PrimitiveDesc> DescribeProduct(dnnl_engine_t engine, const dnnl_m
   RETURN_IF_ERROR(
       StatusOf(dnnl_matmul_desc_init(&operation, &a, &b, nullptr, &c), "matmul_desc_init"));
   dnnl_primitive_desc_t description;
-  RETURN_IF_ERROR(
-      StatusOf(dnnl_primitive_desc_create(&description, &operation, nullptr, engine, nullptr),
-               absl::StrCat("primitive_desc_create of a product ", a.dims[0], "x", a.dims[1],
-                            " by ", b.dims[0], "x", b.dims[1])));
+  const dnnl_status_t made =
+      dnnl_primitive_desc_create(&description, &operation, nullptr, engine, nullptr);
+  const std::string what =
+      absl::StrCat("a product ", a.dims[0], "x", a.dims[1], " by ", b.dims[0], "x", b.dims[1]);
+  if (made == dnnl_unimplemented) {
+    return absl::UnimplementedError(absl::StrCat("oneDNN has no implementation of ", what));
+  }
+  RETURN_IF_ERROR(StatusOf(made, absl::StrCat("primitive_desc_create of ", what)));
   return PrimitiveDesc(description);
 }
 
@@ -189,9 +193,9 @@ absl::StatusOr<Multiplication> Multiplication::Make(const Shape& shape, bool in_
       dnnl_primitive_desc_query(description.get(), dnnl_query_impl_info_str, 0, &name), "query"));
   made.implementation_ = name;
   if (absl::StrContains(made.implementation_, "ref")) {
-    return absl::InternalError(absl::StrCat("oneDNN has only a reference implementation (", name,
-                                            ") of the product ", shape.m, "x", shape.k, " by ",
-                                            shape.k, "x", shape.n));
+    return absl::UnimplementedError(absl::StrCat("oneDNN has only a reference implementation (",
+                                                 name, ") of the product ", shape.m, "x", shape.k,
+                                                 " by ", shape.k, "x", shape.n));
   }
   dnnl_primitive_t primitive;
   RETURN_IF_ERROR(

@@ -39,7 +39,8 @@ class Multiplication {
     DType operands = DType::kF32;  // of a and b: f32 or bf16
     DType result = DType::kF32;    // of c: the same, or f32; sums are f32 in either
   };
-  // InternalError if oneDNN offers nothing but its reference implementation.
+  // Unimplemented if oneDNN offers nothing but its reference implementation, as in bf16 on a
+  // processor without AVX-512.
   static absl::StatusOr<Multiplication> Prepare(const Shape& shape);
   // The same on b in the panels that oneDNN likes best; where it names none that Panels can say, b
   // is multiplied as it lies.

@@ -130,8 +130,33 @@ inline int64_t NumRows(const Shape& shape) {
   return rows;
 }
 
+// run(i) for every piece, by the threads of the pool where there is one.
+template <typename F>
+void ForEachPiece(const KernelContext& context, int64_t pieces, F&& run) {
+  if (ThreadPool* const pool = context.thread_pool(); pieces > 1 && pool != nullptr) {
+    pool->ForEach(pieces, run);
+  } else {
+    for (int64_t i = 0; i < pieces; ++i) run(i);
+  }
+}
+
 // Pieces whose starts a cache line holds apart, in a scratch buffer.
 inline int64_t AlignedBytes(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Hands out such pieces of a scratch buffer while a kernel is prepared.
+class ScratchLayout {
+ public:
+  // Where so many bytes begin.
+  int64_t Reserve(int64_t bytes) {
+    const int64_t at = bytes_;
+    bytes_ += AlignedBytes(bytes);
+    return at;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t bytes_ = 0;
+};
 
 }  // namespace sluice::cpu
 

@@ -64,17 +64,16 @@ class LibraryProduct : public Product {
     const Panels& panels = this->panels();
     if (panels.width > 0) {
       std::byte* const packed = scratch + packed_;
-      ForEachPiece(context, [&](int64_t i) {
-        const Range mine =
-            Cut({0, panels.NumPanels(shape_.n)}, static_cast<int64_t>(pieces_.size()), i);
+      ForEachPiece(context, num_pieces(), [&](int64_t i) {
+        const Range mine = Cut({0, panels.NumPanels(shape_.n)}, num_pieces(), i);
         panels.Pack(b, shape_.k, shape_.n, mine.begin, mine.end, packed);
       });
       b = packed;
     }
-    ForEachPiece(context, [&](int64_t i) { RunPiece(pieces_[i], a, b, c, scratch); });
+    ForEachPiece(context, num_pieces(), [&](int64_t i) { RunPiece(pieces_[i], a, b, c, scratch); });
   }
 
-  int64_t scratch() const override { return scratch_; }
+  int64_t scratch() const override { return scratch_.bytes(); }
   std::string implementation() const override { return pieces_[0].first.implementation(); }
 
  private:
@@ -98,8 +97,8 @@ class LibraryProduct : public Product {
     }
     const Panels& panels = made->panels();
     if (panels.width > 0) {
-      made->packed_ = made->Reserve(panels.NumPanels(shape.n) * panels.PanelElements(shape.k) *
-                                    SizeOf(shape.operands));
+      made->packed_ = made->scratch_.Reserve(
+          panels.NumPanels(shape.n) * panels.PanelElements(shape.k) * SizeOf(shape.operands));
     }
     return made;
   }
@@ -109,7 +108,7 @@ class LibraryProduct : public Product {
     if (shape_.transpose_a && (rows.size() < shape_.m || TurnsA())) {
       const int64_t row = shape_.k * SizeOf(shape_.operands);
       block = std::min(block, std::max<int64_t>(256, kGathered / row / 16 * 16));
-      gathered = Reserve(block * row);
+      gathered = scratch_.Reserve(block * row);
     }
     std::vector<Range> blocks;
     for (int64_t at = rows.begin; at < rows.end; at += block) {
@@ -125,13 +124,6 @@ class LibraryProduct : public Product {
         rows.size(),        shape_.n,        shape_.k,     shape_.transpose_a && !TurnsA(),
         shape_.transpose_b, shape_.operands, shape_.result};
     return in_panels ? Multiplication::PrepareInPanels(shape) : Multiplication::Prepare(shape);
-  }
-
-  // A place for so many bytes in scratch, from its begin.
-  int64_t Reserve(int64_t bytes) {
-    const int64_t at = scratch_;
-    scratch_ += AlignedBytes(bytes);
-    return at;
   }
 
   // In bf16 the library takes a transposed a at 0.8 of the speed of one that lies row by row: it is
@@ -151,22 +143,13 @@ class LibraryProduct : public Product {
     }
   }
 
+  int64_t num_pieces() const { return static_cast<int64_t>(pieces_.size()); }
   // How b lies for every piece: they read one copy.
   const Panels& panels() const { return pieces_[0].first.panels(); }
   bool PiecesLikeTheSamePanels() const {
     return panels().width > 0 && std::ranges::all_of(pieces_, [&](const Piece& piece) {
              return piece.first.panels() == panels() && piece.last.panels() == panels();
            });
-  }
-
-  template <typename F>
-  void ForEachPiece(const KernelContext& context, F&& run) const {
-    ThreadPool* const pool = context.thread_pool();
-    if (pieces_.size() == 1 || pool == nullptr) {
-      for (size_t i = 0; i < pieces_.size(); ++i) run(static_cast<int64_t>(i));
-    } else {
-      pool->ForEach(static_cast<int64_t>(pieces_.size()), run);
-    }
   }
 
   void RunPiece(const Piece& piece, const std::byte* a, const std::byte* b, std::byte* c,
@@ -192,8 +175,60 @@ class LibraryProduct : public Product {
 
   ProductShape shape_;
   std::vector<Piece> pieces_;
-  int64_t scratch_ = 0;  // bytes
-  int64_t packed_ = 0;   // where in scratch b's panels are
+  ScratchLayout scratch_;
+  int64_t packed_ = 0;  // where in scratch b's panels are
+};
+
+// Operands of bf16 where the library multiplies f32 alone (AVX2): copies of them.
+class WidenedProduct : public Product {
+ public:
+  static absl::StatusOr<std::shared_ptr<const Product>> Make(const ProductShape& shape,
+                                                             int threads) {
+    auto made = std::make_shared<WidenedProduct>();
+    made->shape_ = shape;
+    ProductShape wide = shape;
+    wide.operands = wide.result = DType::kF32;
+    ASSIGN_OR_RETURN(made->product_, Product::Prepare(wide, threads));
+    const auto elements = [&](int64_t apart, int64_t each) {
+      return apart == 0 ? each : (shape.batch - 1) * apart + each;
+    };
+    made->elements_[0] = elements(shape.batch_a, shape.m * shape.k);
+    made->elements_[1] = elements(shape.batch_b, shape.k * shape.n);
+    made->elements_[2] = shape.batch * shape.m * shape.n;
+    for (int i = 0; i < 3; ++i) made->at_[i] = made->scratch_.Reserve(made->elements_[i] * 4);
+    made->inner_ = made->scratch_.Reserve(made->product_->scratch());
+    return std::shared_ptr<const Product>(std::move(made));
+  }
+
+  void Run(const KernelContext& context, const std::byte* a, const std::byte* b, std::byte* c,
+           std::byte* scratch) const override {
+    const std::byte* const operands[] = {a, b};
+    for (int i = 0; i < 2; ++i) {
+      const BFloat16* const from = reinterpret_cast<const BFloat16*>(operands[i]);
+      float* const to = reinterpret_cast<float*>(scratch + at_[i]);
+      Parallel(context, elements_[i], kCheapGrain, [&](int64_t begin, int64_t end) {
+        Vectors().arithmetic.from_bf16(from + begin, to + begin, end - begin);
+      });
+    }
+    const bool low = shape_.result == DType::kBF16;
+    std::byte* const result = low ? scratch + at_[2] : c;
+    product_->Run(context, scratch + at_[0], scratch + at_[1], result, scratch + inner_);
+    if (!low) return;
+    const float* const from = reinterpret_cast<const float*>(result);
+    BFloat16* const to = reinterpret_cast<BFloat16*>(c);
+    Parallel(context, elements_[2], kCheapGrain, [&](int64_t begin, int64_t end) {
+      Vectors().arithmetic.to_bf16(from + begin, to + begin, end - begin);
+    });
+  }
+
+  int64_t scratch() const override { return scratch_.bytes(); }
+  std::string implementation() const override { return product_->implementation(); }
+
+ private:
+  ProductShape shape_;
+  std::shared_ptr<const Product> product_;
+  ScratchLayout scratch_;
+  int64_t elements_[3] = {}, at_[3] = {}, inner_ = 0;
 };
 
 // Plain loops, for small products, and for those with nothing to sum.
@@ -243,8 +278,12 @@ absl::StatusOr<std::shared_ptr<const Product>> Product::Prepare(const ProductSha
   }
   // A primitive remembers the number of threads of its creation.
   InitKernelThread();
-  if (IsDeep(shape)) return PrepareDeepProduct(shape, threads);
-  return LibraryProduct::Make(shape, threads);
+  auto product =
+      IsDeep(shape) ? PrepareDeepProduct(shape, threads) : LibraryProduct::Make(shape, threads);
+  if (shape.operands == DType::kBF16 && absl::IsUnimplemented(product.status())) {
+    return WidenedProduct::Make(shape, threads);
+  }
+  return product;
 }
 
 }  // namespace sluice::cpu

@@ -25,7 +25,8 @@ struct ProductShape {
 
 class Product {
  public:
-  // InternalError if oneDNN offers nothing but its reference implementation.
+  // Unimplemented if oneDNN offers nothing but its reference implementation; in bf16 the operands
+  // are then widened, and multiplied in f32.
   static absl::StatusOr<std::shared_ptr<const Product>> Prepare(const ProductShape& shape,
                                                                 int threads);
   virtual ~Product() = default;
