@@ -128,8 +128,10 @@ class Training {
 
 TEST(StepAllocationsTest, OurCodeAllocatesNothingAndOneDnnLittle) {
   if (!kCountsAllocations) GTEST_SKIP() << "allocations are the sanitizer's";
+  GptLayout low = {"data=2 model=2", 2};
+  low.precision.compute = DType::kBF16;
   for (const GptLayout& layout :
-       {GptLayout{"data=1"}, GptLayout{"data=1", 4}, GptLayout{"data=2 model=2 pipe=2", 2},
+       {GptLayout{"data=1"}, GptLayout{"data=1", 4}, low, GptLayout{"data=2 model=2 pipe=2", 2},
         GptLayout{"data=2 model=2 pipe=2 @async", 2},
         GptLayout{"data=2 model=2 pipe=2 @cpu,async", 2},
         GptLayout{"data=2 model=2 pipe=2 @null", 2}}) {
