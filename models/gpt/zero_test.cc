@@ -2,6 +2,7 @@
 // and on the wire are counted in the plan, bits are compared with those of the plain layout, and
 // checkpoints go from each to the other.
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -97,6 +98,20 @@ TEST(ZeroTest, LevelThreeSparesTheBytesOfWeightsWhileTheStepRuns) {
   const int64_t spared = plain.parameter_bytes - three.parameter_bytes;
   EXPECT_LT(three.planned_bytes, one.planned_bytes - spared / 2);
   EXPECT_EQ(three.reduced_bytes, 3 * plain.parameter_bytes);
+}
+
+// A weight is rounded where it is stored, and gathered for forward and backward in bf16. Gradients
+// are reduced in f32.
+TEST(ZeroTest, InBf16WeightsAreGatheredAtHalfTheBytes) {
+  GptLayout low = Layout("data=4", 3);
+  low.precision.compute = DType::kBF16;
+  const Counted f32 = Count(Layout("data=4", 3)), bf16 = Count(low);
+  EXPECT_EQ(bf16.reduced_bytes, f32.reduced_bytes);
+  const int64_t gathered = f32.wire_bytes - f32.reduced_bytes;
+  const int64_t low_gathered = bf16.wire_bytes - bf16.reduced_bytes;
+  std::printf("gathered: f32 %d bytes, bf16 %d\n", static_cast<int>(gathered),
+              static_cast<int>(low_gathered));
+  EXPECT_LT(low_gathered, 0.55 * static_cast<double>(gathered));
 }
 
 TEST(ZeroTest, LevelsTwoAndThreeSplitGradientsAndParameters) {
