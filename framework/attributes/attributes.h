@@ -55,8 +55,8 @@ struct ScaleAttributes {
   }
 };
 
-struct LayerNormAttributes {
-  double epsilon = 1e-5;
+struct NormAttributes {
+  double epsilon = 1e-5;  // what keeps a division by nothing finite
   template <typename V>
   void Visit(V&& v) {
     v("epsilon", epsilon);
@@ -156,6 +156,14 @@ struct SgdAttributes {
   }
 };
 
+struct AverageAttributes {  // of a running average: the share that a new value has
+  double momentum = 0.1;
+  template <typename V>
+  void Visit(V&& v) {
+    v("momentum", momentum);
+  }
+};
+
 struct AdamWAttributes {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
   template <typename V>
@@ -166,10 +174,10 @@ struct AdamWAttributes {
 
 using Attributes =
     std::variant<NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes,
-                 ScaleAttributes, LayerNormAttributes, DropoutAttributes, ShapeAttributes,
+                 ScaleAttributes, NormAttributes, DropoutAttributes, ShapeAttributes,
                  TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
                  ReduceAttributes, AttentionAttributes, RowsAttributes, ClipAttributes,
-                 SgdAttributes, AdamWAttributes>;
+                 SgdAttributes, AdamWAttributes, AverageAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

@@ -153,6 +153,43 @@ TEST(GradientsTest, CrossEntropy) {
   EXPECT_EQ(elements, 30);
 }
 
+// Through the statistics, which are of x; then by statistics that are given, which have gradients
+// of their own.
+TEST(GradientsTest, BatchNorm) {
+  const std::vector<TensorType> types = {
+      {DType::kF32, {4, 3, 5}}, {DType::kF32, {5}}, {DType::kF32, {5}}};
+  int64_t elements = 0;
+  std::vector<Array> values;
+  for (size_t i = 0; i < types.size(); ++i) {
+    values.emplace_back(types[i].shape);
+    for (size_t k = 0; k < values[i].values.size(); ++k) {
+      values[i].values[k] = UniformDraw(static_cast<int64_t>(i), static_cast<int64_t>(k), 0.5, 2);
+    }
+  }
+  for (const int64_t groups : {1, 2, 4}) {
+    ExpectGradient(
+        absl::StrCat("batch norm in ", groups, " groups"), types, values,
+        [groups](Graph*, const std::vector<Tensor>& in) {
+          return BatchNorm(in[0], in[1], in[2], groups, 1e-2).y;
+        },
+        &elements);
+    ExpectGradient(
+        absl::StrCat("statistics of ", groups, " groups"), types, values,
+        [groups](Graph*, const std::vector<Tensor>& in) {
+          const BatchNormResult result = BatchNorm(in[0], in[1], in[2], groups);
+          return result.variance * result.mean;
+        },
+        &elements);
+  }
+  ExpectGradient(
+      "by given statistics", types, values,
+      [](Graph*, const std::vector<Tensor>& in) {
+        return BatchNormBy(in[0], in[1], in[2], in[2] * in[2], in[1], 1e-2);
+      },
+      &elements);
+  EXPECT_EQ(elements, 7 * 70);
+}
+
 // The functions of ops.h that are more than one op, and one tensor read several times.
 TEST(GradientsTest, Compositions) {
   const std::vector<TensorType> types = {{DType::kF32, {4, 3, 5}}, {DType::kF32, {4, 1, 5}}};

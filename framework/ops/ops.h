@@ -57,6 +57,22 @@ Tensor Dropout(Tensor x,
 // ---- normalization.cc ----
 Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon = 1e-5);
 
+// ---- batch_norm.cc ---- over the last dimension, channels last
+// Statistics are taken over each of `groups` equal ranges of dimension 0 apart: an axis may
+// distribute whole groups, and where it splits within one, the parts are added up.
+struct BatchNormResult {
+  Tensor y;               // as x
+  Tensor mean, variance;  // [groups, channels]; the variance is biased
+};
+BatchNormResult BatchNorm(Tensor x, Tensor gamma, Tensor beta, int64_t groups,
+                          double epsilon = 1e-5);
+// By given statistics, [channels] each: evaluation.
+Tensor BatchNormBy(Tensor x, Tensor mean, Tensor variance, Tensor gamma, Tensor beta,
+                   double epsilon = 1e-5);
+// At the end of the step: variable = (1 - momentum) variable + momentum value, once a step,
+// whatever the micro-batches that the value comes from.
+void MovingAverage(Tensor variable, Tensor value, double momentum);
+
 // ---- attention.cc ----
 // q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
 Tensor CausalAttention(Tensor q, Tensor k, Tensor v);

@@ -119,6 +119,7 @@ class RandomGraphBuilder {
   Tensor GrowReduced(Tensor x);
   Tensor GrowPad(Tensor x);
   Tensor GrowRegularizer(Tensor x);
+  Tensor GrowBatchNorm(Tensor x);
   Tensor GrowCast(Tensor x);
 
   const uint64_t seed_;

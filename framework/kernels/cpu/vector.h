@@ -77,6 +77,28 @@ struct NormalizationVector {
                              int64_t begin, int64_t end);
 };
 
+// Of rows of channels; what is one a channel stands in rows of that length.
+template <typename T>
+struct BatchNormVector {
+  // sum[c] = sum over the rows of (x - mean)^2
+  void (*squares)(const T* x, const float* mean, float* sum, int64_t rows, int64_t width);
+  // y = (x - mean) * factor + beta
+  void (*normalize)(const T* x, const float* mean, const float* factor, const float* beta, T* y,
+                    int64_t rows, int64_t width);
+  // dgamma[c], dbeta[c] = sums over the rows of dy * (x - mean), of dy
+  void (*sums)(const T* dy, const T* x, const float* mean, float* dgamma, float* dbeta,
+               int64_t rows, int64_t width);
+  // dx = factor * (dy - shift - (x - mean) * slope)
+  void (*gradient)(const T* dy, const T* x, const float* mean, const float* factor,
+                   const float* shift, const float* slope, T* dx, int64_t rows, int64_t width);
+};
+struct BatchStatisticsVector {
+  // rstd = 1 / sqrt(variance + epsilon)
+  void (*rstd)(const float* variance, float epsilon, float* rstd, int64_t n);
+  // average = kept * average + momentum * value
+  void (*moving_average)(float kept, float momentum, const float* value, float* average, int64_t n);
+};
+
 template <typename T>
 struct ReductionVector {
   // Index by Reduction - 1: sum, max, min.
@@ -136,6 +158,7 @@ struct FloatLoops {
   ActivationVector<T> activation;
   ReductionVector<T> reduction;
   CrossEntropyVector<T> cross_entropy;
+  BatchNormVector<T> batch_norm;
 };
 
 struct VectorTable {
@@ -145,6 +168,7 @@ struct VectorTable {
   NormalizationVector normalization;
   OptimizerVector optimizer;
   AttentionVector attention;
+  BatchStatisticsVector batch_statistics;
 
   // f32 or bf16.
   template <typename T>
@@ -161,6 +185,9 @@ struct VectorTable {
   extern const ReductionVector<BFloat16> kReductionBf16;       \
   extern const CrossEntropyVector<float> kCrossEntropy;        \
   extern const CrossEntropyVector<BFloat16> kCrossEntropyBf16; \
+  extern const BatchNormVector<float> kBatchNorm;              \
+  extern const BatchNormVector<BFloat16> kBatchNormBf16;       \
+  extern const BatchStatisticsVector kBatchStatistics;         \
   extern const ArithmeticVector kArithmetic;                   \
   extern const NormalizationVector kNormalization;             \
   extern const OptimizerVector kOptimizer;                     \
