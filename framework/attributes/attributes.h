@@ -150,9 +150,10 @@ struct ClipAttributes {
 
 struct SgdAttributes {
   double momentum = 0, weight_decay = 0;
+  bool nesterov = false;
   template <typename V>
   void Visit(V&& v) {
-    v("momentum", momentum), v("weight_decay", weight_decay);
+    v("momentum", momentum), v("weight_decay", weight_decay), v("nesterov", nesterov);
   }
 };
 

@@ -120,6 +120,7 @@ struct CrossEntropyVector {
 
 struct SgdStep {
   float factor, learning_rate, momentum, weight_decay;
+  bool nesterov;
 };
 struct AdamWStep {
   // variable = decay * variable - rate * m / (sqrt(v) * root + epsilon)
