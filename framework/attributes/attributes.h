@@ -132,6 +132,14 @@ struct AttentionAttributes {
   }
 };
 
+struct CrossEntropyAttributes {
+  double smoothing = 0;  // the share of the target that all classes have alike
+  template <typename V>
+  void Visit(V&& v) {
+    v("smoothing", smoothing);
+  }
+};
+
 struct RowsAttributes {  // embedding gradients: rows of the table
   int64_t rows = 0;
   template <typename V>
@@ -178,7 +186,7 @@ using Attributes =
                  ScaleAttributes, NormAttributes, DropoutAttributes, ShapeAttributes,
                  TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
                  ReduceAttributes, AttentionAttributes, RowsAttributes, ClipAttributes,
-                 SgdAttributes, AdamWAttributes, AverageAttributes>;
+                 SgdAttributes, AdamWAttributes, AverageAttributes, CrossEntropyAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

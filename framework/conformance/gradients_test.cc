@@ -142,7 +142,7 @@ TEST(GradientsTest, EveryOp) {
 
 TEST(GradientsTest, CrossEntropy) {
   const std::vector<TensorType> types = {{DType::kF32, {2, 3, 5}}, {DType::kI32, {2, 3}}};
-  OpCase drawn = {"", NoAttributes(), types, 0, 4};
+  OpCase drawn = {"", CrossEntropyAttributes(), types, 0, 4};
   const auto values = RunWhole(CrossEntropyPickOp(), drawn, /*seed=*/7);
   ASSERT_TRUE(values.ok());
   int64_t elements = 0;
@@ -150,7 +150,11 @@ TEST(GradientsTest, CrossEntropy) {
       "cross entropy", types, values->inputs,
       [](Graph*, const std::vector<Tensor>& in) { return SoftmaxCrossEntropy(in[0], in[1]); },
       &elements);
-  EXPECT_EQ(elements, 30);
+  ExpectGradient(
+      "smoothed cross entropy", types, values->inputs,
+      [](Graph*, const std::vector<Tensor>& in) { return SoftmaxCrossEntropy(in[0], in[1], 0.25); },
+      &elements);
+  EXPECT_EQ(elements, 60);
 }
 
 // Through the statistics, which are of x; then by statistics that are given, which have gradients

@@ -85,11 +85,11 @@ Tensor Residual(const Scope& scope, Tensor x, Tensor branch) {
   return sum;
 }
 
-Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels) {
+Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels, double smoothing) {
   Tensor losses;
   {
     const InScope here(scope / "cross_entropy");
-    losses = SoftmaxCrossEntropy(logits, labels);
+    losses = SoftmaxCrossEntropy(logits, labels, smoothing);
   }
   const InScope here(scope);
   return Mean(losses);

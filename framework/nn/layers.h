@@ -48,7 +48,8 @@ Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttrib
 Tensor Residual(const Scope& scope, Tensor x, Tensor branch);
 
 // The mean over all positions of -log softmax(logits)[label]: logits [..., classes], labels [...].
-Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels);
+// smoothing: the share of the target that all classes have alike.
+Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels, double smoothing = 0);
 
 }  // namespace sluice
 

@@ -120,6 +120,7 @@ class RandomGraphBuilder {
   Tensor GrowPad(Tensor x);
   Tensor GrowRegularizer(Tensor x);
   Tensor GrowBatchNorm(Tensor x);
+  Tensor GrowTopK(Tensor x);
   Tensor GrowCast(Tensor x);
 
   const uint64_t seed_;

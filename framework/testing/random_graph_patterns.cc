@@ -33,6 +33,7 @@ const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
       {"regularizer", 2, &B::GrowRegularizer},
       {"cast", 6, &B::GrowCast},
       {"batch_norm", 8, &B::GrowBatchNorm},
+      {"top_k", 3, &B::GrowTopK},
   };
   return *patterns;
 }
@@ -207,6 +208,19 @@ Tensor RandomGraphBuilder::GrowBatchNorm(Tensor x) {
     MovingAverage(average, ReduceMean(statistic, {0}), 0.25);
   }
   return made.y;
+}
+
+// A metric beside x. Of logits that are whole numbers, whose order no rounding changes.
+Tensor RandomGraphBuilder::GrowTopK(Tensor x) {
+  if (x.shape()[0] != batch_) return Tensor();
+  const int64_t inner = 2 + Below(2), classes = 2 + Below(5);
+  const Tensor features = NewInput(dtype_, {batch_, inner}, 3);
+  const char* annotation = Chance(70) ? "model:S1" : "";
+  const Tensor logits = MatMul(features, Cast(Fill(graph_, 1, {inner, classes}), dtype_));
+  const Tensor scores = (logits + NewInput(dtype_, {batch_, classes}, 3)).With(annotation);
+  const Tensor labels = NewInput(DType::kI32, {batch_}, classes);
+  graph_->Output(absl::StrCat("side", sides_++), TopKAccuracy(scores, labels, 1 + Below(2)));
+  return Scale(x, 0.5);
 }
 
 // Small integers are exact in every float.

@@ -1,7 +1,6 @@
-// Batch normalization of [groups, rows.., channels]. Sums over rows have one order, whatever the
-// number of threads: blocks of rows, as many as the shape says, are summed apart and then added up
-// in order. A split by columns alone would leave one thread to the layers that have most rows.
+// Batch normalization of [groups, rows.., channels].
 #include "framework/kernels/cpu/all_kernels.h"
+#include "framework/kernels/cpu/column_sums.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {
@@ -18,43 +17,9 @@ struct Extents {
     for (int d = 1; d < last; ++d) rows *= x.local[d], whole *= x.logical[d];
     of_group = static_cast<double>(whole);
   }
+  ColumnSums sums(int64_t statistics) const { return {groups, rows, channels, statistics}; }
   int64_t of_groups() const { return groups * channels; }  // of a statistic
 };
-
-// The blocks that a group's rows are summed in.
-struct Blocks {
-  static constexpr int64_t kMost = 16, kElements = 16384;
-  int64_t count, rows;
-
-  explicit Blocks(const Extents& x) {
-    const int64_t wanted = x.rows * x.channels / kElements;
-    rows = std::max<int64_t>(1, x.rows / std::clamp<int64_t>(wanted, 1, kMost));
-    rows = (rows + 63) / 64 * 64;
-    count = std::max<int64_t>(1, (x.rows + rows - 1) / rows);
-  }
-};
-
-// sum(group, begin, end, to): `statistics` sums over these rows of the group, one behind the other,
-// all channels each. They come out as blocks of the group in scratch, [statistics, channels], and
-// add_up(group, sums) gets what they add up to.
-template <typename Sum, typename AddUp>
-void SumByBlocks(const KernelContext& context, const Extents& x, const Blocks& blocks,
-                 int64_t statistics, float* scratch, Sum&& sum, AddUp&& add_up) {
-  const int64_t length = statistics * x.channels;
-  ParallelRows(context, x.groups * blocks.count, blocks.rows * x.channels, kCheapGrain,
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t b = begin; b < end; ++b) {
-                   const int64_t group = b / blocks.count, first = b % blocks.count * blocks.rows;
-                   sum(group, first, std::min(x.rows, first + blocks.rows), scratch + b * length);
-                 }
-               });
-  const auto add = Vectors().f32.elementwise.add.both;
-  for (int64_t group = 0; group < x.groups; ++group) {
-    float* const total = scratch + group * blocks.count * length;
-    for (int64_t b = 1; b < blocks.count; ++b) add(total, total + b * length, total, length);
-    add_up(group, total);
-  }
-}
 
 // fn(group, first, rows): runs of rows that are of one group; `first` counts through all of them.
 template <typename F>
@@ -104,7 +69,7 @@ PreparedKernel PrepareBatchVariance(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   RETURN_IF_ERROR(RequireOf(spec, dtype, {0}));
   const Extents x(spec.inputs[0]);
-  const Blocks blocks(x);
+  const ColumnSums blocks = x.sums(1);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel(
         [x, blocks](const KernelContext& context, const Operands& at) {
@@ -116,13 +81,12 @@ PreparedKernel PrepareBatchVariance(const KernelSpec& spec) {
                                                  mean + g * x.channels, to, end - begin,
                                                  x.channels);
           };
-          SumByBlocks(context, x, blocks, 1, at.scratch<float>(), squares,
-                      [&](int64_t g, const float* sum) {
-                        Vectors().f32.elementwise.scale(sum, static_cast<float>(1 / x.of_group),
-                                                        variance + g * x.channels, x.channels);
-                      });
+          blocks.Run(context, at.scratch<float>(), squares, [&](int64_t g, const float* sum) {
+            Vectors().f32.elementwise.scale(sum, static_cast<float>(1 / x.of_group),
+                                            variance + g * x.channels, x.channels);
+          });
         },
-        blocks.count * x.of_groups() * 4);
+        blocks.scratch());
   });
 }
 
@@ -154,7 +118,7 @@ PreparedKernel PrepareBatchNormParameterGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOf(spec, dtype, {0, 1}));
   ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
   const Extents x(spec.inputs[1]);
-  const Blocks blocks(x);
+  const ColumnSums blocks = x.sums(2);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel(
         [x, blocks, epsilon](const KernelContext& context, const Operands& at) {
@@ -167,15 +131,14 @@ PreparedKernel PrepareBatchNormParameterGradient(const KernelSpec& spec) {
                                               at.at(2) + g * x.channels, to, to + x.channels,
                                               end - begin, x.channels);
           };
-          SumByBlocks(context, x, blocks, 2, rstd + x.of_groups(), sums,
-                      [&](int64_t g, const float* sum) {
-                        const int64_t of_group = g * x.channels;
-                        Vectors().f32.elementwise.multiply.both(sum, rstd + of_group,
-                                                                dgamma + of_group, x.channels);
-                        std::copy_n(sum + x.channels, x.channels, dbeta + of_group);
-                      });
+          blocks.Run(context, rstd + x.of_groups(), sums, [&](int64_t g, const float* sum) {
+            const int64_t of_group = g * x.channels;
+            Vectors().f32.elementwise.multiply.both(sum, rstd + of_group, dgamma + of_group,
+                                                    x.channels);
+            std::copy_n(sum + x.channels, x.channels, dbeta + of_group);
+          });
         },
-        (2 * blocks.count + 1) * x.of_groups() * 4);
+        x.of_groups() * 4 + blocks.scratch());
   });
 }
 

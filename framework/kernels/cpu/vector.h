@@ -99,6 +99,18 @@ struct BatchStatisticsVector {
   void (*moving_average)(float kept, float momentum, const float* value, float* average, int64_t n);
 };
 
+// Of rows of channels, too.
+template <typename T>
+struct ChannelVector {
+  void (*prelu)(const T* x, const float* slope, T* y, int64_t rows, int64_t width);
+  void (*prelu_gradient)(const T* x, const float* slope, const T* dy, T* dx, int64_t rows,
+                         int64_t width);
+  void (*prelu_slope_gradient)(const T* x, const T* dy, float* dslope, int64_t rows, int64_t width);
+  void (*l2_normalize)(const T* x, float epsilon, T* y, float* length, int64_t rows, int64_t width);
+  void (*l2_normalize_gradient)(const T* x, const float* length, float epsilon, const T* dy, T* dx,
+                                int64_t rows, int64_t width);
+};
+
 template <typename T>
 struct ReductionVector {
   // Index by Reduction - 1: sum, max, min.
@@ -113,9 +125,12 @@ template <typename T>
 struct CrossEntropyVector {
   void (*sum_exp)(const T* logits, const float* max, float* sum, int64_t rows, int64_t width);
   void (*combine)(const float* max, const float* sum, const float* picked, float* loss, int64_t n);
-  // -dpicked * softmax; the caller adds dpicked where the label is.
+  // dpicked * (share - softmax); the caller adds what is of the label alone.
   void (*gradient)(const T* logits, const float* max, const float* sum, const float* dpicked,
-                   T* dlogits, int64_t rows, int64_t width);
+                   float share, T* dlogits, int64_t rows, int64_t width);
+  // How many of n logits are not below `than`, or not at most that: NaN is neither.
+  float (*not_below)(const T* logits, float than, int64_t n);
+  float (*not_at_most)(const T* logits, float than, int64_t n);
 };
 
 struct SgdStep {
@@ -160,6 +175,7 @@ struct FloatLoops {
   ReductionVector<T> reduction;
   CrossEntropyVector<T> cross_entropy;
   BatchNormVector<T> batch_norm;
+  ChannelVector<T> channel;
 };
 
 struct VectorTable {
@@ -188,6 +204,8 @@ struct VectorTable {
   extern const CrossEntropyVector<BFloat16> kCrossEntropyBf16; \
   extern const BatchNormVector<float> kBatchNorm;              \
   extern const BatchNormVector<BFloat16> kBatchNormBf16;       \
+  extern const ChannelVector<float> kChannel;                  \
+  extern const ChannelVector<BFloat16> kChannelBf16;           \
   extern const BatchStatisticsVector kBatchStatistics;         \
   extern const ArithmeticVector kArithmetic;                   \
   extern const NormalizationVector kNormalization;             \
