@@ -55,8 +55,8 @@ struct ScaleAttributes {
   }
 };
 
-struct LayerNormAttributes {
-  double epsilon = 1e-5;
+struct NormAttributes {
+  double epsilon = 1e-5;  // what keeps a division by nothing finite
   template <typename V>
   void Visit(V&& v) {
     v("epsilon", epsilon);
@@ -132,6 +132,14 @@ struct AttentionAttributes {
   }
 };
 
+struct CrossEntropyAttributes {
+  double smoothing = 0;  // the share of the target that all classes have alike
+  template <typename V>
+  void Visit(V&& v) {
+    v("smoothing", smoothing);
+  }
+};
+
 struct RowsAttributes {  // embedding gradients: rows of the table
   int64_t rows = 0;
   template <typename V>
@@ -150,9 +158,18 @@ struct ClipAttributes {
 
 struct SgdAttributes {
   double momentum = 0, weight_decay = 0;
+  bool nesterov = false;
   template <typename V>
   void Visit(V&& v) {
-    v("momentum", momentum), v("weight_decay", weight_decay);
+    v("momentum", momentum), v("weight_decay", weight_decay), v("nesterov", nesterov);
+  }
+};
+
+struct AverageAttributes {  // of a running average: the share that a new value has
+  double momentum = 0.1;
+  template <typename V>
+  void Visit(V&& v) {
+    v("momentum", momentum);
   }
 };
 
@@ -166,10 +183,10 @@ struct AdamWAttributes {
 
 using Attributes =
     std::variant<NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes,
-                 ScaleAttributes, LayerNormAttributes, DropoutAttributes, ShapeAttributes,
+                 ScaleAttributes, NormAttributes, DropoutAttributes, ShapeAttributes,
                  TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
                  ReduceAttributes, AttentionAttributes, RowsAttributes, ClipAttributes,
-                 SgdAttributes, AdamWAttributes>;
+                 SgdAttributes, AdamWAttributes, AverageAttributes, CrossEntropyAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

@@ -142,7 +142,7 @@ TEST(GradientsTest, EveryOp) {
 
 TEST(GradientsTest, CrossEntropy) {
   const std::vector<TensorType> types = {{DType::kF32, {2, 3, 5}}, {DType::kI32, {2, 3}}};
-  OpCase drawn = {"", NoAttributes(), types, 0, 4};
+  OpCase drawn = {"", CrossEntropyAttributes(), types, 0, 4};
   const auto values = RunWhole(CrossEntropyPickOp(), drawn, /*seed=*/7);
   ASSERT_TRUE(values.ok());
   int64_t elements = 0;
@@ -150,7 +150,48 @@ TEST(GradientsTest, CrossEntropy) {
       "cross entropy", types, values->inputs,
       [](Graph*, const std::vector<Tensor>& in) { return SoftmaxCrossEntropy(in[0], in[1]); },
       &elements);
-  EXPECT_EQ(elements, 30);
+  ExpectGradient(
+      "smoothed cross entropy", types, values->inputs,
+      [](Graph*, const std::vector<Tensor>& in) { return SoftmaxCrossEntropy(in[0], in[1], 0.25); },
+      &elements);
+  EXPECT_EQ(elements, 60);
+}
+
+// Through the statistics, which are of x; then by statistics that are given, which have gradients
+// of their own.
+TEST(GradientsTest, BatchNorm) {
+  const std::vector<TensorType> types = {
+      {DType::kF32, {4, 3, 5}}, {DType::kF32, {5}}, {DType::kF32, {5}}};
+  int64_t elements = 0;
+  std::vector<Array> values;
+  for (size_t i = 0; i < types.size(); ++i) {
+    values.emplace_back(types[i].shape);
+    for (size_t k = 0; k < values[i].values.size(); ++k) {
+      values[i].values[k] = UniformDraw(static_cast<int64_t>(i), static_cast<int64_t>(k), 0.5, 2);
+    }
+  }
+  for (const int64_t groups : {1, 2, 4}) {
+    ExpectGradient(
+        absl::StrCat("batch norm in ", groups, " groups"), types, values,
+        [groups](Graph*, const std::vector<Tensor>& in) {
+          return BatchNorm(in[0], in[1], in[2], groups, 1e-2).y;
+        },
+        &elements);
+    ExpectGradient(
+        absl::StrCat("statistics of ", groups, " groups"), types, values,
+        [groups](Graph*, const std::vector<Tensor>& in) {
+          const BatchNormResult result = BatchNorm(in[0], in[1], in[2], groups);
+          return result.variance * result.mean;
+        },
+        &elements);
+  }
+  ExpectGradient(
+      "by given statistics", types, values,
+      [](Graph*, const std::vector<Tensor>& in) {
+        return BatchNormBy(in[0], in[1], in[2], in[2] * in[2], in[1], 1e-2);
+      },
+      &elements);
+  EXPECT_EQ(elements, 7 * 70);
 }
 
 // The functions of ops.h that are more than one op, and one tensor read several times.

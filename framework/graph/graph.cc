@@ -63,6 +63,8 @@ absl::string_view RoleName(Role role) {
       return "parameter";
     case Role::kState:
       return "state";
+    case Role::kStatistic:
+      return "statistic";
     case Role::kGradient:
       return "gradient";
   }
@@ -440,7 +442,8 @@ void Graph::SettleStages() {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int32_t stage = nodes_[tensors_[node.inputs[i]].producer].stage;
       node.stage = std::max(node.stage, stage);
-      if (!InputPort(*node.op, i).updates) continue;
+      // A variable that only its update reads goes where what it is updated with is made.
+      if (!InputPort(*node.op, i).updates || stage < 0) continue;
       node.stage = stage;
       break;
     }

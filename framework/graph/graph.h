@@ -52,6 +52,7 @@ enum class Role : uint8_t {
   kResidual,    // of these: the stream that branches of the network add to
   kParameter,   // a variable that is learned
   kState,       // a variable that the optimizer keeps for the parameter `of`
+  kStatistic,   // a variable that steps fold a statistic of theirs into, and evaluation reads
   kGradient,    // dense, of the parameter `of`
 };
 absl::string_view RoleName(Role role);

@@ -230,6 +230,20 @@ TEST(Graph, StagesAreTheLatestInputsAndTheFirstReaders) {
   EXPECT_EQ(ProducerOf(rate).phase, Phase::kForward);
 }
 
+// What a step folds into a variable does not cross stages for it.
+TEST(Graph, AVariableThatOnlyItsUpdateReadsStandsWhereItsValueIsMade) {
+  Graph graph;
+  const Scope root(&graph);
+  const Tensor x = graph.Input("x", DType::kF32, {4, 4}, "");
+  const Tensor y = toy::MatMul(x, root.Stage(1).Param("w", {4, 4}));
+  const Tensor average = root.Param("average", {4, 4});
+  SetPhase(&graph, Phase::kUpdate);
+  toy::Descend(average, y, 0.5);
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  EXPECT_EQ(graph.nodes().back().stage, 1);
+  EXPECT_EQ(StageOf(average), 1);
+}
+
 TEST(Graph, RandomOpsGetAKeyByTheirName) {
   Graph graph;
   const Tensor x = graph.Input("x", DType::kF32, {4}, "");

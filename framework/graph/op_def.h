@@ -29,7 +29,8 @@ struct Port {
   std::string name;
   bool updates = false;   // an input that the op changes in place; only variables go there
   bool variadic = false;  // any number of tensors; only the last input
-  // A scalar or a row's mean, sum, maximum: f32 where the op computes in a smaller type.
+  // A scalar, a row's or a channel's mean, sum, maximum, factor: f32 where the op computes in a
+  // smaller type.
   bool statistic = false;
 };
 

@@ -39,7 +39,9 @@ std::string PrintNode(const Graph& graph, const Node& node) {
       absl::StrAppend(&line, " annotation=", Quoted(info.annotation.ToString()));
     if (!info.storage.empty()) absl::StrAppend(&line, " storage=", Quoted(info.storage.ToString()));
     if (!info.state.empty()) absl::StrAppend(&line, " state=", Quoted(info.state.ToString()));
-    if (info.role == Role::kResidual) absl::StrAppend(&line, " ", RoleName(info.role));
+    if (info.role == Role::kResidual || info.role == Role::kStatistic) {
+      absl::StrAppend(&line, " ", RoleName(info.role));
+    }
     if (info.of >= 0) absl::StrAppend(&line, " ", RoleName(info.role), "_of=%", info.of);
   }
   return line;
@@ -263,7 +265,9 @@ class GraphParser {
     RETURN_IF_ERROR(ParseInfoAnnotations("annotation", info->type.shape, &info->annotation));
     RETURN_IF_ERROR(ParseInfoAnnotations("storage", info->type.shape, &info->storage));
     RETURN_IF_ERROR(ParseInfoAnnotations("state", info->type.shape, &info->state));
-    if (scanner_.Accept(RoleName(Role::kResidual))) info->role = Role::kResidual;
+    for (const Role role : {Role::kResidual, Role::kStatistic}) {
+      if (scanner_.Accept(RoleName(role))) info->role = role;
+    }
     for (const Role role : {Role::kState, Role::kGradient}) {
       if (!scanner_.Accept(absl::StrCat(RoleName(role), "_of"))) continue;
       RETURN_IF_ERROR(scanner_.Expect("="));

@@ -44,6 +44,8 @@ void Build(Graph* graph) {
   const Tensor m = graph->Variable("l1/w.m", DType::kF32, {3, 6}, {"ones"}, "");
   graph->SetRole(m.id(), Role::kState, w.id());
   toy::Descend(w, toy::Add(one, m), 0.01);
+  const Tensor mean = graph->Variable("l1/mean", DType::kF32, {3}, {}, "", 1);
+  graph->SetRole(mean.id(), Role::kStatistic, -1);
   graph->set_context({});
 }
 
@@ -58,6 +60,7 @@ constexpr char kText[] = R"(%0 = input() name="x" stage=0 -> f32[4,8] annotation
 %9 = variable() {init=ones} name="l1/w.m" stage=1 -> f32[3,6] state_of=%6
 %10 = add_n(%8, %9) name="l1/w/add_n" stage=1 phase=update -> f32[3,6]
 descend(%6, %10) {factor=0.01} name="l1/w/descend" stage=1 phase=update
+%11 = variable() name="l1/mean" stage=1 -> f32[3] statistic
 output "y" = %7
 output "a \"name\"" = %3
 )";
@@ -170,7 +173,7 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_THAT(error_of("name=\"l1\"", "name=\"l0\""), HasSubstr("a second node called"));
   EXPECT_THAT(error_of("output \"a", "outputs \"a"), HasSubstr("got \"outputs\""));
   EXPECT_THAT(error_of("\"a \\\"name\\\"\"", "\"y\""),
-              HasSubstr("13:8: output \"y\": expected a name"));
+              HasSubstr("14:8: output \"y\": expected a name"));
   EXPECT_THAT(error_of("gradient_of=%6", "gradient_of=%7"),
               HasSubstr("%8, a gradient: expected it to be of a parameter, got %7"));
   EXPECT_THAT(error_of("state_of=%6", "state_off=%6"),

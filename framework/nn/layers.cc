@@ -43,6 +43,27 @@ Tensor Norm(const Scope& scope, Tensor x) {
   return LayerNorm(x, scope.Param("gamma", {width}, "", OnesInit()), scope.Param("beta", {width}));
 }
 
+Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options) {
+  const int64_t channels = LastExtent(scope, x);
+  if (channels == 0) return {};
+  const InScope here(scope);
+  const Tensor gamma = scope.Param("gamma", {channels}, "", OnesInit());
+  const Tensor beta = scope.Param("beta", {channels});
+  const Tensor mean = scope.Param("running_mean", {channels});
+  const Tensor variance = scope.Param("running_variance", {channels}, "", OnesInit());
+  for (const Tensor& statistic : {mean, variance}) {
+    if (statistic) scope.graph()->SetRole(statistic.id(), Role::kStatistic, -1);
+  }
+  if (!options.training) return BatchNormBy(x, mean, variance, gamma, beta, options.epsilon);
+  const BatchNormResult made = BatchNorm(x, gamma, beta, options.groups, options.epsilon);
+  if (!made.y) return {};
+  const double values = static_cast<double>(x.shape().NumElements() / channels / options.groups);
+  MovingAverage(mean, ReduceMean(made.mean, {0}), options.momentum);
+  MovingAverage(variance, Scale(ReduceMean(made.variance, {0}), values / (values - 1)),
+                options.momentum);
+  return made.y;
+}
+
 Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view annotation) {
   return scope.Param("table", {rows, width}, annotation, NormalInit());
 }
@@ -64,11 +85,11 @@ Tensor Residual(const Scope& scope, Tensor x, Tensor branch) {
   return sum;
 }
 
-Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels) {
+Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels, double smoothing) {
   Tensor losses;
   {
     const InScope here(scope / "cross_entropy");
-    losses = SoftmaxCrossEntropy(logits, labels);
+    losses = SoftmaxCrossEntropy(logits, labels, smoothing);
   }
   const InScope here(scope);
   return Mean(losses);

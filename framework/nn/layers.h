@@ -26,6 +26,18 @@ Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weigh
 // Layer norm over the last dimension, with parameters `gamma` and `beta`.
 Tensor Norm(const Scope& scope, Tensor x);
 
+// Batch norm over the last dimension, with parameters `gamma` and `beta`, and the statistics
+// `running_mean` and `running_variance`. In training it takes statistics of each of `groups` equal
+// ranges of dimension 0, and each step folds their mean over the groups, once, into the running
+// ones (of the variance the unbiased one, as in PyTorch); else it takes the running ones.
+struct BatchNormOptions {
+  int64_t groups = 1;
+  bool training = true;
+  double momentum = 0.1;  // the share that a step has in the running statistics
+  double epsilon = 1e-5;
+};
+Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options);
+
 // A table of `rows` vectors, for Embedding or, tied, for the last MatMul.
 Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view annotation = "");
 
@@ -36,7 +48,8 @@ Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttrib
 Tensor Residual(const Scope& scope, Tensor x, Tensor branch);
 
 // The mean over all positions of -log softmax(logits)[label]: logits [..., classes], labels [...].
-Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels);
+// smoothing: the share of the target that all classes have alike.
+Tensor CrossEntropyLoss(const Scope& scope, Tensor logits, Tensor labels, double smoothing = 0);
 
 }  // namespace sluice
 

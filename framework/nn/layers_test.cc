@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "framework/graph/interpreter.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -36,6 +38,60 @@ TEST(LayersTest, NormStartsAsTheIdentity) {
   EXPECT_EQ(y.shape(), (Shape{2, 4}));
   EXPECT_EQ(InitOf(graph, graph.FindVariable("norm/gamma")).init, "ones");
   EXPECT_EQ(InitOf(graph, graph.FindVariable("norm/beta")).init, "zeros");
+}
+
+// x [4, 2, 1] as one channel of two groups: {1, 2, 3, 6} and {0, 4, 4, 4}.
+ArrayMap BatchNormValues() {
+  ArrayMap feeds;
+  feeds["x"] = Array({4, 2, 1});
+  feeds["x"].values = {1, 2, 3, 6, 0, 4, 4, 4};
+  return feeds;
+}
+
+// torch.nn.BatchNorm2d by hand: biased variance normalizes, the unbiased one is kept.
+TEST(LayersTest, BatchNormNormalizesGroupsAndKeepsTheirMeanStatistics) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {4, 2, 1}, "");
+  graph.Output("y", BatchNorm(Scope(&graph) / "bn", x, {.groups = 2}));
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  ArrayMap variables = InitialVariables(graph, 0);
+  EXPECT_EQ(variables.at("bn/running_mean").values[0], 0);
+  EXPECT_EQ(variables.at("bn/running_variance").values[0], 1);
+  variables["bn/gamma"].values[0] = 2;
+  variables["bn/beta"].values[0] = 0.5;
+  const auto outputs = Interpret(graph, BatchNormValues(), &variables, {});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  const std::vector<double>& y = outputs->at("y").values;
+  // Means 3 and 3, biased variances 3.5 and 3, unbiased 14/3 and 4.
+  EXPECT_NEAR(y[0], -2 * 2 / std::sqrt(3.5 + 1e-5) + 0.5, 1e-6);
+  EXPECT_NEAR(y[3], 2 * 3 / std::sqrt(3.5 + 1e-5) + 0.5, 1e-6);
+  EXPECT_NEAR(y[4], -2 * 3 / std::sqrt(3 + 1e-5) + 0.5, 1e-6);
+  EXPECT_NEAR(variables.at("bn/running_mean").values[0], 0.1 * 3, 1e-7);
+  EXPECT_NEAR(variables.at("bn/running_variance").values[0], 0.9 + 0.1 * (14.0 / 3 + 4) / 2, 1e-6);
+}
+
+TEST(LayersTest, BatchNormEvaluatesByWhatWasKept) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {4, 2, 1}, "");
+  graph.Output("y", BatchNorm(Scope(&graph) / "bn", x, {.training = false}));
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  ArrayMap variables = InitialVariables(graph, 0);
+  variables["bn/running_mean"].values[0] = 1;
+  variables["bn/running_variance"].values[0] = 4;
+  const auto outputs = Interpret(graph, BatchNormValues(), &variables, {});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_NEAR(outputs->at("y").values[3], 5 / std::sqrt(4 + 1e-5), 1e-6);
+  EXPECT_EQ(variables.at("bn/running_mean").values[0], 1);  // and changes nothing
+}
+
+TEST(LayersTest, BatchNormRefusesGroupsThatDoNotDivideOrHaveOneValue) {
+  for (const int64_t groups : {3, 4}) {
+    Graph graph;
+    BatchNorm(Scope(&graph) / "bn", graph.Input("x", DType::kF32, {4, 2}, ""), {.groups = groups});
+    EXPECT_NE(graph.status().message().find(absl::StrCat(groups, " groups")),
+              absl::string_view::npos)
+        << graph.status();
+  }
 }
 
 TEST(LayersTest, GeluMlpIsMegatrons) {

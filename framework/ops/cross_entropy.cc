@@ -4,6 +4,9 @@
 //   loss = log(sum) + max - picked
 // The gradient of the whole chain, dloss (softmax - onehot), is taken at pick: there the factor v
 // is known and labels are at hand. Sum and max pass none on; what would flow through max is zero.
+// A smoothed target is (1 - smoothing) of the label and smoothing / v of every class, so that
+// picked is their weighted sum, still one number a position: PyTorch's formula, as log(sum) + max
+// is the same for all classes.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -74,15 +77,28 @@ int64_t VocabularySize(const ShardArray& logits) {
   return logits.logical.shape[logits.logical.shape.rank() - 1];
 }
 
+// What each class has of a smoothed target.
+double ShareOf(const ReferenceCall& call) {
+  return std::get<CrossEntropyAttributes>(call.attributes).smoothing /
+         static_cast<double>(VocabularySize(call.inputs[0]));
+}
+double SmoothingOf(const Attributes& attributes) {
+  return std::get<CrossEntropyAttributes>(attributes).smoothing;
+}
+
 absl::Status ReferencePick(const ReferenceCall& call) {
   const ShardArray& logits = call.inputs[0];
   const Array& labels = call.inputs[1].array;
   RETURN_IF_ERROR(CheckInRange("ce_pick", "labels", labels, VocabularySize(logits)));
   const Range held = Vocabulary(logits);
+  const double smoothing = SmoothingOf(call.attributes), share = ShareOf(call);
   for (size_t r = 0; r < labels.values.size(); ++r) {
+    const double* const row = logits.array.values.data() + r * held.size();
+    double& picked = call.outputs[0].array.values[r];
+    for (int64_t v = 0; smoothing != 0 && v < held.size(); ++v) picked += share * row[v];
     const int64_t label = static_cast<int64_t>(labels.values[r]);
     if (label < held.begin || label >= held.end) continue;  // another shard's logit
-    call.outputs[0].array.values[r] = logits.array.values[r * held.size() + (label - held.begin)];
+    picked += (1 - smoothing) * row[label - held.begin];
   }
   return absl::OkStatus();
 }
@@ -99,22 +115,24 @@ absl::Status ReferenceGradient(const ReferenceCall& call) {
     for (int64_t v = held.begin; v < held.end; ++v) {
       const int64_t at = static_cast<int64_t>(r) * held.size() + (v - held.begin);
       const double probability = std::exp(logits.array.values[at] - max[r]) / sum[r];
-      const double hit = static_cast<int64_t>(labels.values[r]) == v ? 1 : 0;
-      call.outputs[0].array.values[at] = dpicked[r] * (hit - probability);
+      const bool hit = static_cast<int64_t>(labels.values[r]) == v;
+      const double target = (hit ? 1 - SmoothingOf(call.attributes) : 0) + ShareOf(call);
+      call.outputs[0].array.values[at] = dpicked[r] * (target - probability);
     }
   }
   return absl::OkStatus();
 }
 
 // Pick is followed by combine, which has max and sum: SoftmaxCrossEntropy alone makes either.
-void PickGradient(const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs,
-                  absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+void PickGradient(const Node& pick, absl::Span<const Tensor> inputs,
+                  absl::Span<const Tensor> outputs, absl::Span<const Tensor> dy,
+                  std::vector<Gradient>* dx) {
   Graph* graph = outputs[0].graph();
   const TensorId picked = outputs[0].id();
   for (const Node& node : graph->nodes()) {
     if (node.op != &CrossEntropyCombineOp() || node.inputs[2] != picked) continue;
     const Tensor max(graph, node.inputs[0]), sum(graph, node.inputs[1]);
-    (*dx)[0] = Dense(ApplyOne(CrossEntropyGradientOp(), NoAttributes(),
+    (*dx)[0] = Dense(ApplyOne(CrossEntropyGradientOp(), pick.attributes,
                               {inputs[0], max, sum, inputs[1], dy[0]}));
     return;
   }
@@ -125,6 +143,8 @@ void CombineGradient(const Node&, absl::Span<const Tensor>, absl::Span<const Ten
                      absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
   (*dx)[2] = Dense(Scale(dy[0], -1));
 }
+
+const CrossEntropyAttributes kPlain = {}, kSmooth = {0.125};
 
 std::vector<OpCase> WithoutGradientCheck(std::vector<OpCase> cases) {
   for (OpCase& c : cases) c.check_gradient = false;
@@ -182,6 +202,7 @@ const OpDef& CrossEntropySumExpOp() {
 const OpDef& CrossEntropyPickOp() {
   static const OpDef op = [] {
     OpDef op = MakeOp("ce_pick", {{"logits"}, {"labels"}}, "picked");
+    op.attributes = CrossEntropyAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("ce_pick", call, 2));
       RETURN_IF_ERROR(CheckLogits("ce_pick", call.inputs[0]));
@@ -191,13 +212,15 @@ const OpDef& CrossEntropyPickOp() {
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...->...", {{0}}); };
     op.gradient = PickGradient;
     op.cost = [](const OpCall& call) {
+      if (SmoothingOf(call.attributes) != 0) return ElementwiseCost(call, 1);
       return Cost{0, BytesOf(call.inputs.subspan(1)) + 2 * BytesOf(call.outputs), 0};
     };
     op.reference = ReferencePick;
-    op.cases =
-        WithoutGradientCheck({{"matrix", NoAttributes(), {F32({5, 7}), I32({5})}, 0, 6},
-                              {"cube", NoAttributes(), {F32({2, 3, 5}), I32({2, 3})}, 0, 4}});
-    op.large_cases = {{"", NoAttributes(), {Wide(), I32({301})}, 0, 250}};
+    op.cases = WithoutGradientCheck({{"matrix", kPlain, {F32({5, 7}), I32({5})}, 0, 6},
+                                     {"cube", kPlain, {F32({2, 3, 5}), I32({2, 3})}, 0, 4},
+                                     {"smooth", kSmooth, {F32({5, 7}), I32({5})}, 0, 6}});
+    op.large_cases = {{"", kPlain, {Wide(), I32({301})}, 0, 250},
+                      {"", kSmooth, {Wide(), I32({301})}, 0, 250}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();
@@ -243,6 +266,7 @@ const OpDef& CrossEntropyGradientOp() {
         MakeOp("ce_gradient",
                {{"logits"}, Statistic("max"), Statistic("sum"), {"labels"}, Statistic("dpicked")},
                "dlogits");
+    op.attributes = CrossEntropyAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("ce_gradient", call, 5));
       const TensorType& logits = call.inputs[0];
@@ -257,19 +281,20 @@ const OpDef& CrossEntropyGradientOp() {
     op.rule = [](const OpCall&) { return IndexRule::Parse("...v,...,...,...,...->...v", {{4}}); };
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 18); };
     op.reference = ReferenceGradient;
-    op.cases = {
-        {"matrix", NoAttributes(), {F32({5, 7}), F32({5}), F32({5}), I32({5}), F32({5})}, 1, 4},
-        {"cube",
-         NoAttributes(),
-         {F32({2, 3, 5}), F32({2, 3}), F32({2, 3}), I32({2, 3}), F32({2, 3})},
-         1,
-         4}};
+    op.cases = {{"matrix", kPlain, {F32({5, 7}), F32({5}), F32({5}), I32({5}), F32({5})}, 1, 4},
+                {"smooth", kSmooth, {F32({5, 7}), F32({5}), F32({5}), I32({5}), F32({5})}, 1, 4},
+                {"cube",
+                 kPlain,
+                 {F32({2, 3, 5}), F32({2, 3}), F32({2, 3}), I32({2, 3}), F32({2, 3})},
+                 1,
+                 4}};
     op.large_cases = {
-        {"", NoAttributes(), {Wide(), WideColumn(), WideColumn(), I32({301}), WideColumn()}, 1, 4}};
+        {"", kPlain, {Wide(), WideColumn(), WideColumn(), I32({301}), WideColumn()}, 1, 4},
+        {"", kSmooth, {Wide(), WideColumn(), WideColumn(), I32({301}), WideColumn()}, 1, 4}};
     op.timing = {RowsByLength(), [](At at) {
                    const TensorType column = F32({at[0]});
                    return OpCase{"",
-                                 NoAttributes(),
+                                 kPlain,
                                  {F32({at[0], at[1]}), column, column, I32({at[0]}), column},
                                  0,
                                  static_cast<double>(at[1] - 1)};
@@ -279,10 +304,15 @@ const OpDef& CrossEntropyGradientOp() {
   return op;
 }
 
-Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels) {
+Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, double smoothing) {
+  if (!(smoothing >= 0 && smoothing <= 1)) {
+    return Refuse(logits, "cross_entropy",
+                  absl::StrCat("expected 0 <= smoothing <= 1, got ", smoothing));
+  }
   const Tensor max = ApplyOne(CrossEntropyMaxOp(), NoAttributes(), {logits});
   const Tensor sum = ApplyOne(CrossEntropySumExpOp(), NoAttributes(), {logits, max});
-  const Tensor picked = ApplyOne(CrossEntropyPickOp(), NoAttributes(), {logits, labels});
+  const Tensor picked =
+      ApplyOne(CrossEntropyPickOp(), CrossEntropyAttributes{smoothing}, {logits, labels});
   return ApplyOne(CrossEntropyCombineOp(), NoAttributes(), {max, sum, picked});
 }
 

@@ -37,7 +37,7 @@ absl::Status ReferenceLayerNorm(const ReferenceCall& call) {
   const Array& x = call.inputs[0].array;
   const std::vector<double>& gamma = call.inputs[1].array.values;
   const std::vector<double>& beta = call.inputs[2].array.values;
-  const double epsilon = std::get<LayerNormAttributes>(call.attributes).epsilon;
+  const double epsilon = std::get<NormAttributes>(call.attributes).epsilon;
   const int64_t width = RowLength(x), rows = NumRows(x);
   for (int64_t r = 0; r < rows; ++r) {
     const double* from = x.values.data() + r * width;
@@ -117,7 +117,7 @@ const OpDef& LayerNormOp() {
     op.name = "layer_norm";
     op.inputs = {{"x"}, {"gamma"}, {"beta"}};
     op.outputs = {{"y"}, {"mean"}, {"rstd"}};
-    op.attributes = LayerNormAttributes();
+    op.attributes = NormAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("layer_norm", call, 3));
       const TensorType& x = call.inputs[0];
@@ -129,12 +129,12 @@ const OpDef& LayerNormOp() {
     op.gradient = LayerNormGradient;
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 8, 1 << 16); };
     op.reference = ReferenceLayerNorm;
-    op.cases = {{"matrix", LayerNormAttributes(), {F32({5, 7}), F32({7}), F32({7})}},
-                {"cube", LayerNormAttributes{1e-3}, {F32({3, 2, 5}), F32({5}), F32({5})}}};
-    op.large_cases = {{"", LayerNormAttributes(), {Wide(), WideRow(), WideRow()}}};
+    op.cases = {{"matrix", NormAttributes(), {F32({5, 7}), F32({7}), F32({7})}},
+                {"cube", NormAttributes{1e-3}, {F32({3, 2, 5}), F32({5}), F32({5})}}};
+    op.large_cases = {{"", NormAttributes(), {Wide(), WideRow(), WideRow()}}};
     op.timing = {RowsByLength(), [](At at) {
                    const TensorType row = F32({at[1]});
-                   return OpCase{"", LayerNormAttributes(), {F32({at[0], at[1]}), row, row}};
+                   return OpCase{"", NormAttributes(), {F32({at[0], at[1]}), row, row}};
                  }};
     return op;
   }();
@@ -147,7 +147,7 @@ const OpDef& LayerNormGradientOp() {
     op.name = "layer_norm_gradient";
     op.inputs = {{"dy"}, {"x"}, {"gamma"}, {"mean"}, {"rstd"}};
     op.outputs = {{"dx"}};
-    op.attributes = LayerNormAttributes();
+    op.attributes = NormAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("layer_norm_gradient", call, 5));
       const TensorType& x = call.inputs[1];
@@ -162,15 +162,15 @@ const OpDef& LayerNormGradientOp() {
     op.cost = [](const OpCall& call) { return RowsCost(call, call.inputs[0], 12, 1 << 16); };
     op.reference = ReferenceLayerNormGradient;
     op.cases = {
-        {"matrix", LayerNormAttributes(), {F32({5, 7}), F32({5, 7}), F32({7}), F32({5}), F32({5})}},
+        {"matrix", NormAttributes(), {F32({5, 7}), F32({5, 7}), F32({7}), F32({5}), F32({5})}},
         {"cube",
-         LayerNormAttributes(),
+         NormAttributes(),
          {F32({3, 2, 5}), F32({3, 2, 5}), F32({5}), F32({3, 2}), F32({3, 2})}}};
     op.large_cases = {
-        {"", LayerNormAttributes(), {Wide(), Wide(), WideRow(), WideColumn(), WideColumn()}}};
+        {"", NormAttributes(), {Wide(), Wide(), WideRow(), WideColumn(), WideColumn()}}};
     op.timing = {RowsByLength(), [](At at) {
                    const TensorType x = F32({at[0], at[1]}), column = F32({at[0]});
-                   return OpCase{"", LayerNormAttributes(), {x, x, F32({at[1]}), column, column}};
+                   return OpCase{"", NormAttributes(), {x, x, F32({at[1]}), column, column}};
                  }};
     return op;
   }();
@@ -212,7 +212,7 @@ const OpDef& LayerNormParameterGradientOp() {
 }
 
 Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon) {
-  return ApplyOne(LayerNormOp(), LayerNormAttributes{epsilon}, {x, gamma, beta});
+  return ApplyOne(LayerNormOp(), NormAttributes{epsilon}, {x, gamma, beta});
 }
 
 }  // namespace sluice

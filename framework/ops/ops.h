@@ -57,6 +57,29 @@ Tensor Dropout(Tensor x,
 // ---- normalization.cc ----
 Tensor LayerNorm(Tensor x, Tensor gamma, Tensor beta, double epsilon = 1e-5);
 
+// ---- batch_norm.cc ---- over the last dimension, channels last
+// Statistics are taken over each of `groups` equal ranges of dimension 0 apart: an axis may
+// distribute whole groups, and where it splits within one, the parts are added up.
+struct BatchNormResult {
+  Tensor y;               // as x
+  Tensor mean, variance;  // [groups, channels]; the variance is biased
+};
+BatchNormResult BatchNorm(Tensor x, Tensor gamma, Tensor beta, int64_t groups,
+                          double epsilon = 1e-5);
+// By given statistics, [channels] each: evaluation.
+Tensor BatchNormBy(Tensor x, Tensor mean, Tensor variance, Tensor gamma, Tensor beta,
+                   double epsilon = 1e-5);
+// At the end of the step: variable = (1 - momentum) variable + momentum value, once a step,
+// whatever the micro-batches that the value comes from.
+void MovingAverage(Tensor variable, Tensor value, double momentum);
+
+// ---- prelu.cc, l2_normalize.cc, top_k.cc ----
+Tensor Prelu(Tensor x, Tensor slope);                  // slope [channels], of the last dimension
+Tensor L2Normalize(Tensor x, double epsilon = 1e-12);  // x / max(its length, epsilon), by rows
+// The fraction of rows whose label is among the k largest of logits [...,v]; of equal ones the
+// earlier is the larger.
+Tensor TopKAccuracy(Tensor logits, Tensor labels, int64_t k);
+
 // ---- attention.cc ----
 // q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
 Tensor CausalAttention(Tensor q, Tensor k, Tensor v);
@@ -66,7 +89,8 @@ Tensor Embedding(Tensor table, Tensor ids);  // [rows,width], i32 [...] -> [...,
 
 // ---- cross_entropy.cc ---- max, sum-exp, pick, combine: a split vocabulary is no special case
 // logits [...,v], i32 labels [...] -> loss per position [...].
-Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels);
+// smoothing: the share of the target that all classes have alike, as in PyTorch.
+Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, double smoothing = 0);
 
 // ---- optimizer.cc ---- variables change in place; scalars are f32 (step: i32), shape []
 // factor: what the gradient is multiplied by (clip); empty for none.

@@ -117,6 +117,57 @@ TEST(OpsTest, CrossEntropyGeluAndSilu) {
               ElementsAre(DoubleNear(0.7310585786, 1e-9), DoubleNear(1.7615941560, 1e-9), 0));
 }
 
+TEST(OpsTest, ASmoothedTargetIsPartOfEveryClass) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {2, 3}, "");
+  graph.Output("loss", SoftmaxCrossEntropy(x, graph.Input("y", DType::kI32, {2}, ""), 0.3));
+  const ArrayMap feeds = {{"x", Of({2, 3}, {1, 2, 4, 0, 0, 0})}, {"y", Of({2}, {1, 0})}};
+  ArrayMap none;
+  // (1 - 0.3) of the label and 0.1 of each class, of log(e + e^2 + e^4) less each logit.
+  const double sum = std::log(std::exp(1) + std::exp(2) + std::exp(4));
+  const double smooth = 0.7 * (sum - 2) + 0.1 * (3 * sum - 7);
+  EXPECT_THAT(Values(graph, feeds, &none, "loss"),
+              ElementsAre(DoubleNear(smooth, 1e-6), DoubleNear(std::log(3), 1e-6)));
+  EXPECT_THAT(ErrorOf({{2, 3}},
+                      [](const In& x) {
+                        const Tensor y = x[0].graph()->Input("y", DType::kI32, {2}, "");
+                        return SoftmaxCrossEntropy(x[0], y, 1.5);
+                      }),
+              HasSubstr("cross_entropy: expected 0 <= smoothing <= 1, got 1.5"));
+}
+
+TEST(OpsTest, PreluAndL2Normalize) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {2, 2}, "");
+  graph.Output("prelu", Prelu(x, graph.Input("slope", DType::kF32, {2}, "")));
+  graph.Output("unit", L2Normalize(x, 2));
+  const ArrayMap feeds = {{"x", Of({2, 2}, {-3, -4, 1, 0})}, {"slope", Of({2}, {0.25, -2})}};
+  ArrayMap none;
+  EXPECT_THAT(Values(graph, feeds, &none, "prelu"), ElementsAre(-0.75, 8, 1, 0));
+  // A row shorter than epsilon is divided by that.
+  EXPECT_THAT(Values(graph, feeds, &none, "unit"),
+              ElementsAre(DoubleNear(-0.6, 1e-6), DoubleNear(-0.8, 1e-6), 0.5, 0));
+}
+
+// Of the equal ones the first is the larger; a row of NaN is no hit.
+TEST(OpsTest, TopKAccuracy) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {4, 3}, "");
+  const Tensor labels = graph.Input("y", DType::kI32, {4}, "");
+  for (const int64_t k : {1, 2, 3}) {
+    graph.Output("top" + std::to_string(k), TopKAccuracy(x, labels, k));
+  }
+  const double nan = std::nan("");
+  const ArrayMap feeds = {{"x", Of({4, 3}, {1, 3, 2, 5, 5, 5, 5, 5, 5, nan, nan, nan})},
+                          {"y", Of({4}, {2, 0, 1, 1})}};
+  ArrayMap none;
+  EXPECT_THAT(Values(graph, feeds, &none, "top1"), ElementsAre(0.25));
+  EXPECT_THAT(Values(graph, feeds, &none, "top2"), ElementsAre(0.75));
+  EXPECT_THAT(Values(graph, feeds, &none, "top3"), ElementsAre(0.75));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return TopKAccuracy(x[0], x[0], 0); }),
+              HasSubstr("top_k: expected k from 1 on, got 0"));
+}
+
 TEST(OpsTest, DropoutKeepsTheMeanAndDrawsByName) {
   Graph graph;
   const Tensor x = Fill(&graph, 1, {100, 100});

@@ -58,6 +58,10 @@ absl::StatusOr<Types> InferSgd(absl::string_view op, const OpCall& call, size_t 
   RETURN_IF_ERROR(CheckGradient(op, variable, call.inputs.subspan(1, gradients)));
   RETURN_IF_ERROR(CheckStatistic(op, "factor", call.inputs[1 + gradients]));
   RETURN_IF_ERROR(CheckScalar(op, "learning_rate", DType::kF32, call.inputs[2 + gradients]));
+  if (std::get<SgdAttributes>(call.attributes).nesterov &&
+      std::get<SgdAttributes>(call.attributes).momentum == 0) {
+    return Mismatch(op, "expected a momentum with nesterov, got 0");
+  }
   if (call.inputs.size() > least) {
     RETURN_IF_ERROR(CheckType(op, "momentum", variable, call.inputs[least]));
   } else if (std::get<SgdAttributes>(call.attributes).momentum != 0) {
@@ -87,7 +91,10 @@ struct SgdStep {
   double factor, learning_rate;
   void operator()(double gradient, double* variable, double* momentum) const {
     double g = factor * gradient + attributes.weight_decay * *variable;
-    if (momentum != nullptr) g = *momentum = attributes.momentum * *momentum + g;
+    if (momentum != nullptr) {
+      const double kept = *momentum = attributes.momentum * *momentum + g;
+      g = attributes.nesterov ? g + attributes.momentum * kept : kept;
+    }
     *variable -= learning_rate * g;
   }
 };
@@ -257,7 +264,7 @@ OpDef ValueForm(const OpDef& in_place) {
   op.inputs[0].updates = false;
   op.inputs.back().variadic = false;
   op.outputs = {{"value"}};
-  op.cases.resize(1);  // the one with a state
+  std::erase_if(op.cases, [&](const OpCase& c) { return c.inputs.size() < op.inputs.size(); });
   op.timing = NotTimed(kMovesBytes);
   return op;
 }
@@ -320,8 +327,11 @@ const OpDef& SgdOp() {
     op.reference = ReferenceSgd;
     const TensorType w = F32({5, 3});
     op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, w, F32({}), F32({}), w}},
+                {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, w, F32({}), F32({}), w}},
                 {"plain", SgdAttributes{0, 0}, {w, w, F32({}), F32({})}}};
-    op.large_cases = {{"", SgdAttributes{0.9, 0.1}, {Wide(), Wide(), F32({}), F32({}), Wide()}}};
+    op.large_cases = {
+        {"", SgdAttributes{0.9, 0.1}, {Wide(), Wide(), F32({}), F32({}), Wide()}},
+        {"", SgdAttributes{0.9, 0.1, true}, {Wide(), Wide(), F32({}), F32({}), Wide()}}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();
@@ -346,8 +356,10 @@ const OpDef& SgdSparseOp() {
     };
     op.reference = ReferenceSgdSparse;
     const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
-    op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
-                {"plain", SgdAttributes{0, 0}, {w, ids, values, F32({}), F32({})}, 0, 4}};
+    op.cases = {
+        {"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
+        {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
+        {"plain", SgdAttributes{0, 0}, {w, ids, values, F32({}), F32({})}, 0, 4}};
     op.large_cases = {{"",
                        SgdAttributes{0.9, 0.1},
                        {WideTable(), I32({99}), F32({99, 67}), F32({}), F32({}), WideTable()},

@@ -20,6 +20,9 @@ absl::Status CheckRange(absl::string_view name, double value, double low, double
 
 absl::Status CheckOptions(const OptimizerOptions& options) {
   RETURN_IF_ERROR(CheckRange("momentum", options.momentum, 0, 1));
+  if (options.nesterov && options.momentum == 0) {
+    return absl::InvalidArgumentError("optimizer: nesterov: expected a momentum above 0, got 0");
+  }
   RETURN_IF_ERROR(CheckRange("beta1", options.beta1, 0, 1));
   RETURN_IF_ERROR(CheckRange("beta2", options.beta2, 0, 1));
   RETURN_IF_ERROR(CheckRange("epsilon", options.epsilon, 0, 1));
@@ -60,7 +63,7 @@ Tensor AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor
     AdamWUpdate(variable, m, v, gradient, factor, learning_rate, step, attributes);
     return Tensor();
   }
-  const SgdAttributes attributes = {options.momentum, decay};
+  const SgdAttributes attributes = {options.momentum, decay, options.nesterov};
   if (options.momentum == 0) {
     SgdUpdate(variable, Tensor(), gradient, factor, learning_rate, attributes);
     return Tensor();

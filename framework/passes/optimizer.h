@@ -15,6 +15,7 @@ struct OptimizerOptions {
   enum Kind : uint8_t { kSgd, kAdamW };
   Kind kind = kAdamW;
   double momentum = 0;                               // SGD alone; 0 keeps no state
+  bool nesterov = false;                             // SGD with momentum alone
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW alone
   // Pulls weights to 0. Variables of rank below 2, biases and norms, are left out.
   double weight_decay = 0;

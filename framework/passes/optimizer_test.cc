@@ -112,6 +112,13 @@ TEST(Optimizer, SgdIsPyTorchs) {
   EXPECT_NEAR(run.value("w"), w1 - 0.2 * second, 1e-15);
   EXPECT_NEAR(run.value("b.momentum"), 1.9, 1e-15);
 
+  options.nesterov = true;
+  Linear ahead(options);
+  ahead.Step(0.1, 1, 2, 1);
+  EXPECT_NEAR(ahead.value("w.momentum"), first, 1e-15);
+  EXPECT_NEAR(ahead.value("w"), 0.5 - 0.1 * (first + 0.9 * first), 1e-15);
+  options.nesterov = false;
+
   options.momentum = 0;
   Linear plain(options);
   EXPECT_EQ(plain.graph.variables().size(), 2u);  // no state
@@ -194,6 +201,9 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
   options = {};
   options.momentum = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(error_of(options), HasSubstr("momentum"));
+  options = {};
+  options.nesterov = true;
+  EXPECT_THAT(error_of(options), HasSubstr("nesterov: expected a momentum above 0"));
   options = {};
   options.weight_decay = -0.1;
   EXPECT_THAT(error_of(options), HasSubstr("weight_decay"));

@@ -119,6 +119,8 @@ class RandomGraphBuilder {
   Tensor GrowReduced(Tensor x);
   Tensor GrowPad(Tensor x);
   Tensor GrowRegularizer(Tensor x);
+  Tensor GrowBatchNorm(Tensor x);
+  Tensor GrowTopK(Tensor x);
   Tensor GrowCast(Tensor x);
 
   const uint64_t seed_;

@@ -7,6 +7,13 @@
 
 namespace sluice {
 
+namespace {
+
+// Of two values that are normalized both have one magnitude, and lie on the kinks of what follows.
+constexpr int64_t kFewestRows = 3;
+
+}  // namespace
+
 const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
   using B = RandomGraphBuilder;
   static const auto* patterns = new std::vector<Pattern>{
@@ -25,6 +32,8 @@ const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
       {"pad", 3, &B::GrowPad},
       {"regularizer", 2, &B::GrowRegularizer},
       {"cast", 6, &B::GrowCast},
+      {"batch_norm", 8, &B::GrowBatchNorm},
+      {"top_k", 3, &B::GrowTopK},
   };
   return *patterns;
 }
@@ -180,6 +189,38 @@ Tensor RandomGraphBuilder::GrowRegularizer(Tensor x) {
   const Tensor v = Variable({Width(), Width()});
   extra_.push_back(Scale(SumSquares(v), 0.01));
   return x + extra_.back();
+}
+
+// Groups are whole micro-batches, or lie in one: what waits for all micro-batches and is then read
+// by each of them would stand in one script.
+Tensor RandomGraphBuilder::GrowBatchNorm(Tensor x) {
+  if (!IsMatrixLike(x) || x.shape()[0] != batch_ || !MayMultiply()) return Tensor();
+  const int64_t groups = out_->micro_batches * (1 + Below(2));
+  if (batch_ % groups != 0) return Tensor();
+  const int64_t rows = x.shape().NumElements() / Last(x) / groups;
+  if (rows < kFewestRows) return Tensor();
+  const Shape channels = {Last(x)};
+  const BatchNormResult made = BatchNorm(x, Variable(channels), Variable(channels), groups, 1e-2);
+  for (const Tensor& statistic : {made.mean, made.variance}) {
+    const Tensor average = graph_->Variable(absl::StrCat("v", variables_++), dtype_, channels,
+                                            {"ones"}, Words(channels, 45, false), Stage());
+    if (average) graph_->SetRole(average.id(), Role::kStatistic, -1);
+    MovingAverage(average, ReduceMean(statistic, {0}), 0.25);
+  }
+  return made.y;
+}
+
+// A metric beside x. Of logits that are whole numbers, whose order no rounding changes.
+Tensor RandomGraphBuilder::GrowTopK(Tensor x) {
+  if (x.shape()[0] != batch_) return Tensor();
+  const int64_t inner = 2 + Below(2), classes = 2 + Below(5);
+  const Tensor features = NewInput(dtype_, {batch_, inner}, 3);
+  const char* annotation = Chance(70) ? "model:S1" : "";
+  const Tensor logits = MatMul(features, Cast(Fill(graph_, 1, {inner, classes}), dtype_));
+  const Tensor scores = (logits + NewInput(dtype_, {batch_, classes}, 3)).With(annotation);
+  const Tensor labels = NewInput(DType::kI32, {batch_}, classes);
+  graph_->Output(absl::StrCat("side", sides_++), TopKAccuracy(scores, labels, 1 + Below(2)));
+  return Scale(x, 0.5);
 }
 
 // Small integers are exact in every float.

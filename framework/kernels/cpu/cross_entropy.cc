@@ -22,6 +22,17 @@ struct Vocabulary {
   int64_t BeginAt(int64_t micro) const { return begin + micro * per_micro; }
 };
 
+// What the label has of the target alone, and what each class has.
+struct Target {
+  float label, share;
+};
+absl::StatusOr<Target> TargetOf(const KernelSpec& spec, const Vocabulary& vocabulary) {
+  ASSIGN_OR_RETURN(const CrossEntropyAttributes attributes,
+                   ParseAttributes<CrossEntropyAttributes>(spec.attributes));
+  return Target{static_cast<float>(1 - attributes.smoothing),
+                static_cast<float>(attributes.smoothing / static_cast<double>(vocabulary.whole))};
+}
+
 absl::Status CheckLabels(const char* op, const int32_t* labels, int64_t n, int64_t limit) {
   for (int64_t i = 0; i < n; ++i) {
     if (labels[i] >= 0 && labels[i] < limit) continue;
@@ -71,20 +82,31 @@ PreparedKernel PrepareCrossEntropyPick(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kI32, DType::kF32}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Vocabulary vocabulary(spec.inputs[0]);
-  return MakeKernel([rows, vocabulary, dtype](const KernelContext& context,
-                                              const Operands& at) -> absl::Status {
-    const int32_t* labels = at.at<int32_t>(1);
-    float* picked = at.at(2);
-    RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, vocabulary.whole));
-    const int64_t first = vocabulary.BeginAt(context.micro);
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t column = labels[r] - first;
-      const bool held = column >= 0 && column < vocabulary.held;
-      picked[r] =
-          held ? static_cast<float>(LoadElement(dtype, at.bytes(0), r * vocabulary.held + column))
-               : 0;
-    }
-    return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, vocabulary));
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([rows, vocabulary, dtype, target](const KernelContext& context,
+                                                        const Operands& at) -> absl::Status {
+      const int32_t* labels = at.at<int32_t>(1);
+      float* picked = at.at(2);
+      RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, vocabulary.whole));
+      const int64_t first = vocabulary.BeginAt(context.micro);
+      for (int64_t r = 0; r < rows; ++r) {
+        const int64_t column = labels[r] - first;
+        const bool held = column >= 0 && column < vocabulary.held;
+        picked[r] =
+            held ? static_cast<float>(LoadElement(dtype, at.bytes(0), r * vocabulary.held + column))
+                 : 0;
+      }
+      if (target.share == 0) return absl::OkStatus();
+      ParallelRows(context, rows, vocabulary.held, kCheapGrain, [&](int64_t begin, int64_t end) {
+        const auto row_sum = Vectors().of<T>().reduction.row[static_cast<int>(Reduction::kSum) - 1];
+        for (int64_t r = begin; r < end; ++r) {
+          const float sum = row_sum(at.at<T>(0) + r * vocabulary.held, vocabulary.held);
+          picked[r] = target.label * picked[r] + target.share * sum;
+        }
+      });
+      return absl::OkStatus();
+    });
   });
 }
 
@@ -107,9 +129,10 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
       RequireTypes(spec, {dtype, DType::kF32, DType::kF32, DType::kI32, DType::kF32, dtype}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Vocabulary vocabulary(spec.inputs[0]);
+  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, vocabulary));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([rows, vocabulary, dtype](const KernelContext& context,
-                                                const Operands& at) -> absl::Status {
+    return MakeKernel([rows, vocabulary, dtype, target](const KernelContext& context,
+                                                        const Operands& at) -> absl::Status {
       const T* logits = at.at<T>(0);
       const float *max = at.at(1), *sum = at.at(2), *dpicked = at.at(4);
       const int32_t* labels = at.at<int32_t>(3);
@@ -126,14 +149,15 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
           if (held) {
             const float logit = static_cast<float>(
                 LoadElement(dtype, reinterpret_cast<const std::byte*>(logits), at_label));
-            Vectors().f32.cross_entropy.gradient(&logit, max + r, sum + r, dpicked + r, &label, 1,
-                                                 1);
+            Vectors().f32.cross_entropy.gradient(&logit, max + r, sum + r, dpicked + r,
+                                                 target.share, &label, 1, 1);
           }
           Vectors().of<T>().cross_entropy.gradient(logits + r * width, max + r, sum + r,
-                                                   dpicked + r, dlogits + r * width, 1, width);
+                                                   dpicked + r, target.share, dlogits + r * width,
+                                                   1, width);
           if (held) {
             StoreElement(dtype, reinterpret_cast<std::byte*>(dlogits), at_label,
-                         static_cast<double>(label + dpicked[r]));
+                         static_cast<double>(label + target.label * dpicked[r]));
           }
         }
       });

@@ -20,20 +20,38 @@ void Combine(const float* max, const float* sum, const float* picked, float* los
 }
 
 template <typename T>
-void Gradient(const T* logits, const float* max, const float* sum, const float* dpicked, T* dlogits,
-              int64_t rows, int64_t width) {
+void Gradient(const T* logits, const float* max, const float* sum, const float* dpicked,
+              float share, T* dlogits, int64_t rows, int64_t width) {
   const bool streams = logits != dlogits && Streams(rows * width);
   for (int64_t r = 0; r < rows; ++r, logits += width, dlogits += width) {
     const F top = Splat(max[r]), factor = Splat(-dpicked[r] / sum[r]);
+    const F alike = Splat(dpicked[r] * share);
     ForLanesTo(dlogits, width, streams, [&](int64_t i, auto lanes) {
-      lanes(dlogits + i, factor * Exp(lanes(logits + i) - top));
+      lanes(dlogits + i, factor * Exp(lanes(logits + i) - top) + alike);
     });
   }
 }
 
+template <typename T, typename Below>
+SLUICE_INLINE float CountNot(const T* logits, int64_t n, Below&& below) {
+  return SumOver(n, [&](int64_t i, auto lanes) {
+    return lanes.Keep(Select(below(lanes(logits + i)), Splat(0), Splat(1)));
+  });
+}
+
+template <typename T>
+float NotBelow(const T* logits, float than, int64_t n) {
+  return CountNot(logits, n, [than](F x) { return Less(x, Splat(than)); });
+}
+
+template <typename T>
+float NotAtMost(const T* logits, float than, int64_t n) {
+  return CountNot(logits, n, [than](F x) { return AtMost(x, Splat(than)); });
+}
+
 template <typename T>
 constexpr CrossEntropyVector<T> LoopsOf() {
-  return {SumExp<T>, Combine, Gradient<T>};
+  return {SumExp<T>, Combine, Gradient<T>, NotBelow<T>, NotAtMost<T>};
 }
 
 }  // namespace

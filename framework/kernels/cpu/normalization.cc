@@ -6,8 +6,8 @@ namespace sluice::cpu {
 
 PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
-  ASSIGN_OR_RETURN(const LayerNormAttributes attributes,
-                   ParseAttributes<LayerNormAttributes>(spec.attributes));
+  ASSIGN_OR_RETURN(const NormAttributes attributes,
+                   ParseAttributes<NormAttributes>(spec.attributes));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const float epsilon = static_cast<float>(attributes.epsilon);
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {

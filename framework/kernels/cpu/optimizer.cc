@@ -12,8 +12,8 @@ namespace sluice::cpu {
 namespace {
 
 SgdStep StepOf(const SgdAttributes& a, float factor, float learning_rate) {
-  return {factor, learning_rate, static_cast<float>(a.momentum),
-          static_cast<float>(a.weight_decay)};
+  return {factor, learning_rate, static_cast<float>(a.momentum), static_cast<float>(a.weight_decay),
+          a.nesterov};
 }
 
 AdamWStep StepOf(const AdamWAttributes& a, float factor, float learning_rate, int32_t step) {

@@ -14,16 +14,24 @@ void Sgd(const SgdStep& step, const float* gradient, float* variable, int64_t n)
   });
 }
 
-void SgdMomentum(const SgdStep& step, const float* gradient, float* variable, float* momentum,
-                 int64_t n) {
+template <bool nesterov>
+SLUICE_INLINE void SgdWithState(const SgdStep& step, const float* gradient, float* variable,
+                                float* momentum, int64_t n) {
   const F factor = Splat(step.factor), rate = Splat(step.learning_rate);
   const F decay = Splat(step.weight_decay), kept = Splat(step.momentum);
   ForLanes(n, [&](int64_t i, auto lanes) {
     const F w = lanes(variable + i);
-    const F g = kept * lanes(momentum + i) + (factor * lanes(gradient + i) + decay * w);
-    lanes(momentum + i, g);
-    lanes(variable + i, w - rate * g);
+    const F g = factor * lanes(gradient + i) + decay * w;
+    const F m = kept * lanes(momentum + i) + g;
+    lanes(momentum + i, m);
+    lanes(variable + i, w - rate * (nesterov ? g + kept * m : m));
   });
+}
+
+void SgdMomentum(const SgdStep& step, const float* gradient, float* variable, float* momentum,
+                 int64_t n) {
+  if (step.nesterov) return SgdWithState<true>(step, gradient, variable, momentum, n);
+  SgdWithState<false>(step, gradient, variable, momentum, n);
 }
 
 void AdamW(const AdamWStep& step, const float* gradient, float* variable, float* m, float* v,

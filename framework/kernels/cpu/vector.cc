@@ -29,12 +29,14 @@ const FloatLoops<BFloat16>& VectorTable::of() const {
   return bf16;
 }
 
-#define SLUICE_TABLE_OF(level)                                                          \
-  {                                                                                     \
-    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy}, \
-        {level::kElementwiseBf16, level::kActivationBf16, level::kReductionBf16,        \
-         level::kCrossEntropyBf16},                                                     \
-        level::kArithmetic, level::kNormalization, level::kOptimizer, level::kAttention \
+#define SLUICE_TABLE_OF(level)                                                           \
+  {                                                                                      \
+    {level::kElementwise,  level::kActivation, level::kReduction,                        \
+     level::kCrossEntropy, level::kBatchNorm,  level::kChannel},                         \
+        {level::kElementwiseBf16,  level::kActivationBf16, level::kReductionBf16,        \
+         level::kCrossEntropyBf16, level::kBatchNormBf16,  level::kChannelBf16},         \
+        level::kArithmetic, level::kNormalization, level::kOptimizer, level::kAttention, \
+        level::kBatchStatistics                                                          \
   }
 
 const VectorTable& VectorsOf(Isa isa) {

@@ -80,6 +80,40 @@ struct NormalizationVector {
                              int64_t begin, int64_t end);
 };
 
+// Of rows of channels; what is one a channel stands in rows of that length.
+template <typename T>
+struct BatchNormVector {
+  // sum[c] = sum over the rows of (x - mean)^2
+  void (*squares)(const T* x, const float* mean, float* sum, int64_t rows, int64_t width);
+  // y = (x - mean) * factor + beta
+  void (*normalize)(const T* x, const float* mean, const float* factor, const float* beta, T* y,
+                    int64_t rows, int64_t width);
+  // dgamma[c], dbeta[c] = sums over the rows of dy * (x - mean), of dy
+  void (*sums)(const T* dy, const T* x, const float* mean, float* dgamma, float* dbeta,
+               int64_t rows, int64_t width);
+  // dx = factor * (dy - shift - (x - mean) * slope)
+  void (*gradient)(const T* dy, const T* x, const float* mean, const float* factor,
+                   const float* shift, const float* slope, T* dx, int64_t rows, int64_t width);
+};
+struct BatchStatisticsVector {
+  // rstd = 1 / sqrt(variance + epsilon)
+  void (*rstd)(const float* variance, float epsilon, float* rstd, int64_t n);
+  // average = kept * average + momentum * value
+  void (*moving_average)(float kept, float momentum, const float* value, float* average, int64_t n);
+};
+
+// Of rows of channels, too.
+template <typename T>
+struct ChannelVector {
+  void (*prelu)(const T* x, const float* slope, T* y, int64_t rows, int64_t width);
+  void (*prelu_gradient)(const T* x, const float* slope, const T* dy, T* dx, int64_t rows,
+                         int64_t width);
+  void (*prelu_slope_gradient)(const T* x, const T* dy, float* dslope, int64_t rows, int64_t width);
+  void (*l2_normalize)(const T* x, float epsilon, T* y, float* length, int64_t rows, int64_t width);
+  void (*l2_normalize_gradient)(const T* x, const float* length, float epsilon, const T* dy, T* dx,
+                                int64_t rows, int64_t width);
+};
+
 template <typename T>
 struct ReductionVector {
   // Index by Reduction - 1: sum, max, min.
@@ -94,13 +128,17 @@ template <typename T>
 struct CrossEntropyVector {
   void (*sum_exp)(const T* logits, const float* max, float* sum, int64_t rows, int64_t width);
   void (*combine)(const float* max, const float* sum, const float* picked, float* loss, int64_t n);
-  // -dpicked * softmax; the caller adds dpicked where the label is.
+  // dpicked * (share - softmax); the caller adds what is of the label alone.
   void (*gradient)(const T* logits, const float* max, const float* sum, const float* dpicked,
-                   T* dlogits, int64_t rows, int64_t width);
+                   float share, T* dlogits, int64_t rows, int64_t width);
+  // How many of n logits are not below `than`, or not at most that: NaN is neither.
+  float (*not_below)(const T* logits, float than, int64_t n);
+  float (*not_at_most)(const T* logits, float than, int64_t n);
 };
 
 struct SgdStep {
   float factor, learning_rate, momentum, weight_decay;
+  bool nesterov;
 };
 struct AdamWStep {
   // variable = decay * variable - rate * m / (sqrt(v) * root + epsilon)
@@ -139,6 +177,8 @@ struct FloatLoops {
   ActivationVector<T> activation;
   ReductionVector<T> reduction;
   CrossEntropyVector<T> cross_entropy;
+  BatchNormVector<T> batch_norm;
+  ChannelVector<T> channel;
 };
 
 struct VectorTable {
@@ -148,6 +188,7 @@ struct VectorTable {
   NormalizationVector normalization;
   OptimizerVector optimizer;
   AttentionVector attention;
+  BatchStatisticsVector batch_statistics;
 
   // f32 or bf16.
   template <typename T>
@@ -164,6 +205,11 @@ struct VectorTable {
   extern const ReductionVector<BFloat16> kReductionBf16;       \
   extern const CrossEntropyVector<float> kCrossEntropy;        \
   extern const CrossEntropyVector<BFloat16> kCrossEntropyBf16; \
+  extern const BatchNormVector<float> kBatchNorm;              \
+  extern const BatchNormVector<BFloat16> kBatchNormBf16;       \
+  extern const ChannelVector<float> kChannel;                  \
+  extern const ChannelVector<BFloat16> kChannelBf16;           \
+  extern const BatchStatisticsVector kBatchStatistics;         \
   extern const ArithmeticVector kArithmetic;                   \
   extern const NormalizationVector kNormalization;             \
   extern const OptimizerVector kOptimizer;                     \
