@@ -31,9 +31,10 @@ const FloatLoops<BFloat16>& VectorTable::of() const {
 
 #define SLUICE_TABLE_OF(level)                                                          \
   {                                                                                     \
-    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy}, \
+    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy,  \
+     level::kPool},                                                                     \
         {level::kElementwiseBf16, level::kActivationBf16, level::kReductionBf16,        \
-         level::kCrossEntropyBf16},                                                     \
+         level::kCrossEntropyBf16, level::kPoolBf16},                                   \
         level::kArithmetic, level::kNormalization, level::kOptimizer, level::kAttention \
   }
 

@@ -96,6 +96,28 @@ struct CrossEntropyVector {
                    T* dlogits, int64_t rows, int64_t width);
 };
 
+// How a pool's window moves along one dimension of an image. Each place has a pixel.
+struct PoolAxis {
+  int64_t pixels, places, window, stride, before;
+};
+// Images [height, width, channels]: so many channels of each pixel, pixels `stride` apart; of the
+// result likewise.
+struct PoolImage {
+  PoolAxis height, width;
+  int64_t channels, stride;
+  bool count_padding;
+};
+// At most as many channels at a time in max_gradient.
+constexpr int64_t kPoolChannels = 64;
+template <typename T>
+struct PoolVector {
+  void (*max)(const PoolImage& image, const T* x, T* y);
+  // Scratch: window x width x kPoolChannels.
+  void (*max_gradient)(const PoolImage& image, const T* x, const T* dy, T* dx, float* scratch);
+  void (*average)(const PoolImage& image, const T* x, T* y);
+  void (*average_gradient)(const PoolImage& image, const T* dy, T* dx);
+};
+
 struct SgdStep {
   float factor, learning_rate, momentum, weight_decay;
 };
@@ -136,6 +158,7 @@ struct FloatLoops {
   ActivationVector<T> activation;
   ReductionVector<T> reduction;
   CrossEntropyVector<T> cross_entropy;
+  PoolVector<T> pool;
 };
 
 struct VectorTable {
@@ -161,6 +184,8 @@ struct VectorTable {
   extern const ReductionVector<BFloat16> kReductionBf16;       \
   extern const CrossEntropyVector<float> kCrossEntropy;        \
   extern const CrossEntropyVector<BFloat16> kCrossEntropyBf16; \
+  extern const PoolVector<float> kPool;                        \
+  extern const PoolVector<BFloat16> kPoolBf16;                 \
   extern const ArithmeticVector kArithmetic;                   \
   extern const NormalizationVector kNormalization;             \
   extern const OptimizerVector kOptimizer;                     \
