@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/product.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {
@@ -275,6 +276,39 @@ class ByWeights : public Convolution {
   ScratchParts parts_;
 };
 
+// The gradient by weights of a kernel of one element, which is a matrix product over all pixels. As
+// such it is faster: with AMX (oneDNN 2.6, one thread, ResNet-50's shapes) 390 to 680 GFLOP/s in
+// bf16 where the convolution has 60 to 300, and up to 1.4 times as fast in f32. Forward and by
+// input the convolution is as fast as the product.
+class ByWeightsOfPixels : public Convolution {
+ public:
+  static bool Suits(ConvolutionPass pass, const ConvolutionShape& s) {
+    return pass == ConvolutionPass::kWeightGradient && s.kernel_height * s.kernel_width == 1 &&
+           s.stride_height * s.stride_width == 1 && s.out_height == s.height &&
+           s.out_width == s.width && s.padding.top == 0 && s.padding.left == 0 && s.groups == 1;
+  }
+  static absl::StatusOr<std::shared_ptr<const Convolution>> Make(const ConvolutionShape& s,
+                                                                 int threads) {
+    ProductShape product;
+    product.m = s.channels, product.n = s.out_channels, product.k = s.images * s.Pixels();
+    product.transpose_a = true;
+    product.operands = s.operands;
+    auto made = std::make_shared<ByWeightsOfPixels>();
+    ASSIGN_OR_RETURN(made->product_, Product::Prepare(product, threads));
+    return std::shared_ptr<const Convolution>(std::move(made));
+  }
+
+  void Run(const KernelContext& context, const ConvolutionOperands& at,
+           std::byte* scratch) const override {
+    product_->Run(context, at.x, at.y, at.w, scratch);
+  }
+  int64_t scratch() const override { return product_->scratch(); }
+  std::string implementation() const override { return product_->implementation(); }
+
+ private:
+  std::shared_ptr<const Product> product_;
+};
+
 // Plain loops, on the calling thread: for small convolutions, those with nothing to sum, and the
 // few that oneDNN has no fast implementation of.
 class PlainConvolution : public Convolution {
@@ -468,6 +502,11 @@ absl::StatusOr<std::shared_ptr<const Convolution>> Convolution::Prepare(
   if (shape.Products() >= kSmall) {
     // A primitive remembers the number of threads of its creation.
     InitKernelThread();
+    if (ByWeightsOfPixels::Suits(pass, shape)) {
+      // Where there is no such product, of bf16 without AVX-512, the ways below have an answer.
+      auto made = ByWeightsOfPixels::Make(shape, threads);
+      if (made.ok()) return made;
+    }
     auto made = pass == ConvolutionPass::kWeightGradient ? ByWeights::Make(shape, threads)
                                                          : ByImages::Make(pass, shape, threads);
     if (!absl::IsNotFound(made.status())) return made;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "framework/kernels/cpu/convolution.h"
@@ -99,6 +100,33 @@ void ExpectBothTypes(ConvolutionShape shape, const std::string& implementation) 
 }
 
 TEST(ConvolutionAvx2Test, Bf16IsComputedInF32) { ExpectBothTypes(ShapeOf(24, 1), "jit:avx2"); }
+
+// A kernel of one element, whose gradient would be a product.
+TEST(ConvolutionAvx2Test, AProductOfBf16IsComputedInF32) {
+  ASSERT_EQ(kLimited, dnnl_success);
+  ConvolutionShape shape = ShapeOf(24, 1);
+  shape.kernel_height = shape.kernel_width = 1;
+  shape.padding = {};
+  shape.operands = DType::kBF16;
+  std::vector<uint16_t> x = Narrowed(Values(shape.images * shape.Pixels() * shape.channels));
+  std::vector<uint16_t> dy = Narrowed(Values(shape.images * shape.Places() * shape.out_channels));
+  std::vector<float> dw(shape.WeightElements());
+  const auto gradient = Convolution::Prepare(ConvolutionPass::kWeightGradient, shape, 1);
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  std::vector<std::byte> scratch((*gradient)->scratch());
+  (*gradient)->Run({},
+                   {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(dw.data()),
+                    reinterpret_cast<std::byte*>(dy.data())},
+                   scratch.data());
+  for (int64_t i = 0; i < shape.WeightElements(); ++i) {
+    double sum = 0;
+    for (int64_t place = 0; place < shape.images * shape.Places(); ++place) {
+      sum += double{BFloat16ToFloat(x[place * 24 + i / 24])} *
+             double{BFloat16ToFloat(dy[place * 24 + i % 24])};
+    }
+    ASSERT_NEAR(dw[i], sum, 1e-4) << i;
+  }
+}
 
 // Plain loops, in both types.
 TEST(ConvolutionAvx2Test, NothingThatCopiesIsTaken) { ExpectBothTypes(ShapeOf(64, 32), ""); }

@@ -143,8 +143,9 @@ TEST(ConvolutionTest, AnImagesBitsAreItsOwn) {
 // Both ways of cutting it, and a last piece that is smaller.
 TEST(ConvolutionTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
   CpuThreadPool two(2, InitKernelThread), three(3, InitKernelThread);
-  for (ConvolutionShape shape : {Square(9, 28, 32, 64, 3, 1), Square(5, 14, 160, 200, 3, 1),
-                                 Square(3, 7, 256, 600, 1, 1), Square(9, 20, 48, 48, 3, 2, 48)}) {
+  for (ConvolutionShape shape :
+       {Square(9, 28, 32, 64, 3, 1), Square(5, 14, 160, 200, 3, 1), Square(3, 7, 256, 600, 1, 1),
+        Square(3, 7, 256, 600, 1, 2), Square(9, 20, 48, 48, 3, 2, 48)}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       shape.operands = dtype;
       const std::vector<std::byte> one = RunPass(ConvolutionPass::kWeightGradient, shape, nullptr);
