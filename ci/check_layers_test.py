@@ -69,6 +69,13 @@ class CheckLayersTest(unittest.TestCase):
         self.assertEqual(check_layers.check_heavy(files),
                          ["framework/kernels/a.h: nlohmann/json.hpp is for .cc files alone"])
 
+    def test_a_wrapper_of_a_heavy_library_stays_in_sources(self):
+        files = {"framework/kernels/cpu/onednn.h": "#include <dnnl.h>\n",
+                 "framework/kernels/cpu/a.cc": '#include "framework/kernels/cpu/onednn.h"\n',
+                 "framework/kernels/cpu/a.h": '#include "framework/kernels/cpu/onednn.h"\n'}
+        self.assertEqual(check_layers.check_heavy(files),
+                         ["framework/kernels/cpu/a.h: framework/kernels/cpu/onednn.h is for .cc files alone"])
+
     def test_nobody_reaches_the_plan_by_accident(self):
         files = {"framework/plan/index.h": '#include "framework/plan/plan.pb.h"\n',
                  "framework/session/session.h": '#include "framework/plan/index.h"\n',

@@ -21,8 +21,8 @@ struct NoAttributes {
 
 // Initial value of a variable, drawn by logical index from (seed, variable name).
 struct VariableAttributes {
-  std::string init = "zeros";  // zeros, ones, normal
-  double stddev = 0.02;        // of normal
+  std::string init = "zeros";  // zeros, ones, normal, uniform
+  double stddev = 0.02;        // of normal and uniform; their mean is 0
   template <typename V>
   void Visit(V&& v) {
     v("init", init), v("stddev", stddev);
@@ -140,6 +140,34 @@ struct CrossEntropyAttributes {
   }
 };
 
+// Convolutions over [images, height, width, channels]; stride and dilation of height and width,
+// padding as SidesOf takes it. `extent` is of a gradient alone: height and width of what it is the
+// gradient of, the image or the kernel, which its operands do not say.
+struct ConvolutionAttributes {
+  Shape stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
+  int64_t groups = 1;
+  Shape extent = {};
+  template <typename V>
+  void Visit(V&& v) {
+    v("stride", stride), v("padding", padding), v("dilation", dilation), v("groups", groups);
+    v("extent", extent);
+  }
+};
+
+// Maximum and mean over windows of images; as above. `count_padding`: a mean divides by the
+// elements of the window, those in the padding too; else by those on the image.
+struct PoolAttributes {
+  Shape window = {1, 1}, stride = {}, padding = {0, 0};  // no stride: the window
+  bool count_padding = true;
+  Shape extent = {};
+  const Shape& stride_or_window() const { return stride.rank() == 0 ? window : stride; }
+  template <typename V>
+  void Visit(V&& v) {
+    v("window", window), v("stride", stride), v("padding", padding);
+    v("count_padding", count_padding), v("extent", extent);
+  }
+};
+
 struct RowsAttributes {  // embedding gradients: rows of the table
   int64_t rows = 0;
   template <typename V>
@@ -181,12 +209,23 @@ struct AdamWAttributes {
   }
 };
 
+// Zeros around an image: [height, width], the same on both sides, or [top, bottom, left, right].
+struct PaddingSides {
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
+};
+// REQUIRES: padding has two extents or four.
+inline PaddingSides SidesOf(const Shape& padding) {
+  if (padding.rank() == 4) return {padding[0], padding[1], padding[2], padding[3]};
+  return {padding[0], padding[0], padding[1], padding[1]};
+}
+
 using Attributes =
     std::variant<NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes,
                  ScaleAttributes, NormAttributes, DropoutAttributes, ShapeAttributes,
                  TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
-                 ReduceAttributes, AttentionAttributes, RowsAttributes, ClipAttributes,
-                 SgdAttributes, AdamWAttributes, AverageAttributes, CrossEntropyAttributes>;
+                 ReduceAttributes, AttentionAttributes, ConvolutionAttributes, PoolAttributes,
+                 RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes, AverageAttributes,
+                 CrossEntropyAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

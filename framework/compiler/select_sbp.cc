@@ -219,8 +219,9 @@ absl::Status Walk::NoSignature(const Node& node, const Combinations& combination
                     info.type.shape.ToString());
     if (!info.annotation.empty()) absl::StrAppend(&text, " as ", info.annotation.ToString());
     for (size_t a = 0; a < problem_.grid.axes().size(); ++a) {
+      if (problem_.grid.axes()[a].shards == 1) continue;  // of which no layouts are kept
       const OperandLayout& operand = combinations.on(a).inputs[i];
-      if (problem_.grid.axes()[a].shards == 1 || !operand.arrives) continue;
+      if (!operand.arrives) continue;
       absl::StrAppend(&text, " ", problem_.grid.axes()[a].name, ":", ToString(*operand.arrives));
     }
   }

@@ -108,15 +108,14 @@ class Run {
 Array InitialShard(const std::string& name, const VariableAttributes& init, const Shape& logical,
                    const Box& box, uint64_t seed) {
   Array shard(ShapeOf(box), init.init == "ones" ? 1 : 0);
-  if (init.init != "normal") {
-    SLUICE_CHECK(init.init == "ones" || init.init == "zeros") << name << ": init " << init.init;
-    return shard;
-  }
+  if (init.init == "ones" || init.init == "zeros") return shard;
+  SLUICE_CHECK(init.init == "normal" || init.init == "uniform") << name << ": init " << init.init;
+  const auto draw = init.init == "normal" ? RandomNormal : RandomUniform;
   const int64_t key = RandomKey(name);
   size_t next = 0;
   ForEachRow(WholeBox(logical), box, [&](int64_t offset, int64_t length) {
     for (int64_t i = 0; i < length; ++i) {
-      shard.values[next++] = init.stddev * RandomNormal(seed, key, offset + i);
+      shard.values[next++] = init.stddev * draw(seed, key, offset + i);
     }
   });
   return shard;

@@ -93,6 +93,7 @@ TEST(InitialVariables, ArePartsOfOneDrawByNameAndSeed) {
   graph.Variable("normal", DType::kF32, {40, 50}, {"normal", 0.5}, "");
   graph.Variable("bf16", DType::kBF16, {40, 50}, {"normal", 0.5}, "");
   graph.Variable("other", DType::kF32, {40, 50}, {"normal", 0.5}, "");
+  graph.Variable("uniform", DType::kF32, {40, 50}, {"uniform", 0.5}, "");
   const ArrayMap variables = InitialVariables(graph, 3);
   EXPECT_THAT(variables.at("zeros").values, ElementsAre(0, 0, 0));
   EXPECT_THAT(variables.at("ones").values, ElementsAre(1, 1, 1));
@@ -107,6 +108,15 @@ TEST(InitialVariables, ArePartsOfOneDrawByNameAndSeed) {
   EXPECT_NE(variables.at("other").values, draw);
   EXPECT_NE(InitialVariables(graph, 4).at("normal").values, draw);
   EXPECT_EQ(InitialVariables(graph, 3).at("normal").values, draw);
+  const std::vector<double>& uniform = variables.at("uniform").values;
+  double largest = 0, uniform_squares = 0;
+  for (double value : uniform) {
+    largest = std::max(largest, std::abs(value));
+    uniform_squares += value * value;
+  }
+  EXPECT_LE(largest, std::sqrt(3.0) * 0.5 * 1.000001);
+  EXPECT_GT(largest, std::sqrt(3.0) * 0.5 * 0.99);
+  EXPECT_NEAR(std::sqrt(uniform_squares / 2000), 0.5, 0.02);
   for (double value : variables.at("bf16").values) {
     EXPECT_EQ(value, BFloat16ToFloat(FloatToBFloat16(static_cast<float>(value))));
   }

@@ -1,8 +1,10 @@
 #include "framework/nn/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "framework/ops/ops.h"
 
 namespace sluice {
@@ -26,6 +28,10 @@ VariableAttributes ResidualInit(int64_t layers, double stddev) {
 }
 
 VariableAttributes OnesInit() { return {"ones"}; }
+
+VariableAttributes KaimingInit(int64_t fan_in) {
+  return {"uniform", 1 / std::sqrt(3.0 * static_cast<double>(fan_in))};
+}
 
 Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_annotation,
               absl::string_view bias_annotation, const VariableAttributes& init) {
@@ -62,6 +68,50 @@ Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options) 
   MovingAverage(variance, Scale(ReduceMean(made.variance, {0}), values / (values - 1)),
                 options.momentum);
   return made.y;
+}
+
+Tensor Convolution(const Scope& scope, Tensor x, int64_t out, const Shape& kernel,
+                   const ConvolutionAttributes& attributes, absl::string_view weight_annotation,
+                   const std::optional<VariableAttributes>& init) {
+  const int64_t channels = LastExtent(scope, x), groups = attributes.groups;
+  if (channels == 0) return {};
+  if (kernel.rank() != 2 || groups < 1 || channels % groups != 0) {
+    scope.graph()->SetError(
+        absl::InvalidArgumentError(absl::StrCat(
+            "a convolution expected a kernel of [height,width], and groups that ", "divide ",
+            channels, " channels, got ", kernel.ToString(), " and ", groups)),
+        scope.path());
+    return {};
+  }
+  const InScope here(scope);
+  const Shape shape = {kernel[0], kernel[1], channels / groups, out};
+  const int64_t fan_in = std::max<int64_t>(kernel.NumElements() * (channels / groups), 1);
+  return Conv2d(x,
+                scope.Param("weight", shape, weight_annotation, init.value_or(KaimingInit(fan_in))),
+                attributes);
+}
+
+Tensor MaxPool(const Scope& scope, Tensor x, const PoolAttributes& attributes) {
+  const InScope here(scope);
+  return MaxPool(x, attributes);
+}
+
+Tensor AveragePool(const Scope& scope, Tensor x, const PoolAttributes& attributes) {
+  const InScope here(scope);
+  return AveragePool(x, attributes);
+}
+
+Tensor GlobalAveragePool(const Scope& scope, Tensor x) {
+  if (!x) return {};
+  if (x.shape().rank() != 4) {
+    scope.graph()->SetError(
+        absl::InvalidArgumentError(absl::StrCat(
+            "a global pool expected [images,height,width,channels], got ", x.shape().ToString())),
+        scope.path());
+    return {};
+  }
+  const InScope here(scope);
+  return ReduceMean(x, {1, 2});
 }
 
 Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view annotation) {

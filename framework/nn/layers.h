@@ -6,6 +6,7 @@
 #define SLUICE_FRAMEWORK_NN_LAYERS_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/string_view.h"
 #include "framework/graph/graph.h"
@@ -17,6 +18,8 @@ namespace sluice {
 VariableAttributes NormalInit(double stddev = 0.02);
 VariableAttributes ResidualInit(int64_t layers, double stddev = 0.02);
 VariableAttributes OnesInit();
+// PyTorch's of linear and convolution layers: uniform in +-1/sqrt(fan_in).
+VariableAttributes KaimingInit(int64_t fan_in);
 
 // x [..., in] times `weight` plus `bias`.
 Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_annotation = "",
@@ -37,6 +40,20 @@ struct BatchNormOptions {
   double epsilon = 1e-5;
 };
 Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options);
+
+// A convolution of x [images, height, width, channels] to `out` channels, without bias: `weight`
+// [kernel height, kernel width, channels / groups, out], by default of KaimingInit. Splits of it
+// are "model:S3" by output and "model:S2" by input channel.
+Tensor Convolution(const Scope& scope, Tensor x, int64_t out, const Shape& kernel,
+                   const ConvolutionAttributes& attributes = {},
+                   absl::string_view weight_annotation = "",
+                   const std::optional<VariableAttributes>& init = std::nullopt);
+
+// Pools of images [images, height, width, channels], as ops.h has them.
+Tensor MaxPool(const Scope& scope, Tensor x, const PoolAttributes& attributes);
+Tensor AveragePool(const Scope& scope, Tensor x, const PoolAttributes& attributes);
+// The mean over height and width: [images, channels].
+Tensor GlobalAveragePool(const Scope& scope, Tensor x);
 
 // A table of `rows` vectors, for Embedding or, tied, for the last MatMul.
 Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view annotation = "");

@@ -32,6 +32,46 @@ TEST(LayersTest, LinearMakesWeightAndBiasUnderItsScope) {
   EXPECT_EQ(InitOf(graph, bias).init, "zeros");
 }
 
+TEST(LayersTest, ConvolutionsStartAsPyTorchs) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {2, 9, 9, 8}, "");
+  const Tensor y = Convolution(Scope(&graph) / "conv", x, 6, {3, 3},
+                               {.stride = {2, 2}, .padding = {1, 1}, .groups = 2}, "model:S3");
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  EXPECT_EQ(y.shape(), (Shape{2, 5, 5, 6}));
+  const Tensor weight = graph.FindVariable("conv/weight");
+  ASSERT_TRUE(weight);
+  EXPECT_EQ(weight.shape(), (Shape{3, 3, 4, 6}));
+  EXPECT_EQ(graph.tensor(weight.id()).annotation.ToString(), "model:S3");
+  EXPECT_EQ(InitOf(graph, weight).init, "uniform");
+  EXPECT_DOUBLE_EQ(InitOf(graph, weight).stddev * std::sqrt(3.0), 1.0 / 6);  // fan_in 36
+  Convolution(Scope(&graph) / "other", x, 6, {1, 1}, {}, "", NormalInit(0.5));
+  EXPECT_EQ(InitOf(graph, graph.FindVariable("other/weight")).stddev, 0.5);
+}
+
+TEST(LayersTest, PoolsOfImages) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {2, 9, 9, 8}, "");
+  const Scope scope(&graph);
+  EXPECT_EQ(
+      MaxPool(scope / "a", x, {.window = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}).shape(),
+      (Shape{2, 5, 5, 8}));
+  EXPECT_EQ(AveragePool(scope / "b", x, {.window = {2, 2}}).shape(), (Shape{2, 4, 4, 8}));
+  EXPECT_EQ(GlobalAveragePool(scope / "c", x).shape(), (Shape{2, 8}));
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  EXPECT_FALSE(GlobalAveragePool(scope / "d", GlobalAveragePool(scope / "e", x)));
+  EXPECT_NE(graph.status().message().find("got [2,8]"), absl::string_view::npos);
+}
+
+TEST(LayersTest, ConvolutionsRefuseGroupsThatDoNotDivide) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {2, 9, 9, 8}, "");
+  EXPECT_FALSE(Convolution(Scope(&graph) / "conv", x, 6, {3, 3}, {.groups = 3}));
+  EXPECT_NE(graph.status().message().find("groups that divide 8 channels, got [3,3] and 3"),
+            absl::string_view::npos)
+      << graph.status();
+}
+
 TEST(LayersTest, NormStartsAsTheIdentity) {
   Graph graph;
   Tensor y = Norm(Scope(&graph) / "norm", graph.Input("x", DType::kF32, {2, 4}, ""));

@@ -84,6 +84,18 @@ Tensor TopKAccuracy(Tensor logits, Tensor labels, int64_t k);
 // q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
 Tensor CausalAttention(Tensor q, Tensor k, Tensor v);
 
+// ---- convolution.cc ----
+// x [images, height, width, channels], w [height, width, channels / groups, output channels] (HWIO)
+// -> y [images, height, width, output channels], PyTorch's conv2d without bias. Images and channels
+// may be split over a mesh, channels only where groups is 1; height and width never. In memory a
+// pixel's channels lie side by side, and so do the weights of a kernel element's output channels:
+// a split of either is one of whole runs, and a 1x1 kernel is the matrix of a linear layer.
+Tensor Conv2d(Tensor x, Tensor w, const ConvolutionAttributes& attributes = {});
+
+// ---- pool.cc ---- over height and width of [images, height, width, channels], as PyTorch's pools
+Tensor MaxPool(Tensor x, const PoolAttributes& attributes);  // NaN wins; of equals, the first
+Tensor AveragePool(Tensor x, const PoolAttributes& attributes);
+
 // ---- embedding.cc ----
 Tensor Embedding(Tensor table, Tensor ids);  // [rows,width], i32 [...] -> [...,width]
 

@@ -76,6 +76,39 @@ TEST(OpsTest, ErrorsSayWhatWasExpectedAndGot) {
               HasSubstr("attention: expected q of [batch,time,heads,size], got f32[2,3]"));
 }
 
+TEST(OpsTest, ErrorsOfImagesSayWhatWasExpectedAndGot) {
+  const auto convolved = [](const ConvolutionAttributes& a) {
+    return ErrorOf({{2, 5, 5, 4}, {3, 3, 4, 6}},
+                   [&](const In& x) { return Conv2d(x[0], x[1], a); });
+  };
+  EXPECT_THAT(convolved({.groups = 2}),
+              HasSubstr("conv2d: expected weights of [height,width,input channels / groups,output "
+                        "channels], got x [2,5,5,4], w [3,3,4,6], y [2,3,3,6] in 2 groups"));
+  EXPECT_THAT(
+      convolved({.stride = {0, 1}}),
+      HasSubstr("conv2d: expected a stride of [height,width] from 1 to 1048576, got [0,1]"));
+  EXPECT_THAT(convolved({.padding = {1, 1, 1}}),
+              HasSubstr("conv2d: expected a padding of [height,width] or [top,bottom,left,right] "
+                        "from 0 to 1048576, got [1,1,1]"));
+  EXPECT_THAT(convolved({.dilation = {3, 1}}),
+              HasSubstr("conv2d: expected a kernel of at most the padded image, got w [3,3,4,6] on "
+                        "x [2,5,5,4]"));
+  EXPECT_THAT(ErrorOf({{2, 5, 5}, {3, 3, 4, 6}}, [](const In& x) { return Conv2d(x[0], x[1]); }),
+              HasSubstr("conv2d: expected x and w of four dimensions, got f32[2,5,5] and "));
+  EXPECT_THAT(
+      ErrorOf({{2, 5, 5, 4}},
+              [](const In& x) {
+                return MaxPool(x[0], {.window = {2, 2}, .padding = {2, 0}});
+              }),
+      HasSubstr("max_pool: expected a padding of less than the window of [2,2], got [2,0]"));
+  EXPECT_THAT(ErrorOf({{2, 5, 5, 4}},
+                      [](const In& x) {
+                        return AveragePool(x[0], {.window = {6, 1}});
+                      }),
+              HasSubstr("average_pool: expected a window of at most the padded image, got [6,1] on "
+                        "f32[2,5,5,4]"));
+}
+
 TEST(OpsTest, ErrorsAreSticky) {
   Graph graph;
   const Tensor x = graph.Input("x", DType::kF32, {2, 3}, "");
@@ -166,6 +199,69 @@ TEST(OpsTest, TopKAccuracy) {
   EXPECT_THAT(Values(graph, feeds, &none, "top3"), ElementsAre(0.75));
   EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return TopKAccuracy(x[0], x[0], 0); }),
               HasSubstr("top_k: expected k from 1 on, got 0"));
+}
+
+// torch.nn.functional.conv2d, max_pool2d, avg_pool2d and their gradients of one channel.
+TEST(OpsTest, ConvolutionsAndPools) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {1, 3, 3, 1}, "");
+  const Tensor w = graph.Input("w", DType::kF32, {2, 2, 1, 1}, "");
+  graph.Output("plain", Conv2d(x, w));
+  graph.Output("strided", Conv2d(x, w, {.stride = {2, 2}, .padding = {1, 1}}));
+  graph.Output("dilated", Conv2d(x, w, {.dilation = {2, 2}}));
+  graph.Output("sides", Conv2d(x, w, {.stride = {2, 2}, .padding = {0, 1, 0, 1}}));
+  const PoolAttributes overlapping = {.window = {2, 2}, .stride = {2, 2}, .padding = {1, 1}};
+  PoolAttributes on_image = overlapping;
+  on_image.count_padding = false;
+  graph.Output("max", MaxPool(x, overlapping));
+  graph.Output("whole_windows", MaxPool(x, {.window = {2, 2}}));
+  graph.Output("mean", AveragePool(x, overlapping));
+  graph.Output("mean_on_image", AveragePool(x, on_image));
+  const ArrayMap feeds = {{"x", Of({1, 3, 3, 1}, {1, 2, 3, 4, 5, 6, 7, 8, 9})},
+                          {"w", Of({2, 2, 1, 1}, {1, 2, 3, 4})}};
+  const auto values = [&](const char* name) {
+    ArrayMap none;
+    return Values(graph, feeds, &none, name);
+  };
+  EXPECT_THAT(values("plain"), ElementsAre(37, 47, 67, 77));  // correlated, not convolved
+  EXPECT_THAT(values("strided"), ElementsAre(4, 18, 36, 77));
+  EXPECT_THAT(values("dilated"), ElementsAre(64));
+  EXPECT_THAT(values("sides"), ElementsAre(37, 21, 23, 9));
+  EXPECT_THAT(values("max"), ElementsAre(1, 3, 7, 9));
+  EXPECT_THAT(values("whole_windows"), ElementsAre(5));
+  EXPECT_THAT(values("mean"), ElementsAre(0.25, 1.25, 2.75, 7));
+  EXPECT_THAT(values("mean_on_image"), ElementsAre(1, 2.5, 5.5, 7));
+}
+
+// Groups: output channel o sees the input channels of its own group alone.
+TEST(OpsTest, ConvolutionsInGroups) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {1, 1, 1, 4}, "");
+  const Tensor w = graph.Input("w", DType::kF32, {1, 1, 2, 4}, "");
+  graph.Output("y", Conv2d(x, w, {.groups = 2}));
+  ArrayMap none;
+  EXPECT_THAT(Values(graph,
+                     {{"x", Of({1, 1, 1, 4}, {1, 2, 3, 4})},
+                      {"w", Of({1, 1, 2, 4}, {1, 10, 100, 1000, 2, 20, 200, 2000})}},
+                     &none, "y"),
+              ElementsAre(5, 50, 1100, 11000));
+}
+
+TEST(OpsTest, TheFirstMaximumOrNanHasTheGradient) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {1, 1, 4, 1}, "");
+  const Tensor dy = graph.Input("dy", DType::kF32, {1, 1, 2, 1}, "");
+  graph.Output("dx", graph.Add(MaxPoolGradientOp(), PoolAttributes{.window = {1, 2}}, {x, dy})[0]);
+  const double nan = std::nan("");
+  ArrayMap none;
+  const auto gradient = [&](std::vector<double> values) {
+    return Values(graph,
+                  {{"x", Of({1, 1, 4, 1}, std::move(values))}, {"dy", Of({1, 1, 2, 1}, {5, 7})}},
+                  &none, "dx");
+  };
+  EXPECT_THAT(gradient({2, 2, 1, 3}), ElementsAre(5, 0, 0, 7));
+  EXPECT_THAT(gradient({nan, 9, 4, nan}), ElementsAre(5, 0, 0, 7));
+  EXPECT_THAT(gradient({nan, nan, 4, 3}), ElementsAre(5, 0, 7, 0));
 }
 
 TEST(OpsTest, DropoutKeepsTheMeanAndDrawsByName) {

@@ -46,4 +46,9 @@ double RandomNormal(uint64_t seed, int64_t key, int64_t index) {
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
 }
 
+double RandomUniform(uint64_t seed, int64_t key, int64_t index) {
+  const double u = Philox(seed, key, /*step=*/-1, index)[0] / 4294967295.0;
+  return std::sqrt(3.0) * (2 * u - 1);
+}
+
 }  // namespace sluice

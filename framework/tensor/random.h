@@ -28,6 +28,9 @@ uint32_t DropoutThreshold(double rate);
 // A normal deviate (mean 0, stddev 1) by Box-Muller from the two words of one index.
 double RandomNormal(uint64_t seed, int64_t key, int64_t index);
 
+// A uniform deviate of the same mean and stddev, from one of the two.
+double RandomUniform(uint64_t seed, int64_t key, int64_t index);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TENSOR_RANDOM_H_

@@ -1,41 +1,16 @@
 #include "framework/kernels/cpu/multiplication.h"
 
-#include <dnnl.h>
-
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "framework/base/log.h"
 #include "framework/base/status.h"
-#include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/onednn.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {
 namespace {
-
-absl::Status StatusOf(dnnl_status_t status, absl::string_view call) {
-  if (status == dnnl_success) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("oneDNN: ", call, " gave status ", status));
-}
-
-// Releases an object of oneDNN's C interface.
-template <typename T, dnnl_status_t (*destroy)(T)>
-struct Destroy {
-  void operator()(T object) const { destroy(object); }
-};
-template <typename T, dnnl_status_t (*destroy)(T)>
-using Owned = std::unique_ptr<std::remove_pointer_t<T>, Destroy<T, destroy>>;
-using Engine = Owned<dnnl_engine_t, dnnl_engine_destroy>;
-using Stream = Owned<dnnl_stream_t, dnnl_stream_destroy>;
-using Memory = Owned<dnnl_memory_t, dnnl_memory_destroy>;
-using OwnedPrimitive = Owned<dnnl_primitive_t, dnnl_primitive_destroy>;
-using PrimitiveDesc = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
-
-dnnl_data_type_t TypeOf(DType dtype) { return dtype == DType::kBF16 ? dnnl_bf16 : dnnl_f32; }
 
 // A dense rows x columns matrix, or one whose columns are dense. Of one row or column it is the
 // same, and oneDNN must not be left to wonder.
@@ -140,14 +115,12 @@ void Panels::Pack(const std::byte* b, int64_t k, int64_t n, int64_t begin, int64
   }
 }
 
-struct Multiplication::Primitive {
+struct Multiplication::Call {
   Engine engine;
-  Stream stream;
-  OwnedPrimitive primitive;
-  Memory memories[3];
+  Primitive primitive;
 };
 
-Multiplication::Multiplication() : primitive_(std::make_unique<Primitive>()) {}
+Multiplication::Multiplication() = default;
 Multiplication::Multiplication(Multiplication&&) noexcept = default;
 Multiplication& Multiplication::operator=(Multiplication&&) noexcept = default;
 Multiplication::~Multiplication() = default;
@@ -166,64 +139,38 @@ absl::StatusOr<Multiplication> Multiplication::Make(const Shape& shape, bool in_
   RETURN_IF_ERROR(Describe(shape.operands, shape.m, shape.k, shape.transpose_a, &a));
   RETURN_IF_ERROR(Describe(shape.operands, shape.k, shape.n, shape.transpose_b, &b));
   RETURN_IF_ERROR(Describe(shape.result, shape.m, shape.n, false, &c));
-  dnnl_engine_t engine;
-  RETURN_IF_ERROR(StatusOf(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine_create"));
-  made.primitive_->engine.reset(engine);
-  dnnl_stream_t stream;
-  RETURN_IF_ERROR(
-      StatusOf(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags), "stream_create"));
-  made.primitive_->stream.reset(stream);
+  ASSIGN_OR_RETURN(Engine engine, MakeEngine());
   PrimitiveDesc description;
   if (in_panels) {
     dnnl_memory_desc_t any;
     RETURN_IF_ERROR(
         StatusOf(dnnl_memory_desc_init_by_tag(&any, 2, b.dims, b.data_type, dnnl_format_tag_any),
                  "memory_desc_init_by_tag"));
-    ASSIGN_OR_RETURN(description, DescribeProduct(engine, a, any, c));
+    ASSIGN_OR_RETURN(description, DescribeProduct(engine.get(), a, any, c));
     const dnnl_memory_desc_t* const liked =
         dnnl_primitive_desc_query_md(description.get(), dnnl_query_weights_md, 0);
     if (liked != nullptr) made.panels_ = PanelsOf(*liked);
     if (made.panels_.width > 0) b = *liked;
   }
   if (made.panels_.width == 0) {
-    ASSIGN_OR_RETURN(description, DescribeProduct(engine, a, b, c));
+    ASSIGN_OR_RETURN(description, DescribeProduct(engine.get(), a, b, c));
   }
-  const char* name = "";
-  RETURN_IF_ERROR(StatusOf(
-      dnnl_primitive_desc_query(description.get(), dnnl_query_impl_info_str, 0, &name), "query"));
-  made.implementation_ = name;
-  if (absl::StrContains(made.implementation_, "ref")) {
+  made.implementation_ = ImplementationOf(description.get());
+  if (IsReference(made.implementation_)) {
     return absl::UnimplementedError(absl::StrCat("oneDNN has only a reference implementation (",
-                                                 name, ") of the product ", shape.m, "x", shape.k,
-                                                 " by ", shape.k, "x", shape.n));
+                                                 made.implementation_, ") of the product ", shape.m,
+                                                 "x", shape.k, " by ", shape.k, "x", shape.n));
   }
-  dnnl_primitive_t primitive;
-  RETURN_IF_ERROR(
-      StatusOf(dnnl_primitive_create(&primitive, description.get()), "primitive_create"));
-  made.primitive_->primitive.reset(primitive);
-  const dnnl_memory_desc_t* descriptions[] = {&a, &b, &c};
-  for (int i = 0; i < 3; ++i) {
-    dnnl_memory_t memory;
-    RETURN_IF_ERROR(StatusOf(dnnl_memory_create(&memory, descriptions[i], engine, DNNL_MEMORY_NONE),
-                             "memory_create"));
-    made.primitive_->memories[i].reset(memory);
-  }
+  ASSIGN_OR_RETURN(
+      Primitive primitive,
+      Primitive::Make(description.get(), engine.get(),
+                      {{DNNL_ARG_SRC, &a}, {DNNL_ARG_WEIGHTS, &b}, {DNNL_ARG_DST, &c}}));
+  made.call_ = std::make_unique<Call>(Call{std::move(engine), std::move(primitive)});
   return made;
 }
 
 void Multiplication::Run(const std::byte* a, const std::byte* b, std::byte* c) const {
-  ScopedLibraryCall call;
-  const Primitive& p = *primitive_;
-  void* handles[] = {const_cast<std::byte*>(a), const_cast<std::byte*>(b), c};
-  for (int i = 0; i < 3; ++i) {
-    SLUICE_CHECK(dnnl_memory_set_data_handle_v2(p.memories[i].get(), handles[i], p.stream.get()) ==
-                 dnnl_success);
-  }
-  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, p.memories[0].get()},
-                                       {DNNL_ARG_WEIGHTS, p.memories[1].get()},
-                                       {DNNL_ARG_DST, p.memories[2].get()}};
-  SLUICE_CHECK(dnnl_primitive_execute(p.primitive.get(), p.stream.get(), 3, arguments) ==
-               dnnl_success);
+  call_->primitive.Run({a, b, c});
 }
 
 }  // namespace sluice::cpu

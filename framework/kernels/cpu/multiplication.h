@@ -57,11 +57,11 @@ class Multiplication {
   const std::string& implementation() const { return implementation_; }
 
  private:
-  struct Primitive;
+  struct Call;
   Multiplication();
   static absl::StatusOr<Multiplication> Make(const Shape& shape, bool in_panels);
 
-  std::unique_ptr<Primitive> primitive_;
+  std::unique_ptr<Call> call_;
   Panels panels_;
   std::string implementation_;
 };

@@ -136,6 +136,28 @@ struct CrossEntropyVector {
   float (*not_at_most)(const T* logits, float than, int64_t n);
 };
 
+// How a pool's window moves along one dimension of an image. Each place has a pixel.
+struct PoolAxis {
+  int64_t pixels, places, window, stride, before;
+};
+// Images [height, width, channels]: so many channels of each pixel, pixels `stride` apart; of the
+// result likewise.
+struct PoolImage {
+  PoolAxis height, width;
+  int64_t channels, stride;
+  bool count_padding;
+};
+// At most as many channels at a time in max_gradient.
+constexpr int64_t kPoolChannels = 64;
+template <typename T>
+struct PoolVector {
+  void (*max)(const PoolImage& image, const T* x, T* y);
+  // Scratch: window x width x kPoolChannels.
+  void (*max_gradient)(const PoolImage& image, const T* x, const T* dy, T* dx, float* scratch);
+  void (*average)(const PoolImage& image, const T* x, T* y);
+  void (*average_gradient)(const PoolImage& image, const T* dy, T* dx);
+};
+
 struct SgdStep {
   float factor, learning_rate, momentum, weight_decay;
   bool nesterov;
@@ -179,6 +201,7 @@ struct FloatLoops {
   CrossEntropyVector<T> cross_entropy;
   BatchNormVector<T> batch_norm;
   ChannelVector<T> channel;
+  PoolVector<T> pool;
 };
 
 struct VectorTable {
@@ -210,6 +233,8 @@ struct VectorTable {
   extern const ChannelVector<float> kChannel;                  \
   extern const ChannelVector<BFloat16> kChannelBf16;           \
   extern const BatchStatisticsVector kBatchStatistics;         \
+  extern const PoolVector<float> kPool;                        \
+  extern const PoolVector<BFloat16> kPoolBf16;                 \
   extern const ArithmeticVector kArithmetic;                   \
   extern const NormalizationVector kNormalization;             \
   extern const OptimizerVector kOptimizer;                     \
