@@ -442,8 +442,10 @@ void Graph::SettleStages() {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const int32_t stage = nodes_[tensors_[node.inputs[i]].producer].stage;
       node.stage = std::max(node.stage, stage);
-      // A variable that only its update reads goes where what it is updated with is made.
-      if (!InputPort(*node.op, i).updates || stage < 0) continue;
+      if (!InputPort(*node.op, i).updates) continue;
+      // A variable that only its update reads goes where what it is updated with is made. What an
+      // update gives a value to settles with that.
+      if (stage < 0 && node.outputs.empty()) continue;
       node.stage = stage;
       break;
     }

@@ -249,6 +249,9 @@ const OpDef& BatchVarianceOp() {
     const auto operands = [](const Operands& of) { return Types{of.x, of.group}; };
     op.cases = {{"rows", NoAttributes(), operands(Rows())},
                 {"image", NoAttributes(), operands(Image())}};
+    // Squares of squares would soon be infinite in random graphs, which take ops by such cases; the
+    // test of gradients has it with its mean.
+    for (OpCase& op_case : op.cases) op_case.check_gradient = false;
     op.large_cases = {{"", NoAttributes(), operands(Large())},
                       {"", NoAttributes(), operands(Tall())}};
     op.timing = {RowsByLength(), [](At at) {

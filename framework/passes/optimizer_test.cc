@@ -116,7 +116,11 @@ TEST(Optimizer, SgdIsPyTorchs) {
   Linear ahead(options);
   ahead.Step(0.1, 1, 2, 1);
   EXPECT_NEAR(ahead.value("w.momentum"), first, 1e-15);
-  EXPECT_NEAR(ahead.value("w"), 0.5 - 0.1 * (first + 0.9 * first), 1e-15);
+  const double ahead1 = 0.5 - 0.1 * (first + 0.9 * first);
+  EXPECT_NEAR(ahead.value("w"), ahead1, 1e-15);
+  ahead.Step(0.2, 2, -1, 1);
+  const double g2 = -1 + 0.1 * ahead1, kept = 0.9 * first + g2;
+  EXPECT_NEAR(ahead.value("w"), ahead1 - 0.2 * (g2 + 0.9 * kept), 1e-15);
   options.nesterov = false;
 
   options.momentum = 0;
