@@ -178,7 +178,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 19u);
+  EXPECT_EQ(options.recorded.size(), 21u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {
