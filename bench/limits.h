@@ -1,8 +1,8 @@
-// What this machine can do, measured in the run that a figure is compared in: f32 matrix products
-// by oneDNN, and memory by four loops that do nothing else. Bandwidths count the bytes that a loop
-// loads and stores; the lines that a cache reads only to overwrite them are not counted. Values are
-// those of a kernel, not zeros.
-// Call it from one thread, on an otherwise idle machine.
+// What this machine can do, measured in the run that a figure is compared in: matrix products of
+// f32 and of bf16 by oneDNN, and memory by four loops that do nothing else. Bandwidths count the
+// bytes that a loop loads and stores; the lines that a cache reads only to overwrite them are not
+// counted. Values are those of a kernel, not zeros. Call it from one thread, on an otherwise idle
+// machine.
 #ifndef SLUICE_BENCH_LIMITS_H_
 #define SLUICE_BENCH_LIMITS_H_
 

@@ -19,8 +19,10 @@ class Casts {
   void Visit(const Node& node, GraphRewriter* rewriter) {
     from_parameters_.resize(rewriter->from().num_tensors());
     std::vector<Tensor> inputs = rewriter->MapAll(node.inputs);
+    const DType wanted = OperandType(node, inputs, rewriter->from());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const DType wanted = TypeOf(node, inputs, i, rewriter->from());
+      const bool f32 = rewriter->from().tensor(node.inputs[i]).type.dtype == DType::kF32;
+      if (!f32 || !IsOperand(node, inputs, i)) continue;
       inputs[i] = CastOnce(inputs[i], wanted, from_parameters_[node.inputs[i]], node, rewriter);
     }
     rewriter->Copy(node, inputs);
@@ -47,11 +49,8 @@ class Casts {
     return IsFloat(inputs[i].dtype()) && !InputPort(*node.op, i).statistic;
   }
 
-  // The type that the i-th input is to have.
-  DType TypeOf(const Node& node, const std::vector<Tensor>& inputs, size_t i,
-               const Graph& from) const {
-    const DType before = from.tensor(node.inputs[i]).type.dtype;
-    if (before != DType::kF32 || !IsOperand(node, inputs, i)) return inputs[i].dtype();
+  // The type that operands which were f32 are to have.
+  DType OperandType(const Node& node, const std::vector<Tensor>& inputs, const Graph& from) const {
     switch (node.op->computes_in) {
       case ComputesIn::kF32:
         return DType::kF32;

@@ -19,30 +19,6 @@ constexpr int64_t kGrain = 1 << 18;
 // The op bounds scratch by as many (ops/convolution.cc).
 constexpr int64_t kMostWorkers = 16;
 
-// Parts of one scratch buffer, in bytes.
-class ScratchParts {
- public:
-  int64_t Reserve(int64_t bytes) {
-    const int64_t at = total_;
-    total_ += AlignedBytes(bytes);
-    return at;
-  }
-  int64_t total() const { return total_; }
-
- private:
-  int64_t total_ = 0;
-};
-
-template <typename F>
-void ForEach(const KernelContext& context, int64_t count, F&& run) {
-  ThreadPool* const pool = context.thread_pool();
-  if (count == 1 || pool == nullptr) {
-    for (int64_t i = 0; i < count; ++i) run(i);
-  } else {
-    pool->ForEach(count, run);
-  }
-}
-
 int64_t WorkersFor(const ConvolutionShape& shape, int threads, int64_t pieces) {
   const int64_t worthwhile = std::max<int64_t>(1, shape.Products() / kGrain);
   return std::min({static_cast<int64_t>(threads), pieces, worthwhile, kMostWorkers});
@@ -85,13 +61,13 @@ class ByImages : public Convolution {
 
   void Run(const KernelContext& context, const ConvolutionOperands& at,
            std::byte* scratch) const override {
-    ForEach(context, static_cast<int64_t>(packs_.size()),
-            [&](int64_t i) { packs_[i].reorder.Run(at.w, scratch + packs_[i].to); });
+    ForEachPiece(context, static_cast<int64_t>(packs_.size()),
+                 [&](int64_t i) { packs_[i].reorder.Run(at.w, scratch + packs_[i].to); });
     const int64_t size = SizeOf(shape_.operands);
     const int64_t x_step = block_ * shape_.Pixels() * shape_.channels * size;
     const int64_t y_step = block_ * shape_.Places() * shape_.out_channels * size;
     const int64_t last = (shape_.images - 1) / block_;
-    ForEach(context, static_cast<int64_t>(workers_.size()), [&](int64_t i) {
+    ForEachPiece(context, static_cast<int64_t>(workers_.size()), [&](int64_t i) {
       const Worker& worker = workers_[i];
       for (int64_t b = worker.blocks.begin; b < worker.blocks.end; ++b) {
         const ConvolutionPrimitive& run = b == last ? worker.last : worker.block;
@@ -101,7 +77,7 @@ class ByImages : public Convolution {
     });
   }
 
-  int64_t scratch() const override { return parts_.total(); }
+  int64_t scratch() const override { return parts_.bytes(); }
   std::string implementation() const override { return workers_[0].block.implementation(); }
 
  private:
@@ -139,7 +115,7 @@ class ByImages : public Convolution {
   std::vector<Worker> workers_;
   std::vector<Pack> packs_;
   int64_t packed_ = 0, packed_last_ = 0;  // where in scratch weights lie for a block and the last
-  ScratchParts parts_;
+  ScratchLayout parts_;
 };
 
 // The gradient by weights, which is summed over images. Where it is small, parts of the batch have
@@ -181,7 +157,7 @@ class ByWeights : public Convolution {
 
   void Run(const KernelContext& context, const ConvolutionOperands& at,
            std::byte* scratch) const override {
-    ForEach(context, static_cast<int64_t>(workers_.size()), [&](int64_t i) {
+    ForEachPiece(context, static_cast<int64_t>(workers_.size()), [&](int64_t i) {
       const Worker& worker = workers_[i];
       for (int64_t p = worker.pieces.begin; p < worker.pieces.end; ++p) {
         RunPiece(worker, p, at, scratch);
@@ -202,7 +178,7 @@ class ByWeights : public Convolution {
              });
   }
 
-  int64_t scratch() const override { return parts_.total(); }
+  int64_t scratch() const override { return parts_.bytes(); }
   std::string implementation() const override { return workers_[0].piece.run.implementation(); }
 
  private:
@@ -273,7 +249,7 @@ class ByWeights : public Convolution {
   int64_t step_ = 0, pieces_ = 0;  // images or out channels of a piece; the last may have fewer
   std::vector<Worker> workers_;
   int64_t sums_ = 0;  // where in scratch the parts' gradients lie
-  ScratchParts parts_;
+  ScratchLayout parts_;
 };
 
 // The gradient by weights of a kernel of one element, which is a matrix product over all pixels. As
@@ -456,10 +432,10 @@ class Widened : public Convolution {
     made->elements_[0] = shape.images * shape.Pixels() * shape.channels;
     made->elements_[1] = shape.WeightElements();
     made->elements_[2] = shape.images * shape.Places() * shape.out_channels;
-    ScratchParts parts;
+    ScratchLayout parts;
     parts.Reserve(made->convolution_->scratch());
     for (int i = 0; i < 3; ++i) made->at_[i] = parts.Reserve(made->elements_[i] * 4);
-    made->scratch_ = parts.total();
+    made->scratch_ = parts.bytes();
     return std::shared_ptr<const Convolution>(std::move(made));
   }
 

@@ -18,28 +18,22 @@
 namespace sluice::cpu {
 namespace {
 
-// Elements of the depth of one part. A thread's rows of it, some hundreds, fit into its second
-// cache; the sums that are added up for each part are a tenth of what is multiplied.
+// Elements of the depth of one part, at most. A thread's rows of it, some hundreds, fit into its
+// second cache; the sums that are added up for each part are a tenth of what is multiplied.
 constexpr int64_t kDepth = 2048;
 constexpr int64_t kFewestParts = 6;
+// Parts are of like depth, cut at multiples of this: a short last one would be slow.
+constexpr int64_t kUnit = 32;
 
 class DeepProduct : public Product {
  public:
   static absl::StatusOr<std::shared_ptr<const Product>> Make(const ProductShape& shape,
                                                              int threads) {
-    auto made = std::make_shared<DeepProduct>();
-    made->shape_ = shape;
-    const int64_t groups = (shape.m + 15) / 16, pieces = std::min<int64_t>(threads, groups);
-    for (int64_t i = 0; i < pieces; ++i) {
-      const Range cut = Cut({0, groups}, pieces, i);
-      ASSIGN_OR_RETURN(Piece piece,
-                       made->PieceOf({cut.begin * 16, std::min(cut.end * 16, shape.m)}));
-      made->pieces_.push_back(std::move(piece));
-    }
-    if (made->panels().width > 0) {
-      const int64_t elements =
-          made->panels().NumPanels(shape.n) * made->panels().PanelElements(kDepth);
-      made->packed_ = made->scratch_.Reserve(elements * SizeOf(shape.operands));
+    ASSIGN_OR_RETURN(std::shared_ptr<DeepProduct> made, Split(shape, threads, true));
+    // Pieces read one copy of a part of b. Where they like different panels it is left as it lies,
+    // which changes no bit (product_test).
+    if (!made->LikesOneLayout()) {
+      ASSIGN_OR_RETURN(made, Split(shape, threads, false));
     }
     return std::shared_ptr<const Product>(std::move(made));
   }
@@ -47,8 +41,8 @@ class DeepProduct : public Product {
   void Run(const KernelContext& context, const std::byte* a, const std::byte* b, std::byte* c,
            std::byte* scratch) const override {
     const int64_t row = shape_.n * SizeOf(shape_.operands);
-    for (int64_t at = 0; at < shape_.k; at += kDepth) {
-      const Range part = {at, std::min(at + kDepth, shape_.k)};
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const Range part = parts_[p];
       const std::byte* right = b + part.begin * row;
       if (panels().width > 0) {
         ForEachPiece(context, num_pieces(), [&](int64_t i) {
@@ -58,63 +52,88 @@ class DeepProduct : public Product {
         right = scratch + packed_;
       }
       ForEachPiece(context, num_pieces(),
-                   [&](int64_t i) { RunPart(pieces_[i], part, a, right, c, scratch); });
+                   [&](int64_t i) { RunPart(pieces_[i], p, a, right, c, scratch); });
     }
   }
 
   int64_t scratch() const override { return scratch_.bytes(); }
-  std::string implementation() const override { return pieces_[0].whole.implementation(); }
+  std::string implementation() const override { return pieces_[0].parts[0].implementation(); }
 
  private:
   // Rows of a thread, and where in scratch it has them of a part, and what it multiplied.
   struct Piece {
     Range rows;
-    Multiplication whole, last;  // of all parts but the last, and of that
+    std::vector<Multiplication> parts;
     int64_t copied, product, sum;
   };
 
-  absl::StatusOr<Piece> PieceOf(Range rows) {
-    const int64_t last = shape_.k - (shape_.k - 1) / kDepth * kDepth;
-    ASSIGN_OR_RETURN(Multiplication whole, Prepare(rows.size(), kDepth));
-    ASSIGN_OR_RETURN(Multiplication rest, Prepare(rows.size(), last));
-    const int64_t sums = rows.size() * shape_.n * 4;
-    // What does not like the panels of the others has b as it lies.
-    const bool differs = !pieces_.empty() && whole.panels() != panels();
-    if (whole.panels() != rest.panels() || differs) {
-      return absl::InternalError("oneDNN lays parts of one product in different panels");
+  static absl::StatusOr<std::shared_ptr<DeepProduct>> Split(const ProductShape& shape, int threads,
+                                                            bool in_panels) {
+    auto made = std::make_shared<DeepProduct>();
+    made->shape_ = shape;
+    const int64_t units = (shape.k + kUnit - 1) / kUnit, parts = (shape.k + kDepth - 1) / kDepth;
+    for (int64_t i = 0; i < parts; ++i) {
+      const Range cut = Cut({0, units}, parts, i);
+      made->parts_.push_back({cut.begin * kUnit, std::min(cut.end * kUnit, shape.k)});
     }
-    return Piece{rows,
-                 std::move(whole),
-                 std::move(rest),
-                 scratch_.Reserve(rows.size() * kDepth * SizeOf(shape_.operands)),
-                 scratch_.Reserve(sums),
-                 scratch_.Reserve(sums)};
+    const int64_t groups = (shape.m + 15) / 16, pieces = std::min<int64_t>(threads, groups);
+    for (int64_t i = 0; i < pieces; ++i) {
+      const Range cut = Cut({0, groups}, pieces, i);
+      const Range rows = {cut.begin * 16, std::min(cut.end * 16, shape.m)};
+      ASSIGN_OR_RETURN(Piece piece, made->PieceOf(rows, in_panels));
+      made->pieces_.push_back(std::move(piece));
+    }
+    const Panels& panels = made->panels();
+    if (panels.width > 0) {
+      made->packed_ = made->scratch_.Reserve(panels.NumPanels(shape.n) *
+                                             panels.PanelElements(kDepth) * SizeOf(shape.operands));
+    }
+    return made;
   }
 
-  absl::StatusOr<Multiplication> Prepare(int64_t rows, int64_t depth) const {
-    Multiplication::Shape shape;
-    shape.m = rows, shape.n = shape_.n, shape.k = depth, shape.operands = shape_.operands;
-    return Multiplication::PrepareInPanels(shape);
+  absl::StatusOr<Piece> PieceOf(Range rows, bool in_panels) {
+    Piece piece;
+    piece.rows = rows;
+    for (const Range& part : parts_) {
+      Multiplication::Shape shape;
+      shape.m = rows.size(), shape.n = shape_.n, shape.k = part.size();
+      shape.operands = shape_.operands;
+      ASSIGN_OR_RETURN(Multiplication made, in_panels ? Multiplication::PrepareInPanels(shape)
+                                                      : Multiplication::Prepare(shape));
+      piece.parts.push_back(std::move(made));
+    }
+    const int64_t sums = rows.size() * shape_.n * 4;
+    piece.copied = scratch_.Reserve(rows.size() * kDepth * SizeOf(shape_.operands));
+    piece.product = scratch_.Reserve(sums);
+    piece.sum = scratch_.Reserve(sums);
+    return piece;
   }
 
   int64_t num_pieces() const { return static_cast<int64_t>(pieces_.size()); }
-  const Panels& panels() const { return pieces_[0].whole.panels(); }
+  const Panels& panels() const { return pieces_[0].parts[0].panels(); }
+  bool LikesOneLayout() const {
+    return std::ranges::all_of(pieces_, [&](const Piece& piece) {
+      return std::ranges::all_of(
+          piece.parts, [&](const Multiplication& part) { return part.panels() == panels(); });
+    });
+  }
 
-  void RunPart(const Piece& piece, Range part, const std::byte* a, const std::byte* b, std::byte* c,
-               std::byte* scratch) const {
+  void RunPart(const Piece& piece, size_t index, const std::byte* a, const std::byte* b,
+               std::byte* c, std::byte* scratch) const {
+    const Range part = parts_[index];
     const int64_t size = SizeOf(shape_.operands), row = part.size() * size;
     std::byte* const copied = scratch + piece.copied;
     for (int64_t r = 0; r < piece.rows.size(); ++r) {
       std::memcpy(copied + r * row, a + ((piece.rows.begin + r) * shape_.k + part.begin) * size,
                   row);
     }
-    const bool first = part.begin == 0, last = part.end == shape_.k;
+    const bool first = index == 0, last = index + 1 == parts_.size();
     const bool low = shape_.result == DType::kBF16;
     const int64_t elements = piece.rows.size() * shape_.n, begin = piece.rows.begin * shape_.n;
     float* const sum =
         low ? reinterpret_cast<float*>(scratch + piece.sum) : reinterpret_cast<float*>(c) + begin;
     float* const product = first ? sum : reinterpret_cast<float*>(scratch + piece.product);
-    (last ? piece.last : piece.whole).Run(copied, b, reinterpret_cast<std::byte*>(product));
+    piece.parts[index].Run(copied, b, reinterpret_cast<std::byte*>(product));
     if (!first) Vectors().f32.elementwise.add.both(sum, product, sum, elements);
     if (last && low) {
       Vectors().arithmetic.to_bf16(sum, reinterpret_cast<BFloat16*>(c) + begin, elements);
@@ -122,6 +141,7 @@ class DeepProduct : public Product {
   }
 
   ProductShape shape_;
+  std::vector<Range> parts_;  // of the depth
   std::vector<Piece> pieces_;
   ScratchLayout scratch_;
   int64_t packed_ = 0;  // where in scratch b's panels are
