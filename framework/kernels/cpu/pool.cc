@@ -46,12 +46,7 @@ class Pieces {
            n * image.height.places * image.width.places * image.stride + channel, worker);
       }
     };
-    ThreadPool* const pool = context.thread_pool();
-    if (workers_ == 1 || pool == nullptr) {
-      for (int64_t i = 0; i < workers_; ++i) work(i);
-    } else {
-      pool->ForEach(workers_, work);
-    }
+    ForEachPiece(context, workers_, work);
   }
 
   // Of the sums that a worker of max_gradient holds.
