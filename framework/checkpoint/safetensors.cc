@@ -24,24 +24,23 @@ struct DTypeWord {
   int64_t size;
 };
 // Sluice's in the order of DType.
-constexpr DTypeWord kDTypes[] = {
-    {"F32", 4}, {"F64", 8}, {"BF16", 2},    {"I32", 4},     {"F16", 2},    {"BOOL", 1},
-    {"U8", 1},  {"I8", 1},  {"U16", 2},     {"I16", 2},     {"U32", 4},    {"I64", 8},
-    {"U64", 8}, {"C64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
-constexpr DType kOurs[] = {DType::kF32, DType::kF64, DType::kBF16, DType::kI32};
+constexpr DTypeWord kWords[] = {
+    {"F32", 4},  {"F64", 8}, {"BF16", 2},    {"I32", 4},     {"U8", 1},     {"F16", 2},
+    {"BOOL", 1}, {"I8", 1},  {"U16", 2},     {"I16", 2},     {"U32", 4},    {"I64", 8},
+    {"U64", 8},  {"C64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
 
-std::string WordOf(DType dtype) { return kDTypes[static_cast<int>(dtype)].word; }
+std::string WordOf(DType dtype) { return kWords[static_cast<int>(dtype)].word; }
 
 // Null for a word that the format does not have.
 const DTypeWord* FindWord(absl::string_view word) {
-  for (const DTypeWord& d : kDTypes) {
+  for (const DTypeWord& d : kWords) {
     if (word == d.word) return &d;
   }
   return nullptr;
 }
 
 std::optional<DType> OursOf(absl::string_view word) {
-  for (const DType dtype : kOurs) {
+  for (const DType dtype : kDTypes) {
     if (word == WordOf(dtype)) return dtype;
   }
   return std::nullopt;

@@ -27,7 +27,7 @@ plan::Shard ShardToProto(const Shard& shard) {
 }
 
 absl::StatusOr<Shard> ShardFromProto(const plan::Shard& shard) {
-  if (shard.dtype() < 0 || shard.dtype() > static_cast<int32_t>(DType::kI32)) {
+  if (!IsDType(shard.dtype())) {
     return absl::InvalidArgumentError(absl::StrCat("a shard has unknown dtype ", shard.dtype()));
   }
   if (shard.partial() < 0 || shard.partial() > static_cast<int32_t>(Reduction::kMin)) {

@@ -280,7 +280,7 @@ absl::Status PlaceChecker::CheckTemporary(const plan::Temporary& local) {
 }
 
 absl::Status PlaceChecker::CheckPortType(const plan::Port& port) {
-  if (port.dtype() < 0 || port.dtype() > static_cast<int32_t>(DType::kI32)) {
+  if (!IsDType(port.dtype())) {
     return Wrong("dtype", "a known one", absl::StrCat(port.dtype()));
   }
   return CheckShape("shape", All(port.shape()));

@@ -57,6 +57,7 @@ bool HasNan(DType dtype, const std::byte* data, int64_t elements) {
     case DType::kBF16:
       return AnyNan<uint16_t>(data, elements, [](uint16_t x) { return (x & 0x7fffu) > 0x7f80u; });
     case DType::kI32:
+    case DType::kU8:
       return false;
   }
   return false;

@@ -32,6 +32,8 @@ double LoadElement(DType dtype, const std::byte* data, int64_t index) {
       return BFloat16ToFloat(reinterpret_cast<const uint16_t*>(data)[index]);
     case DType::kI32:
       return reinterpret_cast<const int32_t*>(data)[index];
+    case DType::kU8:
+      return std::to_integer<uint8_t>(data[index]);
   }
   return 0;
 }
@@ -49,6 +51,9 @@ void StoreElement(DType dtype, std::byte* data, int64_t index, double value) {
       return;
     case DType::kI32:
       reinterpret_cast<int32_t*>(data)[index] = static_cast<int32_t>(value);
+      return;
+    case DType::kU8:
+      data[index] = static_cast<std::byte>(static_cast<uint8_t>(value));
       return;
   }
 }

@@ -17,6 +17,8 @@ int64_t SizeOf(DType dtype) {
     case DType::kF32:
     case DType::kI32:
       return 4;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }
@@ -31,16 +33,18 @@ absl::string_view DTypeName(DType dtype) {
       return "bf16";
     case DType::kI32:
       return "i32";
+    case DType::kU8:
+      return "u8";
   }
   return "?";
 }
 
 absl::StatusOr<DType> ParseDType(absl::string_view name) {
-  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI32}) {
+  for (DType dtype : kDTypes) {
     if (DTypeName(dtype) == name) return dtype;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("element type: expected f32, f64, bf16 or i32, got \"", name, "\""));
+      absl::StrCat("element type: expected f32, f64, bf16, i32 or u8, got \"", name, "\""));
 }
 
 uint16_t FloatToBFloat16(float value) {

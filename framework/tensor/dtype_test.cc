@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "gtest/gtest.h"
@@ -10,14 +11,19 @@ namespace sluice {
 namespace {
 
 TEST(DType, NamesAndSizes) {
-  for (DType dtype : {DType::kF32, DType::kF64, DType::kBF16, DType::kI32}) {
+  for (DType dtype : kDTypes) {
     EXPECT_EQ(*ParseDType(DTypeName(dtype)), dtype);
+    EXPECT_TRUE(IsDType(static_cast<int64_t>(dtype)));
   }
   EXPECT_EQ(SizeOf(DType::kF64), 8);
   EXPECT_EQ(SizeOf(DType::kF32), 4);
   EXPECT_EQ(SizeOf(DType::kI32), 4);
   EXPECT_EQ(SizeOf(DType::kBF16), 2);
+  EXPECT_EQ(SizeOf(DType::kU8), 1);
   EXPECT_FALSE(IsFloat(DType::kI32));
+  EXPECT_FALSE(IsFloat(DType::kU8));
+  EXPECT_FALSE(IsDType(-1));
+  EXPECT_FALSE(IsDType(static_cast<int64_t>(std::size(kDTypes))));
   EXPECT_FALSE(ParseDType("f16").ok());
 }
 

@@ -52,6 +52,8 @@ CombineRow CombineOfType(DType dtype) {
       return CombineFloats<BFloat16, reduction>;
     case DType::kI32:
       return CombineElements<DType::kI32, reduction>;
+    case DType::kU8:
+      return CombineElements<DType::kU8, reduction>;
   }
   return nullptr;
 }
@@ -251,8 +253,9 @@ PreparedKernel PrepareFold(const KernelSpec& spec) {
   }
   const Combine combine = CombineTo(y, spec.reduction);
   double identity = IdentityOf(spec.reduction);
-  if (y.dtype == DType::kI32 && std::isinf(identity)) {
-    identity = identity < 0 ? -2147483648.0 : 2147483647.0;
+  if (!IsFloat(y.dtype) && std::isinf(identity)) {
+    const bool bytes = y.dtype == DType::kU8;
+    identity = identity < 0 ? (bytes ? 0.0 : -2147483648.0) : (bytes ? 255.0 : 2147483647.0);
   }
   const bool fill = spec.fill_identity;
   const int64_t n = y.NumElements();
