@@ -140,7 +140,7 @@ class Lane {
   }
 
   absl::Status Run() { return kernel_->Launch(firing_, sets_.Next(), scratch_at_); }
-  double time() const { return LowerQuartile(runs_); }
+  double time() const { return Median(runs_); }
 
  private:
   SingleThreadPool alone_;

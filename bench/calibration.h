@@ -28,8 +28,9 @@ struct CalibrationOptions {
 };
 
 // Times kernels with every core busy: on each core one device of one thread, or one device of a
-// thread pool of threads. Other work on the cores only ever adds to a time, so that the lower
-// quartile of the runs at a point is taken.
+// thread pool of threads. The median of the runs at a point is taken: a step is the sum of what its
+// kernels take as they come, and a lower quartile, which suits a limit, makes every step look some
+// 5 % too fast.
 class KernelTimer {
  public:
   explicit KernelTimer(const CalibrationOptions& options);
