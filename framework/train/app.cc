@@ -86,6 +86,9 @@ void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData
       absl::PrintF(", %.4f %s %s's %.4f", std::abs(other - value),
                    value < other ? "below" : "above", data.baseline->name, other);
     }
+    for (size_t i = 1; i < model.metrics.size(); ++i) {
+      absl::PrintF(", %s %.4f", model.metrics[i].name, record.last_evaluation[i]);
+    }
     absl::PrintF("\n");
   }
   absl::PrintF("checkpoint %s\nlog        %s\n",

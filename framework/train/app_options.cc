@@ -30,7 +30,10 @@ ABSL_FLAG(double, lr, 0, "learning rate at its highest");
 ABSL_FLAG(int64_t, warmup, 0, "steps in which the learning rate rises");
 ABSL_FLAG(double, lr_floor, 0.1, "share of --lr that is left at the end; 1 keeps it constant");
 ABSL_FLAG(double, clip, 1, "largest norm of the gradient; 0 never clips");
-ABSL_FLAG(double, weight_decay, 0.1, "AdamW's pull towards zero, not on biases and norms");
+ABSL_FLAG(double, weight_decay, 0.1, "the optimizer's pull towards zero, not on biases and norms");
+ABSL_FLAG(std::string, optimizer, "adamw", "adamw or sgd");
+ABSL_FLAG(double, momentum, 0.9, "of --optimizer=sgd; 0 keeps no state");
+ABSL_FLAG(bool, nesterov, false, "Nesterov's form of --momentum");
 ABSL_FLAG(uint64_t, seed, 1, "of initial values, dropout and the order of samples");
 ABSL_FLAG(std::string, mesh, "data=2",
           "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
@@ -91,6 +94,9 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"warmup", "N", kByPreset},
                                      {"lr_floor", "X", ""},
                                      {"clip", "X", ""},
+                                     {"optimizer", "NAME", ""},
+                                     {"momentum", "X", ""},
+                                     {"nesterov", "", ""},
                                      {"weight_decay", "X", ""},
                                      {"seed", "N", ""}}},
                                    {"Machine",
@@ -129,6 +135,9 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "warmup",
                                  "lr_floor",
                                  "clip",
+                                 "optimizer",
+                                 "momentum",
+                                 "nesterov",
                                  "weight_decay",
                                  "seed",
                                  "mesh",
@@ -290,6 +299,27 @@ absl::Status ReadMesh(AppOptions* options) {
   return absl::OkStatus();
 }
 
+absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer) {
+  const std::string name = absl::GetFlag(FLAGS_optimizer);
+  if (name != "adamw" && name != "sgd") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--optimizer: expected adamw or sgd, got \"", name, "\""));
+  }
+  optimizer->kind = name == "sgd" ? OptimizerOptions::kSgd : OptimizerOptions::kAdamW;
+  optimizer->clip = absl::GetFlag(FLAGS_clip);
+  optimizer->weight_decay = absl::GetFlag(FLAGS_weight_decay);
+  optimizer->momentum = absl::GetFlag(FLAGS_momentum);
+  optimizer->nesterov = absl::GetFlag(FLAGS_nesterov);
+  RETURN_IF_ERROR(CheckFlag("momentum", optimizer->momentum, 0, 0.9999));
+  if (!optimizer->nesterov) return absl::OkStatus();
+  if (optimizer->kind == OptimizerOptions::kSgd && optimizer->momentum > 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--nesterov: expected --optimizer=sgd and a momentum above 0, got ", name,
+                   " and ", optimizer->momentum));
+}
+
 absl::StatusOr<DType> ReadPrecision(absl::string_view flag, const std::string& value) {
   if (value == DTypeName(DType::kF32)) return DType::kF32;
   if (value == DTypeName(DType::kBF16)) return DType::kBF16;
@@ -326,8 +356,6 @@ void ReadFlags(AppOptions* o) {
   o->batch = absl::GetFlag(FLAGS_batch);
   o->schedule = {absl::GetFlag(FLAGS_lr), absl::GetFlag(FLAGS_warmup), absl::GetFlag(FLAGS_steps),
                  absl::GetFlag(FLAGS_lr_floor)};
-  o->optimizer.clip = absl::GetFlag(FLAGS_clip);
-  o->optimizer.weight_decay = absl::GetFlag(FLAGS_weight_decay);
   o->session.seed = absl::GetFlag(FLAGS_seed);
   o->session.threads_per_device = static_cast<int>(absl::GetFlag(FLAGS_threads));
   o->session.memory_limit = std::llround(absl::GetFlag(FLAGS_memory) * kGiB);
@@ -376,6 +404,7 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   RETURN_IF_ERROR(CheckNumbers());
   ResolveData(surroundings.datasets);
   ReadFlags(&options);
+  RETURN_IF_ERROR(ReadOptimizerFlags(&options.optimizer));
   RETURN_IF_ERROR(ReadMesh(&options));
   RETURN_IF_ERROR(ReadPrecisionFlags(&options));
   RETURN_IF_ERROR(ReadMachineFlag(&options));

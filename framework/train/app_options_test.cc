@@ -110,6 +110,16 @@ TEST_F(AppOptionsTest, AMachineIsReadFromItsFile) {
   EXPECT_THAT(Error({"--machine=" + path}), HasSubstr("expected a positive number after cores"));
 }
 
+TEST_F(AppOptionsTest, AnOptimizerIsTakenByItsName) {
+  EXPECT_EQ(Parse({})->optimizer.kind, OptimizerOptions::kAdamW);
+  const auto options = Parse({"--optimizer=sgd", "--momentum=0.5", "--nesterov", "--clip=0"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->optimizer.kind, OptimizerOptions::kSgd);
+  EXPECT_EQ(options->optimizer.momentum, 0.5);
+  EXPECT_TRUE(options->optimizer.nesterov);
+  EXPECT_EQ(options->optimizer.clip, 0);
+}
+
 TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--widht=3"}), "unknown flag --widht; did you mean --width?");
   EXPECT_EQ(Error({"--preset=huge"}), "--preset: expected one of narrow, wide, got \"huge\"");
@@ -117,6 +127,10 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
             "--micro_batches: expected a divisor of the batch, 9, got 2");
   EXPECT_EQ(Error({"--zero=4"}), "--zero: expected 0 to 3, got 4");
+  EXPECT_EQ(Error({"--optimizer=sdg"}), "--optimizer: expected adamw or sgd, got \"sdg\"");
+  EXPECT_EQ(Error({"--nesterov"}),
+            "--nesterov: expected --optimizer=sgd and a momentum above 0, got adamw and 0.9");
+  EXPECT_EQ(Error({"--momentum=1"}), "--momentum: expected 0 to 0.9999, got 1");
   EXPECT_EQ(Error({"--precision=f16"}), "--precision: expected f32 or bf16, got f16");
   EXPECT_EQ(Error({"--residual_precision=bf16"}),
             "--residual_precision: expected f32 where --precision is f32, got bf16");
@@ -178,7 +192,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 21u);
+  EXPECT_EQ(options.recorded.size(), 24u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {

@@ -159,6 +159,7 @@ absl::Status Trainer::Evaluate(bool whole) {
   CheckLog(
       log_->Evaluation(step, task_.metrics, values, first ? task_.facts : decltype(task_.facts)()));
   record_.evaluations.push_back({static_cast<double>(step), values[0]});
+  record_.last_evaluation = values;
   std::string line = absl::StrFormat("step %d: held-out", step);
   for (size_t i = 0; i < values.size(); ++i) {
     absl::StrAppendFormat(&line, "%s %s %.4f", i == 0 ? "" : ",", task_.metrics[i].name, values[i]);

@@ -62,6 +62,7 @@ struct TrainerTask {
 // What came of a run.
 struct TrainingRecord {
   std::vector<PlotPoint> losses, evaluations;  // by step; of evaluations, the first metric
+  std::vector<double> last_evaluation;         // all metrics of the newest
   int64_t steps_done = 0;
   bool stopped = false;    // by TrainerTask::stop
   std::string checkpoint;  // the last one that was written; empty: none
