@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,10 @@ VariableAttributes KaimingInit(int64_t fan_in) {
   return {"uniform", 1 / std::sqrt(3.0 * static_cast<double>(fan_in))};
 }
 
+VariableAttributes KaimingFanOutInit(int64_t fan_out) {
+  return {"normal", std::sqrt(2 / static_cast<double>(fan_out))};
+}
+
 Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_annotation,
               absl::string_view bias_annotation, const VariableAttributes& init) {
   const int64_t in = LastExtent(scope, x);
@@ -53,10 +58,11 @@ Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options) 
   const int64_t channels = LastExtent(scope, x);
   if (channels == 0) return {};
   const InScope here(scope);
-  const Tensor gamma = scope.Param("gamma", {channels}, "", OnesInit());
-  const Tensor beta = scope.Param("beta", {channels});
-  const Tensor mean = scope.Param("running_mean", {channels});
-  const Tensor variance = scope.Param("running_variance", {channels}, "", OnesInit());
+  const std::string& split = options.annotation;
+  const Tensor gamma = scope.Param("gamma", {channels}, split, options.gamma);
+  const Tensor beta = scope.Param("beta", {channels}, split);
+  const Tensor mean = scope.Param("running_mean", {channels}, split);
+  const Tensor variance = scope.Param("running_variance", {channels}, split, OnesInit());
   for (const Tensor& statistic : {mean, variance}) {
     if (statistic) scope.graph()->SetRole(statistic.id(), Role::kStatistic, -1);
   }
@@ -68,6 +74,26 @@ Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options) 
   MovingAverage(variance, Scale(ReduceMean(made.variance, {0}), values / (values - 1)),
                 options.momentum);
   return made.y;
+}
+
+absl::Status CheckBatchNormGroups(int64_t groups, int64_t batch, int64_t micro_batches,
+                                  const Mesh& mesh) {
+  if (groups < 1 || batch % groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("groups: expected a divisor of the batch, ", batch, ", got ", groups));
+  }
+  int64_t left = groups;
+  const std::pair<const char*, int64_t> cuts[] = {{"micro-batches", micro_batches},
+                                                  {"devices of axis data", mesh.AxisSize("data")}};
+  for (const auto& [name, size] : cuts) {
+    if (left % size != 0 && left != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("groups: expected 1, or whole groups for each of ", size, " ", name,
+                       ", got ", left, " of ", groups, " for them, of which some would be cut"));
+    }
+    left = std::max<int64_t>(left / size, 1);
+  }
+  return absl::OkStatus();
 }
 
 Tensor Convolution(const Scope& scope, Tensor x, int64_t out, const Shape& kernel,

@@ -7,9 +7,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "framework/graph/graph.h"
+#include "framework/sbp/mesh.h"
 
 namespace sluice {
 
@@ -20,6 +23,9 @@ VariableAttributes ResidualInit(int64_t layers, double stddev = 0.02);
 VariableAttributes OnesInit();
 // PyTorch's of linear and convolution layers: uniform in +-1/sqrt(fan_in).
 VariableAttributes KaimingInit(int64_t fan_in);
+// What keeps the variance of gradients through layers with ReLU: normal of sqrt(2/fan_out) (He et
+// al. 2015, as torchvision's networks begin).
+VariableAttributes KaimingFanOutInit(int64_t fan_out);
 
 // x [..., in] times `weight` plus `bias`.
 Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weight_annotation = "",
@@ -38,8 +44,17 @@ struct BatchNormOptions {
   bool training = true;
   double momentum = 0.1;  // the share that a step has in the running statistics
   double epsilon = 1e-5;
+  VariableAttributes gamma = {"ones"};  // its initial value
+  // Of the parameters and the statistics, where x is split by channels: "model:S0".
+  std::string annotation = {};
 };
 Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options);
+
+// InvalidArgument where micro-batches and then the mesh's axis "data" cannot have whole groups
+// each, nor share a single one: the statistics of a group that is cut would have x gathered in
+// every layer.
+absl::Status CheckBatchNormGroups(int64_t groups, int64_t batch, int64_t micro_batches,
+                                  const Mesh& mesh);
 
 // A convolution of x [images, height, width, channels] to `out` channels, without bias: `weight`
 // [kernel height, kernel width, channels / groups, out], by default of KaimingInit. Splits of it

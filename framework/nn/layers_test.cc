@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,47 @@ TEST(LayersTest, ConvolutionsStartAsPyTorchs) {
   EXPECT_DOUBLE_EQ(InitOf(graph, weight).stddev * std::sqrt(3.0), 1.0 / 6);  // fan_in 36
   Convolution(Scope(&graph) / "other", x, 6, {1, 1}, {}, "", NormalInit(0.5));
   EXPECT_EQ(InitOf(graph, graph.FindVariable("other/weight")).stddev, 0.5);
+}
+
+std::string GroupsError(int64_t groups, int64_t micro_batches, const std::string& mesh) {
+  return std::string(CheckBatchNormGroups(groups, 16, micro_batches, *Mesh::Parse(mesh)).message());
+}
+
+TEST(LayersTest, GroupsThatWouldBeCutAreRefused) {
+  for (const auto& [groups, micro_batches, mesh] :
+       std::vector<std::tuple<int64_t, int64_t, std::string>>{{1, 1, "data=3"},
+                                                              {1, 2, "data=1"},
+                                                              {4, 1, "data=2 model=3"},
+                                                              {4, 2, "data=2"},
+                                                              {2, 2, "data=4"},
+                                                              {16, 4, "pipe=3"}}) {
+    EXPECT_EQ(GroupsError(groups, micro_batches, mesh), "") << groups << " on " << mesh;
+  }
+  EXPECT_EQ(GroupsError(3, 1, "data=1"), "groups: expected a divisor of the batch, 16, got 3");
+  EXPECT_EQ(
+      GroupsError(2, 1, "data=4"),
+      "groups: expected 1, or whole groups for each of 4 devices of axis data, got 2 of 2 for "
+      "them, of which some would be cut");
+  EXPECT_EQ(GroupsError(4, 8, "data=1"),
+            "groups: expected 1, or whole groups for each of 8 micro-batches, got 4 of 4 for them, "
+            "of which some would be cut");
+  EXPECT_NE(GroupsError(8, 2, "data=3"), "");
+}
+
+TEST(LayersTest, BatchNormSplitByChannelsSaysSoOfAllThatItKeeps) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {4, 3, 3, 8}, "");
+  BatchNormOptions options;
+  options.gamma = {"zeros"};
+  options.annotation = "model:S0";
+  BatchNorm(Scope(&graph) / "norm", x, options);
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  for (const char* name : {"gamma", "beta", "running_mean", "running_variance"}) {
+    const Tensor variable = graph.FindVariable(absl::StrCat("norm/", name));
+    ASSERT_TRUE(variable) << name;
+    EXPECT_EQ(graph.tensor(variable.id()).annotation.ToString(), "model:S0") << name;
+  }
+  EXPECT_EQ(InitOf(graph, graph.FindVariable("norm/gamma")).init, "zeros");
 }
 
 TEST(LayersTest, PoolsOfImages) {

@@ -1,0 +1,23 @@
+// How large a model is: what learns in it, and what multiplies. Pure.
+#ifndef SLUICE_FRAMEWORK_NN_MODEL_SIZE_H_
+#define SLUICE_FRAMEWORK_NN_MODEL_SIZE_H_
+
+#include <cstdint>
+
+#include "framework/graph/graph.h"
+
+namespace sluice {
+
+struct ModelSize {
+  int64_t parameters = 0;  // elements; running statistics are none
+  // Of products, convolutions and attention of one run, two a multiplication and addition.
+  int64_t flops = 0;
+};
+
+// Of a program that computes a loss or an output, before it is made to train: that takes three
+// times as many operations, one share for each operand's gradient.
+ModelSize SizeOfModel(const Graph& forward);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_NN_MODEL_SIZE_H_
