@@ -88,7 +88,35 @@ void KeepFirst(const absl::Status& status, absl::Status* first) {
   if (first->ok()) *first = status;
 }
 
+TrainingSetting Setting(const std::string& name, OptimizerOptions::Kind kind, double rate,
+                        double clip) {
+  TrainingSetting setting;
+  setting.name = name;
+  setting.optimizer.kind = kind;
+  setting.optimizer.clip = clip;
+  setting.optimizer.weight_decay = kind == OptimizerOptions::kAdamW ? 0.1 : 0;
+  setting.schedule.peak = rate;
+  setting.schedule.warmup = 20;
+  setting.schedule.floor_fraction = 1;  // constant after the warm-up
+  return setting;
+}
+
 }  // namespace
+
+TrainingSetting AdamWWithClip() {
+  return Setting("AdamW with clip", OptimizerOptions::kAdamW, 1e-3, 1);
+}
+TrainingSetting AdamWWithoutClip() {
+  return Setting("AdamW without clip", OptimizerOptions::kAdamW, 1e-3, 0);
+}
+TrainingSetting PlainSgd() { return Setting("SGD without clip", OptimizerOptions::kSgd, 0.05, 0); }
+TrainingSetting SgdWithMomentum() {
+  TrainingSetting setting = Setting("SGD with momentum", OptimizerOptions::kSgd, 0.02, 0);
+  setting.optimizer.momentum = 0.9;
+  setting.optimizer.nesterov = true;
+  setting.optimizer.weight_decay = 5e-4;
+  return setting;
+}
 
 ParityBounds Bf16Bounds() {
   ParityBounds bounds;
@@ -305,7 +333,9 @@ class StepComparison {
   // own, explains is allowed.
   double FirstStep(const std::string& name) const {
     if (setting_.optimizer.kind != OptimizerOptions::kAdamW) return 0;
-    const HostTensor& expected = point_.gradients.find(name)->second;
+    const auto gradient = point_.gradients.find(name);
+    if (gradient == point_.gradients.end()) return 0;  // a running statistic
+    const HostTensor& expected = gradient->second;
     const HostTensor& got = fetches_->find(absl::StrCat(kGradient, name))->second;
     const double clip = setting_.optimizer.clip, norm = point_.record.grad_norm;
     const double factor = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1;

@@ -58,6 +58,14 @@ struct TrainingSetting {
   LearningRateSchedule schedule;
 };
 
+// Constant rates after a warm-up of 20 steps. Nothing hides the scale of a gradient in the third:
+// no clip, no momentum. The last is how networks for pictures are trained: Nesterov's momentum,
+// weight decay.
+TrainingSetting AdamWWithClip();
+TrainingSetting AdamWWithoutClip();
+TrainingSetting PlainSgd();
+TrainingSetting SgdWithMomentum();
+
 // A model on a layout.
 struct ParityCase {
   std::string name;  // of the layout, for errors

@@ -90,29 +90,4 @@ std::vector<GptLayout> ParityLayouts() {
   };
 }
 
-namespace {
-
-TrainingSetting Setting(const std::string& name, OptimizerOptions::Kind kind, double rate,
-                        double clip) {
-  TrainingSetting setting;
-  setting.name = name;
-  setting.optimizer.kind = kind;
-  setting.optimizer.clip = clip;
-  if (kind == OptimizerOptions::kAdamW) setting.optimizer.weight_decay = 0.1;
-  setting.schedule.peak = rate;
-  setting.schedule.warmup = 20;
-  setting.schedule.floor_fraction = 1;  // constant after the warm-up
-  return setting;
-}
-
-}  // namespace
-
-TrainingSetting AdamWWithClip() {
-  return Setting("AdamW with clip", OptimizerOptions::kAdamW, 1e-3, 1);
-}
-TrainingSetting AdamWWithoutClip() {
-  return Setting("AdamW without clip", OptimizerOptions::kAdamW, 1e-3, 0);
-}
-TrainingSetting PlainSgd() { return Setting("SGD without clip", OptimizerOptions::kSgd, 0.05, 0); }
-
 }  // namespace sluice

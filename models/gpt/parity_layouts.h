@@ -39,12 +39,6 @@ GptLayout ReferenceLayout(int64_t batch);
 // instruction.
 std::vector<GptLayout> ParityLayouts();
 
-// How the tiny GPT is trained.
-TrainingSetting AdamWWithClip();
-TrainingSetting AdamWWithoutClip();
-// Nothing hides the scale of a gradient here: no clip, no momentum.
-TrainingSetting PlainSgd();
-
 }  // namespace sluice
 
 #endif  // SLUICE_MODELS_GPT_PARITY_LAYOUTS_H_
