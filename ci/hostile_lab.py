@@ -34,6 +34,13 @@ def expect(condition, what):
         raise Failure(what)
 
 
+def expect_soon(begin, what, seconds=3):
+    """On a machine that others load, in as much more time."""
+    slower = max(1.0, os.getloadavg()[0] / os.cpu_count())
+    took = time.time() - begin
+    expect(took < seconds * slower, f"{what} took {took:.1f} s, expected {seconds} times {slower:.1f} for the load")
+
+
 def can_become_nobody():
     """As root, and not in a sandbox that knows no other user."""
     child = os.fork()
