@@ -155,7 +155,7 @@ TEST(ValidateTest, EndsSoonAfterItIsStopped) {
     return false;
   });
   EXPECT_FALSE(absl::IsCancelled(whole)) << whole;
-  EXPECT_GT(asked, 1);
+  EXPECT_GE(asked, 4);  // around each index that is built
   for (int last = 1; last <= asked; ++last) {
     int n = 0;
     EXPECT_TRUE(absl::IsCancelled(ValidatePlan(*plan, [&] { return ++n == last; }))) << last;
