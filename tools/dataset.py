@@ -187,19 +187,25 @@ def listing():
 
 def main(arguments):
     """The exit code: 0, 1 for what could not be done, 2 for arguments that are none."""
-    if arguments == ["list"]:
-        print(listing())
-        return 0
-    if len(arguments) != 2 or arguments[0] not in ("fetch", "where"):
-        print(__doc__.strip())
-        return 0 if arguments in (["--help"], ["-h"]) else 2
+    asked = len(arguments) == 2 and arguments[0] in ("fetch", "where")
     try:
-        print(fetch(arguments[1]) if arguments[0] == "fetch" else where(arguments[1]))
-        return 0
+        if arguments == ["list"]:
+            print(listing(), flush=True)
+        elif asked:
+            print(fetch(arguments[1]) if arguments[0] == "fetch" else where(arguments[1]), flush=True)
+        else:
+            print(__doc__.strip(), flush=True)
+        return 0 if asked or arguments in (["list"], ["--help"], ["-h"]) else 2
     except (Error, OSError) as error:
         print("dataset: %s" % error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("dataset: interrupted; nothing is left of it", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    CODE = main(sys.argv[1:])
+    if CODE == 1:
+        os._exit(CODE)  # what could not be written would be tried again, and told as a trace of the interpreter
+    sys.exit(CODE)

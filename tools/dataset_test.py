@@ -2,6 +2,8 @@ import contextlib
 import gzip
 import io
 import os
+import subprocess
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -107,6 +109,20 @@ class DatasetTest(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as shown, self.assertRaisesRegex(dataset.Error, "code 3"):
             dataset._run(["sh", "-c", "echo the reason; exit 3"], self.root)
         self.assertEqual(shown.getvalue(), "the reason\n")
+
+    def test_output_that_cannot_be_written_is_an_error_of_one_line(self):
+        for arguments in (["list"], ["--help"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([sys.executable, dataset.__file__, *arguments], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (1, "dataset: [Errno 28] No space left on device\n"))
+
+    def test_an_interrupt_leaves_nothing(self):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+        code, out, error = self.fetch("gpt2-bpe", interrupted, {})
+        self.assertEqual((code, out, error), (130, "", "dataset: interrupted; nothing is left of it\n"))
+        self.assertEqual(os.listdir(self.root), [])
 
     def test_arguments(self):
         with contextlib.redirect_stdout(io.StringIO()) as out:

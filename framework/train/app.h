@@ -62,7 +62,8 @@ struct App {
   std::function<absl::StatusOr<AppModel>(const AppOptions& options)> read;
   std::function<absl::Status(const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>*)>
       build;
-  // A NotFound error is told with how data is fetched, unless it names //tools:dataset itself.
+  // A NotFound error is told with how data is fetched, unless it names //tools:dataset itself. It
+  // is Cancelled soon after options.session.stop says so, where it takes long.
   std::function<absl::StatusOr<AppData>(const AppOptions& options)> open_data;
   // What follows training, such as a sample of what was learned; alone if AppFlags::use is given.
   // `stop` says that it should end soon. May be unset.
