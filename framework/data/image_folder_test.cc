@@ -240,15 +240,21 @@ TEST_F(ImageFolderTest, APartOfAPictureIsThePartOfTheWhole) {
 }
 
 TEST_F(ImageFolderTest, ThreadsReadAtOnceWhatOneReads) {
-  for (int i = 0; i < 12; ++i) {
-    Picture(absl::StrCat(i % 2 == 0 ? "a/" : "b/", i, ".png"), static_cast<uint8_t>(20 * i), 9 + i);
-  }
+  for (int i = 0; i < 12; ++i) Write(absl::StrCat(i % 2 == 0 ? "a/" : "b/", i, ".jpg"), Noise());
   PhotoView view = SmallView();
   view.random = true;
   const auto data = OpenAll(view);
   const SampleOrder order = {SampleOrder::kEpochs, 3};
   Batch expected(*data, 60);
   ASSERT_TRUE(ReadBatch(*data, order, 0, &expected).ok());
+  // A row is seen as its own position says.
+  Batch one(*data, 1);
+  for (int64_t row = 0; row < 60; ++row) {
+    ASSERT_TRUE(ReadBatch(*data, order, row, &one).ok());
+    ASSERT_TRUE(std::equal(one.tensors[0].bytes.begin(), one.tensors[0].bytes.end(),
+                           expected.tensors[0].bytes.begin() + row * 192))
+        << row;
+  }
   std::vector<Batch> batches(4, Batch(*data, 60));
   std::vector<std::thread> threads;
   for (Batch& batch : batches) {

@@ -36,7 +36,7 @@ TEST(PhotoViewTest, PartsAreDrawnAsTheirSharesAndRatiosSay) {
   view.random = true;
   const ImageSize size = {300, 400};
   constexpr int kDrawn = 4000;
-  double area = 0, ratio = 0, top = 0, left = 0;
+  double area = 0, ratio = 0, top = 0, left = 0, both = 0;
   for (int position = 0; position < kDrawn; ++position) {
     const PhotoCrop crop = DrawCrop(view, size, position);
     ASSERT_GE(crop.rows.begin, 0);
@@ -49,6 +49,10 @@ TEST(PhotoViewTest, PartsAreDrawnAsTheirSharesAndRatiosSay) {
     ASSERT_LT(std::abs(std::log(width / height)), std::log(4.0 / 3) + 0.02);
     area += height * width / (300 * 400) / kDrawn;
     ratio += std::log(width / height) / kDrawn;
+    if (height < 300 && width < 400) {
+      both += (static_cast<double>(crop.rows.begin) / (300 - height) - 0.5) *
+              (static_cast<double>(crop.columns.begin) / (400 - width) - 0.5) / kDrawn;
+    }
     if (height < 300) top += static_cast<double>(crop.rows.begin) / (300 - height) / kDrawn;
     if (width < 400) left += static_cast<double>(crop.columns.begin) / (400 - width) / kDrawn;
   }
@@ -58,6 +62,21 @@ TEST(PhotoViewTest, PartsAreDrawnAsTheirSharesAndRatiosSay) {
   EXPECT_NEAR(ratio, 0.031, 0.012);
   EXPECT_NEAR(top, 0.5, 0.04);
   EXPECT_NEAR(left, 0.5, 0.04);
+  EXPECT_NEAR(both, 0, 0.01);  // 1 / 12 if one followed from the other
+}
+
+// Runs will have seen these.
+TEST(PhotoViewTest, TheDrawsOfEarlierRunsStand) {
+  PhotoView view;
+  view.random = true;
+  view.height = view.width = 4;
+  view.brightness = view.contrast = view.saturation = 0.4;
+  const PhotoCrop crop = DrawCrop(view, {300, 400}, 1);
+  EXPECT_EQ(crop.rows, (Range{80, 251}));
+  EXPECT_EQ(crop.columns, (Range{24, 233}));
+  const std::vector<uint8_t> seen = Shown(view, Places(200, 200), 1);
+  EXPECT_THAT(std::vector<uint8_t>(seen.begin(), seen.begin() + 6),
+              ::testing::ElementsAre(27, 134, 80, 27, 100, 80));
 }
 
 TEST(PhotoViewTest, WhereNoPartFitsItIsTheMiddle) {
