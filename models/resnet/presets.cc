@@ -48,7 +48,7 @@ const std::vector<ResNetPreset>& ResNetPresets() {
        .what = "ResNet-18 on the same: half an hour in bf16",
        .data = kFashion,
        .config = Fashion(18, 64),
-       .steps = 3600,
+       .steps = 3000,
        .warmup = 300,
        .lr = 0.1},
       {.name = "resnet50",
