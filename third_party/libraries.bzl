@@ -52,3 +52,9 @@ def libraries():
         headers = ["xxhash.h", "xxh3.h"],
         packages = ["libxxhash-dev"],
     )
+    system_library(
+        name = "zlib",
+        build_file = "//third_party/zlib:system.BUILD",
+        headers = ["zlib.h", "zconf.h"],
+        packages = ["zlib1g-dev"],
+    )

@@ -21,6 +21,12 @@ constexpr absl::string_view kNameCharacters = "./-";
 std::string Print(bool value) { return value ? "true" : "false"; }
 std::string Print(int64_t value) { return absl::StrCat(value); }
 std::string Print(double value) { return std::isnan(value) ? "nan" : NumberText(value); }
+std::string Print(const std::vector<double>& value) {
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(value, ",", [](std::string* out, double number) { *out += Print(number); }),
+      "]");
+}
 std::string Print(const Shape& value) { return value.ToString(); }
 std::string Print(DType value) { return std::string(DTypeName(value)); }
 std::string Print(Reduction value) { return std::string(ReductionName(value)); }
@@ -60,6 +66,15 @@ absl::Status Parse(TextScanner& scanner, Shape* value) {
     if (extent > most || extent < -most) return scanner.ErrorAt(token, "expected a smaller extent");
     if (extent != 0) most /= std::abs(extent);
     value->Append(extent);
+  } while (scanner.Accept(","));
+  return scanner.Expect("]");
+}
+absl::Status Parse(TextScanner& scanner, std::vector<double>* value) {
+  RETURN_IF_ERROR(scanner.Expect("["));
+  value->clear();
+  if (scanner.Accept("]")) return absl::OkStatus();
+  do {
+    ASSIGN_OR_RETURN(value->emplace_back(), scanner.Number("a number"));
   } while (scanner.Accept(","));
   return scanner.Expect("]");
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -168,6 +169,15 @@ struct PoolAttributes {
   }
 };
 
+// Of each channel of images, whose values from 0 to 255 stand for 0 to 1.
+struct NormalizeImagesAttributes {
+  std::vector<double> mean, stddev;
+  template <typename V>
+  void Visit(V&& v) {
+    v("mean", mean), v("stddev", stddev);
+  }
+};
+
 struct RowsAttributes {  // embedding gradients: rows of the table
   int64_t rows = 0;
   template <typename V>
@@ -225,7 +235,7 @@ using Attributes =
                  TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
                  ReduceAttributes, AttentionAttributes, ConvolutionAttributes, PoolAttributes,
                  RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes, AverageAttributes,
-                 CrossEntropyAttributes>;
+                 CrossEntropyAttributes, NormalizeImagesAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

@@ -42,6 +42,16 @@ TEST(Attributes, EveryFieldTypeGoesThereAndBack) {
   EXPECT_TRUE(reduce->mean);
   EXPECT_EQ(PrintAttributes(*reduce), "reduction=max mean=true dims=[0]");
 
+  const NormalizeImagesAttributes images{{0.5, -1e-3, 2}, {}};
+  EXPECT_EQ(PrintAttributes(images), "mean=[0.5,-0.001,2]");
+  const auto channels =
+      ParseAttributes<NormalizeImagesAttributes>("mean=[] stddev=[ 0.1, 3 ,-2e-3]");
+  ASSERT_TRUE(channels.ok()) << channels.status();
+  EXPECT_THAT(channels->mean, ::testing::IsEmpty());
+  EXPECT_THAT(channels->stddev, ::testing::ElementsAre(0.1, 3, -2e-3));
+  EXPECT_THAT(ErrorOf("mean=[1,", NormalizeImagesAttributes()), HasSubstr("a number"));
+  EXPECT_THAT(ErrorOf("mean=[1 2]", NormalizeImagesAttributes()), HasSubstr("expected \"]\""));
+
   VariableAttributes odd;
   odd.init = "two words \"and\" quotes\\ =";
   const auto back = ParseAttributes<VariableAttributes>(PrintAttributes(odd));

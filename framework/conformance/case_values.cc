@@ -27,7 +27,7 @@ absl::StatusOr<CaseValues> RunWhole(const OpDef& op, const OpCase& op_case, uint
   for (const TensorType& type : values.input_types) {
     Array array(type.shape);
     for (double& value : array.values) {
-      if (type.dtype == DType::kI32) {
+      if (!IsFloat(type.dtype)) {
         value = std::floor(UniformDraw(seed, drawn++, op_case.low, op_case.high + 1));
       } else {
         value = UniformDraw(seed, drawn++, op_case.low, op_case.high);

@@ -257,7 +257,7 @@ TEST(KernelsTest, OpsThatSaySoComputeInBf16) {
 
 bool HasIds(const OpCase& op_case) {
   return std::any_of(op_case.inputs.begin(), op_case.inputs.end(),
-                     [](const TensorType& type) { return type.dtype == DType::kI32; });
+                     [](const TensorType& type) { return !IsFloat(type.dtype); });
 }
 
 // Rows of every length that loops over vectors treat apart. What goes with the last dimension of

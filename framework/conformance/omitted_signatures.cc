@@ -20,11 +20,17 @@ Shape MarkCut(const Shape& shape, const Sbp& sbp) {
   return marked;
 }
 
-// The op's attributes if outputs had this shape; nothing where a cut dimension is one that the
-// attributes speak of by logical index.
-std::optional<Attributes> AttributesFor(const Attributes& attributes, const Shape& output,
+// The op's attributes if inputs were of the marked types and outputs had this shape; nothing where
+// a cut dimension is one that the attributes speak of by logical index.
+std::optional<Attributes> AttributesFor(const Attributes& attributes,
+                                        const std::vector<TensorType>& marked, const Shape& output,
                                         const std::vector<Sbp>& inputs, const Sbp& output_sbp) {
   Attributes local = attributes;
+  if (auto* images = std::get_if<NormalizeImagesAttributes>(&local)) {
+    const Shape& x = marked[0].shape;
+    images->mean.resize(x[x.rank() - 1], 0);
+    images->stddev.resize(x[x.rank() - 1], 1);
+  }
   if (auto* shape = std::get_if<ShapeAttributes>(&local)) shape->shape = output;
   if (auto* fill = std::get_if<FillAttributes>(&local)) fill->shape = output;
   if (auto* rows = std::get_if<RowsAttributes>(&local)) rows->rows = output[0];
@@ -102,7 +108,7 @@ class Search {
       return;
     }
     std::vector<Sbp> cuts;
-    const auto attributes = AttributesFor(case_.attributes, {}, inputs, Sbp::B());
+    const auto attributes = AttributesFor(case_.attributes, marked, {}, inputs, Sbp::B());
     if (!attributes.has_value()) return;
     const auto inferred = op_.infer({*attributes, marked, {}});
     if (!inferred.ok()) return;
@@ -117,7 +123,7 @@ class Search {
   bool Fits(const std::vector<TensorType>& marked, const std::vector<Sbp>& inputs,
             const std::vector<Sbp>& cuts) const {
     const Shape output = MarkCut(values_.output_types[0].shape, cuts[0]);
-    const auto attributes = AttributesFor(case_.attributes, output, inputs, cuts[0]);
+    const auto attributes = AttributesFor(case_.attributes, marked, output, inputs, cuts[0]);
     if (!attributes.has_value()) return false;
     const auto inferred = op_.infer({*attributes, marked, {}});
     return inferred.ok() && (*inferred)[0].shape == output;

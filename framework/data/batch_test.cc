@@ -16,7 +16,7 @@ class Numbers : public Dataset {
   int64_t num_samples() const override { return 100; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return {}; }
-  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box&,
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box&,
                     std::byte* to) const override {
     auto* values = reinterpret_cast<int32_t*>(to);
     for (const int64_t sample : samples) {

@@ -43,10 +43,12 @@ class Dataset {
   virtual int64_t covering_samples() const { return num_samples(); }
 
   // Fills the rows of a batch that one device needs of a field: `to` is dense and row-major, row i
-  // is the range `box` of sample samples[i], which lies in [0, num_samples()). An error says which
-  // sample cannot be read.
-  virtual absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box& box,
-                            std::byte* to) const = 0;
+  // is the range `box` of sample samples[i], which lies in [0, num_samples()) and stands at
+  // `position` + i of the order. What is drawn for a sample each time that it is seen, such as how
+  // a picture is cropped, follows from that position alone, so that the fields of a row fit
+  // together and no layout changes them. An error says which sample cannot be read.
+  virtual absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position,
+                            const Box& box, std::byte* to) const = 0;
 };
 
 }  // namespace sluice

@@ -18,8 +18,8 @@ absl::Status FillRows(const SampleRows& rows, const Box& box, std::byte* to) {
     for (int64_t i = 0; i < some; ++i) {
       samples[i] = SampleAt(rows.order, rows.first + row + i, rows.dataset->num_samples());
     }
-    RETURN_IF_ERROR(
-        rows.dataset->Fill(rows.field, absl::MakeConstSpan(samples.data(), some), of_sample, to));
+    RETURN_IF_ERROR(rows.dataset->Fill(rows.field, absl::MakeConstSpan(samples.data(), some),
+                                       rows.first + row, of_sample, to));
     to += some * row_bytes;
   }
   return absl::OkStatus();

@@ -10,6 +10,33 @@
 namespace sluice {
 namespace {
 
+// Of each sample the position at which it is seen.
+class Positions : public Dataset {
+ public:
+  int64_t num_samples() const override { return 1000; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  DataIdentity identity() const override { return {}; }
+  absl::Status Fill(int, absl::Span<const int64_t> samples, int64_t position, const Box&,
+                    std::byte* to) const override {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      reinterpret_cast<int32_t*>(to)[i] = static_cast<int32_t>(position + static_cast<int64_t>(i));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<SampleField> fields_ = {{"position", DType::kI32, {}}};
+};
+
+TEST(FeedTest, ARowKnowsItsPositionInTheOrder) {
+  const Positions positions;
+  std::vector<int32_t> got(150);
+  ASSERT_TRUE(FillRows({&positions, 0, {SampleOrder::kRandom, 3}, 1000}, {{20, 170}},
+                       reinterpret_cast<std::byte*>(got.data()))
+                  .ok());
+  for (int i = 0; i < 150; ++i) ASSERT_EQ(got[i], 1020 + i);
+}
+
 TEST(FeedTest, APartIsThePartOfTheWholeBatch) {
   constexpr int64_t kRows = 150, kLength = 12;
   std::string text;

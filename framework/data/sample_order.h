@@ -12,9 +12,10 @@ struct SampleOrder {
   enum Kind : uint8_t {
     kRandom,  // each drawn from all of them, whatever came before
     kSpread,  // `count` of them evenly from the first to the last, in their order
+    kEpochs,  // all of them, then all again, each time in an order of its own
   };
   Kind kind = kRandom;
-  uint64_t seed = 1;  // of kRandom
+  uint64_t seed = 1;  // of kRandom and kEpochs
   int64_t count = 1;  // of kSpread, at least 1; more than there are samples repeats some
 };
 

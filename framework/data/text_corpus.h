@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/data/file.h"
 
 namespace sluice {
 
@@ -39,9 +40,6 @@ absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFol
 
 // Files packed into one: for each a line "path bytes" and then as many bytes.
 absl::StatusOr<TextCorpus> ReadPackedCorpus(const std::string& path);
-
-// InvalidArgument, at once, where there is a pipe or a device.
-absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Loss of `held_out`, in nats a byte, under a model of byte pairs counted in `training`, with one
 // added to each count: what any trained model must beat.

@@ -108,8 +108,6 @@ TEST_F(TextCorpusTest, ALinkThatLeadsNowhereIsLeftOutAndNamed) {
 TEST_F(TextCorpusTest, PipesAndFilesLargerThanMemoryAreRefusedAtOnce) {
   const std::string pipe = root_ + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0644), 0);
-  EXPECT_EQ(ReadFile(pipe).status().message(),
-            "data: expected a file of text, " + pipe + " is none");
   EXPECT_EQ(ReadPackedCorpus(pipe).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(ReadTextCorpus(pipe).status().message()), HasSubstr("pipe is neither"));
   const std::string large = Write("large", "");

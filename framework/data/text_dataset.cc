@@ -28,8 +28,8 @@ int64_t TextDataset::covering_samples() const {
   return (static_cast<int64_t>(text_.size()) - 1 + length_ - 1) / length_;
 }
 
-absl::Status TextDataset::Fill(int field, absl::Span<const int64_t> samples, const Box& box,
-                               std::byte* to) const {
+absl::Status TextDataset::Fill(int field, absl::Span<const int64_t> samples, int64_t,
+                               const Box& box, std::byte* to) const {
   const int64_t begin = box[0].begin + field;  // labels are tokens one later
   const int64_t size = box[0].size();
   auto* values = reinterpret_cast<int32_t*>(to);

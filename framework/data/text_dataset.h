@@ -24,7 +24,7 @@ class TextDataset : public Dataset {
   DataIdentity identity() const override { return identity_; }
   // Windows beside each other; the last ones may overlap a little.
   int64_t covering_samples() const override;
-  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box& box,
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position, const Box& box,
                     std::byte* to) const override;
 
  private:

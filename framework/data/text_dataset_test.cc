@@ -21,8 +21,9 @@ std::string Alphabet(int length) {
 std::vector<int32_t> Filled(const TextDataset& text, int field, std::vector<int64_t> samples,
                             Range range) {
   std::vector<int32_t> values(samples.size() * range.size(), -1);
-  EXPECT_TRUE(
-      text.Fill(field, samples, Box{range}, reinterpret_cast<std::byte*>(values.data())).ok());
+  EXPECT_TRUE(text.Fill(field, samples, /*position=*/0, Box{range},
+                        reinterpret_cast<std::byte*>(values.data()))
+                  .ok());
   return values;
 }
 

@@ -13,6 +13,7 @@ namespace sluice {
 
 inline TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 inline TensorType I32(Shape shape) { return {DType::kI32, std::move(shape)}; }
+inline TensorType U8(Shape shape) { return {DType::kU8, std::move(shape)}; }
 // `count` operands of one type.
 std::vector<TensorType> Equal(size_t count, const TensorType& type);
 

@@ -80,6 +80,12 @@ Tensor L2Normalize(Tensor x, double epsilon = 1e-12);  // x / max(its length, ep
 // earlier is the larger.
 Tensor TopKAccuracy(Tensor logits, Tensor labels, int64_t k);
 
+// ---- normalize_images.cc ----
+// Pictures as they are fed, u8 [.., channels], to f32: (x / 255 - mean) / stddev, with one mean and
+// one standard deviation a channel, as torchvision gives them. x has no gradient.
+Tensor NormalizeImages(Tensor x, const std::vector<double>& mean,
+                       const std::vector<double>& stddev);
+
 // ---- attention.cc ----
 // q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
 Tensor CausalAttention(Tensor q, Tensor k, Tensor v);

@@ -182,6 +182,30 @@ TEST(OpsTest, PreluAndL2Normalize) {
               ElementsAre(DoubleNear(-0.6, 1e-6), DoubleNear(-0.8, 1e-6), 0.5, 0));
 }
 
+// torchvision's ToTensor and Normalize.
+TEST(OpsTest, NormalizeImages) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kU8, {2, 2}, "");
+  graph.Output("y", NormalizeImages(x, {0.485, 0.406}, {0.229, 0.225}));
+  ArrayMap none;
+  EXPECT_THAT(Values(graph, {{"x", Of({2, 2}, {0, 255, 124, 103})}}, &none, "y"),
+              ElementsAre(DoubleNear(-2.1179, 1e-4), DoubleNear(2.64, 1e-4),
+                          DoubleNear(0.005566, 1e-5), DoubleNear(-0.009237, 1e-5)));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return NormalizeImages(x[0], {0}, {1}); }),
+              HasSubstr("normalize_images: expected x of u8 [.., channels], got f32[2,3]"));
+  const auto error = [](std::vector<double> mean, std::vector<double> stddev) {
+    Graph graph;
+    EXPECT_FALSE(NormalizeImages(graph.Input("x", DType::kU8, {4, 2}, ""), mean, stddev));
+    return std::string(graph.status().message());
+  };
+  EXPECT_THAT(error({0}, {1, 1}), HasSubstr("expected a mean for each of 2 channels, got 1"));
+  EXPECT_THAT(error({0, 0}, {1, 1, 1}),
+              HasSubstr("expected a standard deviation for each of 2 channels, got 3"));
+  EXPECT_THAT(error({0, 0}, {1, 0}),
+              HasSubstr("expected a finite mean and a standard deviation above 0, got 0 and 0 of "
+                        "channel 1"));
+}
+
 // Of the equal ones the first is the larger; a row of NaN is no hit.
 TEST(OpsTest, TopKAccuracy) {
   Graph graph;

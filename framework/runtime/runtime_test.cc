@@ -304,7 +304,7 @@ class MeetingRows : public Dataset {
   int64_t num_samples() const override { return 100; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return {}; }
-  absl::Status Fill(int, absl::Span<const int64_t> samples, const Box& box,
+  absl::Status Fill(int, absl::Span<const int64_t> samples, int64_t, const Box& box,
                     std::byte* to) const override {
     if (fills_++ == kTestMicroBatches) meeting->Come(0);
     const int64_t elements = static_cast<int64_t>(samples.size()) * ShapeOf(box).NumElements();

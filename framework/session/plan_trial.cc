@@ -72,7 +72,7 @@ class Zeros final : public Dataset {
   int64_t num_samples() const override { return 3; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return {}; }
-  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box& box,
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box& box,
                     std::byte* to) const override {
     const Shape& shape = fields_[field].shape;
     SLUICE_CHECK(box.size() == static_cast<size_t>(shape.rank())) << BoxToString(box);

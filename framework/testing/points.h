@@ -18,7 +18,7 @@ class Points : public Dataset {
   int64_t num_samples() const override { return 1000; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return {1000, 1}; }
-  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box&,
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box&,
                     std::byte* to) const override {
     for (size_t i = 0; i < samples.size(); ++i) {
       float point[kPointWidth];

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/data/dataset.h"
+#include "framework/data/sample_order.h"
 #include "framework/graph/graph.h"
 #include "framework/session/session.h"
 #include "framework/train/app_options.h"
@@ -45,9 +46,10 @@ struct Baseline {
 
 struct AppData {
   std::unique_ptr<Dataset> training;
-  std::unique_ptr<Dataset> held_out;                       // null: nothing is evaluated
-  std::string held_out_name = "held-out data";             // for people
-  std::vector<std::string> lines;                          // about it, for people
+  SampleOrder::Kind order = SampleOrder::kRandom;  // in which that is seen: this, or kEpochs
+  std::unique_ptr<Dataset> held_out;               // null: nothing is evaluated
+  std::string held_out_name = "held-out data";     // for people
+  std::vector<std::string> lines;                  // about it, for people
   std::vector<std::pair<std::string, std::string>> facts;  // for the log's first line
   std::optional<Baseline> baseline;
 };
@@ -60,6 +62,7 @@ struct App {
   std::function<absl::StatusOr<AppModel>(const AppOptions& options)> read;
   std::function<absl::Status(const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>*)>
       build;
+  // A NotFound error is told with how data is fetched, unless it names //tools:dataset itself.
   std::function<absl::StatusOr<AppData>(const AppOptions& options)> open_data;
   // What follows training, such as a sample of what was learned; alone if AppFlags::use is given.
   // `stop` says that it should end soon. May be unset.

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -44,7 +46,7 @@ class Line : public Dataset {
   int64_t num_samples() const override { return 100; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return {800, static_cast<uint64_t>(slope_ * 1000)}; }
-  absl::Status Fill(int field, absl::Span<const int64_t> samples, const Box&,
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box&,
                     std::byte* to) const override {
     auto* values = reinterpret_cast<float*>(to);
     for (const int64_t sample : samples) {
@@ -57,6 +59,24 @@ class Line : public Dataset {
  private:
   const float slope_;
   const std::vector<SampleField> fields_ = {{"x", DType::kF32, {1}}, {"y", DType::kF32, {1}}};
+};
+
+// The same, and which samples were asked for.
+class SeenLine : public Line {
+ public:
+  SeenLine(double slope, std::vector<int64_t>* seen) : Line(slope), seen_(seen) {}
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position, const Box& box,
+                    std::byte* to) const override {
+    if (field == 0) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      seen_->insert(seen_->end(), samples.begin(), samples.end());
+    }
+    return Line::Fill(field, samples, position, box, to);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<int64_t>* const seen_;
 };
 
 // Mean squared error, and the mean absolute value of what it predicts.
@@ -295,6 +315,28 @@ TEST_F(AppTest, AResumeThatFailsChangesNothing) {
   expect_the_same();
 }
 
+TEST_F(AppTest, DataMayBeSeenInEpochs) {
+  for (const bool epochs : {false, true}) {
+    std::vector<int64_t> seen;
+    App app = LineApp();
+    app.open_data = [&](const AppOptions&) -> absl::StatusOr<AppData> {
+      AppData data;
+      data.training = std::make_unique<SeenLine>(1, &seen);
+      if (epochs) data.order = SampleOrder::kEpochs;
+      return data;
+    };
+    ASSERT_EQ(Run(app, {"--out=" + out_ + (epochs ? "e" : "r"), "--batch=20", "--steps=10"}), 0)
+        << error_;
+    ASSERT_EQ(seen.size(), 200u);
+    // 100 samples, twice or as they are drawn.
+    std::map<int64_t, int> times;
+    for (const int64_t sample : seen) ++times[sample];
+    const bool all_twice =
+        std::ranges::all_of(times, [](const auto& of) { return of.second == 2; });
+    EXPECT_EQ(all_twice, epochs);
+  }
+}
+
 TEST_F(AppTest, CodesAndLines) {
   EXPECT_EQ(Run({"--slop=3"}), 2);
   EXPECT_THAT(error_, HasSubstr("line: unknown flag --slop; did you mean --slope?\n"));
@@ -304,6 +346,12 @@ TEST_F(AppTest, CodesAndLines) {
   EXPECT_THAT(error_, HasSubstr("none; bazel run //tools:dataset -- list names data that can be "
                                 "fetched\n"));
   EXPECT_EQ(std::count(error_.begin(), error_.end(), '\n'), 1);
+  App exact = LineApp();
+  exact.open_data = [](const AppOptions&) -> absl::StatusOr<AppData> {
+    return absl::NotFoundError("data: bazel run //tools:dataset -- fetch points gets it");
+  };
+  EXPECT_EQ(Run(exact, {"--out=" + out_}), 1);
+  EXPECT_EQ(error_, "line: data: bazel run //tools:dataset -- fetch points gets it\n");
   EXPECT_EQ(Run({"--help"}), 0);
   EXPECT_THAT(printed_, HasSubstr("Learns a line.\n"));
   EXPECT_EQ(Run({"--explain", "--out=" + out_}), 0);

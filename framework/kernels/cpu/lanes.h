@@ -91,6 +91,13 @@ SLUICE_INLINE I ShiftRight(I a) {
   return {_mm512_srli_epi32(a.v, n)};
 }
 SLUICE_INLINE F ToFloat(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
+// u8 as numbers.
+SLUICE_INLINE F Load(const uint8_t* p) {
+  return ToFloat(I{_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))});
+}
+SLUICE_INLINE F Load(const uint8_t* p, M m) {
+  return ToFloat(I{_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m.v, p))});
+}
 SLUICE_INLINE I Bits(F a) { return {_mm512_castps_si512(a.v)}; }
 SLUICE_INLINE F FromBits(I a) { return {_mm512_castsi512_ps(a.v)}; }
 // table[index % 8]; the table is aligned to 64, and stands there twice.
@@ -260,6 +267,16 @@ SLUICE_INLINE I ShiftRight(I a) {
   return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)};
 }
 SLUICE_INLINE F ToFloat(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+SLUICE_INLINE F Load(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return ToFloat(I{_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))});
+}
+SLUICE_INLINE F Load(const uint8_t* p, M m) {
+  uint8_t bytes[16] = {};
+  const int count = CountOf(m);
+  for (int i = 0; i < count; ++i) bytes[i] = p[i];
+  return Load(bytes);
+}
 SLUICE_INLINE I Bits(F a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 SLUICE_INLINE F FromBits(I a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
 SLUICE_INLINE F OfEight(const float* table, I index) {

@@ -37,7 +37,7 @@ const FloatLoops<BFloat16>& VectorTable::of() const {
          level::kCrossEntropyBf16, level::kBatchNormBf16,  level::kChannelBf16,          \
          level::kPoolBf16},                                                              \
         level::kArithmetic, level::kNormalization, level::kOptimizer, level::kAttention, \
-        level::kBatchStatistics                                                          \
+        level::kBatchStatistics, level::kImage                                           \
   }
 
 const VectorTable& VectorsOf(Isa isa) {

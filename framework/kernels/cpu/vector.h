@@ -114,6 +114,14 @@ struct ChannelVector {
                                 int64_t rows, int64_t width);
 };
 
+// Pixels with their channels beside each other.
+struct ImageVector {
+  // y[i] = (x[i] - mean[(first + i) % period]) * factor[..]; period and first are multiples of 16,
+  // first is below the period.
+  void (*normalize)(const uint8_t* x, const float* mean, const float* factor, int64_t period,
+                    int64_t first, float* y, int64_t n);
+};
+
 template <typename T>
 struct ReductionVector {
   // Index by Reduction - 1: sum, max, min.
@@ -212,6 +220,7 @@ struct VectorTable {
   OptimizerVector optimizer;
   AttentionVector attention;
   BatchStatisticsVector batch_statistics;
+  ImageVector image;
 
   // f32 or bf16.
   template <typename T>
@@ -233,6 +242,7 @@ struct VectorTable {
   extern const ChannelVector<float> kChannel;                  \
   extern const ChannelVector<BFloat16> kChannelBf16;           \
   extern const BatchStatisticsVector kBatchStatistics;         \
+  extern const ImageVector kImage;                             \
   extern const PoolVector<float> kPool;                        \
   extern const PoolVector<BFloat16> kPoolBf16;                 \
   extern const ArithmeticVector kArithmetic;                   \
