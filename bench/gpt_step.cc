@@ -1,171 +1,41 @@
-// Times steps of GPT training, run through Session as a user runs it: f32, AdamW, no dropout, no
-// clipping, as many steps in flight as a session holds. Prints one line of JSON that
-// bench/report.py reads and whose fields the peers of bench/peers/ give, too.
+// Times steps of GPT training: AdamW, no dropout, no clipping.
 
-#include <sys/resource.h>
-#include <unistd.h>
-
-#include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "bench/gpt_batch.h"
 #include "bench/gpt_sizes.h"
-#include "bench/limits.h"
-#include "bench/quantiles.h"
+#include "bench/step_timing.h"
 #include "framework/base/status.h"
-#include "framework/device/cpu_thread_pool.h"
-#include "framework/kernels/cpu/library_call.h"
-#include "framework/runtime/trace.h"
-#include "framework/sbp/mesh.h"
-#include "framework/session/session.h"
-#include "framework/train/command.h"
-#include "framework/train/evaluation.h"
 #include "models/gpt/gpt.h"
-#include "nlohmann/json.hpp"
 
 ABSL_FLAG(std::string, size, "tiny", "tiny or small");
-ABSL_FLAG(std::string, mesh, "data=1", "axes of the mesh; the batch grows with the axis data");
-ABSL_FLAG(int64_t, micro_batches, 1, "micro-batches of a step");
-ABSL_FLAG(int32_t, threads, 1, "threads of a device");
-ABSL_FLAG(std::string, precision, "f32", "f32 or bf16");
-ABSL_FLAG(std::string, residual_precision, "f32", "of the residual stream: f32 or bf16");
-ABSL_FLAG(int64_t, warmup, 3, "steps before the clock starts");
-ABSL_FLAG(int64_t, steps, 20, "timed steps");
-ABSL_FLAG(std::string, trace, "", "file for a timeline of the run");
 
 namespace sluice {
 namespace {
 
-using Json = nlohmann::json;
-
-double SecondsBetween(int64_t begin, int64_t end) {
-  return 1e-9 * static_cast<double>(end - begin);
-}
-
-struct Timing {
-  std::vector<double> seconds;  // of each timed step
-  double first_loss = 0, last_loss = 0;
-};
-
-absl::StatusOr<Timing> RunSteps(Session* session, GptBatch batch, int64_t warmup, int64_t steps) {
-  Timing timing;
-  Fetches fetches;
-  int64_t begun = 0;
-  int64_t last = NowNanoseconds();
-  for (int64_t done = 0; done < warmup + steps; ++done) {
-    for (; begun < warmup + steps && begun < done + Session::kStepsAhead; ++begun) {
-      RETURN_IF_ERROR(session->Step("train", batch.StepFeeds(begun + 1)));
-    }
-    RETURN_IF_ERROR(session->Next(&fetches));
-    const int64_t now = NowNanoseconds();
-    if (done >= warmup) timing.seconds.push_back(SecondsBetween(last, now));
-    last = now;
-    ASSIGN_OR_RETURN(timing.last_loss, FetchedScalar(fetches, "loss"));
-    if (done == 0) timing.first_loss = timing.last_loss;
-  }
-  return timing;
-}
-
-int64_t ResidentBytes() {
-  FILE* file = fopen("/proc/self/statm", "r");
-  long size = 0, resident = 0;
-  if (file == nullptr) return 0;
-  const bool read = fscanf(file, "%ld %ld", &size, &resident) == 2;
-  fclose(file);
-  return read ? int64_t{resident} * sysconf(_SC_PAGESIZE) : 0;
-}
-
-int64_t PeakResidentBytes() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
-absl::Status Measure() {
-  const std::string size = absl::GetFlag(FLAGS_size);
-  ASSIGN_OR_RETURN(GptConfig config, GptOfSize(size));
-  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(absl::GetFlag(FLAGS_mesh)));
-  config.batch *= mesh.AxisSize("data");
-  ASSIGN_OR_RETURN(config.precision.compute, ParseDType(absl::GetFlag(FLAGS_precision)));
-  ASSIGN_OR_RETURN(config.precision.residual, ParseDType(absl::GetFlag(FLAGS_residual_precision)));
-  SessionOptions options;
-  options.mesh = absl::GetFlag(FLAGS_mesh);
-  options.micro_batches = absl::GetFlag(FLAGS_micro_batches);
-  options.threads_per_device = absl::GetFlag(FLAGS_threads);
-  options.trace = absl::GetFlag(FLAGS_trace);
-  const int64_t warmup = absl::GetFlag(FLAGS_warmup), steps = absl::GetFlag(FLAGS_steps);
-  if (warmup < 1 || steps < 1 || options.threads_per_device < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--warmup, --steps and --threads: expected at least 1, got ", warmup, ", ",
-                     steps, " and ", options.threads_per_device));
-  }
-  const int64_t base_bytes = ResidentBytes();
-  const int64_t begin = NowNanoseconds();
-  Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(config, OptimizerOptions(), &graph));
-  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
-  const int64_t started = NowNanoseconds();
-  ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), GptBatch(config), warmup, steps));
-  session.reset();
-  // Before the limit is measured, which takes memory of its own.
-  const int64_t peak_bytes = PeakResidentBytes();
-  const int threads = options.threads_per_device * static_cast<int>(mesh.num_devices());
-  CpuThreadPool thread_pool(threads, InitKernelThread);
-  const Limits limits = MeasureLimits(&thread_pool);
-  const double limit =
-      config.precision.compute == DType::kBF16 ? limits.bf16_matmul_flops : limits.matmul_flops;
-  const double step = Median(timing.seconds);
-  const auto tokens = static_cast<double>(config.batch * config.sequence_length);
-  const double flops = GptFlopsPerToken(config) * tokens;
-  std::vector<double> milliseconds = timing.seconds;
-  for (double& value : milliseconds) value *= 1e3;
-  const Json line = {{"benchmark", "gpt_step"},
-                     {"framework", "sluice"},
-                     {"size", size},
-                     {"mesh", options.mesh},
-                     {"precision", DTypeName(config.precision.compute)},
-                     {"threads", options.threads_per_device},
-                     {"parameters", GptParameters(config)},
-                     {"tokens_per_step", tokens},
-                     {"flops_per_step", flops},
-                     {"step_ms", milliseconds},
-                     {"median_ms", step * 1e3},
-                     {"tokens_per_second", tokens / step},
-                     {"peak_bytes", peak_bytes},
-                     {"base_bytes", base_bytes},
-                     {"start_seconds", SecondsBetween(begin, started)},
-                     {"first_loss", timing.first_loss},
-                     {"last_loss", timing.last_loss},
-                     {"limit_flops", limit},
-                     {"share", flops / step / limit}};
-  absl::PrintF("%s\n", line.dump());
-  return absl::OkStatus();
+absl::StatusOr<TimedModel> Model(const StepSetting& setting) {
+  TimedModel model;
+  model.size = absl::GetFlag(FLAGS_size);
+  ASSIGN_OR_RETURN(GptConfig config, GptOfSize(model.size));
+  config.batch *= setting.mesh.AxisSize("data");
+  config.precision = setting.precision;
+  model.parameters = GptParameters(config);
+  model.units_per_step = static_cast<double>(config.batch * config.sequence_length);
+  model.flops_per_step = GptFlopsPerToken(config) * model.units_per_step;
+  model.build = [config](Graph* graph) { return BuildGptTrain(config, OptimizerOptions(), graph); };
+  model.feeds = [batch = std::make_shared<GptBatch>(config)](int64_t step) {
+    return batch->StepFeeds(step);
+  };
+  return model;
 }
 
 }  // namespace
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  return sluice::RunCommand(
-      {"gpt_step",
-       "Times steps of GPT training; see bench/README.md.\n",
-       {{"What runs",
-         {{"size", "NAME", ""},
-          {"mesh", "AXES", ""},
-          {"micro_batches", "N", ""},
-          {"threads", "N", ""},
-          {"precision", "TYPE", ""},
-          {"residual_precision", "TYPE", ""}}},
-        {"How it is measured",
-         {{"warmup", "N", ""}, {"steps", "N", ""}, {"trace", "FILE", "none"}}}},
-       {},
-       sluice::Measure},
+  return sluice::RunStepBenchmark(
+      {"gpt_step", "Times steps of GPT training", "tokens", {{"size", "NAME", ""}}, sluice::Model},
       argc, argv);
 }

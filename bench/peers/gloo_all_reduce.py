@@ -17,14 +17,14 @@ import sys
 import tempfile
 import time
 
-import gpt_sizes
+import step_report
 
 try:
     import torch
     import torch.distributed as dist
     import torch.multiprocessing as processes
 except ImportError as error:
-    gpt_sizes.missing("gloo_all_reduce", error, "pip install torch")
+    step_report.missing("gloo_all_reduce", error, "pip install torch")
 
 
 def cases(rank, count, elements):

@@ -16,6 +16,7 @@ import os
 import sys
 
 import gpt_sizes
+import step_report
 
 
 def init(key, size):
@@ -116,9 +117,9 @@ def main():
         import jax
         import jax.numpy as jnp
     except ImportError as error:
-        gpt_sizes.missing("gpt_step_jax", error, "pip install jax")
+        step_report.missing("gpt_step_jax", error, "pip install jax")
     jax.config.update("jax_platforms", "cpu")
-    base_bytes = gpt_sizes.resident_bytes()
+    base_bytes = step_report.resident_bytes()
     size = gpt_sizes.size_of(options)
     mesh = jax.make_mesh((int(devices),), (axis,), (jax.sharding.AxisType.Auto,))
     parameters = init(jax.random.key(1), size)

@@ -15,6 +15,7 @@ import os
 import sys
 
 import gpt_sizes
+import step_report
 
 PACKAGES = 'CPython 3.10, pip install oneflow "numpy<2" nvidia-cudnn-cu11==8.5.0.96 nvidia-cublas-cu11==11.10.3.66'
 
@@ -83,9 +84,9 @@ def main():
     try:
         import oneflow as flow
     except ImportError as error:
-        gpt_sizes.missing("gpt_step_oneflow", error, PACKAGES)
+        step_report.missing("gpt_step_oneflow", error, PACKAGES)
     flow.set_num_threads(options.threads)
-    base_bytes = gpt_sizes.resident_bytes()
+    base_bytes = step_report.resident_bytes()
     model = build(gpt_sizes.size_of(options))
     optimizer = flow.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS, eps=gpt_sizes.EPSILON,
                                  weight_decay=0.0)

@@ -14,13 +14,14 @@ import math
 import sys
 
 import gpt_sizes
+import step_report
 
 try:
     import torch
     import torch.nn as nn
     import torch.nn.functional as F
 except ImportError as error:
-    gpt_sizes.missing("gpt_step_torch", error, "pip install torch")
+    step_report.missing("gpt_step_torch", error, "pip install torch")
 
 
 class Block(nn.Module):
@@ -67,7 +68,7 @@ class Gpt(nn.Module):
 def main():
     options = gpt_sizes.arguments(__doc__.splitlines()[0], ["eager", "compiled"],
                                   precisions=["bf16"]).parse_args()
-    base_bytes = gpt_sizes.resident_bytes()
+    base_bytes = step_report.resident_bytes()
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(1)

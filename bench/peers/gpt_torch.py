@@ -12,21 +12,12 @@ PyTorch's own functions, not after Sluice's code: layer norm, linear, scaled_dot
 tanh gelu, cross entropy, clip_grad_norm_ and torch.optim.AdamW.
 """
 
-import argparse
-import datetime
-import json
-import math
-import os
 import sys
 
-try:
-    import torch
-    import torch.nn.functional as F
-    from safetensors.torch import load_file
-except ImportError as error:
-    sys.exit("gpt_torch: the peer is missing (%s): pip install torch safetensors" % error)
+import reference_run
 
-BOUND = 1e-4  # relative
+import torch
+import torch.nn.functional as F
 
 
 class Gpt:
@@ -61,7 +52,8 @@ class Gpt:
         return F.linear(self.norm("norm", x), table)
 
 
-def train(parameters, batches, options):
+def train(tensors, batches, options):
+    parameters = {name: value.requires_grad_(True) for name, value in tensors.items()}
     model = Gpt(parameters, int(options["layers"]), int(options["heads"]))
     matrices = [p for p in parameters.values() if p.dim() >= 2]
     others = [p for p in parameters.values() if p.dim() < 2]
@@ -84,51 +76,5 @@ def train(parameters, batches, options):
     return losses, norms
 
 
-def difference(expected, got):
-    value = abs(got - expected) / abs(expected)
-    return math.inf if math.isnan(value) else value
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Repeats Sluice's reference_run run in PyTorch and compares.")
-    parser.add_argument("folder", help="what //models/gpt:reference_run wrote")
-    parser.add_argument("--record", metavar="FILE", help="write PyTorch's figures here")
-    arguments = parser.parse_args()
-
-    torch.set_num_threads(1)
-    checkpoint = os.path.join(arguments.folder, "step-000000")
-    with open(os.path.join(checkpoint, "manifest.json"), encoding="utf-8") as file:
-        options = json.load(file)["options"]
-    with open(os.path.join(arguments.folder, "sluice.json"), encoding="utf-8") as file:
-        ours = json.load(file)
-    tensors = load_file(os.path.join(checkpoint, "tensors.safetensors"))
-    parameters = {name: value.requires_grad_(True) for name, value in tensors.items()
-                  if not name.endswith((".m", ".v"))}
-    batches = load_file(os.path.join(arguments.folder, "batches.safetensors"))
-    losses, norms = train(parameters, batches, options)
-
-    worst = 0.0
-    print("step   loss: torch      sluice   difference   norm: torch      sluice   difference")
-    for step, (loss, norm, our_loss, our_norm) in enumerate(
-            zip(losses, norms, ours["losses"], ours["grad_norms"], strict=True)):
-        off = difference(loss, our_loss), difference(norm, our_norm)
-        worst = max(worst, *off)
-        print("%4d  %12.7f%12.7f%13.1e%15.7f%12.7f%13.1e" % (step, loss, our_loss, off[0], norm, our_norm, off[1]))
-    print("largest difference %.1e, bound %.0e: %s" % (worst, BOUND, "same" if worst <= BOUND else "DIFFERENT"))
-    if arguments.record and worst <= BOUND:
-        record = {
-            "peer": "torch " + torch.__version__,
-            "date": datetime.date.today().isoformat(),
-            "batches_digest": options["batches_digest"],
-            "initial_digest": options["initial_digest"],
-            "losses": [float("%.9g" % x) for x in losses],
-            "grad_norms": [float("%.9g" % x) for x in norms],
-        }
-        with open(arguments.record, "w", encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
-            file.write("\n")
-    return 0 if worst <= BOUND else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(reference_run.main(train))

@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 import gpt_step_oneflow
-import gpt_sizes
+import step_report
 
 
 def attributes_of(text):
@@ -215,7 +215,7 @@ def main():
     try:
         import oneflow
     except ImportError as error:
-        gpt_sizes.missing("sbp_oneflow", error, gpt_step_oneflow.PACKAGES)
+        step_report.missing("sbp_oneflow", error, gpt_step_oneflow.PACKAGES)
     if options.launched:
         ask_all(options.cases, options.record)
         return 0

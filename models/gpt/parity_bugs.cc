@@ -1,7 +1,6 @@
 #include "models/gpt/parity_bugs.h"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,75 +11,11 @@
 #include "framework/base/status.h"
 #include "framework/compiler/memory.h"
 #include "framework/tensor/shape.h"
+#include "framework/testing/planted_bugs.h"
 
 namespace sluice {
-namespace {
-
-using Visit = std::function<bool(int32_t device, plan::Instruction*)>;
-
-// Visits the instructions of program train; an error unless one of them says that it was changed.
-absl::Status Change(absl::string_view what, plan::Plan* plan, const Visit& visit) {
-  plan::Program* program = plan->mutable_programs(0);
-  bool changed = false;
-  for (plan::Actor& actor : *program->mutable_actors()) {
-    const int32_t device = program->streams(actor.stream()).device();
-    for (plan::Instruction& instruction : *actor.mutable_script()) {
-      changed |= visit(device, &instruction);
-    }
-  }
-  if (changed) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("nothing to plant a bug in: ", what));
-}
-
-// Visits the regions that sum the tensor's partial values.
-absl::Status ChangeSums(
-    absl::string_view tensor, plan::Plan* plan,
-    const std::function<void(int32_t device, const plan::Instruction&, plan::Region*)>& change) {
-  return Change(tensor, plan, [&](int32_t device, plan::Instruction* instruction) {
-    if (instruction->kind() != plan::INSTRUCTION_FOLD || instruction->scope() != tensor)
-      return false;
-    bool changed = false;
-    for (plan::Region& region : *instruction->mutable_regions()) {
-      if (region.sources_size() < 2) continue;
-      change(device, *instruction, &region);
-      changed = true;
-    }
-    return changed;
-  });
-}
-
-}  // namespace
-
-absl::Status DropReduction(absl::string_view tensor, plan::Plan* plan) {
-  const plan::Program& program = plan->programs(0);
-  return ChangeSums(tensor, plan,
-                    [&](int32_t device, const plan::Instruction& box, plan::Region* region) {
-                      int own = 0;
-                      for (int i = 0; i < region->sources_size(); ++i) {
-                        const plan::Operand& input = box.inputs(region->sources(i));
-                        if (program.registers(input.register_()).device() == device) own = i;
-                      }
-                      plan::Region alone = *region;
-                      alone.clear_sources(), alone.clear_fold();
-                      alone.clear_source_offsets(), alone.clear_source_strides();
-                      alone.add_sources(region->sources(own));
-                      alone.add_fold(0);
-                      alone.add_source_offsets(region->source_offsets(own));
-                      *alone.add_source_strides() = region->source_strides(own);
-                      *region = alone;
-                    });
-}
-
-absl::Status CountTwice(absl::string_view tensor, plan::Plan* plan) {
-  return ChangeSums(tensor, plan, [](int32_t, const plan::Instruction&, plan::Region* region) {
-    const int terms = region->fold_size();
-    for (int i = 0; i < terms; ++i) region->add_fold(region->fold(i));
-    region->add_fold(-1);
-  });
-}
-
 absl::Status ShareDropoutMask(plan::Plan* plan) {
-  return Change("dropout", plan, [](int32_t, plan::Instruction* instruction) {
+  return ChangeInstructions("dropout", plan, [](int32_t, plan::Instruction* instruction) {
     if (!absl::StartsWith(instruction->op(), "dropout")) return false;
     bool changed = false;
     for (auto* operands : {instruction->mutable_inputs(), instruction->mutable_outputs()}) {
@@ -99,16 +34,17 @@ absl::Status DivideByLocalBatch(int64_t devices, plan::Plan* plan) {
   // Samples and positions that each device has, from its part of the labels.
   std::vector<int64_t> local(plan->devices_size(), 0);
   int64_t whole = 0;
-  RETURN_IF_ERROR(Change("labels", plan, [&](int32_t device, plan::Instruction* instruction) {
-    if (instruction->op() != "ce_pick") return false;
-    const plan::Shard& shard = instruction->outputs(0).shard();
-    local[device] = shard.local(0) * shard.local(1);
-    whole = shard.logical(0) * shard.logical(1);
-    return true;
-  }));
-  absl::Status status;
   RETURN_IF_ERROR(
-      Change("the division by the batch", plan, [&](int32_t device, plan::Instruction* scale) {
+      ChangeInstructions("labels", plan, [&](int32_t device, plan::Instruction* instruction) {
+        if (instruction->op() != "ce_pick") return false;
+        const plan::Shard& shard = instruction->outputs(0).shard();
+        local[device] = shard.local(0) * shard.local(1);
+        whole = shard.logical(0) * shard.logical(1);
+        return true;
+      }));
+  absl::Status status;
+  RETURN_IF_ERROR(ChangeInstructions(
+      "the division by the batch", plan, [&](int32_t device, plan::Instruction* scale) {
         if (scale->op() != "scale") return false;
         const auto attributes = ParseAttributes<ScaleAttributes>(scale->attributes());
         if (!attributes.ok()) status = attributes.status();

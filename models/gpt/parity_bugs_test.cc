@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "framework/testing/planted_bugs.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
 

@@ -1,0 +1,174 @@
+#include "bench/step_timing.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "bench/limits.h"
+#include "bench/quantiles.h"
+#include "framework/base/status.h"
+#include "framework/device/cpu_thread_pool.h"
+#include "framework/kernels/cpu/library_call.h"
+#include "framework/runtime/trace.h"
+#include "framework/train/command.h"
+#include "framework/train/evaluation.h"
+#include "nlohmann/json.hpp"
+
+ABSL_FLAG(std::string, mesh, "data=1", "axes of the mesh; the batch grows with the axis data");
+ABSL_FLAG(int64_t, micro_batches, 1, "micro-batches of a step");
+ABSL_FLAG(int32_t, threads, 1, "threads of a device");
+ABSL_FLAG(std::string, precision, "f32", "f32 or bf16");
+ABSL_FLAG(std::string, residual_precision, "f32", "of the residual stream: f32 or bf16");
+ABSL_FLAG(int64_t, warmup, 3, "steps before the clock starts");
+ABSL_FLAG(int64_t, steps, 20, "timed steps");
+ABSL_FLAG(std::string, trace, "", "file for a timeline of the run");
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+double SecondsBetween(int64_t begin, int64_t end) {
+  return 1e-9 * static_cast<double>(end - begin);
+}
+
+struct Timing {
+  std::vector<double> seconds;  // of each timed step
+  double first_loss = 0, last_loss = 0;
+};
+
+absl::StatusOr<Timing> RunSteps(Session* session, const TimedModel& model, int64_t warmup,
+                                int64_t steps) {
+  Timing timing;
+  Fetches fetches;
+  int64_t begun = 0;
+  int64_t last = NowNanoseconds();
+  for (int64_t done = 0; done < warmup + steps; ++done) {
+    for (; begun < warmup + steps && begun < done + Session::kStepsAhead; ++begun) {
+      RETURN_IF_ERROR(session->Step("train", model.feeds(begun + 1)));
+    }
+    RETURN_IF_ERROR(session->Next(&fetches));
+    const int64_t now = NowNanoseconds();
+    if (done >= warmup) timing.seconds.push_back(SecondsBetween(last, now));
+    last = now;
+    ASSIGN_OR_RETURN(timing.last_loss, FetchedScalar(fetches, "loss"));
+    if (done == 0) timing.first_loss = timing.last_loss;
+  }
+  return timing;
+}
+
+int64_t ResidentBytes() {
+  FILE* file = fopen("/proc/self/statm", "r");
+  long size = 0, resident = 0;
+  if (file == nullptr) return 0;
+  const bool read = fscanf(file, "%ld %ld", &size, &resident) == 2;
+  fclose(file);
+  return read ? int64_t{resident} * sysconf(_SC_PAGESIZE) : 0;
+}
+
+int64_t PeakResidentBytes() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+SessionOptions OptionsOfFlags() {
+  SessionOptions options;
+  options.mesh = absl::GetFlag(FLAGS_mesh);
+  options.micro_batches = absl::GetFlag(FLAGS_micro_batches);
+  options.threads_per_device = absl::GetFlag(FLAGS_threads);
+  options.trace = absl::GetFlag(FLAGS_trace);
+  return options;
+}
+
+absl::StatusOr<StepSetting> ReadSetting() {
+  StepSetting setting;
+  ASSIGN_OR_RETURN(setting.mesh, Mesh::Parse(absl::GetFlag(FLAGS_mesh)));
+  ASSIGN_OR_RETURN(setting.precision.compute, ParseDType(absl::GetFlag(FLAGS_precision)));
+  ASSIGN_OR_RETURN(setting.precision.residual, ParseDType(absl::GetFlag(FLAGS_residual_precision)));
+  for (const auto& [name, value] :
+       {std::pair<const char*, int64_t>{"warmup", absl::GetFlag(FLAGS_warmup)},
+        {"steps", absl::GetFlag(FLAGS_steps)},
+        {"threads", absl::GetFlag(FLAGS_threads)}}) {
+    if (value >= 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", name, ": expected at least 1, got ", value));
+  }
+  return setting;
+}
+
+absl::Status Measure(const StepBenchmark& benchmark) {
+  const int64_t base_bytes = ResidentBytes();
+  ASSIGN_OR_RETURN(const StepSetting setting, ReadSetting());
+  ASSIGN_OR_RETURN(const TimedModel model, benchmark.model(setting));
+  const SessionOptions options = OptionsOfFlags();
+  const int64_t begin = NowNanoseconds();
+  Graph graph;
+  RETURN_IF_ERROR(model.build(&graph));
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
+  const int64_t started = NowNanoseconds();
+  ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), model, absl::GetFlag(FLAGS_warmup),
+                                                 absl::GetFlag(FLAGS_steps)));
+  session.reset();
+  // Before the limit is measured, which takes memory of its own.
+  const int64_t peak_bytes = PeakResidentBytes();
+  const int threads = options.threads_per_device * static_cast<int>(setting.mesh.num_devices());
+  CpuThreadPool thread_pool(threads, InitKernelThread);
+  const Limits limits = MeasureLimits(&thread_pool);
+  const double limit =
+      setting.precision.compute == DType::kBF16 ? limits.bf16_matmul_flops : limits.matmul_flops;
+  const double step = Median(timing.seconds);
+  std::vector<double> milliseconds = timing.seconds;
+  for (double& value : milliseconds) value *= 1e3;
+  const Json line = {{"benchmark", benchmark.name},
+                     {"framework", "sluice"},
+                     {"size", model.size},
+                     {"mesh", options.mesh},
+                     {"precision", DTypeName(setting.precision.compute)},
+                     {"threads", options.threads_per_device},
+                     {"parameters", model.parameters},
+                     {benchmark.unit + "_per_step", model.units_per_step},
+                     {"flops_per_step", model.flops_per_step},
+                     {"step_ms", milliseconds},
+                     {"median_ms", step * 1e3},
+                     {benchmark.unit + "_per_second", model.units_per_step / step},
+                     {"peak_bytes", peak_bytes},
+                     {"base_bytes", base_bytes},
+                     {"start_seconds", SecondsBetween(begin, started)},
+                     {"first_loss", timing.first_loss},
+                     {"last_loss", timing.last_loss},
+                     {"limit_flops", limit},
+                     {"share", model.flops_per_step / step / limit}};
+  absl::PrintF("%s\n", line.dump());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunStepBenchmark(const StepBenchmark& benchmark, int argc, char** argv) {
+  std::vector<FlagEntry> what = benchmark.flags;
+  for (const FlagEntry& entry : std::vector<FlagEntry>{{"mesh", "AXES", ""},
+                                                       {"micro_batches", "N", ""},
+                                                       {"threads", "N", ""},
+                                                       {"precision", "TYPE", ""},
+                                                       {"residual_precision", "TYPE", ""}}) {
+    what.push_back(entry);
+  }
+  return RunCommand({benchmark.name,
+                     absl::StrCat(benchmark.help, "; see bench/README.md.\n"),
+                     {{"What runs", what},
+                      {"How it is measured",
+                       {{"warmup", "N", ""}, {"steps", "N", ""}, {"trace", "FILE", "none"}}}},
+                     {},
+                     [&benchmark] { return Measure(benchmark); }},
+                    argc, argv);
+}
+
+}  // namespace sluice

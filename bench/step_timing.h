@@ -1,0 +1,48 @@
+// Times steps of a model's training, run through Session as a user runs it: as many steps in flight
+// as a session holds. A program of it prints one line of JSON that bench/report.py reads and whose
+// fields the peers of bench/peers/ give, too. A main brings a model and returns what
+// RunStepBenchmark returns.
+#ifndef SLUICE_BENCH_STEP_TIMING_H_
+#define SLUICE_BENCH_STEP_TIMING_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/graph/graph.h"
+#include "framework/passes/mixed_precision.h"
+#include "framework/sbp/mesh.h"
+#include "framework/session/session.h"
+#include "framework/train/flags.h"
+
+namespace sluice {
+
+// What the flags of every such program say of the model.
+struct StepSetting {
+  Mesh mesh;  // the batch grows with its axis data
+  PrecisionOptions precision;
+};
+
+struct TimedModel {
+  std::string size;  // its name
+  int64_t parameters = 0;
+  double units_per_step = 0, flops_per_step = 0;
+  std::function<absl::Status(Graph* graph)> build;  // the program "train"
+  // Its inputs, for a step counted from 1; good until the next call.
+  std::function<Feeds(int64_t step)> feeds;
+};
+
+struct StepBenchmark {
+  std::string name, help;
+  std::string unit;              // what a step is told in: "tokens"
+  std::vector<FlagEntry> flags;  // of the model
+  std::function<absl::StatusOr<TimedModel>(const StepSetting& setting)> model;
+};
+
+int RunStepBenchmark(const StepBenchmark& benchmark, int argc, char** argv);
+
+}  // namespace sluice
+
+#endif  // SLUICE_BENCH_STEP_TIMING_H_

@@ -1,0 +1,108 @@
+#include "models/resnet/pictures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/hash.h"
+#include "framework/base/status.h"
+#include "framework/data/drawn_images.h"
+#include "framework/data/image_dataset.h"
+#include "framework/data/mnist.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Enough that no cache holds them, so few that drawing them takes no time.
+constexpr int64_t kDrawn = 256;
+// Of pictures of some 30 pixels: what they can be moved by without losing what they show.
+constexpr int64_t kPadding = 2;
+
+absl::Status CheckPictures(const std::string& what, const LabeledImages& images,
+                           const PictureOptions& options) {
+  const Shape expected = {options.image_size, options.image_size, options.channels};
+  if (images.shape != expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": expected pictures of --image_size and --channels, ",
+                     expected.ToString(), ", got ", images.shape.ToString()));
+  }
+  const auto largest = std::max_element(images.labels.begin(), images.labels.end());
+  if (largest == images.labels.end() || *largest < options.classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, ": expected labels below --classes, ",
+                                                 options.classes, ", got ", *largest));
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> Make(const std::string& what, LabeledImages images,
+                                              const PictureOptions& options, bool augment) {
+  RETURN_IF_ERROR(CheckPictures(what, images, options));
+  CropAndFlip augmentation;
+  if (augment) augmentation = {.padding = kPadding, .flip = true, .seed = options.seed};
+  ASSIGN_OR_RETURN(ImageDataset dataset,
+                   ImageDataset::Create(what, std::move(images), augmentation));
+  return std::make_unique<ImageDataset>(std::move(dataset));
+}
+
+// What is known of the classes without a look at a picture.
+Baseline Guessing(int64_t classes) { return {"guessing", std::log(static_cast<double>(classes))}; }
+
+void Describe(const std::string& from, AppData* data) {
+  data->held_out_name = "held-out pictures";
+  data->order = SampleOrder::kEpochs;
+  const std::string digest = HashText(data->training->identity().digest);
+  data->lines = {absl::StrFormat("pictures   %d to learn from, %d held out, digest %s, %s",
+                                 data->training->num_samples(), data->held_out->num_samples(),
+                                 digest, from)};
+  data->facts = {{"pictures", digest}};
+}
+
+absl::StatusOr<AppData> Draw(const PictureOptions& options) {
+  const Shape shape = {options.image_size, options.image_size, options.channels};
+  AppData data;
+  ASSIGN_OR_RETURN(data.training,
+                   Make("drawn pictures", DrawImages(kDrawn, shape, options.classes, options.seed),
+                        options, false));
+  ASSIGN_OR_RETURN(
+      data.held_out,
+      Make("drawn pictures", DrawImages(kDrawn / 4, shape, options.classes, options.seed + 1),
+           options, false));
+  Describe("drawn at random", &data);
+  return data;
+}
+
+absl::StatusOr<AppData> OpenMnist(const std::string& folder, const PictureOptions& options) {
+  ASSIGN_OR_RETURN(Mnist mnist, ReadMnist(folder));
+  AppData data;
+  ASSIGN_OR_RETURN(data.training,
+                   Make(folder, std::move(mnist.training), options, options.augment));
+  ASSIGN_OR_RETURN(data.held_out, Make(folder, std::move(mnist.held_out), options, false));
+  Describe(folder, &data);
+  data.baseline = Guessing(options.classes);
+  return data;
+}
+
+}  // namespace
+
+absl::StatusOr<AppData> OpenPictures(const std::string& data, const PictureOptions& options) {
+  if (options.synthetic) return Draw(options);
+  if (data.empty()) {
+    return absl::NotFoundError("data: expected a folder of pictures as --data, got none");
+  }
+  std::error_code error;
+  if (!fs::exists(data, error)) {
+    const std::string name = fs::path(data).filename().string();
+    return absl::NotFoundError(absl::StrCat("data: expected pictures in ", data,
+                                            ", which is not there; if it is a data set, bazel run "
+                                            "//tools:dataset -- fetch ",
+                                            name, " brings it"));
+  }
+  return OpenMnist(data, options);
+}
+
+}  // namespace sluice
