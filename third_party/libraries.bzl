@@ -70,3 +70,9 @@ def libraries():
         headers = ["zlib.h", "zconf.h"],
         packages = ["zlib1g-dev"],
     )
+    system_library(
+        name = "freetype",
+        build_file = "//third_party/freetype:system.BUILD",
+        headers = ["freetype2/ft2build.h", "freetype2/freetype"],
+        packages = ["libfreetype-dev"],
+    )

@@ -22,11 +22,12 @@ struct NoAttributes {
 
 // Initial value of a variable, drawn by logical index from (seed, variable name).
 struct VariableAttributes {
-  std::string init = "zeros";  // zeros, ones, normal, uniform
+  std::string init = "zeros";  // zeros, ones, constant, normal, uniform
   double stddev = 0.02;        // of normal and uniform; their mean is 0
+  double value = 0;            // of constant
   template <typename V>
   void Visit(V&& v) {
-    v("init", init), v("stddev", stddev);
+    v("init", init), v("stddev", stddev), v("value", value);
   }
 };
 
@@ -141,6 +142,18 @@ struct CrossEntropyAttributes {
   }
 };
 
+// Of cosines: at the label's class scale (cos(theta + angular) - additive), else scale cos(theta).
+struct MarginAttributes {
+  // A gradient divides by the sine of theta, or by this where that is less: of no angle at all the
+  // label's cosine, rounded to 1, would have one as large as its rounding is small.
+  static constexpr double kLeastSine = 1.0 / 64;
+  double scale = 64, angular = 0, additive = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("scale", scale), v("angular", angular), v("additive", additive);
+  }
+};
+
 // Convolutions over [images, height, width, channels]; stride and dilation of height and width,
 // padding as SidesOf takes it. `extent` is of a gradient alone: height and width of what it is the
 // gradient of, the image or the kernel, which its operands do not say.
@@ -235,7 +248,7 @@ using Attributes =
                  TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
                  ReduceAttributes, AttentionAttributes, ConvolutionAttributes, PoolAttributes,
                  RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes, AverageAttributes,
-                 CrossEntropyAttributes, NormalizeImagesAttributes>;
+                 CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

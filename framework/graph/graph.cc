@@ -90,7 +90,7 @@ std::string TypesToString(absl::Span<const TensorType> types) {
 }
 
 absl::Status CheckInit(const VariableAttributes& attributes) {
-  const std::vector<std::string> known = {"zeros", "ones", "normal", "uniform"};
+  const std::vector<std::string> known = {"zeros", "ones", "constant", "normal", "uniform"};
   for (const std::string& init : known) {
     if (attributes.init == init) return absl::OkStatus();
   }

@@ -375,7 +375,8 @@ TEST(Verify, FindsEachFault) {
   EXPECT_THAT(error_of([](Broken* b) {
                 b->node(1).attributes = VariableAttributes{"random", 1};
               }),
-              HasSubstr("node w: init: expected zeros, ones, normal, uniform, got \"random\""));
+              HasSubstr("node w: init: expected zeros, ones, constant, normal, uniform, got "
+                        "\"random\""));
 }
 
 TEST(Verify, LooksAtEveryOutputOfANode) {

@@ -107,8 +107,9 @@ class Run {
 
 Array InitialShard(const std::string& name, const VariableAttributes& init, const Shape& logical,
                    const Box& box, uint64_t seed) {
-  Array shard(ShapeOf(box), init.init == "ones" ? 1 : 0);
-  if (init.init == "ones" || init.init == "zeros") return shard;
+  const double alike = init.init == "constant" ? init.value : init.init == "ones" ? 1 : 0;
+  Array shard(ShapeOf(box), alike);
+  if (init.init == "ones" || init.init == "zeros" || init.init == "constant") return shard;
   SLUICE_CHECK(init.init == "normal" || init.init == "uniform") << name << ": init " << init.init;
   const auto draw = init.init == "normal" ? RandomNormal : RandomUniform;
   const int64_t key = RandomKey(name);

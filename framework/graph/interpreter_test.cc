@@ -86,6 +86,11 @@ TEST(Interpreter, NamesWhatIsMissingOrMisshapen) {
               HasSubstr("there is no input z"));
 }
 
+TEST(InterpreterTest, AConstantIsTheSameEverywhere) {
+  const VariableAttributes quarter = {.init = "constant", .value = 0.25};
+  EXPECT_THAT(InitialShard("slope", quarter, {3}, WholeBox({3}), 1).values, ::testing::Each(0.25));
+}
+
 TEST(InitialVariables, ArePartsOfOneDrawByNameAndSeed) {
   Graph graph;
   graph.Variable("zeros", DType::kF32, {3}, {}, "");

@@ -59,7 +59,8 @@ Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options) 
   if (channels == 0) return {};
   const InScope here(scope);
   const std::string& split = options.annotation;
-  const Tensor gamma = scope.Param("gamma", {channels}, split, options.gamma);
+  const Tensor gamma = options.learns_gamma ? scope.Param("gamma", {channels}, split, options.gamma)
+                                            : Fill(scope.graph(), 1, {channels});
   const Tensor beta = scope.Param("beta", {channels}, split);
   const Tensor mean = scope.Param("running_mean", {channels}, split);
   const Tensor variance = scope.Param("running_variance", {channels}, split, OnesInit());
@@ -77,14 +78,16 @@ Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options) 
 }
 
 absl::Status CheckBatchNormGroups(int64_t groups, int64_t batch, int64_t micro_batches,
-                                  const Mesh& mesh) {
+                                  const Mesh& mesh, const std::vector<std::string>& axes) {
   if (groups < 1 || batch % groups != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("groups: expected a divisor of the batch, ", batch, ", got ", groups));
   }
   int64_t left = groups;
-  const std::pair<const char*, int64_t> cuts[] = {{"micro-batches", micro_batches},
-                                                  {"devices of axis data", mesh.AxisSize("data")}};
+  std::vector<std::pair<std::string, int64_t>> cuts = {{"micro-batches", micro_batches}};
+  for (const std::string& axis : axes) {
+    cuts.emplace_back(absl::StrCat("devices of axis ", axis), mesh.AxisSize(axis));
+  }
   for (const auto& [name, size] : cuts) {
     if (left % size != 0 && left != 1) {
       return absl::InvalidArgumentError(

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -45,16 +46,18 @@ struct BatchNormOptions {
   double momentum = 0.1;  // the share that a step has in the running statistics
   double epsilon = 1e-5;
   VariableAttributes gamma = {"ones"};  // its initial value
+  bool learns_gamma = true;             // else it is 1, and no parameter
   // Of the parameters and the statistics, where x is split by channels: "model:S0".
   std::string annotation = {};
 };
 Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options);
 
-// InvalidArgument where micro-batches and then the mesh's axis "data" cannot have whole groups
-// each, nor share a single one: the statistics of a group that is cut would have x gathered in
-// every layer.
+// InvalidArgument where micro-batches and then the mesh's `axes`, over which the batch is split,
+// cannot have whole groups each, nor share a single one: the statistics of a group that is cut
+// would have x gathered in every layer.
 absl::Status CheckBatchNormGroups(int64_t groups, int64_t batch, int64_t micro_batches,
-                                  const Mesh& mesh);
+                                  const Mesh& mesh,
+                                  const std::vector<std::string>& axes = {"data"});
 
 // A convolution of x [images, height, width, channels] to `out` channels, without bias: `weight`
 // [kernel height, kernel width, channels / groups, out], by default of KaimingInit. Splits of it

@@ -73,6 +73,24 @@ TEST(LayersTest, GroupsThatWouldBeCutAreRefused) {
             "groups: expected 1, or whole groups for each of 8 micro-batches, got 4 of 4 for them, "
             "of which some would be cut");
   EXPECT_NE(GroupsError(8, 2, "data=3"), "");
+  // Where a batch is split over two axes, both cut it.
+  const Mesh both = *Mesh::Parse("data=2 model=3");
+  EXPECT_TRUE(CheckBatchNormGroups(6, 12, 1, both, {"data", "model"}).ok());
+  EXPECT_TRUE(CheckBatchNormGroups(2, 12, 1, both, {"data", "model"}).ok());
+  EXPECT_TRUE(CheckBatchNormGroups(4, 12, 1, both).ok());
+  EXPECT_EQ(CheckBatchNormGroups(4, 12, 1, both, {"data", "model"}).message(),
+            "groups: expected 1, or whole groups for each of 3 devices of axis model, got 2 of 4 "
+            "for them, of which some would be cut");
+}
+
+TEST(LayersTest, BatchNormMayHaveNoScale) {
+  Graph graph;
+  BatchNormOptions options;
+  options.learns_gamma = false;
+  ASSERT_TRUE(
+      BatchNorm(Scope(&graph) / "norm", graph.Input("x", DType::kF32, {4, 8}, ""), options));
+  EXPECT_FALSE(graph.FindVariable("norm/gamma"));
+  EXPECT_TRUE(graph.FindVariable("norm/beta"));
 }
 
 TEST(LayersTest, BatchNormSplitByChannelsSaysSoOfAllThatItKeeps) {

@@ -110,6 +110,14 @@ Tensor Embedding(Tensor table, Tensor ids);  // [rows,width], i32 [...] -> [...,
 // smoothing: the share of the target that all classes have alike, as in PyTorch.
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, double smoothing = 0);
 
+// ---- margin.cc ---- a split of the classes is no special case
+// cosine [...,classes] of the angle theta to each class, i32 labels [...] -> logits for a softmax
+// that asks for more than the smallest angle: scale (cos(theta + angular) - additive) at the
+// label's class, scale cos(theta) elsewhere. ArcFace (Deng et al. 2019): scale 64, angular 0.5;
+// CosFace (Wang et al. 2018): additive 0.4. Where theta + angular would pass pi, the cosine less
+// angular sin(angular) takes its place, as InsightFace has it, so that it goes on falling.
+Tensor MarginLogits(Tensor cosine, Tensor labels, const MarginAttributes& attributes);
+
 // ---- optimizer.cc ---- variables change in place; scalars are f32 (step: i32), shape []
 // factor: what the gradient is multiplied by (clip); empty for none.
 void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,

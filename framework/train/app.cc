@@ -74,13 +74,25 @@ void PrintPage(const SessionOptions& session) {
   absl::PrintF("page       %s\n", session.explain_html);
 }
 
+// The curve of the loss, and of what is held out: on top of it where that is a loss, too.
+void PrintCurves(const TrainingRecord& record, const Metric& metric, const AppData& data) {
+  const bool both = metric.name == "loss";
+  absl::PrintF("\n%s", DrawPlot(record.losses, both ? record.evaluations : std::vector<PlotPoint>(),
+                                PlotOptions()));
+  const std::string in = metric.unit.empty() || !both ? "" : " in " + metric.unit;
+  const std::string marks =
+      data.held_out == nullptr || !both ? "" : "; o: on " + data.held_out_name;
+  absl::PrintF("          loss%s%s\n\n", in, marks);
+  if (both || record.evaluations.empty()) return;
+  absl::PrintF("%s          %s on %s\n\n",
+               DrawPlot(record.evaluations, record.evaluations, PlotOptions()), metric.name,
+               data.held_out_name);
+}
+
 void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData& data,
               const AppOptions& options) {
   const Metric& metric = model.metrics[0];
-  absl::PrintF("\n%s", DrawPlot(record.losses, record.evaluations, PlotOptions()));
-  const std::string in = metric.unit.empty() ? "" : " in " + metric.unit;
-  const std::string marks = data.held_out == nullptr ? "" : "; o: on " + data.held_out_name;
-  absl::PrintF("          loss%s%s\n\n", in, marks);
+  PrintCurves(record, metric, data);
   if (!record.evaluations.empty() && !record.stopped) {
     const double value = record.evaluations.back().y;
     absl::PrintF("held-out %s %.4f%s", metric.name, value,
@@ -143,6 +155,15 @@ struct Run {
   OwnRun* own = nullptr;
 };
 
+absl::StatusOr<std::vector<double>> EvaluateByModel(const Run& run, const AppData& data,
+                                                    bool whole) {
+  ASSIGN_OR_RETURN(std::vector<double> values, run.app.evaluate(run.session, data, whole));
+  if (values.size() == run.model.metrics.size()) return values;
+  return absl::InternalError(absl::StrCat("evaluation: expected a value for each of ",
+                                          run.model.metrics.size(), " metrics, got ",
+                                          values.size()));
+}
+
 // What a run changes in its folder before the first step. All that can fail of it is tried first:
 // an older run that cannot be gone on with stays as it is.
 absl::Status BeginWriting(const AppOptions& options) {
@@ -172,7 +193,8 @@ absl::Status Train(const Run& run, const AppData& data) {
     return absl::OkStatus();
   };
   if (data.held_out != nullptr) {
-    task.evaluate = [&](bool whole) {
+    task.evaluate = [&](bool whole) -> absl::StatusOr<std::vector<double>> {
+      if (run.app.evaluate) return EvaluateByModel(run, data, whole);
       const int64_t all = (data.held_out->covering_samples() + options.batch - 1) / options.batch;
       return MeanMetrics(run.session, *data.held_out, run.model.metrics,
                          whole ? all : std::min(all, kQuickEvaluation), options.batch, task.stop);

@@ -26,12 +26,14 @@ struct AppModel {
   std::string summary;  // for people: "0.84M parameters: 4 layers, ..."
   Throughput throughput;
   double flops_per_sample = 0;  // of forward and backward; 0: not known
-  // Outputs of the program "eval"; the first is compared with the data's baseline.
+  // Outputs of the program "eval", or what App::evaluate gives; the first is compared with the
+  // data's baseline.
   std::vector<Metric> metrics = {{"loss", ""}};
 };
 
 // A program of the session. The first trains: its inputs are the fields of the training data,
-// "learning_rate" and "step", its outputs "loss" and "grad_norm". One named "eval" evaluates.
+// "learning_rate" and "step", its outputs "loss" and "grad_norm". One named "eval" evaluates,
+// unless App::evaluate runs others.
 struct AppProgram {
   std::string name;
   int64_t micro_batches = 0;  // 0: --micro_batches of the first program, 1 of others
@@ -65,6 +67,12 @@ struct App {
   // A NotFound error is told with how data is fetched, unless it names //tools:dataset itself. It
   // is Cancelled soon after options.session.stop says so, where it takes long.
   std::function<absl::StatusOr<AppData>(const AppOptions& options)> open_data;
+  // Of a model whose metrics are no means of outputs: a value for each of AppModel::metrics, from
+  // what the session's programs make of data.held_out. `whole`: as exact as it gets, after the last
+  // step. Asked where data is held out, with no step under way. May be unset.
+  std::function<absl::StatusOr<std::vector<double>>(Session* session, const AppData& data,
+                                                    bool whole)>
+      evaluate;
   // What follows training, such as a sample of what was learned; alone if AppFlags::use is given.
   // `stop` says that it should end soon. May be unset.
   std::function<absl::Status(Session* session, const AppOptions& options,

@@ -188,7 +188,7 @@ TEST_F(AppTest, TrainsEvaluatesSavesAndShows) {
        {"model      a line\n", "line       of 100 points\n", "machine    data=2 on ",
         "step 0: held-out loss ", ", size ", "step 8/8", " samples/s",
         "(the whole held-out data)\n", "slope ", "loss in squares; o: on held-out data\n",
-        "\nheld-out loss ", " squares\ncheckpoint ", "checkpoints/step-000008\n"}) {
+        "\nheld-out loss ", " squares, size ", "\ncheckpoint ", "checkpoints/step-000008\n"}) {
     EXPECT_THAT(printed_, HasSubstr(part));
   }
   for (const char* part : {"{\"step\":0,\"val_loss\":", ",\"val_size\":", ",\"slope\":\"3\"}",
@@ -204,6 +204,38 @@ TEST_F(AppTest, TrainsEvaluatesSavesAndShows) {
   ASSERT_EQ(Run({"--resume=" + out_, "--show"}), 0) << error_;
   EXPECT_THAT(printed_, HasSubstr(learned));
   EXPECT_THAT(printed_, ::testing::Not(HasSubstr("held-out")));
+}
+
+// A metric that is no mean of outputs: the model runs what programs it likes.
+TEST_F(AppTest, AModelMayEvaluateItself) {
+  App app = LineApp();
+  app.read = [](const AppOptions&) -> absl::StatusOr<AppModel> {
+    AppModel model;
+    model.metrics = {{"distance", ""}, {"asked", ""}};
+    return model;
+  };
+  std::vector<bool> wholes;
+  app.evaluate = [&wholes](Session* session, const AppData& data,
+                           bool whole) -> absl::StatusOr<std::vector<double>> {
+    EXPECT_EQ(data.held_out->num_samples(), 100);
+    wholes.push_back(whole);
+    return std::vector<double>{*session->Read("w")->data<float>() + 100,
+                               static_cast<double>(wholes.size())};
+  };
+  ASSERT_EQ(Run(app, {"--out=" + out_, "--eval_every=4"}), 0) << error_;
+  EXPECT_THAT(wholes, ::testing::ElementsAre(false, false, true));
+  EXPECT_THAT(Log(), HasSubstr("{\"step\":4,\"val_distance\":10"));
+  EXPECT_THAT(Log(), HasSubstr(",\"val_asked\":3}"));
+  // What is no loss is drawn apart from the loss.
+  EXPECT_THAT(printed_, HasSubstr("\n          loss\n\n"));
+  EXPECT_THAT(printed_, HasSubstr("\n          distance on held-out data\n\n"));
+  EXPECT_THAT(printed_, HasSubstr("\nheld-out distance 10"));
+
+  app.evaluate = [](Session*, const AppData&, bool) -> absl::StatusOr<std::vector<double>> {
+    return std::vector<double>{1};
+  };
+  EXPECT_EQ(Run(app, {"--out=" + out_ + "2"}), 1);
+  EXPECT_EQ(error_, "line: evaluation: expected a value for each of 2 metrics, got 1\n");
 }
 
 // The means of an evaluation do not depend on how it is cut, but for rounding.

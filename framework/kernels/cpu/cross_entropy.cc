@@ -1,45 +1,22 @@
 // The four steps of softmax cross entropy and the gradient of their chain. A shard of a split
 // vocabulary has the labels' columns of its own range; the others are some other shard's.
-#include "absl/strings/str_cat.h"
 #include "framework/kernels/cpu/all_kernels.h"
+#include "framework/kernels/cpu/classes.h"
 #include "framework/kernels/cpu/vector.h"
 #include "framework/tensor/array.h"
 
 namespace sluice::cpu {
 namespace {
 
-// The vocabulary that a shard of logits holds.
-struct Vocabulary {
-  int64_t begin, per_micro, held, whole;
-
-  explicit Vocabulary(const Shard& logits) {
-    const int last = logits.local.rank() - 1;
-    begin = logits.offset[last];
-    per_micro = logits.stride_per_micro[last];
-    held = logits.local[last];
-    whole = logits.logical[last];
-  }
-  int64_t BeginAt(int64_t micro) const { return begin + micro * per_micro; }
-};
-
 // What the label has of the target alone, and what each class has.
 struct Target {
   float label, share;
 };
-absl::StatusOr<Target> TargetOf(const KernelSpec& spec, const Vocabulary& vocabulary) {
+absl::StatusOr<Target> TargetOf(const KernelSpec& spec, const Classes& classes) {
   ASSIGN_OR_RETURN(const CrossEntropyAttributes attributes,
                    ParseAttributes<CrossEntropyAttributes>(spec.attributes));
   return Target{static_cast<float>(1 - attributes.smoothing),
-                static_cast<float>(attributes.smoothing / static_cast<double>(vocabulary.whole))};
-}
-
-absl::Status CheckLabels(const char* op, const int32_t* labels, int64_t n, int64_t limit) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (labels[i] >= 0 && labels[i] < limit) continue;
-    return absl::OutOfRangeError(
-        absl::StrCat(op, ": expected labels in [0, ", limit, "), got ", labels[i], " in row ", i));
-  }
-  return absl::OkStatus();
+                static_cast<float>(attributes.smoothing / static_cast<double>(classes.whole))};
 }
 
 }  // namespace
@@ -81,27 +58,27 @@ PreparedKernel PrepareCrossEntropyPick(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kI32, DType::kF32}));
   const int64_t rows = NumRows(spec.inputs[0].local);
-  const Vocabulary vocabulary(spec.inputs[0]);
-  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, vocabulary));
+  const Classes classes(spec.inputs[0]);
+  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, classes));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([rows, vocabulary, dtype, target](const KernelContext& context,
-                                                        const Operands& at) -> absl::Status {
+    return MakeKernel([rows, classes, dtype, target](const KernelContext& context,
+                                                     const Operands& at) -> absl::Status {
       const int32_t* labels = at.at<int32_t>(1);
       float* picked = at.at(2);
-      RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, vocabulary.whole));
-      const int64_t first = vocabulary.BeginAt(context.micro);
+      RETURN_IF_ERROR(CheckLabels("ce_pick", labels, rows, classes.whole));
+      const int64_t first = classes.BeginAt(context.micro);
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t column = labels[r] - first;
-        const bool held = column >= 0 && column < vocabulary.held;
+        const bool held = column >= 0 && column < classes.held;
         picked[r] =
-            held ? static_cast<float>(LoadElement(dtype, at.bytes(0), r * vocabulary.held + column))
+            held ? static_cast<float>(LoadElement(dtype, at.bytes(0), r * classes.held + column))
                  : 0;
       }
       if (target.share == 0) return absl::OkStatus();
-      ParallelRows(context, rows, vocabulary.held, kCheapGrain, [&](int64_t begin, int64_t end) {
+      ParallelRows(context, rows, classes.held, kCheapGrain, [&](int64_t begin, int64_t end) {
         const auto row_sum = Vectors().of<T>().reduction.row[static_cast<int>(Reduction::kSum) - 1];
         for (int64_t r = begin; r < end; ++r) {
-          const float sum = row_sum(at.at<T>(0) + r * vocabulary.held, vocabulary.held);
+          const float sum = row_sum(at.at<T>(0) + r * classes.held, classes.held);
           picked[r] = target.label * picked[r] + target.share * sum;
         }
       });
@@ -128,17 +105,17 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(
       RequireTypes(spec, {dtype, DType::kF32, DType::kF32, DType::kI32, DType::kF32, dtype}));
   const int64_t rows = NumRows(spec.inputs[0].local);
-  const Vocabulary vocabulary(spec.inputs[0]);
-  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, vocabulary));
+  const Classes classes(spec.inputs[0]);
+  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, classes));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([rows, vocabulary, dtype, target](const KernelContext& context,
-                                                        const Operands& at) -> absl::Status {
+    return MakeKernel([rows, classes, dtype, target](const KernelContext& context,
+                                                     const Operands& at) -> absl::Status {
       const T* logits = at.at<T>(0);
       const float *max = at.at(1), *sum = at.at(2), *dpicked = at.at(4);
       const int32_t* labels = at.at<int32_t>(3);
       T* dlogits = at.at<T>(5);
-      const int64_t width = vocabulary.held, first = vocabulary.BeginAt(context.micro);
-      RETURN_IF_ERROR(CheckLabels("ce_gradient", labels, rows, vocabulary.whole));
+      const int64_t width = classes.held, first = classes.BeginAt(context.micro);
+      RETURN_IF_ERROR(CheckLabels("ce_gradient", labels, rows, classes.whole));
       ParallelRows(context, rows, width, kCostlyGrain, [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           // What dpicked is added to is not rounded before: where a label is all but certain

@@ -1,0 +1,160 @@
+#include "models/insightface/face_data.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/hash.h"
+#include "framework/base/status.h"
+#include "framework/data/drawn_images.h"
+#include "models/insightface/characters.h"
+
+namespace sluice {
+namespace {
+
+constexpr int64_t kPairs = 6000;  // as LFW has
+constexpr uint64_t kPairSeed = 1;
+// What a character may be moved by: it stays on its picture, but for the margin.
+constexpr int64_t kPadding = 2;
+// Enough that no cache holds them, so few that drawing them takes no time.
+constexpr int64_t kDrawn = 256;
+
+absl::StatusOr<std::unique_ptr<Dataset>> Make(const std::string& what, LabeledImages images,
+                                              const CropAndFlip& augmentation = {}) {
+  ASSIGN_OR_RETURN(ImageDataset dataset,
+                   ImageDataset::Create(what, std::move(images), augmentation));
+  return std::make_unique<ImageDataset>(std::move(dataset));
+}
+
+absl::StatusOr<FaceData> Draw(const FaceDataOptions& options) {
+  LabeledImages images =
+      DrawImages(kDrawn, {options.image_size, options.image_size, options.channels},
+                 std::min(options.classes, kDrawn), options.seed);
+  // Of all classes, however many, some.
+  for (int32_t& label : images.labels) {
+    label = static_cast<int32_t>(label * (options.classes / std::min(options.classes, kDrawn)));
+  }
+  FaceData data;
+  ASSIGN_OR_RETURN(data.app.training, Make("drawn pictures", std::move(images)));
+  data.app.order = SampleOrder::kEpochs;
+  data.app.lines = {absl::StrFormat("pictures   %d drawn at random", kDrawn)};
+  return data;
+}
+
+absl::Status AddSet(const std::string& name, const LabeledImages& images, FaceData* data) {
+  VerificationSet set;
+  set.name = name;
+  set.images = images;
+  absl::StatusOr<std::vector<Pair>> pairs = DrawPairs(images.labels, kPairs, kPairSeed);
+  RETURN_IF_ERROR(AddContext(pairs.status(), absl::StrCat("data: ", name)));
+  set.pairs = *std::move(pairs);
+  data->sets.push_back(std::move(set));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<FaceData> OpenCharacters(const std::string& folder, const FaceDataOptions& options) {
+  if (options.channels != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: characters are grey: expected --channels=1, got ", options.channels));
+  }
+  ASSIGN_OR_RETURN(Characters drawn,
+                   DrawCharacters(folder, CharacterFonts(),
+                                  {.image_size = options.image_size, .classes = options.classes}));
+  FaceData data;
+  LabeledImages held_out = drawn.printed;
+  held_out.pixels.insert(held_out.pixels.end(), drawn.handwriting.pixels.begin(),
+                         drawn.handwriting.pixels.end());
+  held_out.labels.insert(held_out.labels.end(), drawn.handwriting.labels.begin(),
+                         drawn.handwriting.labels.end());
+  RETURN_IF_ERROR(AddSet("all", held_out, &data));
+  RETURN_IF_ERROR(AddSet("printed", drawn.printed, &data));
+  RETURN_IF_ERROR(AddSet("handwriting", drawn.handwriting, &data));
+  CropAndFlip augmentation;
+  if (options.augment) augmentation = {.padding = kPadding, .seed = options.seed};
+  const int64_t training = static_cast<int64_t>(drawn.training.labels.size());
+  ASSIGN_OR_RETURN(data.app.training, Make(folder, std::move(drawn.training), augmentation));
+  const int64_t verified = static_cast<int64_t>(held_out.labels.size());
+  ASSIGN_OR_RETURN(data.app.held_out, Make(folder, std::move(held_out)));
+  data.app.held_out_name = "held-out characters in held-out fonts";
+  data.app.order = SampleOrder::kEpochs;
+  const std::string digest = HashText(data.app.training->identity().digest);
+  data.app.lines = {absl::StrFormat(
+      "characters %d to learn from in %d pictures, %d held out in %d; %d blank and %d repeated "
+      "glyphs left out; digest %s, %s",
+      drawn.learned, training, drawn.held_out, verified, drawn.blank, drawn.repeated, digest,
+      folder)};
+  data.app.facts = {{"pictures", digest}};
+  data.app.baseline = {"a pixel comparison", VerifyByPixels(data.sets[0]).accuracy};
+  return data;
+}
+
+// Which pictures the pairs show, each once, and the pairs by their places among these.
+struct Shown {
+  std::vector<int64_t> samples;
+  std::vector<Pair> pairs;
+};
+Shown ShownBy(absl::Span<const Pair> pairs) {
+  Shown shown;
+  std::map<int64_t, int64_t> places;
+  const auto place = [&](int64_t sample) {
+    const auto [at, added] = places.emplace(sample, static_cast<int64_t>(shown.samples.size()));
+    if (added) shown.samples.push_back(sample);
+    return at->second;
+  };
+  for (const Pair& pair : pairs) {
+    const int64_t a = place(pair.a);
+    shown.pairs.push_back({a, place(pair.b), pair.same});
+  }
+  return shown;
+}
+
+}  // namespace
+
+absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options) {
+  if (options.synthetic) return Draw(options);
+  return OpenCharacters(data, options);
+}
+
+absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set, int64_t pairs,
+                                      int64_t batch) {
+  const Shown shown =
+      ShownBy(absl::MakeConstSpan(set.pairs).subspan(0, std::min<size_t>(pairs, set.pairs.size())));
+  const int64_t count = static_cast<int64_t>(shown.samples.size());
+  const int64_t size = set.images.shape.NumElements(), steps = (count + batch - 1) / batch;
+  Shape shape = {batch};
+  for (int d = 0; d < set.images.shape.rank(); ++d) shape.Append(set.images.shape[d]);
+  HostTensor images(DType::kU8, shape);
+  std::vector<float> rows;
+  int64_t width = 0, begun = 0;
+  Fetches fetches;
+  for (int64_t done = 0; done < steps; ++done) {
+    for (; begun < steps && begun < done + Session::kStepsAhead; ++begun) {
+      for (int64_t i = 0; i < batch; ++i) {
+        // The last batch is filled up with a picture that is not asked for.
+        const int64_t at = std::min(begun * batch + i, count - 1);
+        std::memcpy(images.bytes.data() + i * size,
+                    set.images.pixels.data() + shown.samples[at] * size, size);
+      }
+      RETURN_IF_ERROR(session->Step("embed", {{"images", &images}}));
+    }
+    RETURN_IF_ERROR(session->Next(&fetches));
+    const HostTensor& embeddings = fetches.at("embeddings");
+    width = embeddings.shape[1];
+    const int64_t kept = std::min(batch, count - done * batch) * width;
+    for (int64_t i = 0; i < kept; ++i) {
+      rows.push_back(static_cast<float>(LoadElement(embeddings.dtype, embeddings.bytes.data(), i)));
+    }
+  }
+  return Verify(shown.pairs, CosinesOf(shown.pairs, rows, width));
+}
+
+Verification VerifyByPixels(const VerificationSet& set) {
+  const std::vector<float> rows(set.images.pixels.begin(), set.images.pixels.end());
+  return Verify(set.pairs, CosinesOf(set.pairs, rows, set.images.shape.NumElements()));
+}
+
+}  // namespace sluice

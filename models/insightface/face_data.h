@@ -1,0 +1,50 @@
+// What a face network learns from and is verified on: characters of fonts, or pictures that are
+// drawn at random. One thread.
+#ifndef SLUICE_MODELS_INSIGHTFACE_FACE_DATA_H_
+#define SLUICE_MODELS_INSIGHTFACE_FACE_DATA_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/data/image_dataset.h"
+#include "framework/session/session.h"
+#include "framework/train/app.h"
+#include "models/insightface/verification.h"
+
+namespace sluice {
+
+struct FaceDataOptions {
+  int64_t image_size = 112, channels = 3, classes = 10000;  // as the model takes them
+  bool augment = true;                                      // what is learned from, each epoch anew
+  bool synthetic = false;                                   // nothing is read, and nothing verified
+  uint64_t seed = 1;  // of what is drawn; pairs are always the same
+};
+
+// Pictures of identities that nobody learned, and the pairs of them that are told apart.
+struct VerificationSet {
+  std::string name;  // "all", "printed", "handwriting"
+  LabeledImages images;
+  std::vector<Pair> pairs;
+};
+
+struct FaceData {
+  AppData app;
+  // Of all held-out fonts, printed ones and handwriting; none of synthetic data.
+  std::vector<VerificationSet> sets;
+};
+
+// NotFound: `data` is not there, and how it is fetched.
+absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options);
+
+// Embeds what the first `pairs` pairs show, by the session's program "embed" of this batch, and
+// compares. No step may be under way.
+absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set, int64_t pairs,
+                                      int64_t batch);
+// What comparing pixel by pixel comes to: anything that learned should be better.
+Verification VerifyByPixels(const VerificationSet& set);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_INSIGHTFACE_FACE_DATA_H_

@@ -1,0 +1,106 @@
+// Bugs of split classes, margins and norms over several devices: each planted one must fail the
+// checks.
+#include <cstdio>
+#include <string>
+
+#include "framework/attributes/attributes.h"
+#include "framework/testing/planted_bugs.h"
+#include "gtest/gtest.h"
+#include "models/insightface/parity.h"
+
+namespace sluice {
+namespace {
+
+const Reference& SharedReference() {
+  static const auto* reference = [] {
+    auto run = RunReference(FaceParity({.mesh = "data=1"}), SgdWithMomentum());
+    EXPECT_TRUE(run.ok()) << run.status();
+    return new Reference(run.ok() ? *std::move(run) : Reference());
+  }();
+  return *reference;
+}
+
+// What the lockstep says of a layout whose plan was changed.
+absl::Status Lockstep(const FaceLayout& layout, const PlanMutation& mutate) {
+  const Reference& reference = SharedReference();
+  const auto run = ParityRun::Start(FaceParity(layout), reference.setting, mutate);
+  if (!run.ok()) return run.status();
+  ParityFigures figures;
+  const absl::Status found = CheckLockstep(reference, run->get(), &figures);
+  std::printf("  %s\n", found.ToString().c_str());
+  return found;
+}
+
+void ExpectFound(const FaceLayout& layout, const PlanMutation& mutate) {
+  const absl::Status found = Lockstep(layout, mutate);
+  EXPECT_TRUE(absl::IsDataLoss(found)) << found;
+}
+
+TEST(ParityBugsTest, NothingPlanted) {
+  for (const char* mesh : {"data=2", "model=2"}) {
+    const absl::Status found =
+        Lockstep({.mesh = mesh}, [](plan::Plan*) { return absl::OkStatus(); });
+    EXPECT_TRUE(found.ok()) << found;
+  }
+}
+
+// Every device takes its classes for the first ones, as `op` goes.
+absl::Status TakeClassesForTheFirst(const std::string& op, plan::Plan* plan) {
+  return ChangeInstructions(op, plan, [&op](int32_t, plan::Instruction* instruction) {
+    if (instruction->op() != op) return false;
+    bool changed = false;
+    for (auto* operands : {instruction->mutable_inputs(), instruction->mutable_outputs()}) {
+      for (plan::Operand& operand : *operands) {
+        plan::Shard* shard = operand.mutable_shard();
+        if (shard->offset_size() < 2 || shard->offset(1) == 0) continue;
+        shard->set_offset(1, 0);
+        changed = true;
+      }
+    }
+    return changed;
+  });
+}
+
+TEST(ParityBugsTest, AMarginOnTheWrongClassOfAShard) {
+  ExpectFound({.mesh = "model=2"},
+              [](plan::Plan* plan) { return TakeClassesForTheFirst("margin_logits", plan); });
+}
+
+TEST(ParityBugsTest, AMarginsGradientOnTheWrongClassOfAShard) {
+  ExpectFound({.mesh = "model=2"}, [](plan::Plan* plan) {
+    return TakeClassesForTheFirst("margin_logits_gradient", plan);
+  });
+}
+
+// What a gradient comes to that passes the margin as if it were not there.
+TEST(ParityBugsTest, AMarginThatTheGradientForgets) {
+  ExpectFound({.mesh = "model=2"}, [](plan::Plan* plan) {
+    return ChangeInstructions("margin", plan, [](int32_t, plan::Instruction* instruction) {
+      if (instruction->op() != "margin_logits_gradient") return false;
+      instruction->set_attributes(PrintAttributes(MarginAttributes{.scale = 8}));
+      return true;
+    });
+  });
+}
+
+// The softmax of a device's own classes.
+TEST(ParityBugsTest, ASoftmaxOverAShardOfTheClasses) {
+  ExpectFound({.mesh = "model=2"}, [](plan::Plan* plan) {
+    return DropReduction("loss/cross_entropy/ce_sum_exp", plan);
+  });
+}
+
+// What the classes of other devices say of an embedding.
+TEST(ParityBugsTest, AnEmbeddingsGradientByItsOwnClassesAlone) {
+  ExpectFound({.mesh = "model=2"},
+              [](plan::Plan* plan) { return DropReduction("classes/matmul/backward", plan); });
+}
+
+TEST(ParityBugsTest, AClassMatrixThatLearnsFromItsOwnPicturesAlone) {
+  ExpectFound({.mesh = "data=2"}, [](plan::Plan* plan) {
+    return DropReduction("classes/matmul/backward/matmul_weight_gradient", plan);
+  });
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,128 @@
+// Trains a face network and verifies held-out pairs, on the devices of one machine.
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/nn/model_size.h"
+#include "framework/train/app.h"
+#include "framework/train/plot.h"
+#include "models/insightface/face_data.h"
+#include "models/insightface/insightface.h"
+#include "models/insightface/options.h"
+
+namespace sluice {
+namespace {
+
+// While training goes on, a tenth of the pairs will do.
+constexpr int64_t kQuickPairs = 600, kAllPairs = 1 << 30;
+
+absl::StatusOr<AppModel> Describe(const FaceConfig& c) {
+  Graph loss;
+  RETURN_IF_ERROR(BuildFaceLoss(c, &loss));
+  const ModelSize size = SizeOfModel(loss);
+  AppModel model;
+  model.summary =
+      absl::StrFormat("%.2fM parameters: %s of width %d, %d x %d x %d to %d features, %d classes",
+                      static_cast<double>(size.parameters) / 1e6, c.network, c.width, c.image_size,
+                      c.image_size, c.channels, c.embedding, c.classes);
+  model.throughput = {"images", 1};
+  model.flops_per_sample = 3.0 * static_cast<double>(size.flops) / static_cast<double>(c.batch);
+  model.metrics = {
+      {"accuracy", ""}, {"tpr_1e-2", ""}, {"tpr_1e-3", ""}, {"printed", ""}, {"handwriting", ""}};
+  return model;
+}
+
+absl::Status Build(const AppOptions& options, const FaceConfig& config,
+                   std::vector<std::unique_ptr<AppProgram>>* programs) {
+  for (const char* name : {"train", "embed"}) {
+    programs->push_back(std::make_unique<AppProgram>());
+    programs->back()->name = name;
+  }
+  // As many as training takes, so that embedding needs no more memory and fills the pipeline.
+  (*programs)[1]->micro_batches = options.session.micro_batches;
+  RETURN_IF_ERROR(BuildFaceTrain(config, options.optimizer, &(*programs)[0]->graph));
+  return BuildFaceEmbed(config, &(*programs)[1]->graph);
+}
+
+absl::StatusOr<std::vector<double>> Evaluate(Session* session,
+                                             const std::vector<VerificationSet>& sets,
+                                             int64_t pairs, int64_t batch) {
+  std::vector<double> values;
+  for (const VerificationSet& set : sets) {
+    ASSIGN_OR_RETURN(const Verification verified, VerifyBy(session, set, pairs, batch));
+    values.push_back(verified.accuracy);
+    if (values.size() > 1) continue;
+    values.push_back(TruePositivesAt(1e-2, verified.roc));
+    values.push_back(TruePositivesAt(1e-3, verified.roc));
+  }
+  return values;
+}
+
+// In the terminal, and as a picture in the folder of the run.
+absl::Status PrintRoc(Session* session, const std::vector<VerificationSet>& sets,
+                      const AppOptions& options) {
+  for (const VerificationSet& set : sets) {
+    ASSIGN_OR_RETURN(const Verification verified, VerifyBy(session, set, kAllPairs, options.batch));
+    std::vector<PlotPoint> curve;
+    for (const RocPoint& point : verified.roc) {
+      curve.push_back({point.false_positives, point.true_positives});
+    }
+    const std::string name = absl::StrFormat(
+        "%s: accuracy %.4f (of pixels %.4f), true positives %.4f at 1e-2 and %.4f at 1e-3 false "
+        "ones",
+        set.name, verified.accuracy, VerifyByPixels(set).accuracy,
+        TruePositivesAt(1e-2, verified.roc), TruePositivesAt(1e-3, verified.roc));
+    absl::PrintF("\n%s          %s\n", DrawPlot(curve, {}, {.x_name = "false positives"}), name);
+    if (options.use) continue;
+    const std::string path = absl::StrCat(options.out, "/roc_", set.name, ".svg");
+    std::ofstream file(path);
+    file << RocAsSvg(verified.roc, name);
+    file.close();
+    if (!file) return absl::UnavailableError(absl::StrCat(path, ": cannot be written"));
+  }
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  FaceOptions face;  // as `read` leaves it for the others
+  std::vector<VerificationSet> sets;
+  App app;
+  app.name = "train";
+  app.flags = FaceFlags();
+  app.read = [&face](const AppOptions& options) -> absl::StatusOr<AppModel> {
+    ASSIGN_OR_RETURN(face, ReadFaceFlags(options));
+    return Describe(face.config);
+  };
+  app.build = [&face](const AppOptions& options, auto* programs) {
+    return Build(options, face.config, programs);
+  };
+  app.open_data = [&](const AppOptions& options) -> absl::StatusOr<AppData> {
+    ASSIGN_OR_RETURN(FaceData data, OpenFaceData(options.data, face.data));
+    sets = std::move(data.sets);
+    return std::move(data.app);
+  };
+  app.evaluate = [&](Session* session, const AppData&, bool whole) {
+    return Evaluate(session, sets, whole ? kAllPairs : kQuickPairs, face.config.batch);
+  };
+  app.use = [&](Session* session, const AppOptions& options,
+                const std::function<bool()>&) -> absl::Status {
+    if (options.use) {
+      ASSIGN_OR_RETURN(FaceData data, OpenFaceData(options.data, face.data));
+      sets = std::move(data.sets);
+    }
+    return PrintRoc(session, sets, options);
+  };
+  return RunApp(app, argc, argv);
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) { return sluice::Main(argc, argv); }
