@@ -101,4 +101,12 @@ GraphPass MixedPrecision(const PrecisionOptions& options) {
           }};
 }
 
+absl::Status FinishIn(const PrecisionOptions& options, Graph* graph) {
+  RETURN_IF_ERROR(graph->Finish());
+  if (options.compute == DType::kF32) return absl::OkStatus();  // the pass would only copy
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> low, RunPasses(*graph, {MixedPrecision(options)}));
+  *graph = std::move(*low);
+  return absl::OkStatus();
+}
+
 }  // namespace sluice

@@ -24,6 +24,9 @@ struct PrecisionOptions {
 
 GraphPass MixedPrecision(const PrecisionOptions& options);
 
+// Finishes a forward program, in the precision that the model computes in.
+absl::Status FinishIn(const PrecisionOptions& options, Graph* graph);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_PASSES_MIXED_PRECISION_H_

@@ -73,22 +73,12 @@ Tensor Loss(const GptConfig& c, Graph* graph) {
   return CrossEntropyLoss(s / "loss", Gpt(s, c, tokens), labels);
 }
 
-// To the precision that the model computes in.
-absl::Status Lower(const GptConfig& config, Graph* graph) {
-  if (config.precision.compute == DType::kF32) return absl::OkStatus();
-  ASSIGN_OR_RETURN(std::unique_ptr<Graph> low,
-                   RunPasses(*graph, {MixedPrecision(config.precision)}));
-  *graph = std::move(*low);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status BuildGptLoss(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
   graph->Output("loss", Loss(config, graph));
-  RETURN_IF_ERROR(graph->Finish());
-  return Lower(config, graph);
+  return FinishIn(config.precision, graph);
 }
 
 absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& options, Graph* graph) {
@@ -113,8 +103,7 @@ absl::Status BuildGptSample(const GptConfig& config, Graph* graph) {
   still.dropout = 0;
   Tensor tokens = graph->Input("tokens", DType::kI32, {1, config.sequence_length}, "");
   graph->Output("logits", Gpt(Scope(graph), still, tokens));
-  RETURN_IF_ERROR(graph->Finish());
-  return Lower(config, graph);
+  return FinishIn(config.precision, graph);
 }
 
 absl::Status CheckGpt(const GptConfig& c, int64_t stages) {

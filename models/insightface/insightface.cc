@@ -180,14 +180,6 @@ Tensor Images(const FaceConfig& c, Graph* graph) {
                       "data:S0 model:S0");
 }
 
-// Finishes a forward program, in the precision that the model computes in.
-absl::Status FinishIn(const PrecisionOptions& precision, Graph* graph) {
-  RETURN_IF_ERROR(graph->Finish());
-  ASSIGN_OR_RETURN(std::unique_ptr<Graph> low, RunPasses(*graph, {MixedPrecision(precision)}));
-  *graph = std::move(*low);
-  return absl::OkStatus();
-}
-
 absl::Status CheckSizes(const FaceConfig& c) {
   if (NetworkOf(c.network) == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(

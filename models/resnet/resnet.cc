@@ -132,14 +132,6 @@ Batch Inputs(const ResNetConfig& c, Graph* graph) {
           graph->Input("labels", DType::kI32, {c.batch}, "data:S0")};
 }
 
-// Finishes a forward program, in the precision that the model computes in.
-absl::Status FinishIn(const PrecisionOptions& precision, Graph* graph) {
-  RETURN_IF_ERROR(graph->Finish());
-  ASSIGN_OR_RETURN(std::unique_ptr<Graph> low, RunPasses(*graph, {MixedPrecision(precision)}));
-  *graph = std::move(*low);
-  return absl::OkStatus();
-}
-
 absl::Status CheckSizes(const ResNetConfig& c) {
   auto check = [](absl::string_view what, auto value, auto low, auto high) {
     if (value >= low && value <= high) return absl::OkStatus();
