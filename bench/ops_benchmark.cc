@@ -1,8 +1,9 @@
-// Every kernel of the GPT training step beside the limit that binds it: its arithmetic at the
+// Every kernel of a training step beside the limit that binds it: its arithmetic at the
 // matmul peak, or its bytes at the bandwidth of a working set of that size, both measured in this
 // run. The list is the compiled plan's own, distinct instructions with their counts, so it misses
 // none.
 //   bazel run //bench:ops_benchmark -- --size=small --threads=2 [--only=matmul]
+//   bazel run //bench:ops_benchmark -- --size=resnet50 --precision=bf16 --threads=2
 // A kernel is run over and over on the same operands, which small ones find in a cache. In a step
 // they may have to be fetched: //bench:gpt_step measures the sum of the kernels and of that.
 
@@ -30,9 +31,11 @@
 #include "framework/runtime/loaded_program.h"
 #include "framework/train/command.h"
 #include "models/gpt/gpt.h"
+#include "models/resnet/resnet.h"
 #include "nlohmann/json.hpp"
 
-ABSL_FLAG(std::string, size, "tiny", "of the GPT: tiny or small");
+ABSL_FLAG(std::string, size, "tiny", "a GPT, tiny or small, or resnet50 on 8 pictures");
+ABSL_FLAG(std::string, precision, "f32", "f32 or bf16");
 ABSL_FLAG(int32_t, threads, 1, "of the one device");
 ABSL_FLAG(std::string, only, "", "measure only ops with this in their name");
 ABSL_FLAG(double, budget, 0.1, "seconds an instruction");
@@ -41,9 +44,24 @@ ABSL_FLAG(bool, json, false, "lines for bench/report.py instead of a table");
 namespace sluice {
 namespace {
 
-absl::StatusOr<plan::Plan> CompileStep(const GptConfig& config) {
+absl::Status BuildStep(const std::string& size, DType precision, Graph* graph) {
+  OptimizerOptions optimizer;
+  if (size == "resnet50") {
+    ResNetConfig config;
+    config.batch = 8;
+    config.precision.compute = precision;
+    optimizer.kind = OptimizerOptions::kSgd;
+    optimizer.momentum = 0.9;
+    return BuildResNetTrain(config, optimizer, graph);
+  }
+  ASSIGN_OR_RETURN(GptConfig config, GptOfSize(size));
+  config.precision.compute = precision;
+  return BuildGptTrain(config, optimizer, graph);
+}
+
+absl::StatusOr<plan::Plan> CompileStep(const std::string& size, DType precision) {
   Graph graph;
-  RETURN_IF_ERROR(BuildGptTrain(config, OptimizerOptions(), &graph));
+  RETURN_IF_ERROR(BuildStep(size, precision, &graph));
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
   CompileOptions options;
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse("data=1"));
@@ -114,6 +132,11 @@ std::string NameOf(const KernelSpec& spec) {
   std::string name = absl::StrCat(spec.op, " ", absl::StrJoin(spec.inputs, " ", shape), " -> ",
                                   absl::StrJoin(spec.outputs, " ", shape));
   return name.size() > 76 ? absl::StrCat(name.substr(0, 73), "...") : name;
+}
+
+// What is held against the products' limit and summed apart.
+bool IsProduct(absl::string_view op) {
+  return absl::StartsWith(op, "matmul") || absl::StartsWith(op, "conv2d");
 }
 
 // Ids are rows of the table, or columns of the logits.
@@ -217,8 +240,9 @@ class OpBench {
       row.memory_limit =
           row.bytes / limits_.BytesPerSecond(loaded + stored - in_place, loaded, stored, in_place);
     }
-    if (absl::StartsWith(spec.op, "matmul") || absl::StartsWith(spec.op, "attention")) {
-      row.arithmetic_limit = row.flops / limits_.matmul_flops;
+    if (IsProduct(spec.op) || absl::StartsWith(spec.op, "attention")) {
+      const bool low = spec.inputs[0].dtype == DType::kBF16;
+      row.arithmetic_limit = row.flops / (low ? limits_.bf16_matmul_flops : limits_.matmul_flops);
     }
     return row;
   }
@@ -251,7 +275,7 @@ Totals TotalsOf(const std::vector<Row>& rows) {
     const double count = static_cast<double>(row.count);
     totals.all += row.seconds * count;
     totals.flops_limit += row.arithmetic_limit * count;
-    const bool product = absl::StartsWith(row.name, "matmul");
+    const bool product = IsProduct(row.name);
     (product ? totals.products : totals.others) += row.seconds * count;
     (product ? totals.products_limit : totals.others_limit) += row.Limit() * count;
   }
@@ -308,8 +332,8 @@ absl::Status MeasureOps() {
         absl::StrCat("--threads: expected at least 1, got ", absl::GetFlag(FLAGS_threads)));
   }
   InitKernelThread();
-  ASSIGN_OR_RETURN(const GptConfig config, GptOfSize(absl::GetFlag(FLAGS_size)));
-  ASSIGN_OR_RETURN(const plan::Plan plan, CompileStep(config));
+  ASSIGN_OR_RETURN(const DType precision, ParseDType(absl::GetFlag(FLAGS_precision)));
+  ASSIGN_OR_RETURN(const plan::Plan plan, CompileStep(absl::GetFlag(FLAGS_size), precision));
   const std::vector<Distinct> all = DistinctOf(plan.programs(0));
   int64_t bytes = 0;
   std::map<std::string, int64_t> without;  // instructions that no kernel runs
@@ -342,9 +366,10 @@ absl::Status MeasureOps() {
 
 int main(int argc, char** argv) {
   return sluice::RunCommand({"ops_benchmark",
-                             "Times every kernel of the GPT step; see bench/README.md.\n",
+                             "Times every kernel of a training step; see bench/README.md.\n",
                              {{"Flags",
                                {{"size", "NAME", ""},
+                                {"precision", "TYPE", ""},
                                 {"threads", "N", ""},
                                 {"only", "WORD", ""},
                                 {"budget", "SECONDS", ""},

@@ -5,6 +5,7 @@ import pathlib
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,13 @@ def case(kind):
 def expect(condition, what):
     if not condition:
         raise Failure(what)
+
+
+def expect_soon(begin, what, seconds=3):
+    """On a machine that others load, in as much more time."""
+    slower = max(1.0, os.getloadavg()[0] / os.cpu_count())
+    took = time.time() - begin
+    expect(took < seconds * slower, f"{what} took {took:.1f} s, expected {seconds} times {slower:.1f} for the load")
 
 
 def can_become_nobody():
@@ -78,8 +86,16 @@ class Lab:
         streams.setdefault("stdin", subprocess.DEVNULL)
         streams.setdefault("stdout", subprocess.PIPE)
         streams.setdefault("stderr", subprocess.PIPE)
+
+        def prepare():
+            # A shell that has the campaign in the background, or nohup, ignores them for all in it.
+            for ignored in (signal.SIGINT, signal.SIGHUP):
+                signal.signal(ignored, signal.SIG_DFL)
+            if before is not None:
+                before()
+
         process = subprocess.Popen([self.programs[program], *arguments], cwd=self.folder, env=environment,
-                                   preexec_fn=before, **streams)
+                                   preexec_fn=prepare, **streams)
         self.started.append(process)
         return process
 

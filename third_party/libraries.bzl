@@ -53,6 +53,18 @@ def libraries():
         packages = ["libxxhash-dev"],
     )
     system_library(
+        name = "libjpeg_turbo",
+        build_file = "//third_party/libjpeg_turbo:system.BUILD",
+        headers = ["jconfig.h", "jerror.h", "jmorecfg.h", "jpeglib.h"],
+        packages = ["libjpeg62-turbo-dev"],
+    )
+    system_library(
+        name = "libpng",
+        build_file = "//third_party/libpng:system.BUILD",
+        headers = ["png.h", "pngconf.h", "pnglibconf.h"],
+        packages = ["libpng-dev"],
+    )
+    system_library(
         name = "zlib",
         build_file = "//third_party/zlib:system.BUILD",
         headers = ["zlib.h", "zconf.h"],

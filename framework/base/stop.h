@@ -1,5 +1,5 @@
-// Long work that its caller no longer wants, for Ctrl-C while a plan is compiled: phases ask as
-// they end, and their long loops as they go. Any thread.
+// Long work that its caller no longer wants, for Ctrl-C while a run begins, a plan is compiled or
+// held-out data is evaluated: phases ask as they end, and their long loops as they go. Any thread.
 #ifndef SLUICE_FRAMEWORK_BASE_STOP_H_
 #define SLUICE_FRAMEWORK_BASE_STOP_H_
 
@@ -14,7 +14,7 @@ using Stop = std::function<bool()>;
 
 inline absl::Status CheckStop(const Stop& stop) {
   if (!stop || !stop()) return absl::OkStatus();
-  return absl::CancelledError("stopped before the plan was compiled, as was asked for");
+  return absl::CancelledError("stopped before it was done, as was asked for");
 }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
 
 namespace sluice {
 namespace {
@@ -34,7 +35,7 @@ absl::Status CannotRead(const std::string& path, int error) {
   return error == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+absl::Status ReadFileInto(const std::string& path, std::string* bytes) {
   // Without waiting for someone to write to a pipe, which is refused below.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.value() < 0) return CannotRead(path, errno);
@@ -43,16 +44,22 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat("data: expected a file, ", path, " is none"));
   }
-  std::string bytes(info.st_size, '\0');
+  bytes->resize(info.st_size);
   size_t size = 0;
-  while (size < bytes.size()) {
-    const ssize_t got = read(file.value(), bytes.data() + size, bytes.size() - size);
+  while (size < bytes->size()) {
+    const ssize_t got = read(file.value(), bytes->data() + size, bytes->size() - size);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return CannotRead(path, errno);
     if (got == 0) break;  // it has become shorter
     size += got;
   }
-  bytes.resize(size);
+  bytes->resize(size);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::string bytes;
+  RETURN_IF_ERROR(ReadFileInto(path, &bytes));
   return bytes;
 }
 

@@ -11,6 +11,9 @@ namespace sluice {
 // InvalidArgument, at once, where there is a pipe or a device.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
+// The same into a buffer, which keeps what it has room for.
+absl::Status ReadFileInto(const std::string& path, std::string* bytes);
+
 // What open, stat and read failed with, as every reader of data says it.
 absl::Status CannotRead(const std::string& path, int error);
 

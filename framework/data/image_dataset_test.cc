@@ -93,6 +93,16 @@ TEST(ImageDatasetTest, EveryCropAndBothDirectionsAreSeenAsOften) {
   for (const int count : counts) EXPECT_NEAR(count, kSeen / 18, 60);
 }
 
+// Runs will have seen these.
+TEST(ImageDatasetTest, TheDrawsOfEarlierRunsStand) {
+  const auto data = ImageDataset::Create("pictures", Images(1, {2, 2, 1}), {1, true, 1});
+  const std::vector<std::vector<uint8_t>> expected = {{0, 1, 0, 3}, {0, 4, 0, 0}, {3, 4, 0, 0},
+                                                      {4, 3, 0, 0}, {3, 0, 0, 0}, {0, 0, 2, 0}};
+  for (int position = 0; position < 6; ++position) {
+    EXPECT_EQ(Filled(*data, 0, position, WholeBox({2, 2, 1})), expected[position]) << position;
+  }
+}
+
 TEST(ImageDatasetTest, WithoutAugmentationAPictureIsItself) {
   const LabeledImages images = Images(2, {3, 4, 3});
   const auto data = ImageDataset::Create("pictures", images);

@@ -80,7 +80,7 @@ absl::Status CheckReuse(const ProgramIndex& index, const HappensBefore& order,
 }  // namespace
 
 absl::Status ProveBytes(const ProgramIndex& index, const Certificate& certificate,
-                        absl::Span<const int64_t> variables) {
+                        absl::Span<const int64_t> variables, const Stop& stop) {
   ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
                    FindBuffers(index, certificate.position, certificate.position));
   std::vector<int64_t> offsets;
@@ -92,11 +92,14 @@ absl::Status ProveBytes(const ProgramIndex& index, const Certificate& certificat
         absl::StrCat("program \"", index.program().name(), "\": ", NameOf(index, buffer),
                      " lies at ", offsets.back(), " of device ", device, ", among its variables"));
   }
+  RETURN_IF_ERROR(CheckStop(stop));
   RETURN_IF_ERROR(CheckResidents(index, buffers, offsets));
   const std::vector<Reuse> reuses = FindReuses(buffers, offsets);
   if (reuses.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckStop(stop));
   const HappensBefore order(index, certificate.position);
   for (const Reuse& reuse : reuses) {
+    RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(CheckReuse(index, order, buffers, reuse));
   }
   return absl::OkStatus();

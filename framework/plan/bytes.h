@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/plan/program_index.h"
 #include "framework/plan/proof.h"
 
@@ -15,11 +16,11 @@ namespace sluice {
 
 // `variables`: by device, the bytes at its beginning that are its variables' own; missing: none.
 // `certificate`: of the same program. FailedPrecondition names two buffers of the same bytes and
-// who does not wait for whom, or what lies among variables. Each reuse is looked at between the
-// last buffer and the next alone: what came earlier follows, as whoever frees bytes has written
-// them before.
+// who does not wait for whom, or what lies among variables; Cancelled where `stop` says so. Each
+// reuse is looked at between the last buffer and the next alone: what came earlier follows, as
+// whoever frees bytes has written them before.
 absl::Status ProveBytes(const ProgramIndex& index, const Certificate& certificate,
-                        absl::Span<const int64_t> variables);
+                        absl::Span<const int64_t> variables, const Stop& stop = {});
 
 }  // namespace sluice
 

@@ -263,7 +263,7 @@ absl::Status CheckSpaces(const plan::Plan& plan, absl::Span<const int32_t> space
 
 }  // namespace
 
-absl::Status ValidateUnpackedPlan(const plan::Plan& plan) {
+absl::Status ValidateUnpackedPlan(const plan::Plan& plan, const Stop& stop) {
   auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
   for (int d = 0; d < plan.devices_size(); ++d) {
     if (!DeviceKindName(KindOf(plan.devices(d))).empty()) continue;
@@ -297,17 +297,21 @@ absl::Status ValidateUnpackedPlan(const plan::Plan& plan) {
                               "\" is variable \"", r.variable(), "\", which the plan lacks"));
     }
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+    RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(ValidateProgram(index));
+    RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(CheckSpaces(plan, spaces, index));
   }
   return {};
 }
 
-absl::Status ValidatePlan(const plan::Plan& plan) {
-  RETURN_IF_ERROR(ValidateUnpackedPlan(plan));
+absl::Status ValidatePlan(const plan::Plan& plan, const Stop& stop) {
+  RETURN_IF_ERROR(ValidateUnpackedPlan(plan, stop));
   RETURN_IF_ERROR(CheckVariables(plan));
   for (const plan::Program& program : plan.programs()) {
+    RETURN_IF_ERROR(CheckStop(stop));
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+    RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(CheckPlaces(plan, index));
   }
   return {};

@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_PLAN_VALIDATE_H_
 
 #include "absl/status/status.h"
+#include "framework/base/stop.h"
 #include "framework/plan/program_index.h"
 
 namespace sluice {
@@ -19,10 +20,11 @@ absl::Status ValidateProgram(const ProgramIndex& index);
 // not asked for.
 absl::Status ValidateProgram(const plan::Program& program);
 // Every program, its devices and variables. Of no bytes: nothing need have a place.
-absl::Status ValidateUnpackedPlan(const plan::Plan& plan);
+absl::Status ValidateUnpackedPlan(const plan::Plan& plan, const Stop& stop = {});
 // The same, and that all bytes lie within what they are said to be of (validate_places.h): what has
-// passed this can be loaded and run without harm, wherever it came from.
-absl::Status ValidatePlan(const plan::Plan& plan);
+// passed this can be loaded and run without harm, wherever it came from. Cancelled where `stop`
+// says so.
+absl::Status ValidatePlan(const plan::Plan& plan, const Stop& stop = {});
 
 }  // namespace sluice
 

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/plan/kinds.h"
@@ -170,7 +172,13 @@ absl::Status CheckRegion(const plan::Region& region, plan::InstructionKind kind,
 class PlaceChecker {
  public:
   PlaceChecker(const plan::Plan& plan, const ProgramIndex& index)
-      : plan_(plan), index_(index), program_(index.program()) {}
+      : plan_(plan), index_(index), program_(index.program()) {
+    for (const plan::Variable& variable : plan.variables()) {
+      for (const plan::VariableShard& shard : variable.shards()) {
+        held_.emplace(std::pair(absl::string_view(variable.name()), shard.device()), &shard);
+      }
+    }
+  }
 
   absl::Status Check() {
     if (program_.micro_batches() < 0) {
@@ -222,6 +230,8 @@ class PlaceChecker {
   const plan::Plan& plan_;
   const ProgramIndex& index_;
   const plan::Program& program_;
+  // What a device holds of a variable: a large plan has as many registers of them as shards.
+  absl::flat_hash_map<std::pair<absl::string_view, int32_t>, const plan::VariableShard*> held_;
   std::vector<int64_t> alignment_;  // by register: what divides where all of its slots begin
   std::vector<int64_t> written_;    // by fetch: elements that instructions write in a step
 };
@@ -229,23 +239,20 @@ class PlaceChecker {
 absl::Status PlaceChecker::CheckVariableRegister(int r) {
   const plan::Register& reg = program_.registers(r);
   const int32_t slots = index_.ring(index_.reg(r).ring).slots;
-  for (const plan::Variable& variable : plan_.variables()) {
-    if (variable.name() != reg.variable()) continue;
-    for (const plan::VariableShard& shard : variable.shards()) {
-      if (shard.device() != reg.device()) continue;
-      ASSIGN_OR_RETURN(const Shard held, ShardFromProto(shard.shard()));
-      alignment_[r] = AlignmentOf(shard.offset());
-      if (slots == 1 && reg.bytes() <= held.NumBytes()) return absl::OkStatus();
-      return Wrong("variable",
-                   absl::StrCat("one slot of at most ", held.NumBytes(), " bytes of variable \"",
-                                reg.variable(), "\""),
-                   absl::StrCat(slots, " of ", reg.bytes()));
-    }
+  const auto found = held_.find(std::pair(absl::string_view(reg.variable()), reg.device()));
+  if (found == held_.end()) {
+    return Wrong("variable",
+                 absl::StrCat("a shard of variable \"", reg.variable(), "\" on device ",
+                              DeviceName(plan_.devices(reg.device()))),
+                 "none");
   }
+  ASSIGN_OR_RETURN(const Shard held, ShardFromProto(found->second->shard()));
+  alignment_[r] = AlignmentOf(found->second->offset());
+  if (slots == 1 && reg.bytes() <= held.NumBytes()) return absl::OkStatus();
   return Wrong("variable",
-               absl::StrCat("a shard of variable \"", reg.variable(), "\" on device ",
-                            DeviceName(plan_.devices(reg.device()))),
-               "none");
+               absl::StrCat("one slot of at most ", held.NumBytes(), " bytes of variable \"",
+                            reg.variable(), "\""),
+               absl::StrCat(slots, " of ", reg.bytes()));
 }
 
 absl::Status PlaceChecker::CheckRegister(int r) {

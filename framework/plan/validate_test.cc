@@ -1,7 +1,10 @@
 #include "framework/plan/validate.h"
 
+#include <time.h>
+
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "framework/plan/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -107,6 +110,56 @@ TEST(ValidateTest, KindsAreOnesThatThereAre) {
 TEST(ValidateTest, TemporariesBelongToOneActor) {
   EXPECT_THAT(Error("actor a on d0.compute\n %x = f()\nactor b on d0.compute\n g(%x)"),
               HasSubstr("uses temporary 0, which is actor 0's"));
+}
+
+double CpuSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// One that looks through all variables for each register takes ten seconds.
+TEST(ValidateTest, ManyVariablesTakeTimeInProportion) {
+  constexpr int kVariables = 60000;
+  plan::Plan plan;
+  plan::Device* device = plan.add_devices();
+  device->set_memory_bytes(8 * kVariables);
+  device->set_variable_bytes(8 * kVariables);
+  plan::Program* program = plan.add_programs();
+  for (int v = 0; v < kVariables; ++v) {
+    const std::string name = absl::StrCat("layers/weight", v);
+    plan::Variable* variable = plan.add_variables();
+    variable->set_name(name);
+    plan::VariableShard* shard = variable->add_shards();
+    shard->set_offset(8 * v);
+    plan::Register* reg = program->add_registers();
+    reg->set_name(name);
+    reg->set_variable(name);
+    reg->set_producer(-1);
+    reg->set_quota(1);
+    reg->set_bytes(4);
+  }
+  const double begin = CpuSeconds();
+  EXPECT_EQ(ValidatePlan(plan), absl::OkStatus());
+  EXPECT_LT(CpuSeconds() - begin, 3);
+}
+
+// However far it has come.
+TEST(ValidateTest, EndsSoonAfterItIsStopped) {
+  const absl::StatusOr<plan::Plan> plan = ParsePlan(
+      "plan\ndevice 0 0 memory 64\nactor a on d0.compute\n x = f()\nactor b on d0.compute\n f(x)");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  int asked = 0;
+  const absl::Status whole = ValidatePlan(*plan, [&] {
+    ++asked;
+    return false;
+  });
+  EXPECT_FALSE(absl::IsCancelled(whole)) << whole;
+  EXPECT_GE(asked, 4);  // around each index that is built
+  for (int last = 1; last <= asked; ++last) {
+    int n = 0;
+    EXPECT_TRUE(absl::IsCancelled(ValidatePlan(*plan, [&] { return ++n == last; }))) << last;
+  }
 }
 
 TEST(ValidateTest, PlansNameTheirVariablesAndDevices) {

@@ -239,6 +239,7 @@ absl::Status LoadedProgram::Prepare(int actor, const KernelOptions& options) {
     if (planned.kind() == plan::INSTRUCTION_FEED || planned.kind() == plan::INSTRUCTION_FETCH) {
       RETURN_IF_ERROR(PreparePort(actor, planned, &instruction));
     } else if (NeedsKernel(planned.kind())) {
+      RETURN_IF_ERROR(CheckStop(options.stop));
       RETURN_IF_ERROR(PrepareOne(actor, planned, options, &instruction));
       scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());
     }

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "framework/actor/actor.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/base/stop.h"
 #include "framework/data/feed.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
@@ -33,6 +34,7 @@ struct KernelOptions {
   PrepareKernel prepare = nullptr;
   int threads = 1;         // of the pool that runs them
   bool check_nan = false;  // a NaN in an output is an error
+  Stop stop;               // asked before each is made; may be empty
 };
 
 // What the session hands to one step and takes from it, in the order of the program's ports.

@@ -94,21 +94,21 @@ bool HasMemory(const plan::Plan& plan) {
 }
 
 // No plan starts unproven, wherever it came from.
-absl::Status Prove(const plan::Plan& plan) {
+absl::Status Prove(const plan::Plan& plan, const Stop& stop) {
   if (plan.representatives_only()) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: expected the programs of all ", plan.devices_size(),
                      " devices, got those of one device of each class alone: compiled with "
                      "representatives_only, it tells time and bytes and cannot run"));
   }
-  RETURN_IF_ERROR(ValidatePlan(plan));
+  RETURN_IF_ERROR(ValidatePlan(plan, stop));
   std::vector<int64_t> variables;
   for (const plan::Device& device : plan.devices()) variables.push_back(device.variable_bytes());
   for (const plan::Program& program : plan.programs()) {
     ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
     Certificate certificate;
-    RETURN_IF_ERROR(ProveLive(index, &certificate));
-    if (HasMemory(plan)) RETURN_IF_ERROR(ProveBytes(index, certificate, variables));
+    RETURN_IF_ERROR(ProveLive(index, &certificate, nullptr, stop));
+    if (HasMemory(plan)) RETURN_IF_ERROR(ProveBytes(index, certificate, variables, stop));
   }
   return absl::OkStatus();
 }
@@ -171,6 +171,7 @@ absl::Status LocalRuntime::LoadPrograms() {
     starts.push_back(device == nullptr ? nullptr : device->memory());
   }
   for (int p = 0; p < plan_.programs_size(); ++p) {
+    RETURN_IF_ERROR(CheckStop(options_.stop));
     RunningProgram running;
     ASSIGN_OR_RETURN(running.loaded, LoadedProgram::Load(plan_, p, starts));
     const ProgramIndex& index = running.loaded->index();
@@ -201,7 +202,8 @@ absl::Status LocalRuntime::StartWorkers() {
     Worker::Setup setup;
     setup.index = w;
     setup.computes = layout_.computes(w);
-    setup.kernels = {options_.prepare, layout_.computes(w) ? threads : 1, options_.check_nan};
+    setup.kernels = {options_.prepare, layout_.computes(w) ? threads : 1, options_.check_nan,
+                     options_.stop};
     setup.seed = options_.seed;
     setup.devices = &devices_;
     setup.trace = !options_.trace.empty();
@@ -234,7 +236,7 @@ absl::Status LocalRuntime::Start() {
   layout_.devices = std::max(1, own_devices);
   layout_.computing =
       WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
-  RETURN_IF_ERROR(Prove(plan_));
+  RETURN_IF_ERROR(Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(LoadPrograms());
   if (options_.net != nullptr) {
@@ -247,6 +249,7 @@ absl::Status LocalRuntime::Start() {
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
   }
+  RETURN_IF_ERROR(CheckStop(options_.stop));
   RETURN_IF_ERROR(StartWorkers());
   return link_ == nullptr ? absl::OkStatus() : link_->Join();
 }

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/actor/message.h"
+#include "framework/base/stop.h"
 #include "framework/comm/comm_net.h"
 #include "framework/data/feed.h"
 #include "framework/device/device.h"
@@ -44,6 +45,8 @@ struct RuntimeOptions {
   // For tests: sees messages as they are sent, on the sender's thread, and may change them.
   void (*tamper)(Message* message) = nullptr;
   CommNet* net = nullptr;  // of a plan of several ranks; must outlive the runtime
+  // Ends the start soon after it says so: Cancelled. Asked by all threads; may be empty.
+  Stop stop;
   // Called first on every thread that makes or runs kernels; may be null.
   void (*init_thread)() = nullptr;
 };

@@ -29,6 +29,7 @@ class PlanSession final : public Session {
  public:
   explicit PlanSession(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {
     for (const plan::Variable& variable : plan().variables()) {
+      places_.emplace(variable.name(), static_cast<int>(infos_.size()));
       infos_.push_back({variable.name(), static_cast<DType>(variable.dtype()),
                         Shape(absl::MakeConstSpan(variable.shape())), variable.layout()});
     }
@@ -39,7 +40,7 @@ class PlanSession final : public Session {
     ordered_.resize(most_feeds);
   }
 
-  absl::Status Initialize(uint64_t seed);
+  absl::Status Initialize(uint64_t seed, const Stop& stop);
 
   absl::Status Step(absl::string_view program, const Feeds& feeds) override;
   absl::Status Next(Fetches* fetches) override;
@@ -78,7 +79,8 @@ class PlanSession final : public Session {
 
   std::unique_ptr<Runtime> runtime_;
   std::vector<VariableInfo> infos_;
-  std::vector<Feed> ordered_;       // the feeds of a step, in the program's order
+  std::map<std::string, int, std::less<>> places_;  // of variables, by name
+  std::vector<Feed> ordered_;                       // the feeds of a step, in the program's order
   std::vector<std::byte> staging_;  // of one shard, where a device's memory is not the host's
   int64_t step_ = 0;
 };
@@ -119,13 +121,15 @@ std::vector<int> FirstOfBox(const plan::Variable& variable) {
 
 // The initial values of a shard, some rows at a time: in f64 a whole table would be the largest
 // thing that the session ever holds.
-void WriteInitial(const std::string& name, const VariableAttributes& init, const Shape& shape,
-                  const Shard& shard, uint64_t seed, std::byte* bytes) {
+absl::Status WriteInitial(const std::string& name, const VariableAttributes& init,
+                          const Shape& shape, const Shard& shard, uint64_t seed, const Stop& stop,
+                          std::byte* bytes) {
   constexpr int64_t kElements = 1 << 18;
   const Box whole = shard.BoxAt(0);
   const int64_t rows = shard.local.rank() == 0 ? 1 : shard.local[0];
   const int64_t some = std::max<int64_t>(1, kElements / (shard.NumElements() / rows));
   for (int64_t row = 0; row < rows; row += some) {
+    RETURN_IF_ERROR(CheckStop(stop));
     Box box = whole;
     if (shard.local.rank() > 0) {
       box[0] = {whole[0].begin + row, whole[0].begin + std::min(rows, row + some)};
@@ -134,6 +138,7 @@ void WriteInitial(const std::string& name, const VariableAttributes& init, const
     std::memcpy(bytes, tensor.bytes.data(), tensor.bytes.size());
     bytes += tensor.bytes.size();
   }
+  return absl::OkStatus();
 }
 
 const std::byte* PlanSession::BytesOf(int variable, int shard) {
@@ -156,7 +161,7 @@ void PlanSession::Written(int variable, int shard) {
   runtime_->CopyIn(variable, shard, staging_);
 }
 
-absl::Status PlanSession::Initialize(uint64_t seed) {
+absl::Status PlanSession::Initialize(uint64_t seed, const Stop& stop) {
   for (int v = 0; v < plan().variables_size(); ++v) {
     const plan::Variable& variable = plan().variables(v);
     for (const plan::VariableShard& shard : variable.shards()) {
@@ -168,10 +173,12 @@ absl::Status PlanSession::Initialize(uint64_t seed) {
       const Shard shard = ShardOf(variable.shards(p));
       if (shard.NumBytes() == 0) continue;
       if (first[p] != p) {
+        RETURN_IF_ERROR(CheckStop(stop));
         runtime_->CopyIn(v, p, {BytesOf(v, first[p]), static_cast<size_t>(shard.NumBytes())});
         continue;
       }
-      WriteInitial(variable.name(), init, infos_[v].shape, shard, seed, ToWrite(v, p));
+      RETURN_IF_ERROR(
+          WriteInitial(variable.name(), init, infos_[v].shape, shard, seed, stop, ToWrite(v, p)));
       Written(v, p);
     }
   }
@@ -187,9 +194,8 @@ absl::StatusOr<int> PlanSession::FindProgram(absl::string_view name) const {
 }
 
 absl::StatusOr<int> PlanSession::FindVariable(absl::string_view name) const {
-  for (int i = 0; i < plan().variables_size(); ++i) {
-    if (plan().variables(i).name() == name) return i;
-  }
+  const auto found = places_.find(name);
+  if (found != places_.end()) return found->second;
   return absl::NotFoundError(absl::StrCat("no variable \"", name, "\" in the programs"));
 }
 
@@ -398,7 +404,7 @@ absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, const Runtim
   absl::Status status;
   if (auto runtime = Runtime::Start(std::move(plan), options); runtime.ok()) {
     session = std::make_unique<PlanSession>(*std::move(runtime));
-    status = session->Initialize(options.seed);
+    status = session->Initialize(options.seed, options.stop);
   } else {
     status = runtime.status();
   }

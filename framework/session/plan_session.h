@@ -13,7 +13,8 @@
 
 namespace sluice {
 
-// Starts the workers and sets every variable to its initial value under options.seed.
+// Starts the workers and sets every variable to its initial value under options.seed. Cancelled
+// where options.stop says so.
 absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, const RuntimeOptions& options);
 
 }  // namespace sluice

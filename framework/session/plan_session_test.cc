@@ -1,5 +1,6 @@
 #include "framework/session/plan_session.h"
 
+#include <atomic>
 #include <string>
 
 #include "framework/compiler/compile.h"
@@ -149,6 +150,36 @@ TEST(PlanSessionTest, ATornStateIsNeitherReadNorWritten) {
   EXPECT_EQ(session->Read("w").status(), status);
   EXPECT_EQ(session->Write("w", HostTensor(DType::kF32, Shape{3})), status);
   EXPECT_EQ(session->CheckReplicas(), status);
+}
+
+// However far it has come: threads that it has started end, memory that it has mapped is freed.
+TEST(PlanSessionTest, AStartEndsSoonAfterItIsStopped) {
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, MlpOptions()), absl::OkStatus());
+  CompileOptions compile;
+  compile.mesh = *Mesh::Parse("data=2");
+  compile.machine = Machine::Cpu();
+  const auto mlp = CompilePlan({{"train", &graph}}, compile);
+  ASSERT_EQ(mlp.status(), absl::OkStatus());
+  std::atomic<int> asked = 0;  // by workers, too
+  int last = 1 << 30, kernels = 0;
+  RuntimeOptions options;
+  options.init_thread = InitKernelThread;
+  options.stop = [&] { return ++asked >= last; };
+  for (const plan::Actor& actor : mlp->programs(0).actors()) kernels += actor.script_size();
+  for (const bool split : {true, false}) {
+    const plan::Plan plan = split ? SplitPlan() : *mlp;
+    options.prepare = split ? PrepareTestKernel : PrepareCpuKernel;
+    asked = 0;
+    last = 1 << 30;
+    ASSERT_EQ(StartPlan(plan, options).status(), absl::OkStatus());
+    const int all = asked;
+    EXPECT_GE(all, split ? 5 : kernels);  // of 5 one for each of the four shards
+    for (last = 1; last <= all; ++last) {
+      asked = 0;
+      EXPECT_TRUE(absl::IsCancelled(StartPlan(plan, options).status())) << last << " of " << all;
+    }
+  }
 }
 
 // A class may be one device alone: its plan has every shard, and still no regions of boxings.

@@ -146,6 +146,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.check_nan = options.check_nan;
   runtime.trace = options.trace;
   runtime.net = options.net;
+  runtime.stop = options.stop;
   runtime.prepare = PrepareCheckedKernel;
   runtime.init_thread = InitKernelThread;
   if (explanation != nullptr && options.net == nullptr) {

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/base/stop.h"
 #include "framework/data/feed.h"
 #include "framework/graph/graph.h"
 #include "framework/machine/machine.h"
@@ -38,8 +39,8 @@ struct SessionOptions {
   std::string explain_html;     // file for a page about the plan; with `trace`, it is written again
                                 // when the session ends, with what was measured
   Machine machine = Machine::Cpu();
-  std::function<bool()> stop;  // ends a compile soon after it says so: Cancelled; may be empty
-  int64_t memory_limit = 0;    // bytes of this rank's devices together; 0: this machine's memory
+  Stop stop;                 // ends the start soon after it says so: Cancelled; may be empty
+  int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory
   // Joins this rank to the others, over which the mesh's devices are dealt out in order; must
   // outlive the session. Null: there is one rank. All ranks call the same things of their sessions
   // in the same order; the first one has the results of steps, the others get none.

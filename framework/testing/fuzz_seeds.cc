@@ -14,6 +14,8 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/parts.h"
 #include "framework/compiler/compile.h"
+#include "framework/data/encode_testing.h"
+#include "framework/data/gzip_testing.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"
 #include "framework/testing/hand_plans.h"
@@ -163,6 +165,44 @@ void WriteCheckpoint() {
   SLUICE_CHECK_OK(RemoveTree(dir));
 }
 
+void WriteIdx() {
+  const std::string labels({0, 0, 8, 1, 0, 0, 0, 5, 0, 1, 2, 3, 9});
+  const std::string images({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6});
+  Write("data", "idx", "labels", labels);
+  Write("data", "idx", "images", images);
+  Write("data", "idx", "packed", Gzipped(images));
+  Write("data", "idx", "two_members", Gzipped(labels.substr(0, 6)) + Gzipped(labels.substr(6)));
+  Write("data", "idx", "bomb", Gzipped(labels + std::string(100000, '\0')));
+  Write("data", "idx", "large_header", std::string({0, 0, 8, 8}) + std::string(32, '\xff'));
+}
+
+void WritePictures() {
+  constexpr int kSide = 12;
+  const auto pixels = [](int components) {
+    std::vector<uint8_t> values;
+    for (int i = 0; i < kSide * kSide * components; ++i) {
+      values.push_back(static_cast<uint8_t>(3 * i));
+    }
+    return values;
+  };
+  const auto jpeg = [&](absl::string_view name, const JpegOptions& options) {
+    Write("data", "decode_image", absl::StrCat("jpeg_", name),
+          EncodeJpeg(pixels(options.components), kSide, kSide, options));
+  };
+  jpeg("rgb", {});
+  jpeg("gray", {.components = 1});
+  jpeg("cmyk", {.components = 4});
+  jpeg("progressive", {.progressive = true});
+  const auto png = [&](absl::string_view name, int components, const PngOptions& options) {
+    Write("data", "decode_image", absl::StrCat("png_", name),
+          EncodePng(pixels(components), kSide, kSide, options));
+  };
+  png("rgb", 3, {});
+  png("gray", 1, {.color_type = 0});
+  png("alpha", 4, {.color_type = 6, .interlaced = true});
+  png("wide", 6, {.bits = 16});
+}
+
 }  // namespace
 }  // namespace sluice
 
@@ -171,5 +211,7 @@ int main() {
   sluice::WriteHandPlans();
   sluice::WriteCompiled();
   sluice::WriteCheckpoint();
+  sluice::WriteIdx();
+  sluice::WritePictures();
   return 0;
 }

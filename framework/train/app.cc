@@ -13,13 +13,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/hash.h"
 #include "framework/base/memory.h"
+#include "framework/base/printable.h"
 #include "framework/base/process.h"
 #include "framework/base/status.h"
+#include "framework/base/stop.h"
 #include "framework/checkpoint/file.h"
 #include "framework/data/dataset.h"
 #include "framework/train/command.h"
@@ -150,7 +151,7 @@ struct Run {
   const AppModel& model;
   Session* session = nullptr;
   const std::optional<Checkpoint>& checkpoint;
-  std::function<bool()> stop;
+  Stop stop;
   OwnRun* own = nullptr;
 };
 
@@ -186,6 +187,7 @@ absl::Status Train(const Run& run, const AppData& data) {
 
   const SampleOrder order = {data.order, options.session.seed};
   TrainerTask task;
+  task.stop = run.stop;
   task.feed = [&](int64_t samples_seen, Feeds* feeds) {
     *feeds = FeedsOf(*data.training, order, samples_seen);
     return absl::OkStatus();
@@ -195,19 +197,19 @@ absl::Status Train(const Run& run, const AppData& data) {
       if (run.app.evaluate) return EvaluateByModel(run, data, whole);
       const int64_t all = (data.held_out->covering_samples() + options.batch - 1) / options.batch;
       return MeanMetrics(run.session, *data.held_out, run.model.metrics,
-                         whole ? all : std::min(all, kQuickEvaluation), options.batch);
+                         whole ? all : std::min(all, kQuickEvaluation), options.batch, task.stop);
     };
   }
   task.metrics = run.model.metrics;
   task.held_out = data.held_out_name;
   task.facts = data.facts;
-  task.stop = run.stop;
 
   TrainingRecord record;
   {
     ProgressPrinter printer = ProgressPrinter::For(stdout);
     Trainer trainer(run.session, trainer_options, task, &printer);
     if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint));
+    RETURN_IF_ERROR(CheckStop(run.stop));
     run.own->Begin();
     RETURN_IF_ERROR(BeginWriting(options));
     ASSIGN_OR_RETURN(record, trainer.Run());
@@ -219,16 +221,11 @@ absl::Status Train(const Run& run, const AppData& data) {
   return AddContext(record.last_save, "the last checkpoint was not written");
 }
 
-// As a run that is stopped while it trains, this is no error.
-absl::Status EndStopped() {
-  absl::PrintF("stopped while the plan was compiled; nothing has been run\n");
-  return FlushOutput();
-}
-
 // The folder is taken first, so that who may not have it does not wait for data to be read; then
 // the data is opened, before a plan is compiled, so that a wrong path costs no time.
+// Cancelled where options.session.stop says so before anything has been written.
 absl::Status Work(const App& app, const AppOptions& options, const AppModel& model) {
-  const Interrupt interrupt;
+  const Stop& stop = options.session.stop;
   std::optional<OwnRun> own;  // until all is written
   AppData data;
   if (!options.use && !options.explain) {
@@ -244,26 +241,33 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
   absl::PrintF("model      %s\n", model.summary);
   Programs programs;
   RETURN_IF_ERROR(app.build(options, &programs));
-  const auto stop = [&interrupt] { return interrupt.requested(); };
-  SessionOptions stoppable = options.session;
-  stoppable.stop = stop;
   if (options.explain) {
-    const absl::StatusOr<std::string> text = Session::ExplainPlan(GraphsOf(programs), stoppable);
-    if (absl::IsCancelled(text.status()) && stop()) return EndStopped();
-    RETURN_IF_ERROR(text.status());
-    absl::PrintF("%s", *text);
+    ASSIGN_OR_RETURN(const std::string text,
+                     Session::ExplainPlan(GraphsOf(programs), options.session));
+    absl::PrintF("%s", text);
     PrintPage(options.session);
     return FlushOutput();
   }
-  absl::StatusOr<std::unique_ptr<Session>> started = Session::Start(GraphsOf(programs), stoppable);
-  if (absl::IsCancelled(started.status()) && stop()) return EndStopped();
-  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, std::move(started));
-  if (stop()) return EndStopped();  // a large plan takes seconds to start, too
+  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                   Session::Start(GraphsOf(programs), options.session));
+  RETURN_IF_ERROR(CheckStop(stop));
   if (options.use) {
-    RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get()));
-    return app.use(session.get(), options, stop);
+    RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get(), stop));
+    RETURN_IF_ERROR(app.use(session.get(), options, stop));
+    return FlushOutput();  // which is all that was asked for
   }
   return Train({app, options, model, session.get(), checkpoint, stop, &*own}, data);
+}
+
+// As a run that is stopped while it trains, one that is stopped while it begins is no error.
+absl::Status WorkUntilStopped(const App& app, const AppOptions& given, const AppModel& model) {
+  const Interrupt interrupt;
+  AppOptions options = given;
+  options.session.stop = [&interrupt] { return interrupt.requested(); };
+  const absl::Status status = Work(app, options, model);
+  if (!absl::IsCancelled(status) || !interrupt.requested()) return status;
+  absl::PrintF("stopped before it began; nothing has been run\n");
+  return FlushOutput();
 }
 
 // The path of what Bazel lays out for the program: where `bazel run` and tests start it, or beside
@@ -313,7 +317,7 @@ absl::Status CheckOutputs(const SessionOptions& session) {
 }
 
 int Fail(const App& app, const absl::Status& status, int code) {
-  absl::FPrintF(stderr, "%s: %s\n", app.name, absl::StrReplaceAll(status.message(), {{"\n", " "}}));
+  absl::FPrintF(stderr, "%s: %s\n", app.name, PrintableLine(status.message()));
   return code;
 }
 
@@ -339,7 +343,7 @@ int Main(const App& app, int argc, char** argv) {
   if (!model.ok()) return Fail(app, model.status(), 2);
   absl::Status status = CheckAddressSpace();
   if (status.ok()) status = CheckOutputs(options->session);
-  if (status.ok()) status = Work(app, *options, *model);
+  if (status.ok()) status = WorkUntilStopped(app, *options, *model);
   return status.ok() ? 0 : Fail(app, status, 1);
 }
 

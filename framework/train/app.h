@@ -64,7 +64,8 @@ struct App {
   std::function<absl::StatusOr<AppModel>(const AppOptions& options)> read;
   std::function<absl::Status(const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>*)>
       build;
-  // A NotFound error is told with how data is fetched, unless it names //tools:dataset itself.
+  // A NotFound error is told with how data is fetched, unless it names //tools:dataset itself. It
+  // is Cancelled soon after options.session.stop says so, where it takes long.
   std::function<absl::StatusOr<AppData>(const AppOptions& options)> open_data;
   // Of a model whose metrics are no means of outputs: a value for each of AppModel::metrics, from
   // what the session's programs make of data.held_out. `whole`: as exact as it gets, after the last

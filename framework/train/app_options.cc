@@ -274,6 +274,30 @@ absl::Status CheckData(const AppOptions& options) {
                                                  " has written"));
 }
 
+// What is written about a run, once it is over, is not to replace what it reads or has written.
+absl::Status CheckOwnFiles(const AppOptions& options) {
+  std::error_code error;
+  std::map<std::string, std::string> read = {{"data", options.data},
+                                             {"machine", absl::GetFlag(FLAGS_machine)}};
+  for (const auto& [flag, path] : {std::pair("trace", options.session.trace),
+                                   std::pair("explain_html", options.session.explain_html)}) {
+    if (path.empty()) continue;
+    for (const auto& [other, taken] : read) {
+      const bool same = fs::absolute(path, error).lexically_normal() ==
+                        fs::absolute(taken, error).lexically_normal();
+      if (taken.empty() || (!same && !fs::equivalent(path, taken, error))) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--", flag, ": expected a file of its own, got ", path, ", which is --", other));
+    }
+    read[flag] = path;
+    const std::string run = RunAround(path);
+    if (run.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", flag, ": expected a file of its own, ",
+                                                   path, " is what the run ", run, " has written"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadMesh(AppOptions* options) {
   options->session.mesh = absl::GetFlag(FLAGS_mesh);
   absl::StatusOr<Mesh> mesh = Mesh::Parse(options->session.mesh);
@@ -423,6 +447,7 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
     if (!own && !options.out_by_time) RETURN_IF_ERROR(CheckNewRun(options.out));
     RETURN_IF_ERROR(CheckData(options));
   }
+  RETURN_IF_ERROR(CheckOwnFiles(options));
   options.recorded = FlagValues(groups, Recorded(flags));
   RETURN_IF_ERROR(CheckRecorded(options));
   return options;

@@ -296,6 +296,27 @@ TEST_F(AppOptionsTest, TheFolderOfARunIsNoData) {
   EXPECT_TRUE(Parse({"--data=" + own}).ok());
 }
 
+TEST_F(AppOptionsTest, WhatIsWrittenAboutARunReplacesNothingOfIts) {
+  const std::string run = Folder("traced"), data = run + "/book.txt", other = run + "/linked.txt";
+  const std::string checkpoint = Save(*Parse({}), run, 5);
+  std::ofstream(run + "/log.jsonl") << "{}\n";
+  std::ofstream(data) << "precious";
+  fs::create_symlink("book.txt", other);
+  for (const std::string flag : {"trace", "explain_html"}) {
+    for (const std::string& path : {data, other, run + "/./book.txt"}) {
+      EXPECT_EQ(Error({"--data=" + data, "--" + flag + "=" + path}),
+                "--" + flag + ": expected a file of its own, got " + path + ", which is --data");
+    }
+    for (const char* written : {"/log.jsonl", "/options.txt", "/checkpoints/step-000005/x"}) {
+      std::ofstream(run + "/options.txt") << "";
+      EXPECT_THAT(Error({"--" + flag + "=" + run + written}), HasSubstr(" is what the run "));
+    }
+    EXPECT_TRUE(Parse({"--data=" + data, "--" + flag + "=" + run + "/new"}).ok());
+  }
+  EXPECT_EQ(Error({"--trace=new", "--explain_html=./new"}),
+            "--explain_html: expected a file of its own, got ./new, which is --trace");
+}
+
 TEST_F(AppOptionsTest, HelpGivesEveryFlagAndWhatAModelSaysOfIts) {
   ASSERT_TRUE(Parse({"--help"}).ok());
   EXPECT_TRUE(help_);

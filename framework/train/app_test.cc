@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -39,15 +40,21 @@ using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStderr;
 using ::testing::internal::GetCapturedStdout;
 
-// Sample n: "x" is n / 100 and "y" the slope times that.
+// Sample n: "x" is n / 100 and "y" the slope times that. Who asks which data it is, which follows
+// the start of the session, or reads it gets a signal first, where one is given.
 class Line : public Dataset {
  public:
-  explicit Line(double slope) : slope_(static_cast<float>(slope)) {}
+  explicit Line(double slope, int when_asked = 0, int when_read = 0)
+      : slope_(static_cast<float>(slope)), when_asked_(when_asked), when_read_(when_read) {}
   int64_t num_samples() const override { return 100; }
   const std::vector<SampleField>& fields() const override { return fields_; }
-  DataIdentity identity() const override { return {800, static_cast<uint64_t>(slope_ * 1000)}; }
+  DataIdentity identity() const override {
+    if (when_asked_ != 0) raise(when_asked_);
+    return {800, static_cast<uint64_t>(slope_ * 1000)};
+  }
   absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box&,
                     std::byte* to) const override {
+    if (when_read_ != 0 && !sent_.exchange(true)) raise(when_read_);
     auto* values = reinterpret_cast<float*>(to);
     for (const int64_t sample : samples) {
       const float x = static_cast<float>(sample) / 100;
@@ -58,6 +65,8 @@ class Line : public Dataset {
 
  private:
   const float slope_;
+  const int when_asked_, when_read_;
+  mutable std::atomic<bool> sent_ = false;
   const std::vector<SampleField> fields_ = {{"x", DType::kF32, {1}}, {"y", DType::kF32, {1}}};
 };
 
@@ -320,10 +329,57 @@ TEST_F(AppTest, AnInterruptWhileThePlanIsCompiledEndsWithALine) {
   for (const char* flag : {"--eval_every=4", "--explain"}) {
     EXPECT_EQ(Run(app, {"--out=" + out_, flag}), 0) << error_;
     EXPECT_EQ(error_, "");
-    EXPECT_EQ(printed_,
-              "model      a line\nstopped while the plan was compiled; nothing has been run\n");
+    EXPECT_EQ(printed_, "model      a line\nstopped before it began; nothing has been run\n");
     EXPECT_FALSE(fs::exists(out_));
   }
+}
+
+// While data is read, and once the session has started; of a new run and of one that goes on.
+TEST_F(AppTest, AnInterruptWhileARunBeginsLeavesItAsItWas) {
+  const std::string log = out_ + "/log.jsonl", flags = out_ + "/options.txt";
+  std::string before;
+  for (const std::string& flag : {"--out=" + out_, "--resume=" + out_}) {
+    for (const bool reading : {true, false}) {
+      App app = LineApp();
+      app.open_data = [&](const AppOptions& options) -> absl::StatusOr<AppData> {
+        absl::StatusOr<AppData> data = LineApp().open_data(options);
+        EXPECT_FALSE(options.session.stop());
+        if (reading) raise(SIGTERM);
+        EXPECT_EQ(options.session.stop(), reading);
+        data->training = std::make_unique<Line>(3, reading ? 0 : SIGTERM);
+        return data;
+      };
+      EXPECT_EQ(Run(app, {flag, "--steps=12", "--lr=0.25"}), 0) << error_;
+      EXPECT_EQ(error_, "");
+      EXPECT_THAT(printed_, ::testing::EndsWith("stopped before it began; nothing has been run\n"));
+      if (before.empty()) {
+        EXPECT_FALSE(fs::exists(out_));
+        continue;
+      }
+      EXPECT_EQ(*ReadText(log, 1 << 20) + *ReadText(flags, 1 << 20), before);
+      EXPECT_EQ(*ListDirectory(out_ + "/checkpoints"), std::vector<std::string>{"step-000008"});
+    }
+    if (!before.empty()) break;
+    ASSERT_EQ(Run({"--out=" + out_}), 0) << error_;
+    before = *ReadText(log, 1 << 20) + *ReadText(flags, 1 << 20);
+  }
+}
+
+TEST_F(AppTest, AnInterruptWhileItEvaluatesSavesAndStops) {
+  for (const std::string& flag : {"--out=" + out_, "--resume=" + out_}) {
+    App app = LineApp();
+    app.open_data = [](const AppOptions& options) {
+      absl::StatusOr<AppData> data = LineApp().open_data(options);
+      data->held_out = std::make_unique<Line>(3, 0, SIGINT);
+      return data;
+    };
+    EXPECT_EQ(Run(app, {flag, "--batch=8"}), 0) << error_;
+    EXPECT_THAT(printed_, HasSubstr("stopped; --resume="));
+    EXPECT_THAT(printed_, ::testing::Not(HasSubstr("held-out loss")));
+    EXPECT_EQ(*ListDirectory(out_ + "/checkpoints"), std::vector<std::string>{"step-000000"});
+  }
+  ASSERT_EQ(Run({"--resume=" + out_}), 0) << error_;
+  EXPECT_THAT(Log(), HasSubstr("{\"step\":8,\"val_loss\":"));
 }
 
 TEST_F(AppTest, AResumeThatFailsChangesNothing) {

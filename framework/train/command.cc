@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/base/printable.h"
 #include "framework/base/process.h"
 #include "framework/base/status.h"
 
@@ -24,7 +25,7 @@ absl::Status ReadFlags(const Command& command, int argc, char** argv, ParsedFlag
 }
 
 int Fail(const Command& command, const absl::Status& status, int code) {
-  absl::FPrintF(stderr, "%s: %s\n", command.name, status.message());
+  absl::FPrintF(stderr, "%s: %s\n", command.name, PrintableLine(status.message()));
   return code;
 }
 

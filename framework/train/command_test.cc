@@ -57,6 +57,9 @@ TEST_F(CommandTest, CodesAndLines) {
   EXPECT_EQ(Run({"--from=a", "--count=2"}), 1);
   EXPECT_EQ(error_, "copy: a: none\n");
   EXPECT_EQ(runs_, 2);
+  status_ = absl::NotFoundError("evil\x1b[2J\nname: none");
+  EXPECT_EQ(Run({"--from=a"}), 1);
+  EXPECT_EQ(error_, "copy: evil\\x1b[2J name: none\n");
   EXPECT_EQ(Run({"--count=2"}), 2);
   EXPECT_EQ(error_, "copy: --from: expected a value, got none\n");
   EXPECT_EQ(Run({"--form=a"}), 2);
@@ -64,7 +67,7 @@ TEST_F(CommandTest, CodesAndLines) {
   EXPECT_EQ(Run({"--help"}), 0);
   EXPECT_THAT(out_, HasSubstr("Copies.\n"));
   EXPECT_THAT(out_, HasSubstr("--from=PATH"));
-  EXPECT_EQ(runs_, 2);
+  EXPECT_EQ(runs_, 3);
 }
 
 TEST_F(CommandTest, PathsAreThoseOfTheCaller) {

@@ -25,21 +25,26 @@ Feeds FeedsOf(const Dataset& data, const SampleOrder& order, int64_t first) {
 
 absl::StatusOr<std::vector<double>> MeanMetrics(Session* session, const Dataset& data,
                                                 absl::Span<const Metric> metrics, int64_t batches,
-                                                int64_t rows) {
+                                                int64_t rows, const Stop& stop) {
   const SampleOrder order = {SampleOrder::kSpread, /*seed=*/0, batches * rows};
   Fetches fetches;
   std::vector<double> sums(metrics.size());
-  int64_t begun = 0;
-  for (int64_t done = 0; done < batches; ++done) {
-    for (; begun < batches && begun < done + Session::kStepsAhead; ++begun) {
+  int64_t begun = 0, end = batches;
+  absl::Status stopped;
+  for (int64_t done = 0; done < end; ++done) {
+    if (stopped.ok() && begun < batches) stopped = CheckStop(stop);
+    if (!stopped.ok()) end = begun;  // what has begun is taken
+    for (; begun < end && begun < done + Session::kStepsAhead; ++begun) {
       RETURN_IF_ERROR(session->Step("eval", FeedsOf(data, order, begun * rows)));
     }
+    if (done == end) break;
     RETURN_IF_ERROR(session->Next(&fetches));
     for (size_t i = 0; i < metrics.size(); ++i) {
       ASSIGN_OR_RETURN(const double value, FetchedScalar(fetches, metrics[i].name));
       sums[i] += value;
     }
   }
+  RETURN_IF_ERROR(stopped);
   for (double& sum : sums) sum /= static_cast<double>(batches);
   return sums;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/data/dataset.h"
 #include "framework/session/session.h"
 #include "framework/train/metrics.h"
@@ -14,10 +15,11 @@
 namespace sluice {
 
 // Runs "eval" on `batches` batches spread evenly over a data set, whose fields are its inputs, and
-// gives the mean of each metric. `rows` is the program's batch. No step may be under way.
+// gives the mean of each metric. `rows` is the program's batch. No step may be under way, nor is
+// one afterwards where `stop` has ended it: Cancelled.
 absl::StatusOr<std::vector<double>> MeanMetrics(Session* session, const Dataset& data,
                                                 absl::Span<const Metric> metrics, int64_t batches,
-                                                int64_t rows);
+                                                int64_t rows, const Stop& stop = {});
 
 // The element of a fetched scalar; NotFound if there is none of that name.
 absl::StatusOr<double> FetchedScalar(const Fetches& fetches, absl::string_view name);

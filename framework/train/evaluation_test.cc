@@ -56,5 +56,23 @@ TEST(EvaluationTest, MeanOverBatchesTwoInFlight) {
             "the program has no output \"perplexity\"");
 }
 
+TEST(EvaluationTest, StoppedItTakesWhatItHasBegun) {
+  const TextDataset text = *TextDataset::Create("text", std::string(100, 'a'), 4);
+  const std::vector<Metric> metrics = {{"loss", ""}};
+  for (const int last : {1, 2, 3}) {
+    FirstTokenSession session;
+    int asked = 0;
+    const auto stop = [&] { return ++asked >= last; };
+    EXPECT_TRUE(absl::IsCancelled(MeanMetrics(&session, text, metrics, 9, 1, stop).status()));
+    EXPECT_EQ(asked, last);
+    EXPECT_TRUE(session.waiting_.empty());
+  }
+  // Where the last batch has begun it is a mean like any other.
+  FirstTokenSession session;
+  int asked = 0;
+  EXPECT_THAT(*MeanMetrics(&session, text, metrics, 2, 1, [&] { return ++asked > 1; }),
+              ::testing::ElementsAre('a'));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -123,7 +123,8 @@ TEST_F(RunFolderTest, AFolderThatIsGivenUpIsLeftAsItWasFound) {
   ASSERT_TRUE(TakeRun(root_ + "/time", true, {}).ok());
   Touch("texts/a.txt");
   ASSERT_TRUE(TakeRun(root_ + "/texts", false, {}).ok());
-  Touch("old/run.lock");
+  fs::create_directories(root_ + "/old");
+  std::ofstream(root_ + "/old/run.lock") << "process 7 on a host since 2026-01-01 00:00:00\n";
   ASSERT_TRUE(TakeRun(root_ + "/old", false, {}).ok());
   EXPECT_FALSE(fs::exists(root_ + "/new"));
   EXPECT_FALSE(fs::exists(root_ + "/time"));

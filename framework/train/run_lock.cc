@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -16,10 +17,12 @@
 namespace sluice {
 namespace {
 
+constexpr char kHolder[] = "process ";  // begins what a holder writes
+
 std::string Holder() {
   char host[256] = "";
   if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
-  return absl::StrCat("process ", getpid(), " on ", host[0] == '\0' ? "an unknown host" : host,
+  return absl::StrCat(kHolder, getpid(), " on ", host[0] == '\0' ? "an unknown host" : host,
                       " since ",
                       absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::Now(), absl::LocalTimeZone()));
 }
@@ -41,6 +44,14 @@ absl::StatusOr<int> OpenFile(const std::string& path) {
   return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
 }
 
+// 0, or why not.
+int Lock(int descriptor) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
 // Whether `path` names the file that is open: who had it locked before may have removed it.
 bool IsAt(const std::string& path, const struct stat& opened) {
   struct stat info;
@@ -51,7 +62,16 @@ bool IsAt(const std::string& path, const struct stat& opened) {
 }  // namespace
 
 absl::StatusOr<RunLock> RunLock::Take(const std::string& folder) {
-  return Take(absl::StrCat(folder, "/", kRunLock), folder);
+  ASSIGN_OR_RETURN(RunLock lock, Take(absl::StrCat(folder, "/", kRunLock), folder));
+  // People remove a lock's file who think that it is left over: the folder is still locked. Where
+  // the file system locks no folders, the file alone is.
+  lock.folder_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock.folder_ >= 0 && Lock(lock.folder_) == EWOULDBLOCK) {
+    if (lock.fresh()) lock.RemoveFile();
+    return absl::AlreadyExistsError(absl::StrCat(
+        folder, ": expected no other process at work, another one has the folder locked"));
+  }
+  return lock;
 }
 
 absl::StatusOr<RunLock> RunLock::Take(const std::string& path, const std::string& place) {
@@ -63,17 +83,18 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& path, const std::string
     if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": expected a file"));
     }
-    int locked = 0;
-    do {
-      locked = flock(descriptor, LOCK_EX | LOCK_NB);
-    } while (locked != 0 && errno == EINTR);
-    if (locked != 0 && errno == EWOULDBLOCK) {
+    const int error = Lock(descriptor);
+    if (error == EWOULDBLOCK) {
       return absl::AlreadyExistsError(absl::StrCat(place, ": expected no other process at work, ",
                                                    HolderIn(descriptor), " has ", path, " locked"));
     }
-    if (locked != 0) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot lock"));
+    if (error != 0) return absl::ErrnoToStatus(error, absl::StrCat(path, ": cannot lock"));
     if (!IsAt(path, info)) continue;
     lock.fresh_ = info.st_size == 0;
+    if (!lock.fresh_ && !absl::StartsWith(HolderIn(descriptor), kHolder)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": expected what a process has locked, got a file of somebody's"));
+    }
     // Only told, never relied on: where the disk takes nothing, what follows will say so.
     const std::string holder = Holder() + "\n";
     if (ftruncate(descriptor, 0) == 0 && pwrite(descriptor, holder.data(), holder.size(), 0) < 0) {
@@ -87,6 +108,7 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& path, const std::string
 RunLock::RunLock(RunLock&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
+      folder_(std::exchange(other.folder_, -1)),
       fresh_(other.fresh_) {}
 
 void RunLock::RemoveFile() {
@@ -94,6 +116,7 @@ void RunLock::RemoveFile() {
 }
 
 RunLock::~RunLock() {
+  if (folder_ >= 0) close(folder_);
   if (descriptor_ >= 0) close(descriptor_);
 }
 

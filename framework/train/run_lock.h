@@ -34,6 +34,7 @@ class RunLock {
   RunLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
   std::string path_;
   int descriptor_;
+  int folder_ = -1;  // a descriptor of it
   bool fresh_ = false;
 };
 

@@ -74,6 +74,18 @@ TEST(RunLockTest, AFileThatWasRemovedIsNoLock) {
   EXPECT_FALSE(RunLock::Take(path, "hf")->fresh());
 }
 
+TEST(RunLockTest, WhoRemovesTheFileHasNotTheFolder) {
+  const std::string folder = Folder("file_removed"), path = folder + "/" + kRunLock;
+  {
+    const RunLock first = *RunLock::Take(folder);
+    std::filesystem::remove(path);
+    EXPECT_EQ(RunLock::Take(folder).status().message(),
+              folder + ": expected no other process at work, another one has the folder locked");
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  EXPECT_TRUE(RunLock::Take(folder).ok());
+}
+
 TEST(RunLockTest, WhatCannotBeLockedIsAnError) {
   EXPECT_FALSE(RunLock::Take(::testing::TempDir() + "/nowhere").ok());
   const std::string folder = Folder("pipe");
@@ -83,6 +95,11 @@ TEST(RunLockTest, WhatCannotBeLockedIsAnError) {
   std::ofstream(target) << "of somebody's";
   std::filesystem::create_symlink(target, linked + "/" + kRunLock);
   EXPECT_FALSE(RunLock::Take(linked).ok());
+  EXPECT_EQ(std::filesystem::file_size(target), 13u);
+  std::filesystem::remove(linked + "/" + kRunLock);
+  std::filesystem::create_hard_link(target, linked + "/" + kRunLock);
+  EXPECT_EQ(RunLock::Take(linked).status().message(),
+            linked + "/run.lock: expected what a process has locked, got a file of somebody's");
   EXPECT_EQ(std::filesystem::file_size(target), 13u);
 }
 

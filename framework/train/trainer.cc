@@ -33,7 +33,7 @@ Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
       writer_(options_.out + "/checkpoints", options_.keep, options_.faults) {}
 
 absl::Status Trainer::Restore(const Checkpoint& checkpoint) {
-  RETURN_IF_ERROR(LoadVariables(checkpoint, session_));
+  RETURN_IF_ERROR(LoadVariables(checkpoint, session_, task_.stop));
   const CheckpointMeta& meta = checkpoint.meta();
   if (meta.samples != meta.step * options_.samples_per_step) {
     return absl::InvalidArgumentError(absl::StrFormat(
@@ -153,7 +153,12 @@ absl::Status Trainer::Take() {
 
 absl::Status Trainer::Evaluate(bool whole) {
   if (!task_.evaluate) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<double> values, task_.evaluate(whole));
+  const absl::StatusOr<std::vector<double>> evaluated = task_.evaluate(whole);
+  if (absl::IsCancelled(evaluated.status()) && task_.stop && task_.stop()) {
+    record_.stopped = true;
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::vector<double> values, evaluated);
   const int64_t step = record_.steps_done;
   const bool first = record_.evaluations.empty();
   CheckLog(

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "framework/base/stop.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/checkpoint_writer.h"
 #include "framework/nn/learning_rate.h"
@@ -49,14 +50,14 @@ struct TrainerOptions {
 struct TrainerTask {
   // The inputs of the step that begins with this sample, but for "learning_rate" and "step".
   std::function<absl::Status(int64_t samples_seen, Feeds* feeds)> feed;
-  // Means over held-out data, one a metric; `whole`: as exact as it gets, after the last step. May
-  // be unset.
+  // Means over held-out data, one a metric; `whole`: as exact as it gets, after the last step.
+  // Cancelled where `stop` has ended it, as the whole may take long. May be unset.
   std::function<absl::StatusOr<std::vector<double>>(bool whole)> evaluate;
   std::vector<Metric> metrics = {{"loss", ""}};  // the first is the one that is plotted
   std::string held_out = "held-out data";        // what `evaluate` looks at
   // What the first line of the log also says, such as the digest of the data.
   std::vector<std::pair<std::string, std::string>> facts;
-  std::function<bool()> stop;  // asked between steps: save and stop
+  Stop stop;  // asked between steps and in evaluations: save and stop
 };
 
 // What came of a run.
@@ -77,6 +78,7 @@ class Trainer {
   Trainer(Session* session, TrainerOptions options, TrainerTask task, ProgressPrinter* printer);
 
   // Goes on from a checkpoint, of whatever mesh. Every variable is checked before one is written.
+  // Cancelled where the task's stop says so.
   absl::Status Restore(const Checkpoint& checkpoint);
 
   // Runs to the last step, or until asked to stop; both end with a checkpoint. An error of the

@@ -210,6 +210,27 @@ TEST_F(TrainerTest, StopSavesAndResumeGoesOn) {
   EXPECT_EQ(resumed.w_, whole.w_);
 }
 
+// The whole held-out data may take minutes: who stops then loses no step.
+TEST_F(TrainerTest, AnEvaluationThatIsStoppedIsFollowedByASave) {
+  bool asked = false;
+  task_.stop = [&] { return asked; };
+  task_.evaluate = [&](bool whole) -> absl::StatusOr<std::vector<double>> {
+    asked = whole;
+    if (whole) return absl::CancelledError("stopped");
+    return std::vector<double>{2.5};
+  };
+  ScriptedSession session;
+  const absl::StatusOr<TrainingRecord> record = Run(&session);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_TRUE(record->stopped);
+  EXPECT_EQ(record->steps_done, 10);
+  EXPECT_EQ(record->evaluations.size(), 1u);
+  EXPECT_EQ(Checkpoint::Load(record->checkpoint)->meta().step, 10);
+  task_.stop = nullptr;  // nobody has asked for it
+  ScriptedSession other;
+  EXPECT_TRUE(absl::IsCancelled(Run(&other).status()));
+}
+
 TEST_F(TrainerTest, TornOrDivergedStateIsNotSaved) {
   ScriptedSession diverged;
   diverged.nan_at_ = 6;

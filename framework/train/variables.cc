@@ -34,11 +34,12 @@ absl::Status CheckTypes(const Checkpoint& checkpoint, const std::vector<Variable
 
 }  // namespace
 
-absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session) {
+absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session, const Stop& stop) {
   const std::vector<VariableInfo> variables = session->variables();
   RETURN_IF_ERROR(CheckTypes(checkpoint, variables));
   std::vector<std::vector<Box>> boxes;  // by variable
   for (const VariableInfo& variable : variables) {
+    RETURN_IF_ERROR(CheckStop(stop));
     ASSIGN_OR_RETURN(const std::vector<VariableBox> held, session->boxes(variable.name));
     std::vector<Box>& own = boxes.emplace_back();
     for (const VariableBox& each : held) own.push_back(each.box);
@@ -46,6 +47,7 @@ absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session) {
   }
   for (size_t v = 0; v < variables.size(); ++v) {
     for (const Box& box : boxes[v]) {
+      RETURN_IF_ERROR(CheckStop(stop));
       ASSIGN_OR_RETURN(const HostTensor value, checkpoint.ReadBox(variables[v].name, box));
       RETURN_IF_ERROR(session->WriteBox(variables[v].name, box, value));
     }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "framework/base/stop.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/parts.h"
 #include "framework/session/session.h"
@@ -14,8 +15,9 @@ namespace sluice {
 
 // Loads variables of a checkpoint into a session whose variables are all in it, of the same types.
 // Nothing is written before all types are known to agree and all that is stored of what this rank
-// holds has been read once and has its digest; it is then read again, a box at a time.
-absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session);
+// holds has been read once and has its digest; it is then read again, a box at a time. Cancelled
+// where `stop` says so.
+absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session, const Stop& stop = {});
 
 // Writes this rank's part of a checkpoint (parts.h): the boxes that it is the one to save.
 absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,

@@ -327,17 +327,34 @@ TEST_F(ExportTest, OneProcessAtATimeWritesThere) {
   }
   ASSERT_EQ(ExportGpt2(checkpoint, 0, out), absl::OkStatus());
   EXPECT_THAT(*ListDirectory(folder_), ::testing::ElementsAre("checkpoints", "hf", "theirs"));
+  // Nor while somebody trains there, by whatever name.
+  fs::create_directory_symlink("checkpoints", folder_ + "/linked");
   {
     const auto trains = RunLock::Take(folder_);
-    EXPECT_EQ(ImportGpt2(folder_ + "/theirs", folder_ + "/checkpoints/").status().code(),
-              absl::StatusCode::kAlreadyExists);
+    for (const char* to : {"/checkpoints", "/checkpoints/", "/checkpoints/.", "/linked",
+                           "/theirs/../checkpoints", "/linked/../checkpoints/"}) {
+      EXPECT_EQ(ImportGpt2(folder_ + "/theirs", folder_ + to).status().code(),
+                absl::StatusCode::kAlreadyExists)
+          << to;
+    }
   }
+  fs::remove(folder_ + "/linked");
   fs::remove(folder_ + "/run.lock");
   for (const char* to : {"/checkpoints", "/checkpoints/", "/elsewhere"}) {
     EXPECT_EQ(ImportGpt2(folder_ + "/theirs", folder_ + to).status(), absl::OkStatus());
     EXPECT_FALSE(fs::exists(folder_ + "/run.lock"));
     EXPECT_FALSE(fs::exists(folder_ + to + "/run.lock"));
   }
+}
+
+TEST_F(ExportTest, ARunIsGivenNoOtherModelAtItsBeginning) {
+  const std::string run = folder_ + "/checkpoints";
+  ASSERT_EQ(ImportGpt2(folder_ + "/theirs", run).status(), absl::OkStatus());
+  ASSERT_EQ(ImportGpt2(folder_ + "/theirs", run).status(), absl::OkStatus());
+  fs::copy(run + "/step-000000", run + "/step-000012");
+  EXPECT_EQ(ImportGpt2(folder_ + "/theirs", run).status().message(),
+            "import: expected a new folder or one with an older import alone, " + run +
+                " also has step-000012");
 }
 
 }  // namespace

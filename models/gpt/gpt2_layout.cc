@@ -27,6 +27,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kPrefix[] = "transformer.";
+constexpr char kImported[] = "step-000000";
 constexpr char kModelFile[] = "model.safetensors", kConfigFile[] = "config.json";
 constexpr int64_t kConfigLimit = 1'000'000;
 constexpr int64_t kGpt2Vocabulary = 50257, kGpt2EndOfText = 50256;
@@ -289,14 +290,19 @@ absl::Status WriteUnfinished(const std::string& folder, const std::string& unfin
   return RemoveTree(unfinished, faults);  // the older one
 }
 
+// One path for one folder, whether it exists or not and however it is named.
+absl::StatusOr<std::filesystem::path> PlaceOf(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path place =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(folder, error), error);
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(folder, ": cannot follow"));
+  return place.has_filename() ? place : place.parent_path();  // "hf/" is "hf"
+}
+
 absl::Status WriteFolder(const std::string& to, const GptConfig& config,
                          const std::vector<TensorEntry>& entries, const TensorSource& source,
                          FileFaults* faults) {
-  std::error_code error;
-  std::filesystem::path place =
-      std::filesystem::weakly_canonical(std::filesystem::absolute(to, error), error);
-  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(to, ": cannot follow"));
-  if (!place.has_filename()) place = place.parent_path();  // "hf/" is "hf"
+  ASSIGN_OR_RETURN(const std::filesystem::path place, PlaceOf(to));
   const std::string folder = place.string(), unfinished = folder + ".export.tmp";
   RETURN_IF_ERROR(CheckOlderExport(folder));
   RETURN_IF_ERROR(CreateDirectories(place.parent_path().string(), faults));
@@ -307,11 +313,28 @@ absl::Status WriteFolder(const std::string& to, const GptConfig& config,
   return status;
 }
 
-// Where a folder is the checkpoints of a run, that run's is locked, as by who trains there.
-std::string FolderToLock(const std::string& out) {
-  const std::filesystem::path named = (std::filesystem::path(out) / "").parent_path();
-  if (named.filename() != "checkpoints") return out;
-  return named.has_parent_path() ? named.parent_path().string() : ".";
+// Where a folder is the checkpoints of a run, by the name it is given or by the one it has, that
+// run's is locked, as by who trains there.
+absl::StatusOr<std::string> FolderToLock(const std::string& out) {
+  std::error_code error;
+  const std::filesystem::path named =
+      (std::filesystem::absolute(out, error) / "").lexically_normal().parent_path();
+  if (error) return absl::ErrnoToStatus(error.value(), absl::StrCat(out, ": cannot follow"));
+  if (named.filename() == "checkpoints") return named.parent_path().string();
+  ASSIGN_OR_RETURN(const std::filesystem::path place, PlaceOf(out));
+  return (place.filename() == "checkpoints" ? place.parent_path() : place).string();
+}
+
+// A run that has come further is not to find another model at its beginning.
+absl::Status CheckOlderImport(const std::string& out) {
+  const absl::StatusOr<std::string> newest = LatestCheckpoint(out);
+  if (absl::IsNotFound(newest.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(newest.status());
+  const std::string name = std::filesystem::path(*newest).filename().string();
+  if (name == kImported) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("import: expected a new folder or one with an older import alone, ", out,
+                   " also has ", name));
 }
 
 }  // namespace
@@ -399,7 +422,9 @@ absl::StatusOr<ImportedGpt2> ImportGpt2(const std::string& folder, const std::st
                   {"heads", absl::StrCat(config.heads)},
                   {"sequence_length", absl::StrCat(config.sequence_length)}};
   RETURN_IF_ERROR(CreateDirectories(out));
-  ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(FolderToLock(out)));
+  ASSIGN_OR_RETURN(const std::string locked, FolderToLock(out));
+  ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(locked));
+  RETURN_IF_ERROR(CheckOlderImport(out));
   const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
     const auto found = place.find(entry.name);
     if (found == place.end()) return HostTensor(entry.dtype, entry.shape);

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "framework/base/printable.h"
 #include "framework/base/status.h"
-#include "framework/base/text.h"
 #include "framework/tensor/random.h"
 
 namespace sluice {
@@ -69,26 +69,6 @@ absl::Status PrintSample(Session* session, const SampleOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, SampleText(session, options));
   absl::PrintF("---\n%s\n---\n", Printable(options.prompt + text));
   return absl::OkStatus();
-}
-
-std::string Printable(absl::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t size = std::max<size_t>(Utf8Length(text), 1);
-    const auto first = static_cast<uint8_t>(text[0]);
-    // To a terminal U+0080 to U+009F are controls as well, in UTF-8 too: U+009B begins a sequence.
-    const bool control = size == 2 && first == 0xC2 && static_cast<uint8_t>(text[1]) < 0xA0;
-    if ((size > 1 && !control) || first == '\n' || first == '\t' ||
-        (first >= 0x20 && first < 0x7F)) {
-      absl::StrAppend(&out, text.substr(0, size));
-    } else {
-      for (const char c : text.substr(0, size)) {
-        absl::StrAppendFormat(&out, "\\x%02x", static_cast<uint8_t>(c));
-      }
-    }
-    text.remove_prefix(size);
-  }
-  return out;
 }
 
 }  // namespace sluice

@@ -33,10 +33,6 @@ absl::Status PrintSample(Session* session, const SampleOptions& options);
 // Draws from softmax(logits / temperature) over the `top` likeliest. `uniform` is in [0, 1).
 int DrawToken(absl::Span<const double> logits, double temperature, int top, double uniform);
 
-// The text with whatever a terminal cannot show, or takes for a command, as \xHH: controls and
-// bytes that are no UTF-8.
-std::string Printable(absl::string_view text);
-
 }  // namespace sluice
 
 #endif  // SLUICE_MODELS_GPT_SAMPLER_H_

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
+#include "framework/base/stop.h"
 #include "framework/data/text_corpus.h"
 #include "framework/data/text_dataset.h"
 #include "framework/train/run_folder.h"
@@ -27,8 +28,11 @@ absl::StatusOr<TextCorpus> ReadCorpus(const AppOptions& options) {
 }  // namespace
 
 absl::StatusOr<AppData> OpenGptText(const AppOptions& options, int64_t length) {
+  const Stop& stop = options.session.stop;
   ASSIGN_OR_RETURN(TextCorpus corpus, ReadCorpus(options));
+  RETURN_IF_ERROR(CheckStop(stop));
   const double bigram = BigramLoss(corpus.training, corpus.held_out);
+  RETURN_IF_ERROR(CheckStop(stop));
   const std::string digest = HashText(corpus.digest);
   AppData data;
   data.lines = {
@@ -41,6 +45,7 @@ absl::StatusOr<AppData> OpenGptText(const AppOptions& options, int64_t length) {
   data.baseline = Baseline{"a bigram model", bigram};
   ASSIGN_OR_RETURN(TextDataset training,
                    TextDataset::Create("training text", std::move(corpus.training), length));
+  RETURN_IF_ERROR(CheckStop(stop));
   ASSIGN_OR_RETURN(TextDataset held_out,
                    TextDataset::Create("held-out text", std::move(corpus.held_out), length));
   data.training = std::make_unique<TextDataset>(std::move(training));

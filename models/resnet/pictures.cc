@@ -13,6 +13,7 @@
 #include "framework/base/status.h"
 #include "framework/data/drawn_images.h"
 #include "framework/data/image_dataset.h"
+#include "framework/data/image_folder.h"
 #include "framework/data/mnist.h"
 
 namespace sluice {
@@ -24,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr int64_t kDrawn = 256;
 // Of pictures of some 30 pixels: what they can be moved by without losing what they show.
 constexpr int64_t kPadding = 2;
+// Share by which brightness, contrast and saturation of a photograph may change.
+constexpr double kJitter = 0.2;
 
 absl::Status CheckPictures(const std::string& what, const LabeledImages& images,
                            const PictureOptions& options) {
@@ -87,6 +90,49 @@ absl::StatusOr<AppData> OpenMnist(const std::string& folder, const PictureOption
   return data;
 }
 
+// What is learned from is cut, mirrored and coloured anew each time, what is held out is not.
+absl::StatusOr<AppData> OpenFolder(const std::string& path, const PictureOptions& options) {
+  ASSIGN_OR_RETURN(ImageFolder folder, ListImageFolder(path));
+  const int64_t classes = static_cast<int64_t>(folder.classes.size());
+  if (classes != options.classes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected --classes=", classes,
+                                                   ", as many as there are class folders, got ",
+                                                   options.classes));
+  }
+  if (options.channels != 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": expected --channels=3, as photographs have them, got ", options.channels));
+  }
+  PhotoView view;
+  view.height = view.width = options.image_size;
+  view.seed = options.seed;
+  PhotoView random = view;
+  if (options.augment) {
+    random.random = true;
+    random.brightness = random.contrast = random.saturation = kJitter;
+  }
+  AppData data;
+  ASSIGN_OR_RETURN(data.training, PhotoDataset::Open("pictures to learn from", path,
+                                                     std::move(folder.training), random));
+  ASSIGN_OR_RETURN(data.held_out,
+                   PhotoDataset::Open("held-out pictures", path, std::move(folder.held_out), view));
+  Describe(path, &data);
+  if (folder.left_out > 0) {
+    data.lines.push_back(
+        absl::StrFormat("           %d files are neither .jpg, .jpeg nor .png", folder.left_out));
+  }
+  data.baseline = Guessing(options.classes);
+  return data;
+}
+
+bool HasIdxFiles(const std::string& folder) {
+  std::error_code error;
+  for (const char* ending : {"", ".gz"}) {
+    if (fs::exists(absl::StrCat(folder, "/train-images-idx3-ubyte", ending), error)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 absl::StatusOr<AppData> OpenPictures(const std::string& data, const PictureOptions& options) {
@@ -102,7 +148,7 @@ absl::StatusOr<AppData> OpenPictures(const std::string& data, const PictureOptio
                                             "//tools:dataset -- fetch ",
                                             name, " brings it"));
   }
-  return OpenMnist(data, options);
+  return HasIdxFiles(data) ? OpenMnist(data, options) : OpenFolder(data, options);
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/cpu/product.h"
+#include "framework/kernels/cpu/strided_pixels.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {
@@ -478,6 +479,7 @@ absl::StatusOr<std::shared_ptr<const Convolution>> Convolution::Prepare(
   if (shape.Products() >= kSmall) {
     // A primitive remembers the number of threads of its creation.
     InitKernelThread();
+    if (StridedPixels::Suits(shape)) return StridedPixels::Make(pass, shape, threads);
     if (ByWeightsOfPixels::Suits(pass, shape)) {
       // Where there is no such product, of bf16 without AVX-512, the ways below have an answer.
       auto made = ByWeightsOfPixels::Make(shape, threads);

@@ -1,7 +1,8 @@
 // Reductions over chosen dimensions, and the sum of squares. Sums have one order, whatever the
-// number of threads: rows are summed whole, columns are split by column, and a sum over everything
-// is cut into blocks by size.
+// number of threads: rows are summed whole, columns and a sum over everything are cut into blocks
+// by size.
 #include "framework/kernels/cpu/all_kernels.h"
+#include "framework/kernels/cpu/column_sums.h"
 #include "framework/kernels/cpu/strided.h"
 #include "framework/kernels/cpu/vector.h"
 
@@ -13,6 +14,9 @@ struct Kept {
   int64_t outer = 1, reduced = 1, inner = 1;
   bool contiguous = true;  // the reduced dimensions lie side by side (extents of 1 aside)
 };
+
+// So many rows are cut into blocks.
+constexpr int64_t kManyRows = 512;
 
 Kept KeptOf(const Shape& shape, const Shape& dims) {
   Kept kept;
@@ -78,6 +82,28 @@ PreparedKernel ReduceRows(const Kept& kept, int which, float scale) {
       ScaleBy(scale, y + begin, end - begin);
     });
   });
+}
+
+// Blocks of rows are read as they lie. The means of batch norm, with few columns and tens of
+// thousands of rows, take less than half of the time that they took split by columns, which read a
+// line of memory for some of its elements and left 64 channels to one thread.
+template <typename T>
+PreparedKernel SumColumns(const Kept& kept, float scale) {
+  const ColumnSums sums(kept.outer, kept.reduced, kept.inner, 1);
+  return MakeKernel(
+      [sums, kept, scale](const KernelContext& context, const Operands& at) {
+        const T* x = at.at<T>(0);
+        float* y = at.at(1);
+        const auto columns = Vectors().of<T>().reduction.columns[0];
+        const auto of_rows = [&](int64_t group, int64_t begin, int64_t end, float* to) {
+          columns(x + (group * kept.reduced + begin) * kept.inner, end - begin, kept.inner, to,
+                  kept.inner);
+        };
+        sums.Run(context, at.scratch<float>(), of_rows, [&](int64_t group, const float* sum) {
+          Vectors().f32.elementwise.scale(sum, scale, y + group * kept.inner, kept.inner);
+        });
+      },
+      sums.scratch());
 }
 
 template <typename T>
@@ -180,6 +206,9 @@ PreparedKernel PrepareReduce(const KernelSpec& spec) {
       return ReduceAll<T>(kept.reduced, scale);
     }
     if (kept.inner == 1) return ReduceRows<T>(kept, which, factor);
+    if (attributes.reduction == Reduction::kSum && kept.reduced >= kManyRows) {
+      return SumColumns<T>(kept, factor);
+    }
     return ReduceColumns<T>(kept, which, factor);
   });
 }
