@@ -19,44 +19,55 @@ import reference_run
 import torch
 import torch.nn.functional as F
 
-BLOCKS = (3, 4, 6, 3)
 MEAN, STDDEV = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-class ResNet50:
-    """Over tensors under the names of a Sluice checkpoint; kernels are [height, width, in, out]."""
+class ResNet:
+    """Over tensors under the names of a Sluice checkpoint, whose blocks there are; kernels are [height, width, in, out].
+    A stem of 3x3 has neither stride nor pool."""
 
-    def __init__(self, tensors):
+    def __init__(self, tensors, training=True):
         self.tensors = tensors
+        self.training = training
 
     def convolution_norm(self, name, x, stride=1):
         weight = self.tensors[name + "/conv/weight"].permute(3, 2, 0, 1)
         x = F.conv2d(x, weight, stride=stride, padding=weight.shape[2] // 2)
         of = {part: self.tensors["%s/norm/%s" % (name, part)]
               for part in ("running_mean", "running_variance", "gamma", "beta")}
-        return F.batch_norm(x, of["running_mean"], of["running_variance"], of["gamma"], of["beta"], training=True)
+        return F.batch_norm(x, of["running_mean"], of["running_variance"], of["gamma"], of["beta"],
+                            training=self.training)
 
     def block(self, name, x, stride):
-        y = F.relu(self.convolution_norm(name + "/1", x))
-        y = F.relu(self.convolution_norm(name + "/2", y, stride))
-        y = self.convolution_norm(name + "/3", y)
+        if name + "/3/conv/weight" in self.tensors:
+            y = F.relu(self.convolution_norm(name + "/1", x))
+            y = F.relu(self.convolution_norm(name + "/2", y, stride))
+            y = self.convolution_norm(name + "/3", y)
+        else:
+            y = F.relu(self.convolution_norm(name + "/1", x, stride))
+            y = self.convolution_norm(name + "/2", y)
         if name + "/shortcut/conv/weight" in self.tensors:
             x = self.convolution_norm(name + "/shortcut", x, stride)
         return F.relu(x + y)
 
-    def logits(self, images):
+    def logits(self, images, mean=MEAN, stddev=STDDEV):
         x = images.permute(0, 3, 1, 2) / 255
-        x = (x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STDDEV).view(3, 1, 1)
-        x = F.max_pool2d(F.relu(self.convolution_norm("stem", x, 2)), 3, 2, 1)
-        for stage, blocks in enumerate(BLOCKS):
-            for i in range(blocks):
+        x = (x - torch.tensor(mean).view(-1, 1, 1)) / torch.tensor(stddev).view(-1, 1, 1)
+        if self.tensors["stem/conv/weight"].shape[0] == 3:
+            x = F.relu(self.convolution_norm("stem", x))
+        else:
+            x = F.max_pool2d(F.relu(self.convolution_norm("stem", x, 2)), 3, 2, 1)
+        for stage in range(4):
+            i = 0
+            while "stage%d_%d/1/conv/weight" % (stage + 1, i) in self.tensors:
                 x = self.block("stage%d_%d" % (stage + 1, i), x, 2 if stage > 0 and i == 0 else 1)
+                i += 1
         return F.linear(x.mean((2, 3)), self.tensors["classes/weight"].t(), self.tensors["classes/bias"])
 
 
 def train(tensors, batches, options):
     parameters = [value.requires_grad_(True) for name, value in tensors.items() if "running_" not in name]
-    model = ResNet50(tensors)
+    model = ResNet(tensors)
     decayed = float(options["weight_decay"])
     optimizer = torch.optim.SGD(
         [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decayed},

@@ -38,6 +38,7 @@ class Checkpoint {
   // `path` is one checkpoint. Errors say in one line what, expected and got.
   static absl::StatusOr<Checkpoint> Load(const std::string& path);
 
+  const std::string& path() const { return path_; }
   const CheckpointMeta& meta() const { return meta_; }
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   // NotFound names the tensor; DataLoss says that its bytes are not those that were written.

@@ -48,6 +48,7 @@ class SafetensorsReader {
  public:
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path);
 
+  const std::string& path() const { return file_.path(); }
   // In order of their bytes: all, and those of Sluice's dtypes.
   const std::vector<StoredTensor>& stored() const { return stored_; }
   const std::vector<TensorEntry>& entries() const { return entries_; }

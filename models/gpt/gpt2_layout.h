@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/checkpoint/file.h"
+#include "framework/train/weight_layout.h"
 
 namespace sluice {
 
@@ -19,17 +20,12 @@ namespace sluice {
 absl::Status ExportGpt2(const std::string& checkpoint, int64_t heads, const std::string& folder,
                         FileFaults* faults = nullptr);
 
-struct ImportedGpt2 {
-  std::string checkpoint;  // its path
-  int64_t widened = 0;     // tensors of F16 or BF16: their values are f32 now, exactly
-};
-
 // Writes the model of `folder` as <out>/step-000000: its parameters, and an optimizer's state of
 // zeros, so that the trainer goes on from it. Takes names with and without "transformer.", and
 // leaves out the mask buffers of old files, whatever their type. Errors name what this model cannot
 // be: another activation, another epsilon, an untied head, a tensor missing, unknown or of another
 // shape.
-absl::StatusOr<ImportedGpt2> ImportGpt2(const std::string& folder, const std::string& out);
+absl::StatusOr<ImportedWeights> ImportGpt2(const std::string& folder, const std::string& out);
 
 }  // namespace sluice
 

@@ -22,7 +22,7 @@ const char kHelp[] =
     "  bazel run //models/gpt:train -- --resume=runs/imported --data=book.txt\n";
 
 absl::Status Run() {
-  ASSIGN_OR_RETURN(const ImportedGpt2 imported,
+  ASSIGN_OR_RETURN(const ImportedWeights imported,
                    ImportGpt2(absl::GetFlag(FLAGS_model), absl::GetFlag(FLAGS_out)));
   absl::PrintF("%s\n", imported.checkpoint);
   if (imported.widened > 0) {

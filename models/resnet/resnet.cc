@@ -1,6 +1,5 @@
 #include "models/resnet/resnet.h"
 
-#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,24 +11,14 @@
 
 namespace sluice {
 namespace {
-constexpr int kStages = 4;
-
-struct Architecture {
-  int64_t depth;
-  std::array<int64_t, kStages> blocks;
-  bool bottleneck;
-  // Channels that a block gives, in those of its 3x3 convolution.
-  int64_t expansion() const { return bottleneck ? 4 : 1; }
-  int64_t num_blocks() const { return blocks[0] + blocks[1] + blocks[2] + blocks[3]; }
-};
-constexpr Architecture kArchitectures[] = {{18, {2, 2, 2, 2}, false},
-                                           {34, {3, 4, 6, 3}, false},
-                                           {50, {3, 4, 6, 3}, true},
-                                           {101, {3, 4, 23, 3}, true}};
+constexpr ResNetArchitecture kArchitectures[] = {{18, {2, 2, 2, 2}, false},
+                                                 {34, {3, 4, 6, 3}, false},
+                                                 {50, {3, 4, 6, 3}, true},
+                                                 {101, {3, 4, 23, 3}, true}};
 
 // Null where there is none of that depth.
-const Architecture* ArchitectureOf(int64_t depth) {
-  for (const Architecture& known : kArchitectures) {
+const ResNetArchitecture* ArchitectureOf(int64_t depth) {
+  for (const ResNetArchitecture& known : kArchitectures) {
     if (known.depth == depth) return &known;
   }
   return nullptr;
@@ -46,7 +35,7 @@ constexpr Split kWhole, kByOutput = {"model:S3", "model:S0"}, kByInput = {"model
 
 struct Network {
   const ResNetConfig& config;
-  const Architecture& architecture;
+  const ResNetArchitecture& architecture;
   bool training;
 
   // A convolution that pads so that stride alone changes the size, and its norm.
@@ -107,8 +96,8 @@ struct Network {
   // Logits [batch, classes], split over the classes.
   Tensor Logits(const Scope& s, Tensor images) const {
     Tensor x = Stem(s / "stem", images);
-    for (int stage = 0; stage < kStages; ++stage) {
-      const bool split = stage >= kStages - config.split_stages;
+    for (int stage = 0; stage < kResNetStages; ++stage) {
+      const bool split = stage >= kResNetStages - config.split_stages;
       for (int64_t i = 0; i < architecture.blocks[stage]; ++i) {
         if (!x) return {};
         const Scope block = s.Block(absl::StrCat("stage", stage + 1, "_", i));
@@ -126,10 +115,13 @@ struct Batch {
   Tensor images, labels;
 };
 
+Tensor Images(const ResNetConfig& c, Graph* graph) {
+  return graph->Input("images", DType::kU8, {c.batch, c.image_size, c.image_size, c.channels},
+                      "data:S0");
+}
+
 Batch Inputs(const ResNetConfig& c, Graph* graph) {
-  return {graph->Input("images", DType::kU8, {c.batch, c.image_size, c.image_size, c.channels},
-                       "data:S0"),
-          graph->Input("labels", DType::kI32, {c.batch}, "data:S0")};
+  return {Images(c, graph), graph->Input("labels", DType::kI32, {c.batch}, "data:S0")};
 }
 
 absl::Status CheckSizes(const ResNetConfig& c) {
@@ -147,7 +139,7 @@ absl::Status CheckSizes(const ResNetConfig& c) {
   RETURN_IF_ERROR(check("image_size", c.image_size, 1, 1 << 14));
   RETURN_IF_ERROR(check("channels", c.channels, 1, 4));
   RETURN_IF_ERROR(check("batch", c.batch, 1, 1 << 20));
-  RETURN_IF_ERROR(check("split_stages", c.split_stages, 0, kStages));
+  RETURN_IF_ERROR(check("split_stages", c.split_stages, 0, kResNetStages));
   RETURN_IF_ERROR(check("label_smoothing", c.label_smoothing, 0.0, 0.99));
   const size_t channels = static_cast<size_t>(c.channels);
   if (c.mean.size() == channels && c.stddev.size() == channels) return absl::OkStatus();
@@ -157,6 +149,8 @@ absl::Status CheckSizes(const ResNetConfig& c) {
 }
 
 }  // namespace
+
+absl::Span<const ResNetArchitecture> ResNetArchitectures() { return kArchitectures; }
 
 absl::Status CheckResNet(const ResNetConfig& config, const Mesh& mesh, int64_t micro_batches) {
   RETURN_IF_ERROR(CheckSizes(config));
@@ -199,6 +193,14 @@ absl::Status BuildResNetEval(const ResNetConfig& config, Graph* graph) {
     graph->Output("accuracy", TopKAccuracy(logits, batch.labels, 1));
     if (config.classes > 5) graph->Output("top5", TopKAccuracy(logits, batch.labels, 5));
   }
+  return FinishIn(config.precision, graph);
+}
+
+absl::Status BuildResNetLogits(const ResNetConfig& config, Graph* graph) {
+  RETURN_IF_ERROR(CheckSizes(config));
+  const Scope s(graph);
+  const Network network = {config, *ArchitectureOf(config.depth), /*training=*/false};
+  graph->Output("logits", network.Logits(s, Images(config, graph)));
   return FinishIn(config.precision, graph);
 }
 

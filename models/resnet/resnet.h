@@ -1,23 +1,38 @@
 // ResNet (He et al. 2015) in its version 1.5, whose stride lies on the 3x3 convolution of a
 // bottleneck, as torchvision has it: 18 and 34 layers of basic blocks, 50 and 101 of bottlenecks.
-// Two programs share its variables:
+// Three programs share its variables:
 //   train   images u8 [batch, height, width, channels], labels i32 [batch], learning_rate, step ->
 //           loss, grad_norm
 //   eval    images, labels -> loss, accuracy and, of more than five classes, top5: fractions of the
 //           batch; normalised by the running statistics
+//   logits  images -> logits [batch, classes]; normalised so too
 #ifndef SLUICE_MODELS_RESNET_RESNET_H_
 #define SLUICE_MODELS_RESNET_RESNET_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "framework/graph/graph.h"
 #include "framework/passes/mixed_precision.h"
 #include "framework/passes/optimizer.h"
 #include "framework/sbp/mesh.h"
 
 namespace sluice {
+
+constexpr int kResNetStages = 4;
+
+struct ResNetArchitecture {
+  int64_t depth;
+  std::array<int64_t, kResNetStages> blocks;
+  bool bottleneck;
+  // Channels that a block gives, in those of its 3x3 convolution.
+  int64_t expansion() const { return bottleneck ? 4 : 1; }
+  int64_t num_blocks() const { return blocks[0] + blocks[1] + blocks[2] + blocks[3]; }
+};
+absl::Span<const ResNetArchitecture> ResNetArchitectures();
 
 struct ResNetConfig {
   int64_t depth = 50;  // 18, 34, 50 or 101
@@ -49,6 +64,7 @@ absl::Status CheckResNet(const ResNetConfig& config, const Mesh& mesh, int64_t m
 absl::Status BuildResNetTrain(const ResNetConfig& config, const OptimizerOptions& options,
                               Graph* graph);
 absl::Status BuildResNetEval(const ResNetConfig& config, Graph* graph);
+absl::Status BuildResNetLogits(const ResNetConfig& config, Graph* graph);
 // The forward part of the train program, with the output "loss": for passes of one's own.
 absl::Status BuildResNetLoss(const ResNetConfig& config, Graph* graph);
 

@@ -1,0 +1,242 @@
+#include "framework/train/weight_layout.h"
+
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/train/weight_folders.h"
+
+namespace sluice {
+namespace {
+
+std::string TypeOf(const TensorEntry& e) {
+  return absl::StrCat(DTypeName(e.dtype), e.shape.ToString());
+}
+
+absl::Status CheckType(absl::string_view where, const TensorEntry& expected,
+                       const TensorEntry& got) {
+  if (expected.dtype == got.dtype && expected.shape == got.shape) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": ", got.name, ": expected ", TypeOf(expected), ", got ", TypeOf(got)));
+}
+
+bool IsSixteenBits(const StoredTensor& tensor) {
+  return tensor.dtype == "F16" || tensor.dtype == "BF16";
+}
+
+// A tensor of theirs may be of F16 or BF16 as well.
+absl::Status CheckStored(absl::string_view where, const TensorEntry& expected,
+                         const StoredTensor& got) {
+  if ((got.dtype == "F32" || IsSixteenBits(got)) && got.shape == expected.shape) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": ", got.name, ": expected F32, F16 or BF16 ", expected.shape.ToString(),
+                   ", got ", got.dtype, " ", got.shape.ToString()));
+}
+
+bool IsState(absl::string_view name) {
+  return absl::EndsWith(name, ".m") || absl::EndsWith(name, ".v") ||
+         absl::EndsWith(name, ".momentum");
+}
+
+// The rows of `shard` begin at column `begin` of the rows of `whole`; `fuse` says who is copied.
+void CopyColumns(bool fuse, int64_t begin, HostTensor* whole, HostTensor* shard) {
+  const int last = whole->shape.rank() - 1;
+  const size_t element = SizeOf(whole->dtype);
+  const size_t width = shard->shape[last] * element, stride = whole->shape[last] * element;
+  const size_t rows = whole->bytes.size() / stride;
+  for (size_t row = 0; row < rows; ++row) {
+    std::byte* in_whole = whole->bytes.data() + row * stride + begin * element;
+    std::byte* in_shard = shard->bytes.data() + row * width;
+    std::memcpy(fuse ? in_whole : in_shard, fuse ? in_shard : in_whole, width);
+  }
+}
+
+Shape Permuted(const Shape& shape, const std::vector<int>& axes) {
+  Shape permuted;
+  for (const int axis : axes) permuted.Append(shape[axis]);
+  return permuted;
+}
+
+std::vector<int> InverseOf(const std::vector<int>& axes) {
+  std::vector<int> inverse(axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) inverse[axes[i]] = static_cast<int>(i);
+  return inverse;
+}
+
+// Axis i of the result is axis axes[i] of `from`; no axes leave it as it is.
+HostTensor Permute(HostTensor from, const std::vector<int>& axes) {
+  if (axes.empty()) return from;
+  HostTensor to(from.dtype, Permuted(from.shape, axes));
+  const size_t element = SizeOf(from.dtype);
+  const Shape strides = Permuted(from.shape.Strides(), axes);
+  // Goes through the result in its order, with the indices of where it stands.
+  std::vector<int64_t> index(axes.size(), 0);
+  int64_t source = 0;
+  for (size_t at = 0; at < to.bytes.size(); at += element) {
+    std::memcpy(to.bytes.data() + at, from.bytes.data() + source * element, element);
+    for (int d = to.shape.rank() - 1; d >= 0; --d) {
+      source += strides[d];
+      if (++index[d] < to.shape[d]) break;
+      source -= strides[d] * to.shape[d];
+      index[d] = 0;
+    }
+  }
+  return to;
+}
+
+// The shape of ours side by side.
+Shape FusedShape(const WeightPair& pair) {
+  Shape fused = pair.ours[0].shape;
+  fused[fused.rank() - 1] *= static_cast<int64_t>(pair.ours.size());
+  return fused;
+}
+
+absl::StatusOr<HostTensor> ReadTheirs(const Checkpoint& checkpoint, const WeightPair& pair) {
+  HostTensor whole(DType::kF32, FusedShape(pair));
+  int64_t begin = 0;
+  for (const TensorEntry& ours : pair.ours) {
+    ASSIGN_OR_RETURN(HostTensor shard, checkpoint.Read(ours.name));
+    CopyColumns(true, begin, &whole, &shard);
+    begin += ours.shape[ours.shape.rank() - 1];
+  }
+  return Permute(std::move(whole), pair.axes);
+}
+
+absl::StatusOr<HostTensor> ReadOurs(const SafetensorsReader& file, const WeightPair& pair,
+                                    size_t index) {
+  ASSIGN_OR_RETURN(HostTensor theirs, file.ReadAsF32(pair.theirs.name));
+  HostTensor whole = Permute(std::move(theirs), InverseOf(pair.axes));
+  HostTensor shard(DType::kF32, pair.ours[index].shape);
+  const int64_t width = shard.shape[shard.shape.rank() - 1];
+  CopyColumns(false, static_cast<int64_t>(index) * width, &whole, &shard);
+  return shard;
+}
+
+// Every parameter of the layout is in the checkpoint, and nothing else but state.
+absl::Status CheckOurs(const Checkpoint& checkpoint, const WeightLayout& layout) {
+  const std::string& path = checkpoint.path();
+  const NameIndex<TensorEntry> tensors(checkpoint.tensors());
+  std::set<std::string> known;
+  for (const WeightPair& pair : layout.pairs) {
+    for (const TensorEntry& ours : pair.ours) {
+      const TensorEntry* got = tensors.Find(ours.name);
+      if (got == nullptr) {
+        return absl::NotFoundError(absl::StrCat(path, ": expected a tensor ", ours.name));
+      }
+      RETURN_IF_ERROR(CheckType(path, ours, *got));
+      known.insert(ours.name);
+    }
+  }
+  for (const TensorEntry& entry : checkpoint.tensors()) {
+    if (IsState(entry.name) || known.count(entry.name) > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", entry.name, " has no place in ", layout.model));
+  }
+  return absl::OkStatus();
+}
+
+// Every tensor of the layout is in the file, and nothing else but what may be left out. Returns how
+// many are of 16 bits.
+absl::StatusOr<int64_t> CheckTheirs(
+    const SafetensorsReader& file, const WeightLayout& layout,
+    const std::function<absl::StatusOr<bool>(const std::string&)>& left_out) {
+  const NameIndex<StoredTensor> stored(file.stored());
+  std::set<std::string> known;
+  int64_t sixteen_bits = 0;
+  for (const WeightPair& pair : layout.pairs) {
+    const StoredTensor* got = stored.Find(pair.theirs.name);
+    if (got == nullptr) {
+      return absl::NotFoundError(
+          absl::StrCat(file.path(), ": expected a tensor ", pair.theirs.name));
+    }
+    RETURN_IF_ERROR(CheckStored(file.path(), pair.theirs, *got));
+    if (IsSixteenBits(*got)) ++sixteen_bits;
+    known.insert(pair.theirs.name);
+  }
+  for (const StoredTensor& entry : file.stored()) {
+    if (known.count(entry.name) > 0) continue;
+    ASSIGN_OR_RETURN(const bool fine, left_out(entry.name));
+    if (fine) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path(), ": ", entry.name, " is not ", layout.model, "'s"));
+  }
+  return sixteen_bits;
+}
+
+}  // namespace
+
+WeightPair PairWeights(const std::string& theirs, const std::vector<std::string>& ours,
+                       const Shape& shape, const std::vector<int>& axes) {
+  WeightPair pair;
+  for (const std::string& name : ours) pair.ours.push_back({name, DType::kF32, shape});
+  pair.axes = axes;
+  const Shape fused = FusedShape(pair);
+  pair.theirs = {theirs, DType::kF32, axes.empty() ? fused : Permuted(fused, axes)};
+  return pair;
+}
+
+absl::Status ExportWeights(const Checkpoint& checkpoint, const WeightLayout& layout,
+                           const std::map<std::string, std::string>& texts,
+                           const std::string& folder, FileFaults* faults) {
+  RETURN_IF_ERROR(CheckOurs(checkpoint, layout));
+  std::vector<TensorEntry> entries;
+  std::map<std::string, const WeightPair*> pair_of;
+  for (const WeightPair& pair : layout.pairs) {
+    entries.push_back(pair.theirs);
+    pair_of[pair.theirs.name] = &pair;
+  }
+  std::vector<std::string> names = {kWeightsFile};
+  for (const auto& [name, text] : texts) names.push_back(name);
+  const auto write = [&](const std::string& unfinished) {
+    RETURN_IF_ERROR(WriteSafetensors(
+        absl::StrCat(unfinished, "/", kWeightsFile), entries, {{"format", "pt"}},
+        [&](const TensorEntry& entry) { return ReadTheirs(checkpoint, *pair_of.at(entry.name)); },
+        faults));
+    for (const auto& [name, text] : texts) {
+      ASSIGN_OR_RETURN(FileWriter file,
+                       FileWriter::Create(absl::StrCat(unfinished, "/", name), faults));
+      RETURN_IF_ERROR(file.Append(text));
+      RETURN_IF_ERROR(file.Close());
+    }
+    return absl::OkStatus();
+  };
+  return WriteExport(folder, names, write, faults);
+}
+
+absl::StatusOr<ImportedWeights> ImportWeights(
+    const SafetensorsReader& file, const WeightLayout& layout,
+    const std::function<absl::StatusOr<bool>(const std::string& name)>& left_out,
+    const std::map<std::string, std::string>& options, const std::string& out) {
+  ImportedWeights imported;
+  ASSIGN_OR_RETURN(imported.widened, CheckTheirs(file, layout, left_out));
+  std::vector<TensorEntry> entries;
+  std::map<std::string, std::pair<const WeightPair*, size_t>> place;  // of our parameters
+  for (const WeightPair& pair : layout.pairs) {
+    for (size_t i = 0; i < pair.ours.size(); ++i) {
+      const TensorEntry& ours = pair.ours[i];
+      entries.push_back(ours);
+      place[ours.name] = {&pair, i};
+      if (!pair.trained) continue;
+      for (const std::string& state : layout.states) {
+        entries.push_back({ours.name + state, ours.dtype, ours.shape});
+      }
+    }
+  }
+  CheckpointMeta meta;
+  meta.seed = 1;
+  meta.options = options;
+  const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+    const auto found = place.find(entry.name);
+    if (found == place.end()) return HostTensor(entry.dtype, entry.shape);
+    return ReadOurs(file, *found->second.first, found->second.second);
+  };
+  ASSIGN_OR_RETURN(imported.checkpoint, WriteImport(out, meta, entries, source));
+  return imported;
+}
+
+}  // namespace sluice

@@ -1,0 +1,84 @@
+// Weights under the names and layouts that another framework gives the same model. Bytes are moved
+// and never computed with, so that there and back is bitwise. One thread.
+#ifndef SLUICE_FRAMEWORK_TRAIN_WEIGHT_LAYOUT_H_
+#define SLUICE_FRAMEWORK_TRAIN_WEIGHT_LAYOUT_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/checkpoint/checkpoint.h"
+
+namespace sluice {
+
+// The file of tensors in a folder, as Hugging Face's hub has it.
+constexpr char kWeightsFile[] = "model.safetensors";
+
+// One tensor of theirs: ours laid side by side along their last dimension, of which axis i is then
+// axis axes[i], or as it is where there are no axes. All are f32.
+struct WeightPair {
+  TensorEntry theirs;
+  std::vector<TensorEntry> ours;
+  std::vector<int> axes;
+  bool trained = true;  // has an optimizer's state
+};
+// Each of ours has this shape, from which that of theirs follows.
+WeightPair PairWeights(const std::string& theirs, const std::vector<std::string>& ours,
+                       const Shape& shape, const std::vector<int>& axes = {});
+
+struct WeightLayout {
+  std::string model;  // for errors: "GPT-2"
+  std::vector<WeightPair> pairs;
+  // What the optimizer that goes on from them keeps of each trained tensor: ".m", ".v".
+  std::vector<std::string> states;
+};
+
+// Entries, TensorEntry or StoredTensor, by name: a file from anywhere may have any number of them.
+template <typename Entry>
+class NameIndex {
+ public:
+  explicit NameIndex(const std::vector<Entry>& entries) {
+    for (const Entry& entry : entries) by_name_[entry.name] = &entry;
+  }
+  // Null where there is none.
+  const Entry* Find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : found->second;
+  }
+  // Whether any name begins so.
+  bool HasPrefix(const std::string& prefix) const {
+    const auto found = by_name_.lower_bound(prefix);
+    return found != by_name_.end() && found->first.compare(0, prefix.size(), prefix) == 0;
+  }
+
+ private:
+  std::map<std::string, const Entry*> by_name_;
+};
+
+// Writes the parameters of a checkpoint as `folder`: model.safetensors, and a file for each of
+// `texts`. Optimizer state stays behind. Errors name a tensor that is missing, unknown or of
+// another type; of the folder they are as WriteExport has them.
+absl::Status ExportWeights(const Checkpoint& checkpoint, const WeightLayout& layout,
+                           const std::map<std::string, std::string>& texts,
+                           const std::string& folder, FileFaults* faults = nullptr);
+
+struct ImportedWeights {
+  std::string checkpoint;  // its path
+  int64_t widened = 0;     // tensors of F16 or BF16: their values are f32 now, exactly
+};
+
+// Writes the model of a file as <out>/step-000000: its parameters, and an optimizer's state of
+// zeros, so that the trainer goes on from it; `options` are recorded. `left_out` says of a tensor
+// that has no place in the layout whether the model is the same without it. Errors name a tensor
+// that is missing, unknown or of another shape; of the folder they are as WriteImport has them.
+absl::StatusOr<ImportedWeights> ImportWeights(
+    const SafetensorsReader& file, const WeightLayout& layout,
+    const std::function<absl::StatusOr<bool>(const std::string& name)>& left_out,
+    const std::map<std::string, std::string>& options, const std::string& out);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_TRAIN_WEIGHT_LAYOUT_H_
