@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "framework/base/status.h"
 #include "framework/data/drawn_images.h"
 #include "models/insightface/characters.h"
+#include "models/insightface/record_faces.h"
 
 namespace sluice {
 namespace {
@@ -92,6 +95,25 @@ absl::StatusOr<FaceData> OpenCharacters(const std::string& folder, const FaceDat
   return data;
 }
 
+// Faces of InsightFace's own format; its verification sets are Python pickles, and not read.
+absl::StatusOr<FaceData> OpenRecords(const std::string& path, const FaceDataOptions& options) {
+  if (options.channels != 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: records are coloured: expected --channels=3, got ", options.channels));
+  }
+  FaceData data;
+  ASSIGN_OR_RETURN(data.app.training, RecordFaces::Open(path, {.image_size = options.image_size,
+                                                               .classes = options.classes,
+                                                               .flip = options.augment,
+                                                               .seed = options.seed}));
+  data.app.order = SampleOrder::kEpochs;
+  const std::string digest = HashText(data.app.training->identity().digest);
+  data.app.lines = {absl::StrFormat("faces      %d in records, none held out; digest %s, %s",
+                                    data.app.training->num_samples(), digest, path)};
+  data.app.facts = {{"pictures", digest}};
+  return data;
+}
+
 // Which pictures the pairs show, each once, and the pairs by their places among these.
 struct Shown {
   std::vector<int64_t> samples;
@@ -116,6 +138,9 @@ Shown ShownBy(absl::Span<const Pair> pairs) {
 
 absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options) {
   if (options.synthetic) return Draw(options);
+  const std::string records = data + "/train.rec";
+  std::error_code error;
+  if (std::filesystem::exists(records, error)) return OpenRecords(records, options);
   return OpenCharacters(data, options);
 }
 

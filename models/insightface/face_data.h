@@ -1,5 +1,5 @@
-// What a face network learns from and is verified on: characters of fonts, or pictures that are
-// drawn at random. One thread.
+// What a face network learns from and is verified on: characters of fonts, faces in RecordIO files,
+// or pictures that are drawn at random. One thread.
 #ifndef SLUICE_MODELS_INSIGHTFACE_FACE_DATA_H_
 #define SLUICE_MODELS_INSIGHTFACE_FACE_DATA_H_
 
@@ -31,11 +31,13 @@ struct VerificationSet {
 
 struct FaceData {
   AppData app;
-  // Of all held-out fonts, printed ones and handwriting; none of synthetic data.
+  // Of all held-out fonts, printed ones and handwriting; none of records and
+  // of synthetic data.
   std::vector<VerificationSet> sets;
 };
 
-// NotFound: `data` is not there, and how it is fetched.
+// A folder with a train.rec has records, any other fonts. NotFound: `data` is not there, and how it
+// is fetched.
 absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options);
 
 // Embeds what the first `pairs` pairs show, by the session's program "embed" of this batch, and

@@ -70,8 +70,8 @@ AppFlags FaceFlags() {
   AppFlags flags;
   flags.help = kHelp;
   flags.data = {"data", "FOLDER", kByPreset,
-                "fonts of which characters are drawn: the folder, or the name of a data set that "
-                "//tools:dataset fetched"};
+                "fonts of which characters are drawn, or train.rec and train.idx of InsightFace: "
+                "the folder, or the name of a data set that //tools:dataset fetched"};
   flags.model = {{"network", "NAME", kByPreset},
                  {"width", "N", kByPreset},
                  {"embedding", "N", kByPreset},

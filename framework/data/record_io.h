@@ -1,0 +1,62 @@
+// RecordIO of MXNet, in which InsightFace keeps faces: a file of records, NAME.rec, and the place
+// of each by its key in a text beside it, NAME.idx. A record of a picture has labels, and the bytes
+// of a JPEG or PNG file. Any thread.
+#ifndef SLUICE_FRAMEWORK_DATA_RECORD_IO_H_
+#define SLUICE_FRAMEWORK_DATA_RECORD_IO_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace sluice {
+
+struct PictureRecord {
+  std::vector<float> labels;  // at least one
+  uint64_t id = 0, id2 = 0;
+  std::string bytes;  // of the picture's file; empty where a record only says something of others
+};
+
+// What stands in a file of records. Errors say what was expected, and got.
+std::string RecordBytes(const PictureRecord& record);
+absl::StatusOr<PictureRecord> ParseRecord(absl::string_view bytes);
+
+class RecordFile {
+ public:
+  // `path` is that of the .rec. NotFound, DataLoss: which of the two files, and what is wrong.
+  static absl::StatusOr<RecordFile> Open(const std::string& path);
+  RecordFile(RecordFile&& other) noexcept
+      : path_(std::move(other.path_)),
+        file_(std::exchange(other.file_, -1)),
+        keys_(std::move(other.keys_)),
+        places_(std::move(other.places_)) {}
+  RecordFile& operator=(RecordFile&&) = delete;
+  ~RecordFile();
+
+  const std::vector<int64_t>& keys() const { return keys_; }  // ascending
+  int64_t bytes() const;                                      // of the .rec
+  // NotFound, DataLoss: the path and the key.
+  absl::StatusOr<PictureRecord> Read(int64_t key) const;
+
+ private:
+  struct Place {
+    int64_t begin = 0, end = 0;
+  };
+  RecordFile(std::string path, int file) : path_(std::move(path)), file_(file) {}
+
+  std::string path_;
+  int file_ = -1;
+  std::vector<int64_t> keys_;
+  std::vector<Place> places_;  // by key
+};
+
+// Writes both files; keys ascend.
+absl::Status WriteRecords(const std::string& path,
+                          const std::vector<std::pair<int64_t, PictureRecord>>& records);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_DATA_RECORD_IO_H_

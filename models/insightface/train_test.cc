@@ -1,0 +1,159 @@
+// The trainer as people meet it: started as a process, on drawn pictures, and on fonts of
+// rectangles that stand for the real ones.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "framework/checkpoint/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/insightface/characters.h"
+#include "models/insightface/tiny_font.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+struct Ended {
+  int code = -1;
+  std::string out, error;
+};
+
+class TrainTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ + "/datasets");
+  }
+
+  Ended Run(std::vector<std::string> arguments) {
+    const std::string program = (fs::current_path() / "models/insightface/train").string();
+    arguments.insert(arguments.begin(), program);
+    const pid_t child = fork();
+    if (child == 0) {
+      setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
+      setenv("SLUICE_DATASETS", (folder_ + "/datasets").c_str(), 1);
+      if (freopen((folder_ + "/stdout").c_str(), "w", stdout) == nullptr) _exit(99);
+      if (freopen((folder_ + "/stderr").c_str(), "w", stderr) == nullptr) _exit(99);
+      std::vector<char*> argv;
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      execv(program.c_str(), argv.data());
+      _exit(98);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout"),
+            Read("stderr")};
+  }
+
+  // A network of seconds, of which the rest is told.
+  Ended RunSmall(std::vector<std::string> arguments) {
+    const std::vector<std::string> small = {"--width=4",  "--embedding=16", "--image_size=16",
+                                            "--batch=16", "--steps=4",      "--out=run"};
+    arguments.insert(arguments.begin(), small.begin(), small.end());
+    return Run(arguments);
+  }
+
+  std::string Read(const std::string& name) {
+    absl::StatusOr<std::string> text = ReadText(folder_ + "/" + name, 1 << 24);
+    return text.ok() ? *text : std::string(text.status().message());
+  }
+
+  // Under every name of a font 1,020 characters, each of the squares that are its number's bits
+  // between two corners, and smaller from font to font.
+  void WriteFonts() {
+    const std::string folder = folder_ + "/datasets/kanji-fonts";
+    fs::create_directories(folder);
+    int16_t side = 200;
+    for (const FontFile& font : CharacterFonts()) {
+      Glyphs glyphs;
+      for (int i = 0; i < 1020; ++i) {
+        std::vector<Rectangle>& squares = glyphs[0x4e00 + i];
+        squares = {{0, 0, 50, 50}, {950, 950, 1000, 1000}};
+        for (int bit = 0; bit < 10; ++bit) {
+          const auto x = static_cast<int16_t>(50 + 230 * (bit % 4));
+          const auto y = static_cast<int16_t>(100 + 280 * (bit / 4));
+          if (((i + 1) >> bit & 1) == 0) continue;  // at least one square
+          squares.push_back({x, y, static_cast<int16_t>(x + side), static_cast<int16_t>(y + side)});
+        }
+      }
+      std::ofstream(folder + "/" + font.name, std::ios::binary) << TinyFont(glyphs);
+      side = static_cast<int16_t>(side - 5);
+    }
+  }
+
+  std::string folder_;
+};
+
+TEST_F(TrainTest, LearnsCharactersAndVerifiesOthers) {
+  WriteFonts();
+  const Ended first = RunSmall({"--classes=20", "--eval_every=2"});
+  ASSERT_EQ(first.code, 0) << first.error;
+  for (const char* part : {"characters 20 to learn from in 380 pictures, 1000 held out in 7000; 0 "
+                           "blank and 0 repeated",
+                           "step 0: held-out accuracy 0.", "step 2: held-out accuracy ", "step 4/4",
+                           "printed: accuracy 0.", "handwriting: accuracy 0.", "false positives",
+                           "a pixel comparison's 0."}) {
+    EXPECT_THAT(first.out, HasSubstr(part));
+  }
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":4,\"val_accuracy\":0."));
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("\"val_tpr_1e-3\":"));
+  EXPECT_THAT(Read("run/roc_printed.svg"), HasSubstr("printed: accuracy 0."));
+
+  // What a resumed run verifies is what was measured, on other devices too.
+  const size_t begin = first.out.find("printed: accuracy ");
+  const std::string measured = first.out.substr(begin, first.out.find('\n', begin) - begin);
+  const Ended verified = Run({"--resume=run", "--verify"});
+  ASSERT_EQ(verified.code, 0) << verified.error;
+  EXPECT_THAT(verified.out, HasSubstr(measured));
+  const Ended more = Run({"--resume=run", "--mesh=data=2 model=2", "--steps=6"});
+  ASSERT_EQ(more.code, 0) << more.error;
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":6,\"val_accuracy\":0."));
+}
+
+TEST_F(TrainTest, SyntheticPicturesNeedNoData) {
+  const Ended ended = RunSmall({"--preset=synthetic", "--network=mobilefacenet", "--classes=1000"});
+  ASSERT_EQ(ended.code, 0) << ended.error;
+  EXPECT_THAT(ended.out, HasSubstr("pictures   256 drawn at random"));
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":4,\"loss\":"));
+}
+
+TEST_F(TrainTest, BadInputIsOneLineAndACode) {
+  struct Case {
+    std::vector<std::string> arguments;
+    int code;
+    std::string message;
+  };
+  const Case cases[] = {
+      {{},
+       1,
+       "kanji-fonts/ipag.ttf: expected a file, got none; bazel run //tools:dataset -- fetch "
+       "kanji-fonts brings the fonts\n"},
+      {{"--network=ir19"}, 2, "network: expected ir18, ir50, ir100, mobilefacenet, got ir19\n"},
+      {{"--classes=1"}, 2, "classes: expected 2 to "},
+      {{"--channels=3"}, 1, "data: characters are grey: expected --channels=1, got 3\n"},
+      {{"--groups=2", "--mesh=model=4"}, 2, "got 2 of 2 for them, of which some would be cut\n"},
+      {{"--margin=2"}, 2, "margin: expected 0 to 1.5, got 2\n"},
+  };
+  for (const Case& bad : cases) {
+    const Ended ended = RunSmall(bad.arguments);
+    EXPECT_EQ(ended.code, bad.code) << bad.message << ended.error;
+    EXPECT_THAT(ended.error, HasSubstr(bad.message));
+    EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
+  }
+}
+
+}  // namespace
+}  // namespace sluice
