@@ -126,6 +126,7 @@ absl::Status Build(const AppOptions& options, std::vector<std::unique_ptr<AppPro
 App LineApp() {
   App app;
   app.name = "line";
+  app.ends_process = false;
   app.flags.help = "Learns a line.\n";
   app.flags.data = {"data", "PATH", "a line"};
   app.flags.model = {{"slope", "X", ""}};
@@ -188,7 +189,7 @@ TEST_F(AppTest, TrainsEvaluatesSavesAndShows) {
        {"model      a line\n", "line       of 100 points\n", "machine    data=2 on ",
         "step 0: held-out loss ", ", size ", "step 8/8", " samples/s",
         "(the whole held-out data)\n", "slope ", "loss in squares; o: on held-out data\n",
-        "\nheld-out loss ", " squares\ncheckpoint ", "checkpoints/step-000008\n"}) {
+        "\nheld-out loss ", " squares, size ", "\ncheckpoint ", "checkpoints/step-000008\n"}) {
     EXPECT_THAT(printed_, HasSubstr(part));
   }
   for (const char* part : {"{\"step\":0,\"val_loss\":", ",\"val_size\":", ",\"slope\":\"3\"}",
@@ -348,6 +349,27 @@ TEST_F(AppTest, AnInterruptWhileItEvaluatesSavesAndStops) {
   }
   ASSERT_EQ(Run({"--resume=" + out_}), 0) << error_;
   EXPECT_THAT(Log(), HasSubstr("{\"step\":8,\"val_loss\":"));
+}
+
+// The paths can be written when the run begins, and no more when it has ended.
+TEST_F(AppTest, ATraceThatCannotBeWrittenAtTheEndIsAnError) {
+  const std::string trace = ::testing::TempDir() + "/late.json", page = trace + ".html";
+  for (const bool of_page : {false, true}) {
+    App app = LineApp();
+    app.use = [&](Session*, const AppOptions&, const std::function<bool()>&) {
+      const std::string& path = of_page ? page : trace;
+      fs::remove(path);
+      fs::create_directory(path);
+      return absl::OkStatus();
+    };
+    EXPECT_EQ(Run(app, {"--out=" + out_, "--trace=" + trace, "--explain_html=" + page}), 1);
+    const std::string what =
+        of_page ? "explain_html: cannot open " + page : "trace: cannot write " + trace;
+    EXPECT_THAT(error_, ::testing::EndsWith("line: " + what + ": Is a directory\n"));
+    EXPECT_THAT(printed_, HasSubstr("checkpoint " + out_ + "/checkpoints/step-000008\n"));
+    EXPECT_EQ(*ListDirectory(out_ + "/checkpoints"), std::vector<std::string>{"step-000008"});
+    for (const std::string& path : {out_, trace, page}) fs::remove_all(path);
+  }
 }
 
 TEST_F(AppTest, AResumeThatFailsChangesNothing) {
