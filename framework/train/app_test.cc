@@ -303,6 +303,20 @@ TEST_F(AppTest, AnInterruptWhileThePlanIsCompiledEndsWithALine) {
   }
 }
 
+TEST_F(AppTest, AnInterruptBeforeARunBeginsEndsTheProcessWhereItIs) {
+  App app = LineApp();
+  app.ends_process = true;
+  app.build = [](const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>*) {
+    raise(SIGINT);
+    options.session.stop();
+    return absl::InternalError("stop came back");
+  };
+  std::string program = "program", out = "--out=" + out_;
+  char* arguments[] = {program.data(), out.data()};
+  EXPECT_EXIT(exit(RunApp(app, 2, arguments) + 1), ::testing::ExitedWithCode(0), "");
+  EXPECT_FALSE(fs::exists(out_));
+}
+
 // While data is read, and once the session has started; of a new run and of one that goes on.
 TEST_F(AppTest, AnInterruptWhileARunBeginsLeavesItAsItWas) {
   const std::string log = out_ + "/log.jsonl", flags = out_ + "/options.txt";
