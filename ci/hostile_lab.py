@@ -35,11 +35,15 @@ def expect(condition, what):
         raise Failure(what)
 
 
-def expect_soon(begin, what, seconds=3):
-    """On a machine that others load, in as much more time."""
-    slower = max(1.0, os.getloadavg()[0] / os.cpu_count())
-    took = time.time() - begin
-    expect(took < seconds * slower, f"{what} took {took:.1f} s, expected {seconds} times {slower:.1f} for the load")
+def seconds_ready(process):
+    """By thread: how long it could have run, and others had the cores. None where the kernel does not say."""
+    waited = {}
+    try:
+        for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+            waited[thread.name] = int((thread / "schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return None  # or it has ended
+    return waited
 
 
 def can_become_nobody():
@@ -114,6 +118,25 @@ class Lab:
             raise Failure(f"still running after {seconds} s: {' '.join(process.args[1:])[:200]}") from None
         text = [(stream or b"").decode(errors="replace") for stream in (out, error)]
         return Ended(process.returncode, *text)
+
+    def interrupt(self, process, what, seconds=3):
+        """It ends within so many seconds of Ctrl-C, less what it waited while others had the cores.
+
+        So the limit is the same on a machine that is loaded, and fails whoever does not look at stop there
+        too. Of several threads the one that waited most counts: the others may wait for it.
+        """
+        begin, before = time.time(), seconds_ready(process) or {}
+        process.send_signal(signal.SIGINT)
+        after = before
+        while process.poll() is None and time.time() - begin < DEADLINE:
+            after = seconds_ready(process) or after
+            time.sleep(0.01)
+        took = time.time() - begin
+        waited = max([waited - before.get(thread, 0) for thread, waited in after.items()], default=0)
+        ended = self.end(process, 1)
+        expect(took - waited < seconds, f"{what} took {took:.1f} s, of which it waited {waited:.1f} s for a core; "
+               f"expected less than {seconds} besides, exit {ended.code}")
+        return ended
 
     def run(self, program, arguments, before=None, **streams):
         return self.end(self.start(program, arguments, before, **streams))

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -263,7 +264,8 @@ absl::Status CheckSpaces(const plan::Plan& plan, absl::Span<const int32_t> space
 
 }  // namespace
 
-absl::Status ValidateUnpackedPlan(const plan::Plan& plan, const Stop& stop) {
+absl::Status ValidateUnpackedPlan(const plan::Plan& plan, const Stop& stop,
+                                  std::vector<ProgramIndex>* indexes) {
   auto bad = [](const std::string& what) { return absl::InvalidArgumentError("plan: " + what); };
   for (int d = 0; d < plan.devices_size(); ++d) {
     if (!DeviceKindName(KindOf(plan.devices(d))).empty()) continue;
@@ -296,24 +298,27 @@ absl::Status ValidateUnpackedPlan(const plan::Plan& plan, const Stop& stop) {
       return bad(absl::StrCat("program \"", program.name(), "\": register \"", r.name(),
                               "\" is variable \"", r.variable(), "\", which the plan lacks"));
     }
-    ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+    ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(program));
     RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(ValidateProgram(index));
     RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(CheckSpaces(plan, spaces, index));
+    RETURN_IF_ERROR(CheckStop(stop));
+    if (indexes != nullptr) indexes->push_back(std::move(index));
   }
   return {};
 }
 
-absl::Status ValidatePlan(const plan::Plan& plan, const Stop& stop) {
-  RETURN_IF_ERROR(ValidateUnpackedPlan(plan, stop));
+absl::Status ValidatePlan(const plan::Plan& plan, const Stop& stop,
+                          std::vector<ProgramIndex>* indexes) {
+  std::vector<ProgramIndex> built;
+  RETURN_IF_ERROR(ValidateUnpackedPlan(plan, stop, &built));
   RETURN_IF_ERROR(CheckVariables(plan));
-  for (const plan::Program& program : plan.programs()) {
-    RETURN_IF_ERROR(CheckStop(stop));
-    ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+  for (const ProgramIndex& index : built) {
     RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(CheckPlaces(plan, index));
   }
+  if (indexes != nullptr) *indexes = std::move(built);
   return {};
 }
 

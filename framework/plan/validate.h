@@ -3,6 +3,8 @@
 #ifndef SLUICE_FRAMEWORK_PLAN_VALIDATE_H_
 #define SLUICE_FRAMEWORK_PLAN_VALIDATE_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "framework/base/stop.h"
 #include "framework/plan/program_index.h"
@@ -20,11 +22,14 @@ absl::Status ValidateProgram(const ProgramIndex& index);
 // not asked for.
 absl::Status ValidateProgram(const plan::Program& program);
 // Every program, its devices and variables. Of no bytes: nothing need have a place.
-absl::Status ValidateUnpackedPlan(const plan::Plan& plan, const Stop& stop = {});
+// `indexes`, if not null, gets that of each program: to build one takes a good part of the time.
+absl::Status ValidateUnpackedPlan(const plan::Plan& plan, const Stop& stop = {},
+                                  std::vector<ProgramIndex>* indexes = nullptr);
 // The same, and that all bytes lie within what they are said to be of (validate_places.h): what has
 // passed this can be loaded and run without harm, wherever it came from. Cancelled where `stop`
 // says so.
-absl::Status ValidatePlan(const plan::Plan& plan, const Stop& stop = {});
+absl::Status ValidatePlan(const plan::Plan& plan, const Stop& stop = {},
+                          std::vector<ProgramIndex>* indexes = nullptr);
 
 }  // namespace sluice
 

@@ -77,8 +77,8 @@ void StepPorts::SetFeed(size_t port, const Feed& feed) {
 }
 
 absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
-    const plan::Plan& plan, int program, absl::Span<std::byte* const> memories) {
-  ASSIGN_OR_RETURN(ProgramIndex index, ProgramIndex::Build(plan.programs(program)));
+    const plan::Plan& plan, int program, ProgramIndex index,
+    absl::Span<std::byte* const> memories) {
   std::unique_ptr<LoadedProgram> loaded(new LoadedProgram(plan, program, std::move(index)));
   loaded->scratch_.assign(loaded->program_.actors_size(), 0);
   size_t instructions = 0;

@@ -53,8 +53,10 @@ struct StepPorts {
 
 class LoadedProgram {
  public:
-  // `memories`: where each device's memory begins, null if it has none. The plan must outlive this.
+  // `index` is that program's. `memories`: where each device's memory begins, null if it has none.
+  // The plan must outlive this.
   static absl::StatusOr<std::unique_ptr<LoadedProgram>> Load(const plan::Plan& plan, int program,
+                                                             ProgramIndex index,
                                                              absl::Span<std::byte* const> memories);
 
   const plan::Program& program() const { return program_; }

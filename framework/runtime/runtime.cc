@@ -35,6 +35,7 @@ class LocalRuntime final : public Runtime {
   }
   ~LocalRuntime() override;
   absl::Status Start();
+  absl::Status Close() override;
 
   const plan::Plan& plan() const override { return plan_; }
   absl::Status Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) override;
@@ -64,7 +65,7 @@ class LocalRuntime final : public Runtime {
   absl::Status CheckRank() const;
   bool IsOwn(int device) const { return plan_.devices(device).rank() == plan_.rank(); }
   int32_t WorkerOfActor(const ProgramIndex& index, int actor) const;
-  absl::Status LoadPrograms();
+  absl::Status LoadPrograms(std::vector<ProgramIndex> indexes);
   absl::Status StartWorkers();
   void KeepResults(int program, int64_t step);
 
@@ -81,6 +82,7 @@ class LocalRuntime final : public Runtime {
   int current_ = -1;              // the program of the last step begun
   std::vector<Untaken> untaken_;  // oldest first; two of them, as a rule
   Untaken taken_;                 // the last, whose fetches the session may be reading
+  bool closed_ = false;
 };
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -93,24 +95,24 @@ bool HasMemory(const plan::Plan& plan) {
   return false;
 }
 
-// No plan starts unproven, wherever it came from.
-absl::Status Prove(const plan::Plan& plan, const Stop& stop) {
+// No plan starts unproven, wherever it came from. The indexes of its programs.
+absl::StatusOr<std::vector<ProgramIndex>> Prove(const plan::Plan& plan, const Stop& stop) {
   if (plan.representatives_only()) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: expected the programs of all ", plan.devices_size(),
                      " devices, got those of one device of each class alone: compiled with "
                      "representatives_only, it tells time and bytes and cannot run"));
   }
-  RETURN_IF_ERROR(ValidatePlan(plan, stop));
+  std::vector<ProgramIndex> indexes;
+  RETURN_IF_ERROR(ValidatePlan(plan, stop, &indexes));
   std::vector<int64_t> variables;
   for (const plan::Device& device : plan.devices()) variables.push_back(device.variable_bytes());
-  for (const plan::Program& program : plan.programs()) {
-    ASSIGN_OR_RETURN(const ProgramIndex index, ProgramIndex::Build(program));
+  for (const ProgramIndex& index : indexes) {
     Certificate certificate;
     RETURN_IF_ERROR(ProveLive(index, &certificate, nullptr, stop));
     if (HasMemory(plan)) RETURN_IF_ERROR(ProveBytes(index, certificate, variables, stop));
   }
-  return absl::OkStatus();
+  return indexes;
 }
 
 absl::Status LocalRuntime::OpenAll() {
@@ -165,7 +167,7 @@ int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int actor) const 
   return device < 0 || place_[device] < 0 ? 0 : layout_.WorkerOf(kind, place_[device]);
 }
 
-absl::Status LocalRuntime::LoadPrograms() {
+absl::Status LocalRuntime::LoadPrograms(std::vector<ProgramIndex> indexes) {
   std::vector<std::byte*> starts;
   for (const auto& device : devices_) {
     starts.push_back(device == nullptr ? nullptr : device->memory());
@@ -173,7 +175,7 @@ absl::Status LocalRuntime::LoadPrograms() {
   for (int p = 0; p < plan_.programs_size(); ++p) {
     RETURN_IF_ERROR(CheckStop(options_.stop));
     RunningProgram running;
-    ASSIGN_OR_RETURN(running.loaded, LoadedProgram::Load(plan_, p, starts));
+    ASSIGN_OR_RETURN(running.loaded, LoadedProgram::Load(plan_, p, std::move(indexes[p]), starts));
     const ProgramIndex& index = running.loaded->index();
     running.state = std::make_unique<ProgramState>(&index);
     for (int a = 0; a < index.num_actors(); ++a) {
@@ -236,9 +238,9 @@ absl::Status LocalRuntime::Start() {
   layout_.devices = std::max(1, own_devices);
   layout_.computing =
       WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
-  RETURN_IF_ERROR(Prove(plan_, options_.stop));
+  ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
-  RETURN_IF_ERROR(LoadPrograms());
+  RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
   if (options_.net != nullptr) {
     RankLink::Setup setup;
     setup.plan = &plan_;
@@ -255,23 +257,30 @@ absl::Status LocalRuntime::Start() {
 }
 
 LocalRuntime::~LocalRuntime() {
+  const absl::Status status = Close();
+  if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+}
+
+absl::Status LocalRuntime::Close() {
+  if (closed_) return absl::OkStatus();
+  closed_ = true;
   if (!workers_.empty()) Quiesce();
   if (link_ != nullptr) link_->Leave();
   // All threads end before any worker is freed: a worker's last message may still name another.
   for (const auto& worker : workers_) worker->Stop();
   link_.reset();
-  if (options_.trace.empty() || workers_.empty()) return;
+  if (options_.trace.empty() || workers_.empty()) return absl::OkStatus();
   std::vector<const WorkerTrace*> traces;
   for (const auto& worker : workers_) traces.push_back(&worker->trace());
-  const absl::Status status = WriteTrace(options_.trace, plan_, start_, traces);
-  if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+  absl::Status status = WriteTrace(options_.trace, plan_, start_, traces);
   const std::vector<TraceTotals> totals = SumTraces(plan_.programs_size(), traces);
   for (int p = 0; p < plan_.programs_size(); ++p) {
     if (totals[p].instructions == 0) continue;
     SLUICE_LOG(INFO) << options_.trace << ", program " << plan_.programs(p).name() << ": "
                      << TotalsText(totals[p]);
   }
-  if (options_.traced) options_.traced(plan_, traces);
+  if (options_.traced) status.Update(options_.traced(plan_, traces));
+  return status;
 }
 
 absl::Status LocalRuntime::Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) {

@@ -36,8 +36,10 @@ struct RuntimeOptions {
   uint64_t seed = 1;           // of random ops
   bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
   std::string trace;           // file for a Perfetto timeline, written at the end
-  // With `trace`: called once at the end with what each worker did. May be null.
-  std::function<void(const plan::Plan& plan, absl::Span<const WorkerTrace* const> workers)> traced;
+  // With `trace`: called once at the end with what each worker did. Its error is Close's. May be
+  // null.
+  std::function<absl::Status(const plan::Plan& plan, absl::Span<const WorkerTrace* const> workers)>
+      traced;
   // Makes the kernels of a CPU; asynchronous devices run the same later. Null devices have none:
   // they run the protocol alone and count, and what is fetched from them stays zero.
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec) = nullptr;
@@ -77,8 +79,12 @@ class Runtime {
   // ranks, one that has left or decided otherwise. It waits until all of them have started.
   static absl::StatusOr<std::unique_ptr<Runtime>> Start(plan::Plan plan,
                                                         const RuntimeOptions& options);
-  // Waits until nothing runs, then stops the workers. Other ranks that go on will be told.
+  // Closes it; an error of that is then only logged.
   virtual ~Runtime() = default;
+  // Waits until nothing runs, then stops the workers, tells other ranks, which may go on, and
+  // writes the trace. Unavailable if that cannot be written. Afterwards no step may be begun, and
+  // the variables are still there.
+  virtual absl::Status Close() = 0;
 
   virtual const plan::Plan& plan() const = 0;
   // Begins a step of a program; `step` is the number that random ops see. Feeds are in the order of

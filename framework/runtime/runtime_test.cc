@@ -395,6 +395,7 @@ int64_t TimeInSpans(int workers) {
         }
       }
     }
+    return absl::OkStatus();
   };
   lives = {};
   {

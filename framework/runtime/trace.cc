@@ -2,7 +2,9 @@
 #include "framework/plan/kinds.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <tuple>
@@ -193,13 +195,16 @@ int64_t NowNanoseconds() {
 
 absl::Status WriteTrace(const std::string& path, const plan::Plan& plan, int64_t start,
                         absl::Span<const WorkerTrace* const> workers) {
+  errno = 0;
   std::ofstream out(path);
   TraceWriter writer(plan, start, &out);
   for (size_t i = 0; i < workers.size(); ++i) writer.Worker(static_cast<int>(i), *workers[i]);
   writer.Finish(SumTraces(plan.programs_size(), workers));
   out.close();
-  if (!out) return absl::UnavailableError(absl::StrCat(path, ": cannot write the trace"));
-  return absl::OkStatus();
+  if (out) return absl::OkStatus();
+  // A stream that has failed asks the system for nothing more, so this is why.
+  return absl::UnavailableError(
+      absl::StrCat("trace: cannot write ", path, ": ", std::strerror(errno)));
 }
 
 }  // namespace sluice

@@ -30,7 +30,9 @@ class WorkerTest : public testing::Test {
     ASSERT_EQ(devices.status(), absl::OkStatus());
     devices_ = *std::move(devices);
     const std::vector<std::byte*> memories(2, nullptr);
-    auto loaded = LoadedProgram::Load(plan_, 0, memories);
+    auto index = ProgramIndex::Build(plan_.programs(0));
+    ASSERT_EQ(index.status(), absl::OkStatus());
+    auto loaded = LoadedProgram::Load(plan_, 0, *std::move(index), memories);
     ASSERT_EQ(loaded.status(), absl::OkStatus());
     running.loaded = *std::move(loaded);
     running.state = std::make_unique<ProgramState>(&running.loaded->index());

@@ -42,6 +42,7 @@ class PlanSession final : public Session {
 
   absl::Status Initialize(uint64_t seed, const Stop& stop);
 
+  absl::Status Close() override { return runtime_->Close(); }
   absl::Status Step(absl::string_view program, const Feeds& feeds) override;
   absl::Status Next(Fetches* fetches) override;
   absl::Status status() const override { return runtime_->status(); }

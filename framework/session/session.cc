@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "framework/base/log.h"
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/comm/comm_net.h"
@@ -153,8 +152,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
     runtime.traced = [explanation, path = options.explain_html](
                          const plan::Plan& ran, absl::Span<const WorkerTrace* const> workers) {
       AddMeasured(ran, workers, explanation.get());
-      const absl::Status status = WritePage(path, *explanation);
-      if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+      return WritePage(path, *explanation);
     };
   }
   return StartPlan(*std::move(plan), runtime);

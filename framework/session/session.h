@@ -82,7 +82,12 @@ class Session {
   // explain_html, too.
   static absl::StatusOr<std::string> ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options);
+  // Closes it; an error of that is then only logged.
   virtual ~Session() = default;
+  // Ends it before it is destroyed: waits until nothing runs, stops the workers, writes `trace` and
+  // what it adds to `explain_html`. Unavailable if one of them cannot be written. Afterwards
+  // nothing may be asked but status().
+  virtual absl::Status Close() = 0;
 
   // Enqueues one step. Tensors are copied; rows of a data set are read while the step runs, by the
   // devices that need them, and an error there is the step's. Blocks while kStepsAhead steps run.

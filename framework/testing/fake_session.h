@@ -12,6 +12,7 @@ namespace sluice {
 
 class FakeSession : public Session {
  public:
+  absl::Status Close() override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
   std::vector<VariableInfo> variables() const override { return {}; }
   absl::StatusOr<HostTensor> Read(absl::string_view) override { return HostTensor(); }

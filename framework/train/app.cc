@@ -1,12 +1,15 @@
 #include "framework/train/app.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -16,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/hash.h"
+#include "framework/base/log.h"
 #include "framework/base/memory.h"
 #include "framework/base/printable.h"
 #include "framework/base/process.h"
@@ -36,6 +40,48 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kQuickEvaluation = 8;  // batches, while training goes on
+
+int Fail(const App& app, const absl::Status& status, int code) {
+  absl::FPrintF(stderr, "%s: %s\n", app.name, PrintableLine(status.message()));
+  return code;
+}
+
+// As a run that is stopped while it trains, one that is stopped while it begins is no error.
+absl::Status TellStopped() {
+  absl::PrintF("stopped before it began; nothing has been run\n");
+  return FlushOutput();
+}
+
+// Before anything is written or shown, while a stop leaves everything as it was. So the process can
+// end right there: the way back would free what has been planned so far, for seconds.
+class Beginning {
+ public:
+  explicit Beginning(const App& app) : app_(app) {}
+
+  // Asked by any thread; does not return where it ends the process.
+  bool Stopped() {
+    if (!interrupt_.requested()) return false;
+    if (app_.ends_process && !over_) {
+      // Never given back: other threads that ask wait for the end of the process.
+      leaving_.lock();
+      if (own) own->GiveUp();
+      const absl::Status told = TellStopped();
+      _exit(told.ok() ? 0 : Fail(app_, told, 1));
+    }
+    return true;
+  }
+  bool requested() const { return interrupt_.requested(); }
+  // From here on a stop saves, or ends what is shown.
+  void Over() { over_ = true; }
+
+  std::optional<OwnRun> own;  // until all is written
+
+ private:
+  const App& app_;
+  const Interrupt interrupt_;
+  std::atomic<bool> over_{false};
+  std::mutex leaving_;
+};
 
 using Programs = std::vector<std::unique_ptr<AppProgram>>;
 
@@ -152,7 +198,7 @@ struct Run {
   Session* session = nullptr;
   const std::optional<Checkpoint>& checkpoint;
   Stop stop;
-  OwnRun* own = nullptr;
+  Beginning* beginning = nullptr;
 };
 
 absl::StatusOr<std::vector<double>> EvaluateByModel(const Run& run, const AppData& data,
@@ -176,7 +222,7 @@ absl::Status BeginWriting(const AppOptions& options) {
 
 absl::Status Train(const Run& run, const AppData& data) {
   AppOptions options = run.options;
-  options.out = run.own->out();
+  options.out = run.beginning->own->out();
   const std::map<std::string, DataRecord> records = RecordsOf(data);
   if (run.checkpoint && !options.change_data) {
     RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, records));
@@ -210,7 +256,8 @@ absl::Status Train(const Run& run, const AppData& data) {
     Trainer trainer(run.session, trainer_options, task, &printer);
     if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint));
     RETURN_IF_ERROR(CheckStop(run.stop));
-    run.own->Begin();
+    run.beginning->Over();
+    run.beginning->own->Begin();
     RETURN_IF_ERROR(BeginWriting(options));
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
@@ -221,16 +268,25 @@ absl::Status Train(const Run& run, const AppData& data) {
   return AddContext(record.last_save, "the last checkpoint was not written");
 }
 
+// Shows what a checkpoint has learned.
+absl::Status Use(const App& app, const AppOptions& options, const Checkpoint& checkpoint,
+                 Session* session, Beginning* beginning) {
+  RETURN_IF_ERROR(LoadVariables(checkpoint, session, options.session.stop));
+  beginning->Over();
+  RETURN_IF_ERROR(app.use(session, options, options.session.stop));
+  return FlushOutput();  // which is all that was asked for
+}
+
 // The folder is taken first, so that who may not have it does not wait for data to be read; then
 // the data is opened, before a plan is compiled, so that a wrong path costs no time.
 // Cancelled where options.session.stop says so before anything has been written.
-absl::Status Work(const App& app, const AppOptions& options, const AppModel& model) {
+absl::Status Work(const App& app, const AppOptions& options, const AppModel& model,
+                  Beginning* beginning) {
   const Stop& stop = options.session.stop;
-  std::optional<OwnRun> own;  // until all is written
   AppData data;
   if (!options.use && !options.explain) {
     ASSIGN_OR_RETURN(OwnRun taken, TakeRun(options.out, options.out_by_time, options.resume));
-    own.emplace(std::move(taken));
+    beginning->own.emplace(std::move(taken));
     ASSIGN_OR_RETURN(data, OpenData(app, options));
   }
   std::optional<Checkpoint> checkpoint;
@@ -248,26 +304,32 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
     PrintPage(options.session);
     return FlushOutput();
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+  ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                    Session::Start(GraphsOf(programs), options.session));
   RETURN_IF_ERROR(CheckStop(stop));
+  absl::Status status;
   if (options.use) {
-    RETURN_IF_ERROR(LoadVariables(*checkpoint, session.get(), stop));
-    RETURN_IF_ERROR(app.use(session.get(), options, stop));
-    return FlushOutput();  // which is all that was asked for
+    status = Use(app, options, *checkpoint, session.get(), beginning);
+  } else {
+    status = Train({app, options, model, session.get(), checkpoint, stop, beginning}, data);
   }
-  return Train({app, options, model, session.get(), checkpoint, stop, &*own}, data);
+  // What was learned is saved by now, whether or not the trace can be written.
+  const absl::Status closed = session->Close();
+  if (!closed.ok() && !status.ok()) SLUICE_LOG(ERROR) << closed.message();
+  status.Update(closed);
+  if (app.ends_process) {
+    static const Session* const unfreed = session.release();  // where leak checkers find it
+    (void)unfreed;
+  }
+  return status;
 }
 
-// As a run that is stopped while it trains, one that is stopped while it begins is no error.
 absl::Status WorkUntilStopped(const App& app, const AppOptions& given, const AppModel& model) {
-  const Interrupt interrupt;
+  Beginning beginning(app);
   AppOptions options = given;
-  options.session.stop = [&interrupt] { return interrupt.requested(); };
-  const absl::Status status = Work(app, options, model);
-  if (!absl::IsCancelled(status) || !interrupt.requested()) return status;
-  absl::PrintF("stopped before it began; nothing has been run\n");
-  return FlushOutput();
+  options.session.stop = [&beginning] { return beginning.Stopped(); };
+  const absl::Status status = Work(app, options, model, &beginning);
+  return absl::IsCancelled(status) && beginning.requested() ? TellStopped() : status;
 }
 
 // The path of what Bazel lays out for the program: where `bazel run` and tests start it, or beside
@@ -314,11 +376,6 @@ absl::Status CheckOutputs(const SessionOptions& session) {
     if (!path.empty()) RETURN_IF_ERROR(AddContext(CheckWritable(path), absl::StrCat("--", flag)));
   }
   return absl::OkStatus();
-}
-
-int Fail(const App& app, const absl::Status& status, int code) {
-  absl::FPrintF(stderr, "%s: %s\n", app.name, PrintableLine(status.message()));
-  return code;
 }
 
 // Not RunCommand: what flags come to together, a run to go on with included, is read in the folder

@@ -58,6 +58,9 @@ struct AppData {
 
 struct App {
   std::string name;  // begins its errors
+  // The process ends with RunApp, as it does but in tests: nothing large is freed before, which
+  // takes seconds of a plan of many devices, and Ctrl-C before a run begins ends it at once.
+  bool ends_process = true;
   AppFlags flags;
   std::string bundled;  // a file that Bazel lays out beside the program; empty: none
   // Reads the model's own flags. Its errors are of the command line.

@@ -126,6 +126,7 @@ absl::Status Build(const AppOptions& options, std::vector<std::unique_ptr<AppPro
 App LineApp() {
   App app;
   app.name = "line";
+  app.ends_process = false;
   app.flags.help = "Learns a line.\n";
   app.flags.data = {"data", "PATH", "a line"};
   app.flags.model = {{"slope", "X", ""}};
@@ -334,6 +335,20 @@ TEST_F(AppTest, AnInterruptWhileThePlanIsCompiledEndsWithALine) {
   }
 }
 
+TEST_F(AppTest, AnInterruptBeforeARunBeginsEndsTheProcessWhereItIs) {
+  App app = LineApp();
+  app.ends_process = true;
+  app.build = [](const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>*) {
+    raise(SIGINT);
+    options.session.stop();
+    return absl::InternalError("stop came back");
+  };
+  std::string program = "program", out = "--out=" + out_;
+  char* arguments[] = {program.data(), out.data()};
+  EXPECT_EXIT(exit(RunApp(app, 2, arguments) + 1), ::testing::ExitedWithCode(0), "");
+  EXPECT_FALSE(fs::exists(out_));
+}
+
 // While data is read, and once the session has started; of a new run and of one that goes on.
 TEST_F(AppTest, AnInterruptWhileARunBeginsLeavesItAsItWas) {
   const std::string log = out_ + "/log.jsonl", flags = out_ + "/options.txt";
@@ -380,6 +395,27 @@ TEST_F(AppTest, AnInterruptWhileItEvaluatesSavesAndStops) {
   }
   ASSERT_EQ(Run({"--resume=" + out_}), 0) << error_;
   EXPECT_THAT(Log(), HasSubstr("{\"step\":8,\"val_loss\":"));
+}
+
+// The paths can be written when the run begins, and no more when it has ended.
+TEST_F(AppTest, ATraceThatCannotBeWrittenAtTheEndIsAnError) {
+  const std::string trace = ::testing::TempDir() + "/late.json", page = trace + ".html";
+  for (const bool of_page : {false, true}) {
+    App app = LineApp();
+    app.use = [&](Session*, const AppOptions&, const std::function<bool()>&) {
+      const std::string& path = of_page ? page : trace;
+      fs::remove(path);
+      fs::create_directory(path);
+      return absl::OkStatus();
+    };
+    EXPECT_EQ(Run(app, {"--out=" + out_, "--trace=" + trace, "--explain_html=" + page}), 1);
+    const std::string what =
+        of_page ? "explain_html: cannot open " + page : "trace: cannot write " + trace;
+    EXPECT_THAT(error_, ::testing::EndsWith("line: " + what + ": Is a directory\n"));
+    EXPECT_THAT(printed_, HasSubstr("checkpoint " + out_ + "/checkpoints/step-000008\n"));
+    EXPECT_EQ(*ListDirectory(out_ + "/checkpoints"), std::vector<std::string>{"step-000008"});
+    for (const std::string& path : {out_, trace, page}) fs::remove_all(path);
+  }
 }
 
 TEST_F(AppTest, AResumeThatFailsChangesNothing) {

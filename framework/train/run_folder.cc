@@ -174,8 +174,10 @@ absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const Resum
 }
 
 // While the lock is held, so that nobody has begun there meanwhile.
-OwnRun::~OwnRun() {
-  if (begun_) return;
+OwnRun::~OwnRun() { GiveUp(); }
+
+void OwnRun::GiveUp() {
+  if (std::exchange(begun_, true)) return;
   if (lock_.fresh()) lock_.RemoveFile();
   if (made_) rmdir(out_.c_str());  // or it has got something else by now
 }

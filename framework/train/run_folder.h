@@ -60,6 +60,8 @@ class OwnRun {
   const std::string& out() const { return out_; }
   // From here on something is written there.
   void Begin() { begun_ = true; }
+  // Gives it up, if the run has not begun; before the end of a process that destroys nothing.
+  void GiveUp();
 
  private:
   std::string out_;
