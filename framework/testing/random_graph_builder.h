@@ -121,6 +121,7 @@ class RandomGraphBuilder {
   Tensor GrowRegularizer(Tensor x);
   Tensor GrowBatchNorm(Tensor x);
   Tensor GrowTopK(Tensor x);
+  Tensor GrowImages(Tensor x);
   Tensor GrowCast(Tensor x);
 
   const uint64_t seed_;

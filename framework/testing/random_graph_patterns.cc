@@ -34,6 +34,7 @@ const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
       {"cast", 6, &B::GrowCast},
       {"batch_norm", 8, &B::GrowBatchNorm},
       {"top_k", 3, &B::GrowTopK},
+      {"images", 3, &B::GrowImages},
   };
   return *patterns;
 }
@@ -221,6 +222,23 @@ Tensor RandomGraphBuilder::GrowTopK(Tensor x) {
   const Tensor labels = NewInput(DType::kI32, {batch_}, classes);
   graph_->Output(absl::StrCat("side", sides_++), TopKAccuracy(scores, labels, 1 + Below(2)));
   return Scale(x, 0.5);
+}
+
+// What is fed as bytes joins x: pictures are averaged, rows stay. Any dimension may be split. With
+// a deviation of one byte's step, bytes stay whole numbers, which are exact in every float.
+Tensor RandomGraphBuilder::GrowImages(Tensor x) {
+  if (!IsMatrixLike(x) || x.shape()[0] != batch_) return Tensor();
+  const int64_t channels = 2 + Below(3);
+  Shape shape = {batch_, 2 + Below(2), 2 + Below(2), channels};
+  if (x.shape().rank() > 2) shape = x.shape();
+  const int last = shape.rank() - 1;
+  shape[last] = channels;
+  const std::vector<double> mean(channels, 0), stddev(channels, 1.0 / 255);
+  Tensor pixels = NormalizeImages(NewInput(DType::kU8, shape, 3), mean, stddev);
+  if (Chance(60)) pixels = pixels.With(absl::StrCat("model:S", 1 + Below(last)));
+  pixels = Cast(pixels, dtype_);
+  if (x.shape().rank() == 2) pixels = ReduceMean(pixels, {1, 2});
+  return x + MatMul(pixels, Variable({channels, Last(x)}));
 }
 
 // Small integers are exact in every float.
