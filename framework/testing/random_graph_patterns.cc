@@ -234,8 +234,9 @@ Tensor RandomGraphBuilder::GrowImages(Tensor x) {
   const int last = shape.rank() - 1;
   shape[last] = channels;
   const std::vector<double> mean(channels, 0), stddev(channels, 1.0 / 255);
-  Tensor pixels = NormalizeImages(NewInput(DType::kU8, shape, 3), mean, stddev);
-  if (Chance(60)) pixels = pixels.With(absl::StrCat("model:S", 1 + Below(last)));
+  const std::string split = Chance(60) ? absl::StrCat(" model:S", 1 + Below(last)) : "";
+  Tensor pixels = NormalizeImages(NewInput(DType::kU8, shape, 3, "data:S0" + split), mean, stddev);
+  if (!split.empty()) pixels = pixels.With(split.substr(1));
   pixels = Cast(pixels, dtype_);
   if (x.shape().rank() == 2) pixels = ReduceMean(pixels, {1, 2});
   return x + MatMul(pixels, Variable({channels, Last(x)}));
