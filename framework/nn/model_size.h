@@ -4,6 +4,9 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "framework/graph/graph.h"
 
 namespace sluice {
@@ -17,6 +20,14 @@ struct ModelSize {
 // Of a program that computes a loss or an output, before it is made to train: that takes three
 // times as many operations, one share for each operand's gradient.
 ModelSize SizeOfModel(const Graph& forward);
+
+// InvalidArgument, naming the size, unless it is from `low` to `high`.
+template <typename T>
+absl::Status CheckSize(absl::string_view name, T value, T low, T high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ": expected ", low, " to ", high, ", got ", value));
+}
 
 }  // namespace sluice
 

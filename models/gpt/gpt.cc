@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/nn/layers.h"
+#include "framework/nn/model_size.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/mixed_precision.h"
 #include "framework/passes/recompute.h"
@@ -107,18 +108,13 @@ absl::Status BuildGptSample(const GptConfig& config, Graph* graph) {
 }
 
 absl::Status CheckGpt(const GptConfig& c, int64_t stages) {
-  auto check = [](absl::string_view what, auto value, auto low, auto high) {
-    if (value >= low && value <= high) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": expected ", low, " to ", high, ", got ", value));
-  };
-  RETURN_IF_ERROR(check("layers", c.layers, 1, 1000));
-  RETURN_IF_ERROR(check("hidden", c.hidden, 1, 65536));
-  RETURN_IF_ERROR(check("heads", c.heads, 1, c.hidden));
-  RETURN_IF_ERROR(check("sequence_length", c.sequence_length, 1, 65536));
-  RETURN_IF_ERROR(check("batch", c.batch, 1, 1 << 20));
-  RETURN_IF_ERROR(check("vocabulary", c.vocabulary, 2, 1 << 24));
-  RETURN_IF_ERROR(check("dropout", c.dropout, 0.0, 0.99));
+  RETURN_IF_ERROR(CheckSize<int64_t>("layers", c.layers, 1, 1000));
+  RETURN_IF_ERROR(CheckSize<int64_t>("hidden", c.hidden, 1, 65536));
+  RETURN_IF_ERROR(CheckSize<int64_t>("heads", c.heads, 1, c.hidden));
+  RETURN_IF_ERROR(CheckSize<int64_t>("sequence_length", c.sequence_length, 1, 65536));
+  RETURN_IF_ERROR(CheckSize<int64_t>("batch", c.batch, 1, 1 << 20));
+  RETURN_IF_ERROR(CheckSize<int64_t>("vocabulary", c.vocabulary, 2, 1 << 24));
+  RETURN_IF_ERROR(CheckSize<double>("dropout", c.dropout, 0.0, 0.99));
   if (c.hidden % c.heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("heads: expected a divisor of hidden, ", c.hidden, ", got ", c.heads));

@@ -1,11 +1,10 @@
 // Every layout trains the tiny GPT in bf16 as one device does in f32, as far as eight bits tell;
 // and where layouts agree bit for bit in f32 they do in bf16.
 #include <cstdio>
-#include <map>
 #include <utility>
 #include <vector>
 
-#include "framework/testing/training_parity.h"
+#include "framework/testing/expect_parity.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
 
@@ -21,12 +20,7 @@ GptLayout In(const PrecisionOptions& precision, GptLayout layout) {
 }
 
 const Reference& ReferenceFor(int64_t batch) {
-  static auto* references = new std::map<int64_t, Reference>();
-  const auto found = references->find(batch);
-  if (found != references->end()) return found->second;
-  absl::StatusOr<Reference> made = RunReference(GptParity(ReferenceLayout(batch)), AdamWWithClip());
-  EXPECT_TRUE(made.ok()) << made.status();
-  return (*references)[batch] = made.ok() ? *std::move(made) : Reference();
+  return SharedReference(AdamWWithClip(), GptParity(ReferenceLayout(batch)));
 }
 
 class ParityBf16Test : public ::testing::TestWithParam<GptLayout> {};

@@ -6,33 +6,19 @@
 #include <vector>
 
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/testing/expect_parity.h"
 #include "framework/train/variables.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
-// Run once a process for each batch.
 const Reference& ReferenceFor(const TrainingSetting& setting, int64_t batch) {
-  static auto* references = new std::map<std::pair<std::string, int64_t>, Reference>();
-  const auto found = references->find({setting.name, batch});
-  if (found != references->end()) return found->second;
-  absl::StatusOr<Reference> reference = RunReference(GptParity(ReferenceLayout(batch)), setting);
-  EXPECT_TRUE(reference.ok()) << reference.status();
-  if (!reference.ok()) return (*references)[{setting.name, batch}];
-  const StepRecord &first = reference->records.front(), &last = reference->records.back();
-  std::printf("%s, batch %d: loss %.4f -> %.4f, gradient norm %.3f -> %.3f\n", setting.name.c_str(),
-              static_cast<int>(batch), first.loss, last.loss, first.grad_norm, last.grad_norm);
-  return (*references)[{setting.name, batch}] = *std::move(reference);
+  return SharedReference(setting, GptParity(ReferenceLayout(batch)));
 }
 
 void ExpectParity(const TrainingSetting& setting, const GptLayout& layout) {
-  const Reference& reference = ReferenceFor(setting, layout.batch);
-  ASSERT_FALSE(reference.records.empty());
-  ParityFigures figures;
-  const absl::Status status = CheckCase(reference, GptParity(layout), &figures);
-  EXPECT_TRUE(status.ok()) << status;
-  std::printf("%s: %s\n", layout.Name().c_str(), figures.ToString().c_str());
+  ExpectParity(setting, GptParity(layout), GptParity(ReferenceLayout(layout.batch)));
 }
 
 class ParityTest : public ::testing::TestWithParam<GptLayout> {};

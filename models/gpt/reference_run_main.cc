@@ -1,41 +1,15 @@
-// Writes what bench/peers/gpt_torch.py reads: the run's initial values, its batches, and in
-// sluice.json the losses and norms that Sluice gets.
+// Writes what bench/peers/gpt_torch.py reads.
 
 #include <filesystem>
 #include <string>
 #include <system_error>
 
-#include "absl/flags/flag.h"
-#include "absl/strings/str_format.h"
-#include "framework/base/status.h"
-#include "framework/train/command.h"
+#include "framework/testing/reference_run_main.h"
 #include "models/gpt/reference_run.h"
 
-ABSL_FLAG(std::string, out, "reference_run", "folder to write into");
-
-namespace sluice {
-namespace {
-
-constexpr char kText[] = "models/gpt/testdata/fixed.txt";
-
-absl::Status Write(const std::string& text_path) {
-  const std::string out = absl::GetFlag(FLAGS_out);
-  RETURN_IF_ERROR(WriteReferenceRun(GptReferenceRun(text_path), out));
-  absl::PrintF("%s: initial values, %d batches, and what Sluice makes of them\n", out,
-               kReferenceRunSteps);
-  return absl::OkStatus();
-}
-
-}  // namespace
-}  // namespace sluice
-
 int main(int argc, char** argv) {
-  std::error_code error;
-  const std::string text = std::filesystem::absolute(sluice::kText, error).string();
-  return sluice::RunCommand({"reference_run",
-                             "Writes the run that PyTorch repeats: see bench/README.md.\n",
-                             {{"Flags", {{"out", "FOLDER", ""}}}},
-                             {},
-                             [&text] { return sluice::Write(text); }},
-                            argc, argv);
+  std::error_code error;  // the work is done in the folder of the caller, the text lies here
+  const std::string text =
+      std::filesystem::absolute("models/gpt/testdata/fixed.txt", error).string();
+  return sluice::RunReferenceRunMain(sluice::GptReferenceRun(text), argc, argv);
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/status.h"
 #include "framework/nn/layers.h"
+#include "framework/nn/model_size.h"
 #include "framework/ops/ops.h"
 
 namespace sluice {
@@ -185,21 +186,16 @@ absl::Status CheckSizes(const FaceConfig& c) {
     return absl::InvalidArgumentError(absl::StrCat(
         "network: expected ", absl::StrJoin(FaceNetworks(), ", "), ", got ", c.network));
   }
-  auto check = [](absl::string_view what, auto value, auto low, auto high) {
-    if (value >= low && value <= high) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": expected ", low, " to ", high, ", got ", value));
-  };
-  RETURN_IF_ERROR(check("width", c.width, 1, 1 << 12));
-  RETURN_IF_ERROR(check("embedding", c.embedding, 1, 1 << 14));
-  RETURN_IF_ERROR(check("classes", c.classes, 2, 1 << 30));
-  RETURN_IF_ERROR(check("image_size", c.image_size, 16, 1 << 12));
-  RETURN_IF_ERROR(check("channels", c.channels, 1, 4));
-  RETURN_IF_ERROR(check("batch", c.batch, 2, 1 << 20));
-  RETURN_IF_ERROR(check("dropout", c.dropout, 0.0, 0.99));
-  RETURN_IF_ERROR(check("margin_scale", c.margin.scale, 1.0, 1024.0));
-  RETURN_IF_ERROR(check("margin", c.margin.angular, 0.0, 1.5));
-  RETURN_IF_ERROR(check("additive_margin", c.margin.additive, 0.0, 1.0));
+  RETURN_IF_ERROR(CheckSize<int64_t>("width", c.width, 1, 1 << 12));
+  RETURN_IF_ERROR(CheckSize<int64_t>("embedding", c.embedding, 1, 1 << 14));
+  RETURN_IF_ERROR(CheckSize<int64_t>("classes", c.classes, 2, 1 << 30));
+  RETURN_IF_ERROR(CheckSize<int64_t>("image_size", c.image_size, 16, 1 << 12));
+  RETURN_IF_ERROR(CheckSize<int64_t>("channels", c.channels, 1, 4));
+  RETURN_IF_ERROR(CheckSize<int64_t>("batch", c.batch, 2, 1 << 20));
+  RETURN_IF_ERROR(CheckSize<double>("dropout", c.dropout, 0.0, 0.99));
+  RETURN_IF_ERROR(CheckSize<double>("margin_scale", c.margin.scale, 1.0, 1024.0));
+  RETURN_IF_ERROR(CheckSize<double>("margin", c.margin.angular, 0.0, 1.5));
+  RETURN_IF_ERROR(CheckSize<double>("additive_margin", c.margin.additive, 0.0, 1.0));
   if (c.image_size % 16 == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("image_size: expected a multiple of 16, got ", c.image_size));

@@ -2,42 +2,20 @@
 #include "models/resnet/parity.h"
 
 #include <cmath>
-#include <cstdio>
-#include <map>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "framework/testing/expect_parity.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
-// Run once a process for each model.
 const Reference& ReferenceFor(const TrainingSetting& setting, const ResNetLayout& layout) {
-  static auto* references = new std::map<std::string, Reference>();
-  const ResNetLayout one = ReferenceOf(layout);
-  const std::string name = setting.name + " " + one.Name();
-  const auto found = references->find(name);
-  if (found != references->end()) return found->second;
-  absl::StatusOr<Reference> made = RunReference(ResNetParity(one), setting);
-  EXPECT_TRUE(made.ok()) << made.status();
-  Reference& reference = (*references)[name];
-  if (!made.ok()) return reference;
-  reference = *std::move(made);
-  const StepRecord &first = reference.records.front(), &last = reference.records.back();
-  std::printf("%s: loss %.4f -> %.4f, gradient norm %.3f -> %.3f\n", name.c_str(), first.loss,
-              last.loss, first.grad_norm, last.grad_norm);
-  return reference;
+  return SharedReference(setting, ResNetParity(ReferenceOf(layout)));
 }
 
 void ExpectParity(const TrainingSetting& setting, const ResNetLayout& layout) {
-  const Reference& reference = ReferenceFor(setting, layout);
-  ASSERT_FALSE(reference.records.empty());
-  ParityFigures figures;
-  const absl::Status status = CheckCase(reference, ResNetParity(layout), &figures);
-  EXPECT_TRUE(status.ok()) << status;
-  std::printf("%s: %s\n", layout.Name().c_str(), figures.ToString().c_str());
+  ExpectParity(setting, ResNetParity(layout), ResNetParity(ReferenceOf(layout)));
 }
 
 class ParityTest : public ::testing::TestWithParam<ResNetLayout> {};

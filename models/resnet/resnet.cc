@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/nn/layers.h"
+#include "framework/nn/model_size.h"
 #include "framework/ops/ops.h"
 
 namespace sluice {
@@ -125,22 +126,17 @@ Batch Inputs(const ResNetConfig& c, Graph* graph) {
 }
 
 absl::Status CheckSizes(const ResNetConfig& c) {
-  auto check = [](absl::string_view what, auto value, auto low, auto high) {
-    if (value >= low && value <= high) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": expected ", low, " to ", high, ", got ", value));
-  };
   if (ArchitectureOf(c.depth) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("depth: expected 18, 34, 50 or 101, got ", c.depth));
   }
-  RETURN_IF_ERROR(check("width", c.width, 1, 1 << 16));
-  RETURN_IF_ERROR(check("classes", c.classes, 2, 1 << 24));
-  RETURN_IF_ERROR(check("image_size", c.image_size, 1, 1 << 14));
-  RETURN_IF_ERROR(check("channels", c.channels, 1, 4));
-  RETURN_IF_ERROR(check("batch", c.batch, 1, 1 << 20));
-  RETURN_IF_ERROR(check("split_stages", c.split_stages, 0, kResNetStages));
-  RETURN_IF_ERROR(check("label_smoothing", c.label_smoothing, 0.0, 0.99));
+  RETURN_IF_ERROR(CheckSize<int64_t>("width", c.width, 1, 1 << 16));
+  RETURN_IF_ERROR(CheckSize<int64_t>("classes", c.classes, 2, 1 << 24));
+  RETURN_IF_ERROR(CheckSize<int64_t>("image_size", c.image_size, 1, 1 << 14));
+  RETURN_IF_ERROR(CheckSize<int64_t>("channels", c.channels, 1, 4));
+  RETURN_IF_ERROR(CheckSize<int64_t>("batch", c.batch, 1, 1 << 20));
+  RETURN_IF_ERROR(CheckSize<int64_t>("split_stages", c.split_stages, 0, kResNetStages));
+  RETURN_IF_ERROR(CheckSize<double>("label_smoothing", c.label_smoothing, 0.0, 0.99));
   const size_t channels = static_cast<size_t>(c.channels);
   if (c.mean.size() == channels && c.stddev.size() == channels) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("mean and stddev: expected ", c.channels,
