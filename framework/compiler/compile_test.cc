@@ -163,7 +163,6 @@ TEST(CompileTest, PhasesAskWhetherTheyAreWanted) {
   EXPECT_GE(asked["digest"], 4);
 }
 
-// Ctrl-C: what compiles for seconds asks all the time whether it is wanted.
 // Seconds that this thread has computed: what else runs on the machine does not count.
 double ThreadSeconds() {
   timespec now = {};
@@ -171,9 +170,13 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Soon: within a part of what the whole takes, whatever the build and the machine.
-TEST(CompileTest, ALongCompileStopsSoonAfterItIsTold) {
-  constexpr double kSoon = 0.35, kSomeWayIn = 0.03;
+// Ctrl-C: what compiles for seconds asks all the time whether it is wanted. A stretch without a
+// look is held against the whole, whatever the build and the machine: a third of the bound is what
+// the longest takes, as one stretch may meet page faults or a stolen processor that others do not.
+// To free what was compiled takes an eighth of the whole and asks nobody; a process that is told to
+// stop does not free it.
+TEST(CompileTest, ALongCompileAsksAllTheTime) {
+  constexpr double kSoon = 0.2;
   MlpOptions model;
   model.widths.assign(301, 16);
   model.annotation = MegatronAnnotations(300);
@@ -183,32 +186,48 @@ TEST(CompileTest, ALongCompileStopsSoonAfterItIsTold) {
   options.mesh = *Mesh::Parse("data=2 model=2");
   options.machine = Machine::Cpu();
   const double start = ThreadSeconds();
+  double asked = start, longest = 0;
+  std::map<std::string, double> stretches;  // the longest that ended in a phase
+  options.stop = [&] {
+    const double now = ThreadSeconds();
+    longest = std::max(longest, now - asked);
+    asked = now;
+    return false;
+  };
+  options.phase_end = [&](absl::string_view phase) {
+    stretches[std::string(phase)] = std::exchange(longest, 0);
+  };
   ASSERT_EQ(CompilePlan({{"train", &graph}}, options).status(), absl::OkStatus());
   const double whole = ThreadSeconds() - start;
-  double told = 0;
-  // As the first phase runs, and as each later one begins.
+  for (const auto& [phase, seconds] : stretches) {
+    EXPECT_LT(seconds, kSoon * whole) << phase;
+    std::printf("%s: %.3f of the whole\n", phase.c_str(), seconds / whole);
+  }
+}
+
+// What is told to stop as the first phase runs, or as any later one begins, is Cancelled.
+TEST(CompileTest, EveryPhaseCanBeStopped) {
+  MlpOptions model;
+  model.widths.assign(21, 16);
+  model.annotation = MegatronAnnotations(20);
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
+  CompileOptions options;
+  options.mesh = *Mesh::Parse("data=2 model=2");
+  options.machine = Machine::Cpu();
   for (const char* phase : {"", "select", "lower", "schedule", "order", "pack", "prove", "predict",
-                            "lower rank", "schedule rank", "expand"}) {
+                            "lower rank", "schedule rank", "expand", "pack rank", "check"}) {
     SCOPED_TRACE(phase);
-    bool is_told = false;
-    const double begin = ThreadSeconds();
+    bool is_told = *phase == '\0';
+    std::string last = phase;
     options.phase_end = [&](absl::string_view ended) {
-      if (is_told || ended != phase) return;
-      is_told = true;
-      told = ThreadSeconds();
+      if (is_told) last = std::string(ended);
+      is_told = is_told || ended == phase;
     };
-    options.stop = [&] {
-      if (*phase == '\0' && !is_told && ThreadSeconds() > begin + kSomeWayIn * whole) {
-        is_told = true;
-        told = ThreadSeconds();
-      }
-      return is_told;
-    };
-    const absl::Status status = CompilePlan({{"train", &graph}}, options).status();
-    const double took = ThreadSeconds() - told;
-    EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
-    EXPECT_LT(took, kSoon * whole);
-    std::printf("%s: %.3f of the whole\n", phase, took / whole);
+    options.stop = [&] { return is_told; };
+    EXPECT_EQ(CompilePlan({{"train", &graph}}, options).status().code(),
+              absl::StatusCode::kCancelled);
+    EXPECT_EQ(last, phase) << "it went on to the end of that phase";
   }
 }
 
