@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// The tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+// Of gelu the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 constexpr double kGeluScale = 0.79788456080286535588, kGeluCubic = 0.044715;
 
 double GeluOf(double x) {
@@ -21,6 +21,13 @@ double GeluOf(double x) {
 double GeluSlope(double x) {
   const double t = std::tanh(kGeluScale * (x + kGeluCubic * x * x * x));
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * x * x);
+}
+
+double PhiOf(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
+double GeluErfOf(double x) { return x * PhiOf(x); }
+double GeluErfSlope(double x) {
+  constexpr double kDensity = 0.39894228040143267794;  // of the normal distribution, at 0
+  return PhiOf(x) + x * kDensity * std::exp(-0.5 * x * x);
 }
 
 double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
@@ -134,6 +141,42 @@ const OpDef& GeluGradientOp() {
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 30); };
     op.reference = [](const ReferenceCall& call) {
       return ReferenceMap2(call, [](double x, double dy) { return GeluSlope(x) * dy; });
+    };
+    op.cases = Cases(2);
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
+    op.timing = TimedByElements<2>();
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& GeluErfOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("gelu_erf", {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSame("gelu_erf", call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
+    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      (*dx)[0] = Dense(ApplyOne(GeluErfGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 25); };
+    op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, GeluErfOf); };
+    op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
+    op.timing = TimedByElements<1>();
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& GeluErfGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp("gelu_erf_gradient", {{"x"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSame("gelu_erf_gradient", call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 30); };
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap2(call, [](double x, double dy) { return GeluErfSlope(x) * dy; });
     };
     op.cases = Cases(2);
     op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
@@ -323,6 +366,7 @@ const OpDef& DropoutOp() {
 }
 
 Tensor Gelu(Tensor x) { return ApplyOne(GeluOp(), NoAttributes(), {x}); }
+Tensor GeluErf(Tensor x) { return ApplyOne(GeluErfOp(), NoAttributes(), {x}); }
 Tensor Silu(Tensor x) { return ApplyOne(SiluOp(), NoAttributes(), {x}); }
 Tensor Sigmoid(Tensor x) { return ApplyOne(SigmoidOp(), NoAttributes(), {x}); }
 Tensor Relu(Tensor x) { return ApplyOne(ReluOp(), NoAttributes(), {x}); }
