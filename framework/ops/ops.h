@@ -50,6 +50,7 @@ Tensor Gelu(Tensor x);     // tanh form
 Tensor GeluErf(Tensor x);  // x times the normal distribution function of x
 Tensor Silu(Tensor x);     // x times its sigmoid
 Tensor Sigmoid(Tensor x);
+Tensor Tanh(Tensor x);
 Tensor Relu(Tensor x);
 Tensor Softmax(Tensor x);  // over the last dimension
 Tensor Dropout(Tensor x,

@@ -112,6 +112,28 @@ void SigmoidGradient(const T* y, const T* dy, T* dx, int64_t n) {
   });
 }
 
+// 1 - 2 / (1 + e^2x) loses the digits of a small x to the one: there its series, to x^9.
+template <typename T>
+void Tanh(const T* x, T* y, int64_t n) {
+  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i), square = a * a;
+    F series = Fma(square, Splat(62.0f / 2835), Splat(-17.0f / 315));
+    series = Fma(series, square, Splat(2.0f / 15));
+    series = Fma(series, square, Splat(-1.0f / 3));
+    const F small = Fma(a * square, series, a);
+    const F large = Splat(1) - Splat(2) / (Splat(1) + Exp(a + a));
+    lanes(y + i, Select(Less(square, Splat(0.0625f)), small, large));
+  });
+}
+
+template <typename T>
+void TanhGradient(const T* y, const T* dy, T* dx, int64_t n) {
+  ForLanesTo(dx, n, y != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
+    const F t = lanes(y + i);
+    lanes(dx + i, (Splat(1) - t * t) * lanes(dy + i));
+  });
+}
+
 // NaN stays NaN.
 template <typename T>
 void Relu(const T* x, T* y, int64_t n) {
@@ -207,18 +229,13 @@ void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, c
 
 template <typename T>
 constexpr ActivationVector<T> LoopsOf() {
-  return {Gelu<T>,
-          Silu<T>,
-          Sigmoid<T>,
-          Relu<T>,
-          GeluGradient<T>,
-          SiluGradient<T>,
-          GeluErf<T>,
-          GeluErfGradient<T>,
-          SigmoidGradient<T>,
-          ReluGradient<T>,
-          Softmax<T>,
-          SoftmaxGradient<T>,
+  return {Gelu<T>,         GeluErf<T>,
+          Silu<T>,         Sigmoid<T>,
+          Tanh<T>,         Relu<T>,
+          GeluGradient<T>, GeluErfGradient<T>,
+          SiluGradient<T>, SigmoidGradient<T>,
+          TanhGradient<T>, ReluGradient<T>,
+          Softmax<T>,      SoftmaxGradient<T>,
           Dropout<T>};
 }
 

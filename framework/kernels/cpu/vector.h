@@ -58,12 +58,10 @@ struct Draw {
 
 template <typename T>
 struct ActivationVector {
-  UnaryLoop<T> gelu, silu, sigmoid, relu;
-  BinaryLoop<T> gelu_gradient, silu_gradient;  // x, dy -> dx
-  UnaryLoop<T> gelu_erf;
-  BinaryLoop<T> gelu_erf_gradient;  // x, dy -> dx
-  BinaryLoop<T> sigmoid_gradient;   // y, dy -> dx
-  BinaryLoop<T> relu_gradient;      // x, dy -> dx
+  UnaryLoop<T> gelu, gelu_erf, silu, sigmoid, tanh, relu;
+  BinaryLoop<T> gelu_gradient, gelu_erf_gradient, silu_gradient;  // x, dy -> dx
+  BinaryLoop<T> sigmoid_gradient, tanh_gradient;                  // y, dy -> dx
+  BinaryLoop<T> relu_gradient;                                    // x, dy -> dx
   void (*softmax)(const T* x, T* y, int64_t rows, int64_t width);
   void (*softmax_gradient)(const T* y, const T* dy, T* dx, int64_t rows, int64_t width);
   // y[i] = word(first + i) >= threshold ? x[i] * scale : 0, where word is RandomWord.
