@@ -3,7 +3,8 @@
 // Pre-training guesses masked words and whether the second segment follows the first:
 //   tokens, segments i32 [batch, length], length i32 [batch]: padding stands behind the first
 //   length positions, labels i32 [batch, predictions], weights f32 the same: of each sample they
-//   sum to one next i32 [batch]: 0 where the second segment follows the first, 1 where it is from elsewhere
+//   sum to one next i32 [batch]: 0 where the second segment follows the first, 1 where it is from
+//   elsewhere
 //     -> loss = masked_loss + next_loss, next_accuracy
 // Fine-tuning tells texts apart by their first token:
 //   tokens, segments, length as above, label i32 [batch] -> loss, accuracy
