@@ -28,7 +28,7 @@ struct CountedWord {
   std::vector<int32_t> pieces;
 };
 
-// The words of the texts, the most frequent first.
+// The words of the texts, in any order: all that is made of them are sums.
 std::vector<CountedWord> CountWords(absl::Span<const absl::string_view> texts,
                                     const WordPieceOptions& options) {
   absl::flat_hash_map<std::string, int64_t> counts;
@@ -41,10 +41,6 @@ std::vector<CountedWord> CountWords(absl::Span<const absl::string_view> texts,
   std::vector<CountedWord> words;
   words.reserve(counts.size());
   for (const auto& [text, count] : counts) words.push_back({text, count, {}});
-  // So that nothing depends on the table's order.
-  std::ranges::sort(words, [](const CountedWord& a, const CountedWord& b) {
-    return a.count != b.count ? a.count > b.count : a.text < b.text;
-  });
   return words;
 }
 
@@ -148,7 +144,7 @@ class Learner {
     }
   };
 
-  // Two ways to cut a piece lead to one that is there once.
+  // Should two ways to cut a piece lead to it, it is there once.
   int32_t Add(const std::string& text) {
     const auto [found, fresh] = ids_.emplace(text, static_cast<int32_t>(texts_.size()));
     if (fresh) texts_.push_back(text);

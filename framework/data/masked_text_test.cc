@@ -138,6 +138,7 @@ TEST_F(MaskedTextTest, ASampleIsTwoSegmentsOfDocuments) {
     EXPECT_GE(row.length, 28);
     const std::vector<int32_t> a(tokens.begin() + 1, first), b(first + 1, second);
     ASSERT_FALSE(a.empty() || b.empty());
+    EXPECT_FALSE(vocabulary_.GoesOn(a[0]) || vocabulary_.GoesOn(b[0]));
     std::vector<int32_t> both = a;
     both.insert(both.end(), b.begin(), b.end());
     if (row.next == 1) {
@@ -175,6 +176,37 @@ TEST_F(MaskedTextTest, SegmentsBeginWithSentencesWhereThereAreSome) {
     const int word = std::stoi(piece.substr(piece.find('w') + 1));
     EXPECT_EQ(word % 7, 0) << piece;
   }
+}
+
+TEST_F(MaskedTextTest, LinesBeginSentences) {
+  for (std::string& document : numbered_.documents) {
+    std::erase(document, '.');
+    for (size_t i = 0, blanks = 0; i < document.size(); ++i) {
+      if (document[i] == ' ' && ++blanks % 5 == 0) document[i] = '\n';
+    }
+  }
+  const MaskedText data = Make({40, 5, 0.15, 3});
+  for (const Row& row : Rows(data, 200)) {
+    const std::vector<int32_t> tokens = Unmasked(row);
+    const std::string piece =
+        vocabulary_.piece(std::ranges::find(tokens, vocabulary_.separator())[1]);
+    EXPECT_EQ(std::stoi(piece.substr(piece.find('w') + 1)) % 5, 0) << piece;
+  }
+}
+
+TEST_F(MaskedTextTest, WhatDoesNotFollowIsOfAnyOtherDocument) {
+  std::map<char, std::set<char>> others;  // by the document of the first segment
+  const MaskedText data = Make({24, 5, 0.15, 3});
+  for (const Row& row : Rows(data, 3000)) {
+    if (row.next == 1) continue;
+    const std::vector<int32_t> tokens = Unmasked(row);
+    const auto second = std::ranges::find(tokens, vocabulary_.separator()) + 1;
+    const std::string first = vocabulary_.piece(tokens[1]);
+    if (first == ".") continue;  // of which document does not show
+    others[first[1]].insert(vocabulary_.piece(*second)[1]);
+  }
+  EXPECT_EQ(others.size(), kDocuments);
+  for (const auto& [document, other] : others) EXPECT_EQ(other.size(), kDocuments - 1) << document;
 }
 
 TEST_F(MaskedTextTest, PredictsWholeWords) {

@@ -20,6 +20,9 @@ TEST(WikiTextTest, ShowsWhatAReaderSees) {
       {"see [http://a.b/c?d=e the page] and [http://a.b] it", "see the page and it\n"},
       {"a [not an address] b [0, 1] c ]] d", "a [not an address] b [0, 1] c ]] d\n"},
       {"{{infobox|a={{b|c}}|d}}text{{x}} more", "text more\n"},
+      {"[[a|b|c]] {{a}}{|", "c {|\n"},
+      {"{|\n|\n{{box\n|x=1\n|}}\ny\n|}\nafter {| it |} b", "after {| it |} b\n"},
+      {"a<ref name=y /> b<ref>c</ref>d <refine>e</refine>f<ref>g</ref>h", "a bd efh\n"},
       {"a {{never closed\nb", "a never closed\nb\n"},
       {"before\n{| border=1\n|-\n| cell\n{|\n| inner\n|}\n|}\nafter", "before\nafter\n"},
       {"{{box\n|a={{{1}}}\n|}}b", "b\n"},
@@ -67,6 +70,10 @@ TEST(WikiTextTest, TakesLinearTimeWhateverIsThere) {
     for (int i = 0; i < 400000; ++i) markup += piece;
     EXPECT_LE(WithoutWikiMarkup(markup).size(), markup.size() + 1);
   }
+  std::string nested;
+  for (int i = 0; i < 400000; ++i) nested += "[[ab ";
+  for (int i = 0; i < 400000; ++i) nested += "]]";
+  EXPECT_LE(WithoutWikiMarkup(nested).size(), nested.size() + 1);
 }
 
 }  // namespace
