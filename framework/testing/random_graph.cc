@@ -213,6 +213,10 @@ absl::Status RandomGraphBuilder::End() {
   if (Chance(50)) {
     options.kind = OptimizerOptions::kSgd;
     options.momentum = Chance(50) ? 0.5 : 0;
+  } else if (Chance(20)) {
+    options.kind = OptimizerOptions::kLars;
+    options.momentum = 0.5;
+    options.trust_coefficient = 0.25;
   }
   options.epsilon = 1e-3;  // keeps AdamW from amplifying rounding
   options.weight_decay = Chance(50) ? 0.125 : 0;
