@@ -31,10 +31,10 @@ constexpr char kTrainTab[] = "-train.tab", kClassesFile[] = "reuters-r8-train.ta
 
 bool IsTab(const std::string& path) { return absl::EndsWith(path, kTrainTab); }
 
-absl::Status AddTexts(const std::string& path, TextDocuments* documents) {
+// Of texts with classes those that are trained on: what is held out there stays unseen here.
+absl::Status AddTexts(const std::string& path, std::vector<std::string>* documents) {
   ASSIGN_OR_RETURN(TextClasses classes, ReadTextClasses(path));
-  for (std::string& text : classes.training.texts) documents->training.push_back(std::move(text));
-  for (std::string& text : classes.held_out.texts) documents->held_out.push_back(std::move(text));
+  for (std::string& text : classes.training.texts) documents->push_back(std::move(text));
   return absl::OkStatus();
 }
 
@@ -42,9 +42,9 @@ absl::StatusOr<TextDocuments> DocumentsOf(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (!IsTab(path)) return ReadTextDocuments(path);
-    TextDocuments documents;
+    std::vector<std::string> documents;
     RETURN_IF_ERROR(AddTexts(path, &documents));
-    return documents;
+    return HoldOutDocuments(std::move(documents));
   }
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
@@ -55,9 +55,9 @@ absl::StatusOr<TextDocuments> DocumentsOf(const std::string& path) {
         absl::StrCat("data: expected files NAME", kTrainTab, " in ", path, ", got none"));
   }
   std::sort(files.begin(), files.end());
-  TextDocuments documents;
+  std::vector<std::string> documents;
   for (const std::string& file : files) RETURN_IF_ERROR(AddTexts(file, &documents));
-  return documents;
+  return HoldOutDocuments(std::move(documents));
 }
 
 // The text of the vocabulary that the run has already, and where that is; empty: it has none.
