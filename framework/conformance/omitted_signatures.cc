@@ -33,7 +33,7 @@ std::optional<Attributes> AttributesFor(const Attributes& attributes,
   }
   if (auto* shape = std::get_if<ShapeAttributes>(&local)) shape->shape = output;
   if (auto* fill = std::get_if<FillAttributes>(&local)) fill->shape = output;
-  if (auto* rows = std::get_if<RowsAttributes>(&local)) rows->rows = output[0];
+  if (auto* rows = std::get_if<RowsAttributes>(&local)) rows->rows = output[output.rank() - 2];
   if (const auto* slice = std::get_if<SliceAttributes>(&local)) {
     const Sbp along = Sbp::S(static_cast<int>(slice->dim));
     if (inputs[0] == along || output_sbp == along) return std::nullopt;

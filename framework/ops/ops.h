@@ -46,9 +46,11 @@ Tensor Mean(Tensor x);        // over all dimensions: a scalar
 Tensor SumSquares(Tensor x);  // a scalar
 
 // ---- activation.cc ----
-Tensor Gelu(Tensor x);  // tanh form
-Tensor Silu(Tensor x);  // x times its sigmoid
+Tensor Gelu(Tensor x);     // tanh form
+Tensor GeluErf(Tensor x);  // x times the normal distribution function of x
+Tensor Silu(Tensor x);     // x times its sigmoid
 Tensor Sigmoid(Tensor x);
+Tensor Tanh(Tensor x);
 Tensor Relu(Tensor x);
 Tensor Softmax(Tensor x);  // over the last dimension
 Tensor Dropout(Tensor x,
@@ -89,6 +91,14 @@ Tensor NormalizeImages(Tensor x, const std::vector<double>& mean,
 // ---- attention.cc ----
 // q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
 Tensor CausalAttention(Tensor q, Tensor k, Tensor v);
+// Of a sample's first lengths[b] rows, each sees all of them; the rows behind are zero, and neither
+// they nor what they are made of has a gradient. lengths: i32 [batch], each in [0, time].
+Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths);
+
+// ---- gather.cc ----
+// Rows of each sample: x [batch, time, width], positions i32 [batch, count], each in [0, time) ->
+// [batch, count, width].
+Tensor BatchGather(Tensor x, Tensor positions);
 
 // ---- convolution.cc ----
 // x [images, height, width, channels], w [height, width, channels / groups, output channels] (HWIO)

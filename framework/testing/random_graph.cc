@@ -178,11 +178,14 @@ void RandomGraphBuilder::SideOutput(Tensor x) {
     case 4: {
       if (x.shape()[0] != batch_) return;
       // Of values that are partial, now and then.
-      const Tensor values = Chance(40) && out_->mesh.num_stages() == 1
-                                ? Scale(x, 0.5).With(Chance(50) ? "data:P(sum)" : "model:P(sum)")
-                                : x;
+      const bool partial = Chance(40) && out_->mesh.num_stages() == 1;
+      const char* annotation = Chance(50) ? "data:P(sum)" : "model:P(sum)";
+      const Tensor values = partial ? Scale(x, 0.5).With(annotation) : x;
       const Tensor ids = NewInput(DType::kI32, Leading(x.shape()), 5, Ids(x.shape()));
-      graph_->Output(name, graph_->Add(EmbeddingGradientOp(), RowsAttributes{5}, {ids, values})[0]);
+      const bool of_samples = x.shape().rank() == 3 && Chance(50);
+      const Tensor sums = graph_->Add(of_samples ? BatchGatherGradientOp() : EmbeddingGradientOp(),
+                                      RowsAttributes{5}, {ids, values})[0];
+      graph_->Output(name, partial && of_samples ? sums.With(annotation) : sums);
       return;
     }
     default:

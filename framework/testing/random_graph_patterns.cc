@@ -24,6 +24,7 @@ const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
       {"embedding", 6, &B::GrowEmbedding},
       {"tied", 8, &B::GrowTied},
       {"attention", 5, &B::GrowAttention},
+      {"gather", 4, &B::GrowGather},
       {"scores", 4, &B::GrowScores},
       {"transposed", 5, &B::GrowTransposed},
       {"pieces", 7, &B::GrowPieces},
@@ -108,8 +109,19 @@ Tensor RandomGraphBuilder::GrowAttention(Tensor x) {
   const std::string annotation = out_->mesh.FindAxis("model") >= 0 && Chance(50) ? "model:S1" : "";
   for (Tensor& t : qkv)
     t = Reshape(MatMul(x, Variable({Last(x), heads * size}, annotation)), split);
-  const Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2]);
+  const bool padded = x.shape()[0] == batch_ && Chance(50);
+  const Tensor y =
+      padded ? PaddedAttention(qkv[0], qkv[1], qkv[2],
+                               NewInput(DType::kI32, {batch_}, x.shape()[1] + 1, "data:S0"))
+             : CausalAttention(qkv[0], qkv[1], qkv[2]);
   return Reshape(y, {x.shape()[0], x.shape()[1], heads * size});
+}
+
+// Some rows of each sample, which may be named twice.
+Tensor RandomGraphBuilder::GrowGather(Tensor x) {
+  if (x.shape().rank() != 3 || x.shape()[0] != batch_) return Tensor();
+  return BatchGather(
+      x, NewInput(DType::kI32, {batch_, kFewestRows + Below(3)}, x.shape()[1], "data:S0"));
 }
 
 // Products of two activations.

@@ -15,14 +15,15 @@ namespace sluice::cpu {
 // OutOfRange unless every id is in [0, limit), naming the first that is not and its place.
 absl::Status CheckIds(const char* op, const int32_t* ids, int64_t n, int64_t limit);
 
-// The rows of a table that a shard holds, and how many there are in all.
+// The rows of a table that a shard holds, and how many there are in all; along another dimension
+// than the first, those of each of many tables.
 struct TableRows {
   int64_t begin, per_micro, held, whole;
-  explicit TableRows(const Shard& table)
-      : begin(table.offset[0]),
-        per_micro(table.stride_per_micro[0]),
-        held(table.local[0]),
-        whole(table.logical[0]) {}
+  explicit TableRows(const Shard& table, int dim = 0)
+      : begin(table.offset[dim]),
+        per_micro(table.stride_per_micro[dim]),
+        held(table.local[dim]),
+        whole(table.logical[dim]) {}
   int64_t BeginAt(int64_t micro) const { return begin + micro * per_micro; }
 };
 
