@@ -265,9 +265,10 @@ void BytePair::EncodeWord(absl::string_view word, Scratch* scratch,
   while (!scratch->candidates.empty()) {
     const Scratch::Candidate best = scratch->candidates.top();
     scratch->candidates.pop();
-    // Either side may have been joined with another meanwhile.
+    // Either side may have been joined with another meanwhile; what was joined to its left has the
+    // token -1, of which there are no pairs.
     Scratch::Symbol& left = symbols[best.left];
-    if (left.token < 0 || left.next < 0) continue;
+    if (left.next < 0) continue;
     Scratch::Symbol& right = symbols[left.next];
     const auto found =
         merges_.find(static_cast<Pair>(left.token) << 32 | static_cast<Pair>(right.token));

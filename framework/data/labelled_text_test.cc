@@ -141,7 +141,7 @@ TEST(BagOfWordsTest, TheMajorityIsThatOfWhatIsTrainedOn) {
   EXPECT_DOUBLE_EQ(MajorityAccuracy(classes), 0.25);
 }
 
-// Two topics share most words, and one text of each is on the wrong side by its commonest word.
+// Two topics share most words; what is held out is in capitals.
 TEST(BagOfWordsTest, WordsThatTellDecide) {
   TextClasses classes;
   classes.names = {"ball", "gold"};
@@ -149,7 +149,8 @@ TEST(BagOfWordsTest, WordsThatTellDecide) {
     const bool gold = i % 3 == 0;
     std::string text = "the of and to said in ";
     for (int j = 0; j < 4; ++j) absl::StrAppend(&text, "word", (i * 7 + j * 5) % 13, " ");
-    absl::StrAppend(&text, gold ? "Mine" : "team", " ", gold ? "ounce" : "goal");
+    absl::StrAppend(&text, gold ? "mine" : "team", " ", gold ? "ounce" : "goal");
+    if (i % 5 == 0) absl::AsciiStrToUpper(&text);
     LabelledTexts& part = i % 5 == 0 ? classes.held_out : classes.training;
     part.texts.push_back(text);
     part.labels.push_back(gold ? 1 : 0);

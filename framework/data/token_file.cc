@@ -190,8 +190,8 @@ std::string IndexBytes(const TokenFile& file, uint8_t type) {
 // That sequences and documents are bounds of what they part.
 absl::Status CheckParts(const TokenFile& file) {
   const auto bounds = [](const std::vector<int64_t>& values, size_t last) {
-    return values.size() > 1 && values.front() == 0 &&
-           values.back() == static_cast<int64_t>(last) && std::ranges::is_sorted(values);
+    return !values.empty() && values.front() == 0 && values.back() == static_cast<int64_t>(last) &&
+           std::ranges::is_sorted(values);
   };
   const bool sequences = bounds(file.sequences, file.tokens.size());
   const bool modes = file.modes.empty() || file.modes.size() + 1 == file.sequences.size();

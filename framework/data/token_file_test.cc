@@ -83,6 +83,18 @@ TEST(TokenFileTest, MegatronHasTokensOfAnyWholeNumbers) {
   }
 }
 
+TEST(TokenFileTest, MegatronMayHoldNothing) {
+  std::string idx = kIdx.substr(0, 34) + std::string(8, '\0');
+  idx[18] = 0;
+  idx[26] = 1;
+  const auto file = ParseMegatron("t.bin", "", "t.idx", idx);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(file->tokens, ElementsAre());
+  const auto bytes = BytesOfTokens(*file, 50257);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(bytes->idx, idx);
+}
+
 // llm.c: 256 numbers of four bytes, then the tokens. nanoGPT: the tokens.
 TEST(TokenFileTest, TokensOfTwoBytes) {
   const std::string header =
@@ -154,6 +166,8 @@ TEST(TokenFileTest, DamageIsNamedWithItsPlace) {
             "t.idx, byte 50: expected sequence 1 at byte 6, behind the one before, got 4");
   EXPECT_EQ(changed(58, 1), "t.idx, byte 58: expected a document's bound from 0 to 0, got 1");
   EXPECT_EQ(changed(66, 3), "t.idx, byte 66: expected a document's bound from 0 to 2, got 3");
+  EXPECT_EQ(changed(73, '\x80'),
+            "t.idx, byte 66: expected a document's bound from 0 to 2, got -9223372036854775807");
   EXPECT_EQ(changed(74, 1),
             "t.idx, byte 58: expected bounds of documents that end with sequence 2");
   EXPECT_EQ(changed(38, 3),
