@@ -76,7 +76,7 @@ struct MaskedText::Drawn {
   std::vector<int32_t> tokens, segments, positions, labels;
   std::vector<int32_t> words;    // the first token of each that may be predicted
   std::vector<uint8_t> goes_on;  // of each token, whether it belongs to the word before
-  bool next = false;
+  bool elsewhere = false;
 };
 
 absl::StatusOr<MaskedText> MaskedText::Create(absl::string_view what,
@@ -285,13 +285,13 @@ void MaskedText::Draw(int64_t sample, int64_t position, Drawn* drawn) const {
        {&drawn->tokens, &drawn->segments, &drawn->positions, &drawn->labels, &drawn->words}) {
     values->clear();
   }
-  drawn->next = draws.Below(2) == 1;
+  drawn->elsewhere = draws.Below(2) == 1;
   drawn->tokens.push_back(classify_);
   drawn->goes_on.assign(1, 0);
   const int64_t split = DrawSplit(of, &draws);
   AddSegment({of.begin, split}, 0, drawn);
   const int64_t most = options_.length - kSpecialTokens - (split - of.begin);
-  AddSegment(drawn->next ? TextRange{split, of.end} : DrawOther(of.document, most, &draws), 1,
+  AddSegment(drawn->elsewhere ? DrawOther(of.document, most, &draws) : TextRange{split, of.end}, 1,
              drawn);
   DrawPredicted(&draws, drawn);
 }
@@ -319,7 +319,7 @@ absl::Status MaskedText::Fill(int field, absl::Span<const int64_t> samples, int6
       to = reinterpret_cast<std::byte*>(row);
     } else {
       auto* value = reinterpret_cast<int32_t*>(to);
-      *value = field == kNext ? static_cast<int32_t>(drawn.next)
+      *value = field == kNext ? static_cast<int32_t>(drawn.elsewhere)
                               : static_cast<int32_t>(drawn.tokens.size());
       to += sizeof(int32_t);
     }

@@ -29,7 +29,8 @@ struct MaskedTextOptions {
 //   positions [M]  of the tokens to predict, ascending, then 0
 //   labels [M]     which tokens stood there, then 0
 //   weights [M]    f32, one over their number for each of them, then 0
-//   next []        1: b follows a in its document; 0: it is of another document
+//   next []        0: b follows a in its document; 1: it is of another document, as the head of
+//                  BERT's published weights counts them
 //
 // Sample n begins at the n-th place of the text: a document is cut at word ends into pieces as long
 // as fit, and where the last would be shorter it begins earlier. What is drawn for it follows from

@@ -141,7 +141,7 @@ TEST_F(MaskedTextTest, ASampleIsTwoSegmentsOfDocuments) {
     EXPECT_FALSE(vocabulary_.GoesOn(a[0]) || vocabulary_.GoesOn(b[0]));
     std::vector<int32_t> both = a;
     both.insert(both.end(), b.begin(), b.end());
-    if (row.next == 1) {
+    if (row.next == 0) {
       const int64_t at = Find(all, both);
       ASSERT_GE(at, 0);
       EXPECT_LE(at + static_cast<int64_t>(both.size()), begins[DocumentOf(begins, at) + 1]);
@@ -198,7 +198,7 @@ TEST_F(MaskedTextTest, WhatDoesNotFollowIsOfAnyOtherDocument) {
   std::map<char, std::set<char>> others;  // by the document of the first segment
   const MaskedText data = Make({24, 5, 0.15, 3});
   for (const Row& row : Rows(data, 3000)) {
-    if (row.next == 1) continue;
+    if (row.next == 0) continue;
     const std::vector<int32_t> tokens = Unmasked(row);
     const auto second = std::ranges::find(tokens, vocabulary_.separator()) + 1;
     const std::string first = vocabulary_.piece(tokens[1]);
@@ -274,7 +274,7 @@ TEST_F(MaskedTextTest, EveryTokenIsInASample) {
   std::set<int64_t> seen;
   for (int64_t round = 0; round < 12; ++round) {
     for (const Row& row : Rows(data, data.num_samples(), round * data.num_samples())) {
-      if (row.next == 0) continue;
+      if (row.next == 1) continue;
       std::vector<int32_t> tokens = Unmasked(row);
       tokens.resize(row.length - 1);
       tokens.erase(tokens.begin());

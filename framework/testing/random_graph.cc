@@ -178,14 +178,11 @@ void RandomGraphBuilder::SideOutput(Tensor x) {
     case 4: {
       if (x.shape()[0] != batch_) return;
       // Of values that are partial, now and then.
-      const bool partial = Chance(40) && out_->mesh.num_stages() == 1;
-      const char* annotation = Chance(50) ? "data:P(sum)" : "model:P(sum)";
-      const Tensor values = partial ? Scale(x, 0.5).With(annotation) : x;
+      const Tensor values = Chance(40) && out_->mesh.num_stages() == 1
+                                ? Scale(x, 0.5).With(Chance(50) ? "data:P(sum)" : "model:P(sum)")
+                                : x;
       const Tensor ids = NewInput(DType::kI32, Leading(x.shape()), 5, Ids(x.shape()));
-      const bool of_samples = x.shape().rank() == 3 && Chance(50);
-      const Tensor sums = graph_->Add(of_samples ? BatchGatherGradientOp() : EmbeddingGradientOp(),
-                                      RowsAttributes{5}, {ids, values})[0];
-      graph_->Output(name, partial && of_samples ? sums.With(annotation) : sums);
+      graph_->Output(name, graph_->Add(EmbeddingGradientOp(), RowsAttributes{5}, {ids, values})[0]);
       return;
     }
     default:
@@ -216,9 +213,16 @@ absl::Status RandomGraphBuilder::End() {
   if (Chance(50)) {
     options.kind = OptimizerOptions::kSgd;
     options.momentum = Chance(50) ? 0.5 : 0;
+  } else if (Chance(20)) {
+    options.kind = OptimizerOptions::kLars;
+    options.momentum = 0.5;
+    options.trust_coefficient = 0.25;
   }
   options.epsilon = 1e-3;  // keeps AdamW from amplifying rounding
-  options.weight_decay = Chance(50) ? 0.125 : 0;
+  // LARS makes steps of one size of any gradient, and of one that is zero but for rounding any
+  // step: what decays outweighs that.
+  const bool decays = Chance(50) || options.kind == OptimizerOptions::kLars;
+  options.weight_decay = decays ? 0.125 : 0;
   options.clip = Chance(60) ? 0.25 : 0;
   RETURN_IF_ERROR(AddTraining(graph_, loss, options));
   return graph_->Finish();

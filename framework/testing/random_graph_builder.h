@@ -123,6 +123,7 @@ class RandomGraphBuilder {
   Tensor GrowBatchNorm(Tensor x);
   Tensor GrowTopK(Tensor x);
   Tensor GrowImages(Tensor x);
+  Tensor GrowSampled(Tensor x);
   Tensor GrowCast(Tensor x);
 
   const uint64_t seed_;

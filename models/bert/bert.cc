@@ -104,7 +104,7 @@ Tensor MaskedLoss(const Scope& s, const BertConfig& c, const Encoded& encoded, G
   Tensor x;
   {
     const InScope here(s);
-    x = BatchGather(encoded.hidden, positions);
+    x = Embedding(encoded.hidden, positions);  // of each sample its own rows
   }
   x = Linear(s / "transform", x, c.hidden);
   {

@@ -45,7 +45,7 @@ ReferenceRunCase BertReferenceRun() {
   bert.open_data = [] { return FixedSamples(Config()); };
   bert.order = {SampleOrder::kRandom, kDataSeed};
   bert.batch = Config().batch;
-  bert.schedule = {.peak = 1e-3, .warmup = 20, .steps = kReferenceRunSteps, .floor_fraction = 1};
+  bert.schedule = {.peak = 3e-3, .warmup = 20, .steps = kReferenceRunSteps, .floor_fraction = 1};
   bert.options = Options();
   return bert;
 }
