@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "framework/base/hash.h"
 #include "framework/base/printable.h"
 #include "framework/base/status.h"

@@ -105,7 +105,8 @@ TEST(WordPieceTest, AppendsToWhatIsThere) {
   EXPECT_THAT(ranges, ElementsAre(TextRange{0, 1}, TextRange{2, 3}, TextRange{4, 5}));
 }
 
-// U+1D16D comes behind U+302E, but nothing moves past a letter.
+// U+1D16D comes behind U+302E, but nothing moves past a letter, or past a mark of class 0 that is
+// dropped.
 TEST(WordPieceTest, PutsMarksInCanonicalOrder) {
   const std::string low = "\u302e", high = "\U0001d16d";
   const WordPiece vocabulary = OfPieces(absl::StrCat("a", low, high, "\na", high, "b", low, "\n"));
@@ -114,6 +115,7 @@ TEST(WordPieceTest, PutsMarksInCanonicalOrder) {
   EXPECT_EQ(Encoded(vocabulary, absl::StrCat("a", high, "b", low)),
             absl::StrCat("a", high, "b", low));
   EXPECT_THAT(Ranges(vocabulary, absl::StrCat("a", high, low)), ElementsAre(TextRange{0, 8}));
+  EXPECT_EQ(Encoded(vocabulary, absl::StrCat("a", high, "\u0901", low)), "[UNK]");
 }
 
 // Thousands of marks on one letter, in an order that is the opposite of the canonical one.

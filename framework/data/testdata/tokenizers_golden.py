@@ -1,14 +1,16 @@
-"""Writes word_piece/golden.json beside this file: what Hugging Face's tokenizers 0.23.3 makes of awkward text.
+"""Writes word_piece/ and byte_pair/ beside this file: what Hugging Face's tokenizers 0.23.3 and tiktoken 0.14 make of awkward text.
 
-  python3 tokenizers_golden.py VOCAB_TXT      of `bazel run //tools:dataset -- fetch wordpiece`; needs pip's tokenizers
+  python3 tokenizers_golden.py VOCAB_TXT VOCAB_BPE      of `bazel run //tools:dataset -- fetch wordpiece`, `.. gpt2-bpe`
 
-The vocabulary of the golden is a part of that one, so that it stays small: special pieces, characters, frequent words.
+The vocabularies of the goldens are parts of those, so that they stay small: special pieces, characters, frequent words; the
+first 2,000 pairs.
 """
 
 import json
 import os
 import sys
 
+import tiktoken
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
@@ -54,7 +56,44 @@ def encode(vocabulary, text, uncased):
     return encoded.ids, [[places[begin], places[end]] for begin, end in encoded.offsets]
 
 
+# For byte pairs alone: white space, contractions, long words.
+MORE_TEXTS = (
+    "I'm you're we'll they've he'd it's can't 'S 'LL 'tis ''s !'s x's's 9's \u00e9's", "  two   three    four\n\n\nlines \n \t tabs\t\tend  ", " ", "  ", "\n", " \n ",
+    "a \u00a0b \u00a0 c\u3000\u3000d\u2028e \x85f \x1cg", "1234567890 12.5 \u0664\u0665 \u00bd\u00b2 3rd x86", "!!!??? ... --- ===>>> _ __ a_b @#$%^&*()",
+    "the" * 400, " " * 900 + "x", "\n" * 500, "aaaaaaaa" * 100, "<|endoftext|> is text", "int main() {\n\treturn 0;\n}\n",
+)
+PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+
+def printable_bytes():
+    """The character of each byte in the files of GPT-2, in the order of its first 256 tokens."""
+    order = [*range(ord("!"), ord("~") + 1), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    characters = {byte: chr(byte) for byte in order}
+    for byte in range(256):
+        if byte not in characters:
+            characters[byte] = chr(0x100 + len(characters) - len(order))
+    return characters
+
+
+def write_byte_pair(merges, folder):
+    lines = open(merges, encoding="utf-8").read().split("\n")[1:2001]
+    characters = printable_bytes()
+    tokens = [*characters.values(), *(line.replace(" ", "") for line in lines)]
+    bytes_of = {character: byte for byte, character in characters.items()}
+    ranks = {bytes(bytes_of[character] for character in token): rank for rank, token in enumerate(tokens)}
+    encoding = tiktoken.Encoding("golden", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": len(tokens)})
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "encoder.json"), "w", encoding="ascii") as file:
+        json.dump({token: rank for rank, token in enumerate([*tokens, "<|endoftext|>"])}, file)
+    with open(os.path.join(folder, "vocab.bpe"), "w", encoding="utf-8") as file:
+        file.write("\n".join(["#version: 0.2", *lines]) + "\n")
+    cases = [{"text": text, "tokens": encoding.encode_ordinary(text)} for text in (*TEXTS, *MORE_TEXTS)]
+    with open(os.path.join(folder, "golden.json"), "w", encoding="ascii") as file:
+        file.write("[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n")
+
+
 def main():
+    write_byte_pair(sys.argv[2], os.path.join(HERE, "byte_pair"))
     pieces = part(sys.argv[1])
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     cases = []
