@@ -223,6 +223,8 @@ absl::Status RandomGraphBuilder::End() {
   // step: what decays outweighs that.
   const bool decays = Chance(50) || options.kind == OptimizerOptions::kLars;
   options.weight_decay = decays ? 0.125 : 0;
+  // A gradient that is zero but for rounding would be all that LARS goes by.
+  if (options.kind == OptimizerOptions::kLars) options.weight_decay = 0.125;
   options.clip = Chance(60) ? 0.25 : 0;
   RETURN_IF_ERROR(AddTraining(graph_, loss, options));
   return graph_->Finish();
