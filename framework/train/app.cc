@@ -16,6 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/hash.h"
@@ -196,7 +197,8 @@ struct Run {
   const AppOptions& options;
   const AppModel& model;
   Session* session = nullptr;
-  const std::optional<Checkpoint>& checkpoint;
+  const Graph& graph;  // of the program that trains
+  const std::optional<Checkpoint>&checkpoint, &init;
   Stop stop;
   Beginning* beginning = nullptr;
 };
@@ -212,12 +214,36 @@ absl::StatusOr<std::vector<double>> EvaluateByModel(const Run& run, const AppDat
 
 // What a run changes in its folder before the first step. All that can fail of it is tried first:
 // an older run that cannot be gone on with stays as it is.
-absl::Status BeginWriting(const AppOptions& options) {
+absl::Status BeginWriting(const AppOptions& options, const AppData& data) {
   RETURN_IF_ERROR(CheckWritable(options.out + "/log.jsonl"));
   for (const DamagedCheckpoint& damaged : options.resume.damaged) {
     RETURN_IF_ERROR(SetCheckpointAside(damaged.path));
   }
+  for (const auto& [name, text] : data.files) {
+    RETURN_IF_ERROR(WriteRunFile(absl::StrCat(options.out, "/", name), text));
+  }
   return WriteOptions(options.out, options.recorded);
+}
+
+// --init: what is learned, and what running averages have seen, but no optimizer's state.
+absl::Status BeginFrom(const Run& run) {
+  std::vector<std::string> names;
+  for (const NodeId id : run.graph.variables()) {
+    const Role role = run.graph.tensor(run.graph.node(id).outputs[0]).role;
+    if (role == Role::kParameter || role == Role::kStatistic) {
+      names.push_back(run.graph.node(id).name);
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> left,
+                   LoadWhatFits(*run.init, names, run.session, run.stop));
+  if (left.size() == names.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--init: expected parameters of this model, got none in ", run.options.init));
+  }
+  absl::PrintF("begins     with %d of %d parameters of %s%s%s\n", names.size() - left.size(),
+               names.size(), run.options.init,
+               left.empty() ? "" : "; anew: ", absl::StrJoin(left, ", "));
+  return absl::OkStatus();
 }
 
 absl::Status Train(const Run& run, const AppData& data) {
@@ -255,10 +281,11 @@ absl::Status Train(const Run& run, const AppData& data) {
     ProgressPrinter printer = ProgressPrinter::For(stdout);
     Trainer trainer(run.session, trainer_options, task, &printer);
     if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint));
+    if (run.init) RETURN_IF_ERROR(BeginFrom(run));
     RETURN_IF_ERROR(CheckStop(run.stop));
     run.beginning->Over();
     run.beginning->own->Begin();
-    RETURN_IF_ERROR(BeginWriting(options));
+    RETURN_IF_ERROR(BeginWriting(options, data));
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
   if (!record.stopped && run.app.use) {
@@ -294,6 +321,11 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
     ASSIGN_OR_RETURN(Checkpoint loaded, Checkpoint::Load(options.resume.checkpoint));
     checkpoint.emplace(std::move(loaded));
   }
+  std::optional<Checkpoint> init;
+  if (!options.init.empty()) {
+    ASSIGN_OR_RETURN(Checkpoint loaded, Checkpoint::Load(options.init));
+    init.emplace(std::move(loaded));
+  }
   absl::PrintF("model      %s\n", model.summary);
   Programs programs;
   RETURN_IF_ERROR(app.build(options, &programs));
@@ -311,7 +343,9 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
   if (options.use) {
     status = Use(app, options, *checkpoint, session.get(), beginning);
   } else {
-    status = Train({app, options, model, session.get(), checkpoint, stop, beginning}, data);
+    status = Train(
+        {app, options, model, session.get(), programs[0]->graph, checkpoint, init, stop, beginning},
+        data);
   }
   // What was learned is saved by now, whether or not the trace can be written.
   const absl::Status closed = session->Close();

@@ -5,6 +5,7 @@
 #define SLUICE_FRAMEWORK_TRAIN_APP_H_
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,8 @@ struct AppData {
   std::vector<std::string> lines;                  // about it, for people
   std::vector<std::pair<std::string, std::string>> facts;  // for the log's first line
   std::optional<Baseline> baseline;
+  // What a new run keeps beside its options, by file name: a vocabulary that was learned.
+  std::map<std::string, std::string> files;
 };
 
 struct App {

@@ -69,6 +69,10 @@ ABSL_FLAG(int64_t, save_every, 500, "steps between checkpoints; 0: only at the e
 ABSL_FLAG(int64_t, keep, 3, "checkpoints that stay");
 ABSL_FLAG(std::string, resume, "",
           "go on with a run: its folder, or one of its checkpoints; its options hold unless given");
+ABSL_FLAG(
+    std::string, init, "",
+    "begin with the parameters of a checkpoint, <run>/checkpoints/step-<n>, that have the name "
+    "and shape of this model's; others begin anew");
 ABSL_FLAG(bool, explain, false, "print plan, choices and bytes, and stop");
 ABSL_FLAG(
     std::string, explain_html, "",
@@ -122,7 +126,8 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"eval_every", "N", ""},
                                      {"save_every", "N", ""},
                                      {"keep", "N", ""},
-                                     {"resume", "DIR", ""}}}};
+                                     {"resume", "DIR", ""},
+                                     {"init", "PATH", ""}}}};
   groups.insert(groups.end(), flags.more.begin(), flags.more.end());
   groups.push_back({"Looking inside",
                     {{"explain", "", ""},
@@ -454,6 +459,11 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   if (parsed.help) return options;
   const std::string resume = absl::GetFlag(FLAGS_resume);
   if (!resume.empty()) RETURN_IF_ERROR(Resume(flags, resume, &parsed, &options));
+  options.init = absl::GetFlag(FLAGS_init);
+  if (!resume.empty() && !options.init.empty()) {
+    return absl::InvalidArgumentError(
+        "--init: expected a run that begins, and --resume goes on with one");
+  }
   RETURN_IF_ERROR(ApplyPreset(flags, parsed.given));
   RETURN_IF_ERROR(CheckNumbers());
   ResolveData(surroundings.datasets);

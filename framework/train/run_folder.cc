@@ -182,16 +182,20 @@ void OwnRun::GiveUp() {
   if (made_) rmdir(out_.c_str());  // or it has got something else by now
 }
 
-absl::Status WriteOptions(const std::string& out,
-                          const std::vector<std::pair<std::string, std::string>>& flags) {
-  const std::string path = out + "/options.txt", beside = path + ".tmp";
+absl::Status WriteRunFile(const std::string& path, absl::string_view text) {
+  const std::string beside = path + ".tmp";
   RETURN_IF_ERROR(RemoveTree(beside));  // in a folder from anywhere it may be a link to any file
   ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Create(beside));
-  for (const auto& flag : flags) {
-    RETURN_IF_ERROR(writer.Append(absl::StrCat("--", flag.first, "=", flag.second, "\n")));
-  }
+  RETURN_IF_ERROR(writer.Append(text));
   RETURN_IF_ERROR(writer.Close());
   return Rename(beside, path);
+}
+
+absl::Status WriteOptions(const std::string& out,
+                          const std::vector<std::pair<std::string, std::string>>& flags) {
+  std::string text;
+  for (const auto& flag : flags) absl::StrAppend(&text, "--", flag.first, "=", flag.second, "\n");
+  return WriteRunFile(out + "/options.txt", text);
 }
 
 }  // namespace sluice

@@ -76,6 +76,9 @@ class OwnRun {
 // there.
 absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const ResumePoint& resume);
 
+// Writes a small file of a run; an older one is replaced as a whole.
+absl::Status WriteRunFile(const std::string& path, absl::string_view text);
+
 // Writes options.txt in the folder: a line "--name=value" a flag. An older one is replaced as a
 // whole.
 absl::Status WriteOptions(const std::string& out,

@@ -1,6 +1,8 @@
 #include "framework/train/variables.h"
 
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -32,11 +34,9 @@ absl::Status CheckTypes(const Checkpoint& checkpoint, const std::vector<Variable
                                                  "\" is none of this model's variables"));
 }
 
-}  // namespace
-
-absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session, const Stop& stop) {
-  const std::vector<VariableInfo> variables = session->variables();
-  RETURN_IF_ERROR(CheckTypes(checkpoint, variables));
+// Nothing is written before all that is stored of what this rank holds has been read once.
+absl::Status Load(const Checkpoint& checkpoint, const std::vector<VariableInfo>& variables,
+                  Session* session, const Stop& stop) {
   std::vector<std::vector<Box>> boxes;  // by variable
   for (const VariableInfo& variable : variables) {
     RETURN_IF_ERROR(CheckStop(stop));
@@ -53,6 +53,36 @@ absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session, const
     }
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session, const Stop& stop) {
+  const std::vector<VariableInfo> variables = session->variables();
+  RETURN_IF_ERROR(CheckTypes(checkpoint, variables));
+  return Load(checkpoint, variables, session, stop);
+}
+
+absl::StatusOr<std::vector<std::string>> LoadWhatFits(const Checkpoint& checkpoint,
+                                                      absl::Span<const std::string> names,
+                                                      Session* session, const Stop& stop) {
+  std::map<std::string, const TensorEntry*> entries;
+  for (const TensorEntry& entry : checkpoint.tensors()) entries[entry.name] = &entry;
+  const std::set<std::string> wanted(names.begin(), names.end());
+  std::vector<VariableInfo> fit;
+  std::vector<std::string> left;
+  for (VariableInfo& variable : session->variables()) {
+    if (wanted.count(variable.name) == 0) continue;
+    const auto found = entries.find(variable.name);
+    if (found != entries.end() && found->second->dtype == variable.dtype &&
+        found->second->shape == variable.shape) {
+      fit.push_back(std::move(variable));
+    } else {
+      left.push_back(variable.name);
+    }
+  }
+  RETURN_IF_ERROR(Load(checkpoint, fit, session, stop));
+  return left;
 }
 
 absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,

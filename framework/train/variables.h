@@ -4,8 +4,11 @@
 #define SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "framework/base/stop.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/parts.h"
@@ -18,6 +21,12 @@ namespace sluice {
 // holds has been read once and has its digest; it is then read again, a box at a time. Cancelled
 // where `stop` says so.
 absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session, const Stop& stop = {});
+
+// Loads those of the named variables of a session that the checkpoint has of the same type, as
+// LoadVariables does, and leaves the others as they are. Returns the names of those.
+absl::StatusOr<std::vector<std::string>> LoadWhatFits(const Checkpoint& checkpoint,
+                                                      absl::Span<const std::string> names,
+                                                      Session* session, const Stop& stop = {});
 
 // Writes this rank's part of a checkpoint (parts.h): the boxes that it is the one to save.
 absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,

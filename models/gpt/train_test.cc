@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "framework/checkpoint/file.h"
+#include "framework/testing/trainer_process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -22,70 +23,29 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-struct Ended {
-  int code = -1;
-  std::string out, error;
-};
-
-class TrainTest : public ::testing::Test {
+class TrainTest : public TrainerProcessTest {
  protected:
+  TrainTest() : TrainerProcessTest("models/gpt/train") {}
+
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    fs::copy(fs::current_path() / "models/gpt/testdata/fixed.txt", folder_ + "/text.txt");
-  }
-
-  pid_t Start(std::vector<std::string> arguments) {
-    const std::string program = (fs::current_path() / "models/gpt/train").string();
-    arguments.insert(arguments.begin(), program);
-    const pid_t child = fork();
-    if (child != 0) return child;
-    setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
-    if (freopen((folder_ + "/stdout").c_str(), "w", stdout) == nullptr) _exit(99);
-    if (freopen((folder_ + "/stderr").c_str(), "w", stderr) == nullptr) _exit(99);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    execv(program.c_str(), argv.data());
-    _exit(98);
-  }
-
-  Ended Wait(pid_t child) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout"),
-            Read("stderr")};
+    TrainerProcessTest::SetUp();
+    fs::copy(fs::current_path() / "models/gpt/testdata/fixed.txt", folder() + "/text.txt");
   }
 
   // A model of seconds, on `arguments` besides.
-  Ended Run(std::vector<std::string> arguments) {
+  EndedProcess RunSmall(std::vector<std::string> arguments) {
     const std::vector<std::string> small = {
         "--preset=tiny",   "--layers=2",           "--hidden=16",
         "--heads=4",       "--sequence_length=16", "--steps=6",
         "--data=text.txt", "--sample_length=4",    "--out=run",
         "--eval_every=3",  "--save_every=4"};
     arguments.insert(arguments.begin(), small.begin(), small.end());
-    return Wait(Start(arguments));
+    return Run(arguments);
   }
-
-  std::string Read(const std::string& name) {
-    absl::StatusOr<std::string> text = ReadText(folder_ + "/" + name, 1 << 24);
-    return text.ok() ? *text : std::string(text.status().message());
-  }
-
-  void Write(const std::string& name, const std::string& text) {
-    FILE* file = fopen((folder_ + "/" + name).c_str(), "w");
-    fputs(text.c_str(), file);
-    fclose(file);
-  }
-
-  std::string folder_;
 };
 
 TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
-  const Ended first = Run({});
+  const EndedProcess first = RunSmall({});
   ASSERT_EQ(first.code, 0) << first.error;
   for (const char* shard :
        {"bigram model", "held-out loss", "step 6/6", "checkpoint run/checkpoints/",
@@ -101,27 +61,27 @@ TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
   }
   EXPECT_THAT(Read("run/options.txt"), HasSubstr("--hidden=16\n"));
 
-  const Ended more = Wait(Start({"--resume=run", "--mesh=model=2 pipe=2", "--micro_batches=2",
-                                 "--steps=8", "--sample_length=0"}));
+  const EndedProcess more = Run({"--resume=run", "--mesh=model=2 pipe=2", "--micro_batches=2",
+                                 "--steps=8", "--sample_length=0"});
   ASSERT_EQ(more.code, 0) << more.error;
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr(log.substr(0, log.find("{\"step\":6,\"val"))));
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":8,\"val_loss\":"));
 
-  const Ended reshaped = Wait(Start({"--resume=run", "--heads=2"}));
+  const EndedProcess reshaped = Run({"--resume=run", "--heads=2"});
   EXPECT_EQ(reshaped.code, 2);
   EXPECT_EQ(reshaped.error,
             "train: --heads: expected 4, as the checkpoint's model has it, got 2\n");
 
-  const Ended written = Wait(Start({"--resume=run", "--sample", "--prompt=the ", "--temperature=0",
-                                    "--sample_length=3", "--mesh=data=1"}));
+  const EndedProcess written = Run({"--resume=run", "--sample", "--prompt=the ", "--temperature=0",
+                                    "--sample_length=3", "--mesh=data=1"});
   EXPECT_EQ(written.code, 0) << written.error;
   EXPECT_THAT(written.out, HasSubstr("---\nthe "));
 }
 
 // Dropout, sample order and schedule go on where the checkpoint was taken: not a bit differs.
 TEST_F(TrainTest, ResumedRunIsTheWholeRun) {
-  ASSERT_EQ(Run({}).code, 0);
-  const Ended resumed = Wait(Start({"--resume=run/checkpoints/step-000004", "--out=second"}));
+  ASSERT_EQ(RunSmall({}).code, 0);
+  const EndedProcess resumed = Run({"--resume=run/checkpoints/step-000004", "--out=second"});
   ASSERT_EQ(resumed.code, 0) << resumed.error;
   for (const char* step : {"{\"step\":5,\"loss\"", "{\"step\":6,\"loss\""}) {
     auto line = [&](const std::string& log) {
@@ -138,17 +98,17 @@ TEST_F(TrainTest, ResumedRunIsTheWholeRun) {
 
 // Nor does a later run learn what an earlier one wrote.
 TEST_F(TrainTest, ARunNeverLearnsItsOwnFolderNorGoesOnWithOtherData) {
-  fs::create_directories(folder_ + "/texts");
-  fs::rename(folder_ + "/text.txt", folder_ + "/texts/text.txt");
-  ASSERT_EQ(Run({"--data=texts", "--out=texts/run"}).code, 0);
-  const Ended resumed = Wait(Start({"--resume=texts/run", "--steps=7", "--sample_length=0"}));
+  fs::create_directories(folder() + "/texts");
+  fs::rename(folder() + "/text.txt", folder() + "/texts/text.txt");
+  ASSERT_EQ(RunSmall({"--data=texts", "--out=texts/run"}).code, 0);
+  const EndedProcess resumed = Run({"--resume=texts/run", "--steps=7", "--sample_length=0"});
   EXPECT_EQ(resumed.code, 0) << resumed.error;
-  const Ended own = Wait(Start({"--resume=texts/run", "--data=texts/run"}));
+  const EndedProcess own = Run({"--resume=texts/run", "--data=texts/run"});
   EXPECT_EQ(own.code, 2);
   EXPECT_THAT(own.error, HasSubstr("texts/run is the folder of a run\n"));
   const std::string options = Read("texts/run/options.txt"), log = Read("texts/run/log.jsonl");
   Write("texts/another.txt", "more to learn");
-  const Ended other = Wait(Start({"--resume=texts/run", "--steps=8"}));
+  const EndedProcess other = Run({"--resume=texts/run", "--steps=8"});
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.error, HasSubstr("data that the run has seen, "));
   EXPECT_THAT(other.error, HasSubstr(" bytes of digest "));
@@ -164,48 +124,48 @@ TEST_F(TrainTest, InterruptSavesAndStops) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   kill(child, SIGINT);
-  const Ended ended = Wait(child);
+  const EndedProcess ended = Wait(child);
   EXPECT_EQ(ended.code, 0) << ended.error;
   EXPECT_THAT(ended.out, HasSubstr("stopped; --resume=run goes on"));
-  EXPECT_EQ(ListDirectory(folder_ + "/run/checkpoints")->size(), 1u);
+  EXPECT_EQ(ListDirectory(folder() + "/run/checkpoints")->size(), 1u);
 }
 
 TEST_F(TrainTest, ASecondProcessIsToldWhoHasTheRun) {
   const pid_t child =
       Start({"--preset=tiny", "--layers=1", "--hidden=16", "--heads=2", "--data=text.txt",
              "--out=run", "--steps=1000000", "--eval_every=0", "--save_every=2", "--keep=1000000"});
-  for (int i = 0; i < 600 && !fs::exists(folder_ + "/run/checkpoints/step-000002"); ++i) {
+  for (int i = 0; i < 600 && !fs::exists(folder() + "/run/checkpoints/step-000002"); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  const Ended second = Wait(Start({"--resume=run", "--sample_length=0"}));
+  const EndedProcess second = Run({"--resume=run", "--sample_length=0"});
   EXPECT_EQ(second.code, 1);
   EXPECT_THAT(second.error, HasSubstr("run: expected no other process at work, process " +
                                       std::to_string(child) + " on "));
   kill(child, SIGKILL);
   EXPECT_EQ(Wait(child).code, -SIGKILL);
   // What was killed has nothing locked.
-  const Ended resumed = Wait(Start({"--resume=run", "--steps=1", "--sample_length=0"}));
+  const EndedProcess resumed = Run({"--resume=run", "--steps=1", "--sample_length=0"});
   EXPECT_EQ(resumed.code, 0) << resumed.error;
 }
 
 // A folder of runs beside the text, and the text's parent, as `--data=.` has them.
 TEST_F(TrainTest, AFolderAroundRunsIsTheTextAlone) {
-  ASSERT_EQ(Run({"--out=runs/1"}).code, 0);
-  fs::remove(folder_ + "/stdout");
-  fs::create_directories(folder_ + "/texts");
-  fs::copy(folder_ + "/text.txt", folder_ + "/texts/text.txt");
-  fs::rename(folder_ + "/runs", folder_ + "/texts/runs");
-  fs::create_directories(folder_ + "/texts/runs/1/checkpoints/step-000008.tmp");
+  ASSERT_EQ(RunSmall({"--out=runs/1"}).code, 0);
+  fs::remove(folder() + "/stdout");
+  fs::create_directories(folder() + "/texts");
+  fs::copy(folder() + "/text.txt", folder() + "/texts/text.txt");
+  fs::rename(folder() + "/runs", folder() + "/texts/runs");
+  fs::create_directories(folder() + "/texts/runs/1/checkpoints/step-000008.tmp");
   Write("texts/runs/1/checkpoints/step-000008.tmp/tensors.safetensors", "unfinished");
-  const auto text_of = [](const Ended& ended) {
+  const auto text_of = [](const EndedProcess& ended) {
     const size_t begin = ended.out.find("text       ");
     return ended.out.substr(begin, ended.out.find(", digest", begin) - begin);
   };
-  const std::string alone = text_of(Run({"--data=text.txt", "--out=texts/runs/2"}));
-  const Ended around = Run({"--data=texts", "--out=texts/runs/3"});
+  const std::string alone = text_of(RunSmall({"--data=text.txt", "--out=texts/runs/2"}));
+  const EndedProcess around = RunSmall({"--data=texts", "--out=texts/runs/3"});
   EXPECT_EQ(around.code, 0) << around.error;
   EXPECT_EQ(text_of(around), alone);
-  const Ended inside = Run({"--data=texts/runs/1/log.jsonl", "--out=other"});
+  const EndedProcess inside = RunSmall({"--data=texts/runs/1/log.jsonl", "--out=other"});
   EXPECT_EQ(inside.code, 2);
   EXPECT_THAT(inside.error, HasSubstr("texts/runs/1/log.jsonl is what the run "));
 }
@@ -213,7 +173,7 @@ TEST_F(TrainTest, AFolderAroundRunsIsTheTextAlone) {
 TEST_F(TrainTest, BadInputIsOneLineAndACode) {
   Write("empty.txt", "");
   Write("short.txt", "only a few bytes");
-  fs::create_directories(folder_ + "/taken");
+  fs::create_directories(folder() + "/taken");
   Write("taken/log.jsonl", "{}\n");
   struct Case {
     std::vector<std::string> arguments;
@@ -235,7 +195,7 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
       {{"--out=taken"}, 2, "already holds a run"},
   };
   for (const Case& bad : cases) {
-    const Ended ended = Run(bad.arguments);
+    const EndedProcess ended = RunSmall(bad.arguments);
     EXPECT_EQ(ended.code, bad.code) << bad.message << ended.error;
     EXPECT_THAT(ended.error, HasSubstr(bad.message));
     EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
@@ -244,35 +204,35 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
 }
 
 TEST_F(TrainTest, DamagedCheckpointIsRefusedAndTheOneBeforeItTaken) {
-  ASSERT_EQ(Run({}).code, 0);
+  ASSERT_EQ(RunSmall({}).code, 0);
   const std::string whole = Read("run/checkpoints/step-000006/tensors.safetensors");
   const std::string tensors = "run/checkpoints/step-000006/tensors.safetensors";
-  FILE* file = fopen((folder_ + "/" + tensors).c_str(), "r+b");
+  FILE* file = fopen((folder() + "/" + tensors).c_str(), "r+b");
   fseek(file, -4, SEEK_END);
   fputs("XXXX", file);
   fclose(file);
   // By its own name it is an error of one line.
-  const Ended named = Wait(Start({"--resume=run/checkpoints/step-000006", "--steps=8"}));
+  const EndedProcess named = Run({"--resume=run/checkpoints/step-000006", "--steps=8"});
   EXPECT_EQ(named.code, 1);
   EXPECT_THAT(named.error, HasSubstr("train: run/checkpoints/step-000006: tensor "));
   EXPECT_THAT(named.error, HasSubstr(" is damaged: expected digest "));
   EXPECT_EQ(std::count(named.error.begin(), named.error.end(), '\n'), 1) << named.error;
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":6,\"loss\":"));
   // As the last one of a run it costs a warning, and the run comes to the same bits.
-  const Ended resumed = Wait(Start({"--resume=run"}));
+  const EndedProcess resumed = Run({"--resume=run"});
   EXPECT_EQ(resumed.code, 0) << resumed.error;
   EXPECT_THAT(resumed.error, HasSubstr("run/checkpoints/step-000006 is not whole: "));
   EXPECT_THAT(resumed.error, HasSubstr("; --resume takes run/checkpoints/step-000004"));
   EXPECT_EQ(Read(tensors), whole);
-  EXPECT_THAT(*ListDirectory(folder_ + "/run/checkpoints"),
+  EXPECT_THAT(*ListDirectory(folder() + "/run/checkpoints"),
               ::testing::ElementsAre("step-000004", "step-000006", "step-000006.damaged"));
-  EXPECT_EQ(Wait(Start({"--resume=run", "--steps=8"})).code, 0);
+  EXPECT_EQ(Run({"--resume=run", "--steps=8"}).code, 0);
 }
 
 TEST_F(TrainTest, AFolderThatTakesNoCheckpointCostsAWarningAndTheCodeOfTheEnd) {
-  fs::create_directories(folder_ + "/run");
+  fs::create_directories(folder() + "/run");
   Write("run/checkpoints", "a file, where a folder should be");
-  const Ended ended = Run({});
+  const EndedProcess ended = RunSmall({});
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.out, HasSubstr("warning: no checkpoint of step 4: run/checkpoints: cannot "));
   EXPECT_THAT(ended.out, HasSubstr("there is no earlier one; the next try is at step 6"));
@@ -282,13 +242,13 @@ TEST_F(TrainTest, AFolderThatTakesNoCheckpointCostsAWarningAndTheCodeOfTheEnd) {
 }
 
 TEST_F(TrainTest, HelpAndExplainStopThere) {
-  const Ended help = Wait(Start({"--help"}));
+  const EndedProcess help = Run({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, HasSubstr("--mesh=AXES"));
-  const Ended explained = Run({"--explain", "--mesh=data=2 model=2"});
+  const EndedProcess explained = RunSmall({"--explain", "--mesh=data=2 model=2"});
   EXPECT_EQ(explained.code, 0) << explained.error;
   EXPECT_THAT(explained.out, HasSubstr("mlp/up"));
-  EXPECT_FALSE(fs::exists(folder_ + "/run"));
+  EXPECT_FALSE(fs::exists(folder() + "/run"));
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "framework/checkpoint/file.h"
 #include "framework/data/encode_testing.h"
+#include "framework/testing/trainer_process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/insightface/characters.h"
@@ -25,59 +25,23 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-struct Ended {
-  int code = -1;
-  std::string out, error;
-};
-
-class TrainTest : public ::testing::Test {
+class TrainTest : public TrainerProcessTest {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "/" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ + "/datasets");
-  }
-
-  Ended Run(std::vector<std::string> arguments) {
-    const std::string program = (fs::current_path() / "models/insightface/train").string();
-    arguments.insert(arguments.begin(), program);
-    const pid_t child = fork();
-    if (child == 0) {
-      setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
-      setenv("SLUICE_DATASETS", (folder_ + "/datasets").c_str(), 1);
-      if (freopen((folder_ + "/stdout").c_str(), "w", stdout) == nullptr) _exit(99);
-      if (freopen((folder_ + "/stderr").c_str(), "w", stderr) == nullptr) _exit(99);
-      std::vector<char*> argv;
-      for (std::string& argument : arguments) argv.push_back(argument.data());
-      argv.push_back(nullptr);
-      execv(program.c_str(), argv.data());
-      _exit(98);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout"),
-            Read("stderr")};
-  }
+  TrainTest() : TrainerProcessTest("models/insightface/train") {}
 
   // A network of seconds, of which the rest is told.
-  Ended RunSmall(std::vector<std::string> arguments) {
+  EndedProcess RunSmall(std::vector<std::string> arguments) {
     const std::vector<std::string> small = {"--width=4",  "--embedding=16", "--image_size=16",
                                             "--batch=16", "--steps=4",      "--out=run"};
     arguments.insert(arguments.begin(), small.begin(), small.end());
     return Run(arguments);
   }
 
-  std::string Read(const std::string& name) {
-    absl::StatusOr<std::string> text = ReadText(folder_ + "/" + name, 1 << 24);
-    return text.ok() ? *text : std::string(text.status().message());
-  }
-
   // Under every name of a font 1,020 characters, each of the squares that are its number's bits
   // between two corners, and smaller from font to font.
   void WriteFonts() {
-    const std::string folder = folder_ + "/datasets/kanji-fonts";
-    fs::create_directories(folder);
+    const std::string fonts = folder() + "/datasets/kanji-fonts";
+    fs::create_directories(fonts);
     int16_t side = 200;
     for (const FontFile& font : CharacterFonts()) {
       Glyphs glyphs;
@@ -91,7 +55,7 @@ class TrainTest : public ::testing::Test {
           squares.push_back({x, y, static_cast<int16_t>(x + side), static_cast<int16_t>(y + side)});
         }
       }
-      std::ofstream(folder + "/" + font.name, std::ios::binary) << TinyFont(glyphs);
+      std::ofstream(fonts + "/" + font.name, std::ios::binary) << TinyFont(glyphs);
       side = static_cast<int16_t>(side - 5);
     }
   }
@@ -112,17 +76,15 @@ class TrainTest : public ::testing::Test {
     return "\x80\x02](" + pictures + "e](" + truths + "e\x86.";
   }
   void WriteBytes(const std::string& name, const std::string& bytes) {
-    std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
+    std::ofstream(folder() + "/" + name, std::ios::binary) << bytes;
   }
-
-  std::string folder_;
 };
 
 TEST_F(TrainTest, VerifiesByASetOfTheField) {
   WriteBytes("agedb_30.bin", Pairs(24, 16));
   const std::vector<std::string> synthetic = {"--preset=synthetic", "--network=mobilefacenet",
                                               "--classes=1000", "--verification=agedb_30.bin"};
-  const Ended ended = RunSmall(synthetic);
+  const EndedProcess ended = RunSmall(synthetic);
   ASSERT_EQ(ended.code, 0) << ended.error;
   EXPECT_THAT(ended.out, HasSubstr("verified   on 24 pairs, 12 of one identity; agedb_30.bin"));
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":4,\"val_accuracy\":"));
@@ -148,7 +110,7 @@ TEST_F(TrainTest, VerifiesByASetOfTheField) {
     std::vector<std::string> arguments = synthetic;
     arguments.back() = "--verification=damaged.bin";
     arguments.push_back("--out=other");
-    const Ended refused = RunSmall(arguments);
+    const EndedProcess refused = RunSmall(arguments);
     EXPECT_EQ(refused.code, 1) << message;
     EXPECT_THAT(refused.error, HasSubstr(message));
     EXPECT_EQ(std::count(refused.error.begin(), refused.error.end(), '\n'), 1) << refused.error;
@@ -156,18 +118,19 @@ TEST_F(TrainTest, VerifiesByASetOfTheField) {
 }
 
 TEST_F(TrainTest, TrainsOnASampleOfTheClassesAndGoesOnElsewhere) {
-  const Ended first = RunSmall({"--preset=synthetic", "--network=mobilefacenet", "--classes=1000",
-                                "--sample_rate=0.1", "--sample_groups=4", "--steps=2"});
+  const EndedProcess first =
+      RunSmall({"--preset=synthetic", "--network=mobilefacenet", "--classes=1000",
+                "--sample_rate=0.1", "--sample_groups=4", "--steps=2"});
   ASSERT_EQ(first.code, 0) << first.error;
   EXPECT_THAT(first.out, HasSubstr("1000 classes, of which a step has 100\n"));
-  const Ended more = Run({"--resume=run", "--mesh=model=4", "--steps=4"});
+  const EndedProcess more = Run({"--resume=run", "--mesh=model=4", "--steps=4"});
   ASSERT_EQ(more.code, 0) << more.error;
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":4,\"loss\":"));
 }
 
 TEST_F(TrainTest, LearnsCharactersAndVerifiesOthers) {
   WriteFonts();
-  const Ended first = RunSmall({"--classes=20", "--eval_every=2"});
+  const EndedProcess first = RunSmall({"--classes=20", "--eval_every=2"});
   ASSERT_EQ(first.code, 0) << first.error;
   for (const char* part : {"characters 20 to learn from in 380 pictures, 1000 held out in 7000; 0 "
                            "blank and 0 repeated",
@@ -183,16 +146,17 @@ TEST_F(TrainTest, LearnsCharactersAndVerifiesOthers) {
   // What a resumed run verifies is what was measured, on other devices too.
   const size_t begin = first.out.find("printed: accuracy ");
   const std::string measured = first.out.substr(begin, first.out.find('\n', begin) - begin);
-  const Ended verified = Run({"--resume=run", "--verify"});
+  const EndedProcess verified = Run({"--resume=run", "--verify"});
   ASSERT_EQ(verified.code, 0) << verified.error;
   EXPECT_THAT(verified.out, HasSubstr(measured));
-  const Ended more = Run({"--resume=run", "--mesh=data=2 model=2", "--steps=6"});
+  const EndedProcess more = Run({"--resume=run", "--mesh=data=2 model=2", "--steps=6"});
   ASSERT_EQ(more.code, 0) << more.error;
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":6,\"val_accuracy\":0."));
 }
 
 TEST_F(TrainTest, SyntheticPicturesNeedNoData) {
-  const Ended ended = RunSmall({"--preset=synthetic", "--network=mobilefacenet", "--classes=1000"});
+  const EndedProcess ended =
+      RunSmall({"--preset=synthetic", "--network=mobilefacenet", "--classes=1000"});
   ASSERT_EQ(ended.code, 0) << ended.error;
   EXPECT_THAT(ended.out, HasSubstr("pictures   256 drawn at random"));
   EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":4,\"loss\":"));
@@ -216,7 +180,7 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
       {{"--margin=2"}, 2, "margin: expected 0 to 1.5, got 2\n"},
   };
   for (const Case& bad : cases) {
-    const Ended ended = RunSmall(bad.arguments);
+    const EndedProcess ended = RunSmall(bad.arguments);
     EXPECT_EQ(ended.code, bad.code) << bad.message << ended.error;
     EXPECT_THAT(ended.error, HasSubstr(bad.message));
     EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;

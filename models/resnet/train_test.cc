@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/checkpoint/file.h"
+#include "framework/testing/trainer_process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,40 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-struct Ended {
-  int code = -1;
-  std::string out, error;
-};
-
-class TrainTest : public ::testing::Test {
+class TrainTest : public TrainerProcessTest {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "/" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-
-  Ended Run(std::vector<std::string> arguments) {
-    const std::string program = (fs::current_path() / "models/resnet/train").string();
-    arguments.insert(arguments.begin(), program);
-    const pid_t child = fork();
-    if (child == 0) {
-      setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
-      setenv("SLUICE_DATASETS", (folder_ + "/datasets").c_str(), 1);
-      if (freopen((folder_ + "/stdout").c_str(), "w", stdout) == nullptr) _exit(99);
-      if (freopen((folder_ + "/stderr").c_str(), "w", stderr) == nullptr) _exit(99);
-      std::vector<char*> argv;
-      for (std::string& argument : arguments) argv.push_back(argument.data());
-      argv.push_back(nullptr);
-      execv(program.c_str(), argv.data());
-      _exit(98);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout"),
-            Read("stderr")};
-  }
+  TrainTest() : TrainerProcessTest("models/resnet/train") {}
 
   // A network of seconds.
   static std::vector<std::string> Small() {
@@ -60,17 +29,10 @@ class TrainTest : public ::testing::Test {
             "--lr=0.05",          "--warmup=3",   "--out=run",  "--eval_every=10",
             "--save_every=20"};
   }
-
-  std::string Read(const std::string& name) {
-    absl::StatusOr<std::string> text = ReadText(folder_ + "/" + name, 1 << 24);
-    return text.ok() ? *text : std::string(text.status().message());
-  }
-
-  std::string folder_;
 };
 
 TEST_F(TrainTest, LearnsAndGoesOnOnAnotherMesh) {
-  const Ended first = Run(Small());
+  const EndedProcess first = Run(Small());
   ASSERT_EQ(first.code, 0) << first.error;
   for (const char* part : {"ResNet-18 of width 8, 16 x 16 x 3, 10 classes", "drawn at random",
                            "step 30/30", "held-out loss", ", accuracy ", ", top5 ", "images/s"}) {
@@ -81,12 +43,12 @@ TEST_F(TrainTest, LearnsAndGoesOnOnAnotherMesh) {
   const std::string& out = first.out;
   EXPECT_GT(std::stod(out.substr(out.rfind(", accuracy ") + 11)), 0.4) << out;
 
-  const Ended more = Run({"--resume=run", "--mesh=data=2 model=2", "--split_stages=2",
-                          "--precision=bf16", "--steps=34", "--check_nan"});
+  const EndedProcess more = Run({"--resume=run", "--mesh=data=2 model=2", "--split_stages=2",
+                                 "--precision=bf16", "--steps=34", "--check_nan"});
   EXPECT_EQ(more.code, 0) << more.error;
   EXPECT_THAT(more.out, HasSubstr("step 34/34"));
 
-  const Ended deeper = Run({"--resume=run", "--depth=34"});
+  const EndedProcess deeper = Run({"--resume=run", "--depth=34"});
   EXPECT_EQ(deeper.code, 2);
   EXPECT_EQ(deeper.error,
             "train: --depth: expected 18, as the checkpoint's model has it, got 34\n");
@@ -99,15 +61,15 @@ TEST_F(TrainTest, AResumedRunIsTheWholeRun) {
   half.insert(half.end(), {"--steps=12", "--save_every=6", "--out=half"});
   ASSERT_EQ(Run(whole).code, 0);
   ASSERT_EQ(Run(half).code, 0);
-  fs::remove_all(folder_ + "/half/checkpoints/step-000012");
-  const Ended resumed = Run({"--resume=half"});
+  fs::remove_all(folder() + "/half/checkpoints/step-000012");
+  const EndedProcess resumed = Run({"--resume=half"});
   ASSERT_EQ(resumed.code, 0) << resumed.error;
   EXPECT_EQ(Read("whole/checkpoints/step-000012/tensors.safetensors"),
             Read("half/checkpoints/step-000012/tensors.safetensors"));
 }
 
 TEST_F(TrainTest, ADataSetThatIsNotThereIsNamedWithItsCommand) {
-  const Ended none = Run({"--out=run"});
+  const EndedProcess none = Run({"--out=run"});
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.error, HasSubstr("bazel run //tools:dataset -- fetch fashion-mnist"));
   EXPECT_EQ(std::count(none.error.begin(), none.error.end(), '\n'), 1) << none.error;
@@ -116,7 +78,7 @@ TEST_F(TrainTest, ADataSetThatIsNotThereIsNamedWithItsCommand) {
 TEST_F(TrainTest, ExplainsWithoutData) {
   std::vector<std::string> arguments = Small();
   arguments.insert(arguments.end(), {"--explain", "--mesh=model=2"});
-  const Ended explained = Run(arguments);
+  const EndedProcess explained = Run(arguments);
   EXPECT_EQ(explained.code, 0) << explained.error;
   EXPECT_THAT(explained.out, HasSubstr("classes/weight f32[64,10]  stage 0  model:S1"));
 }

@@ -1,0 +1,58 @@
+#include "framework/testing/trainer_process.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "framework/checkpoint/file.h"
+
+namespace sluice {
+
+namespace fs = std::filesystem;
+
+void TrainerProcessTest::SetUp() {
+  folder_ =
+      ::testing::TempDir() + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  fs::remove_all(folder_);
+  fs::create_directories(folder_ + "/datasets");
+}
+
+pid_t TrainerProcessTest::Start(std::vector<std::string> arguments) {
+  const std::string program = (fs::current_path() / program_).string();
+  arguments.insert(arguments.begin(), program);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
+  setenv("SLUICE_DATASETS", (folder_ + "/datasets").c_str(), 1);
+  if (freopen((folder_ + "/stdout").c_str(), "w", stdout) == nullptr) _exit(99);
+  if (freopen((folder_ + "/stderr").c_str(), "w", stderr) == nullptr) _exit(99);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  _exit(98);
+}
+
+EndedProcess TrainerProcessTest::Wait(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout"),
+          Read("stderr")};
+}
+
+std::string TrainerProcessTest::Read(const std::string& name) const {
+  absl::StatusOr<std::string> text = ReadText(folder_ + "/" + name, 1 << 24);
+  return text.ok() ? *text : std::string(text.status().message());
+}
+
+void TrainerProcessTest::Write(const std::string& name, const std::string& text) const {
+  FILE* const file = fopen((folder_ + "/" + name).c_str(), "w");
+  ASSERT_NE(file, nullptr) << name;
+  fputs(text.c_str(), file);
+  fclose(file);
+}
+
+}  // namespace sluice

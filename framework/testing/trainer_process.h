@@ -1,0 +1,43 @@
+// A trainer as people meet it: started as a process, in a folder of its own. The fixture of
+// train_tests, of one thread.
+#ifndef SLUICE_FRAMEWORK_TESTING_TRAINER_PROCESS_H_
+#define SLUICE_FRAMEWORK_TESTING_TRAINER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace sluice {
+
+struct EndedProcess {
+  int code = -1;  // what it exited with, or minus the signal that ended it
+  std::string out, error;
+};
+
+class TrainerProcessTest : public ::testing::Test {
+ protected:
+  // `program`: by its path among the test's data, "models/gpt/train".
+  explicit TrainerProcessTest(const char* program) : program_(program) {}
+
+  // An empty folder for each test; data sets are looked for in its `datasets`.
+  void SetUp() override;
+
+  pid_t Start(std::vector<std::string> arguments);
+  EndedProcess Wait(pid_t child);
+  EndedProcess Run(const std::vector<std::string>& arguments) { return Wait(Start(arguments)); }
+
+  // Files of the folder, by name; of one that cannot be read the error.
+  std::string Read(const std::string& name) const;
+  void Write(const std::string& name, const std::string& text) const;
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string program_, folder_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_TESTING_TRAINER_PROCESS_H_

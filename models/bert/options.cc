@@ -1,0 +1,94 @@
+#include "models/bert/options.h"
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "models/bert/presets.h"
+
+ABSL_FLAG(int64_t, layers, 0, "transformer blocks");
+ABSL_FLAG(int64_t, hidden, 0, "width of the model; a multiple of heads");
+ABSL_FLAG(int64_t, heads, 0, "attention heads");
+ABSL_FLAG(int64_t, sequence_length, 0, "word pieces that the model sees at once");
+ABSL_FLAG(int64_t, vocabulary, 0, "word pieces that the model has an embedding for");
+ABSL_FLAG(int64_t, predictions, 0, "masked words of a sample at most");
+ABSL_FLAG(int64_t, classes, 0, "classes of texts to tell apart; 0: pre-training");
+ABSL_FLAG(double, dropout, 0, "share of activations set to zero while training");
+ABSL_FLAG(bool, tanh_gelu, false, "the tanh form of gelu, as Google's first code has it");
+ABSL_FLAG(std::string, vocabulary_file, "",
+          "word pieces, a line each (vocab.txt); empty: those of the run that --init names, or "
+          "learned from the text");
+
+namespace sluice {
+namespace {
+
+constexpr char kHelp[] =
+    "Pre-trains a BERT on text, or has one tell texts apart, on devices that this machine's cores\n"
+    "play. Without flags it learns news and newsgroups, which `bazel run //tools:dataset -- fetch\n"
+    "text-classes` brings.\n\n"
+    "  bazel run //models/bert:train -- --out=runs/words\n"
+    "  bazel run //models/bert:train -- --preset=classify "
+    "--init=runs/words/checkpoints/step-001500\n"
+    "  bazel run //models/bert:train -- --data=enwik8 --mesh=\"data=2 pipe=2\" --micro_batches=2\n";
+
+constexpr char kByPreset[] = "by preset";
+
+Preset FlagsOf(const BertPreset& preset) {
+  const BertConfig& c = preset.config;
+  return {preset.name,
+          preset.what,
+          {{"data", preset.data},
+           {"layers", absl::StrCat(c.layers)},
+           {"hidden", absl::StrCat(c.hidden)},
+           {"heads", absl::StrCat(c.heads)},
+           {"sequence_length", absl::StrCat(c.sequence_length)},
+           {"vocabulary", absl::StrCat(c.vocabulary)},
+           {"predictions", absl::StrCat(c.predictions)},
+           {"classes", absl::StrCat(c.classes)},
+           {"dropout", absl::StrCat(c.dropout)},
+           {"batch", absl::StrCat(c.batch)},
+           {"steps", absl::StrCat(preset.steps)},
+           {"lr", absl::StrCat(preset.lr)},
+           {"warmup", absl::StrCat(preset.warmup)}}};
+}
+
+}  // namespace
+
+AppFlags BertFlags() {
+  AppFlags flags;
+  flags.help = kHelp;
+  flags.data = {"data", "PATH", kByPreset,
+                "text: a file of documents with blank lines between them, a dump of Wikipedia, a "
+                "file or folder of texts with classes, or the name of a data set that "
+                "//tools:dataset fetched"};
+  flags.model = {{"layers", "N", kByPreset},      {"hidden", "N", kByPreset},
+                 {"heads", "N", kByPreset},       {"sequence_length", "N", kByPreset},
+                 {"vocabulary", "N", kByPreset},  {"vocabulary_file", "FILE", ""},
+                 {"predictions", "N", kByPreset}, {"classes", "N", kByPreset},
+                 {"dropout", "X", kByPreset},     {"tanh_gelu", "", ""}};
+  for (const BertPreset& preset : BertPresets()) flags.presets.push_back(FlagsOf(preset));
+  // A checkpoint names no file that this process reads: a run has its vocabulary in its folder.
+  flags.not_recorded = {"vocabulary_file"};
+  flags.shape = {"layers", "hidden", "heads", "sequence_length", "vocabulary", "classes"};
+  return flags;
+}
+
+absl::StatusOr<BertOptions> ReadBertFlags(const AppOptions& options) {
+  BertOptions bert;
+  BertConfig& config = bert.config;
+  config.layers = absl::GetFlag(FLAGS_layers);
+  config.hidden = absl::GetFlag(FLAGS_hidden);
+  config.heads = absl::GetFlag(FLAGS_heads);
+  config.sequence_length = absl::GetFlag(FLAGS_sequence_length);
+  config.vocabulary = absl::GetFlag(FLAGS_vocabulary);
+  config.predictions = absl::GetFlag(FLAGS_predictions);
+  config.classes = absl::GetFlag(FLAGS_classes);
+  config.dropout = absl::GetFlag(FLAGS_dropout);
+  config.tanh_gelu = absl::GetFlag(FLAGS_tanh_gelu);
+  config.batch = options.batch;
+  config.precision = options.precision;
+  RETURN_IF_ERROR(AddContext(CheckBert(config, options.stages), "model"));
+  bert.vocabulary_file = absl::GetFlag(FLAGS_vocabulary_file);
+  return bert;
+}
+
+}  // namespace sluice

@@ -1,0 +1,80 @@
+#include "models/bert/options.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/reflection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/bert/presets.h"
+
+namespace sluice {
+namespace {
+
+class OptionsTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<BertOptions> Parse(const std::vector<std::string>& arguments) {
+    absl::FlagSaver saver;
+    bool help = false;
+    absl::StatusOr<AppOptions> options = ParseAppOptions(
+        BertFlags(), arguments, {.now = "now", .datasets = "", .bundled = ""}, &help);
+    if (!options.ok()) return options.status();
+    app_ = *options;
+    return ReadBertFlags(app_);
+  }
+  std::string Error(const std::vector<std::string>& arguments) {
+    return std::string(Parse(arguments).status().message());
+  }
+  AppOptions app_;
+};
+
+// Every field of a preset arrives through its flag, to the last bit of its learning rate.
+TEST_F(OptionsTest, PresetsAreWhatTheyAreByTheirFlags) {
+  for (const BertPreset& preset : BertPresets()) {
+    SCOPED_TRACE(preset.name);
+    const absl::StatusOr<BertOptions> options =
+        Parse({"--preset=" + preset.name, "--data=some/text"});
+    ASSERT_TRUE(options.ok()) << options.status();
+    const BertConfig &got = options->config, &want = preset.config;
+    EXPECT_EQ(got.layers, want.layers);
+    EXPECT_EQ(got.heads, want.heads);
+    EXPECT_EQ(got.hidden, want.hidden);
+    EXPECT_EQ(got.sequence_length, want.sequence_length);
+    EXPECT_EQ(got.vocabulary, want.vocabulary);
+    EXPECT_EQ(got.predictions, want.predictions);
+    EXPECT_EQ(got.classes, want.classes);
+    EXPECT_EQ(got.batch, want.batch);
+    EXPECT_EQ(got.dropout, want.dropout);
+    EXPECT_FALSE(got.tanh_gelu);
+    EXPECT_EQ(app_.schedule.steps, preset.steps);
+    EXPECT_EQ(app_.schedule.warmup, preset.warmup);
+    EXPECT_EQ(app_.schedule.peak, preset.lr);
+  }
+}
+
+TEST_F(OptionsTest, FlagsGoOverThePreset) {
+  const absl::StatusOr<BertOptions> options =
+      Parse({"--hidden=64", "--tanh_gelu", "--mesh=data=2 pipe=3", "--micro_batches=4",
+             "--data=some/text", "--vocabulary_file=v.txt", "--init=run/checkpoints/step-000001"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->config.hidden, 64);
+  EXPECT_TRUE(options->config.tanh_gelu);
+  EXPECT_EQ(options->vocabulary_file, "v.txt");
+  EXPECT_EQ(app_.init, "run/checkpoints/step-000001");
+  EXPECT_EQ(app_.stages, 3);
+  for (const auto& [name, value] : app_.recorded) {
+    EXPECT_TRUE(name != "vocabulary_file" && name != "init") << name << " is recorded";
+  }
+}
+
+TEST_F(OptionsTest, ErrorsAreOneLine) {
+  EXPECT_EQ(Error({"--preset=huge"}),
+            "--preset: expected one of small, classify, base, large, got \"huge\"");
+  EXPECT_EQ(Error({"--data=x", "--heads=7"}),
+            "model: heads: expected a divisor of hidden, 128, got 7");
+  EXPECT_EQ(Error({"--data=x", "--mesh=pipe=4"}),
+            "model: mesh: expected at most one pipeline stage a layer, 3, got pipe=4");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,70 @@
+// Pre-trains a BERT, or has one tell texts apart, on the devices of one machine.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "framework/base/status.h"
+#include "framework/nn/model_size.h"
+#include "framework/train/app.h"
+#include "models/bert/bert.h"
+#include "models/bert/options.h"
+#include "models/bert/text.h"
+
+namespace sluice {
+namespace {
+
+absl::StatusOr<AppModel> Describe(const BertConfig& c) {
+  Graph loss;
+  RETURN_IF_ERROR(BuildBertLoss(c, &loss));
+  const ModelSize size = SizeOfModel(loss);
+  AppModel model;
+  model.summary = absl::StrFormat(
+      "%.2fM parameters: %d layers, hidden %d, %d heads, sequences of %d, %d word pieces",
+      static_cast<double>(size.parameters) / 1e6, c.layers, c.hidden, c.heads, c.sequence_length,
+      c.vocabulary);
+  model.throughput = {"tokens", static_cast<double>(c.sequence_length)};
+  model.flops_per_sample = 3.0 * static_cast<double>(size.flops) / static_cast<double>(c.batch);
+  if (c.classes > 0) {
+    model.metrics = {{"loss", "nats"}, {"accuracy", ""}};
+  } else {
+    model.metrics = {{"masked_loss", "nats a word piece"}, {"next_accuracy", ""}};
+  }
+  return model;
+}
+
+absl::Status Build(const AppOptions& options, const BertConfig& config,
+                   std::vector<std::unique_ptr<AppProgram>>* programs) {
+  for (const char* name : {"train", "eval"}) {
+    programs->push_back(std::make_unique<AppProgram>());
+    programs->back()->name = name;
+  }
+  // As many as training takes, so that evaluating needs no more memory and fills the pipeline.
+  (*programs)[1]->micro_batches = options.session.micro_batches;
+  RETURN_IF_ERROR(BuildBertTrain(config, options.optimizer, &(*programs)[0]->graph));
+  return BuildBertEval(config, &(*programs)[1]->graph);
+}
+
+int Main(int argc, char** argv) {
+  BertOptions bert;  // as `read` leaves it for the others
+  App app;
+  app.name = "train";
+  app.flags = BertFlags();
+  app.read = [&bert](const AppOptions& options) -> absl::StatusOr<AppModel> {
+    ASSIGN_OR_RETURN(bert, ReadBertFlags(options));
+    return Describe(bert.config);
+  };
+  app.build = [&bert](const AppOptions& options, auto* programs) {
+    return Build(options, bert.config, programs);
+  };
+  app.open_data = [&bert](const AppOptions& options) {
+    return OpenBertText(options, bert.config, bert.vocabulary_file);
+  };
+  return RunApp(app, argc, argv);
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) { return sluice::Main(argc, argv); }

@@ -1,0 +1,110 @@
+// The trainer as people meet it: started as a process, on a few documents and texts.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/testing/trainer_process.h"
+#include "gmock/gmock.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class TrainTest : public TrainerProcessTest {
+ protected:
+  TrainTest() : TrainerProcessTest("models/bert/train") {}
+
+  // Forty documents and eighty texts of two classes, which differ in their words.
+  void SetUp() override {
+    TrainerProcessTest::SetUp();
+    std::string documents, texts;
+    for (int i = 0; i < 40; ++i) {
+      for (int sentence = 0; sentence < 6; ++sentence) {
+        absl::StrAppend(&documents, "the boat number ", i, " sails on the sea of day ", sentence,
+                        " and meets the wind. ");
+      }
+      absl::StrAppend(&documents, "\n\n");
+      absl::StrAppend(&texts, "sea\tthe boat sails on the sea of day ", i, "\n");
+      absl::StrAppend(&texts, "land\tthe train meets the hills of number ", i, "\n");
+    }
+    Write("documents.txt", documents);
+    Write("texts.txt", texts);
+  }
+
+  // A model of seconds.
+  static std::vector<std::string> Small(std::vector<std::string> more) {
+    more.insert(more.begin(), {"--layers=2", "--hidden=16", "--heads=2", "--sequence_length=24",
+                               "--vocabulary=120", "--predictions=4", "--batch=8"});
+    return more;
+  }
+};
+
+TEST_F(TrainTest, PreTrainsGoesOnAndTellsTextsApart) {
+  const EndedProcess first = Run(Small({"--data=documents.txt", "--steps=20", "--out=words",
+                                        "--eval_every=10", "--save_every=10", "--warmup=2"}));
+  ASSERT_EQ(first.code, 0) << first.error;
+  for (const char* part :
+       {"2 layers, hidden 16, 2 heads, sequences of 24, 120 word pieces", "learned from the text",
+        "step 20/20", "held-out masked_loss", ", next_accuracy ", "tokens/s"}) {
+    EXPECT_THAT(first.out, HasSubstr(part));
+  }
+  EXPECT_THAT(Read("words/vocab.txt"), StartsWith("[PAD]\n"));
+
+  const EndedProcess more = Run(
+      {"--resume=words", "--mesh=data=2 model=2", "--precision=bf16", "--steps=24", "--check_nan"});
+  EXPECT_EQ(more.code, 0) << more.error;
+  EXPECT_THAT(more.out, HasSubstr("step 24/24"));
+  EXPECT_THAT(more.out, HasSubstr("words/vocab.txt"));
+
+  // The vocabulary is the first run's, and so are all parameters but the new head's.
+  const EndedProcess told = Run(
+      Small({"--preset=classify", "--classes=2", "--data=texts.txt", "--steps=60", "--lr=0.003",
+             "--warmup=6", "--out=told", "--init=words/checkpoints/step-000024", "--mesh=pipe=2"}));
+  ASSERT_EQ(told.code, 0) << told.error;
+  EXPECT_THAT(told.out, HasSubstr("begins     with 39 of 41 parameters of "));
+  EXPECT_THAT(told.out, HasSubstr("anew: classifier/bias, classifier/weight"));
+  EXPECT_THAT(told.out, HasSubstr("words/vocab.txt"));
+  EXPECT_THAT(told.out, HasSubstr("a linear classifier of words names 1.000 right"));
+  const std::string& out = told.out;
+  EXPECT_GT(std::stod(out.substr(out.rfind(", accuracy ") + 11)), 0.9) << out;
+}
+
+TEST_F(TrainTest, ErrorsAreOneLine) {
+  struct Bad {
+    std::vector<std::string> arguments;
+    int code;
+    std::string error;
+  };
+  fs::create_directories(folder() + "/empty");
+  Write("few.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n");
+  for (const Bad& bad : std::vector<Bad>{
+           {{"--steps=1"}, 1, "//tools:dataset -- fetch text-classes"},
+           {{"--data=empty"}, 1, "expected files NAME-train.tab in "},
+           {{"--data=no/such"}, 1, "no/such"},
+           {{"--data=documents.txt", "--heads=3"}, 2, "heads: expected a divisor of hidden, 16"},
+           {{"--data=documents.txt", "--vocabulary=6"}, 1, "expected"},
+           {{"--data=documents.txt", "--vocabulary=5", "--vocabulary_file=few.txt"},
+            1,
+            "vocabulary: expected at most 5 pieces in "},
+           {{"--data=documents.txt", "--vocabulary_file=no.txt"}, 1, "no.txt"},
+           {{"--data=documents.txt", "--init=empty"}, 1, "empty"},
+           {{"--preset=classify", "--data=texts.txt", "--classes=3"},
+            1,
+            "classes: expected --classes=2, as "},
+           {{"--resume=x", "--init=y"}, 2, "expected a checkpoint or the folder of a run"}}) {
+    std::vector<std::string> arguments = Small(bad.arguments);
+    if (bad.arguments[0] == "--resume=x") arguments = bad.arguments;
+    const EndedProcess ended = Run(arguments);
+    EXPECT_EQ(ended.code, bad.code) << bad.error;
+    EXPECT_THAT(ended.error, HasSubstr(bad.error));
+    EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
+  }
+}
+
+}  // namespace
+}  // namespace sluice
