@@ -198,10 +198,49 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& of_variables, T
 
 namespace {
 
+// Where a gradient is to be reduced to, axis by axis: where the state of its parameter lies.
+std::string LayoutOfState(const TensorInfo& parameter, const Mesh& mesh) {
+  std::string layout;
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.kind != AxisKind::kSpace) continue;
+    const Sbp* lies = parameter.state.Find(axis.name);
+    if (lies == nullptr) lies = parameter.storage.Find(axis.name);
+    if (lies == nullptr) lies = parameter.annotation.Find(axis.name);
+    absl::StrAppend(&layout, layout.empty() ? "" : " ", axis.name, ":",
+                    lies == nullptr ? "B" : ToString(*lies));
+  }
+  return layout;
+}
+
+// Partial values are cast, which commutes with sums, and the cast back reads whole ones. On a mesh
+// of one device values are rounded once as well, so that what a run computes does not depend on
+// whether anything is sent. Rows of a table stay as they are: they are gathered, not added up.
+void ReduceIn(DType dtype, const Mesh& mesh, Graph* graph, VariableGradients* gradients) {
+  const Graph::Context outer = graph->context();
+  for (auto& [variable, gradient] : *gradients) {
+    Tensor& values = gradient.tensors[0];
+    if (gradient.kind != Gradient::kDense || values.dtype() != DType::kF32) continue;
+    const TensorInfo& parameter = graph->tensor(variable);
+    const std::string layout = LayoutOfState(parameter, mesh);
+    Graph::Context context;
+    context.phase = Phase::kBackward;
+    context.scope = absl::StrCat(graph->node(parameter.producer).name, "/reduced");
+    context.stage = graph->node(parameter.producer).stage;
+    graph->set_context(context);
+    graph->SetRole(values.id(), Role::kActivation, -1);
+    values = Cast(Cast(values, dtype).With(layout), DType::kF32);
+    if (values) graph->SetRole(values.id(), Role::kGradient, variable);
+  }
+  graph->set_context(outer);
+}
+
 absl::Status AddUpdates(Graph* graph, Tensor loss, const OptimizerOptions& options) {
   RETURN_IF_ERROR(SplitParameters(options.zero, graph));
   VariableGradients gradients;
   RETURN_IF_ERROR(AddBackward(graph, loss, &gradients));
+  if (options.reduce != DType::kF32) {
+    ReduceIn(options.reduce, options.zero.mesh, graph, &gradients);
+  }
   SplitGradients(options.zero, gradients, graph);
   const Tensor learning_rate = graph->Input("learning_rate", DType::kF32, {}, "");
   const Tensor step = graph->Input("step", DType::kI32, {}, "");

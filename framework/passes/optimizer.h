@@ -25,7 +25,10 @@ struct OptimizerOptions {
   double weight_decay = 0;                           // pulls weights to 0
   // Largest global norm of the gradients; 0 never clips.
   double clip = 0;
-  ZeroOptions zero;  // of AddTraining and Train
+  // What gradients of f32 are reduced over devices in, but for rows of tables; norms and updates
+  // read what comes of it in f32. In another type than f32 micro-batches are reduced one by one.
+  DType reduce = DType::kF32;
+  ZeroOptions zero;  // `reduce` and this: of AddTraining and Train
 };
 
 // Adds the global norm, then an update of every variable in `gradients`, in their order, and the

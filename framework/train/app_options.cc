@@ -35,6 +35,8 @@ ABSL_FLAG(std::string, optimizer, "adamw", "adamw, sgd or lars");
 ABSL_FLAG(double, momentum, 0.9, "of --optimizer=sgd and lars; 0 keeps no state of sgd's");
 ABSL_FLAG(bool, nesterov, false, "Nesterov's form of --momentum, of --optimizer=sgd");
 ABSL_FLAG(double, dampening, 0, "share of a gradient that --momentum leaves out, after the first");
+ABSL_FLAG(std::string, reduce_dtype, "f32",
+          "f32 or bf16, in which gradients are half the bytes between devices");
 ABSL_FLAG(double, trust_coefficient, 0.001,
           "of --optimizer=lars: how far a step may go, for a layer's length");
 ABSL_FLAG(uint64_t, seed, 1, "of initial values, dropout and the order of samples");
@@ -114,6 +116,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"zero", "LEVEL", ""},
                                      {"precision", "TYPE", ""},
                                      {"residual_precision", "TYPE", ""},
+                                     {"reduce_dtype", "TYPE", ""},
                                      {"threads", "N", ""},
                                      {"memory", "GIB", ""},
                                      {"script_length", "N", ""},
@@ -150,6 +153,7 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "nesterov",
                                  "dampening",
                                  "trust_coefficient",
+                                 "reduce_dtype",
                                  "weight_decay",
                                  "seed",
                                  "mesh",
@@ -379,6 +383,14 @@ absl::Status ReadPrecisionFlags(AppOptions* options) {
                    ReadPrecision("precision", absl::GetFlag(FLAGS_precision)));
   ASSIGN_OR_RETURN(options->precision.residual,
                    ReadPrecision("residual_precision", absl::GetFlag(FLAGS_residual_precision)));
+  ASSIGN_OR_RETURN(options->optimizer.reduce,
+                   ReadPrecision("reduce_dtype", absl::GetFlag(FLAGS_reduce_dtype)));
+  // Each would be reduced for itself, which saves no byte from two on.
+  if (options->optimizer.reduce != DType::kF32 && options->session.micro_batches > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--reduce_dtype: expected f32 with --micro_batches above 1, got bf16 and ",
+                     options->session.micro_batches));
+  }
   if (options->precision.residual == DType::kBF16 && options->precision.compute == DType::kF32) {
     return absl::InvalidArgumentError(
         "--residual_precision: expected f32 where --precision is f32, got bf16");

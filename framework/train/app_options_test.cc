@@ -124,6 +124,8 @@ TEST_F(AppOptionsTest, AnOptimizerIsTakenByItsName) {
   EXPECT_EQ(lars->optimizer.kind, OptimizerOptions::kLars);
   EXPECT_EQ(lars->optimizer.trust_coefficient, 0.02);
   EXPECT_EQ(lars->optimizer.momentum, 0.9);
+  EXPECT_EQ(lars->optimizer.reduce, DType::kF32);
+  EXPECT_EQ(Parse({"--reduce_dtype=bf16"})->optimizer.reduce, DType::kBF16);
 }
 
 TEST_F(AppOptionsTest, ErrorsAreOneLine) {
@@ -140,6 +142,9 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
             "--dampening: expected --optimizer=sgd and a momentum above 0 that is not Nesterov's, "
             "got lars and 0.9");
   EXPECT_EQ(Error({"--momentum=1"}), "--momentum: expected 0 to 0.9999, got 1");
+  EXPECT_EQ(Error({"--reduce_dtype=f16"}), "--reduce_dtype: expected f32 or bf16, got f16");
+  EXPECT_EQ(Error({"--reduce_dtype=bf16", "--batch=8", "--micro_batches=2"}),
+            "--reduce_dtype: expected f32 with --micro_batches above 1, got bf16 and 2");
   EXPECT_EQ(Error({"--precision=f16"}), "--precision: expected f32 or bf16, got f16");
   EXPECT_EQ(Error({"--residual_precision=bf16"}),
             "--residual_precision: expected f32 where --precision is f32, got bf16");
@@ -201,7 +206,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 26u);
+  EXPECT_EQ(options.recorded.size(), 27u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {
