@@ -222,9 +222,10 @@ const OpDef& ReluOp() {
     OpDef op = MakeOp("relu", {{"x"}}, "y");
     op.infer = [](const OpCall& call) { return InferSame("relu", call, 1); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
-    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
+    // y is positive where x is, and what comes after relu keeps y anyway: x need not live on.
+    op.gradient = [](const Node&, absl::Span<const Tensor>, absl::Span<const Tensor> outputs,
                      absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
-      (*dx)[0] = Dense(ApplyOne(ReluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
+      (*dx)[0] = Dense(ApplyOne(ReluGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
     op.reference = [](const ReferenceCall& call) {
@@ -240,12 +241,12 @@ const OpDef& ReluOp() {
 
 const OpDef& ReluGradientOp() {
   static const OpDef op = [] {
-    OpDef op = MakeOp("relu_gradient", {{"x"}, {"dy"}}, "dx");
+    OpDef op = MakeOp("relu_gradient", {{"y"}, {"dy"}}, "dx");
     op.infer = [](const OpCall& call) { return InferSame("relu_gradient", call, 2); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
     op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap2(call, [](double x, double dy) { return x > 0 ? dy : 0; });
+      return ReferenceMap2(call, [](double y, double dy) { return y > 0 ? dy : 0; });
     };
     op.cases = Cases(2);
     op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
