@@ -76,3 +76,9 @@ def libraries():
         headers = ["freetype2/ft2build.h", "freetype2/freetype"],
         packages = ["libfreetype-dev"],
     )
+    system_library(
+        name = "utf8proc",
+        build_file = "//third_party/utf8proc:system.BUILD",
+        headers = ["utf8proc.h"],
+        packages = ["libutf8proc-dev"],
+    )

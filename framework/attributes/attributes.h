@@ -199,6 +199,25 @@ struct RowsAttributes {  // embedding gradients: rows of the table
   }
 };
 
+// Whether rows are those of groups: ids [groups, n] each name rows of their own group of a table
+// [groups, rows, width]. Only what has no table beside the rows needs to be told.
+struct GroupedAttributes {
+  bool grouped = false;
+  template <typename V>
+  void Visit(V&& v) {
+    v("grouped", grouped);
+  }
+};
+
+// sample_classes: `count` of the `classes` of each of `groups` equal ranges. `key` names the draw.
+struct SampleAttributes {
+  int64_t groups = 1, classes = 1, count = 1, key = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("groups", groups), v("classes", classes), v("count", count), v("key", key);
+  }
+};
+
 struct ClipAttributes {
   double max_norm = 1;
   template <typename V>
@@ -210,9 +229,21 @@ struct ClipAttributes {
 struct SgdAttributes {
   double momentum = 0, weight_decay = 0;
   bool nesterov = false;
+  double dampening = 0;  // the share of a gradient that the momentum leaves out
   template <typename V>
   void Visit(V&& v) {
     v("momentum", momentum), v("weight_decay", weight_decay), v("nesterov", nesterov);
+    v("dampening", dampening);
+  }
+};
+
+// Of the update and of its trust ratio, coefficient ||w|| / (||g|| + weight_decay ||w|| + epsilon).
+struct LarsAttributes {
+  double momentum = 0.9, weight_decay = 0, coefficient = 0.001, epsilon = 1e-9;
+  template <typename V>
+  void Visit(V&& v) {
+    v("momentum", momentum), v("weight_decay", weight_decay), v("coefficient", coefficient);
+    v("epsilon", epsilon);
   }
 };
 
@@ -248,7 +279,8 @@ using Attributes =
                  TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
                  ReduceAttributes, AttentionAttributes, ConvolutionAttributes, PoolAttributes,
                  RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes, AverageAttributes,
-                 CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes>;
+                 CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes,
+                 GroupedAttributes, SampleAttributes, LarsAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

@@ -34,6 +34,7 @@ std::optional<Attributes> AttributesFor(const Attributes& attributes,
   if (auto* shape = std::get_if<ShapeAttributes>(&local)) shape->shape = output;
   if (auto* fill = std::get_if<FillAttributes>(&local)) fill->shape = output;
   if (auto* rows = std::get_if<RowsAttributes>(&local)) rows->rows = output[0];
+  if (auto* sample = std::get_if<SampleAttributes>(&local)) sample->groups = output[0];
   if (const auto* slice = std::get_if<SliceAttributes>(&local)) {
     const Sbp along = Sbp::S(static_cast<int>(slice->dim));
     if (inputs[0] == along || output_sbp == along) return std::nullopt;
@@ -48,7 +49,8 @@ std::optional<Attributes> AttributesFor(const Attributes& attributes,
 bool SpeaksOfOutputShape(const Attributes& attributes) {
   return std::holds_alternative<ShapeAttributes>(attributes) ||
          std::holds_alternative<FillAttributes>(attributes) ||
-         std::holds_alternative<RowsAttributes>(attributes);
+         std::holds_alternative<RowsAttributes>(attributes) ||
+         std::holds_alternative<SampleAttributes>(attributes);
 }
 
 std::vector<Sbp> Splits(const Shape& shape) {
@@ -101,9 +103,9 @@ class Search {
       std::vector<Sbp> cuts = Splits(values_.output_types[0].shape);
       cuts.push_back(Sbp::B());
       for (const Sbp& cut : cuts) {
-        if (op_.view ? ElementsAgree(inputs[0], cut) : Fits(marked, inputs, {cut})) {
-          Judge(inputs, {cut});
-        }
+        if (op_.view && ElementsAgree(inputs[0], cut)) Judge(inputs, {cut});
+        if (op_.view) continue;
+        if (const auto all = CutsBeside(marked, inputs, cut)) Judge(inputs, *all);
       }
       return;
     }
@@ -120,13 +122,21 @@ class Search {
     Judge(inputs, cuts);
   }
 
-  bool Fits(const std::vector<TensorType>& marked, const std::vector<Sbp>& inputs,
-            const std::vector<Sbp>& cuts) const {
-    const Shape output = MarkCut(values_.output_types[0].shape, cuts[0]);
-    const auto attributes = AttributesFor(case_.attributes, marked, output, inputs, cuts[0]);
-    if (!attributes.has_value()) return false;
+  // How all outputs are cut where the first is cut so; nothing where it cannot be.
+  std::optional<std::vector<Sbp>> CutsBeside(const std::vector<TensorType>& marked,
+                                             const std::vector<Sbp>& inputs, const Sbp& cut) const {
+    const Shape output = MarkCut(values_.output_types[0].shape, cut);
+    const auto attributes = AttributesFor(case_.attributes, marked, output, inputs, cut);
+    if (!attributes.has_value()) return std::nullopt;
     const auto inferred = op_.infer({*attributes, marked, {}});
-    return inferred.ok() && (*inferred)[0].shape == output;
+    if (!inferred.ok() || (*inferred)[0].shape != output) return std::nullopt;
+    std::vector<Sbp> cuts = {cut};
+    for (size_t i = 1; i < inferred->size(); ++i) {
+      const auto other = CutOf(values_.output_types[i].shape, (*inferred)[i].shape);
+      if (!other.has_value()) return std::nullopt;
+      cuts.push_back(*other);
+    }
+    return cuts;
   }
 
   // A reshape may run wherever both sides hold as many elements.

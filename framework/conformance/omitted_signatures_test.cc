@@ -36,11 +36,17 @@ const std::map<std::string, std::string>& Allowed() {
       {"attention: B,B,P(sum)->P(sum),B", "y alone has v"},
       {"attention_gradient: B,B,P(sum),P(sum),B,B->P(sum),P(sum),B", "dq and dk alone have v, y"},
       {"attention_gradient: B,B,P(sum),B,B,B->P(sum),P(sum),B", "dq and dk alone have v"},
+      {"padded_attention: B,B,P(sum),B->P(sum),B", "y alone has v"},
+      {"padded_attention_gradient: B,B,P(sum),P(sum),B,B,B->P(sum),P(sum),B",
+       "dq and dk alone have v, y"},
+      {"padded_attention_gradient: B,B,P(sum),B,B,B,B->P(sum),P(sum),B", "dq and dk alone have v"},
       {"margin_logits_gradient: P(sum),B,B->B", "without an angle no logit is read"},
       {"margin_logits_gradient: P(sum),B,P(sum)->P(sum)", "without an angle no logit is read"},
       // y is a first guess at the mean slope of a row, which is then taken off exactly.
       {"attention_gradient: B,B,B,P(sum),B,B->B,B,B", "y cancels"},
       {"attention_gradient: B,B,B,P(sum),B,P(sum)->P(sum),P(sum),P(sum)", "y cancels"},
+      {"padded_attention_gradient: B,B,B,P(sum),B,B,B->B,B,B", "y cancels"},
+      {"padded_attention_gradient: B,B,B,P(sum),B,P(sum),B->P(sum),P(sum),P(sum)", "y cancels"},
   };
   return *allowed;
 }

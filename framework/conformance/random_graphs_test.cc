@@ -29,9 +29,6 @@ constexpr double kTolerance = 1e-9;
 
 // What no graph can reach, and why. Beside it stands what follows from the ops (FollowsNobody).
 const std::set<std::string> kUnreachable = {
-    // Nothing asks a tensor that is made from nothing to be split.
-    "fill a",
-    "fill b",
     // A factor that the output alone has is taken if its forward op took it, and this op has none.
     "embedding_gradient v",
     // Logits are never partial, for their maxima would not be those of the sums.

@@ -9,6 +9,7 @@
 #include "framework/data/encode_testing.h"
 #include "framework/data/image_dataset.h"
 #include "framework/data/image_folder.h"
+#include "framework/data/masked_text.h"
 #include "framework/testing/allocations.h"
 #include "gtest/gtest.h"
 
@@ -35,6 +36,19 @@ TEST(FillAllocationsTest, PicturesInMemoryNone) {
   ASSERT_TRUE(data.ok()) << data.status();
   const Allocations allocations = OfThirdBatch(*data);
   EXPECT_EQ(allocations.own, 0);
+}
+
+TEST(FillAllocationsTest, MaskedTextNone) {
+  const auto vocabulary =
+      WordPiece::Parse("pieces", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\nc\n.\n");
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
+  std::vector<std::string> documents(5);
+  for (std::string& document : documents) {
+    for (int i = 0; i < 500; ++i) document += i % 7 == 0 ? "c. " : i % 3 == 0 ? "abb " : "a ";
+  }
+  const auto data = MaskedText::Create("text", documents, *vocabulary, {64, 10});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(OfThirdBatch(*data).own, 0);
 }
 
 // libjpeg takes a dozen blocks a picture, none of which is as large as the picture.

@@ -73,6 +73,8 @@ struct ReferenceCall {
 struct Gradient {
   enum Kind : uint8_t { kNone, kDense, kSparse } kind = kNone;
   std::vector<Tensor> tensors;  // kDense: {gradient}; kSparse: {ids, values}
+  // Of kSparse: the table is [groups, rows, width], and ids [groups, n] are of a group each.
+  bool grouped = false;
 };
 
 // For conformance tests. Values are drawn from [low, high]; i32 inputs are integers there.

@@ -47,11 +47,12 @@ Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weigh
          scope.Param("bias", {out}, bias_annotation);
 }
 
-Tensor Norm(const Scope& scope, Tensor x) {
+Tensor Norm(const Scope& scope, Tensor x, double epsilon) {
   const int64_t width = LastExtent(scope, x);
   if (width == 0) return {};
   const InScope here(scope);
-  return LayerNorm(x, scope.Param("gamma", {width}, "", OnesInit()), scope.Param("beta", {width}));
+  return LayerNorm(x, scope.Param("gamma", {width}, "", OnesInit()), scope.Param("beta", {width}),
+                   epsilon);
 }
 
 Tensor BatchNorm(const Scope& scope, Tensor x, const BatchNormOptions& options) {

@@ -34,7 +34,7 @@ Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weigh
               const VariableAttributes& init = NormalInit());
 
 // Layer norm over the last dimension, with parameters `gamma` and `beta`.
-Tensor Norm(const Scope& scope, Tensor x);
+Tensor Norm(const Scope& scope, Tensor x, double epsilon = 1e-5);
 
 // Batch norm over the last dimension, with parameters `gamma` and `beta`, and the statistics
 // `running_mean` and `running_variance`. In training it takes statistics of each of `groups` equal

@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// The tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+// Of gelu the tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
 constexpr double kGeluScale = 0.79788456080286535588, kGeluCubic = 0.044715;
 
 double GeluOf(double x) {
@@ -23,7 +23,20 @@ double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kGeluScale * (1 + 3 * kGeluCubic * x * x);
 }
 
+double PhiOf(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
+double GeluErfOf(double x) { return x * PhiOf(x); }
+double GeluErfSlope(double x) {
+  constexpr double kDensity = 0.39894228040143267794;  // of the normal distribution, at 0
+  return PhiOf(x) + x * kDensity * std::exp(-0.5 * x * x);
+}
+
 double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
+double SigmoidSlopeOfY(double y) { return y * (1 - y); }
+double TanhOf(double x) { return std::tanh(x); }
+double TanhSlopeOfY(double y) { return 1 - y * y; }
+double ReluOf(double x) { return x < 0 ? 0 : x; }
+double ReluSlopeOfY(double y) { return y > 0 ? 1 : 0; }
+double SiluOf(double x) { return x * SigmoidOf(x); }
 double SiluSlope(double x) {
   const double s = SigmoidOf(x);
   return s * (1 + x * (1 - s));
@@ -105,156 +118,89 @@ std::vector<OpCase> Cases(size_t inputs) {
           {"cube", NoAttributes(), Types(inputs, cube)}};
 }
 
+// A function of each element, and its gradient as an op of its own: of x and dy, or, where the
+// slope is quicker had from the value, of y and dy.
+struct Elementwise {
+  const char *name, *gradient;
+  double (*value)(double x);
+  double (*slope)(double x_or_y);
+  bool of_output;
+  int64_t flops, gradient_flops;
+  double range;  // large cases are drawn from [-range, range]
+  const OpDef& (*gradient_op)();
+  bool timed;  // else no model of ours has it yet
+};
+
+template <const Elementwise& kOf>
+const OpDef& ElementwiseOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp(kOf.name, {{"x"}}, "y");
+    op.infer = [](const OpCall& call) { return InferSame(kOf.name, call, 1); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
+    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor> outputs,
+                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
+      const Tensor from = kOf.of_output ? outputs[0] : inputs[0];
+      (*dx)[0] = Dense(ApplyOne(kOf.gradient_op(), NoAttributes(), {from, dy[0]}));
+    };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, kOf.flops); };
+    op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, kOf.value); };
+    op.cases = Cases(1);
+    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -kOf.range, kOf.range}};
+    op.timing = kOf.timed ? TimedByElements<1>() : NotTimed(kNotInModels);
+    return op;
+  }();
+  return op;
+}
+
+template <const Elementwise& kOf>
+const OpDef& ElementwiseGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeOp(kOf.gradient, {{kOf.of_output ? "y" : "x"}, {"dy"}}, "dx");
+    op.infer = [](const OpCall& call) { return InferSame(kOf.gradient, call, 2); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
+    op.cost = [](const OpCall& call) { return ElementwiseCost(call, kOf.gradient_flops); };
+    op.reference = [](const ReferenceCall& call) {
+      return ReferenceMap2(call, [](double of, double dy) { return kOf.slope(of) * dy; });
+    };
+    op.cases = Cases(2);
+    const double range = kOf.of_output ? 2 : kOf.range;
+    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -range, range}};
+    op.timing = kOf.timed ? TimedByElements<2>() : NotTimed(kNotInModels);
+    return op;
+  }();
+  return op;
+}
+
+constexpr Elementwise kGelu = {"gelu", "gelu_gradient", GeluOf, GeluSlope, false, 20, 30,
+                               12,     GeluGradientOp,  true};
+constexpr Elementwise kGeluErf = {
+    "gelu_erf", "gelu_erf_gradient", GeluErfOf, GeluErfSlope, false, 25, 30,
+    12,         GeluErfGradientOp,   true};
+constexpr Elementwise kSilu = {"silu", "silu_gradient", SiluOf, SiluSlope, false, 15, 20,
+                               12,     SiluGradientOp,  false};
+constexpr Elementwise kSigmoid = {
+    "sigmoid", "sigmoid_gradient", SigmoidOf, SigmoidSlopeOfY, true, 15, 3,
+    12,        SigmoidGradientOp,  true};
+constexpr Elementwise kTanh = {"tanh", "tanh_gradient", TanhOf, TanhSlopeOfY, true, 15, 3,
+                               12,     TanhGradientOp,  false};
+// y is positive where x is, and what comes after relu keeps y anyway: x need not live on.
+constexpr Elementwise kRelu = {"relu", "relu_gradient", ReluOf, ReluSlopeOfY, true, 1, 1,
+                               2,      ReluGradientOp,  false};
+
 }  // namespace
 
-const OpDef& GeluOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("gelu", {{"x"}}, "y");
-    op.infer = [](const OpCall& call) { return InferSame("gelu", call, 1); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
-    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
-                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
-      (*dx)[0] = Dense(ApplyOne(GeluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
-    };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
-    op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, GeluOf); };
-    op.cases = Cases(1);
-    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
-    op.timing = TimedByElements<1>();
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& GeluGradientOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("gelu_gradient", {{"x"}, {"dy"}}, "dx");
-    op.infer = [](const OpCall& call) { return InferSame("gelu_gradient", call, 2); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 30); };
-    op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap2(call, [](double x, double dy) { return GeluSlope(x) * dy; });
-    };
-    op.cases = Cases(2);
-    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
-    op.timing = TimedByElements<2>();
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& SiluOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("silu", {{"x"}}, "y");
-    op.infer = [](const OpCall& call) { return InferSame("silu", call, 1); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
-    op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
-                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
-      (*dx)[0] = Dense(ApplyOne(SiluGradientOp(), NoAttributes(), {inputs[0], dy[0]}));
-    };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
-    op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap(call, [](double x) { return x * SigmoidOf(x); });
-    };
-    op.cases = Cases(1);
-    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
-    op.timing = NotTimed(kNotInModels);
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& SiluGradientOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("silu_gradient", {{"x"}, {"dy"}}, "dx");
-    op.infer = [](const OpCall& call) { return InferSame("silu_gradient", call, 2); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 20); };
-    op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap2(call, [](double x, double dy) { return SiluSlope(x) * dy; });
-    };
-    op.cases = Cases(2);
-    op.large_cases = {{"", NoAttributes(), Equal(2, Wide()), -12, 12}};
-    op.timing = NotTimed(kNotInModels);
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& SigmoidOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("sigmoid", {{"x"}}, "y");
-    op.infer = [](const OpCall& call) { return InferSame("sigmoid", call, 1); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
-    op.gradient = [](const Node&, absl::Span<const Tensor>, absl::Span<const Tensor> outputs,
-                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
-      (*dx)[0] = Dense(ApplyOne(SigmoidGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
-    };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
-    op.reference = [](const ReferenceCall& call) { return ReferenceMap(call, SigmoidOf); };
-    op.cases = Cases(1);
-    op.large_cases = {{"", NoAttributes(), Equal(1, Wide()), -12, 12}};
-    op.timing = TimedByElements<1>();
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& SigmoidGradientOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("sigmoid_gradient", {{"y"}, {"dy"}}, "dx");
-    op.infer = [](const OpCall& call) { return InferSame("sigmoid_gradient", call, 2); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 3); };
-    op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap2(call, [](double y, double dy) { return y * (1 - y) * dy; });
-    };
-    op.cases = Cases(2);
-    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
-    op.timing = TimedByElements<2>();
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& ReluOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("relu", {{"x"}}, "y");
-    op.infer = [](const OpCall& call) { return InferSame("relu", call, 1); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...->..."); };
-    // y is positive where x is, and what comes after relu keeps y anyway: x need not live on.
-    op.gradient = [](const Node&, absl::Span<const Tensor>, absl::Span<const Tensor> outputs,
-                     absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
-      (*dx)[0] = Dense(ApplyOne(ReluGradientOp(), NoAttributes(), {outputs[0], dy[0]}));
-    };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
-    op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap(call, [](double x) { return x < 0 ? 0 : x; });
-    };
-    op.cases = Cases(1);
-    op.large_cases = {{"", NoAttributes(), Equal(1, Wide())}};
-    op.timing = NotTimed(kNotInModels);
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& ReluGradientOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("relu_gradient", {{"y"}, {"dy"}}, "dx");
-    op.infer = [](const OpCall& call) { return InferSame("relu_gradient", call, 2); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{1}}); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
-    op.reference = [](const ReferenceCall& call) {
-      return ReferenceMap2(call, [](double y, double dy) { return y > 0 ? dy : 0; });
-    };
-    op.cases = Cases(2);
-    op.large_cases = {{"", NoAttributes(), Equal(2, Wide())}};
-    op.timing = NotTimed(kNotInModels);
-    return op;
-  }();
-  return op;
-}
+const OpDef& GeluOp() { return ElementwiseOp<kGelu>(); }
+const OpDef& GeluGradientOp() { return ElementwiseGradientOp<kGelu>(); }
+const OpDef& GeluErfOp() { return ElementwiseOp<kGeluErf>(); }
+const OpDef& GeluErfGradientOp() { return ElementwiseGradientOp<kGeluErf>(); }
+const OpDef& SiluOp() { return ElementwiseOp<kSilu>(); }
+const OpDef& SiluGradientOp() { return ElementwiseGradientOp<kSilu>(); }
+const OpDef& SigmoidOp() { return ElementwiseOp<kSigmoid>(); }
+const OpDef& SigmoidGradientOp() { return ElementwiseGradientOp<kSigmoid>(); }
+const OpDef& TanhOp() { return ElementwiseOp<kTanh>(); }
+const OpDef& TanhGradientOp() { return ElementwiseGradientOp<kTanh>(); }
+const OpDef& ReluOp() { return ElementwiseOp<kRelu>(); }
+const OpDef& ReluGradientOp() { return ElementwiseGradientOp<kRelu>(); }
 
 const OpDef& SoftmaxOp() {
   static const OpDef op = [] {
@@ -324,8 +270,10 @@ const OpDef& DropoutOp() {
 }
 
 Tensor Gelu(Tensor x) { return ApplyOne(GeluOp(), NoAttributes(), {x}); }
+Tensor GeluErf(Tensor x) { return ApplyOne(GeluErfOp(), NoAttributes(), {x}); }
 Tensor Silu(Tensor x) { return ApplyOne(SiluOp(), NoAttributes(), {x}); }
 Tensor Sigmoid(Tensor x) { return ApplyOne(SigmoidOp(), NoAttributes(), {x}); }
+Tensor Tanh(Tensor x) { return ApplyOne(TanhOp(), NoAttributes(), {x}); }
 Tensor Relu(Tensor x) { return ApplyOne(ReluOp(), NoAttributes(), {x}); }
 Tensor Softmax(Tensor x) { return ApplyOne(SoftmaxOp(), NoAttributes(), {x}); }
 

@@ -1,5 +1,7 @@
-// Causal attention over q, k, v [batch, time, heads, size]. The log-sum-exp of each score row is an
-// output, for the gradient.
+// Attention over q, k, v [batch, time, heads, size]: causal, where a row sees the keys up to its
+// own, or padded, where each of a sample's first `length` rows sees the keys of all of them, and
+// the rows behind, which hold nothing, are zero. No mask lies in memory. The log-sum-exp of each
+// score row is an output, for the gradient.
 #include <algorithm>
 #include <cmath>
 
@@ -51,6 +53,26 @@ struct Rows {
   int64_t At(int64_t t) const { return first + t * step; }
 };
 
+// Which rows of the samples of a call there are, and the keys that each of them sees. `lengths`:
+// the operand after all that a causal op has; null of a causal op.
+struct Seen {
+  int64_t time;
+  const Array* lengths;
+  int64_t Rows(int64_t b) const {
+    return lengths ? static_cast<int64_t>(lengths->values[b]) : time;
+  }
+  int64_t Keys(int64_t b, int64_t t) const { return lengths ? Rows(b) : t + 1; }
+};
+
+absl::StatusOr<Seen> SeenIn(const char* op, const ReferenceCall& call, size_t causal_operands) {
+  Seen seen = {call.inputs[0].array.shape[1], nullptr};
+  if (call.inputs.size() > causal_operands) {
+    seen.lengths = &call.inputs[causal_operands].array;
+    RETURN_IF_ERROR(CheckInRange(op, "lengths", *seen.lengths, seen.time + 1));
+  }
+  return seen;
+}
+
 double Dot(const Array& a, int64_t at_a, const Array& b, int64_t at_b, int64_t size) {
   double sum = 0;
   for (int64_t d = 0; d < size; ++d) sum += a.values[at_a + d] * b.values[at_b + d];
@@ -58,6 +80,7 @@ double Dot(const Array& a, int64_t at_a, const Array& b, int64_t at_b, int64_t s
 }
 
 absl::Status ReferenceAttention(const ReferenceCall& call) {
+  ASSIGN_OR_RETURN(const Seen seen, SeenIn("attention", call, 3));
   const Array &q = call.inputs[0].array, &k = call.inputs[1].array, &v = call.inputs[2].array;
   Array &y = call.outputs[0].array, &logsumexp = call.outputs[1].array;
   const double scale = std::get<AttentionAttributes>(call.attributes).scale;
@@ -66,14 +89,15 @@ absl::Status ReferenceAttention(const ReferenceCall& call) {
   for (int64_t b = 0; b < q.shape[0]; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       const Rows rows(q.shape, b, h);
-      for (int64_t t = 0; t < time; ++t) {
+      for (int64_t t = 0; t < seen.Rows(b); ++t) {
+        const int64_t keys = seen.Keys(b, t);
         double max = IdentityOf(Reduction::kMax), sum = 0;
-        for (int64_t s = 0; s <= t; ++s) {
+        for (int64_t s = 0; s < keys; ++s) {
           weights[s] = scale * Dot(q, rows.At(t), k, rows.At(s), rows.size);
           max = Reduce(Reduction::kMax, max, weights[s]);
         }
-        for (int64_t s = 0; s <= t; ++s) sum += weights[s] = std::exp(weights[s] - max);
-        for (int64_t s = 0; s <= t; ++s) {
+        for (int64_t s = 0; s < keys; ++s) sum += weights[s] = std::exp(weights[s] - max);
+        for (int64_t s = 0; s < keys; ++s) {
           for (int64_t d = 0; d < rows.size; ++d) {
             y.values[rows.At(t) + d] += weights[s] / sum * v.values[rows.At(s) + d];
           }
@@ -86,6 +110,7 @@ absl::Status ReferenceAttention(const ReferenceCall& call) {
 }
 
 absl::Status ReferenceAttentionGradient(const ReferenceCall& call) {
+  ASSIGN_OR_RETURN(const Seen seen, SeenIn("attention_gradient", call, 6));
   const Array &q = call.inputs[0].array, &k = call.inputs[1].array, &v = call.inputs[2].array;
   const Array &y = call.inputs[3].array, &logsumexp = call.inputs[4].array;
   const Array& dy = call.inputs[5].array;
@@ -98,13 +123,13 @@ absl::Status ReferenceAttentionGradient(const ReferenceCall& call) {
   for (int64_t b = 0; b < q.shape[0]; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
       const Rows rows(q.shape, b, h);
-      for (int64_t t = 0; t < time; ++t) {
-        const int64_t at = rows.At(t);
+      for (int64_t t = 0; t < seen.Rows(b); ++t) {
+        const int64_t at = rows.At(t), keys = seen.Keys(b, t);
         // Slopes of a row sum to zero. dy times y sees to that but for its rounding, which all keys
         // have in common and which would swamp small slopes: their mean is taken off once more.
         const double partial = Dot(dy, at, y, at, rows.size);
         double sum = 0, mean = 0;
-        for (int64_t s = 0; s <= t; ++s) {
+        for (int64_t s = 0; s < keys; ++s) {
           const int64_t from = rows.At(s);
           weights[s] = std::exp(scale * Dot(q, at, k, from, rows.size) -
                                 logsumexp.values[(b * time + t) * heads + h]);
@@ -113,7 +138,7 @@ absl::Status ReferenceAttentionGradient(const ReferenceCall& call) {
           mean += weights[s] * slopes[s];
         }
         mean /= sum;
-        for (int64_t s = 0; s <= t; ++s) {
+        for (int64_t s = 0; s < keys; ++s) {
           const int64_t from = rows.At(s);
           const double weight = weights[s], slope = scale * weight * (slopes[s] - mean);
           for (int64_t d = 0; d < rows.size; ++d) {
@@ -132,12 +157,15 @@ void AttentionGradient(const Node& node, absl::Span<const Tensor> inputs,
                        absl::Span<const Tensor> outputs, absl::Span<const Tensor> dy,
                        std::vector<Gradient>* dx) {
   if (dy[1]) {
-    Refuse(outputs[0], "attention", "no gradient flows through the log-sum-exp");
+    Refuse(outputs[0], node.op->name, "no gradient flows through the log-sum-exp");
     return;
   }
+  const bool padded = inputs.size() > 3;
+  std::vector<Tensor> operands = {inputs[0], inputs[1], inputs[2], outputs[0], outputs[1], dy[0]};
+  if (padded) operands.push_back(inputs[3]);
   const std::vector<Tensor> gradients =
-      Apply(AttentionGradientOp(), node.attributes,
-            {inputs[0], inputs[1], inputs[2], outputs[0], outputs[1], dy[0]});
+      Apply(padded ? PaddedAttentionGradientOp() : AttentionGradientOp(), node.attributes,
+            std::move(operands));
   for (int i = 0; i < 3; ++i) (*dx)[i] = Dense(gradients[i]);
 }
 
@@ -148,30 +176,81 @@ std::vector<Shape> LargeHeads() {
           {1, 33, 2, 40}, {3, 1, 2, 16},   {1, 150, 1, 80}};
 }
 
+double ScaleOf(Tensor q) {
+  const int rank = q.shape().rank();
+  return 1 / std::sqrt(rank > 0 ? static_cast<double>(q.shape()[rank - 1]) : 1);
+}
+
+TensorType LengthsType(const TensorType& q) { return I32({q.shape[0]}); }
+
+absl::StatusOr<Types> InferForward(absl::string_view op, const OpCall& call, bool padded) {
+  RETURN_IF_ERROR(CheckCount(op, call, padded ? 4 : 3));
+  RETURN_IF_ERROR(CheckOperands(op, call, {1, 2}));
+  const TensorType& q = call.inputs[0];
+  if (padded) RETURN_IF_ERROR(CheckType(op, "lengths", LengthsType(q), call.inputs[3]));
+  return Types{q, LogSumExpType(q)};
+}
+
+absl::StatusOr<Types> InferGradient(absl::string_view op, const OpCall& call, bool padded) {
+  RETURN_IF_ERROR(CheckCount(op, call, padded ? 7 : 6));
+  RETURN_IF_ERROR(CheckOperands(op, call, {1, 2, 3, 5}));
+  const TensorType& q = call.inputs[0];
+  RETURN_IF_ERROR(CheckType(op, "logsumexp", LogSumExpType(q), call.inputs[4]));
+  if (padded) RETURN_IF_ERROR(CheckType(op, "lengths", LengthsType(q), call.inputs[6]));
+  return Types{q, q, q};
+}
+
+// The operands of a call: those of one head, and, padded, lengths behind them.
+std::vector<TensorType> ForwardTypes(const TensorType& q, bool padded) {
+  std::vector<TensorType> types = Equal(3, q);
+  if (padded) types.push_back(LengthsType(q));
+  return types;
+}
+
+std::vector<TensorType> GradientTypes(const TensorType& q, bool padded) {
+  const TensorType rows = {DType::kF32, Leading(q.shape, 1)};
+  std::vector<TensorType> types = {q, q, q, q, rows, q};
+  if (padded) types.push_back(LengthsType(q));
+  return types;
+}
+
+// What the two kinds of attention share; `padded` is which.
+OpDef MakeForward(absl::string_view name) {
+  OpDef op;
+  op.name = std::string(name);
+  op.inputs = {{"q"}, {"k"}, {"v"}};
+  op.computes_in = ComputesIn::kLow;
+  op.outputs = {{"y"}, {"logsumexp"}};
+  op.attributes = AttentionAttributes();
+  op.gradient = AttentionGradient;
+  op.reference = ReferenceAttention;
+  return op;
+}
+
+OpDef MakeGradient(absl::string_view name) {
+  OpDef op;
+  op.name = std::string(name);
+  op.inputs = {{"q"}, {"k"}, {"v"}, {"y"}, {.name = "logsumexp", .statistic = true}, {"dy"}};
+  op.computes_in = ComputesIn::kLow;
+  op.outputs = {{"dq"}, {"dk"}, {"dv"}};
+  op.attributes = AttentionAttributes();
+  op.reference = ReferenceAttentionGradient;
+  return op;
+}
+
 }  // namespace
 
 const OpDef& AttentionOp() {
   static const OpDef op = [] {
-    OpDef op;
-    op.name = "attention";
-    op.inputs = {{"q"}, {"k"}, {"v"}};
-    op.computes_in = ComputesIn::kLow;
-    op.outputs = {{"y"}, {"logsumexp"}};
-    op.attributes = AttentionAttributes();
-    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      RETURN_IF_ERROR(CheckCount("attention", call, 3));
-      RETURN_IF_ERROR(CheckOperands("attention", call, {1, 2}));
-      return Types{call.inputs[0], LogSumExpType(call.inputs[0])};
-    };
+    OpDef op = MakeForward("attention");
+    op.infer = [](const OpCall& call) { return InferForward("attention", call, false); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("bThD,bThD,bThD->bThD,bTh"); };
-    op.gradient = AttentionGradient;
     op.cost = [](const OpCall& call) { return CostOfProducts(call, 2); };
-    op.reference = ReferenceAttention;
-    const TensorType even = {DType::kF32, {2, 5, 3, 4}}, one = {DType::kF32, {3, 7, 1, 3}};
-    op.cases = {{"heads", AttentionAttributes{0.5}, {even, even, even}},
-                {"one_head", AttentionAttributes{0.577}, {one, one, one}}};
+    const TensorType even = F32({2, 5, 3, 4}), one = F32({3, 7, 1, 3});
+    op.cases = {{"heads", AttentionAttributes{0.5}, ForwardTypes(even, false)},
+                {"one_head", AttentionAttributes{0.577}, ForwardTypes(one, false)}};
     for (const Shape& shape : LargeHeads()) {
-      op.large_cases.push_back({"", ScaleFor(shape), Equal(3, F32(shape)), -3, 3});
+      op.large_cases.push_back({"", ScaleFor(shape), ForwardTypes(F32(shape), false), -3, 3});
     }
     op.timing = {
         Heads(), [](At at) {
@@ -184,46 +263,84 @@ const OpDef& AttentionOp() {
 
 const OpDef& AttentionGradientOp() {
   static const OpDef op = [] {
-    OpDef op;
-    op.name = "attention_gradient";
-    op.inputs = {{"q"}, {"k"}, {"v"}, {"y"}, {.name = "logsumexp", .statistic = true}, {"dy"}};
-    op.computes_in = ComputesIn::kLow;
-    op.outputs = {{"dq"}, {"dk"}, {"dv"}};
-    op.attributes = AttentionAttributes();
-    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      RETURN_IF_ERROR(CheckCount("attention_gradient", call, 6));
-      RETURN_IF_ERROR(CheckOperands("attention_gradient", call, {1, 2, 3, 5}));
-      const TensorType& q = call.inputs[0];
-      RETURN_IF_ERROR(
-          CheckType("attention_gradient", "logsumexp", LogSumExpType(q), call.inputs[4]));
-      return Types{q, q, q};
-    };
+    OpDef op = MakeGradient("attention_gradient");
+    op.infer = [](const OpCall& call) { return InferGradient("attention_gradient", call, false); };
     op.rule = [](const OpCall&) {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD->bThD,bThD,bThD", {{5}});
     };
     op.cost = [](const OpCall& call) { return CostOfProducts(call, 5); };
-    op.reference = ReferenceAttentionGradient;
-    const TensorType q = {DType::kF32, {2, 5, 3, 4}}, rows = {DType::kF32, {2, 5, 3}};
-    op.cases = {{"heads", AttentionAttributes{0.5}, {q, q, q, q, rows, q}, -1, 1}};
+    op.cases = {
+        {"heads", AttentionAttributes{0.5}, GradientTypes(F32({2, 5, 3, 4}), false), -1, 1}};
     for (const Shape& shape : LargeHeads()) {
-      const TensorType q = F32(shape), rows = F32(Leading(shape, 1));
-      op.large_cases.push_back({"", ScaleFor(shape), {q, q, q, q, rows, q}, -1, 1});
+      op.large_cases.push_back({"", ScaleFor(shape), GradientTypes(F32(shape), false), -1, 1});
     }
-    op.timing = {
-        Heads(), [](At at) {
-          const TensorType q = F32({at[0], at[1], 1, at[2]}), rows = F32({at[0], at[1], 1});
-          return OpCase{"", AttentionAttributes{0.125}, {q, q, q, q, rows, q}};
-        }};
+    op.timing = {Heads(), [](At at) {
+                   return OpCase{"", AttentionAttributes{0.125},
+                                 GradientTypes(F32({at[0], at[1], 1, at[2]}), false)};
+                 }};
     return op;
   }();
   return op;
 }
 
+// Twice the products of a causal op, if nothing is padding. Values of a case are those of lengths
+// too, so none is negative, and scores get a small scale.
+const OpDef& PaddedAttentionOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeForward("padded_attention");
+    op.inputs.push_back({"lengths"});
+    op.infer = [](const OpCall& call) { return InferForward("padded_attention", call, true); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("bThD,bThD,bThD,b->bThD,bTh"); };
+    op.cost = [](const OpCall& call) { return CostOfProducts(call, 4); };
+    const TensorType even = F32({2, 5, 3, 4}), one = F32({3, 7, 1, 3});
+    op.cases = {{"heads", AttentionAttributes{0.04}, ForwardTypes(even, true), 0, 5},
+                {"one_head", AttentionAttributes{0.03}, ForwardTypes(one, true), 0, 7}};
+    for (const Shape& shape : LargeHeads()) {
+      const double high = static_cast<double>(shape[1]);
+      const double scale = 8 / (high * high * static_cast<double>(shape[3]));
+      op.large_cases.push_back(
+          {"", AttentionAttributes{scale}, ForwardTypes(F32(shape), true), 0, high});
+    }
+    op.timing = NotTimed(kNotInModels);
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& PaddedAttentionGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeGradient("padded_attention_gradient");
+    op.inputs.push_back({"lengths"});
+    op.infer = [](const OpCall& call) {
+      return InferGradient("padded_attention_gradient", call, true);
+    };
+    op.rule = [](const OpCall&) {
+      return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD,b->bThD,bThD,bThD", {{5}});
+    };
+    op.cost = [](const OpCall& call) { return CostOfProducts(call, 10); };
+    op.cases = {{"heads", AttentionAttributes{0.04}, GradientTypes(F32({2, 5, 3, 4}), true), 0, 5}};
+    // Drawn as the values are, a log-sum-exp of more would leave a row no weight at all in f32.
+    constexpr int64_t kMostDrawn = 72;
+    for (const Shape& shape : LargeHeads()) {
+      const double high = static_cast<double>(std::min(shape[1], kMostDrawn));
+      const double scale = 8 / (high * high * static_cast<double>(shape[3]));
+      op.large_cases.push_back(
+          {"", AttentionAttributes{scale}, GradientTypes(F32(shape), true), 0, high});
+    }
+    op.timing = NotTimed(kNotInModels);
+    return op;
+  }();
+  return op;
+}
+
+Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths) {
+  if (!Present({q, k, v, lengths})) return Tensor();
+  return ApplyOne(PaddedAttentionOp(), AttentionAttributes{ScaleOf(q)}, {q, k, v, lengths});
+}
+
 Tensor CausalAttention(Tensor q, Tensor k, Tensor v) {
   if (!Present({q, k, v})) return Tensor();
-  const int rank = q.shape().rank();
-  const double size = rank > 0 ? static_cast<double>(q.shape()[rank - 1]) : 1;
-  return ApplyOne(AttentionOp(), AttentionAttributes{1 / std::sqrt(size)}, {q, k, v});
+  return ApplyOne(AttentionOp(), AttentionAttributes{ScaleOf(q)}, {q, k, v});
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
 // Rows of a table by id, and what is done with gradients that are rows: Rows(ids, values) stands
 // for the table in which row ids[i] has values[i] added for each i, and costs only its own size.
+#include <algorithm>
 #include <utility>
 
 #include "framework/ops/cases.h"
@@ -16,12 +17,6 @@ Shape Append(Shape shape, int64_t extent) {
   return shape;
 }
 
-absl::Status CheckTable(absl::string_view op, const TensorType& table) {
-  RETURN_IF_ERROR(CheckFloat(op, "the table", table));
-  if (table.shape.rank() == 2) return absl::OkStatus();
-  return Mismatch(op, "expected a table of [rows,width], got ", TypeText(table));
-}
-
 // values: [ids..., width].
 absl::Status CheckRows(absl::string_view op, const TensorType& ids, const TensorType& values) {
   RETURN_IF_ERROR(CheckIndices(op, "ids", ids));
@@ -36,14 +31,16 @@ absl::Status CheckRows(absl::string_view op, const TensorType& ids, const Tensor
 absl::Status ReferenceEmbedding(const ReferenceCall& call) {
   const ShardArray& table = call.inputs[0];
   const Array& ids = call.inputs[1].array;
-  RETURN_IF_ERROR(CheckInRange("embedding", "ids", ids, table.logical.shape[0]));
-  const int64_t width = RowLength(table.array);
+  const TableShard shard(table);
+  RETURN_IF_ERROR(CheckInRange("embedding", "ids", ids, shard.whole));
+  std::vector<double>& y = call.outputs[0].array.values;
+  const int64_t per_group = ids.shape.NumElements() / std::max<int64_t>(shard.groups, 1);
   for (size_t i = 0; i < ids.values.size(); ++i) {
-    const int64_t id = static_cast<int64_t>(ids.values[i]);
-    if (id < table.box[0].begin || id >= table.box[0].end) continue;  // another shard's row
-    for (int64_t e = 0; e < width; ++e) {
-      call.outputs[0].array.values[i * width + e] =
-          table.array.values[(id - table.box[0].begin) * width + e];
+    const int64_t group = static_cast<int64_t>(i) / per_group;
+    const int64_t place = shard.PlaceOf(group, static_cast<int64_t>(ids.values[i]));
+    if (place < 0) continue;  // another shard's row
+    for (int64_t e = 0; e < shard.width; ++e) {
+      y[i * shard.width + e] = table.array.values[place + e];
     }
   }
   return absl::OkStatus();
@@ -51,14 +48,10 @@ absl::Status ReferenceEmbedding(const ReferenceCall& call) {
 
 // Adds the rows that lie in the box of `table`.
 absl::Status Scatter(const char* op, const Array& ids, const Array& values, ShardArray* table) {
-  RETURN_IF_ERROR(CheckInRange(op, "ids", ids, table->logical.shape[0]));
-  const GatheredRows rows = GatherRows(ids, values, table->box[0]);
-  const int64_t width = RowLength(table->array);
-  for (size_t i = 0; i < rows.ids.size(); ++i) {
-    for (int64_t e = 0; e < width; ++e) {
-      table->array.values[(rows.ids[i] - table->box[0].begin) * width + e] += rows.values[i][e];
-    }
-  }
+  RETURN_IF_ERROR(CheckInRange(op, "ids", ids, TableShard(*table).whole));
+  ForEachNamedRow(*table, ids, values, [&](const std::vector<double>& sum, int64_t place) {
+    for (size_t e = 0; e < sum.size(); ++e) table->array.values[place + e] += sum[e];
+  });
   return absl::OkStatus();
 }
 
@@ -68,19 +61,27 @@ absl::StatusOr<std::vector<Signature>> AddRowsSignatures(const OpCall& call, int
   std::vector<Signature> signatures = {MakeSignature("", {kWhole, kWhole, kWhole}, {kWhole})};
   if (shards < 2) return signatures;
   const Shape& ids = call.inputs[1].shape;
-  for (int d = 0; d < ids.rank(); ++d) {
+  const Shape& table = call.inputs[0].shape;
+  const int groups = IsGrouped(call.inputs[0]) ? 1 : 0;  // dimensions
+  for (int d = groups; d < ids.rank(); ++d) {
     if (ids[d] <= 1) continue;
     signatures.push_back(MakeSignature(absl::StrCat(d), {kPartial, d, d}, {kPartial}));
     signatures.back().any_order = true;  // each row comes with its id
   }
-  const Shape& table = call.inputs[0].shape;
-  if (table[1] > 1) signatures.push_back(MakeSignature("e", {1, kWhole, ids.rank()}, {1}));
-  if (table[0] > 1) signatures.push_back(MakeSignature("v", {0, kWhole, kWhole}, {0}));
+  const int rows = groups, columns = groups + 1;
+  if (table[columns] > 1) {
+    signatures.push_back(MakeSignature("e", {columns, kWhole, ids.rank()}, {columns}));
+  }
+  if (groups > 0 && table[0] > 1) signatures.push_back(MakeSignature("g", {0, 0, 0}, {0}));
+  if (table[rows] > 1) signatures.push_back(MakeSignature("v", {rows, kWhole, kWhole}, {rows}));
   signatures.push_back(MakeSignature("P", {kPartial, kWhole, kPartial}, {kPartial}));
   return signatures;
 }
 
-// Repeated ids meet before they are squared, so only columns can be split.
+bool AreGrouped(const OpCall& call) { return std::get<GroupedAttributes>(call.attributes).grouped; }
+
+// Repeated ids meet before they are squared, so only columns can be split, and groups, whose ids
+// are of other rows each.
 absl::StatusOr<std::vector<Signature>> SumSquaresRowsSignatures(const OpCall& call,
                                                                 int64_t shards) {
   std::vector<Signature> signatures = {MakeSignature("", {kWhole, kWhole}, {kWhole})};
@@ -89,7 +90,20 @@ absl::StatusOr<std::vector<Signature>> SumSquaresRowsSignatures(const OpCall& ca
   if (shards > 1 && values[column] > 1) {
     signatures.push_back(MakeSignature("e", {kWhole, column}, {kPartial}));
   }
+  if (shards > 1 && AreGrouped(call) && values[0] > 1) {
+    signatures.push_back(MakeSignature("g", {0, 0}, {kPartial}));
+  }
   return signatures;
+}
+
+double SumSquaresOf(const Array& ids, const Array& values) {
+  Range all = {0, 0};
+  for (const double id : ids.values) all.end = std::max(all.end, static_cast<int64_t>(id) + 1);
+  double sum = 0;
+  for (const std::vector<double>& row : GatherRows(ids, values, all).values) {
+    for (const double value : row) sum += value * value;
+  }
+  return sum;
 }
 
 constexpr int64_t kTimedRows = 256;  // of a table
@@ -104,15 +118,19 @@ const OpDef& EmbeddingOp() {
     op.outputs = {{"y"}};
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("embedding", call, 2));
-      RETURN_IF_ERROR(CheckTable("embedding", call.inputs[0]));
-      RETURN_IF_ERROR(CheckIndices("embedding", "ids", call.inputs[1]));
-      return Types{{call.inputs[0].dtype, Append(call.inputs[1].shape, call.inputs[0].shape[1])}};
+      const TensorType& table = call.inputs[0];
+      RETURN_IF_ERROR(CheckTableIds("embedding", table, call.inputs[1]));
+      const int64_t width = table.shape[table.shape.rank() - 1];
+      return Types{{table.dtype, Append(call.inputs[1].shape, width)}};
     };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("ve,...->...e", {{0}}); };
+    op.rule = [](const OpCall& call) {
+      return IndexRule::Parse(IsGrouped(call.inputs[0]) ? "gve,gk->gke" : "ve,...->...e", {{0}});
+    };
     op.gradient = [](const Node&, absl::Span<const Tensor> inputs, absl::Span<const Tensor>,
                      absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
       Gradient rows;
       rows.kind = Gradient::kSparse;
+      rows.grouped = inputs[0].shape().rank() == 3;
       rows.tensors = {inputs[1], dy[0]};
       (*dx)[0] = rows;
     };
@@ -122,8 +140,10 @@ const OpDef& EmbeddingOp() {
     };
     op.reference = ReferenceEmbedding;
     op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5})}, 0, 6},
-                {"vector", NoAttributes(), {F32({5, 4}), I32({3})}, 0, 4}};
-    op.large_cases = {{"", NoAttributes(), {WideTable(), I32({9, 101})}, 0, 130}};
+                {"vector", NoAttributes(), {F32({5, 4}), I32({3})}, 0, 4},
+                {"groups", NoAttributes(), {F32({3, 5, 4}), I32({3, 2})}, 0, 4}};
+    op.large_cases = {{"", NoAttributes(), {WideTable(), I32({9, 101})}, 0, 130},
+                      {"", NoAttributes(), {F32({5, 131, 67}), I32({5, 99})}, 0, 130}};
     op.timing = {
         RowsByLength(), [](At at) {
           return OpCase{
@@ -174,9 +194,10 @@ const OpDef& AddSparseOp() {
       RETURN_IF_ERROR(CheckCount("add_sparse", call, 3));
       const TensorType& dense = call.inputs[0];
       const TensorType& values = call.inputs[2];
-      RETURN_IF_ERROR(CheckTable("add_sparse", dense));
+      RETURN_IF_ERROR(CheckTableIds("add_sparse", dense, call.inputs[1]));
       RETURN_IF_ERROR(CheckRows("add_sparse", call.inputs[1], values));
-      if (values.dtype != dense.dtype || values.shape[values.shape.rank() - 1] != dense.shape[1]) {
+      const int64_t width = dense.shape[dense.shape.rank() - 1];
+      if (values.dtype != dense.dtype || values.shape[values.shape.rank() - 1] != width) {
         return Mismatch("add_sparse", "expected rows of ", TypeText(dense), ", got values ",
                         TypeText(values));
       }
@@ -192,8 +213,11 @@ const OpDef& AddSparseOp() {
       return Scatter("add_sparse", call.inputs[1].array, call.inputs[2].array, &call.outputs[0]);
     };
     op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5}), F32({2, 5, 3})}, 0, 6},
-                {"vector", NoAttributes(), {F32({5, 4}), I32({3}), F32({3, 4})}, 0, 4}};
-    op.large_cases = {{"", NoAttributes(), {WideTable(), I32({909}), F32({909, 67})}, 0, 130}};
+                {"vector", NoAttributes(), {F32({5, 4}), I32({3}), F32({3, 4})}, 0, 4},
+                {"groups", NoAttributes(), {F32({3, 5, 4}), I32({3, 6}), F32({3, 6, 4})}, 0, 4}};
+    op.large_cases = {
+        {"", NoAttributes(), {WideTable(), I32({909}), F32({909, 67})}, 0, 130},
+        {"", NoAttributes(), {F32({5, 131, 67}), I32({5, 99}), F32({5, 99, 67})}, 0, 130}};
     op.timing = {RowsByLength(), [](At at) {
                    return OpCase{"",
                                  NoAttributes(),
@@ -212,9 +236,14 @@ const OpDef& SumSquaresSparseOp() {
     op.name = "sum_squares_sparse";
     op.inputs = {{"ids"}, {"values"}};
     op.outputs = {{"y"}};
+    op.attributes = GroupedAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("sum_squares_sparse", call, 2));
       RETURN_IF_ERROR(CheckRows("sum_squares_sparse", call.inputs[0], call.inputs[1]));
+      if (AreGrouped(call) && call.inputs[0].shape.rank() != 2) {
+        return Mismatch("sum_squares_sparse", "expected ids of [groups,n], got ",
+                        TypeText(call.inputs[0]));
+      }
       return Types{{StatisticsType(call.inputs[1].dtype), {}}};
     };
     op.signatures = SumSquaresRowsSignatures;
@@ -222,17 +251,23 @@ const OpDef& SumSquaresSparseOp() {
       return ElementwiseCost(call, 3, 2 * BytesOf(call.inputs) + 4096);
     };
     op.reference = [](const ReferenceCall& call) {
-      const Array& ids = call.inputs[0].array;
-      Range all = {0, 0};
-      for (double id : ids.values) all.end = std::max(all.end, static_cast<int64_t>(id) + 1);
-      for (const std::vector<double>& row : GatherRows(ids, call.inputs[1].array, all).values) {
-        for (double value : row) call.outputs[0].array.values[0] += value * value;
+      const Array &ids = call.inputs[0].array, &values = call.inputs[1].array;
+      double& sum = call.outputs[0].array.values[0];
+      if (!AreGrouped({call.attributes, {}, {}})) {
+        sum = SumSquaresOf(ids, values);
+        return absl::OkStatus();
+      }
+      for (int64_t g = 0; g < ids.shape[0]; ++g) {
+        sum += SumSquaresOf(GroupOf(ids, g), GroupOf(values, g));
       }
       return absl::OkStatus();
     };
-    op.cases = {{"sequence", NoAttributes(), {I32({2, 5}), F32({2, 5, 3})}, 0, 6},
-                {"vector", NoAttributes(), {I32({3}), F32({3, 4})}, 0, 1}};
-    op.large_cases = {{"", NoAttributes(), {I32({909}), F32({909, 67})}, 0, 130}};
+    const GroupedAttributes alone, grouped = {true};
+    op.cases = {{"sequence", alone, {I32({2, 5}), F32({2, 5, 3})}, 0, 6},
+                {"vector", alone, {I32({3}), F32({3, 4})}, 0, 1},
+                {"groups", grouped, {I32({3, 5}), F32({3, 5, 2})}, 0, 2}};
+    op.large_cases = {{"", alone, {I32({909}), F32({909, 67})}, 0, 130},
+                      {"", grouped, {I32({5, 99}), F32({5, 99, 67})}, 0, 130}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();
@@ -245,7 +280,7 @@ Tensor Embedding(Tensor table, Tensor ids) {
 
 Tensor SumSquares(const Gradient& gradient) {
   if (gradient.kind == Gradient::kDense) return SumSquares(gradient.tensors[0]);
-  return ApplyOne(SumSquaresSparseOp(), NoAttributes(), gradient.tensors);
+  return ApplyOne(SumSquaresSparseOp(), GroupedAttributes{gradient.grouped}, gradient.tensors);
 }
 
 Tensor AddSparse(Tensor dense, const Gradient& rows) {

@@ -57,6 +57,24 @@ absl::Status CheckType(absl::string_view op, absl::string_view port, const Tenso
   return Mismatch(op, "expected ", TypeText(expected), " for ", port, ", got ", TypeText(got));
 }
 
+absl::Status CheckTable(absl::string_view op, const TensorType& table) {
+  RETURN_IF_ERROR(CheckFloat(op, "the table", table));
+  if (table.shape.rank() == 2 || table.shape.rank() == 3) return absl::OkStatus();
+  return Mismatch(op, "expected a table of [rows,width] or [groups,rows,width], got ",
+                  TypeText(table));
+}
+
+absl::Status CheckTableIds(absl::string_view op, const TensorType& table, const TensorType& ids) {
+  RETURN_IF_ERROR(CheckTable(op, table));
+  RETURN_IF_ERROR(CheckIndices(op, "ids", ids));
+  if (!IsGrouped(table) || (ids.shape.rank() == 2 && ids.shape[0] == table.shape[0])) {
+    return absl::OkStatus();
+  }
+  return Mismatch(op, "expected ids of [", table.shape[0],
+                  ",n], a row for each group of the table ", TypeText(table), ", got ",
+                  TypeText(ids));
+}
+
 absl::Status CheckDim(absl::string_view op, int64_t dim, const Shape& shape) {
   if (dim >= 0 && dim < shape.rank()) return absl::OkStatus();
   return Mismatch(op, "expected a dimension of ", shape.ToString(), ", got ", dim);

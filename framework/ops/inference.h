@@ -40,6 +40,11 @@ absl::Status CheckIndices(absl::string_view op, absl::string_view port, const Te
 absl::Status CheckType(absl::string_view op, absl::string_view port, const TensorType& expected,
                        const TensorType& got);
 absl::Status CheckDim(absl::string_view op, int64_t dim, const Shape& shape);
+// A table is [rows, width], of which ids of any shape name rows, or [groups, rows, width], of which
+// ids [groups, n] name rows of their own group.
+absl::Status CheckTable(absl::string_view op, const TensorType& table);
+absl::Status CheckTableIds(absl::string_view op, const TensorType& table, const TensorType& ids);
+inline bool IsGrouped(const TensorType& table) { return table.shape.rank() == 3; }
 
 // Statistics (mean, log-sum-exp, loss) are at least f32.
 inline DType StatisticsType(DType dtype) { return dtype == DType::kF64 ? dtype : DType::kF32; }

@@ -46,9 +46,11 @@ Tensor Mean(Tensor x);        // over all dimensions: a scalar
 Tensor SumSquares(Tensor x);  // a scalar
 
 // ---- activation.cc ----
-Tensor Gelu(Tensor x);  // tanh form
-Tensor Silu(Tensor x);  // x times its sigmoid
+Tensor Gelu(Tensor x);     // tanh form
+Tensor GeluErf(Tensor x);  // x times the normal distribution function of x
+Tensor Silu(Tensor x);     // x times its sigmoid
 Tensor Sigmoid(Tensor x);
+Tensor Tanh(Tensor x);
 Tensor Relu(Tensor x);
 Tensor Softmax(Tensor x);  // over the last dimension
 Tensor Dropout(Tensor x,
@@ -89,6 +91,9 @@ Tensor NormalizeImages(Tensor x, const std::vector<double>& mean,
 // ---- attention.cc ----
 // q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
 Tensor CausalAttention(Tensor q, Tensor k, Tensor v);
+// Of a sample's first lengths[b] rows, each sees all of them; the rows behind are zero, and neither
+// they nor what they are made of has a gradient. lengths: i32 [batch], each in [0, time].
+Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths);
 
 // ---- convolution.cc ----
 // x [images, height, width, channels], w [height, width, channels / groups, output channels] (HWIO)
@@ -103,7 +108,20 @@ Tensor MaxPool(Tensor x, const PoolAttributes& attributes);  // NaN wins; of equ
 Tensor AveragePool(Tensor x, const PoolAttributes& attributes);
 
 // ---- embedding.cc ----
-Tensor Embedding(Tensor table, Tensor ids);  // [rows,width], i32 [...] -> [...,width]
+// [rows,width], i32 [...] -> [...,width]; of groups [groups,rows,width], i32 [groups,n] ->
+// [groups,n,width].
+Tensor Embedding(Tensor table, Tensor ids);
+
+// ---- sample_classes.cc ----
+struct ClassSample {
+  // i32 [groups, count]: classes of each group, counted from its first one.
+  Tensor classes;
+  // i32 [batch]: where the class of each label stands, in the groups' samples one behind the other.
+  Tensor positions;
+};
+// Of `groups` equal ranges of `classes` classes each `count`: those of the labels [batch], which
+// count from the first class of all, and others that every step draws anew.
+ClassSample SampleClasses(Tensor labels, int64_t classes, int64_t groups, int64_t count);
 
 // ---- cross_entropy.cc ---- max, sum-exp, pick, combine: a split vocabulary is no special case
 // logits [...,v], i32 labels [...] -> loss per position [...].
@@ -120,21 +138,36 @@ Tensor MarginLogits(Tensor cosine, Tensor labels, const MarginAttributes& attrib
 
 // ---- optimizer.cc ---- variables change in place; scalars are f32 (step: i32), shape []
 // factor: what the gradient is multiplied by (clip); empty for none.
+// step counts from 1: a momentum begins with the whole first gradient, whatever the dampening is.
 void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
-               Tensor learning_rate, const SgdAttributes& attributes);
-// PyTorch's AdamW: decay first, epsilon outside the root; step counts from 1.
+               Tensor learning_rate, Tensor step, const SgdAttributes& attributes);
+// PyTorch's AdamW: decay first, epsilon outside the root.
 void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
                  Tensor learning_rate, Tensor step, const AdamWAttributes& attributes);
 // The same where the state may lie otherwise than the variable: the state changes in place, the
 // variable stays. Of a gradient of rows: what each row becomes, in the gradient's order.
 Tensor SgdValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
-                Tensor learning_rate, const SgdAttributes& attributes);
+                Tensor learning_rate, Tensor step, const SgdAttributes& attributes);
 Tensor AdamWValue(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
                   Tensor learning_rate, Tensor step, const AdamWAttributes& attributes);
 // Puts what these gave for the gradient into the variable.
 void Assign(Tensor variable, const Gradient& gradient, Tensor value);
-Tensor SumSquares(const Gradient& gradient);             // rows: repeated ids are added first
+Tensor SumSquares(const Gradient& gradient);  // rows: repeated ids are added first
+
+// ---- update_factors.cc ----
 Tensor ClipFactor(Tensor sum_squares, double max_norm);  // min(1, max_norm / (norm + 1e-6))
+// LARS (You et al. 2017): how far a layer may go for its weights' length. 1 where either is zero.
+Tensor TrustRatio(Tensor variable_sum_squares, Tensor gradient_sum_squares, Tensor factor,
+                  const LarsAttributes& attributes);
+
+// ---- lars.cc ---- as above; ratio: the layer's
+// momentum = m momentum + learning_rate ratio (factor gradient + weight_decay variable), which the
+// variable loses.
+void LarsUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
+                Tensor learning_rate, Tensor ratio, const LarsAttributes& attributes);
+Tensor LarsValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
+                 Tensor learning_rate, Tensor ratio, const LarsAttributes& attributes);
+
 Tensor Sqrt(Tensor x);
 Tensor AddSparse(Tensor dense, const Gradient& rows);  // dense + rows scattered
 

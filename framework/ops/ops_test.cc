@@ -351,7 +351,7 @@ struct Update {
 // Twice torch.optim.SGD(lr=0.1, momentum=0.9, weight_decay=0.1) with the gradient halved.
 TEST(OpsTest, SgdWithMomentum) {
   Update u;
-  SgdUpdate(u.w, u.a, u.Dense(), Fill(&u.graph, 0.5, {}), u.rate, SgdAttributes{0.9, 0.1});
+  SgdUpdate(u.w, u.a, u.Dense(), Fill(&u.graph, 0.5, {}), u.rate, u.step, SgdAttributes{0.9, 0.1});
   u.Step();
   EXPECT_DOUBLE_EQ(u.variables["w"].values[0], 1 - 0.1 * (0.5 + 0.1));
   u.Step();
@@ -362,8 +362,9 @@ TEST(OpsTest, SgdWithMomentum) {
 
 TEST(OpsTest, RowsTouchOnlyTheirRows) {
   Update dense, rows;
-  SgdUpdate(dense.w, dense.a, dense.Dense(), Tensor(), dense.rate, SgdAttributes{0.9, 0.1});
-  SgdUpdate(rows.w, rows.a, rows.Rows(), Tensor(), rows.rate, SgdAttributes{0.9, 0.1});
+  SgdUpdate(dense.w, dense.a, dense.Dense(), Tensor(), dense.rate, dense.step,
+            SgdAttributes{0.9, 0.1});
+  SgdUpdate(rows.w, rows.a, rows.Rows(), Tensor(), rows.rate, rows.step, SgdAttributes{0.9, 0.1});
   dense.Step();
   rows.Step();
   for (int i : {0, 1, 4, 5}) {
@@ -409,12 +410,12 @@ TEST(OpsTest, AnUpdateThatGivesTheValueIsTheOneInPlace) {
         const Gradient gradient = sparse ? u->Rows() : u->Dense();
         const Tensor none;
         if (u == &in_place && with_sgd) {
-          SgdUpdate(u->w, u->a, gradient, none, u->rate, sgd);
+          SgdUpdate(u->w, u->a, gradient, none, u->rate, u->step, sgd);
         } else if (u == &in_place) {
           AdamWUpdate(u->w, u->a, u->b, gradient, none, u->rate, u->step, adamw);
         } else {
           Tensor& value = values[u == &apart ? 0 : 1];
-          value = with_sgd ? SgdValue(u->w, u->a, gradient, none, u->rate, sgd)
+          value = with_sgd ? SgdValue(u->w, u->a, gradient, none, u->rate, u->step, sgd)
                            : AdamWValue(u->w, u->a, u->b, gradient, none, u->rate, u->step, adamw);
           if (u == &apart) {
             Assign(u->w, gradient, value);
@@ -441,9 +442,9 @@ TEST(OpsTest, AnUpdateThatGivesTheValueIsTheOneInPlace) {
     }
   }
   Update u;
-  EXPECT_FALSE(SgdValue(u.w, Tensor(), u.Dense(), Tensor(), u.rate, SgdAttributes{}));
+  EXPECT_FALSE(SgdValue(u.w, Tensor(), u.Dense(), Tensor(), u.rate, u.step, SgdAttributes{}));
   EXPECT_THAT(std::string(u.graph.status().message()),
-              HasSubstr("sgd_value: expected 5 inputs, got 4"));
+              HasSubstr("sgd_value: expected 6 inputs, got 5"));
 }
 
 TEST(OpsTest, AssignRefusesAnotherShapeAndRowsOutsideOfTheTable) {

@@ -1,5 +1,5 @@
-// Updates, and clipping. Scalars come as tensors: learning rate f32, step i32, factor f32 (f64
-// beside f64 variables, so that tests compare to rounding). The rows forms touch only the rows
+// Updates. Scalars come as tensors: learning rate f32, step i32, factor f32 (f64 beside f64
+// variables, so that tests compare to rounding). The rows forms touch only the rows
 // named; rows named more than once are added first.
 //
 // An update in place has its variable and its state in one layout, as its index rule says. The
@@ -14,6 +14,7 @@
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
+#include "framework/ops/optimizer.h"
 #include "framework/ops/reference.h"
 
 namespace sluice {
@@ -21,34 +22,20 @@ namespace {
 
 constexpr bool kUpdates = true, kVariadic = true;
 
-absl::Status CheckScalar(absl::string_view op, absl::string_view port, DType dtype,
-                         const TensorType& type) {
-  return CheckType(op, port, {dtype, {}}, type);
-}
-
-// What gradients are multiplied by, and the sum of squares it comes from: f64 if those are.
-absl::Status CheckStatistic(absl::string_view op, absl::string_view port, const TensorType& type) {
-  if (type.dtype == DType::kF64) return CheckScalar(op, port, DType::kF64, type);
-  return CheckScalar(op, port, DType::kF32, type);
-}
-
 // The gradient of `variable`: one dense tensor, or ids and values.
 absl::Status CheckGradient(absl::string_view op, const TensorType& variable,
                            absl::Span<const TensorType> gradient) {
   if (gradient.size() == 1) return CheckType(op, "the gradient", variable, gradient[0]);
   const TensorType &ids = gradient[0], &values = gradient[1];
-  RETURN_IF_ERROR(CheckIndices(op, "ids", ids));
+  RETURN_IF_ERROR(CheckTableIds(op, variable, ids));
   Shape expected = ids.shape;
-  if (variable.shape.rank() != 2) {
-    return Mismatch(op, "expected a table of [rows,width], got ", TypeText(variable));
-  }
-  expected.Append(variable.shape[1]);
+  expected.Append(variable.shape[variable.shape.rank() - 1]);
   return CheckType(op, "values", {variable.dtype, expected}, values);
 }
 
-// variable, gradient.., factor, learning rate, momentum or nothing.
+// variable, gradient.., factor, learning rate, step, momentum or nothing.
 absl::StatusOr<Types> InferSgd(absl::string_view op, const OpCall& call, size_t gradients) {
-  const size_t least = 3 + gradients;
+  const size_t least = 4 + gradients;
   if (call.inputs.size() != least && call.inputs.size() != least + 1) {
     return Mismatch(op, "expected ", least, " inputs, or one more for momentum, got ",
                     call.inputs.size());
@@ -58,15 +45,16 @@ absl::StatusOr<Types> InferSgd(absl::string_view op, const OpCall& call, size_t 
   RETURN_IF_ERROR(CheckGradient(op, variable, call.inputs.subspan(1, gradients)));
   RETURN_IF_ERROR(CheckStatistic(op, "factor", call.inputs[1 + gradients]));
   RETURN_IF_ERROR(CheckScalar(op, "learning_rate", DType::kF32, call.inputs[2 + gradients]));
-  if (std::get<SgdAttributes>(call.attributes).nesterov &&
-      std::get<SgdAttributes>(call.attributes).momentum == 0) {
-    return Mismatch(op, "expected a momentum with nesterov, got 0");
+  RETURN_IF_ERROR(CheckScalar(op, "step", DType::kI32, call.inputs[3 + gradients]));
+  const SgdAttributes& a = std::get<SgdAttributes>(call.attributes);
+  if (a.nesterov && (a.momentum == 0 || a.dampening != 0)) {
+    return Mismatch(op, "expected with nesterov a momentum and no dampening, got ", a.momentum,
+                    " and ", a.dampening);
   }
   if (call.inputs.size() > least) {
     RETURN_IF_ERROR(CheckType(op, "momentum", variable, call.inputs[least]));
-  } else if (std::get<SgdAttributes>(call.attributes).momentum != 0) {
-    return Mismatch(op, "expected a state for a momentum of ",
-                    std::get<SgdAttributes>(call.attributes).momentum, ", got none");
+  } else if (a.momentum != 0) {
+    return Mismatch(op, "expected a state for a momentum of ", a.momentum, ", got none");
   }
   return Types();
 }
@@ -88,11 +76,13 @@ absl::StatusOr<Types> InferAdamW(absl::string_view op, const OpCall& call, size_
 // The update of one element; `momentum` null where there is none.
 struct SgdStep {
   SgdAttributes attributes;
-  double factor, learning_rate;
+  double factor, learning_rate, step;
   void operator()(double gradient, double* variable, double* momentum) const {
     double g = factor * gradient + attributes.weight_decay * *variable;
     if (momentum != nullptr) {
-      const double kept = *momentum = attributes.momentum * *momentum + g;
+      // The first gradient is all that the momentum has.
+      const double share = step > 1 ? 1 - attributes.dampening : 1;
+      const double kept = *momentum = attributes.momentum * *momentum + share * g;
       g = attributes.nesterov ? g + attributes.momentum * kept : kept;
     }
     *variable -= learning_rate * g;
@@ -121,7 +111,7 @@ double ScalarOf(const ShardArray& shard) { return shard.array.values[0]; }
 
 SgdStep SgdStepOf(const ReferenceCall& call, size_t factor) {
   return {std::get<SgdAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
-          ScalarOf(call.inputs[factor + 1])};
+          ScalarOf(call.inputs[factor + 1]), ScalarOf(call.inputs[factor + 2])};
 }
 AdamWStep AdamWStepOf(const ReferenceCall& call, size_t factor) {
   return {std::get<AdamWAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
@@ -132,21 +122,24 @@ AdamWStep AdamWStepOf(const ReferenceCall& call, size_t factor) {
 template <typename F>
 absl::Status ForEachRowElement(const char* op, const ShardArray& table, const ShardArray& ids,
                                const ShardArray& values, F&& update) {
-  RETURN_IF_ERROR(CheckInRange(op, "ids", ids.array, table.logical.shape[0]));
-  const GatheredRows rows = GatherRows(ids.array, values.array, table.box[0]);
-  const int64_t width = RowLength(table.array);
-  for (size_t i = 0; i < rows.ids.size(); ++i) {
-    for (int64_t e = 0; e < width; ++e) {
-      update(rows.values[i][e], (rows.ids[i] - table.box[0].begin) * width + e);
-    }
-  }
+  RETURN_IF_ERROR(CheckInRange(op, "ids", ids.array, TableShard(table).whole));
+  ForEachNamedRow(table, ids.array, values.array,
+                  [&](const std::vector<double>& gradient, int64_t place) {
+                    for (size_t e = 0; e < gradient.size(); ++e) update(gradient[e], place + e);
+                  });
   return absl::OkStatus();
 }
 
-// What an update writes: its variable or, in a form that gives the value, a copy of it.
-std::vector<double>& NewValue(const ReferenceCall& call) {
-  if (call.outputs.empty()) return call.inputs[0].array.values;
-  return call.outputs[0].array.values = call.inputs[0].array.values;
+// fn(i, place): where the shard of a table holds the row that the i-th id names; below 0, it does
+// not.
+template <typename F>
+void ForEachId(const ShardArray& table, const Array& ids, F&& fn) {
+  const TableShard shard(table);
+  const int64_t count = static_cast<int64_t>(ids.values.size());
+  const int64_t per_group = std::max<int64_t>(count / std::max<int64_t>(shard.groups, 1), 1);
+  for (int64_t i = 0; i < count; ++i) {
+    fn(i, shard.PlaceOf(i / per_group, static_cast<int64_t>(ids.values[i])));
+  }
 }
 
 // Of the rows forms: runs `update` on the table or, in a form that gives the rows, on a copy, and
@@ -157,38 +150,35 @@ absl::Status UpdateRows(const ReferenceCall& call, size_t ids_port, F&& update) 
   if (call.outputs.empty()) return update(&table.array.values);
   std::vector<double> changed = table.array.values;
   RETURN_IF_ERROR(update(&changed));
-  const std::vector<double>& ids = call.inputs[ids_port].array.values;
   const int64_t width = RowLength(table.array);
   std::vector<double>& rows = call.outputs[0].array.values;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const int64_t row = static_cast<int64_t>(ids[i]) - table.box[0].begin;
-    const bool held = row >= 0 && row < table.box[0].size();
+  ForEachId(table, call.inputs[ids_port].array, [&](int64_t i, int64_t place) {
     for (int64_t e = 0; e < width; ++e) {
-      rows[i * width + e] = held ? changed[row * width + e] : -0.0;
+      rows[i * width + e] = place >= 0 ? changed[place + e] : -0.0;
     }
-  }
+  });
   return absl::OkStatus();
 }
 
 absl::Status ReferenceSgd(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 2);
-  const bool has_momentum = call.inputs.size() > 4;
+  const bool has_momentum = call.inputs.size() > 5;
   std::vector<double>& variable = NewValue(call);
   for (size_t i = 0; i < variable.size(); ++i) {
     step(call.inputs[1].array.values[i], &variable[i],
-         has_momentum ? &call.inputs[4].array.values[i] : nullptr);
+         has_momentum ? &call.inputs[5].array.values[i] : nullptr);
   }
   return absl::OkStatus();
 }
 
 absl::Status ReferenceSgdSparse(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 3);
-  const bool has_momentum = call.inputs.size() > 5;
+  const bool has_momentum = call.inputs.size() > 6;
   return UpdateRows(call, 1, [&](std::vector<double>* table) {
     return ForEachRowElement("sgd_sparse", call.inputs[0], call.inputs[1], call.inputs[2],
                              [&](double gradient, int64_t i) {
                                step(gradient, &(*table)[i],
-                                    has_momentum ? &call.inputs[5].array.values[i] : nullptr);
+                                    has_momentum ? &call.inputs[6].array.values[i] : nullptr);
                              });
   });
 }
@@ -218,37 +208,41 @@ absl::Status ReferenceAdamWSparse(const ReferenceCall& call) {
 absl::Status ReferenceAssignSparse(const ReferenceCall& call) {
   ShardArray& table = call.inputs[0];
   const ShardArray &ids = call.inputs[1], &rows = call.inputs[2];
-  RETURN_IF_ERROR(CheckInRange("assign_sparse", "ids", ids.array, table.logical.shape[0]));
+  RETURN_IF_ERROR(CheckInRange("assign_sparse", "ids", ids.array, TableShard(table).whole));
   const int64_t width = RowLength(table.array);
-  for (size_t i = 0; i < ids.array.values.size(); ++i) {
-    const int64_t row = static_cast<int64_t>(ids.array.values[i]) - table.box[0].begin;
-    if (row < 0 || row >= table.box[0].size()) continue;
+  ForEachId(table, ids.array, [&](int64_t i, int64_t place) {
+    if (place < 0) return;
     for (int64_t e = 0; e < width; ++e) {
-      table.array.values[row * width + e] = rows.array.values[i * width + e];
+      table.array.values[place + e] = rows.array.values[i * width + e];
     }
-  }
+  });
   return absl::OkStatus();
 }
 
-// A table is split by rows, which each shard picks out for itself, or by columns. Splitting the ids
-// would leave each shard with its own rows only. Rows that are given are then each one shard's.
+// A table is split by rows, which each shard picks out for itself, by columns, or by groups, whose
+// ids go with them. Splitting ids within a group would leave each shard with its own rows only.
+// Rows that are given are then each one shard's.
 absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t shards,
                                                       size_t ids) {
-  const auto make = [&](const char* factor, int table_dim, int values_dim, int rows_dim) {
+  const Shape& table = call.inputs[0].shape;
+  const auto make = [&](const char* factor, int table_dim, int ids_dim, int values_dim,
+                        int rows_dim) {
     std::vector<int> inputs(call.inputs.size(), kWhole);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool table = i < ids || i > ids + 1;  // or a scalar
-      if (table && call.inputs[i].shape.rank() == 2) inputs[i] = table_dim;
+      const bool like_table = i < ids || i > ids + 1;  // or a scalar
+      if (like_table && call.inputs[i].shape == table) inputs[i] = table_dim;
     }
+    inputs[ids] = ids_dim;
     inputs[ids + 1] = values_dim;
     return MakeSignature(factor, inputs, std::vector<int>(call.outputs.size(), rows_dim));
   };
-  std::vector<Signature> signatures = {make("", kWhole, kWhole, kWhole)};
+  std::vector<Signature> signatures = {make("", kWhole, kWhole, kWhole, kWhole)};
   if (shards < 2) return signatures;
-  const Shape& table = call.inputs[0].shape;
+  const int rows = table.rank() - 2, columns = table.rank() - 1;
   const int column = call.inputs[ids].shape.rank();
-  if (table[1] > 1) signatures.push_back(make("e", 1, column, column));
-  if (table[0] > 1) signatures.push_back(make("v", 0, kWhole, kPartial));
+  if (table[columns] > 1) signatures.push_back(make("e", columns, kWhole, column, column));
+  if (rows > 0 && table[0] > 1) signatures.push_back(make("g", 0, 0, 0, 0));
+  if (table[rows] > 1) signatures.push_back(make("v", rows, kWhole, kWhole, kPartial));
   return signatures;
 }
 
@@ -279,59 +273,26 @@ absl::StatusOr<Types> InferValue(absl::string_view op, const OpCall& call, size_
 
 }  // namespace
 
-const OpDef& ClipFactorOp() {
-  static const OpDef op = [] {
-    OpDef op;
-    op.name = "clip_factor";
-    op.inputs = {{"sum_squares"}};
-    op.outputs = {{"factor"}};
-    op.attributes = ClipAttributes();
-    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      RETURN_IF_ERROR(CheckCount("clip_factor", call, 1));
-      RETURN_IF_ERROR(CheckStatistic("clip_factor", "sum_squares", call.inputs[0]));
-      return Types{call.inputs[0]};
-    };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("->"); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 4); };
-    op.reference = [](const ReferenceCall& call) {
-      const double max_norm = std::get<ClipAttributes>(call.attributes).max_norm;
-      return ReferenceMap(call, [max_norm](double sum) {
-        const double factor = max_norm / (std::sqrt(sum) + 1e-6);
-        return factor > 1 ? 1 : factor;  // NaN stays NaN
-      });
-    };
-    op.cases = {{"scalar", ClipAttributes{0.5}, {F32({})}, 0.1, 4},
-                {"below", ClipAttributes{5}, {F32({})}, 0.1, 4}};
-    op.large_cases = {{"", ClipAttributes{0.5}, {F32({})}, 0.1, 4}};
-    op.timing = NotTimed(kFewScalars);
-    return op;
-  }();
-  return op;
-}
-
 const OpDef& SgdOp() {
   static const OpDef op = [] {
     OpDef op;
     op.name = "sgd";
-    op.inputs = {{"variable", kUpdates},
-                 {"gradient"},
-                 {"factor"},
-                 {"learning_rate"},
-                 {"momentum", kUpdates, kVariadic}};
+    op.inputs = {{"variable", kUpdates}, {"gradient"}, {"factor"},
+                 {"learning_rate"},      {"step"},     {"momentum", kUpdates, kVariadic}};
     op.attributes = SgdAttributes();
     op.infer = [](const OpCall& call) { return InferSgd("sgd", call, 1); };
     op.rule = [](const OpCall& call) {
-      return IndexRule::Parse(call.inputs.size() > 4 ? "...,...,,,...->" : "...,...,,->");
+      return IndexRule::Parse(call.inputs.size() > 5 ? "...,...,,,,...->" : "...,...,,,->");
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 6); };
     op.reference = ReferenceSgd;
-    const TensorType w = F32({5, 3});
-    op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, w, F32({}), F32({}), w}},
-                {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, w, F32({}), F32({}), w}},
-                {"plain", SgdAttributes{0, 0}, {w, w, F32({}), F32({})}}};
-    op.large_cases = {
-        {"", SgdAttributes{0.9, 0.1}, {Wide(), Wide(), F32({}), F32({}), Wide()}},
-        {"", SgdAttributes{0.9, 0.1, true}, {Wide(), Wide(), F32({}), F32({}), Wide()}}};
+    const TensorType w = F32({5, 3}), s = F32({}), step = I32({});
+    op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, w, s, s, step, w}},
+                {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, w, s, s, step, w}},
+                {"dampening", SgdAttributes{0.9, 0.1, false, 0.75}, {w, w, s, s, step, w}, 1, 3},
+                {"plain", SgdAttributes{0, 0}, {w, w, s, s, step}}};
+    op.large_cases = {{"", SgdAttributes{0.9, 0.1}, {Wide(), Wide(), s, s, step, Wide()}},
+                      {"", SgdAttributes{0.9, 0.1, true}, {Wide(), Wide(), s, s, step, Wide()}}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();
@@ -342,9 +303,13 @@ const OpDef& SgdSparseOp() {
   static const OpDef op = [] {
     OpDef op;
     op.name = "sgd_sparse";
-    op.inputs = {
-        {"variable", kUpdates},           {"ids"}, {"values"}, {"factor"}, {"learning_rate"},
-        {"momentum", kUpdates, kVariadic}};
+    op.inputs = {{"variable", kUpdates},
+                 {"ids"},
+                 {"values"},
+                 {"factor"},
+                 {"learning_rate"},
+                 {"step"},
+                 {"momentum", kUpdates, kVariadic}};
     op.attributes = SgdAttributes();
     op.infer = [](const OpCall& call) { return InferSgd("sgd_sparse", call, 2); };
     op.signatures = [](const OpCall& call, int64_t shards) {
@@ -356,13 +321,15 @@ const OpDef& SgdSparseOp() {
     };
     op.reference = ReferenceSgdSparse;
     const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
+    const TensorType g = F32({3, 5, 2}), s = F32({}), step = I32({});
     op.cases = {
-        {"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
-        {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, ids, values, F32({}), F32({}), w}, 0, 4},
-        {"plain", SgdAttributes{0, 0}, {w, ids, values, F32({}), F32({})}, 0, 4}};
+        {"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, s, s, step, w}, 0, 4},
+        {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, ids, values, s, s, step, w}, 0, 4},
+        {"plain", SgdAttributes{0, 0}, {w, ids, values, s, s, step}, 0, 4},
+        {"groups", SgdAttributes{0.9, 0.1}, {g, I32({3, 4}), F32({3, 4, 2}), s, s, step, g}, 0, 4}};
     op.large_cases = {{"",
                        SgdAttributes{0.9, 0.1},
-                       {WideTable(), I32({99}), F32({99, 67}), F32({}), F32({}), WideTable()},
+                       {WideTable(), I32({99}), F32({99, 67}), s, s, step, WideTable()},
                        0,
                        3}};
     op.timing = NotTimed(kMovesBytes);
@@ -418,10 +385,15 @@ const OpDef& AdamWSparseOp() {
                   2 * BytesOf(call.inputs.subspan(3, 2)) + 4096};
     };
     op.reference = ReferenceAdamWSparse;
-    const TensorType w = F32({7, 3}), s = F32({});
+    const TensorType w = F32({7, 3}), g = F32({3, 5, 2}), s = F32({});
     op.cases = {{"table",
                  AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
                  {w, w, w, I32({2, 3}), F32({2, 3, 3}), s, s, I32({})},
+                 1,
+                 3},
+                {"groups",
+                 AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
+                 {g, g, g, I32({3, 4}), F32({3, 4, 2}), s, s, I32({})},
                  1,
                  3}};
     op.large_cases = {
@@ -440,9 +412,9 @@ const OpDef& SgdValueOp() {
   static const OpDef op = [] {
     OpDef op = ValueForm(SgdOp());
     op.infer = [](const OpCall& call) {
-      return InferValue("sgd_value", call, 5, 1, InferSgd("sgd_value", call, 1));
+      return InferValue("sgd_value", call, 6, 1, InferSgd("sgd_value", call, 1));
     };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,,,...->..."); };
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,,,,...->..."); };
     return op;
   }();
   return op;
@@ -452,7 +424,7 @@ const OpDef& SgdSparseValueOp() {
   static const OpDef op = [] {
     OpDef op = ValueForm(SgdSparseOp());
     op.infer = [](const OpCall& call) {
-      return InferValue("sgd_sparse_value", call, 6, 2, InferSgd("sgd_sparse_value", call, 2));
+      return InferValue("sgd_sparse_value", call, 7, 2, InferSgd("sgd_sparse_value", call, 2));
     };
     return op;
   }();
@@ -524,7 +496,8 @@ const OpDef& AssignSparseOp() {
     };
     op.cost = [](const OpCall& call) { return Cost{0, 2 * BytesOf(call.inputs.subspan(1, 2))}; };
     op.reference = ReferenceAssignSparse;
-    op.cases = {{"table", NoAttributes(), {F32({7, 3}), I32({2, 3}), F32({2, 3, 3})}, 0, 4}};
+    op.cases = {{"table", NoAttributes(), {F32({7, 3}), I32({2, 3}), F32({2, 3, 3})}, 0, 4},
+                {"groups", NoAttributes(), {F32({3, 5, 2}), I32({3, 4}), F32({3, 4, 2})}, 0, 4}};
     op.large_cases = {{"", NoAttributes(), {F32({131, 67}), I32({99}), F32({99, 67})}, 0, 3}};
     op.timing = NotTimed(kMovesBytes);
     return op;
@@ -535,11 +508,12 @@ const OpDef& AssignSparseOp() {
 namespace {
 
 std::vector<Tensor> SgdInputs(Tensor variable, Tensor momentum, const Gradient& gradient,
-                              Tensor factor, Tensor learning_rate) {
+                              Tensor factor, Tensor learning_rate, Tensor step) {
   std::vector<Tensor> inputs = {variable};
   inputs.insert(inputs.end(), gradient.tensors.begin(), gradient.tensors.end());
   inputs.push_back(FactorOr1(variable, factor));
   inputs.push_back(learning_rate);
+  inputs.push_back(step);
   if (momentum) inputs.push_back(momentum);
   return inputs;
 }
@@ -557,15 +531,15 @@ std::vector<Tensor> AdamWInputs(Tensor variable, Tensor m, Tensor v, const Gradi
 }  // namespace
 
 void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
-               Tensor learning_rate, const SgdAttributes& attributes) {
+               Tensor learning_rate, Tensor step, const SgdAttributes& attributes) {
   Apply(gradient.kind == Gradient::kSparse ? SgdSparseOp() : SgdOp(), attributes,
-        SgdInputs(variable, momentum, gradient, factor, learning_rate));
+        SgdInputs(variable, momentum, gradient, factor, learning_rate, step));
 }
 
 Tensor SgdValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
-                Tensor learning_rate, const SgdAttributes& attributes) {
+                Tensor learning_rate, Tensor step, const SgdAttributes& attributes) {
   return ApplyOne(gradient.kind == Gradient::kSparse ? SgdSparseValueOp() : SgdValueOp(),
-                  attributes, SgdInputs(variable, momentum, gradient, factor, learning_rate));
+                  attributes, SgdInputs(variable, momentum, gradient, factor, learning_rate, step));
 }
 
 void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
@@ -586,10 +560,6 @@ void Assign(Tensor variable, const Gradient& gradient, Tensor value) {
   } else {
     Apply(AssignOp(), NoAttributes(), {variable, value});
   }
-}
-
-Tensor ClipFactor(Tensor sum_squares, double max_norm) {
-  return ApplyOne(ClipFactorOp(), ClipAttributes{max_norm}, {sum_squares});
 }
 
 }  // namespace sluice

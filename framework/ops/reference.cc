@@ -15,6 +15,27 @@ absl::Status CheckInRange(const char* op, const char* what, const Array& ids, in
   return absl::OkStatus();
 }
 
+Array GroupOf(const Array& array, int64_t group) {
+  Shape shape;
+  for (int d = 1; d < array.shape.rank(); ++d) shape.Append(array.shape[d]);
+  Array part(shape);
+  const auto begin = array.values.begin() + group * shape.NumElements();
+  std::copy(begin, begin + shape.NumElements(), part.values.begin());
+  return part;
+}
+
+TableShard::TableShard(const ShardArray& table) : grouped_(table.logical.shape.rank() == 3) {
+  const size_t rows = grouped_ ? 1 : 0;
+  groups = grouped_ ? table.box[0].size() : 1;
+  width = RowLength(table.array);
+  held = table.box[rows];
+  whole = table.logical.shape[static_cast<int>(rows)];
+}
+
+Array TableShard::Of(const Array& rows, int64_t group) const {
+  return grouped_ ? GroupOf(rows, group) : rows;
+}
+
 GatheredRows GatherRows(const Array& ids, const Array& values, Range rows) {
   const int64_t width = RowLength(values);
   std::map<int64_t, std::vector<double>> sums;

@@ -67,6 +67,27 @@ absl::Status ReferenceMap2(const ReferenceCall& call, F&& fn) {
 // OutOfRange unless every id is in [0, limit), naming the first that is not. What `what` are.
 absl::Status CheckInRange(const char* op, const char* what, const Array& ids, int64_t limit);
 
+// One of the equal ranges of the first dimension of an array, which it loses.
+Array GroupOf(const Array& array, int64_t group);
+
+// A shard of a table [rows, width] or [groups, rows, width].
+struct TableShard {
+  explicit TableShard(const ShardArray& table);
+  int64_t groups, width;  // that it holds
+  Range held;             // rows, of each group
+  int64_t whole;          // rows of a group of the table
+  // Of ids or values, the part that belongs to a group.
+  Array Of(const Array& rows, int64_t group) const;
+  // Where the row that an id of a group names begins in the shard; -1: it is another shard's.
+  int64_t PlaceOf(int64_t group, int64_t id) const {
+    if (id < held.begin || id >= held.end) return -1;
+    return (group * held.size() + id - held.begin) * width;
+  }
+
+ private:
+  bool grouped_;
+};
+
 // The distinct ids of `ids` that lie in `rows`, ascending, and for each the sum of its rows of
 // `values` ([..., width]) in order of appearance.
 struct GatheredRows {
@@ -74,6 +95,17 @@ struct GatheredRows {
   std::vector<std::vector<double>> values;
 };
 GatheredRows GatherRows(const Array& ids, const Array& values, Range rows);
+// fn(sum, place) for each row of the shard that ids name: what is added to it and where it begins.
+template <typename F>
+void ForEachNamedRow(const ShardArray& table, const Array& ids, const Array& values, F&& fn) {
+  const TableShard shard(table);
+  for (int64_t g = 0; g < shard.groups; ++g) {
+    const GatheredRows rows = GatherRows(shard.Of(ids, g), shard.Of(values, g), shard.held);
+    for (size_t i = 0; i < rows.ids.size(); ++i) {
+      fn(rows.values[i], shard.PlaceOf(g, rows.ids[i]));
+    }
+  }
+}
 
 }  // namespace sluice
 

@@ -13,8 +13,13 @@
 namespace sluice {
 namespace {
 
-// One flat list of rows out of two; their ids may have any shapes.
+// One list of rows out of two: flat, as their ids may have any shapes, or one of each group.
 Gradient JoinSparse(const Gradient& a, const Gradient& b) {
+  if (a.grouped) {
+    return {Gradient::kSparse,
+            {Concat({a.tensors[0], b.tensors[0]}, 1), Concat({a.tensors[1], b.tensors[1]}, 1)},
+            /*grouped=*/true};
+  }
   const auto flat = [](const Gradient& rows) {
     const int64_t count = rows.tensors[0].shape().NumElements();
     Shape values = {count};

@@ -15,12 +15,12 @@ GlobalNorm AddGlobalNorm(Graph* graph, const VariableGradients& gradients, doubl
     context.scope = std::string(scope);
     graph->set_context(context);
   };
-  std::vector<Tensor> squares;
+  GlobalNorm result;
+  std::vector<Tensor>& squares = result.squares;
   for (const auto& entry : gradients) {
     enter(graph->node(graph->tensor(entry.first).producer).name);
     squares.push_back(SumSquares(entry.second));
   }
-  GlobalNorm result;
   if (!squares.empty()) {
     enter("clip/sum");
     const Tensor sum = AddN(squares);

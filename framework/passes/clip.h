@@ -2,6 +2,8 @@
 #ifndef SLUICE_FRAMEWORK_PASSES_CLIP_H_
 #define SLUICE_FRAMEWORK_PASSES_CLIP_H_
 
+#include <vector>
+
 #include "framework/graph/graph.h"
 #include "framework/passes/backward.h"
 
@@ -10,6 +12,7 @@ namespace sluice {
 struct GlobalNorm {
   Tensor norm;    // before clipping
   Tensor factor;  // what every gradient is to be multiplied by; empty where max_norm is 0
+  std::vector<Tensor> squares;  // the sum of squares of each gradient
 };
 
 // Squares are added up in one sum, in the order of `gradients`. Update phase. Errors stick to the

@@ -23,6 +23,13 @@ absl::Status CheckOptions(const OptimizerOptions& options) {
   if (options.nesterov && options.momentum == 0) {
     return absl::InvalidArgumentError("optimizer: nesterov: expected a momentum above 0, got 0");
   }
+  RETURN_IF_ERROR(CheckRange("dampening", options.dampening, 0, 1));
+  if (options.dampening > 0 && (options.momentum == 0 || options.nesterov)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer: dampening: expected a momentum above 0 that is not Nesterov's, got ",
+        options.momentum, options.nesterov ? ", Nesterov's" : ""));
+  }
+  RETURN_IF_ERROR(CheckRange("trust_coefficient", options.trust_coefficient, 0, HUGE_VAL));
   RETURN_IF_ERROR(CheckRange("beta1", options.beta1, 0, 1));
   RETURN_IF_ERROR(CheckRange("beta2", options.beta2, 0, 1));
   RETURN_IF_ERROR(CheckRange("epsilon", options.epsilon, 0, 1));
@@ -51,9 +58,34 @@ bool StateLiesApart(const TensorInfo& parameter) {
                      });
 }
 
+// What all updates of a program read.
+struct UpdateInputs {
+  Tensor factor, learning_rate, step;
+};
+
+// The ratio is of the variable's whole length, however it is split.
+Tensor AddLars(Graph* graph, Tensor variable, const Gradient& gradient, Tensor sum_squares,
+               const UpdateInputs& inputs, const OptimizerOptions& options, bool apart) {
+  const bool adapts = variable.shape().rank() >= 2;
+  const LarsAttributes attributes = {.momentum = options.momentum,
+                                     .weight_decay = adapts ? options.weight_decay : 0,
+                                     .coefficient = options.trust_coefficient};
+  const Tensor ratio =
+      adapts ? TrustRatio(SumSquares(variable), sum_squares, inputs.factor, attributes)
+             : Fill(graph, 1, {});
+  const Tensor momentum = State(graph, variable, ".momentum");
+  if (apart) {
+    return LarsValue(variable, momentum, gradient, inputs.factor, inputs.learning_rate, ratio,
+                     attributes);
+  }
+  LarsUpdate(variable, momentum, gradient, inputs.factor, inputs.learning_rate, ratio, attributes);
+  return Tensor();
+}
+
 // What becomes of the variable, where that is still to be put into it; empty where it is done.
-Tensor AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor factor,
-                 Tensor learning_rate, Tensor step, const OptimizerOptions& options) {
+Tensor AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor sum_squares,
+                 const UpdateInputs& inputs, const OptimizerOptions& options) {
+  const auto& [factor, learning_rate, step] = inputs;
   const double decay = variable.shape().rank() >= 2 ? options.weight_decay : 0;
   const bool apart = StateLiesApart(graph->tensor(variable.id()));
   if (options.kind == OptimizerOptions::kAdamW) {
@@ -63,14 +95,17 @@ Tensor AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor
     AdamWUpdate(variable, m, v, gradient, factor, learning_rate, step, attributes);
     return Tensor();
   }
-  const SgdAttributes attributes = {options.momentum, decay, options.nesterov};
+  if (options.kind == OptimizerOptions::kLars) {
+    return AddLars(graph, variable, gradient, sum_squares, inputs, options, apart);
+  }
+  const SgdAttributes attributes = {options.momentum, decay, options.nesterov, options.dampening};
   if (options.momentum == 0) {
-    SgdUpdate(variable, Tensor(), gradient, factor, learning_rate, attributes);
+    SgdUpdate(variable, Tensor(), gradient, factor, learning_rate, step, attributes);
     return Tensor();
   }
   const Tensor momentum = State(graph, variable, ".momentum");
-  if (apart) return SgdValue(variable, momentum, gradient, factor, learning_rate, attributes);
-  SgdUpdate(variable, momentum, gradient, factor, learning_rate, attributes);
+  if (apart) return SgdValue(variable, momentum, gradient, factor, learning_rate, step, attributes);
+  SgdUpdate(variable, momentum, gradient, factor, learning_rate, step, attributes);
   return Tensor();
 }
 
@@ -109,10 +144,33 @@ class Updates {
 
 }  // namespace
 
-absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tensor learning_rate,
+namespace {
+
+// LARS moves every row of a table, those without a gradient too, by their momentum and decay.
+VariableGradients AllDense(Graph* graph, const VariableGradients& gradients) {
+  VariableGradients dense = gradients;
+  for (auto& [id, gradient] : dense) {
+    if (gradient.kind == Gradient::kDense) continue;
+    Graph::Context context;
+    context.phase = Phase::kUpdate;
+    context.scope = graph->node(graph->tensor(id).producer).name;
+    graph->set_context(context);
+    const TensorType type = graph->tensor(id).type;
+    gradient = {Gradient::kDense, {AddSparse(Fill(graph, 0, type.shape, type.dtype), gradient)}};
+  }
+  return dense;
+}
+
+}  // namespace
+
+absl::Status AddOptimizer(Graph* graph, const VariableGradients& of_variables, Tensor learning_rate,
                           Tensor step, const OptimizerOptions& options, Tensor* grad_norm) {
   RETURN_IF_ERROR(graph->status());
   RETURN_IF_ERROR(CheckOptions(options));
+  const Graph::Context before = graph->context();
+  const VariableGradients gradients =
+      options.kind == OptimizerOptions::kLars ? AllDense(graph, of_variables) : of_variables;
+  graph->set_context(before);
   const GlobalNorm global = AddGlobalNorm(graph, gradients, options.clip);
   *grad_norm = global.norm;
   const Graph::Context outer = graph->context();
@@ -124,11 +182,13 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tens
     graph->set_context(context);
     factor = Fill(graph, 1, {});
   }
+  const UpdateInputs inputs = {factor, learning_rate, step};
   Updates updates(graph);
-  for (const auto& [variable, gradient] : gradients) {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const auto& [variable, gradient] = gradients[i];
     updates.Enter(variable);
     const Tensor value =
-        AddUpdate(graph, Tensor(graph, variable), gradient, factor, learning_rate, step, options);
+        AddUpdate(graph, Tensor(graph, variable), gradient, global.squares[i], inputs, options);
     updates.Finish(variable, &gradient, value);
   }
   updates.AssignLast();

@@ -10,15 +10,19 @@
 
 namespace sluice {
 
-// The update rules are PyTorch's, term by term (AdamW: decay first, epsilon outside the root).
+// The update rules are PyTorch's, term by term (AdamW: decay first, epsilon outside the root; SGD:
+// the momentum begins with the whole first gradient, later ones lose the dampening), and LARS as
+// its paper has it (You et al. 2017). Variables of rank below 2, biases, norms and slopes, have
+// neither weight decay nor a trust ratio.
 struct OptimizerOptions {
-  enum Kind : uint8_t { kSgd, kAdamW };
+  enum Kind : uint8_t { kSgd, kAdamW, kLars };
   Kind kind = kAdamW;
-  double momentum = 0;                               // SGD alone; 0 keeps no state
+  double momentum = 0;                               // SGD and LARS; 0 keeps no state of SGD's
   bool nesterov = false;                             // SGD with momentum alone
+  double dampening = 0;                              // SGD with momentum alone, and not Nesterov's
+  double trust_coefficient = 0.001;                  // LARS alone
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW alone
-  // Pulls weights to 0. Variables of rank below 2, biases and norms, are left out.
-  double weight_decay = 0;
+  double weight_decay = 0;                           // pulls weights to 0
   // Largest global norm of the gradients; 0 never clips.
   double clip = 0;
   ZeroOptions zero;  // of AddTraining and Train

@@ -123,9 +123,87 @@ TEST(Optimizer, SgdIsPyTorchs) {
   EXPECT_NEAR(ahead.value("w"), ahead1 - 0.2 * (g2 + 0.9 * kept), 1e-15);
   options.nesterov = false;
 
+  // The first gradient is taken whole, later ones lose three quarters.
+  options.dampening = 0.75;
+  Linear damped(options);
+  damped.Step(0.1, 1, 2, 1);
+  EXPECT_NEAR(damped.value("w.momentum"), first, 1e-15);
+  damped.Step(0.2, 2, -1, 1);
+  const double slower = 0.9 * first + 0.25 * (-1 + 0.1 * w1);
+  EXPECT_NEAR(damped.value("w.momentum"), slower, 1e-15);
+  EXPECT_NEAR(damped.value("w"), w1 - 0.2 * slower, 1e-15);
+  options.dampening = 0;
+
   options.momentum = 0;
   Linear plain(options);
   EXPECT_EQ(plain.graph.variables().size(), 2u);  // no state
+}
+
+// The paper's algorithm 1 in plain arithmetic; a clip takes part in the gradient's length.
+TEST(Optimizer, LarsIsItsPapers) {
+  OptimizerOptions options;
+  options.kind = OptimizerOptions::kLars;
+  options.momentum = 0.9;
+  options.weight_decay = 0.1;
+  options.trust_coefficient = 0.02;
+  options.clip = 2;
+  Linear run(options);
+  double w = 0.5, b = -0.25, v = 0, u = 0;
+  const double gradients[][2] = {{1.5, -2}, {-0.1, 0.001}, {0.7, 0.3}};
+  for (int t = 1; t <= 3; ++t) {
+    const double* g = gradients[t - 1];
+    const double rate = 2.0 / t;
+    run.Step(rate, t, g[0], g[1]);
+    const double factor = std::min(1.0, 2 / (std::hypot(g[0], g[1]) + 1e-6));
+    const double length = std::abs(w);
+    const double ratio = 0.02 * length / (factor * std::abs(g[0]) + 0.1 * length + 1e-9);
+    v = 0.9 * v + rate * ratio * (factor * g[0] + 0.1 * w);
+    w -= v;
+    u = 0.9 * u + rate * factor * g[1];  // a bias has neither ratio nor decay
+    b -= u;
+    EXPECT_NEAR(run.value("w"), w, 1e-14) << t;
+    EXPECT_NEAR(run.value("w.momentum"), v, 1e-14) << t;
+    EXPECT_NEAR(run.value("b"), b, 1e-14) << t;
+  }
+}
+
+// Where either length is zero a layer moves as if it had no ratio.
+TEST(Optimizer, LarsLeavesAZeroWhereItCanLearn) {
+  OptimizerOptions options;
+  options.kind = OptimizerOptions::kLars;
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF64, {1, 2}, "");
+  const Tensor w = graph.Variable("w", DType::kF64, {2, 1}, {}, "");
+  ASSERT_TRUE(AddTraining(&graph, Mean(MatMul(x, w)), options).ok());
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  ArrayMap feeds, variables = InitialVariables(graph, 0);
+  feeds["x"] = Array({1, 2}, 3);
+  feeds["learning_rate"] = Array({}, 0.5), feeds["step"] = Array({}, 1);
+  ASSERT_TRUE(Interpret(graph, feeds, &variables, {}).ok());
+  EXPECT_EQ(variables["w"].values[0], -1.5);
+}
+
+// A table is as any matrix to LARS: rows that nobody read decay as well.
+TEST(Optimizer, LarsMovesEveryRowOfATable) {
+  Graph graph;
+  const Tensor ids = graph.Input("ids", DType::kI32, {3}, "");
+  const Tensor table = graph.Variable("table", DType::kF64, {4, 2}, {"ones"}, "");
+  OptimizerOptions options;
+  options.kind = OptimizerOptions::kLars;
+  options.weight_decay = 0.5;
+  options.trust_coefficient = 0.25;
+  ASSERT_TRUE(AddTraining(&graph, SumSquares(Embedding(table, ids)), options).ok());
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  ArrayMap feeds, variables = InitialVariables(graph, 0);
+  feeds["ids"] = Array({3});
+  feeds["ids"].values = {1, 3, 1};
+  feeds["learning_rate"] = Array({}, 1), feeds["step"] = Array({}, 1);
+  ASSERT_TRUE(Interpret(graph, feeds, &variables, {}).ok());
+  const double length = std::sqrt(8.0), of_gradient = std::sqrt(2 * 16 + 2 * 4.0);
+  const double ratio = 0.25 * length / (of_gradient + 0.5 * length);
+  EXPECT_NEAR(variables["table"].values[0], 1 - ratio * 0.5, 1e-9);
+  EXPECT_NEAR(variables["table"].values[2], 1 - ratio * (4 + 0.5), 1e-9);
+  EXPECT_NEAR(variables["table"].values[7], 1 - ratio * (2 + 0.5), 1e-9);
 }
 
 TEST(Optimizer, StatesFollowTheirVariablesAndUpdatesTheirOrder) {
@@ -208,6 +286,12 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
   options = {};
   options.nesterov = true;
   EXPECT_THAT(error_of(options), HasSubstr("nesterov: expected a momentum above 0"));
+  options = {};
+  options.momentum = 0.9;
+  options.dampening = 0.5;
+  EXPECT_EQ(error_of(options), "");
+  options.nesterov = true;
+  EXPECT_THAT(error_of(options), HasSubstr("dampening: expected a momentum above 0 that is not"));
   options = {};
   options.weight_decay = -0.1;
   EXPECT_THAT(error_of(options), HasSubstr("weight_decay"));

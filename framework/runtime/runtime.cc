@@ -130,8 +130,10 @@ absl::Status LocalRuntime::OpenAll() {
 }
 
 absl::Status LocalRuntime::CheckRank() const {
-  int32_t ranks = 1;
-  for (const plan::Device& device : plan_.devices()) ranks = std::max(ranks, device.rank() + 1);
+  int64_t ranks = 1;  // a plan from anywhere may name the largest rank that there is
+  for (const plan::Device& device : plan_.devices()) {
+    ranks = std::max(ranks, int64_t{device.rank()} + 1);
+  }
   if (options_.net == nullptr) {
     if (ranks == 1) return absl::OkStatus();
     return absl::InvalidArgumentError(

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "framework/attributes/attributes.h"
 #include "framework/base/log.h"
@@ -16,6 +17,7 @@
 #include "framework/compiler/compile.h"
 #include "framework/data/encode_testing.h"
 #include "framework/data/gzip_testing.h"
+#include "framework/data/record_io.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"
 #include "framework/testing/hand_plans.h"
@@ -176,6 +178,28 @@ void WriteIdx() {
   Write("data", "idx", "large_header", std::string({0, 0, 8, 8}) + std::string(32, '\xff'));
 }
 
+// Two pairs, as Python 2 and Python 3 write them.
+void WritePairs() {
+  const std::string strings = absl::HexStringToBytes(
+      "80025d7100285503616263710155026465710254020000006667710355007104655d7105288889658671062e");
+  const std::string bytes = absl::HexStringToBytes(
+      "80049521000000000000005d942843036f6e6594430374776f944302787894430094655d942888896586942e");
+  Write("data", "picture_pairs", "strings", strings);
+  Write("data", "picture_pairs", "bytes", bytes);
+  Write("data", "picture_pairs", "object", std::string("\x80\x02", 2) + "cos\nsystem\n");
+}
+
+void WriteRecordSeeds() {
+  Write("data", "record_io", "picture", RecordBytes({{3}, 7, 0, "abc"}));
+  Write("data", "record_io", "labels", RecordBytes({{3, 5}, 0, 0, ""}));
+  Write("data", "record_io", "magic",
+        RecordBytes({{3},
+                     7,
+                     0,
+                     "\n#\xd7\xce"
+                     "abc"}));
+}
+
 void WritePictures() {
   constexpr int kSide = 12;
   const auto pixels = [](int components) {
@@ -212,6 +236,8 @@ int main() {
   sluice::WriteCompiled();
   sluice::WriteCheckpoint();
   sluice::WriteIdx();
+  sluice::WritePairs();
+  sluice::WriteRecordSeeds();
   sluice::WritePictures();
   return 0;
 }

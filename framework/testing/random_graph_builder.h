@@ -112,6 +112,7 @@ class RandomGraphBuilder {
   Tensor GrowEmbedding(Tensor x);
   Tensor GrowTied(Tensor x);
   Tensor GrowAttention(Tensor x);
+  Tensor GrowGather(Tensor x);
   Tensor GrowScores(Tensor x);
   Tensor GrowTransposed(Tensor x);
   Tensor GrowPieces(Tensor x);
@@ -122,6 +123,7 @@ class RandomGraphBuilder {
   Tensor GrowBatchNorm(Tensor x);
   Tensor GrowTopK(Tensor x);
   Tensor GrowImages(Tensor x);
+  Tensor GrowSampled(Tensor x);
   Tensor GrowCast(Tensor x);
 
   const uint64_t seed_;

@@ -64,7 +64,8 @@ std::optional<RandomGraphBuilder::Call> RandomGraphBuilder::Fit(const OpDef& op,
                                                                 const OpCase& op_case,
                                                                 const Shape& x, size_t join) {
   const bool ids = HasIds(op_case), beside = join == op_case.inputs.size();
-  // What ids may be is tied to the extents of the tables that they look into.
+  // What ids may be is tied to the extents of the tables, and lengths to that of the rows, that
+  // they look into: extents of an input alone and of whole rows stay as the case has them.
   if (!beside && (ids || op_case.inputs[join].dtype != dtype_)) return std::nullopt;
   const auto factors = FactorsOf(op, op_case);
   if (!factors.ok()) return std::nullopt;
@@ -87,6 +88,9 @@ std::optional<RandomGraphBuilder::Call> RandomGraphBuilder::Fit(const OpDef& op,
         if (term[d] == kOneFactor || (term[d] == own[0] && d > 0)) return std::nullopt;
       }
       if (!ids && absl::ascii_islower(term[d][0])) extents.emplace(term[d], Width());
+      const auto row =
+          ids && absl::ascii_isupper(term[d][0]) ? extents.find(term[d]) : extents.end();
+      if (row != extents.end() && row->second != op_case.inputs[i].shape[d]) return std::nullopt;
     }
   }
   Call call = {Resized(op_case, *factors, extents), join, {}, own[0], *factors};

@@ -24,6 +24,7 @@ const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
       {"embedding", 6, &B::GrowEmbedding},
       {"tied", 8, &B::GrowTied},
       {"attention", 5, &B::GrowAttention},
+      {"gather", 4, &B::GrowGather},
       {"scores", 4, &B::GrowScores},
       {"transposed", 5, &B::GrowTransposed},
       {"pieces", 7, &B::GrowPieces},
@@ -35,6 +36,7 @@ const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
       {"batch_norm", 8, &B::GrowBatchNorm},
       {"top_k", 3, &B::GrowTopK},
       {"images", 3, &B::GrowImages},
+      {"sampled", 8, &B::GrowSampled},
   };
   return *patterns;
 }
@@ -108,8 +110,19 @@ Tensor RandomGraphBuilder::GrowAttention(Tensor x) {
   const std::string annotation = out_->mesh.FindAxis("model") >= 0 && Chance(50) ? "model:S1" : "";
   for (Tensor& t : qkv)
     t = Reshape(MatMul(x, Variable({Last(x), heads * size}, annotation)), split);
-  const Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2]);
+  const bool padded = x.shape()[0] == batch_ && Chance(50);
+  const Tensor y =
+      padded ? PaddedAttention(qkv[0], qkv[1], qkv[2],
+                               NewInput(DType::kI32, {batch_}, x.shape()[1] + 1, "data:S0"))
+             : CausalAttention(qkv[0], qkv[1], qkv[2]);
   return Reshape(y, {x.shape()[0], x.shape()[1], heads * size});
+}
+
+// Some rows of each sample, which may be named twice: a table of groups that is computed.
+Tensor RandomGraphBuilder::GrowGather(Tensor x) {
+  if (x.shape().rank() != 3 || x.shape()[0] != batch_) return Tensor();
+  return Embedding(
+      x, NewInput(DType::kI32, {batch_, kFewestRows + Below(3)}, x.shape()[1], "data:S0"));
 }
 
 // Products of two activations.
@@ -242,6 +255,23 @@ Tensor RandomGraphBuilder::GrowImages(Tensor x) {
   pixels = Cast(pixels, dtype_);
   if (x.shape().rank() == 2) pixels = ReduceMean(pixels, {1, 2});
   return x + MatMul(pixels, Variable({channels, Last(x)}));
+}
+
+// Rows of a table of groups, those that labels name and others; where the labels' stand is added.
+Tensor RandomGraphBuilder::GrowSampled(Tensor x) {
+  if (!IsMatrixLike(x) || x.shape()[0] != batch_ || !MayMultiply()) return Tensor();
+  const int64_t groups = 3 + Below(2), classes = batch_ + 2, count = batch_ + Below(3);
+  const Shape shape = {groups, classes, Last(x)};
+  const bool by_group = out_->mesh.FindAxis("model") >= 0 && Chance(60);
+  const Tensor table = Variable(shape, by_group ? "model:S0" : Words(shape, 45, false));
+  const Tensor labels = NewInput(DType::kI32, {batch_}, groups * classes);
+  const ClassSample sample = SampleClasses(labels, classes, groups, count);
+  const Tensor ids = by_group ? sample.classes.With("model:S0") : sample.classes;
+  const Tensor rows = Reshape(Embedding(table, ids), {groups * count, Last(x)});
+  Shape ones(std::vector<int64_t>(x.shape().rank(), 1));
+  ones[0] = batch_;
+  const Tensor places = Cast(Reshape(sample.positions, ones), dtype_);
+  return Scale(MatMul(x, rows, false, true), 0.25) + Scale(places, 1.0 / 64);
 }
 
 // Small integers are exact in every float.

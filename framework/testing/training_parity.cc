@@ -118,6 +118,13 @@ TrainingSetting SgdWithMomentum() {
   return setting;
 }
 
+TrainingSetting LarsWithClip() {
+  TrainingSetting setting = Setting("LARS with clip", OptimizerOptions::kLars, 1, 1);
+  setting.optimizer.momentum = 0.9;
+  setting.optimizer.weight_decay = 5e-4;
+  return setting;
+}
+
 ParityBounds Bf16Bounds() {
   ParityBounds bounds;
   bounds.free_steps = kParityEarly;

@@ -69,6 +69,8 @@ TrainingSetting AdamWWithClip();
 TrainingSetting AdamWWithoutClip();
 TrainingSetting PlainSgd();
 TrainingSetting SgdWithMomentum();
+// With a clip, which takes part in the ratios, and weight decay.
+TrainingSetting LarsWithClip();
 
 // A model on a layout.
 struct ParityCase {

@@ -31,9 +31,12 @@ ABSL_FLAG(int64_t, warmup, 0, "steps in which the learning rate rises");
 ABSL_FLAG(double, lr_floor, 0.1, "share of --lr that is left at the end; 1 keeps it constant");
 ABSL_FLAG(double, clip, 1, "largest norm of the gradient; 0 never clips");
 ABSL_FLAG(double, weight_decay, 0.1, "the optimizer's pull towards zero, not on biases and norms");
-ABSL_FLAG(std::string, optimizer, "adamw", "adamw or sgd");
-ABSL_FLAG(double, momentum, 0.9, "of --optimizer=sgd; 0 keeps no state");
-ABSL_FLAG(bool, nesterov, false, "Nesterov's form of --momentum");
+ABSL_FLAG(std::string, optimizer, "adamw", "adamw, sgd or lars");
+ABSL_FLAG(double, momentum, 0.9, "of --optimizer=sgd and lars; 0 keeps no state of sgd's");
+ABSL_FLAG(bool, nesterov, false, "Nesterov's form of --momentum, of --optimizer=sgd");
+ABSL_FLAG(double, dampening, 0, "share of a gradient that --momentum leaves out, after the first");
+ABSL_FLAG(double, trust_coefficient, 0.001,
+          "of --optimizer=lars: how far a step may go, for a layer's length");
 ABSL_FLAG(uint64_t, seed, 1, "of initial values, dropout and the order of samples");
 ABSL_FLAG(std::string, mesh, "data=2",
           "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
@@ -97,6 +100,8 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"optimizer", "NAME", ""},
                                      {"momentum", "X", ""},
                                      {"nesterov", "", ""},
+                                     {"dampening", "X", ""},
+                                     {"trust_coefficient", "X", ""},
                                      {"weight_decay", "X", ""},
                                      {"seed", "N", ""}}},
                                    {"Machine",
@@ -138,6 +143,8 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "optimizer",
                                  "momentum",
                                  "nesterov",
+                                 "dampening",
+                                 "trust_coefficient",
                                  "weight_decay",
                                  "seed",
                                  "mesh",
@@ -325,20 +332,31 @@ absl::Status ReadMesh(AppOptions* options) {
 
 absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer) {
   const std::string name = absl::GetFlag(FLAGS_optimizer);
-  if (name != "adamw" && name != "sgd") {
+  const std::map<std::string, OptimizerOptions::Kind> kinds = {{"adamw", OptimizerOptions::kAdamW},
+                                                               {"sgd", OptimizerOptions::kSgd},
+                                                               {"lars", OptimizerOptions::kLars}};
+  const auto kind = kinds.find(name);
+  if (kind == kinds.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--optimizer: expected adamw or sgd, got \"", name, "\""));
+        absl::StrCat("--optimizer: expected adamw, sgd or lars, got \"", name, "\""));
   }
-  optimizer->kind = name == "sgd" ? OptimizerOptions::kSgd : OptimizerOptions::kAdamW;
+  optimizer->kind = kind->second;
   optimizer->clip = absl::GetFlag(FLAGS_clip);
   optimizer->weight_decay = absl::GetFlag(FLAGS_weight_decay);
   optimizer->momentum = absl::GetFlag(FLAGS_momentum);
   optimizer->nesterov = absl::GetFlag(FLAGS_nesterov);
+  optimizer->dampening = absl::GetFlag(FLAGS_dampening);
+  optimizer->trust_coefficient = absl::GetFlag(FLAGS_trust_coefficient);
   RETURN_IF_ERROR(CheckFlag("momentum", optimizer->momentum, 0, 0.9999));
-  if (!optimizer->nesterov) return absl::OkStatus();
-  if (optimizer->kind == OptimizerOptions::kSgd && optimizer->momentum > 0) {
-    return absl::OkStatus();
+  RETURN_IF_ERROR(CheckFlag("dampening", optimizer->dampening, 0, 0.9999));
+  RETURN_IF_ERROR(CheckFlag("trust_coefficient", optimizer->trust_coefficient, 1e-9, 1000));
+  const bool moves = optimizer->kind == OptimizerOptions::kSgd && optimizer->momentum > 0;
+  if (optimizer->dampening > 0 && (!moves || optimizer->nesterov)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--dampening: expected --optimizer=sgd and a momentum above 0 that is not Nesterov's, got ",
+        name, " and ", optimizer->momentum, optimizer->nesterov ? ", Nesterov's" : ""));
   }
+  if (!optimizer->nesterov || moves) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--nesterov: expected --optimizer=sgd and a momentum above 0, got ", name,
                    " and ", optimizer->momentum));

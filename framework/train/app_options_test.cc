@@ -118,6 +118,12 @@ TEST_F(AppOptionsTest, AnOptimizerIsTakenByItsName) {
   EXPECT_EQ(options->optimizer.momentum, 0.5);
   EXPECT_TRUE(options->optimizer.nesterov);
   EXPECT_EQ(options->optimizer.clip, 0);
+  EXPECT_EQ(Parse({"--optimizer=sgd", "--dampening=0.25"})->optimizer.dampening, 0.25);
+  const auto lars = Parse({"--optimizer=lars", "--trust_coefficient=0.02"});
+  ASSERT_TRUE(lars.ok()) << lars.status();
+  EXPECT_EQ(lars->optimizer.kind, OptimizerOptions::kLars);
+  EXPECT_EQ(lars->optimizer.trust_coefficient, 0.02);
+  EXPECT_EQ(lars->optimizer.momentum, 0.9);
 }
 
 TEST_F(AppOptionsTest, ErrorsAreOneLine) {
@@ -127,9 +133,12 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
             "--micro_batches: expected a divisor of the batch, 9, got 2");
   EXPECT_EQ(Error({"--zero=4"}), "--zero: expected 0 to 3, got 4");
-  EXPECT_EQ(Error({"--optimizer=sdg"}), "--optimizer: expected adamw or sgd, got \"sdg\"");
+  EXPECT_EQ(Error({"--optimizer=sdg"}), "--optimizer: expected adamw, sgd or lars, got \"sdg\"");
   EXPECT_EQ(Error({"--nesterov"}),
             "--nesterov: expected --optimizer=sgd and a momentum above 0, got adamw and 0.9");
+  EXPECT_EQ(Error({"--optimizer=lars", "--dampening=0.5"}),
+            "--dampening: expected --optimizer=sgd and a momentum above 0 that is not Nesterov's, "
+            "got lars and 0.9");
   EXPECT_EQ(Error({"--momentum=1"}), "--momentum: expected 0 to 0.9999, got 1");
   EXPECT_EQ(Error({"--precision=f16"}), "--precision: expected f32 or bf16, got f16");
   EXPECT_EQ(Error({"--residual_precision=bf16"}),
@@ -192,7 +201,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 24u);
+  EXPECT_EQ(options.recorded.size(), 26u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {

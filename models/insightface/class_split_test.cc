@@ -19,13 +19,17 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kMillion = 1000000;
 
-absl::Status Build(int64_t classes, Graph* graph) {
+constexpr int64_t kGroups = 8;  // of a sample
+
+absl::Status Build(int64_t classes, double sample_rate, Graph* graph) {
   FaceConfig config;
   config.network = "ir18";
   config.width = 8;
   config.image_size = 32;
   config.channels = 1;
   config.classes = classes;
+  config.sample_rate = sample_rate;
+  config.sample_groups = sample_rate < 1 ? kGroups : 1;
   OptimizerOptions optimizer;
   optimizer.kind = OptimizerOptions::kSgd;
   optimizer.momentum = 0.9;
@@ -37,10 +41,10 @@ struct Counted {
   int64_t matrix_bytes = 0, state_bytes = 0, planned_bytes = 0, wire_bytes = 0;
 };
 
-Counted Count(int64_t classes, const std::string& mesh) {
+Counted Count(int64_t classes, const std::string& mesh, double sample_rate = 1) {
   Counted counted;
   Graph graph;
-  EXPECT_EQ(Build(classes, &graph), absl::OkStatus());
+  EXPECT_EQ(Build(classes, sample_rate, &graph), absl::OkStatus());
   CompileOptions options;
   options.mesh = *Mesh::Parse(mesh);
   options.machine = Machine::Cpu();
@@ -90,9 +94,25 @@ TEST(ClassSplitTest, TheWireDoesNotKnowHowManyClassesThereAre) {
   }
 }
 
+// A tenth of the classes is gathered, multiplied and updated: beside the variables a step plans for
+// those. What crosses devices is what a softmax over all has, and the labels stay where they are.
+TEST(ClassSplitTest, ASampleTakesItsShareAndNoMessage) {
+  for (const int64_t devices : {1, 2, 4}) {
+    const std::string mesh = absl::StrCat("model=", devices);
+    const Counted all = Count(kMillion, mesh), tenth = Count(kMillion, mesh, 0.1);
+    EXPECT_EQ(tenth.matrix_bytes, all.matrix_bytes);
+    EXPECT_EQ(tenth.state_bytes, all.state_bytes);
+    const int64_t variables = all.matrix_bytes + all.state_bytes;
+    // The rows, the same of length 1 and their gradient; the backbone takes what it does.
+    EXPECT_LT(tenth.planned_bytes - variables,
+              3 * all.matrix_bytes / 10 + (int64_t{96} << 20) / devices);
+    EXPECT_EQ(tenth.wire_bytes, all.wire_bytes) << mesh;
+  }
+}
+
 TEST(ClassSplitTest, ExplainShowsTheShare) {
   Graph graph;
-  ASSERT_EQ(Build(kMillion, &graph), absl::OkStatus());
+  ASSERT_EQ(Build(kMillion, 1, &graph), absl::OkStatus());
   SessionOptions options;
   options.mesh = "model=4";
   const absl::StatusOr<std::string> text = Session::ExplainPlan({{"train", &graph}}, options);

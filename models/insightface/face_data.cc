@@ -12,7 +12,10 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
+#include "framework/data/decode_image.h"
 #include "framework/data/drawn_images.h"
+#include "framework/data/file.h"
+#include "framework/data/picture_pairs.h"
 #include "models/insightface/characters.h"
 #include "models/insightface/record_faces.h"
 
@@ -95,7 +98,56 @@ absl::StatusOr<FaceData> OpenCharacters(const std::string& folder, const FaceDat
   return data;
 }
 
-// Faces of InsightFace's own format; its verification sets are Python pickles, and not read.
+// A set of a file instead of those that the data has: pictures of the model's size, two a pair.
+absl::Status OpenVerification(const std::string& path, const FaceDataOptions& options,
+                              FaceData* data) {
+  if (options.channels != 3) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "verification: pictures are coloured: expected --channels=3, got ", options.channels));
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  const absl::StatusOr<PicturePairs> pairs = ParsePicturePairs(bytes);
+  RETURN_IF_ERROR(AddContext(pairs.status(), path));
+  const int64_t size = options.image_size;
+  VerificationSet set;
+  set.name = std::filesystem::path(path).stem().string();
+  set.images.shape = {size, size, 3};
+  RgbImage image;
+  for (size_t i = 0; i < pairs->pictures.size(); ++i) {
+    const std::string what = absl::StrCat(path, ": picture ", i);
+    RETURN_IF_ERROR(AddContext(DecodeImage(pairs->pictures[i], &image), what));
+    if (image.size.height != size || image.size.width != size) {
+      return absl::DataLossError(absl::StrCat(what, ": expected ", size, " x ", size,
+                                              " as --image_size says, got ", image.size.height,
+                                              " x ", image.size.width));
+    }
+    set.images.pixels.insert(set.images.pixels.end(), image.pixels.begin(),
+                             image.pixels.begin() + size * size * 3);
+    // Who it shows is not said, but for the other picture of its pair.
+    set.images.labels.push_back(static_cast<int32_t>(i));
+  }
+  int64_t same = 0;
+  for (size_t i = 0; i < pairs->same.size(); ++i) {
+    const int64_t first = static_cast<int64_t>(2 * i);
+    set.pairs.push_back({first, first + 1, pairs->same[i]});
+    same += pairs->same[i] ? 1 : 0;
+  }
+  const int64_t count = static_cast<int64_t>(set.pairs.size());
+  if (std::min(same, count - same) < kFolds) {
+    return absl::DataLossError(absl::StrCat(path, ": expected at least ", kFolds,
+                                            " pairs of either kind, got ", same, " of ", count,
+                                            " that show one identity"));
+  }
+  ASSIGN_OR_RETURN(data->app.held_out, Make(path, set.images));
+  data->app.held_out_name = absl::StrCat("pairs of ", set.name);
+  data->app.lines.push_back(
+      absl::StrFormat("verified   on %d pairs, %d of one identity; %s", count, same, path));
+  data->app.baseline = {"a pixel comparison", VerifyByPixels(set).accuracy};
+  data->sets = {std::move(set)};
+  return absl::OkStatus();
+}
+
+// Faces of InsightFace's own format.
 absl::StatusOr<FaceData> OpenRecords(const std::string& path, const FaceDataOptions& options) {
   if (options.channels != 3) {
     return absl::InvalidArgumentError(
@@ -137,11 +189,18 @@ Shown ShownBy(absl::Span<const Pair> pairs) {
 }  // namespace
 
 absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options) {
-  if (options.synthetic) return Draw(options);
-  const std::string records = data + "/train.rec";
-  std::error_code error;
-  if (std::filesystem::exists(records, error)) return OpenRecords(records, options);
-  return OpenCharacters(data, options);
+  const auto open = [&] {
+    if (options.synthetic) return Draw(options);
+    const std::string records = data + "/train.rec";
+    std::error_code error;
+    if (std::filesystem::exists(records, error)) return OpenRecords(records, options);
+    return OpenCharacters(data, options);
+  };
+  ASSIGN_OR_RETURN(FaceData opened, open());
+  if (!options.verification.empty()) {
+    RETURN_IF_ERROR(OpenVerification(options.verification, options, &opened));
+  }
+  return opened;
 }
 
 absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set, int64_t pairs,

@@ -18,26 +18,27 @@ namespace sluice {
 struct FaceDataOptions {
   int64_t image_size = 112, channels = 3, classes = 10000;  // as the model takes them
   bool augment = true;                                      // what is learned from, each epoch anew
-  bool synthetic = false;                                   // nothing is read, and nothing verified
+  bool synthetic = false;                                   // nothing is read but `verification`
+  std::string verification;                                 // a .bin of pairs; empty: `data`'s own
   uint64_t seed = 1;  // of what is drawn; pairs are always the same
 };
 
 // Pictures of identities that nobody learned, and the pairs of them that are told apart.
 struct VerificationSet {
-  std::string name;  // "all", "printed", "handwriting"
+  std::string name;  // "all", "printed", "handwriting"; of a file its own, "lfw"
   LabeledImages images;
   std::vector<Pair> pairs;
 };
 
 struct FaceData {
   AppData app;
-  // Of all held-out fonts, printed ones and handwriting; none of records and
-  // of synthetic data.
+  // Of all held-out fonts, printed ones and handwriting, or the one of a file; none of records and
+  // of synthetic data alone.
   std::vector<VerificationSet> sets;
 };
 
 // A folder with a train.rec has records, any other fonts. NotFound: `data` is not there, and how it
-// is fetched.
+// is fetched. DataLoss: which file is damaged, and where.
 absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options);
 
 // Embeds what the first `pairs` pairs show, by the session's program "embed" of this batch, and

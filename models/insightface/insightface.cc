@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -163,17 +164,50 @@ struct Backbone {
   }
 };
 
-// The scaled cosines, with a margin at the labels'. A class is a row of the matrix, as in
-// InsightFace, so that its length is one device's own matter.
-Tensor Logits(const Scope& s, Tensor embedding, Tensor labels, const FaceConfig& config) {
-  const InScope here(s);
-  const Tensor classes =
-      s.Param("weight", {config.classes, config.embedding}, "model:S0", NormalInit(0.01));
-  // Embeddings are gathered and classes stay where they are, however few there are.
-  const Tensor features = L2Normalize(embedding).With("model:B");
-  const Tensor cosine =
-      MatMul(features, L2Normalize(classes), /*transpose_a=*/false, /*transpose_b=*/true);
-  return MarginLogits(cosine, labels, config.margin);
+// The vectors of the classes that take part in a step, and where among them the labels' stand.
+struct Classes {
+  Tensor vectors;  // [classes, embedding]
+  Tensor labels;
+};
+
+// A class is a row of the matrix, as in InsightFace, so that its length is one device's own matter.
+Classes AllClasses(const Scope& s, Tensor labels, const FaceConfig& config) {
+  return {s.Param("weight", {config.classes, config.embedding}, "model:S0", NormalInit(0.01)),
+          labels};
+}
+
+// A group's rows are drawn, read and updated by the device that has them. The others are neither
+// read nor written, and their state does not decay.
+Classes SampledClasses(const Scope& s, Tensor labels, const FaceConfig& config) {
+  const int64_t groups = config.sample_groups, of_group = config.classes / groups;
+  const int64_t count = SampledOfGroup(config);
+  const Tensor weight =
+      s.Param("weight", {groups, of_group, config.embedding}, "model:S0", NormalInit(0.01));
+  const ClassSample sample = SampleClasses(labels, of_group, groups, count);
+  const Tensor rows = Embedding(weight, sample.classes.With("model:S0"));
+  return {Reshape(rows, {groups * count, config.embedding}), sample.positions};
+}
+
+bool IsSampled(const FaceConfig& config) {
+  return config.sample_rate < 1 || config.sample_groups > 1;
+}
+
+// Of the scaled cosines, with a margin at the labels'.
+Tensor Loss(const Scope& s, Tensor embedding, Tensor labels, const FaceConfig& config) {
+  Tensor logits;
+  Classes classes;
+  {
+    const Scope of_classes = s / "classes";
+    const InScope here(of_classes);
+    classes = IsSampled(config) ? SampledClasses(of_classes, labels, config)
+                                : AllClasses(of_classes, labels, config);
+    // Embeddings are gathered and classes stay where they are, however few there are.
+    const Tensor features = L2Normalize(embedding).With("model:B");
+    const Tensor cosine =
+        MatMul(features, L2Normalize(classes.vectors), /*transpose_a=*/false, /*transpose_b=*/true);
+    logits = MarginLogits(cosine, classes.labels, config.margin);
+  }
+  return CrossEntropyLoss(s / "loss", logits, classes.labels);
 }
 
 Tensor Images(const FaceConfig& c, Graph* graph) {
@@ -196,6 +230,13 @@ absl::Status CheckSizes(const FaceConfig& c) {
   RETURN_IF_ERROR(CheckSize<double>("margin_scale", c.margin.scale, 1.0, 1024.0));
   RETURN_IF_ERROR(CheckSize<double>("margin", c.margin.angular, 0.0, 1.5));
   RETURN_IF_ERROR(CheckSize<double>("additive_margin", c.margin.additive, 0.0, 1.0));
+  RETURN_IF_ERROR(CheckSize<double>("sample_rate", c.sample_rate, 1e-9, 1.0));
+  RETURN_IF_ERROR(CheckSize<int64_t>("sample_groups", c.sample_groups, 1, 1 << 16));
+  if (c.classes % c.sample_groups != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sample_groups: expected a divisor of the classes, ", c.classes, ", got ",
+                     c.sample_groups));
+  }
   if (c.image_size % 16 == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("image_size: expected a multiple of 16, got ", c.image_size));
@@ -212,8 +253,21 @@ const std::vector<std::string>& FaceNetworks() {
   return *names;
 }
 
+int64_t SampledOfGroup(const FaceConfig& config) {
+  const int64_t of_group = config.classes / config.sample_groups;
+  const double share = std::ceil(config.sample_rate * static_cast<double>(of_group));
+  const int64_t least = std::min(config.batch, of_group);  // all labels may be of one group
+  return std::clamp(static_cast<int64_t>(share), least, of_group);
+}
+
 absl::Status CheckFace(const FaceConfig& config, const Mesh& mesh, int64_t micro_batches) {
   RETURN_IF_ERROR(CheckSizes(config));
+  const int64_t devices = mesh.AxisSize("model");
+  if (IsSampled(config) && config.sample_groups % devices != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sample_groups: expected a multiple of the ", devices,
+                     " devices of axis model, which would cut some, got ", config.sample_groups));
+  }
   RETURN_IF_ERROR(
       CheckBatchNormGroups(config.groups, config.batch, micro_batches, mesh, {"data", "model"}));
   const int64_t blocks = BlocksOf(*NetworkOf(config.network));
@@ -230,8 +284,7 @@ absl::Status BuildFaceLoss(const FaceConfig& config, Graph* graph) {
   const Tensor embedding = backbone.Embedding(s, Images(config, graph));
   // Each device of a model group has its own classes of all the group's pictures.
   const Tensor labels = graph->Input("labels", DType::kI32, {config.batch}, "data:S0 model:B");
-  graph->Output("loss", CrossEntropyLoss(s / "loss",
-                                         Logits(s / "classes", embedding, labels, config), labels));
+  graph->Output("loss", Loss(s, embedding, labels, config));
   return FinishIn(config.precision, graph);
 }
 

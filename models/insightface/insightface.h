@@ -8,7 +8,7 @@
 // Pictures are split over axes "data" and "model" both, classes over "model": every device computes
 // its own pictures' embeddings, gathers those of its model group, and has its own classes' cosines
 // of them (hybrid parallelism). No logits are gathered, and the largest matrix, with its state, is
-// nowhere whole.
+// nowhere whole. Of very many classes a sample takes part in each step (partial FC).
 #ifndef SLUICE_MODELS_INSIGHTFACE_INSIGHTFACE_H_
 #define SLUICE_MODELS_INSIGHTFACE_INSIGHTFACE_H_
 
@@ -35,14 +35,23 @@ struct FaceConfig {
   int64_t groups =
       1;  // of batch norm: so many equal ranges of the batch have statistics of their own
   MarginAttributes margin = {.scale = 64, .angular = 0.5};  // ArcFace's
-  double dropout = 0;                                       // of what the embedding is made of
+  // Partial FC (An et al. 2022): the share of the classes that a step has, those of its labels and
+  // others drawn. Drawn in so many equal ranges, which axis "model" distributes and never cuts; the
+  // class matrix is [sample_groups, classes of a group, embedding]. 1 and 1: all, and no sample.
+  double sample_rate = 1;
+  int64_t sample_groups = 1;
+  double dropout = 0;  // of what the embedding is made of
   PrecisionOptions precision = {};
 };
 
 const std::vector<std::string>& FaceNetworks();
 
+// How many classes of each group a step has: at least as many as labels may name.
+int64_t SampledOfGroup(const FaceConfig& config);
+
 // For a mesh. InvalidArgument says which size is out of range, what was expected and got. Groups of
-// batch norm that devices or micro-batches would cut are refused.
+// batch norm that devices or micro-batches would cut are refused, and groups of classes that axis
+// "model" would.
 absl::Status CheckFace(const FaceConfig& config, const Mesh& mesh, int64_t micro_batches);
 
 // Each residual block is one for pipeline stages to be cut between. The graphs are finished.

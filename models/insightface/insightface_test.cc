@@ -73,6 +73,15 @@ TEST(InsightFaceTest, WhatDoesNotFitIsNamed) {
   config.classes = 1;
   EXPECT_EQ(Error(config, "data=1"), "classes: expected 2 to 1073741824, got 1");
   config = Of("ir18");
+  config.sample_groups = 3;
+  EXPECT_EQ(Error(config, "data=1"), "sample_groups: expected a divisor of the classes, 10, got 3");
+  config.sample_groups = 2;
+  EXPECT_EQ(Error(config, "model=2"), "");
+  config.sample_groups = 5;
+  EXPECT_EQ(Error(config, "model=2"),
+            "sample_groups: expected a multiple of the 2 devices of axis model, which would cut "
+            "some, got 5");
+  config = Of("ir18");
   config.image_size = 40;
   EXPECT_EQ(Error(config, "data=1"), "image_size: expected a multiple of 16, got 40");
   config = Of("ir19");

@@ -44,6 +44,7 @@ std::string FaceLayout::Name() const {
   if (network != "ir18") absl::StrAppend(&name, " ", network);
   if (cos_face) absl::StrAppend(&name, " cosface");
   if (zero > 0) absl::StrAppend(&name, " zero=", zero);
+  if (sample_groups > 1) absl::StrAppend(&name, " sampled=", sample_groups);
   if (precision.compute != DType::kF32) absl::StrAppend(&name, " ", DTypeName(precision.compute));
   return name;
 }
@@ -64,6 +65,9 @@ FaceConfig FaceLayout::Config() const {
   config.groups = groups;
   // Logits of 64 times a cosine are 64 times as far from each other as its roundings are.
   config.margin = {.scale = 8, .angular = cos_face ? 0 : 0.5, .additive = cos_face ? 0.4 : 0};
+  if (sample_groups > 1) config.classes = 400;  // of which a batch names few
+  config.sample_rate = sample_rate;
+  config.sample_groups = sample_groups;
   config.precision = precision;
   return config;
 }
@@ -94,6 +98,16 @@ std::vector<FaceLayout> FaceLayouts() {
       {.mesh = "data=2", .network = "mobilefacenet"},
       {.mesh = "data=2 model=2", .network = "mobilefacenet"},
       {.mesh = "data=2 model=2", .zero = 1},
+      {.mesh = "data=2", .sample_rate = 0.4, .sample_groups = 4},
+      {.mesh = "model=2", .sample_rate = 0.4, .sample_groups = 4},
+      {.mesh = "model=4", .groups = 4, .sample_rate = 0.4, .sample_groups = 4},
+      {.mesh = "data=2 model=2", .sample_rate = 0.4, .sample_groups = 4},
+      {.mesh = "data=2 model=2", .zero = 1, .sample_rate = 0.4, .sample_groups = 4},
+      {.mesh = "model=2 pipe=2",
+       .micro_batches = 2,
+       .groups = 4,
+       .sample_rate = 0.4,
+       .sample_groups = 4},
   };
 }
 

@@ -21,6 +21,8 @@ struct FaceLayout {
   bool cos_face = false;  // CosFace's margin, not ArcFace's
   int zero = 0;           // passes/zero.h
   PrecisionOptions precision = {};
+  double sample_rate = 1;  // of more classes than all else has
+  int64_t sample_groups = 1;
 
   std::string Name() const;  // "data=2 model=2 micro=2 groups=2"
   std::string Stem() const;  // the same as a file name

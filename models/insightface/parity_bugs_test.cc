@@ -1,7 +1,9 @@
 // Bugs of split classes, margins and norms over several devices: each planted one must fail the
 // checks.
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <variant>
 
 #include "framework/attributes/attributes.h"
 #include "framework/testing/planted_bugs.h"
@@ -21,8 +23,8 @@ const Reference& SharedReference() {
 }
 
 // What the lockstep says of a layout whose plan was changed.
-absl::Status Lockstep(const FaceLayout& layout, const PlanMutation& mutate) {
-  const Reference& reference = SharedReference();
+absl::Status Lockstep(const FaceLayout& layout, const PlanMutation& mutate,
+                      const Reference& reference = SharedReference()) {
   const auto run = ParityRun::Start(FaceParity(layout), reference.setting, mutate);
   if (!run.ok()) return run.status();
   ParityFigures figures;
@@ -80,6 +82,51 @@ TEST(ParityBugsTest, AMarginThatTheGradientForgets) {
       instruction->set_attributes(PrintAttributes(MarginAttributes{.scale = 8}));
       return true;
     });
+  });
+}
+
+constexpr double kRate = 0.4;
+
+void ExpectFoundOfSample(const char* mesh,
+                         const std::function<bool(int32_t, plan::Instruction*)>& change) {
+  const FaceLayout layout = {.mesh = mesh, .sample_rate = kRate, .sample_groups = 4};
+  static const auto* reference = [] {
+    auto run =
+        RunReference(FaceParity({.mesh = "data=1", .sample_rate = kRate, .sample_groups = 4}),
+                     SgdWithMomentum());
+    EXPECT_TRUE(run.ok()) << run.status();
+    return new Reference(run.ok() ? *std::move(run) : Reference());
+  }();
+  const absl::Status found = Lockstep(
+      layout, [&](plan::Plan* plan) { return ChangeInstructions("sample_classes", plan, change); },
+      *reference);
+  EXPECT_TRUE(absl::IsDataLoss(found)) << found;
+}
+
+// A device draws other classes than the one device of the reference does.
+TEST(ParityBugsTest, ASampleThatDependsOnTheDevice) {
+  for (const char* mesh : {"data=2", "model=2"}) {
+    ExpectFoundOfSample(mesh, [](int32_t device, plan::Instruction* instruction) {
+      SampleAttributes sample = {.groups = 4, .classes = 100, .count = 40};
+      if (instruction->op() != "sample_classes" || device != 1) return false;
+      Attributes attributes = sample;
+      if (!ParseAttributesInto(instruction->attributes(), &attributes).ok()) return false;
+      std::get<SampleAttributes>(attributes).key ^= 1;
+      instruction->set_attributes(PrintAttributes(attributes));
+      return true;
+    });
+  }
+}
+
+// A device takes its groups for the first ones: classes that labels name in its own are left out,
+// and others stand in their places.
+TEST(ParityBugsTest, ALabelsClassLeftOut) {
+  ExpectFoundOfSample("model=2", [](int32_t, plan::Instruction* instruction) {
+    if (instruction->op() != "sample_classes") return false;
+    plan::Shard* classes = instruction->mutable_outputs(0)->mutable_shard();
+    if (classes->offset(0) == 0) return false;
+    classes->set_offset(0, 0);
+    return true;
   });
 }
 

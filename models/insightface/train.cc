@@ -23,7 +23,8 @@ namespace {
 // While training goes on, a tenth of the pairs will do.
 constexpr int64_t kQuickPairs = 600, kAllPairs = 1 << 30;
 
-absl::StatusOr<AppModel> Describe(const FaceConfig& c) {
+absl::StatusOr<AppModel> Describe(const FaceOptions& options) {
+  const FaceConfig& c = options.config;
   Graph loss;
   RETURN_IF_ERROR(BuildFaceLoss(c, &loss));
   const ModelSize size = SizeOfModel(loss);
@@ -32,10 +33,14 @@ absl::StatusOr<AppModel> Describe(const FaceConfig& c) {
       absl::StrFormat("%.2fM parameters: %s of width %d, %d x %d x %d to %d features, %d classes",
                       static_cast<double>(size.parameters) / 1e6, c.network, c.width, c.image_size,
                       c.image_size, c.channels, c.embedding, c.classes);
+  const int64_t sampled = c.sample_groups * SampledOfGroup(c);
+  if (sampled < c.classes) absl::StrAppend(&model.summary, ", of which a step has ", sampled);
   model.throughput = {"images", 1};
   model.flops_per_sample = 3.0 * static_cast<double>(size.flops) / static_cast<double>(c.batch);
-  model.metrics = {
-      {"accuracy", ""}, {"tpr_1e-2", ""}, {"tpr_1e-3", ""}, {"printed", ""}, {"handwriting", ""}};
+  model.metrics = {{"accuracy", ""}, {"tpr_1e-2", ""}, {"tpr_1e-3", ""}};
+  if (options.data.verification.empty()) {
+    model.metrics.insert(model.metrics.end(), {{"printed", ""}, {"handwriting", ""}});
+  }
   return model;
 }
 
@@ -98,7 +103,7 @@ int Main(int argc, char** argv) {
   app.flags = FaceFlags();
   app.read = [&face](const AppOptions& options) -> absl::StatusOr<AppModel> {
     ASSIGN_OR_RETURN(face, ReadFaceFlags(options));
-    return Describe(face.config);
+    return Describe(face);
   };
   app.build = [&face](const AppOptions& options, auto* programs) {
     return Build(options, face.config, programs);

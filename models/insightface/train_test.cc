@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/checkpoint/file.h"
+#include "framework/data/encode_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/insightface/characters.h"
@@ -94,8 +96,74 @@ class TrainTest : public ::testing::Test {
     }
   }
 
+  // Pairs of coloured pictures, every other of one picture and itself, as Python 2 pickles them.
+  std::string Pairs(int count, int size) {
+    std::string pictures, truths;
+    const auto add = [&](int shade) {
+      const std::string png =
+          EncodePng(std::vector<uint8_t>(size * size * 3, static_cast<uint8_t>(shade)), size, size);
+      const auto length = static_cast<uint32_t>(png.size());
+      pictures += "T" + std::string(reinterpret_cast<const char*>(&length), 4) + png;
+    };
+    for (int i = 0; i < count; ++i) {
+      add(5 * i), add(i % 2 == 0 ? 5 * i : 255 - 5 * i);
+      truths += i % 2 == 0 ? '\x88' : '\x89';
+    }
+    return "\x80\x02](" + pictures + "e](" + truths + "e\x86.";
+  }
+  void WriteBytes(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_ + "/" + name, std::ios::binary) << bytes;
+  }
+
   std::string folder_;
 };
+
+TEST_F(TrainTest, VerifiesByASetOfTheField) {
+  WriteBytes("agedb_30.bin", Pairs(24, 16));
+  const std::vector<std::string> synthetic = {"--preset=synthetic", "--network=mobilefacenet",
+                                              "--classes=1000", "--verification=agedb_30.bin"};
+  const Ended ended = RunSmall(synthetic);
+  ASSERT_EQ(ended.code, 0) << ended.error;
+  EXPECT_THAT(ended.out, HasSubstr("verified   on 24 pairs, 12 of one identity; agedb_30.bin"));
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":4,\"val_accuracy\":"));
+  EXPECT_THAT(Read("run/roc_agedb_30.svg"), HasSubstr("agedb_30: accuracy "));
+  // The pictures of a pair of one are equal, so that any network has the same embedding of both.
+  // All are of one shade each, and all directions of pixels the same.
+  EXPECT_THAT(ended.out, HasSubstr("agedb_30: accuracy 1.0000 (of pixels 0.5000)"));
+
+  const std::string whole = Pairs(24, 16);
+  const std::pair<std::string, std::string> damaged[] = {
+      {whole.substr(0, 300), "damaged.bin: expected bytes of a length that the file has, got "},
+      {"\x80\x02" + std::string("cos\nsystem\n"), "damaged.bin: expected an instruction that "},
+      {Pairs(24, 8), "damaged.bin: picture 0: expected 16 x 16 as --image_size says, got 8 x 8"},
+      {Pairs(4, 16), "damaged.bin: expected at least 10 pairs of either kind, got 2 of 4 "},
+      {"\x80\x02](U\x03"
+       "abcU\x03"
+       "abce]\x88"
+       "a\x86.",
+       "damaged.bin: picture 0: expected "},
+  };
+  for (const auto& [bytes, message] : damaged) {
+    WriteBytes("damaged.bin", bytes);
+    std::vector<std::string> arguments = synthetic;
+    arguments.back() = "--verification=damaged.bin";
+    arguments.push_back("--out=other");
+    const Ended refused = RunSmall(arguments);
+    EXPECT_EQ(refused.code, 1) << message;
+    EXPECT_THAT(refused.error, HasSubstr(message));
+    EXPECT_EQ(std::count(refused.error.begin(), refused.error.end(), '\n'), 1) << refused.error;
+  }
+}
+
+TEST_F(TrainTest, TrainsOnASampleOfTheClassesAndGoesOnElsewhere) {
+  const Ended first = RunSmall({"--preset=synthetic", "--network=mobilefacenet", "--classes=1000",
+                                "--sample_rate=0.1", "--sample_groups=4", "--steps=2"});
+  ASSERT_EQ(first.code, 0) << first.error;
+  EXPECT_THAT(first.out, HasSubstr("1000 classes, of which a step has 100\n"));
+  const Ended more = Run({"--resume=run", "--mesh=model=4", "--steps=4"});
+  ASSERT_EQ(more.code, 0) << more.error;
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("{\"step\":4,\"loss\":"));
+}
 
 TEST_F(TrainTest, LearnsCharactersAndVerifiesOthers) {
   WriteFonts();

@@ -23,8 +23,8 @@ const Reference& SharedReference() {
 }
 
 // What the lockstep says of a layout whose plan was changed.
-absl::Status Lockstep(const ResNetLayout& layout, const PlanMutation& mutate) {
-  const Reference& reference = SharedReference();
+absl::Status Lockstep(const ResNetLayout& layout, const PlanMutation& mutate,
+                      const Reference& reference = SharedReference()) {
   const auto run = ParityRun::Start(ResNetParity(layout), reference.setting, mutate);
   if (!run.ok()) return run.status();
   ParityFigures figures;
@@ -92,6 +92,17 @@ TEST(ParityBugsTest, MomentumBeforeTheReduction) {
   ExpectFound({.mesh = "data=2"}, [](plan::Plan* plan) {
     return DropReduction("stage2_0/1/conv/backward/conv2d_weight_gradient", plan);
   });
+}
+
+// The length of a device's own classes' weights, where the layer's is asked for.
+TEST(ParityBugsTest, ARatioOfAShardsOwnLength) {
+  const auto reference = RunReference(ResNetParity({.mesh = "data=1"}), LarsWithClip());
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  const absl::Status found = Lockstep(
+      {.mesh = "model=2"},
+      [](plan::Plan* plan) { return DropReduction("classes/weight/sum_squares_2", plan); },
+      *reference);
+  EXPECT_TRUE(absl::IsDataLoss(found)) << found;
 }
 
 TEST(ParityBugsTest, PartsOfSplitChannelsThatAreNotAdded) {

@@ -26,6 +26,23 @@ TEST_P(ParityTest, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
 INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(ResNetLayouts()),
                          [](const auto& info) { return info.param.Stem(); });
 
+// A ratio is of whole layers, whoever has what of them: of replicas, and of state, gradients and
+// weights that are split over the devices of a batch or by channels.
+class ParityLarsTest : public ::testing::TestWithParam<ResNetLayout> {};
+
+TEST_P(ParityLarsTest, LarsWithClip) { ExpectParity(LarsWithClip(), GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityLarsTest,
+                         ::testing::ValuesIn(std::vector<ResNetLayout>{
+                             {.mesh = "data=2"},
+                             {.mesh = "data=2", .zero = 1},
+                             {.mesh = "data=2", .zero = 2},
+                             {.mesh = "data=2", .zero = 3},
+                             {.mesh = "model=3", .split_stages = 4},
+                             {.mesh = "data=2 model=2", .split_stages = 4, .zero = 1},
+                             {.mesh = "data=2 pipe=2", .micro_batches = 2, .groups = 2}}),
+                         [](const auto& info) { return info.param.Stem(); });
+
 class ParityBf16Test : public ::testing::TestWithParam<ResNetLayout> {};
 
 // As one device in bf16: where sums are added up otherwise, a few values round otherwise.

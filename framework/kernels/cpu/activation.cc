@@ -51,6 +51,22 @@ PreparedKernel PrepareGeluGradient(const KernelSpec& spec) {
   return PrepareTwo(spec, kCostlyGrain, [](const auto& loops) { return loops.gelu_gradient; });
 }
 
+PreparedKernel PrepareGeluErf(const KernelSpec& spec) {
+  return PrepareUnary(spec, kCostlyGrain, [](const auto& loops) { return loops.gelu_erf; });
+}
+
+PreparedKernel PrepareGeluErfGradient(const KernelSpec& spec) {
+  return PrepareTwo(spec, kCostlyGrain, [](const auto& loops) { return loops.gelu_erf_gradient; });
+}
+
+PreparedKernel PrepareTanh(const KernelSpec& spec) {
+  return PrepareUnary(spec, kCostlyGrain, [](const auto& loops) { return loops.tanh; });
+}
+
+PreparedKernel PrepareTanhGradient(const KernelSpec& spec) {
+  return PrepareTwo(spec, kCheapGrain, [](const auto& loops) { return loops.tanh_gradient; });
+}
+
 PreparedKernel PrepareSilu(const KernelSpec& spec) {
   return PrepareUnary(spec, kCostlyGrain, [](const auto& loops) { return loops.silu; });
 }

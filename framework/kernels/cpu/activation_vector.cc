@@ -44,6 +44,43 @@ void GeluGradient(const T* x, const T* dy, T* dx, int64_t n) {
   });
 }
 
+// The normal distribution's Phi(x) and e^(-x^2/2), which phi is a multiple of. By Abramowitz and
+// Stegun 7.1.26, to 8e-8: half a polynomial in t = 1/(1 + p |x|/sqrt(2)) times the exponential is
+// what the tail holds, so that Phi of a negative x keeps its digits.
+struct Normal {
+  F phi, exponential;
+};
+SLUICE_INLINE Normal NormalOf(F x) {
+  constexpr float kP = 0.3275911f * 0.70710678118654752440f;
+  const F zero = Splat(0), size = MaxOrSecond(zero - x, x);
+  const F t = Splat(1) / Fma(size, Splat(kP), Splat(1));
+  F half = Splat(0.5f * 1.061405429f);
+  half = Fma(half, t, Splat(0.5f * -1.453152027f));
+  half = Fma(half, t, Splat(0.5f * 1.421413741f));
+  half = Fma(half, t, Splat(0.5f * -0.284496736f));
+  half = Fma(half, t, Splat(0.5f * 0.254829592f));
+  const F exponential = Exp(x * x * Splat(-0.5f)), tail = half * t * exponential;
+  return {Select(AtMost(x, zero), tail, Splat(1) - tail), exponential};
+}
+
+template <typename T>
+void GeluErf(const T* x, T* y, int64_t n) {
+  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i);
+    lanes(y + i, a * NormalOf(a).phi);
+  });
+}
+
+template <typename T>
+void GeluErfGradient(const T* x, const T* dy, T* dx, int64_t n) {
+  constexpr float kDensity = 0.39894228040143267794f;  // phi(0)
+  ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i);
+    const Normal normal = NormalOf(a);
+    lanes(dx + i, Fma(a * normal.exponential, Splat(kDensity), normal.phi) * lanes(dy + i));
+  });
+}
+
 template <typename T>
 void Silu(const T* x, T* y, int64_t n) {
   ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
@@ -72,6 +109,28 @@ void SigmoidGradient(const T* y, const T* dy, T* dx, int64_t n) {
   ForLanesTo(dx, n, y != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     const F s = lanes(y + i);
     lanes(dx + i, s * (Splat(1) - s) * lanes(dy + i));
+  });
+}
+
+// 1 - 2 / (1 + e^2x) loses the digits of a small x to the one: there its series, to x^9.
+template <typename T>
+void Tanh(const T* x, T* y, int64_t n) {
+  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
+    const F a = lanes(x + i), square = a * a;
+    F series = Fma(square, Splat(62.0f / 2835), Splat(-17.0f / 315));
+    series = Fma(series, square, Splat(2.0f / 15));
+    series = Fma(series, square, Splat(-1.0f / 3));
+    const F small = Fma(a * square, series, a);
+    const F large = Splat(1) - Splat(2) / (Splat(1) + Exp(a + a));
+    lanes(y + i, Select(Less(square, Splat(0.0625f)), small, large));
+  });
+}
+
+template <typename T>
+void TanhGradient(const T* y, const T* dy, T* dx, int64_t n) {
+  ForLanesTo(dx, n, y != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
+    const F t = lanes(y + i);
+    lanes(dx + i, (Splat(1) - t * t) * lanes(dy + i));
   });
 }
 
@@ -166,16 +225,13 @@ void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, c
 
 template <typename T>
 constexpr ActivationVector<T> LoopsOf() {
-  return {Gelu<T>,
-          Silu<T>,
-          Sigmoid<T>,
-          Relu<T>,
-          GeluGradient<T>,
-          SiluGradient<T>,
-          SigmoidGradient<T>,
-          ReluGradient<T>,
-          Softmax<T>,
-          SoftmaxGradient<T>,
+  return {Gelu<T>,         GeluErf<T>,
+          Silu<T>,         Sigmoid<T>,
+          Tanh<T>,         Relu<T>,
+          GeluGradient<T>, GeluErfGradient<T>,
+          SiluGradient<T>, SigmoidGradient<T>,
+          TanhGradient<T>, ReluGradient<T>,
+          Softmax<T>,      SoftmaxGradient<T>,
           Dropout<T>};
 }
 

@@ -1,6 +1,6 @@
-// Causal attention of one head, a few query rows at a time: their scores against all keys up to
-// them, weights while those lie in the first cache, then the weighted sum of values. The keys (and
-// for the gradient the values) are transposed once a head; all else is read where it lies.
+// Attention of one head, a few query rows at a time: their scores against all keys that the last of
+// them sees, weights while those lie in the first cache, then the weighted sum of values. The keys
+// (and for the gradient the values) are transposed once a head; all else is read where it lies.
 #include "framework/kernels/cpu/lanes.h"
 #include "framework/kernels/cpu/tiles.h"
 #include "framework/kernels/cpu/vector.h"
@@ -18,6 +18,11 @@ void TransposeHead(const float* from, const AttentionHead& head, float* to) {
   for (int64_t d = 0; d < head.size; ++d) {
     for (int64_t s = head.time; s < padded; ++s) to[d * padded + s] = 0;
   }
+}
+
+// Keys that the row sees.
+SLUICE_INLINE int64_t KeysOf(const AttentionHead& head, int64_t row) {
+  return head.causal ? row + 1 : head.length;
 }
 
 SLUICE_INLINE void Zero(float* x, int64_t n) {
@@ -49,20 +54,20 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
   float* keys = scratch;                         // [size, padded]
   float* scores = scratch + head.size * padded;  // [rows, padded]
   TransposeHead(k, head, keys);
-  for (int64_t t = 0; t < head.time; t += kAttentionRows) {
-    const int64_t end = t + kAttentionRows < head.time ? t + kAttentionRows : head.time;
+  for (int64_t t = 0; t < head.length; t += kAttentionRows) {
+    const int64_t end = t + kAttentionRows < head.length ? t + kAttentionRows : head.length;
     for (int64_t group = t; group < end; group += kTileRows) {
       const int64_t rows = group + kTileRows < end ? kTileRows : end - group;
-      const int64_t seen = Padded(group + rows);
+      const int64_t seen = KeysOf(head, group + rows - 1);
       float* shard = scores + (group - t) * padded;
-      MultiplyTiles<false, true>(rows, seen, head.size, q + group * head.row, {head.row, 1}, keys,
-                                 padded, shard, padded);
+      MultiplyTiles<false, true>(rows, Padded(seen), head.size, q + group * head.row, {head.row, 1},
+                                 keys, padded, shard, padded);
       float max[kLanes] = {}, sum[kLanes] = {}, log[kLanes];
       for (int64_t r = 0; r < rows; ++r) {
-        WeightRow(shard + r * padded, group + r + 1, group + rows, head.scale, max + r, sum + r);
+        WeightRow(shard + r * padded, KeysOf(head, group + r), seen, head.scale, max + r, sum + r);
       }
       Store(log, Load(max) + Log(Load(sum)));
-      MultiplyTiles<false, true>(rows, head.size, group + rows, shard, {padded, 1}, v, head.row,
+      MultiplyTiles<false, true>(rows, head.size, seen, shard, {padded, 1}, v, head.row,
                                  y + group * head.row, head.row);
       for (int64_t r = 0; r < rows; ++r) {
         logsumexp[(group + r) * head.statistic] = log[r];
@@ -71,6 +76,10 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
         ForLanes(head.size, [&](int64_t i, auto lanes) { lanes(to + i, lanes(to + i) * inverse); });
       }
     }
+  }
+  for (int64_t t = head.length; t < head.time; ++t) {
+    logsumexp[t * head.statistic] = 0;
+    Zero(y + t * head.row, head.size);
   }
 }
 
@@ -107,14 +116,16 @@ void Backward(const AttentionHead& head, const float* q, const float* k, const f
   TransposeHead(k, head, keys);
   TransposeHead(v, head, values);
   for (int64_t s = 0; s < head.time; ++s) {
+    if (s >= head.length) Zero(dq + s * row, size);
     Zero(dk + s * row, size);
     Zero(dv + s * row, size);
   }
-  for (int64_t t = 0; t < head.time; t += block) {
-    const int64_t end = t + block < head.time ? t + block : head.time;
+  for (int64_t t = 0; t < head.length; t += block) {
+    const int64_t end = t + block < head.length ? t + block : head.length;
+    const int64_t most = KeysOf(head, end - 1);
     for (int64_t group = t; group < end; group += kTileRows) {
       const int64_t rows = group + kTileRows < end ? kTileRows : end - group;
-      const int64_t seen = Padded(group + rows);
+      const int64_t keys_seen = KeysOf(head, group + rows - 1), seen = Padded(keys_seen);
       float* p = weights + (group - t) * padded;
       float* s = slopes + (group - t) * padded;
       MultiplyTiles<false, true>(rows, seen, size, q + group * row, {row, 1}, keys, padded, p,
@@ -125,15 +136,15 @@ void Backward(const AttentionHead& head, const float* q, const float* k, const f
         const int64_t at = (group + r) * row;
         const float partial = SumOver(
             size, [&](int64_t i, auto lanes) { return lanes(dy + at + i) * lanes(y + at + i); });
-        SlopeRow(p + r * padded, s + r * padded, group + r + 1, end, head.scale,
+        SlopeRow(p + r * padded, s + r * padded, KeysOf(head, group + r), most, head.scale,
                  logsumexp[(group + r) * head.statistic], partial);
       }
-      MultiplyTiles<false, true>(rows, size, group + rows, s, {padded, 1}, k, row, dq + group * row,
+      MultiplyTiles<false, true>(rows, size, keys_seen, s, {padded, 1}, k, row, dq + group * row,
                                  row);
     }
-    MultiplyTiles<true, false>(end, size, end - t, weights, {1, padded}, dy + t * row, row, dv,
+    MultiplyTiles<true, false>(most, size, end - t, weights, {1, padded}, dy + t * row, row, dv,
                                row);
-    MultiplyTiles<true, false>(end, size, end - t, slopes, {1, padded}, q + t * row, row, dk, row);
+    MultiplyTiles<true, false>(most, size, end - t, slopes, {1, padded}, q + t * row, row, dk, row);
   }
 }
 

@@ -18,14 +18,16 @@ namespace {
 
 // Adds rows in order of appearance. Split by columns, so that the order of a sum is one.
 void ScatterAdd(const KernelContext& context, const int32_t* ids, const float* values, int64_t n,
-                int64_t width, int64_t first, int64_t held, float* table) {
+                const TableRows& rows, float* table) {
   const int64_t grain = std::max<int64_t>(16, kCheapGrain / std::max<int64_t>(n, 1));
+  const int64_t first = rows.BeginAt(context.micro), width = rows.width;
+  const int64_t of_group = rows.IdsOfGroup(n);
   Parallel(context, width, grain, [&](int64_t begin, int64_t end) {
     const BinaryLoop<float> add = Vectors().f32.elementwise.add.both;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = ids[i] - first;
-      if (row < 0 || row >= held) continue;
-      float* to = table + row * width + begin;
+      if (row < 0 || row >= rows.held) continue;
+      float* to = table + (i / of_group * rows.held + row) * width + begin;
       add(to, values + i * width + begin, to, end - begin);
     }
   });
@@ -36,18 +38,21 @@ void ScatterAdd(const KernelContext& context, const int32_t* ids, const float* v
 PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), width = spec.inputs[0].local[1];
+  const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
+  const int64_t of_group = rows.IdsOfGroup(n);
   return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const float* table = at.at(0);
     const int32_t* ids = at.at<int32_t>(1);
     float* y = at.at(2);
     RETURN_IF_ERROR(CheckIds("embedding", ids, n, rows.whole));
+    if (width == 0) return absl::OkStatus();  // a shard without columns has no bytes either
     const int64_t first = rows.BeginAt(context.micro);
     ParallelRows(context, n, width, kCheapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = ids[i] - first;
         if (row >= 0 && row < rows.held) {
-          std::memcpy(y + i * width, table + row * width, width * sizeof(float));
+          std::memcpy(y + i * width, table + (i / of_group * rows.held + row) * width,
+                      width * sizeof(float));
         } else {
           std::memset(y + i * width, 0, width * sizeof(float));
         }
@@ -60,15 +65,15 @@ PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
 PreparedKernel PrepareEmbeddingGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {0}));
   const TableRows rows(spec.outputs[0]);
-  const int64_t n = spec.inputs[0].NumElements(), width = spec.outputs[0].local[1];
+  const int64_t n = spec.inputs[0].NumElements();
   return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const int32_t* ids = at.at<int32_t>(0);
     float* table = at.at(2);
     RETURN_IF_ERROR(CheckIds("embedding_gradient", ids, n, rows.whole));
-    Parallel(context, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
+    Parallel(context, rows.held * rows.width, kCheapGrain, [&](int64_t begin, int64_t end) {
       Vectors().arithmetic.fill(0, table + begin, end - begin);
     });
-    ScatterAdd(context, ids, at.at(1), n, width, rows.BeginAt(context.micro), rows.held, table);
+    ScatterAdd(context, ids, at.at(1), n, rows, table);
     return absl::OkStatus();
   });
 }
@@ -76,32 +81,39 @@ PreparedKernel PrepareEmbeddingGradient(const KernelSpec& spec) {
 PreparedKernel PrepareAddSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), width = spec.inputs[0].local[1];
+  const int64_t n = spec.inputs[1].NumElements(), elements = spec.inputs[0].NumElements();
   return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const float* dense = at.at(0);
     const int32_t* ids = at.at<int32_t>(1);
     float* y = at.at(3);
     RETURN_IF_ERROR(CheckIds("add_sparse", ids, n, rows.whole));
     if (y != dense) {
-      Parallel(context, rows.held * width, kCheapGrain, [&](int64_t begin, int64_t end) {
+      Parallel(context, elements, kCheapGrain, [&](int64_t begin, int64_t end) {
         Vectors().arithmetic.copy(dense + begin, y + begin, end - begin);
       });
     }
-    ScatterAdd(context, ids, at.at(2), n, width, rows.BeginAt(context.micro), rows.held, y);
+    ScatterAdd(context, ids, at.at(2), n, rows, y);
     return absl::OkStatus();
   });
 }
 
 PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {0}));
-  const int64_t n = spec.inputs[0].NumElements(), width = RowLength(spec.inputs[1].local);
+  ASSIGN_OR_RETURN(const GroupedAttributes attributes,
+                   ParseAttributes<GroupedAttributes>(spec.attributes));
+  const int64_t groups = attributes.grouped ? spec.inputs[0].local[0] : 1;
+  const int64_t n = groups > 0 ? spec.inputs[0].NumElements() / groups : 0;
+  const int64_t width = RowLength(spec.inputs[1].local);
   return MakeKernel(
-      [n, width](const KernelContext&, const Operands& at) {
+      [groups, n, width](const KernelContext&, const Operands& at) {
         double sum = 0;
-        ForEachDistinctRow(at.at<int32_t>(0), at.at(1), n, width, 0, int64_t{1} << 31,
-                           at.scratch<std::byte>(), [&](int64_t, const float* row) {
-                             sum += Vectors().f32.reduction.sum_squares(row, width);
-                           });
+        for (int64_t g = 0; g < groups; ++g) {
+          ForEachDistinctRow(at.at<int32_t>(0) + g * n, at.at(1) + g * n * width, n, width, 0,
+                             int64_t{1} << 31, at.scratch<std::byte>(),
+                             [&](int64_t, const float* row) {
+                               sum += Vectors().f32.reduction.sum_squares(row, width);
+                             });
+        }
         *at.at(2) = static_cast<float>(sum);
       },
       DistinctRowScratch(n, width));

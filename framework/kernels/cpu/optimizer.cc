@@ -11,9 +11,17 @@
 namespace sluice::cpu {
 namespace {
 
-SgdStep StepOf(const SgdAttributes& a, float factor, float learning_rate) {
-  return {factor, learning_rate, static_cast<float>(a.momentum), static_cast<float>(a.weight_decay),
-          a.nesterov};
+SgdStep StepOf(const SgdAttributes& a, double factor, float learning_rate, int32_t step) {
+  const double share = step > 1 ? 1 - a.dampening : 1;
+  return {static_cast<float>(share * factor), learning_rate, static_cast<float>(a.momentum),
+          static_cast<float>(share * a.weight_decay), a.nesterov};
+}
+
+// The momentum of LARS has the learning rate in it.
+SgdStep StepOf(const LarsAttributes& a, double factor, double learning_rate, double ratio) {
+  const double rate = learning_rate * ratio;
+  return {static_cast<float>(rate * factor), 1, static_cast<float>(a.momentum),
+          static_cast<float>(rate * a.weight_decay), /*nesterov=*/false};
 }
 
 AdamWStep StepOf(const AdamWAttributes& a, float factor, float learning_rate, int32_t step) {
@@ -60,31 +68,42 @@ void UpdateElements(const KernelContext& context, int64_t n, int64_t grain, cons
 }
 
 // The rows forms. update(gradient, row, place): changes one row of the table, whose place in the
-// state is given. With `rows` the table stays: each row named is copied there and changed, and rows
+// state is given. With `to` the table stays: each row named is copied there and changed, and rows
 // that the shard has none of are the identity of the sum that brings the shards' together.
 struct NamedRows {
+  TableRows rows;
   const int32_t* ids;
   const float* values;
   float* table;
-  float* rows;  // null: none
-  int64_t n, width;
+  float* to;  // null: none
+  int64_t n;
 
   template <typename F>
-  void Update(int64_t first, int64_t held, std::byte* scratch, F&& update) const {
-    if (rows != nullptr) std::fill_n(rows, n * width, -0.0f);
-    ForEachDistinctRowWithPlaces(ids, values, n, width, first, first + held, scratch,
-                                 [&](int64_t id, const float* gradient, const RowPlaces& places) {
-                                   const int64_t place = (id - first) * width;
-                                   if (rows == nullptr)
-                                     return update(gradient, table + place, place);
-                                   float* const row = rows + places[0] * width;
-                                   std::memcpy(row, table + place, width * sizeof(float));
-                                   update(gradient, row, place);
-                                   for (int64_t i = 1; i < places.size(); ++i) {
-                                     std::memcpy(rows + places[i] * width, row,
-                                                 width * sizeof(float));
-                                   }
-                                 });
+  void Update(const KernelContext& context, std::byte* scratch, F&& update) const {
+    if (to != nullptr) std::fill_n(to, n * rows.width, -0.0f);
+    const int64_t first = rows.BeginAt(context.micro), of_group = rows.IdsOfGroup(n);
+    for (int64_t g = 0; g < rows.groups; ++g) {
+      const int64_t begin = g * of_group * rows.width;
+      ForEachDistinctRowWithPlaces(
+          ids + g * of_group, values + begin, of_group, rows.width, first, first + rows.held,
+          scratch, [&](int64_t id, const float* gradient, const RowPlaces& places) {
+            const int64_t place = (g * rows.held + id - first) * rows.width;
+            if (to == nullptr) return update(gradient, table + place, place);
+            UpdateCopies(table + place, to + begin, places,
+                         [&](float* row) { update(gradient, row, place); });
+          });
+    }
+  }
+
+ private:
+  template <typename F>
+  void UpdateCopies(const float* from, float* copies, const RowPlaces& places, F&& update) const {
+    float* const row = copies + places[0] * rows.width;
+    std::memcpy(row, from, rows.width * sizeof(float));
+    update(row);
+    for (int64_t i = 1; i < places.size(); ++i) {
+      std::memcpy(copies + places[i] * rows.width, row, rows.width * sizeof(float));
+    }
   }
 };
 
@@ -94,6 +113,19 @@ int Written(const KernelSpec& spec) {
 }
 
 }  // namespace
+
+// Sums of squares of the variable and of the gradient, factor; ratio.
+PreparedKernel PrepareTrustRatio(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  ASSIGN_OR_RETURN(const LarsAttributes a, ParseAttributes<LarsAttributes>(spec.attributes));
+  return MakeKernel([a](const KernelContext&, const Operands& at) {
+    const double length = std::sqrt(static_cast<double>(*at.at(0)));
+    const double gradient = *at.at(2) * std::sqrt(static_cast<double>(*at.at(1)));
+    const bool either_zero = length == 0 || gradient == 0;
+    const double ratio = a.coefficient * length / (gradient + a.weight_decay * length + a.epsilon);
+    *at.at(3) = static_cast<float>(either_zero ? 1 : ratio);  // NaN stays NaN
+  });
+}
 
 PreparedKernel PrepareClipFactor(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
@@ -106,45 +138,62 @@ PreparedKernel PrepareClipFactor(const KernelSpec& spec) {
   });
 }
 
-// variable, gradient, factor, learning rate, momentum or nothing; then the value or nothing.
+// variable, gradient, factor, learning rate, step, momentum or nothing; then the value or nothing.
 PreparedKernel PrepareSgd(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  RETURN_IF_ERROR(RequireF32(spec, {4}));
   ASSIGN_OR_RETURN(const SgdAttributes attributes, ParseAttributes<SgdAttributes>(spec.attributes));
   const int64_t n = spec.inputs[0].NumElements();
-  const bool has_momentum = spec.inputs.size() > 4;
+  const bool has_momentum = spec.inputs.size() > 5;
   const int written = Written(spec);
   return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    const SgdStep step = StepOf(attributes, *at.at(2), *at.at(3));
+    const SgdStep step = StepOf(attributes, *at.at(2), *at.at(3), *at.at<int32_t>(4));
     float* const to = at.at(written);
     UpdateElements(context, n, kCheapGrain, at.at(0), to, [&](int64_t begin, int64_t end) {
-      UpdateSgd(step, at.at(1) + begin, to + begin, has_momentum ? at.at(4) + begin : nullptr,
+      UpdateSgd(step, at.at(1) + begin, to + begin, has_momentum ? at.at(5) + begin : nullptr,
                 end - begin);
     });
   });
 }
 
-// variable, ids, values, factor, learning rate, momentum or nothing; then the rows or nothing.
+// variable, momentum, gradient, factor, learning rate, ratio; then the value, or nothing.
+PreparedKernel PrepareLars(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  ASSIGN_OR_RETURN(const LarsAttributes attributes,
+                   ParseAttributes<LarsAttributes>(spec.attributes));
+  const int64_t n = spec.inputs[0].NumElements();
+  const int written = Written(spec);
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    const SgdStep step = StepOf(attributes, *at.at(3), *at.at(4), static_cast<double>(*at.at(5)));
+    float* const to = at.at(written);
+    UpdateElements(context, n, kCheapGrain, at.at(0), to, [&](int64_t begin, int64_t end) {
+      UpdateSgd(step, at.at(2) + begin, to + begin, at.at(1) + begin, end - begin);
+    });
+  });
+}
+
+// variable, ids, values, factor, learning rate, step, momentum or nothing; then the rows or
+// nothing.
 PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {1}));
+  RETURN_IF_ERROR(RequireF32(spec, {1, 5}));
   ASSIGN_OR_RETURN(const SgdAttributes attributes, ParseAttributes<SgdAttributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), width = spec.inputs[0].local[1];
-  const bool has_momentum = spec.inputs.size() > 5;
+  const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
+  const bool has_momentum = spec.inputs.size() > 6;
   const int written = Written(spec);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         const int32_t* ids = at.at<int32_t>(1);
         RETURN_IF_ERROR(CheckIds("sgd_sparse", ids, n, rows.whole));
-        const SgdStep step = StepOf(attributes, *at.at(3), *at.at(4));
+        const SgdStep step = StepOf(attributes, *at.at(3), *at.at(4), *at.at<int32_t>(5));
         float* const out = written == 0 ? nullptr : at.at(written);
-        NamedRows{ids, at.at(2), at.at(0), out, n, width}.Update(
-            rows.BeginAt(context.micro), rows.held, at.scratch<std::byte>(),
+        NamedRows{rows, ids, at.at(2), at.at(0), out, n}.Update(
+            context, at.scratch<std::byte>(),
             [&](const float* gradient, float* row, int64_t place) {
-              UpdateSgd(step, gradient, row, has_momentum ? at.at(5) + place : nullptr, width);
+              UpdateSgd(step, gradient, row, has_momentum ? at.at(6) + place : nullptr, width);
             });
         return absl::OkStatus();
       },
-      DistinctRowScratch(n, width));
+      DistinctRowScratch(rows.IdsOfGroup(n), width));
 }
 
 // variable, m, v, gradient, factor, learning rate, step; then the value, or nothing.
@@ -170,7 +219,7 @@ PreparedKernel PrepareAdamWSparse(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const AdamWAttributes attributes,
                    ParseAttributes<AdamWAttributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[3].NumElements(), width = spec.inputs[0].local[1];
+  const int64_t n = spec.inputs[3].NumElements(), width = rows.width;
   const int written = Written(spec);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
@@ -178,15 +227,15 @@ PreparedKernel PrepareAdamWSparse(const KernelSpec& spec) {
         RETURN_IF_ERROR(CheckIds("adamw_sparse", ids, n, rows.whole));
         const AdamWStep step = StepOf(attributes, *at.at(5), *at.at(6), *at.at<int32_t>(7));
         float* const out = written == 0 ? nullptr : at.at(written);
-        NamedRows{ids, at.at(4), at.at(0), out, n, width}.Update(
-            rows.BeginAt(context.micro), rows.held, at.scratch<std::byte>(),
+        NamedRows{rows, ids, at.at(4), at.at(0), out, n}.Update(
+            context, at.scratch<std::byte>(),
             [&](const float* gradient, float* row, int64_t place) {
               Vectors().optimizer.adamw(step, gradient, row, at.at(1) + place, at.at(2) + place,
                                         width);
             });
         return absl::OkStatus();
       },
-      DistinctRowScratch(n, width));
+      DistinctRowScratch(rows.IdsOfGroup(n), width));
 }
 
 // variable, value.
@@ -204,7 +253,8 @@ PreparedKernel PrepareAssign(const KernelSpec& spec) {
 PreparedKernel PrepareAssignSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), width = spec.inputs[0].local[1];
+  const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
+  const int64_t of_group = rows.IdsOfGroup(n);
   return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const int32_t* ids = at.at<int32_t>(1);
     RETURN_IF_ERROR(CheckIds("assign_sparse", ids, n, rows.whole));
@@ -212,7 +262,8 @@ PreparedKernel PrepareAssignSparse(const KernelSpec& spec) {
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = ids[i] - first;
       if (row < 0 || row >= rows.held) continue;
-      std::memcpy(at.at(0) + row * width, at.at(2) + i * width, width * sizeof(float));
+      std::memcpy(at.at(0) + (i / of_group * rows.held + row) * width, at.at(2) + i * width,
+                  width * sizeof(float));
     }
     return absl::OkStatus();
   });

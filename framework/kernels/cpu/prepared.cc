@@ -26,7 +26,7 @@ absl::Status RequireF32(const KernelSpec& spec, std::initializer_list<int> i32_i
   return absl::OkStatus();
 }
 
-absl::Status RequireTypes(const KernelSpec& spec, std::initializer_list<DType> types) {
+absl::Status RequireTypes(const KernelSpec& spec, absl::Span<const DType> types) {
   if (types.size() != spec.inputs.size() + spec.outputs.size()) return NoKernel(spec);
   size_t i = 0;
   for (const DType dtype : types) {

@@ -69,7 +69,7 @@ absl::Status NoKernel(const KernelSpec& spec);
 // OK if every operand is f32, but for the inputs listed, which are i32.
 absl::Status RequireF32(const KernelSpec& spec, std::initializer_list<int> i32_inputs = {});
 // OK if the operands are of these types, inputs and then outputs.
-absl::Status RequireTypes(const KernelSpec& spec, std::initializer_list<DType> types);
+absl::Status RequireTypes(const KernelSpec& spec, absl::Span<const DType> types);
 // OK if every operand is of the dtype.
 absl::Status RequireAll(const KernelSpec& spec, DType dtype);
 

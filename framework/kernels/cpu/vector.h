@@ -58,10 +58,9 @@ struct Draw {
 
 template <typename T>
 struct ActivationVector {
-  UnaryLoop<T> gelu, silu, sigmoid, relu;
-  BinaryLoop<T> gelu_gradient, silu_gradient;  // x, dy -> dx
-  BinaryLoop<T> sigmoid_gradient;              // y, dy -> dx
-  BinaryLoop<T> relu_gradient;                 // y, dy -> dx
+  UnaryLoop<T> gelu, gelu_erf, silu, sigmoid, tanh, relu;
+  BinaryLoop<T> gelu_gradient, gelu_erf_gradient, silu_gradient;  // x, dy -> dx
+  BinaryLoop<T> sigmoid_gradient, tanh_gradient, relu_gradient;   // y, dy -> dx
   void (*softmax)(const T* x, T* y, int64_t rows, int64_t width);
   void (*softmax_gradient)(const T* y, const T* dy, T* dx, int64_t rows, int64_t width);
   // y[i] = word(first + i) >= threshold ? x[i] * scale : 0, where word is RandomWord.
@@ -206,10 +205,13 @@ struct OptimizerVector {
 };
 
 // One head of attention: `time` rows of `size` elements, `row` apart; its log-sum-exps are
-// `statistic` apart.
+// `statistic` apart. The first `length` rows hold something; each sees the keys of all of them, or
+// those up to its own. What is made of the rows behind is zero.
 struct AttentionHead {
   int64_t time, size, row, statistic;
   float scale;
+  bool causal;
+  int64_t length;
 };
 // Query rows whose scores are kept at a time.
 constexpr int64_t kAttentionRows = 32;

@@ -1,0 +1,56 @@
+// BERT (Devlin et al. 2018): an encoder over word pieces, as Google's and Hugging Face's have it:
+// norms after attention and MLP, biases, one table for the embedding and the masked words' logits.
+// Pre-training guesses masked words and whether the second segment follows the first:
+//   tokens, segments i32 [batch, length], length i32 [batch]: padding stands behind the first
+//   length positions, labels i32 [batch, predictions], weights f32 the same: of each sample they
+//   sum to one next i32 [batch]: 0 where the second segment follows the first, 1 where it is from
+//   elsewhere
+//     -> loss = masked_loss + next_loss, next_accuracy
+// Fine-tuning tells texts apart by their first token:
+//   tokens, segments, length as above, label i32 [batch] -> loss, accuracy
+// The train programs take learning_rate and step besides, and give loss and grad_norm.
+#ifndef SLUICE_MODELS_BERT_BERT_H_
+#define SLUICE_MODELS_BERT_BERT_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "framework/graph/graph.h"
+#include "framework/passes/mixed_precision.h"
+#include "framework/passes/optimizer.h"
+
+namespace sluice {
+
+struct BertConfig {
+  int64_t vocabulary = 30522;
+  int64_t sequence_length = 128;  // a position has an embedding each
+  int64_t layers = 12;
+  int64_t heads = 12;        // must divide hidden
+  int64_t hidden = 768;      // the MLP's width is four times that
+  int64_t predictions = 20;  // masked words of a sample at most
+  int64_t classes = 0;       // 0: pre-training
+  int64_t batch = 8;
+  // Of what is embedded and of what a block adds. Attention's weights have none, for they are never
+  // in memory.
+  double dropout = 0.1;
+  bool tanh_gelu = false;  // Google's first code has the tanh form, Hugging Face's "gelu" erf
+  PrecisionOptions precision = {};
+};
+
+// For a mesh of so many pipeline stages. InvalidArgument says which size is out of range, what was
+// expected and got.
+absl::Status CheckBert(const BertConfig& config, int64_t stages);
+
+// Each layer is a block, so that a mesh may have as many pipeline stages as the model has layers.
+// The graphs are finished.
+absl::Status BuildBertTrain(const BertConfig& config, const OptimizerOptions& options,
+                            Graph* graph);
+absl::Status BuildBertEval(const BertConfig& config, Graph* graph);
+// The forward part of the train program, with its outputs: for passes of one's own.
+absl::Status BuildBertLoss(const BertConfig& config, Graph* graph);
+// tokens, segments, length -> hidden [batch, length, hidden], of the last layer without dropout.
+absl::Status BuildBertEncoder(const BertConfig& config, Graph* graph);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_BERT_BERT_H_

@@ -1,0 +1,43 @@
+// A small BERT as framework/testing/training_parity.h compares it, and the layouts on which it
+// does. For tests of this package.
+#ifndef SLUICE_MODELS_BERT_PARITY_H_
+#define SLUICE_MODELS_BERT_PARITY_H_
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/data/dataset.h"
+#include "framework/testing/training_parity.h"
+#include "models/bert/bert.h"
+
+namespace sluice {
+
+struct BertLayout {
+  std::string mesh;
+  int64_t micro_batches = 1;
+  int64_t batch = 8;
+  int zero = 0;  // passes/zero.h
+  PrecisionOptions precision = {};
+
+  std::string Name() const;  // "data=2 model=2 micro=2"
+  std::string Stem() const;  // the same as a file name
+  BertConfig Config() const;
+  friend void PrintTo(const BertLayout& layout, std::ostream* out) { *out << layout.Name(); }
+};
+
+// One device and the same batch, in f32: what the layout must equal.
+BertLayout ReferenceOf(const BertLayout& layout);
+std::vector<BertLayout> BertLayouts();
+
+// Masked samples of the fixed text, of all lengths.
+absl::StatusOr<std::shared_ptr<const Dataset>> FixedSamples(const BertConfig& config);
+
+ParityCase BertParity(const BertLayout& layout);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODELS_BERT_PARITY_H_

@@ -1,0 +1,90 @@
+// Bugs of an encoder over several devices: each planted one must fail the checks.
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "framework/attributes/attributes.h"
+#include "framework/testing/planted_bugs.h"
+#include "gtest/gtest.h"
+#include "models/bert/parity.h"
+
+namespace sluice {
+namespace {
+
+const Reference& SharedReference() {
+  static const auto* reference = [] {
+    auto run = RunReference(BertParity({.mesh = "data=1"}), AdamWWithClip());
+    EXPECT_TRUE(run.ok()) << run.status();
+    return new Reference(run.ok() ? *std::move(run) : Reference());
+  }();
+  return *reference;
+}
+
+// What the lockstep says of a layout whose plan was changed.
+absl::Status Lockstep(const BertLayout& layout, const PlanMutation& mutate) {
+  const Reference& reference = SharedReference();
+  const auto run = ParityRun::Start(BertParity(layout), reference.setting, mutate);
+  if (!run.ok()) return run.status();
+  ParityFigures figures;
+  const absl::Status found = CheckLockstep(reference, run->get(), &figures);
+  std::printf("  %s\n", found.ToString().c_str());
+  return found;
+}
+
+void ExpectFound(const BertLayout& layout, const PlanMutation& mutate) {
+  const absl::Status found = Lockstep(layout, mutate);
+  EXPECT_TRUE(absl::IsDataLoss(found)) << found;
+}
+
+TEST(ParityBugsTest, NothingPlanted) {
+  const absl::Status found =
+      Lockstep({.mesh = "data=2"}, [](plan::Plan*) { return absl::OkStatus(); });
+  EXPECT_TRUE(found.ok()) << found;
+}
+
+// Heads of the other device, words of the other half of the vocabulary, samples of the other half
+// of the batch: each is a sum that is left out.
+TEST(ParityBugsTest, HeadsThatAreNotAdded) {
+  ExpectFound({.mesh = "model=2"},
+              [](plan::Plan* plan) { return DropReduction("h1/attn/out", plan); });
+}
+
+TEST(ParityBugsTest, AVocabularyOfOneDevice) {
+  for (const char* which : {"masked/ce_max", "masked/ce_sum_exp", "masked/ce_pick"}) {
+    ExpectFound({.mesh = "model=2"}, [&](plan::Plan* plan) { return DropReduction(which, plan); });
+  }
+}
+
+TEST(ParityBugsTest, AGradientOfOneDevicesSamples) {
+  ExpectFound({.mesh = "data=2"}, [](plan::Plan* plan) {
+    return DropReduction("h1/mlp/up/backward/matmul_weight_gradient", plan);
+  });
+}
+
+// Causal, as GPT's: the words to the right are not seen.
+TEST(ParityBugsTest, AnAttentionThatLooksOneWay) {
+  ExpectFound({.mesh = "data=2"}, [](plan::Plan* plan) {
+    return ChangeInstructions("attention", plan, [](int32_t, plan::Instruction* instruction) {
+      if (instruction->op() != "padded_attention") return false;
+      instruction->set_op("attention");
+      instruction->mutable_inputs()->RemoveLast();
+      return true;
+    });
+  });
+}
+
+// All masked words of a batch alike, or those of each sample: the factor is that of the mean.
+TEST(ParityBugsTest, AMeanOverOneWordOfEachSample) {
+  ExpectFound({.mesh = "data=2"}, [](plan::Plan* plan) {
+    return ChangeInstructions("masked", plan, [](int32_t, plan::Instruction* instruction) {
+      if (instruction->op() != "scale" || !absl::StartsWith(instruction->scope(), "masked/scale")) {
+        return false;
+      }
+      instruction->set_attributes(PrintAttributes(ScaleAttributes{1}));
+      return true;
+    });
+  });
+}
+
+}  // namespace
+}  // namespace sluice

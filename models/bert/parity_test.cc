@@ -1,0 +1,39 @@
+// Every layout trains the small BERT as one device does.
+#include "models/bert/parity.h"
+
+#include <vector>
+
+#include "framework/testing/expect_parity.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+void ExpectParity(const TrainingSetting& setting, const BertLayout& layout) {
+  ExpectParity(setting, BertParity(layout), BertParity(ReferenceOf(layout)));
+}
+
+class ParityTest : public ::testing::TestWithParam<BertLayout> {};
+
+TEST_P(ParityTest, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
+TEST_P(ParityTest, PlainSgd) { ExpectParity(PlainSgd(), GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(BertLayouts()),
+                         [](const auto& info) { return info.param.Stem(); });
+
+class ParityBf16Test : public ::testing::TestWithParam<BertLayout> {};
+
+TEST_P(ParityBf16Test, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
+
+std::vector<BertLayout> InBf16() {
+  std::vector<BertLayout> layouts = BertLayouts();
+  layouts.insert(layouts.begin(), {.mesh = "data=1"});
+  for (BertLayout& layout : layouts) layout.precision.compute = DType::kBF16;
+  return layouts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(InBf16()),
+                         [](const auto& info) { return info.param.Stem(); });
+
+}  // namespace
+}  // namespace sluice
