@@ -26,6 +26,7 @@ ABSL_FLAG(int64_t, micro_batches, 1, "micro-batches of a step");
 ABSL_FLAG(int32_t, threads, 1, "threads of a device");
 ABSL_FLAG(std::string, precision, "f32", "f32 or bf16");
 ABSL_FLAG(std::string, residual_precision, "f32", "of the residual stream: f32 or bf16");
+ABSL_FLAG(bool, fuse, true, "make one op of several that pass over the same activations");
 ABSL_FLAG(int64_t, warmup, 3, "steps before the clock starts");
 ABSL_FLAG(int64_t, steps, 20, "timed steps");
 ABSL_FLAG(std::string, trace, "", "file for a timeline of the run");
@@ -84,6 +85,7 @@ SessionOptions OptionsOfFlags() {
   options.mesh = absl::GetFlag(FLAGS_mesh);
   options.micro_batches = absl::GetFlag(FLAGS_micro_batches);
   options.threads_per_device = absl::GetFlag(FLAGS_threads);
+  options.fuse = absl::GetFlag(FLAGS_fuse);
   options.trace = absl::GetFlag(FLAGS_trace);
   return options;
 }
@@ -161,14 +163,15 @@ int RunStepBenchmark(const StepBenchmark& benchmark, int argc, char** argv) {
                                                        {"residual_precision", "TYPE", ""}}) {
     what.push_back(entry);
   }
-  return RunCommand({benchmark.name,
-                     absl::StrCat(benchmark.help, "; see bench/README.md.\n"),
-                     {{"What runs", what},
-                      {"How it is measured",
-                       {{"warmup", "N", ""}, {"steps", "N", ""}, {"trace", "FILE", "none"}}}},
-                     {},
-                     [&benchmark] { return Measure(benchmark); }},
-                    argc, argv);
+  return RunCommand(
+      {benchmark.name,
+       absl::StrCat(benchmark.help, "; see bench/README.md.\n"),
+       {{"What runs", what},
+        {"How it is measured",
+         {{"warmup", "N", ""}, {"steps", "N", ""}, {"fuse", "", ""}, {"trace", "FILE", "none"}}}},
+       {},
+       [&benchmark] { return Measure(benchmark); }},
+      argc, argv);
 }
 
 }  // namespace sluice

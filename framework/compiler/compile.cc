@@ -8,6 +8,7 @@
 #include "framework/base/status.h"
 #include "framework/compiler/decisions.h"
 #include "framework/compiler/emit.h"
+#include "framework/compiler/fuse.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/transfers.h"
@@ -39,8 +40,20 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
     if (selected.empty()) {
       for (const std::string& warning : assignment->warnings) SLUICE_LOG(WARNING) << warning;
     }
-    selected.push_back(
-        {program.name, *std::move(graph), std::move(grid), *std::move(assignment), {}, {}, {}, {}});
+    FusedProgram chosen = {*std::move(graph), *std::move(assignment)};
+    if (options.fuse) {
+      auto fused = Fuse(*chosen.graph, chosen.assignment);
+      RETURN_IF_ERROR(AddContext(fused.status(), where));
+      chosen = *std::move(fused);
+    }
+    selected.push_back({program.name,
+                        std::move(chosen.graph),
+                        std::move(grid),
+                        std::move(chosen.assignment),
+                        {},
+                        {},
+                        {},
+                        {}});
     if (options.phase_end) options.phase_end("select");
   }
   return selected;

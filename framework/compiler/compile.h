@@ -32,6 +32,7 @@ struct CompileOptions {
   // on group s % p, so that a group holds several pieces of the model.
   int64_t chunks = 1;
   int64_t script_length = 0;  // longest script; 0: no limit
+  bool fuse = true;           // compiler/fuse.h; changes no value
   Machine machine;
   // Asked once, when the bytes of each device are known (but for what is pulled from other ranks)
   // and before the plan grows with its devices. Where it says no, the plan stays one of
@@ -56,7 +57,7 @@ struct CompileOptions {
 // shows. `tasks` and `actor_of` are of the devices that the plan holds; pulls come from no task.
 struct CompiledProgram {
   std::string name;
-  std::unique_ptr<const Graph> graph;  // cut into the stages of the grid
+  std::unique_ptr<const Graph> graph;  // cut into the stages of the grid, and fused
   Grid grid;
   SbpAssignment assignment;
   TaskGraph tasks;

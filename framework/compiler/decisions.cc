@@ -17,6 +17,7 @@ void AddOptions(const CompileOptions& options, DecisionRoll* roll) {
   roll->Add("micro-batches", absl::StrCat(options.micro_batches));
   roll->Add("chunks", absl::StrCat(options.chunks));
   roll->Add("script length", absl::StrCat(options.script_length));
+  roll->Add("fuse", absl::StrCat(options.fuse));
 }
 
 void AddSelection(const CompiledProgram& program, DecisionRoll* roll) {

@@ -35,7 +35,7 @@ double SigmoidSlopeOfY(double y) { return y * (1 - y); }
 double TanhOf(double x) { return std::tanh(x); }
 double TanhSlopeOfY(double y) { return 1 - y * y; }
 double ReluOf(double x) { return x < 0 ? 0 : x; }
-double ReluSlope(double x) { return x > 0 ? 1 : 0; }
+double ReluSlopeOfY(double y) { return y > 0 ? 1 : 0; }
 double SiluOf(double x) { return x * SigmoidOf(x); }
 double SiluSlope(double x) {
   const double s = SigmoidOf(x);
@@ -183,7 +183,8 @@ constexpr Elementwise kSigmoid = {
     12,        SigmoidGradientOp,  true};
 constexpr Elementwise kTanh = {"tanh", "tanh_gradient", TanhOf, TanhSlopeOfY, true, 15, 3,
                                12,     TanhGradientOp,  false};
-constexpr Elementwise kRelu = {"relu", "relu_gradient", ReluOf, ReluSlope, false, 1, 1,
+// y is positive where x is, and what comes after relu keeps y anyway: x need not live on.
+constexpr Elementwise kRelu = {"relu", "relu_gradient", ReluOf, ReluSlopeOfY, true, 1, 1,
                                2,      ReluGradientOp,  false};
 
 }  // namespace

@@ -111,24 +111,37 @@ absl::Status ReferenceVariance(const ReferenceCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status ReferenceBatchNorm(const ReferenceCall& call) {
-  const ShardArray& x = call.inputs[0];
-  const double epsilon = EpsilonOf(call.attributes);
-  ForEachElement(x, [&](int64_t at, int64_t group, int64_t channel) {
-    const double centred = x.array.values[at] - ValuesOf(call, 1)[group];
-    const double normal = centred / std::sqrt(ValuesOf(call, 2)[group] + epsilon);
-    call.outputs[0].array.values[at] =
-        normal * ValuesOf(call, 3)[channel] + ValuesOf(call, 4)[channel];
+// What becomes of y: relu(y + addend), or either alone, or neither.
+enum class After { kNothing, kAdd, kRelu, kAddRelu };
+constexpr bool Adds(After after) { return after == After::kAdd || after == After::kAddRelu; }
+constexpr bool Rectifies(After after) { return after == After::kRelu || after == After::kAddRelu; }
+
+// y of an element, from x and what stands behind it from input `x` on.
+double Normalized(const ReferenceCall& call, int x, int64_t at, int64_t group, int64_t channel) {
+  const double centred = ValuesOf(call, x)[at] - ValuesOf(call, x + 1)[group];
+  const double deviation = std::sqrt(ValuesOf(call, x + 2)[group] + EpsilonOf(call.attributes));
+  return centred / deviation * ValuesOf(call, x + 3)[channel] + ValuesOf(call, x + 4)[channel];
+}
+
+template <After after>
+absl::Status ReferenceNormalize(const ReferenceCall& call) {
+  ForEachElement(call.inputs[0], [&](int64_t at, int64_t group, int64_t channel) {
+    double y = Normalized(call, 0, at, group, channel);
+    if (Adds(after)) y += ValuesOf(call, 5)[at];
+    if (Rectifies(after) && y < 0) y = 0;
+    call.outputs[0].array.values[at] = y;
   });
   return absl::OkStatus();
 }
 
-absl::Status ReferenceParameterGradient(const ReferenceCall& call) {
+// dy(at, group, channel) of each element.
+template <typename F>
+absl::Status ReferenceSums(const ReferenceCall& call, F&& dy_at) {
   const ShardArray& x = call.inputs[1];
   const double epsilon = EpsilonOf(call.attributes);
-  ForEachElement(x, [&](int64_t at, int64_t group, int64_t) {
+  ForEachElement(x, [&](int64_t at, int64_t group, int64_t channel) {
     const double centred = x.array.values[at] - ValuesOf(call, 2)[group];
-    const double dy = ValuesOf(call, 0)[at];
+    const double dy = dy_at(at, group, channel);
     call.outputs[0].array.values[group] +=
         dy * centred / std::sqrt(ValuesOf(call, 3)[group] + epsilon);
     call.outputs[1].array.values[group] += dy;
@@ -136,16 +149,33 @@ absl::Status ReferenceParameterGradient(const ReferenceCall& call) {
   return absl::OkStatus();
 }
 
+template <After after>
+absl::Status ReferenceParameterGradient(const ReferenceCall& call) {
+  return ReferenceSums(call, [&](int64_t at, int64_t group, int64_t channel) {
+    if (Adds(after)) {
+      double dy = ValuesOf(call, 4)[at];
+      if (call.inputs.size() > 5) dy += ValuesOf(call, 5)[at];
+      return call.outputs[2].array.values[at] = ValuesOf(call, 0)[at] > 0 ? dy : 0;
+    }
+    const bool passes = !Rectifies(after) || Normalized(call, 1, at, group, channel) > 0;
+    return passes ? ValuesOf(call, 0)[at] : 0;
+  });
+}
+
+template <After after>
 absl::Status ReferenceGradient(const ReferenceCall& call) {
+  constexpr int kSums = after == After::kRelu ? 6 : 5;
   const ShardArray& x = call.inputs[1];
   const double epsilon = EpsilonOf(call.attributes);
   const double rows = static_cast<double>(RowsOfGroup(x.logical.shape));
   ForEachElement(x, [&](int64_t at, int64_t group, int64_t channel) {
     const double rstd = 1 / std::sqrt(ValuesOf(call, 3)[group] + epsilon);
     const double normal = (x.array.values[at] - ValuesOf(call, 2)[group]) * rstd;
-    const double mean_slope = (ValuesOf(call, 6)[group] + normal * ValuesOf(call, 5)[group]) / rows;
+    const double mean_slope =
+        (ValuesOf(call, kSums + 1)[group] + normal * ValuesOf(call, kSums)[group]) / rows;
+    const bool passes = !Rectifies(after) || Normalized(call, 1, at, group, channel) > 0;
     call.outputs[0].array.values[at] =
-        (ValuesOf(call, 0)[at] - mean_slope) * rstd * ValuesOf(call, 4)[channel];
+        ((passes ? ValuesOf(call, 0)[at] : 0) - mean_slope) * rstd * ValuesOf(call, 4)[channel];
   });
   return absl::OkStatus();
 }
@@ -228,6 +258,168 @@ Operands Timed(At at) { return {F32({1, at[0], at[1]}), F32({1, at[1]}), F32({at
 // Blocks of rows have sums of their own: at most so many, whatever the threads.
 constexpr int64_t kBlocks = 16;
 
+// Where there is a relu, both signs have to come. One range is that of variances too, and epsilon
+// then keeps them positive.
+struct Cases {
+  NormAttributes rows, rest;
+  double low, small_high, large_high;
+};
+constexpr Cases CasesOf(After after) {
+  return Rectifies(after) ? Cases{{3}, {2.5}, -2, 2, 2} : Cases{{1e-3}, {}, 0.1, 2, 9};
+}
+
+// operands(Operands): the types of the inputs.
+void AddCases(After after, Types (*operands)(const Operands&), OpDef* op) {
+  const Cases of = CasesOf(after);
+  op->cases = {{"rows", of.rows, operands(Rows()), of.low, of.small_high},
+               {"image", of.rest, operands(Image()), of.low, of.small_high}};
+  op->large_cases = {{"", of.rest, operands(Large()), of.low, of.large_high},
+                     {"", of.rest, operands(Tall()), of.low, of.large_high}};
+}
+
+template <After after>
+OpDef MakeNormalize() {
+  static constexpr const char* kName = after == After::kNothing ? "batch_norm"
+                                       : after == After::kAdd   ? "batch_norm_add"
+                                       : after == After::kRelu  ? "batch_norm_relu"
+                                                                : "batch_norm_add_relu";
+  std::vector<Port> inputs = {
+      {"x"}, Statistic("mean"), Statistic("variance"), Statistic("gamma"), Statistic("beta")};
+  if (Adds(after)) inputs.push_back({"addend"});
+  OpDef op = MakeOp(kName, std::move(inputs), {{"y"}});
+  op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+    RETURN_IF_ERROR(CheckCount(kName, call, Adds(after) ? 6 : 5));
+    RETURN_IF_ERROR(CheckX(kName, call.inputs[0]));
+    RETURN_IF_ERROR(CheckPerGroup(kName, call.inputs[0], call.inputs.subspan(1, 2)));
+    RETURN_IF_ERROR(CheckPerChannel(kName, call.inputs[0], call.inputs.subspan(3, 2)));
+    if (Adds(after)) RETURN_IF_ERROR(CheckType(kName, "addend", call.inputs[0], call.inputs[5]));
+    return Types{call.inputs[0]};
+  };
+  op.rule = [](const OpCall& call) {
+    return RuleOf(call, 0, Adds(after) ? "X,G,G,C,C,X->X" : "X,G,G,C,C->X");
+  };
+  op.cost = [](const OpCall& call) {
+    return RowsCost(call, call.inputs[0], 3 + Adds(after) + Rectifies(after),
+                    BytesOf(call.inputs.subspan(1, 1)) + 4096);
+  };
+  op.reference = ReferenceNormalize<after>;
+  static constexpr auto kOperands = [](const Operands& of) {
+    Types types = {of.x, of.group, of.group, of.channel, of.channel};
+    if (Adds(after)) types.push_back(of.x);
+    return types;
+  };
+  AddCases(after, kOperands, &op);
+  op.timing = {RowsByLength(), [](At at) {
+                 const Cases of = CasesOf(after);
+                 return OpCase{"", of.rest, kOperands(Timed(at)), of.low, of.small_high};
+               }};
+  return op;
+}
+
+// Where an addend is added, the mask of relu is not known from x: y has it. And dz, what goes on to
+// the addend, is made here, in one pass with the sums and with that of the terms of dy.
+template <After after>
+OpDef MakeParameterGradient() {
+  static constexpr const char* kName = after == After::kNothing ? "batch_norm_parameter_gradient"
+                                       : after == After::kRelu
+                                           ? "batch_norm_relu_parameter_gradient"
+                                           : "batch_norm_add_relu_parameter_gradient";
+  std::vector<Port> inputs = {
+      {Adds(after) ? "y" : "dy"}, {"x"}, Statistic("mean"), Statistic("variance")};
+  std::vector<Port> outputs = {{"dgamma"}, {"dbeta"}};
+  if (after == After::kRelu) inputs.insert(inputs.end(), {Statistic("gamma"), Statistic("beta")});
+  if (Adds(after)) inputs.push_back({.name = "dy", .variadic = true}), outputs.push_back({"dz"});
+  OpDef op = MakeOp(kName, std::move(inputs), std::move(outputs));
+  op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+    const bool two = Adds(after) && call.inputs.size() > 5;
+    const size_t count = after == After::kNothing ? 4 : after == After::kRelu ? 6 : 5;
+    RETURN_IF_ERROR(CheckCount(kName, call, count + two));
+    const TensorType& x = call.inputs[1];
+    RETURN_IF_ERROR(CheckX(kName, x));
+    RETURN_IF_ERROR(CheckType(kName, Adds(after) ? "y" : "dy", x, call.inputs[0]));
+    RETURN_IF_ERROR(CheckPerGroup(kName, x, call.inputs.subspan(2, 2)));
+    Types types = {PerGroup(x), PerGroup(x)};
+    if (after == After::kRelu) RETURN_IF_ERROR(CheckPerChannel(kName, x, call.inputs.subspan(4)));
+    if (!Adds(after)) return types;
+    for (const TensorType& dy : call.inputs.subspan(4)) {
+      RETURN_IF_ERROR(CheckType(kName, "dy", x, dy));
+    }
+    types.push_back(x);
+    return types;
+  };
+  op.rule = [](const OpCall& call) {
+    if (after == After::kNothing) return RuleOf(call, 1, "X,X,G,G->G,G", {{0}});
+    if (after == After::kRelu) return RuleOf(call, 1, "X,X,G,G,C,C->G,G", {{0}});
+    return call.inputs.size() > 5 ? RuleOf(call, 1, "X,X,G,G,X,X->G,G,X", {{4, 5}})
+                                  : RuleOf(call, 1, "X,X,G,G,X->G,G,X", {{4}});
+  };
+  op.cost = [](const OpCall& call) {
+    return RowsCost(call, call.inputs[0], after == After::kNothing ? 4 : 7,
+                    (kBlocks + 1) * BytesOf(call.outputs.first(2)) + 4096);
+  };
+  op.reference = ReferenceParameterGradient<after>;
+  static constexpr auto kOperands = [](const Operands& of) {
+    Types types = {of.x, of.x, of.group, of.group};
+    if (after == After::kRelu) types.insert(types.end(), {of.channel, of.channel});
+    if (Adds(after)) types.insert(types.end(), {of.x, of.x});
+    return types;
+  };
+  AddCases(after, kOperands, &op);
+  if (Adds(after)) {
+    OpCase one_term = op.cases[1];
+    one_term.name = "one term";
+    one_term.inputs.pop_back();
+    op.cases.push_back(std::move(one_term));
+  }
+  op.timing = {RowsByLength(), [](At at) {
+                 const Cases of = CasesOf(after);
+                 return OpCase{"", of.rest, kOperands(Timed(at)), of.low, of.small_high};
+               }};
+  return op;
+}
+
+template <After after>
+OpDef MakeGradient() {
+  static constexpr bool kRelu = Rectifies(after);
+  static constexpr const char* kName = kRelu ? "batch_norm_relu_gradient" : "batch_norm_gradient";
+  std::vector<Port> inputs = {
+      {"dy"}, {"x"}, Statistic("mean"), Statistic("variance"), Statistic("gamma")};
+  if (kRelu) inputs.push_back(Statistic("beta"));
+  inputs.insert(inputs.end(), {Statistic("dgamma"), Statistic("dbeta")});
+  OpDef op = MakeOp(kName, std::move(inputs), {{"dx"}});
+  op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+    RETURN_IF_ERROR(CheckCount(kName, call, kRelu ? 8 : 7));
+    const TensorType& x = call.inputs[1];
+    RETURN_IF_ERROR(CheckX(kName, x));
+    RETURN_IF_ERROR(CheckType(kName, "dy", x, call.inputs[0]));
+    RETURN_IF_ERROR(CheckPerGroup(kName, x, call.inputs.subspan(2, 2)));
+    RETURN_IF_ERROR(CheckPerChannel(kName, x, call.inputs.subspan(4, kRelu ? 2 : 1)));
+    RETURN_IF_ERROR(CheckPerGroup(kName, x, call.inputs.subspan(kRelu ? 6 : 5)));
+    return Types{x};
+  };
+  op.rule = [](const OpCall& call) {
+    return kRelu ? RuleOf(call, 1, "X,X,G,G,C,C,G,G->X", {{0, 6, 7}})
+                 : RuleOf(call, 1, "X,X,G,G,C,G,G->X", {{0, 5, 6}, {4}});
+  };
+  op.cost = [](const OpCall& call) {
+    return RowsCost(call, call.inputs[0], kRelu ? 9 : 6,
+                    3 * BytesOf(call.inputs.subspan(2, 1)) + 4096);
+  };
+  op.reference = ReferenceGradient<after>;
+  static constexpr auto kOperands = [](const Operands& of) {
+    Types types = {of.x, of.x, of.group, of.group, of.channel};
+    if (kRelu) types.push_back(of.channel);
+    types.insert(types.end(), {of.group, of.group});
+    return types;
+  };
+  AddCases(after, kOperands, &op);
+  op.timing = {RowsByLength(), [](At at) {
+                 const Cases of = CasesOf(after);
+                 return OpCase{"", of.rest, kOperands(Timed(at)), of.low, of.small_high};
+               }};
+  return op;
+}
+
 }  // namespace
 
 const OpDef& BatchVarianceOp() {
@@ -265,120 +457,44 @@ const OpDef& BatchVarianceOp() {
 
 const OpDef& BatchNormOp() {
   static const OpDef op = [] {
-    OpDef op = MakeOp(
-        "batch_norm",
-        {{"x"}, Statistic("mean"), Statistic("variance"), Statistic("gamma"), Statistic("beta")},
-        {{"y"}});
-    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      RETURN_IF_ERROR(CheckCount("batch_norm", call, 5));
-      RETURN_IF_ERROR(CheckX("batch_norm", call.inputs[0]));
-      RETURN_IF_ERROR(CheckPerGroup("batch_norm", call.inputs[0], call.inputs.subspan(1, 2)));
-      RETURN_IF_ERROR(CheckPerChannel("batch_norm", call.inputs[0], call.inputs.subspan(3)));
-      return Types{call.inputs[0]};
-    };
-    op.rule = [](const OpCall& call) { return RuleOf(call, 0, "X,G,G,C,C->X"); };
+    OpDef op = MakeNormalize<After::kNothing>();
     op.gradient = BatchNormGradient;
-    op.cost = [](const OpCall& call) {
-      return RowsCost(call, call.inputs[0], 3, BytesOf(call.inputs.subspan(1, 1)) + 4096);
-    };
-    op.reference = ReferenceBatchNorm;
-    const auto operands = [](const Operands& of) {
-      return Types{of.x, of.group, of.group, of.channel, of.channel};
-    };
-    op.cases = {{"rows", NormAttributes{1e-3}, operands(Rows()), 0.1, 2},
-                {"image", NormAttributes(), operands(Image()), 0.1, 2}};
-    op.large_cases = {{"", NormAttributes(), operands(Large()), 0.1, 9},
-                      {"", NormAttributes(), operands(Tall()), 0.1, 9}};
-    op.timing = {
-        RowsByLength(), [](At at) {
-          const Operands of = Timed(at);
-          return OpCase{
-              "", NormAttributes(), {of.x, of.group, of.group, of.channel, of.channel}, 0.1, 2};
-        }};
     return op;
   }();
+  return op;
+}
+const OpDef& BatchNormAddOp() {
+  static const OpDef op = MakeNormalize<After::kAdd>();
+  return op;
+}
+const OpDef& BatchNormReluOp() {
+  static const OpDef op = MakeNormalize<After::kRelu>();
+  return op;
+}
+const OpDef& BatchNormAddReluOp() {
+  static const OpDef op = MakeNormalize<After::kAddRelu>();
   return op;
 }
 
 const OpDef& BatchNormParameterGradientOp() {
-  static const OpDef op = [] {
-    OpDef op =
-        MakeOp("batch_norm_parameter_gradient",
-               {{"dy"}, {"x"}, Statistic("mean"), Statistic("variance")}, {{"dgamma"}, {"dbeta"}});
-    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      const char* name = "batch_norm_parameter_gradient";
-      RETURN_IF_ERROR(CheckCount(name, call, 4));
-      const TensorType& x = call.inputs[1];
-      RETURN_IF_ERROR(CheckX(name, x));
-      RETURN_IF_ERROR(CheckType(name, "dy", x, call.inputs[0]));
-      RETURN_IF_ERROR(CheckPerGroup(name, x, call.inputs.subspan(2)));
-      return Types{PerGroup(x), PerGroup(x)};
-    };
-    op.rule = [](const OpCall& call) { return RuleOf(call, 1, "X,X,G,G->G,G", {{0}}); };
-    op.cost = [](const OpCall& call) {
-      return RowsCost(call, call.inputs[0], 4, (kBlocks + 1) * BytesOf(call.outputs) + 4096);
-    };
-    op.reference = ReferenceParameterGradient;
-    const auto operands = [](const Operands& of) { return Types{of.x, of.x, of.group, of.group}; };
-    op.cases = {{"rows", NormAttributes{1e-3}, operands(Rows()), 0.1, 2},
-                {"image", NormAttributes(), operands(Image()), 0.1, 2}};
-    op.large_cases = {{"", NormAttributes(), operands(Large()), 0.1, 9},
-                      {"", NormAttributes(), operands(Tall()), 0.1, 9}};
-    op.timing = {RowsByLength(), [](At at) {
-                   const Operands of = Timed(at);
-                   return OpCase{"", NormAttributes(), {of.x, of.x, of.group, of.group}, 0.1, 2};
-                 }};
-    return op;
-  }();
+  static const OpDef op = MakeParameterGradient<After::kNothing>();
+  return op;
+}
+const OpDef& BatchNormReluParameterGradientOp() {
+  static const OpDef op = MakeParameterGradient<After::kRelu>();
+  return op;
+}
+const OpDef& BatchNormAddReluParameterGradientOp() {
+  static const OpDef op = MakeParameterGradient<After::kAddRelu>();
   return op;
 }
 
 const OpDef& BatchNormGradientOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeOp("batch_norm_gradient",
-                      {{"dy"},
-                       {"x"},
-                       Statistic("mean"),
-                       Statistic("variance"),
-                       Statistic("gamma"),
-                       Statistic("dgamma"),
-                       Statistic("dbeta")},
-                      {{"dx"}});
-    op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      const char* name = "batch_norm_gradient";
-      RETURN_IF_ERROR(CheckCount(name, call, 7));
-      const TensorType& x = call.inputs[1];
-      RETURN_IF_ERROR(CheckX(name, x));
-      RETURN_IF_ERROR(CheckType(name, "dy", x, call.inputs[0]));
-      RETURN_IF_ERROR(CheckPerGroup(name, x, call.inputs.subspan(2, 2)));
-      RETURN_IF_ERROR(CheckPerChannel(name, x, call.inputs.subspan(4, 1)));
-      RETURN_IF_ERROR(CheckPerGroup(name, x, call.inputs.subspan(5)));
-      return Types{x};
-    };
-    op.rule = [](const OpCall& call) {
-      return RuleOf(call, 1, "X,X,G,G,C,G,G->X", {{0, 5, 6}, {4}});
-    };
-    op.cost = [](const OpCall& call) {
-      return RowsCost(call, call.inputs[0], 6, 3 * BytesOf(call.inputs.subspan(2, 1)) + 4096);
-    };
-    op.reference = ReferenceGradient;
-    const auto operands = [](const Operands& of) {
-      return Types{of.x, of.x, of.group, of.group, of.channel, of.group, of.group};
-    };
-    op.cases = {{"rows", NormAttributes{1e-3}, operands(Rows()), 0.1, 2},
-                {"image", NormAttributes(), operands(Image()), 0.1, 2}};
-    op.large_cases = {{"", NormAttributes(), operands(Large()), 0.1, 9},
-                      {"", NormAttributes(), operands(Tall()), 0.1, 9}};
-    op.timing = {RowsByLength(), [](At at) {
-                   const Operands of = Timed(at);
-                   return OpCase{"",
-                                 NormAttributes(),
-                                 {of.x, of.x, of.group, of.group, of.channel, of.group, of.group},
-                                 0.1,
-                                 2};
-                 }};
-    return op;
-  }();
+  static const OpDef op = MakeGradient<After::kNothing>();
+  return op;
+}
+const OpDef& BatchNormReluGradientOp() {
+  static const OpDef op = MakeGradient<After::kRelu>();
   return op;
 }
 

@@ -37,6 +37,7 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options, b
   }
   compile.micro_batches = options.micro_batches;
   compile.script_length = options.script_length;
+  compile.fuse = options.fuse;
   compile.machine = options.machine;
   compile.stop = options.stop;
   return compile;

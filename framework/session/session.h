@@ -32,6 +32,7 @@ struct SessionOptions {
   int64_t micro_batches = 1;    // of programs[0], unless it says its own; must divide the batch
   uint64_t seed = 1;            // of initial values and dropout
   int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor
+  bool fuse = true;             // ops that pass over the same bytes are one; changes no value
   bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
   int workers = 0;              // that compute (runtime/runtime.h); 0: min(devices, cores)
   int threads_per_device = 0;   // 0: cores / devices, at least 1; devices of a worker share them

@@ -134,20 +134,16 @@ void TanhGradient(const T* y, const T* dy, T* dx, int64_t n) {
   });
 }
 
-// NaN stays NaN.
 template <typename T>
 void Relu(const T* x, T* y, int64_t n) {
-  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i);
-    lanes(y + i, Select(Less(a, Splat(0)), Splat(0), a));
-  });
+  ForLanesTo(y, n, x != y && Streams(n),
+             [&](int64_t i, auto lanes) { lanes(y + i, Rectify(lanes(x + i))); });
 }
 
 template <typename T>
-void ReluGradient(const T* x, const T* dy, T* dx, int64_t n) {
-  ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
-    lanes(dx + i, Select(Less(Splat(0), lanes(x + i)), lanes(dy + i), Splat(0)));
-  });
+void ReluGradient(const T* y, const T* dy, T* dx, int64_t n) {
+  ForLanesTo(dx, n, y != dx && dy != dx && Streams(n),
+             [&](int64_t i, auto lanes) { lanes(dx + i, ReluSlope(lanes(y + i), lanes(dy + i))); });
 }
 
 template <typename T>

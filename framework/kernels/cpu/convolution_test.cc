@@ -121,7 +121,9 @@ TEST(ConvolutionTest, AnImagesBitsAreItsOwn) {
   for (ConvolutionShape shape :
        {Square(8, 7, 128, 96, 3, 1), Square(8, 14, 64, 200, 1, 1), Square(8, 9, 37, 50, 3, 2),
         Square(8, 28, 64, 64, 3, 1), Square(8, 4, 96, 64, 1, 1), Square(8, 56, 3, 64, 7, 2),
-        Square(8, 12, 48, 48, 3, 1, 48), Square(8, 13, 64, 96, 1, 2)}) {
+        Square(8, 12, 48, 48, 3, 1, 48), Square(8, 13, 64, 96, 1, 2), Square(8, 7, 2048, 512, 1, 1),
+        Square(8, 7, 500, 2048, 1, 1), Square(8, 14, 520, 72, 1, 1), Square(8, 7, 1024, 2048, 1, 1),
+        Square(8, 14, 1024, 256, 1, 1)}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       shape.operands = dtype;
       for (const ConvolutionPass pass :

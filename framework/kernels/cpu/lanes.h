@@ -346,6 +346,23 @@ SLUICE_INLINE void Narrow(float x, uint16_t* y) {
   *y = static_cast<uint16_t>(nan ? bits >> 16 | 64 : rounded);
 }
 
+// relu, where NaN stays NaN, and its gradient: dy where y is positive.
+SLUICE_INLINE F Rectify(F x) { return Select(Less(x, Splat(0)), Splat(0), x); }
+SLUICE_INLINE F ReluSlope(F y, F dy) { return Select(Less(Splat(0), y), dy, Splat(0)); }
+
+// What a tensor of T would keep of a: where one loop does what several ops would, the results are
+// those of the ops.
+template <typename T>
+SLUICE_INLINE F Rounded(F a);
+template <>
+SLUICE_INLINE F Rounded<float>(F a) {
+  return a;
+}
+template <>
+SLUICE_INLINE F Rounded<uint16_t>(F a) {
+  return FromBits(ShiftLeft<16>(RoundToHalves(a)));
+}
+
 // How a step of ForLanes loads and stores: all sixteen lanes, or the first few.
 // Keep is the value, or zero in the lanes past the end.
 struct Whole {

@@ -60,8 +60,7 @@ template <typename T>
 struct ActivationVector {
   UnaryLoop<T> gelu, gelu_erf, silu, sigmoid, tanh, relu;
   BinaryLoop<T> gelu_gradient, gelu_erf_gradient, silu_gradient;  // x, dy -> dx
-  BinaryLoop<T> sigmoid_gradient, tanh_gradient;                  // y, dy -> dx
-  BinaryLoop<T> relu_gradient;                                    // x, dy -> dx
+  BinaryLoop<T> sigmoid_gradient, tanh_gradient, relu_gradient;   // y, dy -> dx
   void (*softmax)(const T* x, T* y, int64_t rows, int64_t width);
   void (*softmax_gradient)(const T* y, const T* dy, T* dx, int64_t rows, int64_t width);
   // y[i] = word(first + i) >= threshold ? x[i] * scale : 0, where word is RandomWord.
@@ -80,20 +79,43 @@ struct NormalizationVector {
                              int64_t begin, int64_t end);
 };
 
-// Of rows of channels; what is one a channel stands in rows of that length.
+// What normalizes one group, by channels: y = (x - mean) * factor + beta.
+struct ChannelNorm {
+  const float *mean, *factor, *beta;
+};
+template <typename T>
+using NormalizeLoop = void (*)(const T* x, const ChannelNorm& norm, const T* addend, T* y,
+                               int64_t rows, int64_t width);
+// The gradient of a relu's output y, of which dz, that of its input, is stored in passing. The
+// gradient is dy, or dy + other_dy where that is not null.
+template <typename T>
+struct ReluGradients {
+  const T *y, *dy, *other_dy;
+  T* dz;
+};
+// Of rows of channels; what is one a channel stands in rows of that length. Loops that do what
+// several ops do round as often as these, and give their bits.
 template <typename T>
 struct BatchNormVector {
   // sum[c] = sum over the rows of (x - mean)^2
   void (*squares)(const T* x, const float* mean, float* sum, int64_t rows, int64_t width);
-  // y = (x - mean) * factor + beta
-  void (*normalize)(const T* x, const float* mean, const float* factor, const float* beta, T* y,
-                    int64_t rows, int64_t width);
+  // y, plus the addend where there is one, through relu where that is said.
+  NormalizeLoop<T> normalize, normalize_relu, normalize_add, normalize_add_relu;
   // dgamma[c], dbeta[c] = sums over the rows of dy * (x - mean), of dy
   void (*sums)(const T* dy, const T* x, const float* mean, float* dgamma, float* dbeta,
                int64_t rows, int64_t width);
+  // The same of the gradient of relu(y), where y is what the norm makes of x.
+  void (*relu_sums)(const T* dy, const T* x, const ChannelNorm& norm, float* dgamma, float* dbeta,
+                    int64_t rows, int64_t width);
+  // The same of dz.
+  void (*add_relu_sums)(const ReluGradients<T>& relu, const T* x, const float* mean, float* dgamma,
+                        float* dbeta, int64_t rows, int64_t width);
   // dx = factor * (dy - shift - (x - mean) * slope)
-  void (*gradient)(const T* dy, const T* x, const float* mean, const float* factor,
-                   const float* shift, const float* slope, T* dx, int64_t rows, int64_t width);
+  void (*gradient)(const T* dy, const T* x, const ChannelNorm& norm, const float* shift,
+                   const float* slope, T* dx, int64_t rows, int64_t width);
+  // The same of the gradient of relu(y).
+  void (*relu_gradient)(const T* dy, const T* x, const ChannelNorm& norm, const float* shift,
+                        const float* slope, T* dx, int64_t rows, int64_t width);
 };
 struct BatchStatisticsVector {
   // rstd = 1 / sqrt(variance + epsilon)
