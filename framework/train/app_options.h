@@ -51,7 +51,7 @@ struct AppOptions {
   bool out_by_time = false;  // nobody named it: where it is taken, it gets another name
   ResumePoint resume;        // without a checkpoint: from the start
   bool change_data = false;
-  std::string init;  // a checkpoint whose parameters a new run begins with; empty: anew
+  std::string init;   // a checkpoint whose parameters a new run begins with; empty: anew
   int64_t batch = 1;  // samples a step
   LearningRateSchedule schedule;
   OptimizerOptions optimizer;  // its `zero` for the mesh of `session`
