@@ -64,8 +64,8 @@ Encoded Encode(const Scope& s, const BertConfig& c, Graph* graph) {
   const Tensor segments = graph->Input("segments", DType::kI32, shape, kByData);
   const Tensor lengths = graph->Input("length", DType::kI32, {c.batch}, kByData);
   const Scope embedding = s / "embedding";
-  const auto rows = [](const Scope& here_scope, Tensor table, Tensor ids) {
-    const InScope here(here_scope);
+  const auto rows = [](const Scope& scope, Tensor table, Tensor ids) {
+    const InScope here(scope);
     return Embedding(table, ids);
   };
   const Tensor table = Table(embedding, c.vocabulary, c.hidden, kRows);

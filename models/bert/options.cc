@@ -27,7 +27,7 @@ constexpr char kHelp[] =
     "text-classes` brings.\n\n"
     "  bazel run //models/bert:train -- --out=runs/words\n"
     "  bazel run //models/bert:train -- --preset=classify "
-    "--init=runs/words/checkpoints/step-001500\n"
+    "--init=runs/words/checkpoints/step-004000\n"
     "  bazel run //models/bert:train -- --data=enwik8 --mesh=\"data=2 pipe=2\" --micro_batches=2\n";
 
 constexpr char kByPreset[] = "by preset";
