@@ -1,6 +1,7 @@
 // Checkpoints that ranks write together, loaded on other meshes and by other numbers of ranks.
 #include "framework/train/variables.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cerrno>
 #include <fstream>
@@ -182,6 +183,43 @@ TEST_F(VariablesTest, FourRanksSaveAndAnyLoad) {
       EXPECT_TRUE(loaded.bytes() == saved.bytes()) << other << " on " << ranks << " ranks";
     }
   }
+}
+
+// Of a model with another last layer: what has a name and shape in common is taken, where it is
+// asked for, and nothing else is touched.
+TEST_F(VariablesTest, AnotherModelTakesWhatFits) {
+  Whole saved;
+  const auto path = TrainAndSave("data=2", 1, dir_, &saved);
+  ASSERT_EQ(path.status(), absl::OkStatus());
+  const auto checkpoint = Checkpoint::Load(*path);
+  ASSERT_EQ(checkpoint.status(), absl::OkStatus());
+  MlpOptions model = Model();
+  model.widths.back() -= 3;
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
+  SessionOptions options;
+  options.mesh = "model=2";
+  auto session = Session::Start({{"train", &graph}}, options);
+  ASSERT_EQ(session.status(), absl::OkStatus());
+  std::vector<std::string> parameters;
+  for (const VariableInfo& variable : (*session)->variables()) {
+    if (variable.name.find('.') == std::string::npos) parameters.push_back(variable.name);
+  }
+  ASSERT_EQ(parameters.size(), 6u);
+  Whole before, after;
+  ASSERT_EQ(before.Add(session->get()), absl::OkStatus());
+  const auto left = LoadWhatFits(*checkpoint, parameters, session->get());
+  ASSERT_EQ(left.status(), absl::OkStatus());
+  EXPECT_EQ(left->size(), 2u);
+  ASSERT_EQ(after.Add(session->get()), absl::OkStatus());
+  int taken = 0;
+  for (const auto& [name, bytes] : after.bytes()) {
+    const bool fits = std::count(parameters.begin(), parameters.end(), name) > 0 &&
+                      std::count(left->begin(), left->end(), name) == 0;
+    EXPECT_TRUE(bytes == (fits ? saved.bytes() : before.bytes()).at(name)) << name;
+    taken += fits && bytes != before.bytes().at(name) ? 1 : 0;
+  }
+  EXPECT_EQ(taken, 4);
 }
 
 // Refuses to make a file.
