@@ -214,7 +214,7 @@ std::vector<TensorType> GradientTypes(const TensorType& q, bool padded) {
   return types;
 }
 
-// What the two kinds of attention share; `padded` is which.
+// What the two kinds of attention share.
 OpDef MakeForward(absl::string_view name) {
   OpDef op;
   op.name = std::string(name);

@@ -68,7 +68,7 @@ absl::StatusOr<std::pair<std::string, std::string>> KnownVocabulary(const AppOpt
     candidates.push_back(absl::StrCat(options.resume.run, "/", kVocabularyFile));
   }
   if (!file.empty()) {
-    candidates = {file};
+    candidates.push_back(file);
   } else if (!options.init.empty()) {
     const fs::path run = fs::path(options.init).lexically_normal().parent_path().parent_path();
     candidates.push_back((run / kVocabularyFile).string());
