@@ -182,10 +182,10 @@ constexpr Elementwise kSigmoid = {
     "sigmoid", "sigmoid_gradient", SigmoidOf, SigmoidSlopeOfY, true, 15, 3,
     12,        SigmoidGradientOp,  true};
 constexpr Elementwise kTanh = {"tanh", "tanh_gradient", TanhOf, TanhSlopeOfY, true, 15, 3,
-                               12,     TanhGradientOp,  false};
+                               12,     TanhGradientOp,  true};
 // y is positive where x is, and what comes after relu keeps y anyway: x need not live on.
 constexpr Elementwise kRelu = {"relu", "relu_gradient", ReluOf, ReluSlopeOfY, true, 1, 1,
-                               2,      ReluGradientOp,  false};
+                               2,      ReluGradientOp,  true};
 
 }  // namespace
 

@@ -35,4 +35,14 @@ void ExpectParity(const TrainingSetting& setting, const ParityCase& of, const Pa
   std::printf("%s: %s\n", of.name.c_str(), figures.ToString().c_str());
 }
 
+absl::Status LockstepOf(const Reference& reference, const ParityCase& of,
+                        const PlanMutation& mutate) {
+  const auto run = ParityRun::Start(of, reference.setting, mutate);
+  if (!run.ok()) return run.status();
+  ParityFigures figures;
+  const absl::Status found = CheckLockstep(reference, run->get(), &figures);
+  std::printf("  %s\n", found.ToString().c_str());
+  return found;
+}
+
 }  // namespace sluice

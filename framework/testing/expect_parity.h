@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_TESTING_EXPECT_PARITY_H_
 #define SLUICE_FRAMEWORK_TESTING_EXPECT_PARITY_H_
 
+#include "absl/status/status.h"
 #include "framework/testing/training_parity.h"
 
 namespace sluice {
@@ -13,6 +14,10 @@ const Reference& SharedReference(const TrainingSetting& setting, const ParityCas
 
 // The case must train as `one` does. Prints the largest differences.
 void ExpectParity(const TrainingSetting& setting, const ParityCase& of, const ParityCase& one);
+
+// What the lockstep says of a case whose plan was changed; it is printed, too.
+absl::Status LockstepOf(const Reference& reference, const ParityCase& of,
+                        const PlanMutation& mutate);
 
 }  // namespace sluice
 

@@ -1,9 +1,9 @@
 // Bugs of an encoder over several devices: each planted one must fail the checks.
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "framework/attributes/attributes.h"
+#include "framework/testing/expect_parity.h"
 #include "framework/testing/planted_bugs.h"
 #include "gtest/gtest.h"
 #include "models/bert/parity.h"
@@ -11,24 +11,10 @@
 namespace sluice {
 namespace {
 
-const Reference& SharedReference() {
-  static const auto* reference = [] {
-    auto run = RunReference(BertParity({.mesh = "data=1"}), AdamWWithClip());
-    EXPECT_TRUE(run.ok()) << run.status();
-    return new Reference(run.ok() ? *std::move(run) : Reference());
-  }();
-  return *reference;
-}
-
 // What the lockstep says of a layout whose plan was changed.
 absl::Status Lockstep(const BertLayout& layout, const PlanMutation& mutate) {
-  const Reference& reference = SharedReference();
-  const auto run = ParityRun::Start(BertParity(layout), reference.setting, mutate);
-  if (!run.ok()) return run.status();
-  ParityFigures figures;
-  const absl::Status found = CheckLockstep(reference, run->get(), &figures);
-  std::printf("  %s\n", found.ToString().c_str());
-  return found;
+  return LockstepOf(SharedReference(AdamWWithClip(), BertParity({.mesh = "data=1"})),
+                    BertParity(layout), mutate);
 }
 
 void ExpectFound(const BertLayout& layout, const PlanMutation& mutate) {

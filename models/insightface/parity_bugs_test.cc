@@ -1,11 +1,11 @@
 // Bugs of split classes, margins and norms over several devices: each planted one must fail the
 // checks.
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <variant>
 
 #include "framework/attributes/attributes.h"
+#include "framework/testing/expect_parity.h"
 #include "framework/testing/planted_bugs.h"
 #include "gtest/gtest.h"
 #include "models/insightface/parity.h"
@@ -13,24 +13,11 @@
 namespace sluice {
 namespace {
 
-const Reference& SharedReference() {
-  static const auto* reference = [] {
-    auto run = RunReference(FaceParity({.mesh = "data=1"}), SgdWithMomentum());
-    EXPECT_TRUE(run.ok()) << run.status();
-    return new Reference(run.ok() ? *std::move(run) : Reference());
-  }();
-  return *reference;
-}
-
 // What the lockstep says of a layout whose plan was changed.
 absl::Status Lockstep(const FaceLayout& layout, const PlanMutation& mutate,
-                      const Reference& reference = SharedReference()) {
-  const auto run = ParityRun::Start(FaceParity(layout), reference.setting, mutate);
-  if (!run.ok()) return run.status();
-  ParityFigures figures;
-  const absl::Status found = CheckLockstep(reference, run->get(), &figures);
-  std::printf("  %s\n", found.ToString().c_str());
-  return found;
+                      const FaceLayout& one = {.mesh = "data=1"}) {
+  return LockstepOf(SharedReference(SgdWithMomentum(), FaceParity(one)), FaceParity(layout),
+                    mutate);
 }
 
 void ExpectFound(const FaceLayout& layout, const PlanMutation& mutate) {
@@ -90,16 +77,9 @@ constexpr double kRate = 0.4;
 void ExpectFoundOfSample(const char* mesh,
                          const std::function<bool(int32_t, plan::Instruction*)>& change) {
   const FaceLayout layout = {.mesh = mesh, .sample_rate = kRate, .sample_groups = 4};
-  static const auto* reference = [] {
-    auto run =
-        RunReference(FaceParity({.mesh = "data=1", .sample_rate = kRate, .sample_groups = 4}),
-                     SgdWithMomentum());
-    EXPECT_TRUE(run.ok()) << run.status();
-    return new Reference(run.ok() ? *std::move(run) : Reference());
-  }();
   const absl::Status found = Lockstep(
       layout, [&](plan::Plan* plan) { return ChangeInstructions("sample_classes", plan, change); },
-      *reference);
+      {.mesh = "data=1", .sample_rate = kRate, .sample_groups = 4});
   EXPECT_TRUE(absl::IsDataLoss(found)) << found;
 }
 

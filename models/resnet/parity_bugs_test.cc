@@ -1,9 +1,9 @@
 // Bugs of batch norm and momentum over several devices: each planted one must fail the checks.
-#include <cstdio>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "framework/attributes/attributes.h"
+#include "framework/testing/expect_parity.h"
 #include "framework/testing/planted_bugs.h"
 #include "gtest/gtest.h"
 #include "models/resnet/parity.h"
@@ -13,24 +13,11 @@ namespace {
 
 constexpr char kNorm[] = "stage2_0/1/norm";
 
-const Reference& SharedReference() {
-  static const auto* reference = [] {
-    auto run = RunReference(ResNetParity({.mesh = "data=1"}), SgdWithMomentum());
-    EXPECT_TRUE(run.ok()) << run.status();
-    return new Reference(run.ok() ? *std::move(run) : Reference());
-  }();
-  return *reference;
-}
-
 // What the lockstep says of a layout whose plan was changed.
 absl::Status Lockstep(const ResNetLayout& layout, const PlanMutation& mutate,
-                      const Reference& reference = SharedReference()) {
-  const auto run = ParityRun::Start(ResNetParity(layout), reference.setting, mutate);
-  if (!run.ok()) return run.status();
-  ParityFigures figures;
-  const absl::Status found = CheckLockstep(reference, run->get(), &figures);
-  std::printf("  %s\n", found.ToString().c_str());
-  return found;
+                      const TrainingSetting& setting = SgdWithMomentum()) {
+  return LockstepOf(SharedReference(setting, ResNetParity({.mesh = "data=1"})),
+                    ResNetParity(layout), mutate);
 }
 
 void ExpectFound(const ResNetLayout& layout, const PlanMutation& mutate) {
@@ -96,12 +83,10 @@ TEST(ParityBugsTest, MomentumBeforeTheReduction) {
 
 // The length of a device's own classes' weights, where the layer's is asked for.
 TEST(ParityBugsTest, ARatioOfAShardsOwnLength) {
-  const auto reference = RunReference(ResNetParity({.mesh = "data=1"}), LarsWithClip());
-  ASSERT_TRUE(reference.ok()) << reference.status();
   const absl::Status found = Lockstep(
       {.mesh = "model=2"},
       [](plan::Plan* plan) { return DropReduction("classes/weight/sum_squares_2", plan); },
-      *reference);
+      LarsWithClip());
   EXPECT_TRUE(absl::IsDataLoss(found)) << found;
 }
 
