@@ -68,25 +68,7 @@ class Bert:
 def train(tensors, batches, options):
     parameters = {name: value.requires_grad_(True) for name, value in tensors.items()}
     model = Bert(parameters, int(options["layers"]), int(options["heads"]))
-    matrices = [p for p in parameters.values() if p.dim() >= 2]
-    others = [p for p in parameters.values() if p.dim() < 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": float(options["weight_decay"])},
-         {"params": others, "weight_decay": 0.0}],
-        betas=(float(options["beta1"]), float(options["beta2"])), eps=float(options["epsilon"]))
-    losses, norms = [], []
-    for step, rate in enumerate(batches["learning_rate"].tolist()):
-        sample = {name: values[step] for name, values in batches.items()}
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.zero_grad()
-        loss = model.loss(sample)
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), float(options["clip"]))
-        optimizer.step()
-        losses.append(loss.item())
-        norms.append(norm.item())
-    return losses, norms
+    return reference_run.train_adamw(parameters, batches, options, model.loss)
 
 
 if __name__ == "__main__":

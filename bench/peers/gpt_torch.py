@@ -55,25 +55,11 @@ class Gpt:
 def train(tensors, batches, options):
     parameters = {name: value.requires_grad_(True) for name, value in tensors.items()}
     model = Gpt(parameters, int(options["layers"]), int(options["heads"]))
-    matrices = [p for p in parameters.values() if p.dim() >= 2]
-    others = [p for p in parameters.values() if p.dim() < 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": float(options["weight_decay"])},
-         {"params": others, "weight_decay": 0.0}],
-        betas=(float(options["beta1"]), float(options["beta2"])), eps=float(options["epsilon"]))
-    losses, norms = [], []
-    for tokens, labels, rate in zip(batches["tokens"].long(), batches["labels"].long(),
-                                    batches["learning_rate"].tolist()):
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model.logits(tokens).flatten(0, 1), labels.flatten())
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), float(options["clip"]))
-        optimizer.step()
-        losses.append(loss.item())
-        norms.append(norm.item())
-    return losses, norms
+
+    def loss(batch):
+        return F.cross_entropy(model.logits(batch["tokens"].long()).flatten(0, 1), batch["labels"].long().flatten())
+
+    return reference_run.train_adamw(parameters, batches, options, loss)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,29 @@ def write_record(path, options, losses, norms):
         file.write("\n")
 
 
+def train_adamw(parameters, batches, options, loss_of):
+    """Losses and gradient norms, before the clip, of torch.optim.AdamW on each batch; `loss_of` takes its fields by name.
+    Matrices alone decay."""
+    matrices = [p for p in parameters.values() if p.dim() >= 2]
+    others = [p for p in parameters.values() if p.dim() < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": float(options["weight_decay"])},
+         {"params": others, "weight_decay": 0.0}],
+        betas=(float(options["beta1"]), float(options["beta2"])), eps=float(options["epsilon"]))
+    losses, norms = [], []
+    for step, rate in enumerate(batches["learning_rate"].tolist()):
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad()
+        loss = loss_of({name: values[step] for name, values in batches.items()})
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(list(parameters.values()), float(options["clip"]))
+        optimizer.step()
+        losses.append(loss.item())
+        norms.append(norm.item())
+    return losses, norms
+
+
 def main(train):
     """train(tensors, batches, options) -> losses and gradient norms of each step. `tensors` are the initial values under
     Sluice's names, without the optimizer's state."""
