@@ -98,8 +98,7 @@ Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths);
 // ---- cached_attention.cc ----
 // q, k, v: [batch, rows, heads, size] of the rows at position[b], position[b] + 1, .. of each
 // sample; keys and values: [batch, time, heads, size] of those before. Each row sees the cached
-// ones before position[b] and the new ones up to its own. position: i32 [batch], in [0, time -
-// rows].
+// ones before position[b] and the new ones up to its own. position: i32 [batch], 0 to time - rows.
 Tensor CachedAttention(Tensor q, Tensor k, Tensor v, Tensor keys, Tensor values, Tensor position);
 // At the end of the step: the cache's rows from position[b] on become `rows`.
 void WriteRows(Tensor cache, Tensor rows, Tensor position);
