@@ -98,6 +98,34 @@ absl::StatusOr<std::vector<double>> WholeLogits(Session* session,
   return RowOf(session);
 }
 
+// After each token of a sequence, by decode.
+std::vector<std::vector<double>> DecodedLogits(Session* session,
+                                               const std::vector<int32_t>& sequence) {
+  std::vector<std::vector<double>> rows;
+  HostTensor token(DType::kI32, {1, 1}), position(DType::kI32, {1});
+  for (size_t i = 0; i < sequence.size(); ++i) {
+    token.data<int32_t>()[0] = sequence[i];
+    position.data<int32_t>()[0] = static_cast<int32_t>(i);
+    EXPECT_EQ(session->Step("decode", {{"token", &token}, {"position", &position}}),
+              absl::OkStatus());
+    const auto row = RowOf(session);
+    EXPECT_EQ(row.status(), absl::OkStatus());
+    rows.push_back(row.ok() ? *row : std::vector<double>(Small().vocabulary));
+  }
+  return rows;
+}
+
+// Of the largest that is wanted.
+double DifferenceOf(const std::vector<double>& got, const std::vector<double>& want) {
+  double largest = 0, difference = 0;
+  for (size_t t = 0; t < want.size(); ++t) {
+    largest = std::max(largest, std::fabs(want[t]));
+    difference = std::max(difference, std::fabs(got[t] - want[t]));
+  }
+  EXPECT_GT(largest, 0.5);
+  return difference / largest;
+}
+
 // Without caches: each token by a whole pass.
 std::vector<int32_t> WrittenByWholePasses(Session* session, std::vector<int32_t> sequence,
                                           const SampleOptions& options) {
@@ -150,28 +178,32 @@ TEST_P(DecodeTest, LogitsAreThoseOfWholePasses) {
   const auto alone = StartOn("data=1", Small()), session = StartOn(GetParam(), Small());
   ASSERT_TRUE(alone && session);
   const std::vector<int32_t> sequence = Prompt(kLength);
-  HostTensor token(DType::kI32, {1, 1}), position(DType::kI32, {1});
+  const auto decoded = DecodedLogits(session.get(), sequence);
   for (int64_t i = 0; i < kLength; ++i) {
-    token.data<int32_t>()[0] = sequence[i];
-    position.data<int32_t>()[0] = static_cast<int32_t>(i);
-    ASSERT_EQ(session->Step("decode", {{"token", &token}, {"position", &position}}),
-              absl::OkStatus());
-    const auto got = RowOf(session.get());
     const auto want = WholeLogits(alone.get(), {sequence.begin(), sequence.begin() + i + 1});
-    ASSERT_TRUE(got.ok() && want.ok());
-    double largest = 0, difference = 0;
-    for (size_t t = 0; t < want->size(); ++t) {
-      largest = std::max(largest, std::fabs((*want)[t]));
-      difference = std::max(difference, std::fabs((*got)[t] - (*want)[t]));
-    }
-    EXPECT_GT(largest, 0.5);
-    EXPECT_LE(difference, 2e-5 * largest) << "place " << i;
+    ASSERT_TRUE(want.ok()) << want.status();
+    EXPECT_LE(DifferenceOf(decoded[i], *want), 2e-5) << "place " << i;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, DecodeTest,
                          ::testing::Values("data=1", "data=2", "model=2", "model=3", "pipe=2",
                                            "data=2 model=2 pipe=2", "model=2 @async"));
+
+// In bf16 what a step keeps has been rounded as what a whole pass makes of it.
+TEST(DecodePrecisionTest, LogitsInBf16AreThoseOfWholePasses) {
+  GptConfig config = Small();
+  config.precision.compute = DType::kBF16;
+  const auto session = StartOn("model=2", config);
+  ASSERT_TRUE(session);
+  const std::vector<int32_t> sequence = Prompt(kLength);
+  const auto decoded = DecodedLogits(session.get(), sequence);
+  for (int64_t i = 0; i < kLength; ++i) {
+    const auto want = WholeLogits(session.get(), {sequence.begin(), sequence.begin() + i + 1});
+    ASSERT_TRUE(want.ok()) << want.status();
+    EXPECT_LE(DifferenceOf(decoded[i], *want), 0.03) << "place " << i;
+  }
+}
 
 // A step of another program in between ends what decode could go on with, and not what it begins.
 TEST(DecodeCacheTest, TextBeginsAnewAfterOtherPrograms) {

@@ -12,6 +12,7 @@
 #include "framework/data/token_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "models/gpt/tokenize.h"
 
 namespace sluice {
 namespace {
@@ -140,6 +141,29 @@ TEST_F(TextTest, TokensWithATokenizerAreToldInBits) {
   for (int32_t i = 900; i < 1000; ++i) held_out.push_back(i);
   EXPECT_DOUBLE_EQ(opened->bytes_per_token,
                    static_cast<double>(pairs.Decode(held_out)->size()) / 100);
+}
+
+// A run of the files sees what a run of the text sees.
+TEST_F(TextTest, TokenizedTextIsTheText) {
+  const std::string path = Write("a.txt", text_);
+  const auto of_text = Open(path, 50257, kPairs);
+  ASSERT_TRUE(of_text.ok()) << of_text.status();
+  const Tokenizer pairs = FindTokenizer({}, kPairs, 50257)->tokenizer;
+  for (const char* name : {"nanogpt", "llm.c", "megatron"}) {
+    const std::string out = absl::StrCat(root_, "/tokens-", name);
+    const auto made = WriteTokensOf(path, pairs, *ParseTokenFormat(name), out);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->bytes, 200000);
+    EXPECT_EQ(fs::exists(out + "/val.idx"), std::string(name) == "megatron");
+    EXPECT_EQ(ReadTokenFile(out + "/val.bin")->format, *ParseTokenFormat(name));
+    const auto of_tokens = Open(out, 50257, kPairs);
+    ASSERT_TRUE(of_tokens.ok()) << of_tokens.status();
+    EXPECT_EQ(of_tokens->data.training->identity(), of_text->data.training->identity());
+    EXPECT_EQ(of_tokens->data.held_out->identity(), of_text->data.held_out->identity());
+    EXPECT_DOUBLE_EQ(of_tokens->bytes_per_token, of_text->bytes_per_token);
+  }
+  EXPECT_THAT(std::string(ParseTokenFormat("numpy").status().message()),
+              HasSubstr("--format: expected nanogpt, llm.c or megatron, got \"numpy\""));
 }
 
 TEST_F(TextTest, BadInputIsNamed) {
