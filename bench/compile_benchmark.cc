@@ -42,14 +42,16 @@ void CompileGpt(benchmark::State& state) {
   int64_t rounds = 0;
   for (auto _ : state) {
     Stopwatch watch;
-    Graph train, eval, sample;
+    Graph train, eval, decode, prefill;
     absl::Status status = BuildGptTrain(config, OptimizerOptions(), &train);
     std::vector<ProgramGraph> programs = {{"train", &train}};
     if (all_programs) {
       status.Update(BuildGptEval(config, &eval));
-      status.Update(BuildGptSample(config, &sample));
+      status.Update(BuildGptDecode(config, &decode));
+      status.Update(BuildGptPrefill(config, &prefill));
       programs.push_back({"eval", &eval});
-      programs.push_back({"sample", &sample});
+      programs.push_back({"decode", &decode});
+      programs.push_back({"prefill", &prefill});
     }
     phases["graph"] += watch.Seconds();
     CompileOptions compile;

@@ -103,6 +103,7 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   BoxingPlanner planner(machine);
   Compilation out = EmptyCompilation(options);
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
+  RETURN_IF_ERROR(CheckCaches(out.programs));
   RETURN_IF_ERROR(LowerAll(machine, options.stop, &planner, &out));
   DecisionRoll decisions = AddDecisions(options, out.programs, &out.plan);
   if (options.phase_end) options.phase_end("lower");

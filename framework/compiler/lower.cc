@@ -63,7 +63,10 @@ void Lowering::LowerVariable(const Node& node) {
   const GridSbp& sbp = assignment_.produced[tensor];
   const int32_t stage = std::max(node.stage, 0);
   Boxer::Values values = boxer_.Make(tensor, sbp, stage, 1);
-  for (ValueId v : values) tasks_.values[v].variable = node.name;
+  for (ValueId v : values) {
+    tasks_.values[v].variable = node.name;
+    tasks_.values[v].cache = graph_.tensor(tensor).role == Role::kCache;
+  }
   boxer_.Put(tensor, sbp, stage, std::move(values));
 }
 

@@ -234,6 +234,33 @@ int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
   return devices;
 }
 
+// Whether what lies there is handed from step to step, whichever program makes the next.
+bool IsCache(const ProgramIndex& index, const Buffer& buffer) {
+  return buffer.local < 0 && index.reg(index.PlaceOf(buffer.ring, 0).reg).initial > 0;
+}
+
+// Takes the caches out of a device's buffers and places them side by side, from 0 on, by name.
+// Returns their bytes.
+int64_t PlaceCaches(const ProgramIndex& index, const std::vector<Buffer>& buffers,
+                    int64_t alignment, std::vector<size_t>* on_device,
+                    std::vector<std::pair<size_t, int64_t>>* placed) {
+  const auto name_of = [&](size_t n) {
+    return absl::string_view(
+        index.program().registers(index.PlaceOf(buffers[n].ring, 0).reg).name());
+  };
+  std::vector<size_t> caches, others;
+  for (const size_t n : *on_device) (IsCache(index, buffers[n]) ? caches : others).push_back(n);
+  std::stable_sort(caches.begin(), caches.end(),
+                   [&](size_t a, size_t b) { return name_of(a) < name_of(b); });
+  int64_t bytes = 0;
+  for (const size_t n : caches) {
+    placed->emplace_back(n, bytes);
+    bytes += AlignUp(buffers[n].bytes, alignment);
+  }
+  *on_device = std::move(others);
+  return bytes;
+}
+
 }  // namespace
 
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options) {
@@ -251,18 +278,29 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
   Offsets offsets(buffers.size(), 0);
   for (size_t device = 0; device < on.size(); ++device) {
     if (on[device].empty()) continue;
-    std::vector<const Buffer*> here;
+    const int64_t base = device < options.base.size() ? options.base[device] : 0;
     PackedDevice& bytes = packing.devices[device];
+    std::vector<std::pair<size_t, int64_t>> caches;
+    const int64_t cached = PlaceCaches(index, buffers, options.alignment, &on[device], &caches);
+    for (const auto& [n, offset] : caches) {
+      offsets[n] = base + offset;
+      bytes.unshared += buffers[n].bytes;
+      bytes.live += buffers[n].bytes;
+    }
+    std::vector<const Buffer*> here;
     for (size_t n : on[device]) {
       here.push_back(&buffers[n]);
       bytes.unshared += buffers[n].bytes;
     }
-    bytes.live = PeakOfLive(here);
+    const int64_t live = PeakOfLive(here);
     std::vector<int64_t> placed;
-    bytes.packed = Placer(here, options.alignment, options.stop).Place(bytes.live, &placed);
+    const int64_t packed = Placer(here, options.alignment, options.stop).Place(live, &placed);
     RETURN_IF_ERROR(CheckStop(options.stop));
-    const int64_t base = device < options.base.size() ? options.base[device] : 0;
-    for (size_t n = 0; n < placed.size(); ++n) offsets[on[device][n]] = base + placed[n];
+    for (size_t n = 0; n < placed.size(); ++n) {
+      offsets[on[device][n]] = base + cached + placed[n];
+    }
+    bytes.live += live;
+    bytes.packed = cached + (here.empty() ? 0 : packed);
   }
   WriteOffsets(index, buffers, offsets, options, program);
   RETURN_IF_ERROR(

@@ -1,8 +1,9 @@
 // Gives every register slot and every local of a program its bytes. All of a device's are packed
 // together by lifetime over the recorded order; where bytes change hands, the program gets a reuse
 // edge, unless its waits order the two buffers anyway. Slots that live across steps (an initial
-// token, or tokens of a step that their number does not divide) have bytes of their own. Pure; any
-// thread.
+// token, or tokens of a step that their number does not divide) have bytes of their own. Those with
+// an initial token are caches, which programs share: they come first, by name, so that programs of
+// the same caches have them at the same place. Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
 #define SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
 

@@ -131,6 +131,37 @@ TEST(MemoryTest, WhatLivesAcrossStepsSharesNothing) {
               testing::HasSubstr("lives across steps"));
 }
 
+// Whatever else a program has, and in whichever order they come.
+TEST(MemoryTest, WhatProgramsShareLiesFirstByName) {
+  plan::Program one = Recorded(R"(
+    actor a on d0.compute
+      %x = feed(1)
+      %y = copy(%x, b, a)
+    actor keep on d0.compute; b -= copy(%z); a -= copy(%z)
+    temporary %x bytes 640
+    temporary %y bytes 64
+    temporary %z bytes 64
+    reg b bytes 100 tokens 1
+    reg a bytes 64 tokens 1)");
+  plan::Program two = Recorded(R"(
+    actor keep on d0.compute; a -= copy(%z); b -= copy(%z)
+    temporary %z bytes 64
+    reg a bytes 64 tokens 1
+    reg b bytes 100 tokens 1)");
+  PackingOptions options;
+  options.base = {64};
+  for (plan::Program* program : {&one, &two}) {
+    const auto packing = PackMemory(program, options);
+    ASSERT_TRUE(packing.ok()) << packing.status();
+    for (const plan::Register& reg : program->registers()) {
+      EXPECT_EQ(reg.slot_offsets(0), reg.name() == "a" ? 64 : 128);
+    }
+    for (const plan::Temporary& local : program->temporaries()) EXPECT_GE(local.offset(), 256);
+    EXPECT_EQ(CheckPacking(*program, options), absl::OkStatus());
+    EXPECT_EQ(packing->devices[0].packed, program == &one ? 192 + 704 : 192 + 64);
+  }
+}
+
 // One stage of a transformer, roughly: blocks of activations that backward reads again, workspaces
 // that it does not, gradients that a second stream takes to be reduced.
 std::string Layers(int devices, int layers, int micro) {

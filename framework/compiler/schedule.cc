@@ -199,7 +199,7 @@ void ProgramBuilder::AssignStorage() {
       use.reg =
           NewRegister(value.variable, use.updater < 0 ? -1 : actor_of_[use.updater], value.device);
       plan::Register* reg = program_.mutable_registers(use.reg);
-      reg->set_variable(value.variable);
+      if (!value.cache) reg->set_variable(value.variable);
       if (options_.numbers) reg->set_number(value.number);
       reg->set_bytes(value.shard.NumBytes());
       reg->set_initial_tokens(use.updater < 0 ? 0 : 1);

@@ -32,6 +32,7 @@ struct Value {
   ValueId view_of = -1;  // what it is a view of, which may be one itself
   int64_t offset = 0;    // bytes into the root
   std::string variable;  // not empty: this variable's storage
+  bool cache = false;    // of a variable: of role kCache
   // Of a root: leaves its script on every device, though not every one is read: one alone is
   // fetched, and nobody reads a shard without elements.
   bool leaves_script = false;

@@ -1,12 +1,16 @@
 #include "framework/compiler/variables.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "framework/base/status.h"
 #include "framework/compiler/memory.h"
 #include "framework/plan/shard_proto.h"
 
@@ -50,6 +54,7 @@ void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes
   }
   for (NodeId id : graph.variables()) {
     const Node& node = graph.node(id);
+    if (graph.tensor(node.outputs[0]).role == Role::kCache) continue;
     if (!known.insert(node.name).second) continue;
     const TensorInfo& info = graph.tensor(node.outputs[0]);
     const GridSbp& sbp = program.assignment.produced[node.outputs[0]];
@@ -73,7 +78,58 @@ void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes
   }
 }
 
+// By name: type and layout.
+using Caches = std::map<std::string, std::string>;
+
+absl::StatusOr<Caches> CachesOf(const CompiledProgram& program) {
+  const Graph& graph = *program.graph;
+  std::set<TensorId> written;
+  for (const Node& node : graph.nodes()) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (InputPort(*node.op, i).updates) written.insert(node.inputs[i]);
+    }
+  }
+  Caches caches;
+  for (NodeId id : graph.variables()) {
+    const Node& node = graph.node(id);
+    const TensorId tensor = node.outputs[0];
+    if (graph.tensor(tensor).role != Role::kCache) continue;
+    if (written.count(tensor) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cache ", node.name, ": expected an op that writes to it, got none"));
+    }
+    const int32_t stage = std::max(node.stage, 0);
+    caches[node.name] = absl::StrCat(
+        ToString(graph.tensor(tensor).type), " stage ", stage, ", ",
+        ToString(program.assignment.produced[tensor].space, program.grid.stage(stage)));
+  }
+  return caches;
+}
+
 }  // namespace
+
+absl::Status CheckCaches(absl::Span<const CompiledProgram> programs) {
+  Caches first;
+  std::string name;  // of the first program that has some
+  for (const CompiledProgram& program : programs) {
+    const std::string where = absl::StrCat("program ", program.name);
+    auto caches = CachesOf(program);
+    RETURN_IF_ERROR(AddContext(caches.status(), where));
+    if (caches->empty()) continue;
+    if (first.empty()) {
+      first = *std::move(caches);
+      name = program.name;
+      continue;
+    }
+    if (*caches == first) continue;
+    const auto text = [](const Caches& of) {
+      return absl::StrJoin(of, "; ", absl::PairFormatter(" "));
+    };
+    return absl::InvalidArgumentError(absl::StrCat(where, ": expected the caches of program ", name,
+                                                   ", ", text(first), "; got ", text(*caches)));
+  }
+  return absl::OkStatus();
+}
 
 void AddVariables(Compilation* compilation) {
   const DeviceClasses& classes = compilation->classes;

@@ -4,6 +4,8 @@
 #ifndef SLUICE_FRAMEWORK_COMPILER_VARIABLES_H_
 #define SLUICE_FRAMEWORK_COMPILER_VARIABLES_H_
 
+#include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "framework/compiler/compile.h"
 
 namespace sluice {
@@ -13,6 +15,12 @@ namespace sluice {
 // such devices and of those that represent a class. Of devices with the same box one saves it:
 // the one at coordinate 0 along each axis that does not split the variable.
 void AddVariables(Compilation* compilation);
+
+// Caches are no variables of the plan: each program that has some has them among its own bytes, at
+// the same place as every other such program, and so they lie over the activations of programs
+// without. InvalidArgument where two programs have not the same ones, or one does not write to a
+// cache.
+absl::Status CheckCaches(absl::Span<const CompiledProgram> programs);
 
 }  // namespace sluice
 

@@ -33,6 +33,8 @@ const std::set<std::string> kUnreachable = {
     "embedding_gradient v",
     // Logits are never partial, for their maxima would not be those of the sums.
     "ce_gradient P",
+    // What a cache holds is a value, and not terms of one.
+    "cached_attention P",
 };
 
 // Neither asked for nor forbidden: the dense part and the rows of one gradient would both have to

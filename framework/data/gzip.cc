@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/base/memory.h"
 #include "framework/base/status.h"
 
 namespace sluice {
@@ -90,6 +91,26 @@ absl::StatusOr<int64_t> GzipStream::Read(uint8_t* to, int64_t size) {
     }
   }
   return done;
+}
+
+absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view bytes) {
+  const MemoryLimits limits = ReadMemoryLimits();
+  GzipStream stream(bytes);
+  std::string text;
+  constexpr size_t kAtOnce = size_t{1} << 22;
+  for (size_t size = 0;; size = text.size()) {
+    if (limits.most > 0 && 2 * (size + kAtOnce) > static_cast<size_t>(limits.available)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(name, ": expected text that there is memory for, got more than ", size >> 20,
+                       " MiB of it, and reading it takes twice that; ", limits.available >> 20,
+                       " MiB are left of ", limits.source));
+    }
+    text.resize(size + kAtOnce);
+    const auto got = stream.Read(reinterpret_cast<uint8_t*>(text.data()) + size, kAtOnce);
+    if (!got.ok()) return AddContext(got.status(), name);
+    text.resize(size + static_cast<size_t>(*got));
+    if (*got < static_cast<int64_t>(kAtOnce)) return text;
+  }
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +34,10 @@ class GzipStream {
   absl::string_view plain_;             // what is left of bytes that are not packed
   std::unique_ptr<Inflater> inflater_;  // null for these
 };
+
+// All of it. `name` begins errors: DataLoss; ResourceExhausted where there is no memory for twice
+// what is packed, as little may be packed of more than there is memory for.
+absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view bytes);
 
 }  // namespace sluice
 

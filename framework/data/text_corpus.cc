@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +15,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
+#include "framework/data/gzip.h"
 
 namespace sluice {
 namespace {
@@ -21,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kHeldOutEvery = 10;
+constexpr char kGzipped[] = ".gz";
 
 absl::Status ListFiles(const fs::path& folder, const SkipFolder& skip,
                        std::vector<std::string>* paths) {
@@ -77,7 +80,11 @@ absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& paths, cons
   RETURN_IF_ERROR(CheckMemory(paths, root, whole));
   std::vector<TextFile> files;
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(std::string bytes, ReadFile((fs::path(root) / path).string()));
+    const std::string file = (fs::path(root) / path).string();
+    ASSIGN_OR_RETURN(std::string bytes, ReadFile(file));
+    if (absl::EndsWith(path, kGzipped)) {
+      ASSIGN_OR_RETURN(bytes, Unpack(absl::StrCat("data: ", file), bytes));
+    }
     files.push_back({path, std::move(bytes)});
   }
   return SplitCorpus(std::move(files));

@@ -1,5 +1,6 @@
-// A text as a data set: a sample is a window of it, "tokens" its bytes and "labels" those that
-// follow each of them, both i32 [length]; sample n begins at byte n. Any thread, once made.
+// A text, or tokens, as a data set: a sample is a window of it, "tokens" its bytes or tokens and
+// "labels" those that follow each of them, both i32 [length]; sample n begins at place n. Any
+// thread, once made.
 #ifndef SLUICE_FRAMEWORK_DATA_TEXT_DATASET_H_
 #define SLUICE_FRAMEWORK_DATA_TEXT_DATASET_H_
 
@@ -13,13 +14,15 @@
 
 namespace sluice {
 
-class TextDataset : public Dataset {
+// Sequence: std::string, or std::vector<int32_t> of tokens, none of which is negative.
+template <typename Sequence>
+class SequenceDataset : public Dataset {
  public:
   // An error, naming `what` the text is, if it is too short for a sample.
-  static absl::StatusOr<TextDataset> Create(absl::string_view what, std::string text,
-                                            int64_t length);
+  static absl::StatusOr<SequenceDataset> Create(absl::string_view what, Sequence sequence,
+                                                int64_t length);
 
-  int64_t num_samples() const override { return static_cast<int64_t>(text_.size()) - length_; }
+  int64_t num_samples() const override { return static_cast<int64_t>(sequence_.size()) - length_; }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return identity_; }
   // Windows beside each other; the last ones may overlap a little.
@@ -28,13 +31,16 @@ class TextDataset : public Dataset {
                     std::byte* to) const override;
 
  private:
-  TextDataset(std::string text, int64_t length);
+  SequenceDataset(Sequence sequence, int64_t length);
 
-  std::string text_;
+  Sequence sequence_;
   int64_t length_;
   std::vector<SampleField> fields_;
   DataIdentity identity_;
 };
+
+using TextDataset = SequenceDataset<std::string>;
+using TokenDataset = SequenceDataset<std::vector<int32_t>>;
 
 }  // namespace sluice
 

@@ -52,6 +52,25 @@ TEST(TextDatasetTest, BytesAboveAsciiAreTokensTo255) {
   EXPECT_THAT(Filled(text, 0, {0}, {0, 2}), ::testing::ElementsAre(255, 128));
 }
 
+TEST(TextDatasetTest, TokensAreWhatTheyAre) {
+  const TokenDataset tokens =
+      *TokenDataset::Create("tokens", std::vector<int32_t>{7, 50256, 70000, 300, 0}, 3);
+  EXPECT_EQ(tokens.num_samples(), 2);
+  EXPECT_EQ(tokens.covering_samples(), 2);
+  EXPECT_EQ(tokens.identity().bytes, 20);
+  std::vector<int32_t> values(6, -1);
+  const auto to = reinterpret_cast<std::byte*>(values.data());
+  ASSERT_TRUE(tokens.Fill(0, {0, 1}, 0, Box{{0, 3}}, to).ok());
+  EXPECT_THAT(values, ::testing::ElementsAre(7, 50256, 70000, 50256, 70000, 300));
+  ASSERT_TRUE(tokens.Fill(1, {0, 1}, 0, Box{{1, 3}}, to).ok());
+  EXPECT_THAT(std::vector<int32_t>(values.begin(), values.begin() + 4),
+              ::testing::ElementsAre(70000, 300, 300, 0));
+  const auto other = TokenDataset::Create("tokens", std::vector<int32_t>{7, 50256, 0}, 2);
+  EXPECT_NE(other->identity(), tokens.identity());
+  EXPECT_EQ(TokenDataset::Create("few", std::vector<int32_t>{1, 2}, 2).status().message(),
+            "few: a sequence of 2 tokens needs at least 3 tokens, got 2");
+}
+
 TEST(TextDatasetTest, CoveringSamplesShowEveryByte) {
   const TextDataset text = *TextDataset::Create("text", Alphabet(101), 16);
   ASSERT_EQ(text.covering_samples(), 7);

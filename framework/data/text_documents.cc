@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
-#include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
 #include "framework/data/gzip.h"
@@ -18,28 +17,10 @@ namespace {
 
 constexpr uint64_t kHeldOutEvery = 10;
 
-// The text of a file, unpacked if it is gzipped. A small file may be packed of more than there is
-// memory for.
+// The text of a file, unpacked if it is gzipped.
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  const MemoryLimits limits = ReadMemoryLimits();
-  GzipStream stream(bytes);
-  std::string text;
-  constexpr size_t kAtOnce = size_t{1} << 22;
-  for (size_t size = 0;; size = text.size()) {
-    // The text is there twice while its documents are made.
-    if (limits.most > 0 && 2 * (size + kAtOnce) > static_cast<size_t>(limits.available)) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("data: ", path, ": expected text that there is memory for, got more than ",
-                       size >> 20, " MiB of it, and reading it takes twice that; ",
-                       limits.available >> 20, " MiB are left of ", limits.source));
-    }
-    text.resize(size + kAtOnce);
-    const auto got = stream.Read(reinterpret_cast<uint8_t*>(text.data()) + size, kAtOnce);
-    if (!got.ok()) return AddContext(got.status(), absl::StrCat("data: ", path));
-    text.resize(size + static_cast<size_t>(*got));
-    if (*got < static_cast<int64_t>(kAtOnce)) return text;
-  }
+  return Unpack(absl::StrCat("data: ", path), bytes);
 }
 
 }  // namespace

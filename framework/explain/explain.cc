@@ -158,8 +158,9 @@ std::vector<ExplainedVariable> VariablesOf(const Compilation& compilation) {
     const Graph& graph = *program.graph;
     for (NodeId id : graph.variables()) {
       const Node& node = graph.node(id);
-      if (!known.insert(node.name).second) continue;
       const TensorId tensor = node.outputs[0];
+      if (graph.tensor(tensor).role == Role::kCache) continue;  // it lies among the activations
+      if (!known.insert(node.name).second) continue;
       variables.push_back({node.name, ToString(graph.tensor(tensor).type),
                            program.grid.ToString(program.assignment.produced[tensor]),
                            std::max(node.stage, 0), graph.tensor(tensor).role == Role::kState});

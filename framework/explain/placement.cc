@@ -162,8 +162,10 @@ void PlacementExplainer::AddBuffer(const Buffer& buffer) {
                      ? index_.program().temporaries(buffer.local).offset()
                      : index_.SlotOffset(index_.PlaceOf(buffer.ring, 0).reg, buffer.slot);
   if (buffer.resident) {
-    bytes.name = index_.program().registers(index_.PlaceOf(buffer.ring, 0).reg).name();
-    bytes.kind = MemoryKind::kPort;
+    const int32_t reg = index_.PlaceOf(buffer.ring, 0).reg;
+    bytes.name = index_.program().registers(reg).name();
+    const bool cache = index_.reg(reg).initial > 0;
+    bytes.kind = cache ? MemoryKind::kActivation : MemoryKind::kPort;
     bytes.end = makespan_;
     device.memory.push_back(bytes);
     return;

@@ -65,10 +65,17 @@ absl::string_view RoleName(Role role) {
       return "state";
     case Role::kStatistic:
       return "statistic";
+    case Role::kCache:
+      return "cache";
     case Role::kGradient:
       return "gradient";
   }
   return "?";
+}
+
+bool IsVariableRole(Role role) {
+  return role == Role::kParameter || role == Role::kState || role == Role::kStatistic ||
+         role == Role::kCache;
 }
 
 std::vector<TensorType> InputTypes(const Graph& graph, const Node& node) {

@@ -53,9 +53,15 @@ enum class Role : uint8_t {
   kParameter,   // a variable that is learned
   kState,       // a variable that the optimizer keeps for the parameter `of`
   kStatistic,   // a variable that steps fold a statistic of theirs into, and evaluation reads
-  kGradient,    // dense, of the parameter `of`
+  // A variable that steps of programs that have it leave to each other, such as the keys of
+  // attention while text is sampled. It lies where other programs have their activations: its
+  // values are gone once one of those runs, it has none to begin with, and no checkpoint has it.
+  kCache,
+  kGradient,  // dense, of the parameter `of`
 };
 absl::string_view RoleName(Role role);
+// Of variables alone.
+bool IsVariableRole(Role role);
 
 // How a parameter lies on the mesh, as SBP annotations, "data:S0 model:S1". An axis that is not
 // named follows from the line above it, and the first from what reads the parameter. Three

@@ -39,7 +39,8 @@ std::string PrintNode(const Graph& graph, const Node& node) {
       absl::StrAppend(&line, " annotation=", Quoted(info.annotation.ToString()));
     if (!info.storage.empty()) absl::StrAppend(&line, " storage=", Quoted(info.storage.ToString()));
     if (!info.state.empty()) absl::StrAppend(&line, " state=", Quoted(info.state.ToString()));
-    if (info.role == Role::kResidual || info.role == Role::kStatistic) {
+    if (info.role == Role::kResidual || info.role == Role::kStatistic ||
+        info.role == Role::kCache) {
       absl::StrAppend(&line, " ", RoleName(info.role));
     }
     if (info.of >= 0) absl::StrAppend(&line, " ", RoleName(info.role), "_of=%", info.of);
@@ -265,7 +266,7 @@ class GraphParser {
     RETURN_IF_ERROR(ParseInfoAnnotations("annotation", info->type.shape, &info->annotation));
     RETURN_IF_ERROR(ParseInfoAnnotations("storage", info->type.shape, &info->storage));
     RETURN_IF_ERROR(ParseInfoAnnotations("state", info->type.shape, &info->state));
-    for (const Role role : {Role::kResidual, Role::kStatistic}) {
+    for (const Role role : {Role::kResidual, Role::kStatistic, Role::kCache}) {
       if (scanner_.Accept(RoleName(role))) info->role = role;
     }
     for (const Role role : {Role::kState, Role::kGradient}) {

@@ -44,8 +44,7 @@ absl::Status CheckTypes(const Graph& graph, const Node& node) {
 absl::Status CheckRole(const Graph& graph, const Node& node, TensorId id) {
   const TensorInfo& info = graph.tensor(id);
   const bool variable = node.op == &VariableOp();
-  if (variable != (info.role == Role::kParameter || info.role == Role::kState ||
-                   info.role == Role::kStatistic)) {
+  if (variable != IsVariableRole(info.role)) {
     return Wrong("%", id, variable ? " is a variable" : " is no variable", " and has the role ",
                  RoleName(info.role));
   }

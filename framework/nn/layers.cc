@@ -47,6 +47,13 @@ Tensor Linear(const Scope& scope, Tensor x, int64_t out, absl::string_view weigh
          scope.Param("bias", {out}, bias_annotation);
 }
 
+Tensor Cache(const Scope& scope, absl::string_view name, const Shape& shape,
+             absl::string_view annotation) {
+  const Tensor cache = scope.Param(name, shape, annotation);
+  if (cache) scope.graph()->SetRole(cache.id(), Role::kCache, -1);
+  return cache;
+}
+
 Tensor Norm(const Scope& scope, Tensor x, double epsilon) {
   const int64_t width = LastExtent(scope, x);
   if (width == 0) return {};

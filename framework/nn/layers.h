@@ -76,6 +76,10 @@ Tensor GlobalAveragePool(const Scope& scope, Tensor x);
 // A table of `rows` vectors, for Embedding or, tied, for the last MatMul.
 Tensor Table(const Scope& scope, int64_t rows, int64_t width, absl::string_view annotation = "");
 
+// A variable of role kCache under the scope's name, f32.
+Tensor Cache(const Scope& scope, absl::string_view name, const Shape& shape,
+             absl::string_view annotation = "");
+
 // The two halves of a transformer's MLP, `up` and `down`, with gelu between; Megatron's split.
 Tensor GeluMlp(const Scope& scope, Tensor x, int64_t inner, const VariableAttributes& down_init);
 

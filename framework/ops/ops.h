@@ -95,6 +95,14 @@ Tensor CausalAttention(Tensor q, Tensor k, Tensor v);
 // they nor what they are made of has a gradient. lengths: i32 [batch], each in [0, time].
 Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths);
 
+// ---- cached_attention.cc ----
+// q, k, v: [batch, rows, heads, size] of the rows at position[b], position[b] + 1, .. of each
+// sample; keys and values: [batch, time, heads, size] of those before. Each row sees the cached
+// ones before position[b] and the new ones up to its own. position: i32 [batch], 0 to time - rows.
+Tensor CachedAttention(Tensor q, Tensor k, Tensor v, Tensor keys, Tensor values, Tensor position);
+// At the end of the step: the cache's rows from position[b] on become `rows`.
+void WriteRows(Tensor cache, Tensor rows, Tensor position);
+
 // ---- convolution.cc ----
 // x [images, height, width, channels], w [height, width, channels / groups, output channels] (HWIO)
 // -> y [images, height, width, output channels], PyTorch's conv2d without bias. Images and channels

@@ -112,6 +112,7 @@ class RandomGraphBuilder {
   Tensor GrowEmbedding(Tensor x);
   Tensor GrowTied(Tensor x);
   Tensor GrowAttention(Tensor x);
+  Tensor GrowCached(Tensor x);
   Tensor GrowGather(Tensor x);
   Tensor GrowScores(Tensor x);
   Tensor GrowTransposed(Tensor x);

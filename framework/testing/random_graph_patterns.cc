@@ -24,6 +24,7 @@ const std::vector<RandomGraphBuilder::Pattern>& RandomGraphBuilder::Patterns() {
       {"embedding", 6, &B::GrowEmbedding},
       {"tied", 8, &B::GrowTied},
       {"attention", 5, &B::GrowAttention},
+      {"cached_attention", 4, &B::GrowCached},
       {"gather", 4, &B::GrowGather},
       {"scores", 4, &B::GrowScores},
       {"transposed", 5, &B::GrowTransposed},
@@ -116,6 +117,36 @@ Tensor RandomGraphBuilder::GrowAttention(Tensor x) {
                                NewInput(DType::kI32, {batch_}, x.shape()[1] + 1, "data:S0"))
              : CausalAttention(qkv[0], qkv[1], qkv[2]);
   return Reshape(y, {x.shape()[0], x.shape()[1], heads * size});
+}
+
+// Attention over rows of earlier steps, beside x. What a step leaves in the cache is compared as
+// every variable is.
+Tensor RandomGraphBuilder::GrowCached(Tensor x) {
+  if (x.shape().rank() != 3 || x.shape()[0] != batch_) return Tensor();
+  const int64_t heads = 1 + Below(4), size = 1 + Below(3), rows = 1 + Below(2);
+  const Shape split = {batch_, rows, heads, size};
+  Tensor qkv[3];
+  const bool by_head = heads > 1 && out_->mesh.FindAxis("model") >= 0 && Chance(50);
+  for (Tensor& t : qkv) t = NewInput(dtype_, split, 0, by_head ? "data:S0 model:S2" : "data:S0");
+  const int64_t time = rows + 1 + Below(4);
+  const Shape kept = {batch_, time, heads, size};
+  const auto cache = [&](const std::string& words) {
+    const Tensor made =
+        graph_->Variable(absl::StrCat("v", variables_++), dtype_, kept, {"normal"}, words, Stage());
+    if (made) graph_->SetRole(made.id(), Role::kStatistic, -1);
+    return made;
+  };
+  const Tensor keys = cache(Words(kept, 45, false)), values = cache(Words(kept, 45, false));
+  const Tensor position = NewInput(DType::kI32, {batch_}, time - rows + 1, "data:S0");
+  const Tensor y = CachedAttention(qkv[0], qkv[1], qkv[2], keys, values, position);
+  WriteRows(keys, qkv[1], position);
+  WriteRows(values, qkv[2], position);
+  // One that nobody reads may be split otherwise than by heads.
+  if (size > 1 && !by_head && out_->mesh.FindAxis("model") >= 0) {
+    WriteRows(cache("model:S3"), qkv[0], position);
+  }
+  graph_->Output(absl::StrCat("side", sides_++), y);
+  return Scale(x, 0.5);
 }
 
 // Some rows of each sample, which may be named twice: a table of groups that is computed.

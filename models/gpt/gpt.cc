@@ -1,5 +1,6 @@
 #include "models/gpt/gpt.h"
 
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -19,13 +20,33 @@ namespace {
 // communicate is one sum a pair. On a mesh without an axis "model" the words say nothing.
 constexpr char kColumns[] = "model:S1", kRows[] = "model:S0", kSplitBias[] = "model:S0";
 
+// Where attention's rows stand in a sequence that steps go on with, and which rows they see.
+// Without a position there is no cache, as in training.
+struct CacheUse {
+  Tensor position;     // of the first row, [batch]
+  bool reads = false;  // they see the cached rows before them; else they are a sequence's first
+};
+
 // A term of the residual stream, as it joins it.
 Tensor Term(const Scope& s, const GptConfig& c, Tensor x) {
   const InScope here(s / "dropout");
   return Dropout(c.sequence_split ? x.With("model:S1") : x, c.dropout);
 }
 
-Tensor Attention(const Scope& s, const GptConfig& c, Tensor x) {
+// Attention of rows whose keys and values are left to the next step.
+Tensor AttendAndKeep(const Scope& s, const GptConfig& c, const CacheUse& cache, Tensor q, Tensor k,
+                     Tensor v) {
+  if (!q) return {};
+  const Shape kept = {q.shape()[0], c.sequence_length, c.heads, c.hidden / c.heads};
+  const Tensor keys = Cache(s, "keys", kept), values = Cache(s, "values", kept);
+  const Tensor y = cache.reads ? CachedAttention(q, k, v, keys, values, cache.position)
+                               : CausalAttention(q, k, v);
+  WriteRows(keys, k, cache.position);
+  WriteRows(values, v, cache.position);
+  return y;
+}
+
+Tensor Attention(const Scope& s, const GptConfig& c, const CacheUse& cache, Tensor x) {
   const int64_t batch = x.shape()[0], length = x.shape()[1];
   auto heads = [&](absl::string_view name) {
     const InScope here(s / name);
@@ -34,7 +55,8 @@ Tensor Attention(const Scope& s, const GptConfig& c, Tensor x) {
   };
   Tensor q = heads("q"), k = heads("k"), v = heads("v");
   const InScope here(s);
-  Tensor y = Reshape(CausalAttention(q, k, v), {batch, length, c.hidden});
+  Tensor y = cache.position ? AttendAndKeep(s, c, cache, q, k, v) : CausalAttention(q, k, v);
+  y = Reshape(y, {batch, length, c.hidden});
   return Term(s, c, Linear(s / "out", y, c.hidden, kRows, "", ResidualInit(c.layers)));
 }
 
@@ -42,27 +64,40 @@ Tensor Mlp(const Scope& s, const GptConfig& c, Tensor x) {
   return Term(s, c, GeluMlp(s, x, 4 * c.hidden, ResidualInit(c.layers)));
 }
 
-Tensor Block(const Scope& s, const GptConfig& c, Tensor x) {
-  x = Residual(s / "residual1", x, Attention(s / "attn", c, Norm(s / "norm1", x)));
+Tensor Block(const Scope& s, const GptConfig& c, const CacheUse& cache, Tensor x) {
+  x = Residual(s / "residual1", x, Attention(s / "attn", c, cache, Norm(s / "norm1", x)));
   return Residual(s / "residual2", x, Mlp(s / "mlp", c, Norm(s / "norm2", x)));
 }
 
+// What becomes of the rows of a program on their way through a GPT.
+struct GptRows {
+  CacheUse cache = {};
+  // Of one sample: the row whose logits are wanted, [1]; logits are then [1, vocabulary].
+  Tensor wanted = {};
+};
+
 // Logits [batch, length, vocabulary]. The table is split over the vocabulary.
-Tensor Gpt(const Scope& s, const GptConfig& c, Tensor tokens) {
+Tensor Gpt(const Scope& s, const GptConfig& c, Tensor tokens, const GptRows& rows = {}) {
   const Scope embedding = s / "embedding", positions = s / "positions";
   Tensor table = Table(embedding, c.vocabulary, c.hidden, kRows), x;
   {
     const InScope here(embedding);
     x = Embedding(table, tokens);
   }
-  x = Term(positions, c, Residual(positions, x, Table(positions, c.sequence_length, c.hidden)));
+  Tensor places = Table(positions, c.sequence_length, c.hidden);
+  if (rows.cache.reads) {
+    const InScope here(positions);
+    places = Embedding(places, Reshape(rows.cache.position, tokens.shape()));
+  }
+  x = Term(positions, c, Residual(positions, x, places));
   for (int64_t i = 0; i < c.layers; ++i) {
     if (!x) return {};
     const Scope block = s.Block(absl::StrCat("h", i));
-    x = Block(c.recompute ? block.Recompute() : block, c, x);
+    x = Block(c.recompute ? block.Recompute() : block, c, rows.cache, x);
   }
   x = Norm(s / "norm", x);
   const InScope here(s / "logits");
+  if (rows.wanted) x = Embedding(Reshape(x, {tokens.shape()[1], c.hidden}), rows.wanted);
   return MatMul(x, table, false, true);
 }
 
@@ -93,17 +128,40 @@ absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& opti
 }
 
 absl::Status BuildGptEval(const GptConfig& config, Graph* graph) {
+  RETURN_IF_ERROR(CheckGpt(config, 1));
   GptConfig still = config;
   still.dropout = 0;
-  return BuildGptLoss(still, graph);
+  const Tensor loss = Loss(still, graph);
+  graph->Output("loss", loss);
+  if (loss && config.bytes_per_token > 0) {
+    const InScope here(Scope(graph) / "bits_per_byte");
+    graph->Output("bits_per_byte", Scale(loss, 1 / (std::log(2.0) * config.bytes_per_token)));
+  }
+  return FinishIn(config.precision, graph);
 }
 
-absl::Status BuildGptSample(const GptConfig& config, Graph* graph) {
+absl::Status BuildGptDecode(const GptConfig& config, Graph* graph) {
+  RETURN_IF_ERROR(CheckGpt(config, 1));
+  GptConfig still = config;
+  still.dropout = 0;
+  still.sequence_split = false;  // there is one row
+  Tensor token = graph->Input("token", DType::kI32, {1, 1}, "");
+  Tensor position = graph->Input("position", DType::kI32, {1}, "");
+  const Scope s(graph);
+  const Tensor logits = Gpt(s, still, token, {{position, /*reads=*/true}});
+  const InScope here(s / "logits");
+  graph->Output("logits", logits ? Reshape(logits, {1, config.vocabulary}) : logits);
+  return FinishIn(config.precision, graph);
+}
+
+absl::Status BuildGptPrefill(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
   GptConfig still = config;
   still.dropout = 0;
   Tensor tokens = graph->Input("tokens", DType::kI32, {1, config.sequence_length}, "");
-  graph->Output("logits", Gpt(Scope(graph), still, tokens));
+  Tensor last = graph->Input("last", DType::kI32, {1}, "");
+  const Tensor first = Fill(graph, 0, {1}, DType::kI32);
+  graph->Output("logits", Gpt(Scope(graph), still, tokens, {{first}, last}));
   return FinishIn(config.precision, graph);
 }
 

@@ -1,8 +1,14 @@
 // GPT: a decoder-only transformer over bytes, as GPT-2 has it: norms before attention and MLP, tanh
-// gelu, biases, one table for the embedding and the logits. Three programs share its variables:
-//   train    tokens, labels i32 [batch, sequence_length], learning_rate, step -> loss, grad_norm
-//   eval     tokens, labels -> loss, without dropout
-//   sample   tokens i32 [1, sequence_length] -> logits [1, sequence_length, vocabulary]
+// gelu, biases, one table for the embedding and the logits. Four programs share its variables:
+//   train     tokens, labels i32 [batch, sequence_length], learning_rate, step -> loss, grad_norm
+//   eval      tokens, labels -> loss, without dropout, and bits_per_byte of text
+//   decode    token i32 [1, 1], position i32 [1] -> logits [1, vocabulary] of what follows it
+//   prefill   tokens i32 [1, sequence_length], last i32 [1] -> logits [1, vocabulary] of what
+//             follows the token at `last`; those behind it have no part in that
+// Text is written by the last two. Prefill leaves keys and values of every token to decode, in
+// caches (Role::kCache); decode reads those of the places before its own and adds its own,
+// whichever of the two ran before. A session has them in this order: how caches lie follows from
+// who reads.
 #ifndef SLUICE_MODELS_GPT_GPT_H_
 #define SLUICE_MODELS_GPT_GPT_H_
 
@@ -32,6 +38,8 @@ struct GptConfig {
   // for memory that no longer grows with the number of layers but by their inputs.
   bool recompute = false;
   PrecisionOptions precision = {};
+  // Of the text that is evaluated; 0: it is not told in bits.
+  double bytes_per_token = 0;
 };
 
 // For a mesh of so many pipeline stages. InvalidArgument says which size is out of range, what was
@@ -42,7 +50,8 @@ absl::Status CheckGpt(const GptConfig& config, int64_t stages);
 // The graphs are finished.
 absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& options, Graph* graph);
 absl::Status BuildGptEval(const GptConfig& config, Graph* graph);
-absl::Status BuildGptSample(const GptConfig& config, Graph* graph);
+absl::Status BuildGptDecode(const GptConfig& config, Graph* graph);
+absl::Status BuildGptPrefill(const GptConfig& config, Graph* graph);
 // The forward part of the train program, with the output "loss": for passes of one's own.
 absl::Status BuildGptLoss(const GptConfig& config, Graph* graph);
 

@@ -11,6 +11,7 @@
 #include "framework/train/hub_config.h"
 #include "framework/train/weight_layout.h"
 #include "models/gpt/gpt.h"
+#include "models/gpt/tokenizer.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
@@ -160,12 +161,16 @@ absl::StatusOr<ImportedWeights> ImportGpt2(const std::string& folder, const std:
   const auto left_out = [&](const std::string& name) {
     return MayLeaveOut(file, name, prefix + "wte.weight");
   };
-  return ImportWeights(file, LayoutOf(config, prefix), left_out,
-                       {{"layers", absl::StrCat(config.layers)},
-                        {"hidden", absl::StrCat(config.hidden)},
-                        {"heads", absl::StrCat(config.heads)},
-                        {"sequence_length", absl::StrCat(config.sequence_length)}},
-                       out);
+  ASSIGN_OR_RETURN(ImportedWeights imported,
+                   ImportWeights(file, LayoutOf(config, prefix), left_out,
+                                 {{"layers", absl::StrCat(config.layers)},
+                                  {"hidden", absl::StrCat(config.hidden)},
+                                  {"heads", absl::StrCat(config.heads)},
+                                  {"sequence_length", absl::StrCat(config.sequence_length)},
+                                  {"vocabulary", absl::StrCat(config.vocabulary)}},
+                                 out));
+  RETURN_IF_ERROR(KeepTokenizer(folder, imported.checkpoint, config.vocabulary).status());
+  return imported;
 }
 
 }  // namespace sluice

@@ -110,15 +110,20 @@ TEST(GptTest, BlocksAreSpreadOverStages) {
 }
 
 TEST(GptTest, EvaluationAndSampleHaveNoDropout) {
-  Graph train, eval, sample;
+  Graph train, eval, decode, prefill;
   ASSERT_TRUE(BuildGptTrain(Micro(), OptimizerOptions(), &train).ok());
   ASSERT_TRUE(BuildGptEval(Micro(), &eval).ok());
-  ASSERT_TRUE(BuildGptSample(Micro(), &sample).ok());
+  ASSERT_TRUE(BuildGptDecode(Micro(), &decode).ok());
+  ASSERT_TRUE(BuildGptPrefill(Micro(), &prefill).ok());
   EXPECT_GT(CountOps(train, "dropout"), 0);
   EXPECT_EQ(CountOps(eval, "dropout"), 0);
-  EXPECT_EQ(CountOps(sample, "dropout"), 0);
-  const TensorId logits = sample.outputs()[0].second;
-  EXPECT_EQ(sample.tensor(logits).type.shape, (Shape{1, 8, 256}));
+  for (const Graph* graph : {&decode, &prefill}) {
+    EXPECT_EQ(CountOps(*graph, "dropout"), 0);
+    const TensorId logits = graph->outputs()[0].second;
+    EXPECT_EQ(graph->tensor(logits).type.shape, (Shape{1, 256}));
+    EXPECT_EQ(graph->TensorsOf(Role::kCache).size(), 2u);  // of one layer
+    EXPECT_EQ(CountParameters(*graph), GptParameters(Micro()));
+  }
 }
 
 // Definitions alone: from nearly ln 256, the loss of one batch falls as it is learnt.

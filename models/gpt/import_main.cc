@@ -7,9 +7,8 @@ namespace sluice {
 namespace {
 
 const char kHelp[] =
-    "Makes a checkpoint of a GPT-2 as Hugging Face writes it. Over bytes (a vocabulary of 256) "
-    "the\n"
-    "trainer goes on from it; any other one can be exported again.\n\n"
+    "Makes a checkpoint of a GPT-2 as Hugging Face writes it, from which the trainer goes on. The\n"
+    "folder's byte pairs, if it has any, become those of the run.\n\n"
     "  bazel run //models/gpt:import -- --model=hf --out=runs/imported/checkpoints\n"
     "  bazel run //models/gpt:train -- --resume=runs/imported --data=book.txt\n";
 

@@ -3,10 +3,14 @@
 #ifndef SLUICE_MODELS_GPT_OPTIONS_H_
 #define SLUICE_MODELS_GPT_OPTIONS_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "framework/train/app_options.h"
 #include "models/gpt/gpt.h"
 #include "models/gpt/sampler.h"
+#include "models/gpt/tokenizer.h"
 
 namespace sluice {
 
@@ -15,7 +19,9 @@ AppFlags GptFlags();
 
 struct GptOptions {
   GptConfig config;
-  SampleOptions sample;  // but for `stop`
+  RunTokenizer tokenizer;
+  std::vector<int32_t> prompt;  // what a sample begins with; not empty
+  SampleOptions sample;         // but for `stop`
 };
 
 // InvalidArgument, of one line, names the flag.

@@ -39,7 +39,7 @@ TEST_F(OptionsTest, DefaultsAreTheMainJob) {
   EXPECT_EQ(app_.schedule.steps, GptPresets()[0].steps);
   EXPECT_EQ(app_.optimizer.weight_decay, 0.1);
   EXPECT_EQ(options->config.hidden, GptPresets()[0].config.hidden);
-  EXPECT_EQ(options->sample.prompt, "\n");
+  EXPECT_EQ(options->prompt, std::vector<int32_t>{'\n'});
 }
 
 // Every field of a preset arrives through its flag, to the last bit of its learning rate.

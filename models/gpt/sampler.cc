@@ -3,22 +3,75 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "framework/base/printable.h"
 #include "framework/base/status.h"
 #include "framework/tensor/random.h"
 
 namespace sluice {
+namespace {
+
+// The logits of what follows a sequence that grows.
+class NextLogits {
+ public:
+  NextLogits(Session* session, int64_t length)
+      : session_(session), tokens_(DType::kI32, {1, length}) {}
+
+  absl::Status Find(absl::Span<const int32_t> sequence, std::vector<double>* logits) {
+    const int64_t size = static_cast<int64_t>(sequence.size()), length = tokens_.shape[1];
+    // The caches have the places before the last, or there are none.
+    if (size <= length && kept_ == size - 1) {
+      token_.data<int32_t>()[0] = sequence[size - 1];
+      place_.data<int32_t>()[0] = static_cast<int32_t>(size - 1);
+      RETURN_IF_ERROR(session_->Step("decode", {{"token", &token_}, {"position", &place_}}));
+      kept_ = size;
+      return Take("decode", logits);
+    }
+    const int64_t seen = std::min(size, length);
+    int32_t* const tokens = tokens_.data<int32_t>();
+    std::copy(sequence.end() - seen, sequence.end(), tokens);
+    std::fill(tokens + seen, tokens + length, 0);  // no row sees what stands behind it
+    place_.data<int32_t>()[0] = static_cast<int32_t>(seen - 1);
+    RETURN_IF_ERROR(session_->Step("prefill", {{"tokens", &tokens_}, {"last", &place_}}));
+    kept_ = size;  // of a longer sequence than the model's, places that no step goes on with
+    return Take("prefill", logits);
+  }
+
+ private:
+  absl::Status Take(const char* program, std::vector<double>* logits) {
+    RETURN_IF_ERROR(session_->Next(&fetches_));
+    const auto found = fetches_.find("logits");
+    if (found == fetches_.end()) {
+      return absl::NotFoundError(absl::StrCat(program, ": no output \"logits\""));
+    }
+    const HostTensor& row = found->second;
+    logits->resize(row.shape.NumElements());
+    for (size_t i = 0; i < logits->size(); ++i) {
+      (*logits)[i] = LoadElement(row.dtype, row.bytes.data(), static_cast<int64_t>(i));
+    }
+    return absl::OkStatus();
+  }
+
+  Session* const session_;
+  HostTensor tokens_, token_{DType::kI32, {1, 1}}, place_{DType::kI32, {1}};
+  int64_t kept_ = 0;  // tokens of the sequence whose keys and values the caches have
+  Fetches fetches_;
+};
+
+}  // namespace
 
 int DrawToken(absl::Span<const double> logits, double temperature, int top, double uniform) {
   std::vector<int> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return logits[a] > logits[b]; });
-  if (temperature <= 0) return order[0];
-  if (top > 0 && top < static_cast<int>(order.size())) order.resize(top);
+  size_t kept = temperature <= 0 ? 1 : order.size();
+  if (top > 0) kept = std::min(kept, static_cast<size_t>(top));
+  // Of equals the earlier first: what is drawn is the same whichever way they are sorted.
+  std::partial_sort(
+      order.begin(), order.begin() + static_cast<int64_t>(kept), order.end(),
+      [&](int a, int b) { return std::pair(-logits[a], a) < std::pair(-logits[b], b); });
+  order.resize(kept);
+  if (kept == 1) return order[0];
   std::vector<double> weights;
   double sum = 0;
   for (int token : order) {
@@ -33,42 +86,24 @@ int DrawToken(absl::Span<const double> logits, double temperature, int top, doub
   return order.back();
 }
 
-absl::StatusOr<std::string> SampleText(Session* session, const SampleOptions& options) {
-  if (options.prompt.empty()) {
-    return absl::InvalidArgumentError("prompt: expected at least one byte, got none");
+absl::StatusOr<std::vector<int32_t>> SampleTokens(Session* session,
+                                                  absl::Span<const int32_t> prompt,
+                                                  const SampleOptions& options) {
+  if (prompt.empty()) {
+    return absl::InvalidArgumentError("prompt: expected at least one token, got none");
   }
-  const int64_t length = options.sequence_length;
-  HostTensor tokens(DType::kI32, {1, length});
-  std::string text = options.prompt;
-  Fetches fetches;
+  std::vector<int32_t> sequence(prompt.begin(), prompt.end());
+  NextLogits next(session, options.sequence_length);
+  std::vector<double> logits;
   for (int64_t i = 0; i < options.length && !(options.stop && options.stop()); ++i) {
-    const int64_t size = static_cast<int64_t>(text.size());
-    const int64_t seen = std::min(size, length);
-    for (int64_t j = 0; j < length; ++j) {
-      // What stands after the last byte is masked from it.
-      tokens.data<int32_t>()[j] = j < seen ? static_cast<uint8_t>(text[size - seen + j]) : 0;
-    }
-    RETURN_IF_ERROR(session->Step("sample", {{"tokens", &tokens}}));
-    RETURN_IF_ERROR(session->Next(&fetches));
-    auto found = fetches.find("logits");
-    if (found == fetches.end()) return absl::NotFoundError("sample: no output \"logits\"");
-    const HostTensor& logits = found->second;
-    const int64_t vocabulary = logits.shape[logits.shape.rank() - 1];
-    std::vector<double> last(vocabulary);
-    for (int64_t j = 0; j < vocabulary; ++j) {
-      last[j] = LoadElement(logits.dtype, logits.bytes.data(), (seen - 1) * vocabulary + j);
-    }
+    RETURN_IF_ERROR(next.Find(sequence, &logits));
+    const auto drawn = static_cast<size_t>(options.vocabulary);
+    if (drawn > 0 && drawn < logits.size()) logits.resize(drawn);
     const double uniform = RandomWord(options.seed, RandomKey("draw"), 0, i) / 4294967296.0;
-    text += static_cast<char>(DrawToken(last, options.temperature, options.top, uniform));
+    sequence.push_back(DrawToken(logits, options.temperature, options.top, uniform));
   }
-  return text.substr(options.prompt.size());
-}
-
-absl::Status PrintSample(Session* session, const SampleOptions& options) {
-  if (options.length == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string text, SampleText(session, options));
-  absl::PrintF("---\n%s\n---\n", Printable(options.prompt + text));
-  return absl::OkStatus();
+  return std::vector<int32_t>(sequence.begin() + static_cast<int64_t>(prompt.size()),
+                              sequence.end());
 }
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
-// What a GPT learns from: the bytes of a file or a folder, or of this repository, with a bigram
-// model of the same text as what it should beat. One thread.
+// What a GPT learns from: a file or a folder of text, or this repository, as bytes or as byte
+// pairs, with a bigram model of the same bytes as what it should beat; or tokens in files
+// (token_file.h). One thread.
 #ifndef SLUICE_MODELS_GPT_TEXT_H_
 #define SLUICE_MODELS_GPT_TEXT_H_
 
@@ -7,14 +8,25 @@
 
 #include "absl/status/statusor.h"
 #include "framework/train/app.h"
+#include "models/gpt/gpt.h"
+#include "models/gpt/tokenizer.h"
 
 namespace sluice {
 
 // App::bundled of the trainer: this repository's sources and docs, packed into one file.
 constexpr char kGptCorpus[] = "models/gpt/corpus.pack";
 
-// Samples of `length` bytes. NotFound: there is no such text.
-absl::StatusOr<AppData> OpenGptText(const AppOptions& options, int64_t length);
+struct GptData {
+  AppData data;
+  double bytes_per_token = 0;  // of what is held out; 0: nobody knows
+};
+
+// Samples of as many tokens as the model sees at once. --data is text, gzipped or not, or a file
+// ".bin" of tokens, of which the last tenth is held out, or a folder of one "..train.bin" and one
+// "..val.bin", which is held out. NotFound: there is none. InvalidArgument: a token that the model
+// has not; tokens of text that nobody can make.
+absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& config,
+                                    const RunTokenizer& tokenizer);
 
 }  // namespace sluice
 

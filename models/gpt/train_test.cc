@@ -78,6 +78,34 @@ TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
   EXPECT_THAT(written.out, HasSubstr("---\nthe "));
 }
 
+// Text as byte pairs, which the run keeps: it goes on and writes without being told where they are.
+TEST_F(TrainTest, ARunOfBytePairsKeepsThem) {
+  fs::create_directories(folder() + "/pairs");
+  for (const char* name : {"/encoder.json", "/vocab.bpe"}) {
+    fs::copy(std::string(fs::current_path() / "framework/data/testdata/byte_pair") + name,
+             folder() + "/pairs" + name);
+  }
+  const EndedProcess first = RunSmall({"--tokenizer=pairs", "--vocabulary=50257", "--mesh=model=2",
+                                       "--prompt=the ", "--temperature=0"});
+  ASSERT_EQ(first.code, 0) << first.error;
+  for (const char* part : {"over 2257 byte pairs", "tokenizer  2257 byte pairs, of pairs",
+                           "nats a token", "bits_per_byte ", "---\nthe "}) {
+    EXPECT_THAT(first.out, HasSubstr(part));
+  }
+  EXPECT_THAT(Read("run/log.jsonl"), HasSubstr("\"val_bits_per_byte\":"));
+  EXPECT_THAT(Read("run/options.txt"), HasSubstr("--vocabulary=50257\n"));
+  EXPECT_EQ(Read("run/vocab.bpe"), Read("pairs/vocab.bpe"));
+  fs::remove_all(folder() + "/pairs");
+  const EndedProcess more = Run({"--resume=run", "--steps=7", "--mesh=data=1"});
+  EXPECT_EQ(more.code, 0) << more.error;
+  const EndedProcess written = Run({"--resume=run", "--sample", "--prompt=the ", "--temperature=0",
+                                    "--sample_length=20", "--mesh=data=1"});
+  EXPECT_EQ(written.code, 0) << written.error;
+  EXPECT_THAT(written.out, HasSubstr("---\nthe "));
+  EXPECT_EQ(Run({"--resume=run", "--vocabulary=256"}).error,
+            "train: --vocabulary: expected 50257, as the checkpoint's model has it, got 256\n");
+}
+
 // Dropout, sample order and schedule go on where the checkpoint was taken: not a bit differs.
 TEST_F(TrainTest, ResumedRunIsTheWholeRun) {
   ASSERT_EQ(RunSmall({}).code, 0);
@@ -187,6 +215,10 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
       {{"--batch=8", "--micro_batches=3"}, 2, "expected a divisor of the batch, 8, got 3\n"},
       {{"--heads=5"}, 2, "heads: expected a divisor of hidden, 16, got 5\n"},
       {{"--layers=100000000"}, 2, "layers: expected 1 to 1000, got 100000000\n"},
+      {{"--vocabulary=1"}, 2, "vocabulary: expected 2 to 16777216, got 1\n"},
+      {{"--tokenizer=none"}, 2, "none/encoder.json"},
+      {{"--vocabulary=300"}, 1, "data: expected --tokenizer, the folder of the byte pairs"},
+      {{"--vocabulary=300", "--prompt=the"}, 2, "--prompt: expected numbers of tokens, 0 to 299"},
       {{"--data=none.txt"}, 1, "expected a file or a folder of text, got "},
       {{"--data=empty.txt"}, 1, "empty.txt is empty\n"},
       {{"--layers=48", "--hidden=16384"}, 1, "the plan does not fit: expected at most "},

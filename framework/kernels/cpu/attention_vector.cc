@@ -148,8 +148,37 @@ void Backward(const AttentionHead& head, const float* q, const float* k, const f
   }
 }
 
+// One query row reads every key and value once: there is nothing to keep in registers or to
+// transpose for, and memory is the limit.
+void Cached(const AttentionHead& head, int64_t rows, int64_t cached, const float* q, const float* k,
+            const float* v, const float* keys, const float* values, float* y, float* scratch) {
+  const int64_t size = head.size, row = head.row;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t n = cached + r + 1;
+    const float* const query = q + r * row;
+    for (int64_t s = 0; s < n; ++s) {
+      const float* const key = s < cached ? keys + s * row : k + (s - cached) * row;
+      scratch[s] =
+          SumOver(size, [&](int64_t i, auto lanes) { return lanes(query + i) * lanes(key + i); });
+    }
+    float max, sum;
+    WeightRow(scratch, n, n, head.scale, &max, &sum);
+    const F inverse = Splat(1 / sum);
+    ForLanes(size, [&](int64_t i, auto lanes) {
+      F total = Splat(0);
+      for (int64_t s = 0; s < cached; ++s) {
+        total = Fma(Splat(scratch[s]), lanes(values + s * row + i), total);
+      }
+      for (int64_t s = cached; s < n; ++s) {
+        total = Fma(Splat(scratch[s]), lanes(v + (s - cached) * row + i), total);
+      }
+      lanes(y + r * row + i, total * inverse);
+    });
+  }
+}
+
 }  // namespace
 
-extern const AttentionVector kAttention = {Forward, Backward};
+extern const AttentionVector kAttention = {Forward, Backward, Cached};
 
 }  // namespace sluice::cpu::SLUICE_ISA

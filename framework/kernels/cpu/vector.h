@@ -226,6 +226,11 @@ struct AttentionVector {
   void (*backward)(const AttentionHead& head, const float* q, const float* k, const float* v,
                    const float* y, const float* logsumexp, const float* dy, float* dq, float* dk,
                    float* dv, float* scratch);
+  // Of `rows` query rows whose own keys and values are k and v, behind `cached` rows of keys and
+  // values; all are head.row apart. Scratch: as many floats as the last row sees.
+  void (*cached)(const AttentionHead& head, int64_t rows, int64_t cached, const float* q,
+                 const float* k, const float* v, const float* keys, const float* values, float* y,
+                 float* scratch);
 };
 
 // The loops over elements of one float type.

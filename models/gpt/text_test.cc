@@ -1,0 +1,186 @@
+#include "models/gpt/text.h"
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/data/file.h"
+#include "framework/data/gzip_testing.h"
+#include "framework/data/text_corpus.h"
+#include "framework/data/token_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/gpt/tokenize.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr char kPairs[] = "framework/data/testdata/byte_pair";
+constexpr int64_t kLength = 16;
+
+class TextTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = ::testing::TempDir() + "/text_" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    text_ = *ReadFile("models/gpt/testdata/fixed.txt");
+  }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    const std::string path = absl::StrCat(root_, "/", name);
+    FILE* const file = fopen(path.c_str(), "wb");
+    EXPECT_EQ(fwrite(bytes.data(), 1, bytes.size(), file), bytes.size());
+    fclose(file);
+    return path;
+  }
+  // Tokens 0, 1, .. below `below`, again and again.
+  std::string WriteTokens(const std::string& name, TokenFormat format, int64_t count,
+                          int32_t below = 300) const {
+    TokenFile file;
+    file.format = format;
+    for (int64_t i = 0; i < count; ++i) file.tokens.push_back(static_cast<int32_t>(i % below));
+    if (format == TokenFormat::kMegatron) {
+      file.sequences = {0, count / 2, count};
+      file.documents = {0, 1, 2};
+    }
+    const std::string path = absl::StrCat(root_, "/", name);
+    const absl::Status written = WriteTokenFile(path, file, below);
+    EXPECT_TRUE(written.ok()) << written;
+    return path;
+  }
+  absl::StatusOr<GptData> Open(const std::string& data, int64_t vocabulary,
+                               const std::string& pairs = "") const {
+    AppOptions options;
+    options.data = data;
+    options.out = root_ + "/run";
+    const auto tokenizer = FindTokenizer(options, pairs, vocabulary);
+    if (!tokenizer.ok()) return tokenizer.status();
+    GptConfig config;
+    config.vocabulary = vocabulary;
+    config.sequence_length = kLength;
+    return OpenGptText(options, config, *tokenizer);
+  }
+  std::string Error(const std::string& data, int64_t vocabulary) const {
+    return std::string(Open(data, vocabulary).status().message());
+  }
+  // The first `count` tokens.
+  static std::vector<int32_t> Begin(const Dataset& data, int64_t count) {
+    std::vector<int32_t> tokens(count);
+    EXPECT_TRUE(
+        data.Fill(0, {0}, 0, Box{{0, count}}, reinterpret_cast<std::byte*>(tokens.data())).ok());
+    return tokens;
+  }
+  std::string root_, text_;
+};
+
+TEST_F(TextTest, TextIsBytesGzippedOrNot) {
+  const auto plain = Open(Write("a.txt", text_), 256);
+  const auto packed = Open(Write("a.txt.gz", Gzipped(text_)), 256);
+  ASSERT_TRUE(plain.ok() && packed.ok()) << plain.status() << packed.status();
+  EXPECT_EQ(plain->bytes_per_token, 1);
+  EXPECT_EQ(plain->data.training->num_samples(), 180000 - kLength);
+  EXPECT_EQ(packed->data.training->identity(), plain->data.training->identity());
+  EXPECT_EQ(packed->data.held_out->identity(), plain->data.held_out->identity());
+  EXPECT_EQ(Begin(*packed->data.training, 3), (std::vector<int32_t>{text_[0], text_[1], text_[2]}));
+}
+
+// The same text in fewer tokens, and what it is held against in nats of these.
+TEST_F(TextTest, TextIsBytePairs) {
+  const std::string path = Write("a.txt", text_);
+  const auto opened = Open(path, 50257, kPairs);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const Tokenizer pairs = FindTokenizer({}, kPairs, 50257)->tokenizer;
+  const TextCorpus corpus = *ReadTextCorpus(path);
+  const std::vector<int32_t> held_out = *pairs.Encode(corpus.held_out);
+  EXPECT_EQ(Begin(*opened->data.held_out, kLength),
+            (std::vector<int32_t>{held_out.begin(), held_out.begin() + kLength}));
+  EXPECT_GT(opened->bytes_per_token, 2);
+  EXPECT_DOUBLE_EQ(opened->bytes_per_token, 20000.0 / static_cast<double>(held_out.size()));
+  EXPECT_DOUBLE_EQ(opened->data.baseline->value,
+                   BigramLoss(corpus.training, corpus.held_out) * opened->bytes_per_token);
+  EXPECT_EQ(opened->data.files.count("encoder.json") + opened->data.files.count("vocab.bpe"), 2u);
+}
+
+TEST_F(TextTest, TokensOfEveryFormat) {
+  for (const TokenFormat format :
+       {TokenFormat::kNanoGpt, TokenFormat::kLlmC, TokenFormat::kMegatron}) {
+    const auto opened = Open(WriteTokens("some.bin", format, 1000), 300);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ(opened->data.training->num_samples(), 900 - kLength);
+    EXPECT_EQ(opened->data.held_out->num_samples(), 100 - kLength);
+    EXPECT_EQ(Begin(*opened->data.held_out, 2), (std::vector<int32_t>{0, 1}));
+    EXPECT_EQ(opened->bytes_per_token, 0);  // of numbers nobody knows the text
+    EXPECT_FALSE(opened->data.baseline.has_value());
+    fs::remove(root_ + "/some.idx");
+  }
+}
+
+TEST_F(TextTest, AFolderOfTwoFilesIsWhatItsNamesSay) {
+  WriteTokens("shakespeare_train.bin", TokenFormat::kLlmC, 500);
+  WriteTokens("shakespeare_val.bin", TokenFormat::kNanoGpt, 70);
+  const auto opened = Open(root_, 300);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->data.training->num_samples(), 500 - kLength);
+  EXPECT_EQ(opened->data.held_out->num_samples(), 70 - kLength);
+}
+
+// Where the byte pairs of tokens are known, so are their bytes.
+TEST_F(TextTest, TokensWithATokenizerAreToldInBits) {
+  const Tokenizer pairs = FindTokenizer({}, kPairs, 50257)->tokenizer;
+  const auto opened =
+      Open(WriteTokens("some.bin", TokenFormat::kNanoGpt, 1000, static_cast<int32_t>(pairs.size())),
+           50257, kPairs);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  std::vector<int32_t> held_out;
+  for (int32_t i = 900; i < 1000; ++i) held_out.push_back(i);
+  EXPECT_DOUBLE_EQ(opened->bytes_per_token,
+                   static_cast<double>(pairs.Decode(held_out)->size()) / 100);
+}
+
+// A run of the files sees what a run of the text sees.
+TEST_F(TextTest, TokenizedTextIsTheText) {
+  const std::string path = Write("a.txt", text_);
+  const auto of_text = Open(path, 50257, kPairs);
+  ASSERT_TRUE(of_text.ok()) << of_text.status();
+  const Tokenizer pairs = FindTokenizer({}, kPairs, 50257)->tokenizer;
+  for (const char* name : {"nanogpt", "llm.c", "megatron"}) {
+    const std::string out = absl::StrCat(root_, "/tokens-", name);
+    const auto made = WriteTokensOf(path, pairs, *ParseTokenFormat(name), out);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->bytes, 200000);
+    EXPECT_EQ(fs::exists(out + "/val.idx"), std::string(name) == "megatron");
+    EXPECT_EQ(ReadTokenFile(out + "/val.bin")->format, *ParseTokenFormat(name));
+    const auto of_tokens = Open(out, 50257, kPairs);
+    ASSERT_TRUE(of_tokens.ok()) << of_tokens.status();
+    EXPECT_EQ(of_tokens->data.training->identity(), of_text->data.training->identity());
+    EXPECT_EQ(of_tokens->data.held_out->identity(), of_text->data.held_out->identity());
+    EXPECT_DOUBLE_EQ(of_tokens->bytes_per_token, of_text->bytes_per_token);
+  }
+  EXPECT_THAT(std::string(ParseTokenFormat("numpy").status().message()),
+              HasSubstr("--format: expected nanogpt, llm.c or megatron, got \"numpy\""));
+}
+
+TEST_F(TextTest, BadInputIsNamed) {
+  const std::string tokens = WriteTokens("some.bin", TokenFormat::kNanoGpt, 1000, 290);
+  EXPECT_EQ(Error(tokens, 289), "data: " + tokens +
+                                    ", token 289: expected 0 to 288, as of 289 tokens without a "
+                                    "text, got 289");
+  EXPECT_EQ(Error(tokens, 256),
+            "data: " + tokens + ", token 256: expected 0 to 255, as of bytes, got 256");
+  EXPECT_THAT(Error(Write("a.txt", text_), 300),
+              HasSubstr("data: expected --tokenizer, the folder of the byte pairs"));
+  EXPECT_THAT(Error(Write("odd.bin", "abc"), 300), HasSubstr("odd.bin"));
+  EXPECT_THAT(
+      Error(WriteTokens("few.bin", TokenFormat::kNanoGpt, 100), 300),
+      HasSubstr("held-out tokens: a sequence of 16 tokens needs at least 17 tokens, got 10"));
+  EXPECT_THAT(Error(root_ + "/none.bin", 300), HasSubstr("data: expected"));
+}
+
+}  // namespace
+}  // namespace sluice
