@@ -97,26 +97,28 @@ PreparedKernel PrepareAddSparse(const KernelSpec& spec) {
   });
 }
 
+// table, whose shard says which rows are squared here, ids, values.
 PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {0}));
-  ASSIGN_OR_RETURN(const GroupedAttributes attributes,
-                   ParseAttributes<GroupedAttributes>(spec.attributes));
-  const int64_t groups = attributes.grouped ? spec.inputs[0].local[0] : 1;
-  const int64_t n = groups > 0 ? spec.inputs[0].NumElements() / groups : 0;
-  const int64_t width = RowLength(spec.inputs[1].local);
+  RETURN_IF_ERROR(RequireF32(spec, {1}));
+  const TableRows rows(spec.inputs[0]);
+  const int64_t n = spec.inputs[1].NumElements(), of_group = rows.IdsOfGroup(n);
   return MakeKernel(
-      [groups, n, width](const KernelContext&, const Operands& at) {
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        const int32_t* ids = at.at<int32_t>(1);
+        RETURN_IF_ERROR(CheckIds("sum_squares_sparse", ids, n, rows.whole));
+        const int64_t first = rows.BeginAt(context.micro);
         double sum = 0;
-        for (int64_t g = 0; g < groups; ++g) {
-          ForEachDistinctRow(at.at<int32_t>(0) + g * n, at.at(1) + g * n * width, n, width, 0,
-                             int64_t{1} << 31, at.scratch<std::byte>(),
+        for (int64_t g = 0; g < rows.groups; ++g) {
+          ForEachDistinctRow(ids + g * of_group, at.at(2) + g * of_group * rows.width, of_group,
+                             rows.width, first, first + rows.held, at.scratch<std::byte>(),
                              [&](int64_t, const float* row) {
-                               sum += Vectors().f32.reduction.sum_squares(row, width);
+                               sum += Vectors().f32.reduction.sum_squares(row, rows.width);
                              });
         }
-        *at.at(2) = static_cast<float>(sum);
+        *at.at(3) = static_cast<float>(sum);
+        return absl::OkStatus();
       },
-      DistinctRowScratch(n, width));
+      DistinctRowScratch(of_group, rows.width));
 }
 
 }  // namespace sluice::cpu
