@@ -31,7 +31,7 @@ ABSL_FLAG(int64_t, warmup, 0, "steps in which the learning rate rises");
 ABSL_FLAG(double, lr_floor, 0.1, "share of --lr that is left at the end; 1 keeps it constant");
 ABSL_FLAG(double, clip, 1, "largest norm of the gradient; 0 never clips");
 ABSL_FLAG(double, weight_decay, 0.1, "the optimizer's pull towards zero, not on biases and norms");
-ABSL_FLAG(std::string, optimizer, "adamw", "adamw, sgd or lars");
+ABSL_FLAG(std::string, optimizer, "adamw", "adamw, sgd, lars or adagrad");
 ABSL_FLAG(double, momentum, 0.9, "of --optimizer=sgd and lars; 0 keeps no state of sgd's");
 ABSL_FLAG(bool, nesterov, false, "Nesterov's form of --momentum, of --optimizer=sgd");
 ABSL_FLAG(double, dampening, 0, "share of a gradient that --momentum leaves out, after the first");
@@ -58,6 +58,9 @@ ABSL_FLAG(int64_t, threads, 0, "threads of a device; 0: the cores shared among t
 ABSL_FLAG(double, memory, 0,
           "GiB that all devices together may take; a plan that needs more is refused; 0: what this "
           "machine has");
+ABSL_FLAG(
+    double, device_memory, 0,
+    "GiB that each device may take, as if it had a memory of its own; 0: no limit but --memory");
 ABSL_FLAG(int64_t, script_length, 0, "longest run of instructions of one actor; 0 is no limit");
 ABSL_FLAG(
     std::string, machine, "",
@@ -119,6 +122,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"reduce_dtype", "TYPE", ""},
                                      {"threads", "N", ""},
                                      {"memory", "GIB", ""},
+                                     {"device_memory", "GIB", ""},
                                      {"script_length", "N", ""},
                                      {"machine", "FILE", "rough costs"}}},
                                    {"The run",
@@ -211,6 +215,7 @@ absl::Status CheckNumbers() {
   RETURN_IF_ERROR(CheckFlag("zero", absl::GetFlag(FLAGS_zero), 0, 3));
   RETURN_IF_ERROR(CheckFlag("threads", absl::GetFlag(FLAGS_threads), 0, 4096));
   RETURN_IF_ERROR(CheckFlag("memory", absl::GetFlag(FLAGS_memory), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("device_memory", absl::GetFlag(FLAGS_device_memory), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("script_length", absl::GetFlag(FLAGS_script_length), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("eval_every", absl::GetFlag(FLAGS_eval_every), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("save_every", absl::GetFlag(FLAGS_save_every), 0, kMany));
@@ -341,13 +346,15 @@ absl::Status ReadMesh(AppOptions* options) {
 
 absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer) {
   const std::string name = absl::GetFlag(FLAGS_optimizer);
-  const std::map<std::string, OptimizerOptions::Kind> kinds = {{"adamw", OptimizerOptions::kAdamW},
-                                                               {"sgd", OptimizerOptions::kSgd},
-                                                               {"lars", OptimizerOptions::kLars}};
+  const std::map<std::string, OptimizerOptions::Kind> kinds = {
+      {"adamw", OptimizerOptions::kAdamW},
+      {"sgd", OptimizerOptions::kSgd},
+      {"lars", OptimizerOptions::kLars},
+      {"adagrad", OptimizerOptions::kAdagrad}};
   const auto kind = kinds.find(name);
   if (kind == kinds.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--optimizer: expected adamw, sgd or lars, got \"", name, "\""));
+        absl::StrCat("--optimizer: expected adamw, sgd, lars or adagrad, got \"", name, "\""));
   }
   optimizer->kind = kind->second;
   optimizer->clip = absl::GetFlag(FLAGS_clip);
@@ -418,6 +425,7 @@ void ReadFlags(AppOptions* o) {
   o->session.seed = absl::GetFlag(FLAGS_seed);
   o->session.threads_per_device = static_cast<int>(absl::GetFlag(FLAGS_threads));
   o->session.memory_limit = std::llround(absl::GetFlag(FLAGS_memory) * kGiB);
+  o->session.device_memory_limit = std::llround(absl::GetFlag(FLAGS_device_memory) * kGiB);
   o->session.script_length = absl::GetFlag(FLAGS_script_length);
   o->session.trace = absl::GetFlag(FLAGS_trace);
   o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
