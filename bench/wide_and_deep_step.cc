@@ -5,15 +5,13 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "bench/click_batches.h"
 #include "bench/step_timing.h"
 #include "framework/base/status.h"
-#include "framework/data/batch.h"
 #include "framework/nn/model_size.h"
-#include "framework/tensor/array.h"
 #include "models/wide_and_deep/click_data.h"
 #include "models/wide_and_deep/wide_and_deep.h"
 
@@ -25,37 +23,6 @@ ABSL_FLAG(double, clip, 0, "largest norm of the gradient; 0 never clips");
 
 namespace sluice {
 namespace {
-
-// A few batches that take turns: the rows of one step are not in the caches of the next.
-class ClickBatches {
- public:
-  explicit ClickBatches(const WideAndDeepConfig& config) {
-    const std::unique_ptr<Dataset> data = DrawnClicks(config, kBatches * config.batch, /*seed=*/1);
-    const SampleOrder order = {SampleOrder::kSpread, /*seed=*/0, kBatches * config.batch};
-    for (int64_t i = 0; i < kBatches && read_.ok(); ++i) {
-      batches_.emplace_back(*data, config.batch);
-      read_ = ReadBatch(*data, order, i * config.batch, &batches_.back());
-    }
-    *rate_.data<float>() = 1e-3f;
-  }
-  absl::Status read() const { return read_; }
-
-  Feeds StepFeeds(int64_t step) {
-    *step_.data<int32_t>() = static_cast<int32_t>(step);
-    const Batch& batch = batches_[step % kBatches];
-    Feeds feeds = {{"learning_rate", &rate_}, {"step", &step_}};
-    for (size_t i = 0; i < batch.names.size(); ++i) {
-      feeds.emplace_back(batch.names[i], &batch.tensors[i]);
-    }
-    return feeds;
-  }
-
- private:
-  static constexpr int64_t kBatches = 8;
-  absl::Status read_;
-  std::vector<Batch> batches_;
-  HostTensor rate_{DType::kF32, {}}, step_{DType::kI32, {}};
-};
 
 absl::StatusOr<TimedModel> Model(const StepSetting& setting) {
   WideAndDeepConfig config = LogTables(absl::GetFlag(FLAGS_vocabulary));
@@ -79,8 +46,7 @@ absl::StatusOr<TimedModel> Model(const StepSetting& setting) {
   model.build = [config, optimizer](Graph* graph) {
     return BuildWideAndDeepTrain(config, optimizer, graph);
   };
-  auto batches = std::make_shared<ClickBatches>(config);
-  RETURN_IF_ERROR(batches->read());
+  ASSIGN_OR_RETURN(const std::shared_ptr<ClickBatches> batches, ClickBatches::Draw(config));
   model.feeds = [batches](int64_t step) { return batches->StepFeeds(step); };
   return model;
 }

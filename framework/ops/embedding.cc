@@ -227,7 +227,7 @@ const OpDef& SumSquaresSparseOp() {
     };
     op.cost = [](const OpCall& call) {
       const int64_t rows = BytesOf(call.inputs.subspan(1));
-      return Cost{3 * call.inputs[2].shape.NumElements(), rows, 2 * rows + 4096};
+      return Cost{3 * call.inputs[2].shape.NumElements(), rows, 3 * rows + 8192};
     };
     op.reference = [](const ReferenceCall& call) {
       double& sum = call.outputs[0].array.values[0];
@@ -239,6 +239,7 @@ const OpDef& SumSquaresSparseOp() {
                 {"groups", NoAttributes(), {F32({3, 5, 2}), I32({3, 5}), F32({3, 5, 2})}, 0, 2}};
     op.large_cases = {
         {"", NoAttributes(), {WideTable(), I32({909}), F32({909, 67})}, 0, 130},
+        {"", NoAttributes(), {F32({2603, 37}), I32({9001}), F32({9001, 37})}, 0, 2602},
         {"", NoAttributes(), {F32({5, 131, 67}), I32({5, 99}), F32({5, 99, 67})}, 0, 130}};
     op.timing = NotTimed(kMovesBytes);
     return op;

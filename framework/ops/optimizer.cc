@@ -145,7 +145,7 @@ const OpDef& SgdSparseOp() {
     };
     op.cost = [](const OpCall& call) {
       return Cost{6 * call.inputs[2].shape.NumElements(), 5 * BytesOf(call.inputs.subspan(1, 2)),
-                  2 * BytesOf(call.inputs.subspan(1, 2)) + 4096};
+                  3 * BytesOf(call.inputs.subspan(1, 2)) + 8192};
     };
     op.reference = ReferenceSgdSparse;
     const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
@@ -159,7 +159,12 @@ const OpDef& SgdSparseOp() {
                        SgdAttributes{0.9, 0.1},
                        {WideTable(), I32({99}), F32({99, 67}), s, s, step, WideTable()},
                        0,
-                       3}};
+                       3},
+                      {"",
+                       SgdAttributes{0.9, 0.1},
+                       {F32({2603, 37}), I32({9001}), F32({9001, 37}), s, s, step, F32({2603, 37})},
+                       0,
+                       2602}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();

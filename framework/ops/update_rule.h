@@ -101,7 +101,7 @@ struct UpdateForm {
     // Rows of the variable, of its states and of the gradient are read, all but the last written.
     const int64_t rows = BytesOf(call.inputs.subspan(kGradient, 2));
     return {Rule::kFlops * call.inputs[kFactor - 1].shape.NumElements(),
-            static_cast<int64_t>(2 * kGradient + 2) * rows, 2 * rows + 4096};
+            static_cast<int64_t>(2 * kGradient + 2) * rows, 3 * rows + 8192};
   }
 
   // The operands of a case on a variable of this type, whose gradient is dense or such rows.

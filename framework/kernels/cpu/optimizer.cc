@@ -55,6 +55,7 @@ void UpdateElements(const KernelContext& context, int64_t n, int64_t grain, cons
 // The rows forms. update(gradient, row, place): changes one row of the table, whose place in the
 // state is given. With `to` the table stays: each row named is copied there and changed, and rows
 // that the shard has none of are the identity of the sum that brings the shards' together.
+// fetch(row, place): it is soon to be changed.
 struct NamedRows {
   TableRows rows;
   const int32_t* ids;
@@ -63,20 +64,24 @@ struct NamedRows {
   float* to;  // null: none
   int64_t n;
 
-  template <typename F>
-  void Update(const KernelContext& context, std::byte* scratch, F&& update) const {
+  template <typename F, typename Fetch>
+  void Update(const KernelContext& context, std::byte* scratch, F&& update, Fetch&& fetch) const {
     if (to != nullptr) std::fill_n(to, n * rows.width, -0.0f);
     const int64_t first = rows.BeginAt(context.micro), of_group = rows.IdsOfGroup(n);
     for (int64_t g = 0; g < rows.groups; ++g) {
       const int64_t begin = g * of_group * rows.width;
-      ForEachDistinctRowWithPlaces(
-          ids + g * of_group, values + begin, of_group, rows.width, first, first + rows.held,
-          scratch, [&](int64_t id, const float* gradient, const RowPlaces& places) {
-            const int64_t place = (g * rows.held + id - first) * rows.width;
+      const auto place_of = [&](int64_t id) { return (g * rows.held + id - first) * rows.width; };
+      const DistinctRows distinct(ids + g * of_group, values + begin, of_group, rows.width, first,
+                                  first + rows.held, scratch);
+      distinct.ForEach(
+          context,
+          [&](int64_t id, const float* gradient, const RowPlaces& places) {
+            const int64_t place = place_of(id);
             if (to == nullptr) return update(gradient, table + place, place);
             UpdateCopies(table + place, to + begin, places,
                          [&](float* row) { update(gradient, row, place); });
-          });
+          },
+          [&](int64_t id) { fetch(table + place_of(id), place_of(id)); });
     }
   }
 
@@ -215,10 +220,14 @@ PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
             context, at.scratch<std::byte>(),
             [&](const float* gradient, float* row, int64_t place) {
               Rule::Run(step, gradient, row, StatesAt<Rule>(at, place).data(), width);
+            },
+            [&](const float* row, int64_t place) {
+              __builtin_prefetch(row, 1);
+              for (float* state : StatesAt<Rule>(at, place)) __builtin_prefetch(state, 1);
             });
         return absl::OkStatus();
       },
-      DistinctRowScratch(rows.IdsOfGroup(n), width));
+      DistinctRows::Scratch(rows.IdsOfGroup(n), width));
 }
 
 }  // namespace
@@ -299,10 +308,14 @@ PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
             context, at.scratch<std::byte>(),
             [&](const float* gradient, float* row, int64_t place) {
               UpdateSgd(step, gradient, row, has_momentum ? at.at(6) + place : nullptr, width);
+            },
+            [&](const float* row, int64_t place) {
+              __builtin_prefetch(row, 1);
+              if (has_momentum) __builtin_prefetch(at.at(6) + place, 1);
             });
         return absl::OkStatus();
       },
-      DistinctRowScratch(rows.IdsOfGroup(n), width));
+      DistinctRows::Scratch(rows.IdsOfGroup(n), width));
 }
 
 PreparedKernel PrepareAdamW(const KernelSpec& spec) { return PrepareUpdate<AdamWRule>(spec); }
