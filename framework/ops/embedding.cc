@@ -8,6 +8,7 @@
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 #include "framework/ops/reference.h"
+#include "framework/ops/update.h"
 
 namespace sluice {
 namespace {
@@ -76,34 +77,6 @@ absl::StatusOr<std::vector<Signature>> AddRowsSignatures(const OpCall& call, int
   if (table[rows] > 1) signatures.push_back(MakeSignature("v", {rows, kWhole, kWhole}, {rows}));
   signatures.push_back(MakeSignature("P", {kPartial, kWhole, kPartial}, {kPartial}));
   return signatures;
-}
-
-bool AreGrouped(const OpCall& call) { return std::get<GroupedAttributes>(call.attributes).grouped; }
-
-// Repeated ids meet before they are squared, so only columns can be split, and groups, whose ids
-// are of other rows each.
-absl::StatusOr<std::vector<Signature>> SumSquaresRowsSignatures(const OpCall& call,
-                                                                int64_t shards) {
-  std::vector<Signature> signatures = {MakeSignature("", {kWhole, kWhole}, {kWhole})};
-  const Shape& values = call.inputs[1].shape;
-  const int column = values.rank() - 1;
-  if (shards > 1 && values[column] > 1) {
-    signatures.push_back(MakeSignature("e", {kWhole, column}, {kPartial}));
-  }
-  if (shards > 1 && AreGrouped(call) && values[0] > 1) {
-    signatures.push_back(MakeSignature("g", {0, 0}, {kPartial}));
-  }
-  return signatures;
-}
-
-double SumSquaresOf(const Array& ids, const Array& values) {
-  Range all = {0, 0};
-  for (const double id : ids.values) all.end = std::max(all.end, static_cast<int64_t>(id) + 1);
-  double sum = 0;
-  for (const std::vector<double>& row : GatherRows(ids, values, all).values) {
-    for (const double value : row) sum += value * value;
-  }
-  return sum;
 }
 
 constexpr int64_t kTimedRows = 256;  // of a table
@@ -230,44 +203,44 @@ const OpDef& AddSparseOp() {
   return op;
 }
 
+// The table says which rows there are, and which of them a shard has: its bytes are not read.
 const OpDef& SumSquaresSparseOp() {
   static const OpDef op = [] {
     OpDef op;
     op.name = "sum_squares_sparse";
-    op.inputs = {{"ids"}, {"values"}};
+    op.inputs = {{"table"}, {"ids"}, {"values"}};
     op.outputs = {{"y"}};
-    op.attributes = GroupedAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
-      RETURN_IF_ERROR(CheckCount("sum_squares_sparse", call, 2));
-      RETURN_IF_ERROR(CheckRows("sum_squares_sparse", call.inputs[0], call.inputs[1]));
-      if (AreGrouped(call) && call.inputs[0].shape.rank() != 2) {
-        return Mismatch("sum_squares_sparse", "expected ids of [groups,n], got ",
-                        TypeText(call.inputs[0]));
-      }
-      return Types{{StatisticsType(call.inputs[1].dtype), {}}};
+      RETURN_IF_ERROR(CheckCount("sum_squares_sparse", call, 3));
+      RETURN_IF_ERROR(CheckTableIds("sum_squares_sparse", call.inputs[0], call.inputs[1]));
+      RETURN_IF_ERROR(CheckRows("sum_squares_sparse", call.inputs[1], call.inputs[2]));
+      return Types{{StatisticsType(call.inputs[2].dtype), {}}};
     };
-    op.signatures = SumSquaresRowsSignatures;
+    op.signatures = [](const OpCall& call,
+                       int64_t shards) -> absl::StatusOr<std::vector<Signature>> {
+      ASSIGN_OR_RETURN(std::vector<Signature> signatures, RowsSignatures(call, shards, 1));
+      // Rows of a table, groups and columns alike are added up from shards that have some each.
+      for (size_t i = 1; i < signatures.size(); ++i) {
+        signatures[i].outputs = {Sbp::P()};
+      }
+      return signatures;
+    };
     op.cost = [](const OpCall& call) {
-      return ElementwiseCost(call, 3, 2 * BytesOf(call.inputs) + 4096);
+      const int64_t rows = BytesOf(call.inputs.subspan(1));
+      return Cost{3 * call.inputs[2].shape.NumElements(), rows, 3 * rows + 8192};
     };
     op.reference = [](const ReferenceCall& call) {
-      const Array &ids = call.inputs[0].array, &values = call.inputs[1].array;
       double& sum = call.outputs[0].array.values[0];
-      if (!AreGrouped({call.attributes, {}, {}})) {
-        sum = SumSquaresOf(ids, values);
-        return absl::OkStatus();
-      }
-      for (int64_t g = 0; g < ids.shape[0]; ++g) {
-        sum += SumSquaresOf(GroupOf(ids, g), GroupOf(values, g));
-      }
-      return absl::OkStatus();
+      return ForEachRowElement("sum_squares_sparse", call.inputs[0], call.inputs[1], call.inputs[2],
+                               [&sum](double gradient, int64_t) { sum += gradient * gradient; });
     };
-    const GroupedAttributes alone, grouped = {true};
-    op.cases = {{"sequence", alone, {I32({2, 5}), F32({2, 5, 3})}, 0, 6},
-                {"vector", alone, {I32({3}), F32({3, 4})}, 0, 1},
-                {"groups", grouped, {I32({3, 5}), F32({3, 5, 2})}, 0, 2}};
-    op.large_cases = {{"", alone, {I32({909}), F32({909, 67})}, 0, 130},
-                      {"", grouped, {I32({5, 99}), F32({5, 99, 67})}, 0, 130}};
+    op.cases = {{"sequence", NoAttributes(), {F32({7, 3}), I32({2, 5}), F32({2, 5, 3})}, 0, 6},
+                {"vector", NoAttributes(), {F32({5, 4}), I32({3}), F32({3, 4})}, 0, 1},
+                {"groups", NoAttributes(), {F32({3, 5, 2}), I32({3, 5}), F32({3, 5, 2})}, 0, 2}};
+    op.large_cases = {
+        {"", NoAttributes(), {WideTable(), I32({909}), F32({909, 67})}, 0, 130},
+        {"", NoAttributes(), {F32({2603, 37}), I32({9001}), F32({9001, 37})}, 0, 2602},
+        {"", NoAttributes(), {F32({5, 131, 67}), I32({5, 99}), F32({5, 99, 67})}, 0, 130}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();
@@ -278,9 +251,10 @@ Tensor Embedding(Tensor table, Tensor ids) {
   return ApplyOne(EmbeddingOp(), NoAttributes(), {table, ids});
 }
 
-Tensor SumSquares(const Gradient& gradient) {
+Tensor SumSquares(Tensor variable, const Gradient& gradient) {
   if (gradient.kind == Gradient::kDense) return SumSquares(gradient.tensors[0]);
-  return ApplyOne(SumSquaresSparseOp(), GroupedAttributes{gradient.grouped}, gradient.tensors);
+  return ApplyOne(SumSquaresSparseOp(), NoAttributes(),
+                  {variable, gradient.tensors[0], gradient.tensors[1]});
 }
 
 Tensor AddSparse(Tensor dense, const Gradient& rows) {

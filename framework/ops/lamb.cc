@@ -8,7 +8,7 @@
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
-#include "framework/ops/optimizer.h"
+#include "framework/ops/update.h"
 #include "framework/ops/reference.h"
 
 namespace sluice {

@@ -136,6 +136,11 @@ ClassSample SampleClasses(Tensor labels, int64_t classes, int64_t groups, int64_
 // smoothing: the share of the target that all classes have alike, as in PyTorch.
 Tensor SoftmaxCrossEntropy(Tensor logits, Tensor labels, double smoothing = 0);
 
+// ---- sigmoid_cross_entropy.cc ----
+// Of each logit, whose label is 0, 1 or a probability between: -log of the probability that the
+// sigmoid of the logit gives the label. Finite whatever the logit is.
+Tensor SigmoidCrossEntropy(Tensor logits, Tensor labels);
+
 // ---- margin.cc ---- a split of the classes is no special case
 // cosine [...,classes] of the angle theta to each class, i32 labels [...] -> logits for a softmax
 // that asks for more than the smallest angle: scale (cos(theta + angular) - additive) at the
@@ -149,6 +154,7 @@ Tensor MarginLogits(Tensor cosine, Tensor labels, const MarginAttributes& attrib
 // step counts from 1: a momentum begins with the whole first gradient, whatever the dampening is.
 void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
                Tensor learning_rate, Tensor step, const SgdAttributes& attributes);
+// ---- adamw.cc, adagrad.cc, ftrl.cc ---- as above; states begin with zeros
 // PyTorch's AdamW: decay first, epsilon outside the root. Without bias correction it is Google's
 // Adam of BERT.
 void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
@@ -159,9 +165,21 @@ Tensor SgdValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tens
                 Tensor learning_rate, Tensor step, const SgdAttributes& attributes);
 Tensor AdamWValue(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
                   Tensor learning_rate, Tensor step, const AdamWAttributes& attributes);
+// PyTorch's AdaGrad: decay is part of the gradient, epsilon outside the root.
+void AdagradUpdate(Tensor variable, Tensor sum, const Gradient& gradient, Tensor factor,
+                   Tensor learning_rate, const AdagradAttributes& attributes);
+Tensor AdagradValue(Tensor variable, Tensor sum, const Gradient& gradient, Tensor factor,
+                    Tensor learning_rate, const AdagradAttributes& attributes);
+// FTRL-Proximal (McMahan et al. 2013). What does not begin as 0 is forgotten with its first
+// gradient.
+void FtrlUpdate(Tensor variable, Tensor z, Tensor n, const Gradient& gradient, Tensor factor,
+                Tensor learning_rate, const FtrlAttributes& attributes);
+Tensor FtrlValue(Tensor variable, Tensor z, Tensor n, const Gradient& gradient, Tensor factor,
+                 Tensor learning_rate, const FtrlAttributes& attributes);
 // Puts what these gave for the gradient into the variable.
 void Assign(Tensor variable, const Gradient& gradient, Tensor value);
-Tensor SumSquares(const Gradient& gradient);  // rows: repeated ids are added first
+// Rows: repeated ids are added first. Each shard of a table squares its own.
+Tensor SumSquares(Tensor variable, const Gradient& gradient);
 
 // ---- update_factors.cc ----
 Tensor ClipFactor(Tensor sum_squares, double max_norm);  // min(1, max_norm / (norm + 1e-6))

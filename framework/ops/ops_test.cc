@@ -464,8 +464,8 @@ TEST(OpsTest, AssignRefusesAnotherShapeAndRowsOutsideOfTheTable) {
 TEST(OpsTest, SumSquaresOfRowsAddsRepeatedIdsFirst) {
   Update u;
   const Gradient dense = u.Dense(), rows = u.Rows();
-  u.graph.Output("dense", SumSquares(dense));
-  u.graph.Output("rows", SumSquares(rows));
+  u.graph.Output("dense", SumSquares(u.w, dense));
+  u.graph.Output("rows", SumSquares(u.w, rows));
   EXPECT_THAT(Values(u.graph, u.feeds, &u.variables, "dense"), ElementsAre(6.25));
   EXPECT_THAT(Values(u.graph, u.feeds, &u.variables, "rows"), ElementsAre(6.25));
 }

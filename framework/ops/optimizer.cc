@@ -1,12 +1,5 @@
-// Updates. Scalars come as tensors: learning rate f32, step i32, factor f32 (f64 beside f64
-// variables, so that tests compare to rounding). The rows forms touch only the rows
-// named; rows named more than once are added first.
-//
-// An update in place has its variable and its state in one layout, as its index rule says. The
-// forms
-// "..._value" are for a state that lies otherwise: they change the state alone and give what the
-// variable becomes (of the rows forms: each row named), laid out as the state is. `assign` puts
-// that into the variable, and selection brings it there as it brings any tensor to its reader.
+// SGD, and what puts a value into a variable. Scalars come as tensors: learning rate f32, step i32,
+// factor f32 (f64 beside f64 variables, so that tests compare to rounding).
 #include <cmath>
 #include <utility>
 
@@ -14,24 +7,13 @@
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
-#include "framework/ops/optimizer.h"
 #include "framework/ops/reference.h"
+#include "framework/ops/update.h"
 
 namespace sluice {
 namespace {
 
 constexpr bool kUpdates = true, kVariadic = true;
-
-// The gradient of `variable`: one dense tensor, or ids and values.
-absl::Status CheckGradient(absl::string_view op, const TensorType& variable,
-                           absl::Span<const TensorType> gradient) {
-  if (gradient.size() == 1) return CheckType(op, "the gradient", variable, gradient[0]);
-  const TensorType &ids = gradient[0], &values = gradient[1];
-  RETURN_IF_ERROR(CheckTableIds(op, variable, ids));
-  Shape expected = ids.shape;
-  expected.Append(variable.shape[variable.shape.rank() - 1]);
-  return CheckType(op, "values", {variable.dtype, expected}, values);
-}
 
 // variable, gradient.., factor, learning rate, step, momentum or nothing.
 absl::StatusOr<Types> InferSgd(absl::string_view op, const OpCall& call, size_t gradients) {
@@ -59,20 +41,6 @@ absl::StatusOr<Types> InferSgd(absl::string_view op, const OpCall& call, size_t 
   return Types();
 }
 
-// variable, m, v, gradient.., factor, learning rate, step.
-absl::StatusOr<Types> InferAdamW(absl::string_view op, const OpCall& call, size_t gradients) {
-  RETURN_IF_ERROR(CheckCount(op, call, 6 + gradients));
-  const TensorType& variable = call.inputs[0];
-  RETURN_IF_ERROR(CheckFloat(op, "variable", variable));
-  RETURN_IF_ERROR(CheckType(op, "m", variable, call.inputs[1]));
-  RETURN_IF_ERROR(CheckType(op, "v", variable, call.inputs[2]));
-  RETURN_IF_ERROR(CheckGradient(op, variable, call.inputs.subspan(3, gradients)));
-  RETURN_IF_ERROR(CheckStatistic(op, "factor", call.inputs[3 + gradients]));
-  RETURN_IF_ERROR(CheckScalar(op, "learning_rate", DType::kF32, call.inputs[4 + gradients]));
-  RETURN_IF_ERROR(CheckScalar(op, "step", DType::kI32, call.inputs[5 + gradients]));
-  return Types();
-}
-
 // The update of one element; `momentum` null where there is none.
 struct SgdStep {
   SgdAttributes attributes;
@@ -89,77 +57,10 @@ struct SgdStep {
   }
 };
 
-struct AdamWStep {
-  AdamWStep(const AdamWAttributes& a, double factor, double learning_rate, double step)
-      : a(a),
-        factor(factor),
-        learning_rate(learning_rate),
-        correction1(a.bias_correction ? 1 - std::pow(a.beta1, step) : 1),
-        correction2(a.bias_correction ? std::sqrt(1 - std::pow(a.beta2, step)) : 1) {}
-  void operator()(double gradient, double* variable, double* m, double* v) const {
-    const double g = factor * gradient;
-    *variable *= 1 - learning_rate * a.weight_decay;
-    *m = a.beta1 * *m + (1 - a.beta1) * g;
-    *v = a.beta2 * *v + (1 - a.beta2) * g * g;
-    *variable -= learning_rate / correction1 * *m / (std::sqrt(*v) / correction2 + a.epsilon);
-  }
-  AdamWAttributes a;
-  double factor, learning_rate, correction1, correction2;
-};
-
-double ScalarOf(const ShardArray& shard) { return shard.array.values[0]; }
-
 SgdStep SgdStepOf(const ReferenceCall& call, size_t factor) {
   return {std::get<SgdAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
           ScalarOf(call.inputs[factor + 1]), ScalarOf(call.inputs[factor + 2])};
 }
-AdamWStep AdamWStepOf(const ReferenceCall& call, size_t factor) {
-  return {std::get<AdamWAttributes>(call.attributes), ScalarOf(call.inputs[factor]),
-          ScalarOf(call.inputs[factor + 1]), ScalarOf(call.inputs[factor + 2])};
-}
-
-// Calls update(gradient, place) for each element of the rows that the shard of a table holds.
-template <typename F>
-absl::Status ForEachRowElement(const char* op, const ShardArray& table, const ShardArray& ids,
-                               const ShardArray& values, F&& update) {
-  RETURN_IF_ERROR(CheckInRange(op, "ids", ids.array, TableShard(table).whole));
-  ForEachNamedRow(table, ids.array, values.array,
-                  [&](const std::vector<double>& gradient, int64_t place) {
-                    for (size_t e = 0; e < gradient.size(); ++e) update(gradient[e], place + e);
-                  });
-  return absl::OkStatus();
-}
-
-// fn(i, place): where the shard of a table holds the row that the i-th id names; below 0, it does
-// not.
-template <typename F>
-void ForEachId(const ShardArray& table, const Array& ids, F&& fn) {
-  const TableShard shard(table);
-  const int64_t count = static_cast<int64_t>(ids.values.size());
-  const int64_t per_group = std::max<int64_t>(count / std::max<int64_t>(shard.groups, 1), 1);
-  for (int64_t i = 0; i < count; ++i) {
-    fn(i, shard.PlaceOf(i / per_group, static_cast<int64_t>(ids.values[i])));
-  }
-}
-
-// Of the rows forms: runs `update` on the table or, in a form that gives the rows, on a copy, and
-// gives each row named. A shard without a row gives the identity of the sum that follows.
-template <typename F>
-absl::Status UpdateRows(const ReferenceCall& call, size_t ids_port, F&& update) {
-  ShardArray& table = call.inputs[0];
-  if (call.outputs.empty()) return update(&table.array.values);
-  std::vector<double> changed = table.array.values;
-  RETURN_IF_ERROR(update(&changed));
-  const int64_t width = RowLength(table.array);
-  std::vector<double>& rows = call.outputs[0].array.values;
-  ForEachId(table, call.inputs[ids_port].array, [&](int64_t i, int64_t place) {
-    for (int64_t e = 0; e < width; ++e) {
-      rows[i * width + e] = place >= 0 ? changed[place + e] : -0.0;
-    }
-  });
-  return absl::OkStatus();
-}
-
 absl::Status ReferenceSgd(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 2);
   const bool has_momentum = call.inputs.size() > 5;
@@ -183,27 +84,6 @@ absl::Status ReferenceSgdSparse(const ReferenceCall& call) {
   });
 }
 
-absl::Status ReferenceAdamW(const ReferenceCall& call) {
-  const AdamWStep step = AdamWStepOf(call, 4);
-  std::vector<double>& variable = NewValue(call);
-  for (size_t i = 0; i < variable.size(); ++i) {
-    step(call.inputs[3].array.values[i], &variable[i], &call.inputs[1].array.values[i],
-         &call.inputs[2].array.values[i]);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReferenceAdamWSparse(const ReferenceCall& call) {
-  const AdamWStep step = AdamWStepOf(call, 5);
-  return UpdateRows(call, 3, [&](std::vector<double>* table) {
-    return ForEachRowElement("adamw_sparse", call.inputs[0], call.inputs[3], call.inputs[4],
-                             [&](double gradient, int64_t i) {
-                               step(gradient, &(*table)[i], &call.inputs[1].array.values[i],
-                                    &call.inputs[2].array.values[i]);
-                             });
-  });
-}
-
 // Of rows named more than once the last counts; an update gives the same for all of them.
 absl::Status ReferenceAssignSparse(const ReferenceCall& call) {
   ShardArray& table = call.inputs[0];
@@ -217,58 +97,6 @@ absl::Status ReferenceAssignSparse(const ReferenceCall& call) {
     }
   });
   return absl::OkStatus();
-}
-
-// A table is split by rows, which each shard picks out for itself, by columns, or by groups, whose
-// ids go with them. Splitting ids within a group would leave each shard with its own rows only.
-// Rows that are given are then each one shard's.
-absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t shards,
-                                                      size_t ids) {
-  const Shape& table = call.inputs[0].shape;
-  const auto make = [&](const char* factor, int table_dim, int ids_dim, int values_dim,
-                        int rows_dim) {
-    std::vector<int> inputs(call.inputs.size(), kWhole);
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const bool like_table = i < ids || i > ids + 1;  // or a scalar
-      if (like_table && call.inputs[i].shape == table) inputs[i] = table_dim;
-    }
-    inputs[ids] = ids_dim;
-    inputs[ids + 1] = values_dim;
-    return MakeSignature(factor, inputs, std::vector<int>(call.outputs.size(), rows_dim));
-  };
-  std::vector<Signature> signatures = {make("", kWhole, kWhole, kWhole, kWhole)};
-  if (shards < 2) return signatures;
-  const int rows = table.rank() - 2, columns = table.rank() - 1;
-  const int column = call.inputs[ids].shape.rank();
-  if (table[columns] > 1) signatures.push_back(make("e", columns, kWhole, column, column));
-  if (rows > 0 && table[0] > 1) signatures.push_back(make("g", 0, 0, 0, 0));
-  if (table[rows] > 1) signatures.push_back(make("v", rows, kWhole, kWhole, kPartial));
-  return signatures;
-}
-
-Tensor FactorOr1(Tensor variable, Tensor factor) {
-  return factor || !variable ? factor : Fill(variable.graph(), 1, {});
-}
-
-// The form of an update that leaves its variable alone and gives what that becomes. It always has a
-// state: without one nothing could lie otherwise than the variable.
-OpDef ValueForm(const OpDef& in_place) {
-  OpDef op = in_place;
-  op.name = absl::StrCat(in_place.name, "_value");
-  op.inputs[0].updates = false;
-  op.inputs.back().variadic = false;
-  op.outputs = {{"value"}};
-  std::erase_if(op.cases, [&](const OpCase& c) { return c.inputs.size() < op.inputs.size(); });
-  op.timing = NotTimed(kMovesBytes);
-  return op;
-}
-
-// Inference of such a form: what it gives is of the type of the gradient, or of its rows.
-absl::StatusOr<Types> InferValue(absl::string_view op, const OpCall& call, size_t inputs,
-                                 size_t gradient, const absl::StatusOr<Types>& in_place) {
-  RETURN_IF_ERROR(CheckCount(op, call, inputs));
-  RETURN_IF_ERROR(in_place.status());
-  return Types{call.inputs[gradient]};
 }
 
 }  // namespace
@@ -317,7 +145,7 @@ const OpDef& SgdSparseOp() {
     };
     op.cost = [](const OpCall& call) {
       return Cost{6 * call.inputs[2].shape.NumElements(), 5 * BytesOf(call.inputs.subspan(1, 2)),
-                  2 * BytesOf(call.inputs.subspan(1, 2)) + 4096};
+                  3 * BytesOf(call.inputs.subspan(1, 2)) + 8192};
     };
     op.reference = ReferenceSgdSparse;
     const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
@@ -331,83 +159,13 @@ const OpDef& SgdSparseOp() {
                        SgdAttributes{0.9, 0.1},
                        {WideTable(), I32({99}), F32({99, 67}), s, s, step, WideTable()},
                        0,
-                       3}};
+                       3},
+                      {"",
+                       SgdAttributes{0.9, 0.1},
+                       {F32({2603, 37}), I32({9001}), F32({9001, 37}), s, s, step, F32({2603, 37})},
+                       0,
+                       2602}};
     op.timing = NotTimed(kMovesBytes);
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& AdamWOp() {
-  static const OpDef op = [] {
-    OpDef op;
-    op.name = "adamw";
-    op.inputs = {{"variable", kUpdates}, {"m", kUpdates}, {"v", kUpdates}, {"gradient"}, {"factor"},
-                 {"learning_rate"},      {"step"}};
-    op.attributes = AdamWAttributes();
-    op.infer = [](const OpCall& call) { return InferAdamW("adamw", call, 1); };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,...,...,,,->"); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 15); };
-    op.reference = ReferenceAdamW;
-    const TensorType w = F32({5, 3}), s = F32({});
-    op.cases = {
-        {"matrix", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 3},
-        {"uncorrected",
-         AdamWAttributes{0.9, 0.95, 1e-8, 0.1, false},
-         {w, w, w, w, s, s, I32({})},
-         1,
-         3}};
-    op.large_cases = {{"",
-                       AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
-                       {Wide(), Wide(), Wide(), Wide(), s, s, I32({})},
-                       1,
-                       3}};
-    op.timing = {
-        Elements(), [](At at) {
-          const TensorType w = F32({at[0]}), s = F32({});
-          return OpCase{
-              "", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 1};
-        }};
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& AdamWSparseOp() {
-  static const OpDef op = [] {
-    OpDef op;
-    op.name = "adamw_sparse";
-    op.inputs = {
-        {"variable", kUpdates}, {"m", kUpdates}, {"v", kUpdates}, {"ids"}, {"values"}, {"factor"},
-        {"learning_rate"},      {"step"}};
-    op.attributes = AdamWAttributes();
-    op.infer = [](const OpCall& call) { return InferAdamW("adamw_sparse", call, 2); };
-    op.signatures = [](const OpCall& call, int64_t shards) {
-      return RowsSignatures(call, shards, 3);
-    };
-    op.cost = [](const OpCall& call) {
-      return Cost{15 * call.inputs[4].shape.NumElements(), 8 * BytesOf(call.inputs.subspan(3, 2)),
-                  2 * BytesOf(call.inputs.subspan(3, 2)) + 4096};
-    };
-    op.reference = ReferenceAdamWSparse;
-    const TensorType w = F32({7, 3}), g = F32({3, 5, 2}), s = F32({});
-    op.cases = {{"table",
-                 AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
-                 {w, w, w, I32({2, 3}), F32({2, 3, 3}), s, s, I32({})},
-                 1,
-                 3},
-                {"groups",
-                 AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
-                 {g, g, g, I32({3, 4}), F32({3, 4, 2}), s, s, I32({})},
-                 1,
-                 3}};
-    op.large_cases = {
-        {"",
-         AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
-         {WideTable(), WideTable(), WideTable(), I32({99}), F32({99, 67}), s, s, I32({})},
-         1,
-         3}};
-    op.timing = NotTimed(kNotInModels);
     return op;
   }();
   return op;
@@ -430,30 +188,6 @@ const OpDef& SgdSparseValueOp() {
     OpDef op = ValueForm(SgdSparseOp());
     op.infer = [](const OpCall& call) {
       return InferValue("sgd_sparse_value", call, 7, 2, InferSgd("sgd_sparse_value", call, 2));
-    };
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& AdamWValueOp() {
-  static const OpDef op = [] {
-    OpDef op = ValueForm(AdamWOp());
-    op.infer = [](const OpCall& call) {
-      return InferValue("adamw_value", call, 7, 3, InferAdamW("adamw_value", call, 1));
-    };
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...,...,...,,,->..."); };
-    return op;
-  }();
-  return op;
-}
-
-const OpDef& AdamWSparseValueOp() {
-  static const OpDef op = [] {
-    OpDef op = ValueForm(AdamWSparseOp());
-    op.infer = [](const OpCall& call) {
-      return InferValue("adamw_sparse_value", call, 8, 4,
-                        InferAdamW("adamw_sparse_value", call, 2));
     };
     return op;
   }();
@@ -523,16 +257,6 @@ std::vector<Tensor> SgdInputs(Tensor variable, Tensor momentum, const Gradient& 
   return inputs;
 }
 
-std::vector<Tensor> AdamWInputs(Tensor variable, Tensor m, Tensor v, const Gradient& gradient,
-                                Tensor factor, Tensor learning_rate, Tensor step) {
-  std::vector<Tensor> inputs = {variable, m, v};
-  inputs.insert(inputs.end(), gradient.tensors.begin(), gradient.tensors.end());
-  inputs.push_back(FactorOr1(variable, factor));
-  inputs.push_back(learning_rate);
-  inputs.push_back(step);
-  return inputs;
-}
-
 }  // namespace
 
 void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
@@ -545,18 +269,6 @@ Tensor SgdValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tens
                 Tensor learning_rate, Tensor step, const SgdAttributes& attributes) {
   return ApplyOne(gradient.kind == Gradient::kSparse ? SgdSparseValueOp() : SgdValueOp(),
                   attributes, SgdInputs(variable, momentum, gradient, factor, learning_rate, step));
-}
-
-void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
-                 Tensor learning_rate, Tensor step, const AdamWAttributes& attributes) {
-  Apply(gradient.kind == Gradient::kSparse ? AdamWSparseOp() : AdamWOp(), attributes,
-        AdamWInputs(variable, m, v, gradient, factor, learning_rate, step));
-}
-
-Tensor AdamWValue(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
-                  Tensor learning_rate, Tensor step, const AdamWAttributes& attributes) {
-  return ApplyOne(gradient.kind == Gradient::kSparse ? AdamWSparseValueOp() : AdamWValueOp(),
-                  attributes, AdamWInputs(variable, m, v, gradient, factor, learning_rate, step));
 }
 
 void Assign(Tensor variable, const Gradient& gradient, Tensor value) {

@@ -19,7 +19,7 @@ GlobalNorm AddGlobalNorm(Graph* graph, const VariableGradients& gradients, doubl
   std::vector<Tensor>& squares = result.squares;
   for (const auto& entry : gradients) {
     enter(graph->node(graph->tensor(entry.first).producer).name);
-    squares.push_back(SumSquares(entry.second));
+    squares.push_back(SumSquares(Tensor(graph, entry.first), entry.second));
   }
   if (!squares.empty()) {
     enter("clip/sum");

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/ops/ops.h"
@@ -34,6 +37,12 @@ absl::Status CheckOptions(const OptimizerOptions& options) {
   RETURN_IF_ERROR(CheckRange("beta2", options.beta2, 0, 1));
   RETURN_IF_ERROR(CheckRange("epsilon", options.epsilon, 0, 1));
   RETURN_IF_ERROR(CheckRange("weight_decay", options.weight_decay, 0, HUGE_VAL));
+  RETURN_IF_ERROR(CheckRange("l1", options.l1, 0, HUGE_VAL));
+  RETURN_IF_ERROR(CheckRange("l2", options.l2, 0, HUGE_VAL));
+  RETURN_IF_ERROR(CheckRange("beta", options.beta, 0, HUGE_VAL));
+  for (const OptimizerOptions::Group& group : options.groups) {
+    RETURN_IF_ERROR(CheckRange(absl::StrCat("rate of ", group.prefix), group.rate, 0, HUGE_VAL));
+  }
   return CheckRange("clip", options.clip, 0, HUGE_VAL);
 }
 
@@ -98,23 +107,51 @@ Tensor AddLamb(Graph* graph, Tensor variable, const Gradient& gradient, const Up
   return Tensor();
 }
 
+Tensor AddAdagrad(Graph* graph, Tensor variable, const Gradient& gradient,
+                  const UpdateInputs& inputs, const AdagradAttributes& attributes, bool apart) {
+  const Tensor sum = State(graph, variable, ".sum");
+  if (apart) {
+    return AdagradValue(variable, sum, gradient, inputs.factor, inputs.learning_rate, attributes);
+  }
+  AdagradUpdate(variable, sum, gradient, inputs.factor, inputs.learning_rate, attributes);
+  return Tensor();
+}
+
+Tensor AddFtrl(Graph* graph, Tensor variable, const Gradient& gradient, const UpdateInputs& inputs,
+               const FtrlAttributes& attributes, bool apart) {
+  const Tensor z = State(graph, variable, ".z"), n = State(graph, variable, ".n");
+  if (apart) {
+    return FtrlValue(variable, z, n, gradient, inputs.factor, inputs.learning_rate, attributes);
+  }
+  FtrlUpdate(variable, z, n, gradient, inputs.factor, inputs.learning_rate, attributes);
+  return Tensor();
+}
+
 // What becomes of the variable, where that is still to be put into it; empty where it is done.
 Tensor AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor sum_squares,
-                 const UpdateInputs& inputs, const OptimizerOptions& options) {
+                 const UpdateInputs& inputs, OptimizerOptions::Kind kind,
+                 const OptimizerOptions& options) {
   const auto& [factor, learning_rate, step] = inputs;
   const double decay = variable.shape().rank() >= 2 ? options.weight_decay : 0;
   const bool apart = StateLiesApart(graph->tensor(variable.id()));
-  if (options.kind == OptimizerOptions::kAdamW || options.kind == OptimizerOptions::kLamb) {
+  if (kind == OptimizerOptions::kAdamW || kind == OptimizerOptions::kLamb) {
     const AdamWAttributes attributes = {options.beta1, options.beta2, options.epsilon, decay,
                                         options.bias_correction};
-    const bool adapts = options.kind == OptimizerOptions::kLamb && variable.shape().rank() >= 2;
+    const bool adapts = kind == OptimizerOptions::kLamb && variable.shape().rank() >= 2;
     if (adapts) return AddLamb(graph, variable, gradient, inputs, attributes);
     const Tensor m = State(graph, variable, ".m"), v = State(graph, variable, ".v");
     if (apart) return AdamWValue(variable, m, v, gradient, factor, learning_rate, step, attributes);
     AdamWUpdate(variable, m, v, gradient, factor, learning_rate, step, attributes);
     return Tensor();
   }
-  if (options.kind == OptimizerOptions::kLars) {
+  if (kind == OptimizerOptions::kAdagrad) {
+    return AddAdagrad(graph, variable, gradient, inputs, {options.epsilon, decay}, apart);
+  }
+  if (kind == OptimizerOptions::kFtrl) {
+    return AddFtrl(graph, variable, gradient, inputs, {options.l1, options.l2, options.beta},
+                   apart);
+  }
+  if (kind == OptimizerOptions::kLars) {
     return AddLars(graph, variable, gradient, sum_squares, inputs, options, apart);
   }
   const SgdAttributes attributes = {options.momentum, decay, options.nesterov, options.dampening};
@@ -165,15 +202,47 @@ class Updates {
 
 namespace {
 
+// Of a variable: its group, or all that fit none.
+OptimizerOptions::Group GroupOf(const std::string& variable, const OptimizerOptions& options) {
+  for (const OptimizerOptions::Group& group : options.groups) {
+    if (absl::StartsWith(variable, group.prefix)) return group;
+  }
+  return {.prefix = "", .kind = options.kind};
+}
+
+// Of each rate that groups have, what their updates read.
+class LearningRates {
+ public:
+  LearningRates(Graph* graph, Tensor learning_rate) : graph_(graph), made_{{1.0, learning_rate}} {}
+  Tensor Of(double rate) {
+    Tensor& of_rate = made_[rate];
+    if (!of_rate) {
+      Graph::Context context;
+      context.phase = Phase::kUpdate;
+      context.scope = "learning_rate";
+      graph_->set_context(context);
+      of_rate = Scale(made_.at(1.0), rate);
+    }
+    return of_rate;
+  }
+
+ private:
+  Graph* const graph_;
+  std::map<double, Tensor> made_;
+};
+
 // LARS and LAMB move every row of a table, those without a gradient too, by their averages and
 // decay.
-VariableGradients AllDense(Graph* graph, const VariableGradients& gradients) {
+VariableGradients AllDense(Graph* graph, const VariableGradients& gradients,
+                           const OptimizerOptions& options) {
   VariableGradients dense = gradients;
   for (auto& [id, gradient] : dense) {
+    const std::string& name = graph->node(graph->tensor(id).producer).name;
     if (gradient.kind == Gradient::kDense) continue;
+    if (!HasTrustRatio(GroupOf(name, options).kind)) continue;
     Graph::Context context;
     context.phase = Phase::kUpdate;
-    context.scope = graph->node(graph->tensor(id).producer).name;
+    context.scope = name;
     graph->set_context(context);
     const TensorType type = graph->tensor(id).type;
     gradient = {Gradient::kDense, {AddSparse(Fill(graph, 0, type.shape, type.dtype), gradient)}};
@@ -188,8 +257,7 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& of_variables, T
   RETURN_IF_ERROR(graph->status());
   RETURN_IF_ERROR(CheckOptions(options));
   const Graph::Context before = graph->context();
-  const VariableGradients gradients =
-      HasTrustRatio(options.kind) ? AllDense(graph, of_variables) : of_variables;
+  const VariableGradients gradients = AllDense(graph, of_variables, options);
   graph->set_context(before);
   const GlobalNorm global = AddGlobalNorm(graph, gradients, options.clip);
   *grad_norm = global.norm;
@@ -202,13 +270,16 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& of_variables, T
     graph->set_context(context);
     factor = Fill(graph, 1, {});
   }
-  const UpdateInputs inputs = {factor, learning_rate, step};
+  LearningRates rates(graph, learning_rate);
   Updates updates(graph);
   for (size_t i = 0; i < gradients.size(); ++i) {
     const auto& [variable, gradient] = gradients[i];
+    const OptimizerOptions::Group group =
+        GroupOf(graph->node(graph->tensor(variable).producer).name, options);
+    const UpdateInputs inputs = {factor, rates.Of(group.rate), step};
     updates.Enter(variable);
-    const Tensor value =
-        AddUpdate(graph, Tensor(graph, variable), gradient, global.squares[i], inputs, options);
+    const Tensor value = AddUpdate(graph, Tensor(graph, variable), gradient, global.squares[i],
+                                   inputs, group.kind, options);
     updates.Finish(variable, &gradient, value);
   }
   updates.AssignLast();

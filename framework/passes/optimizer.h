@@ -2,6 +2,9 @@
 #ifndef SLUICE_FRAMEWORK_PASSES_OPTIMIZER_H_
 #define SLUICE_FRAMEWORK_PASSES_OPTIMIZER_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "framework/graph/graph.h"
 #include "framework/passes/backward.h"
@@ -11,19 +14,30 @@
 namespace sluice {
 
 // The update rules are PyTorch's, term by term (AdamW: decay first, epsilon outside the root; SGD:
-// the momentum begins with the whole first gradient, later ones lose the dampening), and LARS and
-// LAMB as their papers have them (You et al. 2017 and 2019). Variables of rank below 2, biases,
-// norms and slopes, have neither weight decay nor a trust ratio.
+// the momentum begins with the whole first gradient, later ones lose the dampening), LARS and LAMB
+// as their papers have them (You et al. 2017 and 2019), and FTRL-Proximal (McMahan et al. 2013),
+// whose variables should begin as 0. Variables of rank below 2, biases, norms and slopes, have
+// neither weight decay nor a trust ratio.
 struct OptimizerOptions {
-  enum Kind : uint8_t { kSgd, kAdamW, kLars, kLamb };
+  enum Kind : uint8_t { kSgd, kAdamW, kLars, kAdagrad, kFtrl, kLamb };
   Kind kind = kAdamW;
-  double momentum = 0;                               // SGD and LARS; 0 keeps no state of SGD's
-  bool nesterov = false;                             // SGD with momentum alone
-  double dampening = 0;                              // SGD with momentum alone, and not Nesterov's
-  double trust_coefficient = 0.001;                  // LARS alone
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW and LAMB
-  bool bias_correction = true;                       // of these; Google's BERT goes without
-  double weight_decay = 0;                           // pulls weights to 0
+  // Variables whose names begin so have another rule, and a rate that is so many times the
+  // program's. The first that fits is taken.
+  struct Group {
+    std::string prefix;
+    Kind kind = kAdamW;
+    double rate = 1;
+  };
+  std::vector<Group> groups;
+  double momentum = 0;               // SGD and LARS; 0 keeps no state of SGD's
+  bool nesterov = false;             // SGD with momentum alone
+  double dampening = 0;              // SGD with momentum alone, and not Nesterov's
+  double trust_coefficient = 0.001;  // LARS alone
+  double beta1 = 0.9, beta2 = 0.95;  // AdamW and LAMB
+  bool bias_correction = true;       // of these; Google's BERT goes without
+  double epsilon = 1e-8;             // AdamW, LAMB and AdaGrad
+  double weight_decay = 0;           // pulls weights to 0; not of FTRL
+  double l1 = 0, l2 = 0, beta = 1;   // FTRL alone
   // Largest global norm of the gradients; 0 never clips.
   double clip = 0;
   // What gradients of f32 are reduced over devices in, but for rows of tables; norms and updates
@@ -38,11 +52,11 @@ inline bool HasTrustRatio(OptimizerOptions::Kind kind) {
 }
 
 // Adds the global norm, then an update of every variable in `gradients`, in their order, and the
-// state that it needs as variables of zeros: <variable>.m and .v, or .momentum, with the role of a
-// state, stored as the parameter says. Where that is as the parameter is stored itself, one op
-// changes both in place; elsewhere one changes the state and gives the new value, which another
-// puts into the parameter. `learning_rate` is f32 [], `step` i32 [], counted from 1. `grad_norm`:
-// before clipping.
+// state that it needs as variables of zeros: <variable>.m and .v, .momentum, .sum, or .z and .n,
+// with the role of a state, stored as the parameter says. Where that is as the parameter is stored
+// itself, one op changes both in place; elsewhere one changes the state and gives the new value,
+// which another puts into the parameter. `learning_rate` is f32 [], `step` i32 [], counted from 1.
+// `grad_norm`: before clipping.
 absl::Status AddOptimizer(Graph* graph, const VariableGradients& gradients, Tensor learning_rate,
                           Tensor step, const OptimizerOptions& options, Tensor* grad_norm);
 

@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "framework/graph/interpreter.h"
 #include "framework/graph/text.h"
@@ -280,7 +283,8 @@ TEST(Optimizer, StatesFollowTheirVariablesAndUpdatesTheirOrder) {
 }
 
 TEST(Optimizer, TablesAreUpdatedByTheirRows) {
-  for (auto kind : {OptimizerOptions::kSgd, OptimizerOptions::kAdamW}) {
+  for (auto kind : {OptimizerOptions::kSgd, OptimizerOptions::kAdamW, OptimizerOptions::kAdagrad,
+                    OptimizerOptions::kFtrl}) {
     Graph graph;
     const Tensor ids = graph.Input("ids", DType::kI32, {3}, "");
     const Tensor table = graph.Variable("table", DType::kF32, {4, 2}, {"ones"}, "");
@@ -300,10 +304,81 @@ TEST(Optimizer, TablesAreUpdatedByTheirRows) {
     const std::vector<double>& rows = variables["table"].values;
     EXPECT_EQ(rows[0], 1);
     EXPECT_EQ(rows[4], 1);
-    const bool sgd = kind == OptimizerOptions::kSgd;
-    EXPECT_NEAR(rows[2], sgd ? 1 - 0.04 : 1 - 0.01, 1e-9);
-    EXPECT_NEAR(rows[7], sgd ? 1 - 0.02 : 1 - 0.01, 1e-9);
+    // FTRL forgets the ones: z = g - |g| / 0.01, and the rate on them is 0.01 / (1 + |g|).
+    const std::map<OptimizerOptions::Kind, std::pair<double, double>> expected = {
+        {OptimizerOptions::kSgd, {1 - 0.04, 1 - 0.02}},
+        {OptimizerOptions::kAdamW, {1 - 0.01, 1 - 0.01}},
+        {OptimizerOptions::kAdagrad, {1 - 0.01, 1 - 0.01}},
+        {OptimizerOptions::kFtrl, {-(4 - 400) * 0.01 / 5, -(2 - 200) * 0.01 / 3}}};
+    EXPECT_NEAR(rows[2], expected.at(kind).first, 1e-9);
+    EXPECT_NEAR(rows[7], expected.at(kind).second, 1e-9);
   }
+}
+
+// torch.optim.Adagrad(lr=0.1, eps=1e-3), by hand: no decay of the bias.
+TEST(Optimizer, AdagradIsPyTorchs) {
+  OptimizerOptions options;
+  options.kind = OptimizerOptions::kAdagrad;
+  options.epsilon = 1e-3;
+  options.weight_decay = 0.5;
+  Linear linear(options);
+  double w = 0.5, b = -0.25, w_sum = 0, b_sum = 0;
+  for (int step = 1; step <= 3; ++step) {
+    const double dw = 0.3 * step, db = -0.2;
+    linear.Step(0.1, step, dw, db);
+    const double g = dw + 0.5 * w;
+    w_sum += g * g, b_sum += db * db;
+    w -= 0.1 * g / (std::sqrt(w_sum) + 1e-3);
+    b -= 0.1 * db / (std::sqrt(b_sum) + 1e-3);
+    EXPECT_NEAR(linear.value("w"), w, 1e-12);
+    EXPECT_NEAR(linear.value("b"), b, 1e-12);
+  }
+}
+
+// Algorithm 1 of McMahan et al. 2013, with alpha, beta, lambda1, lambda2: what does not begin as 0
+// is forgotten, a gradient below lambda1 leaves nothing, and no rate no change.
+TEST(Optimizer, FtrlIsItsPapers) {
+  OptimizerOptions options;
+  options.kind = OptimizerOptions::kFtrl;
+  options.l1 = 0.25, options.l2 = 0.1, options.beta = 2;
+  Linear linear(options);
+  double w = 0.5, z = 0, n = 0;
+  const double alpha = 0.1;
+  for (int step = 1; step <= 4; ++step) {
+    const double g = step == 2 ? -3 : 0.4;
+    linear.Step(alpha, step, g, 0.2);
+    z += g - (std::sqrt(n + g * g) - std::sqrt(n)) / alpha * w;
+    n += g * g;
+    w = std::abs(z) <= 0.25 ? 0
+                            : -(z - (z < 0 ? -0.25 : 0.25)) / ((2 + std::sqrt(n)) / alpha + 0.1);
+    EXPECT_NEAR(linear.value("w"), w, 1e-12);
+  }
+  EXPECT_NE(w, 0);
+  linear.Step(0, 5, 100, 100);
+  EXPECT_NEAR(linear.value("w"), w, 1e-12);
+
+  options.l1 = 10;
+  Linear sparse(options);
+  sparse.Step(alpha, 1, 0.001, 0.2);
+  EXPECT_EQ(sparse.value("b"), 0);
+}
+
+TEST(Optimizer, GroupsHaveTheirOwnRuleAndRate) {
+  OptimizerOptions options;
+  options.kind = OptimizerOptions::kSgd;
+  options.groups = {{.prefix = "b", .kind = OptimizerOptions::kAdagrad, .rate = 0.5}};
+  Linear linear(options);
+  linear.Step(0.1, 1, 2, 4);
+  EXPECT_NEAR(linear.value("w"), 0.5 - 0.1 * 2, 1e-12);
+  EXPECT_NEAR(linear.value("b"), -0.25 - 0.5 * 0.1, 1e-7);
+  EXPECT_TRUE(linear.graph.FindVariable("b.sum"));
+  EXPECT_FALSE(linear.graph.FindVariable("w.sum"));
+  options.groups[0].rate = -1;
+  Graph graph;
+  EXPECT_THAT(
+      std::string(
+          AddTraining(&graph, SumSquares(Scope(&graph).Param("w", {2})), options).message()),
+      HasSubstr("rate of b: expected 0 <= rate of b"));
 }
 
 TEST(Optimizer, RefusesOptionsOutOfRange) {

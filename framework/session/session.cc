@@ -57,7 +57,17 @@ absl::Status CheckDevices(const SessionOptions& options) {
 
 // The devices of a rank share one memory, and the system would end the process in which it runs
 // out.
-absl::Status CheckMemory(const plan::Plan& plan, int64_t limit) {
+absl::Status CheckMemory(const plan::Plan& plan, const SessionOptions& options) {
+  for (int d = 0; d < plan.devices_size(); ++d) {
+    const plan::Device& device = plan.devices(d);
+    if (options.device_memory_limit == 0 || device.rank() != plan.rank()) continue;
+    if (device.memory_bytes() <= options.device_memory_limit) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the plan does not fit: expected at most ", options.device_memory_limit,
+                     " bytes of memory for a device; device ", d, " got ", device.memory_bytes(),
+                     ", of them ", device.variable_bytes(), " for variables"));
+  }
+  int64_t limit = options.memory_limit;
   std::string source;
   if (limit == 0) {
     const MemoryLimits limits = ReadMemoryLimits();
@@ -107,7 +117,7 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
   ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(options, /*reasons=*/false));
   absl::Status fits;
   compile.fits = [&](const plan::Plan& plan) {
-    fits = CheckMemory(plan, options.memory_limit);
+    fits = CheckMemory(plan, options);
     return fits.ok();
   };
   ASSIGN_OR_RETURN(Compilation compilation, Compile(programs, compile));
@@ -116,7 +126,7 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
     ASSIGN_OR_RETURN(**explanation, Explain(compilation));
     return ExplainMemory(fits, **explanation);
   }
-  fits = CheckMemory(compilation.plan, options.memory_limit);  // now with what is pulled
+  fits = CheckMemory(compilation.plan, options);  // now with what is pulled
   if (fits.ok() && options.explain_html.empty()) {
     explanation->reset();
     return std::move(compilation.plan);
@@ -167,8 +177,7 @@ absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> 
   if (!options.explain_html.empty()) {
     RETURN_IF_ERROR(WritePage(options.explain_html, explanation));
   }
-  const absl::Status fits =
-      ExplainMemory(CheckMemory(compilation.plan, options.memory_limit), explanation);
+  const absl::Status fits = ExplainMemory(CheckMemory(compilation.plan, options), explanation);
   return absl::StrCat(ExplanationText(explanation), fits.message(), fits.ok() ? "" : "\n");
 }
 

@@ -42,6 +42,7 @@ struct SessionOptions {
   Machine machine = Machine::Cpu();
   Stop stop;                 // ends the start soon after it says so: Cancelled; may be empty
   int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory
+  int64_t device_memory_limit = 0;  // bytes of each; 0: no other than that
   // Joins this rank to the others, over which the mesh's devices are dealt out in order; must
   // outlive the session. Null: there is one rank. All ranks call the same things of their sessions
   // in the same order; the first one has the results of steps, the others get none.
@@ -79,7 +80,7 @@ class Session {
   static absl::StatusOr<std::unique_ptr<Session>> Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options);
   // What Start would run, for people: choices, boxings with bytes, actors, memory, predicted time.
-  // Compiled, and not started; what does not fit into memory_limit ends with Start's error. Writes
+  // Compiled, and not started; what does not fit into memory ends with Start's error. Writes
   // explain_html, too.
   static absl::StatusOr<std::string> ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options);

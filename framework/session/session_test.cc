@@ -361,6 +361,11 @@ TEST(SessionTest, WhatDoesNotFitIsExplainedButNotStarted) {
   ASSERT_EQ(text.status(), absl::OkStatus());
   EXPECT_THAT(*text, AllOf(HasSubstr("first/up"), HasSubstr(refused)));
   options.memory_limit = 1 << 20;
+  options.device_memory_limit = 1000;
+  EXPECT_THAT(std::string(Session::Start({{"train", &graph}}, options).status().message()),
+              AllOf(HasSubstr("expected at most 1000 bytes of memory for a device; device 0 got "),
+                    HasSubstr("\n  384 bytes of parameter first/up\n")));
+  options.device_memory_limit = 1 << 19;
   EXPECT_EQ(Session::ExplainPlan({{"train", &graph}}, options)->find("does not fit"),
             std::string::npos);
   EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(), absl::OkStatus());

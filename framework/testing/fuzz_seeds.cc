@@ -190,6 +190,13 @@ void WritePairs() {
 }
 
 void WriteRecordSeeds() {
+  // The first byte says how: 2 is with commas and quotes, 1 is as click logs are.
+  Write("data", "delimited_text", "quotes",
+        "\x02"
+        "carrier,note\r\nUA,\"late, \"\"very\"\"\"\n\nAA,\"two\nlines\"\n");
+  Write("data", "delimited_text", "log",
+        "\x01"
+        "1\t5\t68fd1e64\n0\t\t\n");
   Write("data", "record_io", "picture", RecordBytes({{3}, 7, 0, "abc"}));
   Write("data", "record_io", "labels", RecordBytes({{3, 5}, 0, 0, ""}));
   Write("data", "record_io", "magic",

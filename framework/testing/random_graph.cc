@@ -51,7 +51,7 @@ absl::Status RandomGraphBuilder::Build(int steps) {
   Reseed("end", 0);
   RETURN_IF_ERROR(End());
   Reseed("feed", 0);
-  for (int step = 0; step < steps; ++step) Feed(step);
+  for (int step = 0; step < (forgets_ ? std::min(steps, 1) : steps); ++step) Feed(step);
   return absl::OkStatus();
 }
 
@@ -210,15 +210,18 @@ absl::Status RandomGraphBuilder::End() {
   }
   for (const Tensor& term : extra_) loss = loss + term;
   OptimizerOptions options;
-  if (Chance(50)) {
+  if (Chance(40)) {
     options.kind = OptimizerOptions::kSgd;
     options.momentum = Chance(50) ? 0.5 : 0;
-  } else if (Chance(30)) {
+  } else if (Chance(25)) {
     options.kind = Chance(60) ? OptimizerOptions::kLars : OptimizerOptions::kLamb;
     options.momentum = 0.5;
     options.trust_coefficient = 0.25;
+  } else if (Chance(50)) {
+    forgets_ = Chance(50);
+    options.kind = forgets_ ? OptimizerOptions::kFtrl : OptimizerOptions::kAdagrad;
   }
-  options.epsilon = 1e-3;  // keeps AdamW from amplifying rounding
+  options.epsilon = 1e-3;  // keeps AdamW and AdaGrad from amplifying rounding
   // LARS and LAMB make steps of one size of any gradient, and of one that is zero but for rounding
   // any step: what decays outweighs that.
   const bool decays = Chance(50) || HasTrustRatio(options.kind);

@@ -135,6 +135,9 @@ class RandomGraphBuilder {
   std::vector<Input> inputs_;
   int64_t batch_ = 1, ops_ = 0, done_ = 0;
   int variables_ = 0, sides_ = 0, products_ = 0;
+  // FTRL makes 0 of what has no gradient but rounding, and what norms make of that is rounding:
+  // such a graph is trained for a step.
+  bool forgets_ = false;
   Tensor x_;
   std::vector<Tensor> past_;    // what a residual may join
   std::vector<Tensor> tables_;  // of embeddings

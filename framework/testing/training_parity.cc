@@ -131,6 +131,10 @@ TrainingSetting LambWithClip() {
   return setting;
 }
 
+TrainingSetting AdagradWithClip() {
+  return Setting("AdaGrad with clip", OptimizerOptions::kAdagrad, 0.02, 1);
+}
+
 ParityBounds Bf16Bounds() {
   ParityBounds bounds;
   bounds.free_steps = kParityEarly;
@@ -359,11 +363,12 @@ class StepComparison {
     return point_.step == 0 ? bounds().first_step_factor * bound + FirstStep(name) : bound;
   }
 
-  // Adam's first step is rate * g / (|g| + epsilon), which makes steps out of the rounding of those
-  // elements that are near epsilon. What the difference of the gradients, which has a bound of its
-  // own, explains is allowed.
+  // The first step of Adam and of AdaGrad is rate * g / (|g| + epsilon), which makes steps out of
+  // the rounding of those elements that are near epsilon. What the difference of the gradients,
+  // which has a bound of its own, explains is allowed.
   double FirstStep(const std::string& name) const {
-    if (setting_.optimizer.kind != OptimizerOptions::kAdamW) return 0;
+    const OptimizerOptions::Kind kind = setting_.optimizer.kind;
+    if (kind != OptimizerOptions::kAdamW && kind != OptimizerOptions::kAdagrad) return 0;
     const auto gradient = point_.gradients.find(name);
     if (gradient == point_.gradients.end()) return 0;  // a running statistic
     const HostTensor& expected = gradient->second;

@@ -72,6 +72,7 @@ TrainingSetting SgdWithMomentum();
 // With a clip, which takes part in the ratios, and weight decay.
 TrainingSetting LarsWithClip();
 TrainingSetting LambWithClip();
+TrainingSetting AdagradWithClip();
 
 // A model on a layout.
 struct ParityCase {

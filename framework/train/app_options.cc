@@ -31,10 +31,11 @@ ABSL_FLAG(int64_t, warmup, 0, "steps in which the learning rate rises");
 ABSL_FLAG(double, lr_floor, 0.1, "share of --lr that is left at the end; 1 keeps it constant");
 ABSL_FLAG(double, clip, 1, "largest norm of the gradient; 0 never clips");
 ABSL_FLAG(double, weight_decay, 0.1, "the optimizer's pull towards zero, not on biases and norms");
-ABSL_FLAG(std::string, optimizer, "adamw", "adamw, lamb, sgd or lars");
+ABSL_FLAG(std::string, optimizer, "adamw", "adamw, lamb, sgd, lars or adagrad");
 ABSL_FLAG(double, beta1, 0.9, "of --optimizer=adamw and lamb: what a mean of gradients keeps");
 ABSL_FLAG(double, beta2, 0.95, "of --optimizer=adamw and lamb: what a mean of squares keeps");
-ABSL_FLAG(double, epsilon, 1e-8, "of --optimizer=adamw and lamb: is added to the root of squares");
+ABSL_FLAG(double, epsilon, 1e-8,
+          "of --optimizer=adamw, lamb and adagrad: is added to the root of squares");
 ABSL_FLAG(bool, bias_correction, true,
           "of --optimizer=adamw and lamb: means count for more while they are young; Google's BERT "
           "goes without");
@@ -64,6 +65,9 @@ ABSL_FLAG(int64_t, threads, 0, "threads of a device; 0: the cores shared among t
 ABSL_FLAG(double, memory, 0,
           "GiB that all devices together may take; a plan that needs more is refused; 0: what this "
           "machine has");
+ABSL_FLAG(
+    double, device_memory, 0,
+    "GiB that each device may take, as if it had a memory of its own; 0: no limit but --memory");
 ABSL_FLAG(int64_t, script_length, 0, "longest run of instructions of one actor; 0 is no limit");
 ABSL_FLAG(
     std::string, machine, "",
@@ -129,6 +133,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"reduce_dtype", "TYPE", ""},
                                      {"threads", "N", ""},
                                      {"memory", "GIB", ""},
+                                     {"device_memory", "GIB", ""},
                                      {"script_length", "N", ""},
                                      {"machine", "FILE", "rough costs"}}},
                                    {"The run",
@@ -225,6 +230,7 @@ absl::Status CheckNumbers() {
   RETURN_IF_ERROR(CheckFlag("zero", absl::GetFlag(FLAGS_zero), 0, 3));
   RETURN_IF_ERROR(CheckFlag("threads", absl::GetFlag(FLAGS_threads), 0, 4096));
   RETURN_IF_ERROR(CheckFlag("memory", absl::GetFlag(FLAGS_memory), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("device_memory", absl::GetFlag(FLAGS_device_memory), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("script_length", absl::GetFlag(FLAGS_script_length), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("eval_every", absl::GetFlag(FLAGS_eval_every), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("save_every", absl::GetFlag(FLAGS_save_every), 0, kMany));
@@ -355,14 +361,16 @@ absl::Status ReadMesh(AppOptions* options) {
 
 absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer) {
   const std::string name = absl::GetFlag(FLAGS_optimizer);
-  const std::map<std::string, OptimizerOptions::Kind> kinds = {{"adamw", OptimizerOptions::kAdamW},
-                                                               {"lamb", OptimizerOptions::kLamb},
-                                                               {"sgd", OptimizerOptions::kSgd},
-                                                               {"lars", OptimizerOptions::kLars}};
+  const std::map<std::string, OptimizerOptions::Kind> kinds = {
+      {"adamw", OptimizerOptions::kAdamW},
+      {"lamb", OptimizerOptions::kLamb},
+      {"sgd", OptimizerOptions::kSgd},
+      {"lars", OptimizerOptions::kLars},
+      {"adagrad", OptimizerOptions::kAdagrad}};
   const auto kind = kinds.find(name);
   if (kind == kinds.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--optimizer: expected adamw, lamb, sgd or lars, got \"", name, "\""));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--optimizer: expected adamw, lamb, sgd, lars or adagrad, got \"", name, "\""));
   }
   optimizer->kind = kind->second;
   optimizer->clip = absl::GetFlag(FLAGS_clip);
@@ -440,6 +448,7 @@ void ReadFlags(AppOptions* o) {
   o->session.seed = absl::GetFlag(FLAGS_seed);
   o->session.threads_per_device = static_cast<int>(absl::GetFlag(FLAGS_threads));
   o->session.memory_limit = std::llround(absl::GetFlag(FLAGS_memory) * kGiB);
+  o->session.device_memory_limit = std::llround(absl::GetFlag(FLAGS_device_memory) * kGiB);
   o->session.script_length = absl::GetFlag(FLAGS_script_length);
   o->session.trace = absl::GetFlag(FLAGS_trace);
   o->session.explain_html = absl::GetFlag(FLAGS_explain_html);

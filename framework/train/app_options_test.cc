@@ -82,13 +82,14 @@ TEST_F(AppOptionsTest, TheFirstPresetRunsWithoutFlags) {
 
 TEST_F(AppOptionsTest, FlagsGoOverThePreset) {
   absl::StatusOr<AppOptions> options =
-      Parse({"--preset=wide", "--steps=7", "--threads=3", "--memory=1.5", "--mesh=data=2 pipe=2",
-             "--batch=8", "--micro_batches=4", "--zero=1"});
+      Parse({"--preset=wide", "--steps=7", "--threads=3", "--memory=1.5", "--device_memory=0.5",
+             "--mesh=data=2 pipe=2", "--batch=8", "--micro_batches=4", "--zero=1"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->schedule.steps, 7);
   EXPECT_EQ(options->schedule.warmup, 3);
   EXPECT_EQ(options->session.threads_per_device, 3);
   EXPECT_EQ(options->session.memory_limit, int64_t{3} << 29);
+  EXPECT_EQ(options->session.device_memory_limit, int64_t{1} << 29);
   EXPECT_EQ(options->session.micro_batches, 4);
   EXPECT_EQ(options->optimizer.zero.level, 1);
   EXPECT_EQ(options->optimizer.zero.mesh.AxisSize("data"), 2);
@@ -146,7 +147,7 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--beta2=1"}), "--beta2: expected 0 to 0.999999, got 1");
   EXPECT_EQ(Error({"--epsilon=-1"}), "--epsilon: expected 0 to 0.1, got -1");
   EXPECT_EQ(Error({"--optimizer=sdg"}),
-            "--optimizer: expected adamw, lamb, sgd or lars, got \"sdg\"");
+            "--optimizer: expected adamw, lamb, sgd, lars or adagrad, got \"sdg\"");
   EXPECT_EQ(Error({"--nesterov"}),
             "--nesterov: expected --optimizer=sgd and a momentum above 0, got adamw and 0.9");
   EXPECT_EQ(Error({"--optimizer=lars", "--dampening=0.5"}),

@@ -123,9 +123,9 @@ absl::StatusOr<FaceOptions> ReadFaceFlags(const AppOptions& options) {
   config.precision = options.precision;
   RETURN_IF_ERROR(AddContext(
       CheckFace(config, options.optimizer.zero.mesh, options.session.micro_batches), "model"));
-  if (config.sample_rate < 1 && options.optimizer.kind == OptimizerOptions::kLars) {
+  if (config.sample_rate < 1 && HasTrustRatio(options.optimizer.kind)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--sample_rate: expected 1 with --optimizer=lars, which moves every class, got ",
+        "--sample_rate: expected 1 with --optimizer=lars and lamb, which move every class, got ",
         config.sample_rate));
   }
   face.data.image_size = config.image_size;

@@ -94,8 +94,9 @@ TEST_F(OptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--classes=4000", "--sample_rate=0.5", "--mesh=model=4", "--sample_groups=2"}),
             "model: sample_groups: expected a multiple of the 4 devices of axis model, which would "
             "cut some, got 2");
-  EXPECT_EQ(Error({"--sample_rate=0.5", "--optimizer=lars"}),
-            "--sample_rate: expected 1 with --optimizer=lars, which moves every class, got 0.5");
+  EXPECT_EQ(
+      Error({"--sample_rate=0.5", "--optimizer=lars"}),
+      "--sample_rate: expected 1 with --optimizer=lars and lamb, which move every class, got 0.5");
   EXPECT_EQ(Error({"--widht=64"}), "unknown flag --widht; did you mean --width?");
 }
 

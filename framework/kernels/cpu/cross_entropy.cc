@@ -1,5 +1,6 @@
-// The four steps of softmax cross entropy and the gradient of their chain. A shard of a split
-// vocabulary has the labels' columns of its own range; the others are some other shard's.
+// The four steps of softmax cross entropy and the gradient of their chain; sigmoid cross entropy. A
+// shard of a split vocabulary has the labels' columns of its own range; the others are some other
+// shard's.
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/classes.h"
 #include "framework/kernels/cpu/vector.h"
@@ -139,6 +140,28 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
         }
       });
       return absl::OkStatus();
+    });
+  });
+}
+
+PreparedKernel PrepareSigmoidCrossEntropy(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  const int64_t n = spec.outputs[0].NumElements();
+  return MakeKernel([n](const KernelContext& context, const Operands& at) {
+    Parallel(context, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
+      Vectors().sigmoid_cross_entropy.loss(at.at(0) + begin, at.at(1) + begin, at.at(2) + begin,
+                                           end - begin);
+    });
+  });
+}
+
+PreparedKernel PrepareSigmoidCrossEntropyGradient(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  const int64_t n = spec.outputs[0].NumElements();
+  return MakeKernel([n](const KernelContext& context, const Operands& at) {
+    Parallel(context, n, kCostlyGrain, [&](int64_t begin, int64_t end) {
+      Vectors().sigmoid_cross_entropy.gradient(at.at(0) + begin, at.at(1) + begin, at.at(2) + begin,
+                                               at.at(3) + begin, end - begin);
     });
   });
 }

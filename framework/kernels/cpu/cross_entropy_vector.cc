@@ -54,9 +54,30 @@ constexpr CrossEntropyVector<T> LoopsOf() {
   return {SumExp<T>, Combine, Gradient<T>, NotBelow<T>, NotAtMost<T>};
 }
 
+// max(x, 0) - x label + log(1 + exp(-|x|)): no exponential overflows.
+void SigmoidLoss(const float* logits, const float* labels, float* loss, int64_t n) {
+  const F zero = Splat(0), one = Splat(1);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F x = lanes(logits + i);
+    const F rest = Log(one + Exp(Min(x, zero - x)));
+    lanes(loss + i, Max(x, zero) - x * lanes(labels + i) + rest);
+  });
+}
+
+void SigmoidGradient(const float* logits, const float* labels, const float* dloss, float* dlogits,
+                     int64_t n) {
+  const F zero = Splat(0), one = Splat(1);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F x = lanes(logits + i), small = Exp(Min(x, zero - x));
+    const F y = Select(Less(x, zero), small, one) / (one + small);
+    lanes(dlogits + i, (y - lanes(labels + i)) * lanes(dloss + i));
+  });
+}
+
 }  // namespace
 
 extern const CrossEntropyVector<float> kCrossEntropy = LoopsOf<float>();
+extern const SigmoidCrossEntropyVector kSigmoidCrossEntropy = {SigmoidLoss, SigmoidGradient};
 extern const CrossEntropyVector<BFloat16> kCrossEntropyBf16 = LoopsOf<BFloat16>();
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -16,6 +16,9 @@ absl::Status CheckIds(const char* op, const int32_t* ids, int64_t n, int64_t lim
 
 namespace {
 
+// Rows of a large table are in no cache: so many ids ahead they are asked for.
+constexpr int64_t kAhead = 8;
+
 // Adds rows in order of appearance. Split by columns, so that the order of a sum is one.
 void ScatterAdd(const KernelContext& context, const int32_t* ids, const float* values, int64_t n,
                 const TableRows& rows, float* table) {
@@ -50,6 +53,12 @@ PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
     ParallelRows(context, n, width, kCheapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = ids[i] - first;
+        if (i + kAhead < end) {
+          const int64_t next = ids[i + kAhead] - first;
+          if (next >= 0 && next < rows.held) {
+            __builtin_prefetch(table + ((i + kAhead) / of_group * rows.held + next) * width);
+          }
+        }
         if (row >= 0 && row < rows.held) {
           std::memcpy(y + i * width, table + (i / of_group * rows.held + row) * width,
                       width * sizeof(float));
@@ -97,26 +106,29 @@ PreparedKernel PrepareAddSparse(const KernelSpec& spec) {
   });
 }
 
+// table, whose shard says which rows are squared here, ids, values.
 PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {0}));
-  ASSIGN_OR_RETURN(const GroupedAttributes attributes,
-                   ParseAttributes<GroupedAttributes>(spec.attributes));
-  const int64_t groups = attributes.grouped ? spec.inputs[0].local[0] : 1;
-  const int64_t n = groups > 0 ? spec.inputs[0].NumElements() / groups : 0;
-  const int64_t width = RowLength(spec.inputs[1].local);
+  RETURN_IF_ERROR(RequireF32(spec, {1}));
+  const TableRows rows(spec.inputs[0]);
+  const int64_t n = spec.inputs[1].NumElements(), of_group = rows.IdsOfGroup(n);
   return MakeKernel(
-      [groups, n, width](const KernelContext&, const Operands& at) {
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        const int32_t* ids = at.at<int32_t>(1);
+        RETURN_IF_ERROR(CheckIds("sum_squares_sparse", ids, n, rows.whole));
+        const int64_t first = rows.BeginAt(context.micro);
         double sum = 0;
-        for (int64_t g = 0; g < groups; ++g) {
-          ForEachDistinctRow(at.at<int32_t>(0) + g * n, at.at(1) + g * n * width, n, width, 0,
-                             int64_t{1} << 31, at.scratch<std::byte>(),
-                             [&](int64_t, const float* row) {
-                               sum += Vectors().f32.reduction.sum_squares(row, width);
-                             });
+        for (int64_t g = 0; g < rows.groups; ++g) {
+          const DistinctRows distinct(ids + g * of_group, at.at(2) + g * of_group * rows.width,
+                                      of_group, rows.width, first, first + rows.held,
+                                      at.scratch<std::byte>());
+          sum += distinct.Sum(context, [&](const float* row) {
+            return Vectors().f32.reduction.sum_squares(row, rows.width);
+          });
         }
-        *at.at(2) = static_cast<float>(sum);
+        *at.at(3) = static_cast<float>(sum);
+        return absl::OkStatus();
       },
-      DistinctRowScratch(n, width));
+      DistinctRows::Scratch(of_group, rows.width));
 }
 
 }  // namespace sluice::cpu

@@ -2,6 +2,7 @@
 // follows from them is computed in f64, as the reference implementation does. A kernel serves both
 // forms of its op: the one that gives a value copies the variable and changes the copy, so that the
 // bits of both are equal.
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -22,22 +23,6 @@ SgdStep StepOf(const LarsAttributes& a, double factor, double learning_rate, dou
   const double rate = learning_rate * ratio;
   return {static_cast<float>(rate * factor), 1, static_cast<float>(a.momentum),
           static_cast<float>(rate * a.weight_decay), /*nesterov=*/false};
-}
-
-AdamWStep StepOf(const AdamWAttributes& a, float factor, float learning_rate, int32_t step) {
-  const double correction1 = a.bias_correction ? 1 - std::pow(a.beta1, step) : 1;
-  const double correction2 = a.bias_correction ? std::sqrt(1 - std::pow(a.beta2, step)) : 1;
-  AdamWStep made;
-  made.factor = factor;
-  made.beta1 = static_cast<float>(a.beta1);
-  made.one_minus_beta1 = static_cast<float>(1 - a.beta1);
-  made.beta2 = static_cast<float>(a.beta2);
-  made.one_minus_beta2 = static_cast<float>(1 - a.beta2);
-  made.decay = static_cast<float>(1 - learning_rate * a.weight_decay);
-  made.rate = static_cast<float>(learning_rate / correction1);
-  made.root = static_cast<float>(1 / correction2);
-  made.epsilon = static_cast<float>(a.epsilon);
-  return made;
 }
 
 void UpdateSgd(const SgdStep& step, const float* gradient, float* variable, float* momentum,
@@ -70,6 +55,7 @@ void UpdateElements(const KernelContext& context, int64_t n, int64_t grain, cons
 // The rows forms. update(gradient, row, place): changes one row of the table, whose place in the
 // state is given. With `to` the table stays: each row named is copied there and changed, and rows
 // that the shard has none of are the identity of the sum that brings the shards' together.
+// fetch(row, place): it is soon to be changed.
 struct NamedRows {
   TableRows rows;
   const int32_t* ids;
@@ -78,20 +64,24 @@ struct NamedRows {
   float* to;  // null: none
   int64_t n;
 
-  template <typename F>
-  void Update(const KernelContext& context, std::byte* scratch, F&& update) const {
+  template <typename F, typename Fetch>
+  void Update(const KernelContext& context, std::byte* scratch, F&& update, Fetch&& fetch) const {
     if (to != nullptr) std::fill_n(to, n * rows.width, -0.0f);
     const int64_t first = rows.BeginAt(context.micro), of_group = rows.IdsOfGroup(n);
     for (int64_t g = 0; g < rows.groups; ++g) {
       const int64_t begin = g * of_group * rows.width;
-      ForEachDistinctRowWithPlaces(
-          ids + g * of_group, values + begin, of_group, rows.width, first, first + rows.held,
-          scratch, [&](int64_t id, const float* gradient, const RowPlaces& places) {
-            const int64_t place = (g * rows.held + id - first) * rows.width;
+      const auto place_of = [&](int64_t id) { return (g * rows.held + id - first) * rows.width; };
+      const DistinctRows distinct(ids + g * of_group, values + begin, of_group, rows.width, first,
+                                  first + rows.held, scratch);
+      distinct.ForEach(
+          context,
+          [&](int64_t id, const float* gradient, const RowPlaces& places) {
+            const int64_t place = place_of(id);
             if (to == nullptr) return update(gradient, table + place, place);
             UpdateCopies(table + place, to + begin, places,
                          [&](float* row) { update(gradient, row, place); });
-          });
+          },
+          [&](int64_t id) { fetch(table + place_of(id), place_of(id)); });
     }
   }
 
@@ -110,6 +100,134 @@ struct NamedRows {
 // Of an update: the operand that it writes, behind its inputs where it gives a value.
 int Written(const KernelSpec& spec) {
   return spec.outputs.empty() ? 0 : static_cast<int>(spec.inputs.size());
+}
+
+// The rules of ops/update_rule.h: what is computed once a firing, and the loop over elements, whose
+// states are as many pointers.
+struct AdamWRule {
+  using Attributes = AdamWAttributes;
+  using Step = AdamWStep;
+  static constexpr int kStates = 2;
+  static constexpr bool kReadsStep = true;
+  static AdamWStep StepOf(const AdamWAttributes& a, float factor, float learning_rate,
+                          int32_t step) {
+    const double correction1 = a.bias_correction ? 1 - std::pow(a.beta1, step) : 1;
+    const double correction2 = a.bias_correction ? std::sqrt(1 - std::pow(a.beta2, step)) : 1;
+    AdamWStep made;
+    made.factor = factor;
+    made.beta1 = static_cast<float>(a.beta1);
+    made.one_minus_beta1 = static_cast<float>(1 - a.beta1);
+    made.beta2 = static_cast<float>(a.beta2);
+    made.one_minus_beta2 = static_cast<float>(1 - a.beta2);
+    made.decay = static_cast<float>(1 - learning_rate * a.weight_decay);
+    made.rate = static_cast<float>(learning_rate / correction1);
+    made.root = static_cast<float>(1 / correction2);
+    made.epsilon = static_cast<float>(a.epsilon);
+    return made;
+  }
+  static void Run(const AdamWStep& step, const float* gradient, float* variable,
+                  float* const* states, int64_t n) {
+    Vectors().optimizer.adamw(step, gradient, variable, states[0], states[1], n);
+  }
+};
+
+struct AdagradRule {
+  using Attributes = AdagradAttributes;
+  using Step = AdagradStep;
+  static constexpr int kStates = 1;
+  static constexpr bool kReadsStep = false;
+  static AdagradStep StepOf(const AdagradAttributes& a, float factor, float learning_rate,
+                            int32_t) {
+    return {factor, learning_rate, static_cast<float>(a.weight_decay),
+            static_cast<float>(a.epsilon)};
+  }
+  static void Run(const AdagradStep& step, const float* gradient, float* variable,
+                  float* const* states, int64_t n) {
+    Vectors().optimizer.adagrad(step, gradient, variable, states[0], n);
+  }
+};
+
+struct FtrlRule {
+  using Attributes = FtrlAttributes;
+  using Step = FtrlStep;
+  static constexpr int kStates = 2;
+  static constexpr bool kReadsStep = false;
+  static FtrlStep StepOf(const FtrlAttributes& a, float factor, float learning_rate, int32_t) {
+    return {factor, learning_rate, static_cast<float>(a.l1), static_cast<float>(a.l2),
+            static_cast<float>(a.beta)};
+  }
+  // A rate of 0 changes nothing.
+  static void Run(const FtrlStep& step, const float* gradient, float* variable,
+                  float* const* states, int64_t n) {
+    if (step.learning_rate == 0) return;
+    Vectors().optimizer.ftrl(step, gradient, variable, states[0], states[1], n);
+  }
+};
+
+// The pointers of one place of the states, which stand behind the variable.
+template <typename Rule>
+std::array<float*, Rule::kStates> StatesAt(const Operands& at, int64_t place) {
+  std::array<float*, Rule::kStates> states;
+  for (int s = 0; s < Rule::kStates; ++s) states[s] = at.at(1 + s) + place;
+  return states;
+}
+
+template <typename Rule>
+typename Rule::Step StepAt(const typename Rule::Attributes& attributes, const Operands& at,
+                           int factor) {
+  const int32_t step = Rule::kReadsStep ? *at.at<int32_t>(factor + 2) : 0;
+  return Rule::StepOf(attributes, *at.at(factor), *at.at(factor + 1), step);
+}
+
+// variable, states.., gradient, factor, learning rate, [step]; then the value, or nothing.
+template <typename Rule>
+PreparedKernel PrepareUpdate(const KernelSpec& spec) {
+  constexpr int kGradient = 1 + Rule::kStates, kFactor = kGradient + 1;
+  RETURN_IF_ERROR(Rule::kReadsStep ? RequireF32(spec, {kFactor + 2}) : RequireF32(spec));
+  ASSIGN_OR_RETURN(const auto attributes,
+                   ParseAttributes<typename Rule::Attributes>(spec.attributes));
+  const int64_t n = spec.inputs[0].NumElements();
+  const int written = Written(spec);
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    const typename Rule::Step step = StepAt<Rule>(attributes, at, kFactor);
+    float* const to = at.at(written);
+    UpdateElements(context, n, kCheapGrain / Rule::kStates, at.at(0), to,
+                   [&](int64_t begin, int64_t end) {
+                     Rule::Run(step, at.at(kGradient) + begin, to + begin,
+                               StatesAt<Rule>(at, begin).data(), end - begin);
+                   });
+  });
+}
+
+// variable, states.., ids, values, factor, learning rate, [step]; then the rows, or nothing.
+template <typename Rule>
+PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
+  constexpr int kIds = 1 + Rule::kStates, kFactor = kIds + 2;
+  RETURN_IF_ERROR(Rule::kReadsStep ? RequireF32(spec, {kIds, kFactor + 2})
+                                   : RequireF32(spec, {kIds}));
+  ASSIGN_OR_RETURN(const auto attributes,
+                   ParseAttributes<typename Rule::Attributes>(spec.attributes));
+  const TableRows rows(spec.inputs[0]);
+  const int64_t n = spec.inputs[kIds].NumElements(), width = rows.width;
+  const int written = Written(spec);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        const int32_t* ids = at.at<int32_t>(kIds);
+        RETURN_IF_ERROR(CheckIds(op, ids, n, rows.whole));
+        const typename Rule::Step step = StepAt<Rule>(attributes, at, kFactor);
+        float* const out = written == 0 ? nullptr : at.at(written);
+        NamedRows{rows, ids, at.at(kIds + 1), at.at(0), out, n}.Update(
+            context, at.scratch<std::byte>(),
+            [&](const float* gradient, float* row, int64_t place) {
+              Rule::Run(step, gradient, row, StatesAt<Rule>(at, place).data(), width);
+            },
+            [&](const float* row, int64_t place) {
+              __builtin_prefetch(row, 1);
+              for (float* state : StatesAt<Rule>(at, place)) __builtin_prefetch(state, 1);
+            });
+        return absl::OkStatus();
+      },
+      DistinctRows::Scratch(rows.IdsOfGroup(n), width));
 }
 
 }  // namespace
@@ -190,27 +308,14 @@ PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
             context, at.scratch<std::byte>(),
             [&](const float* gradient, float* row, int64_t place) {
               UpdateSgd(step, gradient, row, has_momentum ? at.at(6) + place : nullptr, width);
+            },
+            [&](const float* row, int64_t place) {
+              __builtin_prefetch(row, 1);
+              if (has_momentum) __builtin_prefetch(at.at(6) + place, 1);
             });
         return absl::OkStatus();
       },
-      DistinctRowScratch(rows.IdsOfGroup(n), width));
-}
-
-// variable, m, v, gradient, factor, learning rate, step; then the value, or nothing.
-PreparedKernel PrepareAdamW(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {6}));
-  ASSIGN_OR_RETURN(const AdamWAttributes attributes,
-                   ParseAttributes<AdamWAttributes>(spec.attributes));
-  const int64_t n = spec.inputs[0].NumElements();
-  const int written = Written(spec);
-  return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    const AdamWStep step = StepOf(attributes, *at.at(4), *at.at(5), *at.at<int32_t>(6));
-    float* const to = at.at(written);
-    UpdateElements(context, n, kCheapGrain / 2, at.at(0), to, [&](int64_t begin, int64_t end) {
-      Vectors().optimizer.adamw(step, at.at(3) + begin, to + begin, at.at(1) + begin,
-                                at.at(2) + begin, end - begin);
-    });
-  });
+      DistinctRows::Scratch(rows.IdsOfGroup(n), width));
 }
 
 // variable, m, v, gradient, factor, step; then the direction.
@@ -220,7 +325,7 @@ PreparedKernel PrepareAdamDirection(const KernelSpec& spec) {
                    ParseAttributes<AdamWAttributes>(spec.attributes));
   const int64_t n = spec.inputs[0].NumElements();
   return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    AdamWStep step = StepOf(attributes, *at.at(4), /*learning_rate=*/1, *at.at<int32_t>(5));
+    AdamWStep step = AdamWRule::StepOf(attributes, *at.at(4), /*learning_rate=*/1, *at.at<int32_t>(5));
     step.decay = static_cast<float>(attributes.weight_decay);
     Parallel(context, n, kCheapGrain / 2, [&](int64_t begin, int64_t end) {
       Vectors().optimizer.adam_direction(step, at.at(3) + begin, at.at(0) + begin, at.at(1) + begin,
@@ -229,29 +334,17 @@ PreparedKernel PrepareAdamDirection(const KernelSpec& spec) {
   });
 }
 
-// variable, m, v, ids, values, factor, learning rate, step; then the rows, or nothing.
+PreparedKernel PrepareAdamW(const KernelSpec& spec) { return PrepareUpdate<AdamWRule>(spec); }
 PreparedKernel PrepareAdamWSparse(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {3, 7}));
-  ASSIGN_OR_RETURN(const AdamWAttributes attributes,
-                   ParseAttributes<AdamWAttributes>(spec.attributes));
-  const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[3].NumElements(), width = rows.width;
-  const int written = Written(spec);
-  return MakeKernel(
-      [=](const KernelContext& context, const Operands& at) -> absl::Status {
-        const int32_t* ids = at.at<int32_t>(3);
-        RETURN_IF_ERROR(CheckIds("adamw_sparse", ids, n, rows.whole));
-        const AdamWStep step = StepOf(attributes, *at.at(5), *at.at(6), *at.at<int32_t>(7));
-        float* const out = written == 0 ? nullptr : at.at(written);
-        NamedRows{rows, ids, at.at(4), at.at(0), out, n}.Update(
-            context, at.scratch<std::byte>(),
-            [&](const float* gradient, float* row, int64_t place) {
-              Vectors().optimizer.adamw(step, gradient, row, at.at(1) + place, at.at(2) + place,
-                                        width);
-            });
-        return absl::OkStatus();
-      },
-      DistinctRowScratch(rows.IdsOfGroup(n), width));
+  return PrepareUpdateSparse<AdamWRule>("adamw_sparse", spec);
+}
+PreparedKernel PrepareAdagrad(const KernelSpec& spec) { return PrepareUpdate<AdagradRule>(spec); }
+PreparedKernel PrepareAdagradSparse(const KernelSpec& spec) {
+  return PrepareUpdateSparse<AdagradRule>("adagrad_sparse", spec);
+}
+PreparedKernel PrepareFtrl(const KernelSpec& spec) { return PrepareUpdate<FtrlRule>(spec); }
+PreparedKernel PrepareFtrlSparse(const KernelSpec& spec) {
+  return PrepareUpdateSparse<FtrlRule>("ftrl_sparse", spec);
 }
 
 // variable, value.

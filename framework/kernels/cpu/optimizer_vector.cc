@@ -68,8 +68,41 @@ void AdamDirection(const AdamWStep& step, const float* gradient, const float* va
   });
 }
 
+void Adagrad(const AdagradStep& step, const float* gradient, float* variable, float* sum,
+             int64_t n) {
+  const F factor = Splat(step.factor), rate = Splat(step.learning_rate);
+  const F decay = Splat(step.weight_decay), epsilon = Splat(step.epsilon);
+  ForLanes(n, [&](int64_t i, auto lanes) {
+    const F w = lanes(variable + i);
+    const F g = factor * lanes(gradient + i) + decay * w;
+    const F grown = lanes(sum + i) + g * g;
+    lanes(sum + i, grown);
+    lanes(variable + i, w - rate * g / (Sqrt(grown) + epsilon));
+  });
+}
+
+// What two roots differ by is g^2 over their sum, which keeps the digits that a difference of large
+// roots loses.
+void Ftrl(const FtrlStep& step, const float* gradient, float* variable, float* z, float* n,
+          int64_t count) {
+  const F factor = Splat(step.factor), rate = Splat(step.learning_rate), zero = Splat(0);
+  const F l1 = Splat(step.l1), l2 = Splat(step.l2), beta = Splat(step.beta);
+  ForLanes(count, [&](int64_t i, auto lanes) {
+    const F g = factor * lanes(gradient + i), square = g * g, before = lanes(n + i);
+    const F grown = before + square;
+    const F root = Sqrt(grown), roots = root + Sqrt(before);
+    const F risen = Select(AtMost(roots, zero), zero, square / roots);
+    const F kept = lanes(z + i) + g - risen / rate * lanes(variable + i);
+    lanes(z + i, kept);
+    lanes(n + i, grown);
+    const F length = Max(kept, zero - kept);
+    const F beyond = Select(Less(kept, zero), length - l1, l1 - length);
+    lanes(variable + i, Select(AtMost(length, l1), zero, beyond / ((beta + root) / rate + l2)));
+  });
+}
+
 }  // namespace
 
-extern const OptimizerVector kOptimizer = {Sgd, SgdMomentum, AdamW, AdamDirection};
+extern const OptimizerVector kOptimizer = {Sgd, SgdMomentum, AdamW, AdamDirection, Adagrad, Ftrl};
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "framework/kernels/cpu/prepared.h"
 #include "framework/kernels/cpu/vector.h"
@@ -34,11 +35,6 @@ struct TableRows {
   int64_t IdsOfGroup(int64_t ids) const { return groups > 0 ? ids / groups : 0; }
 };
 
-// Bytes of scratch that ForEachDistinctRow needs.
-inline int64_t DistinctRowScratch(int64_t n, int64_t width) {
-  return AlignedBytes(n * 8) + AlignedBytes(width * 4);
-}
-
 // The places of one id among all ids, ascending.
 class RowPlaces {
  public:
@@ -50,40 +46,119 @@ class RowPlaces {
   const uint64_t *begin_, *end_;  // an id and a place each, 32 bits of both
 };
 
-// fn(id, sum, places): for each distinct id in [begin, end), ascending, the sum of its rows of
-// `values`, and where they stand.
-template <typename F>
-void ForEachDistinctRowWithPlaces(const int32_t* ids, const float* values, int64_t n, int64_t width,
-                                  int64_t begin, int64_t end, std::byte* scratch, F&& fn) {
-  uint64_t* order = reinterpret_cast<uint64_t*>(scratch);
-  float* sum = reinterpret_cast<float*>(scratch + AlignedBytes(n * 8));
-  int64_t kept = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (ids[i] < begin || ids[i] >= end) continue;
-    order[kept++] = static_cast<uint64_t>(ids[i]) << 32 | static_cast<uint64_t>(i);
+// The rows of `values` [n, width] by their ids, those in [begin, end) alone: sorted once, then
+// looked at by as many threads as there are, in pieces whose cuts no thread decides.
+class DistinctRows {
+ public:
+  // Bytes of scratch that it needs.
+  static int64_t Scratch(int64_t n, int64_t width) {
+    return 2 * AlignedBytes(n * 8) + Pieces(n) * (AlignedBytes(width * 4) + 8);
   }
-  std::sort(order, order + kept);
-  for (int64_t i = 0; i < kept;) {
-    const int64_t id = static_cast<int64_t>(order[i] >> 32);
-    const auto row = [&](int64_t at) { return values + (order[at] & 0xffffffff) * width; };
-    const int64_t first = i;
-    const float* total = row(i);
-    for (++i; i < kept && static_cast<int64_t>(order[i] >> 32) == id; ++i) {
-      Vectors().f32.elementwise.add.both(total, row(i), sum, width);
-      total = sum;
-    }
-    fn(id, total, RowPlaces(order + first, order + i));
-  }
-}
 
-// fn(id, sum)
-template <typename F>
-void ForEachDistinctRow(const int32_t* ids, const float* values, int64_t n, int64_t width,
-                        int64_t begin, int64_t end, std::byte* scratch, F&& fn) {
-  ForEachDistinctRowWithPlaces(
-      ids, values, n, width, begin, end, scratch,
-      [&](int64_t id, const float* sum, const RowPlaces&) { fn(id, sum); });
-}
+  DistinctRows(const int32_t* ids, const float* values, int64_t n, int64_t width, int64_t begin,
+               int64_t end, std::byte* scratch)
+      : values_(values), width_(width), begin_(begin) {
+    uint64_t* const buffers[] = {reinterpret_cast<uint64_t*>(scratch),
+                                 reinterpret_cast<uint64_t*>(scratch + AlignedBytes(n * 8))};
+    sums_ = scratch + 2 * AlignedBytes(n * 8);
+    for (int64_t i = 0; i < n; ++i) {
+      if (ids[i] < begin || ids[i] >= end) continue;
+      buffers[0][kept_++] = static_cast<uint64_t>(ids[i] - begin) << 32 | static_cast<uint64_t>(i);
+    }
+    order_ = SortById(buffers, kept_, end - begin);
+    totals_ = reinterpret_cast<double*>(sums_ + Pieces(n) * AlignedBytes(width * 4));
+  }
+
+  // fn(id, sum, places): for each distinct id the sum of its rows in order of appearance, and where
+  // they stand; ids of one piece ascending. fetch(id): soon to be asked for. Both are called by
+  // several threads, for an id by one.
+  template <typename F, typename Fetch>
+  void ForEach(const KernelContext& context, F&& fn, Fetch&& fetch) const {
+    ForEachPiece(context, [&](int64_t piece) { RunPiece(piece, fn, fetch); });
+  }
+  // The sum of fn(sum) over the distinct ids.
+  template <typename F>
+  double Sum(const KernelContext& context, F&& fn) const {
+    ForEachPiece(context, [&](int64_t piece) {
+      double total = 0;
+      RunPiece(
+          piece, [&](int64_t, const float* sum, const RowPlaces&) { total += fn(sum); },
+          [](int64_t) {});
+      totals_[piece] = total;
+    });
+    double total = 0;
+    for (int64_t piece = 0; piece < Pieces(kept_); ++piece) total += totals_[piece];
+    return total;
+  }
+
+ private:
+  static constexpr int64_t kPiece = 1024, kAhead = 8;  // rows
+  static int64_t Pieces(int64_t n) { return (n + kPiece - 1) / kPiece; }
+
+  // By digits from the last, each keeping what those before have ordered, so that the places of an
+  // id ascend. Gives the buffer that has the result.
+  static uint64_t* SortById(uint64_t* const buffers[2], int64_t n, int64_t ids) {
+    constexpr int kBits = 11, kFew = 512;
+    if (n < kFew) {
+      std::sort(buffers[0], buffers[0] + n);
+      return buffers[0];
+    }
+    uint64_t *from = buffers[0], *to = buffers[1];
+    for (int shift = 32; ((ids - 1) >> (shift - 32)) > 0; shift += kBits) {
+      const auto digit = [shift](uint64_t key) { return key >> shift & ((1 << kBits) - 1); };
+      uint32_t begins[1 << kBits] = {};
+      for (int64_t i = 0; i < n; ++i) ++begins[digit(from[i])];
+      uint32_t sum = 0;
+      for (uint32_t& count : begins) sum += std::exchange(count, sum);
+      for (int64_t i = 0; i < n; ++i) to[begins[digit(from[i])]++] = from[i];
+      std::swap(from, to);
+    }
+    return from;
+  }
+
+  int64_t IdAt(int64_t i) const { return static_cast<int64_t>(order_[i] >> 32); }
+  const float* RowAt(int64_t i) const { return values_ + (order_[i] & 0xffffffff) * width_; }
+  // The first row at or behind i whose id is not that of the row before it.
+  int64_t NextId(int64_t i) const {
+    while (i > 0 && i < kept_ && IdAt(i) == IdAt(i - 1)) ++i;
+    return std::min(i, kept_);
+  }
+
+  template <typename F>
+  void ForEachPiece(const KernelContext& context, F&& fn) const {
+    ParallelRows(context, Pieces(kept_), kPiece * width_, kCheapGrain,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t piece = begin; piece < end; ++piece) fn(piece);
+                 });
+  }
+
+  template <typename F, typename Fetch>
+  void RunPiece(int64_t piece, F&& fn, Fetch&& fetch) const {
+    const BinaryLoop<float> add = Vectors().f32.elementwise.add.both;
+    float* const sum = reinterpret_cast<float*>(sums_ + piece * AlignedBytes(width_ * 4));
+    const int64_t end = NextId((piece + 1) * kPiece);
+    for (int64_t i = NextId(piece * kPiece); i < end;) {
+      if (i + kAhead < kept_) {
+        __builtin_prefetch(RowAt(i + kAhead));
+        fetch(begin_ + IdAt(i + kAhead));
+      }
+      const int64_t first = i, id = IdAt(i);
+      const float* total = RowAt(i);
+      for (++i; i < kept_ && IdAt(i) == id; ++i) {
+        add(total, RowAt(i), sum, width_);
+        total = sum;
+      }
+      fn(begin_ + id, total, RowPlaces(order_ + first, order_ + i));
+    }
+  }
+
+  const float* const values_;
+  const int64_t width_, begin_;
+  int64_t kept_ = 0;
+  const uint64_t* order_;  // an id, from begin_, and a place each, 32 bits of both
+  std::byte* sums_;        // a row for each piece
+  double* totals_;         // a number for each
+};
 
 }  // namespace sluice::cpu
 

@@ -29,15 +29,15 @@ const FloatLoops<BFloat16>& VectorTable::of() const {
   return bf16;
 }
 
-#define SLUICE_TABLE_OF(level)                                                           \
-  {                                                                                      \
-    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy,   \
-     level::kBatchNorm,   level::kChannel,    level::kPool},                             \
-        {level::kElementwiseBf16,  level::kActivationBf16, level::kReductionBf16,        \
-         level::kCrossEntropyBf16, level::kBatchNormBf16,  level::kChannelBf16,          \
-         level::kPoolBf16},                                                              \
-        level::kArithmetic, level::kNormalization, level::kOptimizer, level::kAttention, \
-        level::kBatchStatistics, level::kImage                                           \
+#define SLUICE_TABLE_OF(level)                                                                     \
+  {                                                                                                \
+    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy,             \
+     level::kBatchNorm,   level::kChannel,    level::kPool},                                       \
+        {level::kElementwiseBf16,  level::kActivationBf16, level::kReductionBf16,                  \
+         level::kCrossEntropyBf16, level::kBatchNormBf16,  level::kChannelBf16,                    \
+         level::kPoolBf16},                                                                        \
+        level::kArithmetic, level::kNormalization, level::kOptimizer, level::kSigmoidCrossEntropy, \
+        level::kAttention, level::kBatchStatistics, level::kImage                                  \
   }
 
 const VectorTable& VectorsOf(Isa isa) {

@@ -165,6 +165,12 @@ struct CrossEntropyVector {
   float (*not_below)(const T* logits, float than, int64_t n);
   float (*not_at_most)(const T* logits, float than, int64_t n);
 };
+struct SigmoidCrossEntropyVector {
+  void (*loss)(const float* logits, const float* labels, float* loss, int64_t n);
+  // dlogits = (sigmoid(logit) - label) * dloss
+  void (*gradient)(const float* logits, const float* labels, const float* dloss, float* dlogits,
+                   int64_t n);
+};
 
 // How a pool's window moves along one dimension of an image. Each place has a pixel.
 struct PoolAxis {
@@ -196,6 +202,12 @@ struct AdamWStep {
   // variable = decay * variable - rate * m / (sqrt(v) * root + epsilon)
   float factor, beta1, one_minus_beta1, beta2, one_minus_beta2, decay, rate, root, epsilon;
 };
+struct AdagradStep {
+  float factor, learning_rate, weight_decay, epsilon;
+};
+struct FtrlStep {
+  float factor, learning_rate, l1, l2, beta;
+};
 struct OptimizerVector {
   void (*sgd)(const SgdStep& step, const float* gradient, float* variable, int64_t n);
   void (*sgd_momentum)(const SgdStep& step, const float* gradient, float* variable, float* momentum,
@@ -205,6 +217,11 @@ struct OptimizerVector {
   // direction = rate * m / (sqrt(v) * root + epsilon) + decay * variable
   void (*adam_direction)(const AdamWStep& step, const float* gradient, const float* variable,
                          float* m, float* v, float* direction, int64_t n);
+  void (*adagrad)(const AdagradStep& step, const float* gradient, float* variable, float* sum,
+                  int64_t n);
+  // REQUIRES: a rate that is not 0.
+  void (*ftrl)(const FtrlStep& step, const float* gradient, float* variable, float* z, float* n,
+               int64_t count);
 };
 
 // One head of attention: `time` rows of `size` elements, `row` apart; its log-sum-exps are
@@ -251,6 +268,7 @@ struct VectorTable {
   ArithmeticVector arithmetic;
   NormalizationVector normalization;
   OptimizerVector optimizer;
+  SigmoidCrossEntropyVector sigmoid_cross_entropy;
   AttentionVector attention;
   BatchStatisticsVector batch_statistics;
   ImageVector image;
@@ -281,6 +299,7 @@ struct VectorTable {
   extern const ArithmeticVector kArithmetic;                   \
   extern const NormalizationVector kNormalization;             \
   extern const OptimizerVector kOptimizer;                     \
+  extern const SigmoidCrossEntropyVector kSigmoidCrossEntropy; \
   extern const AttentionVector kAttention;                     \
   }
 SLUICE_VECTORS_OF_LEVEL(v3)

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Times the step of bench/wide_and_deep_step.cc in PyTorch, eager or compiled, as fast as we know how to ask it.
+
+    python3 -m venv venv && venv/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    venv/bin/python bench/peers/wide_and_deep_step_torch.py --mode=eager --threads=2
+
+One table for all features and one lookup of it, as ours. Gradients of tables are sparse, SparseAdam and Adagrad, or with
+--dense dense, AdamW and Adagrad over every row; the MLP's AdamW is the fused one.
+"""
+
+import sys
+
+import step_report
+
+try:
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+except ImportError as error:
+    step_report.missing("wide_and_deep_step_torch", error, "pip install torch")
+
+FEATURES, NUMBERS, BATCHES = 26, 13, 8
+
+
+class WideAndDeep(nn.Module):
+
+    def __init__(self, vocabulary, width, sparse):
+        super().__init__()
+        self.wide = nn.Embedding(vocabulary, 1, sparse=sparse)
+        self.table = nn.Embedding(vocabulary, width, sparse=sparse)
+        nn.init.zeros_(self.wide.weight)
+        nn.init.normal_(self.table.weight, std=0.05)
+        self.numbers = nn.Linear(NUMBERS, 1)
+        widths = (FEATURES * width + NUMBERS, 1024, 512, 256)
+        layers = []
+        for i, o in zip(widths, widths[1:]):
+            layers += [nn.Linear(i, o), nn.ReLU(inplace=True)]
+        self.deep = nn.Sequential(*layers, nn.Linear(256, 1))
+
+    def forward(self, wide_ids, ids, numbers, label):
+        wide = self.wide(wide_ids).sum(1) + self.numbers(numbers)
+        deep = self.deep(torch.cat([self.table(ids).flatten(1), numbers], 1))
+        return F.binary_cross_entropy_with_logits((wide + deep)[:, 0], label)
+
+
+def main():
+    parser = step_report.arguments(__doc__.splitlines()[0], ["eager", "compiled"], precisions=["bf16"])
+    parser.add_argument("--batch", type=int, default=4096)
+    parser.add_argument("--vocabulary", type=int, default=1000000)
+    parser.add_argument("--width", type=int, default=16)
+    parser.add_argument("--dense", action="store_true", help="gradients of tables are dense")
+    options = parser.parse_args()
+    base_bytes = step_report.resident_bytes()
+    torch.set_num_threads(options.threads)
+    torch.set_flush_denormal(True)
+    torch.manual_seed(1)
+    model = WideAndDeep(options.vocabulary, options.width, not options.dense)
+    mlp = list(model.deep.parameters()) + list(model.numbers.parameters())
+    tables = torch.optim.AdamW if options.dense else torch.optim.SparseAdam
+    optimizers = [torch.optim.AdamW(mlp, lr=1e-3, fused=True),
+                  tables([model.table.weight], lr=1e-3, **({"fused": True} if options.dense else {})),
+                  torch.optim.Adagrad([model.wide.weight], lr=1e-2)]
+    begins = torch.arange(FEATURES) * (options.vocabulary // FEATURES)
+    batches = []
+    for _ in range(BATCHES):
+        ids = [torch.randint(options.vocabulary // FEATURES, (options.batch, FEATURES)) + begins for _ in range(2)]
+        batches.append((*ids, torch.randn(options.batch, NUMBERS), (torch.rand(options.batch) < 0.25).float()))
+    forward = torch.compile(model) if options.mode == "compiled" else model
+    low = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16")
+    steps = 0
+
+    def run_step():
+        nonlocal steps
+        batch = batches[steps % BATCHES]
+        steps += 1
+        with low:
+            loss = forward(*batch)
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return loss.item()
+
+    peer = "torch %s%s" % (options.mode, " dense" if options.dense else "")
+    step_report.report("wide_and_deep_step", "vocabulary%d" % options.vocabulary, ("samples", options.batch), peer,
+                       torch.__version__, options, run_step, sum(p.numel() for p in model.parameters()), base_bytes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

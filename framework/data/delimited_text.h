@@ -1,0 +1,56 @@
+// Tables as text, a row a line, as CSV (RFC 4180) and the TSV files of click logs are: a character
+// between fields, quotes around those that have it or an end of line in them, a first line of names
+// or none. Any thread, once made.
+#ifndef SLUICE_FRAMEWORK_DATA_DELIMITED_TEXT_H_
+#define SLUICE_FRAMEWORK_DATA_DELIMITED_TEXT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace sluice {
+
+struct DelimitedOptions {
+  char delimiter = ',';
+  bool quotes = true;  // else a quote is a character like others
+  bool names = true;   // the first line has the names of the columns
+};
+
+class DelimitedText {
+ public:
+  // `text` must outlive it. `what` begins every error, which names the line.
+  static absl::StatusOr<DelimitedText> Open(std::string what, absl::string_view text,
+                                            const DelimitedOptions& options);
+
+  const std::vector<std::string>& names() const { return names_; }  // none where no line has them
+  int64_t columns() const { return columns_; }                      // of every row
+  // NotFound says which name comes nearest.
+  absl::StatusOr<int64_t> Column(absl::string_view name) const;
+  absl::StatusOr<std::vector<int64_t>> Columns(absl::Span<const std::string> names) const;
+
+  // fn(line, fields): each row behind the names, with the line it begins on; empty lines are left
+  // out. The fields are good until it returns. Errors: fn's own, after path and line; a row of
+  // another number of fields than the first; a quote that does not end, or ends within a field.
+  absl::Status ForEachRow(
+      const std::function<absl::Status(int64_t line, absl::Span<const absl::string_view> fields)>&
+          fn) const;
+
+ private:
+  DelimitedText(std::string what, absl::string_view text, const DelimitedOptions& options)
+      : what_(std::move(what)), text_(text), options_(options) {}
+
+  std::string what_;
+  absl::string_view text_;
+  DelimitedOptions options_;
+  std::vector<std::string> names_;
+  int64_t columns_ = 0;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_DATA_DELIMITED_TEXT_H_

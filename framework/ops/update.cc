@@ -1,0 +1,64 @@
+#include "framework/ops/update.h"
+
+#include "framework/ops/cases.h"
+#include "framework/ops/ops.h"
+
+namespace sluice {
+
+absl::Status CheckGradient(absl::string_view op, const TensorType& variable,
+                           absl::Span<const TensorType> gradient) {
+  if (gradient.size() == 1) return CheckType(op, "the gradient", variable, gradient[0]);
+  const TensorType &ids = gradient[0], &values = gradient[1];
+  RETURN_IF_ERROR(CheckTableIds(op, variable, ids));
+  Shape expected = ids.shape;
+  expected.Append(variable.shape[variable.shape.rank() - 1]);
+  return CheckType(op, "values", {variable.dtype, expected}, values);
+}
+
+absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t shards,
+                                                      size_t ids) {
+  const Shape& table = call.inputs[0].shape;
+  const auto make = [&](const char* factor, int table_dim, int ids_dim, int values_dim,
+                        int rows_dim) {
+    std::vector<int> inputs(call.inputs.size(), kWhole);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool like_table = i < ids || i > ids + 1;  // or a scalar
+      if (like_table && call.inputs[i].shape == table) inputs[i] = table_dim;
+    }
+    inputs[ids] = ids_dim;
+    inputs[ids + 1] = values_dim;
+    return MakeSignature(factor, inputs, std::vector<int>(call.outputs.size(), rows_dim));
+  };
+  std::vector<Signature> signatures = {make("", kWhole, kWhole, kWhole, kWhole)};
+  if (shards < 2) return signatures;
+  const int rows = table.rank() - 2, columns = table.rank() - 1;
+  const int column = call.inputs[ids].shape.rank();
+  if (table[columns] > 1) signatures.push_back(make("e", columns, kWhole, column, column));
+  if (rows > 0 && table[0] > 1) signatures.push_back(make("g", 0, 0, 0, 0));
+  if (table[rows] > 1) signatures.push_back(make("v", rows, kWhole, kWhole, kPartial));
+  return signatures;
+}
+
+OpDef ValueForm(const OpDef& in_place) {
+  OpDef op = in_place;
+  op.name = absl::StrCat(in_place.name, "_value");
+  op.inputs[0].updates = false;
+  op.inputs.back().variadic = false;
+  op.outputs = {{"value"}};
+  std::erase_if(op.cases, [&](const OpCase& c) { return c.inputs.size() < op.inputs.size(); });
+  op.timing = NotTimed(kMovesBytes);
+  return op;
+}
+
+absl::StatusOr<Types> InferValue(absl::string_view op, const OpCall& call, size_t inputs,
+                                 size_t gradient, const absl::StatusOr<Types>& in_place) {
+  RETURN_IF_ERROR(CheckCount(op, call, inputs));
+  RETURN_IF_ERROR(in_place.status());
+  return Types{call.inputs[gradient]};
+}
+
+Tensor FactorOr1(Tensor variable, Tensor factor) {
+  return factor || !variable ? factor : Fill(variable.graph(), 1, {});
+}
+
+}  // namespace sluice

@@ -1,0 +1,229 @@
+#include "models/wide_and_deep/click_data.h"
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/hash.h"
+#include "framework/base/status.h"
+#include "framework/data/delimited_text.h"
+#include "framework/data/file.h"
+#include "framework/data/logistic_regression.h"
+#include "framework/tensor/random.h"
+#include "models/wide_and_deep/metrics.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kFetched[] = "flights-2013", kFields[] = "fields";
+constexpr int64_t kLogFeatures = 26, kLogNumbers = 13, kDrawnSamples = 1 << 20;
+constexpr uint64_t kHeldOutEvery = 10;
+
+class Drawn : public Dataset {
+ public:
+  Drawn(const WideAndDeepConfig& config, int64_t samples, uint64_t seed)
+      : samples_(samples), seed_(seed) {
+    std::vector<EmbeddingTable> tables = {config.wide};
+    tables.insert(tables.end(), config.tables.begin(), config.tables.end());
+    for (const EmbeddingTable& table : tables) {
+      fields_.push_back({table.name, DType::kI32, {table.features}});
+      rows_.push_back(table.rows);
+    }
+    if (config.numbers > 0) fields_.push_back({"numbers", DType::kF32, {config.numbers}});
+    fields_.push_back({"label", DType::kF32, {}});
+  }
+
+  int64_t num_samples() const override { return samples_; }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  DataIdentity identity() const override { return {0, seed_}; }
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box& box,
+                    std::byte* to) const override {
+    const bool label = fields_[field].shape.rank() == 0;
+    const Range range = label ? Range{0, 1} : box[0];
+    for (const int64_t sample : samples) {
+      for (int64_t i = range.begin; i < range.end; ++i) {
+        const int32_t bits = label ? Bits(Chance(field, sample)) : BitsAt(field, sample, i);
+        std::memcpy(to, &bits, sizeof(bits));
+        to += sizeof(bits);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static int32_t Bits(float number) {
+    int32_t bits;
+    std::memcpy(&bits, &number, sizeof(bits));
+    return bits;
+  }
+  float Chance(int field, int64_t sample) const {
+    return RandomWord(seed_, field, sample, 0) % 4 == 0 ? 1.0f : 0.0f;
+  }
+  // The feature i has the rows from i / features of the table on.
+  int32_t BitsAt(int field, int64_t sample, int64_t i) const {
+    if (field >= static_cast<int>(rows_.size())) {
+      return Bits(static_cast<float>(RandomNormal(seed_, field, sample * kStride + i)));
+    }
+    const int64_t features = fields_[field].shape[0], rows = rows_[field];
+    const int64_t begin = rows * i / features, end = rows * (i + 1) / features;
+    const int64_t drawn = RandomWord(seed_, field, sample, i);
+    return static_cast<int32_t>(begin + drawn % std::max<int64_t>(end - begin, 1));
+  }
+
+  static constexpr int64_t kStride = 1 << 17;  // more than a sample has numbers
+  const int64_t samples_;
+  const uint64_t seed_;
+  std::vector<SampleField> fields_;
+  std::vector<int64_t> rows_;
+};
+
+EmbeddingTable TableOf(const TabularSchema& schema, const std::string& name) {
+  return {.name = name, .rows = RowsOf(schema, name), .features = FeaturesOf(schema, name)};
+}
+
+WideAndDeepConfig TablesOf(const TabularSchema& schema, const std::vector<std::string>& deep) {
+  WideAndDeepConfig config;
+  config.wide = TableOf(schema, "wide");
+  config.wide.width = 1;
+  for (const std::string& name : deep) config.tables.push_back(TableOf(schema, name));
+  config.numbers = static_cast<int64_t>(schema.numbers.size());
+  return config;
+}
+
+TabularSchema LogSchema(int64_t vocabulary) {
+  TabularSchema schema;
+  for (const char* table : {"wide", kFields}) {
+    for (int64_t i = 0; i < kLogFeatures; ++i) {
+      const int64_t rows = vocabulary * (i + 1) / kLogFeatures - vocabulary * i / kLogFeatures;
+      schema.features.push_back(
+          {.name = absl::StrCat("C", i + 1), .table = table, .rows = rows, .hashed = true});
+    }
+  }
+  for (int64_t i = 0; i < kLogNumbers; ++i) schema.numbers.push_back(absl::StrCat("I", i + 1));
+  return schema;
+}
+
+// Of a count, the logarithm; those below zero are as they are.
+absl::Status LogOfCount(absl::string_view text, float* number) {
+  *number = std::numeric_limits<float>::quiet_NaN();
+  if (text.empty()) return absl::OkStatus();
+  if (!absl::SimpleAtof(text, number)) {
+    return absl::DataLossError(absl::StrCat("expected a count or nothing, got \"", text, "\""));
+  }
+  if (*number > 0) *number = std::log1p(*number);
+  return absl::OkStatus();
+}
+
+absl::Status AddLogLine(int64_t line, absl::Span<const absl::string_view> fields,
+                        TabularBuilder* builder) {
+  if (static_cast<int64_t>(fields.size()) != 1 + kLogNumbers + kLogFeatures) {
+    return absl::DataLossError(absl::StrCat("expected a label, ", kLogNumbers, " counts and ",
+                                            kLogFeatures, " values, got ", fields.size(),
+                                            " fields"));
+  }
+  float label;
+  if (!absl::SimpleAtof(fields[0], &label)) {
+    return absl::DataLossError(absl::StrCat("expected a label, got \"", fields[0], "\""));
+  }
+  std::vector<float> numbers(kLogNumbers);
+  for (int64_t i = 0; i < kLogNumbers; ++i) RETURN_IF_ERROR(LogOfCount(fields[1 + i], &numbers[i]));
+  std::vector<uint64_t> values;
+  for (int table = 0; table < 2; ++table) {
+    for (int64_t i = 0; i < kLogFeatures; ++i) {
+      values.push_back(CategoricalValue(fields[1 + kLogNumbers + i]));
+    }
+  }
+  const bool held_out = StableHash(&line, sizeof(line)) % kHeldOutEvery == 0;
+  return builder->Add(held_out, label, values, numbers);
+}
+
+// What both kinds of data say of themselves, and what a model should beat.
+AppData DataOf(TabularBuilder::Parts parts, int64_t singles) {
+  AppData data;
+  const Tabular &training = *parts.training, &held_out = *parts.held_out;
+  const auto share = [](const Tabular& part) {
+    return static_cast<double>(std::ranges::count(part.labels(), 1.0f)) /
+           static_cast<double>(part.num_samples());
+  };
+  data.lines.push_back(
+      absl::StrFormat("data       %d samples to learn from (%.1f %% are 1), %d held out (%.1f %%)",
+                      training.num_samples(), 100 * share(training), held_out.num_samples(),
+                      100 * share(held_out)));
+  const std::vector<float> logits =
+      LogisticRegressionLogits(training, held_out, /*field=*/0, singles);
+  const double area = AreaUnderCurve(logits, held_out.labels());
+  data.lines.push_back(
+      absl::StrFormat("baseline   logistic regression on single values: auc %.4f, log_loss %.4f",
+                      area, LogLoss(logits, held_out.labels())));
+  data.baseline = {"logistic regression", area};
+  data.training = std::move(parts.training);
+  data.held_out = std::move(parts.held_out);
+  data.order = SampleOrder::kEpochs;
+  return data;
+}
+
+absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig& config) {
+  const TabularSchema schema = LogSchema(config.wide.rows);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(
+      const DelimitedText table,
+      DelimitedText::Open(path, text, {.delimiter = '\t', .quotes = false, .names = false}));
+  TabularBuilder builder(schema);
+  RETURN_IF_ERROR(table.ForEachRow([&](int64_t line, absl::Span<const absl::string_view> fields) {
+    return AddLogLine(line, fields, &builder);
+  }));
+  ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(path));
+  return DataOf(std::move(parts), kLogFeatures);
+}
+
+absl::StatusOr<AppData> OpenFlights(const std::string& folder, FlightSplit split) {
+  ASSIGN_OR_RETURN(Flights flights, ReadFlights(folder, split));
+  const int64_t not_labelled = flights.not_labelled;
+  AppData data = DataOf(std::move(flights.parts), SingleFeatures(split));
+  data.lines.push_back(absl::StrFormat("left out   %d flights that did not arrive", not_labelled));
+  data.held_out_name =
+      split == FlightSplit::kForward ? "flights of November and December" : "held-out flights";
+  return data;
+}
+
+}  // namespace
+
+WideAndDeepConfig FlightTables(FlightSplit split) {
+  return TablesOf(FlightSchema(split), {"places", "planes"});
+}
+
+WideAndDeepConfig LogTables(int64_t vocabulary) {
+  return TablesOf(LogSchema(vocabulary), {kFields});
+}
+
+std::unique_ptr<Dataset> DrawnClicks(const WideAndDeepConfig& config, int64_t samples,
+                                     uint64_t seed) {
+  return std::make_unique<Drawn>(config, samples, seed);
+}
+
+absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOptions& options,
+                                      const WideAndDeepConfig& config) {
+  if (options.synthetic) {
+    AppData drawn;
+    drawn.training = DrawnClicks(config, kDrawnSamples, options.seed);
+    drawn.lines = {"data       drawn at random: nothing can be learned of it"};
+    return drawn;
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(data, error)) {
+    return absl::NotFoundError(absl::StrCat("data: ", data,
+                                            ": expected flights or a log, got none; bazel run "
+                                            "//tools:dataset -- fetch ",
+                                            kFetched, " brings flights"));
+  }
+  if (std::filesystem::is_directory(data, error)) return OpenFlights(data, options.split);
+  return OpenLog(data, config);
+}
+
+}  // namespace sluice

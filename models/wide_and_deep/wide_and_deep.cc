@@ -1,0 +1,150 @@
+#include "models/wide_and_deep/wide_and_deep.h"
+
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/nn/layers.h"
+#include "framework/nn/model_size.h"
+#include "framework/ops/ops.h"
+
+namespace sluice {
+namespace {
+
+constexpr char kWide[] = "wide";
+constexpr char kSamples[] = "data:S0 model:S0";
+constexpr char kRows[] = "model:S0 table:S0", kColumns[] = "model:S1 table:S1";
+
+// The rows that the ids of an input name, [batch, features, width]. They are bound to where their
+// samples are: a device adds up, of its own samples, what the owners of rows send.
+Tensor Rows(const Scope& s, const WideAndDeepConfig& c, const EmbeddingTable& table,
+            absl::string_view annotation, const VariableAttributes& init, Graph* graph) {
+  const Tensor ids = graph->Input(table.name, DType::kI32, {c.batch, table.features}, kSamples);
+  const Tensor rows = s.Param("table", {table.rows, table.width}, annotation, init);
+  const InScope here(s);
+  const Tensor y = Embedding(rows, ids);
+  return y ? y.With("data:S0 model:S0 table:B") : y;
+}
+
+// [batch, 1]
+Tensor WidePart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Graph* graph) {
+  // A width of 1 cannot be split by columns.
+  const Tensor rows = Rows(s, c, c.wide, kRows, {"zeros"}, graph);
+  if (!rows) return {};
+  Tensor y;
+  {
+    const InScope here(s / "sum");
+    y = ReduceSum(rows, {1});
+  }
+  if (c.numbers > 0)
+    y = Residual(s / "add", y, Linear(s / "numbers", numbers, 1, "", "", {"zeros"}));
+  return y;
+}
+
+// Embeddings, and numbers behind them, through the hidden layers to [batch, 1].
+Tensor DeepPart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Graph* graph) {
+  std::vector<Tensor> parts;
+  int64_t width = c.numbers;
+  for (const EmbeddingTable& table : c.tables) {
+    const Scope here = s / table.name;
+    const Tensor rows =
+        Rows(here, c, table, c.split_columns ? kColumns : kRows, NormalInit(0.05), graph);
+    if (!rows) return {};
+    const InScope reshaped(here / "flat");
+    parts.push_back(Reshape(rows, {c.batch, table.features * table.width}));
+    width += table.features * table.width;
+  }
+  if (c.numbers > 0) parts.push_back(numbers);
+  Tensor x;
+  {
+    const InScope here(s / "inputs");
+    x = parts.size() == 1 ? parts[0] : Concat(parts, 1);
+  }
+  for (size_t i = 0; i < c.hidden.size(); ++i) {
+    const Scope layer = s.Block(absl::StrCat("h", i));
+    x = Linear(layer, x, c.hidden[i], "", "", KaimingInit(width));
+    if (!x) return {};
+    const InScope here(layer / "relu");
+    x = Dropout(Relu(x), c.dropout);
+    width = c.hidden[i];
+  }
+  return Linear(s / "out", x, 1, "", "", KaimingInit(width));
+}
+
+}  // namespace
+
+OptimizerOptions::Group WideGroup(double rate) {
+  return {.prefix = absl::StrCat(kWide, "/"), .kind = OptimizerOptions::kFtrl, .rate = rate};
+}
+
+absl::Status BuildWideAndDeepLoss(const WideAndDeepConfig& c, Graph* graph) {
+  RETURN_IF_ERROR(CheckWideAndDeep(c, 1));
+  const Scope s(graph);
+  Tensor numbers;
+  if (c.numbers > 0) {
+    numbers = graph->Input("numbers", DType::kF32, {c.batch, c.numbers}, kSamples);
+  }
+  const Tensor wide = WidePart(s / kWide, c, numbers, graph);
+  const Tensor deep = DeepPart(s / "deep", c, numbers, graph);
+  const Tensor label = graph->Input("label", DType::kF32, {c.batch}, kSamples);
+  if (!wide || !deep) return FinishIn(c.precision, graph);
+  Tensor logits;
+  {
+    const InScope here(s / "logits");
+    logits = Reshape(wide + deep, {c.batch});
+  }
+  graph->Output("logits", logits);
+  const InScope here(s / "loss");
+  graph->Output("loss", Mean(SigmoidCrossEntropy(logits, label)));
+  return FinishIn(c.precision, graph);
+}
+
+absl::Status BuildWideAndDeepTrain(const WideAndDeepConfig& config, const OptimizerOptions& options,
+                                   Graph* graph) {
+  Graph loss;
+  RETURN_IF_ERROR(BuildWideAndDeepLoss(config, &loss));
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> train, RunPasses(loss, {Train(options)}));
+  *graph = std::move(*train);
+  return absl::OkStatus();
+}
+
+absl::Status BuildWideAndDeepEval(const WideAndDeepConfig& config, Graph* graph) {
+  WideAndDeepConfig still = config;
+  still.dropout = 0;
+  return BuildWideAndDeepLoss(still, graph);
+}
+
+absl::Status CheckWideAndDeep(const WideAndDeepConfig& c, int64_t stages) {
+  constexpr int64_t kMostRows = int64_t{1} << 31;  // ids are i32
+  std::vector<EmbeddingTable> tables = c.tables;
+  tables.push_back(c.wide);
+  std::set<std::string> names = {"numbers", "label", "learning_rate", "step"};
+  for (const EmbeddingTable& table : tables) {
+    const auto of = [&](absl::string_view what) { return absl::StrCat(table.name, ": ", what); };
+    RETURN_IF_ERROR(CheckSize<int64_t>(of("rows"), table.rows, 1, kMostRows));
+    RETURN_IF_ERROR(CheckSize<int64_t>(of("width"), table.width, 1, 1 << 16));
+    RETURN_IF_ERROR(CheckSize<int64_t>(of("features"), table.features, 1, 1 << 16));
+    if (names.insert(table.name).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("tables: expected names of their own, got ", table.name, " twice"));
+  }
+  RETURN_IF_ERROR(CheckSize<int64_t>("tables", static_cast<int64_t>(c.tables.size()), 1, 1000));
+  RETURN_IF_ERROR(CheckSize<int64_t>("numbers", c.numbers, 0, 1 << 16));
+  RETURN_IF_ERROR(CheckSize<int64_t>("batch", c.batch, 1, 1 << 24));
+  RETURN_IF_ERROR(CheckSize<double>("dropout", c.dropout, 0.0, 0.99));
+  for (const int64_t width : c.hidden) {
+    RETURN_IF_ERROR(CheckSize<int64_t>("hidden", width, 1, 1 << 20));
+  }
+  const int64_t layers = static_cast<int64_t>(c.hidden.size());
+  RETURN_IF_ERROR(CheckSize<int64_t>("hidden layers", layers, 1, 1000));
+  if (stages > layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected at most one pipeline stage a hidden layer, ", layers,
+                     ", got pipe=", stages));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
