@@ -257,9 +257,11 @@ struct AverageAttributes {  // of a running average: the share that a new value 
 
 struct AdamWAttributes {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, weight_decay = 0;
+  bool bias_correction = true;  // of the averages, which begin at zero
   template <typename V>
   void Visit(V&& v) {
     v("beta1", beta1), v("beta2", beta2), v("epsilon", epsilon), v("weight_decay", weight_decay);
+    v("bias_correction", bias_correction);
   }
 };
 

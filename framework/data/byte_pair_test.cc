@@ -67,7 +67,7 @@ TEST_F(BytePairTest, WordsAreThoseOfThePattern) {
 
 TEST_F(BytePairTest, AnyBytesComeBack) {
   std::string bytes;
-  for (int i = 0; i < 70000; ++i) bytes.push_back(static_cast<char>(i * i >> 3));
+  for (int i = 0; i < 70000; ++i) bytes.push_back(static_cast<char>(int64_t{i} * i >> 3));
   EXPECT_EQ(*byte_pair_.Decode(Encoded(bytes)), bytes);
   EXPECT_TRUE(Encoded("").empty());
 }

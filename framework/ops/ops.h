@@ -149,7 +149,8 @@ Tensor MarginLogits(Tensor cosine, Tensor labels, const MarginAttributes& attrib
 // step counts from 1: a momentum begins with the whole first gradient, whatever the dampening is.
 void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
                Tensor learning_rate, Tensor step, const SgdAttributes& attributes);
-// PyTorch's AdamW: decay first, epsilon outside the root.
+// PyTorch's AdamW: decay first, epsilon outside the root. Without bias correction it is Google's
+// Adam of BERT.
 void AdamWUpdate(Tensor variable, Tensor m, Tensor v, const Gradient& gradient, Tensor factor,
                  Tensor learning_rate, Tensor step, const AdamWAttributes& attributes);
 // The same where the state may lie otherwise than the variable: the state changes in place, the
@@ -175,6 +176,12 @@ void LarsUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tens
                 Tensor learning_rate, Tensor ratio, const LarsAttributes& attributes);
 Tensor LarsValue(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
                  Tensor learning_rate, Tensor ratio, const LarsAttributes& attributes);
+
+// ---- lamb.cc ----
+// Where AdamW goes for a learning rate of one, decay and all: the state changes in place, the
+// variable stays.
+Tensor AdamDirection(Tensor variable, Tensor m, Tensor v, Tensor gradient, Tensor factor,
+                     Tensor step, const AdamWAttributes& attributes);
 
 Tensor Sqrt(Tensor x);
 Tensor AddSparse(Tensor dense, const Gradient& rows);  // dense + rows scattered

@@ -94,8 +94,8 @@ struct AdamWStep {
       : a(a),
         factor(factor),
         learning_rate(learning_rate),
-        correction1(1 - std::pow(a.beta1, step)),
-        correction2(std::sqrt(1 - std::pow(a.beta2, step))) {}
+        correction1(a.bias_correction ? 1 - std::pow(a.beta1, step) : 1),
+        correction2(a.bias_correction ? std::sqrt(1 - std::pow(a.beta2, step)) : 1) {}
   void operator()(double gradient, double* variable, double* m, double* v) const {
     const double g = factor * gradient;
     *variable *= 1 - learning_rate * a.weight_decay;
@@ -351,7 +351,12 @@ const OpDef& AdamWOp() {
     op.reference = ReferenceAdamW;
     const TensorType w = F32({5, 3}), s = F32({});
     op.cases = {
-        {"matrix", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 3}};
+        {"matrix", AdamWAttributes{0.9, 0.95, 1e-8, 0.1}, {w, w, w, w, s, s, I32({})}, 1, 3},
+        {"uncorrected",
+         AdamWAttributes{0.9, 0.95, 1e-8, 0.1, false},
+         {w, w, w, w, s, s, I32({})},
+         1,
+         3}};
     op.large_cases = {{"",
                        AdamWAttributes{0.9, 0.95, 1e-8, 0.1},
                        {Wide(), Wide(), Wide(), Wide(), s, s, I32({})},

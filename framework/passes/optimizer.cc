@@ -82,15 +82,34 @@ Tensor AddLars(Graph* graph, Tensor variable, const Gradient& gradient, Tensor s
   return Tensor();
 }
 
+// The direction may lie as the state does: its length is of the whole, and the update reads it as
+// the variable lies. A direction of the first steps is as long as AdamW's, so that a gradient of
+// rounding alone moves a variable as far as any other does.
+Tensor AddLamb(Graph* graph, Tensor variable, const Gradient& gradient, const UpdateInputs& inputs,
+               const AdamWAttributes& attributes) {
+  const Tensor m = State(graph, variable, ".m"), v = State(graph, variable, ".v");
+  const Tensor direction =
+      AdamDirection(variable, m, v, gradient.tensors[0], inputs.factor, inputs.step, attributes);
+  const LarsAttributes whole = {.coefficient = 1, .epsilon = 0};
+  const Tensor ratio =
+      TrustRatio(SumSquares(variable), SumSquares(direction), Fill(graph, 1, {}), whole);
+  SgdUpdate(variable, Tensor(), {Gradient::kDense, {direction}}, ratio, inputs.learning_rate,
+            inputs.step, SgdAttributes());
+  return Tensor();
+}
+
 // What becomes of the variable, where that is still to be put into it; empty where it is done.
 Tensor AddUpdate(Graph* graph, Tensor variable, const Gradient& gradient, Tensor sum_squares,
                  const UpdateInputs& inputs, const OptimizerOptions& options) {
   const auto& [factor, learning_rate, step] = inputs;
   const double decay = variable.shape().rank() >= 2 ? options.weight_decay : 0;
   const bool apart = StateLiesApart(graph->tensor(variable.id()));
-  if (options.kind == OptimizerOptions::kAdamW) {
+  if (options.kind == OptimizerOptions::kAdamW || options.kind == OptimizerOptions::kLamb) {
+    const AdamWAttributes attributes = {options.beta1, options.beta2, options.epsilon, decay,
+                                        options.bias_correction};
+    const bool adapts = options.kind == OptimizerOptions::kLamb && variable.shape().rank() >= 2;
+    if (adapts) return AddLamb(graph, variable, gradient, inputs, attributes);
     const Tensor m = State(graph, variable, ".m"), v = State(graph, variable, ".v");
-    const AdamWAttributes attributes = {options.beta1, options.beta2, options.epsilon, decay};
     if (apart) return AdamWValue(variable, m, v, gradient, factor, learning_rate, step, attributes);
     AdamWUpdate(variable, m, v, gradient, factor, learning_rate, step, attributes);
     return Tensor();
@@ -146,7 +165,8 @@ class Updates {
 
 namespace {
 
-// LARS moves every row of a table, those without a gradient too, by their momentum and decay.
+// LARS and LAMB move every row of a table, those without a gradient too, by their averages and
+// decay.
 VariableGradients AllDense(Graph* graph, const VariableGradients& gradients) {
   VariableGradients dense = gradients;
   for (auto& [id, gradient] : dense) {
@@ -169,7 +189,7 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& of_variables, T
   RETURN_IF_ERROR(CheckOptions(options));
   const Graph::Context before = graph->context();
   const VariableGradients gradients =
-      options.kind == OptimizerOptions::kLars ? AllDense(graph, of_variables) : of_variables;
+      HasTrustRatio(options.kind) ? AllDense(graph, of_variables) : of_variables;
   graph->set_context(before);
   const GlobalNorm global = AddGlobalNorm(graph, gradients, options.clip);
   *grad_norm = global.norm;

@@ -11,17 +11,18 @@
 namespace sluice {
 
 // The update rules are PyTorch's, term by term (AdamW: decay first, epsilon outside the root; SGD:
-// the momentum begins with the whole first gradient, later ones lose the dampening), and LARS as
-// its paper has it (You et al. 2017). Variables of rank below 2, biases, norms and slopes, have
-// neither weight decay nor a trust ratio.
+// the momentum begins with the whole first gradient, later ones lose the dampening), and LARS and
+// LAMB as their papers have them (You et al. 2017 and 2019). Variables of rank below 2, biases,
+// norms and slopes, have neither weight decay nor a trust ratio.
 struct OptimizerOptions {
-  enum Kind : uint8_t { kSgd, kAdamW, kLars };
+  enum Kind : uint8_t { kSgd, kAdamW, kLars, kLamb };
   Kind kind = kAdamW;
   double momentum = 0;                               // SGD and LARS; 0 keeps no state of SGD's
   bool nesterov = false;                             // SGD with momentum alone
   double dampening = 0;                              // SGD with momentum alone, and not Nesterov's
   double trust_coefficient = 0.001;                  // LARS alone
-  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW alone
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // AdamW and LAMB
+  bool bias_correction = true;                       // of these; Google's BERT goes without
   double weight_decay = 0;                           // pulls weights to 0
   // Largest global norm of the gradients; 0 never clips.
   double clip = 0;
@@ -30,6 +31,11 @@ struct OptimizerOptions {
   DType reduce = DType::kF32;
   ZeroOptions zero;  // `reduce` and this: of AddTraining and Train
 };
+
+// Whether a step of a variable is as long as its length says, so that all of it moves.
+inline bool HasTrustRatio(OptimizerOptions::Kind kind) {
+  return kind == OptimizerOptions::kLars || kind == OptimizerOptions::kLamb;
+}
 
 // Adds the global norm, then an update of every variable in `gradients`, in their order, and the
 // state that it needs as variables of zeros: <variable>.m and .v, or .momentum, with the role of a

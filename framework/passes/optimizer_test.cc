@@ -167,6 +167,45 @@ TEST(Optimizer, LarsIsItsPapers) {
   }
 }
 
+// Its paper's algorithm 2 in plain arithmetic, and Adam for a bias; with and without bias
+// correction.
+TEST(Optimizer, LambIsItsPapers) {
+  for (const bool corrected : {true, false}) {
+    SCOPED_TRACE(corrected);
+    OptimizerOptions options;
+    options.kind = OptimizerOptions::kLamb;
+    options.beta2 = 0.99;
+    options.epsilon = 1e-6;
+    options.weight_decay = 0.1;
+    options.bias_correction = corrected;
+    options.clip = 2;
+    Linear run(options);
+    double w = 0.5, b = -0.25, m[2] = {}, v[2] = {};
+    const double gradients[][2] = {{1.5, -2}, {-0.1, 0.001}, {0.7, 0.3}};
+    for (int t = 1; t <= 3; ++t) {
+      const double* g = gradients[t - 1];
+      const double rate = 0.1 / t;
+      run.Step(rate, t, g[0], g[1]);
+      const double factor = std::min(1.0, 2 / (std::hypot(g[0], g[1]) + 1e-6));
+      double direction[2];
+      for (int i = 0; i < 2; ++i) {
+        m[i] = 0.9 * m[i] + 0.1 * factor * g[i];
+        v[i] = 0.99 * v[i] + 0.01 * factor * g[i] * factor * g[i];
+        const double mean = corrected ? m[i] / (1 - std::pow(0.9, t)) : m[i];
+        const double square = corrected ? v[i] / (1 - std::pow(0.99, t)) : v[i];
+        direction[i] = mean / (std::sqrt(square) + 1e-6);
+      }
+      direction[0] += 0.1 * w;
+      w -= rate * std::abs(w) / std::abs(direction[0]) * direction[0];
+      b -= rate * direction[1];  // a bias has neither ratio nor decay
+      EXPECT_NEAR(run.value("w"), w, 1e-14) << t;
+      EXPECT_NEAR(run.value("w.m"), m[0], 1e-14) << t;
+      EXPECT_NEAR(run.value("w.v"), v[0], 1e-14) << t;
+      EXPECT_NEAR(run.value("b"), b, 1e-14) << t;
+    }
+  }
+}
+
 // Where either length is zero a layer moves as if it had no ratio.
 TEST(Optimizer, LarsLeavesAZeroWhereItCanLearn) {
   OptimizerOptions options;

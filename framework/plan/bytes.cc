@@ -60,14 +60,14 @@ absl::Status CheckResidents(const ProgramIndex& index, absl::Span<const Buffer> 
   return absl::OkStatus();
 }
 
-absl::Status CheckReuse(const ProgramIndex& index, const HappensBefore& order,
+absl::Status CheckReuse(const ProgramIndex& index, HappensBefore& order,
                         absl::Span<const Buffer> buffers, const Reuse& reuse) {
   const Buffer &from = buffers[reuse.from], &to = buffers[reuse.to];
   if (!reuse.wraps && reuse.after->begin <= reuse.before->end) {
     return Shared(index, from, to, "are live at one time");
   }
   for (int32_t release : reuse.before->releases) {
-    if (order.OrderedExactly(release, reuse.after->first, reuse.wraps)) continue;
+    if (order.Ordered(release, reuse.after->first, reuse.wraps)) continue;
     const ProgramIndex::Instance a = index.InstanceAt(release),
                                  b = index.InstanceAt(reuse.after->first);
     return Shared(index, from, to,
@@ -97,7 +97,7 @@ absl::Status ProveBytes(const ProgramIndex& index, const Certificate& certificat
   const std::vector<Reuse> reuses = FindReuses(buffers, offsets);
   if (reuses.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckStop(stop));
-  const HappensBefore order(index, certificate.position);
+  HappensBefore order(index, certificate.position);
   for (const Reuse& reuse : reuses) {
     RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(CheckReuse(index, order, buffers, reuse));

@@ -189,8 +189,9 @@ class ProgramIndex {
   struct Instance {
     int32_t actor, firing, instruction;
   };
+  int32_t ActorOf(int32_t instance) const { return instance_actor_[instance]; }
   Instance InstanceAt(int32_t instance) const {
-    const int32_t a = instance_actor_[instance], n = instance - actors_[a].first_instance;
+    const int32_t a = ActorOf(instance), n = instance - actors_[a].first_instance;
     return {a, n / actors_[a].length, n % actors_[a].length};
   }
 

@@ -213,15 +213,15 @@ absl::Status RandomGraphBuilder::End() {
   if (Chance(50)) {
     options.kind = OptimizerOptions::kSgd;
     options.momentum = Chance(50) ? 0.5 : 0;
-  } else if (Chance(20)) {
-    options.kind = OptimizerOptions::kLars;
+  } else if (Chance(30)) {
+    options.kind = Chance(60) ? OptimizerOptions::kLars : OptimizerOptions::kLamb;
     options.momentum = 0.5;
     options.trust_coefficient = 0.25;
   }
   options.epsilon = 1e-3;  // keeps AdamW from amplifying rounding
-  // LARS makes steps of one size of any gradient, and of one that is zero but for rounding any
-  // step: what decays outweighs that.
-  const bool decays = Chance(50) || options.kind == OptimizerOptions::kLars;
+  // LARS and LAMB make steps of one size of any gradient, and of one that is zero but for rounding
+  // any step: what decays outweighs that.
+  const bool decays = Chance(50) || HasTrustRatio(options.kind);
   options.weight_decay = decays ? 0.125 : 0;
   options.clip = Chance(60) ? 0.25 : 0;
   RETURN_IF_ERROR(AddTraining(graph_, loss, options));

@@ -125,6 +125,12 @@ TrainingSetting LarsWithClip() {
   return setting;
 }
 
+TrainingSetting LambWithClip() {
+  TrainingSetting setting = Setting("LAMB with clip", OptimizerOptions::kLamb, 2e-3, 1);
+  setting.optimizer.weight_decay = 0.01;
+  return setting;
+}
+
 ParityBounds Bf16Bounds() {
   ParityBounds bounds;
   bounds.free_steps = kParityEarly;

@@ -71,6 +71,7 @@ TrainingSetting PlainSgd();
 TrainingSetting SgdWithMomentum();
 // With a clip, which takes part in the ratios, and weight decay.
 TrainingSetting LarsWithClip();
+TrainingSetting LambWithClip();
 
 // A model on a layout.
 struct ParityCase {

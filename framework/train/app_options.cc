@@ -31,7 +31,13 @@ ABSL_FLAG(int64_t, warmup, 0, "steps in which the learning rate rises");
 ABSL_FLAG(double, lr_floor, 0.1, "share of --lr that is left at the end; 1 keeps it constant");
 ABSL_FLAG(double, clip, 1, "largest norm of the gradient; 0 never clips");
 ABSL_FLAG(double, weight_decay, 0.1, "the optimizer's pull towards zero, not on biases and norms");
-ABSL_FLAG(std::string, optimizer, "adamw", "adamw, sgd or lars");
+ABSL_FLAG(std::string, optimizer, "adamw", "adamw, lamb, sgd or lars");
+ABSL_FLAG(double, beta1, 0.9, "of --optimizer=adamw and lamb: what a mean of gradients keeps");
+ABSL_FLAG(double, beta2, 0.95, "of --optimizer=adamw and lamb: what a mean of squares keeps");
+ABSL_FLAG(double, epsilon, 1e-8, "of --optimizer=adamw and lamb: is added to the root of squares");
+ABSL_FLAG(bool, bias_correction, true,
+          "of --optimizer=adamw and lamb: means count for more while they are young; Google's BERT "
+          "goes without");
 ABSL_FLAG(double, momentum, 0.9, "of --optimizer=sgd and lars; 0 keeps no state of sgd's");
 ABSL_FLAG(bool, nesterov, false, "Nesterov's form of --momentum, of --optimizer=sgd");
 ABSL_FLAG(double, dampening, 0, "share of a gradient that --momentum leaves out, after the first");
@@ -104,6 +110,10 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"lr_floor", "X", ""},
                                      {"clip", "X", ""},
                                      {"optimizer", "NAME", ""},
+                                     {"beta1", "X", ""},
+                                     {"beta2", "X", ""},
+                                     {"epsilon", "X", ""},
+                                     {"bias_correction", "", ""},
                                      {"momentum", "X", ""},
                                      {"nesterov", "", ""},
                                      {"dampening", "X", ""},
@@ -149,6 +159,10 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "lr_floor",
                                  "clip",
                                  "optimizer",
+                                 "beta1",
+                                 "beta2",
+                                 "epsilon",
+                                 "bias_correction",
                                  "momentum",
                                  "nesterov",
                                  "dampening",
@@ -342,20 +356,28 @@ absl::Status ReadMesh(AppOptions* options) {
 absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer) {
   const std::string name = absl::GetFlag(FLAGS_optimizer);
   const std::map<std::string, OptimizerOptions::Kind> kinds = {{"adamw", OptimizerOptions::kAdamW},
+                                                               {"lamb", OptimizerOptions::kLamb},
                                                                {"sgd", OptimizerOptions::kSgd},
                                                                {"lars", OptimizerOptions::kLars}};
   const auto kind = kinds.find(name);
   if (kind == kinds.end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--optimizer: expected adamw, sgd or lars, got \"", name, "\""));
+        absl::StrCat("--optimizer: expected adamw, lamb, sgd or lars, got \"", name, "\""));
   }
   optimizer->kind = kind->second;
   optimizer->clip = absl::GetFlag(FLAGS_clip);
   optimizer->weight_decay = absl::GetFlag(FLAGS_weight_decay);
+  optimizer->beta1 = absl::GetFlag(FLAGS_beta1);
+  optimizer->beta2 = absl::GetFlag(FLAGS_beta2);
+  optimizer->epsilon = absl::GetFlag(FLAGS_epsilon);
+  optimizer->bias_correction = absl::GetFlag(FLAGS_bias_correction);
   optimizer->momentum = absl::GetFlag(FLAGS_momentum);
   optimizer->nesterov = absl::GetFlag(FLAGS_nesterov);
   optimizer->dampening = absl::GetFlag(FLAGS_dampening);
   optimizer->trust_coefficient = absl::GetFlag(FLAGS_trust_coefficient);
+  RETURN_IF_ERROR(CheckFlag("beta1", optimizer->beta1, 0, 0.999999));
+  RETURN_IF_ERROR(CheckFlag("beta2", optimizer->beta2, 0, 0.999999));
+  RETURN_IF_ERROR(CheckFlag("epsilon", optimizer->epsilon, 0, 0.1));
   RETURN_IF_ERROR(CheckFlag("momentum", optimizer->momentum, 0, 0.9999));
   RETURN_IF_ERROR(CheckFlag("dampening", optimizer->dampening, 0, 0.9999));
   RETURN_IF_ERROR(CheckFlag("trust_coefficient", optimizer->trust_coefficient, 1e-9, 1000));

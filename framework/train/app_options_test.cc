@@ -119,6 +119,14 @@ TEST_F(AppOptionsTest, AnOptimizerIsTakenByItsName) {
   EXPECT_TRUE(options->optimizer.nesterov);
   EXPECT_EQ(options->optimizer.clip, 0);
   EXPECT_EQ(Parse({"--optimizer=sgd", "--dampening=0.25"})->optimizer.dampening, 0.25);
+  const auto lamb = Parse({"--optimizer=lamb", "--beta1=0.8", "--beta2=0.999", "--epsilon=1e-6",
+                           "--bias_correction=false"});
+  ASSERT_TRUE(lamb.ok()) << lamb.status();
+  EXPECT_EQ(lamb->optimizer.kind, OptimizerOptions::kLamb);
+  EXPECT_EQ(lamb->optimizer.beta1, 0.8);
+  EXPECT_EQ(lamb->optimizer.beta2, 0.999);
+  EXPECT_EQ(lamb->optimizer.epsilon, 1e-6);
+  EXPECT_FALSE(lamb->optimizer.bias_correction);
   const auto lars = Parse({"--optimizer=lars", "--trust_coefficient=0.02"});
   ASSERT_TRUE(lars.ok()) << lars.status();
   EXPECT_EQ(lars->optimizer.kind, OptimizerOptions::kLars);
@@ -135,7 +143,10 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
             "--micro_batches: expected a divisor of the batch, 9, got 2");
   EXPECT_EQ(Error({"--zero=4"}), "--zero: expected 0 to 3, got 4");
-  EXPECT_EQ(Error({"--optimizer=sdg"}), "--optimizer: expected adamw, sgd or lars, got \"sdg\"");
+  EXPECT_EQ(Error({"--beta2=1"}), "--beta2: expected 0 to 0.999999, got 1");
+  EXPECT_EQ(Error({"--epsilon=-1"}), "--epsilon: expected 0 to 0.1, got -1");
+  EXPECT_EQ(Error({"--optimizer=sdg"}),
+            "--optimizer: expected adamw, lamb, sgd or lars, got \"sdg\"");
   EXPECT_EQ(Error({"--nesterov"}),
             "--nesterov: expected --optimizer=sgd and a momentum above 0, got adamw and 0.9");
   EXPECT_EQ(Error({"--optimizer=lars", "--dampening=0.5"}),
@@ -206,7 +217,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 27u);
+  EXPECT_EQ(options.recorded.size(), 31u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {

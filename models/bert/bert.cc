@@ -53,6 +53,14 @@ Tensor Block(const Scope& s, const BertConfig& c, Tensor x, Tensor lengths) {
   return Norm(s / "norm2", Residual(s / "residual2", x, Mlp(s / "mlp", c, x)), kEpsilon);
 }
 
+// Of a model that has seen longer texts the first rows.
+Tensor Positions(const Scope& s, const BertConfig& c) {
+  const int64_t positions = c.positions > 0 ? c.positions : c.sequence_length;
+  const Tensor table = Table(s, positions, c.hidden);
+  const InScope here(s);
+  return positions == c.sequence_length ? table : SliceDim(table, 0, 0, c.sequence_length);
+}
+
 struct Encoded {
   Tensor table;   // of the vocabulary, split over it
   Tensor hidden;  // [batch, length, hidden]
@@ -71,7 +79,7 @@ Encoded Encode(const Scope& s, const BertConfig& c, Graph* graph) {
   const Tensor table = Table(embedding, c.vocabulary, c.hidden, kRows);
   Tensor x = rows(embedding, table, tokens);
   const Scope of_positions = embedding / "positions", of_segments = embedding / "segments";
-  x = Residual(of_positions, x, Table(of_positions, c.sequence_length, c.hidden));
+  x = Residual(of_positions, x, Positions(of_positions, c));
   x = Residual(of_segments, x, rows(of_segments, Table(of_segments, 2, c.hidden), segments));
   x = Drop(embedding, c, Norm(embedding / "norm", x, kEpsilon));
   for (int64_t i = 0; i < c.layers; ++i) {
@@ -94,12 +102,10 @@ Tensor Pooled(const Scope& s, const BertConfig& c, Tensor hidden) {
   return Tanh(y);
 }
 
-// The mean over samples of each one's weighted sum, which is the mean over its masked words.
-Tensor MaskedLoss(const Scope& s, const BertConfig& c, const Encoded& encoded, Graph* graph) {
-  const Shape shape = {c.batch, c.predictions};
-  const Tensor positions = graph->Input("positions", DType::kI32, shape, kByData);
-  const Tensor labels = graph->Input("labels", DType::kI32, shape, kByData);
-  const Tensor weights = graph->Input("weights", DType::kF32, shape, kByData);
+// [batch, predictions, vocabulary], of the words at the input `positions`.
+Tensor MaskedLogits(const Scope& s, const BertConfig& c, const Encoded& encoded, Graph* graph) {
+  const Tensor positions =
+      graph->Input("positions", DType::kI32, {c.batch, c.predictions}, kByData);
   if (!encoded.hidden) return {};
   Tensor x;
   {
@@ -113,18 +119,41 @@ Tensor MaskedLoss(const Scope& s, const BertConfig& c, const Encoded& encoded, G
   }
   x = Norm(s / "norm", x, kEpsilon);
   const InScope here(s);
-  const Tensor logits =
-      MatMul(x, encoded.table, false, true) + s.Param("bias", {c.vocabulary}, kSplitBias);
+  return MatMul(x, encoded.table, false, true) + s.Param("bias", {c.vocabulary}, kSplitBias);
+}
+
+// The mean over samples of each one's weighted sum, which is the mean over its masked words.
+Tensor MaskedLoss(const Scope& s, const BertConfig& c, Tensor logits, Graph* graph) {
+  const Shape shape = {c.batch, c.predictions};
+  const Tensor labels = graph->Input("labels", DType::kI32, shape, kByData);
+  const Tensor weights = graph->Input("weights", DType::kF32, shape, kByData);
+  if (!logits) return {};
+  const InScope here(s);
   return Scale(Mean(SoftmaxCrossEntropy(logits, labels) * weights),
                static_cast<double>(c.predictions));
 }
 
+struct PretrainingLogits {
+  Tensor masked, next;
+};
+
+PretrainingLogits PretrainingHeads(const Scope& s, const BertConfig& c, Graph* graph) {
+  const Encoded encoded = Encode(s, c, graph);
+  const Tensor masked = MaskedLogits(s / "masked", c, encoded, graph);
+  return {masked, Linear(s / "next_sentence", Pooled(s / "pooler", c, encoded.hidden), 2)};
+}
+
+Tensor ClassLogits(const Scope& s, const BertConfig& c, Graph* graph) {
+  const Tensor pooled = Pooled(s / "pooler", c, Encode(s, c, graph).hidden);
+  if (!pooled) return {};
+  return Linear(s / "classifier", Drop(s / "classifier", c, pooled), c.classes);
+}
+
 void PretrainingOutputs(const BertConfig& c, Graph* graph) {
   const Scope s(graph);
-  const Encoded encoded = Encode(s, c, graph);
-  const Tensor masked = MaskedLoss(s / "masked", c, encoded, graph);
+  const auto [masked_logits, logits] = PretrainingHeads(s, c, graph);
+  const Tensor masked = MaskedLoss(s / "masked", c, masked_logits, graph);
   const Tensor next = graph->Input("next", DType::kI32, {c.batch}, kByData);
-  const Tensor logits = Linear(s / "next_sentence", Pooled(s / "pooler", c, encoded.hidden), 2);
   const Tensor next_loss = CrossEntropyLoss(s / "next_sentence" / "loss", logits, next);
   if (!masked || !next_loss) return;
   {
@@ -139,11 +168,9 @@ void PretrainingOutputs(const BertConfig& c, Graph* graph) {
 
 void ClassificationOutputs(const BertConfig& c, Graph* graph) {
   const Scope s(graph);
-  const Encoded encoded = Encode(s, c, graph);
+  const Tensor logits = ClassLogits(s, c, graph);
   const Tensor label = graph->Input("label", DType::kI32, {c.batch}, kByData);
-  const Tensor pooled = Pooled(s / "pooler", c, encoded.hidden);
-  if (!pooled) return;
-  const Tensor logits = Linear(s / "classifier", Drop(s / "classifier", c, pooled), c.classes);
+  if (!logits) return;
   graph->Output("loss", CrossEntropyLoss(s / "loss", logits, label));
   const InScope here(s / "accuracy");
   graph->Output("accuracy", TopKAccuracy(logits, label, 1));
@@ -184,11 +211,29 @@ absl::Status BuildBertEncoder(const BertConfig& config, Graph* graph) {
   return FinishIn(config.precision, graph);
 }
 
+absl::Status BuildBertLogits(const BertConfig& config, Graph* graph) {
+  RETURN_IF_ERROR(CheckBert(config, 1));
+  BertConfig still = config;
+  still.dropout = 0;
+  const Scope s(graph);
+  if (still.classes > 0) {
+    graph->Output("classes", ClassLogits(s, still, graph));
+  } else {
+    const PretrainingLogits logits = PretrainingHeads(s, still, graph);
+    graph->Output("masked", logits.masked);
+    graph->Output("next", logits.next);
+  }
+  return FinishIn(config.precision, graph);
+}
+
 absl::Status CheckBert(const BertConfig& c, int64_t stages) {
   RETURN_IF_ERROR(CheckSize<int64_t>("layers", c.layers, 1, 1000));
   RETURN_IF_ERROR(CheckSize<int64_t>("hidden", c.hidden, 1, 65536));
   RETURN_IF_ERROR(CheckSize<int64_t>("heads", c.heads, 1, c.hidden));
   RETURN_IF_ERROR(CheckSize<int64_t>("sequence_length", c.sequence_length, 4, 65536));
+  if (c.positions != 0) {
+    RETURN_IF_ERROR(CheckSize<int64_t>("positions", c.positions, c.sequence_length, 65536));
+  }
   RETURN_IF_ERROR(CheckSize<int64_t>("predictions", c.predictions, 1, c.sequence_length));
   RETURN_IF_ERROR(CheckSize<int64_t>("classes", c.classes, 0, 1 << 20));
   RETURN_IF_ERROR(CheckSize<int64_t>("batch", c.batch, 1, 1 << 20));

@@ -23,7 +23,8 @@ namespace sluice {
 
 struct BertConfig {
   int64_t vocabulary = 30522;
-  int64_t sequence_length = 128;  // a position has an embedding each
+  int64_t sequence_length = 128;
+  int64_t positions = 0;  // that have an embedding; 0: sequence_length, which is no more
   int64_t layers = 12;
   int64_t heads = 12;        // must divide hidden
   int64_t hidden = 768;      // the MLP's width is four times that
@@ -50,6 +51,10 @@ absl::Status BuildBertEval(const BertConfig& config, Graph* graph);
 absl::Status BuildBertLoss(const BertConfig& config, Graph* graph);
 // tokens, segments, length -> hidden [batch, length, hidden], of the last layer without dropout.
 absl::Status BuildBertEncoder(const BertConfig& config, Graph* graph);
+// What the heads say, without dropout: tokens, segments, length, positions
+//   -> masked [batch, predictions, vocabulary], next [batch, 2]
+// or, of a model with classes, tokens, segments, length -> classes [batch, classes].
+absl::Status BuildBertLogits(const BertConfig& config, Graph* graph);
 
 }  // namespace sluice
 

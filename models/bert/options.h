@@ -3,11 +3,14 @@
 #ifndef SLUICE_MODELS_BERT_OPTIONS_H_
 #define SLUICE_MODELS_BERT_OPTIONS_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "framework/train/app_options.h"
 #include "models/bert/bert.h"
+#include "models/bert/presets.h"
 
 namespace sluice {
 
@@ -15,9 +18,16 @@ namespace sluice {
 AppFlags BertFlags();
 
 struct BertOptions {
-  BertConfig config;
+  BertTask task = BertTask::kPretrain;
+  BertConfig config;            // classes: 0 where texts are not told apart, or not yet
+  int64_t later_classes = 0;    // of BertTask::kBoth
   std::string vocabulary_file;  // empty: none is named
 };
+
+// The arguments of the run that tells texts apart, after one of BertTask::kBoth in `run` which has
+// ended at `step`: it lies in <run>/classify, and goes on there if it has begun.
+std::vector<std::string> ClassifyingRun(const AppOptions& options, const std::string& run,
+                                        int64_t step);
 
 // InvalidArgument, of one line, names the flag.
 absl::StatusOr<BertOptions> ReadBertFlags(const AppOptions& options);

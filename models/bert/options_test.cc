@@ -42,7 +42,9 @@ TEST_F(OptionsTest, PresetsAreWhatTheyAreByTheirFlags) {
     EXPECT_EQ(got.sequence_length, want.sequence_length);
     EXPECT_EQ(got.vocabulary, want.vocabulary);
     EXPECT_EQ(got.predictions, want.predictions);
-    EXPECT_EQ(got.classes, want.classes);
+    EXPECT_EQ(options->task, preset.task);
+    EXPECT_EQ(got.classes, preset.task == BertTask::kClassify ? want.classes : 0);
+    EXPECT_EQ(options->later_classes, preset.task == BertTask::kBoth ? want.classes : 0);
     EXPECT_EQ(got.batch, want.batch);
     EXPECT_EQ(got.dropout, want.dropout);
     EXPECT_FALSE(got.tanh_gelu);
@@ -67,9 +69,28 @@ TEST_F(OptionsTest, FlagsGoOverThePreset) {
   }
 }
 
+// The second run is as the first but for what a preset knows, and goes on where it has begun.
+TEST_F(OptionsTest, ClassesAreLearnedAsWordsWere) {
+  const auto options =
+      Parse({"--data=some/text", "--mesh=data=2 pipe=3", "--hidden=64", "--seed=7", "--steps=30"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  const std::string run = ::testing::TempDir() + "/words";
+  const std::vector<std::string> arguments = ClassifyingRun(app_, run, 30);
+  const auto second = Parse(arguments);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->task, BertTask::kClassify);
+  EXPECT_EQ(second->config.classes, 8);
+  EXPECT_EQ(second->config.hidden, 64);
+  EXPECT_EQ(app_.stages, 3);
+  EXPECT_EQ(app_.session.seed, 7u);
+  EXPECT_EQ(app_.schedule.steps, 1200);
+  EXPECT_EQ(app_.init, run + "/checkpoints/step-000030");
+  EXPECT_EQ(app_.out, run + "/classify");
+}
+
 TEST_F(OptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--preset=huge"}),
-            "--preset: expected one of small, classify, base, large, got \"huge\"");
+            "--preset: expected one of default, small, classify, base, large, got \"huge\"");
   EXPECT_EQ(Error({"--data=x", "--heads=7"}),
             "model: heads: expected a divisor of hidden, 128, got 7");
   EXPECT_EQ(Error({"--data=x", "--mesh=pipe=4"}),

@@ -12,9 +12,10 @@ namespace sluice {
 namespace {
 
 // What the lockstep says of a layout whose plan was changed.
-absl::Status Lockstep(const BertLayout& layout, const PlanMutation& mutate) {
-  return LockstepOf(SharedReference(AdamWWithClip(), BertParity({.mesh = "data=1"})),
-                    BertParity(layout), mutate);
+absl::Status Lockstep(const BertLayout& layout, const PlanMutation& mutate,
+                      const TrainingSetting& setting = AdamWWithClip()) {
+  return LockstepOf(SharedReference(setting, BertParity({.mesh = "data=1"})), BertParity(layout),
+                    mutate);
 }
 
 void ExpectFound(const BertLayout& layout, const PlanMutation& mutate) {
@@ -57,6 +58,15 @@ TEST(ParityBugsTest, AnAttentionThatLooksOneWay) {
       return true;
     });
   });
+}
+
+// The length of a device's own part of a direction, where the whole layer's is asked for.
+TEST(ParityBugsTest, ATrustRatioOfAShardsOwnLength) {
+  const absl::Status found = Lockstep(
+      {.mesh = "model=2"},
+      [](plan::Plan* plan) { return DropReduction("h1/mlp/up/weight/sum_squares_2", plan); },
+      LambWithClip());
+  EXPECT_TRUE(absl::IsDataLoss(found)) << found;
 }
 
 // All masked words of a batch alike, or those of each sample: the factor is that of the mean.

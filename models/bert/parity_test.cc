@@ -17,6 +17,7 @@ class ParityTest : public ::testing::TestWithParam<BertLayout> {};
 
 TEST_P(ParityTest, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
 TEST_P(ParityTest, PlainSgd) { ExpectParity(PlainSgd(), GetParam()); }
+TEST_P(ParityTest, LambWithClip) { ExpectParity(LambWithClip(), GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(BertLayouts()),
                          [](const auto& info) { return info.param.Stem(); });

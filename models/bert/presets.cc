@@ -5,8 +5,10 @@ namespace {
 
 constexpr char kTexts[] = "text-classes";
 
+// The classes are those of Reuters' R8.
 BertConfig Small() {
   BertConfig config;
+  config.classes = 8;
   config.vocabulary = 4000;
   config.sequence_length = 64;
   config.layers = 3;
@@ -17,15 +19,9 @@ BertConfig Small() {
   return config;
 }
 
-// What was learned has an embedding for as many positions, and no more.
-BertConfig Classifying(int64_t classes) {
-  BertConfig config = Small();
-  config.classes = classes;
-  return config;
-}
-
 BertConfig Sized(int64_t layers, int64_t heads, int64_t hidden) {
   BertConfig config;
+  config.classes = 8;
   config.layers = layers;
   config.heads = heads;
   config.hidden = hidden;
@@ -34,8 +30,24 @@ BertConfig Sized(int64_t layers, int64_t heads, int64_t hidden) {
 
 }  // namespace
 
+const std::vector<std::pair<std::string, BertTask>>& BertTasks() {
+  static const auto* tasks =
+      new std::vector<std::pair<std::string, BertTask>>{{"pretrain", BertTask::kPretrain},
+                                                        {"classify", BertTask::kClassify},
+                                                        {"both", BertTask::kBoth}};
+  return *tasks;
+}
+
 const std::vector<BertPreset>& BertPresets() {
   static const auto* presets = new std::vector<BertPreset>{
+      {.name = "default",
+       .what = "as small, and then as classify what was learned",
+       .data = kTexts,
+       .task = BertTask::kBoth,
+       .config = Small(),
+       .steps = 4000,
+       .warmup = 100,
+       .lr = 1e-3},
       {.name = "small",
        .what = "pre-trains a small BERT on news and newsgroups: minutes on two cores",
        .data = kTexts,
@@ -46,7 +58,8 @@ const std::vector<BertPreset>& BertPresets() {
       {.name = "classify",
        .what = "the same model tells the eight classes of Reuters R8 apart; with --init of a run",
        .data = kTexts,
-       .config = Classifying(8),
+       .task = BertTask::kClassify,
+       .config = Small(),
        .steps = 1200,
        .warmup = 100,
        .lr = 5e-4},

@@ -18,15 +18,14 @@
 #include "framework/data/masked_text.h"
 #include "framework/data/text_documents.h"
 #include "framework/data/word_piece.h"
+#include "models/bert/vocabulary_file.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kVocabularyFile[] = "vocab.txt";
-constexpr int64_t kVocabularyLimit = 64 << 20;  // bytes
-constexpr char kFetched[] = "text-classes";     // a data set of //tools:dataset
+constexpr char kFetched[] = "text-classes";  // a data set of //tools:dataset
 constexpr char kTrainTab[] = "-train.tab", kClassesFile[] = "reuters-r8-train.tab";
 
 bool IsTab(const std::string& path) { return absl::EndsWith(path, kTrainTab); }
@@ -70,8 +69,7 @@ absl::StatusOr<std::pair<std::string, std::string>> KnownVocabulary(const AppOpt
   if (!file.empty()) {
     candidates.push_back(file);
   } else if (!options.init.empty()) {
-    const fs::path run = fs::path(options.init).lexically_normal().parent_path().parent_path();
-    candidates.push_back((run / kVocabularyFile).string());
+    candidates.push_back(VocabularyOfRun(options.init));
   }
   for (const std::string& path : candidates) {
     std::error_code error;
@@ -132,19 +130,20 @@ absl::StatusOr<AppData> OpenDocuments(const AppOptions& options, const BertConfi
   return data;
 }
 
+absl::StatusOr<TextClasses> ReadClasses(const std::string& data, int64_t expected) {
+  std::error_code error;
+  const std::string path =
+      fs::is_directory(data, error) ? absl::StrCat(data, "/", kClassesFile) : data;
+  ASSIGN_OR_RETURN(TextClasses classes, ReadTextClasses(path));
+  if (static_cast<int64_t>(classes.names.size()) == expected) return classes;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "classes: expected --classes=", classes.names.size(), ", as ", path, " has, got ", expected));
+}
+
 absl::StatusOr<AppData> OpenClasses(const AppOptions& options, const BertConfig& config,
                                     const std::string& vocabulary_file) {
   const Stop& stop = options.session.stop;
-  std::error_code error;
-  const std::string path = fs::is_directory(options.data, error)
-                               ? absl::StrCat(options.data, "/", kClassesFile)
-                               : options.data;
-  ASSIGN_OR_RETURN(const TextClasses classes, ReadTextClasses(path));
-  if (static_cast<int64_t>(classes.names.size()) != config.classes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("classes: expected --classes=", classes.names.size(), ", as ", path,
-                     " has, got ", config.classes));
-  }
+  ASSIGN_OR_RETURN(const TextClasses classes, ReadClasses(options.data, config.classes));
   RETURN_IF_ERROR(CheckStop(stop));
   AppData data;
   ASSIGN_OR_RETURN(const WordPiece vocabulary,
@@ -170,6 +169,10 @@ absl::StatusOr<AppData> OpenClasses(const AppOptions& options, const BertConfig&
 }
 
 }  // namespace
+
+absl::Status CheckClasses(const AppOptions& options, int64_t classes) {
+  return ReadClasses(options.data, classes).status();
+}
 
 absl::StatusOr<AppData> OpenBertText(const AppOptions& options, const BertConfig& config,
                                      const std::string& vocabulary_file) {

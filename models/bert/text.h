@@ -22,6 +22,8 @@ namespace sluice {
 // data is not there.
 absl::StatusOr<AppData> OpenBertText(const AppOptions& options, const BertConfig& config,
                                      const std::string& vocabulary_file);
+// Are there texts of so many classes? For a run that tells them apart later.
+absl::Status CheckClasses(const AppOptions& options, int64_t classes);
 
 }  // namespace sluice
 

@@ -1,10 +1,18 @@
 // Pre-trains a BERT, or has one tell texts apart, on the devices of one machine.
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/nn/model_size.h"
 #include "framework/train/app.h"
@@ -46,8 +54,22 @@ absl::Status Build(const AppOptions& options, const BertConfig& config,
   return BuildBertEval(config, &(*programs)[1]->graph);
 }
 
+// Begins this program anew with other arguments, in this process, which then is the second run. Its
+// flags are read afresh, and nothing of the first is left in memory.
+int Become(const char* program, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program);
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  fflush(nullptr);
+  execv("/proc/self/exe", argv.data());
+  SLUICE_LOG(ERROR) << "train: cannot go on with --task=classify: " << strerror(errno);
+  return 1;
+}
+
 int Main(int argc, char** argv) {
   BertOptions bert;  // as `read` leaves it for the others
+  std::vector<std::string> then;
   App app;
   app.name = "train";
   app.flags = BertFlags();
@@ -58,10 +80,19 @@ int Main(int argc, char** argv) {
   app.build = [&bert](const AppOptions& options, auto* programs) {
     return Build(options, bert.config, programs);
   };
-  app.open_data = [&bert](const AppOptions& options) {
-    return OpenBertText(options, bert.config, bert.vocabulary_file);
+  app.open_data = [&bert](const AppOptions& options) -> absl::StatusOr<AppData> {
+    ASSIGN_OR_RETURN(AppData data, OpenBertText(options, bert.config, bert.vocabulary_file));
+    if (bert.later_classes > 0) RETURN_IF_ERROR(CheckClasses(options, bert.later_classes));
+    return data;
   };
-  return RunApp(app, argc, argv);
+  app.use = [&](Session*, const AppOptions& options, const std::function<bool()>&) {
+    if (bert.task == BertTask::kBoth) {
+      then = ClassifyingRun(options, options.out, options.schedule.steps);
+    }
+    return absl::OkStatus();
+  };
+  const int code = RunApp(app, argc, argv);
+  return code == 0 && !then.empty() ? Become(argv[0], std::move(then)) : code;
 }
 
 }  // namespace

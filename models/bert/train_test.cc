@@ -45,8 +45,9 @@ class TrainTest : public TrainerProcessTest {
 };
 
 TEST_F(TrainTest, PreTrainsGoesOnAndTellsTextsApart) {
-  const EndedProcess first = Run(Small({"--data=documents.txt", "--steps=20", "--out=words",
-                                        "--eval_every=10", "--save_every=10", "--warmup=2"}));
+  const EndedProcess first =
+      Run(Small({"--preset=small", "--data=documents.txt", "--steps=20", "--out=words",
+                 "--eval_every=10", "--save_every=10", "--warmup=2"}));
   ASSERT_EQ(first.code, 0) << first.error;
   for (const char* part :
        {"2 layers, hidden 16, 2 heads, sequences of 24, 120 word pieces", "learned from the text",
@@ -74,6 +75,26 @@ TEST_F(TrainTest, PreTrainsGoesOnAndTellsTextsApart) {
   EXPECT_GT(std::stod(out.substr(out.rfind(", accuracy ") + 11)), 0.9) << out;
 }
 
+// Without a task both are done: the second run begins with what the first has learned, on the same
+// mesh, in a folder of its own. Where it has ended, resuming has nothing left to do.
+TEST_F(TrainTest, WithoutATaskLearnsWordsAndThenClasses) {
+  fs::create_directories(folder() + "/both");
+  for (const char* part : {"train", "test"}) {
+    Write(absl::StrCat("both/reuters-r8-", part, ".tab"), Read("texts.txt"));
+  }
+  const EndedProcess both = Run(Small({"--data=both", "--classes=2", "--steps=20", "--warmup=2",
+                                       "--out=all", "--mesh=data=2 model=2", "--threads=1"}));
+  ASSERT_EQ(both.code, 0) << both.error;
+  EXPECT_THAT(both.out, HasSubstr("step 20/20"));
+  EXPECT_THAT(both.out, HasSubstr("of all/checkpoints/step-000020; anew: classifier/bias"));
+  EXPECT_THAT(both.out, HasSubstr("step 1200/1200"));
+  EXPECT_GT(std::stod(both.out.substr(both.out.rfind(", accuracy ") + 11)), 0.9) << both.out;
+  EXPECT_THAT(Read("all/classify/options.txt"), HasSubstr("data=2 model=2"));
+
+  const EndedProcess again = Run({"--resume=all"});
+  EXPECT_EQ(again.code, 0) << again.error;
+}
+
 TEST_F(TrainTest, ErrorsAreOneLine) {
   struct Bad {
     std::vector<std::string> arguments;
@@ -86,13 +107,19 @@ TEST_F(TrainTest, ErrorsAreOneLine) {
            {{"--steps=1"}, 1, "//tools:dataset -- fetch text-classes"},
            {{"--data=empty"}, 1, "expected files NAME-train.tab in "},
            {{"--data=no/such"}, 1, "no/such"},
+           {{"--data=documents.txt"}, 1, "documents.txt"},
+           {{"--data=documents.txt", "--task=read"},
+            2,
+            "--task: expected pretrain, classify or both"},
+           {{"--data=texts.txt", "--classes=0"}, 2, "--classes: expected at least 1"},
            {{"--data=documents.txt", "--heads=3"}, 2, "heads: expected a divisor of hidden, 16"},
-           {{"--data=documents.txt", "--vocabulary=6"}, 1, "expected"},
-           {{"--data=documents.txt", "--vocabulary=5", "--vocabulary_file=few.txt"},
+           {{"--task=pretrain", "--data=documents.txt", "--vocabulary=6"}, 1, "expected"},
+           {{"--task=pretrain", "--data=documents.txt", "--vocabulary=5",
+             "--vocabulary_file=few.txt"},
             1,
             "vocabulary: expected at most 5 pieces in "},
-           {{"--data=documents.txt", "--vocabulary_file=no.txt"}, 1, "no.txt"},
-           {{"--data=documents.txt", "--init=empty"}, 1, "empty"},
+           {{"--task=pretrain", "--data=documents.txt", "--vocabulary_file=no.txt"}, 1, "no.txt"},
+           {{"--task=pretrain", "--data=documents.txt", "--init=empty"}, 1, "empty"},
            {{"--preset=classify", "--data=texts.txt", "--classes=3"},
             1,
             "classes: expected --classes=2, as "},

@@ -1,6 +1,5 @@
 #include "models/gpt/gpt2_layout.h"
 
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -9,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
-#include "framework/checkpoint/json.h"
+#include "framework/train/hub_config.h"
 #include "framework/train/weight_layout.h"
 #include "models/gpt/gpt.h"
 #include "models/gpt/tokenizer.h"
@@ -21,8 +20,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kPrefix[] = "transformer.";
-constexpr char kConfigFile[] = "config.json";
-constexpr int64_t kConfigLimit = 1'000'000;
 constexpr int64_t kGpt2Vocabulary = 50257, kGpt2EndOfText = 50256;
 
 // As they are named under `prefix`.
@@ -112,39 +109,21 @@ Json ConfigJson(const GptConfig& c) {
   return json;
 }
 
-absl::StatusOr<GptConfig> ReadConfig(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadText(path, kConfigLimit));
-  RETURN_IF_ERROR(CheckJsonObject(text, path));
-  const Json json = Json::parse(text);
+absl::StatusOr<GptConfig> ReadConfig(const HubConfig& hub) {
   GptConfig c;
-  for (const auto& [key, to] :
-       std::initializer_list<std::pair<const char*, int64_t*>>{{"vocab_size", &c.vocabulary},
-                                                               {"n_positions", &c.sequence_length},
-                                                               {"n_embd", &c.hidden},
-                                                               {"n_layer", &c.layers},
-                                                               {"n_head", &c.heads}}) {
-    if (!json.contains(key) || !json[key].is_number_integer()) {
-      return absl::DataLossError(absl::StrCat(path, ": ", key, ": expected an integer"));
-    }
-    *to = json[key].get<int64_t>();
-  }
-  RETURN_IF_ERROR(AddContext(CheckGpt(c, 1), path));
-  // What is not said has the value that Hugging Face gives it.
-  const auto expect = [&](const char* key, const std::vector<Json>& expected) {
-    const Json got = json.contains(key) ? json[key] : expected[0];
-    for (const Json& one : expected) {
-      if (got == one) return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": ", key, ": expected ", expected[0].dump(), ", got ", got.dump().substr(0, 60)));
-  };
-  RETURN_IF_ERROR(expect("model_type", {"gpt2"}));
-  RETURN_IF_ERROR(expect("activation_function", {"gelu_new", "gelu_pytorch_tanh"}));
-  RETURN_IF_ERROR(expect("layer_norm_epsilon", {1e-5}));
-  RETURN_IF_ERROR(expect("n_inner", {nullptr, 4 * c.hidden}));
-  RETURN_IF_ERROR(expect("scale_attn_weights", {true}));
-  RETURN_IF_ERROR(expect("scale_attn_by_inverse_layer_idx", {false}));
-  RETURN_IF_ERROR(expect("tie_word_embeddings", {true}));
+  RETURN_IF_ERROR(hub.ReadIntegers({{"vocab_size", &c.vocabulary},
+                                    {"n_positions", &c.sequence_length},
+                                    {"n_embd", &c.hidden},
+                                    {"n_layer", &c.layers},
+                                    {"n_head", &c.heads}}));
+  RETURN_IF_ERROR(AddContext(CheckGpt(c, 1), hub.path()));
+  RETURN_IF_ERROR(hub.Expect("model_type", {"gpt2"}));
+  RETURN_IF_ERROR(hub.Expect("activation_function", {"gelu_new", "gelu_pytorch_tanh"}));
+  RETURN_IF_ERROR(hub.Expect("layer_norm_epsilon", {1e-5}));
+  RETURN_IF_ERROR(hub.Expect("n_inner", {nullptr, 4 * c.hidden}));
+  RETURN_IF_ERROR(hub.Expect("scale_attn_weights", {true}));
+  RETURN_IF_ERROR(hub.Expect("scale_attn_by_inverse_layer_idx", {false}));
+  RETURN_IF_ERROR(hub.Expect("tie_word_embeddings", {true}));
   return c;
 }
 
@@ -172,7 +151,8 @@ absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::strin
 }
 
 absl::StatusOr<ImportedWeights> ImportGpt2(const std::string& folder, const std::string& out) {
-  ASSIGN_OR_RETURN(const GptConfig config, ReadConfig(absl::StrCat(folder, "/", kConfigFile)));
+  ASSIGN_OR_RETURN(const HubConfig hub, HubConfig::Read(folder));
+  ASSIGN_OR_RETURN(const GptConfig config, ReadConfig(hub));
   ASSIGN_OR_RETURN(const SafetensorsReader file,
                    SafetensorsReader::Open(absl::StrCat(folder, "/", kWeightsFile)));
   const NameIndex<StoredTensor> stored(file.stored());

@@ -2,14 +2,9 @@
 
 #include <string>
 
-#include "absl/flags/flag.h"
-#include "absl/strings/str_format.h"
 #include "framework/base/status.h"
-#include "framework/train/command.h"
+#include "framework/train/weight_commands.h"
 #include "models/resnet/torchvision_layout.h"
-
-ABSL_FLAG(std::string, checkpoint, "", "a checkpoint: <run>/checkpoints/step-<n>");
-ABSL_FLAG(std::string, out, "", "folder for model.safetensors");
 
 namespace sluice {
 namespace {
@@ -20,21 +15,14 @@ const char kHelp[] =
     "  bazel run //models/resnet:export -- --checkpoint=runs/<time>/checkpoints/step-001000 "
     "--out=tv\n";
 
-absl::Status Run() {
-  const std::string out = absl::GetFlag(FLAGS_out);
-  RETURN_IF_ERROR(ExportTorchvision(absl::GetFlag(FLAGS_checkpoint), out));
-  absl::PrintF("%s: %s\n", out, kWeightsFile);
-  return absl::OkStatus();
+absl::StatusOr<std::string> Write(const std::string& checkpoint, const std::string& folder) {
+  RETURN_IF_ERROR(ExportTorchvision(checkpoint, folder));
+  return kWeightsFile;
 }
 
 }  // namespace
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  return sluice::RunCommand({"export",
-                             sluice::kHelp,
-                             {{"Flags", {{"checkpoint", "PATH", ""}, {"out", "FOLDER", ""}}}},
-                             {"checkpoint", "out"},
-                             sluice::Run},
-                            argc, argv);
+  return sluice::RunExportCommand({sluice::kHelp, {}, sluice::Write}, argc, argv);
 }

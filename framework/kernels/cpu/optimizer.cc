@@ -25,8 +25,8 @@ SgdStep StepOf(const LarsAttributes& a, double factor, double learning_rate, dou
 }
 
 AdamWStep StepOf(const AdamWAttributes& a, float factor, float learning_rate, int32_t step) {
-  const double correction1 = 1 - std::pow(a.beta1, step);
-  const double correction2 = std::sqrt(1 - std::pow(a.beta2, step));
+  const double correction1 = a.bias_correction ? 1 - std::pow(a.beta1, step) : 1;
+  const double correction2 = a.bias_correction ? std::sqrt(1 - std::pow(a.beta2, step)) : 1;
   AdamWStep made;
   made.factor = factor;
   made.beta1 = static_cast<float>(a.beta1);
@@ -209,6 +209,22 @@ PreparedKernel PrepareAdamW(const KernelSpec& spec) {
     UpdateElements(context, n, kCheapGrain / 2, at.at(0), to, [&](int64_t begin, int64_t end) {
       Vectors().optimizer.adamw(step, at.at(3) + begin, to + begin, at.at(1) + begin,
                                 at.at(2) + begin, end - begin);
+    });
+  });
+}
+
+// variable, m, v, gradient, factor, step; then the direction.
+PreparedKernel PrepareAdamDirection(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec, {5}));
+  ASSIGN_OR_RETURN(const AdamWAttributes attributes,
+                   ParseAttributes<AdamWAttributes>(spec.attributes));
+  const int64_t n = spec.inputs[0].NumElements();
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    AdamWStep step = StepOf(attributes, *at.at(4), /*learning_rate=*/1, *at.at<int32_t>(5));
+    step.decay = static_cast<float>(attributes.weight_decay);
+    Parallel(context, n, kCheapGrain / 2, [&](int64_t begin, int64_t end) {
+      Vectors().optimizer.adam_direction(step, at.at(3) + begin, at.at(0) + begin, at.at(1) + begin,
+                                         at.at(2) + begin, at.at(6) + begin, end - begin);
     });
   });
 }

@@ -34,9 +34,11 @@ void SgdMomentum(const SgdStep& step, const float* gradient, float* variable, fl
   SgdWithState<false>(step, gradient, variable, momentum, n);
 }
 
-void AdamW(const AdamWStep& step, const float* gradient, float* variable, float* m, float* v,
-           int64_t n) {
-  const F factor = Splat(step.factor), decay = Splat(step.decay), rate = Splat(step.rate);
+// Brings the averages of a gradient up to date; put(i, lanes, their quotient).
+template <typename Put>
+SLUICE_INLINE void Adam(const AdamWStep& step, const float* gradient, float* m, float* v, int64_t n,
+                        Put&& put) {
+  const F factor = Splat(step.factor), rate = Splat(step.rate);
   const F beta1 = Splat(step.beta1), rest1 = Splat(step.one_minus_beta1);
   const F beta2 = Splat(step.beta2), rest2 = Splat(step.one_minus_beta2);
   const F root = Splat(step.root), epsilon = Splat(step.epsilon);
@@ -46,13 +48,28 @@ void AdamW(const AdamWStep& step, const float* gradient, float* variable, float*
     const F second = beta2 * lanes(v + i) + rest2 * g * g;
     lanes(m + i, first);
     lanes(v + i, second);
-    lanes(variable + i,
-          decay * lanes(variable + i) - rate * first / (Sqrt(second) * root + epsilon));
+    put(i, lanes, rate * first / (Sqrt(second) * root + epsilon));
+  });
+}
+
+void AdamW(const AdamWStep& step, const float* gradient, float* variable, float* m, float* v,
+           int64_t n) {
+  const F decay = Splat(step.decay);
+  Adam(step, gradient, m, v, n, [&](int64_t i, auto lanes, F quotient) {
+    lanes(variable + i, decay * lanes(variable + i) - quotient);
+  });
+}
+
+void AdamDirection(const AdamWStep& step, const float* gradient, const float* variable, float* m,
+                   float* v, float* direction, int64_t n) {
+  const F decay = Splat(step.decay);
+  Adam(step, gradient, m, v, n, [&](int64_t i, auto lanes, F quotient) {
+    lanes(direction + i, quotient + decay * lanes(variable + i));
   });
 }
 
 }  // namespace
 
-extern const OptimizerVector kOptimizer = {Sgd, SgdMomentum, AdamW};
+extern const OptimizerVector kOptimizer = {Sgd, SgdMomentum, AdamW, AdamDirection};
 
 }  // namespace sluice::cpu::SLUICE_ISA

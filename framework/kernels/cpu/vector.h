@@ -202,6 +202,9 @@ struct OptimizerVector {
                        int64_t n);
   void (*adamw)(const AdamWStep& step, const float* gradient, float* variable, float* m, float* v,
                 int64_t n);
+  // direction = rate * m / (sqrt(v) * root + epsilon) + decay * variable
+  void (*adam_direction)(const AdamWStep& step, const float* gradient, const float* variable,
+                         float* m, float* v, float* direction, int64_t n);
 };
 
 // One head of attention: `time` rows of `size` elements, `row` apart; its log-sum-exps are

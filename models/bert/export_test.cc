@@ -1,0 +1,251 @@
+// testdata/transformers has models of Hugging Face's making, with the logits that transformers
+// gives in double precision; bench/peers/bert_transformers.py wrote them. Imported they give the
+// same logits, and exported again the same bytes. What befalls the folders is tested by
+// //models/gpt:export_test.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "framework/base/status.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/safetensors.h"
+#include "framework/session/session.h"
+#include "framework/train/variables.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/bert/bert.h"
+#include "models/bert/bert_layout.h"
+#include "models/bert/vocabulary_file.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Tensors = std::map<std::string, HostTensor>;
+
+Tensors Read(const std::string& path) {
+  Tensors tensors;
+  const auto file = SafetensorsReader::Open(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  if (!file.ok()) return tensors;
+  for (const TensorEntry& entry : file->entries()) {
+    const auto value = file->Read(entry.name);
+    EXPECT_TRUE(value.ok()) << value.status();
+    if (value.ok()) tensors[entry.name] = *value;
+  }
+  return tensors;
+}
+
+void Write(const std::string& path, const Tensors& tensors) {
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, value] : tensors) entries.push_back({name, value.dtype, value.shape});
+  const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
+    return tensors.at(entry.name);
+  };
+  ASSERT_TRUE(WriteSafetensors(path, entries, {}, source).ok());
+}
+
+std::map<std::string, std::vector<std::byte>> BytesOf(const Tensors& tensors) {
+  std::map<std::string, std::vector<std::byte>> bytes;
+  for (const auto& [name, tensor] : tensors) {
+    bytes[name].assign(tensor.bytes.begin(), tensor.bytes.end());
+  }
+  return bytes;
+}
+
+// The model that the options of a checkpoint tell of, as the trainer takes them up.
+BertConfig ConfigOf(const std::map<std::string, std::string>& options) {
+  BertConfig c;
+  for (const auto& [name, to] :
+       {std::pair{"layers", &c.layers}, std::pair{"hidden", &c.hidden},
+        std::pair{"heads", &c.heads}, std::pair{"vocabulary", &c.vocabulary},
+        std::pair{"positions", &c.positions}, std::pair{"sequence_length", &c.sequence_length},
+        std::pair{"classes", &c.classes}}) {
+    EXPECT_TRUE(absl::SimpleAtoi(options.at(name), to)) << name;
+  }
+  c.tanh_gelu = options.at("tanh_gelu") == "true";
+  return c;
+}
+
+double LargestOf(const HostTensor& x) {
+  double largest = 0;
+  for (int64_t i = 0; i < x.shape.NumElements(); ++i) {
+    largest = std::max<double>(largest, std::fabs(x.data<float>()[i]));
+  }
+  return largest;
+}
+
+class ExportTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  // A folder that may be changed.
+  std::string Theirs(const std::string& which) {
+    const std::string to = absl::StrCat(folder_, "/", which);
+    fs::copy("models/bert/testdata/transformers/" + which, to, fs::copy_options::recursive);
+    for (const auto& file : fs::directory_iterator(to)) {
+      fs::permissions(file, fs::perms::owner_write, fs::perm_options::add);
+    }
+    return to;
+  }
+  std::string Import(const std::string& theirs, const std::string& run = "run") {
+    const auto imported = ImportBert(theirs, absl::StrCat(folder_, "/", run, "/checkpoints"));
+    EXPECT_TRUE(imported.ok()) << imported.status();
+    return imported.ok() ? imported->checkpoint : "";
+  }
+  std::string ImportError(const std::string& theirs) {
+    return std::string(ImportBert(theirs, folder_ + "/none").status().message());
+  }
+  static void EditConfig(const std::string& theirs, const std::string& from,
+                         const std::string& to) {
+    const auto text = ReadText(theirs + "/config.json", 1 << 20);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const std::string edited = absl::StrReplaceAll(*text, {{from, to}});
+    ASSERT_NE(edited, *text) << from;
+    auto file = FileWriter::Create(theirs + "/config.json");
+    ASSERT_TRUE(file.ok() && file->Append(edited).ok() && file->Close().ok());
+  }
+  std::string folder_;
+};
+
+// A text of twelve pieces, which is padded, where there are sixteen positions: both the rows of the
+// position table and attention end before their tables do.
+void ExpectTheirLogits(const std::string& theirs, const std::string& path,
+                       const std::vector<std::string>& inputs,
+                       const std::vector<std::string>& outputs) {
+  const auto checkpoint = Checkpoint::Load(path);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  BertConfig config = ConfigOf(checkpoint->meta().options);
+  const Tensors recorded = Read(theirs + "/logits.safetensors");
+  config.batch = 2;
+  config.sequence_length = 12;
+  config.predictions = 3;
+  config.dropout = 0;
+  Graph train, logits;
+  ASSERT_TRUE(BuildBertTrain(config, OptimizerOptions(), &train).ok());
+  ASSERT_TRUE(BuildBertLogits(config, &logits).ok());
+  const std::vector<ProgramGraph> programs = {{"train", &train}, {"logits", &logits}};
+  const auto session = Session::Start(programs, SessionOptions());
+  ASSERT_TRUE(session.ok()) << session.status();
+  // As the trainer resumes: nothing is missing, and nothing is left over.
+  const absl::Status loaded = LoadVariables(*checkpoint, session->get());
+  ASSERT_TRUE(loaded.ok()) << loaded;
+  std::map<std::string, const HostTensor*> feeds;
+  for (const std::string& name : inputs) feeds[name] = &recorded.at(name);
+  ASSERT_TRUE((*session)->Step("logits", {feeds.begin(), feeds.end()}).ok());
+  const auto fetches = (*session)->Next();
+  ASSERT_TRUE(fetches.ok()) << fetches.status();
+  for (const std::string& name : outputs) {
+    SCOPED_TRACE(name);
+    const HostTensor &got = fetches->at(name), &expected = recorded.at(name);
+    ASSERT_EQ(got.shape, expected.shape);
+    const double largest = LargestOf(expected);
+    double difference = 0;
+    for (int64_t i = 0; i < got.shape.NumElements(); ++i) {
+      difference =
+          std::max<double>(difference, std::fabs(got.data<float>()[i] - expected.data<float>()[i]));
+    }
+    EXPECT_GT(largest, 0.1);
+    EXPECT_LE(difference, 1e-6 * largest);
+  }
+}
+
+TEST_F(ExportTest, ImportedModelsGiveTheLogitsOfTransformers) {
+  const std::string pretraining = Theirs("pretraining"), classes = Theirs("classes");
+  ExpectTheirLogits(pretraining, Import(pretraining), {"tokens", "segments", "length", "positions"},
+                    {"masked", "next"});
+  ExpectTheirLogits(classes, Import(classes, "told"), {"tokens", "segments", "length"},
+                    {"classes"});
+}
+
+TEST_F(ExportTest, ThereAndBackIsBitwise) {
+  for (const auto& [which, tensors] : {std::pair{"pretraining", 46}, std::pair{"classes", 41}}) {
+    SCOPED_TRACE(which);
+    const std::string theirs = Theirs(which), ours = absl::StrCat(folder_, "/ours_", which);
+    const std::string imported = Import(theirs, absl::StrCat("run_", which));
+    const auto files = ExportBert(imported, ours);
+    ASSERT_TRUE(files.ok()) << files.status();
+    EXPECT_EQ(*files, "model.safetensors, config.json, vocab.txt");
+    const Tensors expected = Read(theirs + "/model.safetensors");
+    EXPECT_EQ(expected.size(), tensors);
+    EXPECT_EQ(BytesOf(Read(ours + "/model.safetensors")), BytesOf(expected));
+    EXPECT_EQ(*ReadText(ours + "/vocab.txt", 1 << 20), *ReadText(theirs + "/vocab.txt", 1 << 20));
+    const std::string again = Import(ours, absl::StrCat("again_", which));
+    EXPECT_EQ(BytesOf(Read(again + "/tensors.safetensors")),
+              BytesOf(Read(imported + "/tensors.safetensors")));
+    EXPECT_EQ(Checkpoint::Load(again)->meta().options, Checkpoint::Load(imported)->meta().options);
+  }
+}
+
+// As files of Google's weights are: other names of norms, the tied matrix and counted positions
+// once more. And a bare encoder, without a prefix, which begins a model with heads.
+TEST_F(ExportTest, OtherFilesOfTheSameModel) {
+  const std::string theirs = Theirs("pretraining");
+  const std::string checkpoint = Import(theirs);
+  Tensors old, bare;
+  for (const auto& [name, tensor] : Read(theirs + "/model.safetensors")) {
+    old[absl::StrReplaceAll(name, {{"LayerNorm.weight", "LayerNorm.gamma"},
+                                   {"LayerNorm.bias", "LayerNorm.beta"}})] = tensor;
+    if (absl::StartsWith(name, "bert.")) bare[name.substr(5)] = tensor;
+  }
+  old["cls.predictions.decoder.weight"] = old.at("bert.embeddings.word_embeddings.weight");
+  old["cls.predictions.decoder.bias"] = old.at("cls.predictions.bias");
+  old["bert.embeddings.position_ids"] = HostTensor(DType::kI32, {1, 16});
+  Write(theirs + "/model.safetensors", old);
+  EXPECT_EQ(BytesOf(Read(Import(theirs, "old") + "/tensors.safetensors")),
+            BytesOf(Read(checkpoint + "/tensors.safetensors")));
+  Write(theirs + "/model.safetensors", bare);
+  const Tensors encoder = Read(Import(theirs, "bare") + "/tensors.safetensors");
+  EXPECT_EQ(encoder.count("h1/mlp/down/weight"), 1u);
+  EXPECT_EQ(encoder.count("masked/bias"), 0u);
+
+  old["cls.predictions.decoder.weight"].data<float>()[3] += 1;
+  Write(theirs + "/model.safetensors", old);
+  EXPECT_THAT(ImportError(theirs),
+              HasSubstr("cls.predictions.decoder.weight: expected "
+                        "bert.embeddings.word_embeddings.weight again, got another tensor"));
+}
+
+TEST_F(ExportTest, WhatThisModelCannotBeIsNamed) {
+  const std::string theirs = Theirs("pretraining");
+  for (const auto& [from, to, error] :
+       {std::tuple{"\"gelu\"", "\"relu\"",
+                   "config.json: hidden_act: expected \"gelu\", got \"relu\""},
+        std::tuple{"\"intermediate_size\": 32", "\"intermediate_size\": 48",
+                   "config.json: intermediate_size: expected 32, got 48"},
+        std::tuple{"\"num_attention_heads\": 2", "\"num_attention_heads\": 3",
+                   "config.json: heads: expected a divisor of hidden, 8, got 3"},
+        std::tuple{"\"vocab_size\": 40", "\"vocab_size\": \"many\"",
+                   "config.json: vocab_size: expected an integer"},
+        std::tuple{"\"vocab_size\": 40", "\"vocab_size\": 41",
+                   "bert.embeddings.word_embeddings.weight: expected F32, F16 or BF16 [41,8], got "
+                   "F32 [40,8]"},
+        std::tuple{"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3",
+                   "expected a tensor bert.encoder.layer.2.attention.self.query.weight"},
+        std::tuple{"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1",
+                   "bert.encoder.layer.1.attention.output.LayerNorm.bias is not BERT's"}}) {
+    SCOPED_TRACE(to);
+    EditConfig(theirs, from, to);
+    EXPECT_THAT(ImportError(theirs), HasSubstr(error));
+    EditConfig(theirs, to, from);
+  }
+  const std::string checkpoint = Import(theirs);
+  EXPECT_THAT(std::string(ExportBert(checkpoint, theirs).status().message()),
+              HasSubstr("logits.safetensors"));
+}
+
+}  // namespace
+}  // namespace sluice
