@@ -176,7 +176,7 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_THAT(error_of("name=\"l1\"", "name=\"l0\""), HasSubstr("a second node called"));
   EXPECT_THAT(error_of("output \"a", "outputs \"a"), HasSubstr("got \"outputs\""));
   EXPECT_THAT(error_of("\"a \\\"name\\\"\"", "\"y\""),
-              HasSubstr("14:8: output \"y\": expected a name"));
+              HasSubstr("15:8: output \"y\": expected a name"));
   EXPECT_THAT(error_of("gradient_of=%6", "gradient_of=%7"),
               HasSubstr("%8, a gradient: expected it to be of a parameter, got %7"));
   EXPECT_THAT(error_of("state_of=%6", "state_off=%6"),
