@@ -46,6 +46,8 @@ void Build(Graph* graph) {
   toy::Descend(w, toy::Add(one, m), 0.01);
   const Tensor mean = graph->Variable("l1/mean", DType::kF32, {3}, {}, "", 1);
   graph->SetRole(mean.id(), Role::kStatistic, -1);
+  const Tensor kept = graph->Variable("l1/kept", DType::kF32, {3}, {}, "", 1);
+  graph->SetRole(kept.id(), Role::kCache, -1);
   graph->set_context({});
 }
 
@@ -61,6 +63,7 @@ constexpr char kText[] = R"(%0 = input() name="x" stage=0 -> f32[4,8] annotation
 %10 = add_n(%8, %9) name="l1/w/add_n" stage=1 phase=update -> f32[3,6]
 descend(%6, %10) {factor=0.01} name="l1/w/descend" stage=1 phase=update
 %11 = variable() name="l1/mean" stage=1 -> f32[3] statistic
+%12 = variable() name="l1/kept" stage=1 -> f32[3] cache
 output "y" = %7
 output "a \"name\"" = %3
 )";
@@ -173,7 +176,7 @@ TEST(GraphText, ErrorsSayWhereAndWhatWasExpected) {
   EXPECT_THAT(error_of("name=\"l1\"", "name=\"l0\""), HasSubstr("a second node called"));
   EXPECT_THAT(error_of("output \"a", "outputs \"a"), HasSubstr("got \"outputs\""));
   EXPECT_THAT(error_of("\"a \\\"name\\\"\"", "\"y\""),
-              HasSubstr("14:8: output \"y\": expected a name"));
+              HasSubstr("15:8: output \"y\": expected a name"));
   EXPECT_THAT(error_of("gradient_of=%6", "gradient_of=%7"),
               HasSubstr("%8, a gradient: expected it to be of a parameter, got %7"));
   EXPECT_THAT(error_of("state_of=%6", "state_off=%6"),

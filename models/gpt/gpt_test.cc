@@ -160,6 +160,28 @@ TEST(GptTest, LearnsUnderTheInterpreter) {
   for (size_t i = 1; i < losses.size(); ++i) EXPECT_LT(losses[i], losses[i - 1]);
 }
 
+// Nats a token are bits a byte over what a bit is in nats and a token in bytes.
+TEST(GptTest, EvaluationTellsBitsOfText) {
+  GptConfig config = Micro();
+  Graph untold, told;
+  ASSERT_TRUE(BuildGptEval(config, &untold).ok());
+  EXPECT_EQ(untold.outputs().size(), 1u);
+  config.bytes_per_token = 3.5;
+  ASSERT_TRUE(BuildGptEval(config, &told).ok());
+  const TextDataset text =
+      *TextDataset::Create("text", *ReadFile(kFixedText), config.sequence_length);
+  Batch batch(text, config.batch);
+  ASSERT_TRUE(ReadBatch(text, {SampleOrder::kRandom, 1}, 0, &batch).ok());
+  ArrayMap variables = InitialVariables(told, 1);
+  auto outputs = Interpret(
+      told, {{"tokens", ToArray(batch.tensors[0])}, {"labels", ToArray(batch.tensors[1])}},
+      &variables, InterpretOptions());
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  const double loss = (*outputs)["loss"].values[0];
+  EXPECT_NEAR(loss, std::log(256), 0.1);
+  EXPECT_NEAR((*outputs)["bits_per_byte"].values[0], loss / 0.69314718056 / 3.5, 1e-9);
+}
+
 TEST(GptTest, SizesOutOfRangeAreRefused) {
   auto error = [](const GptConfig& config, int64_t stages) {
     return std::string(CheckGpt(config, stages).message());
