@@ -144,7 +144,8 @@ absl::Status AddLogLine(int64_t line, absl::Span<const absl::string_view> fields
 }
 
 // What both kinds of data say of themselves, and what a model should beat.
-AppData DataOf(TabularBuilder::Parts parts, int64_t singles) {
+absl::StatusOr<AppData> DataOf(TabularBuilder::Parts parts, int64_t singles, const Stop& stop) {
+  RETURN_IF_ERROR(CheckStop(stop));
   AppData data;
   const Tabular &training = *parts.training, &held_out = *parts.held_out;
   const auto share = [](const Tabular& part) {
@@ -168,7 +169,9 @@ AppData DataOf(TabularBuilder::Parts parts, int64_t singles) {
   return data;
 }
 
-absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig& config) {
+absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig& config,
+                                const Stop& stop) {
+  constexpr int64_t kAskEvery = 1 << 14;  // lines
   const TabularSchema schema = LogSchema(config.wide.rows);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(
@@ -176,16 +179,18 @@ absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig
       DelimitedText::Open(path, text, {.delimiter = '\t', .quotes = false, .names = false}));
   TabularBuilder builder(schema);
   RETURN_IF_ERROR(table.ForEachRow([&](int64_t line, absl::Span<const absl::string_view> fields) {
+    if (line % kAskEvery == 0) RETURN_IF_ERROR(CheckStop(stop));
     return AddLogLine(line, fields, &builder);
   }));
   ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(path));
-  return DataOf(std::move(parts), kLogFeatures);
+  return DataOf(std::move(parts), kLogFeatures, stop);
 }
 
-absl::StatusOr<AppData> OpenFlights(const std::string& folder, FlightSplit split) {
+absl::StatusOr<AppData> OpenFlights(const std::string& folder, FlightSplit split,
+                                    const Stop& stop) {
   ASSIGN_OR_RETURN(Flights flights, ReadFlights(folder, split));
   const int64_t not_labelled = flights.not_labelled;
-  AppData data = DataOf(std::move(flights.parts), SingleFeatures(split));
+  ASSIGN_OR_RETURN(AppData data, DataOf(std::move(flights.parts), SingleFeatures(split), stop));
   data.lines.push_back(absl::StrFormat("left out   %d flights that did not arrive", not_labelled));
   data.held_out_name =
       split == FlightSplit::kForward ? "flights of November and December" : "held-out flights";
@@ -222,8 +227,9 @@ absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOp
                                             "//tools:dataset -- fetch ",
                                             kFetched, " brings flights"));
   }
-  if (std::filesystem::is_directory(data, error)) return OpenFlights(data, options.split);
-  return OpenLog(data, config);
+  if (std::filesystem::is_directory(data, error))
+    return OpenFlights(data, options.split, options.stop);
+  return OpenLog(data, config, options.stop);
 }
 
 }  // namespace sluice

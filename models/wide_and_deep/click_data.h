@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "framework/base/stop.h"
 #include "framework/data/dataset.h"
 #include "framework/train/app.h"
 #include "models/wide_and_deep/flights.h"
@@ -19,6 +20,7 @@ struct ClickDataOptions {
   bool synthetic = false;
   FlightSplit split = FlightSplit::kRandom;  // of flights
   uint64_t seed = 1;                         // of what is drawn
+  Stop stop = {};                            // ends the reading soon after it says so: Cancelled
 };
 
 // Tables and numbers of flights, without the widths; of logs and drawn samples: 26 features with an

@@ -176,6 +176,9 @@ TEST_F(ClickDataTest, LogsAsCriteoGivesThem) {
   }
   EXPECT_EQ(Row<float>(*data->training, "numbers", 0).size(), 13u);
   EXPECT_GT(data->baseline->value, 0);
+  ClickDataOptions stopped;
+  stopped.stop = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(OpenClickData(folder_ + "/train.txt", stopped, config).status()));
   Write("train.txt", LogLine(0, "1", "x") + "1\t2\n");
   EXPECT_THAT(std::string(OpenClickData(folder_ + "/train.txt", {}, config).status().message()),
               HasSubstr("train.txt:2: expected 40 fields, got 2"));

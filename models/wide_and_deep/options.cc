@@ -33,7 +33,8 @@ constexpr char kHelp[] =
     "Trains a Wide & Deep model to tell which flights are late, on devices that this machine's\n"
     "cores play. `bazel run //tools:dataset -- fetch flights-2013` brings them.\n\n"
     "  bazel run //models/wide_and_deep:train -- --preset=forward\n"
-    "  bazel run //models/wide_and_deep:train -- --mesh=model=4 --optimizer=adagrad --lr=0.02 --weight_decay=0\n"
+    "  bazel run //models/wide_and_deep:train -- --mesh=model=4 --optimizer=adagrad --lr=0.02 "
+    "--weight_decay=0\n"
     "  bazel run //models/wide_and_deep:train -- --preset=synthetic --vocabulary=10000000 "
     "--mesh=model=4 --explain\n"
     "  bazel run //models/wide_and_deep:train -- --preset=logs --data=criteo/train.txt\n";

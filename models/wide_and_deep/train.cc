@@ -75,7 +75,7 @@ int Main(int argc, char** argv) {
     return Build(options, model, programs);
   };
   app.open_data = [&](const AppOptions& options) {
-    stop = options.session.stop;
+    stop = model.data.stop = options.session.stop;
     return OpenClickData(options.data, model.data, model.config);
   };
   // What is held out is of no other kind: drawn samples have none.
