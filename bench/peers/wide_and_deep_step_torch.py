@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the step of bench/wide_and_deep_step.cc in PyTorch, eager or compiled, as fast as we know how to ask it.
 
-    python3 -m venv venv && venv/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    python3 -m venv venv && venv/bin/pip install torch
     venv/bin/python bench/peers/wide_and_deep_step_torch.py --mode=eager --threads=2
 
 One table for all features and one lookup of it, as ours. Gradients of tables are sparse, SparseAdam and Adagrad, or with

@@ -32,7 +32,7 @@ TEST(ParityBugsTest, NothingPlanted) {
 
 // Rows of the other device stay zeros: of a table by rows each has a part of what a batch names.
 TEST(ParityBugsTest, RowsOfOneDevice) {
-  for (const char* which : {"deep/small", "deep/large", "wide/embedding"}) {
+  for (const char* which : {"deep/small", "deep/large", "wide/sum"}) {
     ExpectFound({.mesh = "table=2"}, [&](plan::Plan* plan) { return DropReduction(which, plan); });
   }
 }

@@ -112,6 +112,10 @@ TEST(TableSplitTest, ExplainShowsTheSharesAndWhatMoves) {
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_THAT(*text, HasSubstr("deep/fields/table f32[1000000,16]  stage 0  model:S0\n"));
   EXPECT_THAT(*text, HasSubstr("deep/fields (forward, stage 0): model:S0,B->P(sum)"));
+  // Rows go to their samples, of weights their sums.
+  EXPECT_THAT(*text, HasSubstr("deep/fields/flat (forward, stage 0): model:S0->S0"));
+  EXPECT_THAT(*text, HasSubstr("wide/sum (forward, stage 0): model:P(sum)->P(sum)"));
+  EXPECT_THAT(*text, HasSubstr("wide/numbers/add (forward, stage 0): model:S0,B->S0"));
   // Each device squares its own rows.
   EXPECT_THAT(*text, HasSubstr("deep/fields/table/sum_squares_sparse (update, stage 0): "
                                "model:S0,B,B->P(sum)"));

@@ -17,18 +17,20 @@ constexpr char kWide[] = "wide";
 constexpr char kSamples[] = "data:S0 model:S0";
 constexpr char kRows[] = "model:S0 table:S0", kColumns[] = "model:S1 table:S1";
 
-// The rows that the ids of an input name, [batch, features, width]. They are bound to where their
-// samples are: a device adds up, of its own samples, what the owners of rows send.
+// What is made of rows is bound to where its samples are: a device adds up, of its own samples,
+// what the owners of rows send.
+Tensor AtSamples(Tensor x) { return x ? x.With("data:S0 model:S0 table:B") : x; }
+
+// The rows that the ids of an input name, [batch, features, width].
 Tensor Rows(const Scope& s, const WideAndDeepConfig& c, const EmbeddingTable& table,
             absl::string_view annotation, const VariableAttributes& init, Graph* graph) {
   const Tensor ids = graph->Input(table.name, DType::kI32, {c.batch, table.features}, kSamples);
   const Tensor rows = s.Param("table", {table.rows, table.width}, annotation, init);
   const InScope here(s);
-  const Tensor y = Embedding(rows, ids);
-  return y ? y.With("data:S0 model:S0 table:B") : y;
+  return Embedding(rows, ids);
 }
 
-// [batch, 1]
+// [batch, 1]. Of a sample's weights each owner adds up its own, and sends the sum.
 Tensor WidePart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Graph* graph) {
   // A width of 1 cannot be split by columns.
   const Tensor rows = Rows(s, c, c.wide, kRows, {"zeros"}, graph);
@@ -36,11 +38,10 @@ Tensor WidePart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Grap
   Tensor y;
   {
     const InScope here(s / "sum");
-    y = ReduceSum(rows, {1});
+    y = AtSamples(ReduceSum(rows, {1}));
   }
-  if (c.numbers > 0)
-    y = Residual(s / "add", y, Linear(s / "numbers", numbers, 1, "", "", {"zeros"}));
-  return y;
+  if (c.numbers == 0) return y;
+  return Residual(s / "add", y, Linear(s / "numbers", numbers, 1, "", "", {"zeros"}));
 }
 
 // Embeddings, and numbers behind them, through the hidden layers to [batch, 1].
@@ -49,8 +50,8 @@ Tensor DeepPart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Grap
   int64_t width = c.numbers;
   for (const EmbeddingTable& table : c.tables) {
     const Scope here = s / table.name;
-    const Tensor rows =
-        Rows(here, c, table, c.split_columns ? kColumns : kRows, NormalInit(0.05), graph);
+    const Tensor rows = AtSamples(
+        Rows(here, c, table, c.split_columns ? kColumns : kRows, NormalInit(0.05), graph));
     if (!rows) return {};
     const InScope reshaped(here / "flat");
     parts.push_back(Reshape(rows, {c.batch, table.features * table.width}));
