@@ -8,8 +8,8 @@
 #include "framework/ops/inference.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
-#include "framework/ops/update.h"
 #include "framework/ops/reference.h"
+#include "framework/ops/update.h"
 
 namespace sluice {
 namespace {

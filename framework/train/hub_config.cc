@@ -1,9 +1,11 @@
 #include "framework/train/hub_config.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
 #include "framework/checkpoint/json.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -17,32 +19,34 @@ absl::StatusOr<HubConfig> HubConfig::Read(const std::string& folder) {
   config.path_ = absl::StrCat(folder, "/", kConfigFile);
   ASSIGN_OR_RETURN(const std::string text, ReadText(config.path_, kConfigLimit));
   RETURN_IF_ERROR(CheckJsonObject(text, config.path_));
-  config.json_ = nlohmann::json::parse(text);
+  const nlohmann::json json = nlohmann::json::parse(text);
+  for (const auto& [key, value] : json.items()) config.values_[key] = value.dump();
   return config;
 }
 
 absl::Status HubConfig::ReadIntegers(
     const std::vector<std::pair<const char*, int64_t*>>& keys) const {
   for (const auto& [key, to] : keys) {
-    if (!json_.contains(key) || !json_[key].is_number_integer()) {
+    const auto found = values_.find(key);
+    if (found == values_.end() || !absl::SimpleAtoi(found->second, to)) {
       return absl::DataLossError(absl::StrCat(path_, ": ", key, ": expected an integer"));
     }
-    *to = json_[key].get<int64_t>();
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<size_t> HubConfig::Which(const char* key,
-                                        const std::vector<nlohmann::json>& known) const {
-  if (!json_.contains(key)) return 0;
+                                        const std::vector<std::string>& known) const {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return 0;
   for (size_t i = 0; i < known.size(); ++i) {
-    if (json_[key] == known[i]) return i;
+    if (found->second == known[i]) return i;
   }
-  return absl::InvalidArgumentError(absl::StrCat(path_, ": ", key, ": expected ", known[0].dump(),
-                                                 ", got ", json_[key].dump().substr(0, 60)));
+  return absl::InvalidArgumentError(absl::StrCat(path_, ": ", key, ": expected ", known[0],
+                                                 ", got ", found->second.substr(0, 60)));
 }
 
-absl::Status HubConfig::Expect(const char* key, const std::vector<nlohmann::json>& known) const {
+absl::Status HubConfig::Expect(const char* key, const std::vector<std::string>& known) const {
   return Which(key, known).status();
 }
 

@@ -4,12 +4,12 @@
 #define SLUICE_FRAMEWORK_TRAIN_HUB_CONFIG_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "nlohmann/json.hpp"
 
 namespace sluice {
 
@@ -22,16 +22,15 @@ class HubConfig {
 
   // DataLoss names the file and the key that is no integer.
   absl::Status ReadIntegers(const std::vector<std::pair<const char*, int64_t*>>& keys) const;
-  // InvalidArgument where a key has a value that is none of `known`. What is not said has the
-  // first, which Hugging Face gives it.
-  absl::Status Expect(const char* key, const std::vector<nlohmann::json>& known) const;
-  // The same for the first of `known` that a key has.
-  absl::StatusOr<size_t> Which(const char* key, const std::vector<nlohmann::json>& known) const;
+  // Which of `known`, values as JSON writes them, a key has. What is not said has the first, which
+  // Hugging Face gives it. InvalidArgument: it has none of them.
+  absl::StatusOr<size_t> Which(const char* key, const std::vector<std::string>& known) const;
+  absl::Status Expect(const char* key, const std::vector<std::string>& known) const;
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
-  nlohmann::json json_;
+  std::map<std::string, std::string> values_;  // by key, as JSON writes them
 };
 
 }  // namespace sluice

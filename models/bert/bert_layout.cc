@@ -185,15 +185,15 @@ absl::StatusOr<BertConfig> ReadConfig(const HubConfig& hub) {
   c.sequence_length = c.positions;
   c.predictions = 1;
   RETURN_IF_ERROR(AddContext(CheckBert(c, 1), hub.path()));
-  RETURN_IF_ERROR(hub.Expect("model_type", {"bert"}));
-  RETURN_IF_ERROR(hub.Expect("intermediate_size", {4 * c.hidden}));
-  RETURN_IF_ERROR(hub.Expect("type_vocab_size", {2}));
-  RETURN_IF_ERROR(hub.Expect("layer_norm_eps", {1e-12}));
-  RETURN_IF_ERROR(hub.Expect("position_embedding_type", {"absolute"}));
-  RETURN_IF_ERROR(hub.Expect("tie_word_embeddings", {true}));
-  RETURN_IF_ERROR(hub.Expect("is_decoder", {false}));
+  RETURN_IF_ERROR(hub.Expect("model_type", {"\"bert\""}));
+  RETURN_IF_ERROR(hub.Expect("intermediate_size", {absl::StrCat(4 * c.hidden)}));
+  RETURN_IF_ERROR(hub.Expect("type_vocab_size", {"2"}));
+  RETURN_IF_ERROR(hub.Expect("layer_norm_eps", {"1e-12"}));
+  RETURN_IF_ERROR(hub.Expect("position_embedding_type", {"\"absolute\""}));
+  RETURN_IF_ERROR(hub.Expect("tie_word_embeddings", {"true"}));
+  RETURN_IF_ERROR(hub.Expect("is_decoder", {"false"}));
   ASSIGN_OR_RETURN(const size_t activation,
-                   hub.Which("hidden_act", {"gelu", "gelu_new", "gelu_pytorch_tanh"}));
+                   hub.Which("hidden_act", {"\"gelu\"", "\"gelu_new\"", "\"gelu_pytorch_tanh\""}));
   c.tanh_gelu = activation > 0;
   return c;
 }

@@ -117,13 +117,13 @@ absl::StatusOr<GptConfig> ReadConfig(const HubConfig& hub) {
                                     {"n_layer", &c.layers},
                                     {"n_head", &c.heads}}));
   RETURN_IF_ERROR(AddContext(CheckGpt(c, 1), hub.path()));
-  RETURN_IF_ERROR(hub.Expect("model_type", {"gpt2"}));
-  RETURN_IF_ERROR(hub.Expect("activation_function", {"gelu_new", "gelu_pytorch_tanh"}));
-  RETURN_IF_ERROR(hub.Expect("layer_norm_epsilon", {1e-5}));
-  RETURN_IF_ERROR(hub.Expect("n_inner", {nullptr, 4 * c.hidden}));
-  RETURN_IF_ERROR(hub.Expect("scale_attn_weights", {true}));
-  RETURN_IF_ERROR(hub.Expect("scale_attn_by_inverse_layer_idx", {false}));
-  RETURN_IF_ERROR(hub.Expect("tie_word_embeddings", {true}));
+  RETURN_IF_ERROR(hub.Expect("model_type", {"\"gpt2\""}));
+  RETURN_IF_ERROR(hub.Expect("activation_function", {"\"gelu_new\"", "\"gelu_pytorch_tanh\""}));
+  RETURN_IF_ERROR(hub.Expect("layer_norm_epsilon", {"1e-05"}));
+  RETURN_IF_ERROR(hub.Expect("n_inner", {"null", absl::StrCat(4 * c.hidden)}));
+  RETURN_IF_ERROR(hub.Expect("scale_attn_weights", {"true"}));
+  RETURN_IF_ERROR(hub.Expect("scale_attn_by_inverse_layer_idx", {"false"}));
+  RETURN_IF_ERROR(hub.Expect("tie_word_embeddings", {"true"}));
   return c;
 }
 

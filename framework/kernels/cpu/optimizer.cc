@@ -325,7 +325,8 @@ PreparedKernel PrepareAdamDirection(const KernelSpec& spec) {
                    ParseAttributes<AdamWAttributes>(spec.attributes));
   const int64_t n = spec.inputs[0].NumElements();
   return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    AdamWStep step = AdamWRule::StepOf(attributes, *at.at(4), /*learning_rate=*/1, *at.at<int32_t>(5));
+    AdamWStep step =
+        AdamWRule::StepOf(attributes, *at.at(4), /*learning_rate=*/1, *at.at<int32_t>(5));
     step.decay = static_cast<float>(attributes.weight_decay);
     Parallel(context, n, kCheapGrain / 2, [&](int64_t begin, int64_t end) {
       Vectors().optimizer.adam_direction(step, at.at(3) + begin, at.at(0) + begin, at.at(1) + begin,
