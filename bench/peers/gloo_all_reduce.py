@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the collectives of PyTorch's gloo among processes of this machine: what boxing is beside.
 
-    python3 -m venv venv && venv/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    python3 -m venv venv && venv/bin/pip install torch
     venv/bin/python bench/peers/gloo_all_reduce.py --processes=2 --mib=1,16,64
 
 One line a case, under the name of the case of //bench:boxing_benchmark that moves the same logical tensor:

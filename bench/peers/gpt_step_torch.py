@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the GPT step of bench/gpt_step.cc in PyTorch, eager or compiled, as fast as we know how to ask it.
 
-    python3 -m venv venv && venv/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    python3 -m venv venv && venv/bin/pip install torch
     venv/bin/python bench/peers/gpt_step_torch.py --mode=compiled --size=tiny --threads=2
 
 Fused AdamW, scaled_dot_product_attention, q, k and v in one product, flash denormals, no gradients kept

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the step of bench/resnet_step.cc in PyTorch, eager or compiled, as fast as we know how to ask it.
 
-    python3 -m venv venv && venv/bin/pip install torch --index-url https://download.pytorch.org/whl/cpu
+    python3 -m venv venv && venv/bin/pip install torch
     venv/bin/python bench/peers/resnet_step_torch.py --mode=eager --threads=2 --precision=bf16
 
 Channels last, SGD with momentum, fused where PyTorch fuses it, flash denormals, no gradients kept between steps.
