@@ -5,9 +5,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -55,19 +57,22 @@ absl::Status Build(const AppOptions& options, const BertConfig& config,
 }
 
 // Begins this program anew with other arguments, in this process, which then is the second run. Its
-// flags are read afresh, and nothing of the first is left in memory.
-int Become(const char* program, std::vector<std::string> arguments) {
+// flags are read afresh, and nothing of the first is left in memory. `folder` is where the first
+// was begun, to which its name may be relative.
+int Become(const char* program, const std::string& folder, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   fflush(nullptr);
-  execv("/proc/self/exe", argv.data());
+  if (chdir(folder.c_str()) == 0) execv("/proc/self/exe", argv.data());
   SLUICE_LOG(ERROR) << "train: cannot go on with --task=classify: " << strerror(errno);
   return 1;
 }
 
 int Main(int argc, char** argv) {
+  std::error_code unknown;
+  const std::string folder = std::filesystem::current_path(unknown).string();
   BertOptions bert;  // as `read` leaves it for the others
   std::vector<std::string> then;
   App app;
@@ -92,7 +97,7 @@ int Main(int argc, char** argv) {
     return absl::OkStatus();
   };
   const int code = RunApp(app, argc, argv);
-  return code == 0 && !then.empty() ? Become(argv[0], std::move(then)) : code;
+  return code == 0 && !then.empty() ? Become(argv[0], folder, std::move(then)) : code;
 }
 
 }  // namespace
