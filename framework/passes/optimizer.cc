@@ -92,8 +92,7 @@ Tensor AddLars(Graph* graph, Tensor variable, const Gradient& gradient, Tensor s
 }
 
 // The direction may lie as the state does: its length is of the whole, and the update reads it as
-// the variable lies. A direction of the first steps is as long as AdamW's, so that a gradient of
-// rounding alone moves a variable as far as any other does.
+// the variable lies.
 Tensor AddLamb(Graph* graph, Tensor variable, const Gradient& gradient, const UpdateInputs& inputs,
                const AdamWAttributes& attributes) {
   const Tensor m = State(graph, variable, ".m"), v = State(graph, variable, ".v");

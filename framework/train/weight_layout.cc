@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/train/weight_folders.h"
@@ -38,9 +37,10 @@ absl::Status CheckStored(absl::string_view where, const TensorEntry& expected,
                    ", got ", got.dtype, " ", got.shape.ToString()));
 }
 
-bool IsState(absl::string_view name) {
-  return absl::EndsWith(name, ".m") || absl::EndsWith(name, ".v") ||
-         absl::EndsWith(name, ".momentum");
+// An optimizer's state is <parameter>.<state>.
+bool IsStateOf(const std::set<std::string>& parameters, const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot != std::string::npos && parameters.count(name.substr(0, dot)) > 0;
 }
 
 // The rows of `shard` begin at column `begin` of the rows of `whole`; `fuse` says who is copied.
@@ -133,7 +133,7 @@ absl::Status CheckOurs(const Checkpoint& checkpoint, const WeightLayout& layout)
     }
   }
   for (const TensorEntry& entry : checkpoint.tensors()) {
-    if (IsState(entry.name) || known.count(entry.name) > 0) continue;
+    if (IsStateOf(known, entry.name) || known.count(entry.name) > 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", entry.name, " has no place in ", layout.model));
   }

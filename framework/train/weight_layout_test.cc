@@ -100,6 +100,20 @@ TEST_F(WeightLayoutTest, TheirsAreOursSideBySideWithTheirAxesInAnotherOrder) {
   EXPECT_EQ(file->stored().size(), 2u);
 }
 
+// Whatever optimizer trained the model: its state is named after what it is of.
+TEST_F(WeightLayoutTest, StateOfAnyOptimizerStaysBehind) {
+  layout_.states = {".sum", ".z", ".n", ".momentum"};
+  const auto imported = Import({kMean, kFused});
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const auto checkpoint = Checkpoint::Load(imported->checkpoint);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  ASSERT_TRUE(checkpoint->Read("right.sum").ok());
+  EXPECT_EQ(ExportWeights(*checkpoint, layout_, {}, folder_ + "/out"), absl::OkStatus());
+  const auto file = SafetensorsReader::Open(folder_ + "/out/model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->stored().size(), 2u);
+}
+
 TEST_F(WeightLayoutTest, WhatIsMissingUnknownOrOfAnotherTypeIsNamed) {
   EXPECT_THAT(ImportError({kMean}), HasSubstr("safetensors: expected a tensor fused.weight"));
   EXPECT_THAT(ImportError({kMean, kFused, {"extra", Of({1}, {0})}}),
