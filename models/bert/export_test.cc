@@ -16,8 +16,8 @@
 #include "absl/strings/str_replace.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
-#include "framework/checkpoint/safetensors.h"
 #include "framework/session/session.h"
+#include "framework/testing/tensor_file.h"
 #include "framework/train/variables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -30,37 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using Tensors = std::map<std::string, HostTensor>;
-
-Tensors Read(const std::string& path) {
-  Tensors tensors;
-  const auto file = SafetensorsReader::Open(path);
-  EXPECT_TRUE(file.ok()) << file.status();
-  if (!file.ok()) return tensors;
-  for (const TensorEntry& entry : file->entries()) {
-    const auto value = file->Read(entry.name);
-    EXPECT_TRUE(value.ok()) << value.status();
-    if (value.ok()) tensors[entry.name] = *value;
-  }
-  return tensors;
-}
-
-void Write(const std::string& path, const Tensors& tensors) {
-  std::vector<TensorEntry> entries;
-  for (const auto& [name, value] : tensors) entries.push_back({name, value.dtype, value.shape});
-  const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
-    return tensors.at(entry.name);
-  };
-  ASSERT_TRUE(WriteSafetensors(path, entries, {}, source).ok());
-}
-
-std::map<std::string, std::vector<std::byte>> BytesOf(const Tensors& tensors) {
-  std::map<std::string, std::vector<std::byte>> bytes;
-  for (const auto& [name, tensor] : tensors) {
-    bytes[name].assign(tensor.bytes.begin(), tensor.bytes.end());
-  }
-  return bytes;
-}
 
 // The model that the options of a checkpoint tell of, as the trainer takes them up.
 BertConfig ConfigOf(const std::map<std::string, std::string>& options) {
@@ -129,7 +98,7 @@ void ExpectTheirLogits(const std::string& theirs, const std::string& path,
   const auto checkpoint = Checkpoint::Load(path);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   BertConfig config = ConfigOf(checkpoint->meta().options);
-  const Tensors recorded = Read(theirs + "/logits.safetensors");
+  const Tensors recorded = ReadTensorFile(theirs + "/logits.safetensors");
   config.batch = 2;
   config.sequence_length = 12;
   config.predictions = 3;
@@ -179,13 +148,13 @@ TEST_F(ExportTest, ThereAndBackIsBitwise) {
     const auto files = ExportBert(imported, ours);
     ASSERT_TRUE(files.ok()) << files.status();
     EXPECT_EQ(*files, "model.safetensors, config.json, vocab.txt");
-    const Tensors expected = Read(theirs + "/model.safetensors");
+    const Tensors expected = ReadTensorFile(theirs + "/model.safetensors");
     EXPECT_EQ(expected.size(), tensors);
-    EXPECT_EQ(BytesOf(Read(ours + "/model.safetensors")), BytesOf(expected));
+    ExpectSameTensors(ReadTensorFile(ours + "/model.safetensors"), expected);
     EXPECT_EQ(*ReadText(ours + "/vocab.txt", 1 << 20), *ReadText(theirs + "/vocab.txt", 1 << 20));
     const std::string again = Import(ours, absl::StrCat("again_", which));
-    EXPECT_EQ(BytesOf(Read(again + "/tensors.safetensors")),
-              BytesOf(Read(imported + "/tensors.safetensors")));
+    ExpectSameTensors(ReadTensorFile(again + "/tensors.safetensors"),
+                      ReadTensorFile(imported + "/tensors.safetensors"));
     EXPECT_EQ(Checkpoint::Load(again)->meta().options, Checkpoint::Load(imported)->meta().options);
   }
 }
@@ -196,7 +165,7 @@ TEST_F(ExportTest, OtherFilesOfTheSameModel) {
   const std::string theirs = Theirs("pretraining");
   const std::string checkpoint = Import(theirs);
   Tensors old, bare;
-  for (const auto& [name, tensor] : Read(theirs + "/model.safetensors")) {
+  for (const auto& [name, tensor] : ReadTensorFile(theirs + "/model.safetensors")) {
     old[absl::StrReplaceAll(name, {{"LayerNorm.weight", "LayerNorm.gamma"},
                                    {"LayerNorm.bias", "LayerNorm.beta"}})] = tensor;
     if (absl::StartsWith(name, "bert.")) bare[name.substr(5)] = tensor;
@@ -204,16 +173,16 @@ TEST_F(ExportTest, OtherFilesOfTheSameModel) {
   old["cls.predictions.decoder.weight"] = old.at("bert.embeddings.word_embeddings.weight");
   old["cls.predictions.decoder.bias"] = old.at("cls.predictions.bias");
   old["bert.embeddings.position_ids"] = HostTensor(DType::kI32, {1, 16});
-  Write(theirs + "/model.safetensors", old);
-  EXPECT_EQ(BytesOf(Read(Import(theirs, "old") + "/tensors.safetensors")),
-            BytesOf(Read(checkpoint + "/tensors.safetensors")));
-  Write(theirs + "/model.safetensors", bare);
-  const Tensors encoder = Read(Import(theirs, "bare") + "/tensors.safetensors");
+  WriteTensorFile(theirs + "/model.safetensors", old);
+  ExpectSameTensors(ReadTensorFile(Import(theirs, "old") + "/tensors.safetensors"),
+                    ReadTensorFile(checkpoint + "/tensors.safetensors"));
+  WriteTensorFile(theirs + "/model.safetensors", bare);
+  const Tensors encoder = ReadTensorFile(Import(theirs, "bare") + "/tensors.safetensors");
   EXPECT_EQ(encoder.count("h1/mlp/down/weight"), 1u);
   EXPECT_EQ(encoder.count("masked/bias"), 0u);
 
   old["cls.predictions.decoder.weight"].data<float>()[3] += 1;
-  Write(theirs + "/model.safetensors", old);
+  WriteTensorFile(theirs + "/model.safetensors", old);
   EXPECT_THAT(ImportError(theirs),
               HasSubstr("cls.predictions.decoder.weight: expected "
                         "bert.embeddings.word_embeddings.weight again, got another tensor"));

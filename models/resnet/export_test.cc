@@ -16,6 +16,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/session/session.h"
+#include "framework/testing/tensor_file.h"
 #include "framework/train/variables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -27,7 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using Tensors = std::map<std::string, HostTensor>;
 
 constexpr char kTheirs[] = "models/resnet/testdata/torchvision/";
 
@@ -61,38 +61,6 @@ HostTensor RandomBits(const TensorEntry& entry, std::mt19937* random) {
   return value;
 }
 
-Tensors Read(const std::string& path) {
-  Tensors tensors;
-  const auto file = SafetensorsReader::Open(path);
-  EXPECT_TRUE(file.ok()) << file.status();
-  if (!file.ok()) return tensors;
-  for (const TensorEntry& entry : file->entries()) {
-    const auto value = file->Read(entry.name);
-    EXPECT_TRUE(value.ok()) << value.status();
-    if (value.ok()) tensors[entry.name] = *value;
-  }
-  return tensors;
-}
-
-void Write(const std::string& path, const Tensors& tensors) {
-  std::vector<TensorEntry> entries;
-  for (const auto& [name, value] : tensors) entries.push_back({name, value.dtype, value.shape});
-  const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
-    return tensors.at(entry.name);
-  };
-  EXPECT_EQ(WriteSafetensors(path, entries, {}, source), absl::OkStatus());
-}
-
-void ExpectSame(const Tensors& got, const Tensors& expected) {
-  EXPECT_EQ(got.size(), expected.size());
-  for (const auto& [name, value] : expected) {
-    const auto found = got.find(name);
-    ASSERT_TRUE(found != got.end()) << name;
-    EXPECT_EQ(found->second.shape, value.shape) << name;
-    EXPECT_TRUE(found->second.bytes == value.bytes) << name;
-  }
-}
-
 class ExportTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -108,9 +76,9 @@ class ExportTest : public ::testing::Test {
   }
   // Of torchvision's ResNet-50 with some tensors changed.
   std::string ImportError(const std::function<void(Tensors*)>& change) {
-    Tensors tensors = Read(std::string(kTheirs) + "resnet50.safetensors");
+    Tensors tensors = ReadTensorFile(std::string(kTheirs) + "resnet50.safetensors");
     change(&tensors);
-    Write(folder_ + "/changed.safetensors", tensors);
+    WriteTensorFile(folder_ + "/changed.safetensors", tensors);
     return std::string(
         ImportTorchvision(folder_ + "/changed.safetensors", folder_ + "/none").status().message());
   }
@@ -130,7 +98,7 @@ TEST_P(TorchvisionModelTest, ImportedGivesTheLogitsOfTorchvision) {
   const std::string theirs = absl::StrCat(kTheirs, GetParam());
   const auto checkpoint = Checkpoint::Load(Import(theirs + ".safetensors", "/checkpoints"));
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  const Tensors recorded = Read(theirs + "_logits.safetensors");
+  const Tensors recorded = ReadTensorFile(theirs + "_logits.safetensors");
   const HostTensor &images = recorded.at("images"), &expected = recorded.at("logits");
   ResNetConfig config = ConfigOf(checkpoint->meta().options);
   EXPECT_EQ(absl::StrCat("resnet", config.depth), GetParam());
@@ -165,9 +133,10 @@ TEST_P(TorchvisionModelTest, ThereAndBackIsBitwise) {
   const std::string imported = Import(theirs, "/checkpoints");
   ASSERT_EQ(ExportTorchvision(imported, folder_ + "/ours"), absl::OkStatus());
   // What torch counts is i64, which is not read: nothing else of theirs is missing.
-  ExpectSame(Read(folder_ + "/ours/model.safetensors"), Read(theirs));
+  ExpectSameTensors(ReadTensorFile(folder_ + "/ours/model.safetensors"), ReadTensorFile(theirs));
   const std::string again = Import(folder_ + "/ours", "/again");
-  ExpectSame(Read(again + "/tensors.safetensors"), Read(imported + "/tensors.safetensors"));
+  ExpectSameTensors(ReadTensorFile(again + "/tensors.safetensors"),
+                    ReadTensorFile(imported + "/tensors.safetensors"));
 }
 
 INSTANTIATE_TEST_SUITE_P(, TorchvisionModelTest, ::testing::Values("resnet18", "resnet50"),
@@ -215,7 +184,7 @@ TEST_P(EveryModelTest, ThereAndBackIsBitwise) {
   ASSERT_EQ(ExportTorchvision(*saved, folder_ + "/tv"), absl::OkStatus());
   const auto imported = ImportTorchvision(folder_ + "/tv", folder_ + "/imported");
   ASSERT_TRUE(imported.ok()) << imported.status();
-  Tensors expected = Read(*saved + "/tensors.safetensors");
+  Tensors expected = ReadTensorFile(*saved + "/tensors.safetensors");
   int states = 0;
   for (auto& [name, value] : expected) {
     if (!absl::EndsWith(name, ".momentum")) continue;
@@ -223,7 +192,7 @@ TEST_P(EveryModelTest, ThereAndBackIsBitwise) {
     ++states;
   }
   EXPECT_GT(states, 60);
-  ExpectSame(Read(imported->checkpoint + "/tensors.safetensors"), expected);
+  ExpectSameTensors(ReadTensorFile(imported->checkpoint + "/tensors.safetensors"), expected);
   const ResNetConfig found = ConfigOf(Checkpoint::Load(imported->checkpoint)->meta().options);
   EXPECT_EQ(found.depth, config.depth);
   EXPECT_EQ(found.width, config.width);
