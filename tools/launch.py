@@ -64,9 +64,12 @@ class Output:
     def add(self, line):
         if self.broken:
             return
+        self.size += len(line)
+        if self.pending and len(self.pending[-1]) + len(line) <= _PIPE_CHUNK:
+            self.pending[-1] += line
+            return
         for start in range(0, len(line), _PIPE_CHUNK):
             self.pending.append(line[start:start + _PIPE_CHUNK])
-        self.size += len(line)
 
     def write_one(self):
         """Called when poll says that it would not block."""
@@ -156,10 +159,16 @@ class Keeper:
             _signal_group(group, signal.SIGKILL)
 
     def add(self, group):
-        os.write(self._writing, b"%d\n" % group)
+        self._tell(b"%d\n" % group)
 
     def remove(self, group):
-        os.write(self._writing, b"-%d\n" % group)
+        self._tell(b"-%d\n" % group)
+
+    def _tell(self, word):
+        try:
+            os.write(self._writing, word)
+        except BrokenPipeError:  # somebody has killed it; the job does not depend on it
+            pass
 
     def close(self):
         os.close(self._writing)

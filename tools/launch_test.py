@@ -42,8 +42,12 @@ class LaunchTest(unittest.TestCase):
         os.chmod(path, 0o755)
         return path
 
-    def start(self, arguments, **options):
-        process = subprocess.Popen([sys.executable, "-c", _DRIVER] + arguments, env=self.environment,
+    def start(self, arguments, prepare=lambda: None, **options):
+        def hear_signals():  # a shell has programs in the background not hear some
+            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP):
+                signal.signal(number, signal.SIG_DFL)
+            prepare()
+        process = subprocess.Popen([sys.executable, "-c", _DRIVER] + arguments, env=self.environment, preexec_fn=hear_signals,
                                    **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
         self.addCleanup(self._end, process)
         return process
@@ -288,6 +292,31 @@ class EndsTest(LaunchTest):
         process.wait()
         self.assert_gone(everyone | set(ranks))
 
+    def without_keeper(self):
+        """A launcher whose keeper somebody has killed, and its ranks."""
+        program = self.program("""
+            open("pid.%d" % os.getpid(), "w").close()
+            while not os.path.exists("end"):
+                time.sleep(0.01)
+        """)
+        process = self.start(["-n", "2", "--", program])
+        ranks = self.pids(2)
+        with open("/proc/%d/task/%d/children" % (process.pid, process.pid), encoding="ascii") as file:
+            keeper, = set(map(int, file.read().split())) - set(ranks)
+        os.kill(keeper, signal.SIGKILL)
+        self.assert_gone([keeper])
+        return process, ranks
+
+    def test_ranks_end_with_the_launcher_though_its_keeper_is_gone(self):
+        process, ranks = self.without_keeper()
+        process.kill()
+        self.assert_gone(ranks)
+
+    def test_a_job_goes_on_without_the_keeper(self):
+        process, _ = self.without_keeper()
+        open(self.path("end"), "wb").close()
+        self.assertEqual(process.wait(_DEADLINE), 0)
+
     def test_signals_go_on_to_all_ranks_once(self):
         program = self.program("""
             def note(number, frame):
@@ -355,8 +384,10 @@ class EndsTest(LaunchTest):
         ranks = self.pids(2)
         time.sleep(0.3)  # the pipe that nobody reads is full long since
         process.terminate()
-        self.assert_gone(ranks)
-        process.terminate()  # with nobody left, what is not yet written is not waited for
+        self.wait_for(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in ranks))
+        time.sleep(0.2)
+        self.assertIsNone(process.poll())  # it waits for the reader
+        process.terminate()
         self.assertEqual(process.wait(_DEADLINE), 128 + 15)
 
     def test_ranks_go_on_without_a_reader(self):
@@ -378,7 +409,7 @@ class EndsTest(LaunchTest):
             print("error", file=sys.stderr)
         """)
         process = self.start(["-n", "2", "--", program], stdout=None, stderr=None,
-                             preexec_fn=lambda: [os.close(descriptor) for descriptor in (0, 1, 2)])
+                             prepare=lambda: [os.close(descriptor) for descriptor in (0, 1, 2)])
         self.assertEqual(process.wait(_DEADLINE), 0)
 
 
