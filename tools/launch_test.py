@@ -48,7 +48,7 @@ class LaunchTest(unittest.TestCase):
                 signal.signal(number, signal.SIG_DFL)
             prepare()
         process = subprocess.Popen([sys.executable, "-c", _DRIVER] + arguments, env=self.environment, preexec_fn=hear_signals,
-                                   **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
+                                   **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
         self.addCleanup(self._end, process)
         return process
 
@@ -57,14 +57,14 @@ class LaunchTest(unittest.TestCase):
         if process.poll() is None:
             process.kill()
             process.wait()
-        for file in (process.stdout, process.stderr):
-            if file:
+        for file in (process.stdin, process.stdout, process.stderr):
+            if file and not file.closed:
                 file.close()
 
     def launch(self, arguments):
         """Exit code, stdout and stderr of a job that ends by itself."""
         process = self.start(arguments)
-        out, error = process.communicate(timeout=_DEADLINE)
+        out, error = process.communicate(b"not for ranks", timeout=_DEADLINE)
         return process.returncode, out.decode(), error.decode()
 
     def path(self, name):

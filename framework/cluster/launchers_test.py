@@ -19,6 +19,7 @@ import unittest
 _PROGRAM = os.path.abspath("framework/cluster/launch_place_main")
 _LAUNCH = os.path.abspath("tools/launch.py")
 _DEADLINE = 30  # seconds
+_skipped = set()  # reasons that were printed
 # Debian's place of daemons is not on every user's path.
 _PATH = os.environ.get("PATH", "") + ":/usr/bin:/usr/sbin"
 
@@ -28,10 +29,15 @@ def _needed(*names):
     found = [shutil.which(name, path=_PATH) for name in names]
     for name, path in zip(names, found):
         if path is None:
-            reason = "%s is not installed (ci/apt-packages.txt)" % name
-            print("SKIPPED: //framework/cluster:launchers_test: " + reason, file=sys.stderr)
-            raise unittest.SkipTest(reason)
+            _skip("%s is not installed (ci/apt-packages.txt)" % name)
     return found
+
+
+def _skip(reason):
+    if reason not in _skipped:
+        print("\nSKIPPED: //framework/cluster:launchers_test: " + reason, file=sys.stderr)
+    _skipped.add(reason)
+    raise unittest.SkipTest(reason)
 
 
 def _environment(**more):
@@ -113,9 +119,7 @@ class TorchrunTest(LauncherTest):
     def setUp(self):
         self.torchrun = os.environ.get("SLUICE_TORCHRUN") or shutil.which("torchrun", path=_PATH)
         if not self.torchrun:
-            reason = "torchrun is not on the path; --test_env=SLUICE_TORCHRUN=venv/bin/torchrun, whole, would name it"
-            print("SKIPPED: //framework/cluster:launchers_test: " + reason, file=sys.stderr)
-            self.skipTest(reason)
+            _skip("torchrun is not on the path (--test_env=SLUICE_TORCHRUN=PATH names it)")
 
     def test_ranks_meet_beside_torchruns_own_store(self):
         lines, _ = self.launched([self.torchrun, "--no-python", "--nproc_per_node=3", _PROGRAM])
