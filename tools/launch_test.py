@@ -1,9 +1,12 @@
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import textwrap
 import time
 import unittest
@@ -195,6 +198,13 @@ class RanksTest(LaunchTest):
         self.assertEqual((code, out.count("x")), (0, 3000000))
         self.assertGreater(out.count("[rank 1] "), 1)
 
+    def test_what_follows_the_program_is_its_own(self):
+        program = self.program("""
+            print(sys.argv[1:])
+        """)
+        for arguments in (["-n", "1", "--", program, "-n", "--"], ["-n", "1", program, "-n", "--"]):
+            self.assertEqual(self.launch(arguments), (0, "['-n', '--']\n", ""))
+
     def test_rank_0_has_the_callers_output(self):
         program = self.program("""
             print(os.fstat(1).st_ino)
@@ -375,20 +385,88 @@ class EndsTest(LaunchTest):
 
     def test_a_reader_that_stands_still_holds_nothing_up(self):
         program = self.program("""
-            open("pid.%d" % os.getpid(), "w").close()
-            if rank == 1:
-                sys.stdout.write("line\\n" * 1000000)
+            with open("written.%d" % rank, "w") as written:
+                open("pid.%d" % os.getpid(), "w").close()
+                while rank == 1:
+                    os.write(1, b"line\\n" * 1000)
+                    written.write("x")
+                    written.flush()
             time.sleep(100)
         """)
         process = self.start(["-n", "2", "--", program])
         ranks = self.pids(2)
-        time.sleep(0.3)  # the pipe that nobody reads is full long since
+
+        def stands():
+            before = os.path.getsize(self.path("written.1"))
+            time.sleep(0.3)
+            return 0 < before == os.path.getsize(self.path("written.1"))
+        self.wait_for(stands)  # rank 1 waits for the reader too, or the launcher would fill the memory with its lines
         process.terminate()
         self.wait_for(lambda: not any(os.path.exists("/proc/%d" % pid) for pid in ranks))
         time.sleep(0.2)
         self.assertIsNone(process.poll())  # it waits for the reader
         process.terminate()
         self.assertEqual(process.wait(_DEADLINE), 128 + 15)
+
+    def test_a_rank_that_closed_its_output_costs_nothing(self):
+        program = self.program("""
+            os.close(1)
+            os.close(2)
+            open("pid.%d" % os.getpid(), "w").close()
+            time.sleep(100)
+        """)
+        process = self.start(["-n", "2", "--", program])
+        self.pids(2)
+
+        def ticks():
+            with open("/proc/%d/stat" % process.pid, encoding="ascii") as file:
+                return sum(map(int, file.read().rpartition(")")[2].split()[11:13]))
+        time.sleep(0.2)
+        before = ticks()
+        time.sleep(0.5)
+        self.assertLess(ticks() - before, 10)
+
+    def test_a_terminal(self):
+        # Ctrl-C comes once, by the launcher alone, and ranks may print though another group has the terminal.
+        program = self.program("""
+            def note(number, frame):
+                print("rank %d got %d" % (rank, number), flush=True)
+            signal.signal(signal.SIGINT, note)
+            signal.signal(signal.SIGTERM, note)
+            print("rank %d is here" % rank, flush=True)
+            while not os.path.exists("end"):
+                time.sleep(0.01)
+        """)
+        pid, terminal = pty.fork()
+        if pid == 0:
+            attributes = termios.tcgetattr(0)
+            attributes[3] |= termios.TOSTOP
+            termios.tcsetattr(0, termios.TCSANOW, attributes)
+            os.execve(sys.executable, [sys.executable, "-c", _DRIVER, "-n", "2", "--", program], self.environment)
+        seen = b""
+
+        def until(*words):
+            nonlocal seen
+            end = time.monotonic() + _DEADLINE
+            while not all(word in seen for word in words):
+                self.assertTrue(select.select([terminal], [], [], end - time.monotonic())[0], seen)
+                seen += os.read(terminal, 4096)
+        try:
+            until(b"rank 0 is here", b"[rank 1] rank 1 is here")
+            os.write(terminal, b"\x03")
+            until(b"rank 0 got 2", b"[rank 1] rank 1 got 2")
+            time.sleep(0.1)
+            os.kill(pid, signal.SIGTERM)
+            until(b"rank 0 got 15", b"[rank 1] rank 1 got 15")
+            open(self.path("end"), "wb").close()  # what a terminal has not shown when its leader ends is lost
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+            pid = 0
+        finally:
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            os.close(terminal)
+        self.assertEqual((seen.count(b"got 2"), seen.count(b"got 15")), (2, 2))
 
     def test_ranks_go_on_without_a_reader(self):
         program = self.program("""
