@@ -286,6 +286,7 @@ class Attempt:
 
         def prepare():
             os.setpgid(0, 0)  # what a terminal sends comes from us alone, once
+            self._keeper.add(os.getpid())  # before it can start anything
             signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it may print although another group has the terminal
             if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or os.getppid() != launcher:
                 os._exit(1)
@@ -295,7 +296,6 @@ class Attempt:
         pipe = subprocess.PIPE if number > 0 else None
         process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe,
                                    pass_fds=inherited, preexec_fn=prepare)
-        self._keeper.add(process.pid)
         rank = Rank(number, process)
         if number > 0:
             rank.lines = [Lines(os.dup(file.fileno()), number, output)

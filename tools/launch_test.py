@@ -29,6 +29,12 @@ def _alive(pid):
         return False
 
 
+def _hear_signals():
+    """A shell has programs in the background not hear some."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class LaunchTest(unittest.TestCase):
 
     def setUp(self):
@@ -46,11 +52,10 @@ class LaunchTest(unittest.TestCase):
         return path
 
     def start(self, arguments, prepare=lambda: None, **options):
-        def hear_signals():  # a shell has programs in the background not hear some
-            for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGTSTP):
-                signal.signal(number, signal.SIG_DFL)
+        def begin():
+            _hear_signals()
             prepare()
-        process = subprocess.Popen([sys.executable, "-c", _DRIVER] + arguments, env=self.environment, preexec_fn=hear_signals,
+        process = subprocess.Popen([sys.executable, "-c", _DRIVER] + arguments, env=self.environment, preexec_fn=begin,
                                    **{"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
         self.addCleanup(self._end, process)
         return process
@@ -430,15 +435,16 @@ class EndsTest(LaunchTest):
         # Ctrl-C comes once, by the launcher alone, and ranks may print though another group has the terminal.
         program = self.program("""
             def note(number, frame):
-                print("rank %d got %d" % (rank, number), flush=True)
+                os.write(1, b"rank %d got %d\\n" % (rank, number))
             signal.signal(signal.SIGINT, note)
             signal.signal(signal.SIGTERM, note)
-            print("rank %d is here" % rank, flush=True)
+            os.write(1, b"rank %d is here\\n" % rank)
             while not os.path.exists("end"):
                 time.sleep(0.01)
         """)
         pid, terminal = pty.fork()
         if pid == 0:
+            _hear_signals()
             attributes = termios.tcgetattr(0)
             attributes[3] |= termios.TOSTOP
             termios.tcsetattr(0, termios.TCSANOW, attributes)
@@ -485,6 +491,9 @@ class EndsTest(LaunchTest):
         program = self.program("""
             print("line")
             print("error", file=sys.stderr)
+            if rank == 0:
+                for descriptor in (0, 1, 2):
+                    assert os.readlink("/proc/%d/fd/%d" % (os.getppid(), descriptor)) == "/dev/null"
         """)
         process = self.start(["-n", "2", "--", program], stdout=None, stderr=None,
                              prepare=lambda: [os.close(descriptor) for descriptor in (0, 1, 2)])
