@@ -256,6 +256,23 @@ class EndsTest(LaunchTest):
         self.assertEqual(code, 3)
         self.assertRegex(error, r"^launch: rank 2 ended with code 3 after 0\.\d s; of the others ended by themselves: 0, 1\n$")
 
+    def test_of_ends_at_once_a_killed_rank_is_the_reason(self):
+        program = self.program("""
+            open("pid.%d" % os.getpid(), "w").close()
+            while not os.path.exists("end"):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL) if rank == 1 else sys.exit(1)
+        """)
+        process = self.start(["-n", "3", "--", program])
+        ranks = self.pids(3)
+        process.send_signal(signal.SIGSTOP)  # so that it sees all of them in one look
+        open(self.path("end"), "wb").close()
+        self.assert_gone(ranks)
+        process.send_signal(signal.SIGCONT)
+        _, error = process.communicate(timeout=_DEADLINE)
+        self.assertEqual(process.returncode, 128 + 9)
+        self.assertIn(b"launch: rank 1 was killed", error)
+
     def test_a_killed_rank_ends_the_others_in_the_grace_time(self):
         # Rank 1 does not hear of it, rank 2 will not hear SIGTERM, rank 3 stands still.
         program = self.program("""

@@ -87,30 +87,31 @@ class MpirunTest(LauncherTest):
         # A session folder of its own, with a name that is short enough for sockets.
         self.folder = tempfile.mkdtemp(dir="/tmp", prefix="mpi.")
         self.addCleanup(shutil.rmtree, self.folder, True)
-        self.mpirun = [mpirun, "--oversubscribe", "--mca", "orte_tmpdir_base", self.folder]
-        self.root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        self.mpirun = [mpirun, "--oversubscribe"]
+        self.environment = {"TMPDIR": self.folder, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
     def test_ranks_of_one_host_meet(self):
-        lines, _ = self.launched(self.mpirun + ["-n", "3", _PROGRAM], **self.root)
+        lines, _ = self.launched(self.mpirun + ["-n", "3", _PROGRAM], **self.environment)
         self.assert_met(lines, "mpirun", r"127\.0\.0\.1:2\d{4}")
 
     def hosts(self, *more):
-        """Two hosts, which are this one; mpirun believes that they are others, as it goes there by another's command."""
+        """Two hosts, which are this one; mpirun believes that they are others, as it goes there by a command of ours."""
         remote = os.path.join(self.folder, "remote")
         with open(remote, "w", encoding="ascii") as file:
-            file.write("#!/bin/sh\nshift\nexec sh -c \"$*\"\n")
+            # Daemons of one host would make the same folders at the same time.
+            file.write("#!/bin/sh\nexport TMPDIR=%s/$1\nmkdir $TMPDIR\nshift\nexec sh -c \"$*\"\n" % self.folder)
         os.chmod(remote, 0o755)
         return self.mpirun + ["--mca", "plm_rsh_agent", remote, "--host", "nodea:2,nodeb:1", "-n", "3", *more, _PROGRAM]
 
     def test_hosts_need_an_address(self):
-        _, error = self.launched(self.hosts(), code=1, **self.root)
+        _, error = self.launched(self.hosts(), code=1, **self.environment)
         self.assertIn("--rendezvous: expected host:port of rank 0, as mpirun does not say its host", error)
 
     def test_hosts_meet_where_they_are_told(self):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        lines, _ = self.launched(self.hosts("-x", "MASTER_ADDR=127.0.0.1", "-x", "MASTER_PORT=%d" % port), **self.root)
+        lines, _ = self.launched(self.hosts("-x", "MASTER_ADDR=127.0.0.1", "-x", "MASTER_PORT=%d" % port), **self.environment)
         self.assert_met(lines, "mpirun", r"127\.0\.0\.1:%d" % port, local=[(0, 2), (1, 2), (0, 1)])
 
 
