@@ -82,3 +82,9 @@ def libraries():
         headers = ["utf8proc.h"],
         packages = ["libutf8proc-dev"],
     )
+    system_library(
+        name = "openssl",
+        build_file = "//third_party/openssl:system.BUILD",
+        headers = ["openssl"],
+        packages = ["libssl-dev"],
+    )

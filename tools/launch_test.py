@@ -17,7 +17,7 @@ from tools import launch
 _DEADLINE = 20  # seconds: of a test that hangs, not of one that passes
 
 # The launcher as its own process, less patient than it is with people's programs.
-_DRIVER = "import sys; from tools import launch; launch._SECONDS_TO_KILL = 0.4; sys.exit(launch.main(sys.argv[1:]))"
+_DRIVER = "import sys; from tools import launch; launch._SECONDS_TO_KILL = 1; sys.exit(launch.main(sys.argv[1:]))"
 
 
 def _alive(pid):
@@ -254,7 +254,7 @@ class EndsTest(LaunchTest):
         """)
         code, _, error = self.launch(["-n", "3", "--", program])
         self.assertEqual(code, 3)
-        self.assertRegex(error, r"^launch: rank 2 ended with code 3 after 0\.\d s; of the others ended by themselves: 0, 1\n$")
+        self.assertRegex(error, r"^launch: rank 2 ended with code 3 after \d+\.\d s; of the others ended by themselves: 0, 1\n$")
 
     def test_of_ends_at_once_a_killed_rank_is_the_reason(self):
         program = self.program("""
@@ -292,11 +292,11 @@ class EndsTest(LaunchTest):
             time.sleep(100)
         """)
         started = time.monotonic()
-        code, _, error = self.launch(["-n", "5", "--grace=1", "--", program])
+        code, _, error = self.launch(["-n", "5", "--grace=2", "--", program])
         self.assertEqual(code, 128 + 9)
         self.assertRegex(error, r"^launch: rank 0 was killed by signal 9 \(SIGKILL\) after \d+\.\d s; of the others "
                          r"ended by themselves: 4; ended on SIGTERM: 1; killed: 2, 3\n$")
-        self.assertGreater(time.monotonic() - started, 1.4)
+        self.assertGreater(time.monotonic() - started, 3)
         self.assert_gone(self.pids(5))
 
     def test_what_a_rank_started_ends_with_it(self):
@@ -534,7 +534,7 @@ class RestartsTest(LaunchTest):
         lines = [line.split(":") for line in self.read("begun").split()]
         self.assertEqual(sorted(line[:2] for line in lines), [[str(i), str(rank)] for i in range(3) for rank in range(2)])
         self.assertEqual(len({line[2] for line in lines}), 3)  # a rank of the last start cannot come in
-        self.assertRegex(error, r"^(launch: rank 1 ended with code 5 after 0\.\d s; of the others ended by themselves: 0; "
+        self.assertRegex(error, r"^(launch: rank 1 ended with code 5 after \d+\.\d s; of the others ended by themselves: 0; "
                          r"restart \d of 3\n){2}$")
         self.assertIn("restart 1 of 3", error)
         self.assertIn("restart 2 of 3", error)
@@ -559,7 +559,7 @@ class RestartsTest(LaunchTest):
         code, _, error = self.launch(["-n", "1", "--restarts=2", "--", program])
         self.assertEqual((code, self.read("begun")), (128 + 11, "xxx"))
         self.assertEqual(error.count("\n"), 3)
-        self.assertRegex(error.splitlines()[-1], r"^launch: rank 0 was killed by signal 11 \(SIGSEGV\) after 0\.\d s$")
+        self.assertRegex(error.splitlines()[-1], r"^launch: rank 0 was killed by signal 11 \(SIGSEGV\) after \d+\.\d s$")
 
     def test_bad_flags_stay_bad(self):
         program = self.program("""
@@ -580,7 +580,7 @@ class RestartsTest(LaunchTest):
         process.terminate()
         _, error = process.communicate(timeout=_DEADLINE)
         self.assertEqual(process.returncode, 7)
-        self.assertRegex(error.decode(), r"^launch: rank 0 ended with code 7 after \d\.\d s\n$")
+        self.assertRegex(error.decode(), r"^launch: rank 0 ended with code 7 after \d+\.\d s\n$")
         self.assertEqual(len(self.pids(1)), 1)
 
 

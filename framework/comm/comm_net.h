@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/base/fence.h"
 #include "framework/device/stream.h"
@@ -70,9 +71,10 @@ class CommNet {
    public:
     virtual ~Receiver() = default;
     virtual void Receive(int32_t from, const WireMessage& message) = 0;
-    // Fills `to` with what another rank pulls. Errors: that token is not here.
-    virtual absl::Status Serve(int32_t from, const PullRequest& request,
-                               absl::Span<std::byte> to) = 0;
+    // The slot that another rank pulls from; it stays as it is until that rank says that it has
+    // the bytes. Errors: that token is not here, or the slot has not all of the pieces.
+    virtual absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t from,
+                                                               const PullRequest& request) = 0;
     // A pull of this rank has ended, its bytes are where it wanted them.
     virtual void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) = 0;
   };

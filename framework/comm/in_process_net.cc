@@ -4,6 +4,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "framework/comm/pieces.h"
+
 namespace sluice {
 
 class InProcessNet::Endpoint final : public CommNet {
@@ -135,9 +137,12 @@ void InProcessNet::Main() {
           auto answer = std::make_shared<Parcel>(*parcel);
           answer->kind = Parcel::Kind::kBytes;
           std::swap(answer->from, answer->to);
-          answer->bytes.resize(parcel->request.bytes);
-          answer->status =
-              receiver->Serve(parcel->from, parcel->request, absl::MakeSpan(answer->bytes));
+          const auto slot = receiver->Locate(parcel->from, parcel->request);
+          answer->status = slot.status();
+          if (slot.ok()) {
+            answer->bytes.resize(parcel->request.bytes);
+            Gather(parcel->request, *slot, answer->bytes.data());
+          }
           Post(std::move(answer));
         });
         break;

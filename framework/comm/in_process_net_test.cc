@@ -20,10 +20,10 @@ class Recorder final : public CommNet::Receiver {
     EXPECT_EQ(from, 0);
     changed_.notify_all();
   }
-  absl::Status Serve(int32_t, const PullRequest& request, absl::Span<std::byte> to) override {
+  absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
     if (request.sequence == 13) return absl::InternalError("no such token");
-    std::fill(to.begin(), to.end(), static_cast<std::byte>(request.sequence));
-    return absl::OkStatus();
+    slot_.assign(request.bytes, static_cast<std::byte>(request.sequence));
+    return absl::MakeSpan(slot_);
   }
   void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -47,6 +47,7 @@ class Recorder final : public CommNet::Receiver {
   std::condition_variable changed_;
   std::vector<int64_t> sequences_;
   std::vector<std::string> errors_;
+  std::vector<std::byte> slot_;
 };
 
 std::vector<int64_t> Sent(uint64_t seed, bool ordered) {
@@ -87,6 +88,8 @@ TEST(InProcessNetTest, PullsBringBytesOrTheReasonWhyNot) {
   std::vector<std::byte> bytes(16);
   PullRequest request;
   request.bytes = 16;
+  request.element_bytes = 4;
+  request.pieces = {{0, {4}, {1}}};
   request.sequence = 5;
   net.endpoint(0)->Pull(1, request, 7, bytes.data());
   EXPECT_EQ(reader.WaitFor(1).back(), 5);

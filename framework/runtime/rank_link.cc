@@ -1,13 +1,13 @@
 #include "framework/runtime/rank_link.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
+#include "framework/comm/pieces.h"
 #include "framework/plan/decisions.h"
 #include "framework/plan/kinds.h"
 #include "framework/runtime/runtime.h"
@@ -52,24 +52,6 @@ WireMessage WithStatus(WireMessage::Kind kind, const absl::Status& status) {
   message.code = static_cast<int32_t>(status.code());
   message.text = std::string(status.message());
   return message;
-}
-
-// Copies a box out of strided memory, row by row; returns behind what it has written.
-std::byte* GatherPiece(const PullRequest::Piece& piece, int32_t element, const std::byte* from,
-                       size_t dim, std::byte* to) {
-  if (dim == piece.extent.size()) {
-    std::memcpy(to, from, element);
-    return to + element;
-  }
-  if (dim + 1 == piece.extent.size() && piece.strides[dim] == 1) {
-    const int64_t bytes = piece.extent[dim] * element;
-    std::memcpy(to, from, bytes);
-    return to + bytes;
-  }
-  for (int64_t i = 0; i < piece.extent[dim]; ++i) {
-    to = GatherPiece(piece, element, from + i * piece.strides[dim] * element, dim + 1, to);
-  }
-  return to;
 }
 
 }  // namespace
@@ -407,13 +389,18 @@ void RankLink::OnPulled(int32_t from, const WireMessage& message) {
   (*setup_.workers)[reader.worker]->RemoteEnded(message.edge.program, reader.actor);
 }
 
-absl::Status RankLink::Serve(int32_t from, const PullRequest& request, absl::Span<std::byte> to) {
+absl::StatusOr<absl::Span<const std::byte>> RankLink::Locate(int32_t from,
+                                                             const PullRequest& request) {
   const auto found = reader_at_.find(request.edge);
   if (found == reader_at_.end()) {
     return absl::InternalError(
         absl::StrCat("rank ", from, " pulls what it does not read: ", EdgeText(request.edge)));
   }
   const Reader& reader = *readers_[found->second];
+  if (reader.rank != from) {
+    return absl::InternalError(absl::StrCat("rank ", from, " pulls what rank ", reader.rank,
+                                            " reads: ", EdgeText(request.edge)));
+  }
   const int64_t done = reader.done.load(), told = reader.told.load();
   if (request.sequence < done || request.sequence >= told) {
     return absl::InternalError(absl::StrCat("rank ", from, " pulls token ", request.sequence,
@@ -422,23 +409,10 @@ absl::Status RankLink::Serve(int32_t from, const PullRequest& request, absl::Spa
   }
   const auto slot =
       (*setup_.programs)[request.edge.program].loaded->BytesOfRead(reader.actor, request.sequence);
-  std::byte* at = to.data();
-  for (const PullRequest::Piece& piece : request.pieces) {
-    int64_t last = piece.offset + request.element_bytes, elements = 1;
-    for (size_t d = 0; d < piece.extent.size(); ++d) {
-      elements *= piece.extent[d];
-      last += (piece.extent[d] - 1) * piece.strides[d] * request.element_bytes;
-    }
-    if (elements == 0) continue;
-    if (piece.offset < 0 || last > static_cast<int64_t>(slot.size()) ||
-        at + elements * request.element_bytes > to.data() + to.size()) {
-      return absl::InternalError(absl::StrCat("rank ", from, " pulls bytes [", piece.offset, ", ",
-                                              last, ") of ", EdgeText(request.edge), ", which has ",
-                                              slot.size()));
-    }
-    at = GatherPiece(piece, request.element_bytes, slot.data() + piece.offset, 0, at);
-  }
-  return absl::OkStatus();
+  const absl::Status fits = CheckPieces(request, static_cast<int64_t>(slot.size()));
+  if (fits.ok()) return slot;
+  return absl::InternalError(
+      absl::StrCat("rank ", from, " pulls of ", EdgeText(request.edge), " ", fits.message()));
 }
 
 void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {

@@ -72,7 +72,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   void EndedHere(int program, int64_t step) override;
 
   void Receive(int32_t from, const WireMessage& message) override;
-  absl::Status Serve(int32_t from, const PullRequest& request, absl::Span<std::byte> to) override;
+  absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t from,
+                                                     const PullRequest& request) override;
   void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override;
 
  private:

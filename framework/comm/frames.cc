@@ -1,0 +1,195 @@
+#include "framework/comm/frames.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/wire/bytes.h"
+
+namespace sluice {
+namespace {
+
+constexpr int32_t kMostDims = 32;
+
+void WriteEdge(const Edge& edge, ByteWriter* writer) {
+  writer->Fixed(edge.program);
+  writer->Fixed(edge.source_device);
+  writer->Fixed(edge.source);
+  writer->Fixed(edge.reader_device);
+  writer->Fixed(edge.reader);
+}
+
+Edge ReadEdge(ByteReader* reader) {
+  Edge edge;
+  edge.program = reader->Fixed<int32_t>();
+  edge.source_device = reader->Fixed<int32_t>();
+  edge.source = reader->Fixed<int32_t>();
+  edge.reader_device = reader->Fixed<int32_t>();
+  edge.reader = reader->Fixed<int32_t>();
+  return edge;
+}
+
+// Of tokens there are many, and they have no texts: they are sent without.
+bool IsOfToken(WireMessage::Kind kind) {
+  return kind == WireMessage::Kind::kToken || kind == WireMessage::Kind::kPulled;
+}
+
+void WriteMessage(const Frame& frame, std::string* to) {
+  ByteWriter writer(to);
+  const WireMessage& message = frame.message;
+  writer.Fixed(static_cast<uint8_t>(message.kind));
+  writer.Fixed(static_cast<uint8_t>(message.failed));
+  writer.Fixed(message.sequence);
+  WriteEdge(message.edge, &writer);
+  if (IsOfToken(message.kind)) {
+    writer.Fixed(frame.pull);
+    to->append(reinterpret_cast<const char*>(frame.along.data()), frame.along.size());
+    return;
+  }
+  writer.Fixed(message.number);
+  writer.Fixed(message.code);
+  writer.Text(message.text);
+  writer.Text(message.edges);
+}
+
+absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
+  ByteReader reader(bytes);
+  WireMessage& message = frame->message;
+  const auto kind = reader.Fixed<uint8_t>();
+  if (kind > static_cast<uint8_t>(WireMessage::Kind::kLeft)) {
+    return absl::InvalidArgumentError(absl::StrCat("a message of unknown kind ", kind));
+  }
+  message.kind = static_cast<WireMessage::Kind>(kind);
+  message.failed = reader.Fixed<uint8_t>() != 0;
+  message.sequence = reader.Fixed<int64_t>();
+  message.edge = ReadEdge(&reader);
+  if (IsOfToken(message.kind)) {
+    frame->pull = reader.Fixed<int32_t>();
+    frame->along = bytes.last(reader.left());
+    if (reader.ok() && frame->pull < 0 && !frame->along.empty()) {
+      return absl::InvalidArgumentError("bytes that ride along with a token of no pull");
+    }
+  } else {
+    message.number = reader.Fixed<int64_t>();
+    message.code = reader.Fixed<int32_t>();
+    message.text = reader.Text();
+    message.edges = reader.Text();
+    if (reader.ok() && reader.left() > 0) {
+      return absl::InvalidArgumentError(absl::StrCat(reader.left(), " bytes behind a message"));
+    }
+    if (message.code < 0 || message.code > 16) {
+      return absl::InvalidArgumentError(absl::StrCat("a message with status ", message.code));
+    }
+  }
+  if (reader.ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError("a message that is cut short");
+}
+
+void WriteRequest(const PullRequest& request, std::string* to) {
+  ByteWriter writer(to);
+  WriteEdge(request.edge, &writer);
+  writer.Fixed(request.element_bytes);
+  writer.Fixed(request.bytes);
+  writer.Fixed(static_cast<uint32_t>(request.pieces.size()));
+  for (const PullRequest::Piece& piece : request.pieces) {
+    writer.Fixed(piece.offset);
+    writer.Fixed(static_cast<uint8_t>(piece.extent.size()));
+    for (const int64_t extent : piece.extent) writer.Fixed(extent);
+    for (const int64_t stride : piece.strides) writer.Fixed(stride);
+  }
+}
+
+absl::Status ReadRequest(ByteReader* reader, PullRequest* request) {
+  request->edge = ReadEdge(reader);
+  request->element_bytes = reader->Fixed<int32_t>();
+  request->bytes = reader->Fixed<int64_t>();
+  const auto pieces = reader->Fixed<uint32_t>();
+  for (uint32_t p = 0; p < pieces && reader->ok(); ++p) {
+    PullRequest::Piece& piece = request->pieces.emplace_back();
+    piece.offset = reader->Fixed<int64_t>();
+    const auto dims = reader->Fixed<uint8_t>();
+    if (dims > kMostDims) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a piece of at most ", kMostDims, " dimensions, got ", dims));
+    }
+    for (uint8_t d = 0; d < dims; ++d) piece.extent.push_back(reader->Fixed<int64_t>());
+    for (uint8_t d = 0; d < dims; ++d) piece.strides.push_back(reader->Fixed<int64_t>());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadBytes(ByteReader* reader, Frame* frame) {
+  frame->bytes = reader->Fixed<int64_t>();
+  const auto code = reader->Fixed<int32_t>();
+  const std::string text = reader->Text();
+  if (code < 0 || code > 16 || frame->bytes < 0 || (code != 0 && frame->bytes > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an answer of ", frame->bytes, " bytes and status ", code));
+  }
+  if (code != 0) frame->status = absl::Status(static_cast<absl::StatusCode>(code), text);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void WriteFrame(const Frame& frame, std::string* to) {
+  const size_t begin = to->size();
+  ByteWriter writer(to);
+  writer.Fixed(uint32_t{0});  // the size, once it is known
+  writer.Fixed(static_cast<uint8_t>(frame.type));
+  switch (frame.type) {
+    case FrameType::kMessage:
+      WriteMessage(frame, to);
+      break;
+    case FrameType::kPull:
+    case FrameType::kPullAgain:
+    case FrameType::kBytes:
+      writer.Fixed(frame.pull);
+      writer.Fixed(frame.sequence);
+      if (frame.type == FrameType::kPull) WriteRequest(frame.request, to);
+      if (frame.type != FrameType::kBytes) break;
+      writer.Fixed(frame.bytes);
+      writer.Fixed(static_cast<int32_t>(frame.status.code()));
+      writer.Text(frame.status.message());
+      break;
+    case FrameType::kBeat:
+      break;
+  }
+  const auto size = static_cast<uint32_t>(to->size() - begin - kFrameHeadBytes);
+  std::memcpy(to->data() + begin, &size, sizeof(size));
+}
+
+absl::StatusOr<size_t> ReadFrameHead(absl::Span<const std::byte> head) {
+  const size_t size = ByteReader(head).Fixed<uint32_t>();
+  if (size >= 1 && size <= kMostFrameBytes) return size;
+  return absl::InvalidArgumentError(
+      absl::StrCat("a frame of 1 to ", kMostFrameBytes, " bytes, got ", size));
+}
+
+absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
+  ByteReader reader(bytes);
+  Frame frame;
+  const auto type = reader.Fixed<uint8_t>();
+  if (type < static_cast<uint8_t>(FrameType::kMessage) ||
+      type > static_cast<uint8_t>(FrameType::kBeat)) {
+    return absl::InvalidArgumentError(absl::StrCat("a frame of unknown type ", type));
+  }
+  frame.type = static_cast<FrameType>(type);
+  if (frame.type == FrameType::kMessage) {
+    RETURN_IF_ERROR(ReadMessage(bytes.subspan(1), &frame));
+    return frame;
+  }
+  if (frame.type != FrameType::kBeat) {
+    frame.pull = reader.Fixed<int32_t>();
+    frame.sequence = reader.Fixed<int64_t>();
+  }
+  if (frame.type == FrameType::kPull) RETURN_IF_ERROR(ReadRequest(&reader, &frame.request));
+  if (frame.type == FrameType::kBytes) RETURN_IF_ERROR(ReadBytes(&reader, &frame));
+  frame.request.sequence = frame.sequence;
+  if (reader.ok() && reader.left() == 0) return frame;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a frame of type ", type, reader.ok() ? " that is too long" : " that is cut short"));
+}
+
+}  // namespace sluice

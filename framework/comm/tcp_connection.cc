@@ -1,0 +1,230 @@
+#include "framework/comm/tcp_connection.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kBufferBytes = size_t{64} << 10;
+constexpr size_t kRunsACall = 64;
+// Other connections have their turn after so much of one.
+constexpr size_t kBytesATurn = size_t{4} << 20;
+
+absl::Span<const std::byte> Bytes(const std::string& text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+TcpConnection::TcpConnection(EventLoop* loop, Descriptor socket, bool bulk, Owner* owner)
+    : loop_(*loop), socket_(std::move(socket)), bulk_(bulk), owner_(*owner) {
+  buffer_.resize(bulk ? kBytesFrameBytes : kBufferBytes);
+}
+
+absl::Status TcpConnection::Start() {
+  ASSIGN_OR_RETURN(
+      watch_, loop_.Add(socket_.number(), /*writes=*/true,
+                        [this](bool readable, bool writable) { OnReady(readable, writable); }));
+  OnReady(/*readable=*/true, /*writable=*/true);  // what came before is told only once
+  return absl::OkStatus();
+}
+
+void TcpConnection::Stop() {
+  *alive_ = false;
+  loop_.Remove(watch_);
+}
+
+void TcpConnection::Finish() {
+  discards_ = true;
+  to_ = nullptr;
+  std::lock_guard<std::mutex> lock(mutex_);
+  last_ = true;
+  Flush();
+}
+
+void TcpConnection::Send(const Frame& frame, absl::Span<const Run> runs) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_ || last_) return;
+  frame_.clear();
+  WriteFrame(frame, &frame_);
+  size_t done = 0;
+  // The usual case takes no memory: nothing waits, and the kernel takes it all.
+  if (queue_.empty()) {
+    std::array<iovec, kRunsACall> parts;
+    parts[0] = {frame_.data(), frame_.size()};
+    size_t count = 1, bytes = frame_.size();
+    for (; count <= runs.size() && count < kRunsACall; ++count) {
+      const Run& run = runs[count - 1];
+      parts[count] = {const_cast<std::byte*>(run.data()), run.size()};
+      bytes += run.size();
+    }
+    msghdr message = {};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = sendmsg(socket_.number(), &message, MSG_NOSIGNAL);
+    if (sent > 0) done = static_cast<size_t>(sent);
+    if (done == bytes && count == runs.size() + 1) return;
+  }
+  Outgoing outgoing;
+  outgoing.head = frame_;
+  outgoing.runs.assign(runs.begin(), runs.end());
+  outgoing.done = done;
+  Queue(std::move(outgoing));
+}
+
+void TcpConnection::SendOwned(const Frame& frame, std::vector<std::byte> bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (closed_ || last_) return;
+  Outgoing outgoing;
+  WriteFrame(frame, &outgoing.head);
+  outgoing.owned = std::move(bytes);
+  outgoing.runs = {absl::MakeSpan(outgoing.owned)};
+  Queue(std::move(outgoing));
+}
+
+// An error of sending is not told here: the loop finds it when it reads, on its own thread.
+void TcpConnection::Queue(Outgoing outgoing) {
+  queue_.push_back(std::move(outgoing));
+  Flush();
+}
+
+void TcpConnection::Flush() {
+  while (!queue_.empty()) {
+    Outgoing& first = queue_.front();
+    std::array<iovec, kRunsACall> parts;
+    size_t count = 0, skip = first.done, bytes = 0;
+    const auto add = [&](Run run) {
+      const size_t skipped = std::min(skip, run.size());
+      skip -= skipped;
+      run.remove_prefix(skipped);
+      if (run.empty() || count == kRunsACall) return;
+      parts[count++] = {const_cast<std::byte*>(run.data()), run.size()};
+      bytes += run.size();
+    };
+    add(Bytes(first.head));
+    for (const Run& run : first.runs) add(run);
+    if (count == 0) {
+      queue_.pop_front();
+      continue;
+    }
+    msghdr message = {};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
+    const ssize_t sent = sendmsg(socket_.number(), &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) {
+        closed_ = true;
+        queue_.clear();
+      }
+      return;
+    }
+    first.done += static_cast<size_t>(sent);
+  }
+  if (last_ && !closed_) {
+    closed_ = true;
+    shutdown(socket_.number(), SHUT_WR);
+  }
+}
+
+void TcpConnection::OnReady(bool readable, bool writable) {
+  if (writable) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Flush();
+  }
+  if (readable) Read();
+}
+
+void TcpConnection::Read() {
+  size_t read = 0;
+  while (!over_) {
+    const size_t before = left_;
+    if (!ReadOnce()) return;
+    read += kBufferBytes + (before > left_ ? before - left_ : 0);
+    if (read < kBytesATurn) continue;
+    loop_.Post([this, alive = alive_] {
+      if (*alive) Read();
+    });
+    return;
+  }
+}
+
+bool TcpConnection::ReadOnce() {
+  const bool direct = left_ > 0 && !discards_;
+  std::byte* const to = direct ? to_ : discards_ ? buffer_.data() : buffer_.data() + end_;
+  const size_t room = direct ? left_ : discards_ ? buffer_.size() : buffer_.size() - end_;
+  const ssize_t got = recv(socket_.number(), to, room, 0);
+  if (got == 0) {
+    End(absl::UnavailableError("its connection was closed"));
+    return false;
+  }
+  if (got < 0) {
+    if (errno == EINTR) return true;
+    if (errno == EAGAIN) return false;
+    End(absl::UnavailableError(std::strerror(errno)));
+    return false;
+  }
+  if (discards_) return true;
+  absl::Status status;
+  if (direct) {
+    to_ += got;
+    left_ -= static_cast<size_t>(got);
+    if (left_ == 0) status = owner_.OnRead(this);
+  } else {
+    end_ += static_cast<size_t>(got);
+    status = ReadFrames();
+  }
+  if (!status.ok()) End(status);
+  return !over_;
+}
+
+absl::Status TcpConnection::ReadFrames() {
+  while (end_ - begin_ >= kFrameHeadBytes && !discards_) {
+    const absl::Span<const std::byte> read = absl::MakeSpan(buffer_).subspan(begin_, end_ - begin_);
+    ASSIGN_OR_RETURN(const size_t size, ReadFrameHead(read));
+    const size_t whole = kFrameHeadBytes + size;
+    if (read.size() < whole) {
+      // What is said to come is not believed before it does: the buffer doubles, and no more.
+      std::memmove(buffer_.data(), buffer_.data() + begin_, read.size());
+      end_ -= begin_;
+      begin_ = 0;
+      if (end_ == buffer_.size()) buffer_.resize(std::min(whole, 2 * buffer_.size()));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const Frame frame, ReadFrame(read.subspan(kFrameHeadBytes, size)));
+    begin_ += whole;
+    RETURN_IF_ERROR(owner_.OnFrame(this, frame));
+  }
+  if (begin_ == end_) begin_ = end_ = 0;
+  return absl::OkStatus();
+}
+
+// On a bulk connection nothing is read behind the frame, so all of it comes from the socket.
+void TcpConnection::ReadInto(std::byte* to, size_t bytes) {
+  to_ = to;
+  left_ = bytes;
+}
+
+void TcpConnection::End(const absl::Status& why) {
+  over_ = true;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    queue_.clear();
+  }
+  loop_.Remove(watch_);
+  shutdown(socket_.number(), SHUT_RDWR);
+  owner_.OnOver(this, why);
+}
+
+}  // namespace sluice

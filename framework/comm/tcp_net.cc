@@ -1,0 +1,427 @@
+#include "framework/comm/tcp_net.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/comm/frames.h"
+#include "framework/comm/pieces.h"
+
+namespace sluice {
+namespace {
+
+// The others end at about the same time. One that takes longer has been told all the same.
+constexpr auto kEndLimit = std::chrono::seconds(2);
+// A run of fewer bytes costs the kernel more than a copy does.
+constexpr int64_t kShortRun = 1024;
+
+enum Channel { kMessages, kBytes };
+
+std::string Seconds(EventLoop::Clock::duration time) {
+  return absl::StrCat(std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s");
+}
+
+}  // namespace
+
+// One other rank. Frames come on the loop's thread; workers send and pull.
+class TcpNet::Peer final : public TcpConnection::Owner {
+ public:
+  Peer(TcpNet* net, int32_t rank, TcpPeer peer)
+      : net_(*net), rank_(rank), name_(std::move(peer.name)) {
+    for (int channel = 0; channel < kTcpChannels; ++channel) {
+      connections_[channel] = std::make_unique<TcpConnection>(
+          &net->loop_, std::move(peer.sockets[channel]), channel == kBytes, this);
+    }
+  }
+
+  absl::Status Start() {
+    for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
+    return absl::OkStatus();
+  }
+  void Finish() {
+    for (auto& connection : connections_) connection->Finish();
+  }
+  void Stop() {
+    for (auto& connection : connections_) connection->Stop();
+  }
+
+  void Send(const WireMessage& message);
+  void Pull(const PullRequest& request, int32_t pull, std::byte* to);
+  void Beat();
+
+  absl::Status OnFrame(TcpConnection* connection, const Frame& frame) override;
+  absl::Status OnRead(TcpConnection* connection) override;
+  void OnOver(TcpConnection* connection, const absl::Status& why) override;
+
+ private:
+  struct Along {
+    int64_t sequence;
+    std::vector<std::byte> bytes;
+  };
+  // A pull of this rank. Its tokens are pulled one after another.
+  struct Asked {
+    int64_t bytes = 0;
+    bool waits = false;  // for the one that stands here
+    int64_t sequence = 0;
+    std::byte* to = nullptr;
+    std::deque<Along> along;  // what has come before it was asked for
+  };
+  // A pull of the other rank, as it was asked for first.
+  struct Served {
+    int32_t pull = -1;
+    PullRequest request;
+    bool rides = false;  // its bytes are few
+  };
+
+  absl::Status OnMessage(const Frame& frame);
+  absl::Status OnPull(const Frame& frame);
+  absl::Status OnBytes(const Frame& frame);
+  void Serve(const Served& served, int64_t sequence);
+  void Lose(const absl::Status& why);
+  Receiver* receiver() const { return net_.receiver_.load(); }
+
+  TcpNet& net_;
+  const int32_t rank_;
+  const std::string name_;
+  std::array<std::unique_ptr<TcpConnection>, kTcpChannels> connections_;
+
+  std::mutex mutex_;
+  std::map<int32_t, Asked> asked_;  // by pull; all guarded by mutex_
+  std::map<int32_t, Served> served_;
+  std::map<Edge, Served*> rides_;
+  std::vector<std::byte> scratch_;
+
+  // The loop's thread's.
+  int32_t reading_ = -1;  // the pull whose bytes are being read
+  bool left_ = false, lost_ = false, heard_ = false, warned_ = false;
+  EventLoop::Clock::time_point last_heard_;
+};
+
+void TcpNet::Peer::Send(const WireMessage& message) {
+  Frame frame;
+  frame.type = FrameType::kMessage;
+  frame.message = message;
+  if (message.kind != WireMessage::Kind::kToken || message.failed) {
+    connections_[kMessages]->Send(frame);
+    return;
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = rides_.find(message.edge);
+  Receiver* const receiver = this->receiver();
+  if (found != rides_.end() && receiver != nullptr) {
+    PullRequest& request = found->second->request;
+    request.sequence = message.sequence;
+    // What cannot be given now is asked for, and refused then.
+    if (const auto slot = receiver->Locate(rank_, request); slot.ok()) {
+      scratch_.resize(request.bytes);
+      Gather(request, *slot, scratch_.data());
+      frame.pull = found->second->pull;
+      frame.along = absl::MakeSpan(scratch_);
+    }
+  }
+  connections_[kMessages]->Send(frame);
+}
+
+void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to) {
+  Frame frame;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto [place, first] = asked_.try_emplace(pull);
+    Asked& asked = place->second;
+    while (!asked.along.empty() && asked.along.front().sequence < request.sequence) {
+      asked.along.pop_front();
+    }
+    if (!asked.along.empty() && asked.along.front().sequence == request.sequence) {
+      std::memcpy(to, asked.along.front().bytes.data(), asked.along.front().bytes.size());
+      asked.along.pop_front();
+      ++net_.along_;
+      frame.pull = -1;
+    } else {
+      asked.bytes = request.bytes;
+      asked.waits = true;
+      asked.sequence = request.sequence;
+      asked.to = to;
+      frame.type = first ? FrameType::kPull : FrameType::kPullAgain;
+      frame.pull = pull;
+      frame.sequence = request.sequence;
+      if (first) frame.request = request;
+    }
+  }
+  if (frame.pull >= 0) {
+    connections_[kMessages]->Send(frame);
+  } else if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
+    receiver->PullEnded(pull, request.sequence, absl::OkStatus());
+  }
+}
+
+absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame) {
+  heard_ = true;
+  warned_ = false;
+  last_heard_ = EventLoop::Clock::now();
+  const bool on_bytes = connection == connections_[kBytes].get();
+  if (on_bytes != (frame.type == FrameType::kBytes)) {
+    return absl::InvalidArgumentError("a frame on the other connection than its own");
+  }
+  switch (frame.type) {
+    case FrameType::kMessage:
+      return OnMessage(frame);
+    case FrameType::kPull:
+    case FrameType::kPullAgain:
+      return OnPull(frame);
+    case FrameType::kBytes:
+      return OnBytes(frame);
+    case FrameType::kBeat:
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TcpNet::Peer::OnMessage(const Frame& frame) {
+  if (!frame.along.empty()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = asked_.find(frame.pull);
+    if (found == asked_.end() || found->second.bytes != static_cast<int64_t>(frame.along.size())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          frame.along.size(), " bytes of pull ", frame.pull, ", which has not asked for so many"));
+    }
+    found->second.along.push_back(
+        {frame.message.sequence, {frame.along.begin(), frame.along.end()}});
+  }
+  if (frame.message.kind == WireMessage::Kind::kLeft) left_ = true;
+  if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
+    receiver->Receive(rank_, frame.message);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TcpNet::Peer::OnPull(const Frame& frame) {
+  Served* served = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto [place, is_new] = served_.try_emplace(frame.pull);
+    served = &place->second;
+    const bool first = frame.type == FrameType::kPull;
+    if (is_new != first) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "pull ", frame.pull, first ? " described twice" : ", which was never described"));
+    }
+    if (first) {
+      served->pull = frame.pull;
+      served->request = frame.request;
+    }
+  }
+  Serve(*served, frame.sequence);
+  return absl::OkStatus();
+}
+
+// Only edges of the plan are remembered: what Locate refuses ends the run.
+void TcpNet::Peer::Serve(const Served& served, int64_t sequence) {
+  Receiver* const receiver = this->receiver();
+  if (receiver == nullptr) return;
+  Frame frame;
+  frame.type = FrameType::kBytes;
+  frame.pull = served.pull;
+  frame.sequence = sequence;
+  PullRequest request;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    request = served.request;
+  }
+  request.sequence = sequence;
+  const auto slot = receiver->Locate(rank_, request);
+  frame.status = slot.status();
+  if (!slot.ok()) return connections_[kBytes]->Send(frame);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (request.bytes <= net_.options_.most_along) {
+      rides_[request.edge] = &served_[served.pull];
+    }
+  }
+  frame.bytes = request.bytes;
+  std::vector<TcpConnection::Run> runs;
+  const auto most = static_cast<size_t>(request.bytes / kShortRun + 1);
+  bool many = false;
+  ForEachRun(request, *slot, [&](TcpConnection::Run run) {
+    many = many || runs.size() == most;
+    if (!many) runs.push_back(run);
+  });
+  if (!many) return connections_[kBytes]->Send(frame, runs);
+  std::vector<std::byte> bytes(request.bytes);
+  Gather(request, *slot, bytes.data());
+  connections_[kBytes]->SendOwned(frame, std::move(bytes));
+}
+
+absl::Status TcpNet::Peer::OnBytes(const Frame& frame) {
+  std::byte* to = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = asked_.find(frame.pull);
+    if (found == asked_.end() || !found->second.waits || found->second.sequence != frame.sequence) {
+      return absl::InvalidArgumentError(absl::StrCat("bytes of pull ", frame.pull, ", token ",
+                                                     frame.sequence, ", which nobody waits for"));
+    }
+    Asked& asked = found->second;
+    if (frame.status.ok() && frame.bytes != asked.bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("pull ", frame.pull, ": expected ",
+                                                     asked.bytes, " bytes, got ", frame.bytes));
+    }
+    if (!frame.status.ok()) asked.waits = false;
+    to = asked.to;
+  }
+  Receiver* const receiver = this->receiver();
+  if (!frame.status.ok()) {
+    if (receiver != nullptr) receiver->PullEnded(frame.pull, frame.sequence, frame.status);
+    return absl::OkStatus();
+  }
+  reading_ = frame.pull;
+  if (frame.bytes == 0) return OnRead(nullptr);
+  connections_[kBytes]->ReadInto(to, static_cast<size_t>(frame.bytes));
+  return absl::OkStatus();
+}
+
+absl::Status TcpNet::Peer::OnRead(TcpConnection*) {
+  int64_t sequence = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Asked& asked = asked_[reading_];
+    asked.waits = false;
+    sequence = asked.sequence;
+  }
+  if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
+    receiver->PullEnded(reading_, sequence, absl::OkStatus());
+  }
+  return absl::OkStatus();
+}
+
+void TcpNet::Peer::OnOver(TcpConnection*, const absl::Status& why) {
+  {
+    std::lock_guard<std::mutex> lock(net_.mutex_);
+    ++net_.over_;
+  }
+  net_.changed_.notify_all();
+  Lose(why);
+}
+
+// As if the rank had said so itself, which it no longer can.
+void TcpNet::Peer::Lose(const absl::Status& why) {
+  if (lost_ || left_) return;
+  lost_ = true;
+  Receiver* const receiver = this->receiver();
+  if (receiver == nullptr) return;
+  WireMessage message;
+  message.kind = WireMessage::Kind::kLeft;
+  message.code = static_cast<int32_t>(absl::StatusCode::kUnavailable);
+  message.text = absl::StrCat("lost, at ", name_, ": ", why.message());
+  receiver->Receive(rank_, message);
+}
+
+void TcpNet::Peer::Beat() {
+  Frame frame;
+  frame.type = FrameType::kBeat;
+  connections_[kMessages]->Send(frame);
+  if (!heard_ || left_ || lost_) return;
+  const auto silent = EventLoop::Clock::now() - last_heard_;
+  if (silent >= net_.options_.silence_limit) {
+    return Lose(absl::DeadlineExceededError(absl::StrCat("it said nothing for ", Seconds(silent))));
+  }
+  if (silent < net_.options_.silence || warned_) return;
+  warned_ = true;
+  SLUICE_LOG(WARNING) << "rank " << rank_ << ", at " << name_ << ", has said nothing for "
+                      << Seconds(silent) << "; it is given up after "
+                      << Seconds(net_.options_.silence_limit);
+}
+
+TcpNet::TcpNet(EventLoop* loop, int32_t rank, const TcpNetOptions& options)
+    : loop_(*loop), rank_(rank), options_(options) {}
+
+absl::StatusOr<std::unique_ptr<TcpNet>> TcpNet::Make(EventLoop* loop, int32_t rank,
+                                                     std::vector<TcpPeer> peers,
+                                                     const TcpNetOptions& options) {
+  std::unique_ptr<TcpNet> net(new TcpNet(loop, rank, options));
+  for (int32_t other = 0; other < static_cast<int32_t>(peers.size()); ++other) {
+    const auto& sockets = peers[other].sockets;
+    const bool whole = std::all_of(sockets.begin(), sockets.end(),
+                                   [](const Descriptor& socket) { return socket.open(); });
+    if (other != rank && !whole) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", other, " has no connection"));
+    }
+    net->peers_.push_back(other == rank
+                              ? nullptr
+                              : std::make_unique<Peer>(net.get(), other, std::move(peers[other])));
+  }
+  return net;
+}
+
+void TcpNet::Start() {
+  started_ = true;
+  for (auto& peer : peers_) {
+    if (peer == nullptr) continue;
+    const absl::Status started = peer->Start();
+    if (!started.ok()) peer->OnOver(nullptr, started);
+  }
+}
+
+// What the others say before is kept by the kernel, which lets them say only so much.
+void TcpNet::Open(Receiver* receiver) {
+  receiver_ = receiver;
+  loop_.PostAndWait([this] {
+    Start();
+    Beat();
+  });
+}
+
+// From here on what comes is read and thrown away. Not to read it would be worse: a socket that is
+// closed with something unread tells the other end at once, which then forgets what it has not yet
+// read of ours.
+void TcpNet::Close() {
+  loop_.PostAndWait([this] {
+    receiver_ = nullptr;
+    if (std::exchange(finished_, true)) return;
+    *alive_ = false;
+    for (auto& peer : peers_) {
+      if (peer != nullptr) peer->Finish();
+    }
+    if (!started_) Start();
+  });
+}
+
+TcpNet::~TcpNet() {
+  Close();
+  {
+    const int all = kTcpChannels * (ranks() - 1);
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, kEndLimit, [&] { return over_ >= all; });
+  }
+  loop_.PostAndWait([this] {
+    for (auto& peer : peers_) {
+      if (peer != nullptr) peer->Stop();
+    }
+  });
+}
+
+void TcpNet::Send(int32_t to, WireMessage message) {
+  ++messages_;
+  peers_[to]->Send(message);
+}
+
+void TcpNet::Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) {
+  ++pulls_;
+  peers_[from]->Pull(request, pull, to);
+}
+
+void TcpNet::Beat() {
+  for (auto& peer : peers_) {
+    if (peer != nullptr) peer->Beat();
+  }
+  loop_.After(options_.beat, [this, alive = alive_] {
+    if (*alive) Beat();
+  });
+}
+
+TcpNet::Counts TcpNet::counts() const { return {messages_, pulls_, along_}; }
+
+}  // namespace sluice

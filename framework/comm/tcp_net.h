@@ -1,0 +1,88 @@
+// Ranks over TCP: two connections to every other rank, one for messages and one for bytes, so that
+// a token never waits behind a gradient. Bytes go from the owner's register to the reader's without
+// a copy but the kernel's; few bytes ride along with the token that announces them, once the reader
+// has asked for that edge a first time. The wire carries numbers of the plan, each checked against
+// the plan that this rank has compiled itself.
+#ifndef SLUICE_FRAMEWORK_COMM_TCP_NET_H_
+#define SLUICE_FRAMEWORK_COMM_TCP_NET_H_
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/comm/comm_net.h"
+#include "framework/comm/tcp_connection.h"
+#include "framework/wire/event_loop.h"
+#include "framework/wire/socket.h"
+
+namespace sluice {
+
+// Connections between the same two ranks: messages, bytes.
+inline constexpr int32_t kTcpChannels = 2;
+
+struct TcpPeer {
+  std::array<Descriptor, kTcpChannels> sockets;
+  std::string name;  // for people: "10.0.0.2:41523"
+};
+
+struct TcpNetOptions {
+  int64_t most_along = int64_t{16} << 10;  // bytes that ride along with their token
+  // Who says nothing for so long is named; who says nothing for the limit is lost. Others live and
+  // are slow: a process says that it lives whatever it computes.
+  std::chrono::milliseconds beat{1000}, silence{5000}, silence_limit{60000};
+};
+
+class TcpNet final : public CommNet {
+ public:
+  // `peers` by rank; the own one has no sockets. `loop` must outlive it.
+  static absl::StatusOr<std::unique_ptr<TcpNet>> Make(EventLoop* loop, int32_t rank,
+                                                      std::vector<TcpPeer> peers,
+                                                      const TcpNetOptions& options = {});
+  // Waits a little for the others to end, too, so that what was said last arrives.
+  ~TcpNet() override;
+
+  int32_t rank() const override { return rank_; }
+  int32_t ranks() const override { return static_cast<int32_t>(peers_.size()); }
+  void Open(Receiver* receiver) override;
+  void Close() override;
+  void Send(int32_t to, WireMessage message) override;
+  void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) override;
+
+  struct Counts {
+    int64_t messages = 0, pulls = 0, along = 0;  // sent; asked for; of pulls, those that had come
+  };
+  Counts counts() const;
+
+ private:
+  class Peer;
+
+  TcpNet(EventLoop* loop, int32_t rank, const TcpNetOptions& options);
+  void Start();
+  void Beat();
+
+  EventLoop& loop_;
+  const int32_t rank_;
+  const TcpNetOptions options_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // null: the own one
+  std::atomic<Receiver*> receiver_{nullptr};
+  std::atomic<int64_t> messages_{0}, pulls_{0}, along_{0};
+  bool started_ = false, finished_ = false;                     // the loop's thread's
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the same
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int over_ = 0;  // connections, guarded by mutex_
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_COMM_TCP_NET_H_

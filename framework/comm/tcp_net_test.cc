@@ -1,0 +1,370 @@
+#include "framework/comm/tcp_net.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/comm/frames.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A rank that notes what comes, and has one slot of 4 MiB whose bytes say where they are.
+class Rank final : public CommNet::Receiver {
+ public:
+  Rank() : slot_(size_t{4} << 20) {
+    for (size_t i = 0; i < slot_.size(); ++i) slot_[i] = static_cast<std::byte>(i * 7 + i / 251);
+  }
+
+  void Receive(int32_t from, const WireMessage& message) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    EXPECT_EQ(from, from_);
+    messages_.push_back(message);
+    changed_.notify_all();
+  }
+  absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
+    if (request.edge.source == 13) return absl::InternalError("no such register");
+    return absl::MakeSpan(slot_);
+  }
+  void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ended_.emplace_back(pull, sequence);
+    if (!status.ok()) errors_.push_back(std::string(status.message()));
+    changed_.notify_all();
+  }
+
+  WireMessage Message(size_t index) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return messages_.size() > index; });
+    return messages_[index];
+  }
+  std::vector<std::pair<int32_t, int64_t>> Ended(size_t count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return ended_.size() >= count; });
+    return ended_;
+  }
+  std::vector<std::string> errors() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return errors_;
+  }
+  const std::vector<std::byte>& slot() const { return slot_; }
+
+  int32_t from_ = 0;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<WireMessage> messages_;
+  std::vector<std::pair<int32_t, int64_t>> ended_;
+  std::vector<std::string> errors_;
+  std::vector<std::byte> slot_;
+};
+
+std::pair<Descriptor, Descriptor> Connected() {
+  auto listener = Listen({"127.0.0.1", 0});
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  const auto deadline = EventLoop::Clock::now() + std::chrono::seconds(5);
+  auto client = Connect(*LocalEndpoint(listener->number()), deadline);
+  EXPECT_TRUE(client.ok()) << client.status();
+  absl::StatusOr<Descriptor> server = Descriptor();
+  while (!server->open()) server = Accept(listener->number());
+  return {*std::move(client), *std::move(server)};
+}
+
+// Two ranks of one process, each with a loop of its own; or the second is what the test writes.
+class TcpNetTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int side = 0; side < 2; ++side) {
+      loops_[side] = *EventLoop::Start();
+      ranks_[side].from_ = 1 - side;
+    }
+    for (int channel = 0; channel < kTcpChannels; ++channel) {
+      std::tie(sockets_[0][channel], sockets_[1][channel]) = Connected();
+    }
+  }
+  std::unique_ptr<TcpNet> Make(int side, const TcpNetOptions& options = {}) {
+    std::vector<TcpPeer> peers(2);
+    peers[1 - side].sockets = std::move(sockets_[side]);
+    peers[1 - side].name = absl::StrCat("host", 1 - side);
+    auto net = TcpNet::Make(loops_[side].get(), side, std::move(peers), options);
+    EXPECT_TRUE(net.ok()) << net.status();
+    return *std::move(net);
+  }
+  void Both(const TcpNetOptions& options = {}) {
+    for (int side = 0; side < 2; ++side) nets_[side] = Make(side, options);
+    for (int side = 0; side < 2; ++side) nets_[side]->Open(&ranks_[side]);
+  }
+  void TearDown() override {
+    for (auto& side : sockets_) {
+      for (Descriptor& socket : side) socket = Descriptor();
+    }
+    for (auto& net : nets_) {
+      if (net != nullptr) net->Close();
+    }
+    std::thread other([this] { nets_[1].reset(); });
+    nets_[0].reset();
+    other.join();
+  }
+
+  std::array<std::unique_ptr<EventLoop>, 2> loops_;
+  std::array<std::array<Descriptor, kTcpChannels>, 2> sockets_;
+  std::array<Rank, 2> ranks_;
+  std::array<std::unique_ptr<TcpNet>, 2> nets_;
+};
+
+WireMessage Token(const Edge& edge, int64_t sequence) {
+  WireMessage message;
+  message.kind = WireMessage::Kind::kToken;
+  message.edge = edge;
+  message.sequence = sequence;
+  return message;
+}
+
+PullRequest Request(int64_t sequence, int64_t bytes) {
+  PullRequest request;
+  request.edge = {0, 0, 1, 1, 2};
+  request.sequence = sequence;
+  request.element_bytes = 4;
+  request.bytes = bytes;
+  request.pieces = {{64, {bytes / 4}, {1}}};
+  return request;
+}
+
+TEST_F(TcpNetTest, MessagesArriveWhole) {
+  Both();
+  WireMessage message;
+  message.kind = WireMessage::Kind::kHello;
+  message.text = std::string(3 << 20, 'x');  // longer than any buffer
+  message.edges = "reads 0 1 abc\n";
+  message.number = -5;
+  message.code = 3;
+  nets_[0]->Send(1, message);
+  nets_[0]->Send(1, Token({1, 2, 3, 4, 5}, 77));
+  const WireMessage got = ranks_[1].Message(0);
+  EXPECT_EQ(got.kind, message.kind);
+  EXPECT_EQ(got.text, message.text);
+  EXPECT_EQ(got.edges, message.edges);
+  EXPECT_EQ(got.number, -5);
+  EXPECT_EQ(got.code, 3);
+  EXPECT_EQ(ranks_[1].Message(1).edge, (Edge{1, 2, 3, 4, 5}));
+  EXPECT_EQ(ranks_[1].Message(1).sequence, 77);
+}
+
+TEST_F(TcpNetTest, WhatIsSaidBeforeOpenIsKept) {
+  nets_[0] = Make(0);
+  nets_[1] = Make(1);
+  nets_[0]->Open(&ranks_[0]);
+  nets_[0]->Send(1, Token({}, 1));
+  nets_[1]->Open(&ranks_[1]);
+  EXPECT_EQ(ranks_[1].Message(0).sequence, 1);
+}
+
+TEST_F(TcpNetTest, PullsBringBytesOfAnySize) {
+  Both();
+  int64_t sequence = 0;
+  for (const int64_t bytes :
+       {int64_t{0}, int64_t{4}, int64_t{1000}, int64_t{100000}, int64_t{3} << 20}) {
+    std::vector<std::byte> to(bytes + 1, std::byte{9});
+    const auto pull = static_cast<int32_t>(sequence);
+    nets_[0]->Pull(1, Request(sequence, bytes), pull, to.data());
+    EXPECT_EQ(ranks_[0].Ended(sequence + 1).back(), std::pair(pull, sequence));
+    EXPECT_TRUE(std::equal(to.begin(), to.end() - 1, ranks_[1].slot().begin() + 64)) << bytes;
+    EXPECT_EQ(to.back(), std::byte{9});
+    ++sequence;
+  }
+  EXPECT_TRUE(ranks_[0].errors().empty());
+}
+
+// Many short runs are gathered, few long ones go as they lie.
+TEST_F(TcpNetTest, PiecesAreOneBehindAnother) {
+  Both();
+  for (const int64_t width : {2, 3000}) {
+    PullRequest request = Request(0, 0);
+    request.pieces = {{8, {50, width}, {5000, 1}}, {0, {2, 3}, {1, 2}}, {4, {0, 7}, {1, 1}}};
+    request.bytes = 4 * (50 * width + 6);
+    std::vector<std::byte> to(request.bytes), expected;
+    const auto add = [&](int64_t element) {
+      const std::byte* at = ranks_[1].slot().data() + 4 * element;
+      expected.insert(expected.end(), at, at + 4);
+    };
+    for (int64_t row = 0; row < 50; ++row) {
+      for (int64_t i = 0; i < width; ++i) add(2 + row * 5000 + i);
+    }
+    for (int64_t row = 0; row < 2; ++row) {
+      for (int64_t i = 0; i < 3; ++i) add(row + 2 * i);
+    }
+    nets_[0]->Pull(1, request, static_cast<int32_t>(width), to.data());
+    ranks_[0].Ended(width == 2 ? 1 : 2);
+    EXPECT_EQ(to, expected) << width;
+  }
+}
+
+TEST_F(TcpNetTest, FewBytesRideAlongOnceTheyWereAskedFor) {
+  Both();
+  std::vector<std::byte> to(400);
+  for (int64_t sequence = 0; sequence < 4; ++sequence) {
+    nets_[1]->Send(0, Token(Request(0, 400).edge, sequence));
+    ranks_[0].Message(sequence);
+    std::fill(to.begin(), to.end(), std::byte{0});
+    nets_[0]->Pull(1, Request(sequence, 400), 3, to.data());
+    EXPECT_EQ(ranks_[0].Ended(sequence + 1).back(), std::pair(3, sequence));
+    EXPECT_TRUE(std::equal(to.begin(), to.end(), ranks_[1].slot().begin() + 64));
+  }
+  EXPECT_EQ(nets_[0]->counts().along, 3);
+  EXPECT_EQ(nets_[0]->counts().pulls, 4);
+}
+
+TEST_F(TcpNetTest, APullThatIsRefusedSaysWhy) {
+  Both();
+  PullRequest request = Request(5, 8);
+  request.edge.source = 13;
+  std::byte to[8] = {};
+  nets_[0]->Pull(1, request, 2, to);
+  ranks_[0].Ended(1);
+  EXPECT_EQ(ranks_[0].errors(), std::vector<std::string>{"no such register"});
+}
+
+TEST_F(TcpNetTest, ARankThatIsGoneIsToldOf) {
+  Both();
+  nets_[1]->Close();
+  std::thread other([this] { nets_[1].reset(); });
+  const WireMessage got = ranks_[0].Message(0);
+  EXPECT_EQ(got.kind, WireMessage::Kind::kLeft);
+  EXPECT_EQ(got.code, static_cast<int32_t>(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(got.text, HasSubstr("lost, at host1: its connection was closed"));
+  nets_[0]->Close();
+  other.join();
+}
+
+TEST_F(TcpNetTest, ARankThatHasSaidThatItLeavesIsNotLost) {
+  Both();
+  WireMessage left;
+  left.kind = WireMessage::Kind::kLeft;
+  nets_[1]->Send(0, left);
+  nets_[1]->Close();
+  std::thread other([this] { nets_[1].reset(); });
+  EXPECT_EQ(ranks_[0].Message(0).code, 0);
+  nets_[0]->Close();
+  other.join();
+  nets_[0].reset();
+  EXPECT_EQ(ranks_[0].Message(0).code, 0);
+}
+
+// What a rank says last arrives, though it never opened its net and others have said much to it.
+TEST_F(TcpNetTest, ARefusalArrivesFromWhoNeverOpened) {
+  nets_[0] = Make(0);
+  nets_[1] = Make(1);
+  nets_[0]->Open(&ranks_[0]);
+  for (int i = 0; i < 100; ++i) nets_[0]->Send(1, Token({}, i));
+  WireMessage left;
+  left.kind = WireMessage::Kind::kLeft;
+  left.code = 9;
+  left.text = "cannot";
+  nets_[1]->Send(0, left);
+  std::thread other([this] { nets_[1].reset(); });
+  EXPECT_EQ(ranks_[0].Message(0).text, "cannot");
+  nets_[0]->Close();
+  other.join();
+}
+
+TEST_F(TcpNetTest, ASilentRankIsGivenUp) {
+  TcpNetOptions options;
+  options.beat = std::chrono::milliseconds(20);
+  options.silence = std::chrono::milliseconds(60);
+  options.silence_limit = std::chrono::milliseconds(300);
+  nets_[0] = Make(0, options);
+  nets_[0]->Open(&ranks_[0]);
+  // Heard once, and no more. What it would read is left to the kernel.
+  std::string beat;
+  WriteFrame({}, &beat);
+  ASSERT_EQ(send(sockets_[1][0].number(), beat.data(), beat.size(), 0),
+            static_cast<ssize_t>(beat.size()));
+  EXPECT_THAT(ranks_[0].Message(0).text, HasSubstr("it said nothing for"));
+}
+
+// A peer that lies: each ends the connection with a reason, and nothing else happens.
+class LyingPeerTest : public TcpNetTest {
+ protected:
+  std::string Told(int channel, const Frame& frame) {
+    std::string bytes;
+    WriteFrame(frame, &bytes);
+    return ToldBytes(channel, bytes);
+  }
+  std::string ToldBytes(int channel, const std::string& bytes) {
+    nets_[0] = Make(0);
+    nets_[0]->Open(&ranks_[0]);
+    std::vector<std::byte> to(16);
+    nets_[0]->Pull(1, Request(0, 16), 0, to.data());
+    EXPECT_EQ(send(sockets_[1][channel].number(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+    const std::string text = ranks_[0].Message(0).text;
+    EXPECT_EQ(to, std::vector<std::byte>(16));
+    return text;
+  }
+};
+
+TEST_F(LyingPeerTest, UnknownType) {
+  EXPECT_THAT(ToldBytes(0, std::string("\x01\0\0\0\x77", 5)), HasSubstr("unknown type 119"));
+}
+
+TEST_F(LyingPeerTest, ATooLongFrame) {
+  EXPECT_THAT(ToldBytes(0, std::string("\xff\xff\xff\xff\x01", 5)), HasSubstr("4294967295"));
+}
+
+TEST_F(LyingPeerTest, BytesOnTheConnectionOfMessages) {
+  Frame frame;
+  frame.type = FrameType::kBytes;
+  frame.pull = 0;
+  EXPECT_THAT(Told(0, frame), HasSubstr("other connection"));
+}
+
+TEST_F(LyingPeerTest, BytesThatNobodyWaitsFor) {
+  Frame frame;
+  frame.type = FrameType::kBytes;
+  frame.pull = 4;
+  frame.bytes = 16;
+  EXPECT_THAT(Told(1, frame), HasSubstr("nobody waits for"));
+}
+
+TEST_F(LyingPeerTest, AnotherNumberOfBytes) {
+  Frame frame;
+  frame.type = FrameType::kBytes;
+  frame.pull = 0;
+  frame.bytes = int64_t{1} << 40;
+  EXPECT_THAT(Told(1, frame), HasSubstr("expected 16 bytes, got 1099511627776"));
+}
+
+TEST_F(LyingPeerTest, BytesAlongThatWereNotAskedFor) {
+  Frame frame;
+  frame.type = FrameType::kMessage;
+  frame.message = Token({}, 0);
+  frame.pull = 0;
+  const std::vector<std::byte> along(15);
+  frame.along = absl::MakeSpan(along);
+  EXPECT_THAT(Told(0, frame), HasSubstr("has not asked for so many"));
+}
+
+TEST_F(LyingPeerTest, APullAgainOfWhatWasNeverDescribed) {
+  Frame frame;
+  frame.type = FrameType::kPullAgain;
+  frame.pull = 3;
+  EXPECT_THAT(Told(0, frame), HasSubstr("never described"));
+}
+
+}  // namespace
+}  // namespace sluice

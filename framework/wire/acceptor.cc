@@ -1,0 +1,201 @@
+#include "framework/wire/acceptor.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+// A verdict fits into what the kernel keeps for a connection that has said nothing yet. Who does
+// not take it is not waited for.
+constexpr auto kVerdictLimit = std::chrono::milliseconds(500);
+// Descriptors have run out, or the like: the next try is not made at once.
+constexpr auto kAcceptPause = std::chrono::milliseconds(200);
+
+absl::Span<const std::byte> Bytes(absl::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+}  // namespace
+
+absl::Status Tell(const Newcomer& newcomer, const absl::Status& verdict, absl::string_view text) {
+  return WriteAll(newcomer.socket.number(), Bytes(MakeVerdict(verdict, text)),
+                  EventLoop::Clock::now() + kVerdictLimit);
+}
+
+// A connection of which nothing is known yet, and how far it has come.
+struct Acceptor::Unknown {
+  Descriptor socket;
+  EventLoop::Watch watch = 0;
+  std::string from;
+  size_t got = 0;  // bytes of the message that is being read
+  bool challenged = false;
+  Hello hello;
+  Challenge challenge;
+  Answer answer;
+};
+
+Acceptor::Acceptor(EventLoop* loop, Descriptor listener, const AcceptorOptions& options, Take take)
+    : loop_(*loop), listener_(std::move(listener)), options_(options), take_(std::move(take)) {}
+
+absl::StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(EventLoop* loop, Descriptor listener,
+                                                          const AcceptorOptions& options,
+                                                          Take take) {
+  std::unique_ptr<Acceptor> acceptor(
+      new Acceptor(loop, std::move(listener), options, std::move(take)));
+  absl::Status status;
+  loop->PostAndWait([&] { status = acceptor->Watch(); });
+  RETURN_IF_ERROR(status);
+  return acceptor;
+}
+
+Acceptor::~Acceptor() {
+  loop_.PostAndWait([this] {
+    *alive_ = false;
+    loop_.Remove(watch_);
+    while (!unknown_.empty()) Drop(unknown_.begin()->first);
+  });
+}
+
+absl::Status Acceptor::Watch() {
+  ASSIGN_OR_RETURN(
+      watch_, loop_.Add(listener_.number(), /*writes=*/false, [this](bool, bool) { AcceptAll(); }));
+  AcceptAll();  // what came before is told only once
+  return absl::OkStatus();
+}
+
+void Acceptor::AcceptAll() {
+  while (true) {
+    absl::StatusOr<Descriptor> socket = Accept(listener_.number());
+    if (!socket.ok()) {
+      SLUICE_LOG(WARNING) << socket.status().message();
+      loop_.After(kAcceptPause, [this, alive = alive_] {
+        if (*alive) AcceptAll();
+      });
+      return;
+    }
+    if (!socket->open()) return;
+    AddUnknown(*std::move(socket));
+  }
+}
+
+void Acceptor::AddUnknown(Descriptor socket) {
+  if (unknown_.size() >= options_.most_unknown) {
+    ++refused_;
+    Drop(unknown_.begin()->first);
+  }
+  const int64_t number = count_++;
+  auto unknown = std::make_unique<Unknown>();
+  const absl::StatusOr<Endpoint> from = RemoteEndpoint(socket.number());
+  unknown->from = from.ok() ? EndpointText(*from) : "an unknown address";
+  unknown->socket = std::move(socket);
+  const auto watch = loop_.Add(unknown->socket.number(), /*writes=*/false,
+                               [this, number](bool, bool) { OnReadable(number); });
+  if (!watch.ok()) return;
+  unknown->watch = *watch;
+  unknown_[number] = std::move(unknown);
+  loop_.After(options_.limit, [this, number, alive = alive_] {
+    if (!*alive || unknown_.count(number) == 0) return;
+    ++refused_;
+    Drop(number);
+  });
+  OnReadable(number);
+}
+
+void Acceptor::Drop(int64_t number) {
+  const auto found = unknown_.find(number);
+  if (found == unknown_.end()) return;
+  loop_.Remove(found->second->watch);
+  unknown_.erase(found);
+}
+
+bool Acceptor::ReadMore(Unknown* unknown, absl::Span<std::byte> message) {
+  const ssize_t got = recv(unknown->socket.number(), message.data() + unknown->got,
+                           message.size() - unknown->got, 0);
+  if (got > 0) unknown->got += static_cast<size_t>(got);
+  // Closed, or broken: its time ends now, by a message that never ends.
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) unknown->got = SIZE_MAX;
+  return unknown->got == message.size();
+}
+
+// Reads until there is no more, as it is told only once of what there is.
+void Acceptor::OnReadable(int64_t number) {
+  const auto found = unknown_.find(number);
+  if (found == unknown_.end()) return;
+  Unknown& unknown = *found->second;
+  const auto refuse = [&] {
+    ++refused_;
+    Drop(number);
+  };
+  if (!unknown.challenged) {
+    if (!ReadMore(&unknown, absl::MakeSpan(unknown.hello))) {
+      if (unknown.got == SIZE_MAX) refuse();
+      return;
+    }
+    const absl::StatusOr<Caller> caller = ReadHello(unknown.hello);
+    if (!caller.ok()) return refuse();
+    unknown.challenged = true;
+    unknown.got = 0;
+    unknown.challenge = MakeChallenge(options_.secret, unknown.hello);
+    const auto deadline = EventLoop::Clock::now() + kVerdictLimit;
+    if (!WriteAll(unknown.socket.number(), absl::MakeSpan(unknown.challenge), deadline).ok()) {
+      return refuse();
+    }
+  }
+  if (!ReadMore(&unknown, absl::MakeSpan(unknown.answer))) {
+    if (unknown.got == SIZE_MAX) refuse();
+    return;
+  }
+  const absl::StatusOr<std::string> added =
+      ReadAnswer(options_.secret, unknown.hello, unknown.challenge, unknown.answer);
+  Newcomer newcomer;
+  newcomer.from = unknown.from;
+  newcomer.caller = *ReadHello(unknown.hello);
+  loop_.Remove(unknown.watch);
+  newcomer.socket = std::move(unknown.socket);
+  unknown_.erase(found);
+  if (!added.ok()) {
+    ++refused_;
+    SLUICE_LOG(WARNING) << "refused a process at " << newcomer.from << ": "
+                        << added.status().message();
+    Tell(newcomer, added.status(), "").IgnoreError();
+    return;
+  }
+  newcomer.added = *added;
+  take_(std::move(newcomer));
+}
+
+absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
+                                absl::string_view secret, Deadline deadline,
+                                const std::function<std::string(int socket)>& add) {
+  ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, deadline));
+  const int number = socket.number();
+  const std::string where = absl::StrCat("at ", EndpointText(endpoint));
+  const Hello hello = MakeHello(caller);
+  RETURN_IF_ERROR(AddContext(WriteAll(number, absl::MakeSpan(hello), deadline), where));
+  Challenge challenge;
+  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(challenge), deadline), where));
+  const absl::StatusOr<Answer> answer = MakeAnswer(secret, hello, challenge, add(number));
+  if (!answer.ok()) return AddContext(answer.status(), where);
+  RETURN_IF_ERROR(AddContext(WriteAll(number, absl::MakeSpan(*answer), deadline), where));
+  VerdictHead head;
+  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(head), deadline), where));
+  ASSIGN_OR_RETURN(const ReadVerdictHead verdict, ReadVerdict(head));
+  Admission admission;
+  admission.text.resize(verdict.bytes);
+  RETURN_IF_ERROR(AddContext(
+      ReadAll(number, {reinterpret_cast<std::byte*>(admission.text.data()), admission.text.size()},
+              deadline),
+      where));
+  if (verdict.code != absl::StatusCode::kOk) return absl::Status(verdict.code, admission.text);
+  admission.socket = std::move(socket);
+  return admission;
+}
+
+}  // namespace sluice
