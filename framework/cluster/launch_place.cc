@@ -210,10 +210,14 @@ absl::Status PlaceReader::SetAddress(const char* host, const char* port, LaunchP
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const std::string host_text, variables_.Host(host));
-  ASSIGN_OR_RETURN(int64_t number, variables_.Port(port));
-  // torchrun's own store listens at MASTER_PORT then, in torchrun's process.
-  if (variables_.Get("TORCHELASTIC_USE_AGENT_STORE") == "True") number += number < 65535 ? 1 : -1;
-  place->address = absl::StrCat(AllLocal(*place) ? kLoopback : host_text, ":", number);
+  ASSIGN_OR_RETURN(const int64_t number, variables_.Port(port));
+  std::string port_text = absl::StrCat(number);
+  // torchrun's own store listens at MASTER_PORT then, in torchrun's process. The port after it will
+  // not do: torchrun takes a free one, and its neighbours are those of its connections.
+  if (variables_.Get("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+    port_text = DerivedPort(static_cast<uint64_t>(number + 1));
+  }
+  place->address = absl::StrCat(AllLocal(*place) ? kLoopback : host_text, ":", port_text);
   return absl::OkStatus();
 }
 

@@ -151,7 +151,7 @@ TEST(LaunchPlace, OfTorchrun) {
 TEST(LaunchPlace, AvoidsThePortOfTorchrunsOwnStore) {
   const Values store = With(Torchrun(), {{"TORCHELASTIC_USE_AGENT_STORE", "True"}});
   EXPECT_EQ(Must(store).address, "gnode10:29501");
-  EXPECT_EQ(Must(With(store, {{"MASTER_PORT", "65535"}})).address, "gnode10:65534");
+  EXPECT_EQ(Must(With(store, {{"MASTER_PORT", "65535"}})).address, "gnode10:25536");
   EXPECT_EQ(Must(With(store, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}})).address,
             "gnode10:29500");
 }

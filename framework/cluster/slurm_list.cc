@@ -25,7 +25,7 @@ bool IsNumber(absl::string_view text) {
   for (const char c : text) {
     if (!absl::ascii_isdigit(c)) return false;
   }
-  return !text.empty() && text.size() <= 18;
+  return !text.empty();
 }
 
 // "010,20,25-27": its first number, with the zeros that it begins with, which are of the name.
