@@ -272,10 +272,12 @@ absl::Status CheckRecorded(const AppOptions& options) {
 }
 
 // Finds the checkpoint that --resume names, and gives the flags that were not given the values of
-// its run.
-absl::Status Resume(const AppFlags& app, const std::string& path, ParsedFlags* parsed,
+// its run. `again`: a job that was begun again was given what began the run, its preset too.
+absl::Status Resume(const AppFlags& app, const std::string& path, bool again, ParsedFlags* parsed,
                     AppOptions* options) {
-  if (parsed->given.count("preset") > 0) {
+  if (again) {
+    parsed->given.erase("preset");
+  } else if (parsed->given.count("preset") > 0) {
     return absl::InvalidArgumentError("--preset: a run that is resumed keeps its sizes");
   }
   ASSIGN_OR_RETURN(options->resume, FindResumePoint(path));
@@ -463,8 +465,9 @@ void ReadFlags(AppOptions* o) {
 
 // A job that was begun again goes on with its run, as if --resume said so, and begins it anew where
 // it had saved nothing yet.
-absl::Status GoOnAfterRestart(const LaunchPlace& place) {
-  if (place.restarts == 0 || !absl::GetFlag(FLAGS_resume).empty()) return absl::OkStatus();
+absl::Status GoOnAfterRestart(const LaunchPlace& place, bool* again) {
+  *again = place.restarts > 0 && absl::GetFlag(FLAGS_resume).empty();
+  if (!*again) return absl::OkStatus();
   const std::string out = absl::GetFlag(FLAGS_out);
   if (out.empty()) {
     return absl::InvalidArgumentError(
@@ -509,9 +512,10 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   *help = parsed.help;
   if (parsed.help) return options;
   ASSIGN_OR_RETURN(options.job, ReadJobFlags(surroundings.environment));
-  RETURN_IF_ERROR(GoOnAfterRestart(options.job.place));
+  bool again = false;
+  RETURN_IF_ERROR(GoOnAfterRestart(options.job.place, &again));
   const std::string resume = absl::GetFlag(FLAGS_resume);
-  if (!resume.empty()) RETURN_IF_ERROR(Resume(flags, resume, &parsed, &options));
+  if (!resume.empty()) RETURN_IF_ERROR(Resume(flags, resume, again, &parsed, &options));
   options.init = absl::GetFlag(FLAGS_init);
   if (!resume.empty() && !options.init.empty()) {
     return absl::InvalidArgumentError(
