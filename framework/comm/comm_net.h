@@ -49,6 +49,10 @@ struct WireMessage {
   std::string edges;     // of a hello: what this rank reads of others, and others of it
 };
 
+// The error that a message carries in its code and text, and the message that carries one.
+absl::Status StatusOf(const WireMessage& message);
+WireMessage WithStatus(WireMessage::Kind kind, const absl::Status& status);
+
 // What a pull brings: boxes of the register's slot, one behind another.
 struct PullRequest {
   struct Piece {
@@ -89,6 +93,9 @@ class CommNet {
   // `pull` is what PullEnded is told.
   virtual void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) = 0;
 };
+
+// Of a rank that could not even start: the others need not wait for it.
+void RefuseToJoin(CommNet* net, const absl::Status& why);
 
 // The stream that a rank's pulls run on. They end in any order; Record gives the fence of the last
 // one that was begun, of that one alone.

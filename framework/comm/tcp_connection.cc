@@ -188,24 +188,25 @@ bool TcpConnection::ReadOnce() {
   return !over_;
 }
 
+// What is left in the end is the beginning of a frame, however short. It goes to the front, so that
+// there is always room to read the rest: a read into no room gives nothing, as does a connection
+// that is closed.
 absl::Status TcpConnection::ReadFrames() {
+  size_t whole = 0;  // of the frame that has begun to come
   while (end_ - begin_ >= kFrameHeadBytes && !discards_) {
     const absl::Span<const std::byte> read = absl::MakeSpan(buffer_).subspan(begin_, end_ - begin_);
     ASSIGN_OR_RETURN(const size_t size, ReadFrameHead(read));
-    const size_t whole = kFrameHeadBytes + size;
-    if (read.size() < whole) {
-      // What is said to come is not believed before it does: the buffer doubles, and no more.
-      std::memmove(buffer_.data(), buffer_.data() + begin_, read.size());
-      end_ -= begin_;
-      begin_ = 0;
-      if (end_ == buffer_.size()) buffer_.resize(std::min(whole, 2 * buffer_.size()));
-      return absl::OkStatus();
-    }
+    whole = kFrameHeadBytes + size;
+    if (read.size() < whole) break;
     ASSIGN_OR_RETURN(const Frame frame, ReadFrame(read.subspan(kFrameHeadBytes, size)));
     begin_ += whole;
     RETURN_IF_ERROR(owner_.OnFrame(this, frame));
   }
-  if (begin_ == end_) begin_ = end_ = 0;
+  end_ -= begin_;
+  if (begin_ > 0) std::memmove(buffer_.data(), buffer_.data() + begin_, end_);
+  begin_ = 0;
+  // What is said to come is not believed before it does: the buffer doubles, and no more.
+  if (end_ == buffer_.size()) buffer_.resize(std::min(whole, 2 * buffer_.size()));
   return absl::OkStatus();
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 // The others end at about the same time. One that takes longer has been told all the same.
 constexpr auto kEndLimit = std::chrono::seconds(2);
+constexpr auto kLastWordLimit = std::chrono::milliseconds(500);
 // A run of fewer bytes costs the kernel more than a copy does.
 constexpr int64_t kShortRun = 1024;
 
@@ -297,13 +298,18 @@ absl::Status TcpNet::Peer::OnRead(TcpConnection*) {
   return absl::OkStatus();
 }
 
-void TcpNet::Peer::OnOver(TcpConnection*, const absl::Status& why) {
+// A rank that leaves says so on the one connection and ends both, and the end of the other may be
+// seen first: what was said last is waited for.
+void TcpNet::Peer::OnOver(TcpConnection* connection, const absl::Status& why) {
   {
     std::lock_guard<std::mutex> lock(net_.mutex_);
     ++net_.over_;
   }
   net_.changed_.notify_all();
-  Lose(why);
+  if (connection != connections_[kBytes].get()) return Lose(why);
+  net_.loop_.After(kLastWordLimit, [this, why, alive = net_.alive_] {
+    if (*alive) Lose(why);
+  });
 }
 
 // As if the rank had said so itself, which it no longer can.
@@ -315,7 +321,7 @@ void TcpNet::Peer::Lose(const absl::Status& why) {
   WireMessage message;
   message.kind = WireMessage::Kind::kLeft;
   message.code = static_cast<int32_t>(absl::StatusCode::kUnavailable);
-  message.text = absl::StrCat("lost, at ", name_, ": ", why.message());
+  message.text = absl::StrCat("lost at ", name_, ", ", why.message());
   receiver->Receive(rank_, message);
 }
 

@@ -62,6 +62,10 @@ class Rank final : public CommNet::Receiver {
     return errors_;
   }
   const std::vector<std::byte>& slot() const { return slot_; }
+  void Forget() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    messages_.clear();
+  }
 
   int32_t from_ = 0;
 
@@ -99,6 +103,7 @@ class TcpNetTest : public ::testing::Test {
   }
   std::unique_ptr<TcpNet> Make(int side, const TcpNetOptions& options = {}) {
     std::vector<TcpPeer> peers(2);
+    if (side == 1) bytes_of_second_ = sockets_[1][1].number();
     peers[1 - side].sockets = std::move(sockets_[side]);
     peers[1 - side].name = absl::StrCat("host", 1 - side);
     auto net = TcpNet::Make(loops_[side].get(), side, std::move(peers), options);
@@ -123,6 +128,7 @@ class TcpNetTest : public ::testing::Test {
 
   std::array<std::unique_ptr<EventLoop>, 2> loops_;
   std::array<std::array<Descriptor, kTcpChannels>, 2> sockets_;
+  int bytes_of_second_ = -1;
   std::array<Rank, 2> ranks_;
   std::array<std::unique_ptr<TcpNet>, 2> nets_;
 };
@@ -163,6 +169,33 @@ TEST_F(TcpNetTest, MessagesArriveWhole) {
   EXPECT_EQ(got.code, 3);
   EXPECT_EQ(ranks_[1].Message(1).edge, (Edge{1, 2, 3, 4, 5}));
   EXPECT_EQ(ranks_[1].Message(1).sequence, 77);
+}
+
+// What is read at once ends anywhere, also within the head of a frame.
+TEST_F(TcpNetTest, FramesAreCutAnywhere) {
+  constexpr size_t kReadAtOnce = size_t{64} << 10;
+  for (const size_t last : {1, 2, 3, 4, 5, 30}) {
+    SCOPED_TRACE(last);
+    TearDown();
+    ranks_[0].Forget();  // that the last one was lost
+    SetUp();
+    Frame frame;
+    frame.type = FrameType::kMessage;
+    std::string bytes;
+    WriteFrame(frame, &bytes);
+    frame.message.text = std::string(kReadAtOnce - last - bytes.size(), 'x');
+    bytes.clear();
+    WriteFrame(frame, &bytes);
+    ASSERT_EQ(bytes.size(), kReadAtOnce - last);
+    frame.message = Token({}, 5);
+    WriteFrame(frame, &bytes);
+    ASSERT_EQ(send(sockets_[1][0].number(), bytes.data(), bytes.size(), 0),
+              static_cast<ssize_t>(bytes.size()));
+    nets_[0] = Make(0);
+    nets_[0]->Open(&ranks_[0]);
+    EXPECT_EQ(ranks_[0].Message(0).code, 0);
+    EXPECT_EQ(ranks_[0].Message(1).sequence, 5);
+  }
 }
 
 TEST_F(TcpNetTest, WhatIsSaidBeforeOpenIsKept) {
@@ -246,7 +279,7 @@ TEST_F(TcpNetTest, ARankThatIsGoneIsToldOf) {
   const WireMessage got = ranks_[0].Message(0);
   EXPECT_EQ(got.kind, WireMessage::Kind::kLeft);
   EXPECT_EQ(got.code, static_cast<int32_t>(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(got.text, HasSubstr("lost, at host1: its connection was closed"));
+  EXPECT_THAT(got.text, HasSubstr("lost at host1, its connection was closed"));
   nets_[0]->Close();
   other.join();
 }
@@ -262,6 +295,22 @@ TEST_F(TcpNetTest, ARankThatHasSaidThatItLeavesIsNotLost) {
   nets_[0]->Close();
   other.join();
   nets_[0].reset();
+  EXPECT_EQ(ranks_[0].Message(0).code, 0);
+}
+
+// Both connections end at once, and the end of the one for bytes is often seen first.
+TEST_F(TcpNetTest, WhatIsSaidLastIsHeardFirst) {
+  Both();
+  // The loop of this rank sees all at once what happens meanwhile.
+  std::thread busy([this] {
+    loops_[0]->PostAndWait([] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); });
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  shutdown(bytes_of_second_, SHUT_WR);
+  WireMessage left;
+  left.kind = WireMessage::Kind::kLeft;
+  nets_[1]->Send(0, left);
+  busy.join();
   EXPECT_EQ(ranks_[0].Message(0).code, 0);
 }
 

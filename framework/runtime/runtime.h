@@ -68,9 +68,6 @@ struct WorkerStatistics {
 // What is to be said of what each rank has said, by rank.
 using Judge = std::function<absl::Status(absl::Span<const std::string>)>;
 
-// Of a rank that could not even start: the others need not wait for it.
-void RefuseToJoin(CommNet* net, const absl::Status& why);
-
 class Runtime {
  public:
   // Proves the plan, maps the devices' memory, prepares all kernels, starts the workers. Errors: a

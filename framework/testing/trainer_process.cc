@@ -20,15 +20,15 @@ void TrainerProcessTest::SetUp() {
   fs::create_directories(folder_ + "/datasets");
 }
 
-pid_t TrainerProcessTest::Start(std::vector<std::string> arguments) {
+pid_t TrainerProcessTest::Start(std::vector<std::string> arguments, const std::string& name) {
   const std::string program = (fs::current_path() / program_).string();
   arguments.insert(arguments.begin(), program);
   const pid_t child = fork();
   if (child != 0) return child;
   setenv("BUILD_WORKING_DIRECTORY", folder_.c_str(), 1);
   setenv("SLUICE_DATASETS", (folder_ + "/datasets").c_str(), 1);
-  if (freopen((folder_ + "/stdout").c_str(), "w", stdout) == nullptr) _exit(99);
-  if (freopen((folder_ + "/stderr").c_str(), "w", stderr) == nullptr) _exit(99);
+  if (freopen((folder_ + "/stdout" + name).c_str(), "w", stdout) == nullptr) _exit(99);
+  if (freopen((folder_ + "/stderr" + name).c_str(), "w", stderr) == nullptr) _exit(99);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -36,11 +36,11 @@ pid_t TrainerProcessTest::Start(std::vector<std::string> arguments) {
   _exit(98);
 }
 
-EndedProcess TrainerProcessTest::Wait(pid_t child) {
+EndedProcess TrainerProcessTest::Wait(pid_t child, const std::string& name) {
   int status = 0;
   waitpid(child, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout"),
-          Read("stderr")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), Read("stdout" + name),
+          Read("stderr" + name)};
 }
 
 std::string TrainerProcessTest::Read(const std::string& name) const {

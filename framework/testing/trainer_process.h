@@ -25,8 +25,10 @@ class TrainerProcessTest : public ::testing::Test {
   // An empty folder for each test; data sets are looked for in its `datasets`.
   void SetUp() override;
 
-  pid_t Start(std::vector<std::string> arguments);
-  EndedProcess Wait(pid_t child);
+  // What it prints goes to files of the folder, stdout and stderr with `name` behind: processes
+  // that run at once need one each.
+  pid_t Start(std::vector<std::string> arguments, const std::string& name = "");
+  EndedProcess Wait(pid_t child, const std::string& name = "");
   EndedProcess Run(const std::vector<std::string>& arguments) { return Wait(Start(arguments)); }
 
   // Files of the folder, by name; of one that cannot be read the error.

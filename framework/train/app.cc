@@ -17,6 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "framework/base/hash.h"
@@ -27,10 +29,12 @@
 #include "framework/base/status.h"
 #include "framework/base/stop.h"
 #include "framework/checkpoint/file.h"
+#include "framework/comm/comm_net.h"
 #include "framework/data/dataset.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/interrupt.h"
+#include "framework/train/job.h"
 #include "framework/train/peak.h"
 #include "framework/train/trainer.h"
 #include "framework/train/variables.h"
@@ -164,13 +168,21 @@ void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData
   }
 }
 
-// Says what is about to be run, and measures what the share of peak is a share of.
-absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& data) {
+// Says what is about to be run, and measures what the share of peak is a share of: of several
+// processes that is not known, as each would measure while the others do.
+absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& data,
+                                      const Job& job) {
   for (const std::string& line : data.lines) absl::PrintF("%s\n", line);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  ASSIGN_OR_RETURN(const double peak, MeasureMatmulPeak(cores, options.precision.compute));
-  absl::PrintF("machine    %s on %d cores; %.0f GFLOP/s in matmuls\n", options.session.mesh, cores,
-               peak / 1e9);
+  double peak = 0;
+  if (job.ranks() > 1) {
+    absl::PrintF("machine    %s on %d processes; %s\nranks      %s\n", options.session.mesh,
+                 job.ranks(), options.job.place.text, job.WhereRanksAre());
+  } else {
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    ASSIGN_OR_RETURN(peak, MeasureMatmulPeak(cores, options.precision.compute));
+    absl::PrintF("machine    %s on %d cores; %.0f GFLOP/s in matmuls\n", options.session.mesh,
+                 cores, peak / 1e9);
+  }
   PrintPage(options.session);
   absl::PrintF("run        %s\n\n", options.out);
   return peak;
@@ -178,6 +190,8 @@ absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& 
 
 TrainerOptions OptionsOfTrainer(const AppOptions& options, const AppModel& model) {
   TrainerOptions trainer;
+  trainer.rank = options.job.place.rank;
+  trainer.ranks = options.job.place.ranks;
   trainer.schedule = options.schedule;
   trainer.samples_per_step = options.batch;
   trainer.throughput = model.throughput;
@@ -196,6 +210,7 @@ struct Run {
   const App& app;
   const AppOptions& options;
   const AppModel& model;
+  const Job& job;
   Session* session = nullptr;
   const Graph& graph;  // of the program that trains
   const std::optional<Checkpoint>&checkpoint, &init;
@@ -246,20 +261,38 @@ absl::Status BeginFrom(const Run& run) {
   return absl::OkStatus();
 }
 
+// That all ranks learn from the same: where they read it may differ.
+absl::Status AgreeOnData(const std::map<std::string, DataRecord>& records, Session* session) {
+  std::string mine;
+  for (const auto& [name, record] : records) {
+    absl::StrAppend(&mine, name, ": ", record.bytes, " bytes of digest ", record.digest, "; ");
+  }
+  return session->Agree(mine, [](absl::Span<const std::string> ranks) {
+    for (size_t rank = 1; rank < ranks.size(); ++rank) {
+      if (ranks[rank] == ranks[0]) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("--data: expected the same on all ranks, got on rank 0 ", ranks[0],
+                       "on rank ", rank, " ", ranks[rank]));
+    }
+    return absl::OkStatus();
+  });
+}
+
 absl::Status Train(const Run& run, const AppData& data) {
-  AppOptions options = run.options;
-  options.out = run.beginning->own->out();
+  const AppOptions& options = run.options;
   const std::map<std::string, DataRecord> records = RecordsOf(data);
   if (run.checkpoint && !options.change_data) {
     RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, records));
   }
+  const bool together = run.job.ranks() > 1;
+  if (together) RETURN_IF_ERROR(AgreeOnData(records, run.session));
   TrainerOptions trainer_options = OptionsOfTrainer(options, run.model);
   trainer_options.data = records;
-  ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data));
+  ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data, run.job));
 
   const SampleOrder order = {data.order, options.session.seed};
   TrainerTask task;
-  task.stop = run.stop;
+  task.stop = together ? AgreedStop(run.session, run.stop) : run.stop;
   task.feed = [&](int64_t samples_seen, Feeds* feeds) {
     *feeds = FeedsOf(*data.training, order, samples_seen);
     return absl::OkStatus();
@@ -284,11 +317,16 @@ absl::Status Train(const Run& run, const AppData& data) {
     if (run.init) RETURN_IF_ERROR(BeginFrom(run));
     RETURN_IF_ERROR(CheckStop(run.stop));
     run.beginning->Over();
-    run.beginning->own->Begin();
-    RETURN_IF_ERROR(BeginWriting(options, data));
+    if (run.beginning->own) {
+      run.beginning->own->Begin();
+      RETURN_IF_ERROR(BeginWriting(options, data));
+    }
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
-  if (!record.stopped && run.app.use) {
+  if (together && run.app.use) {
+    absl::PrintF("what follows training is for one process: --resume=%s --%s\n", options.out,
+                 run.app.flags.use);
+  } else if (!record.stopped && run.app.use) {
     RETURN_IF_ERROR(run.app.use(run.session, options, run.stop));
   }
   PrintEnd(record, run.model, data, options);
@@ -304,16 +342,57 @@ absl::Status Use(const App& app, const AppOptions& options, const Checkpoint& ch
   return FlushOutput();  // which is all that was asked for
 }
 
-// The folder is taken first, so that who may not have it does not wait for data to be read; then
-// the data is opened, before a plan is compiled, so that a wrong path costs no time.
-// Cancelled where options.session.stop says so before anything has been written.
-absl::Status Work(const App& app, const AppOptions& options, const AppModel& model,
-                  Beginning* beginning) {
+// What ranks must have been told alike, a line each, and the checkpoint that they go on from. Where
+// each finds the data is its own affair.
+std::string Alike(const AppOptions& options) {
+  std::string text = absl::StrCat("resume=", options.resume.checkpoint, "\n");
+  for (const auto& [name, value] : options.recorded) {
+    if (name != "data") absl::StrAppend(&text, name, "=", value, "\n");
+  }
+  return text;
+}
+
+// The first rank takes the folder, before others wait for data to be read, and says which it is and
+// what it was told; the others say where they were told otherwise.
+absl::Status ShareRun(Job* job, AppOptions* options, Beginning* beginning) {
+  absl::StatusOr<std::string> mine = "";
+  if (job->is_first()) {
+    absl::StatusOr<OwnRun> taken = TakeRun(options->out, options->out_by_time, options->resume);
+    mine =
+        taken.ok()
+            ? absl::StatusOr<std::string>(absl::StrCat("out=", taken->out(), "\n", Alike(*options)))
+            : taken.status();
+    if (taken.ok()) beginning->own.emplace(*std::move(taken));
+  }
+  ASSIGN_OR_RETURN(const std::string first, job->Share(mine));
+  const std::vector<std::string> expected = absl::StrSplit(first, '\n');
+  const std::vector<std::string> got = absl::StrSplit(Alike(*options), '\n');
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (i + 1 < expected.size() && expected[i + 1] == got[i]) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "ranks were not told the same: expected --", i + 1 < expected.size() ? expected[i + 1] : "",
+        " as on rank 0, got --", got[i], " on rank ", job->rank()));
+  }
+  options->out = std::string(absl::StripPrefix(expected[0], "out="));
+  if (job->is_first()) return absl::OkStatus();
+  // One rank tells, each has a timeline of its own.
+  if (freopen("/dev/null", "w", stdout) == nullptr) {
+    return absl::UnavailableError("/dev/null cannot be written");
+  }
+  if (!options->session.trace.empty()) {
+    absl::StrAppend(&options->session.trace, ".rank", job->rank());
+  }
+  options->session.explain_html.clear();
+  return absl::OkStatus();
+}
+
+// The data is opened before a plan is compiled, so that a wrong path costs no time. Cancelled where
+// options.session.stop says so before anything has been written. `started`: the session was.
+absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppModel& model,
+                          const Job& job, Beginning* beginning, bool* started) {
   const Stop& stop = options.session.stop;
   AppData data;
-  if (!options.use && !options.explain) {
-    ASSIGN_OR_RETURN(OwnRun taken, TakeRun(options.out, options.out_by_time, options.resume));
-    beginning->own.emplace(std::move(taken));
+  if (!options.use) {
     ASSIGN_OR_RETURN(data, OpenData(app, options));
   }
   std::optional<Checkpoint> checkpoint;
@@ -329,23 +408,17 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
   absl::PrintF("model      %s\n", model.summary);
   Programs programs;
   RETURN_IF_ERROR(app.build(options, &programs));
-  if (options.explain) {
-    ASSIGN_OR_RETURN(const std::string text,
-                     Session::ExplainPlan(GraphsOf(programs), options.session));
-    absl::PrintF("%s", text);
-    PrintPage(options.session);
-    return FlushOutput();
-  }
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                    Session::Start(GraphsOf(programs), options.session));
+  *started = true;
   RETURN_IF_ERROR(CheckStop(stop));
   absl::Status status;
   if (options.use) {
     status = Use(app, options, *checkpoint, session.get(), beginning);
   } else {
-    status = Train(
-        {app, options, model, session.get(), programs[0]->graph, checkpoint, init, stop, beginning},
-        data);
+    status = Train({app, options, model, job, session.get(), programs[0]->graph, checkpoint, init,
+                    stop, beginning},
+                   data);
   }
   // What was learned is saved by now, whether or not the trace can be written.
   const absl::Status closed = session->Close();
@@ -359,10 +432,39 @@ absl::Status Work(const App& app, const AppOptions& options, const AppModel& mod
   return status;
 }
 
+// Of several ranks the first one has the whole plan to show.
+absl::Status ExplainRun(const App& app, const AppOptions& options, const AppModel& model) {
+  if (options.job.place.rank != 0) return absl::OkStatus();
+  absl::PrintF("model      %s\n", model.summary);
+  Programs programs;
+  RETURN_IF_ERROR(app.build(options, &programs));
+  ASSIGN_OR_RETURN(const std::string text,
+                   Session::ExplainPlan(GraphsOf(programs), options.session));
+  absl::PrintF("%s", text);
+  PrintPage(options.session);
+  return FlushOutput();
+}
+
+absl::Status Work(const App& app, AppOptions options, const AppModel& model, Beginning* beginning) {
+  if (options.explain) return ExplainRun(app, options, model);
+  if (options.use && options.job.place.ranks > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", app.flags.use, ": expected one process, got ", options.job.place.ranks));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options.job));
+  absl::Status status = options.use ? absl::OkStatus() : ShareRun(job.get(), &options, beginning);
+  ASSIGN_OR_RETURN(options.session.net, job->net());
+  bool started = false;
+  if (status.ok()) status = WorkInFolder(app, options, model, *job, beginning, &started);
+  // Others wait for this rank to join.
+  if (!status.ok() && !started && job->ranks() > 1) RefuseToJoin(options.session.net, status);
+  return status;
+}
+
 absl::Status WorkUntilStopped(const App& app, const AppOptions& given, const AppModel& model) {
   Beginning beginning(app);
   AppOptions options = given;
-  options.session.stop = [&beginning] { return beginning.Stopped(); };
+  options.session.stop = options.job.stop = [&beginning] { return beginning.Stopped(); };
   const absl::Status status = Work(app, options, model, &beginning);
   return absl::IsCancelled(status) && beginning.requested() ? TellStopped() : status;
 }
@@ -419,6 +521,7 @@ int Main(const App& app, int argc, char** argv) {
   AppSurroundings surroundings;
   surroundings.bundled = Bundled(app.bundled);
   surroundings.datasets = DatasetsFolder();
+  surroundings.environment = [](const char* name) { return getenv(name); };
   surroundings.now = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone());
   const absl::Status entered = EnterFolderOfCaller();
   if (!entered.ok()) return Fail(app, entered, 1);
@@ -434,7 +537,7 @@ int Main(const App& app, int argc, char** argv) {
   const absl::StatusOr<AppModel> model = app.read(*options);
   if (!model.ok()) return Fail(app, model.status(), 2);
   absl::Status status = CheckAddressSpace();
-  if (status.ok()) status = CheckOutputs(options->session);
+  if (status.ok() && options->job.place.rank == 0) status = CheckOutputs(options->session);
   if (status.ok()) status = WorkUntilStopped(app, *options, *model);
   return status.ok() ? 0 : Fail(app, status, 1);
 }

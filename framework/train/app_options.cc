@@ -18,6 +18,7 @@
 #include "framework/base/text.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/sbp/mesh.h"
+#include "framework/train/job_flags.h"
 #include "framework/train/machine_file.h"
 
 ABSL_FLAG(std::string, data, "", "what to learn from: a file or a folder");
@@ -144,6 +145,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"resume", "DIR", ""},
                                      {"init", "PATH", ""}}}};
   groups.insert(groups.end(), flags.more.begin(), flags.more.end());
+  groups.push_back(JobFlags());
   groups.push_back({"Looking inside",
                     {{"explain", "", ""},
                      {"explain_html", "FILE", ""},
@@ -459,6 +461,24 @@ void ReadFlags(AppOptions* o) {
   o->explain = absl::GetFlag(FLAGS_explain);
 }
 
+// A job that was begun again goes on with its run, as if --resume said so, and begins it anew where
+// it had saved nothing yet.
+absl::Status GoOnAfterRestart(const LaunchPlace& place) {
+  if (place.restarts == 0 || !absl::GetFlag(FLAGS_resume).empty()) return absl::OkStatus();
+  const std::string out = absl::GetFlag(FLAGS_out);
+  if (out.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: expected the folder of the run, so that start ", place.restarts,
+                     " of the job goes on with it, got none"));
+  }
+  if (LatestCheckpoint(out + "/checkpoints").ok()) {
+    absl::SetFlag(&FLAGS_resume, out);
+  } else if (place.rank == 0) {
+    return SetLogAside(out);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckFlag(absl::string_view flag, double value, double low, double high) {
@@ -488,6 +508,8 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   RETURN_IF_ERROR(ParseFlags(groups, arguments, &parsed));
   *help = parsed.help;
   if (parsed.help) return options;
+  ASSIGN_OR_RETURN(options.job, ReadJobFlags(surroundings.environment));
+  RETURN_IF_ERROR(GoOnAfterRestart(options.job.place));
   const std::string resume = absl::GetFlag(FLAGS_resume);
   if (!resume.empty()) RETURN_IF_ERROR(Resume(flags, resume, &parsed, &options));
   options.init = absl::GetFlag(FLAGS_init);
@@ -515,7 +537,10 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   if (!options.use && !options.explain) {
     std::error_code error;
     const bool own = !run.empty() && fs::equivalent(options.out, run, error);
-    if (!own && !options.out_by_time) RETURN_IF_ERROR(CheckNewRun(options.out));
+    // Of several ranks the first one has the folder.
+    if (!own && !options.out_by_time && options.job.place.rank == 0) {
+      RETURN_IF_ERROR(CheckNewRun(options.out));
+    }
     RETURN_IF_ERROR(CheckData(options));
   }
   RETURN_IF_ERROR(CheckOwnFiles(options));

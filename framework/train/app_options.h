@@ -16,6 +16,7 @@
 #include "framework/passes/optimizer.h"
 #include "framework/session/session.h"
 #include "framework/train/flags.h"
+#include "framework/train/job.h"
 #include "framework/train/run_folder.h"
 
 namespace sluice {
@@ -59,6 +60,7 @@ struct AppOptions {
   SessionOptions session;
   int64_t stages = 1, devices = 1;  // of the mesh
   int64_t eval_every = 0, save_every = 0, keep = 3;
+  JobOptions job;  // of several processes
   bool explain = false;
   bool use = false;     // AppFlags::use stands on the command line
   std::string bundled;  // path of App::bundled; empty: it is not there
@@ -71,6 +73,8 @@ struct AppSurroundings {
   std::string now;       // names the folder of a new run
   std::string datasets;  // folder in which //tools:dataset puts what it fetches
   std::string bundled;   // AppOptions::bundled
+  // Where launchers say which process this is; empty: nobody does.
+  Environment environment;
 };
 
 // Help for people.

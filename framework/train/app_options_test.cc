@@ -42,7 +42,7 @@ class AppOptionsTest : public ::testing::Test {
   absl::StatusOr<AppOptions> Parse(const std::vector<std::string>& arguments) {
     absl::FlagSaver saver;
     absl::StatusOr<AppOptions> options =
-        ParseAppOptions(Flags(), arguments, {"now", datasets_, "beside"}, &help_);
+        ParseAppOptions(Flags(), arguments, {"now", datasets_, "beside", environment_}, &help_);
     width_ = absl::GetFlag(FLAGS_width);
     return options;
   }
@@ -65,6 +65,11 @@ class AppOptionsTest : public ::testing::Test {
     return path;
   }
   std::string datasets_;
+  std::map<std::string, std::string> variables_;  // of the environment
+  const Environment environment_ = [this](const char* name) {
+    const auto found = variables_.find(name);
+    return found == variables_.end() ? nullptr : found->second.c_str();
+  };
   int64_t width_ = 0;
   bool help_ = false;
 };
@@ -341,6 +346,51 @@ TEST_F(AppOptionsTest, WhatIsWrittenAboutARunReplacesNothingOfIts) {
   }
   EXPECT_EQ(Error({"--trace=new", "--explain_html=./new"}),
             "--explain_html: expected a file of its own, got ./new, which is --trace");
+}
+
+TEST_F(AppOptionsTest, WhichProcessOfAJobItIs) {
+  EXPECT_EQ(Parse({})->job.place.ranks, 1);
+  const LaunchPlace place = Parse({"--ranks=4", "--rank=2", "--rendezvous=node:29500"})->job.place;
+  EXPECT_EQ(place.rank, 2);
+  EXPECT_EQ(place.text, "by hand: rank 2 of 4, rendezvous at node:29500");
+  EXPECT_EQ(Error({"--ranks=4", "--rank=4", "--rendezvous=node:29500"}),
+            "--rank: expected 0 to 3, got 4");
+  EXPECT_THAT(Error({"--ranks=4"}), HasSubstr("--rendezvous: expected HOST:PORT with --ranks"));
+  EXPECT_THAT(Error({"--ranks=-1"}), HasSubstr("--ranks: expected 1 to "));
+  EXPECT_THAT(Error({"--ranks=2", "--rendezvous=node"}), HasSubstr("got \"node\""));
+  EXPECT_THAT(Error({"--stall_limit=0"}), HasSubstr("--stall_limit: expected seconds above 0"));
+  variables_ = {{"RANK", "1"},           {"WORLD_SIZE", "2"},
+                {"LOCAL_RANK", "1"},     {"LOCAL_WORLD_SIZE", "2"},
+                {"MASTER_ADDR", "node"}, {"MASTER_PORT", "29500"}};
+  const absl::StatusOr<AppOptions> launched = Parse({});
+  ASSERT_TRUE(launched.ok()) << launched.status();
+  EXPECT_EQ(launched->job.place.rank, 1);
+  EXPECT_EQ(launched->job.place.ranks, 2);
+  variables_["RANK"] = "2";
+  EXPECT_THAT(Error({}), HasSubstr("RANK"));
+}
+
+// A job that is begun again goes on with its run where that has saved something, and begins it anew
+// where not; what was logged is kept.
+TEST_F(AppOptionsTest, AJobThatIsBegunAgainGoesOn) {
+  const std::string run = Folder("begun");
+  std::ofstream(run + "/log.jsonl") << "{}\n";
+  EXPECT_THAT(Error({"--out=" + run}), HasSubstr("already holds a run"));
+  variables_ = {{"RANK", "0"},
+                {"WORLD_SIZE", "2"},
+                {"LOCAL_RANK", "0"},
+                {"LOCAL_WORLD_SIZE", "2"},
+                {"MASTER_ADDR", "node"},
+                {"MASTER_PORT", "29500"},
+                {"TORCHELASTIC_RESTART_COUNT", "1"}};
+  EXPECT_THAT(Error({}), HasSubstr("--out: expected the folder of the run"));
+  EXPECT_EQ(Parse({"--out=" + run})->resume.checkpoint, "");
+  EXPECT_FALSE(fs::exists(run + "/log.jsonl"));
+  EXPECT_TRUE(fs::exists(run + "/log.lost-1.jsonl"));
+  const std::string checkpoint = Save(*Parse({"--out=" + run}), run, 5);
+  std::ofstream(run + "/log.jsonl") << "{}\n";
+  EXPECT_EQ(Parse({"--out=" + run})->resume.checkpoint, checkpoint);
+  EXPECT_TRUE(fs::exists(run + "/log.jsonl"));
 }
 
 TEST_F(AppOptionsTest, HelpGivesEveryFlagAndWhatAModelSaysOfIts) {

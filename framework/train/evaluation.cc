@@ -39,6 +39,7 @@ absl::StatusOr<std::vector<double>> MeanMetrics(Session* session, const Dataset&
     }
     if (done == end) break;
     RETURN_IF_ERROR(session->Next(&fetches));
+    if (fetches.empty()) continue;  // of several ranks the first has the results
     for (size_t i = 0; i < metrics.size(); ++i) {
       ASSIGN_OR_RETURN(const double value, FetchedScalar(fetches, metrics[i].name));
       sums[i] += value;

@@ -15,8 +15,8 @@
 namespace sluice {
 
 // Runs "eval" on `batches` batches spread evenly over a data set, whose fields are its inputs, and
-// gives the mean of each metric. `rows` is the program's batch. No step may be under way, nor is
-// one afterwards where `stop` has ended it: Cancelled.
+// gives the mean of each metric; of several ranks, on the first. `rows` is the program's batch. No
+// step may be under way, nor is one afterwards where `stop` has ended it: Cancelled.
 absl::StatusOr<std::vector<double>> MeanMetrics(Session* session, const Dataset& data,
                                                 absl::Span<const Metric> metrics, int64_t batches,
                                                 int64_t rows, const Stop& stop = {});

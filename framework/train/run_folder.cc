@@ -182,6 +182,16 @@ void OwnRun::GiveUp() {
   if (made_) rmdir(out_.c_str());  // or it has got something else by now
 }
 
+absl::Status SetLogAside(const std::string& out) {
+  const std::string log = out + "/log.jsonl";
+  if (!Exists(log)) return absl::OkStatus();
+  std::string aside;
+  for (int n = 1; aside.empty() || Exists(aside); ++n) {
+    aside = absl::StrCat(out, "/log.lost-", n, ".jsonl");
+  }
+  return Rename(log, aside);
+}
+
 absl::Status WriteRunFile(const std::string& path, absl::string_view text) {
   const std::string beside = path + ".tmp";
   RETURN_IF_ERROR(RemoveTree(beside));  // in a folder from anywhere it may be a link to any file

@@ -76,6 +76,10 @@ class OwnRun {
 // there.
 absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const ResumePoint& resume);
 
+// Of a run that has saved nothing: keeps its log under another name, so that the run can begin anew
+// in its folder. OK where there is none.
+absl::Status SetLogAside(const std::string& out);
+
 // Writes a small file of a run; an older one is replaced as a whole.
 absl::Status WriteRunFile(const std::string& path, absl::string_view text);
 

@@ -24,6 +24,18 @@ double Now() {
 
 }  // namespace
 
+Stop AgreedStop(Session* session, Stop own) {
+  return [session, own = std::move(own)] {
+    const absl::Status agreed =
+        session->Agree(own && own() ? "stop" : "", [](absl::Span<const std::string> ranks) {
+          const bool stop = std::any_of(ranks.begin(), ranks.end(),
+                                        [](const std::string& rank) { return !rank.empty(); });
+          return stop ? absl::CancelledError("a rank was asked to stop") : absl::OkStatus();
+        });
+    return absl::IsCancelled(agreed);
+  };
+}
+
 Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
                  ProgressPrinter* printer)
     : session_(session),
@@ -55,10 +67,13 @@ int64_t Trainer::NextStop(int64_t step) const {
 }
 
 absl::StatusOr<TrainingRecord> Trainer::Run() {
-  RETURN_IF_ERROR(CreateDirectories(options_.out, options_.faults));
   record_.log = options_.out + "/log.jsonl";
-  ASSIGN_OR_RETURN(TrainLog log, TrainLog::Open(record_.log, record_.steps_done, options_.faults));
-  log_.emplace(std::move(log));
+  if (is_first()) {
+    RETURN_IF_ERROR(CreateDirectories(options_.out, options_.faults));
+    ASSIGN_OR_RETURN(TrainLog log,
+                     TrainLog::Open(record_.log, record_.steps_done, options_.faults));
+    log_.emplace(std::move(log));
+  }
   const absl::Status status = RunToEnd();
   over_ = true;
   if (const auto result = writer_.Take(/*wait=*/true)) Report(*result);
@@ -125,6 +140,7 @@ absl::Status Trainer::Take() {
   const double mean =
       std::accumulate(seconds_.begin(), seconds_.end(), 0.0) / static_cast<double>(seconds_.size());
   const int64_t step = ++record_.steps_done;
+  if (!is_first()) return absl::OkStatus();
   Progress progress;
   progress.step = step;
   progress.steps = options_.schedule.steps;
@@ -159,6 +175,7 @@ absl::Status Trainer::Evaluate(bool whole) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const std::vector<double> values, evaluated);
+  if (!is_first()) return absl::OkStatus();
   const int64_t step = record_.steps_done;
   const bool first = record_.evaluations.empty();
   CheckLog(
@@ -181,6 +198,7 @@ absl::Status Trainer::Save() {
   meta.samples = record_.steps_done * options_.samples_per_step;
   meta.options = options_.recorded;
   meta.data = options_.data;
+  if (options_.ranks > 1) return SaveOfRanks(meta);
   std::vector<TensorEntry> entries;
   int64_t bytes = 0;
   for (const VariableInfo& variable : session_->variables()) {
@@ -204,6 +222,22 @@ absl::Status Trainer::Save() {
     values.push_back(std::move(value));
   }
   writer_.Begin(std::move(meta), std::move(entries), std::move(values));
+  return absl::OkStatus();
+}
+
+// Training waits while ranks save together: a copy of each would have to be agreed on first.
+absl::Status Trainer::SaveOfRanks(const CheckpointMeta& meta) {
+  const std::string dir = options_.out + "/checkpoints";
+  const absl::Status saved =
+      SaveTogether(dir, meta, {options_.rank, options_.ranks}, session_, options_.faults);
+  RETURN_IF_ERROR(session_->status());
+  if (!is_first()) return absl::OkStatus();
+  CheckpointWriter::Result result{
+      meta.step, saved.ok() ? LatestCheckpoint(dir) : absl::StatusOr<std::string>(saved), {}};
+  if (saved.ok()) {
+    result.pruned = PruneCheckpoints(dir, meta.step, options_.keep, options_.faults);
+  }
+  Report(result);
   return absl::OkStatus();
 }
 

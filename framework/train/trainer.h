@@ -42,6 +42,9 @@ struct TrainerOptions {
   // Checkpoints are copied and written while training goes on. Where memory for the copy is short,
   // or where this is false, training waits.
   bool save_in_background = true;
+  // Of a session of several ranks, which all train together. The first one has the losses, and
+  // writes the log and what is told; all save, each its own part.
+  int32_t rank = 0, ranks = 1;
   FileFaults* faults = nullptr;  // a test's
 };
 
@@ -57,7 +60,9 @@ struct TrainerTask {
   std::string held_out = "held-out data";        // what `evaluate` looks at
   // What the first line of the log also says, such as the digest of the data.
   std::vector<std::pair<std::string, std::string>> facts;
-  Stop stop;  // asked between steps and in evaluations: save and stop
+  // Asked between steps and in evaluations: save and stop. Of several ranks it must give all the
+  // same answers (AgreedStop).
+  Stop stop;
 };
 
 // What came of a run.
@@ -71,6 +76,11 @@ struct TrainingRecord {
   absl::Status last_save;  // an error: training ended well, and its last checkpoint was not written
   std::string log;
 };
+
+// Whether any rank of the session wants to stop. All ranks ask at the same places; it waits for
+// all. An error of the session, which its next call gives, is no wish to stop. The session must
+// outlive it.
+Stop AgreedStop(Session* session, Stop own);
 
 class Trainer {
  public:
@@ -94,6 +104,8 @@ class Trainer {
   absl::Status Evaluate(bool whole);
   // Waits for the save before. An error only of the session; of the disk, record_.last_save.
   absl::Status Save();
+  absl::Status SaveOfRanks(const CheckpointMeta& meta);
+  bool is_first() const { return options_.rank == 0; }
   void Report(const CheckpointWriter::Result& result);
   void CheckLog(const absl::Status& written);
   // The first step after `step` at which an evaluation or a checkpoint is due, or the last.

@@ -30,6 +30,8 @@ class Descriptor {
 
   int number() const { return number_; }
   bool open() const { return number_ >= 0; }
+  // Hands it on: who has the number then closes it.
+  int Release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/comm/in_process_net.h"
+#include "framework/testing/local_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
@@ -60,17 +61,17 @@ Plans PlansOf(const GptLayout& layout, int32_t ranks) {
 
 using Records = std::vector<absl::StatusOr<Record>>;  // by rank
 
-Records Train(const GptLayout& layout, const Plans& plans, const InProcessNetOptions& delays,
-              const RuntimeOptions& options = {}) {
+Records TrainOver(const GptLayout& layout, const Plans& plans,
+                  const std::function<CommNet*(int32_t rank)>& net,
+                  const RuntimeOptions& options = {}) {
   const auto ranks = static_cast<int32_t>(plans.size());
-  InProcessNet net(ranks, delays);
   Records records(ranks, absl::UnknownError("not run"));
   std::vector<std::thread> threads;
   for (int32_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       RuntimeOptions own = options;
       own.workers = 1 + rank % 2;
-      if (ranks > 1) own.net = net.endpoint(rank);
+      if (ranks > 1) own.net = net(rank);
       auto run = ParityRun::Start(GptParity(layout), AdamWWithClip(), plans[rank], own);
       records[rank] = run.ok() ? RecordOf(run->get()) : run.status();
     });
@@ -79,11 +80,23 @@ Records Train(const GptLayout& layout, const Plans& plans, const InProcessNetOpt
   return records;
 }
 
+Records Train(const GptLayout& layout, const Plans& plans, const InProcessNetOptions& delays,
+              const RuntimeOptions& options = {}) {
+  InProcessNet net(static_cast<int32_t>(plans.size()), delays);
+  return TrainOver(
+      layout, plans, [&net](int32_t rank) { return net.endpoint(rank); }, options);
+}
+
 // "" if all bits are those of one rank, else what differs first.
 std::string Difference(const Record& expected, const Records& got) {
   int saved = 0;
+  std::string errors;
   for (size_t rank = 0; rank < got.size(); ++rank) {
-    if (!got[rank].ok()) return absl::StrCat("rank ", rank, ": ", got[rank].status().message());
+    if (got[rank].ok()) continue;
+    absl::StrAppend(&errors, "rank ", rank, ": ", got[rank].status().message(), "; ");
+  }
+  if (!errors.empty()) return errors;
+  for (size_t rank = 0; rank < got.size(); ++rank) {
     saved += got[rank]->saved;
     for (const auto& [name, tensor] : got[rank]->boxes) {
       const auto found = expected.boxes.find(name);
@@ -118,6 +131,22 @@ TEST_P(RanksTest, ComputeTheBitsOfOne) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, RanksTest, testing::ValuesIn(ParityLayouts()),
+                         [](const auto& test) { return test.param.Stem(); });
+
+class RanksOverTcpTest : public testing::TestWithParam<GptLayout> {};
+TEST_P(RanksOverTcpTest, ComputeTheBitsOfOne) {
+  const GptLayout& layout = GetParam();
+  const Records one = Train(layout, PlansOf(layout, 1), {});
+  ASSERT_TRUE(one[0].ok()) << one[0].status();
+  for (const int32_t ranks : {2, 4}) {
+    const auto job = LocalJob::Start(ranks);
+    ASSERT_TRUE(job.ok()) << job.status();
+    const auto net = [&job](int32_t rank) { return (*job)->net(rank); };
+    EXPECT_EQ(Difference(*one[0], TrainOver(layout, PlansOf(layout, ranks), net)), "")
+        << ranks << " ranks";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Layouts, RanksOverTcpTest, testing::ValuesIn(ParityLayouts()),
                          [](const auto& test) { return test.param.Stem(); });
 
 // Many orders of what the net carries.

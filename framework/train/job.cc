@@ -1,0 +1,155 @@
+#include "framework/train/job.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/hash.h"
+#include "framework/base/log.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+constexpr size_t kMostSecretBytes = 4096, kLeastSecretBytes = 16;
+constexpr auto kShareLimit = std::chrono::seconds(60);
+
+absl::StatusOr<std::string> ReadFrom(int file, const std::string& name) {
+  std::string secret(kMostSecretBytes + 1, '\0');
+  size_t size = 0;
+  while (size < secret.size()) {
+    const ssize_t got =
+        pread(file, secret.data() + size, secret.size() - size, static_cast<off_t>(size));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return absl::UnavailableError(absl::StrCat(name, ": ", std::strerror(errno)));
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+  }
+  if (size < kLeastSecretBytes || size > kMostSecretBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": expected a secret of ", kLeastSecretBytes, " to ", kMostSecretBytes,
+                     " bytes, got ", size > kMostSecretBytes ? "more" : absl::StrCat(size)));
+  }
+  secret.resize(size);
+  return secret;
+}
+
+// What others can read is no secret.
+absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
+  const std::string name = absl::StrCat("--secret_file=", path);
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat facts = {};
+  if (!file.open() || fstat(file.number(), &facts) != 0) {
+    return absl::NotFoundError(absl::StrCat(name, ": ", std::strerror(errno)));
+  }
+  if ((facts.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        name, ": expected a file that its owner alone may read (chmod 600), others may"));
+  }
+  return ReadFrom(file.number(), name);
+}
+
+absl::StatusOr<std::string> SecretOf(const JobOptions& options) {
+  const Descriptor inherited(options.place.secret);
+  if (!options.secret_file.empty()) return ReadSecretFile(options.secret_file);
+  if (!inherited.open()) return std::string();
+  return ReadFrom(inherited.number(), "the launcher's secret");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> BuildOfThisProgram() {
+  const Descriptor file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  std::vector<char> buffer(size_t{1} << 20);
+  StableByteHasher hasher;
+  while (true) {
+    const ssize_t got = read(file.number(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return absl::UnavailableError(
+          absl::StrCat("this program's file cannot be read: ", std::strerror(errno)));
+    }
+    if (got == 0) return HashText(hasher.digest());
+    hasher.Add(buffer.data(), static_cast<size_t>(got));
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Job>> Job::Join(const JobOptions& options) {
+  std::unique_ptr<Job> job(new Job(options));
+  if (options.place.ranks == 1) return job;
+  RendezvousOptions meeting;
+  meeting.rank = options.place.rank;
+  meeting.ranks = options.place.ranks;
+  meeting.restarts = options.place.restarts;
+  meeting.address = options.place.address;
+  meeting.listener = options.place.listener;
+  ASSIGN_OR_RETURN(meeting.secret, SecretOf(options));
+  ASSIGN_OR_RETURN(meeting.build, BuildOfThisProgram());
+  meeting.channels = kTcpChannels;
+  meeting.limit = options.rendezvous_limit;
+  meeting.stop = options.stop;
+  ASSIGN_OR_RETURN(job->rendezvous_, Rendezvous::Meet(meeting));
+  job->sockets_ = job->rendezvous_->TakeSockets();
+  SetLogRank(options.place.rank);
+  return job;
+}
+
+std::string Job::WhereRanksAre() const {
+  std::string text;
+  for (int32_t rank = 0; rank < ranks(); ++rank) {
+    absl::StrAppend(&text, rank == 0 ? "" : ", ", "rank ", rank,
+                    rank == this->rank() ? " here" : " at ",
+                    rank == this->rank() ? "" : rendezvous_->names()[rank]);
+  }
+  return text;
+}
+
+// Over the connections that the net will have, before it has them.
+absl::StatusOr<std::string> Job::Share(const absl::StatusOr<std::string>& mine) {
+  const Deadline deadline = EventLoop::Clock::now() + kShareLimit;
+  if (is_first()) {
+    const std::string said = MakeVerdict(mine.status(), mine.ok() ? *mine : "");
+    for (int32_t rank = 1; rank < ranks(); ++rank) {
+      const absl::Status told =
+          WriteAll(sockets_[rank][0].number(),
+                   {reinterpret_cast<const std::byte*>(said.data()), said.size()}, deadline);
+      RETURN_IF_ERROR(AddContext(told, absl::StrCat("rank ", rank, " is lost")));
+    }
+    return mine;
+  }
+  const int first = sockets_[0][0].number();
+  VerdictHead head;
+  RETURN_IF_ERROR(AddContext(ReadAll(first, absl::MakeSpan(head), deadline), "rank 0 is lost"));
+  ASSIGN_OR_RETURN(const ReadVerdictHead verdict, ReadVerdict(head));
+  std::string text(verdict.bytes, '\0');
+  RETURN_IF_ERROR(
+      AddContext(ReadAll(first, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline),
+                 "rank 0 is lost"));
+  if (verdict.code == absl::StatusCode::kOk) return text;
+  return absl::Status(verdict.code, absl::StrCat("rank 0: ", text));
+}
+
+absl::StatusOr<CommNet*> Job::net() {
+  if (ranks() == 1) return nullptr;
+  if (net_ == nullptr) {
+    std::vector<TcpPeer> peers(ranks());
+    for (int32_t rank = 0; rank < ranks(); ++rank) {
+      for (int32_t channel = 0; channel < kTcpChannels; ++channel) {
+        peers[rank].sockets[channel] = std::move(sockets_[rank][channel]);
+      }
+      peers[rank].name = rendezvous_->names()[rank];
+    }
+    TcpNetOptions options;
+    options.silence_limit = options_.stall_limit;
+    ASSIGN_OR_RETURN(net_, TcpNet::Make(rendezvous_->loop(), rank(), std::move(peers), options));
+  }
+  return net_.get();
+}
+
+}  // namespace sluice

@@ -1,0 +1,61 @@
+// This process as one of a job: who the others are, what the first one says to all, and the net
+// that joins their sessions. A process that nobody launched beside others is a job by itself.
+#ifndef SLUICE_FRAMEWORK_TRAIN_JOB_H_
+#define SLUICE_FRAMEWORK_TRAIN_JOB_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "framework/base/stop.h"
+#include "framework/cluster/launch_place.h"
+#include "framework/cluster/rendezvous.h"
+#include "framework/comm/tcp_net.h"
+
+namespace sluice {
+
+struct JobOptions {
+  LaunchPlace place;
+  std::string secret_file;  // where the place has no secret; empty: none, and this host alone
+  std::chrono::milliseconds rendezvous_limit{60000};  // until all must have come
+  std::chrono::milliseconds stall_limit{60000};       // a rank that says nothing is then given up
+  Stop stop;                                          // ends the waiting; may be empty
+};
+
+class Job {
+ public:
+  // Blocks until all ranks are there. Errors as Rendezvous::Meet; of the secret's file:
+  // PermissionDenied where others may read it.
+  static absl::StatusOr<std::unique_ptr<Job>> Join(const JobOptions& options);
+
+  int32_t rank() const { return options_.place.rank; }
+  int32_t ranks() const { return options_.place.ranks; }
+  bool is_first() const { return rank() == 0; }
+  // Of each rank, for people: "rank 1 at 127.0.0.1:41523".
+  std::string WhereRanksAre() const;
+
+  // All ranks call it, before net() is asked for: gives what the first one says, or why it cannot
+  // go on. Of others `mine` counts for nothing. At most 1 MiB.
+  absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine);
+
+  // Null where there is one rank. Lives as long as this.
+  absl::StatusOr<CommNet*> net();
+
+ private:
+  explicit Job(const JobOptions& options) : options_(options) {}
+
+  const JobOptions options_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::vector<std::vector<Descriptor>> sockets_;  // by rank and channel; until net() is asked for
+  std::unique_ptr<TcpNet> net_;                   // ends before the loop does
+};
+
+// 16 hexadecimal digits that name this program's file.
+absl::StatusOr<std::string> BuildOfThisProgram();
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_TRAIN_JOB_H_

@@ -1,0 +1,96 @@
+#include "framework/train/job_flags.h"
+
+#include <cstdint>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+ABSL_FLAG(int32_t, ranks, 0,
+          "processes that are one job, over which the mesh's devices are dealt out in order; 0: as "
+          "the launcher says (//tools:launch, torchrun, srun, mpirun, ...), or one");
+ABSL_FLAG(int32_t, rank, 0, "which of --ranks this process is");
+ABSL_FLAG(std::string, rendezvous, "",
+          "HOST:PORT at which rank 0 waits for the others; as the launcher says, if it does");
+ABSL_FLAG(double, rendezvous_limit, 60, "seconds until all ranks must have come");
+ABSL_FLAG(double, stall_limit, 60, "seconds until a rank that says nothing any more is given up");
+ABSL_FLAG(std::string, secret_file, "",
+          "what the processes of the job alone know, 16 bytes or more that only you may read "
+          "(chmod 600); without one, and without //tools:launch, this host alone takes part");
+
+namespace sluice {
+namespace {
+
+constexpr int32_t kMostRanks = 1 << 16;
+constexpr double kMostSeconds = 86400;
+
+std::chrono::milliseconds Milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
+}
+
+absl::Status CheckSeconds(const char* flag, double seconds) {
+  if (seconds > 0 && seconds <= kMostSeconds) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, ": expected seconds above 0, at most ",
+                                                 kMostSeconds, ", got ", seconds));
+}
+
+absl::StatusOr<LaunchPlace> PlaceByHand(int32_t ranks) {
+  LaunchPlace place;
+  place.launcher = "by hand";
+  place.ranks = ranks;
+  place.rank = absl::GetFlag(FLAGS_rank);
+  place.address = absl::GetFlag(FLAGS_rendezvous);
+  place.local_ranks = 0;
+  if (ranks < 1 || ranks > kMostRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ranks: expected 1 to ", kMostRanks, ", got ", ranks));
+  }
+  if (place.rank < 0 || place.rank >= ranks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rank: expected 0 to ", ranks - 1, ", got ", place.rank));
+  }
+  if (ranks > 1 && place.address.empty()) {
+    return absl::InvalidArgumentError(
+        "--rendezvous: expected HOST:PORT with --ranks above 1, such as 127.0.0.1:29500, got none");
+  }
+  place.text = absl::StrCat("by hand: rank ", place.rank, " of ", ranks,
+                            place.address.empty() ? "" : ", rendezvous at ", place.address);
+  return place;
+}
+
+}  // namespace
+
+FlagGroup JobFlags() {
+  return {"Several processes",
+          {{"ranks", "N", "as launched"},
+           {"rank", "N", ""},
+           {"rendezvous", "ADDRESS", "as launched"},
+           {"rendezvous_limit", "SECONDS", ""},
+           {"stall_limit", "SECONDS", ""},
+           {"secret_file", "FILE", "as launched"}}};
+}
+
+absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
+  JobOptions options;
+  const int32_t ranks = absl::GetFlag(FLAGS_ranks);
+  const std::string rendezvous = absl::GetFlag(FLAGS_rendezvous);
+  if (ranks != 0) {
+    ASSIGN_OR_RETURN(options.place, PlaceByHand(ranks));
+  } else if (environment) {
+    ASSIGN_OR_RETURN(options.place, ReadLaunchPlace(environment, rendezvous));
+  }
+  if (!options.place.address.empty()) {
+    RETURN_IF_ERROR(AddContext(ParseEndpoint(options.place.address).status(), "--rendezvous"));
+  }
+  const double meeting = absl::GetFlag(FLAGS_rendezvous_limit);
+  const double stall = absl::GetFlag(FLAGS_stall_limit);
+  RETURN_IF_ERROR(CheckSeconds("rendezvous_limit", meeting));
+  RETURN_IF_ERROR(CheckSeconds("stall_limit", stall));
+  options.rendezvous_limit = Milliseconds(meeting);
+  options.stall_limit = Milliseconds(stall);
+  options.secret_file = absl::GetFlag(FLAGS_secret_file);
+  return options;
+}
+
+}  // namespace sluice

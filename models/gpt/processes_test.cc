@@ -1,0 +1,208 @@
+// The trainer as several processes of this host, started by hand, as any launcher starts them: they
+// write what one process writes, bit by bit, and end together whatever becomes of one of them.
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/testing/trainer_process.h"
+#include "framework/wire/socket.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Clock = std::chrono::steady_clock;
+
+class ProcessesTest : public TrainerProcessTest {
+ protected:
+  ProcessesTest() : TrainerProcessTest("models/gpt/train") {}
+
+  void SetUp() override {
+    TrainerProcessTest::SetUp();
+    fs::copy(fs::current_path() / "models/gpt/testdata/fixed.txt", folder() + "/text.txt");
+  }
+
+  static std::vector<std::string> Small(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "--preset=tiny",   "--layers=2",           "--hidden=16",
+        "--heads=4",       "--sequence_length=16", "--steps=6",
+        "--data=text.txt", "--sample_length=4",    "--mesh=data=2 model=2 pipe=2",
+        "--eval_every=3",  "--save_every=4",       "--micro_batches=2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  // `more` are by rank; the last one's are those of the ranks after it, too.
+  void StartAll(int ranks, const std::vector<std::string>& arguments,
+                const std::vector<std::vector<std::string>>& more = {{}}) {
+    const auto listener = Listen({"127.0.0.1", 0});
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    const std::string address = EndpointText(*LocalEndpoint(listener->number()));
+    children_.clear();
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<std::string> own = arguments;
+      own.insert(own.end(), {absl::StrCat("--ranks=", ranks), absl::StrCat("--rank=", rank),
+                             absl::StrCat("--rendezvous=", address)});
+      const auto& added = more[std::min<size_t>(rank, more.size() - 1)];
+      own.insert(own.end(), added.begin(), added.end());
+      children_.push_back(Start(own, absl::StrCat(rank)));
+    }
+  }
+  EndedProcess WaitFor(int rank) { return Wait(children_[rank], absl::StrCat(rank)); }
+  // Waits until rank 0 has printed it.
+  void WaitUntilPrinted(const std::string& text) {
+    for (int i = 0; i < 600 && Read("stdout0").find(text) == std::string::npos; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ASSERT_THAT(Read("stdout0"), HasSubstr(text));
+  }
+  pid_t child(int rank) const { return children_[rank]; }
+
+  // The log without how fast it went.
+  std::string Log(const std::string& run) const {
+    std::string text;
+    const std::string log = Read(run + "/log.jsonl");
+    for (absl::string_view line : absl::StrSplit(log, '\n')) {
+      absl::StrAppend(&text, line.substr(0, line.find(",\"tokens_per_second")), "\n");
+    }
+    return text;
+  }
+  // Where the tensors of two checkpoints differ; "" if nowhere.
+  std::string Difference(const std::string& a, const std::string& b) const {
+    const auto one = Checkpoint::Load(folder() + "/" + a),
+               other = Checkpoint::Load(folder() + "/" + b);
+    if (!one.ok() || !other.ok()) return absl::StrCat(a, " or ", b, " cannot be read");
+    for (const TensorEntry& tensor : one->tensors()) {
+      const auto x = one->Read(tensor.name), y = other->Read(tensor.name);
+      if (!x.ok() || !y.ok() || x->bytes != y->bytes) return tensor.name;
+    }
+    return one->tensors().size() == other->tensors().size() ? "" : "number of tensors";
+  }
+
+ private:
+  std::vector<pid_t> children_;
+};
+
+TEST_F(ProcessesTest, WriteWhatOneWrites) {
+  ASSERT_EQ(Run(Small({"--out=one"})).code, 0);
+  for (const int ranks : {2, 4}) {
+    const std::string out = absl::StrCat("of", ranks);
+    StartAll(ranks, Small({"--out=" + out}));
+    for (int rank = 0; rank < ranks; ++rank) {
+      const EndedProcess ended = WaitFor(rank);
+      EXPECT_EQ(ended.code, 0) << ended.error;
+      const bool tells = ended.out.find("rank 0 here, rank 1 at 127.0.0.1:") != std::string::npos;
+      EXPECT_EQ(tells, rank == 0);
+      EXPECT_EQ(ended.out.empty(), rank > 0);
+    }
+    EXPECT_EQ(Log(out), Log("one"));
+    for (const char* step : {"step-000004", "step-000006"}) {
+      EXPECT_EQ(Difference("one/checkpoints/" + std::string(step), out + "/checkpoints/" + step),
+                "");
+    }
+  }
+}
+
+TEST_F(ProcessesTest, GoOnWithWhatAnyNumberOfThemSaved) {
+  ASSERT_EQ(Run(Small({"--out=one"})).code, 0);
+  StartAll(4, Small({"--out=some", "--steps=4"}));
+  for (int rank = 0; rank < 4; ++rank) ASSERT_EQ(WaitFor(rank).code, 0);
+  StartAll(2, {"--resume=some", "--steps=6"});
+  for (int rank = 0; rank < 2; ++rank) {
+    const EndedProcess ended = WaitFor(rank);
+    ASSERT_EQ(ended.code, 0) << ended.error;
+  }
+  ASSERT_EQ(Run({"--resume=some/checkpoints/step-000004", "--steps=6", "--out=again",
+                 "--sample_length=0"})
+                .code,
+            0);
+  EXPECT_EQ(Difference("some/checkpoints/step-000006", "again/checkpoints/step-000006"), "");
+}
+
+TEST_F(ProcessesTest, EndTogetherWhenOneIsKilled) {
+  StartAll(
+      3, Small({"--out=run", "--steps=1000000", "--mesh=data=3", "--batch=12", "--eval_every=0"}));
+  WaitUntilPrinted("/1000000");
+  const auto begin = Clock::now();
+  kill(child(1), SIGKILL);
+  for (const int rank : {0, 2}) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.error, HasSubstr("rank 1 has left: lost at 127.0.0.1:"));
+  }
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_EQ(WaitFor(1).code, -SIGKILL);
+}
+
+TEST_F(ProcessesTest, SaveAndStopWhenOneIsAskedTo) {
+  StartAll(2, Small({"--out=run", "--steps=1000000"}));
+  WaitUntilPrinted("/1000000");
+  kill(child(1), SIGTERM);
+  EXPECT_THAT(WaitFor(0).out, HasSubstr("stopped; --resume=run goes on"));
+  EXPECT_EQ(WaitFor(1).code, 0);
+  EXPECT_TRUE(LatestCheckpoint(folder() + "/run/checkpoints").ok());
+}
+
+// A process that stands still keeps its connections: only its silence tells.
+TEST_F(ProcessesTest, GiveUpOneThatStandsStill) {
+  StartAll(2, Small({"--out=run", "--steps=1000000", "--stall_limit=2"}));
+  WaitUntilPrinted("/1000000");
+  kill(child(1), SIGSTOP);
+  const EndedProcess ended = WaitFor(0);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.error, HasSubstr("it said nothing for "));
+  kill(child(1), SIGKILL);
+  WaitFor(1);
+}
+
+TEST_F(ProcessesTest, SayWhatOneOfThemCannot) {
+  StartAll(2, Small({"--out=run"}), {{}, {"--lr=0.5"}});
+  EXPECT_THAT(WaitFor(0).error,
+              HasSubstr("expected --lr=0.001 as on rank 0, got --lr=0.5 on rank 1"));
+  EXPECT_EQ(WaitFor(1).code, 1);
+  StartAll(2, Small({"--out=run"}), {{}, {"--data=nothing.txt"}});
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("nothing.txt"));
+  EXPECT_EQ(WaitFor(1).code, 1);
+  Write("other.txt", std::string(5000, 'x'));
+  StartAll(2, Small({"--out=run"}), {{}, {"--data=other.txt"}});
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("--data: expected the same on all ranks"));
+  EXPECT_EQ(WaitFor(1).code, 1);
+  EXPECT_FALSE(fs::exists(folder() + "/run"));
+  Write("run", "");
+  StartAll(2, Small({"--out=run"}));
+  EXPECT_THAT(WaitFor(1).error, HasSubstr("rank 0: "));
+  EXPECT_EQ(WaitFor(0).code, 1);
+}
+
+TEST_F(ProcessesTest, KeepTheirSecret) {
+  Write("secret", "a secret of 25 characters");
+  Write("wrong", "another secret, as long..");
+  StartAll(2, Small({"--out=run", "--secret_file=secret"}));
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("chmod 600"));
+  EXPECT_EQ(WaitFor(1).code, 1);
+  for (const char* file : {"secret", "wrong"}) chmod((folder() + "/" + file).c_str(), 0600);
+  StartAll(2, Small({"--out=run", "--secret_file=secret"}));
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(WaitFor(rank).code, 0);
+  StartAll(2, Small({"--out=other", "--rendezvous_limit=1"}),
+           {{"--secret_file=secret"}, {"--secret_file=wrong"}});
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("missing: 1"));
+  EXPECT_THAT(WaitFor(1).error, HasSubstr("does not know this job's secret"));
+}
+
+}  // namespace
+}  // namespace sluice
