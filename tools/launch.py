@@ -1,7 +1,7 @@
 """Starts a job of several ranks on this machine: one program, as many processes as are asked for.
 
   bazel run //tools:launch -- -n 4 -- //models/gpt:train --mesh=data=4
-  bazel run //tools:launch -- -n 2 --restarts=3 -- models/gpt:train --out=runs/a --resume
+  bazel run //tools:launch -- -n 2 --restarts=3 -- models/gpt:train --mesh=data=2 --out=runs/a
   bazel run //tools:launch -- -n 2 -- ./a_program_of_mine
 
 The program is a label, which is built first, or the path of an executable file. Every rank runs in the folder of the
