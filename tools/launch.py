@@ -1,7 +1,7 @@
 """Starts a job of several ranks on this machine: one program, as many processes as are asked for.
 
   bazel run //tools:launch -- -n 4 -- //models/gpt:train --mesh=data=4
-  bazel run //tools:launch -- -n 2 --restarts=3 -- models/gpt:train --out=runs/a --resume
+  bazel run //tools:launch -- -n 2 --restarts=3 -- models/gpt:train --mesh=data=2 --out=runs/a
   bazel run //tools:launch -- -n 2 -- ./a_program_of_mine
 
 The program is a label, which is built first, or the path of an executable file. Every rank runs in the folder of the
@@ -476,8 +476,8 @@ def parse(arguments):
     parser.add_argument("--grace", type=_number(float, 0, 1000000), default=10.0, metavar="SECONDS",
                         help="how long the others may take to end by themselves after one has failed (default: 10)")
     parser.add_argument("--cores", choices=("split", "all"), default="split",
-                        help="split: each rank runs on its own share of this machine's cores, where there is one for each. It makes "
-                        "as many threads as it has cores: ranks that all believe to have the whole machine get in each "
+                        help="split: each rank runs on its own share of this machine's cores, where there is one for each. It "
+                        "makes as many threads as it has cores: ranks that all believe to have the whole machine get in each "
                         "other's way at every step. all: every rank may run anywhere (default: split)")
     parser.add_argument("program", nargs="...", metavar="PROGRAM", help="a label or a path, and what the program is told")
     options = parser.parse_args(arguments)
