@@ -44,6 +44,11 @@ void WriteMessage(const Frame& frame, std::string* to) {
   WriteEdge(message.edge, &writer);
   if (IsOfToken(message.kind)) {
     writer.Fixed(frame.pull);
+    writer.Fixed(static_cast<uint8_t>(frame.runs.size()));
+    for (const MemoryRun& run : frame.runs) {
+      writer.Fixed(run.address);
+      writer.Fixed(run.bytes);
+    }
     to->append(reinterpret_cast<const char*>(frame.along.data()), frame.along.size());
     return;
   }
@@ -66,9 +71,15 @@ absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
   message.edge = ReadEdge(&reader);
   if (IsOfToken(message.kind)) {
     frame->pull = reader.Fixed<int32_t>();
+    const auto runs = reader.Fixed<uint8_t>();
+    for (uint8_t r = 0; r < runs && reader.ok(); ++r) {
+      const auto address = reader.Fixed<uint64_t>();
+      frame->runs.push_back({address, reader.Fixed<uint64_t>()});
+    }
     frame->along = bytes.last(reader.left());
-    if (reader.ok() && frame->pull < 0 && !frame->along.empty()) {
-      return absl::InvalidArgumentError("bytes that ride along with a token of no pull");
+    const bool has_bytes = !frame->along.empty() || runs > 0;
+    if (reader.ok() && has_bytes && (frame->pull < 0 || (runs > 0 && !frame->along.empty()))) {
+      return absl::InvalidArgumentError("bytes with a token that are no pull's, or are two");
     }
   } else {
     message.number = reader.Fixed<int64_t>();
@@ -153,7 +164,13 @@ void WriteFrame(const Frame& frame, std::string* to) {
       writer.Fixed(static_cast<int32_t>(frame.status.code()));
       writer.Text(frame.status.message());
       break;
+    case FrameType::kMark:
+      writer.Fixed(frame.mark.process);
+      writer.Fixed(frame.mark.address);
+      for (const std::byte byte : frame.mark.mark) writer.Fixed(static_cast<uint8_t>(byte));
+      break;
     case FrameType::kBeat:
+    case FrameType::kCanRead:
       break;
   }
   const auto size = static_cast<uint32_t>(to->size() - begin - kFrameHeadBytes);
@@ -172,7 +189,7 @@ absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
   Frame frame;
   const auto type = reader.Fixed<uint8_t>();
   if (type < static_cast<uint8_t>(FrameType::kMessage) ||
-      type > static_cast<uint8_t>(FrameType::kBeat)) {
+      type > static_cast<uint8_t>(FrameType::kCanRead)) {
     return absl::InvalidArgumentError(absl::StrCat("a frame of unknown type ", type));
   }
   frame.type = static_cast<FrameType>(type);
@@ -180,7 +197,11 @@ absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
     RETURN_IF_ERROR(ReadMessage(bytes.subspan(1), &frame));
     return frame;
   }
-  if (frame.type != FrameType::kBeat) {
+  if (frame.type == FrameType::kMark) {
+    frame.mark.process = reader.Fixed<int32_t>();
+    frame.mark.address = reader.Fixed<uint64_t>();
+    for (std::byte& byte : frame.mark.mark) byte = std::byte{reader.Fixed<uint8_t>()};
+  } else if (frame.type != FrameType::kBeat && frame.type != FrameType::kCanRead) {
     frame.pull = reader.Fixed<int32_t>();
     frame.sequence = reader.Fixed<int64_t>();
   }

@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/comm/comm_net.h"
+#include "framework/comm/peer_memory.h"
 
 namespace sluice {
 
@@ -22,18 +24,23 @@ enum class FrameType : uint8_t {
   kPullAgain = 3,  // the same pull as once before, of another sequence
   kBytes = 4,      // a pull has been served: so many bytes follow, or an error
   kBeat = 5,       // that the sender lives
+  kMark = 6,       // where its memory may be read, if the reader can
+  kCanRead = 7,    // that the reader of a mark can
 };
 
 struct Frame {
   FrameType type = FrameType::kBeat;
   WireMessage message;   // kMessage
-  int32_t pull = -1;     // of a message: the pull whose bytes ride along; -1: none do
+  int32_t pull = -1;     // of a message: the pull whose bytes ride along, or where they lie
   int64_t sequence = 0;  // kPull, kPullAgain, kBytes
   PullRequest request;   // kPull
   int64_t bytes = 0;     // kBytes: that follow
   absl::Status status;   // kBytes
-  // Of a message: those that ride along. They lie in what was read.
+  // Of a token: the bytes that ride along, which lie in what was read; or else where they lie in
+  // the sender's memory.
   absl::Span<const std::byte> along;
+  absl::InlinedVector<MemoryRun, 4> runs;
+  MemoryMark mark;  // kMark
 };
 
 inline constexpr size_t kFrameHeadBytes = 4;

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/comm/frames.h"
+#include "framework/comm/peer_memory.h"
 #include "framework/comm/pieces.h"
 
 namespace sluice {
@@ -43,6 +46,12 @@ class TcpNet::Peer final : public TcpConnection::Owner {
     for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
     return absl::OkStatus();
   }
+  void Introduce() {
+    Frame frame;
+    frame.type = FrameType::kMark;
+    frame.mark = OwnMemoryMark();
+    connections_[kMessages]->Send(frame);
+  }
   void Finish() {
     for (auto& connection : connections_) connection->Finish();
   }
@@ -59,9 +68,10 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   void OnOver(TcpConnection* connection, const absl::Status& why) override;
 
  private:
-  struct Along {
+  struct Along {  // bytes, or where they are
     int64_t sequence;
     std::vector<std::byte> bytes;
+    absl::InlinedVector<MemoryRun, 4> runs;
   };
   // A pull of this rank. Its tokens are pulled one after another.
   struct Asked {
@@ -75,13 +85,16 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   struct Served {
     int32_t pull = -1;
     PullRequest request;
-    bool rides = false;  // its bytes are few
   };
 
+  void OnMark(const MemoryMark& mark);
   absl::Status OnMessage(const Frame& frame);
   absl::Status OnPull(const Frame& frame);
   absl::Status OnBytes(const Frame& frame);
   void Serve(const Served& served, int64_t sequence);
+  bool RidesAlong(const PullRequest& request) const;
+  void AddBytes(const PullRequest& request, int32_t pull, Frame* frame);  // mutex_ is held
+  bool Take(const Along& along, std::byte* to) const;
   void Lose(const absl::Status& why);
   Receiver* receiver() const { return net_.receiver_.load(); }
 
@@ -95,6 +108,9 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   std::map<int32_t, Served> served_;
   std::map<Edge, Served*> rides_;
   std::vector<std::byte> scratch_;
+
+  std::atomic<int32_t> process_{-1};     // whose memory is read here
+  std::atomic<bool> reads_here_{false};  // it reads memory of this process
 
   // The loop's thread's.
   int32_t reading_ = -1;  // the pull whose bytes are being read
@@ -112,51 +128,84 @@ void TcpNet::Peer::Send(const WireMessage& message) {
   }
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = rides_.find(message.edge);
-  Receiver* const receiver = this->receiver();
-  if (found != rides_.end() && receiver != nullptr) {
-    PullRequest& request = found->second->request;
-    request.sequence = message.sequence;
-    // What cannot be given now is asked for, and refused then.
-    if (const auto slot = receiver->Locate(rank_, request); slot.ok()) {
-      scratch_.resize(request.bytes);
-      Gather(request, *slot, scratch_.data());
-      frame.pull = found->second->pull;
-      frame.along = absl::MakeSpan(scratch_);
-    }
+  if (found != rides_.end()) {
+    found->second->request.sequence = message.sequence;
+    AddBytes(found->second->request, found->second->pull, &frame);
   }
   connections_[kMessages]->Send(frame);
 }
 
+bool TcpNet::Peer::RidesAlong(const PullRequest& request) const {
+  return request.bytes > 0 && (request.bytes <= net_.options_.most_along || reads_here_);
+}
+
+// The bytes of a token, or where they are. What cannot be given now is asked for, and refused then.
+void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* frame) {
+  Receiver* const receiver = this->receiver();
+  if (receiver == nullptr) return;
+  const auto slot = receiver->Locate(rank_, request);
+  if (!slot.ok()) return;
+  if (request.bytes <= net_.options_.most_along) {
+    scratch_.resize(request.bytes);
+    Gather(request, *slot, scratch_.data());
+    frame->along = absl::MakeSpan(scratch_);
+  } else {
+    size_t runs = 0;
+    ForEachRun(request, *slot, [&](absl::Span<const std::byte> run) {
+      if (++runs > kMostMemoryRuns) return;
+      frame->runs.push_back({reinterpret_cast<uintptr_t>(run.data()), run.size()});
+    });
+    if (runs > kMostMemoryRuns) frame->runs.clear();
+  }
+  if (!frame->along.empty() || !frame->runs.empty()) frame->pull = pull;
+}
+
+// False: what cannot be read after all is asked for.
+bool TcpNet::Peer::Take(const Along& along, std::byte* to) const {
+  if (along.runs.empty()) {
+    std::memcpy(to, along.bytes.data(), along.bytes.size());
+    ++net_.along_;
+    return true;
+  }
+  const int32_t process = process_.load();
+  if (process < 0 || !ReadMemory(process, along.runs, to).ok()) return false;
+  ++net_.read_;
+  return true;
+}
+
 void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to) {
-  Frame frame;
+  bool first = false;
+  std::optional<Along> along;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto [place, first] = asked_.try_emplace(pull);
-    Asked& asked = place->second;
-    while (!asked.along.empty() && asked.along.front().sequence < request.sequence) {
-      asked.along.pop_front();
-    }
-    if (!asked.along.empty() && asked.along.front().sequence == request.sequence) {
-      std::memcpy(to, asked.along.front().bytes.data(), asked.along.front().bytes.size());
-      asked.along.pop_front();
-      ++net_.along_;
-      frame.pull = -1;
-    } else {
-      asked.bytes = request.bytes;
-      asked.waits = true;
-      asked.sequence = request.sequence;
-      asked.to = to;
-      frame.type = first ? FrameType::kPull : FrameType::kPullAgain;
-      frame.pull = pull;
-      frame.sequence = request.sequence;
-      if (first) frame.request = request;
+    const auto [place, is_new] = asked_.try_emplace(pull);
+    first = is_new;
+    std::deque<Along>& came = place->second.along;
+    while (!came.empty() && came.front().sequence < request.sequence) came.pop_front();
+    if (!came.empty() && came.front().sequence == request.sequence) {
+      along = std::move(came.front());
+      came.pop_front();
     }
   }
-  if (frame.pull >= 0) {
-    connections_[kMessages]->Send(frame);
-  } else if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
-    receiver->PullEnded(pull, request.sequence, absl::OkStatus());
+  if (along && Take(*along, to)) {
+    Receiver* const receiver = this->receiver();
+    if (receiver != nullptr) receiver->PullEnded(pull, request.sequence, absl::OkStatus());
+    return;
   }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Asked& asked = asked_[pull];
+    asked.bytes = request.bytes;
+    asked.waits = true;
+    asked.sequence = request.sequence;
+    asked.to = to;
+  }
+  Frame frame;
+  frame.type = first ? FrameType::kPull : FrameType::kPullAgain;
+  frame.pull = pull;
+  frame.sequence = request.sequence;
+  if (first) frame.request = request;
+  connections_[kMessages]->Send(frame);
 }
 
 absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame) {
@@ -175,22 +224,41 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
       return OnPull(frame);
     case FrameType::kBytes:
       return OnBytes(frame);
+    case FrameType::kMark:
+      OnMark(frame.mark);
+      break;
+    case FrameType::kCanRead:
+      reads_here_ = true;
+      break;
     case FrameType::kBeat:
-      return absl::OkStatus();
+      break;
   }
   return absl::OkStatus();
 }
 
+void TcpNet::Peer::OnMark(const MemoryMark& mark) {
+  if (!net_.options_.read_memory || !CanReadMemory(mark)) return;
+  process_ = mark.process;
+  Frame frame;
+  frame.type = FrameType::kCanRead;
+  connections_[kMessages]->Send(frame);
+}
+
 absl::Status TcpNet::Peer::OnMessage(const Frame& frame) {
-  if (!frame.along.empty()) {
+  uint64_t bytes = frame.along.size();
+  for (const MemoryRun& run : frame.runs) {
+    // No sum overflows where none of them is larger than any memory.
+    bytes += std::min(run.bytes, uint64_t{1} << 48);
+  }
+  if (bytes > 0) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = asked_.find(frame.pull);
-    if (found == asked_.end() || found->second.bytes != static_cast<int64_t>(frame.along.size())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          frame.along.size(), " bytes of pull ", frame.pull, ", which has not asked for so many"));
+    if (found == asked_.end() || static_cast<uint64_t>(found->second.bytes) != bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(bytes, " bytes of pull ", frame.pull, ", which has not asked for so many"));
     }
     found->second.along.push_back(
-        {frame.message.sequence, {frame.along.begin(), frame.along.end()}});
+        {frame.message.sequence, {frame.along.begin(), frame.along.end()}, frame.runs});
   }
   if (frame.message.kind == WireMessage::Kind::kLeft) left_ = true;
   if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
@@ -238,9 +306,7 @@ void TcpNet::Peer::Serve(const Served& served, int64_t sequence) {
   if (!slot.ok()) return connections_[kBytes]->Send(frame);
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (request.bytes <= net_.options_.most_along) {
-      rides_[request.edge] = &served_[served.pull];
-    }
+    if (RidesAlong(request)) rides_[request.edge] = &served_[served.pull];
   }
   frame.bytes = request.bytes;
   std::vector<TcpConnection::Run> runs;
@@ -376,6 +442,9 @@ void TcpNet::Open(Receiver* receiver) {
   receiver_ = receiver;
   loop_.PostAndWait([this] {
     Start();
+    for (auto& peer : peers_) {
+      if (peer != nullptr && options_.read_memory) peer->Introduce();
+    }
     Beat();
   });
 }
@@ -428,6 +497,6 @@ void TcpNet::Beat() {
   });
 }
 
-TcpNet::Counts TcpNet::counts() const { return {messages_, pulls_, along_}; }
+TcpNet::Counts TcpNet::counts() const { return {messages_, pulls_, along_, read_}; }
 
 }  // namespace sluice

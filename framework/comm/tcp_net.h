@@ -1,8 +1,10 @@
 // Ranks over TCP: two connections to every other rank, one for messages and one for bytes, so that
 // a token never waits behind a gradient. Bytes go from the owner's register to the reader's without
 // a copy but the kernel's; few bytes ride along with the token that announces them, once the reader
-// has asked for that edge a first time. The wire carries numbers of the plan, each checked against
-// the plan that this rank has compiled itself.
+// has asked for that edge a first time. Between processes of a host that may read each other's
+// memory the token then says where the bytes lie, and the reader takes them itself, whatever their
+// number. The wire carries numbers of the plan, each checked against the plan that this rank has
+// compiled itself, and addresses only of the sender's own memory, which nobody writes to.
 #ifndef SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 #define SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 
@@ -37,6 +39,7 @@ struct TcpPeer {
 
 struct TcpNetOptions {
   int64_t most_along = int64_t{16} << 10;  // bytes that ride along with their token
+  bool read_memory = true;                 // of processes of this host
   // Who says nothing for so long is named; who says nothing for the limit is lost. Others live and
   // are slow: a process says that it lives whatever it computes.
   std::chrono::milliseconds beat{1000}, silence{5000}, silence_limit{60000};
@@ -59,7 +62,8 @@ class TcpNet final : public CommNet {
   void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) override;
 
   struct Counts {
-    int64_t messages = 0, pulls = 0, along = 0;  // sent; asked for; of pulls, those that had come
+    // Messages sent; pulls; of those, what had come with the token, and was read from memory.
+    int64_t messages = 0, pulls = 0, along = 0, read = 0;
   };
   Counts counts() const;
 
@@ -75,7 +79,7 @@ class TcpNet final : public CommNet {
   const TcpNetOptions options_;
   std::vector<std::unique_ptr<Peer>> peers_;  // null: the own one
   std::atomic<Receiver*> receiver_{nullptr};
-  std::atomic<int64_t> messages_{0}, pulls_{0}, along_{0};
+  std::atomic<int64_t> messages_{0}, pulls_{0}, along_{0}, read_{0};
   bool started_ = false, finished_ = false;                     // the loop's thread's
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the same
   std::mutex mutex_;

@@ -15,6 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/comm/frames.h"
+#include "framework/comm/peer_memory.h"
+#include "framework/comm/pieces.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -262,6 +264,41 @@ TEST_F(TcpNetTest, FewBytesRideAlongOnceTheyWereAskedFor) {
   EXPECT_EQ(nets_[0]->counts().pulls, 4);
 }
 
+// Of a process whose memory can be read a token says where the bytes are, whatever their number.
+TEST_F(TcpNetTest, ManyBytesAreReadWhereTheyLie) {
+  Both();
+  constexpr int64_t kBytes = int64_t{3} << 20;
+  PullRequest request = Request(0, kBytes);
+  request.pieces = {{64, {4, kBytes / 16}, {250000, 1}}};
+  std::vector<std::byte> to(kBytes), expected(kBytes);
+  Gather(request, ranks_[1].slot(), expected.data());
+  int64_t sequence = 0;
+  // That it can be read is known a moment after both are open.
+  for (; nets_[0]->counts().read < 3 && sequence < 1000; ++sequence) {
+    request.sequence = sequence;
+    nets_[1]->Send(0, Token(request.edge, sequence));
+    ranks_[0].Message(sequence);
+    std::fill(to.begin(), to.end(), std::byte{0});
+    nets_[0]->Pull(1, request, 3, to.data());
+    ranks_[0].Ended(sequence + 1);
+    ASSERT_TRUE(to == expected) << sequence;
+  }
+  EXPECT_EQ(nets_[0]->counts().read, 3);
+  EXPECT_LT(sequence, 100);
+}
+
+TEST_F(TcpNetTest, MemoryIsNotReadWhereThatIsNotWanted) {
+  Both({.read_memory = false});
+  std::vector<std::byte> to(100000);
+  for (int64_t sequence = 0; sequence < 5; ++sequence) {
+    nets_[1]->Send(0, Token(Request(0, 100000).edge, sequence));
+    ranks_[0].Message(sequence);
+    nets_[0]->Pull(1, Request(sequence, 100000), 3, to.data());
+    ranks_[0].Ended(sequence + 1);
+  }
+  EXPECT_EQ(nets_[0]->counts().read, 0);
+}
+
 TEST_F(TcpNetTest, APullThatIsRefusedSaysWhy) {
   Both();
   PullRequest request = Request(5, 8);
@@ -406,6 +443,47 @@ TEST_F(LyingPeerTest, BytesAlongThatWereNotAskedFor) {
   const std::vector<std::byte> along(15);
   frame.along = absl::MakeSpan(along);
   EXPECT_THAT(Told(0, frame), HasSubstr("has not asked for so many"));
+}
+
+TEST_F(LyingPeerTest, RunsOfMoreThanWasAskedFor) {
+  Frame frame;
+  frame.type = FrameType::kMessage;
+  frame.message = Token({}, 0);
+  frame.pull = 0;
+  frame.runs = {{0, 24}, {0, ~uint64_t{0} - 7}};  // 16 bytes, where the sum overflows
+  EXPECT_THAT(Told(0, frame), HasSubstr("has not asked for so many"));
+}
+
+// Memory that cannot be read is no reason to end: the bytes are asked for.
+TEST_F(TcpNetTest, WhatCannotBeReadIsAskedFor) {
+  nets_[0] = Make(0);
+  nets_[0]->Open(&ranks_[0]);
+  std::vector<std::byte> to(16);
+  nets_[0]->Pull(1, Request(0, 16), 0, to.data());
+  std::string bytes;
+  Frame frame;
+  frame.type = FrameType::kMark;
+  frame.mark = OwnMemoryMark();
+  WriteFrame(frame, &bytes);
+  frame.type = FrameType::kMessage;
+  frame.message = Token({}, 1);
+  frame.pull = 0;
+  frame.runs = {{8, 16}};  // nothing is mapped there
+  WriteFrame(frame, &bytes);
+  ASSERT_GT(send(sockets_[1][0].number(), bytes.data(), bytes.size(), 0), 0);
+  ranks_[0].Message(0);
+  nets_[0]->Pull(1, Request(1, 16), 0, to.data());
+  Frame answer;
+  answer.type = FrameType::kBytes;
+  answer.pull = 0;
+  answer.sequence = 1;
+  answer.bytes = 16;
+  bytes.clear();
+  WriteFrame(answer, &bytes);
+  bytes += std::string(16, 'y');
+  ASSERT_GT(send(sockets_[1][1].number(), bytes.data(), bytes.size(), 0), 0);
+  EXPECT_EQ(ranks_[0].Ended(1).back(), std::pair(0, int64_t{1}));
+  EXPECT_EQ(to, std::vector<std::byte>(16, std::byte{'y'}));
 }
 
 TEST_F(LyingPeerTest, APullAgainOfWhatWasNeverDescribed) {

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-absl::StatusOr<std::unique_ptr<LocalJob>> LocalJob::Start(int32_t ranks) {
+absl::StatusOr<std::unique_ptr<LocalJob>> LocalJob::Start(int32_t ranks, bool read_memory) {
   ASSIGN_OR_RETURN(Descriptor listener, Listen({"127.0.0.1", 0}));
   ASSIGN_OR_RETURN(const Endpoint endpoint, LocalEndpoint(listener.number()));
   std::vector<absl::StatusOr<std::unique_ptr<Job>>> joined(ranks);
@@ -18,6 +18,7 @@ absl::StatusOr<std::unique_ptr<LocalJob>> LocalJob::Start(int32_t ranks) {
     options.place.rank = rank;
     options.place.ranks = ranks;
     options.place.address = EndpointText(endpoint);
+    options.read_memory = read_memory;
     if (rank == 0) options.place.listener = listener.Release();
     threads.emplace_back([&joined, rank, options] { joined[rank] = Job::Join(options); });
   }

@@ -14,7 +14,7 @@ namespace sluice {
 
 class LocalJob {
  public:
-  static absl::StatusOr<std::unique_ptr<LocalJob>> Start(int32_t ranks);
+  static absl::StatusOr<std::unique_ptr<LocalJob>> Start(int32_t ranks, bool read_memory = true);
   CommNet* net(int32_t rank) const { return nets_[rank]; }
 
  private:

@@ -219,8 +219,8 @@ struct Run {
 };
 
 absl::StatusOr<std::vector<double>> EvaluateByModel(const Run& run, const AppData& data,
-                                                    bool whole) {
-  ASSIGN_OR_RETURN(std::vector<double> values, run.app.evaluate(run.session, data, whole));
+                                                    bool whole, const Stop& stop) {
+  ASSIGN_OR_RETURN(std::vector<double> values, run.app.evaluate(run.session, data, whole, stop));
   if (values.size() == run.model.metrics.size()) return values;
   return absl::InternalError(absl::StrCat("evaluation: expected a value for each of ",
                                           run.model.metrics.size(), " metrics, got ",
@@ -299,7 +299,7 @@ absl::Status Train(const Run& run, const AppData& data) {
   };
   if (data.held_out != nullptr) {
     task.evaluate = [&](bool whole) -> absl::StatusOr<std::vector<double>> {
-      if (run.app.evaluate) return EvaluateByModel(run, data, whole);
+      if (run.app.evaluate) return EvaluateByModel(run, data, whole, task.stop);
       const int64_t all = (data.held_out->covering_samples() + options.batch - 1) / options.batch;
       return MeanMetrics(run.session, *data.held_out, run.model.metrics,
                          whole ? all : std::min(all, kQuickEvaluation), options.batch, task.stop);
@@ -324,8 +324,8 @@ absl::Status Train(const Run& run, const AppData& data) {
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
   if (together && run.app.use) {
-    absl::PrintF("what follows training is for one process: --resume=%s --%s\n", options.out,
-                 run.app.flags.use);
+    absl::PrintF("what follows training is for one process: --resume=%s%s\n", options.out,
+                 run.app.flags.use.empty() ? "" : " --" + run.app.flags.use);
   } else if (!record.stopped && run.app.use) {
     RETURN_IF_ERROR(run.app.use(run.session, options, run.stop));
   }

@@ -358,6 +358,9 @@ TEST_F(AppOptionsTest, WhichProcessOfAJobItIs) {
   EXPECT_THAT(Error({"--ranks=4"}), HasSubstr("--rendezvous: expected HOST:PORT with --ranks"));
   EXPECT_THAT(Error({"--ranks=-1"}), HasSubstr("--ranks: expected 1 to "));
   EXPECT_THAT(Error({"--ranks=2", "--rendezvous=node"}), HasSubstr("got \"node\""));
+  EXPECT_TRUE(Parse({})->job.read_memory);
+  EXPECT_FALSE(Parse({"--net=tcp"})->job.read_memory);
+  EXPECT_EQ(Error({"--net=udp"}), "--net: expected auto or tcp, got \"udp\"");
   EXPECT_THAT(Error({"--stall_limit=0"}), HasSubstr("--stall_limit: expected seconds above 0"));
   variables_ = {{"RANK", "1"},           {"WORLD_SIZE", "2"},
                 {"LOCAL_RANK", "1"},     {"LOCAL_WORLD_SIZE", "2"},

@@ -13,6 +13,9 @@
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/cluster/rendezvous.h"
+#include "framework/comm/tcp_net.h"
+#include "framework/wire/handshake.h"
 
 namespace sluice {
 namespace {
@@ -63,6 +66,10 @@ absl::StatusOr<std::string> SecretOf(const JobOptions& options) {
 }
 
 }  // namespace
+
+Job::Job(const JobOptions& options) : options_(options) {}
+
+Job::~Job() = default;
 
 absl::StatusOr<std::string> BuildOfThisProgram() {
   const Descriptor file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
@@ -147,6 +154,7 @@ absl::StatusOr<CommNet*> Job::net() {
     }
     TcpNetOptions options;
     options.silence_limit = options_.stall_limit;
+    options.read_memory = options_.read_memory;
     ASSIGN_OR_RETURN(net_, TcpNet::Make(rendezvous_->loop(), rank(), std::move(peers), options));
   }
   return net_.get();

@@ -12,17 +12,22 @@
 #include "absl/status/statusor.h"
 #include "framework/base/stop.h"
 #include "framework/cluster/launch_place.h"
-#include "framework/cluster/rendezvous.h"
-#include "framework/comm/tcp_net.h"
+#include "framework/wire/socket.h"
 
 namespace sluice {
+
+class CommNet;
+class Rendezvous;
+class TcpNet;
 
 struct JobOptions {
   LaunchPlace place;
   std::string secret_file;  // where the place has no secret; empty: none, and this host alone
   std::chrono::milliseconds rendezvous_limit{60000};  // until all must have come
   std::chrono::milliseconds stall_limit{60000};       // a rank that says nothing is then given up
-  Stop stop;                                          // ends the waiting; may be empty
+  // Bytes of a process of this host are read from its memory, where that is allowed.
+  bool read_memory = true;
+  Stop stop;  // ends the waiting; may be empty
 };
 
 class Job {
@@ -30,6 +35,7 @@ class Job {
   // Blocks until all ranks are there. Errors as Rendezvous::Meet; of the secret's file:
   // PermissionDenied where others may read it.
   static absl::StatusOr<std::unique_ptr<Job>> Join(const JobOptions& options);
+  ~Job();
 
   int32_t rank() const { return options_.place.rank; }
   int32_t ranks() const { return options_.place.ranks; }
@@ -45,7 +51,7 @@ class Job {
   absl::StatusOr<CommNet*> net();
 
  private:
-  explicit Job(const JobOptions& options) : options_(options) {}
+  explicit Job(const JobOptions& options);
 
   const JobOptions options_;
   std::unique_ptr<Rendezvous> rendezvous_;

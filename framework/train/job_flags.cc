@@ -6,6 +6,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/wire/socket.h"
 
 ABSL_FLAG(int32_t, ranks, 0,
           "processes that are one job, over which the mesh's devices are dealt out in order; 0: as "
@@ -15,6 +16,9 @@ ABSL_FLAG(std::string, rendezvous, "",
           "HOST:PORT at which rank 0 waits for the others; as the launcher says, if it does");
 ABSL_FLAG(double, rendezvous_limit, 60, "seconds until all ranks must have come");
 ABSL_FLAG(double, stall_limit, 60, "seconds until a rank that says nothing any more is given up");
+ABSL_FLAG(std::string, net, "auto",
+          "how bytes come from other ranks: auto reads the memory of processes of this host, where "
+          "that is allowed, and takes TCP between hosts; tcp is TCP everywhere");
 ABSL_FLAG(std::string, secret_file, "",
           "what the processes of the job alone know, 16 bytes or more that only you may read "
           "(chmod 600); without one, and without //tools:launch, this host alone takes part");
@@ -68,7 +72,8 @@ FlagGroup JobFlags() {
            {"rendezvous", "ADDRESS", "as launched"},
            {"rendezvous_limit", "SECONDS", ""},
            {"stall_limit", "SECONDS", ""},
-           {"secret_file", "FILE", "as launched"}}};
+           {"secret_file", "FILE", "as launched"},
+           {"net", "NAME", ""}}};
 }
 
 absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
@@ -90,6 +95,12 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
   options.rendezvous_limit = Milliseconds(meeting);
   options.stall_limit = Milliseconds(stall);
   options.secret_file = absl::GetFlag(FLAGS_secret_file);
+  const std::string net = absl::GetFlag(FLAGS_net);
+  if (net != "auto" && net != "tcp") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--net: expected auto or tcp, got \"", net, "\""));
+  }
+  options.read_memory = net == "auto";
   return options;
 }
 

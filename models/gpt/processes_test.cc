@@ -102,7 +102,7 @@ TEST_F(ProcessesTest, WriteWhatOneWrites) {
   ASSERT_EQ(Run(Small({"--out=one"})).code, 0);
   for (const int ranks : {2, 4}) {
     const std::string out = absl::StrCat("of", ranks);
-    StartAll(ranks, Small({"--out=" + out}));
+    StartAll(ranks, Small({"--out=" + out, ranks == 2 ? "--net=tcp" : "--net=auto"}));
     for (int rank = 0; rank < ranks; ++rank) {
       const EndedProcess ended = WaitFor(rank);
       EXPECT_EQ(ended.code, 0) << ended.error;

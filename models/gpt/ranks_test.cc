@@ -5,13 +5,12 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/comm/in_process_net.h"
-#include "framework/testing/local_job.h"
+#include "framework/testing/rank_parity.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
@@ -19,115 +18,33 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kSteps = 3;
-
-// What one rank leaves behind: the results that it has of every step, and its boxes of all
-// variables, by name and box.
-struct Record {
-  std::vector<Fetches> fetches;
-  std::map<std::string, HostTensor> boxes;
-  int saved = 0;  // elements that it would save
-};
-
-absl::StatusOr<Record> RecordOf(ParityRun* run) {
-  Record record;
-  for (int64_t step = 0; step < kSteps; ++step) {
-    RETURN_IF_ERROR(run->Step(step).status());
-    record.fetches.push_back(run->fetches());
-  }
-  RETURN_IF_ERROR(run->session()->CheckReplicas());
-  for (const VariableInfo& variable : run->session()->variables()) {
-    ASSIGN_OR_RETURN(const auto boxes, run->session()->boxes(variable.name));
-    for (const VariableBox& each : boxes) {
-      const std::string name = absl::StrCat(variable.name, " ", BoxToString(each.box));
-      ASSIGN_OR_RETURN(record.boxes[name], run->session()->ReadBox(variable.name, each.box));
-      if (each.saved) record.saved += static_cast<int>(Volume(each.box));
-    }
-  }
-  return record;
-}
-
 using Plans = std::vector<plan::Plan>;  // by rank
 
 Plans PlansOf(const GptLayout& layout, int32_t ranks) {
-  Plans plans;
-  for (int32_t rank = 0; rank < ranks; ++rank) {
-    auto plan = CompileParityPlan(GptParity(layout), AdamWWithClip(), rank, ranks);
-    EXPECT_TRUE(plan.ok()) << plan.status();
-    plans.push_back(plan.ok() ? *std::move(plan) : plan::Plan());
-  }
-  return plans;
+  absl::StatusOr<Plans> plans = PlansOfRanks(GptParity(layout), AdamWWithClip(), ranks);
+  EXPECT_TRUE(plans.ok()) << plans.status();
+  return plans.ok() ? *std::move(plans) : Plans(ranks);
 }
 
-using Records = std::vector<absl::StatusOr<Record>>;  // by rank
-
-Records TrainOver(const GptLayout& layout, const Plans& plans,
-                  const std::function<CommNet*(int32_t rank)>& net,
+RankRecords Train(const GptLayout& layout, const Plans& plans, const InProcessNetOptions& delays,
                   const RuntimeOptions& options = {}) {
-  const auto ranks = static_cast<int32_t>(plans.size());
-  Records records(ranks, absl::UnknownError("not run"));
-  std::vector<std::thread> threads;
-  for (int32_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      RuntimeOptions own = options;
-      own.workers = 1 + rank % 2;
-      if (ranks > 1) own.net = net(rank);
-      auto run = ParityRun::Start(GptParity(layout), AdamWWithClip(), plans[rank], own);
-      records[rank] = run.ok() ? RecordOf(run->get()) : run.status();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return records;
-}
-
-Records Train(const GptLayout& layout, const Plans& plans, const InProcessNetOptions& delays,
-              const RuntimeOptions& options = {}) {
   InProcessNet net(static_cast<int32_t>(plans.size()), delays);
-  return TrainOver(
-      layout, plans, [&net](int32_t rank) { return net.endpoint(rank); }, options);
-}
-
-// "" if all bits are those of one rank, else what differs first.
-std::string Difference(const Record& expected, const Records& got) {
-  int saved = 0;
-  std::string errors;
-  for (size_t rank = 0; rank < got.size(); ++rank) {
-    if (got[rank].ok()) continue;
-    absl::StrAppend(&errors, "rank ", rank, ": ", got[rank].status().message(), "; ");
-  }
-  if (!errors.empty()) return errors;
-  for (size_t rank = 0; rank < got.size(); ++rank) {
-    saved += got[rank]->saved;
-    for (const auto& [name, tensor] : got[rank]->boxes) {
-      const auto found = expected.boxes.find(name);
-      if (found == expected.boxes.end() || found->second.bytes != tensor.bytes) {
-        return absl::StrCat("rank ", rank, ", ", name);
-      }
-    }
-  }
-  for (size_t step = 0; step < expected.fetches.size(); ++step) {
-    for (const auto& [name, tensor] : expected.fetches[step]) {
-      const auto found = got[0]->fetches[step].find(name);
-      if (found == got[0]->fetches[step].end() || found->second.bytes != tensor.bytes) {
-        return absl::StrCat(name, " of step ", step);
-      }
-    }
-  }
-  // Replicas once: the whole of every variable, no more.
-  return saved == expected.saved ? "" : absl::StrCat("saves ", saved, " of ", expected.saved);
+  return TrainRanks(
+      GptParity(layout), AdamWWithClip(), plans,
+      [&net](int32_t rank) { return net.endpoint(rank); }, options);
 }
 
 class RanksTest : public testing::TestWithParam<GptLayout> {};
 TEST_P(RanksTest, ComputeTheBitsOfOne) {
   const GptLayout& layout = GetParam();
-  const Records one = Train(layout, PlansOf(layout, 1), {});
+  const RankRecords one = Train(layout, PlansOf(layout, 1), {});
   ASSERT_TRUE(one[0].ok()) << one[0].status();
   for (const int32_t ranks : {2, 4}) {
     const Plans plans = PlansOf(layout, ranks);
     InProcessNetOptions delays;
     delays.seed = static_cast<uint64_t>(ranks);
     delays.ordered = ranks == 4;
-    EXPECT_EQ(Difference(*one[0], Train(layout, plans, delays)), "") << ranks << " ranks";
+    EXPECT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "") << ranks << " ranks";
   }
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, RanksTest, testing::ValuesIn(ParityLayouts()),
@@ -135,16 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RanksTest, testing::ValuesIn(ParityLayouts()),
 
 class RanksOverTcpTest : public testing::TestWithParam<GptLayout> {};
 TEST_P(RanksOverTcpTest, ComputeTheBitsOfOne) {
-  const GptLayout& layout = GetParam();
-  const Records one = Train(layout, PlansOf(layout, 1), {});
-  ASSERT_TRUE(one[0].ok()) << one[0].status();
-  for (const int32_t ranks : {2, 4}) {
-    const auto job = LocalJob::Start(ranks);
-    ASSERT_TRUE(job.ok()) << job.status();
-    const auto net = [&job](int32_t rank) { return (*job)->net(rank); };
-    EXPECT_EQ(Difference(*one[0], TrainOver(layout, PlansOf(layout, ranks), net)), "")
-        << ranks << " ranks";
-  }
+  EXPECT_EQ(DifferenceOverTcp(GptParity(GetParam()), AdamWWithClip()), "");
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, RanksOverTcpTest, testing::ValuesIn(ParityLayouts()),
                          [](const auto& test) { return test.param.Stem(); });
@@ -153,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, RanksOverTcpTest, testing::ValuesIn(ParityLayo
 class ManyDelaysTest : public testing::TestWithParam<GptLayout> {};
 TEST_P(ManyDelaysTest, ComputeTheBitsOfOne) {
   const GptLayout& layout = GetParam();
-  const Records one = Train(layout, PlansOf(layout, 1), {});
+  const RankRecords one = Train(layout, PlansOf(layout, 1), {});
   ASSERT_TRUE(one[0].ok()) << one[0].status();
   for (const int32_t ranks : {2, 3, 4}) {
     const Plans plans = PlansOf(layout, ranks);
@@ -161,7 +69,7 @@ TEST_P(ManyDelaysTest, ComputeTheBitsOfOne) {
       InProcessNetOptions delays;
       delays.seed = seed;
       delays.ordered = seed % 2 == 0;
-      ASSERT_EQ(Difference(*one[0], Train(layout, plans, delays)), "")
+      ASSERT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "")
           << ranks << " ranks, seed " << seed;
     }
   }
@@ -181,9 +89,9 @@ class RankFaultTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     plans_ = new Plans(PlansOf(AllAxes(), 2));
-    const Records one = Train(AllAxes(), PlansOf(AllAxes(), 1), {});
+    const RankRecords one = Train(AllAxes(), PlansOf(AllAxes(), 1), {});
     ASSERT_TRUE(one[0].ok()) << one[0].status();
-    expected_ = new Record(*one[0]);
+    expected_ = new RankRecord(*one[0]);
   }
   static void TearDownTestSuite() {
     delete plans_;
@@ -191,7 +99,7 @@ class RankFaultTest : public testing::Test {
   }
   // The message of both ranks, which must be the same but for their numbers.
   static std::string ErrorOf(const Plans& plans) {
-    const Records records = Train(AllAxes(), plans, {});
+    const RankRecords records = Train(AllAxes(), plans, {});
     EXPECT_FALSE(records[0].ok());
     EXPECT_FALSE(records[1].ok());
     return std::string(records[0].status().message());
@@ -211,10 +119,10 @@ class RankFaultTest : public testing::Test {
     return -1;
   }
   static Plans* plans_;
-  static Record* expected_;
+  static RankRecord* expected_;
 };
 Plans* RankFaultTest::plans_ = nullptr;
-Record* RankFaultTest::expected_ = nullptr;
+RankRecord* RankFaultTest::expected_ = nullptr;
 
 TEST_F(RankFaultTest, RanksExchangeSomething) {
   for (const plan::Plan& plan : *plans_) {
@@ -279,7 +187,7 @@ TEST_F(RankFaultTest, AFarOperandTakenForANearOne) {
 // Without a reuse edge the bytes are no longer proven, unless others imply it; then all is as it
 // was. Plants the first `most` that `planted` picks, one at a time, and counts those that are
 // refused.
-int CountRefused(const Plans& whole, const Record& expected, int most,
+int CountRefused(const Plans& whole, const RankRecord& expected, int most,
                  const std::function<bool(const plan::Program&, const plan::ReuseEdge&)>& planted) {
   int refused = 0;
   const plan::Program& program = whole[0].programs(0);
@@ -288,9 +196,9 @@ int CountRefused(const Plans& whole, const Record& expected, int most,
     --most;
     Plans plans = whole;
     plans[0].mutable_programs(0)->mutable_reuse_edges()->DeleteSubrange(e, 1);
-    const Records records = Train(AllAxes(), plans, {});
+    const RankRecords records = Train(AllAxes(), plans, {});
     if (records[0].ok()) {
-      EXPECT_EQ(Difference(expected, records), "") << "edge " << e;
+      EXPECT_EQ(DifferenceOfRanks(expected, records), "") << "edge " << e;
       continue;
     }
     ++refused;
@@ -338,7 +246,7 @@ TEST_F(RankFaultTest, BytesThatComeAfterTheyWereSaidToBeThere) {
     InProcessNetOptions delays;
     delays.seed = seed;
     delays.early_end = true;
-    const std::string difference = Difference(*expected_, Train(AllAxes(), *plans_, delays));
+    const std::string difference = DifferenceOfRanks(*expected_, Train(AllAxes(), *plans_, delays));
     found += difference.empty() ? 0 : 1;
   }
   EXPECT_EQ(found, 5);

@@ -226,6 +226,7 @@ absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& s
       RETURN_IF_ERROR(session->Step("embed", {{"images", &images}}));
     }
     RETURN_IF_ERROR(session->Next(&fetches));
+    if (fetches.empty()) continue;  // of several ranks the first has the results
     const HostTensor& embeddings = fetches.at("embeddings");
     width = embeddings.shape[1];
     const int64_t kept = std::min(batch, count - done * batch) * width;
@@ -233,6 +234,7 @@ absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& s
       rows.push_back(static_cast<float>(LoadElement(embeddings.dtype, embeddings.bytes.data(), i)));
     }
   }
+  if (rows.empty()) return Verification();
   return Verify(shown.pairs, CosinesOf(shown.pairs, rows, width));
 }
 

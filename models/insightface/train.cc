@@ -113,7 +113,7 @@ int Main(int argc, char** argv) {
     sets = std::move(data.sets);
     return std::move(data.app);
   };
-  app.evaluate = [&](Session* session, const AppData&, bool whole) {
+  app.evaluate = [&](Session* session, const AppData&, bool whole, const Stop&) {
     return Evaluate(session, sets, whole ? kAllPairs : kQuickPairs, face.config.batch);
   };
   app.use = [&](Session* session, const AppOptions& options,

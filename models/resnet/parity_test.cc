@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/rank_parity.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -22,6 +23,9 @@ class ParityTest : public ::testing::TestWithParam<ResNetLayout> {};
 
 TEST_P(ParityTest, SgdWithMomentum) { ExpectParity(SgdWithMomentum(), GetParam()); }
 TEST_P(ParityTest, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
+TEST_P(ParityTest, RanksOverTcp) {
+  EXPECT_EQ(DifferenceOverTcp(ResNetParity(GetParam()), SgdWithMomentum()), "");
+}
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(ResNetLayouts()),
                          [](const auto& info) { return info.param.Stem(); });

@@ -26,6 +26,7 @@ absl::StatusOr<Judged> LogitsOf(Session* session, const Dataset& data, int64_t b
     }
     if (done == begun) break;
     RETURN_IF_ERROR(session->Next(&fetches));
+    if (fetches.empty()) continue;  // of several ranks the first has the results
     const auto found = fetches.find("logits");
     if (found == fetches.end()) return absl::NotFoundError("the program has no output \"logits\"");
     for (int64_t i = 0; i < batch; ++i) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/rank_parity.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -18,6 +19,9 @@ class ParityTest : public ::testing::TestWithParam<ClickLayout> {};
 TEST_P(ParityTest, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
 TEST_P(ParityTest, AdagradWithClip) { ExpectParity(AdagradWithClip(), GetParam()); }
 TEST_P(ParityTest, PlainSgd) { ExpectParity(PlainSgd(), GetParam()); }
+TEST_P(ParityTest, RanksOverTcp) {
+  EXPECT_EQ(DifferenceOverTcp(ClickParity(GetParam()), AdagradWithClip()), "");
+}
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(ClickLayouts()),
                          [](const auto& info) { return info.param.Stem(); });

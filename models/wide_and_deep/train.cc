@@ -63,7 +63,6 @@ absl::StatusOr<std::vector<double>> Evaluate(Session* session, const Tabular& he
 
 int Main(int argc, char** argv) {
   WideAndDeepOptions model;  // as `read` leaves it for the others
-  Stop stop;
   App app;
   app.name = "train";
   app.flags = WideAndDeepFlags();
@@ -75,11 +74,11 @@ int Main(int argc, char** argv) {
     return Build(options, model, programs);
   };
   app.open_data = [&](const AppOptions& options) {
-    stop = model.data.stop = options.session.stop;
+    model.data.stop = options.session.stop;
     return OpenClickData(options.data, model.data, model.config);
   };
   // What is held out is of no other kind: drawn samples have none.
-  app.evaluate = [&](Session* session, const AppData& data, bool whole) {
+  app.evaluate = [&](Session* session, const AppData& data, bool whole, const Stop& stop) {
     return Evaluate(session, static_cast<const Tabular&>(*data.held_out), model.config.batch,
                     whole ? kAllBatches : kQuickBatches, stop);
   };
