@@ -61,6 +61,7 @@ void EventLoop::Post(std::function<void()> call) {
 }
 
 void EventLoop::PostAndWait(std::function<void()> call) {
+  if (std::this_thread::get_id() == thread_.get_id()) return call();
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;

@@ -259,6 +259,15 @@ TEST_F(EventLoopTest, WhatACallbackPostsComesAfterIt) {
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
 }
 
+TEST_F(EventLoopTest, ACallbackThatWaitsForAnotherDoesNotWaitForItself) {
+  std::vector<int> order;
+  loop_->PostAndWait([&] {
+    loop_->PostAndWait([&] { order.push_back(1); });
+    order.push_back(2);
+  });
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
 TEST_F(EventLoopTest, AtItsEndWhatWasPostedIsCalledAndNothingElse) {
   auto [caller, taken] = Connected();
   std::atomic<int> posted{0}, late{0};
