@@ -206,6 +206,9 @@ absl::Status TcpConnection::ReadFrames() {
     RETURN_IF_ERROR(owner_.OnFrame(this, frame));
   }
   if (begin_ == end_) begin_ = end_ = 0;
+  // The frame of a refusal is longer than those that bytes follow: no byte of theirs is to be read
+  // into the room that it has made.
+  if (bulk_ && end_ == 0) buffer_.resize(kBytesFrameBytes);
   return absl::OkStatus();
 }
 
