@@ -160,6 +160,9 @@ void TcpConnection::Read() {
 }
 
 bool TcpConnection::ReadOnce() {
+  // The frame of a refusal is longer than those that bytes follow: no byte of theirs is to be read
+  // into the room that it has made.
+  if (bulk_ && end_ == 0) buffer_.resize(kBytesFrameBytes);
   const bool direct = left_ > 0 && !discards_;
   std::byte* const to = direct ? to_ : discards_ ? buffer_.data() : buffer_.data() + end_;
   const size_t room = direct ? left_ : discards_ ? buffer_.size() : buffer_.size() - end_;
@@ -206,9 +209,6 @@ absl::Status TcpConnection::ReadFrames() {
     RETURN_IF_ERROR(owner_.OnFrame(this, frame));
   }
   if (begin_ == end_) begin_ = end_ = 0;
-  // The frame of a refusal is longer than those that bytes follow: no byte of theirs is to be read
-  // into the room that it has made.
-  if (bulk_ && end_ == 0) buffer_.resize(kBytesFrameBytes);
   return absl::OkStatus();
 }
 

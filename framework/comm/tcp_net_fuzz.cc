@@ -39,7 +39,9 @@ class Rank final : public CommNet::Receiver {
 
   void Receive(int32_t from, const WireMessage& message) override {
     SLUICE_CHECK_EQ(from, 1);
-    if (message.kind == WireMessage::Kind::kToken) Pull(message.edge.source % kPulls);
+    if (message.kind == WireMessage::Kind::kToken) {
+      Pull(static_cast<int32_t>(static_cast<uint32_t>(message.edge.source) % kPulls));
+    }
   }
   absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
     if (request.edge.source > 3) return absl::InternalError("no such register");
