@@ -1,5 +1,8 @@
 #include "framework/wire/handshake.h"
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -57,6 +60,29 @@ TEST(HandshakeTest, WhatIsAddedMayBeAnythingThatFits) {
       MakeAnswer(kSecret, hello, challenge, std::string(kAddedBytes + 1, 'x')).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(status.message(), HasSubstr("at most 64 bytes, got 65"));
+}
+
+// What other versions of this program and other programs count on; the names of the sides, too.
+TEST(HandshakeTest, ProofsAreWhatTheProtocolSays) {
+  const Talk talk = Whole();
+  const auto text = [](absl::Span<const std::byte> bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  const auto prove = [](const std::string& all) {
+    std::string proof(kProofBytes, ' ');
+    unsigned int size = 0;
+    HMAC(EVP_sha256(), kSecret.data(), static_cast<int>(kSecret.size()),
+         reinterpret_cast<const unsigned char*>(all.data()), all.size(),
+         reinterpret_cast<unsigned char*>(proof.data()), &size);
+    return proof;
+  };
+  const std::string hello = text(talk.hello), challenge = text(talk.challenge);
+  const std::string answer = text(talk.answer);
+  EXPECT_EQ(challenge.substr(kNonceBytes),
+            prove("sluice server" + hello + challenge.substr(0, kNonceBytes)));
+  EXPECT_EQ(answer.substr(0, kProofBytes),
+            prove("sluice client" + hello + challenge + answer.substr(kProofBytes)));
+  EXPECT_EQ(hello.substr(0, 8), std::string("SLUICE\x01\0", 8));
 }
 
 // Every byte of every message is covered by a proof, or by the check that it is this protocol.

@@ -297,6 +297,8 @@ TEST(ReadWriteTest, AWriteToAConnectionThatIsCutOff) {
   const absl::Status status = WriteAll(caller.number(), Pattern(size_t{32} << 20), In(10000));
   reader.join();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  // The first is told by an error alone, those after it by SIGPIPE as well.
+  EXPECT_TRUE(absl::IsUnavailable(WriteAll(caller.number(), Pattern(10), In(1000))));
 }
 
 }  // namespace
