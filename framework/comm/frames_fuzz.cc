@@ -10,8 +10,10 @@
 #include "framework/base/log.h"
 #include "framework/comm/frames.h"
 
-#if defined(ADDRESS_SANITIZER)
+// clang's has a header, gcc's has none.
+#if defined(ADDRESS_SANITIZER) && __has_include(<sanitizer/allocator_interface.h>)
 #include <sanitizer/allocator_interface.h>
+#define SLUICE_COUNTS_HEAP
 #endif
 
 namespace {
@@ -19,7 +21,7 @@ namespace {
 // Bytes of the heap, and the most of them since `peak` was set; where no sanitizer says, none.
 size_t live = 0, peak = 0;
 
-#if defined(ADDRESS_SANITIZER)
+#if defined(SLUICE_COUNTS_HEAP)
 void Given(const volatile void*, size_t bytes) {
   live += bytes;
   peak = std::max(peak, live);
