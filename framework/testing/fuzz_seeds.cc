@@ -293,6 +293,10 @@ void WriteWire() {
     }
   }
   Write("comm", "frames", "all", all);
+  Frame pieces = Frames()[2].second;
+  pieces.request.pieces.assign(70, {8, {}, {}});
+  pieces.request.bytes = 70 * 4;
+  Write("comm", "frames", "pieces", BytesOf(pieces));
   // Then this rank pulls again, and sends tokens of edges that the peer has asked for.
   Write("comm", "tcp_net", "all", talk + std::string("\4\1\6\x09\6\x0a\0", 7) + talk);
   const Hello hello = MakeHello({1, 4, 0, 2});
