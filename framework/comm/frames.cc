@@ -11,6 +11,7 @@ namespace sluice {
 namespace {
 
 constexpr int32_t kMostDims = 32;
+constexpr size_t kLeastPieceBytes = 8 + 1;  // of a piece without dimensions
 
 void WriteEdge(const Edge& edge, ByteWriter* writer) {
   writer->Fixed(edge.program);
@@ -66,7 +67,12 @@ absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
     return absl::InvalidArgumentError(absl::StrCat("a message of unknown kind ", kind));
   }
   message.kind = static_cast<WireMessage::Kind>(kind);
-  message.failed = reader.Fixed<uint8_t>() != 0;
+  const auto failed = reader.Fixed<uint8_t>();
+  if (failed > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("whether a message has failed: expected 0 or 1, got ", failed));
+  }
+  message.failed = failed == 1;
   message.sequence = reader.Fixed<int64_t>();
   message.edge = ReadEdge(&reader);
   if (IsOfToken(message.kind)) {
@@ -116,6 +122,12 @@ absl::Status ReadRequest(ByteReader* reader, PullRequest* request) {
   request->element_bytes = reader->Fixed<int32_t>();
   request->bytes = reader->Fixed<int64_t>();
   const auto pieces = reader->Fixed<uint32_t>();
+  // Room for all of them at once, as one that grows has up to twice as much.
+  if (pieces > reader->left() / kLeastPieceBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(pieces, " pieces in ", reader->left(), " bytes"));
+  }
+  request->pieces.reserve(pieces);
   for (uint32_t p = 0; p < pieces && reader->ok(); ++p) {
     PullRequest::Piece& piece = request->pieces.emplace_back();
     piece.offset = reader->Fixed<int64_t>();
@@ -124,8 +136,10 @@ absl::Status ReadRequest(ByteReader* reader, PullRequest* request) {
       return absl::InvalidArgumentError(
           absl::StrCat("a piece of at most ", kMostDims, " dimensions, got ", dims));
     }
-    for (uint8_t d = 0; d < dims; ++d) piece.extent.push_back(reader->Fixed<int64_t>());
-    for (uint8_t d = 0; d < dims; ++d) piece.strides.push_back(reader->Fixed<int64_t>());
+    piece.extent.resize(dims);
+    piece.strides.resize(dims);
+    for (int64_t& extent : piece.extent) extent = reader->Fixed<int64_t>();
+    for (int64_t& stride : piece.strides) stride = reader->Fixed<int64_t>();
   }
   return absl::OkStatus();
 }
@@ -134,7 +148,8 @@ absl::Status ReadBytes(ByteReader* reader, Frame* frame) {
   frame->bytes = reader->Fixed<int64_t>();
   const auto code = reader->Fixed<int32_t>();
   const std::string text = reader->Text();
-  if (code < 0 || code > 16 || frame->bytes < 0 || (code != 0 && frame->bytes > 0)) {
+  if (code < 0 || code > 16 || frame->bytes < 0 || (code != 0 && frame->bytes > 0) ||
+      (code == 0 && !text.empty())) {
     return absl::InvalidArgumentError(
         absl::StrCat("an answer of ", frame->bytes, " bytes and status ", code));
   }

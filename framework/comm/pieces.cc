@@ -79,6 +79,12 @@ absl::Status CheckPieces(const PullRequest& request, int64_t slot_bytes) {
           absl::StrCat("bytes [", piece.offset, ", ", end, ") of a slot that has ", slot_bytes));
     }
   }
+  // A pull names no element twice, so it brings no more than there is; strides of 0 would else make
+  // an answer of any size out of a small slot.
+  if (all > slot_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pieces of ", all, " bytes of a slot that has ", slot_bytes));
+  }
   if (all == request.bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("pieces of ", all, " bytes that should have ", request.bytes));

@@ -14,7 +14,8 @@
 namespace sluice {
 
 // InvalidArgument where a piece leaves a slot of so many bytes, where pieces do not add up to
-// request.bytes, or where a number is no size; nothing overflows on the way.
+// request.bytes or have more bytes than the slot, or where a number is no size; nothing overflows
+// on the way.
 absl::Status CheckPieces(const PullRequest& request, int64_t slot_bytes);
 
 // The parts of the slot that are contiguous, in order. For a request that

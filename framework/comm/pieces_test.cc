@@ -46,6 +46,14 @@ TEST(PiecesTest, NothingOverflows) {
   EXPECT_FALSE(CheckPieces(Of({{0, {2}, {int64_t{1} << 62}}}, 8), 52).ok());
 }
 
+// Elements that are named over and over again make an answer as large as anybody likes.
+TEST(PiecesTest, NoMoreIsGivenThanTheSlotHas) {
+  EXPECT_THAT(CheckPieces(Of({{0, {int64_t{1} << 40}, {0}}}, int64_t{1} << 40, 1), 52).message(),
+              HasSubstr("1099511627776 bytes of a slot that has 52"));
+  EXPECT_TRUE(CheckPieces(Of({{0, {52}, {1}}}, 52, 1), 52).ok());
+  EXPECT_FALSE(CheckPieces(Of({{0, {52}, {1}}, {0, {1}, {1}}}, 53, 1), 52).ok());
+}
+
 TEST(PiecesTest, RunsAreAsLongAsTheyLie) {
   std::vector<std::byte> slot(400);
   for (size_t i = 0; i < slot.size(); ++i) slot[i] = static_cast<std::byte>(i);

@@ -160,6 +160,9 @@ void TcpConnection::Read() {
 }
 
 bool TcpConnection::ReadOnce() {
+  // The frame of a refusal is longer than those that bytes follow: no byte of theirs is to be read
+  // into the room that it has made.
+  if (bulk_ && end_ == 0) buffer_.resize(kBytesFrameBytes);
   const bool direct = left_ > 0 && !discards_;
   std::byte* const to = direct ? to_ : discards_ ? buffer_.data() : buffer_.data() + end_;
   const size_t room = direct ? left_ : discards_ ? buffer_.size() : buffer_.size() - end_;

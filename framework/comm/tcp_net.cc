@@ -25,6 +25,12 @@ constexpr int64_t kShortRun = 1024;
 
 enum Channel { kMessages, kBytes };
 
+// Whether the other end of a connection has the same address as this one.
+bool IsOfThisHost(int socket) {
+  const absl::StatusOr<Endpoint> here = LocalEndpoint(socket), there = RemoteEndpoint(socket);
+  return here.ok() && there.ok() && here->host == there->host;
+}
+
 std::string Seconds(EventLoop::Clock::duration time) {
   return absl::StrCat(std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s");
 }
@@ -35,7 +41,10 @@ std::string Seconds(EventLoop::Clock::duration time) {
 class TcpNet::Peer final : public TcpConnection::Owner {
  public:
   Peer(TcpNet* net, int32_t rank, TcpPeer peer)
-      : net_(*net), rank_(rank), name_(std::move(peer.name)) {
+      : net_(*net),
+        rank_(rank),
+        name_(std::move(peer.name)),
+        reads_memory_(net->options_.read_memory && IsOfThisHost(peer.sockets[0].number())) {
     for (int channel = 0; channel < kTcpChannels; ++channel) {
       connections_[channel] = std::make_unique<TcpConnection>(
           &net->loop_, std::move(peer.sockets[channel]), channel == kBytes, this);
@@ -47,6 +56,7 @@ class TcpNet::Peer final : public TcpConnection::Owner {
     return absl::OkStatus();
   }
   void Introduce() {
+    if (!reads_memory_) return;
     Frame frame;
     frame.type = FrameType::kMark;
     frame.mark = OwnMemoryMark();
@@ -101,6 +111,7 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   TcpNet& net_;
   const int32_t rank_;
   const std::string name_;
+  const bool reads_memory_;  // if it can
   std::array<std::unique_ptr<TcpConnection>, kTcpChannels> connections_;
 
   std::mutex mutex_;
@@ -237,7 +248,7 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
 }
 
 void TcpNet::Peer::OnMark(const MemoryMark& mark) {
-  if (!net_.options_.read_memory || !CanReadMemory(mark)) return;
+  if (!reads_memory_ || !CanReadMemory(mark)) return;
   process_ = mark.process;
   Frame frame;
   frame.type = FrameType::kCanRead;
@@ -443,7 +454,7 @@ void TcpNet::Open(Receiver* receiver) {
   loop_.PostAndWait([this] {
     Start();
     for (auto& peer : peers_) {
-      if (peer != nullptr && options_.read_memory) peer->Introduce();
+      if (peer != nullptr) peer->Introduce();
     }
     Beat();
   });

@@ -17,6 +17,7 @@
 #include "framework/comm/frames.h"
 #include "framework/comm/peer_memory.h"
 #include "framework/comm/pieces.h"
+#include "framework/wire/connected_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -39,7 +40,7 @@ class Rank final : public CommNet::Receiver {
     changed_.notify_all();
   }
   absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
-    if (request.edge.source == 13) return absl::InternalError("no such register");
+    if (request.edge.source == 13) return absl::InternalError(refusal_);
     return absl::MakeSpan(slot_);
   }
   void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override {
@@ -70,6 +71,7 @@ class Rank final : public CommNet::Receiver {
   }
 
   int32_t from_ = 0;
+  std::string refusal_ = "no such register";
 
  private:
   std::mutex mutex_;
@@ -79,17 +81,6 @@ class Rank final : public CommNet::Receiver {
   std::vector<std::string> errors_;
   std::vector<std::byte> slot_;
 };
-
-std::pair<Descriptor, Descriptor> Connected() {
-  auto listener = Listen({"127.0.0.1", 0});
-  EXPECT_TRUE(listener.ok()) << listener.status();
-  const auto deadline = EventLoop::Clock::now() + std::chrono::seconds(5);
-  auto client = Connect(*LocalEndpoint(listener->number()), deadline);
-  EXPECT_TRUE(client.ok()) << client.status();
-  absl::StatusOr<Descriptor> server = Descriptor();
-  while (!server->open()) server = Accept(listener->number());
-  return {*std::move(client), *std::move(server)};
-}
 
 // Two ranks of one process, each with a loop of its own; or the second is what the test writes.
 class TcpNetTest : public ::testing::Test {
@@ -307,6 +298,28 @@ TEST_F(TcpNetTest, APullThatIsRefusedSaysWhy) {
   nets_[0]->Pull(1, request, 2, to);
   ranks_[0].Ended(1);
   EXPECT_EQ(ranks_[0].errors(), std::vector<std::string>{"no such register"});
+}
+
+// A refusal has a text, and so is longer than what announces bytes.
+TEST_F(TcpNetTest, APullAfterOneThatWasRefusedBringsItsBytes) {
+  Both();
+  int32_t pull = 0;
+  for (const char* why : {"", "no", "no such register"}) {
+    ranks_[1].refusal_ = why;
+    PullRequest refused = Request(0, 8);
+    refused.edge.source = 13;
+    std::byte none[8] = {};
+    nets_[0]->Pull(1, refused, pull++, none);
+    ranks_[0].Ended(pull);
+    for (const int64_t bytes : {4, 100000}) {
+      std::vector<std::byte> to(bytes);
+      nets_[0]->Pull(1, Request(0, bytes), pull++, to.data());
+      ranks_[0].Ended(pull);
+      EXPECT_TRUE(std::equal(to.begin(), to.end(), ranks_[1].slot().begin() + 64))
+          << bytes << " bytes after \"" << why << "\"";
+    }
+  }
+  EXPECT_EQ(ranks_[0].errors(), (std::vector<std::string>{"", "no", "no such register"}));
 }
 
 TEST_F(TcpNetTest, ARankThatIsGoneIsToldOf) {

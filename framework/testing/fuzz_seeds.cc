@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -14,6 +15,7 @@
 #include "framework/base/log.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/parts.h"
+#include "framework/comm/frames.h"
 #include "framework/compiler/compile.h"
 #include "framework/data/encode_testing.h"
 #include "framework/data/gzip_testing.h"
@@ -22,6 +24,7 @@
 #include "framework/plan/text.h"
 #include "framework/testing/hand_plans.h"
 #include "framework/testing/models.h"
+#include "framework/wire/handshake.h"
 
 namespace sluice {
 namespace {
@@ -234,6 +237,77 @@ void WritePictures() {
   png("wide", 6, {.bits = 16});
 }
 
+std::string BytesOf(const Frame& frame) {
+  std::string bytes;
+  WriteFrame(frame, &bytes);
+  return bytes;
+}
+
+// One of each type.
+std::vector<std::pair<std::string, Frame>> Frames() {
+  static const std::vector<std::byte> along(16, std::byte{7});
+  Frame token, hello, pull, again, bytes, refusal;
+  token.type = hello.type = FrameType::kMessage;
+  token.message.kind = WireMessage::Kind::kToken;
+  token.message.edge = {0, 0, 1, 1, 1};
+  token.pull = 1;
+  token.along = absl::MakeSpan(along);
+  hello.message.kind = WireMessage::Kind::kHello;
+  hello.message.text = "layout 17\n";
+  hello.message.edges = "reads 0 1\n";
+  pull.type = FrameType::kPull;
+  pull.pull = 2;
+  pull.request.edge = {0, 0, 1, 1, 2};
+  pull.request.element_bytes = 4;
+  pull.request.bytes = 4 + 24 + 32;
+  pull.request.pieces = {{8, {}, {}}, {0, {2, 3}, {10, 1}}, {16, {2, 2, 2}, {40, 20, 3}}};
+  again.type = FrameType::kPullAgain;
+  again.pull = 2;
+  again.sequence = 1;
+  bytes.type = refusal.type = FrameType::kBytes;
+  bytes.pull = refusal.pull = 1;
+  bytes.bytes = 16;
+  refusal.status = absl::InternalError("no such register");
+  return {{"token", token}, {"hello", hello}, {"pull", pull},      {"again", again},
+          {"bytes", bytes}, {"beat", {}},     {"refusal", refusal}};
+}
+
+// Of tcp_net_fuzz: bytes of the peer on a connection.
+std::string Said(char channel, const std::string& bytes) {
+  return std::string{channel, static_cast<char>(bytes.size())} + bytes;
+}
+
+void WriteWire() {
+  std::string all, talk;
+  for (const auto& [name, frame] : Frames()) {
+    const std::string bytes = BytesOf(frame);
+    Write("comm", "frames", name, bytes);
+    all += bytes;
+    const bool on_bytes = frame.type == FrameType::kBytes;
+    const std::string registers = on_bytes && frame.status.ok() ? std::string(16, 'x') : "";
+    const std::string said = Said(on_bytes ? 1 : 0, bytes + registers);
+    Write("comm", "tcp_net", name, said);
+    if (name != "refusal") talk += said;
+    if (name == "pull") {
+      Write("comm", "pieces", name, std::string("\0\2", 2) + bytes.substr(kFrameHeadBytes));
+    }
+  }
+  Write("comm", "frames", "all", all);
+  Frame pieces = Frames()[2].second;
+  pieces.request.pieces.assign(70, {8, {}, {}});
+  pieces.request.bytes = 70 * 4;
+  Write("comm", "frames", "pieces", BytesOf(pieces));
+  // Then this rank pulls again, and sends tokens of edges that the peer has asked for.
+  Write("comm", "tcp_net", "all", talk + std::string("\4\1\6\x09\6\x0a\0", 7) + talk);
+  const Hello hello = MakeHello({1, 4, 0, 2});
+  const std::string text(reinterpret_cast<const char*>(hello.data()), hello.size());
+  Write("wire", "handshake", "good", text + "\2" + std::string(kAddedBytes + kAnswerBytes, '\0'));
+  Write("wire", "handshake", "all",
+        text + std::string("\0", 1) + text + "\1" + std::string(kAnswerBytes, 'a') + "\2" +
+            std::string(kAddedBytes, 'b') + std::string(kAnswerBytes, '\1') + "\3\4\5" +
+            MakeVerdict(absl::OkStatus(), ""));
+}
+
 }  // namespace
 }  // namespace sluice
 
@@ -246,5 +320,6 @@ int main() {
   sluice::WritePairs();
   sluice::WriteRecordSeeds();
   sluice::WritePictures();
+  sluice::WriteWire();
   return 0;
 }

@@ -216,8 +216,8 @@ TEST_F(AppTest, AModelMayEvaluateItself) {
     return model;
   };
   std::vector<bool> wholes;
-  app.evaluate = [&wholes](Session* session, const AppData& data,
-                           bool whole, const Stop&) -> absl::StatusOr<std::vector<double>> {
+  app.evaluate = [&wholes](Session* session, const AppData& data, bool whole,
+                           const Stop&) -> absl::StatusOr<std::vector<double>> {
     EXPECT_EQ(data.held_out->num_samples(), 100);
     wholes.push_back(whole);
     return std::vector<double>{*session->Read("w")->data<float>() + 100,
@@ -232,7 +232,8 @@ TEST_F(AppTest, AModelMayEvaluateItself) {
   EXPECT_THAT(printed_, HasSubstr("\n          distance on held-out data\n\n"));
   EXPECT_THAT(printed_, HasSubstr("\nheld-out distance 10"));
 
-  app.evaluate = [](Session*, const AppData&, bool, const Stop&) -> absl::StatusOr<std::vector<double>> {
+  app.evaluate = [](Session*, const AppData&, bool,
+                    const Stop&) -> absl::StatusOr<std::vector<double>> {
     return std::vector<double>{1};
   };
   EXPECT_EQ(Run(app, {"--out=" + out_ + "2"}), 1);

@@ -2,7 +2,10 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +20,16 @@ namespace {
 constexpr auto kVerdictLimit = std::chrono::milliseconds(500);
 // Descriptors have run out, or the like: the next try is not made at once.
 constexpr auto kAcceptPause = std::chrono::milliseconds(200);
+// Of those that come at once so many are taken before those that are there have their turn: else a
+// good one were pushed out by those behind it before it could answer.
+constexpr int kAcceptsATurn = 16;
+// Whoever knocks does not fill the log.
+constexpr auto kBetweenWarnings = std::chrono::seconds(1);
+// Who is shut out before it could say who it is comes again, so often; by then somebody listens
+// there, or has gone.
+constexpr int kMostTries = 20;
+constexpr auto kBetweenTries = std::chrono::milliseconds(50);
+constexpr auto kGoneLimit = std::chrono::seconds(2);
 
 absl::Span<const std::byte> Bytes(absl::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
@@ -33,6 +46,7 @@ absl::Status Tell(const Newcomer& newcomer, const absl::Status& verdict, absl::s
 struct Acceptor::Unknown {
   Descriptor socket;
   EventLoop::Watch watch = 0;
+  EventLoop::Clock::time_point until;
   std::string from;
   size_t got = 0;  // bytes of the message that is being read
   bool challenged = false;
@@ -71,18 +85,39 @@ absl::Status Acceptor::Watch() {
 }
 
 void Acceptor::AcceptAll() {
-  while (true) {
+  if (accepts_later_) return;
+  for (int taken = 0; taken < kAcceptsATurn; ++taken) {
     absl::StatusOr<Descriptor> socket = Accept(listener_.number());
     if (!socket.ok()) {
-      SLUICE_LOG(WARNING) << socket.status().message();
-      loop_.After(kAcceptPause, [this, alive = alive_] {
-        if (*alive) AcceptAll();
-      });
-      return;
+      Warn(socket.status().message());
+      return AcceptAfter(kAcceptPause);
     }
     if (!socket->open()) return;
     AddUnknown(*std::move(socket));
   }
+  AcceptAfter(EventLoop::Clock::duration::zero());
+}
+
+void Acceptor::AcceptAfter(EventLoop::Clock::duration time) {
+  accepts_later_ = true;
+  loop_.After(time, [this, alive = alive_] {
+    if (!*alive) return;
+    accepts_later_ = false;
+    AcceptAll();
+  });
+}
+
+void Acceptor::Warn(absl::string_view what) {
+  const auto now = EventLoop::Clock::now();
+  if (now < next_warning_) {
+    ++unsaid_;
+    return;
+  }
+  const std::string others =
+      unsaid_ > 0 ? absl::StrCat("; and ", unsaid_, " such since the last of these lines") : "";
+  SLUICE_LOG(WARNING) << what << others;
+  next_warning_ = now + kBetweenWarnings;
+  unsaid_ = 0;
 }
 
 void Acceptor::AddUnknown(Descriptor socket) {
@@ -99,13 +134,24 @@ void Acceptor::AddUnknown(Descriptor socket) {
                                [this, number](bool, bool) { OnReadable(number); });
   if (!watch.ok()) return;
   unknown->watch = *watch;
+  unknown->until = EventLoop::Clock::now() + options_.limit;
   unknown_[number] = std::move(unknown);
-  loop_.After(options_.limit, [this, number, alive = alive_] {
-    if (!*alive || unknown_.count(number) == 0) return;
-    ++refused_;
-    Drop(number);
-  });
+  if (!drops_later_) DropLate();
   OnReadable(number);
+}
+
+// Those whose time is over. All have the same, so the first that came is the first to go.
+void Acceptor::DropLate() {
+  const auto now = EventLoop::Clock::now();
+  while (!unknown_.empty() && unknown_.begin()->second->until <= now) {
+    ++refused_;
+    Drop(unknown_.begin()->first);
+  }
+  drops_later_ = !unknown_.empty();
+  if (!drops_later_) return;
+  loop_.After(unknown_.begin()->second->until - now, [this, alive = alive_] {
+    if (*alive) DropLate();
+  });
 }
 
 void Acceptor::Drop(int64_t number) {
@@ -162,8 +208,7 @@ void Acceptor::OnReadable(int64_t number) {
   unknown_.erase(found);
   if (!added.ok()) {
     ++refused_;
-    SLUICE_LOG(WARNING) << "refused a process at " << newcomer.from << ": "
-                        << added.status().message();
+    Warn(absl::StrCat("refused a process at ", newcomer.from, ": ", added.status().message()));
     Tell(newcomer, added.status(), "").IgnoreError();
     return;
   }
@@ -171,31 +216,56 @@ void Acceptor::OnReadable(int64_t number) {
   take_(std::move(newcomer));
 }
 
+namespace {
+
+// The messages before the verdict, and its head.
+absl::StatusOr<ReadVerdictHead> Exchange(int socket, const Caller& caller, absl::string_view secret,
+                                         Deadline deadline,
+                                         const std::function<std::string(int)>& add) {
+  const Hello hello = MakeHello(caller);
+  RETURN_IF_ERROR(WriteAll(socket, absl::MakeSpan(hello), deadline));
+  Challenge challenge;
+  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(challenge), deadline));
+  ASSIGN_OR_RETURN(const Answer answer, MakeAnswer(secret, hello, challenge, add(socket)));
+  RETURN_IF_ERROR(WriteAll(socket, absl::MakeSpan(answer), deadline));
+  VerdictHead head;
+  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(head), deadline));
+  return ReadVerdict(head);
+}
+
+}  // namespace
+
 absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
                                 absl::string_view secret, Deadline deadline,
                                 const std::function<std::string(int socket)>& add) {
-  ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, deadline));
-  const int number = socket.number();
   const std::string where = absl::StrCat("at ", EndpointText(endpoint));
-  const Hello hello = MakeHello(caller);
-  RETURN_IF_ERROR(AddContext(WriteAll(number, absl::MakeSpan(hello), deadline), where));
-  Challenge challenge;
-  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(challenge), deadline), where));
-  const absl::StatusOr<Answer> answer = MakeAnswer(secret, hello, challenge, add(number));
-  if (!answer.ok()) return AddContext(answer.status(), where);
-  RETURN_IF_ERROR(AddContext(WriteAll(number, absl::MakeSpan(*answer), deadline), where));
-  VerdictHead head;
-  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(head), deadline), where));
-  ASSIGN_OR_RETURN(const ReadVerdictHead verdict, ReadVerdict(head));
-  Admission admission;
-  admission.text.resize(verdict.bytes);
-  RETURN_IF_ERROR(AddContext(
-      ReadAll(number, {reinterpret_cast<std::byte*>(admission.text.data()), admission.text.size()},
-              deadline),
-      where));
-  if (verdict.code != absl::StatusCode::kOk) return absl::Status(verdict.code, admission.text);
-  admission.socket = std::move(socket);
-  return admission;
+  std::optional<std::string> added;
+  const auto add_once = [&](int socket) {
+    if (!added.has_value()) added = add(socket);
+    return *added;
+  };
+  Deadline connected = deadline;
+  for (int tries = 1;; ++tries) {
+    ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, connected));
+    const int number = socket.number();
+    const absl::StatusOr<ReadVerdictHead> verdict =
+        Exchange(number, caller, secret, deadline, add_once);
+    if (absl::IsUnavailable(verdict.status()) && tries < kMostTries) {
+      std::this_thread::sleep_for(kBetweenTries);
+      connected = std::min<Deadline>(deadline, EventLoop::Clock::now() + kGoneLimit);
+      continue;
+    }
+    if (!verdict.ok()) return AddContext(verdict.status(), where);
+    Admission admission;
+    admission.text.resize(verdict->bytes);
+    const absl::Span<char> text = absl::MakeSpan(admission.text);
+    RETURN_IF_ERROR(AddContext(
+        ReadAll(number, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline),
+        where));
+    if (verdict->code != absl::StatusCode::kOk) return absl::Status(verdict->code, admission.text);
+    admission.socket = std::move(socket);
+    return admission;
+  }
 }
 
 }  // namespace sluice

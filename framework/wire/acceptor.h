@@ -45,7 +45,6 @@ class Acceptor {
   // `loop` must outlive it. `take` is called on the loop's thread.
   static absl::StatusOr<std::unique_ptr<Acceptor>> Start(EventLoop* loop, Descriptor listener,
                                                          const AcceptorOptions& options, Take take);
-  // Any thread but the loop's.
   ~Acceptor();
 
   int64_t refused() const { return refused_.load(); }  // that did not know the secret, or spoke not
@@ -56,7 +55,10 @@ class Acceptor {
   Acceptor(EventLoop* loop, Descriptor listener, const AcceptorOptions& options, Take take);
   absl::Status Watch();
   void AcceptAll();
+  void AcceptAfter(EventLoop::Clock::duration time);
   void AddUnknown(Descriptor socket);
+  void DropLate();
+  void Warn(absl::string_view what);
   void OnReadable(int64_t number);
   // Whether the next message has come as a whole.
   static bool ReadMore(Unknown* unknown, absl::Span<std::byte> message);
@@ -70,12 +72,18 @@ class Acceptor {
   std::atomic<int64_t> refused_{0};
   int64_t count_ = 0;
   std::map<int64_t, std::unique_ptr<Unknown>> unknown_;  // by the order in which they came
+  // One timer of each kind at most, however many come: whether it runs.
+  bool accepts_later_ = false, drops_later_ = false;
+  EventLoop::Clock::time_point next_warning_;
+  int64_t unsaid_ = 0;  // warnings
   // What timers look at: they may come after the acceptor has gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-// The other side: connects, proves who it is, and waits for the verdict. Blocks. Errors:
-// DeadlineExceeded, PermissionDenied (one of them does not know the secret), or the refusal.
+// The other side: connects, proves who it is, and waits for the verdict. Blocks. A connection that
+// is closed without a verdict, as where too many come at once, is tried again for some seconds.
+// Errors: DeadlineExceeded, PermissionDenied (one of them does not know the secret), Unavailable
+// (closed each time), or the refusal. `add` is called once.
 struct Admission {
   Descriptor socket;
   std::string text;  // of the verdict

@@ -61,6 +61,7 @@ void EventLoop::Post(std::function<void()> call) {
 }
 
 void EventLoop::PostAndWait(std::function<void()> call) {
+  if (std::this_thread::get_id() == thread_.get_id()) return call();
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -107,19 +108,20 @@ void EventLoop::RunPosted() {
   for (const auto& call : calls) call();
 }
 
+// Those that are due now; what they begin has its turn after descriptors have had theirs, however
+// soon it is due.
 int EventLoop::RunTimers() {
-  while (!timers_.empty()) {
-    const auto first = timers_.begin();
-    const auto left = first->first - Clock::now();
-    if (left > Clock::duration::zero()) {
-      const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
-      return static_cast<int>(std::min<int64_t>(milliseconds + 1, 1000 * 3600));
-    }
-    const std::function<void()> call = std::move(first->second);
-    timers_.erase(first);
+  const auto now = Clock::now();
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    const std::function<void()> call = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
     call();
   }
-  return -1;
+  if (timers_.empty()) return -1;
+  const auto left = timers_.begin()->first - Clock::now();
+  if (left <= Clock::duration::zero()) return 0;
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(left).count();
+  return static_cast<int>(std::min<int64_t>(milliseconds + 1, 1000 * 3600));
 }
 
 void EventLoop::Main() {

@@ -33,7 +33,7 @@ class EventLoop {
 
   // Any thread. What a callback of the loop calls comes after it.
   void Post(std::function<void()> call);
-  // The same, and waits until it has been called. Not from the loop's own thread.
+  // The same, and waits until it has been called; on the loop's own thread it is called at once.
   void PostAndWait(std::function<void()> call);
 
   // The loop's thread alone: calls `ready` when the descriptor can be read, and where `writes` is

@@ -105,7 +105,10 @@ absl::StatusOr<Answer> MakeAnswer(absl::string_view secret, const Hello& hello,
   if (!Equal(expected, bytes.last(kProofBytes))) {
     return absl::PermissionDeniedError("who listens there does not know this job's secret");
   }
-  SLUICE_CHECK(added.size() <= kAddedBytes);
+  if (added.size() > kAddedBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected to add at most ", kAddedBytes,
+                                                   " bytes, got ", added.size(), ": ", added));
+  }
   Answer answer = {};
   std::memcpy(answer.data() + kProofBytes, added.data(), added.size());
   const Proof proof =

@@ -46,7 +46,8 @@ Hello MakeHello(const Caller& caller);
 absl::StatusOr<Caller> ReadHello(const Hello& hello);
 
 Challenge MakeChallenge(absl::string_view secret, const Hello& hello);
-// `added` has at most kAddedBytes. PermissionDenied: who challenges does not know the secret.
+// PermissionDenied: who challenges does not know the secret. InvalidArgument: `added` has more than
+// kAddedBytes.
 absl::StatusOr<Answer> MakeAnswer(absl::string_view secret, const Hello& hello,
                                   const Challenge& challenge, absl::string_view added);
 // What the client has added. PermissionDenied: it does not know the secret.

@@ -14,6 +14,7 @@
 #include <memory>
 #include <thread>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -87,6 +88,16 @@ bool WaitFor(int socket, short events, Deadline deadline) {
   return false;
 }
 
+// Where nobody listens at a port of this host, the kernel may choose that very port for the caller,
+// which then has called itself.
+bool IsOwnEnd(int socket) {
+  sockaddr_storage own = {}, other = {};
+  socklen_t own_size = sizeof(own), other_size = sizeof(other);
+  return getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         getpeername(socket, reinterpret_cast<sockaddr*>(&other), &other_size) == 0 &&
+         own_size == other_size && std::memcmp(&own, &other, own_size) == 0;
+}
+
 // One address, once. OK with a closed descriptor: nobody listens there yet.
 absl::StatusOr<Descriptor> TryConnect(const addrinfo& address, Deadline deadline,
                                       std::string* reason) {
@@ -105,6 +116,13 @@ absl::StatusOr<Descriptor> TryConnect(const addrinfo& address, Deadline deadline
       *reason = ErrorText(error);
       return Descriptor();
     }
+  }
+  if (IsOwnEnd(socket.number())) {
+    // Reset, not closed: else the kernel keeps the port for a minute from who is waited for.
+    const linger reset = {1, 0};
+    setsockopt(socket.number(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    *reason = ErrorText(ECONNREFUSED);
+    return Descriptor();
   }
   SetConnectionOptions(socket.number());
   return socket;
@@ -140,10 +158,14 @@ absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
   absl::string_view host = text.substr(0, colon == text.npos ? 0 : colon);
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  const bool is_port =
-      colon != text.npos && absl::SimpleAtoi(text.substr(colon + 1), &endpoint.port);
-  if (!is_port || host.empty() || endpoint.port < 0 || endpoint.port > 65535 ||
-      (!bracketed && host.find(':') != host.npos)) {
+  const absl::string_view port = colon == text.npos ? "" : text.substr(colon + 1);
+  // Numbers may be written with signs and spaces, ports may not.
+  const bool is_port = std::all_of(port.begin(), port.end(), absl::ascii_isdigit) &&
+                       absl::SimpleAtoi(port, &endpoint.port) && endpoint.port <= 65535;
+  const bool is_host = !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
+    return absl::ascii_isgraph(c) && c != '[' && c != ']';
+  });
+  if (!is_port || !is_host || (!bracketed && host.find(':') != host.npos)) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected an address such as node3:29500, got \"", text, "\""));
   }
@@ -176,14 +198,16 @@ absl::StatusOr<Descriptor> Listen(const Endpoint& endpoint) {
 }
 
 absl::StatusOr<Descriptor> Accept(int listener) {
-  Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket.open()) {
-    SetConnectionOptions(socket.number());
-    return socket;
-  }
-  // A connection that is gone before it was taken is not the listener's error.
-  if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO) {
-    return Descriptor();
+  while (true) {
+    Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (socket.open()) {
+      SetConnectionOptions(socket.number());
+      return socket;
+    }
+    if (errno == EAGAIN) return Descriptor();
+    // A connection that has gone before it was taken is not the listener's error, and says nothing
+    // of those behind it.
+    if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) break;
   }
   return absl::ResourceExhaustedError(absl::StrCat("no connection taken: ", ErrorText(errno)));
 }
