@@ -13,7 +13,7 @@
 #include "framework/base/printable.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
-#include "framework/data/gzip.h"
+#include "framework/data/packed.h"
 #include "framework/data/zip.h"
 
 namespace sluice {
@@ -130,12 +130,12 @@ class HeaderParser {
 };
 
 // Exactly as many, or which are missing.
-absl::Status ReadWhole(GzipStream* stream, const char* what, int64_t size, char* to) {
+absl::Status ReadWhole(PackedStream* stream, const char* what, int64_t size, char* to) {
   ASSIGN_OR_RETURN(const int64_t got, stream->Read(reinterpret_cast<uint8_t*>(to), size));
   return got == size ? absl::OkStatus() : Expected(what, " of ", size, " bytes, got ", got);
 }
 
-absl::StatusOr<Header> ReadHeader(GzipStream* stream) {
+absl::StatusOr<Header> ReadHeader(PackedStream* stream) {
   char head[kLongHead];
   RETURN_IF_ERROR(ReadWhole(stream, "a .npy head", kPreamble, head));
   if (absl::string_view(head, kMagic.size()) != kMagic) {
@@ -210,7 +210,7 @@ void MakeRowMajor(NpyArray* array) {
 }
 
 absl::StatusOr<NpyArray> Read(absl::string_view bytes) {
-  GzipStream stream(bytes);
+  PackedStream stream(bytes);
   ASSIGN_OR_RETURN(const Header header, ReadHeader(&stream));
   NpyArray array;
   array.shape = *header.shape;

@@ -24,7 +24,7 @@ struct NpyArray {
   std::string TypeName() const;  // as NumPy has it: "f4"
 };
 
-// Versions 1 to 3, row-major or Fortran's order, either order of bytes; the bytes may be gzipped.
+// Versions 1 to 3, row-major or Fortran's order, either order of bytes; the bytes may be packed.
 // Errors begin with `name`: another format, a header that is none, and at which byte; arrays of
 // objects, texts and records; more or fewer values than the header says.
 absl::StatusOr<NpyArray> ParseNpy(absl::string_view name, absl::string_view bytes);

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/data/file.h"
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "framework/data/zip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -16,7 +16,7 @@
 #include "framework/checkpoint/parts.h"
 #include "framework/compiler/compile.h"
 #include "framework/data/encode_testing.h"
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "framework/data/record_io.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"

@@ -127,7 +127,7 @@ absl::StatusOr<AppData> OpenFolder(const std::string& path, const PictureOptions
 
 bool HasIdxFiles(const std::string& folder) {
   std::error_code error;
-  for (const char* ending : {"", ".gz"}) {
+  for (const char* ending : {"", ".gz", ".zst"}) {
     if (fs::exists(absl::StrCat(folder, "/train-images-idx3-ubyte", ending), error)) return true;
   }
   return false;
