@@ -92,7 +92,8 @@ AppFlags WideAndDeepFlags() {
   flags.help = kHelp;
   flags.data = {"data", "PATH", kByPreset,
                 "a folder with flights.csv, weather.csv and planes.csv, a file of click logs as "
-                "Criteo gives them, or the name of a data set that //tools:dataset fetched"};
+                "Criteo gives them or, .bin, in HugeCTR's Raw format, or the name of a data set "
+                "that //tools:dataset fetched"};
   flags.model = {{"split", "NAME", kByPreset},
                  {"widths", "N,N", kByPreset},
                  {"hidden", "N,N", kByPreset},
