@@ -276,7 +276,8 @@ absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOp
   }
   if (std::filesystem::is_directory(data, error))
     return OpenFlights(data, options.split, options.stop);
-  if (absl::EndsWith(data, ".bin")) return OpenRaw(data, config, options.stop);
+  if (absl::EndsWith(data, ".raw") || absl::EndsWith(data, ".bin"))
+    return OpenRaw(data, config, options.stop);
   return OpenLog(data, config, options.stop);
 }
 

@@ -240,10 +240,11 @@ TEST_F(ClickDataTest, LogsInOtherFormatsAreTheSameSamples) {
   Write("train.txt", text);
   Write("train.txt.zst", Zstandard(text));
   Write("train.bin", raw + "tail");
+  Write("train.raw", raw);
   const WideAndDeepConfig config = LogTables(5200);
   const auto log = OpenClickData(folder_ + "/train.txt", {}, config);
   ASSERT_TRUE(log.ok()) << log.status();
-  for (const char* other : {"train.txt.zst", "train.bin"}) {
+  for (const char* other : {"train.txt.zst", "train.bin", "train.raw"}) {
     const auto data = OpenClickData(folder_ + "/" + other, {}, config);
     ASSERT_TRUE(data.ok()) << data.status();
     EXPECT_EQ(data->training->num_samples(), log->training->num_samples());
