@@ -152,11 +152,31 @@ absl::StatusOr<int64_t> PackedStream::Read(uint8_t* to, int64_t size) {
   return some;
 }
 
+namespace {
+
+// How many bytes the packed file says that it has: of gzip the last four bytes, of zstd the head of
+// the first frame. It need not be so; 0 where nothing is said.
+int64_t AnnouncedSize(absl::string_view bytes) {
+  uint32_t size = 0;
+  if (absl::StartsWith(bytes, kGzip) && bytes.size() >= sizeof(size)) {
+    std::memcpy(&size, bytes.data() + bytes.size() - sizeof(size), sizeof(size));
+    return size;
+  }
+  if (!absl::StartsWith(bytes, kZstandard)) return static_cast<int64_t>(bytes.size());
+  const uint64_t of_frame = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
+  return of_frame <= INT64_MAX ? static_cast<int64_t>(of_frame) : 0;
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view bytes) {
   const MemoryLimits limits = ReadMemoryLimits();
   PackedStream stream(bytes);
   std::string text;
   constexpr size_t kAtOnce = size_t{1} << 22;
+  // Text that grows is copied, a few times in all, unless there is room for it from the first.
+  const int64_t announced = std::min(AnnouncedSize(bytes), stream.AtMostLeft());
+  if (limits.most == 0 || announced < limits.available / 2) text.reserve(announced + kAtOnce);
   for (size_t size = 0;; size = text.size()) {
     if (limits.most > 0 && 2 * (size + kAtOnce) > static_cast<size_t>(limits.available)) {
       return absl::ResourceExhaustedError(
