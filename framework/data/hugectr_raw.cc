@@ -29,14 +29,11 @@ void PutNumbers(bool floats, const std::vector<float>& numbers, std::string* to)
 }
 
 void TakeNumbers(bool floats, const char* from, std::vector<float>* numbers) {
-  if (floats) {
-    std::memcpy(numbers->data(), from, 4 * numbers->size());
-    return;
-  }
   for (float& number : *numbers) {
     uint32_t integer;
-    std::memcpy(&integer, from, sizeof(integer));
-    number = static_cast<float>(integer);
+    static_assert(sizeof(integer) == sizeof(number));
+    std::memcpy(floats ? static_cast<void*>(&number) : &integer, from, sizeof(integer));
+    if (!floats) number = static_cast<float>(integer);
     from += sizeof(integer);
   }
 }
