@@ -111,6 +111,11 @@ def loader(setting):
     return [Contest("loader", _ours(setting, "loader", arguments, figures.of_lines), rounds=1 if setting.quick else 3)]
 
 
+def readers(setting):
+    arguments = ["--mib=8", "--seconds=0.2"] if setting.quick else []
+    return [Contest("readers", _ours(setting, "readers", arguments, figures.of_lines), rounds=1 if setting.quick else 3)]
+
+
 @dataclass
 class Group:
     contests: object  # Setting -> list of Contest
@@ -127,5 +132,7 @@ GROUPS = {
     "gpt": Group(gpt, "A training step: forward, backward, AdamW, f32. Memory is the process's largest resident size."),
     "meshes": Group(meshes, "The tiny step on two devices of one process; data=2 has twice the batch."),
     "original": Group(original, "The same step in the last release of the original framework."),
+    "readers": Group(readers, "Bytes a second that the readers of data files give, from the system's cache: beside a copy in memory, "
+                     "or the library that unpacks."),
     "loader": Group(loader, "Steps on batches drawn from text against steps on the same tokens again and again."),
 }

@@ -14,7 +14,7 @@ _LABEL = re.compile(r'"//([\w/.-]+)(?::[\w/.+-]+)?"')
 _RULE = re.compile(r"^(\w+)\(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
 _TESTS = " (tests)"
 # Libraries whose headers take a second or more to compile: for .cc files alone.
-_ONLY_IN_SOURCES = re.compile(r"(oneapi|nlohmann|google/protobuf)/|dnnl|.*/onednn\.h$")
+_ONLY_IN_SOURCES = re.compile(r"(oneapi|nlohmann|google/protobuf)/|framework/data/.*\.pb\.h$|dnnl|.*/onednn\.h$")
 # What several sources share of such a library is declared in one header of ours, which is for .cc files alone in its turn.
 _WRAPPERS = ("framework/kernels/cpu/onednn.h",)
 _ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+["<]([^">]+)[">]', re.MULTILINE)
@@ -142,7 +142,7 @@ def check_heavy(files):
             errors += ["%s: %s is for .cc files alone" % (path, used)
                        for used in _ANY_INCLUDE.findall(files[path]) if _ONLY_IN_SOURCES.match(used)]
         in_test = path in test_only or path.endswith("_test.cc")
-        if not in_test and not path.startswith(_KNOW_THE_PLAN) and _reaches(path, files, ".pb.h", set()):
+        if not in_test and not path.startswith(_KNOW_THE_PLAN) and _reaches(path, files, "plan.pb.h", set()):
             errors.append("%s: includes plan.pb.h, though it neither reads nor writes plans" % path)
     return errors
 

@@ -76,6 +76,12 @@ class CheckLayersTest(unittest.TestCase):
         self.assertEqual(check_layers.check_heavy(files),
                          ["framework/kernels/cpu/a.h: framework/kernels/cpu/onednn.h is for .cc files alone"])
 
+    def test_messages_of_data_files_stay_in_sources(self):
+        files = {"framework/data/a.cc": '#include "framework/data/a.pb.h"\n',
+                 "framework/data/a.h": '#include "framework/data/a.pb.h"\n'}
+        self.assertEqual(check_layers.check_heavy(files),
+                         ["framework/data/a.h: framework/data/a.pb.h is for .cc files alone"])
+
     def test_nobody_reaches_the_plan_by_accident(self):
         files = {"framework/plan/index.h": '#include "framework/plan/plan.pb.h"\n',
                  "framework/session/session.h": '#include "framework/plan/index.h"\n',

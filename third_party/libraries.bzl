@@ -71,6 +71,12 @@ def libraries():
         packages = ["zlib1g-dev"],
     )
     system_library(
+        name = "zstd",
+        build_file = "//third_party/zstd:system.BUILD",
+        headers = ["zstd.h", "zstd_errors.h"],
+        packages = ["libzstd-dev"],
+    )
+    system_library(
         name = "freetype",
         build_file = "//third_party/freetype:system.BUILD",
         headers = ["freetype2/ft2build.h", "freetype2/freetype"],

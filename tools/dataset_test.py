@@ -180,5 +180,50 @@ class DatasetTest(unittest.TestCase):
             self.assertTrue(bool(one.apt) != bool(one.pip), one.name)
 
 
+class FilesTest(unittest.TestCase):
+    """The program that it runs, and what it says of it."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+        patch = mock.patch.dict(os.environ, {"BUILD_WORKING_DIRECTORY": self.folder})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def run_main(self, *arguments):
+        out, error = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
+            code = dataset.main(list(arguments))
+        return code, out.getvalue(), error.getvalue()
+
+    def write(self, name, content):
+        with open(os.path.join(self.folder, name), "wb") as file:
+            file.write(content)
+
+    def test_a_file_is_inspected_and_converted_where_the_caller_is(self):
+        self.write("a.csv", b"x,y\n1,2\n")
+        self.assertEqual(self.run_main("inspect", "a.csv"),
+                         (0, "format     csv\nrows       1 of 2 columns\ncolumns    x | y\nline 2     1 | 2\n", ""))
+        self.assertEqual(self.run_main("convert", "a.csv", "a.tsv"), (0, "a.tsv: 2 lines\n", ""))
+        with open(os.path.join(self.folder, "a.tsv"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "x\ty\n1\t2\n")
+
+    def test_what_cannot_be_done_is_one_line(self):
+        self.write("a.npy", b"no array")
+        code, out, error = self.run_main("inspect", "a.npy")
+        self.assertEqual((code, out), (1, ""))
+        self.assertEqual(error, "dataset: data: a.npy: expected a .npy file, which begins with \\x93NUMPY, got no arr\n")
+        self.assertEqual(self.run_main("inspect", "a.npy", "--shape=3")[0], 2)
+        self.assertEqual(self.run_main("inspect")[0], 2)
+        self.assertEqual(self.run_main("convert", "a.npy")[0], 2)
+
+    def test_parquet_needs_pyarrow(self):
+        with mock.patch.dict(sys.modules, {"pyarrow": None}):
+            code, _, error = self.run_main("convert", "a.parquet", "a.csv")
+        self.assertEqual((code, error), (1, "dataset: a.parquet: parquet files are read with pyarrow, which this Python does not "
+                                            "have; pip install pyarrow\n"))
+        code, _, error = self.run_main("convert", "a.parquet", "a.npy")
+        self.assertEqual((code, error), (1, "dataset: a.parquet: expected NAME.csv or NAME.tsv, which parquet files become, got a.npy\n"))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -13,20 +13,31 @@
 namespace sluice {
 namespace {
 
-// An open file.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
+absl::StatusOr<FileDescriptor> OpenRegular(const std::string& path, int64_t* size) {
+  // Without waiting for someone to write to a pipe, which is refused below.
+  FileDescriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.value() < 0) return CannotRead(path, errno);
+  struct stat info;
+  if (fstat(file.value(), &info) != 0) return CannotRead(path, errno);
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat("data: expected a file, ", path, " is none"));
   }
-  int value() const { return value_; }
+  *size = info.st_size;
+  return file;
+}
 
- private:
-  const int value_;
-};
+// As many as there are, and how many; -1: errno says why none could be read.
+int64_t ReadPart(const FileDescriptor& file, int64_t offset, int64_t size, char* to) {
+  int64_t done = 0;
+  while (done < size) {
+    const ssize_t got = pread(file.value(), to + done, size - done, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;  // it has become shorter
+    done += got;
+  }
+  return done;
+}
 
 }  // namespace
 
@@ -35,25 +46,44 @@ absl::Status CannotRead(const std::string& path, int error) {
   return error == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
 }
 
+FileDescriptor::~FileDescriptor() {
+  if (value_ >= 0) close(value_);
+}
+
+absl::StatusOr<RandomAccessFile> RandomAccessFile::Open(const std::string& path) {
+  RandomAccessFile file;
+  ASSIGN_OR_RETURN(file.file_, OpenRegular(path, &file.size_));
+  file.path_ = path;
+  return file;
+}
+
+RandomAccessFile RandomAccessFile::OfBytes(std::string path, std::string bytes) {
+  RandomAccessFile file;
+  file.path_ = std::move(path);
+  file.bytes_ = std::move(bytes);
+  file.size_ = static_cast<int64_t>(file.bytes_.size());
+  return file;
+}
+
+absl::Status RandomAccessFile::ReadAt(int64_t offset, int64_t size, char* to) const {
+  if (file_.value() < 0) {
+    std::memcpy(to, bytes_.data() + offset, size);
+    return absl::OkStatus();
+  }
+  const int64_t got = ReadPart(file_, offset, size, to);
+  if (got < 0) return CannotRead(path_, errno);
+  if (got == size) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("data: ", path_, ": expected ", size, " bytes at byte ",
+                                          offset, " of the file that was opened, got ", got));
+}
+
 absl::Status ReadFileInto(const std::string& path, std::string* bytes) {
-  // Without waiting for someone to write to a pipe, which is refused below.
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  if (file.value() < 0) return CannotRead(path, errno);
-  struct stat info;
-  if (fstat(file.value(), &info) != 0) return CannotRead(path, errno);
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("data: expected a file, ", path, " is none"));
-  }
-  bytes->resize(info.st_size);
-  size_t size = 0;
-  while (size < bytes->size()) {
-    const ssize_t got = read(file.value(), bytes->data() + size, bytes->size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return CannotRead(path, errno);
-    if (got == 0) break;  // it has become shorter
-    size += got;
-  }
+  int64_t size = 0;
+  ASSIGN_OR_RETURN(const FileDescriptor file, OpenRegular(path, &size));
   bytes->resize(size);
+  const int64_t got = ReadPart(file, 0, size, bytes->data());
+  if (got < 0) return CannotRead(path, errno);
+  bytes->resize(got);
   return absl::OkStatus();
 }
 

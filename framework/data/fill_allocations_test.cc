@@ -65,7 +65,8 @@ TEST(FillAllocationsTest, FilesWhatTheirLibraryTakes) {
   PhotoView view;
   view.random = true;
   view.contrast = 0.4;
-  const auto data = PhotoDataset::Open("pictures", root, files, view);
+  const auto data =
+      PhotoDataset::Open("pictures", std::make_unique<FolderPhotos>(root, files), view);
   ASSERT_TRUE(data.ok()) << data.status();
   const Allocations allocations = OfThirdBatch(**data);
   if (!kCountsAllocations) return;

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
-#include "framework/data/gzip.h"
+#include "framework/data/packed.h"
 
 namespace sluice {
 namespace {
@@ -19,7 +19,7 @@ absl::Status Expected(const Args&... what) {
   return absl::DataLossError(absl::StrCat("expected ", what...));
 }
 
-absl::StatusOr<Shape> ReadHeader(GzipStream* stream) {
+absl::StatusOr<Shape> ReadHeader(PackedStream* stream) {
   uint8_t bytes[4];
   ASSIGN_OR_RETURN(const int64_t got, stream->Read(bytes, 4));
   if (got < 4) return Expected("an IDX header of four bytes and more, got ", got, " bytes");
@@ -44,7 +44,7 @@ absl::StatusOr<Shape> ReadHeader(GzipStream* stream) {
 }
 
 absl::StatusOr<IdxArray> Read(absl::string_view bytes) {
-  GzipStream stream(bytes);
+  PackedStream stream(bytes);
   IdxArray array;
   ASSIGN_OR_RETURN(array.shape, ReadHeader(&stream));
   int64_t elements = 1;

@@ -1,5 +1,5 @@
 // IDX, the format of MNIST: a header of four bytes and an extent of four for each dimension, all
-// big-endian, then the elements, row-major. Files may be gzipped. Only elements of one byte are
+// big-endian, then the elements, row-major. Files may be packed. Only elements of one byte are
 // read. Any thread; no state.
 #ifndef SLUICE_FRAMEWORK_DATA_IDX_H_
 #define SLUICE_FRAMEWORK_DATA_IDX_H_

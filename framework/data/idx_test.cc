@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

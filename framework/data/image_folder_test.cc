@@ -56,7 +56,8 @@ class ImageFolderTest : public ::testing::Test {
     files.insert(files.end(), list->held_out.begin(), list->held_out.end());
     std::sort(files.begin(), files.end(),
               [](const ImageFile& a, const ImageFile& b) { return a.path < b.path; });
-    auto dataset = PhotoDataset::Open("pictures", root_, files, view);
+    auto dataset =
+        PhotoDataset::Open("pictures", std::make_unique<FolderPhotos>(root_, files), view);
     EXPECT_TRUE(dataset.ok()) << dataset.status();
     return dataset.ok() ? *std::move(dataset) : nullptr;
   }
@@ -122,9 +123,12 @@ TEST_F(ImageFolderTest, FoldersThatAreNoneAreRefused) {
   EXPECT_TRUE(ListImageFolder(root_).ok());
   for (const char* name : {"train/a/1.jpg", "train/b/1.jpg", "val/c/1.jpg"}) Write(name, "x");
   EXPECT_EQ(Error(), "data: " + root_ + "/val: expected the classes of \"train\", got c");
-  EXPECT_THAT(
-      std::string(PhotoDataset::Open("training pictures", root_, {}, {}).status().message()),
-      HasSubstr("training pictures: expected at least one picture in"));
+  EXPECT_THAT(std::string(PhotoDataset::Open(
+                              "training pictures",
+                              std::make_unique<FolderPhotos>(root_, std::vector<ImageFile>()), {})
+                              .status()
+                              .message()),
+              HasSubstr("training pictures: expected at least one picture in"));
 }
 
 TEST_F(ImageFolderTest, ASampleIsAPictureAndItsClass) {
@@ -193,7 +197,7 @@ TEST_F(ImageFolderTest, ManyDamagedFilesAreAnError) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(
       std::string(status.message()),
-      HasSubstr("pictures: expected at most one damaged file in 100, got 4 of 304 in " + root_ +
+      HasSubstr("pictures: expected at most one damaged picture in 100, got 4 of 304 in " + root_ +
                 ": a/cut0.jpg, a/cut1.jpg, a/cut2.jpg, ..; of a/cut3.jpg: the JPEG "
                 "file is damaged: "));
 }
@@ -203,7 +207,8 @@ TEST_F(ImageFolderTest, AFolderOfSomethingElseIsRefusedAtOnce) {
   const auto list = ListImageFolder(root_);
   ASSERT_TRUE(list.ok());
   CaptureStderr();
-  const auto data = PhotoDataset::Open("pictures", root_, list->training, SmallView());
+  const auto data = PhotoDataset::Open(
+      "pictures", std::make_unique<FolderPhotos>(root_, list->training), SmallView());
   GetCapturedStderr();
   EXPECT_THAT(std::string(data.status().message()),
               HasSubstr("expected a JPEG or PNG file, got 6 bytes of neither"));

@@ -11,15 +11,15 @@
 namespace sluice {
 namespace {
 
-// The path of a file of that name, or of that name with .gz.
+// The path of a file of that name, or of that name with .gz or .zst.
 absl::StatusOr<std::string> Find(const std::string& folder, const std::string& name) {
   std::error_code error;
-  for (const char* ending : {"", ".gz"}) {
+  for (const char* ending : {"", ".gz", ".zst"}) {
     std::string path = absl::StrCat(folder, "/", name, ending);
     if (std::filesystem::exists(path, error)) return path;
   }
-  return absl::NotFoundError(
-      absl::StrCat("data: expected ", name, " or ", name, ".gz in ", folder, ", got neither"));
+  return absl::NotFoundError(absl::StrCat("data: expected ", name, ", it with .gz or with .zst in ",
+                                          folder, ", got none"));
 }
 
 absl::StatusOr<LabeledImages> ReadPart(const std::string& folder, const std::string& part) {

@@ -15,8 +15,8 @@ struct Mnist {
 };
 
 // Reads train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
-// t10k-labels-idx1-ubyte in a folder, each plain or with .gz behind its name. NotFound names the
-// first that is missing; other errors name the file.
+// t10k-labels-idx1-ubyte in a folder, each plain or with .gz or .zst behind its name. NotFound
+// names the first that is missing; other errors name the file.
 absl::StatusOr<Mnist> ReadMnist(const std::string& folder);
 
 }  // namespace sluice

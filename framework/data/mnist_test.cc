@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -26,7 +26,7 @@ class MnistTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     Write("train-images-idx3-ubyte.gz", Gzipped(Idx({3, 1, 2}, {1, 2, 3, 4, 5, 6})));
-    Write("train-labels-idx1-ubyte.gz", Gzipped(Idx({3}, {7, 8, 9})));
+    Write("train-labels-idx1-ubyte.zst", Zstandard(Idx({3}, {7, 8, 9})));
     Write("t10k-images-idx3-ubyte", Idx({1, 1, 2}, {11, 12}));
     Write("t10k-labels-idx1-ubyte", Idx({1}, {5}));
   }
@@ -49,10 +49,10 @@ TEST_F(MnistTest, ReadsPicturesAndLabels) {
 
 TEST_F(MnistTest, AMissingFileIsNamed) {
   std::filesystem::remove(folder_ + "/t10k-labels-idx1-ubyte");
-  EXPECT_EQ(ReadMnist(folder_).status(),
-            absl::NotFoundError("data: expected t10k-labels-idx1-ubyte or "
-                                "t10k-labels-idx1-ubyte.gz in " +
-                                folder_ + ", got neither"));
+  EXPECT_EQ(
+      ReadMnist(folder_).status(),
+      absl::NotFoundError("data: expected t10k-labels-idx1-ubyte, it with .gz or with .zst in " +
+                          folder_ + ", got none"));
   EXPECT_TRUE(absl::IsNotFound(ReadMnist(folder_ + "/none").status()));
 }
 

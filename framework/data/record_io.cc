@@ -1,11 +1,6 @@
 #include "framework/data/record_io.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -160,9 +155,8 @@ absl::StatusOr<std::map<int64_t, int64_t>> ReadIndex(const std::string& path, in
 }  // namespace
 
 absl::StatusOr<RecordFile> RecordFile::Open(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return CannotRead(path, errno);
-  RecordFile records(path, file);
+  ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  RecordFile records(std::move(file));
   const int64_t size = records.bytes();
   ASSIGN_OR_RETURN(const auto begins, ReadIndex(IndexOf(path), size));
   std::vector<int64_t> places;
@@ -176,32 +170,17 @@ absl::StatusOr<RecordFile> RecordFile::Open(const std::string& path) {
   return records;
 }
 
-RecordFile::~RecordFile() {
-  if (file_ >= 0) close(file_);
-}
-
-int64_t RecordFile::bytes() const {
-  struct stat status = {};
-  return fstat(file_, &status) == 0 ? status.st_size : 0;
-}
-
 absl::StatusOr<PictureRecord> RecordFile::Read(int64_t key) const {
   const auto found = std::lower_bound(keys_.begin(), keys_.end(), key);
   if (found == keys_.end() || *found != key) {
     return absl::NotFoundError(
-        absl::StrCat(path_, ": expected a record of key ", key, ", got none"));
+        absl::StrCat(file_.path(), ": expected a record of key ", key, ", got none"));
   }
   const Place& place = places_[found - keys_.begin()];
   std::string bytes(place.end - place.begin, '\0');
-  for (int64_t got = 0; got < static_cast<int64_t>(bytes.size());) {
-    const ssize_t more = pread(file_, bytes.data() + got, bytes.size() - got, place.begin + got);
-    if (more < 0 && errno == EINTR) continue;
-    if (more < 0) return CannotRead(path_, errno);
-    if (more == 0) bytes.resize(got);  // shorter than it was
-    got += more;
-  }
+  RETURN_IF_ERROR(file_.ReadAt(place.begin, place.end - place.begin, bytes.data()));
   absl::StatusOr<PictureRecord> record = ParseRecord(bytes);
-  RETURN_IF_ERROR(AddContext(record.status(), absl::StrCat(path_, ": record ", key)));
+  RETURN_IF_ERROR(AddContext(record.status(), absl::StrCat(file_.path(), ": record ", key)));
   return record;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "framework/data/file.h"
 
 namespace sluice {
 
@@ -28,16 +29,9 @@ class RecordFile {
  public:
   // `path` is that of the .rec. NotFound, DataLoss: which of the two files, and what is wrong.
   static absl::StatusOr<RecordFile> Open(const std::string& path);
-  RecordFile(RecordFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        file_(std::exchange(other.file_, -1)),
-        keys_(std::move(other.keys_)),
-        places_(std::move(other.places_)) {}
-  RecordFile& operator=(RecordFile&&) = delete;
-  ~RecordFile();
 
   const std::vector<int64_t>& keys() const { return keys_; }  // ascending
-  int64_t bytes() const;                                      // of the .rec
+  int64_t bytes() const { return file_.size(); }              // of the .rec
   // NotFound, DataLoss: the path and the key.
   absl::StatusOr<PictureRecord> Read(int64_t key) const;
 
@@ -45,10 +39,9 @@ class RecordFile {
   struct Place {
     int64_t begin = 0, end = 0;
   };
-  RecordFile(std::string path, int file) : path_(std::move(path)), file_(file) {}
+  explicit RecordFile(RandomAccessFile file) : file_(std::move(file)) {}
 
-  std::string path_;
-  int file_ = -1;
+  RandomAccessFile file_;
   std::vector<int64_t> keys_;
   std::vector<Place> places_;  // by key
 };

@@ -15,7 +15,7 @@
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
-#include "framework/data/gzip.h"
+#include "framework/data/packed.h"
 
 namespace sluice {
 namespace {
@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kHeldOutEvery = 10;
-constexpr char kGzipped[] = ".gz";
 
 absl::Status ListFiles(const fs::path& folder, const SkipFolder& skip,
                        std::vector<std::string>* paths) {
@@ -82,7 +81,7 @@ absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& paths, cons
   for (const std::string& path : paths) {
     const std::string file = (fs::path(root) / path).string();
     ASSIGN_OR_RETURN(std::string bytes, ReadFile(file));
-    if (absl::EndsWith(path, kGzipped)) {
+    if (IsPackedName(path)) {
       ASSIGN_OR_RETURN(bytes, Unpack(absl::StrCat("data: ", file), bytes));
     }
     files.push_back({path, std::move(bytes)});

@@ -33,9 +33,9 @@ TextCorpus SplitCorpus(std::vector<TextFile> files);
 using SkipFolder = std::function<bool(const std::string& path)>;
 
 // `path` is a file, or a folder of which every regular file is read; hidden files and folders are
-// left out, and folders that `skip` names, if it is set. What is named ".gz" is unpacked. A link
-// that leads nowhere or in a circle is left out with a warning that names it. Errors: not found,
-// not readable, no text at all, more than there is memory for.
+// left out, and folders that `skip` names, if it is set. What is named ".gz" or ".zst" is unpacked.
+// A link that leads nowhere or in a circle is left out with a warning that names it. Errors: not
+// found, not readable, no text at all, more than there is memory for.
 absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFolder& skip = {});
 
 // Files packed into one: for each a line "path bytes" and then as many bytes.

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -124,13 +124,16 @@ TEST_F(TextCorpusTest, PipesAndFilesLargerThanMemoryAreRefusedAtOnce) {
   std::filesystem::remove(large);
 }
 
-TEST_F(TextCorpusTest, WhatIsGzippedIsItsText) {
+TEST_F(TextCorpusTest, WhatIsPackedIsItsText) {
   std::string text;
   for (int i = 0; i < 5000; ++i) absl::StrAppend(&text, "line ", i * 7919 % 1000, "\n");
   const std::string packed = Write("text.gz", Gzipped(text));
   const absl::StatusOr<TextCorpus> corpus = ReadTextCorpus(packed);
   ASSERT_TRUE(corpus.ok()) << corpus.status();
   EXPECT_EQ(corpus->training + corpus->held_out, text);
+  const auto zstandard = ReadTextCorpus(Write("text.zst", Zstandard(text)));
+  ASSERT_TRUE(zstandard.ok()) << zstandard.status();
+  EXPECT_EQ(zstandard->training + zstandard->held_out, text);
   Write("text.gz", Gzipped(text).substr(0, 500));
   EXPECT_EQ(ReadTextCorpus(packed).status().message(),
             "data: " + packed + ": the gzipped file is cut short");

@@ -9,7 +9,7 @@
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
-#include "framework/data/gzip.h"
+#include "framework/data/packed.h"
 #include "framework/data/wiki_text.h"
 
 namespace sluice {
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kHeldOutEvery = 10;
 
-// The text of a file, unpacked if it is gzipped.
+// The text of a file, unpacked if it is packed.
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   return Unpack(absl::StrCat("data: ", path), bytes);

@@ -21,7 +21,7 @@ std::vector<std::string> DocumentsBetweenBlankLines(absl::string_view text);
 // side; where that would leave a side empty, the last tenth of them, at least one.
 TextDocuments HoldOutDocuments(std::vector<std::string> documents);
 
-// A file in UTF-8, plain or gzipped: a dump of Wikipedia, whose documents are its articles without
+// A file in UTF-8, plain or packed: a dump of Wikipedia, whose documents are its articles without
 // markup (wiki_text.h), or text with blank lines between documents. Errors, naming the path: not
 // readable, damaged, fewer than two documents.
 absl::StatusOr<TextDocuments> ReadTextDocuments(const std::string& path);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -18,7 +18,7 @@
 #include "framework/comm/frames.h"
 #include "framework/compiler/compile.h"
 #include "framework/data/encode_testing.h"
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "framework/data/record_io.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"

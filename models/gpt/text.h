@@ -21,7 +21,8 @@ struct GptData {
   double bytes_per_token = 0;  // of what is held out; 0: nobody knows
 };
 
-// Samples of as many tokens as the model sees at once. --data is text, gzipped or not, or a file
+// Samples of as many tokens as the model sees at once. --data is text, .gz, .zst or plain, or a
+// file
 // ".bin" of tokens, of which the last tenth is held out, or a folder of one "..train.bin" and one
 // "..val.bin", which is held out. NotFound: there is none. InvalidArgument: a token that the model
 // has not; tokens of text that nobody can make.

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/data/file.h"
-#include "framework/data/gzip_testing.h"
+#include "framework/data/pack_testing.h"
 #include "framework/data/text_corpus.h"
 #include "framework/data/token_file.h"
 #include "gmock/gmock.h"

@@ -10,7 +10,7 @@
 #include "models/gpt/tokenize.h"
 #include "models/gpt/tokenizer.h"
 
-ABSL_FLAG(std::string, data, "", "text, gzipped or not: a file or a folder");
+ABSL_FLAG(std::string, data, "", "text, .gz, .zst or plain: a file or a folder");
 ABSL_FLAG(std::string, tokenizer, "", "folder with encoder.json and vocab.bpe");
 ABSL_FLAG(std::string, format, "nanogpt", "nanogpt, llm.c or megatron");
 ABSL_FLAG(std::string, out, "", "folder for train.bin and val.bin");

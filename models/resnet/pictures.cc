@@ -6,6 +6,7 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,6 +16,8 @@
 #include "framework/data/image_dataset.h"
 #include "framework/data/image_folder.h"
 #include "framework/data/mnist.h"
+#include "framework/data/photo_dataset.h"
+#include "framework/data/record_photos.h"
 
 namespace sluice {
 namespace {
@@ -91,14 +94,10 @@ absl::StatusOr<AppData> OpenMnist(const std::string& folder, const PictureOption
 }
 
 // What is learned from is cut, mirrored and coloured anew each time, what is held out is not.
-absl::StatusOr<AppData> OpenFolder(const std::string& path, const PictureOptions& options) {
-  ASSIGN_OR_RETURN(ImageFolder folder, ListImageFolder(path));
-  const int64_t classes = static_cast<int64_t>(folder.classes.size());
-  if (classes != options.classes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": expected --classes=", classes,
-                                                   ", as many as there are class folders, got ",
-                                                   options.classes));
-  }
+absl::StatusOr<AppData> OpenPhotos(const std::string& path,
+                                   std::unique_ptr<const PhotoStore> training,
+                                   std::unique_ptr<const PhotoStore> held_out,
+                                   const PictureOptions& options) {
   if (options.channels != 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": expected --channels=3, as photographs have them, got ", options.channels));
@@ -112,22 +111,59 @@ absl::StatusOr<AppData> OpenFolder(const std::string& path, const PictureOptions
     random.brightness = random.contrast = random.saturation = kJitter;
   }
   AppData data;
-  ASSIGN_OR_RETURN(data.training, PhotoDataset::Open("pictures to learn from", path,
-                                                     std::move(folder.training), random));
+  ASSIGN_OR_RETURN(data.training,
+                   PhotoDataset::Open("pictures to learn from", std::move(training), random));
   ASSIGN_OR_RETURN(data.held_out,
-                   PhotoDataset::Open("held-out pictures", path, std::move(folder.held_out), view));
+                   PhotoDataset::Open("held-out pictures", std::move(held_out), view));
   Describe(path, &data);
+  data.baseline = Guessing(options.classes);
+  return data;
+}
+
+absl::StatusOr<AppData> OpenFolder(const std::string& path, const PictureOptions& options) {
+  ASSIGN_OR_RETURN(ImageFolder folder, ListImageFolder(path));
+  const int64_t classes = static_cast<int64_t>(folder.classes.size());
+  if (classes != options.classes) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": expected --classes=", classes,
+                                                   ", as many as there are class folders, got ",
+                                                   options.classes));
+  }
+  ASSIGN_OR_RETURN(
+      AppData data,
+      OpenPhotos(path, std::make_unique<FolderPhotos>(path, std::move(folder.training)),
+                 std::make_unique<FolderPhotos>(path, std::move(folder.held_out)), options));
   if (folder.left_out > 0) {
     data.lines.push_back(
         absl::StrFormat("           %d files are neither .jpg, .jpeg nor .png", folder.left_out));
   }
-  data.baseline = Guessing(options.classes);
+  return data;
+}
+
+// Every tenth record by hash of its number is held out.
+absl::StatusOr<AppData> OpenRecords(const std::string& path, const PictureOptions& options) {
+  constexpr uint64_t kHeldOutEvery = 10;
+  ASSIGN_OR_RETURN(const auto file, OpenPhotoRecords(path));
+  std::vector<int64_t> training, held_out;
+  for (int64_t record = 0; record < file->records.num_records(); ++record) {
+    const bool out = StableHash(&record, sizeof(record)) % kHeldOutEvery == 0;
+    (out ? held_out : training).push_back(record);
+  }
+  ASSIGN_OR_RETURN(auto learned, RecordPhotos::Create(file, std::move(training), options.classes));
+  ASSIGN_OR_RETURN(auto evaluated,
+                   RecordPhotos::Create(file, std::move(held_out), options.classes));
+  ASSIGN_OR_RETURN(AppData data,
+                   OpenPhotos(path, std::move(learned), std::move(evaluated), options));
+  if (file->records.cut_bytes() > 0) {
+    data.lines.push_back(
+        absl::StrFormat("           the last %d bytes are of a record that is cut short",
+                        file->records.cut_bytes()));
+  }
   return data;
 }
 
 bool HasIdxFiles(const std::string& folder) {
   std::error_code error;
-  for (const char* ending : {"", ".gz"}) {
+  for (const char* ending : {"", ".gz", ".zst"}) {
     if (fs::exists(absl::StrCat(folder, "/train-images-idx3-ubyte", ending), error)) return true;
   }
   return false;
@@ -148,6 +184,7 @@ absl::StatusOr<AppData> OpenPictures(const std::string& data, const PictureOptio
                                             "//tools:dataset -- fetch ",
                                             name, " brings it"));
   }
+  if (fs::is_regular_file(data, error)) return OpenRecords(data, options);
   return HasIdxFiles(data) ? OpenMnist(data, options) : OpenFolder(data, options);
 }
 

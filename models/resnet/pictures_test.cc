@@ -3,7 +3,11 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "framework/data/encode_testing.h"
+#include "framework/data/example.h"
+#include "framework/data/framed_records.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -106,6 +110,35 @@ TEST(PicturesTest, DrawnOnesNeedNoFolder) {
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(data->training->fields()[0].shape, (Shape{16, 16, 3}));
   EXPECT_NE(data->training->identity().digest, data->held_out->identity().digest);
+}
+
+TEST(PicturesTest, RecordsAreLearnedFromAndEveryTenthOrSoIsHeldOut) {
+  std::string bytes;
+  for (int i = 0; i < 60; ++i) {
+    const std::vector<uint8_t> pixels(12 * 12 * 3, static_cast<uint8_t>(4 * i));
+    AppendFramed(Framing::kTfRecord,
+                 *ExampleBytes(Framing::kTfRecord,
+                               {{"encoded", std::vector<std::string>{EncodeJpeg(pixels, 12, 12)}},
+                                {"label", std::vector<int64_t>{i % 3}}}),
+                 &bytes);
+  }
+  const std::string path = Folder("records") + "/some.tfrecord";
+  std::ofstream(path, std::ios::binary) << bytes << "cut";
+  PictureOptions options = Grey(8, 3);
+  options.channels = 3;
+  const auto data = OpenPictures(path, options);
+  ASSERT_TRUE(data.ok()) << data.status();
+  const int64_t training = data->training->num_samples(), held_out = data->held_out->num_samples();
+  EXPECT_EQ(training + held_out, 60);
+  EXPECT_GT(held_out, 1);
+  EXPECT_LT(held_out, 20);
+  EXPECT_EQ(data->lines.back(), "           the last 3 bytes are of a record that is cut short");
+  EXPECT_THAT(Error(path, Grey(8, 3)), HasSubstr("expected --channels=3"));
+  options.classes = 2;
+  EXPECT_THAT(Error(path, options), HasSubstr("expected label below --classes, 2, got 2"));
+  const std::string text = Folder("text") + "/some.txt";
+  std::ofstream(text) << "text";
+  EXPECT_THAT(Error(text, options), HasSubstr("expected a file NAME.tfrecord"));
 }
 
 TEST(PicturesTest, WhatDoesNotFitIsNamed) {

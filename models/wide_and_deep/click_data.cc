@@ -1,5 +1,6 @@
 #include "models/wide_and_deep/click_data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,7 +16,9 @@
 #include "framework/base/status.h"
 #include "framework/data/delimited_text.h"
 #include "framework/data/file.h"
+#include "framework/data/hugectr_raw.h"
 #include "framework/data/logistic_regression.h"
+#include "framework/data/packed.h"
 #include "framework/tensor/random.h"
 #include "models/wide_and_deep/metrics.h"
 
@@ -109,15 +113,23 @@ TabularSchema LogSchema(int64_t vocabulary) {
   return schema;
 }
 
-// Of a count, the logarithm; those below zero are as they are.
-absl::Status LogOfCount(absl::string_view text, float* number) {
-  *number = std::numeric_limits<float>::quiet_NaN();
-  if (text.empty()) return absl::OkStatus();
-  if (!absl::SimpleAtof(text, number)) {
-    return absl::DataLossError(absl::StrCat("expected a count or nothing, got \"", text, "\""));
-  }
-  if (*number > 0) *number = std::log1p(*number);
-  return absl::OkStatus();
+// Of a count, the logarithm; those below zero are as they are, those that are missing no number.
+float LogOfCount(float count) { return count > 0 ? std::log1p(count) : count; }
+
+absl::StatusOr<float> CountOf(absl::string_view text) {
+  float count = std::numeric_limits<float>::quiet_NaN();
+  if (text.empty() || absl::SimpleAtof(text, &count)) return count;
+  return absl::DataLossError(absl::StrCat("expected a count or nothing, got \"", text, "\""));
+}
+
+// A line of a log, its 13 counts and 26 values, whichever format it stands in.
+absl::Status AddSample(int64_t line, float label, std::vector<float> counts,
+                       std::vector<uint64_t> values, TabularBuilder* builder) {
+  for (float& count : counts) count = LogOfCount(count);
+  values.resize(2 * kLogFeatures);  // once in the wide part and once in the other
+  std::copy_n(values.begin(), kLogFeatures, values.begin() + kLogFeatures);
+  const bool held_out = StableHash(&line, sizeof(line)) % kHeldOutEvery == 0;
+  return builder->Add(held_out, label, values, counts);
 }
 
 absl::Status AddLogLine(int64_t line, absl::Span<const absl::string_view> fields,
@@ -131,16 +143,20 @@ absl::Status AddLogLine(int64_t line, absl::Span<const absl::string_view> fields
   if (!absl::SimpleAtof(fields[0], &label)) {
     return absl::DataLossError(absl::StrCat("expected a label, got \"", fields[0], "\""));
   }
-  std::vector<float> numbers(kLogNumbers);
-  for (int64_t i = 0; i < kLogNumbers; ++i) RETURN_IF_ERROR(LogOfCount(fields[1 + i], &numbers[i]));
-  std::vector<uint64_t> values;
-  for (int table = 0; table < 2; ++table) {
-    for (int64_t i = 0; i < kLogFeatures; ++i) {
-      values.push_back(CategoricalValue(fields[1 + kLogNumbers + i]));
-    }
+  std::vector<float> counts(kLogNumbers);
+  for (int64_t i = 0; i < kLogNumbers; ++i) {
+    ASSIGN_OR_RETURN(counts[i], CountOf(fields[1 + i]));
   }
-  const bool held_out = StableHash(&line, sizeof(line)) % kHeldOutEvery == 0;
-  return builder->Add(held_out, label, values, numbers);
+  std::vector<uint64_t> values;
+  for (int64_t i = 0; i < kLogFeatures; ++i) {
+    values.push_back(CategoricalValue(fields[1 + kLogNumbers + i]));
+  }
+  return AddSample(line, label, std::move(counts), std::move(values), builder);
+}
+
+// A key is the number that eight hexadecimal digits of a log are; 0 is a value that is missing.
+uint64_t ValueOfKey(uint32_t key) {
+  return CategoricalValue(key == 0 ? "" : absl::StrFormat("%08x", key));
 }
 
 // What both kinds of data say of themselves, and what a model should beat.
@@ -173,7 +189,10 @@ absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig
                                 const Stop& stop) {
   constexpr int64_t kAskEvery = 1 << 14;  // lines
   const TabularSchema schema = LogSchema(config.wide.rows);
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  ASSIGN_OR_RETURN(std::string text, ReadFile(path));
+  if (IsPackedName(path)) {
+    ASSIGN_OR_RETURN(text, Unpack(absl::StrCat("data: ", path), text));
+  }
   ASSIGN_OR_RETURN(
       const DelimitedText table,
       DelimitedText::Open(path, text, {.delimiter = '\t', .quotes = false, .names = false}));
@@ -184,6 +203,34 @@ absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig
   }));
   ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(path));
   return DataOf(std::move(parts), kLogFeatures, stop);
+}
+
+absl::StatusOr<AppData> OpenRaw(const std::string& path, const WideAndDeepConfig& config,
+                                const Stop& stop) {
+  constexpr int64_t kAtOnce = 1 << 12;
+  ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(const HugeCtrRaw raw, HugeCtrRaw::Open(RawColumns(), std::move(file)));
+  TabularBuilder builder(LogSchema(config.wide.rows));
+  for (int64_t first = 0; first < raw.num_samples(); first += kAtOnce) {
+    RETURN_IF_ERROR(CheckStop(stop));
+    ASSIGN_OR_RETURN(std::vector<RawSample> samples,
+                     raw.Read(first, std::min(kAtOnce, raw.num_samples() - first)));
+    for (size_t i = 0; i < samples.size(); ++i) {
+      std::vector<uint64_t> values;
+      for (const uint32_t key : samples[i].keys) values.push_back(ValueOfKey(key));
+      const int64_t line = first + static_cast<int64_t>(i) + 1;
+      const absl::Status added = AddSample(
+          line, samples[i].labels[0], std::move(samples[i].numbers), std::move(values), &builder);
+      if (!added.ok()) return AddContext(added, absl::StrCat(path, ": sample ", line - 1));
+    }
+  }
+  ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(path));
+  ASSIGN_OR_RETURN(AppData data, DataOf(std::move(parts), kLogFeatures, stop));
+  if (raw.cut_bytes() > 0) {
+    data.lines.push_back(absl::StrFormat(
+        "left out   the last %d bytes, of a sample that is cut short", raw.cut_bytes()));
+  }
+  return data;
 }
 
 absl::StatusOr<AppData> OpenFlights(const std::string& folder, FlightSplit split,
@@ -229,6 +276,8 @@ absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOp
   }
   if (std::filesystem::is_directory(data, error))
     return OpenFlights(data, options.split, options.stop);
+  if (absl::EndsWith(data, ".raw") || absl::EndsWith(data, ".bin"))
+    return OpenRaw(data, config, options.stop);
   return OpenLog(data, config, options.stop);
 }
 

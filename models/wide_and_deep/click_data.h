@@ -30,9 +30,11 @@ WideAndDeepConfig FlightTables(FlightSplit split);
 WideAndDeepConfig LogTables(int64_t vocabulary);
 
 // A folder has flights. A file is a log as Criteo gives it: without names, a TAB between a label,
-// 13 counts and 26 categorical values, of which any may be empty; every tenth line, by hash, is
-// held out. The config says which tables the model has. NotFound: `data` is not there, and how it
-// is fetched. DataLoss: which file is damaged, and where.
+// 13 counts and 26 categorical values, of which any may be empty; .gz and .zst are unpacked. A file
+// .raw or .bin is the same in HugeCTR's Raw format: its f32 counts are NaN where they are empty,
+// its keys the values' 32 bits, 0 where one is empty. Every tenth line, by hash, is held out. The
+// config says which tables the model has. NotFound: `data` is not there, and how it is fetched.
+// DataLoss: which file is damaged, and where.
 absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOptions& options,
                                       const WideAndDeepConfig& config);
 

@@ -1,5 +1,6 @@
 #include "models/wide_and_deep/click_data.h"
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/data/hugectr_raw.h"
+#include "framework/data/pack_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -213,6 +217,47 @@ TEST_F(ClickDataTest, DrawnSamples) {
   ASSERT_EQ(data->Fill(1, {7}, 0, {{1, 3}}, reinterpret_cast<std::byte*>(part.data())),
             absl::OkStatus());
   EXPECT_EQ(part[1], Row<int32_t>(*data, "t", 7)[2]);
+}
+
+// The same lines in three formats are the same data.
+TEST_F(ClickDataTest, LogsInOtherFormatsAreTheSameSamples) {
+  std::string text, raw;
+  for (uint32_t i = 0; i < 60; ++i) {
+    const uint32_t key = i % 7 == 0 ? 0 : 0xabc0000 + i % 5;
+    const std::string value = key == 0 ? "" : absl::StrFormat("%08x", key);
+    RawSample sample = {{static_cast<float>(i % 2)}, {}, std::vector<uint32_t>(26, key)};
+    absl::StrAppend(&text, i % 2);
+    for (uint32_t n = 0; n < 13; ++n) {
+      const bool missing = (i + n) % 9 == 0;
+      const int count = static_cast<int>(n * i) - 3;
+      absl::StrAppend(&text, "\t", missing ? "" : absl::StrCat(count));
+      sample.numbers.push_back(missing ? std::nanf("") : static_cast<float>(count));
+    }
+    for (int c = 0; c < 26; ++c) absl::StrAppend(&text, "\t", value);
+    text += "\n";
+    raw += RawBytes(RawColumns(), sample);
+  }
+  Write("train.txt", text);
+  Write("train.txt.zst", Zstandard(text));
+  Write("train.bin", raw + "tail");
+  Write("train.raw", raw);
+  const WideAndDeepConfig config = LogTables(5200);
+  const auto log = OpenClickData(folder_ + "/train.txt", {}, config);
+  ASSERT_TRUE(log.ok()) << log.status();
+  for (const char* other : {"train.txt.zst", "train.bin", "train.raw"}) {
+    const auto data = OpenClickData(folder_ + "/" + other, {}, config);
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_EQ(data->training->num_samples(), log->training->num_samples());
+    EXPECT_EQ(data->training->identity(), log->training->identity()) << other;
+    EXPECT_EQ(data->held_out->identity(), log->held_out->identity()) << other;
+    if (absl::string_view(other) == "train.bin") {
+      EXPECT_EQ(data->lines.back(), "left out   the last 4 bytes, of a sample that is cut short");
+    }
+  }
+  raw.replace(320, 4, std::string("\0\0\0\x40", 4));  // 2, of the third sample
+  Write("train.bin", raw);
+  EXPECT_THAT(std::string(OpenClickData(folder_ + "/train.bin", {}, config).status().message()),
+              HasSubstr("train.bin: sample 2: "));
 }
 
 }  // namespace

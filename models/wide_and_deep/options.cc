@@ -90,9 +90,11 @@ absl::StatusOr<WideAndDeepConfig> Tables(const AppOptions& options, const ClickD
 AppFlags WideAndDeepFlags() {
   AppFlags flags;
   flags.help = kHelp;
-  flags.data = {"data", "PATH", kByPreset,
-                "a folder with flights.csv, weather.csv and planes.csv, a file of click logs as "
-                "Criteo gives them, or the name of a data set that //tools:dataset fetched"};
+  flags.data = {
+      "data", "PATH", kByPreset,
+      "a folder with flights.csv, weather.csv and planes.csv, a file of click logs as "
+      "Criteo gives them or, .raw or .bin, in HugeCTR's Raw format, or the name of a data set "
+      "that //tools:dataset fetched"};
   flags.model = {{"split", "NAME", kByPreset},
                  {"widths", "N,N", kByPreset},
                  {"hidden", "N,N", kByPreset},

@@ -1,8 +1,9 @@
-// Packs bytes as gzip does. For tests.
+// Packs bytes as gzip and zstd do. For tests.
 #ifndef SLUICE_FRAMEWORK_DATA_GZIP_TESTING_H_
 #define SLUICE_FRAMEWORK_DATA_GZIP_TESTING_H_
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <string>
 
@@ -23,6 +24,15 @@ inline std::string Gzipped(std::string bytes) {
   SLUICE_CHECK(deflate(&stream, Z_FINISH) == Z_STREAM_END);
   packed.resize(stream.total_out);
   SLUICE_CHECK(deflateEnd(&stream) == Z_OK);
+  return packed;
+}
+
+inline std::string Zstandard(const std::string& bytes) {
+  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
+  const size_t size =
+      ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), /*level=*/9);
+  SLUICE_CHECK(ZSTD_isError(size) == 0);
+  packed.resize(size);
   return packed;
 }
 

@@ -1,0 +1,50 @@
+// Bytes that gzip or zstd may have packed, read in order. One thread a stream.
+#ifndef SLUICE_FRAMEWORK_DATA_PACKED_H_
+#define SLUICE_FRAMEWORK_DATA_PACKED_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/data/file.h"
+
+namespace sluice {
+
+// What gunzip or unzstd would make of some bytes, or the bytes themselves where they do not begin
+// as a packed file does. Nothing is unpacked that is not asked for.
+class PackedStream {
+ public:
+  // `bytes` must outlive it.
+  explicit PackedStream(absl::string_view bytes);
+  ~PackedStream();
+  PackedStream(const PackedStream&) = delete;
+  PackedStream& operator=(const PackedStream&) = delete;
+
+  // The next `size` bytes, or as many as are left. DataLoss where what is packed is damaged, or
+  // ends before its end.
+  absl::StatusOr<int64_t> Read(uint8_t* to, int64_t size);
+  // More bytes than can be left: deflate packs none better than 1,032 to one, zstd than 32,768.
+  int64_t AtMostLeft() const;
+
+  class Unpacker;  // of one way to pack
+
+ private:
+  absl::string_view plain_;             // what is left of bytes that are not packed
+  std::unique_ptr<Unpacker> unpacker_;  // null for these
+};
+
+// All of it. `name` begins errors: DataLoss; ResourceExhausted where there is no memory for twice
+// what is packed, as little may be packed of more than there is memory for.
+absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view bytes);
+
+// Whether a file's name says that it is packed: .gz, .zst.
+bool IsPackedName(absl::string_view path);
+// A file of which any part may be read: one whose name says that it is packed is unpacked into
+// memory, whole.
+absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_DATA_PACKED_H_

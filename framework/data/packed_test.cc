@@ -1,0 +1,112 @@
+#include "framework/data/packed.h"
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/data/pack_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// All of it, read so many bytes at a time.
+absl::StatusOr<std::string> ReadAll(absl::string_view bytes, int64_t at_once) {
+  PackedStream stream(bytes);
+  std::string all;
+  std::vector<uint8_t> some(at_once);
+  while (true) {
+    const absl::StatusOr<int64_t> got = stream.Read(some.data(), at_once);
+    if (!got.ok()) return got.status();
+    all.append(some.begin(), some.begin() + *got);
+    if (*got < at_once) return all;
+  }
+}
+
+std::string Text() {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * i % 251);
+  return text;
+}
+
+TEST(PackedTest, GivesWhatWasPackedOrThePlainBytes) {
+  for (int64_t at_once : {1, 7, 4096, 100000}) {
+    for (const std::string& text : {Text(), std::string(), std::string("\x1f")}) {
+      EXPECT_EQ(ReadAll(text, at_once).value(), text);
+      EXPECT_EQ(ReadAll(Gzipped(text), at_once).value(), text);
+      EXPECT_EQ(ReadAll(Gzipped(text) + Gzipped("more"), at_once).value(), text + "more");
+      EXPECT_EQ(ReadAll(Zstandard(text), at_once).value(), text);
+      EXPECT_EQ(ReadAll(Zstandard(text) + Zstandard("more"), at_once).value(), text + "more");
+    }
+  }
+}
+
+TEST(PackedTest, WhatIsDamagedIsAnError) {
+  const std::string packed = Gzipped(Text());
+  for (size_t size = 2; size < packed.size(); size += 97) {
+    const absl::Status status = ReadAll(packed.substr(0, size), 1 << 20).status();
+    EXPECT_EQ(status, absl::DataLossError("the gzipped file is cut short")) << size;
+  }
+  EXPECT_FALSE(ReadAll(packed.substr(0, packed.size() - 1), 1 << 20).ok());
+  std::string wrong = packed;
+  wrong[packed.size() - 6] ^= 1;  // of the checksum
+  EXPECT_THAT(std::string(ReadAll(wrong, 1 << 20).status().message()),
+              HasSubstr("the gzipped file is damaged: incorrect data check"));
+  EXPECT_THAT(std::string(ReadAll(packed + "garbage", 1 << 20).status().message()),
+              HasSubstr("expected the end or another gzipped file behind the first"));
+}
+
+TEST(PackedTest, WhatIsDamagedInAZstdFileIsAnError) {
+  const std::string packed = Zstandard(Text()) + Zstandard("more");
+  const size_t first = Zstandard(Text()).size();
+  for (size_t size = 4; size < packed.size(); ++size) {
+    if (size == first) continue;  // the end of a file that is one frame
+    EXPECT_EQ(ReadAll(packed.substr(0, size), 1 << 20).status(),
+              absl::DataLossError("the zstd file is cut short"))
+        << size;
+  }
+  EXPECT_THAT(std::string(ReadAll(packed + "garbage", 1 << 20).status().message()),
+              HasSubstr(absl::StrCat("the zstd file is damaged before byte ", packed.size())));
+  std::string wrong = packed;
+  wrong[4] ^= 8;  // a bit of the frame's head that must not be set
+  EXPECT_THAT(std::string(ReadAll(wrong, 1 << 20).status().message()),
+              HasSubstr("the zstd file is damaged before byte 0: Unsupported frame parameter"));
+}
+
+TEST(PackedTest, FilesArePackedByTheirNames) {
+  const std::string folder = ::testing::TempDir() + "/";
+  std::ofstream(folder + "a.zst", std::ios::binary) << Zstandard("text");
+  std::ofstream(folder + "a.gz", std::ios::binary) << Gzipped("text");
+  std::ofstream(folder + "a", std::ios::binary) << Gzipped("text");
+  for (const char* name : {"a.zst", "a.gz", "a"}) {
+    const auto file = OpenUnpacked(folder + name);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(file->size(), name[1] == '.' ? 4 : Gzipped("text").size()) << name;
+    EXPECT_EQ(file->path(), folder + name);
+  }
+  std::ofstream(folder + "a.zst", std::ios::binary) << Zstandard("text").substr(0, 7);
+  EXPECT_EQ(OpenUnpacked(folder + "a.zst").status(),
+            absl::DataLossError("data: " + folder + "a.zst: the zstd file is cut short"));
+}
+
+TEST(PackedTest, NoMoreIsLeftThanItSays) {
+  const std::string zeros(1 << 20, '\0');
+  for (const std::string& packed : {Gzipped(zeros), Zstandard(zeros)}) {
+    PackedStream stream(packed);
+    std::vector<uint8_t> some(1000);
+    for (int64_t left = 1 << 20; left > 0; left -= 1000) {
+      ASSERT_GE(stream.AtMostLeft(), left);
+      ASSERT_TRUE(stream.Read(some.data(), 1000).ok());
+    }
+  }
+  EXPECT_EQ(PackedStream("plain").AtMostLeft(), 5);
+  EXPECT_LT(PackedStream(Gzipped("a")).AtMostLeft(), 50000);
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,78 @@
+// Photographs as a data set: read, decoded and cut to size when a step asks for them, by the thread
+// that asks, wherever they lie.
+#ifndef SLUICE_FRAMEWORK_DATA_PHOTO_DATASET_H_
+#define SLUICE_FRAMEWORK_DATA_PHOTO_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "framework/data/dataset.h"
+#include "framework/data/photo_view.h"
+
+namespace sluice {
+
+// Where pictures lie, by their numbers, each the bytes of a JPEG or PNG file. Any thread.
+class PhotoStore {
+ public:
+  virtual ~PhotoStore() = default;
+
+  virtual const std::string& path() const = 0;  // of the whole
+  virtual int64_t size() const = 0;
+  virtual std::string Name(int64_t picture) const = 0;  // to be found by people, below the path
+  // Of what is known without reading all of them: the bytes are too many.
+  virtual DataIdentity identity() const = 0;
+  virtual absl::Status Read(int64_t picture, std::string* bytes) const = 0;
+  virtual absl::StatusOr<int32_t> Label(int64_t picture) const = 0;
+};
+
+// Fields "images", u8 [height, width, 3], and "labels", i32 []. A picture that cannot be shown is
+// named in a warning and seen as gray; once more than one in a hundred of all are known to be such,
+// reading fails. What a step allocates: what the libraries take for a picture, and larger
+// buffers for a larger one than any before. Any thread.
+class PhotoDataset : public Dataset {
+ public:
+  // `what` the pictures are is for errors. Reads the headers and labels of a sample of the
+  // pictures, so that files of something else are refused at once.
+  static absl::StatusOr<std::unique_ptr<PhotoDataset>> Open(absl::string_view what,
+                                                            std::unique_ptr<const PhotoStore> store,
+                                                            const PhotoView& view);
+
+  ~PhotoDataset() override;
+  int64_t num_samples() const override { return store_->size(); }
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  DataIdentity identity() const override { return store_->identity(); }
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position, const Box& box,
+                    std::byte* to) const override;
+
+  // Pictures that are known to be damaged.
+  int64_t damaged() const;
+
+ private:
+  struct Workspace;  // what one call of Fill reads, decodes and cuts with
+
+  PhotoDataset(absl::string_view what, std::unique_ptr<const PhotoStore> store,
+               const PhotoView& view);
+  absl::Status CheckSome() const;
+  absl::Status Show(int64_t sample, int64_t position, Workspace* work, uint8_t* to) const;
+  absl::Status NoteDamage(int64_t sample, const absl::Status& why) const;
+  std::unique_ptr<Workspace> TakeWorkspace() const;
+  void GiveBack(std::unique_ptr<Workspace> work) const;
+
+  const std::string what_;
+  const std::unique_ptr<const PhotoStore> store_;
+  const PhotoView view_;
+  const std::vector<SampleField> fields_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Workspace>> idle_;  // guarded by mutex_
+  mutable std::set<int64_t> damaged_;                     // guarded by mutex_
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_DATA_PHOTO_DATASET_H_

@@ -1,0 +1,147 @@
+#include "framework/data/record_photos.h"
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/data/encode_testing.h"
+#include "framework/data/pack_testing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using Bytes = std::vector<std::string>;
+
+// Of one grey.
+std::string Picture(int grey) {
+  return EncodePng(std::vector<uint8_t>(8 * 8 * 3, static_cast<uint8_t>(grey)), 8, 8);
+}
+
+// Four pictures of greys 0, 50, 100 and 150, and classes 0 to 3.
+std::string Records(Framing framing) {
+  std::string bytes;
+  for (int i = 0; i < 4; ++i) {
+    Example example;
+    if (framing == Framing::kTfRecord) {
+      example = {{"image/encoded", Bytes{Picture(50 * i)}},
+                 {"image/class/label", std::vector<int64_t>{i}}};
+    } else {
+      example = {{"encoded", Bytes{Picture(50 * i)}}, {"class/label", std::vector<int32_t>{i}}};
+    }
+    AppendFramed(framing, *ExampleBytes(framing, example), &bytes);
+  }
+  return bytes;
+}
+
+std::string Write(const std::string& name, const std::string& bytes) {
+  std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+PhotoView SmallView() {
+  PhotoView view;
+  view.height = view.width = 4;
+  return view;
+}
+
+TEST(RecordPhotosTest, TheNameSaysTheFraming) {
+  for (const char* name : {"a.tfrecord", "b/a.tfrecords", "a.tfrecord.gz", "a.tfrecords.zst"}) {
+    EXPECT_EQ(FramingOfName(name).value(), Framing::kTfRecord) << name;
+  }
+  for (const char* name : {"a.ofrecord", "b/part-00017", "a.ofrecord.zst"}) {
+    EXPECT_EQ(FramingOfName(name).value(), Framing::kOfRecord) << name;
+  }
+  EXPECT_EQ(FramingOfName("part-0/a.txt").status(),
+            absl::NotFoundError("data: part-0/a.txt: expected a file NAME.tfrecord, NAME.ofrecord "
+                                "or part-NUMBER"));
+}
+
+TEST(RecordPhotosTest, ASampleIsARecordsPictureAndItsClass) {
+  for (const auto& [name, bytes] : std::vector<std::pair<std::string, std::string>>{
+           {"a.tfrecord", Records(Framing::kTfRecord)},
+           {"a.tfrecord.zst", Zstandard(Records(Framing::kTfRecord))},
+           {"part-00000", Records(Framing::kOfRecord)}}) {
+    const auto file = OpenPhotoRecords(Write(name, bytes));
+    ASSERT_TRUE(file.ok()) << file.status();
+    auto photos = RecordPhotos::Create(*file, {1, 3, 2}, 4);
+    ASSERT_TRUE(photos.ok()) << photos.status();
+    const auto data = PhotoDataset::Open("pictures", *std::move(photos), SmallView());
+    ASSERT_TRUE(data.ok()) << data.status();
+    EXPECT_EQ((*data)->num_samples(), 3);
+    const std::vector<int64_t> samples = {2, 0, 1};
+    std::vector<int32_t> labels(3);
+    std::vector<uint8_t> pixels(3 * 4 * 4 * 3);
+    ASSERT_TRUE((*data)->Fill(1, samples, 0, {}, reinterpret_cast<std::byte*>(labels.data())).ok());
+    EXPECT_THAT(labels, ::testing::ElementsAre(2, 1, 3));
+    ASSERT_TRUE((*data)
+                    ->Fill(0, samples, 0, {{0, 4}, {0, 4}, {0, 3}},
+                           reinterpret_cast<std::byte*>(pixels.data()))
+                    .ok());
+    EXPECT_EQ(pixels[0], 100);
+    EXPECT_EQ(pixels[48], 50);
+    EXPECT_EQ(pixels[96], 150);
+  }
+}
+
+TEST(RecordPhotosTest, TheIdentityIsOfTheFileAndItsRecords) {
+  const auto identity = [](const std::string& bytes, std::vector<int64_t> records) {
+    return (*RecordPhotos::Create(*OpenPhotoRecords(Write("i.ofrecord", bytes)), std::move(records),
+                                  4))
+        ->identity();
+  };
+  const std::string bytes = Records(Framing::kOfRecord);
+  EXPECT_EQ(identity(bytes, {0, 1}), identity(bytes, {0, 1}));
+  EXPECT_NE(identity(bytes, {0, 1}).digest, identity(bytes, {0, 2}).digest);
+  std::string other = bytes;
+  other[other.find(Picture(0)) + 30] ^= 1;
+  EXPECT_NE(identity(bytes, {0, 1}).digest, identity(other, {0, 1}).digest);
+}
+
+TEST(RecordPhotosTest, WhatDoesNotFitIsNamedWithItsPlace) {
+  const auto error = [](const std::string& name, const std::string& bytes, int64_t classes) {
+    const auto file = OpenPhotoRecords(Write(name, bytes));
+    if (!file.ok()) return std::string(file.status().message());
+    std::vector<int64_t> all((*file)->records.num_records());
+    std::iota(all.begin(), all.end(), 0);
+    auto photos = RecordPhotos::Create(*file, all, classes);
+    if (!photos.ok()) return std::string(photos.status().message());
+    return std::string(
+        PhotoDataset::Open("pictures", *std::move(photos), SmallView()).status().message());
+  };
+  const std::string folder = "data: " + ::testing::TempDir() + "/";
+  EXPECT_EQ(error("none.tfrecord", "", 4),
+            folder + "none.tfrecord: expected records, got none in 0 bytes");
+  const std::string bytes = Records(Framing::kTfRecord);
+  const auto whole = OpenPhotoRecords(Write("whole.tfrecord", bytes));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const int64_t second = (*whole)->records.begin(1), last = (*whole)->records.begin(3);
+  EXPECT_EQ(error("few.tfrecord", bytes, 3),
+            absl::StrCat(folder, "few.tfrecord: record 3 at byte ", last,
+                         ": expected image/class/label below --classes, 3, got 3"));
+  std::string damaged = bytes;
+  damaged[second + 40] ^= 1;
+  EXPECT_THAT(error("damaged.tfrecord", damaged, 4),
+              StartsWith(absl::StrCat(folder, "damaged.tfrecord: record 1 at byte ", second,
+                                      ": expected a record of checksum ")));
+  std::string other;
+  AppendFramed(Framing::kOfRecord,
+               *ExampleBytes(Framing::kOfRecord, {{"pixels", Bytes{"x"}}, {"label", Feature()}}),
+               &other);
+  EXPECT_EQ(error("other.ofrecord", other, 4),
+            folder +
+                "other.ofrecord: record 0 at byte 0: expected a feature encoded, got label, "
+                "pixels");
+  EXPECT_THAT(error("part-1", bytes, 4), HasSubstr("record "));
+}
+
+}  // namespace
+}  // namespace sluice
