@@ -218,8 +218,8 @@ struct Run {
   Beginning* beginning = nullptr;
 };
 
-absl::StatusOr<std::vector<double>> EvaluateByModel(const Run& run, const AppData& data,
-                                                    bool whole, const Stop& stop) {
+absl::StatusOr<std::vector<double>> EvaluateByModel(const Run& run, const AppData& data, bool whole,
+                                                    const Stop& stop) {
   ASSIGN_OR_RETURN(std::vector<double> values, run.app.evaluate(run.session, data, whole, stop));
   if (values.size() == run.model.metrics.size()) return values;
   return absl::InternalError(absl::StrCat("evaluation: expected a value for each of ",

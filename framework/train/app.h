@@ -76,8 +76,8 @@ struct App {
   std::function<absl::StatusOr<AppData>(const AppOptions& options)> open_data;
   // Of a model whose metrics are no means of outputs: a value for each of AppModel::metrics, from
   // what the session's programs make of data.held_out. `whole`: as exact as it gets, after the last
-  // step. Asked where data is held out, with no step under way; Cancelled where `stop` has ended it,
-  // which all ranks ask at the same places. Of several ranks the first has results, and others
+  // step. Asked where data is held out, with no step under way; Cancelled where `stop` has ended
+  // it, which all ranks ask at the same places. Of several ranks the first has results, and others
   // answer with values that nobody reads. May be unset.
   std::function<absl::StatusOr<std::vector<double>>(Session* session, const AppData& data,
                                                     bool whole, const Stop& stop)>
