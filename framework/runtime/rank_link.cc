@@ -1,6 +1,7 @@
 #include "framework/runtime/rank_link.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@ namespace sluice {
 namespace {
 
 // A fence is a pull and one of its firings, so that pulls of one stream may end in any order.
+constexpr auto kBetweenStops = std::chrono::milliseconds(100);
 constexpr int kSequenceBits = 40;
 
 Fence FenceOf(int32_t pull, int64_t sequence) {
@@ -204,7 +206,11 @@ absl::Status RankLink::Join() {
     setup_.net->Send(0, std::move(hello));
   }
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return is_welcome_; });
+  while (!changed_.wait_for(lock, kBetweenStops, [this] { return is_welcome_; })) {
+    lock.unlock();
+    RETURN_IF_ERROR(CheckStop(setup_.stop));
+    lock.lock();
+  }
   return welcome_;
 }
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "framework/base/stop.h"
 #include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
 #include "framework/plan/plan.pb.h"
@@ -43,6 +44,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
+    Stop stop;  // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
@@ -50,6 +52,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
 
   // Waits until all ranks are there and have decided alike. FailedPrecondition names the first
   // decision that differs, or two ranks of which one does not serve just what the other reads.
+  // Cancelled: as was asked for.
   absl::Status Join();
   // Takes no more part. All steps are over, or nobody will end them.
   void Leave();

@@ -173,25 +173,26 @@ void Acceptor::OnReadable(int64_t number) {
 
 absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
                                 absl::string_view secret, Deadline deadline,
-                                const std::function<std::string(int socket)>& add) {
-  ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, deadline));
+                                const std::function<std::string(int socket)>& add,
+                                const Stop& stop) {
+  ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, deadline, stop));
   const int number = socket.number();
   const std::string where = absl::StrCat("at ", EndpointText(endpoint));
   const Hello hello = MakeHello(caller);
   RETURN_IF_ERROR(AddContext(WriteAll(number, absl::MakeSpan(hello), deadline), where));
   Challenge challenge;
-  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(challenge), deadline), where));
+  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(challenge), deadline, stop), where));
   const absl::StatusOr<Answer> answer = MakeAnswer(secret, hello, challenge, add(number));
   if (!answer.ok()) return AddContext(answer.status(), where);
   RETURN_IF_ERROR(AddContext(WriteAll(number, absl::MakeSpan(*answer), deadline), where));
   VerdictHead head;
-  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(head), deadline), where));
+  RETURN_IF_ERROR(AddContext(ReadAll(number, absl::MakeSpan(head), deadline, stop), where));
   ASSIGN_OR_RETURN(const ReadVerdictHead verdict, ReadVerdict(head));
   Admission admission;
   admission.text.resize(verdict.bytes);
   RETURN_IF_ERROR(AddContext(
       ReadAll(number, {reinterpret_cast<std::byte*>(admission.text.data()), admission.text.size()},
-              deadline),
+              deadline, stop),
       where));
   if (verdict.code != absl::StatusCode::kOk) return absl::Status(verdict.code, admission.text);
   admission.socket = std::move(socket);

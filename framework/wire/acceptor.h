@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/wire/event_loop.h"
 #include "framework/wire/handshake.h"
 #include "framework/wire/socket.h"
@@ -75,14 +76,16 @@ class Acceptor {
 };
 
 // The other side: connects, proves who it is, and waits for the verdict. Blocks. Errors:
-// DeadlineExceeded, PermissionDenied (one of them does not know the secret), or the refusal.
+// DeadlineExceeded, PermissionDenied (one of them does not know the secret), Cancelled, or the
+// refusal.
 struct Admission {
   Descriptor socket;
   std::string text;  // of the verdict
 };
 absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
                                 absl::string_view secret, Deadline deadline,
-                                const std::function<std::string(int socket)>& add);
+                                const std::function<std::string(int socket)>& add,
+                                const Stop& stop = {});
 
 }  // namespace sluice
 

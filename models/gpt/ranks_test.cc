@@ -444,6 +444,19 @@ TEST_F(RankFaultTest, ARankThatLeavesEndsTheOthersSteps) {
   EXPECT_EQ(statuses[0], absl::UnavailableError("rank 1 has left"));
 }
 
+TEST_F(RankFaultTest, WaitingForOthersCanBeStopped) {
+  InProcessNet net(2, {});
+  const auto begin = std::chrono::steady_clock::now();
+  RuntimeOptions options;
+  options.net = net.endpoint(0);
+  options.stop = [begin] {
+    return std::chrono::steady_clock::now() - begin > std::chrono::seconds(1);
+  };
+  const auto started =
+      ParityRun::Start(GptParity(AllAxes()), AdamWWithClip(), (*plans_)[0], options);
+  EXPECT_TRUE(absl::IsCancelled(started.status())) << started.status();
+}
+
 // It is asked for something when it is no longer there to hear it.
 TEST_F(RankFaultTest, ARankThatHasLeftAnswersNothing) {
   for (const int32_t leaves : {0, 1}) {
