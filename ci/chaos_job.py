@@ -274,10 +274,10 @@ class Job:
         self._known = {}
 
     def losses(self):
-        """The lines of steps by step, without how fast they went."""
+        """The lines of steps by step, without how fast they went. A full disk may have torn one."""
         found = {}
         for line in (self.run / "log.jsonl").read_text(encoding="utf-8").splitlines():
-            match = re.match(r'\{"step":(\d+),"loss"', line)
+            match = re.match(r'\{"step":(\d+),"loss".*,"tokens_per_second":.*\}', line)
             if match:
                 expect(int(match[1]) not in found, f"log.jsonl has step {match[1]} twice")
                 found[int(match[1])] = line.partition(',"tokens_per_second"')[0]
