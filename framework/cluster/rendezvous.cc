@@ -133,9 +133,10 @@ absl::Status Rendezvous::Visit() {
     listens = listener.ok() ? Accept(*std::move(listener)) : listener.status();
     return bound.ok() ? absl::StrCat(EndpointText(*bound), " ", options_.build) : "";
   };
-  absl::StatusOr<Admission> admission = Enter(first, caller, options_.secret, deadline_, listen);
+  absl::StatusOr<Admission> admission =
+      Enter(first, caller, options_.secret, deadline_, listen, options_.stop);
   RETURN_IF_ERROR(listens);
-  RETURN_IF_ERROR(AddContext(admission.status(), "rendezvous"));
+  RETURN_IF_ERROR(AddContext(admission.status(), "rendezvous with rank 0"));
   {
     std::lock_guard<std::mutex> lock(mutex_);
     sockets_[0][0] = std::move(admission->socket);
@@ -148,8 +149,9 @@ absl::Status Rendezvous::Visit() {
     for (int32_t rank = 0; rank < options_.rank; ++rank) {
       if (rank == 0 && caller.channel == 0) continue;
       ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(endpoints_[rank]));
-      absl::StatusOr<Admission> entered =
-          Enter(endpoint, caller, options_.secret, deadline_, [](int) { return std::string(); });
+      absl::StatusOr<Admission> entered = Enter(
+          endpoint, caller, options_.secret, deadline_, [](int) { return std::string(); },
+          options_.stop);
       if (!entered.ok()) return AddContext(entered.status(), absl::StrCat("rank ", rank));
       std::lock_guard<std::mutex> lock(mutex_);
       sockets_[rank][caller.channel] = std::move(entered->socket);

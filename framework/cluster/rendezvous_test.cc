@@ -106,6 +106,20 @@ TEST_F(RendezvousTest, WithoutRankZeroTheTimeEnds) {
   EXPECT_THAT(met[1].status().message(), HasSubstr(address_));
 }
 
+// Rank 0 stands still: its socket takes connections, and nobody answers there.
+TEST_F(RendezvousTest, WaitingForRankZeroCanBeStopped) {
+  const auto begin = EventLoop::Clock::now();
+  const Met met = Meet(2,
+                       [begin](RendezvousOptions* options) {
+                         options->stop = [begin] {
+                           return EventLoop::Clock::now() - begin > std::chrono::milliseconds(200);
+                         };
+                       },
+                       {0});
+  EXPECT_TRUE(absl::IsCancelled(met[1].status())) << met[1].status();
+  EXPECT_LT(EventLoop::Clock::now() - begin, std::chrono::seconds(2));
+}
+
 TEST_F(RendezvousTest, WhoDoesNotKnowTheSecretDoesNotComeIn) {
   const Met met = Meet(3, [](RendezvousOptions* options) {
     options->limit = std::chrono::milliseconds(300);

@@ -52,6 +52,7 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   }
 
   absl::Status Start() {
+    last_heard_ = EventLoop::Clock::now();
     for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
     return absl::OkStatus();
   }
@@ -125,8 +126,8 @@ class TcpNet::Peer final : public TcpConnection::Owner {
 
   // The loop's thread's.
   int32_t reading_ = -1;  // the pull whose bytes are being read
-  bool left_ = false, lost_ = false, heard_ = false, warned_ = false;
-  EventLoop::Clock::time_point last_heard_;
+  bool left_ = false, lost_ = false, warned_ = false;
+  EventLoop::Clock::time_point last_heard_;  // or when this rank began to read
 };
 
 void TcpNet::Peer::Send(const WireMessage& message) {
@@ -220,7 +221,6 @@ void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to)
 }
 
 absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame) {
-  heard_ = true;
   warned_ = false;
   last_heard_ = EventLoop::Clock::now();
   const bool on_bytes = connection == connections_[kBytes].get();
@@ -406,7 +406,7 @@ void TcpNet::Peer::Beat() {
   Frame frame;
   frame.type = FrameType::kBeat;
   connections_[kMessages]->Send(frame);
-  if (!heard_ || left_ || lost_) return;
+  if (!net_.started_ || left_ || lost_) return;
   const auto silent = EventLoop::Clock::now() - last_heard_;
   if (silent >= net_.options_.silence_limit) {
     return Lose(absl::DeadlineExceededError(absl::StrCat("it said nothing for ", Seconds(silent))));
@@ -436,6 +436,8 @@ absl::StatusOr<std::unique_ptr<TcpNet>> TcpNet::Make(EventLoop* loop, int32_t ra
                               ? nullptr
                               : std::make_unique<Peer>(net.get(), other, std::move(peers[other])));
   }
+  // A rank lives before it is ready to train, however long it reads data and plans.
+  loop->PostAndWait([&net] { net->Beat(); });
   return net;
 }
 
@@ -456,7 +458,6 @@ void TcpNet::Open(Receiver* receiver) {
     for (auto& peer : peers_) {
       if (peer != nullptr) peer->Introduce();
     }
-    Beat();
   });
 }
 

@@ -396,6 +396,29 @@ TEST_F(TcpNetTest, ASilentRankIsGivenUp) {
   EXPECT_THAT(ranks_[0].Message(0).text, HasSubstr("it said nothing for"));
 }
 
+// As one that was stopped when it had met the others, and was not ready yet.
+TEST_F(TcpNetTest, ARankThatWasNeverHeardIsGivenUp) {
+  TcpNetOptions options;
+  options.beat = std::chrono::milliseconds(20);
+  options.silence_limit = std::chrono::milliseconds(300);
+  nets_[0] = Make(0, options);
+  nets_[0]->Open(&ranks_[0]);
+  EXPECT_THAT(ranks_[0].Message(0).text, HasSubstr("it said nothing for"));
+}
+
+// It reads data and plans, and others wait for it longer than the limit.
+TEST_F(TcpNetTest, ARankThatIsNotReadyYetLives) {
+  TcpNetOptions options;
+  options.beat = std::chrono::milliseconds(20);
+  options.silence_limit = std::chrono::milliseconds(1000);
+  nets_[1] = Make(1, options);
+  nets_[0] = Make(0, options);
+  nets_[0]->Open(&ranks_[0]);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  nets_[1]->Send(0, Token({}, 7));
+  EXPECT_EQ(ranks_[0].Message(0).sequence, 7);
+}
+
 // A peer that lies: each ends the connection with a reason, and nothing else happens.
 class LyingPeerTest : public TcpNetTest {
  protected:

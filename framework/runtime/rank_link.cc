@@ -1,6 +1,7 @@
 #include "framework/runtime/rank_link.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@ namespace sluice {
 namespace {
 
 // A fence is a pull and one of its firings, so that pulls of one stream may end in any order.
+constexpr auto kBetweenStops = std::chrono::milliseconds(100);
 constexpr int kSequenceBits = 40;
 
 Fence FenceOf(int32_t pull, int64_t sequence) {
@@ -204,7 +206,11 @@ absl::Status RankLink::Join() {
     setup_.net->Send(0, std::move(hello));
   }
   std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return is_welcome_; });
+  while (!changed_.wait_for(lock, kBetweenStops, [this] { return is_welcome_; })) {
+    lock.unlock();
+    RETURN_IF_ERROR(CheckStop(setup_.stop));
+    lock.lock();
+  }
   return welcome_;
 }
 
@@ -239,6 +245,8 @@ void RankLink::Leave() {
   message.kind = WireMessage::Kind::kLeft;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    // Others may not have lost whom this one has, and wait for both.
+    if (gone_) message = WithStatus(WireMessage::Kind::kLeft, left_);
     message.sequence = begun_;
     message.number = questions_;
   }
@@ -334,7 +342,8 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
       changed_.notify_all();
       // That the last step is over may be still on its way.
       if (!why.ok() || begun_ > left_after_) setup_.tracker->Abort(status);
-      gone_ = gone_ || !why.ok() || message.number < questions_;
+      left_questions_ = std::min(left_questions_, message.number);
+      gone_ = gone_ || !why.ok();
       return;
     }
   }
@@ -474,11 +483,13 @@ absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
   says.text = mine;
   std::unique_lock<std::mutex> lock(mutex_);
   const int64_t question = says.sequence = questions_++;
+  // Whoever has left answers what it was asked before, which may be still on its way.
+  const auto unanswered = [&] { return gone_ || question >= left_questions_; };
   if (!is_first()) {
     lock.unlock();
     setup_.net->Send(0, std::move(says));
     lock.lock();
-    changed_.wait(lock, [&] { return gone_ || verdicts_.count(question) > 0; });
+    changed_.wait(lock, [&] { return unanswered() || verdicts_.count(question) > 0; });
     const auto verdict = verdicts_.find(question);
     if (verdict == verdicts_.end()) return left_;
     absl::Status status = std::move(verdict->second);
@@ -487,7 +498,7 @@ absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
   }
   said_[question][0] = mine;
   const auto ranks = static_cast<size_t>(setup_.net->ranks());
-  changed_.wait(lock, [&] { return gone_ || said_[question].size() == ranks; });
+  changed_.wait(lock, [&] { return unanswered() || said_[question].size() == ranks; });
   if (said_[question].size() < ranks) return left_;
   std::vector<std::string> texts;
   for (auto& [rank, text] : said_[question]) texts.push_back(std::move(text));

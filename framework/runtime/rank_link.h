@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "framework/base/stop.h"
 #include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
 #include "framework/plan/plan.pb.h"
@@ -43,6 +44,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
+    Stop stop;  // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
@@ -50,6 +52,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
 
   // Waits until all ranks are there and have decided alike. FailedPrecondition names the first
   // decision that differs, or two ranks of which one does not serve just what the other reads.
+  // Cancelled: as was asked for.
   absl::Status Join();
   // Takes no more part. All steps are over, or nobody will end them.
   void Leave();
@@ -135,10 +138,12 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // On rank 0, by (who reads, of whom): edges as the reader and as the owner of the bytes has them.
   std::map<std::pair<int32_t, int32_t>, std::pair<std::string, std::string>> edges_;
   int64_t begun_ = 0;  // steps here, of all programs
-  // So many steps a rank that has left took part in; none has: more than there will ever be.
+  // So many steps a rank that has left took part in, and so many questions it was asked; none has:
+  // more than there will ever be.
   int64_t left_after_ = std::numeric_limits<int64_t>::max();
+  int64_t left_questions_ = std::numeric_limits<int64_t>::max();
   absl::Status left_;  // what to say of it
-  bool gone_ = false;  // it will answer no question asked here
+  bool gone_ = false;  // it is lost, or left with an error: it answers no question any more
   bool is_welcome_ = false;
   absl::Status welcome_;
   std::map<int64_t, Beginning> beginnings_;                // of steps of all programs

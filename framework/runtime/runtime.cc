@@ -250,6 +250,7 @@ absl::Status LocalRuntime::Start() {
     setup.workers = &workers_;
     setup.tracker = &tracker_;
     setup.net = options_.net;
+    setup.stop = options_.stop;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
   }

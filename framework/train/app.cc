@@ -313,7 +313,7 @@ absl::Status Train(const Run& run, const AppData& data) {
   {
     ProgressPrinter printer = ProgressPrinter::For(stdout);
     Trainer trainer(run.session, trainer_options, task, &printer);
-    if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint));
+    if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint, run.stop));
     if (run.init) RETURN_IF_ERROR(BeginFrom(run));
     RETURN_IF_ERROR(CheckStop(run.stop));
     run.beginning->Over();

@@ -132,11 +132,13 @@ absl::StatusOr<std::string> Job::Share(const absl::StatusOr<std::string>& mine) 
   }
   const int first = sockets_[0][0].number();
   VerdictHead head;
-  RETURN_IF_ERROR(AddContext(ReadAll(first, absl::MakeSpan(head), deadline), "rank 0 is lost"));
+  RETURN_IF_ERROR(
+      AddContext(ReadAll(first, absl::MakeSpan(head), deadline, options_.stop), "rank 0 is lost"));
   ASSIGN_OR_RETURN(const ReadVerdictHead verdict, ReadVerdict(head));
   std::string text(verdict.bytes, '\0');
   RETURN_IF_ERROR(
-      AddContext(ReadAll(first, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline),
+      AddContext(ReadAll(first, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline,
+                         options_.stop),
                  "rank 0 is lost"));
   if (verdict.code == absl::StatusCode::kOk) return text;
   return absl::Status(verdict.code, absl::StrCat("rank 0: ", text));

@@ -44,8 +44,8 @@ Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
       printer_(printer),
       writer_(options_.out + "/checkpoints", options_.keep, options_.faults) {}
 
-absl::Status Trainer::Restore(const Checkpoint& checkpoint) {
-  RETURN_IF_ERROR(LoadVariables(checkpoint, session_, task_.stop));
+absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Stop& stop) {
+  RETURN_IF_ERROR(LoadVariables(checkpoint, session_, stop));
   const CheckpointMeta& meta = checkpoint.meta();
   if (meta.samples != meta.step * options_.samples_per_step) {
     return absl::InvalidArgumentError(absl::StrFormat(

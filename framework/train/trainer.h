@@ -88,8 +88,9 @@ class Trainer {
   Trainer(Session* session, TrainerOptions options, TrainerTask task, ProgressPrinter* printer);
 
   // Goes on from a checkpoint, of whatever mesh. Every variable is checked before one is written.
-  // Cancelled where the task's stop says so.
-  absl::Status Restore(const Checkpoint& checkpoint);
+  // Cancelled where `stop` says so, which is asked as often as this rank has variables to load: not
+  // by all ranks alike, so it must not be one that they agree on.
+  absl::Status Restore(const Checkpoint& checkpoint, const Stop& stop = {});
 
   // Runs to the last step, or until asked to stop; both end with a checkpoint. An error of the
   // session or a loss that is not finite ends the run without one: earlier ones stay. A disk that

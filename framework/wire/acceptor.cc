@@ -221,15 +221,16 @@ namespace {
 // The messages before the verdict, and its head.
 absl::StatusOr<ReadVerdictHead> Exchange(int socket, const Caller& caller, absl::string_view secret,
                                          Deadline deadline,
-                                         const std::function<std::string(int)>& add) {
+                                         const std::function<std::string(int)>& add,
+                                         const Stop& stop) {
   const Hello hello = MakeHello(caller);
   RETURN_IF_ERROR(WriteAll(socket, absl::MakeSpan(hello), deadline));
   Challenge challenge;
-  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(challenge), deadline));
+  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(challenge), deadline, stop));
   ASSIGN_OR_RETURN(const Answer answer, MakeAnswer(secret, hello, challenge, add(socket)));
   RETURN_IF_ERROR(WriteAll(socket, absl::MakeSpan(answer), deadline));
   VerdictHead head;
-  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(head), deadline));
+  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(head), deadline, stop));
   return ReadVerdict(head);
 }
 
@@ -237,7 +238,8 @@ absl::StatusOr<ReadVerdictHead> Exchange(int socket, const Caller& caller, absl:
 
 absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
                                 absl::string_view secret, Deadline deadline,
-                                const std::function<std::string(int socket)>& add) {
+                                const std::function<std::string(int socket)>& add,
+                                const Stop& stop) {
   const std::string where = absl::StrCat("at ", EndpointText(endpoint));
   std::optional<std::string> added;
   const auto add_once = [&](int socket) {
@@ -246,10 +248,10 @@ absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
   };
   Deadline connected = deadline;
   for (int tries = 1;; ++tries) {
-    ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, connected));
+    ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, connected, stop));
     const int number = socket.number();
     const absl::StatusOr<ReadVerdictHead> verdict =
-        Exchange(number, caller, secret, deadline, add_once);
+        Exchange(number, caller, secret, deadline, add_once, stop);
     if (absl::IsUnavailable(verdict.status()) && tries < kMostTries) {
       std::this_thread::sleep_for(kBetweenTries);
       connected = std::min<Deadline>(deadline, EventLoop::Clock::now() + kGoneLimit);
@@ -260,7 +262,7 @@ absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
     admission.text.resize(verdict->bytes);
     const absl::Span<char> text = absl::MakeSpan(admission.text);
     RETURN_IF_ERROR(AddContext(
-        ReadAll(number, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline),
+        ReadAll(number, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline, stop),
         where));
     if (verdict->code != absl::StatusCode::kOk) return absl::Status(verdict->code, admission.text);
     admission.socket = std::move(socket);

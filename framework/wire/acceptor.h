@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/wire/event_loop.h"
 #include "framework/wire/handshake.h"
 #include "framework/wire/socket.h"
@@ -83,14 +84,15 @@ class Acceptor {
 // The other side: connects, proves who it is, and waits for the verdict. Blocks. A connection that
 // is closed without a verdict, as where too many come at once, is tried again for some seconds.
 // Errors: DeadlineExceeded, PermissionDenied (one of them does not know the secret), Unavailable
-// (closed each time), or the refusal. `add` is called once.
+// (closed each time), Cancelled, or the refusal. `add` is called once.
 struct Admission {
   Descriptor socket;
   std::string text;  // of the verdict
 };
 absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
                                 absl::string_view secret, Deadline deadline,
-                                const std::function<std::string(int socket)>& add);
+                                const std::function<std::string(int socket)>& add,
+                                const Stop& stop = {});
 
 }  // namespace sluice
 

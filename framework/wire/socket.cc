@@ -30,6 +30,7 @@ constexpr int kGiveUpMilliseconds = 4000;
 constexpr int kIdleSeconds = 1, kProbeSeconds = 1, kProbes = 3;
 
 constexpr auto kBetweenTries = std::chrono::milliseconds(50);
+constexpr auto kBetweenStops = std::chrono::milliseconds(100);
 
 std::string ErrorText(int error) { return std::strerror(error); }
 
@@ -77,11 +78,12 @@ int MillisecondsUntil(Deadline deadline) {
   return static_cast<int>(std::clamp<int64_t>(left + 1, 0, 1000 * 3600));
 }
 
-// False once the deadline has passed.
-bool WaitFor(int socket, short events, Deadline deadline) {
+// False once the deadline has passed, or it is to stop.
+bool WaitFor(int socket, short events, Deadline deadline, const Stop& stop = {}) {
   pollfd waited = {socket, events, 0};
-  while (Clock::now() < deadline) {
-    const int ready = poll(&waited, 1, MillisecondsUntil(deadline));
+  while (Clock::now() < deadline && !(stop && stop())) {
+    const Deadline next = stop ? std::min(deadline, Clock::now() + kBetweenStops) : deadline;
+    const int ready = poll(&waited, 1, MillisecondsUntil(next));
     if (ready > 0) return true;
     if (ready < 0 && errno != EINTR) return false;
   }
@@ -99,13 +101,13 @@ bool IsOwnEnd(int socket) {
 }
 
 // One address, once. OK with a closed descriptor: nobody listens there yet.
-absl::StatusOr<Descriptor> TryConnect(const addrinfo& address, Deadline deadline,
+absl::StatusOr<Descriptor> TryConnect(const addrinfo& address, Deadline deadline, const Stop& stop,
                                       std::string* reason) {
   ASSIGN_OR_RETURN(Descriptor socket, NewSocket(address));
   if (connect(socket.number(), address.ai_addr, address.ai_addrlen) != 0) {
     int error = errno;
     if (error == EINPROGRESS) {
-      if (!WaitFor(socket.number(), POLLOUT, deadline)) {
+      if (!WaitFor(socket.number(), POLLOUT, deadline, stop)) {
         *reason = "no answer";
         return Descriptor();
       }
@@ -212,7 +214,7 @@ absl::StatusOr<Descriptor> Accept(int listener) {
   return absl::ResourceExhaustedError(absl::StrCat("no connection taken: ", ErrorText(errno)));
 }
 
-absl::StatusOr<Descriptor> Connect(const Endpoint& endpoint, Deadline deadline) {
+absl::StatusOr<Descriptor> Connect(const Endpoint& endpoint, Deadline deadline, const Stop& stop) {
   std::string reason = "no time was left";
   while (Clock::now() < deadline) {
     // Names may be known later than the process that asks for them, too.
@@ -220,8 +222,9 @@ absl::StatusOr<Descriptor> Connect(const Endpoint& endpoint, Deadline deadline) 
     if (!addresses.ok()) reason = std::string(addresses.status().message());
     for (const addrinfo* address = addresses.ok() ? addresses->get() : nullptr; address != nullptr;
          address = address->ai_next) {
-      ASSIGN_OR_RETURN(Descriptor socket, TryConnect(*address, deadline, &reason));
+      ASSIGN_OR_RETURN(Descriptor socket, TryConnect(*address, deadline, stop, &reason));
       if (socket.open()) return socket;
+      RETURN_IF_ERROR(CheckStop(stop));
     }
     std::this_thread::sleep_for(std::min<Clock::duration>(kBetweenTries, deadline - Clock::now()));
   }
@@ -246,7 +249,7 @@ bool IsLoopback(int socket) {
   return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr);
 }
 
-absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline) {
+absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline, const Stop& stop) {
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = recv(socket, bytes.data() + done, bytes.size() - done, 0);
@@ -255,7 +258,8 @@ absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline)
     } else if (got == 0) {
       return absl::UnavailableError("the connection was closed");
     } else if (errno == EAGAIN) {
-      if (WaitFor(socket, POLLIN, deadline)) continue;
+      if (WaitFor(socket, POLLIN, deadline, stop)) continue;
+      RETURN_IF_ERROR(CheckStop(stop));
       return absl::DeadlineExceededError(
           absl::StrCat("expected ", bytes.size(), " bytes, got ", done, " in time"));
     } else if (errno != EINTR) {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 
 namespace sluice {
 
@@ -54,7 +55,8 @@ absl::StatusOr<Descriptor> Listen(const Endpoint& endpoint);
 absl::StatusOr<Descriptor> Accept(int listener);
 // Blocks. As long as nobody listens there it tries again: who is waited for may come later.
 // DeadlineExceeded, with the last reason, once the deadline has passed.
-absl::StatusOr<Descriptor> Connect(const Endpoint& endpoint, Deadline deadline);
+absl::StatusOr<Descriptor> Connect(const Endpoint& endpoint, Deadline deadline,
+                                   const Stop& stop = {});
 
 // Of a connected or listening socket, in numbers.
 absl::StatusOr<Endpoint> LocalEndpoint(int socket);
@@ -64,7 +66,8 @@ bool IsLoopback(int socket);
 
 // Block until all has come or gone. Unavailable says that the other end closed the connection;
 // DeadlineExceeded how much was missing.
-absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline);
+absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline,
+                     const Stop& stop = {});
 absl::Status WriteAll(int socket, absl::Span<const std::byte> bytes, Deadline deadline);
 
 }  // namespace sluice

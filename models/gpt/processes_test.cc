@@ -134,6 +134,23 @@ TEST_F(ProcessesTest, GoOnWithWhatAnyNumberOfThemSaved) {
   EXPECT_EQ(Difference("some/checkpoints/step-000006", "again/checkpoints/step-000006"), "");
 }
 
+// Of a pipeline each rank loads another number of variables.
+TEST_F(ProcessesTest, GoOnWhereRanksHoldDifferentNumbersOfVariables) {
+  const std::vector<std::string> three = {"--out=run", "--mesh=pipe=3", "--layers=3",
+                                          "--micro_batches=3", "--batch=12"};
+  for (const char* steps : {"--steps=4", "--steps=6"}) {
+    auto arguments = three;
+    arguments.push_back(steps);
+    StartAll(3, steps == std::string("--steps=4")
+                    ? Small(arguments)
+                    : std::vector<std::string>{"--resume=run", steps});
+    for (int rank = 0; rank < 3; ++rank) {
+      const EndedProcess ended = WaitFor(rank);
+      ASSERT_EQ(ended.code, 0) << ended.error;
+    }
+  }
+}
+
 TEST_F(ProcessesTest, EndTogetherWhenOneIsKilled) {
   StartAll(
       3, Small({"--out=run", "--steps=1000000", "--mesh=data=3", "--batch=12", "--eval_every=0"}));

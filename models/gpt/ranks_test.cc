@@ -289,10 +289,9 @@ absl::Status OneStep(ParityRun* run, int32_t token) {
 }
 
 // Runs a function on every rank at once; their statuses.
-std::vector<absl::Status> OnRanks(const Plans& plans,
+std::vector<absl::Status> OnRanks(InProcessNet& net, const Plans& plans,
                                   const std::function<absl::Status(int32_t, ParityRun*)>& run) {
   const auto ranks = static_cast<int32_t>(plans.size());
-  InProcessNet net(ranks, {});
   std::vector<absl::Status> statuses(ranks);
   std::vector<std::thread> threads;
   for (int32_t rank = 0; rank < ranks; ++rank) {
@@ -305,6 +304,12 @@ std::vector<absl::Status> OnRanks(const Plans& plans,
   }
   for (std::thread& thread : threads) thread.join();
   return statuses;
+}
+
+std::vector<absl::Status> OnRanks(const Plans& plans,
+                                  const std::function<absl::Status(int32_t, ParityRun*)>& run) {
+  InProcessNet net(static_cast<int32_t>(plans.size()), {});
+  return OnRanks(net, plans, run);
 }
 
 TEST_F(RankFaultTest, AKernelsErrorEndsTheStepEverywhereWithThatStatus) {
@@ -345,6 +350,58 @@ TEST_F(RankFaultTest, ARankThatLeavesEndsTheOthersSteps) {
   });
   EXPECT_EQ(statuses[1], absl::OkStatus());
   EXPECT_EQ(statuses[0], absl::UnavailableError("rank 1 has left"));
+}
+
+TEST_F(RankFaultTest, WaitingForOthersCanBeStopped) {
+  InProcessNet net(2, {});
+  const auto begin = std::chrono::steady_clock::now();
+  RuntimeOptions options;
+  options.net = net.endpoint(0);
+  options.stop = [begin] {
+    return std::chrono::steady_clock::now() - begin > std::chrono::seconds(1);
+  };
+  const auto started =
+      ParityRun::Start(GptParity(AllAxes()), AdamWWithClip(), (*plans_)[0], options);
+  EXPECT_TRUE(absl::IsCancelled(started.status())) << started.status();
+}
+
+// It is asked for something when it is no longer there to hear it.
+TEST_F(RankFaultTest, ARankThatHasLeftAnswersNothing) {
+  for (const int32_t leaves : {0, 1}) {
+    const auto statuses = OnRanks(*plans_, [leaves](int32_t rank, ParityRun* run) {
+      RETURN_IF_ERROR(OneStep(run, 5));
+      if (rank == leaves) return absl::OkStatus();
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      return run->session()->Agree("", [](auto) { return absl::OkStatus(); });
+    });
+    EXPECT_EQ(statuses[leaves], absl::OkStatus());
+    EXPECT_EQ(statuses[1 - leaves],
+              absl::UnavailableError(absl::StrCat("rank ", leaves, " has left")));
+  }
+}
+
+// As when the connection of two ranks breaks: others have lost nobody, and are in the same step as
+// the one that leaves because of it.
+TEST_F(RankFaultTest, ALossThatOneRankSeesEndsAll) {
+  const Plans plans = PlansOf(AllAxes(), 4);
+  InProcessNet net(4, {});
+  const auto statuses = OnRanks(net, plans, [&](int32_t rank, ParityRun* run) {
+    RETURN_IF_ERROR(OneStep(run, 5));
+    if (rank == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      WireMessage lost;
+      lost.kind = WireMessage::Kind::kLeft;
+      lost.code = static_cast<int32_t>(absl::StatusCode::kUnavailable);
+      lost.text = "its connection was closed";
+      net.endpoint(2)->Send(0, lost);
+    }
+    return OneStep(run, 5);
+  });
+  const std::string seen = "rank 2 has left: its connection was closed";
+  EXPECT_EQ(statuses[0], absl::UnavailableError(seen));
+  for (const int32_t rank : {1, 3}) {
+    EXPECT_EQ(statuses[rank], absl::UnavailableError("rank 0 has left: " + seen));
+  }
 }
 
 TEST_F(RankFaultTest, RanksThatBeginOtherStepsAreStopped) {
