@@ -73,6 +73,25 @@ class FiguresTest(unittest.TestCase):
             self.assertEqual(figures.text_of(value, unit), text)
 
 
+class LaunchedTest(unittest.TestCase):
+
+    def test_processes_are_ranks_of_the_launcher(self):
+        setting = groups.Setting("programs", "peers", "python3", "", quick=True)
+        for make, ranks in ((groups.net, ["2"]), (groups.all_reduce, ["2", "4"]), (groups.processes, ["2", "2"]),
+                            (groups.null_ranks, ["16"])):
+            commands = [contest.ours.command for contest in make(setting)]
+            self.assertEqual([command[3] for command in commands], ranks)
+            for command in commands:
+                self.assertTrue(os.path.exists(command[1]), command[1])
+                self.assertTrue(command[5].startswith("programs" + os.sep), command[5])
+
+    def test_a_step_on_processes_is_beside_the_same_mesh_in_one(self):
+        setting = groups.Setting("programs", "peers", "python3", "", quick=True)
+        for contest in groups.processes(setting):
+            self.assertEqual(contest.ours.command[6:], contest.peers[0].command[1:])
+        self.assertEqual([figure.name for figure in contest.ours.read(step(mesh="data=2"))], ["gpt/tiny/data:2/step"])
+
+
 class RowsTest(unittest.TestCase):
 
     def test_ratios_above_one_say_that_ours_is_better(self):
