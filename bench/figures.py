@@ -113,9 +113,13 @@ class Row:
 
     @property
     def ratio(self):
-        """How many times better ours is than the peer; None where either has no figure."""
+        """How many times better ours is than the peer; None where either has no figure. Where both ran as often, which they did
+        by turns, the median of the pairs: what slows the machine for a while slows both of one."""
         if not self.ours or not self.theirs:
             return None
+        if len(self.ours) == len(self.theirs):
+            pairs = [one / other for one, other in zip(self.ours, self.theirs)]
+            return statistics.median(pairs if self.unit.endswith("/s") else [1 / pair for pair in pairs])
         ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
         return ours / theirs if self.unit.endswith("/s") else theirs / ours
 
@@ -168,7 +172,7 @@ def text_of(value, unit):
             if value >= scale:
                 return "%s %s" % (_digits(value / scale), name)
         return "%s ns" % _digits(value)
-    joint = "" if unit in ("B", "/s") else " "
+    joint = "" if unit in ("B", "/s", "B/s") else " "
     for scale, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= scale:
             space = "" if joint else " "

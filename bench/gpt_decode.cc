@@ -16,7 +16,7 @@
 #include "framework/train/command.h"
 #include "models/gpt/gpt.h"
 
-ABSL_FLAG(std::string, size, "small", "tiny or small");
+ABSL_FLAG(std::string, size, "small", "tiny, default or small");
 ABSL_FLAG(int64_t, length, 1024, "tokens that the model sees at once");
 ABSL_FLAG(std::string, mesh, "data=1", "the devices");
 ABSL_FLAG(int64_t, rounds, 5, "turns of each; the text grows by a part of the length in each");

@@ -1,6 +1,7 @@
 #include "bench/gpt_sizes.h"
 
 #include "absl/strings/str_cat.h"
+#include "models/gpt/presets.h"
 
 namespace sluice {
 
@@ -23,7 +24,13 @@ absl::StatusOr<GptConfig> GptOfSize(const std::string& name) {
                      .batch = 4,
                      .dropout = 0};
   }
-  return absl::InvalidArgumentError(absl::StrCat("--size: expected tiny or small, got ", name));
+  if (name == "default") {  // what the trainer runs without flags
+    GptConfig config = GptPresets().front().config;
+    config.dropout = 0;
+    return config;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--size: expected tiny, default or small, got ", name));
 }
 
 }  // namespace sluice

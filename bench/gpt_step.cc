@@ -10,7 +10,7 @@
 #include "framework/base/status.h"
 #include "models/gpt/gpt.h"
 
-ABSL_FLAG(std::string, size, "tiny", "tiny or small");
+ABSL_FLAG(std::string, size, "tiny", "tiny, default or small");
 
 namespace sluice {
 namespace {

@@ -1,6 +1,7 @@
 """What the report measures: for each group a contest of our program with its peers. A row of README.md each."""
 
 import os
+import sys
 from dataclasses import dataclass
 
 from bench import figures
@@ -19,6 +20,13 @@ class Setting:
 
 def _ours(setting, program, arguments, read, name="ours", timeout=300):
     return Contestant(name, [os.path.join(setting.programs, program)] + arguments, read, timeout)
+
+
+def _launched(setting, ranks, program, arguments, read, timeout=300):
+    """Our program as several processes of this machine, through //tools:launch."""
+    launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools", "launch.py")
+    command = [sys.executable, launcher, "-n", str(ranks), "--", os.path.join(setting.programs, program)] + arguments
+    return Contestant("ours, %d processes" % ranks, command, read, timeout)
 
 
 def _peer(setting, name, script, arguments, read, timeout=300, original=False):
@@ -116,6 +124,55 @@ def readers(setting):
     return [Contest("readers", _ours(setting, "readers", arguments, figures.of_lines), rounds=1 if setting.quick else 3)]
 
 
+def net(setting):
+    rounds = ["--rounds=5"] if setting.quick else []
+    return [Contest("net", _launched(setting, 2, "net_benchmark", rounds, figures.of_lines), rounds=1 if setting.quick else 3)]
+
+
+def all_reduce(setting):
+    contests = []
+    for processes in (2, 4):
+        sizes = "--mib=1,16" if setting.quick else "--mib=1,16,256"
+        many = ["--processes=%d" % processes, sizes]
+        peers = [_peer(setting, "gloo", "gloo_all_reduce.py", many + [
+            "--only=p_to_b", "--unit=B/s", "--seconds=2", "--name=net/all_reduce/processes:{processes}/mib:{mib}"],
+                       figures.of_lines)]
+        peers += [_peer(setting, "OpenMPI over " + words, "mpi_all_reduce.py", many + ["--over=" + over], figures.of_lines)
+                  for words, over in (("TCP", "tcp"), ("shared memory", "shared_memory"))]
+        contests.append(Contest("all-reduce, %d processes" % processes,
+                                _launched(setting, processes, "net_all_reduce", [sizes], figures.of_lines), peers,
+                                1 if setting.quick else 3))
+    return contests
+
+
+def _step_alone(text):
+    return [figure for figure in figures.of_gpt_step(text) if figure.name.endswith("/step")]
+
+
+def processes(setting):
+    """The step on two processes beside the same mesh in one, and PyTorch's two ways beside each other."""
+    contests = []
+    for size in ["tiny"] if setting.quick else ["tiny", "default", "small"]:
+        warmup, steps = {"tiny": (4, 30), "default": (4, 20), "small": (1, 3)}[size]
+        for mesh in ("data=2", "model=2"):
+            arguments = ["--size=" + size, "--mesh=" + mesh, "--warmup=%d" % warmup, "--steps=%d" % steps]
+            ours = _launched(setting, 2, "gpt_step", arguments + ["--threads=1"], _step_alone, 400)
+            peers = [_ours(setting, "gpt_step", arguments + ["--threads=1"], _step_alone, "ours, 1 process x 2 devices", 400)]
+            if mesh == "data=2":
+                peers += [_peer(setting, "PyTorch DDP, gloo, 2 processes", "gpt_step_torch.py",
+                                arguments + ["--threads=1", "--processes=2"], _step_alone, 400),
+                          _peer(setting, "PyTorch, 1 process x 2 threads", "gpt_step_torch.py", arguments + ["--threads=2"],
+                                _step_alone, 400)]
+            contests.append(Contest("gpt %s, %s" % (size, mesh), ours, peers,
+                                    1 if setting.quick else {"tiny": 5, "default": 5, "small": 2}[size]))
+    return contests
+
+
+def null_ranks(setting):
+    steps = ["--steps=%d" % (50 if setting.quick else 1000)]
+    return [Contest("null", _launched(setting, 16, "net_null", steps, figures.of_lines, 900), rounds=1)]
+
+
 @dataclass
 class Group:
     contests: object  # Setting -> list of Contest
@@ -135,4 +192,10 @@ GROUPS = {
     "readers": Group(readers, "Bytes a second that the readers of data files give, from the system's cache: beside a copy in memory, "
                      "or the library that unpacks."),
     "loader": Group(loader, "Steps on batches drawn from text against steps on the same tokens again and again."),
+    "net": Group(net, "TcpNet between two processes over loopback, beside a raw socket between the same two."),
+    "all_reduce": Group(all_reduce, "Bytes of the tensor a second: P to B over TCP among processes through a session, without and with "
+                        "the pass over memory that makes the terms."),
+    "processes": Group(processes, "A GPT step on two processes of a core each over TCP, beside one process with a device for each; the "
+                       "batch of data=2 is twice that of one device. A ratio is that of the turns, taken in pairs."),
+    "null_ranks": Group(null_ranks, "The protocol of a GPT step among 16 processes whose devices compute nothing."),
 }

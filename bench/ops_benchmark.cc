@@ -34,7 +34,7 @@
 #include "models/resnet/resnet.h"
 #include "nlohmann/json.hpp"
 
-ABSL_FLAG(std::string, size, "tiny", "a GPT, tiny or small, or resnet50 on 8 pictures");
+ABSL_FLAG(std::string, size, "tiny", "a GPT, tiny, default or small, or resnet50 on 8 pictures");
 ABSL_FLAG(std::string, precision, "f32", "f32 or bf16");
 ABSL_FLAG(int32_t, threads, 1, "of the one device");
 ABSL_FLAG(std::string, only, "", "measure only ops with this in their name");

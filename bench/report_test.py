@@ -68,8 +68,28 @@ class FiguresTest(unittest.TestCase):
 
     def test_numbers_read_as_people_write_them(self):
         for value, unit, text in ((12.34, "ns", "12.3 ns"), (4.5e6, "ns", "4.50 ms"), (2.5e9, "/s", "2.50 G/s"),
-                                  (4.1e8, "B", "410 MB"), (16100, "tokens/s", "16.1k tokens/s"), (None, "B", "")):
+                                  (4.1e8, "B", "410 MB"), (2.5e9, "B/s", "2.50 GB/s"),
+                                  (16100, "tokens/s", "16.1k tokens/s"), (None, "B", "")):
             self.assertEqual(figures.text_of(value, unit), text)
+
+
+class LaunchedTest(unittest.TestCase):
+
+    def test_processes_are_ranks_of_the_launcher(self):
+        setting = groups.Setting("programs", "peers", "python3", "", quick=True)
+        for make, ranks in ((groups.net, ["2"]), (groups.all_reduce, ["2", "4"]), (groups.processes, ["2", "2"]),
+                            (groups.null_ranks, ["16"])):
+            commands = [contest.ours.command for contest in make(setting)]
+            self.assertEqual([command[3] for command in commands], ranks)
+            for command in commands:
+                self.assertTrue(os.path.exists(command[1]), command[1])
+                self.assertTrue(command[5].startswith("programs" + os.sep), command[5])
+
+    def test_a_step_on_processes_is_beside_the_same_mesh_in_one(self):
+        setting = groups.Setting("programs", "peers", "python3", "", quick=True)
+        for contest in groups.processes(setting):
+            self.assertEqual(contest.ours.command[6:], contest.peers[0].command[1:])
+        self.assertEqual([figure.name for figure in contest.ours.read(step(mesh="data=2"))], ["gpt/tiny/data:2/step"])
 
 
 class RowsTest(unittest.TestCase):
@@ -79,6 +99,12 @@ class RowsTest(unittest.TestCase):
         rate = [[figures.Figure("a", 50.0, "/s")]], [("p", [[figures.Figure("a", 100.0, "/s")]], "")]
         self.assertEqual(figures.rows_of(*time)[0].ratio, 2.0)
         self.assertEqual(figures.rows_of(*rate)[0].ratio, 0.5)
+
+    def test_what_took_turns_is_compared_by_pairs(self):
+        ours = [[figures.Figure("a", value, "ns")] for value in (10.0, 100.0, 20.0)]
+        theirs = [[figures.Figure("a", value, "ns")] for value in (30.0, 200.0, 20.0)]
+        self.assertEqual(figures.rows_of(ours, [("p", theirs, "")])[0].ratio, 2.0)  # of the medians it would be 1.5
+        self.assertEqual(figures.rows_of(ours, [("p", theirs[:2], "")])[0].ratio, 5.75)
 
     def test_medians_and_shares_are_of_whole_processes(self):
         processes = [[figures.Figure("a", value, "ns", limit=10.0)] for value in (20.0, 40.0, 1000.0)]

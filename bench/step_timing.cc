@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/limits.h"
+#include "bench/local_ranks.h"
 #include "bench/quantiles.h"
 #include "framework/base/status.h"
 #include "framework/device/cpu_thread_pool.h"
@@ -45,8 +46,9 @@ struct Timing {
   double first_loss = 0, last_loss = 0;
 };
 
-absl::StatusOr<Timing> RunSteps(Session* session, const TimedModel& model, int64_t warmup,
-                                int64_t steps) {
+// Of several ranks only the first is told the loss.
+absl::StatusOr<Timing> RunSteps(Session* session, const TimedModel& model, bool is_first,
+                                int64_t warmup, int64_t steps) {
   Timing timing;
   Fetches fetches;
   int64_t begun = 0;
@@ -59,6 +61,7 @@ absl::StatusOr<Timing> RunSteps(Session* session, const TimedModel& model, int64
     const int64_t now = NowNanoseconds();
     if (done >= warmup) timing.seconds.push_back(SecondsBetween(last, now));
     last = now;
+    if (!is_first) continue;
     ASSIGN_OR_RETURN(timing.last_loss, FetchedScalar(fetches, "loss"));
     if (done == 0) timing.first_loss = timing.last_loss;
   }
@@ -106,48 +109,60 @@ absl::StatusOr<StepSetting> ReadSetting() {
   return setting;
 }
 
+double MatmulLimit(const StepSetting& setting, const SessionOptions& options) {
+  const int threads = options.threads_per_device * static_cast<int>(setting.mesh.num_devices());
+  CpuThreadPool thread_pool(threads, InitKernelThread);
+  const Limits limits = MeasureLimits(&thread_pool);
+  return setting.precision.compute == DType::kBF16 ? limits.bf16_matmul_flops : limits.matmul_flops;
+}
+
 absl::Status Measure(const StepBenchmark& benchmark) {
   const int64_t base_bytes = ResidentBytes();
   ASSIGN_OR_RETURN(const StepSetting setting, ReadSetting());
   ASSIGN_OR_RETURN(const TimedModel model, benchmark.model(setting));
-  const SessionOptions options = OptionsOfFlags();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, JoinLaunchedJob());
+  SessionOptions options = OptionsOfFlags();
+  ASSIGN_OR_RETURN(options.net, job->net());
+  if (!job->is_first()) options.trace.clear();
   const int64_t begin = NowNanoseconds();
   Graph graph;
   RETURN_IF_ERROR(model.build(&graph));
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
   const int64_t started = NowNanoseconds();
-  ASSIGN_OR_RETURN(const Timing timing, RunSteps(session.get(), model, absl::GetFlag(FLAGS_warmup),
-                                                 absl::GetFlag(FLAGS_steps)));
+  ASSIGN_OR_RETURN(const Timing timing,
+                   RunSteps(session.get(), model, job->is_first(), absl::GetFlag(FLAGS_warmup),
+                            absl::GetFlag(FLAGS_steps)));
   session.reset();
+  if (!job->is_first()) return absl::OkStatus();
   // Before the limit is measured, which takes memory of its own.
   const int64_t peak_bytes = PeakResidentBytes();
-  const int threads = options.threads_per_device * static_cast<int>(setting.mesh.num_devices());
-  CpuThreadPool thread_pool(threads, InitKernelThread);
-  const Limits limits = MeasureLimits(&thread_pool);
-  const double limit =
-      setting.precision.compute == DType::kBF16 ? limits.bf16_matmul_flops : limits.matmul_flops;
+  // Of a rank's cores alone it would be no limit of the step.
+  const double limit = job->ranks() == 1 ? MatmulLimit(setting, options) : 0;
   const double step = Median(timing.seconds);
   std::vector<double> milliseconds = timing.seconds;
   for (double& value : milliseconds) value *= 1e3;
-  const Json line = {{"benchmark", benchmark.name},
-                     {"framework", "sluice"},
-                     {"size", model.size},
-                     {"mesh", options.mesh},
-                     {"precision", DTypeName(setting.precision.compute)},
-                     {"threads", options.threads_per_device},
-                     {"parameters", model.parameters},
-                     {benchmark.unit + "_per_step", model.units_per_step},
-                     {"flops_per_step", model.flops_per_step},
-                     {"step_ms", milliseconds},
-                     {"median_ms", step * 1e3},
-                     {benchmark.unit + "_per_second", model.units_per_step / step},
-                     {"peak_bytes", peak_bytes},
-                     {"base_bytes", base_bytes},
-                     {"start_seconds", SecondsBetween(begin, started)},
-                     {"first_loss", timing.first_loss},
-                     {"last_loss", timing.last_loss},
-                     {"limit_flops", limit},
-                     {"share", model.flops_per_step / step / limit}};
+  Json line = {{"benchmark", benchmark.name},
+               {"framework", "sluice"},
+               {"size", model.size},
+               {"mesh", options.mesh},
+               {"precision", DTypeName(setting.precision.compute)},
+               {"threads", options.threads_per_device},
+               {"parameters", model.parameters},
+               {benchmark.unit + "_per_step", model.units_per_step},
+               {"flops_per_step", model.flops_per_step},
+               {"step_ms", milliseconds},
+               {"median_ms", step * 1e3},
+               {benchmark.unit + "_per_second", model.units_per_step / step},
+               {"peak_bytes", peak_bytes},
+               {"base_bytes", base_bytes},
+               {"start_seconds", SecondsBetween(begin, started)},
+               {"first_loss", timing.first_loss},
+               {"last_loss", timing.last_loss}};
+  if (job->ranks() > 1) line["ranks"] = job->ranks();
+  if (limit > 0) {
+    line["limit_flops"] = limit;
+    line["share"] = model.flops_per_step / step / limit;
+  }
   absl::PrintF("%s\n", line.dump());
   return absl::OkStatus();
 }

@@ -1,7 +1,7 @@
 // Times steps of a model's training, run through Session as a user runs it: as many steps in flight
-// as a session holds. A program of it prints one line of JSON that bench/report.py reads and whose
-// fields the peers of bench/peers/ give, too. A main brings a model and returns what
-// RunStepBenchmark returns.
+// as a session holds, in one process or as ranks of a launcher, of which the first one prints. A
+// program of it prints one line of JSON that bench/report.py reads and whose fields the peers of
+// bench/peers/ give, too. A main brings a model and returns what RunStepBenchmark returns.
 #ifndef SLUICE_BENCH_STEP_TIMING_H_
 #define SLUICE_BENCH_STEP_TIMING_H_
 

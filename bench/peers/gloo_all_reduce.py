@@ -56,11 +56,13 @@ def cases(rank, count, elements):
             ("p_to_s0", reduce_scatter), ("s0_to_s1", all_to_all)]
 
 
-def run(rank, count, sizes, rendezvous, seconds):
+def run(rank, count, sizes, rendezvous, options):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=count)
     for mib in sizes:
         for name, collective in cases(rank, count, mib << 18):
+            if options.only and name not in options.only.split(","):
+                continue
             times = []
             collective()
             repeats = torch.tensor([3])
@@ -72,11 +74,11 @@ def run(rank, count, sizes, rendezvous, seconds):
                 dist.all_reduce(slowest, dist.ReduceOp.MAX)
                 times.append(slowest.item())
                 # From the slowest process's times, so that all repeat equally often.
-                repeats[0] = min(200, max(5, int(seconds / max(times[0], 1e-4))))
+                repeats[0] = min(200, max(5, int(options.seconds / max(times[0], 1e-4))))
             if rank == 0:
                 quartile = sorted(times)[len(times) // 4]
-                print(json.dumps({"name": "boxing/%s/devices:%d/mib:%d" % (name, count, mib), "unit": "/s",
-                                  "value": (mib << 20) / quartile}), flush=True)
+                print(json.dumps({"name": options.name.format(collective=name, processes=count, mib=mib),
+                                  "unit": options.unit, "value": (mib << 20) / quartile}), flush=True)
     dist.destroy_process_group()
 
 
@@ -84,11 +86,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--mib", default="1,16,64", help="sizes of the logical tensor")
+    parser.add_argument("--only", default="", help="cases, with commas; default: all")
+    parser.add_argument("--name", default="boxing/{collective}/devices:{processes}/mib:{mib}", help="of a figure (default: %(default)s)")
+    parser.add_argument("--unit", default="/s", help="of a figure (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=0.5, help="a case")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sizes = [int(size) for size in options.mib.split(",")]
-        processes.spawn(run, (options.processes, sizes, os.path.join(folder, "rendezvous"), options.seconds),
+        processes.spawn(run, (options.processes, sizes, os.path.join(folder, "rendezvous"), options),
                         nprocs=options.processes)
     return 0
 

@@ -8,6 +8,7 @@ import step_report
 # As in bench/gpt_step.cc; report.py compares the numbers of parameters that come of it.
 SIZES = {
     "tiny": dict(layers=4, hidden=256, heads=4, length=128, batch=8, vocabulary=256),
+    "default": dict(layers=6, hidden=192, heads=6, length=128, batch=16, vocabulary=256),
     "small": dict(layers=12, hidden=768, heads=12, length=256, batch=4, vocabulary=50304),
 }
 RATE, BETAS, EPSILON = 3e-4, (0.9, 0.95), 1e-8  # AdamW without decay; no clip, no dropout

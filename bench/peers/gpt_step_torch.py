@@ -8,16 +8,24 @@ Fused AdamW, scaled_dot_product_attention, q, k and v in one product, flash deno
 between steps. "compiled" puts forward and loss through torch.compile, which needs g++. PyTorch's wheels
 from PyPI carry oneDNN and MKL and an OpenMP runtime of their own. A malloc that keeps its pages was tried
 (mallopt without mmap and trimming): no faster, and it takes more memory.
+
+With --processes=2 and --mesh=data=2 each of two processes has half of the batch and as many threads as are said, and
+DistributedDataParallel adds up their gradients over gloo; the first one prints.
 """
 
+import contextlib
 import math
+import os
 import sys
+import tempfile
 
 import gpt_sizes
 import step_report
 
 try:
     import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as processes
     import torch.nn as nn
     import torch.nn.functional as F
 except ImportError as error:
@@ -65,19 +73,25 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
-def main():
-    options = gpt_sizes.arguments(__doc__.splitlines()[0], ["eager", "compiled"],
-                                  precisions=["bf16"]).parse_args()
+def run(rank, options, rendezvous):
+    """One process of options.processes."""
     base_bytes = step_report.resident_bytes()
     torch.set_num_threads(options.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(1)
     size = gpt_sizes.size_of(options)
     model = Gpt(**size)
+    parameters = sum(p.numel() for p in model.parameters())
     optimizer = torch.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS,
                                   eps=gpt_sizes.EPSILON, weight_decay=0.0, fused=True)
     tokens, labels = (torch.tensor(rows) for rows in gpt_sizes.tokens_and_labels(size))
     forward = torch.compile(model) if options.mode == "compiled" else model
+    if options.processes > 1:
+        if hasattr(os, "sched_setaffinity") and options.processes <= len(os.sched_getaffinity(0)):
+            os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
+        dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=options.processes)
+        forward = nn.parallel.DistributedDataParallel(forward)
+        tokens, labels = (rows.chunk(options.processes)[rank] for rows in (tokens, labels))
 
     # Products and attention in bf16, the residual stream in f32; gradients come back in f32.
     low = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16")
@@ -90,8 +104,23 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         return loss.item()
 
-    gpt_sizes.report("torch " + options.mode, torch.__version__, options, step,
-                     sum(p.numel() for p in model.parameters()), base_bytes)
+    name = "torch " + options.mode + (" ddp" if options.processes > 1 else "")
+    with open(os.devnull, "w", encoding="ascii") if rank > 0 else contextlib.nullcontext(sys.stdout) as out:
+        with contextlib.redirect_stdout(out):
+            gpt_sizes.report(name, torch.__version__, options, step, parameters, base_bytes)
+    if options.processes > 1:
+        dist.destroy_process_group()
+
+
+def main():
+    parser = gpt_sizes.arguments(__doc__.splitlines()[0], ["eager", "compiled"], meshes=["data=2"], precisions=["bf16"])
+    parser.add_argument("--processes", type=int, default=1, help="that the batch is dealt out to (default: %(default)s)")
+    options = parser.parse_args()
+    if options.processes == 1:
+        run(0, options, "")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        processes.spawn(run, (options, os.path.join(folder, "rendezvous")), nprocs=options.processes)
     return 0
 
 
