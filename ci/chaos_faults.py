@@ -63,10 +63,10 @@ class Moment:
 
 def phase(job):
     """Where a job stands, for the table: ranks that have not met cannot know that one of them is gone."""
-    if job.saving():
-        return "saving"
     start = max([process.start for process in job.ranks().values()], default=0)
-    return "training" if len(re.findall(r"^step +\d+/", job.out(), re.MULTILINE)) > start else "starting"
+    if len(re.findall(r"^step +\d+/", job.out(), re.MULTILINE)) <= start:
+        return "starting"  # though a checkpoint may lie there that was being saved when the last start ended
+    return "saving" if job.saving() else "training"
 
 
 def _victim(job, random):
