@@ -17,6 +17,7 @@
 #include "bench/local_ranks.h"
 #include "bench/quantiles.h"
 #include "framework/base/status.h"
+#include "framework/comm/comm_net.h"
 #include "framework/runtime/trace.h"
 #include "framework/train/command.h"
 

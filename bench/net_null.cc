@@ -15,6 +15,7 @@
 #include "bench/gpt_batch.h"
 #include "bench/gpt_sizes.h"
 #include "bench/local_ranks.h"
+#include "framework/comm/comm_net.h"
 #include "framework/base/status.h"
 #include "framework/comm/tcp_net.h"
 #include "framework/runtime/trace.h"
