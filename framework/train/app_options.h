@@ -74,7 +74,7 @@ struct AppSurroundings {
   std::string datasets;  // folder in which //tools:dataset puts what it fetches
   std::string bundled;   // AppOptions::bundled
   // Where launchers say which process this is; empty: nobody does.
-  Environment environment;
+  Environment environment = nullptr;
 };
 
 // Help for people.
