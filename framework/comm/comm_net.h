@@ -86,7 +86,8 @@ class CommNet {
   virtual ~CommNet() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t ranks() const = 0;
-  // What has come before is received then. No call comes, and no byte is written, after Close.
+  // Once: a net serves one session. What has come before is received then. No call comes, and no
+  // byte is written, after Close.
   virtual void Open(Receiver* receiver) = 0;
   virtual void Close() = 0;
   virtual void Send(int32_t to, WireMessage message) = 0;
