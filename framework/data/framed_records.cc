@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
 #include "framework/data/crc32c.h"
+#include "framework/data/little_endian.h"
 
 namespace sluice {
 namespace {
@@ -26,11 +27,6 @@ T Take(const char* from) {
   T value;
   std::memcpy(&value, from, sizeof(T));
   return value;
-}
-
-template <typename T>
-void Put(T value, std::string* to) {
-  to->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
 absl::Status CheckSum(const char* what, absl::string_view bytes, const char* at) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
+#include "framework/data/little_endian.h"
 
 namespace sluice {
 namespace {
@@ -25,13 +26,6 @@ constexpr size_t kWord = 4, kHeader = 24;  // of a picture: flag, label, id, id2
 
 void Put(const void* value, size_t size, std::string* to) {
   to->append(static_cast<const char*>(value), size);
-}
-
-template <typename T>
-T Take(absl::string_view bytes, size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof(T));
-  return value;
 }
 
 void PutPart(Part part, absl::string_view bytes, std::string* to) {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
+#include "framework/data/little_endian.h"
 
 namespace sluice {
 namespace {
@@ -36,18 +37,6 @@ constexpr int64_t kMegatronHeader = 34;
 constexpr std::array<int64_t, 9> kTypeBytes = {0, 1, 1, 2, 4, 8, 0, 0, 2};
 constexpr uint8_t kU8 = 1, kI8 = 2, kI16 = 3, kI32 = 4, kU16 = 8;
 constexpr int64_t kTwoByteVocabulary = 65500;
-
-template <typename T>
-T Take(absl::string_view bytes, int64_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void Put(T value, std::string* to) {
-  to->append(reinterpret_cast<const char*>(&value), sizeof(T));
-}
 
 template <typename... Words>
 absl::Status Damaged(absl::string_view name, int64_t at, const Words&... words) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/data/little_endian.h"
 
 namespace sluice {
 namespace {
@@ -24,18 +25,6 @@ constexpr int64_t kMostComment = 0xffff;
 constexpr uint32_t kElsewhere = 0xffffffff;  // the number has its 64-bit form in an extra field
 constexpr uint16_t kLargeExtra = 1, kEncrypted = 1, kStored = 0, kDeflated = 8;
 constexpr int64_t kBestRatio = 1032, kHeldBack = 258;  // of deflate
-
-template <typename T>
-T Take(absl::string_view bytes, int64_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof(T));
-  return value;
-}
-
-template <typename T>
-void Put(T value, std::string* to) {
-  to->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
 
 template <typename... Args>
 absl::Status Expected(const RandomAccessFile& file, int64_t at, const Args&... what) {
