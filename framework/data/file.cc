@@ -1,9 +1,11 @@
 #include "framework/data/file.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -91,6 +93,15 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::string bytes;
   RETURN_IF_ERROR(ReadFileInto(path, &bytes));
   return bytes;
+}
+
+void AllowOpenFiles(int64_t more) {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = limit.rlim_cur + static_cast<rlim_t>(more);
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);  // where it is refused, opening says so
 }
 
 }  // namespace sluice

@@ -53,6 +53,10 @@ class RandomAccessFile {
   int64_t size_ = 0;
 };
 
+// Lets this process keep so many more files open, as far as the system allows it: many systems
+// begin with 1,024 and allow more to who asks.
+void AllowOpenFiles(int64_t more);
+
 // What open, stat and read failed with, as every reader of data says it.
 absl::Status CannotRead(const std::string& path, int error);
 

@@ -11,6 +11,7 @@
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
+#include "framework/data/list_folder.h"
 
 namespace sluice {
 namespace {
@@ -31,21 +32,8 @@ absl::Status Refused(const fs::path& folder, const Args&... what) {
   return absl::InvalidArgumentError(absl::StrCat("data: ", folder.string(), ": ", what...));
 }
 
-// What a folder holds but for hidden names, in order.
-absl::StatusOr<std::vector<fs::directory_entry>> EntriesOf(const fs::path& folder) {
-  std::vector<fs::directory_entry> entries;
-  std::error_code error;
-  fs::directory_iterator it(folder, error), end;
-  for (; !error && it != end; it.increment(error)) {
-    if (it->path().filename().native()[0] != '.') entries.push_back(*it);
-  }
-  if (error) return CannotRead(folder.string(), error.value());
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
 absl::StatusOr<std::vector<std::string>> ClassesOf(const fs::path& folder) {
-  ASSIGN_OR_RETURN(const auto entries, EntriesOf(folder));
+  ASSIGN_OR_RETURN(const auto entries, ListFolder(folder));
   std::vector<std::string> classes;
   std::error_code ignored;
   for (const fs::directory_entry& entry : entries) {
@@ -57,7 +45,7 @@ absl::StatusOr<std::vector<std::string>> ClassesOf(const fs::path& folder) {
 // The pictures of a class, in folders below it too; links are followed to files, not to folders.
 absl::Status ListPictures(const fs::path& folder, const fs::path& root, int32_t label,
                           ImageFolder* list, std::vector<ImageFile>* files) {
-  ASSIGN_OR_RETURN(const auto entries, EntriesOf(folder));
+  ASSIGN_OR_RETURN(const auto entries, ListFolder(folder));
   for (const fs::directory_entry& entry : entries) {
     std::error_code error;
     if (entry.is_directory(error) && !entry.is_symlink(error)) {

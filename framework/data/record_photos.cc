@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
-#include "framework/data/packed.h"
 
 namespace sluice {
 namespace {
@@ -36,20 +33,6 @@ absl::StatusOr<std::string> FirstOf(const Example& example, const char* const (&
 
 }  // namespace
 
-absl::StatusOr<Framing> FramingOfName(absl::string_view path) {
-  absl::string_view name = path.substr(std::min(path.rfind('/') + 1, path.size()));
-  absl::ConsumeSuffix(&name, ".gz") || absl::ConsumeSuffix(&name, ".zst");
-  if (absl::EndsWith(name, ".tfrecord") || absl::EndsWith(name, ".tfrecords")) {
-    return Framing::kTfRecord;
-  }
-  if (absl::EndsWith(name, ".ofrecord") || absl::StartsWith(name, "part-")) {
-    return Framing::kOfRecord;
-  }
-  return absl::NotFoundError(absl::StrCat("data: ", path,
-                                          ": expected a file NAME.tfrecord, NAME.ofrecord or "
-                                          "part-NUMBER"));
-}
-
 absl::StatusOr<PhotoFeatures> FindPhotoFeatures(const Example& example) {
   PhotoFeatures features;
   ASSIGN_OR_RETURN(features.image, FirstOf(example, kImages));
@@ -57,27 +40,22 @@ absl::StatusOr<PhotoFeatures> FindPhotoFeatures(const Example& example) {
   return features;
 }
 
-absl::StatusOr<std::shared_ptr<const PhotoRecords>> OpenPhotoRecords(const std::string& path) {
-  ASSIGN_OR_RETURN(const Framing framing, FramingOfName(path));
-  ASSIGN_OR_RETURN(RandomAccessFile opened, OpenUnpacked(path));
-  ASSIGN_OR_RETURN(FramedRecords records, FramedRecords::Open(framing, std::move(opened)));
-  if (records.num_records() == 0) {
-    return absl::DataLossError(absl::StrCat("data: ", path, ": expected records, got none in ",
-                                            records.bytes(), " bytes"));
-  }
-  auto file = std::make_shared<PhotoRecords>(PhotoRecords{framing, std::move(records), {}});
-  ASSIGN_OR_RETURN(const Example first, ExampleAt(*file, 0));
+absl::StatusOr<std::shared_ptr<const PhotoRecords>> OpenPhotoRecords(
+    Framing framing, const std::string& path, absl::Span<const std::string> files) {
+  ASSIGN_OR_RETURN(RecordParts records, RecordParts::Open(framing, path, files));
+  auto photos = std::make_shared<PhotoRecords>(PhotoRecords{framing, std::move(records), {}});
+  ASSIGN_OR_RETURN(const Example first, ExampleAt(*photos, 0));
   absl::StatusOr<PhotoFeatures> features = FindPhotoFeatures(first);
-  if (!features.ok()) return AddContext(features.status(), file->records.Name(0));
-  file->features = *std::move(features);
-  return file;
+  if (!features.ok()) return AddContext(features.status(), photos->records.Name(0));
+  photos->features = *std::move(features);
+  return photos;
 }
 
 absl::StatusOr<std::unique_ptr<RecordPhotos>> RecordPhotos::Create(
-    std::shared_ptr<const PhotoRecords> file, std::vector<int64_t> records, int64_t classes) {
+    std::shared_ptr<const PhotoRecords> from, std::vector<int64_t> records, int64_t classes) {
   std::unique_ptr<RecordPhotos> photos(
-      new RecordPhotos(std::move(file), std::move(records), classes));
-  const FramedRecords& framed = photos->file_->records;
+      new RecordPhotos(std::move(from), std::move(records), classes));
+  const RecordParts& framed = photos->from_->records;
   StableHasher hasher;
   hasher.Add(framed.bytes()).Add(photos->size());
   std::string bytes;
@@ -92,29 +70,28 @@ absl::StatusOr<std::unique_ptr<RecordPhotos>> RecordPhotos::Create(
 }
 
 std::string RecordPhotos::Name(int64_t picture) const {
-  const int64_t record = records_[picture];
-  return absl::StrCat("record ", record, " at byte ", file_->records.begin(record));
+  return from_->records.NameBelow(records_[picture]);
 }
 
 absl::StatusOr<Example> RecordPhotos::ReadExample(int64_t picture) const {
-  return ExampleAt(*file_, records_[picture]);
+  return ExampleAt(*from_, records_[picture]);
 }
 
 absl::Status RecordPhotos::Read(int64_t picture, std::string* bytes) const {
   ASSIGN_OR_RETURN(Example example, ReadExample(picture));
-  RETURN_IF_ERROR(FindBytes(example, file_->features.image).status());
+  RETURN_IF_ERROR(FindBytes(example, from_->features.image).status());
   // Found, so it is there, and goes with the example.
-  *bytes = std::move(std::get<std::vector<std::string>>(example[file_->features.image])[0]);
+  *bytes = std::move(std::get<std::vector<std::string>>(example[from_->features.image])[0]);
   return absl::OkStatus();
 }
 
 absl::StatusOr<int32_t> RecordPhotos::Label(int64_t picture) const {
   ASSIGN_OR_RETURN(const Example example, ReadExample(picture));
-  const std::string name = file_->records.Name(records_[picture]);
-  const absl::StatusOr<int64_t> label = FindInteger(example, file_->features.label);
+  const std::string name = from_->records.Name(records_[picture]);
+  const absl::StatusOr<int64_t> label = FindInteger(example, from_->features.label);
   if (!label.ok()) return AddContext(label.status(), name);
   if (*label >= 0 && *label < classes_) return static_cast<int32_t>(*label);
-  return absl::OutOfRangeError(absl::StrCat(name, ": expected ", file_->features.label,
+  return absl::OutOfRangeError(absl::StrCat(name, ": expected ", from_->features.label,
                                             " below --classes, ", classes_, ", got ", *label));
 }
 

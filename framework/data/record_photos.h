@@ -1,6 +1,5 @@
-// Pictures with their classes in a TFRecord or OFRecord file, as ImageNet is kept for TensorFlow
-// and OneFlow: each record one picture, found by its number, so that who needs some reads no
-// others.
+// Pictures with their classes in TFRecord or OFRecord files, as ImageNet is kept for TensorFlow and
+// OneFlow: each record one picture, found by its number, so that who needs some reads no others.
 #ifndef SLUICE_FRAMEWORK_DATA_RECORD_PHOTOS_H_
 #define SLUICE_FRAMEWORK_DATA_RECORD_PHOTOS_H_
 
@@ -10,16 +9,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "framework/data/example.h"
-#include "framework/data/framed_records.h"
 #include "framework/data/photo_dataset.h"
+#include "framework/data/record_parts.h"
 
 namespace sluice {
-
-// The framing that a file has by its name, without .gz or .zst: NAME.tfrecord or NAME.tfrecords;
-// NAME.ofrecord, or part- and a number, as OneFlow names its files. NotFound: another name.
-absl::StatusOr<Framing> FramingOfName(absl::string_view path);
 
 // Which features have the picture and its class.
 struct PhotoFeatures {
@@ -31,20 +26,22 @@ absl::StatusOr<PhotoFeatures> FindPhotoFeatures(const Example& example);
 
 struct PhotoRecords {
   Framing framing = Framing::kTfRecord;
-  FramedRecords records;
+  RecordParts records;
   PhotoFeatures features;
 };
-// Errors name the file, and what its first record lacks.
-absl::StatusOr<std::shared_ptr<const PhotoRecords>> OpenPhotoRecords(const std::string& path);
+// `path`: what the files are named by together. Errors name the file, and what the first record
+// lacks.
+absl::StatusOr<std::shared_ptr<const PhotoRecords>> OpenPhotoRecords(
+    Framing framing, const std::string& path, absl::Span<const std::string> files);
 
-// Some of a file's records. Its identity is of the file's size and of a few records. Errors name a
+// Some of the records. Its identity is of the files' size and of a few records. Errors name a
 // record and its place: one that is damaged, one whose class is no number below `classes`.
 class RecordPhotos : public PhotoStore {
  public:
   static absl::StatusOr<std::unique_ptr<RecordPhotos>> Create(
-      std::shared_ptr<const PhotoRecords> file, std::vector<int64_t> records, int64_t classes);
+      std::shared_ptr<const PhotoRecords> from, std::vector<int64_t> records, int64_t classes);
 
-  const std::string& path() const override { return file_->records.path(); }
+  const std::string& path() const override { return from_->records.path(); }
   int64_t size() const override { return static_cast<int64_t>(records_.size()); }
   std::string Name(int64_t picture) const override;
   DataIdentity identity() const override { return identity_; }
@@ -52,12 +49,12 @@ class RecordPhotos : public PhotoStore {
   absl::StatusOr<int32_t> Label(int64_t picture) const override;
 
  private:
-  RecordPhotos(std::shared_ptr<const PhotoRecords> file, std::vector<int64_t> records,
+  RecordPhotos(std::shared_ptr<const PhotoRecords> from, std::vector<int64_t> records,
                int64_t classes)
-      : file_(std::move(file)), records_(std::move(records)), classes_(classes) {}
+      : from_(std::move(from)), records_(std::move(records)), classes_(classes) {}
   absl::StatusOr<Example> ReadExample(int64_t picture) const;
 
-  const std::shared_ptr<const PhotoRecords> file_;
+  const std::shared_ptr<const PhotoRecords> from_;
   const std::vector<int64_t> records_;
   const int64_t classes_;
   DataIdentity identity_;

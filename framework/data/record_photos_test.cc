@@ -47,22 +47,14 @@ std::string Write(const std::string& name, const std::string& bytes) {
   return path;
 }
 
+absl::StatusOr<std::shared_ptr<const PhotoRecords>> Open(const std::string& path) {
+  return OpenPhotoRecords(FramingOfName(path).value(), path, {path});
+}
+
 PhotoView SmallView() {
   PhotoView view;
   view.height = view.width = 4;
   return view;
-}
-
-TEST(RecordPhotosTest, TheNameSaysTheFraming) {
-  for (const char* name : {"a.tfrecord", "b/a.tfrecords", "a.tfrecord.gz", "a.tfrecords.zst"}) {
-    EXPECT_EQ(FramingOfName(name).value(), Framing::kTfRecord) << name;
-  }
-  for (const char* name : {"a.ofrecord", "b/part-00017", "a.ofrecord.zst"}) {
-    EXPECT_EQ(FramingOfName(name).value(), Framing::kOfRecord) << name;
-  }
-  EXPECT_EQ(FramingOfName("part-0/a.txt").status(),
-            absl::NotFoundError("data: part-0/a.txt: expected a file NAME.tfrecord, NAME.ofrecord "
-                                "or part-NUMBER"));
 }
 
 TEST(RecordPhotosTest, ASampleIsARecordsPictureAndItsClass) {
@@ -70,7 +62,7 @@ TEST(RecordPhotosTest, ASampleIsARecordsPictureAndItsClass) {
            {"a.tfrecord", Records(Framing::kTfRecord)},
            {"a.tfrecord.zst", Zstandard(Records(Framing::kTfRecord))},
            {"part-00000", Records(Framing::kOfRecord)}}) {
-    const auto file = OpenPhotoRecords(Write(name, bytes));
+    const auto file = Open(Write(name, bytes));
     ASSERT_TRUE(file.ok()) << file.status();
     auto photos = RecordPhotos::Create(*file, {1, 3, 2}, 4);
     ASSERT_TRUE(photos.ok()) << photos.status();
@@ -94,8 +86,7 @@ TEST(RecordPhotosTest, ASampleIsARecordsPictureAndItsClass) {
 
 TEST(RecordPhotosTest, TheIdentityIsOfTheFileAndItsRecords) {
   const auto identity = [](const std::string& bytes, std::vector<int64_t> records) {
-    return (*RecordPhotos::Create(*OpenPhotoRecords(Write("i.ofrecord", bytes)), std::move(records),
-                                  4))
+    return (*RecordPhotos::Create(*Open(Write("i.ofrecord", bytes)), std::move(records), 4))
         ->identity();
   };
   const std::string bytes = Records(Framing::kOfRecord);
@@ -108,7 +99,7 @@ TEST(RecordPhotosTest, TheIdentityIsOfTheFileAndItsRecords) {
 
 TEST(RecordPhotosTest, WhatDoesNotFitIsNamedWithItsPlace) {
   const auto error = [](const std::string& name, const std::string& bytes, int64_t classes) {
-    const auto file = OpenPhotoRecords(Write(name, bytes));
+    const auto file = Open(Write(name, bytes));
     if (!file.ok()) return std::string(file.status().message());
     std::vector<int64_t> all((*file)->records.num_records());
     std::iota(all.begin(), all.end(), 0);
@@ -121,9 +112,10 @@ TEST(RecordPhotosTest, WhatDoesNotFitIsNamedWithItsPlace) {
   EXPECT_EQ(error("none.tfrecord", "", 4),
             folder + "none.tfrecord: expected records, got none in 0 bytes");
   const std::string bytes = Records(Framing::kTfRecord);
-  const auto whole = OpenPhotoRecords(Write("whole.tfrecord", bytes));
+  const auto whole =
+      FramedRecords::Open(Framing::kTfRecord, RandomAccessFile::OfBytes("whole", bytes));
   ASSERT_TRUE(whole.ok()) << whole.status();
-  const int64_t second = (*whole)->records.begin(1), last = (*whole)->records.begin(3);
+  const int64_t second = whole->begin(1), last = whole->begin(3);
   EXPECT_EQ(error("few.tfrecord", bytes, 3),
             absl::StrCat(folder, "few.tfrecord: record 3 at byte ", last,
                          ": expected image/class/label below --classes, 3, got 3"));

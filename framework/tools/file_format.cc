@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "framework/data/record_photos.h"
+#include "framework/data/record_parts.h"
 
 namespace sluice {
 namespace {

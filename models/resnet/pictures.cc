@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "framework/data/image_folder.h"
 #include "framework/data/mnist.h"
 #include "framework/data/photo_dataset.h"
+#include "framework/data/record_parts.h"
 #include "framework/data/record_photos.h"
 
 namespace sluice {
@@ -139,24 +141,34 @@ absl::StatusOr<AppData> OpenFolder(const std::string& path, const PictureOptions
   return data;
 }
 
-// Every tenth record by hash of its number is held out.
-absl::StatusOr<AppData> OpenRecords(const std::string& path, const PictureOptions& options) {
+// Of records that are in no two parts every tenth, by hash of its number, is held out.
+absl::StatusOr<AppData> OpenRecords(const RecordFiles& files, const PictureOptions& options) {
   constexpr uint64_t kHeldOutEvery = 10;
-  ASSIGN_OR_RETURN(const auto file, OpenPhotoRecords(path));
+  const bool parted = !files.held_out.empty();
+  ASSIGN_OR_RETURN(const auto learned_from,
+                   OpenPhotoRecords(files.framing, files.path, files.training));
+  auto evaluated_on = learned_from;
   std::vector<int64_t> training, held_out;
-  for (int64_t record = 0; record < file->records.num_records(); ++record) {
-    const bool out = StableHash(&record, sizeof(record)) % kHeldOutEvery == 0;
+  for (int64_t record = 0; record < learned_from->records.num_records(); ++record) {
+    const bool out = !parted && StableHash(&record, sizeof(record)) % kHeldOutEvery == 0;
     (out ? held_out : training).push_back(record);
   }
-  ASSIGN_OR_RETURN(auto learned, RecordPhotos::Create(file, std::move(training), options.classes));
+  if (parted) {
+    ASSIGN_OR_RETURN(evaluated_on, OpenPhotoRecords(files.framing, files.path, files.held_out));
+    held_out.resize(evaluated_on->records.num_records());
+    std::iota(held_out.begin(), held_out.end(), 0);
+  }
+  ASSIGN_OR_RETURN(auto learned,
+                   RecordPhotos::Create(learned_from, std::move(training), options.classes));
   ASSIGN_OR_RETURN(auto evaluated,
-                   RecordPhotos::Create(file, std::move(held_out), options.classes));
+                   RecordPhotos::Create(evaluated_on, std::move(held_out), options.classes));
   ASSIGN_OR_RETURN(AppData data,
-                   OpenPhotos(path, std::move(learned), std::move(evaluated), options));
-  if (file->records.cut_bytes() > 0) {
+                   OpenPhotos(files.path, std::move(learned), std::move(evaluated), options));
+  const int64_t cut =
+      learned_from->records.cut_bytes() + (parted ? evaluated_on->records.cut_bytes() : 0);
+  if (cut > 0) {
     data.lines.push_back(
-        absl::StrFormat("           the last %d bytes are of a record that is cut short",
-                        file->records.cut_bytes()));
+        absl::StrFormat("           the last %d bytes are of a record that is cut short", cut));
   }
   return data;
 }
@@ -184,8 +196,11 @@ absl::StatusOr<AppData> OpenPictures(const std::string& data, const PictureOptio
                                             "//tools:dataset -- fetch ",
                                             name, " brings it"));
   }
-  if (fs::is_regular_file(data, error)) return OpenRecords(data, options);
-  return HasIdxFiles(data) ? OpenMnist(data, options) : OpenFolder(data, options);
+  if (HasIdxFiles(data)) return OpenMnist(data, options);
+  const absl::StatusOr<RecordFiles> records = ListRecordFiles(data);
+  if (records.ok()) return OpenRecords(*records, options);
+  const bool other = absl::IsNotFound(records.status()) && fs::is_directory(data, error);
+  return other ? OpenFolder(data, options) : records.status();
 }
 
 }  // namespace sluice

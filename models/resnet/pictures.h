@@ -1,5 +1,5 @@
-// What a ResNet learns from: IDX files as MNIST has them, folders of pictures, pictures in a
-// TFRecord or OFRecord file, or pictures that are drawn at random. One thread.
+// What a ResNet learns from: IDX files as MNIST has them, folders of pictures, pictures in TFRecord
+// or OFRecord files, or pictures that are drawn at random. One thread.
 #ifndef SLUICE_MODELS_RESNET_PICTURES_H_
 #define SLUICE_MODELS_RESNET_PICTURES_H_
 

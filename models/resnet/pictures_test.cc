@@ -112,7 +112,7 @@ TEST(PicturesTest, DrawnOnesNeedNoFolder) {
   EXPECT_NE(data->training->identity().digest, data->held_out->identity().digest);
 }
 
-TEST(PicturesTest, RecordsAreLearnedFromAndEveryTenthOrSoIsHeldOut) {
+TEST(PicturesTest, OfRecordsEveryTenthOrSoIsHeldOutOrThePartThatSaysSo) {
   std::string bytes;
   for (int i = 0; i < 60; ++i) {
     const std::vector<uint8_t> pixels(12 * 12 * 3, static_cast<uint8_t>(4 * i));
@@ -136,6 +136,14 @@ TEST(PicturesTest, RecordsAreLearnedFromAndEveryTenthOrSoIsHeldOut) {
   EXPECT_THAT(Error(path, Grey(8, 3)), HasSubstr("expected --channels=3"));
   options.classes = 2;
   EXPECT_THAT(Error(path, options), HasSubstr("expected label below --classes, 2, got 2"));
+  options.classes = 3;
+  const std::string folder = Folder("parts");
+  std::ofstream(folder + "/train-0-of-1", std::ios::binary) << bytes;
+  std::ofstream(folder + "/val-0-of-1", std::ios::binary) << bytes << bytes;
+  const auto parts = OpenPictures(folder, options);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_EQ(parts->training->num_samples(), 60);
+  EXPECT_EQ(parts->held_out->num_samples(), 120);
   const std::string text = Folder("text") + "/some.txt";
   std::ofstream(text) << "text";
   EXPECT_THAT(Error(text, options), HasSubstr("expected a file NAME.tfrecord"));
