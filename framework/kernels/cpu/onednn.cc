@@ -1,5 +1,9 @@
 #include "framework/kernels/cpu/onednn.h"
 
+#include <sys/mman.h>
+
+#include <cstddef>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
@@ -13,7 +17,30 @@ absl::Status StatusOf(dnnl_status_t status, absl::string_view call) {
   return absl::InternalError(absl::StrCat("oneDNN: ", call, " gave status ", status));
 }
 
+namespace {
+
+// oneDNN looks at few of its own allocations, and where one fails most of its calls end the process
+// by a segmentation fault. So room that its objects and code fit into many times is asked for
+// before it is called. Another thread may take it in between, which is rare: few processes are that
+// close to their limit.
+absl::Status ExpectRoom() {
+  constexpr size_t kRoom = size_t{8} << 20;
+  void* const room =
+      mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room != MAP_FAILED) {
+    munmap(room, kRoom);
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("out of memory: oneDNN expects room for some objects, and the limit of the "
+                   "address space leaves less than ",
+                   kRoom, " bytes"));
+}
+
+}  // namespace
+
 absl::StatusOr<Engine> MakeEngine() {
+  RETURN_IF_ERROR(ExpectRoom());
   dnnl_engine_t engine;
   RETURN_IF_ERROR(StatusOf(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine_create"));
   return Engine(engine);
@@ -33,6 +60,7 @@ bool IsReference(absl::string_view implementation) {
 absl::StatusOr<Primitive> Primitive::Make(const_dnnl_primitive_desc_t description,
                                           dnnl_engine_t engine,
                                           absl::Span<const Argument> arguments) {
+  RETURN_IF_ERROR(ExpectRoom());
   Primitive made;
   dnnl_stream_t stream;
   RETURN_IF_ERROR(
