@@ -42,12 +42,13 @@ std::string NameOf(const KernelSpec& spec) {
 
 int64_t LastExtent(const Shard& shard) { return shard.logical[shard.logical.rank() - 1]; }
 
-// Ids are rows of the table, columns of the logits, or lengths of samples, which are whole.
+// Ids are rows of a table, labels columns of the logits, lengths those of samples without padding.
 bool HasLengths(const KernelSpec& spec) { return absl::StartsWith(spec.op, "padded_attention"); }
 int32_t IdLimit(const KernelSpec& spec) {
-  const bool of_logits = absl::StartsWith(spec.op, "ce_") || absl::StartsWith(spec.op, "margin_");
-  if (of_logits) return static_cast<int32_t>(LastExtent(spec.inputs[0]));
   if (HasLengths(spec)) return static_cast<int32_t>(spec.inputs[0].logical[1]);
+  const bool of_table =
+      absl::StartsWith(spec.op, "embedding") || absl::StrContains(spec.op, "_sparse");
+  if (!of_table) return static_cast<int32_t>(LastExtent(spec.inputs[0]));
   const Shard& table = spec.op == "embedding_gradient" ? spec.outputs[0] : spec.inputs[0];
   return static_cast<int32_t>(table.logical[table.logical.rank() - 2]);
 }

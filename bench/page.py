@@ -6,15 +6,14 @@ from bench import charts, rooflines, step_lines, tables
 from bench.figures import text_of
 
 _STYLE = """
-  body { font: 15px/1.5 sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222222; background: #ffffff; }
+  body { font: 15px/1.5 sans-serif; max-width: 1240px; margin: 2em auto; padding: 0 1em; color: #222222; background: #ffffff; }
   h1 { font-size: 24px; } h2 { font-size: 19px; margin-top: 2em; }
   table { border-collapse: collapse; font-size: 12.5px; } .wide { overflow-x: auto; }
   th { vertical-align: bottom; } th, td { text-align: left; padding: 3px 9px 3px 0; border-bottom: 1px solid #dddddd; vertical-align: top; }
-  td { white-space: nowrap; }
   .warning { border-left: 4px solid #c0503a; padding: 0.3em 0.8em; background: #fbeeea; }
   .curves { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1em; }
   figure { margin: 0; } figcaption { font-size: 13px; color: #777777; } svg { width: 100%; height: auto; }
-  svg.chart { font: 12px sans-serif; }
+  svg.chart { font: 12px sans-serif; max-width: 1000px; display: block; }
   svg.chart text { fill: #222222; } svg.chart .faint { fill: #777777; } svg.chart .small { font-size: 10.5px; }
   svg.chart .head { font-weight: bold; font-size: 13px; }
   .ours { fill: #2f6fb5; } .peer { fill: #b9bfc7; } .good { fill: #2e8b57; } .bad { fill: #c0503a; }
@@ -99,8 +98,8 @@ def html(title, machine, warning, lines, sections, kernels, sizes, curves, troub
     if any(rooflines.is_kernel(row) for row in kernels):
         arithmetic, memory = _rooflines(kernels, sizes)
         out += ["<h2>Every kernel of these steps against the machine's limits</h2>",
-                "<p>Two threads. The larger a dot, the larger its share of the step; hollow: bf16. Lines are limits measured in the "
-                "same processes.</p>",
+                "<p>Two threads. The larger a dot, the larger its share of the step; hollow: bf16; without those that take less than a "
+                "ten-thousandth of a step. Lines are limits measured in the same processes.</p>",
                 "<h3>Products, convolutions and attention</h3>", arithmetic,
                 "<h3>All others</h3>", memory]
     if troubles:

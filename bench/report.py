@@ -97,7 +97,7 @@ def measure(names, setting, sections, troubles, log):
             rows += added
             troubles += wrong
             for contestant in [contest.ours] + contest.peers:
-                log += contestant.log
+                log += [{"contest": contest.name, **entry} for entry in contestant.log]
         group = groups.GROUPS[name]
         sections.append((name, group, rows))
         print("\n%s\n%s\n%s" % (name, group.what, tables.text_table(tables.shown_rows(group, rows), group.parts)), flush=True)
@@ -105,7 +105,7 @@ def measure(names, setting, sections, troubles, log):
 
 def warning_of(log, load_at_start):
     """What a reader must know of a machine that was not quiet; "" of one that was."""
-    shares = sorted((entry.get("others_cores", 0.0), entry["name"]) for entry in log)
+    shares = sorted((entry.get("others_cores", 0.0), "%s: %s" % (entry["contest"], entry["name"])) for entry in log)
     disturbed = [cores for cores, _ in shares if cores > runs.QUIET_CORES]
     if not disturbed and load_at_start <= 0.5:
         return ""

@@ -343,11 +343,12 @@ class RunsTest(unittest.TestCase):
         self.assertEqual(runs.disturbance(contest), contestant.log[0]["others_cores"])
         row, = report.rows_of_contest(contest)[0]
         self.assertIn("cores", tables.cells_of(row)[-1])
-        self.assertIn("not quiet: during 1 of 1 processes", report.warning_of(contestant.log, 0.0))
-        contestant.log[0]["others_cores"] = 0.1
+        entry = dict(contestant.log[0], contest="c")
+        self.assertRegex(report.warning_of([entry], 0.0), r"not quiet: during 1 of 1 processes .*\(c: it\)")
+        entry["others_cores"] = contestant.log[0]["others_cores"] = 0.1
         self.assertEqual(runs.disturbance(contest), 0.0)
-        self.assertEqual(report.warning_of(contestant.log, 0.0), "")
-        self.assertIn("just before", report.warning_of(contestant.log, 3.0))
+        self.assertEqual(report.warning_of([entry], 0.0), "")
+        self.assertIn("just before", report.warning_of([entry], 3.0))
 
     def test_what_a_process_uses_itself_is_not_others(self):
         contestant = self.contestant("import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"

@@ -34,9 +34,9 @@ def _bandwidth(limits, loop):
 
 
 def _kernels(rows, styles):
-    """(op, row, seconds of one run, style, title) of each kernel."""
+    """(op, row, seconds of one run, style, title) of each kernel that a step would notice."""
     for row in rows:
-        if not is_kernel(row) or not row.ours:
+        if not is_kernel(row) or not row.ours or row.parts["share of the step"] < 1e-4:
             continue
         words = row.name.split("/")
         size, op = words[1], words[-1]

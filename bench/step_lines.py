@@ -88,7 +88,7 @@ def cells_of(line):
         value = line.peers.get(name)
         return value.split(":")[0] if isinstance(value, str) else text_of(value, "ns")
 
-    others = ["%s %s" % (name, peer(name)) for name in line.peers if name not in ("PyTorch eager", "PyTorch compiled")]
+    others = ["%s: %s" % (name, peer(name)) for name in line.peers if name not in ("PyTorch eager", "PyTorch compiled")]
     eager = line.peers_memory.get("PyTorch eager")
     return (line.title + (" (disturbed)" if line.disturbance else ""), text_of(line.ours, "ns") or line.trouble,
             "%.3g" % (1e9 / line.ours) if line.ours else "", share(line.limit), share(line.kernels_limit),
