@@ -197,7 +197,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual((line.title, line.ours, line.limit, line.kernels_limit), ("ResNet-50, f32, 2 threads", 1e7, 4.5e6, 5e6))
         self.assertEqual(line.best, ("PyTorch eager", 3.0))
         self.assertEqual(step_lines.cells_of(line), (
-            "ResNet-50, f32, 2 threads", "10.0 ms", "100", "0.45", "0.50", "30.0 ms", "", "JAX missing", "3.00x (PyTorch eager)",
+            "ResNet-50, f32, 2 threads", "10.0 ms", "100", "0.45", "0.50", "30.0 ms", "", "JAX: missing", "3.00x (PyTorch eager)",
             "1.00 kB", "1.00"))
 
     def test_another_precision_or_number_of_threads_has_other_kernels(self):
