@@ -49,5 +49,8 @@ def sluice_reference_run(deps, data = [], test_deps = []):
         name = "reference_run_test",
         srcs = ["reference_run_test.cc"],
         data = data + ["testdata/reference_run.json"],
-        deps = [":reference_run_case"] + test_deps,
+        deps = [
+            ":reference_run_case",
+            "//framework/testing:expect_reference_run",
+        ] + test_deps,
     )
