@@ -19,17 +19,17 @@ def sluice_parity_tests(tests, deps = ["//framework/testing:rank_parity"]):
             ] + deps,
         )
 
-def sluice_reference_run(deps, data = [], test_deps = []):
-    """:reference_run, which writes what the model's script in bench/peers reads, and :reference_run_test.
+def sluice_reference_run_test(name, srcs, hdrs, main, deps, data = [], test_deps = []):
+    """The test, and :reference_run, which writes what the model's script in bench/peers reads.
 
-    The test compares with testdata/reference_run.json, which that script has written. `deps` are those of
-    reference_run.cc, `data` is what the run reads.
+    The test compares with testdata/reference_run.json, which that script has written. `srcs` and `hdrs` describe the
+    run, `deps` are theirs, `data` is what the run reads; `main` is the file of the program.
     """
     sluice_cc_library(
         name = "reference_run_case",
         testonly = True,
-        srcs = ["reference_run.cc"],
-        hdrs = ["reference_run.h"],
+        srcs = srcs,
+        hdrs = hdrs,
         deps = deps + [
             "//framework/testing:reference_run",
             "@com_google_absl//absl/strings",
@@ -38,7 +38,7 @@ def sluice_reference_run(deps, data = [], test_deps = []):
     sluice_cc_binary(
         name = "reference_run",
         testonly = True,
-        srcs = ["reference_run_main.cc"],
+        srcs = [main],
         data = data,
         deps = [
             ":reference_run_case",
@@ -46,8 +46,8 @@ def sluice_reference_run(deps, data = [], test_deps = []):
         ],
     )
     sluice_cc_test(
-        name = "reference_run_test",
-        srcs = ["reference_run_test.cc"],
+        name = name,
+        srcs = [name + ".cc"],
         data = data + ["testdata/reference_run.json"],
         deps = [
             ":reference_run_case",
