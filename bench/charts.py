@@ -1,4 +1,4 @@
-"""The pictures of the report's page, in SVG: bars, and the roofline of kernels. Pure. Colors are classes of page.py's style."""
+"""The pictures of the report's page, in SVG: bars, and points on logarithmic axes. Pure. Colors are classes of page.py."""
 
 import math
 from xml.sax.saxutils import escape
@@ -17,7 +17,8 @@ class Canvas:
         self.height = max(self.height, y)
 
     def text(self, x, y, words, style="", anchor="start"):
-        self.add('<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>' % (x, y, style, anchor, escape(words)), y + 6)
+        self.add('<text x="%.1f" y="%.1f" class="%s" text-anchor="%s">%s</text>' % (x, y, style, anchor, escape(words)),
+                 y + 6)
 
     def bar(self, x, y, length, style, title=""):
         self.add('<rect x="%.1f" y="%.1f" width="%.1f" height="12" rx="2" class="%s"><title>%s</title></rect>' % (
@@ -41,9 +42,9 @@ class Canvas:
 
 
 def bars(cases):
-    """Groups of bars, each on a scale of its own, whose longest bar is as long as any other group's. `cases`: a list of (title,
-    [(name, value, what is written behind it, style)], [(mark, name, style)]); a value of None has no bar, a mark is an
-    upright line at a value."""
+    """Groups of bars, each on a scale of its own, whose longest bar is as long as any other group's. `cases`: a list of
+    (title, [(name, value, what is written behind it, style)], [(mark, name, style)]); a value of None has no bar, a mark
+    is an upright line at a value."""
     names, length = 170, 470
     canvas = Canvas(900)
     y = 8
@@ -95,8 +96,8 @@ def _short(value):
 
 
 def scatter(points, curves, x_name, y_name, legend):
-    """`points`: (x, y, weight in [0, 1], style, title), drawn the larger the more they weigh; `curves`: (name, [(x, y)], style);
-    `legend`: (style, words). Both axes are logarithmic."""
+    """`points`: (x, y, weight in [0, 1], style, title), drawn the larger the more they weigh; `curves`: (name, [(x, y)],
+    style); `legend`: (style, words). Both axes are logarithmic."""
     canvas = Canvas(900)
     left, right, top, bottom = 70, 700, 16, 400
     x = LogAxis([a for a, _, _, _, _ in points], left, right)
@@ -133,7 +134,7 @@ def scatter(points, curves, x_name, y_name, legend):
 
 
 def _clipped(line, x, y):
-    """The part of a curve, straight between its points on logarithmic axes, that is within x's range and above y's begin."""
+    """The part of a curve, straight between its points on logarithmic axes, that is within x's range and not below y's."""
     low, high = 10.0**x.low, 10.0**x.high
     out = []
     for (a, b), (c, d) in zip(line, line[1:]):

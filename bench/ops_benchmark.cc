@@ -79,7 +79,8 @@ void PrintTable(const std::vector<OpTime>& rows, const Totals& totals, const Lim
   }
   absl::PrintF("sum of kernels %.2f ms, of which products %.2f; others at %.2f of their limits\n",
                totals.all * 1e3, totals.products * 1e3, totals.others_limit / totals.others);
-  absl::PrintF("share of the matmul limit: over the sum %.2f, over the products %.2f\n",
+  if (totals.products == 0) return;
+  absl::PrintF("share of the products' limits: over the sum %.2f, over the products %.2f\n",
                totals.flops_limit / totals.all, totals.products_limit / totals.products);
 }
 

@@ -1,12 +1,12 @@
 """Sluice beside its limits and its peers: runs what is in groups.py and writes one report.
 
-    ./bazelw run //bench:report -- --out=/tmp/report --python=venv/bin/python                   # everything
-    ./bazelw run //bench:report -- --models=all --out=/tmp/report --python=venv/bin/python      # the models' steps and kernels
-    ./bazelw run //bench:report -- --quick --models=bert,resnet                                 # a look
+    ./bazelw run //bench:report -- --out=/tmp/report --python=venv/bin/python                 # everything
+    ./bazelw run //bench:report -- --models=all --out=/tmp/report --python=venv/bin/python    # the models alone
+    ./bazelw run //bench:report -- --quick --models=bert,resnet                               # a look
 
-Ours and each peer take turns, several whole processes each. Nothing else should run on the machine; what others used of it is
-measured, and said. A peer that is not there is reported as missing, a process that fails by its last lines; neither is a win.
-bench/README.md says what each group shows.
+Ours and each peer take turns, several whole processes each. Nothing else should run on the machine; what others used of
+it is measured, and said. A peer that is not there is reported as missing, a process that fails by its last lines;
+neither is a win. bench/README.md says what each group shows.
 """
 
 import argparse
@@ -24,13 +24,15 @@ from tools import plot_log
 def arguments(argv):
     parser = argparse.ArgumentParser(prog="report", description=__doc__.splitlines()[0], allow_abbrev=False)
     parser.add_argument("--out", help="folder for report.json, report.md and report.html; default: only print")
-    parser.add_argument("--models", help="these models alone, steps and kernels, with commas, or all: %s" % ",".join(groups.MODELS))
+    parser.add_argument("--models",
+                        help="these models alone, steps and kernels, with commas, or all: %s" % ",".join(groups.MODELS))
     parser.add_argument("--only", help="groups, with commas: %s" % ",".join(groups.GROUPS))
     parser.add_argument("--skip", default="", help="groups to leave out")
     parser.add_argument("--quick", action="store_true", help="one process each, small cases, nothing that is compiled")
     parser.add_argument("--logs", default="", metavar="MODEL=LOG",
-                        help="logs of runs whose curves the page has, with commas; default: the recorded curves of models/")
-    parser.add_argument("--python", default="python3", help="the Python that has PyTorch and JAX (default: %(default)s)")
+                        help="logs of runs whose curves the page has, with commas; default: those recorded in models/")
+    parser.add_argument("--python", default="python3",
+                        help="the Python that has PyTorch and JAX (default: %(default)s)")
     parser.add_argument("--original_python", default="python3.10",
                         help="a CPython 3.10 that has oneflow (default: %(default)s)")
     parser.add_argument("--programs", help="folder of our programs; default: what Bazel built")
@@ -100,7 +102,8 @@ def measure(names, setting, sections, troubles, log):
                 log += [{"contest": contest.name, **entry} for entry in contestant.log]
         group = groups.GROUPS[name]
         sections.append((name, group, rows))
-        print("\n%s\n%s\n%s" % (name, group.what, tables.text_table(tables.shown_rows(group, rows), group.parts)), flush=True)
+        table = tables.text_table(tables.shown_rows(group, rows), group.parts)
+        print("\n%s\n%s\n%s" % (name, group.what, table), flush=True)
 
 
 def warning_of(log, load_at_start):
@@ -111,8 +114,8 @@ def warning_of(log, load_at_start):
         return ""
     if not disturbed:
         return "Something ran on this machine just before the report (load average %.1f)." % load_at_start
-    return ("This machine was not quiet: during %d of %d processes others used more than %.2f cores, %.1f at most (%s). Times, "
-            "ratios and above all limits suffer." % (len(disturbed), len(shares), runs.QUIET_CORES, *shares[-1]))
+    return ("This machine was not quiet: during %d of %d processes others used more than %.2f cores, %.1f at most (%s). "
+            "Times, ratios and above all limits suffer." % (len(disturbed), len(shares), runs.QUIET_CORES, *shares[-1]))
 
 
 def steps_of(sections):
@@ -150,8 +153,9 @@ def write(folder, machine, warning, sections, models, curves, troubles, log):
     sizes = [(size.ops, " ".join([groups.MODELS[name].title, size.name]).strip())
              for name in models for size in groups.MODELS[name].sizes]
     texts = {
-        "json": json.dumps({"machine": machine, "warning": warning, "troubles": troubles, "processes": log,
-                            "groups": {name: [row.fields() for row in rows] for name, _, rows in sections}}, indent=1) + "\n",
+        "json": json.dumps({
+            "machine": machine, "warning": warning, "troubles": troubles, "processes": log,
+            "groups": {name: [row.fields() for row in rows] for name, _, rows in sections}}, indent=1) + "\n",
         "md": tables.markdown(title, machine, warning, lines, sections, troubles),
         "html": page.html(title, machine, warning, lines, sections, kernels_of(sections), sizes, curves, troubles),
     }

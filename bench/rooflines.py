@@ -82,8 +82,8 @@ def memory(rows, styles, legend):
     points = []
     for op, row, seconds, style, title in _kernels(rows, styles):
         if not is_arithmetic(op) and row.parts["bytes"] and row.parts["working_set"]:
-            points.append((row.parts["working_set"], row.parts["bytes"] / seconds * 1e-9, row.parts["share of the step"],
-                           style, title))
+            points.append((row.parts["working_set"], row.parts["bytes"] / seconds * 1e-9,
+                           row.parts["share of the step"], style, title))
     curves = []
     for loop, words in (("read", "read"), ("triad", "c = a + 3 b")):
         line = _bandwidth(limits, loop)

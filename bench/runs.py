@@ -82,8 +82,9 @@ class Neighbours:
 
 
 def disturbance(contest):
-    """The most cores that others used during a process of a contest; 0 where all of them had the machine for themselves."""
-    most = max([entry.get("others_cores", 0.0) for one in [contest.ours] + contest.peers for entry in one.log] or [0.0])
+    """The most cores that others used during a process of a contest; 0 where each had the machine for itself."""
+    entries = [entry for one in [contest.ours] + contest.peers for entry in one.log]
+    most = max([entry.get("others_cores", 0.0) for entry in entries] or [0.0])
     return most if most > QUIET_CORES else 0.0
 
 

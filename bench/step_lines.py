@@ -1,5 +1,5 @@
-"""Training steps as the report's first table and its bars show them: a line for each case, out of the rows of figures.py and
-the sums of its kernels. Pure."""
+"""Training steps as the report's first table and its bars show them: a line for each case, out of the rows of figures.py
+and the sums of its kernels. Pure."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -41,8 +41,8 @@ def title_of(case, title):
 
 
 def lines_of(rows, kernels, titles):
-    """`rows`: those of the groups of models; `kernels`: those of group ops; `titles`: what to call a case by its first two
-    words, and what ops_benchmark calls its step: {"bert/bert_base": ("BERT base", "bert_base")}."""
+    """`rows`: those of the groups of models; `kernels`: those of group ops; `titles`: what to call a case by its first
+    two words, and what ops_benchmark calls its step: {"bert/bert_base": ("BERT base", "bert_base")}."""
     lines = {}
     for row in rows:
         case, _, what = row.name.rpartition("/")
@@ -76,8 +76,8 @@ def _kernels_limit(kernels, size, case):
     return None if None in parts else sum(row.limit or 0 for row in parts)
 
 
-HEADINGS = ("step", "ours", "steps/s", "of products' limit", "of all kernels' limits", "PyTorch eager", "PyTorch compiled",
-            "others", "faster than the best of them", "memory", "of eager's")
+HEADINGS = ("step", "ours", "steps/s", "of products' limit", "of all kernels' limits", "PyTorch eager",
+            "PyTorch compiled", "others", "faster than the best of them", "memory", "of eager's")
 
 
 def cells_of(line):

@@ -4,8 +4,8 @@
     python3 -m venv venv && venv/bin/pip install torch
     venv/bin/python bench/peers/arcface_step_torch.py --mode=compiled --threads=2
 
-Features of 512 elements, a linear layer, and a softmax with ArcFace's margin over the cosines to 100,000 classes, all of them
-on the device; fused SGD with momentum.
+Features of 512 elements, a linear layer, and a softmax with ArcFace's margin over the cosines to 100,000 classes; fused
+SGD with momentum.
 """
 
 import math
@@ -46,8 +46,8 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
     features = torch.randn(options.batch, options.width)
     labels = torch.randint(options.classes, (options.batch,))
-    torch_step.report("arcface_step", "classes%d" % options.classes, ("samples", options.batch), options, base_bytes, model,
-                      [(features, labels)], [optimizer])
+    torch_step.report("arcface_step", "classes%d" % options.classes, ("samples", options.batch), options, base_bytes,
+                      model, [(features, labels)], [optimizer])
     return 0
 
 
