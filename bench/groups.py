@@ -88,7 +88,8 @@ MODELS = {
         Size("small", "small", ["--size=small"], "small", (1, 3), None),
     ], "models/gpt/default.svg"),
     "bert": Model("BERT base", [Size("", "bert_base", [], "bert_base", (1, 4), (1, 2))], "models/bert/small.svg"),
-    "resnet": Model("ResNet-50", [Size("", "resnet50", [], "resnet50", (2, 6), (1, 3))], "models/resnet/fashion_mnist.svg"),
+    "resnet": Model("ResNet-50", [Size("", "resnet50", [], "resnet50", (2, 6), (1, 3))],
+                    "models/resnet/fashion_mnist.svg"),
     "arcface": Model("ArcFace", [Size("", "classes100000", [], "arcface", (2, 10), (1, 4))],
                      "models/insightface/characters.svg"),
     "wide_and_deep": Model("Wide & Deep", [Size("", "vocabulary1000000", [], "wide_and_deep", (4, 24), (2, 8))],
@@ -238,8 +239,8 @@ GROUPS = {
     "resnet": Group(_steps("resnet"), _STEP),
     "arcface": Group(_steps("arcface"), _STEP),
     "wide_and_deep": Group(_steps("wide_and_deep"), _STEP),
-    "ops": Group(ops, "Every kernel of the models' steps beside the limit that binds it: arithmetic, memory, or rows at random places.",
-                 many=True),
+    "ops": Group(ops, "Every kernel of the models' steps beside the limit that binds it: arithmetic, memory, or rows of "
+                 "tables at random places.", many=True),
     "runtime": Group(runtime, "Messages between actors and instructions of a script, beside what the machine needs for it."),
     "boxing": Group(boxing, "Bytes of the logical tensor a second: our kernels among devices of one process, without "
                     "the messages between them (those are in runtime), and gloo among processes."),

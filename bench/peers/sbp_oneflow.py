@@ -69,6 +69,12 @@ def _weight_gradient(flow, a, x, dy):
     return _gradient(flow, lambda w: flow._C.matmul(x, w, transpose_b=transposed), weight, dy)
 
 
+def _embedding(flow, a, table, ids):
+    if len(table.shape) > 2:
+        raise NoOp("groups of tables")
+    return flow._C.gather(table, ids, axis=0)
+
+
 def _embedding_gradient(flow, a, ids, dy):
     table = _whole(flow, (a["rows"], dy.shape[-1]), dy)
     return _gradient(flow, lambda t: flow._C.gather(t, ids, axis=0), table, dy)
@@ -129,8 +135,15 @@ def _conv2d(flow, a, x, w):
     return _channels_last(flow, y)
 
 
+def _images(flow, a, shape, like):
+    """The images of a forward op whose gradient is asked for, laid out as ours gives the gradient: theirs is told by them."""
+    layout = a["our output"]
+    sbp = flow.sbp.broadcast if layout.startswith("P") else sbp_named(flow, layout)
+    return flow.ones(*shape, placement=like.placement, sbp=sbp)
+
+
 def _conv2d_input_gradient(flow, a, dy, w):
-    x = _whole(flow, (dy.shape[0], *a["extent"], w.shape[2] * a.get("groups", 1)), dy)
+    x = _images(flow, a, (dy.shape[0], *a["extent"], w.shape[2] * a.get("groups", 1)), dy)
     return _gradient(flow, lambda e: _conv2d(flow, a, e, w), x, dy)
 
 
@@ -148,7 +161,7 @@ def _pool(flow, name, a, x):
 
 
 def _average_pool_gradient(flow, a, dy):
-    x = _whole(flow, (dy.shape[0], *a["extent"], dy.shape[3]), dy)
+    x = _images(flow, a, (dy.shape[0], *a["extent"], dy.shape[3]), dy)
     return _gradient(flow, lambda e: _pool(flow, "avg_pool2d", a, e), x, dy)
 
 
@@ -219,7 +232,7 @@ OPS = {
     "layer_norm": _layer_norm,
     "layer_norm_gradient": _layer_norm_gradient,
     "embedding_gradient": _embedding_gradient,
-    "embedding": lambda flow, a, table, ids: flow._C.gather(table, ids, axis=0),
+    "embedding": _embedding,
 }
 
 
@@ -247,7 +260,8 @@ def ask(flow, placement, case, signature):
         inputs = [flow.ones(*(type["shape"] or [1]), dtype=dtypes[type["dtype"]], placement=placement,
                             sbp=sbp_named(flow, sbp))
                   for type, sbp in zip(case["inputs"], signature["inputs"])]
-        output = OPS[case["op"]](flow, attributes_of(case["attributes"]), *inputs)
+        attributes = dict(attributes_of(case["attributes"]), **{"our output": "".join(signature["outputs"][:1])})
+        output = OPS[case["op"]](flow, attributes, *inputs)
         output = output[0] if isinstance(output, (list, tuple)) else output
         got = name_of(output.sbp[0])
     except NoOp:
@@ -265,7 +279,7 @@ def table_of(rows):
     lines.append("# op/case: inputs -> our output | verdict | theirs")
     lines += ["%s/%s: %s -> %s | %s | %s" % (op, case, ",".join(inputs), ours, verdict, theirs)
               for op, case, inputs, ours, verdict, theirs in rows if verdict in ("differs", "refused")]
-    without = sorted({row[0] for row in rows if row[-2] == "no op"})
+    without = sorted({row[0] for row in rows} - {row[0] for row in rows if row[-2] != "no op"})
     lines.append("# no op of the same meaning: " + ", ".join(without))
     return "\n".join(line.rstrip(" |") for line in lines) + "\n"
 
