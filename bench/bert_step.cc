@@ -5,12 +5,12 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "bench/step_models.h"
 #include "bench/step_timing.h"
 #include "framework/base/status.h"
 #include "framework/nn/model_size.h"
 #include "framework/tensor/array.h"
 #include "models/bert/bert.h"
-#include "models/bert/presets.h"
 
 ABSL_FLAG(std::string, size, "base", "small, base or large: a preset of //models/bert:train");
 ABSL_FLAG(int64_t, batch, 8, "samples of each device of axis data");
@@ -59,29 +59,17 @@ class SampleBatch {
   HostTensor rate_{DType::kF32, {}}, step_{DType::kI32, {}};
 };
 
-absl::StatusOr<BertConfig> ConfigOf(const std::string& size) {
-  for (const BertPreset& preset : BertPresets()) {
-    if (preset.name == size && preset.task == BertTask::kPretrain) return preset.config;
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--size: expected small, base or large, got \"", size, "\""));
-}
-
 absl::StatusOr<TimedModel> Model(const StepSetting& setting) {
   TimedModel model;
   model.size = absl::StrCat("bert_", absl::GetFlag(FLAGS_size));
-  ASSIGN_OR_RETURN(BertConfig config, ConfigOf(absl::GetFlag(FLAGS_size)));
+  ASSIGN_OR_RETURN(BertConfig config, BertOfStep(absl::GetFlag(FLAGS_size)));
   config.batch = absl::GetFlag(FLAGS_batch) * setting.mesh.AxisSize("data");
-  config.classes = 0;
-  config.dropout = 0;
   config.precision = setting.precision;
   RETURN_IF_ERROR(CheckBert(config, /*stages=*/1));
   Graph loss;
   RETURN_IF_ERROR(BuildBertLoss(config, &loss));
-  const ModelSize size = SizeOfModel(loss);
-  model.parameters = size.parameters;
+  model.SetSize(SizeOfModel(loss));
   model.units_per_step = static_cast<double>(config.batch * config.sequence_length);
-  model.flops_per_step = 3 * static_cast<double>(size.flops);
   model.build = [config](Graph* graph) {
     return BuildBertTrain(config, OptimizerOptions(), graph);
   };

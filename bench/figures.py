@@ -71,29 +71,32 @@ def of_lines(text):
     return figures
 
 
-def of_gpt_step(text):
-    """Time and memory of the line of gpt_step and its peers."""
+def of_step(text):
+    """Time and memory of the line of a program <model>_step, or of a peer of it."""
     for line in text.splitlines():
         if not line.startswith("{"):
             continue
         step = json.loads(line)
-        if step.get("benchmark") != "gpt_step":
+        model, _, end = step.get("benchmark", "").rpartition("_")
+        if end != "step":
             continue
-        case = "gpt/%s/threads:%d" % (step["size"], step["threads"])
+        case = "%s/%s/threads:%d" % (model, step["size"], step["threads"])
         if step.get("mesh", "data=1") != "data=1":
-            case = "gpt/%s/%s" % (step["size"], step["mesh"].replace("=", ":"))
+            case = "%s/%s/%s" % (model, step["size"], step["mesh"].replace("=", ":"))
+        if step.get("precision", "f32") != "f32":
+            case += "/" + step["precision"]
         if not step["last_loss"] < step["first_loss"]:
             raise ValueError("%s: the loss did not fall: %g, then %g" % (case, step["first_loss"], step["last_loss"]))
-        limit = step["flops_per_step"] / step["limit_flops"] * 1e9 if step.get("limit_flops") else None
+        limit = step["limit_ms"] * 1e6 if step.get("limit_ms") else None
+        note = "" if limit is None else "matmul, convolution" if step.get("limit_convolution_flops") else "matmul"
         parts = {k: step[k] for k in ("parameters", "start_seconds", "last_loss", "base_bytes") if k in step}
         peak, base = step["peak_bytes"], step["base_bytes"]
         return [
-            Figure(case + "/step", step["median_ms"] * 1e6, "ns", limit=limit, note="matmul" if limit else "",
-                   parts=parts),
+            Figure(case + "/step", step["median_ms"] * 1e6, "ns", limit=limit, note=note, parts=parts),
             Figure(case + "/memory", peak, "B", parts=parts),
             Figure(case + "/memory_beyond_libraries", peak - base, "B", parts=parts),
         ]
-    raise ValueError("no line of a GPT step")
+    raise ValueError("no line of a step")
 
 
 @dataclass
@@ -109,6 +112,7 @@ class Row:
     goal: str = ""
     note: str = ""
     trouble: str = ""  # why ours or the peer has no figure: "missing: ..." or "failed: ..."
+    disturbance: float = 0.0  # the most cores that others used during a process, where the machine was not quiet
     parts: dict = field(default_factory=dict)
 
     @property

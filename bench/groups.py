@@ -16,6 +16,7 @@ class Setting:
     python: str  # for PyTorch and JAX; "": there is none
     original_python: str  # a CPython 3.10 with the original framework; "": there is none
     quick: bool = False
+    models: tuple = ("gpt", "bert", "resnet", "arcface", "wide_and_deep")  # those whose kernels are timed
 
 
 def _ours(setting, program, arguments, read, name="ours", timeout=300):
@@ -60,37 +61,86 @@ def compile_time(setting):
     return [Contest("compile", ours, rounds=rounds)]
 
 
-def ops(setting):
-    contests = []
-    for size in ["tiny"] if setting.quick else ["tiny", "small"]:
-        for threads in [1] if setting.quick else [1, 2]:
-            ours = _ours(setting, "ops_benchmark", ["--json", "--size=" + size, "--threads=%d" % threads],
-                         figures.of_lines)
-            contests.append(Contest("ops %s, threads %d" % (size, threads), ours, rounds=1))
+@dataclass
+class Model:
+    """A model whose step is timed whole, by <name>_step and its peers, and kernel by kernel."""
+    title: str
+    sizes: list  # of Size
+    curve: str  # the committed picture of how it learns
+    dense: bool = False  # PyTorch has dense gradients of tables, too
+
+
+@dataclass
+class Size:
+    name: str  # beside the model's; "": there is one size
+    case: str  # what the program calls it
+    arguments: list
+    ops: str  # what ops_benchmark calls it
+    steps: tuple  # warm-up and timed ones
+    quick_steps: tuple  # None: left out of a quick report
+    rounds: int = 2
+    threads: tuple = (2,)  # in f32; bf16 has two
+
+
+MODELS = {
+    "gpt": Model("GPT", [
+        Size("tiny", "tiny", ["--size=tiny"], "tiny", (4, 20), (2, 8), 3, (1, 2)),
+        Size("small", "small", ["--size=small"], "small", (1, 3), None),
+    ], "models/gpt/default.svg"),
+    "bert": Model("BERT base", [Size("", "bert_base", [], "bert_base", (1, 4), (1, 2))], "models/bert/small.svg"),
+    "resnet": Model("ResNet-50", [Size("", "resnet50", [], "resnet50", (2, 6), (1, 3))],
+                    "models/resnet/fashion_mnist.svg"),
+    "arcface": Model("ArcFace", [Size("", "classes100000", [], "arcface", (2, 10), (1, 4))],
+                     "models/insightface/characters.svg"),
+    "wide_and_deep": Model("Wide & Deep", [Size("", "vocabulary1000000", [], "wide_and_deep", (4, 24), (2, 8))],
+                           "models/wide_and_deep/flights.svg", dense=True),
+}
+_PRECISIONS = ("f32", "bf16")
+
+
+def _peers_of_step(setting, name, arguments, precision):
+    def peer(title, script, more):
+        return _peer(setting, title, script, arguments + more, figures.of_step, timeout=600)
+
+    torch = "%s_step_torch.py" % name
+    peers = [peer("PyTorch eager", torch, ["--mode=eager"])]
+    if MODELS[name].dense:
+        peers.append(peer("PyTorch eager, dense", torch, ["--mode=eager", "--dense"]))
+    # Compiling takes a minute or two.
+    if not setting.quick:
+        peers.append(peer("PyTorch compiled", torch, ["--mode=compiled"] + (["--dense"] if MODELS[name].dense else [])))
+    if name == "gpt" and precision == "f32":
+        peers.append(peer("JAX", "gpt_step_jax.py", []))
+    return peers
+
+
+def _steps(name):
+    """The contests of a model's steps, as a group has them."""
+    def contests(setting):
+        made = []
+        for size in MODELS[name].sizes:
+            steps = size.quick_steps if setting.quick else size.steps
+            for precision in _PRECISIONS if steps else ():
+                for threads in size.threads if precision == "f32" else (2,):
+                    arguments = size.arguments + ["--threads=%d" % threads, "--precision=" + precision,
+                                                  "--warmup=%d" % steps[0], "--steps=%d" % steps[1]]
+                    ours = _ours(setting, name + "_step", arguments, figures.of_step)
+                    peers = _peers_of_step(setting, name, arguments, precision)
+                    title = " ".join([name] + size.arguments) + ", %s, threads %d" % (precision, threads)
+                    made.append(Contest(title, ours, peers, 1 if setting.quick else size.rounds))
+        return made
     return contests
 
 
-# Warm-up and timed steps: a small step takes seconds.
-_STEPS = {"tiny": (4, 20), "small": (1, 3)}
-_QUICK_STEPS = {"tiny": (2, 8), "small": (1, 1)}
-
-
-def gpt(setting):
+def ops(setting):
     contests = []
-    for size in ["tiny"] if setting.quick else ["tiny", "small"]:
-        warmup, steps = (_QUICK_STEPS if setting.quick else _STEPS)[size]
-        for threads in (1, 2):
-            arguments = ["--size=" + size, "--threads=%d" % threads, "--warmup=%d" % warmup, "--steps=%d" % steps]
-
-            def peer(name, script, more):
-                return _peer(setting, name, script, arguments + more, figures.of_gpt_step, timeout=400)
-
-            peers = [peer("PyTorch eager", "gpt_step_torch.py", ["--mode=eager"]),
-                     peer("PyTorch compiled", "gpt_step_torch.py", ["--mode=compiled"]),
-                     peer("JAX", "gpt_step_jax.py", [])]
-            ours = _ours(setting, "gpt_step", arguments, figures.of_gpt_step)
-            contests.append(Contest("gpt %s, threads %d" % (size, threads), ours, peers,
-                                    1 if setting.quick else {"tiny": 3, "small": 2}[size]))
+    for name in setting.models:
+        for size in MODELS[name].sizes[:1] if setting.quick else MODELS[name].sizes:
+            for precision in _PRECISIONS:
+                arguments = ["--json", "--size=" + size.ops, "--threads=2", "--precision=" + precision]
+                ours = _ours(setting, "ops_benchmark", arguments + (["--budget=0.02"] if setting.quick else []),
+                             figures.of_lines)
+                contests.append(Contest("ops %s, %s" % (size.ops, precision), ours, rounds=1))
     return contests
 
 
@@ -100,8 +150,8 @@ def meshes(setting):
     for mesh in ("data=2", "model=2"):
         arguments = ["--size=tiny", "--threads=1", "--mesh=" + mesh]
         arguments += ["--warmup=2", "--steps=8"] if setting.quick else []
-        peer = _peer(setting, "JAX", "gpt_step_jax.py", arguments, figures.of_gpt_step, timeout=400)
-        contests.append(Contest("gpt tiny, " + mesh, _ours(setting, "gpt_step", arguments, figures.of_gpt_step), [peer],
+        peer = _peer(setting, "JAX", "gpt_step_jax.py", arguments, figures.of_step, timeout=400)
+        contests.append(Contest("gpt tiny, " + mesh, _ours(setting, "gpt_step", arguments, figures.of_step), [peer],
                                 1 if setting.quick else 3))
     return contests
 
@@ -109,9 +159,9 @@ def meshes(setting):
 def original(setting):
     """The framework of the paper, on its own: a process of it takes a minute to compile."""
     arguments = ["--size=tiny", "--threads=2", "--warmup=2", "--steps=8"]
-    peer = _peer(setting, "OneFlow 0.9", "gpt_step_oneflow.py", arguments, figures.of_gpt_step,
+    peer = _peer(setting, "OneFlow 0.9", "gpt_step_oneflow.py", arguments, figures.of_step,
                  timeout=600, original=True)
-    return [Contest("original", _ours(setting, "gpt_step", arguments, figures.of_gpt_step), [peer], 1)]
+    return [Contest("original", _ours(setting, "gpt_step", arguments, figures.of_step), [peer], 1)]
 
 
 def loader(setting):
@@ -146,7 +196,7 @@ def all_reduce(setting):
 
 
 def _step_alone(text):
-    return [figure for figure in figures.of_gpt_step(text) if figure.name.endswith("/step")]
+    return [figure for figure in figures.of_step(text) if figure.name.endswith("/step")]
 
 
 def processes(setting):
@@ -178,15 +228,23 @@ class Group:
     contests: object  # Setting -> list of Contest
     what: str
     parts: bool = False  # show the further counters of each case
+    many: bool = False  # so many cases that a table has the sums alone
 
+
+_STEP = "A training step: forward, backward, update. Memory is the process's largest resident size."
 
 GROUPS = {
+    "gpt": Group(_steps("gpt"), _STEP),
+    "bert": Group(_steps("bert"), _STEP),
+    "resnet": Group(_steps("resnet"), _STEP),
+    "arcface": Group(_steps("arcface"), _STEP),
+    "wide_and_deep": Group(_steps("wide_and_deep"), _STEP),
+    "ops": Group(ops, "Every kernel of the models' steps beside the limit that binds it: arithmetic, memory, or rows of "
+                 "tables at random places.", many=True),
     "runtime": Group(runtime, "Messages between actors and instructions of a script, beside what the machine needs for it."),
     "boxing": Group(boxing, "Bytes of the logical tensor a second: our kernels among devices of one process, without "
                     "the messages between them (those are in runtime), and gloo among processes."),
     "compile": Group(compile_time, "Time to compile a GPT's plan, by layers and mesh; below, its phases in seconds.", parts=True),
-    "ops": Group(ops, "Every kernel of the GPT step beside the limit that binds it: arithmetic or memory."),
-    "gpt": Group(gpt, "A training step: forward, backward, AdamW, f32. Memory is the process's largest resident size."),
     "meshes": Group(meshes, "The tiny step on two devices of one process; data=2 has twice the batch."),
     "original": Group(original, "The same step in the last release of the original framework."),
     "readers": Group(readers, "Bytes a second that the readers of data files give, from the system's cache: beside a copy in memory, "

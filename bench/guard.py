@@ -29,8 +29,8 @@ def _sums(text):
 # wanders between 0.4 and 1.7 from process to process, as the kernel wakes whom it will.
 PROGRAMS = [
     ("runtime_benchmark", ["--benchmark_format=json", "--benchmark_filter=-asleep"], figures.of_google_benchmark),
-    ("gpt_step", ["--size=tiny", "--threads=1", "--steps=12"], figures.of_gpt_step),
-    ("gpt_step", ["--size=tiny", "--threads=2", "--steps=20"], figures.of_gpt_step),
+    ("gpt_step", ["--size=tiny", "--threads=1", "--steps=12"], figures.of_step),
+    ("gpt_step", ["--size=tiny", "--threads=2", "--steps=20"], figures.of_step),
     ("ops_benchmark", ["--json", "--budget=0.03"], _sums),
     ("loader", ["--blocks=6"], figures.of_lines),
 ]

@@ -11,6 +11,7 @@
 #include "bench/stream_loops.h"
 #include "framework/base/log.h"
 #include "framework/device/memory.h"
+#include "framework/kernels/cpu/convolution.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/cpu/product.h"
 #include "framework/kernels/cpu/vector.h"
@@ -21,27 +22,14 @@ namespace {
 
 constexpr double kBudget = 0.02;  // seconds a point
 
-// The better of two sizes: on one processor or another either is the faster one.
-double MatMulFlops(ThreadPool* thread_pool, DType dtype, float* memory) {
-  std::byte* const at = reinterpret_cast<std::byte*>(memory);
-  for (int64_t i = 0; i < 2 << 20; ++i) {
-    StoreElement(dtype, at, i, static_cast<double>(i * 7919 % 1000) * 1e-3);
+// Memory of so many bytes, of values as kernels have them.
+Memory FilledMemory(int64_t bytes, DType dtype) {
+  auto memory = Memory::Allocate(bytes);
+  SLUICE_CHECK(memory.ok()) << memory.status().ToString();
+  for (int64_t i = 0; i < bytes / SizeOf(dtype); ++i) {
+    StoreElement(dtype, memory->data(), i, static_cast<double>(i * 7919 % 1000) * 1e-3);
   }
-  double best = 0;
-  for (int64_t n : {512, 1024}) {
-    const int64_t bytes = n * n * SizeOf(dtype);
-    auto product = cpu::Product::Prepare(
-        {.m = n, .n = n, .k = n, .operands = dtype, .result = dtype}, thread_pool->threads());
-    SLUICE_CHECK(product.ok()) << product.status().ToString();
-    auto scratch = Memory::Allocate(std::max<int64_t>(1, (*product)->scratch()));
-    SLUICE_CHECK(scratch.ok()) << scratch.status().ToString();
-    CpuStream stream(thread_pool);
-    const KernelContext firing = {.stream = &stream};
-    const double seconds = TimeOf(
-        0.2, [&] { (*product)->Run(firing, at, at + bytes, at + 2 * bytes, scratch->data()); });
-    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
-  }
-  return best;
+  return *std::move(memory);
 }
 
 // Bytes a second of loop(first, n), run over `elements` cut among the threads. Small working sets
@@ -91,7 +79,103 @@ double Between(double low, double high, double share) {
   return std::exp(std::log(low) * (1 - share) + std::log(high) * share);
 }
 
+// ResNet-50's convolutions of 3x3 in its second, third and fourth stage.
+cpu::ConvolutionShape ConvolutionOf(int64_t size, int64_t channels, DType dtype) {
+  return {.images = 8,
+          .height = size,
+          .width = size,
+          .channels = channels,
+          .out_height = size,
+          .out_width = size,
+          .out_channels = channels,
+          .kernel_height = 3,
+          .kernel_width = 3,
+          .padding = {1, 1, 1, 1},
+          .operands = dtype};
+}
+
+// Rows so many ids ahead are asked for while one is looked at.
+constexpr int64_t kAhead = 16;
+
+void LookAtRows(const TablePass& pass, const std::vector<int32_t>& ids, int64_t begin, int64_t end,
+                float* sink) {
+  const int64_t width = pass.width;
+  float sum = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    for (float* table : pass.tables) {
+      if (i + kAhead < end) __builtin_prefetch(table + ids[i + kAhead] * width);
+      float* row = table + ids[i] * width;
+      if (pass.writes) {
+        for (int64_t e = 0; e < width; ++e) row[e] = row[e] * 0.5f + 0.25f;
+      } else {
+        for (int64_t e = 0; e < width; e += 16) sum += row[e];  // a cache line, of which any part
+      }
+    }
+  }
+  *sink = sum;
+}
+
+double SecondsOfPass(ThreadPool* thread_pool, const TablePass& pass) {
+  std::vector<float> sinks(thread_pool->threads() * 16);
+  size_t turn = 0;
+  return TimeOf(0.1, [&] {
+    const std::vector<int32_t>& ids = pass.ids[turn++ % pass.ids.size()];
+    const int64_t n = static_cast<int64_t>(ids.size()), threads = thread_pool->threads();
+    thread_pool->ForEach(threads, [&](int64_t t) {
+      LookAtRows(pass, ids, n * t / threads, n * (t + 1) / threads, &sinks[t * 16]);
+    });
+  });
+}
+
 }  // namespace
+
+// The better of two sizes: on one processor or another either is the faster one.
+double MeasureMatMul(ThreadPool* thread_pool, DType dtype) {
+  const Memory memory = FilledMemory(int64_t{3 << 20} * SizeOf(dtype), dtype);
+  std::byte* const at = memory.data();
+  double best = 0;
+  for (int64_t n : {512, 1024}) {
+    const int64_t bytes = n * n * SizeOf(dtype);
+    auto product = cpu::Product::Prepare(
+        {.m = n, .n = n, .k = n, .operands = dtype, .result = dtype}, thread_pool->threads());
+    SLUICE_CHECK(product.ok()) << product.status().ToString();
+    const Memory scratch = FilledMemory(std::max<int64_t>(64, (*product)->scratch()), dtype);
+    CpuStream stream(thread_pool);
+    const KernelContext firing = {.stream = &stream};
+    const double seconds = TimeOf(
+        0.2, [&] { (*product)->Run(firing, at, at + bytes, at + 2 * bytes, scratch.data()); });
+    best = std::max(best, 2.0 * static_cast<double>(n * n * n) / seconds);
+  }
+  return best;
+}
+
+double MeasureConvolution(ThreadPool* thread_pool, DType dtype) {
+  double best = 0;
+  for (const auto& [size, channels] : {std::pair<int64_t, int64_t>{28, 128}, {14, 256}, {7, 512}}) {
+    const cpu::ConvolutionShape shape = ConvolutionOf(size, channels, dtype);
+    auto convolution =
+        cpu::Convolution::Prepare(cpu::ConvolutionPass::kForward, shape, thread_pool->threads());
+    SLUICE_CHECK(convolution.ok()) << convolution.status().ToString();
+    const int64_t pixels = shape.images * shape.Pixels() * channels * SizeOf(dtype);
+    const int64_t weights = shape.WeightElements() * SizeOf(dtype);
+    const Memory memory = FilledMemory(2 * pixels + weights, dtype);
+    const Memory scratch = FilledMemory(std::max<int64_t>(64, (*convolution)->scratch()), dtype);
+    CpuStream stream(thread_pool);
+    const KernelContext firing = {.stream = &stream};
+    const cpu::ConvolutionOperands operands = {memory.data(), memory.data() + 2 * pixels,
+                                               memory.data() + pixels};
+    const double seconds =
+        TimeOf(0.1, [&] { (*convolution)->Run(firing, operands, scratch.data()); });
+    best = std::max(best, 2.0 * static_cast<double>(shape.Products()) / seconds);
+  }
+  return best;
+}
+
+double MeasureTablePass(ThreadPool* thread_pool, const TablePass& pass) {
+  TablePass ascending = pass;
+  for (std::vector<int32_t>& ids : ascending.ids) std::sort(ids.begin(), ids.end());
+  return std::min(SecondsOfPass(thread_pool, pass), SecondsOfPass(thread_pool, ascending));
+}
 
 double TimeOf(double budget, const std::function<void()>& call) {
   using Clock = std::chrono::steady_clock;
@@ -120,8 +204,10 @@ Limits MeasureLimits(ThreadPool* thread_pool) {
                         int64_t{96} << 20, Limits::kMemory}) {
     limits.bandwidth.push_back(BandwidthAt(thread_pool, loops, data, bytes));
   }
-  limits.matmul_flops = MatMulFlops(thread_pool, DType::kF32, data);
-  limits.bf16_matmul_flops = MatMulFlops(thread_pool, DType::kBF16, data);
+  limits.matmul_flops = MeasureMatMul(thread_pool, DType::kF32);
+  limits.bf16_matmul_flops = MeasureMatMul(thread_pool, DType::kBF16);
+  limits.convolution_flops = MeasureConvolution(thread_pool, DType::kF32);
+  limits.bf16_convolution_flops = MeasureConvolution(thread_pool, DType::kBF16);
   return limits;
 }
 
@@ -149,9 +235,11 @@ double Limits::BytesPerSecond(int64_t working_set, int64_t loaded, int64_t store
 }
 
 std::string Limits::ToString() const {
-  std::string text =
-      absl::StrFormat("limits, %d thread%s: matmul %.0f GFLOP/s, bf16 %.0f\n", threads,
-                      threads == 1 ? "" : "s", matmul_flops * 1e-9, bf16_matmul_flops * 1e-9);
+  std::string text = absl::StrFormat(
+      "limits, %d thread%s: matmul %.0f GFLOP/s, bf16 %.0f; "
+      "convolution %.0f, bf16 %.0f\n",
+      threads, threads == 1 ? "" : "s", matmul_flops * 1e-9, bf16_matmul_flops * 1e-9,
+      convolution_flops * 1e-9, bf16_convolution_flops * 1e-9);
   absl::StrAppend(&text, "  working set    read   triad    copy    a+=b  (GB/s)\n");
   for (const Bandwidth& b : bandwidth) {
     absl::StrAppendFormat(&text, "  %8.1f MiB %7.1f %7.1f %7.1f %7.1f\n",

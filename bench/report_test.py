@@ -9,7 +9,7 @@ import xml.etree.ElementTree as xml
 from contextlib import redirect_stdout
 from unittest import mock
 
-from bench import figures, groups, report, runs, tables
+from bench import charts, figures, groups, page, report, rooflines, runs, step_lines, tables
 
 
 def google(cases):
@@ -25,6 +25,10 @@ def step(framework="sluice", median=100.0, parameters=9, loss=(5.5, 4.0), **more
     return json.dumps(dict({"benchmark": "gpt_step", "framework": framework, "size": "tiny", "threads": 2,
                             "parameters": parameters, "median_ms": median, "peak_bytes": 1000, "base_bytes": 400, "first_loss": loss[0],
                             "last_loss": loss[1]}, **more)) + "\n"
+
+
+# A program that gives one figure.
+PRINT_A = """print('{"name": "a", "value": 1.0, "unit": "ns"}')\n"""
 
 
 class FiguresTest(unittest.TestCase):
@@ -53,18 +57,20 @@ class FiguresTest(unittest.TestCase):
                                                      error_message="no such mesh")]))
 
     def test_a_gpt_step_gives_time_with_its_limit_and_memory(self):
-        time, memory, beyond = figures.of_gpt_step("noise\n" + step(flops_per_step=5e9, limit_flops=1e11))
+        time, memory, beyond = figures.of_step("noise\n" + step(limit_ms=50.0))
         self.assertEqual((time.name, time.value, time.limit), ("gpt/tiny/threads:2/step", 1e8, 5e7))
         self.assertEqual(time.share, 0.5)
         self.assertEqual((memory.name, memory.value, memory.unit), ("gpt/tiny/threads:2/memory", 1000, "B"))
         self.assertEqual((beyond.name, beyond.value), ("gpt/tiny/threads:2/memory_beyond_libraries", 600))
-        on_mesh = figures.of_gpt_step(step(mesh="data=2"))
+        on_mesh = figures.of_step(step(mesh="data=2"))
         self.assertEqual(on_mesh[0].name, "gpt/tiny/data:2/step")
+        low = figures.of_step(step(benchmark="bert_step", size="bert_base", precision="bf16"))
+        self.assertEqual(low[0].name, "bert/bert_base/threads:2/bf16/step")
 
     def test_a_step_that_does_not_train_is_an_error(self):
         for loss in ((5.5, 5.5), (5.5, 6.0), (5.5, float("nan"))):
             with self.assertRaisesRegex(ValueError, "the loss did not fall"):
-                figures.of_gpt_step(step(loss=loss))
+                figures.of_step(step(loss=loss))
 
     def test_numbers_read_as_people_write_them(self):
         for value, unit, text in ((12.34, "ns", "12.3 ns"), (4.5e6, "ns", "4.50 ms"), (2.5e9, "/s", "2.50 G/s"),
@@ -118,15 +124,15 @@ class RowsTest(unittest.TestCase):
         self.assertEqual([(row.name, row.peer) for row in rows], [("a", ""), ("b", "p")])
 
     def test_a_missing_peer_is_no_win(self):
-        rows = figures.rows_of([figures.of_gpt_step(step())], [("p", [], "missing: p: pip install p")])
+        rows = figures.rows_of([figures.of_step(step())], [("p", [], "missing: p: pip install p")])
         self.assertEqual([row.ratio for row in rows], [None, None, None])
         self.assertIsNone(figures.best_peer_row(rows))
         self.assertIn("missing: p: pip install p", tables.text_table(rows))
         self.assertIn("nothing can be said", tables.goals_of_gpt(rows)[0])
 
     def test_a_peer_with_another_model_has_no_figure(self):
-        rows = figures.rows_of([figures.of_gpt_step(step())],
-                               [("p", [figures.of_gpt_step(step(median=300.0, parameters=8))], "")])
+        rows = figures.rows_of([figures.of_step(step())],
+                               [("p", [figures.of_step(step(median=300.0, parameters=8))], "")])
         self.assertEqual([row.ratio for row in rows], [None, None, None])
         self.assertIn("another model, of 8 parameters", rows[0].trouble)
 
@@ -136,8 +142,8 @@ class RowsTest(unittest.TestCase):
 
     def test_the_aim_of_a_step(self):
         def line(ours, theirs, limit_flops):
-            own = figures.of_gpt_step(step(median=ours, flops_per_step=1e9, limit_flops=limit_flops))
-            peers = [(str(t), [figures.of_gpt_step(step(median=t))], "") for t in theirs]
+            own = figures.of_step(step(median=ours, limit_ms=1e12 / limit_flops))
+            peers = [(str(t), [figures.of_step(step(median=t))], "") for t in theirs]
             return tables.goals_of_gpt(figures.rows_of([own], peers))[0]
 
         self.assertIn("1.80x the best peer (180.0), 0.10 of the matmul limit: reached",
@@ -146,23 +152,124 @@ class RowsTest(unittest.TestCase):
         self.assertIn(": reached", line(100.0, (150.0,), 1e10))  # all of the limit
         self.assertIn(": not reached", line(100.0, (115.0,), 1e10))  # under 1.2x whatever the limit
 
-    def test_markdown_and_picture_show_what_is_missing(self):
+    def test_markdown_and_page_show_what_is_missing(self):
         rows = figures.rows_of([[figures.Figure("a<b", 2.0, "ns", limit=1.0, note="memory")]],
                                [("p", [[figures.Figure("a<b", 6.0, "ns")]], ""), ("q", [], "missing: q")])
-        text = tables.markdown("t", {"cpu": "some"}, [("g", groups.Group(None, "what"), rows)], ["q: missing: q"])
+        sections = [("g", groups.Group(None, "what"), rows)]
+        text = tables.markdown("t", {"cpu": "some"}, "", [], sections, ["q: missing: q"])
         self.assertIn("| a<b | 2.00 ns |  | 1.00 ns (memory) | 0.50 | p | 6.00 ns |  | 3.00x |  |", text)
         self.assertIn("| q | missing: q |", text)
-        drawn = xml.fromstring(tables.picture("t", "s", rows))
-        words = [node.text for node in drawn.iter("{http://www.w3.org/2000/svg}text")]
-        self.assertIn("3.00x", words)
-        self.assertIn("missing: q", words)
+        made = page.html("t", {"cpu": "some"}, "not quiet", [], sections, [], [], [], ["q: missing: q"])
+        words = [node.text for node in xml.fromstring(made).iter()]
+        for expected in ("not quiet", "3.00x", "missing: q", "q: missing: q", "a<b"):
+            self.assertIn(expected, words)
 
-    def test_the_picture_leaves_out_the_parts_of_a_sum(self):
-        rows = figures.rows_of([[figures.Figure("op", 2.0, "ns", limit=1.0, parts={"times": 4}),
-                                 figures.Figure("sum", 8.0, "ns", limit=4.0)]], [])
-        drawn = tables.picture("t", "s", rows)
-        self.assertNotIn(">op<", drawn)
-        self.assertIn(">sum<", drawn)
+    def test_of_many_kernels_a_table_has_the_sums(self):
+        rows = figures.rows_of([kernel_figures()], [])
+        names = [row.name for row in tables.shown_rows(groups.GROUPS["ops"], rows)]
+        self.assertEqual(names, ["ops/resnet50/threads:2/" + sum for sum in ("products of a step", "others of a step")])
+        self.assertEqual(len(tables.shown_rows(groups.GROUPS["runtime"], rows)), 4)  # all but the limits
+
+
+def kernel_figures():
+    """Of a step of two kernels, as ops_benchmark prints them."""
+    prefix = "ops/resnet50/threads:2/"
+    lines = [dict(name=prefix + "conv2d [8,9] -> [8,9]", value=3e6, unit="ns", limit=2e6, note="convolution",
+                  parts={"times": 2, "share of the step": 0.75, "flops": 6e8, "bytes": 1e6, "working_set": 1e6}),
+             dict(name=prefix + "relu [8,9] -> [8,9]", value=2e6, unit="ns", limit=1e6, note="memory",
+                  parts={"times": 1, "share of the step": 0.25, "flops": 72, "bytes": 2e7, "working_set": 2e7}),
+             dict(name=prefix + "products of a step", value=6e6, unit="ns", limit=4e6, goal="0.75 of limit"),
+             dict(name=prefix + "others of a step", value=2e6, unit="ns", limit=1e6, goal="0.80 of limit"),
+             dict(name=prefix + "limit/matmul/f32", value=4e11, unit="FLOP/s"),
+             dict(name=prefix + "limit/convolution/f32", value=3e11, unit="FLOP/s"),
+             dict(name=prefix + "limit/read/bytes:524288", value=1e11, unit="B/s"),
+             dict(name=prefix + "limit/read/bytes:268435456", value=2e10, unit="B/s")]
+    return figures.of_lines("\n".join(map(json.dumps, lines)))
+
+
+class PageTest(unittest.TestCase):
+
+    def lines(self):
+        own = figures.of_step(step(benchmark="resnet_step", size="resnet50", median=10.0, limit_ms=4.5,
+                                   limit_convolution_flops=1e9))
+        peers = [("PyTorch eager", [figures.of_step(step(benchmark="resnet_step", size="resnet50", median=30.0))], ""),
+                 ("JAX", [], "missing: jax")]
+        return step_lines.lines_of(figures.rows_of([own], peers), figures.rows_of([kernel_figures()], []),
+                                   {"resnet/resnet50": ("ResNet-50", "resnet50")})
+
+    def test_a_step_is_beside_products_and_all_kernels_at_their_limits(self):
+        line, = self.lines()
+        self.assertEqual(line.title, "ResNet-50, f32, 2 threads")
+        self.assertEqual((line.ours, line.limit, line.kernels_limit), (1e7, 4.5e6, 5e6))
+        self.assertEqual(line.best, ("PyTorch eager", 3.0))
+        self.assertEqual(step_lines.cells_of(line), (
+            "ResNet-50, f32, 2 threads", "10.0 ms", "100", "0.45", "0.50", "30.0 ms", "", "JAX: missing",
+            "3.00x (PyTorch eager)", "1.00 kB", "1.00"))
+
+    def test_another_precision_or_number_of_threads_has_other_kernels(self):
+        kernels = figures.rows_of([kernel_figures()], [])
+        for more in ({"precision": "bf16"}, {"threads": 1}):
+            rows = figures.rows_of([figures.of_step(step(benchmark="resnet_step", size="resnet50", **more))], [])
+            line, = step_lines.lines_of(rows, kernels, {"resnet/resnet50": ("ResNet-50", "resnet50")})
+            self.assertIsNone(line.kernels_limit)
+
+    def test_a_bar_is_as_long_as_its_value(self):
+        drawn = xml.fromstring(charts.bars([("t", [("a", 10.0, "ten", "ours"), ("b", 40.0, "forty", "peer"),
+                                                   ("c", None, "missing", "peer")], [(20.0, "half", "dashed")])]))
+        widths = [float(node.get("width")) for node in drawn.findall(".//{*}rect")]
+        self.assertEqual(len(widths), 2)
+        self.assertAlmostEqual(widths[1] / widths[0], 4.0)
+        mark, = drawn.findall(".//{*}line")
+        self.assertAlmostEqual(float(mark.get("x1")), 170 + widths[1] / 2)
+
+    def test_rooflines_have_every_kernel_within_the_picture(self):
+        kernels = figures.rows_of([kernel_figures()], [])
+        for draw, name in ((rooflines.arithmetic, "conv2d"), (rooflines.memory, "relu")):
+            drawn = xml.fromstring(draw(kernels, {"resnet50": "m0"}, []))
+            dot, = drawn.findall(".//{*}circle")
+            self.assertIn(name, dot.find("{*}title").text)
+            box = [float(number) for number in drawn.get("viewBox").split()]
+            places = [(float(dot.get("cx")), float(dot.get("cy")))]
+            for curve in drawn.findall(".//{*}polyline"):
+                places += [tuple(map(float, place.split(","))) for place in curve.get("points").split()]
+            for x, y in places:
+                self.assertTrue(0 <= x <= box[2] and 0 <= y <= box[3], (x, y))
+
+    def test_a_kernel_at_its_limit_is_on_the_line(self):
+        fields = dict(times=1, flops=4e8, bytes=4e4, working_set=4e4)
+        at_limit = figures.Figure("ops/tiny/threads:2/matmul a", 1e6, "ns", parts={**fields, "share of the step": 1.0})
+        limit = figures.Figure("ops/tiny/threads:2/limit/matmul/f32", 4e11, "FLOP/s")
+        drawn = xml.fromstring(rooflines.arithmetic(figures.rows_of([[at_limit, limit]], []), {"tiny": "m0"}, []))
+        dot, = drawn.findall(".//{*}circle")
+        heights = {place.split(",")[1] for curve in drawn.findall(".//{*}polyline")
+                   for place in curve.get("points").split()}
+        self.assertIn("%.1f" % float(dot.get("cy")), heights)
+
+    def test_the_page_needs_no_network(self):
+        made = page.html("t", {}, "", self.lines(), [], figures.rows_of([kernel_figures()], []),
+                         [("resnet50", "ResNet-50")], [("<svg></svg>", "log")], [])
+        xml.fromstring(made)
+        for word in ("<script", "src=", "href=", "@import", "url("):
+            self.assertNotIn(word, made)
+
+    def test_curves_are_of_logs_or_of_the_records(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log = os.path.join(folder, "log.jsonl")
+            with open(log, "w", encoding="utf-8") as file:
+                file.write('{"step":1,"loss":2.5}\n{"step":2,"loss":1.5}\n')
+            troubles = []
+            (svg, source), = report.curves_of(["bert"], {"bert": log}, troubles)
+            self.assertEqual((source, troubles), (log, []))
+            self.assertIn("<polyline", svg)
+            self.assertEqual(report.curves_of(["bert"], {"bert": folder + "/none"}, troubles), [])
+            self.assertIn("curve of BERT base: failed: %s/none: No such file" % folder, troubles[0])
+
+    def test_models_and_groups_that_there_are_not_are_refused(self):
+        self.assertEqual(report.arguments(["--models=bert,resnet"]).names, ["bert", "resnet", "ops"])
+        self.assertEqual(report.arguments(["--models=all", "--skip=gpt"]).names[0], "bert")
+        for wrong in (["--models=alexnet"], ["--only=gpt,steps"], ["--models=gpt", "--only=ops"], ["--logs=alexnet=a"]):
+            with self.assertRaises(SystemExit), mock.patch("sys.stderr", io.StringIO()):
+                report.arguments(wrong)
 
 
 class RunsTest(unittest.TestCase):
@@ -233,6 +340,31 @@ class RunsTest(unittest.TestCase):
         self.assertEqual([(row.peer, row.ratio) for row in rows], [("fine", 1.0), ("wrong", None)])
         self.assertEqual(troubles, ["c: wrong: failed: status 1; "])
 
+    def test_what_others_use_meanwhile_is_told(self):
+        contestant = self.contestant("import time\ntime.sleep(0.2)\n" + PRINT_A)
+        busy = iter([100.0, 101.0])
+        with mock.patch.object(runs, "_busy_seconds", lambda: next(busy)):
+            runs.run_process(contestant)
+        self.assertGreater(contestant.log[0]["others_cores"], 1.0)  # a second of others in less than one
+        contest = runs.Contest("c", contestant)
+        self.assertEqual(runs.disturbance(contest), contestant.log[0]["others_cores"])
+        row, = report.rows_of_contest(contest)[0]
+        self.assertIn("cores", tables.cells_of(row)[-1])
+        entry = dict(contestant.log[0], contest="c")
+        self.assertRegex(report.warning_of([entry], 0.0), r"not quiet: during 1 of 1 processes .*\(c: it\)")
+        entry["others_cores"] = contestant.log[0]["others_cores"] = 0.1
+        self.assertEqual(runs.disturbance(contest), 0.0)
+        self.assertEqual(report.warning_of([entry], 0.0), "")
+        self.assertIn("just before", report.warning_of([entry], 3.0))
+
+    def test_what_a_process_uses_itself_is_not_others(self):
+        contestant = self.contestant("import time\nend = time.process_time() + 0.3\n"
+                                     "while time.process_time() < end: pass\n" + PRINT_A)
+        busy = iter([100.0, 100.3])
+        with mock.patch.object(runs, "_busy_seconds", lambda: next(busy)):
+            runs.run_process(contestant)
+        self.assertLess(contestant.log[0]["others_cores"], 0.1)
+
     def test_the_whole_report_of_programs_that_are_not_there(self):
         out = os.path.join(self.folder.name, "out")
         with redirect_stdout(io.StringIO()) as printed:
@@ -244,7 +376,7 @@ class RunsTest(unittest.TestCase):
         self.assertIn("cpu", written["machine"])
         self.assertIn("is not built", written["troubles"][0])
         self.assertTrue(os.path.exists(os.path.join(out, "report.md")))
-        xml.parse(os.path.join(out, "report.svg"))
+        xml.parse(os.path.join(out, "report.html"))
 
     def test_a_run_that_is_stopped_leaves_what_it_has(self):
         out, run_contest = os.path.join(self.folder.name, "out"), runs.run_contest

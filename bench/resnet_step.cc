@@ -6,6 +6,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "bench/step_models.h"
 #include "bench/step_timing.h"
 #include "framework/base/status.h"
 #include "framework/data/drawn_images.h"
@@ -44,24 +45,18 @@ class PictureBatch {
 };
 
 absl::StatusOr<TimedModel> Model(const StepSetting& setting) {
-  ResNetConfig config;
-  config.depth = absl::GetFlag(FLAGS_depth);
+  ResNetConfig config = ResNetOfStep(absl::GetFlag(FLAGS_depth));
   config.batch = absl::GetFlag(FLAGS_batch) * setting.mesh.AxisSize("data");
   config.precision = setting.precision;
   RETURN_IF_ERROR(CheckResNet(config, setting.mesh, /*micro_batches=*/1));
-  OptimizerOptions optimizer;
-  optimizer.kind = OptimizerOptions::kSgd;
-  optimizer.momentum = 0.9;
   Graph loss;
   RETURN_IF_ERROR(BuildResNetLoss(config, &loss));
-  const ModelSize size = SizeOfModel(loss);
   TimedModel model;
   model.size = absl::StrCat("resnet", config.depth);
-  model.parameters = size.parameters;
+  model.SetSize(SizeOfModel(loss));
   model.units_per_step = static_cast<double>(config.batch);
-  model.flops_per_step = 3 * static_cast<double>(size.flops);
-  model.build = [config, optimizer](Graph* graph) {
-    return BuildResNetTrain(config, optimizer, graph);
+  model.build = [config](Graph* graph) {
+    return BuildResNetTrain(config, ResNetOptimizer(), graph);
   };
   model.feeds = [batch = std::make_shared<PictureBatch>(config)](int64_t step) {
     return batch->StepFeeds(step);

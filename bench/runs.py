@@ -1,12 +1,14 @@
 """Finds and runs programs that measure, in turn, several whole processes each. Only the standard library."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
 
+QUIET_CORES = 0.15  # a machine where others use no more is quiet
 MISSING_STATUS = 3  # of a peer's script that cannot find its packages; it prints a line "missing: ..."
 
 
@@ -51,6 +53,41 @@ def load_average():
     return os.getloadavg()[0]
 
 
+def _busy_seconds():
+    """Of all cores together since the machine was started, taken away by a host too; None where nobody says."""
+    try:
+        with open("/proc/stat", encoding="ascii") as file:
+            user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    except (OSError, ValueError):
+        return None
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _seconds_of_children():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+class Neighbours:
+    """How many cores others used since it was made, beside the children that have ended since."""
+
+    def __init__(self):
+        self._busy, self._own, self._began = _busy_seconds(), _seconds_of_children(), time.monotonic()
+
+    def cores(self):
+        if self._busy is None:
+            return 0.0
+        others = _busy_seconds() - self._busy - (_seconds_of_children() - self._own)
+        return max(0.0, others / max(time.monotonic() - self._began, 0.1))
+
+
+def disturbance(contest):
+    """The most cores that others used during a process of a contest; 0 where each had the machine for itself."""
+    entries = [entry for one in [contest.ours] + contest.peers for entry in one.log]
+    most = max([entry.get("others_cores", 0.0) for entry in entries] or [0.0])
+    return most if most > QUIET_CORES else 0.0
+
+
 def last_lines(text, count=6):
     lines = [line for line in text.splitlines() if line.strip()]
     return " | ".join(line.strip()[:200] for line in lines[-count:])
@@ -65,6 +102,7 @@ def run_process(contestant):
         contestant.trouble = "failed: %s is not built" % contestant.command[0]
         entry["outcome"] = contestant.trouble
         return
+    neighbours = Neighbours()
     # A process group of its own, so that a timeout also ends what the program started.
     process = subprocess.Popen(contestant.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                errors="replace", start_new_session=True)
@@ -79,6 +117,7 @@ def run_process(contestant):
         os.killpg(process.pid, signal.SIGKILL)
         raise
     entry["seconds"] = time.monotonic() - began
+    entry["others_cores"] = round(neighbours.cores(), 2)
     if status is None:
         contestant.trouble = "failed: no end after %d s; %s" % (contestant.timeout, last_lines(err or out))
     elif status == MISSING_STATUS and "missing:" in out:

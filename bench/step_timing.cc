@@ -109,11 +109,25 @@ absl::StatusOr<StepSetting> ReadSetting() {
   return setting;
 }
 
-double MatmulLimit(const StepSetting& setting, const SessionOptions& options) {
+// What a step takes whose products and convolutions run at the machine's limits and whose other
+// work takes no time.
+struct StepLimit {
+  double matmul_flops = 0, convolution_flops = 0;  // a second
+  double seconds = 0;
+};
+
+StepLimit MeasureStepLimit(const TimedModel& model, const StepSetting& setting,
+                           const SessionOptions& options) {
   const int threads = options.threads_per_device * static_cast<int>(setting.mesh.num_devices());
   CpuThreadPool thread_pool(threads, InitKernelThread);
-  const Limits limits = MeasureLimits(&thread_pool);
-  return setting.precision.compute == DType::kBF16 ? limits.bf16_matmul_flops : limits.matmul_flops;
+  const DType precision = setting.precision.compute;
+  StepLimit limit;
+  limit.matmul_flops = MeasureMatMul(&thread_pool, precision);
+  limit.seconds = (model.flops_per_step - model.convolution_flops_per_step) / limit.matmul_flops;
+  if (model.convolution_flops_per_step == 0) return limit;
+  limit.convolution_flops = MeasureConvolution(&thread_pool, precision);
+  limit.seconds += model.convolution_flops_per_step / limit.convolution_flops;
+  return limit;
 }
 
 absl::Status Measure(const StepBenchmark& benchmark) {
@@ -137,7 +151,8 @@ absl::Status Measure(const StepBenchmark& benchmark) {
   // Before the limit is measured, which takes memory of its own.
   const int64_t peak_bytes = PeakResidentBytes();
   // Of a rank's cores alone it would be no limit of the step.
-  const double limit = job->ranks() == 1 ? MatmulLimit(setting, options) : 0;
+  StepLimit limit;
+  if (job->ranks() == 1) limit = MeasureStepLimit(model, setting, options);
   const double step = Median(timing.seconds);
   std::vector<double> milliseconds = timing.seconds;
   for (double& value : milliseconds) value *= 1e3;
@@ -159,15 +174,23 @@ absl::Status Measure(const StepBenchmark& benchmark) {
                {"first_loss", timing.first_loss},
                {"last_loss", timing.last_loss}};
   if (job->ranks() > 1) line["ranks"] = job->ranks();
-  if (limit > 0) {
-    line["limit_flops"] = limit;
-    line["share"] = model.flops_per_step / step / limit;
+  if (limit.seconds > 0) {
+    line["limit_ms"] = limit.seconds * 1e3;
+    line["limit_flops"] = limit.matmul_flops;
+    line["share"] = limit.seconds / step;
   }
+  if (limit.convolution_flops > 0) line["limit_convolution_flops"] = limit.convolution_flops;
   absl::PrintF("%s\n", line.dump());
   return absl::OkStatus();
 }
 
 }  // namespace
+
+void TimedModel::SetSize(const ModelSize& forward) {
+  parameters = forward.parameters;
+  flops_per_step = 3 * static_cast<double>(forward.flops);
+  convolution_flops_per_step = 3 * static_cast<double>(forward.convolution_flops);
+}
 
 int RunStepBenchmark(const StepBenchmark& benchmark, int argc, char** argv) {
   std::vector<FlagEntry> what = benchmark.flags;

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/graph/graph.h"
+#include "framework/nn/model_size.h"
 #include "framework/passes/mixed_precision.h"
 #include "framework/sbp/mesh.h"
 #include "framework/session/session.h"
@@ -29,9 +30,13 @@ struct TimedModel {
   std::string size;  // its name
   int64_t parameters = 0;
   double units_per_step = 0, flops_per_step = 0;
+  double convolution_flops_per_step = 0;            // of these, those of convolutions
   std::function<absl::Status(Graph* graph)> build;  // the program "train"
   // Its inputs, for a step counted from 1; good until the next call.
   std::function<Feeds(int64_t step)> feeds;
+
+  // Of its forward part: parameters and operations, of which training takes three times as many.
+  void SetSize(const ModelSize& forward);
 };
 
 struct StepBenchmark {

@@ -1,6 +1,4 @@
-// Times steps of training a Wide & Deep model on drawn samples: 26 features of a million rows, 16
-// elements each, layers of 1024, 512 and 256. The deep part has AdamW, the wide part AdaGrad, which
-// PyTorch has, too.
+// Times steps of training a Wide & Deep model on drawn samples.
 
 #include <memory>
 #include <string>
@@ -9,10 +7,10 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "bench/click_batches.h"
+#include "bench/step_models.h"
 #include "bench/step_timing.h"
 #include "framework/base/status.h"
 #include "framework/nn/model_size.h"
-#include "models/wide_and_deep/click_data.h"
 #include "models/wide_and_deep/wide_and_deep.h"
 
 ABSL_FLAG(int64_t, vocabulary, 1000000, "rows of a table, for all features");
@@ -25,24 +23,20 @@ namespace sluice {
 namespace {
 
 absl::StatusOr<TimedModel> Model(const StepSetting& setting) {
-  WideAndDeepConfig config = LogTables(absl::GetFlag(FLAGS_vocabulary));
+  WideAndDeepConfig config = WideAndDeepOfStep(absl::GetFlag(FLAGS_vocabulary));
   config.tables[0].width = absl::GetFlag(FLAGS_width);
   config.split_columns = absl::GetFlag(FLAGS_split_columns);
   config.batch =
       absl::GetFlag(FLAGS_batch) * setting.mesh.AxisSize("data") * setting.mesh.AxisSize("model");
   config.precision = setting.precision;
-  OptimizerOptions optimizer;
+  OptimizerOptions optimizer = WideAndDeepOptimizer();
   optimizer.clip = absl::GetFlag(FLAGS_clip);
-  optimizer.groups = {WideGroup(10)};
-  optimizer.groups[0].kind = OptimizerOptions::kAdagrad;
   Graph loss;
   RETURN_IF_ERROR(BuildWideAndDeepLoss(config, &loss));
-  const ModelSize size = SizeOfModel(loss);
   TimedModel model;
   model.size = absl::StrCat("vocabulary", config.wide.rows);
-  model.parameters = size.parameters;
+  model.SetSize(SizeOfModel(loss));
   model.units_per_step = static_cast<double>(config.batch);
-  model.flops_per_step = 3 * static_cast<double>(size.flops);
   model.build = [config, optimizer](Graph* graph) {
     return BuildWideAndDeepTrain(config, optimizer, graph);
   };

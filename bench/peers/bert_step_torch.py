@@ -10,14 +10,11 @@ denormals, no gradients kept between steps.
 
 import sys
 
-import step_report
+import torch_step  # says so where PyTorch is missing
 
-try:
-    import torch
-    import torch.nn as nn
-    import torch.nn.functional as F
-except ImportError as error:
-    step_report.missing("bert_step_torch", error, "pip install torch")
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
 
 LAYERS, HEADS, HIDDEN, LENGTH, VOCABULARY, PREDICTIONS = 12, 12, 768, 128, 30522, 20
 
@@ -64,13 +61,8 @@ class Bert(nn.Module):
 
 
 def main():
-    parser = step_report.arguments(__doc__.splitlines()[0], ["eager", "compiled"], precisions=["bf16"])
-    parser.add_argument("--batch", type=int, default=8)
-    options = parser.parse_args()
-    base_bytes = step_report.resident_bytes()
-    torch.set_num_threads(options.threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(1)
+    options = torch_step.arguments(__doc__.splitlines()[0], batch=8).parse_args()
+    base_bytes = torch_step.begin(options)
     model = Bert()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0, fused=True)
     count = options.batch
@@ -79,19 +71,8 @@ def main():
     positions = (torch.arange(PREDICTIONS) * LENGTH // PREDICTIONS).expand(count, -1).contiguous()
     labels = ((torch.arange(count * PREDICTIONS) + 1) * 7919 % VOCABULARY).view(count, PREDICTIONS)
     following = torch.arange(count) % 2
-    forward = torch.compile(model) if options.mode == "compiled" else model
-    low = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16")
-
-    def run_step():
-        with low:
-            loss = forward(tokens, segments, positions, labels, following)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.item()
-
-    step_report.report("bert_step", "bert_base", ("tokens", count * LENGTH), "torch " + options.mode,
-                       torch.__version__, options, run_step, sum(p.numel() for p in model.parameters()), base_bytes)
+    torch_step.report("bert_step", "bert_base", ("tokens", count * LENGTH), options, base_bytes, model,
+                      [(tokens, segments, positions, labels, following)], [optimizer])
     return 0
 
 

@@ -20,16 +20,13 @@ import sys
 import tempfile
 
 import gpt_sizes
-import step_report
+import torch_step  # says so where PyTorch is missing
 
-try:
-    import torch
-    import torch.distributed as dist
-    import torch.multiprocessing as processes
-    import torch.nn as nn
-    import torch.nn.functional as F
-except ImportError as error:
-    step_report.missing("gpt_step_torch", error, "pip install torch")
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as processes
+import torch.nn as nn
+import torch.nn.functional as F
 
 
 class Block(nn.Module):
@@ -75,39 +72,24 @@ class Gpt(nn.Module):
 
 def run(rank, options, rendezvous):
     """One process of options.processes."""
-    base_bytes = step_report.resident_bytes()
-    torch.set_num_threads(options.threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(1)
+    base_bytes = torch_step.begin(options)
     size = gpt_sizes.size_of(options)
     model = Gpt(**size)
-    parameters = sum(p.numel() for p in model.parameters())
     optimizer = torch.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS,
                                   eps=gpt_sizes.EPSILON, weight_decay=0.0, fused=True)
     tokens, labels = (torch.tensor(rows) for rows in gpt_sizes.tokens_and_labels(size))
-    forward = torch.compile(model) if options.mode == "compiled" else model
+    forward = torch_step.compiled(model, options)
     if options.processes > 1:
         if hasattr(os, "sched_setaffinity") and options.processes <= len(os.sched_getaffinity(0)):
             os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[rank]})
         dist.init_process_group("gloo", init_method="file://" + rendezvous, rank=rank, world_size=options.processes)
         forward = nn.parallel.DistributedDataParallel(forward)
         tokens, labels = (rows.chunk(options.processes)[rank] for rows in (tokens, labels))
-
-    # Products and attention in bf16, the residual stream in f32; gradients come back in f32.
-    low = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16")
-
-    def step():
-        with low:
-            loss = forward(tokens, labels)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.item()
-
+    step = torch_step.step_of(forward, [(tokens, labels)], [optimizer], options)
     name = "torch " + options.mode + (" ddp" if options.processes > 1 else "")
     with open(os.devnull, "w", encoding="ascii") if rank > 0 else contextlib.nullcontext(sys.stdout) as out:
         with contextlib.redirect_stdout(out):
-            gpt_sizes.report(name, torch.__version__, options, step, parameters, base_bytes)
+            gpt_sizes.report(name, torch.__version__, options, step, torch_step.parameters_of(model), base_bytes)
     if options.processes > 1:
         dist.destroy_process_group()
 

@@ -9,14 +9,11 @@ Channels last, SGD with momentum, fused where PyTorch fuses it, flash denormals,
 
 import sys
 
-import step_report
+import torch_step  # says so where PyTorch is missing
 
-try:
-    import torch
-    import torch.nn as nn
-    import torch.nn.functional as F
-except ImportError as error:
-    step_report.missing("resnet_step_torch", error, "pip install torch")
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
 
 BLOCKS, SIZE, CLASSES = (3, 4, 6, 3), 224, 1000
 
@@ -62,30 +59,14 @@ class ResNet50(nn.Module):
 
 
 def main():
-    parser = step_report.arguments(__doc__.splitlines()[0], ["eager", "compiled"], precisions=["bf16"])
-    parser.add_argument("--batch", type=int, default=8)
-    options = parser.parse_args()
-    base_bytes = step_report.resident_bytes()
-    torch.set_num_threads(options.threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(1)
+    options = torch_step.arguments(__doc__.splitlines()[0], batch=8).parse_args()
+    base_bytes = torch_step.begin(options)
     model = ResNet50().to(memory_format=torch.channels_last).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
     images = torch.randn(options.batch, 3, SIZE, SIZE).to(memory_format=torch.channels_last)
     labels = torch.arange(options.batch) % CLASSES
-    forward = torch.compile(model) if options.mode == "compiled" else model
-    low = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16")
-
-    def run_step():
-        with low:
-            loss = forward(images, labels)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        return loss.item()
-
-    step_report.report("resnet_step", "resnet50", ("images", options.batch), "torch " + options.mode, torch.__version__,
-                       options, run_step, sum(p.numel() for p in model.parameters()), base_bytes)
+    torch_step.report("resnet_step", "resnet50", ("images", options.batch), options, base_bytes, model,
+                      [(images, labels)], [optimizer])
     return 0
 
 

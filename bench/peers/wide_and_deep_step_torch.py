@@ -10,14 +10,11 @@ One table for all features and one lookup of it, as ours. Gradients of tables ar
 
 import sys
 
-import step_report
+import torch_step  # says so where PyTorch is missing
 
-try:
-    import torch
-    import torch.nn as nn
-    import torch.nn.functional as F
-except ImportError as error:
-    step_report.missing("wide_and_deep_step_torch", error, "pip install torch")
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
 
 FEATURES, NUMBERS, BATCHES = 26, 13, 8
 
@@ -44,16 +41,12 @@ class WideAndDeep(nn.Module):
 
 
 def main():
-    parser = step_report.arguments(__doc__.splitlines()[0], ["eager", "compiled"], precisions=["bf16"])
-    parser.add_argument("--batch", type=int, default=4096)
+    parser = torch_step.arguments(__doc__.splitlines()[0], batch=4096)
     parser.add_argument("--vocabulary", type=int, default=1000000)
     parser.add_argument("--width", type=int, default=16)
     parser.add_argument("--dense", action="store_true", help="gradients of tables are dense")
     options = parser.parse_args()
-    base_bytes = step_report.resident_bytes()
-    torch.set_num_threads(options.threads)
-    torch.set_flush_denormal(True)
-    torch.manual_seed(1)
+    base_bytes = torch_step.begin(options)
     model = WideAndDeep(options.vocabulary, options.width, not options.dense)
     mlp = list(model.deep.parameters()) + list(model.numbers.parameters())
     tables = torch.optim.AdamW if options.dense else torch.optim.SparseAdam
@@ -65,25 +58,8 @@ def main():
     for _ in range(BATCHES):
         ids = [torch.randint(options.vocabulary // FEATURES, (options.batch, FEATURES)) + begins for _ in range(2)]
         batches.append((*ids, torch.randn(options.batch, NUMBERS), (torch.rand(options.batch) < 0.25).float()))
-    forward = torch.compile(model) if options.mode == "compiled" else model
-    low = torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bf16")
-    steps = 0
-
-    def run_step():
-        nonlocal steps
-        batch = batches[steps % BATCHES]
-        steps += 1
-        with low:
-            loss = forward(*batch)
-        loss.backward()
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        return loss.item()
-
-    peer = "torch %s%s" % (options.mode, " dense" if options.dense else "")
-    step_report.report("wide_and_deep_step", "vocabulary%d" % options.vocabulary, ("samples", options.batch), peer,
-                       torch.__version__, options, run_step, sum(p.numel() for p in model.parameters()), base_bytes)
+    torch_step.report("wide_and_deep_step", "vocabulary%d" % options.vocabulary, ("samples", options.batch), options,
+                      base_bytes, model, batches, optimizers, " dense" if options.dense else "")
     return 0
 
 

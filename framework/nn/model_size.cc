@@ -17,7 +17,9 @@ ModelSize SizeOfModel(const Graph& forward) {
     outputs.clear();
     for (const TensorId id : node.inputs) inputs.push_back(forward.tensor(id).type);
     for (const TensorId id : node.outputs) outputs.push_back(forward.tensor(id).type);
-    size.flops += node.op->cost({node.attributes, inputs, outputs}).flops;
+    const int64_t flops = node.op->cost({node.attributes, inputs, outputs}).flops;
+    size.flops += flops;
+    if (node.op->name == "conv2d") size.convolution_flops += flops;
   }
   return size;
 }

@@ -15,6 +15,7 @@ struct ModelSize {
   int64_t parameters = 0;  // elements; running statistics are none
   // Of products, convolutions and attention of one run, two a multiplication and addition.
   int64_t flops = 0;
+  int64_t convolution_flops = 0;  // of these, those of convolutions
 };
 
 // Of a program that computes a loss or an output, before it is made to train: that takes three

@@ -2,31 +2,20 @@
 // losses and gradient norms are ours.
 #include "models/gpt/reference_run.h"
 
-#include <cstdio>
 #include <string>
 
 #include "framework/checkpoint/checkpoint.h"
-#include "gmock/gmock.h"
+#include "framework/testing/expect_reference_run.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
 constexpr char kText[] = "models/gpt/testdata/fixed.txt";
-constexpr char kRecord[] = "models/gpt/testdata/reference_run.json";
-constexpr double kBound = 1e-4;  // relative
 
 TEST(ReferenceRunTest, PyTorchGetsTheSameLossesAndNorms) {
-  const absl::StatusOr<ReferenceRunRecord> record = ReadReferenceRunRecord(kRecord);
-  ASSERT_TRUE(record.ok()) << record.status();
-  EXPECT_THAT(record->peer, ::testing::StartsWith("torch "));
-  EXPECT_LT(record->figures.losses.back(), record->figures.losses.front() - 1)
-      << "nothing was learned";
-  ReferenceRunDifferences largest;
-  const absl::Status same = CheckReferenceRun(GptReferenceRun(kText), *record, kBound, &largest);
-  EXPECT_TRUE(same.ok()) << same << "\nbench/peers/gpt_torch.py --record writes another record";
-  std::printf("%s of %s: largest relative difference of losses %.1e, of gradient norms %.1e\n",
-              record->peer.c_str(), record->date.c_str(), largest.loss, largest.grad_norm);
+  ExpectReferenceRun(GptReferenceRun(kText), "models/gpt/testdata/reference_run.json",
+                     /*learned=*/1, "bench/peers/gpt_torch.py");
 }
 
 TEST(ReferenceRunTest, WritesWhatThePeerReads) {

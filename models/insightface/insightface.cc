@@ -192,24 +192,6 @@ bool IsSampled(const FaceConfig& config) {
   return config.sample_rate < 1 || config.sample_groups > 1;
 }
 
-// Of the scaled cosines, with a margin at the labels'.
-Tensor Loss(const Scope& s, Tensor embedding, Tensor labels, const FaceConfig& config) {
-  Tensor logits;
-  Classes classes;
-  {
-    const Scope of_classes = s / "classes";
-    const InScope here(of_classes);
-    classes = IsSampled(config) ? SampledClasses(of_classes, labels, config)
-                                : AllClasses(of_classes, labels, config);
-    // Embeddings are gathered and classes stay where they are, however few there are.
-    const Tensor features = L2Normalize(embedding).With("model:B");
-    const Tensor cosine =
-        MatMul(features, L2Normalize(classes.vectors), /*transpose_a=*/false, /*transpose_b=*/true);
-    logits = MarginLogits(cosine, classes.labels, config.margin);
-  }
-  return CrossEntropyLoss(s / "loss", logits, classes.labels);
-}
-
 Tensor Images(const FaceConfig& c, Graph* graph) {
   return graph->Input("images", DType::kU8, {c.batch, c.image_size, c.image_size, c.channels},
                       "data:S0 model:S0");
@@ -277,6 +259,24 @@ absl::Status CheckFace(const FaceConfig& config, const Mesh& mesh, int64_t micro
                    ", got pipe=", mesh.num_stages()));
 }
 
+Tensor MarginSoftmaxLoss(const Scope& s, Tensor embedding, Tensor labels,
+                         const FaceConfig& config) {
+  Tensor logits;
+  Classes classes;
+  {
+    const Scope of_classes = s / "classes";
+    const InScope here(of_classes);
+    classes = IsSampled(config) ? SampledClasses(of_classes, labels, config)
+                                : AllClasses(of_classes, labels, config);
+    // Embeddings are gathered and classes stay where they are, however few there are.
+    const Tensor features = L2Normalize(embedding).With("model:B");
+    const Tensor cosine =
+        MatMul(features, L2Normalize(classes.vectors), /*transpose_a=*/false, /*transpose_b=*/true);
+    logits = MarginLogits(cosine, classes.labels, config.margin);
+  }
+  return CrossEntropyLoss(s / "loss", logits, classes.labels);
+}
+
 absl::Status BuildFaceLoss(const FaceConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckSizes(config));
   const Scope s(graph);
@@ -284,7 +284,7 @@ absl::Status BuildFaceLoss(const FaceConfig& config, Graph* graph) {
   const Tensor embedding = backbone.Embedding(s, Images(config, graph));
   // Each device of a model group has its own classes of all the group's pictures.
   const Tensor labels = graph->Input("labels", DType::kI32, {config.batch}, "data:S0 model:B");
-  graph->Output("loss", Loss(s, embedding, labels, config));
+  graph->Output("loss", MarginSoftmaxLoss(s, embedding, labels, config));
   return FinishIn(config.precision, graph);
 }
 

@@ -61,6 +61,11 @@ absl::Status BuildFaceEmbed(const FaceConfig& config, Graph* graph);
 // The forward part of the train program, with the output "loss": for passes of one's own.
 absl::Status BuildFaceLoss(const FaceConfig& config, Graph* graph);
 
+// What teaches an embedding [batch, embedding] of any length: the mean over labels i32 [batch] of
+// the cross entropy of scaled cosines to all classes, or to a sample, with the margin. Of the
+// config it reads embedding, classes, batch, margin and sample.
+Tensor MarginSoftmaxLoss(const Scope& s, Tensor embedding, Tensor labels, const FaceConfig& config);
+
 }  // namespace sluice
 
 #endif  // SLUICE_MODELS_INSIGHTFACE_INSIGHTFACE_H_
