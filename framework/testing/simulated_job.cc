@@ -24,7 +24,7 @@ using std::chrono::seconds;
 using Time = Simulation::Clock::time_point;
 
 // Until all ranks know that one is lost, beside the silence of that one.
-constexpr auto kEndLimit = seconds(10);
+constexpr auto kEndLimit = seconds(20);
 constexpr auto kBetweenStarts = seconds(5);
 constexpr int32_t kMostStarts = 16;
 

@@ -104,12 +104,13 @@ class SimulatedNet::Endpoint final : public CommNet {
   std::vector<Peer> peers_;
   std::map<int32_t, Asked> asked_;
   std::map<Edge, Served> served_;
-  // Tokens by edge: told by this rank, pulled by it, said to be pulled by it.
-  std::map<Edge, int64_t> told_, ended_, has_;
+  // Tokens by edge: told by this rank; pulls that it has begun, that have ended; said to be pulled.
+  std::map<Edge, int64_t> told_, begun_, ended_, has_;
 };
 
 void SimulatedNet::Endpoint::Open(Receiver* receiver) {
   receiver_ = receiver;
+  if (process_.killed()) return net_.LoseAll(rank_);
   for (Peer& peer : peers_) peer.silence.Heard(net_.simulation_.now());
   Beat();
   std::vector<std::function<void()>> early;
@@ -151,7 +152,8 @@ void SimulatedNet::Endpoint::WatchSent(const WireMessage& message) {
       Fail(absl::StrCat("token ", message.sequence, " of ", EdgeText(message.edge),
                         " is said to be here, expected ", has_[message.edge] - 1));
     }
-    if (ended_[message.edge] <= message.sequence) {
+    // In a step that has failed nothing is pulled, and all is said to be here.
+    if (begun_[message.edge] > message.sequence && ended_[message.edge] <= message.sequence) {
       Fail(absl::StrCat("token ", message.sequence, " of ", EdgeText(message.edge),
                         " is said to be here before its bytes are"));
     }
@@ -220,6 +222,7 @@ void SimulatedNet::Endpoint::Arrive(int32_t from, const WireMessage& message,
 void SimulatedNet::Endpoint::Pull(int32_t from, const PullRequest& request, int32_t pull,
                                   std::byte* to) {
   if (process_.killed()) return;
+  begun_[request.edge] = request.sequence + 1;
   std::deque<Along>& came = asked_[pull].along;
   while (!came.empty() && came.front().sequence < request.sequence) came.pop_front();
   // Whoever reads too early reads something else.

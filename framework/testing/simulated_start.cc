@@ -141,7 +141,8 @@ void SimulatedStart::Fail(const absl::Status& violation) {
 void SimulatedStart::Done(const FileOperation& operation) {
   const std::string checkpoints = host_.folder + "/checkpoints";
   const bool renames = operation.call == FileCall::kRename || operation.call == FileCall::kExchange;
-  if (renames && absl::StartsWith(operation.to, checkpoints + "/step-")) {
+  if (renames && absl::StartsWith(operation.to, checkpoints + "/step-") &&
+      !absl::EndsWith(operation.to, ".tmp")) {
     for (const int32_t other : host_.at_work) {
       if (other == number_) continue;
       Fail(absl::InternalError(absl::StrCat("commits ", operation.to, " while start ", other,

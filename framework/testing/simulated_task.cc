@@ -1,5 +1,6 @@
 #include "framework/testing/simulated_task.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "framework/kernels/kernel.h"
 #include "framework/session/plan_session.h"
 #include "framework/testing/models.h"
+#include "framework/testing/random_graph.h"
 
 namespace sluice {
 namespace {
@@ -23,21 +25,6 @@ MlpOptions Model() {
   model.widths = {3, 4, 2};
   model.annotation = MegatronAnnotations(2);
   return model;
-}
-
-absl::StatusOr<plan::Plan> CompileRank(const std::string& mesh, int64_t micro_batches, int32_t rank,
-                                       int32_t ranks) {
-  Graph graph;
-  RETURN_IF_ERROR(BuildMlp(&graph, Model()));
-  CompileOptions options;
-  ASSIGN_OR_RETURN(const Mesh parsed, Mesh::Parse(mesh));
-  options.mesh = parsed.OverRanks(ranks);
-  options.rank = rank;
-  options.ranks = ranks;
-  options.micro_batches = micro_batches;
-  options.machine = Machine::Cpu();
-  const std::vector<ProgramGraph> programs = {{"train", &graph}};
-  return CompilePlan(programs, options);
 }
 
 absl::StatusOr<Fetches> ReadVariables(Session* session) {
@@ -77,6 +64,35 @@ std::vector<std::byte> PartOf(const HostTensor& whole, const Box& box) {
   return part;
 }
 
+// Compiles the graph for all ranks, and runs it on one.
+absl::Status Complete(const Graph& graph, const Mesh& mesh, CompileOptions options, int32_t ranks,
+                      SimulatedTask* task) {
+  absl::StrAppend(&task->name, ", ", ranks, " ranks");
+  task->schedule = {.peak = 0.0625, .warmup = 0, .steps = kSteps, .floor_fraction = 1};
+  // What the trainer feeds itself.
+  for (auto& inputs : task->inputs) {
+    inputs.erase(std::remove_if(inputs.begin(), inputs.end(),
+                                [](const auto& input) {
+                                  return input.first == "learning_rate" || input.first == "step";
+                                }),
+                 inputs.end());
+  }
+  const std::vector<ProgramGraph> programs = {{"train", &graph}};
+  options.machine = Machine::Cpu();
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    options.mesh = mesh.OverRanks(ranks);
+    options.rank = rank;
+    options.ranks = ranks;
+    ASSIGN_OR_RETURN(plan::Plan plan, CompilePlan(programs, options));
+    task->plans.push_back(std::move(plan));
+  }
+  options.mesh = mesh.OverRanks(1);
+  options.rank = 0;
+  options.ranks = 1;
+  ASSIGN_OR_RETURN(plan::Plan plan, CompilePlan(programs, options));
+  return RunUndisturbed(std::move(plan), task);
+}
+
 }  // namespace
 
 RuntimeOptions SimulatedRuntimeOptions() {
@@ -88,23 +104,33 @@ RuntimeOptions SimulatedRuntimeOptions() {
   return options;
 }
 
-absl::StatusOr<SimulatedTask> MakeSimulatedTask(const std::string& mesh, int64_t micro_batches,
-                                                int32_t ranks) {
+absl::StatusOr<SimulatedTask> MakeMlpTask(const std::string& mesh, int64_t micro_batches,
+                                          int32_t ranks) {
   SimulatedTask task;
-  task.name = absl::StrCat(mesh, " micro=", micro_batches, " of ", ranks, " ranks");
+  task.name = absl::StrCat("mesh ", mesh, ", micro_batches ", micro_batches);
   task.batch = Model().batch;
-  task.schedule = {.peak = 0.05, .warmup = 0, .steps = kSteps, .floor_fraction = 1};
-  for (int64_t step = 0; step < kSteps; ++step) {
-    auto batch = MlpBatch(Model(), step, 0);
-    batch.resize(2);  // x and label; the trainer feeds the rest
-    task.inputs.push_back(std::move(batch));
+  for (int64_t step = 0; step < kSteps; ++step) task.inputs.push_back(MlpBatch(Model(), step, 0));
+  Graph graph;
+  RETURN_IF_ERROR(BuildMlp(&graph, Model()));
+  ASSIGN_OR_RETURN(const Mesh parsed, Mesh::Parse(mesh));
+  CompileOptions options;
+  options.micro_batches = micro_batches;
+  RETURN_IF_ERROR(Complete(graph, parsed, options, ranks, &task));
+  return task;
+}
+
+absl::StatusOr<SimulatedTask> MakeRandomTask(uint64_t seed, int32_t ranks) {
+  ASSIGN_OR_RETURN(const RandomGraph random, MakeRandomGraph(seed, kSteps, DType::kF32));
+  SimulatedTask task;
+  task.name = absl::StrCat("random graph ", seed);
+  task.batch = 1;
+  for (const HostTensorMap& feeds : random.feeds) {
+    task.inputs.emplace_back(feeds.begin(), feeds.end());
   }
-  for (int32_t rank = 0; rank < ranks; ++rank) {
-    ASSIGN_OR_RETURN(plan::Plan plan, CompileRank(mesh, micro_batches, rank, ranks));
-    task.plans.push_back(std::move(plan));
-  }
-  ASSIGN_OR_RETURN(plan::Plan plan, CompileRank(mesh, micro_batches, 0, 1));
-  RETURN_IF_ERROR(RunUndisturbed(std::move(plan), &task));
+  CompileOptions options;
+  options.micro_batches = random.micro_batches;
+  options.script_length = random.script_length;
+  RETURN_IF_ERROR(Complete(*random.graph, random.mesh, options, ranks, &task));
   return task;
 }
 

@@ -30,9 +30,11 @@ struct SimulatedTask {
   int64_t steps() const { return schedule.steps; }
 };
 
-// The undisturbed run is that of one rank, with threads.
-absl::StatusOr<SimulatedTask> MakeSimulatedTask(const std::string& mesh, int64_t micro_batches,
-                                                int32_t ranks);
+// A small MLP, or a random graph (random_graph.h), on so many ranks. The undisturbed run is that of
+// one rank, with threads.
+absl::StatusOr<SimulatedTask> MakeMlpTask(const std::string& mesh, int64_t micro_batches,
+                                          int32_t ranks);
+absl::StatusOr<SimulatedTask> MakeRandomTask(uint64_t seed, int32_t ranks);
 
 // A worker of one thread, kernels of the CPU.
 RuntimeOptions SimulatedRuntimeOptions();

@@ -39,10 +39,16 @@ const std::vector<SimulatedTask>& Tasks() {
       int64_t micro_batches;
       int32_t ranks;
     };
+    std::vector<absl::StatusOr<SimulatedTask>> tasks;
     for (const Layout& layout :
          {Layout{"data=2", 1, 2}, Layout{"model=2", 1, 2}, Layout{"pipe=2", 2, 2},
           Layout{"data=3", 1, 3}, Layout{"data=2 pipe=2", 2, 4}, Layout{"data=2 model=2", 1, 2}}) {
-      auto task = MakeSimulatedTask(layout.mesh, layout.micro_batches, layout.ranks);
+      tasks.push_back(MakeMlpTask(layout.mesh, layout.micro_batches, layout.ranks));
+    }
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      tasks.push_back(MakeRandomTask(seed, 2 + static_cast<int32_t>(seed % 3)));
+    }
+    for (auto& task : tasks) {
       EXPECT_EQ(task.status(), absl::OkStatus());
       made->push_back(*std::move(task));
     }
@@ -69,6 +75,8 @@ class SimulationTest : public ::testing::Test {
 TEST_F(SimulationTest, DisturbedJobsEndAsUndisturbedOnes) {
   const int64_t only = Setting("SLUICE_SEED", -1);
   const int64_t seeds = Setting("SLUICE_SEEDS", 1000);
+  constexpr int kMostFailures = 5;
+  int failures = 0;
   int64_t events = 0, starts = 0, disturbances = 0;
   double seconds = 0;
   for (int64_t seed = only < 0 ? 0 : only; seed < (only < 0 ? seeds : only + 1); ++seed) {
@@ -76,7 +84,9 @@ TEST_F(SimulationTest, DisturbedJobsEndAsUndisturbedOnes) {
     options.seed = seed;
     SimulatedRun run;
     const absl::Status status = Run(options, &run);
-    ASSERT_EQ(status, absl::OkStatus()) << "SLUICE_SEED=" << seed << " shows it again";
+    EXPECT_EQ(status, absl::OkStatus()) << "SLUICE_SEED=" << seed << " shows it again";
+    failures += status.ok() ? 0 : 1;
+    if (failures == kMostFailures) break;
     if (only >= 0) printf("%s", run.story.c_str());
     events += run.events;
     starts += run.starts;
