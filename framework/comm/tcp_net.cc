@@ -13,6 +13,7 @@
 #include "framework/comm/frames.h"
 #include "framework/comm/peer_memory.h"
 #include "framework/comm/pieces.h"
+#include "framework/comm/silence.h"
 
 namespace sluice {
 namespace {
@@ -31,10 +32,6 @@ bool IsOfThisHost(int socket) {
   return here.ok() && there.ok() && here->host == there->host;
 }
 
-std::string Seconds(EventLoop::Clock::duration time) {
-  return absl::StrCat(std::chrono::duration_cast<std::chrono::seconds>(time).count(), " s");
-}
-
 }  // namespace
 
 // One other rank. Frames come on the loop's thread; workers send and pull.
@@ -44,7 +41,8 @@ class TcpNet::Peer final : public TcpConnection::Owner {
       : net_(*net),
         rank_(rank),
         name_(std::move(peer.name)),
-        reads_memory_(net->options_.read_memory && IsOfThisHost(peer.sockets[0].number())) {
+        reads_memory_(net->options_.read_memory && IsOfThisHost(peer.sockets[0].number())),
+        silence_(net->options_.silence, net->options_.silence_limit) {
     for (int channel = 0; channel < kTcpChannels; ++channel) {
       connections_[channel] = std::make_unique<TcpConnection>(
           &net->loop_, std::move(peer.sockets[channel]), channel == kBytes, this);
@@ -52,7 +50,7 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   }
 
   absl::Status Start() {
-    last_heard_ = EventLoop::Clock::now();
+    silence_.Heard(EventLoop::Clock::now());
     for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
     return absl::OkStatus();
   }
@@ -126,8 +124,8 @@ class TcpNet::Peer final : public TcpConnection::Owner {
 
   // The loop's thread's.
   int32_t reading_ = -1;  // the pull whose bytes are being read
-  bool left_ = false, lost_ = false, warned_ = false;
-  EventLoop::Clock::time_point last_heard_;  // or when this rank began to read
+  bool left_ = false, lost_ = false;
+  Silence silence_;  // since this rank began to read
 };
 
 void TcpNet::Peer::Send(const WireMessage& message) {
@@ -221,8 +219,7 @@ void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to)
 }
 
 absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame) {
-  warned_ = false;
-  last_heard_ = EventLoop::Clock::now();
+  silence_.Heard(EventLoop::Clock::now());
   const bool on_bytes = connection == connections_[kBytes].get();
   if (on_bytes != (frame.type == FrameType::kBytes)) {
     return absl::InvalidArgumentError("a frame on the other connection than its own");
@@ -395,11 +392,7 @@ void TcpNet::Peer::Lose(const absl::Status& why) {
   lost_ = true;
   Receiver* const receiver = this->receiver();
   if (receiver == nullptr) return;
-  WireMessage message;
-  message.kind = WireMessage::Kind::kLeft;
-  message.code = static_cast<int32_t>(absl::StatusCode::kUnavailable);
-  message.text = absl::StrCat("lost at ", name_, ", ", why.message());
-  receiver->Receive(rank_, message);
+  receiver->Receive(rank_, LostMessage(name_, why));
 }
 
 void TcpNet::Peer::Beat() {
@@ -407,15 +400,19 @@ void TcpNet::Peer::Beat() {
   frame.type = FrameType::kBeat;
   connections_[kMessages]->Send(frame);
   if (!net_.started_ || left_ || lost_) return;
-  const auto silent = EventLoop::Clock::now() - last_heard_;
-  if (silent >= net_.options_.silence_limit) {
-    return Lose(absl::DeadlineExceededError(absl::StrCat("it said nothing for ", Seconds(silent))));
+  const auto now = EventLoop::Clock::now();
+  switch (silence_.At(now)) {
+    case Silence::Verdict::kNone:
+      return;
+    case Silence::Verdict::kLost:
+      return Lose(silence_.ErrorAt(now));
+    case Silence::Verdict::kNamed:
+      SLUICE_LOG(WARNING)
+          << "rank " << rank_ << ", at " << name_ << ", has said nothing for "
+          << silence_.LengthAt(now) << "; it is given up after "
+          << std::chrono::duration_cast<std::chrono::seconds>(net_.options_.silence_limit).count()
+          << " s";
   }
-  if (silent < net_.options_.silence || warned_) return;
-  warned_ = true;
-  SLUICE_LOG(WARNING) << "rank " << rank_ << ", at " << name_ << ", has said nothing for "
-                      << Seconds(silent) << "; it is given up after "
-                      << Seconds(net_.options_.silence_limit);
 }
 
 TcpNet::TcpNet(EventLoop* loop, int32_t rank, const TcpNetOptions& options)

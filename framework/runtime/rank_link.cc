@@ -1,15 +1,11 @@
 #include "framework/runtime/rank_link.h"
 
-#include <algorithm>
 #include <chrono>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/comm/pieces.h"
-#include "framework/plan/decisions.h"
 #include "framework/plan/kinds.h"
 #include "framework/runtime/runtime.h"
 #include "framework/runtime/worker.h"
@@ -61,7 +57,8 @@ class RankLink::Net final : public PullStream {
   Fence last_ = 0;
 };
 
-RankLink::RankLink(const Setup& setup) : setup_(setup) {}
+RankLink::RankLink(const Setup& setup)
+    : setup_(setup), agreement_(setup.plan, setup.net->rank(), setup.net->ranks()) {}
 
 RankLink::~RankLink() {
   if (open_) setup_.net->Close();
@@ -171,86 +168,61 @@ std::string RankLink::EdgesText() const {
   return text;
 }
 
-absl::Status RankLink::CheckEdges() const {
-  for (const auto& [ranks, sums] : edges_) {
-    if (sums.first == sums.second) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "rank ", ranks.first, " reads other edges of rank ", ranks.second,
-        " than that has: expected (number, digest) ", sums.first, ", got ", sums.second));
-  }
-  return absl::OkStatus();
-}
-
 Stream* RankLink::OpenStream() {
   std::lock_guard<std::mutex> lock(mutex_);
   streams_.push_back(std::make_unique<Net>(this));
   return streams_.back().get();
 }
 
-void RankLink::SendAll(const WireMessage& message) {
-  for (int32_t rank = 0; rank < setup_.net->ranks(); ++rank) {
-    if (rank != setup_.net->rank()) setup_.net->Send(rank, message);
+// The lock is not held: the net may call back.
+void RankLink::Apply(const RankAgreement::Effects& effects) {
+  if (!effects.abort.ok()) setup_.tracker->Abort(effects.abort);
+  for (const RankAgreement::Effects::Sent& sent : effects.sent) {
+    if (sent.to >= 0) {
+      setup_.net->Send(sent.to, sent.message);
+      continue;
+    }
+    for (int32_t rank = 0; rank < setup_.net->ranks(); ++rank) {
+      if (rank != setup_.net->rank()) setup_.net->Send(rank, sent.message);
+    }
   }
+  for (const RankAgreement::Effects::Over& over : effects.over) {
+    if (!over.error.ok()) setup_.tracker->Agree(over.error);
+    setup_.tracker->End(over.program);
+  }
+}
+
+// What a call of the agreement gives, the lock held for that long.
+template <typename Call>
+void RankLink::Tell(const Call& call) {
+  RankAgreement::Effects effects;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    effects = call();
+  }
+  changed_.notify_all();
+  Apply(effects);
 }
 
 absl::Status RankLink::Join() {
   open_ = true;
   setup_.net->Open(this);
-  WireMessage hello;
-  hello.kind = WireMessage::Kind::kHello;
-  hello.text = DecisionsText(*setup_.plan);
-  hello.edges = EdgesText();
-  if (is_first()) {
-    OnHello(0, hello);
-  } else {
-    setup_.net->Send(0, std::move(hello));
-  }
+  Tell([this] { return agreement_.Join(EdgesText()); });
+  const auto joined = [this] { return agreement_.joined(); };
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!changed_.wait_for(lock, kBetweenStops, [this] { return is_welcome_; })) {
+  if (setup_.executor != nullptr) {
+    WaitUntil(setup_.executor, "ranks to join", &lock, &changed_, joined);
+  }
+  while (!changed_.wait_for(lock, kBetweenStops, joined)) {
     lock.unlock();
     RETURN_IF_ERROR(CheckStop(setup_.stop));
     lock.lock();
   }
-  return welcome_;
-}
-
-void RankLink::OnHello(int32_t from, const WireMessage& message) {
-  absl::Status verdict = CompareDecisions(DecisionsText(*setup_.plan), message.text);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (is_welcome_) return;
-    ++hellos_;
-    for (absl::string_view line : absl::StrSplit(message.edges, '\n', absl::SkipEmpty())) {
-      const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
-      int32_t peer = 0;
-      if (words.size() != 3 || !absl::SimpleAtoi(words[1], &peer)) continue;
-      const bool reads = words[0] == "reads";
-      auto& sums = edges_[reads ? std::pair(from, peer) : std::pair(peer, from)];
-      (reads ? sums.first : sums.second) = std::string(words[2]);
-    }
-    if (verdict.ok() && hellos_ < setup_.net->ranks()) return;
-    if (verdict.ok()) verdict = CheckEdges();
-    if (!verdict.ok()) {
-      verdict = AddContext(verdict, absl::StrCat("rank ", from, " cannot join"));
-    }
-    welcome_ = verdict;
-    is_welcome_ = true;
-  }
-  SendAll(WithStatus(WireMessage::Kind::kWelcome, verdict));
-  changed_.notify_all();
+  return agreement_.welcome();
 }
 
 void RankLink::Leave() {
-  WireMessage message;
-  message.kind = WireMessage::Kind::kLeft;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    // Others may not have lost whom this one has, and wait for both.
-    if (gone_) message = WithStatus(WireMessage::Kind::kLeft, left_);
-    message.sequence = begun_;
-    message.number = questions_;
-  }
-  SendAll(message);
+  Tell([this] { return agreement_.Leave(); });
 }
 
 void RankLink::TokenThere(int program, int32_t actor, int64_t sequence) {
@@ -285,68 +257,18 @@ bool RankLink::Done(Fence fence) const {
 }
 
 void RankLink::Begin(int program, int64_t number) {
-  WireMessage message;
-  message.kind = WireMessage::Kind::kBegan;
-  message.edge.program = program;
-  message.number = number;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    message.sequence = begun_++;
-    if (begun_ > left_after_) setup_.tracker->Abort(left_);
-  }
-  if (is_first()) return CountBeginning(0, message);
-  setup_.net->Send(0, std::move(message));
+  Tell([&] { return agreement_.Begin(program, number); });
 }
 
 void RankLink::EndedHere(int program, int64_t step) {
-  WireMessage message = WithStatus(WireMessage::Kind::kEnded, setup_.tracker->own_status());
-  message.edge.program = program;
-  message.sequence = step;
-  if (is_first()) return CountEnding(0, message);
-  setup_.net->Send(0, std::move(message));
+  const absl::Status error = setup_.tracker->own_status();
+  Tell([&] { return agreement_.Ended(program, step, error); });
 }
 
 void RankLink::Receive(int32_t from, const WireMessage& message) {
-  switch (message.kind) {
-    case WireMessage::Kind::kHello:
-      return OnHello(from, message);
-    case WireMessage::Kind::kWelcome: {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (!is_welcome_) welcome_ = StatusOf(message);
-      is_welcome_ = true;
-      changed_.notify_all();
-      return;
-    }
-    case WireMessage::Kind::kToken:
-      return OnToken(message);
-    case WireMessage::Kind::kPulled:
-      return OnPulled(from, message);
-    case WireMessage::Kind::kBegan:
-      return CountBeginning(from, message);
-    case WireMessage::Kind::kEnded:
-      return CountEnding(from, message);
-    case WireMessage::Kind::kOver:
-      return Over(message);
-    case WireMessage::Kind::kSays:
-    case WireMessage::Kind::kVerdict:
-      return Note(from, message);
-    case WireMessage::Kind::kLeft: {
-      const absl::Status why = StatusOf(message);
-      const absl::Status status = absl::UnavailableError(
-          absl::StrCat("rank ", from, " has left", why.ok() ? "" : ": ", why.message()));
-      std::lock_guard<std::mutex> lock(mutex_);
-      left_after_ = std::min(left_after_, message.sequence);
-      left_ = status;
-      if (!is_welcome_) welcome_ = status;
-      is_welcome_ = true;
-      changed_.notify_all();
-      // That the last step is over may be still on its way.
-      if (!why.ok() || begun_ > left_after_) setup_.tracker->Abort(status);
-      left_questions_ = std::min(left_questions_, message.number);
-      gone_ = gone_ || !why.ok();
-      return;
-    }
-  }
+  if (message.kind == WireMessage::Kind::kToken) return OnToken(message);
+  if (message.kind == WireMessage::Kind::kPulled) return OnPulled(from, message);
+  Tell([&] { return agreement_.On(from, message); });
 }
 
 void RankLink::OnToken(const WireMessage& message) {
@@ -413,113 +335,22 @@ void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& sta
   if (ended.reader_worker != ended.worker) (*setup_.workers)[ended.reader_worker]->Wake();
 }
 
-// On rank 0: all ranks begin the same steps in the same order. One that begins another program's
-// would wait for ever for the others, and they for it.
-void RankLink::CountBeginning(int32_t from, const WireMessage& message) {
-  absl::Status differs;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    Beginning& step = beginnings_[message.sequence];
-    if (step.ranks++ == 0) {
-      step.program = message.edge.program;
-      step.number = message.number;
-    } else if (step.program != message.edge.program || step.number != message.number) {
-      const auto text = [this](int32_t program, int64_t number) {
-        return absl::StrCat("program ", setup_.plan->programs(program).name(), ", step ", number);
-      };
-      differs = absl::FailedPreconditionError(absl::StrCat(
-          "ranks do not begin the same steps: expected ", text(step.program, step.number),
-          " as on others, got ", text(message.edge.program, message.number), " on rank ", from));
-    }
-    if (step.ranks == setup_.net->ranks()) beginnings_.erase(message.sequence);
-  }
-  if (!differs.ok()) Abort(differs);
-}
-
-// On rank 0: a step is over when it has ended on each rank. Of several ranks with errors of their
-// own in one step the lowest one's counts, so that it is the same one at every run.
-void RankLink::CountEnding(int32_t from, const WireMessage& message) {
-  WireMessage over;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const std::pair<int32_t, int64_t> key(message.edge.program, message.sequence);
-    Ending& step = endings_[key];
-    const absl::Status status = StatusOf(message);
-    if (!status.ok() && (step.error_rank < 0 || from < step.error_rank)) {
-      step.error_rank = from;
-      step.error = status;
-    }
-    if (++step.ranks < setup_.net->ranks()) return;
-    over = WithStatus(WireMessage::Kind::kOver, step.error);
-    over.edge = message.edge;
-    over.sequence = message.sequence;
-    endings_.erase(key);
-  }
-  SendAll(over);
-  Over(over);
-}
-
-void RankLink::Over(const WireMessage& message) {
-  const absl::Status status = StatusOf(message);
-  if (!status.ok()) setup_.tracker->Agree(status);
-  setup_.tracker->End(message.edge.program);
-}
-
-// What a rank says may come before this one asks, and the verdict of the next question before it
-// has seen that of the last.
-void RankLink::Note(int32_t from, const WireMessage& message) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (message.kind == WireMessage::Kind::kSays) {
-    said_[message.sequence][from] = message.text;
-  } else {
-    verdicts_[message.sequence] = StatusOf(message);
-  }
-  changed_.notify_all();
-}
-
 absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
-  WireMessage says;
-  says.kind = WireMessage::Kind::kSays;
-  says.text = mine;
+  int64_t question = 0;
+  Tell([&] { return agreement_.Ask(mine, &question); });
   std::unique_lock<std::mutex> lock(mutex_);
-  const int64_t question = says.sequence = questions_++;
-  // Whoever has left answers what it was asked before, which may be still on its way.
-  const auto unanswered = [&] { return gone_ || question >= left_questions_; };
-  if (!is_first()) {
-    lock.unlock();
-    setup_.net->Send(0, std::move(says));
-    lock.lock();
-    changed_.wait(lock, [&] { return unanswered() || verdicts_.count(question) > 0; });
-    const auto verdict = verdicts_.find(question);
-    if (verdict == verdicts_.end()) return left_;
-    absl::Status status = std::move(verdict->second);
-    verdicts_.erase(verdict);
-    return status;
-  }
-  said_[question][0] = mine;
-  const auto ranks = static_cast<size_t>(setup_.net->ranks());
-  changed_.wait(lock, [&] { return unanswered() || said_[question].size() == ranks; });
-  if (said_[question].size() < ranks) return left_;
-  std::vector<std::string> texts;
-  for (auto& [rank, text] : said_[question]) texts.push_back(std::move(text));
-  said_.erase(question);
+  WaitUntil(setup_.executor, "an answer of all ranks", &lock, &changed_,
+            [&] { return agreement_.IsAnswered(question); });
+  if (setup_.net->rank() != 0) return agreement_.TakeVerdict(question);
+  ASSIGN_OR_RETURN(const std::vector<std::string> said, agreement_.TakeSaid(question));
   lock.unlock();
-  const absl::Status status = judge(texts);
-  WireMessage verdict = WithStatus(WireMessage::Kind::kVerdict, status);
-  verdict.sequence = question;
-  SendAll(verdict);
-  return status;
+  const absl::Status verdict = judge(said);
+  Tell([&] { return agreement_.Judge(question, verdict); });
+  return verdict;
 }
 
 void RankLink::Abort(const absl::Status& status) {
-  setup_.tracker->Abort(status);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    left_ = status;
-    gone_ = true;
-  }
-  changed_.notify_all();
-  SendAll(WithStatus(WireMessage::Kind::kLeft, status));
+  Tell([&] { return agreement_.Abort(status); });
 }
 
 }  // namespace sluice

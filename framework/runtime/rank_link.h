@@ -1,6 +1,6 @@
-// A runtime's end of what ranks agree on: tokens and bytes of the edges between them, when a step
-// is over everywhere, and with which error. Rank 0 keeps the count. Workers and the session call
-// it; the net calls it on threads of its own.
+// A runtime's end of what ranks exchange: tokens and bytes of the edges between them; and what they
+// agree on (rank_agreement.h), for the session to wait for. Workers and the session call it; the
+// net calls it on threads of its own.
 //
 // An edge has an actor at both ends that stands for the other one (INSTRUCTION_REMOTE). Where the
 // register is, it is a reader: its tokens are told to the other rank once the step that reads them
@@ -15,7 +15,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +27,8 @@
 #include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
 #include "framework/plan/plan.pb.h"
+#include "framework/runtime/executor.h"
+#include "framework/runtime/rank_agreement.h"
 #include "framework/runtime/runtime.h"
 #include "framework/runtime/step_tracker.h"
 
@@ -44,7 +45,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
-    Stop stop;  // of Join
+    Executor* executor = nullptr;  // null: waiting threads sleep
+    Stop stop;                     // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
@@ -93,35 +95,17 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     int32_t consumer_actor = 0, consumer = 0;         // of the token: the pull's actor
     std::atomic<int64_t> ended{0};
   };
-  // What rank 0 knows of the n-th step that ranks begin, whatever its program.
-  struct Beginning {
-    int32_t ranks = 0;
-    int32_t program = 0;
-    int64_t number = 0;
-  };
-  // And of the end of a program's n-th.
-  struct Ending {
-    int32_t ranks = 0;
-    int32_t error_rank = -1;
-    absl::Status error;
-  };
 
   explicit RankLink(const Setup& setup);
   absl::Status AddEdges(int program);
   std::string EdgesText() const;
-  absl::Status CheckEdges() const;
   absl::Status AddReader(int program, int32_t actor);
   absl::Status AddPull(int program, int32_t actor);
-  bool is_first() const { return setup_.net->rank() == 0; }
-  void SendAll(const WireMessage& message);
-  void OnHello(int32_t from, const WireMessage& message);
+  void Apply(const RankAgreement::Effects& effects);
+  template <typename Call>
+  void Tell(const Call& call);
   void OnToken(const WireMessage& message);
   void OnPulled(int32_t from, const WireMessage& message);
-  void CountBeginning(int32_t from, const WireMessage& message);
-  void CountEnding(int32_t from, const WireMessage& message);
-  void Over(const WireMessage& message);
-  void Note(int32_t from, const WireMessage& message);
-  // A peer broke the protocol, or has gone: nothing that waits will be served any more.
   void Abort(const absl::Status& status);
 
   const Setup setup_;
@@ -134,24 +118,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = false;
-  int32_t hellos_ = 0;  // all guarded by mutex_
-  // On rank 0, by (who reads, of whom): edges as the reader and as the owner of the bytes has them.
-  std::map<std::pair<int32_t, int32_t>, std::pair<std::string, std::string>> edges_;
-  int64_t begun_ = 0;  // steps here, of all programs
-  // So many steps a rank that has left took part in, and so many questions it was asked; none has:
-  // more than there will ever be.
-  int64_t left_after_ = std::numeric_limits<int64_t>::max();
-  int64_t left_questions_ = std::numeric_limits<int64_t>::max();
-  absl::Status left_;  // what to say of it
-  bool gone_ = false;  // it is lost, or left with an error: it answers no question any more
-  bool is_welcome_ = false;
-  absl::Status welcome_;
-  std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
-  std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step
-  int64_t questions_ = 0;                                  // asked here
-  // By question: what ranks have said, on rank 0; the answer.
-  std::map<int64_t, std::map<int32_t, std::string>> said_;
-  std::map<int64_t, absl::Status> verdicts_;
+  RankAgreement agreement_;  // guarded by mutex_
 };
 
 }  // namespace sluice

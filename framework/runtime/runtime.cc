@@ -29,7 +29,7 @@ class LocalRuntime final : public Runtime {
   LocalRuntime(plan::Plan plan, const RuntimeOptions& options)
       : plan_(std::move(plan)),
         options_(options),
-        tracker_(plan_.programs_size()),
+        tracker_(plan_.programs_size(), options.executor),
         start_(NowNanoseconds()) {
     untaken_.reserve(2 * kStepsAhead);
   }
@@ -217,6 +217,7 @@ absl::Status LocalRuntime::StartWorkers() {
     setup.peers = &workers_;
     setup.init_thread = options_.init_thread;
     setup.tamper = options_.tamper;
+    setup.executor = options_.executor;
     workers_.push_back(std::make_unique<Worker>(std::move(setup)));
   }
   for (const auto& worker : workers_) worker->Start();
@@ -250,6 +251,7 @@ absl::Status LocalRuntime::Start() {
     setup.workers = &workers_;
     setup.tracker = &tracker_;
     setup.net = options_.net;
+    setup.executor = options_.executor;
     setup.stop = options_.stop;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());

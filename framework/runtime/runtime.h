@@ -30,6 +30,8 @@
 
 namespace sluice {
 
+class Executor;
+
 struct RuntimeOptions {
   int workers = 0;             // that compute; as many more serve I/O. 0: min(devices, cores)
   int threads_per_device = 0;  // 0: cores / devices, at least 1; devices of a worker share them
@@ -51,6 +53,9 @@ struct RuntimeOptions {
   Stop stop;
   // Called first on every thread that makes or runs kernels; may be null.
   void (*init_thread)() = nullptr;
+  // For tests: runs the workers by turns, on the session's thread (executor.h); must outlive the
+  // runtime. Null: they have threads.
+  Executor* executor = nullptr;
 };
 
 struct StepResult {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/runtime/executor.h"
 
 namespace sluice {
 
@@ -23,7 +24,9 @@ class StepEnds {
 
 class StepTracker {
  public:
-  explicit StepTracker(int programs) : programs_(programs) {}
+  // Without an executor the session's thread sleeps while it waits.
+  explicit StepTracker(int programs, Executor* executor = nullptr)
+      : programs_(programs), executor_(executor) {}
 
   // Before any step: steps do not end with their workers, but when End is called.
   void set_ends(StepEnds* ends) { ends_ = ends; }
@@ -38,7 +41,8 @@ class StepTracker {
   // The session: waits until `steps` steps of a program have ended since the start, or none will.
   void WaitEnded(int program, int64_t steps) {
     std::unique_lock<std::mutex> lock(mutex_);
-    ended_.wait(lock, [&] { return aborted_ || programs_[program].ended >= steps; });
+    WaitUntil(executor_, "the end of a step", &lock, &ended_,
+              [&] { return aborted_ || programs_[program].ended >= steps; });
   }
 
   // A worker: its actors have done their part of a step. Release and acquire order its work before
@@ -98,6 +102,7 @@ class StepTracker {
   };
 
   std::vector<Program> programs_;
+  Executor* const executor_;
   StepEnds* ends_ = nullptr;
   mutable std::mutex mutex_;
   std::condition_variable ended_;

@@ -102,12 +102,17 @@ void Worker::OpenStream(int program, int32_t stream) {
 }
 
 void Worker::Stop() {
+  if (setup_.executor != nullptr) setup_.executor->Remove(this);
   if (!thread_.joinable()) return;
   mailbox_.Push({kStop, 0, {}});
   thread_.join();
 }
 
 void Worker::Start() {
+  if (setup_.executor != nullptr) {
+    PrepareHere();
+    return setup_.executor->Add(this);
+  }
   const absl::Status started = StartThread([this] { Main(); }, &thread_);
   if (started.ok()) return;
   prepare_status_ = started;
@@ -121,6 +126,12 @@ absl::Status Worker::WaitPrepared() {
 }
 
 void Worker::Main() {
+  PrepareHere();
+  if (setup_.trace) trace_.Start(setup_.computes, NowNanoseconds());
+  Loop();
+}
+
+void Worker::PrepareHere() {
   absl::Status status;
   try {
     status = Prepare();
@@ -133,8 +144,6 @@ void Worker::Main() {
     is_prepared_ = true;
   }
   prepared_.notify_all();
-  if (setup_.trace) trace_.Start(setup_.computes, NowNanoseconds());
-  Loop();
 }
 
 absl::Status Worker::Prepare() {
@@ -310,7 +319,7 @@ void Worker::RunNext() {
     if (!out_.empty()) SendAll(next.program);
     if (actor.step() != step) EndStep(next.program, step);
     const bool others = entry >= 0 && entry != next.actor;
-    if (others || !ready_[0].empty() || !ready_[1].empty() || !mailbox_.Empty()) {
+    if (others || HasReady() || !mailbox_.Empty() || setup_.executor != nullptr) {
       Consider(next.program, next.actor);
       if (others) Consider(next.program, entry);
       return;
@@ -321,15 +330,41 @@ void Worker::RunNext() {
 
 void Worker::Loop() {
   while (OpenMailbox()) {
-    if (!ready_[0].empty() || !ready_[1].empty()) {
-      RunNext();
-    } else if (!held_.empty() || !ends_.empty()) {
-      // Devices have to be asked; a net says when to ask again.
-      if (!LookAtFences() && setup_.link != nullptr) Idle();
-    } else {
-      Idle();
-    }
+    if (!DoNext()) Idle();
   }
+}
+
+// False: there is nothing to do before somebody sends an item.
+inline bool Worker::DoNext() {
+  if (HasReady()) {
+    RunNext();
+    return true;
+  }
+  if (held_.empty() && ends_.empty()) return false;
+  // Devices have to be asked; a net says when to ask again.
+  return LookAtFences() || setup_.link == nullptr;
+}
+
+void Worker::Turn() {
+  OpenMailbox();
+  DoNext();
+  while (!HasReady() && LookAtFences()) {
+  }
+}
+
+std::string Worker::WaitsFor() const {
+  int32_t a = -1;
+  const BlockedOn on = FindBlockedOn(&a);
+  if (a < 0) return "";
+  const ProgramState& state = *own_[program_].state;
+  const ProgramIndex& index = state.index();
+  const Actor& actor = state.actor(a);
+  const std::string what =
+      on.kind == BlockedOn::kToken  ? "a token of " + index.RegisterName(on.index)
+      : on.kind == BlockedOn::kSlot ? "a slot of " + index.RegisterName(on.index)
+                                    : "bytes of " + index.ActorName(on.actor);
+  return absl::StrCat(index.Describe(a, actor.firing(), actor.cursor()), " of step ", actor.step(),
+                      " waits for ", what);
 }
 
 bool Worker::OpenMailbox() {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "framework/device/cpu_thread_pool.h"
 #include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
+#include "framework/runtime/executor.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/rank_link.h"
 #include "framework/runtime/runtime.h"
@@ -43,7 +45,7 @@ struct RunningProgram {
   std::vector<int32_t> priority;   // by actor
 };
 
-class Worker {
+class Worker final : public Executor::Task {
  public:
   struct Setup {
     int index = 0;
@@ -58,13 +60,14 @@ class Worker {
     const std::vector<std::unique_ptr<Worker>>* peers = nullptr;
     void (*init_thread)() = nullptr;
     void (*tamper)(Message* message) = nullptr;
+    Executor* executor = nullptr;  // null: a thread runs the worker
   };
 
   explicit Worker(Setup setup);
-  ~Worker() { Stop(); }
+  ~Worker() override { Stop(); }
 
-  // Starts the thread; it prepares the kernels of its actors. WaitPrepared gives the first error,
-  // that it did not start among them.
+  // Starts the thread, if it has one; it prepares the kernels of its actors. WaitPrepared gives the
+  // first error, that it did not start among them.
   void Start();
   absl::Status WaitPrepared();
   // Ends the thread; nothing may run any more.
@@ -79,6 +82,11 @@ class Worker {
   }
   // A fence may be done.
   void Wake() { mailbox_.Push({kWake, 0, {}}); }
+
+  // The executor.
+  bool HasWork() const override { return !mailbox_.Empty() || HasReady(); }
+  void Turn() override;
+  std::string WaitsFor() const override;
 
   WorkerStatistics statistics() const {
     return {instructions_.load(), messages_sent_.load(), sleeps_.load()};
@@ -136,6 +144,7 @@ class Worker {
     counter->store(counter->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void Main();
+  void PrepareHere();
   absl::Status Prepare();
   void Loop();
   bool OpenMailbox();  // false: stop
@@ -145,6 +154,8 @@ class Worker {
   void TellTokens(int program, int32_t reader);
   void EndRemote(int program, int32_t reader);
   void Consider(int program, int32_t actor);
+  bool HasReady() const { return !ready_[0].empty() || !ready_[1].empty(); }
+  bool DoNext();
   void RunNext();
   void Run(int program, const Actor& actor);
   void RunTraced(int program, const Actor& actor);

@@ -10,27 +10,10 @@
 #include "framework/actor/program_state.h"
 #include "framework/base/status.h"
 #include "framework/testing/checker.h"
+#include "framework/testing/xorshift.h"
 
 namespace sluice {
 namespace {
-
-// xorshift: the same on every machine, and fast.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ull + 0x1234567ull) {
-    for (int n = 0; n < 4; ++n) Next();
-  }
-  uint64_t Next() {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return state_ >> 11;
-  }
-  int32_t Below(size_t n) { return static_cast<int32_t>(Next() % n); }
-
- private:
-  uint64_t state_;
-};
 
 // An instruction that its actor has passed to a stream.
 struct Launched {
@@ -380,7 +363,7 @@ class Interleaver {
   const ProgramIndex& index_;
   const ProgramIndex& believed_;
   const InterleaverOptions& options_;
-  Random random_;
+  Xorshift random_;
   ProgramState state_;
   Checker checker_;
   std::vector<std::deque<Launched>> queues_;  // by stream; the first one may be running

@@ -1,0 +1,234 @@
+#include "framework/runtime/rank_agreement.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "framework/base/status.h"
+#include "framework/plan/decisions.h"
+
+namespace sluice {
+
+RankAgreement::RankAgreement(const plan::Plan* plan, int32_t rank, int32_t ranks)
+    : plan_(*plan), rank_(rank), ranks_(ranks), decisions_(DecisionsText(*plan)) {}
+
+RankAgreement::Effects RankAgreement::ToFirst(WireMessage message) {
+  if (is_first()) return On(0, message);
+  Effects effects;
+  effects.sent.push_back({0, std::move(message)});
+  return effects;
+}
+
+RankAgreement::Effects RankAgreement::On(int32_t from, const WireMessage& message) {
+  switch (message.kind) {
+    case WireMessage::Kind::kHello:
+      return OnHello(from, message);
+    case WireMessage::Kind::kWelcome:
+      if (!is_welcome_) welcome_ = StatusOf(message);
+      is_welcome_ = true;
+      return {};
+    case WireMessage::Kind::kBegan:
+      return OnBegan(from, message);
+    case WireMessage::Kind::kEnded:
+      return OnEnded(from, message);
+    case WireMessage::Kind::kOver: {
+      Effects effects;
+      effects.over.push_back({message.edge.program, StatusOf(message)});
+      return effects;
+    }
+    // What a rank says may come before this one asks, and the verdict of the next question before
+    // it has seen that of the last.
+    case WireMessage::Kind::kSays:
+      said_[message.sequence][from] = message.text;
+      return {};
+    case WireMessage::Kind::kVerdict:
+      verdicts_[message.sequence] = StatusOf(message);
+      return {};
+    case WireMessage::Kind::kLeft:
+      return OnLeft(from, message);
+    case WireMessage::Kind::kToken:
+    case WireMessage::Kind::kPulled:
+      break;
+  }
+  return {};
+}
+
+RankAgreement::Effects RankAgreement::Join(const std::string& edges) {
+  WireMessage hello;
+  hello.kind = WireMessage::Kind::kHello;
+  hello.text = decisions_;
+  hello.edges = edges;
+  return ToFirst(std::move(hello));
+}
+
+absl::Status RankAgreement::CheckEdges() const {
+  for (const auto& [ranks, sums] : edges_) {
+    if (sums.first == sums.second) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "rank ", ranks.first, " reads other edges of rank ", ranks.second,
+        " than that has: expected (number, digest) ", sums.first, ", got ", sums.second));
+  }
+  return absl::OkStatus();
+}
+
+RankAgreement::Effects RankAgreement::OnHello(int32_t from, const WireMessage& message) {
+  if (is_welcome_) return {};
+  absl::Status verdict = CompareDecisions(decisions_, message.text);
+  ++hellos_;
+  for (absl::string_view line : absl::StrSplit(message.edges, '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+    int32_t peer = 0;
+    if (words.size() != 3 || !absl::SimpleAtoi(words[1], &peer)) continue;
+    const bool reads = words[0] == "reads";
+    auto& sums = edges_[reads ? std::pair(from, peer) : std::pair(peer, from)];
+    (reads ? sums.first : sums.second) = std::string(words[2]);
+  }
+  if (verdict.ok() && hellos_ < ranks_) return {};
+  if (verdict.ok()) verdict = CheckEdges();
+  if (!verdict.ok()) {
+    verdict = AddContext(verdict, absl::StrCat("rank ", from, " cannot join"));
+  }
+  welcome_ = verdict;
+  is_welcome_ = true;
+  Effects effects;
+  effects.sent.push_back({-1, WithStatus(WireMessage::Kind::kWelcome, verdict)});
+  return effects;
+}
+
+RankAgreement::Effects RankAgreement::Leave() const {
+  // Others may not have lost whom this one has, and wait for both.
+  WireMessage message = WithStatus(WireMessage::Kind::kLeft, gone_ ? left_ : absl::OkStatus());
+  message.sequence = begun_;
+  message.number = questions_;
+  Effects effects;
+  effects.sent.push_back({-1, std::move(message)});
+  return effects;
+}
+
+RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& message) {
+  const absl::Status why = StatusOf(message);
+  left_after_ = std::min(left_after_, message.sequence);
+  left_questions_ = std::min(left_questions_, message.number);
+  left_ = absl::UnavailableError(
+      absl::StrCat("rank ", from, " has left", why.ok() ? "" : ": ", why.message()));
+  gone_ = gone_ || !why.ok();
+  if (!is_welcome_) welcome_ = left_;
+  is_welcome_ = true;
+  Effects effects;
+  // That the last step is over may be still on its way.
+  if (!why.ok() || begun_ > left_after_) effects.abort = left_;
+  return effects;
+}
+
+RankAgreement::Effects RankAgreement::Begin(int32_t program, int64_t number) {
+  WireMessage message;
+  message.kind = WireMessage::Kind::kBegan;
+  message.edge.program = program;
+  message.number = number;
+  message.sequence = begun_++;
+  Effects effects = ToFirst(std::move(message));
+  if (effects.abort.ok() && begun_ > left_after_) effects.abort = left_;
+  return effects;
+}
+
+// On rank 0: all ranks begin the same steps in the same order. One that begins another program's
+// would wait for ever for the others, and they for it.
+RankAgreement::Effects RankAgreement::OnBegan(int32_t from, const WireMessage& message) {
+  Beginning& step = beginnings_[message.sequence];
+  Effects effects;
+  if (step.ranks++ == 0) {
+    step.program = message.edge.program;
+    step.number = message.number;
+  } else if (step.program != message.edge.program || step.number != message.number) {
+    const auto text = [this](int32_t program, int64_t number) {
+      return absl::StrCat("program ", plan_.programs(program).name(), ", step ", number);
+    };
+    effects = Abort(absl::FailedPreconditionError(absl::StrCat(
+        "ranks do not begin the same steps: expected ", text(step.program, step.number),
+        " as on others, got ", text(message.edge.program, message.number), " on rank ", from)));
+  }
+  if (step.ranks == ranks_) beginnings_.erase(message.sequence);
+  return effects;
+}
+
+RankAgreement::Effects RankAgreement::Ended(int32_t program, int64_t step,
+                                            const absl::Status& error) {
+  WireMessage message = WithStatus(WireMessage::Kind::kEnded, error);
+  message.edge.program = program;
+  message.sequence = step;
+  return ToFirst(std::move(message));
+}
+
+// On rank 0: a step is over when it has ended on each rank. Of several ranks with errors of their
+// own in one step the lowest one's counts, so that it is the same one at every run.
+RankAgreement::Effects RankAgreement::OnEnded(int32_t from, const WireMessage& message) {
+  const std::pair<int32_t, int64_t> key(message.edge.program, message.sequence);
+  Ending& step = endings_[key];
+  const absl::Status status = StatusOf(message);
+  if (!status.ok() && (step.error_rank < 0 || from < step.error_rank)) {
+    step.error_rank = from;
+    step.error = status;
+  }
+  Effects effects;
+  if (++step.ranks < ranks_) return effects;
+  WireMessage over = WithStatus(WireMessage::Kind::kOver, step.error);
+  over.edge = message.edge;
+  over.sequence = message.sequence;
+  effects.over.push_back({message.edge.program, step.error});
+  effects.sent.push_back({-1, std::move(over)});
+  endings_.erase(key);
+  return effects;
+}
+
+RankAgreement::Effects RankAgreement::Ask(const std::string& mine, int64_t* question) {
+  WireMessage says;
+  says.kind = WireMessage::Kind::kSays;
+  says.text = mine;
+  *question = says.sequence = questions_++;
+  return ToFirst(std::move(says));
+}
+
+bool RankAgreement::IsAnswered(int64_t question) const {
+  // Whoever has left answers what it was asked before, which may be still on its way.
+  if (IsUnanswerable(question)) return true;
+  if (!is_first()) return verdicts_.count(question) > 0;
+  const auto said = said_.find(question);
+  return said != said_.end() && said->second.size() == static_cast<size_t>(ranks_);
+}
+
+absl::StatusOr<std::vector<std::string>> RankAgreement::TakeSaid(int64_t question) {
+  std::map<int32_t, std::string> said = std::move(said_[question]);
+  said_.erase(question);
+  if (said.size() < static_cast<size_t>(ranks_)) return left_;
+  std::vector<std::string> texts;
+  for (auto& [rank, text] : said) texts.push_back(std::move(text));
+  return texts;
+}
+
+RankAgreement::Effects RankAgreement::Judge(int64_t question, const absl::Status& verdict) const {
+  WireMessage message = WithStatus(WireMessage::Kind::kVerdict, verdict);
+  message.sequence = question;
+  Effects effects;
+  effects.sent.push_back({-1, std::move(message)});
+  return effects;
+}
+
+absl::Status RankAgreement::TakeVerdict(int64_t question) {
+  const auto verdict = verdicts_.find(question);
+  if (verdict == verdicts_.end()) return left_;
+  absl::Status status = std::move(verdict->second);
+  verdicts_.erase(verdict);
+  return status;
+}
+
+RankAgreement::Effects RankAgreement::Abort(const absl::Status& status) {
+  left_ = status;
+  gone_ = true;
+  Effects effects;
+  effects.abort = status;
+  effects.sent.push_back({-1, WithStatus(WireMessage::Kind::kLeft, status)});
+  return effects;
+}
+
+}  // namespace sluice

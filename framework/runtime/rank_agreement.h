@@ -1,0 +1,123 @@
+// What ranks agree on, as one of them knows it: that all are there and have decided alike, when a
+// step is over everywhere and with which error, answers to questions, who has left. Rank 0 keeps
+// the count. What has happened goes in; what is to be said to others and to the session comes out.
+// It knows no net, thread or clock. One thread at a time.
+#ifndef SLUICE_FRAMEWORK_RUNTIME_RANK_AGREEMENT_H_
+#define SLUICE_FRAMEWORK_RUNTIME_RANK_AGREEMENT_H_
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "framework/comm/comm_net.h"
+#include "framework/plan/plan.pb.h"
+
+namespace sluice {
+
+class RankAgreement {
+ public:
+  // To be done in this order.
+  struct Effects {
+    struct Sent {
+      int32_t to = -1;  // -1: to all others
+      WireMessage message;
+    };
+    struct Over {
+      int32_t program = 0;
+      absl::Status error;
+    };
+    absl::Status abort;  // an error: no step that runs will ever end
+    absl::InlinedVector<Sent, 1> sent;
+    absl::InlinedVector<Over, 1> over;  // the next step of a program has ended everywhere
+  };
+
+  // The plan must outlive it.
+  RankAgreement(const plan::Plan* plan, int32_t rank, int32_t ranks);
+
+  // This rank is there. `edges`: what it reads of others and they of it (Edges).
+  Effects Join(const std::string& edges);
+  bool joined() const { return is_welcome_; }
+  // Once joined. FailedPrecondition names the first decision that differs, or two ranks of which
+  // one does not serve just what the other reads; Unavailable: one has left.
+  const absl::Status& welcome() const { return welcome_; }
+  // This rank takes no more part.
+  Effects Leave() const;
+
+  // A step of a program begins or has ended here; steps of a program end in their order. `error`:
+  // of a kernel here.
+  Effects Begin(int32_t program, int64_t number);
+  Effects Ended(int32_t program, int64_t step, const absl::Status& error);
+
+  // This rank's part of the next question; its number is told.
+  Effects Ask(const std::string& mine, int64_t* question);
+  // Whether the question can be gone on with: on rank 0 all have said their part, on others there
+  // is a verdict; or nobody will give it any more.
+  bool IsAnswered(int64_t question) const;
+  // Rank 0, once it is answered: what all said, by rank; why they will not.
+  absl::StatusOr<std::vector<std::string>> TakeSaid(int64_t question);
+  // Rank 0, then.
+  Effects Judge(int64_t question, const absl::Status& verdict) const;
+  // All others, once it is answered.
+  absl::Status TakeVerdict(int64_t question);
+
+  // Of all kinds but tokens and pulls.
+  Effects On(int32_t from, const WireMessage& message);
+  // A peer broke the protocol, or has gone: nothing that waits will be served any more.
+  Effects Abort(const absl::Status& status);
+
+ private:
+  // What rank 0 knows of the n-th step that ranks begin, whatever its program.
+  struct Beginning {
+    int32_t ranks = 0;
+    int32_t program = 0;
+    int64_t number = 0;
+  };
+  // And of the end of a program's n-th.
+  struct Ending {
+    int32_t ranks = 0;
+    int32_t error_rank = -1;
+    absl::Status error;
+  };
+
+  bool is_first() const { return rank_ == 0; }
+  // From this rank to rank 0, which may be this one.
+  Effects ToFirst(WireMessage message);
+  absl::Status CheckEdges() const;
+  Effects OnHello(int32_t from, const WireMessage& message);
+  Effects OnBegan(int32_t from, const WireMessage& message);
+  Effects OnEnded(int32_t from, const WireMessage& message);
+  Effects OnLeft(int32_t from, const WireMessage& message);
+  bool IsUnanswerable(int64_t question) const { return gone_ || question >= left_questions_; }
+
+  const plan::Plan& plan_;
+  const int32_t rank_, ranks_;
+  const std::string decisions_;
+  int32_t hellos_ = 0;
+  // On rank 0, by (who reads, of whom): edges as the reader and as the owner of the bytes has them.
+  std::map<std::pair<int32_t, int32_t>, std::pair<std::string, std::string>> edges_;
+  bool is_welcome_ = false;
+  absl::Status welcome_;
+  int64_t begun_ = 0;  // steps here, of all programs
+  // So many steps a rank that has left took part in, and so many questions it was asked; none has:
+  // more than there will ever be.
+  int64_t left_after_ = std::numeric_limits<int64_t>::max();
+  int64_t left_questions_ = std::numeric_limits<int64_t>::max();
+  absl::Status left_;  // what to say of it
+  bool gone_ = false;  // it is lost, or left with an error: it answers no question any more
+  std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
+  std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step
+  int64_t questions_ = 0;                                  // asked here
+  // By question: what ranks have said, on rank 0; the answer.
+  std::map<int64_t, std::map<int32_t, std::string>> said_;
+  std::map<int64_t, absl::Status> verdicts_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_RUNTIME_RANK_AGREEMENT_H_

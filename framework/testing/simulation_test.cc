@@ -1,0 +1,174 @@
+// Jobs of two to four ranks under seeds: what is disturbed goes on to what an undisturbed run
+// gives, and what is planted is found. SLUICE_SEEDS says how many seeds, SLUICE_SEED which one
+// alone.
+#include "framework/testing/simulation.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "framework/testing/simulated_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+int64_t Setting(const char* name, int64_t otherwise) {
+  int64_t value = 0;
+  const char* const text = getenv(name);
+  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
+}
+
+// Layouts of two, three and four ranks: replicas, split weights, stages, devices that share a rank.
+const std::vector<SimulatedTask>& Tasks() {
+  static const auto& tasks = *[] {
+    auto* const made = new std::vector<SimulatedTask>();
+    struct Layout {
+      const char* mesh;
+      int64_t micro_batches;
+      int32_t ranks;
+    };
+    std::vector<absl::StatusOr<SimulatedTask>> tasks;
+    for (const Layout& layout :
+         {Layout{"data=2", 1, 2}, Layout{"model=2", 1, 2}, Layout{"pipe=2", 2, 2},
+          Layout{"data=3", 1, 3}, Layout{"data=2 pipe=2", 2, 4}, Layout{"data=2 model=2", 1, 2}}) {
+      tasks.push_back(MakeMlpTask(layout.mesh, layout.micro_batches, layout.ranks));
+    }
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      tasks.push_back(MakeRandomTask(seed, 2 + static_cast<int32_t>(seed % 3)));
+    }
+    for (auto& task : tasks) {
+      EXPECT_EQ(task.status(), absl::OkStatus());
+      made->push_back(*std::move(task));
+    }
+    return made;
+  }();
+  return tasks;
+}
+
+class SimulationTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = (access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir()) + "sim_XXXXXX";
+    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  absl::Status Run(SimulatedJobOptions options, SimulatedRun* run) {
+    options.folder = folder_ + "/run";
+    return RunSimulatedJob(Tasks()[options.seed % Tasks().size()], options, run);
+  }
+  std::string folder_;
+};
+
+TEST_F(SimulationTest, DisturbedJobsEndAsUndisturbedOnes) {
+  const int64_t only = Setting("SLUICE_SEED", -1);
+  const int64_t seeds = Setting("SLUICE_SEEDS", 1000);
+  constexpr int kMostFailures = 5;
+  int failures = 0;
+  int64_t events = 0, starts = 0, disturbances = 0;
+  double seconds = 0;
+  for (int64_t seed = only < 0 ? 0 : only; seed < (only < 0 ? seeds : only + 1); ++seed) {
+    SimulatedJobOptions options;
+    options.seed = seed;
+    SimulatedRun run;
+    const absl::Status status = Run(options, &run);
+    EXPECT_EQ(status, absl::OkStatus()) << "SLUICE_SEED=" << seed << " shows it again";
+    failures += status.ok() ? 0 : 1;
+    if (failures == kMostFailures) break;
+    if (only >= 0) printf("%s", run.story.c_str());
+    events += run.events;
+    starts += run.starts;
+    disturbances += run.disturbances;
+    seconds += run.seconds;
+  }
+  printf("%d events, %d starts, %d disturbances, %.0f s of virtual time\n",
+         static_cast<int>(events), static_cast<int>(starts), static_cast<int>(disturbances),
+         seconds);
+}
+
+// One number is the whole run: what happens when, and what goes wrong.
+TEST_F(SimulationTest, ASeedIsARun) {
+  std::map<uint64_t, uint64_t> seed_of;
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    SimulatedRun runs[2];
+    SimulatedJobOptions options;
+    options.seed = seed;
+    for (SimulatedRun& run : runs) ASSERT_EQ(Run(options, &run), absl::OkStatus());
+    EXPECT_EQ(runs[0].digest, runs[1].digest) << "seed " << seed;
+    EXPECT_EQ(runs[0].story, runs[1].story);
+    EXPECT_TRUE(seed_of.emplace(runs[0].digest, seed).second) << "seed " << seed;
+  }
+  SimulatedJobOptions options;
+  options.net_fault = NetFault::kTokenTwice;
+  std::string violations[2];
+  for (std::string& violation : violations) {
+    SimulatedRun run;
+    violation = Run(options, &run).ToString();
+  }
+  EXPECT_EQ(violations[0], violations[1]);
+}
+
+struct Planted {
+  const char* name;
+  NetFault net_fault = NetFault::kNone;
+  RecoveryFault recovery_fault = RecoveryFault::kNone;
+  bool disturbed = true;  // or it shows in undisturbed jobs, too
+  const char* says = "";  // what the violation names
+};
+
+class PlantedTest : public SimulationTest, public ::testing::WithParamInterface<Planted> {};
+
+// Each within a hundred seeds, and the seed that found it does so again.
+TEST_P(PlantedTest, IsFound) {
+  const Planted& planted = GetParam();
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SimulatedJobOptions options;
+    options.seed = seed;
+    options.disturbed = planted.disturbed;
+    options.net_fault = planted.net_fault;
+    options.recovery_fault = planted.recovery_fault;
+    SimulatedRun run;
+    const absl::Status status = Run(options, &run);
+    if (status.ok()) continue;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(planted.says));
+    printf("%s: seed %d\n", planted.name, static_cast<int>(seed));
+    EXPECT_EQ(Run(options, &run), status);
+    return;
+  }
+  ADD_FAILURE() << planted.name << " is not found";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PlantedTest,
+    ::testing::Values(
+        Planted{"EarlyEnd", NetFault::kEarlyEnd, {}, false},
+        Planted{"LostToken", NetFault::kLostToken, {}, false, "waits for"},
+        Planted{"TokenTwice", NetFault::kTokenTwice, {}, false},
+        Planted{"PulledTwice", NetFault::kPulledTwice, {}, false},
+        Planted{"EarlyPulled", NetFault::kEarlyPulled, {}, false},
+        Planted{"EndedTwice", NetFault::kEndedTwice, {}, false},
+        Planted{"ErrorForgotten", NetFault::kErrorForgotten, {}, true, "as on others"},
+        Planted{"FailedForgotten", NetFault::kFailedForgotten},
+        Planted{"UnnoticedSilence", NetFault::kUnnoticedSilence, {}, true, "who waits for whom"},
+        Planted{"NoLock", {}, RecoveryFault::kNoLock, true, "is at work in the folder"},
+        Planted{"OlderState", {}, RecoveryFault::kOlderState, true, "expected the last"},
+        Planted{"StateForgotten", {}, RecoveryFault::kStateForgotten, true, "undisturbed"},
+        Planted{"SamplesAgain", {}, RecoveryFault::kSamplesAgain},
+        Planted{"SyncForgotten", {}, RecoveryFault::kSyncForgotten},
+        Planted{"EarlyCommit", {}, RecoveryFault::kEarlyCommit, false, "saves failed"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace sluice
