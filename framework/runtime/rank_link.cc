@@ -195,6 +195,9 @@ void RankLink::SendAll(const WireMessage& message) {
 
 absl::Status RankLink::Join() {
   open_ = true;
+  for (const absl::Span<std::byte> memory : setup_.memory) {
+    RETURN_IF_ERROR(setup_.net->Register(memory));
+  }
   setup_.net->Open(this);
   WireMessage hello;
   hello.kind = WireMessage::Kind::kHello;

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "framework/base/stop.h"
 #include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
@@ -44,7 +45,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
-    Stop stop;  // of Join
+    std::vector<absl::Span<std::byte>> memory;  // of this rank's devices
+    Stop stop;                                  // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
