@@ -25,7 +25,9 @@ _FILES = ("framework/comm/verbs_net_test", "models/gpt/train", "ci/same_checkpoi
           "models/gpt/testdata/fixed.txt")
 _LIMIT = 120  # seconds of a case
 _WORTH_TELLING = re.compile(r" s$|packets|come over TCP|port error")
-_CUT, _MEND = "/usr/bin/ip link set h1 down", "/usr/bin/ip link set h1 up"
+_DOWN = "/usr/bin/ip link set h1 down"  # the ports of both devices, then
+_CUT = "for end in 0 1; do /usr/bin/tc qdisc replace dev h$end root netem loss 100%; done"
+_MEND = "for end in 0 1; do /usr/bin/tc qdisc del dev h$end root; done"
 _LAYOUTS = ("data=2", "model=2", "pipe=2", "data=2 model=2", "data=2 pipe=2", "model=2 pipe=2")
 _IN_CI = 2  # of them
 
@@ -43,10 +45,10 @@ echo "$lost packets were lost"
     # The cable is cut while two ranks train: they go on over TCP, to the same end.
     "cut": (True, f"""
 . /payload/rdma_vm_train.sh
-train --mesh=data=2 --steps=6 --out=one >one.printed 2>&1 || fail "one process has ended with $?"
-begin two --mesh=data=2 --steps=6
-wait_for_packets 300
-{_CUT}
+train --mesh=data=2 --steps=8 --out=one >one.printed 2>&1 || fail "one process has ended with $?"
+begin two --mesh=data=2 --steps=8
+wait_for_packets 100
+{_DOWN}
 wait_all
 same one two
 grep -h 'come over TCP' two.*.printed || fail 'nobody says that bytes come over TCP'
@@ -55,7 +57,7 @@ grep -h 'port error' two.*.printed || fail 'nobody says that the port is down'
     "killed": (True, """
 . /payload/rdma_vm_train.sh
 begin two --mesh=data=2 --steps=100000
-wait_for_packets 300
+wait_for_packets 100
 since=$(now)
 kill -9 $(pidof train | tr ' ' '\\n' | while read -r p; do grep -q -e --rank=1 /proc/$p/cmdline && echo $p; done)
 wait $rank0 && fail 'rank 0 has ended well'
@@ -66,7 +68,7 @@ grep -h 'rank 1 has left: lost' two.0.printed || fail 'rank 0 does not say which
 . /payload/rdma_vm_train.sh
 begin two --mesh=data=2 --steps=2 --rdma_device=rxe7
 wait $rank0 && fail 'it trains without a device'
-grep -h 'no RDMA device "rxe7": this host has rxe0, rxe1; --net=tcp' two.0.printed || fail 'expected which devices there are'
+grep -h 'no RDMA device "rxe7": this host has rxe0, rxe1; run with --net=tcp' two.0.printed || fail 'expected which devices there are'
 """),
 }
 for layout in _LAYOUTS:
@@ -76,7 +78,7 @@ train --mesh='{layout}' --steps=3 --out=one >one.printed 2>&1 || fail "one proce
 begin two --mesh='{layout}' --steps=3
 wait_all
 same one two
-wait_for_packets 300
+wait_for_packets 100
 echo "$(packets) packets of RDMA"
 """)
 

@@ -360,6 +360,8 @@ TEST_F(AppOptionsTest, WhichProcessOfAJobItIs) {
   EXPECT_THAT(Error({"--ranks=2", "--rendezvous=node"}), HasSubstr("got \"node\""));
   EXPECT_TRUE(Parse({})->job.read_memory);
   EXPECT_FALSE(Parse({"--net=tcp"})->job.read_memory);
+  EXPECT_EQ(Parse({"--ride_along=0"})->job.most_along, 0);
+  EXPECT_EQ(Error({"--ride_along=-1"}), "--ride_along: expected 0 to 1048576 bytes, got -1");
   EXPECT_FALSE(Parse({"--net=auto"})->job.rdma);
   EXPECT_TRUE(Parse({"--net=verbs"})->job.rdma);
   EXPECT_TRUE(Parse({"--net=verbs"})->job.read_memory);

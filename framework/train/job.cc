@@ -157,6 +157,7 @@ absl::StatusOr<CommNet*> Job::net() {
     TcpNetOptions options;
     options.silence_limit = options_.stall_limit;
     options.read_memory = options_.read_memory;
+    options.most_along = options_.most_along;
     if (options_.rdma) options.verbs.emplace().device = options_.rdma_device;
     absl::StatusOr<std::unique_ptr<TcpNet>> net =
         TcpNet::Make(rendezvous_->loop(), rank(), std::move(peers), options);

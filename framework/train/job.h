@@ -31,6 +31,8 @@ struct JobOptions {
   // empty: the first that is active.
   bool rdma = false;
   std::string rdma_device;
+  // Bytes that ride along with the token that announces them; more are fetched.
+  int64_t most_along = int64_t{16} << 10;
   Stop stop;  // ends the waiting; may be empty
 };
 

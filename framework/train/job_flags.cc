@@ -20,6 +20,9 @@ ABSL_FLAG(std::string, net, "auto",
           "how bytes come from other ranks: auto reads the memory of processes of this host, where "
           "that is allowed, and takes TCP between hosts; verbs does so too, but reads memory of "
           "other hosts by RDMA; tcp is TCP everywhere");
+ABSL_FLAG(int32_t, ride_along, 16 << 10,
+          "bytes of another rank that come with the word that they are there; more are fetched, as "
+          "--net says");
 ABSL_FLAG(std::string, rdma_device, "",
           "with --net=verbs: the RDMA device of this host, NAME or NAME:PORT, as ibv_devices lists "
           "them; the first that has an active port");
@@ -32,6 +35,7 @@ namespace {
 
 constexpr int32_t kMostRanks = 1 << 16;
 constexpr double kMostSeconds = 86400;
+constexpr int32_t kMostAlong = 1 << 20;
 
 std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
@@ -78,6 +82,7 @@ FlagGroup JobFlags() {
            {"stall_limit", "SECONDS", ""},
            {"secret_file", "FILE", "as launched"},
            {"net", "NAME", ""},
+           {"ride_along", "BYTES", ""},
            {"rdma_device", "NAME", ""}}};
 }
 
@@ -107,6 +112,11 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
   }
   options.read_memory = net != "tcp";
   options.rdma = net == "verbs";
+  options.most_along = absl::GetFlag(FLAGS_ride_along);
+  if (options.most_along < 0 || options.most_along > kMostAlong) {
+    return absl::InvalidArgumentError(absl::StrCat("--ride_along: expected 0 to ", kMostAlong,
+                                                   " bytes, got ", options.most_along));
+  }
   options.rdma_device = absl::GetFlag(FLAGS_rdma_device);
   if (!options.rdma && !options.rdma_device.empty()) {
     return absl::InvalidArgumentError(
