@@ -41,6 +41,12 @@ def libraries():
         packages = ["nlohmann-json3-dev"],
     )
     system_library(
+        name = "rdma_core",
+        build_file = "//third_party/rdma_core:system.BUILD",
+        headers = ["infiniband"],
+        packages = ["libibverbs-dev"],
+    )
+    system_library(
         name = "random123",
         build_file = "//third_party/random123:system.BUILD",
         headers = ["Random123"],

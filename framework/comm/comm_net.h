@@ -86,6 +86,9 @@ class CommNet {
   virtual ~CommNet() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t ranks() const = 0;
+  // Before Open, any number of times: memory in which slots lie and to which pulls bring bytes. It
+  // stays until Close. A net that reads by hardware takes pulls elsewhere more slowly; its errors.
+  virtual absl::Status Register(absl::Span<std::byte>) { return absl::OkStatus(); }
   // Once: a net serves one session. What has come before is received then. No call comes, and no
   // byte is written, after Close.
   virtual void Open(Receiver* receiver) = 0;

@@ -1,5 +1,6 @@
 #include "framework/comm/frames.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -12,6 +13,9 @@ namespace {
 
 constexpr int32_t kMostDims = 32;
 constexpr size_t kLeastPieceBytes = 8 + 1;  // of a piece without dimensions
+constexpr size_t kVerbsRegionBytes = 8 + 8 + 4;
+constexpr uint32_t kMostOf24Bits = (1u << 24) - 1;
+constexpr uint8_t kMostMtu = 5;
 
 void WriteEdge(const Edge& edge, ByteWriter* writer) {
   writer->Fixed(edge.program);
@@ -50,6 +54,11 @@ void WriteMessage(const Frame& frame, std::string* to) {
       writer.Fixed(run.address);
       writer.Fixed(run.bytes);
     }
+    writer.Fixed(frame.place.memory);
+    if (frame.place.memory >= 0) {
+      writer.Fixed(frame.place.offset);
+      writer.Fixed(frame.place.bytes);
+    }
     to->append(reinterpret_cast<const char*>(frame.along.data()), frame.along.size());
     return;
   }
@@ -82,10 +91,21 @@ absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
       const auto address = reader.Fixed<uint64_t>();
       frame->runs.push_back({address, reader.Fixed<uint64_t>()});
     }
+    frame->place.memory = reader.Fixed<int32_t>();
+    const bool has_place = frame->place.memory >= 0;
+    if (has_place) {
+      frame->place.offset = reader.Fixed<uint64_t>();
+      frame->place.bytes = reader.Fixed<uint64_t>();
+    }
     frame->along = bytes.last(reader.left());
-    const bool has_bytes = !frame->along.empty() || runs > 0;
-    if (reader.ok() && has_bytes && (frame->pull < 0 || (runs > 0 && !frame->along.empty()))) {
+    const int ways = (frame->along.empty() ? 0 : 1) + (runs > 0 ? 1 : 0) + (has_place ? 1 : 0);
+    if (reader.ok() && (ways > 1 || (ways == 1 && frame->pull < 0))) {
       return absl::InvalidArgumentError("bytes with a token that are no pull's, or are two");
+    }
+    // A frame has one form.
+    if (reader.ok() && frame->place.memory < -1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("bytes in memory ", frame->place.memory, " of a rank"));
     }
   } else {
     message.number = reader.Fixed<int64_t>();
@@ -157,6 +177,51 @@ absl::Status ReadBytes(ByteReader* reader, Frame* frame) {
   return absl::OkStatus();
 }
 
+void WriteVerbs(const Frame& frame, ByteWriter* writer) {
+  const VerbsAddress& address = frame.verbs;
+  writer->Fixed(address.queue_pair);
+  writer->Fixed(address.packet);
+  for (const uint8_t byte : address.gid) writer->Fixed(byte);
+  writer->Fixed(address.lid);
+  writer->Fixed(address.mtu);
+  writer->Fixed(address.reads);
+  writer->Fixed(static_cast<uint32_t>(frame.regions.size()));
+  for (const VerbsRegion& region : frame.regions) {
+    writer->Fixed(region.address);
+    writer->Fixed(region.bytes);
+    writer->Fixed(region.key);
+  }
+}
+
+absl::Status ReadVerbs(ByteReader* reader, Frame* frame) {
+  VerbsAddress& address = frame->verbs;
+  address.queue_pair = reader->Fixed<uint32_t>();
+  address.packet = reader->Fixed<uint32_t>();
+  for (uint8_t& byte : address.gid) byte = reader->Fixed<uint8_t>();
+  address.lid = reader->Fixed<uint16_t>();
+  address.mtu = reader->Fixed<uint8_t>();
+  address.reads = reader->Fixed<uint8_t>();
+  const auto regions = reader->Fixed<uint32_t>();
+  if (!reader->ok()) return absl::OkStatus();  // which the caller finds
+  const uint32_t highest = std::max(address.queue_pair, address.packet);
+  if (highest > kMostOf24Bits || address.mtu < 1 || address.mtu > kMostMtu) {
+    return absl::InvalidArgumentError(absl::StrCat("an RDMA address with queue pair ",
+                                                   address.queue_pair, ", packet ", address.packet,
+                                                   ", MTU ", address.mtu));
+  }
+  if (regions > kMostVerbsRegions || reader->left() != regions * kVerbsRegionBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(regions, " RDMA regions in ", reader->left(), " bytes"));
+  }
+  frame->regions.resize(regions);
+  for (VerbsRegion& region : frame->regions) {
+    region.address = reader->Fixed<uint64_t>();
+    region.bytes = reader->Fixed<uint64_t>();
+    region.key = reader->Fixed<uint32_t>();
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void WriteFrame(const Frame& frame, std::string* to) {
@@ -184,8 +249,12 @@ void WriteFrame(const Frame& frame, std::string* to) {
       writer.Fixed(frame.mark.address);
       for (const std::byte byte : frame.mark.mark) writer.Fixed(static_cast<uint8_t>(byte));
       break;
+    case FrameType::kVerbs:
+      WriteVerbs(frame, &writer);
+      break;
     case FrameType::kBeat:
     case FrameType::kCanRead:
+    case FrameType::kConnected:
       break;
   }
   const auto size = static_cast<uint32_t>(to->size() - begin - kFrameHeadBytes);
@@ -204,7 +273,7 @@ absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
   Frame frame;
   const auto type = reader.Fixed<uint8_t>();
   if (type < static_cast<uint8_t>(FrameType::kMessage) ||
-      type > static_cast<uint8_t>(FrameType::kCanRead)) {
+      type > static_cast<uint8_t>(FrameType::kConnected)) {
     return absl::InvalidArgumentError(absl::StrCat("a frame of unknown type ", type));
   }
   frame.type = static_cast<FrameType>(type);
@@ -216,7 +285,10 @@ absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
     frame.mark.process = reader.Fixed<int32_t>();
     frame.mark.address = reader.Fixed<uint64_t>();
     for (std::byte& byte : frame.mark.mark) byte = std::byte{reader.Fixed<uint8_t>()};
-  } else if (frame.type != FrameType::kBeat && frame.type != FrameType::kCanRead) {
+  } else if (frame.type == FrameType::kVerbs) {
+    RETURN_IF_ERROR(ReadVerbs(&reader, &frame));
+  } else if (frame.type != FrameType::kBeat && frame.type != FrameType::kCanRead &&
+             frame.type != FrameType::kConnected) {
     frame.pull = reader.Fixed<int32_t>();
     frame.sequence = reader.Fixed<int64_t>();
   }

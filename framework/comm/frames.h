@@ -9,12 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/comm/comm_net.h"
 #include "framework/comm/peer_memory.h"
+#include "framework/comm/verbs.h"
 
 namespace sluice {
 
@@ -26,6 +28,14 @@ enum class FrameType : uint8_t {
   kBeat = 5,       // that the sender lives
   kMark = 6,       // where its memory may be read, if the reader can
   kCanRead = 7,    // that the reader of a mark can
+  kVerbs = 8,      // memories of the sender that the reader may read by RDMA, if it can
+  kConnected = 9,  // that the reader of a kVerbs can
+};
+
+// Where a slot lies: in the n-th memory that its owner has told of.
+struct MemoryPlace {
+  int32_t memory = -1;
+  uint64_t offset = 0, bytes = 0;
 };
 
 struct Frame {
@@ -40,7 +50,10 @@ struct Frame {
   // the sender's memory.
   absl::Span<const std::byte> along;
   absl::InlinedVector<MemoryRun, 4> runs;
-  MemoryMark mark;  // kMark
+  MemoryPlace place;                 // or else the slot that they are in, for RDMA
+  MemoryMark mark;                   // kMark
+  VerbsAddress verbs;                // kVerbs
+  std::vector<VerbsRegion> regions;  // the same
 };
 
 inline constexpr size_t kFrameHeadBytes = 4;

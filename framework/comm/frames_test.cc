@@ -51,6 +51,39 @@ TEST(FramesTest, APullReadsAsItWasWritten) {
   EXPECT_EQ(Written(*read), written);
 }
 
+Frame Verbs() {
+  Frame frame;
+  frame.type = FrameType::kVerbs;
+  frame.verbs = {.queue_pair = 0xabcdef, .packet = 0x123456, .gid = {1, 2, 3}, .lid = 7, .mtu = 5};
+  frame.verbs.reads = 16;
+  frame.regions = {{0x7f0000000000, 1 << 20, 0x576}, {8, 9, 10}};
+  return frame;
+}
+
+TEST(FramesTest, AnRdmaAddressReadsAsItWasWritten) {
+  const absl::StatusOr<Frame> read = Read(Written(Verbs()));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->verbs, Verbs().verbs);
+  EXPECT_EQ(read->regions, Verbs().regions);
+}
+
+TEST(FramesTest, AnRdmaAddressThatIsNoneIsRefused) {
+  Frame frame = Verbs();
+  frame.verbs.queue_pair = 1 << 24;
+  EXPECT_THAT(Read(Written(frame)).status().message(), HasSubstr("queue pair 16777216"));
+  frame = Verbs();
+  frame.verbs.packet = 1 << 24;
+  EXPECT_THAT(Read(Written(frame)).status().message(), HasSubstr("packet 16777216"));
+  for (const uint8_t mtu : {0, 6}) {
+    frame = Verbs();
+    frame.verbs.mtu = mtu;
+    EXPECT_FALSE(Read(Written(frame)).ok()) << mtu;
+  }
+  frame = Verbs();
+  frame.regions.resize(kMostVerbsRegions + 1);
+  EXPECT_THAT(Read(Written(frame)).status().message(), HasSubstr("4097 RDMA regions"));
+}
+
 TEST(FramesTest, AFrameThatIsCutShortAnywhereOrTooLongIsRefused) {
   Frame message;
   message.type = FrameType::kMessage;
@@ -60,7 +93,7 @@ TEST(FramesTest, AFrameThatIsCutShortAnywhereOrTooLongIsRefused) {
   refusal.type = FrameType::kBytes;
   refusal.status = absl::InternalError("no such register");
   for (const Frame& frame :
-       {Pull({{8, {2, 3}, {10, 1}}, {0, {}, {}}}), message, refusal, Frame()}) {
+       {Pull({{8, {2, 3}, {10, 1}}, {0, {}, {}}}), message, refusal, Verbs(), Frame()}) {
     const std::string written = Written(frame).substr(kFrameHeadBytes);
     EXPECT_TRUE(ReadFrame(Bytes(written)).ok());
     for (size_t size = 0; size < written.size(); ++size) {

@@ -14,6 +14,8 @@
 #include "framework/comm/peer_memory.h"
 #include "framework/comm/pieces.h"
 #include "framework/comm/silence.h"
+#include "framework/comm/verbs_device.h"
+#include "framework/comm/verbs_queue.h"
 
 namespace sluice {
 namespace {
@@ -35,7 +37,7 @@ bool IsOfThisHost(int socket) {
 }  // namespace
 
 // One other rank. Frames come on the loop's thread; workers send and pull.
-class TcpNet::Peer final : public TcpConnection::Owner {
+class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner {
  public:
   Peer(TcpNet* net, int32_t rank, TcpPeer peer)
       : net_(*net),
@@ -49,17 +51,28 @@ class TcpNet::Peer final : public TcpConnection::Owner {
     }
   }
 
+  // Before Start.
+  absl::Status OpenQueue(VerbsDevice* device) {
+    ASSIGN_OR_RETURN(queue_,
+                     VerbsQueue::Make(device, absl::StrCat("rank ", rank_, ", at ", name_), this));
+    return absl::OkStatus();
+  }
   absl::Status Start() {
     silence_.Heard(EventLoop::Clock::now());
     for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
     return absl::OkStatus();
   }
   void Introduce() {
-    if (!reads_memory_) return;
-    Frame frame;
-    frame.type = FrameType::kMark;
-    frame.mark = OwnMemoryMark();
-    connections_[kMessages]->Send(frame);
+    if (reads_memory_) {
+      Frame frame;
+      frame.type = FrameType::kMark;
+      frame.mark = OwnMemoryMark();
+      connections_[kMessages]->Send(frame);
+    }
+    if (queue_ != nullptr) connections_[kMessages]->Send(queue_->Introduction());
+  }
+  void CloseQueue() {
+    if (queue_ != nullptr) queue_->Close();
   }
   void Finish() {
     for (auto& connection : connections_) connection->Finish();
@@ -75,12 +88,14 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   absl::Status OnFrame(TcpConnection* connection, const Frame& frame) override;
   absl::Status OnRead(TcpConnection* connection) override;
   void OnOver(TcpConnection* connection, const absl::Status& why) override;
+  void OnReadEnded(int32_t pull, const absl::Status& status) override;
 
  private:
   struct Along {  // bytes, or where they are
     int64_t sequence;
     std::vector<std::byte> bytes;
     absl::InlinedVector<MemoryRun, 4> runs;
+    MemoryPlace place;
   };
   // A pull of this rank. Its tokens are pulled one after another.
   struct Asked {
@@ -97,6 +112,7 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   };
 
   void OnMark(const MemoryMark& mark);
+  void OnVerbs(const Frame& frame);
   absl::Status OnMessage(const Frame& frame);
   absl::Status OnPull(const Frame& frame);
   absl::Status OnBytes(const Frame& frame);
@@ -104,6 +120,7 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   bool RidesAlong(const PullRequest& request) const;
   void AddBytes(const PullRequest& request, int32_t pull, Frame* frame);  // mutex_ is held
   bool Take(const Along& along, std::byte* to) const;
+  void Ask(int32_t pull, const PullRequest* first);
   void Lose(const absl::Status& why);
   Receiver* receiver() const { return net_.receiver_.load(); }
 
@@ -112,6 +129,8 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   const std::string name_;
   const bool reads_memory_;  // if it can
   std::array<std::unique_ptr<TcpConnection>, kTcpChannels> connections_;
+  std::unique_ptr<VerbsQueue> queue_;   // null: no RDMA
+  std::atomic<bool> connected_{false};  // by which the other one reads memory of this rank
 
   std::mutex mutex_;
   std::map<int32_t, Asked> asked_;  // by pull; all guarded by mutex_
@@ -146,7 +165,8 @@ void TcpNet::Peer::Send(const WireMessage& message) {
 }
 
 bool TcpNet::Peer::RidesAlong(const PullRequest& request) const {
-  return request.bytes > 0 && (request.bytes <= net_.options_.most_along || reads_here_);
+  return request.bytes > 0 &&
+         (request.bytes <= net_.options_.most_along || reads_here_ || connected_);
 }
 
 // The bytes of a token, or where they are. What cannot be given now is asked for, and refused then.
@@ -159,6 +179,8 @@ void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* fra
     scratch_.resize(request.bytes);
     Gather(request, *slot, scratch_.data());
     frame->along = absl::MakeSpan(scratch_);
+  } else if (!reads_here_) {
+    frame->place = net_.verbs_->PlaceOf(*slot);
   } else {
     size_t runs = 0;
     ForEachRun(request, *slot, [&](absl::Span<const std::byte> run) {
@@ -167,11 +189,13 @@ void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* fra
     });
     if (runs > kMostMemoryRuns) frame->runs.clear();
   }
-  if (!frame->along.empty() || !frame->runs.empty()) frame->pull = pull;
+  const bool lies_there = !frame->runs.empty() || frame->place.memory >= 0;
+  if (!frame->along.empty() || lies_there) frame->pull = pull;
 }
 
 // False: what cannot be read after all is asked for.
 bool TcpNet::Peer::Take(const Along& along, std::byte* to) const {
+  if (along.place.memory >= 0) return false;
   if (along.runs.empty()) {
     std::memcpy(to, along.bytes.data(), along.bytes.size());
     ++net_.along_;
@@ -190,7 +214,11 @@ void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to)
     std::lock_guard<std::mutex> lock(mutex_);
     const auto [place, is_new] = asked_.try_emplace(pull);
     first = is_new;
-    std::deque<Along>& came = place->second.along;
+    Asked& asked = place->second;
+    asked.bytes = request.bytes;
+    asked.sequence = request.sequence;
+    asked.to = to;
+    std::deque<Along>& came = asked.along;
     while (!came.empty() && came.front().sequence < request.sequence) came.pop_front();
     if (!came.empty() && came.front().sequence == request.sequence) {
       along = std::move(came.front());
@@ -202,20 +230,36 @@ void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to)
     if (receiver != nullptr) receiver->PullEnded(pull, request.sequence, absl::OkStatus());
     return;
   }
+  // The queue says later how it went, or not at all: then nothing was begun.
+  if (along && queue_ != nullptr && queue_->Read(pull, request, along->place, to)) return;
+  Ask(pull, first ? &request : nullptr);
+}
+
+// For the bytes, over TCP.
+void TcpNet::Peer::Ask(int32_t pull, const PullRequest* first) {
+  Frame frame;
+  frame.type = first != nullptr ? FrameType::kPull : FrameType::kPullAgain;
+  frame.pull = pull;
+  if (first != nullptr) frame.request = *first;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     Asked& asked = asked_[pull];
-    asked.bytes = request.bytes;
     asked.waits = true;
-    asked.sequence = request.sequence;
-    asked.to = to;
+    frame.sequence = asked.sequence;
   }
-  Frame frame;
-  frame.type = first ? FrameType::kPull : FrameType::kPullAgain;
-  frame.pull = pull;
-  frame.sequence = request.sequence;
-  if (first) frame.request = request;
   connections_[kMessages]->Send(frame);
+}
+
+void TcpNet::Peer::OnReadEnded(int32_t pull, const absl::Status& status) {
+  if (!status.ok()) return Ask(pull, nullptr);
+  ++net_.rdma_;
+  int64_t sequence = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    sequence = asked_[pull].sequence;
+  }
+  Receiver* const receiver = this->receiver();
+  if (receiver != nullptr) receiver->PullEnded(pull, sequence, absl::OkStatus());
 }
 
 absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame) {
@@ -235,6 +279,12 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
     case FrameType::kMark:
       OnMark(frame.mark);
       break;
+    case FrameType::kVerbs:
+      OnVerbs(frame);
+      break;
+    case FrameType::kConnected:
+      connected_ = queue_ != nullptr;
+      break;
     case FrameType::kCanRead:
       reads_here_ = true;
       break;
@@ -252,21 +302,34 @@ void TcpNet::Peer::OnMark(const MemoryMark& mark) {
   connections_[kMessages]->Send(frame);
 }
 
+// Who has no device, or no use for one, does not answer, and is asked over TCP.
+void TcpNet::Peer::OnVerbs(const Frame& frame) {
+  if (queue_ == nullptr || !queue_->Connect(frame.verbs, frame.regions)) return;
+  Frame answer;
+  answer.type = FrameType::kConnected;
+  connections_[kMessages]->Send(answer);
+}
+
 absl::Status TcpNet::Peer::OnMessage(const Frame& frame) {
+  const bool has_place = frame.place.memory >= 0;
   uint64_t bytes = frame.along.size();
   for (const MemoryRun& run : frame.runs) {
     // No sum overflows where none of them is larger than any memory.
     bytes += std::min(run.bytes, uint64_t{1} << 48);
   }
-  if (bytes > 0) {
+  if (bytes > 0 || has_place) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = asked_.find(frame.pull);
-    if (found == asked_.end() || static_cast<uint64_t>(found->second.bytes) != bytes) {
+    // Of a slot the reader takes what it needs, if it has that.
+    const bool wanted =
+        found != asked_.end() && (has_place || static_cast<uint64_t>(found->second.bytes) == bytes);
+    if (!wanted) {
       return absl::InvalidArgumentError(
           absl::StrCat(bytes, " bytes of pull ", frame.pull, ", which has not asked for so many"));
     }
+    std::vector<std::byte> along(frame.along.begin(), frame.along.end());
     found->second.along.push_back(
-        {frame.message.sequence, {frame.along.begin(), frame.along.end()}, frame.runs});
+        {frame.message.sequence, std::move(along), frame.runs, frame.place});
   }
   if (frame.message.kind == WireMessage::Kind::kLeft) left_ = true;
   if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
@@ -422,6 +485,10 @@ absl::StatusOr<std::unique_ptr<TcpNet>> TcpNet::Make(EventLoop* loop, int32_t ra
                                                      std::vector<TcpPeer> peers,
                                                      const TcpNetOptions& options) {
   std::unique_ptr<TcpNet> net(new TcpNet(loop, rank, options));
+  if (options.verbs) {
+    const auto others = static_cast<int32_t>(peers.size()) - 1;
+    ASSIGN_OR_RETURN(net->verbs_, VerbsDevice::Open(loop, others, *options.verbs));
+  }
   for (int32_t other = 0; other < static_cast<int32_t>(peers.size()); ++other) {
     const auto& sockets = peers[other].sockets;
     const bool whole = std::all_of(sockets.begin(), sockets.end(),
@@ -433,9 +500,23 @@ absl::StatusOr<std::unique_ptr<TcpNet>> TcpNet::Make(EventLoop* loop, int32_t ra
                               ? nullptr
                               : std::make_unique<Peer>(net.get(), other, std::move(peers[other])));
   }
+  if (options.verbs) RETURN_IF_ERROR(net->OpenQueues());
   // A rank lives before it is ready to train, however long it reads data and plans.
   loop->PostAndWait([&net] { net->Beat(); });
   return net;
+}
+
+absl::Status TcpNet::OpenQueues() {
+  for (auto& peer : peers_) {
+    if (peer != nullptr) RETURN_IF_ERROR(peer->OpenQueue(verbs_.get()));
+  }
+  absl::Status started;
+  loop_.PostAndWait([&] { started = verbs_->Start(); });
+  return started;
+}
+
+absl::Status TcpNet::Register(absl::Span<std::byte> memory) {
+  return verbs_ == nullptr ? absl::OkStatus() : verbs_->Register(memory);
 }
 
 void TcpNet::Start() {
@@ -466,6 +547,10 @@ void TcpNet::Close() {
     receiver_ = nullptr;
     if (std::exchange(finished_, true)) return;
     *alive_ = false;
+    for (auto& peer : peers_) {
+      if (peer != nullptr) peer->CloseQueue();
+    }
+    if (verbs_ != nullptr) verbs_->Close();
     for (auto& peer : peers_) {
       if (peer != nullptr) peer->Finish();
     }
@@ -506,6 +591,6 @@ void TcpNet::Beat() {
   });
 }
 
-TcpNet::Counts TcpNet::counts() const { return {messages_, pulls_, along_, read_}; }
+TcpNet::Counts TcpNet::counts() const { return {messages_, pulls_, along_, read_, rdma_}; }
 
 }  // namespace sluice

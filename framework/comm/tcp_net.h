@@ -3,8 +3,9 @@
 // a copy but the kernel's; few bytes ride along with the token that announces them, once the reader
 // has asked for that edge a first time. Between processes of a host that may read each other's
 // memory the token then says where the bytes lie, and the reader takes them itself, whatever their
-// number. The wire carries numbers of the plan, each checked against the plan that this rank has
-// compiled itself, and addresses only of the sender's own memory, which nobody writes to.
+// number; between RDMA devices (TcpNetOptions::verbs) the reader's device takes them. The wire
+// carries numbers of the plan, each checked against the plan that this rank has compiled itself,
+// and addresses only of the sender's own memory, which nobody writes to.
 #ifndef SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 #define SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 
@@ -17,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,10 +26,13 @@
 #include "absl/status/statusor.h"
 #include "framework/comm/comm_net.h"
 #include "framework/comm/tcp_connection.h"
+#include "framework/comm/verbs.h"
 #include "framework/wire/event_loop.h"
 #include "framework/wire/socket.h"
 
 namespace sluice {
+
+class VerbsDevice;
 
 // Connections between the same two ranks: messages, bytes.
 inline constexpr int32_t kTcpChannels = 2;
@@ -38,8 +43,9 @@ struct TcpPeer {
 };
 
 struct TcpNetOptions {
-  int64_t most_along = int64_t{16} << 10;  // bytes that ride along with their token
-  bool read_memory = true;                 // of processes of this host
+  int64_t most_along = int64_t{16} << 10;            // bytes that ride along with their token
+  bool read_memory = true;                           // of processes of this host
+  std::optional<VerbsOptions> verbs = std::nullopt;  // of all others that have it as well
   // Who says nothing for so long is named; who says nothing for the limit is lost. Others live and
   // are slow: a process says that it lives whatever it computes.
   std::chrono::milliseconds beat{1000}, silence{5000}, silence_limit{60000};
@@ -47,7 +53,8 @@ struct TcpNetOptions {
 
 class TcpNet final : public CommNet {
  public:
-  // `peers` by rank; the own one has no sockets. `loop` must outlive it.
+  // `peers` by rank; the own one has no sockets. `loop` must outlive it. Errors: a rank without a
+  // connection; of options.verbs those of VerbsDevice::Open.
   static absl::StatusOr<std::unique_ptr<TcpNet>> Make(EventLoop* loop, int32_t rank,
                                                       std::vector<TcpPeer> peers,
                                                       const TcpNetOptions& options = {});
@@ -56,14 +63,16 @@ class TcpNet final : public CommNet {
 
   int32_t rank() const override { return rank_; }
   int32_t ranks() const override { return static_cast<int32_t>(peers_.size()); }
+  absl::Status Register(absl::Span<std::byte> memory) override;
   void Open(Receiver* receiver) override;
   void Close() override;
   void Send(int32_t to, WireMessage message) override;
   void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) override;
 
   struct Counts {
-    // Messages sent; pulls; of those, what had come with the token, and was read from memory.
-    int64_t messages = 0, pulls = 0, along = 0, read = 0;
+    // Messages sent; pulls; of those, what had come with the token, was read from memory, and was
+    // read by RDMA.
+    int64_t messages = 0, pulls = 0, along = 0, read = 0, rdma = 0;
   };
   Counts counts() const;
 
@@ -71,15 +80,17 @@ class TcpNet final : public CommNet {
   class Peer;
 
   TcpNet(EventLoop* loop, int32_t rank, const TcpNetOptions& options);
+  absl::Status OpenQueues();
   void Start();
   void Beat();
 
   EventLoop& loop_;
   const int32_t rank_;
   const TcpNetOptions options_;
+  std::unique_ptr<VerbsDevice> verbs_;        // null: not wanted
   std::vector<std::unique_ptr<Peer>> peers_;  // null: the own one
   std::atomic<Receiver*> receiver_{nullptr};
-  std::atomic<int64_t> messages_{0}, pulls_{0}, along_{0}, read_{0};
+  std::atomic<int64_t> messages_{0}, pulls_{0}, along_{0}, read_{0}, rdma_{0};
   bool started_ = false, finished_ = false;                     // the loop's thread's
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the same
   std::mutex mutex_;

@@ -290,6 +290,35 @@ TEST_F(TcpNetTest, MemoryIsNotReadWhereThatIsNotWanted) {
   EXPECT_EQ(nets_[0]->counts().read, 0);
 }
 
+// The same text whether the library is missing, there is no device, or none of that name.
+TEST_F(TcpNetTest, RdmaWithoutADeviceIsAnError) {
+  std::vector<TcpPeer> peers(2);
+  peers[1].sockets = std::move(sockets_[0]);
+  TcpNetOptions options;
+  options.verbs.emplace().device = "no_such_device";
+  const auto net = TcpNet::Make(loops_[0].get(), 0, std::move(peers), options);
+  EXPECT_TRUE(absl::IsNotFound(net.status())) << net.status();
+  EXPECT_THAT(net.status().message(), HasSubstr("no RDMA device"));
+}
+
+// Who has no device does not answer a rank that has one, and bytes go on over TCP.
+TEST_F(TcpNetTest, AnRdmaAddressIsNotAnsweredWithoutADevice) {
+  nets_[0] = Make(0, {.read_memory = false});
+  nets_[0]->Open(&ranks_[0]);
+  Frame frame;
+  frame.type = FrameType::kVerbs;
+  std::string bytes;
+  WriteFrame(frame, &bytes);
+  frame = {};
+  frame.type = FrameType::kMessage;
+  frame.message = Token({}, 4);
+  WriteFrame(frame, &bytes);
+  ASSERT_GT(send(sockets_[1][0].number(), bytes.data(), bytes.size(), 0), 0);
+  EXPECT_EQ(ranks_[0].Message(0).sequence, 4);
+  std::byte answer;
+  EXPECT_LT(recv(sockets_[1][0].number(), &answer, 1, MSG_DONTWAIT), 1);
+}
+
 TEST_F(TcpNetTest, APullThatIsRefusedSaysWhy) {
   Both();
   PullRequest request = Request(5, 8);

@@ -206,6 +206,9 @@ void RankLink::Tell(const Call& call) {
 
 absl::Status RankLink::Join() {
   open_ = true;
+  for (const absl::Span<std::byte> memory : setup_.memory) {
+    RETURN_IF_ERROR(setup_.net->Register(memory));
+  }
   setup_.net->Open(this);
   Tell([this] { return agreement_.Join(EdgesText()); });
   const auto joined = [this] { return agreement_.joined(); };

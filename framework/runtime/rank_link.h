@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "framework/base/stop.h"
 #include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
@@ -45,8 +46,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
-    Executor* executor = nullptr;  // null: waiting threads sleep
-    Stop stop;                     // of Join
+    Executor* executor = nullptr;               // null: waiting threads sleep
+    std::vector<absl::Span<std::byte>> memory;  // of this rank's devices
+    Stop stop;                                  // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);

@@ -252,6 +252,11 @@ absl::Status LocalRuntime::Start() {
     setup.tracker = &tracker_;
     setup.net = options_.net;
     setup.executor = options_.executor;
+    for (int d = 0; d < plan_.devices_size(); ++d) {
+      const auto bytes = static_cast<size_t>(plan_.devices(d).memory_bytes());
+      if (!IsOwn(d) || !IsHost(devices_[d]->kind()) || bytes == 0) continue;
+      setup.memory.push_back({devices_[d]->memory(), bytes});
+    }
     setup.stop = options_.stop;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());

@@ -246,7 +246,7 @@ std::string BytesOf(const Frame& frame) {
 // One of each type.
 std::vector<std::pair<std::string, Frame>> Frames() {
   static const std::vector<std::byte> along(16, std::byte{7});
-  Frame token, hello, pull, again, bytes, refusal;
+  Frame token, hello, pull, again, bytes, refusal, verbs;
   token.type = hello.type = FrameType::kMessage;
   token.message.kind = WireMessage::Kind::kToken;
   token.message.edge = {0, 0, 1, 1, 1};
@@ -268,8 +268,11 @@ std::vector<std::pair<std::string, Frame>> Frames() {
   bytes.pull = refusal.pull = 1;
   bytes.bytes = 16;
   refusal.status = absl::InternalError("no such register");
-  return {{"token", token}, {"hello", hello}, {"pull", pull},      {"again", again},
-          {"bytes", bytes}, {"beat", {}},     {"refusal", refusal}};
+  verbs.type = FrameType::kVerbs;
+  verbs.verbs = {.queue_pair = 17, .packet = 5, .gid = {}, .lid = 0, .mtu = 3, .reads = 16};
+  verbs.regions = {{4096, 1 << 20, 0x576}};
+  return {{"token", token}, {"hello", hello}, {"pull", pull},       {"again", again},
+          {"bytes", bytes}, {"beat", {}},     {"refusal", refusal}, {"verbs", verbs}};
 }
 
 // Of tcp_net_fuzz: bytes of the peer on a connection.

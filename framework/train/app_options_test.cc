@@ -360,7 +360,15 @@ TEST_F(AppOptionsTest, WhichProcessOfAJobItIs) {
   EXPECT_THAT(Error({"--ranks=2", "--rendezvous=node"}), HasSubstr("got \"node\""));
   EXPECT_TRUE(Parse({})->job.read_memory);
   EXPECT_FALSE(Parse({"--net=tcp"})->job.read_memory);
-  EXPECT_EQ(Error({"--net=udp"}), "--net: expected auto or tcp, got \"udp\"");
+  EXPECT_EQ(Parse({"--ride_along=0"})->job.most_along, 0);
+  EXPECT_EQ(Error({"--ride_along=-1"}), "--ride_along: expected 0 to 1048576 bytes, got -1");
+  EXPECT_FALSE(Parse({"--net=auto"})->job.rdma);
+  EXPECT_TRUE(Parse({"--net=verbs"})->job.rdma);
+  EXPECT_TRUE(Parse({"--net=verbs"})->job.read_memory);
+  EXPECT_EQ(Parse({"--net=verbs", "--rdma_device=mlx5_0:2"})->job.rdma_device, "mlx5_0:2");
+  EXPECT_EQ(Error({"--net=udp"}), "--net: expected auto, verbs or tcp, got \"udp\"");
+  EXPECT_EQ(Error({"--net=tcp", "--rdma_device=mlx5_0"}),
+            "--rdma_device: expected --net=verbs with it, got --net=tcp");
   EXPECT_THAT(Error({"--stall_limit=0"}), HasSubstr("--stall_limit: expected seconds above 0"));
   variables_ = {{"RANK", "1"},           {"WORLD_SIZE", "2"},
                 {"LOCAL_RANK", "1"},     {"LOCAL_WORLD_SIZE", "2"},

@@ -157,7 +157,15 @@ absl::StatusOr<CommNet*> Job::net() {
     TcpNetOptions options;
     options.silence_limit = options_.stall_limit;
     options.read_memory = options_.read_memory;
-    ASSIGN_OR_RETURN(net_, TcpNet::Make(rendezvous_->loop(), rank(), std::move(peers), options));
+    options.most_along = options_.most_along;
+    if (options_.rdma) options.verbs.emplace().device = options_.rdma_device;
+    absl::StatusOr<std::unique_ptr<TcpNet>> net =
+        TcpNet::Make(rendezvous_->loop(), rank(), std::move(peers), options);
+    if (!net.ok() && options_.rdma) {
+      return absl::Status(net.status().code(),
+                          absl::StrCat(net.status().message(), "; run with --net=tcp"));
+    }
+    ASSIGN_OR_RETURN(net_, std::move(net));
   }
   return net_.get();
 }

@@ -27,6 +27,12 @@ struct JobOptions {
   std::chrono::milliseconds stall_limit{60000};       // a rank that says nothing is then given up
   // Bytes of a process of this host are read from its memory, where that is allowed.
   bool read_memory = true;
+  // Those of all others by RDMA, where they say so too, by this device ("mlx5_0", "mlx5_0:2");
+  // empty: the first that is active.
+  bool rdma = false;
+  std::string rdma_device;
+  // Bytes that ride along with the token that announces them; more are fetched.
+  int64_t most_along = int64_t{16} << 10;
   Stop stop;  // ends the waiting; may be empty
 };
 
@@ -47,7 +53,7 @@ class Job {
   // go on. Of others `mine` counts for nothing. At most 1 MiB.
   absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine);
 
-  // Null where there is one rank. Lives as long as this.
+  // Null where there is one rank. Lives as long as this. Errors: of the RDMA device.
   absl::StatusOr<CommNet*> net();
 
  private:

@@ -18,7 +18,14 @@ ABSL_FLAG(double, rendezvous_limit, 60, "seconds until all ranks must have come"
 ABSL_FLAG(double, stall_limit, 60, "seconds until a rank that says nothing any more is given up");
 ABSL_FLAG(std::string, net, "auto",
           "how bytes come from other ranks: auto reads the memory of processes of this host, where "
-          "that is allowed, and takes TCP between hosts; tcp is TCP everywhere");
+          "that is allowed, and takes TCP between hosts; verbs does so too, but reads memory of "
+          "other hosts by RDMA; tcp is TCP everywhere");
+ABSL_FLAG(int32_t, ride_along, 16 << 10,
+          "bytes of another rank that come with the word that they are there; more are fetched, as "
+          "--net says");
+ABSL_FLAG(std::string, rdma_device, "",
+          "with --net=verbs: the RDMA device of this host, NAME or NAME:PORT, as ibv_devices lists "
+          "them; the first that has an active port");
 ABSL_FLAG(std::string, secret_file, "",
           "what the processes of the job alone know, 16 bytes or more that only you may read "
           "(chmod 600); without one, and without //tools:launch, this host alone takes part");
@@ -28,6 +35,7 @@ namespace {
 
 constexpr int32_t kMostRanks = 1 << 16;
 constexpr double kMostSeconds = 86400;
+constexpr int32_t kMostAlong = 1 << 20;
 
 std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
@@ -73,7 +81,9 @@ FlagGroup JobFlags() {
            {"rendezvous_limit", "SECONDS", ""},
            {"stall_limit", "SECONDS", ""},
            {"secret_file", "FILE", "as launched"},
-           {"net", "NAME", ""}}};
+           {"net", "NAME", ""},
+           {"ride_along", "BYTES", ""},
+           {"rdma_device", "NAME", ""}}};
 }
 
 absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
@@ -96,11 +106,22 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
   options.stall_limit = Milliseconds(stall);
   options.secret_file = absl::GetFlag(FLAGS_secret_file);
   const std::string net = absl::GetFlag(FLAGS_net);
-  if (net != "auto" && net != "tcp") {
+  if (net != "auto" && net != "tcp" && net != "verbs") {
     return absl::InvalidArgumentError(
-        absl::StrCat("--net: expected auto or tcp, got \"", net, "\""));
+        absl::StrCat("--net: expected auto, verbs or tcp, got \"", net, "\""));
   }
-  options.read_memory = net == "auto";
+  options.read_memory = net != "tcp";
+  options.rdma = net == "verbs";
+  options.most_along = absl::GetFlag(FLAGS_ride_along);
+  if (options.most_along < 0 || options.most_along > kMostAlong) {
+    return absl::InvalidArgumentError(absl::StrCat("--ride_along: expected 0 to ", kMostAlong,
+                                                   " bytes, got ", options.most_along));
+  }
+  options.rdma_device = absl::GetFlag(FLAGS_rdma_device);
+  if (!options.rdma && !options.rdma_device.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rdma_device: expected --net=verbs with it, got --net=", net));
+  }
   return options;
 }
 

@@ -206,6 +206,16 @@ TEST_F(ProcessesTest, SayWhatOneOfThemCannot) {
   EXPECT_EQ(WaitFor(0).code, 1);
 }
 
+TEST_F(ProcessesTest, SayThatTheHostHasNoSuchRdmaDevice) {
+  StartAll(2, Small({"--net=verbs", "--rdma_device=no_such_device"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.error, HasSubstr("no RDMA device"));
+    EXPECT_THAT(ended.error, HasSubstr("; run with --net=tcp"));
+  }
+}
+
 TEST_F(ProcessesTest, KeepTheirSecret) {
   Write("secret", "a secret of 25 characters");
   Write("wrong", "another secret, as long..");
