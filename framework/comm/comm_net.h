@@ -36,7 +36,7 @@ struct WireMessage {
     kOver,     // from rank 0: it has ended everywhere
     kSays,     // to rank 0: this rank's part of the question with this number
     kVerdict,  // from rank 0: the answer to it
-    kLeft,     // this rank takes no more part
+    kLeft,     // this rank takes no more part; an error names whichever rank is the reason
   };
   Kind kind = Kind::kHello;
   bool failed = false;   // of a token: its step has failed, and it holds nothing
@@ -52,6 +52,8 @@ struct WireMessage {
 // The error that a message carries in its code and text, and the message that carries one.
 absl::Status StatusOf(const WireMessage& message);
 WireMessage WithStatus(WireMessage::Kind kind, const absl::Status& status);
+// What all are told, or find out, of a rank that goes for a reason.
+WireMessage LeftBecause(int32_t rank, const absl::Status& why);
 
 // What a pull brings: boxes of the register's slot, one behind another.
 struct PullRequest {

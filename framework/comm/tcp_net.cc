@@ -395,11 +395,8 @@ void TcpNet::Peer::Lose(const absl::Status& why) {
   lost_ = true;
   Receiver* const receiver = this->receiver();
   if (receiver == nullptr) return;
-  WireMessage message;
-  message.kind = WireMessage::Kind::kLeft;
-  message.code = static_cast<int32_t>(absl::StatusCode::kUnavailable);
-  message.text = absl::StrCat("lost at ", name_, ", ", why.message());
-  receiver->Receive(rank_, message);
+  const auto lost = absl::StrCat("lost at ", name_, " by rank ", net_.rank_, ", ", why.message());
+  receiver->Receive(rank_, LeftBecause(rank_, absl::UnavailableError(lost)));
 }
 
 void TcpNet::Peer::Beat() {

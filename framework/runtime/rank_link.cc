@@ -333,7 +333,7 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
     case WireMessage::Kind::kLeft: {
       const absl::Status why = StatusOf(message);
       const absl::Status status = absl::UnavailableError(
-          absl::StrCat("rank ", from, " has left", why.ok() ? "" : ": ", why.message()));
+          why.ok() ? absl::StrCat("rank ", from, " has left") : std::string(why.message()));
       std::lock_guard<std::mutex> lock(mutex_);
       left_after_ = std::min(left_after_, message.sequence);
       left_ = status;
@@ -509,6 +509,10 @@ absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
   verdict.sequence = question;
   SendAll(verdict);
   return status;
+}
+
+void RankLink::Fail(const absl::Status& why) {
+  Abort(StatusOf(LeftBecause(setup_.net->rank(), why)));
 }
 
 void RankLink::Abort(const absl::Status& status) {

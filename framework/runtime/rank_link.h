@@ -56,6 +56,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   absl::Status Join();
   // Takes no more part. All steps are over, or nobody will end them.
   void Leave();
+  // This rank cannot go on, for a reason that the others do not know yet.
+  void Fail(const absl::Status& why);
 
   // A worker, of the actor that stands for an edge's other end.
   void TokenThere(int program, int32_t actor, int64_t sequence);
@@ -65,6 +67,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   Stream* OpenStream();
   // The number of a pull, which its stream wants.
   int32_t PullOf(int program, int32_t actor) const { return pull_of_[program][actor]; }
+  int32_t rank() const { return setup_.net->rank(); }
   bool Done(Fence fence) const override;
   absl::Status status() const override { return absl::OkStatus(); }
 

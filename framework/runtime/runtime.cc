@@ -41,6 +41,7 @@ class LocalRuntime final : public Runtime {
   absl::Status Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) override;
   absl::StatusOr<StepResult> Next() override;
   void Quiesce() override;
+  void Fail(const absl::Status& why) override;
   absl::Status status() const override { return tracker_.status(); }
   std::byte* VariableShard(int variable, int shard) override;
   void CopyIn(int variable, int shard, absl::Span<const std::byte> from) override;
@@ -332,6 +333,11 @@ void LocalRuntime::Quiesce() {
   for (int p = 0; p < static_cast<int>(programs_.size()); ++p) {
     tracker_.WaitEnded(p, tracker_.begun(p));
   }
+}
+
+void LocalRuntime::Fail(const absl::Status& why) {
+  if (why.ok() || !tracker_.status().ok()) return;
+  link_ == nullptr ? tracker_.Fail(why) : link_->Fail(why);
 }
 
 std::byte* LocalRuntime::VariableShard(int variable, int shard) {

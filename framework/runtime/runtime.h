@@ -92,6 +92,9 @@ class Runtime {
   virtual absl::StatusOr<StepResult> Next() = 0;
   // Waits until no step runs.
   virtual void Quiesce() = 0;
+  // The caller cannot go on: what runs is of no use, and every later call returns why. Of several
+  // ranks all end with it. Does nothing where an error is kept already.
+  virtual void Fail(const absl::Status& why) = 0;
   // The first error, or OK.
   virtual absl::Status status() const = 0;
   // The bytes of a variable's shard where they are the host's; null where another device has them.

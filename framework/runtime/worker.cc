@@ -365,8 +365,10 @@ void Worker::Open(const MailboxItem& item) {
 absl::Status Worker::Explain(const absl::Status& status, int program, const Actor& actor) const {
   const LoadedProgram& loaded = *own_[program].loaded;
   const plan::Instruction& instruction = actor.instruction();
+  const std::string rank =
+      setup_.link == nullptr ? "" : absl::StrCat("rank ", setup_.link->rank(), ", ");
   return AddContext(status,
-                    absl::StrCat("program ", loaded.program().name(), ", step ", context_.step,
+                    absl::StrCat(rank, "program ", loaded.program().name(), ", step ", context_.step,
                                  ", device ", loaded.index().device_of(actor.id()), ", ",
                                  instruction.scope(), " (", InstructionName(instruction), ")"));
 }

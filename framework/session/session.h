@@ -101,6 +101,10 @@ class Session {
   // The same into `fetches`, whose memory is used again where names and types are as before.
   virtual absl::Status Next(Fetches* fetches) = 0;
   virtual absl::Status status() const = 0;
+  // The caller cannot go on, for a reason of its own: every later call returns it, and so do those
+  // of all other ranks, which would only learn that this one has gone. Does nothing where an error
+  // is kept already.
+  virtual void Fail(const absl::Status& why) = 0;
 
   // Logical values; they wait until nothing runs.
   virtual std::vector<VariableInfo> variables() const = 0;

@@ -420,6 +420,7 @@ absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppMo
                     stop, beginning},
                    data);
   }
+  if (!status.ok()) session->Fail(status);  // others would learn only that this rank has gone
   // What was learned is saved by now, whether or not the trace can be written.
   const absl::Status closed = session->Close();
   if (!closed.ok() && !status.ok()) SLUICE_LOG(ERROR) << closed.message();

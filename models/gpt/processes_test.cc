@@ -187,6 +187,18 @@ TEST_F(ProcessesTest, GiveUpOneThatStandsStill) {
   WaitFor(1);
 }
 
+// Rank 0 alone sees that the loss is none.
+TEST_F(ProcessesTest, EndWithTheReasonOfTheOneThatFailed) {
+  StartAll(2, Small({"--out=run", "--steps=1000", "--lr=100", "--clip=0", "--optimizer=sgd"}));
+  for (const int rank : {0, 1}) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.error, HasSubstr("expected a finite loss and gradient norm, got "));
+    EXPECT_EQ(ended.error.find("rank 0 has left: step ") != std::string::npos, rank == 1)
+        << ended.error;
+  }
+}
+
 TEST_F(ProcessesTest, SayWhatOneOfThemCannot) {
   StartAll(2, Small({"--out=run"}), {{}, {"--lr=0.5"}});
   EXPECT_THAT(WaitFor(0).error,
