@@ -27,16 +27,18 @@ struct Edge {
 
 struct WireMessage {
   enum class Kind : uint8_t {
-    kHello,    // to rank 0: here I am, and these are my decisions
-    kWelcome,  // from rank 0: all are here and agree, or not
-    kToken,    // of an edge: the token with this number may be pulled
-    kPulled,   // of an edge: its bytes have arrived
-    kBegan,    // to rank 0: this step of this program has begun here
-    kEnded,    // to rank 0: it has ended here
-    kOver,     // from rank 0: it has ended everywhere
-    kSays,     // to rank 0: this rank's part of the question with this number
-    kVerdict,  // from rank 0: the answer to it
-    kLeft,     // this rank takes no more part; an error names whichever rank is the reason
+    kHello,     // to rank 0: here I am, and these are my decisions
+    kWelcome,   // from rank 0: all are here and agree, or not
+    kToken,     // of an edge: the token with this number may be pulled
+    kPulled,    // of an edge: its bytes have arrived
+    kBegan,     // to rank 0: this step of this program has begun here
+    kEnded,     // to rank 0: it has ended here
+    kOver,      // from rank 0: it has ended everywhere
+    kSays,      // to rank 0: this rank's part of the question with this number
+    kVerdict,   // from rank 0: the answer to it
+    kLeft,      // this rank takes no more part; an error names whichever rank is the reason
+    kAskWaits,  // whom do you wait for?
+    kWaits,     // runtime/waits.h: the answer, with the number of the question, or unasked
   };
   Kind kind = Kind::kHello;
   bool failed = false;   // of a token: its step has failed, and it holds nothing

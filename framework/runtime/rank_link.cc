@@ -12,6 +12,7 @@
 #include "framework/plan/decisions.h"
 #include "framework/plan/kinds.h"
 #include "framework/runtime/runtime.h"
+#include "framework/runtime/wait_watch.h"
 #include "framework/runtime/worker.h"
 
 namespace sluice {
@@ -330,6 +331,10 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
     case WireMessage::Kind::kSays:
     case WireMessage::Kind::kVerdict:
       return Note(from, message);
+    case WireMessage::Kind::kAskWaits:
+    case WireMessage::Kind::kWaits:
+      if (setup_.watch != nullptr) setup_.watch->Receive(from, message);
+      return;
     case WireMessage::Kind::kLeft: {
       const absl::Status why = StatusOf(message);
       const absl::Status status = absl::UnavailableError(
@@ -477,6 +482,11 @@ void RankLink::Note(int32_t from, const WireMessage& message) {
   changed_.notify_all();
 }
 
+std::pair<int64_t, int64_t> RankLink::questions() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return {questions_, answered_};
+}
+
 absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
   WireMessage says;
   says.kind = WireMessage::Kind::kSays;
@@ -490,6 +500,7 @@ absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
     setup_.net->Send(0, std::move(says));
     lock.lock();
     changed_.wait(lock, [&] { return unanswered() || verdicts_.count(question) > 0; });
+    ++answered_;
     const auto verdict = verdicts_.find(question);
     if (verdict == verdicts_.end()) return left_;
     absl::Status status = std::move(verdict->second);
@@ -499,6 +510,7 @@ absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
   said_[question][0] = mine;
   const auto ranks = static_cast<size_t>(setup_.net->ranks());
   changed_.wait(lock, [&] { return unanswered() || said_[question].size() == ranks; });
+  ++answered_;
   if (said_[question].size() < ranks) return left_;
   std::vector<std::string> texts;
   for (auto& [rank, text] : said_[question]) texts.push_back(std::move(text));

@@ -33,6 +33,7 @@
 
 namespace sluice {
 
+class WaitWatch;
 class Worker;
 struct RunningProgram;
 
@@ -44,7 +45,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
-    Stop stop;  // of Join
+    WaitWatch* watch = nullptr;  // is told what ranks say of their waits; null: nobody is
+    Stop stop;                   // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
@@ -73,6 +75,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
 
   // The session: see Runtime::Agree.
   absl::Status Agree(const std::string& mine, const Judge& judge);
+
+  // Questions of the session, asked and answered.
+  std::pair<int64_t, int64_t> questions();
 
   void Begin(int program, int64_t number);
   void EndedHere(int program, int64_t step) override;
@@ -151,7 +156,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   absl::Status welcome_;
   std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
   std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step
-  int64_t questions_ = 0;                                  // asked here
+  int64_t questions_ = 0, answered_ = 0;                   // asked here
   // By question: what ranks have said, on rank 0; the answer.
   std::map<int64_t, std::map<int32_t, std::string>> said_;
   std::map<int64_t, absl::Status> verdicts_;

@@ -19,6 +19,7 @@
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
+#include "framework/runtime/wait_watch.h"
 #include "framework/runtime/worker.h"
 
 namespace sluice {
@@ -79,6 +80,7 @@ class LocalRuntime final : public Runtime {
   StepTracker tracker_;
   std::unique_ptr<RankLink> link_;  // null: there is one rank
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::unique_ptr<WaitWatch> watch_;  // null: nobody watches
   const int64_t start_;
   int current_ = -1;              // the program of the last step begun
   std::vector<Untaken> untaken_;  // oldest first; two of them, as a rule
@@ -244,6 +246,10 @@ absl::Status LocalRuntime::Start() {
   ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
+  if (options_.wait_limit.count() > 0) {
+    watch_ = std::make_unique<WaitWatch>(WaitWatch::Setup{&plan_, &programs_, &workers_, &tracker_,
+                                                          options_.net, options_.wait_limit});
+  }
   if (options_.net != nullptr) {
     RankLink::Setup setup;
     setup.plan = &plan_;
@@ -251,13 +257,15 @@ absl::Status LocalRuntime::Start() {
     setup.workers = &workers_;
     setup.tracker = &tracker_;
     setup.net = options_.net;
+    setup.watch = watch_.get();
     setup.stop = options_.stop;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
   }
   RETURN_IF_ERROR(CheckStop(options_.stop));
   RETURN_IF_ERROR(StartWorkers());
-  return link_ == nullptr ? absl::OkStatus() : link_->Join();
+  if (link_ != nullptr) RETURN_IF_ERROR(link_->Join());
+  return watch_ == nullptr ? absl::OkStatus() : watch_->Start(link_.get());
 }
 
 LocalRuntime::~LocalRuntime() {
@@ -269,6 +277,7 @@ absl::Status LocalRuntime::Close() {
   if (closed_) return absl::OkStatus();
   closed_ = true;
   if (!workers_.empty()) Quiesce();
+  if (watch_ != nullptr) watch_->Stop();
   if (link_ != nullptr) link_->Leave();
   // All threads end before any worker is freed: a worker's last message may still name another.
   for (const auto& worker : workers_) worker->Stop();

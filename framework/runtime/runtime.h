@@ -9,6 +9,7 @@
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,6 +48,9 @@ struct RuntimeOptions {
   // For tests: sees messages as they are sent, on the sender's thread, and may change them.
   void (*tamper)(Message* message) = nullptr;
   CommNet* net = nullptr;  // of a plan of several ranks; must outlive the runtime
+  // When nothing has moved for so long while a step runs, it is logged who waits for whom; 0:
+  // never.
+  std::chrono::milliseconds wait_limit{0};
   // Ends the start soon after it says so: Cancelled. Asked by all threads; may be empty.
   Stop stop;
   // Called first on every thread that makes or runs kernels; may be null.

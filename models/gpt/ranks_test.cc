@@ -341,8 +341,7 @@ TEST_F(RankFaultTest, ARankThatFailsByItselfTellsAllWhy) {
       }
       return OneStep(run, 5);
     });
-    const std::string why =
-        absl::StrCat("rank ", bad, " has left: step 7: the loss is not finite");
+    const std::string why = absl::StrCat("rank ", bad, " has left: step 7: the loss is not finite");
     EXPECT_EQ(statuses[bad], absl::FailedPreconditionError(why));
     EXPECT_EQ(statuses[1 - bad], absl::UnavailableError(why));
   }
