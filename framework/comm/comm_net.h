@@ -39,6 +39,8 @@ struct WireMessage {
     kLeft,      // this rank takes no more part; an error names whichever rank is the reason
     kAskWaits,  // whom do you wait for?
     kWaits,     // runtime/waits.h: the answer, with the number of the question, or unasked
+    kAskClock,  // to rank 0, when `sequence` is the sender's time
+    kClock,     // the same sequence, and what rank 0's clock reads
   };
   Kind kind = Kind::kHello;
   bool failed = false;   // of a token: its step has failed, and it holds nothing

@@ -11,7 +11,9 @@
 #include "framework/comm/pieces.h"
 #include "framework/plan/decisions.h"
 #include "framework/plan/kinds.h"
+#include "framework/runtime/rank_clock.h"
 #include "framework/runtime/runtime.h"
+#include "framework/runtime/transfer_trace.h"
 #include "framework/runtime/wait_watch.h"
 #include "framework/runtime/worker.h"
 
@@ -52,6 +54,8 @@ class RankLink::Net final : public PullStream {
     RankLink::Pull& planned = *link_.pulls_[pull];
     planned.request.sequence = sequence;
     last_ = FenceOf(pull, sequence);
+    TransferTrace* const trace = link_.setup_.transfers;
+    if (trace != nullptr) trace->BeginPull(pull, planned.rank, planned.request);
     link_.setup_.net->Pull(planned.rank, planned.request, pull, to);
   }
   Fence Record() override { return last_; }
@@ -257,6 +261,7 @@ void RankLink::Leave() {
 void RankLink::TokenThere(int program, int32_t actor, int64_t sequence) {
   Reader& reader = *readers_[reader_of_[program][actor]];
   reader.told.store(sequence + 1);
+  if (setup_.transfers != nullptr) setup_.transfers->Tell(reader.edge, reader.rank, sequence);
   WireMessage message;
   message.kind = WireMessage::Kind::kToken;
   message.failed = setup_.tracker->failed();
@@ -335,6 +340,9 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
     case WireMessage::Kind::kWaits:
       if (setup_.watch != nullptr) setup_.watch->Receive(from, message);
       return;
+    case WireMessage::Kind::kAskClock:
+    case WireMessage::Kind::kClock:
+      return setup_.clock->Receive(setup_.net, from, message);
     case WireMessage::Kind::kLeft: {
       const absl::Status why = StatusOf(message);
       const absl::Status status = absl::UnavailableError(
@@ -411,6 +419,7 @@ absl::StatusOr<absl::Span<const std::byte>> RankLink::Locate(int32_t from,
 
 void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {
   if (!status.ok()) Abort(status);
+  if (setup_.transfers != nullptr) setup_.transfers->EndPull(pull, sequence);
   const Pull& ended = *pulls_[pull];
   pulls_[pull]->ended.store(sequence + 1, std::memory_order_release);
   // The one waits to end its step, the other holds the token.

@@ -33,6 +33,8 @@
 
 namespace sluice {
 
+class RankClock;
+class TransferTrace;
 class WaitWatch;
 class Worker;
 struct RunningProgram;
@@ -46,7 +48,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
     WaitWatch* watch = nullptr;  // is told what ranks say of their waits; null: nobody is
-    Stop stop;                   // of Join
+    RankClock* clock = nullptr;
+    TransferTrace* transfers = nullptr;  // null: nobody wants to know
+    Stop stop;                           // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);

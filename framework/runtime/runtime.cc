@@ -1,5 +1,7 @@
 #include "framework/runtime/runtime.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -11,15 +13,19 @@
 #include "framework/actor/worker_policy.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/comm/frames.h"
 #include "framework/device/device.h"
 #include "framework/plan/bytes.h"
 #include "framework/plan/kinds.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
 #include "framework/runtime/loaded_program.h"
+#include "framework/runtime/rank_clock.h"
 #include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
+#include "framework/runtime/transfer_trace.h"
 #include "framework/runtime/wait_watch.h"
+#include "framework/runtime/waits.h"
 #include "framework/runtime/worker.h"
 
 namespace sluice {
@@ -31,7 +37,7 @@ class LocalRuntime final : public Runtime {
       : plan_(std::move(plan)),
         options_(options),
         tracker_(plan_.programs_size()),
-        start_(NowNanoseconds()) {
+        clock_(NowNanoseconds()) {
     untaken_.reserve(2 * kStepsAhead);
   }
   ~LocalRuntime() override;
@@ -70,6 +76,8 @@ class LocalRuntime final : public Runtime {
   absl::Status LoadPrograms(std::vector<ProgramIndex> indexes);
   absl::Status StartWorkers();
   void KeepResults(int program, int64_t step);
+  absl::Status EndTrace();
+  absl::Status WriteTraceOfRanks(const TracePart& part);
 
   const plan::Plan plan_;
   const RuntimeOptions options_;
@@ -81,7 +89,8 @@ class LocalRuntime final : public Runtime {
   std::unique_ptr<RankLink> link_;  // null: there is one rank
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<WaitWatch> watch_;  // null: nobody watches
-  const int64_t start_;
+  RankClock clock_;
+  TransferTrace transfers_;
   int current_ = -1;              // the program of the last step begun
   std::vector<Untaken> untaken_;  // oldest first; two of them, as a rule
   Untaken taken_;                 // the last, whose fetches the session may be reading
@@ -258,6 +267,8 @@ absl::Status LocalRuntime::Start() {
     setup.tracker = &tracker_;
     setup.net = options_.net;
     setup.watch = watch_.get();
+    setup.clock = &clock_;
+    setup.transfers = options_.trace.empty() ? nullptr : &transfers_;
     setup.stop = options_.stop;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
@@ -265,6 +276,9 @@ absl::Status LocalRuntime::Start() {
   RETURN_IF_ERROR(CheckStop(options_.stop));
   RETURN_IF_ERROR(StartWorkers());
   if (link_ != nullptr) RETURN_IF_ERROR(link_->Join());
+  if (link_ != nullptr && !options_.trace.empty() && plan_.rank() > 0) {
+    clock_.Measure(options_.net);
+  }
   return watch_ == nullptr ? absl::OkStatus() : watch_->Start(link_.get());
 }
 
@@ -278,22 +292,67 @@ absl::Status LocalRuntime::Close() {
   closed_ = true;
   if (!workers_.empty()) Quiesce();
   if (watch_ != nullptr) watch_->Stop();
+  const bool traces = !options_.trace.empty() && !workers_.empty();
+  absl::Status status;
+  if (traces) status = EndTrace();
   if (link_ != nullptr) link_->Leave();
   // All threads end before any worker is freed: a worker's last message may still name another.
   for (const auto& worker : workers_) worker->Stop();
   link_.reset();
-  if (options_.trace.empty() || workers_.empty()) return absl::OkStatus();
-  std::vector<const WorkerTrace*> traces;
-  for (const auto& worker : workers_) traces.push_back(&worker->trace());
-  absl::Status status = WriteTrace(options_.trace, plan_, start_, traces);
-  const std::vector<TraceTotals> totals = SumTraces(plan_.programs_size(), traces);
+  return status;
+}
+
+// While the ranks are still there: the first one writes what all of them did.
+absl::Status LocalRuntime::EndTrace() {
+  const bool together = link_ != nullptr && tracker_.status().ok();
+  if (together && plan_.rank() > 0) clock_.Measure(options_.net);
+  for (const auto& worker : workers_) worker->Stop();
+  std::vector<const WorkerTrace*> workers;
+  for (const auto& worker : workers_) workers.push_back(&worker->trace());
+  TraceSource source;
+  source.rank = plan_.rank();
+  if (link_ != nullptr) {
+    source.name = absl::StrCat("rank ", plan_.rank(), " at ", HostName(), ", process ", getpid());
+  }
+  source.clock = &clock_;
+  source.workers = workers;
+  const std::vector<TransferSpan> transfers = transfers_.spans();
+  source.transfers = transfers;
+  const TracePart part = MakeTracePart(plan_, source);
+  absl::Status status = together ? WriteTraceOfRanks(part) : WriteTrace(options_.trace, {part});
+  const std::vector<TraceTotals> totals = SumTraces(plan_.programs_size(), workers);
   for (int p = 0; p < plan_.programs_size(); ++p) {
     if (totals[p].instructions == 0) continue;
-    SLUICE_LOG(INFO) << options_.trace << ", program " << plan_.programs(p).name() << ": "
-                     << TotalsText(totals[p]);
+    SLUICE_LOG(INFO) << (together ? "trace" : options_.trace) << ", program "
+                     << plan_.programs(p).name() << ": " << TotalsText(totals[p]);
   }
-  if (options_.traced) status.Update(options_.traced(plan_, traces));
+  if (options_.traced) status.Update(options_.traced(plan_, workers));
   return status;
+}
+
+absl::Status LocalRuntime::WriteTraceOfRanks(const TracePart& part) {
+  constexpr size_t kMost = kMostFrameBytes / 2;  // of one message, with room for what is around it
+  std::string bytes = PartToBytes(part);
+  const bool fits = plan_.rank() == 0 || bytes.size() <= kMost;
+  if (const auto error = clock_.error(); error.has_value()) {
+    SLUICE_LOG(INFO) << "trace: this rank's times are within " << static_cast<double>(*error) / 1e3
+                     << " us of rank 0's";
+  }
+  const absl::Status written =
+      link_->Agree(fits ? bytes : "", [this](absl::Span<const std::string> ranks) -> absl::Status {
+        std::vector<TracePart> parts;
+        for (const std::string& rank : ranks) {
+          if (rank.empty()) continue;
+          ASSIGN_OR_RETURN(parts.emplace_back(), PartFromBytes(rank));
+        }
+        return WriteTrace(options_.trace, parts);
+      });
+  if (written.ok() && fits) return absl::OkStatus();
+  SLUICE_LOG(WARNING) << "trace: " << options_.trace << " has this rank alone: "
+                      << (written.ok() ? absl::StrCat("it is of ", bytes.size(),
+                                                      " bytes, expected at most ", kMost)
+                                       : std::string(written.message()));
+  return WriteTrace(options_.trace, {part});
 }
 
 absl::Status LocalRuntime::Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) {

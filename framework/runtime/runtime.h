@@ -36,7 +36,9 @@ struct RuntimeOptions {
   int threads_per_device = 0;  // 0: cores / devices, at least 1; devices of a worker share them
   uint64_t seed = 1;           // of random ops
   bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
-  std::string trace;           // file for a Perfetto timeline, written at the end
+  // File for a Perfetto timeline, written at the end; of several ranks the first writes one of all,
+  // if they end without an error, else each its own.
+  std::string trace;
   // With `trace`: called once at the end with what each worker did. Its error is Close's. May be
   // null.
   std::function<absl::Status(const plan::Plan& plan, absl::Span<const WorkerTrace* const> workers)>

@@ -158,6 +158,13 @@ TEST_F(ProcessesTest, GoOnWhereRanksHoldDifferentNumbersOfVariables) {
   }
 }
 
+TEST_F(ProcessesTest, ExplainWhichDevicesEachHas) {
+  StartAll(3, Small({"--explain"}));
+  EXPECT_THAT(WaitFor(0).out,
+              HasSubstr("\ndevices    rank 0: 0 to 2, rank 1: 3 to 5, rank 2: 6 to 7\n"));
+  for (const int rank : {1, 2}) EXPECT_EQ(WaitFor(rank).out, "");
+}
+
 TEST_F(ProcessesTest, EndTogetherWhenOneIsKilled) {
   StartAll(
       3, Small({"--out=run", "--steps=1000000", "--mesh=data=3", "--batch=12", "--eval_every=0"}));
