@@ -233,6 +233,7 @@ std::unique_ptr<Runtime> Start(const std::string& text, int workers) {
   RuntimeOptions options;
   options.workers = workers;
   options.prepare = PrepareTrivialKernel;
+  options.wait_limit = std::chrono::seconds(10);  // as a session has it
   auto runtime = Runtime::Start(*std::move(plan), options);
   SLUICE_CHECK(runtime.ok()) << runtime.status().message();
   return *std::move(runtime);

@@ -115,9 +115,18 @@ def pause(job, random):
     return Met("stopped for a moment")
 
 
+def _expect_named(job, victim):
+    """Before the others gave it up, one of them said that all wait for it. What they say comes through the launcher."""
+    name = re.compile(rf"all wait for rank {victim.rank} at \S+, process {victim.pid}, which gives no answer")
+    begin = time.monotonic()
+    while not name.search(job.errors()):
+        expect(time.monotonic() - begin < 5, f"nobody said that all wait for rank {victim.rank}: {job.errors()[-600:]}")
+        time.sleep(_POLL)
+
+
 @fault
 def stall(job, random):
-    """F4: stopped for longer than --stall_limit. The others end; the launcher kills it, if it does not go on and end itself."""
+    """F4: stopped for longer than --stall_limit. The others name it and end; the launcher kills it, if it does not go on and end."""
     goes_on = random.random() < 0.7
     where = "starting" if phase(job) == "starting" else "training"
     victim = _victim(job, random)
@@ -126,6 +135,8 @@ def stall(job, random):
         return None
     try:
         seconds = _until_gone(job, others, STALL_LIMIT + 15 + _NOTICED)
+        if where == "training" and "it said nothing for" in job.errors():
+            _expect_named(job, victim)
     finally:
         if goes_on:
             victim.send(signal.SIGCONT)

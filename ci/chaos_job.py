@@ -131,8 +131,8 @@ class Layout:
         return ["--preset=tiny", f"--layers={3 if 'pipe=3' in self.mesh else 2}", "--hidden=16", "--heads=4",
                 "--sequence_length=16", "--batch=12", "--data=text.txt", "--sample_length=0", "--eval_every=0",
                 "--keep=3", f"--mesh={self.mesh}", f"--micro_batches={self.micro_batches}", f"--zero={self.zero}",
-                f"--stall_limit={STALL_LIMIT}", f"--rendezvous_limit={RENDEZVOUS_LIMIT}", "--secret_file=secret",
-                f"--steps={STEPS}", "--save_every=16"]
+                f"--stall_limit={STALL_LIMIT}", "--wait_limit=1", f"--rendezvous_limit={RENDEZVOUS_LIMIT}",
+                "--secret_file=secret", f"--steps={STEPS}", "--save_every=16"]
 
 
 class Job:

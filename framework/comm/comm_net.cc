@@ -1,5 +1,8 @@
 #include "framework/comm/comm_net.h"
 
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
 namespace sluice {
 
 absl::Status StatusOf(const WireMessage& message) {
@@ -16,9 +19,14 @@ WireMessage WithStatus(WireMessage::Kind kind, const absl::Status& status) {
   return message;
 }
 
+WireMessage LeftBecause(int32_t rank, const absl::Status& why) {
+  return WithStatus(WireMessage::Kind::kLeft,
+                    AddContext(why, absl::StrCat("rank ", rank, " has left")));
+}
+
 void RefuseToJoin(CommNet* net, const absl::Status& why) {
   for (int32_t rank = 0; rank < net->ranks(); ++rank) {
-    if (rank != net->rank()) net->Send(rank, WithStatus(WireMessage::Kind::kLeft, why));
+    if (rank != net->rank()) net->Send(rank, LeftBecause(net->rank(), why));
   }
 }
 

@@ -27,16 +27,20 @@ struct Edge {
 
 struct WireMessage {
   enum class Kind : uint8_t {
-    kHello,    // to rank 0: here I am, and these are my decisions
-    kWelcome,  // from rank 0: all are here and agree, or not
-    kToken,    // of an edge: the token with this number may be pulled
-    kPulled,   // of an edge: its bytes have arrived
-    kBegan,    // to rank 0: this step of this program has begun here
-    kEnded,    // to rank 0: it has ended here
-    kOver,     // from rank 0: it has ended everywhere
-    kSays,     // to rank 0: this rank's part of the question with this number
-    kVerdict,  // from rank 0: the answer to it
-    kLeft,     // this rank takes no more part
+    kHello,     // to rank 0: here I am, and these are my decisions
+    kWelcome,   // from rank 0: all are here and agree, or not
+    kToken,     // of an edge: the token with this number may be pulled
+    kPulled,    // of an edge: its bytes have arrived
+    kBegan,     // to rank 0: this step of this program has begun here
+    kEnded,     // to rank 0: it has ended here
+    kOver,      // from rank 0: it has ended everywhere
+    kSays,      // to rank 0: this rank's part of the question with this number
+    kVerdict,   // from rank 0: the answer to it
+    kLeft,      // this rank takes no more part; an error names whichever rank is the reason
+    kAskWaits,  // whom do you wait for?
+    kWaits,     // runtime/waits.h: the answer, with the number of the question, or unasked
+    kAskClock,  // to rank 0, when `sequence` is the sender's time
+    kClock,     // the same sequence, and what rank 0's clock reads
   };
   Kind kind = Kind::kHello;
   bool failed = false;   // of a token: its step has failed, and it holds nothing
@@ -52,6 +56,8 @@ struct WireMessage {
 // The error that a message carries in its code and text, and the message that carries one.
 absl::Status StatusOf(const WireMessage& message);
 WireMessage WithStatus(WireMessage::Kind kind, const absl::Status& status);
+// What all are told, or find out, of a rank that goes for a reason.
+WireMessage LeftBecause(int32_t rank, const absl::Status& why);
 
 // What a pull brings: boxes of the register's slot, one behind another.
 struct PullRequest {

@@ -72,7 +72,7 @@ absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
   ByteReader reader(bytes);
   WireMessage& message = frame->message;
   const auto kind = reader.Fixed<uint8_t>();
-  if (kind > static_cast<uint8_t>(WireMessage::Kind::kLeft)) {
+  if (kind > static_cast<uint8_t>(WireMessage::Kind::kClock)) {
     return absl::InvalidArgumentError(absl::StrCat("a message of unknown kind ", kind));
   }
   message.kind = static_cast<WireMessage::Kind>(kind);

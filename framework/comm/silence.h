@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_COMM_SILENCE_H_
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -50,10 +51,11 @@ class Silence {
   Clock::time_point heard_;
 };
 
-// What a rank that is lost can no longer say itself. `name`: where it was.
-inline WireMessage LostMessage(const std::string& name, const absl::Status& why) {
-  return WithStatus(WireMessage::Kind::kLeft,
-                    absl::UnavailableError(absl::StrCat("lost at ", name, ", ", why.message())));
+// What a rank that is lost can no longer say itself. `name`: where it was; `by`: who lost it.
+inline WireMessage LostMessage(int32_t rank, const std::string& name, int32_t by,
+                               const absl::Status& why) {
+  return LeftBecause(rank, absl::UnavailableError(absl::StrCat("lost at ", name, " by rank ", by,
+                                                               ", ", why.message())));
 }
 
 }  // namespace sluice

@@ -455,7 +455,7 @@ void TcpNet::Peer::Lose(const absl::Status& why) {
   lost_ = true;
   Receiver* const receiver = this->receiver();
   if (receiver == nullptr) return;
-  receiver->Receive(rank_, LostMessage(name_, why));
+  receiver->Receive(rank_, LostMessage(rank_, name_, net_.rank_, why));
 }
 
 void TcpNet::Peer::Beat() {

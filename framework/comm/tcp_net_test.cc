@@ -358,7 +358,8 @@ TEST_F(TcpNetTest, ARankThatIsGoneIsToldOf) {
   const WireMessage got = ranks_[0].Message(0);
   EXPECT_EQ(got.kind, WireMessage::Kind::kLeft);
   EXPECT_EQ(got.code, static_cast<int32_t>(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(got.text, HasSubstr("lost at host1, its connection was closed"));
+  EXPECT_THAT(got.text,
+              HasSubstr("rank 1 has left: lost at host1 by rank 0, its connection was closed"));
   nets_[0]->Close();
   other.join();
 }

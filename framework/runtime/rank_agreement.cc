@@ -47,8 +47,7 @@ RankAgreement::Effects RankAgreement::On(int32_t from, const WireMessage& messag
       return {};
     case WireMessage::Kind::kLeft:
       return OnLeft(from, message);
-    case WireMessage::Kind::kToken:
-    case WireMessage::Kind::kPulled:
+    default:
       break;
   }
   return {};
@@ -110,8 +109,9 @@ RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& me
   const absl::Status why = StatusOf(message);
   left_after_ = std::min(left_after_, message.sequence);
   left_questions_ = std::min(left_questions_, message.number);
-  left_ = absl::UnavailableError(
-      absl::StrCat("rank ", from, " has left", why.ok() ? "" : ": ", why.message()));
+  // An error names whoever is the reason, who may be another than `from`.
+  left_ = absl::UnavailableError(why.ok() ? absl::StrCat("rank ", from, " has left")
+                                          : std::string(why.message()));
   gone_ = gone_ || !why.ok();
   if (!is_welcome_) welcome_ = left_;
   is_welcome_ = true;
@@ -198,6 +198,7 @@ bool RankAgreement::IsAnswered(int64_t question) const {
 }
 
 absl::StatusOr<std::vector<std::string>> RankAgreement::TakeSaid(int64_t question) {
+  ++answered_;
   std::map<int32_t, std::string> said = std::move(said_[question]);
   said_.erase(question);
   if (said.size() < static_cast<size_t>(ranks_)) return left_;
@@ -215,6 +216,7 @@ RankAgreement::Effects RankAgreement::Judge(int64_t question, const absl::Status
 }
 
 absl::Status RankAgreement::TakeVerdict(int64_t question) {
+  ++answered_;
   const auto verdict = verdicts_.find(question);
   if (verdict == verdicts_.end()) return left_;
   absl::Status status = std::move(verdict->second);

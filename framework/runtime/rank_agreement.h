@@ -66,7 +66,10 @@ class RankAgreement {
   // All others, once it is answered.
   absl::Status TakeVerdict(int64_t question);
 
-  // Of all kinds but tokens and pulls.
+  // How many this rank has asked, and how many of them are answered.
+  std::pair<int64_t, int64_t> questions() const { return {questions_, answered_}; }
+
+  // Of the kinds that are about this; others have no effects.
   Effects On(int32_t from, const WireMessage& message);
   // A peer broke the protocol, or has gone: nothing that waits will be served any more.
   Effects Abort(const absl::Status& status);
@@ -112,7 +115,7 @@ class RankAgreement {
   bool gone_ = false;  // it is lost, or left with an error: it answers no question any more
   std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
   std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step
-  int64_t questions_ = 0;                                  // asked here
+  int64_t questions_ = 0, answered_ = 0;                   // asked here
   // By question: what ranks have said, on rank 0; the answer.
   std::map<int64_t, std::map<int32_t, std::string>> said_;
   std::map<int64_t, absl::Status> verdicts_;

@@ -7,7 +7,10 @@
 #include "framework/base/status.h"
 #include "framework/comm/pieces.h"
 #include "framework/plan/kinds.h"
+#include "framework/runtime/rank_clock.h"
 #include "framework/runtime/runtime.h"
+#include "framework/runtime/transfer_trace.h"
+#include "framework/runtime/wait_watch.h"
 #include "framework/runtime/worker.h"
 
 namespace sluice {
@@ -47,6 +50,8 @@ class RankLink::Net final : public PullStream {
     RankLink::Pull& planned = *link_.pulls_[pull];
     planned.request.sequence = sequence;
     last_ = FenceOf(pull, sequence);
+    TransferTrace* const trace = link_.setup_.transfers;
+    if (trace != nullptr) trace->BeginPull(pull, planned.rank, planned.request);
     link_.setup_.net->Pull(planned.rank, planned.request, pull, to);
   }
   Fence Record() override { return last_; }
@@ -231,6 +236,7 @@ void RankLink::Leave() {
 void RankLink::TokenThere(int program, int32_t actor, int64_t sequence) {
   Reader& reader = *readers_[reader_of_[program][actor]];
   reader.told.store(sequence + 1);
+  if (setup_.transfers != nullptr) setup_.transfers->Tell(reader.edge, reader.rank, sequence);
   WireMessage message;
   message.kind = WireMessage::Kind::kToken;
   message.failed = setup_.tracker->failed();
@@ -269,9 +275,21 @@ void RankLink::EndedHere(int program, int64_t step) {
 }
 
 void RankLink::Receive(int32_t from, const WireMessage& message) {
-  if (message.kind == WireMessage::Kind::kToken) return OnToken(message);
-  if (message.kind == WireMessage::Kind::kPulled) return OnPulled(from, message);
-  Tell([&] { return agreement_.On(from, message); });
+  switch (message.kind) {
+    case WireMessage::Kind::kToken:
+      return OnToken(message);
+    case WireMessage::Kind::kPulled:
+      return OnPulled(from, message);
+    case WireMessage::Kind::kAskWaits:
+    case WireMessage::Kind::kWaits:
+      if (setup_.watch != nullptr) setup_.watch->Receive(from, message);
+      return;
+    case WireMessage::Kind::kAskClock:
+    case WireMessage::Kind::kClock:
+      return setup_.clock->Receive(setup_.net, from, message);
+    default:
+      Tell([&] { return agreement_.On(from, message); });
+  }
 }
 
 void RankLink::OnToken(const WireMessage& message) {
@@ -331,11 +349,17 @@ absl::StatusOr<absl::Span<const std::byte>> RankLink::Locate(int32_t from,
 
 void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {
   if (!status.ok()) Abort(status);
+  if (setup_.transfers != nullptr) setup_.transfers->EndPull(pull, sequence);
   const Pull& ended = *pulls_[pull];
   pulls_[pull]->ended.store(sequence + 1, std::memory_order_release);
   // The one waits to end its step, the other holds the token.
   (*setup_.workers)[ended.worker]->Wake();
   if (ended.reader_worker != ended.worker) (*setup_.workers)[ended.reader_worker]->Wake();
+}
+
+std::pair<int64_t, int64_t> RankLink::questions() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return agreement_.questions();
 }
 
 absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
@@ -350,6 +374,10 @@ absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
   const absl::Status verdict = judge(said);
   Tell([&] { return agreement_.Judge(question, verdict); });
   return verdict;
+}
+
+void RankLink::Fail(const absl::Status& why) {
+  Abort(StatusOf(LeftBecause(setup_.net->rank(), why)));
 }
 
 void RankLink::Abort(const absl::Status& status) {

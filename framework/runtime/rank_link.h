@@ -35,6 +35,9 @@
 
 namespace sluice {
 
+class RankClock;
+class TransferTrace;
+class WaitWatch;
 class Worker;
 struct RunningProgram;
 
@@ -46,7 +49,10 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     StepTracker* tracker = nullptr;
     CommNet* net = nullptr;
-    Executor* executor = nullptr;               // null: waiting threads sleep
+    Executor* executor = nullptr;  // null: waiting threads sleep
+    WaitWatch* watch = nullptr;    // is told what ranks say of their waits; may be null
+    RankClock* clock = nullptr;
+    TransferTrace* transfers = nullptr;         // null: nobody wants to know
     std::vector<absl::Span<std::byte>> memory;  // of this rank's devices
     Stop stop;                                  // of Join
   };
@@ -60,6 +66,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   absl::Status Join();
   // Takes no more part. All steps are over, or nobody will end them.
   void Leave();
+  // This rank cannot go on, for a reason that the others do not know yet.
+  void Fail(const absl::Status& why);
 
   // A worker, of the actor that stands for an edge's other end.
   void TokenThere(int program, int32_t actor, int64_t sequence);
@@ -69,11 +77,15 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   Stream* OpenStream();
   // The number of a pull, which its stream wants.
   int32_t PullOf(int program, int32_t actor) const { return pull_of_[program][actor]; }
+  int32_t rank() const { return setup_.net->rank(); }
   bool Done(Fence fence) const override;
   absl::Status status() const override { return absl::OkStatus(); }
 
   // The session: see Runtime::Agree.
   absl::Status Agree(const std::string& mine, const Judge& judge);
+
+  // Questions of the session, asked and answered.
+  std::pair<int64_t, int64_t> questions();
 
   void Begin(int program, int64_t number);
   void EndedHere(int program, int64_t step) override;

@@ -1,5 +1,7 @@
 #include "framework/runtime/runtime.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -11,14 +13,19 @@
 #include "framework/actor/worker_policy.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/comm/frames.h"
 #include "framework/device/device.h"
 #include "framework/plan/bytes.h"
 #include "framework/plan/kinds.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
 #include "framework/runtime/loaded_program.h"
+#include "framework/runtime/rank_clock.h"
 #include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
+#include "framework/runtime/transfer_trace.h"
+#include "framework/runtime/wait_watch.h"
+#include "framework/runtime/waits.h"
 #include "framework/runtime/worker.h"
 
 namespace sluice {
@@ -30,7 +37,7 @@ class LocalRuntime final : public Runtime {
       : plan_(std::move(plan)),
         options_(options),
         tracker_(plan_.programs_size(), options.executor),
-        start_(NowNanoseconds()) {
+        clock_(NowNanoseconds()) {
     untaken_.reserve(2 * kStepsAhead);
   }
   ~LocalRuntime() override;
@@ -41,6 +48,7 @@ class LocalRuntime final : public Runtime {
   absl::Status Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) override;
   absl::StatusOr<StepResult> Next() override;
   void Quiesce() override;
+  void Fail(const absl::Status& why) override;
   absl::Status status() const override { return tracker_.status(); }
   std::byte* VariableShard(int variable, int shard) override;
   void CopyIn(int variable, int shard, absl::Span<const std::byte> from) override;
@@ -68,6 +76,8 @@ class LocalRuntime final : public Runtime {
   absl::Status LoadPrograms(std::vector<ProgramIndex> indexes);
   absl::Status StartWorkers();
   void KeepResults(int program, int64_t step);
+  absl::Status EndTrace();
+  absl::Status WriteTraceOfRanks(const TracePart& part);
 
   const plan::Plan plan_;
   const RuntimeOptions options_;
@@ -78,7 +88,9 @@ class LocalRuntime final : public Runtime {
   StepTracker tracker_;
   std::unique_ptr<RankLink> link_;  // null: there is one rank
   std::vector<std::unique_ptr<Worker>> workers_;
-  const int64_t start_;
+  std::unique_ptr<WaitWatch> watch_;  // null: nobody watches
+  RankClock clock_;
+  TransferTrace transfers_;
   int current_ = -1;              // the program of the last step begun
   std::vector<Untaken> untaken_;  // oldest first; two of them, as a rule
   Untaken taken_;                 // the last, whose fetches the session may be reading
@@ -244,6 +256,10 @@ absl::Status LocalRuntime::Start() {
   ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
+  if (options_.wait_limit.count() > 0) {
+    watch_ = std::make_unique<WaitWatch>(WaitWatch::Setup{&plan_, &programs_, &workers_, &tracker_,
+                                                          options_.net, options_.wait_limit});
+  }
   if (options_.net != nullptr) {
     RankLink::Setup setup;
     setup.plan = &plan_;
@@ -257,13 +273,20 @@ absl::Status LocalRuntime::Start() {
       if (!IsOwn(d) || !IsHost(devices_[d]->kind()) || bytes == 0) continue;
       setup.memory.push_back({devices_[d]->memory(), bytes});
     }
+    setup.watch = watch_.get();
+    setup.clock = &clock_;
+    setup.transfers = options_.trace.empty() ? nullptr : &transfers_;
     setup.stop = options_.stop;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
   }
   RETURN_IF_ERROR(CheckStop(options_.stop));
   RETURN_IF_ERROR(StartWorkers());
-  return link_ == nullptr ? absl::OkStatus() : link_->Join();
+  if (link_ != nullptr) RETURN_IF_ERROR(link_->Join());
+  if (link_ != nullptr && !options_.trace.empty() && plan_.rank() > 0) {
+    clock_.Measure(options_.net);
+  }
+  return watch_ == nullptr ? absl::OkStatus() : watch_->Start(link_.get());
 }
 
 LocalRuntime::~LocalRuntime() {
@@ -275,22 +298,68 @@ absl::Status LocalRuntime::Close() {
   if (closed_) return absl::OkStatus();
   closed_ = true;
   if (!workers_.empty()) Quiesce();
+  if (watch_ != nullptr) watch_->Stop();
+  const bool traces = !options_.trace.empty() && !workers_.empty();
+  absl::Status status;
+  if (traces) status = EndTrace();
   if (link_ != nullptr) link_->Leave();
   // All threads end before any worker is freed: a worker's last message may still name another.
   for (const auto& worker : workers_) worker->Stop();
   link_.reset();
-  if (options_.trace.empty() || workers_.empty()) return absl::OkStatus();
-  std::vector<const WorkerTrace*> traces;
-  for (const auto& worker : workers_) traces.push_back(&worker->trace());
-  absl::Status status = WriteTrace(options_.trace, plan_, start_, traces);
-  const std::vector<TraceTotals> totals = SumTraces(plan_.programs_size(), traces);
+  return status;
+}
+
+// While the ranks are still there: the first one writes what all of them did.
+absl::Status LocalRuntime::EndTrace() {
+  const bool together = link_ != nullptr && tracker_.status().ok();
+  if (together && plan_.rank() > 0) clock_.Measure(options_.net);
+  for (const auto& worker : workers_) worker->Stop();
+  std::vector<const WorkerTrace*> workers;
+  for (const auto& worker : workers_) workers.push_back(&worker->trace());
+  TraceSource source;
+  source.rank = plan_.rank();
+  if (link_ != nullptr) {
+    source.name = absl::StrCat("rank ", plan_.rank(), " at ", HostName(), ", process ", getpid());
+  }
+  source.clock = &clock_;
+  source.workers = workers;
+  const std::vector<TransferSpan> transfers = transfers_.spans();
+  source.transfers = transfers;
+  const TracePart part = MakeTracePart(plan_, source);
+  absl::Status status = together ? WriteTraceOfRanks(part) : WriteTrace(options_.trace, {part});
+  const std::vector<TraceTotals> totals = SumTraces(plan_.programs_size(), workers);
   for (int p = 0; p < plan_.programs_size(); ++p) {
     if (totals[p].instructions == 0) continue;
-    SLUICE_LOG(INFO) << options_.trace << ", program " << plan_.programs(p).name() << ": "
-                     << TotalsText(totals[p]);
+    SLUICE_LOG(INFO) << (together ? "trace" : options_.trace) << ", program "
+                     << plan_.programs(p).name() << ": " << TotalsText(totals[p]);
   }
-  if (options_.traced) status.Update(options_.traced(plan_, traces));
+  if (options_.traced) status.Update(options_.traced(plan_, workers));
   return status;
+}
+
+absl::Status LocalRuntime::WriteTraceOfRanks(const TracePart& part) {
+  constexpr size_t kMost = kMostFrameBytes / 2;  // of one message, with room for what is around it
+  std::string bytes = PartToBytes(part);
+  const bool fits = plan_.rank() == 0 || bytes.size() <= kMost;
+  if (const auto error = clock_.error(); error.has_value()) {
+    SLUICE_LOG(INFO) << "trace: this rank's times are within " << static_cast<double>(*error) / 1e3
+                     << " us of rank 0's";
+  }
+  const absl::Status written =
+      link_->Agree(fits ? bytes : "", [this](absl::Span<const std::string> ranks) -> absl::Status {
+        std::vector<TracePart> parts;
+        for (const std::string& rank : ranks) {
+          if (rank.empty()) continue;
+          ASSIGN_OR_RETURN(parts.emplace_back(), PartFromBytes(rank));
+        }
+        return WriteTrace(options_.trace, parts);
+      });
+  if (written.ok() && fits) return absl::OkStatus();
+  SLUICE_LOG(WARNING) << "trace: " << options_.trace << " has this rank alone: "
+                      << (written.ok() ? absl::StrCat("it is of ", bytes.size(),
+                                                      " bytes, expected at most ", kMost)
+                                       : std::string(written.message()));
+  return WriteTrace(options_.trace, {part});
 }
 
 absl::Status LocalRuntime::Enqueue(int program, absl::Span<const Feed> feeds, int64_t step) {
@@ -339,6 +408,11 @@ void LocalRuntime::Quiesce() {
   for (int p = 0; p < static_cast<int>(programs_.size()); ++p) {
     tracker_.WaitEnded(p, tracker_.begun(p));
   }
+}
+
+void LocalRuntime::Fail(const absl::Status& why) {
+  if (why.ok() || !tracker_.status().ok()) return;
+  link_ == nullptr ? tracker_.Fail(why) : link_->Fail(why);
 }
 
 std::byte* LocalRuntime::VariableShard(int variable, int shard) {

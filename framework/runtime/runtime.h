@@ -9,6 +9,7 @@
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RUNTIME_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -37,7 +38,9 @@ struct RuntimeOptions {
   int threads_per_device = 0;  // 0: cores / devices, at least 1; devices of a worker share them
   uint64_t seed = 1;           // of random ops
   bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
-  std::string trace;           // file for a Perfetto timeline, written at the end
+  // File for a Perfetto timeline, written at the end; of several ranks the first writes one of all,
+  // if they end without an error, else each its own.
+  std::string trace;
   // With `trace`: called once at the end with what each worker did. Its error is Close's. May be
   // null.
   std::function<absl::Status(const plan::Plan& plan, absl::Span<const WorkerTrace* const> workers)>
@@ -49,6 +52,9 @@ struct RuntimeOptions {
   // For tests: sees messages as they are sent, on the sender's thread, and may change them.
   void (*tamper)(Message* message) = nullptr;
   CommNet* net = nullptr;  // of a plan of several ranks; must outlive the runtime
+  // When nothing has moved for so long while a step runs, it is logged who waits for whom; 0:
+  // never.
+  std::chrono::milliseconds wait_limit{0};
   // Ends the start soon after it says so: Cancelled. Asked by all threads; may be empty.
   Stop stop;
   // Called first on every thread that makes or runs kernels; may be null.
@@ -97,6 +103,9 @@ class Runtime {
   virtual absl::StatusOr<StepResult> Next() = 0;
   // Waits until no step runs.
   virtual void Quiesce() = 0;
+  // The caller cannot go on: what runs is of no use, and every later call returns why. Of several
+  // ranks all end with it. Does nothing where an error is kept already.
+  virtual void Fail(const absl::Status& why) = 0;
   // The first error, or OK.
   virtual absl::Status status() const = 0;
   // The bytes of a variable's shard where they are the host's; null where another device has them.

@@ -36,7 +36,13 @@ class StepTracker {
     Program& p = programs_[program];
     p.running[p.begun % kStepsAhead].store(workers, std::memory_order_relaxed);
     ++p.begun;
+    all_begun_.fetch_add(1, std::memory_order_relaxed);
   }
+  // Steps of all programs, for those who watch: begun, through here, over everywhere.
+  struct Counts {
+    int64_t begun = 0, through = 0, over = 0;
+  };
+  Counts counts() const { return {all_begun_.load(), all_through_.load(), all_over_.load()}; }
   int64_t begun(int program) const { return programs_[program].begun; }
   // The session: waits until `steps` steps of a program have ended since the start, or none will.
   void WaitEnded(int program, int64_t steps) {
@@ -50,15 +56,21 @@ class StepTracker {
   void WorkerEnded(int program, int64_t step) {
     std::atomic<int32_t>& running = programs_[program].running[step % kStepsAhead];
     if (running.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+    all_through_.fetch_add(1, std::memory_order_relaxed);
     ends_ == nullptr ? End(program) : ends_->EndedHere(program, step);
   }
   // The next step of a program has ended everywhere.
   void End(int program) {
     std::lock_guard<std::mutex> lock(mutex_);
     ++programs_[program].ended;
+    all_over_.fetch_add(1, std::memory_order_relaxed);
     ended_.notify_all();
   }
 
+  bool aborted() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return aborted_;
+  }
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Keeps the first error.
   void Fail(const absl::Status& status) {
@@ -104,6 +116,7 @@ class StepTracker {
   std::vector<Program> programs_;
   Executor* const executor_;
   StepEnds* ends_ = nullptr;
+  std::atomic<int64_t> all_begun_{0}, all_through_{0}, all_over_{0};
   mutable std::mutex mutex_;
   std::condition_variable ended_;
   // Read at every instruction; the rest of its cache line is as still.

@@ -1,5 +1,4 @@
 #include "framework/runtime/trace.h"
-#include "framework/plan/kinds.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,10 +6,17 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "framework/plan/kinds.h"
+#include "framework/runtime/rank_clock.h"
+#include "framework/runtime/transfer_trace.h"
+#include "framework/wire/bytes.h"
 
 namespace sluice {
 namespace {
@@ -34,101 +40,177 @@ std::string Name(const plan::Program& program, int32_t actor) {
 }
 
 constexpr int kWaits = 0;  // the track of a worker's waits; streams follow in order of appearance
+// Processes of the file: a rank's workers, and what it tells and pulls.
+constexpr int kProcessesOfRank = 10000, kTransfers = kProcessesOfRank - 1;
+constexpr int kFirstPull = 1000;          // tracks of pulls; those of tokens come before
+constexpr int64_t kTokenDuration = 1000;  // nanoseconds: an arrow begins at something that is seen
 
 class TraceWriter {
  public:
-  TraceWriter(const plan::Plan& plan, int64_t start, std::ostream* out)
-      : plan_(plan), start_(start), out_(*out) {
-    out_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
-  }
+  TraceWriter(const plan::Plan& plan, const TraceSource& source) : plan_(plan), source_(source) {}
 
   void Worker(int worker, const WorkerTrace& trace) {
-    Label(worker, 0, "process_name",
-          absl::StrCat("worker ", worker, trace.computes() ? "" : " (I/O)"));
-    Label(worker, kWaits, "thread_name", "waits");
+    const int process = Process(worker);
+    Label(process, 0, "process_name",
+          absl::StrCat(source_.name, source_.name.empty() ? "" : ": ", "worker ", worker,
+                       trace.computes() ? "" : " (I/O)"));
+    Label(process, kWaits, "thread_name", "waits");
     for (const TraceSpan& span : trace.spans()) {
-      span.instruction < 0 ? Wait(worker, span) : Run(worker, span);
+      span.instruction < 0 ? Wait(process, span) : Run(process, span);
     }
   }
 
-  void Finish(const std::vector<TraceTotals>& totals) {
-    out_ << "\n],\"otherData\":{";
-    const char* separator = "\n";
+  // Tokens that were told to other ranks and pulls from them, as many tracks of each as are under
+  // way at once, with an arrow from each token to its pull.
+  void Transfers() {
+    if (source_.transfers.empty()) return;
+    const int process = Process(kTransfers);
+    Label(process, 0, "process_name", absl::StrCat(source_.name, ": between ranks"));
+    std::vector<TransferSpan> spans(source_.transfers.begin(), source_.transfers.end());
+    std::sort(spans.begin(), spans.end(), [](const TransferSpan& a, const TransferSpan& b) {
+      return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+    });
+    std::vector<int64_t> ends[2];  // of each track, of pulls and of tokens
+    for (TransferSpan& span : spans) {
+      if (span.told) span.end = span.begin + kTokenDuration;
+      std::vector<int64_t>& tracks = ends[span.told ? 1 : 0];
+      const auto track = std::find_if(tracks.begin(), tracks.end(),
+                                      [&](int64_t end) { return end <= span.begin; });
+      const int lane = static_cast<int>(track - tracks.begin());
+      const int number = span.told ? lane : kFirstPull + lane;
+      if (track == tracks.end()) {
+        tracks.push_back(span.end);
+        Label(process, number, "thread_name", span.told ? "tokens told" : "pulls");
+      } else {
+        *track = span.end;
+      }
+      Transfer(process, number, span);
+    }
+  }
+
+  std::string Other(const std::vector<TraceTotals>& totals) {
+    std::vector<std::string> members;
     for (size_t p = 0; p < totals.size(); ++p) {
       const TraceTotals& x = totals[p];
       if (x.instructions == 0) continue;
-      out_ << separator << Quoted(plan_.programs(static_cast<int>(p)).name())
-           << absl::StrFormat(
-                  ":{\"steps\":%d,\"instructions\":%d,\"kernels_us\":%.3f,\"waits_us\":%.3f,"
-                  "\"runtime_us\":%.3f,\"runtime_share\":%.6f}",
-                  x.steps, x.instructions, x.kernels / 1e3, x.waits / 1e3, x.runtime / 1e3,
-                  x.RuntimeShare());
-      separator = ",\n";
+      members.push_back(absl::StrCat(
+          Quoted(plan_.programs(static_cast<int>(p)).name()),
+          absl::StrFormat(":{\"steps\":%d,\"instructions\":%d,\"kernels_us\":%.3f,"
+                          "\"waits_us\":%.3f,\"runtime_us\":%.3f,\"runtime_share\":%.6f}",
+                          x.steps, x.instructions, x.kernels / 1e3, x.waits / 1e3, x.runtime / 1e3,
+                          x.RuntimeShare())));
     }
-    out_ << "}}\n";
+    if (source_.name.empty()) return absl::StrJoin(members, ",\n");
+    if (source_.rank > 0) {
+      const std::optional<int64_t> error = source_.clock->error();
+      members.push_back(absl::StrCat("\"clock_error_us\":",
+                                     error ? absl::StrFormat("%.3f", *error / 1e3) : "null"));
+    }
+    return absl::StrCat(Quoted(absl::StrCat("rank ", source_.rank)), ":{",
+                        absl::StrJoin(members, ","), "}");
   }
+
+  std::string TakeEvents() { return std::move(out_); }
 
  private:
-  void Label(int worker, int track, absl::string_view kind, absl::string_view name) {
+  void Label(int process, int track, absl::string_view kind, absl::string_view name) {
     Separate();
-    out_ << "{\"ph\":\"M\",\"pid\":" << worker << ",\"tid\":" << track
-         << ",\"name\":" << Quoted(kind) << ",\"args\":{\"name\":" << Quoted(name) << "}}";
+    absl::StrAppend(&out_, "{\"ph\":\"M\",\"pid\":", process, ",\"tid\":", track,
+                    ",\"name\":", Quoted(kind), ",\"args\":{\"name\":", Quoted(name), "}}");
   }
 
-  void Begin(int worker, int track, const TraceSpan& span, absl::string_view name,
+  // Ends within "args".
+  void Begin(int process, int track, int64_t begin, int64_t end, absl::string_view name,
              absl::string_view category) {
     Separate();
-    out_ << "{\"ph\":\"X\",\"pid\":" << worker << ",\"tid\":" << track
-         << absl::StrFormat(",\"ts\":%.3f,\"dur\":%.3f", (span.begin - start_) / 1e3,
-                            (span.end - span.begin) / 1e3)
-         << ",\"cat\":" << Quoted(category) << ",\"name\":" << Quoted(name) << ",\"args\":{";
+    absl::StrAppend(&out_, "{\"ph\":\"X\",\"pid\":", process, ",\"tid\":", track,
+                    absl::StrFormat(",\"ts\":%.3f,\"dur\":%.3f", Microseconds(begin),
+                                    static_cast<double>(end - begin) / 1e3),
+                    ",\"cat\":", Quoted(category), ",\"name\":", Quoted(name), ",\"args\":{");
   }
 
-  void Run(int worker, const TraceSpan& span) {
+  void Run(int process, const TraceSpan& span) {
     const plan::Program& program = plan_.programs(span.program);
     const plan::Actor& actor = program.actors(span.actor);
     const plan::Instruction& instruction = actor.script(span.instruction);
     const plan::Stream& stream = program.streams(actor.stream());
-    Begin(worker, Track(worker, stream), span,
+    Begin(process, Track(process, stream), span.begin, span.end,
           instruction.scope().empty() ? InstructionName(instruction) : instruction.scope(), "run");
-    out_ << "\"op\":" << Quoted(InstructionName(instruction))
-         << ",\"actor\":" << Quoted(actor.name()) << ",\"program\":" << Quoted(program.name())
-         << ",\"step\":" << span.step << ",\"micro\":" << span.micro << RuntimeBefore(span) << "}}";
+    absl::StrAppend(&out_, "\"op\":", Quoted(InstructionName(instruction)),
+                    ",\"actor\":", Quoted(actor.name()), ",\"program\":", Quoted(program.name()),
+                    ",\"step\":", span.step, ",\"micro\":", span.micro, RuntimeBefore(span), "}}");
   }
 
-  void Wait(int worker, const TraceSpan& span) {
+  void Wait(int process, const TraceSpan& span) {
     const plan::Program& program = plan_.programs(span.program);
-    Begin(worker, kWaits, span, BlockedOnText(program, span.blocked_on), "wait");
-    out_ << "\"actor\":" << Quoted(span.actor < 0 ? "" : program.actors(span.actor).name())
-         << ",\"owed_by\":" << Quoted(Name(program, span.blocked_on.actor)) << RuntimeBefore(span)
-         << "}}";
+    Begin(process, kWaits, span.begin, span.end, BlockedOnText(program, span.blocked_on), "wait");
+    absl::StrAppend(
+        &out_, "\"actor\":", Quoted(span.actor < 0 ? "" : program.actors(span.actor).name()),
+        ",\"owed_by\":", Quoted(Name(program, span.blocked_on.actor)), RuntimeBefore(span), "}}");
+  }
+
+  void Transfer(int process, int track, const TransferSpan& span) {
+    const plan::Program& program = plan_.programs(span.edge.program);
+    const std::string what = RegisterOf(span.edge);
+    Begin(process, track, span.begin, span.end,
+          absl::StrCat(what, span.told ? " to rank " : " from rank ", span.peer),
+          span.told ? "token" : "pull");
+    absl::StrAppend(&out_, "\"program\":", Quoted(program.name()), ",\"token\":", span.sequence,
+                    ",\"bytes\":", span.bytes, "}}");
+    Separate();
+    const Edge& edge = span.edge;
+    absl::StrAppend(&out_, span.told ? "{\"ph\":\"s\"" : "{\"ph\":\"f\",\"bp\":\"e\"",
+                    ",\"pid\":", process, ",\"tid\":", track,
+                    absl::StrFormat(",\"ts\":%.3f", Microseconds(span.begin)),
+                    ",\"cat\":\"transfer\",\"name\":\"token\",\"id\":\"");
+    absl::StrAppend(&out_, edge.program, ".", edge.source_device, ".", edge.source, ".",
+                    edge.reader_device, ".");
+    absl::StrAppend(&out_, edge.reader, ".", span.sequence, "\"}");
+  }
+
+  // The name of the register that crosses an edge.
+  std::string RegisterOf(const Edge& edge) {
+    if (registers_.empty()) {
+      for (int p = 0; p < plan_.programs_size(); ++p) {
+        for (const plan::Register& reg : plan_.programs(p).registers()) {
+          registers_[{p, reg.device(), reg.number()}] = &reg;
+        }
+      }
+    }
+    const auto found = registers_.find({edge.program, edge.source_device, edge.source});
+    return found == registers_.end() ? "a register" : found->second->name();
+  }
+
+  int Process(int process) const { return source_.rank * kProcessesOfRank + process; }
+  double Microseconds(int64_t time) const {
+    return static_cast<double>(source_.clock->ToFirst(time)) / 1e3;
   }
 
   static std::string RuntimeBefore(const TraceSpan& span) {
     return absl::StrFormat(",\"runtime_before_us\":%.3f", (span.begin - span.before) / 1e3);
   }
 
-  int Track(int worker, const plan::Stream& stream) {
-    const auto key = std::make_tuple(worker, stream.device(), stream.kind());
+  int Track(int process, const plan::Stream& stream) {
+    const auto key = std::make_tuple(process, stream.device(), stream.kind());
     const auto found = tracks_.find(key);
     if (found != tracks_.end()) return found->second;
     const int track = static_cast<int>(tracks_.size()) + 1;
     tracks_[key] = track;
     // The label goes before the instance that Begin has not yet begun.
-    Label(worker, track, "thread_name",
+    Label(process, track, "thread_name",
           absl::StrCat("device ", stream.device(), " ", StreamKindName(stream.kind())));
     return track;
   }
 
   void Separate() {
-    if (!first_) out_ << ",\n";
-    first_ = false;
+    if (!out_.empty()) out_ += ",\n";
   }
 
   const plan::Plan& plan_;
-  const int64_t start_;
-  std::ostream& out_;
-  bool first_ = true;
+  const TraceSource& source_;
+  std::string out_;
+  // By program, device and number.
+  std::map<std::tuple<int32_t, int32_t, int32_t>, const plan::Register*> registers_;
   std::map<std::tuple<int, int32_t, plan::StreamKind>, int> tracks_;
 };
 
@@ -193,13 +275,50 @@ int64_t NowNanoseconds() {
       .count();
 }
 
-absl::Status WriteTrace(const std::string& path, const plan::Plan& plan, int64_t start,
-                        absl::Span<const WorkerTrace* const> workers) {
+TracePart MakeTracePart(const plan::Plan& plan, const TraceSource& source) {
+  TraceWriter writer(plan, source);
+  for (size_t i = 0; i < source.workers.size(); ++i) {
+    writer.Worker(static_cast<int>(i), *source.workers[i]);
+  }
+  writer.Transfers();
+  std::string other = writer.Other(SumTraces(plan.programs_size(), source.workers));
+  return {writer.TakeEvents(), std::move(other)};
+}
+
+std::string PartToBytes(const TracePart& part) {
+  std::string bytes;
+  ByteWriter writer(&bytes);
+  writer.Text(part.events);
+  writer.Text(part.other);
+  return bytes;
+}
+
+absl::StatusOr<TracePart> PartFromBytes(absl::string_view bytes) {
+  ByteReader reader({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+  TracePart part;
+  part.events = reader.Text();
+  part.other = reader.Text();
+  if (reader.ok() && reader.left() == 0) return part;
+  return absl::InvalidArgumentError(
+      absl::StrCat("trace: expected a rank's part, got ", bytes.size(), " bytes that are none"));
+}
+
+absl::Status WriteTrace(const std::string& path, absl::Span<const TracePart> parts) {
   errno = 0;
   std::ofstream out(path);
-  TraceWriter writer(plan, start, &out);
-  for (size_t i = 0; i < workers.size(); ++i) writer.Worker(static_cast<int>(i), *workers[i]);
-  writer.Finish(SumTraces(plan.programs_size(), workers));
+  out << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+  const auto write = [&](std::string TracePart::*what) {
+    const char* separator = "";
+    for (const TracePart& part : parts) {
+      if ((part.*what).empty()) continue;
+      out << separator << part.*what;
+      separator = ",\n";
+    }
+  };
+  write(&TracePart::events);
+  out << "\n],\"otherData\":{\n";
+  write(&TracePart::other);
+  out << "}}\n";
   out.close();
   if (out) return absl::OkStatus();
   // A stream that has failed asks the system for nothing more, so this is why.

@@ -1,7 +1,9 @@
 // A timeline of a session in the JSON that Perfetto and chrome://tracing open: for each worker,
 // every instruction that it ran and every wait, with what was missing and who owed it. What lies
 // between two spans of a worker is the runtime's own work: finishing an instruction, messages, the
-// choice of the next. A WorkerTrace belongs to its worker's thread; it is read when none runs.
+// choice of the next. Of several ranks one file has all, in the time of rank 0, with an arrow from
+// each token to the pull that brings its bytes. A WorkerTrace belongs to its worker's thread; it is
+// read when none runs.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_TRACE_H_
 #define SLUICE_FRAMEWORK_RUNTIME_TRACE_H_
 
@@ -9,11 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/plan/plan.pb.h"
 
 namespace sluice {
+
+class RankClock;
+struct TransferSpan;
 
 // Why the head of a stream cannot run.
 struct BlockedOn {
@@ -80,9 +86,26 @@ std::string TotalsText(const TraceTotals& totals);
 std::string BlockedOnText(const plan::Program& program, const BlockedOn& blocked_on);
 // Nanoseconds of the steady clock.
 int64_t NowNanoseconds();
-// Writes the file; times count from `start`. Its "otherData" has the totals by program.
-absl::Status WriteTrace(const std::string& path, const plan::Plan& plan, int64_t start,
-                        absl::Span<const WorkerTrace* const> workers);
+
+// What one rank has to write.
+struct TraceSource {
+  int32_t rank = 0;
+  std::string name;                  // "rank 1 at host a, process 42"; empty: it is the only one
+  const RankClock* clock = nullptr;  // whose times the file has
+  absl::Span<const WorkerTrace* const> workers;
+  absl::Span<const TransferSpan> transfers;
+};
+// It as JSON: the events, and what "otherData" has of it: totals by program and, of several ranks,
+// how far off its times may be.
+struct TracePart {
+  std::string events, other;
+};
+TracePart MakeTracePart(const plan::Plan& plan, const TraceSource& source);
+// For the wire. InvalidArgument: bytes that are none.
+std::string PartToBytes(const TracePart& part);
+absl::StatusOr<TracePart> PartFromBytes(absl::string_view bytes);
+// Unavailable: the file cannot be written.
+absl::Status WriteTrace(const std::string& path, absl::Span<const TracePart> parts);
 
 }  // namespace sluice
 

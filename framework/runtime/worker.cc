@@ -285,6 +285,8 @@ bool Worker::IsOver(const StepEnd& end) const {
 
 inline void Worker::Run(int program, const Actor& actor) {
   Count(&instructions_);
+  running_.store((int64_t{program} + 1) << 32 | actor.instance(), std::memory_order_relaxed);
+  running_step_.store(actor.step(), std::memory_order_relaxed);
   context_.stream = own_[program].opened[actor.stream()];
   if (!late_.empty()) WaitForFences(context_.stream, actor);
   if (setup_.tracker->failed()) return;
@@ -341,6 +343,7 @@ inline bool Worker::DoNext() {
     return true;
   }
   if (held_.empty() && ends_.empty()) return false;
+  running_.store(0, std::memory_order_relaxed);
   // Devices have to be asked; a net says when to ask again.
   return LookAtFences() || setup_.link == nullptr;
 }
@@ -380,6 +383,7 @@ bool Worker::OpenMailbox() {
 void Worker::Open(const MailboxItem& item) {
   if (item.kind == kMessage) return Deliver(item.program, item.message);
   if (item.kind == kRemoteEnded) return EndRemote(item.program, item.message.to);
+  if (item.kind == kReport) return Report(item.message.sequence);
   program_ = item.program;
   Own& own = own_[item.program];
   ProgramState& state = *own.state;
@@ -400,14 +404,53 @@ void Worker::Open(const MailboxItem& item) {
 absl::Status Worker::Explain(const absl::Status& status, int program, const Actor& actor) const {
   const LoadedProgram& loaded = *own_[program].loaded;
   const plan::Instruction& instruction = actor.instruction();
-  return AddContext(status,
-                    absl::StrCat("program ", loaded.program().name(), ", step ", context_.step,
-                                 ", device ", loaded.index().device_of(actor.id()), ", ",
-                                 instruction.scope(), " (", InstructionName(instruction), ")"));
+  const std::string rank =
+      setup_.link == nullptr ? "" : absl::StrCat("rank ", setup_.link->rank(), ", ");
+  return AddContext(
+      status, absl::StrCat(rank, "program ", loaded.program().name(), ", step ", context_.step,
+                           ", device ", loaded.index().device_of(actor.id()), ", ",
+                           instruction.scope(), " (", InstructionName(instruction), ")"));
+}
+
+// For those who watch; nothing that runs asks for it.
+void Worker::Report(int64_t number) {
+  std::vector<std::vector<ActorState>> states(own_.size());
+  for (size_t p = 0; p < own_.size(); ++p) {
+    const Own& own = own_[p];
+    const ProgramIndex& index = own.state->index();
+    const auto add = [&](int32_t a) {
+      const Actor& actor = own.state->actor(a);
+      ActorState state;
+      state.actor = a;
+      state.firing = actor.firing();
+      state.step = actor.step();
+      state.micro = actor.micro();
+      state.instruction = actor.cursor();
+      const bool listed = index.listed(actor.stream());
+      state.has_turn = !listed || own.state->order(actor.stream()).actor() == a;
+      if (!actor.Done()) {
+        state.kind =
+            actor.FindMissing(&state.wait) ? ActorState::Kind::kMissing : ActorState::Kind::kReady;
+      }
+      states[p].push_back(state);
+    };
+    for (const int32_t a : own.actors) add(a);
+    for (const int32_t a : own.readers) add(a);
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  states_ = std::move(states);
+  reported_ = number;
+}
+
+std::optional<std::vector<std::vector<ActorState>>> Worker::States(int64_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (reported_ != number) return std::nullopt;
+  return states_;
 }
 
 void Worker::Idle() {
   Count(&sleeps_);
+  running_.store(0, std::memory_order_relaxed);
   if (!setup_.trace) {
     mailbox_.WaitNonEmpty(IdleSpin(setup_.computes));
     return;

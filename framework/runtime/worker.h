@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,6 +34,7 @@
 #include "framework/runtime/runtime.h"
 #include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
+#include "framework/runtime/waits.h"
 
 namespace sluice {
 
@@ -91,11 +93,28 @@ class Worker final : public Executor::Task {
   WorkerStatistics statistics() const {
     return {instructions_.load(), messages_sent_.load(), sleeps_.load()};
   }
+  // The instruction that it runs at the moment; program -1: it waits. Of one that is just begun the
+  // step may be that of the one before.
+  struct Running {
+    int32_t program = -1, instance = 0;
+    int64_t step = 0;
+  };
+  Running running() const {
+    const int64_t instance = running_.load(std::memory_order_relaxed);
+    return {static_cast<int32_t>(instance >> 32) - 1, static_cast<int32_t>(instance & 0xffffffff),
+            running_step_.load(std::memory_order_relaxed)};
+  }
+  // Asks where its actors stand, and gives the answer to the question with that number, by program.
+  // There is none as long as it runs an instruction.
+  void AskStates(int64_t number) {
+    mailbox_.Push({kReport, 0, {Message::Kind::kReq, 0, 0, number}});
+  }
+  std::optional<std::vector<std::vector<ActorState>>> States(int64_t number);
   // Only after Stop.
   const WorkerTrace& trace() const { return trace_; }
 
  private:
-  enum MailboxItemKind : int32_t { kMessage, kStep, kRemoteEnded, kWake, kStop };
+  enum MailboxItemKind : int32_t { kMessage, kStep, kRemoteEnded, kWake, kReport, kStop };
   struct MailboxItem {
     MailboxItemKind kind;
     int32_t program;
@@ -165,6 +184,7 @@ class Worker final : public Executor::Task {
   void WaitForFences(Stream* stream, const Actor& actor);
   bool LookAtFences();
   bool IsOver(const StepEnd& end) const;
+  void Report(int64_t number);
   absl::Status Explain(const absl::Status& status, int program, const Actor& actor) const;
   void Idle();
   BlockedOn FindBlockedOn(int32_t* actor) const;
@@ -188,11 +208,15 @@ class Worker final : public Executor::Task {
   int32_t program_ = 0;  // of the last step begun
   WorkerTrace trace_;
   std::atomic<int64_t> instructions_{0}, messages_sent_{0}, sleeps_{0};
+  // Program + 1 and instance, or 0; its step.
+  std::atomic<int64_t> running_{0}, running_step_{0};
 
   std::mutex mutex_;
   std::condition_variable prepared_;
   bool is_prepared_ = false;     // guarded by mutex_
   absl::Status prepare_status_;  // guarded by mutex_
+  int64_t reported_ = 0;         // the question that states_ answers; both guarded by mutex_
+  std::vector<std::vector<ActorState>> states_;
   std::thread thread_;
 };
 

@@ -46,6 +46,7 @@ class PlanSession final : public Session {
   absl::Status Step(absl::string_view program, const Feeds& feeds) override;
   absl::Status Next(Fetches* fetches) override;
   absl::Status status() const override { return runtime_->status(); }
+  void Fail(const absl::Status& why) override { runtime_->Fail(why); }
   std::vector<VariableInfo> variables() const override { return infos_; }
   absl::StatusOr<HostTensor> Read(absl::string_view variable) override;
   absl::Status Write(absl::string_view variable, const HostTensor& value) override;

@@ -156,6 +156,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.check_nan = options.check_nan;
   runtime.trace = options.trace;
   runtime.net = options.net;
+  runtime.wait_limit = options.wait_limit;
   runtime.stop = options.stop;
   runtime.prepare = PrepareCheckedKernel;
   runtime.init_thread = InitKernelThread;

@@ -4,6 +4,7 @@
 #ifndef SLUICE_FRAMEWORK_SESSION_SESSION_H_
 #define SLUICE_FRAMEWORK_SESSION_SESSION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -39,6 +40,9 @@ struct SessionOptions {
   std::string trace;            // file for a Perfetto timeline, written when the session ends
   std::string explain_html;     // file for a page about the plan; with `trace`, it is written again
                                 // when the session ends, with what was measured
+  // When nothing has moved for so long while a step runs, it is logged who waits for whom; 0:
+  // never.
+  std::chrono::milliseconds wait_limit{10000};
   Machine machine = Machine::Cpu();
   Stop stop;                 // ends the start soon after it says so: Cancelled; may be empty
   int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory
@@ -101,6 +105,10 @@ class Session {
   // The same into `fetches`, whose memory is used again where names and types are as before.
   virtual absl::Status Next(Fetches* fetches) = 0;
   virtual absl::Status status() const = 0;
+  // The caller cannot go on, for a reason of its own: every later call returns it, and so do those
+  // of all other ranks, which would only learn that this one has gone. Does nothing where an error
+  // is kept already.
+  virtual void Fail(const absl::Status& why) = 0;
 
   // Logical values; they wait until nothing runs.
   virtual std::vector<VariableInfo> variables() const = 0;

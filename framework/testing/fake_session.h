@@ -14,6 +14,7 @@ class FakeSession : public Session {
  public:
   absl::Status Close() override { return absl::OkStatus(); }
   absl::Status status() const override { return absl::OkStatus(); }
+  void Fail(const absl::Status&) override {}
   std::vector<VariableInfo> variables() const override { return {}; }
   absl::StatusOr<HostTensor> Read(absl::string_view) override { return HostTensor(); }
   absl::Status Write(absl::string_view, const HostTensor&) override { return absl::OkStatus(); }

@@ -22,6 +22,7 @@
 #include "framework/data/record_io.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"
+#include "framework/runtime/waits.h"
 #include "framework/testing/hand_plans.h"
 #include "framework/testing/models.h"
 #include "framework/wire/handshake.h"
@@ -275,6 +276,24 @@ std::vector<std::pair<std::string, Frame>> Frames() {
           {"bytes", bytes}, {"beat", {}},     {"refusal", refusal}, {"verbs", verbs}};
 }
 
+void WriteWaits() {
+  RankWaits waits;
+  waits.rank = 1;
+  waits.host = "node1";
+  waits.process = 4242;
+  waits.begun = 3;
+  StreamWait runs, waits_for_rank;
+  runs.stream = "compute";
+  runs.op = "h0/up (matmul)";
+  runs.runs = true;
+  waits_for_rank.stream = "net";
+  waits_for_rank.what = "waits for h0/x";
+  waits_for_rank.peer = 0;
+  waits.streams = {runs, waits_for_rank};
+  waits.loads = {{2, 0.75}};
+  Write("runtime", "waits", "two", WaitsToBytes(waits));
+}
+
 // Of tcp_net_fuzz: bytes of the peer on a connection.
 std::string Said(char channel, const std::string& bytes) {
   return std::string{channel, static_cast<char>(bytes.size())} + bytes;
@@ -324,5 +343,6 @@ int main() {
   sluice::WriteRecordSeeds();
   sluice::WritePictures();
   sluice::WriteWire();
+  sluice::WriteWaits();
   return 0;
 }

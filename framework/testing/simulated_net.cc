@@ -136,7 +136,7 @@ void SimulatedNet::Endpoint::Beat() {
 void SimulatedNet::Endpoint::Lose(int32_t peer, const absl::Status& why) {
   if (peers_[peer].lost || peers_[peer].left || receiver_ == nullptr) return;
   peers_[peer].lost = true;
-  receiver_->Receive(peer, LostMessage(absl::StrCat("process ", peer), why));
+  receiver_->Receive(peer, LostMessage(peer, absl::StrCat("process ", peer), rank_, why));
 }
 
 // Tokens of an edge are told in order, each once, and never more than there are slots; those that

@@ -31,6 +31,7 @@
 #include "framework/checkpoint/file.h"
 #include "framework/comm/comm_net.h"
 #include "framework/data/dataset.h"
+#include "framework/sbp/mesh.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/interrupt.h"
@@ -168,6 +169,23 @@ void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData
   }
 }
 
+// Which devices each process has: "rank 0: 0 to 3, rank 1: 4 to 7".
+absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks) {
+  ASSIGN_OR_RETURN(const Mesh parsed, Mesh::Parse(mesh));
+  const Mesh dealt = parsed.OverRanks(ranks);
+  std::string text;
+  size_t first = 0;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    size_t end = first;
+    while (end < dealt.devices().size() && dealt.devices()[end].rank == rank) ++end;
+    absl::StrAppend(&text, rank == 0 ? "" : ", ", "rank ", rank, ": ",
+                    first == end ? "none" : absl::StrCat(first),
+                    end - first < 2 ? "" : absl::StrCat(" to ", end - 1));
+    first = end;
+  }
+  return text;
+}
+
 // Says what is about to be run, and measures what the share of peak is a share of: of several
 // processes that is not known, as each would measure while the others do.
 absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& data,
@@ -175,8 +193,10 @@ absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& 
   for (const std::string& line : data.lines) absl::PrintF("%s\n", line);
   double peak = 0;
   if (job.ranks() > 1) {
-    absl::PrintF("machine    %s on %d processes; %s\nranks      %s\n", options.session.mesh,
-                 job.ranks(), options.job.place.text, job.WhereRanksAre());
+    ASSIGN_OR_RETURN(const std::string devices, DevicesOfRanks(options.session.mesh, job.ranks()));
+    absl::PrintF("machine    %s on %d processes; %s\nranks      %s\ndevices    %s\n",
+                 options.session.mesh, job.ranks(), options.job.place.text, job.WhereRanksAre(),
+                 devices);
   } else {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     ASSIGN_OR_RETURN(peak, MeasureMatmulPeak(cores, options.precision.compute));
@@ -420,6 +440,7 @@ absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppMo
                     stop, beginning},
                    data);
   }
+  if (!status.ok()) session->Fail(status);  // others would learn only that this rank has gone
   // What was learned is saved by now, whether or not the trace can be written.
   const absl::Status closed = session->Close();
   if (!closed.ok() && !status.ok()) SLUICE_LOG(ERROR) << closed.message();
@@ -436,6 +457,10 @@ absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppMo
 absl::Status ExplainRun(const App& app, const AppOptions& options, const AppModel& model) {
   if (options.job.place.rank != 0) return absl::OkStatus();
   absl::PrintF("model      %s\n", model.summary);
+  if (const int32_t ranks = options.job.place.ranks; ranks > 1) {
+    ASSIGN_OR_RETURN(const std::string devices, DevicesOfRanks(options.session.mesh, ranks));
+    absl::PrintF("devices    %s\n", devices);
+  }
   Programs programs;
   RETURN_IF_ERROR(app.build(options, &programs));
   ASSIGN_OR_RETURN(const std::string text,

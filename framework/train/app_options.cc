@@ -91,6 +91,9 @@ ABSL_FLAG(
     "beside what was predicted");
 ABSL_FLAG(std::string, trace, "",
           "file for a timeline of every instruction; ui.perfetto.dev shows it");
+ABSL_FLAG(double, wait_limit, 10,
+          "seconds without any progress of a step after which those who wait say whom they wait "
+          "for; nothing is ended; 0: never");
 ABSL_FLAG(bool, check_nan, false, "stop at the first op whose output has a NaN, and name it");
 
 namespace sluice {
@@ -150,6 +153,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                     {{"explain", "", ""},
                      {"explain_html", "FILE", ""},
                      {"trace", "FILE", ""},
+                     {"wait_limit", "SECONDS", ""},
                      {"check_nan", "", ""}}});
   return groups;
 }
@@ -230,6 +234,7 @@ absl::Status CheckNumbers() {
   RETURN_IF_ERROR(CheckFlag("weight_decay", absl::GetFlag(FLAGS_weight_decay), 0, 100));
   RETURN_IF_ERROR(CheckFlag("micro_batches", absl::GetFlag(FLAGS_micro_batches), 1, kMany));
   RETURN_IF_ERROR(CheckFlag("zero", absl::GetFlag(FLAGS_zero), 0, 3));
+  RETURN_IF_ERROR(CheckFlag("wait_limit", absl::GetFlag(FLAGS_wait_limit), 0, 86400));
   RETURN_IF_ERROR(CheckFlag("threads", absl::GetFlag(FLAGS_threads), 0, 4096));
   RETURN_IF_ERROR(CheckFlag("memory", absl::GetFlag(FLAGS_memory), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("device_memory", absl::GetFlag(FLAGS_device_memory), 0, kMany));
@@ -456,6 +461,8 @@ void ReadFlags(AppOptions* o) {
   o->session.script_length = absl::GetFlag(FLAGS_script_length);
   o->session.trace = absl::GetFlag(FLAGS_trace);
   o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
+  o->session.wait_limit =
+      std::chrono::milliseconds(std::llround(1000 * absl::GetFlag(FLAGS_wait_limit)));
   o->session.check_nan = absl::GetFlag(FLAGS_check_nan);
   o->eval_every = absl::GetFlag(FLAGS_eval_every);
   o->save_every = absl::GetFlag(FLAGS_save_every);

@@ -65,11 +65,18 @@ class ProcessesTest : public TrainerProcessTest {
   }
   EndedProcess WaitFor(int rank) { return Wait(children_[rank], absl::StrCat(rank)); }
   // Waits until rank 0 has printed it.
-  void WaitUntilPrinted(const std::string& text) {
-    for (int i = 0; i < 600 && Read("stdout0").find(text) == std::string::npos; ++i) {
+  void WaitUntilPrinted(const std::string& text) { WaitUntilRead({"stdout0"}, text); }
+  // Until it stands in one of the files.
+  void WaitUntilRead(const std::vector<std::string>& files, const std::string& text) {
+    const auto read = [&] {
+      std::string all;
+      for (const std::string& file : files) all += Read(file);
+      return all;
+    };
+    for (int i = 0; i < 600 && read().find(text) == std::string::npos; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    ASSERT_THAT(Read("stdout0"), HasSubstr(text));
+    ASSERT_THAT(read(), HasSubstr(text));
   }
   pid_t child(int rank) const { return children_[rank]; }
 
@@ -151,6 +158,13 @@ TEST_F(ProcessesTest, GoOnWhereRanksHoldDifferentNumbersOfVariables) {
   }
 }
 
+TEST_F(ProcessesTest, ExplainWhichDevicesEachHas) {
+  StartAll(3, Small({"--explain"}));
+  EXPECT_THAT(WaitFor(0).out,
+              HasSubstr("\ndevices    rank 0: 0 to 2, rank 1: 3 to 5, rank 2: 6 to 7\n"));
+  for (const int rank : {1, 2}) EXPECT_EQ(WaitFor(rank).out, "");
+}
+
 TEST_F(ProcessesTest, EndTogetherWhenOneIsKilled) {
   StartAll(
       3, Small({"--out=run", "--steps=1000000", "--mesh=data=3", "--batch=12", "--eval_every=0"}));
@@ -176,6 +190,27 @@ TEST_F(ProcessesTest, SaveAndStopWhenOneIsAskedTo) {
 }
 
 // A process that stands still keeps its connections: only its silence tells.
+TEST_F(ProcessesTest, NameTheOneThatStandsStill) {
+  StartAll(3, Small({"--out=run", "--steps=1000000", "--mesh=data=3", "--batch=12",
+                     "--eval_every=0", "--wait_limit=1"}));
+  WaitUntilPrinted("/1000000");
+  for (const int still : {2, 0}) {
+    kill(child(still), SIGSTOP);
+    // By the lowest of the others, if it is not late itself.
+    const std::vector<std::string> others = {still == 0 ? "stderr2" : "stderr0", "stderr1"};
+    const std::string named = absl::StrCat(", process ", child(still), ", which gives no answer: ");
+    WaitUntilRead(others, named);
+    EXPECT_THAT(Read(others[0]) + Read(others[1]),
+                HasSubstr(absl::StrCat("all wait for rank ", still, " at ")));
+    EXPECT_THAT(Read("stderr1"), HasSubstr("nothing has moved on rank 1 at "));
+    kill(child(still), SIGCONT);
+    WaitUntilRead(others, "goes on after ");
+  }
+  kill(child(0), SIGTERM);
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(WaitFor(rank).code, 0);
+  EXPECT_THAT(Read("stderr2"), HasSubstr("this process stood still for "));
+}
+
 TEST_F(ProcessesTest, GiveUpOneThatStandsStill) {
   StartAll(2, Small({"--out=run", "--steps=1000000", "--stall_limit=2"}));
   WaitUntilPrinted("/1000000");
@@ -185,6 +220,18 @@ TEST_F(ProcessesTest, GiveUpOneThatStandsStill) {
   EXPECT_THAT(ended.error, HasSubstr("it said nothing for "));
   kill(child(1), SIGKILL);
   WaitFor(1);
+}
+
+// Rank 0 alone sees that the loss is none.
+TEST_F(ProcessesTest, EndWithTheReasonOfTheOneThatFailed) {
+  StartAll(2, Small({"--out=run", "--steps=1000", "--lr=100", "--clip=0", "--optimizer=sgd"}));
+  for (const int rank : {0, 1}) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.error, HasSubstr("expected a finite loss and gradient norm, got "));
+    EXPECT_EQ(ended.error.find("rank 0 has left: step ") != std::string::npos, rank == 1)
+        << ended.error;
+  }
 }
 
 TEST_F(ProcessesTest, SayWhatOneOfThemCannot) {

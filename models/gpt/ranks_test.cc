@@ -323,8 +323,27 @@ TEST_F(RankFaultTest, AKernelsErrorEndsTheStepEverywhereWithThatStatus) {
       return failed;
     });
     EXPECT_THAT(std::string(statuses[0].message()),
-                testing::HasSubstr("expected ids in [0, 256), got 300"));
+                testing::MatchesRegex(absl::StrCat(
+                    "rank ", bad,
+                    ", program train, step 1, device .*embedding.*: expected ids in .*got 300.*")));
     EXPECT_EQ(statuses[0], statuses[1]);
+  }
+}
+
+// A reason that the ranks' steps know nothing of, such as a loss that is not finite.
+TEST_F(RankFaultTest, ARankThatFailsByItselfTellsAllWhy) {
+  for (const int32_t bad : {0, 1}) {
+    const auto statuses = OnRanks(*plans_, [bad](int32_t rank, ParityRun* run) {
+      RETURN_IF_ERROR(OneStep(run, 5));
+      if (rank == bad) {
+        run->session()->Fail(absl::FailedPreconditionError("step 7: the loss is not finite"));
+        run->session()->Fail(absl::InternalError("what comes second"));
+      }
+      return OneStep(run, 5);
+    });
+    const std::string why = absl::StrCat("rank ", bad, " has left: step 7: the loss is not finite");
+    EXPECT_EQ(statuses[bad], absl::FailedPreconditionError(why));
+    EXPECT_EQ(statuses[1 - bad], absl::UnavailableError(why));
   }
 }
 
@@ -389,18 +408,14 @@ TEST_F(RankFaultTest, ALossThatOneRankSeesEndsAll) {
     RETURN_IF_ERROR(OneStep(run, 5));
     if (rank == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      WireMessage lost;
-      lost.kind = WireMessage::Kind::kLeft;
-      lost.code = static_cast<int32_t>(absl::StatusCode::kUnavailable);
-      lost.text = "its connection was closed";
+      const auto lost = LeftBecause(2, absl::UnavailableError("its connection was closed"));
       net.endpoint(2)->Send(0, lost);
     }
     return OneStep(run, 5);
   });
   const std::string seen = "rank 2 has left: its connection was closed";
-  EXPECT_EQ(statuses[0], absl::UnavailableError(seen));
-  for (const int32_t rank : {1, 3}) {
-    EXPECT_EQ(statuses[rank], absl::UnavailableError("rank 0 has left: " + seen));
+  for (const int32_t rank : {0, 1, 3}) {
+    EXPECT_EQ(statuses[rank], absl::UnavailableError(seen));
   }
 }
 

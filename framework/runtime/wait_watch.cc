@@ -1,0 +1,314 @@
+#include "framework/runtime/wait_watch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/log.h"
+#include "framework/base/thread.h"
+#include "framework/runtime/rank_link.h"
+#include "framework/runtime/worker.h"
+
+namespace sluice {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between two looks while steps run, and while none does.
+constexpr milliseconds kTick(20), kIdleTick(250);
+// A worker that has not said by then where its actors stand runs an instruction; a rank that has
+// not said so by then stands still.
+constexpr milliseconds kWorkerLimit(100), kRankLimit(1500);
+// A rank of these asks all others, after so long for each rank below it that did not.
+constexpr int32_t kLeaders = 4;
+constexpr milliseconds kLeaderDelay(700);
+// A thread that sleeps for longer than it wanted to was stopped, and its process with it.
+constexpr milliseconds kStopped(1000);
+// What has taken long before, in this many steps, is told only when it takes so much longer.
+constexpr int64_t kRemembered = 16;
+constexpr int kLonger = 3;
+// Loads are of so many steps at least, and of this part of the limit.
+constexpr int64_t kWindowSteps = 8;
+constexpr int kWindowsOfLimit = 2;
+
+// Numbers of answers that nobody asked for: who a rank is, and what its devices were busy with.
+constexpr int64_t kIntroduction = -1, kLoads = -2;
+// And of a question to which no answer is wanted: this time a rank stood still.
+constexpr int64_t kStoodStill = -3;
+
+double Seconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+}  // namespace
+
+WaitWatch::WaitWatch(const Setup& setup) : setup_(setup), host_(HostName()) {
+  answers_.resize(ranks());
+  busy_.resize(setup.plan->devices_size());
+  for (int32_t rank = 0; rank < ranks(); ++rank) answers_[rank].name = absl::StrCat("rank ", rank);
+}
+
+absl::Status WaitWatch::Start(RankLink* link) {
+  link_ = link;
+  const std::string here = WaitsToBytes(Here(/*streams=*/false));
+  for (int32_t to = 0; to < std::min(kLeaders, ranks()); ++to) {
+    Send(to, WireMessage::Kind::kWaits, kIntroduction, here);
+  }
+  looked_at_ = moved_at_ = window_begin_ = Clock::now();
+  return StartThread([this] { Main(); }, &thread_);
+}
+
+void WaitWatch::Stop() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void WaitWatch::Receive(int32_t from, const WireMessage& message) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stop_) return;
+    inbox_.emplace_back(from, message);
+  }
+  changed_.notify_all();
+}
+
+void WaitWatch::Send(int32_t to, WireMessage::Kind kind, int64_t sequence,
+                     const std::string& bytes) {
+  WireMessage message;
+  message.kind = kind;
+  message.sequence = sequence;
+  message.text = bytes;
+  if (to == rank()) return Receive(to, message);
+  setup_.net->Send(to, std::move(message));
+}
+
+void WaitWatch::Main() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_) {
+    const StepTracker::Counts steps = setup_.tracker->counts();
+    changed_.wait_for(lock, steps.begun > steps.over ? kTick : kIdleTick,
+                      [this] { return stop_ || !inbox_.empty(); });
+    if (stop_) return;
+    std::deque<std::pair<int32_t, WireMessage>> came;
+    came.swap(inbox_);
+    lock.unlock();
+    for (const auto& [from, message] : came) Handle(from, message);
+    Look(Clock::now());
+    lock.lock();
+  }
+}
+
+// Anything that has happened here makes it another number.
+int64_t WaitWatch::Moved() const {
+  const StepTracker::Counts steps = setup_.tracker->counts();
+  int64_t moved = steps.begun + steps.through + steps.over;
+  for (const auto& worker : *setup_.workers) moved += worker->statistics().instructions;
+  if (link_ == nullptr) return moved;
+  const auto [asked, answered] = link_->questions();
+  return moved + asked + answered;
+}
+
+bool WaitWatch::Overslept(Clock::time_point now) {
+  const auto away = now - looked_at_;
+  looked_at_ = now;
+  if (away < kIdleTick + kStopped) return false;
+  SLUICE_LOG(WARNING) << absl::StrFormat("this process stood still for %.1f s", Seconds(away));
+  moved_at_ += away;
+  told_at_ += away;
+  return true;
+}
+
+WaitWatch::Clock::duration WaitWatch::Limit() const {
+  Clock::duration limit = setup_.limit;
+  for (const Passed& passed : passed_) limit = std::max(limit, kLonger * passed.time);
+  return limit;
+}
+
+void WaitWatch::Look(Clock::time_point now) {
+  Overslept(now);
+  const StepTracker::Counts steps = setup_.tracker->counts();
+  const auto [asked, answered] =
+      link_ == nullptr ? std::pair<int64_t, int64_t>(0, 0) : link_->questions();
+  const int64_t moved = Moved();
+  if (moved != moved_) {
+    const auto quiet = now - moved_at_;
+    // What a rank computed may take as long again; that one stood still says nothing of that.
+    const bool slow = waits_ && !stood_still_;
+    if (slow && quiet > setup_.limit / kLonger) passed_.push_back({steps.over, quiet});
+    if (told_) SLUICE_LOG(WARNING) << absl::StrFormat("goes on after %.1f s", Seconds(quiet));
+    while (!passed_.empty() && passed_.front().over + kRemembered < steps.over) {
+      passed_.pop_front();
+    }
+    moved_ = moved;
+    moved_at_ = now;
+    told_ = led_ = round_open_ = stood_still_ = false;
+  }
+  waits_ = !setup_.tracker->aborted() && (steps.begun > steps.over || asked > answered);
+  if (steps.begun > steps.over) Sample();
+  const bool some = steps.over - window_over_ >= kWindowSteps;
+  if (some && now - window_begin_ >= setup_.limit / kWindowsOfLimit) EndWindow(now);
+  if (waits_ && !told_ && now - moved_at_ >= Limit()) {
+    told_ = true;
+    told_at_ = now;
+    mine_ = Here(/*streams=*/true);
+    SLUICE_LOG(WARNING) << WaitsText(mine_, ranks());
+  }
+  if (told_ && !led_ && rank() < kLeaders && now - told_at_ >= rank() * kLeaderDelay) Lead();
+  if (!round_open_) return;
+  const bool all = std::all_of(answers_.begin(), answers_.end(),
+                               [](const RankAnswer& answer) { return answer.waits.has_value(); });
+  if (all || now >= round_ends_) Conclude();
+}
+
+void WaitWatch::Lead() {
+  led_ = round_open_ = true;
+  round_ends_ = Clock::now() + kRankLimit;
+  ++round_;
+  for (int32_t to = 0; to < ranks(); ++to) {
+    answers_[to].waits.reset();
+    if (to != rank()) Send(to, WireMessage::Kind::kAskWaits, round_, "");
+  }
+  answers_[rank()].waits = mine_;
+}
+
+void WaitWatch::Conclude() {
+  round_open_ = false;
+  stood_still_ = std::any_of(answers_.begin(), answers_.end(),
+                             [](const RankAnswer& answer) { return !answer.waits.has_value(); });
+  for (int32_t to = 0; to < ranks() && stood_still_; ++to) {
+    if (to != rank()) Send(to, WireMessage::Kind::kAskWaits, kStoodStill, "");
+  }
+  SLUICE_LOG(WARNING) << CulpritText(rank(), answers_);
+}
+
+void WaitWatch::Handle(int32_t from, const WireMessage& message) {
+  if (message.kind == WireMessage::Kind::kAskWaits) {
+    led_ = true;  // whoever asked finds out for all
+    stood_still_ = message.sequence == kStoodStill;
+    if (stood_still_) return;
+    return Send(from, WireMessage::Kind::kWaits, message.sequence,
+                WaitsToBytes(Here(/*streams=*/true)));
+  }
+  absl::StatusOr<RankWaits> waits = WaitsFromBytes(message.text, from);
+  if (!waits.ok()) {
+    SLUICE_LOG(WARNING) << waits.status().message();
+    return;
+  }
+  answers_[from].name = RankName(*waits, ranks());
+  if (message.sequence == kLoads) {
+    loads_[from] = *std::move(waits);
+    return Judge();
+  }
+  if (message.sequence == round_ && round_open_) answers_[from].waits = *std::move(waits);
+}
+
+RankWaits WaitWatch::Here(bool streams) {
+  RankWaits waits;
+  waits.rank = rank();
+  waits.host = host_;
+  waits.process = getpid();
+  const StepTracker::Counts steps = setup_.tracker->counts();
+  waits.begun = steps.begun;
+  waits.through = steps.through;
+  waits.over = steps.over;
+  if (link_ != nullptr) std::tie(waits.asked, waits.answered) = link_->questions();
+  waits.quiet = Seconds(Clock::now() - moved_at_);
+  if (!streams) return waits;
+  std::vector<std::vector<ActorState>> states(setup_.programs->size());
+  AddStates(&states);
+  for (size_t p = 0; p < states.size(); ++p) {
+    for (ActorState& state : states[p]) state.seconds = waits.quiet;
+    std::vector<StreamWait> more = StreamWaitsOf(*setup_.plan, static_cast<int>(p),
+                                                 (*setup_.programs)[p].loaded->index(), states[p]);
+    waits.streams.insert(waits.streams.end(), std::make_move_iterator(more.begin()),
+                         std::make_move_iterator(more.end()));
+  }
+  return waits;
+}
+
+void WaitWatch::AddStates(std::vector<std::vector<ActorState>>* states) {
+  const int64_t question = ++question_;
+  for (const auto& worker : *setup_.workers) worker->AskStates(question);
+  const Clock::time_point end = Clock::now() + kWorkerLimit;
+  for (const auto& worker : *setup_.workers) {
+    auto said = worker->States(question);
+    while (!said.has_value() && Clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(1));
+      said = worker->States(question);
+    }
+    if (said.has_value()) {
+      for (size_t p = 0; p < said->size(); ++p) {
+        (*states)[p].insert((*states)[p].end(), (*said)[p].begin(), (*said)[p].end());
+      }
+      continue;
+    }
+    const Worker::Running running = worker->running();
+    if (running.program < 0) continue;
+    const ProgramIndex& index = (*setup_.programs)[running.program].loaded->index();
+    const ProgramIndex::Instance instance = index.InstanceAt(running.instance);
+    ActorState state;
+    state.kind = ActorState::Kind::kRuns;
+    state.actor = instance.actor;
+    state.micro = instance.firing;
+    state.instruction = instance.instruction;
+    state.step = running.step;
+    (*states)[running.program].push_back(state);
+  }
+}
+
+void WaitWatch::Sample() {
+  ++samples_;
+  for (const auto& worker : *setup_.workers) {
+    const Worker::Running running = worker->running();
+    if (running.program < 0) continue;
+    const ProgramIndex& index = (*setup_.programs)[running.program].loaded->index();
+    const int32_t actor = index.ActorOf(running.instance);
+    if (index.stream_kind(index.actor(actor).stream) != plan::STREAM_COMPUTE) continue;
+    ++busy_[index.device_of(actor)];
+  }
+}
+
+void WaitWatch::EndWindow(Clock::time_point now) {
+  const int64_t over = setup_.tracker->counts().over;
+  step_seconds_ = Seconds(now - window_begin_) / static_cast<double>(over - window_over_);
+  RankWaits waits = Here(/*streams=*/false);
+  for (int32_t device = 0; device < setup_.plan->devices_size(); ++device) {
+    if (setup_.plan->devices(device).rank() != rank()) continue;
+    waits.loads.push_back({device, static_cast<double>(busy_[device]) /
+                                       static_cast<double>(std::max<int64_t>(samples_, 1))});
+  }
+  std::fill(busy_.begin(), busy_.end(), 0);
+  samples_ = 0;
+  window_over_ = over;
+  window_begin_ = now;
+  Send(0, WireMessage::Kind::kWaits, kLoads, WaitsToBytes(waits));
+}
+
+// On rank 0, once every rank has said what its devices did in a window.
+void WaitWatch::Judge() {
+  if (static_cast<int32_t>(loads_.size()) < ranks()) return;
+  std::vector<RankWaits> all;
+  for (auto& [rank, waits] : loads_) all.push_back(std::move(waits));
+  loads_.clear();
+  const std::optional<Straggler> slow = FindStraggler(all);
+  if (!slow.has_value()) return slow_.reset();
+  const std::pair<int32_t, int32_t> who(slow->rank, slow->device);
+  if (slow_ == who) return;
+  slow_ = who;
+  const std::string name = RankName(all[slow->rank], ranks());
+  SLUICE_LOG(WARNING) << absl::StrFormat(
+      "the others wait for %s%sdevice %d: it computes %.0f %% of the time, that in the middle of "
+      "all %.0f %%, in steps of %.3f s",
+      name, name.empty() ? "" : ", ", slow->device, 100 * slow->busy, 100 * slow->middle,
+      step_seconds_);
+}
+
+}  // namespace sluice
