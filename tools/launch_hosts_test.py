@@ -3,11 +3,9 @@
 Where ssh or its server is missing, the test prints a line that begins with SKIPPED, which .ci/run shows.
 """
 
-import getpass
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +15,7 @@ import unittest
 
 import launch_hosts
 import launch_ranks
+import ssh_lab
 from tools import launch_lab
 
 _HERE = "--remote_shell=sh -c 'exec sh -c \"$1\"'"
@@ -209,38 +208,22 @@ class SshTest(HostsTest):
 
     def setUp(self):
         super().setUp()
-        found = [shutil.which(name, path=_PATH) for name in ("sshd", "ssh", "ssh-keygen")]
-        if not all(found):
-            print("\nSKIPPED: //tools:launch_hosts_test: openssh-server is not installed (ci/apt-packages.txt)", file=sys.stderr)
-            self.skipTest("openssh-server is not installed")
-        self.sshd, _, keygen = found
-        for name in ("host_key", "key"):
-            subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", self.path(name)], check=True)
-        shutil.copy(self.path("key.pub"), self.path("authorized"))
+        trouble = ssh_lab.missing()
+        if trouble:
+            print("\nSKIPPED: //tools:launch_hosts_test: " + trouble, file=sys.stderr)
+            self.skipTest(trouble)
+        os.mkdir(self.path("ssh"))
+        self.servers = ssh_lab.SshServers(self.path("ssh"), self.path("cache"))
+        self.addCleanup(self.servers.stop)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        self.write("sshd_config", "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n"
-                   "SetEnv XDG_CACHE_HOME=%s\n" % (self.path("host_key"), self.path("authorized"), self.path("cache")))
-        self.write("known", "* " + self.read("host_key.pub"))
-        self.write("ssh_config", "Host a b\n  HostName 127.0.0.1\n  Port %d\n  User %s\n  IdentityFile %s\n  UserKnownHostsFile %s\n"
-                   % (port, getpass.getuser(), self.path("key"), self.path("known")))
-        if os.geteuid() == 0:
-            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # as its service would; it does not start without
-        with open(self.path("sshd.log"), "wb") as log:
-            self.server = subprocess.Popen([self.sshd, "-D", "-e", "-f", self.path("sshd_config"), "-p", str(port),
-                                            "-o", "ListenAddress=127.0.0.1"], stdin=subprocess.DEVNULL, stderr=log)
-        self.addCleanup(self._end, self.server)
-        self.wait_for(lambda: "Server listening" in self.read("sshd.log"))
-        self.arguments = [self.hosts("a address=127.0.0.1\nb"), "--remote_shell=%s -F %s" % (launch_hosts.REMOTE_SHELL, self.path("ssh_config"))]
-
-    def write(self, name, text):
-        with open(self.path(name), "w", encoding="ascii") as file:
-            file.write(text)
+        self.servers.start(["a", "b"], "127.0.0.1", port)
+        self.arguments = [self.hosts("a address=127.0.0.1\nb"), "--remote_shell=" + self.servers.remote_shell]
 
     def test_ranks_on_hosts(self):
         code, out, error = self.launch(self.arguments + ["--", self.program(_TELL), "a b", "$HOME", "'"])
-        self.assertEqual((code, error), (0, ""), self.read("sshd.log"))
+        self.assertEqual((code, error), (0, ""), self.servers.log())
         told = self.told(out)
         self.assertEqual([one["SLUICE_RANK"] for one in told], ["0", "1"])
         self.assertEqual(told[0]["arguments"], ["a b", "$HOME", "'"])
@@ -248,7 +231,7 @@ class SshTest(HostsTest):
     def test_a_name_is_looked_up_as_ssh_does(self):
         self.arguments[0] = self.hosts("a")
         code, out, error = self.launch(self.arguments + ["--", self.program(_TELL)])
-        self.assertEqual((code, error), (0, ""), self.read("sshd.log"))
+        self.assertEqual((code, error), (0, ""), self.servers.log())
         self.assertRegex(self.told(out)[0]["SLUICE_RENDEZVOUS"], r"^127\.0\.0\.1:")
 
     def test_all_end_when_one_fails_or_the_launcher_is_killed(self):
@@ -270,14 +253,15 @@ class SshTest(HostsTest):
     def test_a_connection_that_is_lost_is_a_rank_that_failed(self):
         process = self.start(self.arguments + ["--grace=0.2", "--", self.program(_WAIT)])
         pids = self.pids(2)
-        with open("/proc/%d/task/%d/children" % (self.server.pid, self.server.pid), encoding="ascii") as file:
+        server = self.servers.servers[0].pid
+        with open("/proc/%d/task/%d/children" % (server, server), encoding="ascii") as file:
             os.kill(int(file.read().split()[0]), signal.SIGKILL)
         _, error = process.communicate(timeout=launch_lab.DEADLINE)
         self.assertRegex(error.decode(), r"launch: rank \d on [ab] ended with code 255 ")
         self.assert_gone(pids)
 
     def test_who_is_not_let_in_says_so(self):
-        self.write("authorized", "")
+        self.servers.lock_out()
         code, _, error = self.launch(self.arguments + ["--", self.program(_TELL)])
         self.assertEqual(code, 2)
         self.assertRegex(error, r"^launch: a: .*Permission denied .*; b: .*Permission denied .*\n$")
