@@ -1,5 +1,7 @@
 """The cases of hosts.py: what a network does to a job over four hosts, and what has to become of it."""
+import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -227,18 +229,23 @@ def clocks(lab):
     """hosts whose clocks differ by days, and are set an hour forth and back in between: the same bits"""
     fake = next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
     offset = lab.folder / "offset"
-    offset.write_text("+0")
+    offset.write_text("+100000000")  # three years
     variables = f"LD_PRELOAD={fake} FAKETIME_TIMESTAMP_FILE={offset} FAKETIME_NO_CACHE=1 DONT_FAKE_MONOTONIC=1" if fake else ""
     apart = "--monotonic $((${{0#host}} * 100000)) --boottime $((${{0#host}} * 100000))"
-    job = lab.job(Training("gpt", "data=2 model=2", 60), shell="sh -c 'exec nsenter --net={spaces}/$0 unshare --time --fork --kill-child "
-                  + apart + f" env {variables} sh -c \"$1\"'")
+    job = lab.job(Training("gpt", "data=2 model=2", 60), shell="sh -c 'exec nsenter --net={spaces}/$0 unshare --time --fork "
+                  f"--kill-child {apart} env {variables} sh -c \"$1\"'")
     job.start()
+    job.wait_for_step(3)
+    spaces = {os.stat(f"/proc/{process.pid}/ns/time").st_ino for process in job.ranks().values()}
+    expect(len(spaces) == 4, f"expected four clocks, got {len(spaces)}")
+    began = int(re.search(r"since (\d{4})", (job.run / "run.lock").read_text(encoding="utf-8"))[1])
+    expect(not fake or began >= time.localtime().tm_year + 3, f"expected a time of day of three years later, got {began}")
     for step, text in ((10, "+3600"), (20, "-3600"), (30, "+86400")):
         job.wait_for_step(step)
         offset.write_text(text)
     job.finish()
     lab.expect_bits(job)
-    lab.notes.append("clocks of hosts 100,000 s apart" + ("; time of day set three times" if fake else "; no faketime, time of day not set"))
+    lab.notes.append("clocks of hosts 100,000 s apart; time of day " + ("set three times" if fake else "not set, for want of faketime"))
 
 
 @case
@@ -286,8 +293,8 @@ LAYOUTS = [
         ("data=2 model=2", ("--micro_batches=2", "--zero=3")))),
     *(Training("resnet", mesh, 2, more) for mesh, more in (
         ("data=2", ()), ("data=3", ()), ("data=4", ("--groups=4",)), ("model=2", ()), ("data=2 model=2", ()),
-        ("data=2 model=2", ("--split_stages=2",)), ("model=3", ("--split_stages=4",)), ("model=2", ("--split_stages=4", "--depth=50")),
-        ("data=2", ("--depth=50",)), ("pipe=2", ()), ("pipe=2", ("--micro_batches=4", "--groups=4")),
+        ("data=2 model=2", ("--split_stages=2",)), ("model=3", ("--split_stages=4",)),
+        ("model=2", ("--split_stages=4", "--depth=50")), ("data=2", ("--depth=50",)), ("pipe=2", ()), ("pipe=2", ("--micro_batches=4", "--groups=4")),
         ("data=2 pipe=2", ("--micro_batches=2", "--groups=2")),
         ("data=2 model=2 pipe=2", ("--micro_batches=2", "--groups=4", "--split_stages=1")), ("data=2", ("--zero=1",)),
         ("data=2", ("--micro_batches=2", "--groups=2", "--zero=3")))),

@@ -32,7 +32,7 @@ from launch_ranks import FORWARDED, Keeper, LocalRanks, Output, Refusal
 
 _SECONDS_TO_KILL = 5  # between SIGTERM and SIGKILL
 _MOST_PENDING = 1 << 20
-_MOST_RANKS = 256  # two pipes each, of the 1024 descriptors that a process may usually have
+_MOST_RANKS = 256  # three pipes each, of the 1024 descriptors that a process may usually have
 _LABEL = re.compile(r"(?://)?(?P<package>[\w./+-]*)(?::(?P<name>[\w./+-]+))?")
 
 
@@ -238,12 +238,15 @@ def parse(arguments):
     parser.add_argument("program", nargs="...", metavar="PROGRAM", help="a label or a path, and what the program is told")
     options = parser.parse_args(arguments)
     options.hosts = read_hosts(options.hosts) if options.hosts else []
-    slots = min(_MOST_RANKS, sum(host.slots for host in options.hosts))
-    if options.ranks is None and not options.hosts:
+    slots = sum(host.slots for host in options.hosts)
+    if not options.hosts and options.ranks is None:
         parser.error("the following arguments are required: -n/--ranks")
+    if not options.hosts and options.folder:
+        raise Refusal("argument --folder: expected --hosts beside it, got none")
     options.ranks = options.ranks or slots
-    if options.hosts and options.ranks > slots:
-        raise Refusal("argument -n/--ranks: expected at most %d, as --hosts has so many slots, got %d" % (slots, options.ranks))
+    if options.hosts and options.ranks > min(slots, _MOST_RANKS):
+        raise Refusal("--hosts has %d slots: expected at most %d ranks, got %d (-n says how many)"
+                      % (slots, min(slots, _MOST_RANKS), options.ranks))
     if options.program[:1] == ["--"]:
         del options.program[0]
     if not options.program:

@@ -144,12 +144,12 @@ class HostRanks:
             with process.stdin:
                 process.stdin.write(first)
                 process.stdin.flush()
-                answer = json.loads(process.stdout.readline() or "{}")
+                answer = _read(process.stdout.readline())
                 if "wants" in answer:
                     process.stdin.write(program)
                     process.stdin.flush()
-                    answer = json.loads(process.stdout.readline() or "{}")
-        except (OSError, ValueError):  # what the shell has said says more
+                    answer = _read(process.stdout.readline())
+        except OSError:  # what the shell has said says more
             pass
         finally:
             timer.cancel()
@@ -171,7 +171,7 @@ class HostRanks:
             if "port" in answer:
                 for other in ranks[1:]:
                     other.send(b"port %d\n" % answer["port"])
-            elif answer != {}:
+            elif "error" in answer:
                 outputs[1].add(("launch: %s: %s\n" % (host.name, answer["error"])).encode())
 
         for number, (host, local) in enumerate(self._places):
@@ -190,9 +190,12 @@ class HostRanks:
 
 
 def _read(line):
-    """What an agent says first; or what something else says in its place, as a shell that greets people."""
+    """What an agent says first; or an error, if something else does, as a shell that greets people."""
     try:
-        answer = json.loads(line)
+        answer = json.loads(line or "{}")
     except ValueError:
         answer = None
-    return answer if isinstance(answer, dict) else {"error": line.decode(errors="replace")}
+    if isinstance(answer, dict):
+        return answer
+    return {"error": "expected the launcher's agent to answer, got %r; does the shell there print something as it starts?" %
+            line.decode(errors="replace").strip()}

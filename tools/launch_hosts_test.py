@@ -79,15 +79,18 @@ class HereTest(HostsTest):
                          [("2", self.path("other"))] * 2 + [("1", self.path("other"))])
 
     def test_the_program_is_copied_once(self):
-        hosts, program = self.hosts("a address=127.0.0.1\nb"), self.program("print(os.path.abspath(__file__))")
-        first, second = (self.launch([hosts, _HERE, "--", program])[1].splitlines()[0] for _ in range(2))
+        hosts, program = self.hosts("a address=127.0.0.1\nb"), self.program("""
+            print(os.path.abspath(__file__) if rank == 0 else "", end="")
+        """)
+        first = self.launch([hosts, _HERE, "--", program])[1].strip()
         self.assertTrue(first.startswith(self.path("cache/sluice/programs/")), first)
-        self.assertEqual(first, second)
+        written = os.stat(first).st_mtime_ns
+        self.assertEqual((self.launch([hosts, _HERE, "--", program])[1].strip(), os.stat(first).st_mtime_ns), (first, written))
         self.assertEqual(os.listdir(os.path.dirname(first)), [os.path.basename(program)])
         with open(program, "a", encoding="ascii") as file:
             file.write("# changed\n")
         os.utime(os.path.dirname(first), (0, 0))
-        self.assertNotEqual(self.launch([hosts, _HERE, "--", program])[1].splitlines()[0], first)
+        self.assertNotEqual(self.launch([hosts, _HERE, "--", program])[1].strip(), first)
         self.assertFalse(os.path.exists(first), "a program of long ago was kept")
 
     def test_the_secret_is_on_no_command_line_and_in_no_variable(self):
@@ -112,7 +115,8 @@ class HereTest(HostsTest):
                 time.sleep(30)
             """ % what)
             code, _, error = self.launch([hosts, _HERE, "--grace=0.1", "--", program])
-            self.assertRegex(error, r"^launch: rank 1 on b %s after .* s; of the others ended on SIGTERM: 0, 2\n$" % re.escape(words))
+            others = "of the others ended on SIGTERM: 0, 2"
+            self.assertRegex(error, r"^launch: rank 1 on b %s after .* s; %s\n$" % (re.escape(words), others))
             self.assertEqual(code, 7 if "7" in what else 128 + 9)
 
     def test_all_begin_again(self):
@@ -148,16 +152,18 @@ class HereTest(HostsTest):
                 ("a 2", [], "--hosts=%s: line 1: expected NAME [slots=N] [address=IP], got '2'" % path),
                 ("a\na", [], "--hosts=%s: line 2: expected the name of another host, got 'a'" % path),
                 ("-oProxyCommand=x", [], "--hosts=%s: line 1: expected the name of another host" % path),
-                ("a slots=2", ["-n", "3"], "argument -n/--ranks: expected at most 2, as --hosts has so many slots, got 3"),
+                ("a slots=2", ["-n", "3"], "--hosts has 2 slots: expected at most 2 ranks, got 3 (-n says how many)"),
+                ("a slots=300", [], "--hosts has 300 slots: expected at most 256 ranks, got 300"),
                 ("no.such.host.invalid\nb", [], "no.such.host.invalid: no address by which others reach it"),
                 ("localhost\nb", [], "localhost: its name stands for "),
-                ("a address=127.0.0.1\nb", ["--folder=/none"], "a: there is no folder /none (--folder names another); b: there is no"),
+                ("a address=127.0.0.1\nb", ["--folder=/none"], "a: there is no folder /none (--folder names another); b: there "),
                 ("a address=127.0.0.1", ["--remote_shell=sh -c 'echo no such host >&2; exit 255'"], "a: no such host"),
-                ("a address=127.0.0.1", ["--remote_shell=sh -c 'echo welcome; cat >/dev/null'"], "a: the remote shell ended with code 0"),
+                ("a address=127.0.0.1", ["--remote_shell=sh -c 'echo hi; cat >/dev/null'"], "a: expected the launcher's agent to answer, got 'hi'"),
                 ("a address=127.0.0.1", ["--remote_shell=/none"], "cannot start ")):
             code, out, error = self.launch([self.hosts(text), _HERE, *more, "--", program])
             self.assertEqual((code, out), (2, ""), text)
             self.assertTrue(error.startswith("launch: " + expected) and error.count("\n") == 1, (text, error))
+        self.assertIn("argument --folder: expected --hosts beside it", self.launch(["-n", "1", "--folder=/", "--", program])[2])
         self.assertIn("expected a list of hosts", self.launch(["--hosts=/none", "--", program])[2])
         code, _, error = self.launch([self.hosts("a address=192.0.2.1"), _HERE, "--", program])
         self.assertEqual(code, 2)
@@ -173,7 +179,8 @@ class AgentTest(HostsTest):
                                  stdout=subprocess.PIPE)
         self.addCleanup(self._end, agent)
         place = {"rank": 0, "ranks": 1, "local_rank": 0, "local_ranks": 1, "restarts": 0}
-        order = {"command": [program], "folder": self.folder, "place": place, "address": "127.0.0.1", "secret": "00" * 32, "cores": "all"}
+        order = {"command": [program], "folder": self.folder, "place": place, "address": "127.0.0.1", "secret": "00" * 32,
+                 "cores": "all"}
         agent.stdin.write(json.dumps(order).encode() + b"\n")
         agent.stdin.flush()
         self.assertIn("port", json.loads(agent.stdout.readline()))

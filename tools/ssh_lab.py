@@ -25,12 +25,13 @@ class SshServers:
         self._folder = folder
         self.servers = []
         for name in ("host_key", "key"):
-            subprocess.run([shutil.which("ssh-keygen", path=_PATH), "-q", "-t", "ed25519", "-N", "", "-f", self._path(name)], check=True)
+            subprocess.run([shutil.which("ssh-keygen", path=_PATH), "-q", "-t", "ed25519", "-N", "", "-f", self._path(name)],
+                           check=True)
         shutil.copy(self._path("key.pub"), self._path("authorized"))
         with open(self._path("host_key.pub"), encoding="ascii") as file:
             self._write("known", "* " + file.read())
-        self._write("sshd_config", "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n"
-                    "SetEnv XDG_CACHE_HOME=%s\n" % (self._path("host_key"), self._path("authorized"), cache))
+        self._write("sshd_config", "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\n"
+                    "PermitRootLogin yes\nSetEnv XDG_CACHE_HOME=%s\n" % (self._path("host_key"), self._path("authorized"), cache))
         self._write("ssh_config", "")
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # as its service would; it does not start without
