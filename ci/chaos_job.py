@@ -121,6 +121,8 @@ def _copy(pipe, path):
 class Layout:
     """What is trained, over which devices and processes."""
 
+    steps = STEPS
+
     def __init__(self, ranks, mesh, micro_batches, zero=0):
         self.ranks, self.mesh, self.micro_batches, self.zero = ranks, mesh, micro_batches, zero
 
@@ -158,8 +160,7 @@ class Job:
         elif self.run.exists():  # begun, and nothing was saved
             for path in self.run.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        command = [*self.programs["launch"], "-n", str(self.layout.ranks), f"--restarts={RESTARTS}", f"--grace={GRACE}",
-                   "--", self.programs["train"], *arguments]
+        command = [*self.programs["launch"], *self.launcher_arguments(), "--", self.programs["train"], *arguments]
         environment = {**os.environ, _MARK: self.mark, "BUILD_WORKING_DIRECTORY": str(self.folder)}
         environment.pop("BUILD_WORKSPACE_DIRECTORY", None)
         # By pipes: a rank whose files may not grow any more can still say so.
@@ -172,6 +173,9 @@ class Job:
         for thread in self._said:
             thread.start()
         self._end = time.monotonic() + LIMIT
+
+    def launcher_arguments(self):
+        return ["-n", str(self.layout.ranks), f"--restarts={RESTARTS}", f"--grace={GRACE}"]
 
     def out(self):
         return (self.folder / f"stdout{self.starts}").read_text(errors="replace")
@@ -191,21 +195,28 @@ class Job:
 
     def ranks(self):
         """The processes of ranks that live, by rank, of the present start."""
-        try:
-            launcher = self.launcher.pid
-            pids = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text(encoding="ascii").split()
-        except OSError:
-            return {}
-        for pid in map(int, pids):
+        for pid in self._started():
             if pid in self._known:
                 continue
             environment = _environment_of(pid)
-            if environment.get(_MARK) == self.mark and "SLUICE_RANK" in environment:
+            if self._owns(environment) and "SLUICE_RANK" in environment:
                 try:
                     self._known[pid] = Process(pid, environment)
                 except OSError:
                     pass
         return {process.rank: process for process in self._known.values() if process.living()}
+
+    def _started(self):
+        """Processes that may be ranks."""
+        try:
+            launcher = self.launcher.pid
+            pids = pathlib.Path(f"/proc/{launcher}/task/{launcher}/children").read_text(encoding="ascii").split()
+        except OSError:
+            return []
+        return list(map(int, pids))
+
+    def _owns(self, environment):
+        return environment.get(_MARK) == self.mark
 
     def note_ports(self):
         self._listened.update(listening_sockets([process.pid for process in self.ranks().values()]))
@@ -283,10 +294,13 @@ class Job:
                 found[int(match[1])] = line.partition(',"tokens_per_second"')[0]
         return found
 
+    def last_checkpoint(self):
+        last = self.run / "checkpoints" / f"step-{self.layout.steps:06d}"
+        expect(last.exists(), f"no checkpoint of step {self.layout.steps}: {[path.name for path in self.checkpoints()]}")
+        return last
+
     def result(self):
-        last = self.run / "checkpoints" / f"step-{STEPS:06d}"
-        expect(last.exists(), f"no checkpoint of step {STEPS}: {[path.name for path in self.checkpoints()]}")
-        return tensors_of(last), self.losses()
+        return tensors_of(self.last_checkpoint()), self.losses()
 
 
 def expect_same(got, expected, lines_may_be_missing):

@@ -3,6 +3,9 @@ import os
 import unittest
 from unittest import mock
 
+import launch_agent
+import launch_hosts
+import launch_ranks
 from tools import launch
 from tools import launch_lab
 
@@ -119,8 +122,9 @@ class RanksTest(launch_lab.LaunchTest):
         """)
         runfiles = self.path("launch.runfiles")
         os.makedirs(os.path.join(runfiles, "sluice/tools"))
-        os.symlink(os.path.abspath(launch.__file__), os.path.join(runfiles, "sluice/tools/launch.py"))
-        self.environment["PYTHONPATH"] = ":".join([runfiles, "/other", runfiles + "/sluice"])
+        for module in (launch, launch_agent, launch_hosts, launch_ranks):
+            os.symlink(os.path.abspath(module.__file__), os.path.join(runfiles, "sluice/tools", os.path.basename(module.__file__)))
+        self.environment["PYTHONPATH"] = ":".join([runfiles, "/other", runfiles + "/sluice", runfiles + "/sluice/tools"])
         self.assertEqual(self.launch(["-n", "1", "--", program]), (0, "/other\n", ""))
 
     def test_what_follows_the_program_is_its_own(self):
@@ -155,12 +159,12 @@ class RanksTest(launch_lab.LaunchTest):
     def test_shares_of_cores(self):
         # Two cores with two hardware threads each, numbered as Linux does: 0 and 2 are of one.
         place = {0: [0, 0, 0], 1: [0, 1, 1], 2: [0, 0, 2], 3: [0, 1, 3], 7: [1, 0, 7]}
-        with mock.patch.object(launch, "_core_place", place.get), mock.patch("os.sched_getaffinity", lambda _: {0, 1, 2, 3}):
-            self.assertEqual(launch.split_cores(2), [[0, 2], [1, 3]])
-            self.assertEqual(launch.split_cores(3), [[0], [2], [1, 3]])
-            self.assertEqual(launch.split_cores(5), [None] * 5)
-        with mock.patch.object(launch, "_core_place", place.get), mock.patch("os.sched_getaffinity", lambda _: set(place)):
-            self.assertEqual(launch.split_cores(2), [[0, 2], [1, 3, 7]])
+        with mock.patch.object(launch_agent, "_core_place", place.get), mock.patch("os.sched_getaffinity", lambda _: {0, 1, 2, 3}):
+            self.assertEqual(launch_agent.split_cores(2), [[0, 2], [1, 3]])
+            self.assertEqual(launch_agent.split_cores(3), [[0], [2], [1, 3]])
+            self.assertEqual(launch_agent.split_cores(5), [None] * 5)
+        with mock.patch.object(launch_agent, "_core_place", place.get), mock.patch("os.sched_getaffinity", lambda _: set(place)):
+            self.assertEqual(launch_agent.split_cores(2), [[0, 2], [1, 3, 7]])
 
 
 class RestartsTest(launch_lab.LaunchTest):
@@ -249,7 +253,7 @@ class UseTest(launch_lab.LaunchTest):
                 (["-n", "1", "--grace=-1", "--", "true"], "argument --grace: expected a number from 0"),
                 (["-n", "1", "--restarts=-1", "--", "true"], "argument --restarts: expected a number from 0"),
                 (["-n", "1", "--cores=most", "--", "true"], "argument --cores: invalid choice: 'most'"),
-                (["--rank", "1", "--", "true"], "the following arguments are required: -n/--ranks"),
+                (["--rank", "1", "--", "true"], "unrecognized arguments: --rank"),
                 (["-n", "1", "--", "./none"], "./none: expected a program or a label such as //models/gpt:train, and there is no"),
                 (["-n", "1", "--", plain], plain + ": expected a program, and the file is not executable"),
                 (["-n", "1", "--", broken], "cannot start %s: [Errno 8] Exec format error" % broken),
