@@ -241,16 +241,19 @@ void RankLink::OnHello(int32_t from, const WireMessage& message) {
 }
 
 void RankLink::Leave() {
-  WireMessage message;
-  message.kind = WireMessage::Kind::kLeft;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    // Others may not have lost whom this one has, and wait for both.
-    if (gone_) message = WithStatus(WireMessage::Kind::kLeft, left_);
-    message.sequence = begun_;
-    message.number = questions_;
+  for (int asker = 0; asker < kAskers; ++asker) {
+    WireMessage message;
+    message.kind = WireMessage::Kind::kLeft;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      // Others may not have lost whom this one has, and wait for both.
+      if (gone_) message = WithStatus(WireMessage::Kind::kLeft, left_);
+      message.asker = static_cast<Asker>(asker);
+      message.sequence = begun_;
+      message.number = questions_[asker].asked;
+    }
+    SendAll(message);
   }
-  SendAll(message);
 }
 
 void RankLink::TokenThere(int program, int32_t actor, int64_t sequence) {
@@ -342,7 +345,8 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
       changed_.notify_all();
       // That the last step is over may be still on its way.
       if (!why.ok() || begun_ > left_after_) setup_.tracker->Abort(status);
-      left_questions_ = std::min(left_questions_, message.number);
+      Questions& questions = questions_[static_cast<int>(message.asker)];
+      questions.left_after = std::min(questions.left_after, message.number);
       gone_ = gone_ || !why.ok();
       return;
     }
@@ -465,50 +469,58 @@ void RankLink::Over(const WireMessage& message) {
   setup_.tracker->End(message.edge.program);
 }
 
-// What a rank says may come before this one asks, and the verdict of the next question before it
-// has seen that of the last.
+// What a rank says may come before this one asks, and the answer to the next question before it has
+// seen that to the last.
 void RankLink::Note(int32_t from, const WireMessage& message) {
   std::lock_guard<std::mutex> lock(mutex_);
+  Questions& questions = questions_[static_cast<int>(message.asker)];
   if (message.kind == WireMessage::Kind::kSays) {
-    said_[message.sequence][from] = message.text;
+    questions.said[message.sequence][from] = message.text;
   } else {
-    verdicts_[message.sequence] = StatusOf(message);
+    const absl::Status status = StatusOf(message);
+    questions.answers[message.sequence] =
+        status.ok() ? absl::StatusOr<std::string>(message.text) : status;
   }
   changed_.notify_all();
 }
 
-absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
+absl::StatusOr<std::string> RankLink::Ask(Asker asker, const std::string& mine,
+                                          const Answer& answer) {
+  Questions& questions = questions_[static_cast<int>(asker)];
   WireMessage says;
   says.kind = WireMessage::Kind::kSays;
+  says.asker = asker;
   says.text = mine;
   std::unique_lock<std::mutex> lock(mutex_);
-  const int64_t question = says.sequence = questions_++;
+  const int64_t question = says.sequence = questions.asked++;
   // Whoever has left answers what it was asked before, which may be still on its way.
-  const auto unanswered = [&] { return gone_ || question >= left_questions_; };
+  const auto unanswered = [&] { return gone_ || question >= questions.left_after; };
   if (!is_first()) {
     lock.unlock();
     setup_.net->Send(0, std::move(says));
     lock.lock();
-    changed_.wait(lock, [&] { return unanswered() || verdicts_.count(question) > 0; });
-    const auto verdict = verdicts_.find(question);
-    if (verdict == verdicts_.end()) return left_;
-    absl::Status status = std::move(verdict->second);
-    verdicts_.erase(verdict);
-    return status;
+    changed_.wait(lock, [&] { return unanswered() || questions.answers.count(question) > 0; });
+    const auto said = questions.answers.find(question);
+    if (said == questions.answers.end()) return left_;
+    absl::StatusOr<std::string> answered = std::move(said->second);
+    questions.answers.erase(said);
+    return answered;
   }
-  said_[question][0] = mine;
+  questions.said[question][0] = mine;
   const auto ranks = static_cast<size_t>(setup_.net->ranks());
-  changed_.wait(lock, [&] { return unanswered() || said_[question].size() == ranks; });
-  if (said_[question].size() < ranks) return left_;
+  changed_.wait(lock, [&] { return unanswered() || questions.said[question].size() == ranks; });
+  if (questions.said[question].size() < ranks) return left_;
   std::vector<std::string> texts;
-  for (auto& [rank, text] : said_[question]) texts.push_back(std::move(text));
-  said_.erase(question);
+  for (auto& [rank, text] : questions.said[question]) texts.push_back(std::move(text));
+  questions.said.erase(question);
   lock.unlock();
-  const absl::Status status = judge(texts);
-  WireMessage verdict = WithStatus(WireMessage::Kind::kVerdict, status);
-  verdict.sequence = question;
-  SendAll(verdict);
-  return status;
+  const absl::StatusOr<std::string> answered = answer(texts);
+  WireMessage message = WithStatus(WireMessage::Kind::kVerdict, answered.status());
+  if (answered.ok()) message.text = *answered;
+  message.asker = asker;
+  message.sequence = question;
+  SendAll(message);
+  return answered;
 }
 
 void RankLink::Abort(const absl::Status& status) {

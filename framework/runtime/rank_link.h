@@ -11,6 +11,7 @@
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -68,8 +69,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   bool Done(Fence fence) const override;
   absl::Status status() const override { return absl::OkStatus(); }
 
-  // The session: see Runtime::Agree.
-  absl::Status Agree(const std::string& mine, const Judge& judge);
+  // The asker's thread: see Runtime::Ask.
+  absl::StatusOr<std::string> Ask(Asker asker, const std::string& mine, const Answer& answer);
 
   void Begin(int program, int64_t number);
   void EndedHere(int program, int64_t step) override;
@@ -106,6 +107,16 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     absl::Status error;
   };
 
+  // Questions of one asker.
+  struct Questions {
+    int64_t asked = 0;  // here
+    // So many a rank that has left was asked; none has: more than there will ever be.
+    int64_t left_after = std::numeric_limits<int64_t>::max();
+    // By question: what ranks have said, on rank 0; the answer.
+    std::map<int64_t, std::map<int32_t, std::string>> said;
+    std::map<int64_t, absl::StatusOr<std::string>> answers;
+  };
+
   explicit RankLink(const Setup& setup);
   absl::Status AddEdges(int program);
   std::string EdgesText() const;
@@ -138,20 +149,15 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // On rank 0, by (who reads, of whom): edges as the reader and as the owner of the bytes has them.
   std::map<std::pair<int32_t, int32_t>, std::pair<std::string, std::string>> edges_;
   int64_t begun_ = 0;  // steps here, of all programs
-  // So many steps a rank that has left took part in, and so many questions it was asked; none has:
-  // more than there will ever be.
+  // So many steps a rank that has left took part in; none has: more than there will ever be.
   int64_t left_after_ = std::numeric_limits<int64_t>::max();
-  int64_t left_questions_ = std::numeric_limits<int64_t>::max();
   absl::Status left_;  // what to say of it
   bool gone_ = false;  // it is lost, or left with an error: it answers no question any more
   bool is_welcome_ = false;
   absl::Status welcome_;
   std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
   std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step
-  int64_t questions_ = 0;                                  // asked here
-  // By question: what ranks have said, on rank 0; the answer.
-  std::map<int64_t, std::map<int32_t, std::string>> said_;
-  std::map<int64_t, absl::Status> verdicts_;
+  std::array<Questions, kAskers> questions_;               // by asker
 };
 
 }  // namespace sluice
