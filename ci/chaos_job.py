@@ -121,8 +121,8 @@ def _copy(pipe, path):
 class Layout:
     """What is trained, over which devices and processes."""
 
-    def __init__(self, ranks, mesh, micro_batches, zero=0):
-        self.ranks, self.mesh, self.micro_batches, self.zero = ranks, mesh, micro_batches, zero
+    def __init__(self, ranks, mesh, micro_batches, zero=0, steps=STEPS):
+        self.ranks, self.mesh, self.micro_batches, self.zero, self.steps = ranks, mesh, micro_batches, zero, steps
 
     def __str__(self):
         return f"{self.ranks} ranks, {self.mesh}, {self.micro_batches} micro-batches, zero {self.zero}"
@@ -132,14 +132,15 @@ class Layout:
                 "--sequence_length=16", "--batch=12", "--data=text.txt", "--sample_length=0", "--eval_every=0",
                 "--keep=3", f"--mesh={self.mesh}", f"--micro_batches={self.micro_batches}", f"--zero={self.zero}",
                 f"--stall_limit={STALL_LIMIT}", f"--rendezvous_limit={RENDEZVOUS_LIMIT}", "--secret_file=secret",
-                f"--steps={STEPS}", "--save_every=16"]
+                f"--steps={self.steps}", "--save_every=16"]
 
 
 class Job:
     """One run in a folder of its own, by one start of the launcher after another."""
 
-    def __init__(self, programs, folder, layout):
+    def __init__(self, programs, folder, layout, restarts=RESTARTS, limit=LIMIT):
         self.programs, self.folder, self.layout = programs, pathlib.Path(folder), layout
+        self._restarts, self._limit = restarts, limit
         self.run = self.folder / "run"
         self.mark = f"{os.getpid()}.{id(self)}.{time.monotonic_ns()}"
         self.starts = 0
@@ -158,8 +159,8 @@ class Job:
         elif self.run.exists():  # begun, and nothing was saved
             for path in self.run.iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        command = [*self.programs["launch"], "-n", str(self.layout.ranks), f"--restarts={RESTARTS}", f"--grace={GRACE}",
-                   "--", self.programs["train"], *arguments]
+        command = [*self.programs["launch"], "-n", str(self.layout.ranks), f"--restarts={self._restarts}",
+                   f"--grace={GRACE}", "--", self.programs["train"], *arguments]
         environment = {**os.environ, _MARK: self.mark, "BUILD_WORKING_DIRECTORY": str(self.folder)}
         environment.pop("BUILD_WORKSPACE_DIRECTORY", None)
         # By pipes: a rank whose files may not grow any more can still say so.
@@ -171,7 +172,7 @@ class Job:
             (self.folder / f"{name}{self.starts}").touch()
         for thread in self._said:
             thread.start()
-        self._end = time.monotonic() + LIMIT
+        self._end = time.monotonic() + self._limit
 
     def out(self):
         return (self.folder / f"stdout{self.starts}").read_text(errors="replace")
@@ -186,8 +187,8 @@ class Job:
         return self.launcher.poll() is not None
 
     def check_time(self):
-        expect(time.monotonic() < self._end, f"hang: start {self.starts} of the launcher has not ended in {LIMIT} s; it said "
-               f"{self.errors()[-600:]!r}")
+        expect(time.monotonic() < self._end, f"hang: start {self.starts} of the launcher has not ended in "
+               f"{self._limit} s; it said {self.errors()[-600:]!r}")
 
     def ranks(self):
         """The processes of ranks that live, by rank, of the present start."""
@@ -284,8 +285,8 @@ class Job:
         return found
 
     def result(self):
-        last = self.run / "checkpoints" / f"step-{STEPS:06d}"
-        expect(last.exists(), f"no checkpoint of step {STEPS}: {[path.name for path in self.checkpoints()]}")
+        last = self.run / "checkpoints" / f"step-{self.layout.steps:06d}"
+        expect(last.exists(), f"no checkpoint of step {self.layout.steps}: {[path.name for path in self.checkpoints()]}")
         return tensors_of(last), self.losses()
 
 

@@ -239,7 +239,7 @@ TEST(SessionTest, RanksThatBeginStepsOfOtherProgramsAreStopped) {
   }
 }
 
-// Of one rank, what it is asked: `run` on every rank of a session.
+// Calls `run` on every rank of a session, and closes it.
 void OnRanks(int ranks, const std::function<void(int rank, Session* session)>& run) {
   InProcessNet net(ranks, {});
   std::vector<std::thread> threads;
