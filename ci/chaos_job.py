@@ -121,10 +121,8 @@ def _copy(pipe, path):
 class Layout:
     """What is trained, over which devices and processes."""
 
-    steps = STEPS
-
-    def __init__(self, ranks, mesh, micro_batches, zero=0):
-        self.ranks, self.mesh, self.micro_batches, self.zero = ranks, mesh, micro_batches, zero
+    def __init__(self, ranks, mesh, micro_batches, zero=0, steps=STEPS):
+        self.ranks, self.mesh, self.micro_batches, self.zero, self.steps = ranks, mesh, micro_batches, zero, steps
 
     def __str__(self):
         return f"{self.ranks} ranks, {self.mesh}, {self.micro_batches} micro-batches, zero {self.zero}"
@@ -134,14 +132,15 @@ class Layout:
                 "--sequence_length=16", "--batch=12", "--data=text.txt", "--sample_length=0", "--eval_every=0",
                 "--keep=3", f"--mesh={self.mesh}", f"--micro_batches={self.micro_batches}", f"--zero={self.zero}",
                 f"--stall_limit={STALL_LIMIT}", "--wait_limit=1", f"--rendezvous_limit={RENDEZVOUS_LIMIT}",
-                "--secret_file=secret", f"--steps={STEPS}", "--save_every=16"]
+                "--secret_file=secret", f"--steps={self.steps}", "--save_every=16"]
 
 
 class Job:
     """One run in a folder of its own, by one start of the launcher after another."""
 
-    def __init__(self, programs, folder, layout):
+    def __init__(self, programs, folder, layout, restarts=RESTARTS, limit=LIMIT):
         self.programs, self.folder, self.layout = programs, pathlib.Path(folder), layout
+        self._restarts, self._limit = restarts, limit
         self.run = self.folder / "run"
         self.mark = f"{os.getpid()}.{id(self)}.{time.monotonic_ns()}"
         self.starts = 0
@@ -172,10 +171,10 @@ class Job:
             (self.folder / f"{name}{self.starts}").touch()
         for thread in self._said:
             thread.start()
-        self._end = time.monotonic() + LIMIT
+        self._end = time.monotonic() + self._limit
 
     def launcher_arguments(self):
-        return ["-n", str(self.layout.ranks), f"--restarts={RESTARTS}", f"--grace={GRACE}"]
+        return ["-n", str(self.layout.ranks), f"--restarts={self._restarts}", f"--grace={GRACE}"]
 
     def out(self):
         return (self.folder / f"stdout{self.starts}").read_text(errors="replace")
@@ -190,8 +189,8 @@ class Job:
         return self.launcher.poll() is not None
 
     def check_time(self):
-        expect(time.monotonic() < self._end, f"hang: start {self.starts} of the launcher has not ended in {LIMIT} s; it said "
-               f"{self.errors()[-600:]!r}")
+        expect(time.monotonic() < self._end, f"hang: start {self.starts} of the launcher has not ended in "
+               f"{self._limit} s; it said {self.errors()[-600:]!r}")
 
     def ranks(self):
         """The processes of ranks that live, by rank, of the present start."""

@@ -4,29 +4,30 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
+#include "framework/base/status.h"
 #include "framework/base/thread.h"
+#include "framework/checkpoint/folder.h"
 
 namespace sluice {
 
-CheckpointWriter::CheckpointWriter(std::string dir, int64_t keep, FileFaults* faults)
-    : dir_(std::move(dir)), keep_(keep), faults_(faults) {}
+CheckpointWriter::CheckpointWriter(CheckpointWriterOptions options)
+    : options_(std::move(options)) {}
 
 CheckpointWriter::~CheckpointWriter() {
   if (thread_.joinable()) thread_.join();
 }
 
-void CheckpointWriter::Begin(CheckpointMeta meta, std::vector<TensorEntry> entries,
-                             std::vector<HostTensor> values) {
+void CheckpointWriter::Begin(CheckpointContents contents, std::vector<HostTensor> values) {
   SLUICE_CHECK(!pending_.valid()) << "the result of the save before was not taken";
-  SLUICE_CHECK_EQ(entries.size(), values.size());
+  SLUICE_CHECK_EQ(contents.boxes.size(), values.size());
   if (thread_.joinable()) thread_.join();  // it has given its result
   auto save = std::make_shared<std::packaged_task<Result()>>(
-      [this, meta = std::move(meta), entries = std::move(entries),
-       values = std::move(values)]() mutable {
-        size_t next = 0;  // the source is asked once for each, in order
-        return Write(meta, entries, [&](const TensorEntry&) -> absl::StatusOr<HostTensor> {
-          return std::move(values[next++]);
+      [this, contents = std::move(contents), values = std::move(values)]() mutable {
+        const BoxEntry* const first = contents.boxes.data();
+        return Write(contents, [&](const BoxEntry& box) -> absl::StatusOr<HostTensor> {
+          return std::move(values[&box - first]);  // asked once for each
         });
       });
   pending_ = save->get_future();
@@ -41,12 +42,51 @@ std::optional<CheckpointWriter::Result> CheckpointWriter::Take(bool wait) {
   return pending_.get();
 }
 
-CheckpointWriter::Result CheckpointWriter::Write(const CheckpointMeta& meta,
-                                                 const std::vector<TensorEntry>& entries,
-                                                 const TensorSource& source) const {
-  Result result{meta.step, SaveCheckpoint(dir_, meta, entries, source, faults_), {}};
-  if (result.saved.ok()) result.pruned = PruneCheckpoints(dir_, meta.step, keep_, faults_);
+CheckpointWriter::Result CheckpointWriter::Write(const CheckpointContents& contents,
+                                                 const BoxSource& source) const {
+  const CheckpointPart& part = options_.part;
+  Result result{contents.meta.step,
+                part.parts > 1 ? SaveTogether(contents, source) : Save(contents, source),
+                {}};
+  if (result.saved.ok() && part.part == 0) {
+    result.pruned =
+        PruneCheckpoints(options_.dir, contents.meta.step, options_.keep, options_.faults);
+  }
   return result;
+}
+
+absl::StatusOr<std::string> CheckpointWriter::Save(const CheckpointContents& contents,
+                                                   const BoxSource& source) const {
+  size_t next = 0;  // the source is asked once for each, in order
+  return SaveCheckpoint(
+      options_.dir, contents.meta, contents.tensors,
+      [&](const TensorEntry&) { return source(contents.boxes[next++]); }, options_.faults);
+}
+
+// Nobody waits but for the others' writers. A rank that is lost is an error of the question under
+// way: what was begun stays unfinished, and the next save that is committed removes it.
+absl::StatusOr<std::string> CheckpointWriter::SaveTogether(const CheckpointContents& contents,
+                                                           const BoxSource& source) const {
+  const CheckpointMeta& meta = contents.meta;
+  const std::string& dir = options_.dir;
+  FileFaults* const faults = options_.faults;
+  RETURN_IF_ERROR(options_.agree("", [&](absl::Span<const std::string>) {
+    return AddContext(BeginCheckpoint(dir, meta, faults), "rank 0");
+  }));
+  const absl::Status written = WriteCheckpointPart(dir, meta, options_.part, contents.tensors,
+                                                   contents.boxes, source, faults);
+  RETURN_IF_ERROR(
+      options_.agree(std::string(written.message()), [&](absl::Span<const std::string> ranks) {
+        // Where a part has failed, the commit only cleans up.
+        const absl::Status committed =
+            CommitCheckpoint(dir, meta, options_.part.parts, faults).status();
+        for (size_t rank = 0; rank < ranks.size(); ++rank) {
+          if (ranks[rank].empty()) continue;
+          return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", ranks[rank]));
+        }
+        return AddContext(committed, "rank 0");
+      }));
+  return CheckpointPath(dir, meta);
 }
 
 }  // namespace sluice

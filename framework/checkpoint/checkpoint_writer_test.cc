@@ -42,7 +42,7 @@ class CheckpointWriterTest : public ::testing::Test {
   static void Begin(CheckpointWriter* writer, int64_t step, float value) {
     HostTensor tensor(DType::kF32, {});
     *tensor.data<float>() = value;
-    writer->Begin({step, 1, step, {}}, {{"w", DType::kF32, {}}}, {tensor});
+    writer->Begin({{step, 1, step, {}}, {{"w", DType::kF32, {}}}, {{"w", {}}}}, {tensor});
   }
   float Value(const std::string& path) { return *Checkpoint::Load(path)->Read("w")->data<float>(); }
   std::string dir_;
@@ -50,7 +50,7 @@ class CheckpointWriterTest : public ::testing::Test {
 
 TEST_F(CheckpointWriterTest, TheCallerGoesOnWhileItWrites) {
   Gate gate;
-  CheckpointWriter writer(dir_, 1, &gate);
+  CheckpointWriter writer({.dir = dir_, .faults = &gate});
   EXPECT_FALSE(writer.Take(/*wait=*/true));
   Begin(&writer, 3, 1.5f);
   EXPECT_FALSE(writer.Take(/*wait=*/false));
@@ -70,7 +70,7 @@ TEST_F(CheckpointWriterTest, TheCallerGoesOnWhileItWrites) {
 
 TEST_F(CheckpointWriterTest, AnErrorIsTheResult) {
   Gate gate;
-  CheckpointWriter writer(dir_, 1, &gate);
+  CheckpointWriter writer({.dir = dir_, .faults = &gate});
   Begin(&writer, 3, 1.5f);
   gate.Open(ENOSPC);
   EXPECT_EQ(writer.Take(/*wait=*/true)->saved.status().code(),
@@ -80,7 +80,7 @@ TEST_F(CheckpointWriterTest, AnErrorIsTheResult) {
 TEST_F(CheckpointWriterTest, ItsEndWaits) {
   Gate gate;
   {
-    CheckpointWriter writer(dir_, 1, &gate);
+    CheckpointWriter writer({.dir = dir_, .faults = &gate});
     Begin(&writer, 3, 1.5f);
     gate.Open();
   }

@@ -4,6 +4,22 @@
 #include "framework/base/status.h"
 
 namespace sluice {
+namespace {
+
+absl::Status TakenError(const CommNet& net) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("rank ", net.rank(), " of ", net.ranks(),
+                   ": expected a net that no session has had, got one that serves another or has; "
+                   "ranks that start a second session have to meet anew"));
+}
+
+}  // namespace
+
+absl::Status CommNet::Take() {
+  return taken_.exchange(true) ? TakenError(*this) : absl::OkStatus();
+}
+
+absl::Status CommNet::CheckFree() const { return taken_ ? TakenError(*this) : absl::OkStatus(); }
 
 absl::Status StatusOf(const WireMessage& message) {
   return message.code == 0

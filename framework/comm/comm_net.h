@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_COMM_COMM_NET_H_
 #define SLUICE_FRAMEWORK_COMM_COMM_NET_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -25,6 +26,14 @@ struct Edge {
   friend auto operator<=>(const Edge&, const Edge&) = default;
 };
 
+// Threads of a rank that ask questions of all ranks. What one of them asks is numbered apart,
+// answered by the same one of the others, and waits for no other.
+enum class Asker : uint8_t {
+  kSession,  // the session's thread
+  kSaver,    // what writes a checkpoint while steps go on
+};
+inline constexpr int kAskers = 2;
+
 struct WireMessage {
   enum class Kind : uint8_t {
     kHello,     // to rank 0: here I am, and these are my decisions
@@ -36,21 +45,24 @@ struct WireMessage {
     kOver,      // from rank 0: it has ended everywhere
     kSays,      // to rank 0: this rank's part of the question with this number
     kVerdict,   // from rank 0: the answer to it
-    kLeft,      // this rank takes no more part; an error names whichever rank is the reason
+    kLeft,      // this rank takes no more part, and this asker of it asks no more; an error names
+                // whichever rank is the reason
     kAskWaits,  // whom do you wait for?
     kWaits,     // runtime/waits.h: the answer, with the number of the question, or unasked
     kAskClock,  // to rank 0, when `sequence` is the sender's time
     kClock,     // the same sequence, and what rank 0's clock reads
   };
   Kind kind = Kind::kHello;
-  bool failed = false;   // of a token: its step has failed, and it holds nothing
-  Edge edge;             // of a step: its program alone
-  int64_t sequence = 0;  // of a token: from 0 on, by edge; of an end: by program; of a
-                         // beginning and a question: as this rank counts them
-  int64_t number = 0;    // of a step: what random ops see
-  int32_t code = 0;      // absl::StatusCode: of a welcome, an end, a leave
-  std::string text;      // its message; of a hello, the decisions
-  std::string edges;     // of a hello: what this rank reads of others, and others of it
+  bool failed = false;            // of a token: its step has failed, and it holds nothing
+  Asker asker = Asker::kSession;  // of a question, its answer and a leave
+  Edge edge;                      // of a step: its program alone
+  // Of a token: from 0 on, by edge; of an end: by program; of a beginning and a question: as this
+  // rank counts them; of a leave: steps begun.
+  int64_t sequence = 0;
+  int64_t number = 0;  // of a step: what random ops see; of a leave: questions asked
+  int32_t code = 0;    // absl::StatusCode: of a welcome, an end, an answer, a leave
+  std::string text;    // its message; of a hello, the decisions; of an answer, what it says
+  std::string edges;   // of a hello: what this rank reads of others, and others of it
 };
 
 // The error that a message carries in its code and text, and the message that carries one.
@@ -95,13 +107,20 @@ class CommNet {
   // Before Open, any number of times: memory in which slots lie and to which pulls bring bytes. It
   // stays until Close. A net that reads by hardware takes pulls elsewhere more slowly; its errors.
   virtual absl::Status Register(absl::Span<std::byte>) { return absl::OkStatus(); }
-  // Once: a net serves one session. What has come before is received then. No call comes, and no
-  // byte is written, after Close.
+  // A net serves one session, which takes it before it opens it: FailedPrecondition for any later
+  // one, also once the first is over, as other ranks have been told so.
+  absl::Status Take();
+  absl::Status CheckFree() const;
+  // Once. What has come before is received then. No call comes, and no byte is written, after
+  // Close.
   virtual void Open(Receiver* receiver) = 0;
   virtual void Close() = 0;
   virtual void Send(int32_t to, WireMessage message) = 0;
   // `pull` is what PullEnded is told.
   virtual void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) = 0;
+
+ private:
+  std::atomic<bool> taken_{false};
 };
 
 // Of a rank that could not even start: the others need not wait for it.

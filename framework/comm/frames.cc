@@ -62,6 +62,7 @@ void WriteMessage(const Frame& frame, std::string* to) {
     to->append(reinterpret_cast<const char*>(frame.along.data()), frame.along.size());
     return;
   }
+  writer.Fixed(static_cast<uint8_t>(message.asker));
   writer.Fixed(message.number);
   writer.Fixed(message.code);
   writer.Text(message.text);
@@ -108,6 +109,12 @@ absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
           absl::StrCat("bytes in memory ", frame->place.memory, " of a rank"));
     }
   } else {
+    const auto asker = reader.Fixed<uint8_t>();
+    if (asker >= kAskers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("who asks: expected one of ", kAskers, ", got ", asker));
+    }
+    message.asker = static_cast<Asker>(asker);
     message.number = reader.Fixed<int64_t>();
     message.code = reader.Fixed<int32_t>();
     message.text = reader.Text();

@@ -113,6 +113,15 @@ TEST(FramesTest, AFormThatIsNeverWrittenIsRefused) {
   ASSERT_TRUE(Read(written).ok());
   written[kFrameHeadBytes + 2] = 2;
   EXPECT_THAT(Read(written).status().message(), HasSubstr("has failed"));
+  Frame left;
+  left.type = FrameType::kMessage;
+  left.message.kind = WireMessage::Kind::kLeft;
+  left.message.asker = Asker::kSaver;
+  written = Written(left);
+  ASSERT_TRUE(Read(written).ok());
+  EXPECT_EQ(Read(written)->message.asker, Asker::kSaver);
+  ++written[written.find('\1', kFrameHeadBytes + 3)];  // the first behind type, kind and failed
+  EXPECT_THAT(Read(written).status().message(), HasSubstr("who asks: expected one of 2, got 2"));
   Frame refusal;
   refusal.type = FrameType::kBytes;
   refusal.status = absl::InternalError("why");

@@ -37,14 +37,17 @@ RankAgreement::Effects RankAgreement::On(int32_t from, const WireMessage& messag
       effects.over.push_back({message.edge.program, StatusOf(message)});
       return effects;
     }
-    // What a rank says may come before this one asks, and the verdict of the next question before
-    // it has seen that of the last.
+    // What a rank says may come before this one asks, and the answer to the next question before it
+    // has seen that to the last.
     case WireMessage::Kind::kSays:
-      said_[message.sequence][from] = message.text;
+      Of(message.asker).said[message.sequence][from] = message.text;
       return {};
-    case WireMessage::Kind::kVerdict:
-      verdicts_[message.sequence] = StatusOf(message);
+    case WireMessage::Kind::kVerdict: {
+      const absl::Status status = StatusOf(message);
+      Of(message.asker).answers[message.sequence] =
+          status.ok() ? absl::StatusOr<std::string>(message.text) : status;
       return {};
+    }
     case WireMessage::Kind::kLeft:
       return OnLeft(from, message);
     default:
@@ -96,19 +99,23 @@ RankAgreement::Effects RankAgreement::OnHello(int32_t from, const WireMessage& m
 }
 
 RankAgreement::Effects RankAgreement::Leave() const {
-  // Others may not have lost whom this one has, and wait for both.
-  WireMessage message = WithStatus(WireMessage::Kind::kLeft, gone_ ? left_ : absl::OkStatus());
-  message.sequence = begun_;
-  message.number = questions_;
   Effects effects;
-  effects.sent.push_back({-1, std::move(message)});
+  for (int asker = 0; asker < kAskers; ++asker) {
+    // Others may not have lost whom this one has, and wait for both.
+    WireMessage message = WithStatus(WireMessage::Kind::kLeft, gone_ ? left_ : absl::OkStatus());
+    message.asker = static_cast<Asker>(asker);
+    message.sequence = begun_;
+    message.number = questions_[asker].asked;
+    effects.sent.push_back({-1, std::move(message)});
+  }
   return effects;
 }
 
 RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& message) {
   const absl::Status why = StatusOf(message);
   left_after_ = std::min(left_after_, message.sequence);
-  left_questions_ = std::min(left_questions_, message.number);
+  Questions& questions = Of(message.asker);
+  questions.left_after = std::min(questions.left_after, message.number);
   // An error names whoever is the reason, who may be another than `from`.
   left_ = absl::UnavailableError(why.ok() ? absl::StrCat("rank ", from, " has left")
                                           : std::string(why.message()));
@@ -181,47 +188,54 @@ RankAgreement::Effects RankAgreement::OnEnded(int32_t from, const WireMessage& m
   return effects;
 }
 
-RankAgreement::Effects RankAgreement::Ask(const std::string& mine, int64_t* question) {
+RankAgreement::Effects RankAgreement::Ask(Asker asker, const std::string& mine, int64_t* question) {
   WireMessage says;
   says.kind = WireMessage::Kind::kSays;
+  says.asker = asker;
   says.text = mine;
-  *question = says.sequence = questions_++;
+  *question = says.sequence = Of(asker).asked++;
   return ToFirst(std::move(says));
 }
 
-bool RankAgreement::IsAnswered(int64_t question) const {
+bool RankAgreement::IsAnswered(Asker asker, int64_t question) const {
+  const Questions& questions = Of(asker);
   // Whoever has left answers what it was asked before, which may be still on its way.
-  if (IsUnanswerable(question)) return true;
-  if (!is_first()) return verdicts_.count(question) > 0;
-  const auto said = said_.find(question);
-  return said != said_.end() && said->second.size() == static_cast<size_t>(ranks_);
+  if (gone_ || question >= questions.left_after) return true;
+  if (!is_first()) return questions.answers.count(question) > 0;
+  const auto said = questions.said.find(question);
+  return said != questions.said.end() && said->second.size() == static_cast<size_t>(ranks_);
 }
 
-absl::StatusOr<std::vector<std::string>> RankAgreement::TakeSaid(int64_t question) {
-  ++answered_;
-  std::map<int32_t, std::string> said = std::move(said_[question]);
-  said_.erase(question);
+absl::StatusOr<std::vector<std::string>> RankAgreement::TakeSaid(Asker asker, int64_t question) {
+  Questions& questions = Of(asker);
+  ++questions.answered;
+  std::map<int32_t, std::string> said = std::move(questions.said[question]);
+  questions.said.erase(question);
   if (said.size() < static_cast<size_t>(ranks_)) return left_;
   std::vector<std::string> texts;
   for (auto& [rank, text] : said) texts.push_back(std::move(text));
   return texts;
 }
 
-RankAgreement::Effects RankAgreement::Judge(int64_t question, const absl::Status& verdict) const {
-  WireMessage message = WithStatus(WireMessage::Kind::kVerdict, verdict);
+RankAgreement::Effects RankAgreement::Answer(Asker asker, int64_t question,
+                                             const absl::StatusOr<std::string>& answer) const {
+  WireMessage message = WithStatus(WireMessage::Kind::kVerdict, answer.status());
+  if (answer.ok()) message.text = *answer;
+  message.asker = asker;
   message.sequence = question;
   Effects effects;
   effects.sent.push_back({-1, std::move(message)});
   return effects;
 }
 
-absl::Status RankAgreement::TakeVerdict(int64_t question) {
-  ++answered_;
-  const auto verdict = verdicts_.find(question);
-  if (verdict == verdicts_.end()) return left_;
-  absl::Status status = std::move(verdict->second);
-  verdicts_.erase(verdict);
-  return status;
+absl::StatusOr<std::string> RankAgreement::TakeAnswer(Asker asker, int64_t question) {
+  Questions& questions = Of(asker);
+  ++questions.answered;
+  const auto found = questions.answers.find(question);
+  if (found == questions.answers.end()) return left_;
+  absl::StatusOr<std::string> answer = std::move(found->second);
+  questions.answers.erase(found);
+  return answer;
 }
 
 RankAgreement::Effects RankAgreement::Abort(const absl::Status& status) {

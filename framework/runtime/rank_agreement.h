@@ -5,6 +5,7 @@
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RANK_AGREEMENT_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RANK_AGREEMENT_H_
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -54,20 +55,21 @@ class RankAgreement {
   Effects Begin(int32_t program, int64_t number);
   Effects Ended(int32_t program, int64_t step, const absl::Status& error);
 
-  // This rank's part of the next question; its number is told.
-  Effects Ask(const std::string& mine, int64_t* question);
+  // This rank's part of the asker's next question; its number is told.
+  Effects Ask(Asker asker, const std::string& mine, int64_t* question);
   // Whether the question can be gone on with: on rank 0 all have said their part, on others there
-  // is a verdict; or nobody will give it any more.
-  bool IsAnswered(int64_t question) const;
+  // is an answer; or nobody will give it any more.
+  bool IsAnswered(Asker asker, int64_t question) const;
   // Rank 0, once it is answered: what all said, by rank; why they will not.
-  absl::StatusOr<std::vector<std::string>> TakeSaid(int64_t question);
+  absl::StatusOr<std::vector<std::string>> TakeSaid(Asker asker, int64_t question);
   // Rank 0, then.
-  Effects Judge(int64_t question, const absl::Status& verdict) const;
+  Effects Answer(Asker asker, int64_t question, const absl::StatusOr<std::string>& answer) const;
   // All others, once it is answered.
-  absl::Status TakeVerdict(int64_t question);
-
+  absl::StatusOr<std::string> TakeAnswer(Asker asker, int64_t question);
   // How many this rank has asked, and how many of them are answered.
-  std::pair<int64_t, int64_t> questions() const { return {questions_, answered_}; }
+  std::pair<int64_t, int64_t> questions(Asker asker) const {
+    return {Of(asker).asked, Of(asker).answered};
+  }
 
   // Of the kinds that are about this; others have no effects.
   Effects On(int32_t from, const WireMessage& message);
@@ -87,8 +89,19 @@ class RankAgreement {
     int32_t error_rank = -1;
     absl::Status error;
   };
+  // Questions of one asker.
+  struct Questions {
+    int64_t asked = 0, answered = 0;  // here
+    // So many a rank that has left was asked; none has: more than there will ever be.
+    int64_t left_after = std::numeric_limits<int64_t>::max();
+    // By question: what ranks have said, on rank 0; the answer.
+    std::map<int64_t, std::map<int32_t, std::string>> said;
+    std::map<int64_t, absl::StatusOr<std::string>> answers;
+  };
 
   bool is_first() const { return rank_ == 0; }
+  Questions& Of(Asker asker) { return questions_[static_cast<int>(asker)]; }
+  const Questions& Of(Asker asker) const { return questions_[static_cast<int>(asker)]; }
   // From this rank to rank 0, which may be this one.
   Effects ToFirst(WireMessage message);
   absl::Status CheckEdges() const;
@@ -96,7 +109,6 @@ class RankAgreement {
   Effects OnBegan(int32_t from, const WireMessage& message);
   Effects OnEnded(int32_t from, const WireMessage& message);
   Effects OnLeft(int32_t from, const WireMessage& message);
-  bool IsUnanswerable(int64_t question) const { return gone_ || question >= left_questions_; }
 
   const plan::Plan& plan_;
   const int32_t rank_, ranks_;
@@ -107,18 +119,13 @@ class RankAgreement {
   bool is_welcome_ = false;
   absl::Status welcome_;
   int64_t begun_ = 0;  // steps here, of all programs
-  // So many steps a rank that has left took part in, and so many questions it was asked; none has:
-  // more than there will ever be.
+  // So many steps a rank that has left took part in; none has: more than there will ever be.
   int64_t left_after_ = std::numeric_limits<int64_t>::max();
-  int64_t left_questions_ = std::numeric_limits<int64_t>::max();
   absl::Status left_;  // what to say of it
   bool gone_ = false;  // it is lost, or left with an error: it answers no question any more
   std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
   std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step
-  int64_t questions_ = 0, answered_ = 0;                   // asked here
-  // By question: what ranks have said, on rank 0; the answer.
-  std::map<int64_t, std::map<int32_t, std::string>> said_;
-  std::map<int64_t, absl::Status> verdicts_;
+  std::array<Questions, kAskers> questions_;               // by asker
 };
 
 }  // namespace sluice

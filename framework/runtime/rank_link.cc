@@ -359,21 +359,22 @@ void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& sta
 
 std::pair<int64_t, int64_t> RankLink::questions() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return agreement_.questions();
+  return agreement_.questions(Asker::kSession);
 }
 
-absl::Status RankLink::Agree(const std::string& mine, const Judge& judge) {
+absl::StatusOr<std::string> RankLink::Ask(Asker asker, const std::string& mine,
+                                          const Answer& answer) {
   int64_t question = 0;
-  Tell([&] { return agreement_.Ask(mine, &question); });
+  Tell([&] { return agreement_.Ask(asker, mine, &question); });
   std::unique_lock<std::mutex> lock(mutex_);
   WaitUntil(setup_.executor, "an answer of all ranks", &lock, &changed_,
-            [&] { return agreement_.IsAnswered(question); });
-  if (setup_.net->rank() != 0) return agreement_.TakeVerdict(question);
-  ASSIGN_OR_RETURN(const std::vector<std::string> said, agreement_.TakeSaid(question));
+            [&] { return agreement_.IsAnswered(asker, question); });
+  if (setup_.net->rank() != 0) return agreement_.TakeAnswer(asker, question);
+  ASSIGN_OR_RETURN(const std::vector<std::string> said, agreement_.TakeSaid(asker, question));
   lock.unlock();
-  const absl::Status verdict = judge(said);
-  Tell([&] { return agreement_.Judge(question, verdict); });
-  return verdict;
+  const absl::StatusOr<std::string> answered = answer(said);
+  Tell([&] { return agreement_.Answer(asker, question, answered); });
+  return answered;
 }
 
 void RankLink::Fail(const absl::Status& why) {

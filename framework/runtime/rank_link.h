@@ -11,6 +11,7 @@
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -81,8 +82,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   bool Done(Fence fence) const override;
   absl::Status status() const override { return absl::OkStatus(); }
 
-  // The session: see Runtime::Agree.
-  absl::Status Agree(const std::string& mine, const Judge& judge);
+  // The asker's thread: see Runtime::Ask.
+  absl::StatusOr<std::string> Ask(Asker asker, const std::string& mine, const Answer& answer);
 
   // Questions of the session, asked and answered.
   std::pair<int64_t, int64_t> questions();

@@ -53,8 +53,9 @@ class LocalRuntime final : public Runtime {
   std::byte* VariableShard(int variable, int shard) override;
   void CopyIn(int variable, int shard, absl::Span<const std::byte> from) override;
   void CopyOut(int variable, int shard, absl::Span<std::byte> to) const override;
-  absl::Status Agree(const std::string& mine, const Judge& judge) override {
-    return link_ == nullptr ? judge({mine}) : link_->Agree(mine, judge);
+  absl::StatusOr<std::string> Ask(Asker asker, const std::string& mine,
+                                  const Answer& answer) override {
+    return link_ == nullptr ? answer({mine}) : link_->Ask(asker, mine, answer);
   }
   NullCounts null_counts() const override;
   int workers() const override { return static_cast<int>(workers_.size()); }

@@ -76,8 +76,8 @@ struct WorkerStatistics {
   int64_t sleeps = 0;         // times it found nothing to do
 };
 
-// What is to be said of what each rank has said, by rank.
-using Judge = std::function<absl::Status(absl::Span<const std::string>)>;
+// What is to be answered to what each rank has said, by rank.
+using Answer = std::function<absl::StatusOr<std::string>(absl::Span<const std::string>)>;
 
 class Runtime {
  public:
@@ -114,9 +114,11 @@ class Runtime {
   // Between host memory and the shard, on whatever device it is.
   virtual void CopyIn(int variable, int shard, absl::Span<const std::byte> from) = 0;
   virtual void CopyOut(int variable, int shard, absl::Span<std::byte> to) const = 0;
-  // All ranks ask this at the same place, with a text each: the first one judges, and all return
-  // what it found. Nobody returns before all have asked, so it is a barrier, too.
-  virtual absl::Status Agree(const std::string& mine, const Judge& judge) = 0;
+  // All ranks ask this at the same place, with a text each: the first one answers, and all return
+  // what it said. Nobody returns before all have asked, so it is a barrier, too. Each asker is one
+  // thread at a time, and kSaver need not be the session's. Unavailable: a rank has left.
+  virtual absl::StatusOr<std::string> Ask(Asker asker, const std::string& mine,
+                                          const Answer& answer) = 0;
   // What null devices did: instructions, arithmetic, bytes between devices. All together.
   virtual NullCounts null_counts() const = 0;
 

@@ -25,6 +25,15 @@ namespace {
 // Of a shard that StartPlan has found sound.
 Shard ShardOf(const plan::VariableShard& shard) { return *ShardFromProto(shard.shard()); }
 
+using Judge = std::function<absl::Status(absl::Span<const std::string>)>;
+
+Answer AnswerOf(const Judge& judge) {
+  return [&judge](absl::Span<const std::string> ranks) -> absl::StatusOr<std::string> {
+    RETURN_IF_ERROR(judge(ranks));
+    return "";
+  };
+}
+
 class PlanSession final : public Session {
  public:
   explicit PlanSession(std::unique_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {
@@ -55,7 +64,13 @@ class PlanSession final : public Session {
   absl::Status WriteBox(absl::string_view variable, const Box& box,
                         const HostTensor& value) override;
   absl::Status Agree(const std::string& mine, const Judge& judge) override {
-    return runtime_->Agree(mine, judge);
+    return runtime_->Ask(Asker::kSession, mine, AnswerOf(judge)).status();
+  }
+  absl::Status AgreeOnSave(const std::string& mine, const Judge& judge) override {
+    return runtime_->Ask(Asker::kSaver, mine, AnswerOf(judge)).status();
+  }
+  absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine) override {
+    return runtime_->Ask(Asker::kSession, "", [&mine](auto) { return mine; });
   }
   absl::Status CheckReplicas() override;
   void set_step(int64_t step) override { step_ = step; }
@@ -368,7 +383,7 @@ std::string PlanSession::ReplicaDigests() {
 
 absl::Status PlanSession::CheckReplicas() {
   RETURN_IF_ERROR(Settle());
-  return runtime_->Agree(ReplicaDigests(), [this](absl::Span<const std::string> ranks) {
+  return Agree(ReplicaDigests(), [this](absl::Span<const std::string> ranks) {
     // By variable and box: the digest and device of the first that has it.
     std::map<std::pair<std::string, std::string>, std::pair<std::string, std::string>> first;
     for (const std::string& text : ranks) {
@@ -402,6 +417,7 @@ absl::StatusOr<Fetches> Session::Next() {
 }
 
 absl::StatusOr<std::unique_ptr<Session>> StartPlan(plan::Plan plan, const RuntimeOptions& options) {
+  if (options.net != nullptr) RETURN_IF_ERROR(options.net->Take());
   std::unique_ptr<PlanSession> session;
   absl::Status status;
   if (auto runtime = Runtime::Start(std::move(plan), options); runtime.ok()) {

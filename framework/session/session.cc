@@ -143,6 +143,8 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const ProgramGraph> programs,
                                                         const SessionOptions& options) {
+  // Others are not told: they may be at work with the session that has it.
+  if (options.net != nullptr) RETURN_IF_ERROR(options.net->CheckFree());
   std::shared_ptr<Explanation> explanation;
   absl::StatusOr<plan::Plan> plan = PlanFor(programs, options, &explanation);
   if (!plan.ok()) {

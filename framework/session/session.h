@@ -1,6 +1,6 @@
 // A Session compiles programs over one set of variables, starts the workers, and runs steps.
-// One thread (the user's) calls it. After a kernel's error every call but status() returns that
-// error: the torn state is neither stepped nor saved.
+// One thread (the user's) calls it, but AgreeOnSave. After a kernel's error every call but status()
+// returns that error: the torn state is neither stepped nor saved.
 #ifndef SLUICE_FRAMEWORK_SESSION_SESSION_H_
 #define SLUICE_FRAMEWORK_SESSION_SESSION_H_
 
@@ -49,7 +49,8 @@ struct SessionOptions {
   int64_t device_memory_limit = 0;  // bytes of each; 0: no other than that
   // Joins this rank to the others, over which the mesh's devices are dealt out in order; must
   // outlive the session. Null: there is one rank. All ranks call the same things of their sessions
-  // in the same order; the first one has the results of steps, the others get none.
+  // in the same order; the first one has the results of steps, the others get none. A net that
+  // another session has had is FailedPrecondition.
   CommNet* net = nullptr;
 };
 
@@ -127,6 +128,15 @@ class Session {
   virtual absl::Status Agree(
       const std::string& mine,
       const std::function<absl::Status(absl::Span<const std::string>)>& judge) = 0;
+  // The same for whoever saves while steps go on, on any thread, one at a time: its questions are
+  // numbered apart, so that it and the user's thread need not ask in one order. A rank that leaves
+  // ends the waiting: Unavailable.
+  virtual absl::Status AgreeOnSave(
+      const std::string& mine,
+      const std::function<absl::Status(absl::Span<const std::string>)>& judge) = 0;
+  // What the first rank says, on all of them, or why it cannot; of others `mine` counts for
+  // nothing. All call it together.
+  virtual absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine) = 0;
   // Bitwise digest of every replica of a variable's shards, on whichever ranks they are: equal
   // shards must give equal digests. All ranks ask together;
   // DataLoss names the variable and the devices where they differ.

@@ -2,8 +2,10 @@
 #include "framework/session/session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -12,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/comm/in_process_net.h"
@@ -233,6 +236,90 @@ TEST(SessionTest, RanksThatBeginStepsOfOtherProgramsAreStopped) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr("ranks do not begin the same steps"), HasSubstr("program eval"),
                       HasSubstr("program train")));
+  }
+}
+
+// Calls `run` on every rank of a session, and closes it.
+void OnRanks(int ranks, const std::function<void(int rank, Session* session)>& run) {
+  InProcessNet net(ranks, {});
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      SessionOptions options;
+      options.net = net.endpoint(rank);
+      Trained trained({"data=3"}, options);
+      ASSERT_NE(trained.session, nullptr);
+      run(rank, trained.session.get());
+      // Also once the first is over: others have been told so.
+      ASSERT_EQ(trained.session->Close(), absl::OkStatus());
+      const auto second = Session::Start({{"train", &trained.train}}, options);
+      EXPECT_THAT(std::string(second.status().message()), HasSubstr("a net that no session has"));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The one that was first goes on as if nobody had asked.
+TEST(SessionTest, ANetServesOneSession) {
+  InProcessNet net(2, {});
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      SessionOptions options;
+      options.net = net.endpoint(rank);
+      Trained run({"data=2"}, options);
+      ASSERT_NE(run.session, nullptr);
+      options.mesh = "data=2";
+      const auto second = Session::Start({{"eval", &run.eval}}, options);
+      EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(second.status().message()),
+                  HasSubstr(rank == 0 ? "rank 0 of 2: expected a net" : "rank 1 of 2: expected a"));
+      EXPECT_EQ(run.session->Step("train", Batch(0).Train()), absl::OkStatus());
+      EXPECT_EQ(run.session->Next().status(), absl::OkStatus());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Each gets the answers to its own questions, whatever the other does meanwhile.
+TEST(SessionTest, WhoSavesAsksBesideTheSessionsThread) {
+  OnRanks(3, [](int rank, Session* session) {
+    const auto ask = [&](const std::string& who, int n) {
+      const std::string mine = absl::StrCat(who, n);
+      const auto judge = [&mine](absl::Span<const std::string> ranks) {
+        for (const std::string& each : ranks) {
+          if (each != mine) return absl::InternalError(absl::StrCat(mine, " met ", each));
+        }
+        return absl::OkStatus();
+      };
+      return who == "step" ? session->Agree(mine, judge) : session->AgreeOnSave(mine, judge);
+    };
+    std::thread saver([&] {
+      for (int n = 0; n < 100; ++n) {
+        EXPECT_EQ(ask("save", n), absl::OkStatus());
+        if (n % 10 == rank) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    for (int n = 0; n < 300; ++n) {
+      EXPECT_EQ(ask("step", n), absl::OkStatus());
+      EXPECT_EQ(*session->Share(rank == 0 ? absl::StrCat(n) : "not mine"), absl::StrCat(n));
+    }
+    saver.join();
+    const absl::StatusOr<std::string> none = absl::NotFoundError("no"), other = "not mine";
+    EXPECT_EQ(session->Share(rank == 0 ? none : other).status(), none.status());
+  });
+}
+
+// A rank that leaves has answered what it was asked before, however late that comes; nobody waits
+// for more.
+TEST(SessionTest, WhoSavesIsToldThatARankHasLeft) {
+  for (int round = 0; round < 20; ++round) {
+    OnRanks(3, [](int rank, Session* session) {
+      const auto fine = [](absl::Span<const std::string>) { return absl::OkStatus(); };
+      for (int n = 0; n < 3; ++n) EXPECT_EQ(session->AgreeOnSave("", fine), absl::OkStatus());
+      if (rank == 1) return;
+      EXPECT_THAT(std::string(session->AgreeOnSave("", fine).message()), HasSubstr(" has left"));
+    });
   }
 }
 

@@ -32,6 +32,14 @@ class FakeSession : public Session {
       const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
     return judge({mine});
   }
+  absl::Status AgreeOnSave(
+      const std::string& mine,
+      const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
+    return judge({mine});
+  }
+  absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine) override {
+    return mine;
+  }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t) override {}
 };

@@ -43,6 +43,14 @@ class ForwardingSession : public Session {
       const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
     return session_.Agree(mine, judge);
   }
+  absl::Status AgreeOnSave(
+      const std::string& mine,
+      const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
+    return session_.AgreeOnSave(mine, judge);
+  }
+  absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine) override {
+    return session_.Share(mine);
+  }
   void Fail(const absl::Status& why) override { session_.Fail(why); }
   absl::Status CheckReplicas() override { return session_.CheckReplicas(); }
   void set_step(int64_t step) override { session_.set_step(step); }

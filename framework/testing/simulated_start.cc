@@ -55,11 +55,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernelThatMayFail(const KernelSpe
 class HastySession final : public ForwardingSession {
  public:
   HastySession(Session* session, int32_t ranks) : ForwardingSession(session), ranks_(ranks) {}
-  absl::Status Agree(const std::string& mine, const Judge& judge) override {
+  absl::Status AgreeOnSave(const std::string& mine, const Judge& judge) override {
     std::vector<std::string> said(ranks_);
     said[0] = mine;
     const absl::Status verdict = judge(said);
-    return ForwardingSession::Agree(mine, [&](absl::Span<const std::string>) { return verdict; });
+    return ForwardingSession::AgreeOnSave(
+        mine, [&](absl::Span<const std::string>) { return verdict; });
   }
 
  private:

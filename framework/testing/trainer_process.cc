@@ -3,11 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "framework/checkpoint/file.h"
+#include "framework/wire/socket.h"
 
 namespace sluice {
 
@@ -34,6 +37,26 @@ pid_t TrainerProcessTest::Start(std::vector<std::string> arguments, const std::s
   argv.push_back(nullptr);
   execv(program.c_str(), argv.data());
   _exit(98);
+}
+
+std::vector<pid_t> TrainerProcessTest::StartRanks(
+    int ranks, const std::vector<std::string>& arguments,
+    const std::vector<std::vector<std::string>>& more) {
+  std::vector<pid_t> children;
+  // The port is free again when this returns, and hardly anybody else's before rank 0 has it.
+  const auto listener = Listen({"127.0.0.1", 0});
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  if (!listener.ok()) return children;
+  const std::string address = EndpointText(*LocalEndpoint(listener->number()));
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<std::string> own = arguments;
+    own.insert(own.end(), {absl::StrCat("--ranks=", ranks), absl::StrCat("--rank=", rank),
+                           absl::StrCat("--rendezvous=", address)});
+    const auto& added = more[std::min<size_t>(rank, more.size() - 1)];
+    own.insert(own.end(), added.begin(), added.end());
+    children.push_back(Start(own, absl::StrCat(rank)));
+  }
+  return children;
 }
 
 EndedProcess TrainerProcessTest::Wait(pid_t child, const std::string& name) {

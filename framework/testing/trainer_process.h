@@ -30,6 +30,10 @@ class TrainerProcessTest : public ::testing::Test {
   pid_t Start(std::vector<std::string> arguments, const std::string& name = "");
   EndedProcess Wait(pid_t child, const std::string& name = "");
   EndedProcess Run(const std::vector<std::string>& arguments) { return Wait(Start(arguments)); }
+  // As ranks of one job, each told by flags which it is; what rank 2 prints is in stdout2. `more`
+  // are by rank; the last one's are those of the ranks after it, too.
+  std::vector<pid_t> StartRanks(int ranks, const std::vector<std::string>& arguments,
+                                const std::vector<std::vector<std::string>>& more = {{}});
 
   // Files of the folder, by name; of one that cannot be read the error.
   std::string Read(const std::string& name) const;

@@ -161,6 +161,12 @@ void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData
   }
   absl::PrintF("checkpoint %s\nlog        %s\n",
                record.checkpoint.empty() ? "none" : record.checkpoint, record.log);
+  if (record.saves > 0 && !record.losses.empty() && record.step_seconds > 0) {
+    const double pause = record.save_seconds / static_cast<double>(record.saves);
+    const double step = record.step_seconds / static_cast<double>(record.losses.size());
+    absl::PrintF("saving     %d times; steps waited %.1f ms for each, %.1f %% of a step\n",
+                 record.saves, 1e3 * pause, 100 * pause / step);
+  }
   if (record.failed_saves > 0) {
     absl::PrintF("checkpoints that were not written: %d; see the warnings\n", record.failed_saves);
   }
@@ -212,6 +218,9 @@ TrainerOptions OptionsOfTrainer(const AppOptions& options, const AppModel& model
   TrainerOptions trainer;
   trainer.rank = options.job.place.rank;
   trainer.ranks = options.job.place.ranks;
+  // Where the launcher does not say, all may be here.
+  trainer.local_ranks =
+      options.job.place.local_ranks > 0 ? options.job.place.local_ranks : trainer.ranks;
   trainer.schedule = options.schedule;
   trainer.samples_per_step = options.batch;
   trainer.throughput = model.throughput;
@@ -343,11 +352,8 @@ absl::Status Train(const Run& run, const AppData& data) {
     }
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
-  if (together && run.app.use) {
-    absl::PrintF("what follows training is for one process: --resume=%s%s\n", options.out,
-                 run.app.flags.use.empty() ? "" : " --" + run.app.flags.use);
-  } else if (!record.stopped && run.app.use) {
-    RETURN_IF_ERROR(run.app.use(run.session, options, run.stop));
+  if (!record.stopped && run.app.use) {
+    RETURN_IF_ERROR(run.app.use(run.session, options, task.stop));
   }
   PrintEnd(record, run.model, data, options);
   return AddContext(record.last_save, "the last checkpoint was not written");
@@ -356,9 +362,11 @@ absl::Status Train(const Run& run, const AppData& data) {
 // Shows what a checkpoint has learned.
 absl::Status Use(const App& app, const AppOptions& options, const Checkpoint& checkpoint,
                  Session* session, Beginning* beginning) {
-  RETURN_IF_ERROR(LoadVariables(checkpoint, session, options.session.stop));
+  const Stop& stop = options.session.stop;
+  RETURN_IF_ERROR(LoadVariables(checkpoint, session, stop));
   beginning->Over();
-  RETURN_IF_ERROR(app.use(session, options, options.session.stop));
+  const bool together = options.job.place.ranks > 1;
+  RETURN_IF_ERROR(app.use(session, options, together ? AgreedStop(session, stop) : stop));
   return FlushOutput();  // which is all that was asked for
 }
 
@@ -372,11 +380,13 @@ std::string Alike(const AppOptions& options) {
   return text;
 }
 
-// The first rank takes the folder, before others wait for data to be read, and says which it is and
-// what it was told; the others say where they were told otherwise.
+// The first rank takes the folder that it will write into, before others wait for data to be read,
+// and says which it is and what it was told; the others say where they were told otherwise.
 absl::Status ShareRun(Job* job, AppOptions* options, Beginning* beginning) {
   absl::StatusOr<std::string> mine = "";
-  if (job->is_first()) {
+  if (job->is_first() && options->use) {
+    mine = absl::StrCat("out=", options->out, "\n", Alike(*options));
+  } else if (job->is_first()) {
     absl::StatusOr<OwnRun> taken = TakeRun(options->out, options->out_by_time, options->resume);
     mine =
         taken.ok()
@@ -472,12 +482,9 @@ absl::Status ExplainRun(const App& app, const AppOptions& options, const AppMode
 
 absl::Status Work(const App& app, AppOptions options, const AppModel& model, Beginning* beginning) {
   if (options.explain) return ExplainRun(app, options, model);
-  if (options.use && options.job.place.ranks > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", app.flags.use, ": expected one process, got ", options.job.place.ranks));
-  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options.job));
-  absl::Status status = options.use ? absl::OkStatus() : ShareRun(job.get(), &options, beginning);
+  const bool alone = options.use && job->ranks() == 1;  // nothing is written, and nobody told
+  absl::Status status = alone ? absl::OkStatus() : ShareRun(job.get(), &options, beginning);
   ASSIGN_OR_RETURN(options.session.net, job->net());
   bool started = false;
   if (status.ok()) status = WorkInFolder(app, options, model, *job, beginning, &started);

@@ -83,7 +83,8 @@ struct App {
                                                     bool whole, const Stop& stop)>
       evaluate;
   // What follows training, such as a sample of what was learned; alone if AppFlags::use is given.
-  // `stop` says that it should end soon. May be unset.
+  // `stop` says that it should end soon. Of several ranks all do it together: `stop` is one that
+  // they ask together, and what is printed is the first one's. May be unset.
   std::function<absl::Status(Session* session, const AppOptions& options,
                              const std::function<bool()>& stop)>
       use;

@@ -59,10 +59,10 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> SecretOf(const JobOptions& options) {
-  const Descriptor inherited(options.place.secret);
   if (!options.secret_file.empty()) return ReadSecretFile(options.secret_file);
-  if (!inherited.open()) return std::string();
-  return ReadFrom(inherited.number(), "the launcher's secret");
+  if (options.place.secret < 0) return std::string();
+  // It stays open: the program may begin anew in this process (MeetAgain).
+  return ReadFrom(options.place.secret, "the launcher's secret");
 }
 
 }  // namespace

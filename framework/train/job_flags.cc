@@ -1,9 +1,12 @@
 #include "framework/train/job_flags.h"
 
+#include <fcntl.h>
+
 #include <cstdint>
 #include <string>
 
 #include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/wire/socket.h"
@@ -123,6 +126,41 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
         absl::StrCat("--rdma_device: expected --net=verbs with it, got --net=", net));
   }
   return options;
+}
+
+absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session) {
+  NextStart next;
+  const LaunchPlace& place = options.place;
+  if (place.ranks == 1) return next;
+  Descriptor listener;
+  const auto listen = [&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(place.address));
+    const std::string host = endpoint.host;
+    endpoint.port = 0;
+    ASSIGN_OR_RETURN(listener, Listen(endpoint));
+    ASSIGN_OR_RETURN(endpoint, LocalEndpoint(listener.number()));
+    return EndpointText({host, endpoint.port});
+  };
+  ASSIGN_OR_RETURN(const std::string address,
+                   session->Share(place.rank == 0 ? listen() : std::string()));
+  // As //tools:launch says it; that counts before what any other launcher has said.
+  const bool knows_local = place.local_ranks > 0;
+  next.environment = {
+      {"SLUICE_RANK", absl::StrCat(place.rank)},
+      {"SLUICE_RANKS", absl::StrCat(place.ranks)},
+      {"SLUICE_LOCAL_RANK", absl::StrCat(knows_local ? place.local_rank : place.rank)},
+      {"SLUICE_LOCAL_RANKS", absl::StrCat(knows_local ? place.local_ranks : place.ranks)},
+      {"SLUICE_RESTARTS", absl::StrCat(place.restarts)},
+      {"SLUICE_RENDEZVOUS", address},
+      {"SLUICE_SECRET_FD", place.secret < 0 ? "" : absl::StrCat(place.secret)}};
+  if (listener.open()) fcntl(listener.number(), F_SETFD, 0);  // it outlives the exec
+  next.environment.emplace_back("SLUICE_LISTENER_FD",
+                                place.rank == 0 ? absl::StrCat(listener.Release()) : "");
+  for (const char* flag : {"rendezvous_limit", "stall_limit", "secret_file", "net"}) {
+    next.flags.push_back(
+        absl::StrCat("--", flag, "=", absl::FindCommandLineFlag(flag)->CurrentValue()));
+  }
+  return next;
 }
 
 }  // namespace sluice

@@ -2,8 +2,13 @@
 #ifndef SLUICE_FRAMEWORK_TRAIN_JOB_FLAGS_H_
 #define SLUICE_FRAMEWORK_TRAIN_JOB_FLAGS_H_
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "framework/cluster/launch_place.h"
+#include "framework/session/session.h"
 #include "framework/train/flags.h"
 #include "framework/train/job.h"
 
@@ -14,6 +19,16 @@ FlagGroup JobFlags();
 // Of the flags, once they are read, and else of the environment. InvalidArgument names the flag or
 // the variable.
 absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment);
+
+// What a program needs that is begun anew in its process (exec), to be the same rank again.
+struct NextStart {
+  std::vector<std::string> flags;
+  std::vector<std::pair<std::string, std::string>> environment;
+};
+// All ranks ask together, once nothing but the end of their sessions is left: a net serves one. The
+// first rank listens at a free port, on the host where it did, and all learn which; the socket is
+// inherited. Of one rank nothing is needed.
+absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session);
 
 }  // namespace sluice
 

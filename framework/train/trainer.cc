@@ -42,7 +42,13 @@ Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
       options_(std::move(options)),
       task_(std::move(task)),
       printer_(printer),
-      writer_(options_.out + "/checkpoints", options_.keep, options_.faults) {}
+      writer_({options_.out + "/checkpoints",
+               options_.keep,
+               {options_.rank, options_.ranks},
+               [session](const auto& mine, const auto& judge) {
+                 return session->AgreeOnSave(mine, judge);
+               },
+               options_.faults}) {}
 
 absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Stop& stop) {
   RETURN_IF_ERROR(LoadVariables(checkpoint, session_, stop));
@@ -135,6 +141,7 @@ absl::Status Trainer::Take() {
   RETURN_IF_ERROR(session_->Next(&fetches_));
   const double now = Now();
   seconds_.push_back(now - last_time_);
+  record_.step_seconds += now - last_time_;
   last_time_ = now;
   if (seconds_.size() > kSpeedWindow) seconds_.pop_front();
   const double mean =
@@ -191,60 +198,61 @@ absl::Status Trainer::Evaluate(bool whole) {
 }
 
 absl::Status Trainer::Save() {
+  const double begin = Now();
+  const absl::Status status = BeginSave();
+  record_.save_seconds += Now() - begin;
+  ++record_.saves;
+  return status;
+}
+
+absl::Status Trainer::BeginSave() {
   if (const auto before = writer_.Take(/*wait=*/true)) Report(*before);
-  CheckpointMeta meta;
-  meta.step = record_.steps_done;
-  meta.seed = options_.seed;
-  meta.samples = record_.steps_done * options_.samples_per_step;
-  meta.options = options_.recorded;
-  meta.data = options_.data;
-  if (options_.ranks > 1) return SaveOfRanks(meta);
-  std::vector<TensorEntry> entries;
-  int64_t bytes = 0;
-  for (const VariableInfo& variable : session_->variables()) {
-    entries.push_back({variable.name, variable.dtype, variable.shape});
-    bytes += variable.shape.NumElements() * SizeOf(variable.dtype);
-  }
-  if (!options_.save_in_background || bytes > ReadMemoryLimits().available / 2) {
+  ASSIGN_OR_RETURN(CheckpointContents contents, ContentsToSave(*session_, options_.ranks));
+  contents.meta.step = record_.steps_done;
+  contents.meta.seed = options_.seed;
+  contents.meta.samples = record_.steps_done * options_.samples_per_step;
+  contents.meta.options = options_.recorded;
+  contents.meta.data = options_.data;
+  const BoxSource source = ValuesToSave(session_, options_.ranks);
+  if (!options_.save_in_background || !HasRoomForCopy(contents)) {
     absl::Status session_error;
-    const CheckpointWriter::Result result =
-        writer_.Write(meta, entries, [&](const TensorEntry& entry) {
-          absl::StatusOr<HostTensor> value = session_->Read(entry.name);
-          if (!value.ok()) session_error = value.status();
-          return value;
-        });
+    const CheckpointWriter::Result result = writer_.Write(contents, [&](const BoxEntry& entry) {
+      absl::StatusOr<HostTensor> value = source(entry);
+      if (!value.ok()) session_error = value.status();
+      return value;
+    });
     if (session_error.ok()) Report(result);
     return session_error;
   }
   std::vector<HostTensor> values;
-  for (const TensorEntry& entry : entries) {
-    ASSIGN_OR_RETURN(HostTensor value, session_->Read(entry.name));
+  values.reserve(contents.boxes.size());
+  for (const BoxEntry& entry : contents.boxes) {
+    ASSIGN_OR_RETURN(HostTensor value, source(entry));
     values.push_back(std::move(value));
   }
-  writer_.Begin(std::move(meta), std::move(entries), std::move(values));
+  writer_.Begin(std::move(contents), std::move(values));
   return absl::OkStatus();
 }
 
-// Training waits while ranks save together: a copy of each would have to be agreed on first.
-absl::Status Trainer::SaveOfRanks(const CheckpointMeta& meta) {
-  const std::string dir = options_.out + "/checkpoints";
-  const absl::Status saved =
-      SaveTogether(dir, meta, {options_.rank, options_.ranks}, session_, options_.faults);
-  RETURN_IF_ERROR(session_->status());
-  if (!is_first()) return absl::OkStatus();
-  CheckpointWriter::Result result{
-      meta.step, saved.ok() ? LatestCheckpoint(dir) : absl::StatusOr<std::string>(saved), {}};
-  if (saved.ok()) {
-    result.pruned = PruneCheckpoints(dir, meta.step, options_.keep, options_.faults);
+// Where the ranks of this machine each have a copy as large as this one's, half of what is free
+// stays free. Another rank may decide otherwise: whether it waits is its own affair.
+bool Trainer::HasRoomForCopy(const CheckpointContents& contents) const {
+  std::map<std::string, int64_t> element_bytes;
+  for (const TensorEntry& tensor : contents.tensors) {
+    element_bytes[tensor.name] = SizeOf(tensor.dtype);
   }
-  Report(result);
-  return absl::OkStatus();
+  int64_t bytes = 0;
+  for (const BoxEntry& entry : contents.boxes) {
+    bytes += Volume(entry.box) * element_bytes[entry.tensor];
+  }
+  return bytes <= ReadMemoryLimits().available / 2 / options_.local_ranks;
 }
 
 void Trainer::Report(const CheckpointWriter::Result& result) {
+  if (result.saved.ok()) record_.checkpoint = *result.saved;
+  if (!is_first()) return;  // one rank tells, and ends with the error
   record_.last_save = result.saved.status();
   if (result.saved.ok()) {
-    record_.checkpoint = *result.saved;
     if (!result.pruned.ok()) {
       printer_->Print(absl::StrCat("warning: older checkpoints stay: ", result.pruned.message()));
     }
@@ -252,7 +260,8 @@ void Trainer::Report(const CheckpointWriter::Result& result) {
   }
   ++record_.failed_saves;
   const int64_t step = result.step, steps = options_.schedule.steps;
-  const bool last = over_ || step == steps || (record_.stopped && step == record_.steps_done);
+  const bool last = over_ || !session_->status().ok() || step == steps ||
+                    (record_.stopped && step == record_.steps_done);
   const absl::StatusOr<std::string> stands = LatestCheckpoint(options_.out + "/checkpoints");
   std::string next = "this was the last one";
   if (!last) {

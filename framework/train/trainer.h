@@ -39,12 +39,13 @@ struct TrainerOptions {
   std::string out;                // folder: log.jsonl and checkpoints/ go there
   std::map<std::string, std::string> recorded;  // options for people, kept in checkpoints
   std::map<std::string, DataRecord> data;       // what is learned from, kept in checkpoints
-  // Checkpoints are copied and written while training goes on. Where memory for the copy is short,
-  // or where this is false, training waits.
+  // Checkpoints are copied and written while training goes on, also those of several ranks. Where
+  // memory for the copy is short, or where this is false, training waits.
   bool save_in_background = true;
   // Of a session of several ranks, which all train together. The first one has the losses, and
   // writes the log and what is told; all save, each its own part.
   int32_t rank = 0, ranks = 1;
+  int32_t local_ranks = 1;       // that share this machine's memory
   FileFaults* faults = nullptr;  // a test's
 };
 
@@ -73,6 +74,10 @@ struct TrainingRecord {
   bool stopped = false;    // by TrainerTask::stop
   std::string checkpoint;  // the last one that was written; empty: none
   int64_t failed_saves = 0;
+  // How long steps took, and for how long there were none because of saves, but for what is left of
+  // the last one when the run is over.
+  double step_seconds = 0, save_seconds = 0;
+  int64_t saves = 0;
   absl::Status last_save;  // an error: training ended well, and its last checkpoint was not written
   std::string log;
 };
@@ -105,7 +110,8 @@ class Trainer {
   absl::Status Evaluate(bool whole);
   // Waits for the save before. An error only of the session; of the disk, record_.last_save.
   absl::Status Save();
-  absl::Status SaveOfRanks(const CheckpointMeta& meta);
+  absl::Status BeginSave();
+  bool HasRoomForCopy(const CheckpointContents& contents) const;
   bool is_first() const { return options_.rank == 0; }
   void Report(const CheckpointWriter::Result& result);
   void CheckLog(const absl::Status& written);

@@ -85,37 +85,26 @@ absl::StatusOr<std::vector<std::string>> LoadWhatFits(const Checkpoint& checkpoi
   return left;
 }
 
-absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,
-                      const CheckpointPart& part, Session* session, FileFaults* faults) {
-  std::vector<TensorEntry> tensors;
-  std::vector<BoxEntry> boxes;
-  for (const VariableInfo& variable : session->variables()) {
-    tensors.push_back({variable.name, variable.dtype, variable.shape});
-    ASSIGN_OR_RETURN(const std::vector<VariableBox> held, session->boxes(variable.name));
+absl::StatusOr<CheckpointContents> ContentsToSave(const Session& session, int32_t ranks) {
+  CheckpointContents contents;
+  for (const VariableInfo& variable : session.variables()) {
+    contents.tensors.push_back({variable.name, variable.dtype, variable.shape});
+    if (ranks == 1) {
+      contents.boxes.push_back({variable.name, WholeBox(variable.shape)});
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::vector<VariableBox> held, session.boxes(variable.name));
     for (const VariableBox& each : held) {
-      if (each.saved) boxes.push_back({variable.name, each.box});
+      if (each.saved) contents.boxes.push_back({variable.name, each.box});
     }
   }
-  return WriteCheckpointPart(
-      dir, meta, part, tensors, boxes,
-      [session](const BoxEntry& entry) { return session->ReadBox(entry.tensor, entry.box); },
-      faults);
+  return contents;
 }
 
-absl::Status SaveTogether(const std::string& dir, const CheckpointMeta& meta,
-                          const CheckpointPart& part, Session* session, FileFaults* faults) {
-  RETURN_IF_ERROR(session->Agree(
-      "", [&](absl::Span<const std::string>) { return BeginCheckpoint(dir, meta, faults); }));
-  const absl::Status written = SavePart(dir, meta, part, session, faults);
-  return session->Agree(std::string(written.message()), [&](absl::Span<const std::string> ranks) {
-    // Where a part has failed, the commit only cleans up.
-    const absl::Status committed = CommitCheckpoint(dir, meta, part.parts, faults).status();
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      if (ranks[rank].empty()) continue;
-      return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", ranks[rank]));
-    }
-    return committed;
-  });
+BoxSource ValuesToSave(Session* session, int32_t ranks) {
+  return [session, ranks](const BoxEntry& entry) {
+    return ranks == 1 ? session->Read(entry.tensor) : session->ReadBox(entry.tensor, entry.box);
+  };
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
 #define SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/types/span.h"
 #include "framework/base/stop.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/checkpoint_writer.h"
 #include "framework/checkpoint/parts.h"
 #include "framework/session/session.h"
 
@@ -28,15 +30,12 @@ absl::StatusOr<std::vector<std::string>> LoadWhatFits(const Checkpoint& checkpoi
                                                       absl::Span<const std::string> names,
                                                       Session* session, const Stop& stop = {});
 
-// Writes this rank's part of a checkpoint (parts.h): the boxes that it is the one to save.
-absl::Status SavePart(const std::string& dir, const CheckpointMeta& meta,
-                      const CheckpointPart& part, Session* session, FileFaults* faults = nullptr);
-
-// A checkpoint of all ranks of a session, which all call this together. Each gets the same error,
-// and then nothing is committed.
-absl::Status SaveTogether(const std::string& dir, const CheckpointMeta& meta,
-                          const CheckpointPart& part, Session* session,
-                          FileFaults* faults = nullptr);
+// What this rank, one of `ranks`, writes of a checkpoint of the session, for a CheckpointWriter;
+// the meta is the caller's. A single rank writes tensors whole, of several each the boxes that it
+// is the one to save.
+absl::StatusOr<CheckpointContents> ContentsToSave(const Session& session, int32_t ranks);
+// Gives the values of those boxes; its errors are the session's.
+BoxSource ValuesToSave(Session* session, int32_t ranks);
 
 }  // namespace sluice
 

@@ -127,7 +127,12 @@ absl::StatusOr<std::string> TrainAndSave(const std::string& mesh, int32_t ranks,
     if (status.ok()) status = whole->Add(session);
     if (rank == 0) status.Update(BeginCheckpoint(dir, Meta()));
     together.arrive_and_wait();
-    status.Update(SavePart(dir, Meta(), {rank, ranks}, session));
+    const auto contents = ContentsToSave(*session, ranks);
+    status.Update(contents.status());
+    if (contents.ok()) {
+      status.Update(WriteCheckpointPart(dir, Meta(), {rank, ranks}, contents->tensors,
+                                        contents->boxes, ValuesToSave(session, ranks)));
+    }
     together.arrive_and_wait();
     if (rank == 0 && change) change();
     if (rank == 0) path = CommitCheckpoint(dir, Meta(), ranks);
@@ -222,6 +227,18 @@ TEST_F(VariablesTest, AnotherModelTakesWhatFits) {
   EXPECT_EQ(taken, 4);
 }
 
+// By the writer of each rank, while its thread waits.
+absl::Status SaveTogether(const std::string& dir, const CheckpointPart& part, Session* session,
+                          FileFaults* faults = nullptr) {
+  ASSIGN_OR_RETURN(CheckpointContents contents, ContentsToSave(*session, part.parts));
+  contents.meta = Meta();
+  const CheckpointWriter writer(
+      {dir, 1, part,
+       [session](const auto& mine, const auto& judge) { return session->AgreeOnSave(mine, judge); },
+       faults});
+  return writer.Write(contents, ValuesToSave(session, part.parts)).saved.status();
+}
+
 // Refuses to make a file.
 class NoFile final : public FileFaults {
  public:
@@ -230,7 +247,7 @@ class NoFile final : public FileFaults {
 
 TEST_F(VariablesTest, RanksSaveTogetherOrNotAtAll) {
   auto statuses = OnRanks("data=2 model=2", 3, [&](int32_t rank, Session* session) {
-    return SaveTogether(dir_, Meta(), {rank, 3}, session);
+    return SaveTogether(dir_, {rank, 3}, session);
   });
   for (const absl::Status& status : statuses) EXPECT_EQ(status, absl::OkStatus());
   const auto latest = LatestCheckpoint(dir_);
@@ -240,7 +257,7 @@ TEST_F(VariablesTest, RanksSaveTogetherOrNotAtAll) {
   const std::string other = dir_ + "/other";
   statuses = OnRanks("data=2 model=2", 3, [&](int32_t rank, Session* session) {
     NoFile full;
-    return SaveTogether(other, Meta(), {rank, 3}, session, rank == 1 ? &full : nullptr);
+    return SaveTogether(other, {rank, 3}, session, rank == 1 ? &full : nullptr);
   });
   for (const absl::Status& status : statuses) {
     EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("rank 1: "), HasSubstr("No space")));

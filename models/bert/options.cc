@@ -1,14 +1,13 @@
 #include "models/bert/options.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
-#include <system_error>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
+#include "framework/checkpoint/checkpoint.h"
 #include "models/bert/presets.h"
 
 ABSL_FLAG(int64_t, layers, 0, "transformer blocks");
@@ -80,8 +79,7 @@ absl::StatusOr<BertTask> ReadTask() {
 std::vector<std::string> ClassifyingRun(const AppOptions& options, const std::string& run,
                                         int64_t step) {
   const std::string folder = absl::StrCat(run, "/classify");
-  std::error_code error;
-  if (std::filesystem::exists(folder, error)) return {absl::StrCat("--resume=", folder)};
+  if (LatestCheckpoint(folder + "/checkpoints").ok()) return {absl::StrCat("--resume=", folder)};
   // All but what the preset knows better, and what the first run was for.
   const std::set<std::string> of_the_first = {"preset", "task", "steps", "warmup", "lr"};
   std::vector<std::string> arguments;

@@ -25,7 +25,7 @@ struct BertOptions {
 };
 
 // The arguments of the run that tells texts apart, after one of BertTask::kBoth in `run` which has
-// ended at `step`: it lies in <run>/classify, and goes on there if it has begun.
+// ended at `step`: it lies in <run>/classify, and goes on there if it has saved something.
 std::vector<std::string> ClassifyingRun(const AppOptions& options, const std::string& run,
                                         int64_t step);
 

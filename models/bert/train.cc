@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -16,8 +17,11 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/checkpoint/checkpoint.h"
 #include "framework/nn/model_size.h"
 #include "framework/train/app.h"
+#include "framework/train/job_flags.h"
+#include "framework/train/run_folder.h"
 #include "models/bert/bert.h"
 #include "models/bert/options.h"
 #include "models/bert/text.h"
@@ -59,8 +63,11 @@ absl::Status Build(const AppOptions& options, const BertConfig& config,
 // Begins this program anew with other arguments, in this process, which then is the second run. Its
 // flags are read afresh, and nothing of the first is left in memory. `folder` is where the first
 // was begun, to which its name may be relative.
-int Become(const char* program, const std::string& folder, std::vector<std::string> arguments) {
+int Become(const char* program, const std::string& folder, std::vector<std::string> arguments,
+           const NextStart& start) {
   arguments.insert(arguments.begin(), program);
+  arguments.insert(arguments.end(), start.flags.begin(), start.flags.end());
+  for (const auto& [name, value] : start.environment) setenv(name.c_str(), value.c_str(), 1);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -75,6 +82,7 @@ int Main(int argc, char** argv) {
   const std::string folder = std::filesystem::current_path(unknown).string();
   BertOptions bert;  // as `read` leaves it for the others
   std::vector<std::string> then;
+  NextStart start;  // of that
   App app;
   app.name = "train";
   app.flags = BertFlags();
@@ -90,14 +98,22 @@ int Main(int argc, char** argv) {
     if (bert.later_classes > 0) RETURN_IF_ERROR(CheckClasses(options, bert.later_classes));
     return data;
   };
-  app.use = [&](Session*, const AppOptions& options, const std::function<bool()>&) {
-    if (bert.task == BertTask::kBoth) {
-      then = ClassifyingRun(options, options.out, options.schedule.steps);
+  app.use = [&](Session* session, const AppOptions& options,
+                const std::function<bool()>&) -> absl::Status {
+    if (bert.task != BertTask::kBoth) return absl::OkStatus();
+    // Before ranks meet: the first one to begin anew makes the folder that all look for.
+    then = ClassifyingRun(options, options.out, options.schedule.steps);
+    // What was begun there and saved nothing begins anew.
+    const std::string folder = options.out + "/classify";
+    if (options.job.place.rank == 0 && !LatestCheckpoint(folder + "/checkpoints").ok()) {
+      RETURN_IF_ERROR(SetLogAside(folder));
     }
-    return absl::OkStatus();
+    absl::StatusOr<NextStart> next = MeetAgain(options.job, session);
+    if (next.ok()) start = *std::move(next);
+    return next.status();
   };
   const int code = RunApp(app, argc, argv);
-  return code == 0 && !then.empty() ? Become(argv[0], folder, std::move(then)) : code;
+  return code == 0 && !then.empty() ? Become(argv[0], folder, std::move(then), start) : code;
 }
 
 }  // namespace

@@ -36,6 +36,14 @@ class TrainTest : public TrainerProcessTest {
     Write("texts.txt", texts);
   }
 
+  // Data to learn words from and then classes.
+  void WriteBoth() {
+    fs::create_directories(folder() + "/both");
+    for (const char* part : {"train", "test"}) {
+      Write(absl::StrCat("both/reuters-r8-", part, ".tab"), Read("texts.txt"));
+    }
+  }
+
   // A model of seconds.
   static std::vector<std::string> Small(std::vector<std::string> more) {
     more.insert(more.begin(), {"--layers=2", "--hidden=16", "--heads=2", "--sequence_length=24",
@@ -78,10 +86,7 @@ TEST_F(TrainTest, PreTrainsGoesOnAndTellsTextsApart) {
 // Without a task both are done: the second run begins with what the first has learned, on the same
 // mesh, in a folder of its own. Where it has ended, resuming has nothing left to do.
 TEST_F(TrainTest, WithoutATaskLearnsWordsAndThenClasses) {
-  fs::create_directories(folder() + "/both");
-  for (const char* part : {"train", "test"}) {
-    Write(absl::StrCat("both/reuters-r8-", part, ".tab"), Read("texts.txt"));
-  }
+  WriteBoth();
   const EndedProcess both = Run(Small({"--data=both", "--classes=2", "--steps=20", "--warmup=2",
                                        "--out=all", "--mesh=data=2 model=2", "--threads=1"}));
   ASSERT_EQ(both.code, 0) << both.error;
@@ -93,6 +98,32 @@ TEST_F(TrainTest, WithoutATaskLearnsWordsAndThenClasses) {
 
   const EndedProcess again = Run({"--resume=all"});
   EXPECT_EQ(again.code, 0) << again.error;
+}
+
+// A net serves one session, so that ranks meet once more for the second run, with their secret.
+// What it comes to is what one process comes to.
+TEST_F(TrainTest, ProcessesLearnWordsAndThenClasses) {
+  WriteBoth();
+  Write("secret", "what only ranks of this job know");
+  fs::permissions(folder() + "/secret", fs::perms::owner_read | fs::perms::owner_write);
+  const auto arguments = [](const std::string& out) {
+    return Small({"--data=both", "--classes=2", "--steps=6", "--warmup=2", "--out=" + out,
+                  "--mesh=data=2", "--threads=1", "--eval_every=0"});
+  };
+  const auto result = [](const std::string& out) {
+    const size_t at = out.rfind("held-out loss");
+    return at == std::string::npos ? out : out.substr(at, out.find('\n', at) - at);
+  };
+  const EndedProcess alone = Run(arguments("one"));
+  ASSERT_EQ(alone.code, 0) << alone.error;
+  const std::vector<pid_t> ranks = StartRanks(2, arguments("two"), {{"--secret_file=secret"}});
+  const EndedProcess first = Wait(ranks[0], "0"), second = Wait(ranks[1], "1");
+  ASSERT_EQ(first.code, 0) << first.error;
+  EXPECT_EQ(second.code, 0) << second.error;
+  EXPECT_THAT(first.out, HasSubstr("of two/checkpoints/step-000006; anew: classifier/bias"));
+  EXPECT_THAT(first.out, HasSubstr("step 1200/1200"));
+  EXPECT_EQ(result(first.out), result(alone.out));
+  EXPECT_EQ(second.out, "");
 }
 
 TEST_F(TrainTest, ErrorsAreOneLine) {

@@ -16,7 +16,6 @@
 #include "absl/strings/str_split.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/testing/trainer_process.h"
-#include "framework/wire/socket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -47,21 +46,9 @@ class ProcessesTest : public TrainerProcessTest {
     return arguments;
   }
 
-  // `more` are by rank; the last one's are those of the ranks after it, too.
   void StartAll(int ranks, const std::vector<std::string>& arguments,
                 const std::vector<std::vector<std::string>>& more = {{}}) {
-    const auto listener = Listen({"127.0.0.1", 0});
-    ASSERT_TRUE(listener.ok()) << listener.status();
-    const std::string address = EndpointText(*LocalEndpoint(listener->number()));
-    children_.clear();
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<std::string> own = arguments;
-      own.insert(own.end(), {absl::StrCat("--ranks=", ranks), absl::StrCat("--rank=", rank),
-                             absl::StrCat("--rendezvous=", address)});
-      const auto& added = more[std::min<size_t>(rank, more.size() - 1)];
-      own.insert(own.end(), added.begin(), added.end());
-      children_.push_back(Start(own, absl::StrCat(rank)));
-    }
+    children_ = StartRanks(ranks, arguments, more);
   }
   EndedProcess WaitFor(int rank) { return Wait(children_[rank], absl::StrCat(rank)); }
   // Waits until rank 0 has printed it.
@@ -139,6 +126,38 @@ TEST_F(ProcessesTest, GoOnWithWhatAnyNumberOfThemSaved) {
                 .code,
             0);
   EXPECT_EQ(Difference("some/checkpoints/step-000006", "again/checkpoints/step-000006"), "");
+}
+
+// Every run writes a text at its end, and --sample does it alone: ranks write together what one
+// would, and the first one prints it.
+TEST_F(ProcessesTest, WriteTheTextThatOneWrites) {
+  const auto text = [](const std::string& out) {
+    const size_t begin = out.find("---\n"), end = out.find("---\n", begin + 4);
+    return begin == std::string::npos ? "" : out.substr(begin, end - begin);
+  };
+  // Longer than the model's sequences, so that both programs are used.
+  const std::vector<std::string> longer = Small({"--out=one", "--sample_length=20"});
+  const EndedProcess one = Run(longer);
+  ASSERT_EQ(one.code, 0) << one.error;
+  StartAll(2, Small({"--out=two", "--sample_length=20"}));
+  const EndedProcess two = WaitFor(0);
+  EXPECT_EQ(two.code, 0) << two.error;
+  EXPECT_EQ(WaitFor(1).code, 0);
+  EXPECT_EQ(text(two.out), text(one.out));
+  EXPECT_GT(text(two.out).size(), 20u);
+  const std::vector<std::string> sample = {"--resume=one", "--sample", "--prompt=ab"};
+  const EndedProcess alone = Run(sample);
+  ASSERT_EQ(alone.code, 0) << alone.error;
+  // What others are told of the text counts for nothing.
+  StartAll(4, sample, {{}, {"--prompt=cde", "--sample_length=3"}, {}});
+  for (int rank = 0; rank < 4; ++rank) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 0) << ended.error;
+    EXPECT_EQ(text(ended.out), rank == 0 ? text(alone.out) : "");
+  }
+  StartAll(2, sample, {{}, {"--resume=two"}});
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("ranks were not told the same: expected --resume=one/"));
+  EXPECT_EQ(WaitFor(1).code, 1);
 }
 
 // Of a pipeline each rank loads another number of variables.

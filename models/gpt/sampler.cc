@@ -5,14 +5,16 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "framework/base/status.h"
 #include "framework/tensor/random.h"
 
 namespace sluice {
 namespace {
 
-// The logits of what follows a sequence that grows.
+// The logits of what follows a sequence that grows: none on ranks that have no results.
 class NextLogits {
  public:
   NextLogits(Session* session, int64_t length)
@@ -26,7 +28,7 @@ class NextLogits {
       place_.data<int32_t>()[0] = static_cast<int32_t>(size - 1);
       RETURN_IF_ERROR(session_->Step("decode", {{"token", &token_}, {"position", &place_}}));
       kept_ = size;
-      return Take("decode", logits);
+      return Take(logits);
     }
     const int64_t seen = std::min(size, length);
     int32_t* const tokens = tokens_.data<int32_t>();
@@ -35,16 +37,15 @@ class NextLogits {
     place_.data<int32_t>()[0] = static_cast<int32_t>(seen - 1);
     RETURN_IF_ERROR(session_->Step("prefill", {{"tokens", &tokens_}, {"last", &place_}}));
     kept_ = size;  // of a longer sequence than the model's, places that no step goes on with
-    return Take("prefill", logits);
+    return Take(logits);
   }
 
  private:
-  absl::Status Take(const char* program, std::vector<double>* logits) {
+  absl::Status Take(std::vector<double>* logits) {
     RETURN_IF_ERROR(session_->Next(&fetches_));
+    logits->clear();
     const auto found = fetches_.find("logits");
-    if (found == fetches_.end()) {
-      return absl::NotFoundError(absl::StrCat(program, ": no output \"logits\""));
-    }
+    if (found == fetches_.end()) return absl::OkStatus();
     const HostTensor& row = found->second;
     logits->resize(row.shape.NumElements());
     for (size_t i = 0; i < logits->size(); ++i) {
@@ -58,6 +59,35 @@ class NextLogits {
   int64_t kept_ = 0;  // tokens of the sequence whose keys and values the caches have
   Fetches fetches_;
 };
+
+// What the first rank has written: one or more.
+absl::StatusOr<std::vector<int64_t>> Numbers(const std::string& text) {
+  std::vector<int64_t> numbers;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    if (!absl::SimpleAtoi(word, &numbers.emplace_back())) {
+      return absl::InternalError(absl::StrCat("expected numbers of rank 0, got \"", text, "\""));
+    }
+  }
+  return numbers;
+}
+
+absl::StatusOr<std::vector<int64_t>> ShareNumbers(Session* session, int64_t first,
+                                                  absl::Span<const int32_t> others) {
+  std::string text = absl::StrCat(first);
+  for (const int32_t number : others) absl::StrAppend(&text, " ", number);
+  ASSIGN_OR_RETURN(const std::string told, session->Share(text));
+  return Numbers(told);
+}
+
+// The token at place i of what is written.
+absl::StatusOr<std::string> DrawNext(const SampleOptions& options, int64_t i,
+                                     std::vector<double>* logits) {
+  if (logits->empty()) return absl::NotFoundError("expected an output \"logits\", got none");
+  const auto drawn = static_cast<size_t>(options.vocabulary);
+  if (drawn > 0 && drawn < logits->size()) logits->resize(drawn);
+  const double uniform = RandomWord(options.seed, RandomKey("draw"), 0, i) / 4294967296.0;
+  return absl::StrCat(DrawToken(*logits, options.temperature, options.top, uniform));
+}
 
 }  // namespace
 
@@ -92,18 +122,20 @@ absl::StatusOr<std::vector<int32_t>> SampleTokens(Session* session,
   if (prompt.empty()) {
     return absl::InvalidArgumentError("prompt: expected at least one token, got none");
   }
-  std::vector<int32_t> sequence(prompt.begin(), prompt.end());
+  // How long, and behind what: as the first rank was told.
+  ASSIGN_OR_RETURN(const std::vector<int64_t> told, ShareNumbers(session, options.length, prompt));
+  const int64_t length = told[0];
+  std::vector<int32_t> sequence(told.begin() + 1, told.end());
+  const auto given = static_cast<int64_t>(sequence.size());
   NextLogits next(session, options.sequence_length);
   std::vector<double> logits;
-  for (int64_t i = 0; i < options.length && !(options.stop && options.stop()); ++i) {
+  for (int64_t i = 0; i < length && !(options.stop && options.stop()); ++i) {
     RETURN_IF_ERROR(next.Find(sequence, &logits));
-    const auto drawn = static_cast<size_t>(options.vocabulary);
-    if (drawn > 0 && drawn < logits.size()) logits.resize(drawn);
-    const double uniform = RandomWord(options.seed, RandomKey("draw"), 0, i) / 4294967296.0;
-    sequence.push_back(DrawToken(logits, options.temperature, options.top, uniform));
+    ASSIGN_OR_RETURN(const std::string drawn, session->Share(DrawNext(options, i, &logits)));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> token, Numbers(drawn));
+    sequence.push_back(static_cast<int32_t>(token[0]));
   }
-  return std::vector<int32_t>(sequence.begin() + static_cast<int64_t>(prompt.size()),
-                              sequence.end());
+  return std::vector<int32_t>(sequence.begin() + given, sequence.end());
 }
 
 }  // namespace sluice

@@ -2,7 +2,8 @@
 // and prompt fit into the model, each token costs one step of decode, which goes on with the keys
 // and values that the steps before have left. Once they do not, the model sees the last tokens
 // alone; all of them then stand elsewhere than before, so that each token costs a step of prefill.
-// The session's thread.
+// Of several ranks all write together: the first one, which has the logits, draws. The session's
+// thread.
 #ifndef SLUICE_MODELS_GPT_SAMPLER_H_
 #define SLUICE_MODELS_GPT_SAMPLER_H_
 
@@ -24,10 +25,12 @@ struct SampleOptions {
   uint64_t seed = 1;              // the draws: a function of seed and place
   int64_t vocabulary = 0;         // tokens that may be drawn, the model's first; 0: all
   int64_t sequence_length = 128;  // of the programs
-  std::function<bool()> stop;     // asked before each token, if set
+  // Asked before each token, if set; of several ranks it gives all the same answers (AgreedStop).
+  std::function<bool()> stop;
 };
 
-// What follows the prompt, which is not empty; of one longer than the model its end is read.
+// What follows the prompt, which is not empty; of one longer than the model its end is read. All
+// ranks get it, and are asked for the same.
 absl::StatusOr<std::vector<int32_t>> SampleTokens(Session* session,
                                                   absl::Span<const int32_t> prompt,
                                                   const SampleOptions& options);

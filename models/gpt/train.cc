@@ -46,10 +46,10 @@ absl::Status Build(const AppOptions& options, const GptConfig& config,
 
 // Prints the prompt and what follows it, between two lines; nothing if its length is 0.
 absl::Status PrintSample(Session* session, const GptOptions& gpt) {
-  if (gpt.sample.length == 0) return absl::OkStatus();
   std::vector<int32_t> tokens = gpt.prompt;
   ASSIGN_OR_RETURN(const std::vector<int32_t> written,
                    SampleTokens(session, gpt.prompt, gpt.sample));
+  if (gpt.sample.length == 0) return absl::OkStatus();
   tokens.insert(tokens.end(), written.begin(), written.end());
   ASSIGN_OR_RETURN(const std::string text, gpt.tokenizer.tokenizer.Decode(tokens));
   absl::PrintF("---\n%s\n---\n", Printable(text));
