@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/base/fence.h"
+#include "framework/device/memory.h"
 #include "framework/device/stream.h"
 
 namespace sluice {
@@ -86,6 +87,12 @@ class CommNet {
   virtual ~CommNet() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t ranks() const = 0;
+  // Ranks on the host of this one, itself included, and whether they may read each other's memory,
+  // where that is shared and was offered.
+  virtual int32_t ranks_of_host() const { return 1; }
+  virtual bool shares_memory() const { return false; }
+  // Before Open: memory that slots of this rank lie in. It outlives Close.
+  virtual void Offer(const Memory&) {}
   // Once: a net serves one session. What has come before is received then. No call comes, and no
   // byte is written, after Close.
   virtual void Open(Receiver* receiver) = 0;
@@ -93,6 +100,11 @@ class CommNet {
   virtual void Send(int32_t to, WireMessage message) = 0;
   // `pull` is what PullEnded is told.
   virtual void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) = 0;
+  // Where the pieces lie in a row, to be read there until the owner is told that they were; null:
+  // they have to be pulled.
+  virtual const std::byte* FindInPlace(int32_t /*from*/, const PullRequest&, int32_t /*pull*/) {
+    return nullptr;
+  }
 };
 
 // Of a rank that could not even start: the others need not wait for it.
@@ -102,7 +114,9 @@ void RefuseToJoin(CommNet* net, const absl::Status& why);
 // one that was begun, of that one alone.
 class PullStream : public Stream {
  public:
-  virtual void Pull(int32_t pull, int64_t sequence, std::byte* to) = 0;
+  // Where the bytes are once it has ended: at `to`, or where they lie in another process, where
+  // they can only be read.
+  virtual std::byte* Pull(int32_t pull, int64_t sequence, std::byte* to) = 0;
 
  protected:
   PullStream() : Stream(nullptr) {}

@@ -6,12 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/comm/frames.h"
-#include "framework/comm/peer_memory.h"
 #include "framework/comm/pieces.h"
 
 namespace sluice {
@@ -20,6 +18,8 @@ namespace {
 // The others end at about the same time. One that takes longer has been told all the same.
 constexpr auto kEndLimit = std::chrono::seconds(2);
 constexpr auto kLastWordLimit = std::chrono::milliseconds(500);
+// Nobody has so many devices: marks of more are a peer's that runs wild.
+constexpr size_t kMostMemories = 4096;
 // A run of fewer bytes costs the kernel more than a copy does.
 constexpr int64_t kShortRun = 1024;
 
@@ -44,7 +44,8 @@ class TcpNet::Peer final : public TcpConnection::Owner {
       : net_(*net),
         rank_(rank),
         name_(std::move(peer.name)),
-        reads_memory_(net->options_.read_memory && IsOfThisHost(peer.sockets[0].number())) {
+        is_of_host_(IsOfThisHost(peer.sockets[0].number())),
+        reads_memory_(net->options_.read_memory && is_of_host_) {
     for (int channel = 0; channel < kTcpChannels; ++channel) {
       connections_[channel] = std::make_unique<TcpConnection>(
           &net->loop_, std::move(peer.sockets[channel]), channel == kBytes, this);
@@ -56,12 +57,15 @@ class TcpNet::Peer final : public TcpConnection::Owner {
     for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
     return absl::OkStatus();
   }
+  bool is_of_host() const { return is_of_host_; }
   void Introduce() {
     if (!reads_memory_) return;
-    Frame frame;
-    frame.type = FrameType::kMark;
-    frame.mark = OwnMemoryMark();
-    connections_[kMessages]->Send(frame);
+    for (const Memory* memory : net_.offered_) {
+      Frame frame;
+      frame.type = FrameType::kMark;
+      frame.mark = memory->mark();
+      connections_[kMessages]->Send(frame);
+    }
   }
   void Finish() {
     for (auto& connection : connections_) connection->Finish();
@@ -72,6 +76,7 @@ class TcpNet::Peer final : public TcpConnection::Owner {
 
   void Send(const WireMessage& message);
   void Pull(const PullRequest& request, int32_t pull, std::byte* to);
+  const std::byte* FindInPlace(const PullRequest& request, int32_t pull);
   void Beat();
 
   absl::Status OnFrame(TcpConnection* connection, const Frame& frame) override;
@@ -79,10 +84,10 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   void OnOver(TcpConnection* connection, const absl::Status& why) override;
 
  private:
-  struct Along {  // bytes, or where they are
+  struct Along {  // bytes, or the slot that they are in
     int64_t sequence;
     std::vector<std::byte> bytes;
-    absl::InlinedVector<MemoryRun, 4> runs;
+    absl::Span<const std::byte> slot;
   };
   // A pull of this rank. Its tokens are pulled one after another.
   struct Asked {
@@ -98,21 +103,23 @@ class TcpNet::Peer final : public TcpConnection::Owner {
     PullRequest request;
   };
 
-  void OnMark(const MemoryMark& mark);
+  absl::Status OnMark(const MemoryMark& mark);
+  absl::StatusOr<absl::Span<const std::byte>> SlotAt(const MemoryPlace& place) const;
   absl::Status OnMessage(const Frame& frame);
   absl::Status OnPull(const Frame& frame);
   absl::Status OnBytes(const Frame& frame);
   void Serve(const Served& served, int64_t sequence);
   bool RidesAlong(const PullRequest& request) const;
   void AddBytes(const PullRequest& request, int32_t pull, Frame* frame);  // mutex_ is held
-  bool Take(const Along& along, std::byte* to) const;
+  bool Take(const PullRequest& request, const Along& along, std::byte* to) const;
   void Lose(const absl::Status& why);
   Receiver* receiver() const { return net_.receiver_.load(); }
 
   TcpNet& net_;
   const int32_t rank_;
   const std::string name_;
-  const bool reads_memory_;  // if it can
+  const bool is_of_host_;
+  const bool reads_memory_;  // if it can; and so does the other
   std::array<std::unique_ptr<TcpConnection>, kTcpChannels> connections_;
 
   std::mutex mutex_;
@@ -121,11 +128,11 @@ class TcpNet::Peer final : public TcpConnection::Owner {
   std::map<Edge, Served*> rides_;
   std::vector<std::byte> scratch_;
 
-  std::atomic<int32_t> process_{-1};     // whose memory is read here
-  std::atomic<bool> reads_here_{false};  // it reads memory of this process
+  std::atomic<size_t> read_here_{0};  // memories of this process that it can read
 
   // The loop's thread's.
-  int32_t reading_ = -1;  // the pull whose bytes are being read
+  std::vector<std::optional<PeerMemory>> memories_;  // of the other rank; those that can be read
+  int32_t reading_ = -1;                             // the pull whose bytes are being read
   bool left_ = false, lost_ = false, warned_ = false;
   EventLoop::Clock::time_point last_heard_;  // or when this rank began to read
 };
@@ -148,10 +155,12 @@ void TcpNet::Peer::Send(const WireMessage& message) {
 }
 
 bool TcpNet::Peer::RidesAlong(const PullRequest& request) const {
-  return request.bytes > 0 && (request.bytes <= net_.options_.most_along || reads_here_);
+  const bool reads = read_here_ > 0 && read_here_ >= net_.offered_.size();
+  return request.bytes > 0 && (request.bytes <= net_.options_.most_along || reads);
 }
 
-// The bytes of a token, or where they are. What cannot be given now is asked for, and refused then.
+// The bytes of a token, or where its slot is. What cannot be given now is asked for, and refused
+// then.
 void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* frame) {
   Receiver* const receiver = this->receiver();
   if (receiver == nullptr) return;
@@ -161,28 +170,46 @@ void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* fra
     scratch_.resize(request.bytes);
     Gather(request, *slot, scratch_.data());
     frame->along = absl::MakeSpan(scratch_);
-  } else {
-    size_t runs = 0;
-    ForEachRun(request, *slot, [&](absl::Span<const std::byte> run) {
-      if (++runs > kMostMemoryRuns) return;
-      frame->runs.push_back({reinterpret_cast<uintptr_t>(run.data()), run.size()});
-    });
-    if (runs > kMostMemoryRuns) frame->runs.clear();
+    frame->pull = pull;
+    return;
   }
-  if (!frame->along.empty() || !frame->runs.empty()) frame->pull = pull;
+  for (size_t m = 0; m < net_.offered_.size(); ++m) {
+    const Memory& memory = *net_.offered_[m];
+    const int64_t offset = slot->data() - memory.data();
+    if (offset < 0 || offset + static_cast<int64_t>(slot->size()) > memory.bytes()) continue;
+    frame->place = {static_cast<int32_t>(m), static_cast<uint64_t>(offset), slot->size()};
+    frame->pull = pull;
+    return;
+  }
 }
 
 // False: what cannot be read after all is asked for.
-bool TcpNet::Peer::Take(const Along& along, std::byte* to) const {
-  if (along.runs.empty()) {
+bool TcpNet::Peer::Take(const PullRequest& request, const Along& along, std::byte* to) const {
+  if (along.slot.empty()) {
     std::memcpy(to, along.bytes.data(), along.bytes.size());
     ++net_.along_;
     return true;
   }
-  const int32_t process = process_.load();
-  if (process < 0 || !ReadMemory(process, along.runs, to).ok()) return false;
+  if (!CheckPieces(request, static_cast<int64_t>(along.slot.size())).ok()) return false;
+  Gather(request, along.slot, to);
   ++net_.read_;
   return true;
+}
+
+const std::byte* TcpNet::Peer::FindInPlace(const PullRequest& request, int32_t pull) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = asked_.find(pull);
+  if (found == asked_.end()) return nullptr;
+  std::deque<Along>& came = found->second.along;
+  while (!came.empty() && came.front().sequence < request.sequence) came.pop_front();
+  if (came.empty() || came.front().sequence != request.sequence) return nullptr;
+  const absl::Span<const std::byte> slot = came.front().slot;
+  int64_t offset = 0;
+  if (!CheckPieces(request, static_cast<int64_t>(slot.size())).ok()) return nullptr;
+  if (!LieInRow(request, &offset)) return nullptr;
+  came.pop_front();
+  ++net_.read_;
+  return slot.data() + offset;
 }
 
 void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to) {
@@ -199,7 +226,7 @@ void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to)
       came.pop_front();
     }
   }
-  if (along && Take(*along, to)) {
+  if (along && Take(request, *along, to)) {
     Receiver* const receiver = this->receiver();
     if (receiver != nullptr) receiver->PullEnded(pull, request.sequence, absl::OkStatus());
     return;
@@ -236,10 +263,9 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
     case FrameType::kBytes:
       return OnBytes(frame);
     case FrameType::kMark:
-      OnMark(frame.mark);
-      break;
+      return OnMark(frame.mark);
     case FrameType::kCanRead:
-      reads_here_ = true;
+      ++read_here_;
       break;
     case FrameType::kBeat:
       break;
@@ -247,29 +273,57 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
   return absl::OkStatus();
 }
 
-void TcpNet::Peer::OnMark(const MemoryMark& mark) {
-  if (!reads_memory_ || !CanReadMemory(mark)) return;
-  process_ = mark.process;
+absl::Status TcpNet::Peer::OnMark(const MemoryMark& mark) {
+  if (memories_.size() == kMostMemories) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("marks of at most ", kMostMemories, " memories, got more"));
+  }
+  std::optional<PeerMemory>& memory = memories_.emplace_back();
+  if (!reads_memory_) return absl::OkStatus();
+  absl::StatusOr<PeerMemory> mapped = PeerMemory::Map(mark);
+  if (!mapped.ok()) {
+    SLUICE_LOG(INFO) << "memory of rank " << rank_ << " is not read: " << mapped.status().message();
+    return absl::OkStatus();
+  }
+  memory = *std::move(mapped);
   Frame frame;
   frame.type = FrameType::kCanRead;
   connections_[kMessages]->Send(frame);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<absl::Span<const std::byte>> TcpNet::Peer::SlotAt(const MemoryPlace& place) const {
+  const auto index = static_cast<size_t>(place.memory);
+  if (index >= memories_.size() || !memories_[index].has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slot in memory ", place.memory, ", which is not read here"));
+  }
+  const absl::Span<const std::byte> memory = memories_[index]->bytes();
+  if (place.bytes > memory.size() || place.offset > memory.size() - place.bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a slot of ", place.bytes, " bytes at ",
+                                                   place.offset, " of a memory that has ",
+                                                   memory.size()));
+  }
+  return memory.subspan(place.offset, place.bytes);
 }
 
 absl::Status TcpNet::Peer::OnMessage(const Frame& frame) {
-  uint64_t bytes = frame.along.size();
-  for (const MemoryRun& run : frame.runs) {
-    // No sum overflows where none of them is larger than any memory.
-    bytes += std::min(run.bytes, uint64_t{1} << 48);
+  absl::Span<const std::byte> slot;
+  if (frame.place.memory >= 0) {
+    ASSIGN_OR_RETURN(slot, SlotAt(frame.place));
   }
+  const size_t bytes = slot.empty() ? frame.along.size() : slot.size();
   if (bytes > 0) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = asked_.find(frame.pull);
-    if (found == asked_.end() || static_cast<uint64_t>(found->second.bytes) != bytes) {
+    const size_t asked = found == asked_.end() ? 0 : static_cast<size_t>(found->second.bytes);
+    // A slot may hold more than is pulled of it.
+    if (asked == 0 || (slot.empty() ? bytes != asked : bytes < asked)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(bytes, " bytes of pull ", frame.pull, ", which has not asked for so many"));
+          absl::StrCat(bytes, " bytes of pull ", frame.pull, ", which has asked for ", asked));
     }
     found->second.along.push_back(
-        {frame.message.sequence, {frame.along.begin(), frame.along.end()}, frame.runs});
+        {frame.message.sequence, {frame.along.begin(), frame.along.end()}, slot});
   }
   if (frame.message.kind == WireMessage::Kind::kLeft) left_ = true;
   if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
@@ -490,6 +544,11 @@ TcpNet::~TcpNet() {
   });
 }
 
+int32_t TcpNet::ranks_of_host() const {
+  const auto is_here = [](const auto& peer) { return peer == nullptr || peer->is_of_host(); };
+  return static_cast<int32_t>(std::count_if(peers_.begin(), peers_.end(), is_here));
+}
+
 void TcpNet::Send(int32_t to, WireMessage message) {
   ++messages_;
   peers_[to]->Send(message);
@@ -498,6 +557,12 @@ void TcpNet::Send(int32_t to, WireMessage message) {
 void TcpNet::Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) {
   ++pulls_;
   peers_[from]->Pull(request, pull, to);
+}
+
+const std::byte* TcpNet::FindInPlace(int32_t from, const PullRequest& request, int32_t pull) {
+  const std::byte* const found = peers_[from]->FindInPlace(request, pull);
+  if (found != nullptr) ++pulls_;
+  return found;
 }
 
 void TcpNet::Beat() {
