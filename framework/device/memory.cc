@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
@@ -131,14 +132,20 @@ Memory& Memory::operator=(Memory&& other) noexcept {
 
 absl::StatusOr<PeerMemory> PeerMemory::Map(const MemoryMark& mark) {
   const std::string path = absl::StrCat("/proc/", mark.process, "/fd/", mark.file);
-  // Not a terminal nor a pipe of that process: opening one may wait.
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  // To open a device, a terminal or a pipe of that process would be noticed.
+  std::array<char, 16> target = {};
+  if (readlink(path.c_str(), target.data(), target.size()) < 0)
+    return SystemError("the file", mark);
+  const absl::Status other =
+      absl::UnavailableError(absl::StrCat(path, " is no memory that is shared"));
+  if (!absl::StartsWith({target.data(), target.size()}, "/memfd:")) return other;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return SystemError("the file", mark);
   const auto map = [&]() -> absl::StatusOr<PeerMemory> {
     struct stat found = {};
     const int seals = fcntl(file, F_GET_SEALS);
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(file, &found) != 0) {
-      return absl::UnavailableError(absl::StrCat(path, " is no memory that is shared"));
+      return other;
     }
     if (mark.bytes < 0 || mark.bytes > MarkOffset(found.st_size)) {
       return absl::UnavailableError(absl::StrCat(path, ": expected at least ", mark.bytes,

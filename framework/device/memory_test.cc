@@ -113,6 +113,8 @@ TEST(MemoryTest, AMarkThatDoesNotStandThereIsRefused) {
   mark = memory->mark();
   mark.file = 100000;
   EXPECT_NE(why(mark).find("No such file"), std::string::npos);
+  mark.file = 0;  // whatever that is
+  EXPECT_NE(why(mark).find("no memory that is shared"), std::string::npos);
   // One that anybody could cut short while it is read.
   mark.file = memfd_create("open", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(mark.file, 1 << 20), 0);
