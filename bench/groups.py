@@ -23,11 +23,11 @@ def _ours(setting, program, arguments, read, name="ours", timeout=300):
     return Contestant(name, [os.path.join(setting.programs, program)] + arguments, read, timeout)
 
 
-def _launched(setting, ranks, program, arguments, read, timeout=300):
+def _launched(setting, ranks, program, arguments, read, timeout=300, name="ours, %d processes"):
     """Our program as several processes of this machine, through //tools:launch."""
     launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools", "launch.py")
     command = [sys.executable, launcher, "-n", str(ranks), "--", os.path.join(setting.programs, program)] + arguments
-    return Contestant("ours, %d processes" % ranks, command, read, timeout)
+    return Contestant(name % ranks, command, read, timeout)
 
 
 def _peer(setting, name, script, arguments, read, timeout=300, original=False):
@@ -187,11 +187,12 @@ def all_reduce(setting):
         peers = [_peer(setting, "gloo", "gloo_all_reduce.py", many + [
             "--only=p_to_b", "--unit=B/s", "--seconds=2", "--name=net/all_reduce/processes:{processes}/mib:{mib}"],
                        figures.of_lines)]
-        peers += [_peer(setting, "OpenMPI over " + words, "mpi_all_reduce.py", many + ["--over=" + over], figures.of_lines)
-                  for words, over in (("TCP", "tcp"), ("shared memory", "shared_memory"))]
-        contests.append(Contest("all-reduce, %d processes" % processes,
-                                _launched(setting, processes, "net_all_reduce", [sizes], figures.of_lines), peers,
-                                1 if setting.quick else 3))
+        mpi = [_peer(setting, "OpenMPI over " + words, "mpi_all_reduce.py", many + ["--over=" + over], figures.of_lines)
+               for words, over in (("TCP", "tcp"), ("shared memory", "shared_memory"))]
+        for way, flags, beside in (("shared memory", [], peers + mpi), ("TCP", ["--net=tcp"], peers + mpi[:1])):
+            ours = _launched(setting, processes, "net_all_reduce", [sizes] + flags, figures.of_lines)
+            contests.append(Contest("all-reduce over %s, %d processes" % (way, processes), ours, beside,
+                                    1 if setting.quick else 3))
     return contests
 
 
@@ -207,7 +208,9 @@ def processes(setting):
         for mesh in ("data=2", "model=2"):
             arguments = ["--size=" + size, "--mesh=" + mesh, "--warmup=%d" % warmup, "--steps=%d" % steps]
             ours = _launched(setting, 2, "gpt_step", arguments + ["--threads=1"], _step_alone, 400)
-            peers = [_ours(setting, "gpt_step", arguments + ["--threads=1"], _step_alone, "ours, 1 process x 2 devices", 400)]
+            peers = [_ours(setting, "gpt_step", arguments + ["--threads=1"], _step_alone, "ours, 1 process x 2 devices", 400),
+                     _launched(setting, 2, "gpt_step", arguments + ["--threads=1", "--net=tcp"], _step_alone, 400,
+                               "ours, %d processes over TCP")]
             if mesh == "data=2":
                 peers += [_peer(setting, "PyTorch DDP, gloo, 2 processes", "gpt_step_torch.py",
                                 arguments + ["--threads=1", "--processes=2"], _step_alone, 400),

@@ -11,11 +11,17 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
 #include "framework/cluster/launch_place.h"
 #include "nlohmann/json.hpp"
+
+ABSL_FLAG(
+    std::string, net, "auto",
+    "how bytes come from other ranks: auto reads the memory of processes of this host, tcp is "
+    "TCP everywhere");
 
 namespace sluice {
 namespace {
@@ -33,8 +39,16 @@ int64_t Nanoseconds(const timeval& time) {
 
 }  // namespace
 
+FlagGroup RanksFlags() { return {"How ranks talk", {{"net", "KIND", ""}}}; }
+
 absl::StatusOr<std::unique_ptr<Job>> JoinLaunchedJob() {
   JobOptions options;
+  const std::string net = absl::GetFlag(FLAGS_net);
+  if (net != "auto" && net != "tcp") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--net: expected auto or tcp, got \"", net, "\""));
+  }
+  options.read_memory = net == "auto";
   ASSIGN_OR_RETURN(options.place, ReadLaunchPlace([](const char* name) -> const char* {
                      return std::getenv(name);
                    }));

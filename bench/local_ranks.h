@@ -8,10 +8,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "framework/train/flags.h"
 #include "framework/train/job.h"
 #include "framework/wire/socket.h"
 
 namespace sluice {
+
+// --net, which each of them takes.
+FlagGroup RanksFlags();
 
 // As the launcher's variables say; blocks until all ranks are there.
 absl::StatusOr<std::unique_ptr<Job>> JoinLaunchedJob();

@@ -142,7 +142,8 @@ int main(int argc, char** argv) {
   return sluice::RunCommand(
       {"net_all_reduce",
        "Times an all-reduce among ranks of //tools:launch; see bench/README.md.\n",
-       {{"How it is measured", {{"mib", "SIZES", ""}, {"trace", "FILE", "none"}}}},
+       {{"How it is measured", {{"mib", "SIZES", ""}, {"trace", "FILE", "none"}}},
+        sluice::RanksFlags()},
        {},
        sluice::Measure},
       argc, argv);

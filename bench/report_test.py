@@ -83,7 +83,7 @@ class LaunchedTest(unittest.TestCase):
 
     def test_processes_are_ranks_of_the_launcher(self):
         setting = groups.Setting("programs", "peers", "python3", "", quick=True)
-        for make, ranks in ((groups.net, ["2"]), (groups.all_reduce, ["2", "4"]), (groups.processes, ["2", "2"]),
+        for make, ranks in ((groups.net, ["2"]), (groups.all_reduce, ["2", "2", "4", "4"]), (groups.processes, ["2", "2"]),
                             (groups.null_ranks, ["16"])):
             commands = [contest.ours.command for contest in make(setting)]
             self.assertEqual([command[3] for command in commands], ranks)

@@ -206,7 +206,8 @@ int RunStepBenchmark(const StepBenchmark& benchmark, int argc, char** argv) {
        absl::StrCat(benchmark.help, "; see bench/README.md.\n"),
        {{"What runs", what},
         {"How it is measured",
-         {{"warmup", "N", ""}, {"steps", "N", ""}, {"fuse", "", ""}, {"trace", "FILE", "none"}}}},
+         {{"warmup", "N", ""}, {"steps", "N", ""}, {"fuse", "", ""}, {"trace", "FILE", "none"}}},
+        RanksFlags()},
        {},
        [&benchmark] { return Measure(benchmark); }},
       argc, argv);

@@ -17,8 +17,8 @@ constexpr int kStepsAhead = 2;
 // another worker that is running, short enough that an idle session costs nothing. One for I/O does
 // not spin, on a core that others compute on: what it does is ahead of its use.
 constexpr std::chrono::microseconds kIdleSpin(30);
-constexpr std::chrono::microseconds IdleSpin(bool computes) {
-  return computes ? kIdleSpin : std::chrono::microseconds(0);
+constexpr std::chrono::microseconds IdleSpin(bool spins) {
+  return spins ? kIdleSpin : std::chrono::microseconds(0);
 }
 
 // Workers that compute: one a core, and no more than there are devices.

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/base/fence.h"
+#include "framework/device/memory.h"
 #include "framework/device/stream.h"
 
 namespace sluice {
@@ -84,6 +85,12 @@ struct PullRequest {
   std::vector<Piece> pieces;
 };
 
+// Memory of a rank, and where other processes of the host may map it.
+struct OfferedMemory {
+  absl::Span<std::byte> bytes;
+  MemoryMark mark;
+};
+
 // Of one rank; any thread. Messages and bytes may overtake each other, from one rank to another
 // too: a token that is named implies those before it, and bytes are there when they are said to be.
 class CommNet {
@@ -104,9 +111,13 @@ class CommNet {
   virtual ~CommNet() = default;
   virtual int32_t rank() const = 0;
   virtual int32_t ranks() const = 0;
-  // Before Open, any number of times: memory in which slots lie and to which pulls bring bytes. It
-  // stays until Close. A net that reads by hardware takes pulls elsewhere more slowly; its errors.
-  virtual absl::Status Register(absl::Span<std::byte>) { return absl::OkStatus(); }
+  // Ranks on the host of this one, itself included, and whether they may read each other's memory,
+  // where that is shared and was offered.
+  virtual int32_t ranks_of_host() const { return 1; }
+  virtual bool shares_memory() const { return false; }
+  // Before Open, any number of times: memory that slots of this rank lie in and that pulls bring
+  // bytes to. It outlives Close. Errors: of a net whose hardware cannot read it.
+  virtual absl::Status Offer(const OfferedMemory&) { return absl::OkStatus(); }
   // A net serves one session, which takes it before it opens it: FailedPrecondition for any later
   // one, also once the first is over, as other ranks have been told so.
   absl::Status Take();
@@ -118,6 +129,11 @@ class CommNet {
   virtual void Send(int32_t to, WireMessage message) = 0;
   // `pull` is what PullEnded is told.
   virtual void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) = 0;
+  // Where the pieces lie in a row, to be read there until the owner is told that they were; null:
+  // they have to be pulled.
+  virtual const std::byte* FindInPlace(int32_t /*from*/, const PullRequest&, int32_t /*pull*/) {
+    return nullptr;
+  }
 
  private:
   std::atomic<bool> taken_{false};
@@ -130,7 +146,9 @@ void RefuseToJoin(CommNet* net, const absl::Status& why);
 // one that was begun, of that one alone.
 class PullStream : public Stream {
  public:
-  virtual void Pull(int32_t pull, int64_t sequence, std::byte* to) = 0;
+  // Where the bytes are once it has ended: at `to`, or where they lie in another process, where
+  // they can only be read.
+  virtual std::byte* Pull(int32_t pull, int64_t sequence, std::byte* to) = 0;
 
  protected:
   PullStream() : Stream(nullptr) {}

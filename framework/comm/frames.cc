@@ -49,11 +49,6 @@ void WriteMessage(const Frame& frame, std::string* to) {
   WriteEdge(message.edge, &writer);
   if (IsOfToken(message.kind)) {
     writer.Fixed(frame.pull);
-    writer.Fixed(static_cast<uint8_t>(frame.runs.size()));
-    for (const MemoryRun& run : frame.runs) {
-      writer.Fixed(run.address);
-      writer.Fixed(run.bytes);
-    }
     writer.Fixed(frame.place.memory);
     if (frame.place.memory >= 0) {
       writer.Fixed(frame.place.offset);
@@ -87,20 +82,15 @@ absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
   message.edge = ReadEdge(&reader);
   if (IsOfToken(message.kind)) {
     frame->pull = reader.Fixed<int32_t>();
-    const auto runs = reader.Fixed<uint8_t>();
-    for (uint8_t r = 0; r < runs && reader.ok(); ++r) {
-      const auto address = reader.Fixed<uint64_t>();
-      frame->runs.push_back({address, reader.Fixed<uint64_t>()});
-    }
     frame->place.memory = reader.Fixed<int32_t>();
-    const bool has_place = frame->place.memory >= 0;
-    if (has_place) {
+    const bool lies = frame->place.memory >= 0;
+    if (lies) {
       frame->place.offset = reader.Fixed<uint64_t>();
       frame->place.bytes = reader.Fixed<uint64_t>();
     }
     frame->along = bytes.last(reader.left());
-    const int ways = (frame->along.empty() ? 0 : 1) + (runs > 0 ? 1 : 0) + (has_place ? 1 : 0);
-    if (reader.ok() && (ways > 1 || (ways == 1 && frame->pull < 0))) {
+    const bool comes = !frame->along.empty();
+    if (reader.ok() && ((comes && lies) || ((comes || lies) && frame->pull < 0))) {
       return absl::InvalidArgumentError("bytes with a token that are no pull's, or are two");
     }
     // A frame has one form.
@@ -253,7 +243,8 @@ void WriteFrame(const Frame& frame, std::string* to) {
       break;
     case FrameType::kMark:
       writer.Fixed(frame.mark.process);
-      writer.Fixed(frame.mark.address);
+      writer.Fixed(frame.mark.file);
+      writer.Fixed(frame.mark.bytes);
       for (const std::byte byte : frame.mark.mark) writer.Fixed(static_cast<uint8_t>(byte));
       break;
     case FrameType::kVerbs:
@@ -290,7 +281,8 @@ absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
   }
   if (frame.type == FrameType::kMark) {
     frame.mark.process = reader.Fixed<int32_t>();
-    frame.mark.address = reader.Fixed<uint64_t>();
+    frame.mark.file = reader.Fixed<int32_t>();
+    frame.mark.bytes = reader.Fixed<int64_t>();
     for (std::byte& byte : frame.mark.mark) byte = std::byte{reader.Fixed<uint8_t>()};
   } else if (frame.type == FrameType::kVerbs) {
     RETURN_IF_ERROR(ReadVerbs(&reader, &frame));

@@ -11,12 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/comm/comm_net.h"
-#include "framework/comm/peer_memory.h"
 #include "framework/comm/verbs.h"
+#include "framework/device/memory.h"
 
 namespace sluice {
 
@@ -26,7 +25,7 @@ enum class FrameType : uint8_t {
   kPullAgain = 3,  // the same pull as once before, of another sequence
   kBytes = 4,      // a pull has been served: so many bytes follow, or an error
   kBeat = 5,       // that the sender lives
-  kMark = 6,       // where its memory may be read, if the reader can
+  kMark = 6,       // a memory of the sender that the reader may map, if it can
   kCanRead = 7,    // that the reader of a mark can
   kVerbs = 8,      // memories of the sender that the reader may read by RDMA, if it can
   kConnected = 9,  // that the reader of a kVerbs can
@@ -41,16 +40,15 @@ struct MemoryPlace {
 struct Frame {
   FrameType type = FrameType::kBeat;
   WireMessage message;   // kMessage
-  int32_t pull = -1;     // of a message: the pull whose bytes ride along, or where they lie
+  int32_t pull = -1;     // of a message: the pull whose bytes ride along, or whose slot lies there
   int64_t sequence = 0;  // kPull, kPullAgain, kBytes
   PullRequest request;   // kPull
   int64_t bytes = 0;     // kBytes: that follow
   absl::Status status;   // kBytes
-  // Of a token: the bytes that ride along, which lie in what was read; or else where they lie in
-  // the sender's memory.
+  // Of a token: the bytes that ride along, which lie in what was read; or else where the slot lies
+  // in the sender's memory.
   absl::Span<const std::byte> along;
-  absl::InlinedVector<MemoryRun, 4> runs;
-  MemoryPlace place;                 // or else the slot that they are in, for RDMA
+  MemoryPlace place;
   MemoryMark mark;                   // kMark
   VerbsAddress verbs;                // kVerbs
   std::vector<VerbsRegion> regions;  // the same

@@ -131,6 +131,29 @@ TEST(FramesTest, AFormThatIsNeverWrittenIsRefused) {
   EXPECT_THAT(Read(written).status().message(), HasSubstr("status 0"));
 }
 
+TEST(FramesTest, ATokenSaysWhereItsSlotLies) {
+  Frame token;
+  token.type = FrameType::kMessage;
+  token.message.kind = WireMessage::Kind::kToken;
+  token.pull = 4;
+  token.place = {2, uint64_t{1} << 40, 300};
+  const std::string written = Written(token);
+  const absl::StatusOr<Frame> read = Read(written);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->place.memory, 2);
+  EXPECT_EQ(read->place.offset, uint64_t{1} << 40);
+  EXPECT_EQ(read->place.bytes, 300);
+  EXPECT_EQ(Written(*read), written);
+  token.pull = -1;
+  EXPECT_THAT(Read(Written(token)).status().message(), HasSubstr("no pull's"));
+  token.pull = 4;
+  const std::vector<std::byte> along(3);
+  token.along = absl::MakeSpan(along);
+  EXPECT_THAT(Read(Written(token)).status().message(), HasSubstr("are two"));
+  token.place.memory = -2;
+  EXPECT_THAT(Read(Written(token)).status().message(), HasSubstr("memory -2"));
+}
+
 int64_t MemoryOf(const std::vector<PullRequest::Piece>& pieces) {
   auto bytes = static_cast<int64_t>(pieces.capacity() * sizeof(PullRequest::Piece));
   for (const PullRequest::Piece& piece : pieces) {

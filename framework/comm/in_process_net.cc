@@ -49,6 +49,18 @@ class InProcessNet::Endpoint final : public CommNet {
     if (early && receiver_ != nullptr) receiver_->PullEnded(pull, request.sequence, {});
   }
 
+  const std::byte* FindInPlace(int32_t from, const PullRequest& request, int32_t) override {
+    int64_t offset = 0;
+    if (!net_.options_.in_place || !LieInRow(request, &offset)) return nullptr;
+    Endpoint& owner = *net_.endpoints_[from];
+    std::lock_guard<std::mutex> lock(owner.mutex_);
+    if (owner.receiver_ == nullptr) return nullptr;
+    const auto slot = owner.receiver_->Locate(rank_, request);
+    if (!slot.ok()) return nullptr;
+    ++net_.in_place_;
+    return slot->data() + offset;
+  }
+
   // The net's thread. Null: nobody is there; what comes before Open is kept for it.
   template <typename F>
   void WithReceiver(const std::shared_ptr<Parcel>& parcel, F&& deliver) {

@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_COMM_IN_PROCESS_NET_H_
 #define SLUICE_FRAMEWORK_COMM_IN_PROCESS_NET_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -25,7 +26,8 @@ struct InProcessNetOptions {
   // Nothing takes longer than this. Bytes have delays of their own, apart from messages: on one
   // ordered channel a message that comes before its bytes would never be seen.
   std::chrono::microseconds most_delay{100};
-  bool ordered = false;  // messages of one rank to another stay in order
+  bool ordered = false;   // messages of one rank to another stay in order
+  bool in_place = false;  // what can be read where it lies is, as among processes of a host
   // A mistake that a net could make, planted to see that it is found: now and then a pull is said
   // to have ended whose bytes are still on their way.
   bool early_end = false;
@@ -37,7 +39,9 @@ class InProcessNet {
   ~InProcessNet();
 
   CommNet* endpoint(int32_t rank);
-  int64_t pulls() const;  // so far, of all ranks
+  // So far, of all ranks: pulls, and what was read in place instead.
+  int64_t pulls() const;
+  int64_t in_place() const { return in_place_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -74,6 +78,7 @@ class InProcessNet {
   std::priority_queue<Due> queue_;
   std::map<std::pair<int32_t, int32_t>, Clock::time_point> last_;  // by ranks
   int64_t posted_ = 0, pulls_ = 0;
+  std::atomic<int64_t> in_place_{0};
   bool stop_ = false;
   std::thread thread_;
 };

@@ -95,6 +95,21 @@ void ForEachRun(const PullRequest& request, absl::Span<const std::byte> slot,
   VisitPieces(request, slot, visit);
 }
 
+bool LieInRow(const PullRequest& request, int64_t* offset) {
+  int64_t end = -1;
+  for (const PullRequest::Piece& piece : request.pieces) {
+    int64_t elements = 1;
+    for (const int64_t extent : piece.extent) elements *= extent;
+    if (elements == 0) continue;
+    int64_t run = 1;
+    ContiguousDims(piece, &run);
+    if (run != elements || (end >= 0 && piece.offset != end)) return false;
+    if (end < 0) *offset = piece.offset;
+    end = piece.offset + elements * request.element_bytes;
+  }
+  return end >= 0;
+}
+
 void Gather(const PullRequest& request, absl::Span<const std::byte> slot, std::byte* to) {
   VisitPieces(request, slot, [&to](absl::Span<const std::byte> run) {
     std::memcpy(to, run.data(), run.size());

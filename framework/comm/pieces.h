@@ -23,6 +23,9 @@ absl::Status CheckPieces(const PullRequest& request, int64_t slot_bytes);
 void ForEachRun(const PullRequest& request, absl::Span<const std::byte> slot,
                 const std::function<void(absl::Span<const std::byte> run)>& visit);
 
+// Whether they lie in a row as Gather would put them, and from which byte of the slot on.
+bool LieInRow(const PullRequest& request, int64_t* offset);
+
 // Copies them one behind another; `to` has request.bytes.
 void Gather(const PullRequest& request, absl::Span<const std::byte> slot, std::byte* to);
 

@@ -27,6 +27,20 @@ TEST(PiecesTest, WhatFitsIsTaken) {
   EXPECT_TRUE(CheckPieces(Of({{100, {0, 3}, {10, 1}}}, 0), 52).ok());  // empty, wherever it lies
 }
 
+TEST(PiecesTest, WhatLiesInARow) {
+  const auto offset_of = [](std::vector<PullRequest::Piece> pieces) -> int64_t {
+    int64_t offset = 0;
+    return LieInRow(Of(std::move(pieces), 0), &offset) ? offset : -1;
+  };
+  EXPECT_EQ(offset_of({{8, {2, 3}, {3, 1}}}), 8);
+  EXPECT_EQ(offset_of({{8, {2, 3}, {3, 1}}, {90, {0}, {1}}, {32, {5}, {1}}}), 8);
+  EXPECT_EQ(offset_of({{8, {2, 3}, {4, 1}}}), -1);                 // rows apart
+  EXPECT_EQ(offset_of({{8, {6}, {1}}, {36, {5}, {1}}}), -1);       // a gap between
+  EXPECT_EQ(offset_of({{28, {5}, {1}}, {8, {5}, {1}}}), -1);       // the second before the first
+  EXPECT_EQ(offset_of({{8, {1, 3}, {100, 1}}, {20, {}, {}}}), 8);  // one of it: no stride counts
+  EXPECT_EQ(offset_of({{8, {0, 3}, {3, 1}}}), -1);                 // nothing
+}
+
 TEST(PiecesTest, WhatLeavesTheSlotIsRefused) {
   EXPECT_THAT(CheckPieces(Of({{0, {2, 3}, {10, 1}}}, 24), 51).message(), HasSubstr("[0, 52)"));
   EXPECT_FALSE(CheckPieces(Of({{49, {}, {}}}, 4), 52).ok());

@@ -19,6 +19,8 @@ constexpr size_t kBufferBytes = size_t{64} << 10;
 constexpr size_t kRunsACall = 64;
 // Other connections have their turn after so much of one.
 constexpr size_t kBytesATurn = size_t{4} << 20;
+// The loop is woken for so many bytes of a register at a time, not for each segment.
+constexpr size_t kLeastWake = size_t{256} << 10;
 
 absl::Span<const std::byte> Bytes(const std::string& text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
@@ -47,6 +49,7 @@ void TcpConnection::Stop() {
 void TcpConnection::Finish() {
   discards_ = true;
   to_ = nullptr;
+  WakeFor(1);
   std::lock_guard<std::mutex> lock(mutex_);
   last_ = true;
   Flush();
@@ -182,7 +185,10 @@ bool TcpConnection::ReadOnce() {
   if (direct) {
     to_ += got;
     left_ -= static_cast<size_t>(got);
+    WakeFor(left_ == 0 ? 1 : std::min(left_, kLeastWake));
     if (left_ == 0) status = owner_.OnRead(this);
+    // All that was there has been read; what ends the peer is seen on its other connection, too.
+    if (left_ > 0 && static_cast<size_t>(got) < room) return false;
   } else {
     end_ += static_cast<size_t>(got);
     status = ReadFrames();
@@ -217,6 +223,15 @@ absl::Status TcpConnection::ReadFrames() {
 void TcpConnection::ReadInto(std::byte* to, size_t bytes) {
   to_ = to;
   left_ = bytes;
+  WakeFor(std::min(bytes, kLeastWake));
+}
+
+// Only advice: without it the loop is woken more often.
+void TcpConnection::WakeFor(size_t bytes) {
+  if (bytes == wakes_for_) return;
+  wakes_for_ = bytes;
+  const auto least = static_cast<int>(bytes);
+  setsockopt(socket_.number(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
 }
 
 void TcpConnection::End(const absl::Status& why) {

@@ -76,6 +76,7 @@ class TcpConnection {
   // One read from the socket, and what it brings; false: there is no more for now.
   bool ReadOnce();
   absl::Status ReadFrames();
+  void WakeFor(size_t bytes);
   void End(const absl::Status& why);
 
   EventLoop& loop_;
@@ -95,6 +96,7 @@ class TcpConnection {
   size_t begin_ = 0, end_ = 0;  // of what stands in it
   std::byte* to_ = nullptr;
   size_t left_ = 0;  // bytes that go there
+  size_t wakes_for_ = 1;
   bool discards_ = false, over_ = false;
   // Reading that goes on later: it may come after the connection has gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

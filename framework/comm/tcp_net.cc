@@ -6,12 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/comm/frames.h"
-#include "framework/comm/peer_memory.h"
 #include "framework/comm/pieces.h"
 #include "framework/comm/silence.h"
 #include "framework/comm/verbs_device.h"
@@ -23,6 +21,8 @@ namespace {
 // The others end at about the same time. One that takes longer has been told all the same.
 constexpr auto kEndLimit = std::chrono::seconds(2);
 constexpr auto kLastWordLimit = std::chrono::milliseconds(500);
+// Nobody has so many devices: marks of more are a peer's that runs wild.
+constexpr size_t kMostMemories = 4096;
 // A run of fewer bytes costs the kernel more than a copy does.
 constexpr int64_t kShortRun = 1024;
 
@@ -43,7 +43,8 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
       : net_(*net),
         rank_(rank),
         name_(std::move(peer.name)),
-        reads_memory_(net->options_.read_memory && IsOfThisHost(peer.sockets[0].number())),
+        is_of_host_(IsOfThisHost(peer.sockets[0].number())),
+        reads_memory_(net->options_.read_memory && is_of_host_),
         silence_(net->options_.silence, net->options_.silence_limit) {
     for (int channel = 0; channel < kTcpChannels; ++channel) {
       connections_[channel] = std::make_unique<TcpConnection>(
@@ -62,11 +63,13 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
     for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
     return absl::OkStatus();
   }
+  bool is_of_host() const { return is_of_host_; }
   void Introduce() {
-    if (reads_memory_) {
+    for (const OfferedMemory& memory : net_.offered_) {
+      if (!reads_memory_) break;
       Frame frame;
       frame.type = FrameType::kMark;
-      frame.mark = OwnMemoryMark();
+      frame.mark = memory.mark;
       connections_[kMessages]->Send(frame);
     }
     if (queue_ != nullptr) connections_[kMessages]->Send(queue_->Introduction());
@@ -83,6 +86,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
 
   void Send(const WireMessage& message);
   void Pull(const PullRequest& request, int32_t pull, std::byte* to);
+  const std::byte* FindInPlace(const PullRequest& request, int32_t pull);
   void Beat();
 
   absl::Status OnFrame(TcpConnection* connection, const Frame& frame) override;
@@ -91,10 +95,10 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   void OnReadEnded(int32_t pull, const absl::Status& status) override;
 
  private:
-  struct Along {  // bytes, or where they are
+  struct Along {  // bytes, or the slot that they are in: mapped here, or to be read by RDMA
     int64_t sequence;
     std::vector<std::byte> bytes;
-    absl::InlinedVector<MemoryRun, 4> runs;
+    absl::Span<const std::byte> slot;
     MemoryPlace place;
   };
   // A pull of this rank. Its tokens are pulled one after another.
@@ -111,7 +115,9 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
     PullRequest request;
   };
 
-  void OnMark(const MemoryMark& mark);
+  absl::Status OnMark(const MemoryMark& mark);
+  bool IsMapped(const MemoryPlace& place) const;
+  absl::StatusOr<absl::Span<const std::byte>> SlotAt(const MemoryPlace& place) const;
   void OnVerbs(const Frame& frame);
   absl::Status OnMessage(const Frame& frame);
   absl::Status OnPull(const Frame& frame);
@@ -119,7 +125,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   void Serve(const Served& served, int64_t sequence);
   bool RidesAlong(const PullRequest& request) const;
   void AddBytes(const PullRequest& request, int32_t pull, Frame* frame);  // mutex_ is held
-  bool Take(const Along& along, std::byte* to) const;
+  bool Take(const PullRequest& request, const Along& along, std::byte* to) const;
   void Ask(int32_t pull, const PullRequest* first);
   void Lose(const absl::Status& why);
   Receiver* receiver() const { return net_.receiver_.load(); }
@@ -127,7 +133,8 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   TcpNet& net_;
   const int32_t rank_;
   const std::string name_;
-  const bool reads_memory_;  // if it can
+  const bool is_of_host_;
+  const bool reads_memory_;  // if it can; and so does the other
   std::array<std::unique_ptr<TcpConnection>, kTcpChannels> connections_;
   std::unique_ptr<VerbsQueue> queue_;   // null: no RDMA
   std::atomic<bool> connected_{false};  // by which the other one reads memory of this rank
@@ -138,11 +145,11 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   std::map<Edge, Served*> rides_;
   std::vector<std::byte> scratch_;
 
-  std::atomic<int32_t> process_{-1};     // whose memory is read here
-  std::atomic<bool> reads_here_{false};  // it reads memory of this process
+  std::atomic<size_t> read_here_{0};  // memories of this process that it can map
 
   // The loop's thread's.
-  int32_t reading_ = -1;  // the pull whose bytes are being read
+  std::vector<std::optional<PeerMemory>> memories_;  // of the other rank; those that are mapped
+  int32_t reading_ = -1;                             // the pull whose bytes are being read
   bool left_ = false, lost_ = false;
   Silence silence_;  // since this rank began to read
 };
@@ -165,11 +172,12 @@ void TcpNet::Peer::Send(const WireMessage& message) {
 }
 
 bool TcpNet::Peer::RidesAlong(const PullRequest& request) const {
-  return request.bytes > 0 &&
-         (request.bytes <= net_.options_.most_along || reads_here_ || connected_);
+  const bool reads = read_here_ > 0 && read_here_ >= net_.offered_.size();
+  return request.bytes > 0 && (request.bytes <= net_.options_.most_along || reads || connected_);
 }
 
-// The bytes of a token, or where they are. What cannot be given now is asked for, and refused then.
+// The bytes of a token, or where its slot is. What cannot be given now is asked for, and refused
+// then.
 void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* frame) {
   Receiver* const receiver = this->receiver();
   if (receiver == nullptr) return;
@@ -179,32 +187,47 @@ void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* fra
     scratch_.resize(request.bytes);
     Gather(request, *slot, scratch_.data());
     frame->along = absl::MakeSpan(scratch_);
-  } else if (!reads_here_) {
-    frame->place = net_.verbs_->PlaceOf(*slot);
-  } else {
-    size_t runs = 0;
-    ForEachRun(request, *slot, [&](absl::Span<const std::byte> run) {
-      if (++runs > kMostMemoryRuns) return;
-      frame->runs.push_back({reinterpret_cast<uintptr_t>(run.data()), run.size()});
-    });
-    if (runs > kMostMemoryRuns) frame->runs.clear();
+    frame->pull = pull;
+    return;
   }
-  const bool lies_there = !frame->runs.empty() || frame->place.memory >= 0;
-  if (!frame->along.empty() || lies_there) frame->pull = pull;
+  for (size_t m = 0; m < net_.offered_.size(); ++m) {
+    const absl::Span<const std::byte> memory = net_.offered_[m].bytes;
+    const int64_t offset = slot->data() - memory.data();
+    if (offset < 0 || offset + slot->size() > memory.size()) continue;
+    frame->place = {static_cast<int32_t>(m), static_cast<uint64_t>(offset), slot->size()};
+    frame->pull = pull;
+    return;
+  }
 }
 
-// False: what cannot be read after all is asked for.
-bool TcpNet::Peer::Take(const Along& along, std::byte* to) const {
-  if (along.place.memory >= 0) return false;
-  if (along.runs.empty()) {
+// False: the device has to read it, or it has to be asked for.
+bool TcpNet::Peer::Take(const PullRequest& request, const Along& along, std::byte* to) const {
+  if (along.slot.empty()) {
+    if (along.place.memory >= 0) return false;
     std::memcpy(to, along.bytes.data(), along.bytes.size());
     ++net_.along_;
     return true;
   }
-  const int32_t process = process_.load();
-  if (process < 0 || !ReadMemory(process, along.runs, to).ok()) return false;
+  if (!CheckPieces(request, static_cast<int64_t>(along.slot.size())).ok()) return false;
+  Gather(request, along.slot, to);
   ++net_.read_;
   return true;
+}
+
+const std::byte* TcpNet::Peer::FindInPlace(const PullRequest& request, int32_t pull) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = asked_.find(pull);
+  if (found == asked_.end()) return nullptr;
+  std::deque<Along>& came = found->second.along;
+  while (!came.empty() && came.front().sequence < request.sequence) came.pop_front();
+  if (came.empty() || came.front().sequence != request.sequence) return nullptr;
+  const absl::Span<const std::byte> slot = came.front().slot;
+  int64_t offset = 0;
+  if (!CheckPieces(request, static_cast<int64_t>(slot.size())).ok()) return nullptr;
+  if (!LieInRow(request, &offset)) return nullptr;
+  came.pop_front();
+  ++net_.read_;
+  return slot.data() + offset;
 }
 
 void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to) {
@@ -225,7 +248,7 @@ void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to)
       came.pop_front();
     }
   }
-  if (along && Take(*along, to)) {
+  if (along && Take(request, *along, to)) {
     Receiver* const receiver = this->receiver();
     if (receiver != nullptr) receiver->PullEnded(pull, request.sequence, absl::OkStatus());
     return;
@@ -277,8 +300,7 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
     case FrameType::kBytes:
       return OnBytes(frame);
     case FrameType::kMark:
-      OnMark(frame.mark);
-      break;
+      return OnMark(frame.mark);
     case FrameType::kVerbs:
       OnVerbs(frame);
       break;
@@ -286,7 +308,7 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
       connected_ = queue_ != nullptr;
       break;
     case FrameType::kCanRead:
-      reads_here_ = true;
+      ++read_here_;
       break;
     case FrameType::kBeat:
       break;
@@ -294,12 +316,42 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
   return absl::OkStatus();
 }
 
-void TcpNet::Peer::OnMark(const MemoryMark& mark) {
-  if (!reads_memory_ || !CanReadMemory(mark)) return;
-  process_ = mark.process;
+absl::Status TcpNet::Peer::OnMark(const MemoryMark& mark) {
+  if (memories_.size() == kMostMemories) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("marks of at most ", kMostMemories, " memories, got more"));
+  }
+  std::optional<PeerMemory>& memory = memories_.emplace_back();
+  if (!reads_memory_ || mark.file < 0) return absl::OkStatus();
+  absl::StatusOr<PeerMemory> mapped = PeerMemory::Map(mark);
+  if (!mapped.ok()) {
+    SLUICE_LOG(INFO) << "memory of rank " << rank_ << " is not read: " << mapped.status().message();
+    return absl::OkStatus();
+  }
+  memory = *std::move(mapped);
   Frame frame;
   frame.type = FrameType::kCanRead;
   connections_[kMessages]->Send(frame);
+  return absl::OkStatus();
+}
+
+bool TcpNet::Peer::IsMapped(const MemoryPlace& place) const {
+  const auto index = static_cast<size_t>(place.memory);
+  return index < memories_.size() && memories_[index].has_value();
+}
+
+absl::StatusOr<absl::Span<const std::byte>> TcpNet::Peer::SlotAt(const MemoryPlace& place) const {
+  if (!IsMapped(place)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slot in memory ", place.memory, ", which is not read here"));
+  }
+  const absl::Span<const std::byte> memory = memories_[place.memory]->bytes();
+  if (place.bytes > memory.size() || place.offset > memory.size() - place.bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a slot of ", place.bytes, " bytes at ",
+                                                   place.offset, " of a memory that has ",
+                                                   memory.size()));
+  }
+  return memory.subspan(place.offset, place.bytes);
 }
 
 // Who has no device, or no use for one, does not answer, and is asked over TCP.
@@ -311,25 +363,23 @@ void TcpNet::Peer::OnVerbs(const Frame& frame) {
 }
 
 absl::Status TcpNet::Peer::OnMessage(const Frame& frame) {
-  const bool has_place = frame.place.memory >= 0;
-  uint64_t bytes = frame.along.size();
-  for (const MemoryRun& run : frame.runs) {
-    // No sum overflows where none of them is larger than any memory.
-    bytes += std::min(run.bytes, uint64_t{1} << 48);
+  const bool lies = frame.place.memory >= 0;
+  absl::Span<const std::byte> slot;
+  if (lies && (queue_ == nullptr || IsMapped(frame.place))) {
+    ASSIGN_OR_RETURN(slot, SlotAt(frame.place));
   }
-  if (bytes > 0 || has_place) {
+  const size_t bytes = lies ? frame.place.bytes : frame.along.size();
+  if (lies || bytes > 0) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = asked_.find(frame.pull);
-    // Of a slot the reader takes what it needs, if it has that.
-    const bool wanted =
-        found != asked_.end() && (has_place || static_cast<uint64_t>(found->second.bytes) == bytes);
-    if (!wanted) {
+    const size_t asked = found == asked_.end() ? 0 : static_cast<size_t>(found->second.bytes);
+    // A slot may hold more than is pulled of it.
+    if (asked == 0 || (lies ? bytes < asked : bytes != asked)) {
       return absl::InvalidArgumentError(
-          absl::StrCat(bytes, " bytes of pull ", frame.pull, ", which has not asked for so many"));
+          absl::StrCat(bytes, " bytes of pull ", frame.pull, ", which has asked for ", asked));
     }
     std::vector<std::byte> along(frame.along.begin(), frame.along.end());
-    found->second.along.push_back(
-        {frame.message.sequence, std::move(along), frame.runs, frame.place});
+    found->second.along.push_back({frame.message.sequence, std::move(along), slot, frame.place});
   }
   if (frame.message.kind == WireMessage::Kind::kLeft) left_ = true;
   if (Receiver* const receiver = this->receiver(); receiver != nullptr) {
@@ -515,8 +565,15 @@ absl::Status TcpNet::OpenQueues() {
   return started;
 }
 
-absl::Status TcpNet::Register(absl::Span<std::byte> memory) {
-  return verbs_ == nullptr ? absl::OkStatus() : verbs_->Register(memory);
+// The n-th memory is the n-th of marks and of a device's regions.
+absl::Status TcpNet::Offer(const OfferedMemory& memory) {
+  offered_.push_back(memory);
+  return verbs_ == nullptr ? absl::OkStatus() : verbs_->Register(memory.bytes);
+}
+
+int32_t TcpNet::ranks_of_host() const {
+  const auto is_here = [](const auto& peer) { return peer == nullptr || peer->is_of_host(); };
+  return static_cast<int32_t>(std::count_if(peers_.begin(), peers_.end(), is_here));
 }
 
 void TcpNet::Start() {
@@ -580,6 +637,12 @@ void TcpNet::Send(int32_t to, WireMessage message) {
 void TcpNet::Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) {
   ++pulls_;
   peers_[from]->Pull(request, pull, to);
+}
+
+const std::byte* TcpNet::FindInPlace(int32_t from, const PullRequest& request, int32_t pull) {
+  const std::byte* const found = peers_[from]->FindInPlace(request, pull);
+  if (found != nullptr) ++pulls_;
+  return found;
 }
 
 void TcpNet::Beat() {

@@ -1,11 +1,11 @@
 // Ranks over TCP: two connections to every other rank, one for messages and one for bytes, so that
 // a token never waits behind a gradient. Bytes go from the owner's register to the reader's without
 // a copy but the kernel's; few bytes ride along with the token that announces them, once the reader
-// has asked for that edge a first time. Between processes of a host that may read each other's
-// memory the token then says where the bytes lie, and the reader takes them itself, whatever their
-// number; between RDMA devices (TcpNetOptions::verbs) the reader's device takes them. The wire
-// carries numbers of the plan, each checked against the plan that this rank has compiled itself,
-// and addresses only of the sender's own memory, which nobody writes to.
+// has asked for that edge a first time. Between processes of a host that may map each other's
+// memory the token of many bytes then says where its slot lies, and the reader reads it there;
+// between RDMA devices (TcpNetOptions::verbs) the reader's device does. The wire carries numbers of
+// the plan, each checked against the plan that this rank has compiled itself, and places in
+// memories that their owner has offered, each checked against their size.
 #ifndef SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 #define SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 
@@ -44,7 +44,7 @@ struct TcpPeer {
 
 struct TcpNetOptions {
   int64_t most_along = int64_t{16} << 10;            // bytes that ride along with their token
-  bool read_memory = true;                           // of processes of this host
+  bool read_memory = true;                           // of processes of this host that share it
   std::optional<VerbsOptions> verbs = std::nullopt;  // of all others that have it as well
   // Who says nothing for so long is named; who says nothing for the limit is lost. Others live and
   // are slow: a process says that it lives whatever it computes.
@@ -63,15 +63,18 @@ class TcpNet final : public CommNet {
 
   int32_t rank() const override { return rank_; }
   int32_t ranks() const override { return static_cast<int32_t>(peers_.size()); }
-  absl::Status Register(absl::Span<std::byte> memory) override;
+  int32_t ranks_of_host() const override;
+  bool shares_memory() const override { return options_.read_memory; }
+  absl::Status Offer(const OfferedMemory& memory) override;
   void Open(Receiver* receiver) override;
   void Close() override;
   void Send(int32_t to, WireMessage message) override;
   void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) override;
+  const std::byte* FindInPlace(int32_t from, const PullRequest& request, int32_t pull) override;
 
   struct Counts {
-    // Messages sent; pulls; of those, what had come with the token, was read from memory, and was
-    // read by RDMA.
+    // Messages sent; pulls; of those, what had come with the token, was read from memory, in place
+    // or not, and was read by RDMA.
     int64_t messages = 0, pulls = 0, along = 0, read = 0, rdma = 0;
   };
   Counts counts() const;
@@ -89,6 +92,7 @@ class TcpNet final : public CommNet {
   const TcpNetOptions options_;
   std::unique_ptr<VerbsDevice> verbs_;        // null: not wanted
   std::vector<std::unique_ptr<Peer>> peers_;  // null: the own one
+  std::vector<OfferedMemory> offered_;
   std::atomic<Receiver*> receiver_{nullptr};
   std::atomic<int64_t> messages_{0}, pulls_{0}, along_{0}, read_{0}, rdma_{0};
   bool started_ = false, finished_ = false;                     // the loop's thread's

@@ -15,8 +15,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/comm/frames.h"
-#include "framework/comm/peer_memory.h"
 #include "framework/comm/pieces.h"
+#include "framework/device/memory.h"
 #include "framework/wire/connected_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -29,8 +29,10 @@ using ::testing::HasSubstr;
 // A rank that notes what comes, and has one slot of 4 MiB whose bytes say where they are.
 class Rank final : public CommNet::Receiver {
  public:
-  Rank() : slot_(size_t{4} << 20) {
-    for (size_t i = 0; i < slot_.size(); ++i) slot_[i] = static_cast<std::byte>(i * 7 + i / 251);
+  Rank() : memory_(*Memory::AllocateShared(kSlotBytes + kSlotOffset)) {
+    for (size_t i = 0; i < kSlotBytes; ++i) {
+      memory_.data()[kSlotOffset + i] = static_cast<std::byte>(i * 7 + i / 251);
+    }
   }
 
   void Receive(int32_t from, const WireMessage& message) override {
@@ -41,7 +43,7 @@ class Rank final : public CommNet::Receiver {
   }
   absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
     if (request.edge.source == 13) return absl::InternalError(refusal_);
-    return absl::MakeSpan(slot_);
+    return slot();
   }
   void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -64,7 +66,8 @@ class Rank final : public CommNet::Receiver {
     std::lock_guard<std::mutex> lock(mutex_);
     return errors_;
   }
-  const std::vector<std::byte>& slot() const { return slot_; }
+  absl::Span<const std::byte> slot() const { return {memory_.data() + kSlotOffset, kSlotBytes}; }
+  const Memory& memory() const { return memory_; }
   void Forget() {
     std::lock_guard<std::mutex> lock(mutex_);
     messages_.clear();
@@ -79,7 +82,8 @@ class Rank final : public CommNet::Receiver {
   std::vector<WireMessage> messages_;
   std::vector<std::pair<int32_t, int64_t>> ended_;
   std::vector<std::string> errors_;
-  std::vector<std::byte> slot_;
+  static constexpr size_t kSlotBytes = size_t{4} << 20, kSlotOffset = 4096;
+  const Memory memory_;
 };
 
 // Two ranks of one process, each with a loop of its own; or the second is what the test writes.
@@ -105,7 +109,13 @@ class TcpNetTest : public ::testing::Test {
   }
   void Both(const TcpNetOptions& options = {}) {
     for (int side = 0; side < 2; ++side) nets_[side] = Make(side, options);
-    for (int side = 0; side < 2; ++side) nets_[side]->Open(&ranks_[side]);
+    for (int side = 0; side < 2; ++side) {
+      const Memory& memory = ranks_[side].memory();
+      ASSERT_TRUE(nets_[side]
+                      ->Offer({{memory.data(), static_cast<size_t>(memory.bytes())}, memory.mark()})
+                      .ok());
+      nets_[side]->Open(&ranks_[side]);
+    }
   }
   void TearDown() override {
     for (auto& side : sockets_) {
@@ -276,6 +286,32 @@ TEST_F(TcpNetTest, ManyBytesAreReadWhereTheyLie) {
   }
   EXPECT_EQ(nets_[0]->counts().read, 3);
   EXPECT_LT(sequence, 100);
+}
+
+// What lies in a row needs no copy at all.
+TEST_F(TcpNetTest, ManyBytesAreFoundInPlace) {
+  Both();
+  constexpr int64_t kBytes = int64_t{1} << 20;
+  std::vector<std::byte> to(kBytes);
+  int64_t found = 0;
+  for (int64_t sequence = 0; found < 3 && sequence < 1000; ++sequence) {
+    const PullRequest request = Request(sequence, kBytes);
+    nets_[1]->Send(0, Token(request.edge, sequence));
+    ranks_[0].Message(sequence);
+    const std::byte* const there = nets_[0]->FindInPlace(1, request, 3);
+    if (there == nullptr) {  // it was not asked for before, or it is not known yet that it can be
+      nets_[0]->Pull(1, request, 3, to.data());
+      ranks_[0].Ended(sequence + 1 - found);
+      continue;
+    }
+    ++found;
+    EXPECT_NE(there, ranks_[1].slot().data() + 64);  // it is another mapping of it
+    EXPECT_TRUE(std::equal(there, there + kBytes, ranks_[1].slot().begin() + 64));
+    EXPECT_EQ(nets_[0]->FindInPlace(1, request, 3), nullptr);  // once a token
+  }
+  EXPECT_EQ(found, 3);
+  EXPECT_EQ(nets_[0]->counts().read, 3);
+  EXPECT_EQ(nets_[0]->FindInPlace(1, Request(5000, kBytes), 3), nullptr);
 }
 
 TEST_F(TcpNetTest, MemoryIsNotReadWhereThatIsNotWanted) {
@@ -508,47 +544,70 @@ TEST_F(LyingPeerTest, BytesAlongThatWereNotAskedFor) {
   frame.pull = 0;
   const std::vector<std::byte> along(15);
   frame.along = absl::MakeSpan(along);
-  EXPECT_THAT(Told(0, frame), HasSubstr("has not asked for so many"));
+  EXPECT_THAT(Told(0, frame), HasSubstr("15 bytes of pull 0, which has asked for 16"));
 }
 
-TEST_F(LyingPeerTest, RunsOfMoreThanWasAskedFor) {
+// A token whose slot lies there, of a memory of so many bytes that can be read.
+std::string TokenAt(const Memory& memory, const MemoryPlace& place) {
+  std::string bytes;
   Frame frame;
+  frame.type = FrameType::kMark;
+  frame.mark = memory.mark();
+  WriteFrame(frame, &bytes);
   frame.type = FrameType::kMessage;
   frame.message = Token({}, 0);
   frame.pull = 0;
-  frame.runs = {{0, 24}, {0, ~uint64_t{0} - 7}};  // 16 bytes, where the sum overflows
-  EXPECT_THAT(Told(0, frame), HasSubstr("has not asked for so many"));
+  frame.place = place;
+  WriteFrame(frame, &bytes);
+  return bytes;
 }
 
-// Memory that cannot be read is no reason to end: the bytes are asked for.
+TEST_F(LyingPeerTest, ASlotOutsideOfItsMemory) {
+  const Memory memory = *Memory::AllocateShared(1000);
+  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {0, 990, 16})),
+              HasSubstr("at 990 of a memory that has 1000"));
+}
+
+TEST_F(LyingPeerTest, ASlotWhoseEndOverflows) {
+  const Memory memory = *Memory::AllocateShared(1000);
+  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {0, ~uint64_t{0} - 7, 16})),
+              HasSubstr("of a memory that has 1000"));
+}
+
+TEST_F(LyingPeerTest, ASlotInAMemoryThatIsNotThere) {
+  const Memory memory = *Memory::AllocateShared(1000);
+  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {1, 0, 16})),
+              HasSubstr("memory 1, which is not read here"));
+}
+
+TEST_F(LyingPeerTest, ASlotOfLessThanWasAskedFor) {
+  const Memory memory = *Memory::AllocateShared(1000);
+  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {0, 0, 15})),
+              HasSubstr("15 bytes of pull 0, which has asked for 16"));
+}
+
+// A slot that has not all of the pieces is no reason to end: the bytes are asked for.
 TEST_F(TcpNetTest, WhatCannotBeReadIsAskedFor) {
   nets_[0] = Make(0);
   nets_[0]->Open(&ranks_[0]);
   std::vector<std::byte> to(16);
   nets_[0]->Pull(1, Request(0, 16), 0, to.data());
-  std::string bytes;
-  Frame frame;
-  frame.type = FrameType::kMark;
-  frame.mark = OwnMemoryMark();
-  WriteFrame(frame, &bytes);
-  frame.type = FrameType::kMessage;
-  frame.message = Token({}, 1);
-  frame.pull = 0;
-  frame.runs = {{8, 16}};  // nothing is mapped there
-  WriteFrame(frame, &bytes);
+  const Memory memory = *Memory::AllocateShared(1000);
+  std::string bytes = TokenAt(memory, {0, 900, 16});  // and the piece begins at byte 64
   ASSERT_GT(send(sockets_[1][0].number(), bytes.data(), bytes.size(), 0), 0);
   ranks_[0].Message(0);
-  nets_[0]->Pull(1, Request(1, 16), 0, to.data());
+  EXPECT_EQ(nets_[0]->FindInPlace(1, Request(0, 16), 0), nullptr);
+  nets_[0]->Pull(1, Request(0, 16), 0, to.data());
   Frame answer;
   answer.type = FrameType::kBytes;
   answer.pull = 0;
-  answer.sequence = 1;
+  answer.sequence = 0;
   answer.bytes = 16;
   bytes.clear();
   WriteFrame(answer, &bytes);
   bytes += std::string(16, 'y');
   ASSERT_GT(send(sockets_[1][1].number(), bytes.data(), bytes.size(), 0), 0);
-  EXPECT_EQ(ranks_[0].Ended(1).back(), std::pair(0, int64_t{1}));
+  EXPECT_EQ(ranks_[0].Ended(1).back(), std::pair(0, int64_t{0}));
   EXPECT_EQ(to, std::vector<std::byte>(16, std::byte{'y'}));
 }
 

@@ -151,7 +151,7 @@ class VerbsNetTest : public ::testing::Test {
       auto net = TcpNet::Make(loops_[side].get(), side, std::move(peers), options);
       ASSERT_TRUE(net.ok()) << net.status();
       nets_[side] = *std::move(net);
-      const absl::Status registered = nets_[side]->Register(ranks_[side].memory());
+      const absl::Status registered = nets_[side]->Offer({ranks_[side].memory(), {}});
       ASSERT_TRUE(registered.ok()) << registered;
     }
     for (int side = 0; side < 2; ++side) nets_[side]->Open(&ranks_[side]);
@@ -338,7 +338,7 @@ class VerbsQueueTest : public VerbsNetTest, public VerbsQueue::Owner {
       auto queue = VerbsQueue::Make(opened_[side].get(), "the other", this);
       ASSERT_TRUE(queue.ok()) << queue.status();
       queues_[side] = *std::move(queue);
-      ASSERT_TRUE(opened_[side]->Register(ranks_[side].memory()).ok());
+      ASSERT_TRUE(opened_[side]->Offer({ranks_[side].memory(), {}}).ok());
       loops_[side]->PostAndWait([&] { ASSERT_TRUE(opened_[side]->Start().ok()); });
     }
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/device/async.h"
 #include "framework/device/memory.h"
@@ -17,6 +18,7 @@ class CpuDevice final : public Device {
   explicit CpuDevice(Memory bytes) : bytes_(std::move(bytes)) {}
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   std::byte* memory() const override { return bytes_.data(); }
+  MemoryMark mark() const override { return bytes_.mark(); }
   Stream* OpenStream(ThreadPool* thread_pool) override {
     streams_.push_back(std::make_unique<CpuStream>(thread_pool));
     return streams_.back().get();
@@ -59,11 +61,22 @@ class NullDevice final : public Device {
   std::vector<std::unique_ptr<NullStream>> streams_;
 };
 
+// Memory that cannot be shared is still memory.
+absl::StatusOr<Memory> AllocateFor(const DeviceSpec& spec) {
+  if (spec.shared) {
+    absl::StatusOr<Memory> memory = Memory::AllocateShared(spec.bytes);
+    if (memory.ok()) return memory;
+    SLUICE_LOG(WARNING) << "device " << spec.name << ": " << memory.status().message()
+                        << "; other processes will be sent what they could read there";
+  }
+  return Memory::Allocate(spec.bytes);
+}
+
 absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceSpec& spec,
                                              const std::shared_ptr<AsyncEngine>& async) {
   switch (spec.kind) {
     case DeviceKind::kCpu: {
-      ASSIGN_OR_RETURN(Memory bytes, Memory::Allocate(spec.bytes));
+      ASSIGN_OR_RETURN(Memory bytes, AllocateFor(spec));
       return std::unique_ptr<Device>(std::make_unique<CpuDevice>(std::move(bytes)));
     }
     case DeviceKind::kNull:

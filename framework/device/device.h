@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/base/device_kind.h"
+#include "framework/device/memory.h"
 #include "framework/device/stream.h"
 
 namespace sluice {
@@ -39,6 +40,8 @@ class Device : public FenceKeeper {
   // Where its memory begins, in the addresses that its streams' instructions are given. Null if it
   // has none.
   virtual std::byte* memory() const = 0;
+  // By which other processes may find it; of no file where it is not shared.
+  virtual MemoryMark mark() const { return {}; }
   // A stream of this device, which owns it. Kernels of a CPU use the pool, which must outlive the
   // device; all other kinds ignore it. Not while another thread opens one.
   virtual Stream* OpenStream(ThreadPool* thread_pool) = 0;
@@ -55,8 +58,9 @@ class Device : public FenceKeeper {
 
 struct DeviceSpec {
   DeviceKind kind = DeviceKind::kCpu;
-  int64_t bytes = 0;  // of memory
-  std::string name;   // for errors: "0:3"
+  int64_t bytes = 0;    // of memory
+  std::string name;     // for errors: "0:3"
+  bool shared = false;  // its memory with other processes, if it is of the host
 };
 
 // Mistakes that a runtime could make, planted in its stead to see that they are found.

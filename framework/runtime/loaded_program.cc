@@ -139,6 +139,11 @@ absl::Status LoadedProgram::LocateRegisters(absl::Span<std::byte* const> memorie
   return absl::OkStatus();
 }
 
+bool LoadedProgram::IsPulled(int32_t reg) const {
+  const int32_t producer = reg < 0 ? -1 : index_.reg(reg).producer;
+  return producer >= 0 && index_.instruction(producer, 0).kind() == plan::INSTRUCTION_PULL;
+}
+
 void LoadedProgram::LocateOperands() {
   const int32_t first_temporary =
       static_cast<int32_t>(addresses_.size()) - program_.temporaries_size();
@@ -158,8 +163,10 @@ void LoadedProgram::LocateOperands() {
                                     : first_temporary + operand.temporary();
         std::byte* const start = addresses_[address];
         operands_.push_back(start == nullptr ? nullptr : start + operand.offset());
+        const bool pulled = IsPulled(uses[o].reg);
+        if (pulled && !input) instruction.pulled = address;
         if (start != nullptr && uses[o].reg >= 0 &&
-            index_.ring(index_.reg(uses[o].reg).ring).slots > 1) {
+            ((pulled && input) || index_.ring(index_.reg(uses[o].reg).ring).slots > 1)) {
           moving_.push_back({&addresses_[address], operand.offset(), static_cast<int32_t>(o),
                              uses[o].reg, uses[o].offset, Divisor(std::max(uses[o].divisor, 1))});
         }
@@ -272,7 +279,8 @@ absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std:
   }
   if (instruction.copy != nullptr) return CopyPort(instruction, *context, &ports);
   if (instruction.pull >= 0 && !instruction.counts) {
-    static_cast<PullStream*>(context->stream)->Pull(instruction.pull, actor.firing(), operands[1]);
+    addresses_[instruction.pulled] = static_cast<PullStream*>(context->stream)
+                                         ->Pull(instruction.pull, actor.firing(), operands[1]);
   }
   if (instruction.counts) {
     const plan::Instruction& planned = actor.instruction();

@@ -80,7 +80,7 @@ class LoadedProgram {
   absl::Status Run(const Actor& actor, KernelContext* context, std::byte* scratch);
 
  private:
-  // An operand whose address changes from firing to fire.
+  // An operand whose address changes from firing to firing.
   struct MovingOperand {
     std::byte* const* slots;  // address of each slot
     int64_t offset;
@@ -94,6 +94,7 @@ class LoadedProgram {
     bool feeds = false;
     bool counts = false;  // on a null device, whose stream counts and does nothing else
     int32_t pull = -1;    // of the stream's
+    int32_t pulled = -1;  // of a pull: which of addresses_ it says
     int32_t port = 0, port_operand = 0;
     int32_t operands_begin = 0;
     int32_t moving_begin = 0, moving_end = 0;
@@ -105,6 +106,7 @@ class LoadedProgram {
     return instructions_[index_.actor(actor).first_instruction + instruction];
   }
   absl::Status LocateRegisters(absl::Span<std::byte* const> memories);
+  bool IsPulled(int32_t reg) const;
   void LocateOperands();
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
   absl::Status PreparePort(int actor, const plan::Instruction& planned, Instruction* out) const;
@@ -118,7 +120,9 @@ class LoadedProgram {
   const plan::Program& program_;
   ProgramIndex index_;
   StepPorts ports_[kStepsAhead];
-  std::vector<std::byte*> addresses_;      // of all slots of all registers, then of all temporaries
+  // Of all slots of all registers, then of all temporaries. What was pulled may lie elsewhere at
+  // each firing: its pull says where, and only its readers look here.
+  std::vector<std::byte*> addresses_;
   std::vector<int32_t> first_address_;     // of a register
   std::vector<Instruction> instructions_;  // of all actors
   // Addresses of the operands of all instructions; an actor's worker keeps those that move.

@@ -46,13 +46,24 @@ std::string EdgeText(const Edge& edge) {
 class RankLink::Net final : public PullStream {
  public:
   explicit Net(RankLink* link) : link_(*link) {}
-  void Pull(int32_t pull, int64_t sequence, std::byte* to) override {
+  std::byte* Pull(int32_t pull, int64_t sequence, std::byte* to) override {
     RankLink::Pull& planned = *link_.pulls_[pull];
+    CommNet& net = *link_.setup_.net;
     planned.request.sequence = sequence;
-    last_ = FenceOf(pull, sequence);
     TransferTrace* const trace = link_.setup_.transfers;
     if (trace != nullptr) trace->BeginPull(pull, planned.rank, planned.request);
-    link_.setup_.net->Pull(planned.rank, planned.request, pull, to);
+    const std::byte* const there =
+        planned.has_reader ? net.FindInPlace(planned.rank, planned.request, pull) : nullptr;
+    planned.in_place = there != nullptr;
+    last_ = 0;
+    if (planned.in_place) {
+      if (trace != nullptr) trace->EndPull(pull, sequence);
+      return const_cast<std::byte*>(there);
+    }
+    net.Pull(planned.rank, planned.request, pull, to);
+    const Fence fence = FenceOf(pull, sequence);
+    if (!link_.Done(fence)) last_ = fence;  // else it came with the token, and nobody has to wait
+    return to;
   }
   Fence Record() override { return last_; }
   void Wait(Fence) override {}  // what comes here has been waited for: net streams have no order
@@ -148,10 +159,11 @@ absl::Status RankLink::AddPull(int program, int32_t actor) {
   const ProgramIndex& index = (*setup_.programs)[program].loaded->index();
   pull->consumer = index.reg(r).consumers_begin;
   const ProgramIndex::Register& staging = index.reg(x.outputs(0).register_());
+  pull->has_reader = staging.consumers_end == staging.consumers_begin + 1;
   pull->reader_worker =
-      staging.consumers_begin == staging.consumers_end
-          ? pull->worker
-          : (*setup_.programs)[program].worker_of[index.consumer(staging.consumers_begin).actor];
+      pull->has_reader
+          ? (*setup_.programs)[program].worker_of[index.consumer(staging.consumers_begin).actor]
+          : pull->worker;
   const auto number = static_cast<int32_t>(pulls_.size());
   if (!pull_at_.emplace(request.edge, number).second) {
     return absl::InvalidArgumentError(absl::StrCat("plan: two pulls of ", EdgeText(request.edge)));
@@ -211,8 +223,8 @@ void RankLink::Tell(const Call& call) {
 
 absl::Status RankLink::Join() {
   open_ = true;
-  for (const absl::Span<std::byte> memory : setup_.memory) {
-    RETURN_IF_ERROR(setup_.net->Register(memory));
+  for (const OfferedMemory& memory : setup_.memory) {
+    RETURN_IF_ERROR(setup_.net->Offer(memory));
   }
   setup_.net->Open(this);
   Tell([this] { return agreement_.Join(EdgesText()); });
@@ -250,7 +262,17 @@ int64_t RankLink::told(int program, int32_t actor) const {
 }
 
 void RankLink::Pulled(int program, int32_t actor, int64_t sequence) {
-  const Pull& pull = *pulls_[pull_of_[program][actor]];
+  Pull& pull = *pulls_[pull_of_[program][actor]];
+  if (!pull.in_place) return SendPulled(pull, sequence);
+  pull.lent = sequence;
+}
+
+void RankLink::Read(int program, int32_t actor) {
+  Pull& pull = *pulls_[pull_of_[program][actor]];
+  if (pull.lent >= 0) SendPulled(pull, std::exchange(pull.lent, -1));
+}
+
+void RankLink::SendPulled(const Pull& pull, int64_t sequence) {
   WireMessage message;
   message.kind = WireMessage::Kind::kPulled;
   message.edge = pull.request.edge;

@@ -7,7 +7,9 @@
 // has begun here, so that a rank that is ahead never reads what the session of this one has still
 // to write; it finishes when the other rank says that the bytes have arrived. So acks and reuse
 // edges need no messages of their own: they are what this actor gives when it finishes. Where the
-// reader is, it writes the register that a pull here reads.
+// reader is, it writes the register that a pull here reads. What can be read where it lies, in a
+// process of the same host, has arrived for the other rank once it was read: when the pull's own
+// register is given back.
 #ifndef SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
 #define SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_
 
@@ -53,9 +55,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     Executor* executor = nullptr;  // null: waiting threads sleep
     WaitWatch* watch = nullptr;    // is told what ranks say of their waits; may be null
     RankClock* clock = nullptr;
-    TransferTrace* transfers = nullptr;         // null: nobody wants to know
-    std::vector<absl::Span<std::byte>> memory;  // of this rank's devices
-    Stop stop;                                  // of Join
+    TransferTrace* transfers = nullptr;  // null: nobody wants to know
+    std::vector<OfferedMemory> memory;   // of this rank's devices
+    Stop stop;                           // of Join
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
@@ -72,7 +74,10 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
 
   // A worker, of the actor that stands for an edge's other end.
   void TokenThere(int program, int32_t actor, int64_t sequence);
+  // That a pull has ended, of the actor that its register has from another rank.
   void Pulled(int program, int32_t actor, int64_t sequence);
+  // That what a pull brought was read, of the pull's actor.
+  void Read(int program, int32_t actor);
   int64_t told(int program, int32_t actor) const;  // tokens of a reader
   // For a worker's pulls; owned by this.
   Stream* OpenStream();
@@ -109,6 +114,10 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     int32_t rank = 0, worker = 0, reader_worker = 0;  // of the pull and of who reads what it brings
     int32_t consumer_actor = 0, consumer = 0;         // of the token: the pull's actor
     std::atomic<int64_t> ended{0};
+    bool has_reader = false;
+    // Its worker's. What it brought last is read in place, and the token that is then given back.
+    bool in_place = false;
+    int64_t lent = -1;
   };
 
   explicit RankLink(const Setup& setup);
@@ -119,6 +128,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   void Apply(const RankAgreement::Effects& effects);
   template <typename Call>
   void Tell(const Call& call);
+  void SendPulled(const Pull& pull, int64_t sequence);
   void OnToken(const WireMessage& message);
   void OnPulled(int32_t from, const WireMessage& message);
   void Abort(const absl::Status& status);

@@ -72,6 +72,9 @@ class LocalRuntime final : public Runtime {
 
   absl::Status OpenAll();
   absl::Status CheckRank() const;
+  bool PullsMoveNothing() const;
+  // Ranks that share the cores of this host.
+  int Processes() const { return options_.net == nullptr ? 1 : options_.net->ranks_of_host(); }
   bool IsOwn(int device) const { return plan_.devices(device).rank() == plan_.rank(); }
   int32_t WorkerOfActor(const ProgramIndex& index, int actor) const;
   absl::Status LoadPrograms(std::vector<ProgramIndex> indexes);
@@ -129,17 +132,27 @@ absl::StatusOr<std::vector<ProgramIndex>> Prove(const plan::Plan& plan, const St
 }
 
 absl::Status LocalRuntime::OpenAll() {
+  const CommNet* const net = options_.net;
+  const bool shared = net != nullptr && net->shares_memory() && net->ranks_of_host() > 1;
   std::vector<DeviceSpec> specs;
   for (int d = 0; d < plan_.devices_size(); ++d) {
     place_.push_back(IsOwn(d) ? static_cast<int32_t>(specs.size()) : -1);
     const plan::Device& device = plan_.devices(d);
-    if (IsOwn(d)) specs.push_back({KindOf(device), device.memory_bytes(), DeviceName(device)});
+    if (!IsOwn(d)) continue;
+    specs.push_back({KindOf(device), device.memory_bytes(), DeviceName(device), shared});
   }
   ASSIGN_OR_RETURN(auto opened, OpenDevices(specs, options_.async));
   for (const int32_t place : place_) {
     devices_.push_back(place < 0 ? nullptr : std::move(opened[place]));
   }
   return absl::OkStatus();
+}
+
+// Each reads what others have where it lies, or nobody has any bytes.
+bool LocalRuntime::PullsMoveNothing() const {
+  const CommNet* const net = options_.net;
+  if (net == nullptr) return false;
+  return !HasMemory(plan_) || (net->shares_memory() && net->ranks_of_host() == net->ranks());
 }
 
 absl::Status LocalRuntime::CheckRank() const {
@@ -212,13 +225,16 @@ absl::Status LocalRuntime::StartWorkers() {
   const bool computes =
       std::any_of(plan_.devices().begin(), plan_.devices().end(),
                   [](const plan::Device& device) { return KindOf(device) == DeviceKind::kCpu; });
-  const int threads = !computes                         ? 1
-                      : options_.threads_per_device > 0 ? options_.threads_per_device
-                                                        : std::max(1, Cores() / layout_.devices);
+  const int threads = !computes ? 1
+                      : options_.threads_per_device > 0
+                          ? options_.threads_per_device
+                          : std::max(1, Cores() / (Processes() * layout_.devices));
   for (int w = 0; w < layout_.workers(); ++w) {
     Worker::Setup setup;
     setup.index = w;
     setup.computes = layout_.computes(w);
+    // Who waits awake keeps a core from those it waits for, where they are more than the cores.
+    setup.spins = setup.computes && Processes() * layout_.computing <= Cores();
     setup.kernels = {options_.prepare, layout_.computes(w) ? threads : 1, options_.check_nan,
                      options_.stop};
     setup.seed = options_.seed;
@@ -254,6 +270,7 @@ absl::Status LocalRuntime::Start() {
   layout_.devices = std::max(1, own_devices);
   layout_.computing =
       WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
+  layout_.net_computes = PullsMoveNothing();
   ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
@@ -272,7 +289,7 @@ absl::Status LocalRuntime::Start() {
     for (int d = 0; d < plan_.devices_size(); ++d) {
       const auto bytes = static_cast<size_t>(plan_.devices(d).memory_bytes());
       if (!IsOwn(d) || !IsHost(devices_[d]->kind()) || bytes == 0) continue;
-      setup.memory.push_back({devices_[d]->memory(), bytes});
+      setup.memory.push_back({{devices_[d]->memory(), bytes}, devices_[d]->mark()});
     }
     setup.watch = watch_.get();
     setup.clock = &clock_;

@@ -34,6 +34,7 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
     own_[p].opened.assign(index.num_streams(), nullptr);
     own_[p].takes_fences.assign(index.num_streams(), 0);
     own_[p].remote.assign(index.num_actors(), 0);
+    own_[p].pulls.assign(index.num_actors(), 0);
     most_held += static_cast<size_t>(index.program().reuse_edges_size());
     for (const ProgramIndex::Consumer& reading : index.consumers()) {
       // A req and an ack of each slot, and an ack of a token that nobody reads.
@@ -51,6 +52,8 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
         if (x.inputs_size() > 0) own_[p].readers.push_back(a);
         continue;
       }
+      own_[p].pulls[a] =
+          setup_.link != nullptr && index.instruction(a, 0).kind() == plan::INSTRUCTION_PULL;
       own_[p].actors.push_back(a);
       const int32_t stream = index.actor(a).stream;
       if (!streams[stream]) {
@@ -180,6 +183,9 @@ inline void Worker::Deliver(int program, const Message& message) {
     return;
   }
   if (own.remote[message.to] != 0) return DeliverRemote(program, message);
+  if (own.pulls[message.to] != 0 && message.kind == Message::Kind::kAck) {
+    setup_.link->Read(program, message.to);
+  }
   own.state->Deliver(message);
   Consider(program, message.to);
 }
@@ -452,14 +458,14 @@ void Worker::Idle() {
   Count(&sleeps_);
   running_.store(0, std::memory_order_relaxed);
   if (!setup_.trace) {
-    mailbox_.WaitNonEmpty(IdleSpin(setup_.computes));
+    mailbox_.WaitNonEmpty(IdleSpin(setup_.spins));
     return;
   }
   TraceSpan span;
   span.blocked_on = FindBlockedOn(&span.actor);
   span.program = program_;
   span.begin = NowNanoseconds();
-  mailbox_.WaitNonEmpty(IdleSpin(setup_.computes));
+  mailbox_.WaitNonEmpty(IdleSpin(setup_.spins));
   trace_.Add(span, NowNanoseconds());
 }
 

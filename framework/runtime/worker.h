@@ -52,6 +52,7 @@ class Worker final : public Executor::Task {
   struct Setup {
     int index = 0;
     bool computes = true;  // or serves I/O streams
+    bool spins = true;     // a little, before it sleeps
     KernelOptions kernels;
     uint64_t seed = 0;
     bool trace = false;
@@ -146,8 +147,9 @@ class Worker final : public Executor::Task {
     ProgramState* state = nullptr;
     const int32_t *worker_of = nullptr, *priority = nullptr;  // by actor of the program
     std::vector<int32_t> actors, streams;
-    std::vector<int32_t> readers;       // remote actors that read here; among `actors` they are not
-    std::vector<uint8_t> remote;        // by actor of the program
+    std::vector<int32_t> readers;  // remote actors that read here; among `actors` they are not
+    // By actor of the program.
+    std::vector<uint8_t> remote, pulls;
     std::vector<uint8_t> queued;        // by actor of the program: it stands in a ready list
     std::vector<Stream*> opened;        // by stream of the program; null: another worker's
     std::vector<uint8_t> takes_fences;  // by stream of the program: it runs late, in a proven order

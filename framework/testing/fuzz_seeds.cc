@@ -247,7 +247,7 @@ std::string BytesOf(const Frame& frame) {
 // One of each type.
 std::vector<std::pair<std::string, Frame>> Frames() {
   static const std::vector<std::byte> along(16, std::byte{7});
-  Frame token, hello, pull, again, bytes, refusal, verbs;
+  Frame token, place, hello, pull, again, bytes, mark, refusal, verbs;
   token.type = hello.type = FrameType::kMessage;
   token.message.kind = WireMessage::Kind::kToken;
   token.message.edge = {0, 0, 1, 1, 1};
@@ -269,11 +269,17 @@ std::vector<std::pair<std::string, Frame>> Frames() {
   bytes.pull = refusal.pull = 1;
   bytes.bytes = 16;
   refusal.status = absl::InternalError("no such register");
+  place = token;
+  place.along = {};
+  place.place = {0, 64, 16};
+  mark.type = FrameType::kMark;
+  mark.mark = {0, 3, 4096, {}};  // there is no such process
   verbs.type = FrameType::kVerbs;
   verbs.verbs = {.queue_pair = 17, .packet = 5, .gid = {}, .lid = 0, .mtu = 3, .reads = 16};
   verbs.regions = {{4096, 1 << 20, 0x576}};
-  return {{"token", token}, {"hello", hello}, {"pull", pull},       {"again", again},
-          {"bytes", bytes}, {"beat", {}},     {"refusal", refusal}, {"verbs", verbs}};
+  return {{"token", token}, {"hello", hello}, {"pull", pull}, {"again", again},
+          {"bytes", bytes}, {"beat", {}},     {"mark", mark}, {"refusal", refusal},
+          {"place", place}, {"verbs", verbs}};
 }
 
 void WriteWaits() {
@@ -309,7 +315,8 @@ void WriteWire() {
     const std::string registers = on_bytes && frame.status.ok() ? std::string(16, 'x') : "";
     const std::string said = Said(on_bytes ? 1 : 0, bytes + registers);
     Write("comm", "tcp_net", name, said);
-    if (name != "refusal") talk += said;
+    const bool ends = name == "refusal" || name == "place";  // of a memory that is not read
+    if (!ends) talk += said;
     if (name == "pull") {
       Write("comm", "pieces", name, std::string("\0\2", 2) + bytes.substr(kFrameHeadBytes));
     }

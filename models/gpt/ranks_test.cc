@@ -43,7 +43,7 @@ TEST_P(RanksTest, ComputeTheBitsOfOne) {
     const Plans plans = PlansOf(layout, ranks);
     InProcessNetOptions delays;
     delays.seed = static_cast<uint64_t>(ranks);
-    delays.ordered = ranks == 4;
+    delays.ordered = delays.in_place = ranks == 4;
     EXPECT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "") << ranks << " ranks";
   }
 }
@@ -69,6 +69,7 @@ TEST_P(ManyDelaysTest, ComputeTheBitsOfOne) {
       InProcessNetOptions delays;
       delays.seed = seed;
       delays.ordered = seed % 2 == 0;
+      delays.in_place = seed % 4 < 2;
       ASSERT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "")
           << ranks << " ranks, seed " << seed;
     }
