@@ -1,4 +1,4 @@
-"""The pictures of the report's page, in SVG: bars, and points on logarithmic axes. Pure. Colors are page.py's classes."""
+"""The pictures of the report's page in SVG: bars, points on logarithmic axes. Pure. Colors are page.py's classes."""
 
 import math
 from xml.sax.saxutils import escape
