@@ -114,7 +114,7 @@ def warning_of(log, load_at_start):
         return ""
     if not disturbed:
         return "Something ran on this machine just before the report (load average %.1f)." % load_at_start
-    return ("This machine was not quiet: during %d of %d processes others used more than %.2f cores, %.1f at most (%s). "
+    return ("This machine was not quiet: during %d of %d processes others used over %.2f cores, %.1f at most (%s). "
             "Times, ratios and limits suffer." % (len(disturbed), len(shares), runs.QUIET_CORES, *shares[-1]))
 
 
