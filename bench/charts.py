@@ -1,4 +1,4 @@
-"""The pictures of the report's page, in SVG: bars, and points on logarithmic axes. Pure. Colors are classes of page.py."""
+"""The pictures of the report's page in SVG: bars, points on logarithmic axes. Pure. Colors are page.py's classes."""
 
 import math
 from xml.sax.saxutils import escape
@@ -43,8 +43,8 @@ class Canvas:
 
 def bars(cases):
     """Groups of bars, each on a scale of its own, whose longest bar is as long as any other group's. `cases`: a list of
-    (title, [(name, value, what is written behind it, style)], [(mark, name, style)]); a value of None has no bar, a mark
-    is an upright line at a value."""
+    (title, [(name, value, what is written behind it, style)], [(mark, name, style)]); a value of None has no bar, a
+    mark is an upright line at a value."""
     names, length = 170, 470
     canvas = Canvas(900)
     y = 8
@@ -96,8 +96,8 @@ def _short(value):
 
 
 def scatter(points, curves, x_name, y_name, legend):
-    """`points`: (x, y, weight in [0, 1], style, title), drawn the larger the more they weigh; `curves`: (name, [(x, y)],
-    style); `legend`: (style, words). Both axes are logarithmic."""
+    """`points`: (x, y, weight in [0, 1], style, title), drawn the larger the more they weigh; `curves`: (name,
+    [(x, y)], style); `legend`: (style, words). Both axes are logarithmic."""
     canvas = Canvas(900)
     left, right, top, bottom = 70, 700, 16, 400
     x = LogAxis([a for a, _, _, _, _ in points], left, right)
@@ -134,7 +134,7 @@ def scatter(points, curves, x_name, y_name, legend):
 
 
 def _clipped(line, x, y):
-    """The part of a curve, straight between its points on logarithmic axes, that is within x's range and not below y's."""
+    """The part of a curve, straight between its points on logarithmic axes, that is within x's range, not below y's."""
     low, high = 10.0**x.low, 10.0**x.high
     out = []
     for (a, b), (c, d) in zip(line, line[1:]):

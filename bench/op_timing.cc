@@ -190,7 +190,7 @@ absl::StatusOr<OpTime> OpTimer::Measure(const DistinctInstruction& one, double b
     }
     pass.width = LastExtent(spec.inputs[use.tables[0]]);
     time.memory_limit += MeasureTablePass(thread_pool_.get(), pass);
-    time.memory = "rows of tables";
+    time.of_tables = true;
   }
   absl::Status status;
   size_t turn = 0;
@@ -259,11 +259,10 @@ OpTime OpTimer::Describe(const DistinctInstruction& one, const KernelSpec& spec)
   }
   if (IsProduct(spec.op) || absl::StrContains(spec.op, "attention")) {
     const bool low = spec.inputs[0].dtype == DType::kBF16;
-    const bool convolution = absl::StartsWith(spec.op, "conv2d");
+    time.of_convolutions = absl::StartsWith(spec.op, "conv2d");
     const double matmul = low ? limits_.bf16_matmul_flops : limits_.matmul_flops;
-    const double of_convolutions = low ? limits_.bf16_convolution_flops : limits_.convolution_flops;
-    time.arithmetic_limit = time.flops / (convolution ? of_convolutions : matmul);
-    if (convolution) time.arithmetic = "convolution";
+    const double convolution = low ? limits_.bf16_convolution_flops : limits_.convolution_flops;
+    time.arithmetic_limit = time.flops / (time.of_convolutions ? convolution : matmul);
   }
   return time;
 }

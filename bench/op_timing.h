@@ -34,12 +34,16 @@ struct OpTime {
   std::string name;  // the op and the shapes of its operands
   int64_t count = 0;
   double seconds = 0, flops = 0, bytes = 0;
-  double working_set = 0;                                 // bytes that differ
-  double arithmetic_limit = 0, memory_limit = 0;          // seconds
-  const char *arithmetic = "matmul", *memory = "memory";  // what these are the limits of
+  double working_set = 0;                         // bytes that differ
+  double arithmetic_limit = 0, memory_limit = 0;  // seconds
+  bool of_convolutions = false;                   // arithmetic_limit; else of products
+  bool of_tables = false;                         // memory_limit: of rows at random places
 
   double Limit() const { return std::max(arithmetic_limit, memory_limit); }
-  const char* Binds() const { return arithmetic_limit > memory_limit ? arithmetic : memory; }
+  const char* Binds() const {
+    if (arithmetic_limit > memory_limit) return of_convolutions ? "convolution" : "matmul";
+    return of_tables ? "rows of tables" : "memory";
+  }
 };
 
 // What is held against the limit of products or convolutions, and summed apart.

@@ -124,7 +124,7 @@ void PrintJson(const std::vector<OpTime>& rows, const Totals& totals, const Limi
   for (const OpTime& row : rows) {
     const double share = row.seconds * static_cast<double>(row.count) / totals.all;
     print(row.name, row.seconds, row.Limit(), row.Binds(),
-          absl::string_view(row.memory) == "memory" ? "" : "0.70 of limit",
+          row.of_tables && row.working_set > Limits::kL3 ? "0.70 of limit" : "",
           {{"times", row.count},
            {"share of the step", share},
            {"flops", row.flops},
@@ -132,8 +132,8 @@ void PrintJson(const std::vector<OpTime>& rows, const Totals& totals, const Limi
            {"working_set", row.working_set}});
   }
   const nlohmann::json none = nlohmann::json::object();
-  print("products of a step", totals.products, totals.products_limit, "matmul", "0.75 of limit",
-        none);
+  print("products of a step", totals.products, totals.products_limit, "matmul, convolution",
+        "0.75 of limit", none);
   print("others of a step", totals.others, totals.others_limit, "memory, attention",
         "0.80 of limit", none);
   PrintLimits(prefix, limits);

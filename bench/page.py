@@ -1,4 +1,7 @@
-"""The report as one page for any browser, without network: steps beside peers, memory, curves, rooflines, tables. Pure."""
+"""The report as one page for any browser, without network: steps beside peers, memory, curves, rooflines, tables.
+
+Pure.
+"""
 
 from html import escape
 
@@ -81,8 +84,8 @@ def _rooflines(kernels, sizes):
 
 
 def html(title, machine, warning, lines, sections, kernels, sizes, curves, troubles):
-    """`lines`: step_lines.Line; `sections`: (name, groups.Group, rows) as tables.markdown has them; `kernels`: all rows of
-    group ops; `sizes`: (what ops_benchmark calls a step, title); `curves`: (SVG, where it is from)."""
+    """`lines`: step_lines.Line; `sections`: (name, groups.Group, rows) as tables.markdown has them; `kernels`: all rows
+    of group ops; `sizes`: (what ops_benchmark calls a step, title); `curves`: (SVG, where it is from)."""
     head = '<meta charset="utf-8"/><title>%s</title><style>%s</style>' % (escape(title), _STYLE)
     out = ["<!DOCTYPE html>", '<html lang="en"><head>%s</head><body>' % head, "<h1>%s</h1>" % escape(title)]
     if warning:
@@ -90,8 +93,8 @@ def html(title, machine, warning, lines, sections, kernels, sizes, curves, troub
     out.append(_table(("", ""), machine.items()))
     if lines:
         out += ["<h2>A training step</h2>",
-                "<p>Forward, backward and update. Medians of whole processes, which took turns. A ratio above 1 says that Sluice "
-                "is faster. Limits were measured in the same run.</p>",
+                "<p>Forward, backward and update. Medians of whole processes, which took turns. A ratio above 1 "
+                "says that Sluice is faster. Limits were measured in the same run.</p>",
                 _table(step_lines.HEADINGS, [step_lines.cells_of(line) for line in lines]),
                 "<h2>Time of a step</h2>", _time_bars(lines),
                 "<h2>Memory</h2>", "<p>The process's largest resident size.</p>", _memory_bars(lines)]
@@ -103,8 +106,8 @@ def html(title, machine, warning, lines, sections, kernels, sizes, curves, troub
     if any(rooflines.is_kernel(row) for row in kernels):
         arithmetic, memory = _rooflines(kernels, sizes)
         out += ["<h2>Every kernel of these steps against the machine's limits</h2>",
-                "<p>Two threads. The larger a dot, the larger its share of the step; hollow: bf16; without those that take less "
-                "than a ten-thousandth of a step. Lines are limits measured in the same processes.</p>",
+                "<p>Two threads. The larger a dot, the larger its share of the step; hollow: bf16; without those "
+                "that take less than a ten-thousandth of a step. Lines are limits measured in the same processes.</p>",
                 "<h3>Products, convolutions and attention</h3>", arithmetic,
                 "<h3>All others</h3>", memory]
     if troubles:

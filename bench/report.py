@@ -114,8 +114,8 @@ def warning_of(log, load_at_start):
         return ""
     if not disturbed:
         return "Something ran on this machine just before the report (load average %.1f)." % load_at_start
-    return ("This machine was not quiet: during %d of %d processes others used more than %.2f cores, %.1f at most (%s). "
-            "Times, ratios and above all limits suffer." % (len(disturbed), len(shares), runs.QUIET_CORES, *shares[-1]))
+    return ("This machine was not quiet: during %d of %d processes others used over %.2f cores, %.1f at most (%s). "
+            "Times, ratios and limits suffer." % (len(disturbed), len(shares), runs.QUIET_CORES, *shares[-1]))
 
 
 def steps_of(sections):

@@ -1,5 +1,5 @@
-"""Training steps as the report's first table and its bars show them: a line for each case, out of the rows of figures.py
-and the sums of its kernels. Pure."""
+"""Training steps as the report's first table and its bars show them: a line for each case, out of the rows of
+figures.py and the sums of its kernels. Pure."""
 
 import statistics
 from dataclasses import dataclass, field
