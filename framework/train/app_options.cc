@@ -92,6 +92,8 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, trace, "",
           "file for a timeline of every instruction; ui.perfetto.dev shows it");
 ABSL_FLAG(bool, check_nan, false, "stop at the first op whose output has a NaN, and name it");
+ABSL_FLAG(bool, measure_peak, true,
+          "measure how fast matmuls are here before training, and say which share of that it has");
 
 namespace sluice {
 namespace {
@@ -150,7 +152,8 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                     {{"explain", "", ""},
                      {"explain_html", "FILE", ""},
                      {"trace", "FILE", ""},
-                     {"check_nan", "", ""}}});
+                     {"check_nan", "", ""},
+                     {"measure_peak", "", ""}}});
   return groups;
 }
 
@@ -457,6 +460,7 @@ void ReadFlags(AppOptions* o) {
   o->session.trace = absl::GetFlag(FLAGS_trace);
   o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
   o->session.check_nan = absl::GetFlag(FLAGS_check_nan);
+  o->measure_peak = absl::GetFlag(FLAGS_measure_peak);
   o->eval_every = absl::GetFlag(FLAGS_eval_every);
   o->save_every = absl::GetFlag(FLAGS_save_every);
   o->keep = absl::GetFlag(FLAGS_keep);
