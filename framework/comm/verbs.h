@@ -17,6 +17,8 @@ struct VerbsOptions {
   // queue pair has failed. That costs speed and not the run, so it may be found soon: 1.9 s. Seven
   // times are for ever where soft-RoCE counts.
   uint8_t timeout = 16, retries = 6;
+  // Reads that a queue pair has on their way at once, if the device takes so many; others wait.
+  uint32_t most_posted = 256;
   // While reads are on their way the loop's thread looks for so long before it sleeps.
   std::chrono::microseconds poll{20};
 };

@@ -19,7 +19,6 @@
 namespace sluice {
 namespace {
 
-constexpr uint32_t kMostPosted = 256;
 constexpr int kCompletionsACall = 16;
 // Others that the loop watches have their turn after so many.
 constexpr int kCompletionsATurn = 256;
@@ -165,7 +164,7 @@ absl::Status VerbsDevice::MakeCompletions(int32_t queues) {
   channel_ = library_.create_comp_channel(context_);
   if (channel_ == nullptr) return failed("completion channel");
   // There is room for the completions of all that may be posted.
-  most_posted_ = std::min({kMostPosted, static_cast<uint32_t>(limits_.max_qp_wr),
+  most_posted_ = std::min({options_.most_posted, static_cast<uint32_t>(limits_.max_qp_wr),
                            static_cast<uint32_t>(limits_.max_cqe / std::max(queues, 1))});
   if (most_posted_ == 0) {
     return absl::ResourceExhaustedError(absl::StrCat("expected room for the completions of ",

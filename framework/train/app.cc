@@ -205,9 +205,12 @@ absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& 
                  devices);
   } else {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    ASSIGN_OR_RETURN(peak, MeasureMatmulPeak(cores, options.precision.compute));
-    absl::PrintF("machine    %s on %d cores; %.0f GFLOP/s in matmuls\n", options.session.mesh,
-                 cores, peak / 1e9);
+    absl::PrintF("machine    %s on %d cores", options.session.mesh, cores);
+    if (options.measure_peak) {
+      ASSIGN_OR_RETURN(peak, MeasureMatmulPeak(cores, options.precision.compute));
+      absl::PrintF("; %.0f GFLOP/s in matmuls", peak / 1e9);
+    }
+    absl::PrintF("\n");
   }
   PrintPage(options.session);
   absl::PrintF("run        %s\n\n", options.out);

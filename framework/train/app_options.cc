@@ -95,6 +95,8 @@ ABSL_FLAG(double, wait_limit, 10,
           "seconds without any progress of a step after which those who wait say whom they wait "
           "for; nothing is ended; 0: never");
 ABSL_FLAG(bool, check_nan, false, "stop at the first op whose output has a NaN, and name it");
+ABSL_FLAG(bool, measure_peak, true,
+          "measure how fast matmuls are here before training, and say which share of that it has");
 
 namespace sluice {
 namespace {
@@ -154,7 +156,8 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                      {"explain_html", "FILE", ""},
                      {"trace", "FILE", ""},
                      {"wait_limit", "SECONDS", ""},
-                     {"check_nan", "", ""}}});
+                     {"check_nan", "", ""},
+                     {"measure_peak", "", ""}}});
   return groups;
 }
 
@@ -464,6 +467,7 @@ void ReadFlags(AppOptions* o) {
   o->session.wait_limit =
       std::chrono::milliseconds(std::llround(1000 * absl::GetFlag(FLAGS_wait_limit)));
   o->session.check_nan = absl::GetFlag(FLAGS_check_nan);
+  o->measure_peak = absl::GetFlag(FLAGS_measure_peak);
   o->eval_every = absl::GetFlag(FLAGS_eval_every);
   o->save_every = absl::GetFlag(FLAGS_save_every);
   o->keep = absl::GetFlag(FLAGS_keep);

@@ -62,6 +62,7 @@ struct AppOptions {
   int64_t eval_every = 0, save_every = 0, keep = 3;
   JobOptions job;  // of several processes
   bool explain = false;
+  bool measure_peak = true;
   bool use = false;     // AppFlags::use stands on the command line
   std::string bundled;  // path of App::bundled; empty: it is not there
   // Every flag that is recorded with its value, in order, for the run's folder and its checkpoints.
