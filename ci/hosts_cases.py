@@ -245,7 +245,7 @@ def clocks(lab):
         offset.write_text(text)
     job.finish()
     lab.expect_bits(job)
-    lab.notes.append("clocks of hosts 100,000 s apart; time of day " + ("set three times" if fake else "not set, for want of faketime"))
+    lab.notes.append("clocks of hosts 100,000 s apart; time of day " + ("set three times" if fake else "not set: no faketime"))
 
 
 @case
@@ -294,7 +294,8 @@ LAYOUTS = [
     *(Training("resnet", mesh, 2, more) for mesh, more in (
         ("data=2", ()), ("data=3", ()), ("data=4", ("--groups=4",)), ("model=2", ()), ("data=2 model=2", ()),
         ("data=2 model=2", ("--split_stages=2",)), ("model=3", ("--split_stages=4",)),
-        ("model=2", ("--split_stages=4", "--depth=50")), ("data=2", ("--depth=50",)), ("pipe=2", ()), ("pipe=2", ("--micro_batches=4", "--groups=4")),
+        ("model=2", ("--split_stages=4", "--depth=50")), ("data=2", ("--depth=50",)), ("pipe=2", ()),
+        ("pipe=2", ("--micro_batches=4", "--groups=4")),
         ("data=2 pipe=2", ("--micro_batches=2", "--groups=2")),
         ("data=2 model=2 pipe=2", ("--micro_batches=2", "--groups=4", "--split_stages=1")), ("data=2", ("--zero=1",)),
         ("data=2", ("--micro_batches=2", "--groups=2", "--zero=3")))),
@@ -302,13 +303,13 @@ LAYOUTS = [
         ("data=2", ()), ("data=3", ()), ("model=2", ()), ("model=3", ()), ("model=4", ("--groups=4",)), ("data=2 model=2", ()),
         ("data=2 model=2", ("--margin=0", "--additive_margin=0.4")), ("pipe=2", ()),
         ("pipe=2", ("--micro_batches=4", "--groups=4")), ("data=2 model=2 pipe=2", ("--micro_batches=2", "--groups=2")),
-        ("data=2 model=2", ("--zero=1",)), ("data=2", ("--sample_rate=0.4", "--sample_groups=4")),
-        ("model=4", ("--groups=4", "--sample_rate=0.4", "--sample_groups=4")))),
+        ("data=2 model=2", ("--zero=1",)), ("data=2", ("--classes=12", "--sample_rate=0.4", "--sample_groups=4")),
+        ("model=4", ("--classes=12", "--groups=4", "--sample_rate=0.4", "--sample_groups=4")))),
     *(Training("wide_and_deep", mesh, 4, more) for mesh, more in (
         ("data=2", ()), ("data=5", ()), ("model=2", ()), ("model=5", ()), ("model=2", ("--split_columns",)),
         ("model=3", ("--split_columns",)), ("table=2", ()), ("table=3", ("--split_columns",)), ("data=2 model=2", ()),
         ("data=2 model=2", ("--split_columns",)), ("data=2 table=2", ()), ("model=2 table=2", ()), ("pipe=2", ()),
-        ("pipe=3", ("--micro_batches=4",)), ("model=2", ("--micro_batches=2",)),
+        ("pipe=3", ("--hidden=16,8,8", "--micro_batches=4")), ("model=2", ("--micro_batches=2",)),
         ("data=2 model=2 pipe=2", ("--micro_batches=2",)), ("data=2", ("--zero=1",)),
         ("data=2 model=2", ("--micro_batches=2", "--zero=3")))),
 ]

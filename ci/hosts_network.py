@@ -1,8 +1,8 @@
 """Four hosts of one machine, as far as a network is concerned: a namespace each, joined by a switch in this program.
 
 A host's one interface is a TAP; the switch reads the frames of all and writes each to the host that it is for, later, as a link
-with a delay and a bandwidth would, or not at all. It draws what is lost from a seed. Whatever ends the program ends the hosts: their
-namespaces have no name. The kernel's own netem would do most of this, where there is one; many kernels have none.
+with a delay and a bandwidth would, or not at all. It draws what is lost from a seed. Whatever ends the program ends the hosts:
+their namespaces have no name. The kernel's own netem would do most of this, where there is one; many kernels have none.
 """
 import ctypes
 import fcntl
