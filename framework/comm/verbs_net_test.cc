@@ -341,7 +341,7 @@ class VerbsQueueTest : public VerbsNetTest, public VerbsQueue::Owner {
       auto queue = VerbsQueue::Make(opened_[side].get(), "the other", this);
       ASSERT_TRUE(queue.ok()) << queue.status();
       queues_[side] = *std::move(queue);
-      ASSERT_TRUE(opened_[side]->Offer({ranks_[side].memory(), {}}).ok());
+      ASSERT_TRUE(opened_[side]->Register(ranks_[side].memory()).ok());
       loops_[side]->PostAndWait([&] { ASSERT_TRUE(opened_[side]->Start().ok()); });
     }
   }

@@ -363,15 +363,16 @@ absl::Status LocalRuntime::WriteTraceOfRanks(const TracePart& part) {
     SLUICE_LOG(INFO) << "trace: this rank's times are within " << static_cast<double>(*error) / 1e3
                      << " us of rank 0's";
   }
-  const absl::Status written =
-      link_->Agree(fits ? bytes : "", [this](absl::Span<const std::string> ranks) -> absl::Status {
-        std::vector<TracePart> parts;
-        for (const std::string& rank : ranks) {
-          if (rank.empty()) continue;
-          ASSIGN_OR_RETURN(parts.emplace_back(), PartFromBytes(rank));
-        }
-        return WriteTrace(options_.trace, parts);
-      });
+  const auto write = [this](absl::Span<const std::string> ranks) -> absl::StatusOr<std::string> {
+    std::vector<TracePart> parts;
+    for (const std::string& rank : ranks) {
+      if (rank.empty()) continue;
+      ASSIGN_OR_RETURN(parts.emplace_back(), PartFromBytes(rank));
+    }
+    RETURN_IF_ERROR(WriteTrace(options_.trace, parts));
+    return "";
+  };
+  const absl::Status written = link_->Ask(Asker::kSession, fits ? bytes : "", write).status();
   if (written.ok() && fits) return absl::OkStatus();
   SLUICE_LOG(WARNING) << "trace: " << options_.trace << " has this rank alone: "
                       << (written.ok() ? absl::StrCat("it is of ", bytes.size(),

@@ -55,7 +55,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernelThatMayFail(const KernelSpe
 class HastySession final : public ForwardingSession {
  public:
   HastySession(Session* session, int32_t ranks) : ForwardingSession(session), ranks_(ranks) {}
-  absl::Status AgreeOnSave(const std::string& mine, const Judge& judge) override {
+  absl::Status AgreeOnSave(
+      const std::string& mine,
+      const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
     std::vector<std::string> said(ranks_);
     said[0] = mine;
     const absl::Status verdict = judge(said);
