@@ -23,9 +23,8 @@ import rdma_vm_machine
 _HERE = pathlib.Path(__file__).parent
 _FILES = ("framework/comm/verbs_net_test", "models/gpt/train", "ci/same_checkpoints", "ci/rdma_vm_train.sh",
           "models/gpt/testdata/fixed.txt")
-_LIMIT = 120  # seconds of a case
-_WORTH_TELLING = re.compile(r" s$|packets|come over TCP|port error")
-_DOWN = "/usr/bin/ip link set h1 down"  # the ports of both devices, then
+_LIMIT = 60  # seconds of a case
+_WORTH_TELLING = re.compile(r" s$|packets|come over TCP")
 _CUT = "for end in 0 1; do /usr/bin/tc qdisc replace dev h$end root netem loss 100%; done"
 _MEND = "for end in 0 1; do /usr/bin/tc qdisc del dev h$end root; done"
 _LAYOUTS = ("data=2", "model=2", "pipe=2", "data=2 model=2", "data=2 pipe=2", "model=2 pipe=2")
@@ -48,11 +47,10 @@ echo "$lost packets were lost"
 train --mesh=data=2 --steps=8 --out=one >one.printed 2>&1 || fail "one process has ended with $?"
 begin two --mesh=data=2 --steps=8
 wait_for_packets 100
-{_DOWN}
+{_CUT}
 wait_all
 same one two
 grep -h 'come over TCP' two.*.printed || fail 'nobody says that bytes come over TCP'
-grep -h 'port error' two.*.printed || fail 'nobody says that the port is down'
 """),
     "killed": (True, """
 . /payload/rdma_vm_train.sh
