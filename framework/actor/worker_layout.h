@@ -16,20 +16,16 @@ inline bool IsIoStream(plan::StreamKind kind) {
 // Which worker has which stream. Beside each worker that computes stands one for the I/O streams of
 // the same devices: a batch is read while a product runs, which would else come before the next
 // instruction or behind it, and would make every device of the worker late by what a disk takes.
-// Where nothing has to be brought from other ranks, as it is read where it lies, a pull is a
-// message and no more, and to hand it on to another thread would cost more than it does.
 struct WorkerLayout {
   int devices = 1;
   int computing = 1;  // WorkersFor
-  bool net_computes = false;
 
   int workers() const { return 2 * computing; }
   bool computes(int32_t worker) const { return worker < computing; }
   // Neighbours together: a worker then has devices of every stage, as stages are innermost.
   int32_t WorkerOf(plan::StreamKind kind, int32_t device) const {
     const auto computes = static_cast<int32_t>(int64_t{device} * computing / devices);
-    const bool apart = IsIoStream(kind) && !(net_computes && kind == plan::STREAM_NET);
-    return apart ? computing + computes : computes;
+    return IsIoStream(kind) ? computing + computes : computes;
   }
 };
 

@@ -55,14 +55,15 @@ class RankLink::Net final : public PullStream {
     const std::byte* const there =
         planned.has_reader ? net.FindInPlace(planned.rank, planned.request, pull) : nullptr;
     planned.in_place = there != nullptr;
-    last_ = 0;
+    // Also where the bytes are there by now: messages of this firing stay behind those of the one
+    // before, which may still be held though its bytes have come.
+    last_ = FenceOf(pull, sequence);
     if (planned.in_place) {
+      planned.ended.store(sequence + 1, std::memory_order_release);
       if (trace != nullptr) trace->EndPull(pull, sequence);
       return const_cast<std::byte*>(there);
     }
     net.Pull(planned.rank, planned.request, pull, to);
-    const Fence fence = FenceOf(pull, sequence);
-    if (!link_.Done(fence)) last_ = fence;  // else it came with the token, and nobody has to wait
     return to;
   }
   Fence Record() override { return last_; }

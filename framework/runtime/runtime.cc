@@ -72,7 +72,6 @@ class LocalRuntime final : public Runtime {
 
   absl::Status OpenAll();
   absl::Status CheckRank() const;
-  bool PullsMoveNothing() const;
   // Ranks that share the cores of this host.
   int Processes() const { return options_.net == nullptr ? 1 : options_.net->ranks_of_host(); }
   bool IsOwn(int device) const { return plan_.devices(device).rank() == plan_.rank(); }
@@ -146,13 +145,6 @@ absl::Status LocalRuntime::OpenAll() {
     devices_.push_back(place < 0 ? nullptr : std::move(opened[place]));
   }
   return absl::OkStatus();
-}
-
-// Each reads what others have where it lies, or nobody has any bytes.
-bool LocalRuntime::PullsMoveNothing() const {
-  const CommNet* const net = options_.net;
-  if (net == nullptr) return false;
-  return !HasMemory(plan_) || (net->shares_memory() && net->ranks_of_host() == net->ranks());
 }
 
 absl::Status LocalRuntime::CheckRank() const {
@@ -270,7 +262,6 @@ absl::Status LocalRuntime::Start() {
   layout_.devices = std::max(1, own_devices);
   layout_.computing =
       WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
-  layout_.net_computes = PullsMoveNothing();
   ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
