@@ -1,6 +1,6 @@
 """Jobs of several processes that are begun again: nothing leaks over many restarts, and fewer ranks go on as well.
 
-    bazel test //ci:restarts_test                                      # three restarts; .ci/run has it
+    bazel test --test_tag_filters=slow //ci:restarts_test              # three restarts
     bazel test --test_tag_filters=slow //ci:restarts_slow_test         # twenty
 
 A job of three ranks loses one of them again and again. At every restart its launcher and each of its ranks have as many

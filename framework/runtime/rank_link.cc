@@ -53,8 +53,10 @@ class RankLink::Net final : public PullStream {
     TransferTrace* const trace = link_.setup_.transfers;
     if (trace != nullptr) trace->BeginPull(pull, planned.rank, planned.request);
     const std::byte* const there =
-        planned.has_reader ? net.FindInPlace(planned.rank, planned.request, pull) : nullptr;
+        planned.may_lend ? net.FindInPlace(planned.rank, planned.request, pull) : nullptr;
+    planned.last = sequence;
     planned.in_place = there != nullptr;
+    planned.read = planned.waits = false;
     // Also where the bytes are there by now: messages of this firing stay behind those of the one
     // before, which may still be held though its bytes have come.
     last_ = FenceOf(pull, sequence);
@@ -160,9 +162,10 @@ absl::Status RankLink::AddPull(int program, int32_t actor) {
   const ProgramIndex& index = (*setup_.programs)[program].loaded->index();
   pull->consumer = index.reg(r).consumers_begin;
   const ProgramIndex::Register& staging = index.reg(x.outputs(0).register_());
-  pull->has_reader = staging.consumers_end == staging.consumers_begin + 1;
+  const bool has_reader = staging.consumers_end == staging.consumers_begin + 1;
+  pull->may_lend = has_reader && index.ring(staging.ring).slots == 1;
   pull->reader_worker =
-      pull->has_reader
+      has_reader
           ? (*setup_.programs)[program].worker_of[index.consumer(staging.consumers_begin).actor]
           : pull->worker;
   const auto number = static_cast<int32_t>(pulls_.size());
@@ -262,15 +265,19 @@ int64_t RankLink::told(int program, int32_t actor) const {
   return readers_[reader_of_[program][actor]]->told.load(std::memory_order_relaxed);
 }
 
+// Messages of a firing may be held until after its reader is through, and even after the next one
+// has begun: then what it brought has been read.
 void RankLink::Pulled(int program, int32_t actor, int64_t sequence) {
   Pull& pull = *pulls_[pull_of_[program][actor]];
-  if (!pull.in_place) return SendPulled(pull, sequence);
-  pull.lent = sequence;
+  const bool is_lent = pull.last == sequence && pull.in_place && !pull.read;
+  if (!is_lent) return SendPulled(pull, sequence);
+  pull.waits = true;
 }
 
 void RankLink::Read(int program, int32_t actor) {
   Pull& pull = *pulls_[pull_of_[program][actor]];
-  if (pull.lent >= 0) SendPulled(pull, std::exchange(pull.lent, -1));
+  pull.read = true;
+  if (std::exchange(pull.waits, false)) SendPulled(pull, pull.last);
 }
 
 void RankLink::SendPulled(const Pull& pull, int64_t sequence) {

@@ -114,10 +114,12 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     int32_t rank = 0, worker = 0, reader_worker = 0;  // of the pull and of who reads what it brings
     int32_t consumer_actor = 0, consumer = 0;         // of the token: the pull's actor
     std::atomic<int64_t> ended{0};
-    bool has_reader = false;
-    // Its worker's. What it brought last is read in place, and the token that is then given back.
-    bool in_place = false;
-    int64_t lent = -1;
+    // It may read in place: it has one reader, and begins again only once that is through.
+    bool may_lend = false;
+    // Its worker's: of the last token that was pulled, whether it is read in place, whether it has
+    // been read, and whether its owner would have been told by now if it had.
+    int64_t last = -1;
+    bool in_place = false, read = false, waits = false;
   };
 
   explicit RankLink(const Setup& setup);
