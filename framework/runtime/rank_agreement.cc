@@ -167,8 +167,8 @@ RankAgreement::Effects RankAgreement::Ended(int32_t program, int64_t step,
 }
 
 // On rank 0: a step is over when it has ended on each rank. Of several ranks with errors of their
-// own in one step the lowest one's counts, so that it is the same one at every run. Steps after that
-// have failed with the same error: a rank may be told of them first.
+// own in one step the lowest one's counts, so that it is the same one at every run. Steps after
+// that have failed with the same error: a rank may be told of them first.
 RankAgreement::Effects RankAgreement::OnEnded(int32_t from, const WireMessage& message) {
   const std::pair<int32_t, int64_t> key(message.edge.program, message.sequence);
   Ending& step = endings_[key];
