@@ -136,7 +136,9 @@ void SimulatedNet::Endpoint::Beat() {
 }
 
 void SimulatedNet::Endpoint::Lose(int32_t peer, const absl::Status& why) {
-  if (peers_[peer].lost || peers_[peer].left || receiver_ == nullptr) return;
+  if (peers_[peer].lost || peers_[peer].left) return;
+  // Who begins to read finds that the connection has ended.
+  if (receiver_ == nullptr) return WithReceiver([this, peer, why] { Lose(peer, why); });
   peers_[peer].lost = true;
   receiver_->Receive(peer, LostMessage(absl::StrCat("process ", peer), why));
 }
