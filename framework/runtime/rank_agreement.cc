@@ -33,8 +33,9 @@ RankAgreement::Effects RankAgreement::On(int32_t from, const WireMessage& messag
     case WireMessage::Kind::kEnded:
       return OnEnded(from, message);
     case WireMessage::Kind::kOver: {
+      error_.Update(StatusOf(message));
       Effects effects;
-      effects.over.push_back({message.edge.program, StatusOf(message)});
+      effects.over.push_back({message.edge.program, error_});
       return effects;
     }
     // What a rank says may come before this one asks, and the answer to the next question before it
@@ -99,10 +100,14 @@ RankAgreement::Effects RankAgreement::OnHello(int32_t from, const WireMessage& m
 }
 
 RankAgreement::Effects RankAgreement::Leave() const {
+  // Others may not have lost whom this one has, and wait for both; nor know yet why a step failed.
+  absl::Status why = gone_ ? left_ : error_;
+  if (why.ok() && !is_welcome_) {
+    why = StatusOf(LeftBecause(rank_, absl::CancelledError("before all ranks were there")));
+  }
   Effects effects;
   for (int asker = 0; asker < kAskers; ++asker) {
-    // Others may not have lost whom this one has, and wait for both.
-    WireMessage message = WithStatus(WireMessage::Kind::kLeft, gone_ ? left_ : absl::OkStatus());
+    WireMessage message = WithStatus(WireMessage::Kind::kLeft, why);
     message.asker = static_cast<Asker>(asker);
     message.sequence = begun_;
     message.number = questions_[asker].asked;
@@ -120,8 +125,11 @@ RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& me
   left_ = absl::UnavailableError(why.ok() ? absl::StrCat("rank ", from, " has left")
                                           : std::string(why.message()));
   gone_ = gone_ || !why.ok();
-  if (!is_welcome_) welcome_ = left_;
-  is_welcome_ = true;
+  // Who leaves without an error was welcome, and so are all: that may be still on its way.
+  if (!is_welcome_ && !why.ok()) {
+    welcome_ = left_;
+    is_welcome_ = true;
+  }
   Effects effects;
   // That the last step is over may be still on its way.
   if (!why.ok() || begun_ > left_after_) effects.abort = left_;
@@ -168,7 +176,8 @@ RankAgreement::Effects RankAgreement::Ended(int32_t program, int64_t step,
 }
 
 // On rank 0: a step is over when it has ended on each rank. Of several ranks with errors of their
-// own in one step the lowest one's counts, so that it is the same one at every run.
+// own in one step the lowest one's counts, so that it is the same one at every run. Steps after
+// that have failed with the same error: a rank may be told of them first.
 RankAgreement::Effects RankAgreement::OnEnded(int32_t from, const WireMessage& message) {
   const std::pair<int32_t, int64_t> key(message.edge.program, message.sequence);
   Ending& step = endings_[key];
@@ -179,10 +188,11 @@ RankAgreement::Effects RankAgreement::OnEnded(int32_t from, const WireMessage& m
   }
   Effects effects;
   if (++step.ranks < ranks_) return effects;
-  WireMessage over = WithStatus(WireMessage::Kind::kOver, step.error);
+  error_.Update(step.error);
+  WireMessage over = WithStatus(WireMessage::Kind::kOver, error_);
   over.edge = message.edge;
   over.sequence = message.sequence;
-  effects.over.push_back({message.edge.program, step.error});
+  effects.over.push_back({message.edge.program, error_});
   effects.sent.push_back({-1, std::move(over)});
   endings_.erase(key);
   return effects;

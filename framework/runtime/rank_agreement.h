@@ -118,7 +118,8 @@ class RankAgreement {
   std::map<std::pair<int32_t, int32_t>, std::pair<std::string, std::string>> edges_;
   bool is_welcome_ = false;
   absl::Status welcome_;
-  int64_t begun_ = 0;  // steps here, of all programs
+  int64_t begun_ = 0;   // steps here, of all programs
+  absl::Status error_;  // of the first step that has failed, as all ranks are told
   // So many steps a rank that has left took part in; none has: more than there will ever be.
   int64_t left_after_ = std::numeric_limits<int64_t>::max();
   absl::Status left_;  // what to say of it

@@ -221,8 +221,8 @@ void RankLink::Tell(const Call& call) {
     const std::lock_guard<std::mutex> lock(mutex_);
     effects = call();
   }
-  changed_.notify_all();
   Apply(effects);
+  changed_.notify_all();
 }
 
 absl::Status RankLink::Join() {

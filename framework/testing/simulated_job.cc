@@ -25,6 +25,8 @@ using Time = Simulation::Clock::time_point;
 
 // Until all ranks know that one is lost, beside the silence of that one.
 constexpr auto kEndLimit = seconds(20);
+// Until a start has trained to the end, whatever makes it slow.
+constexpr auto kStartLimit = seconds(300);
 constexpr auto kBetweenStarts = seconds(5);
 constexpr int32_t kMostStarts = 16;
 
@@ -89,16 +91,15 @@ class SimulatedJob {
     bool ends = false;  // something has struck that it need not survive
     bool disk_error = false;
     bool checked = false;
-    std::string reason;  // of a kernel's error, if nothing else has struck
-    Time must_end{};     // none: 0
+    std::string reason;   // of a kernel's error, if nothing else has struck
+    Time must_end{};      // at last
+    bool ending = false;  // it has failed
   };
   using Planned = std::pair<int64_t, Disturbance>;  // at which event
 
   void StartAnother();
   void Strike(Disturbance disturbance);
   void StrikeRank(Disturbance disturbance, int32_t n);
-  void Kill(int32_t n, bool silently);
-  void MustEndBy(Time time) { newest().must_end = std::max(newest().must_end, time); }
   void Watch();
   void Check(Start* start);
   absl::Status CheckEnd();
@@ -131,13 +132,8 @@ void SimulatedJob::StartAnother() {
   const auto number = static_cast<int32_t>(starts_.size());
   starts_.emplace_back();
   newest().start = std::make_unique<SimulatedStart>(&host_, number, net_);
+  newest().must_end = simulation_.now() + kStartLimit;
   newest().start->Begin();
-}
-
-void SimulatedJob::Kill(int32_t n, bool silently) {
-  SimulatedStart::Rank& rank = newest().start->rank(n);
-  rank.silent = silently;
-  rank.process->Kill();
 }
 
 void SimulatedJob::Strike(Disturbance disturbance) {
@@ -160,7 +156,7 @@ void SimulatedJob::StrikeRank(Disturbance disturbance, int32_t n) {
   switch (disturbance) {
     case Disturbance::kKill:
     case Disturbance::kHostDies:
-      return Kill(n, disturbance == Disturbance::kHostDies);
+      return start.Kill(n, disturbance == Disturbance::kHostDies);
     case Disturbance::kStandStill:
     case Disturbance::kSlow: {
       const bool is_long = disturbance == Disturbance::kStandStill;
@@ -191,7 +187,10 @@ void SimulatedJob::StrikeRank(Disturbance disturbance, int32_t n) {
       rank.silent = random.Below(2) == 0;
       return rank.disk->FailAt(random.Below(40), DiskFault::kKill);
     case Disturbance::kPowerLoss:
-      for (int32_t each = 0; each < start.ranks(); ++each) Kill(each, /*silently=*/true);
+      for (Start& each : starts_) {
+        each.ends = true;
+        for (int32_t r = 0; r < each.start->ranks(); ++r) each.start->Kill(r, /*silently=*/true);
+      }
       host_.disk.LosePower();
       host_.committed = host_.on_disk;
       return;
@@ -208,13 +207,11 @@ void SimulatedJob::Watch() {
       Check(&start);
       continue;
     }
-    if (start.start->failed() && start.must_end == Time{}) {
+    if (start.start->failed() && !std::exchange(start.ending, true)) {
       start.must_end = simulation_.now() + net_.silence_limit + kEndLimit;
     }
     // Who stands still knows nothing before it goes on.
-    const Time last = start.start->StandsUntil();
-    if (start.must_end == Time{} ||
-        simulation_.now() < std::max(start.must_end, last + kEndLimit)) {
+    if (simulation_.now() < std::max(start.must_end, start.start->StandsUntil() + kEndLimit)) {
       continue;
     }
     Fail(absl::DeadlineExceededError(absl::StrCat("start ", start.start->number(),
@@ -226,6 +223,7 @@ void SimulatedJob::Watch() {
 void SimulatedJob::Check(Start* start) {
   start->checked = true;
   const int32_t number = start->start->number();
+  const int64_t failed_step = start->start->FailedStep();
   bool excused = start->ends;
   for (int32_t n = 0; n < start->start->ranks(); ++n) {
     const SimulatedStart::Rank& rank = start->start->rank(n);
@@ -237,6 +235,11 @@ void SimulatedJob::Check(Start* start) {
     if (rank.failed_saves > 0 && !start->disk_error && !start->ends) {
       Fail(absl::InternalError(absl::StrCat("start ", number, ", rank ", n, ": ", rank.failed_saves,
                                             " saves failed on a disk that is whole")));
+    }
+    if (failed_step >= 0 && rank.steps_taken > failed_step) {
+      Fail(absl::InternalError(absl::StrCat("start ", number, ", rank ", n, ": took ",
+                                            rank.steps_taken, " steps, of which step ", failed_step,
+                                            " failed on another rank")));
     }
     if (start->reason.empty() || rank.status->ok()) continue;
     if (absl::StrContains(rank.status->message(), start->reason)) continue;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
@@ -18,7 +20,6 @@ enum NetEvent : uint64_t {
   kBeat = 16,
   kBeatComes,
   kClosed,
-  kLost,
   kRequest,
   kPulledBytes,
   kEarly,
@@ -57,6 +58,7 @@ class SimulatedNet::Endpoint final : public CommNet {
   void Send(int32_t to, WireMessage message) override;
   void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) override;
   void Lose(int32_t peer, const absl::Status& why);
+  int64_t steps_ended() const { return steps_ended_; }
 
  private:
   struct Along {  // the bytes of a token, or where they are
@@ -82,7 +84,6 @@ class SimulatedNet::Endpoint final : public CommNet {
   void Arrive(int32_t from, const WireMessage& message, std::optional<Along> along, int32_t pull);
   void Serve(int32_t from, const PullRequest& request, int32_t pull, std::byte* to);
   void WatchSent(const WireMessage& message);
-  void WatchTold(const WireMessage& message);
   template <typename F>
   void WithReceiver(F&& call) {
     if (receiver_ != nullptr) {
@@ -106,6 +107,7 @@ class SimulatedNet::Endpoint final : public CommNet {
   std::map<Edge, Served> served_;
   // Tokens by edge: told by this rank; pulls that it has begun, that have ended; said to be pulled.
   std::map<Edge, int64_t> told_, begun_, ended_, has_;
+  int64_t steps_ended_ = 0;
 };
 
 void SimulatedNet::Endpoint::Open(Receiver* receiver) {
@@ -134,19 +136,23 @@ void SimulatedNet::Endpoint::Beat() {
 }
 
 void SimulatedNet::Endpoint::Lose(int32_t peer, const absl::Status& why) {
-  if (peers_[peer].lost || peers_[peer].left || receiver_ == nullptr) return;
+  if (peers_[peer].lost || peers_[peer].left) return;
+  // Who begins to read finds that the connection has ended.
+  if (receiver_ == nullptr) return WithReceiver([this, peer, why] { Lose(peer, why); });
   peers_[peer].lost = true;
   receiver_->Receive(peer, LostMessage(peer, absl::StrCat("process ", peer), rank_, why));
 }
 
-// Tokens of an edge are told in order, each once, and never more than there are slots; those that
-// have been pulled come back in order, each once.
+// Tokens of an edge are told in order, each once; those that have been pulled are given back in
+// order, each once.
 void SimulatedNet::Endpoint::WatchSent(const WireMessage& message) {
   if (message.kind == WireMessage::Kind::kToken) {
     if (message.sequence != told_[message.edge]++) {
       Fail(absl::StrCat("token ", message.sequence, " of ", EdgeText(message.edge),
                         " is told, expected ", told_[message.edge] - 1));
     }
+  } else if (message.kind == WireMessage::Kind::kEnded) {
+    ++steps_ended_;
   } else if (message.kind == WireMessage::Kind::kPulled) {
     if (message.sequence != has_[message.edge]++) {
       Fail(absl::StrCat("token ", message.sequence, " of ", EdgeText(message.edge),
@@ -167,7 +173,6 @@ void SimulatedNet::Endpoint::Send(int32_t to, WireMessage message) {
   using Kind = WireMessage::Kind;
   const bool token = message.kind == Kind::kToken;
   if (fault == NetFault::kLostToken && token && net_.Strikes(fault)) return;
-  if (fault == NetFault::kFailedForgotten && token) message.failed = false;
   if (fault == NetFault::kErrorForgotten && message.kind == Kind::kOver && to == ranks() - 1) {
     message.code = 0;
   }
@@ -207,16 +212,16 @@ void SimulatedNet::Endpoint::Arrive(int32_t from, const WireMessage& message,
   peers_[from].silence.Heard(net_.simulation_.now());
   if (along.has_value()) asked_[pull].along.push_back(*std::move(along));
   if (message.kind == WireMessage::Kind::kLeft) peers_[from].left = true;
-  WithReceiver([this, from, message] {
-    receiver_->Receive(from, message);
-    if (net_.options_.fault != NetFault::kEarlyPulled ||
-        message.kind != WireMessage::Kind::kToken || !net_.Strikes(NetFault::kEarlyPulled)) {
-      return;
-    }
+  if (receiver_ == nullptr) {
+    WithReceiver([this, from, message] { receiver_->Receive(from, message); });
+    return;
+  }
+  receiver_->Receive(from, message);
+  if (message.kind == WireMessage::Kind::kToken && net_.Strikes(NetFault::kEarlyPulled)) {
     WireMessage pulled = message;
     pulled.kind = WireMessage::Kind::kPulled;
     Post(from, std::move(pulled), std::nullopt, -1);
-  });
+  }
 }
 
 void SimulatedNet::Endpoint::Pull(int32_t from, const PullRequest& request, int32_t pull,
@@ -280,15 +285,19 @@ SimulatedNet::SimulatedNet(Simulation* simulation, std::vector<SimulatedProcess*
     : simulation_(*simulation),
       processes_(std::move(processes)),
       options_(options),
-      fault_in_(options.fault == NetFault::kNone ? 0 : 1 + simulation->random().Below(30)) {
+      fault_in_(options.fault == NetFault::kNone ? 0 : 1 + simulation->random().Below(10)) {
   for (size_t rank = 0; rank < processes_.size(); ++rank) {
     endpoints_.push_back(std::make_unique<Endpoint>(this, static_cast<int32_t>(rank)));
   }
+  cut_.resize(processes_.size() * processes_.size());
+  for (auto& last : last_) last.resize(cut_.size());
 }
 
 SimulatedNet::~SimulatedNet() = default;
 
 CommNet* SimulatedNet::endpoint(int32_t rank) { return endpoints_[rank].get(); }
+
+int64_t SimulatedNet::StepsEnded(int32_t rank) const { return endpoints_[rank]->steps_ended(); }
 
 bool SimulatedNet::Strikes(NetFault fault) { return options_.fault == fault && --fault_in_ == 0; }
 
@@ -296,7 +305,7 @@ void SimulatedNet::Post(Channel channel, int32_t from, int32_t to, uint64_t what
                         std::function<void()> arrive) {
   if (processes_[from]->killed() && what != kClosed) return;
   auto when = simulation_.now() + simulation_.Draw(options_.most_delay);
-  auto& last = last_[{channel, from, to}];
+  auto& last = Last(channel, from, to);
   if (options_.ordered || channel == kBytes || what == kClosed) when = std::max(when, last);
   last = std::max(last, when);
   processes_[to]->After(when - simulation_.now(), what,
@@ -307,15 +316,14 @@ void SimulatedNet::Post(Channel channel, int32_t from, int32_t to, uint64_t what
 
 // What a cut has stopped comes when it is over, in the same order.
 void SimulatedNet::Deliver(Channel channel, int32_t from, int32_t to, uint64_t what,
-                           std::function<void()> arrive) {
+                           const std::function<void()>& arrive) {
   const auto until = CutEnd(from, to);
   if (until <= simulation_.now()) return arrive();
-  auto& last = last_[{channel, from, to}];
+  auto& last = Last(channel, from, to);
   last = std::max(last, until);
-  processes_[to]->After(until - simulation_.now(), what,
-                        [this, channel, from, to, what, arrive = std::move(arrive)] {
-                          Deliver(channel, from, to, what, arrive);
-                        });
+  processes_[to]->After(until - simulation_.now(), what, [this, channel, from, to, what, arrive] {
+    Deliver(channel, from, to, what, arrive);
+  });
 }
 
 void SimulatedNet::CutUntil(int32_t rank, int32_t other, Simulation::Clock::time_point until) {

@@ -5,13 +5,12 @@
 #ifndef SLUICE_FRAMEWORK_TESTING_SIMULATED_NET_H_
 #define SLUICE_FRAMEWORK_TESTING_SIMULATED_NET_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "framework/comm/comm_net.h"
@@ -36,7 +35,6 @@ enum class NetFault {
   kEarlyPulled,       // a rank says that it has a token's bytes when it is told of the token
   kEndedTwice,        // a rank's end of a step counts twice
   kErrorForgotten,    // the end of a step does not say that it failed, to one rank
-  kFailedForgotten,   // a token of a step that has failed does not say so
   kUnnoticedSilence,  // nobody is given up
 };
 
@@ -63,7 +61,8 @@ class SimulatedNet {
   void Ended(int32_t rank, bool silently);
   // What a process still waits for is told that all others are lost.
   void LoseAll(int32_t rank);
-  const SimulatedNetOptions& options() const { return options_; }
+  // Steps whose end a rank has told rank 0, which tells nobody of its own.
+  int64_t StepsEnded(int32_t rank) const;
 
  private:
   class Endpoint;
@@ -72,9 +71,12 @@ class SimulatedNet {
   // From one rank to another. Something comes there; nothing does that a killed one sends.
   void Post(Channel channel, int32_t from, int32_t to, uint64_t what, std::function<void()> arrive);
   void Deliver(Channel channel, int32_t from, int32_t to, uint64_t what,
-               std::function<void()> arrive);
+               const std::function<void()>& arrive);
   Simulation::Clock::time_point& CutEnd(int32_t a, int32_t b) {
-    return cut_[{std::min(a, b), std::max(a, b)}];
+    return cut_[std::min(a, b) * processes_.size() + std::max(a, b)];
+  }
+  Simulation::Clock::time_point& Last(Channel channel, int32_t from, int32_t to) {
+    return last_[channel][from * processes_.size() + to];
   }
   bool Strikes(NetFault fault);
 
@@ -82,9 +84,9 @@ class SimulatedNet {
   const std::vector<SimulatedProcess*> processes_;
   const SimulatedNetOptions options_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
-  std::map<std::pair<int32_t, int32_t>, Simulation::Clock::time_point> cut_;
-  // When the last of a way comes: by channel and ranks.
-  std::map<std::tuple<int, int32_t, int32_t>, Simulation::Clock::time_point> last_;
+  std::vector<Simulation::Clock::time_point> cut_;  // until when, by two ranks
+  // When the last of a way comes, by two ranks.
+  std::vector<Simulation::Clock::time_point> last_[kChannels];
   int fault_in_ = 0;  // the planted mistake strikes at the so many-th place
 };
 

@@ -1,6 +1,7 @@
 #include "framework/testing/simulated_start.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -35,7 +36,7 @@ class FailingKernel final : public Kernel {
   absl::Status Launch(const KernelContext& context, std::byte* const* operands,
                       std::byte* scratch) override {
     if (context.step != fault_.step) return kernel_->Launch(context, operands, scratch);
-    fault_.step = -1;
+    fault_.failed_step = std::exchange(fault_.step, -1);
     return absl::OutOfRangeError(fault_.reason);
   }
   int64_t scratch() const override { return kernel_->scratch(); }
@@ -51,22 +52,42 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernelThatMayFail(const KernelSpe
       std::make_unique<FailingKernel>(std::move(kernel), planted_kernel_fault));
 }
 
-// Planted: rank 0 judges what nobody else has said.
-class HastySession final : public ForwardingSession {
+// Counts the steps that a rank takes. Planted: rank 0 judges what nobody else has said.
+class WatchedSession final : public ForwardingSession {
  public:
-  HastySession(Session* session, int32_t ranks) : ForwardingSession(session), ranks_(ranks) {}
+  // `taken` is told how many there are since this start.
+  WatchedSession(Session* session, int64_t* steps, std::function<void(int64_t)> taken,
+                 int32_t hasty_ranks)
+      : ForwardingSession(session),
+        steps_(*steps),
+        taken_(std::move(taken)),
+        hasty_ranks_(hasty_ranks) {}
+  void set_step(int64_t step) override {
+    steps_ = step;
+    ForwardingSession::set_step(step);
+  }
+  absl::Status Next(Fetches* fetches) override {
+    RETURN_IF_ERROR(ForwardingSession::Next(fetches));
+    ++steps_;
+    taken_(++here_);
+    return absl::OkStatus();
+  }
   absl::Status AgreeOnSave(
       const std::string& mine,
       const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
-    std::vector<std::string> said(ranks_);
+    if (hasty_ranks_ == 0) return ForwardingSession::AgreeOnSave(mine, judge);
+    std::vector<std::string> said(hasty_ranks_);
     said[0] = mine;
     const absl::Status verdict = judge(said);
-    return ForwardingSession::AgreeOnSave(
-        mine, [&](absl::Span<const std::string>) { return verdict; });
+    return ForwardingSession::AgreeOnSave(mine,
+                                          [&](absl::Span<const std::string>) { return verdict; });
   }
 
  private:
-  const int32_t ranks_;
+  int64_t& steps_;
+  int64_t here_ = 0;
+  const std::function<void(int64_t)> taken_;
+  const int32_t hasty_ranks_;  // 0: it waits for others
 };
 
 }  // namespace
@@ -98,6 +119,11 @@ void SimulatedStart::Begin() {
   for (Rank& rank : ranks_) rank.process->Start();
 }
 
+void SimulatedStart::Kill(int32_t n, bool silently) {
+  ranks_[n].silent = silently;
+  ranks_[n].process->Kill();
+}
+
 bool SimulatedStart::over() const {
   return std::all_of(ranks_.begin(), ranks_.end(),
                      [](const Rank& rank) { return rank.process->over(); });
@@ -119,6 +145,15 @@ Simulation::Clock::time_point SimulatedStart::StandsUntil() const {
     if (rank.process->lives()) last = std::max(last, rank.process->stands_until());
   }
   return last;
+}
+
+int64_t SimulatedStart::FailedStep() const {
+  int64_t first = -1;
+  for (const Rank& rank : ranks_) {
+    const int64_t step = rank.kernel_fault.failed_step;
+    if (step >= 0 && (first < 0 || step < first)) first = step;
+  }
+  return first;
 }
 
 std::string SimulatedStart::WaitsFor() const {
@@ -178,7 +213,16 @@ absl::Status SimulatedStart::Run(int32_t n) {
   options.prepare = PrepareKernelThatMayFail;
   planted_kernel_fault = &rank.kernel_fault;
   ASSIGN_OR_RETURN(const auto session, StartPlan(host_.task->plans[n], options));
-  const absl::Status trained = Train(n, checkpoint, session.get());
+  const bool hasty = host_.fault == RecoveryFault::kEarlyCommit && n == 0;
+  const auto taken = [this, n](int64_t steps) {
+    for (int32_t other = 1; other < ranks(); ++other) {
+      if (net_->StepsEnded(other) >= steps) continue;
+      Fail(absl::InternalError(absl::StrCat("rank ", n, " takes step ", steps - 1,
+                                            " before it has ended on rank ", other)));
+    }
+  };
+  WatchedSession watched(session.get(), &rank.steps_taken, taken, hasty ? ranks() : 0);
+  const absl::Status trained = Train(n, checkpoint, &watched);
   const absl::Status closed = session->Close();
   return trained.ok() ? closed : trained;
 }
@@ -237,8 +281,9 @@ absl::StatusOr<std::string> SimulatedStart::TakeFolder(std::optional<RunLock>* l
   }
   RETURN_IF_ERROR(latest.status());
   if (host_.fault == RecoveryFault::kOlderState) {
-    const auto names = ListDirectory(host_.folder + "/checkpoints");
-    latest = absl::StrCat(host_.folder, "/checkpoints/", names->front());
+    ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(host_.folder + "/checkpoints"));
+    while (absl::EndsWith(names.front(), ".tmp")) names.erase(names.begin());
+    latest = absl::StrCat(host_.folder, "/checkpoints/", names.front());
   }
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(*latest));
   if (checkpoint.meta().step != host_.committed) {
@@ -252,8 +297,6 @@ absl::StatusOr<std::string> SimulatedStart::TakeFolder(std::optional<RunLock>* l
 absl::Status SimulatedStart::Train(int32_t n, const std::string& checkpoint, Session* session) {
   Rank& rank = ranks_[n];
   const SimulatedTask& task = *host_.task;
-  HastySession hasty(session, ranks());
-  if (host_.fault == RecoveryFault::kEarlyCommit && n == 0) session = &hasty;
   TrainerOptions options;
   options.schedule = task.schedule;
   options.samples_per_step = task.batch;

@@ -50,7 +50,7 @@ struct SimulatedHost {
 
 // What a rank's kernels are to fail with, once.
 struct KernelFault {
-  int64_t step = -1;
+  int64_t step = -1, failed_step = -1;  // to be failed, and that has
   std::string reason;
 };
 
@@ -67,6 +67,7 @@ class SimulatedStart {
     std::optional<absl::StatusOr<std::string>> told;
     std::optional<absl::Status> status;  // how it ended; killed: none that counts
     bool finished = false;               // with all steps
+    int64_t steps_taken = 0;             // of the run, that ended without an error
     int64_t failed_saves = 0;
   };
 
@@ -74,6 +75,9 @@ class SimulatedStart {
   SimulatedStart(SimulatedHost* host, int32_t number, const SimulatedNetOptions& options);
   // Its processes begin, each in a time of its own.
   void Begin();
+
+  // One of its processes; silently: with its host, so that its connections do not end.
+  void Kill(int32_t rank, bool silently);
 
   int32_t number() const { return number_; }
   Rank& rank(int32_t rank) { return ranks_[rank]; }
@@ -83,6 +87,8 @@ class SimulatedStart {
   // A process has been killed, or ended with an error.
   bool failed() const;
   bool finished() const;  // all ranks have all steps
+  // The first step that a kernel of any rank has failed in; -1: none has.
+  int64_t FailedStep() const;
   // The last moment at which one of its processes that live stands still.
   Simulation::Clock::time_point StandsUntil() const;
   std::string WaitsFor() const;

@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-constexpr int64_t kSteps = 6;
+constexpr int64_t kSteps = 4;
 
 MlpOptions Model() {
   MlpOptions model;
