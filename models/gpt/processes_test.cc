@@ -115,7 +115,10 @@ TEST_F(ProcessesTest, WriteWhatOneWrites) {
 TEST_F(ProcessesTest, GoOnWithWhatAnyNumberOfThemSaved) {
   ASSERT_EQ(Run(Small({"--out=one"})).code, 0);
   StartAll(4, Small({"--out=some", "--steps=4"}));
-  for (int rank = 0; rank < 4; ++rank) ASSERT_EQ(WaitFor(rank).code, 0);
+  for (int rank = 0; rank < 4; ++rank) {
+    const EndedProcess ended = WaitFor(rank);
+    ASSERT_EQ(ended.code, 0) << ended.error;
+  }
   StartAll(2, {"--resume=some", "--steps=6"});
   for (int rank = 0; rank < 2; ++rank) {
     const EndedProcess ended = WaitFor(rank);
