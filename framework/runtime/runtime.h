@@ -35,7 +35,7 @@ class Executor;
 
 struct RuntimeOptions {
   int workers = 0;             // that compute; as many more serve I/O. 0: min(devices, cores)
-  int threads_per_device = 0;  // 0: cores / devices, at least 1; devices of a worker share them
+  int threads_per_device = 0;  // 0: cores / devices of the host, at least 1; shared by a worker's
   uint64_t seed = 1;           // of random ops
   bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
   // File for a Perfetto timeline, written at the end; of several ranks the first writes one of all,

@@ -36,7 +36,7 @@ struct SessionOptions {
   bool fuse = true;             // ops that pass over the same bytes are one; changes no value
   bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
   int workers = 0;              // that compute (runtime/runtime.h); 0: min(devices, cores)
-  int threads_per_device = 0;   // 0: cores / devices, at least 1; devices of a worker share them
+  int threads_per_device = 0;   // 0: cores / devices of the host, at least 1; shared by a worker's
   std::string trace;            // file for a Perfetto timeline, written when the session ends
   std::string explain_html;     // file for a page about the plan; with `trace`, it is written again
                                 // when the session ends, with what was measured
