@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "framework/checkpoint/file.h"
@@ -15,6 +16,21 @@
 namespace sluice {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// Where nobody listens. The system gives connections ports from 32768 on, as a rule: one of those
+// could be another process's by the time that rank 0 wants it.
+std::string FreeAddress() {
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(15000, 32000);
+  while (true) {
+    const Endpoint address = {"127.0.0.1", ports(random)};
+    if (Listen(address).ok()) return EndpointText(address);
+  }
+}
+
+}  // namespace
 
 void TrainerProcessTest::SetUp() {
   folder_ =
@@ -43,11 +59,7 @@ std::vector<pid_t> TrainerProcessTest::StartRanks(
     int ranks, const std::vector<std::string>& arguments,
     const std::vector<std::vector<std::string>>& more) {
   std::vector<pid_t> children;
-  // The port is free again when this returns, and hardly anybody else's before rank 0 has it.
-  const auto listener = Listen({"127.0.0.1", 0});
-  EXPECT_TRUE(listener.ok()) << listener.status();
-  if (!listener.ok()) return children;
-  const std::string address = EndpointText(*LocalEndpoint(listener->number()));
+  const std::string address = FreeAddress();
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<std::string> own = arguments;
     own.insert(own.end(), {absl::StrCat("--ranks=", ranks), absl::StrCat("--rank=", rank),
