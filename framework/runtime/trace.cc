@@ -216,6 +216,19 @@ class TraceWriter {
 
 }  // namespace
 
+BlockedOn BlockedOnOf(const ProgramIndex::Wait& wait) {
+  switch (wait.kind) {
+    case ProgramIndex::WaitKind::kToken:
+      return {BlockedOn::kToken, wait.actor, wait.what};
+    case ProgramIndex::WaitKind::kSlot:
+      return {BlockedOn::kSlot, wait.actor, wait.what};
+    case ProgramIndex::WaitKind::kReuse:
+      return {BlockedOn::kReuse, wait.actor, wait.what};
+    default:
+      return {BlockedOn::kNothing, -1, -1};
+  }
+}
+
 double TraceTotals::RuntimeShare() const {
   const int64_t all = kernels + waits + runtime;
   return all == 0 ? 0 : static_cast<double>(runtime) / static_cast<double>(all);

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/plan/plan.pb.h"
+#include "framework/plan/program_index.h"
 
 namespace sluice {
 
@@ -34,6 +35,8 @@ struct BlockedOn {
   int32_t actor = -1;  // who owes it
   int32_t index = -1;
 };
+// Nothing, where the wait is for no other actor.
+BlockedOn BlockedOnOf(const ProgramIndex::Wait& wait);
 
 struct TraceSpan {
   int64_t before = 0;          // where the worker's last span ended

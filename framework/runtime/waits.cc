@@ -25,19 +25,6 @@ std::string OpText(const plan::Instruction& x) {
   return x.scope().empty() ? name : absl::StrCat(x.scope(), " (", name, ")");
 }
 
-BlockedOn BlockedOnOf(const ProgramIndex::Wait& wait) {
-  switch (wait.kind) {
-    case ProgramIndex::WaitKind::kToken:
-      return {BlockedOn::kToken, wait.actor, wait.what};
-    case ProgramIndex::WaitKind::kSlot:
-      return {BlockedOn::kSlot, wait.actor, wait.what};
-    case ProgramIndex::WaitKind::kReuse:
-      return {BlockedOn::kReuse, wait.actor, wait.what};
-    default:
-      return {BlockedOn::kNothing, -1, -1};
-  }
-}
-
 // Follows the waits of one program's actors through this rank.
 class Follower {
  public:

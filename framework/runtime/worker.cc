@@ -480,16 +480,8 @@ BlockedOn Worker::FindBlockedOn(int32_t* actor) const {
       ProgramIndex::Wait wait;
       if (!state.actor(a).FindMissing(&wait)) continue;
       *actor = a;
-      switch (wait.kind) {
-        case ProgramIndex::WaitKind::kToken:
-          return {BlockedOn::kToken, wait.actor, wait.what};
-        case ProgramIndex::WaitKind::kSlot:
-          return {BlockedOn::kSlot, wait.actor, wait.what};
-        case ProgramIndex::WaitKind::kReuse:
-          return {BlockedOn::kReuse, wait.actor, wait.what};
-        default:
-          break;
-      }
+      const BlockedOn on = BlockedOnOf(wait);
+      if (on.kind != BlockedOn::kNothing) return on;
     }
   }
   return {BlockedOn::kStep, -1, -1};

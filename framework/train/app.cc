@@ -31,11 +31,11 @@
 #include "framework/checkpoint/file.h"
 #include "framework/comm/comm_net.h"
 #include "framework/data/dataset.h"
-#include "framework/sbp/mesh.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/interrupt.h"
 #include "framework/train/job.h"
+#include "framework/train/job_flags.h"
 #include "framework/train/peak.h"
 #include "framework/train/trainer.h"
 #include "framework/train/variables.h"
@@ -173,23 +173,6 @@ void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData
   if (record.stopped && !record.checkpoint.empty()) {
     absl::PrintF("stopped; --resume=%s goes on\n", options.out);
   }
-}
-
-// Which devices each process has: "rank 0: 0 to 3, rank 1: 4 to 7".
-absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks) {
-  ASSIGN_OR_RETURN(const Mesh parsed, Mesh::Parse(mesh));
-  const Mesh dealt = parsed.OverRanks(ranks);
-  std::string text;
-  size_t first = 0;
-  for (int32_t rank = 0; rank < ranks; ++rank) {
-    size_t end = first;
-    while (end < dealt.devices().size() && dealt.devices()[end].rank == rank) ++end;
-    absl::StrAppend(&text, rank == 0 ? "" : ", ", "rank ", rank, ": ",
-                    first == end ? "none" : absl::StrCat(first),
-                    end - first < 2 ? "" : absl::StrCat(" to ", end - 1));
-    first = end;
-  }
-  return text;
 }
 
 // Says what is about to be run, and measures what the share of peak is a share of: of several

@@ -9,6 +9,7 @@
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/sbp/mesh.h"
 #include "framework/wire/socket.h"
 
 ABSL_FLAG(int32_t, ranks, 0,
@@ -161,6 +162,22 @@ absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session)
         absl::StrCat("--", flag, "=", absl::FindCommandLineFlag(flag)->CurrentValue()));
   }
   return next;
+}
+
+absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks) {
+  ASSIGN_OR_RETURN(const Mesh parsed, Mesh::Parse(mesh));
+  const Mesh dealt = parsed.OverRanks(ranks);
+  std::string text;
+  size_t first = 0;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    size_t end = first;
+    while (end < dealt.devices().size() && dealt.devices()[end].rank == rank) ++end;
+    absl::StrAppend(&text, rank == 0 ? "" : ", ", "rank ", rank, ": ",
+                    first == end ? "none" : absl::StrCat(first),
+                    end - first < 2 ? "" : absl::StrCat(" to ", end - 1));
+    first = end;
+  }
+  return text;
 }
 
 }  // namespace sluice

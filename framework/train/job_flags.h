@@ -30,6 +30,9 @@ struct NextStart {
 // inherited. Of one rank nothing is needed.
 absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session);
 
+// Which devices of a mesh each rank has, for people: "rank 0: 0 to 3, rank 1: 4 to 7".
+absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TRAIN_JOB_FLAGS_H_
