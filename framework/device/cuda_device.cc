@@ -10,8 +10,6 @@
 namespace sluice {
 namespace {
 
-CudaOperandWatch operand_watch = nullptr;
-
 // As the fences of all devices that run late (async.cc): a stream, from 1 on, and a count.
 constexpr int kCountBits = 40;
 constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
@@ -30,8 +28,6 @@ const char* Expected(DeviceErrorKind kind) {
 }
 
 }  // namespace
-
-void SetCudaOperandWatch(CudaOperandWatch watch) { operand_watch = watch; }
 
 absl::Status FromCuda(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
@@ -119,7 +115,7 @@ void CudaStream::Begin(int32_t place, int64_t step, absl::Span<const CudaOperand
   place_ = place;
   step_ = step;
   has_new_ = true;
-  if (operand_watch != nullptr) operand_watch(handle_, operands);
+  WatchCudaOperands(handle_, operands);
 }
 
 Fence CudaStream::Record() {
