@@ -1,7 +1,8 @@
 """@cuda_toolkit: the CUDA toolkit of this machine, for builds with --config=cuda; no other build looks for it.
 
 Looked for in $CUDA_HOME, in $CUDA_PATH, around the nvcc on PATH, and in /usr/local/cuda; the first that has an nvcc is
-taken. What is missing is told in one line, and a target that needs it stops with that line; all others build.
+taken. One line says which that is, its version, and what is missing; a target that needs what is missing stops with a line
+that says so, and all others build.
 """
 
 _MAJOR = 13
@@ -29,17 +30,18 @@ _NOT_RUNTIME = ["toolkit/%s*" % name for name in [
 ]]
 
 def _find(rctx):
-    """(the toolkit's directory or None, where it was looked for)."""
+    """(the toolkit's directory or None, where it was looked for before)."""
     looked = []
     for variable in ["CUDA_HOME", "CUDA_PATH"]:
         place = rctx.os.environ.get(variable, "")
         if place and rctx.path(place + "/bin/nvcc").exists:
             return place, looked
-        looked.append("%s (%s)" % (variable, place + ": no bin/nvcc" if place else "not set"))
+        if place:
+            looked.append("%s=%s (no bin/nvcc)" % (variable, place))
     nvcc = rctx.os.environ.get("SLUICE_NVCC", "")
     if nvcc and rctx.path(nvcc).exists:
         return str(rctx.path(nvcc).realpath.dirname.dirname), looked
-    looked.append("PATH (no nvcc)")
+    looked.append("PATH (no nvcc)" if not nvcc else nvcc + " (not there)")
     if rctx.path("/usr/local/cuda/bin/nvcc").exists:
         return str(rctx.path("/usr/local/cuda").realpath), looked
     looked.append("/usr/local/cuda (no bin/nvcc)")
@@ -71,10 +73,10 @@ def _library_header(rctx, name, directories, header, version_header, macros, maj
     """Links the headers of a library into `<name>/`. (version or None, what is missing or None)."""
     directory = _first_with(rctx, directories, header)
     if directory == None or not rctx.path(directory + "/" + version_header).exists:
-        return None, "%s %d (no %s in %s)" % (name, major, header, ", ".join(directories))
+        return None, "no %s %d (%s is in none of %s)" % (name, major, header, ", ".join(directories))
     version = _macros(rctx, directory + "/" + version_header, macros)
     if version[0] != str(major):
-        return None, "%s %d (%s/%s is of version %s)" % (name, major, directory, header, ".".join(version))
+        return None, "no %s %d (%s/%s is of version %s)" % (name, major, directory, header, ".".join(version))
     stem = header[:-len(".h")]
     for entry in rctx.path(directory).readdir():
         if entry.basename.startswith(stem) or entry.basename == version_header:
@@ -115,23 +117,23 @@ _LIBRARIES = [
     ("nccl", "NCCL", "nccl.h", "nccl.h", ["NCCL_MAJOR", "NCCL_MINOR", "NCCL_PATCH"], _NCCL_MAJOR),
 ]
 
-def _no_toolkit(rctx, why):
+def _no_toolkit(why):
     message = "--config=cuda: %s; docs/cuda.md says what is needed" % why
     labels = ["compiler", "runtime"] + [label for label, _, _, _, _, _ in _LIBRARIES]
     return [_MISSING.format(name = label, message = repr(message)) for label in labels], message
 
 def _toolkit(rctx, home):
-    """(rules of the BUILD file, the line for people, whether all is there)."""
+    """(rules of the BUILD file, the line for people)."""
     version = _compiler_version(rctx, home)
     what = "CUDA %s in %s" % (version, home)
     if version.split(".")[0] != str(_MAJOR):
-        return _no_toolkit(rctx, "found %s, needed is CUDA %d" % (what, _MAJOR)) + (False,)
+        return _no_toolkit("found %s, needed is CUDA %d" % (what, _MAJOR))
     include = _first_with(rctx, [home + "/include", home + "/" + _PLATFORM + "/include"], "cuda_runtime.h")
     libraries = [home + "/lib64", home + "/" + _PLATFORM + "/lib", home + "/lib"]
     library = _first_with(rctx, libraries, "libcudart_static.a")
     if include == None or library == None:
         name = "cuda_runtime.h" if include == None else "libcudart_static.a"
-        return _no_toolkit(rctx, "%s has no %s" % (what, name)) + (False,)
+        return _no_toolkit("%s has no %s" % (what, name))
 
     rctx.symlink(include, "toolkit")
     rctx.symlink(library + "/libcudart_static.a", "libcudart_static.a")
@@ -139,38 +141,35 @@ def _toolkit(rctx, home):
     # The version stands in the script, so that another compiler in the same place compiles everything anew.
     rctx.file("nvcc", "#!/bin/sh\n# %s\nexec '%s/bin/nvcc' \"$@\"\n" % (version, home), executable = True)
     rules = [_COMPILER, _RUNTIME.format(headers = repr(_RUNTIME_HEADERS), excluded = repr(_NOT_RUNTIME))]
-    found, missing = [], []
+    parts = []
     for label, name, header, version_header, macros, major in _LIBRARIES:
-        directories = [include, "%s/../%s/include" % (home, label)] + _SYSTEM_INCLUDES
+        directories = [include, "%s/%s/include" % (rctx.path(home).dirname, label)] + _SYSTEM_INCLUDES
         library_version, lacks = _library_header(rctx, name, directories, header, version_header, macros, major)
         if lacks:
-            missing.append(lacks)
-            message = "--config=cuda: %s, but there is no %s; docs/cuda.md says what is needed" % (what, lacks)
+            message = "--config=cuda: %s has %s; docs/cuda.md says what is needed" % (what, lacks)
             rules.append(_MISSING.format(name = label, message = repr(message)))
+            parts.append("no %s %d" % (name, major))
         else:
-            found.append("%s %s" % (name, library_version))
             rules.append(_LIBRARY.format(name = label, directory = name))
-    line = what + "".join([", " + each for each in found])
-    if missing:
-        line += "; missing: " + ", ".join(missing)
-    return rules, line, not missing
+            parts.append("%s %s" % (name, library_version))
+    return rules, what + ": " + ", ".join(parts)
 
 def _cuda_toolkit_impl(rctx):
     home, looked = _find(rctx)
     if home == None:
-        rules, line = _no_toolkit(rctx, "no CUDA toolkit in " + ", ".join(looked))
-        complete = False
+        rules, line = _no_toolkit("no CUDA toolkit in " + ", ".join(looked))
     else:
-        rules, line, complete = _toolkit(rctx, home)
-    if not complete:
-        # buildifier: disable=print
-        print(line)
+        rules, line = _toolkit(rctx, home)
+        passed_over = [place for place in looked if "=" in place]
+        if passed_over:
+            line += "; passed over: " + ", ".join(passed_over)
+
+    # buildifier: disable=print
+    print(line)
     rctx.symlink(Label("//third_party/cuda:missing.bzl"), "missing.bzl")
-    rctx.file("found.txt", line + "\n")
     rctx.file("BUILD.bazel", "\n".join([
         'load("//:missing.bzl", "cuda_missing")',
         'package(default_visibility = ["//visibility:public"])',
-        'exports_files(["found.txt"])',
     ] + rules))
 
 cuda_toolkit = repository_rule(
