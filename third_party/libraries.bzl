@@ -1,9 +1,11 @@
 """Every library that Sluice builds against. third_party/README.md says which version, why and for whom."""
 
 load("//third_party/absl:targets.bzl", "ABSL_TARGETS")
+load("//third_party/cuda:toolkit.bzl", "cuda_toolkit")
 load("//third_party:system_library.bzl", "system_abseil", "system_library")
 
 def libraries():
+    cuda_toolkit(name = "cuda_toolkit")
     system_abseil(
         name = "com_google_absl",
         packages = ["libabsl-dev"],

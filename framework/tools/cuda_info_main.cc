@@ -1,0 +1,83 @@
+// Says which CUDA this build finds: driver, devices, libraries, and whether they work. Exit code 1
+// if something is missing that training on GPUs needs.
+//   ./bazelw run --config=cuda //framework/tools:cuda_info
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "framework/base/process.h"
+#include "framework/device/cuda_library.h"
+#include "framework/tools/cuda_self_check.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kMebi = 1 << 20;
+
+double ResidentMebibytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t size = 0, resident = 0;
+  file >> size >> resident;
+  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / kMebi;
+}
+
+// True if the device is there and runs a kernel.
+bool PrintDevice(int device) {
+  cudaDeviceProp properties = {};
+  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  if (error != cudaSuccess) {
+    absl::PrintF("device %d: %s\n", device, cudaGetErrorString(error));
+    return false;
+  }
+  const absl::Status checked = CheckCudaDevice(device);
+  absl::PrintF("device %d: %s, compute capability %d.%d, %d SMs, %.1f GiB; a kernel: %s\n", device,
+               properties.name, properties.major, properties.minor, properties.multiProcessorCount,
+               static_cast<double>(properties.totalGlobalMem) / kMebi / 1024,
+               checked.ok() ? "runs" : checked.ToString());
+  return checked.ok();
+}
+
+bool PrintDevices() {
+  const absl::StatusOr<int> count = CountCudaDevices();
+  if (!count.ok()) {
+    absl::PrintF("%s\n", std::string(count.status().message()));
+    return false;
+  }
+  bool all = true;
+  for (int device = 0; device < *count; ++device) all = PrintDevice(device) && all;
+  return all;
+}
+
+bool PrintLibrary(absl::StatusOr<const CudaLibrary*> (*open)()) {
+  const double before = ResidentMebibytes();
+  const auto start = std::chrono::steady_clock::now();
+  const absl::StatusOr<const CudaLibrary*> library = open();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  if (!library.ok()) {
+    absl::PrintF("%s\n", std::string(library.status().message()));
+    return false;
+  }
+  absl::PrintF("%s, opened in %.0f ms, %.0f MiB\n", (*library)->description(), took.count(),
+               ResidentMebibytes() - before);
+  return true;
+}
+
+int Run() {
+  absl::PrintF("CUDA runtime %d.%d, %.0f MiB resident\n", CUDART_VERSION / 1000,
+               CUDART_VERSION % 1000 / 10, ResidentMebibytes());
+  bool all = PrintDevices();
+  for (const auto open : {CudaLibrary::CublasLt, CudaLibrary::Cudnn, CudaLibrary::Nccl}) {
+    all = PrintLibrary(open) && all;
+  }
+  return all && FlushOutput().ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main() { return sluice::RunProcess("cuda_info", sluice::Run); }
