@@ -16,7 +16,10 @@ CUDA_EMULATED_ONLY = select({
 
 # gcc calls a function for every access to memory and every suspicious sum; the emulation defines these functions, so no runtime
 # of a sanitizer is linked. Under a sanitizer itself kernels are not checked, as no address can be watched by both.
-_EMULATED_COPTS = select({
+_EMULATED_COPTS = [
+    "-O2",
+    "-ffp-contract=off",  # the bits of the CPU's kernels are owed
+] + select({
     "//tools:sanitizer": [],
     "//conditions:default": ["-fsanitize=thread,alignment,bounds,signed-integer-overflow"],
 })

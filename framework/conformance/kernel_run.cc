@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -45,13 +47,14 @@ class Buffer {
   std::byte* data_;
 };
 
-}  // namespace
-
-absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
+KernelSpec SpecOf(const KernelCall& call, DeviceKind kind) {
   KernelSpec spec;
   spec.op = call.op;
   spec.attributes = call.attributes;
   spec.threads = call.threads;
+  spec.device = kind;
+  spec.updates = call.updates;
+  spec.updates.resize(call.inputs.size());
   spec.reduction = call.reduction;
   spec.fill_identity = call.fill_identity;
   spec.regions = call.regions;
@@ -61,6 +64,78 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
   for (const KernelOperand& y : call.outputs) {
     spec.outputs.push_back(ShardOf(y, call.by_micro, call.micro));
   }
+  return spec;
+}
+
+KernelContext FiringOf(const KernelCall& call, Stream* stream) {
+  KernelContext firing;
+  firing.step = call.step;
+  firing.micro = call.micro;
+  firing.seed = call.seed;
+  firing.stream = stream;
+  return firing;
+}
+
+// What lies at each operand, inputs and then outputs.
+KernelRun Read(const KernelSpec& spec, int64_t scratch,
+               const std::function<void(size_t operand, absl::Span<std::byte> to)>& copy) {
+  KernelRun run;
+  run.scratch = scratch;
+  const auto read = [&](size_t i, const Shard& shard) {
+    HostTensor host(shard.dtype, shard.local);
+    copy(i, absl::MakeSpan(host.bytes));
+    run.bytes.push_back(host);
+    return ToArray(host);
+  };
+  for (size_t i = 0; i < spec.outputs.size(); ++i) {
+    run.outputs.push_back(read(spec.inputs.size() + i, spec.outputs[i]));
+  }
+  for (size_t i = 0; i < spec.inputs.size(); ++i) run.updated.push_back(read(i, spec.inputs[i]));
+  return run;
+}
+
+// Operands in a device's memory, with bytes between them that stay as they are.
+class DeviceOperands {
+ public:
+  explicit DeviceOperands(const KernelSpec& spec) {
+    for (const Shard& shard : spec.inputs) Add(shard.NumBytes());
+    for (const Shard& shard : spec.outputs) Add(shard.NumBytes());
+  }
+  int64_t bytes() const { return bytes_; }
+  std::vector<std::byte*> At(std::byte* memory) const {
+    std::vector<std::byte*> operands;
+    for (const int64_t offset : offsets_) operands.push_back(memory + offset);
+    return operands;
+  }
+  int64_t offset(size_t operand) const { return offsets_[operand]; }
+  // `memory`: a copy of all bytes.
+  bool GuardsHold(absl::Span<const std::byte> memory) const {
+    for (size_t i = 0; i < offsets_.size(); ++i) {
+      const int64_t end = i + 1 < offsets_.size() ? offsets_[i + 1] : bytes_;
+      for (int64_t at = offsets_[i] + sizes_[i]; at < end; ++at) {
+        if (memory[at] != std::byte{0xff}) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kAlignment = 256;
+
+  void Add(int64_t bytes) {
+    offsets_.push_back(bytes_);
+    sizes_.push_back(bytes);
+    bytes_ += (bytes + kAlignment) / kAlignment * kAlignment;
+  }
+
+  int64_t bytes_ = 0;
+  std::vector<int64_t> offsets_, sizes_;
+};
+
+}  // namespace
+
+absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
+  const KernelSpec spec = SpecOf(call, DeviceKind::kCpu);
   ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, PrepareCpuKernel(spec));
 
   std::vector<Buffer> buffers;
@@ -77,29 +152,46 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
 
   CpuThreadPool thread_pool(call.threads, InitKernelThread);
   CpuStream stream(&thread_pool);
-  KernelContext firing;
-  firing.step = call.step;
-  firing.micro = call.micro;
-  firing.seed = call.seed;
-  firing.stream = &stream;
-  RETURN_IF_ERROR(kernel->Launch(firing, operands.data(), operands.back()));
+  RETURN_IF_ERROR(kernel->Launch(FiringOf(call, &stream), operands.data(), operands.back()));
   for (const Buffer& buffer : buffers) {
     if (!buffer.GuardHolds()) return absl::InternalError("wrote behind an operand or scratch");
   }
 
-  KernelRun run;
-  run.scratch = kernel->scratch();
-  const auto read = [&](size_t i, const Shard& shard) {
-    HostTensor host(shard.dtype, shard.local);
-    if (!host.bytes.empty()) std::memcpy(host.bytes.data(), operands[i], host.bytes.size());
-    run.bytes.push_back(host);
-    return ToArray(host);
-  };
-  for (size_t i = 0; i < spec.outputs.size(); ++i) {
-    run.outputs.push_back(read(spec.inputs.size() + i, spec.outputs[i]));
+  return Read(spec, kernel->scratch(), [&](size_t i, absl::Span<std::byte> to) {
+    std::copy_n(operands[i], to.size(), to.begin());
+  });
+}
+
+absl::StatusOr<KernelRun> RunKernelOn(const DeviceSupport& support, DeviceKind kind,
+                                      const KernelCall& call) {
+  const KernelSpec spec = SpecOf(call, kind);
+  ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, support.prepare(spec));
+  const DeviceOperands places(spec);
+  const DeviceSpec device_spec = {kind, places.bytes(), "0:0"};
+  ASSIGN_OR_RETURN(const auto devices, support.open({&device_spec, 1}));
+  Device& device = *devices[0];
+  Stream* const stream = device.OpenStream(nullptr);
+  RETURN_IF_ERROR(stream->ReserveScratch(kernel->scratch()));
+  kernel = support.place(std::move(kernel), spec, {"program test", "device 0"}, stream);
+
+  std::vector<std::byte> memory(places.bytes(), std::byte{0xff});
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    const HostTensor host = FromArray(call.inputs[i].array, spec.inputs[i].dtype);
+    std::copy(host.bytes.begin(), host.bytes.end(), memory.begin() + places.offset(i));
   }
-  for (size_t i = 0; i < spec.inputs.size(); ++i) run.updated.push_back(read(i, spec.inputs[i]));
-  return run;
+  device.CopyIn(0, memory);
+  const std::vector<std::byte*> operands = places.At(device.memory());
+  RETURN_IF_ERROR(kernel->Launch(FiringOf(call, stream), operands.data(), nullptr));
+  const Fence fence = stream->Record();
+  while (!device.Done(fence)) {
+  }
+  RETURN_IF_ERROR(device.status());
+  device.CopyOut(0, absl::MakeSpan(memory));
+  RETURN_IF_ERROR(device.status());
+  if (!places.GuardsHold(memory)) return absl::InternalError("wrote behind an operand");
+  return Read(spec, kernel->scratch(), [&](size_t i, absl::Span<std::byte> to) {
+    std::copy_n(memory.begin() + places.offset(i), to.size(), to.begin());
+  });
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// One run of a CPU kernel on host arrays: what tests of kernels share.
+// One run of a kernel on host arrays: what tests of kernels share.
 #ifndef SLUICE_FRAMEWORK_CONFORMANCE_KERNEL_RUN_H_
 #define SLUICE_FRAMEWORK_CONFORMANCE_KERNEL_RUN_H_
 
@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/graph/op_def.h"
-#include "framework/kernels/kernel.h"
+#include "framework/kernels/device_support.h"
 #include "framework/tensor/array.h"
 
 namespace sluice {
@@ -28,6 +28,7 @@ struct KernelRun {
 struct KernelCall {
   std::string op, attributes;
   std::vector<KernelOperand> inputs, outputs;  // of outputs only type and box matter
+  std::vector<bool> updates;                   // by input: the kernel may change it
   int threads = 1;
   // Where even shards lie may be said by the micro-batch: the firing's is `micro`, and boxes that
   // begin at micro times their size are given as strides.
@@ -42,6 +43,10 @@ struct KernelCall {
 
 // Outputs and scratch start as NaN (as -1 for integers), so that what is not written shows.
 absl::StatusOr<KernelRun> RunKernel(const KernelCall& call);
+// The same on a device of another kind, which is opened for it, of a card's or an emulation's
+// memory. Operands lie apart, in an order of no meaning; what lies between them must stay.
+absl::StatusOr<KernelRun> RunKernelOn(const DeviceSupport& support, DeviceKind kind,
+                                      const KernelCall& call);
 
 }  // namespace sluice
 

@@ -9,38 +9,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/base/status.h"
-#include "framework/compiler/fuse.h"
-#include "framework/conformance/case_values.h"
+#include "framework/conformance/kernel_checker.h"
 #include "framework/conformance/kernel_run.h"
-#include "framework/conformance/shard_run.h"
 #include "framework/kernels/cpu/vector.h"
 #include "framework/ops/all_ops.h"
-#include "framework/ops/op_defs.h"
-#include "framework/testing/resized_case.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
-
-// As a kernel would read it.
-Array Rounded(const Array& array, DType dtype) { return ToArray(FromArray(array, dtype)); }
-
-std::string Compare(const Array& expected, const Array& got, double tolerance) {
-  if (expected.shape != got.shape) return "shape";
-  double largest = 1e-3;
-  for (double value : expected.values) {
-    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  }
-  for (size_t i = 0; i < expected.values.size(); ++i) {
-    const double e = expected.values[i], g = got.values[i];
-    if (e == g || (std::isnan(e) && std::isnan(g))) continue;
-    if (!(std::abs(e - g) <= tolerance * largest)) {
-      return absl::StrCat("element ", i, ": expected ", e, ", got ", g);
-    }
-  }
-  return "";
-}
 
 std::string ShapesOf(const KernelCall& call) {
   std::string shapes;
@@ -50,79 +26,21 @@ std::string ShapesOf(const KernelCall& call) {
 
 // A kernel on AVX2 gives the bits of `run`, which had the best that the processor has: AVX-512, or
 // else the same again.
-void ExpectBitsOfEveryLevel(const KernelCall& call, const KernelRun& run) {
+std::string BitsOfEveryLevel(const KernelCall& call, const KernelRun& run) {
   const cpu::ScopedIsa lower(cpu::Isa::kV3);
   const absl::StatusOr<KernelRun> again = RunKernel(call);
-  ASSERT_TRUE(again.ok()) << call.op << ": " << again.status();
+  if (!again.ok()) return again.status().ToString();
   for (size_t i = 0; i < run.bytes.size(); ++i) {
-    EXPECT_TRUE(run.bytes[i].bytes == again->bytes[i].bytes)
-        << call.op << " of " << ShapesOf(call) << ": operand " << i
-        << " has other bits with AVX2 than with AVX-512";
-  }
-}
-
-// One execution by reference and by kernel; empty if they agree.
-std::string CheckShard(const OpDef& op, const OpCase& op_case, std::vector<ShardArray> inputs,
-                       std::vector<ShardArray> outputs, int64_t coordinate, bool by_micro) {
-  KernelCall call;
-  call.op = op.name;
-  call.attributes = PrintAttributes(op_case.attributes);
-  call.seed = kCaseSeed;
-  call.step = kCaseStep;
-  call.by_micro = by_micro;
-  call.micro = by_micro ? static_cast<int32_t>(coordinate) : 0;
-  for (ShardArray& x : inputs) {
-    x.array = Rounded(x.array, x.logical.dtype);
-    call.inputs.push_back({x.logical, x.box, x.array});
-  }
-  for (const ShardArray& y : outputs) call.outputs.push_back({y.logical, y.box, {}});
-  const absl::Status defined = op.reference(
-      {op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs), kCaseSeed, kCaseStep});
-  if (!defined.ok()) return std::string(defined.message());
-  const absl::StatusOr<KernelRun> run = RunKernel(call);
-  if (!run.ok()) return run.status().ToString();
-  ExpectBitsOfEveryLevel(call, *run);
-  std::vector<TensorType> in_types, out_types;
-  for (const ShardArray& x : inputs) in_types.push_back({x.logical.dtype, ShapeOf(x.box)});
-  for (const ShardArray& y : outputs) out_types.push_back({y.logical.dtype, ShapeOf(y.box)});
-  const int64_t bound = op.cost({op_case.attributes, in_types, out_types}).scratch;
-  if (run->scratch > bound) {
-    return absl::StrCat("scratch of ", run->scratch, " bytes, the op allows ", bound);
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string difference = Compare(outputs[i].array, run->outputs[i], op_case.tolerance);
-    if (!difference.empty()) return absl::StrCat("output ", i, ": ", difference);
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string difference =
-        Compare(inputs[i].array, run->updated[i], Updates(op, i) ? op_case.tolerance : 0);
-    if (!difference.empty()) return absl::StrCat("input ", i, " afterwards: ", difference);
+    if (run.bytes[i].bytes == again->bytes[i].bytes) continue;
+    return absl::StrCat(call.op, " of ", ShapesOf(call), ": operand ", i,
+                        " has other bits with AVX2 than with AVX-512");
   }
   return "";
 }
 
-// All shards under one signature, up to the first that is wrong.
-void CheckSignature(const OpDef& op, const OpCase& op_case, const CaseValues& values,
-                    const Signature& signature, int64_t shards) {
-  std::vector<std::vector<ShardArray>> scattered;
-  for (size_t i = 0; i < values.inputs.size(); ++i) {
-    scattered.push_back(
-        Scatter(values.input_types[i], values.inputs[i], {signature.inputs[i]}, {shards}, 100 + i));
-  }
-  for (int64_t point = 0; point < shards; ++point) {
-    std::vector<ShardArray> inputs, outputs;
-    for (auto& tensor : scattered) inputs.push_back(tensor[point]);
-    for (size_t i = 0; i < values.output_types.size(); ++i) {
-      const Box box =
-          BoxAt(values.output_types[i].shape, {signature.outputs[i]}, {shards}, {point});
-      outputs.push_back({values.output_types[i], box, Array(ShapeOf(box))});
-    }
-    for (bool by_micro : {false, true}) {
-      ASSERT_EQ(CheckShard(op, op_case, inputs, outputs, point, by_micro), "")
-          << op.name << "/" << op_case.name << " " << ToString(signature) << " shard " << point
-          << " of " << shards << (by_micro ? " by micro-batch" : "");
-    }
-  }
+const KernelChecker& Checker() {
+  static const auto* const checker = new KernelChecker(RunKernel, BitsOfEveryLevel);
+  return *checker;
 }
 
 int64_t KernelsOf(const OpDef& op) {
@@ -148,17 +66,7 @@ TEST(KernelsTest, AgreeOnTheWholeAndOnParts) {
   for (const OpDef* op : AllOps()) {
     if (KernelsOf(*op) == 0) continue;  // told above
     for (const OpCase& op_case : op->cases) {
-      const auto values = RunWhole(*op, op_case, /*seed=*/11);
-      ASSERT_TRUE(values.ok()) << values.status();
-      for (int64_t shards : {1, 2, 3, 9}) {
-        const auto signatures = SignaturesOf(
-            *op, {op_case.attributes, values->input_types, values->output_types}, shards);
-        ASSERT_TRUE(signatures.ok()) << signatures.status();
-        for (const Signature& signature : *signatures) {
-          ++tried;
-          CheckSignature(*op, op_case, *values, signature, shards);
-        }
-      }
+      ASSERT_EQ(Checker().CheckCase(*op, op_case, {1, 2, 3, 9}, &tried), "");
     }
   }
   std::cout << tried << " tried\n";
@@ -168,70 +76,15 @@ TEST(KernelsTest, AgreeOnTheWholeAndOnParts) {
 TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
 TensorType I32(const Shape& shape) { return {DType::kI32, shape}; }
 
-void CheckLarge(const OpDef& op, const OpCase& large) {
-  auto values = RunWhole(op, large, /*seed=*/7);
-  ASSERT_TRUE(values.ok()) << values.status();
-  std::string shapes;
-  for (const TensorType& type : values->input_types) shapes += type.shape.ToString();
-  std::vector<HostTensor> first;
-  for (int threads : {1, 2, 3}) {
-    KernelCall call;
-    call.op = op.name;
-    call.attributes = PrintAttributes(large.attributes);
-    call.threads = threads;
-    call.seed = kCaseSeed;
-    call.step = kCaseStep;
-    for (size_t i = 0; i < values->inputs.size(); ++i) {
-      const TensorType& type = values->input_types[i];
-      call.inputs.push_back({type, WholeBox(type.shape), values->inputs[i]});
-    }
-    for (const TensorType& type : values->output_types) {
-      call.outputs.push_back({type, WholeBox(type.shape), {}});
-    }
-    const absl::StatusOr<KernelRun> run = RunKernel(call);
-    ASSERT_TRUE(run.ok()) << op.name << shapes << ": " << run.status();
-    const OpCall types = {large.attributes, values->input_types, values->output_types};
-    EXPECT_LE(run->scratch, op.cost(types).scratch)
-        << op.name << shapes << " with " << threads << " threads";
-    for (size_t i = 0; i < run->outputs.size(); ++i) {
-      EXPECT_EQ(Compare(values->outputs[i], run->outputs[i], large.tolerance), "")
-          << op.name << shapes << " output " << i;
-    }
-    for (size_t i = 0; i < run->updated.size(); ++i) {
-      if (!Updates(op, i)) continue;
-      EXPECT_EQ(Compare(values->updated[i], run->updated[i], large.tolerance), "")
-          << op.name << shapes << " updated input " << i;
-    }
-    if (threads == 1) {
-      first = run->bytes;
-      ExpectBitsOfEveryLevel(call, *run);
-    }
-    for (size_t i = 0; i < first.size(); ++i) {
-      EXPECT_EQ(first[i].bytes, run->bytes[i].bytes)
-          << op.name << shapes << ": operand " << i << " has other bits with " << threads
-          << " threads";
-    }
-  }
-}
+constexpr int kMostThreads = 3;
 
 TEST(KernelsTest, LargeShapesAgreeAndBitsDoNotDependOnThreads) {
   for (const OpDef* op : AllOps()) {
     EXPECT_FALSE(op->large_cases.empty()) << op->name << " has no OpDef::large_cases";
-    for (const OpCase& large : op->large_cases) CheckLarge(*op, large);
+    for (const OpCase& large : op->large_cases) {
+      EXPECT_EQ(Checker().CheckWhole(*op, large, kMostThreads), "");
+    }
   }
-}
-
-// The case with its operands in bf16, but for statistics. What is computed is rounded once where it
-// is written, to eight bits; of a fused op, what it is made of rounds as well.
-OpCase InBf16(const OpDef& op, const OpCase& f32) {
-  OpCase low = f32;
-  for (size_t i = 0; i < low.inputs.size(); ++i) {
-    if (low.inputs[i].dtype != DType::kF32 || InputPort(op, i).statistic) continue;
-    low.inputs[i].dtype = DType::kBF16;
-  }
-  const bool fused = std::count(FusedOps().begin(), FusedOps().end(), &op) > 0;
-  low.tolerance = std::max(f32.tolerance, fused ? 0x1p-7 : 0x1p-8);
-  return low;
 }
 
 TEST(KernelsTest, OpsThatSaySoComputeInBf16) {
@@ -239,95 +92,33 @@ TEST(KernelsTest, OpsThatSaySoComputeInBf16) {
   for (const OpDef* op : AllOps()) {
     if (op->computes_in == ComputesIn::kF32) continue;
     for (const OpCase& f32 : op->cases) {
-      const OpCase low = InBf16(*op, f32);
-      const auto values = RunWhole(*op, low, /*seed=*/11);
-      ASSERT_TRUE(values.ok()) << values.status();
-      for (int64_t shards : {1, 3}) {
-        const auto signatures =
-            SignaturesOf(*op, {low.attributes, values->input_types, values->output_types}, shards);
-        ASSERT_TRUE(signatures.ok()) << signatures.status();
-        for (const Signature& signature : *signatures) {
-          ++tried;
-          CheckSignature(*op, low, *values, signature, shards);
-        }
-      }
+      ASSERT_EQ(Checker().CheckCase(*op, InBf16(*op, f32), {1, 3}, &tried), "");
     }
-    for (const OpCase& large : op->large_cases) CheckLarge(*op, InBf16(*op, large));
+    for (const OpCase& large : op->large_cases) {
+      EXPECT_EQ(Checker().CheckWhole(*op, InBf16(*op, large), kMostThreads), "");
+    }
   }
   EXPECT_GT(tried, 400);
 }
 
-bool HasIds(const OpCase& op_case) {
-  return std::any_of(op_case.inputs.begin(), op_case.inputs.end(),
-                     [](const TensorType& type) { return !IsFloat(type.dtype); });
-}
-
-// Rows of every length that loops over vectors treat apart. What goes with the last dimension of
-// the first input is what the index rule says; other extents stay, and so do attributes, where they
-// suit.
 TEST(KernelsTest, RowsOfEveryLengthAgree) {
   int tried = 0;
   for (const OpDef* op : AllOps()) {
-    for (const OpCase& op_case : op->cases) {
-      const auto factors = FactorsOf(*op, op_case);
-      if (!factors.ok() || factors->inputs.empty() || factors->inputs[0].empty()) continue;
-      if (factors->inputs[0].back() == kOneFactor) continue;
-      for (int64_t length : {1, 15, 16, 17, 63, 64, 65, 100}) {
-        // Labels look into rows of the case's own length.
-        if (HasIds(op_case) && length <= std::ceil(op_case.high)) continue;
-        const OpCase resized = Resized(op_case, *factors, {{factors->inputs[0].back(), length}});
-        if (!op->infer({resized.attributes, resized.inputs, {}}).ok()) continue;
-        ++tried;
-        CheckLarge(*op, resized);
-      }
+    for (const OpCase& rows : RowCases(*op, {1, 15, 16, 17, 63, 64, 65, 100})) {
+      ++tried;
+      EXPECT_EQ(Checker().CheckWhole(*op, rows, kMostThreads), "");
     }
   }
   std::cout << tried << " tried\n";
   EXPECT_GT(tried, 400);
 }
 
-// What a NaN touches is NaN. Which of them, of several, differs between levels of the instruction
-// set, and so may its sign.
-void CheckNan(const OpDef& op, const OpCase& op_case) {
-  auto values = RunWhole(op, op_case, /*seed=*/13);
-  ASSERT_TRUE(values.ok()) << values.status();
-  const TensorType x = values->input_types[0];
-  values->inputs[0].values.back() = std::nan("");
-  std::vector<ShardArray> inputs = {{x, WholeBox(x.shape), values->inputs[0]}};
-  std::vector<ShardArray> outputs;
-  for (const TensorType& y : values->output_types) {
-    outputs.push_back({y, WholeBox(y.shape), Array(y.shape)});
-  }
-  ASSERT_TRUE(op.reference({op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs),
-                            kCaseSeed, kCaseStep})
-                  .ok());
-  KernelCall call;
-  call.op = op.name;
-  call.attributes = PrintAttributes(op_case.attributes);
-  call.seed = kCaseSeed;
-  call.step = kCaseStep;
-  call.inputs = {{x, WholeBox(x.shape), values->inputs[0]}};
-  for (const ShardArray& y : outputs) call.outputs.push_back({y.logical, y.box, {}});
-  const auto run = RunKernel(call);
-  ASSERT_TRUE(run.ok()) << op.name << ": " << run.status();
-  const Array& expected = outputs[0].array;
-  for (size_t i = 0; i < expected.values.size(); ++i) {
-    EXPECT_EQ(std::isnan(run->outputs[0].values[i]), std::isnan(expected.values[i]))
-        << op.name << " element " << i;
-  }
-}
-
 TEST(KernelsTest, NansComeOut) {
   int tried = 0;
   for (const OpDef* op : AllOps()) {
-    for (const OpCase& op_case : op->cases) {
-      // An integer has no NaN, nor would a cast to one.
-      if (op_case.inputs.size() != 1 || HasIds(op_case)) continue;
-      const auto types = op->infer({op_case.attributes, op_case.inputs, {}});
-      ASSERT_TRUE(types.ok()) << types.status();
-      if (!IsFloat((*types)[0].dtype)) continue;
+    for (const OpCase& op_case : NanCases(*op)) {
       ++tried;
-      CheckNan(*op, op_case);
+      EXPECT_EQ(Checker().CheckNan(*op, op_case), "");
     }
   }
   EXPECT_GT(tried, 40);

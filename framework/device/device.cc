@@ -86,9 +86,9 @@ absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceSpec& spec,
     case DeviceKind::kCuda:
       break;
   }
-  return absl::UnimplementedError(absl::StrCat("expected devices of kind cpu, got one of kind ",
-                                               DeviceKindName(spec.kind),
-                                               ", which this build has not"));
+  return absl::UnimplementedError(
+      "no CUDA device: this build has none of them (build with --config=cuda), or run with "
+      "--devices=cpu");
 }
 
 }  // namespace

@@ -51,6 +51,8 @@ class Device : public FenceKeeper {
   absl::Status status() const override { return absl::OkStatus(); }
   // Of a null device: what its streams were given, over all steps.
   virtual NullCounts null_counts() const { return {}; }
+  // Memory of the host that this kind's transfers will read and write; said once, before any.
+  virtual void PinHostMemory(absl::Span<std::byte>) {}
   // Between host memory and the device's, from `offset` on. Only while nothing runs.
   virtual void CopyIn(int64_t offset, absl::Span<const std::byte> from) = 0;
   virtual void CopyOut(int64_t offset, absl::Span<std::byte> to) const = 0;

@@ -5,6 +5,9 @@
 #ifndef SLUICE_FRAMEWORK_DEVICE_STREAM_H_
 #define SLUICE_FRAMEWORK_DEVICE_STREAM_H_
 
+#include <cstdint>
+
+#include "absl/status/status.h"
 #include "framework/base/fence.h"
 #include "framework/device/thread_pool.h"
 
@@ -19,6 +22,9 @@ class Stream {
   // What the stream is given from now on begins when the fence is done. The caller does not wait.
   // The fence may be of any stream of the same kind of device.
   virtual void Wait(Fence fence) = 0;
+  // Memory of the stream's own for what it is given, where that is not the worker's. While programs
+  // are loaded; the largest counts.
+  virtual absl::Status ReserveScratch(int64_t) { return absl::OkStatus(); }
   // Threads that kernels of a CPU may use; null on all other devices.
   ThreadPool* thread_pool() const { return thread_pool_; }
 

@@ -4,16 +4,10 @@
 #define SLUICE_FRAMEWORK_KERNELS_ASYNC_KERNEL_H_
 
 #include <memory>
-#include <string>
 
 #include "framework/kernels/kernel.h"
 
 namespace sluice {
-
-// Where an instruction stands, for errors that come when nobody remembers it.
-struct KernelPlace {
-  std::string before_step, after_step;  // "program train", "device 1, h0/norm (layer_norm)"
-};
 
 // `operands`: how many the kernel has. `transfer`: they may lie in other memory spaces.
 std::unique_ptr<Kernel> MakeAsyncKernel(std::unique_ptr<Kernel> kernel, int operands, bool transfer,

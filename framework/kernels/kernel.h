@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/device_kind.h"
 #include "framework/device/stream.h"
 #include "framework/tensor/shard.h"
 
@@ -43,10 +44,18 @@ struct FoldRegion {
 struct KernelSpec {
   std::string op, attributes, scope;
   std::vector<Shard> inputs, outputs;
-  int threads = 1;  // that the stream's pool will have
+  std::vector<bool> updates;             // by input: it is changed in place
+  DeviceKind device = DeviceKind::kCpu;  // that it will run on
+  int threads = 1;                       // that the stream's pool will have
+  bool transfer = false;                 // operands may lie in other memory spaces
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
   std::vector<FoldRegion> regions;
+};
+
+// Where an instruction stands, for errors that come when nobody remembers it.
+struct KernelPlace {
+  std::string before_step, after_step;  // "program train", "device 1, h0/norm (layer_norm)"
 };
 
 class Kernel {

@@ -53,11 +53,13 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
   spec.scope = instruction.scope();
   for (const plan::Operand& operand : instruction.inputs()) {
     ASSIGN_OR_RETURN(spec.inputs.emplace_back(), ShardFromProto(operand.shard()));
+    spec.updates.push_back(operand.updates());
   }
   for (const plan::Operand& operand : instruction.outputs()) {
     ASSIGN_OR_RETURN(spec.outputs.emplace_back(), ShardFromProto(operand.shard()));
   }
   spec.threads = threads;
+  spec.transfer = IsTransfer(instruction.kind());
   spec.reduction = static_cast<Reduction>(instruction.reduction());
   spec.fill_identity = instruction.fill_identity();
   for (const plan::Region& region : instruction.regions()) {
@@ -208,12 +210,23 @@ absl::Status LoadedProgram::PreparePort(int actor, const plan::Instruction& plan
 
 // A check runs where the kernel runs, so it stands within what makes the kernel asynchronous.
 absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& planned,
-                                       const KernelOptions& options, Instruction* out) const {
+                                       const KernelOptions& options, Stream* stream,
+                                       Instruction* out) const {
   const int device = index_.device_of(actor);
-  ASSIGN_OR_RETURN(const KernelSpec spec, SpecOf(planned, options.threads));
+  const DeviceKind kind = KindOf(plan_.devices(device));
+  ASSIGN_OR_RETURN(KernelSpec spec, SpecOf(planned, options.threads));
+  if (kind == DeviceKind::kCuda) spec.device = kind;
   const std::string where = absl::StrCat(planned.scope(), " (", InstructionName(planned), ")");
-  absl::StatusOr<std::unique_ptr<Kernel>> kernel = options.prepare(spec);
+  const absl::Status fits = options.check == nullptr ? absl::OkStatus() : options.check(spec);
+  if (!fits.ok()) return AddContext(fits, where);
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+      kind == DeviceKind::kCuda ? options.cuda->prepare(spec) : options.prepare(spec);
   if (!kernel.ok()) return AddContext(kernel.status(), where);
+  const KernelPlace place = {absl::StrCat("program ", program_.name()),
+                             absl::StrCat("device ", device, ", ", where)};
+  if (options.check_nan && kind == DeviceKind::kCuda) {
+    return absl::UnimplementedError("expected CPU devices with check_nan, got one of kind cuda");
+  }
   if (options.check_nan) {
     std::vector<WrittenOperand> written;
     const auto add = [&](size_t operand, const Shard& shard) {
@@ -226,17 +239,17 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
     for (size_t i = 0; i < spec.outputs.size(); ++i) add(spec.inputs.size() + i, spec.outputs[i]);
     kernel = MakeNanCheck(*std::move(kernel), std::move(written));
   }
-  if (KindOf(plan_.devices(device)) == DeviceKind::kAsync) {
-    kernel = MakeAsyncKernel(
-        *std::move(kernel), planned.inputs_size() + planned.outputs_size(),
-        IsTransfer(planned.kind()),
-        {absl::StrCat("program ", program_.name()), absl::StrCat("device ", device, ", ", where)});
+  if (kind == DeviceKind::kAsync) {
+    kernel = MakeAsyncKernel(*std::move(kernel), planned.inputs_size() + planned.outputs_size(),
+                             spec.transfer, place);
+  } else if (kind == DeviceKind::kCuda) {
+    kernel = options.cuda->place(*std::move(kernel), spec, place, stream);
   }
   out->kernel = *std::move(kernel);
   return absl::OkStatus();
 }
 
-absl::Status LoadedProgram::Prepare(int actor, const KernelOptions& options) {
+absl::Status LoadedProgram::Prepare(int actor, const KernelOptions& options, Stream* stream) {
   const bool counts = KindOf(plan_.devices(index_.device_of(actor))) == DeviceKind::kNull;
   for (int i = 0; i < program_.actors(actor).script_size(); ++i) {
     const plan::Instruction& planned = program_.actors(actor).script(i);
@@ -247,7 +260,7 @@ absl::Status LoadedProgram::Prepare(int actor, const KernelOptions& options) {
       RETURN_IF_ERROR(PreparePort(actor, planned, &instruction));
     } else if (NeedsKernel(planned.kind())) {
       RETURN_IF_ERROR(CheckStop(options.stop));
-      RETURN_IF_ERROR(PrepareOne(actor, planned, options, &instruction));
+      RETURN_IF_ERROR(PrepareOne(actor, planned, options, stream, &instruction));
       scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());
     }
   }

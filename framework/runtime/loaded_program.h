@@ -16,6 +16,7 @@
 #include "framework/actor/worker_policy.h"
 #include "framework/base/stop.h"
 #include "framework/data/feed.h"
+#include "framework/kernels/device_support.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
@@ -31,10 +32,12 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
 
 // How the kernels of a program are made.
 struct KernelOptions {
-  PrepareKernel prepare = nullptr;
-  int threads = 1;         // of the pool that runs them
-  bool check_nan = false;  // a NaN in an output is an error
-  Stop stop;               // asked before each is made; may be empty
+  absl::Status (*check)(const KernelSpec& spec) = nullptr;  // before each is made; may be null
+  PrepareKernel prepare = nullptr;                          // those of a CPU
+  int threads = 1;                                          // of the pool that runs them
+  bool check_nan = false;                                   // a NaN in an output is an error
+  const DeviceSupport* cuda = nullptr;                      // null: there are no CUDA devices
+  Stop stop;  // asked before each is made; may be empty
 };
 
 // What the session hands to one step and takes from it, in the order of the program's ports.
@@ -64,9 +67,9 @@ class LoadedProgram {
   // Of a step in flight, of which there are kStepsAhead at most.
   StepPorts& ports(int64_t step) { return ports_[step % kStepsAhead]; }
 
-  // Creates an actor's kernels, of its device's kind. Errors name the instruction: no such kernel,
-  // or one that refuses it.
-  absl::Status Prepare(int actor, const KernelOptions& options);
+  // Creates an actor's kernels, of its device's kind, to be launched on its stream. Errors name the
+  // instruction: no such kernel, or one that refuses it.
+  absl::Status Prepare(int actor, const KernelOptions& options, Stream* stream);
   // Bytes of scratch that the prepared kernels of an actor need at most.
   int64_t scratch(int actor) const { return scratch_[actor]; }
 
@@ -111,7 +114,7 @@ class LoadedProgram {
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
   absl::Status PreparePort(int actor, const plan::Instruction& planned, Instruction* out) const;
   absl::Status PrepareOne(int actor, const plan::Instruction& planned, const KernelOptions& options,
-                          Instruction* out) const;
+                          Stream* stream, Instruction* out) const;
   void MakePorts();
   absl::Status CopyPort(const Instruction& instruction, const KernelContext& context,
                         StepPorts* ports) const;

@@ -71,6 +71,7 @@ class LocalRuntime final : public Runtime {
   };
 
   absl::Status OpenAll();
+  void PinHostMemory();
   absl::Status CheckRank() const;
   // Ranks that share the cores of this host.
   int Processes() const { return options_.net == nullptr ? 1 : options_.net->ranks_of_host(); }
@@ -133,18 +134,43 @@ absl::StatusOr<std::vector<ProgramIndex>> Prove(const plan::Plan& plan, const St
 absl::Status LocalRuntime::OpenAll() {
   const CommNet* const net = options_.net;
   const bool shared = net != nullptr && net->shares_memory() && net->ranks_of_host() > 1;
-  std::vector<DeviceSpec> specs;
+  std::vector<DeviceSpec> specs, cuda_specs;
   for (int d = 0; d < plan_.devices_size(); ++d) {
-    place_.push_back(IsOwn(d) ? static_cast<int32_t>(specs.size()) : -1);
-    const plan::Device& device = plan_.devices(d);
+    place_.push_back(-1);
     if (!IsOwn(d)) continue;
-    specs.push_back({KindOf(device), device.memory_bytes(), DeviceName(device), shared});
+    const plan::Device& device = plan_.devices(d);
+    const DeviceSpec spec = {KindOf(device), device.memory_bytes(), DeviceName(device), shared};
+    place_.back() = static_cast<int32_t>(specs.size() + cuda_specs.size());
+    (spec.kind == DeviceKind::kCuda && options_.cuda != nullptr ? cuda_specs : specs)
+        .push_back(spec);
   }
   ASSIGN_OR_RETURN(auto opened, OpenDevices(specs, options_.async));
-  for (const int32_t place : place_) {
-    devices_.push_back(place < 0 ? nullptr : std::move(opened[place]));
+  std::vector<std::unique_ptr<Device>> opened_cuda;
+  if (!cuda_specs.empty()) {
+    ASSIGN_OR_RETURN(opened_cuda, options_.cuda->open(cuda_specs));
   }
+  size_t next = 0, next_cuda = 0;
+  for (int d = 0; d < plan_.devices_size(); ++d) {
+    devices_.emplace_back();
+    if (!IsOwn(d)) continue;
+    const bool cuda = options_.cuda != nullptr && KindOf(plan_.devices(d)) == DeviceKind::kCuda;
+    devices_.back() = std::move(cuda ? opened_cuda[next_cuda++] : opened[next++]);
+  }
+  PinHostMemory();
   return absl::OkStatus();
+}
+
+// Of all devices of a kind one is told; what it pins is pinned for all.
+void LocalRuntime::PinHostMemory() {
+  const auto cuda = std::find_if(devices_.begin(), devices_.end(), [](const auto& device) {
+    return device != nullptr && device->kind() == DeviceKind::kCuda;
+  });
+  if (cuda == devices_.end()) return;
+  for (int d = 0; d < plan_.devices_size(); ++d) {
+    if (devices_[d] == nullptr || !IsHost(devices_[d]->kind())) continue;
+    (*cuda)->PinHostMemory(
+        {devices_[d]->memory(), static_cast<size_t>(plan_.devices(d).memory_bytes())});
+  }
 }
 
 absl::Status LocalRuntime::CheckRank() const {
@@ -227,8 +253,8 @@ absl::Status LocalRuntime::StartWorkers() {
     setup.computes = layout_.computes(w);
     // Who waits awake keeps a core from those it waits for, where they are more than the cores.
     setup.spins = setup.computes && Processes() * layout_.computing <= Cores();
-    setup.kernels = {options_.prepare, layout_.computes(w) ? threads : 1, options_.check_nan,
-                     options_.stop};
+    setup.kernels = {options_.check,     options_.prepare, layout_.computes(w) ? threads : 1,
+                     options_.check_nan, options_.cuda,    options_.stop};
     setup.seed = options_.seed;
     setup.devices = &devices_;
     setup.trace = !options_.trace.empty();

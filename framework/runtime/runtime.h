@@ -24,6 +24,7 @@
 #include "framework/comm/comm_net.h"
 #include "framework/data/feed.h"
 #include "framework/device/device.h"
+#include "framework/kernels/device_support.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/runtime/trace.h"
@@ -45,9 +46,13 @@ struct RuntimeOptions {
   // null.
   std::function<absl::Status(const plan::Plan& plan, absl::Span<const WorkerTrace* const> workers)>
       traced;
+  // What must hold of an instruction before its kernel is made; may be null.
+  absl::Status (*check)(const KernelSpec& spec) = nullptr;
   // Makes the kernels of a CPU; asynchronous devices run the same later. Null devices have none:
   // they run the protocol alone and count, and what is fetched from them stays zero.
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec) = nullptr;
+  // Devices of kind cuda and their kernels; null: this build has none.
+  const DeviceSupport* cuda = nullptr;
   AsyncOptions async;  // for tests: how asynchronous devices work
   // For tests: sees messages as they are sent, on the sender's thread, and may change them.
   void (*tamper)(Message* message) = nullptr;

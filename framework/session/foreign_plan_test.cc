@@ -8,7 +8,6 @@
 
 #include "framework/compiler/compile.h"
 #include "framework/plan/validate.h"
-#include "framework/session/checked_kernel.h"
 #include "framework/session/plan_trial.h"
 #include "framework/testing/models.h"
 #include "gmock/gmock.h"

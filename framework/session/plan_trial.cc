@@ -14,7 +14,7 @@
 #include "framework/data/feed.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/runtime/runtime.h"
-#include "framework/session/checked_kernel.h"
+#include "framework/session/check_kernel.h"
 #include "framework/session/plan_session.h"
 #include "framework/tensor/array.h"
 
@@ -109,7 +109,8 @@ absl::Status TryPlan(plan::Plan plan, plan::DeviceKind kind, Fed fed) {
   RuntimeOptions options;
   options.workers = 2;
   options.threads_per_device = 1;
-  options.prepare = PrepareCheckedKernel;
+  options.check = CheckKernel;
+  options.prepare = PrepareCpuKernel;
   options.init_thread = InitKernelThread;
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, StartPlan(std::move(plan), options));
   for (const plan::Program& program : tried.programs()) {

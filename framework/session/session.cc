@@ -15,7 +15,8 @@
 #include "framework/explain/page.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/sbp/mesh.h"
-#include "framework/session/checked_kernel.h"
+#include "framework/session/check_kernel.h"
+#include "framework/session/cuda_of_build.h"
 #include "framework/session/explain_measured.h"
 #include "framework/session/plan_session.h"
 
@@ -160,7 +161,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.net = options.net;
   runtime.wait_limit = options.wait_limit;
   runtime.stop = options.stop;
-  runtime.prepare = PrepareCheckedKernel;
+  runtime.check = CheckKernel;
+  runtime.prepare = PrepareCpuKernel;
+  runtime.cuda = CudaOfThisBuild();
   runtime.init_thread = InitKernelThread;
   if (explanation != nullptr && options.net == nullptr) {
     runtime.traced = [explanation, path = options.explain_html](

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareCpuKernel(const KernelSpec& spec)
   for (const KernelEntry& entry : CpuKernels()) {
     if (entry.op == spec.op) return entry.prepare(spec);
   }
-  return cpu::NoKernel(spec);
+  return NoKernel(spec);
 }
 
 }  // namespace sluice

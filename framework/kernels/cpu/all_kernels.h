@@ -3,7 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_KERNELS_CPU_ALL_KERNELS_H_
 #define SLUICE_FRAMEWORK_KERNELS_CPU_ALL_KERNELS_H_
 
-#include "framework/kernels/cpu/prepared.h"
+#include "framework/kernels/cpu/parallel.h"
 
 namespace sluice::cpu {
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "framework/kernels/cpu/prepared.h"
+#include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {

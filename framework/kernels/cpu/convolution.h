@@ -8,7 +8,7 @@
 #include <string>
 
 #include "framework/kernels/cpu/convolution_primitive.h"
-#include "framework/kernels/cpu/prepared.h"
+#include "framework/kernels/cpu/parallel.h"
 
 namespace sluice::cpu {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "framework/kernels/cpu/prepared.h"
+#include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {

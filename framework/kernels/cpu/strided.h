@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "framework/kernels/cpu/prepared.h"
+#include "framework/kernels/cpu/parallel.h"
 #include "framework/tensor/shape.h"
 
 namespace sluice::cpu {

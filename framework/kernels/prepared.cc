@@ -1,15 +1,18 @@
-#include "framework/kernels/cpu/prepared.h"
+#include "framework/kernels/prepared.h"
+
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace sluice::cpu {
+namespace sluice {
 
 absl::Status NoKernel(const KernelSpec& spec) {
   const auto name = [](std::string* out, const Shard& shard) {
     absl::StrAppend(out, DTypeName(shard.dtype), shard.local.ToString());
   };
-  return absl::NotFoundError(absl::StrCat("no CPU kernel for ", spec.op, "(",
+  const char* const kind = spec.device == DeviceKind::kCuda ? "CUDA" : "CPU";
+  return absl::NotFoundError(absl::StrCat("no ", kind, " kernel for ", spec.op, "(",
                                           absl::StrJoin(spec.inputs, ", ", name), ") -> ",
                                           absl::StrJoin(spec.outputs, ", ", name)));
 }
@@ -46,4 +49,4 @@ absl::Status RequireAll(const KernelSpec& spec, DType dtype) {
   return absl::OkStatus();
 }
 
-}  // namespace sluice::cpu
+}  // namespace sluice

@@ -1,4 +1,4 @@
-#include "framework/session/checked_kernel.h"
+#include "framework/session/check_kernel.h"
 
 #include <string>
 #include <utility>
@@ -107,12 +107,10 @@ absl::Status CheckCall(const OpDef& op, const KernelSpec& spec) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareCheckedKernel(const KernelSpec& spec) {
+absl::Status CheckKernel(const KernelSpec& spec) {
   // What has no op is a kind of instruction, whose operands the plan's validation knows.
-  if (const OpDef* const op = FindOp(spec.op); op != nullptr && op->infer != nullptr) {
-    RETURN_IF_ERROR(CheckCall(*op, spec));
-  }
-  return PrepareCpuKernel(spec);
+  const OpDef* const op = FindOp(spec.op);
+  return op == nullptr || op->infer == nullptr ? absl::OkStatus() : CheckCall(*op, spec);
 }
 
 }  // namespace sluice

@@ -1,19 +1,21 @@
-// What the CPU kernels share: a Kernel made of a closure, and splitting work over a thread pool.
-// For the files of this package only.
-#ifndef SLUICE_FRAMEWORK_KERNELS_CPU_PREPARED_H_
-#define SLUICE_FRAMEWORK_KERNELS_CPU_PREPARED_H_
+// What the kernels of all kinds of devices share: a Kernel made of a closure, its operands, and the
+// checks of dtypes that come before. For the files of kernels/cpu and kernels/cuda only.
+#ifndef SLUICE_FRAMEWORK_KERNELS_PREPARED_H_
+#define SLUICE_FRAMEWORK_KERNELS_PREPARED_H_
 
-#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "framework/attributes/attributes.h"
 #include "framework/base/status.h"
 #include "framework/kernels/kernel.h"
 
-namespace sluice::cpu {
+namespace sluice {
 
 using PreparedKernel = absl::StatusOr<std::unique_ptr<Kernel>>;
 
@@ -82,43 +84,6 @@ PreparedKernel OfFloat(const KernelSpec& spec, DType dtype, F&& make) {
   return NoKernel(spec);
 }
 
-// Elements that are worth waking another thread for, by what an element costs.
-constexpr int64_t kCheapGrain = 32768, kCostlyGrain = 4096;
-
-// fn(begin, end) over [0, n), cut at multiples of 16 into at most one piece a thread and pieces of
-// at least `grain`. Results must not depend on the cuts.
-template <typename F>
-void Parallel(const KernelContext& context, int64_t n, int64_t grain, F&& fn) {
-  ThreadPool* const pool = context.thread_pool();
-  const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  const int64_t pieces = std::min(threads, n / grain);
-  if (pieces <= 1) {
-    if (n > 0) fn(int64_t{0}, n);
-    return;
-  }
-  const int64_t groups = (n + 15) / 16;
-  pool->ForEach(pieces, [&](int64_t i) {
-    const Range range = Cut({0, groups}, pieces, i);
-    fn(range.begin * 16, std::min(range.end * 16, n));
-  });
-}
-
-// The same over rows of `cost` elements each, cut anywhere.
-template <typename F>
-void ParallelRows(const KernelContext& context, int64_t rows, int64_t cost, int64_t grain, F&& fn) {
-  ThreadPool* const pool = context.thread_pool();
-  const int64_t threads = pool == nullptr ? 1 : pool->threads();
-  const int64_t pieces = std::min({threads, rows * cost / grain, rows});
-  if (pieces <= 1) {
-    if (rows > 0) fn(int64_t{0}, rows);
-    return;
-  }
-  pool->ForEach(pieces, [&](int64_t i) {
-    const Range range = Cut({0, rows}, pieces, i);
-    fn(range.begin, range.end);
-  });
-}
-
 // Elements of the innermost dimension, and how many such rows there are. A scalar is one row of
 // one.
 inline int64_t RowLength(const Shape& shape) {
@@ -128,16 +93,6 @@ inline int64_t NumRows(const Shape& shape) {
   int64_t rows = 1;
   for (int d = 0; d + 1 < shape.rank(); ++d) rows *= shape[d];
   return rows;
-}
-
-// run(i) for every piece, by the threads of the pool where there is one.
-template <typename F>
-void ForEachPiece(const KernelContext& context, int64_t pieces, F&& run) {
-  if (ThreadPool* const pool = context.thread_pool(); pieces > 1 && pool != nullptr) {
-    pool->ForEach(pieces, run);
-  } else {
-    for (int64_t i = 0; i < pieces; ++i) run(i);
-  }
 }
 
 // Pieces whose starts a cache line holds apart, in a scratch buffer.
@@ -158,6 +113,6 @@ class ScratchLayout {
   int64_t bytes_ = 0;
 };
 
-}  // namespace sluice::cpu
+}  // namespace sluice
 
-#endif  // SLUICE_FRAMEWORK_KERNELS_CPU_PREPARED_H_
+#endif  // SLUICE_FRAMEWORK_KERNELS_PREPARED_H_

@@ -1,0 +1,300 @@
+#include "framework/device/cuda_device.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+
+namespace sluice {
+namespace {
+
+// As the fences of all devices that run late (async.cc): a stream, from 1 on, and a count.
+constexpr int kCountBits = 40;
+constexpr uint64_t kCountMask = (uint64_t{1} << kCountBits) - 1;
+
+// Each thread has a current card, and a stream may only be given work of its own.
+absl::Status Use(int device) {
+  thread_local int current = -1;
+  if (current == device) return absl::OkStatus();
+  RETURN_IF_ERROR(FromCuda(cudaSetDevice(device), "cudaSetDevice"));
+  current = device;
+  return absl::OkStatus();
+}
+
+const char* Expected(DeviceErrorKind kind) {
+  return kind == DeviceErrorKind::kLabel ? "labels" : "ids";
+}
+
+}  // namespace
+
+absl::Status FromCuda(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const std::string what =
+      absl::StrCat(call, ": ", cudaGetErrorName(error), ", ", cudaGetErrorString(error));
+  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(what);
+  return absl::InternalError(what);
+}
+
+bool CudaEngine::Done(Fence fence) const {
+  if (fence == 0 || failed()) return true;
+  return streams_[(fence >> kCountBits) - 1]->IsDone(fence & kCountMask);
+}
+
+void CudaEngine::Fail(const absl::Status& status) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (status_.ok()) status_ = status;
+  failed_.store(!status_.ok(), std::memory_order_release);
+}
+
+absl::Status CudaEngine::status() const {
+  CheckCells();
+  std::lock_guard<std::mutex> lock(mutex_);
+  return status_;
+}
+
+// Whoever asks has seen the fences of all that could have filled a cell.
+void CudaEngine::CheckCells() const {
+  for (const DeviceErrorCell* cell : cells_) {
+    if (cell->taken == 0) continue;
+    std::string text;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const Place& place = places_[cell->place];
+      text = absl::StrCat(place.before_step, ", step ", cell->step, ", ", place.after_step, ": ",
+                          place.op, ": expected ", Expected(cell->kind), " in [0, ", cell->limit,
+                          "), got ", cell->value, " in row ", cell->row);
+    }
+    Fail(absl::OutOfRangeError(text));
+  }
+}
+
+CudaStream::CudaStream(CudaEngine* engine, int device, DeviceErrorCell* cell, cudaStream_t handle,
+                       int index)
+    : Stream(nullptr),
+      engine_(*engine),
+      device_(device),
+      cell_(cell),
+      handle_(handle),
+      index_(index),
+      events_(kEvents) {}
+
+CudaStream::~CudaStream() {
+  for (const cudaEvent_t event : events_) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  cudaFree(scratch_);
+  cudaStreamDestroy(handle_);
+}
+
+absl::Status CudaStream::ReserveScratch(int64_t bytes) {
+  if (bytes <= scratch_bytes_) return absl::OkStatus();
+  RETURN_IF_ERROR(Use(device_));
+  cudaFree(scratch_);
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
+  void* made = nullptr;
+  RETURN_IF_ERROR(
+      FromCuda(cudaMalloc(&made, static_cast<size_t>(bytes)), "cudaMalloc of a stream's scratch"));
+  scratch_ = static_cast<std::byte*>(made);
+  scratch_bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+int32_t CudaStream::AddPlace(const std::string& op, const std::string& before_step,
+                             const std::string& after_step) {
+  std::lock_guard<std::mutex> lock(engine_.mutex_);
+  engine_.places_.push_back({op, before_step, after_step});
+  return static_cast<int32_t>(engine_.places_.size()) - 1;
+}
+
+void CudaStream::Begin(int32_t place, int64_t step, absl::Span<const CudaOperand> operands) {
+  const absl::Status used = Use(device_);
+  if (!used.ok()) engine_.Fail(used);
+  place_ = place;
+  step_ = step;
+  has_new_ = true;
+  WatchCudaOperands(handle_, operands);
+}
+
+Fence CudaStream::Record() {
+  if (has_new_) {
+    has_new_ = false;
+    ++recorded_;
+    cudaEvent_t& event = events_[recorded_ % kEvents];
+    cudaError_t error = cudaSuccess;
+    if (event == nullptr) {
+      if (const absl::Status used = Use(device_); !used.ok()) engine_.Fail(used);
+      error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    } else if (!IsDone(recorded_ - kEvents)) {
+      error = cudaEventSynchronize(event);
+      done_.store(std::max(done_.load(), recorded_ - kEvents));
+    }
+    if (error == cudaSuccess) error = cudaEventRecord(event, handle_);
+    if (error != cudaSuccess) engine_.Fail(FromCuda(error, "recording an event"));
+  }
+  if (recorded_ == done_.load(std::memory_order_relaxed)) return 0;
+  return (static_cast<uint64_t>(index_) + 1) << kCountBits | recorded_;
+}
+
+void CudaStream::Wait(Fence fence) {
+  if (fence == 0 || engine_.failed()) return;
+  const CudaStream& other = *engine_.streams_[(fence >> kCountBits) - 1];
+  const uint64_t count = fence & kCountMask;
+  // Its own work is in order anyway.
+  if (&other == this || other.done_.load(std::memory_order_acquire) >= count) return;
+  // A later record of the same event is of later work that was given before this: the wait is then
+  // longer than it has to be, and can close no circle.
+  const cudaError_t error = cudaStreamWaitEvent(handle_, other.events_[count % kEvents], 0);
+  if (error != cudaSuccess) engine_.Fail(FromCuda(error, "cudaStreamWaitEvent"));
+}
+
+bool CudaStream::IsDone(uint64_t count) const {
+  uint64_t done = done_.load(std::memory_order_acquire);
+  if (done >= count) return true;
+  const cudaError_t error = cudaEventQuery(events_[count % kEvents]);
+  if (error == cudaErrorNotReady) return false;
+  if (error != cudaSuccess) {
+    engine_.Fail(FromCuda(error, "work that was given to a stream before"));
+    return true;
+  }
+  while (done < count && !done_.compare_exchange_weak(done, count)) {
+  }
+  return true;
+}
+
+// A card as a device of a plan. Several devices may share a card, as tests on one card do.
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(std::shared_ptr<CudaEngine> engine, int card)
+      : engine_(std::move(engine)), card_(card) {}
+  ~CudaDevice() override;
+
+  absl::Status Open(const DeviceSpec& spec);
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::byte* memory() const override { return memory_; }
+  Stream* OpenStream(ThreadPool* thread_pool) override;
+  bool Done(Fence fence) const override { return engine_->Done(fence); }
+  absl::Status status() const override { return engine_->status(); }
+  void PinHostMemory(absl::Span<std::byte> bytes) override;
+  void CopyIn(int64_t offset, absl::Span<const std::byte> from) override;
+  void CopyOut(int64_t offset, absl::Span<std::byte> to) const override;
+
+ private:
+  absl::Status Allocate(int64_t bytes);
+  absl::Status MakeCell();
+
+  const std::shared_ptr<CudaEngine> engine_;
+  const int card_;
+  std::byte* memory_ = nullptr;
+  DeviceErrorCell* cell_ = nullptr;
+  std::vector<std::unique_ptr<CudaStream>> streams_;
+  std::vector<std::byte*> pinned_;
+};
+
+CudaDevice::~CudaDevice() {
+  if (!Use(card_).ok()) return;
+  cudaDeviceSynchronize();
+  streams_.clear();
+  for (std::byte* const bytes : pinned_) cudaHostUnregister(bytes);
+  cudaFreeHost(cell_);
+  cudaFree(memory_);
+}
+
+absl::Status CudaDevice::Open(const DeviceSpec& spec) {
+  RETURN_IF_ERROR(Use(card_));
+  RETURN_IF_ERROR(MakeCell());
+  return Allocate(spec.bytes);
+}
+
+absl::Status CudaDevice::MakeCell() {
+  void* cell = nullptr;
+  RETURN_IF_ERROR(FromCuda(
+      cudaHostAlloc(&cell, sizeof(DeviceErrorCell), cudaHostAllocMapped | cudaHostAllocPortable),
+      "cudaHostAlloc"));
+  cell_ = new (cell) DeviceErrorCell();
+  engine_->cells_.push_back(cell_);
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Allocate(int64_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  size_t free = 0, total = 0;
+  RETURN_IF_ERROR(FromCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+  void* made = nullptr;
+  const cudaError_t error = cudaMalloc(&made, static_cast<size_t>(bytes));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the next call is not to find this one's
+    return absl::ResourceExhaustedError(absl::StrCat("cannot have ", bytes, " bytes: card ", card_,
+                                                     " has ", free, " of ", total, " free"));
+  }
+  RETURN_IF_ERROR(FromCuda(error, "cudaMalloc of the arena"));
+  memory_ = static_cast<std::byte*>(made);
+  // As the memory of a CPU: zeros, and touched before the first step.
+  RETURN_IF_ERROR(FromCuda(cudaMemset(memory_, 0, static_cast<size_t>(bytes)), "cudaMemset"));
+  return FromCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+Stream* CudaDevice::OpenStream(ThreadPool*) {
+  cudaStream_t handle = nullptr;
+  absl::Status made = Use(card_);
+  if (made.ok()) {
+    made = FromCuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking),
+                    "cudaStreamCreateWithFlags");
+  }
+  if (!made.ok()) engine_->Fail(made);
+  std::lock_guard<std::mutex> lock(engine_->mutex_);
+  streams_.push_back(std::make_unique<CudaStream>(engine_.get(), card_, cell_, handle,
+                                                  static_cast<int>(engine_->streams_.size())));
+  engine_->streams_.push_back(streams_.back().get());
+  return streams_.back().get();
+}
+
+void CudaDevice::PinHostMemory(absl::Span<std::byte> bytes) {
+  if (bytes.empty()) return;
+  absl::Status pinned = Use(card_);
+  if (pinned.ok()) {
+    pinned = FromCuda(cudaHostRegister(bytes.data(), bytes.size(), cudaHostRegisterPortable),
+                      "cudaHostRegister");
+  }
+  if (!pinned.ok()) return engine_->Fail(pinned);
+  pinned_.push_back(bytes.data());
+}
+
+void CudaDevice::CopyIn(int64_t offset, absl::Span<const std::byte> from) {
+  if (from.empty()) return;
+  const cudaError_t error =
+      cudaMemcpy(memory_ + offset, from.data(), from.size(), cudaMemcpyHostToDevice);
+  if (error != cudaSuccess) engine_->Fail(FromCuda(error, "cudaMemcpy to a variable"));
+}
+
+void CudaDevice::CopyOut(int64_t offset, absl::Span<std::byte> to) const {
+  if (to.empty()) return;
+  const cudaError_t error =
+      cudaMemcpy(to.data(), memory_ + offset, to.size(), cudaMemcpyDeviceToHost);
+  if (error != cudaSuccess) engine_->Fail(FromCuda(error, "cudaMemcpy of a variable"));
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(
+    absl::Span<const DeviceSpec> specs) {
+  int cards = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&cards); error != cudaSuccess || cards == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("no CUDA device: the driver says ",
+                     error == cudaSuccess ? "that there is none" : cudaGetErrorString(error),
+                     "; run with --devices=cpu"));
+  }
+  const auto engine = std::make_shared<CudaEngine>();
+  std::vector<std::unique_ptr<Device>> devices;
+  for (size_t n = 0; n < specs.size(); ++n) {
+    auto device = std::make_unique<CudaDevice>(engine, static_cast<int>(n) % cards);
+    const absl::Status opened = device->Open(specs[n]);
+    if (!opened.ok()) return AddContext(opened, absl::StrCat("device ", specs[n].name));
+    devices.push_back(std::move(device));
+  }
+  return absl::StatusOr<std::vector<std::unique_ptr<Device>>>(std::move(devices));
+}
+
+}  // namespace sluice

@@ -1,0 +1,114 @@
+// CUDA devices: an arena of device memory each, and streams whose fences are events.
+//
+// A fence names a stream and how many times it has been recorded. Each stream has a ring of events,
+// one a record; a record that would overwrite an event whose work is not done waits for it, so a
+// stream holds a bounded amount of work, and no event that somebody may still ask about is lost.
+//
+// The first error, of the runtime or of a kernel, is kept for all devices of a runtime. From then
+// on every fence is done: nothing that waits for a broken device hangs.
+#ifndef SLUICE_FRAMEWORK_DEVICE_CUDA_DEVICE_H_
+#define SLUICE_FRAMEWORK_DEVICE_CUDA_DEVICE_H_
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/device/cuda_errors.h"
+#include "framework/device/cuda_operand_watch.h"
+#include "framework/device/device.h"
+
+namespace sluice {
+
+// OK, or Internal with the call, the error's name and what the runtime says of it.
+absl::Status FromCuda(cudaError_t error, const char* call);
+
+class CudaStream;
+
+// The streams of a runtime's CUDA devices, and what has gone wrong on them. Any thread.
+class CudaEngine {
+ public:
+  bool Done(Fence fence) const;
+  absl::Status status() const;
+  // The first is kept.
+  void Fail(const absl::Status& status) const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+
+ private:
+  friend class CudaDevice;
+  friend class CudaStream;
+  void CheckCells() const;
+
+  struct Place {
+    std::string op, before_step, after_step;
+  };
+
+  std::vector<CudaStream*> streams_;     // grows while devices are opened, before any step
+  std::vector<DeviceErrorCell*> cells_;  // of devices
+  mutable std::mutex mutex_;             // guards what follows
+  std::vector<Place> places_;
+  mutable absl::Status status_;
+  mutable std::atomic<bool> failed_{false};
+};
+
+class CudaStream final : public Stream {
+ public:
+  CudaStream(CudaEngine* engine, int device, DeviceErrorCell* cell, cudaStream_t handle, int index);
+  ~CudaStream() override;
+
+  Fence Record() override;
+  void Wait(Fence fence) override;
+  absl::Status ReserveScratch(int64_t bytes) override;
+
+  cudaStream_t handle() const { return handle_; }
+  int device() const { return device_; }
+  std::byte* scratch() const { return scratch_; }
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+
+  // Names an instruction whose kernels may find errors; its number.
+  int32_t AddPlace(const std::string& op, const std::string& before_step,
+                   const std::string& after_step);
+  // Before an instruction launches: it is the caller's thread that does, on this stream's device,
+  // and it touches these operands alone.
+  void Begin(int32_t place, int64_t step, absl::Span<const CudaOperand> operands);
+  // Of the instruction that has begun.
+  DeviceErrors errors() const { return {cell_, place_, step_}; }
+
+ private:
+  friend class CudaEngine;
+  static constexpr uint64_t kEvents = 512;
+
+  bool IsDone(uint64_t count) const;
+
+  CudaEngine& engine_;
+  const int device_;
+  DeviceErrorCell* const cell_;
+  const cudaStream_t handle_;
+  const int index_;
+  std::byte* scratch_ = nullptr;
+  int64_t scratch_bytes_ = 0;
+  int32_t place_ = 0;
+  int64_t step_ = 0;
+  bool has_new_ = false;  // work since the last record
+  uint64_t recorded_ = 0;
+  mutable std::atomic<uint64_t> done_{0};  // records known to be done
+  std::vector<cudaEvent_t> events_;
+};
+
+// A device each, in the order of `specs`, on as many cards as there are: device n of a process uses
+// card n modulo their number. Unavailable says what the driver says where there is none;
+// ResourceExhausted names what the arena needs and what the card has free.
+absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(
+    absl::Span<const DeviceSpec> specs);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_DEVICE_CUDA_DEVICE_H_

@@ -1,0 +1,75 @@
+#include "framework/kernels/cuda/support.h"
+
+#include <utility>
+#include <vector>
+
+#include "framework/device/cuda_device.h"
+#include "framework/kernels/cuda/all_kernels.h"
+
+namespace sluice {
+namespace {
+
+// An instruction: says what it may touch before its kernel launches, whatever the kernel launches
+// then, and hands it the scratch of the stream in the place of the worker's, which is the host's.
+class PlacedKernel final : public Kernel {
+ public:
+  PlacedKernel(std::unique_ptr<Kernel> kernel, const KernelSpec& spec, int32_t place)
+      : kernel_(std::move(kernel)), place_(place) {
+    const auto add = [&](const Shard& shard, bool written) {
+      operands_.push_back({nullptr, shard.NumBytes(), written});
+    };
+    for (size_t i = 0; i < spec.inputs.size(); ++i) {
+      add(spec.inputs[i], i < spec.updates.size() && spec.updates[i]);
+    }
+    for (const Shard& shard : spec.outputs) add(shard, true);
+    operands_.push_back({nullptr, kernel_->scratch(), true});
+  }
+
+  absl::Status Launch(const KernelContext& context, std::byte* const* operands,
+                      std::byte*) override {
+    CudaStream& stream = *static_cast<CudaStream*>(context.stream);
+    for (size_t i = 0; i + 1 < operands_.size(); ++i) operands_[i].begin = operands[i];
+    operands_.back().begin = stream.scratch();
+    stream.Begin(place_, context.step, operands_);
+    return kernel_->Launch(context, operands, stream.scratch());
+  }
+  int64_t scratch() const override { return kernel_->scratch(); }
+
+ private:
+  const std::unique_ptr<Kernel> kernel_;
+  const int32_t place_;                // its number at the stream
+  std::vector<CudaOperand> operands_;  // scratch is the last
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudaKernel(const KernelSpec& spec) {
+  if (spec.transfer) return cuda::PrepareTransfer(spec);
+  for (const KernelEntry& entry : CudaKernels()) {
+    if (entry.op == spec.op) return entry.prepare(spec);
+  }
+  return NoKernel(spec);
+}
+
+std::unique_ptr<Kernel> Place(std::unique_ptr<Kernel> kernel, const KernelSpec& spec,
+                              const KernelPlace& place, Stream* stream) {
+  const int32_t number =
+      static_cast<CudaStream*>(stream)->AddPlace(spec.op, place.before_step, place.after_step);
+  return std::make_unique<PlacedKernel>(std::move(kernel), spec, number);
+}
+
+}  // namespace
+
+absl::Span<const KernelEntry> CudaKernels() {
+  static const std::vector<KernelEntry> kernels = {
+#define SLUICE_KERNEL(op, Name) {op, cuda::Prepare##Name},
+#include "framework/kernels/cuda/kernel_list.inc"
+#undef SLUICE_KERNEL
+  };
+  return kernels;
+}
+
+const DeviceSupport& CudaSupport() {
+  static constexpr DeviceSupport support = {OpenCudaDevices, PrepareCudaKernel, Place};
+  return support;
+}
+
+}  // namespace sluice

@@ -1,0 +1,28 @@
+// What a kind of device that not every build has brings with it. A runtime is handed it
+// (RuntimeOptions::cuda); nothing else of the framework knows of the kind's libraries.
+#ifndef SLUICE_FRAMEWORK_KERNELS_DEVICE_SUPPORT_H_
+#define SLUICE_FRAMEWORK_KERNELS_DEVICE_SUPPORT_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "framework/device/device.h"
+#include "framework/kernels/kernel.h"
+
+namespace sluice {
+
+struct DeviceSupport {
+  // As OpenDevices, of this kind alone.
+  absl::StatusOr<std::vector<std::unique_ptr<Device>>> (*open)(absl::Span<const DeviceSpec> specs);
+  absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec);
+  // A kernel of this kind as an instruction of a stream: its launches may touch its operands and
+  // the stream's scratch alone, and errors that come late name `place`.
+  std::unique_ptr<Kernel> (*place)(std::unique_ptr<Kernel> kernel, const KernelSpec& spec,
+                                   const KernelPlace& place, Stream* stream);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_DEVICE_SUPPORT_H_

@@ -1,0 +1,9 @@
+#include "framework/session/cuda_of_build.h"
+
+#include "framework/kernels/cuda/support.h"
+
+namespace sluice {
+
+const DeviceSupport* CudaOfThisBuild() { return &CudaSupport(); }
+
+}  // namespace sluice
