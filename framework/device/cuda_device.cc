@@ -277,15 +277,35 @@ void CudaDevice::CopyOut(int64_t offset, absl::Span<std::byte> to) const {
   if (error != cudaSuccess) engine_->Fail(FromCuda(error, "cudaMemcpy of a variable"));
 }
 
+namespace {
+
+absl::StatusOr<int> CountCards() {
+  int cards = 0;
+  const cudaError_t error = cudaGetDeviceCount(&cards);
+  if (error == cudaSuccess && cards > 0) return cards;
+  return absl::UnavailableError(
+      absl::StrCat("no CUDA device: the driver says ",
+                   error == cudaSuccess ? "that there is none" : cudaGetErrorString(error),
+                   "; run with --devices=cpu"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> FreeCudaBytes() {
+  ASSIGN_OR_RETURN(const int cards, CountCards());
+  std::vector<int64_t> bytes;
+  for (int card = 0; card < cards; ++card) {
+    RETURN_IF_ERROR(Use(card));
+    size_t free = 0, total = 0;
+    RETURN_IF_ERROR(FromCuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo"));
+    bytes.push_back(static_cast<int64_t>(free));
+  }
+  return bytes;
+}
+
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(
     absl::Span<const DeviceSpec> specs) {
-  int cards = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&cards); error != cudaSuccess || cards == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("no CUDA device: the driver says ",
-                     error == cudaSuccess ? "that there is none" : cudaGetErrorString(error),
-                     "; run with --devices=cpu"));
-  }
+  ASSIGN_OR_RETURN(const int cards, CountCards());
   const auto engine = std::make_shared<CudaEngine>();
   std::vector<std::unique_ptr<Device>> devices;
   for (size_t n = 0; n < specs.size(); ++n) {

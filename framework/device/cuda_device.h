@@ -103,9 +103,11 @@ class CudaStream final : public Stream {
   std::vector<cudaEvent_t> events_;
 };
 
+// Bytes that each card has free. Unavailable says what the driver says where there is none.
+absl::StatusOr<std::vector<int64_t>> FreeCudaBytes();
 // A device each, in the order of `specs`, on as many cards as there are: device n of a process uses
-// card n modulo their number. Unavailable says what the driver says where there is none;
-// ResourceExhausted names what the arena needs and what the card has free.
+// card n modulo their number. ResourceExhausted names what the arena needs and what the card has
+// free; Unavailable as above.
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(
     absl::Span<const DeviceSpec> specs);
 

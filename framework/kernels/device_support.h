@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_KERNELS_DEVICE_SUPPORT_H_
 #define SLUICE_FRAMEWORK_KERNELS_DEVICE_SUPPORT_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -14,6 +15,9 @@
 namespace sluice {
 
 struct DeviceSupport {
+  // Bytes that each card of this host has free; device n of a process uses card n modulo their
+  // number. Unavailable: there is none, and why.
+  absl::StatusOr<std::vector<int64_t>> (*free_bytes)();
   // As OpenDevices, of this kind alone.
   absl::StatusOr<std::vector<std::unique_ptr<Device>>> (*open)(absl::Span<const DeviceSpec> specs);
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec);

@@ -1,4 +1,5 @@
 #include "framework/session/session.h"
+#include "framework/plan/kinds.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -56,8 +57,32 @@ absl::Status CheckDevices(const SessionOptions& options) {
       " of ", mesh.ToString(), "; explained (--explain) may be more"));
 }
 
-// The devices of a rank share one memory, and the system would end the process in which it runs
-// out.
+const DeviceSupport* CudaOf(const SessionOptions& options) {
+  return options.cuda != nullptr ? options.cuda : CudaOfThisBuild();
+}
+
+// Devices that share a card share its memory.
+absl::Status CheckCards(const plan::Plan& plan, const SessionOptions& options) {
+  std::vector<int64_t> needed;
+  for (const plan::Device& device : plan.devices()) {
+    if (device.rank() != plan.rank() || KindOf(device) != DeviceKind::kCuda) continue;
+    needed.push_back(device.memory_bytes());
+  }
+  if (needed.empty() || CudaOf(options) == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<int64_t> free, CudaOf(options)->free_bytes());
+  for (size_t card = 0; card < free.size(); ++card) {
+    int64_t bytes = 0;
+    for (size_t n = card; n < needed.size(); n += free.size()) bytes += needed[n];
+    if (bytes <= free[card]) continue;
+    return absl::ResourceExhaustedError(absl::StrCat("the plan does not fit: expected at most ",
+                                                     free[card], " bytes of memory on card ", card,
+                                                     ", which it has free; got ", bytes));
+  }
+  return absl::OkStatus();
+}
+
+// The devices of a rank that are no cards share one memory, and the system would end the process in
+// which it runs out.
 absl::Status CheckMemory(const plan::Plan& plan, const SessionOptions& options) {
   for (int d = 0; d < plan.devices_size(); ++d) {
     const plan::Device& device = plan.devices(d);
@@ -68,6 +93,7 @@ absl::Status CheckMemory(const plan::Plan& plan, const SessionOptions& options) 
                      " bytes of memory for a device; device ", d, " got ", device.memory_bytes(),
                      ", of them ", device.variable_bytes(), " for variables"));
   }
+  RETURN_IF_ERROR(CheckCards(plan, options));
   int64_t limit = options.memory_limit;
   std::string source;
   if (limit == 0) {
@@ -79,7 +105,7 @@ absl::Status CheckMemory(const plan::Plan& plan, const SessionOptions& options) 
   int64_t bytes = 0, variables = 0;
   int devices = 0;
   for (const plan::Device& device : plan.devices()) {
-    if (device.rank() != plan.rank()) continue;
+    if (device.rank() != plan.rank() || KindOf(device) == DeviceKind::kCuda) continue;
     ++devices;
     bytes += device.memory_bytes();
     variables += device.variable_bytes();
@@ -163,7 +189,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.stop = options.stop;
   runtime.check = CheckKernel;
   runtime.prepare = PrepareCpuKernel;
-  runtime.cuda = CudaOfThisBuild();
+  runtime.cuda = CudaOf(options);
   runtime.init_thread = InitKernelThread;
   if (explanation != nullptr && options.net == nullptr) {
     runtime.traced = [explanation, path = options.explain_html](

@@ -20,6 +20,7 @@
 #include "framework/base/stop.h"
 #include "framework/data/feed.h"
 #include "framework/graph/graph.h"
+#include "framework/kernels/device_support.h"
 #include "framework/machine/machine.h"
 #include "framework/tensor/array.h"
 #include "framework/tensor/shape.h"
@@ -47,6 +48,8 @@ struct SessionOptions {
   Stop stop;                 // ends the start soon after it says so: Cancelled; may be empty
   int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory
   int64_t device_memory_limit = 0;  // bytes of each; 0: no other than that
+  // What runs CUDA devices; null: what this build has, if any.
+  const DeviceSupport* cuda = nullptr;
   // Joins this rank to the others, over which the mesh's devices are dealt out in order; must
   // outlive the session. Null: there is one rank. All ranks call the same things of their sessions
   // in the same order; the first one has the results of steps, the others get none. A net that

@@ -195,6 +195,7 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const ParityCase& of
   ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> data, of.open_data());
   std::unique_ptr<ParityRun> run(new ParityRun(of, setting, std::move(data)));
   options.prepare = PrepareCpuKernel;
+  options.cuda = of.cuda;
   options.init_thread = InitKernelThread;
   run->one_rank_ = options.net == nullptr;
   ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));

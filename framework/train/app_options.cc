@@ -51,6 +51,7 @@ ABSL_FLAG(uint64_t, seed, 1, "of initial values, dropout and the order of sample
 ABSL_FLAG(std::string, mesh, "data=2",
           "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
           "weights, pipe the layers; data=1 is one device");
+ABSL_FLAG(std::string, devices, "cpu", "kind of the mesh's devices: cpu or cuda");
 ABSL_FLAG(int64_t, micro_batches, 1,
           "parts of the batch that a device takes one after the other; must divide --batch");
 ABSL_FLAG(
@@ -132,6 +133,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"seed", "N", ""}}},
                                    {"Machine",
                                     {{"mesh", "AXES", ""},
+                                     {"devices", "KIND", ""},
                                      {"micro_batches", "N", ""},
                                      {"zero", "LEVEL", ""},
                                      {"precision", "TYPE", ""},
@@ -185,6 +187,7 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "weight_decay",
                                  "seed",
                                  "mesh",
+                                 "devices",
                                  "micro_batches",
                                  "precision",
                                  "residual_precision",
@@ -346,8 +349,22 @@ absl::Status CheckOwnFiles(const AppOptions& options) {
   return absl::OkStatus();
 }
 
+// The axes, and behind them the kind of the devices, unless the mesh names kinds itself.
+absl::StatusOr<std::string> MeshOfFlags() {
+  const std::string mesh = absl::GetFlag(FLAGS_mesh), kind = absl::GetFlag(FLAGS_devices);
+  if (kind != "cpu" && kind != "cuda") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--devices: expected cpu or cuda, got \"", kind, "\""));
+  }
+  if (kind == "cpu") return mesh;
+  if (!absl::StrContains(mesh, '@')) return absl::StrCat(mesh, " @", kind);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--devices: expected none with a mesh that names kinds of devices, got \"", kind,
+                   "\" and --mesh=\"", mesh, "\""));
+}
+
 absl::Status ReadMesh(AppOptions* options) {
-  options->session.mesh = absl::GetFlag(FLAGS_mesh);
+  ASSIGN_OR_RETURN(options->session.mesh, MeshOfFlags());
   absl::StatusOr<Mesh> mesh = Mesh::Parse(options->session.mesh);
   if (!mesh.ok()) return AddContext(mesh.status(), "--mesh");
   options->stages = mesh->num_stages();
@@ -467,7 +484,8 @@ void ReadFlags(AppOptions* o) {
   o->session.wait_limit =
       std::chrono::milliseconds(std::llround(1000 * absl::GetFlag(FLAGS_wait_limit)));
   o->session.check_nan = absl::GetFlag(FLAGS_check_nan);
-  o->measure_peak = absl::GetFlag(FLAGS_measure_peak);
+  // It is what the CPUs reach.
+  o->measure_peak = absl::GetFlag(FLAGS_measure_peak) && absl::GetFlag(FLAGS_devices) == "cpu";
   o->eval_every = absl::GetFlag(FLAGS_eval_every);
   o->save_every = absl::GetFlag(FLAGS_save_every);
   o->keep = absl::GetFlag(FLAGS_keep);

@@ -169,6 +169,11 @@ TEST_F(AppOptionsTest, ErrorsAreOneLine) {
             "--zero: expected a mesh with an axis data, over which it splits, or 0; got 2 and "
             "--mesh=\"model=2\"");
   EXPECT_TRUE(Parse({"--zero=2", "--mesh=data=1"}).ok());  // as a script over sizes may have it
+  EXPECT_EQ(Parse({"--devices=cuda", "--mesh=data=4"})->session.mesh, "data=4 @cuda");
+  EXPECT_EQ(Error({"--devices=gpu"}), "--devices: expected cpu or cuda, got \"gpu\"");
+  EXPECT_EQ(Error({"--devices=cuda", "--mesh=data=4 @cpu"}),
+            "--devices: expected none with a mesh that names kinds of devices, got \"cuda\" and "
+            "--mesh=\"data=4 @cpu\"");
   EXPECT_THAT(Error({"--mesh=data=0"}), HasSubstr("--mesh: "));
   EXPECT_EQ(Error({"--show"}), "--show: expected --resume=RUN, the run to do it with");
   EXPECT_EQ(Error({"--resume=/nowhere"}),
@@ -223,7 +228,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 31u);
+  EXPECT_EQ(options.recorded.size(), 32u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {
