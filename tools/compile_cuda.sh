@@ -10,7 +10,7 @@ kept=$(mktemp -d)
 trap 'rm -rf "$kept"' EXIT
 "$@" --keep --keep-dir "$kept" 2>"$report" || {
   status=$?
-  grep -v '^ptxas info' "$report" >&2 || :
+  grep -vE '^ptxas info|^ +[0-9]+ bytes stack frame' "$report" | c++filt >&2 || :
   exit $status
 }
 cat "$kept"/*.ptx | sed -nE 's/.*\.entry ([A-Za-z0-9_$]+).*/entry \1/p; s/^\.maxntid ([0-9, ]+)$/maxntid \1/p' >>"$report"

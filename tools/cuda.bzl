@@ -1,7 +1,7 @@
 """CUDA kernels: compiled by nvcc for GPUs with --config=cuda, else by the C++ compiler for the emulation on the CPU."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
-load("//tools:sluice.bzl", "sluice_cc_library", "sluice_corpus")
+load("//tools:sluice.bzl", "COPTS", "sluice_cc_library", "sluice_corpus")
 
 # For target_compatible_with: what needs NVIDIA's toolkit, and what needs the emulation. `//...` leaves such a target out of the
 # other build, with everything that depends on it.
@@ -16,7 +16,10 @@ CUDA_EMULATED_ONLY = select({
 
 # gcc calls a function for every access to memory and every suspicious sum; the emulation defines these functions, so no runtime
 # of a sanitizer is linked. Under a sanitizer itself kernels are not checked, as no address can be watched by both.
-_EMULATED_COPTS = select({
+_EMULATED_COPTS = [
+    "-O2",
+    "-ffp-contract=off",  # the bits of the CPU's kernels are owed
+] + select({
     "//tools:sanitizer": [],
     "//conditions:default": ["-fsanitize=thread,alignment,bounds,signed-integer-overflow"],
 })
@@ -41,7 +44,7 @@ _NVCC_FLAGS = [
     "-Xptxas",
     "-v,-warn-spills,-warn-lmem-usage,-Werror",
     "-Xcompiler",
-    "-Wall,-Wextra,-Werror,-fPIC",
+    ",".join(COPTS + ["-fPIC"]),
 ]
 
 def _headers(files):

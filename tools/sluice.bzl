@@ -2,7 +2,7 @@
 
 # gcc 12 calls the unused bytes of an absl::InlinedVector uninitialized when it is copied, and thinks that a
 # std::string assigned from a literal overlaps itself (gcc bug 105651); clang does not know the last two warnings.
-_COPTS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-warning-option", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-restrict"]
+COPTS = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-warning-option", "-Wno-uninitialized", "-Wno-maybe-uninitialized", "-Wno-restrict"]
 
 def sluice_corpus():
     """The package's `filegroup` "corpus_files": its sources and docs, part of the text that //models/gpt learns."""
@@ -18,7 +18,7 @@ def sluice_cc_library(name, copts = [], **kwargs):
     """A library. The one that is named as its package also makes the package's corpus_files."""
     native.cc_library(
         name = name,
-        copts = _COPTS + copts,
+        copts = COPTS + copts,
         linkstatic = True,
         **kwargs
     )
@@ -28,7 +28,7 @@ def sluice_cc_library(name, copts = [], **kwargs):
 def sluice_cc_binary(name, copts = [], **kwargs):
     native.cc_binary(
         name = name,
-        copts = _COPTS + copts,
+        copts = COPTS + copts,
         **kwargs
     )
 
@@ -36,7 +36,7 @@ def sluice_cc_test(name, copts = [], size = "small", deps = [], data = [], **kwa
     """A test; googletest, its main and gmock come by themselves."""
     native.cc_test(
         name = name,
-        copts = _COPTS + copts,
+        copts = COPTS + copts,
         size = size,
         deps = deps + ["@com_google_googletest//:gtest_main"],
         data = data + ["//tools:tsan.suppressions"],
@@ -58,7 +58,7 @@ def sluice_fuzz_test(name, srcs, deps, copts = [], tags = [], **kwargs):
             "//tools:fuzzing": ["-runs=0", directory],
             "//conditions:default": [directory],
         }),
-        copts = _COPTS + copts,
+        copts = COPTS + copts,
         data = native.glob([corpus + "/**"]) + ["//tools:tsan.suppressions"],
         linkopts = select({
             "//tools:fuzzing": ["-fsanitize=fuzzer"],
@@ -77,7 +77,7 @@ def sluice_cc_benchmark(name, copts = [], deps = [], tags = [], **kwargs):
     native.cc_binary(
         name = name,
         testonly = True,
-        copts = _COPTS + copts,
+        copts = COPTS + copts,
         tags = tags + ["benchmark"],
         deps = deps + ["@com_google_benchmark//:benchmark_main"],
         **kwargs
@@ -106,7 +106,7 @@ def sluice_isa_library(name, src, hdrs = [], deps = [], levels = ["v3", "v4"], t
         native.cc_library(
             name = "%s_%s" % (name, level),
             srcs = [src] + hdrs,
-            copts = _COPTS + _VECTOR_COPTS + _LEVELS[level] + ["-DSLUICE_ISA=" + level],
+            copts = COPTS + _VECTOR_COPTS + _LEVELS[level] + ["-DSLUICE_ISA=" + level],
             deps = deps,
             textual_hdrs = textual_hdrs,
             linkstatic = True,
