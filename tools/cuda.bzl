@@ -16,7 +16,7 @@ CUDA_EMULATED_ONLY = select({
 
 # gcc calls a function for every access to memory and every suspicious sum; the emulation defines these functions, so no runtime
 # of a sanitizer is linked. Under a sanitizer itself kernels are not checked, as no address can be watched by both.
-_EMULATED_COPTS = [
+EMULATION_COPTS = [
     "-O2",
     "-ffp-contract=off",  # the bits of the CPU's kernels are owed
 ] + select({
@@ -127,7 +127,7 @@ def sluice_cuda_library(name, srcs, hdrs = [], deps = [], tags = [], **kwargs):
         name = name + "_emulated",
         srcs = srcs,
         hdrs = hdrs,
-        copts = _EMULATED_COPTS,
+        copts = EMULATION_COPTS,
         tags = tags + ["manual"],
         deps = deps,
         **kwargs
