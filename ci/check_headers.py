@@ -35,7 +35,9 @@ def main():
     listed = [path for path in listed if not path.startswith("third_party/") and os.path.exists(os.path.join(root, path))]
     headers = [path for path in listed if path.endswith(".h")]
     proven = proven_by_the_build(_read(root, path) for path in listed if path.endswith(".cc"))
-    includes = ["-I."] + ["-I" + os.path.abspath(directory) for directory in sys.argv[1:]]
+    # CUDA's headers are the emulation's, as in a build without a toolkit, whatever the machine has.
+    includes = ["-I.", "-Iframework/testing/cuda_emulation/include"]
+    includes += ["-I" + os.path.abspath(directory) for directory in sys.argv[1:]]
 
     def compile_alone(header):
         # An include through stdin: a header as the main file would draw warnings of its own.

@@ -23,8 +23,29 @@ absl::Status Use(int device) {
   return absl::OkStatus();
 }
 
-const char* Expected(DeviceErrorKind kind) {
-  return kind == DeviceErrorKind::kLabel ? "labels" : "ids";
+// As kernels of a CPU say it. Of a sample the limit itself may be reached.
+std::string ToText(const DeviceErrorCell& cell) {
+  const auto expected = [&](const char* what) {
+    return absl::StrCat("expected ", what, " in [0, ");
+  };
+  const auto of_row = [&](const char* what) {
+    return absl::StrCat(expected(what), cell.limit, "), got ", cell.value, " in row ", cell.row);
+  };
+  const auto of_sample = [&](const char* what) {
+    return absl::StrCat(expected(what), cell.limit - 1, "], got ", cell.value, " in sample ",
+                        cell.row);
+  };
+  switch (cell.kind) {
+    case DeviceErrorKind::kId:
+      return of_row("ids");
+    case DeviceErrorKind::kLabel:
+      return of_row("labels");
+    case DeviceErrorKind::kLength:
+      return of_sample("lengths");
+    case DeviceErrorKind::kPosition:
+      return of_sample("a position");
+  }
+  return "";
 }
 
 }  // namespace
@@ -63,8 +84,7 @@ void CudaEngine::CheckCells() const {
       std::lock_guard<std::mutex> lock(mutex_);
       const Place& place = places_[cell->place];
       text = absl::StrCat(place.before_step, ", step ", cell->step, ", ", place.after_step, ": ",
-                          place.op, ": expected ", Expected(cell->kind), " in [0, ", cell->limit,
-                          "), got ", cell->value, " in row ", cell->row);
+                          place.op, ": ", ToText(*cell));
     }
     Fail(absl::OutOfRangeError(text));
   }
@@ -277,22 +297,22 @@ void CudaDevice::CopyOut(int64_t offset, absl::Span<std::byte> to) const {
   if (error != cudaSuccess) engine_->Fail(FromCuda(error, "cudaMemcpy of a variable"));
 }
 
-namespace {
-
-absl::StatusOr<int> CountCards() {
+absl::StatusOr<int> CountCudaCards() {
   int cards = 0;
   const cudaError_t error = cudaGetDeviceCount(&cards);
   if (error == cudaSuccess && cards > 0) return cards;
-  return absl::UnavailableError(
-      absl::StrCat("no CUDA device: the driver says ",
-                   error == cudaSuccess ? "that there is none" : cudaGetErrorString(error),
-                   "; run with --devices=cpu"));
+  int driver = 0;  // the CUDA version that it is for; 0 if there is none
+  cudaDriverGetVersion(&driver);
+  return absl::UnavailableError(absl::StrCat(
+      "no CUDA device: the driver says: ",
+      error == cudaSuccess ? "there is none" : cudaGetErrorString(error),
+      driver == 0 ? " (no driver is installed)"
+                  : absl::StrCat(" (driver for CUDA ", driver / 1000, ".", driver % 1000 / 10, ")"),
+      "; run with --devices=cpu"));
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<int64_t>> FreeCudaBytes() {
-  ASSIGN_OR_RETURN(const int cards, CountCards());
+  ASSIGN_OR_RETURN(const int cards, CountCudaCards());
   std::vector<int64_t> bytes;
   for (int card = 0; card < cards; ++card) {
     RETURN_IF_ERROR(Use(card));
@@ -305,7 +325,7 @@ absl::StatusOr<std::vector<int64_t>> FreeCudaBytes() {
 
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(
     absl::Span<const DeviceSpec> specs) {
-  ASSIGN_OR_RETURN(const int cards, CountCards());
+  ASSIGN_OR_RETURN(const int cards, CountCudaCards());
   const auto engine = std::make_shared<CudaEngine>();
   std::vector<std::unique_ptr<Device>> devices;
   for (size_t n = 0; n < specs.size(); ++n) {

@@ -31,6 +31,10 @@ namespace sluice {
 // OK, or Internal with the call, the error's name and what the runtime says of it.
 absl::Status FromCuda(cudaError_t error, const char* call);
 
+// How many cards there are, one at least. Unavailable says what the driver says where there is
+// none.
+absl::StatusOr<int> CountCudaCards();
+
 class CudaStream;
 
 // The streams of a runtime's CUDA devices, and what has gone wrong on them. Any thread.

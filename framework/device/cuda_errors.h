@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-enum class DeviceErrorKind : int32_t { kId, kLabel };
+enum class DeviceErrorKind : int32_t { kId, kLabel, kLength, kPosition };
 
 struct DeviceErrorCell {
   unsigned int taken = 0;

@@ -1,6 +1,6 @@
-// Who is told which memory the launches of each instruction may touch: the emulation of tests, which
-// then finds a wrong offset even where it stays inside of the device's arena. On a GPU nobody.
-// Knows nothing of CUDA, for the emulation that stands in its place uses it too.
+// Who is told which memory the launches of each instruction may touch: the emulation of tests,
+// which then finds a wrong offset even where it stays inside of the device's arena. On a GPU
+// nobody. Knows nothing of CUDA, for the emulation that stands in its place uses it too.
 #ifndef SLUICE_FRAMEWORK_DEVICE_CUDA_OPERAND_WATCH_H_
 #define SLUICE_FRAMEWORK_DEVICE_CUDA_OPERAND_WATCH_H_
 

@@ -19,6 +19,31 @@ def sluice_parity_tests(tests, deps = ["//framework/testing:rank_parity"]):
             ] + deps,
         )
 
+def sluice_cuda_tests(tests):
+    """Of cuda_test.cc, for the package's :parity: layouts on CUDA devices, by default on the emulation.
+
+    `tests`: the filter of each target's tests by its name; those named *_slow_test are tagged slow.
+    """
+    for name, filter in tests.items():
+        slow = name.endswith("_slow_test")
+        sluice_cc_test(
+            name = name,
+            size = "enormous" if slow else "large",
+            srcs = ["cuda_test.cc"],
+            args = ["--gtest_filter=" + filter],
+            shard_count = 4,
+            tags = [
+                "cuda_emulated",
+                "noasan",
+                "notsan",
+                "noubsan",
+            ] + (["slow"] if slow else []),
+            deps = [
+                ":parity",
+                "//framework/testing:cuda_parity",
+            ],
+        )
+
 def sluice_reference_run_test(name, srcs, hdrs, main, deps, data = [], test_deps = []):
     """The test, and :reference_run, which writes what the model's script in bench/peers reads.
 

@@ -1,4 +1,4 @@
-// Says which CUDA this build finds: driver, devices, libraries, and whether they work. Exit code 1
+// Says which CUDA this build finds: driver, cards, libraries, and whether they work. Exit code 1
 // if something is missing that training on GPUs needs.
 //   ./bazelw run --config=cuda //framework/tools:cuda_info
 #include <cuda_runtime.h>
@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/process.h"
+#include "framework/device/cuda_device.h"
 #include "framework/device/cuda_library.h"
 #include "framework/tools/cuda_self_check.h"
 
@@ -26,30 +27,30 @@ double ResidentMebibytes() {
   return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) / kMebi;
 }
 
-// True if the device is there and runs a kernel.
-bool PrintDevice(int device) {
+// True if the card is there and runs a kernel.
+bool PrintCard(int card) {
   cudaDeviceProp properties = {};
-  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  const cudaError_t error = cudaGetDeviceProperties(&properties, card);
   if (error != cudaSuccess) {
-    absl::PrintF("device %d: %s\n", device, cudaGetErrorString(error));
+    absl::PrintF("card %d: %s\n", card, cudaGetErrorString(error));
     return false;
   }
-  const absl::Status checked = CheckCudaDevice(device);
-  absl::PrintF("device %d: %s, compute capability %d.%d, %d SMs, %.1f GiB; a kernel: %s\n", device,
+  const absl::Status checked = CheckCudaCard(card);
+  absl::PrintF("card %d: %s, compute capability %d.%d, %d SMs, %.1f GiB; a kernel: %s\n", card,
                properties.name, properties.major, properties.minor, properties.multiProcessorCount,
                static_cast<double>(properties.totalGlobalMem) / kMebi / 1024,
                checked.ok() ? "runs" : checked.ToString());
   return checked.ok();
 }
 
-bool PrintDevices() {
-  const absl::StatusOr<int> count = CountCudaDevices();
-  if (!count.ok()) {
-    absl::PrintF("%s\n", std::string(count.status().message()));
+bool PrintCards() {
+  const absl::StatusOr<int> cards = CountCudaCards();
+  if (!cards.ok()) {
+    absl::PrintF("%s\n", std::string(cards.status().message()));
     return false;
   }
   bool all = true;
-  for (int device = 0; device < *count; ++device) all = PrintDevice(device) && all;
+  for (int card = 0; card < *cards; ++card) all = PrintCard(card) && all;
   return all;
 }
 
@@ -70,7 +71,7 @@ bool PrintLibrary(absl::StatusOr<const CudaLibrary*> (*open)()) {
 int Run() {
   absl::PrintF("CUDA runtime %d.%d, %.0f MiB resident\n", CUDART_VERSION / 1000,
                CUDART_VERSION % 1000 / 10, ResidentMebibytes());
-  bool all = PrintDevices();
+  bool all = PrintCards();
   for (const auto open : {CudaLibrary::CublasLt, CudaLibrary::Cudnn, CudaLibrary::Nccl}) {
     all = PrintLibrary(open) && all;
   }

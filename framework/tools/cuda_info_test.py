@@ -15,16 +15,16 @@ def _run(**environment):
 
 class CudaInfoTest(unittest.TestCase):
 
-    def test_names_runtime_devices_and_libraries(self):
+    def test_names_runtime_cards_and_libraries(self):
         ran = _run(PATH=os.environ["PATH"], CUDA_HOME=os.environ.get("CUDA_HOME", ""))
         lines = ran.stdout.splitlines()
         print(ran.stdout)
         self.assertRegex(lines[0], r"^CUDA runtime 13\.\d+, \d+ MiB resident$")
         if ran.returncode == 0:
-            self.assertRegex(lines[1], r"^device 0: .*, compute capability \d+\.\d, \d+ SMs, [\d.]+ GiB; a kernel: runs$")
+            self.assertRegex(lines[1], r"^card 0: .*, compute capability \d+\.\d, \d+ SMs, [\d.]+ GiB; a kernel: runs$")
         else:
             self.assertEqual(ran.returncode, 1, ran.stderr)
-            self.assertRegex(lines[1], r"^(no CUDA device: driver says: \w|device 0: )")
+            self.assertRegex(lines[1], r"^(no CUDA device: the driver says: \w|card 0: )")
         for name, line in zip(["cuBLASLt", "cuDNN", "NCCL"], lines[-3:]):
             self.assertRegex(line, r"^%s [\d.]+ in /.*, opened in \d+ ms, \d+ MiB$" % name)
 

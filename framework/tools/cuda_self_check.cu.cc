@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/device/cuda_device.h"
 
 namespace sluice {
 namespace {
@@ -24,22 +25,17 @@ __global__ void __launch_bounds__(kThreads) Reverse(int* written) {
   written[static_cast<int>(blockIdx.x) * kThreads + thread] = numbers[kThreads - 1 - thread];
 }
 
-absl::Status Succeeded(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(call, ": ", cudaGetErrorString(error)));
-}
-
-// What a check needs of a device, given back at its end.
+// What a check needs of a card, given back at its end.
 struct Resources {
   cudaStream_t stream = nullptr;
-  int* on_device = nullptr;
+  int* on_card = nullptr;
   int* on_host = nullptr;
 
   Resources() = default;
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
   ~Resources() {
-    cudaFree(on_device);
+    cudaFree(on_card);
     cudaFreeHost(on_host);
     if (stream != nullptr) cudaStreamDestroy(stream);
   }
@@ -47,43 +43,29 @@ struct Resources {
   absl::Status Allocate() {
     constexpr size_t kBytes = kCount * sizeof(int);
     void* made = nullptr;
-    RETURN_IF_ERROR(Succeeded(cudaMalloc(&made, kBytes), "cudaMalloc"));
-    on_device = static_cast<int*>(made);
-    RETURN_IF_ERROR(Succeeded(cudaHostAlloc(&made, kBytes, cudaHostAllocDefault), "cudaHostAlloc"));
+    RETURN_IF_ERROR(FromCuda(cudaMalloc(&made, kBytes), "cudaMalloc"));
+    on_card = static_cast<int*>(made);
+    RETURN_IF_ERROR(FromCuda(cudaHostAlloc(&made, kBytes, cudaHostAllocDefault), "cudaHostAlloc"));
     on_host = static_cast<int*>(made);
-    return Succeeded(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                     "cudaStreamCreateWithFlags");
+    return FromCuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                    "cudaStreamCreateWithFlags");
   }
 };
 
 }  // namespace
 
-absl::StatusOr<int> CountCudaDevices() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return count;
-  int driver = 0;
-  cudaDriverGetVersion(&driver);
-  return absl::UnavailableError(absl::StrCat(
-      "no CUDA device: driver says: ",
-      error == cudaSuccess ? "there is none" : cudaGetErrorString(error),
-      driver == 0
-          ? " (no driver is installed)"
-          : absl::StrCat(" (driver for CUDA ", driver / 1000, ".", driver % 1000 / 10, ")")));
-}
-
-absl::Status CheckCudaDevice(int device) {
-  RETURN_IF_ERROR(Succeeded(cudaSetDevice(device), "cudaSetDevice"));
+absl::Status CheckCudaCard(int card) {
+  RETURN_IF_ERROR(FromCuda(cudaSetDevice(card), "cudaSetDevice"));
   Resources at;
   RETURN_IF_ERROR(at.Allocate());
-  void* arguments[] = {&at.on_device};
+  void* arguments[] = {&at.on_card};
   RETURN_IF_ERROR(
-      Succeeded(cudaLaunchKernel(Reverse, dim3(kBlocks), dim3(kThreads), arguments, 0, at.stream),
-                "cudaLaunchKernel"));
-  RETURN_IF_ERROR(Succeeded(cudaMemcpyAsync(at.on_host, at.on_device, kCount * sizeof(int),
-                                            cudaMemcpyDeviceToHost, at.stream),
-                            "cudaMemcpyAsync"));
-  RETURN_IF_ERROR(Succeeded(cudaStreamSynchronize(at.stream), "cudaStreamSynchronize"));
+      FromCuda(cudaLaunchKernel(Reverse, dim3(kBlocks), dim3(kThreads), arguments, 0, at.stream),
+               "cudaLaunchKernel"));
+  RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(at.on_host, at.on_card, kCount * sizeof(int),
+                                           cudaMemcpyDeviceToHost, at.stream),
+                           "cudaMemcpyAsync"));
+  RETURN_IF_ERROR(FromCuda(cudaStreamSynchronize(at.stream), "cudaStreamSynchronize"));
   for (int i = 0; i < kCount; ++i) {
     const int expected = kThreads - 1 - i % kThreads;
     if (at.on_host[i] == expected) continue;

@@ -14,11 +14,9 @@
 #include "framework/testing/cuda_emulation/runtime.h"
 #include "framework/testing/cuda_emulation/symbols.h"
 
-// The linker names the ends of the section of `__shared__` variables, if there are any.
-extern char __start_cuda_shared[] __attribute__((weak));
-extern char __stop_cuda_shared[] __attribute__((weak));
-// Of the program: constants lie between its beginning and its data.
-extern char __executable_start[], __data_start[];
+// Of the program, by the linker: constants lie between its beginning and its data. Of the data,
+// kernels name none but shared variables: nvcc does not let them see the host's.
+extern char __executable_start[], __data_start[], _end[];
 
 namespace sluice::cuda_emulation {
 
@@ -57,7 +55,9 @@ struct Past {
   // What the operation that runs makes of a set and one more reader.
   std::unordered_map<uint64_t, uint32_t> grown_sets;
 };
-Past past;
+// Made by ForgetAccesses(), as the cells of shared memory are: who is first to call the runtime may
+// do it while statics are made.
+constinit Past* past = nullptr;
 
 bool checks_on = true;
 // The operand that the last access was in.
@@ -65,34 +65,40 @@ uintptr_t operand_begin = 0, operand_end = ~uintptr_t{0};
 bool operand_written = true;
 
 alignas(128) char dynamic_shared[kSharedBytes];
-Cell dynamic_cells[kSharedBytes / 2];
-std::vector<Cell> static_cells;
-uintptr_t static_begin = 0, static_end = 0;
+constinit Cell* dynamic_cells = nullptr;
+constinit Cell* static_cells = nullptr;
+
+uintptr_t StaticBegin() { return reinterpret_cast<uintptr_t>(__data_start) & ~uintptr_t{1}; }
+size_t StaticBytes() { return reinterpret_cast<uintptr_t>(_end) - StaticBegin(); }
 
 size_t IndexOf(uint32_t context) {
-  size_t low = 0, high = past.operations.size();
+  size_t low = 0, high = past->operations.size();
   while (low + 1 < high) {
     const size_t middle = (low + high) / 2;
-    (past.operations[middle].first_context <= context ? low : high) = middle;
+    (past->operations[middle].first_context <= context ? low : high) = middle;
   }
   return low;
 }
 
 bool IsBefore(size_t index) {
-  const PastOperation& operation = past.operations[index];
+  const PastOperation& operation = past->operations[index];
   return running.operation->clock[operation.stream] >= operation.number;
 }
 
 // Of a context of an earlier operation: whether that is before the one that runs.
-bool Ordered(uint32_t context) {
-  if (context - past.ordered_begin < past.ordered_end - past.ordered_begin) return true;
+__attribute__((noinline)) bool FindOrder(uint32_t context) {
   const OutsideKernel outside;
   const size_t index = IndexOf(context);
   if (!IsBefore(index)) return false;
-  past.ordered_begin = past.operations[index].first_context;
-  past.ordered_end = index + 1 < past.operations.size() ? past.operations[index + 1].first_context
-                                                        : running.first_of_operation;
+  past->ordered_begin = past->operations[index].first_context;
+  past->ordered_end = index + 1 < past->operations.size()
+                          ? past->operations[index + 1].first_context
+                          : running.first_of_operation;
   return true;
+}
+inline bool Ordered(uint32_t context) {
+  if (context - past->ordered_begin < past->ordered_end - past->ordered_begin) return true;
+  return FindOrder(context);
 }
 
 // The readers of `set` and of a context, less those that are before the operation that runs: who
@@ -101,13 +107,13 @@ uint32_t GrownSet(uint32_t set, uint32_t context) {
   const OutsideKernel outside;
   const auto added = static_cast<uint32_t>(IndexOf(context));
   const uint64_t key = static_cast<uint64_t>(set) << 32 | added;
-  if (const auto found = past.grown_sets.find(key); found != past.grown_sets.end()) {
+  if (const auto found = past->grown_sets.find(key); found != past->grown_sets.end()) {
     return found->second;
   }
-  ReaderSets::Set readers = past.reader_sets[set];
+  ReaderSets::Set readers = past->reader_sets[set];
   readers.push_back(added);
   readers.erase(std::remove_if(readers.begin(), readers.end(), IsBefore), readers.end());
-  return past.grown_sets[key] = past.reader_sets.NumberOf(std::move(readers));
+  return past->grown_sets[key] = past->reader_sets.NumberOf(std::move(readers));
 }
 
 std::string NameOf(const OperationName& name) {
@@ -120,6 +126,7 @@ std::string NameOf(const OperationName& name) {
 __attribute__((cold, noinline)) void ReportAccess(const std::string& what, uintptr_t address,
                                                   const std::string& other = "") {
   const OutsideKernel outside;
+  if (ReportsAreFull()) return;
   char text[40];
   std::snprintf(text, sizeof(text), " at %p", reinterpret_cast<void*>(address));
   Report(WhatRuns() + " " + what + text + other);
@@ -135,13 +142,14 @@ __attribute__((cold, noinline)) [[noreturn]] void FaultAt(int cuda_error, const 
 __attribute__((cold, noinline)) void ReportConflict(const char* what, const char* earlier,
                                                     uintptr_t address, const Record& record) {
   const OutsideKernel outside;
+  if (ReportsAreFull()) return;
   std::string other = std::string("; ") + earlier + " by ";
   if (record.context >= running.first_of_block) {
     other += "thread " + std::to_string(record.who & kThreadMask) + " of the same block";
   } else if (record.context >= running.first_of_operation) {
     other += "another block";
   } else {
-    const PastOperation& operation = past.operations[IndexOf(record.context)];
+    const PastOperation& operation = past->operations[IndexOf(record.context)];
     other += NameOf(operation.name) + " in stream " + std::to_string(operation.stream);
   }
   ReportAccess(what, address, other);
@@ -175,7 +183,7 @@ bool ConflictsWithReads(const Cell& cell, uint32_t bytes) {
   if (Conflicts(read)) return true;
   if (read.who & kEarlierOperations) {
     const OutsideKernel outside;
-    for (const uint32_t index : past.reader_sets[*EarlierReadersOf(&cell)]) {
+    for (const uint32_t index : past->reader_sets[*EarlierReadersOf(&cell)]) {
       if (!IsBefore(index)) return true;
     }
   }
@@ -228,44 +236,63 @@ __attribute__((cold, noinline)) void ReadUnwritten(Cell& cell, uintptr_t address
   cell.write = {is_shared ? running.context : kBeforeAll, running.who};
 }
 
-void CheckCells(Cell* cell, uintptr_t address, size_t size, AccessKind kind, bool is_shared) {
-  const uintptr_t end = address + size;
+// Of one cell, of which the access is to `bytes`.
+void CheckCell(Cell& cell, uint32_t bytes, uintptr_t address, AccessKind kind, bool is_shared) {
   const bool reads = kind != AccessKind::kWrite, is_atomic = kind == AccessKind::kAtomic;
   // Contexts from here on count; those of shared memory are the block's alone.
   const uint32_t first = is_shared ? running.first_of_block : 1;
-  for (; address < end; ++cell) {
-    const uint32_t bytes = (address & 1) ? 2 : (end - address >= 2 ? 3 : 1);
-    Record& write = cell->write;
-    if (write.context < first) {
-      if (reads) ReadUnwritten(*cell, address, is_shared);
-    } else if ((BytesOf(write.who) & bytes) &&
-               !(write.context == running.context &&
-                 ((write.who ^ running.who) & kThreadMask) == 0) &&
-               !(is_atomic && (write.who & kAtomicWrite)) && Conflicts(write)) {
-      ReportConflict(
-          reads ? "reads without order after a write" : "writes without order after a write",
-          "written", address, write);
+  Record& write = cell.write;
+  if (write.context < first) {
+    if (reads) ReadUnwritten(cell, address, is_shared);
+  } else if ((BytesOf(write.who) & bytes) &&
+             !(write.context == running.context &&
+               ((write.who ^ running.who) & kThreadMask) == 0) &&
+             !(is_atomic && (write.who & kAtomicWrite)) && Conflicts(write)) {
+    ReportConflict(
+        reads ? "reads without order after a write" : "writes without order after a write",
+        "written", address, write);
+  }
+  if (kind == AccessKind::kRead) return AddRead(cell, bytes, is_shared);
+  if (cell.read.context >= first && (BytesOf(cell.read.who) & bytes) &&
+      ConflictsWithReads(cell, bytes)) {
+    ReportConflict("writes without order after a read", "read", address, cell.read);
+  }
+  write = {running.context, running.who | bytes << kBytesShift | (is_atomic ? kAtomicWrite : 0)};
+  if (cell.read.context != 0) cell.read.context = 0;
+}
+
+bool AreEqual(const Cell& a, const Cell& b) {
+  return a.write.context == b.write.context && a.write.who == b.write.who &&
+         a.read.context == b.read.context && a.read.who == b.read.who;
+}
+
+void CheckCells(Cell* cell, uintptr_t address, size_t size, AccessKind kind, bool is_shared) {
+  const uintptr_t end = address + size;
+  if ((address | size) & 1) {
+    for (; address < end; ++cell) {
+      const uint32_t bytes = (address & 1) ? 2 : (end - address >= 2 ? 3 : 1);
+      CheckCell(*cell, bytes, address, kind, is_shared);
+      address += bytes == 3 ? 2 : 1;
     }
-    if (kind == AccessKind::kRead) {
-      AddRead(*cell, bytes, is_shared);
-    } else {
-      if (cell->read.context >= first && (BytesOf(cell->read.who) & bytes) &&
-          ConflictsWithReads(*cell, bytes)) {
-        ReportConflict("writes without order after a read", "read", address, cell->read);
-      }
-      write = {running.context,
-               running.who | bytes << kBytesShift | (is_atomic ? kAtomicWrite : 0)};
-      if (cell->read.context != 0) cell->read.context = 0;
+    return;
+  }
+  Cell before = *cell;
+  CheckCell(*cell, 3, address, kind, is_shared);
+  // What has the same history has the same future, unless it is in a table.
+  const Cell* after = (before.read.who | cell->read.who) & kEarlierOperations ? nullptr : cell;
+  while ((address += 2) < end) {
+    ++cell;
+    if (after != nullptr && AreEqual(*cell, before)) {
+      *cell = *after;
+      continue;
     }
-    address += (address & 1) ? 1 : (bytes == 3 ? 2 : 1);
+    before = *cell;
+    CheckCell(*cell, 3, address, kind, is_shared);
+    after = (before.read.who | cell->read.who) & kEarlierOperations ? nullptr : cell;
   }
 }
 
-// Looks for the operand of an access; the next is likely to be in the same.
-bool IsInOperands(uintptr_t address, size_t size, bool is_write) {
-  if (address >= operand_begin && address + size <= operand_end && (operand_written || !is_write)) {
-    return true;
-  }
+__attribute__((noinline)) bool FindOperand(uintptr_t address, size_t size, bool is_write) {
   const OperandRanges* const operands = running.operation->operands.get();
   if (operands == nullptr) return true;
   const OutsideKernel outside;
@@ -279,6 +306,13 @@ bool IsInOperands(uintptr_t address, size_t size, bool is_write) {
   }
   return false;
 }
+// The next access is likely to be to the same operand.
+inline bool IsInOperands(uintptr_t address, size_t size, bool is_write) {
+  if (address >= operand_begin && address + size <= operand_end && (operand_written || !is_write)) {
+    return true;
+  }
+  return FindOperand(address, size, is_write);
+}
 
 // Where a kernel's access is to neither its stack nor memory of its device.
 __attribute__((noinline)) void AccessElsewhere(uintptr_t address, size_t size, AccessKind kind) {
@@ -289,8 +323,8 @@ __attribute__((noinline)) void AccessElsewhere(uintptr_t address, size_t size, A
     }
     return CheckCells(dynamic_cells + dynamic / 2, address, size, kind, true);
   }
-  if (address >= static_begin && address < static_end) {
-    return CheckCells(&static_cells[(address - static_begin) / 2], address, size, kind, true);
+  if (address - StaticBegin() < StaticBytes()) {
+    return CheckCells(static_cells + (address - StaticBegin()) / 2, address, size, kind, true);
   }
   if (kind == AccessKind::kRead && address >= reinterpret_cast<uintptr_t>(__executable_start) &&
       address < reinterpret_cast<uintptr_t>(__data_start)) {
@@ -339,16 +373,12 @@ __attribute__((noinline)) void CheckedAccess(uintptr_t address, size_t size, Acc
   CheckCells(CellOf(address), address, size, kind, false);
 }
 
-template <bool kAligned>
+// That the address is a multiple of the size is for -fsanitize=alignment, which knows the types of
+// what gcc has put together or taken apart.
 inline void KernelAccess(const void* p, size_t size, AccessKind kind) {
   if (!inside_kernel) return;
   const auto address = reinterpret_cast<uintptr_t>(p);
-  if (address - running.stack < kStackBytes) return;
-  // What is longer than eight bytes may be made of such; -fsanitize=alignment knows.
-  if (kAligned && (address & (std::min<size_t>(size, 8) - 1)) != 0) {
-    FaultAt(cudaErrorMisalignedAddress, "touches a misaligned address", address);
-  }
-  CheckedAccess(address, size, kind);
+  if (address - running.stack >= kStackBytes) CheckedAccess(address, size, kind);
 }
 
 }  // namespace
@@ -365,22 +395,26 @@ void SetChecks(bool on) {
 bool ChecksAreOn() { return checks_on; }
 
 void ForgetAccesses() {
-  past = Past();
-  past.operations.push_back({kBeforeAll, 0, 0, {"memory", nullptr, "of before"}});
+  if (past == nullptr) {
+    past = new Past();
+    dynamic_cells = MakeCells(kSharedBytes);
+    static_cells = MakeCells(StaticBytes());
+  }
+  *past = Past();
+  past->operations.push_back({kBeforeAll, 0, 0, {"memory", nullptr, "of before"}});
   running = Running();
-  std::memset(static_cast<void*>(dynamic_cells), 0, sizeof(dynamic_cells));
-  std::fill(static_cells.begin(), static_cells.end(), Cell());
+  ForgetCells(dynamic_cells, kSharedBytes);
+  ForgetCells(static_cells, StaticBytes());
 }
 
 void BeginOperation(const Operation& operation) {
-  if (past.operations.empty()) ForgetAccesses();
   running.operation = &operation;
   running.device_memory = kMemory + static_cast<size_t>(operation.device) * kRegionBytes;
-  running.context = running.first_of_block = running.first_of_operation = ++past.last_context;
+  running.context = running.first_of_block = running.first_of_operation = ++past->last_context;
   running.who = 0;
-  past.operations.push_back({running.context, operation.stream, operation.number, operation.name});
-  past.ordered_begin = past.ordered_end = 0;
-  past.grown_sets.clear();
+  past->operations.push_back({running.context, operation.stream, operation.number, operation.name});
+  past->ordered_begin = past->ordered_end = 0;
+  past->grown_sets.clear();
   operand_begin = 0;
   operand_end = operation.operands == nullptr ? ~uintptr_t{0} : 0;
   operand_written = true;
@@ -389,11 +423,11 @@ void BeginOperation(const Operation& operation) {
 void EndOperation() { running.operation = nullptr; }
 
 void PassBarrier() {
-  if (++past.last_context == 0) {
+  if (++past->last_context == 0) {
     std::fprintf(stderr, "CUDA emulation: more blocks and barriers than are counted; Reset()\n");
     std::abort();
   }
-  running.context = past.last_context;
+  running.context = past->last_context;
 }
 
 void BeginBlock() {
@@ -408,11 +442,6 @@ void SetThread(uint32_t thread, uint32_t warp_barriers) {
 void PoisonShared(size_t dynamic_bytes) {
   running.dynamic_shared_bytes = dynamic_bytes;
   std::memset(dynamic_shared, 0xff, dynamic_bytes);
-  if (__start_cuda_shared == nullptr) return;
-  static_begin = reinterpret_cast<uintptr_t>(__start_cuda_shared) & ~uintptr_t{1};
-  static_end = reinterpret_cast<uintptr_t>(__stop_cuda_shared);
-  std::memset(__start_cuda_shared, 0xff, static_end - static_begin);
-  static_cells.resize((static_end - static_begin + 1) / 2);
 }
 
 void* DynamicSharedMemory() { return dynamic_shared; }
@@ -460,7 +489,12 @@ std::string WhatRuns() {
 }
 
 void AtomicAccess(const void* address, size_t bytes) {
-  KernelAccess<true>(address, bytes, AccessKind::kAtomic);
+  if (!inside_kernel) return;
+  if (reinterpret_cast<uintptr_t>(address) % bytes != 0) {
+    FaultAt(cudaErrorMisalignedAddress, "touches a misaligned address",
+            reinterpret_cast<uintptr_t>(address));
+  }
+  KernelAccess(address, bytes, AccessKind::kAtomic);
 }
 
 }  // namespace sluice::cuda_emulation
@@ -469,22 +503,20 @@ void AtomicAccess(const void* address, size_t bytes) {
 using sluice::cuda_emulation::AccessKind;
 using sluice::cuda_emulation::KernelAccess;
 
-#define SLUICE_ACCESS_HOOKS(bytes)                                                                 \
-  extern "C" void __tsan_read##bytes(void* p) { KernelAccess<true>(p, bytes, AccessKind::kRead); } \
-  extern "C" void __tsan_write##bytes(void* p) {                                                   \
-    KernelAccess<true>(p, bytes, AccessKind::kWrite);                                              \
-  }                                                                                                \
-  extern "C" void __tsan_volatile_read##bytes(void* p) {                                           \
-    KernelAccess<true>(p, bytes, AccessKind::kRead);                                               \
-  }                                                                                                \
-  extern "C" void __tsan_volatile_write##bytes(void* p) {                                          \
-    KernelAccess<true>(p, bytes, AccessKind::kWrite);                                              \
-  }                                                                                                \
-  extern "C" void __tsan_unaligned_read##bytes(void* p) {                                          \
-    KernelAccess<false>(p, bytes, AccessKind::kRead);                                              \
-  }                                                                                                \
-  extern "C" void __tsan_unaligned_write##bytes(void* p) {                                         \
-    KernelAccess<false>(p, bytes, AccessKind::kWrite);                                             \
+#define SLUICE_ACCESS_HOOKS(bytes)                                                             \
+  extern "C" void __tsan_read##bytes(void* p) { KernelAccess(p, bytes, AccessKind::kRead); }   \
+  extern "C" void __tsan_write##bytes(void* p) { KernelAccess(p, bytes, AccessKind::kWrite); } \
+  extern "C" void __tsan_volatile_read##bytes(void* p) {                                       \
+    KernelAccess(p, bytes, AccessKind::kRead);                                                 \
+  }                                                                                            \
+  extern "C" void __tsan_volatile_write##bytes(void* p) {                                      \
+    KernelAccess(p, bytes, AccessKind::kWrite);                                                \
+  }                                                                                            \
+  extern "C" void __tsan_unaligned_read##bytes(void* p) {                                      \
+    KernelAccess(p, bytes, AccessKind::kRead);                                                 \
+  }                                                                                            \
+  extern "C" void __tsan_unaligned_write##bytes(void* p) {                                     \
+    KernelAccess(p, bytes, AccessKind::kWrite);                                                \
   }
 SLUICE_ACCESS_HOOKS(1)
 SLUICE_ACCESS_HOOKS(2)
@@ -494,8 +526,8 @@ SLUICE_ACCESS_HOOKS(16)
 #undef SLUICE_ACCESS_HOOKS
 
 extern "C" void __tsan_read_range(void* p, size_t bytes) {
-  KernelAccess<false>(p, bytes, AccessKind::kRead);
+  KernelAccess(p, bytes, AccessKind::kRead);
 }
 extern "C" void __tsan_write_range(void* p, size_t bytes) {
-  KernelAccess<false>(p, bytes, AccessKind::kWrite);
+  KernelAccess(p, bytes, AccessKind::kWrite);
 }

@@ -60,7 +60,7 @@ void EndOperation();
 void BeginBlock();
 void PassBarrier();
 void SetThread(uint32_t thread, uint32_t warp_barriers);
-// Shared memory of a kernel that begins, which is not to have zeros that nobody wrote.
+// Dynamic shared memory of a kernel that begins, which is not to have zeros that nobody wrote.
 void PoisonShared(size_t dynamic_bytes);
 void* DynamicSharedMemory();
 

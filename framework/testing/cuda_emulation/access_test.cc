@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,13 @@ __global__ void Misaligned(float* p) {
   reinterpret_cast<float4*>(p + 1)[0] = make_float4(0, 0, 0, 0);
 }
 __global__ void MisalignedWord(unsigned char* p) { *reinterpret_cast<volatile int*>(p + 1) = 1; }
+__global__ void MisalignedAtomic(unsigned char* p) {
+  // Not by a cast that -fsanitize=alignment would see.
+  int* counter;
+  p += 2;
+  memcpy(&counter, &p, sizeof(counter));
+  atomicAdd(counter, 1);
+}
 __global__ void Overflow(float* p, int rows, int width) { p[rows * width * 4 + threadIdx.x] = 1; }
 __global__ void WrongIndex(float* p, int k) {
   __shared__ float tile[4][32];
@@ -129,6 +137,13 @@ TEST_F(AccessTest, MisalignedVector) {
 
 TEST_F(AccessTest, MisalignedWord) {
   ASSERT_EQ(Launch(MisalignedWord, {1, 1}, first_, reinterpret_cast<unsigned char*>(zeros_)),
+            cudaSuccess);
+  EXPECT_EQ(Finish(), cudaErrorMisalignedAddress);
+  EXPECT_THAT(TakeError(), HasSubstr("touches a misaligned address"));
+}
+
+TEST_F(AccessTest, MisalignedAtomic) {
+  ASSERT_EQ(Launch(MisalignedAtomic, {1, 1}, first_, reinterpret_cast<unsigned char*>(zeros_)),
             cudaSuccess);
   EXPECT_EQ(Finish(), cudaErrorMisalignedAddress);
   EXPECT_THAT(TakeError(), HasSubstr("touches a misaligned address"));

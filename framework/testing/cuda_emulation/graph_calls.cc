@@ -8,12 +8,11 @@
 #include "framework/testing/cuda_emulation/call.h"
 #include "framework/testing/cuda_emulation/capture.h"
 
-// A graph that can be launched. Its lanes are streams that nobody else has.
+// A graph that can be launched. Its lanes are streams that nobody else has. All fork from the first
+// and join it again, so a launch begins when the one before has ended.
 struct CUgraphExec_st {
   sluice::cuda_emulation::Graph graph;
   std::vector<sluice::cuda_emulation::Stream*> lanes;
-  // Of the last launch: a launch begins when the one before has ended.
-  std::vector<std::shared_ptr<sluice::cuda_emulation::Mark>> ends;
 };
 
 struct CUgraph_st {
@@ -41,22 +40,15 @@ cudaError_t RunStep(Runtime& runtime, Lock& lock, const GraphStep& step, Stream*
 
 cudaError_t Launch(Runtime& runtime, Lock& lock, CUgraphExec_st* exec, Stream* stream) {
   ++runtime.statistics.graph_launches;
-  const std::shared_ptr<Mark> start = runtime.EnqueueRecord(lock, stream);
-  for (Stream* const lane : exec->lanes) {
-    runtime.EnqueueWait(lock, lane, start);
-    for (const auto& end : exec->ends) runtime.EnqueueWait(lock, lane, end);
-  }
-  exec->ends.clear();
+  Stream* const first = exec->lanes[0];
+  runtime.EnqueueWait(lock, first, runtime.EnqueueRecord(lock, stream));
   std::vector<std::shared_ptr<Mark>> records(exec->graph.records);
   cudaError_t result = cudaSuccess;
   for (const GraphStep& step : exec->graph.steps) {
     result = RunStep(runtime, lock, step, exec->lanes[step.lane], &records);
     if (result != cudaSuccess) break;
   }
-  for (Stream* const lane : exec->lanes) {
-    exec->ends.push_back(runtime.EnqueueRecord(lock, lane));
-    runtime.EnqueueWait(lock, stream, exec->ends.back());
-  }
+  runtime.EnqueueWait(lock, stream, runtime.EnqueueRecord(lock, first));
   return result;
 }
 

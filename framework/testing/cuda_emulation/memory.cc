@@ -49,6 +49,17 @@ void ClearCells(uintptr_t begin, size_t bytes) {
 
 }  // namespace
 
+Cell* MakeCells(size_t bytes) {
+  void* const made = mmap(nullptr, (bytes + 1) / 2 * sizeof(Cell), PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED) std::abort();
+  return static_cast<Cell*>(made);
+}
+
+void ForgetCells(Cell* cells, size_t bytes) {
+  madvise(cells, (bytes + 1) / 2 * sizeof(Cell), MADV_DONTNEED);
+}
+
 Memory::Memory() {
   Map(kMemory, kMemoryBytes);
   Map(kCells, kMemoryBytes / 2 * sizeof(Cell));

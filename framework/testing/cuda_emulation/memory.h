@@ -64,6 +64,10 @@ struct Allocation {
   bool trusted = false;
 };
 
+// For memory elsewhere; pages are there from the first use.
+Cell* MakeCells(size_t bytes);
+void ForgetCells(Cell* cells, size_t bytes);
+
 class Memory {
  public:
   Memory();

@@ -68,6 +68,11 @@ void Report(const std::string& error) {
   if (runtime.errors.size() < kMostErrors) runtime.errors.push_back(error);
 }
 
+bool ReportsAreFull() {
+  const std::lock_guard<std::mutex> lock(TheRuntime().errors_mutex);
+  return TheRuntime().errors.size() >= kMostErrors;
+}
+
 Stream* Runtime::AddStream(int device) {
   auto stream = std::make_unique<Stream>();
   if (free_indices.empty()) {
@@ -152,14 +157,8 @@ void Runtime::Execute(Lock& lock, Stream* stream) {
     operation->run();
     EndOperation();
   }
-  if (sticky != cudaSuccess) DropWork();
   if (!stream->is_open) CloseStream(stream);
   changed.notify_all();
-}
-
-// What is queued when an error has ended all never runs; host functions are not called.
-void Runtime::DropWork() {
-  for (const auto& stream : streams) stream->queue.clear();
 }
 
 bool Runtime::RunOne(Lock& lock) {
@@ -174,6 +173,7 @@ bool Runtime::RunOne(Lock& lock) {
   return true;
 }
 
+// After an error that ends all, nothing that is queued runs, and no host function is called.
 void Runtime::ServeUntil(Lock& lock, const std::function<bool()>& done) {
   while (sticky == cudaSuccess && !done()) {
     if (!RunOne(lock)) WaitForOthers(lock);

@@ -118,7 +118,6 @@ struct Runtime {
  private:
   void Execute(Lock& lock, Stream* stream);
   void WaitForOthers(Lock& lock);
-  void DropWork();
 
   std::map<int, Stream*> synchronous_streams_;
 };
@@ -127,6 +126,8 @@ Runtime& TheRuntime();
 
 // Keeps the first eight. Any thread, with the lock or without.
 void Report(const std::string& error);
+// No more are kept, so words need not be made.
+bool ReportsAreFull();
 
 }  // namespace sluice::cuda_emulation
 

@@ -18,8 +18,9 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)
-// One block runs at a time, so one copy is enough. The section tells the emulation where they are.
-#define __shared__ static __attribute__((section("cuda_shared")))
+// One block runs at a time, so one copy is enough. A section of its own would be good to know them
+// by, but gcc refuses one that static and inline functions share.
+#define __shared__ static __attribute__((used))
 
 namespace sluice::cuda_emulation {
 

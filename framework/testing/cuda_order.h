@@ -1,0 +1,20 @@
+// What tests of CUDA devices ask of the emulation, where that is what runs them: an order of
+// streams, blocks and threads, whether accesses are checked, and what was found. On a card, with
+// --config=cuda, nobody is asked and nothing is found: compute-sanitizer looks there.
+#ifndef SLUICE_FRAMEWORK_TESTING_CUDA_ORDER_H_
+#define SLUICE_FRAMEWORK_TESTING_CUDA_ORDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+// As if the process began anew, with an order of the seed's. While nothing runs on a device.
+void BeginCudaOrder(uint64_t seed, bool checks);
+// What was found since; it is forgotten.
+std::vector<std::string> TakeCudaErrors();
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_TESTING_CUDA_ORDER_H_

@@ -1,0 +1,13 @@
+#include "framework/testing/cuda_emulation/emulation.h"
+#include "framework/testing/cuda_order.h"
+
+namespace sluice {
+
+void BeginCudaOrder(uint64_t seed, bool checks) {
+  cuda_emulation::Reset(seed);
+  cuda_emulation::SetChecks(checks);
+}
+
+std::vector<std::string> TakeCudaErrors() { return cuda_emulation::TakeErrors(); }
+
+}  // namespace sluice
