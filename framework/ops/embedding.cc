@@ -143,7 +143,9 @@ const OpDef& EmbeddingGradientOp() {
            {std::get<RowsAttributes>(call.attributes).rows, dy.shape[dy.shape.rank() - 1]}}};
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...,...e->ve", {{1}}); };
-    op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
+    op.cost = [](const OpCall& call) {
+      return ElementwiseCost(call, 1, SortScratch(call.inputs[0]));
+    };
     op.reference = [](const ReferenceCall& call) {
       return Scatter("embedding_gradient", call.inputs[0].array, call.inputs[1].array,
                      &call.outputs[0]);
@@ -179,7 +181,7 @@ const OpDef& AddSparseOp() {
     op.signatures = AddRowsSignatures;
     op.cost = [](const OpCall& call) {
       return Cost{call.inputs[2].shape.NumElements(), BytesOf(call.inputs) + BytesOf(call.outputs),
-                  0, RowSizes(call.inputs[2])};
+                  SortScratch(call.inputs[1]), RowSizes(call.inputs[2])};
     };
     op.reference = [](const ReferenceCall& call) {
       call.outputs[0].array.values = call.inputs[0].array.values;

@@ -131,6 +131,10 @@ Cost ElementwiseCost(const OpCall& call, int64_t flops_per_element, int64_t scra
   return {elements * flops_per_element, bytes, scratch, {bytes}};
 }
 
+int64_t SortScratch(const TensorType& ids) {
+  return CountOf({16, ids.shape.NumElements() + 8});  // each half begins at a multiple of 64 bytes
+}
+
 Shape RowSizes(const TensorType& type) {
   const int64_t length = type.shape.rank() == 0 ? 1 : type.shape[type.shape.rank() - 1];
   return {length == 0 ? 0 : type.shape.NumElements() / length, length};

@@ -65,6 +65,9 @@ Cost ElementwiseCost(const OpCall& call, int64_t flops_per_element, int64_t scra
 // The same of an op that works on the rows, the last dimension, of this type.
 Cost RowsCost(const OpCall& call, const TensorType& rows, int64_t flops_per_element,
               int64_t scratch = 0);
+// Scratch for sorting ids, twice eight bytes each: where rows of one id are many threads' to add
+// up, order is what keeps their sum the same.
+int64_t SortScratch(const TensorType& ids);
 // {rows, their length}
 Shape RowSizes(const TensorType& type);
 

@@ -233,7 +233,9 @@ const OpDef& AssignSparseOp() {
     op.signatures = [](const OpCall& call, int64_t shards) {
       return RowsSignatures(call, shards, 1);
     };
-    op.cost = [](const OpCall& call) { return Cost{0, 2 * BytesOf(call.inputs.subspan(1, 2))}; };
+    op.cost = [](const OpCall& call) {
+      return Cost{0, 2 * BytesOf(call.inputs.subspan(1, 2)), SortScratch(call.inputs[1])};
+    };
     op.reference = ReferenceAssignSparse;
     op.cases = {{"table", NoAttributes(), {F32({7, 3}), I32({2, 3}), F32({2, 3, 3})}, 0, 4},
                 {"groups", NoAttributes(), {F32({3, 5, 2}), I32({3, 4}), F32({3, 4, 2})}, 0, 4}};

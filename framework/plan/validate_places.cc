@@ -18,7 +18,7 @@
 namespace sluice {
 namespace {
 
-// What kernels walk has at most so many dimensions (kernels/cpu/strided.h).
+// What kernels walk has at most so many dimensions (kernels/strided_extent.h).
 constexpr int kMostRank = 16;
 // A fold holds at most so many pending values, and its loop walks at most so many arrays.
 constexpr int kMostSources = 95;

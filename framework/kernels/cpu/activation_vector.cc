@@ -4,146 +4,25 @@
 namespace sluice::cpu::SLUICE_ISA {
 namespace {
 
-// The tanh form of gelu is x times the sigmoid of 2u, u = sqrt(2/pi) (x + 0.044715 x^3): one
-// exponential, and no cancellation where tanh nears -1.
-constexpr float kTwiceScale = 1.59576912160573071176f, kCubic = 0.044715f;
-
-// e^-2u as the power of two of k + rest, for x in [-10, 10]: beyond, e^2u and e^-2u are nothing
-// beside 1, and gelu is 0 or x.
-struct Exponent {
-  F k_rounded, rest;
-};
-constexpr float kFar = 10;
-SLUICE_INLINE Exponent ExponentOf(F x) {
-  constexpr float kLinear = -kTwiceScale * kLog2E;
-  const F z = x * Fma(x * x, Splat(kLinear * kCubic), Splat(kLinear));
-  const F k_rounded = z + Splat(kRounding);
-  return {k_rounded, z - (k_rounded - Splat(kRounding))};
+template <F (*formula)(F), typename T>
+void Map(const T* x, T* y, int64_t n) {
+  ForLanesTo(y, n, x != y && Streams(n),
+             [&](int64_t i, auto lanes) { lanes(y + i, formula(lanes(x + i))); });
 }
 
-template <typename T>
-void Gelu(const T* x, T* y, int64_t n) {
-  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = MaxOrSecond(Splat(-kFar), lanes(x + i));
-    const Exponent z = ExponentOf(MinOrSecond(Splat(kFar), a));
-    lanes(y + i, a / OnePlusPowerOfTwo(z.k_rounded, z.rest));
-  });
+template <F (*formula)(F, F), typename T>
+void MapTwo(const T* a, const T* b, T* y, int64_t n) {
+  ForLanesTo(y, n, a != y && b != y && Streams(n),
+             [&](int64_t i, auto lanes) { lanes(y + i, formula(lanes(a + i), lanes(b + i))); });
 }
 
-// With s the sigmoid, 1 - s is e^-2u s, which keeps the digits that a difference loses.
 template <typename T>
 void GeluGradient(const T* x, const T* dy, T* dx, int64_t n) {
   ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
     Prefetch(x + i);
     Prefetch(dy + i);
-    const F a = MinOrSecond(Splat(kFar), MaxOrSecond(Splat(-kFar), lanes(x + i)));
-    const Exponent z = ExponentOf(a);
-    const F e = PowerOfTwo(z.k_rounded, z.rest), s = Splat(1) / (Splat(1) + e);
-    const F slope_of_u = Fma(a * a, Splat(3 * kTwiceScale * kCubic), Splat(kTwiceScale));
-    lanes(dx + i, Fma(a * slope_of_u, e * s * s, s) * lanes(dy + i));
+    lanes(dx + i, GeluGradientOf(lanes(x + i), lanes(dy + i)));
   });
-}
-
-// The normal distribution's Phi(x) and e^(-x^2/2), which phi is a multiple of. By Abramowitz and
-// Stegun 7.1.26, to 8e-8: half a polynomial in t = 1/(1 + p |x|/sqrt(2)) times the exponential is
-// what the tail holds, so that Phi of a negative x keeps its digits.
-struct Normal {
-  F phi, exponential;
-};
-SLUICE_INLINE Normal NormalOf(F x) {
-  constexpr float kP = 0.3275911f * 0.70710678118654752440f;
-  const F zero = Splat(0), size = MaxOrSecond(zero - x, x);
-  const F t = Splat(1) / Fma(size, Splat(kP), Splat(1));
-  F half = Splat(0.5f * 1.061405429f);
-  half = Fma(half, t, Splat(0.5f * -1.453152027f));
-  half = Fma(half, t, Splat(0.5f * 1.421413741f));
-  half = Fma(half, t, Splat(0.5f * -0.284496736f));
-  half = Fma(half, t, Splat(0.5f * 0.254829592f));
-  const F exponential = Exp(x * x * Splat(-0.5f)), tail = half * t * exponential;
-  return {Select(AtMost(x, zero), tail, Splat(1) - tail), exponential};
-}
-
-template <typename T>
-void GeluErf(const T* x, T* y, int64_t n) {
-  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i);
-    lanes(y + i, a * NormalOf(a).phi);
-  });
-}
-
-template <typename T>
-void GeluErfGradient(const T* x, const T* dy, T* dx, int64_t n) {
-  constexpr float kDensity = 0.39894228040143267794f;  // phi(0)
-  ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i);
-    const Normal normal = NormalOf(a);
-    lanes(dx + i, Fma(a * normal.exponential, Splat(kDensity), normal.phi) * lanes(dy + i));
-  });
-}
-
-template <typename T>
-void Silu(const T* x, T* y, int64_t n) {
-  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i);
-    lanes(y + i, a / (Splat(1) + Exp(Splat(0) - a)));
-  });
-}
-
-template <typename T>
-void SiluGradient(const T* x, const T* dy, T* dx, int64_t n) {
-  ForLanesTo(dx, n, x != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i), s = Splat(1) / (Splat(1) + Exp(Splat(0) - a));
-    lanes(dx + i, Fma(a * s, Splat(1) - s, s) * lanes(dy + i));
-  });
-}
-
-template <typename T>
-void Sigmoid(const T* x, T* y, int64_t n) {
-  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
-    lanes(y + i, Splat(1) / (Splat(1) + Exp(Splat(0) - lanes(x + i))));
-  });
-}
-
-template <typename T>
-void SigmoidGradient(const T* y, const T* dy, T* dx, int64_t n) {
-  ForLanesTo(dx, n, y != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
-    const F s = lanes(y + i);
-    lanes(dx + i, s * (Splat(1) - s) * lanes(dy + i));
-  });
-}
-
-// 1 - 2 / (1 + e^2x) loses the digits of a small x to the one: there its series, to x^9.
-template <typename T>
-void Tanh(const T* x, T* y, int64_t n) {
-  ForLanesTo(y, n, x != y && Streams(n), [&](int64_t i, auto lanes) {
-    const F a = lanes(x + i), square = a * a;
-    F series = Fma(square, Splat(62.0f / 2835), Splat(-17.0f / 315));
-    series = Fma(series, square, Splat(2.0f / 15));
-    series = Fma(series, square, Splat(-1.0f / 3));
-    const F small = Fma(a * square, series, a);
-    const F large = Splat(1) - Splat(2) / (Splat(1) + Exp(a + a));
-    lanes(y + i, Select(Less(square, Splat(0.0625f)), small, large));
-  });
-}
-
-template <typename T>
-void TanhGradient(const T* y, const T* dy, T* dx, int64_t n) {
-  ForLanesTo(dx, n, y != dx && dy != dx && Streams(n), [&](int64_t i, auto lanes) {
-    const F t = lanes(y + i);
-    lanes(dx + i, (Splat(1) - t * t) * lanes(dy + i));
-  });
-}
-
-template <typename T>
-void Relu(const T* x, T* y, int64_t n) {
-  ForLanesTo(y, n, x != y && Streams(n),
-             [&](int64_t i, auto lanes) { lanes(y + i, Rectify(lanes(x + i))); });
-}
-
-template <typename T>
-void ReluGradient(const T* y, const T* dy, T* dx, int64_t n) {
-  ForLanesTo(dx, n, y != dx && dy != dx && Streams(n),
-             [&](int64_t i, auto lanes) { lanes(dx + i, ReluSlope(lanes(y + i), lanes(dy + i))); });
 }
 
 template <typename T>
@@ -225,13 +104,20 @@ void Dropout(const Draw& draw, uint32_t threshold, float scale, int64_t first, c
 
 template <typename T>
 constexpr ActivationVector<T> LoopsOf() {
-  return {Gelu<T>,         GeluErf<T>,
-          Silu<T>,         Sigmoid<T>,
-          Tanh<T>,         Relu<T>,
-          GeluGradient<T>, GeluErfGradient<T>,
-          SiluGradient<T>, SigmoidGradient<T>,
-          TanhGradient<T>, ReluGradient<T>,
-          Softmax<T>,      SoftmaxGradient<T>,
+  return {Map<GeluOf, T>,
+          Map<GeluErfOf, T>,
+          Map<SiluOf, T>,
+          Map<SigmoidOf, T>,
+          Map<TanhOf, T>,
+          Map<ReluOf, T>,
+          GeluGradient<T>,
+          MapTwo<GeluErfGradientOf, T>,
+          MapTwo<SiluGradientOf, T>,
+          MapTwo<SigmoidGradientOf, T>,
+          MapTwo<TanhGradientOf, T>,
+          MapTwo<ReluGradientOf, T>,
+          Softmax<T>,
+          SoftmaxGradient<T>,
           Dropout<T>};
 }
 

@@ -5,43 +5,24 @@
 namespace sluice::cpu::SLUICE_ISA {
 namespace {
 
-struct AddOf {
-  SLUICE_INLINE F operator()(F a, F b) const { return a + b; }
-};
-struct SubtractOf {
-  SLUICE_INLINE F operator()(F a, F b) const { return a - b; }
-};
-struct MultiplyOf {
-  SLUICE_INLINE F operator()(F a, F b) const { return a * b; }
-};
-struct DivideOf {
-  SLUICE_INLINE F operator()(F a, F b) const { return a / b; }
-};
-struct MaxOf {
-  SLUICE_INLINE F operator()(F a, F b) const { return Max(a, b); }
-};
-struct MinOf {
-  SLUICE_INLINE F operator()(F a, F b) const { return Min(a, b); }
-};
-
-template <typename Op, typename T>
+template <F (*formula)(F, F), typename T>
 void Both(const T* a, const T* b, T* y, int64_t n) {
   ForLanesTo(y, n, a != y && b != y && Streams(n),
-             [&](int64_t i, auto lanes) { lanes(y + i, Op()(lanes(a + i), lanes(b + i))); });
+             [&](int64_t i, auto lanes) { lanes(y + i, formula(lanes(a + i), lanes(b + i))); });
 }
-template <typename Op, typename T>
+template <F (*formula)(F, F), typename T>
 void ScalarA(const T* a, const T* b, T* y, int64_t n) {
   const F scalar = Splat(Widen(*a));
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, Op()(scalar, lanes(b + i))); });
+  ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, formula(scalar, lanes(b + i))); });
 }
-template <typename Op, typename T>
+template <F (*formula)(F, F), typename T>
 void ScalarB(const T* a, const T* b, T* y, int64_t n) {
   const F scalar = Splat(Widen(*b));
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, Op()(lanes(a + i), scalar)); });
+  ForLanes(n, [&](int64_t i, auto lanes) { lanes(y + i, formula(lanes(a + i), scalar)); });
 }
-template <typename Op, typename T>
+template <F (*formula)(F, F), typename T>
 constexpr typename ElementwiseVector<T>::Binary BinaryOf() {
-  return {Both<Op, T>, ScalarA<Op, T>, ScalarB<Op, T>};
+  return {Both<formula, T>, ScalarA<formula, T>, ScalarB<formula, T>};
 }
 
 // Eight rows of eight, by three rounds of interleaving: pairs of rows, of pairs, of fours.
@@ -148,8 +129,8 @@ constexpr ElementwiseVector<T> LoopsOf() {
           BinaryOf<SubtractOf, T>(),
           BinaryOf<MultiplyOf, T>(),
           BinaryOf<DivideOf, T>(),
-          Both<MaxOf, T>,
-          Both<MinOf, T>,
+          Both<Max, T>,
+          Both<Min, T>,
           Scale<T>,
           AddToF32<T>};
 }

@@ -101,7 +101,7 @@ void ReluSums(const T* dy, const T* x, const ChannelNorm& norm, float* dgamma, f
               int64_t rows, int64_t width) {
   SumSlopes(x, norm.mean, dgamma, dbeta, rows, width, /*more=*/false,
             [&](int64_t at, int64_t c, auto lanes) {
-              return ReluSlope(Rounded<T>(Normal(x, at, norm, c, lanes)), lanes(dy + at));
+              return ReluGradientOf(Rounded<T>(Normal(x, at, norm, c, lanes)), lanes(dy + at));
             });
 }
 
@@ -120,7 +120,7 @@ void AddReluSums(const ReluGradients<T>& relu, const T* x, const float* mean, fl
     const auto mask = [&](auto&& gradient) {
       ForLanes(count * width, [&](int64_t i, auto lanes) {
         __builtin_prefetch(x + first + i);
-        lanes(dz + i, ReluSlope(lanes(y + i), gradient(i, lanes)));
+        lanes(dz + i, ReluGradientOf(lanes(y + i), gradient(i, lanes)));
       });
     };
     if (relu.other_dy == nullptr) {
@@ -143,7 +143,7 @@ void Normalize(const T* x, const ChannelNorm& norm, const T* addend, T* y, int64
       F value = Normal(x, i, norm, i, lanes);
       if constexpr (adds) value = Rounded<T>(value) + lanes(addend + i);
       if constexpr (rectifies) value = Rounded<T>(value);
-      if constexpr (rectifies) value = Rectify(value);
+      if constexpr (rectifies) value = ReluOf(value);
       lanes(y + i, value);
     });
     if constexpr (adds) addend += width;
@@ -158,7 +158,7 @@ void Gradient(const T* dy, const T* x, const ChannelNorm& norm, const float* shi
       const F centred = lanes(x + i) - lanes(norm.mean + i);
       F gradient = lanes(dy + i);
       if constexpr (rectified) {
-        gradient = ReluSlope(Rounded<T>(Normal(x, i, norm, i, lanes)), gradient);
+        gradient = ReluGradientOf(Rounded<T>(Normal(x, i, norm, i, lanes)), gradient);
       }
       const F left = gradient - lanes(shift + i) - centred * lanes(slope + i);
       lanes(dx + i, lanes(norm.factor + i) * left);

@@ -7,10 +7,8 @@ namespace {
 template <typename T>
 void Prelu(const T* x, const float* slope, T* y, int64_t rows, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, x += width, y += width) {
-    ForLanes(width, [&](int64_t i, auto lanes) {
-      const F a = lanes(x + i);
-      lanes(y + i, Select(Less(Splat(0), a), a, lanes(slope + i) * a));
-    });
+    ForLanes(width,
+             [&](int64_t i, auto lanes) { lanes(y + i, PreluOf(lanes(x + i), lanes(slope + i))); });
   }
 }
 
@@ -19,8 +17,7 @@ void PreluGradient(const T* x, const float* slope, const T* dy, T* dx, int64_t r
                    int64_t width) {
   for (int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
     ForLanes(width, [&](int64_t i, auto lanes) {
-      const F d = lanes(dy + i);
-      lanes(dx + i, Select(Less(Splat(0), lanes(x + i)), d, lanes(slope + i) * d));
+      lanes(dx + i, PreluGradientOf(lanes(x + i), lanes(slope + i), lanes(dy + i)));
     });
   }
 }
@@ -34,9 +31,7 @@ void PreluSlopeGradient(const T* x, const T* dy, float* dslope, int64_t rows, in
       const int64_t end = begin + 64 < rows ? begin + 64 : rows;
       F sum = Splat(0);
       for (int64_t r = begin; r < end; ++r) {
-        const F a = lanes(x + r * width + i);
-        const F term = a * lanes(dy + r * width + i);
-        sum = sum + Select(Less(Splat(0), a), Splat(0), term);
+        sum = sum + PreluSlopeTerm(lanes(x + r * width + i), lanes(dy + r * width + i));
       }
       total = total + sum;
     }

@@ -9,22 +9,21 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/kernels/reduced_shape.h"
 
 namespace sluice::cpu {
 
 // `groups` times so many rows of so many channels; each group has sums of its own.
 struct ColumnSums {
-  static constexpr int64_t kMostBlocks = 16, kBlockElements = 16384;
   int64_t groups, rows, channels;
   int64_t statistics;  // sums of all channels that are made at a time
   int64_t blocks, block_rows;
 
   ColumnSums(int64_t groups, int64_t rows, int64_t channels, int64_t statistics)
       : groups(groups), rows(rows), channels(channels), statistics(statistics) {
-    const int64_t wanted = rows * channels / kBlockElements;
-    block_rows = std::max<int64_t>(1, rows / std::clamp<int64_t>(wanted, 1, kMostBlocks));
-    block_rows = (block_rows + 63) / 64 * 64;
-    blocks = std::max<int64_t>(1, (rows + block_rows - 1) / block_rows);
+    const RowBlocks cut(rows, channels);
+    blocks = cut.blocks;
+    block_rows = cut.block_rows;
   }
 
   int64_t length() const { return statistics * channels; }

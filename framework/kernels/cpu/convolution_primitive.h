@@ -9,32 +9,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "framework/attributes/attributes.h"
+#include "framework/kernels/convolution_shape.h"
 #include "framework/tensor/dtype.h"
 #include "framework/tensor/shape.h"
 
 namespace sluice::cpu {
-
-enum class ConvolutionPass { kForward, kInputGradient, kWeightGradient };
-
-// x [images, height, width, channels], w [kernel height, kernel width, channels / groups, out
-// channels], y [images, out height, out width, out channels], all dense.
-struct ConvolutionShape {
-  int64_t images = 0, height = 0, width = 0, channels = 0;
-  int64_t out_height = 0, out_width = 0, out_channels = 0;
-  int64_t kernel_height = 0, kernel_width = 0;
-  int64_t stride_height = 1, stride_width = 1, dilation_height = 1, dilation_width = 1;
-  PaddingSides padding;
-  int64_t groups = 1;
-  DType operands = DType::kF32;  // f32 or bf16; weights' gradients are f32 of either
-
-  int64_t Pixels() const { return height * width; }
-  int64_t Places() const { return out_height * out_width; }
-  int64_t WeightElements() const {
-    return kernel_height * kernel_width * (channels / groups) * out_channels;
-  }
-  int64_t Products() const { return images * Places() * WeightElements(); }
-};
 
 // Moves weights between a tensor and the layout that a primitive likes. One thread at a time.
 class WeightsReorder {

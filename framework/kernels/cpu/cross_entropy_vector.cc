@@ -15,7 +15,7 @@ void SumExp(const T* logits, const float* max, float* sum, int64_t rows, int64_t
 
 void Combine(const float* max, const float* sum, const float* picked, float* loss, int64_t n) {
   ForLanes(n, [&](int64_t i, auto lanes) {
-    lanes(loss + i, Log(lanes(sum + i)) + lanes(max + i) - lanes(picked + i));
+    lanes(loss + i, CrossEntropyOf(lanes(max + i), lanes(sum + i), lanes(picked + i)));
   });
 }
 
@@ -54,23 +54,17 @@ constexpr CrossEntropyVector<T> LoopsOf() {
   return {SumExp<T>, Combine, Gradient<T>, NotBelow<T>, NotAtMost<T>};
 }
 
-// max(x, 0) - x label + log(1 + exp(-|x|)): no exponential overflows.
 void SigmoidLoss(const float* logits, const float* labels, float* loss, int64_t n) {
-  const F zero = Splat(0), one = Splat(1);
   ForLanes(n, [&](int64_t i, auto lanes) {
-    const F x = lanes(logits + i);
-    const F rest = Log(one + Exp(Min(x, zero - x)));
-    lanes(loss + i, Max(x, zero) - x * lanes(labels + i) + rest);
+    lanes(loss + i, SigmoidCrossEntropyOf(lanes(logits + i), lanes(labels + i)));
   });
 }
 
 void SigmoidGradient(const float* logits, const float* labels, const float* dloss, float* dlogits,
                      int64_t n) {
-  const F zero = Splat(0), one = Splat(1);
   ForLanes(n, [&](int64_t i, auto lanes) {
-    const F x = lanes(logits + i), small = Exp(Min(x, zero - x));
-    const F y = Select(Less(x, zero), small, one) / (one + small);
-    lanes(dlogits + i, (y - lanes(labels + i)) * lanes(dloss + i));
+    lanes(dlogits + i,
+          SigmoidCrossEntropyGradientOf(lanes(logits + i), lanes(labels + i), lanes(dloss + i)));
   });
 }
 

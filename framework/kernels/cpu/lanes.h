@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "framework/kernels/update_steps.h"
+
 #ifndef __clang__
 // gcc 12 takes the deliberately undefined operands inside its AVX-512 intrinsics for mistakes.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
@@ -315,9 +317,13 @@ SLUICE_INLINE void StoreTransposed(I c0, I c1, I c2, I c3, int32_t* to) {
 
 #endif
 
-// NaN wins, as in Reduce(kMax).
-SLUICE_INLINE F Max(F a, F b) { return Select(IsNan(a), a, MaxOrSecond(a, b)); }
-SLUICE_INLINE F Min(F a, F b) { return Select(IsNan(a), a, MinOrSecond(a, b)); }
+#include "framework/kernels/formulas.inc"
+
+// Twice, for registers of sixteen.
+alignas(64) constexpr float kEighths[16] = {
+    1, kEighth1, kEighth2, kEighth3, kEighth4, kEighth5, kEighth6, kEighth7,
+    1, kEighth1, kEighth2, kEighth3, kEighth4, kEighth5, kEighth6, kEighth7};
+SLUICE_INLINE F PowerOfEighths(I eighths) { return OfEight(kEighths, eighths); }
 
 // As bf16, in the low halves: rounded to nearest even; NaN stays NaN.
 SLUICE_INLINE I RoundToHalves(F a) {
@@ -345,10 +351,6 @@ SLUICE_INLINE void Narrow(float x, uint16_t* y) {
   const bool nan = (bits & 0x7fffffff) > 0x7f800000;
   *y = static_cast<uint16_t>(nan ? bits >> 16 | 64 : rounded);
 }
-
-// relu, where NaN stays NaN, and its gradient: dy where y is positive.
-SLUICE_INLINE F Rectify(F x) { return Select(Less(x, Splat(0)), Splat(0), x); }
-SLUICE_INLINE F ReluSlope(F y, F dy) { return Select(Less(Splat(0), y), dy, Splat(0)); }
 
 // What a tensor of T would keep of a: where one loop does what several ops would, the results are
 // those of the ops.
@@ -485,73 +487,6 @@ SLUICE_INLINE float MaxOver(int64_t n, const T* x) {
     max[1] = Max(max[1], Select(m, Load(x + i, m), infinity));
   }
   return FoldMax(Max(Max(max[0], max[1]), Max(max[2], max[3])));
-}
-
-// Adding 1.5 * 2^20 rounds to a multiple of 1/8 and leaves how many in the low bits.
-constexpr float kRounding = 1572864.0f;
-constexpr float kLog2E = 1.44269502162933349609375f, kLog2ERest = 1.925963033500011e-8f;
-
-// Powers of two by eighths, twice, for registers of sixteen. Multiplications are what limits the
-// users of PowerOfTwo, and a permutation takes none of their places.
-alignas(64) constexpr float kEighths[16] = {
-    1, 1.09050775f, 1.18920708f, 1.29683959f, 1.41421354f, 1.54221082f, 1.68179286f, 1.8340081f,
-    1, 1.09050775f, 1.18920708f, 1.29683959f, 1.41421354f, 1.54221082f, 1.68179286f, 1.8340081f};
-SLUICE_INLINE F TimesPower(F a, I eighths) {
-  return FromBits(Bits(a) + ShiftLeft<20>(eighths & SplatI(~7)));
-}
-SLUICE_INLINE F Growth(F r) {  // (2^r - 1) / r
-  const F p = Fma(Splat(5.55041e-2f), r, Splat(2.402576e-1f));
-  return Fma(p, r, Splat(6.931471824645996e-1f));
-}
-// 2^(k + r) for r in [-1/16, 1/16] and the multiple of 1/8 k of k + kRounding, as long as the
-// result is normal; else, and of NaN, anything.
-SLUICE_INLINE F PowerOfTwo(F k_rounded, F r) {
-  const F power = OfEight(kEighths, Bits(k_rounded));
-  return TimesPower(Fma(power * r, Growth(r), power), Bits(k_rounded));
-}
-// 1 + 2^(k + r), where 2^k is normal too.
-SLUICE_INLINE F OnePlusPowerOfTwo(F k_rounded, F r) {
-  const F power = TimesPower(OfEight(kEighths, Bits(k_rounded)), Bits(k_rounded));
-  return Fma(power * r, Growth(r), power + Splat(1));
-}
-
-// e^x within 1.5 ulp; 0 below -86.5, inf above 88.7228; NaN stays.
-SLUICE_INLINE F Exp(F x) {
-  const F k_rounded = Fma(x, Splat(kLog2E), Splat(kRounding));
-  const F minus_k = Splat(kRounding) - k_rounded;
-  const F r = Fma(x, Splat(kLog2ERest), Fma(x, Splat(kLog2E), minus_k));
-  const F y = Select(AtMost(x, Splat(88.7228f)), PowerOfTwo(k_rounded, r),
-                     x + FromBits(SplatI(0x7f800000)));
-  return Select(Less(x, Splat(-86.5f)), Splat(0), y);
-}
-
-// Natural logarithm within 2 ulp for positive normal x; -inf at 0, NaN below.
-SLUICE_INLINE F Log(F x) {
-  const I bits = Bits(x);
-  // x = 2^e * m with m in [sqrt(1/2), sqrt(2)).
-  const I shifted = bits - SplatI(0x3f3504f3);
-  const I e = ShiftRightSigned<23>(shifted);
-  const F m = FromBits(bits - ShiftLeft<23>(e)) - Splat(1);
-  const F k = ToFloat(e);
-  const F z = m * m;
-  F p = Splat(7.0376836292e-2f);
-  p = Fma(p, m, Splat(-1.1514610310e-1f));
-  p = Fma(p, m, Splat(1.1676998740e-1f));
-  p = Fma(p, m, Splat(-1.2420140846e-1f));
-  p = Fma(p, m, Splat(1.4249322787e-1f));
-  p = Fma(p, m, Splat(-1.6668057665e-1f));
-  p = Fma(p, m, Splat(2.0000714765e-1f));
-  p = Fma(p, m, Splat(-2.4999993993e-1f));
-  p = Fma(p, m, Splat(3.3333331174e-1f));
-  F y = p * m * z;
-  y = Fma(k, Splat(-2.12194440e-4f), y);
-  y = Fma(z, Splat(-0.5f), y);
-  y = Fma(k, Splat(0.693359375f), m + y);
-  const F infinity = FromBits(SplatI(0x7f800000)), zero = Splat(0);
-  y = Select(Less(x, infinity), y, x);
-  const F below = FromBits(SplatI(0x7fc00000));
-  y = Select(Less(x, Splat(1.1754944e-38f)), zero - infinity, y);
-  return Select(Less(x, zero), below, Select(IsNan(x), x, y));
 }
 
 }  // namespace sluice::cpu::SLUICE_ISA

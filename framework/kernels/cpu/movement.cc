@@ -33,6 +33,8 @@ void CopyAll(const KernelContext& context, const StridedLoop& loop, const T* fro
 template <typename F>
 void BySize(DType dtype, F&& fn) {
   switch (SizeOf(dtype)) {
+    case 1:
+      return fn(uint8_t());
     case 2:
       return fn(uint16_t());
     case 8:

@@ -8,22 +8,14 @@
 
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/rows.h"
+#include "framework/kernels/update_steps.h"
 
 namespace sluice::cpu {
 namespace {
 
-SgdStep StepOf(const SgdAttributes& a, double factor, float learning_rate, int32_t step) {
-  const double share = step > 1 ? 1 - a.dampening : 1;
-  return {static_cast<float>(share * factor), learning_rate, static_cast<float>(a.momentum),
-          static_cast<float>(share * a.weight_decay), a.nesterov};
-}
-
-// The momentum of LARS has the learning rate in it.
-SgdStep StepOf(const LarsAttributes& a, double factor, double learning_rate, double ratio) {
-  const double rate = learning_rate * ratio;
-  return {static_cast<float>(rate * factor), 1, static_cast<float>(a.momentum),
-          static_cast<float>(rate * a.weight_decay), /*nesterov=*/false};
-}
+#define SLUICE_INLINE inline
+#include "framework/kernels/update_steps.inc"
+#undef SLUICE_INLINE
 
 void UpdateSgd(const SgdStep& step, const float* gradient, float* variable, float* momentum,
                int64_t n) {
@@ -102,29 +94,12 @@ int Written(const KernelSpec& spec) {
   return spec.outputs.empty() ? 0 : static_cast<int>(spec.inputs.size());
 }
 
-// The rules of ops/update_rule.h: what is computed once a firing, and the loop over elements, whose
-// states are as many pointers.
+// The rules of ops/update_rule.h: the loop over elements, whose states are as many pointers.
 struct AdamWRule {
   using Attributes = AdamWAttributes;
   using Step = AdamWStep;
   static constexpr int kStates = 2;
   static constexpr bool kReadsStep = true;
-  static AdamWStep StepOf(const AdamWAttributes& a, float factor, float learning_rate,
-                          int32_t step) {
-    const double correction1 = a.bias_correction ? 1 - std::pow(a.beta1, step) : 1;
-    const double correction2 = a.bias_correction ? std::sqrt(1 - std::pow(a.beta2, step)) : 1;
-    AdamWStep made;
-    made.factor = factor;
-    made.beta1 = static_cast<float>(a.beta1);
-    made.one_minus_beta1 = static_cast<float>(1 - a.beta1);
-    made.beta2 = static_cast<float>(a.beta2);
-    made.one_minus_beta2 = static_cast<float>(1 - a.beta2);
-    made.decay = static_cast<float>(1 - learning_rate * a.weight_decay);
-    made.rate = static_cast<float>(learning_rate / correction1);
-    made.root = static_cast<float>(1 / correction2);
-    made.epsilon = static_cast<float>(a.epsilon);
-    return made;
-  }
   static void Run(const AdamWStep& step, const float* gradient, float* variable,
                   float* const* states, int64_t n) {
     Vectors().optimizer.adamw(step, gradient, variable, states[0], states[1], n);
@@ -136,11 +111,6 @@ struct AdagradRule {
   using Step = AdagradStep;
   static constexpr int kStates = 1;
   static constexpr bool kReadsStep = false;
-  static AdagradStep StepOf(const AdagradAttributes& a, float factor, float learning_rate,
-                            int32_t) {
-    return {factor, learning_rate, static_cast<float>(a.weight_decay),
-            static_cast<float>(a.epsilon)};
-  }
   static void Run(const AdagradStep& step, const float* gradient, float* variable,
                   float* const* states, int64_t n) {
     Vectors().optimizer.adagrad(step, gradient, variable, states[0], n);
@@ -152,10 +122,6 @@ struct FtrlRule {
   using Step = FtrlStep;
   static constexpr int kStates = 2;
   static constexpr bool kReadsStep = false;
-  static FtrlStep StepOf(const FtrlAttributes& a, float factor, float learning_rate, int32_t) {
-    return {factor, learning_rate, static_cast<float>(a.l1), static_cast<float>(a.l2),
-            static_cast<float>(a.beta)};
-  }
   // A rate of 0 changes nothing.
   static void Run(const FtrlStep& step, const float* gradient, float* variable,
                   float* const* states, int64_t n) {
@@ -176,7 +142,7 @@ template <typename Rule>
 typename Rule::Step StepAt(const typename Rule::Attributes& attributes, const Operands& at,
                            int factor) {
   const int32_t step = Rule::kReadsStep ? *at.at<int32_t>(factor + 2) : 0;
-  return Rule::StepOf(attributes, *at.at(factor), *at.at(factor + 1), step);
+  return StepOf(attributes, *at.at(factor), *at.at(factor + 1), step);
 }
 
 // variable, states.., gradient, factor, learning rate, [step]; then the value, or nothing.
@@ -237,23 +203,15 @@ PreparedKernel PrepareTrustRatio(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   ASSIGN_OR_RETURN(const LarsAttributes a, ParseAttributes<LarsAttributes>(spec.attributes));
   return MakeKernel([a](const KernelContext&, const Operands& at) {
-    const double length = std::sqrt(static_cast<double>(*at.at(0)));
-    const double gradient = *at.at(2) * std::sqrt(static_cast<double>(*at.at(1)));
-    const bool either_zero = length == 0 || gradient == 0;
-    const double ratio = a.coefficient * length / (gradient + a.weight_decay * length + a.epsilon);
-    *at.at(3) = static_cast<float>(either_zero ? 1 : ratio);  // NaN stays NaN
+    *at.at(3) = TrustRatioOf(a, *at.at(0), *at.at(1), *at.at(2));
   });
 }
 
 PreparedKernel PrepareClipFactor(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
-  ASSIGN_OR_RETURN(const ClipAttributes attributes,
-                   ParseAttributes<ClipAttributes>(spec.attributes));
-  const double max_norm = attributes.max_norm;
-  return MakeKernel([max_norm](const KernelContext&, const Operands& at) {
-    const double factor = max_norm / (std::sqrt(static_cast<double>(*at.at(0))) + 1e-6);
-    *at.at(1) = static_cast<float>(factor > 1 ? 1 : factor);  // NaN stays NaN
-  });
+  ASSIGN_OR_RETURN(const ClipAttributes a, ParseAttributes<ClipAttributes>(spec.attributes));
+  return MakeKernel(
+      [a](const KernelContext&, const Operands& at) { *at.at(1) = ClipFactorOf(a, *at.at(0)); });
 }
 
 // variable, gradient, factor, learning rate, step, momentum or nothing; then the value or nothing.
@@ -325,9 +283,7 @@ PreparedKernel PrepareAdamDirection(const KernelSpec& spec) {
                    ParseAttributes<AdamWAttributes>(spec.attributes));
   const int64_t n = spec.inputs[0].NumElements();
   return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    AdamWStep step =
-        AdamWRule::StepOf(attributes, *at.at(4), /*learning_rate=*/1, *at.at<int32_t>(5));
-    step.decay = static_cast<float>(attributes.weight_decay);
+    const AdamWStep step = DirectionStepOf(attributes, *at.at(4), *at.at<int32_t>(5));
     Parallel(context, n, kCheapGrain / 2, [&](int64_t begin, int64_t end) {
       Vectors().optimizer.adam_direction(step, at.at(3) + begin, at.at(0) + begin, at.at(1) + begin,
                                          at.at(2) + begin, at.at(6) + begin, end - begin);

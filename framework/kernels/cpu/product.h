@@ -9,19 +9,9 @@
 #include <vector>
 
 #include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/product_shape.h"
 
 namespace sluice::cpu {
-
-// c[i] = a[i] b[i], summed in f32, for `batch` matrices. c is dense, row by row: [batch, m, n]. a
-// is [m,k], or [k,m] if transposed, b [k,n] or [n,k], both dense; the i-th lies i * batch_a
-// (batch_b) elements from the first.
-struct ProductShape {
-  int64_t batch = 1, m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
-  int64_t batch_a = 0, batch_b = 0;
-  DType operands = DType::kF32;  // of a and b: f32 or bf16
-  DType result = DType::kF32;    // of c: the same, or f32
-};
 
 class Product {
  public:

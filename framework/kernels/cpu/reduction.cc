@@ -5,36 +5,10 @@
 #include "framework/kernels/cpu/column_sums.h"
 #include "framework/kernels/cpu/strided.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/kernels/reduced_shape.h"
 
 namespace sluice::cpu {
 namespace {
-
-// A reduced tensor as [outer, reduced, inner]: `outer` and `inner` are kept.
-struct Kept {
-  int64_t outer = 1, reduced = 1, inner = 1;
-  bool contiguous = true;  // the reduced dimensions lie side by side (extents of 1 aside)
-};
-
-// So many rows are cut into blocks.
-constexpr int64_t kManyRows = 512;
-
-Kept KeptOf(const Shape& shape, const Shape& dims) {
-  Kept kept;
-  int state = 0;  // outer, reduced, inner
-  for (int d = 0; d < shape.rank(); ++d) {
-    if (shape[d] == 1) continue;
-    const bool reduces = std::find(dims.begin(), dims.end(), d) != dims.end();
-    if (reduces) {
-      kept.contiguous &= state <= 1;
-      state = 1;
-      kept.reduced *= shape[d];
-    } else {
-      if (state == 1) state = 2;
-      (state == 0 ? kept.outer : kept.inner) *= shape[d];
-    }
-  }
-  return kept;
-}
 
 // The sum of everything in f64, in blocks whose size depends on n alone.
 constexpr int64_t kMaxBlocks = 16;
@@ -72,7 +46,7 @@ void ScaleBy(float scale, float* y, int64_t n) {
 }
 
 template <typename T>
-PreparedKernel ReduceRows(const Kept& kept, int which, float scale) {
+PreparedKernel ReduceRows(const ReducedShape& kept, int which, float scale) {
   return MakeKernel([kept, which, scale](const KernelContext& context, const Operands& at) {
     const T* x = at.at<T>(0);
     float* y = at.at(1);
@@ -88,7 +62,7 @@ PreparedKernel ReduceRows(const Kept& kept, int which, float scale) {
 // thousands of rows, take less than half of the time that they took split by columns, which read a
 // line of memory for some of its elements and left 64 channels to one thread.
 template <typename T>
-PreparedKernel SumColumns(const Kept& kept, float scale) {
+PreparedKernel SumColumns(const ReducedShape& kept, float scale) {
   const ColumnSums sums(kept.outer, kept.reduced, kept.inner, 1);
   return MakeKernel(
       [sums, kept, scale](const KernelContext& context, const Operands& at) {
@@ -107,7 +81,7 @@ PreparedKernel SumColumns(const Kept& kept, float scale) {
 }
 
 template <typename T>
-PreparedKernel ReduceColumns(const Kept& kept, int which, float scale) {
+PreparedKernel ReduceColumns(const ReducedShape& kept, int which, float scale) {
   return MakeKernel([kept, which, scale](const KernelContext& context, const Operands& at) {
     const T* x = at.at<T>(0);
     float* y = at.at(1);
@@ -198,7 +172,7 @@ PreparedKernel PrepareReduce(const KernelSpec& spec) {
     }
   }
   const int which = static_cast<int>(attributes.reduction) - 1;
-  const Kept kept = KeptOf(spec.inputs[0].local, attributes.dims);
+  const ReducedShape kept(spec.inputs[0].local, attributes.dims);
   return OfFloat(spec, dtype, [&]<typename T>(T) -> PreparedKernel {
     const float factor = static_cast<float>(scale);
     if (!kept.contiguous) return ReduceGeneral<T>(spec, attributes, factor);

@@ -10,30 +10,12 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/kernels/table_rows.h"
 
 namespace sluice::cpu {
 
 // OutOfRange unless every id is in [0, limit), naming the first that is not and its place.
 absl::Status CheckIds(const char* op, const int32_t* ids, int64_t n, int64_t limit);
-
-// The rows of a table [rows, width] or [groups, rows, width] that a shard holds of each of its
-// groups, and how many a group has in all. Ids, of which each group has as many, count from its
-// first row.
-struct TableRows {
-  int64_t groups, begin, per_micro, held, whole, width;
-  explicit TableRows(const Shard& table) {
-    const int rows = table.local.rank() - 2;
-    groups = rows > 0 ? table.local[0] : 1;
-    begin = table.offset[rows];
-    per_micro = table.stride_per_micro[rows];
-    held = table.local[rows];
-    whole = table.logical[rows];
-    width = table.local[rows + 1];
-  }
-  int64_t BeginAt(int64_t micro) const { return begin + micro * per_micro; }
-  // Of `ids` in all.
-  int64_t IdsOfGroup(int64_t ids) const { return groups > 0 ? ids / groups : 0; }
-};
 
 // The places of one id among all ids, ascending.
 class RowPlaces {

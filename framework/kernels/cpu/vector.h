@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "framework/kernels/update_steps.h"
+
 namespace sluice::cpu {
 
 // The bits of a bf16. Loops over it compute in f32 and round each result once.
@@ -194,20 +196,6 @@ struct PoolVector {
   void (*average_gradient)(const PoolImage& image, const T* dy, T* dx);
 };
 
-struct SgdStep {
-  float factor, learning_rate, momentum, weight_decay;
-  bool nesterov;
-};
-struct AdamWStep {
-  // variable = decay * variable - rate * m / (sqrt(v) * root + epsilon)
-  float factor, beta1, one_minus_beta1, beta2, one_minus_beta2, decay, rate, root, epsilon;
-};
-struct AdagradStep {
-  float factor, learning_rate, weight_decay, epsilon;
-};
-struct FtrlStep {
-  float factor, learning_rate, l1, l2, beta;
-};
 struct OptimizerVector {
   void (*sgd)(const SgdStep& step, const float* gradient, float* variable, int64_t n);
   void (*sgd_momentum)(const SgdStep& step, const float* gradient, float* variable, float* momentum,

@@ -68,7 +68,8 @@ absl::Span<const KernelEntry> CudaKernels() {
 }
 
 const DeviceSupport& CudaSupport() {
-  static constexpr DeviceSupport support = {FreeCudaBytes, OpenCudaDevices, PrepareCudaKernel, Place};
+  static constexpr DeviceSupport support = {FreeCudaBytes, OpenCudaDevices, PrepareCudaKernel,
+                                            Place};
   return support;
 }
 

@@ -1,10 +1,10 @@
-#include "framework/kernels/cpu/strided.h"
+#include "framework/kernels/strided_extent.h"
 
 #include "framework/base/log.h"
 
-namespace sluice::cpu {
+namespace sluice {
 
-StridedLoop::StridedLoop(const Shape& extent, const std::vector<Shape>& strides)
+StridedExtent::StridedExtent(const Shape& extent, const std::vector<Shape>& strides)
     : operands_(static_cast<int>(strides.size())) {
   SLUICE_CHECK_LE(operands_, kMaxOperands);
   SLUICE_CHECK_LE(extent.rank(), kMaxRank);
@@ -44,4 +44,4 @@ Shape BroadcastStrides(const Shard& from, const Shard& to) {
   return strides;
 }
 
-}  // namespace sluice::cpu
+}  // namespace sluice

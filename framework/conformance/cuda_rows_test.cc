@@ -1,0 +1,187 @@
+// Of CUDA kernels that work on rows what the cases of their ops do not reach: rows that a block
+// takes piece by piece, columns of many groups of rows, ids that take several merges to sort, heads
+// of several chunks and tiles, equal logits; and the errors that kernels find in what they read.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "framework/conformance/cuda_run.h"
+#include "framework/conformance/kernel_checker.h"
+#include "framework/ops/all_ops.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
+TensorType I32(const Shape& shape) { return {DType::kI32, shape}; }
+
+// What the op's case gives on a whole, in two orders of threads.
+void Check(const char* name, const OpCase& op_case, const KernelChecker::Also& also = BitsOfCpu) {
+  const OpDef* const op = FindOp(name);
+  ASSERT_NE(op, nullptr) << name;
+  EXPECT_EQ(KernelChecker(RunOnCuda, also).CheckWhole(*op, op_case, 2), "");
+}
+
+TEST(CudaRowsTest, RowsThatABlockTakesInPieces) {
+  for (const char* name : {"softmax", "softmax_gradient", "layer_norm", "layer_norm_gradient",
+                           "ce_max", "ce_sum_exp", "ce_gradient", "l2_normalize", "reduce"}) {
+    const std::vector<OpCase> cases = RowCases(*FindOp(name), {4096, 4097, 8300});
+    EXPECT_FALSE(cases.empty()) << name;
+    for (const OpCase& op_case : cases) Check(name, op_case);
+  }
+}
+
+TEST(CudaRowsTest, ColumnsOfManyRows) {
+  for (const int64_t rows : {63, 64, 65, 511, 1500}) {
+    for (const int64_t width : {1, 31, 33, 100}) {
+      const TensorType x = F32({rows, width}), column = F32({rows});
+      Check("reduce", {"", ReduceAttributes{Reduction::kSum, true, {0}}, {x}});
+      Check("reduce", {"", ReduceAttributes{Reduction::kMax, false, {0}}, {x}});
+      Check("layer_norm_parameter_gradient", {"", NoAttributes(), {x, x, column, column}});
+      Check("prelu_slope_gradient", {"", NoAttributes(), {x, x}});
+    }
+  }
+}
+
+TEST(CudaRowsTest, DimensionsReducedApart) {
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
+    for (const Shape& dims : {Shape{0, 2}, Shape{1, 3}, Shape{0, 2, 3}, Shape{0, 3}}) {
+      Check("reduce", {"", ReduceAttributes{reduction, false, dims}, {F32({3, 5, 1, 70})}});
+      Check("reduce", {"", ReduceAttributes{reduction, false, dims}, {F32({4, 3, 5, 33})}});
+    }
+  }
+}
+
+// Rows of an id are added up in the order in which they appear.
+TEST(CudaRowsTest, IdsThatAreNamedOften) {
+  for (const int64_t n : {255, 257, 2000}) {
+    for (const int64_t width : {1, 130}) {
+      const std::vector<TensorType> operands = {F32({40, width}), I32({n}), F32({n, width})};
+      Check("add_sparse", {"", NoAttributes(), operands, 0, 39});
+      Check("sum_squares_sparse", {"", NoAttributes(), operands, 0, 39});
+      Check("assign_sparse", {"", NoAttributes(), operands, 0, 39});
+      Check("embedding_gradient", {"", RowsAttributes{40}, {operands[1], operands[2]}, 0, 39});
+    }
+  }
+}
+
+// Their sums have an order of their own.
+TEST(CudaRowsTest, HeadsOfSeveralTilesAndChunks) {
+  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
+  for (const Shape& shape : {Shape{1, 70, 2, 20}, Shape{2, 33, 1, 70}, Shape{1, 40, 1, 300}}) {
+    const TensorType q = F32(shape), statistic = F32({shape[0], shape[1], shape[2]});
+    // Scores of values up to `most` that are below 1.
+    const auto scale = [&](double most) {
+      return AttentionAttributes{1 / (most * most * static_cast<double>(shape[3]))};
+    };
+    std::vector<TensorType> forward(3, q), gradient = {q, q, q, q, statistic, q};
+    Check("attention", {"", scale(3), forward, -3, 3}, nothing);
+    Check("attention_gradient", {"", scale(1), gradient, -1, 1}, nothing);
+    forward.push_back(I32({shape[0]}));
+    gradient.push_back(I32({shape[0]}));
+    Check("padded_attention", {"", scale(30), forward, 0, 30}, nothing);
+    Check("padded_attention_gradient", {"", scale(3), gradient, 0, 3}, nothing);
+  }
+}
+
+// More keys than weights lie in shared memory at a time, and the largest weights among the first of
+// them for some heads, among the others for some.
+TEST(CudaRowsTest, CachesOfManyKeys) {
+  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
+  const TensorType row = F32({1, 2, 6, 8}), cache = F32({1, 8300, 6, 8});
+  // Positions are drawn from the same range as all else; scores differ by some units.
+  const OpCase many = {
+      "", AttentionAttributes{1e-6}, {row, row, row, cache, cache, I32({1})}, 8192, 8292};
+  Check("cached_attention", many, nothing);
+}
+
+// The kernel's run on these values, the first operand's being `values` and integers `integers`.
+KernelCall CallOf(const char* op, const Attributes& attributes,
+                  const std::vector<TensorType>& inputs, const std::vector<double>& values,
+                  const std::vector<double>& integers, const std::vector<TensorType>& outputs) {
+  KernelCall call;
+  call.op = op;
+  call.attributes = PrintAttributes(attributes);
+  for (const TensorType& type : inputs) {
+    Array array(type.shape, 1);
+    if (call.inputs.empty() && !values.empty()) array.values = values;
+    if (!IsFloat(type.dtype)) array.values = integers;
+    call.updates.push_back(Updates(*FindOp(op), call.inputs.size()));
+    call.inputs.push_back({type, WholeBox(type.shape), array});
+  }
+  for (const TensorType& type : outputs) call.outputs.push_back({type, WholeBox(type.shape), {}});
+  return call;
+}
+
+void ExpectBitsOfCpu(const KernelCall& call) {
+  const absl::StatusOr<KernelRun> run = RunOnCuda(call);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(BitsOfCpu(call, *run), "");
+}
+
+TEST(CudaRowsTest, RanksOfEqualLogitsAndOfNan) {
+  const double nan = std::nan("");
+  const std::vector<double> logits = {1, 2, 1, 0, 1,   1, 1, 1, 1, 1,  //
+                                      3, 2, 1, 0, nan, 0, 0, 2, 1, 0};
+  const TensorType rows = F32({4});
+  for (const std::vector<double>& labels : {std::vector<double>{0, 4, 2, 3}, {2, 0, 4, 1}}) {
+    ExpectBitsOfCpu(CallOf("label_rank", NoAttributes(), {F32({4, 5}), I32({4}), rows}, logits,
+                           labels, {rows}));
+  }
+}
+
+// Angles that the margin moves beyond a half turn, cosines beyond 1, and what is no number.
+TEST(CudaRowsTest, MarginsAtTheEndsOfTheirRange) {
+  std::vector<double> cosines, labels;
+  for (const double x : {-1.5, -1.0, -0.999, -0.9, -0.88, -0.5, 0.0, 0.999, 1.0, 1.5, 0x1p-30}) {
+    labels.push_back(static_cast<double>(labels.size() % 2));
+    cosines.insert(cosines.end(), {x, x});
+  }
+  cosines.back() = std::nan("");
+  const int64_t rows = static_cast<int64_t>(labels.size());
+  const TensorType x = F32({rows, 2});
+  const MarginAttributes arc = {64, 0.5, 0.1};
+  ExpectBitsOfCpu(CallOf("margin_logits", arc, {x, I32({rows})}, cosines, labels, {x}));
+  std::vector<double> logits = cosines;
+  for (double& logit : logits) logit *= 64;
+  ExpectBitsOfCpu(CallOf("margin_logits_gradient", arc, {x, I32({rows}), x}, logits, labels, {x}));
+}
+
+std::string MessageOf(const char* op, const Attributes& attributes,
+                      const std::vector<TensorType>& inputs, const std::vector<double>& integers,
+                      const std::vector<TensorType>& outputs) {
+  const KernelCall call = CallOf(op, attributes, inputs, {}, integers, outputs);
+  return std::string(RunOnCuda(call).status().message());
+}
+
+// Ends with what the CPU's kernel says, behind the place of the instruction.
+void ExpectEnd(const std::string& message, const std::string& end) {
+  ASSERT_GE(message.size(), end.size()) << message;
+  EXPECT_EQ(message.substr(message.size() - end.size()), end) << message;
+}
+
+TEST(CudaRowsTest, WhatIsOutOfRangeIsNamed) {
+  const NoAttributes none;
+  ExpectEnd(MessageOf("embedding", none, {F32({7, 2}), I32({3})}, {1, 7, 2}, {F32({3, 2})}),
+            "embedding: expected ids in [0, 7), got 7 in row 1");
+  ExpectEnd(MessageOf("add_sparse", none, {F32({7, 2}), I32({3}), F32({3, 2})}, {1, 2, -1},
+                      {F32({7, 2})}),
+            "add_sparse: expected ids in [0, 7), got -1 in row 2");
+  const CrossEntropyAttributes plain;
+  ExpectEnd(MessageOf("ce_pick", plain, {F32({3, 7}), I32({3})}, {1, -1, 2}, {F32({3})}),
+            "ce_pick: expected labels in [0, 7), got -1 in row 1");
+  const TensorType q = F32({2, 5, 1, 4});
+  ExpectEnd(MessageOf("padded_attention", AttentionAttributes(), {q, q, q, I32({2})}, {5, 6},
+                      {q, F32({2, 5, 1})}),
+            "padded_attention: expected lengths in [0, 5], got 6 in sample 1");
+  ExpectEnd(MessageOf("write_rows", none, {q, F32({2, 2, 1, 4}), I32({2})}, {4, 3}, {}),
+            "write_rows: expected a position in [0, 3], got 4 in sample 0");
+  const TensorType row = F32({2, 1, 1, 4});
+  ExpectEnd(MessageOf("cached_attention", AttentionAttributes(), {row, row, row, q, q, I32({2})},
+                      {4, -2}, {row}),
+            "cached_attention: expected a position in [0, 4], got -2 in sample 1");
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,406 @@
+// Batch normalization of [groups, rows.., channels], with the bits of the CPU.
+#include <algorithm>
+
+#include "framework/kernels/cuda/all_kernels.h"
+#include "framework/kernels/cuda/columns.h"
+#include "framework/kernels/reduced_shape.h"
+
+namespace sluice::cuda {
+namespace {
+
+// The rows of each group, and the blocks in which sums over them are made.
+struct Extents {
+  int64_t groups, rows, channels;  // rows of one group, of the shard
+  int64_t blocks, block_rows;
+  float share;  // one of the rows of a group of the logical tensor
+
+  explicit Extents(const Shard& x) {
+    const int last = x.local.rank() - 1;
+    groups = x.local[0], channels = x.local[last], rows = 1;
+    int64_t whole = 1;
+    for (int d = 1; d < last; ++d) rows *= x.local[d], whole *= x.logical[d];
+    const RowBlocks cut(rows, channels);
+    blocks = cut.blocks, block_rows = cut.block_rows;
+    share = static_cast<float>(1 / static_cast<double>(whole));
+  }
+  int64_t of_groups() const { return groups * channels; }  // of a statistic
+  int64_t sums_bytes(int sums) const { return blocks * sums * of_groups() * 4; }
+  Grid GridOfSums(int sums) const {
+    return ColumnBlock::GridOf(channels, groups * blocks, block_rows, sums);
+  }
+};
+
+// What normalizes, by groups and channels. A norm without gamma or beta has none of its own.
+struct Statistics {
+  const float *mean, *variance, *gamma, *beta;
+  float epsilon;
+};
+
+// The same of one channel of one group.
+struct ChannelNorm {
+  float mean = 0, rstd = 0, factor = 0, beta = 0;
+
+  __device__ ChannelNorm(const Statistics& of, int64_t group, int64_t channels, int64_t channel) {
+    if (channel >= channels) return;
+    mean = of.mean[group * channels + channel];
+    rstd = 1 / sqrtf(of.variance[group * channels + channel] + of.epsilon);
+    factor = of.gamma == nullptr ? rstd : rstd * of.gamma[channel];
+    beta = of.beta == nullptr ? 0 : of.beta[channel];
+  }
+  __device__ float Of(float x) const { return fmaf(x - mean, factor, beta); }
+};
+
+// A warp's threads take channels beside each other, the warps of a block rows.
+constexpr int kElementThreads = 256;
+constexpr int64_t kBlockRows = 64;
+
+struct ChannelRows {
+  int64_t group, channel, begin, end;  // rows counted through all groups
+
+  __device__ explicit ChannelRows(const Extents& x) {
+    const int64_t stripes = (x.channels + kWarp - 1) / kWarp;
+    const int64_t chunks = (x.rows + kBlockRows - 1) / kBlockRows;
+    const int64_t part = static_cast<int64_t>(blockIdx.x) / stripes;
+    channel = static_cast<int64_t>(blockIdx.x) % stripes * kWarp + Lane();
+    group = part / chunks;
+    const int64_t first = part % chunks * kBlockRows;
+    begin = group * x.rows + first;
+    end = group * x.rows + (first + kBlockRows < x.rows ? first + kBlockRows : x.rows);
+  }
+  static Grid GridOf(const Extents& x) {
+    const int64_t stripes = (x.channels + kWarp - 1) / kWarp;
+    const int64_t chunks = (x.rows + kBlockRows - 1) / kBlockRows;
+    const int64_t warps = std::min<int64_t>(kElementThreads / kWarp, x.rows);
+    return {dim3(static_cast<unsigned>(stripes * chunks * x.groups)),
+            dim3(static_cast<unsigned>(warps * kWarp))};
+  }
+  // fn(i) for the elements of the channel that this thread takes.
+  template <typename Fn>
+  __device__ void ForEach(int64_t channels, const Fn& fn) const {
+    if (channel >= channels) return;
+    for (int64_t r = begin + WarpOfBlock(); r < end; r += WarpsOfBlock())
+      fn(r * channels + channel);
+  }
+};
+
+template <typename T, bool adds, bool rectifies>
+__global__ void __launch_bounds__(kElementThreads)
+    Normalize(Extents extents, const T* x, Statistics statistics, const T* addend, T* y) {
+  const ChannelRows rows(extents);
+  const ChannelNorm norm(statistics, rows.group, extents.channels, rows.channel);
+  rows.ForEach(extents.channels, [&](int64_t i) {
+    float value = norm.Of(Widen(x[i]));
+    if constexpr (adds) value = Rounded<T>(value) + Widen(addend[i]);
+    if constexpr (rectifies) value = ReluOf(Rounded<T>(value));
+    Narrow(value, y + i);
+  });
+}
+
+template <typename T, bool rectified>
+__global__ void __launch_bounds__(kElementThreads)
+    InputGradient(Extents extents, const T* dy, const T* x, Statistics statistics,
+                  const float* dgamma, const float* dbeta, T* dx) {
+  const ChannelRows rows(extents);
+  const ChannelNorm norm(statistics, rows.group, extents.channels, rows.channel);
+  float slope = 0, shift = 0;
+  if (rows.channel < extents.channels) {
+    const int64_t own = rows.group * extents.channels + rows.channel;
+    slope = norm.rstd * dgamma[own] * extents.share;
+    shift = dbeta[own] * extents.share;
+  }
+  rows.ForEach(extents.channels, [&](int64_t i) {
+    float gradient = Widen(dy[i]);
+    if constexpr (rectified) {
+      gradient = ReluGradientOf(Rounded<T>(norm.Of(Widen(x[i]))), gradient);
+    }
+    const float centred = Widen(x[i]) - norm.mean;
+    Narrow(norm.factor * (gradient - shift - centred * slope), dx + i);
+  });
+}
+
+// Sums over a block of rows of a group, to sums[group, block, kSums, channels]. term(i, part): adds
+// what is of the element i.
+template <int kSums, typename Term>
+__device__ void SumBlock(const Extents& x, const ColumnBlock& block, const Term& term,
+                         float* sums) {
+  const int64_t begin = block.part % x.blocks * x.block_rows;
+  const int64_t end = begin + x.block_rows < x.rows ? begin + x.block_rows : x.rows;
+  const int64_t first_row = block.part / x.blocks * x.rows;
+  float total[kSums];
+  block.FoldRows<SumFold>(
+      begin, end,
+      [&](int64_t r, float(&part)[kSums]) {
+        term((first_row + r) * x.channels + block.column, part);
+      },
+      total);
+  if (WarpOfBlock() != 0 || !block.valid) return;
+  for (int s = 0; s < kSums; ++s) {
+    sums[(block.part * kSums + s) * x.channels + block.column] = total[s];
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kColumnThreads)
+    SumSquares(Extents extents, const T* x, const float* mean, float* sums) {
+  const ColumnBlock block(extents.channels);
+  const int64_t group = block.part / extents.blocks;
+  const float center = block.valid ? mean[group * extents.channels + block.column] : 0;
+  SumBlock<1>(
+      extents, block,
+      [&](int64_t i, float(&part)[1]) {
+        const float centred = Widen(x[i]) - center;
+        part[0] = fmaf(centred, centred, part[0]);
+      },
+      sums);
+}
+
+// The gradients whose sums those of gamma and beta are: dy where nothing follows the norm, that of
+// its relu, or of the relu behind an addition, which is stored.
+template <typename T>
+struct PlainSlopes {
+  const T* dy;
+  __device__ float At(int64_t i, float, const ChannelNorm&) const { return Widen(dy[i]); }
+};
+template <typename T>
+struct ReluSlopes {
+  const T* dy;
+  __device__ float At(int64_t i, float x, const ChannelNorm& norm) const {
+    return ReluGradientOf(Rounded<T>(norm.Of(x)), Widen(dy[i]));
+  }
+};
+template <typename T>
+struct AddReluSlopes {
+  const T *y, *dy, *other_dy;  // the gradient is dy, or dy + other_dy where that is not null
+  T* dz;
+  __device__ float At(int64_t i, float, const ChannelNorm&) const {
+    float gradient = Widen(dy[i]);
+    if (other_dy != nullptr) gradient = Rounded<T>(gradient + Widen(other_dy[i]));
+    const float slope = ReluGradientOf(Widen(y[i]), gradient);
+    Narrow(slope, dz + i);
+    return slope;
+  }
+};
+
+template <typename T, typename Slopes>
+__global__ void __launch_bounds__(kColumnThreads)
+    SumSlopes(Extents extents, Slopes slopes, const T* x, Statistics statistics, float* sums) {
+  const ColumnBlock block(extents.channels);
+  const ChannelNorm norm(statistics, block.part / extents.blocks, extents.channels, block.column);
+  SumBlock<2>(
+      extents, block,
+      [&](int64_t i, float(&part)[2]) {
+        const float value = Widen(x[i]), slope = slopes.At(i, value, norm);
+        part[0] = fmaf(slope, value - norm.mean, part[0]);
+        part[1] = part[1] + slope;
+      },
+      sums);
+}
+
+// A channel of a group: one of `kSums` sums over all blocks.
+template <int kSums>
+__device__ float AddBlocks(const Extents& x, const float* sums, int64_t own, int sum) {
+  const float* const from =
+      sums + (own / x.channels * x.blocks * kSums + sum) * x.channels + own % x.channels;
+  float total = from[0];
+  for (int64_t b = 1; b < x.blocks; ++b) total = total + from[b * kSums * x.channels];
+  return total;
+}
+
+__global__ void __launch_bounds__(256)
+    FinishVariance(Extents extents, const float* sums, float* variance) {
+  const int64_t own = ThreadIndex();
+  if (own >= extents.groups * extents.channels) return;
+  variance[own] = AddBlocks<1>(extents, sums, own, 0) * extents.share;
+}
+
+__global__ void __launch_bounds__(256)
+    FinishParameterGradient(Extents extents, const float* sums, Statistics statistics,
+                            float* dgamma, float* dbeta) {
+  const int64_t own = ThreadIndex();
+  if (own >= extents.groups * extents.channels) return;
+  const int64_t group = own / extents.channels, channel = own % extents.channels;
+  const ChannelNorm norm(statistics, group, extents.channels, channel);
+  dgamma[own] = AddBlocks<2>(extents, sums, own, 0) * norm.rstd;
+  dbeta[own] = AddBlocks<2>(extents, sums, own, 1);
+}
+
+__global__ void __launch_bounds__(256)
+    Average(float kept, float momentum, const float* value, float* average, int64_t n) {
+  const int64_t i = ThreadIndex();
+  if (i < n) average[i] = kept * average[i] + momentum * value[i];
+}
+
+// OK if all are f32 but those listed, inputs and then outputs, which are of x's dtype.
+absl::Status RequireOf(const KernelSpec& spec, DType dtype, std::initializer_list<int> wide) {
+  std::vector<DType> types(spec.inputs.size() + spec.outputs.size(), DType::kF32);
+  for (const int i : wide) types[i] = dtype;
+  return RequireTypes(spec, types);
+}
+
+absl::StatusOr<float> EpsilonOf(const KernelSpec& spec) {
+  ASSIGN_OR_RETURN(const NormAttributes attributes,
+                   ParseAttributes<NormAttributes>(spec.attributes));
+  return static_cast<float>(attributes.epsilon);
+}
+
+// y of x, mean, variance, gamma and beta, and then the addend if there is one.
+template <bool adds, bool rectifies>
+PreparedKernel PrepareNormalize(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(adds ? RequireOf(spec, dtype, {0, 5, 6}) : RequireOf(spec, dtype, {0, 5}));
+  ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
+  const Extents x(spec.inputs[0]);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([x, epsilon](const KernelContext& context,
+                                   const Operands& at) -> absl::Status {
+      if (x.of_groups() * x.rows == 0) return absl::OkStatus();
+      const Statistics statistics = {at.at(1), at.at(2), at.at(3), at.at(4), epsilon};
+      return Launch(context, Normalize<T, adds, rectifies>, ChannelRows::GridOf(x), x, at.at<T>(0),
+                    statistics, adds ? at.at<T>(5) : nullptr, at.at<T>(adds ? 6 : 5));
+    });
+  });
+}
+
+// dgamma and dbeta, the operands from `outputs` on. slopes_of(at) gives what is summed; x is
+// operand 1, and mean and variance, to which gamma and beta may belong, stand behind it.
+template <typename T, typename SlopesOf>
+PreparedKernel MakeParameterGradient(const Extents& x, float epsilon, bool has_gamma, int outputs,
+                                     SlopesOf slopes_of) {
+  using Slopes = decltype(slopes_of(std::declval<const Operands&>()));
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        if (x.of_groups() == 0) return absl::OkStatus();
+        float* const sums = at.scratch<float>();
+        const Statistics statistics = {at.at(2), at.at(3), has_gamma ? at.at(4) : nullptr,
+                                       has_gamma ? at.at(5) : nullptr, epsilon};
+        RETURN_IF_ERROR(Launch(context, SumSlopes<T, Slopes>, x.GridOfSums(2), x, slopes_of(at),
+                               at.at<T>(1), statistics, sums));
+        return Launch(context, FinishParameterGradient, GridOf(x.of_groups()), x, sums, statistics,
+                      at.at(outputs), at.at(outputs + 1));
+      },
+      x.sums_bytes(2));
+}
+
+// dx of dy, x, mean, variance, gamma, beta if `rectified`, dgamma and dbeta.
+template <bool rectified>
+PreparedKernel PrepareGradient(const KernelSpec& spec) {
+  constexpr int kSums = rectified ? 6 : 5;  // where dgamma and dbeta stand
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireOf(spec, dtype, {0, 1, kSums + 2}));
+  ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
+  const Extents x(spec.inputs[1]);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([x, epsilon](const KernelContext& context,
+                                   const Operands& at) -> absl::Status {
+      if (x.of_groups() * x.rows == 0) return absl::OkStatus();
+      const Statistics statistics = {at.at(2), at.at(3), at.at(4), rectified ? at.at(5) : nullptr,
+                                     epsilon};
+      return Launch(context, InputGradient<T, rectified>, ChannelRows::GridOf(x), x, at.at<T>(0),
+                    at.at<T>(1), statistics, at.at(kSums), at.at(kSums + 1), at.at<T>(kSums + 2));
+    });
+  });
+}
+
+}  // namespace
+
+// x, mean; variance.
+PreparedKernel PrepareBatchVariance(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireOf(spec, dtype, {0}));
+  const Extents x(spec.inputs[0]);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel(
+        [x](const KernelContext& context, const Operands& at) -> absl::Status {
+          if (x.of_groups() == 0) return absl::OkStatus();
+          float* const sums = at.scratch<float>();
+          RETURN_IF_ERROR(
+              Launch(context, SumSquares<T>, x.GridOfSums(1), x, at.at<T>(0), at.at(1), sums));
+          return Launch(context, FinishVariance, GridOf(x.of_groups()), x, sums, at.at(2));
+        },
+        x.sums_bytes(1));
+  });
+}
+
+// x, mean, variance, gamma, beta; y.
+PreparedKernel PrepareBatchNorm(const KernelSpec& spec) {
+  return PrepareNormalize</*adds=*/false, /*rectifies=*/false>(spec);
+}
+PreparedKernel PrepareBatchNormRelu(const KernelSpec& spec) {
+  return PrepareNormalize</*adds=*/false, /*rectifies=*/true>(spec);
+}
+
+// x, mean, variance, gamma, beta, addend; y.
+PreparedKernel PrepareBatchNormAdd(const KernelSpec& spec) {
+  return PrepareNormalize</*adds=*/true, /*rectifies=*/false>(spec);
+}
+PreparedKernel PrepareBatchNormAddRelu(const KernelSpec& spec) {
+  return PrepareNormalize</*adds=*/true, /*rectifies=*/true>(spec);
+}
+
+// dy, x, mean, variance; dgamma, dbeta.
+PreparedKernel PrepareBatchNormParameterGradient(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireOf(spec, dtype, {0, 1}));
+  ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
+  const Extents x(spec.inputs[1]);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeParameterGradient<T>(x, epsilon, /*has_gamma=*/false, 4,
+                                    [](const Operands& at) { return PlainSlopes<T>{at.at<T>(0)}; });
+  });
+}
+
+// dy, x, mean, variance, gamma, beta; dgamma, dbeta.
+PreparedKernel PrepareBatchNormReluParameterGradient(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireOf(spec, dtype, {0, 1}));
+  ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
+  const Extents x(spec.inputs[1]);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeParameterGradient<T>(x, epsilon, /*has_gamma=*/true, 6,
+                                    [](const Operands& at) { return ReluSlopes<T>{at.at<T>(0)}; });
+  });
+}
+
+// y, x, mean, variance, one or two terms of dy; dgamma, dbeta, dz.
+PreparedKernel PrepareBatchNormAddReluParameterGradient(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  const bool two = spec.inputs.size() > 5;
+  RETURN_IF_ERROR(two ? RequireOf(spec, dtype, {0, 1, 4, 5, 8})
+                      : RequireOf(spec, dtype, {0, 1, 4, 7}));
+  ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
+  const Extents x(spec.inputs[1]);
+  const int outputs = static_cast<int>(spec.inputs.size());
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeParameterGradient<T>(
+        x, epsilon, /*has_gamma=*/false, outputs, [two, outputs](const Operands& at) {
+          return AddReluSlopes<T>{at.at<T>(0), at.at<T>(4), two ? at.at<T>(5) : nullptr,
+                                  at.at<T>(outputs + 2)};
+        });
+  });
+}
+
+// dy, x, mean, variance, gamma, dgamma, dbeta; dx.
+PreparedKernel PrepareBatchNormGradient(const KernelSpec& spec) {
+  return PrepareGradient<false>(spec);
+}
+
+// dy, x, mean, variance, gamma, beta, dgamma, dbeta; dx.
+PreparedKernel PrepareBatchNormReluGradient(const KernelSpec& spec) {
+  return PrepareGradient<true>(spec);
+}
+
+// variable, value.
+PreparedKernel PrepareMovingAverage(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  ASSIGN_OR_RETURN(const AverageAttributes attributes,
+                   ParseAttributes<AverageAttributes>(spec.attributes));
+  const int64_t n = spec.inputs[0].NumElements();
+  const float kept = static_cast<float>(1 - attributes.momentum);
+  const float momentum = static_cast<float>(attributes.momentum);
+  return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
+    if (n == 0) return absl::OkStatus();
+    return Launch(context, Average, GridOf(n), kept, momentum, at.at(1), at.at(0), n);
+  });
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,77 @@
+// Sums down the columns of a matrix, as the CPU makes them: so many rows first, then those sums in
+// order, which keeps long columns accurate. A block takes as many columns as a warp has lanes; its
+// warps take groups of rows, and the first warp adds those up. For the files of this package only.
+#ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_COLUMNS_H_
+#define SLUICE_FRAMEWORK_KERNELS_CUDA_COLUMNS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "framework/kernels/cuda/block.h"
+
+namespace sluice::cuda {
+
+constexpr int64_t kGroupRows = 64;
+constexpr int kColumnThreads = 512;
+
+// Sums to which no zero has been added: of no rows they are to be made 0.
+struct SumFromNothing : SumFold {
+  static constexpr float kIdentity = -0.0f;
+};
+
+// A block's columns, one of `parts` times as many blocks as the width takes.
+struct ColumnBlock {
+  int64_t column, part;
+  bool valid;  // this thread's column is there
+
+  __device__ explicit ColumnBlock(int64_t width) {
+    const int64_t stripes = (width + kWarp - 1) / kWarp;
+    column = static_cast<int64_t>(blockIdx.x) % stripes * kWarp + Lane();
+    part = static_cast<int64_t>(blockIdx.x) / stripes;
+    valid = column < width;
+  }
+
+  // `rows`: of each part. `sums`: that a thread makes at a time.
+  static Grid GridOf(int64_t width, int64_t parts, int64_t rows, int sums) {
+    const int64_t groups = std::max<int64_t>(1, (rows + kGroupRows - 1) / kGroupRows);
+    const int64_t warps = std::min<int64_t>(kColumnThreads / kWarp, groups);
+    return {dim3(static_cast<unsigned>((width + kWarp - 1) / kWarp * parts)),
+            dim3(static_cast<unsigned>(warps * kWarp)),
+            static_cast<size_t>(warps * sums * kWarp) * sizeof(float)};
+  }
+
+  // term(r, part): folds row r into `part`, kSums values. The result is the first warp's. All
+  // threads call it.
+  template <typename Fold, int kSums, typename Term>
+  __device__ void FoldRows(int64_t begin, int64_t end, const Term& term,
+                           float (&total)[kSums]) const {
+    float* const parts = SharedMemory<float>();  // [warps, kSums, lanes]
+    const int lane = Lane(), warp = WarpOfBlock(), warps = WarpsOfBlock();
+    for (int s = 0; s < kSums; ++s) total[s] = Fold::kIdentity;
+    const int64_t groups = (end - begin + kGroupRows - 1) / kGroupRows;
+    for (int64_t first = 0; first < groups; first += warps) {
+      const int64_t left = groups - first;
+      if (warp < left) {
+        float sum[kSums];
+        for (int s = 0; s < kSums; ++s) sum[s] = Fold::kIdentity;
+        const int64_t from = begin + (first + warp) * kGroupRows;
+        const int64_t to = from + kGroupRows < end ? from + kGroupRows : end;
+        for (int64_t r = from; valid && r < to; ++r) term(r, sum);
+        for (int s = 0; s < kSums; ++s) parts[(warp * kSums + s) * kWarp + lane] = sum[s];
+      }
+      __syncthreads();
+      if (warp == 0) {
+        for (int w = 0; w < warps && w < left; ++w) {
+          for (int s = 0; s < kSums; ++s) {
+            total[s] = Fold::Of(total[s], parts[(w * kSums + s) * kWarp + lane]);
+          }
+        }
+      }
+      __syncthreads();
+    }
+  }
+};
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_CUDA_COLUMNS_H_

@@ -1,0 +1,162 @@
+// Rows of a table by id. A shard of a table split by rows gives zeros for the rows of other shards.
+// All but the sum of squares have the bits of the CPU.
+#include "framework/kernels/cuda/all_kernels.h"
+#include "framework/kernels/cuda/sorted_ids.h"
+
+namespace sluice::cuda {
+namespace {
+
+// A thread copies a piece of a row, of Piece's size; an id is told of once.
+template <typename Piece>
+__global__ void __launch_bounds__(256)
+    CopyRows(const Piece* table, const int32_t* ids, Piece* y, HeldRows rows, int64_t n,
+             int64_t pieces, DeviceErrors errors) {
+  const int64_t unit = ThreadIndex();
+  // A shard without columns looks at ids all the same.
+  const int64_t of_id = pieces > 0 ? pieces : 1, i = unit / of_id, c = unit % of_id;
+  if (i >= n) return;
+  const int64_t id = ids[i], row = rows.RowOf(id, i);
+  if (c == 0) rows.Check(id, i, errors);
+  if (c < pieces) y[i * pieces + c] = row >= 0 ? table[row * pieces + c] : Piece{};
+}
+
+template <typename Piece>
+absl::Status LaunchCopyRows(const KernelContext& context, const Operands& at, const HeldRows& rows,
+                            int64_t n, int64_t pieces) {
+  return Launch(context, CopyRows<Piece>, GridOf(n * std::max<int64_t>(pieces, 1)), at.at<Piece>(0),
+                at.at<int32_t>(1), at.at<Piece>(2), rows, n, pieces, StreamOf(context).errors());
+}
+
+// Adds rows to those of the table, in order of appearance.
+__global__ void __launch_bounds__(256)
+    AddRows(SortedIds ids, const float* values, float* table, int64_t width) {
+  const DistinctRow rows(ids, width);
+  if (!rows.IsTaken()) return;
+  float* const to = table + rows.row() * width;
+  float sum[kColumnsOfLane];
+  rows.ForColumns([&](int k, int64_t c) { sum[k] = to[c]; });
+  rows.Add(values, 0, sum);
+  rows.ForColumns([&](int k, int64_t c) { to[c] = sum[k]; });
+}
+
+// Of each id and piece of the columns what its sums' squares add up to; 0 of an id that stood
+// before.
+__global__ void __launch_bounds__(256)
+    SquareRows(SortedIds ids, const float* values, double* sums, int64_t width) {
+  const DistinctRow rows(ids, width);
+  double squares = 0;
+  if (rows.IsTaken()) {
+    float sum[kColumnsOfLane];
+    rows.Sum(values, sum);
+    rows.ForColumns([&](int k, int64_t) {
+      squares += static_cast<double>(sum[k]) * static_cast<double>(sum[k]);
+    });
+  }
+  for (int distance = 16; distance > 0; distance /= 2) {
+    squares += __shfl_xor_sync(kAllLanes, squares, distance);
+  }
+  const int64_t unit = ThreadIndex() / kWarp;
+  if (Lane() == 0 && unit < ids.n * PiecesOf(width)) sums[unit] = squares;
+}
+
+constexpr int kSumThreads = 256;
+__global__ void __launch_bounds__(kSumThreads) AddUp(const double* sums, int64_t n, float* y) {
+  double* const parts = SharedMemory<double>();
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < n; i += kSumThreads) sum += sums[i];
+  parts[threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int i = 1; i < kSumThreads; ++i) sum += parts[i];
+  *y = static_cast<float>(sum);
+}
+
+// Sorts n ids, so that all of them are looked at, and adds their rows to the table.
+absl::Status ScatterAdd(const KernelContext& context, const TableRows& rows, const int32_t* ids,
+                        const float* values, int64_t n, std::byte* scratch, float* table) {
+  if (n == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const SortedIds sorted,
+                   SortIds(context, HeldRows(rows, context.micro, n), ids, n, scratch));
+  if (rows.width == 0) return absl::OkStatus();
+  return Launch(context, AddRows, DistinctGrid(n, rows.width), sorted, values, table, rows.width);
+}
+
+}  // namespace
+
+PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec, {1}));
+  const TableRows rows(spec.inputs[0]);
+  const int64_t n = spec.inputs[1].NumElements();
+  return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
+    if (n == 0) return absl::OkStatus();
+    const HeldRows held(rows, context.micro, n);
+    // Rows begin at multiples of sixteen bytes, as the operands do.
+    return rows.width % 4 == 0 ? LaunchCopyRows<float4>(context, at, held, n, rows.width / 4)
+                               : LaunchCopyRows<float>(context, at, held, n, rows.width);
+  });
+}
+
+PreparedKernel PrepareEmbeddingGradient(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec, {0}));
+  const TableRows rows(spec.outputs[0]);
+  const int64_t n = spec.inputs[0].NumElements(), bytes = spec.outputs[0].NumBytes();
+  if (!CanSort(rows, n)) return NoKernel(spec);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        if (bytes > 0) {
+          RETURN_IF_ERROR(FromCuda(cudaMemsetAsync(at.bytes(2), 0, static_cast<size_t>(bytes),
+                                                   StreamOf(context).handle()),
+                                   "cudaMemsetAsync"));
+        }
+        return ScatterAdd(context, rows, at.at<int32_t>(0), at.at(1), n, at.scratch<std::byte>(),
+                          at.at(2));
+      },
+      SortScratch(n));
+}
+
+PreparedKernel PrepareAddSparse(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec, {1}));
+  const TableRows rows(spec.inputs[0]);
+  const int64_t n = spec.inputs[1].NumElements(), bytes = spec.inputs[0].NumBytes();
+  if (!CanSort(rows, n)) return NoKernel(spec);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        if (at.at(3) != at.at(0) && bytes > 0) {
+          RETURN_IF_ERROR(
+              FromCuda(cudaMemcpyAsync(at.at(3), at.at(0), static_cast<size_t>(bytes),
+                                       cudaMemcpyDeviceToDevice, StreamOf(context).handle()),
+                       "cudaMemcpyAsync"));
+        }
+        return ScatterAdd(context, rows, at.at<int32_t>(1), at.at(2), n, at.scratch<std::byte>(),
+                          at.at(3));
+      },
+      SortScratch(n));
+}
+
+// table, whose shard says which rows are squared here, ids, values.
+PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec, {1}));
+  const TableRows rows(spec.inputs[0]);
+  const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
+  if (!CanSort(rows, n)) return NoKernel(spec);
+  const int64_t terms = n * PiecesOf(width);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        double* const sums = reinterpret_cast<double*>(at.scratch<std::byte>() + SortScratch(n));
+        if (n > 0) {
+          ASSIGN_OR_RETURN(const SortedIds sorted,
+                           SortIds(context, HeldRows(rows, context.micro, n), at.at<int32_t>(1), n,
+                                   at.scratch<std::byte>()));
+          if (terms > 0) {
+            RETURN_IF_ERROR(
+                Launch(context, SquareRows, DistinctGrid(n, width), sorted, at.at(2), sums, width));
+          }
+        }
+        return Launch(context, AddUp,
+                      Grid{dim3(1), dim3(kSumThreads), kSumThreads * sizeof(double)}, sums, terms,
+                      at.at(3));
+      },
+      SortScratch(n) + terms * 8);
+}
+
+}  // namespace sluice::cuda

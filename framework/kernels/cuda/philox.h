@@ -1,0 +1,51 @@
+// The random numbers of tensor/random.h on a GPU. For the files of this package only.
+#ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_PHILOX_H_
+#define SLUICE_FRAMEWORK_KERNELS_CUDA_PHILOX_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "framework/kernels/cuda/scalar_lanes.h"
+#include "framework/tensor/random.h"
+
+namespace sluice::cuda {
+
+// What the draw of a random op is keyed and counted by.
+struct Draw {
+  uint32_t key0, key1;
+  int64_t step;
+};
+inline Draw DrawOf(uint64_t seed, int64_t key, int64_t step) {
+  const std::array<uint32_t, 2> words = PhiloxKey(seed, key);
+  return {words[0], words[1], step};
+}
+
+// Of a block of four logical indices.
+SLUICE_INLINE uint4 PhiloxWords(const Draw& draw, int64_t block) {
+  uint32_t k0 = draw.key0, k1 = draw.key1;
+  uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32);
+  uint32_t c2 = static_cast<uint32_t>(draw.step), c3 = static_cast<uint32_t>(draw.step >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = uint64_t{0xD2511F53} * c0, p1 = uint64_t{0xCD9E8D57} * c2;
+    c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+    c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+    c1 = static_cast<uint32_t>(p1);
+    c3 = static_cast<uint32_t>(p0);
+    k0 += 0x9E3779B9;
+    k1 += 0xBB67AE85;
+  }
+  return make_uint4(c0, c1, c2, c3);
+}
+
+// The word of one logical index, as RandomWord gives it.
+SLUICE_INLINE uint32_t PhiloxWord(const Draw& draw, int64_t index) {
+  const uint4 words = PhiloxWords(draw, index / 4);
+  const uint32_t low = index % 2 == 0 ? words.x : words.y;
+  const uint32_t high = index % 2 == 0 ? words.z : words.w;
+  return index % 4 < 2 ? low : high;
+}
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_CUDA_PHILOX_H_

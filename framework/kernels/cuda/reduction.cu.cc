@@ -1,0 +1,274 @@
+// Reductions over chosen dimensions, and the sum of squares. Those in f32 have the order and the
+// bits of the CPU; sums of everything are in f64.
+#include <array>
+#include <cmath>
+
+#include "framework/kernels/cuda/all_kernels.h"
+#include "framework/kernels/cuda/columns.h"
+#include "framework/kernels/reduced_shape.h"
+
+namespace sluice::cuda {
+namespace {
+
+// Everything in f64: each block sums a range of elements, whose cuts follow from n alone.
+constexpr int kSumThreads = 256;
+constexpr int64_t kLeastOfBlock = 4096;
+
+__device__ double FoldBlock(double sum) {
+  double* const sums = SharedMemory<double>();
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (unsigned width = kSumThreads / 2; width > 0; width /= 2) {
+    if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
+    __syncthreads();
+  }
+  return sums[0];
+}
+
+template <typename T, bool squares>
+__global__ void __launch_bounds__(kSumThreads)
+    SumBlocks(const T* x, int64_t n, int64_t of_block, double* sums) {
+  const int64_t begin = blockIdx.x * of_block;
+  const int64_t end = begin + of_block < n ? begin + of_block : n;
+  double sum = 0;
+  for (int64_t i = begin + threadIdx.x; i < end; i += kSumThreads) {
+    const double value = Widen(x[i]);
+    sum += squares ? value * value : value;
+  }
+  sum = FoldBlock(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(kSumThreads)
+    AddBlocks(const double* sums, int64_t blocks, double scale, float* y) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < blocks; i += kSumThreads) sum += sums[i];
+  sum = FoldBlock(sum);
+  if (threadIdx.x == 0) *y = static_cast<float>(scale * sum);
+}
+
+// `most_blocks`: that the op's bound on scratch has room for.
+template <typename T, bool squares>
+PreparedKernel ReduceAll(int64_t n, double scale, int64_t most_blocks) {
+  const int64_t of_block = std::max(kLeastOfBlock, (n + most_blocks - 1) / most_blocks);
+  const int64_t blocks = (n + of_block - 1) / of_block;
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        double* const sums = at.scratch<double>();
+        const size_t shared = kSumThreads * sizeof(double);
+        if (blocks > 0) {
+          const Grid grid = {dim3(static_cast<unsigned>(blocks)), dim3(kSumThreads), shared};
+          RETURN_IF_ERROR(
+              Launch(context, SumBlocks<T, squares>, grid, at.at<T>(0), n, of_block, sums));
+        }
+        return Launch(context, AddBlocks, Grid{dim3(1), dim3(kSumThreads), shared}, sums, blocks,
+                      scale, at.at(1));
+      },
+      std::max<int64_t>(blocks, 1) * 8);
+}
+
+template <typename Row, typename Fold, typename T>
+__global__ void __launch_bounds__(kRowThreads)
+    FoldRow(const T* x, float* y, float scale, int64_t rows, int64_t width) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows) return;
+  x += r * width;
+  const float folded = row.template Folded<Fold>(width, [&](int64_t i) { return Widen(x[i]); });
+  if (row.IsFirst()) y[r] = scale == 1 ? folded : folded * scale;
+}
+
+template <typename Fold, typename T>
+PreparedKernel ReduceRows(const ReducedShape& kept, float scale) {
+  return MakeKernel([kept, scale](const KernelContext& context, const Operands& at) {
+    return LaunchRows(context, kept.outer, kept.reduced, FoldRow<WarpRow, Fold, T>,
+                      FoldRow<BlockRow, Fold, T>, at.at<T>(0), at.at(1), scale, kept.outer,
+                      kept.reduced);
+  });
+}
+
+// Of each outer index `blocks` blocks of rows, whose results are y[outer, block, inner].
+template <typename Fold, typename T>
+__global__ void __launch_bounds__(kColumnThreads)
+    FoldColumns(const T* x, float* y, float scale, int64_t rows, int64_t blocks, int64_t block_rows,
+                int64_t width) {
+  const ColumnBlock columns(width);
+  const int64_t begin = columns.part % blocks * block_rows;
+  const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
+  const T* const from = x + columns.part / blocks * rows * width + columns.column;
+  float total[1];
+  columns.FoldRows<Fold>(
+      begin, end,
+      [&](int64_t r, float(&sum)[1]) { sum[0] = Fold::Of(sum[0], Widen(from[r * width])); }, total);
+  if (WarpOfBlock() != 0 || !columns.valid) return;
+  const float result = rows == 0 && Fold::kIdentity == 0 ? 0 : total[0];
+  y[columns.part * width + columns.column] = scale == 1 ? result : result * scale;
+}
+
+__global__ void __launch_bounds__(256) AddRowBlocks(const float* sums, float* y, float scale,
+                                                    int64_t outer, int64_t blocks, int64_t width) {
+  const int64_t i = ThreadIndex();
+  if (i >= outer * width) return;
+  const float* const from = sums + i / width * blocks * width + i % width;
+  float total = from[0];
+  for (int64_t b = 1; b < blocks; ++b) total = total + from[b * width];
+  y[i] = total * scale;
+}
+
+template <typename Fold, typename T>
+PreparedKernel ReduceColumns(const ReducedShape& kept, float scale) {
+  const int64_t outer = kept.outer, rows = kept.reduced, width = kept.inner;
+  const RowBlocks cut(rows, width);
+  const bool in_blocks = std::is_base_of_v<SumFold, Fold> && rows >= kManyRows && cut.blocks > 1;
+  const int64_t blocks = in_blocks ? cut.blocks : 1, block_rows = in_blocks ? cut.block_rows : rows;
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        if (outer * width == 0) return absl::OkStatus();
+        float *const y = at.at(1), *const sums = in_blocks ? at.scratch<float>() : y;
+        RETURN_IF_ERROR(Launch(context, FoldColumns<Fold, T>,
+                               ColumnBlock::GridOf(width, outer * blocks, block_rows, 1),
+                               at.at<T>(0), sums, in_blocks ? 1 : scale, rows, blocks, block_rows,
+                               width));
+        if (!in_blocks) return absl::OkStatus();
+        return Launch(context, AddRowBlocks, GridOf(outer * width), sums, y, scale, outer, blocks,
+                      width);
+      },
+      in_blocks ? outer* blocks* width * 4 : 0);
+}
+
+// Dimensions of a tensor, by their strides, from the last on.
+struct Dimensions {
+  static constexpr int kMost = 8;
+  int count = 0;
+  int64_t extents[kMost] = {}, strides[kMost] = {};
+  int64_t elements = 1;
+
+  void Add(int64_t extent, int64_t stride) {
+    extents[count] = extent;
+    strides[count++] = stride;
+    elements *= extent;
+  }
+  __device__ int64_t Offset(int64_t index) const {
+    int64_t offset = 0;
+    for (int d = 0; d < count; ++d) {
+      offset += index % extents[d] * strides[d];
+      index /= extents[d];
+    }
+    return offset;
+  }
+};
+
+// Where a tensor's reduced dimensions lie apart: those that are kept, and the reduced ones but for
+// the last that lie side by side, whose elements are a row.
+struct Apart {
+  Dimensions kept, reduced;
+  int64_t row = 1;
+};
+
+// The last dimension is kept: a thread an element of the result.
+template <typename Fold, typename T>
+__global__ void __launch_bounds__(256) FoldApart(const T* x, float* y, float scale, Apart apart) {
+  const int64_t i = ThreadIndex();
+  if (i >= apart.kept.elements) return;
+  const T* const from = x + apart.kept.Offset(i);
+  float total = Fold::kIdentity;
+  for (int64_t j = 0; j < apart.reduced.elements; ++j) {
+    total = Fold::Of(total, Widen(from[apart.reduced.Offset(j)]));
+  }
+  y[i] = scale == 1 ? total : total * scale;
+}
+
+template <typename Row, typename Fold, typename T>
+__global__ void __launch_bounds__(kRowThreads)
+    FoldRowsApart(const T* x, float* y, float scale, Apart apart) {
+  const Row row;
+  const int64_t i = row.index();
+  if (i >= apart.kept.elements) return;
+  const T* const from = x + apart.kept.Offset(i);
+  float total = Fold::kIdentity;
+  for (int64_t j = 0; j < apart.reduced.elements; ++j) {
+    const T* const first = from + apart.reduced.Offset(j);
+    total = Fold::Of(
+        total, row.template Folded<Fold>(apart.row, [&](int64_t k) { return Widen(first[k]); }));
+  }
+  if (row.IsFirst()) y[i] = scale == 1 ? total : total * scale;
+}
+
+template <typename Fold, typename T>
+PreparedKernel ReduceApart(const KernelSpec& spec, const Shape& dims, float scale) {
+  const Shape& shape = spec.inputs[0].local;
+  if (shape.rank() > Dimensions::kMost) return NoKernel(spec);
+  const Shape strides = shape.Strides();
+  Apart apart;
+  bool in_row = true;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    if (shape[d] == 1) continue;
+    const bool reduces = std::find(dims.begin(), dims.end(), d) != dims.end();
+    in_row &= reduces;
+    if (in_row) {
+      apart.row *= shape[d];
+    } else {
+      (reduces ? apart.reduced : apart.kept).Add(shape[d], strides[d]);
+    }
+  }
+  return MakeKernel([apart, scale](const KernelContext& context,
+                                   const Operands& at) -> absl::Status {
+    const int64_t n = apart.kept.elements;
+    if (n == 0) return absl::OkStatus();
+    if (apart.row == 1) {
+      return Launch(context, FoldApart<Fold, T>, GridOf(n), at.at<T>(0), at.at(1), scale, apart);
+    }
+    return LaunchRows(context, n, apart.row, FoldRowsApart<WarpRow, Fold, T>,
+                      FoldRowsApart<BlockRow, Fold, T>, at.at<T>(0), at.at(1), scale, apart);
+  });
+}
+
+template <typename Fold, typename T>
+PreparedKernel PrepareFold(const KernelSpec& spec, const ReduceAttributes& attributes,
+                           double scale) {
+  const ReducedShape kept(spec.inputs[0].local, attributes.dims);
+  const float factor = static_cast<float>(scale);
+  constexpr bool kSums = std::is_base_of_v<SumFold, Fold>;
+  using RowFold = std::conditional_t<kSums, SumFold, Fold>;
+  if (!kept.contiguous) return ReduceApart<RowFold, T>(spec, attributes.dims, factor);
+  if (kSums && kept.outer == 1 && kept.inner == 1) {
+    constexpr int64_t kMostBlocks = 32;
+    return ReduceAll<T, false>(kept.reduced, scale, kMostBlocks);
+  }
+  if (kept.inner == 1) return ReduceRows<RowFold, T>(kept, factor);
+  return ReduceColumns<Fold, T>(kept, factor);
+}
+
+}  // namespace
+
+// What is summed up is f32, of bf16 too.
+PreparedKernel PrepareReduce(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32}));
+  ASSIGN_OR_RETURN(const ReduceAttributes attributes,
+                   ParseAttributes<ReduceAttributes>(spec.attributes));
+  double scale = 1;
+  if (attributes.mean) {
+    for (int64_t d : attributes.dims) {
+      scale /= static_cast<double>(spec.inputs[0].logical[static_cast<int>(d)]);
+    }
+  }
+  return OfFloat(spec, dtype, [&]<typename T>(T) -> PreparedKernel {
+    switch (attributes.reduction) {
+      case Reduction::kSum:
+        return PrepareFold<SumFromNothing, T>(spec, attributes, scale);
+      case Reduction::kMax:
+        return PrepareFold<MaxFold, T>(spec, attributes, scale);
+      default:
+        return PrepareFold<MinFold, T>(spec, attributes, scale);
+    }
+  });
+}
+
+PreparedKernel PrepareSumSquares(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  constexpr int64_t kMostBlocks = 512;
+  return ReduceAll<float, true>(spec.inputs[0].NumElements(), 1, kMostBlocks);
+}
+
+}  // namespace sluice::cuda
