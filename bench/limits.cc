@@ -80,7 +80,7 @@ double Between(double low, double high, double share) {
 }
 
 // ResNet-50's convolutions of 3x3 in its second, third and fourth stage.
-cpu::ConvolutionShape ConvolutionOf(int64_t size, int64_t channels, DType dtype) {
+ConvolutionShape ConvolutionOf(int64_t size, int64_t channels, DType dtype) {
   return {.images = 8,
           .height = size,
           .width = size,
@@ -152,9 +152,9 @@ double MeasureMatMul(ThreadPool* thread_pool, DType dtype) {
 double MeasureConvolution(ThreadPool* thread_pool, DType dtype) {
   double best = 0;
   for (const auto& [size, channels] : {std::pair<int64_t, int64_t>{28, 128}, {14, 256}, {7, 512}}) {
-    const cpu::ConvolutionShape shape = ConvolutionOf(size, channels, dtype);
+    const ConvolutionShape shape = ConvolutionOf(size, channels, dtype);
     auto convolution =
-        cpu::Convolution::Prepare(cpu::ConvolutionPass::kForward, shape, thread_pool->threads());
+        cpu::Convolution::Prepare(ConvolutionPass::kForward, shape, thread_pool->threads());
     SLUICE_CHECK(convolution.ok()) << convolution.status().ToString();
     const int64_t pixels = shape.images * shape.Pixels() * channels * SizeOf(dtype);
     const int64_t weights = shape.WeightElements() * SizeOf(dtype);
