@@ -46,10 +46,9 @@ TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
 
 TEST(CudaElementwiseTest, OperandsThatAreBroadcast) {
   const std::vector<std::vector<Shape>> operands = {
-      {{8, 24}, {8, 24}},     {{8, 24}, {24}},          {{24}, {8, 24}},
-      {{8, 24}, {8, 1}},      {{8, 1}, {1, 16}},        {{4, 1, 16}, {5, 16}},
-      {{}, {8, 16}},          {{7, 24}, {7, 1}},        {{3, 4, 8}, {4, 1}},
-      {{6, 5, 8}, {6, 1, 8}}, {{2, 3, 4, 9}, {3, 1, 9}}};
+      {{8, 24}, {8, 24}}, {{5, 7}, {5, 7}},    {{8, 24}, {24}},        {{24}, {8, 24}},
+      {{8, 24}, {8, 1}},  {{8, 1}, {1, 16}},   {{4, 1, 16}, {5, 16}},  {{}, {8, 16}},
+      {{7, 24}, {7, 1}},  {{3, 4, 8}, {4, 1}}, {{6, 5, 8}, {6, 1, 8}}, {{2, 3, 4, 9}, {3, 1, 9}}};
   for (const std::vector<Shape>& shapes : operands) {
     for (const char* op : {"add", "subtract", "multiply", "divide"}) {
       CheckFloats(op, {"", NoAttributes(), {F32(shapes[0]), F32(shapes[1])}, 0.5, 2});
@@ -94,6 +93,7 @@ TEST(CudaElementwiseTest, CopiesByWordsOfEverySize) {
       Check("broadcast", {"", ShapeAttributes{{5, 4, 6, width}}, {type}, 0, 9});
       Check("fill", {"", FillAttributes{1, {5, width}, dtype}, {}});
     }
+    Check("pad", {"", SliceAttributes{1, 1, 17, 32}, {{dtype, {4, 16}}}, 0, 9});
     Check("slice", {"", SliceAttributes{1, 3, 19, 24}, {{dtype, {4, 24}}}, 0, 9});
     Check("slice", {"", SliceAttributes{1, 8, 24, 24}, {{dtype, {4, 24}}}, 0, 9});
     Check("reshape", {"", ShapeAttributes{{24, 4}}, {{dtype, {4, 24}}}, 0, 9});
@@ -111,7 +111,8 @@ TEST(CudaElementwiseTest, CastsBetweenAllTypes) {
 }
 
 TEST(CudaElementwiseTest, DropoutDrawsByLogicalIndex) {
-  for (const Shape& shape : {Shape{6, 48}, Shape{5, 24}, Shape{2, 3, 7}, Shape{31}, Shape{3, 2}}) {
+  for (const Shape& shape :
+       {Shape{6, 48}, Shape{5, 24}, Shape{2, 3, 7}, Shape{31}, Shape{14}, Shape{3, 2}}) {
     CheckFloats("dropout", {"", DropoutAttributes{0.4, 12345}, {F32(shape)}});
   }
 }
@@ -138,7 +139,11 @@ TEST(CudaElementwiseTest, RowsOfChannels) {
 
 Array Drawn(const Shape& shape, Xorshift* random) {
   Array array(shape);
-  for (double& value : array.values) value = random->Below(2001) * 0.002 - 2;
+  for (double& value : array.values) {
+    value = random->Below(2001) * 0.002 - 2;
+    if (random->Below(6) == 0)
+      value = random->Below(2) == 0 ? 0.0 : -0.0;  // of maxima, the order shows
+  }
   return array;
 }
 
@@ -282,7 +287,7 @@ TEST(CudaElementwiseTest, RegionsOfAMicroBatchApplyThenOnly) {
   call.regions.push_back(call.regions[0]);
   call.regions[0].micro = 1;
   call.regions[1].micro = 2;
-  std::swap(call.regions[1].sources[0], call.regions[1].sources[1]);
+  call.regions[1].fold = {1};
   for (call.micro = 0; call.micro < 3; ++call.micro) EXPECT_EQ(Compare(call), "");
 }
 
