@@ -327,6 +327,10 @@ absl::Status LocalRuntime::Start() {
 LocalRuntime::~LocalRuntime() {
   const absl::Status status = Close();
   if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+  // What pins the memory of hosts lets go of it before that is unmapped.
+  for (auto& device : devices_) {
+    if (device != nullptr && !IsHost(device->kind())) device.reset();
+  }
 }
 
 absl::Status LocalRuntime::Close() {
