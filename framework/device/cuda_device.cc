@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/device/cuda_step.h"
 
 namespace sluice {
 namespace {
@@ -104,8 +105,18 @@ CudaStream::~CudaStream() {
   for (const cudaEvent_t event : events_) {
     if (event != nullptr) cudaEventDestroy(event);
   }
+  for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
   cudaFree(scratch_);
+  cudaFree(step_);
   cudaStreamDestroy(handle_);
+}
+
+absl::Status CudaStream::Open() {
+  RETURN_IF_ERROR(Use(device_));
+  void* made = nullptr;
+  RETURN_IF_ERROR(FromCuda(cudaMalloc(&made, sizeof(int64_t)), "cudaMalloc of a stream's step"));
+  step_ = static_cast<int64_t*>(made);
+  return absl::OkStatus();
 }
 
 absl::Status CudaStream::ReserveScratch(int64_t bytes) {
@@ -133,9 +144,47 @@ void CudaStream::Begin(int32_t place, int64_t step, absl::Span<const CudaOperand
   const absl::Status used = Use(device_);
   if (!used.ok()) engine_.Fail(used);
   place_ = place;
-  step_ = step;
+  SetStep(step);
   has_new_ = true;
   WatchCudaOperands(handle_, operands);
+}
+
+void CudaStream::SetStep(int64_t step) {
+  if (current_step_ == step) return;
+  current_step_ = step;
+  const CudaOperand operand = {step_, sizeof(int64_t), true};
+  WatchCudaOperands(handle_, {&operand, 1});
+  const cudaError_t error = WriteCudaStep(handle_, step_, step);
+  if (error != cudaSuccess) engine_.Fail(FromCuda(error, "writing a step's number"));
+}
+
+absl::StatusOr<int32_t> CudaStream::Capture(absl::FunctionRef<absl::Status()> give) {
+  RETURN_IF_ERROR(Use(device_));
+  // Other threads may allocate meanwhile: they prepare kernels, or start another runtime.
+  RETURN_IF_ERROR(FromCuda(cudaStreamBeginCapture(handle_, cudaStreamCaptureModeThreadLocal),
+                           "cudaStreamBeginCapture"));
+  const absl::Status given = give();
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(handle_, &graph);
+  RETURN_IF_ERROR(given);
+  RETURN_IF_ERROR(FromCuda(ended, "cudaStreamEndCapture"));
+  cudaGraphExec_t made = nullptr;
+  const cudaError_t instantiated = cudaGraphInstantiate(&made, graph, 0);
+  cudaGraphDestroy(graph);
+  RETURN_IF_ERROR(FromCuda(instantiated, "cudaGraphInstantiate"));
+  graphs_.push_back(made);
+  // What a first launch would else do besides.
+  RETURN_IF_ERROR(FromCuda(cudaGraphUpload(made, handle_), "cudaGraphUpload"));
+  return static_cast<int32_t>(graphs_.size()) - 1;
+}
+
+void CudaStream::Replay(int32_t capture, int64_t step) {
+  const absl::Status used = Use(device_);
+  if (!used.ok()) engine_.Fail(used);
+  SetStep(step);
+  has_new_ = true;
+  const cudaError_t error = cudaGraphLaunch(graphs_[capture], handle_);
+  if (error != cudaSuccess) engine_.Fail(FromCuda(error, "cudaGraphLaunch"));
 }
 
 Fence CudaStream::Record() {
@@ -264,12 +313,17 @@ Stream* CudaDevice::OpenStream(ThreadPool*) {
     made = FromCuda(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking),
                     "cudaStreamCreateWithFlags");
   }
+  CudaStream* stream = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(engine_->mutex_);
+    streams_.push_back(std::make_unique<CudaStream>(engine_.get(), card_, cell_, handle,
+                                                    static_cast<int>(engine_->streams_.size())));
+    stream = streams_.back().get();
+    engine_->streams_.push_back(stream);
+  }
+  if (made.ok()) made = stream->Open();
   if (!made.ok()) engine_->Fail(made);
-  std::lock_guard<std::mutex> lock(engine_->mutex_);
-  streams_.push_back(std::make_unique<CudaStream>(engine_.get(), card_, cell_, handle,
-                                                  static_cast<int>(engine_->streams_.size())));
-  engine_->streams_.push_back(streams_.back().get());
-  return streams_.back().get();
+  return stream;
 }
 
 void CudaDevice::PinHostMemory(absl::Span<std::byte> bytes) {

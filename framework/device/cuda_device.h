@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -71,11 +72,17 @@ class CudaStream final : public Stream {
   Fence Record() override;
   void Wait(Fence fence) override;
   absl::Status ReserveScratch(int64_t bytes) override;
+  bool captures() const override { return true; }
+  absl::StatusOr<int32_t> Capture(absl::FunctionRef<absl::Status()> give) override;
+  void Replay(int32_t capture, int64_t step) override;
 
   cudaStream_t handle() const { return handle_; }
   int device() const { return device_; }
   std::byte* scratch() const { return scratch_; }
   int64_t scratch_bytes() const { return scratch_bytes_; }
+  // In device memory, the number of the step that what runs on this stream belongs to: launches
+  // that are replayed have their arguments of another step.
+  const int64_t* step() const { return step_; }
 
   // Names an instruction whose kernels may find errors; its number.
   int32_t AddPlace(const std::string& op, const std::string& before_step,
@@ -85,12 +92,15 @@ class CudaStream final : public Stream {
   void Begin(int32_t place, int64_t step, absl::Span<const CudaOperand> operands);
   // Of the instruction that has begun.
   DeviceErrors errors() const { return {cell_, place_, step_}; }
+  // Allocates what the stream has in device memory. Before anything else.
+  absl::Status Open();
 
  private:
   friend class CudaEngine;
   static constexpr uint64_t kEvents = 512;
 
   bool IsDone(uint64_t count) const;
+  void SetStep(int64_t step);
 
   CudaEngine& engine_;
   const int device_;
@@ -100,11 +110,13 @@ class CudaStream final : public Stream {
   std::byte* scratch_ = nullptr;
   int64_t scratch_bytes_ = 0;
   int32_t place_ = 0;
-  int64_t step_ = 0;
-  bool has_new_ = false;  // work since the last record
+  int64_t* step_ = nullptr;    // in device memory
+  int64_t current_step_ = -1;  // what lies there when the stream comes to what it is given next
+  bool has_new_ = false;       // work since the last record
   uint64_t recorded_ = 0;
   mutable std::atomic<uint64_t> done_{0};  // records known to be done
   std::vector<cudaEvent_t> events_;
+  std::vector<cudaGraphExec_t> graphs_;  // by capture
 };
 
 // Bytes that each card has free. Unavailable says what the driver says where there is none.

@@ -21,7 +21,7 @@ struct DeviceErrorCell {
 struct DeviceErrors {
   DeviceErrorCell* cell = nullptr;
   int32_t place = 0;
-  int64_t step = 0;
+  const int64_t* step = nullptr;  // in device memory: a launch that is replayed knows no other
 };
 
 }  // namespace sluice

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "framework/base/fence.h"
 #include "framework/device/thread_pool.h"
 
@@ -25,6 +27,15 @@ class Stream {
   // Memory of the stream's own for what it is given, where that is not the worker's. While programs
   // are loaded; the largest counts.
   virtual absl::Status ReserveScratch(int64_t) { return absl::OkStatus(); }
+  // Whether Capture is possible.
+  virtual bool captures() const { return false; }
+  // Keeps what `give` gives to the stream, which is not done, to be given again by Replay: with the
+  // same operands, in any step. Returns its number.
+  virtual absl::StatusOr<int32_t> Capture(absl::FunctionRef<absl::Status()>) {
+    return absl::UnimplementedError("a stream of this kind captures nothing");
+  }
+  // Gives the stream all of a capture at once, in the step of this number.
+  virtual void Replay(int32_t, int64_t) {}
   // Threads that kernels of a CPU may use; null on all other devices.
   ThreadPool* thread_pool() const { return thread_pool_; }
 

@@ -145,7 +145,7 @@ PreparedKernel PrepareDropout(const KernelSpec& spec) {
     const StridedIndex<1> by_element = IndexOf<1>(extent);
     return MakeKernel([=](const KernelContext& context, const Operands& at) {
       if (by_element.items == 0) return absl::OkStatus();
-      const DropoutRule rule = {DrawOf(context.seed, key, context.step), threshold, scale};
+      const DropoutRule rule = {DrawOf(context, key), threshold, scale};
       const int64_t start = first + context.micro * per_micro;
       const T* const from = at.at<T>(0);
       T* const to = at.at<T>(1);

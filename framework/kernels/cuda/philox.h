@@ -6,26 +6,28 @@
 
 #include <cstdint>
 
+#include "framework/kernels/cuda/launch.h"
 #include "framework/kernels/cuda/scalar_lanes.h"
 #include "framework/tensor/random.h"
 
 namespace sluice::cuda {
 
-// What the draw of a random op is keyed and counted by.
+// What the draw of a random op is keyed and counted by. Kernels alone may read the step.
 struct Draw {
   uint32_t key0, key1;
-  int64_t step;
+  const int64_t* step;
 };
-inline Draw DrawOf(uint64_t seed, int64_t key, int64_t step) {
-  const std::array<uint32_t, 2> words = PhiloxKey(seed, key);
-  return {words[0], words[1], step};
+inline Draw DrawOf(const KernelContext& context, int64_t key) {
+  const std::array<uint32_t, 2> words = PhiloxKey(context.seed, key);
+  return {words[0], words[1], StreamOf(context).step()};
 }
 
 // Of a block of four logical indices.
 SLUICE_INLINE uint4 PhiloxWords(const Draw& draw, int64_t block) {
   uint32_t k0 = draw.key0, k1 = draw.key1;
   uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32);
-  uint32_t c2 = static_cast<uint32_t>(draw.step), c3 = static_cast<uint32_t>(draw.step >> 32);
+  const int64_t step = *draw.step;
+  uint32_t c2 = static_cast<uint32_t>(step), c3 = static_cast<uint32_t>(step >> 32);
   for (int round = 0; round < 10; ++round) {
     const uint64_t p0 = uint64_t{0xD2511F53} * c0, p1 = uint64_t{0xCD9E8D57} * c2;
     c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;

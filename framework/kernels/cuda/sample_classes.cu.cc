@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kThreads)
 absl::Status ChooseInGroups(const KernelContext& context, const Sample& sample, int64_t key,
                             const int32_t* labels, const int32_t* is_first, uint32_t* words,
                             int32_t* classes) {
-  const Draw draw = DrawOf(context.seed, key, context.step);
+  const Draw draw = DrawOf(context, key);
   for (int64_t g = 0; g < sample.groups; ++g) {
     const int64_t group = sample.group + g, first = group * sample.classes;
     const int64_t blocks = (first + sample.classes - 1) / 4 - first / 4 + 1;

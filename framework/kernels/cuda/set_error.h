@@ -16,7 +16,7 @@ __device__ inline void SetError(const DeviceErrors& errors, DeviceErrorKind kind
   if (atomicCAS(&errors.cell->taken, 0u, 1u) != 0u) return;
   errors.cell->kind = kind;
   errors.cell->place = errors.place;
-  errors.cell->step = errors.step;
+  errors.cell->step = *errors.step;
   errors.cell->value = value;
   errors.cell->limit = limit;
   errors.cell->row = row;

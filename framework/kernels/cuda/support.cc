@@ -23,13 +23,16 @@ class PlacedKernel final : public Kernel {
     }
     for (const Shard& shard : spec.outputs) add(shard, true);
     operands_.push_back({nullptr, kernel_->scratch(), true});
+    operands_.push_back({nullptr, sizeof(int64_t), false});
   }
 
   absl::Status Launch(const KernelContext& context, std::byte* const* operands,
                       std::byte*) override {
     CudaStream& stream = *static_cast<CudaStream*>(context.stream);
-    for (size_t i = 0; i + 1 < operands_.size(); ++i) operands_[i].begin = operands[i];
-    operands_.back().begin = stream.scratch();
+    const size_t n = operands_.size() - 2;
+    for (size_t i = 0; i < n; ++i) operands_[i].begin = operands[i];
+    operands_[n].begin = stream.scratch();
+    operands_[n + 1].begin = stream.step();
     stream.Begin(place_, context.step, operands_);
     return kernel_->Launch(context, operands, stream.scratch());
   }
@@ -38,7 +41,7 @@ class PlacedKernel final : public Kernel {
  private:
   const std::unique_ptr<Kernel> kernel_;
   const int32_t place_;                // its number at the stream
-  std::vector<CudaOperand> operands_;  // scratch is the last
+  std::vector<CudaOperand> operands_;  // at the end scratch and the number of the step
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudaKernel(const KernelSpec& spec) {
