@@ -275,9 +275,9 @@ absl::Span<const std::byte> LoadedProgram::BytesOfRead(int actor, int64_t firing
   return {start, static_cast<size_t>(program_.registers(use.reg).bytes())};
 }
 
-absl::Status LoadedProgram::Run(const Actor& actor, KernelContext* context, std::byte* scratch) {
-  const Instruction& instruction =
-      instructions_[index_.actor(actor.id()).first_instruction + actor.cursor()];
+absl::Status LoadedProgram::Run(const Actor& actor, int32_t number, KernelContext* context,
+                                std::byte* scratch) {
+  const Instruction& instruction = Of(actor.id(), number);
   std::byte** const operands = operands_.data() + instruction.operands_begin;
   for (int32_t m = instruction.moving_begin; m < instruction.moving_end; ++m) {
     const MovingOperand& moving = moving_[m];

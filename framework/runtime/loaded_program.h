@@ -78,9 +78,9 @@ class LoadedProgram {
   // Which pull of its stream's each pull is.
   void SetPull(int actor, int32_t pull) { Of(actor, 0).pull = pull; }
 
-  // Launches the instruction at an actor's cursor. `context` has seed and stream set. The error is
+  // Launches an instruction of an actor's firing. `context` has seed and stream set. The error is
   // the kernel's.
-  absl::Status Run(const Actor& actor, KernelContext* context, std::byte* scratch);
+  absl::Status Run(const Actor& actor, int32_t number, KernelContext* context, std::byte* scratch);
 
  private:
   // An operand whose address changes from firing to firing.

@@ -258,6 +258,7 @@ absl::Status LocalRuntime::StartWorkers() {
     setup.seed = options_.seed;
     setup.devices = &devices_;
     setup.trace = !options_.trace.empty();
+    setup.captures = options_.cuda_graphs;
     setup.programs = &programs_;
     setup.tracker = &tracker_;
     setup.link = link_.get();

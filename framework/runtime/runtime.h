@@ -39,6 +39,9 @@ struct RuntimeOptions {
   int threads_per_device = 0;  // 0: cores / devices of the host, at least 1; shared by a worker's
   uint64_t seed = 1;           // of random ops
   bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
+  // CUDA streams are given stretches of instructions at once, from the second time on that operands
+  // lie where they lie. Not with `trace`.
+  bool cuda_graphs = true;
   // File for a Perfetto timeline, written at the end; of several ranks the first writes one of all,
   // if they end without an error, else each its own.
   std::string trace;

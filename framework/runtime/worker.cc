@@ -66,6 +66,11 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
     std::stable_partition(own_[p].streams.begin(), own_[p].streams.end(), [&](int32_t stream) {
       return index.stream_kind(stream) == plan::STREAM_COMPUTE;
     });
+    for (const auto& [stretch, captures] : own_[p].stretches) {
+      const int most = running.state->actor(stretch.actor).MostMessages();
+      most_messages =
+          std::max(most_messages, static_cast<size_t>(most) * (stretch.end - stretch.first));
+    }
     MessageList grants;
     GrantStep(index, 0, &grants);
     for (const Message& grant : grants) {
@@ -102,6 +107,21 @@ void Worker::OpenStream(int program, int32_t stream) {
   if (IsHost(device.kind())) return;
   late_.push_back(own.opened[stream]);
   own.takes_fences[stream] = index.listed(stream) ? 1 : 0;
+  // A timeline shows each instruction, so what is traced is given to its stream one by one.
+  if (setup_.captures && !setup_.trace && own.opened[stream]->captures()) {
+    KeepStretches(program, stream);
+  }
+}
+
+void Worker::KeepStretches(int program, int32_t stream) {
+  Own& own = own_[program];
+  const ProgramIndex& index = own.state->index();
+  for (const Stretch& stretch : FindStretches(index, stream)) {
+    own.stretch_at.resize(index.num_instances(), -1);
+    own.stretch_at[index.InstanceOf(stretch.actor, stretch.micro, stretch.first)] =
+        static_cast<int32_t>(own.stretches.size());
+    own.stretches.push_back({stretch, std::vector<int32_t>(stretch.variants, -1)});
+  }
 }
 
 void Worker::Stop() {
@@ -291,15 +311,19 @@ bool Worker::IsOver(const StepEnd& end) const {
   return true;
 }
 
-inline void Worker::Run(int program, const Actor& actor) {
-  Count(&instructions_);
+inline void Worker::SetRunning(int program, const Actor& actor) {
   running_.store((int64_t{program} + 1) << 32 | actor.instance(), std::memory_order_relaxed);
   running_step_.store(actor.step(), std::memory_order_relaxed);
+}
+
+inline void Worker::Run(int program, const Actor& actor, int32_t instruction) {
+  Count(&instructions_);
+  SetRunning(program, actor);
   context_.stream = own_[program].opened[actor.stream()];
   if (!late_.empty()) WaitForFences(context_.stream, actor);
   if (setup_.tracker->failed()) return;
-  const absl::Status status = own_[program].loaded->Run(actor, &context_, scratch_);
-  if (!status.ok()) setup_.tracker->Fail(Explain(status, program, actor));
+  const absl::Status status = own_[program].loaded->Run(actor, instruction, &context_, scratch_);
+  if (!status.ok()) setup_.tracker->Fail(Explain(status, program, actor, instruction));
 }
 
 void Worker::RunTraced(int program, const Actor& actor) {
@@ -310,8 +334,70 @@ void Worker::RunTraced(int program, const Actor& actor) {
   span.micro = actor.micro();
   span.step = actor.step();
   span.begin = NowNanoseconds();
-  Run(program, actor);
+  Run(program, actor, actor.cursor());
   trace_.Add(span, NowNanoseconds());
+}
+
+// Which of its program's stretches begins at an actor's cursor; null: none.
+inline Worker::KeptStretch* Worker::StretchAt(Own* own, const Actor& actor) {
+  if (own->stretch_at.empty()) return nullptr;
+  const int32_t n = own->stretch_at[actor.instance()];
+  return n < 0 ? nullptr : &own->stretches[n];
+}
+
+// Gives the stream a stretch at the actor's cursor: what was captured of it, or, the first time
+// that its operands lie where they lie, instruction by instruction, which loads all that is loaded
+// at first use and could not be in a capture; then it is captured.
+void Worker::RunStretch(int program, const Actor& actor, KeptStretch* kept) {
+  const Stretch& stretch = kept->stretch;
+  Stream* const stream = own_[program].opened[actor.stream()];
+  int32_t& capture = kept->captures[actor.step() % stretch.variants];
+  if (capture < 0) {
+    for (int32_t i = stretch.first; i < stretch.end; ++i) Run(program, actor, i);
+    if (setup_.tracker->failed()) return;
+    const absl::StatusOr<int32_t> captured = stream->Capture([&]() -> absl::Status {
+      for (int32_t i = stretch.first; i < stretch.end; ++i) {
+        RETURN_IF_ERROR(own_[program].loaded->Run(actor, i, &context_, scratch_));
+      }
+      return absl::OkStatus();
+    });
+    if (captured.ok()) {
+      capture = *captured;
+    } else {
+      setup_.tracker->Fail(Explain(captured.status(), program, actor, stretch.first));
+    }
+    return;
+  }
+  SetRunning(program, actor);
+  WaitForFences(stream, actor);
+  if (setup_.tracker->failed()) return;
+  instructions_.store(instructions_.load(std::memory_order_relaxed) + stretch.end - stretch.first,
+                      std::memory_order_relaxed);
+  context_.stream = stream;
+  stream->Replay(capture, own_[program].loaded->ports(actor.step()).number);
+}
+
+// Runs what is at an actor's cursor, and returns how many instructions that was.
+inline int32_t Worker::RunHere(int program, const Actor& actor) {
+  KeptStretch* const kept = StretchAt(&own_[program], actor);
+  if (kept != nullptr) {
+    RunStretch(program, actor, kept);
+    return kept->stretch.end - kept->stretch.first;
+  }
+  setup_.trace ? RunTraced(program, actor) : Run(program, actor, actor.cursor());
+  return 1;
+}
+
+// Tells what instructions that have been run one after the other have to tell, all with the last
+// one's fence. Returns the actor that has the turn now if that has changed, else -1.
+inline int32_t Worker::FinishHere(int program, int32_t a, int32_t instructions) {
+  Own& own = own_[program];
+  out_.clear();
+  const Fence fence = late_.empty() ? 0 : context_.stream->Record();
+  int32_t entry = -1;
+  for (int32_t n = 0; n < instructions; ++n) entry = own.state->Finish(a, fence, &out_);
+  if (!out_.empty()) SendAll(program);
+  return entry;
 }
 
 // Runs an actor for as long as it can and no one else asks for the worker.
@@ -322,11 +408,8 @@ void Worker::RunNext() {
   const Actor& actor = own.state->actor(next.actor);
   while (true) {
     const int64_t step = actor.step();
-    setup_.trace ? RunTraced(next.program, actor) : Run(next.program, actor);
-    out_.clear();
-    const Fence fence = late_.empty() ? 0 : context_.stream->Record();
-    const int32_t entry = own.state->Finish(next.actor, fence, &out_);
-    if (!out_.empty()) SendAll(next.program);
+    const int32_t instructions = RunHere(next.program, actor);
+    const int32_t entry = FinishHere(next.program, next.actor, instructions);
     if (actor.step() != step) EndStep(next.program, step);
     const bool others = entry >= 0 && entry != next.actor;
     if (others || HasReady() || !mailbox_.Empty() || setup_.executor != nullptr) {
@@ -409,9 +492,10 @@ void Worker::Open(const MailboxItem& item) {
   for (const int32_t a : own.actors) Consider(item.program, a);
 }
 
-absl::Status Worker::Explain(const absl::Status& status, int program, const Actor& actor) const {
+absl::Status Worker::Explain(const absl::Status& status, int program, const Actor& actor,
+                             int32_t number) const {
   const LoadedProgram& loaded = *own_[program].loaded;
-  const plan::Instruction& instruction = actor.instruction();
+  const plan::Instruction& instruction = loaded.index().instruction(actor.id(), number);
   const std::string rank =
       setup_.link == nullptr ? "" : absl::StrCat("rank ", setup_.link->rank(), ", ");
   return AddContext(

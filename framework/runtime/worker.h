@@ -33,6 +33,7 @@
 #include "framework/runtime/rank_link.h"
 #include "framework/runtime/runtime.h"
 #include "framework/runtime/step_tracker.h"
+#include "framework/runtime/stretches.h"
 #include "framework/runtime/trace.h"
 #include "framework/runtime/waits.h"
 
@@ -56,6 +57,7 @@ class Worker final : public Executor::Task {
     KernelOptions kernels;
     uint64_t seed = 0;
     bool trace = false;
+    bool captures = true;  // stretches of instructions, on streams that can
     const std::vector<std::unique_ptr<Device>>* devices = nullptr;
     std::vector<RunningProgram>* programs = nullptr;
     StepTracker* tracker = nullptr;
@@ -142,6 +144,11 @@ class Worker final : public Executor::Task {
     int32_t program;
     int64_t step;
   };
+  // A stretch, and the captures of its variants; -1: not yet.
+  struct KeptStretch {
+    Stretch stretch;
+    std::vector<int32_t> captures;
+  };
   struct Own {  // of one program
     LoadedProgram* loaded = nullptr;
     ProgramState* state = nullptr;
@@ -158,6 +165,8 @@ class Worker final : public Executor::Task {
     // Of the steps in flight: actors that have not yet done their part.
     int32_t actors_left[kStepsAhead] = {};
     std::vector<Fence> end_fences[kStepsAhead];  // by late stream: what the step's end waits for
+    std::vector<KeptStretch> stretches;
+    std::vector<int32_t> stretch_at;  // by instance: of stretches; empty: there are none
   };
 
   // Counters have one writer; others may look.
@@ -178,8 +187,14 @@ class Worker final : public Executor::Task {
   bool HasReady() const { return !ready_[0].empty() || !ready_[1].empty(); }
   bool DoNext();
   void RunNext();
-  void Run(int program, const Actor& actor);
+  void Run(int program, const Actor& actor, int32_t instruction);
   void RunTraced(int program, const Actor& actor);
+  void KeepStretches(int program, int32_t stream);
+  KeptStretch* StretchAt(Own* own, const Actor& actor);
+  void RunStretch(int program, const Actor& actor, KeptStretch* kept);
+  int32_t RunHere(int program, const Actor& actor);
+  int32_t FinishHere(int program, int32_t a, int32_t instructions);
+  void SetRunning(int program, const Actor& actor);
   void SendAll(int program);
   void EndStep(int program, int64_t step);
   void OpenStream(int program, int32_t stream);
@@ -187,7 +202,8 @@ class Worker final : public Executor::Task {
   bool LookAtFences();
   bool IsOver(const StepEnd& end) const;
   void Report(int64_t number);
-  absl::Status Explain(const absl::Status& status, int program, const Actor& actor) const;
+  absl::Status Explain(const absl::Status& status, int program, const Actor& actor,
+                       int32_t number) const;
   void Idle();
   BlockedOn FindBlockedOn(int32_t* actor) const;
 

@@ -183,6 +183,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.threads_per_device = options.threads_per_device;
   runtime.seed = options.seed;
   runtime.check_nan = options.check_nan;
+  runtime.cuda_graphs = options.cuda_graphs;
   runtime.trace = options.trace;
   runtime.net = options.net;
   runtime.wait_limit = options.wait_limit;

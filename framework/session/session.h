@@ -35,6 +35,7 @@ struct SessionOptions {
   uint64_t seed = 1;            // of initial values and dropout
   int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor
   bool fuse = true;             // ops that pass over the same bytes are one; changes no value
+  bool cuda_graphs = true;      // CUDA devices launch runs of instructions at once
   bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
   int workers = 0;              // that compute (runtime/runtime.h); 0: min(devices, cores)
   int threads_per_device = 0;   // 0: cores / devices of the host, at least 1; shared by a worker's

@@ -12,6 +12,11 @@ namespace sluice {
 
 // As if the process began anew, with an order of the seed's. While nothing runs on a device.
 void BeginCudaOrder(uint64_t seed, bool checks);
+// What the device was given since: launches one by one, and graphs. Zeros on a card.
+struct CudaLaunches {
+  int64_t kernels = 0, graphs = 0;
+};
+CudaLaunches CountCudaLaunches();
 // What was found since; it is forgotten.
 std::vector<std::string> TakeCudaErrors();
 

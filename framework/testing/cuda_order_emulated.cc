@@ -8,6 +8,11 @@ void BeginCudaOrder(uint64_t seed, bool checks) {
   cuda_emulation::SetChecks(checks);
 }
 
+CudaLaunches CountCudaLaunches() {
+  const cuda_emulation::Statistics statistics = cuda_emulation::GetStatistics();
+  return {statistics.launches, statistics.graph_launches};
+}
+
 std::vector<std::string> TakeCudaErrors() { return cuda_emulation::TakeErrors(); }
 
 }  // namespace sluice

@@ -17,6 +17,11 @@ void ExpectCudaParity(const TrainingSetting& setting, const ParityCase& of, cons
 // and in both every access must be allowed, of what is written, and in order.
 void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64_t steps);
 
+// Three steps of the case on CUDA devices must give the same bits with CUDA graphs and without, in
+// two orders, and by fewer launches in the last step, where all that can be replayed is. `checks`:
+// accesses where there are graphs, as above.
+void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool checks);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TESTING_CUDA_PARITY_H_

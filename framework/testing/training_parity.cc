@@ -159,6 +159,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const ParityCase& of, const Trainin
   Graph graph;
   RETURN_IF_ERROR(of.build(setting.optimizer, &graph));
   for (const auto& entry : graph.TensorsOf(Role::kGradient)) {
+    if (!of.fetches_gradients) break;
     const Node& variable = graph.node(graph.tensor(entry.second).producer);
     graph.Output(absl::StrCat(kGradient, variable.name), Tensor(&graph, entry.first));
   }
@@ -196,6 +197,7 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const ParityCase& of
   std::unique_ptr<ParityRun> run(new ParityRun(of, setting, std::move(data)));
   options.prepare = PrepareCpuKernel;
   options.cuda = of.cuda;
+  options.cuda_graphs = of.cuda_graphs;
   options.init_thread = InitKernelThread;
   run->one_rank_ = options.net == nullptr;
   ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));

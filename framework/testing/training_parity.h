@@ -79,6 +79,8 @@ struct ParityCase {
   std::string name;  // of the layout, for errors
   std::string mesh;
   int64_t micro_batches = 1, chunks = 1, script_length = 0;  // as CompileOptions has them
+  bool cuda_graphs = true;
+  bool fetches_gradients = true;  // with each step; lockstep compares them
   int64_t batch = 1;
   // The train program: outputs "loss" and "grad_norm", gradients by their role, inputs
   // "learning_rate", "step" and the fields of the data.

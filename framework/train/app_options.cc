@@ -71,6 +71,8 @@ ABSL_FLAG(
     double, device_memory, 0,
     "GiB that each device may take, as if it had a memory of its own; 0: no limit but --memory");
 ABSL_FLAG(int64_t, script_length, 0, "longest run of instructions of one actor; 0 is no limit");
+ABSL_FLAG(bool, cuda_graphs, true,
+          "on CUDA devices, launch runs of instructions at once, as graphs; not while --trace");
 ABSL_FLAG(
     std::string, machine, "",
     "what //bench:calibrate wrote: its costs decide the plan, and predict a step in --explain");
@@ -143,6 +145,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"memory", "GIB", ""},
                                      {"device_memory", "GIB", ""},
                                      {"script_length", "N", ""},
+                                     {"cuda_graphs", "", ""},
                                      {"machine", "FILE", "rough costs"}}},
                                    {"The run",
                                     {{"out", "DIR", "runs/<time>"},
@@ -479,6 +482,7 @@ void ReadFlags(AppOptions* o) {
   o->session.memory_limit = std::llround(absl::GetFlag(FLAGS_memory) * kGiB);
   o->session.device_memory_limit = std::llround(absl::GetFlag(FLAGS_device_memory) * kGiB);
   o->session.script_length = absl::GetFlag(FLAGS_script_length);
+  o->session.cuda_graphs = absl::GetFlag(FLAGS_cuda_graphs);
   o->session.trace = absl::GetFlag(FLAGS_trace);
   o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
   o->session.wait_limit =

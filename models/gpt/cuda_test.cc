@@ -21,6 +21,10 @@ TEST_P(CudaTest, EveryAccessIsInOrder) {
   ExpectCudaOrder(AdamWWithClip(), GptParity(GetParam()), /*steps=*/1);
 }
 
+TEST_P(CudaTest, GraphsGiveTheSameBits) {
+  ExpectCudaGraphs(AdamWWithClip(), GptParity(GetParam()), /*checks=*/GetParam().mesh == "data=1");
+}
+
 // One of each family: one device, a split batch, split weights, all axes.
 std::vector<GptLayout> FewLayouts() {
   GptLayout all;
