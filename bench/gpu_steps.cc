@@ -3,7 +3,7 @@
 // beside it what launching them costs. Nothing is run, and no figure is fitted: it is what a
 // measured step is held against, and what fusing or capturing could win at most.
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,93 +11,38 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/step_models.h"
+#include "bench/gpu_models.h"
+#include "bench/gpu_peaks.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
 #include "framework/plan/kinds.h"
 #include "framework/train/app_options.h"
 #include "framework/train/command.h"
-#include "models/gpt/gpt.h"
+#include "nlohmann/json.hpp"
 
-ABSL_FLAG(std::string, gpu, "h100", "h100 or a100, both as SXM modules");
+ABSL_FLAG(std::string, gpu, "h100",
+          "h100, h200 or a100, all as SXM modules, or what a driver calls a card of these");
+ABSL_FLAG(bool, small, false, "the models' small forms, which the emulation runs");
+ABSL_FLAG(bool, json, false, "lines for ci/gpu instead of a table");
 ABSL_FLAG(double, launch_microseconds, 2.5, "that a launch costs the thread that makes it");
 
 namespace sluice {
 namespace {
 
-// Data sheets: f32 without tensor cores, dense bf16 with them, memory of the 80 GB modules.
 absl::StatusOr<Machine> MachineOf(const std::string& gpu) {
+  std::optional<GpuPeaks> peaks = GpuPeaksOf(gpu);
+  if (!peaks.has_value()) peaks = GpuPeaksOfCard(gpu);
+  if (!peaks.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--gpu: expected h100, h200 or a100, or a card whose published peaks are known, got \"",
+        gpu, "\""));
+  }
   Machine machine;
   machine.launch_nanoseconds = 0;  // counted apart
-  if (gpu == "h100") {
-    machine.flops_per_second = 67e12;
-    machine.bf16_flops_per_second = 989e12;
-    machine.memory_bytes_per_second = 3.35e12;
-  } else if (gpu == "a100") {
-    machine.flops_per_second = 19.5e12;
-    machine.bf16_flops_per_second = 312e12;
-    machine.memory_bytes_per_second = 2.039e12;
-  } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--gpu: expected h100 or a100, got \"", gpu, "\""));
-  }
+  machine.flops_per_second = peaks->f32_flops;
+  machine.bf16_flops_per_second = peaks->bf16_flops;
+  machine.memory_bytes_per_second = peaks->memory_bytes;
   return machine;
-}
-
-struct Step {
-  std::string name;
-  std::function<absl::Status(DType precision, Graph* graph)> build;
-};
-
-Step GptStep(const std::string& name, int64_t layers, int64_t heads, int64_t hidden,
-             int64_t batch) {
-  GptConfig config{.vocabulary = 50304,
-                   .sequence_length = 1024,
-                   .layers = layers,
-                   .heads = heads,
-                   .hidden = hidden,
-                   .batch = batch,
-                   .dropout = 0};
-  return {absl::StrCat(name, ", ", batch, " x 1024"), [config](DType precision, Graph* graph) {
-            GptConfig in = config;
-            in.precision.compute = precision;
-            return BuildGptTrain(in, OptimizerOptions(), graph);
-          }};
-}
-
-// Batches that fill such a card, and the tiny GPT, whose kernels are shorter than their launches.
-std::vector<Step> Steps() {
-  std::vector<Step> steps;
-  steps.push_back({"GPT tiny, 8 x 128", [](DType precision, Graph* graph) {
-                     return BuildNamedStep("tiny", precision, graph);
-                   }});
-  steps.push_back(GptStep("GPT-2 124M", 12, 12, 768, 16));
-  steps.push_back(GptStep("GPT-2 350M", 24, 16, 1024, 8));
-  steps.push_back({"BERT base, 64 x 128", [](DType precision, Graph* graph) -> absl::Status {
-                     ASSIGN_OR_RETURN(BertConfig config, BertOfStep("base"));
-                     config.batch = 64;
-                     config.precision.compute = precision;
-                     return BuildBertTrain(config, OptimizerOptions(), graph);
-                   }});
-  steps.push_back({"ResNet-50, 128 x 224 x 224", [](DType precision, Graph* graph) {
-                     ResNetConfig config = ResNetOfStep(50);
-                     config.batch = 128;
-                     config.precision.compute = precision;
-                     return BuildResNetTrain(config, ResNetOptimizer(), graph);
-                   }});
-  steps.push_back({"ArcFace, 1,024 of 100,000 classes", [](DType precision, Graph* graph) {
-                     FaceConfig config = ArcFaceOfStep(100000);
-                     config.batch = 1024;
-                     config.precision.compute = precision;
-                     return BuildArcFaceTrain(config, ArcFaceOptimizer(), graph);
-                   }});
-  steps.push_back({"Wide & Deep, 65,536 samples", [](DType precision, Graph* graph) {
-                     WideAndDeepConfig config = WideAndDeepOfStep(1000000);
-                     config.batch = 65536;
-                     config.precision.compute = precision;
-                     return BuildWideAndDeepTrain(config, WideAndDeepOptimizer(), graph);
-                   }});
-  return steps;
 }
 
 struct Times {
@@ -111,9 +56,9 @@ bool IsProduct(const std::string& op) {
          absl::StartsWith(op, "attention") || absl::StartsWith(op, "padded_attention");
 }
 
-absl::StatusOr<Times> TimesOf(const Step& step, DType precision, const Machine& machine) {
+absl::StatusOr<Times> TimesOf(const GpuModel& model, const Machine& machine) {
   Graph graph;
-  RETURN_IF_ERROR(step.build(precision, &graph));
+  RETURN_IF_ERROR(model.build(&graph));
   CompileOptions options;
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse("data=1 @cuda"));
   options.machine = machine;
@@ -137,26 +82,50 @@ absl::StatusOr<Times> TimesOf(const Step& step, DType precision, const Machine& 
   return times;
 }
 
+double Milliseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e6; }
+
+void PrintRow(const GpuModel& model, DType precision, const Times& times, double launch) {
+  const double products = Milliseconds(times.products), others = Milliseconds(times.others);
+  absl::PrintF("| %s, %s | %.3f | %.1f | %.2f ms | %.2f ms | %.2f ms | %d | %.2f ms | %.2f GB |\n",
+               model.title, DTypeName(precision), static_cast<double>(times.flops) / 1e12,
+               static_cast<double>(times.bytes) / 1e9, products, others, products + others,
+               times.instructions, static_cast<double>(times.instructions) * launch / 1e3,
+               static_cast<double>(times.memory) / 1e9);
+}
+
+void PrintLine(const GpuModel& model, DType precision, const Times& times, double launch) {
+  const nlohmann::json line = {
+      {"model", model.name},
+      {"title", model.title},
+      {"precision", DTypeName(precision)},
+      {"flops", times.flops},
+      {"bytes", times.bytes},
+      {"products_ms", Milliseconds(times.products)},
+      {"limit_ms", Milliseconds(times.products + times.others)},
+      {"launches", times.instructions},
+      {"launching_ms", static_cast<double>(times.instructions) * launch / 1e3},
+      {"memory_bytes", times.memory}};
+  absl::PrintF("%s\n", line.dump());
+}
+
 absl::Status Print() {
   ASSIGN_OR_RETURN(const Machine machine, MachineOf(absl::GetFlag(FLAGS_gpu)));
   const double launch = absl::GetFlag(FLAGS_launch_microseconds);
+  const bool json = absl::GetFlag(FLAGS_json);
   RETURN_IF_ERROR(CheckFlag("launch_microseconds", launch, 0, 1000));
-  absl::PrintF(
-      "| step on one %s | TFLOP | GB moved | products | all else | limit | launches | "
-      "launching | memory |\n|---|---|---|---|---|---|---|---|---|\n",
-      absl::GetFlag(FLAGS_gpu));
-  for (const Step& step : Steps()) {
+  if (!json) {
+    absl::PrintF(
+        "| step on one %s | TFLOP | GB moved | products | all else | limit | launches | "
+        "launching | memory |\n|---|---|---|---|---|---|---|---|---|\n",
+        absl::GetFlag(FLAGS_gpu));
+  }
+  for (const std::string& name : GpuModelNames()) {
     for (const DType precision : {DType::kF32, DType::kBF16}) {
-      absl::StatusOr<Times> times = TimesOf(step, precision, machine);
-      if (!times.ok()) return AddContext(times.status(), step.name);
-      const double products = static_cast<double>(times->products) / 1e6,
-                   others = static_cast<double>(times->others) / 1e6;
-      absl::PrintF(
-          "| %s, %s | %.3f | %.1f | %.2f ms | %.2f ms | %.2f ms | %d | %.2f ms | %.2f GB |\n",
-          step.name, DTypeName(precision), static_cast<double>(times->flops) / 1e12,
-          static_cast<double>(times->bytes) / 1e9, products, others, products + others,
-          times->instructions, static_cast<double>(times->instructions) * launch / 1e3,
-          static_cast<double>(times->memory) / 1e9);
+      ASSIGN_OR_RETURN(const GpuModel model,
+                       GpuModelOf(name, precision, absl::GetFlag(FLAGS_small)));
+      absl::StatusOr<Times> times = TimesOf(model, machine);
+      if (!times.ok()) return AddContext(times.status(), model.title);
+      (json ? PrintLine : PrintRow)(model, precision, *times, launch);
     }
   }
   return absl::OkStatus();
@@ -169,7 +138,11 @@ int main(int argc, char** argv) {
   return sluice::RunCommand(
       {"gpu_steps",
        "Prints how long the models' steps would take on a GPU at its published peaks.\n",
-       {{"Flags", {{"gpu", "NAME", ""}, {"launch_microseconds", "X", ""}}}},
+       {{"Flags",
+         {{"gpu", "NAME", ""},
+          {"launch_microseconds", "X", ""},
+          {"small", "", ""},
+          {"json", "", ""}}}},
        {},
        sluice::Print},
       argc, argv);

@@ -11,23 +11,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "bench/limits.h"
+#include "bench/op_operands.h"
 #include "framework/device/cpu_thread_pool.h"
 #include "framework/device/memory.h"
 #include "framework/kernels/kernel.h"
-#include "framework/plan/plan.pb.h"
 
 namespace sluice {
-
-// An instruction that stands `count` times in a step, if the places of its operands are left out.
-struct DistinctInstruction {
-  plan::Instruction instruction;
-  std::vector<int> place;  // of operands, inputs first: which of the places that differ
-  int64_t count = 0;
-};
-
-std::vector<DistinctInstruction> DistinctInstructions(const plan::Program& program);
 
 // What a kernel does in one run, how long it takes, and what it would take at each limit.
 struct OpTime {
@@ -45,9 +35,6 @@ struct OpTime {
     return of_tables ? "rows of tables" : "memory";
   }
 };
-
-// What is held against the limit of products or convolutions, and summed apart.
-bool IsProduct(absl::string_view op);
 
 class OpTimer {
  public:

@@ -19,7 +19,6 @@
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/runtime/trace.h"
 #include "framework/train/command.h"
-#include "framework/train/evaluation.h"
 #include "nlohmann/json.hpp"
 
 ABSL_FLAG(std::string, mesh, "data=1", "axes of the mesh; the batch grows with the axis data");
@@ -39,33 +38,6 @@ using Json = nlohmann::json;
 
 double SecondsBetween(int64_t begin, int64_t end) {
   return 1e-9 * static_cast<double>(end - begin);
-}
-
-struct Timing {
-  std::vector<double> seconds;  // of each timed step
-  double first_loss = 0, last_loss = 0;
-};
-
-// Of several ranks only the first is told the loss.
-absl::StatusOr<Timing> RunSteps(Session* session, const TimedModel& model, bool is_first,
-                                int64_t warmup, int64_t steps) {
-  Timing timing;
-  Fetches fetches;
-  int64_t begun = 0;
-  int64_t last = NowNanoseconds();
-  for (int64_t done = 0; done < warmup + steps; ++done) {
-    for (; begun < warmup + steps && begun < done + Session::kStepsAhead; ++begun) {
-      RETURN_IF_ERROR(session->Step("train", model.feeds(begun + 1)));
-    }
-    RETURN_IF_ERROR(session->Next(&fetches));
-    const int64_t now = NowNanoseconds();
-    if (done >= warmup) timing.seconds.push_back(SecondsBetween(last, now));
-    last = now;
-    if (!is_first) continue;
-    ASSIGN_OR_RETURN(timing.last_loss, FetchedScalar(fetches, "loss"));
-    if (done == 0) timing.first_loss = timing.last_loss;
-  }
-  return timing;
 }
 
 int64_t ResidentBytes() {
@@ -143,9 +115,10 @@ absl::Status Measure(const StepBenchmark& benchmark) {
   RETURN_IF_ERROR(model.build(&graph));
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Start({{"train", &graph}}, options));
   const int64_t started = NowNanoseconds();
-  ASSIGN_OR_RETURN(const Timing timing,
-                   RunSteps(session.get(), model, job->is_first(), absl::GetFlag(FLAGS_warmup),
-                            absl::GetFlag(FLAGS_steps)));
+  const StepRunOptions how = {.warmup = absl::GetFlag(FLAGS_warmup),
+                              .steps = absl::GetFlag(FLAGS_steps),
+                              .has_loss = job->is_first()};
+  ASSIGN_OR_RETURN(const StepRun timing, RunSteps(session.get(), model.feeds, how));
   session.reset();
   if (!job->is_first()) return absl::OkStatus();
   // Before the limit is measured, which takes memory of its own.

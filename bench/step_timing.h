@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "bench/step_run.h"
 #include "framework/graph/graph.h"
 #include "framework/nn/model_size.h"
 #include "framework/passes/mixed_precision.h"
 #include "framework/sbp/mesh.h"
-#include "framework/session/session.h"
 #include "framework/train/flags.h"
 
 namespace sluice {
@@ -32,8 +32,7 @@ struct TimedModel {
   double units_per_step = 0, flops_per_step = 0;
   double convolution_flops_per_step = 0;            // of these, those of convolutions
   std::function<absl::Status(Graph* graph)> build;  // the program "train"
-  // Its inputs, for a step counted from 1; good until the next call.
-  std::function<Feeds(int64_t step)> feeds;
+  StepFeeds feeds;
 
   // Of its forward part: parameters and operations, of which training takes three times as many.
   void SetSize(const ModelSize& forward);

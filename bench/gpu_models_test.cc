@@ -1,0 +1,56 @@
+#include "bench/gpu_models.h"
+
+#include "bench/gpu_peaks.h"
+#include "framework/graph/graph.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Of the large forms: what the scripts in bench/peers count of theirs (ci/gpu compares them, too).
+TEST(GpuModelsTest, GptsAreOpenAisSizes) {
+  const auto parameters = [](const char* name) {
+    return *GpuModelOf(name, DType::kBF16, /*small=*/false)->parameters();
+  };
+  // 124,439,808 and 354,823,168 of a vocabulary of 50,257, padded to 50,304.
+  EXPECT_EQ(parameters("gpt2_124m"), 124439808 + 47 * 768);
+  EXPECT_EQ(parameters("gpt2_350m"), 354823168 + 47 * 1024);
+}
+
+// What the program "train" is fed by each of its inputs' names and types.
+TEST(GpuModelsTest, FeedsAreThoseOfTheGraph) {
+  for (const std::string& name : GpuModelNames()) {
+    const absl::StatusOr<GpuModel> model = GpuModelOf(name, DType::kF32, /*small=*/true);
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_EQ(model->name, name);
+    const absl::StatusOr<StepFeeds> feeds = model->feeds();
+    ASSERT_TRUE(feeds.ok()) << feeds.status();
+    EXPECT_GT((*feeds)(1).size(), 3u) << name;
+    Graph graph;
+    EXPECT_TRUE(model->build(&graph).ok()) << name;
+    EXPECT_LT(*model->parameters(), 1000000) << name;
+  }
+}
+
+TEST(GpuModelsTest, ANameThatThereIsNotIsNamed) {
+  EXPECT_THAT(GpuModelOf("alexnet", DType::kF32, false).status().ToString(),
+              HasSubstr("expected gpt_tiny, gpt2_124m, gpt2_350m, bert_base, resnet50, arcface, "
+                        "wide_and_deep, got \"alexnet\""));
+}
+
+TEST(GpuPeaksTest, CardsAreKnownByTheDriversNames) {
+  EXPECT_EQ(GpuPeaksOfCard("NVIDIA H100 80GB HBM3")->name, "h100");
+  EXPECT_EQ(GpuPeaksOfCard("NVIDIA H200")->name, "h200");
+  EXPECT_EQ(GpuPeaksOfCard("NVIDIA A100-SXM4-80GB")->name, "a100");
+  for (const char* other :
+       {"NVIDIA H100 PCIe", "NVIDIA H200 NVL", "NVIDIA A100-SXM4-40GB", "NVIDIA L4",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "Emulated CUDA device"}) {
+    EXPECT_FALSE(GpuPeaksOfCard(other).has_value()) << other;
+  }
+}
+
+}  // namespace
+}  // namespace sluice
