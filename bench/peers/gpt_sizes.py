@@ -10,6 +10,9 @@ SIZES = {
     "tiny": dict(layers=4, hidden=256, heads=4, length=128, batch=8, vocabulary=256),
     "default": dict(layers=6, hidden=192, heads=6, length=128, batch=16, vocabulary=256),
     "small": dict(layers=12, hidden=768, heads=12, length=256, batch=4, vocabulary=50304),
+    # As in bench/gpu_models.cc.
+    "gpt2_124m": dict(layers=12, hidden=768, heads=12, length=1024, batch=16, vocabulary=50304),
+    "gpt2_350m": dict(layers=24, hidden=1024, heads=16, length=1024, batch=8, vocabulary=50304),
 }
 RATE, BETAS, EPSILON = 3e-4, (0.9, 0.95), 1e-8  # AdamW without decay; no clip, no dropout
 
@@ -41,7 +44,7 @@ def tokens_and_labels(size):
     return rows[:size["batch"]], rows[size["batch"]:]
 
 
-def report(framework, version, options, run_step, parameters, base_bytes):
+def report(framework, version, options, run_step, parameters, base_bytes, more=dict):
     size = size_of(options)
     step_report.report("gpt_step", options.size, ("tokens", size["batch"] * size["length"]), framework, version, options, run_step,
-                parameters, base_bytes)
+                       parameters, base_bytes, more)

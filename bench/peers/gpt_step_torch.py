@@ -89,13 +89,15 @@ def run(rank, options, rendezvous):
     name = "torch " + options.mode + (" ddp" if options.processes > 1 else "")
     with open(os.devnull, "w", encoding="ascii") if rank > 0 else contextlib.nullcontext(sys.stdout) as out:
         with contextlib.redirect_stdout(out):
-            gpt_sizes.report(name, torch.__version__, options, step, torch_step.parameters_of(model), base_bytes)
+            gpt_sizes.report(name, torch.__version__, options, step, torch_step.parameters_of(model), base_bytes,
+                             lambda: torch_step.more_of(options))
     if options.processes > 1:
         dist.destroy_process_group()
 
 
 def main():
     parser = gpt_sizes.arguments(__doc__.splitlines()[0], ["eager", "compiled"], meshes=["data=2"], precisions=["bf16"])
+    torch_step.add_device(parser)
     parser.add_argument("--processes", type=int, default=1, help="that the batch is dealt out to (default: %(default)s)")
     options = parser.parse_args()
     if options.processes == 1:

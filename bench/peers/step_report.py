@@ -34,11 +34,11 @@ def resident_bytes():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def report(benchmark, size, units, framework, version, options, step, parameters, base_bytes):
+def report(benchmark, size, units, framework, version, options, step, parameters, base_bytes, more=dict):
     """Runs `step`, which returns the loss as a float and so waits for the step's end, and prints the line.
 
     `units`: what a step is told in and how many there are, ("tokens", 1024). `base_bytes` were resident when the packages
-    were loaded and nothing else was done.
+    were loaded and nothing else was done. `more` gives further fields when all steps are done.
     """
     began = time.perf_counter()
     first = last = step()
@@ -70,4 +70,5 @@ def report(benchmark, size, units, framework, version, options, step, parameters
         "start_seconds": started,
         "first_loss": first,
         "last_loss": last,
+        **more(),
     }), flush=True)
