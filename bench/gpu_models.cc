@@ -76,7 +76,7 @@ absl::StatusOr<GpuModel> Bert(const PrecisionOptions& precision, bool small) {
     c.sequence_length = 16;
     c.layers = 1;
     c.heads = 2;
-    c.hidden = 16;
+    c.hidden = 32;
     c.predictions = 4;
     c.batch = 2;
   }

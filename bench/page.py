@@ -8,7 +8,7 @@ from html import escape
 from bench import charts, rooflines, step_lines, tables
 from bench.figures import text_of
 
-_STYLE = """
+STYLE = """
   body { font: 15px/1.5 sans-serif; max-width: 1240px; margin: 2em auto; padding: 0 1em; }
   body { color: #222222; background: #ffffff; }
   h1 { font-size: 24px; } h2 { font-size: 19px; margin-top: 2em; }
@@ -27,6 +27,7 @@ _STYLE = """
   .m0 { fill: #2f6fb5; stroke: #2f6fb5; } .m1 { fill: #c0503a; stroke: #c0503a; }
   .m2 { fill: #2e8b57; stroke: #2e8b57; } .m3 { fill: #8a62b0; stroke: #8a62b0; }
   .m4 { fill: #c08a1e; stroke: #c08a1e; } .m5 { fill: #2a9d9d; stroke: #2a9d9d; }
+  .m6 { fill: #7a6a58; stroke: #7a6a58; }
   circle { fill-opacity: 0.55; stroke-width: 1.2; } circle.hollow { fill-opacity: 0.08; }
   @media (prefers-color-scheme: dark) {
     body { color: #dddddd; background: #16181c; } th, td { border-color: #3a3d42; } .warning { background: #33231f; }
@@ -36,7 +37,7 @@ _STYLE = """
 """
 
 
-def _table(headings, rows):
+def table(headings, rows):
     def row(cells, tag):
         return "<tr>%s</tr>" % "".join("<%s>%s</%s>" % (tag, escape(cell), tag) for cell in cells)
 
@@ -44,7 +45,8 @@ def _table(headings, rows):
     return '<div class="wide"><table>%s%s</table></div>' % (row(headings, "th"), body)
 
 
-def _time_bars(lines):
+def time_bars(lines, limits=("products at their limit", "every kernel at its limit")):
+    """`limits`: what a line's two limits are called."""
     cases = []
     for line in lines:
         words = "%s, %.3g steps/s" % (text_of(line.ours, "ns"), 1e9 / line.ours) if line.ours else line.trouble
@@ -56,14 +58,13 @@ def _time_bars(lines):
                 ratio = line.ratios.get(name)
                 words = text_of(value, "ns") + ("" if ratio is None else ", %.2fx ours" % ratio)
                 entries.append((name, value, words, "peer"))
-        marks = [mark for mark in ((line.limit, "products at their limit", "dashed"),
-                                   (line.kernels_limit, "every kernel at its limit", "dotted")) if mark[0]]
+        marks = [mark for mark in ((line.limit, limits[0], "dashed"), (line.kernels_limit, limits[1], "dotted")) if mark[0]]
         disturbed = ", while others used %.1f cores" % line.disturbance if line.disturbance else ""
         cases.append((line.title + disturbed, entries, marks))
     return charts.bars(cases)
 
 
-def _memory_bars(lines):
+def memory_bars(lines):
     cases = []
     for line in lines:
         if not line.memory:
@@ -86,18 +87,18 @@ def _rooflines(kernels, sizes):
 def html(title, machine, warning, lines, sections, kernels, sizes, curves, troubles):
     """`lines`: step_lines.Line; `sections`: (name, groups.Group, rows) as tables.markdown has them; `kernels`: all rows
     of group ops; `sizes`: (what ops_benchmark calls a step, title); `curves`: (SVG, where it is from)."""
-    head = '<meta charset="utf-8"/><title>%s</title><style>%s</style>' % (escape(title), _STYLE)
+    head = '<meta charset="utf-8"/><title>%s</title><style>%s</style>' % (escape(title), STYLE)
     out = ["<!DOCTYPE html>", '<html lang="en"><head>%s</head><body>' % head, "<h1>%s</h1>" % escape(title)]
     if warning:
         out.append('<p class="warning">%s</p>' % escape(warning))
-    out.append(_table(("", ""), machine.items()))
+    out.append(table(("", ""), machine.items()))
     if lines:
         out += ["<h2>A training step</h2>",
                 "<p>Forward, backward and update. Medians of whole processes, which took turns. A ratio above 1 "
                 "says that Sluice is faster. Limits were measured in the same run.</p>",
-                _table(step_lines.HEADINGS, [step_lines.cells_of(line) for line in lines]),
-                "<h2>Time of a step</h2>", _time_bars(lines),
-                "<h2>Memory</h2>", "<p>The process's largest resident size.</p>", _memory_bars(lines)]
+                table(step_lines.HEADINGS, [step_lines.cells_of(line) for line in lines]),
+                "<h2>Time of a step</h2>", time_bars(lines),
+                "<h2>Memory</h2>", "<p>The process's largest resident size.</p>", memory_bars(lines)]
     if curves:
         out += ["<h2>What the models learn</h2>", '<div class="curves">']
         out += ["<figure>%s<figcaption>%s</figcaption></figure>" % (svg, escape(source))
@@ -116,8 +117,8 @@ def html(title, machine, warning, lines, sections, kernels, sizes, curves, troub
     for name, group, rows in sections:
         shown = tables.shown_rows(group, rows)
         out += ["<h2>%s</h2>" % escape(name), "<p>%s</p>" % escape(group.what),
-                _table(tables.HEADINGS, [tables.cells_of(row) for row in shown])]
+                table(tables.HEADINGS, [tables.cells_of(row) for row in shown])]
         if len(shown) < len(rows):
             every = [tables.cells_of(row) for row in rows if rooflines.is_kernel(row)]
-            out += ["<details><summary>every kernel</summary>", _table(tables.HEADINGS, every), "</details>"]
+            out += ["<details><summary>every kernel</summary>", table(tables.HEADINGS, every), "</details>"]
     return "\n".join(out + ["</body></html>", ""])

@@ -42,7 +42,7 @@ def parts_lines(rows):
             if row.parts]
 
 
-def _markdown_table(headings, rows):
+def markdown_table(headings, rows):
     lines = ["| %s |" % " | ".join(headings), "|%s" % ("---|" * len(headings))]
     return lines + ["| %s |" % " | ".join(cell.replace("|", "/") for cell in cells) for cells in rows]
 
@@ -54,12 +54,12 @@ def markdown(title, machine, warning, lines, groups, troubles):
     out += ["", "A ratio above 1 says that ours is better. Medians of whole processes, spread between processes.", ""]
     if lines:
         out += ["## A training step", ""]
-        out += _markdown_table(step_lines.HEADINGS, [step_lines.cells_of(line) for line in lines]) + [""]
+        out += markdown_table(step_lines.HEADINGS, [step_lines.cells_of(line) for line in lines]) + [""]
     if troubles:
         out += ["## What has no figure", ""] + ["- %s" % trouble for trouble in troubles] + [""]
     for name, group, rows in groups:
         shown = shown_rows(group, rows)
-        out += ["## %s" % name, "", group.what, ""] + _markdown_table(HEADINGS, [cells_of(row) for row in shown])
+        out += ["## %s" % name, "", group.what, ""] + markdown_table(HEADINGS, [cells_of(row) for row in shown])
         out += [""] + ["- %s" % line for line in (parts_lines(shown) if group.parts else [])] + [""]
     return "\n".join(out)
 
