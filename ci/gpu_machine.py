@@ -14,6 +14,7 @@ class Ran:
     out: str = ""
     err: str = ""
     seconds: float = 0.0
+    command: list = field(default_factory=list)
 
     def last_lines(self, count=4):
         lines = [line.strip()[:300] for line in (self.err + "\n" + self.out).splitlines() if line.strip()]

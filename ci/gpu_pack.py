@@ -28,8 +28,9 @@ PROGRAMS = {
     "gpu_steps": "//bench:gpu_steps",
     "gpu_kernels": "//bench:gpu_kernels",
 }
-# These say nothing of an emulation.
-_OF_CARDS_ALONE = ("cuda_info",)
+# A rehearsal does without: they say nothing of an emulation, or take minutes on it.
+_OF_CARDS_ALONE = ("cuda_info", "cuda_elementwise_test", "cuda_rows_test", "parity_gpt", "parity_bert", "parity_resnet",
+                   "parity_insightface")
 
 SCRIPTS = ("ci/gpu", "ci/gpu_command.py", "ci/gpu_machine.py", "ci/gpu_pack.py", "ci/gpu_parts.py", "ci/gpu_report.py",
            "ci/gpu_run.py", "bench/charts.py", "bench/figures.py", "bench/page.py", "bench/rooflines.py",

@@ -4,6 +4,7 @@ A part is a function of a Context. It says outcomes by it, one a case, and leave
 raises is an outcome, too, and the next part runs.
 """
 import concurrent.futures
+import functools
 import gzip
 import json
 import os
@@ -24,6 +25,7 @@ _TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SMALL_STEPS = ["--warmup=1", "--steps=8"]
 _FOUND = 86  # the status that compute-sanitizer is told to give where it found something
 _FOUND_BY_EMULATION = 66
+_KEPT_CHARACTERS = 20000  # of the output of a process that failed
 
 
 @dataclass
@@ -45,13 +47,14 @@ class Context:
     run: object = gpu_machine.run_process
     clock: object = time.monotonic
     environment: dict = field(default_factory=lambda: dict(os.environ))
-    log: object = print
+    log: object = functools.partial(print, flush=True)
     machine: gpu_machine.Machine = field(default_factory=gpu_machine.Machine)
     outcomes: list = field(default_factory=list)
     steps: list = field(default_factory=list)  # lines of gpu_step
     peers: list = field(default_factory=list)  # lines of peers, with "peer"
     predicted: list = field(default_factory=list)  # lines of gpu_steps
     kernels: list = field(default_factory=list)  # figures.Figure
+    failures: list = field(default_factory=list)  # what processes said that failed
     part: str = ""
     ends: float = float("inf")  # of the part, by the clock
 
@@ -61,10 +64,15 @@ class Context:
     def left(self):
         return self.ends - self.clock()
 
-    def say(self, name, state, text="", seconds=0.0):
+    def say(self, name, state, text="", ran=None):
+        """An outcome; of a process that failed its output is kept for the log."""
+        seconds = ran.seconds if ran else 0.0
         self.outcomes.append(Outcome(self.part, name, state, text, seconds))
         self.log("%s  %s: %s%s%s" % (self.part, name, state, " (%.1f s)" % seconds if seconds else "",
                                      ": " + text if text else ""))
+        if state == FAILED and ran:
+            output = (ran.out + ran.err)[-_KEPT_CHARACTERS:]
+            self.failures.append("=== %s  %s: %s\n%s" % (self.part, name, " ".join(ran.command), output))
 
     def start(self, name, command, limit):
         """A process that ends within the part's time; None where there is none left, which is said."""
@@ -73,8 +81,9 @@ class Context:
             self.say(name, SKIPPED, "no time was left; --parts=%s alone, or --minutes, gives it some" % self.part)
             return None
         ran = self.run(command, limit)
+        ran.command = command
         if ran.status is None:
-            self.say(name, FAILED, "no end after %.0f s; %s" % (limit, ran.last_lines()), ran.seconds)
+            self.say(name, FAILED, "no end after %.0f s; %s" % (limit, ran.last_lines()), ran)
             return None
         return ran
 
@@ -82,7 +91,7 @@ class Context:
         """As start; a failure is said, too, and is None."""
         ran = self.start(name, command, limit)
         if ran is not None and ran.status != 0:
-            self.say(name, FAILED, "status %d; %s" % (ran.status, ran.last_lines()), ran.seconds)
+            self.say(name, FAILED, "status %d; %s" % (ran.status, ran.last_lines()), ran)
             return None
         return ran
 
@@ -126,7 +135,7 @@ def _ask_cuda_info(context):
     lines = ran.out.splitlines()
     cards = [line for line in lines if line.startswith("card 0: ")]
     if not cards or not cards[0].endswith("a kernel: runs"):
-        context.say("cuda_info", FAILED, (cards or lines[1:2] or [ran.last_lines()])[0])
+        context.say("cuda_info", FAILED, (cards or lines[1:2] or [ran.last_lines()])[0], ran)
         return
     context.machine.card = cards[0][len("card 0: "):].split(",")[0]
     context.machine.facts["card says"] = cards[0][len("card 0: "):]
@@ -146,9 +155,9 @@ def _run_googletest(context, name, command, limit):
                      if line.startswith("[  FAILED  ] ") and "." in line})
     passed = next((line for line in ran.out.splitlines() if line.startswith("[  PASSED  ]")), "")
     if ran.status == 0 and passed and not passed.startswith("[  PASSED  ] 0 "):
-        context.say(name, PASSED, passed[len("[  PASSED  ] "):], ran.seconds)
+        context.say(name, PASSED, passed[len("[  PASSED  ] "):], ran)
     else:
-        context.say(name, FAILED, "%s; %s" % (", ".join(failed) or "status %s" % ran.status, ran.last_lines()), ran.seconds)
+        context.say(name, FAILED, "%s; %s" % (", ".join(failed) or "status %s" % ran.status, ran.last_lines()), ran)
 
 
 def conformance(context):
@@ -194,12 +203,12 @@ def faults(context):
         if ran is not None:
             state = PASSED if ran.status == found else FAILED
             text = "%s: %s%s" % (tool, what, "" if state == PASSED else ": not found; " + ran.last_lines())
-            context.say(name, state, text, ran.seconds)
+            context.say(name, state, text, ran)
 
     def clean(name, tool, command, limit):
         ran = context.started(name, _sanitized(context, tool, command), limit)
         if ran is not None:
-            context.say(name, PASSED, "nothing found by %s" % tool, ran.seconds)
+            context.say(name, PASSED, "nothing found by %s" % tool, ran)
 
     def product(model, tool):
         command = [context.program("gpu_step"), "--small", "--model=" + model, "--precision=bf16"] + SMALL_STEPS
@@ -228,15 +237,15 @@ def steps(context):
             continue
         line = _line_of(ran.out, "gpu_step")
         context.steps.append(line)
-        _say_step(context, name, line, ran.seconds)
+        _say_step(context, name, line, ran)
 
 
-def _say_step(context, name, line, seconds):
+def _say_step(context, name, line, ran):
     fell = line["last_loss"] < line["first_loss"]
     text = "%.3g ms, %.2f GB" % (line["median_ms"], line.get("device_peak_bytes", 0) / 1e9)
     if not fell:
         text += "; the loss did not fall: %g, then %g" % (line["first_loss"], line["last_loss"])
-    context.say(name, PASSED if fell else FAILED, text, seconds)
+    context.say(name, PASSED if fell else FAILED, text, ran)
 
 
 def _line_of(text, benchmark):
@@ -269,10 +278,10 @@ def kernels(context):
         found = figures.of_lines(ran.out)
         timed = [figure for figure in found if "times" in figure.parts]
         if not timed:
-            context.say(name, FAILED, "no kernels in its output", ran.seconds)
+            context.say(name, FAILED, "no kernels in its output", ran)
             continue
         context.kernels += found
-        context.say(name, PASSED, "%d kernels" % len(timed), ran.seconds)
+        context.say(name, PASSED, "%d kernels" % len(timed), ran)
 
 
 def trace(context):
@@ -290,7 +299,7 @@ def trace(context):
         shutil.copyfileobj(file, packed)
     os.remove(path)
     text = "%d spans in %s.gz, for ui.perfetto.dev" % (len(spans), os.path.basename(path))
-    context.say(model, PASSED if spans else FAILED, text, ran.seconds)
+    context.say(model, PASSED if spans else FAILED, text, ran)
 
 
 # The scripts of bench/peers, and what makes their step the one that ours is.
@@ -324,10 +333,10 @@ def _peers(context, mode, limit):
         ours = [each for each in context.steps if each["size"] == model]
         if ours and ours[0]["parameters"] != line["parameters"]:
             context.say(name, FAILED, "another model, of %d parameters; ours has %d" % (line["parameters"],
-                                                                                     ours[0]["parameters"]), ran.seconds)
+                                                                                     ours[0]["parameters"]), ran)
             continue
         context.peers.append({**line, "size": model, "peer": "PyTorch " + mode})
-        _say_step(context, name, line, ran.seconds)
+        _say_step(context, name, line, ran)
 
 
 def eager(context):

@@ -4,7 +4,6 @@ import lzma
 import os
 import tarfile
 
-import gpu_machine
 import gpu_pack
 import gpu_parts
 import gpu_report
@@ -29,8 +28,8 @@ def unpack(given, scratch):
         raise gpu_pack.Error("%s is no folder of ci/gpu pack: %s" % (folder, error)) from error
 
 
-def run_parts(context, names, minutes):
-    """Each part gets its own time at most, and no part more than is left of the whole."""
+def run_parts(context, names, minutes, after=lambda: None):
+    """Each part gets its own time at most, and no part more than is left of the whole. `after` is called after each."""
     end = context.clock() + 60 * minutes - _RESERVE
     for number, name in enumerate(names, 1):
         part, limit = gpu_parts.PARTS[name]
@@ -38,17 +37,26 @@ def run_parts(context, names, minutes):
         context.ends = min(end, context.clock() + limit)
         context.log("[%d/%d, %d s left] %s: %s" % (number, len(names), max(0, end - context.clock()), name,
                                                   part.__doc__.splitlines()[0]))
-        if name != "facts" and not context.machine.card:
-            context.say("card", gpu_parts.SKIPPED, "facts found no GPU that runs a kernel")
-            continue
-        try:
-            part(context)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            context.say("the part itself", gpu_parts.FAILED, "%s: %s" % (type(error).__name__, error))
+        _run_part(context, name, part)
+        after()
 
 
-def run(given, out, names, minutes, models, scratch, log=print, process=gpu_machine.run_process):
-    """The Context that the parts leave; its report is in `out`."""
+def _run_part(context, name, part):
+    if name != "facts" and not context.machine.card:
+        context.say("card", gpu_parts.SKIPPED, "facts found no GPU that runs a kernel")
+        return
+    try:
+        part(context)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        context.say("the part itself", gpu_parts.FAILED, "%s: %s" % (type(error).__name__, error))
+
+
+def _print(line):
+    print(line, flush=True)
+
+
+def run(given, out, names, minutes, models, scratch, log=_print):
+    """The Context that the parts leave; its report is in `out`, from the first part on."""
     folder, manifest = unpack(given, scratch)
     os.makedirs(out, exist_ok=True)
     lines = []
@@ -59,15 +67,18 @@ def run(given, out, names, minutes, models, scratch, log=print, process=gpu_mach
 
     # Others look for a card's facts first, whatever was asked for.
     names = ["facts"] + [name for name in gpu_parts.PARTS if name in names and name != "facts"]
-    context = gpu_parts.Context(folder=folder, out=out, emulated=manifest["emulated"], models=tuple(models), run=process,
-                                log=say)
-    run_parts(context, names, minutes)
+    context = gpu_parts.Context(folder=folder, out=out, emulated=manifest["emulated"], models=tuple(models), log=say)
+
+    def write():
+        gpu_report.write(out, context, manifest, names)
+        with open(os.path.join(out, "log.txt"), "w", encoding="utf-8") as file:
+            file.write("\n".join(lines + context.failures) + "\n")
+
+    run_parts(context, names, minutes, write)
     states = [outcome.state for outcome in context.outcomes]
     say("ci/gpu: %d passed, %d failed, %d skipped" % tuple(
         states.count(state) for state in (gpu_parts.PASSED, gpu_parts.FAILED, gpu_parts.SKIPPED)))
-    gpu_report.write(out, context, manifest, names)
-    with open(os.path.join(out, "log.txt"), "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
+    write()
     log("written: " + ", ".join(sorted(os.path.join(out, name) for name in os.listdir(out))))
     return context
 

@@ -145,6 +145,7 @@ class PartsTest(_Case):
         self.assertEqual(self.states(context, "steps"), {"the part itself": "FAILED"})
         self.assertEqual(self.states(context, "kernels")["gpt_tiny bf16"], "passed")
         self.assertIn("CudaRowsTest.Ids", next(line for line in self.said if "cuda_rows_test: FAILED" in line))
+        self.assertIn("cuda_rows_test\n[  FAILED  ] CudaRowsTest.Ids (3 ms)", "\n".join(context.failures))
         self.assertFalse(gpu_run.went_well(context))
 
     def test_a_test_that_runs_nothing_has_not_passed(self):
