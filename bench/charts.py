@@ -127,9 +127,10 @@ def scatter(points, curves, x_name, y_name, legend):
         canvas.text(right + 6, end + 4, name, "faint small")
     for a, b, weight, style, title in sorted(points, key=lambda point: -point[2]):
         canvas.dot(x.at(a), y.at(b), 2.5 + 9 * math.sqrt(weight), style, title)
+    apart = min(125, (canvas.width - left) // max(1, len(legend)))
     for i, (style, words) in enumerate(legend):
-        canvas.dot(left + 8 + 125 * i, bottom + 56, 5, style, words)
-        canvas.text(left + 18 + 125 * i, bottom + 60, words)
+        canvas.dot(left + 8 + apart * i, bottom + 56, 5, style, words)
+        canvas.text(left + 18 + apart * i, bottom + 60, words)
     return canvas.svg()
 
 

@@ -17,7 +17,9 @@ class Ran:
     command: list = field(default_factory=list)
 
     def last_lines(self, count=4):
-        lines = [line.strip()[:300] for line in (self.err + "\n" + self.out).splitlines() if line.strip()]
+        """Of its errors, or where it told none, of what it printed."""
+        text = self.err if self.err.strip() else self.out
+        lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
         return " | ".join(lines[-count:])
 
 

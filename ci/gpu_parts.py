@@ -211,13 +211,14 @@ def faults(context):
             context.say(name, PASSED, "nothing found by %s" % tool, ran)
 
     def product(model, tool):
-        command = [context.program("gpu_step"), "--small", "--model=" + model, "--precision=bf16"] + SMALL_STEPS
+        command = [context.program("gpu_step"), "--small", "--model=" + model, "--precision=bf16", "--warmup=1",
+                   "--steps=2"]
         clean("%s under %s" % (model, tool), tool, command, 120)
 
     jobs = [lambda case=case: planted(case[0], case[1], case[2]) for case in cases if case[1] != "all"]
     jobs += [lambda case=case, tool=tool: clean("%s under %s" % (case[0], tool), tool, [context.program("cuda_faults")], 60)
              for case in cases if case[1] == "all" for tool in tools]
-    jobs += [lambda model=model, tool=tool: product(model, tool) for model in context.models for tool in tools]
+    jobs += [lambda model=model, tool=tool: product(model, tool) for tool in tools for model in context.models]
     context.all(jobs)
 
 
@@ -272,16 +273,17 @@ def kernels(context):
     for model, precision in _cases(context):
         name = "%s %s" % (model, precision)
         command = [context.program("gpu_kernels"), "--model=" + model, "--precision=" + precision]
-        ran = context.started(name, command + context.small()[:1], 60)
+        ran = context.start(name, command + context.small()[:1], 60)
         if ran is None:
             continue
+        # Kernels that ran are told though others failed.
         found = figures.of_lines(ran.out)
         timed = [figure for figure in found if "times" in figure.parts]
-        if not timed:
-            context.say(name, FAILED, "no kernels in its output", ran)
-            continue
-        context.kernels += found
-        context.say(name, PASSED, "%d kernels" % len(timed), ran)
+        context.kernels += found if timed else []
+        if timed and ran.status == 0:
+            context.say(name, PASSED, "%d kernels" % len(timed), ran)
+        else:
+            context.say(name, FAILED, "%d kernels; status %d; %s" % (len(timed), ran.status, ran.last_lines()), ran)
 
 
 def trace(context):

@@ -193,6 +193,12 @@ class PartsTest(_Case):
         self.assertIn("another model, of 99 parameters; ours has 100", self.said[-1])
         self.assertEqual(context.peers, [])
 
+    def test_kernels_that_ran_are_told_though_others_failed(self):
+        context = self.run_parts(_Machine(gpu_kernels=Ran(1, _KERNELS, "gpu_kernels: 1 of 2 kernels failed")), names=["kernels"])
+        self.assertEqual(set(self.states(context, "kernels").values()), {"FAILED"})
+        self.assertIn("1 of 2 kernels failed", self.said[-1])
+        self.assertIn("| gelu [8] -> [8] |", gpu_report.markdown(context, ReportTest.MANIFEST, []))
+
     def test_a_card_without_published_peaks_has_no_prediction(self):
         context = self.run_parts(_Machine(gpu_steps=Ran(1, "", "gpu_steps: --gpu: expected h100")), names=["steps"])
         self.assertEqual(self.states(context, "steps")["prediction"], "SKIPPED")
@@ -200,11 +206,11 @@ class PartsTest(_Case):
 
 
 class ReportTest(_Case):
-    _MANIFEST = {"revision": "abc", "cuda": "CUDA runtime 13.0", "packed": "today", "emulated": False}
+    MANIFEST = {"revision": "abc", "cuda": "CUDA runtime 13.0", "packed": "today", "emulated": False}
 
     def test_says_how_many_times_as_fast_and_what_was_asked(self):
         context = self.run_parts(_Machine())
-        gpu_report.write(self.out, context, self._MANIFEST, ["steps"])
+        gpu_report.write(self.out, context, self.MANIFEST, ["steps"])
         with open(os.path.join(self.out, "report.md"), encoding="utf-8") as file:
             text = file.read()
         self.assertIn("# Sluice on NVIDIA H100 80GB HBM3\n", text)
@@ -219,14 +225,14 @@ class ReportTest(_Case):
 
     def test_failures_stand_first_and_a_step_that_failed_has_no_time(self):
         context = self.run_parts(_Machine(gpu_step=Ran(1, "", "out of memory")))
-        text = gpu_report.markdown(context, self._MANIFEST, [])
+        text = gpu_report.markdown(context, self.MANIFEST, [])
         checked = text.split("## What was checked")[1]
         self.assertLess(checked.index("FAILED"), checked.index("passed"))
         self.assertIn("| GPT, bf16 | not measured |", text)
 
     def test_without_a_card_it_says_that_nothing_was_measured(self):
         context = gpu_parts.Context(folder="", out="", emulated=False)
-        self.assertIn("**No GPU ran a kernel here, so nothing was measured.**", gpu_report.markdown(context, self._MANIFEST, []))
+        self.assertIn("**No GPU ran a kernel here, so nothing was measured.**", gpu_report.markdown(context, self.MANIFEST, []))
 
 
 class PackTest(_Case):
