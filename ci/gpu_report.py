@@ -36,8 +36,7 @@ def step_lines(context):
     for precision in reversed(gpu_parts.PRECISIONS):
         for model in context.models:
             ours = _find(context.steps, model, precision)
-            predicted = next((each for each in context.predicted
-                              if (each["model"], each["precision"]) == (model, precision)), None)
+            predicted = _predicted(context, model, precision)
             if ours is None and predicted is None:
                 continue
             title = (ours or predicted)["title"]
@@ -47,7 +46,8 @@ def step_lines(context):
                 line.ours, line.memory = ours["median_ms"] * 1e6, ours.get("device_peak_bytes")
             if predicted:
                 line.limit = predicted["limit_ms"] * 1e6
-            line.kernels_limit = _kernels_limit(context, model, precision)
+            kernels = _kernels_of_step(context, model, precision)
+            line.kernels_limit = kernels.limit if kernels else None
             for peer in [each for each in context.peers if (each["size"], each["precision"]) == (model, precision)]:
                 line.peers[peer["peer"]] = peer["median_ms"] * 1e6
                 line.peers_memory[peer["peer"]] = peer.get("device_peak_bytes")
@@ -65,23 +65,29 @@ def _prefix(model, precision):
     return "ops/%s/cuda/%s" % (model, "" if precision == "f32" else precision + "/")
 
 
-def _kernels_limit(context, model, precision):
-    """Every kernel of the step at the peaks; None where they were not timed."""
+def _predicted(context, model, precision):
+    return next((each for each in context.predicted if (each["model"], each["precision"]) == (model, precision)), None)
+
+
+def _kernels_of_step(context, model, precision):
+    """The figure of all of a step's kernels, one after the other; None where they were not timed."""
     name = _prefix(model, precision) + "kernels of a step"
-    return next((figure.limit for figure in context.kernels if figure.name == name), None)
+    return next((figure for figure in context.kernels if figure.name == name), None)
 
 
-STEP_HEADINGS = ("step", "ours", "predicted at the peaks", "share", "PyTorch eager", "compiled", "the better of them / ours",
-                 "asked", "memory of the card", "of the smaller PyTorch's", "asked")
+STEP_HEADINGS = ("step", "ours", "its kernels alone", "launches", "predicted at the peaks", "share", "PyTorch eager",
+                 "compiled", "the better of them / ours", "asked", "memory of the card", "of the smaller PyTorch's", "asked")
 
 
-def _step_cells(line):
+def _step_cells(context, line):
     model, precision = line.case.split("/")
+    kernels, predicted = _kernels_of_step(context, model, precision), _predicted(context, model, precision)
     best = line.best
     smallest = min([value for value in line.peers_memory.values() if value] or [0])
     share = line.limit / line.ours if line.limit and line.ours else None
     aims = precision == "bf16"
-    return (line.title, text_of(line.ours, "ns") or line.trouble, text_of(line.limit, "ns"),
+    return (line.title, text_of(line.ours, "ns") or line.trouble, text_of(kernels.value, "ns") if kernels else "",
+            "%d" % predicted["launches"] if predicted else "", text_of(line.limit, "ns"),
             "" if share is None else "%.2f" % share, text_of(line.peers.get("PyTorch eager"), "ns"),
             text_of(line.peers.get("PyTorch compiled"), "ns"), "" if best is None else "%.2f" % best[1],
             "%.1f" % _FASTER[model] if aims and model in _FASTER else "", text_of(line.memory, "B"),
@@ -135,9 +141,9 @@ def facts_of(context, manifest, names):
 
 _ABOUT_STEPS = (
     "Medians of steps in one process each, two under way at a time, ours and PyTorch's. \"Predicted\" is "
-    "//bench:gpu_steps: every instruction at the card's published peaks, one after the other, launches free. Memory is "
-    "what the process took of the card beyond its context; PyTorch's is what its allocator reserved. PyTorch's f32 has no "
-    "TF32, as ours.")
+    "//bench:gpu_steps: every instruction at the card's published peaks, one after the other, launches free. What a step "
+    "takes beyond its kernels alone is launches and the host. Memory is what the process took of the card beyond its "
+    "context; PyTorch's is what its allocator reserved. PyTorch's f32 has no TF32, as ours.")
 
 
 def _outcome_cells(outcome):
@@ -160,7 +166,7 @@ def markdown(context, manifest, names):
     lines = step_lines(context)
     if lines:
         out += ["", "## A training step", "", _ABOUT_STEPS, ""]
-        out += tables.markdown_table(STEP_HEADINGS, [_step_cells(line) for line in lines])
+        out += tables.markdown_table(STEP_HEADINGS, [_step_cells(context, line) for line in lines])
     out += ["", "## What was checked", ""]
     out += tables.markdown_table(OUTCOME_HEADINGS, [_outcome_cells(outcome) for outcome in _notable(context)])
     for title, summary, noticed in kernel_tables(context):
@@ -178,7 +184,7 @@ def html(context, manifest, names):
     out.append(page.table(("", ""), facts_of(context, manifest, names).items()))
     if lines:
         out += ["<h2>A training step</h2>", "<p>%s</p>" % escape(_ABOUT_STEPS),
-                page.table(STEP_HEADINGS, [_step_cells(line) for line in lines]),
+                page.table(STEP_HEADINGS, [_step_cells(context, line) for line in lines]),
                 "<h2>Time of a step</h2>",
                 page.time_bars(lines, ("predicted at the peaks", "every kernel at the peaks")),
                 "<h2>Memory of the card</h2>", page.memory_bars(lines)]

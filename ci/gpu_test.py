@@ -80,7 +80,8 @@ class _Machine:
         if program == "sanitizer":
             return Ran(86 if "--fault=shared_race" in command else 0)
         if program == "gpu_steps":
-            return Ran(0, json.dumps({"model": "gpt_tiny", "title": "GPT", "precision": "bf16", "limit_ms": 1.0}) + "\n")
+            return Ran(0, json.dumps({"model": "gpt_tiny", "title": "GPT", "precision": "bf16", "limit_ms": 1.0,
+                                      "launches": 7}) + "\n")
         if program == "gpu_step":
             if "trace" in flags:
                 with open(flags["trace"], "w", encoding="ascii") as file:
@@ -215,7 +216,8 @@ class ReportTest(_Case):
             text = file.read()
         self.assertIn("# Sluice on NVIDIA H100 80GB HBM3\n", text)
         # 2 ms ours, 1 predicted, 5 each of PyTorch's; 800 of 1,000 bytes.
-        self.assertIn("| GPT_TINY, bf16 | 2.00 ms | 1.00 ms | 0.50 | 5.00 ms | 5.00 ms | 2.50 | 2.0 | 800 B | 0.80 | 0.8 |", text)
+        self.assertIn("| GPT_TINY, bf16 | 2.00 ms | 200 ns | 7 | 1.00 ms | 0.50 | 5.00 ms | 5.00 ms | 2.50 | 2.0 | 800 B | 0.80 | "
+                      "0.8 |", text)
         self.assertIn("Of 1 kernels that memory binds and a step notices, 1 reach 0.85 of it", text)
         self.assertIn("| gelu [8] -> [8] | 4 | 0.500 | 200 ns | 180 ns | 0.90 | memory | 300 MB/s |", text)
         with open(os.path.join(self.out, "report.json"), encoding="utf-8") as file:
@@ -228,7 +230,7 @@ class ReportTest(_Case):
         text = gpu_report.markdown(context, self.MANIFEST, [])
         checked = text.split("## What was checked")[1]
         self.assertLess(checked.index("FAILED"), checked.index("passed"))
-        self.assertIn("| GPT, bf16 | not measured |", text)
+        self.assertIn("| GPT, bf16 | not measured | 200 ns | 7 | 1.00 ms |", text)
 
     def test_without_a_card_it_says_that_nothing_was_measured(self):
         context = gpu_parts.Context(folder="", out="", emulated=False)
