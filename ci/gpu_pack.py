@@ -15,7 +15,7 @@ MOST_BYTES = 64 << 20
 # By the name that the parts know them by.
 PROGRAMS = {
     "cuda_info": "//framework/tools:cuda_info",
-    "cuda_faults": "//framework/testing:cuda_faults",
+    "wrong_kernels": "//framework/testing:wrong_kernels",
     "cuda_kernels_test": "//framework/conformance:cuda_kernels_test",
     "cuda_elementwise_test": "//framework/conformance:cuda_elementwise_test",
     "cuda_rows_test": "//framework/conformance:cuda_rows_test",

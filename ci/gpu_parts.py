@@ -191,7 +191,7 @@ def faults(context):
     if not context.emulated and not context.machine.sanitizer:
         context.say("compute-sanitizer", SKIPPED, "is neither on PATH nor in a toolkit; it comes with cuda-toolkit-13")
         return
-    listed = context.started("list", [context.program("cuda_faults"), "--list"], 30)
+    listed = context.started("list", [context.program("wrong_kernels"), "--list"], 30)
     if listed is None:
         return
     cases = [line.split("\t") for line in listed.out.splitlines()]
@@ -199,7 +199,7 @@ def faults(context):
     found = _FOUND_BY_EMULATION if context.emulated else _FOUND
 
     def planted(name, tool, what):
-        ran = context.start(name, _sanitized(context, tool, [context.program("cuda_faults"), "--fault=" + name]), 60)
+        ran = context.start(name, _sanitized(context, tool, [context.program("wrong_kernels"), "--fault=" + name]), 60)
         if ran is not None:
             state = PASSED if ran.status == found else FAILED
             text = "%s: %s%s" % (tool, what, "" if state == PASSED else ": not found; " + ran.last_lines())
@@ -216,7 +216,7 @@ def faults(context):
         clean("%s under %s" % (model, tool), tool, command, 120)
 
     jobs = [lambda case=case: planted(case[0], case[1], case[2]) for case in cases if case[1] != "all"]
-    jobs += [lambda case=case, tool=tool: clean("%s under %s" % (case[0], tool), tool, [context.program("cuda_faults")], 60)
+    jobs += [lambda case=case, tool=tool: clean("%s under %s" % (case[0], tool), tool, [context.program("wrong_kernels")], 60)
              for case in cases if case[1] == "all" for tool in tools]
     jobs += [lambda model=model, tool=tool: product(model, tool) for tool in tools for model in context.models]
     context.all(jobs)

@@ -75,7 +75,7 @@ class _Machine:
             return Ran(1, _INFO)
         if program == "find_torch":
             return Ran(0, "torch 2.11 13.0 True\n")
-        if program == "cuda_faults":
+        if program == "wrong_kernels":
             return Ran(0, "none\tall\tno mistake\nshared_race\tracecheck\ta barrier is missing\n")
         if program == "sanitizer":
             return Ran(86 if "--fault=shared_race" in command else 0)

@@ -1,4 +1,4 @@
-#include "framework/testing/cuda_faults.h"
+#include "framework/testing/wrong_kernels.h"
 
 #include <cuda_dynamic_shared.h>
 #include <cuda_runtime.h>
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kFloats) NotInMask(float* p, int n) {
 enum class Start { kWritten, kFreed, kUnwritten, kHalfWritten };
 
 struct Fault {
-  CudaFault said;
+  WrongKernel said;
   void (*kernel)(float* p, int n);
   Start start = Start::kWritten;
 };
@@ -117,16 +117,16 @@ absl::Status Run(const Fault& fault) {
 
 }  // namespace
 
-absl::Span<const CudaFault> CudaFaults() {
+absl::Span<const WrongKernel> WrongKernels() {
   static const auto* const said = [] {
-    auto* const made = new std::vector<CudaFault>;
+    auto* const made = new std::vector<WrongKernel>;
     for (const Fault& fault : Faults()) made->push_back(fault.said);
     return made;
   }();
   return *said;
 }
 
-absl::Status RunCudaFault(const std::string& name) {
+absl::Status RunWrongKernel(const std::string& name) {
   for (const Fault& fault : Faults()) {
     if (fault.said.name == name) return Run(fault);
   }

@@ -1,5 +1,5 @@
 // The emulation finds every one of them; compute-sanitizer is asked by ci/gpu.
-#include "framework/testing/cuda_faults.h"
+#include "framework/testing/wrong_kernels.h"
 
 #include <set>
 
@@ -13,11 +13,11 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST(CudaFaultsTest, EveryOneIsFoundAndNothingInTheOneThatIsRight) {
-  for (const CudaFault& fault : CudaFaults()) {
+TEST(WrongKernelsTest, EveryOneIsFoundAndNothingInTheOneThatIsRight) {
+  for (const WrongKernel& fault : WrongKernels()) {
     for (const uint64_t seed : {1, 2, 3}) {
       BeginCudaOrder(seed, /*checks=*/true);
-      const absl::Status ran = RunCudaFault(fault.name);
+      const absl::Status ran = RunWrongKernel(fault.name);
       if (fault.tool == "all") {
         EXPECT_TRUE(ran.ok()) << ran;
         EXPECT_THAT(TakeCudaErrors(), IsEmpty());
@@ -29,17 +29,17 @@ TEST(CudaFaultsTest, EveryOneIsFoundAndNothingInTheOneThatIsRight) {
   BeginCudaOrder(1, /*checks=*/true);
 }
 
-TEST(CudaFaultsTest, EachToolHasTwo) {
+TEST(WrongKernelsTest, EachToolHasTwo) {
   std::multiset<std::string> tools;
-  for (const CudaFault& fault : CudaFaults()) tools.insert(fault.tool);
+  for (const WrongKernel& fault : WrongKernels()) tools.insert(fault.tool);
   EXPECT_EQ(tools.count("all"), 1u);
   for (const char* tool : {"memcheck", "racecheck", "initcheck", "synccheck"}) {
     EXPECT_GE(tools.count(tool), 2u) << tool;
   }
 }
 
-TEST(CudaFaultsTest, OneThatThereIsNotIsRefused) {
-  EXPECT_EQ(RunCudaFault("typo").code(), absl::StatusCode::kInvalidArgument);
+TEST(WrongKernelsTest, OneThatThereIsNotIsRefused) {
+  EXPECT_EQ(RunWrongKernel("typo").code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

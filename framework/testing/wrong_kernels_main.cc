@@ -1,11 +1,11 @@
 // Runs a kernel that is wrong on purpose, for a tool that has to find it: ci/gpu starts it under
 // compute-sanitizer.
-//   compute-sanitizer --tool racecheck cuda_faults --fault=shared_race
+//   compute-sanitizer --tool racecheck wrong_kernels --fault=shared_race
 #include <string>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_format.h"
-#include "framework/testing/cuda_faults.h"
+#include "framework/testing/wrong_kernels.h"
 #include "framework/train/command.h"
 
 ABSL_FLAG(std::string, fault, "none", "one that --list names");
@@ -15,8 +15,8 @@ namespace sluice {
 namespace {
 
 absl::Status Run() {
-  if (!absl::GetFlag(FLAGS_list)) return RunCudaFault(absl::GetFlag(FLAGS_fault));
-  for (const CudaFault& fault : CudaFaults()) {
+  if (!absl::GetFlag(FLAGS_list)) return RunWrongKernel(absl::GetFlag(FLAGS_fault));
+  for (const WrongKernel& fault : WrongKernels()) {
     absl::PrintF("%s\t%s\t%s\n", fault.name, fault.tool, fault.what);
   }
   return absl::OkStatus();
@@ -26,7 +26,7 @@ absl::Status Run() {
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  return sluice::RunCommand({"cuda_faults",
+  return sluice::RunCommand({"wrong_kernels",
                              "Runs a CUDA kernel that is wrong on purpose.\n",
                              {{"Flags", {{"fault", "NAME", ""}, {"list", "", ""}}}},
                              {},
