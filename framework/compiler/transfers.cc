@@ -71,7 +71,9 @@ class Stager {
     }
   }
 
-  // What lies in each register as a whole: its producer's output, or the variable's shard.
+  // What lies in each register as a whole: its producer's output, or the variable's shard. Of
+  // those with room for more than is written, which other devices of their class need, and of those
+  // that are written in parts: bytes.
   void FindTypes() {
     types_.resize(program_.registers_size());
     for (int r = 0; r < program_.registers_size(); ++r) {
@@ -93,6 +95,10 @@ class Stager {
           types_[output.register_()] = output.shard();
         }
       }
+    }
+    for (int r = 0; r < program_.registers_size(); ++r) {
+      if (types_[r].has_value() || program_.registers(r).bytes() == 0) continue;
+      types_[r] = ShardToProto(Shard::Whole(DType::kU8, Shape{program_.registers(r).bytes()}));
     }
   }
 
@@ -125,21 +131,16 @@ class Stager {
     for (plan::Operand& input : *x->mutable_inputs()) {
       const int32_t r = ForeignRegister(input, device);
       if (r < 0) continue;
-      ASSIGN_OR_RETURN(const int32_t staging, StagingOf(r, device, program_.actors(a).priority()));
-      input.set_register_(staging);
+      input.set_register_(StagingOf(r, device, program_.actors(a).priority()));
     }
     return absl::OkStatus();
   }
 
   // The register, in the space of `device`, that a copy of register r fills.
-  absl::StatusOr<int32_t> StagingOf(int32_t r, int32_t device, int32_t priority) {
+  int32_t StagingOf(int32_t r, int32_t device, int32_t priority) {
     const auto [found, fresh] = staging_.emplace(std::pair(r, SpaceOf(device)), -1);
     if (!fresh) return found->second;
     const plan::Register& from = program_.registers(r);
-    if (!types_[r].has_value()) {
-      return absl::InternalError(absl::StrCat("program ", program_.name(), ", register ",
-                                              from.name(), ": nothing says what lies in it"));
-    }
     // Of the two ends, the one that has fences copies; of two such, the one that reads.
     const int32_t at = IsHost(plan_.devices(device)) ? from.device() : device;
     const int32_t tokens =

@@ -41,8 +41,8 @@ constexpr char kProgram[] = R"(
   reg step producer -1 bytes 0
 )";
 
-plan::Plan Staged(const std::string& devices) {
-  absl::StatusOr<plan::Plan> plan = ParsePlan("plan\n" + devices + kProgram);
+plan::Plan Staged(const std::string& devices, const std::string& registers = "") {
+  absl::StatusOr<plan::Plan> plan = ParsePlan("plan\n" + devices + kProgram + registers);
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (!NeedsTransfers(*plan)) return *plan;
   AddHostDevices(&*plan);
@@ -111,6 +111,18 @@ TEST(TransfersTest, ACpuIsBroughtWhatItReads) {
   ASSERT_NE(copy, nullptr);
   EXPECT_EQ(program.streams(copy->stream()).device(), 0);
   EXPECT_EQ(program.registers(copy->script(0).outputs(0).register_()).device(), 1);
+}
+
+// A register may be larger than what is written into it: as large as another of its class needs it.
+TEST(TransfersTest, ARegisterThatIsNotFilledIsCopiedAsBytes) {
+  const plan::Plan plan =
+      Staged("device 0 0 kind async\ndevice 0 1 kind async\n", "reg y bytes 24 device 0\n");
+  const plan::Actor* copy = FindActor(plan, "d1.copy(y.d1)");
+  ASSERT_NE(copy, nullptr);
+  const plan::Operand& read = copy->script(0).inputs(0);
+  EXPECT_EQ(read.shard().dtype(), static_cast<int32_t>(DType::kU8));
+  ASSERT_EQ(read.shard().local_size(), 1);
+  EXPECT_EQ(read.shard().local(0), 24);
 }
 
 TEST(TransfersTest, WritesIntoOtherSpacesAreRefused) {

@@ -47,6 +47,7 @@ struct KernelSpec {
   std::vector<bool> updates;             // by input: it is changed in place
   DeviceKind device = DeviceKind::kCpu;  // that it will run on
   int threads = 1;                       // that the stream's pool will have
+  int64_t alignment = 64;                // bytes: each operand begins at a multiple, in each firing
   bool transfer = false;                 // operands may lie in other memory spaces
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;

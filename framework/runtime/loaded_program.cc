@@ -178,6 +178,24 @@ void LoadedProgram::LocateOperands() {
   }
 }
 
+// The largest power of two, a cache line at most, that divides where every operand begins in every
+// firing. What is pulled lies anywhere; no kernel of a device reads it there.
+int64_t LoadedProgram::AlignmentOf(const Instruction& instruction, int operands) const {
+  constexpr uintptr_t kMost = 64;
+  uintptr_t all = kMost;
+  for (int o = 0; o < operands; ++o) {
+    all |= reinterpret_cast<uintptr_t>(operands_[instruction.operands_begin + o]);
+  }
+  for (int32_t m = instruction.moving_begin; m < instruction.moving_end; ++m) {
+    const MovingOperand& moving = moving_[m];
+    const int slots = index_.ring(index_.reg(moving.reg).ring).slots;
+    for (int slot = 0; slot < slots; ++slot) {
+      all |= reinterpret_cast<uintptr_t>(moving.slots[slot] + moving.offset);
+    }
+  }
+  return static_cast<int64_t>(all & (~all + 1));
+}
+
 absl::Status LoadedProgram::CheckPort(int actor, const plan::Instruction& instruction) const {
   const bool feeds = instruction.kind() == plan::INSTRUCTION_FEED;
   const auto& ports = feeds ? program_.feeds() : program_.fetches();
@@ -215,7 +233,10 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
   const int device = index_.device_of(actor);
   const DeviceKind kind = KindOf(plan_.devices(device));
   ASSIGN_OR_RETURN(KernelSpec spec, SpecOf(planned, options.threads));
-  if (kind == DeviceKind::kCuda) spec.device = kind;
+  if (kind == DeviceKind::kCuda) {
+    spec.device = kind;
+    spec.alignment = AlignmentOf(*out, planned.inputs_size() + planned.outputs_size());
+  }
   const std::string where = absl::StrCat(planned.scope(), " (", InstructionName(planned), ")");
   const absl::Status fits = options.check == nullptr ? absl::OkStatus() : options.check(spec);
   if (!fits.ok()) return AddContext(fits, where);

@@ -111,6 +111,7 @@ class LoadedProgram {
   absl::Status LocateRegisters(absl::Span<std::byte* const> memories);
   bool IsPulled(int32_t reg) const;
   void LocateOperands();
+  int64_t AlignmentOf(const Instruction& instruction, int operands) const;
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
   absl::Status PreparePort(int actor, const plan::Instruction& planned, Instruction* out) const;
   absl::Status PrepareOne(int actor, const plan::Instruction& planned, const KernelOptions& options,

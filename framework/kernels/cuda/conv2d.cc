@@ -44,8 +44,8 @@ int64_t WholeLines(int64_t bytes) {
 
 class PatchConvolution {
  public:
-  PatchConvolution(ConvolutionPass pass, const ConvolutionShape& shape)
-      : pass_(pass), s_(shape), geometry_(GeometryOf(pass, shape)) {
+  PatchConvolution(ConvolutionPass pass, const ConvolutionShape& shape, int64_t alignment)
+      : pass_(pass), s_(shape), alignment_(alignment), geometry_(GeometryOf(pass, shape)) {
     const int64_t places = geometry_.height.places * geometry_.width.places;
     total_rows_ = s_.images * places;
     result_bytes_ = ResultElements() * SizeOf(ResultType());
@@ -170,6 +170,7 @@ class PatchConvolution {
     p.operands = s_.operands;
     p.result = ResultType();
     p.accumulate = accumulate;
+    p.alignment = alignment_;
     // The blocks of a result start where rows of the one before end.
     const int64_t apart = rows_ * SizeOf(s_.operands);
     if (blocks_ > 1) p.alignment = std::min<int64_t>(p.alignment, apart & -apart);
@@ -211,6 +212,7 @@ class PatchConvolution {
 
   const ConvolutionPass pass_;
   const ConvolutionShape s_;
+  const int64_t alignment_;  // of operands, in bytes
   const PatchGeometry geometry_;
   int64_t total_rows_ = 0, result_bytes_ = 0;
   bool empty_ = false, reads_in_place_ = false, turns_weights_ = false;
@@ -221,7 +223,7 @@ class PatchConvolution {
 
 PreparedKernel PrepareConvolution(const KernelSpec& spec, ConvolutionPass pass) {
   ASSIGN_OR_RETURN(const ConvolutionShape shape, ConvolutionShapeOf(spec, pass));
-  const auto convolution = std::make_shared<PatchConvolution>(pass, shape);
+  const auto convolution = std::make_shared<PatchConvolution>(pass, shape, spec.alignment);
   RETURN_IF_ERROR(convolution->Prepare());
   return MakeKernel(
       [convolution, is = PlacesOf(pass)](const KernelContext& context, const Operands& at) {

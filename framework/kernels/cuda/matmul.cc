@@ -17,8 +17,10 @@ int64_t MostWorkspace(const KernelSpec& spec) {
 
 PreparedKernel PrepareProduct(const KernelSpec& spec, MatMulPass pass) {
   ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, pass));
+  MatrixProduct dense = DenseProduct(of.shape);
+  dense.alignment = spec.alignment;
   ASSIGN_OR_RETURN(const std::shared_ptr<const CublasLtProduct> product,
-                   CublasLtProduct::Prepare(DenseProduct(of.shape), MostWorkspace(spec)));
+                   CublasLtProduct::Prepare(dense, MostWorkspace(spec)));
   return MakeKernel(
       [product, swapped = of.swapped](const KernelContext& context, const Operands& at) {
         return product->Run(context, at.bytes(swapped ? 1 : 0), at.bytes(swapped ? 0 : 1),
