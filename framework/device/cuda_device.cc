@@ -45,6 +45,8 @@ std::string ToText(const DeviceErrorCell& cell) {
       return of_sample("lengths");
     case DeviceErrorKind::kPosition:
       return of_sample("a position");
+    case DeviceErrorKind::kNan:
+      return "a result is NaN";
   }
   return "";
 }
@@ -81,11 +83,13 @@ void CudaEngine::CheckCells() const {
   for (const DeviceErrorCell* cell : cells_) {
     if (cell->taken == 0) continue;
     std::string text;
+    // No kernel of an op finds a NaN.
+    const bool of_op = cell->kind != DeviceErrorKind::kNan;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       const Place& place = places_[cell->place];
       text = absl::StrCat(place.before_step, ", step ", cell->step, ", ", place.after_step, ": ",
-                          place.op, ": ", ToText(*cell));
+                          of_op ? absl::StrCat(place.op, ": ") : "", ToText(*cell));
     }
     Fail(absl::OutOfRangeError(text));
   }

@@ -9,7 +9,7 @@
 
 namespace sluice {
 
-enum class DeviceErrorKind : int32_t { kId, kLabel, kLength, kPosition };
+enum class DeviceErrorKind : int32_t { kId, kLabel, kLength, kPosition, kNan };
 
 struct DeviceErrorCell {
   unsigned int taken = 0;

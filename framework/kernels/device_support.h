@@ -11,8 +11,16 @@
 #include "absl/types/span.h"
 #include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
+#include "framework/tensor/dtype.h"
 
 namespace sluice {
+
+// An operand of floats that an instruction writes.
+struct WrittenOperand {
+  int32_t operand;
+  DType dtype;
+  int64_t elements;
+};
 
 struct DeviceSupport {
   // Bytes that each card of this host has free; device n of a process uses card n modulo their
@@ -21,6 +29,10 @@ struct DeviceSupport {
   // As OpenDevices, of this kind alone.
   absl::StatusOr<std::vector<std::unique_ptr<Device>>> (*open)(absl::Span<const DeviceSpec> specs);
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec);
+  // With check_nan: the kernel, and one that looks at what it wrote. A NaN comes late, as what the
+  // stream's status says.
+  std::unique_ptr<Kernel> (*check_nan)(std::unique_ptr<Kernel> kernel,
+                                       std::vector<WrittenOperand> written);
   // A kernel of this kind as an instruction of a stream: its launches may touch its operands and
   // the stream's scratch alone, and errors that come late name `place`.
   std::unique_ptr<Kernel> (*place)(std::unique_ptr<Kernel> kernel, const KernelSpec& spec,

@@ -245,10 +245,8 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
   if (!kernel.ok()) return AddContext(kernel.status(), where);
   const KernelPlace place = {absl::StrCat("program ", program_.name()),
                              absl::StrCat("device ", device, ", ", where)};
-  if (options.check_nan && kind == DeviceKind::kCuda) {
-    return absl::UnimplementedError("expected CPU devices with check_nan, got one of kind cuda");
-  }
-  if (options.check_nan) {
+  // A copy makes no NaN, and may write where only copies reach.
+  if (options.check_nan && !(kind == DeviceKind::kCuda && spec.transfer)) {
     std::vector<WrittenOperand> written;
     const auto add = [&](size_t operand, const Shard& shard) {
       if (!IsFloat(shard.dtype)) return;
@@ -258,7 +256,8 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
       if (planned.inputs(static_cast<int>(i)).updates()) add(i, spec.inputs[i]);
     }
     for (size_t i = 0; i < spec.outputs.size(); ++i) add(spec.inputs.size() + i, spec.outputs[i]);
-    kernel = MakeNanCheck(*std::move(kernel), std::move(written));
+    kernel = (kind == DeviceKind::kCuda ? options.cuda->check_nan : MakeNanCheck)(
+        *std::move(kernel), std::move(written));
   }
   if (kind == DeviceKind::kAsync) {
     kernel = MakeAsyncKernel(*std::move(kernel), planned.inputs_size() + planned.outputs_size(),

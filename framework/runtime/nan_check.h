@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "framework/kernels/device_support.h"
 #include "framework/kernels/kernel.h"
 #include "framework/tensor/dtype.h"
 
@@ -14,13 +15,6 @@ namespace sluice {
 
 // Whether a tensor of floats holds a NaN.
 bool HasNan(DType dtype, const std::byte* data, int64_t elements);
-
-// Which operands of floats an instruction writes.
-struct WrittenOperand {
-  int32_t operand;
-  DType dtype;
-  int64_t elements;
-};
 
 // OutOfRange if a result of the kernel, which must be one of a CPU, is NaN.
 std::unique_ptr<Kernel> MakeNanCheck(std::unique_ptr<Kernel> kernel,

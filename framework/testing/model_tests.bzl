@@ -40,6 +40,9 @@ def sluice_cuda_tests(tests):
             ] + (["slow"] if slow else []),
             deps = [
                 ":parity",
+                "//framework/base",
+                "//framework/kernels/cuda",
+                "//framework/testing:cuda_order",
                 "//framework/testing:cuda_parity",
             ],
         )

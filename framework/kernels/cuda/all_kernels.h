@@ -3,6 +3,10 @@
 #ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_ALL_KERNELS_H_
 #define SLUICE_FRAMEWORK_KERNELS_CUDA_ALL_KERNELS_H_
 
+#include <memory>
+#include <vector>
+
+#include "framework/kernels/device_support.h"
 #include "framework/kernels/prepared.h"
 
 namespace sluice::cuda {
@@ -13,6 +17,9 @@ namespace sluice::cuda {
 
 // Copies between memory spaces (transfer.cc), which are no ops.
 PreparedKernel PrepareTransfer(const KernelSpec& spec);
+// The kernel, and one that looks for a NaN in what it wrote (nan_check.cu.cc).
+std::unique_ptr<Kernel> CheckNan(std::unique_ptr<Kernel> kernel,
+                                 std::vector<WrittenOperand> written);
 
 }  // namespace sluice::cuda
 

@@ -72,7 +72,7 @@ absl::Span<const KernelEntry> CudaKernels() {
 
 const DeviceSupport& CudaSupport() {
   static constexpr DeviceSupport support = {FreeCudaBytes, OpenCudaDevices, PrepareCudaKernel,
-                                            Place};
+                                            cuda::CheckNan, Place};
   return support;
 }
 
