@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "framework/base/status.h"
 #include "framework/kernels/cuda/support.h"
 #include "framework/testing/cuda_order.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr int64_t kFreeSteps = 4;
 
 ParityCase OnCuda(ParityCase of) {
-  of.mesh += " @cuda";
+  if (!absl::StrContains(of.mesh, '@')) of.mesh += " @cuda";
   of.name += " on CUDA devices";
   of.cuda = &CudaSupport();
   of.bounds.free_steps = std::min(of.bounds.free_steps, kFreeSteps);

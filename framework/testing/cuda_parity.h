@@ -9,8 +9,8 @@
 
 namespace sluice {
 
-// The case on CUDA devices must train as `one`, a case of CPUs, does: some steps of the free run,
-// and each step of the lockstep. Accesses are not checked.
+// The case, on CUDA devices unless its mesh names kinds, must train as `one`, a case of CPUs, does:
+// some steps of the free run, and each step of the lockstep. Accesses are not checked.
 void ExpectCudaParity(const TrainingSetting& setting, const ParityCase& of, const ParityCase& one);
 
 // The case on CUDA devices must give the same bits in two orders of streams, blocks and threads,

@@ -39,6 +39,14 @@ ClickLayout InBf16() { return {.mesh = "data=2 model=2", .precision = {.compute 
 
 INSTANTIATE_TEST_SUITE_P(Six, CudaTest, testing::ValuesIn(SixLayouts()),
                          [](const auto& test) { return test.param.Stem(); });
+// Tables in the host's memory, layers on cards.
+std::vector<ClickLayout> TablesOnCpus() {
+  return {{.mesh = "pipe=2 @cpu,cuda", .tables_apart = true},
+          {.mesh = "model=2 pipe=2 @cpu,cuda", .micro_batches = 3, .tables_apart = true}};
+}
+
+INSTANTIATE_TEST_SUITE_P(TablesOnCpus, CudaTest, testing::ValuesIn(TablesOnCpus()),
+                         [](const auto& test) { return test.param.Stem(); });
 INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest, testing::Values(InBf16()),
                          [](const auto& test) { return test.param.Stem(); });
 

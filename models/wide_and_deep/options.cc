@@ -21,6 +21,9 @@ ABSL_FLAG(double, dropout, 0, "share of hidden activations set to zero while tra
 ABSL_FLAG(int64_t, vocabulary, 0, "of logs and drawn samples: rows of a table, for all features");
 ABSL_FLAG(bool, split_columns, false,
           "split deep tables over the mesh's axes model and table by columns, instead of rows");
+ABSL_FLAG(bool, tables_apart, false,
+          "tables on the first of two pipeline stages, layers on the second: with "
+          "--mesh=\"pipe=2 @cpu,cuda\" in the host's memory, and on a card");
 ABSL_FLAG(double, wide_lr, 0, "learning rate of the wide part's FTRL at its highest");
 ABSL_FLAG(double, l1, 0, "FTRL's pull to exactly 0");
 ABSL_FLAG(double, l2, 0, "FTRL's pull towards 0");
@@ -101,6 +104,7 @@ AppFlags WideAndDeepFlags() {
                  {"dropout", "X", kByPreset},
                  {"vocabulary", "N", kByPreset},
                  {"split_columns", "", ""},
+                 {"tables_apart", "", ""},
                  {"wide_lr", "X", kByPreset},
                  {"l1", "X", ""},
                  {"l2", "X", ""},
@@ -136,6 +140,7 @@ absl::StatusOr<WideAndDeepOptions> ReadWideAndDeepFlags(const AppOptions& option
   ASSIGN_OR_RETURN(config.hidden, Widths("hidden", absl::GetFlag(FLAGS_hidden)));
   config.dropout = absl::GetFlag(FLAGS_dropout);
   config.split_columns = absl::GetFlag(FLAGS_split_columns);
+  config.tables_apart = absl::GetFlag(FLAGS_tables_apart);
   config.batch = options.batch;
   config.precision = options.precision;
   RETURN_IF_ERROR(AddContext(CheckWideAndDeep(config, options.stages), "model"));

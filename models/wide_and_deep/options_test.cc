@@ -74,11 +74,19 @@ TEST_F(OptionsTest, FlagsGoOverThePreset) {
   EXPECT_EQ(options->config.tables[1].width, 5);
   EXPECT_EQ(options->config.hidden, std::vector<int64_t>{9});
   EXPECT_TRUE(options->config.split_columns);
+  EXPECT_FALSE(options->config.tables_apart);
   EXPECT_EQ(options->data.split, FlightSplit::kForward);
   EXPECT_EQ(options->optimizer.kind, OptimizerOptions::kAdagrad);
   EXPECT_EQ(options->optimizer.l1, 0.5);
   EXPECT_EQ(options->optimizer.l2, 2);
   EXPECT_EQ(options->optimizer.groups[0].rate, 2);
+}
+
+TEST_F(OptionsTest, TablesMayBeApart) {
+  const absl::StatusOr<WideAndDeepOptions> options =
+      Parse({"--tables_apart", "--mesh=pipe=2 @cpu,cuda"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->config.tables_apart);
 }
 
 TEST_F(OptionsTest, ErrorsAreOneLine) {
@@ -90,6 +98,8 @@ TEST_F(OptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--split=week"}), "--split: expected random or forward, got \"week\"");
   EXPECT_EQ(Error({"--mesh=pipe=3"}),
             "model: mesh: expected at most one pipeline stage a hidden layer, 2, got pipe=3");
+  EXPECT_EQ(Error({"--tables_apart"}),
+            "model: mesh: expected two pipeline stages for tables apart, got pipe=1");
   EXPECT_EQ(Error({"--preset=synthetic", "--vocabulary=51"}),
             "--vocabulary: expected 52 to 1.07374e+09, got 51");
   EXPECT_EQ(Error({"--optimizer=ftrl"}),

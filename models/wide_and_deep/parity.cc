@@ -12,6 +12,7 @@ namespace sluice {
 std::string ClickLayout::Name() const {
   std::string name = mesh;
   if (split_columns) absl::StrAppend(&name, " columns");
+  if (tables_apart) absl::StrAppend(&name, " apart");
   if (micro_batches > 1) absl::StrAppend(&name, " micro=", micro_batches);
   if (zero > 0) absl::StrAppend(&name, " zero=", zero);
   if (precision.compute != DType::kF32) absl::StrAppend(&name, " ", DTypeName(precision.compute));
@@ -19,7 +20,7 @@ std::string ClickLayout::Name() const {
 }
 
 std::string ClickLayout::Stem() const {
-  return absl::StrReplaceAll(Name(), {{" ", "_"}, {"=", ""}});
+  return absl::StrReplaceAll(Name(), {{" ", "_"}, {"=", ""}, {"@", ""}, {",", "_"}});
 }
 
 WideAndDeepConfig ClickLayout::Config() const {
@@ -27,6 +28,7 @@ WideAndDeepConfig ClickLayout::Config() const {
   config.wide = {"wide", 97, 1, 6};
   config.tables = {{"small", 23, 5, 4}, {"large", 211, 8, 3}, {"tiny", 3, 4, 1}};
   config.split_columns = split_columns;
+  config.tables_apart = tables_apart;
   config.numbers = 7;
   config.hidden = {24, 17, 12};
   config.batch = 36;
@@ -52,6 +54,7 @@ std::vector<ClickLayout> ClickLayouts() {
       {.mesh = "model=2 table=2"},
       {.mesh = "pipe=2"},
       {.mesh = "pipe=3", .micro_batches = 4},
+      {.mesh = "pipe=2", .tables_apart = true},
       {.mesh = "data=1", .micro_batches = 3},
       {.mesh = "model=2", .micro_batches = 2},
       {.mesh = "table=2", .micro_batches = 2, .split_columns = true},

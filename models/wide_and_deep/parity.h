@@ -17,6 +17,7 @@ struct ClickLayout {
   std::string mesh;
   int64_t micro_batches = 1;
   bool split_columns = false;
+  bool tables_apart = false;
   int zero = 0;  // passes/zero.h
   PrecisionOptions precision = {};
 

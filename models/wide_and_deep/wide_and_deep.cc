@@ -21,6 +21,14 @@ constexpr char kRows[] = "model:S0 table:S0", kColumns[] = "model:S1 table:S1";
 // what the owners of rows send.
 Tensor AtSamples(Tensor x) { return x ? x.With("data:S0 model:S0 table:B") : x; }
 
+// Where tables are apart, the stage of what has a table, and of all else.
+Scope OfTables(const Scope& s, const WideAndDeepConfig& c) {
+  return c.tables_apart ? s.Stage(0) : s;
+}
+Scope OfLayers(const Scope& s, const WideAndDeepConfig& c) {
+  return c.tables_apart ? s.Stage(1) : s;
+}
+
 // The rows that the ids of an input name, [batch, features, width].
 Tensor Rows(const Scope& s, const WideAndDeepConfig& c, const EmbeddingTable& table,
             absl::string_view annotation, const VariableAttributes& init, Graph* graph) {
@@ -33,15 +41,16 @@ Tensor Rows(const Scope& s, const WideAndDeepConfig& c, const EmbeddingTable& ta
 // [batch, 1]. Of a sample's weights each owner adds up its own, and sends the sum.
 Tensor WidePart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Graph* graph) {
   // A width of 1 cannot be split by columns.
-  const Tensor rows = Rows(s, c, c.wide, kRows, {"zeros"}, graph);
+  const Scope tables = OfTables(s, c), layers = OfLayers(s, c);
+  const Tensor rows = Rows(tables, c, c.wide, kRows, {"zeros"}, graph);
   if (!rows) return {};
   Tensor y;
   {
-    const InScope here(s / "sum");
+    const InScope here(tables / "sum");
     y = AtSamples(ReduceSum(rows, {1}));
   }
   if (c.numbers == 0) return y;
-  return Residual(s / "add", y, Linear(s / "numbers", numbers, 1, "", "", {"zeros"}));
+  return Residual(layers / "add", y, Linear(layers / "numbers", numbers, 1, "", "", {"zeros"}));
 }
 
 // Embeddings, and numbers behind them, through the hidden layers to [batch, 1].
@@ -49,7 +58,7 @@ Tensor DeepPart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Grap
   std::vector<Tensor> parts;
   int64_t width = c.numbers;
   for (const EmbeddingTable& table : c.tables) {
-    const Scope here = s / table.name;
+    const Scope here = OfTables(s, c) / table.name;
     const Tensor rows = AtSamples(
         Rows(here, c, table, c.split_columns ? kColumns : kRows, NormalInit(0.05), graph));
     if (!rows) return {};
@@ -60,18 +69,20 @@ Tensor DeepPart(const Scope& s, const WideAndDeepConfig& c, Tensor numbers, Grap
   if (c.numbers > 0) parts.push_back(numbers);
   Tensor x;
   {
-    const InScope here(s / "inputs");
+    const InScope here(OfLayers(s, c) / "inputs");
     x = parts.size() == 1 ? parts[0] : Concat(parts, 1);
   }
   for (size_t i = 0; i < c.hidden.size(); ++i) {
-    const Scope layer = s.Block(absl::StrCat("h", i));
+    // Blocks would be cut as they come.
+    const std::string name = absl::StrCat("h", i);
+    const Scope layer = c.tables_apart ? OfLayers(s, c) / name : s.Block(name);
     x = Linear(layer, x, c.hidden[i], "", "", KaimingInit(width));
     if (!x) return {};
     const InScope here(layer / "relu");
     x = Dropout(Relu(x), c.dropout);
     width = c.hidden[i];
   }
-  return Linear(s / "out", x, 1, "", "", KaimingInit(width));
+  return Linear(OfLayers(s, c) / "out", x, 1, "", "", KaimingInit(width));
 }
 
 }  // namespace
@@ -81,7 +92,7 @@ OptimizerOptions::Group WideGroup(double rate) {
 }
 
 absl::Status BuildWideAndDeepLoss(const WideAndDeepConfig& c, Graph* graph) {
-  RETURN_IF_ERROR(CheckWideAndDeep(c, 1));
+  RETURN_IF_ERROR(CheckWideAndDeep(c, c.tables_apart ? 2 : 1));
   const Scope s(graph);
   Tensor numbers;
   if (c.numbers > 0) {
@@ -93,11 +104,11 @@ absl::Status BuildWideAndDeepLoss(const WideAndDeepConfig& c, Graph* graph) {
   if (!wide || !deep) return FinishIn(c.precision, graph);
   Tensor logits;
   {
-    const InScope here(s / "logits");
+    const InScope here(OfLayers(s, c) / "logits");
     logits = Reshape(wide + deep, {c.batch});
   }
   graph->Output("logits", logits);
-  const InScope here(s / "loss");
+  const InScope here(OfLayers(s, c) / "loss");
   graph->Output("loss", Mean(SigmoidCrossEntropy(logits, label)));
   return FinishIn(c.precision, graph);
 }
@@ -140,6 +151,11 @@ absl::Status CheckWideAndDeep(const WideAndDeepConfig& c, int64_t stages) {
   }
   const int64_t layers = static_cast<int64_t>(c.hidden.size());
   RETURN_IF_ERROR(CheckSize<int64_t>("hidden layers", layers, 1, 1000));
+  if (c.tables_apart) {
+    if (stages == 2) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected two pipeline stages for tables apart, got pipe=", stages));
+  }
   if (stages > layers) {
     return absl::InvalidArgumentError(
         absl::StrCat("mesh: expected at most one pipeline stage a hidden layer, ", layers,

@@ -32,6 +32,9 @@ struct WideAndDeepConfig {
   EmbeddingTable wide = {"wide", 0, 1, 0};  // a weight each
   std::vector<EmbeddingTable> tables;       // of the deep part
   bool split_columns = false;               // of deep tables; else all are split by rows
+  // The first of two pipeline stages has the tables, the second all that is made of their rows: on
+  // a mesh "pipe=2 @cpu,cuda" tables lie in the memory of the host, as large as that is.
+  bool tables_apart = false;
   int64_t numbers = 0;
   std::vector<int64_t> hidden = {1024, 512, 256};
   double dropout = 0;  // of hidden layers
