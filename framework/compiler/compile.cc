@@ -9,6 +9,7 @@
 #include "framework/compiler/decisions.h"
 #include "framework/compiler/emit.h"
 #include "framework/compiler/fuse.h"
+#include "framework/compiler/join_calls.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/transfers.h"
@@ -59,13 +60,14 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
   return selected;
 }
 
-absl::Status LowerAll(const Machine& machine, const Stop& stop, BoxingPlanner* planner,
+absl::Status LowerAll(const CompileOptions& options, const Machine& machine, BoxingPlanner* planner,
                       Compilation* compilation) {
   for (CompiledProgram& program : compilation->programs) {
     auto tasks = Lower(*program.graph, program.grid, program.assignment, planner, machine,
-                       compilation->classes, stop);
+                       compilation->classes, options.stop);
     RETURN_IF_ERROR(AddContext(tasks.status(), absl::StrCat("program ", program.name)));
     program.tasks = *std::move(tasks);
+    if (options.fuse) JoinCalls(*program.graph, options.mesh, &program.tasks);
   }
   return absl::OkStatus();
 }
@@ -104,7 +106,7 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   Compilation out = EmptyCompilation(options);
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
   RETURN_IF_ERROR(CheckCaches(out.programs));
-  RETURN_IF_ERROR(LowerAll(machine, options.stop, &planner, &out));
+  RETURN_IF_ERROR(LowerAll(options, machine, &planner, &out));
   DecisionRoll decisions = AddDecisions(options, out.programs, &out.plan);
   if (options.phase_end) options.phase_end("lower");
   AddVariables(&out);

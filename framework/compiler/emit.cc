@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
+#include "framework/compiler/join_calls.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/pulls.h"
 #include "framework/compiler/transfers.h"
@@ -41,6 +42,7 @@ absl::StatusOr<plan::Program> EmitForRank(const Placed& placed, const Machine& m
   ASSIGN_OR_RETURN(program->tasks,
                    Lower(*program->graph, program->grid, program->assignment, planner, machine,
                          DeviceClasses::OfRank(program->grid, options.rank), options.stop));
+  if (options.fuse) JoinCalls(*program->graph, options.mesh, &program->tasks);
   phase_ends("lower rank");
   RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
   ScheduleOptions schedule;

@@ -82,6 +82,7 @@ struct Task {
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
   int32_t port = -1;
+  int64_t calls = 1;  // of its op, one behind the other in inputs and outputs
 };
 
 // What one boxing of a tensor costs, for people and for goldens.

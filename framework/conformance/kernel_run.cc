@@ -51,6 +51,7 @@ KernelSpec SpecOf(const KernelCall& call, DeviceKind kind) {
   spec.op = call.op;
   spec.attributes = call.attributes;
   spec.threads = call.threads;
+  spec.calls = call.calls;
   spec.device = kind;
   spec.updates = call.updates;
   spec.updates.resize(call.inputs.size());

@@ -29,6 +29,7 @@ struct KernelCall {
   std::string op, attributes;
   std::vector<KernelOperand> inputs, outputs;  // an output's array may be left empty
   std::vector<bool> updates;                   // by input: the kernel may change it
+  int calls = 1;                               // of the op, as KernelSpec has them
   int threads = 1;
   // Where even shards lie may be said by the micro-batch: the firing's is `micro`, and boxes that
   // begin at micro times their size are given as strides.

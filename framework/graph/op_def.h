@@ -121,6 +121,7 @@ struct OpDef {
   bool view = false;    // output is the input's bytes (reshape): no instruction
   bool random = false;  // reads seed and step; its attributes have a key
   bool sum = false;     // adds up its inputs
+  bool joins = false;   // one launch may be of many calls of it (compiler/join_calls.h)
   ComputesIn computes_in = ComputesIn::kF32;
   std::vector<OpCase> cases;  // small, uneven where it matters
   // Large enough for vectors, blocks and several threads, and not round. For kernels alone.

@@ -49,6 +49,7 @@ struct KernelSpec {
   int threads = 1;                       // that the stream's pool will have
   int64_t alignment = 64;                // bytes: each operand begins at a multiple, in each firing
   bool transfer = false;                 // operands may lie in other memory spaces
+  int calls = 1;                         // of the op, one behind the other (calls.h)
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
   std::vector<FoldRegion> regions;
@@ -74,6 +75,7 @@ class Kernel {
 struct KernelEntry {
   absl::string_view op;
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec);
+  bool joins = false;  // many calls at once, too
 };
 
 // Every kernel of the CPU device, in order (cpu/kernel_list.inc).

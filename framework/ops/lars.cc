@@ -48,6 +48,7 @@ OpDef MakeLars(const char* name, bool in_place) {
   op.inputs = {{"variable", in_place}, {"momentum", true}, {"gradient"}, {"factor"},
                {"learning_rate"},      {"ratio"}};
   op.attributes = LarsAttributes();
+  op.joins = in_place;
   op.cost = [](const OpCall& call) { return ElementwiseCost(call, 6); };
   op.reference = ReferenceLars;
   const TensorType w = F32({5, 3}), s = F32({});

@@ -114,6 +114,7 @@ const OpDef& SgdOp() {
     };
     op.cost = [](const OpCall& call) { return ElementwiseCost(call, 6); };
     op.reference = ReferenceSgd;
+    op.joins = true;
     const TensorType w = F32({5, 3}), s = F32({}), step = I32({});
     op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, w, s, s, step, w}},
                 {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, w, s, s, step, w}},

@@ -184,6 +184,7 @@ const OpDef& SumSquaresOp() {
       for (double x : call.inputs[0].array.values) call.outputs[0].array.values[0] += x * x;
       return absl::OkStatus();
     };
+    op.joins = true;
     op.cases = {{"matrix", NoAttributes(), {{DType::kF32, {5, 7}}}},
                 {"scalar", NoAttributes(), {{DType::kF32, {}}}}};
     op.large_cases = {{"", NoAttributes(), {Wide()}}};

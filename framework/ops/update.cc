@@ -45,6 +45,7 @@ OpDef ValueForm(const OpDef& in_place) {
   op.inputs[0].updates = false;
   op.inputs.back().variadic = false;
   op.outputs = {{"value"}};
+  op.joins = false;
   std::erase_if(op.cases, [&](const OpCase& c) { return c.inputs.size() < op.inputs.size(); });
   op.timing = NotTimed(kMovesBytes);
   return op;

@@ -144,6 +144,7 @@ OpDef MakeUpdateOp() {
   op.inputs.insert(op.inputs.end(), {{"factor"}, {"learning_rate"}});
   if (Rule::kReadsStep) op.inputs.push_back({"step"});
   if (!in_place) op.outputs = {{"value"}};
+  op.joins = in_place && !sparse;
   op.attributes = typename Rule::Attributes();
   op.infer = Form::Infer;
   op.cost = Form::CostOf;

@@ -206,6 +206,7 @@ class ProgramPrinter {
     Field("collective", x.collective(), 0);
     Field("port", x.port(), 0);
     Field("number", x.number(), 0);
+    Field("calls", x.calls(), 0);
     if (x.reduction() != 0) absl::StrAppend(&out_, " reduction ", ReductionText(x.reduction()));
     if (x.fill_identity()) out_ += " fill";
     if (!named && (!HasOp(x.kind()) || x.kind() != KindOfText(x.op(), x.collective()))) {

@@ -173,6 +173,7 @@ class RandomPlan {
     x->set_port(Below(2));
     x->set_wire_bytes(Below(3));
     x->set_number(Below(9));
+    x->set_calls(Below(3));
     for (int n = Below(3); n > 0; --n) {
       plan::Region* r = x->add_regions();
       List(r->mutable_begin());

@@ -442,6 +442,11 @@ absl::Status PlaceChecker::CheckInstruction(int a, int i) {
   if (x.reduction() < 0 || x.reduction() > static_cast<int32_t>(Reduction::kMin)) {
     return Wrong("reduction", "a known one", absl::StrCat(x.reduction()));
   }
+  if (x.calls() < 0 || (x.calls() > 1 && x.kind() != plan::INSTRUCTION_KERNEL) ||
+      (x.calls() > 1 && (x.inputs_size() % x.calls() != 0 || x.outputs_size() % x.calls() != 0))) {
+    return Wrong("calls", "1, or of a kernel a number that divides its inputs and outputs",
+                 absl::StrCat(x.calls()));
+  }
   RETURN_IF_ERROR(CheckForm(a, i));
   const plan::InstructionKind kind = x.kind();
   const bool runs = NeedsKernel(kind);

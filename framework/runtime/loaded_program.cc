@@ -59,6 +59,7 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
     ASSIGN_OR_RETURN(spec.outputs.emplace_back(), ShardFromProto(operand.shard()));
   }
   spec.threads = threads;
+  spec.calls = std::max(instruction.calls(), 1);
   spec.transfer = IsTransfer(instruction.kind());
   spec.reduction = static_cast<Reduction>(instruction.reduction());
   spec.fill_identity = instruction.fill_identity();

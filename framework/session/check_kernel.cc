@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/graph/op_def.h"
+#include "framework/kernels/calls.h"
 #include "framework/ops/all_ops.h"
 
 namespace sluice {
@@ -110,7 +111,12 @@ absl::Status CheckCall(const OpDef& op, const KernelSpec& spec) {
 absl::Status CheckKernel(const KernelSpec& spec) {
   // What has no op is a kind of instruction, whose operands the plan's validation knows.
   const OpDef* const op = FindOp(spec.op);
-  return op == nullptr || op->infer == nullptr ? absl::OkStatus() : CheckCall(*op, spec);
+  if (op == nullptr || op->infer == nullptr) return absl::OkStatus();
+  if (spec.calls == 1) return CheckCall(*op, spec);
+  for (int call = 0; call < spec.calls; ++call) {
+    RETURN_IF_ERROR(AddContext(CheckCall(*op, CallOf(spec, call)), absl::StrCat("call ", call)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace sluice

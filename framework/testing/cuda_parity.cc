@@ -28,7 +28,7 @@ ParityCase OnCuda(ParityCase of) {
 }
 
 struct Trained {
-  std::vector<Fetches> record;  // of each step its results, and in the end all variables
+  std::vector<Fetches> record;  // of each step its results and all variables
   CudaLaunches last;            // of the last step
 };
 
@@ -41,10 +41,10 @@ Trained Train(const TrainingSetting& setting, const ParityCase& of, uint64_t see
       const CudaLaunches before = CountCudaLaunches();
       RETURN_IF_ERROR(run->Step(step).status());
       trained.record.push_back(run->fetches());
+      ASSIGN_OR_RETURN(trained.record.emplace_back(), run->ReadVariables());  // waits for updates
       const CudaLaunches after = CountCudaLaunches();
       trained.last = {after.kernels - before.kernels, after.graphs - before.graphs};
     }
-    ASSIGN_OR_RETURN(trained.record.emplace_back(), run->ReadVariables());
     return absl::OkStatus();
   };
   BeginCudaOrder(seed, checks);
@@ -91,6 +91,18 @@ void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool
   if (without.last.kernels == 0 || of.script_length == 1) return;  // nobody counts; no scripts
   EXPECT_GT(with_graphs.last.graphs, 0);
   EXPECT_LT(with_graphs.last.kernels + with_graphs.last.graphs, without.last.kernels);
+}
+
+void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart) {
+  of = OnCuda(of);
+  of.cuda_graphs = false;
+  const Trained together = Train(setting, of, /*seed=*/1, /*checks=*/false, /*steps=*/2);
+  of.fuse = false;
+  const Trained one_by_one = Train(setting, of, /*seed=*/1, /*checks=*/false, /*steps=*/2);
+  ExpectSameBits(together, one_by_one);
+  if (one_by_one.last.kernels == 0) return;  // nobody counts
+  EXPECT_EQ(together.last.kernels, fused);
+  EXPECT_EQ(one_by_one.last.kernels, apart);
 }
 
 }  // namespace sluice

@@ -22,6 +22,10 @@ void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64
 // accesses where there are graphs, as above.
 void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool checks);
 
+// The case on CUDA devices must give the same bits with its launches fused and apart. A step must
+// launch so many kernels of ours, where somebody counts; those of libraries are not among them.
+void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TESTING_CUDA_PARITY_H_

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/kernels/calls.h"
 #include "framework/ops/all_ops.h"
 #include "framework/tensor/array.h"
 
@@ -123,6 +124,7 @@ class ReferenceAccumulate : public Kernel {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareReferenceKernel(const KernelSpec& spec) {
+  if (spec.calls > 1) return PrepareEachCall(spec, PrepareReferenceKernel);
   if (spec.op == "fold") return std::make_unique<ReferenceFold>(spec);
   if (spec.op == "accumulate") return std::make_unique<ReferenceAccumulate>(spec);
   const OpDef* op = FindOp(spec.op);

@@ -171,6 +171,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const ParityCase& of, const Trainin
   options.ranks = ranks;
   options.micro_batches = of.micro_batches;
   options.script_length = of.script_length;
+  options.fuse = of.fuse;
   options.chunks = of.chunks;
   options.machine = Machine::Cpu();
   const std::vector<ProgramGraph> programs = {{"train", &graph}};

@@ -82,6 +82,7 @@ struct ParityCase {
   bool cuda_graphs = true;
   bool fetches_gradients = true;  // with each step; lockstep compares them
   int64_t batch = 1;
+  bool fuse = true;
   // The train program: outputs "loss" and "grad_norm", gradients by their role, inputs
   // "learning_rate", "step" and the fields of the data.
   std::function<absl::Status(const OptimizerOptions& optimizer, Graph* graph)> build;

@@ -25,6 +25,11 @@ TEST_P(CudaTest, GraphsGiveTheSameBits) {
   ExpectCudaGraphs(AdamWWithClip(), GptParity(GetParam()), /*checks=*/GetParam().mesh == "data=1");
 }
 
+// Every gradient is squared and every variable updated.
+TEST(CudaFusionTest, UpdatesAreFewLaunches) {
+  ExpectCudaFusion(AdamWWithClip(), GptParity(ReferenceLayout(8)), /*fused=*/0, /*apart=*/0);
+}
+
 // One of each family: one device, a split batch, split weights, all axes.
 std::vector<GptLayout> FewLayouts() {
   GptLayout all;

@@ -1,6 +1,7 @@
 #include "framework/kernels/cpu/all_kernels.h"
 
 #include "absl/strings/str_cat.h"
+#include "framework/kernels/calls.h"
 
 namespace sluice {
 
@@ -14,6 +15,7 @@ absl::Span<const KernelEntry> CpuKernels() {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCpuKernel(const KernelSpec& spec) {
+  if (spec.calls > 1) return PrepareEachCall(spec, PrepareCpuKernel);
   for (const KernelEntry& entry : CpuKernels()) {
     if (entry.op == spec.op) return entry.prepare(spec);
   }

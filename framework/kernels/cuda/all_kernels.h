@@ -12,7 +12,9 @@
 namespace sluice::cuda {
 
 #define SLUICE_KERNEL(op, Name) PreparedKernel Prepare##Name(const KernelSpec& spec);
+#define SLUICE_JOINED_KERNEL SLUICE_KERNEL
 #include "framework/kernels/cuda/kernel_list.inc"
+#undef SLUICE_JOINED_KERNEL
 #undef SLUICE_KERNEL
 
 // Copies between memory spaces (transfer.cc), which are no ops.

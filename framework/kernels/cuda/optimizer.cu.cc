@@ -1,11 +1,16 @@
-// Updates of variables, each one pass over memory. Scalars are in device memory and are read at
-// every firing; what follows from them is computed in f64, once a block. A kernel serves both forms
-// of its op: the one that gives a value writes it elsewhere.
+// Updates of variables, each one pass over memory, and many of them one launch: a table of what
+// each has is the kernel's argument, and a block finds in it the chunk that is its own. Scalars are
+// in device memory and are read at every firing; what follows from them is computed in f64, once a
+// block. A kernel serves both forms of its op: the one that gives a value writes it elsewhere.
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
+#include "framework/kernels/calls.h"
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/elementwise.h"
+#include "framework/kernels/cuda/joined_calls.h"
 #include "framework/kernels/cuda/moves.h"
 #include "framework/kernels/update_steps.h"
 
@@ -74,12 +79,26 @@ SLUICE_INLINE F Updated(const FtrlStep& step, F gradient, F variable, F* s) {
   return FtrlOf(InLanes(step), gradient, variable, s, s + 1);
 }
 
-// An update has at most two states.
+// Of one call. An update has at most two states.
 struct UpdateOperands {
   const float *gradient, *from;
   float* to;
   float* state[2];
+  Scalars scalars;
+  int64_t n, packed;  // elements, and how many of them lie in packs
 };
+
+// Elements of a block, so that where one begins depends on nothing but the size of its call. They
+// are enough to hide that a thread of each block computes the step, and few enough that a network's
+// updates are some waves of blocks.
+constexpr int64_t kChunk = 8192;
+
+template <int capacity>
+struct UpdateTable {
+  UpdateOperands calls[capacity];
+  BlocksOfCalls<capacity> blocks;
+};
+constexpr int kManyCalls = kTableBytes / (sizeof(UpdateOperands) + sizeof(int32_t));
 
 // Of so many elements from i on.
 template <int states, int count, typename Step>
@@ -100,17 +119,64 @@ SLUICE_INLINE void UpdateAt(const Step& step, const UpdateOperands& at, int64_t 
 }
 
 // One thread of a block finds the step: f64 is slow where a card is not made for it.
-template <typename Attributes, int states>
+template <typename Attributes, int states, int capacity>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    UpdateKernel(Attributes attributes, Scalars scalars, UpdateOperands at, Elements elements) {
-  using Step = decltype(StepAt(attributes, scalars));
+    UpdateKernel(Attributes attributes, UpdateTable<capacity> table) {
+  const int call = table.blocks.CallOf(blockIdx.x);
+  const UpdateOperands& at = table.calls[call];
+  using Step = decltype(StepAt(attributes, at.scalars));
   Step* const shared = SharedMemory<Step>();
-  if (threadIdx.x == 0) *shared = StepAt(attributes, scalars);
+  if (threadIdx.x == 0) *shared = StepAt(attributes, at.scalars);
   __syncthreads();
   const Step step = *shared;
-  ForElements<kPack<float>>(
-      elements, [=]<int count>(int64_t i, Count<count>) { UpdateAt<states, count>(step, at, i); });
+  constexpr int kWidth = kPack<float>;
+  const int64_t begin = (int64_t{blockIdx.x} - table.blocks.first[call]) * kChunk;
+  const int64_t end = begin + kChunk < at.n ? begin + kChunk : at.n;
+  const int64_t packed = end < at.packed ? end : at.packed;
+  for (int64_t i = begin + kWidth * threadIdx.x; i < packed; i += kWidth * blockDim.x) {
+    UpdateAt<states, kWidth>(step, at, i);
+  }
+  const int64_t rest = begin > at.packed ? begin : at.packed;
+  for (int64_t i = rest + threadIdx.x; i < end; i += blockDim.x) UpdateAt<states, 1>(step, at, i);
 }
+
+// Gives calls to the stream, as many at once as an argument holds.
+template <typename Attributes, int states, int capacity>
+class UpdateLauncher {
+ public:
+  UpdateLauncher(const KernelContext& context, const Attributes& attributes)
+      : context_(context), attributes_(attributes) {
+    table_.blocks.Clear();
+  }
+
+  absl::Status Add(UpdateOperands at) {
+    const int64_t blocks = (at.n + kChunk - 1) / kChunk;
+    if (!table_.blocks.Holds(blocks)) RETURN_IF_ERROR(Finish());
+    const Elements elements = ElementsOf(std::min(at.n, kChunk), kPack<float>, at.gradient, at.from,
+                                         at.to, at.state[0], at.state[1]);
+    at.packed = elements.wide == 0 ? 0 : at.n / elements.width * elements.width;
+    threads_ = std::max(threads_, elements.grid().threads.x);
+    table_.calls[table_.blocks.count] = at;
+    table_.blocks.Add(blocks);
+    return absl::OkStatus();
+  }
+  absl::Status Finish() {
+    if (table_.blocks.count == 0) return absl::OkStatus();
+    const Grid grid = {dim3(static_cast<unsigned>(table_.blocks.all())), dim3(threads_),
+                       sizeof(StepAt(attributes_, Scalars()))};
+    const absl::Status status =
+        Launch(context_, UpdateKernel<Attributes, states, capacity>, grid, attributes_, table_);
+    table_.blocks.Clear();
+    threads_ = 0;
+    return status;
+  }
+
+ private:
+  const KernelContext& context_;
+  const Attributes& attributes_;
+  UpdateTable<capacity> table_;
+  unsigned threads_ = 0;
+};
 
 // Numbers of operands; -1 where there is none.
 struct Places {
@@ -118,33 +184,58 @@ struct Places {
   int state[2] = {-1, -1};
 };
 
-// Of an update: the operand that it writes, behind its inputs where it gives a value.
-int Written(const KernelSpec& spec) {
-  return spec.outputs.empty() ? 0 : static_cast<int>(spec.inputs.size());
+// A call that has elements: how many, and where its operands stand.
+struct SizedCall {
+  int64_t n;
+  CallPlace place;
+};
+
+template <int states, int capacity, typename Attributes>
+PreparedKernel MakeUpdate(std::vector<SizedCall> calls, const Attributes& attributes,
+                          const Places& places) {
+  return MakeKernel([=, calls = std::move(calls)](const KernelContext& context,
+                                                  const Operands& at) -> absl::Status {
+    UpdateLauncher<Attributes, states, capacity> launcher(context, attributes);
+    for (const SizedCall& call : calls) {
+      const auto pointer = [&](int operand) {
+        return operand < 0 ? nullptr : at.at(call.place.operand(operand));
+      };
+      const Scalars scalars = {
+          pointer(places.factor), pointer(places.learning_rate), pointer(places.ratio),
+          places.step < 0 ? nullptr : at.at<int32_t>(call.place.operand(places.step))};
+      // What it writes stands behind its inputs where it gives a value.
+      const int written = call.place.outputs == 0 ? 0 : call.place.inputs;
+      RETURN_IF_ERROR(launcher.Add({pointer(places.gradient),
+                                    pointer(0),
+                                    pointer(written),
+                                    {pointer(places.state[0]), pointer(places.state[1])},
+                                    scalars,
+                                    call.n,
+                                    /*packed=*/0}));
+    }
+    return launcher.Finish();
+  });
 }
 
 template <int states, typename Attributes>
 PreparedKernel PrepareUpdate(const KernelSpec& spec, const Attributes& attributes,
                              const Places& places) {
-  const int64_t n = spec.inputs[0].NumElements();
-  const int written = Written(spec);
-  return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    if (n == 0) return absl::OkStatus();
-    const auto pointer = [&](int operand) { return operand < 0 ? nullptr : at.at(operand); };
-    const Scalars scalars = {pointer(places.factor), pointer(places.learning_rate),
-                             pointer(places.ratio),
-                             places.step < 0 ? nullptr : at.at<int32_t>(places.step)};
-    const UpdateOperands operands = {at.at(places.gradient),
-                                     at.at(0),
-                                     at.at(written),
-                                     {pointer(places.state[0]), pointer(places.state[1])}};
-    const Elements elements = ElementsOf(n, kPack<float>, operands.gradient, operands.from,
-                                         operands.to, operands.state[0], operands.state[1]);
-    Grid grid = elements.grid();
-    grid.shared_bytes = sizeof(StepAt(attributes, scalars));
-    return Launch(context, UpdateKernel<Attributes, states>, grid, attributes, scalars, operands,
-                  elements);
-  });
+  std::vector<SizedCall> calls;
+  for (int c = 0; c < spec.calls; ++c) {
+    const CallPlace place = PlaceOfCall(spec, c);
+    const int64_t n = spec.inputs[place.first_input].NumElements();
+    if (n > 0) calls.push_back({n, place});
+  }
+  if (calls.size() <= kFewCalls) {
+    return MakeUpdate<states, kFewCalls>(std::move(calls), attributes, places);
+  }
+  return MakeUpdate<states, kManyCalls>(std::move(calls), attributes, places);
+}
+
+// OK if every call's operands are f32, but for the input that is the step, if there is one.
+absl::Status RequireF32Calls(const KernelSpec& spec, int step = -1) {
+  for (int c = 0; c < spec.calls; ++c) RETURN_IF_ERROR(RequireF32(CallOf(spec, c), {step}));
+  return absl::OkStatus();
 }
 
 // The rules of ops/update_rule.h. variable, states.., gradient, factor, learning rate, [step]; then
@@ -152,7 +243,7 @@ PreparedKernel PrepareUpdate(const KernelSpec& spec, const Attributes& attribute
 template <typename Attributes, int states, bool reads_step>
 PreparedKernel PrepareRule(const KernelSpec& spec) {
   constexpr int kGradient = 1 + states, kStep = kGradient + 3;
-  RETURN_IF_ERROR(reads_step ? RequireF32(spec, {kStep}) : RequireF32(spec));
+  RETURN_IF_ERROR(RequireF32Calls(spec, reads_step ? kStep : -1));
   ASSIGN_OR_RETURN(const Attributes attributes, ParseAttributes<Attributes>(spec.attributes));
   Places places = {kGradient, kGradient + 1, kGradient + 2};
   if (reads_step) places.step = kStep;
@@ -196,17 +287,17 @@ PreparedKernel PrepareClipFactor(const KernelSpec& spec) {
 
 // variable, gradient, factor, learning rate, step, momentum or nothing; then the value or nothing.
 PreparedKernel PrepareSgd(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {4}));
+  RETURN_IF_ERROR(RequireF32Calls(spec, 4));
   ASSIGN_OR_RETURN(const SgdAttributes attributes, ParseAttributes<SgdAttributes>(spec.attributes));
   Places places = {1, 2, 3, 4};
-  if (spec.inputs.size() == 5) return PrepareUpdate<0>(spec, attributes, places);
+  if (PlaceOfCall(spec, 0).inputs == 5) return PrepareUpdate<0>(spec, attributes, places);
   places.state[0] = 5;
   return PrepareUpdate<1>(spec, attributes, places);
 }
 
 // variable, momentum, gradient, factor, learning rate, ratio; then the value, or nothing.
 PreparedKernel PrepareLars(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  RETURN_IF_ERROR(RequireF32Calls(spec));
   ASSIGN_OR_RETURN(const LarsAttributes attributes,
                    ParseAttributes<LarsAttributes>(spec.attributes));
   return PrepareUpdate<1>(spec, attributes, {2, 3, 4, /*step=*/-1, /*ratio=*/5, {1, -1}});
@@ -214,7 +305,7 @@ PreparedKernel PrepareLars(const KernelSpec& spec) {
 
 // variable, m, v, gradient, factor, step; then the direction.
 PreparedKernel PrepareAdamDirection(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec, {5}));
+  RETURN_IF_ERROR(RequireF32Calls(spec, 5));
   ASSIGN_OR_RETURN(const AdamWAttributes attributes,
                    ParseAttributes<AdamWAttributes>(spec.attributes));
   return PrepareUpdate<2>(spec, DirectionAttributes{attributes},

@@ -2,9 +2,12 @@
 // bits of the CPU; sums of everything are in f64.
 #include <array>
 #include <cmath>
+#include <vector>
 
+#include "framework/kernels/calls.h"
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/columns.h"
+#include "framework/kernels/cuda/joined_calls.h"
 #include "framework/kernels/reduced_shape.h"
 
 namespace sluice::cuda {
@@ -25,11 +28,29 @@ __device__ double FoldBlock(double sum) {
   return sums[0];
 }
 
-template <typename T, bool squares>
+// Of one call: elements, and how many of them are a block's.
+template <typename T>
+struct SumOperands {
+  const T* x;
+  float* y;
+  int64_t n, of_block;
+};
+template <typename T, int capacity>
+struct SumTable {
+  SumOperands<T> calls[capacity];
+  BlocksOfCalls<capacity> blocks;
+};
+constexpr int kManyCalls = kTableBytes / (sizeof(SumOperands<float>) + sizeof(int32_t));
+
+// `sums`: by block.
+template <typename T, bool squares, int capacity>
 __global__ void __launch_bounds__(kSumThreads)
-    SumBlocks(const T* x, int64_t n, int64_t of_block, double* sums) {
-  const int64_t begin = blockIdx.x * of_block;
-  const int64_t end = begin + of_block < n ? begin + of_block : n;
+    SumBlocks(SumTable<T, capacity> table, double* sums) {
+  const int call = table.blocks.CallOf(blockIdx.x);
+  const SumOperands<T>& at = table.calls[call];
+  const int64_t begin = (int64_t{blockIdx.x} - table.blocks.first[call]) * at.of_block;
+  const int64_t end = begin + at.of_block < at.n ? begin + at.of_block : at.n;
+  const T* const x = at.x;
   double sum = 0;
   for (int64_t i = begin + threadIdx.x; i < end; i += kSumThreads) {
     const double value = Widen(x[i]);
@@ -39,32 +60,71 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
+// A block for each call.
+template <typename T, int capacity>
 __global__ void __launch_bounds__(kSumThreads)
-    AddBlocks(const double* sums, int64_t blocks, double scale, float* y) {
+    AddBlocks(SumTable<T, capacity> table, const double* sums, double scale) {
+  const int64_t begin = table.blocks.first[blockIdx.x], end = table.blocks.first[blockIdx.x + 1];
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < blocks; i += kSumThreads) sum += sums[i];
+  for (int64_t i = begin + threadIdx.x; i < end; i += kSumThreads) sum += sums[i];
   sum = FoldBlock(sum);
-  if (threadIdx.x == 0) *y = static_cast<float>(scale * sum);
+  if (threadIdx.x == 0) *table.calls[blockIdx.x].y = static_cast<float>(scale * sum);
 }
 
-// `most_blocks`: that the op's bound on scratch has room for.
-template <typename T, bool squares>
-PreparedKernel ReduceAll(int64_t n, double scale, int64_t most_blocks) {
-  const int64_t of_block = std::max(kLeastOfBlock, (n + most_blocks - 1) / most_blocks);
-  const int64_t blocks = (n + of_block - 1) / of_block;
+template <typename T, bool squares, int capacity>
+absl::Status LaunchSums(const KernelContext& context, const SumTable<T, capacity>& table,
+                        double scale, double* sums) {
+  const size_t shared = kSumThreads * sizeof(double);
+  const auto grid = [&](int64_t blocks) {
+    return Grid{dim3(static_cast<unsigned>(blocks)), dim3(kSumThreads), shared};
+  };
+  if (table.blocks.all() > 0) {
+    RETURN_IF_ERROR(
+        Launch(context, SumBlocks<T, squares, capacity>, grid(table.blocks.all()), table, sums));
+  }
+  return Launch(context, AddBlocks<T, capacity>, grid(table.blocks.count), table, sums, scale);
+}
+
+struct SizedCall {
+  CallPlace place;
+  int64_t n, of_block, blocks;
+};
+
+template <typename T, bool squares, int capacity>
+PreparedKernel SumCalls(const std::vector<SizedCall>& calls, double scale) {
+  int64_t blocks = 1;
+  for (const SizedCall& call : calls) blocks += call.blocks;
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
-        double* const sums = at.scratch<double>();
-        const size_t shared = kSumThreads * sizeof(double);
-        if (blocks > 0) {
-          const Grid grid = {dim3(static_cast<unsigned>(blocks)), dim3(kSumThreads), shared};
-          RETURN_IF_ERROR(
-              Launch(context, SumBlocks<T, squares>, grid, at.at<T>(0), n, of_block, sums));
+        SumTable<T, capacity> table;
+        table.blocks.Clear();
+        for (const SizedCall& call : calls) {
+          // The sums of a launch are read before those of the next are written.
+          if (!table.blocks.Holds(call.blocks)) {
+            RETURN_IF_ERROR((LaunchSums<T, squares>(context, table, scale, at.scratch<double>())));
+            table.blocks.Clear();
+          }
+          table.calls[table.blocks.count] = {at.at<T>(call.place.operand(0)),
+                                             at.at(call.place.operand(1)), call.n, call.of_block};
+          table.blocks.Add(call.blocks);
         }
-        return Launch(context, AddBlocks, Grid{dim3(1), dim3(kSumThreads), shared}, sums, blocks,
-                      scale, at.at(1));
+        return LaunchSums<T, squares>(context, table, scale, at.scratch<double>());
       },
-      std::max<int64_t>(blocks, 1) * 8);
+      blocks * 8);
+}
+
+// `most_blocks`: that the op's bound has room for, of each call.
+template <typename T, bool squares>
+PreparedKernel ReduceAll(const KernelSpec& spec, double scale, int64_t most_blocks) {
+  std::vector<SizedCall> calls;
+  for (int c = 0; c < spec.calls; ++c) {
+    const CallPlace place = PlaceOfCall(spec, c);
+    const int64_t n = spec.inputs[place.first_input].NumElements();
+    const int64_t of_block = std::max(kLeastOfBlock, (n + most_blocks - 1) / most_blocks);
+    calls.push_back({place, n, of_block, (n + of_block - 1) / of_block});
+  }
+  return calls.size() <= kFewCalls ? SumCalls<T, squares, kFewCalls>(calls, scale)
+                                   : SumCalls<T, squares, kManyCalls>(calls, scale);
 }
 
 template <typename Row, typename Fold, typename T>
@@ -233,7 +293,7 @@ PreparedKernel PrepareFold(const KernelSpec& spec, const ReduceAttributes& attri
   if (!kept.contiguous) return ReduceApart<RowFold, T>(spec, attributes.dims, factor);
   if (kSums && kept.outer == 1 && kept.inner == 1) {
     constexpr int64_t kMostBlocks = 32;
-    return ReduceAll<T, false>(kept.reduced, scale, kMostBlocks);
+    return ReduceAll<T, false>(spec, scale, kMostBlocks);
   }
   if (kept.inner == 1) return ReduceRows<RowFold, T>(kept, factor);
   return ReduceColumns<Fold, T>(kept, factor);
@@ -268,7 +328,7 @@ PreparedKernel PrepareReduce(const KernelSpec& spec) {
 PreparedKernel PrepareSumSquares(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   constexpr int64_t kMostBlocks = 512;
-  return ReduceAll<float, true>(spec.inputs[0].NumElements(), 1, kMostBlocks);
+  return ReduceAll<float, true>(spec, 1, kMostBlocks);
 }
 
 }  // namespace sluice::cuda

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "framework/device/cuda_device.h"
+#include "framework/kernels/calls.h"
 #include "framework/kernels/cuda/all_kernels.h"
 
 namespace sluice {
@@ -47,7 +48,9 @@ class PlacedKernel final : public Kernel {
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudaKernel(const KernelSpec& spec) {
   if (spec.transfer) return cuda::PrepareTransfer(spec);
   for (const KernelEntry& entry : CudaKernels()) {
-    if (entry.op == spec.op) return entry.prepare(spec);
+    if (entry.op != spec.op) continue;
+    if (spec.calls > 1 && !entry.joins) return PrepareEachCall(spec, PrepareCudaKernel);
+    return entry.prepare(spec);
   }
   return NoKernel(spec);
 }
@@ -64,7 +67,9 @@ std::unique_ptr<Kernel> Place(std::unique_ptr<Kernel> kernel, const KernelSpec& 
 absl::Span<const KernelEntry> CudaKernels() {
   static const std::vector<KernelEntry> kernels = {
 #define SLUICE_KERNEL(op, Name) {op, cuda::Prepare##Name},
+#define SLUICE_JOINED_KERNEL(op, Name) {op, cuda::Prepare##Name, /*joins=*/true},
 #include "framework/kernels/cuda/kernel_list.inc"
+#undef SLUICE_JOINED_KERNEL
 #undef SLUICE_KERNEL
   };
   return kernels;
