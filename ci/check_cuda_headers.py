@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 _EMULATED = "framework/testing/cuda_emulation/include"
-_HEADERS = ("cuda_runtime.h", "cuda_bf16.h", "cublasLt.h", "nccl.h")
-_OURS = re.compile(r"(cuda|cublas|CUBLAS|CUDA|nccl|NCCL)")
+_HEADERS = ("cuda_runtime.h", "cuda_bf16.h", "cublasLt.h", "cudnn.h", "nccl.h")
+_OURS = re.compile(r"(cuda|cublas|CUBLAS|CUDA|cudnn|CUDNN|nccl|NCCL)")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENUM = re.compile(r"\benum\b[^{;]*\{([^}]*)\}")
 _CONSTANT = re.compile(r"^\s*(?:inline\s+)?constexpr\s+[\w: ]*?(\w+)\s*=|^#define\s+(\w+)\s+[0-9(]", re.MULTILINE)

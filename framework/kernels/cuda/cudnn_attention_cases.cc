@@ -142,7 +142,7 @@ class AttentionGraph {
     const TensorId product = Score(CUDNN_DATA_FLOAT);
     graph_.Matmul(q, k, product);
     const TensorId scaled = Scaled(product);
-    if (lengths_ == nullptr) return scaled;
+    if (lengths_.number == 0) return scaled;
     const TensorId row = Compare(CUDNN_POINTWISE_CMP_LT, Index(scaled, 2), lengths_);
     const TensorId column = Compare(CUDNN_POINTWISE_CMP_LT, Index(scaled, 3), lengths_);
     return Select(scaled, Compare(CUDNN_POINTWISE_LOGICAL_AND, row, column));
@@ -170,7 +170,7 @@ class AttentionGraph {
   const cudnnDataType_t type_;
   const Dropout dropout_;
   CudnnGraph& graph_;
-  TensorId lengths_ = nullptr, mask_ = nullptr;
+  TensorId lengths_, mask_;
 };
 
 }  // namespace

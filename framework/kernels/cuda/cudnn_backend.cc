@@ -4,37 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
-#include "framework/device/cuda_library.h"
 
 namespace sluice::cuda {
-namespace {
-
-template <typename Pointer>
-absl::Status Find(const CudaLibrary& library, const char* name, Pointer* function) {
-  ASSIGN_OR_RETURN(*function, library.Function<Pointer>(name));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<CudnnBackend> FindAll() {
-  ASSIGN_OR_RETURN(const CudaLibrary* library, CudaLibrary::Cudnn());
-  CudnnBackend backend;
-  backend.version = library->version();
-  RETURN_IF_ERROR(Find(*library, "cudnnBackendCreateDescriptor", &backend.create));
-  RETURN_IF_ERROR(Find(*library, "cudnnBackendDestroyDescriptor", &backend.destroy));
-  RETURN_IF_ERROR(Find(*library, "cudnnBackendFinalize", &backend.finalize));
-  RETURN_IF_ERROR(Find(*library, "cudnnBackendSetAttribute", &backend.set));
-  RETURN_IF_ERROR(Find(*library, "cudnnBackendGetAttribute", &backend.get));
-  RETURN_IF_ERROR(Find(*library, "cudnnGetLastErrorString", &backend.last_error));
-  return backend;
-}
-
-}  // namespace
-
-absl::StatusOr<const CudnnBackend*> CudnnBackend::Load() {
-  static const absl::StatusOr<CudnnBackend> backend = FindAll();
-  if (!backend.ok()) return backend.status();
-  return &*backend;
-}
 
 absl::Status CudnnBackend::ToStatus(cudnnStatus_t status, const char* what) const {
   if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();

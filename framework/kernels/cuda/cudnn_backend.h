@@ -1,6 +1,6 @@
 // cuDNN's backend interface: descriptors, of which graphs of operations are made. The library is
-// opened by name; no GPU is needed to make descriptors and to ask about them. A descriptor belongs
-// to one thread at a time.
+// opened by name, or is the emulation, which is linked; no GPU is needed to make descriptors and to
+// ask about them. A descriptor belongs to one thread at a time.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_BACKEND_H_
 #define SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_BACKEND_H_
 
@@ -21,17 +21,24 @@ namespace sluice::cuda {
 struct CudnnBackend {
   // Errors as of CudaLibrary::Cudnn.
   static absl::StatusOr<const CudnnBackend*> Load();
+  // Engines that are compiled when they are chosen ask for a driver before they say what they can.
+  // Where there is none, the toolkit's stand-in for linking, which has the driver's name, will do.
+  // Only for programs that ask and compute nothing.
+  static absl::Status OpenDriverOrStandIn();
 
   // OK, or what went wrong, with cuDNN's own words: Unimplemented where cuDNN does not support what
   // was asked for, InvalidArgument where we have asked for nonsense.
   absl::Status ToStatus(cudnnStatus_t status, const char* what) const;
 
   int64_t version = 0;
+  decltype(&cudnnCreate) create_handle = nullptr;
+  decltype(&cudnnSetStream) set_stream = nullptr;
   decltype(&cudnnBackendCreateDescriptor) create = nullptr;
   decltype(&cudnnBackendDestroyDescriptor) destroy = nullptr;
   decltype(&cudnnBackendFinalize) finalize = nullptr;
   decltype(&cudnnBackendSetAttribute) set = nullptr;
   decltype(&cudnnBackendGetAttribute) get = nullptr;
+  decltype(&cudnnBackendExecute) execute = nullptr;
   decltype(&cudnnGetLastErrorString) last_error = nullptr;
 };
 
@@ -48,6 +55,7 @@ SLUICE_CUDNN_TYPE(char, CHAR)
 SLUICE_CUDNN_TYPE(int64_t, INT64)
 SLUICE_CUDNN_TYPE(float, FLOAT)
 SLUICE_CUDNN_TYPE(double, DOUBLE)
+SLUICE_CUDNN_TYPE(cudnnHandle_t, HANDLE)
 SLUICE_CUDNN_TYPE(cudnnDataType_t, DATA_TYPE)
 SLUICE_CUDNN_TYPE(cudnnConvolutionMode_t, CONVOLUTION_MODE)
 SLUICE_CUDNN_TYPE(cudnnPointwiseMode_t, POINTWISE_MODE)
@@ -73,6 +81,10 @@ class CudnnDescriptor {
   template <typename T>
   void SetAll(cudnnBackendAttributeName_t name, absl::Span<const T> values) {
     SetArray(name, CudnnTypeOf<T>::kType, static_cast<int64_t>(values.size()), values.data());
+  }
+  // Addresses, which have the C++ type of descriptors.
+  void SetAddresses(cudnnBackendAttributeName_t name, absl::Span<void* const> addresses) {
+    SetArray(name, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(addresses.size()), addresses.data());
   }
   // No attribute may be set any more.
   absl::Status Finish();

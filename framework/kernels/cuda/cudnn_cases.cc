@@ -1,30 +1,15 @@
 #include "framework/kernels/cuda/cudnn_cases.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
-#include "framework/device/cuda_library.h"
 
 namespace sluice::cuda {
 
 const char* CudnnTypeName(cudnnDataType_t type) {
   return type == CUDNN_DATA_FLOAT ? "f32" : "bf16";
-}
-
-std::vector<cudnnBackendNumericalNote_t> CudnnNotesWithout(cudnnDataType_t type) {
-  std::vector<cudnnBackendNumericalNote_t> notes = {
-      CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
-  if (type == CUDNN_DATA_FLOAT) {
-    notes.insert(notes.end(),
-                 {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
-                  CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT});
-  }
-  return notes;
 }
 
 namespace {
@@ -69,7 +54,7 @@ void BuildConvolution(const ConvolutionCase& c, cudnnDataType_t type, Convolutio
   const TensorId x = channels_last(c.batch, c.channels, c.size);
   const TensorId w = channels_last(c.out, in, window);
   const TensorId y = channels_last(c.batch, c.out, size);
-  graph.Convolution(pass, c.stride, padding, x, w, y);
+  graph.Convolution(pass, {{c.stride, c.stride}, {padding, padding}, {1, 1}}, x, w, y);
 }
 
 void AddConvolutions(std::vector<CudnnCase>* cases) {
@@ -92,19 +77,6 @@ void AddConvolutions(std::vector<CudnnCase>* cases) {
       }
     }
   }
-}
-
-// Engines that are compiled when they are chosen ask for a driver before they say what they can.
-// Where there is none, the toolkit's stand-in for linking, which has the driver's name, will do.
-absl::Status OpenDriver() {
-  constexpr int kMode = RTLD_NOW | RTLD_GLOBAL;
-  if (dlopen("libcuda.so.1", kMode) != nullptr) return absl::OkStatus();
-  for (const std::string& directory : CudaLibraryDirectories(std::getenv)) {
-    if (dlopen((directory + "/stubs/libcuda.so").c_str(), kMode) != nullptr) {
-      return absl::OkStatus();
-    }
-  }
-  return absl::NotFoundError("no libcuda.so.1, and no toolkit that has lib64/stubs/libcuda.so");
 }
 
 }  // namespace
@@ -140,7 +112,7 @@ std::vector<CudnnCase> CudnnCases() {
 }
 
 absl::StatusOr<std::string> CudnnSupport() {
-  RETURN_IF_ERROR(OpenDriver());
+  RETURN_IF_ERROR(CudnnBackend::OpenDriverOrStandIn());
   ASSIGN_OR_RETURN(const CudnnBackend* backend, CudnnBackend::Load());
   std::string table = absl::StrCat("version ", backend->version, "\n");
   const std::vector<CudnnCase> cases = CudnnCases();
@@ -148,7 +120,7 @@ absl::StatusOr<std::string> CudnnSupport() {
     for (const CudnnCase& each : cases) {
       CudnnGraph graph(*backend);
       each.build(graph);
-      const auto engines = graph.Engines(card.description, each.without);
+      const auto engines = graph.Engines({nullptr, card.description}, each.without);
       absl::StrAppend(&table, card.name, " ", each.name, ": ");
       if (engines.ok()) {
         int64_t least = engines->front().workspace;

@@ -22,9 +22,6 @@ std::vector<CudnnCase> CudnnCases();
 // Those of attention among them, forward and backward.
 void AddCudnnAttentionCases(std::vector<CudnnCase>* cases);
 
-// Results are to be the same from run to run, and f32 is to be f32: no tensor cores, and no detours
-// (by FFT, by Winograd's products) that round more than the sum itself does.
-std::vector<cudnnBackendNumericalNote_t> CudnnNotesWithout(cudnnDataType_t type);
 const char* CudnnTypeName(cudnnDataType_t type);
 
 // A card, as CudnnGraph::Engines wants it described.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
 namespace sluice::cuda {
@@ -70,6 +71,17 @@ absl::StatusOr<CudnnEngine> Usable(const CudnnDescriptor& configuration,
 
 }  // namespace
 
+std::vector<cudnnBackendNumericalNote_t> CudnnNotesWithout(cudnnDataType_t type) {
+  std::vector<cudnnBackendNumericalNote_t> notes = {
+      CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION};
+  if (type == CUDNN_DATA_FLOAT) {
+    notes.insert(notes.end(),
+                 {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+                  CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT});
+  }
+  return notes;
+}
+
 CudnnDescriptor& CudnnGraph::Add(cudnnBackendDescriptorType_t type) {
   descriptors_.emplace_back(backend_, type);
   return descriptors_.back();
@@ -97,33 +109,32 @@ CudnnGraph::TensorId CudnnGraph::Tensor(const std::vector<int64_t>& dims,
   tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, storage == CudnnStorage::kVirtual);
   tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, storage == CudnnStorage::kByValue);
   Finish(tensor);
-  return tensor.handle();
+  return {tensor.handle(), tensors_};
 }
 
 CudnnGraph::TensorId CudnnGraph::Number(cudnnDataType_t type) {
   return Tensor({1, 1, 1, 1}, {1, 1, 1, 1}, type, CudnnStorage::kByValue);
 }
 
-void CudnnGraph::Convolution(ConvolutionPass pass, int64_t stride, int64_t padding, TensorId x,
+void CudnnGraph::Convolution(ConvolutionPass pass, const CudnnWindow& window, TensorId x,
                              TensorId w, TensorId y) {
-  const std::vector<int64_t> strides(2, stride), paddings(2, padding), dilations(2, 1);
   CudnnDescriptor& convolution = Add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   convolution.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
   convolution.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
   convolution.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2});
-  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides);
-  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, paddings);
-  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, paddings);
-  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations);
+  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, window.strides);
+  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, window.padding);
+  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, window.padding);
+  convolution.SetAll<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, window.dilations);
   Finish(convolution);
   const cudnnBackendDescriptor_t described = convolution.handle();
 
   const PassNames names = NamesOf(pass);
   CudnnDescriptor& operation = Add(names.operation);
   operation.Set(names.convolution, described);
-  operation.Set(names.x, x);
-  operation.Set(names.w, w);
-  operation.Set(names.y, y);
+  operation.Set(names.x, x.descriptor);
+  operation.Set(names.w, w.descriptor);
+  operation.Set(names.y, y.descriptor);
   operation.Set(names.alpha, 1.0f);
   operation.Set(names.beta, 0.0f);
   AddOperation(operation);
@@ -136,9 +147,9 @@ void CudnnGraph::Matmul(TensorId a, TensorId b, TensorId c) {
   const cudnnBackendDescriptor_t described = matmul.handle();
   CudnnDescriptor& operation = Add(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
   operation.Set(CUDNN_ATTR_OPERATION_MATMUL_DESC, described);
-  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
-  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
-  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor);
+  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor);
+  operation.Set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.descriptor);
   AddOperation(operation);
 }
 
@@ -155,8 +166,8 @@ void CudnnGraph::Pointwise(cudnnPointwiseMode_t mode, const std::vector<TensorId
   const cudnnBackendDescriptor_t described = pointwise.handle();
   CudnnDescriptor& operation = Add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, described);
-  for (size_t i = 0; i < inputs.size(); ++i) operation.Set(kInputs[i], inputs[i]);
-  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  for (size_t i = 0; i < inputs.size(); ++i) operation.Set(kInputs[i], inputs[i].descriptor);
+  operation.Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.descriptor);
   AddOperation(operation);
 }
 
@@ -168,15 +179,15 @@ void CudnnGraph::Reduce(cudnnReduceTensorOp_t op, TensorId x, TensorId y) {
   const cudnnBackendDescriptor_t described = reduction.handle();
   CudnnDescriptor& operation = Add(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
   operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, described);
-  operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
-  operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+  operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.descriptor);
+  operation.Set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y.descriptor);
   AddOperation(operation);
 }
 
 void CudnnGraph::Reshape(TensorId x, TensorId y) {
   CudnnDescriptor& operation = Add(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-  operation.Set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
-  operation.Set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+  operation.Set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.descriptor);
+  operation.Set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y.descriptor);
   AddOperation(operation);
 }
 
@@ -188,46 +199,103 @@ void CudnnGraph::Draw(TensorId seed, TensorId offset, double probability, Tensor
   const cudnnBackendDescriptor_t described = random.handle();
   CudnnDescriptor& operation = Add(CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR);
   operation.Set(CUDNN_ATTR_OPERATION_RNG_DESC, described);
-  operation.Set(CUDNN_ATTR_OPERATION_RNG_SEED, seed);
-  operation.Set(CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC, offset);
-  operation.Set(CUDNN_ATTR_OPERATION_RNG_YDESC, y);
+  operation.Set(CUDNN_ATTR_OPERATION_RNG_SEED, seed.descriptor);
+  operation.Set(CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC, offset.descriptor);
+  operation.Set(CUDNN_ATTR_OPERATION_RNG_YDESC, y.descriptor);
   AddOperation(operation);
 }
 
-absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(
-    const std::string& device, const std::vector<cudnnBackendNumericalNote_t>& without) {
+template <typename F>
+absl::Status CudnnGraph::Search(const CudnnTarget& target,
+                                const std::vector<cudnnBackendNumericalNote_t>& without, F&& fn) {
   RETURN_IF_ERROR(status_);
   CudnnDescriptor card(backend_, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-  card.SetAll<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, device);
-  RETURN_IF_ERROR(AddContext(card.Finish(), "the device's description"));
-  CudnnDescriptor graph(backend_, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  CudnnDescriptor& graph = Add(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  if (target.handle == nullptr) {
+    card.SetAll<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, target.description);
+    RETURN_IF_ERROR(AddContext(card.Finish(), "the device's description"));
+  } else {
+    graph.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
+  }
   graph.SetAll<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_);
   RETURN_IF_ERROR(AddContext(graph.Finish(), "the graph"));
-  std::vector<CudnnEngine> found;
+  const cudnnBackendDescriptor_t described = graph.handle();
   absl::Status refusal = absl::UnimplementedError("cuDNN: no engine for the graph");
+  bool found = false;
   // The second is a list of what always works, for where the first has nothing that is wanted.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (!found.empty()) break;
+    if (found) break;
     CudnnDescriptor heuristic(backend_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.handle());
+    heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, described);
     heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-    heuristic.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, card.handle());
+    if (target.handle == nullptr) heuristic.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, card.handle());
     RETURN_IF_ERROR(AddContext(heuristic.Finish(), "choosing engines"));
     ASSIGN_OR_RETURN(
-        const std::vector<CudnnDescriptor> configurations,
+        std::vector<CudnnDescriptor> configurations,
         heuristic.GetDescriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
                                  kMostConfigurations));
-    for (const CudnnDescriptor& configuration : configurations) {
-      const absl::StatusOr<CudnnEngine> engine = Usable(configuration, without);
-      if (engine.ok()) {
-        found.push_back(*engine);
+    for (CudnnDescriptor& configuration : configurations) {
+      absl::StatusOr<CudnnEngine> engine = Usable(configuration, without);
+      absl::Status used = engine.status();
+      if (used.ok()) used = fn(configuration, *engine);
+      if (used.ok()) {
+        found = true;
       } else {
-        refusal = engine.status();
+        refusal = used;
       }
     }
   }
-  if (found.empty()) return refusal;
-  return found;
+  return found ? absl::OkStatus() : refusal;
+}
+
+absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(
+    const CudnnTarget& target, const std::vector<cudnnBackendNumericalNote_t>& without) {
+  std::vector<CudnnEngine> engines;
+  RETURN_IF_ERROR(Search(target, without, [&](CudnnDescriptor&, const CudnnEngine& engine) {
+    engines.push_back(engine);
+    return absl::OkStatus();
+  }));
+  return engines;
+}
+
+absl::StatusOr<std::shared_ptr<const CudnnPlan>> CudnnGraph::Plan(
+    const CudnnTarget& target, const std::vector<cudnnBackendNumericalNote_t>& without,
+    int64_t most_workspace) {
+  std::vector<CudnnDescriptor> made;  // the plan and its configuration
+  CudnnEngine chosen;
+  const auto build = [&](CudnnDescriptor& configuration, const CudnnEngine& engine) {
+    if (!made.empty()) return absl::OkStatus();
+    if (engine.workspace > most_workspace) {
+      return absl::UnimplementedError(absl::StrCat("cuDNN: engines want a workspace of ",
+                                                   engine.workspace, " bytes, there are ",
+                                                   most_workspace));
+    }
+    CudnnDescriptor plan(backend_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    if (target.handle != nullptr) plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
+    plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration.handle());
+    const absl::Status built = plan.Finish();
+    // What an engine needs beside may not be here: a compiler, a newer driver.
+    if (!built.ok()) return absl::UnimplementedError(built.message());
+    chosen = engine;
+    made.push_back(std::move(plan));
+    made.push_back(std::move(configuration));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(Search(target, without, build));
+  const cudnnBackendDescriptor_t plan = made[0].handle();
+  for (CudnnDescriptor& part : descriptors_) made.push_back(std::move(part));
+  descriptors_.clear();
+  return std::make_shared<const CudnnPlan>(backend_, chosen, plan, std::move(made));
+}
+
+absl::Status CudnnPlan::Run(cudnnHandle_t handle, absl::Span<const int64_t> tensors,
+                            absl::Span<void* const> addresses, void* workspace) const {
+  CudnnDescriptor pack(backend_, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.SetAll<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, tensors);
+  pack.SetAddresses(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses);
+  pack.SetAddresses(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {&workspace, 1});
+  RETURN_IF_ERROR(pack.Finish());
+  return backend_.ToStatus(backend_.execute(handle, plan_, pack.handle()), "cudnnBackendExecute");
 }
 
 }  // namespace sluice::cuda
