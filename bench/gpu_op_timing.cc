@@ -106,7 +106,7 @@ absl::StatusOr<GpuOpTimer::Prepared> GpuOpTimer::Prepare(const DistinctInstructi
     return absl::InternalError("expected operands of no more bytes than the timer was made for");
   }
   const DeviceSupport& support = CudaSupport();
-  ASSIGN_OR_RETURN(prepared.kernel, support.prepare(prepared.spec));
+  ASSIGN_OR_RETURN(prepared.kernel, support.prepare(prepared.spec, stream_));
   RETURN_IF_ERROR(stream_->ReserveScratch(prepared.kernel->scratch()));
   prepared.kernel = support.place(std::move(prepared.kernel), prepared.spec,
                                   {"program of one kernel", "device 0"}, stream_);

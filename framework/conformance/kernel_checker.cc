@@ -96,9 +96,6 @@ std::string KernelChecker::CheckShard(const OpDef& op, const OpCase& op_case,
   const absl::Status defined = op.reference(
       {op_case.attributes, absl::MakeSpan(inputs), absl::MakeSpan(outputs), kCaseSeed, kCaseStep});
   if (!defined.ok()) return std::string(defined.message());
-  const absl::StatusOr<KernelRun> run = run_(call);
-  if (!run.ok()) return run.status().ToString();
-  if (const std::string also = also_(call, *run); !also.empty()) return also;
   std::vector<TensorType> in_types, out_types;
   std::vector<Array> in, out;
   for (const ShardArray& x : inputs) {
@@ -109,7 +106,12 @@ std::string KernelChecker::CheckShard(const OpDef& op, const OpCase& op_case,
     out_types.push_back({y.logical.dtype, ShapeOf(y.box)});
     out.push_back(y.array);
   }
-  const std::string scratch = CheckScratch(op, {op_case.attributes, in_types, out_types}, *run);
+  const OpCall types = {op_case.attributes, in_types, out_types};
+  call.most_scratch = op.cost(types).scratch;
+  const absl::StatusOr<KernelRun> run = run_(call);
+  if (!run.ok()) return run.status().ToString();
+  if (const std::string also = also_(call, *run); !also.empty()) return also;
+  const std::string scratch = CheckScratch(op, types, *run);
   return scratch.empty() ? CompareAll(op, out, in, op_case.tolerance, *run) : scratch;
 }
 
@@ -171,6 +173,7 @@ std::string KernelChecker::CheckWhole(const OpDef& op, const OpCase& op_case,
     call.outputs.push_back({type, WholeBox(type.shape), {}});
   }
   const OpCall types = {op_case.attributes, values->input_types, values->output_types};
+  call.most_scratch = op.cost(types).scratch;
   std::vector<HostTensor> first;
   const auto check = [&]() -> std::string {
     const absl::StatusOr<KernelRun> run = run_(call);

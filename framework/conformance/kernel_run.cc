@@ -52,6 +52,7 @@ KernelSpec SpecOf(const KernelCall& call, DeviceKind kind) {
   spec.attributes = call.attributes;
   spec.threads = call.threads;
   spec.calls = call.calls;
+  spec.most_scratch = call.most_scratch;
   spec.device = kind;
   spec.updates = call.updates;
   spec.updates.resize(call.inputs.size());
@@ -175,12 +176,12 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
 absl::StatusOr<KernelRun> RunKernelOn(const DeviceSupport& support, DeviceKind kind,
                                       const KernelCall& call) {
   const KernelSpec spec = SpecOf(call, kind);
-  ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, support.prepare(spec));
   const DeviceOperands places(spec);
   const DeviceSpec device_spec = {kind, places.bytes(), "0:0"};
   ASSIGN_OR_RETURN(const auto devices, support.open({&device_spec, 1}));
   Device& device = *devices[0];
   Stream* const stream = device.OpenStream(nullptr);
+  ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, support.prepare(spec, stream));
   RETURN_IF_ERROR(stream->ReserveScratch(kernel->scratch()));
   kernel = support.place(std::move(kernel), spec, {"program test", "device 0"}, stream);
 

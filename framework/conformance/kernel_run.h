@@ -2,6 +2,8 @@
 #ifndef SLUICE_FRAMEWORK_CONFORMANCE_KERNEL_RUN_H_
 #define SLUICE_FRAMEWORK_CONFORMANCE_KERNEL_RUN_H_
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,7 @@ struct KernelCall {
   std::vector<bool> updates;                   // by input: the kernel may change it
   int calls = 1;                               // of the op, as KernelSpec has them
   int threads = 1;
+  int64_t most_scratch = std::numeric_limits<int64_t>::max();
   // Where even shards lie may be said by the micro-batch: the firing's is `micro`, and boxes that
   // begin at micro times their size are given as strides.
   bool by_micro = false;

@@ -123,6 +123,8 @@ absl::Status CudaStream::Open() {
   return absl::OkStatus();
 }
 
+absl::Status CudaStream::MakeCurrent() const { return Use(device_); }
+
 absl::Status CudaStream::ReserveScratch(int64_t bytes) {
   if (bytes <= scratch_bytes_) return absl::OkStatus();
   RETURN_IF_ERROR(Use(device_));

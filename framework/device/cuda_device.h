@@ -76,6 +76,9 @@ class CudaStream final : public Stream {
   absl::StatusOr<int32_t> Capture(absl::FunctionRef<absl::Status()> give) override;
   void Replay(int32_t capture, int64_t step) override;
 
+  // The calling thread's device is the stream's from here on.
+  absl::Status MakeCurrent() const;
+
   cudaStream_t handle() const { return handle_; }
   int device() const { return device_; }
   std::byte* scratch() const { return scratch_; }

@@ -62,7 +62,8 @@ KernelSpec CallOf(const KernelSpec& spec, int call) {
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareEachCall(
-    const KernelSpec& spec, absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec&)) {
+    const KernelSpec& spec,
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelSpec&)> prepare) {
   auto kernel = std::make_unique<EachCall>();
   for (int call = 0; call < spec.calls; ++call) {
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> one, prepare(CallOf(spec, call)));

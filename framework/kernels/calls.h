@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "framework/kernels/kernel.h"
 
@@ -22,7 +23,8 @@ CallPlace PlaceOfCall(const KernelSpec& spec, int call);
 
 // Errors: of `prepare`.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareEachCall(
-    const KernelSpec& spec, absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec&));
+    const KernelSpec& spec,
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelSpec&)> prepare);
 
 }  // namespace sluice
 

@@ -28,7 +28,8 @@ struct DeviceSupport {
   absl::StatusOr<std::vector<int64_t>> (*free_bytes)();
   // As OpenDevices, of this kind alone.
   absl::StatusOr<std::vector<std::unique_ptr<Device>>> (*open)(absl::Span<const DeviceSpec> specs);
-  absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec);
+  // For the device of the stream that the kernel will be given to.
+  absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec, Stream* stream);
   // With check_nan: the kernel, and one that looks at what it wrote. A NaN comes late, as what the
   // stream's status says.
   std::unique_ptr<Kernel> (*check_nan)(std::unique_ptr<Kernel> kernel,

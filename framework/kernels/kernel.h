@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ struct KernelSpec {
   int64_t alignment = 64;                // bytes: each operand begins at a multiple, in each firing
   bool transfer = false;                 // operands may lie in other memory spaces
   int calls = 1;                         // of the op, one behind the other (calls.h)
+  // Bytes of scratch that it may ask for, where a library has faster ways that want more.
+  int64_t most_scratch = std::numeric_limits<int64_t>::max();
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
   std::vector<FoldRegion> regions;

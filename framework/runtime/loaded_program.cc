@@ -60,6 +60,7 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
   }
   spec.threads = threads;
   spec.calls = std::max(instruction.calls(), 1);
+  spec.most_scratch = instruction.scratch();
   spec.transfer = IsTransfer(instruction.kind());
   spec.reduction = static_cast<Reduction>(instruction.reduction());
   spec.fill_identity = instruction.fill_identity();
@@ -242,7 +243,7 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
   const absl::Status fits = options.check == nullptr ? absl::OkStatus() : options.check(spec);
   if (!fits.ok()) return AddContext(fits, where);
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-      kind == DeviceKind::kCuda ? options.cuda->prepare(spec) : options.prepare(spec);
+      kind == DeviceKind::kCuda ? options.cuda->prepare(spec, stream) : options.prepare(spec);
   if (!kernel.ok()) return AddContext(kernel.status(), where);
   const KernelPlace place = {absl::StrCat("program ", program_.name()),
                              absl::StrCat("device ", device, ", ", where)};

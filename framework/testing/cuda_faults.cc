@@ -86,8 +86,8 @@ class FaultyKernel final : public Kernel {
   const int operands_;
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareFaulty(const KernelSpec& spec) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, CudaSupport().prepare(spec));
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareFaulty(const KernelSpec& spec, Stream* stream) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, CudaSupport().prepare(spec, stream));
   return std::unique_ptr<Kernel>(std::make_unique<FaultyKernel>(
       std::move(kernel), static_cast<int>(spec.inputs.size() + spec.outputs.size())));
 }

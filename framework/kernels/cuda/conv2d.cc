@@ -1,7 +1,10 @@
 // The convolution of images with weights [height, width, input channels, output channels], and its
-// gradients, as products: what the window reads at some places at a time is laid out in scratch, a
-// row a place, and multiplied with the weights by cuBLASLt. It runs wherever cuBLASLt does; it
-// costs the patches' bytes, which cuDNN's kernels do not move.
+// gradients. cuDNN computes them (cudnn_convolution.h) where it is installed and has an engine that
+// fits; not those of one element without stride or padding, which are products as they lie.
+//
+// These, and what cuDNN does not do, are products of cuBLASLt: what the window reads at some places
+// at a time is laid out in scratch, a row a place, and multiplied with the weights. It costs the
+// patches' bytes, which cuDNN's kernels do not move.
 //
 //   forward             y [places, out] = patches of x [places, taps * in] w [taps * in, out]
 //   gradient of images  dx [pixels, in] = patches of dy [pixels, taps * out] w turned
@@ -10,13 +13,17 @@
 // Groups are a batch of such products. A kernel of one element without stride or padding reads
 // images as they lie.
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "framework/base/log.h"
 #include "framework/kernels/convolution_shape.h"
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/convolution_patches.h"
 #include "framework/kernels/cuda/cublaslt.h"
+#include "framework/kernels/cuda/cudnn_convolution.h"
 #include "framework/kernels/cuda/launch.h"
 
 namespace sluice::cuda {
@@ -42,6 +49,12 @@ int64_t WholeLines(int64_t bytes) {
   return (bytes + kLine - 1) / kLine * kLine;
 }
 
+// Images as they lie are the patches.
+bool ReadsInPlace(const ConvolutionShape& s) {
+  return s.kernel_height == 1 && s.kernel_width == 1 && s.stride_height == 1 &&
+         s.stride_width == 1 && s.height == s.out_height && s.width == s.out_width;
+}
+
 class PatchConvolution {
  public:
   PatchConvolution(ConvolutionPass pass, const ConvolutionShape& shape, int64_t alignment)
@@ -49,9 +62,7 @@ class PatchConvolution {
     const int64_t places = geometry_.height.places * geometry_.width.places;
     total_rows_ = s_.images * places;
     result_bytes_ = ResultElements() * SizeOf(ResultType());
-    reads_in_place_ = s_.kernel_height == 1 && s_.kernel_width == 1 && s_.stride_height == 1 &&
-                      s_.stride_width == 1 && s_.height == s_.out_height &&
-                      s_.width == s_.out_width;
+    reads_in_place_ = ReadsInPlace(s_);
     turns_weights_ = pass == ConvolutionPass::kInputGradient && !reads_in_place_;
   }
 
@@ -221,16 +232,60 @@ class PatchConvolution {
   int64_t weights_at_ = 0, workspace_at_ = 0, workspace_ = 0;  // in scratch, behind the patches
 };
 
-PreparedKernel PrepareConvolution(const KernelSpec& spec, ConvolutionPass pass) {
-  ASSIGN_OR_RETURN(const ConvolutionShape shape, ConvolutionShapeOf(spec, pass));
-  const auto convolution = std::make_shared<PatchConvolution>(pass, shape, spec.alignment);
-  RETURN_IF_ERROR(convolution->Prepare());
+// How many convolutions of this process go which way; told once, when the first of them runs.
+class Ways {
+ public:
+  static Ways& Global() {
+    static Ways& ways = *new Ways();
+    return ways;
+  }
+
+  void Count(const absl::Status& by_cudnn) {
+    ++(by_cudnn.ok() ? by_cudnn_ : by_cublaslt_);
+    if (absl::IsUnimplemented(by_cudnn) || by_cudnn.ok()) return;
+    std::call_once(warned_, [&] {
+      SLUICE_LOG(WARNING) << "convolutions are made without cuDNN: " << by_cudnn.message();
+    });
+  }
+  void Tell() {
+    std::call_once(told_, [this] {
+      SLUICE_LOG(INFO) << "convolutions and their gradients: " << by_cudnn_ << " by cuDNN, "
+                       << by_cublaslt_ << " by cuBLASLt";
+    });
+  }
+
+ private:
+  std::atomic<int> by_cudnn_ = 0, by_cublaslt_ = 0;
+  std::once_flag warned_, told_;
+};
+
+template <typename Convolution>
+PreparedKernel KernelOf(std::shared_ptr<const Convolution> convolution, ConvolutionPass pass) {
   return MakeKernel(
       [convolution, is = PlacesOf(pass)](const KernelContext& context, const Operands& at) {
+        Ways::Global().Tell();
         return convolution->Run(context, at.bytes(is.x), at.bytes(is.w), at.bytes(is.y),
                                 at.scratch<std::byte>());
       },
       convolution->scratch());
+}
+
+PreparedKernel PrepareConvolution(const KernelSpec& spec, ConvolutionPass pass) {
+  ASSIGN_OR_RETURN(const ConvolutionShape shape, ConvolutionShapeOf(spec, pass));
+  absl::Status by_cudnn = absl::UnimplementedError("");
+  if (shape.Products() > 0 && !ReadsInPlace(shape) && spec.alignment >= kCudnnAlignment) {
+    auto convolution = CudnnConvolution::Prepare(pass, shape, spec.most_scratch);
+    by_cudnn = convolution.status();
+    // What cuDNN takes for nonsense is a mistake of ours, which no other way should hide.
+    if (absl::IsInvalidArgument(by_cudnn) || absl::IsInternal(by_cudnn)) return by_cudnn;
+    Ways::Global().Count(by_cudnn);
+    if (by_cudnn.ok()) return KernelOf(*std::move(convolution), pass);
+  } else {
+    Ways::Global().Count(by_cudnn);
+  }
+  const auto convolution = std::make_shared<PatchConvolution>(pass, shape, spec.alignment);
+  RETURN_IF_ERROR(convolution->Prepare());
+  return KernelOf<PatchConvolution>(convolution, pass);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 namespace sluice::cuda {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // the least of any register's start
 constexpr int64_t kMostConfigurations = 200;
 constexpr int64_t kMostNotes = CUDNN_NUMERICAL_NOTE_TYPE_COUNT;
 
@@ -105,7 +104,7 @@ CudnnGraph::TensorId CudnnGraph::Tensor(const std::vector<int64_t>& dims,
   tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
   tensor.SetAll<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, dims);
   tensor.SetAll<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, strides);
-  tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kAlignment);
+  tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, kCudnnAlignment);
   tensor.Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, storage == CudnnStorage::kVirtual);
   tensor.Set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, storage == CudnnStorage::kByValue);
   Finish(tensor);

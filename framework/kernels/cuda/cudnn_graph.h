@@ -23,6 +23,10 @@
 
 namespace sluice::cuda {
 
+// In bytes, of where each tensor of a graph in memory begins: what a kernel has to know of its
+// operands (KernelSpec::alignment).
+inline constexpr int64_t kCudnnAlignment = 16;
+
 // Where the bytes of a tensor are.
 enum class CudnnStorage {
   kMemory,

@@ -39,7 +39,7 @@ class ReplayTest : public testing::Test {
     spec.inputs = std::move(inputs);
     spec.outputs = {output};
     spec.updates.resize(spec.inputs.size());
-    auto kernel = CudaSupport().prepare(spec);
+    auto kernel = CudaSupport().prepare(spec, stream_);
     EXPECT_EQ(kernel.status(), absl::OkStatus());
     EXPECT_EQ(stream_->ReserveScratch((*kernel)->scratch()), absl::OkStatus());
     return CudaSupport().place(*std::move(kernel), spec, {"program p", "device 0"}, stream_);

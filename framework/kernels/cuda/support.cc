@@ -45,11 +45,12 @@ class PlacedKernel final : public Kernel {
   std::vector<CudaOperand> operands_;  // at the end scratch and the number of the step
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudaKernel(const KernelSpec& spec) {
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudaKernel(const KernelSpec& spec, Stream* stream) {
+  RETURN_IF_ERROR(static_cast<CudaStream*>(stream)->MakeCurrent());
   if (spec.transfer) return cuda::PrepareTransfer(spec);
   for (const KernelEntry& entry : CudaKernels()) {
     if (entry.op != spec.op) continue;
-    if (spec.calls > 1 && !entry.joins) return PrepareEachCall(spec, PrepareCudaKernel);
+    if (spec.calls > 1 && !entry.joins) return PrepareEachCall(spec, entry.prepare);
     return entry.prepare(spec);
   }
   return NoKernel(spec);

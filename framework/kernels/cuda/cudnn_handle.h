@@ -1,0 +1,55 @@
+// Handles of cuDNN, one a device of this process: made by the first who needs it, and kept.
+#ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_HANDLE_H_
+#define SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_HANDLE_H_
+
+#include <cudnn.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "framework/device/cuda_device.h"
+#include "framework/kernels/cuda/cudnn_backend.h"
+
+namespace sluice::cuda {
+
+class CudnnHandle {
+ public:
+  // Of the calling thread's device; any thread. NotFound and FailedPrecondition as of
+  // CudnnBackend::Load; Unavailable, with cuDNN's words, if it cannot make one.
+  static absl::StatusOr<CudnnHandle*> OfThisDevice();
+
+  CudnnHandle(const CudnnBackend& backend, cudnnHandle_t handle, std::string card)
+      : backend_(backend), handle_(handle), card_(std::move(card)) {}
+
+  const CudnnBackend& backend() const { return backend_; }
+  // Which device, card and version of cuDNN: plans are good for no other.
+  const std::string& card() const { return card_; }
+
+  // fn(handle), which is nobody else's meanwhile. Any thread.
+  template <typename F>
+  auto Use(F&& fn) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return fn(handle_);
+  }
+  // The same, for work that is given to the stream.
+  template <typename F>
+  absl::Status UseOn(CudaStream& stream, F&& fn) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const absl::Status set =
+        backend_.ToStatus(backend_.set_stream(handle_, stream.handle()), "cudnnSetStream");
+    return set.ok() ? fn(handle_) : set;
+  }
+
+ private:
+  const CudnnBackend& backend_;
+  const cudnnHandle_t handle_;
+  const std::string card_;
+  std::mutex mutex_;
+};
+
+}  // namespace sluice::cuda
+
+#endif  // SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_HANDLE_H_
