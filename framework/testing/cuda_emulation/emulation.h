@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,12 @@ struct LibraryAccess {
   size_t rows = 1, stride = 0;  // from row to row, in bytes
 };
 
+// Where calls of several streams meet, none of which ends before all have begun: what stands before
+// any of them stands before what follows each. Of their own accesses it says nothing.
+class Clock;
+using MeetingPoint = std::shared_ptr<Clock>;
+MeetingPoint NewMeetingPoint();
+
 struct LibraryCall {
   std::string name;
   // Checked as a kernel's accesses are, the reads before the writes, in this order.
@@ -83,6 +90,7 @@ struct LibraryCall {
   // If set: the stream waits here until it says true. It is asked now and then once all before is
   // done, as the head of the stream.
   std::function<bool()> ready;
+  std::vector<MeetingPoint> meets = {};
 };
 cudaError_t EnqueueLibraryCall(cudaStream_t stream, LibraryCall call);
 

@@ -78,6 +78,8 @@ cudaError_t LaunchKernel(const void* kernel, dim3 blocks, dim3 threads, size_t s
   });
 }
 
+MeetingPoint NewMeetingPoint() { return std::make_shared<Clock>(); }
+
 cudaError_t EnqueueLibraryCall(cudaStream_t stream, LibraryCall call) {
   const auto shared = std::make_shared<LibraryCall>(std::move(call));
   return Submit(stream, true, [shared](Runtime& runtime, Lock& lock, Stream* on) {
@@ -85,6 +87,7 @@ cudaError_t EnqueueLibraryCall(cudaStream_t stream, LibraryCall call) {
         runtime.Enqueue(lock, on, {"call of", nullptr, shared->name},
                         [&runtime, shared] { RunLibraryCall(runtime, *shared); });
     operation->ready = shared->ready;
+    operation->meets = shared->meets;
     return cudaSuccess;
   });
 }

@@ -220,6 +220,7 @@ struct Batch {
   std::shared_ptr<Clique> clique;
   std::vector<Seat> seats;
   std::vector<LibraryAccess> accesses;
+  std::vector<MeetingPoint> meets;
   std::string name;
 };
 
@@ -243,7 +244,7 @@ ncclResult_t Enqueue(const Batch& batch) {
   cudaGetDevice(&before);
   cudaSetDevice(batch.communicator->device);
   const cudaError_t error =
-      EnqueueLibraryCall(batch.stream, {batch.name, batch.accesses, compute, ready});
+      EnqueueLibraryCall(batch.stream, {batch.name, batch.accesses, compute, ready, batch.meets});
   cudaSetDevice(before);
   return error == cudaSuccess ? ncclSuccess : Refuse(ncclUnhandledCudaError, "the stream failed");
 }
@@ -254,7 +255,7 @@ void AddTo(const PendingNcclCall& pending, const Seat& seat, std::vector<Batch>*
   });
   if (found == batches->end()) {
     batches->push_back(
-        {pending.communicator, pending.stream, pending.communicator->clique, {}, {}, ""});
+        {pending.communicator, pending.stream, pending.communicator->clique, {}, {}, {}, ""});
     found = batches->end() - 1;
   }
   const NcclCall& call = pending.call;
@@ -266,6 +267,7 @@ void AddTo(const PendingNcclCall& pending, const Seat& seat, std::vector<Batch>*
     found->accesses.push_back({call.receive, bytes, true});
   }
   found->seats.push_back(seat);
+  if (seat.meeting->point() != nullptr) found->meets.push_back(seat.meeting->point());
   absl::StrAppend(&found->name, found->name.empty() ? "" : " and ", call.Text());
 }
 

@@ -161,7 +161,13 @@ std::string NcclCall::Text() const {
   return text;
 }
 
-void Meeting::Join(int participant, const NcclCall& call) { calls_[participant] = {call, true}; }
+void Meeting::Join(int participant, const NcclCall& call) {
+  calls_[participant] = {call, true};
+  // What each gets of these is of all.
+  const bool of_all = call.kind == NcclKind::kAllReduce || call.kind == NcclKind::kReduceScatter ||
+                      call.kind == NcclKind::kAllGather;
+  if (of_all && call.count > 0 && point_ == nullptr) point_ = NewMeetingPoint();
+}
 
 bool Meeting::AllJoined() const {
   return std::all_of(calls_.begin(), calls_.end(), [](const Participant& x) { return x.joined; });

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "framework/testing/cuda_emulation/emulation.h"
+
 namespace sluice::cuda_emulation {
 
 enum class NcclKind { kAllReduce, kReduce, kReduceScatter, kAllGather, kBroadcast, kSend, kRecv };
@@ -54,6 +56,9 @@ class Meeting {
   // first who leaves, before anyone's stream goes on.
   void Leave(int participant);
 
+  // Null: one may end before another has begun, or nothing moves.
+  const MeetingPoint& point() const { return point_; }
+
   // Meetings that come later on a device, for the order of communicators.
   std::vector<std::shared_ptr<Meeting>> later;
   // Threads that came without a group, by participant.
@@ -68,6 +73,7 @@ class Meeting {
   void ComputePair();
 
   const std::string name_;
+  MeetingPoint point_;
   std::vector<Participant> calls_;
   // How many times each has come and gone: a captured call comes again.
   std::vector<int64_t> arrived_, left_;

@@ -542,5 +542,33 @@ TEST_F(NcclTest, BuffersMustBeInitialized) {
   ExpectError("ncclAllReduce of 1 f32, sum");
 }
 
+// A collective in which all get something of all is a point in time, too: what stands before it on
+// one device is over when what follows it on another begins. A broadcast is none.
+TEST_F(NcclTest, WhatIsBeforeOneMemberIsBeforeWhatFollowsEach) {
+  for (const bool of_all : {true, false}) {
+    std::vector<int*> at;
+    for (int rank = 0; rank < kRanks; ++rank) at.push_back(Device<int>(rank, {1, 2, 3}));
+    int* const seen = Device<int>(0, {0});
+    int* const made = Device<int>(1, {0});
+    cudaSetDevice(1);
+    EXPECT_EQ(cudaMemsetAsync(made, 0, sizeof *made, streams_[1]), cudaSuccess);
+    Grouped([&](int rank) {
+      if (of_all) {
+        return ncclAllReduce(at[rank], at[rank], 3, ncclInt32, ncclSum, all_[rank], streams_[rank]);
+      }
+      return ncclBroadcast(at[rank], at[rank], 3, ncclInt32, 0, all_[rank], streams_[rank]);
+    });
+    cudaSetDevice(0);
+    EXPECT_EQ(cudaMemcpyAsync(seen, made, sizeof *made, cudaMemcpyDefault, streams_[0]),
+              cudaSuccess);
+    Synchronize();
+    if (of_all) {
+      EXPECT_THAT(TakeErrors(), IsEmpty());
+    } else {
+      EXPECT_THAT(TakeErrors(), Contains(HasSubstr("without order after a write")));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::cuda_emulation

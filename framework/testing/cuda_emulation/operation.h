@@ -62,7 +62,8 @@ struct Operation {
   std::shared_ptr<const OperandRanges> operands;  // null: any
   std::function<bool()> ready;                    // null: when it is the head
   std::function<void()> run;
-  bool calls_host = false;  // runs without the lock
+  std::vector<std::shared_ptr<Clock>> meets;  // see MeetingPoint
+  bool calls_host = false;                    // runs without the lock
 };
 
 }  // namespace sluice::cuda_emulation

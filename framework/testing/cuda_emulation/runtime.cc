@@ -122,7 +122,8 @@ Operation* Runtime::Enqueue(Lock& lock, Stream* stream, OperationName name,
 
 std::shared_ptr<Mark> Runtime::EnqueueRecord(Lock& lock, Stream* stream) {
   auto mark = std::make_shared<Mark>();
-  Enqueue(lock, stream, {"event record", nullptr, ""}, [mark] {
+  Enqueue(lock, stream, {"event record", nullptr, ""}, [mark, stream] {
+    mark->clock.Join(stream->done);
     mark->reached = true;
     mark->time = std::chrono::steady_clock::now();
   });
@@ -133,7 +134,8 @@ std::shared_ptr<Mark> Runtime::EnqueueRecord(Lock& lock, Stream* stream) {
 void Runtime::EnqueueWait(Lock& lock, Stream* stream, std::shared_ptr<Mark> mark) {
   stream->clock.Join(mark->clock);
   if (mark->reached) return;
-  Operation* const wait = Enqueue(lock, stream, {"event wait", nullptr, ""}, [] {});
+  Operation* const wait = Enqueue(lock, stream, {"event wait", nullptr, ""},
+                                  [mark, stream] { stream->done.Join(mark->clock); });
   wait->ready = [mark = std::move(mark)] { return mark->reached; };
 }
 
@@ -146,6 +148,7 @@ Stream* Runtime::SynchronousStream(int device) {
 void Runtime::Execute(Lock& lock, Stream* stream) {
   const std::shared_ptr<Operation> operation = std::move(stream->queue.front());
   stream->queue.pop_front();
+  operation->clock.Join(stream->done);
   if (operation->calls_host) {
     stream->is_busy = true;
     lock.unlock();
@@ -157,6 +160,7 @@ void Runtime::Execute(Lock& lock, Stream* stream) {
     operation->run();
     EndOperation();
   }
+  for (const auto& point : operation->meets) stream->done.Join(*point);
   if (!stream->is_open) CloseStream(stream);
   changed.notify_all();
 }
@@ -166,6 +170,10 @@ bool Runtime::RunOne(Lock& lock) {
   for (const auto& stream : streams) {
     if (stream->queue.empty() || stream->is_busy) continue;
     const Operation& head = *stream->queue.front();
+    for (const auto& point : head.meets) {
+      point->Join(head.clock);
+      point->Join(stream->done);
+    }
     if (head.ready == nullptr || head.ready()) ready.push_back(stream.get());
   }
   if (ready.empty()) return false;
@@ -204,6 +212,7 @@ void Runtime::Drain(Lock& lock, Stream* stream) {
     return !stream->is_busy && (stream->queue.empty() || stream->queue.front()->number > last);
   });
   HostSees(clock);
+  HostSees(stream->done);
 }
 
 void Runtime::DrainDevice(Lock& lock, int device) {
@@ -225,6 +234,9 @@ void Runtime::DrainDevice(Lock& lock, int device) {
     });
   });
   HostSees(clock);
+  for (const auto& stream : streams) {
+    if (stream->device == device) HostSees(stream->done);
+  }
 }
 
 void Runtime::DrainAll(Lock& lock) {

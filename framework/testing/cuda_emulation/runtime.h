@@ -34,6 +34,9 @@ struct Stream {
   bool is_busy = false;  // its head calls the host, without the lock
   bool is_open = true;   // not destroyed
   Clock clock;           // of what it has been given
+  // Of what it has done, with what was before the calls that its own have met: nobody could know of
+  // those when the work was given.
+  Clock done;
   std::deque<std::shared_ptr<Operation>> queue;
   std::shared_ptr<const OperandRanges> operands;
   std::shared_ptr<Capture> capture;
