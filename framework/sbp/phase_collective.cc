@@ -1,0 +1,61 @@
+#include "framework/sbp/phase_collective.h"
+
+#include "absl/strings/str_cat.h"
+#include "framework/sbp/phase_group.h"
+
+namespace sluice {
+namespace {
+
+absl::string_view OpOf(BoxingRecipe recipe) {
+  switch (recipe) {
+    case BoxingRecipe::kAllGather:
+    case BoxingRecipe::kAllGatherTwoLevel:
+    case BoxingRecipe::kAllGatherDoubling:
+      return "all_gather";
+    case BoxingRecipe::kReduceScatter:
+    case BoxingRecipe::kReduceScatterTwoLevel:
+    case BoxingRecipe::kReduceScatterHalving:
+      return "reduce_scatter";
+    case BoxingRecipe::kAllReduce:
+    case BoxingRecipe::kAllReduceSplit:
+    case BoxingRecipe::kAllReduceTwoLevel:
+    case BoxingRecipe::kAllReduceHalving:
+      return "all_reduce";
+    default:
+      return "";
+  }
+}
+
+// Whether the shards of a group are equal runs of what it holds together, one behind the other.
+bool AreEqualRuns(const PhaseGroup& group, int dim) {
+  for (int d = 0; d < dim; ++d) {
+    if (group.base[d].size() != 1) return false;
+  }
+  return group.base[dim].size() % group.size == 0;
+}
+
+}  // namespace
+
+std::optional<PhaseCollective> CollectiveOf(const BoxingPhase& phase, const Shape& shape) {
+  PhaseCollective made;
+  made.op = std::string(OpOf(phase.recipe));
+  if (made.op.empty()) return std::nullopt;
+  const Sbp from = phase.from.sbp[phase.axis], to = phase.to.sbp[phase.axis];
+  if (from.is_partial()) made.reduction = from.reduction;
+  for (int64_t device = 0; device < phase.to.mesh.num_devices(); ++device) {
+    const PhaseGroup group(phase, shape, device);
+    if (group.size < 2 || Volume(group.base) == 0) return std::nullopt;
+    if (from.is_split() && !AreEqualRuns(group, from.dim)) return std::nullopt;
+    if (to.is_split() && !AreEqualRuns(group, to.dim)) return std::nullopt;
+    if (group.place > 0) continue;
+    std::vector<int64_t>& members = made.groups.emplace_back();
+    for (int64_t i = 0; i < group.size; ++i) members.push_back(group.Peer(i));
+  }
+  return made;
+}
+
+std::string CollectiveName(const PhaseCollective& collective, int axis) {
+  return absl::StrCat(collective.op, "[", axis, "]:nccl");
+}
+
+}  // namespace sluice
