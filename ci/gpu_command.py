@@ -60,9 +60,12 @@ def free_name(folder):
 
 
 def _run(options, given, scratch, date):
+    folder, manifest = gpu_run.unpack(given, os.path.join(scratch, "unpacked"))
+    if manifest["emulated"] and not options.out:
+        raise gpu_pack.Error("--out: expected a folder, as what the emulation says is no record")
     out = options.out or os.path.join(scratch, "report")
-    context = gpu_run.run(given, out, options.parts, options.minutes, options.models, os.path.join(scratch, "unpacked"))
-    if not options.out and not context.emulated:
+    context = gpu_run.run(folder, manifest, out, options.parts, options.minutes, options.models)
+    if not options.out:
         # The card's name is known only now.
         to = free_name(os.path.join(_WORKSPACE, "bench", "records", record_name(date, context.machine.card)))
         shutil.copytree(out, to)

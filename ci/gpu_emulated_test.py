@@ -28,7 +28,8 @@ class GpuEmulatedTest(unittest.TestCase):
     def test_all_parts_go_through_and_the_report_says_that_it_is_no_measurement(self):
         with tempfile.TemporaryDirectory() as scratch:
             out = os.path.join(scratch, "out")
-            context = gpu_run.run(_packed(os.path.join(scratch, "packed")), out, list(gpu_parts.PARTS), 8, _MODELS, scratch)
+            folder, manifest = gpu_run.unpack(_packed(os.path.join(scratch, "packed")), scratch)
+            context = gpu_run.run(folder, manifest, out, list(gpu_parts.PARTS), 8, _MODELS)
             self.assertEqual([each for each in context.outcomes if each.state == gpu_parts.FAILED], [])
             passed = {each.part for each in context.outcomes if each.state == gpu_parts.PASSED}
             self.assertEqual(passed, set(gpu_parts.PARTS) - {"eager", "compiled"})

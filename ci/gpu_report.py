@@ -143,7 +143,8 @@ _ABOUT_STEPS = (
     "Medians of steps in one process each, two under way at a time, ours and PyTorch's. \"Predicted\" is "
     "//bench:gpu_steps: every instruction at the card's published peaks, one after the other, launches free. What a step "
     "takes beyond its kernels alone is launches and the host. Memory is what the process took of the card beyond its "
-    "context; PyTorch's is what its allocator reserved. PyTorch's f32 has no TF32, as ours.")
+    "context; PyTorch's is what its allocator reserved. PyTorch's f32 has no TF32, as ours; its "
+    "batches lie on the card, ours come from the host for each step.")
 
 
 def _outcome_cells(outcome):

@@ -12,7 +12,7 @@ _RESERVE = 10.0  # seconds of the whole that the report is written in
 
 
 def unpack(given, scratch):
-    """The folder of an archive, or the folder that was given; gpu_pack.Error says what is wrong with it."""
+    """The folder of an archive, or the folder that was given, and its manifest; gpu_pack.Error says what is wrong."""
     folder = given
     if not os.path.isdir(given):
         try:
@@ -55,9 +55,8 @@ def _print(line):
     print(line, flush=True)
 
 
-def run(given, out, names, minutes, models, scratch, log=_print):
-    """The Context that the parts leave; its report is in `out`, from the first part on."""
-    folder, manifest = unpack(given, scratch)
+def run(folder, manifest, out, names, minutes, models, log=_print):
+    """The Context that the parts leave; its report is in `out`, from the first part on. Of what unpack gave."""
     os.makedirs(out, exist_ok=True)
     lines = []
 

@@ -291,6 +291,13 @@ class CommandTest(unittest.TestCase):
                 self.assertEqual(gpu_command.free_name(name), expected)
                 os.mkdir(expected)
 
+    def test_a_rehearsal_is_no_record(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()) as said:
+            with open(os.path.join(folder, "manifest.json"), "w", encoding="ascii") as file:
+                file.write('{"emulated": true}')
+            self.assertEqual(gpu_command.main("", ["run", folder]), 1)
+        self.assertEqual(said.getvalue(), "ci/gpu: --out: expected a folder, as what the emulation says is no record\n")
+
     def test_flags(self):
         options = gpu_command.arguments("", ["run", "a.tar.xz", "--parts=steps,facts", "--models=arcface"])
         self.assertEqual((options.parts, options.models), (["steps", "facts"], ["arcface"]))
