@@ -161,6 +161,15 @@ class PartsTest(_Case):
         self.assertFalse(gpu_run.went_well(context))
         self.assertFalse(any("gpu_step" in command[0] for command in machine.commands))
 
+    def test_where_nothing_failed_but_no_card_was_found_that_is_no_success_either(self):
+        self.assertFalse(gpu_run.went_well(gpu_parts.Context(folder="", out="", emulated=False)))
+
+    def test_a_loss_that_does_not_fall_is_a_failure(self):
+        context = self.run_parts(_Machine(gpu_step=Ran(0, _step("gpu_step", "gpt_tiny", "bf16", 2.0).replace("1.0,", "3.0,"))),
+                                 names=["steps"])
+        self.assertEqual(self.states(context, "steps")["gpt_tiny bf16"], "FAILED")
+        self.assertIn("the loss did not fall: 2, then 3", self.said[-1])
+
     def test_a_fault_that_is_not_found_and_a_mistake_of_ours(self):
         def sanitizer(command):
             return Ran(86 if "--model=gpt_tiny" in command and "initcheck" in command else 0)
