@@ -8,6 +8,7 @@
 
 #include "framework/compiler/compile.h"
 #include "framework/plan/validate.h"
+#include "framework/session/check_kernel.h"
 #include "framework/session/plan_trial.h"
 #include "framework/testing/models.h"
 #include "gmock/gmock.h"
@@ -171,6 +172,12 @@ const Change kChanges[] = {
      [](plan::Plan* p) { OfOp(p, "matmul")->set_attributes("transpose_b=true"); }, "expected"},
     {"collective number out of nowhere",
      [](plan::Plan* p) { OfOp(p, "matmul")->set_collective(3); }, "collectives alone"},
+    {"calls that do not share operands alike",
+     [](plan::Plan* p) { OfOp(p, "matmul")->set_calls(2); }, "number that divides its inputs"},
+    {"fold of several calls", [](plan::Plan* p) { Fold(p)->set_calls(2); },
+     "calls: expected 1, or of a kernel"},
+    {"less than no calls", [](plan::Plan* p) { OfOp(p, "matmul")->set_calls(-1); },
+     "calls: expected 1"},
     // Of registers, slots, temporaries.
     {"slot behind the memory", [](plan::Plan* p) { Buffer(p)->set_slot_offsets(0, 1 << 28); },
      "slot: expected bytes within [0, "},
@@ -311,6 +318,17 @@ TEST(ForeignPlanTest, WhatIsCompiledRuns) {
       EXPECT_EQ(TryPlan(plan, plan::DEVICE_NULL, fed), absl::OkStatus());
     }
   }
+}
+
+TEST(ForeignPlanTest, EachOfManyCallsIsChecked) {
+  KernelSpec spec;
+  spec.op = "sum_squares";
+  spec.calls = 2;
+  spec.inputs = {Shard::Whole(DType::kF32, {3}), Shard::Whole(DType::kF32, {4, 5})};
+  spec.outputs = {Shard::Whole(DType::kF32, {}), Shard::Whole(DType::kF32, {})};
+  EXPECT_EQ(CheckKernel(spec), absl::OkStatus());
+  spec.outputs[1] = Shard::Whole(DType::kF32, {2});
+  EXPECT_THAT(std::string(CheckKernel(spec).message()), HasSubstr("call 1: output 0: expected"));
 }
 
 // The host cannot reach the memory of such a device: a plan for them feeds by way of copies.

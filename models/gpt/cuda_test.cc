@@ -27,7 +27,7 @@ TEST_P(CudaTest, GraphsGiveTheSameBits) {
 
 // Every gradient is squared and every variable updated.
 TEST(CudaFusionTest, UpdatesAreFewLaunches) {
-  ExpectCudaFusion(AdamWWithClip(), GptParity(ReferenceLayout(8)), /*fused=*/0, /*apart=*/0);
+  ExpectCudaFusion(AdamWWithClip(), GptParity(ReferenceLayout(8)), /*fused=*/190, /*apart=*/390);
 }
 
 // One of each family: one device, a split batch, split weights, all axes.
