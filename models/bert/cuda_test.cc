@@ -1,4 +1,4 @@
-// The small BERT on CUDA devices, on six layouts.
+// The small BERT on CUDA devices, on six layouts, and on one in bf16.
 #include "framework/testing/cuda_parity.h"
 
 #include <vector>
@@ -27,7 +27,11 @@ std::vector<BertLayout> SixLayouts() {
   return some;
 }
 
+BertLayout InBf16() { return {.mesh = "data=2 model=2", .precision = {.compute = DType::kBF16}}; }
+
 INSTANTIATE_TEST_SUITE_P(Six, CudaTest, testing::ValuesIn(SixLayouts()),
+                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest, testing::Values(InBf16()),
                          [](const auto& test) { return test.param.Stem(); });
 
 }  // namespace
