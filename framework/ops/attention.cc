@@ -43,6 +43,14 @@ Cost CostOfProducts(const OpCall& call, int64_t products) {
           {q[0] * q[2], time, size}};
 }
 
+// Of a gradient, where a kernel may keep two numbers a row of every head.
+Cost CostOfGradient(const OpCall& call, int64_t products) {
+  const Shape& q = call.inputs[0].shape;
+  Cost cost = CostOfProducts(call, products);
+  cost.scratch += CountOf({8, q[0], q[1], q[2]});
+  return cost;
+}
+
 // The rows of one (batch, head) in an array [b, t, h, d].
 struct Rows {
   int64_t first, step, size;
@@ -275,12 +283,15 @@ const OpDef& AttentionGradientOp() {
     op.rule = [](const OpCall&) {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD->bThD,bThD,bThD", {{5}});
     };
-    op.cost = [](const OpCall& call) { return CostOfProducts(call, 5); };
+    op.cost = [](const OpCall& call) { return CostOfGradient(call, 5); };
     op.cases = {
         {"heads", AttentionAttributes{0.5}, GradientTypes(F32({2, 5, 3, 4}), false), -1, 1}};
     for (const Shape& shape : LargeHeads()) {
       op.large_cases.push_back({"", ScaleFor(shape), GradientTypes(F32(shape), false), -1, 1});
     }
+    // More heads than elements of one.
+    const TensorType many = F32({64, 1, 8, 1});
+    op.large_cases.push_back({"", AttentionAttributes{1}, GradientTypes(many, false), -1, 1});
     op.timing = {Heads(), [](At at) {
                    return OpCase{"", AttentionAttributes{0.125},
                                  GradientTypes(F32({at[0], at[1], 1, at[2]}), false)};
@@ -326,7 +337,7 @@ const OpDef& PaddedAttentionGradientOp() {
     op.rule = [](const OpCall&) {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD,b->bThD,bThD,bThD", {{5}});
     };
-    op.cost = [](const OpCall& call) { return CostOfProducts(call, 10); };
+    op.cost = [](const OpCall& call) { return CostOfGradient(call, 10); };
     op.cases = {{"heads", AttentionAttributes{0.04}, GradientTypes(F32({2, 5, 3, 4}), true), 0, 5}};
     // Drawn as the values are, a log-sum-exp of more would leave a row no weight at all in f32.
     constexpr int64_t kMostDrawn = 72;

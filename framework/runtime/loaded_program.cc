@@ -245,6 +245,11 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
   absl::StatusOr<std::unique_ptr<Kernel>> kernel =
       kind == DeviceKind::kCuda ? options.cuda->prepare(spec, stream) : options.prepare(spec);
   if (!kernel.ok()) return AddContext(kernel.status(), where);
+  if (kind == DeviceKind::kCuda && (*kernel)->scratch() > planned.scratch()) {
+    return absl::InternalError(absl::StrCat(where, ": expected at most ", planned.scratch(),
+                                            " bytes of scratch, as the plan says, got ",
+                                            (*kernel)->scratch()));
+  }
   const KernelPlace place = {absl::StrCat("program ", program_.name()),
                              absl::StrCat("device ", device, ", ", where)};
   // A copy makes no NaN, and may write where only copies reach.

@@ -57,7 +57,7 @@ CudaFault OfMessages(const std::string& name, Message::Kind kind) {
 
 // ---- Kernels ----
 
-enum class KernelFault { kHalfScratch, kShiftedOutput };
+enum class KernelFault { kHalfScratch, kMoreScratch, kShiftedOutput };
 std::atomic<KernelFault> kernel_fault{KernelFault::kHalfScratch};
 std::atomic<int64_t> faulty{0};
 
@@ -76,7 +76,11 @@ class FaultyKernel final : public Kernel {
     return kernel_->Launch(context, shifted.data(), scratch);
   }
   int64_t scratch() const override {
-    if (kernel_fault != KernelFault::kHalfScratch) return kernel_->scratch();
+    if (kernel_fault == KernelFault::kShiftedOutput) return kernel_->scratch();
+    if (kernel_fault == KernelFault::kMoreScratch) {
+      ++faulty;
+      return kernel_->scratch() + (int64_t{1} << 24);
+    }
     if (kernel_->scratch() > 0) ++faulty;
     return kernel_->scratch() / 2;
   }
@@ -299,6 +303,8 @@ std::vector<CudaFault> MessageFaults() {
 std::vector<CudaFault> KernelFaults() {
   return {
       OfKernels("kernel_scratch_too_small", {kOutside}, KernelFault::kHalfScratch),
+      OfKernels("kernel_scratch_beyond_the_plan", {"bytes of scratch, as the plan says"},
+                KernelFault::kMoreScratch),
       OfKernels("kernel_output_shifted", {kOutside}, KernelFault::kShiftedOutput),
   };
 }
