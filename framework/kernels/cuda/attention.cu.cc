@@ -2,6 +2,8 @@
 // weights are brought up to date tile by tile.
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/attention_tiles.h"
+#include "framework/kernels/cuda/cudnn_attention.h"
+#include "framework/kernels/cuda/moves.h"
 
 namespace sluice::cuda {
 namespace {
@@ -162,9 +164,40 @@ PreparedKernel PrepareForward(const KernelSpec& spec, bool padded) {
   });
 }
 
+// cuDNN's log-sum-exps are [batch, heads, time]: in scratch, from where they are copied.
+PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
+  constexpr int64_t kAlignment = 256;  // of the workspace behind
+  const int64_t bytes = (s.statistics() * 4 + kAlignment - 1) / kAlignment * kAlignment;
+  ASSIGN_OR_RETURN(
+      const auto attention,
+      CudnnAttention::Prepare({s.batch, s.time, s.heads, s.size, s.scale}, most_scratch - bytes));
+  const Shape extent = {s.batch, s.time, s.heads};
+  const StridedCopy copy(
+      StridedExtent(extent, {Shape{s.heads * s.time, 1, s.time}, extent.Strides()}), 4);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        auto* const scratch = at.scratch<std::byte>();
+        RETURN_IF_ERROR(
+            attention->Run(context, {at.bytes(0), at.bytes(1), at.bytes(2), at.bytes(3), scratch},
+                           scratch + bytes));
+        return copy.Run(context, scratch, at.bytes(4));
+      },
+      bytes + attention->workspace());
+}
+
 }  // namespace
 
 PreparedKernel PrepareAttention(const KernelSpec& spec) {
+  ASSIGN_OR_RETURN(const AttentionPlan plan,
+                   PlanAttention(spec, /*gradient=*/false, /*padded=*/false));
+  if (spec.inputs[0].dtype == DType::kBF16 && plan.shape.statistics() * plan.shape.size > 0) {
+    PreparedKernel by_cudnn = PrepareByCudnn(plan.shape, spec.most_scratch);
+    // What cuDNN takes for nonsense is a mistake of ours, which our kernel should not hide.
+    if (by_cudnn.ok() || absl::IsInvalidArgument(by_cudnn.status()) ||
+        absl::IsInternal(by_cudnn.status())) {
+      return by_cudnn;
+    }
+  }
   return PrepareForward(spec, /*padded=*/false);
 }
 

@@ -1,0 +1,88 @@
+#include "framework/kernels/cuda/cudnn_attention.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/kernels/cuda/cudnn_attention_graph.h"
+#include "framework/kernels/cuda/cudnn_handle.h"
+#include "framework/kernels/cuda/launch.h"
+
+namespace sluice::cuda {
+namespace {
+
+using SharedAttention = std::shared_ptr<const CudnnAttention>;
+
+class PlannedAttention final : public CudnnAttention {
+ public:
+  PlannedAttention(CudnnHandle* handle, const CudnnAttentionGraph& graph,
+                   std::shared_ptr<const CudnnPlan> plan)
+      : handle_(handle),
+        tensors_(graph.tensors()),
+        numbers_(graph.numbers()),
+        plan_(std::move(plan)) {}
+
+  absl::Status Run(const KernelContext& context, const Operands& at,
+                   std::byte* workspace) const override {
+    std::vector<int64_t> tensors = {tensors_.q.number, tensors_.k.number, tensors_.v.number,
+                                    tensors_.y.number, tensors_.logsumexp.number};
+    std::vector<void*> addresses = {at.q, at.k, at.v, at.y, at.logsumexp};
+    std::map<int64_t, float> numbers = numbers_;
+    for (auto& [number, value] : numbers) {
+      tensors.push_back(number);
+      addresses.push_back(&value);
+    }
+    return handle_->UseOn(StreamOf(context), [&](cudnnHandle_t handle) {
+      return plan_->Run(handle, tensors, addresses, workspace);
+    });
+  }
+  int64_t workspace() const override { return plan_->engine().workspace; }
+
+ private:
+  CudnnHandle* const handle_;
+  const CudnnAttentionGraph::Tensors tensors_;
+  const std::map<int64_t, float> numbers_;
+  const std::shared_ptr<const CudnnPlan> plan_;
+};
+
+absl::StatusOr<SharedAttention> Make(const CausalAttention& a, int64_t most_workspace,
+                                     CudnnHandle* handle) {
+  CudnnAttentionShape shape;
+  shape.batch = a.batch;
+  shape.heads = a.heads;
+  shape.time = a.time;
+  shape.size = a.size;
+  shape.scale = a.scale;
+  CudnnGraph graph(handle->backend());
+  CudnnAttentionGraph attention(shape, &graph);
+  attention.Forward();
+  const auto make = [&](cudnnHandle_t of) {
+    return graph.Plan({of, ""}, CudnnNotesWithout(shape.type), most_workspace);
+  };
+  ASSIGN_OR_RETURN(std::shared_ptr<const CudnnPlan> plan, handle->Use(make));
+  return std::make_shared<const PlannedAttention>(handle, attention, std::move(plan));
+}
+
+}  // namespace
+
+absl::StatusOr<SharedAttention> CudnnAttention::Prepare(const CausalAttention& a,
+                                                        int64_t most_workspace) {
+  // Those of this process, or why there is none: all layers of a model share one, and an engine may
+  // take half a second to compile.
+  static std::mutex& mutex = *new std::mutex();
+  static auto& made = *new std::map<std::string, absl::StatusOr<SharedAttention>>();
+  ASSIGN_OR_RETURN(CudnnHandle* const handle, CudnnHandle::OfThisDevice());
+  const std::string key =
+      absl::StrCat(handle->card(), "; ", a.batch, ",", a.time, ",", a.heads, ",", a.size, " scale ",
+                   a.scale, " workspace ", most_workspace);
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = made.find(key);
+  if (found != made.end()) return found->second;
+  return made.emplace(key, Make(a, most_workspace, handle)).first->second;
+}
+
+}  // namespace sluice::cuda
