@@ -13,17 +13,21 @@ inline bool IsIoStream(plan::StreamKind kind) {
   return kind == plan::STREAM_HOST || kind == plan::STREAM_NET;
 }
 
-// Which worker has which stream. Beside each worker that computes stands one for the I/O streams of
-// the same devices: a batch is read while a product runs, which would else come before the next
-// instruction or behind it, and would make every device of the worker late by what a disk takes.
+// Which worker has which stream. A call of a collective may wait for those of its peers, so each
+// device's collectives have a worker of their own (comm/nccl.h). Beside each worker that computes
+// stands one for the I/O streams of the same devices: a batch is read while a product runs, which
+// would else come before the next instruction or behind it, and would make every device of the
+// worker late by what a disk takes.
 struct WorkerLayout {
   int devices = 1;
-  int computing = 1;  // WorkersFor
+  int computing = 1;         // WorkersFor
+  bool collectives = false;  // some device has a stream of them
 
-  int workers() const { return 2 * computing; }
+  int workers() const { return 2 * computing + (collectives ? devices : 0); }
   bool computes(int32_t worker) const { return worker < computing; }
   // Neighbours together: a worker then has devices of every stage, as stages are innermost.
   int32_t WorkerOf(plan::StreamKind kind, int32_t device) const {
+    if (collectives && kind == plan::STREAM_COLLECTIVE) return 2 * computing + device;
     const auto computes = static_cast<int32_t>(int64_t{device} * computing / devices);
     return IsIoStream(kind) ? computing + computes : computes;
   }

@@ -64,7 +64,7 @@ absl::Status LowerAll(const CompileOptions& options, const Machine& machine, Box
                       Compilation* compilation) {
   for (CompiledProgram& program : compilation->programs) {
     auto tasks = Lower(*program.graph, program.grid, program.assignment, planner, machine,
-                       compilation->classes, options.stop);
+                       compilation->classes, options.collectives, options.stop);
     RETURN_IF_ERROR(AddContext(tasks.status(), absl::StrCat("program ", program.name)));
     program.tasks = *std::move(tasks);
     if (options.fuse) JoinCalls(*program.graph, options.mesh, &program.tasks);

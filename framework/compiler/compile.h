@@ -13,6 +13,7 @@
 #include "framework/base/stop.h"
 #include "framework/compiler/device_classes.h"
 #include "framework/compiler/grid.h"
+#include "framework/compiler/lower.h"
 #include "framework/compiler/memory.h"
 #include "framework/compiler/place.h"
 #include "framework/compiler/select_sbp.h"
@@ -31,8 +32,9 @@ struct CompileOptions {
   // Pipeline stages that stand on each device group of the axis "pipe": stage s of p groups stands
   // on group s % p, so that a group holds several pieces of the model.
   int64_t chunks = 1;
-  int64_t script_length = 0;  // longest script; 0: no limit
-  bool fuse = true;           // compiler/fuse.h, join_calls.h; changes no value
+  int64_t script_length = 0;      // longest script; 0: no limit
+  bool fuse = true;               // compiler/fuse.h, join_calls.h; changes no value
+  CollectiveOptions collectives;  // of one rank
   Machine machine;
   // Asked once, when the bytes of each device are known (but for what is pulled from other ranks)
   // and before the plan grows with its devices. Where it says no, the plan stays one of

@@ -18,6 +18,8 @@ void AddOptions(const CompileOptions& options, DecisionRoll* roll) {
   roll->Add("chunks", absl::StrCat(options.chunks));
   roll->Add("script length", absl::StrCat(options.script_length));
   roll->Add("fuse", absl::StrCat(options.fuse));
+  roll->Add("collectives of NCCL", absl::StrCat(options.collectives.nccl));
+  roll->Add("sums of bf16", absl::StrCat(options.collectives.bf16_sums));
 }
 
 void AddSelection(const CompiledProgram& program, DecisionRoll* roll) {

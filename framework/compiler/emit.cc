@@ -39,9 +39,10 @@ absl::StatusOr<plan::Program> EmitForRank(const Placed& placed, const Machine& m
   const auto phase_ends = [&](absl::string_view phase) {
     if (options.phase_end) options.phase_end(phase);
   };
-  ASSIGN_OR_RETURN(program->tasks,
-                   Lower(*program->graph, program->grid, program->assignment, planner, machine,
-                         DeviceClasses::OfRank(program->grid, options.rank), options.stop));
+  ASSIGN_OR_RETURN(
+      program->tasks,
+      Lower(*program->graph, program->grid, program->assignment, planner, machine,
+            DeviceClasses::OfRank(program->grid, options.rank), options.collectives, options.stop));
   if (options.fuse) JoinCalls(*program->graph, options.mesh, &program->tasks);
   phase_ends("lower rank");
   RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));

@@ -13,14 +13,14 @@ class Lowering {
  public:
   Lowering(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
            BoxingPlanner* planner, const Machine& machine, const DeviceClasses& classes,
-           const Stop& stop)
+           const CollectiveOptions& collectives, const Stop& stop)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
         machine_(machine),
         classes_(classes),
         stop_(stop),
-        boxer_(graph, grid, assignment, planner, machine, classes, &tasks_) {}
+        boxer_(graph, grid, assignment, planner, machine, classes, collectives, &tasks_) {}
 
   absl::StatusOr<TaskGraph> Run() {
     for (NodeId id : graph_.inputs()) {
@@ -229,8 +229,8 @@ void Lowering::SortTasks() {
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine, const DeviceClasses& classes,
-                                const Stop& stop) {
-  return Lowering(graph, grid, assignment, planner, machine, classes, stop).Run();
+                                const CollectiveOptions& collectives, const Stop& stop) {
+  return Lowering(graph, grid, assignment, planner, machine, classes, collectives, stop).Run();
 }
 
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,

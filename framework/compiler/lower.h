@@ -5,6 +5,8 @@
 #define SLUICE_FRAMEWORK_COMPILER_LOWER_H_
 
 #include <map>
+#include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -18,8 +20,18 @@
 #include "framework/compiler/grid.h"
 #include "framework/compiler/select_sbp.h"
 #include "framework/compiler/task_graph.h"
+#include "framework/sbp/phase_collective.h"
 
 namespace sluice {
+
+// Which boxings become collectives of NCCL. Of CUDA devices of one rank alone; everything else is
+// copies and folds, whose sums are those of the canonical tree, as a CPU has them.
+struct CollectiveOptions {
+  bool nccl = false;  // else none
+  // Sums of bf16 are rounded to bf16 wherever NCCL adds. Else only those of two devices are
+  // collectives, which are rounded once as a fold's are.
+  bool bf16_sums = false;
+};
 
 // Tasks of the representatives, which read values of representatives alone; boxings have regions,
 // whose sources are then not those of the device. Of a rank (DeviceClasses::OfRank): tasks of its
@@ -33,7 +45,7 @@ namespace sluice {
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine, const DeviceClasses& classes,
-                                const Stop& stop = {});
+                                const CollectiveOptions& collectives = {}, const Stop& stop = {});
 // Tasks of all devices.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
@@ -44,13 +56,14 @@ class Boxer {
  public:
   Boxer(const Graph& graph, const Grid& grid, const SbpAssignment& assignment,
         BoxingPlanner* planner, const Machine& machine, const DeviceClasses& classes,
-        TaskGraph* tasks)
+        const CollectiveOptions& collectives, TaskGraph* tasks)
       : graph_(graph),
         grid_(grid),
         assignment_(assignment),
         planner_(planner),
         machine_(machine),
         classes_(classes),
+        collectives_(collectives),
         tasks_(tasks) {}
 
   // One value per represented device of the stage, in the order of DeviceClasses::members.
@@ -109,6 +122,11 @@ class Boxer {
     bool last() const;  // of the boxing
   };
   Values EmitStep(const PhaseStep& step, const Values& held, const Values& made);
+  // Where the values of a step go, one a device of the stage: `made`, or a buffer between two.
+  Values OutputsOf(const PhaseStep& step, const Values& made);
+  std::optional<PhaseCollective> FindCollective(const PhaseStep& step) const;
+  Values EmitCollective(const PhaseStep& step, const PhaseCollective& collective,
+                        const Values& held, const Values& made);
   void ReadInPlace(const PhaseStep& step, const Values& held, const Values& outputs);
   bool FollowsCompute(const PhaseStep& step, const Values& held) const;
   void EmitWrite(const PhaseStep& step, const Values& held, int32_t place, ValueId output,
@@ -131,6 +149,7 @@ class Boxer {
   BoxingPlanner* planner_;
   const Machine& machine_;
   const DeviceClasses& classes_;
+  const CollectiveOptions collectives_;
   TaskGraph* tasks_;
   std::map<Key, Values> values_;
   std::map<Key, Phase> gathered_in_;  // of variables: the phase that made what `values_` has

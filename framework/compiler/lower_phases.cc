@@ -36,10 +36,19 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, cons
   Values held = at.values;
   const Shape shape = grid_.FiringShape(at.sbp, graph_.tensor(at.tensor).type.shape);
   PhaseStep step = {at, boxing, 0, 0, shape, at.stage, at.stage, tokens, phase};
+  std::string recipe;
   for (; step.phase_index < boxing.phases.size(); ++step.phase_index) {
     const BoxingPhase& symbolic = step.symbolic();
     const int steps = PhaseStepCount(symbolic);
+    absl::StrAppend(&recipe, recipe.empty() ? "" : "+");
     if (!(symbolic.from.mesh == symbolic.to.mesh)) step.to_stage = stage;
+    if (const auto collective = FindCollective(step); collective.has_value()) {
+      step.step = steps - 1;
+      held = EmitCollective(step, *collective, held, made);
+      absl::StrAppend(&recipe, CollectiveName(*collective, symbolic.axis));
+      continue;
+    }
+    absl::StrAppend(&recipe, PhaseName(symbolic));
     for (step.step = 0; step.step < steps; ++step.step) {
       held = EmitStep(step, held, made);
       step.from_stage = step.to_stage;
@@ -49,7 +58,6 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, cons
     for (size_t m = 0; m < made.size(); ++m) View(made[m], held[m], 0);
     return made;
   }
-  std::string recipe = boxing.ToString();
   if (at.stage != stage) absl::StrAppend(&recipe, " stage ", at.stage, "->", stage);
   Note(at, recipe, wanted, phase, tokens, boxing.bytes);
   return made;
@@ -65,16 +73,19 @@ void Boxer::View(ValueId view, ValueId source, int64_t offset) {
   made.round = from.round;
 }
 
+Boxer::Values Boxer::OutputsOf(const PhaseStep& step, const Values& made) {
+  if (step.last()) return made;
+  Values outputs;
+  const int32_t number = NextNumber(step.to_stage);
+  for (int32_t place : classes_.members(step.to_stage)) {
+    outputs.push_back(BufferValue(step, place, number));
+  }
+  return outputs;
+}
+
 Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const Values& made) {
   ++sequence_;
-  Values outputs = made;
-  if (!step.last()) {
-    outputs.clear();
-    const int32_t number = NextNumber(step.to_stage);
-    for (int32_t place : classes_.members(step.to_stage)) {
-      outputs.push_back(BufferValue(step, place, number));
-    }
-  }
+  const Values outputs = OutputsOf(step, made);
   if (step.load().in_place) {
     ReadInPlace(step, held, outputs);
     return outputs;

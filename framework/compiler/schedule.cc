@@ -263,6 +263,7 @@ absl::Status ProgramBuilder::FillScripts() {
     instruction->set_wire_bytes(task.wire_bytes);
     instruction->set_reduction(static_cast<int32_t>(task.reduction));
     instruction->set_fill_identity(task.fill_identity);
+    instruction->set_collective(task.collective);
     instruction->set_port(std::max(task.port, 0));
     if (options_.numbers) instruction->set_number(task.number);
     if (task.calls > 1) instruction->set_calls(static_cast<int32_t>(task.calls));

@@ -32,8 +32,7 @@ std::string TaskLine(const TaskGraph& graph, const Task& task) {
   std::string line =
       absl::StrCat("d", task.device, ".", StreamKindName(task.stream), " ", PhaseName(task.phase),
                    " ", outputs.empty() ? "" : outputs + " = ",
-                   task.kind == plan::INSTRUCTION_KERNEL ? task.op : InstructionKindName(task.kind),
-                   "(", inputs, ")");
+                   HasOp(task.kind) ? task.op : InstructionKindName(task.kind), "(", inputs, ")");
   if (!task.attributes.empty()) absl::StrAppend(&line, " {", task.attributes, "}");
   if (task.firings != 1) absl::StrAppend(&line, " x ", task.firings);
   if (task.every != 1) absl::StrAppend(&line, " every ", task.every);
@@ -42,6 +41,7 @@ std::string TaskLine(const TaskGraph& graph, const Task& task) {
   if (task.reduction != Reduction::kNone) {
     absl::StrAppend(&line, " reduction ", ReductionName(task.reduction));
   }
+  if (task.collective > 0) absl::StrAppend(&line, " collective ", task.collective);
   if (!task.regions.empty()) absl::StrAppend(&line, ", ", task.regions.size(), " regions");
   return absl::StrCat(line, ", ", task.nanoseconds, " ns, of ", task.scope, "\n");
 }

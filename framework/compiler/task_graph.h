@@ -61,7 +61,7 @@ struct TaskRegion {
 
 struct Task {
   plan::InstructionKind kind = plan::INSTRUCTION_KERNEL;
-  std::string op, attributes;  // op: of a kernel alone
+  std::string op, attributes;  // op: of a kernel or collective alone
   std::string scope;           // of the node, or of the tensor that is boxed
   NodeId node = -1;            // that it is part of
   int32_t boxing = -1;         // index into TaskGraph.boxings: that it is a step of
@@ -81,6 +81,7 @@ struct Task {
   std::vector<TaskRegion> regions;
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
+  int32_t collective = 0;  // of a collective: its number, which all members share
   int32_t port = -1;
   int64_t calls = 1;  // of its op, one behind the other in inputs and outputs
 };
@@ -98,6 +99,7 @@ struct TaskGraph {
   std::vector<Value> values;
   std::vector<std::pair<std::string, TensorType>> feeds, fetches;
   std::vector<BoxingNote> boxings;
+  int32_t collectives = 0;  // the last number of one
 };
 
 // A line for each value and task, in order of tasks: `v7 = fold(v3, v5)` and what else is known.

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/plan/kinds.h"
+#include "framework/plan/validate_collectives.h"
 #include "framework/plan/validate_places.h"
 
 namespace sluice {
@@ -317,6 +318,7 @@ absl::Status ValidatePlan(const plan::Plan& plan, const Stop& stop,
   for (const ProgramIndex& index : built) {
     RETURN_IF_ERROR(CheckStop(stop));
     RETURN_IF_ERROR(CheckPlaces(plan, index));
+    RETURN_IF_ERROR(CheckCollectives(plan, index));
   }
   if (indexes != nullptr) *indexes = std::move(built);
   return {};

@@ -13,6 +13,7 @@
 #include "framework/kernels/async_kernel.h"
 #include "framework/plan/kinds.h"
 #include "framework/plan/shard_proto.h"
+#include "framework/plan/validate_collectives.h"
 #include "framework/runtime/nan_check.h"
 
 namespace sluice {
@@ -228,6 +229,20 @@ absl::Status LoadedProgram::PreparePort(int actor, const plan::Instruction& plan
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<Kernel>> LoadedProgram::MakePlain(int actor,
+                                                                 const plan::Instruction& planned,
+                                                                 const KernelSpec& spec,
+                                                                 const KernelOptions& options,
+                                                                 Stream* stream) const {
+  const int device = index_.device_of(actor);
+  const bool cuda = KindOf(plan_.devices(device)) == DeviceKind::kCuda;
+  if (planned.kind() == plan::INSTRUCTION_COLLECTIVE && cuda && options.communicators != nullptr) {
+    ASSIGN_OR_RETURN(const std::vector<int32_t> group, DevicesOfCollective(plan_, planned));
+    return options.collectives->prepare(spec, options.communicators, group, device);
+  }
+  return cuda ? options.cuda->prepare(spec, stream) : options.prepare(spec);
+}
+
 // A check runs where the kernel runs, so it stands within what makes the kernel asynchronous.
 absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& planned,
                                        const KernelOptions& options, Stream* stream,
@@ -242,8 +257,7 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
   const std::string where = absl::StrCat(planned.scope(), " (", InstructionName(planned), ")");
   const absl::Status fits = options.check == nullptr ? absl::OkStatus() : options.check(spec);
   if (!fits.ok()) return AddContext(fits, where);
-  absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-      kind == DeviceKind::kCuda ? options.cuda->prepare(spec, stream) : options.prepare(spec);
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakePlain(actor, planned, spec, options, stream);
   if (!kernel.ok()) return AddContext(kernel.status(), where);
   if (kind == DeviceKind::kCuda && (*kernel)->scratch() > planned.scratch()) {
     return absl::InternalError(absl::StrCat(where, ": expected at most ", planned.scratch(),

@@ -16,6 +16,7 @@
 #include "framework/actor/worker_policy.h"
 #include "framework/base/stop.h"
 #include "framework/data/feed.h"
+#include "framework/kernels/collective_support.h"
 #include "framework/kernels/device_support.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
@@ -37,7 +38,9 @@ struct KernelOptions {
   int threads = 1;                                          // of the pool that runs them
   bool check_nan = false;                                   // a NaN in an output is an error
   const DeviceSupport* cuda = nullptr;                      // null: there are no CUDA devices
-  Stop stop;  // asked before each is made; may be empty
+  Stop stop;                                       // asked before each is made; may be empty
+  const CollectiveSupport* collectives = nullptr;  // null: there are none
+  Communicators* communicators = nullptr;          // of all groups of the plan
 };
 
 // What the session hands to one step and takes from it, in the order of the program's ports.
@@ -114,6 +117,10 @@ class LoadedProgram {
   int64_t AlignmentOf(const Instruction& instruction, int operands) const;
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
   absl::Status PreparePort(int actor, const plan::Instruction& planned, Instruction* out) const;
+  absl::StatusOr<std::unique_ptr<Kernel>> MakePlain(int actor, const plan::Instruction& planned,
+                                                    const KernelSpec& spec,
+                                                    const KernelOptions& options,
+                                                    Stream* stream) const;
   absl::Status PrepareOne(int actor, const plan::Instruction& planned, const KernelOptions& options,
                           Stream* stream, Instruction* out) const;
   void MakePorts();

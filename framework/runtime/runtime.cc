@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "framework/plan/kinds.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
+#include "framework/plan/validate_collectives.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/rank_clock.h"
 #include "framework/runtime/step_tracker.h"
@@ -72,6 +74,8 @@ class LocalRuntime final : public Runtime {
 
   absl::Status OpenAll();
   void PinHostMemory();
+  absl::Status FindGroups(std::vector<CollectiveGroup>* groups) const;
+  absl::Status Connect();
   absl::Status CheckRank() const;
   // Ranks that share the cores of this host.
   int Processes() const { return options_.net == nullptr ? 1 : options_.net->ranks_of_host(); }
@@ -86,6 +90,7 @@ class LocalRuntime final : public Runtime {
   const plan::Plan plan_;
   const RuntimeOptions options_;
   std::vector<std::unique_ptr<Device>> devices_;  // null: another rank's
+  std::unique_ptr<Communicators> communicators_;  // null: there are no collectives
   std::vector<int32_t> place_;                    // of a device among this rank's
   WorkerLayout layout_;
   std::vector<RunningProgram> programs_;
@@ -173,6 +178,57 @@ void LocalRuntime::PinHostMemory() {
   }
 }
 
+// The groups of devices that collectives of any program are of, each once.
+absl::Status LocalRuntime::FindGroups(std::vector<CollectiveGroup>* groups) const {
+  std::vector<int> place(devices_.size(), -1);  // among the CUDA devices of this process
+  int cuda = 0;
+  for (size_t d = 0; d < devices_.size(); ++d) {
+    if (devices_[d] != nullptr && devices_[d]->kind() == DeviceKind::kCuda) place[d] = cuda++;
+  }
+  std::set<std::vector<int32_t>> known;
+  for (const plan::Program& program : plan_.programs()) {
+    for (const plan::Actor& actor : program.actors()) {
+      for (const plan::Instruction& x : actor.script()) {
+        if (x.kind() != plan::INSTRUCTION_COLLECTIVE) continue;
+        ASSIGN_OR_RETURN(const std::vector<int32_t> devices, DevicesOfCollective(plan_, x));
+        if (!known.insert(devices).second) continue;
+        CollectiveGroup& group = groups->emplace_back();
+        group.devices = devices;
+        for (const int32_t d : devices) group.places.push_back(place[d]);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Devices that count have nothing to do together.
+absl::Status LocalRuntime::Connect() {
+  std::vector<CollectiveGroup> groups;
+  RETURN_IF_ERROR(FindGroups(&groups));
+  std::erase_if(groups, [&](const CollectiveGroup& group) {
+    return std::all_of(group.devices.begin(), group.devices.end(),
+                       [&](int32_t d) { return KindOf(plan_.devices(d)) == DeviceKind::kNull; });
+  });
+  if (groups.empty()) return absl::OkStatus();
+  for (const CollectiveGroup& group : groups) {
+    if (std::count(group.places.begin(), group.places.end(), -1) == 0) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("plan: expected collectives of CUDA devices of one process, got some of ",
+                     DeviceName(plan_.devices(group.devices[0])), " and others"));
+  }
+  if (options_.collectives == nullptr) {
+    return absl::UnimplementedError(
+        "plan: expected no collectives where nothing does them, got some; --reproducible makes "
+        "copies of them");
+  }
+  ASSIGN_OR_RETURN(communicators_,
+                   options_.collectives->connect(
+                       groups, [this](const absl::Status& status) { tracker_.Fail(status); }));
+  tracker_.set_failure([this] { communicators_->Abort(); });
+  layout_.collectives = true;
+  return absl::OkStatus();
+}
+
 absl::Status LocalRuntime::CheckRank() const {
   int64_t ranks = 1;  // a plan from anywhere may name the largest rank that there is
   for (const plan::Device& device : plan_.devices()) {
@@ -253,8 +309,9 @@ absl::Status LocalRuntime::StartWorkers() {
     setup.computes = layout_.computes(w);
     // Who waits awake keeps a core from those it waits for, where they are more than the cores.
     setup.spins = setup.computes && Processes() * layout_.computing <= Cores();
-    setup.kernels = {options_.check,     options_.prepare, layout_.computes(w) ? threads : 1,
-                     options_.check_nan, options_.cuda,    options_.stop};
+    setup.kernels = {options_.check,       options_.prepare,    layout_.computes(w) ? threads : 1,
+                     options_.check_nan,   options_.cuda,       options_.stop,
+                     options_.collectives, communicators_.get()};
     setup.seed = options_.seed;
     setup.devices = &devices_;
     setup.trace = !options_.trace.empty();
@@ -291,6 +348,7 @@ absl::Status LocalRuntime::Start() {
       WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
   ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
+  RETURN_IF_ERROR(Connect());
   RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
   if (options_.wait_limit.count() > 0) {
     watch_ = std::make_unique<WaitWatch>(WaitWatch::Setup{&plan_, &programs_, &workers_, &tracker_,
@@ -328,6 +386,8 @@ absl::Status LocalRuntime::Start() {
 LocalRuntime::~LocalRuntime() {
   const absl::Status status = Close();
   if (!status.ok()) SLUICE_LOG(ERROR) << status.message();
+  // Collectives that nobody will join end before the devices that wait for them.
+  communicators_.reset();
   // What pins the memory of hosts lets go of it before that is unmapped.
   for (auto& device : devices_) {
     if (device != nullptr && !IsHost(device->kind())) device.reset();

@@ -24,6 +24,7 @@
 #include "framework/comm/comm_net.h"
 #include "framework/data/feed.h"
 #include "framework/device/device.h"
+#include "framework/kernels/collective_support.h"
 #include "framework/kernels/device_support.h"
 #include "framework/kernels/kernel.h"
 #include "framework/plan/plan.pb.h"
@@ -56,6 +57,8 @@ struct RuntimeOptions {
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec) = nullptr;
   // Devices of kind cuda and their kernels; null: this build has none.
   const DeviceSupport* cuda = nullptr;
+  // What does the collectives of those; null: a plan that has some is refused.
+  const CollectiveSupport* collectives = nullptr;
   AsyncOptions async;  // for tests: how asynchronous devices work
   // For tests: sees messages as they are sent, on the sender's thread, and may change them.
   void (*tamper)(Message* message) = nullptr;

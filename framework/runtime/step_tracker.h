@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -30,6 +31,8 @@ class StepTracker {
 
   // Before any step: steps do not end with their workers, but when End is called.
   void set_ends(StepEnds* ends) { ends_ = ends; }
+  // Before any step: called once, when the first error comes, by whoever has it.
+  void set_failure(std::function<void()> told) { told_of_failure_ = std::move(told); }
 
   // The session: a step begins in which `workers` workers take part. At most kStepsAhead run.
   void Begin(int program, int32_t workers) {
@@ -74,25 +77,28 @@ class StepTracker {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Keeps the first error.
   void Fail(const absl::Status& status) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (own_.ok() && !failed_.load(std::memory_order_relaxed)) own_ = status;
-    failed_.store(true, std::memory_order_release);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (own_.ok() && !failed_.load(std::memory_order_relaxed)) own_ = status;
+    }
+    SetFailed();
   }
   // Another rank's step has failed: kernels are skipped here, too. Which error it was comes with
   // the step's end.
-  void Skip() { failed_.store(true, std::memory_order_release); }
+  void Skip() { SetFailed(); }
   // What all ranks say the error is.
   void Agree(const absl::Status& status) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (agreed_.ok()) agreed_ = status;
-    failed_.store(true, std::memory_order_release);
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (agreed_.ok()) agreed_ = status;
+    }
+    SetFailed();
   }
   // No step that runs will ever end.
   void Abort(const absl::Status& status) {
+    Agree(status);
     std::lock_guard<std::mutex> lock(mutex_);
-    if (agreed_.ok()) agreed_ = status;
     aborted_ = true;
-    failed_.store(true, std::memory_order_release);
     ended_.notify_all();
   }
   // The error of a kernel here.
@@ -113,9 +119,14 @@ class StepTracker {
     int64_t ended = 0;  // guarded by mutex_
   };
 
+  void SetFailed() {
+    if (!failed_.exchange(true, std::memory_order_acq_rel) && told_of_failure_) told_of_failure_();
+  }
+
   std::vector<Program> programs_;
   Executor* const executor_;
   StepEnds* ends_ = nullptr;
+  std::function<void()> told_of_failure_;
   std::atomic<int64_t> all_begun_{0}, all_through_{0}, all_over_{0};
   mutable std::mutex mutex_;
   std::condition_variable ended_;

@@ -3,5 +3,6 @@
 namespace sluice {
 
 const DeviceSupport* CudaOfThisBuild() { return nullptr; }
+const CollectiveSupport* CollectivesOfThisBuild() { return nullptr; }
 
 }  // namespace sluice

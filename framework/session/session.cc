@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/comm/comm_net.h"
@@ -25,6 +26,33 @@ namespace sluice {
 
 namespace {
 
+const DeviceSupport* CudaOf(const SessionOptions& options) {
+  return options.cuda != nullptr ? options.cuda : CudaOfThisBuild();
+}
+
+const CollectiveSupport* CollectivesOf(const SessionOptions& options) {
+  return options.collectives != nullptr ? options.collectives : CollectivesOfThisBuild();
+}
+
+// NCCL takes a card once: devices that share one move by copies. Where there is no card the plan is
+// explained as for those that have one each.
+CollectiveOptions CollectiveOptionsOf(const Mesh& mesh, const SessionOptions& options) {
+  CollectiveOptions collectives;
+  collectives.nccl = !options.reproducible && options.net == nullptr;
+  collectives.bf16_sums = options.bf16_sums;
+  const int64_t devices = std::count_if(mesh.devices().begin(), mesh.devices().end(),
+                                        [](DeviceId id) { return id.kind == DeviceKind::kCuda; });
+  if (!collectives.nccl || devices < 2 || CudaOf(options) == nullptr) return collectives;
+  const auto cards = CudaOf(options)->free_bytes();
+  const bool shared = cards.ok() && static_cast<int64_t>(cards->size()) < devices;
+  if (!shared && CollectivesOf(options) != nullptr) return collectives;
+  SLUICE_LOG(INFO) << "no collectives of NCCL, as with --reproducible: "
+                   << (shared ? absl::StrCat(devices, " devices share ", cards->size(), " cards")
+                              : "nothing here does them");
+  collectives.nccl = false;
+  return collectives;
+}
+
 // With reasons: what is explained, of several ranks, is one device of each stage.
 absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options, bool reasons) {
   CompileOptions compile;
@@ -40,6 +68,7 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options, b
   compile.micro_batches = options.micro_batches;
   compile.script_length = options.script_length;
   compile.fuse = options.fuse;
+  compile.collectives = CollectiveOptionsOf(compile.mesh, options);
   compile.machine = options.machine;
   compile.stop = options.stop;
   return compile;
@@ -55,10 +84,6 @@ absl::Status CheckDevices(const SessionOptions& options) {
   return absl::InvalidArgumentError(absl::StrCat(
       "mesh: expected at most ", Session::kMostDevices, " devices of one process, got ", devices,
       " of ", mesh.ToString(), "; explained (--explain) may be more"));
-}
-
-const DeviceSupport* CudaOf(const SessionOptions& options) {
-  return options.cuda != nullptr ? options.cuda : CudaOfThisBuild();
 }
 
 // Devices that share a card share its memory.
@@ -191,6 +216,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
   runtime.check = CheckKernel;
   runtime.prepare = PrepareCpuKernel;
   runtime.cuda = CudaOf(options);
+  runtime.collectives = CollectivesOf(options);
   runtime.init_thread = InitKernelThread;
   if (explanation != nullptr && options.net == nullptr) {
     runtime.traced = [explanation, path = options.explain_html](

@@ -28,6 +28,7 @@
 namespace sluice {
 
 class CommNet;
+struct CollectiveSupport;
 
 struct SessionOptions {
   std::string mesh = "data=1";  // space and stage axes, then kinds of devices if they are no CPUs
@@ -51,6 +52,13 @@ struct SessionOptions {
   int64_t device_memory_limit = 0;  // bytes of each; 0: no other than that
   // What runs CUDA devices; null: what this build has, if any.
   const DeviceSupport* cuda = nullptr;
+  // What does their collectives; null: as `cuda`.
+  const CollectiveSupport* collectives = nullptr;
+  // Sums over CUDA devices are those of a CPU, bit by bit: copies and folds, instead of NCCL.
+  bool reproducible = false;
+  // Sums of bf16 over more than two CUDA devices are rounded at each, as NCCL makes them; else they
+  // are folds, in f32.
+  bool bf16_sums = false;
   // Joins this rank to the others, over which the mesh's devices are dealt out in order; must
   // outlive the session. Null: there is one rank. All ranks call the same things of their sessions
   // in the same order; the first one has the results of steps, the others get none. A net that

@@ -7,7 +7,9 @@
 
 #include "absl/strings/match.h"
 #include "framework/base/status.h"
+#include "framework/kernels/cuda/collectives.h"
 #include "framework/kernels/cuda/support.h"
+#include "framework/sbp/mesh.h"
 #include "framework/testing/cuda_order.h"
 #include "framework/testing/expect_parity.h"
 #include "gmock/gmock.h"
@@ -19,7 +21,15 @@ namespace {
 // At most: a step of the emulation takes about a second.
 constexpr int64_t kFreeSteps = 4;
 
-ParityCase OnCuda(ParityCase of) {
+// Tests on one card put all devices on it, which NCCL does not serve.
+bool HasCardEach(const ParityCase& of) {
+  const absl::StatusOr<Mesh> mesh = Mesh::Parse(of.mesh);
+  const auto free = CudaSupport().free_bytes();
+  return mesh.ok() && free.ok() && static_cast<int64_t>(free->size()) >= mesh->num_devices();
+}
+
+ParityCase OnCuda(ParityCase of, CudaSums sums) {
+  if (sums == CudaSums::kOfNccl && HasCardEach(of)) of.collectives = &NcclSupport();
   if (!absl::StrContains(of.mesh, '@')) of.mesh += " @cuda";
   of.name += " on CUDA devices";
   of.cuda = &CudaSupport();
@@ -65,21 +75,23 @@ void ExpectSameBits(const Trained& first, const Trained& second) {
 
 }  // namespace
 
-void ExpectCudaParity(const TrainingSetting& setting, const ParityCase& of, const ParityCase& one) {
+void ExpectCudaParity(const TrainingSetting& setting, const ParityCase& of, const ParityCase& one,
+                      CudaSums sums) {
   BeginCudaOrder(/*seed=*/1, /*checks=*/false);
-  ExpectParity(setting, OnCuda(of), one);
+  ExpectParity(setting, OnCuda(of, sums), one);
   EXPECT_THAT(TakeCudaErrors(), testing::IsEmpty());
 }
 
-void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64_t steps) {
-  const ParityCase cuda = OnCuda(of);
+void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64_t steps,
+                     CudaSums sums) {
+  const ParityCase cuda = OnCuda(of, sums);
   ExpectSameBits(Train(setting, cuda, /*seed=*/1, /*checks=*/true, steps),
                  Train(setting, cuda, /*seed=*/2, /*checks=*/true, steps));
 }
 
 void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool checks) {
   constexpr int64_t kSteps = 3;  // what has two variants is captured in two and replayed in one
-  ParityCase cuda = OnCuda(of);
+  ParityCase cuda = OnCuda(of, CudaSums::kOfNccl);
   cuda.fetches_gradients = false;  // as a job trains: copies to the host would cut stretches
   const Trained with_graphs = Train(setting, cuda, /*seed=*/1, checks, kSteps);
   cuda.cuda_graphs = false;
@@ -94,7 +106,7 @@ void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool
 }
 
 void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart) {
-  of = OnCuda(of);
+  of = OnCuda(of, CudaSums::kOfNccl);
   of.cuda_graphs = false;
   const Trained together = Train(setting, of, /*seed=*/1, /*checks=*/false, /*steps=*/2);
   of.fuse = false;

@@ -174,6 +174,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const ParityCase& of, const Trainin
   options.fuse = of.fuse;
   options.chunks = of.chunks;
   options.machine = Machine::Cpu();
+  options.collectives.nccl = of.collectives != nullptr;
   const std::vector<ProgramGraph> programs = {{"train", &graph}};
   return CompilePlan(programs, options);
 }
@@ -199,6 +200,7 @@ absl::StatusOr<std::unique_ptr<ParityRun>> ParityRun::Start(const ParityCase& of
   options.prepare = PrepareCpuKernel;
   options.cuda = of.cuda;
   options.cuda_graphs = of.cuda_graphs;
+  options.collectives = of.collectives;
   options.init_thread = InitKernelThread;
   run->one_rank_ = options.net == nullptr;
   ASSIGN_OR_RETURN(run->session_, StartPlan(std::move(plan), options));

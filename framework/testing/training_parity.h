@@ -87,8 +87,9 @@ struct ParityCase {
   // "learning_rate", "step" and the fields of the data.
   std::function<absl::Status(const OptimizerOptions& optimizer, Graph* graph)> build;
   std::function<absl::StatusOr<std::shared_ptr<const Dataset>>()> open_data;
-  uint64_t data_seed = 1;               // of the order of samples
-  const DeviceSupport* cuda = nullptr;  // what runs it, if the mesh has CUDA devices
+  uint64_t data_seed = 1;                          // of the order of samples
+  const DeviceSupport* cuda = nullptr;             // what runs it, if the mesh has CUDA devices
+  const CollectiveSupport* collectives = nullptr;  // null: there are none, only copies and folds
   ParityBounds bounds;
   // Of a variable, by its name: the gradient is zero but for rounding. None, if empty.
   std::function<bool(absl::string_view variable)> has_no_gradient;

@@ -195,6 +195,10 @@ absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& 
     }
     absl::PrintF("\n");
   }
+  if (absl::StrContains(options.session.mesh, "@cuda")) {
+    absl::PrintF("sums       of devices in %s order\n",
+                 options.session.reproducible ? "the CPU's" : "NCCL's");
+  }
   PrintPage(options.session);
   absl::PrintF("run        %s\n\n", options.out);
   return peak;

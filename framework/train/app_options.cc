@@ -52,6 +52,9 @@ ABSL_FLAG(std::string, mesh, "data=2",
           "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
           "weights, pipe the layers; data=1 is one device");
 ABSL_FLAG(std::string, devices, "cpu", "kind of the mesh's devices: cpu or cuda");
+ABSL_FLAG(bool, reproducible, false,
+          "sums over the devices of --devices=cuda have the CPU's order and bits, by copies; else "
+          "NCCL's order, which is faster and may be another on other cards");
 ABSL_FLAG(int64_t, micro_batches, 1,
           "parts of the batch that a device takes one after the other; must divide --batch");
 ABSL_FLAG(
@@ -136,6 +139,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                    {"Machine",
                                     {{"mesh", "AXES", ""},
                                      {"devices", "KIND", ""},
+                                     {"reproducible", "", ""},
                                      {"micro_batches", "N", ""},
                                      {"zero", "LEVEL", ""},
                                      {"precision", "TYPE", ""},
@@ -191,6 +195,7 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "seed",
                                  "mesh",
                                  "devices",
+                                 "reproducible",
                                  "micro_batches",
                                  "precision",
                                  "residual_precision",
@@ -447,6 +452,7 @@ absl::Status ReadPrecisionFlags(AppOptions* options) {
                    ReadPrecision("residual_precision", absl::GetFlag(FLAGS_residual_precision)));
   ASSIGN_OR_RETURN(options->optimizer.reduce,
                    ReadPrecision("reduce_dtype", absl::GetFlag(FLAGS_reduce_dtype)));
+  options->session.bf16_sums = options->optimizer.reduce == DType::kBF16;
   // Each would be reduced for itself, which saves no byte from two on.
   if (options->optimizer.reduce != DType::kF32 && options->session.micro_batches > 1) {
     return absl::InvalidArgumentError(
@@ -483,6 +489,7 @@ void ReadFlags(AppOptions* o) {
   o->session.device_memory_limit = std::llround(absl::GetFlag(FLAGS_device_memory) * kGiB);
   o->session.script_length = absl::GetFlag(FLAGS_script_length);
   o->session.cuda_graphs = absl::GetFlag(FLAGS_cuda_graphs);
+  o->session.reproducible = absl::GetFlag(FLAGS_reproducible);
   o->session.trace = absl::GetFlag(FLAGS_trace);
   o->session.explain_html = absl::GetFlag(FLAGS_explain_html);
   o->session.wait_limit =

@@ -228,7 +228,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 32u);
+  EXPECT_EQ(options.recorded.size(), 33u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {

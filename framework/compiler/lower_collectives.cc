@@ -1,0 +1,82 @@
+// Boxing phases that NCCL does: an instruction on each device of a group, on its stream of
+// collectives, whatever steps the phase has by other recipes. The members of a group have one
+// number, by which the order, the proof and the clock take them as one.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "framework/compiler/boxing_writes.h"
+#include "framework/compiler/lower.h"
+#include "framework/plan/validate_collectives.h"
+
+namespace sluice {
+namespace {
+
+// Cards that one process drives: what else there is has no communicator as yet.
+bool AreCardsOfOneRank(const Mesh& mesh) {
+  return std::all_of(mesh.devices().begin(), mesh.devices().end(), [&](DeviceId id) {
+    return id.kind == DeviceKind::kCuda && id.rank == mesh.devices()[0].rank;
+  });
+}
+
+}  // namespace
+
+std::optional<PhaseCollective> Boxer::FindCollective(const PhaseStep& step) const {
+  const BoxingPhase& phase = step.symbolic();
+  if (!collectives_.nccl || phase.axis < 0 || !AreCardsOfOneRank(phase.to.mesh)) {
+    return std::nullopt;
+  }
+  // A device that stands for others stands for the members of its own group, too.
+  const auto members = static_cast<int64_t>(classes_.members(step.to_stage).size());
+  if (members < phase.to.mesh.num_devices()) return std::nullopt;
+  std::optional<PhaseCollective> found = CollectiveOf(phase, step.shape);
+  if (!found.has_value()) return std::nullopt;
+  // A maximum of NaN is NaN (tensor/shard.h), and NCCL may leave it out.
+  if (found->reduction != Reduction::kNone && found->reduction != Reduction::kSum) {
+    return std::nullopt;
+  }
+  const bool rounds = graph_.tensor(step.at.tensor).type.dtype == DType::kBF16 &&
+                      found->reduction == Reduction::kSum && found->groups[0].size() > 2;
+  if (rounds && !collectives_.bf16_sums) return std::nullopt;
+  return found;
+}
+
+Boxer::Values Boxer::EmitCollective(const PhaseStep& step, const PhaseCollective& collective,
+                                    const Values& held, const Values& made) {
+  ++sequence_;
+  const Values outputs = OutputsOf(step, made);
+  for (ValueId v : held) tasks_->values[tasks_->values[v].root].leaves_script = true;
+  for (ValueId v : outputs) tasks_->values[v].leaves_script = true;
+  const DType dtype = graph_.tensor(step.at.tensor).type.dtype;
+  // As the recipe that the phase was chosen by.
+  int64_t nanoseconds = 0, crossing = 0;
+  for (const PhaseStepLoad& load : step.boxing.loads[step.phase_index].steps) {
+    nanoseconds += PhaseStepNanoseconds(load, dtype, machine_);
+    crossing += load.near + load.far;
+  }
+  for (const std::vector<int64_t>& group : collective.groups) {
+    const int32_t number = ++tasks_->collectives;
+    std::vector<int32_t> devices;
+    for (int64_t place : group) devices.push_back(grid_.DeviceIndex(step.to_stage, place));
+    for (int64_t place : group) {
+      Task task = FoldTask(step.at, outputs[place], step.phase);
+      task.kind = plan::INSTRUCTION_COLLECTIVE;
+      task.op = collective.op;
+      task.attributes = CollectiveAttributes(devices);
+      task.stream = plan::STREAM_COLLECTIVE;
+      task.position.second = sequence_;
+      task.firings = step.tokens;
+      task.reduction = collective.reduction;
+      task.collective = number;
+      task.inputs = {{held[place], false}};
+      task.nanoseconds = nanoseconds;
+      task.wire_bytes = crossing * SizeOf(dtype);
+      task.bytes = tasks_->values[held[place]].shard.NumBytes() +
+                   tasks_->values[outputs[place]].shard.NumBytes();
+      Add(std::move(task));
+    }
+  }
+  return outputs;
+}
+
+}  // namespace sluice

@@ -1,0 +1,132 @@
+// Collectives of NCCL in the plan of a model: where they are, that a plan which orders them
+// otherwise on two devices does not start, and that a member that fails ends the step of all. That
+// models train with them is in cuda_test.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "framework/base/status.h"
+#include "framework/kernels/cuda/collectives.h"
+#include "framework/kernels/cuda/support.h"
+#include "framework/testing/cuda_order.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/gpt/parity.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ParityCase TwoCards(const CollectiveSupport* collectives) {
+  GptLayout layout;
+  layout.mesh = "data=2";
+  ParityCase of = GptParity(layout);
+  of.mesh += " @cuda";
+  of.cuda = &CudaSupport();
+  of.collectives = collectives;
+  return of;
+}
+
+int CountCollectives(const plan::Plan& plan) {
+  int count = 0;
+  for (const plan::Actor& actor : plan.programs(0).actors()) {
+    for (const plan::Instruction& x : actor.script()) {
+      count += x.kind() == plan::INSTRUCTION_COLLECTIVE ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+TEST(CudaCollectivesTest, GradientsAreReducedByThem) {
+  const auto plan = CompileParityPlan(TwoCards(&NcclSupport()), AdamWWithClip());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(CountCollectives(*plan), 0);
+  EXPECT_EQ(CountCollectives(*plan) % 2, 0);
+  const auto reproducible = CompileParityPlan(TwoCards(nullptr), AdamWWithClip());
+  ASSERT_TRUE(reproducible.ok()) << reproducible.status();
+  EXPECT_EQ(CountCollectives(*reproducible), 0);
+}
+
+// Which stream of a device is of collectives.
+plan::Stream* CollectivesOf(int device, plan::Program* program) {
+  for (plan::Stream& stream : *program->mutable_streams()) {
+    if (stream.kind() == plan::STREAM_COLLECTIVE && stream.device() == device) return &stream;
+  }
+  return nullptr;
+}
+
+TEST(CudaCollectivesTest, APlanOfTwoOrdersIsRefused) {
+  BeginCudaOrder(/*seed=*/1, /*checks=*/false);
+  const auto swap = [](plan::Plan* plan) {
+    plan::Stream* const stream = CollectivesOf(1, plan->mutable_programs(0));
+    if (stream == nullptr || stream->order_size() < 2) return absl::InternalError("none to swap");
+    stream->mutable_order()->SwapElements(0, stream->order_size() - 1);
+    return absl::OkStatus();
+  };
+  const auto run = ParityRun::Start(TwoCards(&NcclSupport()), AdamWWithClip(), swap);
+  ASSERT_FALSE(run.ok());
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("collective"));
+  EXPECT_THAT(TakeCudaErrors(), IsEmpty());
+}
+
+TEST(CudaCollectivesTest, APlanWhoseMembersHaveOtherCountsIsRefused) {
+  BeginCudaOrder(/*seed=*/1, /*checks=*/false);
+  const auto shrink = [](plan::Plan* plan) {
+    for (plan::Actor& actor : *plan->mutable_programs(0)->mutable_actors()) {
+      plan::Instruction& x = *actor.mutable_script(0);
+      if (x.op() != "all_reduce" || x.inputs(0).shard().local_size() == 0) continue;
+      for (plan::Operand* operand : {x.mutable_inputs(0), x.mutable_outputs(0)}) {
+        operand->mutable_shard()->set_local(0, operand->shard().local(0) - 1);
+      }
+      return absl::OkStatus();
+    }
+    return absl::InternalError("no all_reduce");
+  };
+  const auto run = ParityRun::Start(TwoCards(&NcclSupport()), AdamWWithClip(), shrink);
+  ASSERT_FALSE(run.ok());
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("expected all_reduce of parts of"));
+  EXPECT_THAT(TakeCudaErrors(), IsEmpty());
+}
+
+TEST(CudaCollectivesTest, APlanWithoutAnyoneToDoThemIsRefused) {
+  BeginCudaOrder(/*seed=*/1, /*checks=*/false);
+  auto plan = CompileParityPlan(TwoCards(&NcclSupport()), AdamWWithClip());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto run =
+      ParityRun::Start(TwoCards(nullptr), AdamWWithClip(), *std::move(plan), RuntimeOptions());
+  EXPECT_THAT(std::string(run.status().message()), HasSubstr("--reproducible makes copies"));
+}
+
+// Of device 1, each collective fails when it is launched.
+absl::StatusOr<std::unique_ptr<Kernel>> FailsOnOne(const KernelSpec& spec,
+                                                   Communicators* communicators,
+                                                   absl::Span<const int32_t> group,
+                                                   int32_t device) {
+  class Failing final : public Kernel {
+    absl::Status Launch(const KernelContext&, std::byte* const*, std::byte*) override {
+      return absl::InternalError("this card has had enough");
+    }
+  };
+  if (device != 1) return NcclSupport().prepare(spec, communicators, group, device);
+  return absl::StatusOr<std::unique_ptr<Kernel>>(std::make_unique<Failing>());
+}
+
+TEST(CudaCollectivesTest, AMemberThatFailsEndsTheStepOfAll) {
+  BeginCudaOrder(/*seed=*/1, /*checks=*/false);
+  const CollectiveSupport failing = {NcclSupport().connect, FailsOnOne};
+  auto run = ParityRun::Start(TwoCards(&failing), AdamWWithClip());
+  ASSERT_TRUE(run.ok()) << run.status();
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status status = (*run)->Step(0).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("this card has had enough"));
+  run->reset();
+  // The step itself is of emulated kernels, and takes one or two seconds.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  EXPECT_THAT(TakeCudaErrors(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace sluice
