@@ -1,9 +1,11 @@
 // Collectives of NCCL in the plan of a model: where they are, that a plan which orders them
 // otherwise on two devices does not start, and that a member that fails ends the step of all. That
 // models train with them is in cuda_test.
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "framework/base/status.h"
@@ -100,18 +102,41 @@ TEST(CudaCollectivesTest, APlanWithoutAnyoneToDoThemIsRefused) {
   EXPECT_THAT(std::string(run.status().message()), HasSubstr("--reproducible makes copies"));
 }
 
-// Of device 1, each collective fails when it is launched.
+// Collectives that have been launched on device 0.
+std::atomic<int>& Launched() {
+  static std::atomic<int> launched{0};
+  return launched;
+}
+
+class Counted final : public Kernel {
+ public:
+  explicit Counted(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
+  absl::Status Launch(const KernelContext& context, std::byte* const* operands,
+                      std::byte* scratch) override {
+    const absl::Status status = kernel_->Launch(context, operands, scratch);
+    ++Launched();
+    return status;
+  }
+
+ private:
+  const std::unique_ptr<Kernel> kernel_;
+};
+
+// Fails once the other device waits for it.
+class Failing final : public Kernel {
+  absl::Status Launch(const KernelContext&, std::byte* const*, std::byte*) override {
+    while (Launched() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return absl::InternalError("this card has had enough");
+  }
+};
+
 absl::StatusOr<std::unique_ptr<Kernel>> FailsOnOne(const KernelSpec& spec,
                                                    Communicators* communicators,
                                                    absl::Span<const int32_t> group,
                                                    int32_t device) {
-  class Failing final : public Kernel {
-    absl::Status Launch(const KernelContext&, std::byte* const*, std::byte*) override {
-      return absl::InternalError("this card has had enough");
-    }
-  };
-  if (device != 1) return NcclSupport().prepare(spec, communicators, group, device);
-  return absl::StatusOr<std::unique_ptr<Kernel>>(std::make_unique<Failing>());
+  if (device == 1) return absl::StatusOr<std::unique_ptr<Kernel>>(std::make_unique<Failing>());
+  ASSIGN_OR_RETURN(auto kernel, NcclSupport().prepare(spec, communicators, group, device));
+  return absl::StatusOr<std::unique_ptr<Kernel>>(std::make_unique<Counted>(std::move(kernel)));
 }
 
 TEST(CudaCollectivesTest, AMemberThatFailsEndsTheStepOfAll) {
