@@ -80,8 +80,11 @@ class Joiner {
 
   Task Joined(const std::vector<TaskId>& group) {
     Task joined = tasks_.tasks[group[0]];
+    if (group.size() == 1) return joined;
+    joined.calls = {joined.node};
     for (size_t i = 1; i < group.size(); ++i) {
       const Task& task = tasks_.tasks[group[i]];
+      joined.calls.push_back(task.node);
       joined.inputs.insert(joined.inputs.end(), task.inputs.begin(), task.inputs.end());
       joined.outputs.insert(joined.outputs.end(), task.outputs.begin(), task.outputs.end());
       joined.position = task.position;
@@ -91,8 +94,7 @@ class Joiner {
       joined.nanoseconds += task.nanoseconds;
       joined.cold_nanoseconds += task.cold_nanoseconds;
     }
-    joined.calls = static_cast<int64_t>(group.size());
-    if (joined.calls > 1) absl::StrAppend(&joined.scope, " and ", joined.calls - 1, " more");
+    absl::StrAppend(&joined.scope, " and ", group.size() - 1, " more");
     return joined;
   }
 

@@ -266,7 +266,7 @@ absl::Status ProgramBuilder::FillScripts() {
     instruction->set_collective(task.collective);
     instruction->set_port(std::max(task.port, 0));
     if (options_.numbers) instruction->set_number(task.number);
-    if (task.calls > 1) instruction->set_calls(static_cast<int32_t>(task.calls));
+    if (!task.calls.empty()) instruction->set_calls(static_cast<int32_t>(task.calls.size()));
     if (options_.outline) OutlineBoxing(instruction);
     for (const TaskRegion& region : task.regions) {
       if (options_.outline) break;

@@ -83,7 +83,8 @@ struct Task {
   bool fill_identity = false;
   int32_t collective = 0;  // of a collective: its number, which all members share
   int32_t port = -1;
-  int64_t calls = 1;  // of its op, one behind the other in inputs and outputs
+  // Of many calls of its op, one behind the other in inputs and outputs: the node of each.
+  std::vector<NodeId> calls;
 };
 
 // What one boxing of a tensor costs, for people and for goldens.

@@ -12,6 +12,7 @@
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
 #include "framework/conformance/cuda_run.h"
+#include "framework/explain/explain.h"
 #include "framework/kernels/cuda/support.h"
 #include "framework/ops/all_ops.h"
 #include "framework/ops/ops.h"
@@ -20,6 +21,7 @@
 #include "framework/session/session.h"
 #include "framework/testing/cuda_order.h"
 #include "framework/testing/xorshift.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -193,6 +195,21 @@ TEST(CudaUpdatesTest, PlansJoinWhatIsUpdatedAlike) {
   // Each ratio of LARS is there before its own update, and not before those of others.
   const std::unique_ptr<Graph> lars = Training(OptimizerOptions::kLars);
   EXPECT_EQ(CallsInPlan(*lars, "data=1 @cuda", "lars", true), (Calls{{0, joined}}));
+}
+
+TEST(CudaUpdatesTest, ExplanationsNameAllThatIsJoined) {
+  const std::unique_ptr<Graph> graph = Training(OptimizerOptions::kAdamW);
+  CompileOptions options;
+  options.mesh = *Mesh::Parse("data=1 @cuda");
+  options.machine = Machine::Cpu();
+  const auto compiled = Compile({{"train", graph.get()}}, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const auto explanation = Explain(*compiled);
+  ASSERT_TRUE(explanation.ok()) << explanation.status();
+  const std::string text = ExplanationText(*explanation);
+  EXPECT_THAT(text, testing::HasSubstr("one instruction of device 0: 3 adamw of h0/weight/adamw "
+                                       "h1/weight/adamw h2/weight/adamw\n"));
+  EXPECT_THAT(text, testing::HasSubstr("one instruction of device 0: 6 sum_squares of "));
 }
 
 // Squares of a variable as it was, with the square of something else, of its gradient say, that

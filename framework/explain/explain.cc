@@ -125,6 +125,9 @@ ExplainedProgram ChoicesOf(const CompiledProgram& compiled, const plan::Program&
   }
   explained.variables = graph.variables();
   explained.boxings = BoxingsOf(compiled.tasks);
+  for (const Task& task : compiled.tasks.tasks) {
+    if (!task.calls.empty()) explained.calls.push_back({task.device, task.op, task.calls});
+  }
   explained.actors = ActorsOf(compiled.tasks, compiled.actor_of, program);
   for (const plan::Stream& stream : program.streams()) {
     explained.streams.push_back({stream.device(), std::string(StreamKindName(stream.kind())), {}});

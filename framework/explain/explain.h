@@ -16,7 +16,7 @@ namespace sluice {
 absl::StatusOr<Explanation> Explain(const Compilation& compilation);
 
 // For each program: a line per node with what its signature cost against the others, a line per
-// boxing, and memory and time.
+// instruction that is many nodes, a line per boxing, and memory and time.
 std::string ExplanationText(const Explanation& explanation);
 // What a plan is too large by: the ten largest tensors, variables among them, that are alive at the
 // peak of the program and device that need the most bytes, a line each.

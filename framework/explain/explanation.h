@@ -158,6 +158,13 @@ struct MeasuredRun {
   std::vector<MeasuredDebt> debts;
 };
 
+// Nodes that are one instruction of a device, as calls of one op.
+struct ExplainedCalls {
+  int32_t device = 0;
+  std::string op;
+  std::vector<NodeId> nodes;
+};
+
 struct ExplainedProgram {
   std::string name;
   int64_t micro_batches = 1;
@@ -166,6 +173,7 @@ struct ExplainedProgram {
   std::vector<ExplainedOp> ops;  // by NodeId
   std::vector<NodeId> variables;
   std::vector<ExplainedBoxing> boxings;
+  std::vector<ExplainedCalls> calls;
   std::vector<ExplainedActor> actors;
   std::vector<ExplainedStream> streams;
   std::vector<ExplainedDevice> devices;

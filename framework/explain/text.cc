@@ -45,6 +45,15 @@ void AppendOp(const ExplainedOp& op, absl::Span<const ExplainedRule> rules, std:
   AppendRefused(op, rules, text);
 }
 
+void AppendCalls(const ExplainedProgram& program, std::string* text) {
+  for (const ExplainedCalls& calls : program.calls) {
+    absl::StrAppend(text, "one instruction of device ", calls.device, ": ", calls.nodes.size(), " ",
+                    calls.op, " of");
+    for (const NodeId node : calls.nodes) absl::StrAppend(text, " ", program.ops[node].name);
+    absl::StrAppend(text, "\n");
+  }
+}
+
 void AppendBoxings(const ExplainedProgram& program, std::string* text) {
   int64_t bytes = 0;
   for (const ExplainedBoxing& boxing : program.boxings) bytes += boxing.firings * boxing.bytes;
@@ -76,6 +85,7 @@ void AppendChoices(const ExplainedProgram& program, const Explanation& explanati
   for (const ExplainedOp& op : program.ops) {
     if (!op.signature.empty()) AppendOp(op, explanation.rules, text);
   }
+  AppendCalls(program, text);
   AppendBoxings(program, text);
 }
 
