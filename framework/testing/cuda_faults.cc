@@ -362,9 +362,10 @@ namespace {
 // not compile, or there was nothing to plant the fault in.
 absl::StatusOr<std::string> Run(const TrainingSetting& setting, const ParityCase& of,
                                 const CudaFault& fault) {
-  constexpr int64_t kSteps = 2;
+  constexpr int64_t kSteps = 4;  // graphs are captured in two and replayed in two
   ParityCase on_cuda = of;
   on_cuda.mesh += " @cuda";
+  on_cuda.fetches_gradients = false;  // copies to the host would cut what is captured
   ASSIGN_OR_RETURN(plan::Plan plan, CompileParityPlan(on_cuda, setting));
   RuntimeOptions options;
   options.cuda = &CudaSupport();

@@ -32,7 +32,7 @@ struct CudaFault {
 std::vector<CudaFault> CudaFaults();
 std::vector<CudaFault> WorkspaceFaults();
 
-// The case, which names no devices, trains for two steps on CUDA devices, accesses checked:
+// The case, which names no devices, trains for four steps on CUDA devices, accesses checked:
 // nothing is found. With the fault, it is found and named.
 void ExpectNoCudaFault(const TrainingSetting& setting, const ParityCase& of);
 void ExpectCudaFaultFound(const TrainingSetting& setting, const ParityCase& of,
