@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -145,27 +146,35 @@ Stream* Runtime::SynchronousStream(int device) {
   return stream;
 }
 
-void Runtime::Execute(Lock& lock, Stream* stream) {
+void Runtime::Execute(Stream* stream) {
   const std::shared_ptr<Operation> operation = std::move(stream->queue.front());
   stream->queue.pop_front();
   operation->clock.Join(stream->done);
   if (operation->calls_host) {
+    // On a thread of its own, as on a device: it may wait for what the thread that serves the
+    // streams at the moment has yet to do.
     stream->is_busy = true;
-    lock.unlock();
-    operation->run();
-    lock.lock();
-    stream->is_busy = false;
-  } else {
-    BeginOperation(*operation);
-    operation->run();
-    EndOperation();
+    std::thread([this, operation, stream] {
+      operation->run();
+      const Lock relock(mutex);
+      stream->is_busy = false;
+      EndExecution(*operation, stream);
+    }).detach();
+    return;
   }
-  for (const auto& point : operation->meets) stream->done.Join(*point);
+  BeginOperation(*operation);
+  operation->run();
+  EndOperation();
+  EndExecution(*operation, stream);
+}
+
+void Runtime::EndExecution(const Operation& operation, Stream* stream) {
+  for (const auto& point : operation.meets) stream->done.Join(*point);
   if (!stream->is_open) CloseStream(stream);
   changed.notify_all();
 }
 
-bool Runtime::RunOne(Lock& lock) {
+bool Runtime::RunOne() {
   std::vector<Stream*> ready;
   for (const auto& stream : streams) {
     if (stream->queue.empty() || stream->is_busy) continue;
@@ -177,14 +186,14 @@ bool Runtime::RunOne(Lock& lock) {
     if (head.ready == nullptr || head.ready()) ready.push_back(stream.get());
   }
   if (ready.empty()) return false;
-  Execute(lock, ready[random.Below(ready.size())]);
+  Execute(ready[random.Below(ready.size())]);
   return true;
 }
 
 // After an error that ends all, nothing that is queued runs, and no host function is called.
 void Runtime::ServeUntil(Lock& lock, const std::function<bool()>& done) {
   while (sticky == cudaSuccess && !done()) {
-    if (!RunOne(lock)) WaitForOthers(lock);
+    if (!RunOne()) WaitForOthers(lock);
   }
 }
 

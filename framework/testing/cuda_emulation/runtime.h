@@ -107,7 +107,7 @@ struct Runtime {
 
   // ---- Serving ----
   // Runs the head of a stream, chosen by chance. False if no head could.
-  bool RunOne(Lock& lock);
+  bool RunOne();
   // Runs heads until `done` says so, or an error has ended all.
   void ServeUntil(Lock& lock, const std::function<bool()>& done);
   void Drain(Lock& lock, Stream* stream);
@@ -119,7 +119,8 @@ struct Runtime {
   bool IsPinned(const void* begin, size_t bytes) const;
 
  private:
-  void Execute(Lock& lock, Stream* stream);
+  void Execute(Stream* stream);
+  void EndExecution(const Operation& operation, Stream* stream);
   void WaitForOthers(Lock& lock);
 
   std::map<int, Stream*> synchronous_streams_;

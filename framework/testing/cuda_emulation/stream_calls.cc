@@ -115,7 +115,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return MakeCall([&](Runtime& runtime, Lock& lock) {
+  return MakeCall([&](Runtime& runtime, Lock&) {
     Stream* const found = FindStream(runtime, stream);
     if (found == nullptr) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t error = RefuseCapturing(*found); error != cudaSuccess) return error;
@@ -123,7 +123,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
       runtime.HostSees(found->clock);
       return cudaSuccess;
     }
-    runtime.RunOne(lock);
+    runtime.RunOne();
     return cudaErrorNotReady;
   });
 }
@@ -194,7 +194,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return MakeCall([&](Runtime& runtime, Lock& lock) {
+  return MakeCall([&](Runtime& runtime, Lock&) {
     const Events found = FindEvent(runtime, event);
     if (found == nullptr) return cudaErrorInvalidResourceHandle;
     if (const cudaError_t error = RefuseCaptured(*found); error != cudaSuccess) return error;
@@ -207,7 +207,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
       return cudaSuccess;
     }
     // A host that polls gets on, one thing each time.
-    runtime.RunOne(lock);
+    runtime.RunOne();
     return cudaErrorNotReady;
   });
 }
