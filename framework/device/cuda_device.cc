@@ -146,11 +146,12 @@ int32_t CudaStream::AddPlace(const std::string& op, const std::string& before_st
   return static_cast<int32_t>(engine_.places_.size()) - 1;
 }
 
-void CudaStream::Begin(int32_t place, int64_t step, absl::Span<const CudaOperand> operands) {
+void CudaStream::Begin(int32_t place, std::optional<int64_t> step,
+                       absl::Span<const CudaOperand> operands) {
   const absl::Status used = Use(device_);
   if (!used.ok()) engine_.Fail(used);
   place_ = place;
-  SetStep(step);
+  if (step.has_value()) SetStep(*step);
   has_new_ = true;
   WatchCudaOperands(handle_, operands);
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,8 +92,8 @@ class CudaStream final : public Stream {
   int32_t AddPlace(const std::string& op, const std::string& before_step,
                    const std::string& after_step);
   // Before an instruction launches: it is the caller's thread that does, on this stream's device,
-  // and it touches these operands alone.
-  void Begin(int32_t place, int64_t step, absl::Span<const CudaOperand> operands);
+  // and it touches these operands alone. No step: none of its kernels reads it.
+  void Begin(int32_t place, std::optional<int64_t> step, absl::Span<const CudaOperand> operands);
   // Of the instruction that has begun.
   DeviceErrors errors() const { return {cell_, place_, step_}; }
   // Allocates what the stream has in device memory. Before anything else.

@@ -1,5 +1,6 @@
 #include "framework/kernels/cuda/support.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace {
 class PlacedKernel final : public Kernel {
  public:
   PlacedKernel(std::unique_ptr<Kernel> kernel, const KernelSpec& spec, int32_t place)
-      : kernel_(std::move(kernel)), place_(place) {
+      : kernel_(std::move(kernel)), place_(place), is_copy_(spec.transfer) {
     const auto add = [&](const Shard& shard, bool written) {
       operands_.push_back({nullptr, shard.NumBytes(), written});
     };
@@ -34,7 +35,7 @@ class PlacedKernel final : public Kernel {
     for (size_t i = 0; i < n; ++i) operands_[i].begin = operands[i];
     operands_[n].begin = stream.scratch();
     operands_[n + 1].begin = stream.step();
-    stream.Begin(place_, context.step, operands_);
+    stream.Begin(place_, is_copy_ ? std::nullopt : std::optional(context.step), operands_);
     return kernel_->Launch(context, operands, stream.scratch());
   }
   int64_t scratch() const override { return kernel_->scratch(); }
@@ -42,6 +43,7 @@ class PlacedKernel final : public Kernel {
  private:
   const std::unique_ptr<Kernel> kernel_;
   const int32_t place_;                // its number at the stream
+  const bool is_copy_;                 // it launches no kernels
   std::vector<CudaOperand> operands_;  // at the end scratch and the number of the step
 };
 
