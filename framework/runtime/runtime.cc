@@ -226,6 +226,10 @@ absl::Status LocalRuntime::Connect() {
                        groups, [this](const absl::Status& status) { tracker_.Fail(status); }));
   tracker_.set_failure([this] { communicators_->Abort(); });
   layout_.collectives = true;
+  // A device's stream holds a bounded number of launches, and a worker that gives it more waits.
+  // Had the worker another device of the group, that one's member, for which the stream waits,
+  // would never be launched: ResNet on two cards and one worker stood still in its second step.
+  layout_.computing = layout_.devices;
   return absl::OkStatus();
 }
 

@@ -302,7 +302,8 @@ std::vector<CudaFault> MessageFaults() {
 
 std::vector<CudaFault> KernelFaults() {
   return {
-      OfKernels("kernel_scratch_too_small", {kOutside}, KernelFault::kHalfScratch),
+      OfKernels("kernel_scratch_too_small", {kOutside, "outside of an allocation"},
+                KernelFault::kHalfScratch),
       OfKernels("kernel_scratch_beyond_the_plan", {"bytes of scratch, as the plan says"},
                 KernelFault::kMoreScratch),
       OfKernels("kernel_output_shifted", {kOutside}, KernelFault::kShiftedOutput),

@@ -29,8 +29,9 @@ bool HasCardEach(const ParityCase& of) {
 }
 
 ParityCase OnCuda(ParityCase of, CudaSums sums) {
-  if (sums == CudaSums::kOfNccl && HasCardEach(of)) of.collectives = &NcclSupport();
-  if (!absl::StrContains(of.mesh, '@')) of.mesh += " @cuda";
+  const bool mixed = absl::StrContains(of.mesh, '@');  // as a session, without collectives
+  if (sums == CudaSums::kOfNccl && !mixed && HasCardEach(of)) of.collectives = &NcclSupport();
+  if (!mixed) of.mesh += " @cuda";
   of.name += " on CUDA devices";
   of.cuda = &CudaSupport();
   of.bounds.free_steps = std::min(of.bounds.free_steps, kFreeSteps);
