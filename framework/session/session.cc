@@ -45,11 +45,10 @@ CollectiveOptions CollectiveOptionsOf(const Mesh& mesh, const SessionOptions& op
   if (!collectives.nccl || devices < 2 || CudaOf(options) == nullptr) return collectives;
   const auto cards = CudaOf(options)->free_bytes();
   const bool shared = cards.ok() && static_cast<int64_t>(cards->size()) < devices;
-  // Beside stages of a CPU the emulation finds host memory that changes under a copy, which it does
-  // not without collectives; nobody knows yet whose mistake that is.
+  // See "Sums over GPUs" in docs/cuda.md: what is found with collectives is found there first.
   const bool mixed = devices < mesh.num_devices();
   if (!shared && !mixed && CollectivesOf(options) != nullptr) return collectives;
-  SLUICE_LOG(INFO) << "no collectives of NCCL, as with --reproducible: "
+  SLUICE_LOG(INFO) << "no collectives of NCCL: "
                    << (shared  ? absl::StrCat(devices, " devices share ", cards->size(), " cards")
                        : mixed ? "some devices are no CUDA devices"
                                : "nothing here does them");

@@ -92,7 +92,7 @@ void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64
 
 void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool checks) {
   constexpr int64_t kSteps = 3;  // what has two variants is captured in two and replayed in one
-  ParityCase cuda = OnCuda(of, CudaSums::kOfNccl);
+  ParityCase cuda = OnCuda(of, CudaSums::kReproducible);
   cuda.fetches_gradients = false;  // as a job trains: copies to the host would cut stretches
   const Trained with_graphs = Train(setting, cuda, /*seed=*/1, checks, kSteps);
   cuda.cuda_graphs = false;
@@ -107,7 +107,7 @@ void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool
 }
 
 void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart) {
-  of = OnCuda(of, CudaSums::kOfNccl);
+  of = OnCuda(of, CudaSums::kReproducible);
   of.cuda_graphs = false;
   const Trained together = Train(setting, of, /*seed=*/1, /*checks=*/false, /*steps=*/2);
   of.fuse = false;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "framework/testing/cuda_emulation/access.h"
 #include "framework/testing/cuda_emulation/call.h"
@@ -117,19 +118,12 @@ class HostEnd {
   HostEnd(Runtime& runtime, const Operation& operation, HostRange range) : range_(range) {
     range_.stream = operation.stream;
     range_.number = operation.number;
-    bool is_used = false;
     for (const HostRange& other : runtime.host_ranges) {
-      if ((!other.written && !range_.written) || !Overlap(other, range_)) continue;
-      is_used = true;
-      if (operation.clock[other.stream] >= other.number) continue;
-      Report("a copy " + std::string(range_.written ? "writes" : "reads") +
-             " host memory without order after a copy that " +
-             (other.written ? "writes" : "reads") + " it in stream " +
-             std::to_string(other.stream));
+      if ((other.written || range_.written) && Overlap(other, range_)) before_.push_back(other);
     }
     runtime.host_ranges.push_back(range_);
     // Earlier copies may still change it, or need it as it is.
-    if (is_used) return;
+    if (!before_.empty()) return;
     is_fixed_ = true;
     if (range_.written) {
       ForEachRow(range_, [&](std::byte* row) { std::memset(row, 0xff, range_.width); });
@@ -137,13 +131,22 @@ class HostEnd {
     hash_ = HashOf(range_);
   }
 
-  void Check() const {
+  // When the copy runs: what a collective orders is not known before.
+  void Check(const Operation& operation) const {
+    for (const HostRange& other : before_) {
+      if (operation.clock[other.stream] >= other.number) continue;
+      Report("a copy " + std::string(range_.written ? "writes" : "reads") +
+             " host memory without order after a copy that " +
+             (other.written ? "writes" : "reads") + " it in stream " +
+             std::to_string(other.stream));
+    }
     if (!is_fixed_ || HashOf(range_) == hash_) return;
     Report("the host changed host memory between an asynchronous copy's call and its end");
   }
 
  private:
   HostRange range_;
+  std::vector<HostRange> before_;  // of copies that had not ended, and touch it
   bool is_fixed_ = false;
   uint64_t hash_ = 0;
 };
@@ -178,9 +181,9 @@ cudaError_t EnqueueCopy(Runtime& runtime, Lock& lock, Stream* stream, const Copy
                                    HostRange{reinterpret_cast<uintptr_t>(copy.to), copy.width,
                                              copy.rows, copy.to_pitch, true, 0, 0});
   }
-  operation->run = [&runtime, copy, from, to] {
-    if (from != nullptr) from->Check();
-    if (to != nullptr) to->Check();
+  operation->run = [&runtime, copy, from, to, operation] {
+    if (from != nullptr) from->Check(*operation);
+    if (to != nullptr) to->Check(*operation);
     RunCopy(runtime, copy);
   };
   return cudaSuccess;
