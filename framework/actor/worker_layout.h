@@ -20,7 +20,7 @@ inline bool IsIoStream(plan::StreamKind kind) {
 // worker late by what a disk takes.
 struct WorkerLayout {
   int devices = 1;
-  int computing = 1;         // WorkersFor
+  int computing = 1;         // WorkersFor; with collectives one a device
   bool collectives = false;  // some device has a stream of them
 
   int workers() const { return 2 * computing + (collectives ? devices : 0); }

@@ -1,6 +1,8 @@
 #include "framework/runtime/stretches.h"
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "framework/plan/kinds.h"
 

@@ -45,7 +45,7 @@ CollectiveOptions CollectiveOptionsOf(const Mesh& mesh, const SessionOptions& op
   if (!collectives.nccl || devices < 2 || CudaOf(options) == nullptr) return collectives;
   const auto cards = CudaOf(options)->free_bytes();
   const bool shared = cards.ok() && static_cast<int64_t>(cards->size()) < devices;
-  // See "Sums over GPUs" in docs/cuda.md: what is found with collectives is found there first.
+  // Beside CPUs the emulation finds copies without order ("Sums over GPUs" of docs/cuda.md).
   const bool mixed = devices < mesh.num_devices();
   if (!shared && !mixed && CollectivesOf(options) != nullptr) return collectives;
   SLUICE_LOG(INFO) << "no collectives of NCCL: "
