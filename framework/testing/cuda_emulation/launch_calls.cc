@@ -88,6 +88,7 @@ cudaError_t EnqueueLibraryCall(cudaStream_t stream, LibraryCall call) {
                         [&runtime, shared] { RunLibraryCall(runtime, *shared); });
     operation->ready = shared->ready;
     operation->meets = shared->meets;
+    if (!shared->meets.empty()) runtime.meetings.push_back({operation->stream, operation->number});
     return cudaSuccess;
   });
 }

@@ -101,7 +101,7 @@ bool Touches(const HostRange& range, uintptr_t begin, size_t bytes) {
 }
 
 bool Overlap(const HostRange& a, const HostRange& b) {
-  if (!Touches({a.begin, Extent(a.width, a.rows, a.pitch), 1, 0, false, 0, 0}, b.begin,
+  if (!Touches({a.begin, Extent(a.width, a.rows, a.pitch), 1, 0, false}, b.begin,
                Extent(b.width, b.rows, b.pitch))) {
     return false;
   }
@@ -111,42 +111,59 @@ bool Overlap(const HostRange& a, const HostRange& b) {
   return false;
 }
 
-// What a copy's end in host memory is to be when the copy runs: as it was at the call, for the host
-// may touch it no more. Where the copy writes, it is NaN until then.
+// What a copy's end in host memory is to be when the copy runs: as it was when it was fixed, for
+// the host may touch it no more. Where the copy writes, it is NaN until then. It is fixed at the
+// call, unless somebody else may rightly use the bytes after that: an earlier copy, or what comes
+// before a peer of a collective that this copy waits for, which the host may not even have called
+// for:
+//
+//   host, for device 0   all-reduce, copy to the host       the bytes are a feed's of device 1
+//   until host, for device 1   copy from the host, all-reduce     the sum, whoever of the host is
+//   first
+//
+// Then it is fixed when nothing stands before the copy any more.
 class HostEnd {
  public:
-  HostEnd(Runtime& runtime, const Operation& operation, HostRange range) : range_(range) {
-    range_.stream = operation.stream;
-    range_.number = operation.number;
-    for (const HostRange& other : runtime.host_ranges) {
-      if ((other.written || range_.written) && Overlap(other, range_)) before_.push_back(other);
+  HostEnd(Runtime& runtime, const Operation& operation, HostRange range)
+      : range_(std::make_shared<HostRange>(std::move(range))) {
+    range_->stream = operation.stream;
+    range_->number = operation.number;
+    for (const std::shared_ptr<HostRange>& other : runtime.host_ranges) {
+      if ((!other->written && !range_->written) || !Overlap(*other, *range_)) continue;
+      range_->conflicts.push_back(other);
+      if (!other->copied) other->conflicts.push_back(range_);
     }
     runtime.host_ranges.push_back(range_);
-    // Earlier copies may still change it, or need it as it is.
-    if (!before_.empty()) return;
-    is_fixed_ = true;
-    if (range_.written) {
-      ForEachRow(range_, [&](std::byte* row) { std::memset(row, 0xff, range_.width); });
-    }
-    hash_ = HashOf(range_);
+    if (range_->conflicts.empty() && !runtime.WaitsForMeeting(operation.clock)) Fix();
   }
 
-  // When the copy runs: what a collective orders is not known before.
-  void Check(const Operation& operation) const {
-    for (const HostRange& other : before_) {
-      if (operation.clock[other.stream] >= other.number) continue;
-      Report("a copy " + std::string(range_.written ? "writes" : "reads") +
-             " host memory without order after a copy that " +
-             (other.written ? "writes" : "reads") + " it in stream " +
-             std::to_string(other.stream));
+  void Fix() {
+    if (std::exchange(is_fixed_, true)) return;
+    if (range_->written) {
+      ForEachRow(*range_, [&](std::byte* row) { std::memset(row, 0xff, range_->width); });
     }
-    if (!is_fixed_ || HashOf(range_) == hash_) return;
+    hash_ = HashOf(*range_);
+  }
+
+  // When the copy runs. Of two in no order the one that runs later finds the other.
+  void Check(const Operation& operation) const {
+    range_->copied = true;
+    const auto conflicts = std::exchange(range_->conflicts, {});
+    bool in_order = true;
+    for (const auto& other : conflicts) {
+      if (!other->copied || operation.clock[other->stream] >= other->number) continue;
+      in_order = false;
+      Report("a copy " + std::string(range_->written ? "writes" : "reads") +
+             " host memory without order after a copy that " +
+             (other->written ? "writes" : "reads") + " it in stream " +
+             std::to_string(other->stream));
+    }
+    if (!in_order || HashOf(*range_) == hash_) return;
     Report("the host changed host memory between an asynchronous copy's call and its end");
   }
 
  private:
-  HostRange range_;
-  std::vector<HostRange> before_;  // of copies that had not ended, and touch it
+  const std::shared_ptr<HostRange> range_;
   bool is_fixed_ = false;
   uint64_t hash_ = 0;
 };
@@ -174,12 +191,18 @@ cudaError_t EnqueueCopy(Runtime& runtime, Lock& lock, Stream* stream, const Copy
   if (!IsOnDevice(copy.from)) {
     from = std::make_shared<HostEnd>(runtime, *operation,
                                      HostRange{reinterpret_cast<uintptr_t>(copy.from), copy.width,
-                                               copy.rows, copy.from_pitch, false, 0, 0});
+                                               copy.rows, copy.from_pitch, false});
   }
   if (!IsOnDevice(copy.to)) {
     to = std::make_shared<HostEnd>(runtime, *operation,
                                    HostRange{reinterpret_cast<uintptr_t>(copy.to), copy.width,
-                                             copy.rows, copy.to_pitch, true, 0, 0});
+                                             copy.rows, copy.to_pitch, true});
+  }
+  if (from != nullptr || to != nullptr) {
+    operation->begin = [from, to] {
+      if (from != nullptr) from->Fix();
+      if (to != nullptr) to->Fix();
+    };
   }
   operation->run = [&runtime, copy, from, to, operation] {
     if (from != nullptr) from->Check(*operation);
@@ -229,8 +252,8 @@ cudaError_t AllocateHost(void** begin, size_t bytes, bool mapped) {
 
 // Of host memory that is about to be pageable, or gone.
 void ReportCopiesOf(const Runtime& runtime, uintptr_t begin, size_t bytes) {
-  for (const HostRange& range : runtime.host_ranges) {
-    if (!Touches(range, begin, bytes)) continue;
+  for (const std::shared_ptr<HostRange>& range : runtime.host_ranges) {
+    if (!Touches(*range, begin, bytes)) continue;
     Report("pinned memory is given back before the host has waited for a copy that uses it");
     return;
   }

@@ -61,6 +61,7 @@ struct Operation {
   Clock clock;
   std::shared_ptr<const OperandRanges> operands;  // null: any
   std::function<bool()> ready;                    // null: when it is the head
+  std::function<void()> begin;                    // null, or: once, when nothing is before it
   std::function<void()> run;
   std::vector<std::shared_ptr<Clock>> meets;  // see MeetingPoint
   bool calls_host = false;                    // runs without the lock

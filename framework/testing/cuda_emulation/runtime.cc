@@ -170,6 +170,7 @@ void Runtime::Execute(Stream* stream) {
 
 void Runtime::EndExecution(const Operation& operation, Stream* stream) {
   for (const auto& point : operation.meets) stream->done.Join(*point);
+  if (!operation.meets.empty()) std::erase(meetings, std::pair(operation.stream, operation.number));
   if (!stream->is_open) CloseStream(stream);
   changed.notify_all();
 }
@@ -178,12 +179,14 @@ bool Runtime::RunOne() {
   std::vector<Stream*> ready;
   for (const auto& stream : streams) {
     if (stream->queue.empty() || stream->is_busy) continue;
-    const Operation& head = *stream->queue.front();
+    Operation& head = *stream->queue.front();
     for (const auto& point : head.meets) {
       point->Join(head.clock);
       point->Join(stream->done);
     }
-    if (head.ready == nullptr || head.ready()) ready.push_back(stream.get());
+    if (head.ready != nullptr && !head.ready()) continue;
+    if (head.begin != nullptr) std::exchange(head.begin, nullptr)();
+    ready.push_back(stream.get());
   }
   if (ready.empty()) return false;
   Execute(ready[random.Below(ready.size())]);
@@ -255,8 +258,8 @@ void Runtime::DrainAll(Lock& lock) {
 void Runtime::HostSees(const Clock& clock) {
   if (sticky != cudaSuccess) return;
   host_clock.Join(clock);
-  std::erase_if(host_ranges, [this](const HostRange& range) {
-    return host_clock[range.stream] >= range.number;
+  std::erase_if(host_ranges, [this](const std::shared_ptr<HostRange>& range) {
+    return host_clock[range->stream] >= range->number;
   });
 }
 
@@ -269,6 +272,11 @@ bool Runtime::IsPinned(const void* begin, size_t bytes) const {
   if (found == registered.begin()) return false;
   --found;
   return address + bytes <= found->first + found->second;
+}
+
+bool Runtime::WaitsForMeeting(const Clock& clock) const {
+  return std::any_of(meetings.begin(), meetings.end(),
+                     [&](const auto& meeting) { return clock[meeting.first] >= meeting.second; });
 }
 
 void Runtime::Begin(const Options& new_options) {
@@ -288,7 +296,9 @@ void Runtime::Begin(const Options& new_options) {
   free_indices.clear();
   last_numbers.clear();
   host_clock = Clock();
+  for (const auto& range : host_ranges) range->conflicts.clear();  // they point at each other
   host_ranges.clear();
+  meetings.clear();
   registered.clear();
   peers.clear();
   kernels.clear();

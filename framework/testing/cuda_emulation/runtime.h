@@ -56,7 +56,10 @@ struct HostRange {
   uintptr_t begin;
   size_t width, rows, pitch;
   bool written;
-  uint32_t stream, number;  // of the operation
+  uint32_t stream = 0, number = 0;  // of the operation
+  bool copied = false;              // the copy has run
+  // Others of these bytes, one of the two writes them; until the copy has run.
+  std::vector<std::shared_ptr<const HostRange>> conflicts = {};
 };
 
 using Lock = std::unique_lock<std::mutex>;
@@ -77,7 +80,9 @@ struct Runtime {
   std::vector<uint32_t> free_indices;
   std::vector<uint32_t> last_numbers;  // of streams' operations, by index
   Clock host_clock;                    // what some thread of the host has waited for
-  std::vector<HostRange> host_ranges;
+  std::vector<std::shared_ptr<HostRange>> host_ranges;
+  // Stream and number of operations that meet others and have not run.
+  std::vector<std::pair<uint32_t, uint32_t>> meetings;
   std::map<uintptr_t, size_t> registered;  // host memory that others allocated
   std::set<std::pair<int, int>> peers;     // device, and the peer that it may touch
   // Kernels that have been launched or asked about, and what dynamic shared memory each may have.
@@ -117,6 +122,9 @@ struct Runtime {
   void HostSees(const Clock& clock);
 
   bool IsPinned(const void* begin, size_t bytes) const;
+  // Of the clock of an operation: whether it comes after one that is yet to meet others. What is
+  // before those, which the host may not even have given yet, is before it, too.
+  bool WaitsForMeeting(const Clock& clock) const;
 
  private:
   void Execute(Stream* stream);
