@@ -13,8 +13,8 @@ FILE_LINES = 600
 FUNCTION_LINES = 70
 _SOURCES = (".cc", ".h", ".cu", ".cuh", ".inc", ".py", ".proto", ".bzl")
 _NOT_FUNCTIONS = re.compile(
-    r"^\s*(namespace|inline namespace|class|struct|union|enum|extern|template <[^>]*>\s*(class|struct)|"
-    r"constexpr .*=|const .*=|static .*=|inline constexpr .*=|\w[\w:<>, ]* \w+(\[\w*\])* = \{|#|//|\})")
+    r"^\s*(namespace|inline namespace|class|struct|union|enum|typedef|extern|template <[^>]*>\s*(class|struct)|"
+    r"constexpr .*=|const .*=|static .*=|inline constexpr .*=|\w[\w:<>, ]* \w+(\[\w*\])* = \{|#|//|[{}])")
 _PYTHON_FUNCTION = re.compile(r"^(\s*)def (\w+)")
 
 
@@ -38,7 +38,10 @@ def long_functions(path, text, limit=FUNCTION_LINES):
         while start > 0 and (balance < 0 or lines[start].lstrip().startswith(":") or lines[start - 1].endswith(",")):
             start -= 1
             balance += lines[start].count("(") - lines[start].count(")")
-        indent = len(lines[start]) - len(lines[start].lstrip())
+        # What it returns may be all that stands on the line above, which is indented less.
+        while start > 0 and _is_continued(lines[start - 1]) and _indent(lines[start - 1]) < _indent(lines[start]):
+            start -= 1
+        indent = _indent(lines[start])
         if _NOT_FUNCTIONS.match(lines[start]):
             index += 1
             continue
@@ -50,6 +53,14 @@ def long_functions(path, text, limit=FUNCTION_LINES):
             found.append((start + 1, end - start + 1, lines[start].strip()))
         index = end + 1
     return found
+
+
+def _indent(line):
+    return len(line) - len(line.lstrip())
+
+
+def _is_continued(line):
+    return bool(line.strip()) and not line.rstrip().endswith((";", "{", "}", ":", ">", ","))
 
 
 def _long_python_functions(lines, limit):

@@ -26,6 +26,17 @@ Actor::Actor(int a)
   c();
 }
 
+__global__ void __launch_bounds__(256)
+    Kernel(const float* x) {
+  one();
+  two();
+  three();
+}
+
+void After() {
+  one();
+}
+
 struct Config {
   int field;
   void Method() {
@@ -45,7 +56,8 @@ class SizeReportTest(unittest.TestCase):
     def test_finds_functions_by_their_whole_length(self):
         self.assertEqual(size_report.long_functions("a.cc", _SOURCE, 4),
                          [(11, 7, "absl::Status Long(int a,"), (19, 5, "Actor::Actor(int a)"),
-                          (27, 5, "void Method() {")])
+                          (25, 6, "__global__ void __launch_bounds__(256)"),
+                          (38, 5, "void Method() {")])
         self.assertEqual(size_report.long_functions("a.cc", _SOURCE, 7), [])
 
     def test_python_functions(self):
