@@ -45,13 +45,10 @@ CollectiveOptions CollectiveOptionsOf(const Mesh& mesh, const SessionOptions& op
   if (!collectives.nccl || devices < 2 || CudaOf(options) == nullptr) return collectives;
   const auto cards = CudaOf(options)->free_bytes();
   const bool shared = cards.ok() && static_cast<int64_t>(cards->size()) < devices;
-  // Beside CPUs the emulation finds copies without order ("Sums over GPUs" of docs/cuda.md).
-  const bool mixed = devices < mesh.num_devices();
-  if (!shared && !mixed && CollectivesOf(options) != nullptr) return collectives;
-  SLUICE_LOG(INFO) << "no collectives of NCCL: "
-                   << (shared  ? absl::StrCat(devices, " devices share ", cards->size(), " cards")
-                       : mixed ? "some devices are no CUDA devices"
-                               : "nothing here does them");
+  if (!shared && CollectivesOf(options) != nullptr) return collectives;
+  SLUICE_LOG(INFO) << "no collectives of NCCL, as with --reproducible: "
+                   << (shared ? absl::StrCat(devices, " devices share ", cards->size(), " cards")
+                              : "nothing here does them");
   collectives.nccl = false;
   return collectives;
 }

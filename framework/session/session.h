@@ -55,7 +55,7 @@ struct SessionOptions {
   // What does their collectives; null: as `cuda`.
   const CollectiveSupport* collectives = nullptr;
   // Sums over CUDA devices are those of a CPU, bit by bit: copies and folds, instead of NCCL.
-  bool reproducible = true;
+  bool reproducible = false;
   // Sums of bf16 over more than two CUDA devices are rounded at each, as NCCL makes them; else they
   // are folds, in f32.
   bool bf16_sums = false;

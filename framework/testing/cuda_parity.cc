@@ -29,9 +29,8 @@ bool HasCardEach(const ParityCase& of) {
 }
 
 ParityCase OnCuda(ParityCase of, CudaSums sums) {
-  const bool mixed = absl::StrContains(of.mesh, '@');  // as a session, without collectives
-  if (sums == CudaSums::kOfNccl && !mixed && HasCardEach(of)) of.collectives = &NcclSupport();
-  if (!mixed) of.mesh += " @cuda";
+  if (sums == CudaSums::kOfNccl && HasCardEach(of)) of.collectives = &NcclSupport();
+  if (!absl::StrContains(of.mesh, '@')) of.mesh += " @cuda";
   of.name += " on CUDA devices";
   of.cuda = &CudaSupport();
   of.bounds.free_steps = std::min(of.bounds.free_steps, kFreeSteps);
@@ -92,7 +91,7 @@ void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64
 
 void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool checks) {
   constexpr int64_t kSteps = 3;  // what has two variants is captured in two and replayed in one
-  ParityCase cuda = OnCuda(of, CudaSums::kReproducible);
+  ParityCase cuda = OnCuda(of, CudaSums::kOfNccl);
   cuda.fetches_gradients = false;  // as a job trains: copies to the host would cut stretches
   const Trained with_graphs = Train(setting, cuda, /*seed=*/1, checks, kSteps);
   cuda.cuda_graphs = false;
@@ -107,7 +106,7 @@ void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool
 }
 
 void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart) {
-  of = OnCuda(of, CudaSums::kReproducible);
+  of = OnCuda(of, CudaSums::kOfNccl);
   of.cuda_graphs = false;
   const Trained together = Train(setting, of, /*seed=*/1, /*checks=*/false, /*steps=*/2);
   of.fuse = false;

@@ -16,12 +16,12 @@ enum class CudaSums { kOfNccl, kReproducible };
 // The case, on CUDA devices unless its mesh names kinds, must train as `one`, a case of CPUs, does:
 // some steps of the free run, and each step of the lockstep. Accesses are not checked.
 void ExpectCudaParity(const TrainingSetting& setting, const ParityCase& of, const ParityCase& one,
-                      CudaSums sums = CudaSums::kReproducible);
+                      CudaSums sums = CudaSums::kOfNccl);
 
 // The case on CUDA devices must give the same bits in two orders of streams, blocks and threads,
 // and in both every access must be allowed, of what is written, and in order.
 void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64_t steps,
-                     CudaSums sums = CudaSums::kReproducible);
+                     CudaSums sums = CudaSums::kOfNccl);
 
 // Three steps of the case on CUDA devices must give the same bits with CUDA graphs and without, in
 // two orders, and by fewer launches in the last step, where all that can be replayed is. `checks`:

@@ -52,10 +52,9 @@ ABSL_FLAG(std::string, mesh, "data=2",
           "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
           "weights, pipe the layers; data=1 is one device");
 ABSL_FLAG(std::string, devices, "cpu", "kind of the mesh's devices: cpu or cuda");
-ABSL_FLAG(
-    bool, reproducible, true,
-    "sums over the devices of --devices=cuda have the CPU's order and bits, by copies; else "
-    "NCCL's order, which may be another on other cards, and on some meshes is not proven safe");
+ABSL_FLAG(bool, reproducible, false,
+          "sums over the devices of --devices=cuda have the CPU's order and bits, by copies; else "
+          "NCCL's order, which may be another on other cards");
 ABSL_FLAG(int64_t, micro_batches, 1,
           "parts of the batch that a device takes one after the other; must divide --batch");
 ABSL_FLAG(
