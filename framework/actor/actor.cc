@@ -163,16 +163,27 @@ bool Actor::FindMissing(ProgramIndex::Wait* missing) const {
   return true;
 }
 
-void Actor::AppendFences(std::vector<Fence>* out) const {
+bool Actor::CanTake(int32_t instruction) const {
+  const auto has = [this](const Need& need) { return counts_[need.count] >= need.value; };
+  for (int32_t r : script_.Acquires(instruction)) {
+    if (!has(NeedOfSlot(r))) return false;
+  }
+  for (int32_t n : index_->ReuseInto(InstanceOf(instruction))) {
+    if (!has({reuse_edges_ + index_->reuse_local(n), 1})) return false;
+  }
+  return true;
+}
+
+void Actor::AppendFences(int32_t instruction, std::vector<Fence>* out) const {
   auto add = [out](Fence fence) {
     if (fence != 0) out->push_back(fence);
   };
-  for (int32_t n : script_.Requires(cursor_)) {
+  for (int32_t n : script_.Requires(instruction)) {
     const ProgramIndex::Consumer& consumer = index_->consumer(n);
     const int32_t slot = index_->SlotOf(consumer.reg, index_->TokenOf(consumer, firing_));
     add(fences_[fence_base_[consumer.local] + slot]);
   }
-  for (int32_t r : script_.Acquires(cursor_)) {
+  for (int32_t r : script_.Acquires(instruction)) {
     const int64_t sequence = SequenceAt(r);
     if (sequence < 0) continue;
     const int32_t slot = SlotOfSequence(index_->AckCountOf(r), sequence);
@@ -181,7 +192,7 @@ void Actor::AppendFences(std::vector<Fence>* out) const {
       add(fences_[ack_fences_ + slot * ack_width_ + n]);
     }
   }
-  for (int32_t n : index_->ReuseInto(instance()))
+  for (int32_t n : index_->ReuseInto(InstanceOf(instruction)))
     add(fences_[reuse_fences_ + index_->reuse_local(n)]);
 }
 

@@ -39,7 +39,7 @@ class alignas(64) Actor {
   int64_t step() const { return step_; }
   int32_t micro() const { return micro_; }    // firing of the step
   int32_t cursor() const { return cursor_; }  // instruction of the script
-  int32_t instance() const { return first_instance_ + micro_ * length_ + cursor_; }
+  int32_t instance() const { return InstanceOf(cursor_); }
   const plan::Instruction& instruction() const { return index_->instruction(id_, cursor_); }
 
   // Runs no further than this many steps. Default: without end, for as long as tokens come.
@@ -52,9 +52,12 @@ class alignas(64) Actor {
     const ProgramIndex::OperandUse& use = index_->Operands(id_, cursor_)[operand];
     return use.reg < 0 ? -1 : index_->SlotOf(use.reg, firing_ / use.divisor + use.offset);
   }
-  // Appends the fences, other than 0, that the instruction at the cursor has to wait for. Requires
-  // Ready().
-  void AppendFences(std::vector<Fence>* out) const;
+  // Are the slots and reuse edges free that an instruction of this firing takes, at the cursor or
+  // behind it, where what it takes is of earlier steps?
+  bool CanTake(int32_t instruction) const;
+  // Appends the fences, other than 0, that an instruction has to wait for: the one at the cursor,
+  // or one behind it. Requires that it is Ready(), or CanTake() and lacks nothing else.
+  void AppendFences(int32_t instruction, std::vector<Fence>* out) const;
   // The first thing missing, for traces and errors; false if Ready. At the end of the run: false.
   bool FindMissing(ProgramIndex::Wait* missing) const;
   // The most messages that one Finish appends.
@@ -70,6 +73,9 @@ class alignas(64) Actor {
   // Words at both ends of the counts, so that no cache line of theirs holds anything else.
   static constexpr int32_t kPadding = 8;
 
+  int32_t InstanceOf(int32_t instruction) const {
+    return first_instance_ + micro_ * length_ + instruction;
+  }
   // Of an actor's slots: which one a sequence number lies in.
   int32_t SlotOfSequence(int32_t ack_count, int64_t sequence) const {
     const ProgramIndex::AckCount& x = index_->ack_count(ack_count);

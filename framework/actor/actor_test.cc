@@ -144,12 +144,43 @@ TEST(ActorTest, FencesComeWithWhatTheyGuard) {
   Actor a(&f.index, 0), b(&f.index, 1);
   b.On(Finish(&a, 71)[0]);
   std::vector<Fence> fences;
-  b.AppendFences(&fences);
+  b.AppendFences(0, &fences);
   EXPECT_THAT(fences, ElementsAre(71));
   a.On(Finish(&b, 72)[0]);
   fences.clear();
-  a.AppendFences(&fences);
+  a.AppendFences(0, &fences);
   EXPECT_THAT(fences, ElementsAre(72));
+}
+
+// What an instruction behind the cursor takes is asked for before its turn has come.
+TEST(ActorTest, TakesOfInstructionsBehindTheCursor) {
+  const Fixture f(R"(
+    actor a on d0.compute
+      w = feed(1)
+      x = copy(w)
+      y = copy(w)
+    actor b on d1.compute; log(x)
+    actor c on d1.comm; log(1)
+    reuse c 0 0 -> a 0 2 wraps
+    reg x quota 1)");
+  Actor a(&f.index, 0), b(&f.index, 1), c(&f.index, 2);
+  for (const int32_t instruction : {0, 1, 2}) EXPECT_TRUE(a.CanTake(instruction));
+  Finish(&a);
+  b.On(Finish(&a, 71)[0]);
+  Finish(&a);
+  EXPECT_TRUE(a.CanTake(0));
+  EXPECT_FALSE(a.CanTake(1));  // its slot
+  EXPECT_FALSE(a.CanTake(2));  // its bytes
+  a.On(Finish(&b, 72)[0]);
+  EXPECT_TRUE(a.CanTake(1));
+  EXPECT_FALSE(a.CanTake(2));
+  a.On(Finish(&c, 73)[0]);
+  EXPECT_TRUE(a.CanTake(2));
+  for (const int32_t instruction : {1, 2}) {
+    std::vector<Fence> fences;
+    a.AppendFences(instruction, &fences);
+    EXPECT_THAT(fences, ElementsAre(71 + instruction));
+  }
 }
 
 TEST(ActorTest, StopsAtItsLimitAndSaysWhatItMisses) {

@@ -9,45 +9,67 @@
 namespace sluice {
 namespace {
 
-// Cuts one stream's schedule. Where a cut has to be:
+// What a token is told late by, behind work of so many bytes or operations, is thought as of a card
+// of 1.5 TB/s and 1e14 operations a second. A launch costs the host 3 to 5 us: of kernels that take
+// less than that ten or so are given at once, those of a large model one or two.
+constexpr int64_t kMostLateNanoseconds = 30'000;
+int64_t NanosecondsOf(const plan::Instruction& instruction) {
+  return instruction.bytes() / 1500 + instruction.flops() / 100'000;
+}
+
+// Cuts one stream's schedule. Where a cut has to be, and where it may not:
 //
-//   backward of layer 2   writes a gradient       | the reduction waits for it: after the writer
-//   backward of layer 1   reads what is its own     no cut
+//   backward of layer 2   writes a gradient       | the reduction waits for it: soon after the
+//   writer backward of layer 1   reads what is its own     no cut backward of layer 1   writes a
+//   gradient         no cut: the reduction of the step before has read
+//                                                   what lay there
 //   update of layer 2     reads the reduced one   | before the reader
 //
 // To be late with an ack or a reuse edge costs the other stream time at worst, for nothing in the
-// rest of a stretch waits for anybody; so these cut nothing and are told at its end.
+// rest of a stretch waits for anybody but of an earlier step; so these cut nothing and are told at
+// its end. A token waits for the end, too, if that is near: then its reader has nothing else to do.
 class Cutter {
  public:
   Cutter(const ProgramIndex& index, int32_t stream) : index_(index), stream_(stream) {}
 
   void Add(const plan::ScheduleEntry& entry) {
-    Stretch now;
-    now.actor = entry.actor();
-    now.micro = entry.firing();
-    now.first = now.end = entry.from();
+    Begin(entry.actor(), entry.firing(), entry.from());
     for (int32_t i = entry.from(); i < entry.to(); ++i) {
-      const int64_t own = VariantsOf(now.actor, i);
-      const int64_t joined = std::lcm(own, int64_t{now.variants});
-      const bool alone = own > kMostVariants || !CanBeKept(now.actor, i);
-      if (alone || joined > kMostVariants || (i > now.first && Waits(now.actor, now.micro, i))) {
-        Close(&now, i);
-        now.variants = alone ? 1 : static_cast<int32_t>(own);
+      const int64_t own = VariantsOf(now_.actor, i);
+      const int64_t joined = std::lcm(own, int64_t{now_.variants});
+      const bool alone = own > kMostVariants || !CanBeKept(now_.actor, i);
+      const Waits waits = WaitsOf(i);
+      const int64_t takes = NanosecondsOf(index_.instruction(now_.actor, i));
+      const bool late = tells_ && late_ + takes > kMostLateNanoseconds;
+      if (alone || late || joined > kMostVariants || (i > now_.first && waits == Waits::kOfStep)) {
+        Close(i);
+        now_.variants = alone ? 1 : static_cast<int32_t>(own);
       } else {
-        now.variants = static_cast<int32_t>(joined);
+        now_.variants = static_cast<int32_t>(joined);
+        if (i > now_.first && waits == Waits::kOfEarlierSteps) now_.takers.push_back(i);
       }
-      now.end = i + 1;
-      if (alone || Tells(now.actor, now.micro, i)) Close(&now, i + 1);
+      now_.end = i + 1;
+      if (tells_) late_ += takes;
+      tells_ = tells_ || Tells(now_.actor, now_.micro, i);
+      if (alone) Close(i + 1);
     }
-    Close(&now, entry.to());
+    Close(entry.to());
   }
   std::vector<Stretch> Take() { return std::move(stretches_); }
 
  private:
-  void Close(Stretch* now, int32_t next) {
-    if (now->end - now->first > 1) stretches_.push_back(*now);
-    now->first = now->end = next;
-    now->variants = 1;
+  // For other streams: for nothing, for what they did in earlier steps, or also for what they do in
+  // the same one.
+  enum class Waits { kForNothing, kOfEarlierSteps, kOfStep };
+
+  void Begin(int32_t actor, int32_t micro, int32_t first) {
+    now_ = {actor, micro, first, first};
+    tells_ = false;
+    late_ = 0;
+  }
+  void Close(int32_t next) {
+    if (now_.end - now_.first > 1) stretches_.push_back(now_);
+    Begin(now_.actor, now_.micro, next);
   }
 
   bool CanBeKept(int32_t actor, int32_t i) const {
@@ -73,16 +95,21 @@ class Cutter {
     return variants;
   }
 
-  // For another stream, in any step: what waits for the first steps waits for later ones, too.
-  bool Waits(int32_t actor, int32_t micro, int32_t i) const {
-    const int64_t firings = index_.actor(actor).firings;
-    bool waits = false;
-    for (int64_t step = kSettled; step < kSettled + kMostVariants && !waits; ++step) {
-      index_.ForEachWait(actor, step * firings + micro, i, [&](const ProgramIndex::Wait& wait) {
-        waits = waits || index_.actor(wait.actor).stream != stream_;
-      });
+  // In any step: what waits for the first steps waits for later ones, too.
+  Waits WaitsOf(int32_t i) const {
+    const int64_t firings = index_.actor(now_.actor).firings;
+    Waits found = Waits::kForNothing;
+    for (int64_t step = kSettled; step < kSettled + kMostVariants; ++step) {
+      index_.ForEachWait(
+          now_.actor, step * firings + now_.micro, i, [&](const ProgramIndex::Wait& wait) {
+            const ProgramIndex::Actor& of = index_.actor(wait.actor);
+            if (of.stream == stream_) return;
+            const bool earlier =
+                wait.kind != ProgramIndex::WaitKind::kToken && wait.firing < step * of.firings;
+            found = std::max(found, earlier ? Waits::kOfEarlierSteps : Waits::kOfStep);
+          });
     }
-    return waits;
+    return found;
   }
 
   bool Tells(int32_t actor, int32_t micro, int32_t i) const {
@@ -103,6 +130,9 @@ class Cutter {
   const ProgramIndex& index_;
   const int32_t stream_;
   std::vector<Stretch> stretches_;
+  Stretch now_;         // as far as it has come
+  bool tells_ = false;  // another stream waits for a token of it
+  int64_t late_ = 0;    // nanoseconds since
 };
 
 }  // namespace

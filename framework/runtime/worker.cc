@@ -20,78 +20,82 @@ constexpr int64_t kScratchAlignment = 64;
 
 Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
   thread_pool_ = std::make_unique<CpuThreadPool>(setup_.kernels.threads, setup_.init_thread);
-  size_t actors = 1, most_messages = 0, most_held = 0;
   own_.resize(setup_.programs->size());
-  for (size_t p = 0; p < own_.size(); ++p) {
-    const RunningProgram& running = (*setup_.programs)[p];
-    const ProgramIndex& index = running.loaded->index();
-    std::vector<bool> streams(index.num_streams(), false);
-    own_[p].loaded = running.loaded.get();
-    own_[p].state = running.state.get();
-    own_[p].worker_of = running.worker_of.data();
-    own_[p].priority = running.priority.data();
-    own_[p].queued.assign(index.num_actors(), 0);
-    own_[p].opened.assign(index.num_streams(), nullptr);
-    own_[p].takes_fences.assign(index.num_streams(), 0);
-    own_[p].remote.assign(index.num_actors(), 0);
-    own_[p].pulls.assign(index.num_actors(), 0);
-    most_held += static_cast<size_t>(index.program().reuse_edges_size());
-    for (const ProgramIndex::Consumer& reading : index.consumers()) {
-      // A req and an ack of each slot, and an ack of a token that nobody reads.
-      most_held += 3 * static_cast<size_t>(index.ring(index.reg(reading.reg).ring).slots);
-    }
-    for (int a = 0; a < index.num_actors(); ++a) {
-      if (running.worker_of[a] != setup_.index) continue;
-      most_messages =
-          std::max(most_messages, static_cast<size_t>(running.state->actor(a).MostMessages()));
-      // Tokens of others may come before the mailbox item that begins the step.
-      running.state->actor(a).set_step_limit(0);
-      if (const plan::Instruction& x = index.instruction(a, 0);
-          x.kind() == plan::INSTRUCTION_REMOTE) {
-        own_[p].remote[a] = 1;
-        if (x.inputs_size() > 0) own_[p].readers.push_back(a);
-        continue;
-      }
-      own_[p].pulls[a] =
-          setup_.link != nullptr && index.instruction(a, 0).kind() == plan::INSTRUCTION_PULL;
-      own_[p].actors.push_back(a);
-      const int32_t stream = index.actor(a).stream;
-      if (!streams[stream]) {
-        own_[p].streams.push_back(stream);
-        OpenStream(static_cast<int>(p), stream);
-      }
-      streams[stream] = true;
-    }
-    // A trace says what the device's main work waits for, rather than what its copies do.
-    std::stable_partition(own_[p].streams.begin(), own_[p].streams.end(), [&](int32_t stream) {
-      return index.stream_kind(stream) == plan::STREAM_COMPUTE;
-    });
-    for (const auto& [stretch, captures] : own_[p].stretches) {
-      const int most = running.state->actor(stretch.actor).MostMessages();
-      most_messages =
-          std::max(most_messages, static_cast<size_t>(most) * (stretch.end - stretch.first));
-    }
-    MessageList grants;
-    GrantStep(index, 0, &grants);
-    for (const Message& grant : grants) {
-      if (running.worker_of[grant.to] == setup_.index) own_[p].grants.push_back(grant);
-    }
-    actors += own_[p].actors.size();
-  }
-  for (ReadyList& list : ready_) list.items.resize(std::bit_ceil(actors));
-  out_.reserve(most_messages);
+  Most most;
+  for (size_t p = 0; p < own_.size(); ++p) TakeProgram(static_cast<int>(p), &most);
+  for (ReadyList& list : ready_) list.items.resize(std::bit_ceil(most.actors));
+  out_.reserve(most.messages);
   context_.seed = setup_.seed;
   for (const auto& device : *setup_.devices) {
     if (device != nullptr && !IsHost(device->kind())) fences_ = device.get();
   }
   if (setup_.link != nullptr) fences_ = setup_.link;
   if (fences_ == nullptr) return;
-  held_.reserve(most_held);
-  awaited_.reserve(most_held);
+  held_.reserve(most.held);
+  awaited_.reserve(most.held);
   ends_.reserve(own_.size() * kStepsAhead);
   for (Own& own : own_) {
     for (std::vector<Fence>& fences : own.end_fences) fences.resize(late_.size());
   }
+}
+
+// Takes the actors that this worker runs of a program, and opens their streams.
+void Worker::TakeProgram(int p, Most* most) {
+  const RunningProgram& running = (*setup_.programs)[p];
+  const ProgramIndex& index = running.loaded->index();
+  Own& own = own_[p];
+  own.loaded = running.loaded.get();
+  own.state = running.state.get();
+  own.worker_of = running.worker_of.data();
+  own.priority = running.priority.data();
+  own.queued.assign(index.num_actors(), 0);
+  own.opened.assign(index.num_streams(), nullptr);
+  own.takes_fences.assign(index.num_streams(), 0);
+  own.remote.assign(index.num_actors(), 0);
+  own.pulls.assign(index.num_actors(), 0);
+  most->held += static_cast<size_t>(index.program().reuse_edges_size());
+  for (const ProgramIndex::Consumer& reading : index.consumers()) {
+    // A req and an ack of each slot, and an ack of a token that nobody reads.
+    most->held += 3 * static_cast<size_t>(index.ring(index.reg(reading.reg).ring).slots);
+  }
+  for (int a = 0; a < index.num_actors(); ++a) {
+    if (running.worker_of[a] == setup_.index) TakeActor(p, a, most);
+  }
+  // A trace says what the device's main work waits for, rather than what its copies do.
+  std::stable_partition(own.streams.begin(), own.streams.end(), [&](int32_t stream) {
+    return index.stream_kind(stream) == plan::STREAM_COMPUTE;
+  });
+  for (const auto& [stretch, captures] : own.stretches) {
+    const size_t length = stretch.end - stretch.first;
+    most->messages =
+        std::max(most->messages, length * running.state->actor(stretch.actor).MostMessages());
+  }
+  MessageList grants;
+  GrantStep(index, 0, &grants);
+  for (const Message& grant : grants) {
+    if (running.worker_of[grant.to] == setup_.index) own.grants.push_back(grant);
+  }
+  most->actors += own.actors.size();
+}
+
+void Worker::TakeActor(int p, int32_t a, Most* most) {
+  Own& own = own_[p];
+  Actor& actor = (*setup_.programs)[p].state->actor(a);
+  most->messages = std::max(most->messages, static_cast<size_t>(actor.MostMessages()));
+  // Tokens of others may come before the mailbox item that begins the step.
+  actor.set_step_limit(0);
+  const plan::Instruction& first = own.state->index().instruction(a, 0);
+  if (first.kind() == plan::INSTRUCTION_REMOTE) {
+    own.remote[a] = 1;
+    if (first.inputs_size() > 0) own.readers.push_back(a);
+    return;
+  }
+  own.pulls[a] = setup_.link != nullptr && first.kind() == plan::INSTRUCTION_PULL;
+  own.actors.push_back(a);
+  const int32_t stream = actor.stream();
+  if (own.opened[stream] != nullptr) return;
+  own.streams.push_back(stream);
+  OpenStream(p, stream);
 }
 
 void Worker::OpenStream(int program, int32_t stream) {
@@ -269,10 +273,10 @@ inline void Worker::EndStep(int program, int64_t step) {
   ends_.push_back({program, step});
 }
 
-// What the instruction at an actor's cursor waits for, its stream waits for.
-void Worker::WaitForFences(Stream* stream, const Actor& actor) {
+// What an instruction at an actor's cursor or behind it waits for, its stream waits for.
+void Worker::WaitForFences(Stream* stream, const Actor& actor, int32_t instruction) {
   awaited_.clear();
-  actor.AppendFences(&awaited_);
+  actor.AppendFences(instruction, &awaited_);
   for (const Fence fence : awaited_) stream->Wait(fence);
 }
 
@@ -320,7 +324,7 @@ inline void Worker::Run(int program, const Actor& actor, int32_t instruction) {
   Count(&instructions_);
   SetRunning(program, actor);
   context_.stream = own_[program].opened[actor.stream()];
-  if (!late_.empty()) WaitForFences(context_.stream, actor);
+  if (!late_.empty()) WaitForFences(context_.stream, actor, instruction);
   if (setup_.tracker->failed()) return;
   const absl::Status status = own_[program].loaded->Run(actor, instruction, &context_, scratch_);
   if (!status.ok()) setup_.tracker->Fail(Explain(status, program, actor, instruction));
@@ -369,7 +373,8 @@ void Worker::RunStretch(int program, const Actor& actor, KeptStretch* kept) {
     return;
   }
   SetRunning(program, actor);
-  WaitForFences(stream, actor);
+  WaitForFences(stream, actor, stretch.first);
+  for (const int32_t i : stretch.takers) WaitForFences(stream, actor, i);
   if (setup_.tracker->failed()) return;
   instructions_.store(instructions_.load(std::memory_order_relaxed) + stretch.end - stretch.first,
                       std::memory_order_relaxed);
@@ -377,10 +382,17 @@ void Worker::RunStretch(int program, const Actor& actor, KeptStretch* kept) {
   stream->Replay(capture, own_[program].loaded->ports(actor.step()).number);
 }
 
+// Whether nobody has yet what a stretch takes behind its beginning. It mostly is so: another stream
+// has had a step's time to let go of it.
+inline bool Worker::CanTakeAll(const Stretch& stretch, const Actor& actor) {
+  return std::all_of(stretch.takers.begin(), stretch.takers.end(),
+                     [&](int32_t i) { return actor.CanTake(i); });
+}
+
 // Runs what is at an actor's cursor, and returns how many instructions that was.
 inline int32_t Worker::RunHere(int program, const Actor& actor) {
   KeptStretch* const kept = StretchAt(&own_[program], actor);
-  if (kept != nullptr) {
+  if (kept != nullptr && CanTakeAll(kept->stretch, actor)) {
     RunStretch(program, actor, kept);
     return kept->stretch.end - kept->stretch.first;
   }

@@ -191,14 +191,21 @@ class Worker final : public Executor::Task {
   void RunTraced(int program, const Actor& actor);
   void KeepStretches(int program, int32_t stream);
   KeptStretch* StretchAt(Own* own, const Actor& actor);
+  static bool CanTakeAll(const Stretch& stretch, const Actor& actor);
   void RunStretch(int program, const Actor& actor, KeptStretch* kept);
   int32_t RunHere(int program, const Actor& actor);
   int32_t FinishHere(int program, int32_t a, int32_t instructions);
   void SetRunning(int program, const Actor& actor);
   void SendAll(int program);
   void EndStep(int program, int64_t step);
+  // The most that there can be of something, over all programs, so that nothing grows in a step.
+  struct Most {
+    size_t actors = 1, messages = 0, held = 0;
+  };
+  void TakeProgram(int program, Most* most);
+  void TakeActor(int program, int32_t actor, Most* most);
   void OpenStream(int program, int32_t stream);
-  void WaitForFences(Stream* stream, const Actor& actor);
+  void WaitForFences(Stream* stream, const Actor& actor, int32_t instruction);
   bool LookAtFences();
   bool IsOver(const StepEnd& end) const;
   void Report(int64_t number);

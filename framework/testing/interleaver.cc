@@ -268,7 +268,7 @@ class Interleaver {
     const Actor& actor = state_.actor(a);
     Launched work{a, actor.firing(), actor.cursor(), ++serial_, {}, {}};
     if (options_.launch_ahead) {
-      actor.AppendFences(&work.fences);
+      actor.AppendFences(actor.cursor(), &work.fences);
       RETURN_IF_ERROR(Advance(a, work.serial, &work.late));
     } else if (!queues_[s].empty()) {
       return {};  // busy; looked at again when the stream is free
