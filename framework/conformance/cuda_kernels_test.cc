@@ -35,13 +35,6 @@ std::string BitsUnlessOwnOrder(const KernelCall& call, const KernelRun& run) {
   return HasOwnOrder(call.op) ? "" : BitsOfCpu(call, run);
 }
 
-// As a tensor core multiplies: weights of attention are rounded to bf16, beside the result.
-OpCase InBf16OfCuda(const OpDef& op, const OpCase& f32) {
-  OpCase low = InBf16(op, f32);
-  if (op.name == "attention") low.tolerance = std::max(low.tolerance, 0x1p-7);
-  return low;
-}
-
 const KernelChecker& Checker() {
   static const auto* const checker = new KernelChecker(RunOnCuda, BitsUnlessOwnOrder);
   return *checker;
@@ -71,7 +64,7 @@ TEST(CudaKernelsTest, OpsThatSaySoComputeInBf16) {
   for (const OpDef* op : Ops()) {
     if (op->computes_in == ComputesIn::kF32) continue;
     for (const OpCase& f32 : op->cases) {
-      EXPECT_EQ(Checker().CheckCase(*op, InBf16OfCuda(*op, f32), {1, 3}, &tried), "");
+      EXPECT_EQ(Checker().CheckCase(*op, InBf16(*op, f32), {1, 3}, &tried), "");
     }
   }
   std::cout << tried << " tried\n";
@@ -98,7 +91,7 @@ TEST(CudaKernelsTest, LargeShapesAgree) {
     for (const OpCase& large : op->large_cases) {
       EXPECT_EQ(Checker().CheckWhole(*op, large, 2), "");
       if (op->computes_in == ComputesIn::kF32) continue;
-      EXPECT_EQ(Checker().CheckWhole(*op, InBf16OfCuda(*op, large), 1), "");
+      EXPECT_EQ(Checker().CheckWhole(*op, InBf16(*op, large), 1), "");
     }
   }
 }

@@ -35,7 +35,7 @@ TensorType LogSumExpType(const TensorType& q) {
 Cost CostOfProducts(const OpCall& call, int64_t products) {
   const Shape& q = call.inputs[0].shape;
   const int64_t time = q[1], size = q[3];
-  // A few score tiles for each of many threads, and f32 copies of a head of every operand.
+  // A few score tiles for each of many threads, and copies of a head of every operand.
   const int64_t scratch = CountOf({64 * 4, time * std::min<int64_t>(time, 128) + 13 * time * size});
   return {CountOf({products, q[0], q[2], time, time, size}),
           BytesOf(call.inputs) + BytesOf(call.outputs),

@@ -74,12 +74,7 @@ void TransposeHalves(const uint16_t* from, int64_t from_row, int64_t rows, int64
 }
 
 void PairUp(const BFloat16* a, const BFloat16* b, BFloat16* y, int64_t n) {
-  // As f32 a bf16 is in the high half of its lane.
-  float* const pairs = reinterpret_cast<float*>(y);
-  ForLanes(n, [&](int64_t i, auto lanes) {
-    const I low = ShiftRight<16>(Bits(lanes(a + i)));
-    lanes(pairs + i, FromBits(b == nullptr ? low : low | Bits(lanes(b + i))));
-  });
+  PairRows(a, b, reinterpret_cast<float*>(y), n);
 }
 
 template <typename T>

@@ -1,6 +1,7 @@
 // Attention of one head, a few query rows at a time: their scores against all keys that the last of
 // them sees, weights while those lie in the first cache, then the weighted sum of values. The keys
 // (and for the gradient the values) are transposed once a head; all else is read where it lies.
+#include "framework/kernels/cpu/attention_rows.h"
 #include "framework/kernels/cpu/lanes.h"
 #include "framework/kernels/cpu/tiles.h"
 #include "framework/kernels/cpu/vector.h"
@@ -8,8 +9,8 @@
 namespace sluice::cpu::SLUICE_ISA {
 namespace {
 
-// Columns of scores that are computed for a row that sees n keys: whole registers.
-SLUICE_INLINE int64_t Padded(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
+// Query rows whose scores are kept at a time.
+constexpr int64_t kAttentionRows = 32;
 
 // [size, padded time], zeros in the padding.
 void TransposeHead(const float* from, const AttentionHead& head, float* to) {
@@ -20,33 +21,13 @@ void TransposeHead(const float* from, const AttentionHead& head, float* to) {
   }
 }
 
-// Keys that the row sees.
-SLUICE_INLINE int64_t KeysOf(const AttentionHead& head, int64_t row) {
-  return head.causal ? row + 1 : head.length;
+int64_t RowsKept(const AttentionHead& head) {
+  return kAttentionRows < head.time ? kAttentionRows : head.time;
 }
-
-SLUICE_INLINE void Zero(float* x, int64_t n) {
-  ForLanes(n, [&](int64_t i, auto lanes) { lanes(x + i, Splat(0)); });
+int64_t ForwardScratch(const AttentionHead& head) {
+  return (head.size + RowsKept(head)) * Padded(head.time);
 }
-
-// Weights of one row over its n keys before division by their sum, from unscaled scores. Columns up
-// to `padded` become zero. A negative scale turns the maximum around.
-SLUICE_INLINE void WeightRow(float* scores, int64_t n, int64_t padded, float scale, float* max,
-                             float* sum) {
-  const F factor = Splat(scale);
-  if (scale < 0) {
-    ForLanes(n, [&](int64_t i, auto lanes) { lanes(scores + i, lanes(scores + i) * factor); });
-  }
-  const F by = scale < 0 ? Splat(1) : factor;
-  *max = MaxOver(n, scores) * (scale < 0 ? 1 : scale);
-  const F top = Splat(*max);
-  *sum = SumOver(n, [&](int64_t i, auto lanes) {
-    const F e = lanes.Keep(Exp(lanes(scores + i) * by - top));
-    lanes(scores + i, e);
-    return e;
-  });
-  Zero(scores + n, padded - n);
-}
+int64_t BackwardScratch(const AttentionHead& head) { return 2 * ForwardScratch(head); }
 
 void Forward(const AttentionHead& head, const float* q, const float* k, const float* v, float* y,
              float* logsumexp, float* scratch) {
@@ -83,32 +64,11 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
   }
 }
 
-// Of one row: weights from scores, and score slopes from dy v^T. Slopes sum to zero over a row, and
-// `owed` alone does not see to that: it is rounded, for all keys alike, and early in training keys
-// have much in common while slopes are small. So their mean is taken off a second time.
-SLUICE_INLINE void SlopeRow(float* weights, float* slopes, int64_t n, int64_t padded, float scale,
-                            float logsumexp, float partial) {
-  const F factor = Splat(scale), top = Splat(logsumexp), delta = Splat(partial);
-  const float sum = SumOver(n, [&](int64_t i, auto lanes) {
-    const F weight = lanes.Keep(Exp(lanes(weights + i) * factor - top));
-    lanes(weights + i, weight);
-    return weight;
-  });
-  const float rest = SumOver(
-      n, [&](int64_t i, auto lanes) { return lanes(weights + i) * (lanes(slopes + i) - delta); });
-  const F mean = Splat(n > 1 ? rest / sum : slopes[0] - partial);  // exactly zero is left of one
-  ForLanes(n, [&](int64_t i, auto lanes) {
-    lanes(slopes + i, (lanes(slopes + i) - delta - mean) * lanes(weights + i) * factor);
-  });
-  Zero(weights + n, padded - n);
-  Zero(slopes + n, padded - n);
-}
-
 void Backward(const AttentionHead& head, const float* q, const float* k, const float* v,
               const float* y, const float* logsumexp, const float* dy, float* dq, float* dk,
               float* dv, float* scratch) {
   const int64_t padded = Padded(head.time), size = head.size, row = head.row;
-  const int64_t block = kAttentionRows < head.time ? kAttentionRows : head.time;
+  const int64_t block = RowsKept(head);
   float* keys = scratch;
   float* values = keys + size * padded;
   float* weights = values + size * padded;  // [block, padded]
@@ -179,6 +139,8 @@ void Cached(const AttentionHead& head, int64_t rows, int64_t cached, const float
 
 }  // namespace
 
-extern const AttentionVector kAttention = {Forward, Backward, Cached};
+extern const AttentionVector<float> kAttention = {ForwardScratch, BackwardScratch, Forward,
+                                                  Backward};
+extern const CachedAttentionVector kCachedAttention = {Cached};
 
 }  // namespace sluice::cpu::SLUICE_ISA

@@ -60,10 +60,10 @@ PreparedKernel PrepareCachedAttention(const KernelSpec& spec) {
             const int64_t b = i / joined.heads, h = i % joined.heads * joined.size;
             const int64_t at_new = b * joined.rows * joined.row() + h;
             const int64_t at_old = b * joined.time * joined.row() + h;
-            Vectors().attention.cached(head, joined.rows, position[b], at.at(0) + at_new,
-                                       at.at(1) + at_new, at.at(2) + at_new, at.at(3) + at_old,
-                                       at.at(4) + at_old, at.at(6) + at_new,
-                                       at.scratch<float>() + p * piece_bytes / 4);
+            Vectors().cached_attention.forward(
+                head, joined.rows, position[b], at.at(0) + at_new, at.at(1) + at_new,
+                at.at(2) + at_new, at.at(3) + at_old, at.at(4) + at_old, at.at(6) + at_new,
+                at.scratch<float>() + p * piece_bytes / 4);
           }
         });
         return absl::OkStatus();

@@ -1,7 +1,8 @@
 // The loops over arrays of f32 and bf16 that kernels are made of, compiled once for each
-// instruction-set level (v3: AVX2, v4: AVX-512) and chosen once by what the processor has. Every
-// level gives the same bits, and no result depends on how a caller cuts an array (columns: at
-// multiples of 16). Pure functions over memory that the caller owns; any thread. Included by
+// instruction-set level (v3: AVX2, v4: AVX-512, v4_bf16: with products of bf16) and chosen once by
+// what the processor has. Every level gives the same bits, and no result depends on how a caller
+// cuts an array (columns: at multiples of 16). Pure functions over memory that the caller owns; any
+// thread. Included by
 // *_vector.cc too: no header here may hold inline functions.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CPU_VECTOR_H_
 #define SLUICE_FRAMEWORK_KERNELS_CPU_VECTOR_H_
@@ -221,21 +222,22 @@ struct AttentionHead {
   bool causal;
   int64_t length;
 };
-// Query rows whose scores are kept at a time.
-constexpr int64_t kAttentionRows = 32;
+template <typename T>
 struct AttentionVector {
-  // Scratch: size + kAttentionRows rows of the time, rounded up to 16.
-  void (*forward)(const AttentionHead& head, const float* q, const float* k, const float* v,
-                  float* y, float* logsumexp, float* scratch);
-  // Scratch: twice that.
-  void (*backward)(const AttentionHead& head, const float* q, const float* k, const float* v,
-                   const float* y, const float* logsumexp, const float* dy, float* dq, float* dk,
-                   float* dv, float* scratch);
+  // Floats of scratch, aligned to a cache line; a length has no part in it.
+  int64_t (*forward_scratch)(const AttentionHead& head);
+  int64_t (*backward_scratch)(const AttentionHead& head);
+  void (*forward)(const AttentionHead& head, const T* q, const T* k, const T* v, T* y,
+                  float* logsumexp, float* scratch);
+  void (*backward)(const AttentionHead& head, const T* q, const T* k, const T* v, const T* y,
+                   const float* logsumexp, const T* dy, T* dq, T* dk, T* dv, float* scratch);
+};
+struct CachedAttentionVector {
   // Of `rows` query rows whose own keys and values are k and v, behind `cached` rows of keys and
   // values; all are head.row apart. Scratch: as many floats as the last row sees.
-  void (*cached)(const AttentionHead& head, int64_t rows, int64_t cached, const float* q,
-                 const float* k, const float* v, const float* keys, const float* values, float* y,
-                 float* scratch);
+  void (*forward)(const AttentionHead& head, int64_t rows, int64_t cached, const float* q,
+                  const float* k, const float* v, const float* keys, const float* values, float* y,
+                  float* scratch);
 };
 
 // The loops over elements of one float type.
@@ -248,6 +250,7 @@ struct FloatLoops {
   BatchNormVector<T> batch_norm;
   ChannelVector<T> channel;
   PoolVector<T> pool;
+  AttentionVector<T> attention;
 };
 
 struct VectorTable {
@@ -257,7 +260,7 @@ struct VectorTable {
   NormalizationVector normalization;
   OptimizerVector optimizer;
   SigmoidCrossEntropyVector sigmoid_cross_entropy;
-  AttentionVector attention;
+  CachedAttentionVector cached_attention;
   BatchStatisticsVector batch_statistics;
   ImageVector image;
 
@@ -288,13 +291,19 @@ struct VectorTable {
   extern const NormalizationVector kNormalization;             \
   extern const OptimizerVector kOptimizer;                     \
   extern const SigmoidCrossEntropyVector kSigmoidCrossEntropy; \
-  extern const AttentionVector kAttention;                     \
+  extern const AttentionVector<float> kAttention;              \
+  extern const AttentionVector<BFloat16> kAttentionBf16;       \
+  extern const CachedAttentionVector kCachedAttention;         \
   }
 SLUICE_VECTORS_OF_LEVEL(v3)
 SLUICE_VECTORS_OF_LEVEL(v4)
 #undef SLUICE_VECTORS_OF_LEVEL
+namespace v4_bf16 {
+extern const AttentionVector<BFloat16> kAttentionBf16;
+}
 
-enum class Isa { kV3, kV4 };
+// kV4Bf16 is kV4 but for what multiplies pairs of bf16.
+enum class Isa { kV3, kV4, kV4Bf16 };
 // Whether the processor runs code of the level. Without v3 there is no CPU device.
 bool Runs(Isa isa);
 const VectorTable& VectorsOf(Isa isa);
