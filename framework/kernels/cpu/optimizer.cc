@@ -188,8 +188,8 @@ PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
               Rule::Run(step, gradient, row, StatesAt<Rule>(at, place).data(), width);
             },
             [&](const float* row, int64_t place) {
-              __builtin_prefetch(row, 1);
-              for (float* state : StatesAt<Rule>(at, place)) __builtin_prefetch(state, 1);
+              FetchRow(row, width);
+              for (const float* state : StatesAt<Rule>(at, place)) FetchRow(state, width);
             });
         return absl::OkStatus();
       },
@@ -268,8 +268,8 @@ PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
               UpdateSgd(step, gradient, row, has_momentum ? at.at(6) + place : nullptr, width);
             },
             [&](const float* row, int64_t place) {
-              __builtin_prefetch(row, 1);
-              if (has_momentum) __builtin_prefetch(at.at(6) + place, 1);
+              FetchRow(row, width);
+              if (has_momentum) FetchRow(at.at(6) + place, width);
             });
         return absl::OkStatus();
       },
