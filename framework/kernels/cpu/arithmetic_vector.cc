@@ -130,13 +130,25 @@ constexpr ElementwiseVector<T> LoopsOf() {
           AddToF32<T>};
 }
 
+bool AllBelow(const int32_t* x, uint32_t limit, int64_t n) {
+  const I bound = SplatI(static_cast<int32_t>(limit));
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    if (Any(AtLeastUnsigned(LoadI(x + i), bound))) return false;
+  }
+  for (; i < n; ++i) {
+    if (static_cast<uint32_t>(x[i]) >= limit) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 extern const ElementwiseVector<float> kElementwise = LoopsOf<float>();
 extern const ElementwiseVector<BFloat16> kElementwiseBf16 = LoopsOf<BFloat16>();
 extern const ArithmeticVector kArithmetic = {
-    AddStreaming, CopyStreaming, Copy,       TransposeInto, TransposeHalves,
-    PairUp,       Fill,          SquareRoot, ToBFloat16,    FromBFloat16,
+    AddStreaming, CopyStreaming, Copy,       TransposeInto, TransposeHalves, PairUp,
+    Fill,         SquareRoot,    ToBFloat16, FromBFloat16,  AllBelow,
 };
 
 }  // namespace sluice::cpu::SLUICE_ISA

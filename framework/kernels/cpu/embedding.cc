@@ -1,23 +1,36 @@
 // Rows of a table by id. A shard of a table split by rows gives zeros for the rows of other shards.
-#include "absl/strings/str_cat.h"
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/rows.h"
 
 namespace sluice::cpu {
 
-absl::Status CheckIds(const char* op, const int32_t* ids, int64_t n, int64_t limit) {
-  for (int64_t i = 0; i < n; ++i) {
-    if (ids[i] >= 0 && ids[i] < limit) continue;
-    return absl::OutOfRangeError(
-        absl::StrCat(op, ": expected ids in [0, ", limit, "), got ", ids[i], " in row ", i));
-  }
-  return absl::OkStatus();
-}
-
 namespace {
 
-// Rows of a large table are in no cache: so many ids ahead they are asked for.
-constexpr int64_t kAhead = 8;
+void CopyRow(const float* from, int64_t width, float* to) {
+  constexpr int64_t kLine = 16;
+  int64_t e = 0;
+  for (; e + kLine <= width; e += kLine) std::memcpy(to + e, from + e, kLine * sizeof(float));
+  for (; e < width; ++e) to[e] = from[e];
+}
+
+// Of a table whose rows from `first` on are `held` here; zeros for others.
+void LookUp(const float* table, int64_t first, int64_t held, int64_t width, const int32_t* ids,
+            int64_t n, float* y) {
+  const int64_t ahead = RowsAhead(width);
+  const auto is_held = [held](int64_t row) { return row >= 0 && row < held; };
+  for (int64_t i = 0; i < n; ++i) {
+    if (i + ahead < n) {
+      const int64_t next = ids[i + ahead] - first;
+      if (is_held(next)) FetchRow(table + next * width, width);
+    }
+    const int64_t row = ids[i] - first;
+    if (is_held(row)) {
+      CopyRow(table + row * width, width, y + i * width);
+    } else {
+      std::fill_n(y + i * width, width, 0.0f);
+    }
+  }
+}
 
 // Adds rows in order of appearance. Split by columns, so that the order of a sum is one.
 void ScatterAdd(const KernelContext& context, const int32_t* ids, const float* values, int64_t n,
@@ -51,20 +64,11 @@ PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
     if (width == 0) return absl::OkStatus();  // a shard without columns has no bytes either
     const int64_t first = rows.BeginAt(context.micro);
     ParallelRows(context, n, width, kCheapGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = ids[i] - first;
-        if (i + kAhead < end) {
-          const int64_t next = ids[i + kAhead] - first;
-          if (next >= 0 && next < rows.held) {
-            __builtin_prefetch(table + ((i + kAhead) / of_group * rows.held + next) * width);
-          }
-        }
-        if (row >= 0 && row < rows.held) {
-          std::memcpy(y + i * width, table + (i / of_group * rows.held + row) * width,
-                      width * sizeof(float));
-        } else {
-          std::memset(y + i * width, 0, width * sizeof(float));
-        }
+      for (int64_t i = begin; i < end;) {
+        const int64_t group = i / of_group, until = std::min(end, (group + 1) * of_group);
+        LookUp(table + group * rows.held * width, first, rows.held, width, ids + i, until - i,
+               y + i * width);
+        i = until;
       }
     });
     return absl::OkStatus();
@@ -116,14 +120,16 @@ PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
         const int32_t* ids = at.at<int32_t>(1);
         RETURN_IF_ERROR(CheckIds("sum_squares_sparse", ids, n, rows.whole));
         const int64_t first = rows.BeginAt(context.micro);
+        const auto squares = Vectors().f32.reduction.sum_squares;
         double sum = 0;
         for (int64_t g = 0; g < rows.groups; ++g) {
-          const DistinctRows distinct(ids + g * of_group, at.at(2) + g * of_group * rows.width,
-                                      of_group, rows.width, first, first + rows.held,
-                                      at.scratch<std::byte>());
-          sum += distinct.Sum(context, [&](const float* row) {
-            return Vectors().f32.reduction.sum_squares(row, rows.width);
-          });
+          const DistinctRows distinct(context, ids + g * of_group,
+                                      at.at(2) + g * of_group * rows.width, of_group, rows.width,
+                                      first, first + rows.held, at.scratch<std::byte>());
+          // The square of one f32 is exact.
+          sum += rows.width == 1
+                     ? distinct.Sum([](const float* x) { return static_cast<double>(*x) * *x; })
+                     : distinct.Sum([&](const float* row) { return squares(row, rows.width); });
         }
         *at.at(3) = static_cast<float>(sum);
         return absl::OkStatus();

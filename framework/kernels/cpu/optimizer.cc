@@ -44,49 +44,117 @@ void UpdateElements(const KernelContext& context, int64_t n, int64_t grain, cons
   });
 }
 
-// The rows forms. update(gradient, row, place): changes one row of the table, whose place in the
-// state is given. With `to` the table stays: each row named is copied there and changed, and rows
-// that the shard has none of are the identity of the sum that brings the shards' together.
-// fetch(row, place): it is soon to be changed.
+// The rows forms: a table, then its states, and the rows that are named. With `to` the table stays:
+// each row named is copied there and changed, and rows that the shard has none of are the identity
+// of the sum that brings the shards' together.
+template <int kTables>
 struct NamedRows {
   TableRows rows;
   const int32_t* ids;
   const float* values;
-  float* table;
+  std::array<float*, kTables> tables;
   float* to;  // null: none
   int64_t n;
+  int64_t offset = 0;  // of a row from its id
 
-  template <typename F, typename Fetch>
-  void Update(const KernelContext& context, std::byte* scratch, F&& update, Fetch&& fetch) const {
+  // update(gradient, tables, n) changes n elements, which stand at one place of all.
+  template <typename F>
+  void Update(const KernelContext& context, std::byte* scratch, const F& update) const {
+    if (rows.width == 0) return;  // a shard without columns has no bytes either
     if (to != nullptr) std::fill_n(to, n * rows.width, -0.0f);
     const int64_t first = rows.BeginAt(context.micro), of_group = rows.IdsOfGroup(n);
     for (int64_t g = 0; g < rows.groups; ++g) {
       const int64_t begin = g * of_group * rows.width;
-      const auto place_of = [&](int64_t id) { return (g * rows.held + id - first) * rows.width; };
-      const DistinctRows distinct(ids + g * of_group, values + begin, of_group, rows.width, first,
-                                  first + rows.held, scratch);
-      distinct.ForEach(
-          context,
-          [&](int64_t id, const float* gradient, const RowPlaces& places) {
-            const int64_t place = place_of(id);
-            if (to == nullptr) return update(gradient, table + place, place);
-            UpdateCopies(table + place, to + begin, places,
-                         [&](float* row) { update(gradient, row, place); });
-          },
-          [&](int64_t id) { fetch(table + place_of(id), place_of(id)); });
+      NamedRows group = *this;
+      group.offset = g * rows.held - first;
+      if (to != nullptr) group.to += begin;
+      const DistinctRows distinct(context, ids + g * of_group, values + begin, of_group, rows.width,
+                                  first, first + rows.held, scratch);
+      const auto fetch = [&](int64_t id) {
+        const int64_t place = (id + group.offset) * rows.width;
+        for (const float* table : group.tables) FetchRow(table + place, rows.width);
+      };
+      if (rows.width < NarrowRows<F>::kWidth) {
+        distinct.ForEach([&] { return NarrowRows<F>(group, update); }, fetch);
+      } else {
+        distinct.ForEach([&] { return WideRows<F>{group, update}; }, fetch);
+      }
     }
   }
 
  private:
-  template <typename F>
-  void UpdateCopies(const float* from, float* copies, const RowPlaces& places, F&& update) const {
-    float* const row = copies + places[0] * rows.width;
-    std::memcpy(row, from, rows.width * sizeof(float));
-    update(row);
-    for (int64_t i = 1; i < places.size(); ++i) {
-      std::memcpy(copies + places[i] * rows.width, row, rows.width * sizeof(float));
+  void StoreCopies(const float* row, const RowPlaces& places, int64_t from) const {
+    for (int64_t i = from; i < places.size(); ++i) {
+      std::copy_n(row, rows.width, to + places[i] * rows.width);
     }
   }
+
+  // Changes each row where it stands.
+  template <typename F>
+  struct WideRows {
+    const NamedRows& named;
+    const F& update;
+    void operator()(int64_t id, const float* gradient, const RowPlaces& places) const {
+      const int64_t width = named.rows.width;
+      std::array<float*, kTables> at = named.tables;
+      for (float*& table : at) table += (id + named.offset) * width;
+      if (named.to != nullptr) {
+        at[0] = std::copy_n(at[0], width, named.to + places[0] * width) - width;
+      }
+      update(gradient, at.data(), width);
+      if (named.to != nullptr) named.StoreCopies(at[0], places, 1);
+    }
+    void Finish() const {}
+  };
+
+  // Rows that fill no register are brought together first, and changed many at a time.
+  template <typename F>
+  class NarrowRows {
+   public:
+    static constexpr int64_t kWidth = 16;  // of those that are wide
+
+    NarrowRows(const NamedRows& named, const F& update) : named_(named), update_(update) {}
+    void operator()(int64_t id, const float* gradient, const RowPlaces& places) {
+      const int64_t width = named_.rows.width;
+      if ((count_ + 1) * width > kElements) Finish();
+      Copy(gradient, gradient_ + count_ * width);
+      const int64_t row = id + named_.offset;
+      for (int t = 0; t < kTables; ++t) {
+        Copy(named_.tables[t] + row * width, at_[t] + count_ * width);
+      }
+      table_rows_[count_] = row;
+      places_[count_++] = places;
+    }
+    void Finish() {
+      const int64_t width = named_.rows.width;
+      std::array<float*, kTables> at;
+      for (int t = 0; t < kTables; ++t) at[t] = at_[t];
+      if (count_ > 0) update_(gradient_, at.data(), count_ * width);
+      for (int64_t i = 0; i < count_; ++i) {
+        for (int t = named_.to != nullptr ? 1 : 0; t < kTables; ++t) {
+          Copy(at_[t] + i * width, named_.tables[t] + table_rows_[i] * width);
+        }
+        if (named_.to != nullptr) named_.StoreCopies(at_[0] + i * width, places_[i], 0);
+      }
+      count_ = 0;
+    }
+
+   private:
+    static constexpr int64_t kElements = 256;
+
+    void Copy(const float* from, float* to) const {
+      *to = *from;
+      for (int64_t e = 1; e < named_.rows.width; ++e) to[e] = from[e];
+    }
+
+    const NamedRows& named_;
+    const F& update_;
+    int64_t count_ = 0;
+    alignas(64) float gradient_[kElements];
+    alignas(64) float at_[kTables][kElements];
+    int64_t table_rows_[kElements];
+    RowPlaces places_[kElements];
+  };
 };
 
 // Of an update: the operand that it writes, behind its inputs where it gives a value.
@@ -174,7 +242,7 @@ PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const auto attributes,
                    ParseAttributes<typename Rule::Attributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[kIds].NumElements(), width = rows.width;
+  const int64_t n = spec.inputs[kIds].NumElements();
   const int written = Written(spec);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
@@ -182,18 +250,16 @@ PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
         RETURN_IF_ERROR(CheckIds(op, ids, n, rows.whole));
         const typename Rule::Step step = StepAt<Rule>(attributes, at, kFactor);
         float* const out = written == 0 ? nullptr : at.at(written);
-        NamedRows{rows, ids, at.at(kIds + 1), at.at(0), out, n}.Update(
+        std::array<float*, kIds> tables;
+        for (int t = 0; t < kIds; ++t) tables[t] = at.at(t);
+        NamedRows<kIds>{rows, ids, at.at(kIds + 1), tables, out, n}.Update(
             context, at.scratch<std::byte>(),
-            [&](const float* gradient, float* row, int64_t place) {
-              Rule::Run(step, gradient, row, StatesAt<Rule>(at, place).data(), width);
-            },
-            [&](const float* row, int64_t place) {
-              FetchRow(row, width);
-              for (const float* state : StatesAt<Rule>(at, place)) FetchRow(state, width);
+            [&](const float* gradient, float* const* table, int64_t elements) {
+              Rule::Run(step, gradient, table[0], table + 1, elements);
             });
         return absl::OkStatus();
       },
-      DistinctRows::Scratch(rows.IdsOfGroup(n), width));
+      DistinctRows::Scratch(rows.IdsOfGroup(n), rows.width));
 }
 
 }  // namespace
@@ -253,7 +319,7 @@ PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1, 5}));
   ASSIGN_OR_RETURN(const SgdAttributes attributes, ParseAttributes<SgdAttributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
+  const int64_t n = spec.inputs[1].NumElements();
   const bool has_momentum = spec.inputs.size() > 6;
   const int written = Written(spec);
   return MakeKernel(
@@ -262,18 +328,21 @@ PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
         RETURN_IF_ERROR(CheckIds("sgd_sparse", ids, n, rows.whole));
         const SgdStep step = StepOf(attributes, *at.at(3), *at.at(4), *at.at<int32_t>(5));
         float* const out = written == 0 ? nullptr : at.at(written);
-        NamedRows{rows, ids, at.at(2), at.at(0), out, n}.Update(
-            context, at.scratch<std::byte>(),
-            [&](const float* gradient, float* row, int64_t place) {
-              UpdateSgd(step, gradient, row, has_momentum ? at.at(6) + place : nullptr, width);
-            },
-            [&](const float* row, int64_t place) {
-              FetchRow(row, width);
-              if (has_momentum) FetchRow(at.at(6) + place, width);
-            });
+        std::byte* const scratch = at.scratch<std::byte>();
+        if (has_momentum) {
+          NamedRows<2>{rows, ids, at.at(2), {at.at(0), at.at(6)}, out, n}.Update(
+              context, scratch, [&](const float* gradient, float* const* table, int64_t elements) {
+                UpdateSgd(step, gradient, table[0], table[1], elements);
+              });
+        } else {
+          NamedRows<1>{rows, ids, at.at(2), {at.at(0)}, out, n}.Update(
+              context, scratch, [&](const float* gradient, float* const* table, int64_t elements) {
+                UpdateSgd(step, gradient, table[0], nullptr, elements);
+              });
+        }
         return absl::OkStatus();
       },
-      DistinctRows::Scratch(rows.IdsOfGroup(n), width));
+      DistinctRows::Scratch(rows.IdsOfGroup(n), rows.width));
 }
 
 // variable, m, v, gradient, factor, step; then the direction.

@@ -51,6 +51,8 @@ struct ArithmeticVector {
   UnaryLoop<float> sqrt;
   void (*to_bf16)(const float* x, BFloat16* y, int64_t n);
   void (*from_bf16)(const BFloat16* x, float* y, int64_t n);
+  // Whether each of them is in [0, limit); the limit is at most 2^31.
+  bool (*all_below)(const int32_t* x, uint32_t limit, int64_t n);
 };
 
 // One draw of a random op: what Philox (tensor/random.h) is keyed and counted by.
