@@ -60,7 +60,7 @@ struct TablePass {
   std::vector<std::vector<int32_t>> ids;
 };
 // Seconds of one pass that does nothing else. In the order of the ids, or in ascending order, which
-// had to be made first: whichever is faster.
+// had to be made first, and with rows asked for so or so far ahead: whichever is fastest.
 double MeasureTablePass(ThreadPool* thread_pool, const TablePass& pass);
 
 // Seconds of one call: the lower quartile over calls until `budget` seconds and at least five calls
