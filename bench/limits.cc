@@ -1,9 +1,11 @@
 #include "bench/limits.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -99,21 +101,26 @@ ConvolutionShape ConvolutionOf(int64_t size, int64_t channels, DType dtype) {
 constexpr int64_t kLine = 16;
 using Line [[gnu::vector_size(64), gnu::aligned(4), gnu::may_alias]] = float;
 
-// Rows `ahead` ids ahead are asked for while one is looked at. Sixteen elements at a time: one at a
-// time, arithmetic would be the limit.
-void LookAtRows(const TablePass& pass, const int32_t* ids, int64_t n, int64_t ahead, float* sink) {
-  const int64_t width = pass.width;
-  float sum = 0;
+// Rows `ahead` ids ahead are asked for while one is looked at. Nothing here may take longer than
+// memory does: elements change sixteen at a time, those read are joined by what takes one cycle,
+// and widths that tables have are constants.
+template <typename Width>
+void LookAtRows(const TablePass& pass, Width width, const int32_t* ids, int64_t n, int64_t ahead,
+                uint32_t* sink) {
+  float* const* const tables = pass.tables.data();
+  const int64_t count = static_cast<int64_t>(pass.tables.size());
+  const bool writes = pass.writes;
+  uint32_t joined = 0;
   for (int64_t i = 0; i < n; ++i) {
-    for (float* table : pass.tables) {
-      if (i + ahead < n) __builtin_prefetch(table + ids[i + ahead] * width);
-      float* row = table + ids[i] * width;
-      if (!pass.writes) {
-        for (int64_t e = 0; e < width; e += kLine)
-          sum += row[e];  // a cache line, of which any part
+    const int64_t next = ids[std::min(i + ahead, n - 1)] * width;
+    for (int64_t t = 0; t < count; ++t) {
+      __builtin_prefetch(tables[t] + next);
+      float* const row = tables[t] + ids[i] * width;
+      int64_t e = 0;
+      if (!writes) {
+        for (; e < width; e += kLine) joined ^= std::bit_cast<uint32_t>(row[e]);  // any of a line
         continue;
       }
-      int64_t e = 0;
       for (; e + kLine <= width; e += kLine) {
         Line& line = *reinterpret_cast<Line*>(row + e);
         line = line * 0.5f + 0.25f;
@@ -121,11 +128,19 @@ void LookAtRows(const TablePass& pass, const int32_t* ids, int64_t n, int64_t ah
       for (; e < width; ++e) row[e] = row[e] * 0.5f + 0.25f;
     }
   }
-  *sink = sum;
+  *sink = joined;
+}
+
+void LookAtRows(const TablePass& pass, const int32_t* ids, int64_t n, int64_t ahead,
+                uint32_t* sink) {
+  const auto look = [&](auto width) { LookAtRows(pass, width, ids, n, ahead, sink); };
+  if (pass.width == 1) return look(std::integral_constant<int64_t, 1>());
+  if (pass.width == 16) return look(std::integral_constant<int64_t, 16>());
+  look(pass.width);
 }
 
 double SecondsOfPass(ThreadPool* thread_pool, const TablePass& pass, int64_t ahead) {
-  std::vector<float> sinks(thread_pool->threads() * 16);
+  std::vector<uint32_t> sinks(thread_pool->threads() * 16);
   size_t turn = 0;
   return TimeOf(0.1, [&] {
     const std::vector<int32_t>& ids = pass.ids[turn++ % pass.ids.size()];

@@ -1,4 +1,6 @@
 // Rows of a table by id. A shard of a table split by rows gives zeros for the rows of other shards.
+#include <type_traits>
+
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/rows.h"
 
@@ -13,23 +15,48 @@ void CopyRow(const float* from, int64_t width, float* to) {
   for (; e < width; ++e) to[e] = from[e];
 }
 
-// Of a table whose rows from `first` on are `held` here; zeros for others.
-void LookUp(const float* table, int64_t first, int64_t held, int64_t width, const int32_t* ids,
+// y[i] = the row of ids[i] of a table whose rows from `first` on are `held` here; zeros for others.
+// With `whole` there are no others. Width: a number or a constant.
+template <bool whole, typename Width>
+void LookUp(const float* table, int64_t first, int64_t held, Width width, const int32_t* ids,
             int64_t n, float* y) {
   const int64_t ahead = RowsAhead(width);
-  const auto is_held = [held](int64_t row) { return row >= 0 && row < held; };
-  for (int64_t i = 0; i < n; ++i) {
-    if (i + ahead < n) {
-      const int64_t next = ids[i + ahead] - first;
-      if (is_held(next)) FetchRow(table + next * width, width);
-    }
+  const auto is_held = [held](int64_t row) { return whole || (row >= 0 && row < held); };
+  const auto copy = [&](int64_t i) {
     const int64_t row = ids[i] - first;
     if (is_held(row)) {
       CopyRow(table + row * width, width, y + i * width);
     } else {
       std::fill_n(y + i * width, width, 0.0f);
     }
+  };
+  int64_t i = 0;
+  for (; i + ahead < n; ++i) {
+    const int64_t next = ids[i + ahead] - first;
+    if (is_held(next)) FetchRow(table + next * width, width);
+    copy(i);
   }
+  for (; i < n; ++i) copy(i);
+}
+
+using LookUpLoop = void (*)(const float* table, int64_t first, int64_t held, int64_t width,
+                            const int32_t* ids, int64_t n, float* y);
+// Rows of one element and of a line are worth loops of their own.
+template <bool whole>
+LookUpLoop LookUpOf(int64_t width) {
+  if (width == 1) {
+    return [](const float* table, int64_t first, int64_t held, int64_t, const int32_t* ids,
+              int64_t n, float* y) {
+      LookUp<whole>(table, first, held, std::integral_constant<int64_t, 1>(), ids, n, y);
+    };
+  }
+  if (width == 16) {
+    return [](const float* table, int64_t first, int64_t held, int64_t, const int32_t* ids,
+              int64_t n, float* y) {
+      LookUp<whole>(table, first, held, std::integral_constant<int64_t, 16>(), ids, n, y);
+    };
+  }
+  return LookUp<whole, int64_t>;
 }
 
 // Adds rows in order of appearance. Split by columns, so that the order of a sum is one.
@@ -56,6 +83,8 @@ PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
   const TableRows rows(spec.inputs[0]);
   const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
   const int64_t of_group = rows.IdsOfGroup(n);
+  const LookUpLoop look_up =
+      rows.held == rows.whole ? LookUpOf<true>(width) : LookUpOf<false>(width);
   return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     const float* table = at.at(0);
     const int32_t* ids = at.at<int32_t>(1);
@@ -66,8 +95,8 @@ PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
     ParallelRows(context, n, width, kCheapGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end;) {
         const int64_t group = i / of_group, until = std::min(end, (group + 1) * of_group);
-        LookUp(table + group * rows.held * width, first, rows.held, width, ids + i, until - i,
-               y + i * width);
+        look_up(table + group * rows.held * width, first, rows.held, width, ids + i, until - i,
+                y + i * width);
         i = until;
       }
     });

@@ -120,25 +120,25 @@ class DistinctRows {
   void RunPiece(int64_t piece, F&& visit, Fetch&& fetch) const {
     const BinaryLoop<float> add = Vectors().f32.elementwise.add.both;
     float* const sum = reinterpret_cast<float*>(sums_ + piece * AlignedBytes(width_ * 4));
-    const int64_t count = ids_.count, ahead = RowsAhead(width_);
-    const int64_t end = NextId((piece + 1) * kPiece);
+    const int64_t ahead = RowsAhead(width_), end = NextId((piece + 1) * kPiece);
+    const auto fetch_behind = [&](int64_t i) {
+      if (i + ahead >= ids_.count) return;
+      FetchRow(RowAt(i + ahead), width_);
+      fetch(begin_ + IdAt(i + ahead));
+    };
     for (int64_t i = NextId(piece * kPiece); i < end;) {
       const int64_t first = i, id = IdAt(i);
       const float* total = RowAt(i);
-      do {
-        if (i > first && width_ == 1) {
+      fetch_behind(i);
+      for (++i; i < ids_.count && IdAt(i) == id; ++i) {
+        if (width_ == 1) {
           *sum = *total + *RowAt(i);
-          total = sum;
-        } else if (i > first) {
+        } else {
           add(total, RowAt(i), sum, width_);
-          total = sum;
         }
-        if (i + ahead < count) {
-          FetchRow(RowAt(i + ahead), width_);
-          fetch(begin_ + IdAt(i + ahead));
-        }
-        ++i;
-      } while (i < count && IdAt(i) == id);
+        total = sum;
+        fetch_behind(i);
+      }
       visit(begin_ + id, total, RowPlaces(ids_.order + first, ids_.order + i));
     }
   }
