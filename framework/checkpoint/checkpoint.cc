@@ -25,10 +25,11 @@ absl::Status WriteInto(const std::string& dir, const CheckpointMeta& meta,
                        FileFaults* faults) {
   Manifest manifest{meta, {}, {}};
   const auto digesting = [&](const TensorEntry& entry) {
-    absl::StatusOr<HostTensor> value = source(entry);
+    absl::StatusOr<TensorValue> value = source(entry);
     if (value.ok()) {
       manifest.types[entry.name] = PrintType(entry.dtype, entry.shape);
-      manifest.digests[entry.name] = HashText(StableHash(value->bytes.data(), value->bytes.size()));
+      manifest.digests[entry.name] =
+          HashText(StableHash(value->bytes().data(), value->bytes().size()));
     }
     return value;
   };

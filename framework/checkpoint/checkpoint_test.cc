@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -31,7 +32,7 @@ const std::vector<TensorEntry>& Entries() {
   return entries;
 }
 
-TensorSource Values(float base) {
+std::function<HostTensor(const TensorEntry&)> Values(float base) {
   return [base](const TensorEntry& entry) {
     HostTensor tensor(entry.dtype, entry.shape);
     for (int i = 0; i < 6; ++i) tensor.data<float>()[i] = base + i;
@@ -80,7 +81,7 @@ TEST(CheckpointTest, AFailedSaveLeavesTheOldOnesAndNothingElse) {
   const std::string dir = FreshDirectory("failed");
   ASSERT_TRUE(SaveCheckpoint(dir, Meta(1), Entries(), Values(1)).ok());
   const auto failing = [](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
-    if (entry.name == "h0/weight") return *Values(2)(entry);
+    if (entry.name == "h0/weight") return Values(2)(entry);
     return absl::InternalError("torn");
   };
   EXPECT_EQ(SaveCheckpoint(dir, Meta(2), Entries(), failing).status().message(), "torn");

@@ -19,16 +19,12 @@ CheckpointWriter::~CheckpointWriter() {
   if (thread_.joinable()) thread_.join();
 }
 
-void CheckpointWriter::Begin(CheckpointContents contents, std::vector<HostTensor> values) {
+void CheckpointWriter::Begin(CheckpointContents contents, std::function<BoxSource()> copied) {
   SLUICE_CHECK(!pending_.valid()) << "the result of the save before was not taken";
-  SLUICE_CHECK_EQ(contents.boxes.size(), values.size());
   if (thread_.joinable()) thread_.join();  // it has given its result
   auto save = std::make_shared<std::packaged_task<Result()>>(
-      [this, contents = std::move(contents), values = std::move(values)]() mutable {
-        const BoxEntry* const first = contents.boxes.data();
-        return Write(contents, [&](const BoxEntry& box) -> absl::StatusOr<HostTensor> {
-          return std::move(values[&box - first]);  // asked once for each
-        });
+      [this, contents = std::move(contents), copied = std::move(copied)] {
+        return Write(contents, copied());
       });
   pending_ = save->get_future();
   if (!StartThread([save] { (*save)(); }, &thread_).ok()) (*save)();  // while the caller waits

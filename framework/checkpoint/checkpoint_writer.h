@@ -1,5 +1,5 @@
 // Writes checkpoints into a folder on a thread of its own, one at a time, while training goes on,
-// and prunes the folder after each. The values were copied for it: it touches no session. Of
+// and prunes the folder after each. The values are copied for it: it touches no session. Of
 // several ranks each has one, and they write one checkpoint together: the first rank's begins the
 // folder, commits and prunes. One thread owns and calls it.
 #ifndef SLUICE_FRAMEWORK_CHECKPOINT_CHECKPOINT_WRITER_H_
@@ -53,9 +53,9 @@ class CheckpointWriter {
   // Waits until what was begun is written.
   ~CheckpointWriter();
 
-  // Begins to write `values`, one for each box. The result of what was begun before must have been
-  // taken. All ranks begin the same checkpoints in the same order.
-  void Begin(CheckpointContents contents, std::vector<HostTensor> values);
+  // Begins to write what `copied`, the first thing that its thread calls, gives. The result of what
+  // was begun before must have been taken. All ranks begin the same checkpoints in the same order.
+  void Begin(CheckpointContents contents, std::function<BoxSource()> copied);
   // The result of what was begun, once: none while it is being written, unless `wait`, and none
   // where nothing was begun.
   std::optional<Result> Take(bool wait);

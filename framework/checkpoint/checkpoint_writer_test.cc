@@ -42,7 +42,8 @@ class CheckpointWriterTest : public ::testing::Test {
   static void Begin(CheckpointWriter* writer, int64_t step, float value) {
     HostTensor tensor(DType::kF32, {});
     *tensor.data<float>() = value;
-    writer->Begin({{step, 1, step, {}}, {{"w", DType::kF32, {}}}, {{"w", {}}}}, {tensor});
+    writer->Begin({{step, 1, step, {}}, {{"w", DType::kF32, {}}}, {{"w", {}}}},
+                  [tensor]() -> BoxSource { return [tensor](const BoxEntry&) { return tensor; }; });
   }
   float Value(const std::string& path) { return *Checkpoint::Load(path)->Read("w")->data<float>(); }
   std::string dir_;

@@ -157,10 +157,11 @@ absl::Status WriteCheckpointPart(const std::string& dir, const CheckpointMeta& m
   size_t next = 0;  // the source is asked once for each, in order
   const auto digesting = [&](const TensorEntry&) {
     const BoxEntry& each = *stored[next++];
-    absl::StatusOr<HostTensor> value = source(each);
+    absl::StatusOr<TensorValue> value = source(each);
     if (value.ok()) {
       manifest.boxes[each.tensor].push_back(
-          {part.part, each.box, HashText(StableHash(value->bytes.data(), value->bytes.size()))});
+          {part.part, each.box,
+           HashText(StableHash(value->bytes().data(), value->bytes().size()))});
     }
     return value;
   };

@@ -30,8 +30,8 @@ struct BoxEntry {
 };
 
 // Gives the value of a box, of the box's shape; called once for each, in order, so that one at a
-// time is in memory.
-using BoxSource = std::function<absl::StatusOr<HostTensor>(const BoxEntry&)>;
+// time need be in memory.
+using BoxSource = std::function<absl::StatusOr<TensorValue>(const BoxEntry&)>;
 
 // Makes the unfinished folder of the checkpoint, and removes what an earlier save left of it.
 absl::Status BeginCheckpoint(const std::string& dir, const CheckpointMeta& meta,

@@ -145,13 +145,13 @@ absl::Status WriteSafetensors(const std::string& path, absl::Span<const TensorEn
   RETURN_IF_ERROR(file.Append(LittleEndian(header.size())));
   RETURN_IF_ERROR(file.Append(header));
   for (const TensorEntry& entry : entries) {
-    ASSIGN_OR_RETURN(const HostTensor value, source(entry));
-    if (value.dtype != entry.dtype || value.shape != entry.shape) {
+    ASSIGN_OR_RETURN(const TensorValue value, source(entry));
+    if (value.dtype() != entry.dtype || value.shape() != entry.shape) {
       return absl::InvalidArgumentError(
           absl::StrCat(entry.name, ": expected ", DTypeName(entry.dtype), entry.shape.ToString(),
-                       ", got ", DTypeName(value.dtype), value.shape.ToString()));
+                       ", got ", DTypeName(value.dtype()), value.shape().ToString()));
     }
-    RETURN_IF_ERROR(file.Append(value.bytes.data(), value.bytes.size()));
+    RETURN_IF_ERROR(file.Append(value.bytes().data(), value.bytes().size()));
   }
   return file.Close();
 }

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -36,8 +37,28 @@ struct StoredTensor {
   Shape shape;
 };
 
-// Gives the value of a tensor; called once for each, in order, so that one at a time is in memory.
-using TensorSource = std::function<absl::StatusOr<HostTensor>(const TensorEntry&)>;
+// A tensor, or a view of the bytes of one that are there until all is written.
+class TensorValue {
+ public:
+  TensorValue(HostTensor tensor) : tensor_(std::move(tensor)) {}  // NOLINT: sources return tensors
+  TensorValue(DType dtype, Shape shape, absl::Span<const std::byte> bytes) : view_(bytes) {
+    tensor_.dtype = dtype;
+    tensor_.shape = std::move(shape);
+  }
+  DType dtype() const { return tensor_.dtype; }
+  const Shape& shape() const { return tensor_.shape; }
+  absl::Span<const std::byte> bytes() const {
+    return view_.data() == nullptr ? absl::MakeConstSpan(tensor_.bytes) : view_;
+  }
+
+ private:
+  HostTensor tensor_;
+  absl::Span<const std::byte> view_;
+};
+
+// Gives the value of a tensor; called once for each, in order, so that one at a time need be in
+// memory.
+using TensorSource = std::function<absl::StatusOr<TensorValue>(const TensorEntry&)>;
 
 // Writes and syncs. Errors: a value that is not of its entry's type; a name twice; the source's.
 absl::Status WriteSafetensors(const std::string& path, absl::Span<const TensorEntry> entries,

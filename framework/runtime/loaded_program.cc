@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
   loaded->MakePorts();
   RETURN_IF_ERROR(loaded->LocateRegisters(memories));
   loaded->LocateOperands();
+  loaded->FindWrittenShards();
   return loaded;
 }
 
@@ -112,16 +113,22 @@ absl::Status LoadedProgram::LocateRegisters(absl::Span<std::byte* const> memorie
   const auto address = [&](int32_t device, int64_t bytes, int64_t offset) {
     return bytes == 0 || memories[device] == nullptr ? nullptr : memories[device] + offset;
   };
-  std::map<std::pair<absl::string_view, int32_t>, const plan::VariableShard*> shards;
+  struct NumberedShard {
+    int64_t offset;
+    int32_t number;
+  };
+  std::map<std::pair<absl::string_view, int32_t>, NumberedShard> shards;
+  int32_t number = 0;
   for (const plan::Variable& variable : plan_.variables()) {
     for (const plan::VariableShard& shard : variable.shards()) {
-      shards[{variable.name(), shard.device()}] = &shard;
+      shards[{variable.name(), shard.device()}] = {shard.offset(), number++};
     }
   }
   for (int r = 0; r < program_.registers_size(); ++r) {
     const plan::Register& reg = program_.registers(r);
     const int slots = index_.ring(index_.reg(r).ring).slots;
     first_address_.push_back(static_cast<int32_t>(addresses_.size()));
+    variable_shard_.push_back(-1);
     if (reg.variable().empty()) {
       for (int slot = 0; slot < slots; ++slot) {
         addresses_.push_back(address(reg.device(), reg.bytes(), index_.SlotOffset(r, slot)));
@@ -136,7 +143,8 @@ absl::Status LoadedProgram::LocateRegisters(absl::Span<std::byte* const> memorie
                        reg.device(), ", got ", slots, " slots and ",
                        found == shards.end() ? "no shard" : "a shard"));
     }
-    addresses_.push_back(address(reg.device(), 1, found->second->offset()));
+    addresses_.push_back(address(reg.device(), 1, found->second.offset));
+    variable_shard_.back() = found->second.number;
   }
   for (const plan::Temporary& local : program_.temporaries()) {
     addresses_.push_back(address(index_.device_of(local.actor()), 1, local.offset()));
@@ -177,6 +185,26 @@ void LoadedProgram::LocateOperands() {
         }
       }
       instruction.moving_end = static_cast<int32_t>(moving_.size());
+    }
+  }
+}
+
+void LoadedProgram::FindWrittenShards() {
+  for (int a = 0; a < program_.actors_size(); ++a) {
+    for (int i = 0; i < program_.actors(a).script_size(); ++i) {
+      const plan::Instruction& planned = program_.actors(a).script(i);
+      Instruction& instruction = Of(a, i);
+      const auto add = [&](const plan::Operand& operand) {
+        if (operand.storage_case() != plan::Operand::kRegister) return;
+        const int32_t shard = variable_shard_[operand.register_()];
+        if (shard >= 0) written_.push_back(shard);
+      };
+      instruction.written_begin = static_cast<int32_t>(written_.size());
+      for (const plan::Operand& operand : planned.inputs()) {
+        if (operand.updates()) add(operand);
+      }
+      for (const plan::Operand& operand : planned.outputs()) add(operand);
+      instruction.written_end = static_cast<int32_t>(written_.size());
     }
   }
 }
@@ -324,6 +352,11 @@ absl::Status LoadedProgram::Run(const Actor& actor, int32_t number, KernelContex
     const MovingOperand& moving = moving_[m];
     const int64_t token = moving.divisor.Quotient(actor.firing()) + moving.add;
     operands[moving.operand] = moving.slots[index_.SlotOf(moving.reg, token)] + moving.offset;
+  }
+  if (instruction.written_begin != instruction.written_end && snapshot_ != nullptr) {
+    snapshot_->BeforeWrite(
+        absl::MakeConstSpan(written_.data() + instruction.written_begin,
+                            instruction.written_end - instruction.written_begin));
   }
   StepPorts& ports = this->ports(actor.step());
   context->step = ports.number;

@@ -22,6 +22,7 @@
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
 #include "framework/runtime/port_copy.h"
+#include "framework/runtime/variable_snapshot.h"
 #include "framework/tensor/array.h"
 
 namespace sluice {
@@ -78,6 +79,9 @@ class LoadedProgram {
 
   // The slot that a remote actor's reader finds in its firing's token, for those who fetch it.
   absl::Span<const std::byte> BytesOfRead(int actor, int64_t firing) const;
+  // Asked before each instruction that writes to shards of variables, which are numbered in the
+  // plan's order. Must outlive this.
+  void set_snapshot(VariableSnapshot* snapshot) { snapshot_ = snapshot; }
   // Which pull of its stream's each pull is.
   void SetPull(int actor, int32_t pull) { Of(actor, 0).pull = pull; }
 
@@ -104,6 +108,7 @@ class LoadedProgram {
     int32_t port = 0, port_operand = 0;
     int32_t operands_begin = 0;
     int32_t moving_begin = 0, moving_end = 0;
+    int32_t written_begin = 0, written_end = 0;
   };
 
   LoadedProgram(const plan::Plan& plan, int program, ProgramIndex index)
@@ -114,6 +119,7 @@ class LoadedProgram {
   absl::Status LocateRegisters(absl::Span<std::byte* const> memories);
   bool IsPulled(int32_t reg) const;
   void LocateOperands();
+  void FindWrittenShards();
   int64_t AlignmentOf(const Instruction& instruction, int operands) const;
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;
   absl::Status PreparePort(int actor, const plan::Instruction& planned, Instruction* out) const;
@@ -135,10 +141,13 @@ class LoadedProgram {
   // each firing: its pull says where, and only its readers look here.
   std::vector<std::byte*> addresses_;
   std::vector<int32_t> first_address_;     // of a register
+  std::vector<int32_t> variable_shard_;    // of a register; -1: it is no variable's
   std::vector<Instruction> instructions_;  // of all actors
   // Addresses of the operands of all instructions; an actor's worker keeps those that move.
   std::vector<std::byte*> operands_;
   std::vector<MovingOperand> moving_;
+  std::vector<int32_t> written_;  // shards of variables, by instruction
+  VariableSnapshot* snapshot_ = nullptr;
   std::vector<int64_t> scratch_;
 };
 

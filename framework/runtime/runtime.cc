@@ -26,6 +26,7 @@
 #include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
 #include "framework/runtime/transfer_trace.h"
+#include "framework/runtime/variable_snapshot.h"
 #include "framework/runtime/wait_watch.h"
 #include "framework/runtime/waits.h"
 #include "framework/runtime/worker.h"
@@ -38,6 +39,7 @@ class LocalRuntime final : public Runtime {
   LocalRuntime(plan::Plan plan, const RuntimeOptions& options)
       : plan_(std::move(plan)),
         options_(options),
+        snapshot_(plan_),
         tracker_(plan_.programs_size(), options.executor),
         clock_(NowNanoseconds()) {
     untaken_.reserve(2 * kStepsAhead);
@@ -55,6 +57,7 @@ class LocalRuntime final : public Runtime {
   std::byte* VariableShard(int variable, int shard) override;
   void CopyIn(int variable, int shard, absl::Span<const std::byte> from) override;
   void CopyOut(int variable, int shard, absl::Span<std::byte> to) const override;
+  VariableSnapshot* snapshot() override { return &snapshot_; }
   absl::StatusOr<std::string> Ask(Asker asker, const std::string& mine,
                                   const Answer& answer) override {
     return link_ == nullptr ? answer({mine}) : link_->Ask(asker, mine, answer);
@@ -93,6 +96,7 @@ class LocalRuntime final : public Runtime {
   std::unique_ptr<Communicators> communicators_;  // null: there are no collectives
   std::vector<int32_t> place_;                    // of a device among this rank's
   WorkerLayout layout_;
+  VariableSnapshot snapshot_;
   std::vector<RunningProgram> programs_;
   StepTracker tracker_;
   std::unique_ptr<RankLink> link_;  // null: there is one rank
@@ -282,6 +286,7 @@ absl::Status LocalRuntime::LoadPrograms(std::vector<ProgramIndex> indexes) {
     RETURN_IF_ERROR(CheckStop(options_.stop));
     RunningProgram running;
     ASSIGN_OR_RETURN(running.loaded, LoadedProgram::Load(plan_, p, std::move(indexes[p]), starts));
+    running.loaded->set_snapshot(&snapshot_);
     const ProgramIndex& index = running.loaded->index();
     running.state = std::make_unique<ProgramState>(&index);
     for (int a = 0; a < index.num_actors(); ++a) {

@@ -34,6 +34,7 @@
 namespace sluice {
 
 class Executor;
+class VariableSnapshot;
 
 struct RuntimeOptions {
   int workers = 0;             // that compute; as many more serve I/O. 0: min(devices, cores)
@@ -125,6 +126,8 @@ class Runtime {
   // Between host memory and the shard, on whatever device it is.
   virtual void CopyIn(int variable, int shard, absl::Span<const std::byte> from) = 0;
   virtual void CopyOut(int variable, int shard, absl::Span<std::byte> to) const = 0;
+  // Copies shards while steps go on. It must be finished before the runtime is destroyed.
+  virtual VariableSnapshot* snapshot() = 0;
   // All ranks ask this at the same place, with a text each: the first one answers, and all return
   // what it said. Nobody returns before all have asked, so it is a barrier, too. Each asker is one
   // thread at a time, and kSaver need not be the session's. Unavailable: a rank has left.

@@ -18,6 +18,7 @@
 #include "framework/graph/interpreter.h"
 #include "framework/plan/shard_proto.h"
 #include "framework/runtime/port_copy.h"
+#include "framework/runtime/variable_snapshot.h"
 
 namespace sluice {
 namespace {
@@ -63,6 +64,9 @@ class PlanSession final : public Session {
   absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box& box) override;
   absl::Status WriteBox(absl::string_view variable, const Box& box,
                         const HostTensor& value) override;
+  absl::Status PrepareSnapshots(absl::Span<const SnapshotBox> boxes) override;
+  absl::Status BeginSnapshot() override;
+  void FinishSnapshot() override { runtime_->snapshot()->Finish(); }
   absl::Status Agree(const std::string& mine, const Judge& judge) override {
     return runtime_->Ask(Asker::kSession, mine, AnswerOf(judge)).status();
   }
@@ -84,13 +88,19 @@ class PlanSession final : public Session {
   }
   absl::StatusOr<int> FindProgram(absl::string_view name) const;
   absl::StatusOr<int> FindVariable(absl::string_view name) const;
+  // Those that hold each element once; FailedPrecondition where this rank does not hold all.
+  absl::StatusOr<std::vector<int>> ShardsOfWhole(int variable) const;
   std::string ReplicaDigests();
   // The first shard of a variable with this box.
   absl::StatusOr<int> FindBox(int variable, const Box& box) const;
   absl::Status OrderFeeds(const plan::Program& program, const Feeds& feeds);
+  // Has snapshots copy a shard.
+  using CopyShard = std::function<void(const std::byte* shard)>;
+  void AddToSnapshots(int variable, int shard, CopyShard copy,
+                      std::vector<VariableSnapshot::ShardCopy>* in_place);
   // A shard's bytes: in place where they are the host's, else a copy, until the next call.
   const std::byte* BytesOf(int variable, int shard);
-  // Where to write a shard, and that it has been written.
+  // Where to write a shard, which no snapshot waits for any more, and that it has been written.
   std::byte* ToWrite(int variable, int shard);
   void Written(int variable, int shard);
 
@@ -99,6 +109,7 @@ class PlanSession final : public Session {
   std::map<std::string, int, std::less<>> places_;  // of variables, by name
   std::vector<Feed> ordered_;                       // the feeds of a step, in the program's order
   std::vector<std::byte> staging_;  // of one shard, where a device's memory is not the host's
+  std::vector<std::function<void()>> copied_at_once_;  // by snapshots: shards of devices' memories
   int64_t step_ = 0;
 };
 
@@ -167,6 +178,7 @@ const std::byte* PlanSession::BytesOf(int variable, int shard) {
 }
 
 std::byte* PlanSession::ToWrite(int variable, int shard) {
+  FinishSnapshot();
   std::byte* const bytes = runtime_->VariableShard(variable, shard);
   if (bytes != nullptr) return bytes;
   staging_.resize(ShardOf(plan().variables(variable).shards(shard)).NumBytes());
@@ -274,24 +286,29 @@ absl::Status PlanSession::Next(Fetches* fetches) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<int>> PlanSession::ShardsOfWhole(int variable) const {
+  const plan::Variable& planned = plan().variables(variable);
+  const std::vector<int> first = FirstOfBox(planned);
+  std::vector<int> shards;
+  int64_t elements = 0;
+  for (int p = 0; p < planned.shards_size(); ++p) {
+    if (first[p] != p) continue;
+    shards.push_back(p);
+    elements += ShardOf(planned.shards(p)).NumElements();
+  }
+  if (elements >= infos_[variable].shape.NumElements()) return shards;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "variable ", planned.name(), ": rank ", plan().rank(), " holds ", elements, " of ",
+      infos_[variable].shape.NumElements(), " elements; expected all, or ReadBox"));
+}
+
 absl::StatusOr<HostTensor> PlanSession::Read(absl::string_view variable) {
   RETURN_IF_ERROR(Settle());
   ASSIGN_OR_RETURN(const int v, FindVariable(variable));
-  const plan::Variable& planned = plan().variables(v);
-  const std::vector<int> first = FirstOfBox(planned);
-  int64_t elements = 0;
-  for (int p = 0; p < planned.shards_size(); ++p) {
-    if (first[p] == p) elements += ShardOf(planned.shards(p)).NumElements();
-  }
-  if (elements < infos_[v].shape.NumElements()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("variable ", variable, ": rank ", plan().rank(), " holds ", elements, " of ",
-                     infos_[v].shape.NumElements(), " elements; expected all, or ReadBox"));
-  }
+  ASSIGN_OR_RETURN(const std::vector<int> shards, ShardsOfWhole(v));
   HostTensor value(infos_[v].dtype, infos_[v].shape);
-  for (int p = 0; p < planned.shards_size(); ++p) {
-    if (first[p] != p) continue;
-    PortCopy(ShardOf(planned.shards(p))).Fetch(BytesOf(v, p), 0, value.bytes.data());
+  for (const int p : shards) {
+    PortCopy(ShardOf(plan().variables(v).shards(p))).Fetch(BytesOf(v, p), 0, value.bytes.data());
   }
   return value;
 }
@@ -363,6 +380,54 @@ absl::Status PlanSession::WriteBox(absl::string_view variable, const Box& box,
     std::memcpy(ToWrite(v, p), value.bytes.data(), value.bytes.size());
     Written(v, p);
   }
+  return absl::OkStatus();
+}
+
+void PlanSession::AddToSnapshots(int variable, int shard, CopyShard copy,
+                                 std::vector<VariableSnapshot::ShardCopy>* in_place) {
+  if (ShardOf(plan().variables(variable).shards(shard)).NumBytes() == 0) return;
+  const std::byte* const bytes = runtime_->VariableShard(variable, shard);
+  if (bytes != nullptr) {
+    in_place->push_back({variable, shard, [bytes, copy = std::move(copy)] { copy(bytes); }});
+    return;
+  }
+  copied_at_once_.push_back(
+      [this, variable, shard, copy = std::move(copy)] { copy(BytesOf(variable, shard)); });
+}
+
+absl::Status PlanSession::PrepareSnapshots(absl::Span<const SnapshotBox> boxes) {
+  RETURN_IF_ERROR(Settle());
+  FinishSnapshot();
+  copied_at_once_.clear();
+  std::vector<VariableSnapshot::ShardCopy> copies;
+  for (const SnapshotBox& each : boxes) {
+    ASSIGN_OR_RETURN(const int v, FindVariable(each.variable));
+    if (const absl::StatusOr<int> p = FindBox(v, each.box); p.ok()) {
+      const int64_t bytes = Volume(each.box) * SizeOf(infos_[v].dtype);
+      AddToSnapshots(
+          v, *p, [to = each.to, bytes](const std::byte* shard) { std::memcpy(to, shard, bytes); },
+          &copies);
+      continue;
+    }
+    if (each.box != WholeBox(infos_[v].shape)) RETURN_IF_ERROR(FindBox(v, each.box).status());
+    ASSIGN_OR_RETURN(const std::vector<int> shards, ShardsOfWhole(v));
+    for (const int p : shards) {
+      AddToSnapshots(
+          v, p,
+          [to = each.to, whole = PortCopy(ShardOf(plan().variables(v).shards(p)))](
+              const std::byte* shard) { whole.Fetch(shard, 0, to); },
+          &copies);
+    }
+  }
+  runtime_->snapshot()->Prepare(std::move(copies));
+  return absl::OkStatus();
+}
+
+absl::Status PlanSession::BeginSnapshot() {
+  RETURN_IF_ERROR(Settle());
+  FinishSnapshot();
+  for (const std::function<void()>& copy : copied_at_once_) copy();
+  runtime_->snapshot()->Begin();
   return absl::OkStatus();
 }
 

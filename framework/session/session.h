@@ -1,10 +1,11 @@
 // A Session compiles programs over one set of variables, starts the workers, and runs steps.
-// One thread (the user's) calls it, but AgreeOnSave. After a kernel's error every call but status()
-// returns that error: the torn state is neither stepped nor saved.
+// One thread (the user's) calls it, but AgreeOnSave and FinishSnapshot. After a kernel's error
+// every call but status() returns that error: the torn state is neither stepped nor saved.
 #ifndef SLUICE_FRAMEWORK_SESSION_SESSION_H_
 #define SLUICE_FRAMEWORK_SESSION_SESSION_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -83,6 +84,13 @@ struct VariableBox {
   bool saved = false;  // of all that hold it, this rank is the one that saves it
 };
 
+// Where a box of a variable is to be copied: `to` has room for it.
+struct SnapshotBox {
+  std::string variable;
+  Box box;
+  std::byte* to = nullptr;
+};
+
 class Session {
  public:
   // Devices of one process that a session starts: more than the threads that serve them could be
@@ -135,6 +143,14 @@ class Session {
   virtual absl::StatusOr<HostTensor> ReadBox(absl::string_view variable, const Box& box) = 0;
   virtual absl::Status WriteBox(absl::string_view variable, const Box& box,
                                 const HostTensor& value) = 0;
+  // What snapshots copy, each time to the same place: those of boxes(), or of a variable that this
+  // rank holds all of, the whole.
+  virtual absl::Status PrepareSnapshots(absl::Span<const SnapshotBox> boxes) = 0;
+  // Copies them as they stand, while steps go on: it waits until nothing runs, and for the copy of
+  // what is not in the host's memory, but for no other. Finishes the snapshot before.
+  virtual absl::Status BeginSnapshot() = 0;
+  // Any thread: returns when all is copied. An error of a step that came later changes nothing.
+  virtual void FinishSnapshot() = 0;
   // Of several ranks: each gives a text, rank 0 judges them all, and all return what it found. A
   // barrier, too. A single rank judges its own.
   virtual absl::Status Agree(

@@ -2,6 +2,7 @@
 #ifndef SLUICE_FRAMEWORK_TESTING_FAKE_SESSION_H_
 #define SLUICE_FRAMEWORK_TESTING_FAKE_SESSION_H_
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,6 +28,20 @@ class FakeSession : public Session {
   absl::Status WriteBox(absl::string_view variable, const Box&, const HostTensor& value) override {
     return Write(variable, value);
   }
+  absl::Status PrepareSnapshots(absl::Span<const SnapshotBox> boxes) override {
+    snapshot_.assign(boxes.begin(), boxes.end());
+    return absl::OkStatus();
+  }
+  // At once.
+  absl::Status BeginSnapshot() override {
+    for (const SnapshotBox& each : snapshot_) {
+      const absl::StatusOr<HostTensor> value = ReadBox(each.variable, each.box);
+      if (!value.ok()) return value.status();
+      std::copy(value->bytes.begin(), value->bytes.end(), each.to);
+    }
+    return absl::OkStatus();
+  }
+  void FinishSnapshot() override {}
   absl::Status Agree(
       const std::string& mine,
       const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {
@@ -42,6 +57,9 @@ class FakeSession : public Session {
   }
   absl::Status CheckReplicas() override { return absl::OkStatus(); }
   void set_step(int64_t) override {}
+
+ private:
+  std::vector<SnapshotBox> snapshot_;
 };
 
 }  // namespace sluice

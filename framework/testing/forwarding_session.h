@@ -38,6 +38,11 @@ class ForwardingSession : public Session {
                         const HostTensor& value) override {
     return session_.WriteBox(variable, box, value);
   }
+  absl::Status PrepareSnapshots(absl::Span<const SnapshotBox> boxes) override {
+    return session_.PrepareSnapshots(boxes);
+  }
+  absl::Status BeginSnapshot() override { return session_.BeginSnapshot(); }
+  void FinishSnapshot() override { session_.FinishSnapshot(); }
   absl::Status Agree(
       const std::string& mine,
       const std::function<absl::Status(absl::Span<const std::string>)>& judge) override {

@@ -83,6 +83,7 @@ struct OneRank {
   std::string out, resume;
   FileFaults* faults = nullptr;
   FILE* told = nullptr;
+  bool waits = false;                         // while it saves
   std::function<void(int64_t step)> at_step;  // when it is begun; may be unset
 };
 
@@ -105,6 +106,7 @@ absl::StatusOr<TrainingRecord> TrainRank(const OneRank& one) {
   options.rank = one.net->rank();
   options.ranks = one.net->ranks();
   options.faults = one.faults;
+  options.save_in_background = !one.waits;
   std::vector<std::pair<std::string, HostTensor>> batch;
   TrainerTask task;
   task.feed = [&](int64_t samples_seen, Feeds* feeds) {
@@ -150,7 +152,10 @@ class SavingRanksTest : public ::testing::Test {
     FILE* const null = fopen("/dev/null", "w");
     std::vector<std::thread> threads;
     for (int32_t rank = 0; rank < ranks; ++rank) {
-      OneRank one = {net.endpoint(rank), out_, "", nullptr, rank == 0 ? told : null, nullptr};
+      OneRank one;
+      one.net = net.endpoint(rank);
+      one.out = out_;
+      one.told = rank == 0 ? told : null;
       change(rank, &one);
       threads.emplace_back([&records, rank, one] { records[rank] = TrainRank(one); });
     }
@@ -225,6 +230,24 @@ TEST_F(SavingRanksTest, StepsGoOnWhileOneRankWrites) {
     EXPECT_TRUE(gate.in_time());
     EXPECT_THAT(told_, Not(HasSubstr("warning")));
     EXPECT_THAT(Names(), ::testing::ElementsAre("step-000006", "step-000009"));
+  }
+}
+
+TEST_F(SavingRanksTest, BesideStepsTheSameIsSaved) {
+  for (const int32_t ranks : {1, 2, 3}) {
+    std::map<std::string, std::string> bits[2];
+    for (const bool waits : {false, true}) {
+      fs::remove_all(out_);
+      const auto records = OnThreads(ranks, [&](int32_t, OneRank* one) { one->waits = waits; });
+      for (const auto& record : records) ASSERT_EQ(record.status(), absl::OkStatus());
+      for (const char* name : {"step-000006", "step-000009"}) {
+        for (const auto& [tensor, value] : BitsOf(out_ + "/checkpoints/" + name)) {
+          bits[waits ? 1 : 0][absl::StrCat(name, " ", tensor)] = value;
+        }
+      }
+    }
+    EXPECT_FALSE(bits[0].empty());
+    EXPECT_TRUE(bits[0] == bits[1]);
   }
 }
 
@@ -365,8 +388,13 @@ class KilledRanksTest : public SavingRanksTest {
     Noted killing(fault, at, out_);
     OfCheckpoints disk(&killing);
     FILE* const null = fopen("/dev/null", "w");
-    const auto record =
-        TrainRank({*net, out_, resume, fault == DiskFault::kNone ? nullptr : &disk, null, nullptr});
+    OneRank one;
+    one.net = *net;
+    one.out = out_;
+    one.resume = resume;
+    one.faults = fault == DiskFault::kNone ? nullptr : &disk;
+    one.told = null;
+    const auto record = TrainRank(one);
     return record.ok() ? 0 : absl::IsUnavailable(record.status()) ? 1 : Say(record.status());
   }
   static int Say(const absl::Status& status) {

@@ -207,45 +207,40 @@ absl::Status Trainer::Save() {
 
 absl::Status Trainer::BeginSave() {
   if (const auto before = writer_.Take(/*wait=*/true)) Report(*before);
-  ASSIGN_OR_RETURN(CheckpointContents contents, ContentsToSave(*session_, options_.ranks));
+  if (contents_.tensors.empty()) {  // else they are those of the save before
+    ASSIGN_OR_RETURN(contents_, ContentsToSave(*session_, options_.ranks));
+  }
+  CheckpointContents contents = contents_;
   contents.meta.step = record_.steps_done;
   contents.meta.seed = options_.seed;
   contents.meta.samples = record_.steps_done * options_.samples_per_step;
   contents.meta.options = options_.recorded;
   contents.meta.data = options_.data;
-  const BoxSource source = ValuesToSave(session_, options_.ranks);
-  if (!options_.save_in_background || !HasRoomForCopy(contents)) {
+  if (!options_.save_in_background || !HasRoomForCopy()) {
+    const BoxSource source = ValuesToSave(session_, options_.ranks);
     absl::Status session_error;
     const CheckpointWriter::Result result = writer_.Write(contents, [&](const BoxEntry& entry) {
-      absl::StatusOr<HostTensor> value = source(entry);
+      absl::StatusOr<TensorValue> value = source(entry);
       if (!value.ok()) session_error = value.status();
       return value;
     });
     if (session_error.ok()) Report(result);
     return session_error;
   }
-  std::vector<HostTensor> values;
-  values.reserve(contents.boxes.size());
-  for (const BoxEntry& entry : contents.boxes) {
-    ASSIGN_OR_RETURN(HostTensor value, source(entry));
-    values.push_back(std::move(value));
-  }
-  writer_.Begin(std::move(contents), std::move(values));
+  if (!copy_.has_memory()) RETURN_IF_ERROR(copy_.Prepare(contents, session_));
+  RETURN_IF_ERROR(session_->BeginSnapshot());
+  writer_.Begin(std::move(contents), [this] {
+    session_->FinishSnapshot();
+    return copy_.Values();
+  });
   return absl::OkStatus();
 }
 
 // Where the ranks of this machine each have a copy as large as this one's, half of what is free
 // stays free. Another rank may decide otherwise: whether it waits is its own affair.
-bool Trainer::HasRoomForCopy(const CheckpointContents& contents) const {
-  std::map<std::string, int64_t> element_bytes;
-  for (const TensorEntry& tensor : contents.tensors) {
-    element_bytes[tensor.name] = SizeOf(tensor.dtype);
-  }
-  int64_t bytes = 0;
-  for (const BoxEntry& entry : contents.boxes) {
-    bytes += Volume(entry.box) * element_bytes[entry.tensor];
-  }
-  return bytes <= ReadMemoryLimits().available / 2 / options_.local_ranks;
+bool Trainer::HasRoomForCopy() const {
+  if (copy_.has_memory()) return true;
+  return SavedCopy::BytesFor(contents_) <= ReadMemoryLimits().available / 2 / options_.local_ranks;
 }
 
 void Trainer::Report(const CheckpointWriter::Result& result) {

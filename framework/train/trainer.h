@@ -23,6 +23,7 @@
 #include "framework/train/plot.h"
 #include "framework/train/progress.h"
 #include "framework/train/train_log.h"
+#include "framework/train/variables.h"
 
 namespace sluice {
 
@@ -111,7 +112,7 @@ class Trainer {
   // Waits for the save before. An error only of the session; of the disk, record_.last_save.
   absl::Status Save();
   absl::Status BeginSave();
-  bool HasRoomForCopy(const CheckpointContents& contents) const;
+  bool HasRoomForCopy() const;
   bool is_first() const { return options_.rank == 0; }
   void Report(const CheckpointWriter::Result& result);
   void CheckLog(const absl::Status& written);
@@ -125,6 +126,8 @@ class Trainer {
   TrainingRecord record_;
   Fetches fetches_;  // of the newest step
   std::optional<TrainLog> log_;
+  CheckpointContents contents_;  // of every checkpoint, but for the meta; found at the first save
+  SavedCopy copy_;               // what the writer writes
   CheckpointWriter writer_;
   bool over_ = false;  // no save follows
   bool warned_of_log_ = false;

@@ -55,6 +55,21 @@ absl::Status Load(const Checkpoint& checkpoint, const std::vector<VariableInfo>&
   return absl::OkStatus();
 }
 
+// Where each begins in a copy: at a cache line of its own.
+int64_t RoomFor(const Box& box, DType dtype) {
+  constexpr int64_t kLine = 64;
+  return (Volume(box) * SizeOf(dtype) + kLine - 1) / kLine * kLine;
+}
+
+// By box: of which type its tensor is.
+std::vector<DType> TypesOf(const CheckpointContents& contents) {
+  std::map<std::string, DType> types;
+  for (const TensorEntry& tensor : contents.tensors) types[tensor.name] = tensor.dtype;
+  std::vector<DType> of_boxes;
+  for (const BoxEntry& entry : contents.boxes) of_boxes.push_back(types.at(entry.tensor));
+  return of_boxes;
+}
+
 }  // namespace
 
 absl::Status LoadVariables(const Checkpoint& checkpoint, Session* session, const Stop& stop) {
@@ -102,8 +117,39 @@ absl::StatusOr<CheckpointContents> ContentsToSave(const Session& session, int32_
 }
 
 BoxSource ValuesToSave(Session* session, int32_t ranks) {
-  return [session, ranks](const BoxEntry& entry) {
+  return [session, ranks](const BoxEntry& entry) -> absl::StatusOr<TensorValue> {
     return ranks == 1 ? session->Read(entry.tensor) : session->ReadBox(entry.tensor, entry.box);
+  };
+}
+
+int64_t SavedCopy::BytesFor(const CheckpointContents& contents) {
+  const std::vector<DType> types = TypesOf(contents);
+  int64_t bytes = 0;
+  for (size_t n = 0; n < types.size(); ++n) bytes += RoomFor(contents.boxes[n].box, types[n]);
+  return bytes;
+}
+
+absl::Status SavedCopy::Prepare(const CheckpointContents& contents, Session* session) {
+  // Not filled: whoever copies first touches its pages, and that is seldom the session's thread.
+  auto memory = std::make_unique_for_overwrite<std::byte[]>(BytesFor(contents));
+  types_ = TypesOf(contents);
+  std::byte* to = memory.get();
+  for (size_t n = 0; n < types_.size(); ++n) {
+    const BoxEntry& entry = contents.boxes[n];
+    boxes_.push_back({entry.tensor, entry.box, to});
+    to += RoomFor(entry.box, types_[n]);
+  }
+  RETURN_IF_ERROR(session->PrepareSnapshots(boxes_));
+  memory_ = std::move(memory);
+  return absl::OkStatus();
+}
+
+BoxSource SavedCopy::Values() const {
+  // Asked in order; boxes without elements may be left out.
+  return [this, next = size_t{0}](const BoxEntry& entry) mutable -> absl::StatusOr<TensorValue> {
+    while (boxes_[next].variable != entry.tensor || boxes_[next].box != entry.box) ++next;
+    const size_t bytes = Volume(entry.box) * SizeOf(types_[next]);
+    return TensorValue(types_[next], ShapeOf(entry.box), {boxes_[next].to, bytes});
   };
 }
 

@@ -3,7 +3,9 @@
 #ifndef SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
 #define SLUICE_FRAMEWORK_TRAIN_VARIABLES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,24 @@ absl::StatusOr<std::vector<std::string>> LoadWhatFits(const Checkpoint& checkpoi
 absl::StatusOr<CheckpointContents> ContentsToSave(const Session& session, int32_t ranks);
 // Gives the values of those boxes; its errors are the session's.
 BoxSource ValuesToSave(Session* session, int32_t ranks);
+
+// Where a session's snapshots go, for a CheckpointWriter. The memory stays from save to save, as
+// the system takes longer to give pages than a copy takes to fill them.
+class SavedCopy {
+ public:
+  static int64_t BytesFor(const CheckpointContents& contents);
+  bool has_memory() const { return memory_ != nullptr; }
+
+  // Once: snapshots of the session copy those contents here. An error is the session's.
+  absl::Status Prepare(const CheckpointContents& contents, Session* session);
+  // What the last snapshot that was finished has copied; it is there until the next is begun.
+  BoxSource Values() const;
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::vector<SnapshotBox> boxes_;
+  std::vector<DType> types_;  // by box
+};
 
 }  // namespace sluice
 
