@@ -92,10 +92,14 @@ absl::StatusOr<double> Measure(const WeightProduct& product, DType dtype) {
   ASSIGN_OR_RETURN(Matrices in_panels, Matrices::Make(packed_elements, product.times, dtype));
   ASSIGN_OR_RETURN(Matrices a, Matrices::Make(shape.m * shape.k, 1, dtype));
   ASSIGN_OR_RETURN(Matrices c, Matrices::Make(shape.m * shape.n, 1, dtype));
+  ASSIGN_OR_RETURN(Memory scratch,
+                   Memory::Allocate(std::max(plain.scratch_bytes(), packed.scratch_bytes())));
   std::vector<double> plain_seconds, packed_seconds, ratios, pack_seconds;
   const auto run = [&](const Multiplication& multiplication, Matrices& weights) {
     const double begin = Seconds();
-    for (int i = 0; i < product.times; ++i) multiplication.Run(a[0], weights[i], c[0]);
+    for (int i = 0; i < product.times; ++i) {
+      multiplication.Run(a[0], weights[i], c[0], scratch.data());
+    }
     return (Seconds() - begin) / product.times;
   };
   for (int round = 0; round < absl::GetFlag(FLAGS_rounds); ++round) {

@@ -105,13 +105,9 @@ absl::StatusOr<PrimitiveDesc> DescribePass(ConvolutionPass pass, const Convoluti
         &operation, direct, &at.x, &at.w, nullptr, &at.y, strides, dilates, before, behind);
   }
   RETURN_IF_ERROR(StatusOf(status, "dilated_convolution_desc_init"));
-  dnnl_primitive_attr_t made;
-  RETURN_IF_ERROR(StatusOf(dnnl_primitive_attr_create(&made), "primitive_attr_create"));
-  const PrimitiveAttributes attributes(made);
-  RETURN_IF_ERROR(StatusOf(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user),
-                           "primitive_attr_set_scratchpad_mode"));
+  ASSIGN_OR_RETURN(const PrimitiveAttributes attributes, WithCallersScratch());
   dnnl_primitive_desc_t description = nullptr;
-  status = dnnl_primitive_desc_create(&description, &operation, made, engine, forward);
+  status = dnnl_primitive_desc_create(&description, &operation, attributes.get(), engine, forward);
   return Usable(status, description,
                 absl::StrCat("convolution of ", s.images, "x", s.height, "x", s.width, "x",
                              s.channels, " with a kernel of ", s.kernel_height, "x", s.kernel_width,

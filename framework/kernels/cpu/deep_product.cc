@@ -60,11 +60,12 @@ class DeepProduct : public Product {
   std::string implementation() const override { return pieces_[0].parts[0].implementation(); }
 
  private:
-  // Rows of a thread, and where in scratch it has them of a part, and what it multiplied.
+  // Rows of a thread, and where in scratch it has them of a part, what it multiplied, and where
+  // oneDNN works.
   struct Piece {
     Range rows;
     std::vector<Multiplication> parts;
-    int64_t copied, product, sum;
+    int64_t copied, product, sum, library;
   };
 
   static absl::StatusOr<std::shared_ptr<DeepProduct>> Split(const ProductShape& shape, int threads,
@@ -94,18 +95,21 @@ class DeepProduct : public Product {
   absl::StatusOr<Piece> PieceOf(Range rows, bool in_panels) {
     Piece piece;
     piece.rows = rows;
+    int64_t library = 0;
     for (const Range& part : parts_) {
       Multiplication::Shape shape;
       shape.m = rows.size(), shape.n = shape_.n, shape.k = part.size();
       shape.operands = shape_.operands;
       ASSIGN_OR_RETURN(Multiplication made, in_panels ? Multiplication::PrepareInPanels(shape)
                                                       : Multiplication::Prepare(shape));
+      library = std::max(library, made.scratch_bytes());
       piece.parts.push_back(std::move(made));
     }
     const int64_t sums = rows.size() * shape_.n * 4;
     piece.copied = scratch_.Reserve(rows.size() * kDepth * SizeOf(shape_.operands));
     piece.product = scratch_.Reserve(sums);
     piece.sum = scratch_.Reserve(sums);
+    piece.library = scratch_.Reserve(library);
     return piece;
   }
 
@@ -133,7 +137,8 @@ class DeepProduct : public Product {
     float* const sum =
         low ? reinterpret_cast<float*>(scratch + piece.sum) : reinterpret_cast<float*>(c) + begin;
     float* const product = first ? sum : reinterpret_cast<float*>(scratch + piece.product);
-    piece.parts[index].Run(copied, b, reinterpret_cast<std::byte*>(product));
+    piece.parts[index].Run(copied, b, reinterpret_cast<std::byte*>(product),
+                           scratch + piece.library);
     if (!first) Vectors().f32.elementwise.add.both(sum, product, sum, elements);
     if (last && low) {
       Vectors().arithmetic.to_bf16(sum, reinterpret_cast<BFloat16*>(c) + begin, elements);

@@ -29,9 +29,10 @@ absl::StatusOr<PrimitiveDesc> DescribeProduct(dnnl_engine_t engine, const dnnl_m
   dnnl_matmul_desc_t operation;
   RETURN_IF_ERROR(
       StatusOf(dnnl_matmul_desc_init(&operation, &a, &b, nullptr, &c), "matmul_desc_init"));
+  ASSIGN_OR_RETURN(const PrimitiveAttributes attributes, WithCallersScratch());
   dnnl_primitive_desc_t description;
   const dnnl_status_t made =
-      dnnl_primitive_desc_create(&description, &operation, nullptr, engine, nullptr);
+      dnnl_primitive_desc_create(&description, &operation, attributes.get(), engine, nullptr);
   const std::string what =
       absl::StrCat("a product ", a.dims[0], "x", a.dims[1], " by ", b.dims[0], "x", b.dims[1]);
   if (made == dnnl_unimplemented) {
@@ -161,16 +162,21 @@ absl::StatusOr<Multiplication> Multiplication::Make(const Shape& shape, bool in_
                                                  made.implementation_, ") of the product ", shape.m,
                                                  "x", shape.k, " by ", shape.k, "x", shape.n));
   }
-  ASSIGN_OR_RETURN(
-      Primitive primitive,
-      Primitive::Make(description.get(), engine.get(),
-                      {{DNNL_ARG_SRC, &a}, {DNNL_ARG_WEIGHTS, &b}, {DNNL_ARG_DST, &c}}));
+  const dnnl_memory_desc_t scratch =
+      *dnnl_primitive_desc_query_md(description.get(), dnnl_query_scratchpad_md, 0);
+  made.scratch_bytes_ = static_cast<int64_t>(dnnl_memory_desc_get_size(&scratch));
+  ASSIGN_OR_RETURN(Primitive primitive, Primitive::Make(description.get(), engine.get(),
+                                                        {{DNNL_ARG_SRC, &a},
+                                                         {DNNL_ARG_WEIGHTS, &b},
+                                                         {DNNL_ARG_DST, &c},
+                                                         {DNNL_ARG_SCRATCHPAD, &scratch}}));
   made.call_ = std::make_unique<Call>(Call{std::move(engine), std::move(primitive)});
   return made;
 }
 
-void Multiplication::Run(const std::byte* a, const std::byte* b, std::byte* c) const {
-  call_->primitive.Run({a, b, c});
+void Multiplication::Run(const std::byte* a, const std::byte* b, std::byte* c,
+                         std::byte* scratch) const {
+  call_->primitive.Run({a, b, c, scratch});
 }
 
 }  // namespace sluice::cpu

@@ -50,8 +50,9 @@ class Multiplication {
   Multiplication& operator=(Multiplication&&) noexcept;
   ~Multiplication();
 
-  // One thread at a time.
-  void Run(const std::byte* a, const std::byte* b, std::byte* c) const;
+  // `scratch` is of scratch_bytes(). One thread at a time.
+  void Run(const std::byte* a, const std::byte* b, std::byte* c, std::byte* scratch) const;
+  int64_t scratch_bytes() const { return scratch_bytes_; }
   const Panels& panels() const { return panels_; }
   // oneDNN's name for what it chose: "brg:avx512_core".
   const std::string& implementation() const { return implementation_; }
@@ -63,6 +64,7 @@ class Multiplication {
 
   std::unique_ptr<Call> call_;
   Panels panels_;
+  int64_t scratch_bytes_ = 0;
   std::string implementation_;
 };
 

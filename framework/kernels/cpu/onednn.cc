@@ -46,6 +46,15 @@ absl::StatusOr<Engine> MakeEngine() {
   return Engine(engine);
 }
 
+absl::StatusOr<PrimitiveAttributes> WithCallersScratch() {
+  dnnl_primitive_attr_t made;
+  RETURN_IF_ERROR(StatusOf(dnnl_primitive_attr_create(&made), "primitive_attr_create"));
+  PrimitiveAttributes attributes(made);
+  RETURN_IF_ERROR(StatusOf(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user),
+                           "primitive_attr_set_scratchpad_mode"));
+  return attributes;
+}
+
 std::string ImplementationOf(const_dnnl_primitive_desc_t description) {
   const char* name = "";
   SLUICE_CHECK(dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name) ==

@@ -37,6 +37,9 @@ using PrimitiveAttributes = Owned<dnnl_primitive_attr_t, dnnl_primitive_attr_des
 using PrimitiveDesc = Owned<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy>;
 
 absl::StatusOr<Engine> MakeEngine();
+// Attributes of a primitive that works in bytes of the caller's (DNNL_ARG_SCRATCHPAD). oneDNN's own
+// would be held by each primitive as long as it lives, though one runs at a time.
+absl::StatusOr<PrimitiveAttributes> WithCallersScratch();
 inline dnnl_data_type_t TypeOf(DType dtype) { return dtype == DType::kBF16 ? dnnl_bf16 : dnnl_f32; }
 
 // oneDNN's name for what it chose: "brg:avx512_core".

@@ -48,6 +48,7 @@ class LibraryProduct : public Product {
     std::vector<Range> blocks;
     Multiplication first, last;
     int64_t gathered = -1;  // where in scratch (bytes) columns of a transposed a are gathered
+    int64_t library = 0;    // where oneDNN works
   };
 
   static absl::StatusOr<std::shared_ptr<const Product>> Make(const ProductShape& shape,
@@ -118,7 +119,8 @@ class LibraryProduct : public Product {
     }
     ASSIGN_OR_RETURN(Multiplication first, Prepare(blocks.front(), in_panels));
     ASSIGN_OR_RETURN(Multiplication last, Prepare(blocks.back(), in_panels));
-    return Piece{matrices, std::move(blocks), std::move(first), std::move(last), gathered};
+    const int64_t library = scratch_.Reserve(std::max(first.scratch_bytes(), last.scratch_bytes()));
+    return Piece{matrices, std::move(blocks), std::move(first), std::move(last), gathered, library};
   }
 
   absl::StatusOr<Multiplication> Prepare(Range rows, bool in_panels) const {
@@ -170,7 +172,7 @@ class LibraryProduct : public Product {
         }
         const Multiplication& run = &block == &piece.blocks.back() ? piece.last : piece.first;
         run.Run(from, b + i * shape_.batch_b * size,
-                c + (i * shape_.m + block.begin) * shape_.n * result_size);
+                c + (i * shape_.m + block.begin) * shape_.n * result_size, scratch + piece.library);
       }
     }
   }

@@ -1,5 +1,8 @@
 #include "framework/kernels/cpu/product.h"
 
+#include <malloc.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -114,7 +117,8 @@ TEST(ProductTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
       const auto product =
           Product::Prepare(shape, thread_pool == nullptr ? 1 : thread_pool->threads());
       ASSERT_TRUE(product.ok()) << product.status();
-      EXPECT_LE((*product)->scratch(), 3 * ((4 << 18) + 64) + 4 * (512 * 576 + 64));
+      // Of each of three threads what it gathers and where oneDNN works, and b's panels.
+      EXPECT_LE((*product)->scratch(), 3 * ((4 << 18) + (4 << 16) + 64) + 4 * (512 * 576 + 64));
       std::vector<float> c(shape.m * shape.n, std::nanf(""));
       std::vector<std::byte> scratch((*product)->scratch());
       CpuStream stream(thread_pool);
@@ -191,13 +195,38 @@ TEST(ProductTest, PanelsChangeNoBit) {
         std::vector<float> packed(panels.NumPanels(n) * panels.PanelElements(k), std::nanf(""));
         panels.Pack(Bytes(b), k, n, 0, 1, Bytes(&packed));
         panels.Pack(Bytes(b), k, n, 1, panels.NumPanels(n), Bytes(&packed));
-        plain->Run(Bytes(a), Bytes(b), Bytes(&c));
-        in_panels->Run(Bytes(a), Bytes(packed), Bytes(&from_panels));
+        std::vector<std::byte> scratch(
+            std::max(plain->scratch_bytes(), in_panels->scratch_bytes()));
+        plain->Run(Bytes(a), Bytes(b), Bytes(&c), scratch.data());
+        in_panels->Run(Bytes(a), Bytes(packed), Bytes(&from_panels), scratch.data());
         EXPECT_EQ(std::memcmp(c.data(), from_panels.data(), c.size() * 4), 0)
             << n << " columns, depth " << k << (transpose_a ? ", transposed a" : "");
       }
     }
   }
+}
+
+// A plan has hundreds of them, and each would hold as much as the one that runs needs.
+TEST(ProductTest, HoldsNoScratchOfTheLibrary) {
+#if defined(ADDRESS_SANITIZER) || defined(THREAD_SANITIZER)
+  GTEST_SKIP() << "sanitizers have allocators of their own";
+#endif
+  InitKernelThread();
+  constexpr int kMany = 16;
+  const Multiplication::Shape shape = {512, 3072, 768, false, true};
+  const auto first = Multiplication::Prepare(shape);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_GT(first->scratch_bytes(), 1 << 16) << "of another shape the test would say more";
+  std::vector<Multiplication> held;
+  const struct mallinfo2 before = mallinfo2();
+  for (int i = 0; i < kMany; ++i) {
+    auto made = Multiplication::Prepare(shape);
+    ASSERT_TRUE(made.ok()) << made.status();
+    held.push_back(*std::move(made));
+  }
+  const struct mallinfo2 after = mallinfo2();
+  const size_t taken = after.uordblks + after.hblkhd - before.uordblks - before.hblkhd;
+  EXPECT_LT(taken, kMany * static_cast<size_t>(first->scratch_bytes()) / 4);
 }
 
 TEST(ProductTest, AllocatesOnlyInsideTheLibraryAndLittleThere) {
