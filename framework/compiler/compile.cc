@@ -11,6 +11,7 @@
 #include "framework/compiler/fuse.h"
 #include "framework/compiler/join_calls.h"
 #include "framework/compiler/lower.h"
+#include "framework/compiler/order_tasks.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/transfers.h"
 #include "framework/compiler/variables.h"
@@ -68,6 +69,7 @@ absl::Status LowerAll(const CompileOptions& options, const Machine& machine, Box
     RETURN_IF_ERROR(AddContext(tasks.status(), absl::StrCat("program ", program.name)));
     program.tasks = *std::move(tasks);
     if (options.fuse) JoinCalls(*program.graph, options.mesh, &program.tasks);
+    OrderTasks(options.mesh, &program.tasks);
   }
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "framework/base/status.h"
 #include "framework/compiler/join_calls.h"
 #include "framework/compiler/lower.h"
+#include "framework/compiler/order_tasks.h"
 #include "framework/compiler/pulls.h"
 #include "framework/compiler/transfers.h"
 #include "framework/sim/prediction.h"
@@ -44,6 +45,7 @@ absl::StatusOr<plan::Program> EmitForRank(const Placed& placed, const Machine& m
       Lower(*program->graph, program->grid, program->assignment, planner, machine,
             DeviceClasses::OfRank(program->grid, options.rank), options.collectives, options.stop));
   if (options.fuse) JoinCalls(*program->graph, options.mesh, &program->tasks);
+  OrderTasks(options.mesh, &program->tasks);
   phase_ends("lower rank");
   RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
   ScheduleOptions schedule;

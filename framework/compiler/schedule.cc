@@ -102,11 +102,11 @@ void ProgramBuilder::AssignActors() {
     int64_t piece = 0;
     int32_t* slot = nullptr;
     if (task.stream == plan::STREAM_COMPUTE) {
-      const int64_t count = counts[{task.device, task.phase, task.firings, round}]++;
+      const Phase phase = task.ScriptPhase();
+      const int64_t count = counts[{task.device, phase, task.firings, round}]++;
       if (options_.script_length > 0) piece = count / options_.script_length;
-      slot =
-          &scripts.emplace(std::make_tuple(task.device, task.phase, task.firings, round, piece), -1)
-               .first->second;
+      slot = &scripts.emplace(std::make_tuple(task.device, phase, task.firings, round, piece), -1)
+                  .first->second;
     } else if (task.kind == plan::INSTRUCTION_FETCH) {
       slot = &fetch;
     }
@@ -119,7 +119,7 @@ void ProgramBuilder::AssignActors() {
       added->set_priority(actor);
       std::string name = absl::StrCat("d", task.device, ".");
       if (task.stream == plan::STREAM_COMPUTE) {
-        absl::StrAppend(&name, PhaseName(task.phase), task.firings > 1 ? "" : ".once");
+        absl::StrAppend(&name, PhaseName(task.ScriptPhase()), task.firings > 1 ? "" : ".once");
         if (round > 0) absl::StrAppend(&name, ".round", round);
         if (options_.script_length > 0) absl::StrAppend(&name, ".", piece);
       } else {

@@ -32,11 +32,11 @@ struct Schedule {
   std::vector<int32_t> actor_of;
 };
 
-// Scripts: all compute tasks of one device, phase and rate, in order; a boxing, a feed and the
-// fetches are actors of their own. Quotas follow from rates: a saved activation (made in forward,
-// read in backward) has one slot per micro-batch in flight at its stage, min(micro, stages -
-// stage), which is what makes 1F1B; what crosses stages has two; everything else one. Cancelled
-// where options.stop says so.
+// Scripts: all compute tasks of one device, phase (Task::ScriptPhase) and rate, in order; a boxing,
+// a feed and the fetches are actors of their own. Quotas follow from rates: a saved activation
+// (made in forward, read in backward) has one slot per micro-batch in flight at its stage,
+// min(micro, stages - stage), which is what makes 1F1B; what crosses stages has two; everything
+// else one. Cancelled where options.stop says so.
 absl::StatusOr<Schedule> BuildSchedule(const std::string& name, const TaskGraph& tasks,
                                        const Grid& grid, const ScheduleOptions& options);
 

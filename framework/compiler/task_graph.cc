@@ -36,6 +36,7 @@ std::string TaskLine(const TaskGraph& graph, const Task& task) {
   if (!task.attributes.empty()) absl::StrAppend(&line, " {", task.attributes, "}");
   if (task.firings != 1) absl::StrAppend(&line, " x ", task.firings);
   if (task.every != 1) absl::StrAppend(&line, " every ", task.every);
+  if (task.script.has_value()) absl::StrAppend(&line, " in ", PhaseName(*task.script));
   if (!task.calls.empty()) absl::StrAppend(&line, " of ", task.calls.size(), " calls");
   if (task.boxing >= 0) absl::StrAppend(&line, " ", graph.boxings[task.boxing].recipe);
   if (task.reduction != Reduction::kNone) {

@@ -5,6 +5,7 @@
 #define SLUICE_FRAMEWORK_COMPILER_TASK_GRAPH_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,8 +67,9 @@ struct Task {
   NodeId node = -1;            // that it is part of
   int32_t boxing = -1;         // index into TaskGraph.boxings: that it is a step of
   Phase phase = Phase::kForward;
-  int64_t round = 0;   // of its outputs, but for the join that it may be itself
-  int32_t number = 0;  // of a fetch or remote: plan.proto Instruction.number
+  std::optional<Phase> script;  // whose script it is in, if not its own phase's (order_tasks.h)
+  int64_t round = 0;            // of its outputs, but for the join that it may be itself
+  int32_t number = 0;           // of a fetch or remote: plan.proto Instruction.number
   plan::StreamKind stream = plan::STREAM_COMPUTE;
   int32_t device = 0, stage = 0;
   int64_t firings = 1;  // a step
@@ -85,6 +87,8 @@ struct Task {
   int32_t port = -1;
   // Of many calls of its op, one behind the other in inputs and outputs: the node of each.
   std::vector<NodeId> calls;
+
+  Phase ScriptPhase() const { return script.value_or(phase); }
 };
 
 // What one boxing of a tensor costs, for people and for goldens.
