@@ -19,10 +19,9 @@ int64_t NanosecondsOf(const plan::Instruction& instruction) {
 
 // Cuts one stream's schedule. Where a cut has to be, and where it may not:
 //
-//   backward of layer 2   writes a gradient       | the reduction waits for it: soon after the
-//   writer backward of layer 1   reads what is its own     no cut backward of layer 1   writes a
-//   gradient         no cut: the reduction of the step before has read
-//                                                   what lay there
+//   backward of layer 2   writes a gradient       | its reduction waits: soon after the writer
+//   backward of layer 1   reads what is its own     no cut
+//   backward of layer 1   writes a gradient         no cut: who had its bytes did so a step ago
 //   update of layer 2     reads the reduced one   | before the reader
 //
 // To be late with an ack or a reuse edge costs the other stream time at worst, for nothing in the

@@ -25,6 +25,15 @@ TEST_P(CudaTest, GraphsGiveTheSameBits) {
   ExpectCudaGraphs(AdamWWithClip(), GptParity(GetParam()), /*checks=*/GetParam().mesh == "data=1");
 }
 
+// --reproducible: no collectives, though each device has a card.
+TEST(CudaReproducibleTest, CopiesAndFoldsTrainAsOneCpuDoes) {
+  for (const char* mesh : {"data=2", "model=2"}) {
+    const ParityCase gpt = GptParity(GptLayout{mesh});
+    ExpectCudaParity(AdamWWithClip(), gpt, GptParity(ReferenceLayout(8)), CudaSums::kReproducible);
+    ExpectCudaOrder(AdamWWithClip(), gpt, /*steps=*/1, CudaSums::kReproducible);
+  }
+}
+
 // Every gradient is squared and every variable updated. One launch writes the number of the step.
 TEST(CudaFusionTest, UpdatesAreFewLaunches) {
   ExpectCudaFusion(AdamWWithClip(), GptParity(ReferenceLayout(8)), /*fused=*/191, /*apart=*/391);
