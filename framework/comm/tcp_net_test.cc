@@ -3,21 +3,15 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "framework/comm/frames.h"
 #include "framework/comm/pieces.h"
+#include "framework/comm/tcp_net_testing.h"
 #include "framework/device/memory.h"
-#include "framework/wire/connected_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -25,134 +19,6 @@ namespace sluice {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A rank that notes what comes, and has one slot of 4 MiB whose bytes say where they are.
-class Rank final : public CommNet::Receiver {
- public:
-  Rank() : memory_(*Memory::AllocateShared(kSlotBytes + kSlotOffset)) {
-    for (size_t i = 0; i < kSlotBytes; ++i) {
-      memory_.data()[kSlotOffset + i] = static_cast<std::byte>(i * 7 + i / 251);
-    }
-  }
-
-  void Receive(int32_t from, const WireMessage& message) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    EXPECT_EQ(from, from_);
-    messages_.push_back(message);
-    changed_.notify_all();
-  }
-  absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
-    if (request.edge.source == 13) return absl::InternalError(refusal_);
-    return slot();
-  }
-  void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    ended_.emplace_back(pull, sequence);
-    if (!status.ok()) errors_.push_back(std::string(status.message()));
-    changed_.notify_all();
-  }
-
-  WireMessage Message(size_t index) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return messages_.size() > index; });
-    return messages_[index];
-  }
-  std::vector<std::pair<int32_t, int64_t>> Ended(size_t count) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return ended_.size() >= count; });
-    return ended_;
-  }
-  std::vector<std::string> errors() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return errors_;
-  }
-  absl::Span<const std::byte> slot() const { return {memory_.data() + kSlotOffset, kSlotBytes}; }
-  const Memory& memory() const { return memory_; }
-  void Forget() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    messages_.clear();
-  }
-
-  int32_t from_ = 0;
-  std::string refusal_ = "no such register";
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<WireMessage> messages_;
-  std::vector<std::pair<int32_t, int64_t>> ended_;
-  std::vector<std::string> errors_;
-  static constexpr size_t kSlotBytes = size_t{4} << 20, kSlotOffset = 4096;
-  const Memory memory_;
-};
-
-// Two ranks of one process, each with a loop of its own; or the second is what the test writes.
-class TcpNetTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    for (int side = 0; side < 2; ++side) {
-      loops_[side] = *EventLoop::Start();
-      ranks_[side].from_ = 1 - side;
-    }
-    for (int channel = 0; channel < kTcpChannels; ++channel) {
-      std::tie(sockets_[0][channel], sockets_[1][channel]) = Connected();
-    }
-  }
-  std::unique_ptr<TcpNet> Make(int side, const TcpNetOptions& options = {}) {
-    std::vector<TcpPeer> peers(2);
-    if (side == 1) bytes_of_second_ = sockets_[1][1].number();
-    peers[1 - side].sockets = std::move(sockets_[side]);
-    peers[1 - side].name = absl::StrCat("host", 1 - side);
-    auto net = TcpNet::Make(loops_[side].get(), side, std::move(peers), options);
-    EXPECT_TRUE(net.ok()) << net.status();
-    return *std::move(net);
-  }
-  void Both(const TcpNetOptions& options = {}) {
-    for (int side = 0; side < 2; ++side) nets_[side] = Make(side, options);
-    for (int side = 0; side < 2; ++side) {
-      const Memory& memory = ranks_[side].memory();
-      ASSERT_TRUE(nets_[side]
-                      ->Offer({{memory.data(), static_cast<size_t>(memory.bytes())}, memory.mark()})
-                      .ok());
-      nets_[side]->Open(&ranks_[side]);
-    }
-  }
-  void TearDown() override {
-    for (auto& side : sockets_) {
-      for (Descriptor& socket : side) socket = Descriptor();
-    }
-    for (auto& net : nets_) {
-      if (net != nullptr) net->Close();
-    }
-    std::thread other([this] { nets_[1].reset(); });
-    nets_[0].reset();
-    other.join();
-  }
-
-  std::array<std::unique_ptr<EventLoop>, 2> loops_;
-  std::array<std::array<Descriptor, kTcpChannels>, 2> sockets_;
-  int bytes_of_second_ = -1;
-  std::array<Rank, 2> ranks_;
-  std::array<std::unique_ptr<TcpNet>, 2> nets_;
-};
-
-WireMessage Token(const Edge& edge, int64_t sequence) {
-  WireMessage message;
-  message.kind = WireMessage::Kind::kToken;
-  message.edge = edge;
-  message.sequence = sequence;
-  return message;
-}
-
-PullRequest Request(int64_t sequence, int64_t bytes) {
-  PullRequest request;
-  request.edge = {0, 0, 1, 1, 2};
-  request.sequence = sequence;
-  request.element_bytes = 4;
-  request.bytes = bytes;
-  request.pieces = {{64, {bytes / 4}, {1}}};
-  return request;
-}
 
 TEST_F(TcpNetTest, MessagesArriveWhole) {
   Both();
@@ -486,139 +352,6 @@ TEST_F(TcpNetTest, ARankThatIsNotReadyYetLives) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   nets_[1]->Send(0, Token({}, 7));
   EXPECT_EQ(ranks_[0].Message(0).sequence, 7);
-}
-
-// A peer that lies: each ends the connection with a reason, and nothing else happens.
-class LyingPeerTest : public TcpNetTest {
- protected:
-  std::string Told(int channel, const Frame& frame) {
-    std::string bytes;
-    WriteFrame(frame, &bytes);
-    return ToldBytes(channel, bytes);
-  }
-  std::string ToldBytes(int channel, const std::string& bytes) {
-    nets_[0] = Make(0);
-    nets_[0]->Open(&ranks_[0]);
-    std::vector<std::byte> to(16);
-    nets_[0]->Pull(1, Request(0, 16), 0, to.data());
-    EXPECT_EQ(send(sockets_[1][channel].number(), bytes.data(), bytes.size(), 0),
-              static_cast<ssize_t>(bytes.size()));
-    const std::string text = ranks_[0].Message(0).text;
-    EXPECT_EQ(to, std::vector<std::byte>(16));
-    return text;
-  }
-};
-
-TEST_F(LyingPeerTest, UnknownType) {
-  EXPECT_THAT(ToldBytes(0, std::string("\x01\0\0\0\x77", 5)), HasSubstr("unknown type 119"));
-}
-
-TEST_F(LyingPeerTest, ATooLongFrame) {
-  EXPECT_THAT(ToldBytes(0, std::string("\xff\xff\xff\xff\x01", 5)), HasSubstr("4294967295"));
-}
-
-TEST_F(LyingPeerTest, BytesOnTheConnectionOfMessages) {
-  Frame frame;
-  frame.type = FrameType::kBytes;
-  frame.pull = 0;
-  EXPECT_THAT(Told(0, frame), HasSubstr("other connection"));
-}
-
-TEST_F(LyingPeerTest, BytesThatNobodyWaitsFor) {
-  Frame frame;
-  frame.type = FrameType::kBytes;
-  frame.pull = 4;
-  frame.bytes = 16;
-  EXPECT_THAT(Told(1, frame), HasSubstr("nobody waits for"));
-}
-
-TEST_F(LyingPeerTest, AnotherNumberOfBytes) {
-  Frame frame;
-  frame.type = FrameType::kBytes;
-  frame.pull = 0;
-  frame.bytes = int64_t{1} << 40;
-  EXPECT_THAT(Told(1, frame), HasSubstr("expected 16 bytes, got 1099511627776"));
-}
-
-TEST_F(LyingPeerTest, BytesAlongThatWereNotAskedFor) {
-  Frame frame;
-  frame.type = FrameType::kMessage;
-  frame.message = Token({}, 0);
-  frame.pull = 0;
-  const std::vector<std::byte> along(15);
-  frame.along = absl::MakeSpan(along);
-  EXPECT_THAT(Told(0, frame), HasSubstr("15 bytes of pull 0, which has asked for 16"));
-}
-
-// A token whose slot lies there, of a memory of so many bytes that can be read.
-std::string TokenAt(const Memory& memory, const MemoryPlace& place) {
-  std::string bytes;
-  Frame frame;
-  frame.type = FrameType::kMark;
-  frame.mark = memory.mark();
-  WriteFrame(frame, &bytes);
-  frame.type = FrameType::kMessage;
-  frame.message = Token({}, 0);
-  frame.pull = 0;
-  frame.place = place;
-  WriteFrame(frame, &bytes);
-  return bytes;
-}
-
-TEST_F(LyingPeerTest, ASlotOutsideOfItsMemory) {
-  const Memory memory = *Memory::AllocateShared(1000);
-  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {0, 990, 16})),
-              HasSubstr("at 990 of a memory that has 1000"));
-}
-
-TEST_F(LyingPeerTest, ASlotWhoseEndOverflows) {
-  const Memory memory = *Memory::AllocateShared(1000);
-  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {0, ~uint64_t{0} - 7, 16})),
-              HasSubstr("of a memory that has 1000"));
-}
-
-TEST_F(LyingPeerTest, ASlotInAMemoryThatIsNotThere) {
-  const Memory memory = *Memory::AllocateShared(1000);
-  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {1, 0, 16})),
-              HasSubstr("memory 1, which is not read here"));
-}
-
-TEST_F(LyingPeerTest, ASlotOfLessThanWasAskedFor) {
-  const Memory memory = *Memory::AllocateShared(1000);
-  EXPECT_THAT(ToldBytes(0, TokenAt(memory, {0, 0, 15})),
-              HasSubstr("15 bytes of pull 0, which has asked for 16"));
-}
-
-// A slot that has not all of the pieces is no reason to end: the bytes are asked for.
-TEST_F(TcpNetTest, WhatCannotBeReadIsAskedFor) {
-  nets_[0] = Make(0);
-  nets_[0]->Open(&ranks_[0]);
-  std::vector<std::byte> to(16);
-  nets_[0]->Pull(1, Request(0, 16), 0, to.data());
-  const Memory memory = *Memory::AllocateShared(1000);
-  std::string bytes = TokenAt(memory, {0, 900, 16});  // and the piece begins at byte 64
-  ASSERT_GT(send(sockets_[1][0].number(), bytes.data(), bytes.size(), 0), 0);
-  ranks_[0].Message(0);
-  EXPECT_EQ(nets_[0]->FindInPlace(1, Request(0, 16), 0), nullptr);
-  nets_[0]->Pull(1, Request(0, 16), 0, to.data());
-  Frame answer;
-  answer.type = FrameType::kBytes;
-  answer.pull = 0;
-  answer.sequence = 0;
-  answer.bytes = 16;
-  bytes.clear();
-  WriteFrame(answer, &bytes);
-  bytes += std::string(16, 'y');
-  ASSERT_GT(send(sockets_[1][1].number(), bytes.data(), bytes.size(), 0), 0);
-  EXPECT_EQ(ranks_[0].Ended(1).back(), std::pair(0, int64_t{0}));
-  EXPECT_EQ(to, std::vector<std::byte>(16, std::byte{'y'}));
-}
-
-TEST_F(LyingPeerTest, APullAgainOfWhatWasNeverDescribed) {
-  Frame frame;
-  frame.type = FrameType::kPullAgain;
-  frame.pull = 3;
-  EXPECT_THAT(Told(0, frame), HasSubstr("never described"));
 }
 
 }  // namespace
