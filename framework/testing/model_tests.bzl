@@ -16,6 +16,7 @@ def sluice_parity_tests(tests, deps = ["//framework/testing:rank_parity"]):
             deps = [
                 ":parity",
                 "//framework/testing:expect_parity",
+                "//framework/testing:layouts",
             ] + deps,
         )
 
@@ -44,6 +45,7 @@ def sluice_cuda_tests(tests):
                 "//framework/kernels/cuda",
                 "//framework/testing:cuda_order",
                 "//framework/testing:cuda_parity",
+                "//framework/testing:layouts",
             ],
         )
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/layouts.h"
 #include "framework/testing/rank_parity.h"
 #include "gtest/gtest.h"
 
@@ -23,22 +24,20 @@ TEST_P(ParityTest, RanksOverTcp) {
   EXPECT_EQ(DifferenceOverTcp(BertParity(GetParam()), AdamWWithClip()), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(BertLayouts()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(BertLayouts()), LayoutName());
 
 class ParityBf16Test : public ::testing::TestWithParam<BertLayout> {};
 
 TEST_P(ParityBf16Test, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
 
-std::vector<BertLayout> InBf16() {
+std::vector<BertLayout> LayoutsInBf16() {
   std::vector<BertLayout> layouts = BertLayouts();
   layouts.insert(layouts.begin(), {.mesh = "data=1"});
-  for (BertLayout& layout : layouts) layout.precision.compute = DType::kBF16;
-  return layouts;
+  return InBf16(layouts);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(InBf16()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(LayoutsInBf16()),
+                         LayoutName());
 
 }  // namespace
 }  // namespace sluice

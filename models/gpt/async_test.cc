@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/plan/kinds.h"
+#include "framework/testing/layouts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
@@ -86,15 +87,13 @@ TEST_P(AsyncTest, ComputesTheBitsOfCpus) {
   const uint64_t seeds = (200 + ParityLayouts().size() - 1) / ParityLayouts().size();
   ExpectTheBitsOfCpus(GetParam(), "async", 0, seeds);
 }
-INSTANTIATE_TEST_SUITE_P(Layouts, AsyncTest, testing::ValuesIn(ParityLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, AsyncTest, testing::ValuesIn(ParityLayouts()), LayoutName());
 
 class ManySeedsTest : public testing::TestWithParam<GptLayout> {};
 TEST_P(ManySeedsTest, ComputesTheBitsOfCpus) {
   ExpectTheBitsOfCpus(GetParam(), "async", 1000, 200);
 }
-INSTANTIATE_TEST_SUITE_P(Layouts, ManySeedsTest, testing::ValuesIn(ParityLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ManySeedsTest, testing::ValuesIn(ParityLayouts()), LayoutName());
 
 GptLayout AllAxes() {
   GptLayout layout;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "framework/testing/layouts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
@@ -55,8 +56,7 @@ TEST_P(CheckNanTest, TrainingPassesAndAPoisonedWeightIsNamed) {
   EXPECT_EQ(run->session()->status(), status);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, CheckNanTest, ::testing::ValuesIn(ParityLayouts()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, CheckNanTest, ::testing::ValuesIn(ParityLayouts()), LayoutName());
 
 TEST(NoCheckNanTest, WithoutItTheLossBecomesNan) {
   const auto run = StartRun({"data=2"}, false);

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "framework/testing/layouts.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
 
@@ -47,18 +48,11 @@ std::vector<GptLayout> FewLayouts() {
   return {ReferenceLayout(8), {"data=2"}, {"model=2"}, all};
 }
 
-std::vector<GptLayout> InBf16() {
-  std::vector<GptLayout> layouts = {{"data=2"}, {"model=2"}};
-  for (GptLayout& layout : layouts) layout.precision.compute = DType::kBF16;
-  return layouts;
-}
-
-INSTANTIATE_TEST_SUITE_P(Few, CudaTest, testing::ValuesIn(FewLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
-INSTANTIATE_TEST_SUITE_P(All, CudaTest, testing::ValuesIn(ParityLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
-INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest, testing::ValuesIn(InBf16()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Few, CudaTest, testing::ValuesIn(FewLayouts()), LayoutName());
+INSTANTIATE_TEST_SUITE_P(All, CudaTest, testing::ValuesIn(ParityLayouts()), LayoutName());
+INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest,
+                         testing::ValuesIn(InBf16<GptLayout>({{"data=2"}, {"model=2"}})),
+                         LayoutName());
 
 }  // namespace
 }  // namespace sluice

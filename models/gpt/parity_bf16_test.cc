@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/layouts.h"
 #include "gtest/gtest.h"
 #include "models/gpt/parity.h"
 
@@ -43,8 +44,7 @@ std::vector<GptLayout> Layouts() {
   return layouts;
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(Layouts()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(Layouts()), LayoutName());
 
 // Loss and all variables after some steps.
 void ExpectSameBits(const GptLayout& a, const GptLayout& b) {

@@ -7,6 +7,7 @@
 
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/layouts.h"
 #include "framework/train/variables.h"
 #include "gtest/gtest.h"
 
@@ -39,8 +40,7 @@ std::vector<GptLayout> Layouts() {
   return layouts;
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(Layouts()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(Layouts()), LayoutName());
 
 // The regime is what the bounds were measured in: calm, and it learns.
 TEST(ParityReferenceTest, TheReferenceLearns) {

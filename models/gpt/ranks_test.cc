@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/comm/in_process_net.h"
+#include "framework/testing/layouts.h"
 #include "framework/testing/rank_parity.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,15 +48,14 @@ TEST_P(RanksTest, ComputeTheBitsOfOne) {
     EXPECT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "") << ranks << " ranks";
   }
 }
-INSTANTIATE_TEST_SUITE_P(Layouts, RanksTest, testing::ValuesIn(ParityLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, RanksTest, testing::ValuesIn(ParityLayouts()), LayoutName());
 
 class RanksOverTcpTest : public testing::TestWithParam<GptLayout> {};
 TEST_P(RanksOverTcpTest, ComputeTheBitsOfOne) {
   EXPECT_EQ(DifferenceOverTcp(GptParity(GetParam()), AdamWWithClip()), "");
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, RanksOverTcpTest, testing::ValuesIn(ParityLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
+                         LayoutName());
 
 // Many orders of what the net carries.
 class ManyDelaysTest : public testing::TestWithParam<GptLayout> {};
@@ -75,8 +75,7 @@ TEST_P(ManyDelaysTest, ComputeTheBitsOfOne) {
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Layouts, ManyDelaysTest, testing::ValuesIn(ParityLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ManyDelaysTest, testing::ValuesIn(ParityLayouts()), LayoutName());
 
 GptLayout AllAxes() {
   GptLayout layout;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/layouts.h"
 #include "framework/testing/rank_parity.h"
 #include "gtest/gtest.h"
 
@@ -27,8 +28,7 @@ TEST_P(ParityTest, RanksOverTcp) {
   EXPECT_EQ(DifferenceOverTcp(FaceParity(GetParam()), SgdWithMomentum()), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(FaceLayouts()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(FaceLayouts()), LayoutName());
 
 class ParityBf16Test : public ::testing::TestWithParam<FaceLayout> {};
 
@@ -37,15 +37,14 @@ TEST_P(ParityBf16Test, SgdWithMomentum) { ExpectParity(SgdWithMomentum(), GetPar
 
 // Of IR-ResNet. MobileFaceNet begins with gradients that its depthwise norms all but take away, so
 // that in eight bits the first layers' are rounding.
-std::vector<FaceLayout> InBf16() {
+std::vector<FaceLayout> LayoutsInBf16() {
   std::vector<FaceLayout> layouts = FaceLayouts();
   std::erase_if(layouts, [](const FaceLayout& layout) { return layout.network != "ir18"; });
-  for (FaceLayout& layout : layouts) layout.precision.compute = DType::kBF16;
-  return layouts;
+  return InBf16(layouts);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(InBf16()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(LayoutsInBf16()),
+                         LayoutName());
 
 // Gradients of so small a network, behind so many norms, differ by tens of per cent in the first
 // layers in eight bits; its losses do not, and fall as fast.

@@ -1,8 +1,7 @@
 // Small ResNets on CUDA devices, on six layouts, and on one in bf16.
 #include "framework/testing/cuda_parity.h"
 
-#include <vector>
-
+#include "framework/testing/layouts.h"
 #include "gtest/gtest.h"
 #include "models/resnet/parity.h"
 
@@ -20,20 +19,10 @@ TEST_P(CudaTest, EveryAccessIsInOrder) {
   ExpectCudaOrder(SgdWithMomentum(), ResNetParity(GetParam()), /*steps=*/1);
 }
 
-// Spread over the list of all.
-std::vector<ResNetLayout> SixLayouts() {
-  const std::vector<ResNetLayout> all = ResNetLayouts();
-  std::vector<ResNetLayout> some;
-  for (size_t n = 0; n < 6; ++n) some.push_back(all[n * all.size() / 6]);
-  return some;
-}
-
-ResNetLayout InBf16() { return {.mesh = "data=2 model=2", .precision = {.compute = DType::kBF16}}; }
-
-INSTANTIATE_TEST_SUITE_P(Six, CudaTest, testing::ValuesIn(SixLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
-INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest, testing::Values(InBf16()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Six, CudaTest, testing::ValuesIn(SixOf(ResNetLayouts())), LayoutName());
+INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest,
+                         testing::ValuesIn(InBf16<ResNetLayout>({{.mesh = "data=2 model=2"}})),
+                         LayoutName());
 
 }  // namespace
 }  // namespace sluice

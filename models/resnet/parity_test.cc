@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/layouts.h"
 #include "framework/testing/rank_parity.h"
 #include "gtest/gtest.h"
 
@@ -27,8 +28,7 @@ TEST_P(ParityTest, RanksOverTcp) {
   EXPECT_EQ(DifferenceOverTcp(ResNetParity(GetParam()), SgdWithMomentum()), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(ResNetLayouts()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(ResNetLayouts()), LayoutName());
 
 // A ratio is of whole layers, whoever has what of them: of replicas, and of state, gradients and
 // weights that are split over the devices of a batch or by channels.
@@ -45,21 +45,15 @@ INSTANTIATE_TEST_SUITE_P(Layouts, ParityLarsTest,
                              {.mesh = "model=3", .split_stages = 4},
                              {.mesh = "data=2 model=2", .split_stages = 4, .zero = 1},
                              {.mesh = "data=2 pipe=2", .micro_batches = 2, .groups = 2}}),
-                         [](const auto& info) { return info.param.Stem(); });
+                         LayoutName());
 
 class ParityBf16Test : public ::testing::TestWithParam<ResNetLayout> {};
 
 // As one device in bf16: where sums are added up otherwise, a few values round otherwise.
 TEST_P(ParityBf16Test, SgdWithMomentum) { ExpectParity(SgdWithMomentum(), GetParam()); }
 
-std::vector<ResNetLayout> InBf16() {
-  std::vector<ResNetLayout> layouts = ResNetLayouts();
-  for (ResNetLayout& layout : layouts) layout.precision.compute = DType::kBF16;
-  return layouts;
-}
-
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(InBf16()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(InBf16(ResNetLayouts())),
+                         LayoutName());
 
 // Gradients of so small a network, whose norms see 32 values a channel, differ by tens of per cent
 // in eight bits; its losses do not.

@@ -10,6 +10,7 @@
 #include "framework/base/status.h"
 #include "framework/kernels/cuda/support.h"
 #include "framework/testing/cuda_order.h"
+#include "framework/testing/layouts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/wide_and_deep/parity.h"
@@ -27,28 +28,17 @@ TEST_P(CudaTest, EveryAccessIsInOrder) {
   ExpectCudaOrder(AdamWWithClip(), ClickParity(GetParam()), /*steps=*/1);
 }
 
-// Spread over the list of all.
-std::vector<ClickLayout> SixLayouts() {
-  const std::vector<ClickLayout> all = ClickLayouts();
-  std::vector<ClickLayout> some;
-  for (size_t n = 0; n < 6; ++n) some.push_back(all[n * all.size() / 6]);
-  return some;
-}
-
-ClickLayout InBf16() { return {.mesh = "data=2 model=2", .precision = {.compute = DType::kBF16}}; }
-
-INSTANTIATE_TEST_SUITE_P(Six, CudaTest, testing::ValuesIn(SixLayouts()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Six, CudaTest, testing::ValuesIn(SixOf(ClickLayouts())), LayoutName());
 // Tables in the host's memory, layers on cards.
 std::vector<ClickLayout> TablesOnCpus() {
   return {{.mesh = "pipe=2 @cpu,cuda", .tables_apart = true},
           {.mesh = "model=2 pipe=2 @cpu,cuda", .micro_batches = 3, .tables_apart = true}};
 }
 
-INSTANTIATE_TEST_SUITE_P(TablesOnCpus, CudaTest, testing::ValuesIn(TablesOnCpus()),
-                         [](const auto& test) { return test.param.Stem(); });
-INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest, testing::Values(InBf16()),
-                         [](const auto& test) { return test.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(TablesOnCpus, CudaTest, testing::ValuesIn(TablesOnCpus()), LayoutName());
+INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest,
+                         testing::ValuesIn(InBf16<ClickLayout>({{.mesh = "data=2 model=2"}})),
+                         LayoutName());
 
 absl::Status StepWithNanCheck(const ParityCase& of, const std::string& variable, float value) {
   BeginCudaOrder(/*seed=*/1, /*checks=*/true);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "framework/testing/expect_parity.h"
+#include "framework/testing/layouts.h"
 #include "framework/testing/rank_parity.h"
 #include "gtest/gtest.h"
 
@@ -23,22 +24,20 @@ TEST_P(ParityTest, RanksOverTcp) {
   EXPECT_EQ(DifferenceOverTcp(ClickParity(GetParam()), AdagradWithClip()), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(ClickLayouts()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(ClickLayouts()), LayoutName());
 
 class ParityBf16Test : public ::testing::TestWithParam<ClickLayout> {};
 
 TEST_P(ParityBf16Test, AdamWWithClip) { ExpectParity(AdamWWithClip(), GetParam()); }
 
-std::vector<ClickLayout> InBf16() {
+std::vector<ClickLayout> LayoutsInBf16() {
   std::vector<ClickLayout> layouts = ClickLayouts();
   layouts.insert(layouts.begin(), {.mesh = "data=1"});
-  for (ClickLayout& layout : layouts) layout.precision.compute = DType::kBF16;
-  return layouts;
+  return InBf16(layouts);
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(InBf16()),
-                         [](const auto& info) { return info.param.Stem(); });
+INSTANTIATE_TEST_SUITE_P(Layouts, ParityBf16Test, ::testing::ValuesIn(LayoutsInBf16()),
+                         LayoutName());
 
 }  // namespace
 }  // namespace sluice
