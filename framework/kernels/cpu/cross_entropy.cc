@@ -4,24 +4,10 @@
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/classes.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/kernels/smoothed_target.h"
 #include "framework/tensor/array.h"
 
 namespace sluice::cpu {
-namespace {
-
-// What the label has of the target alone, and what each class has.
-struct Target {
-  float label, share;
-};
-absl::StatusOr<Target> TargetOf(const KernelSpec& spec, const Classes& classes) {
-  ASSIGN_OR_RETURN(const CrossEntropyAttributes attributes,
-                   ParseAttributes<CrossEntropyAttributes>(spec.attributes));
-  return Target{static_cast<float>(1 - attributes.smoothing),
-                static_cast<float>(attributes.smoothing / static_cast<double>(classes.whole))};
-}
-
-}  // namespace
-
 PreparedKernel PrepareCrossEntropyMax(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32}));
@@ -60,7 +46,7 @@ PreparedKernel PrepareCrossEntropyPick(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kI32, DType::kF32}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Classes classes(spec.inputs[0]);
-  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, classes));
+  ASSIGN_OR_RETURN(const SmoothedTarget target, SmoothedTargetOf(spec, classes));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, classes, dtype, target](const KernelContext& context,
                                                      const Operands& at) -> absl::Status {
@@ -107,7 +93,7 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
       RequireTypes(spec, {dtype, DType::kF32, DType::kF32, DType::kI32, DType::kF32, dtype}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Classes classes(spec.inputs[0]);
-  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, classes));
+  ASSIGN_OR_RETURN(const SmoothedTarget target, SmoothedTargetOf(spec, classes));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, classes, dtype, target](const KernelContext& context,
                                                      const Operands& at) -> absl::Status {

@@ -11,44 +11,9 @@
 namespace sluice::cpu {
 namespace {
 
-// In double: there is one element a row.
-struct Margin {
-  MarginAttributes attributes;
-  double cosine, sine;  // of the angle that is added
-
-  explicit Margin(const MarginAttributes& a)
-      : attributes(a), cosine(std::cos(a.angular)), sine(std::sin(a.angular)) {}
-
-  static double SineOf(double cosine) {
-    const double square = 1 - cosine * cosine;
-    return square < 0 ? 0 : std::sqrt(square);  // NaN stays
-  }
-
-  double Logit(double x) const {
-    x = std::clamp(x, -1.0, 1.0);
-    const double moved =
-        x >= -cosine ? x * cosine - SineOf(x) * sine : x - attributes.angular * sine;
-    return attributes.scale * (moved - attributes.additive);
-  }
-
-  // By how much more the label's logit changes with its cosine than others do.
-  double Factor(double logit) const {
-    if (attributes.angular == 0) return 1;
-    const double moved = logit / attributes.scale + attributes.additive;
-    const double gap = cosine + attributes.angular * sine - 1;
-    if (moved < -1 - gap / 2) return 1;
-    const double sine_of_moved = SineOf(std::clamp(moved, -1.0, 1.0));
-    const double sine_of_angle = sine_of_moved * cosine - moved * sine;
-    constexpr double kLeast = MarginAttributes::kLeastSine;
-    return sine_of_moved / (sine_of_angle < kLeast ? kLeast : sine_of_angle);  // NaN stays
-  }
-};
-
-absl::StatusOr<Margin> MarginOf(const KernelSpec& spec) {
-  ASSIGN_OR_RETURN(const MarginAttributes attributes,
-                   ParseAttributes<MarginAttributes>(spec.attributes));
-  return Margin(attributes);
-}
+#define SLUICE_INLINE inline
+#include "framework/kernels/margin.inc"
+#undef SLUICE_INLINE
 
 // A row `from`, scaled into `to`, but for the label's element, which `at_label` makes; that is read
 // before `to` may take the place of `from`.
@@ -81,7 +46,7 @@ PreparedKernel PrepareMarginLogits(const KernelSpec& spec) {
           ParallelRows(context, rows, width, kCheapGrain, [&](int64_t begin, int64_t end) {
             for (int64_t r = begin; r < end; ++r) {
               ScaleRow(
-                  at.at<T>(0) + r * width, width, labels[r] - first, margin.attributes.scale,
+                  at.at<T>(0) + r * width, width, labels[r] - first, margin.scale,
                   [&](double cosine) { return margin.Logit(cosine); }, at.at<T>(2) + r * width);
             }
           });
@@ -110,10 +75,8 @@ PreparedKernel PrepareMarginLogitsGradient(const KernelSpec& spec) {
           // Read before dcosine may take the place of the logits.
           const double logit = held ? LoadElement(dtype, at.bytes(0), r * width + column) : 0;
           ScaleRow(
-              at.at<T>(2) + r * width, width, column, margin.attributes.scale,
-              [&](double dlogit) {
-                return margin.attributes.scale * margin.Factor(logit) * dlogit;
-              },
+              at.at<T>(2) + r * width, width, column, margin.scale,
+              [&](double dlogit) { return margin.scale * margin.Factor(logit) * dlogit; },
               at.at<T>(3) + r * width);
         }
       });

@@ -4,6 +4,7 @@
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/strided.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/kernels/movement_shape.h"
 #include "framework/tensor/array.h"
 
 namespace sluice::cpu {
@@ -156,57 +157,37 @@ PreparedKernel PrepareCopy(const KernelSpec& spec) {
 
 PreparedKernel PrepareTranspose(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const TransposeAttributes attributes,
-                   ParseAttributes<TransposeAttributes>(spec.attributes));
-  const Shape in = spec.inputs[0].local.Strides();
-  Shape strides;  // of the input, by output dimension
-  for (int64_t p : attributes.permutation) strides.Append(in[static_cast<int>(p)]);
+  ASSIGN_OR_RETURN(const Shape strides, TransposedStrides(spec));
   return PermuteKernel(spec, strides);
 }
 
 PreparedKernel PrepareTransposeGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const TransposeAttributes attributes,
-                   ParseAttributes<TransposeAttributes>(spec.attributes));
-  const Shape in = spec.inputs[0].local.Strides();
-  Shape strides = in;
-  for (int d = 0; d < in.rank(); ++d) strides[static_cast<int>(attributes.permutation[d])] = in[d];
+  ASSIGN_OR_RETURN(const Shape strides, TransposedBackStrides(spec));
   return PermuteKernel(spec, strides);
 }
 
 PreparedKernel PrepareSlice(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const SliceAttributes attributes,
-                   ParseAttributes<SliceAttributes>(spec.attributes));
-  const Shape in = spec.inputs[0].local.Strides();
+  ASSIGN_OR_RETURN(const int64_t begin, SliceBegin(spec));
   const Shape& y = spec.outputs[0].local;
-  return CopyKernel(spec, StridedLoop(y, {in, y.Strides()}),
-                    attributes.begin * in[static_cast<int>(attributes.dim)]);
+  return CopyKernel(spec, StridedLoop(y, {spec.inputs[0].local.Strides(), y.Strides()}), begin);
 }
 
 PreparedKernel PreparePad(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const SliceAttributes attributes,
-                   ParseAttributes<SliceAttributes>(spec.attributes));
-  const Shard &x = spec.inputs[0], &y = spec.outputs[0];
-  // [outer, dim, inner]: zeros before and behind each piece.
-  int64_t outer = 1, inner = SizeOf(y.dtype);
-  for (int d = 0; d < y.local.rank(); ++d) {
-    if (d < attributes.dim) outer *= y.local[d];
-    if (d > attributes.dim) inner *= y.local[d];
-  }
-  const int64_t piece = x.local[static_cast<int>(attributes.dim)] * inner;
-  const int64_t before = attributes.begin * inner;
-  const int64_t whole = y.local[static_cast<int>(attributes.dim)] * inner;
-  return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    ParallelRows(context, outer, whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o) {
-        std::byte* to = at.bytes(1) + o * whole;
-        std::memset(to, 0, before);
-        std::memcpy(to + before, at.bytes(0) + o * piece, piece);
-        std::memset(to + before + piece, 0, whole - before - piece);
-      }
-    });
+  ASSIGN_OR_RETURN(const PaddedPieces padded, PaddedPiecesOf(spec));
+  return MakeKernel([padded](const KernelContext& context, const Operands& at) {
+    ParallelRows(
+        context, padded.pieces, padded.whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
+          for (int64_t piece = begin; piece < end; ++piece) {
+            std::byte* to = at.bytes(1) + piece * padded.whole;
+            std::memset(to, 0, padded.before);
+            std::memcpy(to + padded.before, at.bytes(0) + piece * padded.bytes, padded.bytes);
+            std::memset(to + padded.before + padded.bytes, 0,
+                        padded.whole - padded.before - padded.bytes);
+          }
+        });
   });
 }
 

@@ -4,20 +4,10 @@
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/block.h"
 #include "framework/kernels/cuda/held_classes.h"
+#include "framework/kernels/smoothed_target.h"
 
 namespace sluice::cuda {
 namespace {
-
-// What the label has of the target alone, and what each class has.
-struct Target {
-  float label, share;
-};
-absl::StatusOr<Target> TargetOf(const KernelSpec& spec, const Classes& classes) {
-  ASSIGN_OR_RETURN(const CrossEntropyAttributes attributes,
-                   ParseAttributes<CrossEntropyAttributes>(spec.attributes));
-  return Target{static_cast<float>(1 - attributes.smoothing),
-                static_cast<float>(attributes.smoothing / static_cast<double>(classes.whole))};
-}
 
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
@@ -56,7 +46,7 @@ __global__ void __launch_bounds__(256)
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
     PickSmoothed(const T* logits, const int32_t* labels, float* picked, HeldClasses classes,
-                 Target target, int64_t rows, DeviceErrors errors) {
+                 SmoothedTarget target, int64_t rows, DeviceErrors errors) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows) return;
@@ -87,7 +77,7 @@ struct GradientOperands {
 // little is left of the two.
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    GradientRows(GradientOperands<T> at, HeldClasses classes, Target target, int64_t rows,
+    GradientRows(GradientOperands<T> at, HeldClasses classes, SmoothedTarget target, int64_t rows,
                  DeviceErrors errors) {
   const Row row;
   const int64_t r = row.index();
@@ -148,7 +138,7 @@ PreparedKernel PrepareCrossEntropyPick(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kI32, DType::kF32}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Classes classes(spec.inputs[0]);
-  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, classes));
+  ASSIGN_OR_RETURN(const SmoothedTarget target, SmoothedTargetOf(spec, classes));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
       const HeldClasses held(classes, context.micro);
@@ -180,7 +170,7 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
       RequireTypes(spec, {dtype, DType::kF32, DType::kF32, DType::kI32, DType::kF32, dtype}));
   const int64_t rows = NumRows(spec.inputs[0].local);
   const Classes classes(spec.inputs[0]);
-  ASSIGN_OR_RETURN(const Target target, TargetOf(spec, classes));
+  ASSIGN_OR_RETURN(const SmoothedTarget target, SmoothedTargetOf(spec, classes));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([=](const KernelContext& context, const Operands& at) {
       const GradientOperands<T> operands = {at.at<T>(0),       at.at(1), at.at(2),

@@ -9,49 +9,7 @@
 namespace sluice::cuda {
 namespace {
 
-// In f64, as on the CPU: there is one element a row.
-struct Margin {
-  double scale, angular, additive;
-  double cosine, sine;  // of the angle that is added
-
-  explicit Margin(const MarginAttributes& a)
-      : scale(a.scale),
-        angular(a.angular),
-        additive(a.additive),
-        cosine(std::cos(a.angular)),
-        sine(std::sin(a.angular)) {}
-
-  static __device__ double SineOf(double cosine) {
-    const double square = 1 - cosine * cosine;
-    return square < 0 ? 0 : sqrt(square);  // NaN stays
-  }
-  // NaN stays.
-  static __device__ double Clamped(double x) { return x < -1 ? -1 : x > 1 ? 1 : x; }
-
-  __device__ double Logit(double x) const {
-    x = Clamped(x);
-    const double moved = x >= -cosine ? x * cosine - SineOf(x) * sine : x - angular * sine;
-    return scale * (moved - additive);
-  }
-
-  // By how much more the label's logit changes with its cosine than others do.
-  __device__ double Factor(double logit) const {
-    if (angular == 0) return 1;
-    const double moved = logit / scale + additive;
-    const double gap = cosine + angular * sine - 1;
-    if (moved < -1 - gap / 2) return 1;
-    const double sine_of_moved = SineOf(Clamped(moved));
-    const double sine_of_angle = sine_of_moved * cosine - moved * sine;
-    constexpr double kLeast = MarginAttributes::kLeastSine;
-    return sine_of_moved / (sine_of_angle < kLeast ? kLeast : sine_of_angle);  // NaN stays
-  }
-};
-
-absl::StatusOr<Margin> MarginOf(const KernelSpec& spec) {
-  ASSIGN_OR_RETURN(const MarginAttributes attributes,
-                   ParseAttributes<MarginAttributes>(spec.attributes));
-  return Margin(attributes);
-}
+#include "framework/kernels/margin.inc"
 
 // Results may take the place of operands: a thread reads an element before it writes it.
 template <typename Row, typename T>

@@ -4,6 +4,7 @@
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/elementwise.h"
 #include "framework/kernels/cuda/moves.h"
+#include "framework/kernels/movement_shape.h"
 #include "framework/tensor/array.h"
 
 namespace sluice::cuda {
@@ -127,10 +128,10 @@ __global__ void __launch_bounds__(kElementwiseThreads)
 }
 
 template <typename Word>
-absl::Status LaunchPad(const KernelContext& context, const Operands& at, int64_t rows,
-                       int64_t whole, int64_t before, int64_t piece) {
-  const int64_t size = sizeof(Word), words = rows * whole / size;
-  const Padding padding = {words, before / size, piece / size, DivisorOf(whole / size, words)};
+absl::Status LaunchPad(const KernelContext& context, const Operands& at, const PaddedPieces& of) {
+  const int64_t size = sizeof(Word), words = of.pieces * of.whole / size;
+  const Padding padding = {words, of.before / size, of.bytes / size,
+                           DivisorOf(of.whole / size, words)};
   return Launch(context, PadKernel<Word>, GridOver(words), at.at<Word>(0), at.at<Word>(1), padding);
 }
 
@@ -218,55 +219,34 @@ PreparedKernel PrepareCopy(const KernelSpec& spec) {
 
 PreparedKernel PrepareTranspose(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const TransposeAttributes attributes,
-                   ParseAttributes<TransposeAttributes>(spec.attributes));
-  const Shape in = spec.inputs[0].local.Strides();
-  Shape strides;  // of the input, by output dimension
-  for (int64_t p : attributes.permutation) strides.Append(in[static_cast<int>(p)]);
+  ASSIGN_OR_RETURN(const Shape strides, TransposedStrides(spec));
   return PermuteKernel(spec, strides);
 }
 
 PreparedKernel PrepareTransposeGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const TransposeAttributes attributes,
-                   ParseAttributes<TransposeAttributes>(spec.attributes));
-  const Shape in = spec.inputs[0].local.Strides();
-  Shape strides = in;
-  for (int d = 0; d < in.rank(); ++d) strides[static_cast<int>(attributes.permutation[d])] = in[d];
+  ASSIGN_OR_RETURN(const Shape strides, TransposedBackStrides(spec));
   return PermuteKernel(spec, strides);
 }
 
 PreparedKernel PrepareSlice(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const SliceAttributes attributes,
-                   ParseAttributes<SliceAttributes>(spec.attributes));
-  const Shape in = spec.inputs[0].local.Strides();
-  return CopyKernel(spec, in, attributes.begin * in[static_cast<int>(attributes.dim)]);
+  ASSIGN_OR_RETURN(const int64_t begin, SliceBegin(spec));
+  return CopyKernel(spec, spec.inputs[0].local.Strides(), begin);
 }
 
 PreparedKernel PreparePad(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
-  ASSIGN_OR_RETURN(const SliceAttributes attributes,
-                   ParseAttributes<SliceAttributes>(spec.attributes));
-  const Shard &x = spec.inputs[0], &y = spec.outputs[0];
-  const int dim = static_cast<int>(attributes.dim);
-  // [outer, dim, inner]: zeros before and behind each piece. Bytes.
-  int64_t outer = 1, inner = SizeOf(y.dtype);
-  for (int d = 0; d < y.local.rank(); ++d) {
-    if (d < dim) outer *= y.local[d];
-    if (d > dim) inner *= y.local[d];
-  }
-  const int64_t piece = x.local[dim] * inner, before = attributes.begin * inner;
-  const int64_t whole = y.local[dim] * inner;
-  const int64_t alike = whole | before | piece;
-  return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    if (outer * whole == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const PaddedPieces padded, PaddedPiecesOf(spec));
+  const int64_t alike = padded.whole | padded.before | padded.bytes;
+  return MakeKernel([padded, alike](const KernelContext& context, const Operands& at) {
+    if (padded.pieces * padded.whole == 0) return absl::OkStatus();
     if (alike % 16 == 0 && PackAligned(at.bytes(0), at.bytes(1))) {
-      return LaunchPad<uint4>(context, at, outer, whole, before, piece);
+      return LaunchPad<uint4>(context, at, padded);
     }
-    if (alike % 4 == 0) return LaunchPad<uint32_t>(context, at, outer, whole, before, piece);
-    if (alike % 2 == 0) return LaunchPad<uint16_t>(context, at, outer, whole, before, piece);
-    return LaunchPad<uint8_t>(context, at, outer, whole, before, piece);
+    if (alike % 4 == 0) return LaunchPad<uint32_t>(context, at, padded);
+    if (alike % 2 == 0) return LaunchPad<uint16_t>(context, at, padded);
+    return LaunchPad<uint8_t>(context, at, padded);
   });
 }
 
