@@ -27,15 +27,16 @@ absl::Status Write(const std::string& path) {
   file << machine.ToString() << "\n";
   file.close();
   if (!file) return absl::UnavailableError("cannot write " + path);
+  const Link& near = machine.link(LinkKind::kProcess);
   absl::FPrintF(stderr, "\r%-40s\r", "");
   absl::PrintF(
       "%s: %d cores, %d kernels in %.1f s\n"
       "one device of many: matmul %.0f GFLOP/s, memory %.1f GB/s, copies %.1f GB/s\n"
       "an instruction %d ns, a message %d ns, to a sleeper %d ns\n",
       path, machine.cores, machine.kernels.size(), seconds.count(), machine.flops_per_second / 1e9,
-      machine.memory_bytes_per_second / 1e9, machine.inner_bytes_per_second / 1e9,
-      machine.launch_nanoseconds, machine.latency_nanoseconds,
-      machine.latency_nanoseconds + machine.wake_nanoseconds);
+      machine.memory_bytes_per_second / 1e9, near.bytes_per_second / 1e9,
+      machine.launch_nanoseconds, near.latency_nanoseconds,
+      near.latency_nanoseconds + machine.wake_nanoseconds);
   return absl::OkStatus();
 }
 

@@ -178,7 +178,7 @@ void SetRates(Machine* machine) {
     }
     if (times.kernel == "fold") {
       const int64_t moved = times.sizes[0].back();
-      machine->inner_bytes_per_second =
+      machine->link(LinkKind::kProcess).bytes_per_second =
           RateAt(times, {moved, times.sizes[1].back()}, static_cast<double>(moved) / 2);
     }
   }
@@ -302,7 +302,7 @@ absl::StatusOr<Machine> Calibrate(const CalibrationOptions& options,
   if (progress) progress("messages");
   ASSIGN_OR_RETURN(const MessageTimes messages, MeasureMessages());
   machine.launch_nanoseconds = messages.launch;
-  machine.latency_nanoseconds = messages.awake;
+  machine.link(LinkKind::kProcess).latency_nanoseconds = messages.awake;
   machine.wake_nanoseconds = std::max<int64_t>(0, messages.asleep - messages.awake);
   return machine;
 }

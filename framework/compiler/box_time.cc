@@ -58,7 +58,10 @@ void SetStepTime(const Machine& machine, DType dtype, const PhaseStepLoad& load,
     return;
   }
   SetOwnTime(machine, SizeOf(dtype), task);
-  if (load.far > 0) task->nanoseconds = std::max(task->nanoseconds, priced);
+  // Folds are timed in one process; what comes over another link has its port.
+  const bool by_link = (load.near > 0 && load.links.near != LinkKind::kProcess) ||
+                       (load.far > 0 && load.links.far != LinkKind::kProcess);
+  if (by_link) task->nanoseconds = std::max(task->nanoseconds, priced);
 }
 
 }  // namespace sluice

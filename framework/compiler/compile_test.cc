@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "framework/base/status.h"
+#include "framework/plan/decisions.h"
 #include "framework/sim/prediction.h"
 #include "framework/testing/models.h"
 #include "gtest/gtest.h"
@@ -64,6 +65,43 @@ TEST(CompileTest, RepresentativesKnowTimeAndBytesOfAll) {
     }
     EXPECT_LE(few->plan.programs(0).actors_size(), whole->plan.programs(0).actors_size());
   }
+}
+
+// The second of four ranks of one device each, on these hosts.
+absl::StatusOr<plan::Plan> CompileRank(const std::vector<int32_t>& host_of_rank, double rate) {
+  CompileOptions options;
+  ASSIGN_OR_RETURN(options.mesh, Mesh::Parse("data=4"));
+  options.ranks = 4, options.rank = 1;
+  options.mesh = options.mesh.OverRanks(4);
+  options.machine.host_of_rank = host_of_rank;
+  options.machine.link(LinkKind::kNetwork).bytes_per_second = rate;
+  MlpOptions model;
+  model.batch = 64;
+  Graph graph;
+  RETURN_IF_ERROR(BuildMlp(&graph, model));
+  return CompilePlan({{"train", &graph}}, options);
+}
+
+TEST(CompileTest, AStepTakesAsLongAsItsLinks) {
+  const auto together = CompileRank({0, 0, 0, 0}, 1e9), apart = CompileRank({0, 0, 1, 1}, 1e9);
+  const auto slow = CompileRank({0, 0, 1, 1}, 1e7);
+  ASSERT_TRUE(together.ok() && apart.ok() && slow.ok()) << slow.status();
+  const auto time = [](const auto& plan) { return plan->programs(0).predicted_nanoseconds(); };
+  EXPECT_LT(time(together), time(apart));
+  EXPECT_LT(time(apart), time(slow));
+}
+
+// Two ranks that each measured for themselves, or see other hosts, do not begin to train.
+TEST(CompileTest, RanksThatWereToldOfOtherLinksNameThem) {
+  const auto mine = CompileRank({0, 0, 1, 1}, 1e9);
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  for (const auto& theirs : {CompileRank({0, 0, 1, 1}, 2e9), CompileRank({0, 1, 0, 1}, 1e9)}) {
+    ASSERT_TRUE(theirs.ok()) << theirs.status();
+    const absl::Status status = CompareDecisions(DecisionsText(*mine), DecisionsText(*theirs));
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(std::string(status.message()).find(" links\""), std::string::npos) << status;
+  }
+  EXPECT_EQ(CompileRank({0, 0, 1}, 1e9).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // Devices of one process share its cores, alike or not.

@@ -14,6 +14,7 @@ void AddOptions(const CompileOptions& options, DecisionRoll* roll) {
             absl::StrJoin(options.mesh.devices(), " ", [](std::string* out, DeviceId id) {
               absl::StrAppend(out, ToString(id));
             }));
+  roll->Add("links", options.machine.LinksText());
   roll->Add("micro-batches", absl::StrCat(options.micro_batches));
   roll->Add("chunks", absl::StrCat(options.chunks));
   roll->Add("script length", absl::StrCat(options.script_length));

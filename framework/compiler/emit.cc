@@ -126,6 +126,13 @@ absl::Status CheckOptions(const CompileOptions& options) {
       return absl::InvalidArgumentError(absl::StrCat("mesh: expected devices of ranks 0 to ",
                                                      options.ranks - 1, ", got one of ", id.rank));
     }
+    const auto known = static_cast<int32_t>(options.machine.host_of_rank.size());
+    if (known > 0 && id.rank >= known) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("machine: expected a host for each rank of "
+                       "the mesh, got ",
+                       known, " hosts, and rank ", id.rank));
+    }
     if (IsHost(id.kind) || options.ranks == 1) continue;
     return absl::UnimplementedError(absl::StrCat("mesh: devices of kind ", DeviceKindName(id.kind),
                                                  " are of one rank as yet, got several"));

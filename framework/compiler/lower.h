@@ -141,7 +141,7 @@ class Boxer {
   int64_t OffsetAt(ValueId value, int64_t place) const;
   Task FoldTask(const At& at, ValueId output, Phase phase) const;
   void Note(const At& at, const std::string& recipe, const GridSbp& to, Phase phase,
-            int64_t firings, int64_t bytes);
+            int64_t firings, int64_t bytes, int64_t between_hosts);
 
   const Graph& graph_;
   const Grid& grid_;

@@ -71,9 +71,9 @@ void Boxer::Put(TensorId tensor, const GridSbp& sbp, int32_t stage, Values value
 }
 
 void Boxer::Note(const At& at, const std::string& recipe, const GridSbp& to, Phase phase,
-                 int64_t firings, int64_t bytes) {
+                 int64_t firings, int64_t bytes, int64_t between_hosts) {
   tasks_->boxings.push_back({tasks_->values[at.values[0]].name, recipe, grid_.ToString(at.sbp),
-                             grid_.ToString(to), reader_, phase, firings, bytes});
+                             grid_.ToString(to), reader_, phase, firings, bytes, between_hosts});
 }
 
 // A task that moves what `at` holds; it stands right behind the op that made that. A variable is
@@ -218,7 +218,7 @@ void Boxer::Retime(
       SetOwnTime(machine_, SizeOf(target.dtype), &task);
       Add(std::move(task));
     }
-    Note(*at, std::string(recipe), to, phase, grid_.micro_batches(), 0);
+    Note(*at, std::string(recipe), to, phase, grid_.micro_batches(), 0, 0);
     found = values_.emplace(Key(at->tensor, to, at->stage), std::move(made)).first;
   }
   at->values = found->second;

@@ -59,7 +59,7 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, cons
     return made;
   }
   if (at.stage != stage) absl::StrAppend(&recipe, " stage ", at.stage, "->", stage);
-  Note(at, recipe, wanted, phase, tokens, boxing.bytes);
+  Note(at, recipe, wanted, phase, tokens, boxing.bytes, boxing.between_hosts);
   return made;
 }
 

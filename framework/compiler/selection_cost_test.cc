@@ -29,7 +29,7 @@ class OnePrice : public testing::Test {
 
   static Machine machine() {
     Machine machine;
-    machine.devices_per_node = 2;
+    machine.devices_per_host = 2;
     return machine;
   }
 
@@ -80,6 +80,9 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
       }
       EXPECT_EQ(lowered, price) << "device " << device << ", axis " << grid.axes()[axis].name;
     }
+    ASSERT_EQ(tasks.boxings.size(), 1u);
+    const int64_t far = tasks.boxings[0].between_hosts;
+    EXPECT_EQ(far, axis == 1 ? tasks.boxings[0].bytes / 2 : 0);
     int64_t clocked = 0;
     const plan::Program program = BuildSchedule("p", tasks, grid, {})->program;
     for (const plan::Actor& actor : program.actors()) {
@@ -93,10 +96,12 @@ TEST_F(OnePrice, OfSelectionLoweringAndClockIsThatOfTheLinkThatIsCrossed) {
   // Inside a node the whole tensor comes in, in one message. Between nodes each half of the
   // replicas takes a half, which costs nothing to slice, and hands it on inside.
   const int64_t bytes = 4 * 512 * 64;
-  const int64_t start = machine().launch_nanoseconds + machine().latency_nanoseconds * 3 / 2;
-  EXPECT_EQ(prices[1], start + machine().LinkNanoseconds(bytes, false));
-  EXPECT_EQ(prices[0], 2 * start + machine().LinkNanoseconds(bytes / 2, true) +
-                           machine().LinkNanoseconds(bytes / 2, false));
+  const auto alone = [&](LinkKind kind, int64_t moved) {
+    return machine().launch_nanoseconds + machine().link(kind).latency_nanoseconds * 3 / 2 +
+           machine().LinkNanoseconds(moved, kind);
+  };
+  EXPECT_EQ(prices[1], alone(LinkKind::kProcess, bytes));
+  EXPECT_EQ(prices[0], alone(LinkKind::kNetwork, bytes / 2) + alone(LinkKind::kProcess, bytes / 2));
 }
 
 // Rows that are split over micro-batches and over `data`: to have them in the batch's order each

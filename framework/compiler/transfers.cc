@@ -165,8 +165,8 @@ class Stager {
     copy->set_scope(from.name());
     copy->set_bytes(2 * from.bytes());
     copy->set_wire_bytes(from.bytes());
-    copy->set_nanoseconds(machine_.latency_nanoseconds +
-                          machine_.LinkNanoseconds(from.bytes(), false));
+    copy->set_nanoseconds(machine_.link(LinkKind::kProcess).latency_nanoseconds +
+                          machine_.LinkNanoseconds(from.bytes(), LinkKind::kProcess));
     plan::Operand* input = copy->add_inputs();
     *input->mutable_shard() = *types_[r];
     input->set_register_(r);

@@ -46,7 +46,7 @@ std::vector<ExplainedBoxing> BoxingsOf(const TaskGraph& tasks) {
   std::vector<ExplainedBoxing> boxings;
   for (const BoxingNote& note : tasks.boxings) {
     boxings.push_back({note.tensor, note.recipe, note.from, note.to, note.reader, note.phase,
-                       note.firings, note.bytes, 0});
+                       note.firings, note.bytes, note.between_hosts, 0});
   }
   std::map<std::pair<int32_t, int32_t>, int64_t> nanoseconds;  // by boxing and device
   for (const Task& task : tasks.tasks) {

@@ -50,6 +50,7 @@ struct ExplainedBoxing {
   std::string reader;  // the node that first asked for it
   Phase phase = Phase::kForward;
   int64_t firings = 1, bytes = 0;  // bytes of one firing, over all devices
+  int64_t between_hosts = 0;       // of them, at most
   int64_t nanoseconds = 0;         // a step, on the device that it takes most of
 };
 

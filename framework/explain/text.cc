@@ -55,14 +55,21 @@ void AppendCalls(const ExplainedProgram& program, std::string* text) {
 }
 
 void AppendBoxings(const ExplainedProgram& program, std::string* text) {
-  int64_t bytes = 0;
-  for (const ExplainedBoxing& boxing : program.boxings) bytes += boxing.firings * boxing.bytes;
+  int64_t bytes = 0, between_hosts = 0;
+  for (const ExplainedBoxing& boxing : program.boxings) {
+    bytes += boxing.firings * boxing.bytes;
+    between_hosts += boxing.firings * boxing.between_hosts;
+  }
+  const auto of_them = [](int64_t far) {
+    return far == 0 ? std::string() : absl::StrCat(", ", far, " of them between hosts");
+  };
   absl::StrAppend(text, "boxings: ", program.boxings.size(), ", ", bytes,
-                  " bytes a step between devices\n");
+                  " bytes a step between devices", of_them(between_hosts), "\n");
   for (const ExplainedBoxing& boxing : program.boxings) {
     absl::StrAppend(text, PhaseName(boxing.phase), " ", boxing.tensor, ": ", boxing.recipe, " ",
                     boxing.from, " -> ", boxing.to, ", ", boxing.firings, " x ", boxing.bytes,
-                    " bytes, ", Microseconds(boxing.nanoseconds), ", for ", boxing.reader, "\n");
+                    " bytes", of_them(boxing.between_hosts), ", ", Microseconds(boxing.nanoseconds),
+                    ", for ", boxing.reader, "\n");
   }
 }
 

@@ -22,14 +22,17 @@ constexpr absl::string_view kKernel = "kernel.";
 template <typename M, typename Count, typename Rate>
 void ForEachField(M& machine, Count count, Rate rate) {
   count("devices_per_rank", machine.devices_per_rank, 1);
-  count("devices_per_node", machine.devices_per_node, 1);
+  count("devices_per_host", machine.devices_per_host, 1);
   rate("flops_per_second", machine.flops_per_second);
   rate("bf16_flops_per_second", machine.bf16_flops_per_second);
   rate("memory_bytes_per_second", machine.memory_bytes_per_second);
-  rate("inner_bytes_per_second", machine.inner_bytes_per_second);
-  rate("outer_bytes_per_second", machine.outer_bytes_per_second);
+  rate("process_bytes_per_second", machine.link(LinkKind::kProcess).bytes_per_second);
+  rate("host_bytes_per_second", machine.link(LinkKind::kHost).bytes_per_second);
+  rate("network_bytes_per_second", machine.link(LinkKind::kNetwork).bytes_per_second);
   count("launch_nanoseconds", machine.launch_nanoseconds, 0);
-  count("latency_nanoseconds", machine.latency_nanoseconds, 0);
+  count("process_latency_nanoseconds", machine.link(LinkKind::kProcess).latency_nanoseconds, 0);
+  count("host_latency_nanoseconds", machine.link(LinkKind::kHost).latency_nanoseconds, 0);
+  count("network_latency_nanoseconds", machine.link(LinkKind::kNetwork).latency_nanoseconds, 0);
   count("cores", machine.cores, 0);
   count("cache_bytes", machine.cache_bytes, 0);
   count("wake_nanoseconds", machine.wake_nanoseconds, 0);
@@ -47,6 +50,11 @@ std::string ToString(DeviceId device) {
   const absl::string_view kind =
       device.kind == DeviceKind::kCpu ? absl::string_view() : DeviceKindName(device.kind);
   return absl::StrCat(device.rank, ":", kind, device.local);
+}
+
+absl::string_view LinkKindName(LinkKind kind) {
+  constexpr absl::string_view kNames[] = {"process", "host", "network"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 Machine Machine::Cpu() { return Machine(); }
@@ -168,13 +176,28 @@ const KernelTimes* Machine::FindTimes(absl::string_view kernel, absl::Span<const
   return nullptr;
 }
 
-int64_t Machine::LinkNanoseconds(int64_t bytes, bool between_nodes) const {
-  return Nanoseconds(static_cast<double>(bytes),
-                     between_nodes ? outer_bytes_per_second : inner_bytes_per_second);
+int64_t Machine::LinkNanoseconds(int64_t bytes, LinkKind kind) const {
+  return Nanoseconds(static_cast<double>(bytes), link(kind).bytes_per_second);
 }
 
-int64_t Machine::NodeOf(DeviceId device) const {
-  return (device.rank * devices_per_rank + device.local) / devices_per_node;
+LinkKind Machine::LinkBetween(DeviceId a, DeviceId b) const {
+  if (HostOf(a) != HostOf(b)) return LinkKind::kNetwork;
+  return a.rank == b.rank ? LinkKind::kProcess : LinkKind::kHost;
+}
+
+int64_t Machine::HostOf(DeviceId device) const {
+  if (!host_of_rank.empty()) return host_of_rank[static_cast<size_t>(device.rank)];
+  return (device.rank * devices_per_rank + device.local) / devices_per_host;
+}
+
+std::string Machine::LinksText() const {
+  std::string text;
+  for (int k = 0; k < kLinkKinds; ++k) {
+    absl::StrAppendFormat(&text, "%s %d ns %.17g B/s, ", LinkKindName(static_cast<LinkKind>(k)),
+                          links[k].latency_nanoseconds, links[k].bytes_per_second);
+  }
+  return absl::StrCat(text, "devices of a rank ", devices_per_rank, ", of a host ",
+                      devices_per_host, ", hosts of ranks ", absl::StrJoin(host_of_rank, " "));
 }
 
 }  // namespace sluice

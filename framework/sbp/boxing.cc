@@ -195,7 +195,7 @@ class Search {
         machine_(machine),
         limit_(std::max(LargestShard(from_.mesh, from_.sbp, shape),
                         LargestShard(to_.mesh, to_.sbp, shape))),
-        one_node_(AllOnOneNode(from_.mesh, to_.mesh, machine)),
+        slowest_(SlowestLink(from_.mesh, to_.mesh, machine)),
         here_(from_.mesh, shape, dtype, machine),
         there_(to_.mesh, shape, dtype, machine) {}
 
@@ -228,7 +228,7 @@ class Search {
   Found WholeMesh(BoxingRecipe recipe, const Layout& from, const Layout& to) const {
     const BoxingPhase phase = {recipe, -1, 1, from, to};
     MeshNodes nodes = here_.nodes();
-    nodes.one_node = one_node_;
+    nodes.slowest = slowest_;
     const PhaseLoad load = LoadOf(phase, shape_, nodes, machine_);
     return {{phase}, {load}, PhaseCost(load, dtype_, machine_)};
   }
@@ -297,7 +297,7 @@ class Search {
   const DType dtype_;
   const Machine& machine_;
   const int64_t limit_;
-  const bool one_node_;  // do both meshes lie in one node?
+  const LinkKind slowest_;  // between devices of both meshes
   Paths here_, there_;
   Found best_;
 };
@@ -371,8 +371,10 @@ absl::StatusOr<SymbolicBoxing> FindBoxing(const Layout& from, const Layout& to, 
                                           DType dtype, const Machine& machine) {
   RETURN_IF_ERROR(CheckPair(from, to, shape));
   Found found = Search(from, to, shape, dtype, machine).Run();
+  int64_t between_hosts = 0;
+  for (const PhaseLoad& load : found.loads) between_hosts += load.BetweenHosts() * SizeOf(dtype);
   return SymbolicBoxing{std::move(found.phases), std::move(found.loads), found.cost.bytes,
-                        found.cost.nanoseconds};
+                        found.cost.nanoseconds, between_hosts};
 }
 
 absl::StatusOr<const SymbolicBoxing*> BoxingPlanner::Find(const Layout& from, const Layout& to,

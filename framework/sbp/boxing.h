@@ -26,6 +26,7 @@ struct SymbolicBoxing {
   std::vector<PhaseLoad> loads;  // of each
   int64_t bytes = 0;  // that cross between devices, all together; at most, where a phase says so
   int64_t nanoseconds = 0;
+  int64_t between_hosts = 0;     // of `bytes`, at most
   std::string ToString() const;  // "reduce_scatter[0]+all_gather[1]", "identity"
 };
 

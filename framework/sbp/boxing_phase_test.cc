@@ -24,8 +24,8 @@ constexpr int kThinned = 1;
 // fewest bytes win, and links on which every message is dear.
 std::vector<Machine> Machines() {
   std::vector<Machine> machines = {Machine::Cpu(), TwoLevelMachine(2), TwoLevelMachine(4)};
-  machines[1].latency_nanoseconds = 0;
-  machines[2].inner_bytes_per_second = 1e11;
+  for (Link& link : machines[1].links) link.latency_nanoseconds = 0;
+  machines[2].link(LinkKind::kProcess).bytes_per_second = 1e11;
   return machines;
 }
 
@@ -81,8 +81,8 @@ class Phases : public testing::Test {
   }
 
   // Every recipe of every pair of symbols, on one axis.
-  void CheckAxis(int64_t size, const std::vector<Shape>& shapes, const Machine& machine) {
-    const Mesh mesh = CellGridOf({size});
+  void CheckAxis(const Mesh& mesh, const std::vector<Shape>& shapes, const Machine& machine) {
+    const int64_t size = mesh.num_devices();
     const int64_t inner = NodesOf(mesh, machine).axes[0].inner;
     for (const Shape& shape : shapes) {
       const std::vector<NdSbp> all = AllNdSbps(BoxingSymbols(), 1, shape.rank());
@@ -109,7 +109,8 @@ TEST_F(Phases, EveryRecipeOfOneAxis) {
     for (int64_t node : {int64_t{1000}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}, size / 2}) {
       if (node == 0) continue;
       const int64_t n = size;
-      CheckAxis(size, {{2 * n, n}, {n + 1, 3}, {1, 5}, {0, 3}, {7}, {}}, TwoLevelMachine(node));
+      CheckAxis(CellGridOf({n}), {{2 * n, n}, {n + 1, 3}, {1, 5}, {0, 3}, {7}, {}},
+                TwoLevelMachine(node));
       if (HasFatalFailure()) return;
     }
   }
@@ -121,6 +122,21 @@ TEST_F(Phases, EveryRecipeOfOneAxis) {
         "all_reduce[0]:split", "all_reduce[0]:two_level", "all_reduce[0]:halving"}) {
     EXPECT_EQ(recipes.count(recipe), 1u) << recipe;
   }
+}
+
+// Hosts of ranks of devices: the two slowest links are told apart, the third is counted as near.
+TEST_F(Phases, EveryRecipeOverThreeLinks) {
+  for (const auto& [size, ranks] : {std::pair{8, 4}, {16, 4}, {12, 4}, {9, 3}, {10, 4}}) {
+    for (int hosts : {1, 2, 4}) {
+      Machine machine = TwoLevelMachine(1);
+      for (int r = 0; r < ranks; ++r) machine.host_of_rank.push_back(r * hosts / ranks);
+      const int64_t n = size;
+      CheckAxis(CellGridOf({n}).OverRanks(ranks), {{2 * n, n}, {n + 1, 3}, {7}}, machine);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_EQ(recipes.count("all_reduce[0]:two_level"), 1u);
+  EXPECT_EQ(recipes.count("reduce_scatter[0]:two_level"), 1u);
 }
 
 // Every recipe along each axis of three, whose groups are then uneven in other ways.
@@ -184,7 +200,7 @@ Mesh AnyMesh(std::mt19937_64* random) {
     }
     if (count > 8) continue;
     std::vector<DeviceId> devices;
-    for (int i = 0; i < 12; ++i) devices.push_back({i / 6, i % 6});
+    for (int i = 0; i < 12; ++i) devices.push_back({i / 3, i % 3});
     std::shuffle(devices.begin(), devices.end(), *random);
     devices.resize(count);
     return Mesh::Of(axes, devices);
@@ -206,7 +222,7 @@ TEST_F(Phases, PairsOfDifferentMeshes) {
     };
     const int64_t nodes[] = {2, 3, 6, 100};
     Machine machine = TwoLevelMachine(nodes[random() % 4]);
-    machine.devices_per_rank = 6;
+    machine.devices_per_rank = 3;
     const Layout a{from, any(from)}, b{to, any(to)};
     CheckPair(a, b, shape, machine);
     if (HasFatalFailure()) return;

@@ -36,10 +36,10 @@ std::vector<Sbp> BoxingSymbols() {
   return {Sbp::S(0), Sbp::S(1), Sbp::B(), Sbp::P(), Sbp::P(Reduction::kMax)};
 }
 
-Machine TwoLevelMachine(int64_t devices_per_node) {
+Machine TwoLevelMachine(int64_t devices_per_host) {
   Machine machine;
-  machine.devices_per_node = devices_per_node;
-  machine.latency_nanoseconds = 10;
+  machine.devices_per_host = devices_per_host;
+  for (Link& link : machine.links) link.latency_nanoseconds = 10;
   machine.launch_nanoseconds = 1;
   return machine;
 }

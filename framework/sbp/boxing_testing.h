@@ -15,7 +15,7 @@ namespace sluice {
 Mesh CellGridOf(const std::vector<int64_t>& sizes, int first = 0);
 
 // Nodes of this many devices: what crosses between them costs more than what stays inside.
-Machine TwoLevelMachine(int64_t devices_per_node);
+Machine TwoLevelMachine(int64_t devices_per_host);
 
 // S0, S1, B, P(sum), P(max).
 std::vector<Sbp> BoxingSymbols();

@@ -37,6 +37,7 @@ class AxisLoad {
         group_(phase, shape, 0),
         n_(group_.size),
         m_(nodes.inner),
+        links_(nodes.links),
         volume_(Volume(group_.base)) {
     total_ = shape.NumElements() * Replicas();
     load_.exact_links = nodes.regular;
@@ -115,7 +116,9 @@ class AxisLoad {
 
   void Cross(int64_t near, int64_t far) { load_.near += near, load_.far += far; }
   void Step(int64_t near, int64_t far, int64_t messages, int64_t local) {
-    load_.steps.push_back({near, far, local, messages, false});
+    // What mixes both is direct: each device reads all others of its group.
+    const int64_t far_messages = far == 0 ? 0 : near == 0 ? messages : n_ - m_;
+    load_.steps.push_back({near, far, local, messages, far_messages, false, links_});
   }
 
   // Whether no dimension further out is longer than one on the first device; then it is on none.
@@ -297,6 +300,7 @@ class AxisLoad {
   const Shape& shape_;
   const PhaseGroup group_;
   const int64_t n_, m_;
+  const NearAndFar links_;
   const int64_t volume_;  // of the largest group
   int64_t total_ = 0;     // of all groups
   PhaseLoad load_;

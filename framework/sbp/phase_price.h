@@ -11,27 +11,38 @@
 
 namespace sluice {
 
-// How the groups along one axis lie over the nodes of a machine.
+// The two links that a price tells apart. Where there are three, what is faster than `near` is
+// priced as if it were near: two-level recipes spare the slowest link alone.
+struct NearAndFar {
+  LinkKind near = LinkKind::kProcess, far = LinkKind::kProcess;
+};
+
+// How the groups along one axis lie over the nodes of a machine. A node is what the slowest link of
+// the groups does not divide: a host where a group crosses hosts, else a process.
 struct AxisNodes {
   int64_t inner = 1;    // neighbours that share a node in every group: blocks of this many
   bool regular = true;  // no two blocks of a group share a node
+  NearAndFar links;     // the slowest inside a node, and that between nodes
 };
 
-// By axis of a mesh; and whether all its devices share one node.
+// By axis of a mesh; and the slowest link between any two of its devices.
 struct MeshNodes {
   std::vector<AxisNodes> axes;
-  bool one_node = true;
+  LinkKind slowest = LinkKind::kProcess;
 };
 MeshNodes NodesOf(const Mesh& mesh, const Machine& machine);
-bool AllOnOneNode(const Mesh& a, const Mesh& b, const Machine& machine);
+// Of the devices of two meshes.
+LinkKind SlowestLink(const Mesh& a, const Mesh& b, const Machine& machine);
 
 // Of one step, in elements. `near` comes to the busiest device from its own node, `far` from
 // others; each is the most of any device. `local` it copies from itself.
 struct PhaseStepLoad {
   int64_t near = 0, far = 0, local = 0;
-  int64_t messages = 0;  // devices that the busiest one reads
+  int64_t messages = 0;      // devices that the busiest one reads
+  int64_t far_messages = 0;  // of those, in other nodes
   // Every device already holds what it shall have, in one contiguous run: nothing is done.
   bool in_place = false;
+  NearAndFar links;
 };
 
 struct PhaseLoad {
@@ -41,10 +52,13 @@ struct PhaseLoad {
   bool exact_bytes = true;
   // False: what is here counted as far may be near, and a step's busiest port may be less busy.
   bool exact_links = true;
+
+  // Elements that cross between hosts; at most, where the links are not exact.
+  int64_t BetweenHosts() const;
 };
 
-// `nodes` are those of the phase's axis or, where it has none, say of both meshes whether they
-// share one node.
+// `nodes` are those of the phase's axis or, where it has none, say of both meshes which link is the
+// slowest.
 PhaseLoad LoadOf(const BoxingPhase& phase, const Shape& shape, const MeshNodes& nodes,
                  const Machine& machine);
 
@@ -63,8 +77,9 @@ struct BoxingCost {
   }
 };
 
-// Each step costs a launch and, where anything crosses, a latency, half a latency for each message,
-// and the time of the busier of the two ports; or its local copies, where they take longer.
+// Each step costs a launch and, where anything crosses, a latency of the slowest link, half a
+// latency of its own for each message, and the time of the busier of the two ports; or its local
+// copies, where they take longer.
 // Without the term for a message, direct recipes win in groups of hundreds, and the messages of a
 // group are quadratic again.
 int64_t PhaseStepNanoseconds(const PhaseStepLoad& load, DType dtype, const Machine& machine);

@@ -22,9 +22,9 @@ SymbolicBoxing Find(const Mesh& mesh, const char* from, const char* to, const Sh
   return *found;
 }
 
-Machine NodesOfEight() {
+Machine HostsOfEight() {
   Machine machine;
-  machine.devices_per_node = 8;
+  machine.devices_per_host = 8;
   return machine;
 }
 
@@ -44,7 +44,7 @@ TEST(PhasePrice, SmallGroupsReduceDirectlyLargeOnesAtDistances) {
 }
 
 TEST(PhasePrice, TwoLevelsWhereNodesDiffer) {
-  const Machine machine = NodesOfEight();
+  const Machine machine = HostsOfEight();
   const Mesh mesh = CellGridOf({16});
   EXPECT_EQ(Find(mesh, "a:P(sum)", "B", {1 << 22}, machine).ToString(), "all_reduce[0]:two_level");
   EXPECT_EQ(Find(mesh, "a:S0", "B", {1 << 22}, machine).ToString(), "all_gather[0]:two_level");
@@ -53,7 +53,7 @@ TEST(PhasePrice, TwoLevelsWhereNodesDiffer) {
   // Nodes of three out of six are no nodes of the tree of sums, but maxima may be taken anyhow.
   const Mesh six = CellGridOf({6});
   Machine threes = machine;
-  threes.devices_per_node = 3;
+  threes.devices_per_host = 3;
   for (const auto& [p, two] : {std::pair{"a:P(sum)", false}, std::pair{"a:P(max)", true}}) {
     const std::string recipe = Find(six, p, "B", {1 << 22}, threes).ToString();
     EXPECT_EQ(recipe == "all_reduce[0]:two_level", two) << p << " " << recipe;
@@ -63,15 +63,79 @@ TEST(PhasePrice, TwoLevelsWhereNodesDiffer) {
 // The same phase costs what its links cost: between nodes the far one, inside the near one.
 TEST(PhasePrice, LinksAreThoseOfTheGroup) {
   Machine machine;
-  machine.devices_per_node = 2;
+  machine.devices_per_host = 2;
   const Mesh mesh = CellGridOf({2, 2});  // a crosses nodes, b stays inside
   const SymbolicBoxing far = Find(mesh, "a:S0", "B", {1 << 20}, machine);
   const SymbolicBoxing near = Find(mesh, "b:S0", "B", {1 << 20}, machine);
   const int64_t half = 4 << 19;  // bytes
-  const int64_t start = machine.launch_nanoseconds + machine.latency_nanoseconds * 3 / 2;
-  EXPECT_EQ(far.nanoseconds, start + machine.LinkNanoseconds(half, true));
-  EXPECT_EQ(near.nanoseconds, start + machine.LinkNanoseconds(half, false));
+  const auto alone = [&](LinkKind kind) {
+    return machine.launch_nanoseconds + machine.link(kind).latency_nanoseconds * 3 / 2 +
+           machine.LinkNanoseconds(half, kind);
+  };
+  EXPECT_EQ(far.nanoseconds, alone(LinkKind::kNetwork));
+  EXPECT_EQ(near.nanoseconds, alone(LinkKind::kProcess));
   EXPECT_EQ(far.bytes, near.bytes);
+  EXPECT_EQ(far.between_hosts, far.bytes);
+  EXPECT_EQ(near.between_hosts, 0);
+  machine.host_of_rank = {0, 0};  // b crosses processes
+  EXPECT_EQ(Find(mesh.OverRanks(2), "a:S0", "B", {1 << 20}, machine).nanoseconds,
+            alone(LinkKind::kHost));
+}
+
+// Four ranks of one device on two hosts: in which order ranks fill the hosts decides which axis
+// crosses them. Sums follow the tree, the inner axis first: where that crosses, nothing is spared.
+TEST(PhasePrice, WhicheverAxisCrossesHostsMovesLeast) {
+  Machine machine;
+  const Mesh mesh = CellGridOf({2, 2}).OverRanks(4);
+  const auto both = [&](std::vector<int32_t> hosts) {
+    machine.host_of_rank = std::move(hosts);
+    return Find(mesh, "a:P(sum) b:P(sum)", "B", {1 << 14}, machine);
+  };
+  const SymbolicBoxing outer = both({0, 0, 1, 1}), inner = both({0, 1, 0, 1});
+  EXPECT_EQ(outer.ToString(), "reduce_scatter[1]+all_reduce[0]+all_gather[1]");
+  EXPECT_EQ(inner.ToString(), "all_reduce[1]+all_reduce[0]");
+  EXPECT_LT(outer.between_hosts, inner.between_hosts);
+  EXPECT_EQ(both({0, 0, 0, 0}).between_hosts, 0);
+}
+
+// Two hosts of two ranks of two devices, along one axis.
+TEST(PhasePrice, TwoLevelsSpareTheSlowestOfThreeLinks) {
+  Machine machine;
+  const Mesh mesh = CellGridOf({8}).OverRanks(4);
+  const int64_t bytes = 4 << 20;
+  machine.host_of_rank = {0, 0, 1, 1};
+  const AxisNodes hosts = NodesOf(mesh, machine).axes[0];
+  EXPECT_EQ(hosts.inner, 4);
+  EXPECT_EQ(hosts.links.near, LinkKind::kHost);
+  EXPECT_EQ(hosts.links.far, LinkKind::kNetwork);
+  const SymbolicBoxing found = Find(mesh, "a:P(sum)", "B", {1 << 20}, machine);
+  EXPECT_EQ(found.ToString(), "all_reduce[0]:two_level");
+  EXPECT_EQ(found.between_hosts, 2 * bytes);  // to each host once, and its sums back
+  machine.host_of_rank = {0, 0, 0, 0};
+  const AxisNodes processes = NodesOf(mesh, machine).axes[0];
+  EXPECT_EQ(processes.inner, 2);
+  EXPECT_EQ(processes.links.near, LinkKind::kProcess);
+  EXPECT_EQ(processes.links.far, LinkKind::kHost);
+  EXPECT_EQ(Find(mesh, "a:P(sum)", "B", {1 << 20}, machine).between_hosts, 0);
+  // Ranks that fill hosts in turn leave no neighbours on one.
+  machine.host_of_rank = {0, 1, 0, 1};
+  EXPECT_EQ(NodesOf(mesh, machine).axes[0].inner, 2);
+  EXPECT_FALSE(NodesOf(mesh, machine).axes[0].regular);
+}
+
+// A slow network is spared bytes for the price of more steps, a network as fast as a host's own
+// memory is not.
+TEST(PhasePrice, WhatALinkCostsDecidesHowItIsCrossed) {
+  Machine machine;
+  machine.host_of_rank = {0, 0, 1, 1};
+  const Mesh mesh = CellGridOf({4}).OverRanks(4);
+  const Shape shape = {1 << 12};
+  EXPECT_EQ(Find(mesh, "a:P(sum)", "B", shape, machine).ToString(), "all_reduce[0]");
+  machine.link(LinkKind::kNetwork).bytes_per_second = 1e8;
+  const SymbolicBoxing spared = Find(mesh, "a:P(sum)", "B", shape, machine);
+  EXPECT_EQ(spared.ToString(), "all_reduce[0]:two_level");
+  machine.link(LinkKind::kNetwork) = machine.link(LinkKind::kHost);
+  EXPECT_NE(Find(mesh, "a:P(sum)", "B", shape, machine).ToString(), spared.ToString());
 }
 
 // An even layout's all-gather as the paper's Table 2 has it; the table's other rows are equal to
@@ -80,7 +144,8 @@ TEST(PhasePrice, BytesAreThoseOfTable2) {
   const int64_t p = 4, bytes = 4 * 16 * 16;
   const Mesh mesh = CellGridOf({p});
   Machine machine;
-  machine.latency_nanoseconds = machine.launch_nanoseconds = 0;  // the fewest bytes win
+  machine.launch_nanoseconds = 0;  // the fewest bytes win
+  for (Link& link : machine.links) link.latency_nanoseconds = 0;
   const std::pair<std::pair<const char*, const char*>, int64_t> rows[] = {
       {{"a:S0", "a:S0"}, 0},
       {{"a:S0", "a:S1"}, (p - 1) * bytes / p},
@@ -99,7 +164,7 @@ TEST(PhasePrice, BytesAreThoseOfTable2) {
 
 // One device of 1,024: how much it says, and that it says it at once.
 TEST(PhasePrice, OneDeviceOfAThousand) {
-  const Machine machine = NodesOfEight();
+  const Machine machine = HostsOfEight();
   const Mesh mesh = CellGridOf({128, 8});
   const std::pair<const char*, const char*> pairs[] = {
       {"a:P(sum)", "B"},  {"a:P(sum)", "a:S0"},       {"a:S0", "B"},

@@ -52,7 +52,8 @@ Reads ReadsOf(const ExpandedPhase& expanded, size_t step, int64_t device, const 
       const DeviceId other = MeshRead(phase, step).devices()[source.device];
       reads.devices.push_back(source.device);
       if (other == mine) continue;
-      const bool far = machine.NodeOf(other) != machine.NodeOf(mine);
+      const LinkKind link = machine.LinkBetween(other, mine);
+      const bool far = link != LinkKind::kProcess && link >= expanded.load.steps[step].links.far;
       (far ? reads.far : reads.near) += Volume(region.box);
     }
   }
@@ -225,7 +226,7 @@ class Run {
 ExpandedPhase Expand(const BoxingPhase& phase, const Shape& shape, const Machine& machine) {
   ExpandedPhase expanded = {phase, shape, {}, {}, {}};
   MeshNodes nodes = NodesOf(phase.to.mesh, machine);
-  nodes.one_node = AllOnOneNode(phase.from.mesh, phase.to.mesh, machine);
+  nodes.slowest = SlowestLink(phase.from.mesh, phase.to.mesh, machine);
   expanded.load = LoadOf(phase, shape, nodes, machine);
   for (int64_t d = 0; d < phase.to.mesh.num_devices(); ++d) {
     expanded.writes.push_back(PhaseSteps(phase, shape, d));

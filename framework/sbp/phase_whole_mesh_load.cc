@@ -14,32 +14,42 @@ PhaseLoad CopyLoad(const BoxingPhase& phase, const Shape& shape, const Machine& 
   PhaseStepLoad step;
   step.messages = 1;
   const Mesh &here = phase.from.mesh, &there = phase.to.mesh;
+  const auto link = [&](int64_t i) {
+    return machine.LinkBetween(here.devices()[i], there.devices()[i]);
+  };
   for (int64_t i = 0; i < there.num_devices(); ++i) {
-    const DeviceId a = here.devices()[i], b = there.devices()[i];
+    step.links.far = std::max(step.links.far, link(i));
+  }
+  for (int64_t i = 0; i < there.num_devices(); ++i) {
     const int64_t volume =
         Volume(PlacementAt(there, phase.to.sbp, shape, there.Coordinates(i)).box);
-    const bool far = machine.NodeOf(a) != machine.NodeOf(b);
-    int64_t& port = a == b ? step.local : far ? step.far : step.near;
+    const bool own = here.devices()[i] == there.devices()[i];
+    const bool far = link(i) == step.links.far && link(i) != LinkKind::kProcess;
+    if (!far) step.links.near = std::max(step.links.near, link(i));
+    int64_t& port = own ? step.local : far ? step.far : step.near;
     port = std::max(port, volume);
-    if (a != b) (far ? load.far : load.near) += volume;
+    if (!own) (far ? load.far : load.near) += volume;
   }
+  step.far_messages = step.far > 0 ? 1 : 0;
   load.steps = {step};
   return load;
 }
 
-// Of kGeneral on one mesh: whether no device reads one of another node. Along an axis that does not
-// change it reads its own place alone, unless an axis outside it moves the same dimension.
-bool StaysInNodes(const BoxingPhase& phase, const std::vector<bool>& kept, const MeshNodes& nodes) {
+// Of kGeneral on one mesh: the slowest link over which a device may read. Along an axis that does
+// not change it reads its own place alone, unless an axis outside it moves the same dimension.
+LinkKind SlowestRead(const BoxingPhase& phase, const std::vector<bool>& kept,
+                     const MeshNodes& nodes) {
   const NdSbp &from = phase.from.sbp, &to = phase.to.sbp;
   std::vector<bool> moves(from.size());
+  LinkKind slowest = LinkKind::kProcess;
   for (size_t a = 0; a < from.size(); ++a) {
     moves[a] = from[a] != to[a] || (from[a].is_partial() && !kept[a]);
     for (size_t outer = 0; outer < a && from[a].is_split(); ++outer) {
       moves[a] = moves[a] || (moves[outer] && (from[outer] == from[a] || to[outer] == from[a]));
     }
-    if (moves[a] && nodes.axes[a].inner < phase.to.mesh.axes()[a].size) return false;
+    if (moves[a]) slowest = std::max(slowest, nodes.axes[a].links.far);
   }
-  return true;
+  return slowest;
 }
 
 // Where the shards of a layout that are not empty begin, by dimension.
@@ -130,9 +140,11 @@ PhaseLoad GeneralLoad(const BoxingPhase& phase, const Shape& shape, const MeshNo
     crossing += read, busiest = std::max(busiest, read);
     step.messages = std::max(step.messages, folded * CountMeeting(begins, box));
   }
-  const bool near = from.mesh == to.mesh ? StaysInNodes(phase, kept, nodes) : nodes.one_node;
+  step.links.far = from.mesh == to.mesh ? SlowestRead(phase, kept, nodes) : nodes.slowest;
+  const bool near = step.links.far == LinkKind::kProcess;
   (near ? load.near : load.far) = crossing;
   (near ? step.near : step.far) = busiest;
+  if (!near) step.far_messages = step.messages;
   load.exact_links = near;
   load.steps = {step};
   return load;

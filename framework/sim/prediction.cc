@@ -86,7 +86,7 @@ absl::StatusOr<WorkerClockResult> PredictSteps(const plan::Program& program, int
   options.devices = devices;
   options.steps = steps;
   options.stop = stop;
-  options.message_latency = machine.latency_nanoseconds;
+  options.message_latency = machine.link(LinkKind::kProcess).latency_nanoseconds;
   options.wake_latency = machine.wake_nanoseconds;
   CachedTimes times(index, WorkerLayout{devices, options.workers}.workers(),
                     machine.cache_bytes * std::max<int64_t>(1, machine.cores / devices));

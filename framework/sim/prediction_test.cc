@@ -36,7 +36,7 @@ plan::Program TwoTensors() {
 int64_t Predicted(const plan::Program& program, int64_t cores, int64_t cache_bytes, int steps) {
   Machine machine;
   machine.cores = cores;
-  machine.latency_nanoseconds = 0;
+  machine.link(LinkKind::kProcess).latency_nanoseconds = 0;
   machine.cache_bytes = cache_bytes;
   const auto run = PredictSteps(program, 2, machine, steps);
   EXPECT_TRUE(run.ok()) << run.status();
