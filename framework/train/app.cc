@@ -36,6 +36,7 @@
 #include "framework/train/interrupt.h"
 #include "framework/train/job.h"
 #include "framework/train/job_flags.h"
+#include "framework/train/links.h"
 #include "framework/train/peak.h"
 #include "framework/train/trainer.h"
 #include "framework/train/variables.h"
@@ -183,9 +184,9 @@ absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& 
   double peak = 0;
   if (job.ranks() > 1) {
     ASSIGN_OR_RETURN(const std::string devices, DevicesOfRanks(options.session.mesh, job.ranks()));
-    absl::PrintF("machine    %s on %d processes; %s\nranks      %s\ndevices    %s\n",
+    absl::PrintF("machine    %s on %d processes; %s\nranks      %s\ndevices    %s\nlinks      %s\n",
                  options.session.mesh, job.ranks(), options.job.place.text, job.WhereRanksAre(),
-                 devices);
+                 devices, DescribeLinks(options.session.machine));
   } else {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     absl::PrintF("machine    %s on %d cores", options.session.mesh, cores);
@@ -255,6 +256,11 @@ absl::Status BeginWriting(const AppOptions& options, const AppData& data) {
   }
   for (const auto& [name, text] : data.files) {
     RETURN_IF_ERROR(WriteRunFile(absl::StrCat(options.out, "/", name), text));
+  }
+  const Machine& machine = options.session.machine;
+  if (machine.links != Machine::Cpu().links) {
+    RETURN_IF_ERROR(
+        WriteRunFile(absl::StrCat(options.out, "/", kLinksFile), LinksFileText(machine)));
   }
   return WriteOptions(options.out, options.recorded);
 }
@@ -473,6 +479,8 @@ absl::Status ExplainRun(const App& app, const AppOptions& options, const AppMode
 absl::Status Work(const App& app, AppOptions options, const AppModel& model, Beginning* beginning) {
   if (options.explain) return ExplainRun(app, options, model);
   ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options.job));
+  RETURN_IF_ERROR(
+      AgreeOnLinks(job.get(), options.job.links, options.resume.run, &options.session.machine));
   const bool alone = options.use && job->ranks() == 1;  // nothing is written, and nobody told
   absl::Status status = alone ? absl::OkStatus() : ShareRun(job.get(), &options, beginning);
   ASSIGN_OR_RETURN(options.session.net, job->net());

@@ -19,6 +19,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/sbp/mesh.h"
 #include "framework/train/job_flags.h"
+#include "framework/train/links.h"
 #include "framework/train/machine_file.h"
 
 ABSL_FLAG(std::string, data, "", "what to learn from: a file or a folder");
@@ -569,6 +570,7 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   RETURN_IF_ERROR(ReadMesh(&options));
   RETURN_IF_ERROR(ReadPrecisionFlags(&options));
   RETURN_IF_ERROR(ReadMachineFlag(&options));
+  RETURN_IF_ERROR(ReadLinksWish(options.job.links, &options.session.machine));
   options.bundled = surroundings.bundled;
   options.use = !flags.use.empty() && Find(flags.use)->CurrentValue() == "true";
   if (options.use && resume.empty()) {

@@ -116,6 +116,23 @@ TEST_F(AppOptionsTest, AMachineIsReadFromItsFile) {
   EXPECT_THAT(Error({"--machine=" + path}), HasSubstr("expected a positive number after cores"));
 }
 
+// So that --explain, which starts no job, has them as well.
+TEST_F(AppOptionsTest, LinksOfAFileGoOverThoseOfTheMachine) {
+  const std::string path = ::testing::TempDir() + "/links.txt";
+  const std::string machine = ::testing::TempDir() + "/calibrated.txt";
+  std::ofstream(machine) << "launch_nanoseconds=77 host_latency_nanoseconds=1";
+  std::ofstream(path) << "network_latency_nanoseconds=5000\n";
+  const absl::StatusOr<AppOptions> options = Parse({"--machine=" + machine, "--links=" + path});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->session.machine.launch_nanoseconds, 77);
+  EXPECT_EQ(options->session.machine.link(LinkKind::kHost).latency_nanoseconds, 1);
+  EXPECT_EQ(options->session.machine.link(LinkKind::kNetwork).latency_nanoseconds, 5000);
+  EXPECT_EQ(Parse({})->job.links, "default");
+  EXPECT_EQ(Parse({"--links=measure"})->job.links, "measure");
+  EXPECT_THAT(Error({"--links=" + path + "x"}), HasSubstr("--links: " + path + "x: "));
+  EXPECT_THAT(Error({"--links=" + machine}), HasSubstr("got \"launch_nanoseconds=77\""));
+}
+
 TEST_F(AppOptionsTest, AnOptimizerIsTakenByItsName) {
   EXPECT_EQ(Parse({})->optimizer.kind, OptimizerOptions::kAdamW);
   const auto options = Parse({"--optimizer=sgd", "--momentum=0.5", "--nesterov", "--clip=0"});

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "framework/base/status.h"
 #include "framework/cluster/rendezvous.h"
 #include "framework/comm/tcp_net.h"
+#include "framework/train/link_probe.h"
 #include "framework/wire/handshake.h"
 
 namespace sluice {
@@ -56,6 +59,15 @@ absl::StatusOr<std::string> ReadSecretFile(const std::string& path) {
         name, ": expected a file that its owner alone may read (chmod 600), others may"));
   }
   return ReadFrom(file.number(), name);
+}
+
+// The address of the other end, or none where that is on this host: as a net tells hosts apart, by
+// the two addresses of a connection.
+absl::StatusOr<std::string> HostAcross(int socket) {
+  const absl::StatusOr<Endpoint> here = LocalEndpoint(socket), there = RemoteEndpoint(socket);
+  RETURN_IF_ERROR(here.status());
+  RETURN_IF_ERROR(there.status());
+  return here->host == there->host ? std::string() : there->host;
 }
 
 absl::StatusOr<std::string> SecretOf(const JobOptions& options) {
@@ -142,6 +154,54 @@ absl::StatusOr<std::string> Job::Share(const absl::StatusOr<std::string>& mine) 
                  "rank 0 is lost"));
   if (verdict.code == absl::StatusCode::kOk) return text;
   return absl::Status(verdict.code, absl::StrCat("rank 0: ", text));
+}
+
+absl::StatusOr<std::vector<int32_t>> Job::SeeHosts() const {
+  std::vector<std::string> hosts;
+  std::vector<int32_t> host_of_rank;
+  for (int32_t rank = 0; rank < ranks(); ++rank) {
+    std::string host;
+    if (rank != this->rank()) {
+      ASSIGN_OR_RETURN(host, HostAcross(sockets_[rank][0].number()));
+    }
+    const auto found = std::find(hosts.begin(), hosts.end(), host);
+    host_of_rank.push_back(static_cast<int32_t>(found - hosts.begin()));
+    if (found == hosts.end()) hosts.push_back(host);
+  }
+  return host_of_rank;
+}
+
+absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
+    const std::vector<int32_t>& host_of_rank, std::array<Link, kLinkKinds> links) {
+  const Deadline deadline = EventLoop::Clock::now() + kShareLimit;
+  for (const LinkKind kind : {LinkKind::kHost, LinkKind::kNetwork}) {
+    const std::optional<std::pair<int32_t, int32_t>> pair = ProbePair(host_of_rank, kind);
+    if (!pair) continue;
+    Link measured;
+    const auto [asks, answers] = *pair;
+    if (rank() == asks || rank() == answers) {
+      const int32_t other = rank() == asks ? answers : asks;
+      absl::StatusOr<Link> link =
+          MeasureLink(sockets_[other].back().number(), rank() == asks, deadline);
+      if (!link.ok()) return AddContext(link.status(), absl::StrCat("rank ", other, " is lost"));
+      measured = *link;
+    }
+    // The first rank asks, but where it is the only one of its host.
+    if (asks != 0 && rank() == asks) {
+      RETURN_IF_ERROR(SendLink(sockets_[0][0].number(), measured, deadline));
+    } else if (asks != 0 && is_first()) {
+      ASSIGN_OR_RETURN(measured, ReceiveLink(sockets_[asks][0].number(), deadline));
+    }
+    if (!is_first()) continue;
+    Link& link = links[static_cast<size_t>(kind)];
+    const double in_place = links[static_cast<size_t>(LinkKind::kProcess)].bytes_per_second;
+    link = RoundLink(measured);
+    // There they are read where they lie, and not over the connection.
+    if (kind == LinkKind::kHost && options_.read_memory) {
+      link.bytes_per_second = std::max(link.bytes_per_second, in_place);
+    }
+  }
+  return links;
 }
 
 absl::StatusOr<CommNet*> Job::net() {

@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_TRAIN_JOB_H_
 #define SLUICE_FRAMEWORK_TRAIN_JOB_H_
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "framework/base/stop.h"
 #include "framework/cluster/launch_place.h"
+#include "framework/machine/machine.h"
 #include "framework/wire/socket.h"
 
 namespace sluice {
@@ -33,7 +35,8 @@ struct JobOptions {
   std::string rdma_device;
   // Bytes that ride along with the token that announces them; more are fetched.
   int64_t most_along = int64_t{16} << 10;
-  Stop stop;  // ends the waiting; may be empty
+  std::string links = "default";  // what boxing is priced by: this, "measure" or a file (links.h)
+  Stop stop;                      // ends the waiting; may be empty
 };
 
 class Job {
@@ -52,6 +55,14 @@ class Job {
   // All ranks call it, before net() is asked for: gives what the first one says, or why it cannot
   // go on. Of others `mine` counts for nothing. At most 1 MiB.
   absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine);
+
+  // Of the first rank: which hosts it sees the ranks on, numbered as they come first.
+  absl::StatusOr<std::vector<int32_t>> SeeHosts() const;
+  // All ranks call it, with the same hosts, before net() is asked for: two of them measure each
+  // kind of link that the job has, the others return at once. What the first rank returns counts,
+  // rounded coarsely; what the job has not stays as in `links`.
+  absl::StatusOr<std::array<Link, kLinkKinds>> MeasureLinks(
+      const std::vector<int32_t>& host_of_rank, std::array<Link, kLinkKinds> links);
 
   // Null where there is one rank. Lives as long as this. Errors: of the RDMA device.
   absl::StatusOr<CommNet*> net();

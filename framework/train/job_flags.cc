@@ -30,6 +30,9 @@ ABSL_FLAG(int32_t, ride_along, 16 << 10,
 ABSL_FLAG(std::string, rdma_device, "",
           "with --net=verbs: the RDMA device of this host, NAME or NAME:PORT, as ibv_devices lists "
           "them; the first that has an active port");
+ABSL_FLAG(std::string, links, "default",
+          "what moving bytes between processes costs, which decides how they are moved: default, "
+          "measure (a second at the start) or a FILE; a run that goes on keeps what it measured");
 ABSL_FLAG(std::string, secret_file, "",
           "what the processes of the job alone know, 16 bytes or more that only you may read "
           "(chmod 600); without one, and without //tools:launch, this host alone takes part");
@@ -87,6 +90,7 @@ FlagGroup JobFlags() {
            {"secret_file", "FILE", "as launched"},
            {"net", "NAME", ""},
            {"ride_along", "BYTES", ""},
+           {"links", "FILE", ""},
            {"rdma_device", "NAME", ""}}};
 }
 
@@ -121,6 +125,7 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
     return absl::InvalidArgumentError(absl::StrCat("--ride_along: expected 0 to ", kMostAlong,
                                                    " bytes, got ", options.most_along));
   }
+  options.links = absl::GetFlag(FLAGS_links);
   options.rdma_device = absl::GetFlag(FLAGS_rdma_device);
   if (!options.rdma && !options.rdma_device.empty()) {
     return absl::InvalidArgumentError(
@@ -157,7 +162,7 @@ absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session)
   if (listener.open()) fcntl(listener.number(), F_SETFD, 0);  // it outlives the exec
   next.environment.emplace_back("SLUICE_LISTENER_FD",
                                 place.rank == 0 ? absl::StrCat(listener.Release()) : "");
-  for (const char* flag : {"rendezvous_limit", "stall_limit", "secret_file", "net"}) {
+  for (const char* flag : {"rendezvous_limit", "stall_limit", "secret_file", "net", "links"}) {
     next.flags.push_back(
         absl::StrCat("--", flag, "=", absl::FindCommandLineFlag(flag)->CurrentValue()));
   }

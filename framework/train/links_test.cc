@@ -1,0 +1,254 @@
+// Links are what a connection shows them to be, and all ranks of a job take the same.
+#include "framework/train/links.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "framework/train/link_probe.h"
+#include "framework/wire/connected_testing.h"
+#include "framework/wire/socket.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr auto kLimit = std::chrono::seconds(60);
+
+Deadline Soon() { return std::chrono::steady_clock::now() + kLimit; }
+
+TEST(LinksFile, SetsWhatItNamesAndNothingElse) {
+  Machine machine;
+  machine.flops_per_second = 3e11;
+  machine.host_of_rank = {0, 1};
+  machine.kernels = Machine::Parse("kernel.add.1=8:10")->kernels;
+  Machine expected = machine;
+  expected.link(LinkKind::kNetwork) = {70000, 3e9};
+  expected.link(LinkKind::kProcess).latency_nanoseconds = 5;
+  ASSERT_EQ(ReadLinks("network_latency_nanoseconds=70000 network_bytes_per_second=3e9\n"
+                      "process_latency_nanoseconds=5\n",
+                      &machine),
+            absl::OkStatus());
+  EXPECT_EQ(machine.ToString(), expected.ToString());
+  EXPECT_EQ(machine.host_of_rank, expected.host_of_rank);
+  Machine again;
+  ASSERT_EQ(ReadLinks(LinksFileText(machine), &again), absl::OkStatus());
+  EXPECT_EQ(again.links, machine.links);
+}
+
+TEST(LinksFile, ErrorsNameTheFileAndTheWord) {
+  const std::string path = testing::TempDir() + "/bad_links.txt";
+  for (const char* bad : {"flops_per_second=1e9", "host_latency_nanoseconds=-1", "rubbish",
+                          "network_bytes_per_second=fast", "host_of_rank=0"}) {
+    std::ofstream(path) << "devices_per_host=2\n" << bad << "\n";
+    Machine machine;
+    const absl::Status status = ReadLinksWish(path, &machine);
+    const std::string word(bad);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_THAT(std::string(status.message()),
+                testing::AllOf(HasSubstr("--links"), HasSubstr(path),
+                               HasSubstr(word.substr(0, word.find('=')))));
+    EXPECT_EQ(machine.ToString(), Machine().ToString()) << "half of a bad file was taken";
+  }
+  Machine machine;
+  EXPECT_THAT(std::string(ReadLinksWish("no/such/file", &machine).message()),
+              HasSubstr("no/such/file"));
+  EXPECT_EQ(ReadLinksWish("default", &machine), absl::OkStatus());
+  EXPECT_EQ(ReadLinksWish("measure", &machine), absl::OkStatus());
+}
+
+TEST(LinkProbe, APairOfRanksStandsForALink) {
+  using Pair = std::pair<int32_t, int32_t>;
+  EXPECT_EQ(ProbePair({0, 0, 1, 1}, LinkKind::kHost), Pair(0, 1));
+  EXPECT_EQ(ProbePair({0, 0, 1, 1}, LinkKind::kNetwork), Pair(0, 2));
+  EXPECT_EQ(ProbePair({0, 1, 1}, LinkKind::kHost), Pair(1, 2));
+  EXPECT_EQ(ProbePair({0, 1, 2}, LinkKind::kHost), std::nullopt);
+  EXPECT_EQ(ProbePair({0, 0}, LinkKind::kNetwork), std::nullopt);
+}
+
+TEST(LinkProbe, NearbyMeasurementsAreRoundedAlike) {
+  for (const double noise : {0.8, 0.9, 1.0, 1.1, 1.3}) {
+    const Link link = RoundLink({static_cast<int64_t>(20000 * noise), 5e9 * noise});
+    EXPECT_EQ(link, (Link{20000, 5e9})) << noise;
+  }
+  EXPECT_EQ(RoundLink({0, 0}), (Link{1, 1}));
+  EXPECT_EQ(RoundLink({1, 9.9e9}).bytes_per_second, 1e10);
+}
+
+// Two ends whose bytes pass on only after a while, 64 KiB at a time.
+class SlowLink {
+ public:
+  explicit SlowLink(std::chrono::milliseconds wait) {
+    for (const bool back : {false, true}) {
+      threads_.emplace_back([this, back, wait] {
+        const int from = back ? there_.first.number() : here_.second.number();
+        const int to = back ? here_.second.number() : there_.first.number();
+        std::vector<std::byte> bytes(size_t{64} << 10);
+        while (true) {
+          const ssize_t got = recv(from, bytes.data(), bytes.size(), 0);
+          if (got < 0 && errno == EAGAIN) {
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+            if (!over_) continue;
+          }
+          if (got <= 0) return;
+          std::this_thread::sleep_for(wait);
+          if (!WriteAll(to, {bytes.data(), static_cast<size_t>(got)}, Soon()).ok()) return;
+        }
+      });
+    }
+  }
+  ~SlowLink() {
+    over_ = true;
+    shutdown(here_.second.number(), SHUT_RDWR);
+    shutdown(there_.first.number(), SHUT_RDWR);
+    for (std::thread& thread : threads_) thread.join();
+  }
+  int here() const { return here_.first.number(); }
+  int there() const { return there_.second.number(); }
+
+ private:
+  std::pair<Descriptor, Descriptor> here_ = Connected(), there_ = Connected();
+  std::atomic<bool> over_{false};
+  std::vector<std::thread> threads_;
+};
+
+Link Measured(int here, int there) {
+  absl::Status answered;
+  std::thread other([&] { answered = MeasureLink(there, false, Soon()).status(); });
+  const absl::StatusOr<Link> link = MeasureLink(here, true, Soon());
+  other.join();
+  EXPECT_EQ(answered, absl::OkStatus());
+  EXPECT_EQ(link.status(), absl::OkStatus());
+  return link.value_or(Link());
+}
+
+TEST(LinkProbe, ASlowLinkIsSeenToBeSlow) {
+  Link slow;
+  {
+    const SlowLink link(std::chrono::milliseconds(3));
+    slow = Measured(link.here(), link.there());
+  }
+  EXPECT_GE(slow.latency_nanoseconds, 3000000);
+  EXPECT_LE(slow.bytes_per_second, 64 * 1024 / 0.003);
+  EXPECT_GT(slow.bytes_per_second, 0);
+  const auto [here, there] = Connected();
+  const Link fast = Measured(here.number(), there.number());
+  EXPECT_LT(fast.latency_nanoseconds, slow.latency_nanoseconds);
+  EXPECT_GT(fast.bytes_per_second, slow.bytes_per_second);
+}
+
+TEST(LinkProbe, AnEndThatIsGoneIsAnError) {
+  auto [here, there] = Connected();
+  there = Descriptor();
+  EXPECT_EQ(MeasureLink(here.number(), true, Soon()).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+// Ranks that meet over loopback, each a thread of this process.
+class LinksOfAJob : public testing::Test {
+ protected:
+  static constexpr int32_t kRanks = 3;
+
+  // `work` of each rank, with its job.
+  void OnAll(const std::function<void(Job*)>& work) {
+    const auto listener = Listen({"127.0.0.1", 0});
+    ASSERT_EQ(listener.status(), absl::OkStatus());
+    std::vector<std::thread> threads;
+    for (int32_t rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        JobOptions options;
+        options.place.rank = rank;
+        options.place.ranks = kRanks;
+        options.place.address = EndpointText(*LocalEndpoint(listener->number()));
+        options.read_memory = false;
+        if (rank == 0) options.place.listener = dup(listener->number());
+        const auto job = Job::Join(options);
+        ASSERT_EQ(job.status(), absl::OkStatus());
+        work(job->get());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // What each rank ends with; they begin with different links, as if each had its own calibration.
+  std::vector<Machine> Agreed(absl::string_view wish, const std::string& resumed_by_first) {
+    std::vector<Machine> machines(kRanks);
+    OnAll([&](Job* job) {
+      Machine& machine = machines[job->rank()];
+      machine.link(LinkKind::kNetwork).latency_nanoseconds = 1000 + job->rank();
+      EXPECT_EQ(AgreeOnLinks(job, job->is_first() ? wish : "default",
+                             job->is_first() ? resumed_by_first : "", &machine),
+                absl::OkStatus());
+    });
+    for (const Machine& machine : machines) {
+      EXPECT_EQ(machine.LinksText(), machines[0].LinksText());
+      EXPECT_EQ(machine.host_of_rank, std::vector<int32_t>(kRanks, 0));
+    }
+    return machines;
+  }
+};
+
+TEST_F(LinksOfAJob, AreThoseOfTheFirstRank) {
+  const Machine machine = Agreed("default", "")[1];
+  EXPECT_EQ(machine.link(LinkKind::kNetwork).latency_nanoseconds, 1000);
+  EXPECT_EQ(machine.link(LinkKind::kHost), Machine().link(LinkKind::kHost));
+  EXPECT_EQ(DescribeLinks(machine), "host 10 us, 5 GB/s");
+}
+
+TEST_F(LinksOfAJob, AreMeasuredWhereTheFirstRankSaysSoAndOnceForARun) {
+  const Machine measured = Agreed("measure", "")[2];
+  const Link& host = measured.link(LinkKind::kHost);
+  EXPECT_EQ(host, RoundLink(host));
+  EXPECT_NE(host, Machine().link(LinkKind::kHost));
+  EXPECT_EQ(measured.link(LinkKind::kNetwork).latency_nanoseconds, 1000) << "there is none";
+  const std::string run = testing::TempDir() + "/run";
+  fs::create_directories(run);
+  std::ofstream(run + "/links.txt") << "host_latency_nanoseconds=77777\n";
+  for (const char* wish : {"measure", "default"}) {
+    EXPECT_EQ(Agreed(wish, run)[1].link(LinkKind::kHost).latency_nanoseconds, 77777) << wish;
+  }
+  EXPECT_EQ(Agreed("a_file_read_before", run)[1].link(LinkKind::kHost),
+            Machine().link(LinkKind::kHost));
+}
+
+TEST_F(LinksOfAJob, ARecordThatIsDamagedEndsTheJobOnAllRanks) {
+  const std::string run = testing::TempDir() + "/damaged";
+  fs::create_directories(run);
+  std::ofstream(run + "/links.txt") << "host_latency_nanoseconds=soon\n";
+  OnAll([&](Job* job) {
+    Machine machine;
+    EXPECT_THAT(std::string(AgreeOnLinks(job, "measure", run, &machine).message()),
+                HasSubstr("host_latency_nanoseconds"));
+  });
+}
+
+// As if ranks 1 and 2 were on a host of their own: what they measure the first one tells.
+TEST_F(LinksOfAJob, APairWithoutTheFirstRankTellsIt) {
+  OnAll([&](Job* job) {
+    const Machine machine;
+    const auto links = job->MeasureLinks({0, 1, 1}, machine.links);
+    ASSERT_EQ(links.status(), absl::OkStatus());
+    for (const LinkKind kind : {LinkKind::kHost, LinkKind::kNetwork}) {
+      const Link& link = (*links)[static_cast<size_t>(kind)];
+      EXPECT_EQ(link == machine.link(kind), !job->is_first()) << LinkKindName(kind);
+      EXPECT_EQ(job->is_first() ? RoundLink(link) : machine.link(kind), link);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sluice
