@@ -92,6 +92,19 @@ def bad_links(lab):
     lab.notes.append(f"frames: {lab.network.counts()}")
 
 
+@case
+def measured_links(lab):
+    """--links=measure sees how slow a network is, all ranks take it, and the bits are those of one process"""
+    delay, rate = 0.005, 20e6
+    lab.network.set_links([Link(delay, rate)] * 4)
+    job = _train(lab, Training("gpt", "data=4", 4, ("--links=measure",)))
+    links = dict(line.split("=") for line in (job.folder / "run" / "links.txt").read_text().split())
+    latency, measured = float(links["network_latency_nanoseconds"]), float(links["network_bytes_per_second"])
+    expect(latency >= 1e9 * delay, f"expected a latency of {delay} s and more, got {latency} ns")
+    expect(measured <= rate, f"expected {rate:.0f} bytes a second and less, got {measured:.0f}")
+    lab.notes.append(f"the network takes {latency / 1e6:g} ms, {measured / 1e6:g} MB/s")
+
+
 def _broken(lab, break_it, at_fault, limit, **options):
     """A job that trains, what breaks it, and how it ends. `at_fault`: the ranks whom the others have to name."""
     job = lab.job(Training("gpt", "data=4", _LONG), **options)
