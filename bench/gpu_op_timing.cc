@@ -190,9 +190,8 @@ GpuOpTime GpuOpTimer::Describe(const DistinctInstruction& one, const KernelSpec&
   time.bytes = static_cast<double>(traffic.total());
   time.working_set = static_cast<double>(traffic.total() - traffic.in_place);
   for (const int table : use.tables) {
-    const int64_t rows = spec.inputs[use.ids].NumElements();
     time.bytes +=
-        static_cast<double>((use.writes ? 2 : 1) * rows * SizeOf(spec.inputs[table].dtype) *
+        static_cast<double>((use.writes ? 2 : 1) * use.rows * SizeOf(spec.inputs[table].dtype) *
                             LastExtent(spec.inputs[table]));
     time.working_set += static_cast<double>(spec.inputs[table].NumBytes());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -29,6 +30,22 @@ std::vector<int> PlacesOf(const plan::Instruction& instruction) {
 
 // Ids are rows of a table, labels columns of the logits, lengths those of samples without padding.
 bool HasLengths(const KernelSpec& spec) { return absl::StartsWith(spec.op, "padded_attention"); }
+
+// Whether an op reads what `sort_ids` gives, a place and an id for each row.
+bool HasSortedIds(const KernelSpec& spec) {
+  return absl::StrContains(spec.op, "_sparse") && spec.op != "add_sparse";
+}
+
+std::vector<int32_t> Sorted(const std::vector<int32_t>& ids) {
+  std::vector<std::pair<int32_t, int32_t>> in_order;
+  for (const int32_t id : ids) in_order.emplace_back(id, static_cast<int32_t>(in_order.size()));
+  std::sort(in_order.begin(), in_order.end());
+  std::vector<int32_t> entries;
+  for (const auto& [id, place] : in_order) entries.insert(entries.end(), {place, id});
+  return entries;
+}
+
+constexpr int32_t kSortedRows = 1000000;  // of the tables whose ids are sorted
 
 }  // namespace
 
@@ -73,6 +90,7 @@ int64_t LastExtent(const Shard& shard) { return shard.logical[shard.logical.rank
 
 int32_t IdLimit(const KernelSpec& spec) {
   if (HasLengths(spec)) return static_cast<int32_t>(spec.inputs[0].logical[1]);
+  if (spec.op == "sort_ids") return kSortedRows;
   const bool of_table =
       absl::StartsWith(spec.op, "embedding") || absl::StrContains(spec.op, "_sparse");
   if (!of_table) return static_cast<int32_t>(LastExtent(spec.inputs[0]));
@@ -81,7 +99,9 @@ int32_t IdLimit(const KernelSpec& spec) {
 }
 
 TableUse TableUseOf(const KernelSpec& spec, const plan::Instruction& instruction) {
-  if (spec.op == "embedding") return {.ids = 1, .tables = {0}, .writes = false};
+  if (spec.op == "embedding") {
+    return {.ids = 1, .rows = spec.inputs[1].NumElements(), .tables = {0}, .writes = false};
+  }
   if (!absl::StrContains(spec.op, "_sparse") || spec.op == "sum_squares_sparse") return {};
   TableUse use;
   use.writes = true;
@@ -89,7 +109,9 @@ TableUse TableUseOf(const KernelSpec& spec, const plan::Instruction& instruction
     if (spec.inputs[i].dtype == DType::kI32 && use.ids < 0) use.ids = i;
     if (instruction.inputs(i).updates()) use.tables.push_back(i);
   }
-  return use.tables.empty() ? TableUse() : use;
+  if (use.tables.empty()) return {};
+  use.rows = spec.inputs[use.ids].NumElements() / (HasSortedIds(spec) ? 2 : 1);
+  return use;
 }
 
 std::vector<int32_t> DrawIds(int64_t n, uint32_t limit, uint32_t seed) {
@@ -151,6 +173,7 @@ std::vector<int32_t> DrawIntegers(const KernelSpec& spec, size_t input, uint32_t
   const int64_t n = spec.inputs[input].NumElements();
   if (n == 1) return {1};  // the number of a step
   if (HasLengths(spec)) return std::vector<int32_t>(n, IdLimit(spec));
+  if (HasSortedIds(spec)) return Sorted(DrawIds(n / 2, IdLimit(spec), seed));
   return DrawIds(n, IdLimit(spec), seed);
 }
 

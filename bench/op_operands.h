@@ -33,6 +33,7 @@ bool IsProduct(absl::string_view op);
 // Of an op that looks at rows of tables by their ids and leaves the others alone.
 struct TableUse {
   int ids = -1;             // the operand that has them; -1: it is no such op
+  int64_t rows = 0;         // how many there are
   std::vector<int> tables;  // operands
   bool writes = false;
 };
@@ -63,7 +64,8 @@ OperandPlaces PlaceOperands(const DistinctInstruction& one, const KernelSpec& sp
 // Floats from 0.25 to 0.75: whatever the last kernel left may be denormal, or beyond what a step
 // ever sees.
 void FillValues(int64_t bytes, std::byte* memory);
-// What an input of integers has: the number of a step, lengths, or ids and labels that are drawn.
+// What an input of integers has: the number of a step, lengths, or ids and labels that are drawn;
+// where ids are sorted, those that DrawIds draws from the seed.
 std::vector<int32_t> DrawIntegers(const KernelSpec& spec, size_t input, uint32_t seed);
 // Both, of all operands.
 void FillOperands(const KernelSpec& spec, const OperandPlaces& places, uint32_t seed,

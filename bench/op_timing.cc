@@ -56,10 +56,13 @@ absl::StatusOr<OpTime> OpTimer::Measure(const DistinctInstruction& one, double b
   OpTime time = Describe(one, spec);
   const TableUse use = TableUseOf(spec, one.instruction);
   TablePass pass;
+  std::vector<std::vector<int32_t>> ids;  // as the kernel reads those of the pass
   pass.writes = use.writes;
   if (use.ids >= 0) {
-    const int64_t n = spec.inputs[use.ids].NumElements();
-    for (int turn = 0; turn < kTurns; ++turn) pass.ids.push_back(DrawIds(n, IdLimit(spec), turn));
+    for (int turn = 0; turn < kTurns; ++turn) {
+      pass.ids.push_back(DrawIds(use.rows, IdLimit(spec), turn));
+      ids.push_back(DrawIntegers(spec, use.ids, turn));
+    }
     for (const int table : use.tables) {
       pass.tables.push_back(reinterpret_cast<float*>(operands[table]));
     }
@@ -71,8 +74,7 @@ absl::StatusOr<OpTime> OpTimer::Measure(const DistinctInstruction& one, double b
   size_t turn = 0;
   time.seconds = TimeOf(budget, [&] {
     if (use.ids >= 0) {
-      std::vector<int32_t>& ids = pass.ids[turn++ % pass.ids.size()];
-      operands[use.ids] = reinterpret_cast<std::byte*>(ids.data());
+      operands[use.ids] = reinterpret_cast<std::byte*>(ids[turn++ % ids.size()].data());
     }
     status = kernel->Launch(firing, operands.data(), static_cast<std::byte*>(aligned));
   });
@@ -103,9 +105,8 @@ OpTime OpTimer::Describe(const DistinctInstruction& one, const KernelSpec& spec)
                                                             traffic.stored, traffic.in_place);
   }
   for (const int table : use.tables) {
-    const int64_t rows = spec.inputs[use.ids].NumElements();
     time.bytes +=
-        static_cast<double>((use.writes ? 2 : 1) * rows * 4 * LastExtent(spec.inputs[table]));
+        static_cast<double>((use.writes ? 2 : 1) * use.rows * 4 * LastExtent(spec.inputs[table]));
     time.working_set += static_cast<double>(spec.inputs[table].NumBytes());
   }
   if (IsProduct(spec.op) || absl::StrContains(spec.op, "attention")) {

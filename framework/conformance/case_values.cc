@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
@@ -13,6 +14,28 @@ double UniformDraw(uint64_t seed, int64_t index, double low, double high) {
   const double unit = RandomWord(seed, /*key=*/17, /*step=*/0, index) / 4294967296.0;
   return low + unit * (high - low);
 }
+
+namespace {
+
+// What `sort_ids` would make of ids that are drawn: the ids of the entries (ops/update.h) in order,
+// of each group by themselves, and each place once.
+void SortEntries(Array* entries) {
+  const int rank = entries->shape.rank();
+  const int64_t of_group = entries->shape[rank - 2];
+  const int64_t groups = entries->shape.NumElements() / std::max<int64_t>(2 * of_group, 1);
+  for (int64_t g = 0; g < groups; ++g) {
+    double* const group = entries->values.data() + 2 * g * of_group;
+    std::vector<std::pair<double, int64_t>> sorted;
+    for (int64_t i = 0; i < of_group; ++i) sorted.emplace_back(group[2 * i + 1], i);
+    std::sort(sorted.begin(), sorted.end());
+    for (int64_t i = 0; i < of_group; ++i) {
+      group[2 * i] = static_cast<double>(sorted[i].second);
+      group[2 * i + 1] = sorted[i].first;
+    }
+  }
+}
+
+}  // namespace
 
 bool Updates(const OpDef& op, size_t input) {
   return op.inputs[std::min(input, op.inputs.size() - 1)].updates;
@@ -33,6 +56,7 @@ absl::StatusOr<CaseValues> RunWhole(const OpDef& op, const OpCase& op_case, uint
         value = UniformDraw(seed, drawn++, op_case.low, op_case.high);
       }
     }
+    if (InputPort(op, values.inputs.size()).name == "sorted_ids") SortEntries(&array);
     // Eight bits are so few that rounding them would be most of what results differ by.
     if (type.dtype == DType::kBF16) array = ToArray(FromArray(array, DType::kBF16));
     values.inputs.push_back(std::move(array));

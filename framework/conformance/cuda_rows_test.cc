@@ -57,10 +57,13 @@ TEST(CudaRowsTest, DimensionsReducedApart) {
 TEST(CudaRowsTest, IdsThatAreNamedOften) {
   for (const int64_t n : {255, 257, 2000}) {
     for (const int64_t width : {1, 130}) {
-      const std::vector<TensorType> operands = {F32({40, width}), I32({n}), F32({n, width})};
+      const TensorType table = F32({40, width}), values = F32({n, width});
+      const std::vector<TensorType> operands = {table, I32({n}), values};
+      const std::vector<TensorType> sorted = {table, I32({n, 2}), values};
       Check("add_sparse", {"", NoAttributes(), operands, 0, 39});
-      Check("sum_squares_sparse", {"", NoAttributes(), operands, 0, 39});
-      Check("assign_sparse", {"", NoAttributes(), operands, 0, 39});
+      Check("sort_ids", {"", NoAttributes(), {operands[1]}, 0, 39});
+      Check("sum_squares_sparse", {"", NoAttributes(), sorted, 0, 39});
+      Check("assign_sparse", {"", NoAttributes(), sorted, 0, 39});
       Check("embedding_gradient", {"", RowsAttributes{40}, {operands[1], operands[2]}, 0, 39});
     }
   }
@@ -168,6 +171,11 @@ TEST(CudaRowsTest, WhatIsOutOfRangeIsNamed) {
   ExpectEnd(MessageOf("add_sparse", none, {F32({7, 2}), I32({3}), F32({3, 2})}, {1, 2, -1},
                       {F32({7, 2})}),
             "add_sparse: expected ids in [0, 7), got -1 in row 2");
+  ExpectEnd(MessageOf("sort_ids", none, {I32({3})}, {1, 2, -1}, {I32({3, 2})}),
+            "sort_ids: expected ids in [0, 2147483648), got -1 in row 2");
+  ExpectEnd(
+      MessageOf("assign_sparse", none, {F32({7, 2}), I32({2, 2}), F32({2, 2})}, {1, 3, 0, 7}, {}),
+      "assign_sparse: expected ids in [0, 7), got 7 in row 0");
   const CrossEntropyAttributes plain;
   ExpectEnd(MessageOf("ce_pick", plain, {F32({3, 7}), I32({3})}, {1, -1, 2}, {F32({3})}),
             "ce_pick: expected labels in [0, 7), got -1 in row 1");

@@ -48,13 +48,7 @@ const std::map<std::string, std::string>& Allowed() {
       {"padded_attention_gradient: B,B,B,P(sum),B,B,B->B,B,B", "y cancels"},
       {"padded_attention_gradient: B,B,B,P(sum),B,P(sum),B->P(sum),P(sum),P(sum)", "y cancels"},
       // It looks at ids and values; the table says which of them are a shard's.
-      {"sum_squares_sparse: B,B,S1->P(sum)", "the table's bytes are not read"},
-      {"sum_squares_sparse: B,B,S2->P(sum)", "the table's bytes are not read"},
       {"sum_squares_sparse: P(sum),B,B->B", "the table's bytes are not read"},
-      {"sum_squares_sparse: P(sum),B,S1->P(sum)", "the table's bytes are not read"},
-      {"sum_squares_sparse: P(sum),B,S2->P(sum)", "the table's bytes are not read"},
-      {"sum_squares_sparse: S1,B,B->B", "the table's bytes are not read"},
-      {"sum_squares_sparse: S2,B,B->B", "the table's bytes are not read"},
   };
   return *allowed;
 }

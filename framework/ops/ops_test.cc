@@ -338,9 +338,9 @@ struct Update {
   Gradient Rows() {
     feeds["ids"] = Of({3}, {2, 0, 2});
     feeds["values"] = Of({3, 2}, {1.5, 0.25, 1, -1, 0.5, 0.25});  // the same, row 2 in two
-    return {
-        Gradient::kSparse,
-        {graph.Input("ids", DType::kI32, {3}, ""), graph.Input("values", DType::kF32, {3, 2}, "")}};
+    const Tensor ids = graph.Input("ids", DType::kI32, {3}, "");
+    const Tensor sorted = graph.Add(SortIdsOp(), NoAttributes(), {ids})[0];
+    return {Gradient::kSparse, {sorted, graph.Input("values", DType::kF32, {3, 2}, "")}};
   }
   void Step() {
     Values(graph, feeds, &variables, "");

@@ -75,7 +75,7 @@ absl::Status ReferenceSgd(const ReferenceCall& call) {
 absl::Status ReferenceSgdSparse(const ReferenceCall& call) {
   const SgdStep step = SgdStepOf(call, 3);
   const bool has_momentum = call.inputs.size() > 6;
-  return UpdateRows(call, 1, [&](std::vector<double>* table) {
+  return UpdateRows("sgd_sparse", call, 1, [&](std::vector<double>* table) {
     return ForEachRowElement("sgd_sparse", call.inputs[0], call.inputs[1], call.inputs[2],
                              [&](double gradient, int64_t i) {
                                step(gradient, &(*table)[i],
@@ -88,12 +88,12 @@ absl::Status ReferenceSgdSparse(const ReferenceCall& call) {
 absl::Status ReferenceAssignSparse(const ReferenceCall& call) {
   ShardArray& table = call.inputs[0];
   const ShardArray &ids = call.inputs[1], &rows = call.inputs[2];
-  RETURN_IF_ERROR(CheckInRange("assign_sparse", "ids", ids.array, TableShard(table).whole));
+  ASSIGN_OR_RETURN(const SortedRows sorted, RowsOf("assign_sparse", table, ids.array));
   const int64_t width = RowLength(table.array);
-  ForEachId(table, ids.array, [&](int64_t i, int64_t place) {
+  ForEachRow(table, sorted, [&](int64_t row, int64_t place) {
     if (place < 0) return;
     for (int64_t e = 0; e < width; ++e) {
-      table.array.values[place + e] = rows.array.values[i * width + e];
+      table.array.values[place + e] = rows.array.values[row * width + e];
     }
   });
   return absl::OkStatus();
@@ -133,7 +133,7 @@ const OpDef& SgdSparseOp() {
     OpDef op;
     op.name = "sgd_sparse";
     op.inputs = {{"variable", kUpdates},
-                 {"ids"},
+                 {"sorted_ids"},
                  {"values"},
                  {"factor"},
                  {"learning_rate"},
@@ -149,23 +149,27 @@ const OpDef& SgdSparseOp() {
                   3 * BytesOf(call.inputs.subspan(1, 2)) + 8192};
     };
     op.reference = ReferenceSgdSparse;
-    const TensorType w = F32({7, 3}), ids = I32({2, 3}), values = F32({2, 3, 3});
+    const TensorType w = F32({7, 3}), ids = I32({6, 2}), values = F32({2, 3, 3});
     const TensorType g = F32({3, 5, 2}), s = F32({}), step = I32({});
-    op.cases = {
-        {"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, s, s, step, w}, 0, 4},
-        {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, ids, values, s, s, step, w}, 0, 4},
-        {"plain", SgdAttributes{0, 0}, {w, ids, values, s, s, step}, 0, 4},
-        {"groups", SgdAttributes{0.9, 0.1}, {g, I32({3, 4}), F32({3, 4, 2}), s, s, step, g}, 0, 4}};
-    op.large_cases = {{"",
-                       SgdAttributes{0.9, 0.1},
-                       {WideTable(), I32({99}), F32({99, 67}), s, s, step, WideTable()},
-                       0,
-                       3},
-                      {"",
-                       SgdAttributes{0.9, 0.1},
-                       {F32({2603, 37}), I32({9001}), F32({9001, 37}), s, s, step, F32({2603, 37})},
-                       0,
-                       2602}};
+    op.cases = {{"momentum", SgdAttributes{0.9, 0.1}, {w, ids, values, s, s, step, w}, 0, 4},
+                {"nesterov", SgdAttributes{0.9, 0.1, true}, {w, ids, values, s, s, step, w}, 0, 4},
+                {"plain", SgdAttributes{0, 0}, {w, ids, values, s, s, step}, 0, 4},
+                {"groups",
+                 SgdAttributes{0.9, 0.1},
+                 {g, I32({3, 4, 2}), F32({3, 4, 2}), s, s, step, g},
+                 0,
+                 4}};
+    op.large_cases = {
+        {"",
+         SgdAttributes{0.9, 0.1},
+         {WideTable(), I32({99, 2}), F32({99, 67}), s, s, step, WideTable()},
+         0,
+         3},
+        {"",
+         SgdAttributes{0.9, 0.1},
+         {F32({2603, 37}), I32({9001, 2}), F32({9001, 37}), s, s, step, F32({2603, 37})},
+         0,
+         2602}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();
@@ -224,7 +228,7 @@ const OpDef& AssignSparseOp() {
   static const OpDef op = [] {
     OpDef op;
     op.name = "assign_sparse";
-    op.inputs = {{"variable", kUpdates}, {"ids"}, {"rows"}};
+    op.inputs = {{"variable", kUpdates}, {"sorted_ids"}, {"rows"}};
     op.attributes = NoAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("assign_sparse", call, 3));
@@ -238,9 +242,9 @@ const OpDef& AssignSparseOp() {
       return Cost{0, 2 * BytesOf(call.inputs.subspan(1, 2)), SortScratch(call.inputs[1])};
     };
     op.reference = ReferenceAssignSparse;
-    op.cases = {{"table", NoAttributes(), {F32({7, 3}), I32({2, 3}), F32({2, 3, 3})}, 0, 4},
-                {"groups", NoAttributes(), {F32({3, 5, 2}), I32({3, 4}), F32({3, 4, 2})}, 0, 4}};
-    op.large_cases = {{"", NoAttributes(), {F32({131, 67}), I32({99}), F32({99, 67})}, 0, 3}};
+    op.cases = {{"table", NoAttributes(), {F32({7, 3}), I32({6, 2}), F32({2, 3, 3})}, 0, 4},
+                {"groups", NoAttributes(), {F32({3, 5, 2}), I32({3, 4, 2}), F32({3, 4, 2})}, 0, 4}};
+    op.large_cases = {{"", NoAttributes(), {F32({131, 67}), I32({99, 2}), F32({99, 67})}, 0, 3}};
     op.timing = NotTimed(kMovesBytes);
     return op;
   }();

@@ -1,7 +1,11 @@
 // What updates and the factors of their gradients share: checks, the rows forms, the forms that
 // give a value. For the files of this package only.
 //
-// The rows forms touch only the rows named; rows named more than once are added first.
+// The rows forms touch only the rows named; rows named more than once are added first. Which these
+// are they read from what `sort_ids` makes of the ids once a step, for all that read them: entries
+// [.., 2] of an id and the place of its row among the values, 32 bits of both, ascending by id and
+// then by place; of [groups, n, 2] each group's by themselves. In memory an entry is one number of
+// 64 bits, the place below the id.
 //
 // An update in place has its variable and its state in one layout, as its index rule says. The
 // forms "..._value" are for a state that lies otherwise: they change the state alone and give what
@@ -33,13 +37,14 @@ inline absl::Status CheckStatistic(absl::string_view op, absl::string_view port,
   return CheckScalar(op, port, DType::kF32, type);
 }
 
-// The gradient of `variable`: one dense tensor, or ids and values.
+// The gradient of `variable`: one dense tensor, or sorted ids and values.
 absl::Status CheckGradient(absl::string_view op, const TensorType& variable,
                            absl::Span<const TensorType> gradient);
 
 // A table is split by rows, which each shard picks out for itself, by columns, or by groups, whose
 // ids go with them. Splitting ids within a group would leave each shard with its own rows only.
-// Rows that are given are then each one shard's. `ids`: the port of the ids; values stand behind.
+// Rows that are given are then each one shard's. `ids`: the port of the sorted ids; values stand
+// behind.
 absl::StatusOr<std::vector<Signature>> RowsSignatures(const OpCall& call, int64_t shards,
                                                       size_t ids);
 
@@ -60,43 +65,60 @@ inline std::vector<double>& NewValue(const ReferenceCall& call) {
   return call.outputs[0].array.values = call.inputs[0].array.values;
 }
 
+// What sorted ids say: the ids in order, and the row of each among the values of all groups.
+struct SortedRows {
+  Array ids;
+  std::vector<int64_t> rows;
+};
+// Refuses ids that the table does not have, and places without values.
+absl::StatusOr<SortedRows> RowsOf(const char* op, const ShardArray& table, const Array& sorted_ids);
+
 // Calls update(gradient, place) for each element of the rows that the shard of a table holds.
 template <typename F>
-absl::Status ForEachRowElement(const char* op, const ShardArray& table, const ShardArray& ids,
-                               const ShardArray& values, F&& update) {
-  RETURN_IF_ERROR(CheckInRange(op, "ids", ids.array, TableShard(table).whole));
-  ForEachNamedRow(table, ids.array, values.array,
+absl::Status ForEachRowElement(const char* op, const ShardArray& table,
+                               const ShardArray& sorted_ids, const ShardArray& values, F&& update) {
+  ASSIGN_OR_RETURN(const SortedRows sorted, RowsOf(op, table, sorted_ids.array));
+  const int64_t width = RowLength(values.array);
+  Shape shape = sorted.ids.shape;
+  shape.Append(width);
+  Array in_order(shape);
+  for (size_t i = 0; i < sorted.rows.size(); ++i) {
+    std::copy_n(values.array.values.begin() + sorted.rows[i] * width, width,
+                in_order.values.begin() + static_cast<int64_t>(i) * width);
+  }
+  ForEachNamedRow(table, sorted.ids, in_order,
                   [&](const std::vector<double>& gradient, int64_t place) {
                     for (size_t e = 0; e < gradient.size(); ++e) update(gradient[e], place + e);
                   });
   return absl::OkStatus();
 }
 
-// fn(i, place): where the shard of a table holds the row that the i-th id names; below 0, it does
-// not.
+// fn(row, place): where the shard of a table holds what the id of this row of the values names;
+// below 0, it does not.
 template <typename F>
-void ForEachId(const ShardArray& table, const Array& ids, F&& fn) {
+void ForEachRow(const ShardArray& table, const SortedRows& sorted, F&& fn) {
   const TableShard shard(table);
-  const int64_t count = static_cast<int64_t>(ids.values.size());
+  const int64_t count = static_cast<int64_t>(sorted.rows.size());
   const int64_t per_group = std::max<int64_t>(count / std::max<int64_t>(shard.groups, 1), 1);
   for (int64_t i = 0; i < count; ++i) {
-    fn(i, shard.PlaceOf(i / per_group, static_cast<int64_t>(ids.values[i])));
+    fn(sorted.rows[i], shard.PlaceOf(i / per_group, static_cast<int64_t>(sorted.ids.values[i])));
   }
 }
 
 // Of the rows forms: runs `update` on the table or, in a form that gives the rows, on a copy, and
 // gives each row named. A shard without a row gives the identity of the sum that follows.
 template <typename F>
-absl::Status UpdateRows(const ReferenceCall& call, size_t ids_port, F&& update) {
+absl::Status UpdateRows(const char* op, const ReferenceCall& call, size_t ids_port, F&& update) {
   ShardArray& table = call.inputs[0];
   if (call.outputs.empty()) return update(&table.array.values);
+  ASSIGN_OR_RETURN(const SortedRows sorted, RowsOf(op, table, call.inputs[ids_port].array));
   std::vector<double> changed = table.array.values;
   RETURN_IF_ERROR(update(&changed));
   const int64_t width = RowLength(table.array);
   std::vector<double>& rows = call.outputs[0].array.values;
-  ForEachId(table, call.inputs[ids_port].array, [&](int64_t i, int64_t place) {
+  ForEachRow(table, sorted, [&](int64_t row, int64_t place) {
     for (int64_t e = 0; e < width; ++e) {
-      rows[i * width + e] = place >= 0 ? changed[place + e] : -0.0;
+      rows[row * width + e] = place >= 0 ? changed[place + e] : -0.0;
     }
   });
   return absl::OkStatus();

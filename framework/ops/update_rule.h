@@ -14,8 +14,8 @@
 //     };
 //   };
 //
-// Inputs: variable, states.., gradient or ids and values, factor, learning_rate, [step]. For the
-// files of this package only.
+// Inputs: variable, states.., gradient or sorted ids and values, factor, learning_rate, [step]. For
+// the files of this package only.
 #ifndef SLUICE_FRAMEWORK_OPS_UPDATE_RULE_H_
 #define SLUICE_FRAMEWORK_OPS_UPDATE_RULE_H_
 
@@ -83,7 +83,7 @@ struct UpdateForm {
     };
     if constexpr (sparse) {
       const std::string op = Name();
-      return UpdateRows(call, kGradient, [&](std::vector<double>* table) {
+      return UpdateRows(op.c_str(), call, kGradient, [&](std::vector<double>* table) {
         return ForEachRowElement(
             op.c_str(), call.inputs[0], call.inputs[kGradient], call.inputs[kGradient + 1],
             [&](double gradient, size_t place) { at(gradient, place, table); });
@@ -115,9 +115,9 @@ struct UpdateForm {
   }
   static void AddCases(OpDef* op) {
     if constexpr (sparse) {
-      op->cases = {Case("table", F32({7, 3}), {I32({2, 3}), F32({2, 3, 3})}),
-                   Case("groups", F32({3, 5, 2}), {I32({3, 4}), F32({3, 4, 2})})};
-      op->large_cases = {Case("", WideTable(), {I32({99}), F32({99, 67})})};
+      op->cases = {Case("table", F32({7, 3}), {I32({6, 2}), F32({2, 3, 3})}),
+                   Case("groups", F32({3, 5, 2}), {I32({3, 4, 2}), F32({3, 4, 2})})};
+      op->large_cases = {Case("", WideTable(), {I32({99, 2}), F32({99, 67})})};
     } else {
       op->cases = {Case("matrix", F32({5, 3}), {F32({5, 3})})};
       op->large_cases = {Case("", Wide(), {Wide()})};
@@ -133,7 +133,7 @@ OpDef MakeUpdateOp() {
   op.inputs.push_back({"variable", in_place});
   for (const char* state : Rule::kStates) op.inputs.push_back({state, /*updates=*/true});
   if (sparse) {
-    op.inputs.insert(op.inputs.end(), {{"ids"}, {"values"}});
+    op.inputs.insert(op.inputs.end(), {{"sorted_ids"}, {"values"}});
     op.signatures = [](const OpCall& call, int64_t shards) {
       return RowsSignatures(call, shards, Form::kGradient);
     };

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/clip.h"
 
@@ -249,6 +250,32 @@ VariableGradients AllDense(Graph* graph, const VariableGradients& gradients,
   return dense;
 }
 
+// Norms and updates read the ids of rows in order (ops/update.h): sorted once a step for all of
+// them, and for the tables of a stage that are looked into by the same ids.
+void SortIds(Graph* graph, VariableGradients* gradients) {
+  std::map<std::pair<TensorId, int32_t>, Tensor> made;
+  for (auto& [id, gradient] : *gradients) {
+    if (gradient.kind != Gradient::kSparse) continue;
+    const Node& variable = graph->node(graph->tensor(id).producer);
+    Tensor& ids = gradient.tensors[0];
+    Tensor& sorted = made[{ids.id(), variable.stage}];
+    if (!sorted) {
+      Graph::Context context;
+      context.phase = Phase::kUpdate;
+      context.scope = variable.name;
+      context.stage = variable.stage;
+      graph->set_context(context);
+      const bool flat = gradient.grouped || ids.shape().rank() == 1;
+      sorted = ids;
+      if (!flat) sorted = Reshape(ids, {ids.shape().NumElements()});
+      const std::vector<Tensor> outputs = graph->Add(SortIdsOp(), NoAttributes(), {sorted});
+      if (!graph->status().ok()) return;
+      sorted = outputs[0];
+    }
+    ids = sorted;
+  }
+}
+
 }  // namespace
 
 absl::Status AddOptimizer(Graph* graph, const VariableGradients& of_variables, Tensor learning_rate,
@@ -256,7 +283,8 @@ absl::Status AddOptimizer(Graph* graph, const VariableGradients& of_variables, T
   RETURN_IF_ERROR(graph->status());
   RETURN_IF_ERROR(CheckOptions(options));
   const Graph::Context before = graph->context();
-  const VariableGradients gradients = AllDense(graph, of_variables, options);
+  VariableGradients gradients = AllDense(graph, of_variables, options);
+  SortIds(graph, &gradients);
   graph->set_context(before);
   const GlobalNorm global = AddGlobalNorm(graph, gradients, options.clip);
   *grad_norm = global.norm;

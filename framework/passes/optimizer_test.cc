@@ -9,6 +9,7 @@
 #include "framework/graph/interpreter.h"
 #include "framework/graph/text.h"
 #include "framework/ops/all_ops.h"
+#include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 // A matrix and a bias whose gradients are the inputs dw and db.
 struct Linear {
@@ -280,6 +282,34 @@ TEST(Optimizer, StatesFollowTheirVariablesAndUpdatesTheirOrder) {
   const auto parsed = ParseGraph(PrintGraph(graph), AllOps());
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(PrintGraph(**parsed), PrintGraph(graph));
+}
+
+TEST(Optimizer, IdsAreSortedOnceForTheTablesThatReadThem) {
+  Graph graph;
+  const Scope root(&graph);
+  const Tensor shared = graph.Input("shared", DType::kI32, {2, 3}, "");
+  const Tensor own = graph.Input("own", DType::kI32, {3}, "");
+  const Tensor one = Embedding(root.Param("one", {4, 2}), shared);
+  const Tensor two = Embedding(root.Param("two", {5, 1}), shared);
+  const Tensor three = Embedding(root.Param("three", {4, 2}), own);
+  OptimizerOptions options;
+  options.clip = 1;
+  ASSERT_TRUE(
+      AddTraining(&graph, SumSquares(one) + SumSquares(two) + SumSquares(three), options).ok());
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  std::map<TensorId, int> readers;  // of sorted ids
+  for (const Node& node : graph.nodes()) {
+    if (node.op == &SortIdsOp()) {
+      EXPECT_EQ(node.phase, Phase::kUpdate);
+      readers[node.outputs[0]] = 0;
+    }
+    for (const TensorId input : node.inputs) {
+      if (readers.count(input) > 0) ++readers[input];
+    }
+  }
+  std::vector<int> counts;
+  for (const auto& [id, count] : readers) counts.push_back(count);
+  EXPECT_THAT(counts, UnorderedElementsAre(4, 2));  // a norm and an update each
 }
 
 TEST(Optimizer, TablesAreUpdatedByTheirRows) {

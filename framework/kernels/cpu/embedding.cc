@@ -139,15 +139,16 @@ PreparedKernel PrepareAddSparse(const KernelSpec& spec) {
   });
 }
 
-// table, whose shard says which rows are squared here, ids, values.
+// table, whose shard says which rows are squared here, sorted ids, values.
 PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), of_group = rows.IdsOfGroup(n);
+  const int64_t of_group = rows.IdsOfGroup(spec.inputs[1].NumElements() / 2);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
-        const int32_t* ids = at.at<int32_t>(1);
-        RETURN_IF_ERROR(CheckIds("sum_squares_sparse", ids, n, rows.whole));
+        const uint64_t* ids = at.at<uint64_t>(1);
+        RETURN_IF_ERROR(
+            CheckSortedIds(context, "sum_squares_sparse", ids, rows.groups, of_group, rows.whole));
         const int64_t first = rows.BeginAt(context.micro);
         const auto squares = Vectors().f32.reduction.sum_squares;
         double sum = 0;

@@ -50,7 +50,7 @@ void UpdateElements(const KernelContext& context, int64_t n, int64_t grain, cons
 template <int kTables>
 struct NamedRows {
   TableRows rows;
-  const int32_t* ids;
+  const uint64_t* ids;  // sorted
   const float* values;
   std::array<float*, kTables> tables;
   float* to;  // null: none
@@ -233,7 +233,7 @@ PreparedKernel PrepareUpdate(const KernelSpec& spec) {
   });
 }
 
-// variable, states.., ids, values, factor, learning rate, [step]; then the rows, or nothing.
+// variable, states.., sorted ids, values, factor, learning rate, [step]; then the rows, or nothing.
 template <typename Rule>
 PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
   constexpr int kIds = 1 + Rule::kStates, kFactor = kIds + 2;
@@ -242,12 +242,12 @@ PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const auto attributes,
                    ParseAttributes<typename Rule::Attributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[kIds].NumElements();
+  const int64_t n = spec.inputs[kIds].NumElements() / 2, of_group = rows.IdsOfGroup(n);
   const int written = Written(spec);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
-        const int32_t* ids = at.at<int32_t>(kIds);
-        RETURN_IF_ERROR(CheckIds(op, ids, n, rows.whole));
+        const uint64_t* ids = at.at<uint64_t>(kIds);
+        RETURN_IF_ERROR(CheckSortedIds(context, op, ids, rows.groups, of_group, rows.whole));
         const typename Rule::Step step = StepAt<Rule>(attributes, at, kFactor);
         float* const out = written == 0 ? nullptr : at.at(written);
         std::array<float*, kIds> tables;
@@ -259,7 +259,7 @@ PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
             });
         return absl::OkStatus();
       },
-      DistinctRows::Scratch(rows.IdsOfGroup(n), rows.width));
+      DistinctRows::Scratch(of_group, rows.width));
 }
 
 }  // namespace
@@ -313,19 +313,20 @@ PreparedKernel PrepareLars(const KernelSpec& spec) {
   });
 }
 
-// variable, ids, values, factor, learning rate, step, momentum or nothing; then the rows or
-// nothing.
+// variable, sorted ids, values, factor, learning rate, step, momentum or nothing; then the rows
+// or nothing.
 PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1, 5}));
   ASSIGN_OR_RETURN(const SgdAttributes attributes, ParseAttributes<SgdAttributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements();
+  const int64_t n = spec.inputs[1].NumElements() / 2, of_group = rows.IdsOfGroup(n);
   const bool has_momentum = spec.inputs.size() > 6;
   const int written = Written(spec);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
-        const int32_t* ids = at.at<int32_t>(1);
-        RETURN_IF_ERROR(CheckIds("sgd_sparse", ids, n, rows.whole));
+        const uint64_t* ids = at.at<uint64_t>(1);
+        RETURN_IF_ERROR(
+            CheckSortedIds(context, "sgd_sparse", ids, rows.groups, of_group, rows.whole));
         const SgdStep step = StepOf(attributes, *at.at(3), *at.at(4), *at.at<int32_t>(5));
         float* const out = written == 0 ? nullptr : at.at(written);
         std::byte* const scratch = at.scratch<std::byte>();
@@ -342,7 +343,7 @@ PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
         }
         return absl::OkStatus();
       },
-      DistinctRows::Scratch(rows.IdsOfGroup(n), rows.width));
+      DistinctRows::Scratch(of_group, rows.width));
 }
 
 // variable, m, v, gradient, factor, step; then the direction.
@@ -384,21 +385,25 @@ PreparedKernel PrepareAssign(const KernelSpec& spec) {
   });
 }
 
-// variable, ids, rows. In order, as the last of rows named more than once counts.
+// variable, sorted ids, rows. In order, as the last of rows named more than once counts.
 PreparedKernel PrepareAssignSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
-  const int64_t of_group = rows.IdsOfGroup(n);
+  const int64_t width = rows.width;
+  const int64_t of_group = rows.IdsOfGroup(spec.inputs[1].NumElements() / 2);
   return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
-    const int32_t* ids = at.at<int32_t>(1);
-    RETURN_IF_ERROR(CheckIds("assign_sparse", ids, n, rows.whole));
+    const uint64_t* ids = at.at<uint64_t>(1);
+    RETURN_IF_ERROR(
+        CheckSortedIds(context, "assign_sparse", ids, rows.groups, of_group, rows.whole));
     const int64_t first = rows.BeginAt(context.micro);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t row = ids[i] - first;
-      if (row < 0 || row >= rows.held) continue;
-      std::memcpy(at.at(0) + (i / of_group * rows.held + row) * width, at.at(2) + i * width,
-                  width * sizeof(float));
+    for (int64_t g = 0; g < rows.groups; ++g) {
+      const SortedIds held = IdsBetween(ids + g * of_group, of_group, first, first + rows.held);
+      float* const table = at.at(0) + (g * rows.held - first) * width;
+      const float* const values = at.at(2) + g * of_group * width;
+      for (int64_t i = 0; i < held.count; ++i) {
+        std::memcpy(table + IdOf(held.entries[i]) * width,
+                    values + PlaceOf(held.entries[i]) * width, width * sizeof(float));
+      }
     }
     return absl::OkStatus();
   });

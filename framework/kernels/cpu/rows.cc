@@ -1,9 +1,11 @@
 #include "framework/kernels/cpu/rows.h"
 
+#include <atomic>
 #include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/kernels/cpu/all_kernels.h"
 
 namespace sluice::cpu {
 
@@ -53,45 +55,104 @@ int64_t MoveByDigit(const KernelContext& context, Digit digit, int64_t slices, u
   return sum;
 }
 
-}  // namespace
-
-int64_t SortScratch(int64_t n) { return 2 * AlignedBytes(n * 8); }
-
-SortedIds SortIds(const KernelContext& context, const int32_t* ids, int64_t n, int64_t begin,
-                  int64_t end, std::byte* scratch) {
-  uint64_t* to = reinterpret_cast<uint64_t*>(scratch);
-  uint64_t* other = reinterpret_cast<uint64_t*>(scratch + AlignedBytes(n * 8));
-  const auto keys_of = [=](int64_t from, int64_t until, auto&& fn) {
+// Leaves the entries of n ids in order in `to`; `other` is of as many.
+void SortInto(const KernelContext& context, const int32_t* ids, int64_t n, uint64_t* to,
+              uint64_t* other) {
+  const auto entries_of = [=](int64_t from, int64_t until, auto&& fn) {
     for (int64_t i = from; i < until; ++i) {
-      if (ids[i] < begin || ids[i] >= end) continue;
-      fn(static_cast<uint64_t>(ids[i] - begin) << 32 | static_cast<uint64_t>(i));
+      fn(static_cast<uint64_t>(ids[i]) << 32 | static_cast<uint64_t>(i));
     }
   };
   if (n < kFew) {
-    int64_t count = 0;
-    keys_of(0, n, [&](uint64_t key) { to[count++] = key; });
-    std::sort(to, to + count);
-    return {to, count};
+    entries_of(0, n, [to](uint64_t entry) { to[PlaceOf(entry)] = entry; });
+    std::sort(to, to + n);
+    return;
   }
-  const uint64_t last = static_cast<uint64_t>(std::max<int64_t>(end - begin, 2) - 1);
-  const int bits = static_cast<int>(std::bit_width(last));
+  uint32_t all = 3;  // has the highest bit of any id
+  for (int64_t i = 0; i < n; ++i) all |= static_cast<uint32_t>(ids[i]);
+  const int bits = static_cast<int>(std::bit_width(all));
   const int digits = (bits + kMostBits - 1) / kMostBits, width = (bits + digits - 1) / digits;
   const int64_t slices = Slices(n);
   uint32_t counts[kMostSlices << kMostBits];
-  const int64_t count =
-      MoveByDigit(context, {32, width}, slices, counts, to, [&](int64_t slice, auto&& fn) {
-        const Range range = Cut({0, n}, slices, slice);
-        keys_of(range.begin, range.end, fn);
-      });
+  if (digits % 2 == 0) std::swap(to, other);  // the last move is into the first of these
+  MoveByDigit(context, {32, width}, slices, counts, to, [&](int64_t slice, auto&& fn) {
+    const Range range = Cut({0, n}, slices, slice);
+    entries_of(range.begin, range.end, fn);
+  });
   for (int digit = 1; digit < digits; ++digit) {
     std::swap(to, other);
     MoveByDigit(context, {32 + digit * width, width}, slices, counts, to,
                 [&](int64_t slice, auto&& fn) {
-                  const Range range = Cut({0, count}, slices, slice);
+                  const Range range = Cut({0, n}, slices, slice);
                   for (int64_t i = range.begin; i < range.end; ++i) fn(other[i]);
                 });
   }
-  return {to, count};
+}
+
+// Names what is wrong with the entries of one group; OK where nothing is.
+absl::Status ErrorOf(const char* op, const uint64_t* entries, int64_t n, int64_t limit) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t id = static_cast<int32_t>(entries[i] >> 32), place = PlaceOf(entries[i]);
+    if (id < 0 || id >= limit) {
+      return absl::OutOfRangeError(
+          absl::StrCat(op, ": expected ids in [0, ", limit, "), got ", id, " in row ", place));
+    }
+    if (place >= n) {
+      return absl::OutOfRangeError(
+          absl::StrCat(op, ": expected places in [0, ", n, "), got ", place, " in entry ", i));
+    }
+    if (i > 0 && entries[i] <= entries[i - 1]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(op, ": expected sorted ids, got id ", id, " of row ", place, " behind id ",
+                       IdOf(entries[i - 1]), " of row ", PlaceOf(entries[i - 1])));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckSortedIds(const KernelContext& context, const char* op, const uint64_t* entries,
+                            int64_t groups, int64_t of_group, int64_t limit) {
+  for (int64_t g = 0; g < groups && of_group > 0; ++g, entries += of_group) {
+    std::atomic<bool> good = IdOf(entries[of_group - 1]) < limit && PlaceOf(entries[0]) < of_group;
+    Parallel(context, of_group - 1, kCheapGrain, [&](int64_t begin, int64_t end) {
+      uint64_t bad = 0;
+      for (int64_t i = begin; i < end; ++i) {
+        bad |= entries[i + 1] <= entries[i];
+        bad |= PlaceOf(entries[i + 1]) >= of_group;
+      }
+      if (bad != 0) good = false;
+    });
+    if (!good) return ErrorOf(op, entries, of_group, limit);
+  }
+  return absl::OkStatus();
+}
+
+SortedIds IdsBetween(const uint64_t* entries, int64_t n, int64_t begin, int64_t end) {
+  const auto first_of = [=](int64_t id) {
+    return std::lower_bound(entries, entries + n, static_cast<uint64_t>(id) << 32);
+  };
+  const uint64_t* const first = first_of(begin);
+  return {first, first_of(end) - first};
+}
+
+// ids; entries.
+PreparedKernel PrepareSortIds(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireTypes(spec, {DType::kI32, DType::kI32}));
+  const Shape& ids = spec.inputs[0].local;
+  const int64_t groups = NumRows(ids), of_group = RowLength(ids);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        for (int64_t g = 0; g < groups; ++g) {
+          const int32_t* const group = at.at<int32_t>(0) + g * of_group;
+          RETURN_IF_ERROR(CheckIds("sort_ids", group, of_group, int64_t{1} << 31));
+          SortInto(context, group, of_group, at.at<uint64_t>(1) + g * of_group,
+                   at.scratch<uint64_t>());
+        }
+        return absl::OkStatus();
+      },
+      AlignedBytes(of_group * 8));
 }
 
 }  // namespace sluice::cpu

@@ -1,5 +1,5 @@
 // Gradients that are rows of a table: checking ids, and adding up the rows of each id once, in
-// order of appearance. For the files of this package only.
+// order of appearance, by what `sort_ids` has made of the ids. For the files of this package only.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CPU_ROWS_H_
 #define SLUICE_FRAMEWORK_KERNELS_CPU_ROWS_H_
 
@@ -28,16 +28,19 @@ inline void FetchRow(const float* row, int64_t width) {
   for (int64_t e = 0; e < width; e += 16) asm volatile("prefetcht0 %0" : : "m"(row[e]));
 }
 
-// The ids of a range, counted from its first, each with its place among all ids: 32 bits of both.
-// By id, and where the ids are equal by place.
+// Entries of `sort_ids` (ops/update.h): an id and the place of its row, 32 bits of both.
+inline int64_t IdOf(uint64_t entry) { return static_cast<int64_t>(entry >> 32); }
+inline int64_t PlaceOf(uint64_t entry) { return static_cast<int64_t>(entry & 0xffffffff); }
 struct SortedIds {
-  const uint64_t* order;
+  const uint64_t* entries;
   int64_t count;
 };
-// Those of [begin, end) among `ids`, in so many bytes of scratch.
-int64_t SortScratch(int64_t n);
-SortedIds SortIds(const KernelContext& context, const int32_t* ids, int64_t n, int64_t begin,
-                  int64_t end, std::byte* scratch);
+// An error unless the entries of each group ascend, the ids are in [0, limit) and the places in
+// [0, of_group), so that no place stands twice.
+absl::Status CheckSortedIds(const KernelContext& context, const char* op, const uint64_t* entries,
+                            int64_t groups, int64_t of_group, int64_t limit);
+// Of n entries those whose ids are in [begin, end).
+SortedIds IdsBetween(const uint64_t* entries, int64_t n, int64_t begin, int64_t end);
 
 // The places of one id among all ids, ascending.
 class RowPlaces {
@@ -45,29 +48,28 @@ class RowPlaces {
   RowPlaces() = default;
   RowPlaces(const uint64_t* begin, const uint64_t* end) : begin_(begin), end_(end) {}
   int64_t size() const { return end_ - begin_; }
-  int64_t operator[](int64_t i) const { return static_cast<int64_t>(begin_[i] & 0xffffffff); }
+  int64_t operator[](int64_t i) const { return PlaceOf(begin_[i]); }
 
  private:
   const uint64_t *begin_ = nullptr, *end_ = nullptr;  // of SortedIds
 };
 
-// The rows of `values` [n, width] by their ids, those in [begin, end) alone: sorted once, then
-// looked at by as many threads as there are, in pieces whose cuts no thread decides.
+// The rows of `values` [n, width] by their sorted ids, those in [begin, end) alone: looked at by as
+// many threads as there are, in pieces whose cuts no thread decides.
 class DistinctRows {
  public:
   // Bytes of scratch that it needs.
   static int64_t Scratch(int64_t n, int64_t width) {
-    return SortScratch(n) + Pieces(n) * (AlignedBytes(width * 4) + 8);
+    return Pieces(n) * (AlignedBytes(width * 4) + 8);
   }
 
-  DistinctRows(const KernelContext& context, const int32_t* ids, const float* values, int64_t n,
-               int64_t width, int64_t begin, int64_t end, std::byte* scratch)
+  DistinctRows(const KernelContext& context, const uint64_t* entries, const float* values,
+               int64_t n, int64_t width, int64_t begin, int64_t end, std::byte* scratch)
       : context_(context),
         values_(values),
         width_(width),
-        begin_(begin),
-        ids_(SortIds(context, ids, n, begin, end, scratch)),
-        sums_(scratch + SortScratch(n)),
+        ids_(IdsBetween(entries, n, begin, end)),
+        sums_(scratch),
         totals_(reinterpret_cast<double*>(sums_ + Pieces(n) * AlignedBytes(width * 4))) {}
 
   // make() gives what looks at the rows of one piece: visit(id, sum, places) for each distinct id,
@@ -100,8 +102,8 @@ class DistinctRows {
   static constexpr int64_t kPiece = 1024;  // rows
   static int64_t Pieces(int64_t n) { return (n + kPiece - 1) / kPiece; }
 
-  int64_t IdAt(int64_t i) const { return static_cast<int64_t>(ids_.order[i] >> 32); }
-  const float* RowAt(int64_t i) const { return values_ + (ids_.order[i] & 0xffffffff) * width_; }
+  int64_t IdAt(int64_t i) const { return IdOf(ids_.entries[i]); }
+  const float* RowAt(int64_t i) const { return values_ + PlaceOf(ids_.entries[i]) * width_; }
   // The first row at or behind i whose id is not that of the row before it.
   int64_t NextId(int64_t i) const {
     while (i > 0 && i < ids_.count && IdAt(i) == IdAt(i - 1)) ++i;
@@ -124,7 +126,7 @@ class DistinctRows {
     const auto fetch_behind = [&](int64_t i) {
       if (i + ahead >= ids_.count) return;
       FetchRow(RowAt(i + ahead), width_);
-      fetch(begin_ + IdAt(i + ahead));
+      fetch(IdAt(i + ahead));
     };
     for (int64_t i = NextId(piece * kPiece); i < end;) {
       const int64_t first = i, id = IdAt(i);
@@ -139,13 +141,13 @@ class DistinctRows {
         total = sum;
         fetch_behind(i);
       }
-      visit(begin_ + id, total, RowPlaces(ids_.order + first, ids_.order + i));
+      visit(id, total, RowPlaces(ids_.entries + first, ids_.entries + i));
     }
   }
 
   const KernelContext& context_;
   const float* const values_;
-  const int64_t width_, begin_;
+  const int64_t width_;
   const SortedIds ids_;
   std::byte* const sums_;  // a row for each piece
   double* const totals_;   // a number for each

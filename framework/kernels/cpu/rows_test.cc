@@ -1,6 +1,7 @@
 // Sparse updates and lookups at sizes that take every way through them: few ids and many, named
 // once or often, rows narrower and wider than a register, of this shard and of others, one thread
 // and several. What the ops' cases reach is the conformance tests' matter.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/kernel.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice::cpu {
@@ -52,12 +54,25 @@ std::vector<int32_t> Ids(int64_t n) {
   return ids;
 }
 
+// What `sort_ids` makes of ids: a place and an id each.
+std::vector<uint64_t> Sorted(const std::vector<int32_t>& ids) {
+  std::vector<uint64_t> entries;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    entries.push_back(static_cast<uint64_t>(ids[i]) << 32 | i);
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
 struct Operand {
   Shard shard;
   void* data;
 };
 Operand Of(std::vector<float>& values, const Shape& shape) {
   return {Shard::Whole(DType::kF32, shape), values.data()};
+}
+Operand Of(std::vector<uint64_t>& entries) {
+  return {Shard::Whole(DType::kI32, {static_cast<int64_t>(entries.size()), 2}), entries.data()};
 }
 
 absl::Status RunOp(const std::string& op, const std::string& attributes,
@@ -122,6 +137,7 @@ class RuleTest {
       : rule_(rule),
         setting_(setting),
         ids_(Ids(setting.n)),
+        sorted_(Sorted(ids_)),
         values_(Values(setting.n * setting.width, 3)) {
     for (int i = 0; i <= rule.states; ++i) tables_.push_back(Values(kHeld * setting.width, 11 + i));
   }
@@ -162,7 +178,7 @@ class RuleTest {
     for (std::vector<float>& table : made) {
       inputs.push_back({Middle(setting_.width), table.data()});
     }
-    inputs.push_back({Shard::Whole(DType::kI32, {setting_.n}), ids_.data()});
+    inputs.push_back(Of(sorted_));
     inputs.push_back(Of(values_, shape));
     AddScalars(&inputs);
     if (rows != nullptr) {
@@ -187,6 +203,7 @@ class RuleTest {
   const Rule rule_;
   const Setting setting_;
   std::vector<int32_t> ids_;
+  std::vector<uint64_t> sorted_;
   std::vector<float> values_, factor_ = {0.5f}, rate_ = {0.01f};
   int32_t step_ = 3;
   std::vector<std::vector<float>> tables_;
@@ -242,11 +259,12 @@ TEST(RowsTest, SquaresOfRowsAreThoseOfTheirSums) {
     }
     double expected = 0;
     for (const float sum : sums) expected += static_cast<double>(sum) * sum;
+    std::vector<uint64_t> sorted = Sorted(ids);
     std::vector<float> made(1), by_one(1);
     const auto run = [&](int threads, std::vector<float>* to) {
       EXPECT_EQ(RunOp("sum_squares_sparse", "",
                       {{Middle(setting.width), nullptr},
-                       {Shard::Whole(DType::kI32, {setting.n}), ids.data()},
+                       Of(sorted),
                        Of(values, {setting.n, setting.width})},
                       {Of(*to, {})}, threads),
                 absl::OkStatus());
@@ -256,6 +274,46 @@ TEST(RowsTest, SquaresOfRowsAreThoseOfTheirSums) {
     EXPECT_NEAR(made[0], expected, 1e-7 * expected) << setting.ToString();
     EXPECT_EQ(made, by_one) << setting.ToString();
   }
+}
+
+TEST(RowsTest, IdsAreSortedWithTheirPlaces) {
+  for (const int64_t n : {1, 511, 512, 5000, 70000}) {
+    // As many digits as ids of tables of these sizes have.
+    for (const int32_t limit : {2, 3000, 1 << 21, 1 << 30}) {
+      for (const int threads : {1, 3}) {
+        std::vector<int32_t> ids(n);
+        uint32_t seed = 5;
+        for (int32_t& id : ids) id = static_cast<int32_t>(Next(&seed) * 97 % limit);
+        std::vector<uint64_t> made(n);
+        ASSERT_EQ(RunOp("sort_ids", "", {{Shard::Whole(DType::kI32, {n}), ids.data()}}, {Of(made)},
+                        threads),
+                  absl::OkStatus());
+        EXPECT_EQ(made, Sorted(ids)) << n << " below " << limit << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(RowsTest, EntriesThatNoSortGivesAreRefused) {
+  std::vector<float> table = Values(kHeld, 3), values = Values(5000, 3), y(1);
+  const auto message = [&](int64_t at, uint64_t entry) {
+    std::vector<uint64_t> entries = Sorted(Ids(5000));
+    entries[at] = entry;
+    return std::string(RunOp("sum_squares_sparse", "",
+                             {{Middle(1), table.data()}, Of(entries), Of(values, {5000, 1})},
+                             {Of(y, {})}, 2)
+                           .message());
+  };
+  EXPECT_EQ(message(4999, uint64_t{kRows} << 32 | 17),
+            "sum_squares_sparse: expected ids in [0, 3000), got 3000 in row 17");
+  EXPECT_EQ(message(7, ~uint64_t{0} << 32 | 17),
+            "sum_squares_sparse: expected ids in [0, 3000), got -1 in row 17");
+  EXPECT_EQ(message(0, 5000),
+            "sum_squares_sparse: expected places in [0, 5000), got 5000 in entry 0");
+  EXPECT_EQ(message(4999, uint64_t{2999} << 32 | 5001),
+            "sum_squares_sparse: expected places in [0, 5000), got 5001 in entry 4999");
+  EXPECT_THAT(message(3000, 5),
+              testing::HasSubstr("expected sorted ids, got id 0 of row 5 behind"));
 }
 
 TEST(RowsTest, ALookupGivesTheRowsThatAShardHas) {

@@ -133,20 +133,21 @@ PreparedKernel PrepareAddSparse(const KernelSpec& spec) {
       SortScratch(n));
 }
 
-// table, whose shard says which rows are squared here, ids, values.
+// table, whose shard says which rows are squared here, sorted ids, values.
 PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements(), width = rows.width;
+  const int64_t n = spec.inputs[1].NumElements() / 2, width = rows.width;
   if (!CanSort(rows, n)) return NoKernel(spec);
   const int64_t terms = n * PiecesOf(width);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
-        double* const sums = reinterpret_cast<double*>(at.scratch<std::byte>() + SortScratch(n));
+        double* const sums =
+            reinterpret_cast<double*>(at.scratch<std::byte>() + AlignedBytes(n * 8));
         if (n > 0) {
           ASSIGN_OR_RETURN(const SortedIds sorted,
-                           SortIds(context, HeldRows(rows, context.micro, n), at.at<int32_t>(1), n,
-                                   at.scratch<std::byte>()));
+                           TakeSorted(context, HeldRows(rows, context.micro, n), at.at<uint64_t>(1),
+                                      n, at.scratch<std::byte>()));
           if (terms > 0) {
             RETURN_IF_ERROR(
                 Launch(context, SquareRows, DistinctGrid(n, width), sorted, at.at(2), sums, width));
@@ -156,7 +157,7 @@ PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
                       Grid{dim3(1), dim3(kSumThreads), kSumThreads * sizeof(double)}, sums, terms,
                       at.at(3));
       },
-      SortScratch(n) + terms * 8);
+      AlignedBytes(n * 8) + terms * 8);
 }
 
 }  // namespace sluice::cuda

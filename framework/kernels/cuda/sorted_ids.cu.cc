@@ -1,6 +1,7 @@
 #include "framework/kernels/cuda/sorted_ids.h"
 
 #include "framework/base/status.h"
+#include "framework/kernels/cuda/all_kernels.h"
 
 namespace sluice::cuda {
 namespace {
@@ -55,21 +56,64 @@ __global__ void __launch_bounds__(256)
                 : i - (middle - pair) + CountBelow(from, pair, middle, key)] = key;
 }
 
+// Of each entry the key; places that no group has are told of as ids are.
+__global__ void __launch_bounds__(256) TakeEntries(HeldRows rows, const uint64_t* entries,
+                                                   int64_t n, uint64_t* keys, DeviceErrors errors) {
+  const int64_t i = ThreadIndex();
+  if (i >= n) return;
+  const int64_t id = static_cast<int32_t>(entries[i] >> 32), row = rows.RowOf(id, i);
+  const int64_t place = static_cast<int64_t>(entries[i] & 0xffffffff);
+  rows.Check(id, place, errors);
+  if (place >= rows.of_group) SetError(errors, DeviceErrorKind::kId, place, rows.of_group, i);
+  const uint64_t held = row < 0 || place >= rows.of_group ? kNoRow : row;
+  keys[i] = held << 32 | static_cast<uint64_t>(i / rows.of_group * rows.of_group + place);
+}
+
+// Leaves the keys of n > 0 ids in order in `to`; `other` is of as many.
+absl::Status SortInto(const KernelContext& context, const HeldRows& rows, const int32_t* ids,
+                      int64_t n, uint64_t* to, uint64_t* other) {
+  for (int64_t run = kTile; run < n; run *= 2) std::swap(to, other);  // each merge swaps them back
+  Grid tiles = GridOf(n, kTile);  // blocks of kTile threads where there are several
+  tiles.shared_bytes = kTile * sizeof(uint64_t);
+  RETURN_IF_ERROR(Launch(context, SortTiles, tiles, rows, ids, n, to, StreamOf(context).errors()));
+  for (int64_t run = kTile; run < n; run *= 2) {
+    RETURN_IF_ERROR(Launch(context, MergeRuns, GridOf(n), to, other, n, run));
+    std::swap(to, other);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<SortedIds> SortIds(const KernelContext& context, const HeldRows& rows,
                                   const int32_t* ids, int64_t n, std::byte* scratch) {
-  uint64_t* keys = reinterpret_cast<uint64_t*>(scratch);
-  uint64_t* other = reinterpret_cast<uint64_t*>(scratch + AlignedBytes(n * 8));
-  Grid tiles = GridOf(n, kTile);  // blocks of kTile threads where there are several
-  tiles.shared_bytes = kTile * sizeof(uint64_t);
-  RETURN_IF_ERROR(
-      Launch(context, SortTiles, tiles, rows, ids, n, keys, StreamOf(context).errors()));
-  for (int64_t run = kTile; run < n; run *= 2) {
-    RETURN_IF_ERROR(Launch(context, MergeRuns, GridOf(n), keys, other, n, run));
-    std::swap(keys, other);
-  }
+  uint64_t* const keys = reinterpret_cast<uint64_t*>(scratch);
+  uint64_t* const other = reinterpret_cast<uint64_t*>(scratch + AlignedBytes(n * 8));
+  RETURN_IF_ERROR(SortInto(context, rows, ids, n, keys, other));
   return SortedIds{keys, n};
+}
+
+absl::StatusOr<SortedIds> TakeSorted(const KernelContext& context, const HeldRows& rows,
+                                     const uint64_t* entries, int64_t n, std::byte* scratch) {
+  uint64_t* const keys = reinterpret_cast<uint64_t*>(scratch);
+  RETURN_IF_ERROR(
+      Launch(context, TakeEntries, GridOf(n), rows, entries, n, keys, StreamOf(context).errors()));
+  return SortedIds{keys, n};
+}
+
+// ids; entries.
+PreparedKernel PrepareSortIds(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireTypes(spec, {DType::kI32, DType::kI32}));
+  const int64_t groups = NumRows(spec.inputs[0].local), n = RowLength(spec.inputs[0].local);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        for (int64_t g = 0; g < groups && n > 0; ++g) {
+          RETURN_IF_ERROR(SortInto(context, HeldRows::All(n), at.at<int32_t>(0) + g * n, n,
+                                   at.at<uint64_t>(1) + g * n, at.scratch<uint64_t>()));
+        }
+        return absl::OkStatus();
+      },
+      AlignedBytes(n * 8));
 }
 
 }  // namespace sluice::cuda

@@ -23,6 +23,8 @@ struct HeldRows {
         held(rows.held),
         whole(rows.whole),
         of_group(rows.IdsOfGroup(ids)) {}
+  // Of n ids of no table, which are rows themselves.
+  static HeldRows All(int64_t n) { return HeldRows(int64_t{1} << 31, n); }
 
   // Of the i-th id: the row among those of all groups, or -1 of one that the shard does not hold.
   __device__ int64_t RowOf(int64_t id, int64_t i) const {
@@ -32,9 +34,12 @@ struct HeldRows {
   __device__ void Check(int64_t id, int64_t i, DeviceErrors errors) const {
     if (id < 0 || id >= whole) SetError(errors, DeviceErrorKind::kId, id, whole, i);
   }
+
+ private:
+  HeldRows(int64_t rows, int64_t n) : begin(0), held(rows), whole(rows), of_group(n) {}
 };
 
-// A row and a place among all ids, 32 bits of both, ascending. Ids without a row are the last.
+// A row and a place among all ids, 32 bits of both, ascending; between them ids without a row.
 struct SortedIds {
   const uint64_t* keys;
   int64_t n;
@@ -53,6 +58,9 @@ inline int64_t SortScratch(int64_t n) { return 2 * AlignedBytes(n * 8); }
 // Sorts n > 0 ids, and tells of those that no table has.
 absl::StatusOr<SortedIds> SortIds(const KernelContext& context, const HeldRows& rows,
                                   const int32_t* ids, int64_t n, std::byte* scratch);
+// The same of the entries that `sort_ids` has made of them (ops/update.h), in AlignedBytes(n * 8).
+absl::StatusOr<SortedIds> TakeSorted(const KernelContext& context, const HeldRows& rows,
+                                     const uint64_t* entries, int64_t n, std::byte* scratch);
 
 // Columns that a warp takes of a row: each lane has so many sums under way.
 constexpr int kColumnsOfLane = 4;

@@ -119,8 +119,8 @@ __global__ void __launch_bounds__(256)
       [&](int, int64_t c) { table[rows.row() * width + c] = values[last * width + c]; });
 }
 
-// Where an op has its operands: variable, states.., ids, values, factor, learning rate, [step]; of
-// sgd its state, which may be missing, is behind the step.
+// Where an op has its operands: variable, states.., sorted ids, values, factor, learning rate,
+// [step]; of sgd its state, which may be missing, is behind the step.
 struct Places {
   int state, ids, factor, step;  // -1: none
 };
@@ -132,7 +132,7 @@ PreparedKernel PrepareUpdateSparse(const KernelSpec& spec, const Places& places)
   ASSIGN_OR_RETURN(const auto attributes,
                    ParseAttributes<typename Rule::Attributes>(spec.attributes));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[places.ids].NumElements(), width = rows.width;
+  const int64_t n = spec.inputs[places.ids].NumElements() / 2, width = rows.width;
   if (!CanSort(rows, n)) return NoKernel(spec);
   const int written = spec.outputs.empty() ? 0 : static_cast<int>(spec.inputs.size());
   return MakeKernel(
@@ -143,8 +143,8 @@ PreparedKernel PrepareUpdateSparse(const KernelSpec& spec, const Places& places)
           RETURN_IF_ERROR(Launch(context, FillWithIdentity, GridOf(n * width), to, n * width));
         }
         ASSIGN_OR_RETURN(const SortedIds sorted,
-                         SortIds(context, HeldRows(rows, context.micro, n),
-                                 at.at<int32_t>(places.ids), n, at.scratch<std::byte>()));
+                         TakeSorted(context, HeldRows(rows, context.micro, n),
+                                    at.at<uint64_t>(places.ids), n, at.scratch<std::byte>()));
         if (width == 0) return absl::OkStatus();
         const Scalars scalars = {at.at(places.factor), at.at(places.factor + 1),
                                  places.step < 0 ? nullptr : at.at<int32_t>(places.step)};
@@ -155,7 +155,7 @@ PreparedKernel PrepareUpdateSparse(const KernelSpec& spec, const Places& places)
         return Launch(context, UpdateRows<Rule>, DistinctGrid(n, width), sorted,
                       at.at(places.ids + 1), attributes, scalars, at.at(0), states, to, width);
       },
-      SortScratch(n));
+      AlignedBytes(n * 8));
 }
 
 }  // namespace
@@ -173,23 +173,23 @@ PreparedKernel PrepareFtrlSparse(const KernelSpec& spec) {
   return PrepareUpdateSparse<FtrlRule>(spec, {1, 3, 5, -1});
 }
 
-// variable, ids, rows.
+// variable, sorted ids, rows.
 PreparedKernel PrepareAssignSparse(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec, {1}));
   const TableRows rows(spec.inputs[0]);
-  const int64_t n = spec.inputs[1].NumElements();
+  const int64_t n = spec.inputs[1].NumElements() / 2;
   if (!CanSort(rows, n)) return NoKernel(spec);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         if (n == 0) return absl::OkStatus();
         ASSIGN_OR_RETURN(const SortedIds sorted,
-                         SortIds(context, HeldRows(rows, context.micro, n), at.at<int32_t>(1), n,
-                                 at.scratch<std::byte>()));
+                         TakeSorted(context, HeldRows(rows, context.micro, n), at.at<uint64_t>(1),
+                                    n, at.scratch<std::byte>()));
         if (rows.width == 0) return absl::OkStatus();
         return Launch(context, AssignRows, DistinctGrid(n, rows.width), sorted, at.at(2), at.at(0),
                       rows.width);
       },
-      SortScratch(n));
+      AlignedBytes(n * 8));
 }
 
 }  // namespace sluice::cuda
