@@ -150,16 +150,12 @@ PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
         RETURN_IF_ERROR(
             CheckSortedIds(context, "sum_squares_sparse", ids, rows.groups, of_group, rows.whole));
         const int64_t first = rows.BeginAt(context.micro);
-        const auto squares = Vectors().f32.reduction.sum_squares;
         double sum = 0;
         for (int64_t g = 0; g < rows.groups; ++g) {
           const DistinctRows distinct(context, ids + g * of_group,
                                       at.at(2) + g * of_group * rows.width, of_group, rows.width,
                                       first, first + rows.held, at.scratch<std::byte>());
-          // The square of one f32 is exact.
-          sum += rows.width == 1
-                     ? distinct.Sum([](const float* x) { return static_cast<double>(*x) * *x; })
-                     : distinct.Sum([&](const float* row) { return squares(row, rows.width); });
+          sum += distinct.SumOfSquares();
         }
         *at.at(3) = static_cast<float>(sum);
         return absl::OkStatus();

@@ -74,7 +74,9 @@ struct NamedRows {
         const int64_t place = (id + group.offset) * rows.width;
         for (const float* table : group.tables) FetchRow(table + place, rows.width);
       };
-      if (rows.width < NarrowRows<F>::kWidth) {
+      if (rows.width == 1 && to == nullptr) {
+        distinct.ForEachElement(Elements<F>{group, update}, fetch);
+      } else if (rows.width < NarrowRows<F>::kWidth) {
         distinct.ForEach([&] { return NarrowRows<F>(group, update); }, fetch);
       } else {
         distinct.ForEach([&] { return WideRows<F>{group, update}; }, fetch);
@@ -105,6 +107,27 @@ struct NamedRows {
       if (named.to != nullptr) named.StoreCopies(at[0], places, 1);
     }
     void Finish() const {}
+  };
+
+  // Rows of one element are brought together, changed, and put back.
+  template <typename F>
+  struct Elements {
+    const NamedRows& named;
+    const F& update;
+    void operator()(const int64_t* ids, const float* gradient, int64_t n) const {
+      alignas(64) float changed[kTables][DistinctRows::kTaken];
+      std::array<float*, kTables> at;
+      for (int t = 0; t < kTables; ++t) {
+        at[t] = changed[t];
+        const float* const from = named.tables[t] + named.offset;
+        for (int64_t i = 0; i < n; ++i) changed[t][i] = from[ids[i]];
+      }
+      update(gradient, at.data(), n);
+      for (int t = 0; t < kTables; ++t) {
+        float* const to = named.tables[t] + named.offset;
+        for (int64_t i = 0; i < n; ++i) to[ids[i]] = changed[t][i];
+      }
+    }
   };
 
   // Rows that fill no register are brought together first, and changed many at a time.

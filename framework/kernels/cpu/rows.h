@@ -84,13 +84,31 @@ class DistinctRows {
       visit.Finish();
     });
   }
-  // The sum of fn(sum) over the distinct ids.
-  template <typename F>
-  double Sum(F&& fn) const {
+  // The same of rows of one element: take(ids, sums, n) for at most kTaken distinct ids at a time.
+  static constexpr int64_t kTaken = 64;
+  template <typename Take, typename Fetch>
+  void ForEachElement(Take&& take, Fetch&& fetch) const {
+    ForEachPiece([&](int64_t piece) { RunElements(piece, take, fetch); });
+  }
+  // The sum of the squares of what the rows of each id add up to.
+  double SumOfSquares() const {
+    const auto squares = Vectors().f32.reduction.sum_squares;
     ForEachPiece([&](int64_t piece) {
       double total = 0;
-      const auto visit = [&](int64_t, const float* sum, const RowPlaces&) { total += fn(sum); };
-      RunPiece(piece, visit, [](int64_t) {});
+      if (width_ == 1) {
+        RunElements(
+            piece,
+            [&](const int64_t*, const float* sums, int64_t n) {
+              // The square of one f32 is exact.
+              for (int64_t i = 0; i < n; ++i) total += static_cast<double>(sums[i]) * sums[i];
+            },
+            [](int64_t) {});
+      } else {
+        RunPiece(
+            piece,
+            [&](int64_t, const float* sum, const RowPlaces&) { total += squares(sum, width_); },
+            [](int64_t) {});
+      }
       totals_[piece] = total;
     });
     double total = 0;
@@ -133,16 +151,36 @@ class DistinctRows {
       const float* total = RowAt(i);
       fetch_behind(i);
       for (++i; i < ids_.count && IdAt(i) == id; ++i) {
-        if (width_ == 1) {
-          *sum = *total + *RowAt(i);
-        } else {
-          add(total, RowAt(i), sum, width_);
-        }
+        add(total, RowAt(i), sum, width_);
         total = sum;
         fetch_behind(i);
       }
       visit(id, total, RowPlaces(ids_.entries + first, ids_.entries + i));
     }
+  }
+
+  // An id's row is asked for when the id is found, and used when many are. The values of all ids
+  // are near, as they are few bytes.
+  template <typename Take, typename Fetch>
+  void RunElements(int64_t piece, Take&& take, Fetch&& fetch) const {
+    int64_t ids[kTaken], count = 0, last = -1;
+    alignas(64) float sums[kTaken];
+    const int64_t end = NextId((piece + 1) * kPiece);
+    for (int64_t i = NextId(piece * kPiece); i < end; ++i) {
+      const int64_t id = IdAt(i);
+      if (id == last) {
+        sums[count - 1] = sums[count - 1] + *RowAt(i);
+        continue;
+      }
+      if (count == kTaken) {
+        take(ids, sums, count);
+        count = 0;
+      }
+      fetch(id);
+      ids[count] = last = id;
+      sums[count++] = *RowAt(i);
+    }
+    if (count > 0) take(ids, sums, count);
   }
 
   const KernelContext& context_;
