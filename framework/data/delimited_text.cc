@@ -1,5 +1,6 @@
 #include "framework/data/delimited_text.h"
 
+#include <algorithm>
 #include <deque>
 #include <set>
 #include <utility>
@@ -15,8 +16,9 @@ namespace {
 // quotes hold is put together apart.
 class RowReader {
  public:
-  RowReader(absl::string_view text, const DelimitedOptions& options)
-      : text_(text), options_(options) {}
+  // `line`: on which the text begins.
+  RowReader(absl::string_view text, const DelimitedOptions& options, int64_t line = 1)
+      : text_(text), options_(options), line_(line), next_line_(line) {}
 
   int64_t line() const { return line_; }  // on which the row begins that was taken last
 
@@ -87,7 +89,7 @@ class RowReader {
   const absl::string_view text_;
   const DelimitedOptions options_;
   size_t at_ = 0;
-  int64_t line_ = 1, next_line_ = 1;
+  int64_t line_, next_line_;
   std::deque<std::string> joined_;  // addresses stay
 };
 
@@ -133,22 +135,61 @@ absl::StatusOr<std::vector<int64_t>> DelimitedText::Columns(
   return columns;
 }
 
-absl::Status DelimitedText::ForEachRow(
-    const std::function<absl::Status(int64_t line, absl::Span<const absl::string_view> fields)>& fn)
-    const {
-  RowReader reader(text_, options_);
+namespace {
+
+// What is left of a text, whose rows have so many columns; 0: as many as the first.
+absl::Status TakeRows(absl::string_view what, const RowFunction& fn, int64_t* columns,
+                      RowReader* reader) {
   std::vector<absl::string_view> fields;
-  for (bool names = options_.names;; names = false) {
-    const absl::StatusOr<bool> any = reader.Next(&fields);
-    RETURN_IF_ERROR(AddContext(any.status(), absl::StrCat(what_, ":", reader.line())));
+  while (true) {
+    const absl::StatusOr<bool> any = reader->Next(&fields);
+    if (!any.ok()) return AddContext(any.status(), absl::StrCat(what, ":", reader->line()));
     if (!*any) return absl::OkStatus();
-    if (names) continue;
-    if (static_cast<int64_t>(fields.size()) != columns_) {
-      return absl::DataLossError(absl::StrCat(what_, ":", reader.line(), ": expected ", columns_,
+    if (*columns == 0) *columns = static_cast<int64_t>(fields.size());
+    if (static_cast<int64_t>(fields.size()) != *columns) {
+      return absl::DataLossError(absl::StrCat(what, ":", reader->line(), ": expected ", *columns,
                                               " fields, got ", fields.size()));
     }
-    RETURN_IF_ERROR(AddContext(fn(reader.line(), fields), absl::StrCat(what_, ":", reader.line())));
+    const absl::Status done = fn(reader->line(), fields);
+    if (!done.ok()) return AddContext(done, absl::StrCat(what, ":", reader->line()));
   }
+}
+
+}  // namespace
+
+absl::Status DelimitedText::ForEachRow(const RowFunction& fn) const {
+  RowReader reader(text_, options_);
+  std::vector<absl::string_view> names;
+  if (options_.names) RETURN_IF_ERROR(reader.Next(&names).status());
+  int64_t columns = columns_;
+  return TakeRows(what_, fn, &columns, &reader);
+}
+
+absl::Status ForEachLine(absl::string_view what, char delimiter, PackedStream* text,
+                         const RowFunction& fn) {
+  constexpr size_t kFewest = size_t{1} << 20, kMost = size_t{1} << 24;
+  const DelimitedOptions options = {.delimiter = delimiter, .quotes = false, .names = false};
+  std::string piece;  // whole lines, and the begin of one
+  int64_t line = 1, columns = 0;
+  for (bool ended = false; !ended;) {
+    const size_t kept = piece.size(), some = std::max(kFewest, kept);
+    if (kept >= kMost) {
+      return absl::DataLossError(absl::StrCat(what, ":", line, ": expected a line of less than ",
+                                              kMost >> 20, " MiB, got more"));
+    }
+    piece.resize(kept + some);
+    const auto got = text->Read(reinterpret_cast<uint8_t*>(piece.data()) + kept, some);
+    if (!got.ok()) return AddContext(got.status(), absl::StrCat("data: ", what));
+    piece.resize(kept + *got);
+    ended = static_cast<size_t>(*got) < some;
+    const size_t whole = ended ? piece.size() : piece.rfind('\n') + 1;  // 0 where no line ends
+    RowReader reader(absl::string_view(piece).substr(0, whole), options, line);
+    RETURN_IF_ERROR(TakeRows(what, fn, &columns, &reader));
+    line = reader.line();  // of the end, behind all rows
+    piece.erase(0, whole);
+  }
+  if (columns > 0) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(what, ": expected rows, got none"));
 }
 
 }  // namespace sluice

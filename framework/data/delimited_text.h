@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/data/packed.h"
 
 namespace sluice {
 
@@ -20,6 +21,10 @@ struct DelimitedOptions {
   bool quotes = true;  // else a quote is a character like others
   bool names = true;   // the first line has the names of the columns
 };
+
+// Of a row: the line on which it begins, and its fields, which are good until it returns.
+using RowFunction =
+    std::function<absl::Status(int64_t line, absl::Span<const absl::string_view> fields)>;
 
 class DelimitedText {
  public:
@@ -33,12 +38,10 @@ class DelimitedText {
   absl::StatusOr<int64_t> Column(absl::string_view name) const;
   absl::StatusOr<std::vector<int64_t>> Columns(absl::Span<const std::string> names) const;
 
-  // fn(line, fields): each row behind the names, with the line it begins on; empty lines are left
-  // out. The fields are good until it returns. Errors: fn's own, after path and line; a row of
-  // another number of fields than the first; a quote that does not end, or ends within a field.
-  absl::Status ForEachRow(
-      const std::function<absl::Status(int64_t line, absl::Span<const absl::string_view> fields)>&
-          fn) const;
+  // Each row behind the names; empty lines are left out. Errors: fn's own, after path and line; a
+  // row of another number of fields than the first; a quote that does not end, or ends within a
+  // field.
+  absl::Status ForEachRow(const RowFunction& fn) const;
 
  private:
   DelimitedText(std::string what, absl::string_view text, const DelimitedOptions& options)
@@ -50,6 +53,11 @@ class DelimitedText {
   std::vector<std::string> names_;
   int64_t columns_ = 0;
 };
+
+// The same of a text that is larger than memory, of which a few MiB are there at a time. Without
+// quotes and names: a row is a line, and none is longer than 16 MiB.
+absl::Status ForEachLine(absl::string_view what, char delimiter, PackedStream* text,
+                         const RowFunction& fn);
 
 }  // namespace sluice
 

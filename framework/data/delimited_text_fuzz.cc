@@ -1,13 +1,16 @@
-// A table of text. What is read and written again, all of it in quotes, is read as the same.
+// A table of text. What is read and written again, all of it in quotes, is read as the same; lines
+// of a stream are those of the whole.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "framework/base/log.h"
 #include "framework/data/delimited_text.h"
+#include "framework/data/packed.h"
 
 namespace sluice {
 namespace {
@@ -28,6 +31,22 @@ absl::StatusOr<Rows> Read(absl::string_view text, const DelimitedOptions& option
   return rows;
 }
 
+absl::StatusOr<Rows> ReadLines(absl::string_view text, char delimiter) {
+  PackedStream stream(text);
+  Rows rows;
+  const absl::Status read = ForEachLine("fuzz", delimiter, &stream,
+                                        [&](int64_t, absl::Span<const absl::string_view> fields) {
+                                          rows.emplace_back(fields.begin(), fields.end());
+                                          return absl::OkStatus();
+                                        });
+  if (!read.ok()) return read;
+  return rows;
+}
+
+bool IsPacked(absl::string_view text) {
+  return absl::StartsWith(text, "\x1f\x8b") || absl::StartsWith(text, "\x28\xb5\x2f\xfd");
+}
+
 }  // namespace
 }  // namespace sluice
 
@@ -37,6 +56,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const sluice::DelimitedOptions options = {
       .delimiter = (data[0] & 1) != 0 ? '\t' : ',', .quotes = (data[0] & 2) != 0, .names = false};
   const absl::StatusOr<sluice::Rows> rows = sluice::Read(text, options);
+  if (!options.quotes && !sluice::IsPacked(text)) {
+    const absl::StatusOr<sluice::Rows> lines = sluice::ReadLines(text, options.delimiter);
+    SLUICE_CHECK(lines.status() == rows.status()) << lines.status().message();
+    SLUICE_CHECK(!rows.ok() || *lines == *rows);
+  }
   if (!rows.ok()) return 0;
   std::string again;
   for (const auto& row : *rows) {

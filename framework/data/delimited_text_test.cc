@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -49,6 +50,36 @@ TEST(DelimitedTextTest, QuotesHoldWhatParts) {
 TEST(DelimitedTextTest, ClickLogsHaveNoNames) {
   EXPECT_THAT(Rows("1\t\t68fd1e64\n0\t5\t\n", {.delimiter = '\t', .quotes = false, .names = false}),
               ElementsAre("1: 1||68fd1e64", "2: 0|5|"));
+}
+
+// Whatever the pieces in which a text is read, its rows are those of the whole.
+TEST(DelimitedTextTest, LinesOfATextLargerThanAPiece) {
+  std::string text = "a\tb\r\n\n";
+  for (int i = 0; text.size() < (5u << 20); ++i) {
+    absl::StrAppend(&text, i, "\t", std::string(i % 1000, 'x'), i % 3 == 0 ? "\r\n" : "\n",
+                    i % 100 == 0 ? "\n" : "");
+  }
+  text += std::string(3 << 20, 'y') + "\tlast";  // longer than what is read at once
+  const auto lines = [](absl::string_view of, absl::Status* status) {
+    std::vector<std::string> rows;
+    PackedStream stream(of);
+    *status = ForEachLine("t.tsv", '\t', &stream, [&](int64_t line, auto fields) {
+      rows.push_back(absl::StrCat(line, ": ", absl::StrJoin(fields, "|")));
+      return rows.back() == "7: no|" ? absl::DataLossError("no") : absl::OkStatus();
+    });
+    return rows;
+  };
+  absl::Status status;
+  EXPECT_EQ(lines(text, &status), Rows(text, {.delimiter = '\t', .quotes = false, .names = false}));
+  EXPECT_EQ(status, absl::OkStatus());
+  lines(text + "\tmore", &status);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(": expected 2 fields, got 3"));
+  lines("a\n\n\n\n\n\nno|\n", &status);
+  EXPECT_EQ(status.message(), "t.tsv:7: no");
+  lines("\n", &status);
+  EXPECT_EQ(status.message(), "t.tsv: expected rows, got none");
+  lines("a\n" + std::string(40 << 20, 'z'), &status);
+  EXPECT_EQ(status.message(), "t.tsv:2: expected a line of less than 16 MiB, got more");
 }
 
 TEST(DelimitedTextTest, ErrorsNameTheLine) {

@@ -67,6 +67,15 @@ RandomAccessFile RandomAccessFile::OfBytes(std::string path, std::string bytes) 
   return file;
 }
 
+RandomAccessFile RandomAccessFile::OfDescriptor(std::string path, FileDescriptor descriptor,
+                                                int64_t size) {
+  RandomAccessFile file;
+  file.path_ = std::move(path);
+  file.file_ = std::move(descriptor);
+  file.size_ = size;
+  return file;
+}
+
 absl::Status RandomAccessFile::ReadAt(int64_t offset, int64_t size, char* to) const {
   if (file_.value() < 0) {
     std::memcpy(to, bytes_.data() + offset, size);

@@ -39,6 +39,8 @@ class RandomAccessFile {
   static absl::StatusOr<RandomAccessFile> Open(const std::string& path);
   // Bytes in memory as though they were those of a file.
   static RandomAccessFile OfBytes(std::string path, std::string bytes);
+  // One that is open and has so many bytes.
+  static RandomAccessFile OfDescriptor(std::string path, FileDescriptor file, int64_t size);
 
   const std::string& path() const { return path_; }
   int64_t size() const { return size_; }  // when it was opened

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,60 @@
 #include "framework/base/status.h"
 
 namespace sluice {
+
+// What is packed, in order: pieces of what is in memory, or of a file.
+class PackedStream::Input {
+ public:
+  explicit Input(absl::string_view bytes) : bytes_(bytes) {}
+  explicit Input(const RandomAccessFile* file) : file_(file), left_in_file_(file->size()) {}
+
+  int64_t left() const { return static_cast<int64_t>(bytes_.size()) + left_in_file_; }
+  // As many bytes as are left, if `size` of them are not; they are given again.
+  absl::StatusOr<absl::string_view> Peek(size_t size) {
+    if (bytes_.empty()) RETURN_IF_ERROR(ReadSome());
+    return bytes_.substr(0, size);
+  }
+  // As many as there are; what is large goes from a file to its place at once.
+  absl::StatusOr<int64_t> Read(char* to, int64_t size) {
+    int64_t done = 0;
+    while (done < size && left() > 0) {
+      if (const int64_t large = std::min(size - done, left_in_file_);
+          bytes_.empty() && large >= kBuffer) {
+        RETURN_IF_ERROR(file_->ReadAt(file_->size() - left_in_file_, large, to + done));
+        left_in_file_ -= large, done += large;
+        continue;
+      }
+      ASSIGN_OR_RETURN(const absl::string_view piece, Next(size - done));
+      std::memcpy(to + done, piece.data(), piece.size());
+      done += static_cast<int64_t>(piece.size());
+    }
+    return done;
+  }
+  // At least one, unless none is left, and at most `most`.
+  absl::StatusOr<absl::string_view> Next(int64_t most) {
+    ASSIGN_OR_RETURN(const absl::string_view piece, Peek(most));
+    bytes_.remove_prefix(piece.size());
+    return piece;
+  }
+
+ private:
+  static constexpr int64_t kBuffer = int64_t{1} << 20;
+
+  absl::Status ReadSome() {
+    if (file_ == nullptr) return absl::OkStatus();
+    const int64_t size = std::min(left_in_file_, kBuffer);
+    buffer_.resize(size);
+    RETURN_IF_ERROR(file_->ReadAt(file_->size() - left_in_file_, size, buffer_.data()));
+    left_in_file_ -= size;
+    bytes_ = buffer_;
+    return absl::OkStatus();
+  }
+
+  absl::string_view bytes_;  // in memory, and not yet given
+  const RandomAccessFile* const file_ = nullptr;
+  int64_t left_in_file_ = 0;
+  std::string buffer_;
+};
 
 class PackedStream::Unpacker {
  public:
@@ -27,7 +82,7 @@ constexpr absl::string_view kGzip = "\x1f\x8b", kZstandard = "\x28\xb5\x2f\xfd";
 
 class Gunzip : public PackedStream::Unpacker {
  public:
-  explicit Gunzip(absl::string_view bytes) : left_(bytes) {
+  explicit Gunzip(PackedStream::Input* input) : input_(*input) {
     constexpr int kGzipHeader = 16 + MAX_WBITS;  // and not zlib's own
     SLUICE_CHECK(inflateInit2(&stream_, kGzipHeader) == Z_OK) << "zlib has no memory";
   }
@@ -37,7 +92,7 @@ class Gunzip : public PackedStream::Unpacker {
     constexpr int64_t kBestRatio = 1032;
     // A match of the longest kind may have been read and not yet written.
     constexpr int64_t kHeldBack = 258;
-    return static_cast<int64_t>(left_.size() + stream_.avail_in) * kBestRatio + kHeldBack;
+    return (input_.left() + stream_.avail_in) * kBestRatio + kHeldBack;
   }
 
   absl::StatusOr<int64_t> Read(uint8_t* to, int64_t size) override {
@@ -45,18 +100,17 @@ class Gunzip : public PackedStream::Unpacker {
     int64_t done = 0;
     while (done < size) {
       if (stream_.avail_in == 0) {
-        const size_t some = std::min<size_t>(left_.size(), kAtOnce);
+        ASSIGN_OR_RETURN(const absl::string_view piece, input_.Next(kAtOnce));
         // zlib does not write there, and is compiled without const.
-        stream_.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(left_.data()));
-        stream_.avail_in = static_cast<uInt>(some);
-        left_.remove_prefix(some);
+        stream_.next_in = reinterpret_cast<uint8_t*>(const_cast<char*>(piece.data()));
+        stream_.avail_in = static_cast<uInt>(piece.size());
       }
       const auto room = static_cast<uInt>(std::min(size - done, kAtOnce));
       stream_.next_out = to + done;
       stream_.avail_out = room;
       const int code = inflate(&stream_, Z_NO_FLUSH);
       done += room - stream_.avail_out;
-      const bool all_given = stream_.avail_in == 0 && left_.empty();
+      const bool all_given = stream_.avail_in == 0 && input_.left() == 0;
       if (code == Z_STREAM_END) {
         if (all_given) break;
         RETURN_IF_ERROR(BeginMember());
@@ -73,7 +127,11 @@ class Gunzip : public PackedStream::Unpacker {
  private:
   // A gzipped file may be several, one behind the other.
   absl::Status BeginMember() {
-    if (stream_.avail_in > 0 && *stream_.next_in != static_cast<uint8_t>(kGzip[0])) {
+    ASSIGN_OR_RETURN(const absl::string_view next,
+                     stream_.avail_in > 0
+                         ? absl::string_view(reinterpret_cast<const char*>(stream_.next_in), 1)
+                         : input_.Peek(1));
+    if (!absl::StartsWith(next, kGzip.substr(0, 1))) {
       return absl::DataLossError("expected the end or another gzipped file behind the first");
     }
     SLUICE_CHECK(inflateReset(&stream_) == Z_OK);
@@ -81,15 +139,15 @@ class Gunzip : public PackedStream::Unpacker {
   }
 
   z_stream stream_ = {};
-  absl::string_view left_;  // what the stream has not been given
+  PackedStream::Input& input_;
 };
 
 // Frames that follow each other are one text, and those that are to be skipped are skipped, by the
 // library itself.
 class Unzstd : public PackedStream::Unpacker {
  public:
-  explicit Unzstd(absl::string_view bytes)
-      : stream_(ZSTD_createDStream()), in_({bytes.data(), bytes.size(), 0}) {
+  explicit Unzstd(PackedStream::Input* input)
+      : stream_(ZSTD_createDStream()), input_(*input), size_(input->left()) {
     SLUICE_CHECK(stream_ != nullptr) << "zstd has no memory";
   }
   ~Unzstd() override { ZSTD_freeDStream(stream_); }
@@ -98,17 +156,21 @@ class Unzstd : public PackedStream::Unpacker {
     // Of a block: 128 KiB of one byte are written as 4 bytes. Two may have been read and not yet
     // given.
     constexpr int64_t kBlock = ZSTD_BLOCKSIZE_MAX, kBestRatio = kBlock / 4;
-    return static_cast<int64_t>(in_.size - in_.pos) * kBestRatio + 2 * kBlock;
+    return Left() * kBestRatio + 2 * kBlock;
   }
 
   absl::StatusOr<int64_t> Read(uint8_t* to, int64_t size) override {
     ZSTD_outBuffer out = {to, static_cast<size_t>(size), 0};
-    while (out.pos < out.size && !(ended_ && in_.pos == in_.size)) {
+    while (out.pos < out.size && !(ended_ && Left() == 0)) {
+      if (in_.pos == in_.size) {
+        ASSIGN_OR_RETURN(const absl::string_view piece, input_.Next(input_.left()));
+        in_ = {piece.data(), piece.size(), 0};
+      }
       const size_t before = out.pos + in_.pos;
       const size_t wanted = ZSTD_decompressStream(stream_, &out, &in_);
       if (ZSTD_isError(wanted) != 0) {
-        return absl::DataLossError(absl::StrCat("the zstd file is damaged before byte ", in_.pos,
-                                                ": ", ZSTD_getErrorName(wanted)));
+        return absl::DataLossError(absl::StrCat("the zstd file is damaged before byte ",
+                                                size_ - Left(), ": ", ZSTD_getErrorName(wanted)));
       }
       ended_ = wanted == 0;
       // Without more to take it may have more to give.
@@ -120,36 +182,44 @@ class Unzstd : public PackedStream::Unpacker {
   }
 
  private:
+  int64_t Left() const { return input_.left() + static_cast<int64_t>(in_.size - in_.pos); }
+
   ZSTD_DStream* const stream_;
-  ZSTD_inBuffer in_;
+  PackedStream::Input& input_;
+  const int64_t size_;  // of all that is packed
+  ZSTD_inBuffer in_ = {nullptr, 0, 0};
   bool ended_ = false;  // what was taken ends with the end of a frame
 };
 
 }  // namespace
 
-PackedStream::PackedStream(absl::string_view bytes) {
-  if (absl::StartsWith(bytes, kGzip)) {
-    unpacker_ = std::make_unique<Gunzip>(bytes);
-  } else if (absl::StartsWith(bytes, kZstandard)) {
-    unpacker_ = std::make_unique<Unzstd>(bytes);
-  } else {
-    plain_ = bytes;
+PackedStream::PackedStream(absl::string_view bytes)
+    : PackedStream(std::make_unique<Input>(bytes)) {}
+
+PackedStream::PackedStream(const RandomAccessFile& file)
+    : PackedStream(std::make_unique<Input>(&file)) {}
+
+PackedStream::PackedStream(std::unique_ptr<Input> input) : input_(std::move(input)) {
+  const absl::StatusOr<absl::string_view> begin = input_->Peek(kZstandard.size());
+  opened_ = begin.status();
+  if (!begin.ok()) return;
+  if (absl::StartsWith(*begin, kGzip)) {
+    unpacker_ = std::make_unique<Gunzip>(input_.get());
+  } else if (absl::StartsWith(*begin, kZstandard)) {
+    unpacker_ = std::make_unique<Unzstd>(input_.get());
   }
 }
 
 PackedStream::~PackedStream() = default;
 
 int64_t PackedStream::AtMostLeft() const {
-  return unpacker_ == nullptr ? static_cast<int64_t>(plain_.size()) : unpacker_->AtMostLeft();
+  return unpacker_ == nullptr ? input_->left() : unpacker_->AtMostLeft();
 }
 
 absl::StatusOr<int64_t> PackedStream::Read(uint8_t* to, int64_t size) {
-  if (unpacker_ != nullptr) return unpacker_->Read(to, size);
-  const int64_t some = std::min(size, static_cast<int64_t>(plain_.size()));
-  if (some == 0) return 0;
-  std::memcpy(to, plain_.data(), some);
-  plain_.remove_prefix(some);
-  return some;
+  RETURN_IF_ERROR(opened_);
+  return unpacker_ != nullptr ? unpacker_->Read(to, size)
+                              : input_->Read(reinterpret_cast<char*>(to), size);
 }
 
 namespace {
@@ -196,11 +266,20 @@ bool IsPackedName(absl::string_view path) {
   return absl::EndsWith(path, ".gz") || absl::EndsWith(path, ".zst");
 }
 
-absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path) {
-  if (!IsPackedName(path)) return RandomAccessFile::Open(path);
-  ASSIGN_OR_RETURN(const std::string packed, ReadFile(path));
-  ASSIGN_OR_RETURN(std::string bytes, Unpack(absl::StrCat("data: ", path), packed));
-  return RandomAccessFile::OfBytes(path, std::move(bytes));
+absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path,
+                                              const SpoolOptions& options) {
+  ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  if (!IsPackedName(path)) return file;
+  constexpr int64_t kAtOnce = int64_t{1} << 20;
+  PackedStream stream(file);
+  SpooledFile unpacked(path, options);
+  std::string bytes(kAtOnce, '\0');
+  while (true) {
+    const auto got = stream.Read(reinterpret_cast<uint8_t*>(bytes.data()), kAtOnce);
+    if (!got.ok()) return AddContext(got.status(), absl::StrCat("data: ", path));
+    RETURN_IF_ERROR(unpacked.Append(absl::string_view(bytes.data(), *got)));
+    if (*got < kAtOnce) return std::move(unpacked).Finish();
+  }
 }
 
 }  // namespace sluice

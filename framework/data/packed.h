@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/data/file.h"
+#include "framework/data/spooled_file.h"
 
 namespace sluice {
 
@@ -18,6 +19,8 @@ class PackedStream {
  public:
   // `bytes` must outlive it.
   explicit PackedStream(absl::string_view bytes);
+  // Of a file, which must outlive it, too: a MiB at a time is in memory.
+  explicit PackedStream(const RandomAccessFile& file);
   ~PackedStream();
   PackedStream(const PackedStream&) = delete;
   PackedStream& operator=(const PackedStream&) = delete;
@@ -28,11 +31,15 @@ class PackedStream {
   // More bytes than can be left: deflate packs none better than 1,032 to one, zstd than 32,768.
   int64_t AtMostLeft() const;
 
+  class Input;
   class Unpacker;  // of one way to pack
 
  private:
-  absl::string_view plain_;             // what is left of bytes that are not packed
-  std::unique_ptr<Unpacker> unpacker_;  // null for these
+  explicit PackedStream(std::unique_ptr<Input> input);
+
+  const std::unique_ptr<Input> input_;
+  absl::Status opened_;                 // whether the first bytes could be read
+  std::unique_ptr<Unpacker> unpacker_;  // null for bytes that are not packed
 };
 
 // All of it. `name` begins errors: DataLoss; ResourceExhausted where there is no memory for twice
@@ -41,9 +48,10 @@ absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view byt
 
 // Whether a file's name says that it is packed: .gz, .zst.
 bool IsPackedName(absl::string_view path);
-// A file of which any part may be read: one whose name says that it is packed is unpacked into
-// memory, whole.
-absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path);
+// A file of which any part may be read: one whose name says that it is packed is unpacked first,
+// into memory or, where it is large, into a file without a name.
+absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path,
+                                              const SpoolOptions& options = {});
 
 }  // namespace sluice
 

@@ -1,6 +1,7 @@
 #include "framework/data/packed.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -92,6 +93,62 @@ TEST(PackedTest, FilesArePackedByTheirNames) {
   std::ofstream(folder + "a.zst", std::ios::binary) << Zstandard("text").substr(0, 7);
   EXPECT_EQ(OpenUnpacked(folder + "a.zst").status(),
             absl::DataLossError("data: " + folder + "a.zst: the zstd file is cut short"));
+}
+
+// A file of several MiB, of which the stream has one in memory at a time.
+TEST(PackedTest, FilesAreReadAPieceAtATime) {
+  std::string text;
+  for (uint64_t i = 0; text.size() < (5u << 20); ++i) absl::StrAppend(&text, i * i * 2654435761u);
+  const std::string path = ::testing::TempDir() + "/pieces";
+  for (const std::string& bytes : {text, Gzipped(text) + Gzipped("more"),
+                                   Zstandard(text) + Zstandard("more"), std::string()}) {
+    const std::string expected = bytes.empty() || bytes == text ? bytes : text + "more";
+    std::ofstream(path, std::ios::binary) << bytes;
+    const absl::StatusOr<RandomAccessFile> file = RandomAccessFile::Open(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    for (const int64_t at_once : {1000, 3000000, 10000000}) {
+      PackedStream stream(*file);
+      std::string all, some(at_once, '\0');
+      for (int64_t got = at_once; got == at_once;) {
+        got = stream.Read(reinterpret_cast<uint8_t*>(some.data()), at_once).value();
+        all.append(some, 0, got);
+      }
+      EXPECT_TRUE(all == expected) << at_once;
+    }
+  }
+}
+
+// A gzipped file may end where the piece that is in memory does, and another follow it.
+TEST(PackedTest, AMemberMayBeginWithAPiece) {
+  const std::string none = Gzipped(""), one = Gzipped("a"),
+                    path = ::testing::TempDir() + "/members";
+  constexpr size_t kPiece = size_t{1} << 20;
+  std::string packed, text;
+  while ((kPiece - packed.size()) % none.size() != 0) packed += one, text += "a";
+  while (packed.size() < kPiece) packed += none;
+  ASSERT_EQ(packed.size(), kPiece);
+  std::ofstream(path, std::ios::binary) << packed << Gzipped("more");
+  const absl::StatusOr<RandomAccessFile> file = RandomAccessFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  PackedStream stream(*file);
+  std::string read(100, ' ');
+  const absl::StatusOr<int64_t> got = stream.Read(reinterpret_cast<uint8_t*>(read.data()), 100);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(read.substr(0, *got), text + "more");
+}
+
+TEST(PackedTest, WhatIsUnpackedIsTheSameInAFile) {
+  const std::string folder = ::testing::TempDir() + "/unpacked";
+  std::filesystem::create_directories(folder);
+  const std::string path = ::testing::TempDir() + "/text.gz", text(3 << 20, 'a');
+  std::ofstream(path, std::ios::binary) << Gzipped(text);
+  const auto file = OpenUnpacked(path, {.most_in_memory = 1000, .folder = folder});
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::string read(text.size(), ' ');
+  ASSERT_EQ(file->size(), static_cast<int64_t>(text.size()));
+  ASSERT_EQ(file->ReadAt(0, file->size(), read.data()), absl::OkStatus());
+  EXPECT_TRUE(read == text);
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 TEST(PackedTest, NoMoreIsLeftThanItSays) {

@@ -6,31 +6,68 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 
 namespace sluice {
 
-// How values of one feature become rows of its table.
+// How values of one feature become rows of its table. What is kept of a value, before all values
+// are known, is its row by hash, or the how-manieth value of the feature it is by appearance, and
+// so 32 bits either way.
 struct FeatureRows {
   int64_t begin = 0;  // the first of its rows
   bool hashed = false;
-  int64_t rows = 0;
-  absl::flat_hash_map<uint64_t, int32_t> vocabulary;  // from 1
-  int32_t Of(uint64_t value) const {
+  int64_t rows = 1;
+  absl::flat_hash_map<uint64_t, int32_t> seen = {};  // while rows are collected
+  std::vector<int64_t> counts = {};                  // of each that was seen, in the training part
+  std::vector<int32_t> row_of = {};                  // of each that was seen, once that is learned
+
+  int32_t Keep(uint64_t value, bool counts_it) {
     if (hashed) return static_cast<int32_t>(begin + value % static_cast<uint64_t>(rows));
-    const auto found = vocabulary.find(value);
-    return static_cast<int32_t>(begin + (found == vocabulary.end() ? 0 : found->second));
+    const auto [place, is_new] = seen.try_emplace(value, static_cast<int32_t>(counts.size()));
+    if (is_new) counts.push_back(0);
+    counts[place->second] += counts_it ? 1 : 0;
+    return place->second;
+  }
+  // Of equal counts the smaller hash comes first, so that the order of rows does not count.
+  void Learn(int64_t least) {
+    std::vector<std::pair<int64_t, uint64_t>> order;
+    for (const auto& [value, place] : seen) {
+      if (counts[place] >= std::max<int64_t>(least, 1)) order.emplace_back(-counts[place], value);
+    }
+    std::ranges::sort(order);
+    order.resize(std::min<size_t>(order.size(), static_cast<size_t>(rows - 1)));
+    row_of.assign(counts.size(), static_cast<int32_t>(begin));
+    for (size_t i = 0; i < order.size(); ++i) {
+      row_of[seen[order[i].second]] = static_cast<int32_t>(begin + static_cast<int64_t>(i) + 1);
+    }
+    seen = {}, counts = {};
   }
 };
 
+// Of one column of numbers in the training part; those that are missing do not count.
 struct NumberScale {
   double mean = 0, deviation = 1;
+  double count = 0, sum = 0, squares = 0;  // squares of differences from the mean
   float Of(float number) const {
     constexpr double kMost = 5;
     if (std::isnan(number)) return 0;
     return static_cast<float>(std::clamp((number - mean) / deviation, -kMost, kMost));
+  }
+  void Add(float number) {
+    if (std::isnan(number)) return;
+    sum += number, ++count;
+  }
+  void AddSquare(float number) {
+    if (std::isnan(number)) return;
+    squares += (number - mean) * (number - mean);
+  }
+  void LearnMean() { mean = count > 0 ? sum / count : 0; }
+  void LearnDeviation() {
+    const double variance = count > 0 ? squares / count : 0;
+    if (variance > 0) deviation = std::sqrt(variance);
   }
 };
 
@@ -44,50 +81,41 @@ std::vector<std::string> TablesOf(const TabularSchema& schema) {
   return tables;
 }
 
-// Of equal counts the smaller hash comes first, so that the order of rows does not count.
-void LearnVocabulary(const CategoricalFeature& feature,
-                     const absl::flat_hash_map<uint64_t, int64_t>& counts, FeatureRows* rows) {
-  std::vector<std::pair<int64_t, uint64_t>> order;
-  for (const auto& [value, count] : counts) {
-    if (count >= feature.least) order.emplace_back(-count, value);
-  }
-  std::ranges::sort(order);
-  order.resize(std::min<size_t>(order.size(), static_cast<size_t>(feature.rows - 1)));
-  for (size_t i = 0; i < order.size(); ++i) {
-    rows->vocabulary[order[i].second] = static_cast<int32_t>(i + 1);
-  }
-}
-
-// Two passes, so that the squares are of differences from the mean.
-NumberScale LearnScale(absl::Span<const float> numbers, size_t column, size_t columns) {
-  NumberScale scale;
-  const auto mean_of = [&](auto&& value) {
-    double sum = 0, count = 0;
-    for (size_t i = column; i < numbers.size(); i += columns) {
-      if (std::isnan(numbers[i])) continue;
-      sum += value(numbers[i]);
-      ++count;
-    }
-    return count > 0 ? sum / count : 0;
-  };
-  scale.mean = mean_of([](double x) { return x; });
-  const double variance = mean_of([&](double x) { return (x - scale.mean) * (x - scale.mean); });
-  if (variance > 0) scale.deviation = std::sqrt(variance);
-  return scale;
-}
-
-absl::Status CheckPart(absl::string_view what, absl::Span<const float> labels) {
-  const int64_t ones = std::ranges::count(labels, 1.0f);
-  const int64_t zeros = static_cast<int64_t>(labels.size()) - ones;
+absl::Status CheckPart(absl::string_view what, int64_t ones, int64_t zeros) {
   if (ones > 0 && zeros > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(what, ": expected rows with both labels, got ",
                                                  ones, " of 1 and ", zeros, " of 0"));
 }
 
+constexpr int64_t kColumnBytes = 4;  // i32 and f32
+
+// fn(rows, how many): all of them in order, about a MiB at a time.
+absl::Status ForEachBlock(const RandomAccessFile& file, int64_t row_bytes, const Stop& stop,
+                          absl::FunctionRef<void(std::byte* rows, int64_t count)> fn) {
+  constexpr int64_t kBlock = int64_t{1} << 20;
+  const int64_t all = file.size() / row_bytes, most = std::max<int64_t>(kBlock / row_bytes, 1);
+  std::vector<std::byte> block(std::min(most, all) * row_bytes);
+  for (int64_t first = 0; first < all; first += most) {
+    RETURN_IF_ERROR(CheckStop(stop));
+    const int64_t count = std::min(most, all - first);
+    RETURN_IF_ERROR(
+        file.ReadAt(first * row_bytes, count * row_bytes, reinterpret_cast<char*>(block.data())));
+    fn(block.data(), count);
+  }
+  return absl::OkStatus();
+}
+
 template <typename T>
-std::byte* Put(const T* from, int64_t count, std::byte* to) {
-  std::memcpy(to, from, count * sizeof(T));
-  return to + count * sizeof(T);
+T Load(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+
+template <typename T>
+char* Put(T value, char* to) {
+  std::memcpy(to, &value, sizeof(T));
+  return to + sizeof(T);
 }
 
 }  // namespace
@@ -110,28 +138,97 @@ uint64_t CrossedValue(absl::Span<const uint64_t> values) {
   return StableHash(values.data(), values.size() * sizeof(uint64_t));
 }
 
-absl::Span<const int32_t> Tabular::ids(int field, int64_t sample) const {
-  const int64_t count = fields_[field].shape[0];
-  return absl::MakeConstSpan(ids_[field]).subspan(sample * count, count);
+Tabular::Tabular(const TabularSchema& schema, RandomAccessFile samples, int64_t ones)
+    : samples_(std::move(samples)), ones_(ones) {
+  for (const std::string& table : TablesOf(schema)) {
+    fields_.push_back({table, DType::kI32, {FeaturesOf(schema, table)}});
+  }
+  fields_.push_back({"numbers", DType::kF32, {static_cast<int64_t>(schema.numbers.size())}});
+  fields_.push_back({"label", DType::kF32, {}});
+  for (const SampleField& field : fields_) {
+    begins_.push_back(columns_);
+    columns_ += field.shape.NumElements();
+  }
+}
+
+Tabular::~Tabular() = default;
+
+void Tabular::Translate(int field, const Range& range, std::byte* values) const {
+  const int numbers = static_cast<int>(fields_.size()) - 2;
+  if (field > numbers) return;
+  for (int64_t i = range.begin; i < range.end; ++i, values += kColumnBytes) {
+    if (field == numbers) {
+      const float number = scales_[i].Of(Load<float>(values));
+      std::memcpy(values, &number, sizeof(number));
+    } else if (const FeatureRows& rows = (*rows_)[begins_[field] + i]; !rows.hashed) {
+      std::memcpy(values, &rows.row_of[Load<int32_t>(values)], sizeof(int32_t));
+    }
+  }
 }
 
 absl::Status Tabular::Fill(int field, absl::Span<const int64_t> samples, int64_t, const Box& box,
                            std::byte* to) const {
-  const int numbers = static_cast<int>(ids_.size());
+  const Range range = fields_[field].shape.rank() == 0 ? Range{0, 1} : box[0];
+  const int64_t bytes = range.size() * kColumnBytes;
+  const int64_t begin = (begins_[field] + range.begin) * kColumnBytes;
   for (const int64_t sample : samples) {
-    if (field < numbers) {
-      to = Put(ids(field, sample).data() + box[0].begin, box[0].size(), to);
-    } else if (field == numbers) {
-      const int64_t count = fields_[field].shape[0];
-      to = Put(numbers_.data() + sample * count + box[0].begin, box[0].size(), to);
-    } else {
-      to = Put(&labels_[sample], 1, to);
-    }
+    RETURN_IF_ERROR(
+        samples_.ReadAt(sample * RowBytes() + begin, bytes, reinterpret_cast<char*>(to)));
+    Translate(field, range, to);
+    to += bytes;
   }
   return absl::OkStatus();
 }
 
-TabularBuilder::TabularBuilder(TabularSchema schema) : schema_(std::move(schema)) {}
+absl::StatusOr<std::vector<float>> Tabular::Labels(absl::Span<const int64_t> samples) const {
+  std::vector<float> labels(samples.size());
+  RETURN_IF_ERROR(Fill(static_cast<int>(fields_.size()) - 1, samples, 0, {},
+                       reinterpret_cast<std::byte*>(labels.data())));
+  return labels;
+}
+
+// Of field after field, as a model sees them, so that it is of the data and not of how it is kept.
+absl::Status Tabular::Identify(const Stop& stop) {
+  StableByteHasher digest;
+  for (size_t field = 0; field < fields_.size(); ++field) {
+    const int64_t count = fields_[field].shape.NumElements(), bytes = count * kColumnBytes;
+    std::vector<std::byte> values;
+    RETURN_IF_ERROR(
+        ForEachBlock(samples_, RowBytes(), stop, [&](const std::byte* rows, int64_t of_block) {
+          values.resize(of_block * bytes);
+          for (int64_t i = 0; i < of_block; ++i) {
+            std::byte* const to = values.data() + i * bytes;
+            std::copy_n(rows + i * RowBytes() + begins_[field] * kColumnBytes, bytes, to);
+            Translate(static_cast<int>(field), {0, count}, to);
+          }
+          digest.Add(values.data(), values.size());
+        }));
+  }
+  identity_ = {samples_.size(), digest.digest()};
+  return absl::OkStatus();
+}
+
+TabularBuilder::TabularBuilder(TabularSchema schema, std::string what, const SpoolOptions& options)
+    : schema_(std::move(schema)),
+      what_(std::move(what)),
+      scales_(schema_.numbers.size()),
+      training_({SpooledFile(what_, options)}),
+      held_out_({SpooledFile(what_, options)}) {
+  for (const std::string& table : TablesOf(schema_)) {
+    int64_t begin = 0;
+    for (size_t f = 0; f < schema_.features.size(); ++f) {
+      const CategoricalFeature& feature = schema_.features[f];
+      if (feature.table != table) continue;
+      order_.push_back(f);
+      // Fewer than two are refused when all is built.
+      const int64_t rows = std::max<int64_t>(feature.rows, 2);
+      rows_.push_back({.begin = begin, .hashed = feature.hashed, .rows = rows});
+      begin += feature.rows;
+    }
+  }
+}
+
+TabularBuilder::~TabularBuilder() = default;
 
 absl::Status TabularBuilder::Add(bool held_out, float label, absl::Span<const uint64_t> values,
                                  absl::Span<const float> numbers) {
@@ -143,74 +240,66 @@ absl::Status TabularBuilder::Add(bool held_out, float label, absl::Span<const ui
         absl::StrCat("expected ", schema_.features.size(), " values and ", schema_.numbers.size(),
                      " numbers, got ", values.size(), " and ", numbers.size()));
   }
+  row_.resize((values.size() + numbers.size() + 1) * kColumnBytes);
+  char* at = row_.data();
+  for (size_t column = 0; column < order_.size(); ++column) {
+    at = Put(rows_[column].Keep(values[order_[column]], !held_out), at);
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!held_out) scales_[i].Add(numbers[i]);
+    at = Put(numbers[i], at);
+  }
+  Put(label, at);
   Part& part = held_out ? held_out_ : training_;
-  part.values.insert(part.values.end(), values.begin(), values.end());
-  part.numbers.insert(part.numbers.end(), numbers.begin(), numbers.end());
-  part.labels.push_back(label);
+  (label == 1 ? part.ones : part.zeros) += 1;
+  return part.samples.Append({row_.data(), row_.size()});
+}
+
+absl::Status TabularBuilder::LearnScales(const Tabular& training, const Stop& stop) {
+  for (NumberScale& scale : scales_) scale.LearnMean();
+  // A pass of its own, so that the squares are of differences from the mean.
+  const int64_t begin = training.begins_[training.fields_.size() - 2] * kColumnBytes;
+  RETURN_IF_ERROR(ForEachBlock(training.samples_, training.RowBytes(), stop,
+                               [&](const std::byte* rows, int64_t count) {
+                                 for (int64_t i = 0; i < count; ++i) {
+                                   const std::byte* at = rows + i * training.RowBytes() + begin;
+                                   for (NumberScale& scale : scales_) {
+                                     scale.AddSquare(Load<float>(at));
+                                     at += kColumnBytes;
+                                   }
+                                 }
+                               }));
+  for (NumberScale& scale : scales_) scale.LearnDeviation();
   return absl::OkStatus();
 }
 
-absl::StatusOr<TabularBuilder::Parts> TabularBuilder::Build(absl::string_view what) && {
-  RETURN_IF_ERROR(CheckPart(absl::StrCat(what, ", to learn from"), training_.labels));
-  RETURN_IF_ERROR(CheckPart(absl::StrCat(what, ", held out"), held_out_.labels));
+absl::StatusOr<TabularBuilder::Parts> TabularBuilder::Build(const Stop& stop) && {
+  RETURN_IF_ERROR(
+      CheckPart(absl::StrCat(what_, ", to learn from"), training_.ones, training_.zeros));
+  RETURN_IF_ERROR(CheckPart(absl::StrCat(what_, ", held out"), held_out_.ones, held_out_.zeros));
+  for (const CategoricalFeature& feature : schema_.features) {
+    if (feature.rows >= 2) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(what_, ": ", feature.name, ": expected at least 2 rows, got ", feature.rows));
+  }
+  for (size_t column = 0; column < order_.size(); ++column) {
+    if (!rows_[column].hashed) rows_[column].Learn(schema_.features[order_[column]].least);
+  }
+  const auto make = [&](Part* part) -> absl::StatusOr<std::unique_ptr<Tabular>> {
+    ASSIGN_OR_RETURN(RandomAccessFile samples, std::move(part->samples).Finish());
+    return std::unique_ptr<Tabular>(new Tabular(schema_, std::move(samples), part->ones));
+  };
   Parts parts;
-  std::vector<FeatureRows> rows(schema_.features.size());
-  for (size_t f = 0; f < rows.size(); ++f) {
-    const CategoricalFeature& feature = schema_.features[f];
-    if (feature.rows < 2) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(what, ": ", feature.name, ": expected at least 2 rows, got ", feature.rows));
-    }
-    for (size_t before = 0; before < f; ++before) {
-      if (schema_.features[before].table == feature.table) {
-        rows[f].begin += schema_.features[before].rows;
-      }
-    }
-    rows[f].hashed = feature.hashed, rows[f].rows = feature.rows;
-    absl::flat_hash_map<uint64_t, int64_t> counts;
-    for (size_t i = f; i < training_.values.size(); i += rows.size()) {
-      ++counts[training_.values[i]];
-    }
-    parts.distinct.push_back(static_cast<int64_t>(counts.size()));
-    if (!feature.hashed) LearnVocabulary(feature, counts, &rows[f]);
+  ASSIGN_OR_RETURN(parts.training, make(&training_));
+  ASSIGN_OR_RETURN(parts.held_out, make(&held_out_));
+  RETURN_IF_ERROR(LearnScales(*parts.training, stop));
+  const auto rows = std::make_shared<const std::vector<FeatureRows>>(std::move(rows_));
+  for (Tabular* const part : {parts.training.get(), parts.held_out.get()}) {
+    part->rows_ = rows;
+    part->scales_ = scales_;
+    RETURN_IF_ERROR(part->Identify(stop));
   }
-  std::vector<NumberScale> scales;
-  for (size_t n = 0; n < schema_.numbers.size(); ++n) {
-    scales.push_back(LearnScale(training_.numbers, n, schema_.numbers.size()));
-  }
-  parts.training = Encode(std::move(training_), rows, scales);
-  parts.held_out = Encode(std::move(held_out_), rows, scales);
   return parts;
-}
-
-std::unique_ptr<Tabular> TabularBuilder::Encode(Part part, absl::Span<const FeatureRows> rows,
-                                                absl::Span<const NumberScale> scales) const {
-  std::unique_ptr<Tabular> data(new Tabular());
-  StableByteHasher digest;
-  for (const std::string& table : TablesOf(schema_)) {
-    data->fields_.push_back({table, DType::kI32, {FeaturesOf(schema_, table)}});
-    std::vector<int32_t>& ids = data->ids_.emplace_back();
-    ids.reserve(part.labels.size() * static_cast<size_t>(FeaturesOf(schema_, table)));
-    for (size_t i = 0; i < part.values.size(); ++i) {
-      const size_t f = i % rows.size();
-      if (schema_.features[f].table == table) ids.push_back(rows[f].Of(part.values[i]));
-    }
-    digest.Add(ids.data(), ids.size() * sizeof(int32_t));
-    data->identity_.bytes += static_cast<int64_t>(ids.size() * sizeof(int32_t));
-  }
-  data->fields_.push_back({"numbers", DType::kF32, {static_cast<int64_t>(schema_.numbers.size())}});
-  data->fields_.push_back({"label", DType::kF32, {}});
-  for (size_t i = 0; i < part.numbers.size(); ++i) {
-    part.numbers[i] = scales[i % scales.size()].Of(part.numbers[i]);
-  }
-  data->numbers_ = std::move(part.numbers);
-  data->labels_ = std::move(part.labels);
-  for (const std::vector<float>* values : {&data->numbers_, &data->labels_}) {
-    digest.Add(values->data(), values->size() * sizeof(float));
-    data->identity_.bytes += static_cast<int64_t>(values->size() * sizeof(float));
-  }
-  data->identity_.digest = digest.digest();
-  return data;
 }
 
 }  // namespace sluice

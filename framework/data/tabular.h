@@ -12,7 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/base/stop.h"
 #include "framework/data/dataset.h"
+#include "framework/data/file.h"
+#include "framework/data/spooled_file.h"
 
 namespace sluice {
 
@@ -40,62 +43,79 @@ int64_t FeaturesOf(const TabularSchema& schema, absl::string_view table);
 uint64_t CategoricalValue(absl::string_view text);
 uint64_t CrossedValue(absl::Span<const uint64_t> values);
 
+// How values of one feature become rows of its table, and how numbers are normalised; of
+// tabular.cc.
+struct FeatureRows;
+struct NumberScale;
+
 // A sample is one row:
 //   <table> i32 [features of the table]   a row of it each, by name of the table
 //   numbers f32 [numbers]                 in deviations from the mean, at most five; 0: missing
 //   label f32 []                          0 or 1
+// Where they do not fit into memory samples lie in a file, of which each is read by itself.
 class Tabular : public Dataset {
  public:
-  int64_t num_samples() const override { return static_cast<int64_t>(labels_.size()); }
+  ~Tabular() override;
+  int64_t num_samples() const override { return samples_.size() / RowBytes(); }
   const std::vector<SampleField>& fields() const override { return fields_; }
   DataIdentity identity() const override { return identity_; }
   absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position, const Box& box,
                     std::byte* to) const override;
 
-  absl::Span<const float> labels() const { return labels_; }
-  // Of a sample: the rows that its features have of a table, by the place of the field.
-  absl::Span<const int32_t> ids(int field, int64_t sample) const;
+  int64_t ones() const { return ones_; }  // samples with label 1
+  absl::StatusOr<std::vector<float>> Labels(absl::Span<const int64_t> samples) const;
 
  private:
   friend class TabularBuilder;
-  Tabular() = default;
+  Tabular(const TabularSchema& schema, RandomAccessFile samples, int64_t ones);
+  int64_t RowBytes() const { return 4 * columns_; }
+  // What is kept of values and numbers becomes what a sample has of them, in place.
+  void Translate(int field, const Range& range, std::byte* values) const;
+  absl::Status Identify(const Stop& stop);
 
   std::vector<SampleField> fields_;
-  std::vector<std::vector<int32_t>> ids_;  // of each table, sample by sample
-  std::vector<float> numbers_, labels_;
+  std::vector<int64_t> begins_;  // of each field, among the columns
+  int64_t columns_ = 0;          // 32 bits each: all fields of a sample, one behind the other
+  RandomAccessFile samples_;
+  int64_t ones_;
+  // By columns of ids; shared by both parts. Of numbers.
+  std::shared_ptr<const std::vector<FeatureRows>> rows_;
+  std::vector<NumberScale> scales_;
   DataIdentity identity_;
 };
-
-// What values and numbers become; of tabular.cc.
-struct FeatureRows;
-struct NumberScale;
 
 // Collects rows, then makes data sets of them. One thread.
 class TabularBuilder {
  public:
-  explicit TabularBuilder(TabularSchema schema);
+  // `what` the rows are of, for errors. Samples are kept as the options say.
+  TabularBuilder(TabularSchema schema, std::string what, const SpoolOptions& options = {});
+  ~TabularBuilder();
 
   // `values` and `numbers` as the schema has them; a number that is NaN is missing. InvalidArgument
-  // where a label is neither 0 nor 1, or there are more or fewer of them.
+  // where a label is neither 0 nor 1, or there are more or fewer of them. ResourceExhausted: there
+  // is no room for what is larger than memory.
   absl::Status Add(bool held_out, float label, absl::Span<const uint64_t> values,
                    absl::Span<const float> numbers);
 
   struct Parts {
     std::unique_ptr<Tabular> training, held_out;
-    std::vector<int64_t> distinct;  // values of each feature in the training part
   };
   // InvalidArgument where either part has no row, or labels of one kind only.
-  absl::StatusOr<Parts> Build(absl::string_view what) &&;
+  absl::StatusOr<Parts> Build(const Stop& stop = {}) &&;
 
  private:
   struct Part {
-    std::vector<uint64_t> values;
-    std::vector<float> numbers, labels;
+    SpooledFile samples;
+    int64_t ones = 0, zeros = 0;
   };
-  std::unique_ptr<Tabular> Encode(Part part, absl::Span<const FeatureRows> rows,
-                                  absl::Span<const NumberScale> scales) const;
+  absl::Status LearnScales(const Tabular& training, const Stop& stop);
 
   const TabularSchema schema_;
+  const std::string what_;
+  std::vector<int64_t> order_;     // of features: by table
+  std::vector<FeatureRows> rows_;  // of each, in that order
+  std::vector<NumberScale> scales_;
+  std::vector<char> row_;  // the last that was added, as it is kept
   Part training_, held_out_;
 };
 

@@ -4,8 +4,10 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "framework/base/hash.h"
 #include "framework/data/logistic_regression.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -27,6 +29,10 @@ std::vector<T> Filled(const Dataset& data, int field, std::vector<int64_t> sampl
   return values;
 }
 
+int32_t Id(const Dataset& data, int field, int64_t sample, int64_t feature) {
+  return Filled<int32_t>(data, field, {sample}, {feature, feature + 1})[0];
+}
+
 TabularSchema Schema() {
   return {.features = {{.name = "color", .table = "small", .rows = 3},
                        {.name = "shape", .table = "large", .rows = 4, .least = 2},
@@ -35,8 +41,8 @@ TabularSchema Schema() {
 }
 
 // color, shape, size; held out or not.
-TabularBuilder::Parts Build() {
-  TabularBuilder builder(Schema());
+TabularBuilder::Parts Build(const SpoolOptions& spool = {}) {
+  TabularBuilder builder(Schema(), "things", spool);
   const auto add = [&](bool held_out, float label, const char* color, const char* shape,
                        float size) {
     const uint64_t a = CategoricalValue(color), b = CategoricalValue(shape);
@@ -51,32 +57,31 @@ TabularBuilder::Parts Build() {
   add(false, 0, "green", "flat", 2);
   // Held out: neither its values nor its sizes count.
   for (int i = 0; i < 9; ++i) add(true, i % 2 == 0 ? 0.0f : 1.0f, "green", "wide", 1000);
-  auto parts = std::move(builder).Build("things");
+  auto parts = std::move(builder).Build();
   EXPECT_EQ(parts.status(), absl::OkStatus());
   return *std::move(parts);
 }
 
 TEST(TabularTest, VocabulariesAreOfTheTrainingPartAndTablesOfSeveralFeatures) {
   const TabularBuilder::Parts parts = Build();
-  EXPECT_THAT(parts.distinct, ElementsAre(3, 3, 5));
   EXPECT_EQ(parts.training->fields()[0].name, "small");
   EXPECT_EQ(parts.training->fields()[1].name, "large");
   EXPECT_EQ(RowsOf(Schema(), "small"), 8);
   EXPECT_EQ(FeaturesOf(Schema(), "small"), 2);
   std::vector<int32_t> colors, shapes;
   for (int64_t i = 0; i < 6; ++i) {
-    colors.push_back(parts.training->ids(0, i)[0]);
-    shapes.push_back(parts.training->ids(1, i)[0]);
-    const int32_t both = parts.training->ids(0, i)[1];
+    colors.push_back(Id(*parts.training, 0, i, 0));
+    shapes.push_back(Id(*parts.training, 1, i, 0));
+    const int32_t both = Id(*parts.training, 0, i, 1);
     EXPECT_GE(both, 3);
     EXPECT_LT(both, 8);
   }
   // Green is the third color, for which there is no row; tall is there but once.
   EXPECT_THAT(colors, ElementsAre(1, 1, 2, 2, 1, 0));
   EXPECT_THAT(shapes, ElementsAre(1, 2, 1, 1, 0, 2));
-  EXPECT_EQ(parts.training->ids(0, 2)[1], parts.training->ids(0, 3)[1]);
-  EXPECT_EQ(parts.held_out->ids(0, 0)[0], 0);
-  EXPECT_EQ(parts.held_out->ids(1, 0)[0], 0);
+  EXPECT_EQ(Id(*parts.training, 0, 2, 1), Id(*parts.training, 0, 3, 1));
+  EXPECT_EQ(Id(*parts.held_out, 0, 0, 0), 0);
+  EXPECT_EQ(Id(*parts.held_out, 1, 0, 0), 0);
 }
 
 TEST(TabularTest, NumbersAreNormalisedByTheTrainingPart) {
@@ -94,7 +99,7 @@ TEST(TabularTest, FillsTheRangeThatADeviceAsksFor) {
   const TabularBuilder::Parts parts = Build();
   EXPECT_THAT(Filled<int32_t>(*parts.training, 0, {1, 2}, {0, 1}), ElementsAre(1, 2));
   EXPECT_THAT(Filled<int32_t>(*parts.training, 0, {3}, {1, 2}),
-              ElementsAre(parts.training->ids(0, 3)[1]));
+              ElementsAre(Id(*parts.training, 0, 3, 1)));
   std::vector<float> labels(3);
   ASSERT_EQ(parts.training->Fill(3, {1, 3, 0}, 0, {}, reinterpret_cast<std::byte*>(labels.data())),
             absl::OkStatus());
@@ -103,37 +108,76 @@ TEST(TabularTest, FillsTheRangeThatADeviceAsksFor) {
   EXPECT_NE(parts.held_out->identity().digest, parts.training->identity().digest);
 }
 
+// Whether samples are kept in memory, in a file, or first here and then there.
+TEST(TabularTest, WhereSamplesAreKeptDoesNotCount) {
+  const TabularBuilder::Parts memory = Build({.most_in_memory = 1 << 20});
+  for (const int64_t most : {0, 24, 100}) {
+    const TabularBuilder::Parts file =
+        Build({.most_in_memory = most, .folder = ::testing::TempDir()});
+    for (const auto& [a, b] : {std::pair(memory.training.get(), file.training.get()),
+                               std::pair(memory.held_out.get(), file.held_out.get())}) {
+      EXPECT_EQ(a->identity(), b->identity()) << most;
+      EXPECT_EQ(a->ones(), b->ones());
+      for (int64_t i = 0; i < a->num_samples(); ++i) {
+        EXPECT_EQ(Filled<int32_t>(*a, 0, {i}, {0, 2}), Filled<int32_t>(*b, 0, {i}, {0, 2}));
+        EXPECT_EQ(Filled<int32_t>(*a, 1, {i}, {0, 1}), Filled<int32_t>(*b, 1, {i}, {0, 1}));
+        EXPECT_EQ(Filled<float>(*a, 2, {i}, {0, 2}), Filled<float>(*b, 2, {i}, {0, 2}));
+      }
+      EXPECT_EQ(*a->Labels({0, 1, 5}), *b->Labels({0, 1, 5}));
+    }
+  }
+}
+
+// Field after field, each of all samples: checkpoints of earlier runs know their data by it.
+TEST(TabularTest, TheDigestIsOfWhatAModelSees) {
+  const TabularBuilder::Parts parts = Build();
+  const std::vector<int64_t> all = {0, 1, 2, 3, 4, 5};
+  StableByteHasher digest;
+  for (const std::vector<int32_t>& ids : {Filled<int32_t>(*parts.training, 0, all, {0, 2}),
+                                          Filled<int32_t>(*parts.training, 1, all, {0, 1})}) {
+    digest.Add(ids.data(), ids.size() * sizeof(int32_t));
+  }
+  for (const std::vector<float>& values :
+       {Filled<float>(*parts.training, 2, all, {0, 2}), *parts.training->Labels(all)}) {
+    digest.Add(values.data(), values.size() * sizeof(float));
+  }
+  EXPECT_EQ(parts.training->identity(), (DataIdentity{6 * 6 * 4, digest.digest()}));
+}
+
 TEST(TabularTest, RefusesWhatCannotBeLearned) {
-  TabularBuilder builder(Schema());
+  TabularBuilder builder(Schema(), "t.csv");
   EXPECT_EQ(builder.Add(false, 0.5, {1, 2, 3}, {1, 1}).message(),
             "expected a label of 0 or 1, got 0.5");
   EXPECT_EQ(builder.Add(false, 0, {1, 2}, {1, 1}).message(),
             "expected 3 values and 2 numbers, got 2 and 2");
   EXPECT_EQ(builder.Add(false, 0, {1, 2, 3}, {1, 1}), absl::OkStatus());
-  EXPECT_THAT(std::string(std::move(builder).Build("t.csv").status().message()),
+  EXPECT_THAT(std::string(std::move(builder).Build().status().message()),
               HasSubstr("t.csv, to learn from: expected rows with both labels, got 0 of 1 and 1"));
 }
 
 // A label that follows from two values together is learned from their cross alone.
 TEST(LogisticRegressionTest, LearnsWhatOneValueSaysAndNoCross) {
   TabularBuilder builder({.features = {{.name = "a", .table = "t", .rows = 3},
-                                       {.name = "cross", .table = "t", .rows = 5}}});
+                                       {.name = "cross", .table = "t", .rows = 5}}},
+                         "t");
   for (int i = 0; i < 800; ++i) {
     const uint64_t a = i % 2, b = i / 2 % 2;
     ASSERT_EQ(builder.Add(i >= 600, a != b ? 1.0f : 0.0f, {a, CrossedValue({a, b})}, {}),
               absl::OkStatus());
   }
-  const auto parts = std::move(builder).Build("t");
+  const auto parts = std::move(builder).Build();
   ASSERT_TRUE(parts.ok()) << parts.status();
   for (const int64_t features : {1, 2}) {
-    const std::vector<float> logits =
-        LogisticRegressionLogits(*parts->training, *parts->held_out, 0, features);
-    ASSERT_EQ(logits.size(), 200u);
+    const absl::StatusOr<std::vector<float>> logits =
+        LogisticRegressionLogits(*parts->training, *parts->held_out, 0, features, /*rows=*/8);
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    ASSERT_EQ(logits->size(), 200u);
     int right = 0;
-    for (size_t i = 0; i < logits.size(); ++i) {
-      right += (logits[i] > 0) == (parts->held_out->labels()[i] > 0) ? 1 : 0;
+    for (size_t i = 0; i < logits->size(); ++i) {
+      const int64_t sample = static_cast<int64_t>(i);
+      right += ((*logits)[i] > 0) == (parts->held_out->Labels({sample})->at(0) > 0) ? 1 : 0;
       if (features == 1) {
-        EXPECT_LT(std::abs(logits[i]), 0.5);
+        EXPECT_LT(std::abs((*logits)[i]), 0.5);
       }
     }
     EXPECT_EQ(right == 200, features == 2) << right;

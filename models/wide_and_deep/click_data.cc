@@ -1,10 +1,12 @@
 #include "models/wide_and_deep/click_data.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -123,13 +125,18 @@ absl::StatusOr<float> CountOf(absl::string_view text) {
 }
 
 // A line of a log, its 13 counts and 26 values, whichever format it stands in.
-absl::Status AddSample(int64_t line, float label, std::vector<float> counts,
-                       std::vector<uint64_t> values, TabularBuilder* builder) {
-  for (float& count : counts) count = LogOfCount(count);
-  values.resize(2 * kLogFeatures);  // once in the wide part and once in the other
-  std::copy_n(values.begin(), kLogFeatures, values.begin() + kLogFeatures);
+struct LogSample {
+  float label = 0;
+  std::array<float, kLogNumbers> counts;
+  std::array<uint64_t, 2 * kLogFeatures> values;  // the second half is the first, once it is added
+};
+
+absl::Status AddSample(int64_t line, LogSample* sample, TabularBuilder* builder) {
+  for (float& count : sample->counts) count = LogOfCount(count);
+  // Once in the wide part and once in the other.
+  std::copy_n(sample->values.begin(), kLogFeatures, sample->values.begin() + kLogFeatures);
   const bool held_out = StableHash(&line, sizeof(line)) % kHeldOutEvery == 0;
-  return builder->Add(held_out, label, values, counts);
+  return builder->Add(held_out, sample->label, sample->values, sample->counts);
 }
 
 absl::Status AddLogLine(int64_t line, absl::Span<const absl::string_view> fields,
@@ -139,19 +146,17 @@ absl::Status AddLogLine(int64_t line, absl::Span<const absl::string_view> fields
                                             kLogFeatures, " values, got ", fields.size(),
                                             " fields"));
   }
-  float label;
-  if (!absl::SimpleAtof(fields[0], &label)) {
+  LogSample sample;
+  if (!absl::SimpleAtof(fields[0], &sample.label)) {
     return absl::DataLossError(absl::StrCat("expected a label, got \"", fields[0], "\""));
   }
-  std::vector<float> counts(kLogNumbers);
   for (int64_t i = 0; i < kLogNumbers; ++i) {
-    ASSIGN_OR_RETURN(counts[i], CountOf(fields[1 + i]));
+    ASSIGN_OR_RETURN(sample.counts[i], CountOf(fields[1 + i]));
   }
-  std::vector<uint64_t> values;
   for (int64_t i = 0; i < kLogFeatures; ++i) {
-    values.push_back(CategoricalValue(fields[1 + kLogNumbers + i]));
+    sample.values[i] = CategoricalValue(fields[1 + kLogNumbers + i]);
   }
-  return AddSample(line, label, std::move(counts), std::move(values), builder);
+  return AddSample(line, &sample, builder);
 }
 
 // A key is the number that eight hexadecimal digits of a log are; 0 is a value that is missing.
@@ -160,24 +165,26 @@ uint64_t ValueOfKey(uint32_t key) {
 }
 
 // What both kinds of data say of themselves, and what a model should beat.
-absl::StatusOr<AppData> DataOf(TabularBuilder::Parts parts, int64_t singles, const Stop& stop) {
-  RETURN_IF_ERROR(CheckStop(stop));
+absl::StatusOr<AppData> DataOf(TabularBuilder::Parts parts, int64_t singles, int64_t rows,
+                               const Stop& stop) {
   AppData data;
   const Tabular &training = *parts.training, &held_out = *parts.held_out;
   const auto share = [](const Tabular& part) {
-    return static_cast<double>(std::ranges::count(part.labels(), 1.0f)) /
-           static_cast<double>(part.num_samples());
+    return static_cast<double>(part.ones()) / static_cast<double>(part.num_samples());
   };
   data.lines.push_back(
       absl::StrFormat("data       %d samples to learn from (%.1f %% are 1), %d held out (%.1f %%)",
                       training.num_samples(), 100 * share(training), held_out.num_samples(),
                       100 * share(held_out)));
-  const std::vector<float> logits =
-      LogisticRegressionLogits(training, held_out, /*field=*/0, singles);
-  const double area = AreaUnderCurve(logits, held_out.labels());
+  ASSIGN_OR_RETURN(const std::vector<float> logits,
+                   LogisticRegressionLogits(training, held_out, /*field=*/0, singles, rows, stop));
+  std::vector<int64_t> all(held_out.num_samples());
+  std::iota(all.begin(), all.end(), 0);
+  ASSIGN_OR_RETURN(const std::vector<float> labels, held_out.Labels(all));
+  const double area = AreaUnderCurve(logits, labels);
   data.lines.push_back(
       absl::StrFormat("baseline   logistic regression on single values: auc %.4f, log_loss %.4f",
-                      area, LogLoss(logits, held_out.labels())));
+                      area, LogLoss(logits, labels)));
   data.baseline = {"logistic regression", area};
   data.training = std::move(parts.training);
   data.held_out = std::move(parts.held_out);
@@ -186,46 +193,43 @@ absl::StatusOr<AppData> DataOf(TabularBuilder::Parts parts, int64_t singles, con
 }
 
 absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig& config,
-                                const Stop& stop) {
+                                const ClickDataOptions& options) {
   constexpr int64_t kAskEvery = 1 << 14;  // lines
-  const TabularSchema schema = LogSchema(config.wide.rows);
-  ASSIGN_OR_RETURN(std::string text, ReadFile(path));
-  if (IsPackedName(path)) {
-    ASSIGN_OR_RETURN(text, Unpack(absl::StrCat("data: ", path), text));
-  }
-  ASSIGN_OR_RETURN(
-      const DelimitedText table,
-      DelimitedText::Open(path, text, {.delimiter = '\t', .quotes = false, .names = false}));
-  TabularBuilder builder(schema);
-  RETURN_IF_ERROR(table.ForEachRow([&](int64_t line, absl::Span<const absl::string_view> fields) {
-    if (line % kAskEvery == 0) RETURN_IF_ERROR(CheckStop(stop));
+  ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  PackedStream text(file);
+  TabularBuilder builder(LogSchema(config.wide.rows), path, options.spool);
+  const auto add = [&](int64_t line, absl::Span<const absl::string_view> fields) {
+    if (line % kAskEvery == 0) RETURN_IF_ERROR(CheckStop(options.stop));
     return AddLogLine(line, fields, &builder);
-  }));
-  ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(path));
-  return DataOf(std::move(parts), kLogFeatures, stop);
+  };
+  RETURN_IF_ERROR(ForEachLine(path, '\t', &text, add));
+  ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(options.stop));
+  return DataOf(std::move(parts), kLogFeatures, config.wide.rows, options.stop);
 }
 
 absl::StatusOr<AppData> OpenRaw(const std::string& path, const WideAndDeepConfig& config,
-                                const Stop& stop) {
+                                const ClickDataOptions& options) {
   constexpr int64_t kAtOnce = 1 << 12;
   ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
   ASSIGN_OR_RETURN(const HugeCtrRaw raw, HugeCtrRaw::Open(RawColumns(), std::move(file)));
-  TabularBuilder builder(LogSchema(config.wide.rows));
+  TabularBuilder builder(LogSchema(config.wide.rows), path, options.spool);
+  LogSample sample;
   for (int64_t first = 0; first < raw.num_samples(); first += kAtOnce) {
-    RETURN_IF_ERROR(CheckStop(stop));
-    ASSIGN_OR_RETURN(std::vector<RawSample> samples,
+    RETURN_IF_ERROR(CheckStop(options.stop));
+    ASSIGN_OR_RETURN(const std::vector<RawSample> samples,
                      raw.Read(first, std::min(kAtOnce, raw.num_samples() - first)));
     for (size_t i = 0; i < samples.size(); ++i) {
-      std::vector<uint64_t> values;
-      for (const uint32_t key : samples[i].keys) values.push_back(ValueOfKey(key));
+      sample.label = samples[i].labels[0];
+      std::ranges::copy(samples[i].numbers, sample.counts.begin());
+      std::ranges::transform(samples[i].keys, sample.values.begin(), ValueOfKey);
       const int64_t line = first + static_cast<int64_t>(i) + 1;
-      const absl::Status added = AddSample(
-          line, samples[i].labels[0], std::move(samples[i].numbers), std::move(values), &builder);
+      const absl::Status added = AddSample(line, &sample, &builder);
       if (!added.ok()) return AddContext(added, absl::StrCat(path, ": sample ", line - 1));
     }
   }
-  ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(path));
-  ASSIGN_OR_RETURN(AppData data, DataOf(std::move(parts), kLogFeatures, stop));
+  ASSIGN_OR_RETURN(TabularBuilder::Parts parts, std::move(builder).Build(options.stop));
+  ASSIGN_OR_RETURN(AppData data,
+                   DataOf(std::move(parts), kLogFeatures, config.wide.rows, options.stop));
   if (raw.cut_bytes() > 0) {
     data.lines.push_back(absl::StrFormat(
         "left out   the last %d bytes, of a sample that is cut short", raw.cut_bytes()));
@@ -237,7 +241,8 @@ absl::StatusOr<AppData> OpenFlights(const std::string& folder, FlightSplit split
                                     const Stop& stop) {
   ASSIGN_OR_RETURN(Flights flights, ReadFlights(folder, split));
   const int64_t not_labelled = flights.not_labelled;
-  ASSIGN_OR_RETURN(AppData data, DataOf(std::move(flights.parts), SingleFeatures(split), stop));
+  ASSIGN_OR_RETURN(AppData data, DataOf(std::move(flights.parts), SingleFeatures(split),
+                                        FlightTables(split).wide.rows, stop));
   data.lines.push_back(absl::StrFormat("left out   %d flights that did not arrive", not_labelled));
   data.held_out_name =
       split == FlightSplit::kForward ? "flights of November and December" : "held-out flights";
@@ -277,8 +282,8 @@ absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOp
   if (std::filesystem::is_directory(data, error))
     return OpenFlights(data, options.split, options.stop);
   if (absl::EndsWith(data, ".raw") || absl::EndsWith(data, ".bin"))
-    return OpenRaw(data, config, options.stop);
-  return OpenLog(data, config, options.stop);
+    return OpenRaw(data, config, options);
+  return OpenLog(data, config, options);
 }
 
 }  // namespace sluice

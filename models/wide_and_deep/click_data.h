@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "framework/base/stop.h"
 #include "framework/data/dataset.h"
+#include "framework/data/spooled_file.h"
 #include "framework/train/app.h"
 #include "models/wide_and_deep/flights.h"
 #include "models/wide_and_deep/wide_and_deep.h"
@@ -21,6 +22,7 @@ struct ClickDataOptions {
   FlightSplit split = FlightSplit::kRandom;  // of flights
   uint64_t seed = 1;                         // of what is drawn
   Stop stop = {};                            // ends the reading soon after it says so: Cancelled
+  SpoolOptions spool = {};                   // of samples of logs
 };
 
 // Tables and numbers of flights, without the widths; of logs and drawn samples: 26 features with an
@@ -32,7 +34,8 @@ WideAndDeepConfig LogTables(int64_t vocabulary);
 // A folder has flights. A file is a log as Criteo gives it: without names, a TAB between a label,
 // 13 counts and 26 categorical values, of which any may be empty; .gz and .zst are unpacked. A file
 // .raw or .bin is the same in HugeCTR's Raw format: its f32 counts are NaN where they are empty,
-// its keys the values' 32 bits, 0 where one is empty. Every tenth line, by hash, is held out. The
+// its keys the values' 32 bits, 0 where one is empty. Every tenth line, by hash, is held out. Logs
+// are read once, in order; where their samples do not fit into memory they lie in a file. The
 // config says which tables the model has. NotFound: `data` is not there, and how it is fetched.
 // DataLoss: which file is damaged, and where.
 absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOptions& options,

@@ -87,8 +87,8 @@ TEST_F(ClickDataTest, FlightsForwardInTime) {
   const Tabular &training = *flights->parts.training, &held_out = *flights->parts.held_out;
   ASSERT_EQ(training.num_samples(), 8);
   ASSERT_EQ(held_out.num_samples(), 4);
-  EXPECT_THAT(training.labels(), ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
-  EXPECT_THAT(held_out.labels(), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(*training.Labels({0, 1, 2, 3, 4, 5, 6, 7}), ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
+  EXPECT_THAT(*held_out.Labels({0, 1, 2, 3}), ElementsAre(0, 1, 0, 1));
   // By their hour alone do flights differ, and by what is crossed with it.
   const auto wide = Row<int32_t>(training, "wide", 0), other = Row<int32_t>(training, "wide", 1);
   const TabularSchema schema = FlightSchema(FlightSplit::kForward);

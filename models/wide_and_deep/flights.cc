@@ -212,12 +212,13 @@ const std::vector<std::string>& ColumnNames() {
 
 class FlightRows {
  public:
-  FlightRows(FlightSplit split, Weather weather, std::map<std::string, Plane> planes)
+  FlightRows(const std::string& folder, FlightSplit split, Weather weather,
+             std::map<std::string, Plane> planes)
       : split_(split),
         features_(FeaturesOf(split)),
         weather_(std::move(weather)),
         planes_(std::move(planes)),
-        builder_(FlightSchema(split)) {}
+        builder_(FlightSchema(split), folder) {}
 
   absl::Status Add(absl::Span<const absl::string_view> row) {
     ++lines_;
@@ -266,10 +267,10 @@ class FlightRows {
     return builder_.Add(held_out, delay > kLateMinutes ? 1.0f : 0.0f, encoded, numbers);
   }
 
-  absl::StatusOr<Flights> Build(const std::string& folder) && {
+  absl::StatusOr<Flights> Build() && {
     Flights flights;
     flights.not_labelled = not_labelled_;
-    ASSIGN_OR_RETURN(flights.parts, std::move(builder_).Build(folder));
+    ASSIGN_OR_RETURN(flights.parts, std::move(builder_).Build());
     return flights;
   }
 
@@ -321,10 +322,10 @@ absl::StatusOr<Flights> ReadFlights(const std::string& folder, FlightSplit split
   ASSIGN_OR_RETURN(auto planes, ReadPlanes(absl::StrCat(folder, "/planes.csv")));
   ASSIGN_OR_RETURN(const std::unique_ptr<CsvFile> file,
                    CsvFile::Open(absl::StrCat(folder, "/flights.csv"), ColumnNames()));
-  FlightRows rows(split, std::move(weather), std::move(planes));
+  FlightRows rows(folder, split, std::move(weather), std::move(planes));
   RETURN_IF_ERROR(
       file->ForEachRow([&](absl::Span<const absl::string_view> row) { return rows.Add(row); }));
-  return std::move(rows).Build(folder);
+  return std::move(rows).Build();
 }
 
 }  // namespace sluice

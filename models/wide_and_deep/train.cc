@@ -56,8 +56,7 @@ absl::Status Build(const AppOptions& options, const WideAndDeepOptions& model,
 absl::StatusOr<std::vector<double>> Evaluate(Session* session, const Tabular& held_out,
                                              int64_t batch, int64_t batches, const Stop& stop) {
   ASSIGN_OR_RETURN(const Judged judged, LogitsOf(session, held_out, batch, batches, stop));
-  std::vector<float> labels;
-  for (const int64_t sample : judged.samples) labels.push_back(held_out.labels()[sample]);
+  ASSIGN_OR_RETURN(const std::vector<float> labels, held_out.Labels(judged.samples));
   return std::vector<double>{AreaUnderCurve(judged.logits, labels), LogLoss(judged.logits, labels)};
 }
 
