@@ -151,6 +151,7 @@ Tensor MarginLogits(Tensor cosine, Tensor labels, const MarginAttributes& attrib
 
 // ---- optimizer.cc ---- variables change in place; scalars are f32 (step: i32), shape []
 // factor: what the gradient is multiplied by (clip); empty for none.
+// Of a gradient of rows, here and in SumSquares: what `sort_ids` makes of the ids, and the values.
 // step counts from 1: a momentum begins with the whole first gradient, whatever the dampening is.
 void SgdUpdate(Tensor variable, Tensor momentum, const Gradient& gradient, Tensor factor,
                Tensor learning_rate, Tensor step, const SgdAttributes& attributes);
