@@ -209,15 +209,14 @@ void MakeRowMajor(NpyArray* array) {
   array->values = std::move(values);
 }
 
-absl::StatusOr<NpyArray> Read(absl::string_view bytes) {
-  PackedStream stream(bytes);
-  ASSIGN_OR_RETURN(const Header header, ReadHeader(&stream));
+absl::StatusOr<NpyArray> ReadUnnamed(PackedStream* stream) {
+  ASSIGN_OR_RETURN(const Header header, ReadHeader(stream));
   NpyArray array;
   array.shape = *header.shape;
   ASSIGN_OR_RETURN(const bool reversed, ReadType(*header.type, &array));
   const bool none = std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();
   int64_t size = none ? 0 : array.item_bytes;
-  const int64_t most = stream.AtMostLeft();
+  const int64_t most = stream->AtMostLeft();
   for (const int64_t extent : array.shape) {
     if (extent > 0 && size > most / extent) {
       return Expected(array.TypeName(), " ", array.shape.ToString(), ", got ", most,
@@ -227,9 +226,9 @@ absl::StatusOr<NpyArray> Read(absl::string_view bytes) {
   }
   array.values.resize(size);
   ASSIGN_OR_RETURN(const int64_t got,
-                   stream.Read(reinterpret_cast<uint8_t*>(array.values.data()), size));
+                   stream->Read(reinterpret_cast<uint8_t*>(array.values.data()), size));
   uint8_t beyond = 0;
-  ASSIGN_OR_RETURN(const int64_t more, got < size ? 0 : stream.Read(&beyond, 1));
+  ASSIGN_OR_RETURN(const int64_t more, got < size ? 0 : stream->Read(&beyond, 1));
   if (got < size || more > 0) {
     return Expected(size, " bytes of ", array.TypeName(), " ", array.shape.ToString(), ", got ",
                     more > 0 ? "more" : absl::StrCat(got));
@@ -239,19 +238,25 @@ absl::StatusOr<NpyArray> Read(absl::string_view bytes) {
   return array;
 }
 
+absl::StatusOr<NpyArray> Read(absl::string_view name, PackedStream* stream) {
+  absl::StatusOr<NpyArray> array = ReadUnnamed(stream);
+  if (!array.ok()) return AddContext(array.status(), name);
+  return array;
+}
+
 }  // namespace
 
 std::string NpyArray::TypeName() const { return absl::StrFormat("%c%d", kind, item_bytes); }
 
 absl::StatusOr<NpyArray> ParseNpy(absl::string_view name, absl::string_view bytes) {
-  absl::StatusOr<NpyArray> array = Read(bytes);
-  if (!array.ok()) return AddContext(array.status(), name);
-  return array;
+  PackedStream stream(bytes);
+  return Read(name, &stream);
 }
 
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  return ParseNpy(absl::StrCat("data: ", path), bytes);
+  ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  PackedStream stream(file);
+  return Read(absl::StrCat("data: ", path), &stream);
 }
 
 std::string NpyBytes(const NpyArray& array) {

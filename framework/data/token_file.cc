@@ -43,10 +43,17 @@ absl::Status Damaged(absl::string_view name, int64_t at, const Words&... words) 
   return absl::DataLossError(absl::StrCat(name, ", byte ", at, ": expected ", words...));
 }
 
-void TakeU16(absl::string_view bytes, std::vector<int32_t>* tokens) {
-  tokens->reserve(bytes.size() / 2);
-  for (size_t at = 0; at + 2 <= bytes.size(); at += 2)
-    tokens->push_back(Take<uint16_t>(bytes, static_cast<int64_t>(at)));
+// All from a place in a file on, a piece at a time, so that they are copied but once.
+absl::Status TakeU16(const RandomAccessFile& file, int64_t begin, std::vector<int32_t>* tokens) {
+  constexpr int64_t kAtOnce = 1 << 16;
+  std::vector<uint16_t> piece(kAtOnce);
+  tokens->reserve((file.size() - begin) / 2);
+  for (int64_t at = begin; at < file.size(); at += 2 * kAtOnce) {
+    const int64_t count = std::min(kAtOnce, (file.size() - at) / 2);
+    RETURN_IF_ERROR(file.ReadAt(at, 2 * count, reinterpret_cast<char*>(piece.data())));
+    tokens->insert(tokens->end(), piece.begin(), piece.begin() + count);
+  }
+  return absl::OkStatus();
 }
 
 void MakeOneSequence(TokenFile* file) {
@@ -195,31 +202,37 @@ std::string IdxPath(const std::string& bin_path) {
   return std::filesystem::path(bin_path).replace_extension(".idx").string();
 }
 
+absl::StatusOr<TokenFile> ReadTokens(absl::string_view name, const RandomAccessFile& file) {
+  const int64_t size = file.size();
+  std::string head(std::min(size, kLlmCHeader), '\0');
+  RETURN_IF_ERROR(file.ReadAt(0, static_cast<int64_t>(head.size()), head.data()));
+  TokenFile result;
+  int64_t begin = 0;
+  if (size >= 4 && Take<int32_t>(head, 0) == kLlmCMagic) {
+    result.format = TokenFormat::kLlmC;
+    if (size < kLlmCHeader) {
+      return Damaged(name, size, "a header of ", kLlmCHeader, " bytes, got the end");
+    }
+    const auto version = Take<int32_t>(head, 4), count = Take<int32_t>(head, 8);
+    if (version != kLlmCVersion) {
+      return Damaged(name, 4, "version ", kLlmCVersion, ", got ", version);
+    }
+    if (count < 0 || size != kLlmCHeader + 2 * int64_t{count}) {
+      return Damaged(name, 8, "the count of the ", (size - kLlmCHeader) / 2,
+                     " tokens that are there, got ", count);
+    }
+    begin = kLlmCHeader;
+  }
+  if (size % 2 != 0) return Damaged(name, size, "tokens of two bytes, got the end in one");
+  RETURN_IF_ERROR(TakeU16(file, begin, &result.tokens));
+  MakeOneSequence(&result);
+  return result;
+}
+
 }  // namespace
 
 absl::StatusOr<TokenFile> ParseTokens(absl::string_view bin_name, absl::string_view bin) {
-  const auto size = static_cast<int64_t>(bin.size());
-  TokenFile result;
-  if (size >= 4 && Take<int32_t>(bin, 0) == kLlmCMagic) {
-    result.format = TokenFormat::kLlmC;
-    if (size < kLlmCHeader) {
-      return Damaged(bin_name, size, "a header of ", kLlmCHeader, " bytes, got the end");
-    }
-    const auto version = Take<int32_t>(bin, 4), count = Take<int32_t>(bin, 8);
-    if (version != kLlmCVersion) {
-      return Damaged(bin_name, 4, "version ", kLlmCVersion, ", got ", version);
-    }
-    if (count < 0 || size != kLlmCHeader + 2 * int64_t{count}) {
-      return Damaged(bin_name, 8, "the count of the ", (size - kLlmCHeader) / 2,
-                     " tokens that are there, got ", count);
-    }
-    bin.remove_prefix(kLlmCHeader);
-  }
-  if (bin.size() % 2 != 0)
-    return Damaged(bin_name, size, "tokens of two bytes, got the end in one");
-  TakeU16(bin, &result.tokens);
-  MakeOneSequence(&result);
-  return result;
+  return ReadTokens(bin_name, RandomAccessFile::OfBytes(std::string(bin_name), std::string(bin)));
 }
 
 absl::StatusOr<TokenFile> ParseMegatron(absl::string_view bin_name, absl::string_view bin,
@@ -246,10 +259,13 @@ absl::StatusOr<TokenFile> ParseMegatron(absl::string_view bin_name, absl::string
 }
 
 absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string bin, ReadFile(path));
   const std::string name = absl::StrCat("data: ", path), idx_path = IdxPath(path);
   std::error_code error;
-  if (!std::filesystem::exists(idx_path, error)) return ParseTokens(name, bin);
+  if (!std::filesystem::exists(idx_path, error)) {
+    ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+    return ReadTokens(name, file);
+  }
+  ASSIGN_OR_RETURN(const std::string bin, ReadFile(path));
   ASSIGN_OR_RETURN(const std::string idx, ReadFile(idx_path));
   return ParseMegatron(name, bin, absl::StrCat("data: ", idx_path), idx);
 }

@@ -113,6 +113,21 @@ TEST(TokenFileTest, TokensOfTwoBytes) {
   }
 }
 
+// More than is read at once.
+TEST(TokenFileTest, ManyTokensComeBack) {
+  TokenFile file = *ParseTokens("t.bin", kBin);
+  file.tokens.resize(200001);
+  for (size_t i = 0; i < file.tokens.size(); ++i) file.tokens[i] = static_cast<int32_t>(i % 50021);
+  for (const TokenFormat format : {TokenFormat::kNanoGpt, TokenFormat::kLlmC}) {
+    file.format = format;
+    const std::string path = Path(absl::StrCat("many", static_cast<int>(format), ".bin"));
+    ASSERT_TRUE(WriteTokenFile(path, file, 50257).ok());
+    const auto again = ReadTokenFile(path);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(again->tokens == file.tokens);
+  }
+}
+
 TEST(TokenFileTest, FilesComeBack) {
   TokenFile file = *ParseMegatron("t.bin", kBin, "t.idx", kIdx);
   for (const TokenFormat format :
