@@ -261,6 +261,9 @@ void AddCases(OpDef* op, OpCase (*of)(const Example&)) {
        {.stride = {3, 3}, .padding = {2, 2}, .dilation = {2, 2}, .groups = 5},
        {3, 24, 25, 10},
        {2, 3, 2, 20}},
+      {"", {.stride = {2, 2}, .padding = {1, 1}}, {6, 14, 13, 64}, {3, 3, 64, 272}},
+      {"", {.stride = {2, 1}, .padding = {1, 1}}, {9, 11, 10, 32}, {3, 3, 32, 48}},
+      {"", {.padding = {0, 1, 2, 3}}, {4, 11, 12, 24}, {2, 4, 24, 40}},
       // What the windows read of so many images is more than scratch holds at a time.
       {"", {.padding = {2, 2}}, {70, 8, 8, 24}, {5, 5, 24, 40}},
   };

@@ -9,6 +9,7 @@
 #include "framework/kernels/cpu/product.h"
 #include "framework/kernels/cpu/strided_pixels.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/kernels/cpu/weight_gradient.h"
 
 namespace sluice::cpu {
 namespace {
@@ -19,11 +20,6 @@ constexpr int64_t kSmall = 2048;
 constexpr int64_t kGrain = 1 << 18;
 // The op bounds scratch by as many (ops/convolution.cc).
 constexpr int64_t kMostWorkers = 16;
-
-int64_t WorkersFor(const ConvolutionShape& shape, int threads, int64_t pieces) {
-  const int64_t worthwhile = std::max<int64_t>(1, shape.Products() / kGrain);
-  return std::min({static_cast<int64_t>(threads), pieces, worthwhile, kMostWorkers});
-}
 
 // Forward and by input: images are independent, and threads take some each. They are cut into
 // blocks by their size, of one image where it has places enough to keep oneDNN busy (measured: one
@@ -39,7 +35,7 @@ class ByImages : public Convolution {
     made->shape_ = shape;
     made->block_ = std::clamp<int64_t>(kPlaces / shape.Places(), 1, shape.images);
     const int64_t blocks = (shape.images + made->block_ - 1) / made->block_;
-    const int64_t workers = WorkersFor(shape, threads, blocks);
+    const int64_t workers = ConvolutionWorkers(shape, threads, blocks);
     for (int64_t i = 0; i < workers; ++i) {
       ConvolutionShape some = shape;
       some.images = made->block_;
@@ -88,23 +84,23 @@ class ByImages : public Convolution {
     int64_t scratch;
   };
   struct Pack {
-    WeightsReorder reorder;
+    LayoutReorder reorder;
     int64_t to;
   };
 
-  // Gives weights a place in the layout that a primitive likes, to which threads move some input
-  // channels each.
+  // Gives weights a place in the layout that a primitive likes, to which threads move some of the
+  // channels that it sums over.
   absl::StatusOr<int64_t> AddPacks(const ConvolutionPrimitive& primitive) {
     constexpr int64_t kChannels = 64, kElements = 1 << 16;
     const int64_t to = parts_.Reserve(primitive.weights_bytes());
-    const int64_t channels = shape_.channels / shape_.groups;
+    const int64_t channels = primitive.channels_to_pack();
     const int64_t groups = (channels + kChannels - 1) / kChannels;
     const int64_t pieces =
         std::clamp<int64_t>(shape_.WeightElements() / kElements, 1, std::min<int64_t>(groups, 8));
     for (int64_t i = 0; i < pieces; ++i) {
       const Range some = Cut({0, groups}, pieces, i);
       ASSIGN_OR_RETURN(
-          WeightsReorder reorder,
+          LayoutReorder reorder,
           primitive.Pack({some.begin * kChannels, std::min(some.end * kChannels, channels)}));
       packs_.push_back({std::move(reorder), to});
     }
@@ -116,140 +112,6 @@ class ByImages : public Convolution {
   std::vector<Worker> workers_;
   std::vector<Pack> packs_;
   int64_t packed_ = 0, packed_last_ = 0;  // where in scratch weights lie for a block and the last
-  ScratchLayout parts_;
-};
-
-// The gradient by weights, which is summed over images. Where it is small, parts of the batch have
-// one each, and these are added in order; else pieces are of some output channels and all images,
-// whose y is gathered first, for adding several large gradients would cost more. Pieces are cut by
-// size alone.
-class ByWeights : public Convolution {
- public:
-  static absl::StatusOr<std::shared_ptr<const Convolution>> Make(const ConvolutionShape& shape,
-                                                                 int threads) {
-    constexpr int64_t kElements = 1 << 17, kParts = 8, kPartProducts = 1 << 20;
-    auto made = std::make_shared<ByWeights>();
-    made->shape_ = made->piece_ = made->last_piece_ = shape;
-    made->by_batch_ = shape.groups > 1 || shape.WeightElements() <= kElements;
-    int64_t total = shape.images, step = 0;
-    if (made->by_batch_) {
-      const int64_t parts =
-          std::clamp<int64_t>(shape.Products() / kPartProducts, 1, std::min(kParts, shape.images));
-      step = (total + parts - 1) / parts;
-    } else {
-      total = shape.out_channels;
-      step = std::min(total, std::clamp<int64_t>((total / 4 + 15) / 16 * 16, 32, 128));
-    }
-    made->step_ = step;
-    made->pieces_ = (total + step - 1) / step;
-    const int64_t rest = total - (made->pieces_ - 1) * step;
-    (made->by_batch_ ? made->piece_.images : made->piece_.out_channels) = step;
-    (made->by_batch_ ? made->last_piece_.images : made->last_piece_.out_channels) = rest;
-    const int64_t workers = WorkersFor(shape, threads, made->pieces_);
-    for (int64_t i = 0; i < workers; ++i) {
-      ASSIGN_OR_RETURN(Worker worker, made->MakeWorker(Cut({0, made->pieces_}, workers, i)));
-      made->workers_.push_back(std::move(worker));
-    }
-    if (made->AddsParts()) {
-      made->sums_ = made->parts_.Reserve(made->pieces_ * made->PartBytes());
-    }
-    return std::shared_ptr<const Convolution>(std::move(made));
-  }
-
-  void Run(const KernelContext& context, const ConvolutionOperands& at,
-           std::byte* scratch) const override {
-    ForEachPiece(context, static_cast<int64_t>(workers_.size()), [&](int64_t i) {
-      const Worker& worker = workers_[i];
-      for (int64_t p = worker.pieces.begin; p < worker.pieces.end; ++p) {
-        RunPiece(worker, p, at, scratch);
-      }
-    });
-    if (!AddsParts()) return;
-    float* const dw = reinterpret_cast<float*>(at.w);
-    const auto part = [&](int64_t i) {
-      return reinterpret_cast<const float*>(scratch + sums_ + i * PartBytes());
-    };
-    const auto add = Vectors().f32.elementwise.add.both;
-    Parallel(context, shape_.WeightElements(), kCheapGrain / pieces_,
-             [&](int64_t begin, int64_t end) {
-               add(part(0) + begin, part(1) + begin, dw + begin, end - begin);
-               for (int64_t p = 2; p < pieces_; ++p) {
-                 add(dw + begin, part(p) + begin, dw + begin, end - begin);
-               }
-             });
-  }
-
-  int64_t scratch() const override { return parts_.bytes(); }
-  std::string implementation() const override { return workers_[0].piece.run.implementation(); }
-
- private:
-  // A primitive and how its gradient comes into the tensor.
-  struct Call {
-    ConvolutionPrimitive run;
-    WeightsReorder unpack;
-  };
-  struct Worker {
-    Range pieces;
-    Call piece, last;
-    int64_t scratch, packed, gathered;  // where in scratch
-  };
-
-  bool AddsParts() const { return by_batch_ && pieces_ > 1; }
-  bool Gathers() const { return !by_batch_ && pieces_ > 1; }
-  int64_t PartBytes() const { return AlignedBytes(shape_.WeightElements() * 4); }
-
-  absl::StatusOr<Call> MakeCall(const ConvolutionShape& shape) const {
-    ASSIGN_OR_RETURN(ConvolutionPrimitive run,
-                     ConvolutionPrimitive::Prepare(ConvolutionPass::kWeightGradient, shape));
-    ASSIGN_OR_RETURN(WeightsReorder unpack, run.Unpack(shape_.out_channels));
-    return Call{std::move(run), std::move(unpack)};
-  }
-
-  absl::StatusOr<Worker> MakeWorker(Range pieces) {
-    ASSIGN_OR_RETURN(Call piece, MakeCall(piece_));
-    ASSIGN_OR_RETURN(Call last, MakeCall(last_piece_));
-    const int64_t scratch =
-        parts_.Reserve(std::max(piece.run.scratch_bytes(), last.run.scratch_bytes()));
-    const int64_t packed =
-        parts_.Reserve(std::max(piece.run.weights_bytes(), last.run.weights_bytes()));
-    const int64_t gathered =
-        Gathers() ? parts_.Reserve(shape_.images * shape_.Places() * step_ * Size()) : 0;
-    return Worker{pieces, std::move(piece), std::move(last), scratch, packed, gathered};
-  }
-
-  int64_t Size() const { return SizeOf(shape_.operands); }
-
-  void RunPiece(const Worker& worker, int64_t p, const ConvolutionOperands& at,
-                std::byte* scratch) const {
-    const bool is_last = p == pieces_ - 1;
-    const Call& call = is_last ? worker.last : worker.piece;
-    const std::byte *x = at.x, *y = at.y;
-    std::byte* to = at.w;
-    if (by_batch_) {
-      x += p * step_ * shape_.Pixels() * shape_.channels * Size();
-      y += p * step_ * shape_.Places() * shape_.out_channels * Size();
-      if (AddsParts()) to = scratch + sums_ + p * PartBytes();
-    } else {
-      to += p * step_ * 4;
-      if (Gathers()) {
-        const int64_t run = (is_last ? last_piece_ : piece_).out_channels * Size();
-        std::byte* const gathered = scratch + worker.gathered;
-        const std::byte* const from = y + p * step_ * Size();
-        for (int64_t i = 0; i < shape_.images * shape_.Places(); ++i) {
-          std::memcpy(gathered + i * run, from + i * shape_.out_channels * Size(), run);
-        }
-        y = gathered;
-      }
-    }
-    call.run.Run(x, scratch + worker.packed, y, scratch + worker.scratch);
-    call.unpack.Run(scratch + worker.packed, to);
-  }
-
-  ConvolutionShape shape_, piece_, last_piece_;
-  bool by_batch_ = true;
-  int64_t step_ = 0, pieces_ = 0;  // images or out channels of a piece; the last may have fewer
-  std::vector<Worker> workers_;
-  int64_t sums_ = 0;  // where in scratch the parts' gradients lie
   ScratchLayout parts_;
 };
 
@@ -508,6 +370,11 @@ class Widened : public Convolution {
 
 }  // namespace
 
+int64_t ConvolutionWorkers(const ConvolutionShape& shape, int threads, int64_t pieces) {
+  const int64_t worthwhile = std::max<int64_t>(1, shape.Products() / kGrain);
+  return std::min({static_cast<int64_t>(threads), pieces, worthwhile, kMostWorkers});
+}
+
 absl::StatusOr<std::shared_ptr<const Convolution>> Convolution::Prepare(
     ConvolutionPass pass, const ConvolutionShape& shape, int threads) {
   if (shape.Products() >= kSmall) {
@@ -519,7 +386,7 @@ absl::StatusOr<std::shared_ptr<const Convolution>> Convolution::Prepare(
       auto made = AsProduct::Make(pass, shape, threads);
       if (made.ok()) return made;
     }
-    auto made = pass == ConvolutionPass::kWeightGradient ? ByWeights::Make(shape, threads)
+    auto made = pass == ConvolutionPass::kWeightGradient ? PrepareWeightGradient(shape, threads)
                                                          : ByImages::Make(pass, shape, threads);
     if (!absl::IsNotFound(made.status())) return made;
     if (shape.operands == DType::kBF16) return Widened::Make(pass, shape, threads);

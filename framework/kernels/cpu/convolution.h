@@ -31,6 +31,9 @@ class Convolution {
   virtual std::string implementation() const = 0;
 };
 
+// How many threads work on `pieces` of a convolution.
+int64_t ConvolutionWorkers(const ConvolutionShape& shape, int threads, int64_t pieces);
+
 }  // namespace sluice::cpu
 
 #endif  // SLUICE_FRAMEWORK_KERNELS_CPU_CONVOLUTION_H_

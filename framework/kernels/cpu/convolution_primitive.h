@@ -15,27 +15,32 @@
 
 namespace sluice::cpu {
 
-// Moves weights between a tensor and the layout that a primitive likes. One thread at a time.
-class WeightsReorder {
+// Moves weights or images between a tensor and the layout that a primitive likes. One thread at a
+// time.
+class LayoutReorder {
  public:
-  WeightsReorder(WeightsReorder&&) noexcept;
-  WeightsReorder& operator=(WeightsReorder&&) noexcept;
-  ~WeightsReorder();
+  LayoutReorder(LayoutReorder&&) noexcept;
+  LayoutReorder& operator=(LayoutReorder&&) noexcept;
+  ~LayoutReorder();
   void Run(const std::byte* from, std::byte* to) const;
 
  private:
   friend class ConvolutionPrimitive;
   struct Call;
-  WeightsReorder();
+  LayoutReorder();
   std::unique_ptr<Call> call_;
 };
+
+// How x and y lie: as in a tensor, or as the primitive likes them, which they are moved to first.
+enum class ImageLayout { kPlain, kLiked };
 
 class ConvolutionPrimitive {
  public:
   // NotFoundError if oneDNN offers nothing but its reference implementation, or one that copies
   // images apart first (im2col) and allocates megabytes in every call.
   static absl::StatusOr<ConvolutionPrimitive> Prepare(ConvolutionPass pass,
-                                                      const ConvolutionShape& shape);
+                                                      const ConvolutionShape& shape,
+                                                      ImageLayout images = ImageLayout::kPlain);
   ConvolutionPrimitive(ConvolutionPrimitive&&) noexcept;
   ConvolutionPrimitive& operator=(ConvolutionPrimitive&&) noexcept;
   ~ConvolutionPrimitive();
@@ -46,18 +51,30 @@ class ConvolutionPrimitive {
   int64_t weights_bytes() const;
   int64_t scratch_bytes() const;
   bool LikesSameWeights(const ConvolutionPrimitive& other) const;
-  // Of a tensor's weights of the input channels (of a group) in the range, into their places. The
-  // range's ends are multiples of 64 or the last. Both pointers are those of all weights. Errors:
-  // as Prepare.
-  absl::StatusOr<WeightsReorder> Pack(Range channels) const;
+  // Of a tensor's weights those of a range of the channels (of a group) that the primitive sums
+  // over, into their places. The range's ends are multiples of 64 or the last. Both pointers are
+  // those of all weights. Errors: as Prepare.
+  absl::StatusOr<LayoutReorder> Pack(Range channels) const;
+  int64_t channels_to_pack() const;
   // Of a gradient, into a tensor of `out_channels`, of which the primitive's are the first.
-  absl::StatusOr<WeightsReorder> Unpack(int64_t out_channels) const;
+  absl::StatusOr<LayoutReorder> Unpack(int64_t out_channels) const;
+
+  // Where it has images as it likes them: one image of x, whose bytes are then as many, and all of
+  // y, of a tensor of `out_channels`, of which the primitive's are the first.
+  absl::StatusOr<LayoutReorder> PackImage() const;
+  absl::StatusOr<LayoutReorder> PackResult(int64_t out_channels) const;
+  int64_t image_bytes() const;
+  int64_t result_bytes() const;
+  bool LikesSameImages(const ConvolutionPrimitive& other) const;
   // oneDNN's name for what it chose: "brgconv:avx512_core".
   const std::string& implementation() const;
 
  private:
   struct Call;
   ConvolutionPrimitive();
+  static absl::StatusOr<ConvolutionPrimitive> Make(ConvolutionPass pass,
+                                                   const ConvolutionShape& shape,
+                                                   ImageLayout images, bool turned);
   std::unique_ptr<Call> call_;
 };
 
