@@ -20,11 +20,21 @@
 namespace sluice {
 namespace {
 
+// As if all devices were of one process. What is computed where decides in which order sums are
+// added up, and so bits, which are those of one process however devices are dealt over ranks and
+// hosts. How tensors move changes no bit, and goes by the links that there are.
+Machine OfOneProcess(Machine machine) {
+  machine.host_of_rank.clear();
+  machine.devices_per_host = Machine().devices_per_host;
+  machine.links.fill(machine.link(LinkKind::kProcess));
+  return machine;
+}
+
 // The first program fixes the layout of the variables that it has, so programs come in order.
 absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramGraph> programs,
                                                        const CompileOptions& options,
-                                                       const Machine& machine,
-                                                       BoxingPlanner* planner) {
+                                                       const Machine& machine) {
+  BoxingPlanner planner(machine);
   VariableLayouts layouts;
   std::vector<CompiledProgram> selected;
   for (const ProgramGraph& program : programs) {
@@ -36,7 +46,7 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
     Grid grid(options.mesh, micro, options.chunks);
     auto graph = RunPasses(*program.graph, {CutStages(grid.num_stages())});
     RETURN_IF_ERROR(AddContext(graph.status(), where));
-    auto assignment = SelectSbp(**graph, grid, planner, machine, &layouts, options.stop);
+    auto assignment = SelectSbp(**graph, grid, &planner, machine, &layouts, options.stop);
     RETURN_IF_ERROR(AddContext(assignment.status(), where));
     // Sampling one sequence on data=2 splits nothing and means to; a first program does not.
     if (selected.empty()) {
@@ -104,10 +114,10 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
                                     const CompileOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
   const Machine machine = options.machine.ForDevices(DevicesOfARank(options.mesh));
-  BoxingPlanner planner(machine);
   Compilation out = EmptyCompilation(options);
-  ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, machine, &planner));
+  ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, OfOneProcess(machine)));
   RETURN_IF_ERROR(CheckCaches(out.programs));
+  BoxingPlanner planner(machine);
   RETURN_IF_ERROR(LowerAll(options, machine, &planner, &out));
   DecisionRoll decisions = AddDecisions(options, out.programs, &out.plan);
   if (options.phase_end) options.phase_end("lower");
