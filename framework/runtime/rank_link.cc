@@ -1,5 +1,6 @@
 #include "framework/runtime/rank_link.h"
 
+#include <atomic>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -385,6 +386,13 @@ void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& sta
   // The one waits to end its step, the other holds the token.
   (*setup_.workers)[ended.worker]->Wake();
   if (ended.reader_worker != ended.worker) (*setup_.workers)[ended.reader_worker]->Wake();
+  // In a step that has failed nothing more is pulled, and tokens of other edges go behind what was
+  // pulled last on their stream, which may be this: any worker may hold one. The barrier is for one
+  // that fails now: either that is seen here, or whoever gets such a token sees that this has
+  // ended.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!setup_.tracker->failed()) return;
+  for (const std::unique_ptr<Worker>& worker : *setup_.workers) worker->Wake();
 }
 
 std::pair<int64_t, int64_t> RankLink::questions() {
