@@ -25,10 +25,10 @@ constexpr int64_t kGathered = 1 << 20;
 // a multiple of 4 KiB: 59 GFLOP/s of 190 at 1024x3072x768, 130 of 195 at 512x2304x768. Where n is a
 // power of two the library copies b itself, and does well. Panels cost 0.27 ns an element of b,
 // 3 to 5 % of a product of 512 rows. On AMD (Zen 5) a product as it lies is within 5 % of one in
-// panels, so nothing is gained; on a busy one 1.1 to 1.25 times in two shapes (bench/README.md,
-// "Weights in panels"). In bf16 panels gain 1.1 to 1.4 times, at powers of two as well. b that is
-// transposed lies well as it is. No bit depends on the choice (product_test), so shapes and
-// processors may choose apart.
+// panels, but in two shapes of f32 on some machines, which gain 1.1 to 1.3 times there: 1 to 2 % of
+// a step, not taken so far (bench/README.md, "Weights in panels"). On Intel in bf16 panels gain 1.1
+// to 1.4 times, at powers of two as well. b that is transposed lies well as it is. No bit depends
+// on the choice (product_test), so shapes and processors may choose apart.
 bool LaysInPanels(const ProductShape& shape) {
   constexpr int64_t kRows = 128, kColumns = 512, kElements = 1 << 16, kMostBytes = 32 << 20;
   const int64_t elements = shape.k * shape.n;
