@@ -27,6 +27,13 @@ class PackedStream::Input {
     if (bytes_.empty()) RETURN_IF_ERROR(ReadSome());
     return bytes_.substr(0, size);
   }
+  // The last `size` of all, or nothing where there are fewer; Peek first.
+  absl::Status ReadLast(int64_t size, char* to) const {
+    if (left() < size) return absl::OkStatus();
+    if (left_in_file_ >= size) return file_->ReadAt(file_->size() - size, size, to);
+    if (left_in_file_ == 0) std::memcpy(to, bytes_.data() + bytes_.size() - size, size);
+    return absl::OkStatus();
+  }
   // As many as there are; what is large goes from a file to its place at once.
   absl::StatusOr<int64_t> Read(char* to, int64_t size) {
     int64_t done = 0;
@@ -78,6 +85,7 @@ class PackedStream::Unpacker {
 
 namespace {
 
+constexpr size_t kMostZstandardHead = 18;  // of a frame
 constexpr absl::string_view kGzip = "\x1f\x8b", kZstandard = "\x28\xb5\x2f\xfd";
 
 class Gunzip : public PackedStream::Unpacker {
@@ -200,14 +208,25 @@ PackedStream::PackedStream(const RandomAccessFile& file)
     : PackedStream(std::make_unique<Input>(&file)) {}
 
 PackedStream::PackedStream(std::unique_ptr<Input> input) : input_(std::move(input)) {
-  const absl::StatusOr<absl::string_view> begin = input_->Peek(kZstandard.size());
-  opened_ = begin.status();
-  if (!begin.ok()) return;
-  if (absl::StartsWith(*begin, kGzip)) {
+  opened_ = Open();
+}
+
+absl::Status PackedStream::Open() {
+  ASSIGN_OR_RETURN(const absl::string_view begin, input_->Peek(kMostZstandardHead));
+  uint64_t announced = input_->left();
+  if (absl::StartsWith(begin, kGzip)) {
+    uint32_t of_gzip = 0;
+    RETURN_IF_ERROR(input_->ReadLast(sizeof(of_gzip), reinterpret_cast<char*>(&of_gzip)));
+    announced = of_gzip;
     unpacker_ = std::make_unique<Gunzip>(input_.get());
-  } else if (absl::StartsWith(*begin, kZstandard)) {
+  } else if (absl::StartsWith(begin, kZstandard)) {
+    announced = ZSTD_getFrameContentSize(begin.data(), begin.size());
     unpacker_ = std::make_unique<Unzstd>(input_.get());
   }
+  if (announced <= INT64_MAX) {
+    announced_size_ = std::min(static_cast<int64_t>(announced), AtMostLeft());
+  }
+  return absl::OkStatus();
 }
 
 PackedStream::~PackedStream() = default;
@@ -222,30 +241,13 @@ absl::StatusOr<int64_t> PackedStream::Read(uint8_t* to, int64_t size) {
                               : input_->Read(reinterpret_cast<char*>(to), size);
 }
 
-namespace {
-
-// How many bytes the packed file says that it has: of gzip the last four bytes, of zstd the head of
-// the first frame. It need not be so; 0 where nothing is said.
-int64_t AnnouncedSize(absl::string_view bytes) {
-  uint32_t size = 0;
-  if (absl::StartsWith(bytes, kGzip) && bytes.size() >= sizeof(size)) {
-    std::memcpy(&size, bytes.data() + bytes.size() - sizeof(size), sizeof(size));
-    return size;
-  }
-  if (!absl::StartsWith(bytes, kZstandard)) return static_cast<int64_t>(bytes.size());
-  const uint64_t of_frame = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
-  return of_frame <= INT64_MAX ? static_cast<int64_t>(of_frame) : 0;
-}
-
-}  // namespace
-
 absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view bytes) {
   const MemoryLimits limits = ReadMemoryLimits();
   PackedStream stream(bytes);
   std::string text;
   constexpr size_t kAtOnce = size_t{1} << 22;
   // Text that grows is copied, a few times in all, unless there is room for it from the first.
-  const int64_t announced = std::min(AnnouncedSize(bytes), stream.AtMostLeft());
+  const int64_t announced = stream.AnnouncedSize();
   if (limits.most == 0 || announced < limits.available / 2) text.reserve(announced + kAtOnce);
   for (size_t size = 0;; size = text.size()) {
     if (limits.most > 0 && 2 * (size + kAtOnce) > static_cast<size_t>(limits.available)) {
@@ -273,6 +275,7 @@ absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path,
   constexpr int64_t kAtOnce = int64_t{1} << 20;
   PackedStream stream(file);
   SpooledFile unpacked(path, options);
+  unpacked.Reserve(stream.AnnouncedSize());
   std::string bytes(kAtOnce, '\0');
   while (true) {
     const auto got = stream.Read(reinterpret_cast<uint8_t*>(bytes.data()), kAtOnce);

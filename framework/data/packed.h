@@ -30,15 +30,20 @@ class PackedStream {
   absl::StatusOr<int64_t> Read(uint8_t* to, int64_t size);
   // More bytes than can be left: deflate packs none better than 1,032 to one, zstd than 32,768.
   int64_t AtMostLeft() const;
+  // How many bytes the packed file says that it has, but no more than it can: of gzip its last four
+  // bytes, of zstd the head of its first frame. It need not be so; 0 where nothing is said.
+  int64_t AnnouncedSize() const { return announced_size_; }
 
   class Input;
   class Unpacker;  // of one way to pack
 
  private:
   explicit PackedStream(std::unique_ptr<Input> input);
+  absl::Status Open();
 
   const std::unique_ptr<Input> input_;
-  absl::Status opened_;                 // whether the first bytes could be read
+  absl::Status opened_;  // whether the bytes that tell how it is packed could be read
+  int64_t announced_size_ = 0;
   std::unique_ptr<Unpacker> unpacker_;  // null for bytes that are not packed
 };
 

@@ -151,6 +151,28 @@ TEST(PackedTest, WhatIsUnpackedIsTheSameInAFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
+TEST(PackedTest, SaysWhatTheFileAnnouncesAndNoMoreThanThereCanBe) {
+  const std::string text(5 << 20, 'a'), path = ::testing::TempDir() + "/announced";
+  std::string lie = Gzipped("a"), liar = Zstandard(std::string(300, 'a'));
+  lie.replace(lie.size() - 4, 4, "\xff\xff\xff\xff");
+  ASSERT_EQ(liar[4], 0x60) << "a frame's size of two bytes";
+  liar.replace(5, 2, "\xff\xff");
+  struct Case {
+    std::string packed;
+    int64_t announced;
+  };
+  for (const auto& [packed, announced] :
+       {Case{text, 5 << 20}, Case{Gzipped(text), 5 << 20}, Case{Zstandard(text), 5 << 20},
+        Case{Gzipped("a") + Gzipped(text), 5 << 20}, Case{"", 0}, Case{"\x1f\x8b", 0},
+        Case{liar, 65535 + 256}, Case{lie, PackedStream(lie).AtMostLeft()}}) {
+    EXPECT_EQ(PackedStream(packed).AnnouncedSize(), announced);
+    std::ofstream(path, std::ios::binary) << packed;
+    const absl::StatusOr<RandomAccessFile> file = RandomAccessFile::Open(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(PackedStream(*file).AnnouncedSize(), announced);
+  }
+}
+
 TEST(PackedTest, NoMoreIsLeftThanItSays) {
   const std::string zeros(1 << 20, '\0');
   for (const std::string& packed : {Gzipped(zeros), Zstandard(zeros)}) {

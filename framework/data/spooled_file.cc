@@ -75,6 +75,10 @@ absl::Status SpooledFile::Write() {
   return absl::OkStatus();
 }
 
+void SpooledFile::Reserve(int64_t size) {
+  if (size <= most_in_memory_) bytes_.reserve(size);
+}
+
 absl::Status SpooledFile::Append(absl::string_view bytes) {
   const bool in_memory = file_.value() < 0;
   const size_t wanted = bytes_.size() + bytes.size();

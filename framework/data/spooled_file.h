@@ -27,6 +27,9 @@ class SpooledFile {
   explicit SpooledFile(std::string path, const SpoolOptions& options = {});
 
   int64_t size() const { return size_; }
+  // That about so many bytes come: memory for them is taken at once where they fit. Before the
+  // first of them.
+  void Reserve(int64_t size);
   // ResourceExhausted: the disk has no room for them, which, and how much it has.
   absl::Status Append(absl::string_view bytes);
   absl::StatusOr<RandomAccessFile> Finish() &&;
