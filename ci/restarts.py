@@ -21,6 +21,7 @@ from chaos_job import Job, Layout, expect, expect_same, tensors_of
 
 _RUN = {"checkpoints", "log.jsonl", "options.txt", "run.lock"}
 _SECONDS_A_START = 15
+_SECONDS_A_LAUNCH = 600  # some twenty on a machine that does nothing else; only a hang takes all of it
 _STEPS_A_START = 300  # more than are run until a rank is killed
 _LOOKS = 30  # at what a process has: a save under way adds a file and a thread
 
@@ -139,7 +140,7 @@ def _launch(programs, folder, ranks, arguments, watch=None):
         try:
             if watch is not None:
                 watch(launched)
-            out = launched.communicate(timeout=90)[0].decode(errors="replace")
+            out = launched.communicate(timeout=_SECONDS_A_LAUNCH)[0].decode(errors="replace")
         finally:
             launched.kill()
     expect(launched.returncode == 0, f"exit {launched.returncode} of {command}: {out[-600:]}")
@@ -148,7 +149,7 @@ def _launch(programs, folder, ranks, arguments, watch=None):
 
 def _kill_last_rank_behind(run, step):
     def watch(launched):
-        log, end = run / "log.jsonl", time.monotonic() + 60
+        log, end = run / "log.jsonl", time.monotonic() + _SECONDS_A_LAUNCH
         while time.monotonic() < end and f'{{"step":{step},' not in log.read_text(errors="replace"):
             expect(launched.poll() is None, f"ended before step {step}")
             time.sleep(0.005)

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/file.h"
 #include "framework/train/link_probe.h"
@@ -109,6 +110,8 @@ absl::Status AgreeOnLinks(Job* job, absl::string_view wish, const std::string& r
       absl::StrSplit(said, absl::MaxSplits('\n', 1));
   ASSIGN_OR_RETURN(machine->host_of_rank,
                    ParseHosts(absl::StripPrefix(words.first, kHosts), job->ranks()));
+  const std::string warning = WarnOfScatteredHosts(*machine);
+  if (job->is_first() && !warning.empty()) SLUICE_LOG(WARNING) << warning;
   if (words.second != kMeasure) return ReadLinks(words.second, machine);
   // Who cannot measure has lost the other rank, and so does that one.
   ASSIGN_OR_RETURN(machine->links, job->MeasureLinks(machine->host_of_rank, machine->links));
@@ -126,6 +129,17 @@ std::string DescribeLinks(const Machine& machine) {
                                     link.bytes_per_second / 1e9));
   }
   return absl::StrJoin(links, "; ");
+}
+
+std::string WarnOfScatteredHosts(const Machine& machine) {
+  // Hosts are numbered by their first ranks, so that ranks which follow each other are sorted.
+  const std::vector<int32_t>& hosts = machine.host_of_rank;
+  if (std::is_sorted(hosts.begin(), hosts.end())) return "";
+  return absl::StrCat("ranks of one host do not follow each other (hosts of ranks ",
+                      absl::StrJoin(hosts, " "),
+                      "): neighbours in --mesh talk over the network, and sums cannot be made on a "
+                      "host first. Launch host by host: srun --distribution=block, mpirun --map-by "
+                      "slot");
 }
 
 }  // namespace sluice

@@ -36,6 +36,10 @@ absl::Status AgreeOnLinks(Job* job, absl::string_view wish, const std::string& r
 // Of those that the job has, for people: "host 10 us, 5 GB/s; network 30 us, 1 GB/s".
 std::string DescribeLinks(const Machine& machine);
 
+// For people, where ranks of a host do not follow each other, as launchers that deal ranks to hosts
+// in turn have it: what it costs and how to ask for another order. Else empty.
+std::string WarnOfScatteredHosts(const Machine& machine);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TRAIN_LINKS_H_

@@ -158,6 +158,18 @@ TEST(LinkProbe, AnEndThatIsGoneIsAnError) {
             absl::StatusCode::kUnavailable);
 }
 
+TEST(LinksHosts, RanksThatAHostDoesNotHaveInARowAreWarnedOf) {
+  Machine machine;
+  for (const std::vector<int32_t>& fine : {std::vector<int32_t>{}, {0}, {0, 0, 1, 1}, {0, 1, 2}}) {
+    machine.host_of_rank = fine;
+    EXPECT_EQ(WarnOfScatteredHosts(machine), "");
+  }
+  machine.host_of_rank = {0, 1, 0, 1};
+  EXPECT_THAT(WarnOfScatteredHosts(machine),
+              testing::AllOf(HasSubstr("(hosts of ranks 0 1 0 1)"),
+                             HasSubstr("srun --distribution=block, mpirun --map-by slot")));
+}
+
 // Ranks that meet over loopback, each a thread of this process.
 class LinksOfAJob : public testing::Test {
  protected:
