@@ -17,9 +17,9 @@ constexpr int kRegionShift = 35;
 constexpr size_t kRegionBytes = size_t{1} << kRegionShift;
 constexpr size_t kMemoryBytes = kRegionBytes * (kMostDevices + 1);
 
-// Addresses that nothing else has on x86-64 Linux: constants are cheaper to compare with, and
-// reports are the same from run to run.
-constexpr uintptr_t kMemory = 0x100000000000, kCells = 0x200000000000;
+// Addresses that nothing else has on x86-64 Linux, and no shadow of AddressSanitizer's, the last of
+// which ends at 0x10007fff8000: constants are cheaper to compare with, reports are always alike.
+constexpr uintptr_t kMemory = 0x110000000000, kCells = 0x200000000000;
 constexpr uintptr_t kEarlierReaders = 0x280000000000, kGranules = 0x2c0000000000;
 constexpr size_t kGranule = 256;
 
