@@ -1,5 +1,4 @@
 // A packed file of more than the memory that a process may have.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -10,6 +9,7 @@
 #include "framework/base/log.h"
 #include "framework/data/pack_testing.h"
 #include "framework/data/packed.h"
+#include "framework/testing/memory_limit.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -20,12 +20,7 @@ constexpr int64_t kMiB = int64_t{1} << 20, kText = 96 * kMiB, kMemory = 40 * kMi
 // Unpacks all of it, and ends the process, also where there is no memory.
 [[noreturn]] void UnpackWithin(int64_t memory, const std::string& path,
                                const SpoolOptions& options) noexcept {
-  std::ifstream statm("/proc/self/statm");
-  int64_t pages = 0;
-  statm >> pages;
-  const rlim_t most = pages * sysconf(_SC_PAGESIZE) + memory;
-  const rlimit limit = {most, most};
-  SLUICE_CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  LimitMemory(memory);
   const absl::StatusOr<RandomAccessFile> file = OpenUnpacked(path, options);
   SLUICE_CHECK_OK(file.status());
   SLUICE_CHECK_EQ(file->size(), kText);

@@ -1,5 +1,4 @@
 // A log that is larger than the memory a process may have.
-#include <sys/resource.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -12,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/hash.h"
-#include "framework/base/log.h"
+#include "framework/testing/memory_limit.h"
 #include "gtest/gtest.h"
 #include "models/wide_and_deep/click_data.h"
 
@@ -35,12 +34,7 @@ std::string LineOf(int i) {
 // also where there is no memory.
 [[noreturn]] void OpenWithin(int64_t memory, const std::string& path, const SpoolOptions& spool,
                              const std::string& result) noexcept {
-  std::ifstream statm("/proc/self/statm");
-  int64_t pages = 0;
-  statm >> pages;
-  const rlim_t most = pages * sysconf(_SC_PAGESIZE) + memory;
-  const rlimit limit = {most, most};
-  SLUICE_CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  LimitMemory(memory);
   ClickDataOptions options;
   options.spool = spool;
   const absl::StatusOr<AppData> data = OpenClickData(path, options, LogTables(2600));
