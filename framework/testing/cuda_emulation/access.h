@@ -14,7 +14,11 @@ namespace sluice::cuda_emulation {
 
 // What a block may have at most, of which 48 KiB without being asked for.
 constexpr size_t kSharedBytes = 227 << 10, kDefaultSharedBytes = 48 << 10;
+#ifdef ADDRESS_SANITIZER
+constexpr size_t kStackBytes = 512 << 10;  // its frames have room around each variable
+#else
 constexpr size_t kStackBytes = 64 << 10;
+#endif
 
 enum class AccessKind { kRead, kWrite, kAtomic };
 

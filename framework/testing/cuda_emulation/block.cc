@@ -92,7 +92,8 @@ struct Block {
 Block block;
 const KernelRun* kernel_run = nullptr;
 Xorshift* random_numbers = nullptr;
-Fiber* fiber = nullptr;  // that runs
+Fiber* fibers = nullptr;  // all, until the process ends
+Fiber* fiber = nullptr;   // that runs
 void* host_top = nullptr;
 std::vector<Fiber*> free_fibers;
 char* stacks = nullptr;
@@ -137,10 +138,11 @@ void MakeFibers() {
   stacks = static_cast<char*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   madvise(stacks, kBytes, MADV_HUGEPAGE);
+  fibers = new Fiber[kMostThreads];
   for (size_t i = kMostThreads; i-- > 0;) {
-    Fiber* const made = new Fiber{nullptr, stacks + i * kStackBytes};
-    Rewind(made);
-    free_fibers.push_back(made);
+    fibers[i].stack = stacks + i * kStackBytes;
+    Rewind(&fibers[i]);
+    free_fibers.push_back(&fibers[i]);
   }
 }
 
