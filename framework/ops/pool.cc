@@ -77,12 +77,12 @@ absl::StatusOr<Types> InferAverageGradient(const OpCall& call) {
   return Types{x};
 }
 
-// Of images of this type, as many places of the window as y has.
-Cost CostOf(const OpCall& call, const TensorType& x, const TensorType& y) {
+// Of as many places of the window as y has.
+Cost CostOf(const OpCall& call, const TensorType& y) {
   const PoolAttributes& a = Get(call.attributes);
   const int64_t taps = CountOf({y.shape.NumElements(), a.window[0], a.window[1]});
-  // The rows of f32 sums that at most sixteen workers have in hand, 64 channels wide.
-  const int64_t scratch = CountOf({16, 256, a.window[0], x.shape[2] + 1});
+  // The rows of places that at most sixteen workers have in hand, 64 channels wide.
+  const int64_t scratch = CountOf({16, 256, a.window[0], y.shape[2] + 1});
   return {taps, BytesOf(call.inputs) + BytesOf(call.outputs), scratch, Shape{taps}};
 }
 
@@ -231,7 +231,7 @@ const OpDef& MaxPoolOp() {
                      absl::Span<const Tensor> dy, std::vector<Gradient>* dx) {
       (*dx)[0] = Dense(ApplyOne(MaxPoolGradientOp(), node.attributes, {inputs[0], dy[0]}));
     };
-    op.cost = [](const OpCall& call) { return CostOf(call, call.inputs[0], call.outputs[0]); };
+    op.cost = [](const OpCall& call) { return CostOf(call, call.outputs[0]); };
     op.reference = ReferenceMax;
     AddCases(&op, ForwardCase);
     op.timing = {Taps(), [](At at) { return ForwardCase(TimedAt(at)); }};
@@ -245,7 +245,7 @@ const OpDef& MaxPoolGradientOp() {
     OpDef op = MakeOp("max_pool_gradient", {{"x"}, {"dy"}}, "dx");
     op.infer = InferMaxGradient;
     op.rule = [](const OpCall&) { return IndexRule::Parse("nHWc,nPQc->nHWc", {{1}}); };
-    op.cost = [](const OpCall& call) { return CostOf(call, call.inputs[0], call.inputs[1]); };
+    op.cost = [](const OpCall& call) { return CostOf(call, call.inputs[1]); };
     op.reference = ReferenceMaxGradient;
     AddCases(&op, MaxGradientCase);
     op.timing = {Taps(), [](At at) { return MaxGradientCase(TimedAt(at)); }};
@@ -266,7 +266,7 @@ const OpDef& AveragePoolOp() {
       attributes.extent = {x[1], x[2]};
       (*dx)[0] = Dense(ApplyOne(AveragePoolGradientOp(), attributes, {dy[0]}));
     };
-    op.cost = [](const OpCall& call) { return CostOf(call, call.inputs[0], call.outputs[0]); };
+    op.cost = [](const OpCall& call) { return CostOf(call, call.outputs[0]); };
     op.reference = ReferenceAverage;
     AddCases(&op, ForwardCase);
     op.timing = {Taps(), [](At at) { return ForwardCase(TimedAt(at)); }};
@@ -280,7 +280,7 @@ const OpDef& AveragePoolGradientOp() {
     OpDef op = MakeOp("average_pool_gradient", {{"dy"}}, "dx");
     op.infer = InferAverageGradient;
     op.rule = [](const OpCall&) { return IndexRule::Parse("nPQc->nHWc", {{0}}); };
-    op.cost = [](const OpCall& call) { return CostOf(call, call.outputs[0], call.inputs[0]); };
+    op.cost = [](const OpCall& call) { return CostOf(call, call.inputs[0]); };
     op.reference = ReferenceAverageGradient;
     AddCases(&op, AverageGradientCase);
     op.timing = {Taps(), [](At at) { return AverageGradientCase(TimedAt(at)); }};

@@ -70,11 +70,20 @@ SLUICE_INLINE M Or(M a, M b) { return {static_cast<__mmask16>(a.v | b.v)}; }
 SLUICE_INLINE bool Any(M m) { return m.v != 0; }
 SLUICE_INLINE F Select(M m, F yes, F no) { return {_mm512_mask_blend_ps(m.v, no.v, yes.v)}; }
 
+// The value as it was loaded, before a mask is known: the compiler would make a masked load of a
+// Select between it and zero, which waits for the mask before it looks for what it loads.
+SLUICE_INLINE F Loaded(F a) {
+  asm("" : "+v"(a.v));
+  return a;
+}
+
 SLUICE_INLINE __m256 LowHalf(F a) { return _mm512_castps512_ps256(a.v); }
 SLUICE_INLINE __m256 HighHalf(F a) { return _mm512_extractf32x8_ps(a.v, 1); }
 
 SLUICE_INLINE I SplatI(int32_t x) { return {_mm512_set1_epi32(x)}; }
 SLUICE_INLINE I LoadI(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+SLUICE_INLINE void StoreI(int32_t* p, I a) { _mm512_storeu_si512(p, a.v); }
+SLUICE_INLINE M Equal(I a, I b) { return {_mm512_cmpeq_epi32_mask(a.v, b.v)}; }
 SLUICE_INLINE I operator+(I a, I b) { return {_mm512_add_epi32(a.v, b.v)}; }
 SLUICE_INLINE I operator-(I a, I b) { return {_mm512_sub_epi32(a.v, b.v)}; }
 SLUICE_INLINE I operator^(I a, I b) { return {_mm512_xor_si512(a.v, b.v)}; }
@@ -233,10 +242,19 @@ SLUICE_INLINE F Select(M m, F yes, F no) {
           _mm256_blendv_ps(no.hi, yes.hi, _mm256_castsi256_ps(m.hi))};
 }
 
+SLUICE_INLINE F Loaded(F a) { return a; }
+
 SLUICE_INLINE __m256 LowHalf(F a) { return a.lo; }
 SLUICE_INLINE __m256 HighHalf(F a) { return a.hi; }
 
 SLUICE_INLINE I SplatI(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+SLUICE_INLINE void StoreI(int32_t* p, I a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.lo);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), a.hi);
+}
+SLUICE_INLINE M Equal(I a, I b) {
+  return {_mm256_cmpeq_epi32(a.lo, b.lo), _mm256_cmpeq_epi32(a.hi, b.hi)};
+}
 SLUICE_INLINE I LoadI(const int32_t* p) {
   return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)),
           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8))};

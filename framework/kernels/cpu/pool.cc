@@ -49,9 +49,11 @@ class Pieces {
     ForEachPiece(context, workers_, work);
   }
 
-  // Of the sums that a worker of max_gradient holds.
-  int64_t SumsOfWorker() const {
-    return image_.height.window * image_.width.pixels * kPoolChannels;
+  // Elements of the scratch of a worker of max_gradient.
+  int64_t ScratchOfWorker() const {
+    const PoolAxis& height = image_.height;
+    return (height.window + height.stride - 1) / height.stride * image_.width.places *
+           kPoolChannels;
   }
   int64_t workers() const { return workers_; }
 
@@ -110,10 +112,10 @@ PreparedKernel PrepareMaxPoolGradient(const KernelSpec& spec) {
           pieces.ForEach(context,
                          [&](const PoolImage& image, int64_t from, int64_t place, int64_t worker) {
                            run(image, x + from, dy + place, dx + from,
-                               at.scratch<float>() + worker * pieces.SumsOfWorker());
+                               at.scratch<int32_t>() + worker * pieces.ScratchOfWorker());
                          });
         },
-        pieces.workers() * pieces.SumsOfWorker() * 4);
+        pieces.workers() * pieces.ScratchOfWorker() * 4);
   });
 }
 

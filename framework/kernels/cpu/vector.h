@@ -193,8 +193,8 @@ constexpr int64_t kPoolChannels = 64;
 template <typename T>
 struct PoolVector {
   void (*max)(const PoolImage& image, const T* x, T* y);
-  // Scratch: window x width x kPoolChannels.
-  void (*max_gradient)(const PoolImage& image, const T* x, const T* dy, T* dx, float* scratch);
+  // Scratch: as many rows of places as cover a pixel, of kPoolChannels a place.
+  void (*max_gradient)(const PoolImage& image, const T* x, const T* dy, T* dx, int32_t* scratch);
   void (*average)(const PoolImage& image, const T* x, T* y);
   void (*average_gradient)(const PoolImage& image, const T* dy, T* dx);
 };
