@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/pixel_parts.h"
 #include "framework/kernels/cpu/product.h"
 #include "framework/kernels/cpu/strided_pixels.h"
 #include "framework/kernels/cpu/vector.h"
@@ -383,7 +384,9 @@ absl::StatusOr<std::shared_ptr<const Convolution>> Convolution::Prepare(
     if (StridedPixels::Suits(shape)) return StridedPixels::Make(pass, shape, threads);
     if (AsProduct::Suits(pass, shape)) {
       // Where there is no such product, of bf16 without AVX-512, the ways below have an answer.
-      auto made = AsProduct::Make(pass, shape, threads);
+      const bool in_parts = pass == ConvolutionPass::kWeightGradient && PixelParts::Suits(shape);
+      auto made =
+          in_parts ? PixelParts::Make(shape, threads) : AsProduct::Make(pass, shape, threads);
       if (made.ok()) return made;
     }
     auto made = pass == ConvolutionPass::kWeightGradient ? PrepareWeightGradient(shape, threads)

@@ -96,8 +96,7 @@ struct Tensors {
 };
 
 std::vector<std::byte> RunPass(ConvolutionPass pass, const ConvolutionShape& s,
-                               ThreadPool* thread_pool) {
-  Tensors t(s);
+                               ThreadPool* thread_pool, Tensors t) {
   const auto convolution =
       Convolution::Prepare(pass, s, thread_pool == nullptr ? 1 : thread_pool->threads());
   EXPECT_TRUE(convolution.ok()) << convolution.status();
@@ -112,6 +111,11 @@ std::vector<std::byte> RunPass(ConvolutionPass pass, const ConvolutionShape& s,
   const KernelContext context = {.stream = &stream};
   (*convolution)->Run(context, {t.x.data(), t.w.data(), t.y.data()}, scratch.data());
   return result;
+}
+
+std::vector<std::byte> RunPass(ConvolutionPass pass, const ConvolutionShape& s,
+                               ThreadPool* thread_pool) {
+  return RunPass(pass, s, thread_pool, Tensors(s));
 }
 
 // What images are computed beside, and by how many threads, must not show in them: layouts of a
@@ -145,15 +149,58 @@ TEST(ConvolutionTest, AnImagesBitsAreItsOwn) {
 // Both ways of cutting it, and a last piece that is smaller.
 TEST(ConvolutionTest, TheNumberOfThreadsChangesNoBitOfAWeightGradient) {
   CpuThreadPool two(2, InitKernelThread), three(3, InitKernelThread);
-  for (ConvolutionShape shape : {Square(9, 28, 32, 64, 3, 1), Square(5, 14, 160, 200, 3, 1),
-                                 Square(3, 7, 256, 600, 1, 1), Square(3, 7, 256, 600, 1, 2),
-                                 Square(9, 20, 48, 48, 3, 2, 48), Square(5, 14, 160, 208, 3, 2),
-                                 Square(5, 14, 160, 208, 3, 1), Square(9, 28, 64, 96, 3, 2)}) {
+  for (ConvolutionShape shape :
+       {Square(9, 28, 32, 64, 3, 1), Square(5, 14, 160, 200, 3, 1), Square(3, 7, 256, 600, 1, 1),
+        Square(3, 7, 256, 600, 1, 2), Square(9, 20, 48, 48, 3, 2, 48),
+        Square(5, 14, 160, 208, 3, 2), Square(5, 14, 160, 208, 3, 1), Square(9, 28, 64, 96, 3, 2),
+        Square(9, 23, 64, 200, 1, 1), Square(9, 23, 200, 40, 1, 1)}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       shape.operands = dtype;
       const std::vector<std::byte> one = RunPass(ConvolutionPass::kWeightGradient, shape, nullptr);
       EXPECT_EQ(one, RunPass(ConvolutionPass::kWeightGradient, shape, &two)) << TextOf(shape);
       EXPECT_EQ(one, RunPass(ConvolutionPass::kWeightGradient, shape, &three)) << TextOf(shape);
+    }
+  }
+}
+
+// Layouts of a mesh cut channels apart; some of these products are turned over and some are not.
+TEST(ConvolutionTest, WhatChannelsAreBesideChangesNoBitOfAWeightGradient) {
+  const ConvolutionShape all = Square(9, 23, 64, 96, 1, 1);
+  const Tensors whole(all);
+  const std::vector<std::byte> dw = RunPass(ConvolutionPass::kWeightGradient, all, nullptr, whole);
+  for (const int64_t first : {0, 48}) {
+    ConvolutionShape some = all;
+    some.out_channels = 48;
+    Tensors cut(some);
+    for (int64_t pixel = 0; pixel < all.images * all.Places(); ++pixel) {
+      std::memcpy(cut.y.data() + pixel * 48 * 4, whole.y.data() + (pixel * 96 + first) * 4, 48 * 4);
+    }
+    const std::vector<std::byte> part =
+        RunPass(ConvolutionPass::kWeightGradient, some, nullptr, cut);
+    for (int64_t c = 0; c < all.channels; ++c) {
+      EXPECT_EQ(std::memcmp(part.data() + c * 48 * 4, dw.data() + (c * 96 + first) * 4, 48 * 4), 0)
+          << "channel " << c << ", out channels from " << first;
+    }
+  }
+}
+
+TEST(ConvolutionTest, AWeightGradientOfManyPixelsIsTheSumOverThem) {
+  for (const ConvolutionShape& s : {Square(9, 23, 20, 36, 1, 1), Square(9, 23, 36, 20, 1, 1)}) {
+    const Tensors t(s);
+    const std::vector<std::byte> dw = RunPass(ConvolutionPass::kWeightGradient, s, nullptr, t);
+    const auto at = [](const std::vector<std::byte>& bytes, int64_t i) {
+      float value;
+      std::memcpy(&value, bytes.data() + i * 4, 4);
+      return static_cast<double>(value);
+    };
+    for (int64_t c = 0; c < s.channels; ++c) {
+      for (int64_t o = 0; o < s.out_channels; ++o) {
+        double sum = 0;
+        for (int64_t pixel = 0; pixel < s.images * s.Pixels(); ++pixel) {
+          sum += at(t.x, pixel * s.channels + c) * at(t.y, pixel * s.out_channels + o);
+        }
+        ASSERT_NEAR(at(dw, c * s.out_channels + o), sum, 1e-4) << c << ", " << o << TextOf(s);
+      }
     }
   }
 }
