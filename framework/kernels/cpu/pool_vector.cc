@@ -28,15 +28,13 @@ struct Covering {
   }
 };
 
-// fn(first pixel of the row of the image, element of the window, how many) for each row of the
-// window at a place that lies on the image.
+// fn(first pixel, how many) for each row of the window at a place that lies on the image.
 template <typename F>
 SLUICE_INLINE void ForRows(const PoolImage& image, const OnImage& rows, const OnImage& columns,
                            F&& fn) {
   for (int64_t k = rows.begin; k < rows.end; ++k) {
     const int64_t row = rows.pixel + k - rows.begin;
-    fn(row * image.width.pixels + columns.pixel, k * image.width.window + columns.begin,
-       columns.end - columns.begin);
+    fn(row * image.width.pixels + columns.pixel, columns.end - columns.begin);
   }
 }
 
@@ -58,7 +56,7 @@ void MaxPool(const PoolImage& image, const T* x, T* y) {
     const T* const first = x + (rows.pixel * image.width.pixels + columns.pixel) * stride;
     ForLanes(image.channels, [&](int64_t c, auto lanes) {
       F max = lanes(first + c);
-      ForRows(image, rows, columns, [&](int64_t pixel, int64_t, int64_t count) {
+      ForRows(image, rows, columns, [&](int64_t pixel, int64_t count) {
         for (int64_t i = 0; i < count; ++i) max = Max(max, lanes(x + (pixel + i) * stride + c));
       });
       lanes(y + place * stride + c, max);
@@ -102,7 +100,7 @@ SLUICE_INLINE void PixelsOfMax(const PoolImage& image, const T* x, const OnImage
     best[g] = SplatI(static_cast<int32_t>(first));
     nan[g] = IsNan(max[g]);
   }
-  ForRows(image, rows, columns, [&](int64_t pixel, int64_t, int64_t count) {
+  ForRows(image, rows, columns, [&](int64_t pixel, int64_t count) {
     const T* from = x + pixel * image.stride;
     I at = SplatI(static_cast<int32_t>(pixel));
     for (int64_t i = 0; i < count; ++i, from += image.stride) {
@@ -213,7 +211,7 @@ void AveragePool(const PoolImage& image, const T* x, T* y) {
     const F divisor = Splat(Divisor(image, rows, columns));
     ForLanes(image.channels, [&](int64_t c, auto lanes) {
       F sum = Splat(0);
-      ForRows(image, rows, columns, [&](int64_t pixel, int64_t, int64_t count) {
+      ForRows(image, rows, columns, [&](int64_t pixel, int64_t count) {
         for (int64_t i = 0; i < count; ++i) sum = sum + lanes(x + (pixel + i) * stride + c);
       });
       lanes(y + place * stride + c, sum / divisor);
