@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/tensor/dtype.h"
@@ -219,6 +220,29 @@ TEST(VectorTest, LongArraysAreStoredAsShortOnes) {
     });
     both([&](const float* a, float* y, int64_t m) { table.f32.elementwise.add.both(a, a, y, m); });
     both([&](const float* a, float* y, int64_t m) { table.f32.elementwise.scale(a, 3, y, m); });
+  }
+}
+
+// A window of four pixels: its first maximum, or its first NaN whatever follows, gets the gradient.
+TEST(VectorTest, TheGradientOfAMaximumGoesToTheFirstOfTheLargestOrNan) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::pair<Floats, int>> windows = {
+      {{1, nan, 5, 2}, 1},       {{nan, 3, nan, 9}, 0}, {{2, 7, 7, 7}, 1},
+      {{0.0f, -0.0f, 0, -1}, 0}, {{-3, -2, -1, 0}, 3},  {{1, 5, 6, nan}, 3}};
+  for (Isa isa : Levels()) {
+    for (const int64_t channels : {64, 50, 7}) {
+      for (const auto& [window, expected] : windows) {
+        const PoolImage image = {{1, 1, 1, 1, 0}, {4, 1, 4, 1, 0}, channels, channels, false};
+        Floats x, dy(channels, 2), dx(4 * channels, -1);
+        for (const float value : window) x.insert(x.end(), channels, value);
+        std::vector<int32_t> scratch(kPoolChannels);
+        VectorsOf(isa).f32.pool.max_gradient(image, x.data(), dy.data(), dx.data(), scratch.data());
+        for (int64_t i = 0; i < 4 * channels; ++i) {
+          ASSERT_EQ(dx[i], i / channels == expected ? 2 : 0)
+              << "pixel " << i / channels << " of a window with its maximum at " << expected;
+        }
+      }
+    }
   }
 }
 
