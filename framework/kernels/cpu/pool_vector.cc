@@ -49,21 +49,6 @@ SLUICE_INLINE void ForPlaces(const PoolImage& image, F&& fn) {
   }
 }
 
-template <typename T>
-void MaxPool(const PoolImage& image, const T* x, T* y) {
-  const int64_t stride = image.stride;
-  ForPlaces(image, [&](int64_t place, const OnImage& rows, const OnImage& columns) {
-    const T* const first = x + (rows.pixel * image.width.pixels + columns.pixel) * stride;
-    ForLanes(image.channels, [&](int64_t c, auto lanes) {
-      F max = lanes(first + c);
-      ForRows(image, rows, columns, [&](int64_t pixel, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) max = Max(max, lanes(x + (pixel + i) * stride + c));
-      });
-      lanes(y + place * stride + c, max);
-    });
-  });
-}
-
 // fn(channel, lanes, groups): as ForLanes, but of `groups` registers side by side, so that loops
 // over the pixels of a window are gone through once for all of them.
 #ifdef __AVX512F__
@@ -82,10 +67,36 @@ SLUICE_INLINE void ForGroups(int64_t channels, Fn&& fn) {
   ForLanes(channels - c, [&](int64_t i, auto lanes) { fn(c + i, lanes, Groups<1>()); });
 }
 
+// What the row of places below will read is fetched, here and in the gradient, since processors do
+// not see that rows of an image follow each other.
+template <typename T>
+void MaxPool(const PoolImage& image, const T* x, T* y) {
+  const int64_t stride = image.stride, below = image.height.stride * image.width.pixels * stride;
+  ForPlaces(image, [&](int64_t place, const OnImage& rows, const OnImage& columns) {
+    const T* const first = x + (rows.pixel * image.width.pixels + columns.pixel) * stride;
+    ForGroups(image.channels, [&](int64_t c, auto lanes, auto groups) {
+      F max[groups.kCount];
+#pragma GCC unroll 4
+      for (int g = 0; g < groups.kCount; ++g) max[g] = lanes(first + c + g * kLanes);
+      ForRows(image, rows, columns, [&](int64_t pixel, int64_t count) {
+        const T* from = x + pixel * stride + c;
+        for (int64_t i = 0; i < count; ++i, from += stride) {
+#pragma GCC unroll 4
+          for (int g = 0; g < groups.kCount; ++g) {
+            _mm_prefetch(from + below + g * kLanes, _MM_HINT_T0);
+            max[g] = Max(max[g], lanes(from + g * kLanes));
+          }
+        }
+      });
+#pragma GCC unroll 4
+      for (int g = 0; g < groups.kCount; ++g) lanes(y + place * stride + c + g * kLanes, max[g]);
+    });
+  });
+}
+
 // To each channel the number, in the image, of the pixel of a window that is the first of the
 // largest, or the first NaN. No step waits for the comparison of the one before: after a NaN `max`
-// means nothing, and all stays. What the row of places below will read is fetched, since processors
-// do not see that rows of an image follow each other.
+// means nothing, and all stays.
 template <typename T, typename Lanes, int groups>
 SLUICE_INLINE void PixelsOfMax(const PoolImage& image, const T* x, const OnImage& rows,
                                const OnImage& columns, Lanes lanes, Groups<groups>, int32_t* to) {
