@@ -238,7 +238,8 @@ TEST(ConvolutionTest, AllocatesOnlyInsideTheLibraryAndLittleThere) {
   CpuThreadPool thread_pool(2, InitKernelThread);
   CpuStream stream(&thread_pool);
   const KernelContext context = {.stream = &stream};
-  for (ConvolutionShape shape : {Square(8, 28, 64, 64, 3, 1), Square(4, 14, 256, 600, 1, 1)}) {
+  for (ConvolutionShape shape :
+       {Square(8, 28, 64, 64, 3, 1), Square(4, 14, 256, 600, 1, 1), Square(8, 28, 128, 64, 1, 1)}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       shape.operands = dtype;
       for (const ConvolutionPass pass : kPasses) {
