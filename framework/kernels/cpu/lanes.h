@@ -79,6 +79,9 @@ SLUICE_INLINE F Loaded(F a) {
 
 SLUICE_INLINE __m256 LowHalf(F a) { return _mm512_castps512_ps256(a.v); }
 SLUICE_INLINE __m256 HighHalf(F a) { return _mm512_extractf32x8_ps(a.v, 1); }
+SLUICE_INLINE F Joined(__m256 low, __m256 high) {
+  return {_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1)};
+}
 
 SLUICE_INLINE I SplatI(int32_t x) { return {_mm512_set1_epi32(x)}; }
 SLUICE_INLINE I LoadI(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
@@ -246,6 +249,7 @@ SLUICE_INLINE F Loaded(F a) { return a; }
 
 SLUICE_INLINE __m256 LowHalf(F a) { return a.lo; }
 SLUICE_INLINE __m256 HighHalf(F a) { return a.hi; }
+SLUICE_INLINE F Joined(__m256 low, __m256 high) { return {low, high}; }
 
 SLUICE_INLINE I SplatI(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 SLUICE_INLINE void StoreI(int32_t* p, I a) {
@@ -336,6 +340,28 @@ SLUICE_INLINE void StoreTransposed(I c0, I c1, I c2, I c3, int32_t* to) {
 #endif
 
 #include "framework/kernels/formulas.inc"
+
+// from[ids[0]], from[ids[1]] and so on, by a load of each: the instructions that gather take longer
+// (bench/README.md, "Five models").
+SLUICE_INLINE __m128 FourAt(const float* from, const int32_t* ids) {
+  __m128 four = _mm_load_ss(from + ids[0]);
+  four = _mm_insert_ps(four, _mm_load_ss(from + ids[1]), 0x10);
+  four = _mm_insert_ps(four, _mm_load_ss(from + ids[2]), 0x20);
+  return _mm_insert_ps(four, _mm_load_ss(from + ids[3]), 0x30);
+}
+SLUICE_INLINE __m256 EightAt(const float* from, const int32_t* ids) {
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(FourAt(from, ids)), FourAt(from, ids + 4), 1);
+}
+SLUICE_INLINE F LoadAt(const float* from, const int32_t* ids) {
+  return Joined(EightAt(from, ids), EightAt(from, ids + 8));
+}
+// The first n lanes.
+SLUICE_INLINE void StoreAt(float* to, const int32_t* ids, F a, int64_t n) {
+  alignas(64) float lanes[kLanes];
+  Store(lanes, a);
+#pragma GCC unroll 16
+  for (int64_t l = 0; l < n; ++l) to[ids[l]] = lanes[l];
+}
 
 // Twice, for registers of sixteen.
 alignas(64) constexpr float kEighths[16] = {

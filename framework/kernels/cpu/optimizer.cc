@@ -57,7 +57,8 @@ struct NamedRows {
   int64_t n;
   int64_t offset = 0;  // of a row from its id
 
-  // update(gradient, tables, n) changes n elements, which stand at one place of all.
+  // update(gradient, tables, n) changes n elements of the tables in order, update(gradient, ids,
+  // tables, n) those at so many ids.
   template <typename F>
   void Update(const KernelContext& context, std::byte* scratch, const F& update) const {
     if (rows.width == 0) return;  // a shard without columns has no bytes either
@@ -74,8 +75,12 @@ struct NamedRows {
         const int64_t place = (id + group.offset) * rows.width;
         for (const float* table : group.tables) FetchRow(table + place, rows.width);
       };
-      if (rows.width == 1 && to == nullptr) {
-        distinct.ForEachElement(Elements<F>{group, update}, fetch);
+      if (distinct.AreElements() && to == nullptr) {
+        std::array<float*, kTables> at = tables;
+        for (float*& table : at) table += group.offset;
+        distinct.ForEachElement([&](const int32_t* row_ids, const float* gradient, int64_t count) {
+          update(gradient, row_ids, at.data(), count);
+        });
       } else if (rows.width < NarrowRows<F>::kWidth) {
         distinct.ForEach([&] { return NarrowRows<F>(group, update); }, fetch);
       } else {
@@ -107,27 +112,6 @@ struct NamedRows {
       if (named.to != nullptr) named.StoreCopies(at[0], places, 1);
     }
     void Finish() const {}
-  };
-
-  // Rows of one element are brought together, changed, and put back.
-  template <typename F>
-  struct Elements {
-    const NamedRows& named;
-    const F& update;
-    void operator()(const int64_t* ids, const float* gradient, int64_t n) const {
-      alignas(64) float changed[kTables][DistinctRows::kTaken];
-      std::array<float*, kTables> at;
-      for (int t = 0; t < kTables; ++t) {
-        at[t] = changed[t];
-        const float* const from = named.tables[t] + named.offset;
-        for (int64_t i = 0; i < n; ++i) changed[t][i] = from[ids[i]];
-      }
-      update(gradient, at.data(), n);
-      for (int t = 0; t < kTables; ++t) {
-        float* const to = named.tables[t] + named.offset;
-        for (int64_t i = 0; i < n; ++i) to[ids[i]] = changed[t][i];
-      }
-    }
   };
 
   // Rows that fill no register are brought together first, and changed many at a time.
@@ -185,7 +169,7 @@ int Written(const KernelSpec& spec) {
   return spec.outputs.empty() ? 0 : static_cast<int>(spec.inputs.size());
 }
 
-// The rules of ops/update_rule.h: the loop over elements, whose states are as many pointers.
+// The rules of ops/update_rule.h: the loops over elements, whose states are as many pointers.
 struct AdamWRule {
   using Attributes = AdamWAttributes;
   using Step = AdamWStep;
@@ -194,6 +178,10 @@ struct AdamWRule {
   static void Run(const AdamWStep& step, const float* gradient, float* variable,
                   float* const* states, int64_t n) {
     Vectors().optimizer.adamw(step, gradient, variable, states[0], states[1], n);
+  }
+  static void RunAtIds(const AdamWStep& step, const float* gradient, const int32_t* ids,
+                       float* variable, float* const* states, int64_t n) {
+    Vectors().optimizer_at_ids.adamw(step, gradient, ids, variable, states[0], states[1], n);
   }
 };
 
@@ -205,6 +193,10 @@ struct AdagradRule {
   static void Run(const AdagradStep& step, const float* gradient, float* variable,
                   float* const* states, int64_t n) {
     Vectors().optimizer.adagrad(step, gradient, variable, states[0], n);
+  }
+  static void RunAtIds(const AdagradStep& step, const float* gradient, const int32_t* ids,
+                       float* variable, float* const* states, int64_t n) {
+    Vectors().optimizer_at_ids.adagrad(step, gradient, ids, variable, states[0], n);
   }
 };
 
@@ -218,6 +210,41 @@ struct FtrlRule {
                   float* const* states, int64_t n) {
     if (step.learning_rate == 0) return;
     Vectors().optimizer.ftrl(step, gradient, variable, states[0], states[1], n);
+  }
+  static void RunAtIds(const FtrlStep& step, const float* gradient, const int32_t* ids,
+                       float* variable, float* const* states, int64_t n) {
+    if (step.learning_rate == 0) return;
+    Vectors().optimizer_at_ids.ftrl(step, gradient, ids, variable, states[0], states[1], n);
+  }
+};
+
+// With a momentum or none.
+template <int states>
+struct SgdRule {
+  using Step = SgdStep;
+  static void Run(const SgdStep& step, const float* gradient, float* variable, float* const* at,
+                  int64_t n) {
+    UpdateSgd(step, gradient, variable, states > 0 ? at[0] : nullptr, n);
+  }
+  static void RunAtIds(const SgdStep& step, const float* gradient, const int32_t* ids,
+                       float* variable, float* const* at, int64_t n) {
+    if constexpr (states > 0) {
+      Vectors().optimizer_at_ids.sgd_momentum(step, gradient, ids, variable, at[0], n);
+    } else {
+      Vectors().optimizer_at_ids.sgd(step, gradient, ids, variable, n);
+    }
+  }
+};
+
+// What NamedRows does to a variable and its states.
+template <typename Rule>
+struct RowsUpdate {
+  const typename Rule::Step step;
+  void operator()(const float* gradient, float* const* table, int64_t n) const {
+    Rule::Run(step, gradient, table[0], table + 1, n);
+  }
+  void operator()(const float* gradient, const int32_t* ids, float* const* table, int64_t n) const {
+    Rule::RunAtIds(step, gradient, ids, table[0], table + 1, n);
   }
 };
 
@@ -276,10 +303,7 @@ PreparedKernel PrepareUpdateSparse(const char* op, const KernelSpec& spec) {
         std::array<float*, kIds> tables;
         for (int t = 0; t < kIds; ++t) tables[t] = at.at(t);
         NamedRows<kIds>{rows, ids, at.at(kIds + 1), tables, out, n}.Update(
-            context, at.scratch<std::byte>(),
-            [&](const float* gradient, float* const* table, int64_t elements) {
-              Rule::Run(step, gradient, table[0], table + 1, elements);
-            });
+            context, at.scratch<std::byte>(), RowsUpdate<Rule>{step});
         return absl::OkStatus();
       },
       DistinctRows::Scratch(of_group, rows.width));
@@ -355,14 +379,10 @@ PreparedKernel PrepareSgdSparse(const KernelSpec& spec) {
         std::byte* const scratch = at.scratch<std::byte>();
         if (has_momentum) {
           NamedRows<2>{rows, ids, at.at(2), {at.at(0), at.at(6)}, out, n}.Update(
-              context, scratch, [&](const float* gradient, float* const* table, int64_t elements) {
-                UpdateSgd(step, gradient, table[0], table[1], elements);
-              });
+              context, scratch, RowsUpdate<SgdRule<1>>{step});
         } else {
           NamedRows<1>{rows, ids, at.at(2), {at.at(0)}, out, n}.Update(
-              context, scratch, [&](const float* gradient, float* const* table, int64_t elements) {
-                UpdateSgd(step, gradient, table[0], nullptr, elements);
-              });
+              context, scratch, RowsUpdate<SgdRule<0>>{step});
         }
         return absl::OkStatus();
       },

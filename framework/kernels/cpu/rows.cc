@@ -114,15 +114,12 @@ absl::Status ErrorOf(const char* op, const uint64_t* entries, int64_t n, int64_t
 
 absl::Status CheckSortedIds(const KernelContext& context, const char* op, const uint64_t* entries,
                             int64_t groups, int64_t of_group, int64_t limit) {
+  const int64_t bound = std::min(limit, int64_t{1} << 31);
+  const auto ascend = Vectors().sorted_ids.ascend;
   for (int64_t g = 0; g < groups && of_group > 0; ++g, entries += of_group) {
-    std::atomic<bool> good = IdOf(entries[of_group - 1]) < limit && PlaceOf(entries[0]) < of_group;
+    std::atomic<bool> good = IdOf(entries[of_group - 1]) < bound && PlaceOf(entries[0]) < of_group;
     Parallel(context, of_group - 1, kCheapGrain, [&](int64_t begin, int64_t end) {
-      uint64_t bad = 0;
-      for (int64_t i = begin; i < end; ++i) {
-        bad |= entries[i + 1] <= entries[i];
-        bad |= PlaceOf(entries[i + 1]) >= of_group;
-      }
-      if (bad != 0) good = false;
+      if (!ascend(entries + begin, end - begin + 1, of_group)) good = false;
     });
     if (!good) return ErrorOf(op, entries, of_group, limit);
   }

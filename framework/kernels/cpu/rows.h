@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/vector.h"
@@ -67,6 +68,7 @@ class DistinctRows {
                int64_t n, int64_t width, int64_t begin, int64_t end, std::byte* scratch)
       : context_(context),
         values_(values),
+        n_(n),
         width_(width),
         ids_(IdsBetween(entries, n, begin, end)),
         sums_(scratch),
@@ -84,25 +86,23 @@ class DistinctRows {
       visit.Finish();
     });
   }
-  // The same of rows of one element: take(ids, sums, n) for at most kTaken distinct ids at a time.
-  static constexpr int64_t kTaken = 64;
-  template <typename Take, typename Fetch>
-  void ForEachElement(Take&& take, Fetch&& fetch) const {
-    ForEachPiece([&](int64_t piece) { RunElements(piece, take, fetch); });
+  // Whether rows are of one element, and places in the vector loops' range.
+  bool AreElements() const { return width_ == 1 && n_ <= std::numeric_limits<int32_t>::max(); }
+  // The same of such rows: take(ids, sums, n) for at most kEntriesAtOnce distinct ids at a time.
+  template <typename Take>
+  void ForEachElement(Take&& take) const {
+    ForEachPiece([&](int64_t piece) { RunElements(piece, take); });
   }
   // The sum of the squares of what the rows of each id add up to.
   double SumOfSquares() const {
     const auto squares = Vectors().f32.reduction.sum_squares;
     ForEachPiece([&](int64_t piece) {
       double total = 0;
-      if (width_ == 1) {
-        RunElements(
-            piece,
-            [&](const int64_t*, const float* sums, int64_t n) {
-              // The square of one f32 is exact.
-              for (int64_t i = 0; i < n; ++i) total += static_cast<double>(sums[i]) * sums[i];
-            },
-            [](int64_t) {});
+      if (AreElements()) {
+        RunElements(piece, [&](const int32_t*, const float* sums, int64_t n) {
+          // The square of one f32 is exact.
+          for (int64_t i = 0; i < n; ++i) total += static_cast<double>(sums[i]) * sums[i];
+        });
       } else {
         RunPiece(
             piece,
@@ -159,33 +159,26 @@ class DistinctRows {
     }
   }
 
-  // An id's row is asked for when the id is found, and used when many are. The values of all ids
-  // are near, as they are few bytes.
-  template <typename Take, typename Fetch>
-  void RunElements(int64_t piece, Take&& take, Fetch&& fetch) const {
-    int64_t ids[kTaken], count = 0, last = -1;
-    alignas(64) float sums[kTaken];
-    const int64_t end = NextId((piece + 1) * kPiece);
-    for (int64_t i = NextId(piece * kPiece); i < end; ++i) {
-      const int64_t id = IdAt(i);
-      if (id == last) {
+  // The entries of an id that a cut parts are added up by who has the first of them.
+  template <typename Take>
+  void RunElements(int64_t piece, Take&& take) const {
+    const auto add_up = Vectors().sorted_ids.add_up;
+    alignas(64) int32_t ids[kEntriesAtOnce + 16];
+    alignas(64) float sums[kEntriesAtOnce + 16];
+    const int64_t end = std::min((piece + 1) * kPiece, ids_.count);
+    for (int64_t i = NextId(piece * kPiece); i < end;) {
+      const int64_t some = std::min(kEntriesAtOnce, end - i);
+      const int64_t count = add_up(ids_.entries + i, some, values_, ids, sums);
+      for (i += some; i < ids_.count && IdAt(i) == IdAt(i - 1); ++i) {
         sums[count - 1] = sums[count - 1] + *RowAt(i);
-        continue;
       }
-      if (count == kTaken) {
-        take(ids, sums, count);
-        count = 0;
-      }
-      fetch(id);
-      ids[count] = last = id;
-      sums[count++] = *RowAt(i);
+      take(ids, sums, count);
     }
-    if (count > 0) take(ids, sums, count);
   }
 
   const KernelContext& context_;
   const float* const values_;
-  const int64_t width_;
+  const int64_t n_, width_;
   const SortedIds ids_;
   std::byte* const sums_;  // a row for each piece
   double* const totals_;   // a number for each

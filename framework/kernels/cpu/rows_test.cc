@@ -1,6 +1,7 @@
 // Sparse updates and lookups at sizes that take every way through them: few ids and many, named
 // once or often, rows narrower and wider than a register, of this shard and of others, one thread
-// and several. What the ops' cases reach is the conformance tests' matter.
+// and several, both levels of vector loops. What the ops' cases reach is the conformance tests'
+// matter.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "framework/attributes/attributes.h"
 #include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/vector.h"
 #include "framework/kernels/kernel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -102,28 +104,42 @@ absl::Status RunOp(const std::string& op, const std::string& attributes,
   return (*kernel)->Launch({.stream = &stream}, operands.data(), static_cast<std::byte*>(aligned));
 }
 
-// A rule of updates: its op without "_sparse", and how many states it has.
+// A rule of updates: its op without "_sparse", and how many states it has; SGD's stand last.
 struct Rule {
   std::string op, attributes;
   int states;
   bool reads_step;
+  bool states_last = false;
 };
 std::vector<Rule> Rules() {
   return {{"adamw", PrintAttributes(AdamWAttributes{0.9, 0.95, 1e-8, 0.1}), 2, true},
           {"adagrad", PrintAttributes(AdagradAttributes{1e-8, 0.1}), 1, false},
-          {"ftrl", PrintAttributes(FtrlAttributes{0.1, 0.2, 1}), 2, false}};
+          {"ftrl", PrintAttributes(FtrlAttributes{0.1, 0.2, 1}), 2, false},
+          {"sgd", PrintAttributes(SgdAttributes{0, 0.1, false}), 0, true, true},
+          {"sgd", PrintAttributes(SgdAttributes{0.9, 0.1, false}), 1, true, true},
+          {"sgd", PrintAttributes(SgdAttributes{0.9, 0.1, true}), 1, true, true}};
 }
 
 struct Setting {
   int64_t n, width;
   int threads;
-  std::string ToString() const { return absl::StrCat(n, " x ", width, ", ", threads, " threads"); }
+  Isa isa;
+  std::string ToString() const {
+    return absl::StrCat(n, " x ", width, ", ", threads, " threads, level ", static_cast<int>(isa));
+  }
 };
+std::vector<Isa> Levels() {
+  std::vector<Isa> levels = {Isa::kV3};
+  if (Runs(Isa::kV4)) levels.push_back(Isa::kV4);
+  return levels;
+}
 std::vector<Setting> Settings() {
   std::vector<Setting> all;
   for (const int64_t n : {1, 100, 5000, 70000}) {
     for (const int64_t width : {1, 3, 16, 40}) {
-      for (const int threads : {1, 3}) all.push_back({n, width, threads});
+      for (const int threads : {1, 3}) {
+        for (const Isa isa : Levels()) all.push_back({n, width, threads, isa});
+      }
     }
   }
   return all;
@@ -144,6 +160,7 @@ class RuleTest {
 
   // What the dense update makes of the tables, of rows that are named alone.
   std::vector<std::vector<float>> Expected() {
+    const ScopedIsa level(Isa::kV3);
     const int64_t width = setting_.width;
     std::vector<float> gradient(kHeld * width);
     std::vector<bool> named(kHeld);
@@ -157,10 +174,9 @@ class RuleTest {
       named[row] = true;
     }
     std::vector<std::vector<float>> made = tables_;
-    std::vector<Operand> inputs;
-    for (std::vector<float>& table : made) inputs.push_back(Of(table, {kHeld, width}));
-    inputs.push_back(Of(gradient, {kHeld, width}));
-    AddScalars(&inputs);
+    std::vector<Operand> tables;
+    for (std::vector<float>& table : made) tables.push_back(Of(table, {kHeld, width}));
+    const std::vector<Operand> inputs = Inputs(tables, {Of(gradient, {kHeld, width})});
     EXPECT_EQ(RunOp(rule_.op, rule_.attributes, inputs, {}, 1), absl::OkStatus());
     for (size_t t = 0; t < made.size(); ++t) {
       for (int64_t e = 0; e < kHeld * width; ++e) {
@@ -172,15 +188,14 @@ class RuleTest {
 
   // The tables behind the sparse update in place; with `rows` behind the one that gives rows.
   std::vector<std::vector<float>> Made(std::vector<float>* rows) {
+    const ScopedIsa level(setting_.isa);
     const Shape shape = {setting_.n, setting_.width};
     std::vector<std::vector<float>> made = tables_;
-    std::vector<Operand> inputs, outputs;
+    std::vector<Operand> tables, outputs;
     for (std::vector<float>& table : made) {
-      inputs.push_back({Middle(setting_.width), table.data()});
+      tables.push_back({Middle(setting_.width), table.data()});
     }
-    inputs.push_back(Of(sorted_));
-    inputs.push_back(Of(values_, shape));
-    AddScalars(&inputs);
+    const std::vector<Operand> inputs = Inputs(tables, {Of(sorted_), Of(values_, shape)});
     if (rows != nullptr) {
       rows->assign(setting_.n * setting_.width, 5);
       outputs.push_back(Of(*rows, shape));
@@ -194,10 +209,18 @@ class RuleTest {
   const std::vector<std::vector<float>>& tables() const { return tables_; }
 
  private:
-  void AddScalars(std::vector<Operand>* inputs) {
-    inputs->push_back(Of(factor_, {}));
-    inputs->push_back(Of(rate_, {}));
-    if (rule_.reads_step) inputs->push_back({Shard::Whole(DType::kI32, {}), &step_});
+  // In the order of the op's operands.
+  std::vector<Operand> Inputs(const std::vector<Operand>& tables,
+                              const std::vector<Operand>& gradient) {
+    const auto states = tables.begin() + 1;
+    std::vector<Operand> inputs = {tables[0]};
+    if (!rule_.states_last) inputs.insert(inputs.end(), states, tables.end());
+    inputs.insert(inputs.end(), gradient.begin(), gradient.end());
+    inputs.push_back(Of(factor_, {}));
+    inputs.push_back(Of(rate_, {}));
+    if (rule_.reads_step) inputs.push_back({Shard::Whole(DType::kI32, {}), &step_});
+    if (rule_.states_last) inputs.insert(inputs.end(), states, tables.end());
+    return inputs;
   }
 
   const Rule rule_;
@@ -269,7 +292,10 @@ TEST(RowsTest, SquaresOfRowsAreThoseOfTheirSums) {
                       {Of(*to, {})}, threads),
                 absl::OkStatus());
     };
-    run(setting.threads, &made);
+    {
+      const ScopedIsa level(setting.isa);
+      run(setting.threads, &made);
+    }
     run(1, &by_one);
     EXPECT_NEAR(made[0], expected, 1e-7 * expected) << setting.ToString();
     EXPECT_EQ(made, by_one) << setting.ToString();
@@ -296,24 +322,35 @@ TEST(RowsTest, IdsAreSortedWithTheirPlaces) {
 
 TEST(RowsTest, EntriesThatNoSortGivesAreRefused) {
   std::vector<float> table = Values(kHeld, 3), values = Values(5000, 3), y(1);
-  const auto message = [&](int64_t at, uint64_t entry) {
+  const auto message = [&](Isa isa, const Shard& shard, int64_t at, uint64_t entry) {
+    const ScopedIsa level(isa);
     std::vector<uint64_t> entries = Sorted(Ids(5000));
     entries[at] = entry;
     return std::string(RunOp("sum_squares_sparse", "",
-                             {{Middle(1), table.data()}, Of(entries), Of(values, {5000, 1})},
+                             {{shard, table.data()}, Of(entries), Of(values, {5000, 1})},
                              {Of(y, {})}, 2)
                            .message());
   };
-  EXPECT_EQ(message(4999, uint64_t{kRows} << 32 | 17),
-            "sum_squares_sparse: expected ids in [0, 3000), got 3000 in row 17");
-  EXPECT_EQ(message(7, ~uint64_t{0} << 32 | 17),
-            "sum_squares_sparse: expected ids in [0, 3000), got -1 in row 17");
-  EXPECT_EQ(message(0, 5000),
-            "sum_squares_sparse: expected places in [0, 5000), got 5000 in entry 0");
-  EXPECT_EQ(message(4999, uint64_t{2999} << 32 | 5001),
-            "sum_squares_sparse: expected places in [0, 5000), got 5001 in entry 4999");
-  EXPECT_THAT(message(3000, 5),
-              testing::HasSubstr("expected sorted ids, got id 0 of row 5 behind"));
+  // More rows than ids can name.
+  Shard vast = Middle(1);
+  vast.logical = {int64_t{1} << 33, 1};
+  for (const Isa isa : Levels()) {
+    const auto refused = [&](int64_t at, uint64_t entry) {
+      return message(isa, Middle(1), at, entry);
+    };
+    EXPECT_EQ(refused(4999, uint64_t{kRows} << 32 | 17),
+              "sum_squares_sparse: expected ids in [0, 3000), got 3000 in row 17");
+    EXPECT_EQ(refused(7, ~uint64_t{0} << 32 | 17),
+              "sum_squares_sparse: expected ids in [0, 3000), got -1 in row 17");
+    EXPECT_EQ(message(isa, vast, 4999, ~uint64_t{0} << 32 | 17),
+              "sum_squares_sparse: expected ids in [0, 8589934592), got -1 in row 17");
+    EXPECT_EQ(refused(0, 5000),
+              "sum_squares_sparse: expected places in [0, 5000), got 5000 in entry 0");
+    EXPECT_EQ(refused(4999, uint64_t{2999} << 32 | 5001),
+              "sum_squares_sparse: expected places in [0, 5000), got 5001 in entry 4999");
+    EXPECT_THAT(refused(3000, 5),
+                testing::HasSubstr("expected sorted ids, got id 0 of row 5 behind"));
+  }
 }
 
 TEST(RowsTest, ALookupGivesTheRowsThatAShardHas) {

@@ -37,15 +37,16 @@ const FloatLoops<BFloat16>& VectorTable::of() const {
   return bf16;
 }
 
-#define SLUICE_TABLE_OF(level, level_of_pairs)                                                     \
-  {                                                                                                \
-    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy,             \
-     level::kBatchNorm,   level::kChannel,    level::kPool,      level::kAttention},               \
-        {level::kElementwiseBf16,  level::kActivationBf16,        level::kReductionBf16,           \
-         level::kCrossEntropyBf16, level::kBatchNormBf16,         level::kChannelBf16,             \
-         level::kPoolBf16,         level_of_pairs::kAttentionBf16},                                \
-        level::kArithmetic, level::kNormalization, level::kOptimizer, level::kSigmoidCrossEntropy, \
-        level::kCachedAttention, level::kBatchStatistics, level::kImage                            \
+#define SLUICE_TABLE_OF(level, level_of_pairs)                                                \
+  {                                                                                           \
+    {level::kElementwise, level::kActivation, level::kReduction, level::kCrossEntropy,        \
+     level::kBatchNorm,   level::kChannel,    level::kPool,      level::kAttention},          \
+        {level::kElementwiseBf16,  level::kActivationBf16,        level::kReductionBf16,      \
+         level::kCrossEntropyBf16, level::kBatchNormBf16,         level::kChannelBf16,        \
+         level::kPoolBf16,         level_of_pairs::kAttentionBf16},                           \
+        level::kArithmetic, level::kNormalization, level::kOptimizer, level::kOptimizerAtIds, \
+        level::kSortedIds, level::kSigmoidCrossEntropy, level::kCachedAttention,              \
+        level::kBatchStatistics, level::kImage                                                \
   }
 
 const VectorTable& VectorsOf(Isa isa) {

@@ -214,6 +214,31 @@ struct OptimizerVector {
   void (*ftrl)(const FtrlStep& step, const float* gradient, float* variable, float* z, float* n,
                int64_t count);
 };
+// The same of elements that stand at ids, each named once, of a variable and of its states;
+// gradient[i] is that of ids[i].
+struct OptimizerAtIdsVector {
+  void (*sgd)(const SgdStep& step, const float* gradient, const int32_t* ids, float* variable,
+              int64_t n);
+  void (*sgd_momentum)(const SgdStep& step, const float* gradient, const int32_t* ids,
+                       float* variable, float* momentum, int64_t n);
+  void (*adamw)(const AdamWStep& step, const float* gradient, const int32_t* ids, float* variable,
+                float* m, float* v, int64_t n);
+  void (*adagrad)(const AdagradStep& step, const float* gradient, const int32_t* ids,
+                  float* variable, float* sum, int64_t n);
+  void (*ftrl)(const FtrlStep& step, const float* gradient, const int32_t* ids, float* variable,
+               float* z, float* n, int64_t count);
+};
+
+// At most as many entries of `sort_ids` (ops/update.h) at a time in add_up.
+constexpr int64_t kEntriesAtOnce = 512;
+struct SortedIdsVector {
+  // Whether n entries ascend, and the places of those behind the first are below `places`.
+  bool (*ascend)(const uint64_t* entries, int64_t n, uint64_t places);
+  // The ids of n > 0 entries, each once, and the sum of the values of each in order of appearance.
+  // Gives their number; both arrays have room for 16 more than n.
+  int64_t (*add_up)(const uint64_t* entries, int64_t n, const float* values, int32_t* ids,
+                    float* sums);
+};
 
 // One head of attention: `time` rows of `size` elements, `row` apart; its log-sum-exps are
 // `statistic` apart. The first `length` rows hold something; each sees the keys of all of them, or
@@ -261,6 +286,8 @@ struct VectorTable {
   ArithmeticVector arithmetic;
   NormalizationVector normalization;
   OptimizerVector optimizer;
+  OptimizerAtIdsVector optimizer_at_ids;
+  SortedIdsVector sorted_ids;
   SigmoidCrossEntropyVector sigmoid_cross_entropy;
   CachedAttentionVector cached_attention;
   BatchStatisticsVector batch_statistics;
@@ -292,6 +319,8 @@ struct VectorTable {
   extern const ArithmeticVector kArithmetic;                   \
   extern const NormalizationVector kNormalization;             \
   extern const OptimizerVector kOptimizer;                     \
+  extern const OptimizerAtIdsVector kOptimizerAtIds;           \
+  extern const SortedIdsVector kSortedIds;                     \
   extern const SigmoidCrossEntropyVector kSigmoidCrossEntropy; \
   extern const AttentionVector<float> kAttention;              \
   extern const AttentionVector<BFloat16> kAttentionBf16;       \
