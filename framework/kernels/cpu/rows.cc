@@ -1,5 +1,6 @@
 #include "framework/kernels/cpu/rows.h"
 
+#include <array>
 #include <atomic>
 #include <bit>
 #include <utility>
@@ -23,25 +24,62 @@ namespace {
 // Fewer keys than kFew are compared. Others are moved by digits from the last, each keeping what
 // those before have ordered; in slices, which threads take, of at least kSlice keys.
 constexpr int64_t kFew = 512, kSlice = 8192, kMostSlices = 8;
-constexpr int kMostBits = 11;  // of a digit: as many ends of lists as the nearest caches hold
+// Of a digit: as many ends of lists as the nearest caches hold. Ids have 31.
+constexpr int kMostBits = 11, kMostDigits = 3;
+static_assert(kMostBits * kMostDigits >= 31 && kMostDigits <= kMostSlices);
 
-int64_t Slices(int64_t n) { return std::clamp<int64_t>(n / kSlice, 1, kMostSlices); }
+int64_t Slices(const KernelContext& context, int64_t n) {
+  ThreadPool* const pool = context.thread_pool();
+  const int64_t threads = pool == nullptr ? 1 : pool->threads();
+  return std::clamp<int64_t>(n / kSlice, 1, std::min(threads, kMostSlices));
+}
 
 struct Digit {
   int shift, bits;
   uint32_t Of(uint64_t key) const { return key >> shift & ((1u << bits) - 1); }
 };
 
-// Moves to `to` the keys that for_each(slice, fn) gives to fn, in order. Gives their number.
+// The bits that any id has.
+uint32_t BitsOf(const int32_t* ids, int64_t n) {
+  using Some [[gnu::vector_size(64), gnu::aligned(4), gnu::may_alias]] = uint32_t;
+  constexpr int64_t kSome = 16;
+  Some some = {};
+  uint32_t all = 0;
+  int64_t i = 0;
+  for (; i + kSome <= n; i += kSome) some |= *reinterpret_cast<const Some*>(ids + i);
+  for (int l = 0; l < kSome; ++l) all |= some[l];
+  for (; i < n; ++i) all |= static_cast<uint32_t>(ids[i]);
+  return all;
+}
+
+// How many ids have each value of each digit; in one pass, as counts wait for one another.
+template <int digits>
+void CountDigits(const int32_t* ids, int64_t n, int bits, uint32_t* counts) {
+  std::fill_n(counts, int64_t{digits} << bits, 0);
+  for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 3
+    for (int d = 0; d < digits; ++d) {
+      ++counts[(d << bits) + Digit{d * bits, bits}.Of(static_cast<uint32_t>(ids[i]))];
+    }
+  }
+}
+
+// How many keys that for_each(slice, fn) gives to fn have each value of a digit, by slices.
 template <typename ForEach>
-int64_t MoveByDigit(const KernelContext& context, Digit digit, int64_t slices, uint32_t* counts,
-                    uint64_t* to, ForEach&& for_each) {
-  const auto counts_of = [&](int64_t slice) { return counts + (slice << digit.bits); };
+void CountDigit(const KernelContext& context, Digit digit, int64_t slices, uint32_t* counts,
+                ForEach&& for_each) {
   ForEachPiece(context, slices, [&](int64_t slice) {
-    uint32_t* const mine = counts_of(slice);
+    uint32_t* const mine = counts + (slice << digit.bits);
     std::fill_n(mine, int64_t{1} << digit.bits, 0);
     for_each(slice, [&](uint64_t key) { ++mine[digit.Of(key)]; });
   });
+}
+
+// Moves these keys to `to`, in order.
+template <typename ForEach>
+void MoveByDigit(const KernelContext& context, Digit digit, int64_t slices, uint32_t* counts,
+                 uint64_t* to, ForEach&& for_each) {
+  const auto counts_of = [&](int64_t slice) { return counts + (slice << digit.bits); };
   uint32_t sum = 0;  // each count becomes the place of the first of its keys
   for (int64_t value = 0; value < int64_t{1} << digit.bits; ++value) {
     for (int64_t slice = 0; slice < slices; ++slice) {
@@ -52,7 +90,6 @@ int64_t MoveByDigit(const KernelContext& context, Digit digit, int64_t slices, u
     uint32_t* const mine = counts_of(slice);
     for_each(slice, [&](uint64_t key) { to[mine[digit.Of(key)]++] = key; });
   });
-  return sum;
 }
 
 // Leaves the entries of n ids in order in `to`; `other` is of as many.
@@ -68,24 +105,28 @@ void SortInto(const KernelContext& context, const int32_t* ids, int64_t n, uint6
     std::sort(to, to + n);
     return;
   }
-  uint32_t all = 3;  // has the highest bit of any id
-  for (int64_t i = 0; i < n; ++i) all |= static_cast<uint32_t>(ids[i]);
-  const int bits = static_cast<int>(std::bit_width(all));
+  const int bits = static_cast<int>(std::bit_width(BitsOf(ids, n) | 1));
   const int digits = (bits + kMostBits - 1) / kMostBits, width = (bits + digits - 1) / digits;
-  const int64_t slices = Slices(n);
+  const int64_t slices = Slices(context, n);
   uint32_t counts[kMostSlices << kMostBits];
+  // One slice has the counts of all digits from the start; those of several change with each move.
+  if (slices == 1) {
+    constexpr std::array kCount = {CountDigits<1>, CountDigits<2>, CountDigits<3>};
+    static_assert(kCount.size() == kMostDigits);
+    kCount[digits - 1](ids, n, width, counts);
+  }
   if (digits % 2 == 0) std::swap(to, other);  // the last move is into the first of these
-  MoveByDigit(context, {32, width}, slices, counts, to, [&](int64_t slice, auto&& fn) {
-    const Range range = Cut({0, n}, slices, slice);
-    entries_of(range.begin, range.end, fn);
-  });
-  for (int digit = 1; digit < digits; ++digit) {
+  for (int d = 0; d < digits; ++d) {
+    const Digit digit = {32 + d * width, width};
+    const auto for_each = [&](int64_t slice, auto&& fn) {
+      const Range range = Cut({0, n}, slices, slice);
+      if (d == 0) return entries_of(range.begin, range.end, fn);
+      for (int64_t i = range.begin; i < range.end; ++i) fn(other[i]);
+    };
+    uint32_t* const counts_of_digit = slices == 1 ? counts + (d << width) : counts;
+    if (slices > 1) CountDigit(context, digit, slices, counts, for_each);
+    MoveByDigit(context, digit, slices, counts_of_digit, to, for_each);
     std::swap(to, other);
-    MoveByDigit(context, {32 + digit * width, width}, slices, counts, to,
-                [&](int64_t slice, auto&& fn) {
-                  const Range range = Cut({0, n}, slices, slice);
-                  for (int64_t i = range.begin; i < range.end; ++i) fn(other[i]);
-                });
   }
 }
 
