@@ -173,11 +173,12 @@ absl::StatusOr<int32_t> CudaStream::Capture(absl::FunctionRef<absl::Status()> gi
   const absl::Status given = give();
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(handle_, &graph);
+  cudaGraphExec_t made = nullptr;
+  cudaError_t instantiated = cudaSuccess;
+  if (given.ok() && ended == cudaSuccess) instantiated = cudaGraphInstantiate(&made, graph, 0);
+  if (graph != nullptr) cudaGraphDestroy(graph);  // there is one, too, of what could not be given
   RETURN_IF_ERROR(given);
   RETURN_IF_ERROR(FromCuda(ended, "cudaStreamEndCapture"));
-  cudaGraphExec_t made = nullptr;
-  const cudaError_t instantiated = cudaGraphInstantiate(&made, graph, 0);
-  cudaGraphDestroy(graph);
   RETURN_IF_ERROR(FromCuda(instantiated, "cudaGraphInstantiate"));
   graphs_.push_back(made);
   // What a first launch would else do besides.
