@@ -77,6 +77,7 @@ PreparedKernel PrepareWriteRows(const KernelSpec& spec) {
   return MakeKernel([=](const KernelContext&, const Operands& at) {
     const int32_t* const position = at.at<int32_t>(2);
     RETURN_IF_ERROR(CheckPositions("write_rows", joined, position));
+    if (joined.rows * joined.row() == 0) return absl::OkStatus();  // a shard without heads
     for (int64_t b = 0; b < joined.batch; ++b) {
       float* const to = at.at(0) + (b * joined.time + position[b]) * joined.row();
       std::memcpy(to, at.at(1) + b * joined.rows * joined.row(),

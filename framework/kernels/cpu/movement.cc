@@ -183,7 +183,9 @@ PreparedKernel PreparePad(const KernelSpec& spec) {
           for (int64_t piece = begin; piece < end; ++piece) {
             std::byte* to = at.bytes(1) + piece * padded.whole;
             std::memset(to, 0, padded.before);
-            std::memcpy(to + padded.before, at.bytes(0) + piece * padded.bytes, padded.bytes);
+            if (padded.bytes > 0) {
+              std::memcpy(to + padded.before, at.bytes(0) + piece * padded.bytes, padded.bytes);
+            }
             std::memset(to + padded.before + padded.bytes, 0,
                         padded.whole - padded.before - padded.bytes);
           }
@@ -211,7 +213,7 @@ PreparedKernel PrepareConcat(const KernelSpec& spec) {
       for (int64_t o = begin; o < end; ++o) {
         std::byte* to = at.bytes(inputs) + o * whole;
         for (int i = 0; i < inputs; to += pieces[i], ++i) {
-          std::memcpy(to, at.bytes(i) + o * pieces[i], pieces[i]);
+          if (pieces[i] > 0) std::memcpy(to, at.bytes(i) + o * pieces[i], pieces[i]);
         }
       }
     });
