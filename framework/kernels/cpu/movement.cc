@@ -178,6 +178,7 @@ PreparedKernel PreparePad(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireOneType(spec));
   ASSIGN_OR_RETURN(const PaddedPieces padded, PaddedPiecesOf(spec));
   return MakeKernel([padded](const KernelContext& context, const Operands& at) {
+    if (padded.whole == 0) return;  // what is empty has no address
     ParallelRows(
         context, padded.pieces, padded.whole, 4 * kCheapGrain, [&](int64_t begin, int64_t end) {
           for (int64_t piece = begin; piece < end; ++piece) {
