@@ -74,7 +74,8 @@ class StepTracker {
     std::lock_guard<std::mutex> lock(mutex_);
     return aborted_;
   }
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // In one order with what RankLink::PullEnded writes before it asks.
+  bool failed() const { return failed_.load(std::memory_order_seq_cst); }
   // Keeps the first error.
   void Fail(const absl::Status& status) {
     {
@@ -120,7 +121,7 @@ class StepTracker {
   };
 
   void SetFailed() {
-    if (!failed_.exchange(true, std::memory_order_acq_rel) && told_of_failure_) told_of_failure_();
+    if (!failed_.exchange(true, std::memory_order_seq_cst) && told_of_failure_) told_of_failure_();
   }
 
   std::vector<Program> programs_;
