@@ -27,11 +27,11 @@ class PackedStream::Input {
     if (bytes_.empty()) RETURN_IF_ERROR(ReadSome());
     return bytes_.substr(0, size);
   }
-  // The last `size` of all, or nothing where there are fewer; Peek first.
+  // The last `size` of all, or nothing where there are fewer.
   absl::Status ReadLast(int64_t size, char* to) const {
     if (left() < size) return absl::OkStatus();
-    if (left_in_file_ >= size) return file_->ReadAt(file_->size() - size, size, to);
-    if (left_in_file_ == 0) std::memcpy(to, bytes_.data() + bytes_.size() - size, size);
+    if (file_ != nullptr) return file_->ReadAt(file_->size() - size, size, to);
+    std::memcpy(to, bytes_.data() + bytes_.size() - size, size);
     return absl::OkStatus();
   }
   // As many as there are; what is large goes from a file to its place at once.

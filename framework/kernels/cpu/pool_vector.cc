@@ -132,7 +132,7 @@ SLUICE_INLINE void PixelsOfMax(const PoolImage& image, const T* x, const OnImage
 }
 
 // For the places that cover a row of pixels, and each channel, the pixel of the maximum: as many
-// rows of places as can cover a pixel, of kPoolChannels a place.
+// rows of places as can cover a pixel, of kPoolChannels a place; pool.cc reckons its size likewise.
 struct Ring {
   int32_t* first;
   int64_t rows, row_elements;

@@ -4,6 +4,7 @@
 namespace sluice::cpu::SLUICE_ISA {
 namespace {
 
+// As in rows.h, which has inline functions and so may not be included here (vector.h).
 SLUICE_INLINE int32_t IdOf(uint64_t entry) { return static_cast<int32_t>(entry >> 32); }
 SLUICE_INLINE int32_t PlaceOf(uint64_t entry) { return static_cast<int32_t>(entry); }
 
