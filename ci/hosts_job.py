@@ -150,8 +150,10 @@ def run_alone(programs, folder, training, resume=None):
         shutil.copytree(resume, folder / "run")
         arguments = ["--resume=run"] + [word for word in arguments if not word.startswith(("--preset", "--out"))]
     job = Job({}, folder, training)
-    ended = subprocess.run([programs[training.model], *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    # `bazel run` says where it was started, and that is not where the text lies.
+    environment = {**os.environ, "BUILD_WORKING_DIRECTORY": str(folder)}
+    ended = subprocess.run([programs[training.model], *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
     expect(ended.returncode == 0, f"one process: exit {ended.returncode}: {ended.stderr[-800:]}")
     return whole_tensors(job.last_checkpoint()), job.losses()
 
