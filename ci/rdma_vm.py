@@ -72,6 +72,7 @@ grep -h 'no RDMA device "rxe7": this host has rxe0, rxe1; run with --net=tcp' tw
 for layout in _LAYOUTS:
     CASES["parity " + layout] = (layout in _LAYOUTS[:_IN_CI], f"""
 . /payload/rdma_vm_train.sh
+layers={2 if "pipe" in layout else 1}  # a stage has one at least
 train --mesh='{layout}' --steps=3 --out=one >one.printed 2>&1 || fail "one process has ended with $?"
 begin two --mesh='{layout}' --steps=3
 wait_all

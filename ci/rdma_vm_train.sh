@@ -6,7 +6,7 @@ head -c 4000 /payload/fixed.txt >text.txt
 # A model that takes a second a step here. oneDNN keeps to instructions that are not a thousand times as slow as on a CPU.
 # Processes of other namespaces cannot read each other's memory, so that ranks are as those of two hosts.
 train() {
-  DNNL_MAX_CPU_ISA=SSE41 $namespace /payload/train --preset=tiny --layers=1 --hidden=32 --heads=2 --sequence_length=16 \
+  DNNL_MAX_CPU_ISA=SSE41 $namespace /payload/train --preset=tiny --layers="${layers:-1}" --hidden=32 --heads=2 --sequence_length=16 \
     --batch=4 --data=text.txt --sample_length=0 --eval_every=0 --measure_peak=false "$@"
 }
 
