@@ -107,7 +107,7 @@ absl::StatusOr<GpuOpTimer::Prepared> GpuOpTimer::Prepare(const DistinctInstructi
   }
   const DeviceSupport& support = CudaSupport();
   ASSIGN_OR_RETURN(prepared.kernel, support.prepare(prepared.spec, stream_));
-  RETURN_IF_ERROR(stream_->ReserveScratch(prepared.kernel->scratch()));
+  RETURN_IF_ERROR(ReserveScratch(prepared.kernel->scratch()));
   prepared.kernel = support.place(std::move(prepared.kernel), prepared.spec,
                                   {"program of one kernel", "device 0"}, stream_);
   constexpr int64_t kMostCopies = 32;
@@ -115,6 +115,17 @@ absl::StatusOr<GpuOpTimer::Prepared> GpuOpTimer::Prepare(const DistinctInstructi
   prepared.copies = std::clamp<int64_t>(options_.rotated_bytes / one_copy, 1, kMostCopies);
   RETURN_IF_ERROR(Fill(prepared));
   return prepared;
+}
+
+absl::Status GpuOpTimer::ReserveScratch(int64_t bytes) {
+  if (bytes <= scratch_bytes_) return absl::OkStatus();
+  scratch_.reset();
+  scratch_bytes_ = 0;
+  void* made = nullptr;
+  RETURN_IF_ERROR(FromCuda(cudaMalloc(&made, static_cast<size_t>(bytes)), "cudaMalloc of scratch"));
+  scratch_.reset(static_cast<std::byte*>(made));
+  scratch_bytes_ = bytes;
+  return absl::OkStatus();
 }
 
 absl::Status GpuOpTimer::Fill(const Prepared& prepared) {
@@ -148,7 +159,7 @@ absl::StatusOr<double> GpuOpTimer::TimeOfKernel(const Prepared& prepared) {
   return TimeOf([&](int64_t number) {
     std::byte* const copy = device_->memory() + number % prepared.copies * prepared.places.bytes;
     for (size_t i = 0; i < operands.size(); ++i) operands[i] = copy + prepared.places.offsets[i];
-    return prepared.kernel->Launch(firing, operands.data(), nullptr);
+    return prepared.kernel->Launch(firing, operands.data(), scratch_.get());
   });
 }
 

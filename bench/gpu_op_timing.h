@@ -74,6 +74,8 @@ class GpuOpTimer {
   };
 
   absl::StatusOr<Prepared> Prepare(const DistinctInstruction& one, const KernelSpec& spec);
+  // At least so many bytes of scratch from now on.
+  absl::Status ReserveScratch(int64_t bytes);
   // What comes next is of no instruction, and may touch everything.
   void BeginCopies();
   absl::Status Fill(const Prepared& prepared);
@@ -89,6 +91,9 @@ class GpuOpTimer {
     void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   };
   using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventDeleter>;
+  struct CardMemoryDeleter {
+    void operator()(std::byte* memory) const { cudaFree(memory); }
+  };
 
   GpuOpTimer() = default;
 
@@ -100,6 +105,8 @@ class GpuOpTimer {
   CudaStream* stream_ = nullptr;
   int32_t copies_ = 0;  // their place at the stream
   Event begin_, end_;
+  std::unique_ptr<std::byte, CardMemoryDeleter> scratch_;
+  int64_t scratch_bytes_ = 0;
 };
 
 }  // namespace sluice

@@ -86,7 +86,7 @@ absl::Status LowerAll(const CompileOptions& options, const Machine& machine, Box
 
 // From the tasks of a program to its order and bytes, on the devices that represent the others.
 absl::StatusOr<Placed> PlaceTasks(const CompileOptions& options, const Machine& machine,
-                                  absl::Span<const int64_t> base, const Compilation& compilation,
+                                  const PackingOptions& packing, const Compilation& compilation,
                                   CompiledProgram* program) {
   RETURN_IF_ERROR(Observe(options, program->name, &program->tasks));
   ASSIGN_OR_RETURN(Schedule schedule,
@@ -101,8 +101,7 @@ absl::StatusOr<Placed> PlaceTasks(const CompileOptions& options, const Machine& 
   ASSIGN_OR_RETURN(Ordered ordered,
                    OrderProgram(std::move(schedule), options.phase_end, options.stop));
   RETURN_IF_ERROR(Observe(options, program->name, &ordered));
-  ASSIGN_OR_RETURN(Placed placed,
-                   PlaceProgram(std::move(ordered), base, options.phase_end, options.stop));
+  ASSIGN_OR_RETURN(Placed placed, PlaceProgram(std::move(ordered), packing, options.phase_end));
   RETURN_IF_ERROR(Observe(options, program->name, &placed));
   program->packed = placed.devices;
   return placed;
@@ -124,9 +123,10 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   AddVariables(&out);
   // Programs run one at a time, so their bytes overlap above the variables.
   const std::vector<int64_t> base = BytesOfVariables(out.plan, out.classes);
+  const PackingOptions packing = {base, AlignmentOf(out.plan), options.stop};
   std::vector<Placed> placed;
   for (CompiledProgram& program : out.programs) {
-    auto added = PlaceTasks(options, machine, base, out, &program);
+    auto added = PlaceTasks(options, machine, packing, out, &program);
     RETURN_IF_ERROR(AddContext(added.status(), absl::StrCat("program ", program.name)));
     AddPlaced(options, added->program, &decisions);
     placed.push_back(*std::move(added));

@@ -31,6 +31,20 @@ absl::Status DoesNotFit(absl::string_view what, int64_t bytes, int64_t expected)
                                           " bytes of its representative, got ", bytes));
 }
 
+absl::Status PlaceScratch(const plan::Actor& representative, plan::Actor* actor) {
+  for (int i = 0; i < actor->script_size(); ++i) {
+    const plan::Instruction& image = representative.script(i);
+    plan::Instruction* instruction = actor->mutable_script(i);
+    if (!instruction->has_scratch_offset()) continue;
+    if (instruction->scratch() > image.scratch()) {
+      return DoesNotFit(absl::StrCat("scratch of ", instruction->scope()), instruction->scratch(),
+                        image.scratch());
+    }
+    instruction->set_scratch_offset(image.scratch_offset());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // What its representative has too: no pulls, nothing of other ranks, nothing of the session's.
@@ -156,6 +170,11 @@ absl::Status Expansion::Expand(plan::Program* program) const {
       return DoesNotFit(absl::StrCat("temporary ", n), temporary->bytes(), image.bytes());
     }
     temporary->set_offset(image.offset());
+  }
+  for (int a = 0; a < program->actors_size(); ++a) {
+    if (to_actor_[a] < 0) continue;
+    RETURN_IF_ERROR(
+        PlaceScratch(representative_program_.actors(to_actor_[a]), program->mutable_actors(a)));
   }
   return absl::OkStatus();
 }

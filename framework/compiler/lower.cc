@@ -138,7 +138,7 @@ void Lowering::LowerTask(const Node& node, int64_t member, int64_t position, int
   const Cost cost = node.op->cost({node.attributes, inputs, outputs});
   task.flops = cost.flops;
   task.bytes = cost.bytes;
-  task.scratch = cost.scratch;
+  task.scratch = cost.ScratchOn(grid_.mesh().devices()[task.device].kind);
   task.nanoseconds =
       machine_.KernelNanoseconds(task.op, cost.sizes.dims(), cost.flops, cost.bytes, bf16);
   task.cold_nanoseconds = machine_.ColdNanoseconds(task.op, cost.sizes.dims());

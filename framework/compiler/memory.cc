@@ -167,10 +167,22 @@ void WriteOffsets(const ProgramIndex& index, const std::vector<Buffer>& buffers,
     program->mutable_temporaries(n)->set_offset(
         base(index.device_of(program->temporaries(n).actor())));
   }
+  for (plan::Actor& actor : *program->mutable_actors()) {
+    for (plan::Instruction& instruction : *actor.mutable_script()) {
+      if (!instruction.has_scratch_offset()) continue;
+      instruction.set_scratch_offset(base(program->streams(actor.stream()).device()));
+    }
+  }
   for (size_t n = 0; n < buffers.size(); ++n) {
     const Buffer& buffer = buffers[n];
     if (buffer.local >= 0) {
       program->mutable_temporaries(buffer.local)->set_offset(offsets[n]);
+      continue;
+    }
+    if (buffer.actor >= 0) {
+      program->mutable_actors(buffer.actor)
+          ->mutable_script(buffer.instruction)
+          ->set_scratch_offset(offsets[n]);
       continue;
     }
     const int32_t explicit_ring = index.ring(buffer.ring).explicit_ring;
@@ -236,7 +248,7 @@ int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
 
 // Whether what lies there is handed from step to step, whichever program makes the next.
 bool IsCache(const ProgramIndex& index, const Buffer& buffer) {
-  return buffer.local < 0 && index.reg(index.PlaceOf(buffer.ring, 0).reg).initial > 0;
+  return buffer.ring >= 0 && index.reg(index.PlaceOf(buffer.ring, 0).reg).initial > 0;
 }
 
 // Takes the caches out of a device's buffers and places them side by side, from 0 on, by name.
@@ -262,6 +274,13 @@ int64_t PlaceCaches(const ProgramIndex& index, const std::vector<Buffer>& buffer
 }
 
 }  // namespace
+
+int64_t AlignmentOf(const plan::Plan& plan) {
+  const bool cards =
+      std::any_of(plan.devices().begin(), plan.devices().end(),
+                  [](const plan::Device& device) { return device.kind() == plan::DEVICE_CUDA; });
+  return cards ? kScratchAlignment : PackingOptions().alignment;
+}
 
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options) {
   program->clear_reuse_edges();
@@ -319,7 +338,7 @@ absl::StatusOr<RankPacking> PackRank(absl::Span<const int64_t> base,
   ASSIGN_OR_RETURN(const std::vector<Buffer> buffers, FindBuffers(index, begin_rank, end_rank));
   RETURN_IF_ERROR(CheckStop(stop));
   const auto is_staging = [&](const Buffer& buffer) {
-    if (buffer.local >= 0) return false;
+    if (buffer.ring < 0) return false;
     const int32_t producer = index.reg(index.PlaceOf(buffer.ring, 0).reg).producer;
     return producer >= 0 && index.instruction(producer, 0).kind() == plan::INSTRUCTION_PULL;
   };

@@ -1,9 +1,9 @@
-// Gives every register slot and every local of a program its bytes. All of a device's are packed
-// together by lifetime over the recorded order; where bytes change hands, the program gets a reuse
-// edge, unless its waits order the two buffers anyway. Slots that live across steps (an initial
-// token, or tokens of a step that their number does not divide) have bytes of their own. Those with
-// an initial token are caches, which programs share: they come first, by name, so that programs of
-// the same caches have them at the same place. Pure; any thread.
+// Gives every register slot, every temporary and the scratch of a card's kernels their bytes. All
+// of a device's are packed together by lifetime over the recorded order; where bytes change hands,
+// the program gets a reuse edge, unless its waits order the two buffers anyway. Slots that live
+// across steps (an initial token, or tokens of a step that their number does not divide) have bytes
+// of their own. Those with an initial token are caches, which programs share: they come first, by
+// name, so that programs of the same caches have them at the same place. Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
 #define SLUICE_FRAMEWORK_COMPILER_MEMORY_H_
 
@@ -24,6 +24,10 @@ struct PackingOptions {
   Stop stop;                  // no more retries, and Cancelled; may be empty
 };
 
+// Of offsets in the memory of a plan's devices: a cache line, or where there are cards what their
+// scratch needs.
+int64_t AlignmentOf(const plan::Plan& plan);
+
 // The least multiple of `alignment` that holds `bytes`.
 inline int64_t AlignUp(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
@@ -40,9 +44,10 @@ struct Packing {
   ProgramIndex index;  // of the program, with its reuse edges
 };
 
-// Sets slot_offsets of registers and rings (not of variables) and offsets of temporaries, and
-// replaces the program's reuse edges. The order must have been recorded; nothing may change a
-// quota, rate or order afterwards. FailedPrecondition if the program is not live.
+// Sets slot_offsets of registers and rings (not of variables), offsets of temporaries and of what
+// scratch has one, and replaces the program's reuse edges. The order must have been recorded;
+// nothing may change a quota, rate or order afterwards. FailedPrecondition if the program is not
+// live.
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options = {});
 
 struct RankPacking {

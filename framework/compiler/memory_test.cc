@@ -91,6 +91,41 @@ TEST(MemoryTest, LifetimesThatDoNotMeetShareBytes) {
   EXPECT_EQ(CheckPacking(program, options), absl::OkStatus());
 }
 
+// Scratch has bytes while its instruction runs, and they are others' before and after.
+TEST(MemoryTest, ScratchIsLiveWithItsInstruction) {
+  plan::Program program = Recorded(R"(
+    actor a on d0.compute x 2
+      %x = feed(1)
+      %y = copy(%x) scratch 640 at 0
+      %z = copy(%y)
+      %u = copy(%z) scratch 640 at 0
+      log(%u) scratch 9999
+    temporary %x bytes 64
+    temporary %y bytes 64
+    temporary %z bytes 64
+    temporary %u bytes 64)");
+  PackingOptions options;
+  options.base = {1024};
+  options.alignment = 256;
+  const auto packing = PackMemory(&program, options);
+  ASSERT_TRUE(packing.ok()) << packing.status();
+  EXPECT_EQ(packing->devices[0].packed, 3 * 256 + 2 * 256);
+  EXPECT_EQ(packing->devices[0].live, 640 + 2 * 64);
+  EXPECT_EQ(packing->devices[0].unshared, 2 * 640 + 4 * 64);
+  plan::Actor* actor = program.mutable_actors(0);
+  for (const int i : {1, 3}) {
+    const int64_t at = actor->script(i).scratch_offset();
+    EXPECT_TRUE(at >= 1024 && at % 256 == 0) << at;
+  }
+  EXPECT_FALSE(actor->script(4).has_scratch_offset());  // not the plan's
+  EXPECT_EQ(CheckPacking(program, options), absl::OkStatus());
+  // Moved to where the instruction's own operand lies, it is found.
+  actor->mutable_script(1)->set_scratch_offset(program.temporaries(0).offset());
+  EXPECT_THAT(std::string(CheckPacking(program, options).message()),
+              testing::AllOf(testing::HasSubstr("scratch of "),
+                             testing::HasSubstr("share bytes and are live at one time")));
+}
+
 TEST(MemoryTest, BytesThatChangeStreamsGetAReuseEdge) {
   // The copy to the other device reads `x` when nothing else makes `y`'s writer wait for it.
   plan::Program program = Recorded(R"(

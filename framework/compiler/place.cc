@@ -27,14 +27,12 @@ absl::StatusOr<Ordered> OrderProgram(Schedule schedule, const PhaseEnd& phase_en
 }
 
 // The proof and the prediction come after packing, as reuse edges are waits, too.
-absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> base,
-                                    const PhaseEnd& phase_end, const Stop& stop) {
+absl::StatusOr<Placed> PlaceProgram(Ordered ordered, const PackingOptions& options,
+                                    const PhaseEnd& phase_end) {
+  const Stop& stop = options.stop;
   Placed placed;
   placed.program = std::move(ordered.program);
-  placed.base.assign(base.begin(), base.end());
-  PackingOptions options;
-  options.base = placed.base;
-  options.stop = stop;
+  placed.base = options.base;
   ASSIGN_OR_RETURN(Packing packing, PackMemory(&placed.program, options));
   placed.devices = std::move(packing.devices);
   RETURN_IF_ERROR(End(phase_end, stop, "pack"));

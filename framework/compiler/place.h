@@ -37,8 +37,8 @@ struct Placed {
 absl::StatusOr<Ordered> OrderProgram(Schedule schedule, const PhaseEnd& phase_end = {},
                                      const Stop& stop = {});
 
-absl::StatusOr<Placed> PlaceProgram(Ordered ordered, absl::Span<const int64_t> base,
-                                    const PhaseEnd& phase_end = {}, const Stop& stop = {});
+absl::StatusOr<Placed> PlaceProgram(Ordered ordered, const PackingOptions& options,
+                                    const PhaseEnd& phase_end = {});
 
 // What a rank runs of a program.
 struct RankProgram {

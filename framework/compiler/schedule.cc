@@ -258,6 +258,11 @@ absl::Status ProgramBuilder::FillScripts() {
     instruction->set_flops(task.flops);
     instruction->set_bytes(task.bytes);
     instruction->set_scratch(task.scratch);
+    // A worker has scratch of the host's for what it runs itself; a card's is packed.
+    if (task.kind == plan::INSTRUCTION_KERNEL &&
+        grid_.mesh().devices()[task.device].kind == DeviceKind::kCuda) {
+      instruction->set_scratch_offset(0);
+    }
     instruction->set_nanoseconds(task.nanoseconds);
     instruction->set_cold_nanoseconds(task.cold_nanoseconds);
     instruction->set_wire_bytes(task.wire_bytes);

@@ -52,6 +52,7 @@ void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes
       if (wanted(d) || classes.representative(d) == d) counted[stage].push_back(i);
     }
   }
+  const int64_t alignment = AlignmentOf(*plan);
   for (NodeId id : graph.variables()) {
     const Node& node = graph.node(id);
     if (graph.tensor(node.outputs[0]).role == Role::kCache) continue;
@@ -72,8 +73,7 @@ void AddVariablesOf(const CompiledProgram& program, const DeviceClasses& classes
         added->set_offset(device->variable_bytes());
         added->set_replica(IsReplica(grid.stage(stage), sbp.space, i));
       }
-      device->set_variable_bytes(
-          AlignUp(device->variable_bytes() + shard.NumBytes(), PackingOptions().alignment));
+      device->set_variable_bytes(AlignUp(device->variable_bytes() + shard.NumBytes(), alignment));
     }
   }
 }

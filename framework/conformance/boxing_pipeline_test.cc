@@ -81,8 +81,7 @@ absl::StatusOr<plan::Plan> PlanPipeline(const Mesh& mesh, const Grid& grid, cons
   ASSIGN_OR_RETURN(const TaskGraph tasks, Lower(graph, grid, assignment, &planner, machine));
   plan::Plan plan;
   ASSIGN_OR_RETURN(Ordered ordered, OrderProgram(*BuildSchedule("pipeline", tasks, grid, {})));
-  ASSIGN_OR_RETURN(const Placed placed,
-                   PlaceProgram(std::move(ordered), std::vector<int64_t>(mesh.num_devices(), 0)));
+  ASSIGN_OR_RETURN(const Placed placed, PlaceProgram(std::move(ordered), PackingOptions()));
   *plan.add_programs() = placed.program;
   for (int64_t d = 0; d < mesh.num_devices(); ++d) {
     plan::Device* device = plan.add_devices();

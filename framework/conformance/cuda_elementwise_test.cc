@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 const KernelChecker& Checker() {
-  static const auto* const checker = new KernelChecker(RunOnCuda, BitsOfCpu);
+  static const auto* const checker = new KernelChecker(DeviceKind::kCuda, RunOnCuda, BitsOfCpu);
   return *checker;
 }
 

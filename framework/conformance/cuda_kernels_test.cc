@@ -36,7 +36,8 @@ std::string BitsUnlessOwnOrder(const KernelCall& call, const KernelRun& run) {
 }
 
 const KernelChecker& Checker() {
-  static const auto* const checker = new KernelChecker(RunOnCuda, BitsUnlessOwnOrder);
+  static const auto* const checker =
+      new KernelChecker(DeviceKind::kCuda, RunOnCuda, BitsUnlessOwnOrder);
   return *checker;
 }
 

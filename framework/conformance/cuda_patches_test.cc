@@ -12,7 +12,7 @@ namespace {
 
 TEST(CudaPatchesTest, ConvolutionsAgreeWithoutCudnn) {
   cuda_emulation::SetCudnnWorks(false);
-  const KernelChecker checker(RunOnCuda,
+  const KernelChecker checker(DeviceKind::kCuda, RunOnCuda,
                               [](const KernelCall&, const KernelRun&) { return std::string(); });
   int tried = 0;
   for (const char* name : {"conv2d", "conv2d_input_gradient", "conv2d_weight_gradient"}) {

@@ -20,7 +20,7 @@ TensorType I32(const Shape& shape) { return {DType::kI32, shape}; }
 void Check(const char* name, const OpCase& op_case, const KernelChecker::Also& also = BitsOfCpu) {
   const OpDef* const op = FindOp(name);
   ASSERT_NE(op, nullptr) << name;
-  EXPECT_EQ(KernelChecker(RunOnCuda, also).CheckWhole(*op, op_case, 2), "");
+  EXPECT_EQ(KernelChecker(DeviceKind::kCuda, RunOnCuda, also).CheckWhole(*op, op_case, 2), "");
 }
 
 TEST(CudaRowsTest, RowsThatABlockTakesInPieces) {

@@ -68,8 +68,7 @@ std::string CompareAll(const OpDef& op, const std::vector<Array>& outputs,
   return "";
 }
 
-std::string CheckScratch(const OpDef& op, const OpCall& types, const KernelRun& run) {
-  const int64_t bound = op.cost(types).scratch;
+std::string CheckScratch(int64_t bound, const KernelRun& run) {
   if (run.scratch <= bound) return "";
   return absl::StrCat("scratch of ", run.scratch, " bytes, the op allows ", bound);
 }
@@ -108,11 +107,11 @@ std::string KernelChecker::CheckShard(const OpDef& op, const OpCase& op_case,
     out.push_back(y.array);
   }
   const OpCall types = {op_case.attributes, in_types, out_types};
-  call.most_scratch = op.cost(types).scratch;
+  call.most_scratch = op.cost(types).ScratchOn(kind_);
   const absl::StatusOr<KernelRun> run = run_(call);
   if (!run.ok()) return run.status().ToString();
   if (const std::string also = also_(call, *run); !also.empty()) return also;
-  const std::string scratch = CheckScratch(op, types, *run);
+  const std::string scratch = CheckScratch(call.most_scratch, *run);
   return scratch.empty() ? CompareAll(op, out, in, op_case.tolerance, *run) : scratch;
 }
 
@@ -174,12 +173,12 @@ std::string KernelChecker::CheckWhole(const OpDef& op, const OpCase& op_case,
     call.outputs.push_back({type, WholeBox(type.shape), {}});
   }
   const OpCall types = {op_case.attributes, values->input_types, values->output_types};
-  call.most_scratch = op.cost(types).scratch;
+  call.most_scratch = op.cost(types).ScratchOn(kind_);
   std::vector<HostTensor> first;
   const auto check = [&]() -> std::string {
     const absl::StatusOr<KernelRun> run = run_(call);
     if (!run.ok()) return run.status().ToString();
-    const std::string scratch = CheckScratch(op, types, *run);
+    const std::string scratch = CheckScratch(call.most_scratch, *run);
     if (!scratch.empty()) return scratch;
     const std::string differs = CompareAll(op, values->outputs, updated, op_case.tolerance, *run);
     if (!differs.empty()) return differs;

@@ -19,7 +19,9 @@ class KernelChecker {
   using Run = std::function<absl::StatusOr<KernelRun>(const KernelCall& call)>;
   // What else is to hold of a run; "" if it does.
   using Also = std::function<std::string(const KernelCall& call, const KernelRun& run)>;
-  KernelChecker(Run run, Also also) : run_(std::move(run)), also_(std::move(also)) {}
+  // `kind`: of the devices that it runs on.
+  KernelChecker(DeviceKind kind, Run run, Also also)
+      : kind_(kind), run_(std::move(run)), also_(std::move(also)) {}
 
   // The functions below say the first thing that is wrong, "" if nothing is.
 
@@ -38,6 +40,7 @@ class KernelChecker {
   std::string CheckSignature(const OpDef& op, const OpCase& op_case, const CaseValues& values,
                              const Signature& signature, int64_t shards) const;
 
+  const DeviceKind kind_;
   const Run run_;
   const Also also_;
 };

@@ -144,6 +144,15 @@ class DeviceOperands {
   std::vector<int64_t> offsets_, sizes_;
 };
 
+absl::StatusOr<int64_t> ScratchOn(const DeviceSupport& support, DeviceKind kind,
+                                  const KernelSpec& spec) {
+  const DeviceSpec device_spec = {kind, 0, "0:0"};
+  ASSIGN_OR_RETURN(const auto devices, support.open({&device_spec, 1}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+                   support.prepare(spec, devices[0]->OpenStream(nullptr)));
+  return kernel->scratch();
+}
+
 }  // namespace
 
 absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
@@ -177,21 +186,24 @@ absl::StatusOr<KernelRun> RunKernelOn(const DeviceSupport& support, DeviceKind k
                                       const KernelCall& call) {
   const KernelSpec spec = SpecOf(call, kind);
   const DeviceOperands places(spec);
-  const DeviceSpec device_spec = {kind, places.bytes(), "0:0"};
+  // A kernel is prepared for a stream, of a device that is to have the kernel's scratch.
+  ASSIGN_OR_RETURN(const int64_t scratch, ScratchOn(support, kind, spec));
+  const DeviceSpec device_spec = {kind, places.bytes() + scratch, "0:0"};
   ASSIGN_OR_RETURN(const auto devices, support.open({&device_spec, 1}));
   Device& device = *devices[0];
   Stream* const stream = device.OpenStream(nullptr);
   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, support.prepare(spec, stream));
-  RETURN_IF_ERROR(stream->ReserveScratch(kernel->scratch()));
   kernel = support.place(std::move(kernel), spec, {"program test", "device 0"}, stream);
 
-  std::vector<std::byte> memory(places.bytes(), std::byte{0xff});
+  // Of scratch, too: who reads what it has not written gets nonsense.
+  std::vector<std::byte> memory(device_spec.bytes, std::byte{0xff});
   ForEachStart(call, [&](size_t i, const HostTensor& host) {
     std::copy(host.bytes.begin(), host.bytes.end(), memory.begin() + places.offset(i));
   });
   device.CopyIn(0, memory);
   const std::vector<std::byte*> operands = places.At(device.memory());
-  RETURN_IF_ERROR(kernel->Launch(FiringOf(call, stream), operands.data(), nullptr));
+  RETURN_IF_ERROR(
+      kernel->Launch(FiringOf(call, stream), operands.data(), device.memory() + places.bytes()));
   const Fence fence = stream->Record();
   while (!device.Done(fence)) {
   }

@@ -42,7 +42,8 @@ std::string BitsOfEveryLevel(const KernelCall& call, const KernelRun& run) {
 }
 
 const KernelChecker& Checker() {
-  static const auto* const checker = new KernelChecker(RunKernel, BitsOfEveryLevel);
+  static const auto* const checker =
+      new KernelChecker(DeviceKind::kCpu, RunKernel, BitsOfEveryLevel);
   return *checker;
 }
 

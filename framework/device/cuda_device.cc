@@ -110,7 +110,6 @@ CudaStream::~CudaStream() {
     if (event != nullptr) cudaEventDestroy(event);
   }
   for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
-  cudaFree(scratch_);
   cudaFree(step_);
   cudaStreamDestroy(handle_);
 }
@@ -124,20 +123,6 @@ absl::Status CudaStream::Open() {
 }
 
 absl::Status CudaStream::MakeCurrent() const { return Use(device_); }
-
-absl::Status CudaStream::ReserveScratch(int64_t bytes) {
-  if (bytes <= scratch_bytes_) return absl::OkStatus();
-  RETURN_IF_ERROR(Use(device_));
-  cudaFree(scratch_);
-  scratch_ = nullptr;
-  scratch_bytes_ = 0;
-  void* made = nullptr;
-  RETURN_IF_ERROR(
-      FromCuda(cudaMalloc(&made, static_cast<size_t>(bytes)), "cudaMalloc of a stream's scratch"));
-  scratch_ = static_cast<std::byte*>(made);
-  scratch_bytes_ = bytes;
-  return absl::OkStatus();
-}
 
 int32_t CudaStream::AddPlace(const std::string& op, const std::string& before_step,
                              const std::string& after_step) {

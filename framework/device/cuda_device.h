@@ -72,7 +72,6 @@ class CudaStream final : public Stream {
 
   Fence Record() override;
   void Wait(Fence fence) override;
-  absl::Status ReserveScratch(int64_t bytes) override;
   bool captures() const override { return true; }
   absl::StatusOr<int32_t> Capture(absl::FunctionRef<absl::Status()> give) override;
   void Replay(int32_t capture, int64_t step) override;
@@ -82,8 +81,6 @@ class CudaStream final : public Stream {
 
   cudaStream_t handle() const { return handle_; }
   int device() const { return device_; }
-  std::byte* scratch() const { return scratch_; }
-  int64_t scratch_bytes() const { return scratch_bytes_; }
   // In device memory, the number of the step that what runs on this stream belongs to: launches
   // that are replayed have their arguments of another step.
   const int64_t* step() const { return step_; }
@@ -111,8 +108,6 @@ class CudaStream final : public Stream {
   DeviceErrorCell* const cell_;
   const cudaStream_t handle_;
   const int index_;
-  std::byte* scratch_ = nullptr;
-  int64_t scratch_bytes_ = 0;
   int32_t place_ = 0;
   int64_t* step_ = nullptr;    // in device memory
   int64_t current_step_ = -1;  // what lies there when the stream comes to what it is given next

@@ -24,9 +24,6 @@ class Stream {
   // What the stream is given from now on begins when the fence is done. The caller does not wait.
   // The fence may be of any stream of the same kind of device.
   virtual void Wait(Fence fence) = 0;
-  // Memory of the stream's own for what it is given, where that is not the worker's. While programs
-  // are loaded; the largest counts.
-  virtual absl::Status ReserveScratch(int64_t) { return absl::OkStatus(); }
   // Whether Capture is possible.
   virtual bool captures() const { return false; }
   // Keeps what `give` gives to the stream, which is not done, to be given again by Replay: with the

@@ -132,11 +132,12 @@ int32_t PlacementExplainer::InstanceOfEnd(const Buffer::Use& use) const {
 }
 
 std::string PlacementExplainer::NameOf(const Buffer& buffer, const Buffer::Use& use) const {
-  if (buffer.local < 0) {
+  if (buffer.ring >= 0) {
     return index_.program().registers(index_.PlaceOf(buffer.ring, 0).reg).name();
   }
   const ProgramIndex::Instance at = index_.InstanceAt(use.first);
-  return index_.instruction(at.actor, at.instruction).scope();
+  const std::string& scope = index_.instruction(at.actor, at.instruction).scope();
+  return buffer.actor >= 0 ? absl::StrCat("scratch of ", scope) : scope;
 }
 
 MemoryKind PlacementExplainer::KindOf(const Buffer& buffer, const Buffer::Use& use) const {
@@ -146,7 +147,7 @@ MemoryKind PlacementExplainer::KindOf(const Buffer& buffer, const Buffer::Use& u
   if (made.node < 0) return MemoryKind::kPort;
   if (made.phase == Phase::kBackward) return MemoryKind::kGradient;
   if (made.phase == Phase::kUpdate) return MemoryKind::kUpdate;
-  if (buffer.local >= 0) return MemoryKind::kActivation;
+  if (buffer.ring < 0) return MemoryKind::kActivation;
   const bool kept = std::any_of(use.releases.begin(), use.releases.end(), [&](int32_t release) {
     const ProgramIndex::Instance reader = index_.InstanceAt(release);
     return explained_.actors[reader.actor].script[reader.instruction].phase == Phase::kBackward;
@@ -158,9 +159,7 @@ void PlacementExplainer::AddBuffer(const Buffer& buffer) {
   ExplainedDevice& device = explained_.devices[buffer.device];
   ExplainedBytes bytes;
   bytes.bytes = buffer.bytes;
-  bytes.offset = buffer.local >= 0
-                     ? index_.program().temporaries(buffer.local).offset()
-                     : index_.SlotOffset(index_.PlaceOf(buffer.ring, 0).reg, buffer.slot);
+  bytes.offset = OffsetOf(index_, buffer);
   if (buffer.resident) {
     const int32_t reg = index_.PlaceOf(buffer.ring, 0).reg;
     bytes.name = index_.program().registers(reg).name();

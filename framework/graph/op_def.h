@@ -5,12 +5,14 @@
 #define SLUICE_FRAMEWORK_GRAPH_OP_DEF_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/attributes/attributes.h"
+#include "framework/base/device_kind.h"
 #include "framework/sbp/index_rule.h"
 #include "framework/tensor/array.h"
 
@@ -49,6 +51,14 @@ struct Cost {
   // product, rows and their length where work goes by rows, bytes elsewhere. Empty: flops and bytes
   // alone.
   Shape sizes = {};
+  // `scratch` of a kernel of a card, where it is another: a CPU's keeps some for each of many
+  // threads, a card's library wants workspace. It is planned (plan.proto Instruction.scratch), so
+  // each byte too many is memory that nobody has.
+  std::optional<int64_t> cuda_scratch = {};
+
+  int64_t ScratchOn(DeviceKind kind) const {
+    return kind == DeviceKind::kCuda ? cuda_scratch.value_or(scratch) : scratch;
+  }
 };
 
 // One operand of a reference implementation: the values of a box of the logical tensor.

@@ -37,17 +37,22 @@ Cost CostOfProducts(const OpCall& call, int64_t products) {
   const int64_t time = q[1], size = q[3];
   // A few score tiles for each of many threads, and copies of a head of every operand.
   const int64_t scratch = CountOf({64 * 4, time * std::min<int64_t>(time, 128) + 13 * time * size});
+  // A card's: log-sum-exps as cuDNN orders them, and its workspace (256 bytes were the most seen).
+  const int64_t of_card = CountOf({4, q[0], time, q[2]}) + (int64_t{1} << 16);
   return {CountOf({products, q[0], q[2], time, time, size}),
           BytesOf(call.inputs) + BytesOf(call.outputs),
           scratch,
-          {q[0] * q[2], time, size}};
+          {q[0] * q[2], time, size},
+          of_card};
 }
 
 // Of a gradient, where a kernel may keep two numbers a row of every head.
 Cost CostOfGradient(const OpCall& call, int64_t products) {
   const Shape& q = call.inputs[0].shape;
   Cost cost = CostOfProducts(call, products);
-  cost.scratch += CountOf({8, q[0], q[1], q[2]});
+  const int64_t rows = CountOf({8, q[0], q[1], q[2]});
+  cost.scratch += rows;
+  cost.cuda_scratch = rows;
   return cost;
 }
 

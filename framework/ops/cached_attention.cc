@@ -161,7 +161,10 @@ const OpDef& CachedAttentionOp() {
       // A row of weights for each of many threads.
       const int64_t scratch = CountOf({64 * 4, keys[1] + q[1] + 16});
       return Cost{CountOf({4, q[0], q[1], q[2], keys[1], q[3]}),
-                  BytesOf(call.inputs) + BytesOf(call.outputs), scratch};
+                  BytesOf(call.inputs) + BytesOf(call.outputs),
+                  scratch,
+                  {},
+                  /*cuda_scratch=*/0};
     };
     op.reference = ReferenceCachedAttention;
     op.cases = {{"one_row", AttentionAttributes{0.04}, AttentionTypes({2, 1, 3, 4}, 5), 0, 4},

@@ -134,11 +134,30 @@ int64_t ScratchOf(const Operands& shapes, int64_t groups) {
          CountOf({workers, CountOf({32, image_x + image_y}) + 2 * weights + (1 << 20)});
 }
 
+// What a card's kernel may keep. The fastest engines of cuDNN want copies of all operands in
+// another layout, with channels in whole eights (conformance/cuda_scratch_test.cc asks for all of
+// our models' shapes), behind weights that are turned for it. The other way, by patches, wants a
+// block of those and workspace for its products.
+int64_t CudaScratchOf(const Operands& shapes, DType dtype) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const Shape &x = shapes.x, &w = shapes.w, &y = shapes.y;
+  const auto images = [&](const Shape& of) {
+    return CountOf({SizeOf(dtype), of[0], of[1], of[2], RoundUp(of[3], 8)});
+  };
+  const auto image = [](const Shape& of) {
+    return CountOf({of[1] + 2, of[2] + 2, std::max<int64_t>(of[3], 32)});
+  };
+  const int64_t patches = CountOf({32, std::min<int64_t>(16, x[0]), image(x) + image(y)});
+  return images(x) + images(y) + CountOf({12, w.NumElements()}) + std::min(patches, 48 * kMiB) +
+         4 * kMiB;
+}
+
 Cost CostOf(const OpCall& call, const Operands& shapes) {
   const Shape &w = shapes.w, &y = shapes.y;
   const int64_t places = CountOf({y[0], y[1], y[2]}), depth = CountOf({w[0], w[1], w[2]});
   return {CountOf({2, places, y[3], depth}), BytesOf(call.inputs) + BytesOf(call.outputs),
-          ScratchOf(shapes, Get(call).groups), Shape{places, y[3], depth}};
+          ScratchOf(shapes, Get(call).groups), Shape{places, y[3], depth},
+          CudaScratchOf(shapes, call.inputs[0].dtype)};
 }
 
 // fn(element of x, of w, of y) for every product of a convolution.

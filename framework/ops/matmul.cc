@@ -95,7 +95,11 @@ Cost CostOfProduct(const Product& product, const OpCall& call) {
   if (products > 0) sizes = {elements / columns, columns, products / elements};
   // Panels of an operand; or of bf16, copies of all in f32 with panels of one of those.
   const int64_t copies = call.inputs[0].dtype == DType::kBF16 ? 4 : 1;
-  return {CountOf({2, products}), bytes, copies * bytes + (int64_t{1} << 20), sizes};
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  // cuBLASLt's heuristics are asked for what does with this much: 32 MiB is what NVIDIA recommends
+  // for its largest cards, and a small product has no use for more than its operands.
+  const int64_t workspace = std::min(bytes + kMiB, 32 * kMiB);
+  return {CountOf({2, products}), bytes, copies * bytes + kMiB, sizes, workspace};
 }
 
 // A matrix of a shard: where element (row, col) of the i-th of `count` matrices lies.

@@ -83,7 +83,8 @@ Cost CostOf(const OpCall& call, const TensorType& y) {
   const int64_t taps = CountOf({y.shape.NumElements(), a.window[0], a.window[1]});
   // The rows of places that at most sixteen workers have in hand, 64 channels wide.
   const int64_t scratch = CountOf({16, 256, a.window[0], y.shape[2] + 1});
-  return {taps, BytesOf(call.inputs) + BytesOf(call.outputs), scratch, Shape{taps}};
+  return {taps, BytesOf(call.inputs) + BytesOf(call.outputs), scratch, Shape{taps},
+          /*cuda_scratch=*/0};
 }
 
 // Of one image and channel: fn(pixel, place) for every tap, flat in the arrays of x and y.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <string>
 #include <tuple>
 #include <vector>
 
@@ -14,20 +13,11 @@
 namespace sluice {
 namespace {
 
-std::string NameOf(const ProgramIndex& index, const Buffer& buffer) {
-  if (buffer.local >= 0) {
-    return absl::StrCat("temporary ", buffer.local, " of ",
-                        index.ActorName(index.program().temporaries(buffer.local).actor()));
-  }
-  return absl::StrCat("slot ", buffer.slot, " of ",
-                      index.RegisterName(index.PlaceOf(buffer.ring, 0).reg));
-}
-
 absl::Status Shared(const ProgramIndex& index, const Buffer& a, const Buffer& b,
                     absl::string_view what) {
   return absl::FailedPreconditionError(
       absl::StrCat("program \"", index.program().name(), "\", device ", a.device, ": ",
-                   NameOf(index, a), " and ", NameOf(index, b), " share bytes and ", what));
+                   Describe(index, a), " and ", Describe(index, b), " share bytes and ", what));
 }
 
 // What lives across steps has no times of its own at which others might have its bytes.
@@ -89,7 +79,7 @@ absl::Status ProveBytes(const ProgramIndex& index, const Certificate& certificat
     const size_t device = static_cast<size_t>(buffer.device);
     if (device >= variables.size() || offsets.back() >= variables[device]) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat("program \"", index.program().name(), "\": ", NameOf(index, buffer),
+        absl::StrCat("program \"", index.program().name(), "\": ", Describe(index, buffer),
                      " lies at ", offsets.back(), " of device ", device, ", among its variables"));
   }
   RETURN_IF_ERROR(CheckStop(stop));

@@ -19,6 +19,7 @@ class Finder {
   absl::StatusOr<std::vector<Buffer>> Find() {
     for (int q = 0; q < index_.num_rings(); ++q) AddRing(q);
     RETURN_IF_ERROR(AddTemporaries());
+    AddScratch();
     for (Buffer& buffer : buffers_) {
       std::sort(buffer.uses.begin(), buffer.uses.end(),
                 [](const Buffer::Use& a, const Buffer::Use& b) { return a.begin < b.begin; });
@@ -108,6 +109,24 @@ class Finder {
     return {};
   }
 
+  void AddScratch() {
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      for (int i = 0; i < index_.actor(a).length; ++i) {
+        const plan::Instruction& x = index_.instruction(a, i);
+        if (!x.has_scratch_offset() || x.scratch() == 0) continue;
+        Buffer& buffer = buffers_.emplace_back();
+        buffer.device = index_.device_of(a);
+        buffer.bytes = x.scratch();
+        buffer.actor = a;
+        buffer.instruction = i;
+        for (int f = 0; f < index_.actor(a).firings; ++f) {
+          const int32_t at = index_.InstanceOf(a, f, i);
+          buffer.uses.push_back({begin_[at], end_[at], at, {at}});
+        }
+      }
+    }
+  }
+
   const ProgramIndex& index_;
   absl::Span<const int32_t> begin_, end_;
   std::vector<Buffer> buffers_;
@@ -178,7 +197,22 @@ void FindReuses(const std::vector<LiveRange>& live_ranges, std::vector<Reuse>* r
 
 int64_t OffsetOf(const ProgramIndex& index, const Buffer& buffer) {
   if (buffer.local >= 0) return index.program().temporaries(buffer.local).offset();
+  if (buffer.actor >= 0) {
+    return index.instruction(buffer.actor, buffer.instruction).scratch_offset();
+  }
   return index.SlotOffset(index.PlaceOf(buffer.ring, 0).reg, buffer.slot);
+}
+
+std::string Describe(const ProgramIndex& index, const Buffer& buffer) {
+  if (buffer.local >= 0) {
+    return absl::StrCat("temporary ", buffer.local, " of ",
+                        index.ActorName(index.program().temporaries(buffer.local).actor()));
+  }
+  if (buffer.actor >= 0) {
+    return absl::StrCat("scratch of ", index.Describe(buffer.actor, 0, buffer.instruction));
+  }
+  return absl::StrCat("slot ", buffer.slot, " of ",
+                      index.RegisterName(index.PlaceOf(buffer.ring, 0).reg));
 }
 
 std::vector<Reuse> FindReuses(absl::Span<const Buffer> buffers, absl::Span<const int64_t> offsets) {

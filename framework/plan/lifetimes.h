@@ -1,9 +1,10 @@
-// Who owns bytes of a device, and when, in one step: the slots of registers and rings, and
-// temporaries. For the packing of memory and the proof of it. Pure; any thread.
+// Who owns bytes of a device, and when, in one step: the slots of registers and rings, temporaries,
+// and the scratch of instructions. For the packing of memory and the proof of it. Pure; any thread.
 #ifndef SLUICE_FRAMEWORK_PLAN_LIFETIMES_H_
 #define SLUICE_FRAMEWORK_PLAN_LIFETIMES_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,8 +13,11 @@
 
 namespace sluice {
 
+// Of offsets of scratch: what cuBLASLt and cuDNN want of their workspace.
+inline constexpr int64_t kScratchAlignment = 256;
+
 struct Buffer {
-  // One token in a slot, or one firing of a temporary.
+  // One token in a slot, or one firing of a temporary or of an instruction that has scratch.
   struct Use {
     int32_t begin, end;             // ranks: of the first write's beginning, of the last end
     int32_t first;                  // instance of the first write
@@ -21,20 +25,25 @@ struct Buffer {
   };
   int32_t device = 0;
   int64_t bytes = 0;
-  int32_t ring = -1, slot = 0;  // of ProgramIndex; or else
-  int32_t local = -1;
-  bool resident = false;  // lives across steps
-  std::vector<Use> uses;  // by begin; none if resident
+  // One of three.
+  int32_t ring = -1, slot = 0;          // of ProgramIndex
+  int32_t local = -1;                   // a temporary
+  int32_t actor = -1, instruction = 0;  // whose scratch it is
+  bool resident = false;                // lives across steps
+  std::vector<Use> uses;                // by begin; none if resident
 };
 
-// All buffers of at least one byte, in the order of rings, slots, temporaries. The ranks are those
-// of instances of a step. InvalidArgument names a temporary that an actor not its own uses.
+// All buffers of at least one byte, in the order of rings, slots, temporaries, instructions. The
+// ranks are those of instances of a step. InvalidArgument names a temporary that an actor not its
+// own uses.
 absl::StatusOr<std::vector<Buffer>> FindBuffers(const ProgramIndex& index,
                                                 absl::Span<const int32_t> begin_rank,
                                                 absl::Span<const int32_t> end_rank);
 
 // Where a buffer lies in its device's memory.
 int64_t OffsetOf(const ProgramIndex& index, const Buffer& buffer);
+// "slot 1 of register x"; for errors.
+std::string Describe(const ProgramIndex& index, const Buffer& buffer);
 
 // `to`, by its use `after`, has bytes directly from `from`, which had them by its use `before`: of
 // the step before, if `wraps`. Buffers by their index.

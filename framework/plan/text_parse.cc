@@ -493,10 +493,11 @@ class PlanParser : private plan_text::FieldScanner {
     };
     return Fields({Of("cost", x, &P::set_nanoseconds), Of("flops", x, &P::set_flops),
                    Of("bytes", x, &P::set_bytes), Of("wire", x, &P::set_wire_bytes),
-                   Of("scratch", x, &P::set_scratch), Of("collective", x, &P::set_collective),
-                   Of("port", x, &P::set_port), Of("number", x, &P::set_number),
-                   Of("calls", x, &P::set_calls), Does("reduction", reduction), Does("fill", fill),
-                   Does("kind", kind), Text("scope", x->mutable_scope())});
+                   Of("scratch", x, &P::set_scratch), Of("at", x, &P::set_scratch_offset),
+                   Of("collective", x, &P::set_collective), Of("port", x, &P::set_port),
+                   Of("number", x, &P::set_number), Of("calls", x, &P::set_calls),
+                   Does("reduction", reduction), Does("fill", fill), Does("kind", kind),
+                   Text("scope", x->mutable_scope())});
   }
 
   // One of the names of an enum whose numbers begin at 0 and have no gaps, or any number.

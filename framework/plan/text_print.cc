@@ -203,6 +203,7 @@ class ProgramPrinter {
     Field("bytes", x.bytes(), 0);
     Field("wire", x.wire_bytes(), 0);
     Field("scratch", x.scratch(), 0);
+    if (x.has_scratch_offset()) absl::StrAppend(&out_, " at ", x.scratch_offset());
     Field("collective", x.collective(), 0);
     Field("port", x.port(), 0);
     Field("number", x.number(), 0);

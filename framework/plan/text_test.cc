@@ -166,6 +166,7 @@ class RandomPlan {
     x->set_flops(Below(3));
     x->set_bytes(Below(3));
     x->set_scratch(Below(3));
+    if (Below(2) == 1) x->set_scratch_offset(Below(3));
     x->set_nanoseconds(Below(3));
     x->set_collective(Below(3));
     x->set_reduction(Below(4));

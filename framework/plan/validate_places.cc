@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/plan/kinds.h"
+#include "framework/plan/lifetimes.h"
 #include "framework/plan/shard_proto.h"
 
 namespace sluice {
@@ -438,6 +439,14 @@ absl::Status PlaceChecker::CheckInstruction(int a, int i) {
         std::pair("wire bytes", x.wire_bytes()),
         std::pair("cold nanoseconds", x.cold_nanoseconds())}) {
     RETURN_IF_ERROR(CheckAmount(what, amount));
+  }
+  const plan::Device& device = plan_.devices(index_.device_of(a));
+  if (x.has_scratch_offset() && device.rank() == plan_.rank()) {
+    RETURN_IF_ERROR(CheckWithin("scratch", x.scratch_offset(), x.scratch(), device.memory_bytes()));
+    if (x.scratch_offset() % kScratchAlignment != 0) {
+      return Wrong("scratch", absl::StrCat("a place at a multiple of ", kScratchAlignment),
+                   absl::StrCat(x.scratch_offset()));
+    }
   }
   if (x.reduction() < 0 || x.reduction() > static_cast<int32_t>(Reduction::kMin)) {
     return Wrong("reduction", "a known one", absl::StrCat(x.reduction()));

@@ -92,6 +92,7 @@ absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
   loaded->MakePorts();
   RETURN_IF_ERROR(loaded->LocateRegisters(memories));
   loaded->LocateOperands();
+  loaded->LocateScratch(memories);
   loaded->FindWrittenShards();
   return loaded;
 }
@@ -185,6 +186,17 @@ void LoadedProgram::LocateOperands() {
         }
       }
       instruction.moving_end = static_cast<int32_t>(moving_.size());
+    }
+  }
+}
+
+void LoadedProgram::LocateScratch(absl::Span<std::byte* const> memories) {
+  for (int a = 0; a < program_.actors_size(); ++a) {
+    std::byte* const memory = memories[index_.device_of(a)];
+    for (int i = 0; i < program_.actors(a).script_size(); ++i) {
+      const plan::Instruction& planned = program_.actors(a).script(i);
+      if (memory == nullptr || !planned.has_scratch_offset()) continue;
+      Of(a, i).scratch = memory + planned.scratch_offset();
     }
   }
 }
@@ -287,8 +299,10 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
   if (!fits.ok()) return AddContext(fits, where);
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = MakePlain(actor, planned, spec, options, stream);
   if (!kernel.ok()) return AddContext(kernel.status(), where);
-  if (kind == DeviceKind::kCuda && (*kernel)->scratch() > planned.scratch()) {
-    return absl::InternalError(absl::StrCat(where, ": expected at most ", planned.scratch(),
+  const int64_t scratch = planned.has_scratch_offset() ? planned.scratch() : 0;
+  if ((kind == DeviceKind::kCuda || planned.has_scratch_offset()) &&
+      (*kernel)->scratch() > scratch) {
+    return absl::InternalError(absl::StrCat(where, ": expected at most ", scratch,
                                             " bytes of scratch, as the plan says, got ",
                                             (*kernel)->scratch()));
   }
@@ -330,6 +344,7 @@ absl::Status LoadedProgram::Prepare(int actor, const KernelOptions& options, Str
     } else if (NeedsKernel(planned.kind())) {
       RETURN_IF_ERROR(CheckStop(options.stop));
       RETURN_IF_ERROR(PrepareOne(actor, planned, options, stream, &instruction));
+      if (instruction.scratch != nullptr) continue;
       scratch_[actor] = std::max(scratch_[actor], instruction.kernel->scratch());
     }
   }
@@ -362,7 +377,8 @@ absl::Status LoadedProgram::Run(const Actor& actor, int32_t number, KernelContex
   context->step = ports.number;
   context->micro = actor.micro();
   if (instruction.kernel != nullptr) {
-    return instruction.kernel->Launch(*context, operands, scratch);
+    return instruction.kernel->Launch(
+        *context, operands, instruction.scratch == nullptr ? scratch : instruction.scratch);
   }
   if (instruction.copy != nullptr) return CopyPort(instruction, *context, &ports);
   if (instruction.pull >= 0 && !instruction.counts) {

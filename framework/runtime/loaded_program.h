@@ -74,7 +74,7 @@ class LoadedProgram {
   // Creates an actor's kernels, of its device's kind, to be launched on its stream. Errors name the
   // instruction: no such kernel, or one that refuses it.
   absl::Status Prepare(int actor, const KernelOptions& options, Stream* stream);
-  // Bytes of scratch that the prepared kernels of an actor need at most.
+  // Bytes of the worker's scratch that the prepared kernels of an actor need at most.
   int64_t scratch(int actor) const { return scratch_[actor]; }
 
   // The slot that a remote actor's reader finds in its firing's token, for those who fetch it.
@@ -107,6 +107,7 @@ class LoadedProgram {
     int32_t pulled = -1;  // of a pull: which of addresses_ it says
     int32_t port = 0, port_operand = 0;
     int32_t operands_begin = 0;
+    std::byte* scratch = nullptr;  // where the plan has a place for it; else the worker's
     int32_t moving_begin = 0, moving_end = 0;
     int32_t written_begin = 0, written_end = 0;
   };
@@ -119,6 +120,7 @@ class LoadedProgram {
   absl::Status LocateRegisters(absl::Span<std::byte* const> memories);
   bool IsPulled(int32_t reg) const;
   void LocateOperands();
+  void LocateScratch(absl::Span<std::byte* const> memories);
   void FindWrittenShards();
   int64_t AlignmentOf(const Instruction& instruction, int operands) const;
   absl::Status CheckPort(int actor, const plan::Instruction& instruction) const;

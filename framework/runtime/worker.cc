@@ -181,7 +181,6 @@ absl::Status Worker::Prepare() {
     for (const int32_t a : own_[p].actors) {
       Stream* const stream = own_[p].opened[own_[p].state->actor(a).stream()];
       RETURN_IF_ERROR(loaded.Prepare(a, setup_.kernels, stream));
-      RETURN_IF_ERROR(stream->ReserveScratch(loaded.scratch(a)));
       if (setup_.link != nullptr && setup_.link->PullOf(static_cast<int>(p), a) >= 0) {
         loaded.SetPull(a, setup_.link->PullOf(static_cast<int>(p), a));
       }

@@ -203,6 +203,24 @@ const Change kChanges[] = {
     {"temporary of negative bytes",
      [](plan::Plan* p) { p->mutable_programs(0)->mutable_temporaries(0)->set_bytes(-1); },
      "bytes: expected a number in"},
+    {"scratch behind the memory",
+     [](plan::Plan* p) {
+       OfOp(p, "matmul")->set_scratch(64);
+       OfOp(p, "matmul")->set_scratch_offset(1 << 28);
+     },
+     "scratch: expected bytes within"},
+    {"scratch askew",
+     [](plan::Plan* p) {
+       OfOp(p, "matmul")->set_scratch_offset(64);
+       OfOp(p, "matmul")->set_scratch(0);
+     },
+     "scratch: expected a place at a multiple of 256"},
+    {"scratch among the variables",
+     [](plan::Plan* p) {
+       OfOp(p, "matmul")->set_scratch(64);
+       OfOp(p, "matmul")->set_scratch_offset(0);
+     },
+     "among its variables"},
     {"temporary of no actor",
      [](plan::Plan* p) {
        plan::Temporary* t = p->mutable_programs(0)->add_temporaries();

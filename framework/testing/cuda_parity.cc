@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -103,6 +104,42 @@ void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool
   if (without.last.kernels == 0 || of.script_length == 1) return;  // nobody counts; no scripts
   EXPECT_GT(with_graphs.last.graphs, 0);
   EXPECT_LT(with_graphs.last.kernels + with_graphs.last.graphs, without.last.kernels);
+}
+
+void ExpectCudaMemory(const TrainingSetting& setting, ParityCase of) {
+  of = OnCuda(of, CudaSums::kOfNccl);
+  BeginCudaOrder(/*seed=*/1, /*checks=*/false);
+  int64_t planned = 0, scratch = 0;
+  const auto count = [&](plan::Plan* plan) -> absl::Status {
+    const auto is_card = [&](int32_t device) {
+      return plan->devices(device).kind() == plan::DEVICE_CUDA;
+    };
+    for (int d = 0; d < plan->devices_size(); ++d) {
+      if (is_card(d)) planned += plan->devices(d).memory_bytes();
+    }
+    for (const plan::Program& program : plan->programs()) {
+      for (const plan::Stream& stream : program.streams()) {
+        if (is_card(stream.device())) planned += static_cast<int64_t>(sizeof(int64_t));
+      }
+      for (const plan::Actor& actor : program.actors()) {
+        for (const plan::Instruction& x : actor.script()) {
+          if (x.has_scratch_offset()) scratch += x.scratch();
+        }
+      }
+    }
+    return absl::OkStatus();
+  };
+  const auto free = [] {
+    const auto bytes = CudaSupport().free_bytes();
+    EXPECT_EQ(bytes.status(), absl::OkStatus());
+    return std::accumulate(bytes->begin(), bytes->end(), int64_t{0});
+  };
+  const int64_t before = free();
+  const auto run = ParityRun::Start(of, setting, count);
+  ASSERT_EQ(run.status(), absl::OkStatus());
+  EXPECT_EQ((*run)->Step(0).status(), absl::OkStatus());
+  EXPECT_EQ(before - free(), planned);
+  EXPECT_GT(scratch, 0);
 }
 
 void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart) {

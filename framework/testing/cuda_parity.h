@@ -28,6 +28,11 @@ void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64
 // accesses where there are graphs, as above.
 void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool checks);
 
+// What the case's devices allocate on cards, in a step and before it, is what the plan says that
+// they need, but for the number of the step that each stream has. On the emulation: a card's
+// libraries take what they like.
+void ExpectCudaMemory(const TrainingSetting& setting, ParityCase of);
+
 // The case on CUDA devices must give the same bits with its launches fused and apart. A step must
 // launch so many kernels of ours, where somebody counts; those of libraries are not among them.
 void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart);

@@ -35,6 +35,11 @@ TEST(CudaReproducibleTest, CopiesAndFoldsTrainAsOneCpuDoes) {
   }
 }
 
+// Scratch of kernels among it.
+TEST(CudaMemoryTest, WhatIsPlannedIsWhatIsAllocated) {
+  ExpectCudaMemory(AdamWWithClip(), GptParity(GptLayout{"data=2"}));
+}
+
 // Every gradient is squared and every variable updated. One launch writes the number of the step.
 TEST(CudaFusionTest, UpdatesAreFewLaunches) {
   ExpectCudaFusion(AdamWWithClip(), GptParity(ReferenceLayout(8)), /*fused=*/191, /*apart=*/391);

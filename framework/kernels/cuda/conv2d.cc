@@ -34,9 +34,7 @@ constexpr int64_t kMostPatches = 32 << 20;
 // Rows of a block of patches, where there are several, so that all start aligned.
 constexpr int64_t kRowMultiple = 32;
 
-// The op allows workers for up to sixteen images, each with 32 bytes for an element of a padded
-// image and a MiB, and copies of all (ops/convolution.cc): patches take of the former, weights that
-// are turned of the copies, workspace of the MiB.
+// Of what the op allows (ops/convolution.cc, CudaScratchOf).
 int64_t MostPatches(const ConvolutionShape& s) {
   const int64_t x = (s.height + 2) * (s.width + 2) * std::max<int64_t>(s.channels, 32);
   const int64_t y = (s.out_height + 2) * (s.out_width + 2) * std::max<int64_t>(s.out_channels, 32);

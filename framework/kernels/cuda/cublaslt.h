@@ -32,8 +32,6 @@ MatrixProduct DenseProduct(const ProductShape& shape);
 
 class CublasLtProduct {
  public:
-  // Most bytes of workspace that are worth having: what NVIDIA recommends for Hopper.
-  static constexpr int64_t kMostWorkspace = 32 << 20;
   // Of the address of a workspace, in bytes.
   static constexpr int64_t kWorkspaceAlignment = 256;
 

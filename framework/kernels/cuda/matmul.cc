@@ -1,26 +1,16 @@
 // The four matrix products of a linear layer.
-#include <algorithm>
-
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/cublaslt.h"
 
 namespace sluice::cuda {
 namespace {
 
-// The op bounds scratch by its operands' bytes and a MiB (ops/matmul.cc).
-int64_t MostWorkspace(const KernelSpec& spec) {
-  int64_t bytes = 1 << 20;
-  for (const Shard& shard : spec.inputs) bytes += shard.NumBytes();
-  for (const Shard& shard : spec.outputs) bytes += shard.NumBytes();
-  return std::min(bytes, CublasLtProduct::kMostWorkspace);
-}
-
 PreparedKernel PrepareProduct(const KernelSpec& spec, MatMulPass pass) {
   ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, pass));
   MatrixProduct dense = DenseProduct(of.shape);
   dense.alignment = spec.alignment;
   ASSIGN_OR_RETURN(const std::shared_ptr<const CublasLtProduct> product,
-                   CublasLtProduct::Prepare(dense, MostWorkspace(spec)));
+                   CublasLtProduct::Prepare(dense, spec.most_scratch));
   return MakeKernel(
       [product, swapped = of.swapped](const KernelContext& context, const Operands& at) {
         return product->Run(context, at.bytes(swapped ? 1 : 0), at.bytes(swapped ? 0 : 1),

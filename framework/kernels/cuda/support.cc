@@ -12,7 +12,7 @@ namespace sluice {
 namespace {
 
 // An instruction: says what it may touch before its kernel launches, whatever the kernel launches
-// then, and hands it the scratch of the stream in the place of the worker's, which is the host's.
+// then.
 class PlacedKernel final : public Kernel {
  public:
   PlacedKernel(std::unique_ptr<Kernel> kernel, const KernelSpec& spec, int32_t place)
@@ -29,14 +29,14 @@ class PlacedKernel final : public Kernel {
   }
 
   absl::Status Launch(const KernelContext& context, std::byte* const* operands,
-                      std::byte*) override {
+                      std::byte* scratch) override {
     CudaStream& stream = *static_cast<CudaStream*>(context.stream);
     const size_t n = operands_.size() - 2;
     for (size_t i = 0; i < n; ++i) operands_[i].begin = operands[i];
-    operands_[n].begin = stream.scratch();
+    operands_[n].begin = scratch;
     operands_[n + 1].begin = stream.step();
     stream.Begin(place_, is_copy_ ? std::nullopt : std::optional(context.step), operands_);
-    return kernel_->Launch(context, operands, stream.scratch());
+    return kernel_->Launch(context, operands, scratch);
   }
   int64_t scratch() const override { return kernel_->scratch(); }
 
