@@ -114,6 +114,8 @@ class CommNet {
   // Ranks on the host of this one, itself included, and whether they may read each other's memory,
   // where that is shared and was offered.
   virtual int32_t ranks_of_host() const { return 1; }
+  // Of them, how many come before this one.
+  virtual int32_t place_on_host() const { return 0; }
   virtual bool shares_memory() const { return false; }
   // Before Open, any number of times: memory that slots of this rank lie in and that pulls bring
   // bytes to. It outlives Close. Errors: of a net whose hardware cannot read it.

@@ -64,6 +64,11 @@ int32_t TcpNet::ranks_of_host() const {
   return static_cast<int32_t>(std::count_if(peers_.begin(), peers_.end(), is_here));
 }
 
+int32_t TcpNet::place_on_host() const {
+  const auto is_here = [](const auto& peer) { return peer->is_of_host(); };
+  return static_cast<int32_t>(std::count_if(peers_.begin(), peers_.begin() + rank(), is_here));
+}
+
 void TcpNet::Start() {
   started_ = true;
   for (auto& peer : peers_) {

@@ -64,6 +64,7 @@ class TcpNet final : public CommNet {
   int32_t rank() const override { return rank_; }
   int32_t ranks() const override { return static_cast<int32_t>(peers_.size()); }
   int32_t ranks_of_host() const override;
+  int32_t place_on_host() const override;
   bool shares_memory() const override { return options_.read_memory; }
   absl::Status Offer(const OfferedMemory& memory) override;
   void Open(Receiver* receiver) override;

@@ -41,6 +41,15 @@ TEST_F(TcpNetTest, MessagesArriveWhole) {
 }
 
 // What is read at once ends anywhere, also within the head of a frame.
+TEST_F(TcpNetTest, RanksOfAHostKnowTheirPlaces) {
+  nets_[0] = Make(0);
+  nets_[1] = Make(1);
+  for (const int32_t rank : {0, 1}) {
+    EXPECT_EQ(nets_[rank]->ranks_of_host(), 2);
+    EXPECT_EQ(nets_[rank]->place_on_host(), rank);
+  }
+}
+
 TEST_F(TcpNetTest, FramesAreCutAnywhere) {
   constexpr size_t kReadAtOnce = size_t{64} << 10;
   for (const size_t last : {1, 2, 3, 4, 5, 30}) {

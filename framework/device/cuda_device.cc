@@ -376,7 +376,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(
   const auto engine = std::make_shared<CudaEngine>();
   std::vector<std::unique_ptr<Device>> devices;
   for (size_t n = 0; n < specs.size(); ++n) {
-    auto device = std::make_unique<CudaDevice>(engine, static_cast<int>(n) % cards);
+    auto device = std::make_unique<CudaDevice>(engine, specs[n].card % cards);
     const absl::Status opened = device->Open(specs[n]);
     if (!opened.ok()) return AddContext(opened, absl::StrCat("device ", specs[n].name));
     devices.push_back(std::move(device));

@@ -63,6 +63,7 @@ struct DeviceSpec {
   int64_t bytes = 0;    // of memory
   std::string name;     // for errors: "0:3"
   bool shared = false;  // its memory with other processes, if it is of the host
+  int32_t card = 0;     // of a CUDA device: modulo the cards that there are
 };
 
 // Mistakes that a runtime could make, planted in its stead to see that they are found.

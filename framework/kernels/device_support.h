@@ -23,8 +23,8 @@ struct WrittenOperand {
 };
 
 struct DeviceSupport {
-  // Bytes that each card of this host has free; device n of a process uses card n modulo their
-  // number. Unavailable: there is none, and why.
+  // Bytes that each card of this host has free; DeviceSpec::card counts them. Unavailable: there is
+  // none, and why.
   absl::StatusOr<std::vector<int64_t>> (*free_bytes)();
   // As OpenDevices, of this kind alone.
   absl::StatusOr<std::vector<std::unique_ptr<Device>>> (*open)(absl::Span<const DeviceSpec> specs);

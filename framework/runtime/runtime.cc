@@ -21,6 +21,7 @@
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
 #include "framework/plan/validate_collectives.h"
+#include "framework/runtime/cards.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/rank_clock.h"
 #include "framework/runtime/step_tracker.h"
@@ -143,12 +144,15 @@ absl::StatusOr<std::vector<ProgramIndex>> Prove(const plan::Plan& plan, const St
 absl::Status LocalRuntime::OpenAll() {
   const CommNet* const net = options_.net;
   const bool shared = net != nullptr && net->shares_memory() && net->ranks_of_host() > 1;
+  const std::vector<int32_t> cards = CardsOf(plan_, net);
+  size_t next_card = 0;
   std::vector<DeviceSpec> specs, cuda_specs;
   for (int d = 0; d < plan_.devices_size(); ++d) {
     place_.push_back(-1);
     if (!IsOwn(d)) continue;
     const plan::Device& device = plan_.devices(d);
-    const DeviceSpec spec = {KindOf(device), device.memory_bytes(), DeviceName(device), shared};
+    DeviceSpec spec = {KindOf(device), device.memory_bytes(), DeviceName(device), shared};
+    if (spec.kind == DeviceKind::kCuda) spec.card = cards[next_card++];
     place_.back() = static_cast<int32_t>(specs.size() + cuda_specs.size());
     (spec.kind == DeviceKind::kCuda && options_.cuda != nullptr ? cuda_specs : specs)
         .push_back(spec);

@@ -16,6 +16,7 @@
 #include "framework/explain/explain.h"
 #include "framework/explain/page.h"
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/runtime/cards.h"
 #include "framework/sbp/mesh.h"
 #include "framework/session/check_kernel.h"
 #include "framework/session/cuda_of_build.h"
@@ -95,9 +96,11 @@ absl::Status CheckCards(const plan::Plan& plan, const SessionOptions& options) {
   }
   if (needed.empty() || CudaOf(options) == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<int64_t> free, CudaOf(options)->free_bytes());
+  const std::vector<int32_t> cards = CardsOf(plan, options.net);
+  std::vector<int64_t> taken(free.size(), 0);
+  for (size_t n = 0; n < needed.size(); ++n) taken[cards[n] % free.size()] += needed[n];
   for (size_t card = 0; card < free.size(); ++card) {
-    int64_t bytes = 0;
-    for (size_t n = card; n < needed.size(); n += free.size()) bytes += needed[n];
+    const int64_t bytes = taken[card];
     if (bytes <= free[card]) continue;
     return absl::ResourceExhaustedError(absl::StrCat("the plan does not fit: expected at most ",
                                                      free[card], " bytes of memory on card ", card,

@@ -32,8 +32,9 @@ class CublasLtProductTest : public ::testing::Test {
  protected:
   CublasLtProductTest() {
     cuda_emulation::Reset(uint64_t{5});
-    const DeviceSpec spec = {DeviceKind::kCuda, kBytes, "0:0"};
-    devices_ = OpenCudaDevices(std::vector<DeviceSpec>{spec, spec}).value();
+    std::vector<DeviceSpec> specs(2, {DeviceKind::kCuda, kBytes, "0:0"});
+    specs[1].card = 1;
+    devices_ = OpenCudaDevices(specs).value();
     for (const auto& device : devices_) streams_.push_back(device->OpenStream(nullptr));
   }
   ~CublasLtProductTest() override { EXPECT_THAT(cuda_emulation::TakeErrors(), IsEmpty()); }
