@@ -93,7 +93,7 @@ absl::StatusOr<Placed> PlaceTasks(const CompileOptions& options, const Machine& 
                    BuildSchedule(program->name, program->tasks, program->grid,
                                  ScheduleOptionsOf(options, compilation.classes)));
   program->actor_of = schedule.actor_of;
-  if (NeedsTransfers(compilation.plan)) {
+  if (NeedsTransfers(compilation.plan) && !compilation.classes.through_hosts()) {
     ASSIGN_OR_RETURN(schedule, StageTransfers(compilation.plan, machine, std::move(schedule)));
   }
   if (options.phase_end) options.phase_end("schedule");

@@ -1,5 +1,6 @@
 #include "framework/compiler/device_classes.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -14,12 +15,14 @@ DeviceClasses::DeviceClasses(const Grid& grid) : representative_(grid.mesh().num
     }
   }
   Number(grid);
+  AddHosts(grid.mesh());
 }
 
 DeviceClasses DeviceClasses::Singles(const Grid& grid) {
   DeviceClasses classes;
   for (int32_t d = 0; d < grid.mesh().num_devices(); ++d) classes.representative_.push_back(d);
   classes.Number(grid);
+  classes.AddHosts(grid.mesh());
   return classes;
 }
 
@@ -28,8 +31,10 @@ DeviceClasses DeviceClasses::OfRank(const Grid& grid, int32_t rank) {
   const auto own = [&](int32_t d) { return grid.mesh().devices()[d].rank == rank; };
   bool all = true;
   for (int32_t d = 0; d < grid.mesh().num_devices(); ++d) {
-    if (own(d)) classes.representative_[d] = d;
     all = all && own(d);
+    if (!own(d)) continue;
+    classes.representative_[d] = d;
+    classes.representative_[classes.host_[d]] = classes.host_[d];
   }
   if (all) return Singles(grid);
   classes.of_rank_ = true;
@@ -46,6 +51,23 @@ DeviceClasses DeviceClasses::OfRank(const Grid& grid, int32_t rank) {
 
 bool DeviceClasses::Wanted(int64_t stage, int64_t i) const {
   return !of_rank_ || slots_[stage][i] >= 0;
+}
+
+void DeviceClasses::AddHosts(const Mesh& mesh) {
+  const std::vector<DeviceId>& ids = mesh.devices();
+  const bool one_rank =
+      std::all_of(ids.begin(), ids.end(), [&](DeviceId id) { return id.rank == ids[0].rank; });
+  const auto devices = static_cast<int32_t>(ids.size());
+  for (int32_t d = 0; d < devices; ++d) host_.push_back(d);
+  if (one_rank) return;
+  auto next = devices;
+  for (int32_t d = 0; d < devices; ++d) {
+    if (!IsHost(ids[d].kind)) host_[d] = next++;
+  }
+  through_hosts_ = next > devices;
+  for (int32_t d = 0; d < devices; ++d) {
+    if (host_[d] != d) representative_.push_back(host_[representative_[d]]);
+  }
 }
 
 void DeviceClasses::Number(const Grid& grid) {

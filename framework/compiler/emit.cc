@@ -1,10 +1,12 @@
 #include "framework/compiler/emit.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/compiler/join_calls.h"
 #include "framework/compiler/lower.h"
@@ -65,6 +67,44 @@ absl::StatusOr<plan::Program> EmitForRank(const Placed& placed, const Machine& m
                                 options.phase_end, options.stop));
   program->staging = std::move(expanded.staging);
   return std::move(expanded.program);
+}
+
+// Of several ranks: what no program can be compiled for.
+absl::Status CheckKinds(const CompileOptions& options) {
+  const std::vector<DeviceId>& ids = options.mesh.devices();
+  const auto is_host = [](DeviceId id) { return IsHost(id.kind); };
+  if (options.ranks == 1 || std::all_of(ids.begin(), ids.end(), is_host)) return absl::OkStatus();
+  const Grid grid(options.mesh, 1);
+  if (!DeviceClasses(grid).through_hosts()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected devices of several of the ", options.ranks,
+                     " ranks, where some are no CPUs; got those of rank ", ids[0].rank));
+  }
+  for (int64_t stage = 0; stage < grid.num_stages(); ++stage) {
+    const std::vector<DeviceId>& of_stage = grid.stage(stage).devices();
+    for (const DeviceId id : of_stage) {
+      if (id.kind == of_stage[0].kind) continue;
+      return absl::UnimplementedError(absl::StrCat(
+          "mesh: expected devices of one kind in a stage of several ranks, got ",
+          DeviceKindName(of_stage[0].kind), " and ", DeviceKindName(id.kind), " in stage ", stage));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The hosts of the classes, in their order; each a CPU that its rank has not yet.
+void AddHostOfEach(const Mesh& mesh, const DeviceClasses& classes, plan::Plan* plan) {
+  std::map<int32_t, int32_t> cpus;  // by rank
+  for (const DeviceId id : mesh.devices()) {
+    if (IsHost(id.kind)) cpus[id.rank] = std::max(cpus[id.rank], id.local + 1);
+  }
+  for (int32_t d = 0; d < static_cast<int32_t>(mesh.num_devices()); ++d) {
+    if (classes.host(d) == d) continue;
+    SLUICE_CHECK(classes.host(d) == plan->devices_size()) << "host of device " << d;
+    plan::Device* host = plan->add_devices();
+    host->set_rank(mesh.devices()[d].rank);
+    host->set_local(cpus[host->rank()]++);
+  }
 }
 
 // Hashes what is written to it, and takes no more once it is told to stop: the serialized plan of a
@@ -133,11 +173,8 @@ absl::Status CheckOptions(const CompileOptions& options) {
                        "the mesh, got ",
                        known, " hosts, and rank ", id.rank));
     }
-    if (IsHost(id.kind) || options.ranks == 1) continue;
-    return absl::UnimplementedError(absl::StrCat("mesh: devices of kind ", DeviceKindName(id.kind),
-                                                 " are of one rank as yet, got several"));
   }
-  return absl::OkStatus();
+  return CheckKinds(options);
 }
 
 int64_t DevicesOfARank(const Mesh& mesh) {
@@ -155,9 +192,14 @@ Compilation EmptyCompilation(const CompileOptions& options) {
   }
   plan.set_representatives_only(true);
   plan.set_rank(options.rank);
-  if (NeedsTransfers(plan)) AddHostDevices(&plan);
   const Grid grid(options.mesh, 1, options.chunks);
-  DeviceClasses classes = NeedsTransfers(plan) ? DeviceClasses::Singles(grid) : DeviceClasses(grid);
+  DeviceClasses classes(grid);
+  if (classes.through_hosts()) {
+    AddHostOfEach(options.mesh, classes, &plan);
+  } else if (NeedsTransfers(plan)) {
+    AddHostDevices(&plan);
+    classes = DeviceClasses::Singles(grid);
+  }
   return {std::move(plan), options.mesh, std::move(classes), {}};
 }
 

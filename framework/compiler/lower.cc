@@ -152,8 +152,9 @@ absl::Status Lowering::LowerFetches() {
     const TensorInfo& info = graph_.tensor(output.second);
     const int32_t stage = std::max(graph_.node(info.producer).stage, 0);
     boxer_.set_reader(absl::StrCat("output ", output.first));
-    ASSIGN_OR_RETURN(const Boxer::Values values,
+    ASSIGN_OR_RETURN(const Boxer::Values made,
                      boxer_.Get(output.second, grid_.Broadcast(), stage, Phase::kUpdate));
+    const Boxer::Values values = boxer_.OnHosts(made, Phase::kUpdate, /*boxing=*/-1);
     for (ValueId v : values) tasks_.values[tasks_.values[v].root].leaves_script = true;
     const bool fetches_here = classes_.Wanted(0, 0), held_here = classes_.Wanted(stage, 0);
     Task task;
@@ -161,7 +162,7 @@ absl::Status Lowering::LowerFetches() {
     task.scope = absl::StrCat("output ", output.first);
     task.phase = Phase::kUpdate;
     task.stream = plan::STREAM_HOST;
-    task.device = 0;
+    task.device = classes_.host(0);
     task.position = {boxer_.NextPosition(), 0};
     task.number = boxer_.NextNumber(0);
     if (!fetches_here) {
@@ -185,10 +186,11 @@ absl::Status Lowering::LowerFetches() {
 // Of a rank: the tasks of devices that stand for their stage alone, and their values' storage.
 void Lowering::DropShadows() {
   if (!classes_.any_foreign()) return;
-  std::vector<bool> wanted(grid_.mesh().num_devices());
+  std::vector<bool> wanted(classes_.num_devices());
   for (int64_t s = 0; s < grid_.num_groups(); ++s) {
     for (int64_t i = 0; i < grid_.stage(s).num_devices(); ++i) {
-      wanted[grid_.DeviceIndex(s, i)] = classes_.Wanted(s, i);
+      const int32_t device = grid_.DeviceIndex(s, i);
+      wanted[device] = wanted[classes_.host(device)] = classes_.Wanted(s, i);
     }
   }
   std::vector<TaskId> place(tasks_.tasks.size(), -1);

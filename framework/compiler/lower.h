@@ -42,6 +42,10 @@ struct CollectiveOptions {
 // What ranks call things. Every device of a stage has every item, in one order, so the place of an
 // item in it names it on all of them: values are counted, group of stages by group (Value.number).
 // Nothing is exchanged for that, as all ranks lower the same items.
+//
+// Where devices exchange things in the memory of hosts (DeviceClasses::through_hosts), a boxing
+// that reads other devices runs on hosts from there on: copies bring them what the devices have,
+// and back what has come of it. What the host feeds and fetches lies there, too.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine, const DeviceClasses& classes,
@@ -80,6 +84,9 @@ class Boxer {
                        const Task& like);
   absl::StatusOr<Values> Get(TensorId tensor, const GridSbp& wanted, int32_t stage, Phase phase);
   void Put(TensorId tensor, const GridSbp& sbp, int32_t stage, Values values);
+  // What `values` hold, in the memory of their devices' hosts; themselves where that is theirs.
+  // `boxing`: that copies are part of (Task::boxing).
+  Values OnHosts(const Values& values, Phase phase, int32_t boxing);
   // New values of a layout, without producer.
   Values Make(TensorId tensor, const GridSbp& sbp, int32_t stage, int64_t tokens);
   ValueId Add(Value value);
@@ -117,8 +124,10 @@ class Boxer {
     int32_t from_stage = 0, to_stage = 0;
     int64_t tokens = 1;
     Phase phase = Phase::kForward;
+    bool on_hosts = false;
     const BoxingPhase& symbolic() const { return boxing.phases[phase_index]; }
     const PhaseStepLoad& load() const { return boxing.loads[phase_index].steps[step]; }
+    bool reads_others() const { return load().near + load().far + load().messages > 0; }
     bool last() const;  // of the boxing
   };
   Values EmitStep(const PhaseStep& step, const Values& held, const Values& made);
@@ -138,6 +147,10 @@ class Boxer {
   ValueId SourceOf(const PhaseStep& step, const Values& held, int64_t place, int32_t reader);
   void AddRemoteReaders(const PhaseStep& step, const Values& held, int32_t reader);
   ValueId BufferValue(const PhaseStep& step, int32_t place, int32_t number);
+  // Of what is no part of a script and makes `output`, which moves bytes.
+  plan::StreamKind StreamOf(ValueId output) const;
+  Values HostsOf(const Values& values);
+  void CopyTo(const Values& from, const Values& to, Phase phase, int32_t boxing);
   int64_t OffsetAt(ValueId value, int64_t place) const;
   Task FoldTask(const At& at, ValueId output, Phase phase) const;
   void Note(const At& at, const std::string& recipe, const GridSbp& to, Phase phase,
@@ -152,7 +165,8 @@ class Boxer {
   const CollectiveOptions collectives_;
   TaskGraph* tasks_;
   std::map<Key, Values> values_;
-  std::map<Key, Phase> gathered_in_;  // of variables: the phase that made what `values_` has
+  std::map<ValueId, ValueId> on_hosts_;  // of a device's value: what its host has of it
+  std::map<Key, Phase> gathered_in_;     // of variables: the phase that made what `values_` has
   // Views that begin elsewhere on each device: the step that they stand for.
   struct SlicedView {
     BoxingPhase phase;

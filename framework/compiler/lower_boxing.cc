@@ -155,7 +155,8 @@ absl::Status Boxer::Feed(TensorId tensor, const GridSbp& sbp, int32_t stage) {
   const auto port =
       std::find(graph_.inputs().begin(), graph_.inputs().end(), node.id) - graph_.inputs().begin();
   Values values = Make(tensor, sbp, stage, grid_.Firings(sbp));
-  for (ValueId v : values) {
+  const Values fed = HostsOf(values);
+  for (ValueId v : fed) {
     Task task;
     task.kind = plan::INSTRUCTION_FEED;
     task.scope = node.name;
@@ -169,6 +170,7 @@ absl::Status Boxer::Feed(TensorId tensor, const GridSbp& sbp, int32_t stage) {
     task.nanoseconds = machine_.ComputeNanoseconds(0, task.bytes, false);
     Add(std::move(task));
   }
+  CopyTo(fed, values, Phase::kForward, /*boxing=*/-1);
   Put(tensor, sbp, stage, std::move(values));
   return absl::OkStatus();
 }

@@ -12,20 +12,18 @@
 namespace sluice {
 namespace {
 
-// Cards that one process drives: what else there is has no communicator as yet.
-bool AreCardsOfOneRank(const Mesh& mesh) {
-  return std::all_of(mesh.devices().begin(), mesh.devices().end(), [&](DeviceId id) {
-    return id.kind == DeviceKind::kCuda && id.rank == mesh.devices()[0].rank;
-  });
+bool AreCards(const Mesh& mesh) {
+  return std::all_of(mesh.devices().begin(), mesh.devices().end(),
+                     [](DeviceId id) { return id.kind == DeviceKind::kCuda; });
 }
 
 }  // namespace
 
 std::optional<PhaseCollective> Boxer::FindCollective(const PhaseStep& step) const {
   const BoxingPhase& phase = step.symbolic();
-  if (!collectives_.nccl || phase.axis < 0 || !AreCardsOfOneRank(phase.to.mesh)) {
-    return std::nullopt;
-  }
+  if (!collectives_.nccl || phase.axis < 0 || !AreCards(phase.to.mesh)) return std::nullopt;
+  // Cards of several processes have no communicator as yet.
+  if (classes_.through_hosts()) return std::nullopt;
   // A device that stands for others stands for the members of its own group, too.
   const auto members = static_cast<int64_t>(classes_.members(step.to_stage).size());
   if (members < phase.to.mesh.num_devices()) return std::nullopt;

@@ -36,6 +36,7 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, cons
   Values held = at.values;
   const Shape shape = grid_.FiringShape(at.sbp, graph_.tensor(at.tensor).type.shape);
   PhaseStep step = {at, boxing, 0, 0, shape, at.stage, at.stage, tokens, phase};
+  const auto note = static_cast<int32_t>(tasks_->boxings.size());  // behind its tasks
   std::string recipe;
   for (; step.phase_index < boxing.phases.size(); ++step.phase_index) {
     const BoxingPhase& symbolic = step.symbolic();
@@ -50,10 +51,15 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, cons
     }
     absl::StrAppend(&recipe, PhaseName(symbolic));
     for (step.step = 0; step.step < steps; ++step.step) {
+      if (classes_.through_hosts() && !step.on_hosts && step.reads_others()) {
+        held = OnHosts(held, phase, note);
+        step.on_hosts = true;
+      }
       held = EmitStep(step, held, made);
       step.from_stage = step.to_stage;
     }
   }
+  if (step.on_hosts) CopyTo(held, made, phase, note);
   if (boxing.phases.empty()) {
     for (size_t m = 0; m < made.size(); ++m) View(made[m], held[m], 0);
     return made;
@@ -74,7 +80,7 @@ void Boxer::View(ValueId view, ValueId source, int64_t offset) {
 }
 
 Boxer::Values Boxer::OutputsOf(const PhaseStep& step, const Values& made) {
-  if (step.last()) return made;
+  if (step.last()) return step.on_hosts ? HostsOf(made) : made;
   Values outputs;
   const int32_t number = NextNumber(step.to_stage);
   for (int32_t place : classes_.members(step.to_stage)) {
@@ -91,7 +97,7 @@ Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const V
     return outputs;
   }
   const bool follows = FollowsCompute(step, held);
-  const bool reads_others = step.load().near + step.load().far + step.load().messages > 0;
+  const bool reads_others = step.reads_others();
   for (ValueId v : held) {
     if (!follows || reads_others) tasks_->values[tasks_->values[v].root].leaves_script = true;
   }
@@ -99,7 +105,7 @@ Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const V
   for (ValueId v : outputs) tasks_->values[v].leaves_script |= follows && reads_others;
   for (size_t m = 0; m < outputs.size(); ++m) {
     EmitWrite(step, held, classes_.members(step.to_stage)[m], outputs[m],
-              follows ? plan::STREAM_COMPUTE : plan::STREAM_COMM);
+              follows ? plan::STREAM_COMPUTE : StreamOf(outputs[m]));
   }
   if (!follows || reads_others) AddRemoteReaders(step, held, tasks_->values[outputs[0]].number);
   return outputs;
@@ -114,6 +120,7 @@ ValueId Boxer::BufferValue(const PhaseStep& step, int32_t place, int32_t number)
   value.number = number;
   value.stage = step.to_stage;
   value.device = grid_.DeviceIndex(step.to_stage, place);
+  if (step.on_hosts) value.device = classes_.host(value.device);
   value.shard =
       Shard::Whole(dtype, Shape{Elements(PhasePieces(phase, step.shape, step.step + 1, place))});
   value.reserved_bytes = LargestBuffer(phase, step.shape, step.step + 1) * SizeOf(dtype);
@@ -150,7 +157,7 @@ ValueId Boxer::Foreign(const Values& values, int32_t stage, int64_t place, const
   Value value;
   value.name = held.name;
   value.number = tasks_->values[held.root].number;
-  value.device = grid_.DeviceIndex(stage, place);
+  value.device = classes_.host(grid_.DeviceIndex(stage, place));
   value.stage = stage;
   value.shard = shard;
   value.tokens = held.tokens;
@@ -179,7 +186,7 @@ void Boxer::AddRemoteReader(ValueId value, int32_t device, int32_t stage, int32_
   task.scope = like.scope;
   task.phase = like.phase;
   task.stream = plan::STREAM_NET;
-  task.device = device;
+  task.device = classes_.host(device);
   task.stage = stage;
   task.firings = like.firings;
   task.position = like.position;

@@ -171,7 +171,8 @@ int64_t ProgramBuilder::Quota(const Value& value, const Use& use) const {
   });
   if (joins) return value.tokens;  // all firings are behind a join before the first is read
   const bool crosses = CrossesStages(value, use);
-  int64_t quota = crosses || feed ? 2 : 1;
+  const bool copied = producer.kind == plan::INSTRUCTION_COPY;  // while the last one is in use
+  int64_t quota = crosses || feed || copied ? 2 : 1;
   if (saved) {
     quota = std::max(
         quota, std::min(grid_.micro_batches(), grid_.num_stages() - value.stage) + (feed ? 1 : 0));

@@ -29,10 +29,14 @@ struct Explained {
   Explanation explanation;
 };
 
-Explained ExplainGraph(const Graph& graph, const std::string& mesh, int64_t micro) {
+// Of several ranks: one device of each stage, as sessions explain them.
+Explained ExplainGraph(const Graph& graph, const std::string& mesh, int64_t micro,
+                       int32_t ranks = 1) {
   Explained explained;
   CompileOptions options;
-  options.mesh = *Mesh::Parse(mesh);
+  options.mesh = Mesh::Parse(mesh)->OverRanks(ranks);
+  options.ranks = ranks;
+  options.representatives_only = ranks > 1;
   options.micro_batches = micro;
   options.machine = Machine::Cpu();
   auto compilation = Compile({{"train", &graph}}, options);
@@ -45,7 +49,7 @@ Explained ExplainGraph(const Graph& graph, const std::string& mesh, int64_t micr
   return explained;
 }
 
-Explained ExplainMlp(const std::string& mesh, int64_t micro) {
+Explained ExplainMlp(const std::string& mesh, int64_t micro, int32_t ranks = 1) {
   MlpOptions options;
   options.batch = 64;
   options.widths = {64, 64, 128, 64, 64};
@@ -53,7 +57,7 @@ Explained ExplainMlp(const std::string& mesh, int64_t micro) {
   options.optimizer.clip = 1;
   Graph graph;
   EXPECT_EQ(BuildMlp(&graph, options), absl::OkStatus());
-  return ExplainGraph(graph, mesh, micro);
+  return ExplainGraph(graph, mesh, micro, ranks);
 }
 
 TEST(ExplainPageTest, TheJsonHoldsWhatThePlanHolds) {
@@ -119,9 +123,8 @@ TEST(ExplainPageTest, ARefusedSignatureNamesItsRule) {
   EXPECT_THAT(text, HasSubstr("refused by \"no new split\": [data:S1,S0->P(sum)] [data:B,S1->S1]"));
 }
 
-TEST(ExplainPageTest, EveryTaskOfABoxingOrANodeKnowsIt) {
-  const Explained explained = ExplainMlp("data=2 model=2", 2);
-  const ExplainedProgram& program = explained.explanation.programs[0];
+void ExpectTasksKnowWhatTheyArePartOf(const ExplainedProgram& program,
+                                      const std::set<std::string>& of_nothing) {
   std::set<int32_t> boxings;
   for (const ExplainedActor& actor : program.actors) {
     for (const ExplainedInstruction& x : actor.script) {
@@ -132,7 +135,7 @@ TEST(ExplainPageTest, EveryTaskOfABoxingOrANodeKnowsIt) {
         boxings.insert(x.boxing);
         EXPECT_EQ(program.boxings[x.boxing].tensor, x.scope);
       } else {
-        EXPECT_TRUE(x.op == "begin" || x.op == "feed" || x.op == "fetch") << x.op;
+        EXPECT_EQ(of_nothing.count(x.op), 1u) << x.op;
       }
     }
   }
@@ -144,6 +147,25 @@ TEST(ExplainPageTest, EveryTaskOfABoxingOrANodeKnowsIt) {
                 std::any_of(program.ops.begin(), program.ops.end(), asks))
         << boxing.reader;
   }
+}
+
+TEST(ExplainPageTest, EveryTaskOfABoxingOrANodeKnowsIt) {
+  ExpectTasksKnowWhatTheyArePartOf(ExplainMlp("data=2 model=2", 2).explanation.programs[0],
+                                   {"begin", "feed", "fetch"});
+}
+
+// What the host feeds is copied to devices, and back from them what it fetches.
+TEST(ExplainPageTest, CopiesToHostsArePartOfTheirBoxings) {
+  const Explained explained = ExplainMlp("data=4 model=2 @async", 2, /*ranks=*/8);
+  ExpectTasksKnowWhatTheyArePartOf(explained.explanation.programs[0],
+                                   {"begin", "feed", "fetch", "copy"});
+  int copies = 0;
+  for (const ExplainedActor& actor : explained.explanation.programs[0].actors) {
+    for (const ExplainedInstruction& x : actor.script) {
+      copies += x.op == "copy" && x.boxing >= 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(copies, 0);
 }
 
 TEST(ExplainPageTest, MemoryIsAsPackedAndItsPeakAsPlanned) {

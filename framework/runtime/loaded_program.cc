@@ -86,6 +86,9 @@ absl::StatusOr<std::unique_ptr<LoadedProgram>> LoadedProgram::Load(
     absl::Span<std::byte* const> memories) {
   std::unique_ptr<LoadedProgram> loaded(new LoadedProgram(plan, program, std::move(index)));
   loaded->scratch_.assign(loaded->program_.actors_size(), 0);
+  const bool alone = std::all_of(plan.devices().begin(), plan.devices().end(),
+                                 [&](const auto& device) { return device.rank() == plan.rank(); });
+  if (!alone) loaded->rank_ = absl::StrCat("rank ", plan.rank(), ", ");
   size_t instructions = 0;
   for (const plan::Actor& actor : loaded->program_.actors()) instructions += actor.script_size();
   loaded->instructions_.resize(instructions);
@@ -306,7 +309,7 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
                                             " bytes of scratch, as the plan says, got ",
                                             (*kernel)->scratch()));
   }
-  const KernelPlace place = {absl::StrCat("program ", program_.name()),
+  const KernelPlace place = {absl::StrCat(rank_, "program ", program_.name()),
                              absl::StrCat("device ", device, ", ", where)};
   // A copy makes no NaN, and may write where only copies reach.
   if (options.check_nan && !(kind == DeviceKind::kCuda && spec.transfer)) {

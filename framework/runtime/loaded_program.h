@@ -137,6 +137,7 @@ class LoadedProgram {
 
   const plan::Plan& plan_;
   const plan::Program& program_;
+  std::string rank_;  // "rank 1, " for what errors name; empty: there is one
   ProgramIndex index_;
   StepPorts ports_[kStepsAhead];
   // Of all slots of all registers, then of all temporaries. What was pulled may lie elsewhere at

@@ -22,7 +22,7 @@ constexpr auto kBetweenStops = std::chrono::milliseconds(100);
 constexpr int kSequenceBits = 40;
 
 Fence FenceOf(int32_t pull, int64_t sequence) {
-  return (static_cast<Fence>(pull) + 1) << kSequenceBits |
+  return kNetFence | static_cast<Fence>(pull) << kSequenceBits |
          (static_cast<Fence>(sequence + 1) & ((Fence{1} << kSequenceBits) - 1));
 }
 
@@ -291,7 +291,7 @@ void RankLink::SendPulled(const Pull& pull, int64_t sequence) {
 
 bool RankLink::Done(Fence fence) const {
   if (fence == 0) return true;
-  const auto pull = static_cast<size_t>((fence >> kSequenceBits) - 1);
+  const auto pull = static_cast<size_t>((fence & ~kNetFence) >> kSequenceBits);
   const auto sequence = static_cast<int64_t>(fence & ((Fence{1} << kSequenceBits) - 1));
   return pulls_[pull]->ended.load(std::memory_order_seq_cst) >= sequence;
 }

@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "framework/base/fence.h"
 #include "framework/base/stop.h"
 #include "framework/comm/comm_net.h"
 #include "framework/device/device.h"
@@ -43,6 +44,9 @@ class TransferTrace;
 class WaitWatch;
 class Worker;
 struct RunningProgram;
+
+// Set in the fences of pulls, and in no fence of a device.
+constexpr Fence kNetFence = Fence{1} << 63;
 
 class RankLink final : public CommNet::Receiver, public FenceKeeper, public StepEnds {
  public:

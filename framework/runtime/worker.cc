@@ -29,8 +29,7 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
   for (const auto& device : *setup_.devices) {
     if (device != nullptr && !IsHost(device->kind())) fences_ = device.get();
   }
-  if (setup_.link != nullptr) fences_ = setup_.link;
-  if (fences_ == nullptr) return;
+  if (fences_ == nullptr && setup_.link == nullptr) return;
   held_.reserve(most.held);
   awaited_.reserve(most.held);
   ends_.reserve(own_.size() * kStepsAhead);
@@ -203,7 +202,9 @@ inline void Worker::Consider(int program, int32_t actor) {
 
 inline void Worker::Deliver(int program, const Message& message) {
   Own& own = own_[program];
-  if (message.fence != 0 && own.takes_fences[own.state->actor(message.to).stream()] == 0) {
+  const bool is_taken = own.takes_fences[own.state->actor(message.to).stream()] != 0 &&
+                        (message.fence & kNetFence) == 0;
+  if (message.fence != 0 && !is_taken) {
     held_.push_back({program, message});
     return;
   }
@@ -279,13 +280,23 @@ void Worker::WaitForFences(Stream* stream, const Actor& actor, int32_t instructi
   for (const Fence fence : awaited_) stream->Wait(fence);
 }
 
+// Whether a fence is done. One of a device that is not is to be asked for again; the end of a pull
+// is told.
+bool Worker::IsDone(Fence fence) {
+  if ((fence & kNetFence) != 0) return setup_.link->Done(fence);
+  const bool done = fence == 0 || fences_->Done(fence);
+  asks_again_ = asks_again_ || !done;
+  return done;
+}
+
 // Delivers the messages, and ends the steps, whose fences are done by now. False: none are.
 bool Worker::LookAtFences() {
+  asks_again_ = false;
   const size_t before = held_.size() + ends_.size();
   size_t kept = 0;
   for (size_t n = 0; n < held_.size(); ++n) {
     Held held = held_[n];
-    if (!fences_->Done(held.message.fence)) {
+    if (!IsDone(held.message.fence)) {
       held_[kept++] = held;
       continue;
     }
@@ -299,7 +310,7 @@ bool Worker::LookAtFences() {
       ends_[kept++] = end;
       continue;
     }
-    const absl::Status status = fences_->status();
+    const absl::Status status = fences_ == nullptr ? absl::OkStatus() : fences_->status();
     if (!status.ok()) setup_.tracker->Fail(status);
     setup_.tracker->WorkerEnded(end.program, end.step);
   }
@@ -307,9 +318,9 @@ bool Worker::LookAtFences() {
   return held_.size() + ends_.size() < before;
 }
 
-bool Worker::IsOver(const StepEnd& end) const {
+bool Worker::IsOver(const StepEnd& end) {
   for (const Fence fence : own_[end.program].end_fences[end.step % kStepsAhead]) {
-    if (!fences_->Done(fence)) return false;
+    if (!IsDone(fence)) return false;
   }
   return true;
 }
@@ -446,8 +457,7 @@ inline bool Worker::DoNext() {
   }
   if (held_.empty() && ends_.empty()) return false;
   running_.store(0, std::memory_order_relaxed);
-  // Devices have to be asked; a net says when to ask again.
-  return LookAtFences() || setup_.link == nullptr;
+  return LookAtFences() || asks_again_;
 }
 
 void Worker::Turn() {

@@ -206,8 +206,9 @@ class Worker final : public Executor::Task {
   void TakeActor(int program, int32_t actor, Most* most);
   void OpenStream(int program, int32_t stream);
   void WaitForFences(Stream* stream, const Actor& actor, int32_t instruction);
+  bool IsDone(Fence fence);
   bool LookAtFences();
-  bool IsOver(const StepEnd& end) const;
+  bool IsOver(const StepEnd& end);
   void Report(int64_t number);
   absl::Status Explain(const absl::Status& status, int program, const Actor& actor,
                        int32_t number) const;
@@ -221,10 +222,11 @@ class Worker final : public Executor::Task {
   MessageList out_;
   KernelContext context_;
   std::unique_ptr<CpuThreadPool> thread_pool_;
-  // Streams of this worker that run late, and who knows their fences; null: there are none in the
-  // plan.
+  // Streams of this worker that run late, and who knows the fences of devices' streams; null: no
+  // device of the plan has any.
   std::vector<Stream*> late_;
   const FenceKeeper* fences_ = nullptr;
+  bool asks_again_ = false;  // for a fence that a device has not done yet
   std::vector<Fence> awaited_;
   std::vector<Held> held_;
   std::vector<StepEnd> ends_;

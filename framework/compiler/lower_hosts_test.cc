@@ -1,0 +1,253 @@
+// Plans of several ranks whose devices have memory spaces of their own: what crosses devices does
+// so in the memory of hosts, and what compiling costs does not grow with ranks.
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/compiler/compile.h"
+#include "framework/plan/kinds.h"
+#include "framework/plan/validate.h"
+#include "framework/testing/models.h"
+#include "framework/testing/random_graph.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+struct Job {
+  std::string mesh;
+  int32_t ranks = 2;
+  int64_t micro_batches = 1;
+  bool nccl = false;
+  bool representatives_only = false;
+};
+
+absl::StatusOr<Compilation> CompileMlp(const Job& job, int32_t rank) {
+  CompileOptions options;
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(job.mesh));
+  options.mesh = mesh.OverRanks(job.ranks);
+  options.ranks = job.ranks;
+  options.rank = rank;
+  options.micro_batches = job.micro_batches;
+  options.machine = Machine::Cpu();
+  options.collectives.nccl = job.nccl;
+  options.representatives_only = job.representatives_only;
+  MlpOptions model;
+  model.batch = 256;
+  model.widths = {64, 64, 128, 64, 64};
+  model.annotation = MegatronAnnotations(4);
+  model.optimizer.clip = 1;
+  Graph graph;
+  RETURN_IF_ERROR(BuildMlp(&graph, model));
+  return Compile({{"train", &graph}}, options);
+}
+
+std::vector<plan::Plan> PlansOf(const Job& job) {
+  std::vector<plan::Plan> plans;
+  for (int32_t rank = 0; rank < job.ranks; ++rank) {
+    auto compilation = CompileMlp(job, rank);
+    EXPECT_TRUE(compilation.ok()) << job.mesh << ": " << compilation.status();
+    plans.push_back(compilation.ok() ? std::move(compilation->plan) : plan::Plan());
+  }
+  return plans;
+}
+
+const std::vector<Job> kJobs = {{"data=2 @cuda"},
+                                {"model=2 @cuda"},
+                                {"pipe=2 @cuda", 2, 4},
+                                {"data=2 model=2 @cuda", 2, 4},
+                                {"data=2 pipe=2 @async", 4, 4},
+                                {"data=3 @cuda", 3},
+                                {"data=2 pipe=2 @cpu,cuda", 2, 4}};
+
+// Where an instruction's device or a register lies, in the words of its kind.
+bool IsOnHost(const plan::Plan& plan, int32_t device) {
+  return IsHost(KindOf(plan.devices(device)));
+}
+
+// What the plan of a rank has, by what it is for.
+struct Counts {
+  int pulls = 0, readers = 0;      // of others here, of others' here
+  int to_host = 0, from_host = 0;  // operands of copies
+  int folds = 0;                   // of devices, outside of scripts
+};
+
+// What ranks exchange lies on hosts. Copies between a device and its host are instructions of the
+// device's stream of copies; nothing else of a device touches another space, and all of its streams
+// have an order. The session's work is the host's.
+Counts ExpectHostsBetween(const plan::Plan& plan) {
+  EXPECT_EQ(ValidatePlan(plan), absl::OkStatus());
+  Counts counts;
+  const plan::Program& program = plan.programs(0);
+  for (const plan::Actor& actor : program.actors()) {
+    const plan::Stream& stream = program.streams(actor.stream());
+    const bool is_host = IsOnHost(plan, stream.device());
+    if (!is_host) {
+      EXPECT_GT(stream.order_size(), 0) << actor.name();
+    }
+    if (stream.kind() == plan::STREAM_HOST) {
+      EXPECT_TRUE(is_host) << actor.name();
+    }
+    for (const plan::Instruction& x : actor.script()) {
+      const bool exchanges =
+          x.kind() == plan::INSTRUCTION_PULL || x.kind() == plan::INSTRUCTION_REMOTE;
+      if (exchanges) {
+        EXPECT_TRUE(is_host) << actor.name();
+      }
+      counts.pulls += x.kind() == plan::INSTRUCTION_PULL ? 1 : 0;
+      counts.readers += x.kind() == plan::INSTRUCTION_REMOTE && x.inputs_size() > 0 ? 1 : 0;
+      const bool apart = !is_host && stream.kind() != plan::STREAM_COMPUTE;
+      counts.folds += apart && x.kind() == plan::INSTRUCTION_FOLD ? 1 : 0;
+      for (const auto* operands : {&x.inputs(), &x.outputs()}) {
+        for (const plan::Operand& operand : *operands) {
+          if (operand.storage_case() != plan::Operand::kRegister) continue;
+          const plan::Register& reg = program.registers(operand.register_());
+          if (exchanges) {
+            EXPECT_TRUE(IsOnHost(plan, reg.device())) << actor.name();
+          }
+          if (is_host || reg.bytes() == 0 || reg.device() == stream.device()) continue;
+          EXPECT_TRUE(IsOnHost(plan, reg.device())) << actor.name();
+          EXPECT_EQ(x.kind(), plan::INSTRUCTION_COPY) << actor.name();
+          EXPECT_EQ(stream.kind(), plan::STREAM_COPY) << actor.name();
+          (operands == &x.outputs() ? counts.to_host : counts.from_host) += 1;
+        }
+      }
+    }
+  }
+  return counts;
+}
+
+TEST(LowerHostsTest, WhatRanksExchangeLiesOnHosts) {
+  for (const Job& job : kJobs) {
+    SCOPED_TRACE(job.mesh);
+    for (const plan::Plan& plan : PlansOf(job)) {
+      const Counts counts = ExpectHostsBetween(plan);
+      EXPECT_GT(counts.pulls, 0) << "rank " << plan.rank();
+      EXPECT_GT(counts.readers, 0) << "rank " << plan.rank();
+      EXPECT_GT(counts.to_host, 0) << "rank " << plan.rank();
+      EXPECT_GT(counts.from_host, 0) << "rank " << plan.rank();
+    }
+  }
+}
+
+// Every op, layouts that nobody would choose.
+TEST(LowerHostsTest, RandomGraphsToo) {
+  int compiled = 0, folds = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto random = MakeRandomGraph(seed, /*steps=*/1, DType::kF32);
+    ASSERT_TRUE(random.ok()) << random.status();
+    CompileOptions options;
+    options.ranks = seed % 2 == 0 ? 2 : 4;
+    options.mesh =
+        Mesh::Parse(absl::StrCat(random->mesh.ToString(), " @cuda"))->OverRanks(options.ranks);
+    options.rank = static_cast<int32_t>(seed / 2) % options.ranks;
+    options.micro_batches = random->micro_batches;
+    options.script_length = random->script_length;
+    options.machine = Machine::Cpu();
+    CompileOptions one = options;  // what was asked for may have no signature
+    one.rank = 0, one.ranks = 1, one.mesh = random->mesh;
+    if (!CompilePlan({{"train", random->graph.get()}}, one).ok()) continue;
+    const auto plan = CompilePlan({{"train", random->graph.get()}}, options);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    folds += ExpectHostsBetween(*plan).folds;
+    ++compiled;
+  }
+  EXPECT_GT(compiled, 20);
+  EXPECT_GT(folds, 0);
+}
+
+TEST(LowerHostsTest, EachDeviceHasAHostOfItsRank) {
+  const auto plan = CompileMlp({"data=2 pipe=2 @cpu,cuda", 2, 4}, 0);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<std::string> names;
+  for (const plan::Device& device : plan->plan.devices()) names.push_back(DeviceName(device));
+  EXPECT_EQ(names, (std::vector<std::string>{"0:0", "0:cuda1", "1:0", "1:cuda1", "0:1", "1:1"}));
+}
+
+// Ranks of a card each are one class: what stands for all of them is as long whatever their number,
+// but for the steps of a reduction, whose number is a logarithm.
+TEST(LowerHostsTest, RepresentativesDoNotGrowWithRanks) {
+  const auto instructions = [](const std::string& mesh, int32_t ranks) {
+    Job job{mesh, ranks};
+    job.representatives_only = true;
+    const auto compilation = CompileMlp(job, 0);
+    EXPECT_TRUE(compilation.ok()) << mesh << ": " << compilation.status();
+    int count = 0;
+    if (!compilation.ok()) return count;
+    EXPECT_EQ(compilation->classes.num_classes(), 1);
+    for (const plan::Actor& actor : compilation->plan.programs(0).actors()) {
+      count += actor.script_size();
+    }
+    return count;
+  };
+  const int small = instructions("data=4 @cuda", 4), large = instructions("data=128 @cuda", 128);
+  EXPECT_GT(small, 0);
+  EXPECT_LE(large, 3 * small);
+}
+
+TEST(LowerHostsTest, NothingIsACollective) {
+  for (const char* mesh : {"data=2 @cuda", "data=2 pipe=2 @cuda"}) {
+    Job job{mesh};
+    job.nccl = true;
+    for (const plan::Plan& plan : PlansOf(job)) {
+      for (const plan::Actor& actor : plan.programs(0).actors()) {
+        for (const plan::Instruction& x : actor.script()) {
+          EXPECT_NE(x.kind(), plan::INSTRUCTION_COLLECTIVE) << actor.name();
+        }
+      }
+    }
+  }
+}
+
+// What a boxing has made on hosts and copied to devices is not copied back for the next reader, and
+// nothing is copied twice.
+TEST(LowerHostsTest, NothingIsCopiedTwice) {
+  for (const Job& job : kJobs) {
+    SCOPED_TRACE(job.mesh);
+    for (const plan::Plan& plan : PlansOf(job)) {
+      const plan::Program& program = plan.programs(0);
+      std::set<int32_t> filled;                      // by copies
+      std::set<std::pair<int32_t, int64_t>> copied;  // registers and offsets that are read
+      for (const plan::Actor& actor : program.actors()) {
+        for (const plan::Instruction& x : actor.script()) {
+          if (x.kind() != plan::INSTRUCTION_COPY || x.regions_size() > 0) continue;
+          filled.insert(x.outputs(0).register_());
+        }
+      }
+      for (const plan::Actor& actor : program.actors()) {
+        for (const plan::Instruction& x : actor.script()) {
+          if (x.kind() != plan::INSTRUCTION_COPY || x.regions_size() > 0) continue;
+          const plan::Operand& from = x.inputs(0);
+          if (from.storage_case() != plan::Operand::kRegister) continue;
+          EXPECT_EQ(filled.count(from.register_()), 0u) << actor.name();
+          const bool to_host = IsOnHost(plan, program.registers(x.outputs(0).register_()).device());
+          if (!to_host) continue;
+          EXPECT_TRUE(copied.emplace(from.register_(), from.offset()).second) << actor.name();
+        }
+      }
+    }
+  }
+}
+
+TEST(LowerHostsTest, WhatCannotBeCompiledIsNamed) {
+  CompileOptions options;
+  options.mesh = *Mesh::Parse("data=2 @cuda");
+  options.ranks = 2;
+  options.machine = Machine::Cpu();
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, {}), absl::OkStatus());
+  EXPECT_EQ(CompilePlan({{"train", &graph}}, options).status(),
+            absl::InvalidArgumentError("mesh: expected devices of several of the 2 ranks, where "
+                                       "some are no CPUs; got those of rank 0"));
+  EXPECT_EQ(CompileMlp({"data=4 @cpu,cuda"}, 0).status(),
+            absl::UnimplementedError("mesh: expected devices of one kind in a stage of several "
+                                     "ranks, got cpu and cuda in stage 0"));
+}
+
+}  // namespace
+}  // namespace sluice
