@@ -260,8 +260,7 @@ absl::Status ProgramBuilder::FillScripts() {
     instruction->set_bytes(task.bytes);
     instruction->set_scratch(task.scratch);
     // A worker has scratch of the host's for what it runs itself; a card's is packed.
-    if (task.kind == plan::INSTRUCTION_KERNEL &&
-        grid_.mesh().devices()[task.device].kind == DeviceKind::kCuda) {
+    if (task.scratch > 0 && grid_.mesh().devices()[task.device].kind == DeviceKind::kCuda) {
       instruction->set_scratch_offset(0);
     }
     instruction->set_nanoseconds(task.nanoseconds);
