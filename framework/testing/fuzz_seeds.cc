@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -335,6 +336,16 @@ void WriteWire() {
         text + std::string("\0", 1) + text + "\1" + std::string(kAnswerBytes, 'a') + "\2" +
             std::string(kAddedBytes, 'b') + std::string(kAnswerBytes, '\1') + "\3\4\5" +
             MakeVerdict(absl::OkStatus(), ""));
+  // Records, changes of them, and how they come; see records_fuzz.cc.
+  const auto write = [](absl::string_view name, std::initializer_list<uint8_t> bytes) {
+    Write("wire", "records", name, std::string(bytes.begin(), bytes.end()));
+  };
+  write("honest", {3, 16, 0, 0, 255, 255, 0, 5, 0, 1, 0, 100, 0, 32, 0});
+  write("changed", {2, 16, 0, 0, 40, 0, 0, 1, 1, 0, 9, 0, 1, 255, 255, 0, 1});
+  write("lost", {3, 16, 0, 0, 40, 0, 0, 8, 0, 0, 1, 1, 1, 10, 0, 0, 1});
+  write("repeated", {1, 16, 0, 0, 1, 0, 2, 10, 0, 0, 1});
+  write("swapped", {2, 16, 0, 0, 16, 0, 0, 1, 0, 3, 10, 0, 0, 1});
+  write("cut", {2, 16, 0, 0, 16, 0, 0, 2, 1, 4, 20, 0, 0, 5, 3, 255, 255, 255, 10, 0, 0, 1});
 }
 
 }  // namespace

@@ -249,6 +249,14 @@ bool IsLoopback(int socket) {
   return IN6_IS_ADDR_LOOPBACK(&in.sin6_addr);
 }
 
+absl::Status WaitToRead(int socket, size_t expected, size_t got, Deadline deadline,
+                        const Stop& stop) {
+  if (WaitFor(socket, POLLIN, deadline, stop)) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckStop(stop));
+  return absl::DeadlineExceededError(
+      absl::StrCat("expected ", expected, " bytes, got ", got, " in time"));
+}
+
 absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline, const Stop& stop) {
   size_t done = 0;
   while (done < bytes.size()) {
@@ -258,10 +266,7 @@ absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline,
     } else if (got == 0) {
       return absl::UnavailableError("the connection was closed");
     } else if (errno == EAGAIN) {
-      if (WaitFor(socket, POLLIN, deadline, stop)) continue;
-      RETURN_IF_ERROR(CheckStop(stop));
-      return absl::DeadlineExceededError(
-          absl::StrCat("expected ", bytes.size(), " bytes, got ", done, " in time"));
+      RETURN_IF_ERROR(WaitToRead(socket, bytes.size(), done, deadline, stop));
     } else if (errno != EINTR) {
       return absl::UnavailableError(ErrorText(errno));
     }

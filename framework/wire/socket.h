@@ -69,6 +69,9 @@ bool IsLoopback(int socket);
 absl::Status ReadAll(int socket, absl::Span<std::byte> bytes, Deadline deadline,
                      const Stop& stop = {});
 absl::Status WriteAll(int socket, absl::Span<const std::byte> bytes, Deadline deadline);
+// Blocks until there is something to read, for who expects so many bytes and has got fewer.
+absl::Status WaitToRead(int socket, size_t expected, size_t got, Deadline deadline,
+                        const Stop& stop);
 
 }  // namespace sluice
 
