@@ -31,12 +31,12 @@ Deadline DeadlineOf(const RendezvousOptions& options) {
 Rendezvous::Rendezvous(const RendezvousOptions& options)
     : options_(options),
       deadline_(DeadlineOf(options)),
-      sockets_(options.ranks),
+      connections_(options.ranks),
       here_(options.ranks, std::vector<bool>(options.channels)),
       names_(options.ranks),
       endpoints_(options.ranks),
       waiting_(options.ranks) {
-  for (auto& sockets : sockets_) sockets.resize(options.channels);
+  for (auto& connections : connections_) connections.resize(options.channels);
 }
 
 Rendezvous::~Rendezvous() {
@@ -49,6 +49,11 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Meet(const RendezvousOpt
   if (options.ranks < 1 || options.rank < 0 || options.rank >= options.ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("expected a rank of ", options.ranks, ", got ", options.rank));
+  }
+  if (options.seal && options.secret.empty()) {
+    return absl::InvalidArgumentError(
+        "--seal: expected a secret to draw keys from, by --secret_file or //tools:launch, got "
+        "none");
   }
   SLUICE_CHECK(options.build.size() <= kMostBuild);
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous(options));
@@ -101,13 +106,13 @@ absl::Status Rendezvous::Receive(Descriptor listener) {
   for (auto& newcomer : waiting_) {
     if (newcomer == nullptr) continue;
     const int32_t rank = newcomer->caller.rank;
-    const absl::Status told = Tell(*newcomer, status, absl::StrJoin(endpoints_, "\n"));
+    const absl::Status told = Tell(newcomer.get(), status, absl::StrJoin(endpoints_, "\n"));
     if (status.ok() && !told.ok()) {
       // The others will miss it when they connect.
       status = absl::UnavailableError(absl::StrCat("rank ", rank, ", at ", names_[rank],
                                                    ", has gone before all ranks were there"));
     }
-    sockets_[rank][0] = std::move(newcomer->socket);
+    connections_[rank][0] = std::move(newcomer->connection);
     newcomer = nullptr;
   }
   RETURN_IF_ERROR(status);
@@ -122,6 +127,7 @@ absl::Status Rendezvous::Visit() {
   caller.rank = options_.rank;
   caller.ranks = options_.ranks;
   caller.restarts = options_.restarts;
+  caller.sealed = options_.seal;
   absl::Status listens;
   // It listens at the address by which it reaches rank 0: there the others can reach it.
   const auto listen = [&](int socket) -> std::string {
@@ -139,7 +145,7 @@ absl::Status Rendezvous::Visit() {
   RETURN_IF_ERROR(AddContext(admission.status(), "rendezvous with rank 0"));
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    sockets_[0][0] = std::move(admission->socket);
+    connections_[0][0] = std::move(admission->connection);
     endpoints_ = absl::StrSplit(admission->text, '\n');
     endpoints_.resize(options_.ranks);
     endpoints_[0] = options_.address;
@@ -154,7 +160,7 @@ absl::Status Rendezvous::Visit() {
           options_.stop);
       if (!entered.ok()) return AddContext(entered.status(), absl::StrCat("rank ", rank));
       std::lock_guard<std::mutex> lock(mutex_);
-      sockets_[rank][caller.channel] = std::move(entered->socket);
+      connections_[rank][caller.channel] = std::move(entered->connection);
       names_[rank] = EndpointText(endpoint);
     }
   }
@@ -203,6 +209,10 @@ absl::Status Rendezvous::Judge(const Newcomer& newcomer) const {
   if (caller.restarts != options_.restarts) {
     return refuse("expected start ", options_.restarts, " of the job, got ", caller.restarts);
   }
+  if (caller.sealed != options_.seal) {
+    return refuse("expected it ", options_.seal ? "with" : "without", " --seal, as rank ",
+                  options_.rank, " is");
+  }
   if (caller.rank <= options_.rank || caller.rank >= options_.ranks || caller.channel < 0 ||
       caller.channel >= options_.channels) {
     return refuse("rank ", options_.rank, " expects ranks ", options_.rank + 1, " to ",
@@ -229,7 +239,7 @@ void Rendezvous::Take(Newcomer newcomer) {
   const bool waits = verdict.ok() && options_.rank == 0 && caller.channel == 0;
   if (waits) {
     endpoints_[caller.rank] = std::string(newcomer.added.substr(0, newcomer.added.find(' ')));
-  } else if (!Tell(newcomer, verdict, "").ok() || !verdict.ok()) {
+  } else if (!Tell(&newcomer, verdict, "").ok() || !verdict.ok()) {
     if (!verdict.ok()) SLUICE_LOG(WARNING) << newcomer.from << ": " << verdict.message();
     return;
   }
@@ -238,14 +248,14 @@ void Rendezvous::Take(Newcomer newcomer) {
   if (waits) {
     waiting_[caller.rank] = std::make_unique<Newcomer>(std::move(newcomer));
   } else {
-    sockets_[caller.rank][caller.channel] = std::move(newcomer.socket);
+    connections_[caller.rank][caller.channel] = std::move(newcomer.connection);
   }
   changed_.notify_all();
 }
 
-std::vector<std::vector<Descriptor>> Rendezvous::TakeSockets() {
+std::vector<std::vector<Connection>> Rendezvous::TakeConnections() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return std::move(sockets_);
+  return std::move(connections_);
 }
 
 }  // namespace sluice

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "framework/base/stop.h"
 #include "framework/wire/acceptor.h"
+#include "framework/wire/connection.h"
 #include "framework/wire/event_loop.h"
 #include "framework/wire/socket.h"
 
@@ -30,6 +31,9 @@ struct RendezvousOptions {
   int listener = -1;
   // Without one only processes of this host are reached: another address is refused.
   std::string secret;
+  // All connections are sealed, or none (wire/seal.h): who says otherwise is refused. It takes a
+  // secret.
+  bool seal = false;
   std::string build;     // of the program; at most 16 characters; others must have the same
   int32_t channels = 1;  // connections between two ranks
   std::chrono::milliseconds limit{60000};  // until all must have come
@@ -46,7 +50,7 @@ class Rendezvous {
 
   EventLoop* loop() const { return loop_.get(); }
   // By rank and channel; of the own rank none. Once.
-  std::vector<std::vector<Descriptor>> TakeSockets();
+  std::vector<std::vector<Connection>> TakeConnections();
   // Of each rank, for people: where it is. "10.0.0.2:41523".
   const std::vector<std::string>& names() const { return names_; }
 
@@ -71,8 +75,8 @@ class Rendezvous {
   std::mutex mutex_;
   std::condition_variable changed_;
   // All guarded by mutex_ until Meet has returned.
-  std::vector<std::vector<Descriptor>> sockets_;
-  std::vector<std::vector<bool>> here_;  // whether a connection was taken, sockets handed on too
+  std::vector<std::vector<Connection>> connections_;
+  std::vector<std::vector<bool>> here_;  // whether a connection was taken, those handed on too
   std::vector<std::string> names_, endpoints_;
   // On rank 0: those that wait to be told who else is there.
   std::vector<std::unique_ptr<Newcomer>> waiting_;

@@ -63,10 +63,10 @@ class RendezvousTest : public ::testing::Test {
 TEST_F(RendezvousTest, AllAreConnectedWithAllOnEachChannel) {
   constexpr int32_t kRanks = 5;
   Met met = Meet(kRanks, {});
-  std::vector<std::vector<std::vector<Descriptor>>> sockets;
+  std::vector<std::vector<std::vector<Connection>>> connections;
   for (auto& each : met) {
     ASSERT_TRUE(each.ok()) << each.status();
-    sockets.push_back((*each)->TakeSockets());
+    connections.push_back((*each)->TakeConnections());
   }
   const auto deadline = EventLoop::Clock::now() + std::chrono::seconds(5);
   for (int32_t a = 0; a < kRanks; ++a) {
@@ -75,13 +75,58 @@ TEST_F(RendezvousTest, AllAreConnectedWithAllOnEachChannel) {
       for (int channel = 0; channel < 2; ++channel) {
         const std::byte said{static_cast<uint8_t>(16 * a + 2 * b + channel)};
         std::byte heard{0};
-        ASSERT_TRUE(WriteAll(sockets[a][b][channel].number(), {&said, 1}, deadline).ok());
-        ASSERT_TRUE(ReadAll(sockets[b][a][channel].number(), {&heard, 1}, deadline).ok());
+        ASSERT_TRUE(connections[a][b][channel].Write({&said, 1}, deadline).ok());
+        ASSERT_TRUE(connections[b][a][channel].Read({&heard, 1}, deadline).ok());
         EXPECT_EQ(heard, said);
       }
       EXPECT_THAT((*met[a])->names()[b], HasSubstr("127.0.0.1:"));
     }
   }
+}
+
+TEST_F(RendezvousTest, ASealedJobIsConnectedWithSealsAlone) {
+  Met met = Meet(3, [](RendezvousOptions* options) { options->seal = true; });
+  std::vector<std::vector<std::vector<Connection>>> connections;
+  for (auto& each : met) {
+    ASSERT_TRUE(each.ok()) << each.status();
+    connections.push_back((*each)->TakeConnections());
+  }
+  const auto deadline = EventLoop::Clock::now() + std::chrono::seconds(5);
+  for (int32_t a = 0; a < 3; ++a) {
+    for (int32_t b = 0; b < 3; ++b) {
+      for (int channel = 0; a != b && channel < 2; ++channel) {
+        EXPECT_TRUE(connections[a][b][channel].sealed());
+        const std::byte said{static_cast<uint8_t>(16 * a + 2 * b + channel)};
+        std::byte heard{0};
+        ASSERT_TRUE(connections[a][b][channel].Write({&said, 1}, deadline).ok());
+        ASSERT_TRUE(connections[b][a][channel].Read({&heard, 1}, deadline).ok());
+        EXPECT_EQ(heard, said);
+      }
+    }
+  }
+}
+
+TEST_F(RendezvousTest, RanksThatDoNotAgreeOnTheSealAreRefused) {
+  for (const bool of_first : {false, true}) {
+    const Met met = Meet(2, [of_first](RendezvousOptions* options) {
+      options->limit = std::chrono::milliseconds(300);
+      options->seal = options->rank == 0 ? of_first : !of_first;
+    });
+    EXPECT_TRUE(absl::IsFailedPrecondition(met[1].status())) << met[1].status();
+    EXPECT_THAT(met[1].status().message(),
+                HasSubstr(of_first ? "rank 1 of 2 is refused: expected it with --seal, as rank 0 is"
+                                   : "expected it without --seal, as rank 0 is"));
+    EXPECT_THAT(met[0].status().message(), HasSubstr("missing: 1"));
+  }
+}
+
+TEST_F(RendezvousTest, WithoutASecretNothingIsSealed) {
+  RendezvousOptions options = Options(0, 2);
+  options.secret = "";
+  options.seal = true;
+  const auto met = Rendezvous::Meet(options);
+  EXPECT_TRUE(absl::IsInvalidArgument(met.status())) << met.status();
+  EXPECT_THAT(met.status().message(), HasSubstr("--seal: expected a secret"));
 }
 
 TEST_F(RendezvousTest, WhoIsMissingIsNamedEverywhere) {
@@ -151,13 +196,13 @@ TEST_F(RendezvousTest, LateAndWrongOnesAreToldWhy) {
   EXPECT_THAT(refusal(1, 2, 0), HasSubstr("is that rank"));
   EXPECT_THAT(refusal(1, 3, 0), HasSubstr("this job has 2 ranks"));
   EXPECT_THAT(refusal(1, 2, 1), HasSubstr("expected start 0 of the job, got 1"));
-  auto sockets = (*met[0])->TakeSockets();
-  auto others = (*met[1])->TakeSockets();
+  auto connections = (*met[0])->TakeConnections();
+  auto others = (*met[1])->TakeConnections();
   const std::byte said{7};
   std::byte heard{0};
   const auto deadline = EventLoop::Clock::now() + std::chrono::seconds(5);
-  ASSERT_TRUE(WriteAll(sockets[1][0].number(), {&said, 1}, deadline).ok());
-  ASSERT_TRUE(ReadAll(others[0][0].number(), {&heard, 1}, deadline).ok());
+  ASSERT_TRUE(connections[1][0].Write({&said, 1}, deadline).ok());
+  ASSERT_TRUE(others[0][0].Read({&heard, 1}, deadline).ok());
   EXPECT_EQ(heard, said);
 }
 

@@ -1,11 +1,9 @@
 #include "framework/comm/tcp_connection.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -16,7 +14,6 @@ namespace sluice {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{64} << 10;
-constexpr size_t kRunsACall = 64;
 // Other connections have their turn after so much of one.
 constexpr size_t kBytesATurn = size_t{4} << 20;
 // The loop is woken for so many bytes of a register at a time, not for each segment.
@@ -28,14 +25,14 @@ absl::Span<const std::byte> Bytes(const std::string& text) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(EventLoop* loop, Descriptor socket, bool bulk, Owner* owner)
-    : loop_(*loop), socket_(std::move(socket)), bulk_(bulk), owner_(*owner) {
+TcpConnection::TcpConnection(EventLoop* loop, Connection connection, bool bulk, Owner* owner)
+    : loop_(*loop), connection_(std::move(connection)), bulk_(bulk), owner_(*owner) {
   buffer_.resize(bulk ? kBytesFrameBytes : kBufferBytes);
 }
 
 absl::Status TcpConnection::Start() {
   ASSIGN_OR_RETURN(
-      watch_, loop_.Add(socket_.number(), /*writes=*/true,
+      watch_, loop_.Add(connection_.number(), /*writes=*/true,
                         [this](bool readable, bool writable) { OnReady(readable, writable); }));
   OnReady(/*readable=*/true, /*writable=*/true);  // what came before is told only once
   return absl::OkStatus();
@@ -63,19 +60,15 @@ void TcpConnection::Send(const Frame& frame, absl::Span<const Run> runs) {
   size_t done = 0;
   // The usual case takes no memory: nothing waits, and the kernel takes it all.
   if (queue_.empty()) {
-    std::array<iovec, kRunsACall> parts;
-    parts[0] = {frame_.data(), frame_.size()};
+    std::array<Run, Connection::kRunsACall> parts;
+    parts[0] = Bytes(frame_);
     size_t count = 1, bytes = frame_.size();
-    for (; count <= runs.size() && count < kRunsACall; ++count) {
-      const Run& run = runs[count - 1];
-      parts[count] = {const_cast<std::byte*>(run.data()), run.size()};
-      bytes += run.size();
+    for (; count <= runs.size() && count < parts.size(); ++count) {
+      parts[count] = runs[count - 1];
+      bytes += parts[count].size();
     }
-    msghdr message = {};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(socket_.number(), &message, MSG_NOSIGNAL);
-    if (sent > 0) done = static_cast<size_t>(sent);
+    const absl::StatusOr<size_t> sent = connection_.Send(absl::MakeSpan(parts).first(count));
+    if (sent.ok()) done = *sent;
     if (done == bytes && count == runs.size() + 1) return;
   }
   Outgoing outgoing;
@@ -104,15 +97,13 @@ void TcpConnection::Queue(Outgoing outgoing) {
 void TcpConnection::Flush() {
   while (!queue_.empty()) {
     Outgoing& first = queue_.front();
-    std::array<iovec, kRunsACall> parts;
-    size_t count = 0, skip = first.done, bytes = 0;
+    std::array<Run, Connection::kRunsACall> parts;
+    size_t count = 0, skip = first.done;
     const auto add = [&](Run run) {
       const size_t skipped = std::min(skip, run.size());
       skip -= skipped;
       run.remove_prefix(skipped);
-      if (run.empty() || count == kRunsACall) return;
-      parts[count++] = {const_cast<std::byte*>(run.data()), run.size()};
-      bytes += run.size();
+      if (!run.empty() && count < parts.size()) parts[count++] = run;
     };
     add(Bytes(first.head));
     for (const Run& run : first.runs) add(run);
@@ -120,23 +111,19 @@ void TcpConnection::Flush() {
       queue_.pop_front();
       continue;
     }
-    msghdr message = {};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(socket_.number(), &message, MSG_NOSIGNAL);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno != EAGAIN) {
-        closed_ = true;
-        queue_.clear();
-      }
+    const absl::StatusOr<size_t> sent = connection_.Send(absl::MakeSpan(parts).first(count));
+    if (!sent.ok()) {
+      closed_ = true;
+      queue_.clear();
       return;
     }
-    first.done += static_cast<size_t>(sent);
+    if (*sent == 0) return;
+    first.done += *sent;
   }
+  if (!connection_.Flush()) return;
   if (last_ && !closed_) {
     closed_ = true;
-    shutdown(socket_.number(), SHUT_WR);
+    shutdown(connection_.number(), SHUT_WR);
   }
 }
 
@@ -169,28 +156,23 @@ bool TcpConnection::ReadOnce() {
   const bool direct = left_ > 0 && !discards_;
   std::byte* const to = direct ? to_ : discards_ ? buffer_.data() : buffer_.data() + end_;
   const size_t room = direct ? left_ : discards_ ? buffer_.size() : buffer_.size() - end_;
-  const ssize_t got = recv(socket_.number(), to, room, 0);
-  if (got == 0) {
-    End(absl::UnavailableError("its connection was closed"));
+  const absl::StatusOr<Connection::Received> got = connection_.Receive(to, room);
+  if (!got.ok()) {
+    End(got.status());
     return false;
   }
-  if (got < 0) {
-    if (errno == EINTR) return true;
-    if (errno == EAGAIN) return false;
-    End(absl::UnavailableError(std::strerror(errno)));
-    return false;
-  }
+  if (got->bytes == 0) return false;
   if (discards_) return true;
   absl::Status status;
   if (direct) {
-    to_ += got;
-    left_ -= static_cast<size_t>(got);
-    WakeFor(left_ == 0 ? 1 : std::min(left_, kLeastWake));
+    to_ += got->bytes;
+    left_ -= got->bytes;
+    WakeForRest();
     if (left_ == 0) status = owner_.OnRead(this);
     // All that was there has been read; what ends the peer is seen on its other connection, too.
-    if (left_ > 0 && static_cast<size_t>(got) < room) return false;
+    if (left_ > 0 && !got->more) return false;
   } else {
-    end_ += static_cast<size_t>(got);
+    end_ += got->bytes;
     status = ReadFrames();
   }
   if (!status.ok()) End(status);
@@ -223,7 +205,13 @@ absl::Status TcpConnection::ReadFrames() {
 void TcpConnection::ReadInto(std::byte* to, size_t bytes) {
   to_ = to;
   left_ = bytes;
-  WakeFor(std::min(bytes, kLeastWake));
+  WakeForRest();
+}
+
+// Of what is sealed the part of a record may stand here already, and never comes again.
+void TcpConnection::WakeForRest() {
+  if (connection_.sealed() && left_ < kLeastWake + kMostSealedBytes) return WakeFor(1);
+  WakeFor(std::clamp<size_t>(left_, 1, kLeastWake));
 }
 
 // Only advice: without it the loop is woken more often.
@@ -231,7 +219,7 @@ void TcpConnection::WakeFor(size_t bytes) {
   if (bytes == wakes_for_) return;
   wakes_for_ = bytes;
   const auto least = static_cast<int>(bytes);
-  setsockopt(socket_.number(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
+  setsockopt(connection_.number(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));
 }
 
 void TcpConnection::End(const absl::Status& why) {
@@ -242,7 +230,7 @@ void TcpConnection::End(const absl::Status& why) {
     queue_.clear();
   }
   loop_.Remove(watch_);
-  shutdown(socket_.number(), SHUT_RDWR);
+  shutdown(connection_.number(), SHUT_RDWR);
   owner_.OnOver(this, why);
 }
 

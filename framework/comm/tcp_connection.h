@@ -1,6 +1,6 @@
-// Frames over one connection of TCP. What is sent goes to the kernel on the sender's own thread
-// where that takes it, else when the loop says that it does; what comes is read on the loop's
-// thread, bytes of registers straight to where they belong.
+// Frames over one connection of TCP, sealed or plain. What is sent goes to the kernel on the
+// sender's own thread where that takes it, else when the loop says that it does; what comes is read
+// on the loop's thread, bytes of registers straight to where they belong.
 #ifndef SLUICE_FRAMEWORK_COMM_TCP_CONNECTION_H_
 #define SLUICE_FRAMEWORK_COMM_TCP_CONNECTION_H_
 
@@ -15,14 +15,14 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "framework/comm/frames.h"
+#include "framework/wire/connection.h"
 #include "framework/wire/event_loop.h"
-#include "framework/wire/socket.h"
 
 namespace sluice {
 
 class TcpConnection {
  public:
-  using Run = absl::Span<const std::byte>;
+  using Run = Connection::Run;
 
   // What the connection tells, on the loop's thread.
   class Owner {
@@ -39,7 +39,7 @@ class TcpConnection {
 
   // `bulk`: its frames are followed by bytes that belong elsewhere, so it reads not a byte further
   // than it must. `owner` and `loop` must outlive it.
-  TcpConnection(EventLoop* loop, Descriptor socket, bool bulk, Owner* owner);
+  TcpConnection(EventLoop* loop, Connection connection, bool bulk, Owner* owner);
   // Stopped before, or never started.
   ~TcpConnection() = default;
 
@@ -73,14 +73,15 @@ class TcpConnection {
   void Flush();  // mutex_ is held
   void OnReady(bool readable, bool writable);
   void Read();
-  // One read from the socket, and what it brings; false: there is no more for now.
+  // One read from the connection, and what it brings; false: there is no more for now.
   bool ReadOnce();
   absl::Status ReadFrames();
+  void WakeForRest();
   void WakeFor(size_t bytes);
   void End(const absl::Status& why);
 
   EventLoop& loop_;
-  const Descriptor socket_;
+  Connection connection_;  // it sends under mutex_ and receives on the loop's thread
   const bool bulk_;
   Owner& owner_;
 

@@ -28,9 +28,9 @@ absl::StatusOr<std::unique_ptr<TcpNet>> TcpNet::Make(EventLoop* loop, int32_t ra
     ASSIGN_OR_RETURN(net->verbs_, VerbsDevice::Open(loop, others, *options.verbs));
   }
   for (int32_t other = 0; other < static_cast<int32_t>(peers.size()); ++other) {
-    const auto& sockets = peers[other].sockets;
-    const bool whole = std::all_of(sockets.begin(), sockets.end(),
-                                   [](const Descriptor& socket) { return socket.open(); });
+    const auto& connections = peers[other].connections;
+    const bool whole = std::all_of(connections.begin(), connections.end(),
+                                   [](const Connection& connection) { return connection.open(); });
     if (other != rank && !whole) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", other, " has no connection"));
     }

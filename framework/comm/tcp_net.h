@@ -27,8 +27,8 @@
 #include "framework/comm/comm_net.h"
 #include "framework/comm/tcp_connection.h"
 #include "framework/comm/verbs.h"
+#include "framework/wire/connection.h"
 #include "framework/wire/event_loop.h"
-#include "framework/wire/socket.h"
 
 namespace sluice {
 
@@ -38,7 +38,7 @@ class VerbsDevice;
 inline constexpr int32_t kTcpChannels = 2;
 
 struct TcpPeer {
-  std::array<Descriptor, kTcpChannels> sockets;
+  std::array<Connection, kTcpChannels> connections;
   std::string name;  // for people: "10.0.0.2:41523"
 };
 
@@ -53,8 +53,8 @@ struct TcpNetOptions {
 
 class TcpNet final : public CommNet {
  public:
-  // `peers` by rank; the own one has no sockets. `loop` must outlive it. Errors: a rank without a
-  // connection; of options.verbs those of VerbsDevice::Open.
+  // `peers` by rank; the own one has no connections. `loop` must outlive it. Errors: a rank without
+  // a connection; of options.verbs those of VerbsDevice::Open.
   static absl::StatusOr<std::unique_ptr<TcpNet>> Make(EventLoop* loop, int32_t rank,
                                                       std::vector<TcpPeer> peers,
                                                       const TcpNetOptions& options = {});

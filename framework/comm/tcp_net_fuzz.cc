@@ -86,7 +86,7 @@ class Talk {
     for (int channel = 0; channel < kTcpChannels; ++channel) {
       int ends[2];
       SLUICE_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
-      peer.sockets[channel] = Descriptor(ends[0]);
+      peer.connections[channel] = Connection(Descriptor(ends[0]));
       sockets_[channel] = Descriptor(ends[1]);
     }
     std::vector<TcpPeer> peers(2);

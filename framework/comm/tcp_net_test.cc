@@ -204,7 +204,9 @@ TEST_F(TcpNetTest, MemoryIsNotReadWhereThatIsNotWanted) {
 // The same text whether the library is missing, there is no device, or none of that name.
 TEST_F(TcpNetTest, RdmaWithoutADeviceIsAnError) {
   std::vector<TcpPeer> peers(2);
-  peers[1].sockets = std::move(sockets_[0]);
+  for (int channel = 0; channel < kTcpChannels; ++channel) {
+    peers[1].connections[channel] = Connection(std::move(sockets_[0][channel]));
+  }
   TcpNetOptions options;
   options.verbs.emplace().device = "no_such_device";
   const auto net = TcpNet::Make(loops_[0].get(), 0, std::move(peers), options);

@@ -96,11 +96,20 @@ class TcpNetTest : public ::testing::Test {
   std::unique_ptr<TcpNet> Make(int side, const TcpNetOptions& options = {}) {
     std::vector<TcpPeer> peers(2);
     if (side == 1) bytes_of_second_ = sockets_[1][1].number();
-    peers[1 - side].sockets = std::move(sockets_[side]);
+    for (int channel = 0; channel < kTcpChannels; ++channel) {
+      Connection& connection = peers[1 - side].connections[channel];
+      connection = Connection(std::move(sockets_[side][channel]));
+      if (seals_) connection.Seal(KeysOf(side, channel));
+    }
     peers[1 - side].name = absl::StrCat("host", 1 - side);
     auto net = TcpNet::Make(loops_[side].get(), side, std::move(peers), options);
     EXPECT_TRUE(net.ok()) << net.status();
     return *std::move(net);
+  }
+  // As the handshakes of two connections give them.
+  static SealKeys KeysOf(int side, int channel) {
+    return *DeriveSealKeys("a secret of thirty-two bytes....", absl::StrCat("channel ", channel),
+                           side == 0 ? Side::kServer : Side::kClient);
   }
   void Both(const TcpNetOptions& options = {}) {
     for (int side = 0; side < 2; ++side) nets_[side] = Make(side, options);
@@ -127,6 +136,7 @@ class TcpNetTest : public ::testing::Test {
   std::array<std::unique_ptr<EventLoop>, 2> loops_;
   std::array<std::array<Descriptor, kTcpChannels>, 2> sockets_;
   int bytes_of_second_ = -1;
+  bool seals_ = false;
   std::array<Rank, 2> ranks_;
   std::array<std::unique_ptr<TcpNet>, 2> nets_;
 };

@@ -31,12 +31,12 @@ TcpNet::Peer::Peer(TcpNet* net, int32_t rank, TcpPeer peer)
     : net_(*net),
       rank_(rank),
       name_(std::move(peer.name)),
-      is_of_host_(IsOfThisHost(peer.sockets[0].number())),
+      is_of_host_(IsOfThisHost(peer.connections[0].number())),
       reads_memory_(net->options_.read_memory && is_of_host_),
       silence_(net->options_.silence, net->options_.silence_limit) {
   for (int channel = 0; channel < kTcpChannels; ++channel) {
     connections_[channel] = std::make_unique<TcpConnection>(
-        &net->loop_, std::move(peer.sockets[channel]), channel == kBytes, this);
+        &net->loop_, std::move(peer.connections[channel]), channel == kBytes, this);
   }
 }
 

@@ -139,13 +139,15 @@ class VerbsNetTest : public ::testing::Test {
     return options;
   }
   void Both() {
-    std::array<std::array<Descriptor, kTcpChannels>, 2> sockets;
+    std::array<std::array<Connection, kTcpChannels>, 2> connections;
     for (int channel = 0; channel < kTcpChannels; ++channel) {
-      std::tie(sockets[0][channel], sockets[1][channel]) = Connected();
+      auto [one, other] = Connected();
+      connections[0][channel] = Connection(std::move(one));
+      connections[1][channel] = Connection(std::move(other));
     }
     for (int side = 0; side < 2; ++side) {
       std::vector<TcpPeer> peers(2);
-      peers[1 - side] = {std::move(sockets[side]), absl::StrCat("host", 1 - side)};
+      peers[1 - side] = {std::move(connections[side]), absl::StrCat("host", 1 - side)};
       TcpNetOptions options;
       options.read_memory = false;
       options.verbs = Options(side);

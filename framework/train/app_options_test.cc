@@ -391,6 +391,11 @@ TEST_F(AppOptionsTest, WhichProcessOfAJobItIs) {
   EXPECT_EQ(Error({"--net=udp"}), "--net: expected auto, verbs or tcp, got \"udp\"");
   EXPECT_EQ(Error({"--net=tcp", "--rdma_device=mlx5_0"}),
             "--rdma_device: expected --net=verbs with it, got --net=tcp");
+  EXPECT_FALSE(Parse({})->job.seal);
+  EXPECT_TRUE(Parse({"--seal"})->job.seal);
+  EXPECT_EQ(
+      Error({"--seal", "--net=verbs"}),
+      "--seal: expected --net=auto or tcp with it, got --net=verbs, whose RDMA is not sealed");
   EXPECT_THAT(Error({"--stall_limit=0"}), HasSubstr("--stall_limit: expected seconds above 0"));
   variables_ = {{"RANK", "1"},           {"WORLD_SIZE", "2"},
                 {"LOCAL_RANK", "1"},     {"LOCAL_WORLD_SIZE", "2"},

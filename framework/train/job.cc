@@ -110,11 +110,12 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Join(const JobOptions& options) {
   meeting.listener = options.place.listener;
   ASSIGN_OR_RETURN(meeting.secret, SecretOf(options));
   ASSIGN_OR_RETURN(meeting.build, BuildOfThisProgram());
+  meeting.seal = options.seal;
   meeting.channels = kTcpChannels;
   meeting.limit = options.rendezvous_limit;
   meeting.stop = options.stop;
   ASSIGN_OR_RETURN(job->rendezvous_, Rendezvous::Meet(meeting));
-  job->sockets_ = job->rendezvous_->TakeSockets();
+  job->connections_ = job->rendezvous_->TakeConnections();
   SetLogRank(options.place.rank);
   return job;
 }
@@ -126,6 +127,7 @@ std::string Job::WhereRanksAre() const {
                     rank == this->rank() ? " here" : " at ",
                     rank == this->rank() ? "" : rendezvous_->names()[rank]);
   }
+  if (options_.seal) absl::StrAppend(&text, "; what goes over TCP is sealed");
   return text;
 }
 
@@ -135,23 +137,21 @@ absl::StatusOr<std::string> Job::Share(const absl::StatusOr<std::string>& mine) 
   if (is_first()) {
     const std::string said = MakeVerdict(mine.status(), mine.ok() ? *mine : "");
     for (int32_t rank = 1; rank < ranks(); ++rank) {
-      const absl::Status told =
-          WriteAll(sockets_[rank][0].number(),
-                   {reinterpret_cast<const std::byte*>(said.data()), said.size()}, deadline);
+      const absl::Status told = connections_[rank][0].Write(
+          {reinterpret_cast<const std::byte*>(said.data()), said.size()}, deadline);
       RETURN_IF_ERROR(AddContext(told, absl::StrCat("rank ", rank, " is lost")));
     }
     return mine;
   }
-  const int first = sockets_[0][0].number();
+  Connection& first = connections_[0][0];
   VerdictHead head;
   RETURN_IF_ERROR(
-      AddContext(ReadAll(first, absl::MakeSpan(head), deadline, options_.stop), "rank 0 is lost"));
+      AddContext(first.Read(absl::MakeSpan(head), deadline, options_.stop), "rank 0 is lost"));
   ASSIGN_OR_RETURN(const ReadVerdictHead verdict, ReadVerdict(head));
   std::string text(verdict.bytes, '\0');
-  RETURN_IF_ERROR(
-      AddContext(ReadAll(first, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline,
-                         options_.stop),
-                 "rank 0 is lost"));
+  RETURN_IF_ERROR(AddContext(
+      first.Read({reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline, options_.stop),
+      "rank 0 is lost"));
   if (verdict.code == absl::StatusCode::kOk) return text;
   return absl::Status(verdict.code, absl::StrCat("rank 0: ", text));
 }
@@ -162,7 +162,7 @@ absl::StatusOr<std::vector<int32_t>> Job::SeeHosts() const {
   for (int32_t rank = 0; rank < ranks(); ++rank) {
     std::string host;
     if (rank != this->rank()) {
-      ASSIGN_OR_RETURN(host, HostAcross(sockets_[rank][0].number()));
+      ASSIGN_OR_RETURN(host, HostAcross(connections_[rank][0].number()));
     }
     const auto found = std::find(hosts.begin(), hosts.end(), host);
     host_of_rank.push_back(static_cast<int32_t>(found - hosts.begin()));
@@ -182,15 +182,15 @@ absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
     if (rank() == asks || rank() == answers) {
       const int32_t other = rank() == asks ? answers : asks;
       absl::StatusOr<Link> link =
-          MeasureLink(sockets_[other].back().number(), rank() == asks, deadline);
+          MeasureLink(&connections_[other].back(), rank() == asks, deadline);
       if (!link.ok()) return AddContext(link.status(), absl::StrCat("rank ", other, " is lost"));
       measured = *link;
     }
     // The first rank asks, but where it is the only one of its host.
     if (asks != 0 && rank() == asks) {
-      RETURN_IF_ERROR(SendLink(sockets_[0][0].number(), measured, deadline));
+      RETURN_IF_ERROR(SendLink(&connections_[0][0], measured, deadline));
     } else if (asks != 0 && is_first()) {
-      ASSIGN_OR_RETURN(measured, ReceiveLink(sockets_[asks][0].number(), deadline));
+      ASSIGN_OR_RETURN(measured, ReceiveLink(&connections_[asks][0], deadline));
     }
     if (!is_first()) continue;
     Link& link = links[static_cast<size_t>(kind)];
@@ -210,7 +210,7 @@ absl::StatusOr<CommNet*> Job::net() {
     std::vector<TcpPeer> peers(ranks());
     for (int32_t rank = 0; rank < ranks(); ++rank) {
       for (int32_t channel = 0; channel < kTcpChannels; ++channel) {
-        peers[rank].sockets[channel] = std::move(sockets_[rank][channel]);
+        peers[rank].connections[channel] = std::move(connections_[rank][channel]);
       }
       peers[rank].name = rendezvous_->names()[rank];
     }

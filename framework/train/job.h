@@ -14,7 +14,7 @@
 #include "framework/base/stop.h"
 #include "framework/cluster/launch_place.h"
 #include "framework/machine/machine.h"
-#include "framework/wire/socket.h"
+#include "framework/wire/connection.h"
 
 namespace sluice {
 
@@ -25,6 +25,7 @@ class TcpNet;
 struct JobOptions {
   LaunchPlace place;
   std::string secret_file;  // where the place has no secret; empty: none, and this host alone
+  bool seal = false;        // what goes over TCP, which takes a secret (wire/seal.h)
   std::chrono::milliseconds rendezvous_limit{60000};  // until all must have come
   std::chrono::milliseconds stall_limit{60000};       // a rank that says nothing is then given up
   // Bytes of a process of this host are read from its memory, where that is allowed.
@@ -72,8 +73,9 @@ class Job {
 
   const JobOptions options_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  std::vector<std::vector<Descriptor>> sockets_;  // by rank and channel; until net() is asked for
-  std::unique_ptr<TcpNet> net_;                   // ends before the loop does
+  // By rank and channel; until net() is asked for.
+  std::vector<std::vector<Connection>> connections_;
+  std::unique_ptr<TcpNet> net_;  // ends before the loop does
 };
 
 // 16 hexadecimal digits that name this program's file.

@@ -37,6 +37,11 @@ ABSL_FLAG(std::string, secret_file, "",
           "what the processes of the job alone know, 16 bytes or more that only you may read "
           "(chmod 600); without one, and without //tools:launch, this host alone takes part");
 
+ABSL_FLAG(
+    bool, seal, false,
+    "encrypts and authenticates what goes over TCP, by AES-256-GCM, which takes a secret; all "
+    "ranks or none; what ranks of a host read in each other's memory stays as it is");
+
 namespace sluice {
 namespace {
 
@@ -88,6 +93,7 @@ FlagGroup JobFlags() {
            {"rendezvous_limit", "SECONDS", ""},
            {"stall_limit", "SECONDS", ""},
            {"secret_file", "FILE", "as launched"},
+           {"seal", "", ""},
            {"net", "NAME", ""},
            {"ride_along", "BYTES", ""},
            {"links", "FILE", ""},
@@ -117,6 +123,11 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
   if (net != "auto" && net != "tcp" && net != "verbs") {
     return absl::InvalidArgumentError(
         absl::StrCat("--net: expected auto, verbs or tcp, got \"", net, "\""));
+  }
+  options.seal = absl::GetFlag(FLAGS_seal);
+  if (options.seal && net == "verbs") {
+    return absl::InvalidArgumentError(
+        "--seal: expected --net=auto or tcp with it, got --net=verbs, whose RDMA is not sealed");
   }
   options.read_memory = net != "tcp";
   options.rdma = net == "verbs";
@@ -162,7 +173,8 @@ absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session)
   if (listener.open()) fcntl(listener.number(), F_SETFD, 0);  // it outlives the exec
   next.environment.emplace_back("SLUICE_LISTENER_FD",
                                 place.rank == 0 ? absl::StrCat(listener.Release()) : "");
-  for (const char* flag : {"rendezvous_limit", "stall_limit", "secret_file", "net", "links"}) {
+  for (const char* flag :
+       {"rendezvous_limit", "stall_limit", "secret_file", "seal", "net", "links"}) {
     next.flags.push_back(
         absl::StrCat("--", flag, "=", absl::FindCommandLineFlag(flag)->CurrentValue()));
   }

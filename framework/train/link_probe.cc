@@ -20,47 +20,47 @@ constexpr int64_t kLeastBytes = int64_t{256} << 10, kMostBytes = int64_t{16} << 
 constexpr int kStreams = 3;  // of the size that takes long enough
 constexpr auto kLongEnough = std::chrono::milliseconds(10);
 
-absl::Status SendCount(int socket, int64_t count, Deadline deadline) {
+absl::Status SendCount(Connection* connection, int64_t count, Deadline deadline) {
   std::array<std::byte, sizeof(count)> bytes;
   std::memcpy(bytes.data(), &count, sizeof(count));
-  return WriteAll(socket, bytes, deadline);
+  return connection->Write(bytes, deadline);
 }
 
-absl::StatusOr<int64_t> ReceiveCount(int socket, Deadline deadline) {
+absl::StatusOr<int64_t> ReceiveCount(Connection* connection, Deadline deadline) {
   std::array<std::byte, sizeof(int64_t)> bytes;
-  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(bytes), deadline));
+  RETURN_IF_ERROR(connection->Read(absl::MakeSpan(bytes), deadline));
   int64_t count = 0;
   std::memcpy(&count, bytes.data(), sizeof(count));
   return count;
 }
 
-absl::StatusOr<Clock::duration> RoundTrip(int socket, bool last, Deadline deadline) {
+absl::StatusOr<Clock::duration> RoundTrip(Connection* connection, bool last, Deadline deadline) {
   std::array<std::byte, kPingBytes> ping = {};
   ping[0] = std::byte{last};
   const auto begin = Clock::now();
-  RETURN_IF_ERROR(WriteAll(socket, ping, deadline));
-  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(ping), deadline));
+  RETURN_IF_ERROR(connection->Write(ping, deadline));
+  RETURN_IF_ERROR(connection->Read(absl::MakeSpan(ping), deadline));
   return Clock::now() - begin;
 }
 
 // The other end says that it has all by one count.
-absl::StatusOr<Clock::duration> Stream(int socket, const std::vector<std::byte>& bytes,
+absl::StatusOr<Clock::duration> Stream(Connection* connection, const std::vector<std::byte>& bytes,
                                        Deadline deadline) {
   const auto begin = Clock::now();
-  RETURN_IF_ERROR(SendCount(socket, static_cast<int64_t>(bytes.size()), deadline));
-  RETURN_IF_ERROR(WriteAll(socket, bytes, deadline));
-  RETURN_IF_ERROR(ReceiveCount(socket, deadline).status());
+  RETURN_IF_ERROR(SendCount(connection, static_cast<int64_t>(bytes.size()), deadline));
+  RETURN_IF_ERROR(connection->Write(bytes, deadline));
+  RETURN_IF_ERROR(ReceiveCount(connection, deadline).status());
   return Clock::now() - begin;
 }
 
-absl::StatusOr<Clock::duration> MedianTrip(int socket, Deadline deadline) {
+absl::StatusOr<Clock::duration> MedianTrip(Connection* connection, Deadline deadline) {
   std::vector<Clock::duration> trips;
   const auto begin = Clock::now();
   for (bool last = false; !last;) {
     const size_t with_this = trips.size() + 1;
     last = with_this >= kMostTrips ||
            (with_this >= kLeastTrips && Clock::now() - begin >= kTripsLimit);
-    ASSIGN_OR_RETURN(const Clock::duration trip, RoundTrip(socket, last, deadline));
+    ASSIGN_OR_RETURN(const Clock::duration trip, RoundTrip(connection, last, deadline));
     trips.push_back(trip);
   }
   const auto median = trips.begin() + static_cast<int64_t>(trips.size()) / 2;
@@ -68,8 +68,8 @@ absl::StatusOr<Clock::duration> MedianTrip(int socket, Deadline deadline) {
   return *median;
 }
 
-absl::StatusOr<Link> Ask(int socket, Deadline deadline) {
-  ASSIGN_OR_RETURN(const Clock::duration trip, MedianTrip(socket, deadline));
+absl::StatusOr<Link> Ask(Connection* connection, Deadline deadline) {
+  ASSIGN_OR_RETURN(const Clock::duration trip, MedianTrip(connection, deadline));
   const auto nanoseconds = [](Clock::duration time) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
   };
@@ -80,7 +80,7 @@ absl::StatusOr<Link> Ask(int socket, Deadline deadline) {
   int64_t size = kLeastBytes;
   for (int streams = 0; streams < kStreams;) {
     ASSIGN_OR_RETURN(const Clock::duration time,
-                     Stream(socket, std::vector<std::byte>(size), deadline));
+                     Stream(connection, std::vector<std::byte>(size), deadline));
     const bool longest = time >= enough || size >= kMostBytes;
     const auto streaming = static_cast<double>(std::max<int64_t>(1, nanoseconds(time - trip)));
     if (longest) {
@@ -93,26 +93,26 @@ absl::StatusOr<Link> Ask(int socket, Deadline deadline) {
       size *= 2;
     }
   }
-  RETURN_IF_ERROR(SendCount(socket, 0, deadline));
+  RETURN_IF_ERROR(SendCount(connection, 0, deadline));
   return link;
 }
 
-absl::Status Answer(int socket, Deadline deadline) {
+absl::Status Answer(Connection* connection, Deadline deadline) {
   std::array<std::byte, kPingBytes> ping;
   do {
-    RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(ping), deadline));
-    RETURN_IF_ERROR(WriteAll(socket, ping, deadline));
+    RETURN_IF_ERROR(connection->Read(absl::MakeSpan(ping), deadline));
+    RETURN_IF_ERROR(connection->Write(ping, deadline));
   } while (ping[0] == std::byte{0});
   std::vector<std::byte> bytes;
   while (true) {
-    ASSIGN_OR_RETURN(const int64_t size, ReceiveCount(socket, deadline));
+    ASSIGN_OR_RETURN(const int64_t size, ReceiveCount(connection, deadline));
     if (size == 0) return absl::OkStatus();
     if (size < 0 || size > kMostBytes) {
       return absl::InvalidArgumentError("the other end of a measured link lies about its bytes");
     }
     bytes.resize(static_cast<size_t>(size));
-    RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(bytes), deadline));
-    RETURN_IF_ERROR(SendCount(socket, size, deadline));
+    RETURN_IF_ERROR(connection->Read(absl::MakeSpan(bytes), deadline));
+    RETURN_IF_ERROR(SendCount(connection, size, deadline));
   }
 }
 
@@ -140,21 +140,21 @@ std::optional<std::pair<int32_t, int32_t>> ProbePair(absl::Span<const int32_t> h
   return std::nullopt;
 }
 
-absl::StatusOr<Link> MeasureLink(int socket, bool asks, Deadline deadline) {
-  if (asks) return Ask(socket, deadline);
-  RETURN_IF_ERROR(Answer(socket, deadline));
+absl::StatusOr<Link> MeasureLink(Connection* connection, bool asks, Deadline deadline) {
+  if (asks) return Ask(connection, deadline);
+  RETURN_IF_ERROR(Answer(connection, deadline));
   return Link();
 }
 
-absl::Status SendLink(int socket, const Link& link, Deadline deadline) {
-  RETURN_IF_ERROR(SendCount(socket, link.latency_nanoseconds, deadline));
-  return SendCount(socket, static_cast<int64_t>(link.bytes_per_second), deadline);
+absl::Status SendLink(Connection* connection, const Link& link, Deadline deadline) {
+  RETURN_IF_ERROR(SendCount(connection, link.latency_nanoseconds, deadline));
+  return SendCount(connection, static_cast<int64_t>(link.bytes_per_second), deadline);
 }
 
-absl::StatusOr<Link> ReceiveLink(int socket, Deadline deadline) {
+absl::StatusOr<Link> ReceiveLink(Connection* connection, Deadline deadline) {
   Link link;
-  ASSIGN_OR_RETURN(link.latency_nanoseconds, ReceiveCount(socket, deadline));
-  ASSIGN_OR_RETURN(const int64_t rate, ReceiveCount(socket, deadline));
+  ASSIGN_OR_RETURN(link.latency_nanoseconds, ReceiveCount(connection, deadline));
+  ASSIGN_OR_RETURN(const int64_t rate, ReceiveCount(connection, deadline));
   link.bytes_per_second = static_cast<double>(rate);
   return link;
 }

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/machine/machine.h"
-#include "framework/wire/socket.h"
+#include "framework/wire/connection.h"
 
 namespace sluice {
 
@@ -23,11 +23,11 @@ std::optional<std::pair<int32_t, int32_t>> ProbePair(absl::Span<const int32_t> h
 // Both ends call it together. The one with `asks` measures: half the median of round trips of small
 // messages, and the best of some streams, each long enough to be told from a round trip. Takes a
 // tenth of a second or, where a round trip is long, some dozens of them.
-absl::StatusOr<Link> MeasureLink(int socket, bool asks, Deadline deadline);
+absl::StatusOr<Link> MeasureLink(Connection* connection, bool asks, Deadline deadline);
 
 // Of what was measured, between two ranks.
-absl::Status SendLink(int socket, const Link& link, Deadline deadline);
-absl::StatusOr<Link> ReceiveLink(int socket, Deadline deadline);
+absl::Status SendLink(Connection* connection, const Link& link, Deadline deadline);
+absl::StatusOr<Link> ReceiveLink(Connection* connection, Deadline deadline);
 
 // To one of 1, 2 and 5 times a power of ten, by ratio: so coarse that one measurement and the next
 // seldom differ.

@@ -117,16 +117,17 @@ class SlowLink {
     shutdown(there_.first.number(), SHUT_RDWR);
     for (std::thread& thread : threads_) thread.join();
   }
-  int here() const { return here_.first.number(); }
-  int there() const { return there_.second.number(); }
+  Connection* here() { return &near_; }
+  Connection* there() { return &far_; }
 
  private:
   std::pair<Descriptor, Descriptor> here_ = Connected(), there_ = Connected();
+  Connection near_{std::move(here_.first)}, far_{std::move(there_.second)};
   std::atomic<bool> over_{false};
   std::vector<std::thread> threads_;
 };
 
-Link Measured(int here, int there) {
+Link Measured(Connection* here, Connection* there) {
   absl::Status answered;
   std::thread other([&] { answered = MeasureLink(there, false, Soon()).status(); });
   const absl::StatusOr<Link> link = MeasureLink(here, true, Soon());
@@ -139,14 +140,15 @@ Link Measured(int here, int there) {
 TEST(LinkProbe, ASlowLinkIsSeenToBeSlow) {
   Link slow;
   {
-    const SlowLink link(std::chrono::milliseconds(3));
+    SlowLink link(std::chrono::milliseconds(3));
     slow = Measured(link.here(), link.there());
   }
   EXPECT_GE(slow.latency_nanoseconds, 3000000);
   EXPECT_LE(slow.bytes_per_second, 64 * 1024 / 0.003);
   EXPECT_GT(slow.bytes_per_second, 0);
-  const auto [here, there] = Connected();
-  const Link fast = Measured(here.number(), there.number());
+  auto [here, there] = Connected();
+  Connection near(std::move(here)), far(std::move(there));
+  const Link fast = Measured(&near, &far);
   EXPECT_LT(fast.latency_nanoseconds, slow.latency_nanoseconds);
   EXPECT_GT(fast.bytes_per_second, slow.bytes_per_second);
 }
@@ -154,8 +156,8 @@ TEST(LinkProbe, ASlowLinkIsSeenToBeSlow) {
 TEST(LinkProbe, AnEndThatIsGoneIsAnError) {
   auto [here, there] = Connected();
   there = Descriptor();
-  EXPECT_EQ(MeasureLink(here.number(), true, Soon()).status().code(),
-            absl::StatusCode::kUnavailable);
+  Connection near(std::move(here));
+  EXPECT_EQ(MeasureLink(&near, true, Soon()).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(LinksHosts, RanksThatAHostDoesNotHaveInARowAreWarnedOf) {

@@ -35,11 +35,27 @@ absl::Span<const std::byte> Bytes(absl::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+template <typename Message>
+absl::string_view Text(const Message& message) {
+  return {reinterpret_cast<const char*>(message.data()), message.size()};
+}
+
+// All behind the answer, the verdict as well, is as the hello has said, which both proofs cover.
+absl::Status SealAsSaid(const Caller& caller, absl::string_view secret, const Hello& hello,
+                        const Challenge& challenge, const Answer& answer, Side side,
+                        Connection* connection) {
+  if (!caller.sealed) return absl::OkStatus();
+  const std::string handshake = absl::StrCat(Text(hello), Text(challenge), Text(answer));
+  ASSIGN_OR_RETURN(const SealKeys keys, DeriveSealKeys(secret, handshake, side));
+  connection->Seal(keys);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::Status Tell(const Newcomer& newcomer, const absl::Status& verdict, absl::string_view text) {
-  return WriteAll(newcomer.socket.number(), Bytes(MakeVerdict(verdict, text)),
-                  EventLoop::Clock::now() + kVerdictLimit);
+absl::Status Tell(Newcomer* newcomer, const absl::Status& verdict, absl::string_view text) {
+  return newcomer->connection.Write(Bytes(MakeVerdict(verdict, text)),
+                                    EventLoop::Clock::now() + kVerdictLimit);
 }
 
 // A connection of which nothing is known yet, and how far it has come.
@@ -204,12 +220,18 @@ void Acceptor::OnReadable(int64_t number) {
   newcomer.from = unknown.from;
   newcomer.caller = *ReadHello(unknown.hello);
   loop_.Remove(unknown.watch);
-  newcomer.socket = std::move(unknown.socket);
+  newcomer.connection = Connection(std::move(unknown.socket));
+  absl::Status known = added.status();
+  if (known.ok()) {
+    known = SealAsSaid(newcomer.caller, options_.secret, unknown.hello, unknown.challenge,
+                       unknown.answer, Side::kServer, &newcomer.connection);
+  }
   unknown_.erase(found);
-  if (!added.ok()) {
+  if (!known.ok()) {
     ++refused_;
-    Warn(absl::StrCat("refused a process at ", newcomer.from, ": ", added.status().message()));
-    Tell(newcomer, added.status(), "").IgnoreError();
+    Warn(absl::StrCat("refused a process at ", newcomer.from, ": ", known.message()));
+    // Unsealed: there is no secret that both know.
+    Tell(&newcomer, known, "").IgnoreError();
     return;
   }
   newcomer.added = *added;
@@ -219,18 +241,20 @@ void Acceptor::OnReadable(int64_t number) {
 namespace {
 
 // The messages before the verdict, and its head.
-absl::StatusOr<ReadVerdictHead> Exchange(int socket, const Caller& caller, absl::string_view secret,
-                                         Deadline deadline,
+absl::StatusOr<ReadVerdictHead> Exchange(Connection* connection, const Caller& caller,
+                                         absl::string_view secret, Deadline deadline,
                                          const std::function<std::string(int)>& add,
                                          const Stop& stop) {
   const Hello hello = MakeHello(caller);
-  RETURN_IF_ERROR(WriteAll(socket, absl::MakeSpan(hello), deadline));
+  RETURN_IF_ERROR(connection->Write(absl::MakeSpan(hello), deadline));
   Challenge challenge;
-  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(challenge), deadline, stop));
-  ASSIGN_OR_RETURN(const Answer answer, MakeAnswer(secret, hello, challenge, add(socket)));
-  RETURN_IF_ERROR(WriteAll(socket, absl::MakeSpan(answer), deadline));
+  RETURN_IF_ERROR(connection->Read(absl::MakeSpan(challenge), deadline, stop));
+  ASSIGN_OR_RETURN(const Answer answer,
+                   MakeAnswer(secret, hello, challenge, add(connection->number())));
+  RETURN_IF_ERROR(connection->Write(absl::MakeSpan(answer), deadline));
+  RETURN_IF_ERROR(SealAsSaid(caller, secret, hello, challenge, answer, Side::kClient, connection));
   VerdictHead head;
-  RETURN_IF_ERROR(ReadAll(socket, absl::MakeSpan(head), deadline, stop));
+  RETURN_IF_ERROR(connection->Read(absl::MakeSpan(head), deadline, stop));
   return ReadVerdict(head);
 }
 
@@ -248,24 +272,24 @@ absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
   };
   Deadline connected = deadline;
   for (int tries = 1;; ++tries) {
+    Admission admission;
     ASSIGN_OR_RETURN(Descriptor socket, Connect(endpoint, connected, stop));
-    const int number = socket.number();
+    admission.connection = Connection(std::move(socket));
     const absl::StatusOr<ReadVerdictHead> verdict =
-        Exchange(number, caller, secret, deadline, add_once, stop);
+        Exchange(&admission.connection, caller, secret, deadline, add_once, stop);
     if (absl::IsUnavailable(verdict.status()) && tries < kMostTries) {
       std::this_thread::sleep_for(kBetweenTries);
       connected = std::min<Deadline>(deadline, EventLoop::Clock::now() + kGoneLimit);
       continue;
     }
     if (!verdict.ok()) return AddContext(verdict.status(), where);
-    Admission admission;
     admission.text.resize(verdict->bytes);
     const absl::Span<char> text = absl::MakeSpan(admission.text);
-    RETURN_IF_ERROR(AddContext(
-        ReadAll(number, {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline, stop),
-        where));
+    RETURN_IF_ERROR(
+        AddContext(admission.connection.Read(
+                       {reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline, stop),
+                   where));
     if (verdict->code != absl::StatusCode::kOk) return absl::Status(verdict->code, admission.text);
-    admission.socket = std::move(socket);
     return admission;
   }
 }

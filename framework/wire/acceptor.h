@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/base/stop.h"
+#include "framework/wire/connection.h"
 #include "framework/wire/event_loop.h"
 #include "framework/wire/handshake.h"
 #include "framework/wire/socket.h"
@@ -24,14 +25,14 @@ namespace sluice {
 
 // A connection that has come in; it still waits for the verdict.
 struct Newcomer {
-  Descriptor socket;
+  Connection connection;  // sealed if the caller says so
   Caller caller;
   std::string added;  // by the client: MakeAnswer
   std::string from;   // "10.0.0.2:41523"
 };
 
 // Tells it the verdict. Unavailable: it is gone. Refused, it is closed when it is destroyed.
-absl::Status Tell(const Newcomer& newcomer, const absl::Status& verdict, absl::string_view text);
+absl::Status Tell(Newcomer* newcomer, const absl::Status& verdict, absl::string_view text);
 
 struct AcceptorOptions {
   std::string secret;
@@ -86,8 +87,8 @@ class Acceptor {
 // Errors: DeadlineExceeded, PermissionDenied (one of them does not know the secret), Unavailable
 // (closed each time), Cancelled, or the refusal. `add` is called once.
 struct Admission {
-  Descriptor socket;
-  std::string text;  // of the verdict
+  Connection connection;  // sealed if the caller is
+  std::string text;       // of the verdict
 };
 absl::StatusOr<Admission> Enter(const Endpoint& endpoint, const Caller& caller,
                                 absl::string_view secret, Deadline deadline,

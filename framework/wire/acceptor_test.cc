@@ -90,7 +90,7 @@ class AcceptorTest : public ::testing::Test {
     ++taken_;
     last_ = newcomer.caller;
     last_added_ = newcomer.added;
-    Tell(newcomer, absl::OkStatus(), "welcome").IgnoreError();
+    Tell(&newcomer, absl::OkStatus(), "welcome").IgnoreError();
   }
   int taken() {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -18,7 +18,7 @@ namespace sluice {
 namespace {
 
 constexpr absl::string_view kMagic = "SLUICE";
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 constexpr absl::string_view kServer = "sluice server", kClient = "sluice client";
 
 // A process that cannot get random numbers must not go on as if it had.
@@ -65,6 +65,7 @@ Hello MakeHello(const Caller& caller) {
   writer.Fixed(caller.ranks);
   writer.Fixed(caller.channel);
   writer.Fixed(caller.restarts);
+  writer.Fixed(static_cast<uint8_t>(caller.sealed));
   Hello hello = {};
   std::memcpy(hello.data(), text.data(), text.size());
   FillRandom(absl::MakeSpan(hello).last(kNonceBytes));
@@ -86,6 +87,12 @@ absl::StatusOr<Caller> ReadHello(const Hello& hello) {
   caller.ranks = reader.Fixed<int32_t>();
   caller.channel = reader.Fixed<int32_t>();
   caller.restarts = reader.Fixed<int32_t>();
+  const auto sealed = reader.Fixed<uint8_t>();
+  if (sealed > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected 0 or 1 for a connection that is sealed, got ", sealed));
+  }
+  caller.sealed = sealed == 1;
   return caller;
 }
 

@@ -6,8 +6,8 @@
 //   server: verdict    taken or refused, and a text
 // A proof is HMAC-SHA256 under the secret; it begins with the name of its side, so that none is of
 // use to the other side, and covers both random numbers, so that none is of use twice. Who listens
-// in learns nothing of the secret, and everything else: nothing here is encrypted. Pure, but for
-// random numbers.
+// in learns nothing of the secret, and everything else: none of the three is encrypted; the verdict
+// is where the hello says that the connection is sealed. Pure, but for random numbers.
 #ifndef SLUICE_FRAMEWORK_WIRE_HANDSHAKE_H_
 #define SLUICE_FRAMEWORK_WIRE_HANDSHAKE_H_
 
@@ -28,6 +28,7 @@ struct Caller {
   int32_t rank = 0, ranks = 1;
   int32_t channel = 0;   // of several connections of the same two
   int32_t restarts = 0;  // how often the job was begun anew
+  bool sealed = false;   // whether all behind the answer is sealed (seal.h)
   friend auto operator<=>(const Caller&, const Caller&) = default;
 };
 

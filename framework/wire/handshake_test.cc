@@ -82,7 +82,7 @@ TEST(HandshakeTest, ProofsAreWhatTheProtocolSays) {
             prove("sluice server" + hello + challenge.substr(0, kNonceBytes)));
   EXPECT_EQ(answer.substr(0, kProofBytes),
             prove("sluice client" + hello + challenge + answer.substr(kProofBytes)));
-  EXPECT_EQ(hello.substr(0, 8), std::string("SLUICE\x01\0", 8));
+  EXPECT_EQ(hello.substr(0, 8), std::string("SLUICE\x02\0", 8));
 }
 
 // Every byte of every message is covered by a proof, or by the check that it is this protocol.
@@ -184,9 +184,18 @@ TEST(HandshakeTest, AHelloOfSomethingElseIsRefused) {
 
 TEST(HandshakeTest, AnotherVersionIsNamed) {
   Hello hello = MakeHello({});
-  hello[6] = std::byte{2};
-  EXPECT_THAT(ReadHello(hello).status().message(), HasSubstr("expected version 1"));
-  EXPECT_THAT(ReadHello(hello).status().message(), HasSubstr("got 2"));
+  hello[6] = std::byte{3};
+  EXPECT_THAT(ReadHello(hello).status().message(), HasSubstr("expected version 2"));
+  EXPECT_THAT(ReadHello(hello).status().message(), HasSubstr("got 3"));
+}
+
+TEST(HandshakeTest, AHelloSaysWhetherTheConnectionIsSealed) {
+  for (const bool sealed : {false, true}) {
+    Hello hello = MakeHello({1, 2, 0, 0, sealed});
+    EXPECT_EQ(ReadHello(hello)->sealed, sealed);
+    hello[24] = std::byte{2};
+    EXPECT_THAT(ReadHello(hello).status().message(), HasSubstr("expected 0 or 1"));
+  }
 }
 
 TEST(HandshakeTest, AHelloSaysAnyNumbers) {

@@ -300,5 +300,31 @@ TEST_F(ProcessesTest, KeepTheirSecret) {
   EXPECT_THAT(WaitFor(1).error, HasSubstr("does not know this job's secret"));
 }
 
+TEST_F(ProcessesTest, WriteTheSameOverSealedConnections) {
+  Write("secret", "a secret of 25 characters");
+  chmod((folder() + "/secret").c_str(), 0600);
+  ASSERT_EQ(Run(Small({"--out=one"})).code, 0);
+  StartAll(2, Small({"--out=sealed", "--net=tcp", "--secret_file=secret", "--seal"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 0) << ended.error;
+    const bool tells = ended.out.find("; what goes over TCP is sealed") != std::string::npos;
+    EXPECT_EQ(tells, rank == 0);
+  }
+  EXPECT_EQ(Log("sealed"), Log("one"));
+  EXPECT_EQ(Difference("one/checkpoints/step-000006", "sealed/checkpoints/step-000006"), "");
+
+  StartAll(2, Small({"--out=other", "--secret_file=secret", "--rendezvous_limit=1"}),
+           {{"--seal"}, {}});
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("missing: 1"));
+  EXPECT_THAT(WaitFor(1).error, HasSubstr("expected it with --seal, as rank 0 is"));
+  StartAll(2, Small({"--out=other", "--seal"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.error, HasSubstr("--seal: expected a secret"));
+  }
+}
+
 }  // namespace
 }  // namespace sluice
