@@ -96,6 +96,10 @@ class SealedNetTest : public TcpNetTest {
     for (int channel = 0; channel < kTcpChannels; ++channel) {
       for (int side = 0; side < 2; ++side) {
         std::tie(sockets_[side][channel], middle_[side][channel]) = Connected();
+        if (!few_bytes_at_once_) continue;
+        const int least = 1;  // the kernel makes it some kilobytes
+        const int socket = sockets_[side][channel].number();
+        setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
       }
       const int first = middle_[0][channel].number(), second = middle_[1][channel].number();
       to_first_[channel] =
@@ -135,6 +139,7 @@ class SealedNetTest : public TcpNetTest {
     return true;
   }
 
+  bool few_bytes_at_once_ = false;
   enum Channel { kMessages, kBytes };
   static constexpr size_t kPulled = size_t{3} << 20, kRecords = 49;
   std::array<std::array<Descriptor, kTcpChannels>, 2> middle_;
@@ -153,6 +158,24 @@ TEST_F(SealedNetTest, BytesOfAnySizeCome) {
     EXPECT_EQ(to.back(), std::byte{9});
   }
   EXPECT_TRUE(ranks_[0].errors().empty());
+}
+
+// The kernel takes a record by and by, and the last one as well.
+TEST_F(SealedNetTest, ARecordThatTheKernelDoesNotTakeIsSentLater) {
+  few_bytes_at_once_ = true;
+  Start();
+  for (int64_t sequence = 0; sequence < 3; ++sequence) {
+    Bytes to(60000);
+    nets_[0]->Pull(1, Request(sequence, 60000), 0, to.data());
+    ranks_[0].Ended(sequence + 1);
+    EXPECT_TRUE(std::equal(to.begin(), to.end(), ranks_[1].slot().begin() + 64));
+  }
+  WireMessage left;
+  left.kind = WireMessage::Kind::kLeft;
+  left.text = std::string(1 << 20, 'x');
+  nets_[1]->Send(0, left);
+  nets_[1]->Close();  // what was said last arrives
+  EXPECT_EQ(ranks_[0].Message(0).text, left.text);
 }
 
 TEST_F(SealedNetTest, BothPullAtOnce) {

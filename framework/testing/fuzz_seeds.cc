@@ -340,7 +340,7 @@ void WriteWire() {
   const auto write = [](absl::string_view name, std::initializer_list<uint8_t> bytes) {
     Write("wire", "records", name, std::string(bytes.begin(), bytes.end()));
   };
-  write("honest", {3, 16, 0, 0, 255, 255, 0, 5, 0, 1, 0, 100, 0, 32, 0});
+  write("honest", {3, 16, 0, 0, 255, 255, 255, 5, 0, 1, 0, 100, 0, 32, 0});
   write("changed", {2, 16, 0, 0, 40, 0, 0, 1, 1, 0, 9, 0, 1, 255, 255, 0, 1});
   write("lost", {3, 16, 0, 0, 40, 0, 0, 8, 0, 0, 1, 1, 1, 10, 0, 0, 1});
   write("repeated", {1, 16, 0, 0, 1, 0, 2, 10, 0, 0, 1});

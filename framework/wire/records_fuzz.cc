@@ -16,6 +16,8 @@ namespace sluice {
 namespace {
 
 constexpr size_t kMostRecords = 8, kMostChanges = 16;
+constexpr size_t kMostOfMany = 512;  // bytes of most records
+constexpr size_t kMostPieces = 256;
 
 const SealKey kKey = {std::byte{7}};
 
@@ -56,9 +58,9 @@ class Between {
   void SealRecords() {
     RecordWriter writer(kKey);
     for (size_t count = Next() % (kMostRecords + 1); count > 0; --count) {
-      // Seldom one as large as can be.
-      const size_t size = std::min(NextPair() * 2 + 1, kMostRecordBytes) >> (Next() % 16);
-      std::string text(std::max<size_t>(size, 1), '\0');
+      const size_t any = NextPair();
+      const bool is_large = Next() == 255;  // seldom, as it takes time
+      std::string text(1 + (is_large ? any : any % kMostOfMany), '\0');
       for (char& c : text) c = static_cast<char>(state_ = state_ * 29 + 17);
       text_ += text;
       sizes_.push_back(text.size());
@@ -109,9 +111,10 @@ class Between {
   std::string Give(absl::Span<const char> sealed, bool* failed) {
     RecordReader reader(kKey);
     std::string text;
-    const size_t piece = 1 + NextPair(), least = 1 + NextPair();
+    const size_t least = 1 + sealed.size() / kMostPieces;
+    const size_t piece = least + NextPair();
+    std::vector<std::byte> room(least + NextPair() % kMostOfMany);
     while (true) {
-      std::vector<std::byte> room(least);
       const absl::StatusOr<size_t> taken = reader.Take(room.data(), room.size());
       if (!taken.ok()) {
         SLUICE_CHECK(reader.Take(room.data(), room.size()).status() == taken.status());
