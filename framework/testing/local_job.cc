@@ -1,14 +1,35 @@
 #include "framework/testing/local_job.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <thread>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "framework/base/status.h"
 #include "framework/wire/socket.h"
 
 namespace sluice {
 
-absl::StatusOr<std::unique_ptr<LocalJob>> LocalJob::Start(int32_t ranks, bool read_memory) {
+namespace {
+
+// As a launcher hands it on.
+absl::StatusOr<Descriptor> MakeSecret() {
+  Descriptor file(memfd_create("secret", MFD_CLOEXEC));
+  constexpr absl::string_view kSecret = "a secret of thirty-two bytes....";
+  if (!file.open() || write(file.number(), kSecret.data(), kSecret.size()) !=
+                          static_cast<ssize_t>(kSecret.size())) {
+    return absl::UnavailableError("no memory for a secret");
+  }
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalJob>> LocalJob::Start(int32_t ranks, bool read_memory,
+                                                          bool seal) {
+  ASSIGN_OR_RETURN(const Descriptor secret, MakeSecret());
   ASSIGN_OR_RETURN(Descriptor listener, Listen({"127.0.0.1", 0}));
   ASSIGN_OR_RETURN(const Endpoint endpoint, LocalEndpoint(listener.number()));
   std::vector<absl::StatusOr<std::unique_ptr<Job>>> joined(ranks);
@@ -18,7 +39,9 @@ absl::StatusOr<std::unique_ptr<LocalJob>> LocalJob::Start(int32_t ranks, bool re
     options.place.rank = rank;
     options.place.ranks = ranks;
     options.place.address = EndpointText(endpoint);
+    options.place.secret = secret.number();
     options.read_memory = read_memory;
+    options.seal = seal;
     if (rank == 0) options.place.listener = listener.Release();
     threads.emplace_back([&joined, rank, options] { joined[rank] = Job::Join(options); });
   }

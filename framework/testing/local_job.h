@@ -14,7 +14,8 @@ namespace sluice {
 
 class LocalJob {
  public:
-  static absl::StatusOr<std::unique_ptr<LocalJob>> Start(int32_t ranks, bool read_memory = true);
+  static absl::StatusOr<std::unique_ptr<LocalJob>> Start(int32_t ranks, bool read_memory,
+                                                         bool seal);
   CommNet* net(int32_t rank) const { return nets_[rank]; }
 
  private:

@@ -94,22 +94,26 @@ std::string DifferenceOfRanks(const RankRecord& expected, const RankRecords& got
 }
 
 std::string DifferenceOverTcp(const ParityCase& of, const TrainingSetting& setting) {
-  // Two read each other's memory, four have sockets alone.
-  const auto over_tcp = [&](int32_t ranks) -> absl::StatusOr<RankRecords> {
+  const auto over_tcp = [&](int32_t ranks, bool read_memory = false,
+                            bool seal = false) -> absl::StatusOr<RankRecords> {
     ASSIGN_OR_RETURN(const std::vector<plan::Plan> plans, PlansOfRanks(of, setting, ranks));
-    ASSIGN_OR_RETURN(const std::unique_ptr<LocalJob> job, LocalJob::Start(ranks, ranks == 2));
+    ASSIGN_OR_RETURN(const std::unique_ptr<LocalJob> job,
+                     LocalJob::Start(ranks, read_memory, seal));
     return TrainRanks(of, setting, plans, [&job](int32_t rank) { return job->net(rank); });
   };
   const absl::StatusOr<RankRecords> one = over_tcp(1);
   if (!one.ok()) return std::string(one.status().message());
   if (!(*one)[0].ok()) return std::string((*one)[0].status().message());
-  for (const int32_t ranks : {2, 4}) {
-    const absl::StatusOr<RankRecords> got = over_tcp(ranks);
+  const auto difference_of = [&one](const char* ranks, const absl::StatusOr<RankRecords>& got) {
     const std::string difference =
         got.ok() ? DifferenceOfRanks(*(*one)[0], *got) : std::string(got.status().message());
-    if (!difference.empty()) return absl::StrCat("of ", ranks, " ranks: ", difference);
+    return difference.empty() ? "" : absl::StrCat("of ", ranks, ": ", difference);
+  };
+  std::string difference = difference_of("two ranks", over_tcp(2, /*read_memory=*/true));
+  if (difference.empty()) {
+    difference = difference_of("two sealed ranks", over_tcp(2, false, /*seal=*/true));
   }
-  return "";
+  return difference.empty() ? difference_of("four ranks", over_tcp(4)) : difference;
 }
 
 }  // namespace sluice

@@ -39,7 +39,8 @@ RankRecords TrainRanks(const ParityCase& of, const TrainingSetting& setting,
 // "" if all bits are those of one rank, else the ranks' errors or what differs first.
 std::string DifferenceOfRanks(const RankRecord& expected, const RankRecords& got);
 
-// The same of two and four ranks over TCP; two read bytes from each other's memory.
+// The same of ranks over TCP: two that read bytes from each other's memory, two whose connections
+// are sealed, four that have plain ones alone.
 std::string DifferenceOverTcp(const ParityCase& of, const TrainingSetting& setting);
 
 }  // namespace sluice
