@@ -22,6 +22,7 @@ ABSL_FLAG(
     std::string, net, "auto",
     "how bytes come from other ranks: auto reads the memory of processes of this host, tcp is "
     "TCP everywhere");
+ABSL_FLAG(bool, seal, false, "what goes over TCP, as the trainers' --seal");
 
 namespace sluice {
 namespace {
@@ -39,7 +40,7 @@ int64_t Nanoseconds(const timeval& time) {
 
 }  // namespace
 
-FlagGroup RanksFlags() { return {"How ranks talk", {{"net", "KIND", ""}}}; }
+FlagGroup RanksFlags() { return {"How ranks talk", {{"net", "KIND", ""}, {"seal", "", ""}}}; }
 
 absl::StatusOr<std::unique_ptr<Job>> JoinLaunchedJob() {
   JobOptions options;
@@ -49,6 +50,7 @@ absl::StatusOr<std::unique_ptr<Job>> JoinLaunchedJob() {
         absl::StrCat("--net: expected auto or tcp, got \"", net, "\""));
   }
   options.read_memory = net == "auto";
+  options.seal = absl::GetFlag(FLAGS_seal);
   ASSIGN_OR_RETURN(options.place, ReadLaunchPlace([](const char* name) -> const char* {
                      return std::getenv(name);
                    }));

@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-// --net, which each of them takes.
+// --net and --seal, which each of them takes.
 FlagGroup RanksFlags();
 
 // As the launcher's variables say; blocks until all ranks are there.

@@ -292,7 +292,8 @@ int main(int argc, char** argv) {
   return sluice::RunCommand(
       {"net_benchmark",
        "Times TcpNet beside a raw socket, two ranks of //tools:launch; see bench/README.md.\n",
-       {{"How it is measured",
+       {sluice::RanksFlags(),
+        {"How it is measured",
          {{"rounds", "N", ""}, {"stream_mib", "N", ""}, {"round_trips", "N", ""}}}},
        {},
        sluice::Measure},
