@@ -234,7 +234,7 @@ TEST_F(SealedNetTest, AChangedBitEndsTheConnection) {
       ranks_[0].Forget();
       Bytes to;
       const std::string reason = ReasonOfPull(
-          [&](size_t number, Bytes record, std::vector<Bytes>* sent) {
+          [bad, in_tag](size_t number, Bytes record, std::vector<Bytes>* sent) {
             if (number == bad)
               record[in_tag ? record.size() - 1 : kRecordHeadBytes] ^= std::byte{1};
             sent->push_back(std::move(record));
