@@ -100,8 +100,8 @@ TEST_F(TrainTest, WithoutATaskLearnsWordsAndThenClasses) {
   EXPECT_EQ(again.code, 0) << again.error;
 }
 
-// A net serves one session, so that ranks meet once more for the second run, with their secret.
-// What it comes to is what one process comes to.
+// A net serves one session, so that ranks meet once more for the second run, with their secret
+// and their seal. What it comes to is what one process comes to.
 TEST_F(TrainTest, ProcessesLearnWordsAndThenClasses) {
   WriteBoth();
   Write("secret", "what only ranks of this job know");
@@ -116,13 +116,16 @@ TEST_F(TrainTest, ProcessesLearnWordsAndThenClasses) {
   };
   const EndedProcess alone = Run(arguments("one"));
   ASSERT_EQ(alone.code, 0) << alone.error;
-  const std::vector<pid_t> ranks = StartRanks(2, arguments("two"), {{"--secret_file=secret"}});
+  const std::vector<pid_t> ranks =
+      StartRanks(2, arguments("two"), {{"--secret_file=secret", "--seal"}});
   const EndedProcess first = Wait(ranks[0], "0"), second = Wait(ranks[1], "1");
   ASSERT_EQ(first.code, 0) << first.error;
   EXPECT_EQ(second.code, 0) << second.error;
   EXPECT_THAT(first.out, HasSubstr("of two/checkpoints/step-000006; anew: classifier/bias"));
   EXPECT_THAT(first.out, HasSubstr("step 1200/1200"));
   EXPECT_EQ(result(first.out), result(alone.out));
+  const std::string sealed = "; what goes over TCP is sealed";
+  EXPECT_LT(first.out.find(sealed), first.out.rfind(sealed)) << "not sealed again";
   EXPECT_EQ(second.out, "");
 }
 
