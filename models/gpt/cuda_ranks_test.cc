@@ -70,6 +70,13 @@ INSTANTIATE_TEST_SUITE_P(OfACardEach, CudaRanksTest, testing::ValuesIn(OfACardEa
 INSTANTIATE_TEST_SUITE_P(OfTwoCardsEach, CudaRanksTest, testing::ValuesIn(OfTwoCardsEach()),
                          LayoutName());
 
+// Hosts' memory is pinned, and other ranks read it where it lies.
+TEST(OfTwoCardsEachOverTcp, ComputeTheBitsOfOne) {
+  BeginCudaOrder(/*seed=*/3, /*checks=*/false);
+  EXPECT_EQ(DifferenceOverTcp(OnCards({"data=2 model=2"}), AdamWWithClip()), "");
+  EXPECT_THAT(TakeCudaErrors(), testing::IsEmpty());
+}
+
 HostTensor Tokens(int32_t value) {
   HostTensor tensor(DType::kI32, Shape{8, GptLayout{"data=2"}.Config().sequence_length});
   for (int64_t i = 0; i < tensor.shape.NumElements(); ++i) tensor.data<int32_t>()[i] = value;

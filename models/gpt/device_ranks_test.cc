@@ -78,6 +78,11 @@ TEST(DeviceRanksTest, StagesOfCpusBesideOthers) {
   }
 }
 
+// Two ranks read what lies on each other's hosts in place.
+TEST(DeviceRanksTest, OverTcpToo) {
+  EXPECT_EQ(DifferenceOverTcp(GptParity(On({"data=2 model=2"}, "async")), AdamWWithClip()), "");
+}
+
 // Under seed after seed until a run fails or gives other bits: how many that took, or 0.
 int SeedsToFind(const GptLayout& layout, AsyncFault fault) {
   const RankRecords one = Train(layout, PlansOf(layout, 1), 1);

@@ -112,6 +112,19 @@ TEST_F(ProcessesTest, WriteWhatOneWrites) {
   }
 }
 
+// Devices with a memory of their own, as cards are, exchange what they have in that of hosts, which
+// the processes map from each other.
+TEST_F(ProcessesTest, WriteWhatOneWritesOnDevicesWithMemoryOfTheirOwn) {
+  ASSERT_EQ(Run(Small({"--out=one"})).code, 0);
+  StartAll(2, Small({"--out=two", "--mesh=data=2 model=2 pipe=2 @async"}));
+  for (int rank = 0; rank < 2; ++rank) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_EQ(ended.code, 0) << ended.error;
+  }
+  EXPECT_EQ(Log("two"), Log("one"));
+  EXPECT_EQ(Difference("one/checkpoints/step-000006", "two/checkpoints/step-000006"), "");
+}
+
 TEST_F(ProcessesTest, GoOnWithWhatAnyNumberOfThemSaved) {
   ASSERT_EQ(Run(Small({"--out=one"})).code, 0);
   StartAll(4, Small({"--out=some", "--steps=4"}));
