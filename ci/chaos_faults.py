@@ -264,7 +264,7 @@ def _limit_files(process, size):
 # ---- who is not wanted: F14, F15, F16 ----
 
 def _hello(rank, ranks, channel, restarts):
-    text = b"SLUICE" + struct.pack("<Hiiii", 1, rank, ranks, channel, restarts)
+    text = b"SLUICE" + struct.pack("<Hiiii", 2, rank, ranks, channel, restarts)
     return text + bytes(32 - len(text)) + secrets.token_bytes(32)
 
 

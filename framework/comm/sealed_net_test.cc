@@ -140,6 +140,7 @@ class SealedNetTest : public TcpNetTest {
   }
 
   bool few_bytes_at_once_ = false;
+  Bytes kept_;  // by who stands between
   enum Channel { kMessages, kBytes };
   static constexpr size_t kPulled = size_t{3} << 20, kRecords = 49;
   std::array<std::array<Descriptor, kTcpChannels>, 2> middle_;
@@ -255,7 +256,6 @@ TEST_F(SealedNetTest, AChangedBitEndsTheConnection) {
 
 TEST_F(SealedNetTest, ARecordThatIsLostRepeatedOrSwappedEndsTheConnection) {
   constexpr size_t kBad = 5;
-  Bytes kept;
   const std::vector<std::pair<Tamper, size_t>> cases = {
       {[](size_t number, Bytes record, std::vector<Bytes>* sent) {
          if (number != kBad) sent->push_back(std::move(record));
@@ -268,13 +268,13 @@ TEST_F(SealedNetTest, ARecordThatIsLostRepeatedOrSwappedEndsTheConnection) {
          return true;
        },
        kBad + 1},
-      {[&kept](size_t number, Bytes record, std::vector<Bytes>* sent) {
+      {[this](size_t number, Bytes record, std::vector<Bytes>* sent) {
          if (number == kBad) {
-           kept = std::move(record);
+           kept_ = std::move(record);
            return true;
          }
          sent->push_back(std::move(record));
-         if (number == kBad + 1) sent->push_back(kept);
+         if (number == kBad + 1) sent->push_back(kept_);
          return true;
        },
        kBad}};
