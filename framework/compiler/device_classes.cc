@@ -8,26 +8,27 @@
 
 namespace sluice {
 
-DeviceClasses::DeviceClasses(const Grid& grid) : representative_(grid.mesh().num_devices()) {
+DeviceClasses::DeviceClasses(const Grid& grid, bool several_ranks)
+    : representative_(grid.mesh().num_devices()) {
   for (int64_t s = 0; s < grid.num_stages(); ++s) {
     for (int64_t i = 0; i < grid.stage(s).num_devices(); ++i) {
       representative_[grid.DeviceIndex(s, i)] = grid.DeviceIndex(s, 0);
     }
   }
   Number(grid);
-  AddHosts(grid.mesh());
+  AddHosts(grid.mesh(), several_ranks);
 }
 
-DeviceClasses DeviceClasses::Singles(const Grid& grid) {
+DeviceClasses DeviceClasses::Singles(const Grid& grid, bool several_ranks) {
   DeviceClasses classes;
   for (int32_t d = 0; d < grid.mesh().num_devices(); ++d) classes.representative_.push_back(d);
   classes.Number(grid);
-  classes.AddHosts(grid.mesh());
+  classes.AddHosts(grid.mesh(), several_ranks);
   return classes;
 }
 
-DeviceClasses DeviceClasses::OfRank(const Grid& grid, int32_t rank) {
-  DeviceClasses classes(grid);
+DeviceClasses DeviceClasses::OfRank(const Grid& grid, int32_t rank, bool several_ranks) {
+  DeviceClasses classes(grid, several_ranks);
   const auto own = [&](int32_t d) { return grid.mesh().devices()[d].rank == rank; };
   bool all = true;
   for (int32_t d = 0; d < grid.mesh().num_devices(); ++d) {
@@ -36,7 +37,7 @@ DeviceClasses DeviceClasses::OfRank(const Grid& grid, int32_t rank) {
     classes.representative_[d] = d;
     classes.representative_[classes.host_[d]] = classes.host_[d];
   }
-  if (all) return Singles(grid);
+  if (all) return Singles(grid, several_ranks);
   classes.of_rank_ = true;
   for (int64_t s = 0; s < grid.num_stages(); ++s) {
     classes.members_[s].clear();
@@ -53,13 +54,13 @@ bool DeviceClasses::Wanted(int64_t stage, int64_t i) const {
   return !of_rank_ || slots_[stage][i] >= 0;
 }
 
-void DeviceClasses::AddHosts(const Mesh& mesh) {
+void DeviceClasses::AddHosts(const Mesh& mesh, bool several_ranks) {
   const std::vector<DeviceId>& ids = mesh.devices();
   const bool one_rank =
       std::all_of(ids.begin(), ids.end(), [&](DeviceId id) { return id.rank == ids[0].rank; });
   const auto devices = static_cast<int32_t>(ids.size());
   for (int32_t d = 0; d < devices; ++d) host_.push_back(d);
-  if (one_rank) return;
+  if (one_rank && !several_ranks) return;
   auto next = devices;
   for (int32_t d = 0; d < devices; ++d) {
     if (!IsHost(ids[d].kind)) host_[d] = next++;

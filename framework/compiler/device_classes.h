@@ -27,13 +27,14 @@ namespace sluice {
 
 class DeviceClasses {
  public:
-  // One class a stage. Keeps nothing of the grid.
-  explicit DeviceClasses(const Grid& grid);
+  // One class a stage. Keeps nothing of the grid. `several_ranks`: of the job; its mesh does
+  // not tell where ranks have no device.
+  explicit DeviceClasses(const Grid& grid, bool several_ranks = false);
   // Each device its own class.
-  static DeviceClasses Singles(const Grid& grid);
+  static DeviceClasses Singles(const Grid& grid, bool several_ranks = false);
   // The devices of a rank, each its own class, and the first of each stage; the others stand for
   // nobody and are foreign.
-  static DeviceClasses OfRank(const Grid& grid, int32_t rank);
+  static DeviceClasses OfRank(const Grid& grid, int32_t rank, bool several_ranks = false);
 
   int num_devices() const { return static_cast<int>(representative_.size()); }
   int num_classes() const { return num_classes_; }
@@ -65,7 +66,7 @@ class DeviceClasses {
  private:
   DeviceClasses() = default;
   void Number(const Grid& grid);
-  void AddHosts(const Mesh& mesh);
+  void AddHosts(const Mesh& mesh, bool several_ranks);
 
   std::vector<int32_t> representative_;
   std::vector<int32_t> host_;  // by device of the mesh

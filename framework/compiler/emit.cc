@@ -42,10 +42,10 @@ absl::StatusOr<plan::Program> EmitForRank(const Placed& placed, const Machine& m
   const auto phase_ends = [&](absl::string_view phase) {
     if (options.phase_end) options.phase_end(phase);
   };
-  ASSIGN_OR_RETURN(
-      program->tasks,
-      Lower(*program->graph, program->grid, program->assignment, planner, machine,
-            DeviceClasses::OfRank(program->grid, options.rank), options.collectives, options.stop));
+  ASSIGN_OR_RETURN(program->tasks,
+                   Lower(*program->graph, program->grid, program->assignment, planner, machine,
+                         DeviceClasses::OfRank(program->grid, options.rank, options.ranks > 1),
+                         options.collectives, options.stop));
   if (options.fuse) JoinCalls(*program->graph, options.mesh, &program->tasks);
   OrderTasks(options.mesh, &program->tasks);
   phase_ends("lower rank");
@@ -75,11 +75,6 @@ absl::Status CheckKinds(const CompileOptions& options) {
   const auto is_host = [](DeviceId id) { return IsHost(id.kind); };
   if (options.ranks == 1 || std::all_of(ids.begin(), ids.end(), is_host)) return absl::OkStatus();
   const Grid grid(options.mesh, 1);
-  if (!DeviceClasses(grid).through_hosts()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("mesh: expected devices of several of the ", options.ranks,
-                     " ranks, where some are no CPUs; got those of rank ", ids[0].rank));
-  }
   for (int64_t stage = 0; stage < grid.num_stages(); ++stage) {
     const std::vector<DeviceId>& of_stage = grid.stage(stage).devices();
     for (const DeviceId id : of_stage) {
@@ -193,7 +188,7 @@ Compilation EmptyCompilation(const CompileOptions& options) {
   plan.set_representatives_only(true);
   plan.set_rank(options.rank);
   const Grid grid(options.mesh, 1, options.chunks);
-  DeviceClasses classes(grid);
+  DeviceClasses classes(grid, options.ranks > 1);
   if (classes.through_hosts()) {
     AddHostOfEach(options.mesh, classes, &plan);
   } else if (NeedsTransfers(plan)) {
