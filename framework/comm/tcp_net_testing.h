@@ -17,6 +17,8 @@
 #include "framework/comm/tcp_net.h"
 #include "framework/device/memory.h"
 #include "framework/wire/connected_testing.h"
+#include "framework/wire/connection.h"
+#include "framework/wire/seal.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
