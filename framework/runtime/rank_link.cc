@@ -397,7 +397,9 @@ void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& sta
 
 std::pair<int64_t, int64_t> RankLink::questions() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return agreement_.questions(Asker::kSession);
+  const auto [asked, answered] = agreement_.questions(Asker::kSession);
+  const auto [saver_asked, saver_answered] = agreement_.questions(Asker::kSaver);
+  return {asked + saver_asked, answered + saver_answered};
 }
 
 absl::StatusOr<std::string> RankLink::Ask(Asker asker, const std::string& mine,

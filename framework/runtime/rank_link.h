@@ -94,7 +94,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // The asker's thread: see Runtime::Ask.
   absl::StatusOr<std::string> Ask(Asker asker, const std::string& mine, const Answer& answer);
 
-  // Questions of the session, asked and answered.
+  // Questions of this rank to all, asked and answered: those of whoever saves too, as a session
+  // that saves again waits for the save before.
   std::pair<int64_t, int64_t> questions();
 
   void Begin(int program, int64_t number);

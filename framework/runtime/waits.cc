@@ -151,13 +151,12 @@ const StreamWait* Running(const RankWaits& waits) {
 // Whom a rank waits for itself.
 std::set<int32_t> PeersOf(int32_t rank, absl::Span<const RankAnswer> answers) {
   const RankWaits& mine = *answers[rank].waits;
+  const auto ranks = static_cast<int32_t>(answers.size());
   std::set<int32_t> peers;
   for (const StreamWait& stream : mine.streams) {
-    if (stream.peer >= 0 && stream.peer < static_cast<int32_t>(answers.size())) {
-      peers.insert(stream.peer);
-    }
+    if (stream.peer >= 0 && stream.peer < ranks) peers.insert(stream.peer);
   }
-  for (int32_t other = 0; other < static_cast<int32_t>(answers.size()); ++other) {
+  for (int32_t other = 0; other < ranks; ++other) {
     const std::optional<RankWaits>& theirs = answers[other].waits;
     const bool ends = mine.through > mine.over;  // it waits for the others to be through, too
     const bool asks = mine.asked > mine.answered;
@@ -167,6 +166,12 @@ std::set<int32_t> PeersOf(int32_t rank, absl::Span<const RankAnswer> answers) {
     if (late || owes_end || owes_answer) peers.insert(other);
   }
   peers.erase(rank);
+  // What its steps lack may be a message alone, that a tensor was read or a step has begun, and no
+  // stream knows of it. Who gives no answer has not sent it.
+  const bool lacks_message = mine.begun > mine.through && Running(mine) == nullptr;
+  for (int32_t other = 0; peers.empty() && lacks_message && other < ranks; ++other) {
+    if (!answers[other].waits.has_value()) peers.insert(other);
+  }
   return peers;
 }
 

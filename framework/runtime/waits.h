@@ -60,7 +60,7 @@ struct RankWaits {
   int32_t process = 0;
   double quiet = 0;  // seconds since anything moved here
   // Steps of all programs, which all ranks begin in the same order: begun, through here, over
-  // everywhere; and questions to all ranks that the session has asked, and got answered.
+  // everywhere; and questions to all ranks that this one has asked, and got answered.
   int64_t begun = 0, through = 0, over = 0, asked = 0, answered = 0;
   std::vector<StreamWait> streams;
   std::vector<StreamLoad> loads;

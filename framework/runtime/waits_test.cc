@@ -94,6 +94,18 @@ TEST(WaitsTest, NameWhoGivesNoAnswerAndWhatItOwes) {
             "is gone; rank 1, device 1 net: h0/x (pull), step 7, micro-batch 0, waits for h0/x");
 }
 
+TEST(WaitsTest, NameWhoGivesNoAnswerThoughNoStreamWaitsForIt) {
+  std::vector<RankAnswer> answers = {Rank(0, {}), Rank(1, {}), Rank(2, {})};
+  answers[2].waits.reset();
+  EXPECT_THAT(CulpritText(0, answers), HasSubstr("rank 2 at a, process 102, which gives no"));
+  // Who runs something, or has nothing under way, is not held up by it.
+  answers[0] = Rank(0, {Runs(0, 8, 3)});
+  EXPECT_THAT(CulpritText(0, answers), HasSubstr("all wait for rank 0"));
+  answers[0] = Rank(0, {});
+  answers[0].waits->through = answers[0].waits->over = 8;
+  EXPECT_THAT(CulpritText(0, answers), HasSubstr("all wait for rank 0"));
+}
+
 TEST(WaitsTest, NameWhoHasNotBegunTheStepOrEndedIt) {
   std::vector<RankAnswer> answers = {Rank(0, {}), Rank(1, {}), Rank(2, {})};
   answers[0].waits->through = answers[1].waits->through = 8;

@@ -240,13 +240,15 @@ TEST(SessionTest, RanksThatBeginStepsOfOtherProgramsAreStopped) {
 }
 
 // Calls `run` on every rank of a session, and closes it.
-void OnRanks(int ranks, const std::function<void(int rank, Session* session)>& run) {
+void OnRanks(int ranks, const std::function<void(int rank, Session* session)>& run,
+             std::chrono::milliseconds wait_limit = std::chrono::seconds(10)) {
   InProcessNet net(ranks, {});
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       SessionOptions options;
       options.net = net.endpoint(rank);
+      options.wait_limit = wait_limit;
       Trained trained({"data=3"}, options);
       ASSERT_NE(trained.session, nullptr);
       run(rank, trained.session.get());
@@ -308,6 +310,23 @@ TEST(SessionTest, WhoSavesAsksBesideTheSessionsThread) {
     const absl::StatusOr<std::string> none = absl::NotFoundError("no"), other = "not mine";
     EXPECT_EQ(session->Share(rank == 0 ? none : other).status(), none.status());
   });
+}
+
+// No step is under way then, and no question of the session's either.
+TEST(SessionTest, WhoKeepsASaveWaitingIsNamed) {
+  constexpr std::chrono::milliseconds kLimit(200);
+  testing::internal::CaptureStderr();
+  OnRanks(
+      3,
+      [&](int rank, Session* session) {
+        if (rank == 1) std::this_thread::sleep_for(10 * kLimit);
+        const auto fine = [](absl::Span<const std::string>) { return absl::OkStatus(); };
+        EXPECT_EQ(session->AgreeOnSave("", fine), absl::OkStatus());
+      },
+      kLimit);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("it waits for all ranks to agree"));
+  EXPECT_THAT(log, HasSubstr("all wait for rank 1"));
 }
 
 // A rank that leaves has answered what it was asked before, however late that comes; nobody waits
