@@ -324,8 +324,9 @@ std::vector<CudaFault> CallFaults() {
       OfCalls("dynamic_shared_too_small", {"outside of dynamic shared memory"}, Fault::kSmallShared,
               0, kAll),
       OfCalls("block_too_large", {"cudaErrorInvalidConfiguration"}, Fault::kLargeBlock),
-      OfCalls("copy_too_long", {kOutside}, Fault::kLongCopy),
-      OfCalls("copy_shifted", {kOutside}, Fault::kShiftedCopy),
+      // What leaves the arena, too, is refused by the call.
+      OfCalls("copy_too_long", {kOutside, "cudaErrorInvalidValue"}, Fault::kLongCopy),
+      OfCalls("copy_shifted", {kOutside, "cudaErrorInvalidValue"}, Fault::kShiftedCopy),
       OfCalls("copy_of_wide_rows", {kOutside}, Fault::kWidePitch),
       OfCalls("pinned_memory_reused_early", {kChanged}, Fault::kReusedPinned),
       OfCalls("half_pinned", {"pageable host memory"}, Fault::kHalfPinned),
