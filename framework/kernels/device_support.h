@@ -35,7 +35,7 @@ struct DeviceSupport {
   std::unique_ptr<Kernel> (*check_nan)(std::unique_ptr<Kernel> kernel,
                                        std::vector<WrittenOperand> written);
   // A kernel of this kind as an instruction of a stream: its launches may touch its operands and
-  // the stream's scratch alone, and errors that come late name `place`.
+  // its scratch alone, and errors that come late name `place`.
   std::unique_ptr<Kernel> (*place)(std::unique_ptr<Kernel> kernel, const KernelSpec& spec,
                                    const KernelPlace& place, Stream* stream);
 };

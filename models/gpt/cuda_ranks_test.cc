@@ -77,22 +77,6 @@ TEST(OfTwoCardsEachOverTcp, ComputeTheBitsOfOne) {
   EXPECT_THAT(TakeCudaErrors(), testing::IsEmpty());
 }
 
-HostTensor Tokens(int32_t value) {
-  HostTensor tensor(DType::kI32, Shape{8, GptLayout{"data=2"}.Config().sequence_length});
-  for (int64_t i = 0; i < tensor.shape.NumElements(); ++i) tensor.data<int32_t>()[i] = value;
-  return tensor;
-}
-
-absl::Status OneStep(ParityRun* run, int32_t token) {
-  const HostTensor tokens = Tokens(token), labels = Tokens(1);
-  HostTensor rate(DType::kF32, Shape{}), count(DType::kI32, Shape{});
-  count.data<int32_t>()[0] = 1;
-  RETURN_IF_ERROR(run->session()->Step(
-      "train",
-      {{"tokens", &tokens}, {"labels", &labels}, {"learning_rate", &rate}, {"step", &count}}));
-  return run->session()->Next().status();
-}
-
 // What a card finds comes late; the step is over on no rank before.
 TEST(CudaRanksErrorTest, AKernelsErrorEndsTheStepEverywhereWithThatStatus) {
   BeginCudaOrder(/*seed=*/1, /*checks=*/false);

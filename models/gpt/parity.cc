@@ -1,5 +1,6 @@
 #include "models/gpt/parity.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,6 +46,21 @@ ParityCase GptParity(const GptLayout& layout) {
     return absl::StrContains(name, "attn/k/bias");
   };
   return gpt;
+}
+
+absl::Status OneStep(ParityRun* run, int32_t token) {
+  const GptLayout any;
+  const Shape samples = {any.batch, any.Config().sequence_length};
+  HostTensor tokens(DType::kI32, samples), labels(DType::kI32, samples);
+  std::fill_n(tokens.data<int32_t>(), samples.NumElements(), token);
+  std::fill_n(labels.data<int32_t>(), samples.NumElements(), 1);
+  const HostTensor rate(DType::kF32, Shape{});
+  HostTensor count(DType::kI32, Shape{});
+  count.data<int32_t>()[0] = 1;
+  RETURN_IF_ERROR(run->session()->Step(
+      "train",
+      {{"tokens", &tokens}, {"labels", &labels}, {"learning_rate", &rate}, {"step", &count}}));
+  return run->session()->Next().status();
 }
 
 }  // namespace sluice

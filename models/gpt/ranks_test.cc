@@ -272,22 +272,6 @@ TEST_F(RankFaultTest, ARankThatDecidedOtherwise) {
   EXPECT_THAT(ErrorOf(plans), testing::HasSubstr(plans[1].decisions(op).what()));
 }
 
-HostTensor Tokens(const GptLayout& layout, int32_t value) {
-  HostTensor tensor(DType::kI32, Shape{layout.batch, layout.Config().sequence_length});
-  for (int64_t i = 0; i < tensor.shape.NumElements(); ++i) tensor.data<int32_t>()[i] = value;
-  return tensor;
-}
-
-absl::Status OneStep(ParityRun* run, int32_t token) {
-  const HostTensor tokens = Tokens(AllAxes(), token), labels = Tokens(AllAxes(), 1);
-  HostTensor rate(DType::kF32, Shape{}), count(DType::kI32, Shape{});
-  count.data<int32_t>()[0] = 1;
-  RETURN_IF_ERROR(run->session()->Step(
-      "train",
-      {{"tokens", &tokens}, {"labels", &labels}, {"learning_rate", &rate}, {"step", &count}}));
-  return run->session()->Next().status();
-}
-
 // Runs a function on every rank at once; their statuses.
 std::vector<absl::Status> OnRanks(InProcessNet& net, const Plans& plans,
                                   const std::function<absl::Status(int32_t, ParityRun*)>& run) {
