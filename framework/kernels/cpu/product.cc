@@ -7,6 +7,7 @@
 #include "framework/kernels/cpu/deep_product.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/kernels/cpu/multiplication.h"
+#include "framework/kernels/cpu/tiled_product.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {
@@ -183,58 +184,6 @@ class LibraryProduct : public Product {
   int64_t packed_ = 0;  // where in scratch b's panels are
 };
 
-// Operands of bf16 where the library multiplies f32 alone (AVX2): copies of them.
-class WidenedProduct : public Product {
- public:
-  static absl::StatusOr<std::shared_ptr<const Product>> Make(const ProductShape& shape,
-                                                             int threads) {
-    auto made = std::make_shared<WidenedProduct>();
-    made->shape_ = shape;
-    ProductShape wide = shape;
-    wide.operands = wide.result = DType::kF32;
-    ASSIGN_OR_RETURN(made->product_, Product::Prepare(wide, threads));
-    const auto elements = [&](int64_t apart, int64_t each) {
-      return apart == 0 ? each : (shape.batch - 1) * apart + each;
-    };
-    made->elements_[0] = elements(shape.batch_a, shape.m * shape.k);
-    made->elements_[1] = elements(shape.batch_b, shape.k * shape.n);
-    made->elements_[2] = shape.batch * shape.m * shape.n;
-    for (int i = 0; i < 3; ++i) made->at_[i] = made->scratch_.Reserve(made->elements_[i] * 4);
-    made->inner_ = made->scratch_.Reserve(made->product_->scratch());
-    return std::shared_ptr<const Product>(std::move(made));
-  }
-
-  void Run(const KernelContext& context, const std::byte* a, const std::byte* b, std::byte* c,
-           std::byte* scratch) const override {
-    const std::byte* const operands[] = {a, b};
-    for (int i = 0; i < 2; ++i) {
-      const BFloat16* const from = reinterpret_cast<const BFloat16*>(operands[i]);
-      float* const to = reinterpret_cast<float*>(scratch + at_[i]);
-      Parallel(context, elements_[i], kCheapGrain, [&](int64_t begin, int64_t end) {
-        Vectors().arithmetic.from_bf16(from + begin, to + begin, end - begin);
-      });
-    }
-    const bool low = shape_.result == DType::kBF16;
-    std::byte* const result = low ? scratch + at_[2] : c;
-    product_->Run(context, scratch + at_[0], scratch + at_[1], result, scratch + inner_);
-    if (!low) return;
-    const float* const from = reinterpret_cast<const float*>(result);
-    BFloat16* const to = reinterpret_cast<BFloat16*>(c);
-    Parallel(context, elements_[2], kCheapGrain, [&](int64_t begin, int64_t end) {
-      Vectors().arithmetic.to_bf16(from + begin, to + begin, end - begin);
-    });
-  }
-
-  int64_t scratch() const override { return scratch_.bytes(); }
-  std::string implementation() const override { return product_->implementation(); }
-
- private:
-  ProductShape shape_;
-  std::shared_ptr<const Product> product_;
-  ScratchLayout scratch_;
-  int64_t elements_[3] = {}, at_[3] = {}, inner_ = 0;
-};
-
 // Plain loops, for small products, and for those with nothing to sum.
 class SmallProduct : public Product {
  public:
@@ -277,17 +226,14 @@ class SmallProduct : public Product {
 absl::StatusOr<std::shared_ptr<const Product>> Product::Prepare(const ProductShape& shape,
                                                                 int threads) {
   const int64_t each = shape.m * shape.n * shape.k;
+  // Small ones too, so that a row's bits are the same in a product of few.
+  if (each > 0 && ProductsAreTiled()) return MakeTiledProduct(shape, threads);
   if (each < kSmallProduct || shape.batch == 0) {
     return std::shared_ptr<const Product>(std::make_shared<SmallProduct>(shape));
   }
   // A primitive remembers the number of threads of its creation.
   InitKernelThread();
-  auto product =
-      IsDeep(shape) ? PrepareDeepProduct(shape, threads) : LibraryProduct::Make(shape, threads);
-  if (shape.operands == DType::kBF16 && absl::IsUnimplemented(product.status())) {
-    return WidenedProduct::Make(shape, threads);
-  }
-  return product;
+  return IsDeep(shape) ? PrepareDeepProduct(shape, threads) : LibraryProduct::Make(shape, threads);
 }
 
 }  // namespace sluice::cpu

@@ -128,24 +128,32 @@ void MultiplyTiles(int64_t rows, int64_t columns, int64_t depth, const float* a,
   }
 }
 
-SLUICE_INLINE void Transpose8x8(const float* from, int64_t from_row, float* to, int64_t to_row) {
-  __m256 x[8], y[8];
-  for (int i = 0; i < 8; ++i) x[i] = _mm256_loadu_ps(from + i * from_row);
+// Eight rows of a square of eight to its columns.
+SLUICE_INLINE void TransposeEight(__m256* x) {
+  __m256 y[8];
   for (int i = 0; i < 4; ++i) {
     y[2 * i] = _mm256_unpacklo_ps(x[2 * i], x[2 * i + 1]);
     y[2 * i + 1] = _mm256_unpackhi_ps(x[2 * i], x[2 * i + 1]);
   }
+  __m256 z[8];
   for (int half = 0; half < 2; ++half) {
     const __m256* in = y + 4 * half;
-    x[4 * half] = _mm256_shuffle_ps(in[0], in[2], 0x44);
-    x[4 * half + 1] = _mm256_shuffle_ps(in[0], in[2], 0xee);
-    x[4 * half + 2] = _mm256_shuffle_ps(in[1], in[3], 0x44);
-    x[4 * half + 3] = _mm256_shuffle_ps(in[1], in[3], 0xee);
+    z[4 * half] = _mm256_shuffle_ps(in[0], in[2], 0x44);
+    z[4 * half + 1] = _mm256_shuffle_ps(in[0], in[2], 0xee);
+    z[4 * half + 2] = _mm256_shuffle_ps(in[1], in[3], 0x44);
+    z[4 * half + 3] = _mm256_shuffle_ps(in[1], in[3], 0xee);
   }
   for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(to + i * to_row, _mm256_permute2f128_ps(x[i], x[4 + i], 0x20));
-    _mm256_storeu_ps(to + (4 + i) * to_row, _mm256_permute2f128_ps(x[i], x[4 + i], 0x31));
+    x[i] = _mm256_permute2f128_ps(z[i], z[4 + i], 0x20);
+    x[4 + i] = _mm256_permute2f128_ps(z[i], z[4 + i], 0x31);
   }
+}
+
+SLUICE_INLINE void Transpose8x8(const float* from, int64_t from_row, float* to, int64_t to_row) {
+  __m256 x[8];
+  for (int i = 0; i < 8; ++i) x[i] = _mm256_loadu_ps(from + i * from_row);
+  TransposeEight(x);
+  for (int i = 0; i < 8; ++i) _mm256_storeu_ps(to + i * to_row, x[i]);
 }
 
 // to[c * to_row + r] = from[r * from_row + c].

@@ -267,6 +267,29 @@ struct CachedAttentionVector {
                   float* scratch);
 };
 
+// What a product of tiles (tiled_product.h) is made of. Lines are rows of a or columns of b, packed
+// as f32: strips of so many rows, panels of so many columns, one behind the other, and in each the
+// lines' elements of one depth side by side; lines that are missing are zero.
+constexpr int64_t kStripRows = 6, kPanelColumns = 16;
+template <typename T>
+using PackLoop = void (*)(const T* from, int64_t step, int64_t lines, int64_t depth, float* to);
+template <typename T>
+struct PackLoops {
+  // Element d of line l is from[l * step + d] (along), or from[d * step + l] (across).
+  PackLoop<T> strips_along, strips_across, panels_along, panels_across;
+};
+struct TiledProductVector {
+  PackLoops<float> f32;
+  PackLoops<BFloat16> bf16;
+  // c[r * c_row + j], with or without what it was, plus the sum over the depth.
+  void (*multiply)(const float* strips, int64_t rows, const float* panels, int64_t columns,
+                   int64_t depth, bool add, float* c, int64_t c_row);
+  // The same bits of b as it lies, [depth, columns]: faster for few rows, where packing b would
+  // cost more than the product.
+  void (*multiply_few)(const float* strips, int64_t rows, const float* b, int64_t b_row,
+                       int64_t columns, int64_t depth, bool add, float* c, int64_t c_row);
+};
+
 // The loops over elements of one float type.
 template <typename T>
 struct FloatLoops {
@@ -331,6 +354,10 @@ SLUICE_VECTORS_OF_LEVEL(v4)
 #undef SLUICE_VECTORS_OF_LEVEL
 namespace v4_bf16 {
 extern const AttentionVector<BFloat16> kAttentionBf16;
+}
+// In no table: it is of this level alone, and runs wherever there is a CPU device.
+namespace v3 {
+extern const TiledProductVector kTiledProduct;
 }
 
 // kV4Bf16 is kV4 but for what multiplies pairs of bf16.
