@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/patch_products.h"
 #include "framework/kernels/cpu/pixel_parts.h"
 #include "framework/kernels/cpu/product.h"
 #include "framework/kernels/cpu/strided_pixels.h"
+#include "framework/kernels/cpu/tiled_product.h"
 #include "framework/kernels/cpu/vector.h"
 #include "framework/kernels/cpu/weight_gradient.h"
 
@@ -134,6 +136,8 @@ class AsProduct : public Convolution {
                              s.out_width == s.width && s.padding.top == 0 && s.padding.left == 0 &&
                              s.groups == 1;
     if (!over_pixels || pass == ConvolutionPass::kWeightGradient) return over_pixels;
+    // Whose bits are a row's own by construction.
+    if (ProductsAreTiled()) return true;
     // In bf16, deeper sums are cut by the number of rows, and an image's bits would depend on how
     // many others lie beside it. Up to here, as in f32 everywhere, they do not (convolution_test).
     constexpr int64_t kDeepest = 1024, kSmallImage = 128;
@@ -383,7 +387,7 @@ absl::StatusOr<std::shared_ptr<const Convolution>> Convolution::Prepare(
     InitKernelThread();
     if (StridedPixels::Suits(shape)) return StridedPixels::Make(pass, shape, threads);
     if (AsProduct::Suits(pass, shape)) {
-      // Where there is no such product, of bf16 without AVX-512, the ways below have an answer.
+      // Where oneDNN has no such product, the ways below have an answer.
       const bool in_parts = pass == ConvolutionPass::kWeightGradient && PixelParts::Suits(shape);
       auto made =
           in_parts ? PixelParts::Make(shape, threads) : AsProduct::Make(pass, shape, threads);
@@ -393,6 +397,7 @@ absl::StatusOr<std::shared_ptr<const Convolution>> Convolution::Prepare(
                                                          : ByImages::Make(pass, shape, threads);
     if (!absl::IsNotFound(made.status())) return made;
     if (shape.operands == DType::kBF16) return Widened::Make(pass, shape, threads);
+    if (PatchProducts::Suits(shape)) return PatchProducts::Make(pass, shape, threads);
   }
   return std::shared_ptr<const Convolution>(std::make_shared<PlainConvolution>(pass, shape));
 }

@@ -1,13 +1,16 @@
-// Convolutions on a processor that has AVX2 and no more: oneDNN has none of bf16 there, and only a
-// copying one of some groups.
+// Convolutions on a processor that has AVX2 and no more: oneDNN has none of bf16 there, and only
+// copying ones of some groups, of most kernels with dilation and of some with a stride.
 #include <dnnl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/convolution.h"
+#include "framework/kernels/cpu/library_call.h"
 #include "framework/tensor/dtype.h"
 #include "gtest/gtest.h"
 
@@ -125,6 +128,115 @@ TEST(ConvolutionAvx2Test, AProductOfBf16IsComputedInF32) {
              double{BFloat16ToFloat(dy[place * 24 + i % 24])};
     }
     ASSERT_NEAR(dw[i], sum, 1e-4) << i;
+  }
+}
+
+// All terms of all passes, in f64.
+struct Sums {
+  std::vector<double> x, w, y;
+};
+Sums ExpectedOf(const ConvolutionShape& s, const std::vector<float>& x, const std::vector<float>& w,
+                const std::vector<float>& y) {
+  Sums sums = {std::vector<double>(x.size()), std::vector<double>(w.size()),
+               std::vector<double>(y.size())};
+  for (int64_t i = 0; i < s.images * s.Places() * s.kernel_height * s.kernel_width; ++i) {
+    const int64_t element = i % (s.kernel_height * s.kernel_width);
+    const int64_t place = i / (s.kernel_height * s.kernel_width);
+    const int64_t p = place / s.out_width % s.out_height, q = place % s.out_width;
+    const int64_t row =
+        p * s.stride_height + element / s.kernel_width * s.dilation_height - s.padding.top;
+    const int64_t column =
+        q * s.stride_width + element % s.kernel_width * s.dilation_width - s.padding.left;
+    if (row < 0 || column < 0 || row >= s.height || column >= s.width) continue;
+    const int64_t pixel = (place / s.Places() * s.height + row) * s.width + column;
+    for (int64_t c = 0; c < s.channels; ++c) {
+      for (int64_t o = 0; o < s.out_channels; ++o) {
+        const int64_t at_x = pixel * s.channels + c, at_y = place * s.out_channels + o;
+        const int64_t at_w = (element * s.channels + c) * s.out_channels + o;
+        sums.x[at_x] += double{w[at_w]} * double{y[at_y]};
+        sums.w[at_w] += double{x[at_x]} * double{y[at_y]};
+        sums.y[at_y] += double{x[at_x]} * double{w[at_w]};
+      }
+    }
+  }
+  return sums;
+}
+
+// What a pass makes, by so many threads.
+std::vector<float> ResultOf(ConvolutionPass pass, const ConvolutionShape& s, int threads,
+                            std::vector<float> x, std::vector<float> w, std::vector<float> y) {
+  const auto convolution = Convolution::Prepare(pass, s, threads);
+  EXPECT_TRUE(convolution.ok()) << convolution.status();
+  if (!convolution.ok()) return {};
+  EXPECT_EQ((*convolution)->implementation(), "tiled:avx2");
+  std::vector<float>& result = pass == ConvolutionPass::kForward         ? y
+                               : pass == ConvolutionPass::kInputGradient ? x
+                                                                         : w;
+  std::fill(result.begin(), result.end(), std::nanf(""));
+  std::vector<std::byte> scratch((*convolution)->scratch(), std::byte{0xff});
+  CpuThreadPool pool(threads, InitKernelThread);
+  CpuStream stream(&pool);
+  const KernelContext context = {.stream = &stream};
+  (*convolution)
+      ->Run(context,
+            {reinterpret_cast<std::byte*>(x.data()), reinterpret_cast<std::byte*>(w.data()),
+             reinterpret_cast<std::byte*>(y.data())},
+            scratch.data());
+  return result;
+}
+
+void ExpectNear(const std::vector<float>& got, const std::vector<double>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  double largest = 0;
+  for (double value : expected) largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], expected[i], 1e-5 * largest) << i;
+  }
+}
+
+ConvolutionShape Dilated(int64_t channels, int64_t height, int64_t width) {
+  ConvolutionShape s = ShapeOf(channels, 1);
+  s.height = s.out_height = height, s.width = s.out_width = width;
+  s.kernel_height = s.kernel_width = 5, s.dilation_height = s.dilation_width = 2;
+  s.padding = {4, 4, 4, 4};
+  return s;
+}
+
+// oneDNN has none of any pass but one that copies. Blocks of places, a last one that is smaller,
+// weights small and large, all that can be uneven.
+TEST(ConvolutionAvx2Test, DilatedOnesAreProductsOfPatches) {
+  ASSERT_EQ(kLimited, dnnl_success);
+  ConvolutionShape large = Dilated(5, 90, 81), uneven = Dilated(6, 13, 12),
+                   deep = Dilated(131, 9, 8);
+  uneven.out_height = 5, uneven.out_width = 10, uneven.stride_height = 2;
+  uneven.padding = {3, 1, 4, 2}, uneven.out_channels = 7;
+  for (const ConvolutionShape& s : {large, uneven, deep}) {
+    const std::vector<float> x = Values(s.images * s.Pixels() * s.channels);
+    const std::vector<float> w = Values(s.WeightElements());
+    const std::vector<float> y = Values(s.images * s.Places() * s.out_channels);
+    const Sums expected = ExpectedOf(s, x, w, y);
+    const auto result = [&](ConvolutionPass pass, int threads) {
+      return ResultOf(pass, s, threads, x, w, y);
+    };
+    ConvolutionShape first = s;
+    first.images = 1;
+    const auto expect_own = [&](ConvolutionPass pass, const std::vector<float>& all) {
+      const std::vector<float> one =
+          ResultOf(pass, first, 1, {x.begin(), x.begin() + s.Pixels() * s.channels}, w,
+                   {y.begin(), y.begin() + s.Places() * s.out_channels});
+      EXPECT_EQ(std::memcmp(one.data(), all.data(), one.size() * 4), 0) << "an image by itself";
+      EXPECT_EQ(all, result(pass, 1));
+    };
+    const std::vector<float> forward = result(ConvolutionPass::kForward, 3);
+    ExpectNear(forward, expected.y);
+    expect_own(ConvolutionPass::kForward, forward);
+    const std::vector<float> by_input = result(ConvolutionPass::kInputGradient, 3);
+    ExpectNear(by_input, expected.x);
+    expect_own(ConvolutionPass::kInputGradient, by_input);
+    const std::vector<float> by_weights = result(ConvolutionPass::kWeightGradient, 3);
+    ExpectNear(by_weights, expected.w);
+    EXPECT_EQ(by_weights, result(ConvolutionPass::kWeightGradient, 1));
+    EXPECT_EQ(by_weights, result(ConvolutionPass::kWeightGradient, 2));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/device/cpu_thread_pool.h"
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/kernels/cpu/tiled_product.h"
 #include "framework/testing/allocations.h"
 #include "gtest/gtest.h"
 
@@ -56,7 +57,7 @@ std::string TextOf(const ConvolutionShape& s) {
                       " in ", s.groups, " groups of ", s.operands == DType::kF32 ? "f32" : "bf16");
 }
 
-TEST(ConvolutionTest, OneDnnHasMoreThanAReferenceForEveryShapeOfModels) {
+TEST(ConvolutionTest, NoShapeOfModelsIsLeftToPlainLoopsOrAReference) {
   for (ConvolutionShape shape : ModelShapes()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       shape.operands = dtype;
@@ -210,6 +211,7 @@ TEST(ConvolutionTest, PackingInPartsIsPacking) {
   InitKernelThread();
   for (ConvolutionShape shape : {Square(1, 14, 200, 72, 3, 1), Square(1, 14, 128, 100, 1, 1)}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      if (dtype == DType::kBF16 && ProductsAreTiled()) continue;  // computed in f32 there
       shape.operands = dtype;
       for (const ConvolutionPass pass :
            {ConvolutionPass::kForward, ConvolutionPass::kInputGradient}) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/kernels/cpu/tiled_product.h"
 #include "framework/kernels/cpu/vector.h"
 
 namespace sluice::cpu {
@@ -26,7 +27,8 @@ bool GainsTurned(const ConvolutionShape& s) {
 
 bool PixelParts::Suits(const ConvolutionShape& s) {
   constexpr int64_t kFewest = 4096;
-  return s.operands == DType::kF32 && s.images * s.Pixels() >= kFewest;
+  // A product of tiles packs what it takes of x, however it lies, and is a sum of parts anyway.
+  return s.operands == DType::kF32 && s.images * s.Pixels() >= kFewest && !ProductsAreTiled();
 }
 
 absl::StatusOr<std::shared_ptr<const Convolution>> PixelParts::Make(const ConvolutionShape& s,
