@@ -14,10 +14,12 @@ inline bool IsIoStream(plan::StreamKind kind) {
 }
 
 // Which worker has which stream. A call of a collective may wait for those of its peers, so each
-// device's collectives have a worker of their own (comm/nccl.h). Beside each worker that computes
-// stands one for the I/O streams of the same devices: a batch is read while a product runs, which
-// would else come before the next instruction or behind it, and would make every device of the
-// worker late by what a disk takes.
+// device's collectives have a worker of their own (comm/nccl.h). What computes behind them may wait
+// for a place in its stream, so copies do not stand on its worker: a peer may need what they bring,
+// on another rank through the memory of hosts, before it comes to that collective. Beside each
+// worker that computes stands one for the I/O streams of the same devices: a batch is read while a
+// product runs, which would else come before the next instruction or behind it, and would make
+// every device of the worker late by what a disk takes.
 struct WorkerLayout {
   int devices = 1;
   int computing = 1;         // WorkersFor; with collectives one a device
@@ -29,7 +31,8 @@ struct WorkerLayout {
   int32_t WorkerOf(plan::StreamKind kind, int32_t device) const {
     if (collectives && kind == plan::STREAM_COLLECTIVE) return 2 * computing + device;
     const auto computes = static_cast<int32_t>(int64_t{device} * computing / devices);
-    return IsIoStream(kind) ? computing + computes : computes;
+    const bool apart = IsIoStream(kind) || (collectives && kind == plan::STREAM_COPY);
+    return apart ? computing + computes : computes;
   }
 };
 

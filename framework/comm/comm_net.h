@@ -117,6 +117,8 @@ class CommNet {
   // Of them, how many come before this one.
   virtual int32_t place_on_host() const { return 0; }
   virtual bool shares_memory() const { return false; }
+  // Is what leaves this host encrypted and authenticated?
+  virtual bool seals() const { return false; }
   // Before Open, any number of times: memory that slots of this rank lie in and that pulls bring
   // bytes to. It outlives Close. Errors: of a net whose hardware cannot read it.
   virtual absl::Status Offer(const OfferedMemory&) { return absl::OkStatus(); }

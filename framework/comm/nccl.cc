@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,17 +56,17 @@ absl::StatusOr<ncclDataType_t> TypeOf(DType dtype) {
   }
 }
 
-absl::Status CheckCards(const CommunicatorGroup& group) {
-  for (size_t i = 0; i < group.cards.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (group.cards[i] != group.cards[j]) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("collectives of ", NameOf(group), ": expected a card for each, got card ",
-                       group.cards[i], " for devices ", group.devices[j], " and ", group.devices[i],
-                       "; --reproducible makes copies of them"));
-    }
+// No other card of any host has this name: a host's kernel has an id of its own, and its cards have
+// numbers. In a container they are those of the host.
+absl::StatusOr<std::string> NameOfCard(int card) {
+  char place[32] = "";
+  if (cudaDeviceGetPCIBusId(place, sizeof place, card) != cudaSuccess) {
+    cudaGetLastError();
+    return absl::InternalError(absl::StrCat("card ", card, ": CUDA does not say where it is"));
   }
-  return absl::OkStatus();
+  std::string host;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id") >> std::ws, host);
+  return absl::StrCat(host.empty() ? "host" : host, "/", place);
 }
 
 }  // namespace
@@ -75,7 +77,7 @@ absl::Status NcclMember::Launch(absl::string_view name, int64_t count, DType dty
   const absl::StatusOr<ncclDataType_t> type = TypeOf(dtype);
   if (!type.ok()) return AddContext(type.status(), what);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (handle_ == nullptr || all_->aborted_.load(std::memory_order_acquire)) {
+  if (handle_ == nullptr || all_->aborted()) {
     return absl::AbortedError(
         absl::StrCat(what, ", ", NameOf(*group_), ": the communicator has been aborted"));
   }
@@ -107,71 +109,133 @@ absl::Status NcclMember::AllGather(const void* send, void* receive, int64_t coun
   });
 }
 
-absl::StatusOr<std::unique_ptr<NcclCommunicators>> NcclCommunicators::Connect(
+absl::StatusOr<std::unique_ptr<NcclCommunicators>> NcclCommunicators::Make(
     std::vector<CommunicatorGroup> groups, std::function<void(const absl::Status&)> fail) {
-  for (const CommunicatorGroup& group : groups) RETURN_IF_ERROR(CheckCards(group));
   ASSIGN_OR_RETURN(const NcclFunctions* const library, FindNccl());
   std::unique_ptr<NcclCommunicators> made(new NcclCommunicators(*library, std::move(fail)));
   made->groups_ = std::move(groups);
-  const KeepCard keep;
+  std::sort(made->groups_.begin(), made->groups_.end(),
+            [](const auto& a, const auto& b) { return a.devices < b.devices; });
   for (const CommunicatorGroup& group : made->groups_) {
-    std::vector<NcclMember*> members;
     for (size_t i = 0; i < group.devices.size(); ++i) {
+      if (group.cards[i] < 0) continue;
       NcclMember* const member = made->members_.emplace_back(std::make_unique<NcclMember>()).get();
       member->all_ = made.get();
       member->group_ = &group;
       member->device_ = group.devices[i];
+      member->rank_ = static_cast<int>(i);
       member->card_ = group.cards[i];
-      members.push_back(member);
     }
-    const absl::Status begun = made->Begin(group, members);
-    if (begun.ok()) continue;
-    made->Abort();
-    return begun;
   }
-  RETURN_IF_ERROR(StartThread([all = made.get()] { all->Watch(); }, &made->watch_));
   return absl::StatusOr<std::unique_ptr<NcclCommunicators>>(std::move(made));
 }
 
-// One thread begins all members, which takes a group. Each communicator has a group of its own, so
-// that an error is of one of them.
-absl::Status NcclCommunicators::Begin(const CommunicatorGroup& group,
+absl::StatusOr<std::string> NcclCommunicators::Introduce() {
+  Introductions mine;
+  for (const CommunicatorGroup& group : groups_) {
+    for (size_t i = 0; i < group.devices.size(); ++i) {
+      if (group.cards[i] < 0) continue;
+      ASSIGN_OR_RETURN(mine.cards[group.devices[i]], NameOfCard(group.cards[i]));
+    }
+    if (group.cards[0] < 0) continue;
+    ncclUniqueId id;
+    const ncclResult_t result = library_.get_unique_id(&id);
+    if (result != ncclSuccess) {
+      return absl::InternalError(absl::StrCat("making an id for ", NameOf(group), ": NCCL says ",
+                                              library_.error_string(result)));
+    }
+    mine.ids[group.devices] = std::string(id.internal, sizeof id.internal);
+  }
+  return PrintIntroductions(mine);
+}
+
+absl::Status NcclCommunicators::Connect(absl::string_view introductions) {
+  ASSIGN_OR_RETURN(const Introductions said, ParseIntroductions(introductions));
+  for (const CommunicatorGroup& group : groups_) {
+    RETURN_IF_ERROR(CheckCardEach(said, group.devices));
+    const auto id = said.ids.find(group.devices);
+    if (id != said.ids.end() && id->second.size() == sizeof(ncclUniqueId::internal)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("introductions of processes: expected an id of ",
+                     sizeof(ncclUniqueId::internal), " bytes for ", NameOf(group), ", got ",
+                     id == said.ids.end() ? "none" : absl::StrCat(id->second.size(), " bytes")));
+  }
+  const KeepCard keep;
+  for (const CommunicatorGroup& group : groups_) {
+    std::vector<NcclMember*> members;
+    for (const auto& member : members_) {
+      if (member->group_ == &group) members.push_back(member.get());
+    }
+    ncclUniqueId id;
+    std::memcpy(id.internal, said.ids.at(group.devices).data(), sizeof id.internal);
+    const absl::Status begun = Begin(id, members);
+    if (begun.ok()) continue;
+    Abort();
+    return begun;
+  }
+  return StartThread([this] { Watch(); }, &watch_);
+}
+
+absl::Status NcclCommunicators::Begin(const ncclUniqueId& id,
                                       absl::Span<NcclMember* const> members) {
-  ncclUniqueId id;
-  ncclResult_t result = library_.get_unique_id(&id);
-  if (result != ncclSuccess) return StatusOf(*members[0], "making a communicator", result);
-  RETURN_IF_ERROR(AddContext(library_.group_start() == ncclSuccess
-                                 ? absl::OkStatus()
-                                 : absl::InternalError("ncclGroupStart failed"),
-                             NameOf(group)));
-  for (size_t rank = 0; rank < members.size(); ++rank) {
-    cudaSetDevice(members[rank]->card_);
+  ncclResult_t result = BeginAll(id, members);
+  if (result == ncclSuccess) result = WaitUntilBegun(members);
+  if (result == ncclSuccess) return absl::OkStatus();
+  const std::string what = absl::StrCat("making a communicator of ", NameOf(*members[0]->group_));
+  if (aborted()) return absl::AbortedError(absl::StrCat(what, ": the job has ended meanwhile"));
+  if (result == ncclInProgress) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(what, ": not all of them had come after ", kConnectLimit.count(), " s"));
+  }
+  return StatusOf(*members[0], what, result);
+}
+
+// One thread begins all members of this process, which takes a group of calls. Each communicator
+// has one of its own, so that an error is of one of them. Nobody aborts a member before the group
+// has ended: until then the library has only noted what is to be done.
+ncclResult_t NcclCommunicators::BeginAll(const ncclUniqueId& id,
+                                         absl::Span<NcclMember* const> members) {
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (NcclMember* const member : members) locks.emplace_back(member->mutex_);
+  if (aborted()) return ncclInProgress;
+  ncclResult_t result = library_.group_start();
+  if (result != ncclSuccess) return result;
+  for (NcclMember* const member : members) {
+    cudaSetDevice(member->card_);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     const ncclResult_t one =
-        library_.init_rank(&members[rank]->handle_, static_cast<int>(members.size()), id,
-                           static_cast<int>(rank), &config);
+        library_.init_rank(&member->handle_, static_cast<int>(member->group_->devices.size()), id,
+                           member->rank_, &config);
     if (result == ncclSuccess && one != ncclInProgress) result = one;
   }
   const ncclResult_t ended = library_.group_end();
-  if (result == ncclSuccess && ended != ncclInProgress) result = ended;
+  return result == ncclSuccess && ended != ncclInProgress ? ended : result;
+}
+
+// InProgress: aborted, or the time is over.
+ncclResult_t NcclCommunicators::WaitUntilBegun(absl::Span<NcclMember* const> members) {
   const auto limit = Clock::now() + kConnectLimit;
   for (NcclMember* const member : members) {
     ncclResult_t state = ncclInProgress;
-    while (result == ncclSuccess && state == ncclInProgress) {
-      const ncclResult_t asked = library_.get_async_error(member->handle_, &state);
-      if (asked != ncclSuccess) state = asked;
-      if (state != ncclInProgress && state != ncclSuccess) result = state;
-      if (state == ncclInProgress && Clock::now() > limit) result = ncclInProgress;
-      if (state == ncclInProgress) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (state == ncclInProgress) {
+      {
+        const std::lock_guard<std::mutex> lock(member->mutex_);
+        if (member->handle_ == nullptr || aborted()) return ncclInProgress;
+        const ncclResult_t asked = library_.get_async_error(member->handle_, &state);
+        if (asked != ncclSuccess) return asked;
+      }
+      if (state != ncclInProgress) break;
+      if (Clock::now() > limit) return ncclInProgress;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    if (state != ncclSuccess) return state;
   }
-  if (result == ncclSuccess) return absl::OkStatus();
-  return StatusOf(*members[0], "making a communicator", result);
+  return ncclSuccess;
 }
 
 ncclResult_t NcclCommunicators::Settle(NcclMember* member, ncclResult_t result) {
-  while (result == ncclInProgress && !aborted_.load(std::memory_order_acquire)) {
+  while (result == ncclInProgress && !aborted()) {
     std::this_thread::yield();
     const ncclResult_t asked = library_.get_async_error(member->handle_, &result);
     if (asked != ncclSuccess) return asked;
@@ -182,7 +246,11 @@ ncclResult_t NcclCommunicators::Settle(NcclMember* member, ncclResult_t result) 
 absl::Status NcclCommunicators::StatusOf(const NcclMember& member, absl::string_view what,
                                          ncclResult_t result) {
   const char* const more = library_.last_error(member.handle_);
-  return absl::InternalError(
+  // Of several processes it may be a peer's failure that is seen here, which it tells itself.
+  const std::vector<int32_t>& cards = member.group_->cards;
+  const bool alone = std::find(cards.begin(), cards.end(), -1) == cards.end();
+  return absl::Status(
+      alone ? absl::StatusCode::kInternal : absl::StatusCode::kAborted,
       absl::StrCat(what, ", ", NameOf(*member.group_), ", at device ", member.device_,
                    ": NCCL says ", library_.error_string(result),
                    more == nullptr || *more == '\0' ? "" : ": ", more == nullptr ? "" : more));
@@ -212,7 +280,7 @@ void NcclCommunicators::Abort() {
 void NcclCommunicators::Watch() {
   std::unique_lock<std::mutex> lock(watch_mutex_);
   while (!watch_ends_.wait_for(lock, kWatchPeriod, [this] { return ending_; })) {
-    if (aborted_.load(std::memory_order_acquire)) continue;
+    if (aborted()) continue;
     absl::Status status;
     for (const auto& member : members_) {
       const std::unique_lock<std::mutex> held(member->mutex_, std::try_to_lock);
@@ -223,7 +291,7 @@ void NcclCommunicators::Watch() {
       if (state == ncclSuccess || state == ncclInProgress || !status.ok()) continue;
       status = StatusOf(*member, "a collective that was launched before", state);
     }
-    if (status.ok() || aborted_.load(std::memory_order_acquire)) continue;
+    if (status.ok() || aborted()) continue;
     lock.unlock();
     fail_(status);
     lock.lock();

@@ -1,5 +1,7 @@
 // NCCL's communicators of the devices of a process: one for each group of devices that collectives
-// of its plan name, all made when the plan is loaded.
+// of its plan name, all begun before the first step. Devices of a group may be of several
+// processes: that of the first device makes the group's id, and all are told. Every process begins
+// its groups in one order, by their devices, so no two wait for each other in two of them.
 //
 // They do not block: what would have to wait says that it is in progress and is asked again, so
 // that Abort ends it at any time. Each device's collectives are launched by a thread of that device
@@ -28,6 +30,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "framework/comm/communicators.h"
+#include "framework/comm/introductions.h"
 #include "framework/comm/nccl_functions.h"
 #include "framework/tensor/dtype.h"
 
@@ -40,7 +43,6 @@ class NcclCommunicators;
 // group, and what NCCL says.
 class NcclMember {
  public:
-  int ranks() const { return static_cast<int>(group_->devices.size()); }
   // Sums `count` elements over all members, for all of them.
   absl::Status AllReduceSum(const void* send, void* receive, int64_t count, DType dtype,
                             cudaStream_t stream);
@@ -59,21 +61,23 @@ class NcclMember {
   NcclCommunicators* all_ = nullptr;
   const CommunicatorGroup* group_ = nullptr;
   int32_t device_ = 0;
+  int rank_ = 0;  // in the group
   int card_ = 0;
   std::mutex mutex_;             // while the library uses `handle_`, and while it is taken away
-  ncclComm_t handle_ = nullptr;  // null: aborted
+  ncclComm_t handle_ = nullptr;  // null: not connected yet, or aborted
 };
 
 class NcclCommunicators final : public Communicators {
  public:
-  // Of groups that share no card inside of one. `fail` is told, on a thread of its own, what NCCL
-  // finds wrong after a call; it calls Abort, or sees to it. Errors: NCCL is not there, two devices
-  // of a group are on one card, what NCCL says.
-  static absl::StatusOr<std::unique_ptr<NcclCommunicators>> Connect(
+  // `fail` is told, on a thread of its own, what NCCL finds wrong after a call; it calls Abort, or
+  // sees to it. Errors: NCCL is not there.
+  static absl::StatusOr<std::unique_ptr<NcclCommunicators>> Make(
       std::vector<CommunicatorGroup> groups, std::function<void(const absl::Status&)> fail);
   // Nothing may run any more.
   ~NcclCommunicators() override;
 
+  absl::StatusOr<std::string> Introduce() override;
+  absl::Status Connect(absl::string_view introductions) override;
   void Abort() override;
   // Null: there is no such group, or the device is not in it.
   NcclMember* Find(absl::Span<const int32_t> devices, int32_t device);
@@ -82,7 +86,10 @@ class NcclCommunicators final : public Communicators {
   friend class NcclMember;
   NcclCommunicators(const NcclFunctions& library, std::function<void(const absl::Status&)> fail)
       : library_(library), fail_(std::move(fail)) {}
-  absl::Status Begin(const CommunicatorGroup& group, absl::Span<NcclMember* const> members);
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  absl::Status Begin(const ncclUniqueId& id, absl::Span<NcclMember* const> members);
+  ncclResult_t BeginAll(const ncclUniqueId& id, absl::Span<NcclMember* const> members);
+  ncclResult_t WaitUntilBegun(absl::Span<NcclMember* const> members);
   // What a member's communicator says, once it is no longer in progress.
   ncclResult_t Settle(NcclMember* member, ncclResult_t result);
   absl::Status StatusOf(const NcclMember& member, absl::string_view what, ncclResult_t result);
@@ -91,7 +98,7 @@ class NcclCommunicators final : public Communicators {
 
   const NcclFunctions& library_;
   const std::function<void(const absl::Status&)> fail_;
-  std::vector<CommunicatorGroup> groups_;
+  std::vector<CommunicatorGroup> groups_;  // by their devices
   std::vector<std::unique_ptr<NcclMember>> members_;
   std::atomic<bool> aborted_{false};
   std::mutex watch_mutex_;

@@ -45,14 +45,23 @@ class NcclTest : public ::testing::Test {
     EXPECT_THAT(cuda_emulation::TakeErrors(), IsEmpty());
   }
 
+  using Made = absl::StatusOr<std::unique_ptr<NcclCommunicators>>;
+
   // As a runtime does it: the first error aborts everything.
-  void Connect(const std::vector<CommunicatorGroup>& groups) {
-    auto made = NcclCommunicators::Connect(groups, [this](const absl::Status& status) {
+  Made MakeAll(const std::vector<CommunicatorGroup>& groups) {
+    return NcclCommunicators::Make(groups, [this](const absl::Status& status) {
       all_->Abort();
       told_.set_value(status);
     });
+  }
+  void Connect(const std::vector<CommunicatorGroup>& groups) {
+    auto made = MakeAll(groups);
     ASSERT_TRUE(made.ok()) << made.status();
     all_ = *std::move(made);
+    const auto mine = all_->Introduce();
+    ASSERT_TRUE(mine.ok()) << mine.status();
+    const absl::Status connected = all_->Connect(*mine);
+    ASSERT_TRUE(connected.ok()) << connected;
   }
 
   float* Make(int device, const std::vector<float>& values) {
@@ -207,10 +216,81 @@ TEST_F(NcclTest, WhatTheLibraryRefusesIsSaidInItsWords) {
 }
 
 TEST_F(NcclTest, DevicesThatShareACardAreRefused) {
-  const auto made = NcclCommunicators::Connect({{{0, 1}, {0, 0}}}, nullptr);
-  EXPECT_EQ(std::string(made.status().message()),
-            "collectives of devices 0, 1: expected a card for each, got card 0 for devices 0 and "
-            "1; --reproducible makes copies of them");
+  const Made made = MakeAll({{{0, 1}, {0, 0}}});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_THAT(std::string((*made)->Connect(*(*made)->Introduce()).message()),
+              AllOf(HasSubstr("collectives of devices 0, 1: expected a card for each, got card "),
+                    HasSubstr(" for devices 0 and 1; --reproducible makes copies of them")));
+}
+
+// Two processes with a card each; groups come in another order in the plan of each.
+class NcclProcessesTest : public NcclTest {
+ protected:
+  NcclProcessesTest() {
+    for (int process = 0; process < kDevices; ++process) {
+      const int32_t first = process == 0 ? 0 : -1, second = process == 0 ? -1 : 1;
+      std::vector<CommunicatorGroup> groups = {{{3, 7}, {first, second}},
+                                               {{7, 3}, {second, first}}};
+      if (process == 1) std::swap(groups[0], groups[1]);
+      auto made = NcclCommunicators::Make(groups, [](const absl::Status&) {});
+      EXPECT_TRUE(made.ok()) << made.status();
+      processes_.push_back(*std::move(made));
+      const auto mine = processes_.back()->Introduce();
+      EXPECT_TRUE(mine.ok()) << mine.status();
+      said_.push_back(*mine);
+    }
+  }
+  ~NcclProcessesTest() override {
+    OnEach([&](int process) { processes_[process].reset(); });
+  }
+
+  std::vector<std::unique_ptr<NcclCommunicators>> processes_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(NcclProcessesTest, MeetByWhatTheyHaveSaid) {
+  // The process of a group's first device makes its id.
+  EXPECT_THAT(said_[0], AllOf(HasSubstr("id 3,7 "), Not(HasSubstr("id 7,3 "))));
+  EXPECT_THAT(said_[1], AllOf(HasSubstr("id 7,3 "), Not(HasSubstr("id 3,7 "))));
+  OnEach([&](int process) {
+    const absl::Status connected = processes_[process]->Connect(said_[0] + said_[1]);
+    EXPECT_TRUE(connected.ok()) << connected;
+  });
+  const std::vector<float*> from = {Make(0, {1, 2}), Make(1, {10, 20})};
+  const std::vector<float*> whole = {Make(0, {0, 0, 0, 0}), Make(1, {0, 0, 0, 0})};
+  EXPECT_EQ(processes_[0]->Find({3, 7}, 7), nullptr);
+  OnEach([&](int process) {
+    NcclMember& member = *processes_[process]->Find({7, 3}, process == 0 ? 3 : 7);
+    EXPECT_TRUE(
+        member.AllGather(from[process], whole[process], 2, DType::kF32, streams_[process]).ok());
+  });
+  // By the order of the group's devices.
+  EXPECT_THAT(Read(0, whole[0], 4), ElementsAre(10, 20, 1, 2));
+  EXPECT_THAT(Read(1, whole[1], 4), ElementsAre(10, 20, 1, 2));
+}
+
+TEST_F(NcclProcessesTest, OneThatDoesNotComeIsWaitedForUntilAllIsAborted) {
+  std::future<absl::Status> connected =
+      std::async(std::launch::async, [&] { return processes_[0]->Connect(said_[0] + said_[1]); });
+  EXPECT_EQ(connected.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  const auto begin = std::chrono::steady_clock::now();
+  processes_[0]->Abort();
+  EXPECT_EQ(std::string(connected.get().message()),
+            "making a communicator of devices 3, 7: the job has ended meanwhile");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLimit);
+}
+
+TEST_F(NcclProcessesTest, WhatOthersSayIsChecked) {
+  EXPECT_THAT(std::string(processes_[0]->Connect(said_[0]).message()),
+              HasSubstr("expected the card of device 7"));
+  std::string no_id = said_[1];
+  no_id.erase(0, no_id.find("card"));
+  EXPECT_THAT(std::string(processes_[0]->Connect(said_[0] + no_id).message()),
+              HasSubstr("expected an id of 128 bytes for devices 7, 3, got none"));
+  EXPECT_THAT(std::string(processes_[0]->Connect(said_[0] + "id 7,3 00\n" + no_id).message()),
+              HasSubstr("expected an id of 128 bytes for devices 7, 3, got 1 bytes"));
+  EXPECT_THAT(std::string(processes_[0]->Connect(said_[0] + "nothing").message()),
+              HasSubstr("introductions of processes: expected"));
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ absl::StatusOr<std::unique_ptr<TcpNet>> TcpNet::Make(EventLoop* loop, int32_t ra
     if (other != rank && !whole) {
       return absl::InvalidArgumentError(absl::StrCat("rank ", other, " has no connection"));
     }
+    net->seals_ = net->seals_ || (other != rank && connections[0].sealed());
     net->peers_.push_back(other == rank
                               ? nullptr
                               : std::make_unique<Peer>(net.get(), other, std::move(peers[other])));

@@ -66,6 +66,7 @@ class TcpNet final : public CommNet {
   int32_t ranks_of_host() const override;
   int32_t place_on_host() const override;
   bool shares_memory() const override { return options_.read_memory; }
+  bool seals() const override { return seals_; }
   absl::Status Offer(const OfferedMemory& memory) override;
   void Open(Receiver* receiver) override;
   void Close() override;
@@ -91,6 +92,7 @@ class TcpNet final : public CommNet {
   EventLoop& loop_;
   const int32_t rank_;
   const TcpNetOptions options_;
+  bool seals_ = false;
   std::unique_ptr<VerbsDevice> verbs_;        // null: not wanted
   std::vector<std::unique_ptr<Peer>> peers_;  // null: the own one
   std::vector<OfferedMemory> offered_;

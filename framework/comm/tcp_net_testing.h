@@ -106,6 +106,7 @@ class TcpNetTest : public ::testing::Test {
     peers[1 - side].name = absl::StrCat("host", 1 - side);
     auto net = TcpNet::Make(loops_[side].get(), side, std::move(peers), options);
     EXPECT_TRUE(net.ok()) << net.status();
+    EXPECT_EQ((*net)->seals(), seals_);
     return *std::move(net);
   }
   // As the handshakes of two connections give them.

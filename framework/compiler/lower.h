@@ -24,8 +24,8 @@
 
 namespace sluice {
 
-// Which boxings become collectives of NCCL. Of CUDA devices of one rank alone; everything else is
-// copies and folds, whose sums are those of the canonical tree, as a CPU has them.
+// Which boxings become collectives of NCCL, of CUDA devices of any ranks; everything else is copies
+// and folds, whose sums are those of the canonical tree, as a CPU has them.
 struct CollectiveOptions {
   bool nccl = false;  // else none
   // Sums of bf16 are rounded to bf16 wherever NCCL adds. Else only those of two devices are
@@ -44,8 +44,9 @@ struct CollectiveOptions {
 // Nothing is exchanged for that, as all ranks lower the same items.
 //
 // Where devices exchange things in the memory of hosts (DeviceClasses::through_hosts), a boxing
-// that reads other devices runs on hosts from there on: copies bring them what the devices have,
-// and back what has come of it. What the host feeds and fetches lies there, too.
+// that reads other devices runs on hosts from there on, unless a collective does it: copies bring
+// them what the devices have, and back what has come of it. What the host feeds and fetches lies
+// there, too.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine, const DeviceClasses& classes,

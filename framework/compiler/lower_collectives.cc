@@ -1,7 +1,13 @@
 // Boxing phases that NCCL does: an instruction on each device of a group, on its stream of
 // collectives, whatever steps the phase has by other recipes. The members of a group have one
 // number, by which the order, the proof and the clock take them as one.
+//
+// Members may be of several ranks. A device that represents its stage has the instruction alone,
+// and waits for nothing but what it waits for itself; its peers are devices of the same stage,
+// which wait for the same, so what is proven of the representative holds of a group. A rank has the
+// instructions of its own devices, and all devices of a stage have them in one order.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -21,12 +27,10 @@ bool AreCards(const Mesh& mesh) {
 
 std::optional<PhaseCollective> Boxer::FindCollective(const PhaseStep& step) const {
   const BoxingPhase& phase = step.symbolic();
-  if (!collectives_.nccl || phase.axis < 0 || !AreCards(phase.to.mesh)) return std::nullopt;
-  // Cards of several processes have no communicator as yet.
-  if (classes_.through_hosts()) return std::nullopt;
-  // A device that stands for others stands for the members of its own group, too.
-  const auto members = static_cast<int64_t>(classes_.members(step.to_stage).size());
-  if (members < phase.to.mesh.num_devices()) return std::nullopt;
+  // What a boxing has brought to hosts goes on there.
+  if (!collectives_.nccl || phase.axis < 0 || step.on_hosts || !AreCards(phase.to.mesh)) {
+    return std::nullopt;
+  }
   std::optional<PhaseCollective> found = CollectiveOf(phase, step.shape);
   if (!found.has_value()) return std::nullopt;
   // A maximum of NaN is NaN (tensor/shard.h), and NCCL may leave it out.
@@ -34,7 +38,8 @@ std::optional<PhaseCollective> Boxer::FindCollective(const PhaseStep& step) cons
     return std::nullopt;
   }
   const bool rounds = graph_.tensor(step.at.tensor).type.dtype == DType::kBF16 &&
-                      found->reduction == Reduction::kSum && found->groups[0].size() > 2;
+                      found->reduction == Reduction::kSum &&
+                      phase.to.mesh.axes()[phase.axis].size > 2;
   if (rounds && !collectives_.bf16_sums) return std::nullopt;
   return found;
 }
@@ -52,12 +57,17 @@ Boxer::Values Boxer::EmitCollective(const PhaseStep& step, const PhaseCollective
     nanoseconds += PhaseStepNanoseconds(load, dtype, machine_);
     crossing += load.near + load.far;
   }
-  for (const std::vector<int64_t>& group : collective.groups) {
+  std::map<std::vector<int64_t>, std::vector<size_t>> groups;  // whom of them there is a task for
+  for (size_t m = 0; m < outputs.size(); ++m) {
+    const int32_t place = classes_.members(step.to_stage)[m];
+    groups[MembersOfCollective(step.symbolic(), step.shape, place)].push_back(m);
+  }
+  for (const auto& [places, members] : groups) {
     const int32_t number = ++tasks_->collectives;
     std::vector<int32_t> devices;
-    for (int64_t place : group) devices.push_back(grid_.DeviceIndex(step.to_stage, place));
-    for (int64_t place : group) {
-      Task task = FoldTask(step.at, outputs[place], step.phase);
+    for (int64_t place : places) devices.push_back(grid_.DeviceIndex(step.to_stage, place));
+    for (const size_t m : members) {
+      Task task = FoldTask(step.at, outputs[m], step.phase);
       task.kind = plan::INSTRUCTION_COLLECTIVE;
       task.op = collective.op;
       task.attributes = CollectiveAttributes(devices);
@@ -66,11 +76,11 @@ Boxer::Values Boxer::EmitCollective(const PhaseStep& step, const PhaseCollective
       task.firings = step.tokens;
       task.reduction = collective.reduction;
       task.collective = number;
-      task.inputs = {{held[place], false}};
+      task.inputs = {{held[m], false}};
       task.nanoseconds = nanoseconds;
       task.wire_bytes = crossing * SizeOf(dtype);
-      task.bytes = tasks_->values[held[place]].shard.NumBytes() +
-                   tasks_->values[outputs[place]].shard.NumBytes();
+      task.bytes =
+          tasks_->values[held[m]].shard.NumBytes() + tasks_->values[outputs[m]].shard.NumBytes();
       Add(std::move(task));
     }
   }

@@ -1,6 +1,8 @@
 // Plans of several ranks whose devices have memory spaces of their own: what crosses devices does
-// so in the memory of hosts, and what compiling costs does not grow with ranks.
+// so in the memory of hosts or by collectives, and what compiling costs does not grow with ranks.
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "framework/compiler/compile.h"
 #include "framework/plan/kinds.h"
 #include "framework/plan/validate.h"
+#include "framework/plan/validate_collectives.h"
 #include "framework/testing/models.h"
 #include "framework/testing/random_graph.h"
 #include "gtest/gtest.h"
@@ -190,18 +193,102 @@ TEST(LowerHostsTest, RepresentativesDoNotGrowWithRanks) {
   EXPECT_LE(large, 3 * small);
 }
 
-TEST(LowerHostsTest, NothingIsACollective) {
-  for (const char* mesh : {"data=2 @cuda", "data=2 pipe=2 @cuda"}) {
-    Job job{mesh};
-    job.nccl = true;
-    for (const plan::Plan& plan : PlansOf(job)) {
-      for (const plan::Actor& actor : plan.programs(0).actors()) {
-        for (const plan::Instruction& x : actor.script()) {
-          EXPECT_NE(x.kind(), plan::INSTRUCTION_COLLECTIVE) << actor.name();
-        }
-      }
+// By device, in the order of its stream: what each collective is of, and its group.
+struct Meeting {
+  std::string what;
+  std::vector<int32_t> group;
+  friend bool operator==(const Meeting&, const Meeting&) = default;
+};
+using Meetings = std::map<int32_t, std::vector<Meeting>>;
+
+void AddMeetings(const plan::Plan& plan, Meetings* meetings) {
+  const plan::Program& program = plan.programs(0);
+  for (const plan::Stream& stream : program.streams()) {
+    if (stream.kind() != plan::STREAM_COLLECTIVE) continue;
+    EXPECT_EQ(plan.devices(stream.device()).rank(), plan.rank());
+    std::vector<Meeting>& of_device = (*meetings)[stream.device()];
+    EXPECT_TRUE(of_device.empty()) << "device " << stream.device() << " has two orders";
+    for (const plan::ScheduleEntry& entry : stream.order()) {
+      const plan::Instruction& x = program.actors(entry.actor()).script(entry.from());
+      of_device.push_back({absl::StrCat(x.op(), " ", x.scope(), ", firing ", entry.firing()),
+                           *DevicesOfCollective(plan, x)});
     }
   }
+}
+
+// Ranks compile alone; what each of their devices meets in, and when, must be what its peers on
+// other ranks have, and what one process with all devices has.
+TEST(LowerHostsTest, CardsOfSeveralRanksMeetInCollectivesInOneOrder) {
+  const std::vector<Job> jobs = {
+      {"data=2 @cuda", 2},         {"model=2 @cuda", 2},           {"data=4 @cuda", 2},
+      {"data=2 model=2 @cuda", 2}, {"data=2 model=2 @cuda", 4, 2}, {"data=2 pipe=2 @cuda", 4, 2},
+      {"data=3 @cuda", 2}};
+  for (Job job : jobs) {
+    SCOPED_TRACE(absl::StrCat(job.mesh, " on ", job.ranks));
+    job.nccl = true;
+    Meetings of_ranks, of_one;
+    for (const plan::Plan& plan : PlansOf(job)) AddMeetings(plan, &of_ranks);
+    ASSERT_FALSE(of_ranks.empty());
+    for (const auto& [device, meetings] : of_ranks) {
+      EXPECT_FALSE(meetings.empty());
+      for (const auto& [peer, theirs] : of_ranks) {
+        const auto shared = [](const std::vector<Meeting>& all, int32_t with) {
+          std::vector<Meeting> kept;
+          for (const Meeting& each : all) {
+            if (std::count(each.group.begin(), each.group.end(), with) > 0) kept.push_back(each);
+          }
+          return kept;
+        };
+        EXPECT_EQ(shared(meetings, peer), shared(theirs, device)) << device << " and " << peer;
+      }
+    }
+    Job one = job;
+    one.ranks = 1;
+    AddMeetings(PlansOf(one)[0], &of_one);
+    // One process has collectives for the same tensors, if in an order of its own.
+    ASSERT_EQ(of_ranks.size(), of_one.size());
+    for (auto& [device, meetings] : of_ranks) {
+      const auto by_name = [](const Meeting& a, const Meeting& b) { return a.what < b.what; };
+      std::sort(meetings.begin(), meetings.end(), by_name);
+      std::sort(of_one[device].begin(), of_one[device].end(), by_name);
+      EXPECT_EQ(meetings, of_one[device]) << device;
+    }
+  }
+}
+
+// What a collective does crosses no host's memory.
+TEST(LowerHostsTest, CollectivesSpareCopies) {
+  const auto copied = [](bool nccl) {
+    Job job{"data=2 @cuda"};
+    job.nccl = nccl;
+    int64_t bytes = 0;
+    const std::vector<plan::Plan> plans = PlansOf(job);
+    for (const plan::Actor& actor : plans[0].programs(0).actors()) {
+      for (const plan::Instruction& x : actor.script()) {
+        if (x.kind() == plan::INSTRUCTION_COPY) bytes += x.wire_bytes();
+      }
+    }
+    return bytes;
+  };
+  const int64_t with = copied(true), without = copied(false);
+  EXPECT_GT(with, 0);  // of feeds and results
+  EXPECT_LT(with, without / 4);
+}
+
+// A collective of a device that stands for others has one member, and names the whole group.
+TEST(LowerHostsTest, OneDeviceStandsForItsGroup) {
+  Job job{"data=64 model=2 @cuda", 128};
+  job.nccl = job.representatives_only = true;
+  const auto compilation = CompileMlp(job, 0);
+  ASSERT_TRUE(compilation.ok()) << compilation.status();
+  std::set<size_t> groups;
+  for (const plan::Actor& actor : compilation->plan.programs(0).actors()) {
+    for (const plan::Instruction& x : actor.script()) {
+      if (x.kind() != plan::INSTRUCTION_COLLECTIVE) continue;
+      groups.insert(DevicesOfCollective(compilation->plan, x)->size());
+    }
+  }
+  EXPECT_EQ(groups, std::set<size_t>({2, 64}));
 }
 
 // What a boxing has made on hosts and copied to devices is not copied back for the next reader, and

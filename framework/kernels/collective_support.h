@@ -15,20 +15,13 @@
 
 namespace sluice {
 
-// A group of devices: as the plan numbers them, and each one's place among the devices of its kind
-// that the process has.
-struct CollectiveGroup {
-  std::vector<int32_t> devices;
-  std::vector<int> places;
-};
-
 struct CollectiveSupport {
-  // A communicator for each group. `fail` is told what goes wrong after a collective was launched,
-  // on another thread.
-  absl::StatusOr<std::unique_ptr<Communicators>> (*connect)(
-      absl::Span<const CollectiveGroup> groups, std::function<void(const absl::Status&)> fail);
-  // The part of one of the group's devices. Its launches come from one thread, in the order that
-  // all devices of the group have.
+  // A communicator for each group, which are to be connected. Cards are as CardsOf numbers them.
+  // `fail` is told what goes wrong after a collective was launched, on another thread.
+  absl::StatusOr<std::unique_ptr<Communicators>> (*make)(
+      std::vector<CommunicatorGroup> groups, std::function<void(const absl::Status&)> fail);
+  // The part of one of the group's devices, for when they are connected. Its launches come from one
+  // thread, in the order that all devices of the group have.
   absl::StatusOr<std::unique_ptr<Kernel>> (*prepare)(const KernelSpec& spec,
                                                      Communicators* communicators,
                                                      absl::Span<const int32_t> group,

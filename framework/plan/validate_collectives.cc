@@ -85,9 +85,15 @@ absl::Status CheckMembers(const plan::Plan& plan, const ProgramIndex& index,
       return Wrong(who, ": device ", device, " is none of its group");
     }
   }
-  if (first.devices.size() == members.size()) return absl::OkStatus();
-  return Wrong(index.Describe(members[0].actor, 0, members[0].instruction), ": expected ",
-               first.devices.size(), " members, one a device of its group, got ", members.size());
+  // A device that stands for its stage does so for its peers; other ranks have their own members.
+  if (plan.representatives_only()) return absl::OkStatus();
+  const auto here =
+      static_cast<size_t>(std::count_if(first.devices.begin(), first.devices.end(), [&](int32_t d) {
+        return plan.devices(d).rank() == plan.rank();
+      }));
+  if (here == members.size()) return absl::OkStatus();
+  return Wrong(index.Describe(members[0].actor, 0, members[0].instruction), ": expected ", here,
+               " members, one a device of its group and this rank, got ", members.size());
 }
 
 }  // namespace

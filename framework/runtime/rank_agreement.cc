@@ -182,7 +182,13 @@ RankAgreement::Effects RankAgreement::OnEnded(int32_t from, const WireMessage& m
   const std::pair<int32_t, int64_t> key(message.edge.program, message.sequence);
   Ending& step = endings_[key];
   const absl::Status status = StatusOf(message);
-  if (!status.ok() && (step.error_rank < 0 || from < step.error_rank)) {
+  // The lowest rank's error is told, but one of having been aborted only where there is no other:
+  // a collective that ends because a peer has failed says nothing of why.
+  const auto place = [](const absl::Status& error, int32_t rank) {
+    return std::pair(absl::IsAborted(error), rank);
+  };
+  if (!status.ok() &&
+      (step.error_rank < 0 || place(status, from) < place(step.error, step.error_rank))) {
     step.error_rank = from;
     step.error = status;
   }

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/actor/stream_priority.h"
 #include "framework/actor/worker_layout.h"
 #include "framework/actor/worker_policy.h"
@@ -20,8 +20,8 @@
 #include "framework/plan/kinds.h"
 #include "framework/plan/proof.h"
 #include "framework/plan/validate.h"
-#include "framework/plan/validate_collectives.h"
 #include "framework/runtime/cards.h"
+#include "framework/runtime/collective_groups.h"
 #include "framework/runtime/loaded_program.h"
 #include "framework/runtime/rank_clock.h"
 #include "framework/runtime/step_tracker.h"
@@ -78,8 +78,8 @@ class LocalRuntime final : public Runtime {
 
   absl::Status OpenAll();
   void PinHostMemory();
-  absl::Status FindGroups(std::vector<CollectiveGroup>* groups) const;
-  absl::Status Connect();
+  absl::Status MakeCommunicators();
+  absl::Status ConnectCommunicators();
   absl::Status CheckRank() const;
   // Ranks that share the cores of this host.
   int Processes() const { return options_.net == nullptr ? 1 : options_.net->ranks_of_host(); }
@@ -94,7 +94,7 @@ class LocalRuntime final : public Runtime {
   const plan::Plan plan_;
   const RuntimeOptions options_;
   std::vector<std::unique_ptr<Device>> devices_;  // null: another rank's
-  std::unique_ptr<Communicators> communicators_;  // null: there are no collectives
+  std::unique_ptr<Communicators> communicators_;  // null: there are no collectives here
   std::vector<int32_t> place_;                    // of a device among this rank's
   WorkerLayout layout_;
   VariableSnapshot snapshot_;
@@ -186,52 +186,18 @@ void LocalRuntime::PinHostMemory() {
   }
 }
 
-// The groups of devices that collectives of any program are of, each once.
-absl::Status LocalRuntime::FindGroups(std::vector<CollectiveGroup>* groups) const {
-  std::vector<int> place(devices_.size(), -1);  // among the CUDA devices of this process
-  int cuda = 0;
-  for (size_t d = 0; d < devices_.size(); ++d) {
-    if (devices_[d] != nullptr && devices_[d]->kind() == DeviceKind::kCuda) place[d] = cuda++;
-  }
-  std::set<std::vector<int32_t>> known;
-  for (const plan::Program& program : plan_.programs()) {
-    for (const plan::Actor& actor : program.actors()) {
-      for (const plan::Instruction& x : actor.script()) {
-        if (x.kind() != plan::INSTRUCTION_COLLECTIVE) continue;
-        ASSIGN_OR_RETURN(const std::vector<int32_t> devices, DevicesOfCollective(plan_, x));
-        if (!known.insert(devices).second) continue;
-        CollectiveGroup& group = groups->emplace_back();
-        group.devices = devices;
-        for (const int32_t d : devices) group.places.push_back(place[d]);
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Devices that count have nothing to do together.
-absl::Status LocalRuntime::Connect() {
-  std::vector<CollectiveGroup> groups;
-  RETURN_IF_ERROR(FindGroups(&groups));
-  std::erase_if(groups, [&](const CollectiveGroup& group) {
-    return std::all_of(group.devices.begin(), group.devices.end(),
-                       [&](int32_t d) { return KindOf(plan_.devices(d)) == DeviceKind::kNull; });
-  });
+absl::Status LocalRuntime::MakeCommunicators() {
+  ASSIGN_OR_RETURN(std::vector<CommunicatorGroup> groups, GroupsOfCollectives(plan_, options_.net));
   if (groups.empty()) return absl::OkStatus();
-  for (const CollectiveGroup& group : groups) {
-    if (std::count(group.places.begin(), group.places.end(), -1) == 0) continue;
-    return absl::UnimplementedError(
-        absl::StrCat("plan: expected collectives of CUDA devices of one process, got some of ",
-                     DeviceName(plan_.devices(group.devices[0])), " and others"));
-  }
   if (options_.collectives == nullptr) {
     return absl::UnimplementedError(
         "plan: expected no collectives where nothing does them, got some; --reproducible makes "
         "copies of them");
   }
-  ASSIGN_OR_RETURN(communicators_,
-                   options_.collectives->connect(
-                       groups, [this](const absl::Status& status) { tracker_.Fail(status); }));
+  ASSIGN_OR_RETURN(communicators_, options_.collectives->make(std::move(groups),
+                                                              [this](const absl::Status& status) {
+                                                                tracker_.Fail(status);
+                                                              }));
   tracker_.set_failure([this] { communicators_->Abort(); });
   layout_.collectives = true;
   // A device's stream holds a bounded number of launches, and a worker that gives it more waits.
@@ -239,6 +205,22 @@ absl::Status LocalRuntime::Connect() {
   // would never be launched: ResNet on two cards and one worker stood still in its second step.
   layout_.computing = layout_.devices;
   return absl::OkStatus();
+}
+
+// Ranks say what they have of communicators, and then all of a group begin it. A rank without
+// collectives answers, too, for it does not know whether others have some.
+absl::Status LocalRuntime::ConnectCommunicators() {
+  const bool cards = std::ranges::any_of(plan_.devices(), [](const plan::Device& device) {
+    return KindOf(device) == DeviceKind::kCuda;
+  });
+  if (communicators_ == nullptr && (link_ == nullptr || !cards)) return absl::OkStatus();
+  std::string mine;
+  if (communicators_ != nullptr) {
+    ASSIGN_OR_RETURN(mine, communicators_->Introduce());
+  }
+  const auto all = [](absl::Span<const std::string> ranks) { return absl::StrJoin(ranks, ""); };
+  ASSIGN_OR_RETURN(const std::string introductions, Ask(Asker::kSession, mine, all));
+  return communicators_ == nullptr ? absl::OkStatus() : communicators_->Connect(introductions);
 }
 
 absl::Status LocalRuntime::CheckRank() const {
@@ -361,7 +343,7 @@ absl::Status LocalRuntime::Start() {
       WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
   ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
-  RETURN_IF_ERROR(Connect());
+  RETURN_IF_ERROR(MakeCommunicators());
   RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
   if (options_.wait_limit.count() > 0) {
     watch_ = std::make_unique<WaitWatch>(WaitWatch::Setup{&plan_, &programs_, &workers_, &tracker_,
@@ -390,6 +372,7 @@ absl::Status LocalRuntime::Start() {
   RETURN_IF_ERROR(CheckStop(options_.stop));
   RETURN_IF_ERROR(StartWorkers());
   if (link_ != nullptr) RETURN_IF_ERROR(link_->Join());
+  RETURN_IF_ERROR(ConnectCommunicators());
   if (link_ != nullptr && !options_.trace.empty() && plan_.rank() > 0) {
     clock_.Measure(options_.net);
   }

@@ -35,21 +35,31 @@ const CollectiveSupport* CollectivesOf(const SessionOptions& options) {
   return options.collectives != nullptr ? options.collectives : CollectivesOfThisBuild();
 }
 
-// NCCL takes a card once: devices that share one move by copies. Where there is no card the plan is
-// explained as for those that have one each.
+// Why CUDA devices have no collectives though nobody asked for that; "": they have some. NCCL takes
+// a card once: devices of a process that share one move by copies. Where there is no card the plan
+// is explained as for those that have one each. Ranks have to decide alike and see their own cards
+// alone; whether two of them have one card is found when they meet.
+std::string WhyNoCollectives(int64_t devices, const SessionOptions& options) {
+  if (options.net != nullptr) {
+    return options.net->seals() ? "what it sends to other ranks would not be sealed" : "";
+  }
+  const auto cards = CudaOf(options)->free_bytes();
+  if (cards.ok() && static_cast<int64_t>(cards->size()) < devices) {
+    return absl::StrCat(devices, " devices share ", cards->size(), " cards");
+  }
+  return CollectivesOf(options) == nullptr ? "nothing here does them" : "";
+}
+
 CollectiveOptions CollectiveOptionsOf(const Mesh& mesh, const SessionOptions& options) {
   CollectiveOptions collectives;
-  collectives.nccl = !options.reproducible && options.net == nullptr;
+  collectives.nccl = !options.reproducible;
   collectives.bf16_sums = options.bf16_sums;
   const int64_t devices = std::count_if(mesh.devices().begin(), mesh.devices().end(),
                                         [](DeviceId id) { return id.kind == DeviceKind::kCuda; });
   if (!collectives.nccl || devices < 2 || CudaOf(options) == nullptr) return collectives;
-  const auto cards = CudaOf(options)->free_bytes();
-  const bool shared = cards.ok() && static_cast<int64_t>(cards->size()) < devices;
-  if (!shared && CollectivesOf(options) != nullptr) return collectives;
-  SLUICE_LOG(INFO) << "no collectives of NCCL, as with --reproducible: "
-                   << (shared ? absl::StrCat(devices, " devices share ", cards->size(), " cards")
-                              : "nothing here does them");
+  const std::string why = WhyNoCollectives(devices, options);
+  if (why.empty()) return collectives;
+  SLUICE_LOG(INFO) << "no collectives of NCCL, as with --reproducible: " << why;
   collectives.nccl = false;
   return collectives;
 }

@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> FailsOnOne(const KernelSpec& spec,
 
 TEST(CudaCollectivesTest, AMemberThatFailsEndsTheStepOfAll) {
   BeginCudaOrder(/*seed=*/1, /*checks=*/false);
-  const CollectiveSupport failing = {NcclSupport().connect, FailsOnOne};
+  const CollectiveSupport failing = {NcclSupport().make, FailsOnOne};
   auto run = ParityRun::Start(TwoCards(&failing), AdamWWithClip());
   ASSERT_TRUE(run.ok()) << run.status();
   const auto begin = std::chrono::steady_clock::now();

@@ -1,12 +1,16 @@
 // The tiny GPT on CUDA devices of several ranks of this process, each with a runtime, memory and
-// streams of its own: every layout computes the bits of one rank that has all of the devices.
+// streams of its own: every layout computes the bits of one rank that has all of the devices, with
+// sums made in the memory of hosts, and with those of NCCL.
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "framework/base/status.h"
 #include "framework/comm/in_process_net.h"
+#include "framework/kernels/cuda/collectives.h"
 #include "framework/kernels/cuda/support.h"
 #include "framework/testing/cuda_order.h"
 #include "framework/testing/layouts.h"
@@ -18,16 +22,17 @@
 namespace sluice {
 namespace {
 
-ParityCase OnCards(const GptLayout& layout) {
+// `collectives`: null for sums on hosts.
+ParityCase OnCards(const GptLayout& layout, const CollectiveSupport* collectives = nullptr) {
   ParityCase of = GptParity(layout);
   of.mesh += " @cuda";
   of.cuda = &CudaSupport();
+  of.collectives = collectives;
   return of;
 }
 
-RankRecords Train(const GptLayout& layout, int32_t ranks, uint64_t seed, bool checks) {
+RankRecords Train(const ParityCase& of, int32_t ranks, uint64_t seed, bool checks) {
   BeginCudaOrder(seed, checks);
-  const ParityCase of = OnCards(layout);
   const auto plans = PlansOfRanks(of, AdamWWithClip(), ranks);
   if (!plans.ok()) return RankRecords(ranks, plans.status());
   InProcessNetOptions delays;
@@ -44,9 +49,20 @@ class CudaRanksTest : public testing::TestWithParam<GptLayout> {};
 
 // And every access of theirs is in order.
 TEST_P(CudaRanksTest, ComputeTheBitsOfOne) {
-  const RankRecords one = Train(GetParam(), 1, /*seed=*/1, /*checks=*/false);
+  const ParityCase of = OnCards(GetParam());
+  const RankRecords one = Train(of, 1, /*seed=*/1, /*checks=*/false);
   ASSERT_TRUE(one[0].ok()) << one[0].status();
-  EXPECT_EQ(DifferenceOfRanks(*one[0], Train(GetParam(), 2, /*seed=*/2, /*checks=*/true)), "");
+  EXPECT_EQ(DifferenceOfRanks(*one[0], Train(of, 2, /*seed=*/2, /*checks=*/true)), "");
+}
+
+class NcclRanksTest : public testing::TestWithParam<GptLayout> {};
+
+// NCCL's order is that of the devices of a group, whichever processes have them.
+TEST_P(NcclRanksTest, ComputeTheBitsOfOne) {
+  const ParityCase of = OnCards(GetParam(), &NcclSupport());
+  const RankRecords one = Train(of, 1, /*seed=*/1, /*checks=*/false);
+  ASSERT_TRUE(one[0].ok()) << one[0].status();
+  EXPECT_EQ(DifferenceOfRanks(*one[0], Train(of, 2, /*seed=*/2, /*checks=*/true)), "");
 }
 
 // Two ranks of a card each, along each axis.
@@ -69,6 +85,18 @@ INSTANTIATE_TEST_SUITE_P(OfACardEach, CudaRanksTest, testing::ValuesIn(OfACardEa
                          LayoutName());
 INSTANTIATE_TEST_SUITE_P(OfTwoCardsEach, CudaRanksTest, testing::ValuesIn(OfTwoCardsEach()),
                          LayoutName());
+INSTANTIATE_TEST_SUITE_P(OfACardEach, NcclRanksTest, testing::Values(GptLayout{"data=2"}),
+                         LayoutName());
+INSTANTIATE_TEST_SUITE_P(OfTwoCardsEach, NcclRanksTest, testing::ValuesIn(OfTwoCardsEach()),
+                         LayoutName());
+
+// Four ranks: some groups are of neighbours, some of every other rank.
+TEST(OfTwoCardsEachNccl, FourRanksComputeTheBitsOfOne) {
+  const ParityCase of = OnCards({"data=2 model=2"}, &NcclSupport());
+  const RankRecords one = Train(of, 1, /*seed=*/1, /*checks=*/false);
+  ASSERT_TRUE(one[0].ok()) << one[0].status();
+  EXPECT_EQ(DifferenceOfRanks(*one[0], Train(of, 4, /*seed=*/3, /*checks=*/true)), "");
+}
 
 // Hosts' memory is pinned, and other ranks read it where it lies.
 TEST(OfTwoCardsEachOverTcp, ComputeTheBitsOfOne) {
@@ -103,6 +131,83 @@ TEST(CudaRanksErrorTest, AKernelsErrorEndsTheStepEverywhereWithThatStatus) {
               testing::MatchesRegex("rank 1, program train, step 1, device 1, .*embedding.*: "
                                     "expected ids in .*got 300.*"));
   EXPECT_EQ(statuses[0], statuses[1]);
+}
+
+// What each of two ranks says of a run of some steps, and how long they took to say it once the
+// first one had.
+struct Ends {
+  std::vector<absl::Status> statuses;
+  std::chrono::steady_clock::duration apart;
+};
+
+Ends RunTwo(const std::vector<const CollectiveSupport*>& collectives) {
+  BeginCudaOrder(/*seed=*/1, /*checks=*/false);
+  const auto plans = PlansOfRanks(OnCards({"data=2"}, &NcclSupport()), AdamWWithClip(), 2);
+  if (!plans.ok()) return {{plans.status(), plans.status()}, {}};
+  InProcessNet net(2, {});
+  Ends ends;
+  ends.statuses.resize(2);
+  std::vector<std::chrono::steady_clock::time_point> at(2);
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const ParityCase of = OnCards({"data=2"}, collectives[rank]);
+      RuntimeOptions options;
+      options.net = net.endpoint(rank);
+      ends.statuses[rank] = [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const auto run,
+                         ParityRun::Start(of, AdamWWithClip(), (*plans)[rank], options));
+        return run->Step(0).status();
+      }();
+      at[rank] = std::chrono::steady_clock::now();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ends.apart = at[0] < at[1] ? at[1] - at[0] : at[0] - at[1];
+  return ends;
+}
+
+class Failing final : public Kernel {
+  absl::Status Launch(const KernelContext&, std::byte* const*, std::byte*) override {
+    return absl::InternalError("this card has had enough");
+  }
+};
+
+// Rank 0's card waits, inside of NCCL, for one of another process that will not come.
+TEST(NcclRanksErrorTest, AMemberThatFailsEndsTheStepOfItsPeers) {
+  const CollectiveSupport failing = {
+      NcclSupport().make,
+      [](const KernelSpec&, Communicators*, absl::Span<const int32_t>, int32_t)
+          -> absl::StatusOr<std::unique_ptr<Kernel>> { return std::make_unique<Failing>(); }};
+  const Ends ends = RunTwo({&NcclSupport(), &failing});
+  EXPECT_THAT(std::string(ends.statuses[0].message()),
+              testing::MatchesRegex("rank 1, .*this card has had enough"));
+  EXPECT_EQ(ends.statuses[0], ends.statuses[1]);
+  EXPECT_LT(ends.apart, std::chrono::seconds(5));
+}
+
+class Unwilling final : public Communicators {
+ public:
+  absl::StatusOr<std::string> Introduce() override { return std::string("id 0 00\n"); }
+  absl::Status Connect(absl::string_view) override { return absl::OkStatus(); }
+  void Abort() override {}
+};
+
+// And what a rank says of its cards is looked at by all others.
+TEST(NcclRanksErrorTest, ARankThatSaysNothingOfItsCardsIsNamed) {
+  const CollectiveSupport silent = {
+      [](std::vector<CommunicatorGroup>, std::function<void(const absl::Status&)>)
+          -> absl::StatusOr<std::unique_ptr<Communicators>> {
+        return std::make_unique<Unwilling>();
+      },
+      [](const KernelSpec&, Communicators*, absl::Span<const int32_t>, int32_t)
+          -> absl::StatusOr<std::unique_ptr<Kernel>> { return std::make_unique<Failing>(); }};
+  const Ends ends = RunTwo({&NcclSupport(), &silent});
+  EXPECT_EQ(std::string(ends.statuses[0].message()),
+            "introductions of processes: expected the card of device 1, one of devices 0, 1; "
+            "nobody has it");
+  EXPECT_THAT(std::string(ends.statuses[1].message()),
+              testing::HasSubstr("rank 0 has left: introductions of processes"));
 }
 
 }  // namespace

@@ -13,17 +13,13 @@
 namespace sluice {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Communicators>> Connect(
-    absl::Span<const CollectiveGroup> groups, std::function<void(const absl::Status&)> fail) {
+absl::StatusOr<std::unique_ptr<Communicators>> Make(std::vector<CommunicatorGroup> groups,
+                                                    std::function<void(const absl::Status&)> fail) {
   ASSIGN_OR_RETURN(const int cards, CountCudaCards());
-  std::vector<CommunicatorGroup> on_cards;
-  for (const CollectiveGroup& group : groups) {
-    CommunicatorGroup& added = on_cards.emplace_back();
-    added.devices = group.devices;
-    // As OpenCudaDevices deals them out.
-    for (const int place : group.places) added.cards.push_back(place % cards);
+  for (CommunicatorGroup& group : groups) {
+    for (int32_t& card : group.cards) card = card < 0 ? card : card % cards;  // as OpenCudaDevices
   }
-  ASSIGN_OR_RETURN(auto made, NcclCommunicators::Connect(std::move(on_cards), std::move(fail)));
+  ASSIGN_OR_RETURN(auto made, NcclCommunicators::Make(std::move(groups), std::move(fail)));
   return std::unique_ptr<Communicators>(std::move(made));
 }
 
@@ -57,7 +53,7 @@ PreparedKernel Prepare(const KernelSpec& spec, Communicators* communicators,
 }  // namespace
 
 const CollectiveSupport& NcclSupport() {
-  static constexpr CollectiveSupport support = {Connect, Prepare};
+  static constexpr CollectiveSupport support = {Make, Prepare};
   return support;
 }
 
