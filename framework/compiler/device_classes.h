@@ -10,10 +10,10 @@
 // A rank then makes the tasks of its own devices in the same way, beside those of representatives,
 // which it drops again: they are what all devices of a stage have alike, where it has none itself.
 //
-// Devices that have a memory space of their own, in a job of several ranks, exchange everything in
-// the memory of hosts. For that each of them has a CPU of its own rank beside it, its host, which
-// stands in the plan behind the devices of the mesh. So the hosts of a class are a class again, and
-// do as much alike as its devices do, however devices are dealt over ranks.
+// Devices that have a memory space of their own, in a job of several ranks, exchange in the memory
+// of hosts whatever no collective does. For that each of them has a CPU of its own rank beside it,
+// its host, which stands in the plan behind the devices of the mesh. So the hosts of a class are a
+// class again, and do as much alike as its devices do, however devices are dealt over ranks.
 #ifndef SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 #define SLUICE_FRAMEWORK_COMPILER_DEVICE_CLASSES_H_
 
@@ -45,7 +45,7 @@ class DeviceClasses {
   }
   absl::Span<const int32_t> representatives() const { return representative_; }
 
-  // Do devices exchange what they have in the memory of their hosts?
+  // Do devices exchange what no collective does in the memory of their hosts?
   bool through_hosts() const { return through_hosts_; }
   // The host of a device of the mesh: itself, if it is a CPU or has none.
   int32_t host(int32_t device) const { return host_[device]; }

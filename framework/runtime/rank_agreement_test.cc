@@ -212,6 +212,34 @@ TEST(RankAgreementTest, AllComeToTheSameEnd) {
   }
 }
 
+// What two ranks say of the end of one step, by rank, whichever comes first: the error of all.
+absl::Status ErrorOfAll(const absl::Status& first, const absl::Status& second) {
+  plan::Plan plan;
+  plan.add_programs()->set_name("train");
+  std::vector<absl::Status> agreed;
+  for (const bool first_comes_first : {true, false}) {
+    RankAgreement agreement(&plan, 0, 2);
+    WireMessage of_second = WithStatus(WireMessage::Kind::kEnded, second);
+    if (!first_comes_first) agreement.On(1, of_second);
+    RankAgreement::Effects effects = agreement.Ended(0, 0, first);
+    if (first_comes_first) effects = agreement.On(1, of_second);
+    EXPECT_EQ(effects.over.size(), 1u);
+    if (!effects.over.empty()) agreed.push_back(effects.over[0].error);
+  }
+  EXPECT_EQ(agreed.front(), agreed.back());
+  return agreed.front();
+}
+
+TEST(RankAgreementTest, AnErrorThatFollowsFromAnotherGivesWayToIt) {
+  const absl::Status cause = absl::InternalError("why"), follows = absl::AbortedError("ended"),
+                     later = absl::InternalError("also");
+  EXPECT_EQ(ErrorOfAll(follows, cause), cause);
+  EXPECT_EQ(ErrorOfAll(cause, follows), cause);
+  EXPECT_EQ(ErrorOfAll(cause, later), cause);
+  EXPECT_EQ(ErrorOfAll(follows, absl::AbortedError("too")), follows);
+  EXPECT_EQ(ErrorOfAll(absl::OkStatus(), follows), follows);
+}
+
 TEST(RankAgreementTest, MistakesAreFound) {
   using Kind = WireMessage::Kind;
   const std::vector<std::pair<Mistake, Kind>> mistakes = {

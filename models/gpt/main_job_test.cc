@@ -1,6 +1,6 @@
 // The main job as the README has it, without flags: within five minutes it must know the held-out
-// text at least 0.3 nats a byte better than a bigram model does; within ten on a processor with
-// AVX2 alone, whose vectors are half as wide. Runs alone.
+// text at least 0.3 nats a byte better than a bigram model does; within eight on a processor with
+// AVX2 alone, whose vectors are half as wide (328 s on a Zen 3 with nothing beside it). Runs alone.
 
 #include <sys/wait.h>
 
@@ -40,7 +40,7 @@ TEST(MainJobTest, BeatsTheBigramModelInFiveMinutes) {
   const int status = std::system(("models/gpt/train >" + folder + "/stdout").c_str());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_LT(seconds.count(), __builtin_cpu_supports("avx512f") != 0 ? 300 : 600);
+  EXPECT_LT(seconds.count(), __builtin_cpu_supports("avx512f") != 0 ? 300 : 480);
 
   const std::string out = *ReadText(folder + "/stdout", 1 << 20);
   for (const char* shard :
