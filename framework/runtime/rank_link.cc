@@ -196,9 +196,14 @@ Stream* RankLink::OpenStream() {
   return streams_.back().get();
 }
 
-// The lock is not held: the net may call back.
+// The lock is not held: the net may call back. A step's error is known here before others are told
+// that the step is over: one that leaves with it then would be taken for the reason. And they are
+// told before it is over here: who leaves first is missed by a step that still runs.
 void RankLink::Apply(const RankAgreement::Effects& effects) {
   if (!effects.abort.ok()) setup_.tracker->Abort(effects.abort);
+  for (const RankAgreement::Effects::Over& over : effects.over) {
+    if (!over.error.ok()) setup_.tracker->Agree(over.error);
+  }
   for (const RankAgreement::Effects::Sent& sent : effects.sent) {
     if (sent.to >= 0) {
       setup_.net->Send(sent.to, sent.message);
@@ -209,7 +214,6 @@ void RankLink::Apply(const RankAgreement::Effects& effects) {
     }
   }
   for (const RankAgreement::Effects::Over& over : effects.over) {
-    if (!over.error.ok()) setup_.tracker->Agree(over.error);
     setup_.tracker->End(over.program);
   }
 }

@@ -107,10 +107,13 @@ class StepTracker {
     std::lock_guard<std::mutex> lock(mutex_);
     return own_;
   }
+  // With other ranks it is what all of them say. What only this one knows it tells at the end of a
+  // step: were it to leave before it begins that, as a collective of the last one has failed, peers
+  // that are in the step already would hear no reason, nor would it.
   absl::Status status() const {
     if (!failed()) return absl::OkStatus();
     std::lock_guard<std::mutex> lock(mutex_);
-    return agreed_.ok() ? own_ : agreed_;
+    return agreed_.ok() && ends_ == nullptr ? own_ : agreed_;
   }
 
  private:
