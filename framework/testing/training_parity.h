@@ -37,9 +37,9 @@ constexpr int64_t kParityEarly = 10;
 // times above.
 struct ParityBounds {
   // A ReLU whose input is zero but for rounding passes all of a gradient on one layout and none on
-  // another. Hardly ever does that happen on two batches: with this, a lockstep step that differs
-  // is compared on another batch as well, and only what differs on both is wrong.
-  bool may_try_another_batch = false;
+  // another. With this, a lockstep step that differs is compared on other batches as well, and so
+  // is a free run; only what differs on all of them is wrong, as every mistake does.
+  bool may_try_other_batches = false;
   int64_t free_steps = kParitySteps;  // the last step of the free run
   double early_loss = 5e-7, early_grad_norm = 2e-6, early_parameter_norm = 1e-9;
   double late_loss = 5e-6, late_grad_norm = 2e-4;
@@ -110,10 +110,10 @@ struct LockstepPoint {
 };
 
 struct Reference {
+  ParityCase of;
   TrainingSetting setting;
   std::vector<StepRecord> records;  // of steps 0 .. kParitySteps
   std::vector<LockstepPoint> points;
-  std::vector<LockstepPoint> other_batches;  // a point each, if bounds may try another batch
 };
 
 // The largest differences that a check met, whether it passed or not; relative.

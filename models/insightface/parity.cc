@@ -149,7 +149,7 @@ ParityCase FaceParity(const FaceLayout& layout) {
     bounds.no_gradient = mobile ? 1e-5 : 1e-7;
   }
   bounds.free_steps = mobile ? 2 : 3;
-  bounds.may_try_another_batch = true;
+  bounds.may_try_other_batches = true;
   return face;
 }
 

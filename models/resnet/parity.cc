@@ -105,7 +105,7 @@ ParityCase ResNetParity(const ResNetLayout& layout) {
   } else {
     resnet.bounds.free_steps = 20;
   }
-  resnet.bounds.may_try_another_batch = true;
+  resnet.bounds.may_try_other_batches = true;
   return resnet;
 }
 

@@ -89,7 +89,7 @@ ParityCase ClickParity(const ClickLayout& layout) {
   }
   // The rate of FTRL is fifty times that of weights elsewhere.
   click.bounds.early_parameter_norm *= 5;
-  click.bounds.may_try_another_batch = true;  // for the ReLUs
+  click.bounds.may_try_other_batches = true;  // for the ReLUs
   return click;
 }
 
