@@ -43,6 +43,34 @@ def sluice_cc_test(name, copts = [], size = "small", deps = [], data = [], **kwa
         **kwargs
     )
 
+def sluice_cc_tests(name, srcs, tests, deps = [], copts = [], size = "small", tags = [], target_compatible_with = [], **kwargs):
+    """Several tests of the same sources, which are compiled once, as :name.
+
+    `tests`: the googletest filter of each by its name; one that is named *_slow_test is tagged slow.
+    """
+    native.cc_library(
+        name = name,
+        testonly = True,
+        srcs = srcs,
+        alwayslink = True,
+        copts = COPTS + copts,
+        linkstatic = True,
+        tags = ["manual"],
+        target_compatible_with = target_compatible_with,
+        deps = deps + ["@com_google_googletest//:gtest"],
+    )
+    for test, filter in tests.items():
+        slow = test.endswith("_slow_test")
+        sluice_cc_test(
+            name = test,
+            size = "enormous" if slow else size,
+            args = ["--gtest_filter=" + filter],
+            tags = tags + (["slow"] if slow else []),
+            target_compatible_with = target_compatible_with,
+            deps = [":" + name],
+            **kwargs
+        )
+
 def sluice_fuzz_test(name, srcs, deps, copts = [], tags = [], **kwargs):
     """A fuzz target, LLVMFuzzerTestOneInput, and its corpus testdata/fuzz/<name>/.
 

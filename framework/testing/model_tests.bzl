@@ -1,53 +1,50 @@
 """Targets that every model has: layouts that train beside one device, and the run that another framework repeats."""
 
-load("//tools:sluice.bzl", "sluice_cc_binary", "sluice_cc_library", "sluice_cc_test")
+load("//tools:sluice.bzl", "sluice_cc_binary", "sluice_cc_library", "sluice_cc_test", "sluice_cc_tests")
 
 def sluice_parity_tests(tests, deps = ["//framework/testing:rank_parity"]):
     """Of parity_test.cc, for the package's :parity: every layout against one device.
 
     `tests`: the filter of each target's tests by its name, a target for each way of training.
     """
-    for name, filter in tests.items():
-        sluice_cc_test(
-            name = name,
-            size = "large",
-            srcs = ["parity_test.cc"],
-            args = ["--gtest_filter=" + filter],
-            deps = [
-                ":parity",
-                "//framework/testing:expect_parity",
-                "//framework/testing:layouts",
-            ] + deps,
-        )
+    sluice_cc_tests(
+        name = "parity_tests",
+        size = "large",
+        srcs = ["parity_test.cc"],
+        tests = tests,
+        deps = [
+            ":parity",
+            "//framework/testing:expect_parity",
+            "//framework/testing:layouts",
+        ] + deps,
+    )
 
 def sluice_cuda_tests(tests):
     """Of cuda_test.cc, for the package's :parity: layouts on CUDA devices, by default on the emulation.
 
     `tests`: the filter of each target's tests by its name; those named *_slow_test are tagged slow.
     """
-    for name, filter in tests.items():
-        slow = name.endswith("_slow_test")
-        sluice_cc_test(
-            name = name,
-            size = "enormous" if slow else "large",
-            srcs = ["cuda_test.cc"],
-            args = ["--gtest_filter=" + filter],
-            shard_count = 4,
-            tags = [
-                "cuda_emulated",
-                "noasan",
-                "notsan",
-                "noubsan",
-            ] + (["slow"] if slow else []),
-            deps = [
-                ":parity",
-                "//framework/base",
-                "//framework/kernels/cuda",
-                "//framework/testing:cuda_order",
-                "//framework/testing:cuda_parity",
-                "//framework/testing:layouts",
-            ],
-        )
+    sluice_cc_tests(
+        name = "cuda_tests",
+        size = "large",
+        srcs = ["cuda_test.cc"],
+        shard_count = 4,
+        tags = [
+            "cuda_emulated",
+            "noasan",
+            "notsan",
+            "noubsan",
+        ],
+        tests = tests,
+        deps = [
+            ":parity",
+            "//framework/base",
+            "//framework/kernels/cuda",
+            "//framework/testing:cuda_order",
+            "//framework/testing:cuda_parity",
+            "//framework/testing:layouts",
+        ],
+    )
 
 def sluice_reference_run_test(name, srcs, hdrs, main, deps, data = [], test_deps = []):
     """The test, and :reference_run, which writes what the model's script in bench/peers reads.

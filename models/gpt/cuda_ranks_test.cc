@@ -65,33 +65,32 @@ TEST_P(NcclRanksTest, ComputeTheBitsOfOne) {
   EXPECT_EQ(DifferenceOfRanks(*one[0], Train(of, 2, /*seed=*/2, /*checks=*/true)), "");
 }
 
-// Two ranks of a card each, along each axis.
-std::vector<GptLayout> OfACardEach() {
+// Two ranks of a card each. `Few` are those of the quick target.
+INSTANTIATE_TEST_SUITE_P(Few, CudaRanksTest, testing::Values(GptLayout{"model=2"}), LayoutName());
+INSTANTIATE_TEST_SUITE_P(Few, NcclRanksTest, testing::Values(GptLayout{"data=2"}), LayoutName());
+
+// Along the other axes, and two ranks of two cards each.
+std::vector<GptLayout> MoreLayouts() {
   GptLayout pipe;
   pipe.mesh = "pipe=2";
   pipe.micro_batches = 4;
-  return {{"data=2"}, {"model=2"}, pipe};
+  GptLayout of_two;
+  of_two.mesh = "data=2 pipe=2";
+  of_two.micro_batches = 2;
+  return {{"data=2"}, pipe, {"data=2 model=2"}, of_two};
 }
 
-// Two ranks of two cards each.
-std::vector<GptLayout> OfTwoCardsEach() {
-  GptLayout pipe;
-  pipe.mesh = "data=2 pipe=2";
-  pipe.micro_batches = 2;
-  return {{"data=2 model=2"}, pipe};
+std::vector<GptLayout> MoreWithCollectives() {
+  const std::vector<GptLayout> more = MoreLayouts();
+  return {more[2], more[3]};
 }
 
-INSTANTIATE_TEST_SUITE_P(OfACardEach, CudaRanksTest, testing::ValuesIn(OfACardEach()),
-                         LayoutName());
-INSTANTIATE_TEST_SUITE_P(OfTwoCardsEach, CudaRanksTest, testing::ValuesIn(OfTwoCardsEach()),
-                         LayoutName());
-INSTANTIATE_TEST_SUITE_P(OfACardEach, NcclRanksTest, testing::Values(GptLayout{"data=2"}),
-                         LayoutName());
-INSTANTIATE_TEST_SUITE_P(OfTwoCardsEach, NcclRanksTest, testing::ValuesIn(OfTwoCardsEach()),
+INSTANTIATE_TEST_SUITE_P(More, CudaRanksTest, testing::ValuesIn(MoreLayouts()), LayoutName());
+INSTANTIATE_TEST_SUITE_P(More, NcclRanksTest, testing::ValuesIn(MoreWithCollectives()),
                          LayoutName());
 
 // Four ranks: some groups are of neighbours, some of every other rank.
-TEST(OfTwoCardsEachNccl, FourRanksComputeTheBitsOfOne) {
+TEST(MoreNcclRanksTest, FourRanksComputeTheBitsOfOne) {
   const ParityCase of = OnCards({"data=2 model=2"}, &NcclSupport());
   const RankRecords one = Train(of, 1, /*seed=*/1, /*checks=*/false);
   ASSERT_TRUE(one[0].ok()) << one[0].status();
@@ -99,7 +98,7 @@ TEST(OfTwoCardsEachNccl, FourRanksComputeTheBitsOfOne) {
 }
 
 // Hosts' memory is pinned, and other ranks read it where it lies.
-TEST(OfTwoCardsEachOverTcp, ComputeTheBitsOfOne) {
+TEST(MoreCudaRanksTest, RanksOverTcpComputeTheBitsOfOne) {
   BeginCudaOrder(/*seed=*/3, /*checks=*/false);
   EXPECT_EQ(DifferenceOverTcp(OnCards({"data=2 model=2"}), AdamWWithClip()), "");
   EXPECT_THAT(TakeCudaErrors(), testing::IsEmpty());
@@ -192,6 +191,44 @@ class Unwilling final : public Communicators {
   absl::Status Connect(absl::string_view) override { return absl::OkStatus(); }
   void Abort() override {}
 };
+
+// Is told that a peer has gone as soon as all have met: before this rank begins its step.
+class Forsaken final : public Communicators {
+ public:
+  explicit Forsaken(std::function<void(const absl::Status&)> fail) : fail_(std::move(fail)) {}
+  absl::StatusOr<std::string> Introduce() override { return std::string("card 0 0000:00:00.0\n"); }
+  absl::Status Connect(absl::string_view) override {
+    fail_(absl::AbortedError("a peer has gone"));
+    return absl::OkStatus();
+  }
+  void Abort() override {}
+
+ private:
+  const std::function<void(const absl::Status&)> fail_;
+};
+
+TEST(NcclRanksErrorTest, WhoHearsOfAFailureBeforeItsStepHearsWhy) {
+  const auto make = [](const KernelSpec&, Communicators*, absl::Span<const int32_t>,
+                       int32_t) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    return std::make_unique<Failing>();
+  };
+  const CollectiveSupport forsaken = {
+      [](std::vector<CommunicatorGroup>, std::function<void(const absl::Status&)> fail)
+          -> absl::StatusOr<std::unique_ptr<Communicators>> {
+        return std::make_unique<Forsaken>(std::move(fail));
+      },
+      make};
+  const CollectiveSupport failing = {
+      [](std::vector<CommunicatorGroup>, std::function<void(const absl::Status&)>)
+          -> absl::StatusOr<std::unique_ptr<Communicators>> {
+        return std::make_unique<Unwilling>();
+      },
+      make};
+  const Ends ends = RunTwo({&forsaken, &failing});
+  EXPECT_THAT(std::string(ends.statuses[0].message()),
+              testing::MatchesRegex("rank 1, .*this card has had enough"));
+  EXPECT_EQ(ends.statuses[0], ends.statuses[1]);
+}
 
 // And what a rank says of its cards is looked at by all others.
 TEST(NcclRanksErrorTest, ARankThatSaysNothingOfItsCardsIsNamed) {

@@ -22,17 +22,19 @@ TEST_P(CudaTest, EveryAccessIsInOrder) {
   ExpectCudaOrder(AdamWWithClip(), GptParity(GetParam()), /*steps=*/1);
 }
 
-TEST_P(CudaTest, GraphsGiveTheSameBits) {
+class CudaGraphsTest : public testing::TestWithParam<GptLayout> {};
+
+TEST_P(CudaGraphsTest, GraphsGiveTheSameBits) {
   ExpectCudaGraphs(AdamWWithClip(), GptParity(GetParam()), /*checks=*/GetParam().mesh == "data=1");
 }
 
+class CudaReproducibleTest : public testing::TestWithParam<GptLayout> {};
+
 // --reproducible: no collectives, though each device has a card.
-TEST(CudaReproducibleTest, CopiesAndFoldsTrainAsOneCpuDoes) {
-  for (const char* mesh : {"data=2", "model=2"}) {
-    const ParityCase gpt = GptParity(GptLayout{mesh});
-    ExpectCudaParity(AdamWWithClip(), gpt, GptParity(ReferenceLayout(8)), CudaSums::kReproducible);
-    ExpectCudaOrder(AdamWWithClip(), gpt, /*steps=*/1, CudaSums::kReproducible);
-  }
+TEST_P(CudaReproducibleTest, CopiesAndFoldsTrainAsOneCpuDoes) {
+  const ParityCase gpt = GptParity(GetParam());
+  ExpectCudaParity(AdamWWithClip(), gpt, GptParity(ReferenceLayout(8)), CudaSums::kReproducible);
+  ExpectCudaOrder(AdamWWithClip(), gpt, /*steps=*/1, CudaSums::kReproducible);
 }
 
 // Scratch of kernels among it.
@@ -45,16 +47,26 @@ TEST(CudaFusionTest, UpdatesAreFewLaunches) {
   ExpectCudaFusion(AdamWWithClip(), GptParity(ReferenceLayout(8)), /*fused=*/191, /*apart=*/391);
 }
 
-// One of each family: one device, a split batch, split weights, all axes.
-std::vector<GptLayout> FewLayouts() {
+GptLayout AllAxes() {
   GptLayout all;
   all.mesh = "data=2 model=2 pipe=2";
   all.micro_batches = 4;
-  return {ReferenceLayout(8), {"data=2"}, {"model=2"}, all};
+  return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Few, CudaTest, testing::ValuesIn(FewLayouts()), LayoutName());
+// One of each family: one device, a split batch, split weights, all axes.
+INSTANTIATE_TEST_SUITE_P(Few, CudaTest,
+                         testing::Values(ReferenceLayout(8), GptLayout{"data=2"},
+                                         GptLayout{"model=2"}, AllAxes()),
+                         LayoutName());
+INSTANTIATE_TEST_SUITE_P(Few, CudaGraphsTest, testing::Values(ReferenceLayout(8), AllAxes()),
+                         LayoutName());
+INSTANTIATE_TEST_SUITE_P(Few, CudaReproducibleTest, testing::Values(GptLayout{"data=2"}),
+                         LayoutName());
 INSTANTIATE_TEST_SUITE_P(All, CudaTest, testing::ValuesIn(ParityLayouts()), LayoutName());
+INSTANTIATE_TEST_SUITE_P(All, CudaGraphsTest, testing::ValuesIn(ParityLayouts()), LayoutName());
+INSTANTIATE_TEST_SUITE_P(All, CudaReproducibleTest, testing::Values(GptLayout{"model=2"}),
+                         LayoutName());
 INSTANTIATE_TEST_SUITE_P(Bf16, CudaTest,
                          testing::ValuesIn(InBf16<GptLayout>({{"data=2"}, {"model=2"}})),
                          LayoutName());

@@ -42,6 +42,16 @@ std::vector<GptLayout> Layouts() {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(Layouts()), LayoutName());
 
+// One of each kind, for a setting that says little of layouts which the other two do not say.
+std::vector<GptLayout> FewLayouts() {
+  const std::vector<GptLayout> all = ParityLayouts();
+  std::vector<GptLayout> few;
+  for (size_t i = 1; i < all.size(); i += 4) few.push_back(all[i]);
+  return few;
+}
+
+INSTANTIATE_TEST_SUITE_P(Few, ParityTest, ::testing::ValuesIn(FewLayouts()), LayoutName());
+
 // The regime is what the bounds were measured in: calm, and it learns.
 TEST(ParityReferenceTest, TheReferenceLearns) {
   const Reference& reference = ReferenceFor(AdamWWithClip(), 8);
