@@ -17,6 +17,8 @@ struct CudaLaunches {
   int64_t kernels = 0, graphs = 0;
 };
 CudaLaunches CountCudaLaunches();
+// Copies between cards that went through memory of the host since. None on a card.
+int64_t CountStagedCudaCopies();
 // What was found since; it is forgotten.
 std::vector<std::string> TakeCudaErrors();
 

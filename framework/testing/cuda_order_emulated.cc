@@ -13,6 +13,8 @@ CudaLaunches CountCudaLaunches() {
   return {statistics.launches, statistics.graph_launches};
 }
 
+int64_t CountStagedCudaCopies() { return cuda_emulation::GetStatistics().staged_copies; }
+
 std::vector<std::string> TakeCudaErrors() { return cuda_emulation::TakeErrors(); }
 
 }  // namespace sluice

@@ -88,6 +88,7 @@ void ExpectCudaOrder(const TrainingSetting& setting, const ParityCase& of, int64
   const ParityCase cuda = OnCuda(of, sums);
   ExpectSameBits(Train(setting, cuda, /*seed=*/1, /*checks=*/true, steps),
                  Train(setting, cuda, /*seed=*/2, /*checks=*/true, steps));
+  EXPECT_EQ(CountStagedCudaCopies(), 0);
 }
 
 void ExpectCudaGraphs(const TrainingSetting& setting, const ParityCase& of, bool checks) {

@@ -55,6 +55,7 @@ struct Statistics {
   int64_t kernels = 0;   // that have run
   int64_t copies = 0;    // that have run
   int64_t copied_bytes = 0;
+  int64_t staged_copies = 0;  // between devices that may not touch each other's memory
   int64_t fills = 0;
   int64_t host_functions = 0;
   int64_t event_records = 0;

@@ -29,6 +29,14 @@ bool IsOnDevice(const void* p) {
   return InMemory(address) && RegionOf(address) != kHostRegion;
 }
 
+// The driver takes such a copy through memory of the host.
+bool IsStaged(const Runtime& runtime, const Copy& copy) {
+  if (!IsOnDevice(copy.from) || !IsOnDevice(copy.to)) return false;
+  const int from = RegionOf(reinterpret_cast<uintptr_t>(copy.from));
+  const int to = RegionOf(reinterpret_cast<uintptr_t>(copy.to));
+  return from != to && runtime.peers.count({from, to}) == 0 && runtime.peers.count({to, from}) == 0;
+}
+
 size_t Extent(size_t width, size_t rows, size_t pitch) {
   return rows == 0 ? 0 : (rows - 1) * pitch + width;
 }
@@ -170,6 +178,7 @@ class HostEnd {
 
 void RunCopy(Runtime& runtime, const Copy& copy) {
   ++runtime.statistics.copies;
+  runtime.statistics.staged_copies += IsStaged(runtime, copy);
   runtime.statistics.copied_bytes += static_cast<int64_t>(copy.width * copy.rows);
   for (size_t row = 0; row < copy.rows; ++row) {
     const std::byte* const from = copy.from + row * copy.from_pitch;

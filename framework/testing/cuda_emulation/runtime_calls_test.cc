@@ -135,12 +135,16 @@ TEST_F(RuntimeCallsTest, SeveralDevices) {
   EXPECT_EQ(Launch(Set, {1, kFloats}, first_, zeros_), cudaErrorInvalidResourceHandle);
   EXPECT_EQ(Finish(), cudaSuccess);
   EXPECT_EQ(zeros_[kFloats - 1], 1);
+  EXPECT_EQ(GetStatistics().staged_copies, 1);
   int can = 0, device = 0;
   EXPECT_EQ(cudaDeviceCanAccessPeer(&can, 0, 3), cudaSuccess);
   EXPECT_EQ(can, 1);
   EXPECT_EQ(cudaDeviceEnablePeerAccess(3, 0), cudaErrorInvalidDevice);
   EXPECT_EQ(cudaDeviceEnablePeerAccess(0, 0), cudaSuccess);
   EXPECT_EQ(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessAlreadyEnabled);
+  EXPECT_EQ(cudaMemcpyPeerAsync(zeros_, 0, theirs, 3, kBytes, first_), cudaSuccess);
+  EXPECT_EQ(Finish(), cudaSuccess);
+  EXPECT_EQ(GetStatistics().staged_copies, 1);
   EXPECT_EQ(cudaStreamGetDevice(stream, &device), cudaSuccess);
   EXPECT_EQ(device, 3);
 }
