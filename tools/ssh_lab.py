@@ -30,8 +30,11 @@ class SshServers:
         shutil.copy(self._path("key.pub"), self._path("authorized"))
         with open(self._path("host_key.pub"), encoding="ascii") as file:
             self._write("known", "* " + file.read())
+        # Of another home, whose shells have nothing to read as they begin: what a user's do (pyenv takes a lock) is not to be
+        # killed with a test.
         self._write("sshd_config", "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPidFile none\n"
-                    "PermitRootLogin yes\nSetEnv XDG_CACHE_HOME=%s\n" % (self._path("host_key"), self._path("authorized"), cache))
+                    "PermitRootLogin yes\nSetEnv HOME=%s XDG_CACHE_HOME=%s\n" %
+                    (self._path("host_key"), self._path("authorized"), folder, cache))
         self._write("ssh_config", "")
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # as its service would; it does not start without
