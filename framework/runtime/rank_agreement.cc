@@ -257,6 +257,8 @@ absl::StatusOr<std::string> RankAgreement::TakeAnswer(Asker asker, int64_t quest
 RankAgreement::Effects RankAgreement::Abort(const absl::Status& status) {
   left_ = status;
   gone_ = true;
+  if (!is_welcome_) welcome_ = status;
+  is_welcome_ = true;
   Effects effects;
   effects.abort = status;
   effects.sent.push_back({-1, WithStatus(WireMessage::Kind::kLeft, status)});

@@ -21,6 +21,10 @@ void RankClock::Measure(CommNet* net) {
     WireMessage ask;
     ask.kind = WireMessage::Kind::kAskClock;
     ask.sequence = NowNanoseconds();
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      awaited_.push_back(ask.sequence);
+    }
     net->Send(0, std::move(ask));
     std::unique_lock<std::mutex> lock(mutex_);
     if (!changed_.wait_until(lock, end, [this] { return answer_.has_value(); })) break;
@@ -41,11 +45,22 @@ void RankClock::Receive(CommNet* net, int32_t from, const WireMessage& message) 
   }
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    // What comes after its limit answers nobody any more.
+    const bool newest = !awaited_.empty() && awaited_.back() == message.sequence;
+    // Once alone: two questions may have the same time where a clock is coarse.
+    const auto found = std::find(awaited_.begin(), awaited_.end(), message.sequence);
+    if (found != awaited_.end()) awaited_.erase(found);
+    if (!newest) return;
     // Rank 0 read its clock at some moment between both.
     answer_ = {message.sequence + (now - message.sequence) / 2, message.number,
                (now - message.sequence + 1) / 2};
   }
   changed_.notify_all();
+}
+
+bool RankClock::Awaits(int64_t time) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::count(awaited_.begin(), awaited_.end(), time) > 0;
 }
 
 int64_t RankClock::ToFirst(int64_t here) const {

@@ -23,7 +23,9 @@ class RankClock {
   // Not on rank 0: takes a point, of the quickest of some exchanges. Waits for answers for a second
   // at most; without one there is no point.
   void Measure(CommNet* net);
-  // The net: kAskClock on rank 0, kClock on others.
+  // Whether a time of this rank's was asked with that was not answered yet. The net.
+  bool Awaits(int64_t time) const;
+  // The net: kAskClock on rank 0; on others kClock, with a time that is awaited.
   void Receive(CommNet* net, int32_t from, const WireMessage& message);
 
   // Nanoseconds of rank 0's trace at a time of this rank's clock. Not while it measures.
@@ -37,9 +39,10 @@ class RankClock {
   };
   const int64_t start_;
   std::vector<Point> points_;  // the measuring thread's
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Point> answer_;  // guarded by mutex_
+  std::vector<int64_t> awaited_;  // times, the newest last; both guarded by mutex_
+  std::optional<Point> answer_;   // to the newest
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
@@ -35,12 +36,6 @@ struct EdgeSum {
     digest += StableHash(&edge, sizeof(edge));
   }
 };
-
-std::string EdgeText(const Edge& edge) {
-  return absl::StrCat("program ", edge.program, ", register ", edge.source, " of device ",
-                      edge.source_device, ", read by item ", edge.reader, " of device ",
-                      edge.reader_device);
-}
 
 }  // namespace
 
@@ -78,7 +73,10 @@ class RankLink::Net final : public PullStream {
 };
 
 RankLink::RankLink(const Setup& setup)
-    : setup_(setup), agreement_(setup.plan, setup.net->rank(), setup.net->ranks()) {}
+    : setup_(setup),
+      rules_(setup.plan, setup.net->rank(), setup.net->ranks(), setup.clock),
+      refused_(std::make_unique<std::atomic<bool>[]>(setup.net->ranks())),
+      agreement_(setup.plan, setup.net->rank(), setup.net->ranks()) {}
 
 RankLink::~RankLink() {
   if (open_) setup_.net->Close();
@@ -124,7 +122,7 @@ absl::Status RankLink::AddReader(int program, int32_t actor) {
   reader->actor = actor;
   reader->worker = (*setup_.programs)[program].worker_of[actor];
   const auto number = static_cast<int32_t>(readers_.size());
-  if (!reader_at_.emplace(reader->edge, number).second) {
+  if (!rules_.AddReader(reader->edge, reader->rank, &reader->told)) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan: two remote actors stand for ", EdgeText(reader->edge)));
   }
@@ -170,7 +168,7 @@ absl::Status RankLink::AddPull(int program, int32_t actor) {
           ? (*setup_.programs)[program].worker_of[index.consumer(staging.consumers_begin).actor]
           : pull->worker;
   const auto number = static_cast<int32_t>(pulls_.size());
-  if (!pull_at_.emplace(request.edge, number).second) {
+  if (!rules_.AddPull(request.edge, pull->rank, index.actor(actor).firings)) {
     return absl::InvalidArgumentError(absl::StrCat("plan: two pulls of ", EdgeText(request.edge)));
   }
   pull_of_[program][actor] = number;
@@ -200,6 +198,7 @@ Stream* RankLink::OpenStream() {
 // that the step is over: one that leaves with it then would be taken for the reason. And they are
 // told before it is over here: who leaves first is missed by a step that still runs.
 void RankLink::Apply(const RankAgreement::Effects& effects) {
+  for (const RankAgreement::Effects::Over& over : effects.over) rules_.Over(over.program);
   if (!effects.abort.ok()) setup_.tracker->Abort(effects.abort);
   for (const RankAgreement::Effects::Over& over : effects.over) {
     if (!over.error.ok()) setup_.tracker->Agree(over.error);
@@ -236,6 +235,7 @@ absl::Status RankLink::Join() {
     RETURN_IF_ERROR(setup_.net->Offer(memory));
   }
   setup_.net->Open(this);
+  rules_.Joins();
   Tell([this] { return agreement_.Join(EdgesText()); });
   const auto joined = [this] { return agreement_.joined(); };
   std::unique_lock<std::mutex> lock(mutex_);
@@ -301,85 +301,86 @@ bool RankLink::Done(Fence fence) const {
 }
 
 void RankLink::Begin(int program, int64_t number) {
+  rules_.Began();
   Tell([&] { return agreement_.Begin(program, number); });
 }
 
 void RankLink::EndedHere(int program, int64_t step) {
   const absl::Status error = setup_.tracker->own_status();
+  rules_.Ended(program, step);
   Tell([&] { return agreement_.Ended(program, step, error); });
 }
 
 void RankLink::Receive(int32_t from, const WireMessage& message) {
+  if (refused_[from]) return;
+  const absl::StatusOr<int32_t> number = rules_.Check(from, message);
+  if (!number.ok()) return Refuse(from, number.status());
   switch (message.kind) {
     case WireMessage::Kind::kToken:
-      return OnToken(message);
+      return OnToken(*pulls_[*number], message);
     case WireMessage::Kind::kPulled:
-      return OnPulled(from, message);
+      return OnPulled(readers_[*number].get(), message);
     case WireMessage::Kind::kAskWaits:
     case WireMessage::Kind::kWaits:
       if (setup_.watch != nullptr) setup_.watch->Receive(from, message);
       return;
     case WireMessage::Kind::kAskClock:
     case WireMessage::Kind::kClock:
-      return setup_.clock->Receive(setup_.net, from, message);
+      if (setup_.clock != nullptr) setup_.clock->Receive(setup_.net, from, message);
+      return;
     default:
       Tell([&] { return agreement_.On(from, message); });
   }
 }
 
-void RankLink::OnToken(const WireMessage& message) {
-  const auto found = pull_at_.find(message.edge);
-  if (found == pull_at_.end()) {
-    return Abort(absl::InternalError(
-        absl::StrCat("rank ", setup_.net->rank(),
-                     " was told of a token that nothing here reads: ", EdgeText(message.edge))));
-  }
+// The first thing that a rank says against the rules ends what runs, on all ranks. Were each of
+// them told on, a rank that runs wild would make every other one as loud as itself.
+void RankLink::Refuse(int32_t from, const absl::Status& why) {
+  if (!refused_[from].exchange(true)) Abort(why);
+}
+
+void RankLink::OnToken(const Pull& pull, const WireMessage& message) {
   if (message.failed) setup_.tracker->Skip();
-  const Pull& pull = *pulls_[found->second];
   (*setup_.workers)[pull.worker]->Send(
       message.edge.program,
       {Message::Kind::kReq, pull.consumer_actor, pull.consumer, message.sequence});
 }
 
-void RankLink::OnPulled(int32_t from, const WireMessage& message) {
-  const auto found = reader_at_.find(message.edge);
-  const int64_t done = found == reader_at_.end() ? 0 : readers_[found->second]->done.load();
-  if (found == reader_at_.end() || readers_[found->second]->told.load() <= done) {
-    return Abort(absl::InternalError(absl::StrCat(
-        "rank ", from, " says that it has pulled what it was not told of: ", EdgeText(message.edge),
-        ", token ", message.sequence)));
-  }
-  Reader& reader = *readers_[found->second];
-  // Pulls of an edge are one after another, so those before this one have ended as well; which of
-  // their messages comes first makes no difference.
-  reader.done.store(done + 1);
-  (*setup_.workers)[reader.worker]->RemoteEnded(message.edge.program, reader.actor);
+// Pulls of an edge are one after another, so those before this one have ended as well; which of
+// their messages comes first makes no difference.
+void RankLink::OnPulled(Reader* reader, const WireMessage& message) {
+  reader->done.fetch_add(1);
+  (*setup_.workers)[reader->worker]->RemoteEnded(message.edge.program, reader->actor);
 }
 
 absl::StatusOr<absl::Span<const std::byte>> RankLink::Locate(int32_t from,
                                                              const PullRequest& request) {
-  const auto found = reader_at_.find(request.edge);
-  if (found == reader_at_.end()) {
-    return absl::InternalError(
-        absl::StrCat("rank ", from, " pulls what it does not read: ", EdgeText(request.edge)));
-  }
-  const Reader& reader = *readers_[found->second];
+  auto slot = FindSlot(from, request);
+  if (!slot.ok()) Refuse(from, slot.status());
+  return slot;
+}
+
+absl::StatusOr<absl::Span<const std::byte>> RankLink::FindSlot(int32_t from,
+                                                               const PullRequest& request) const {
+  const auto broken = [&](absl::string_view expected, absl::string_view got) {
+    return rules_.Broken(from, absl::StrCat("\"pull\" of ", EdgeText(request.edge)), expected, got);
+  };
+  const int32_t number = rules_.FindReader(request.edge);
+  if (number < 0) return broken("an edge that is read of this rank", "another");
+  const Reader& reader = *readers_[number];
   if (reader.rank != from) {
-    return absl::InternalError(absl::StrCat("rank ", from, " pulls what rank ", reader.rank,
-                                            " reads: ", EdgeText(request.edge)));
+    return broken("it of its reader", absl::StrCat("that of rank ", reader.rank));
   }
   const int64_t done = reader.done.load(), told = reader.told.load();
   if (request.sequence < done || request.sequence >= told) {
-    return absl::InternalError(absl::StrCat("rank ", from, " pulls token ", request.sequence,
-                                            " of ", EdgeText(request.edge), ": expected one of [",
-                                            done, ", ", told, ")"));
+    return broken(absl::StrCat("a token of [", done, ", ", told, ")"),
+                  absl::StrCat(request.sequence));
   }
   const auto slot =
       (*setup_.programs)[request.edge.program].loaded->BytesOfRead(reader.actor, request.sequence);
   const absl::Status fits = CheckPieces(request, static_cast<int64_t>(slot.size()));
   if (fits.ok()) return slot;
-  return absl::InternalError(
-      absl::StrCat("rank ", from, " pulls of ", EdgeText(request.edge), " ", fits.message()));
+  return broken("pieces of its slot", fits.message());
 }
 
 void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {
@@ -409,6 +410,7 @@ std::pair<int64_t, int64_t> RankLink::questions() {
 absl::StatusOr<std::string> RankLink::Ask(Asker asker, const std::string& mine,
                                           const Answer& answer) {
   int64_t question = 0;
+  rules_.Asked(asker);
   Tell([&] { return agreement_.Ask(asker, mine, &question); });
   std::unique_lock<std::mutex> lock(mutex_);
   WaitUntil(setup_.executor, "an answer of all ranks", &lock, &changed_,
@@ -417,6 +419,7 @@ absl::StatusOr<std::string> RankLink::Ask(Asker asker, const std::string& mine,
   ASSIGN_OR_RETURN(const std::vector<std::string> said, agreement_.TakeSaid(asker, question));
   lock.unlock();
   const absl::StatusOr<std::string> answered = answer(said);
+  rules_.Answered(asker);
   Tell([&] { return agreement_.Answer(asker, question, answered); });
   return answered;
 }

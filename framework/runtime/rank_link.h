@@ -18,7 +18,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,6 +32,7 @@
 #include "framework/device/device.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/runtime/executor.h"
+#include "framework/runtime/message_rules.h"
 #include "framework/runtime/rank_agreement.h"
 #include "framework/runtime/runtime.h"
 #include "framework/runtime/step_tracker.h"
@@ -98,6 +98,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // that saves again waits for the save before.
   std::pair<int64_t, int64_t> questions();
 
+  // The round that this rank is about to ask the others about their waits in.
+  void AskedWaits(int64_t round) { rules_.AskedWaits(round); }
+
   void Begin(int program, int64_t number);
   void EndedHere(int program, int64_t step) override;
 
@@ -136,14 +139,19 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   template <typename Call>
   void Tell(const Call& call);
   void SendPulled(const Pull& pull, int64_t sequence);
-  void OnToken(const WireMessage& message);
-  void OnPulled(int32_t from, const WireMessage& message);
+  void OnToken(const Pull& pull, const WireMessage& message);
+  void OnPulled(Reader* reader, const WireMessage& message);
+  absl::StatusOr<absl::Span<const std::byte>> FindSlot(int32_t from,
+                                                       const PullRequest& request) const;
+  void Refuse(int32_t from, const absl::Status& why);
   void Abort(const absl::Status& status);
 
   const Setup setup_;
   std::vector<std::unique_ptr<Reader>> readers_;
   std::vector<std::unique_ptr<Pull>> pulls_;
-  std::map<Edge, int32_t> reader_at_, pull_at_;
+  MessageRules rules_;  // knows the edges, by the numbers of readers_ and pulls_
+  // By rank: it broke a rule, so that nothing that it says is looked at any more.
+  std::unique_ptr<std::atomic<bool>[]> refused_;
   std::vector<std::vector<int32_t>> reader_of_, pull_of_;  // by program and actor; -1: none
   std::vector<std::unique_ptr<Net>> streams_;
 

@@ -443,9 +443,11 @@ absl::Status LocalRuntime::WriteTraceOfRanks(const TracePart& part) {
   }
   const auto write = [this](absl::Span<const std::string> ranks) -> absl::StatusOr<std::string> {
     std::vector<TracePart> parts;
-    for (const std::string& rank : ranks) {
-      if (rank.empty()) continue;
-      ASSIGN_OR_RETURN(parts.emplace_back(), PartFromBytes(rank));
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank].empty()) continue;
+      absl::StatusOr<TracePart> told = PartFromBytes(ranks[rank]);
+      if (!told.ok()) return AddContext(told.status(), absl::StrCat("rank ", rank));
+      parts.push_back(*std::move(told));
     }
     RETURN_IF_ERROR(WriteTrace(options_.trace, parts));
     return "";

@@ -17,6 +17,7 @@
 #include "framework/runtime/rank_clock.h"
 #include "framework/runtime/transfer_trace.h"
 #include "framework/wire/bytes.h"
+#include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
@@ -312,7 +313,10 @@ absl::StatusOr<TracePart> PartFromBytes(absl::string_view bytes) {
   TracePart part;
   part.events = reader.Text();
   part.other = reader.Text();
-  if (reader.ok() && reader.left() == 0) return part;
+  // What is none would make the whole file none.
+  const bool json = nlohmann::json::accept("[" + part.events + "]") &&
+                    nlohmann::json::accept("{" + part.other + "}");
+  if (reader.ok() && reader.left() == 0 && json) return part;
   return absl::InvalidArgumentError(
       absl::StrCat("trace: expected a rank's part, got ", bytes.size(), " bytes that are none"));
 }

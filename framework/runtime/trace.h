@@ -104,7 +104,7 @@ struct TracePart {
   std::string events, other;
 };
 TracePart MakeTracePart(const plan::Plan& plan, const TraceSource& source);
-// For the wire. InvalidArgument: bytes that are none.
+// For the wire. InvalidArgument: bytes that are none, or no JSON.
 std::string PartToBytes(const TracePart& part);
 absl::StatusOr<TracePart> PartFromBytes(absl::string_view bytes);
 // Unavailable: the file cannot be written.

@@ -23,22 +23,18 @@ constexpr milliseconds kTick(20), kIdleTick(250);
 // A worker that has not said by then where its actors stand runs an instruction; a rank that has
 // not said so by then stands still.
 constexpr milliseconds kWorkerLimit(100), kRankLimit(1500);
-// A rank of these asks all others, after so long for each rank below it that did not.
-constexpr int32_t kLeaders = 4;
+// One of kWaitLeaders asks all others, after so long for each rank below it that did not.
 constexpr milliseconds kLeaderDelay(700);
 // A thread that sleeps for longer than it wanted to was stopped, and its process with it.
 constexpr milliseconds kStopped(1000);
+// Messages of each rank that wait to be looked at.
+constexpr size_t kMostMessages = 16;
 // What has taken long before, in this many steps, is told only when it takes so much longer.
 constexpr int64_t kRemembered = 16;
 constexpr int kLonger = 3;
 // Loads are of so many steps at least, and of this part of the limit.
 constexpr int64_t kWindowSteps = 8;
 constexpr int kWindowsOfLimit = 2;
-
-// Numbers of answers that nobody asked for: who a rank is, and what its devices were busy with.
-constexpr int64_t kIntroduction = -1, kLoads = -2;
-// And of a question to which no answer is wanted: this time a rank stood still.
-constexpr int64_t kStoodStill = -3;
 
 double Seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
@@ -55,7 +51,7 @@ WaitWatch::WaitWatch(const Setup& setup) : setup_(setup), host_(HostName()) {
 absl::Status WaitWatch::Start(RankLink* link) {
   link_ = link;
   const std::string here = WaitsToBytes(Here(/*streams=*/false));
-  for (int32_t to = 0; to < std::min(kLeaders, ranks()); ++to) {
+  for (int32_t to = 0; to < std::min(kWaitLeaders, ranks()); ++to) {
     Send(to, WireMessage::Kind::kWaits, kIntroduction, here);
   }
   looked_at_ = moved_at_ = window_begin_ = Clock::now();
@@ -74,7 +70,8 @@ void WaitWatch::Stop() {
 void WaitWatch::Receive(int32_t from, const WireMessage& message) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (stop_) return;
+    // Who asks faster than it is answered is not answered.
+    if (stop_ || inbox_.size() >= kMostMessages * static_cast<size_t>(ranks())) return;
     inbox_.emplace_back(from, message);
   }
   changed_.notify_all();
@@ -161,7 +158,7 @@ void WaitWatch::Look(Clock::time_point now) {
     mine_ = Here(/*streams=*/true);
     SLUICE_LOG(WARNING) << WaitsText(mine_, ranks());
   }
-  if (told_ && !led_ && rank() < kLeaders && now - told_at_ >= rank() * kLeaderDelay) Lead();
+  if (told_ && !led_ && rank() < kWaitLeaders && now - told_at_ >= rank() * kLeaderDelay) Lead();
   if (!round_open_) return;
   const bool all = std::all_of(answers_.begin(), answers_.end(),
                                [](const RankAnswer& answer) { return answer.waits.has_value(); });
@@ -172,6 +169,7 @@ void WaitWatch::Lead() {
   led_ = round_open_ = true;
   round_ends_ = Clock::now() + kRankLimit;
   ++round_;
+  if (link_ != nullptr) link_->AskedWaits(round_);
   for (int32_t to = 0; to < ranks(); ++to) {
     answers_[to].waits.reset();
     if (to != rank()) Send(to, WireMessage::Kind::kAskWaits, round_, "");
@@ -202,6 +200,7 @@ void WaitWatch::Handle(int32_t from, const WireMessage& message) {
     SLUICE_LOG(WARNING) << waits.status().message();
     return;
   }
+  MakePrintable(&*waits);
   answers_[from].name = RankName(*waits, ranks());
   if (message.sequence == kLoads) {
     loads_[from] = *std::move(waits);

@@ -18,7 +18,9 @@ namespace {
 
 constexpr uint32_t kMostStreams = 1 << 16;  // of a rank, on the wire
 constexpr uint8_t kRuns = 1, kReadsInput = 2;
-constexpr double kMoves = 1;  // seconds: who has just run something is only slow
+constexpr double kMostSeconds = 1e10;  // 300 years
+constexpr size_t kMostText = 1024;     // of another rank, in a line of log
+constexpr double kMoves = 1;           // seconds: who has just run something is only slow
 
 std::string OpText(const plan::Instruction& x) {
   const std::string name = InstructionName(x);
@@ -291,6 +293,50 @@ absl::StatusOr<RankWaits> WaitsFromBytes(absl::string_view bytes, int32_t rank) 
   return absl::InvalidArgumentError(absl::StrCat("what rank ", rank, " waits for: expected ",
                                                  "a table of its own, got ", bytes.size(),
                                                  " bytes that are none"));
+}
+
+absl::Status CheckRankWaits(const plan::Plan& plan, int32_t ranks, const RankWaits& waits) {
+  const auto is_time = [](double x) { return x >= 0 && x <= kMostSeconds; };  // not NaN either
+  const auto is_own = [&](int32_t device) {
+    return device >= 0 && device < plan.devices_size() && plan.devices(device).rank() == waits.rank;
+  };
+  const auto wrong = [](absl::string_view what, const auto& got) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " ", got));
+  };
+  if (!is_time(waits.quiet)) return wrong("seconds", waits.quiet);
+  for (const int64_t count :
+       {waits.begun, waits.through, waits.over, waits.asked, waits.answered}) {
+    if (count < 0) return wrong("a count of", count);
+  }
+  for (const StreamWait& stream : waits.streams) {
+    if (!is_own(stream.device)) return wrong("device", stream.device);
+    if (stream.peer < -1 || stream.peer >= ranks) return wrong("rank", stream.peer);
+    if (!is_time(stream.seconds)) return wrong("seconds", stream.seconds);
+  }
+  // Loads of all ranks are sorted, for which each must be a number.
+  std::set<int32_t> loaded;
+  for (const StreamLoad& load : waits.loads) {
+    if (!is_own(load.device) || !loaded.insert(load.device).second) {
+      return wrong("the load of device", load.device);
+    }
+    if (!(load.busy >= 0 && load.busy <= 1)) return wrong("a load of", load.busy);
+  }
+  return absl::OkStatus();
+}
+
+void MakePrintable(RankWaits* waits) {
+  const auto tidy = [](std::string* text) {
+    text->resize(std::min(text->size(), kMostText));
+    for (char& c : *text) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    }
+  };
+  tidy(&waits->host);
+  for (StreamWait& stream : waits->streams) {
+    tidy(&stream.stream);
+    tidy(&stream.op);
+    tidy(&stream.what);
+  }
 }
 
 std::string HostName() {

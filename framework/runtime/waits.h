@@ -69,6 +69,17 @@ struct RankWaits {
 // For the wire. InvalidArgument: bytes that are none, or of another rank than `rank`.
 std::string WaitsToBytes(const RankWaits& waits);
 absl::StatusOr<RankWaits> WaitsFromBytes(absl::string_view bytes, int32_t rank);
+// InvalidArgument: devices of other ranks, ranks that are not there, times and shares that are no
+// numbers.
+absl::Status CheckRankWaits(const plan::Plan& plan, int32_t ranks, const RankWaits& waits);
+// What another rank wrote, fit to be printed: without control characters, and not too long.
+void MakePrintable(RankWaits* waits);
+
+// So many ranks, the first ones, ask the others for their waits, in rounds from 1 on.
+inline constexpr int32_t kWaitLeaders = 4;
+// Numbers of answers that nobody asked for: who a rank is, and what its devices were busy with. And
+// of a question to which no answer is wanted: this time a rank stood still.
+inline constexpr int64_t kIntroduction = -1, kLoads = -2, kStoodStill = -3;
 
 // The streams of one program, of actors of this rank. Actors whose worker could not be asked, since
 // it runs an instruction, have no state but that one.

@@ -23,6 +23,7 @@
 #include "framework/data/record_io.h"
 #include "framework/graph/text.h"
 #include "framework/plan/text.h"
+#include "framework/runtime/trace.h"
 #include "framework/runtime/waits.h"
 #include "framework/testing/hand_plans.h"
 #include "framework/testing/models.h"
@@ -299,6 +300,11 @@ void WriteWaits() {
   waits.streams = {runs, waits_for_rank};
   waits.loads = {{2, 0.75}};
   Write("runtime", "waits", "two", WaitsToBytes(waits));
+  Write("runtime", "trace_part", "two",
+        PartToBytes({"{\"ph\":\"M\",\"pid\":1},\n{\"ts\":0.5}", "\"rank 1\":{\"clock\":null}"}));
+  // Which rank it is, and that it hears all that others say where nobody lies.
+  Write("runtime", "rank_messages", "first", std::string(1, '\0') + std::string(300, '\xff'));
+  Write("runtime", "rank_messages", "other", std::string(1, '\1') + std::string(300, '\xff'));
 }
 
 // Of tcp_net_fuzz: bytes of the peer on a connection.

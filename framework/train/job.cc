@@ -190,7 +190,9 @@ absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
     if (asks != 0 && rank() == asks) {
       RETURN_IF_ERROR(SendLink(&connections_[0][0], measured, deadline));
     } else if (asks != 0 && is_first()) {
-      ASSIGN_OR_RETURN(measured, ReceiveLink(&connections_[asks][0], deadline));
+      const absl::StatusOr<Link> link = ReceiveLink(&connections_[asks][0], deadline);
+      if (!link.ok()) return AddContext(link.status(), absl::StrCat("rank ", asks, " is lost"));
+      measured = *link;
     }
     if (!is_first()) continue;
     Link& link = links[static_cast<size_t>(kind)];

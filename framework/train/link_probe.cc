@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
 namespace sluice {
@@ -18,6 +19,12 @@ constexpr auto kTripsLimit = std::chrono::milliseconds(100);  // once there are 
 constexpr size_t kPingBytes = 64;
 constexpr int64_t kLeastBytes = int64_t{256} << 10, kMostBytes = int64_t{16} << 20;
 constexpr int kStreams = 3;  // of the size that takes long enough
+// Sizes double up to the most.
+constexpr int kMostStreams = 6 + kStreams;
+static_assert(kLeastBytes << 6 == kMostBytes);
+// Nothing takes longer than the deadline of a probe, and the most bytes come in a nanosecond at
+// best.
+constexpr int64_t kMostLatency = 60'000'000'000, kMostRate = 100'000'000'000'000'000;
 constexpr auto kLongEnough = std::chrono::milliseconds(10);
 
 absl::Status SendCount(Connection* connection, int64_t count, Deadline deadline) {
@@ -49,8 +56,10 @@ absl::StatusOr<Clock::duration> Stream(Connection* connection, const std::vector
   const auto begin = Clock::now();
   RETURN_IF_ERROR(SendCount(connection, static_cast<int64_t>(bytes.size()), deadline));
   RETURN_IF_ERROR(connection->Write(bytes, deadline));
-  RETURN_IF_ERROR(ReceiveCount(connection, deadline).status());
-  return Clock::now() - begin;
+  ASSIGN_OR_RETURN(const int64_t come, ReceiveCount(connection, deadline));
+  if (come == static_cast<int64_t>(bytes.size())) return Clock::now() - begin;
+  return absl::InvalidArgumentError(
+      absl::StrCat("a measured link: expected ", bytes.size(), " bytes to have come, got ", come));
 }
 
 absl::StatusOr<Clock::duration> MedianTrip(Connection* connection, Deadline deadline) {
@@ -98,17 +107,23 @@ absl::StatusOr<Link> Ask(Connection* connection, Deadline deadline) {
 }
 
 absl::Status Answer(Connection* connection, Deadline deadline) {
-  std::array<std::byte, kPingBytes> ping;
-  do {
+  std::array<std::byte, kPingBytes> ping = {};
+  for (size_t trips = 0; ping[0] == std::byte{0}; ++trips) {
+    if (trips == kMostTrips) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a measured link: expected at most ", kMostTrips, " round trips, got more"));
+    }
     RETURN_IF_ERROR(connection->Read(absl::MakeSpan(ping), deadline));
     RETURN_IF_ERROR(connection->Write(ping, deadline));
-  } while (ping[0] == std::byte{0});
+  }
   std::vector<std::byte> bytes;
-  while (true) {
+  for (int streams = 0;; ++streams) {
     ASSIGN_OR_RETURN(const int64_t size, ReceiveCount(connection, deadline));
     if (size == 0) return absl::OkStatus();
-    if (size < 0 || size > kMostBytes) {
-      return absl::InvalidArgumentError("the other end of a measured link lies about its bytes");
+    if (size < 0 || size > kMostBytes || streams == kMostStreams) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a measured link: expected at most ", kMostStreams, " streams of 1 to ",
+                       kMostBytes, " bytes, got ", streams + 1, ", this of ", size));
     }
     bytes.resize(static_cast<size_t>(size));
     RETURN_IF_ERROR(connection->Read(absl::MakeSpan(bytes), deadline));
@@ -155,6 +170,12 @@ absl::StatusOr<Link> ReceiveLink(Connection* connection, Deadline deadline) {
   Link link;
   ASSIGN_OR_RETURN(link.latency_nanoseconds, ReceiveCount(connection, deadline));
   ASSIGN_OR_RETURN(const int64_t rate, ReceiveCount(connection, deadline));
+  if (link.latency_nanoseconds < 0 || link.latency_nanoseconds > kMostLatency || rate < 0 ||
+      rate > kMostRate) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a measured link: expected at most ", kMostLatency, " ns and ", kMostRate,
+                     " B/s, got ", link.latency_nanoseconds, " and ", rate));
+  }
   link.bytes_per_second = static_cast<double>(rate);
   return link;
 }

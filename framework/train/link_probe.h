@@ -22,10 +22,11 @@ std::optional<std::pair<int32_t, int32_t>> ProbePair(absl::Span<const int32_t> h
 
 // Both ends call it together. The one with `asks` measures: half the median of round trips of small
 // messages, and the best of some streams, each long enough to be told from a round trip. Takes a
-// tenth of a second or, where a round trip is long, some dozens of them.
+// tenth of a second or, where a round trip is long, some dozens of them. InvalidArgument: the other
+// end asks for more, or answers otherwise, than one that measures.
 absl::StatusOr<Link> MeasureLink(Connection* connection, bool asks, Deadline deadline);
 
-// Of what was measured, between two ranks.
+// Of what was measured, between two ranks. InvalidArgument: it cannot have been measured.
 absl::Status SendLink(Connection* connection, const Link& link, Deadline deadline);
 absl::StatusOr<Link> ReceiveLink(Connection* connection, Deadline deadline);
 
