@@ -306,7 +306,9 @@ std::vector<CudaFault> KernelFaults() {
                 KernelFault::kHalfScratch),
       OfKernels("kernel_scratch_beyond_the_plan", {"bytes of scratch, as the plan says"},
                 KernelFault::kMoreScratch),
-      OfKernels("kernel_output_shifted", {kOutside}, KernelFault::kShiftedOutput),
+      // Which kernel it is goes by threads: a copy beyond its memory is refused when it is made.
+      OfKernels("kernel_output_shifted", {kOutside, "outside of an allocation"},
+                KernelFault::kShiftedOutput),
   };
 }
 
