@@ -42,7 +42,7 @@ std::vector<GptLayout> Layouts() {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, ParityTest, ::testing::ValuesIn(Layouts()), LayoutName());
 
-// One of each kind, for a setting that says little of layouts which the other two do not say.
+// Every fourth, for settings that say little of layouts beyond what AdamWWithClip says of all.
 std::vector<GptLayout> FewLayouts() {
   const std::vector<GptLayout> all = ParityLayouts();
   std::vector<GptLayout> few;
