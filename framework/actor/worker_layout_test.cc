@@ -14,7 +14,8 @@ TEST(WorkerLayoutTest, WithCollectivesNoTwoStreamsOfACardShareAWorker) {
   layout.collectives = true;
   std::set<int32_t> workers;
   for (int32_t device = 0; device < layout.devices; ++device) {
-    for (const auto kind : {plan::STREAM_COMPUTE, plan::STREAM_COPY, plan::STREAM_COLLECTIVE}) {
+    for (const auto kind : {plan::STREAM_COMPUTE, plan::STREAM_COPY, plan::STREAM_COPY_OUT,
+                            plan::STREAM_COLLECTIVE}) {
       const int32_t worker = layout.WorkerOf(kind, device);
       EXPECT_LT(worker, layout.workers());
       EXPECT_TRUE(workers.insert(worker).second) << device << ", " << kind;
@@ -24,7 +25,9 @@ TEST(WorkerLayoutTest, WithCollectivesNoTwoStreamsOfACardShareAWorker) {
 
 TEST(WorkerLayoutTest, WithoutThemWhoeverComputesCopies) {
   const WorkerLayout layout;
-  EXPECT_EQ(layout.WorkerOf(plan::STREAM_COPY, 0), layout.WorkerOf(plan::STREAM_COMPUTE, 0));
+  for (const auto kind : {plan::STREAM_COPY, plan::STREAM_COPY_OUT}) {
+    EXPECT_EQ(layout.WorkerOf(kind, 0), layout.WorkerOf(plan::STREAM_COMPUTE, 0));
+  }
   EXPECT_NE(layout.WorkerOf(plan::STREAM_NET, 0), layout.WorkerOf(plan::STREAM_COMPUTE, 0));
 }
 

@@ -61,8 +61,8 @@ void Boxer::CopyTo(const Values& from, const Values& to, Phase phase, int32_t bo
     task.scope = source.name;
     task.boxing = boxing;
     task.phase = phase;
-    task.stream = plan::STREAM_COPY;
     task.device = std::min(source.device, target.device);  // hosts stand behind all devices
+    task.stream = task.device == target.device ? plan::STREAM_COPY : plan::STREAM_COPY_OUT;
     task.stage = target.stage;
     task.firings = source.tokens;
     if (source.producer >= 0) task.position.first = tasks_->tasks[source.producer].position.first;

@@ -115,8 +115,9 @@ Counts ExpectHostsBetween(const plan::Plan& plan) {
           if (is_host || reg.bytes() == 0 || reg.device() == stream.device()) continue;
           EXPECT_TRUE(IsOnHost(plan, reg.device())) << actor.name();
           EXPECT_EQ(x.kind(), plan::INSTRUCTION_COPY) << actor.name();
-          EXPECT_EQ(stream.kind(), plan::STREAM_COPY) << actor.name();
-          (operands == &x.outputs() ? counts.to_host : counts.from_host) += 1;
+          const bool out = operands == &x.outputs();
+          EXPECT_EQ(stream.kind(), out ? plan::STREAM_COPY_OUT : plan::STREAM_COPY) << actor.name();
+          (out ? counts.to_host : counts.from_host) += 1;
         }
       }
     }

@@ -157,7 +157,8 @@ class Stager {
 
     plan::Actor actor;
     actor.set_name(absl::StrCat("d", at, ".copy(", to.name(), ")"));
-    actor.set_stream(CopyStream(at));
+    actor.set_stream(
+        CopyStream(at, IsHost(plan_.devices(device)) ? plan::STREAM_COPY_OUT : plan::STREAM_COPY));
     actor.set_firings_per_step(tokens);
     actor.set_priority(priority);
     plan::Instruction* copy = actor.add_script();
@@ -180,13 +181,13 @@ class Stager {
     return found->second;
   }
 
-  int32_t CopyStream(int32_t device) {
+  int32_t CopyStream(int32_t device, plan::StreamKind kind) {
     for (int s = 0; s < program_.streams_size(); ++s) {
-      if (program_.streams(s).kind() == plan::STREAM_COPY && DeviceOf(s) == device) return s;
+      if (program_.streams(s).kind() == kind && DeviceOf(s) == device) return s;
     }
     plan::Stream* stream = program_.add_streams();
     stream->set_device(device);
-    stream->set_kind(plan::STREAM_COPY);
+    stream->set_kind(kind);
     return program_.streams_size() - 1;
   }
 

@@ -66,6 +66,8 @@ absl::string_view StreamKindName(plan::StreamKind kind) {
       return "net";
     case plan::STREAM_COLLECTIVE:
       return "collective";
+    case plan::STREAM_COPY_OUT:
+      return "copy_out";
     default:
       return "";
   }
@@ -98,9 +100,12 @@ bool IsTransfer(plan::InstructionKind kind) {
          kind == plan::INSTRUCTION_COLLECTIVE || kind == plan::INSTRUCTION_REMOTE;
 }
 
+bool IsCopyStream(plan::StreamKind kind) {
+  return kind == plan::STREAM_COPY || kind == plan::STREAM_COPY_OUT;
+}
+
 bool IsListed(plan::StreamKind kind) {
-  return kind == plan::STREAM_COMPUTE || kind == plan::STREAM_COPY ||
-         kind == plan::STREAM_COLLECTIVE;
+  return kind == plan::STREAM_COMPUTE || IsCopyStream(kind) || kind == plan::STREAM_COLLECTIVE;
 }
 
 DeviceKind KindOf(const plan::Device& device) { return static_cast<DeviceKind>(device.kind()); }

@@ -27,6 +27,9 @@ std::string InstructionName(const plan::Instruction& instruction);
 bool NeedsKernel(plan::InstructionKind kind);
 // May its operands lie in other memory spaces than its stream's?
 bool IsTransfer(plan::InstructionKind kind);
+// Does what such a stream runs move bytes between memory spaces of a rank? There is one a
+// direction, as cards have an engine for each.
+bool IsCopyStream(plan::StreamKind kind);
 // Does such a stream take its work in a recorded order? Of the others, one that holds a collective.
 bool IsListed(plan::StreamKind kind);
 
