@@ -96,6 +96,21 @@ void CudaEngine::CheckCells() const {
   }
 }
 
+std::string CudaEngine::UnderWay(int card) const {
+  constexpr size_t kNamed = 4;  // of a stream: the first that fails is the first that is not done
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::string text;
+  for (const CudaStream* stream : streams_) {
+    if (stream->device() != card) continue;
+    const std::vector<int32_t> places = stream->PlacesUnderWay();
+    for (size_t i = 0; i < std::min(places.size(), kNamed); ++i) {
+      absl::StrAppend(&text, text.empty() ? "" : "; ", places_[places[i]].after_step);
+    }
+    if (places.size() > kNamed) absl::StrAppend(&text, " and ", places.size() - kNamed, " more");
+  }
+  return text;
+}
+
 CudaStream::CudaStream(CudaEngine* engine, int device, DeviceErrorCell* cell, cudaStream_t handle,
                        int index)
     : Stream(nullptr),
@@ -137,6 +152,11 @@ void CudaStream::Begin(int32_t place, std::optional<int64_t> step,
   const absl::Status used = Use(device_);
   if (!used.ok()) engine_.Fail(used);
   place_ = place;
+  if (capturing_ != nullptr) {
+    capturing_->push_back(place);
+  } else {
+    given_.Give(place);
+  }
   if (step.has_value()) SetStep(*step);
   has_new_ = true;
   WatchCudaOperands(handle_, operands);
@@ -156,7 +176,10 @@ absl::StatusOr<int32_t> CudaStream::Capture(absl::FunctionRef<absl::Status()> gi
   // Other threads may allocate meanwhile: they prepare kernels, or start another runtime.
   RETURN_IF_ERROR(FromCuda(cudaStreamBeginCapture(handle_, cudaStreamCaptureModeThreadLocal),
                            "cudaStreamBeginCapture"));
+  std::vector<int32_t> places;
+  capturing_ = &places;
   const absl::Status given = give();
+  capturing_ = nullptr;
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(handle_, &graph);
   cudaGraphExec_t made = nullptr;
@@ -167,6 +190,10 @@ absl::StatusOr<int32_t> CudaStream::Capture(absl::FunctionRef<absl::Status()> gi
   RETURN_IF_ERROR(FromCuda(ended, "cudaStreamEndCapture"));
   RETURN_IF_ERROR(FromCuda(instantiated, "cudaGraphInstantiate"));
   graphs_.push_back(made);
+  {
+    std::lock_guard<std::mutex> lock(engine_.mutex_);
+    captured_.push_back(std::move(places));
+  }
   // What a first launch would else do besides.
   RETURN_IF_ERROR(FromCuda(cudaGraphUpload(made, handle_), "cudaGraphUpload"));
   return static_cast<int32_t>(graphs_.size()) - 1;
@@ -177,14 +204,16 @@ void CudaStream::Replay(int32_t capture, int64_t step) {
   if (!used.ok()) engine_.Fail(used);
   SetStep(step);
   has_new_ = true;
+  given_.Give(-1 - capture);
   const cudaError_t error = cudaGraphLaunch(graphs_[capture], handle_);
-  if (error != cudaSuccess) engine_.Fail(FromCuda(error, "cudaGraphLaunch"));
+  if (error != cudaSuccess) engine_.Fail(WithWorkUnderWay(FromCuda(error, "cudaGraphLaunch")));
 }
 
 Fence CudaStream::Record() {
   if (has_new_) {
     has_new_ = false;
     ++recorded_;
+    given_at_[recorded_ % given_at_.size()].store(given_.given(), std::memory_order_relaxed);
     cudaEvent_t& event = events_[recorded_ % kEvents];
     cudaError_t error = cudaSuccess;
     if (event == nullptr) {
@@ -219,12 +248,38 @@ bool CudaStream::IsDone(uint64_t count) const {
   const cudaError_t error = cudaEventQuery(events_[count % kEvents]);
   if (error == cudaErrorNotReady) return false;
   if (error != cudaSuccess) {
-    engine_.Fail(FromCuda(error, "work that was given to a stream before"));
+    engine_.Fail(WithWorkUnderWay(FromCuda(error, "work that was given to a stream before")));
     return true;
   }
   while (done < count && !done_.compare_exchange_weak(done, count)) {
   }
   return true;
+}
+
+std::vector<int32_t> CudaStream::PlacesUnderWay() const {
+  const uint64_t done = done_.load(std::memory_order_acquire);
+  const uint64_t from =
+      done == 0 ? 0 : given_at_[done % given_at_.size()].load(std::memory_order_relaxed);
+  std::vector<int32_t> places;
+  for (const int32_t number : given_.From(from)) {
+    if (number >= 0) {
+      places.push_back(number);
+    } else {
+      const std::vector<int32_t>& captured = captured_[-1 - number];
+      places.insert(places.end(), captured.begin(), captured.end());
+    }
+  }
+  return places;
+}
+
+absl::Status CudaStream::WithWorkUnderWay(const absl::Status& status) const {
+  // A stream that captures may not be asked, and runs nothing.
+  if (capturing_ != nullptr) return status;
+  const cudaError_t error = cudaStreamQuery(handle_);
+  if (error == cudaSuccess || error == cudaErrorNotReady) return status;
+  const std::string under_way = engine_.UnderWay(device_);
+  if (under_way.empty()) return status;
+  return {status.code(), absl::StrCat(status.message(), "; under way on its card: ", under_way)};
 }
 
 // A card as a device of a plan. Several devices may share a card, as tests on one card do.

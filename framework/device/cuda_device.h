@@ -11,6 +11,7 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,7 @@
 #include "framework/device/cuda_errors.h"
 #include "framework/device/cuda_operand_watch.h"
 #include "framework/device/device.h"
+#include "framework/device/given_work.h"
 
 namespace sluice {
 
@@ -52,6 +54,9 @@ class CudaEngine {
   friend class CudaDevice;
   friend class CudaStream;
   void CheckCells() const;
+  // What a card was given and is not known to have done: "device 1, h0/norm (layer_norm); ...".
+  // Empty if that is nothing.
+  std::string UnderWay(int card) const;
 
   struct Place {
     std::string op, before_step, after_step;
@@ -93,6 +98,9 @@ class CudaStream final : public Stream {
   void Begin(int32_t place, std::optional<int64_t> step, absl::Span<const CudaOperand> operands);
   // Of the instruction that has begun.
   DeviceErrors errors() const { return {cell_, place_, step_}; }
+  // An error of a call. If the card has failed at something that it was given before, which any
+  // call then tells, also what that may have been.
+  absl::Status WithWorkUnderWay(const absl::Status& status) const;
   // Allocates what the stream has in device memory. Before anything else.
   absl::Status Open();
 
@@ -101,6 +109,8 @@ class CudaStream final : public Stream {
   static constexpr uint64_t kEvents = 512;
 
   bool IsDone(uint64_t count) const;
+  // Places of instructions that are not known to be done. Under the engine's mutex.
+  std::vector<int32_t> PlacesUnderWay() const;
   void SetStep(int64_t step);
 
   CudaEngine& engine_;
@@ -116,6 +126,12 @@ class CudaStream final : public Stream {
   mutable std::atomic<uint64_t> done_{0};  // records known to be done
   std::vector<cudaEvent_t> events_;
   std::vector<cudaGraphExec_t> graphs_;  // by capture
+  GivenWork given_;                      // places, and -1 - n for capture n
+  // By record: how much had been given. Twice the events, so that the last that is known to be done
+  // is still there when the next one takes its event.
+  std::array<std::atomic<uint64_t>, 2 * kEvents> given_at_ = {};
+  std::vector<int32_t>* capturing_ = nullptr;   // the places of what is being captured
+  std::vector<std::vector<int32_t>> captured_;  // by capture; guarded by the engine's mutex
 };
 
 // Bytes that each card has free. Unavailable says what the driver says where there is none.

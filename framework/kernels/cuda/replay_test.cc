@@ -1,8 +1,9 @@
 // What a stream has captured, it gives again in another step: random ops draw that step's numbers,
-// and what a kernel finds wrong is told of that step.
+// and what a kernel finds wrong is told of that step. What fails late is named, replayed or not.
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/device/device.h"
 #include "framework/kernels/cuda/support.h"
 #include "framework/testing/cuda_order.h"
@@ -31,7 +32,8 @@ class ReplayTest : public testing::Test {
   void TearDown() override { EXPECT_THAT(TakeCudaErrors(), IsEmpty()); }
 
   std::unique_ptr<Kernel> Prepare(const std::string& op, const std::string& attributes,
-                                  std::vector<Shard> inputs, Shard output) {
+                                  std::vector<Shard> inputs, Shard output,
+                                  const std::string& scope = "") {
     KernelSpec spec;
     spec.op = op;
     spec.attributes = attributes;
@@ -42,7 +44,8 @@ class ReplayTest : public testing::Test {
     auto kernel = CudaSupport().prepare(spec, stream_);
     EXPECT_EQ(kernel.status(), absl::OkStatus());
     EXPECT_EQ((*kernel)->scratch(), 0);
-    return CudaSupport().place(*std::move(kernel), spec, {"program p", "device 0"}, stream_);
+    return CudaSupport().place(*std::move(kernel), spec,
+                               {"program p", absl::StrCat("device 0", scope)}, stream_);
   }
   absl::Status Launch(Kernel* kernel, int64_t step, std::vector<std::byte*> operands) {
     KernelContext context;
@@ -105,6 +108,56 @@ TEST_F(ReplayTest, ErrorsAreOfItsStep) {
   WaitUntilDone();
   EXPECT_THAT(std::string(device_->status().message()),
               HasSubstr("program p, step 12, device 0: embedding: expected ids in [0, 4), got 9"));
+}
+
+// The second of three kernels writes behind the device's memory. A card says only that something
+// has failed; named is what had not been done, and no more than that.
+class LateErrorTest : public ReplayTest {
+ protected:
+  void PrepareAll() {
+    const Shard row = Shard::Whole(DType::kF32, {kElements});
+    for (const char* scope :
+         {", done (gelu)", ", first (gelu)", ", wrong (gelu)", ", last (gelu)"}) {
+      kernels_.push_back(Prepare("gelu", "", {row}, row, scope));
+    }
+    std::byte* const memory = device_->memory();
+    ASSERT_EQ(Launch(kernels_[0].get(), 1, {memory, memory + kBytes}), absl::OkStatus());
+    WaitUntilDone();
+    ASSERT_EQ(device_->status(), absl::OkStatus());
+  }
+  absl::Status LaunchThree() {
+    std::byte* const memory = device_->memory();
+    absl::Status status = Launch(kernels_[1].get(), 2, {memory, memory + kBytes});
+    status.Update(Launch(kernels_[2].get(), 2, {memory, memory + (int64_t{1} << 40)}));
+    status.Update(Launch(kernels_[3].get(), 2, {memory, memory + 2 * kBytes}));
+    return status;
+  }
+  void ExpectNamed(const absl::Status& status) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr("cudaErrorIllegalAddress"));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("under way on its card: device 0, first (gelu); device 0, wrong (gelu); "
+                          "device 0, last (gelu)"));
+    EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("done (gelu)")));
+    EXPECT_FALSE(TakeCudaErrors().empty()) << "the emulation's own words";
+  }
+
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+};
+
+TEST_F(LateErrorTest, WhatWasUnderWayIsNamed) {
+  PrepareAll();
+  ASSERT_EQ(LaunchThree(), absl::OkStatus());
+  WaitUntilDone();
+  ExpectNamed(device_->status());
+}
+
+TEST_F(LateErrorTest, WhatWasUnderWayInAGraphIsNamed) {
+  PrepareAll();
+  const auto capture = stream_->Capture([&] { return LaunchThree(); });
+  ASSERT_EQ(capture.status(), absl::OkStatus());
+  stream_->Replay(*capture, 2);
+  WaitUntilDone();
+  ExpectNamed(device_->status());
 }
 
 TEST_F(ReplayTest, AnErrorWhileCapturingIsTold) {

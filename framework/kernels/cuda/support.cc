@@ -36,7 +36,8 @@ class PlacedKernel final : public Kernel {
     operands_[n].begin = scratch;
     operands_[n + 1].begin = stream.step();
     stream.Begin(place_, is_copy_ ? std::nullopt : std::optional(context.step), operands_);
-    return kernel_->Launch(context, operands, scratch);
+    const absl::Status launched = kernel_->Launch(context, operands, scratch);
+    return launched.ok() ? launched : stream.WithWorkUnderWay(launched);
   }
   int64_t scratch() const override { return kernel_->scratch(); }
 
