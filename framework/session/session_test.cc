@@ -19,6 +19,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/comm/in_process_net.h"
 #include "framework/graph/interpreter.h"
+#include "framework/kernels/device_support.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/optimizer.h"
 #include "gmock/gmock.h"
@@ -475,6 +476,27 @@ TEST(SessionTest, WhatDoesNotFitIsExplainedButNotStarted) {
   EXPECT_EQ(Session::ExplainPlan({{"train", &graph}}, options)->find("does not fit"),
             std::string::npos);
   EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(), absl::OkStatus());
+}
+
+// Two cards, of which the second has the least free: devices share them in turn, 1 and 3 that one.
+TEST(SessionTest, WhatACardHasNoRoomForIsExplainedButNotStarted) {
+  DeviceSupport cards = {};
+  cards.free_bytes = []() -> absl::StatusOr<std::vector<int64_t>> {
+    return std::vector<int64_t>{1 << 30, 1000};
+  };
+  Graph graph;
+  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
+  SessionOptions options;
+  options.mesh = "data=4 @cuda";
+  options.cuda = &cards;
+  const absl::Status status = Session::Start({{"train", &graph}}, options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  const std::string refused(status.message());
+  EXPECT_THAT(refused, AllOf(HasSubstr("expected at most 1000 bytes of memory on card 1, which it "
+                                       "has free; got "),
+                             HasSubstr("The largest at the peak of device "),
+                             HasSubstr("\n  384 bytes of parameter first/up\n")));
+  EXPECT_EQ(std::count(refused.begin(), refused.end(), '\n'), 1 + 10);
 }
 
 // The data of a page that --explain_html wrote.

@@ -31,6 +31,8 @@ cudaError_t Copy(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t) asm(
 cudaError_t CopyRows(
     void*, size_t, const void*, size_t, size_t, size_t, cudaMemcpyKind,
     cudaStream_t) asm("__real__Z17cudaMemcpy2DAsyncPvmPKvmmm14cudaMemcpyKindP11CUstream_st");
+cudaError_t LaunchGraph(cudaGraphExec_t, cudaStream_t) asm(
+    "__real__Z15cudaGraphLaunchP14CUgraphExec_stP11CUstream_st");
 cudaError_t Pin(void*, size_t, unsigned int) asm("__real__Z16cudaHostRegisterPvmj");
 cudaError_t Allocate(void**, size_t) asm("__real__Z10cudaMallocPPvm");
 cublasStatus_t MakeLayout(cublasLtMatrixLayout_t*, cudaDataType, uint64_t, uint64_t,
@@ -62,6 +64,8 @@ constexpr size_t kShift = 64;  // bytes; where tensors may begin
 // What the program has pinned, by where it begins.
 std::mutex mutex;
 std::map<uintptr_t, size_t> pinned;  // guarded by mutex
+// What each stream has launched last since a mistake was planted.
+std::map<cudaStream_t, cudaGraphExec_t> last_graphs;  // guarded by mutex
 
 bool IsPinned(const void* p) {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -79,6 +83,10 @@ void PlantCallFault(CudaCallFault which, int64_t from, int64_t count) {
   first = from;
   end = from + count;
   calls = planted = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    last_graphs.clear();
+  }
   fault = which;
 }
 
@@ -149,6 +157,18 @@ cudaError_t CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pi
                      size_t rows, cudaMemcpyKind kind, cudaStream_t stream) {
   if (Happens(CudaCallFault::kWidePitch)) from_pitch *= 2;
   return real::CopyRows(to, to_pitch, from, from_pitch, width, rows, kind, stream);
+}
+
+cudaError_t LaunchGraph(cudaGraphExec_t graph, cudaStream_t stream) asm(
+    "__wrap__Z15cudaGraphLaunchP14CUgraphExec_stP11CUstream_st");
+cudaError_t LaunchGraph(cudaGraphExec_t graph, cudaStream_t stream) {
+  cudaGraphExec_t last = graph;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::swap(last, last_graphs.emplace(stream, graph).first->second);
+  }
+  if (last != graph && Happens(CudaCallFault::kStaleGraph)) graph = last;
+  return real::LaunchGraph(graph, stream);
 }
 
 cudaError_t Pin(void* begin, size_t bytes,

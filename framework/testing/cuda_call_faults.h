@@ -21,6 +21,7 @@ enum class CudaCallFault {
   kLongCopy,          // a copy takes 64 bytes more
   kShiftedCopy,       // a copy writes 64 bytes further on
   kWidePitch,         // a copy reads rows that lie twice as far apart
+  kStaleGraph,        // a stream's last graph is launched again in the place of another
   kReusedPinned,      // the host writes what a copy that it has asked for has yet to read
   kHalfPinned,        // half of host memory is not pinned
   kSmallMemory,       // an allocation is half as large

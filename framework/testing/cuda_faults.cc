@@ -330,6 +330,9 @@ std::vector<CudaFault> CallFaults() {
       OfCalls("copy_too_long", {kOutside, "cudaErrorInvalidValue"}, Fault::kLongCopy),
       OfCalls("copy_shifted", {kOutside, "cudaErrorInvalidValue"}, Fault::kShiftedCopy),
       OfCalls("copy_of_wide_rows", {kOutside}, Fault::kWidePitch),
+      // A slot's graph in the place of another's: reads too early, or what nobody has written.
+      OfCalls("stale_graph", {kNoOrder, kChanged, "reads uninitialized device memory"},
+              Fault::kStaleGraph, 0, kAll),
       OfCalls("pinned_memory_reused_early", {kChanged}, Fault::kReusedPinned),
       OfCalls("half_pinned", {"pageable host memory"}, Fault::kHalfPinned),
       OfCalls("arena_too_small", {"writes outside of an allocation"}, Fault::kSmallMemory),
