@@ -29,6 +29,8 @@ ABSL_FLAG(int64_t, warmup, 5, "steps before the clock starts");
 ABSL_FLAG(int64_t, steps, 50, "timed steps, at most");
 ABSL_FLAG(double, seconds, 5, "that the timed steps may take together");
 ABSL_FLAG(std::string, trace, "", "file for a timeline of the run");
+ABSL_FLAG(bool, cuda_graphs, true, "launch runs of instructions at once, as graphs");
+ABSL_FLAG(int64_t, script_length, 0, "longest run of instructions of one actor; 0 is no limit");
 
 namespace sluice {
 namespace {
@@ -50,6 +52,8 @@ SessionOptions OptionsOfFlags() {
   options.mesh = "data=1 @cuda";
   options.cuda = &CudaSupport();
   options.trace = absl::GetFlag(FLAGS_trace);
+  options.cuda_graphs = absl::GetFlag(FLAGS_cuda_graphs);
+  options.script_length = absl::GetFlag(FLAGS_script_length);
   return options;
 }
 
@@ -65,6 +69,8 @@ void Print(const GpuModel& model, int64_t parameters, const std::string& card, c
       {"title", model.title},
       {"card", card},
       {"precision", absl::GetFlag(FLAGS_precision)},
+      {"cuda_graphs", absl::GetFlag(FLAGS_cuda_graphs)},
+      {"script_length", absl::GetFlag(FLAGS_script_length)},
       {"parameters", parameters},
       {model.unit + "_per_step", model.units_per_step},
       {"step_ms", milliseconds},
@@ -116,6 +122,7 @@ int main(int argc, char** argv) {
       {"gpu_step",
        "Times steps of training on a GPU; see bench/README.md.\n",
        {{"What runs", {{"model", "NAME", ""}, {"precision", "TYPE", ""}, {"small", "", ""}}},
+        {"How it is launched", {{"cuda_graphs", "", ""}, {"script_length", "N", ""}}},
         {"How it is measured",
          {{"warmup", "N", ""},
           {"steps", "N", ""},

@@ -37,6 +37,8 @@ class GpuEmulatedTest(unittest.TestCase):
             found = [each.name for each in context.outcomes if each.part == "faults"]
             self.assertGreater(len(found), 10 + len(_MODELS))
             self.assertEqual(len(context.steps), 2 * len(_MODELS))
+            self.assertEqual([(line["script_length"], line["cuda_graphs"]) for line in context.launches],
+                             [(1, True), (0, False), (0, True)])
             self.assertEqual(sorted(os.listdir(out)),
                              ["log.txt", "report.html", "report.json", "report.md", "trace_gpt_tiny.json.gz"])
             with open(os.path.join(out, "report.md"), encoding="utf-8") as file:

@@ -53,6 +53,7 @@ class Context:
     steps: list = field(default_factory=list)  # lines of gpu_step
     peers: list = field(default_factory=list)  # lines of peers, with "peer"
     predicted: list = field(default_factory=list)  # lines of gpu_steps
+    launches: list = field(default_factory=list)  # lines of gpu_step, with "how"
     kernels: list = field(default_factory=list)  # figures.Figure
     failures: list = field(default_factory=list)  # what processes said that failed
     part: str = ""
@@ -241,6 +242,26 @@ def steps(context):
         _say_step(context, name, line, ran)
 
 
+# What launching costs: the step of the paper's actors, which fire for each instruction, and one whose launches are not
+# gathered into graphs. A script of one instruction has nothing to gather.
+_LAUNCHES = {"one instruction a firing": ["--script_length=1"], "no graphs": ["--nocuda_graphs"], "graphs": []}
+
+
+def launches(context):
+    """A step that its launches bind, launched in three ways: the yardsticks beside what is the default."""
+    model = "gpt_tiny" if "gpt_tiny" in context.models else context.models[0]
+    for name, flags in _LAUNCHES.items():
+        command = [context.program("gpu_step"), "--model=" + model, "--precision=bf16"] + flags + context.small()
+        ran = context.started(name, command, 30)
+        if ran is None:
+            continue
+        line = _line_of(ran.out, "gpu_step")
+        context.launches.append({**line, "how": name})
+        first = context.launches[0]
+        context.say(name, PASSED, "%s %.3g ms, %.2f of %s" % (
+            model, line["median_ms"], line["median_ms"] / first["median_ms"], first["how"]), ran)
+
+
 def _say_step(context, name, line, ran):
     fell = line["last_loss"] < line["first_loss"]
     text = "%.3g ms, %.2f GB" % (line["median_ms"], line.get("device_peak_bytes", 0) / 1e9)
@@ -357,6 +378,7 @@ PARTS = {
     "conformance": (conformance, 100),
     "steps": (steps, 130),
     "eager": (eager, 120),
+    "launches": (launches, 30),
     "kernels": (kernels, 120),
     "parity": (parity, 90),
     "trace": (trace, 30),

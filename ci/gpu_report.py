@@ -214,7 +214,7 @@ def document(context, manifest, names):
     return {"title": title_of(context), "emulated": context.emulated, "manifest": manifest, "card": context.machine.card,
             "facts": facts_of(context, manifest, names),
             "outcomes": [outcome.__dict__ for outcome in context.outcomes], "steps": context.steps, "peers": context.peers,
-            "predicted": context.predicted, "kernels": [figure.__dict__ for figure in context.kernels]}
+            "predicted": context.predicted, "launches": context.launches, "kernels": [figure.__dict__ for figure in context.kernels]}
 
 
 def write(folder, context, manifest, names):

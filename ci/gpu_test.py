@@ -128,6 +128,7 @@ class PartsTest(_Case):
         context = self.run_parts(_Machine())
         self.assertEqual([each for each in context.outcomes if each.state == gpu_parts.FAILED], [])
         self.assertTrue(gpu_run.went_well(context))
+        self.assertEqual([line["how"] for line in context.launches], ["one instruction a firing", "no graphs", "graphs"])
         self.assertEqual(context.machine.card, _CARD)
         self.assertEqual({each.part for each in context.outcomes if each.state == gpu_parts.PASSED}, set(gpu_parts.PARTS))
         self.assertEqual([each["peer"] for each in context.peers], ["PyTorch eager"] * 2 + ["PyTorch compiled"] * 2)
