@@ -440,10 +440,13 @@ absl::Status EnablePeerAccess(const std::set<int>& cards) {
       if (can == 0) continue;
       RETURN_IF_ERROR(Use(card));
       const cudaError_t enabled = cudaDeviceEnablePeerAccess(peer, 0);
-      if (enabled != cudaErrorPeerAccessAlreadyEnabled) {
-        RETURN_IF_ERROR(FromCuda(enabled, "cudaDeviceEnablePeerAccess"));
+      // By another runtime of this process; or a card has as many peers as it can, and the rest go
+      // through the host. The next call is not to find it.
+      if (enabled == cudaErrorPeerAccessAlreadyEnabled || enabled == cudaErrorTooManyPeers) {
+        cudaGetLastError();
+        continue;
       }
-      cudaGetLastError();  // by another runtime of this process; the next call is not to find it
+      RETURN_IF_ERROR(FromCuda(enabled, "cudaDeviceEnablePeerAccess"));
     }
   }
   return absl::OkStatus();
@@ -457,14 +460,15 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(
   const auto engine = std::make_shared<CudaEngine>();
   std::vector<std::unique_ptr<Device>> devices;
   std::set<int> used;
-  for (const DeviceSpec& spec : specs) used.insert(spec.card % cards);
-  RETURN_IF_ERROR(EnablePeerAccess(used));
-  for (size_t n = 0; n < specs.size(); ++n) {
-    auto device = std::make_unique<CudaDevice>(engine, specs[n].card % cards);
-    const absl::Status opened = device->Open(specs[n]);
-    if (!opened.ok()) return AddContext(opened, absl::StrCat("device ", specs[n].name));
+  for (const DeviceSpec& spec : specs) {
+    const int card = spec.card % cards;
+    used.insert(card);
+    auto device = std::make_unique<CudaDevice>(engine, card);
+    const absl::Status opened = device->Open(spec);
+    if (!opened.ok()) return AddContext(opened, absl::StrCat("device ", spec.name));
     devices.push_back(std::move(device));
   }
+  RETURN_IF_ERROR(EnablePeerAccess(used));
   return absl::StatusOr<std::vector<std::unique_ptr<Device>>>(std::move(devices));
 }
 

@@ -1,11 +1,14 @@
 // What a stream has captured, it gives again in another step: random ops draw that step's numbers,
 // and what a kernel finds wrong is told of that step. What fails late is named, replayed or not.
+#include <cuda_runtime.h>
+
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "framework/device/device.h"
 #include "framework/kernels/cuda/support.h"
+#include "framework/testing/cuda_emulation/emulation.h"
 #include "framework/testing/cuda_order.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -169,6 +172,19 @@ TEST_F(ReplayTest, AnErrorWhileCapturingIsTold) {
   EXPECT_EQ(Launch(dropout.get(), 1, {memory, memory + kBytes}), absl::OkStatus())
       << "the capture has ended";
   WaitUntilDone();
+}
+
+// Of ten cards each has eight peers at most; what it copies from the ninth goes through the host.
+TEST(OpenCudaDevicesTest, ACardMayHaveMorePeersThanItCanTouch) {
+  cuda_emulation::Options options;
+  options.devices = 10;
+  cuda_emulation::Reset(options);
+  std::vector<DeviceSpec> specs(10, {DeviceKind::kCuda, kBytes});
+  for (int card = 0; card < 10; ++card) specs[card].card = card;
+  const auto devices = CudaSupport().open(specs);
+  ASSERT_EQ(devices.status(), absl::OkStatus());
+  EXPECT_EQ(devices->size(), 10u);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ constexpr ErrorText kErrorTexts[] = {
     SLUICE_ERROR(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled"),
     SLUICE_ERROR(cudaErrorPeerAccessNotEnabled, "peer access has not been enabled"),
     SLUICE_ERROR(cudaErrorAssert, "device-side assert triggered"),
+    SLUICE_ERROR(cudaErrorTooManyPeers, "peer mapping resources exhausted"),
     SLUICE_ERROR(cudaErrorHostMemoryAlreadyRegistered,
                  "part or all of the requested memory range is already mapped"),
     SLUICE_ERROR(cudaErrorHostMemoryNotRegistered,
@@ -243,8 +244,15 @@ cudaError_t cudaDeviceEnablePeerAccess(int peerDevice, unsigned int flags) {
     const int device = ThisThread().device;
     if (!IsDevice(runtime, peerDevice) || peerDevice == device) return cudaErrorInvalidDevice;
     if (flags != 0) return cudaErrorInvalidValue;
-    return runtime.peers.insert({device, peerDevice}).second ? cudaSuccess
-                                                             : cudaErrorPeerAccessAlreadyEnabled;
+    if (runtime.peers.count({device, peerDevice}) > 0) return cudaErrorPeerAccessAlreadyEnabled;
+    // As the programming guide has it of cards without a switch between them.
+    constexpr int kMostPeers = 8;
+    const auto of_device = [device](const auto& pair) { return pair.first == device; };
+    if (std::count_if(runtime.peers.begin(), runtime.peers.end(), of_device) == kMostPeers) {
+      return cudaErrorTooManyPeers;
+    }
+    runtime.peers.insert({device, peerDevice});
+    return cudaSuccess;
   });
 }
 

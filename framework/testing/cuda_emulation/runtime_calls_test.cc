@@ -119,6 +119,20 @@ TEST_F(RuntimeCallsTest, Copies) {
   EXPECT_EQ(GetStatistics().copied_bytes, 256 + 64 + 64);
 }
 
+// Cards without a switch between them have eight peers each.
+TEST(PeersTest, AreEightADevice) {
+  Options options;
+  options.devices = 10;
+  Reset(options);
+  ASSERT_EQ(cudaSetDevice(9), cudaSuccess);
+  for (int peer = 0; peer < 8; ++peer) EXPECT_EQ(cudaDeviceEnablePeerAccess(peer, 0), cudaSuccess);
+  EXPECT_EQ(cudaDeviceEnablePeerAccess(7, 0), cudaErrorPeerAccessAlreadyEnabled);
+  EXPECT_EQ(cudaDeviceEnablePeerAccess(8, 0), cudaErrorTooManyPeers);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorTooManyPeers);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  EXPECT_EQ(cudaDeviceEnablePeerAccess(9, 0), cudaSuccess) << "others have theirs";
+}
+
 TEST_F(RuntimeCallsTest, SeveralDevices) {
   ASSERT_EQ(cudaSetDevice(3), cudaSuccess);
   float* const theirs = NewFloats();
