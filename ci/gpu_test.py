@@ -85,7 +85,7 @@ class _Machine:
         if program == "gpu_step":
             if "trace" in flags:
                 with open(flags["trace"], "w", encoding="ascii") as file:
-                    file.write('{"traceEvents": [{"ph": "X"}]}')
+                    file.write('{"traceEvents": [{"ph": "X", "cat": "on device"}]}')
             return Ran(0, _step("gpu_step", flags["model"], flags["precision"], 2.0), seconds=1.0)
         if program == "gpu_kernels":
             return Ran(0, _KERNELS.replace("/bf16/", "/" if flags["precision"] == "f32" else "/bf16/"))

@@ -126,6 +126,7 @@ CudaStream::~CudaStream() {
     if (event != nullptr) cudaEventDestroy(event);
   }
   for (const cudaGraphExec_t graph : graphs_) cudaGraphExecDestroy(graph);
+  timer_.reset();
   cudaFree(step_);
   cudaStreamDestroy(handle_);
 }
@@ -159,7 +160,32 @@ void CudaStream::Begin(int32_t place, std::optional<int64_t> step,
   }
   if (step.has_value()) SetStep(*step);
   has_new_ = true;
+  MarkTime();
   WatchCudaOperands(handle_, operands);
+}
+
+void CudaStream::End() { MarkTime(); }
+
+void CudaStream::MarkTime() {
+  if (timer_ == nullptr || capturing_ != nullptr) return;
+  const absl::Status marked = timer_->Mark();
+  if (!marked.ok()) engine_.Fail(marked);
+}
+
+void CudaStream::StartTimes() {
+  timer_ = std::make_unique<CudaTimer>(handle_);
+  absl::Status started = Use(device_);
+  if (started.ok()) started = timer_->Start();
+  if (!started.ok()) engine_.Fail(started);
+}
+
+std::vector<StreamTime> CudaStream::TakeTimes() {
+  std::vector<StreamTime> times;
+  if (timer_ == nullptr || !Use(device_).ok()) return times;
+  const absl::StatusOr<std::vector<int64_t>> marks = timer_->Take();
+  if (!marks.ok()) return times;  // what has failed is told where the step ends
+  for (size_t i = 0; i + 1 < marks->size(); i += 2) times.push_back({(*marks)[i], (*marks)[i + 1]});
+  return times;
 }
 
 void CudaStream::SetStep(int64_t step) {

@@ -27,8 +27,10 @@
 #include "absl/types/span.h"
 #include "framework/device/cuda_errors.h"
 #include "framework/device/cuda_operand_watch.h"
+#include "framework/device/cuda_timer.h"
 #include "framework/device/device.h"
 #include "framework/device/given_work.h"
+#include "framework/device/stream_times.h"
 
 namespace sluice {
 
@@ -70,7 +72,7 @@ class CudaEngine {
   mutable std::atomic<bool> failed_{false};
 };
 
-class CudaStream final : public Stream {
+class CudaStream final : public Stream, public StreamTimes {
  public:
   CudaStream(CudaEngine* engine, int device, DeviceErrorCell* cell, cudaStream_t handle, int index);
   ~CudaStream() override;
@@ -80,6 +82,10 @@ class CudaStream final : public Stream {
   bool captures() const override { return true; }
   absl::StatusOr<int32_t> Capture(absl::FunctionRef<absl::Status()> give) override;
   void Replay(int32_t capture, int64_t step) override;
+  // Of what Begin and End enclose; what is replayed is not timed.
+  void StartTimes() override;
+  int64_t timed() const override { return timer_ == nullptr ? 0 : timer_->marks() / 2; }
+  std::vector<StreamTime> TakeTimes() override;
 
   // The calling thread's device is the stream's from here on.
   absl::Status MakeCurrent() const;
@@ -96,6 +102,8 @@ class CudaStream final : public Stream {
   // Before an instruction launches: it is the caller's thread that does, on this stream's device,
   // and it touches these operands alone. No step: none of its kernels reads it.
   void Begin(int32_t place, std::optional<int64_t> step, absl::Span<const CudaOperand> operands);
+  // Behind what it has launched.
+  void End();
   // Of the instruction that has begun.
   DeviceErrors errors() const { return {cell_, place_, step_}; }
   // An error of a call. If the card has failed at something that it was given before, which any
@@ -109,6 +117,7 @@ class CudaStream final : public Stream {
   static constexpr uint64_t kEvents = 512;
 
   bool IsDone(uint64_t count) const;
+  void MarkTime();
   // Places of instructions that are not known to be done. Under the engine's mutex.
   std::vector<int32_t> PlacesUnderWay() const;
   void SetStep(int64_t step);
@@ -130,6 +139,7 @@ class CudaStream final : public Stream {
   // By record: how much had been given. Twice the events, so that the last that is known to be done
   // is still there when the next one takes its event.
   std::array<std::atomic<uint64_t>, 2 * kEvents> given_at_ = {};
+  std::unique_ptr<CudaTimer> timer_;            // null: nothing is timed
   std::vector<int32_t>* capturing_ = nullptr;   // the places of what is being captured
   std::vector<std::vector<int32_t>> captured_;  // by capture; guarded by the engine's mutex
 };

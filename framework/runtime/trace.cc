@@ -136,11 +136,18 @@ class TraceWriter {
     const plan::Actor& actor = program.actors(span.actor);
     const plan::Instruction& instruction = actor.script(span.instruction);
     const plan::Stream& stream = program.streams(actor.stream());
-    Begin(process, Track(process, stream), span.begin, span.end,
-          instruction.scope().empty() ? InstructionName(instruction) : instruction.scope(), "run");
-    absl::StrAppend(&out_, "\"op\":", Quoted(InstructionName(instruction)),
-                    ",\"actor\":", Quoted(actor.name()), ",\"program\":", Quoted(program.name()),
-                    ",\"step\":", span.step, ",\"micro\":", span.micro, RuntimeBefore(span), "}}");
+    const std::string name =
+        instruction.scope().empty() ? InstructionName(instruction) : instruction.scope();
+    const std::string what =
+        absl::StrCat("\"op\":", Quoted(InstructionName(instruction)),
+                     ",\"actor\":", Quoted(actor.name()), ",\"program\":", Quoted(program.name()),
+                     ",\"step\":", span.step, ",\"micro\":", span.micro);
+    Begin(process, Track(process, stream, /*on_device=*/false), span.begin, span.end, name, "run");
+    absl::StrAppend(&out_, what, RuntimeBefore(span), "}}");
+    if (span.on_device.end == 0) return;
+    Begin(process, Track(process, stream, /*on_device=*/true), span.on_device.begin,
+          span.on_device.end, name, "on device");
+    absl::StrAppend(&out_, what, "}}");
   }
 
   void Wait(int process, const TraceSpan& span) {
@@ -192,15 +199,17 @@ class TraceWriter {
     return absl::StrFormat(",\"runtime_before_us\":%.3f", (span.begin - span.before) / 1e3);
   }
 
-  int Track(int process, const plan::Stream& stream) {
-    const auto key = std::make_tuple(process, stream.device(), stream.kind());
+  // Of what a worker gives a stream, or of when the stream's device ran it.
+  int Track(int process, const plan::Stream& stream, bool on_device) {
+    const auto key = std::make_tuple(process, stream.device(), stream.kind(), on_device);
     const auto found = tracks_.find(key);
     if (found != tracks_.end()) return found->second;
     const int track = static_cast<int>(tracks_.size()) + 1;
     tracks_[key] = track;
     // The label goes before the instance that Begin has not yet begun.
     Label(process, track, "thread_name",
-          absl::StrCat("device ", stream.device(), " ", StreamKindName(stream.kind())));
+          absl::StrCat("device ", stream.device(), " ", StreamKindName(stream.kind()),
+                       on_device ? ", on the device" : ""));
     return track;
   }
 
@@ -213,7 +222,7 @@ class TraceWriter {
   std::string out_;
   // By program, device and number.
   std::map<std::tuple<int32_t, int32_t, int32_t>, const plan::Register*> registers_;
-  std::map<std::tuple<int, int32_t, plan::StreamKind>, int> tracks_;
+  std::map<std::tuple<int, int32_t, plan::StreamKind, bool>, int> tracks_;
 };
 
 }  // namespace
@@ -228,6 +237,32 @@ BlockedOn BlockedOnOf(const ProgramIndex::Wait& wait) {
       return {BlockedOn::kReuse, wait.actor, wait.what};
     default:
       return {BlockedOn::kNothing, -1, -1};
+  }
+}
+
+void WorkerTrace::Watch(Stream* stream) {
+  auto* const times = dynamic_cast<StreamTimes*>(stream);
+  if (times == nullptr) return;
+  times->StartTimes();
+  watched_.push_back({stream, times, {}});
+}
+
+// Not every instruction is one for the device: of one that is, its stream has timed one more.
+void WorkerTrace::NoteTimed(const Stream* stream) {
+  for (Watched& watched : watched_) {
+    if (watched.stream != stream) continue;
+    if (watched.times->timed() > static_cast<int64_t>(watched.spans.size())) {
+      watched.spans.push_back(spans_.size());
+    }
+  }
+}
+
+void WorkerTrace::TakeTimesOnDevices() {
+  for (const Watched& watched : watched_) {
+    const std::vector<StreamTime> times = watched.times->TakeTimes();
+    for (size_t i = 0; i < std::min(times.size(), watched.spans.size()); ++i) {
+      spans_[watched.spans[i]].on_device = times[i];
+    }
   }
 }
 

@@ -14,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/device/stream.h"
+#include "framework/device/stream_times.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
 
@@ -41,6 +43,8 @@ BlockedOn BlockedOnOf(const ProgramIndex::Wait& wait);
 struct TraceSpan {
   int64_t before = 0;          // where the worker's last span ended
   int64_t begin = 0, end = 0;  // nanoseconds of the steady clock
+  // When its device ran what the worker gave it in that time; both 0: the same, or nobody knows.
+  StreamTime on_device;
   int32_t program = 0;
   int32_t actor = -1;        // who ran, or waited
   int32_t instruction = -1;  // -1: a wait
@@ -58,15 +62,28 @@ class WorkerTrace {
   }
   // False: of a worker for I/O, whose waits say nothing of what a step takes.
   bool computes() const { return computes_; }
-  // A span that ends now.
-  void Add(TraceSpan span, int64_t now) {
+  // A stream that spans will name; it is asked when its device runs them, if it can tell.
+  void Watch(Stream* stream);
+  // A span that ends now, of what the stream was given in it, if one was.
+  void Add(TraceSpan span, int64_t now, const Stream* stream = nullptr) {
     span.before = last_;
     span.end = last_ = now;
+    if (stream != nullptr) NoteTimed(stream);
     spans_.push_back(span);
   }
+  // When nothing runs any more: waits for the devices, and gives spans their times.
+  void TakeTimesOnDevices();
   absl::Span<const TraceSpan> spans() const { return spans_; }
 
  private:
+  struct Watched {
+    const Stream* stream;
+    StreamTimes* times;
+    std::vector<size_t> spans;  // of each instruction that it has timed
+  };
+  void NoteTimed(const Stream* stream);
+
+  std::vector<Watched> watched_;
   bool computes_ = true;
   std::vector<TraceSpan> spans_;
   int64_t last_ = 0;

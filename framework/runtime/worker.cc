@@ -110,6 +110,7 @@ void Worker::OpenStream(int program, int32_t stream) {
   if (IsHost(device.kind())) return;
   late_.push_back(own.opened[stream]);
   own.takes_fences[stream] = index.listed(stream) ? 1 : 0;
+  if (setup_.trace) trace_.Watch(own.opened[stream]);
   // A timeline shows each instruction, so what is traced is given to its stream one by one.
   if (setup_.captures && !setup_.trace && own.opened[stream]->captures()) {
     KeepStretches(program, stream);
@@ -132,6 +133,7 @@ void Worker::Stop() {
   if (!thread_.joinable()) return;
   mailbox_.Push({kStop, 0, {}});
   thread_.join();
+  trace_.TakeTimesOnDevices();
 }
 
 void Worker::Start() {
@@ -349,7 +351,7 @@ void Worker::RunTraced(int program, const Actor& actor) {
   span.step = actor.step();
   span.begin = NowNanoseconds();
   Run(program, actor, actor.cursor());
-  trace_.Add(span, NowNanoseconds());
+  trace_.Add(span, NowNanoseconds(), context_.stream);
 }
 
 // Which of its program's stretches begins at an actor's cursor; null: none.

@@ -179,8 +179,12 @@ TEST(OpenCudaDevicesTest, ACardMayHaveMorePeersThanItCanTouch) {
   cuda_emulation::Options options;
   options.devices = 10;
   cuda_emulation::Reset(options);
-  std::vector<DeviceSpec> specs(10, {DeviceKind::kCuda, kBytes});
-  for (int card = 0; card < 10; ++card) specs[card].card = card;
+  std::vector<DeviceSpec> specs(10);
+  for (int card = 0; card < 10; ++card) {
+    specs[card].kind = DeviceKind::kCuda;
+    specs[card].bytes = kBytes;
+    specs[card].card = card;
+  }
   const auto devices = CudaSupport().open(specs);
   ASSERT_EQ(devices.status(), absl::OkStatus());
   EXPECT_EQ(devices->size(), 10u);

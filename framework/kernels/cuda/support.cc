@@ -37,6 +37,7 @@ class PlacedKernel final : public Kernel {
     operands_[n + 1].begin = stream.step();
     stream.Begin(place_, is_copy_ ? std::nullopt : std::optional(context.step), operands_);
     const absl::Status launched = kernel_->Launch(context, operands, scratch);
+    stream.End();
     return launched.ok() ? launched : stream.WithWorkUnderWay(launched);
   }
   int64_t scratch() const override { return kernel_->scratch(); }
