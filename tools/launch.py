@@ -31,6 +31,9 @@ from launch_hosts import REMOTE_SHELL, HostRanks, read_hosts
 from launch_ranks import FORWARDED, Keeper, LocalRanks, Output, Refusal
 
 _SECONDS_TO_KILL = 5  # between SIGTERM and SIGKILL
+# What fails within so many seconds of its start, more than twice in a row, begins again only after half a second, then one,
+# two and so on: a disk that is full for a while, or a host that comes back, would else use up all restarts at once.
+_QUICK, _AT_ONCE, _FIRST_PAUSE, _MOST_PAUSE = 3.0, 2, 0.5, 30.0
 _MOST_PENDING = 1 << 20
 _MOST_RANKS = 256  # three pipes each, of the 1024 descriptors that a process may usually have
 _LABEL = re.compile(r"(?://)?(?P<package>[\w./+-]*)(?::(?P<name>[\w./+-]+))?")
@@ -267,11 +270,34 @@ def _catch_signals():
     return reading
 
 
+def pause_before_restart(quick):
+    """Seconds to wait after so many quick failures in a row."""
+    return 0.0 if quick <= _AT_ONCE else min(_MOST_PAUSE, _FIRST_PAUSE * 2.0**min(quick - _AT_ONCE - 1, 10))
+
+
+def _pause(wakeup, seconds):
+    """Waits; the signal that ended it before, or None."""
+    poll = select.poll()
+    poll.register(wakeup, select.POLLIN)
+    ends = time.monotonic() + seconds
+    while True:
+        left = ends - time.monotonic()
+        if left <= 0:
+            return None
+        if not poll.poll(1000 * left + 1):
+            continue
+        for number in os.read(wakeup, 4096):
+            if number in FORWARDED:
+                return number
+            if number == signal.SIGTSTP:
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def run_job(options, starter):
     keeper = Keeper()
     wakeup = _catch_signals()
     try:
-        restarts = 0
+        restarts = quick = 0
         while True:
             attempt = Attempt(starter, options, restarts, keeper, wakeup)
             attempt.run()
@@ -280,10 +306,16 @@ def run_job(options, starter):
             code = attempt.failed.exit_code
             again = code != BAD_USE and attempt.asked is None and restarts < options.restarts
             restarts += again
+            quick = quick + 1 if attempt.seconds < _QUICK else 0
+            seconds = pause_before_restart(quick)
             if not attempt.as_asked():
-                _say(attempt.summary() + ("; restart %d of %d" % (restarts, options.restarts) if again else ""))
+                _say(attempt.summary() + ("; restart %d of %d" % (restarts, options.restarts) if again else "") +
+                     (" in %g s" % seconds if again and seconds else ""))
             if not again:
                 return code
+            number = _pause(wakeup, seconds) if seconds else None
+            if number is not None:
+                return 128 + number
     finally:
         keeper.close()
 

@@ -1,5 +1,6 @@
 import json
 import os
+import time
 import unittest
 from unittest import mock
 
@@ -210,6 +211,38 @@ class RestartsTest(launch_lab.LaunchTest):
         self.assertEqual((code, self.read("begun")), (128 + 11, "xxx"))
         self.assertEqual(error.count("\n"), 3)
         self.assertRegex(error.splitlines()[-1], r"^launch: rank 0 was killed by signal 11 \(SIGSEGV\) after \d+\.\d s$")
+
+    def test_what_fails_at_once_waits_longer_each_time(self):
+        self.assertEqual([launch.pause_before_restart(quick) for quick in range(11)],
+                         [0, 0, 0, 0.5, 1, 2, 4, 8, 16, 30, 30])
+        program = self.program("""
+            open("begun", "a").write("%f\\n" % time.monotonic())
+            sys.exit(1)
+        """)
+        code, _, error = self.launch(["-n", "1", "--restarts=4", "--", program])
+        self.assertEqual(code, 1)
+        begun = list(map(float, self.read("begun").split()))
+        self.assertEqual(len(begun), 5)
+        self.assertGreater(begun[3] - begun[2], 0.5)
+        self.assertGreater(begun[4] - begun[3], 1)
+        self.assertIn("; restart 2 of 4\n", error)
+        self.assertIn("; restart 3 of 4 in 0.5 s\n", error)
+        self.assertIn("; restart 4 of 4 in 1 s\n", error)
+
+    def test_a_signal_ends_the_wait(self):
+        program = self.program("""
+            open("begun", "a").write("x")
+            sys.exit(1)
+        """)
+        process = self.start(["-n", "1", "--restarts=9", "--", program])
+        while not os.path.exists(self.path("begun")) or len(self.read("begun")) < 5:
+            time.sleep(0.01)
+        time.sleep(0.3)  # the fifth start has failed: the next is two seconds away
+        process.terminate()
+        begin = time.monotonic()
+        process.communicate(timeout=launch_lab.DEADLINE)
+        self.assertLess(time.monotonic() - begin, 1)
+        self.assertEqual((process.returncode, self.read("begun")), (128 + 15, "xxxxx"))
 
     def test_bad_flags_stay_bad(self):
         program = self.program("""
