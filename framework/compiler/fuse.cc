@@ -19,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/compiler/assigned_graph.h"
 #include "framework/graph/rewriter.h"
 #include "framework/ops/op_defs.h"
 
@@ -48,22 +49,15 @@ struct FusedGradient {
   bool dz_is_read = false;          // by others than the gradients, too
 };
 
-class Matcher {
+class Matcher : private AssignedGraph {
  public:
-  Matcher(const Graph& graph, const SbpAssignment& sbp)
-      : graph_(graph), sbp_(sbp), readers_(graph.num_tensors()), kept_(graph.num_tensors()) {
-    for (const Node& node : graph.nodes()) {
-      for (size_t i = 0; i < node.inputs.size(); ++i)
-        readers_[node.inputs[i]].push_back({&node, i});
-    }
-    for (const auto& output : graph.outputs()) kept_[output.second] = true;
-  }
+  using AssignedGraph::AssignedGraph;
 
   // By the last node of each.
   std::map<NodeId, FusedNorm> FindNorms() {
     std::map<NodeId, FusedNorm> found;
     for (const OpDef* last : {&ReluOp(), &AddOp()}) {  // the longer ones first
-      for (const Node& node : graph_.nodes()) {
+      for (const Node& node : graph().nodes()) {
         FusedNorm norm;
         if (node.op != last || taken_.count(node.id) > 0 || !MatchNorm(node, &norm)) continue;
         for (const Node* member : {norm.norm, norm.view, norm.add, norm.relu}) Take(member);
@@ -76,9 +70,9 @@ class Matcher {
   // By their relu_gradient.
   std::map<NodeId, FusedGradient> FindGradients(std::map<NodeId, FusedNorm>* norms) {
     std::map<NodeId, FusedGradient> found;
-    for (const Node& node : graph_.nodes()) {
+    for (const Node& node : graph().nodes()) {
       if (node.op != &ReluGradientOp()) continue;
-      const auto norm = norms->find(graph_.tensor(node.inputs[0]).producer);
+      const auto norm = norms->find(graph().tensor(node.inputs[0]).producer);
       FusedGradient gradient;
       if (norm == norms->end() || !MatchGradient(node, &norm->second, &gradient)) continue;
       if (gradient.sum != nullptr) Take(gradient.sum);
@@ -88,40 +82,8 @@ class Matcher {
   }
 
  private:
-  struct Reader {
-    const Node* node;
-    size_t input;
-  };
-
   void Take(const Node* node) {
     if (node != nullptr) taken_.insert(node->id);
-  }
-  const Choice& ChoiceOf(const Node& node) const { return sbp_.choices[node.id]; }
-  const Node& MakerOf(const Node& node, size_t input) const {
-    return graph_.node(graph_.tensor(node.inputs[input]).producer);
-  }
-  // Whether a node reads a tensor where and as its producer left it.
-  bool ReadsInPlace(const Node& node, size_t input) const {
-    const TensorId tensor = node.inputs[input];
-    const Node& maker = MakerOf(node, input);
-    const GridSbp& sbp = ChoiceOf(node).inputs[input];
-    return sbp == sbp_.produced[tensor] && sbp == sbp_.consumed[tensor] &&
-           maker.stage == node.stage && maker.phase == node.phase;
-  }
-  bool IsReadOnce(TensorId tensor) const { return readers_[tensor].size() == 1 && !kept_[tensor]; }
-  // Whether what goes in lies as what comes out.
-  bool KeepsLayout(const Node& node) const {
-    const Choice& choice = ChoiceOf(node);
-    for (const GridSbp& sbp : choice.inputs) {
-      if (sbp != choice.outputs[0]) return false;
-    }
-    return true;
-  }
-  bool AreOfOneType(const Node& node) const {
-    for (const TensorId input : node.inputs) {
-      if (!(graph_.tensor(input).type == graph_.tensor(node.outputs[0]).type)) return false;
-    }
-    return true;
   }
 
   // The norm behind an input, and the view between, if nothing else reads either.
@@ -162,7 +124,7 @@ class Matcher {
   // The reader of a tensor that is this op, at input 0 and in place, and a gradient of x. Null:
   // there is none.
   const Node* GradientOf(TensorId x, TensorId dz, const OpDef& op) const {
-    for (const Reader& reader : readers_[dz]) {
+    for (const Reader& reader : readers(dz)) {
       if (reader.node->op != &op || reader.input != 0 || !ReadsInPlace(*reader.node, 0)) continue;
       if (reader.node->inputs[1] == x) return reader.node;
     }
@@ -171,7 +133,7 @@ class Matcher {
 
   // The view of dz that gradients of x read. Another norm may be the addend, and have its own.
   const Node* ViewFor(TensorId x, TensorId dz) const {
-    for (const Reader& reader : readers_[dz]) {
+    for (const Reader& reader : readers(dz)) {
       const Node& view = *reader.node;
       if (view.op != &ReshapeOp() || !ReadsInPlace(view, 0)) continue;
       if (GradientOf(x, view.outputs[0], BatchNormGradientOp()) != nullptr) return &view;
@@ -194,8 +156,8 @@ class Matcher {
   bool AreWhereTheyAreRead(const Node& norm, std::initializer_list<size_t> inputs) const {
     for (const size_t i : inputs) {
       const TensorId tensor = norm.inputs[i];
-      if (sbp_.produced[tensor] != ChoiceOf(norm).inputs[i]) return false;
-      if (sbp_.consumed[tensor] != ChoiceOf(norm).inputs[i]) return false;
+      if (sbp().produced[tensor] != ChoiceOf(norm).inputs[i]) return false;
+      if (sbp().consumed[tensor] != ChoiceOf(norm).inputs[i]) return false;
     }
     return true;
   }
@@ -216,7 +178,7 @@ class Matcher {
     found->parameter = GradientOf(x, dz, BatchNormParameterGradientOp());
     found->input = GradientOf(x, dz, BatchNormGradientOp());
     if (found->parameter == nullptr || found->input == nullptr) return false;
-    const bool only_these = readers_[dz].size() == 2 && !kept_[dz];
+    const bool only_these = readers(dz).size() == 2 && !is_kept(dz);
     if (norm->view != nullptr && !only_these) return false;
     found->dz_is_read |= !only_these;
     if (!ReadsOperandsOf(*norm->norm, *found->parameter, 3)) return false;
@@ -236,27 +198,8 @@ class Matcher {
     return true;
   }
 
-  const Graph& graph_;
-  const SbpAssignment& sbp_;
-  std::vector<std::vector<Reader>> readers_;  // by tensor
-  std::vector<bool> kept_;                    // by tensor: is an output of the program
   std::set<NodeId> taken_;
 };
-
-void AppendInput(const Choice& from, size_t input, size_t to, Choice* choice) {
-  choice->inputs.insert(choice->inputs.begin() + to, from.inputs[input]);
-  for (size_t a = 0; a < choice->signatures.size(); ++a) {
-    std::vector<Sbp>& inputs = choice->signatures[a].inputs;
-    inputs.insert(inputs.begin() + to, from.signatures[a].inputs[input]);
-  }
-}
-
-void AppendOutput(const Choice& from, size_t input, Choice* choice) {
-  choice->outputs.push_back(from.inputs[input]);
-  for (size_t a = 0; a < choice->signatures.size(); ++a) {
-    choice->signatures[a].outputs.push_back(from.signatures[a].inputs[input]);
-  }
-}
 
 // Of a view the other way.
 Choice Undone(Choice choice) {
@@ -267,7 +210,8 @@ Choice Undone(Choice choice) {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, const SbpAssignment& assignment) : from_(graph), old_(assignment) {
+  Fuser(const Graph& graph, const SbpAssignment& assignment)
+      : from_(graph), old_(assignment), assigner_(assignment) {
     Matcher matcher(graph, assignment);
     norms_ = matcher.FindNorms();
     gradients_ = matcher.FindGradients(&norms_);
@@ -290,13 +234,12 @@ class Fuser {
   }
 
   absl::StatusOr<FusedProgram> Run() {
-    new_.warnings = old_.warnings;
     ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
                      RewriteGraph(from_, [&](const Node& node, GraphRewriter* rewriter) {
                        rewriter_ = rewriter;
                        Visit(node);
                      }));
-    return FusedProgram{std::move(graph), std::move(new_)};
+    return FusedProgram{std::move(graph), assigner_.Take()};
   }
 
  private:
@@ -326,23 +269,12 @@ class Fuser {
     Copy(node, rewriter_->MapAll(node.inputs), ChoiceOf(node));
   }
 
-  // The nodes that are made are assigned what `choice` says; a tensor, what is said of the old one
-  // that it takes the place or the shape of.
-  void Assign(const Node& node, Choice choice) {
-    if (!rewriter_->to()->status().ok()) return;
-    new_.choices.push_back(std::move(choice));
-    for (const TensorId tensor : node.outputs) {
-      new_.produced.push_back(old_.produced[tensor]);
-      new_.consumed.push_back(old_.consumed[tensor]);
-    }
-  }
   void Copy(const Node& node, const std::vector<Tensor>& inputs, Choice choice) {
-    rewriter_->Copy(node, inputs);
-    Assign(node, std::move(choice));
+    assigner_.Copy(node, inputs, std::move(choice), rewriter_);
   }
   Tensor Add(const Node& node, Tensor input, Choice choice) {
     const Tensor made = rewriter_->Add(node, {input})[0];
-    Assign(node, std::move(choice));
+    assigner_.Assign(node, std::move(choice), *rewriter_);
     return made;
   }
 
@@ -416,7 +348,7 @@ class Fuser {
       inputs.push_back(BeforeView(norm, *gradient.relu, Map(term)));
       AppendInput(old, 0, 4, &choice);
     }
-    AppendOutput(old, 0, &choice);
+    AppendOutputLikeInput(old, 0, &choice);
     Node node = parameter;
     node.op = &BatchNormAddReluParameterGradientOp();
     node.outputs.push_back(parameter.inputs[0]);
@@ -433,7 +365,7 @@ class Fuser {
   std::map<NodeId, const FusedGradient*> views_, parameters_, inputs_;
   std::set<NodeId> gone_;
   GraphRewriter* rewriter_ = nullptr;
-  SbpAssignment new_;
+  Assigner assigner_;
 };
 
 }  // namespace
