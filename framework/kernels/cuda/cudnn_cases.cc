@@ -16,24 +16,34 @@ namespace {
 
 using TensorId = CudnnGraph::TensorId;
 
-// Of images of height and width `size`, with square windows.
+// Of images of height and width `size`, with square windows. What the models have that is no
+// product as it lies is here (bench:cudnn_shapes_test).
 struct ConvolutionCase {
   const char* model;
   int64_t batch, channels, size, out, window, stride, groups;
 };
 
 constexpr ConvolutionCase kConvolutions[] = {
-    {"resnet50", 32, 3, 224, 64, 7, 2, 1},         {"resnet50", 32, 64, 56, 64, 1, 1, 1},
-    {"resnet50", 32, 64, 56, 64, 3, 1, 1},         {"resnet50", 32, 64, 56, 256, 1, 1, 1},
-    {"resnet50", 32, 128, 56, 128, 3, 2, 1},       {"resnet50", 32, 256, 56, 512, 1, 2, 1},
-    {"resnet50", 32, 256, 14, 256, 3, 1, 1},       {"resnet50", 32, 1024, 14, 2048, 1, 2, 1},
-    {"resnet50", 32, 512, 7, 512, 3, 1, 1},        {"resnet50", 32, 2048, 7, 512, 1, 1, 1},
-    {"resnet50", 5, 128, 28, 128, 3, 1, 1},        {"resnet20", 128, 16, 32, 16, 3, 1, 1},
-    {"insightface", 64, 3, 112, 64, 3, 1, 1},      {"insightface", 64, 64, 112, 64, 3, 2, 1},
-    {"insightface", 64, 64, 112, 64, 1, 2, 1},     {"insightface", 64, 128, 28, 128, 3, 1, 1},
-    {"insightface", 64, 256, 14, 512, 3, 1, 1},    {"insightface", 64, 512, 7, 512, 3, 1, 1},
-    {"mobilefacenet", 64, 64, 56, 64, 3, 1, 64},   {"mobilefacenet", 64, 128, 56, 128, 3, 2, 128},
-    {"mobilefacenet", 64, 512, 7, 512, 7, 1, 512},
+    {"resnet50", 32, 3, 224, 64, 7, 2, 1},          {"resnet50", 32, 64, 56, 64, 1, 1, 1},
+    {"resnet50", 32, 64, 56, 64, 3, 1, 1},          {"resnet50", 32, 64, 56, 256, 1, 1, 1},
+    {"resnet50", 32, 128, 56, 128, 3, 2, 1},        {"resnet50", 32, 256, 56, 512, 1, 2, 1},
+    {"resnet50", 32, 256, 14, 256, 3, 1, 1},        {"resnet50", 32, 1024, 14, 2048, 1, 2, 1},
+    {"resnet50", 32, 512, 7, 512, 3, 1, 1},         {"resnet50", 32, 2048, 7, 512, 1, 1, 1},
+    {"resnet50", 5, 128, 28, 128, 3, 1, 1},         {"resnet50", 32, 256, 28, 256, 3, 2, 1},
+    {"resnet50", 32, 512, 28, 1024, 1, 2, 1},       {"resnet50", 32, 512, 14, 512, 3, 2, 1},
+    {"resnet18", 32, 64, 56, 128, 3, 2, 1},         {"resnet18", 32, 64, 56, 128, 1, 2, 1},
+    {"resnet18", 32, 128, 28, 256, 3, 2, 1},        {"resnet18", 32, 128, 28, 256, 1, 2, 1},
+    {"resnet18", 32, 256, 14, 512, 3, 2, 1},        {"resnet18", 32, 256, 14, 512, 1, 2, 1},
+    {"resnet20", 128, 16, 32, 16, 3, 1, 1},         {"insightface", 64, 3, 112, 64, 3, 1, 1},
+    {"insightface", 64, 64, 112, 64, 3, 2, 1},      {"insightface", 64, 64, 112, 64, 1, 2, 1},
+    {"insightface", 64, 128, 28, 128, 3, 1, 1},     {"insightface", 64, 256, 14, 512, 3, 1, 1},
+    {"insightface", 64, 512, 7, 512, 3, 1, 1},      {"insightface", 64, 64, 112, 64, 3, 1, 1},
+    {"insightface", 64, 64, 56, 128, 3, 1, 1},      {"insightface", 64, 128, 28, 256, 3, 1, 1},
+    {"mobilefacenet", 64, 64, 56, 64, 3, 1, 64},    {"mobilefacenet", 64, 128, 56, 128, 3, 2, 128},
+    {"mobilefacenet", 64, 512, 7, 512, 7, 1, 512},  {"mobilefacenet", 64, 3, 112, 64, 3, 2, 1},
+    {"mobilefacenet", 64, 128, 28, 128, 3, 1, 128}, {"mobilefacenet", 64, 256, 28, 256, 3, 2, 256},
+    {"mobilefacenet", 64, 256, 14, 256, 3, 1, 256}, {"mobilefacenet", 64, 512, 14, 512, 3, 2, 512},
+    {"mobilefacenet", 64, 256, 7, 256, 3, 1, 256},
 };
 
 int64_t PaddingOf(const ConvolutionCase& c) { return c.window == c.size ? 0 : c.window / 2; }
