@@ -1,4 +1,4 @@
-// What rewrites share that make one node of several after selection (fuse.h): who
+// What rewrites share that make one node of several after selection (fuse.h, fuse_on_cards.h): who
 // reads a tensor and in which layout, and the assignment of the graph that they make. Pure; one
 // thread.
 #ifndef SLUICE_FRAMEWORK_COMPILER_ASSIGNED_GRAPH_H_

@@ -9,6 +9,7 @@
 #include "framework/compiler/decisions.h"
 #include "framework/compiler/emit.h"
 #include "framework/compiler/fuse.h"
+#include "framework/compiler/fuse_on_cards.h"
 #include "framework/compiler/join_calls.h"
 #include "framework/compiler/lower.h"
 #include "framework/compiler/order_tasks.h"
@@ -57,6 +58,9 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
       auto fused = Fuse(*chosen.graph, chosen.assignment);
       RETURN_IF_ERROR(AddContext(fused.status(), where));
       chosen = *std::move(fused);
+      auto products = FuseOnCards(*chosen.graph, chosen.assignment, grid);
+      RETURN_IF_ERROR(AddContext(products.status(), where));
+      chosen = *std::move(products);
     }
     selected.push_back({program.name,
                         std::move(chosen.graph),

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "framework/conformance/cuda_run.h"
 #include "framework/conformance/kernel_checker.h"
 #include "framework/kernels/cuda/support.h"
@@ -21,18 +22,19 @@ bool HasOwnOrder(const std::string& op) {
       "conv2d",
       "conv2d_input_gradient",
       "conv2d_weight_gradient",
-      "matmul",
-      "matmul_input_gradient",
-      "matmul_right_gradient",
-      "matmul_weight_gradient",
       "padded_attention",
       "padded_attention_gradient",
   };
-  return std::count(ops->begin(), ops->end(), op) > 0;
+  return absl::StartsWith(op, "matmul") || std::count(ops->begin(), ops->end(), op) > 0;
+}
+
+// Whether a CPU has no kernel of it.
+bool IsCardOp(const std::string& op) {
+  return std::count(CardOps().begin(), CardOps().end(), FindOp(op)) > 0;
 }
 
 std::string BitsUnlessOwnOrder(const KernelCall& call, const KernelRun& run) {
-  return HasOwnOrder(call.op) ? "" : BitsOfCpu(call, run);
+  return HasOwnOrder(call.op) || IsCardOp(call.op) ? "" : BitsOfCpu(call, run);
 }
 
 const KernelChecker& Checker() {

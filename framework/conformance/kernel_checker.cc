@@ -9,6 +9,7 @@
 #include "framework/base/status.h"
 #include "framework/compiler/fuse.h"
 #include "framework/conformance/shard_run.h"
+#include "framework/ops/all_ops.h"
 #include "framework/testing/resized_case.h"
 
 namespace sluice {
@@ -235,8 +236,11 @@ OpCase InBf16(const OpDef& op, const OpCase& f32) {
     low.inputs[i].dtype = DType::kBF16;
   }
   // Of attention weights, and slopes of scores, are rounded to be multiplied, beside the result.
-  const bool twice = std::count(FusedOps().begin(), FusedOps().end(), &op) > 0 ||
-                     absl::StrContains(op.name, "attention");
+  const auto is_in = [&op](absl::Span<const OpDef* const> ops) {
+    return std::count(ops.begin(), ops.end(), &op) > 0;
+  };
+  const bool twice =
+      is_in(FusedOps()) || is_in(CardOps()) || absl::StrContains(op.name, "attention");
   low.tolerance = std::max(f32.tolerance, twice ? 0x1p-7 : 0x1p-8);
   return low;
 }

@@ -24,7 +24,9 @@ std::vector<Signature> Listed(const OpDef& op, const OpCase& op_case,
 
 template <typename F>
 void ForEachCase(F&& fn) {
-  for (const OpDef* op : AllOps()) {
+  std::vector<const OpDef*> ops(AllOps().begin(), AllOps().end());
+  ops.insert(ops.end(), CardOps().begin(), CardOps().end());
+  for (const OpDef* op : ops) {
     for (const OpCase& op_case : op->cases) {
       const auto values = RunWhole(*op, op_case, /*seed=*/11);
       ASSERT_TRUE(values.ok()) << op->name << "/" << op_case.name << ": " << values.status();

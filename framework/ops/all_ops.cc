@@ -1,5 +1,6 @@
 #include "framework/ops/all_ops.h"
 
+#include "framework/ops/card_ops.h"
 #include "framework/ops/op_defs.h"
 
 namespace sluice {
@@ -13,9 +14,17 @@ absl::Span<const OpDef* const> AllOps() {
   return ops;
 }
 
+absl::Span<const OpDef* const> CardOps() {
+  static const OpDef* const ops[] = {&MatMulBiasOp(), &MatMulBiasGeluOp(), &MatMulBiasGeluAuxOp(),
+                                     &MatMulInputGradientGeluGradientOp(), &AddLayerNormOp()};
+  return ops;
+}
+
 const OpDef* FindOp(absl::string_view name) {
-  for (const OpDef* op : AllOps()) {
-    if (op->name == name) return op;
+  for (const auto& ops : {AllOps(), CardOps()}) {
+    for (const OpDef* op : ops) {
+      if (op->name == name) return op;
+    }
   }
   return nullptr;
 }

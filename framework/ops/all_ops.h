@@ -10,7 +10,9 @@
 namespace sluice {
 
 absl::Span<const OpDef* const> AllOps();
-// Null if there is none of that name.
+// Those that stand for several of them on CUDA devices, which alone have kernels (card_ops.h).
+absl::Span<const OpDef* const> CardOps();
+// Of both lists. Null if there is none of that name.
 const OpDef* FindOp(absl::string_view name);
 
 }  // namespace sluice

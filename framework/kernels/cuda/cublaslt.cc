@@ -62,13 +62,39 @@ class Handles {
 template <typename T>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, cublasStatus_t (*)(T)>;
 
+// Of an epilogue, its name in errors and what it takes.
+struct EpilogueRow {
+  cublasLtEpilogue_t value;
+  bool bias, aux;
+  const char* text;
+};
+const EpilogueRow& RowOf(Epilogue epilogue) {
+  static constexpr EpilogueRow rows[] = {
+      {CUBLASLT_EPILOGUE_DEFAULT, false, false, ""},
+      {CUBLASLT_EPILOGUE_BIAS, true, false, " with a bias"},
+      {CUBLASLT_EPILOGUE_GELU_BIAS, true, false, " with a bias and gelu"},
+      {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, true, " with a bias, kept, and gelu"},
+      {CUBLASLT_EPILOGUE_DGELU, false, true, " times the slope of gelu"},
+  };
+  return rows[static_cast<size_t>(epilogue)];
+}
+
+// What aux is to be, beside c's type (header, EPILOGUE_AUX_LD and _BATCH_STRIDE): rows of whole
+// eights of elements, at addresses of 16 bytes.
+constexpr int64_t kAuxElements = 8, kAuxAlignment = 16;
+bool TakesAux(const MatrixProduct& p) {
+  return p.row_c % kAuxElements == 0 && p.alignment >= kAuxAlignment &&
+         (p.batch == 1 || p.batch_c % kAuxElements == 0);
+}
+
 std::string Text(const MatrixProduct& p) {
   const auto matrix = [](int64_t rows, int64_t columns, bool transposed) {
     return absl::StrCat("[", rows, ",", columns, "]", transposed ? " transposed" : "");
   };
   return absl::StrCat("the product of ", p.batch > 1 ? absl::StrCat(p.batch, " times ") : "",
                       DTypeName(p.operands), matrix(p.m, p.k, p.transpose_a), " and ",
-                      matrix(p.k, p.n, p.transpose_b), " into ", DTypeName(p.result));
+                      matrix(p.k, p.n, p.transpose_b), " into ", DTypeName(p.result),
+                      RowOf(p.epilogue).text);
 }
 
 int64_t LargestPowerOfTwoIn(int64_t n) { return n & -n; }
@@ -88,7 +114,7 @@ class Empty final : public CublasLtProduct {
  public:
   explicit Empty(const MatrixProduct& product) : p_(product) {}
   absl::Status Run(const KernelContext& context, const std::byte*, const std::byte*, std::byte* c,
-                   std::byte*) const override {
+                   std::byte*, const EpilogueOperands&) const override {
     const int64_t bytes = p_.batch * p_.m * p_.n * SizeOf(p_.result);
     if (bytes == 0 || p_.accumulate) return absl::OkStatus();
     return FromCuda(cudaMemsetAsync(c, 0, static_cast<size_t>(bytes), StreamOf(context).handle()),
@@ -112,10 +138,12 @@ class LibraryProduct final : public CublasLtProduct {
   }
 
   absl::Status Run(const KernelContext& context, const std::byte* a, const std::byte* b,
-                   std::byte* c, std::byte* workspace) const override {
+                   std::byte* c, std::byte* workspace,
+                   const EpilogueOperands& epilogue) const override {
     CudaStream& stream = StreamOf(context);
     ASSIGN_OR_RETURN(const cublasLtHandle_t handle,
                      Handles::Global().Of(library_, stream.device()));
+    RETURN_IF_ERROR(PointAt(epilogue));
     const float one = 1, beta = p_.accumulate ? 1 : 0;
     const cublasStatus_t status =
         library_.matmul(handle, matmul_.get(), &one, b, b_.get(), a, a_.get(), &beta, c, c_.get(),
@@ -181,7 +209,40 @@ class LibraryProduct final : public CublasLtProduct {
     const int32_t turn_a = p_.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     const int32_t turn_b = p_.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     RETURN_IF_ERROR(SetAttribute(library_.set_matmul, made, CUBLASLT_MATMUL_DESC_TRANSA, turn_b));
-    return SetAttribute(library_.set_matmul, made, CUBLASLT_MATMUL_DESC_TRANSB, turn_a);
+    RETURN_IF_ERROR(SetAttribute(library_.set_matmul, made, CUBLASLT_MATMUL_DESC_TRANSB, turn_a));
+    return DescribeEpilogue();
+  }
+
+  absl::Status DescribeEpilogue() {
+    const EpilogueRow& epilogue = RowOf(p_.epilogue);
+    const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
+      return SetAttribute(library_.set_matmul, matmul_.get(), attribute, value);
+    };
+    RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(epilogue.value)));
+    if (epilogue.aux) {
+      RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p_.row_c));
+      RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE,
+                          p_.batch > 1 ? p_.batch_c : int64_t{0}));
+    }
+    // The heuristic looks at how addresses are aligned, which is all that is known of them yet.
+    auto* const aligned = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(p_.alignment));
+    return PointAt({aligned, aligned});
+  }
+
+  absl::Status PointAt(const EpilogueOperands& at) const {
+    const EpilogueRow& epilogue = RowOf(p_.epilogue);
+    const void* const bias = at.bias;
+    void* const aux = at.aux;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (epilogue.bias) {
+      status =
+          library_.set_matmul(matmul_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+    }
+    if (epilogue.aux && status == CUBLAS_STATUS_SUCCESS) {
+      status = library_.set_matmul(matmul_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux,
+                                   sizeof aux);
+    }
+    return StatusOf(library_, status, "setting an address of the epilogue");
   }
 
   absl::StatusOr<Owned<cublasLtMatmulPreference_t>> MakePreference(int64_t most_workspace) const {
@@ -284,7 +345,13 @@ MatrixProduct DenseProduct(const ProductShape& s) {
 
 absl::StatusOr<std::shared_ptr<const CublasLtProduct>> CublasLtProduct::Prepare(
     const MatrixProduct& product, int64_t most_workspace) {
-  if (product.batch == 0 || product.m == 0 || product.n == 0 || product.k == 0) {
+  const bool is_empty = product.batch == 0 || product.m == 0 || product.n == 0;
+  const bool alone = product.epilogue == Epilogue::kNone;
+  if (!alone && !is_empty &&
+      (product.k == 0 || (RowOf(product.epilogue).aux && !TakesAux(product)))) {
+    return absl::UnimplementedError(absl::StrCat("cuBLASLt does not make ", Text(product)));
+  }
+  if (is_empty || product.k == 0) {
     return std::shared_ptr<const CublasLtProduct>(std::make_shared<Empty>(product));
   }
   if (const char* const forced = std::getenv("NVIDIA_TF32_OVERRIDE");

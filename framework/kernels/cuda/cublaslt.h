@@ -16,6 +16,17 @@
 
 namespace sluice::cuda {
 
+// What the library does to a product before it writes it: sums are f32 until then, and each result
+// is rounded once. A bias is a vector of n elements, added to every row; `aux` lies as c does. Both
+// are of c's type. gelu is the tanh form, of which the library does not say how exact it is.
+enum class Epilogue {
+  kNone,
+  kBias,          // c = a b + bias
+  kBiasGelu,      // c = gelu(a b + bias)
+  kBiasGeluAux,   // the same, and aux = a b + bias
+  kGeluGradient,  // c = gelu'(aux) a b
+};
+
 // c[i] = a[i] b[i] for `batch` matrices that lie row by row: a [m,k], or [k,m] if transposed, b
 // [k,n] or [n,k], c [m,n]. Rows as they lie are row_a, row_b, row_c elements apart, matrices
 // batch_a, batch_b, batch_c; 0 is the same matrix for all.
@@ -26,9 +37,16 @@ struct MatrixProduct {
   int64_t batch_a = 0, batch_b = 0, batch_c = 0;
   DType operands = DType::kF32, result = DType::kF32;  // f32, or bf16 into either
   bool accumulate = false;                             // c += a b
-  int64_t alignment = 64;                              // bytes, that a, b and c have
+  int64_t alignment = 64;                              // bytes, that all operands have
+  Epilogue epilogue = Epilogue::kNone;
 };
 MatrixProduct DenseProduct(const ProductShape& shape);
+
+// Those that the epilogue has.
+struct EpilogueOperands {
+  const std::byte* bias = nullptr;
+  std::byte* aux = nullptr;
+};
 
 class CublasLtProduct {
  public:
@@ -36,14 +54,17 @@ class CublasLtProduct {
   static constexpr int64_t kWorkspaceAlignment = 256;
 
   // For the device that is the calling thread's. Errors name the product and what the library
-  // answers; products without elements need no library.
+  // answers; Unimplemented: it has nothing that makes this product, perhaps because of its
+  // epilogue. Products without elements need no library.
   static absl::StatusOr<std::shared_ptr<const CublasLtProduct>> Prepare(
       const MatrixProduct& product, int64_t most_workspace);
   virtual ~CublasLtProduct() = default;
 
-  // Gives the product to the firing's stream. `workspace`: workspace() bytes.
+  // Gives the product to the firing's stream. `workspace`: workspace() bytes. By one thread at a
+  // time if it has an epilogue, whose operands the library takes from a descriptor.
   virtual absl::Status Run(const KernelContext& context, const std::byte* a, const std::byte* b,
-                           std::byte* c, std::byte* workspace) const = 0;
+                           std::byte* c, std::byte* workspace,
+                           const EpilogueOperands& epilogue = {}) const = 0;
   virtual int64_t workspace() const = 0;
   // What was chosen, for the record of a run: "algorithm 21, 4 splits added in f32".
   virtual std::string algorithm() const = 0;

@@ -2,6 +2,7 @@
 // the real library.
 #include "framework/kernels/cuda/cublaslt.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "framework/device/cuda_device.h"
 #include "framework/tensor/dtype.h"
+#include "framework/testing/cuda_emulation/cublaslt.h"
 #include "framework/testing/cuda_emulation/emulation.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -27,6 +29,7 @@ using ::testing::Not;
 constexpr int64_t kPlenty = 1 << 20;
 // Where operands lie in a device's memory.
 constexpr int64_t kA = 0, kB = 1 << 16, kC = 2 << 16, kWorkspace = 4 << 16, kBytes = 8 << 16;
+constexpr int64_t kBias = 5 << 16, kAux = 6 << 16;  // of an epilogue
 
 class CublasLtProductTest : public ::testing::Test {
  protected:
@@ -66,7 +69,8 @@ class CublasLtProductTest : public ::testing::Test {
     return values;
   }
 
-  absl::Status Run(const CublasLtProduct& product, int device = 0, int64_t shift = 0) {
+  absl::Status Run(const CublasLtProduct& product, int device = 0, int64_t shift = 0,
+                   int64_t bias_shift = 0) {
     auto& stream = *static_cast<CudaStream*>(streams_[device]);
     std::byte* const memory = devices_[device]->memory();
     const CudaOperand all = {memory, kBytes, true};
@@ -74,7 +78,8 @@ class CublasLtProductTest : public ::testing::Test {
     KernelContext context;
     context.stream = &stream;
     const absl::Status status =
-        product.Run(context, memory + kA + shift, memory + kB, memory + kC, memory + kWorkspace);
+        product.Run(context, memory + kA + shift, memory + kB, memory + kC, memory + kWorkspace,
+                    {memory + kBias + bias_shift, memory + kAux});
     cudaStreamSynchronize(stream.handle());
     return status;
   }
@@ -213,6 +218,105 @@ TEST_F(CublasLtProductTest, AddressesAreAlignedAsPromised) {
   MatrixProduct p = Dense(3, 5, 4);
   p.alignment = 4;
   EXPECT_TRUE(Run(**CublasLtProduct::Prepare(p, kPlenty), 0, 4).ok());
+}
+
+// ---- Epilogues ----
+
+double GeluOf(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double GeluSlope(double x) { return (GeluOf(x + 1e-5) - GeluOf(x - 1e-5)) / 2e-5; }
+
+// Of matrices of a batch that are beside each other, with one bias for all.
+TEST_F(CublasLtProductTest, EpiloguesAreWhatTheySay) {
+  MatrixProduct p = Dense(3, 8, 5);
+  p.batch = 2, p.batch_a = 15, p.batch_b = 40, p.batch_c = 24;
+  Put(kA, DType::kF32, Values(30, 1));
+  Put(kB, DType::kF32, Values(80, 2));
+  const std::vector<float> bias = Values(8, 3), x = {0.5f, -1, 2, -0.25f, 1, 0, -2, 0.125f};
+  Put(kBias, DType::kF32, bias);
+  ASSERT_TRUE(Run(**CublasLtProduct::Prepare(p, kPlenty)).ok());
+  const std::vector<float> sums = Get(kC, DType::kF32, 48);
+  for (const Epilogue epilogue :
+       {Epilogue::kBias, Epilogue::kBiasGelu, Epilogue::kBiasGeluAux, Epilogue::kGeluGradient}) {
+    for (int64_t i = 0; i < 6; ++i) Put(kAux + 32 * i, DType::kF32, x);
+    p.epilogue = epilogue;
+    const auto product = CublasLtProduct::Prepare(p, kPlenty);
+    ASSERT_TRUE(product.ok()) << product.status();
+    ASSERT_TRUE(Run(**product).ok());
+    const std::vector<float> got = Get(kC, DType::kF32, 48), aux = Get(kAux, DType::kF32, 48);
+    for (size_t i = 0; i < 48; ++i) {
+      const float biased = sums[i] + bias[i % 8];
+      const double expected = epilogue == Epilogue::kBias           ? biased
+                              : epilogue == Epilogue::kGeluGradient ? sums[i] * GeluSlope(x[i % 8])
+                                                                    : GeluOf(biased);
+      EXPECT_NEAR(got[i], expected, 1e-4) << static_cast<int>(epilogue) << ", element " << i;
+      EXPECT_EQ(aux[i], epilogue == Epilogue::kBiasGeluAux ? biased : x[i % 8]);
+    }
+  }
+}
+
+// A product of 257, which bf16 rounds to 256, and a bias of 1.
+TEST_F(CublasLtProductTest, WhatHasAnEpilogueIsRoundedOnce) {
+  Put(kA, DType::kBF16, {256, 1});
+  Put(kB, DType::kBF16, {1, 1});
+  Put(kBias, DType::kBF16, {1});
+  MatrixProduct p = Dense(1, 1, 2, DType::kBF16, DType::kBF16);
+  ASSERT_TRUE(Run(**CublasLtProduct::Prepare(p, kPlenty)).ok());
+  EXPECT_THAT(Get(kC, DType::kBF16, 1), ElementsAre(256));
+  p.epilogue = Epilogue::kBias;
+  ASSERT_TRUE(Run(**CublasLtProduct::Prepare(p, kPlenty)).ok());
+  EXPECT_THAT(Get(kC, DType::kBF16, 1), ElementsAre(258));
+}
+
+// Which is no mistake: there is another way to make it.
+TEST_F(CublasLtProductTest, WhatTheLibraryDoesNotMakeIsUnimplemented) {
+  const auto refusal = [](const MatrixProduct& p) {
+    return CublasLtProduct::Prepare(p, kPlenty).status();
+  };
+  MatrixProduct rows = Dense(3, 12, 4, DType::kBF16, DType::kBF16);
+  for (const Epilogue epilogue : {Epilogue::kBiasGeluAux, Epilogue::kGeluGradient}) {
+    rows.epilogue = epilogue;
+    EXPECT_TRUE(absl::IsUnimplemented(refusal(rows))) << "rows of 12 elements";
+  }
+  rows.epilogue = Epilogue::kBiasGelu;
+  EXPECT_TRUE(refusal(rows).ok());
+  MatrixProduct aligned = Dense(3, 16, 4, DType::kBF16, DType::kBF16);
+  aligned.epilogue = Epilogue::kBiasGeluAux;
+  EXPECT_TRUE(refusal(aligned).ok());
+  aligned.alignment = 8;
+  EXPECT_TRUE(absl::IsUnimplemented(refusal(aligned))) << "aux at addresses of 8 bytes";
+  MatrixProduct nothing = Dense(3, 16, 0);
+  nothing.epilogue = Epilogue::kBias;
+  EXPECT_TRUE(absl::IsUnimplemented(refusal(nothing))) << "a sum of nothing";
+  MatrixProduct gradient = Dense(3, 16, 4, DType::kBF16, DType::kF32);
+  gradient.epilogue = Epilogue::kGeluGradient;
+  EXPECT_TRUE(absl::IsUnimplemented(refusal(gradient))) << "f32 of bf16";
+  cuda_emulation::SetCublasLtEpilogues(false);
+  MatrixProduct p = Dense(3, 16, 4);
+  EXPECT_TRUE(refusal(p).ok());
+  p.epilogue = Epilogue::kBias;
+  const absl::Status refused = refusal(p);
+  cuda_emulation::SetCublasLtEpilogues(true);
+  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("into f32 with a bias"));
+}
+
+// As those of operands are.
+TEST_F(CublasLtProductTest, ABiasIsAlignedAsPromised) {
+  Put(kA, DType::kF32, Values(12, 1));
+  Put(kB, DType::kF32, Values(20, 2));
+  Put(kBias, DType::kF32, Values(40, 3));
+  MatrixProduct p = Dense(3, 5, 4);
+  p.epilogue = Epilogue::kBias;
+  const auto promised = CublasLtProduct::Prepare(p, kPlenty);
+  ASSERT_TRUE(promised.ok()) << promised.status();
+  EXPECT_TRUE(Run(**promised, 0, 0, 64).ok());
+  const absl::Status status = Run(**promised, 0, 0, 4);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("with a bias"), HasSubstr("CUBLAS_STATUS_NOT_SUPPORTED")));
+  p.alignment = 4;
+  EXPECT_TRUE(Run(**CublasLtProduct::Prepare(p, kPlenty), 0, 0, 4).ok());
 }
 
 // Whichever device is the thread's when a kernel is prepared, it runs on its stream's.

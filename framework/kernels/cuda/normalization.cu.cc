@@ -5,27 +5,55 @@
 namespace sluice::cuda {
 namespace {
 
+// What layer norm takes besides its rows, and what it makes.
+struct NormOperands {
+  const float *gamma, *beta;
+  float epsilon;
+  float *y, *mean, *rstd;
+};
+
+// Of row r, whose elements are x(i), asked for three times.
+template <typename Row, typename Element>
+SLUICE_INLINE void NormalizeRow(const Row& row, int64_t r, int64_t width, const NormOperands& norm,
+                                const Element& x) {
+  const float count = static_cast<float>(width);
+  const float center = row.Sum(width, x) / count;
+  const float squares = row.Sum(width, [&](int64_t i) {
+    const float d = x(i) - center;
+    return d * d;
+  });
+  const float scale = 1 / sqrtf(squares / count + norm.epsilon);
+  float* const y = norm.y + r * width;
+  row.ForEach(
+      width, [&](int64_t i) { y[i] = fmaf((x(i) - center) * scale, norm.gamma[i], norm.beta[i]); });
+  if (row.IsFirst()) {
+    norm.mean[r] = center;
+    norm.rstd[r] = scale;
+  }
+}
+
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormRows(const float* x, const float* gamma, const float* beta, float epsilon, float* y,
-                  float* mean, float* rstd, int64_t rows, int64_t width) {
+    LayerNormRows(const float* x, NormOperands norm, int64_t rows, int64_t width) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows) return;
   x += r * width;
-  y += r * width;
-  const float count = static_cast<float>(width);
-  const float center = row.Sum(width, [&](int64_t i) { return x[i]; }) / count;
-  const float squares = row.Sum(width, [&](int64_t i) {
-    const float d = x[i] - center;
-    return d * d;
-  });
-  const float scale = 1 / sqrtf(squares / count + epsilon);
-  row.ForEach(width, [&](int64_t i) { y[i] = fmaf((x[i] - center) * scale, gamma[i], beta[i]); });
-  if (row.IsFirst()) {
-    mean[r] = center;
-    rstd[r] = scale;
-  }
+  NormalizeRow(row, r, width, norm, [=](int64_t i) { return x[i]; });
+}
+
+// Of a + b, which is added anew for each pass: the row is in the cache then, and what another
+// thread has stored could be read behind a barrier alone.
+template <typename Row>
+__global__ void __launch_bounds__(kRowThreads)
+    AddLayerNormRows(const float* a, const float* b, float* sum, NormOperands norm, int64_t rows,
+                     int64_t width) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows) return;
+  a += r * width, b += r * width, sum += r * width;
+  row.ForEach(width, [=](int64_t i) { sum[i] = a[i] + b[i]; });
+  NormalizeRow(row, r, width, norm, [=](int64_t i) { return a[i] + b[i]; });
 }
 
 template <typename Row>
@@ -93,9 +121,22 @@ PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const float epsilon = static_cast<float>(attributes.epsilon);
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
+    const NormOperands norm = {at.at(1), at.at(2), epsilon, at.at(3), at.at(4), at.at(5)};
     return LaunchRows(context, rows, width, LayerNormRows<WarpRow>, LayerNormRows<BlockRow>,
-                      at.at(0), at.at(1), at.at(2), epsilon, at.at(3), at.at(4), at.at(5), rows,
-                      width);
+                      at.at(0), norm, rows, width);
+  });
+}
+
+PreparedKernel PrepareAddLayerNorm(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  ASSIGN_OR_RETURN(const NormAttributes attributes,
+                   ParseAttributes<NormAttributes>(spec.attributes));
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  const float epsilon = static_cast<float>(attributes.epsilon);
+  return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
+    const NormOperands norm = {at.at(2), at.at(3), epsilon, at.at(4), at.at(5), at.at(6)};
+    return LaunchRows(context, rows, width, AddLayerNormRows<WarpRow>, AddLayerNormRows<BlockRow>,
+                      at.at(0), at.at(1), at.at(7), norm, rows, width);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <cublasLt.h>
 
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -36,6 +37,11 @@ cublasStatus_t Refuse(cublasStatus_t status, std::string reason) {
   return status;
 }
 cublasStatus_t Refuse(const Refusal& refusal) { return Refuse(refusal.status, refusal.reason); }
+
+std::atomic<bool>& EpiloguesAreThere() {
+  static std::atomic<bool> there_are = true;
+  return there_are;
+}
 
 struct Handles {
   std::mutex mutex;
@@ -194,6 +200,9 @@ cublasStatus_t GetHeuristic(cublasLtHandle_t handle, const MatmulProblem& proble
                             cublasLtMatmulHeuristicResult_t* results, int* returned) {
   const Refusal refusal = CheckProblem(problem, handle->capability);
   if (refusal.refused()) return Refuse(refusal);
+  if (problem.matmul.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !EpiloguesAreThere()) {
+    return Refuse(CUBLAS_STATUS_NOT_SUPPORTED, "no algorithm has an epilogue");
+  }
   for (const uint32_t alignment : preference.alignment) {
     // memory: an alignment is a power of two.
     if (alignment == 0 || (alignment & (alignment - 1)) != 0) {
@@ -217,6 +226,8 @@ cublasStatus_t GetHeuristic(cublasLtHandle_t handle, const MatmulProblem& proble
 }  // namespace
 
 const std::string& LastCublasLtRefusal() { return MutableLastRefusal(); }
+
+void SetCublasLtEpilogues(bool there_are) { EpiloguesAreThere() = there_are; }
 
 extern "C" {
 

@@ -191,6 +191,43 @@ TEST_F(CublasLtTest, ActivationsKeepTheirInput) {
   }
 }
 
+// 257, which bf16 rounds to 256, and 1: rounded once 258, rounded before it is added 256.
+TEST_F(CublasLtTest, ABiasIsAddedToWhatIsNotRoundedYet) {
+  for (const cublasLtEpilogue_t epilogue :
+       {CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) {
+    Product p(1, 1, 2, CUDA_R_16BF, CUDA_R_16BF);
+    p.Allocate();
+    const uint16_t a[] = {FloatToBFloat16(256), FloatToBFloat16(1)};
+    const uint16_t ones[] = {FloatToBFloat16(1), FloatToBFloat16(1)};
+    cudaMemcpy(p.at_a, a, sizeof a, cudaMemcpyHostToDevice);
+    cudaMemcpy(p.at_b, ones, sizeof ones, cudaMemcpyHostToDevice);
+    ASSERT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS) << LastCublasLtRefusal();
+    EXPECT_EQ(p.Values(p.at_d, p.d)[0], 256);
+    SetAux(p, epilogue, 8);
+    void* const aux = p.Device(CUDA_R_16BF, 8, 6);
+    p.Say(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
+    SetBias(p, epilogue);
+    void* const bias = p.Device(CUDA_R_16BF, 64, 5);
+    cudaMemcpy(bias, ones, sizeof ones, cudaMemcpyHostToDevice);
+    p.Say(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    ASSERT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS) << LastCublasLtRefusal();
+    EXPECT_EQ(p.Values(p.at_d, p.d)[0], 258);
+    if (epilogue == CUBLASLT_EPILOGUE_BIAS) continue;
+    EXPECT_EQ(p.Values(aux, {CUDA_R_16BF, 1, 1, 8})[0], 258);
+  }
+}
+
+TEST_F(CublasLtTest, ATestMaySayThatThereAreNoEpilogues) {
+  SetCublasLtEpilogues(false);
+  Product p(16, 6, 32);
+  EXPECT_EQ(p.Ask(), CUBLAS_STATUS_SUCCESS);
+  SetBias(p, CUBLASLT_EPILOGUE_BIAS);
+  EXPECT_EQ(p.Ask(), CUBLAS_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(LastCublasLtRefusal(), "no algorithm has an epilogue");
+  SetCublasLtEpilogues(true);
+  EXPECT_EQ(p.Ask(), CUBLAS_STATUS_SUCCESS);
+}
+
 TEST_F(CublasLtTest, GradientsOfActivationsAndTheirSums) {
   Product plain(16, 6, 32);
   ASSERT_EQ(plain.Run(), CUBLAS_STATUS_SUCCESS);

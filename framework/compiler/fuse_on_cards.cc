@@ -1,0 +1,214 @@
+// Four patterns, in which nothing moves, and nothing else reads a product:
+//
+//   x = matmul(a, b) + bias
+//   y = gelu(x)                              x is kept where others read it, as backward does
+//   dx = gelu_gradient(x, matmul_input_gradient(dy, b))
+//   y = layer_norm(a + b)                    the sum is kept
+//
+// A product that is partial is left alone: a bias would be added by every device, and gelu is not
+// linear. gelu is fused in bf16 alone, for the library does not say how exact its own is, and the
+// erf form has no epilogue at all (docs/cuda.md).
+#include "framework/compiler/fuse_on_cards.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "framework/base/status.h"
+#include "framework/compiler/assigned_graph.h"
+#include "framework/graph/rewriter.h"
+#include "framework/ops/card_ops.h"
+#include "framework/ops/op_defs.h"
+
+namespace sluice {
+namespace {
+
+// An input or an output of a node.
+struct Operand {
+  const Node* node;
+  size_t index;
+};
+
+struct FusedNode {
+  const OpDef* op;
+  const Node* named;  // has the name, the attributes and the signature's factors
+  std::vector<const Node*> nodes;
+  std::vector<Operand> inputs, outputs;
+};
+
+class Matcher : private AssignedGraph {
+ public:
+  Matcher(const Graph& graph, const SbpAssignment& sbp, const Grid& grid)
+      : AssignedGraph(graph, sbp), grid_(grid) {}
+
+  // By the last node of each, whose place the new one takes.
+  std::map<NodeId, FusedNode> Find() {
+    for (const Node& node : graph().nodes()) {
+      if (!IsOnCuda(node)) continue;
+      if (node.op == &AddOp()) MatchBias(node);
+      if (node.op == &GeluOp()) MatchGelu(node);
+      if (node.op == &GeluGradientOp()) MatchGeluGradient(node);
+      if (node.op == &LayerNormOp()) MatchNorm(node);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  bool IsOnCuda(const Node& node) const {
+    const std::vector<DeviceId>& devices = grid_.stage(std::max(node.stage, 0)).devices();
+    return std::all_of(devices.begin(), devices.end(),
+                       [](DeviceId device) { return device.kind == DeviceKind::kCuda; });
+  }
+  bool IsBf16(const Node& node) const {
+    return graph().tensor(node.outputs[0]).type.dtype == DType::kBF16;
+  }
+
+  // Whether an input is a whole product of this op, read as it lies and by this node alone.
+  bool ReadsProduct(const Node& node, size_t input, const OpDef& op) const {
+    const TensorId tensor = node.inputs[input];
+    return MakerOf(node, input).op == &op && ReadsInPlace(node, input) && IsReadOnce(tensor) &&
+           sbp().produced[tensor].reduction() == Reduction::kNone &&
+           ChoiceOf(node).outputs[0] == ChoiceOf(node).inputs[input];
+  }
+
+  // Whether all who read the node's first input stand behind the node, where that is then made.
+  bool OthersReadLater(const Node& node) const {
+    const std::vector<Reader>& all = readers(node.inputs[0]);
+    return std::all_of(all.begin(), all.end(),
+                       [&](const Reader& reader) { return reader.node->id >= node.id; });
+  }
+
+  void MatchBias(const Node& add) {
+    const TensorType& y = graph().tensor(add.outputs[0]).type;
+    for (const size_t bias : {1, 0}) {
+      const Shape& shape = graph().tensor(add.inputs[bias]).type.shape;
+      if (shape.rank() != 1 || shape[0] != y.shape[y.shape.rank() - 1]) continue;
+      if (!ReadsProduct(add, 1 - bias, MatMulOp())) continue;
+      if (!(graph().tensor(add.inputs[1 - bias]).type == y)) continue;
+      const Node& product = MakerOf(add, 1 - bias);
+      found_[add.id] = {&MatMulBiasOp(),
+                        &product,
+                        {&product, &add},
+                        {{&product, 0}, {&product, 1}, {&add, bias}},
+                        {{&add, 0}}};
+      return;
+    }
+  }
+
+  // Of a product with a bias.
+  void MatchGelu(const Node& gelu) {
+    if (!IsBf16(gelu) || !ReadsInPlace(gelu, 0) || !KeepsLayout(gelu)) return;
+    const auto biased = found_.find(MakerOf(gelu, 0).id);
+    if (biased == found_.end() || biased->second.op != &MatMulBiasOp()) return;
+    if (!OthersReadLater(gelu)) return;
+    FusedNode fused = std::move(biased->second);
+    found_.erase(biased);
+    fused.op = &MatMulBiasGeluOp();
+    fused.nodes.push_back(&gelu);
+    fused.outputs.insert(fused.outputs.begin(), {&gelu, 0});
+    if (IsReadOnce(gelu.inputs[0])) {
+      fused.outputs.pop_back();
+    } else {
+      fused.op = &MatMulBiasGeluAuxOp();
+    }
+    found_[gelu.id] = std::move(fused);
+  }
+
+  void MatchGeluGradient(const Node& gelu) {
+    if (!IsBf16(gelu) || !KeepsLayout(gelu)) return;
+    if (!ReadsProduct(gelu, 1, MatMulInputGradientOp())) return;
+    const Node& product = MakerOf(gelu, 1);
+    found_[gelu.id] = {&MatMulInputGradientGeluGradientOp(),
+                       &product,
+                       {&product, &gelu},
+                       {{&product, 0}, {&product, 1}, {&gelu, 0}},
+                       {{&gelu, 0}}};
+  }
+
+  void MatchNorm(const Node& norm) {
+    const Node& add = MakerOf(norm, 0);
+    if (add.op != &AddOp() || found_.count(add.id) > 0 || !ReadsInPlace(norm, 0)) return;
+    if (!AreOfOneType(add) || !KeepsLayout(add) || !OthersReadLater(norm)) return;
+    found_[norm.id] = {&AddLayerNormOp(),
+                       &norm,
+                       {&add, &norm},
+                       {{&add, 0}, {&add, 1}, {&norm, 1}, {&norm, 2}},
+                       {{&norm, 0}, {&norm, 1}, {&norm, 2}, {&add, 0}}};
+  }
+
+  const Grid& grid_;
+  std::map<NodeId, FusedNode> found_;
+};
+
+class Fuser {
+ public:
+  Fuser(const Graph& graph, const SbpAssignment& assignment, const Grid& grid)
+      : from_(graph),
+        old_(assignment),
+        found_(Matcher(graph, assignment, grid).Find()),
+        assigner_(assignment) {
+    for (const auto& [id, fused] : found_) {
+      for (const Node* node : fused.nodes) gone_.insert(node->id);
+    }
+  }
+
+  absl::StatusOr<FusedProgram> Run() {
+    ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
+                     RewriteGraph(from_, [&](const Node& node, GraphRewriter* rewriter) {
+                       Visit(node, rewriter);
+                     }));
+    return FusedProgram{std::move(graph), assigner_.Take()};
+  }
+
+ private:
+  const Choice& ChoiceOf(const Node& node) const { return old_.choices[node.id]; }
+
+  void Visit(const Node& node, GraphRewriter* rewriter) {
+    const auto found = found_.find(node.id);
+    if (found != found_.end()) return AddFused(found->second, rewriter);
+    if (gone_.count(node.id) > 0) return;
+    assigner_.Copy(node, rewriter->MapAll(node.inputs), ChoiceOf(node), rewriter);
+  }
+
+  void AddFused(const FusedNode& fused, GraphRewriter* rewriter) {
+    Node node = *fused.named;
+    node.op = fused.op;
+    node.inputs.clear();
+    node.outputs.clear();
+    Choice choice = ChoiceOf(*fused.named);
+    choice.inputs.clear();
+    choice.outputs.clear();
+    choice.nanoseconds = 0;
+    for (Signature& signature : choice.signatures) {
+      signature.inputs.clear();
+      signature.outputs.clear();
+    }
+    for (const Operand& input : fused.inputs) {
+      AppendInput(ChoiceOf(*input.node), input.index, node.inputs.size(), &choice);
+      node.inputs.push_back(input.node->inputs[input.index]);
+    }
+    for (const Operand& output : fused.outputs) {
+      AppendOutput(ChoiceOf(*output.node), output.index, &choice);
+      node.outputs.push_back(output.node->outputs[output.index]);
+    }
+    for (const Node* step : fused.nodes) choice.nanoseconds += ChoiceOf(*step).nanoseconds;
+    assigner_.Copy(node, rewriter->MapAll(node.inputs), std::move(choice), rewriter);
+  }
+
+  const Graph& from_;
+  const SbpAssignment& old_;
+  const std::map<NodeId, FusedNode> found_;
+  std::set<NodeId> gone_;
+  Assigner assigner_;
+};
+
+}  // namespace
+
+absl::StatusOr<FusedProgram> FuseOnCards(const Graph& graph, const SbpAssignment& assignment,
+                                         const Grid& grid) {
+  return Fuser(graph, assignment, grid).Run();
+}
+
+}  // namespace sluice

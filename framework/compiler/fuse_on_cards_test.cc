@@ -1,0 +1,279 @@
+// What becomes one op on CUDA devices, and what does not.
+#include "framework/compiler/fuse_on_cards.h"
+
+#include <map>
+#include <string>
+
+#include "framework/compiler/compile.h"
+#include "framework/ops/ops.h"
+#include "framework/passes/mixed_precision.h"
+#include "framework/passes/optimizer.h"
+#include "framework/passes/pass.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Pair;
+
+constexpr char kCuda[] = "data=1 @cuda";
+using Counts = std::map<std::string, int>;
+
+absl::StatusOr<Compilation> CompileOn(const Graph& graph, const std::string& mesh, bool fuse) {
+  CompileOptions options;
+  options.mesh = *Mesh::Parse(mesh);
+  options.fuse = fuse;
+  return Compile({{"program", &graph}}, options);
+}
+
+Counts OpsOf(const Graph& graph, const std::string& mesh = kCuda, bool fuse = true) {
+  Counts ops;
+  const auto compiled = CompileOn(graph, mesh, fuse);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  if (!compiled.ok()) return ops;
+  for (const Node& node : compiled->programs[0].graph->nodes()) ++ops[node.op->name];
+  return ops;
+}
+
+// x w, and a bias.
+struct Linear {
+  Tensor product, bias;
+};
+Linear MakeLinear(Graph* graph, DType dtype, const char* x = "", const char* w = "",
+                  const Shape& bias = {16}) {
+  const Tensor input = graph->Input("x", dtype, {8, 12}, x);
+  return {MatMul(input, graph->Input("w", dtype, {12, 16}, w)),
+          graph->Input("bias", dtype, bias, "")};
+}
+
+// The ops of what `build` makes of a linear layer.
+template <typename Build>
+Counts OpsWith(DType dtype, Build&& build, const std::string& mesh = kCuda, bool fuse = true) {
+  Graph graph;
+  const Linear linear = MakeLinear(&graph, dtype);
+  graph.Output("y", build(linear));
+  EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+  return OpsOf(graph, mesh, fuse);
+}
+
+TEST(FuseOnCardsTest, ABiasOnCudaDevices) {
+  const auto add = [](const Linear& linear) { return linear.product + linear.bias; };
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Counts ops = OpsWith(dtype, add);
+    EXPECT_EQ(ops["matmul_bias"], 1);
+    EXPECT_EQ(ops["matmul"] + ops["add"], 0);
+    ops = OpsWith(dtype, [](const Linear& linear) { return linear.bias + linear.product; });
+    EXPECT_EQ(ops["matmul_bias"], 1) << "the bias first";
+    ops = OpsWith(dtype, add, "data=1");
+    EXPECT_EQ(ops["matmul_bias"], 0) << "on a CPU";
+    EXPECT_EQ(ops["matmul"], 1);
+    ops = OpsWith(dtype, add, kCuda, /*fuse=*/false);
+    EXPECT_EQ(ops["matmul_bias"], 0) << "not fused";
+  }
+}
+
+TEST(FuseOnCardsTest, ABiasIsAVectorAsLongAsRows) {
+  for (const Shape& bias : {Shape({1, 16}), Shape({1}), Shape({8, 16}), Shape()}) {
+    Graph graph;
+    const Linear linear = MakeLinear(&graph, DType::kF32, "", "", bias);
+    graph.Output("y", linear.product + linear.bias);
+    ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+    EXPECT_EQ(OpsOf(graph)["matmul_bias"], 0) << bias.ToString();
+  }
+}
+
+TEST(FuseOnCardsTest, AProductThatOthersReadStays) {
+  EXPECT_EQ(OpsWith(DType::kF32,
+                    [](const Linear& linear) {
+                      return linear.product + linear.bias + Sigmoid(linear.product);
+                    })["matmul_bias"],
+            0);
+  EXPECT_EQ(OpsWith(DType::kF32,
+                    [](const Linear& linear) {
+                      linear.product.graph()->Output("product", linear.product);
+                      return linear.product + linear.bias;
+                    })["matmul_bias"],
+            0);
+}
+
+TEST(FuseOnCardsTest, GeluInBf16) {
+  const auto gelu = [](const Linear& linear) { return Gelu(linear.product + linear.bias); };
+  Counts ops = OpsWith(DType::kBF16, gelu);
+  EXPECT_EQ(ops["matmul_bias_gelu"], 1);
+  EXPECT_EQ(ops["matmul"] + ops["add"] + ops["gelu"] + ops["matmul_bias"], 0);
+  ops = OpsWith(DType::kF32, gelu);
+  EXPECT_EQ(ops["matmul_bias"], 1) << "the library's gelu is not exact enough";
+  EXPECT_EQ(ops["gelu"], 1);
+  ops = OpsWith(DType::kBF16,
+                [](const Linear& linear) { return GeluErf(linear.product + linear.bias); });
+  EXPECT_EQ(ops["matmul_bias"], 1) << "erf has no epilogue";
+  EXPECT_EQ(ops["gelu_erf"], 1);
+}
+
+TEST(FuseOnCardsTest, WhatGeluReadsIsKeptForOthers) {
+  Counts ops = OpsWith(DType::kBF16, [](const Linear& linear) {
+    const Tensor x = linear.product + linear.bias, gelu = Gelu(x);
+    return Multiply(gelu, Sigmoid(x));
+  });
+  EXPECT_EQ(ops["matmul_bias_gelu_aux"], 1);
+  EXPECT_EQ(ops["gelu"] + ops["matmul_bias"] + ops["matmul_bias_gelu"], 0);
+  EXPECT_EQ(ops["sigmoid"], 1);
+  ops = OpsWith(DType::kBF16, [](const Linear& linear) {
+    const Tensor x = linear.product + linear.bias;
+    x.graph()->Output("x", x);
+    return Gelu(x);
+  });
+  EXPECT_EQ(ops["matmul_bias_gelu_aux"], 1) << "fetched";
+  // What reads x before gelu does would read what is not there yet.
+  ops = OpsWith(DType::kBF16, [](const Linear& linear) {
+    const Tensor x = linear.product + linear.bias, sigmoid = Sigmoid(x);
+    return Multiply(Gelu(x), sigmoid);
+  });
+  EXPECT_EQ(ops["matmul_bias"], 1);
+  EXPECT_EQ(ops["gelu"], 1);
+}
+
+TEST(FuseOnCardsTest, SplitProductsButNoneThatIsPartial) {
+  // How x and w are split, and what is said of the bias and of the product.
+  const auto counts = [](const char* x, const char* w, const char* bias, const char* product) {
+    Graph graph;
+    const Linear linear = MakeLinear(&graph, DType::kBF16, x, w);
+    const Tensor added = Scale(linear.bias, 2).With(bias);
+    graph.Output("y", Gelu(linear.product.With(product) + added));
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, "model=2 @cuda");
+  };
+  EXPECT_THAT(counts("model:S0", "", "", ""), Contains(Pair("matmul_bias_gelu", 1)));
+  EXPECT_THAT(counts("", "model:S1", "", ""), Contains(Pair("matmul_bias_gelu", 1)));
+  // Summed up before the bias is added, and after: a bias that is partial keeps the sum so.
+  for (const char* const bias : {"", "model:P(sum)"}) {
+    const Counts partial = counts("model:S1", "model:S0", bias, "");
+    EXPECT_THAT(partial, Contains(Pair("matmul", 1))) << bias;
+    EXPECT_THAT(partial, Contains(Pair("add", 1))) << bias;
+    EXPECT_THAT(partial, Contains(Pair("gelu", 1))) << bias;
+  }
+  EXPECT_THAT(counts("model:S0", "", "", "model:B"), Contains(Pair("matmul", 1)))
+      << "a gather between";
+}
+
+// A step of two layers: what the first keeps is what the second's gradient ends with.
+Counts OpsOfTraining(DType compute, Tensor (*activation)(Tensor)) {
+  Graph graph;
+  const Scope scope(&graph);
+  const auto layer = [&](Tensor x, const char* name, int64_t out) {
+    const int64_t in = x.shape()[1];
+    return MatMul(x, (scope / name).Param("weight", {in, out}, "", {"normal", 0.1})) +
+           (scope / name).Param("bias", {out});
+  };
+  Tensor x = graph.Input("x", DType::kF32, {8, 16}, "data:S0");
+  x = layer(layer(activation(layer(layer(x, "in", 8), "up", 32)), "down", 8), "out", 8);
+  graph.Output("loss", Mean(x));
+  EXPECT_TRUE(FinishIn({compute, DType::kF32}, &graph).ok()) << graph.status();
+  const auto train = RunPasses(graph, {Train(OptimizerOptions())});
+  EXPECT_TRUE(train.ok()) << train.status();
+  return train.ok() ? OpsOf(**train, "data=2 @cuda") : Counts();
+}
+
+TEST(FuseOnCardsTest, Training) {
+  Counts ops = OpsOfTraining(DType::kBF16, Gelu);
+  EXPECT_EQ(ops["matmul_bias_gelu_aux"], 1);
+  EXPECT_EQ(ops["matmul_bias"], 3);
+  EXPECT_EQ(ops["matmul_input_gradient_gelu_gradient"], 1);
+  EXPECT_EQ(ops["matmul_input_gradient"], 2) << "of the layers behind which there is no gelu";
+  EXPECT_EQ(ops["gelu"] + ops["gelu_gradient"] + ops["matmul"], 0);
+  for (const bool erf : {false, true}) {
+    ops = OpsOfTraining(erf ? DType::kBF16 : DType::kF32, erf ? GeluErf : Gelu);
+    EXPECT_EQ(ops["matmul_bias"], 4);
+    EXPECT_EQ(ops[erf ? "gelu_erf_gradient" : "gelu_gradient"], 1);
+    EXPECT_EQ(ops["matmul_input_gradient"], 3);
+  }
+}
+
+TEST(FuseOnCardsTest, ANormTakesTheSumBeforeIt) {
+  const auto counts = [](Tensor (*build)(Tensor x, Tensor branch, Tensor gamma, Tensor beta),
+                         const char* mesh) {
+    Graph graph;
+    const Tensor x = graph.Input("x", DType::kF32, {8, 12}, "data:S0");
+    const Tensor branch = graph.Input("branch", DType::kF32, {8, 12}, "data:S0");
+    const Tensor gamma = graph.Input("gamma", DType::kF32, {12}, "");
+    const Tensor beta = graph.Input("beta", DType::kF32, {12}, "");
+    graph.Output("y", build(x, branch, gamma, beta));
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  const auto block = [](Tensor x, Tensor branch, Tensor gamma, Tensor beta) {
+    const Tensor sum = x + branch;
+    return LayerNorm(sum, gamma, beta, 1e-5) + sum;
+  };
+  Counts ops = counts(block, "data=2 @cuda");
+  EXPECT_EQ(ops["add_layer_norm"], 1);
+  EXPECT_EQ(ops["layer_norm"], 0);
+  EXPECT_EQ(ops["add"], 1);
+  ops = counts(block, "data=2");
+  EXPECT_EQ(ops["layer_norm"], 1) << "on CPUs";
+  EXPECT_EQ(ops["add"], 2);
+  ops = counts(
+      [](Tensor x, Tensor branch, Tensor gamma, Tensor beta) {
+        const Tensor sum = x + branch, before = Sigmoid(sum);
+        return LayerNorm(sum, gamma, beta, 1e-5) + before;
+      },
+      "data=2 @cuda");
+  EXPECT_EQ(ops["layer_norm"], 1) << "the sum is read before";
+  ops = counts([](Tensor x, Tensor, Tensor gamma,
+                  Tensor beta) { return LayerNorm(x + gamma, gamma, beta, 1e-5); },
+               kCuda);
+  EXPECT_EQ(ops["layer_norm"], 1) << "of a vector and a matrix";
+  ops = counts(
+      [](Tensor x, Tensor branch, Tensor gamma, Tensor beta) {
+        const Tensor sum = x + branch;
+        return LayerNorm(sum, gamma, beta, 1e-5) + LayerNorm(sum, beta, gamma, 1e-5);
+      },
+      "data=2 @cuda");
+  EXPECT_EQ(ops["add_layer_norm"], 1) << "two norms of one sum";
+  EXPECT_EQ(ops["layer_norm"], 1);
+}
+
+// Of a job of both kinds, stages of cards alone.
+TEST(FuseOnCardsTest, StagesOfCpusStay) {
+  Graph graph;
+  const Scope scope(&graph);
+  Tensor x = graph.Input("x", DType::kF32, {8, 16}, "");
+  for (const char* const name : {"first", "second"}) {
+    const Scope block = scope.Block(name);
+    const InScope here(block);
+    x = MatMul(x, block.Param("weight", {16, 16}, "")) + block.Param("bias", {16});
+  }
+  graph.Output("y", x);
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  const auto compiled = CompileOn(graph, "pipe=2 @cpu,cuda", true);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  Counts names;
+  for (const Node& node : compiled->programs[0].graph->nodes())
+    ++names[node.op->name + " " + node.name];
+  EXPECT_THAT(names, Contains(Pair("matmul first", 1)));
+  EXPECT_THAT(names, Contains(Pair("matmul_bias second", 1)));
+}
+
+// The instruction says what is in it, under the name of the product.
+TEST(FuseOnCardsTest, APlanNamesWhatIsFused) {
+  Graph graph;
+  const Scope scope = Scope(&graph) / "up";
+  {
+    const InScope here(scope);
+    const Linear linear = MakeLinear(&graph, DType::kBF16);
+    graph.Output("y", Gelu(linear.product + linear.bias));
+  }
+  ASSERT_TRUE(graph.Finish().ok()) << graph.status();
+  const auto compiled = CompileOn(graph, kCuda, true);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  Counts instructions;
+  for (const plan::Actor& actor : compiled->plan.programs(0).actors()) {
+    for (const plan::Instruction& x : actor.script()) ++instructions[x.op() + " of " + x.scope()];
+  }
+  EXPECT_THAT(instructions, Contains(Pair("matmul_bias_gelu of up", 1)));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,155 @@
+// Ops that stand for several on CUDA devices. Products with what follows them, where cuBLASLt has
+// the epilogue and where it has none: the same values to rounding, by as many launches of our own
+// as the library leaves. f32 has the bits of the ops that are stood for. cuda_kernels_test has the
+// cases themselves.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/conformance/case_values.h"
+#include "framework/conformance/cuda_run.h"
+#include "framework/conformance/kernel_checker.h"
+#include "framework/ops/all_ops.h"
+#include "framework/ops/card_ops.h"
+#include "framework/ops/op_defs.h"
+#include "framework/testing/cuda_emulation/cublaslt.h"
+#include "framework/testing/cuda_order.h"
+#include "gtest/gtest.h"
+
+namespace sluice {
+namespace {
+
+// While it lives the library has no epilogue.
+class WithoutEpilogues {
+ public:
+  WithoutEpilogues() { cuda_emulation::SetCublasLtEpilogues(false); }
+  ~WithoutEpilogues() { cuda_emulation::SetCublasLtEpilogues(true); }
+};
+
+const OpCase& CaseOf(const OpDef& op, const std::string& name) {
+  for (const OpCase& op_case : op.cases) {
+    if (op_case.name == name) return op_case;
+  }
+  ADD_FAILURE() << op.name << " has no case " << name;
+  return op.cases[0];
+}
+
+// How many kernels of ours a case launches, beside the one that writes the number of the step.
+int64_t LaunchesOf(const std::string& name, const std::string& of, DType dtype) {
+  const OpDef& op = *FindOp(name);
+  const OpCase op_case = dtype == DType::kBF16 ? InBf16(op, CaseOf(op, of)) : CaseOf(op, of);
+  const KernelChecker checker(DeviceKind::kCuda, RunOnCuda,
+                              [](const KernelCall&, const KernelRun&) { return ""; });
+  EXPECT_EQ(checker.CheckWhole(op, op_case, 1), "");
+  return CountCudaLaunches().kernels - 1;
+}
+
+TEST(CudaCardOpsTest, WhatTheLibraryDoesIsNotLaunched) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const bool f32 = dtype == DType::kF32;
+    EXPECT_EQ(LaunchesOf("matmul_bias", "wide", dtype), 0);
+    // The library's gelu is not exact enough for f32.
+    EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "wide", dtype), f32 ? 1 : 0);
+    EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "wide", dtype), f32 ? 1 : 0);
+    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "wide", dtype), f32 ? 1 : 0);
+    // What it keeps, and reads again, has rows of eight elements at least.
+    EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "matrix", dtype), f32 ? 1 : 0);
+    EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "matrix", dtype), 1);
+    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "matrix", dtype), 1);
+  }
+}
+
+TEST(CudaCardOpsTest, WithoutEpiloguesKernelsOfOursDoIt) {
+  const WithoutEpilogues none;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    EXPECT_EQ(LaunchesOf("matmul_bias", "wide", dtype), 1);
+    EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "wide", dtype), 2);
+    EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "wide", dtype), 2);
+    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "wide", dtype), 1);
+  }
+}
+
+TEST(CudaCardOpsTest, WithoutEpiloguesValuesAreTheSame) {
+  const WithoutEpilogues none;
+  const KernelChecker checker(DeviceKind::kCuda, RunOnCuda,
+                              [](const KernelCall&, const KernelRun&) { return ""; });
+  int tried = 0;
+  for (const OpDef* op : CardOps()) {
+    if (op == &AddLayerNormOp()) continue;  // no product
+    for (const OpCase& op_case : op->cases) {
+      EXPECT_EQ(checker.CheckCase(*op, op_case, {1, 3}, &tried), "");
+      // The product is rounded, too, and may be larger than what a bias leaves of it.
+      OpCase bf16 = InBf16(*op, op_case);
+      bf16.tolerance = 0x1p-6;
+      EXPECT_EQ(checker.CheckCase(*op, bf16, {1, 3}, &tried), "");
+    }
+    for (const OpCase& large : op->large_cases) EXPECT_EQ(checker.CheckWhole(*op, large, 2), "");
+  }
+  EXPECT_GT(tried, 100);
+}
+
+// Outputs, then inputs.
+std::vector<HostTensor> ResultsOf(const OpDef& op, const Attributes& attributes,
+                                  std::vector<KernelOperand> inputs) {
+  KernelCall call;
+  call.op = op.name;
+  call.attributes = PrintAttributes(attributes);
+  std::vector<TensorType> types;
+  for (const KernelOperand& input : inputs) types.push_back(input.logical);
+  const auto made = op.infer({attributes, types, {}});
+  EXPECT_TRUE(made.ok()) << made.status();
+  if (!made.ok()) return {};
+  for (const TensorType& type : *made) call.outputs.push_back({type, WholeBox(type.shape), {}});
+  call.updates.resize(inputs.size());
+  call.inputs = std::move(inputs);
+  const auto run = RunOnCuda(call);
+  EXPECT_TRUE(run.ok()) << run.status();
+  return run.ok() ? run->bytes : std::vector<HostTensor>();
+}
+
+std::vector<KernelOperand> OperandsOf(const OpDef& op, const OpCase& op_case) {
+  const auto values = RunWhole(op, op_case, /*seed=*/5);
+  EXPECT_TRUE(values.ok()) << values.status();
+  std::vector<KernelOperand> operands;
+  for (size_t i = 0; i < values->inputs.size(); ++i) {
+    const TensorType& type = values->input_types[i];
+    operands.push_back({type, WholeBox(type.shape), values->inputs[i]});
+  }
+  return operands;
+}
+
+KernelOperand OperandOf(const HostTensor& tensor) {
+  return {{tensor.dtype, tensor.shape}, WholeBox(tensor.shape), ToArray(tensor)};
+}
+
+// Plans that fuse have the bits of those that do not.
+TEST(CudaCardOpsTest, ABiasOfF32HasTheBitsOfAProductAndAnAddition) {
+  const OpDef& op = MatMulBiasOp();
+  for (const OpCase& op_case : op.cases) {
+    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
+    const auto fused = ResultsOf(op, op_case.attributes, at);
+    const auto product = ResultsOf(MatMulOp(), op_case.attributes, {at[0], at[1]});
+    const auto sum = ResultsOf(AddOp(), NoAttributes(), {OperandOf(product[0]), at[2]});
+    EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op_case.name;
+  }
+}
+
+TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {
+  const OpDef& op = AddLayerNormOp();
+  std::vector<OpCase> cases = op.cases;
+  cases.push_back(op.large_cases[0]);
+  for (const OpCase& rows : RowCases(op, {1, 100, 1025})) cases.push_back(rows);
+  for (const OpCase& op_case : cases) {
+    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
+    const auto fused = ResultsOf(op, op_case.attributes, at);
+    const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[0], at[1]});
+    const auto norm =
+        ResultsOf(LayerNormOp(), op_case.attributes, {OperandOf(sum[0]), at[2], at[3]});
+    ASSERT_GE(fused.size(), 4u);
+    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(fused[i].bytes == norm[i].bytes) << op_case.name;
+    EXPECT_TRUE(fused[3].bytes == sum[0].bytes) << op_case.name;
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,260 @@
+#include "framework/ops/card_ops.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/ops/cases.h"
+#include "framework/ops/inference.h"
+#include "framework/ops/op_defs.h"
+
+namespace sluice {
+namespace {
+
+// The definition is a list of ops. Values are numbered: inputs of the whole, then what each step
+// makes. What is no output of the whole lies as its first output does.
+struct Step {
+  const OpDef& (*op)();
+  std::vector<size_t> reads;
+};
+struct Definition {
+  std::vector<Port> inputs, outputs;
+  std::vector<Step> steps;
+  size_t attributes;            // the step that they belong to
+  std::vector<size_t> results;  // by output: the value that it is
+
+  Attributes AttributesOf(size_t step, const Attributes& of_all) const {
+    return step == attributes ? of_all : steps[step].op().attributes;
+  }
+  // Which output a value is; results.size(): none.
+  size_t OutputOf(size_t value) const {
+    return std::find(results.begin(), results.end(), value) - results.begin();
+  }
+};
+
+const Definition& Bias() {
+  static const auto& definition = *new Definition{
+      {{"a"}, {"b"}, {"bias"}}, {{"y"}}, {{MatMulOp, {0, 1}}, {AddOp, {3, 2}}}, 0, {4}};
+  return definition;
+}
+
+const Definition& BiasGelu() {
+  static const auto& definition =
+      *new Definition{{{"a"}, {"b"}, {"bias"}},
+                      {{"y"}},
+                      {{MatMulOp, {0, 1}}, {AddOp, {3, 2}}, {GeluOp, {4}}},
+                      0,
+                      {5}};
+  return definition;
+}
+
+const Definition& BiasGeluAux() {
+  static const auto& definition = *[] {
+    auto* const made = new Definition(BiasGelu());
+    made->outputs = {{"y"}, {"x"}};
+    made->results = {5, 4};
+    return made;
+  }();
+  return definition;
+}
+
+const Definition& InputGradientGeluGradient() {
+  static const auto& definition =
+      *new Definition{{{"dy"}, {"b"}, {"x"}},
+                      {{"dx"}},
+                      {{MatMulInputGradientOp, {0, 1}}, {GeluGradientOp, {2, 3}}},
+                      0,
+                      {4}};
+  return definition;
+}
+
+const Definition& AddLayerNorm() {
+  static const auto& definition = *new Definition{{{"a"}, {"b"}, {"gamma"}, {"beta"}},
+                                                  {{"y"}, {"mean"}, {"rstd"}, {"sum"}},
+                                                  {{AddOp, {0, 1}}, {LayerNormOp, {4, 2, 3}}},
+                                                  1,
+                                                  {5, 6, 7, 4}};
+  return definition;
+}
+
+using DefinitionOf = const Definition& (*)();
+
+// An addition would take other operands, too, and make more of them.
+bool AddsAsDefined(const Types& inputs) {
+  const Shape& to = inputs[0].shape;
+  const Shape& added = inputs[1].shape;
+  return added == to || (added.rank() == 1 && to.rank() > 1 && added[0] == to[to.rank() - 1]);
+}
+
+// Of all values.
+absl::StatusOr<Types> TypesOf(absl::string_view name, const Definition& of, const OpCall& call) {
+  RETURN_IF_ERROR(CheckCount(name, call, of.inputs.size()));
+  Types types(call.inputs.begin(), call.inputs.end());
+  for (size_t s = 0; s < of.steps.size(); ++s) {
+    const OpDef& op = of.steps[s].op();
+    const Attributes attributes = of.AttributesOf(s, call.attributes);
+    Types inputs;
+    for (const size_t read : of.steps[s].reads) inputs.push_back(types[read]);
+    if (&op == &AddOp() && !AddsAsDefined(inputs)) {
+      return Mismatch(name, "expected equal shapes, or a bias for each row of ",
+                      TypeText(inputs[0]), ", got ", TypeText(inputs[1]));
+    }
+    ASSIGN_OR_RETURN(const Types made, op.infer({attributes, inputs, {}}));
+    types.insert(types.end(), made.begin(), made.end());
+  }
+  return types;
+}
+
+template <DefinitionOf kOf>
+Cost CostOf(const OpCall& call) {
+  const Definition& of = kOf();
+  Types types(call.inputs.begin(), call.inputs.end());
+  Cost total;
+  for (size_t s = 0; s < of.steps.size(); ++s) {
+    const OpDef& op = of.steps[s].op();
+    const Attributes attributes = of.AttributesOf(s, call.attributes);
+    Types inputs, made;
+    for (const size_t read : of.steps[s].reads) inputs.push_back(types[read]);
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const size_t output = of.OutputOf(types.size() + i);
+      made.push_back(call.outputs[output < call.outputs.size() ? output : 0]);
+    }
+    const Cost cost = op.cost({attributes, inputs, made});
+    total.flops += cost.flops;
+    total.scratch = std::max(total.scratch, cost.scratch);
+    total.cuda_scratch =
+        std::max(total.cuda_scratch.value_or(0), cost.ScratchOn(DeviceKind::kCuda));
+    types.insert(types.end(), made.begin(), made.end());
+  }
+  // What stands between the steps is not written.
+  total.bytes = BytesOf(call.inputs) + BytesOf(call.outputs);
+  return total;
+}
+
+template <DefinitionOf kOf>
+absl::Status ReferenceOf(const ReferenceCall& call) {
+  const Definition& of = kOf();
+  std::vector<ShardArray> values(call.inputs.begin(), call.inputs.end());
+  for (size_t s = 0; s < of.steps.size(); ++s) {
+    const OpDef& op = of.steps[s].op();
+    const Attributes attributes = of.AttributesOf(s, call.attributes);
+    std::vector<ShardArray> inputs, made;
+    for (const size_t read : of.steps[s].reads) inputs.push_back(values[read]);
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const size_t output = of.OutputOf(values.size() + i);
+      const ShardArray& like = call.outputs[output < call.outputs.size() ? output : 0];
+      made.push_back({like.logical, like.box, Array(ShapeOf(like.box))});
+    }
+    RETURN_IF_ERROR(op.reference(
+        {attributes, absl::MakeSpan(inputs), absl::MakeSpan(made), call.seed, call.step}));
+    for (ShardArray& value : made) values.push_back(std::move(value));
+  }
+  for (size_t i = 0; i < of.results.size(); ++i) {
+    call.outputs[i].array = values[of.results[i]].array;
+  }
+  return absl::OkStatus();
+}
+
+template <DefinitionOf kOf, const char* kName>
+OpDef MakeCardOp() {
+  OpDef op;
+  op.name = kName;
+  op.inputs = kOf().inputs;
+  op.outputs = kOf().outputs;
+  op.attributes = kOf().steps[kOf().attributes].op().attributes;
+  op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
+    ASSIGN_OR_RETURN(const Types types, TypesOf(kName, kOf(), call));
+    Types made;
+    for (const size_t value : kOf().results) made.push_back(types[value]);
+    return made;
+  };
+  op.cost = CostOf<kOf>;
+  op.reference = ReferenceOf<kOf>;
+  op.timing = NotTimed("CPUs, which are what is calibrated, have no kernel of it");
+  return op;
+}
+
+// ---- Products ----
+
+MatMulAttributes Transposed(bool a, bool b) { return {a, b}; }
+
+// The factor that is summed up is written large, for it is never split: what follows a product
+// takes the whole sum, and a bias is to be added once.
+absl::StatusOr<IndexRule> RuleOfForward(const OpCall& call) {
+  const auto& a = std::get<MatMulAttributes>(call.attributes);
+  const bool leading = call.inputs[0].shape.rank() == call.inputs[1].shape.rank();
+  std::string equation = absl::StrCat(a.transpose_a ? "...Km," : "...mK,", leading ? "..." : "",
+                                      a.transpose_b ? "nK,n->...mn" : "Kn,n->...mn");
+  if (call.outputs.size() == 2) absl::StrAppend(&equation, ",...mn");
+  return IndexRule::Parse(equation);
+}
+
+absl::StatusOr<IndexRule> RuleOfGradient(const OpCall& call) {
+  const auto& a = std::get<MatMulAttributes>(call.attributes);
+  const bool leading = call.inputs[0].shape.rank() == call.inputs[1].shape.rank();
+  const char* const x = a.transpose_a ? "...km" : "...mk";
+  return IndexRule::Parse(
+      absl::StrCat("...mN,", leading ? "..." : "", a.transpose_b ? "Nk," : "kN,", x, "->", x));
+}
+
+// Rows of eight elements, which an epilogue wants for what it keeps, and others.
+template <DefinitionOf kOf, const char* kName>
+const OpDef& ForwardOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<kOf, kName>();
+    op.computes_in = ComputesIn::kLow;
+    op.rule = RuleOfForward;
+    op.cases = {{"matrix", Transposed(false, false), {F32({5, 3}), F32({3, 4}), F32({4})}},
+                {"wide", Transposed(false, false), {F32({2, 5, 3}), F32({3, 16}), F32({16})}},
+                {"wide_transposed", Transposed(true, true), {F32({3, 5}), F32({16, 3}), F32({16})}},
+                {"batched", Transposed(true, false), {F32({3, 5, 2}), F32({3, 5, 8}), F32({8})}}};
+    op.large_cases = {{"", Transposed(false, false), {F32({3, 65, 83}), F32({83, 72}), F32({72})}},
+                      {"", Transposed(false, true), {F32({190, 83}), F32({71, 83}), F32({71})}}};
+    return op;
+  }();
+  return op;
+}
+
+constexpr char kMatMulBias[] = "matmul_bias";
+constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
+constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
+constexpr char kInputGradientGeluGradient[] = "matmul_input_gradient_gelu_gradient";
+constexpr char kAddLayerNorm[] = "add_layer_norm";
+
+}  // namespace
+
+const OpDef& MatMulBiasOp() { return ForwardOp<Bias, kMatMulBias>(); }
+const OpDef& MatMulBiasGeluOp() { return ForwardOp<BiasGelu, kMatMulBiasGelu>(); }
+const OpDef& MatMulBiasGeluAuxOp() { return ForwardOp<BiasGeluAux, kMatMulBiasGeluAux>(); }
+
+const OpDef& MatMulInputGradientGeluGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<InputGradientGeluGradient, kInputGradientGeluGradient>();
+    op.computes_in = ComputesIn::kLow;
+    op.rule = RuleOfGradient;
+    op.cases = {
+        {"matrix", Transposed(false, false), {F32({5, 4}), F32({3, 4}), F32({5, 3})}},
+        {"wide", Transposed(false, false), {F32({2, 5, 4}), F32({16, 4}), F32({2, 5, 16})}},
+        {"wide_transposed", Transposed(true, true), {F32({8, 4}), F32({4, 16}), F32({16, 8})}},
+        {"batched", Transposed(false, true), {F32({3, 2, 4}), F32({3, 4, 8}), F32({3, 2, 8})}}};
+    op.large_cases = {
+        {"", Transposed(false, false), {F32({2, 95, 71}), F32({88, 71}), F32({2, 95, 88})}},
+        {"", Transposed(false, true), {F32({190, 71}), F32({71, 83}), F32({190, 83})}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AddLayerNormOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<AddLayerNorm, kAddLayerNorm>();
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,E->...E,...,...,...E"); };
+    op.cases = {
+        {"matrix", NormAttributes(), {F32({5, 7}), F32({5, 7}), F32({7}), F32({7})}},
+        {"cube", NormAttributes{1e-3}, {F32({3, 2, 5}), F32({3, 2, 5}), F32({5}), F32({5})}}};
+    op.large_cases = {{"", NormAttributes(), {Wide(), Wide(), WideRow(), WideRow()}}};
+    return op;
+  }();
+  return op;
+}
+
+}  // namespace sluice
