@@ -5,45 +5,85 @@
 namespace sluice::cuda {
 namespace {
 
+constexpr int kWidth = kPack<float>;
+
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormRows(const float* x, const float* gamma, const float* beta, float epsilon, float* y,
-                  float* mean, float* rstd, int64_t rows, int64_t width) {
+    LayerNormRows(Rows rows, const float* x, const float* gamma, const float* beta, float epsilon,
+                  float* y, float* mean, float* rstd) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  x += r * width;
-  y += r * width;
-  const float count = static_cast<float>(width);
-  const float center = row.Sum(width, [&](int64_t i) { return x[i]; }) / count;
-  const float squares = row.Sum(width, [&](int64_t i) {
-    const float d = x[i] - center;
-    return d * d;
+  if (r >= rows.count) return;
+  x += r * rows.length;
+  y += r * rows.length;
+  const float count = static_cast<float>(rows.length);
+  const float center =
+      row.template Sum<kWidth>(rows, [&](int64_t i, auto& term) { Load(x + i, term); }) / count;
+  const float squares = row.template Sum<kWidth>(rows, [&](int64_t i, auto& term) {
+    Load(x + i, term);
+    for (float& e : term) e = (e - center) * (e - center);
   });
   const float scale = 1 / sqrtf(squares / count + epsilon);
-  row.ForEach(width, [&](int64_t i) { y[i] = fmaf((x[i] - center) * scale, gamma[i], beta[i]); });
+  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
+    float a[n], factor[n], shift[n];
+    Load(x + i, a);
+    Load(gamma + i, factor);
+    Load(beta + i, shift);
+    for (int e = 0; e < n; ++e) a[e] = fmaf((a[e] - center) * scale, factor[e], shift[e]);
+    Store(a, y + i);
+  });
   if (row.IsFirst()) {
     mean[r] = center;
     rstd[r] = scale;
   }
 }
 
+// So many elements of a row: what their slopes are before the row's means are taken off, and where
+// x lies in its row's distribution.
+template <int n>
+struct NormSlopes {
+  float slope[n], normal[n];
+
+  __device__ NormSlopes(const float* dy, const float* x, const float* gamma, float center,
+                        float scale) {
+    float factor[n];
+    Load(dy, slope);
+    Load(x, normal);
+    Load(gamma, factor);
+    for (int e = 0; e < n; ++e) {
+      slope[e] = slope[e] * factor[e];
+      normal[e] = (normal[e] - center) * scale;
+    }
+  }
+};
+
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormGradientRows(const float* dy, const float* x, const float* gamma, const float* mean,
-                          const float* rstd, float* dx, int64_t rows, int64_t width) {
+    LayerNormGradientRows(Rows rows, const float* dy, const float* x, const float* gamma,
+                          const float* mean, const float* rstd, float* dx) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  x += r * width, dy += r * width, dx += r * width;
-  const float center = mean[r], scale = rstd[r], count = static_cast<float>(width);
-  const float sum = row.Sum(width, [&](int64_t i) { return dy[i] * gamma[i]; });
-  const float dot =
-      row.Sum(width, [&](int64_t i) { return dy[i] * gamma[i] * ((x[i] - center) * scale); });
+  if (r >= rows.count) return;
+  x += r * rows.length, dy += r * rows.length, dx += r * rows.length;
+  const float center = mean[r], scale = rstd[r], count = static_cast<float>(rows.length);
+  const float sum = row.template Sum<kWidth>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+    float factor[n];
+    Load(dy + i, term);
+    Load(gamma + i, factor);
+    for (int e = 0; e < n; ++e) term[e] = term[e] * factor[e];
+  });
+  const float dot = row.template Sum<kWidth>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+    const NormSlopes<n> of(dy + i, x + i, gamma + i, center, scale);
+    for (int e = 0; e < n; ++e) term[e] = of.slope[e] * of.normal[e];
+  });
   const float mean_slope = sum / count, mean_dot = dot / count;
-  row.ForEach(width, [&](int64_t i) {
-    const float normal = (x[i] - center) * scale, slope = dy[i] * gamma[i];
-    dx[i] = scale * (slope - mean_slope - normal * mean_dot);
+  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
+    const NormSlopes<n> of(dy + i, x + i, gamma + i, center, scale);
+    float a[n];
+    for (int e = 0; e < n; ++e) {
+      a[e] = scale * (of.slope[e] - mean_slope - of.normal[e] * mean_dot);
+    }
+    Store(a, dx + i);
   });
 }
 
@@ -93,9 +133,11 @@ PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const float epsilon = static_cast<float>(attributes.epsilon);
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
-    return LaunchRows(context, rows, width, LayerNormRows<WarpRow>, LayerNormRows<BlockRow>,
-                      at.at(0), at.at(1), at.at(2), epsilon, at.at(3), at.at(4), at.at(5), rows,
-                      width);
+    const float *const x = at.at(0), *const gamma = at.at(1), *const beta = at.at(2);
+    float* const y = at.at(3);
+    return LaunchRows(context, RowsOf<float>(rows, width, x, gamma, beta, y),
+                      LayerNormRows<WarpRow>, LayerNormRows<BlockRow>, x, gamma, beta, epsilon, y,
+                      at.at(4), at.at(5));
   });
 }
 
@@ -103,9 +145,11 @@ PreparedKernel PrepareLayerNormGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-    return LaunchRows(context, rows, width, LayerNormGradientRows<WarpRow>,
-                      LayerNormGradientRows<BlockRow>, at.at(0), at.at(1), at.at(2), at.at(3),
-                      at.at(4), at.at(5), rows, width);
+    const float *const dy = at.at(0), *const x = at.at(1), *const gamma = at.at(2);
+    float* const dx = at.at(5);
+    return LaunchRows(context, RowsOf<float>(rows, width, dy, x, gamma, dx),
+                      LayerNormGradientRows<WarpRow>, LayerNormGradientRows<BlockRow>, dy, x, gamma,
+                      at.at(3), at.at(4), dx);
   });
 }
 
