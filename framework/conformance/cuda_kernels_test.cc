@@ -62,6 +62,19 @@ TEST(CudaKernelsTest, AgreeOnTheWholeAndOnParts) {
   std::cout << tried << " tried\n";
 }
 
+// No pack of sixteen bytes begins where these operands do.
+TEST(CudaKernelsTest, OperandsMayBeginAtAnyEightBytes) {
+  const auto run = [](KernelCall call) {
+    call.alignment = 8;
+    return RunOnCuda(call);
+  };
+  const KernelChecker checker(DeviceKind::kCuda, run, BitsUnlessOwnOrder);
+  for (const OpDef* op : Ops()) {
+    for (const OpCase& op_case : op->cases) EXPECT_EQ(checker.CheckWhole(*op, op_case, 1), "");
+    for (const OpCase& rows : RowCases(*op, {32})) EXPECT_EQ(checker.CheckWhole(*op, rows, 1), "");
+  }
+}
+
 TEST(CudaKernelsTest, OpsThatSaySoComputeInBf16) {
   int tried = 0;
   for (const OpDef* op : Ops()) {

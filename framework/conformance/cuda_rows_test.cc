@@ -1,6 +1,7 @@
 // Of CUDA kernels that work on rows what the cases of their ops do not reach: rows that a block
-// takes piece by piece, columns of many groups of rows, ids that take several merges to sort, heads
-// of several chunks and tiles, equal logits; and the errors that kernels find in what they read.
+// takes piece by piece, rows of whole packs and of some, columns of many groups of rows, ids that
+// take several merges to sort, heads of several chunks and tiles, equal logits; and the errors that
+// kernels find in what they read.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "framework/conformance/cuda_run.h"
 #include "framework/conformance/kernel_checker.h"
 #include "framework/ops/all_ops.h"
+#include "framework/testing/xorshift.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -17,10 +19,16 @@ TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
 TensorType I32(const Shape& shape) { return {DType::kI32, shape}; }
 
 // What the op's case gives on a whole, in two orders of threads.
-void Check(const char* name, const OpCase& op_case, const KernelChecker::Also& also = BitsOfCpu) {
+void Check(const char* name, const OpCase& op_case, const KernelChecker::Also& also = BitsOfCpu,
+           int64_t alignment = 64) {
   const OpDef* const op = FindOp(name);
   ASSERT_NE(op, nullptr) << name;
-  EXPECT_EQ(KernelChecker(DeviceKind::kCuda, RunOnCuda, also).CheckWhole(*op, op_case, 2), "");
+  const auto run = [=](KernelCall call) {
+    call.alignment = alignment;
+    return RunOnCuda(call);
+  };
+  EXPECT_EQ(KernelChecker(DeviceKind::kCuda, run, also).CheckWhole(*op, op_case, 2), "")
+      << "operands at odd multiples of " << alignment;
 }
 
 TEST(CudaRowsTest, RowsThatABlockTakesInPieces) {
@@ -29,6 +37,29 @@ TEST(CudaRowsTest, RowsThatABlockTakesInPieces) {
     const std::vector<OpCase> cases = RowCases(*FindOp(name), {4096, 4097, 8300});
     EXPECT_FALSE(cases.empty()) << name;
     for (const OpCase& op_case : cases) Check(name, op_case);
+  }
+}
+
+// Packs of sixteen bytes take whole runs of a warp, a part of one, or more than a block has room
+// for; where operands begin elsewhere, elements go one by one. The bits are the CPU's either way.
+TEST(CudaRowsTest, RowsByPacksAndByElements) {
+  for (const char* name :
+       {"softmax", "softmax_gradient", "layer_norm", "layer_norm_gradient", "ce_max", "ce_sum_exp",
+        "ce_pick", "ce_gradient", "l2_normalize", "l2_normalize_gradient", "label_rank",
+        "margin_logits", "margin_logits_gradient", "reduce", "batch_norm", "batch_norm_add_relu",
+        "batch_norm_gradient", "batch_norm_relu_gradient"}) {
+    const OpDef& op = *FindOp(name);
+    const std::vector<OpCase> cases = RowCases(op, {24, 128, 200, 264, 1024, 1032, 4136});
+    EXPECT_FALSE(cases.empty()) << name;
+    for (const OpCase& op_case : cases) {
+      for (const int64_t alignment : {16, 8}) {
+        Check(name, op_case, BitsOfCpu, alignment);
+        if (op.computes_in == ComputesIn::kF32) continue;
+        OpCase low = InBf16(op, op_case);
+        low.tolerance = 0x1p-7;  // softmax rounds its exponentials, too
+        Check(name, low, BitsOfCpu, alignment);
+      }
+    }
   }
 }
 
@@ -131,6 +162,19 @@ TEST(CudaRowsTest, RanksOfEqualLogitsAndOfNan) {
   for (const std::vector<double>& labels : {std::vector<double>{0, 4, 2, 3}, {2, 0, 4, 1}}) {
     ExpectBitsOfCpu(CallOf("label_rank", NoAttributes(), {F32({4, 5}), I32({4}), rows}, logits,
                            labels, {rows}));
+  }
+}
+
+// Which of two zeros a maximum is depends on the order.
+TEST(CudaRowsTest, MaximaOfZerosOfBothSigns) {
+  Xorshift random(7);
+  for (const int64_t width : {128, 264, 1024, 1032}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      std::vector<double> zeros;
+      for (int64_t i = 0; i < 16 * width; ++i) zeros.push_back(random.Below(2) == 0 ? 0.0 : -0.0);
+      ExpectBitsOfCpu(
+          CallOf("ce_max", NoAttributes(), {{dtype, {16, width}}}, zeros, {}, {F32({16})}));
+    }
   }
 }
 

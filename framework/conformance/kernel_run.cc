@@ -53,6 +53,7 @@ KernelSpec SpecOf(const KernelCall& call, DeviceKind kind) {
   spec.threads = call.threads;
   spec.calls = call.calls;
   spec.most_scratch = call.most_scratch;
+  spec.alignment = call.alignment;
   spec.device = kind;
   spec.updates = call.updates;
   spec.updates.resize(call.inputs.size());
@@ -109,7 +110,7 @@ KernelRun Read(const KernelSpec& spec, int64_t scratch,
 // Operands in a device's memory, with bytes between them that stay as they are.
 class DeviceOperands {
  public:
-  explicit DeviceOperands(const KernelSpec& spec) {
+  explicit DeviceOperands(const KernelSpec& spec) : alignment_(spec.alignment) {
     for (const Shard& shard : spec.inputs) Add(shard.NumBytes());
     for (const Shard& shard : spec.outputs) Add(shard.NumBytes());
   }
@@ -132,14 +133,15 @@ class DeviceOperands {
   }
 
  private:
-  static constexpr int64_t kAlignment = 256;
+  static constexpr int64_t kApart = 256;
 
   void Add(int64_t bytes) {
-    offsets_.push_back(bytes_);
+    offsets_.push_back(bytes_ + alignment_);
     sizes_.push_back(bytes);
-    bytes_ += (bytes + kAlignment) / kAlignment * kAlignment;
+    bytes_ += (alignment_ + bytes + kApart) / kApart * kApart;
   }
 
+  const int64_t alignment_;
   int64_t bytes_ = 0;
   std::vector<int64_t> offsets_, sizes_;
 };

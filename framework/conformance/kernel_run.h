@@ -34,6 +34,7 @@ struct KernelCall {
   int calls = 1;                               // of the op, as KernelSpec has them
   int threads = 1;
   int64_t most_scratch = std::numeric_limits<int64_t>::max();
+  int64_t alignment = 64;  // on a device operands begin at odd multiples of so many bytes
   // Where even shards lie may be said by the micro-batch: the firing's is `micro`, and boxes that
   // begin at micro times their size are given as strides.
   bool by_micro = false;

@@ -1,5 +1,6 @@
 // Batch normalization of [groups, rows.., channels], with the bits of the CPU.
 #include <algorithm>
+#include <tuple>
 
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/columns.h"
@@ -50,71 +51,116 @@ struct ChannelNorm {
   __device__ float Of(float x) const { return fmaf(x - mean, factor, beta); }
 };
 
-// A warp's threads take channels beside each other, the warps of a block rows.
-constexpr int kElementThreads = 256;
-constexpr int64_t kBlockRows = 64;
+// Of so many channels beside each other.
+template <int width>
+struct ChannelNorms {
+  float mean[width], rstd[width], factor[width], beta[width] = {};
 
-struct ChannelRows {
-  int64_t group, channel, begin, end;  // rows counted through all groups
+  __device__ ChannelNorms(const Statistics& of, int64_t group, int64_t channels, int64_t channel) {
+    Load(of.mean + group * channels + channel, mean);
+    Load(of.variance + group * channels + channel, rstd);
+    for (int c = 0; c < width; ++c) factor[c] = rstd[c] = 1 / sqrtf(rstd[c] + of.epsilon);
+    if (of.gamma != nullptr) {
+      Load(of.gamma + channel, factor);
+      for (int c = 0; c < width; ++c) factor[c] = rstd[c] * factor[c];
+    }
+    if (of.beta != nullptr) Load(of.beta + channel, beta);
+  }
+  __device__ float Of(int c, float x) const { return fmaf(x - mean[c], factor[c], beta[c]); }
+};
 
-  __device__ explicit ChannelRows(const Extents& x) {
-    const int64_t stripes = (x.channels + kWarp - 1) / kWarp;
-    const int64_t chunks = (x.rows + kBlockRows - 1) / kBlockRows;
-    const int64_t part = static_cast<int64_t>(blockIdx.x) / stripes;
-    channel = static_cast<int64_t>(blockIdx.x) % stripes * kWarp + Lane();
-    group = part / chunks;
-    const int64_t first = part % chunks * kBlockRows;
-    begin = group * x.rows + first;
-    end = group * x.rows + (first + kBlockRows < x.rows ? first + kBlockRows : x.rows);
+// How a block's threads walk elements, by items of `width` channels: threads that follow each other
+// take items that do, of a row and then of the next, and each goes on with the same channels of
+// rows further down.
+constexpr int kElementThreads = 256, kRowsOfThread = 8;
+struct ChannelWalk {
+  unsigned across, at_a_time;  // items of a row, rows
+  unsigned stripes, chunks;    // blocks that a row takes, and the rows of a group
+
+  ChannelWalk(const Extents& x, int64_t width) {
+    const int64_t items = x.channels / width;
+    across = static_cast<unsigned>(std::min<int64_t>(items, kElementThreads));
+    at_a_time = kElementThreads / across;
+    const int64_t rows = int64_t{at_a_time} * kRowsOfThread;
+    stripes = static_cast<unsigned>((items + across - 1) / across);
+    chunks = static_cast<unsigned>((x.rows + rows - 1) / rows);
   }
-  static Grid GridOf(const Extents& x) {
-    const int64_t stripes = (x.channels + kWarp - 1) / kWarp;
-    const int64_t chunks = (x.rows + kBlockRows - 1) / kBlockRows;
-    const int64_t warps = std::min<int64_t>(kElementThreads / kWarp, x.rows);
-    return {dim3(static_cast<unsigned>(stripes * chunks * x.groups)),
-            dim3(static_cast<unsigned>(warps * kWarp))};
-  }
-  // fn(i) for the elements of the channel that this thread takes.
-  template <typename Fn>
-  __device__ void ForEach(int64_t channels, const Fn& fn) const {
-    if (channel >= channels) return;
-    for (int64_t r = begin + WarpOfBlock(); r < end; r += WarpsOfBlock())
-      fn(r * channels + channel);
+  Grid GridOf(const Extents& x) const {
+    return {dim3(static_cast<unsigned>(stripes * chunks * x.groups)), dim3(kElementThreads)};
   }
 };
 
-template <typename T, bool adds, bool rectifies>
+// What the calling thread walks.
+struct ChannelRows {
+  int64_t group, channel, row, end, step;  // rows counted through all groups
+
+  __device__ ChannelRows(const ChannelWalk& walk, const Extents& x, int width) {
+    const unsigned part = blockIdx.x / walk.stripes, own = threadIdx.x / walk.across;
+    const unsigned item = blockIdx.x % walk.stripes * walk.across + threadIdx.x % walk.across;
+    channel = int64_t{item} * width;
+    group = part / walk.chunks;
+    step = walk.at_a_time;
+    const int64_t first = part % walk.chunks * step * kRowsOfThread;
+    const int64_t last = first + step * kRowsOfThread;
+    row = group * x.rows + first + own;
+    end = group * x.rows + (last < x.rows ? last : x.rows);
+    if (own >= step || channel >= x.channels) end = row;  // threads that are left over
+  }
+  __device__ bool IsEmpty() const { return row >= end; }
+  // fn(i), for an item from i on.
+  template <typename Fn>
+  __device__ void ForEach(int64_t channels, const Fn& fn) const {
+    for (int64_t r = row; r < end; r += step) fn(r * channels + channel);
+  }
+};
+
+template <typename T, bool adds, bool rectifies, int width>
 __global__ void __launch_bounds__(kElementThreads)
-    Normalize(Extents extents, const T* x, Statistics statistics, const T* addend, T* y) {
-  const ChannelRows rows(extents);
-  const ChannelNorm norm(statistics, rows.group, extents.channels, rows.channel);
+    Normalize(ChannelWalk walk, Extents extents, const T* x, Statistics statistics, const T* addend,
+              T* y) {
+  const ChannelRows rows(walk, extents, width);
+  if (rows.IsEmpty()) return;
+  const ChannelNorms<width> norms(statistics, rows.group, extents.channels, rows.channel);
   rows.ForEach(extents.channels, [&](int64_t i) {
-    float value = norm.Of(Widen(x[i]));
-    if constexpr (adds) value = Rounded<T>(value) + Widen(addend[i]);
-    if constexpr (rectifies) value = ReluOf(Rounded<T>(value));
-    Narrow(value, y + i);
+    float a[width], added[width];
+    Load(x + i, a);
+    if constexpr (adds) Load(addend + i, added);
+    for (int c = 0; c < width; ++c) {
+      a[c] = norms.Of(c, a[c]);
+      if constexpr (adds) a[c] = Rounded<T>(a[c]) + added[c];
+      if constexpr (rectifies) a[c] = ReluOf(Rounded<T>(a[c]));
+    }
+    Store(a, y + i);
   });
 }
 
-template <typename T, bool rectified>
+template <typename T, bool rectified, int width>
 __global__ void __launch_bounds__(kElementThreads)
-    InputGradient(Extents extents, const T* dy, const T* x, Statistics statistics,
+    InputGradient(ChannelWalk walk, Extents extents, const T* dy, const T* x, Statistics statistics,
                   const float* dgamma, const float* dbeta, T* dx) {
-  const ChannelRows rows(extents);
-  const ChannelNorm norm(statistics, rows.group, extents.channels, rows.channel);
-  float slope = 0, shift = 0;
-  if (rows.channel < extents.channels) {
-    const int64_t own = rows.group * extents.channels + rows.channel;
-    slope = norm.rstd * dgamma[own] * extents.share;
-    shift = dbeta[own] * extents.share;
+  const ChannelRows rows(walk, extents, width);
+  if (rows.IsEmpty()) return;
+  const ChannelNorms<width> norms(statistics, rows.group, extents.channels, rows.channel);
+  const int64_t own = rows.group * extents.channels + rows.channel;
+  float slope[width], shift[width];
+  Load(dgamma + own, slope);
+  Load(dbeta + own, shift);
+  for (int c = 0; c < width; ++c) {
+    slope[c] = norms.rstd[c] * slope[c] * extents.share;
+    shift[c] = shift[c] * extents.share;
   }
   rows.ForEach(extents.channels, [&](int64_t i) {
-    float gradient = Widen(dy[i]);
-    if constexpr (rectified) {
-      gradient = ReluGradientOf(Rounded<T>(norm.Of(Widen(x[i]))), gradient);
+    float gradient[width], value[width];
+    Load(dy + i, gradient);
+    Load(x + i, value);
+    for (int c = 0; c < width; ++c) {
+      if constexpr (rectified) {
+        gradient[c] = ReluGradientOf(Rounded<T>(norms.Of(c, value[c])), gradient[c]);
+      }
+      const float centred = value[c] - norms.mean[c];
+      gradient[c] = norms.factor[c] * (gradient[c] - shift[c] - centred * slope[c]);
     }
-    const float centred = Widen(x[i]) - norm.mean;
-    Narrow(norm.factor * (gradient - shift - centred * slope), dx + i);
+    Store(gradient, dx + i);
   });
 }
 
@@ -230,6 +276,20 @@ __global__ void __launch_bounds__(256)
   if (i < n) average[i] = kept * average[i] + momentum * value[i];
 }
 
+// kernel(walk, extents, arguments..), that of two which walks packs of T or elements. `pointers`:
+// of all that packs are loaded from or stored to.
+template <typename T, typename... Parameters, typename... Pointers, typename... Arguments>
+absl::Status LaunchChannels(const KernelContext& context, const Extents& x,
+                            const std::tuple<Pointers...>& pointers,
+                            void (*of_packs)(Parameters...), void (*of_elements)(Parameters...),
+                            Arguments... arguments) {
+  const bool aligned =
+      std::apply([](const auto*... each) { return PackAligned(each...); }, pointers);
+  const bool in_packs = aligned && x.channels % kPack<T> == 0;
+  const ChannelWalk walk(x, in_packs ? kPack<T> : 1);
+  return Launch(context, in_packs ? of_packs : of_elements, walk.GridOf(x), walk, x, arguments...);
+}
+
 // OK if all are f32 but those listed, inputs and then outputs, which are of x's dtype.
 absl::Status RequireOf(const KernelSpec& spec, DType dtype, std::initializer_list<int> wide) {
   std::vector<DType> types(spec.inputs.size() + spec.outputs.size(), DType::kF32);
@@ -251,13 +311,18 @@ PreparedKernel PrepareNormalize(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
   const Extents x(spec.inputs[0]);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([x, epsilon](const KernelContext& context,
-                                   const Operands& at) -> absl::Status {
-      if (x.of_groups() * x.rows == 0) return absl::OkStatus();
-      const Statistics statistics = {at.at(1), at.at(2), at.at(3), at.at(4), epsilon};
-      return Launch(context, Normalize<T, adds, rectifies>, ChannelRows::GridOf(x), x, at.at<T>(0),
-                    statistics, adds ? at.at<T>(5) : nullptr, at.at<T>(adds ? 6 : 5));
-    });
+    return MakeKernel(
+        [x, epsilon](const KernelContext& context, const Operands& at) -> absl::Status {
+          if (x.of_groups() * x.rows == 0) return absl::OkStatus();
+          const Statistics statistics = {at.at(1), at.at(2), at.at(3), at.at(4), epsilon};
+          const T *const from = at.at<T>(0), *const addend = adds ? at.at<T>(5) : nullptr;
+          T* const y = at.at<T>(adds ? 6 : 5);
+          return LaunchChannels<T>(context, x,
+                                   std::tuple(from, statistics.mean, statistics.variance,
+                                              statistics.gamma, statistics.beta, addend, y),
+                                   Normalize<T, adds, rectifies, kPack<T>>,
+                                   Normalize<T, adds, rectifies, 1>, from, statistics, addend, y);
+        });
   });
 }
 
@@ -290,14 +355,21 @@ PreparedKernel PrepareGradient(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const float epsilon, EpsilonOf(spec));
   const Extents x(spec.inputs[1]);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([x, epsilon](const KernelContext& context,
-                                   const Operands& at) -> absl::Status {
-      if (x.of_groups() * x.rows == 0) return absl::OkStatus();
-      const Statistics statistics = {at.at(2), at.at(3), at.at(4), rectified ? at.at(5) : nullptr,
-                                     epsilon};
-      return Launch(context, InputGradient<T, rectified>, ChannelRows::GridOf(x), x, at.at<T>(0),
-                    at.at<T>(1), statistics, at.at(kSums), at.at(kSums + 1), at.at<T>(kSums + 2));
-    });
+    return MakeKernel(
+        [x, epsilon](const KernelContext& context, const Operands& at) -> absl::Status {
+          if (x.of_groups() * x.rows == 0) return absl::OkStatus();
+          const Statistics statistics = {at.at(2), at.at(3), at.at(4),
+                                         rectified ? at.at(5) : nullptr, epsilon};
+          const T *const dy = at.at<T>(0), *const from = at.at<T>(1);
+          const float *const dgamma = at.at(kSums), *const dbeta = at.at(kSums + 1);
+          T* const dx = at.at<T>(kSums + 2);
+          return LaunchChannels<T>(context, x,
+                                   std::tuple(dy, from, statistics.mean, statistics.variance,
+                                              statistics.gamma, statistics.beta, dgamma, dbeta, dx),
+                                   InputGradient<T, rectified, kPack<T>>,
+                                   InputGradient<T, rectified, 1>, dy, from, statistics, dgamma,
+                                   dbeta, dx);
+        });
   });
 }
 

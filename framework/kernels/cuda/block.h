@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "framework/kernels/cuda/elementwise.h"
 #include "framework/kernels/cuda/launch.h"
-#include "framework/kernels/cuda/scalar_lanes.h"
+#include "framework/kernels/cuda/pack.h"
 
 namespace sluice::cuda {
 
@@ -56,9 +56,9 @@ class LaneFold {
  public:
   // Terms [begin, end), where begin is a multiple of 64, and so is end unless they are the last.
   template <typename Term>
-  __device__ void Add(int64_t begin, int64_t end, const Term& term) {
+  __device__ void Add(int begin, int end, const Term& term) {
     const int lane = Lane();
-    int64_t i = begin;
+    int i = begin;
     for (; i + 64 <= end; i += 64) {
       low_ = Fold::Of(low_, term(i + lane));
       high_ = Fold::Of(high_, term(i + 32 + lane));
@@ -69,6 +69,36 @@ class LaneFold {
       if (lane < 16) low_ = Fold::Of(low_, term(i + lane));
     }
     if (lane >= 16 && i + lane - 16 < end) low_ = Fold::Of(low_, term(i + lane - 16));
+  }
+
+  // Terms of a pack in each lane, beside each other and the first lane's first at a multiple of 64.
+  // They are of several runs of 64, which the lanes of a run hold together: lanes pass each other
+  // terms until each has those of two results, of all runs. Before Add, Restore is due.
+  template <int count>
+  __device__ void AddPacks(float (&term)[count]) {
+    static_assert(count == 4 || count == 8);
+    Exchange<count / 2>(term, 16);
+    if constexpr (count == 8) {
+      Exchange<2>(term, 8);
+      Exchange<2>(term + 4, 8);
+    }
+    for (int run = 0; run < count / 2; ++run) {
+      low_ = Fold::Of(low_, term[2 * run]);
+      high_ = Fold::Of(high_, term[2 * run + 1]);
+    }
+  }
+
+  // Takes the results that packs were folded into to the lanes where Add and Result have them.
+  template <int count>
+  __device__ void Restore() {
+    const int lane = Lane(), source = lane / count + 64 / count * (lane % count / 2);
+    const float low[2] = {__shfl_sync(kAllLanes, low_, source),
+                          __shfl_sync(kAllLanes, high_, source)};
+    const float high[2] = {__shfl_sync(kAllLanes, low_, source + 32 / count),
+                           __shfl_sync(kAllLanes, high_, source + 32 / count)};
+    const bool odd = lane % 2 != 0;
+    low_ = odd ? low[1] : low[0];
+    high_ = odd ? high[1] : high[0];
   }
 
   // In every lane.
@@ -84,9 +114,56 @@ class LaneFold {
     const float other = __shfl_xor_sync(kAllLanes, value, distance);
     return (Lane() & distance) == 0 ? Fold::Of(value, other) : Fold::Of(other, value);
   }
+  // The lower of two lanes keeps the first `half` terms and gets those of the other, the higher
+  // lane keeps the second and likewise. Then the lower lane's stand first in both.
+  template <int half>
+  static __device__ void Exchange(float* term, int distance) {
+    const bool higher = (Lane() & distance) != 0;
+    for (int e = 0; e < half; ++e) {
+      const float kept = higher ? term[half + e] : term[e];
+      const float got = __shfl_xor_sync(kAllLanes, higher ? term[e] : term[half + e], distance);
+      term[e] = higher ? got : kept;
+      term[half + e] = higher ? kept : got;
+    }
+  }
 
   float low_ = Fold::kIdentity, high_ = Fold::kIdentity;
 };
+
+// Rows that kernels walk: by packs if each row of each operand begins where one may.
+struct Rows {
+  int64_t count, length;
+  bool in_packs;
+};
+// `pointers`: of all that is walked along the row.
+template <typename T, typename... P>
+Rows RowsOf(int64_t count, int64_t length, const P*... pointers) {
+  return {count, length, length % kPack<T> == 0 && PackAligned(pointers...)};
+}
+
+// Below, a row's elements are given to functions as in ForElements: fn(i, Count<n>()) is for n
+// elements from i on, and terms(i, term) sets an array of one term of each. n is `width`, that of a
+// pack, or 1.
+
+// Of a loop over packs, two have their loads under way: nvcc would take as many as there are
+// registers, and a few more, and a spilled register goes through memory.
+#ifdef __CUDACC__
+#define SLUICE_TWO_PACKS _Pragma("unroll 2")
+#else
+#define SLUICE_TWO_PACKS
+#endif
+
+// By one of so many threads that take so many elements.
+template <int width, typename Index, typename Fn>
+SLUICE_INLINE void ForElementsOf(Index length, bool in_packs, int thread, int threads,
+                                 const Fn& fn) {
+  if (in_packs) {
+    SLUICE_TWO_PACKS
+    for (Index i = thread * width; i < length; i += threads * width) fn(i, Count<width>());
+  } else {
+    for (Index i = thread; i < length; i += threads) fn(i, Count<1>());
+  }
+}
 
 // A row that a warp takes. The warps of a block take rows that follow each other.
 class WarpRow {
@@ -100,28 +177,45 @@ class WarpRow {
   __device__ int64_t index() const {
     return static_cast<int64_t>(blockIdx.x) * WarpsOfBlock() + WarpOfBlock();
   }
-  // fn(i) for each of n elements, by one thread each.
-  template <typename Fn>
-  __device__ void ForEach(int64_t n, const Fn& fn) const {
-    for (int64_t i = Lane(); i < n; i += kWarp) fn(i);
+  // Every element by one thread.
+  template <int width, typename Fn>
+  SLUICE_INLINE void ForEach(const Rows& rows, const Fn& fn) const {
+    ForElementsOf<width>(static_cast<int>(rows.length), rows.in_packs, Lane(), kWarp, fn);
   }
-  // Of term(i) over n elements, in every thread. All threads of the row call it.
-  template <typename Fold, typename Term>
-  __device__ float Folded(int64_t n, const Term& term) const {
+  // The fold of the terms of all elements, in every thread. All threads of the row call it.
+  template <typename Fold, int width, typename Terms>
+  SLUICE_INLINE float Folded(const Rows& rows, const Terms& terms) const {
+    constexpr int kTerms = kWarp * width;
+    const int length = static_cast<int>(rows.length);
     LaneFold<Fold> fold;
-    fold.Add(0, n, term);
+    int begin = 0;
+    if (rows.in_packs && length >= kTerms) {
+      SLUICE_TWO_PACKS
+      for (; begin + kTerms <= length; begin += kTerms) {
+        float term[width];
+        terms(begin + Lane() * width, term);
+        fold.AddPacks(term);
+      }
+      fold.template Restore<width>();
+    }
+    fold.Add(begin, length, [&](int i) {
+      float term[1];
+      terms(i, term);
+      return term[0];
+    });
     return fold.Result();
   }
-  template <typename Term>
-  __device__ float Sum(int64_t n, const Term& term) const {
-    return Folded<SumFold>(n, term);
+  template <int width, typename Terms>
+  SLUICE_INLINE float Sum(const Rows& rows, const Terms& terms) const {
+    return Folded<SumFold, width>(rows, terms);
   }
   // One thread of the row.
   __device__ bool IsFirst() const { return Lane() == 0; }
 };
 
 // A row that a block takes. All threads compute terms, of which one warp then makes the sum: each
-// of its additions waits for the one before, but reads from shared memory.
+// of its additions waits for the one before, but reads from shared memory. So which thread loads an
+// element has nothing to do with the order of the sum.
 class BlockRow {
   static constexpr int kTerms = 4096;  // a multiple of 64
 
@@ -134,20 +228,27 @@ class BlockRow {
   }
 
   __device__ int64_t index() const { return blockIdx.x; }
-  template <typename Fn>
-  __device__ void ForEach(int64_t n, const Fn& fn) const {
-    for (int64_t i = threadIdx.x; i < n; i += kRowThreads) fn(i);
+  template <int width, typename Fn>
+  SLUICE_INLINE void ForEach(const Rows& rows, const Fn& fn) const {
+    ForElementsOf<width>(rows.length, rows.in_packs, static_cast<int>(threadIdx.x), kRowThreads,
+                         fn);
   }
-  template <typename Fold, typename Term>
-  __device__ float Folded(int64_t n, const Term& term) const {
-    float* const terms = SharedMemory<float>();
-    float* const result = terms + kTerms;
+  template <typename Fold, int width, typename Terms>
+  SLUICE_INLINE float Folded(const Rows& rows, const Terms& terms) const {
+    float* const shared = SharedMemory<float>();
+    float* const result = shared + kTerms;
     LaneFold<Fold> fold;
-    for (int64_t begin = 0; begin < n; begin += kTerms) {
-      const int64_t end = begin + kTerms < n ? begin + kTerms : n;
-      for (int64_t i = begin + threadIdx.x; i < end; i += kRowThreads) terms[i - begin] = term(i);
+    for (int64_t begin = 0; begin < rows.length; begin += kTerms) {
+      const int64_t left = rows.length - begin;
+      const int length = left < kTerms ? static_cast<int>(left) : kTerms;
+      ForElementsOf<width>(length, rows.in_packs, static_cast<int>(threadIdx.x), kRowThreads,
+                           [&]<int count>(int i, Count<count>) {
+                             float term[count];
+                             terms(begin + i, term);
+                             Store(term, shared + i);
+                           });
       __syncthreads();
-      if (WarpOfBlock() == 0) fold.Add(begin, end, [&](int64_t i) { return terms[i - begin]; });
+      if (WarpOfBlock() == 0) fold.Add(0, length, [&](int i) { return shared[i]; });
       __syncthreads();
     }
     if (WarpOfBlock() == 0) {
@@ -159,21 +260,23 @@ class BlockRow {
     __syncthreads();  // before the next one is written
     return folded;
   }
-  template <typename Term>
-  __device__ float Sum(int64_t n, const Term& term) const {
-    return Folded<SumFold>(n, term);
+  template <int width, typename Terms>
+  SLUICE_INLINE float Sum(const Rows& rows, const Terms& terms) const {
+    return Folded<SumFold, width>(rows, terms);
   }
   __device__ bool IsFirst() const { return threadIdx.x == 0; }
 };
 
-// Launches that of two kernels, on WarpRow or on BlockRow, which rows of this length are for.
+// Launches kernel(rows, arguments..), that of two on WarpRow or on BlockRow which rows of this
+// length are for.
 template <typename... Parameters, typename... Arguments>
-absl::Status LaunchRows(const KernelContext& context, int64_t rows, int64_t length,
+absl::Status LaunchRows(const KernelContext& context, const Rows& rows,
                         void (*of_warp)(Parameters...), void (*of_block)(Parameters...),
                         Arguments... arguments) {
-  if (rows == 0) return absl::OkStatus();
-  return length <= kLongestOfWarp ? Launch(context, of_warp, WarpRow::GridOf(rows), arguments...)
-                                  : Launch(context, of_block, BlockRow::GridOf(rows), arguments...);
+  if (rows.count == 0) return absl::OkStatus();
+  return rows.length <= kLongestOfWarp
+             ? Launch(context, of_warp, WarpRow::GridOf(rows.count), rows, arguments...)
+             : Launch(context, of_block, BlockRow::GridOf(rows.count), rows, arguments...);
 }
 
 }  // namespace sluice::cuda

@@ -53,7 +53,7 @@ __device__ void ScoreKeys(const QueryRow& at, int64_t begin, int64_t end, float 
   for (int64_t s = begin + WarpOfBlock(); s < end; s += WarpsOfBlock()) {
     const float* const key = at.KeyAt(s);
     LaneFold<SumFold> fold;
-    fold.Add(0, at.size, [&](int64_t i) { return at.query[i] * key[i]; });
+    fold.Add(0, static_cast<int>(at.size), [&](int i) { return at.query[i] * key[i]; });
     const float score = fold.Result();
     if (Lane() == 0) scores[s - begin] = score * scale;
   }
@@ -62,6 +62,7 @@ __device__ void ScoreKeys(const QueryRow& at, int64_t begin, int64_t end, float 
 // A block takes a head of a new row, and of a larger head so many columns as it has threads.
 __global__ void __launch_bounds__(kRowThreads)
     AttendCached(Joined joined, CachedOperands at, float scale, DeviceErrors errors) {
+  constexpr int kWidth = kPack<float>;
   const BlockRow block;
   float* const weights = SharedMemory<float>() + BlockRow::kSharedFloats;
   const int64_t parts = (joined.size + kRowThreads - 1) / kRowThreads;
@@ -86,12 +87,17 @@ __global__ void __launch_bounds__(kRowThreads)
   float max = -__builtin_inff(), sum = 0, total = 0;
   for (int64_t begin = 0; begin < n; begin += kTileKeys) {
     const int64_t count = n - begin < kTileKeys ? n - begin : kTileKeys;
+    const Rows keys = {1, count, /*in_packs=*/false};  // whose weights are in shared memory
     ScoreKeys(query, begin, begin + count, scale, weights);
     __syncthreads();
-    const float top = Max(max, block.Folded<MaxFold>(count, [&](int64_t i) { return weights[i]; }));
+    const float top = Max(max, block.Folded<MaxFold, kWidth>(
+                                   keys, [&](int64_t i, auto& term) { Load(weights + i, term); }));
     const float correction = Exp(max - top);
-    sum = sum * correction +
-          block.Sum(count, [&](int64_t i) { return weights[i] = Exp(weights[i] - top); });
+    sum = sum * correction + block.Sum<kWidth>(keys, [&](int64_t i, auto& term) {
+      Load(weights + i, term);
+      for (float& e : term) e = Exp(e - top);
+      Store(term, weights + i);
+    });
     max = top;
     total *= correction;
     for (int64_t i = 0; i < count && column < joined.size; ++i) {

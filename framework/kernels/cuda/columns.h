@@ -1,6 +1,9 @@
 // Sums down the columns of a matrix, as the CPU makes them: so many rows first, then those sums in
 // order, which keeps long columns accurate. A block takes as many columns as a warp has lanes; its
-// warps take groups of rows, and the first warp adds those up. For the files of this package only.
+// warps take groups of rows, and the first warp adds those up. A lane's loads are single elements:
+// a warp's are whole sectors of memory as they are, and with packs a block would have a quarter or
+// an eighth of the threads for the same rows, each as long a sum, so no more would be under way.
+// For the files of this package only.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_COLUMNS_H_
 #define SLUICE_FRAMEWORK_KERNELS_CUDA_COLUMNS_H_
 

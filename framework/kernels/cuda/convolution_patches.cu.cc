@@ -78,10 +78,12 @@ __global__ void __launch_bounds__(kThreads)
 absl::Status GatherPatches(const KernelContext& context, const PatchGeometry& geometry, DType dtype,
                            int64_t first, int64_t rows, const std::byte* images,
                            std::byte* patches) {
-  const int64_t bytes = geometry.channels * SizeOf(dtype);
-  const auto gather = bytes % 16 == 0  ? GatherBy<uint4>
-                      : bytes % 8 == 0 ? GatherBy<uint2>
-                      : bytes % 4 == 0 ? GatherBy<uint32_t>
+  const uintptr_t alike = static_cast<uintptr_t>(geometry.channels * SizeOf(dtype)) |
+                          reinterpret_cast<uintptr_t>(images) |
+                          reinterpret_cast<uintptr_t>(patches);
+  const auto gather = alike % 16 == 0  ? GatherBy<uint4>
+                      : alike % 8 == 0 ? GatherBy<uint2>
+                      : alike % 4 == 0 ? GatherBy<uint32_t>
                                        : GatherBy<uint16_t>;
   return gather(context, geometry, dtype, first, rows, images, patches);
 }

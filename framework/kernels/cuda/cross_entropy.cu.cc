@@ -10,26 +10,28 @@ namespace sluice::cuda {
 namespace {
 
 template <typename Row, typename T>
-__global__ void __launch_bounds__(kRowThreads)
-    MaxRows(const T* logits, float* max, int64_t rows, int64_t width) {
+__global__ void __launch_bounds__(kRowThreads) MaxRows(Rows rows, const T* logits, float* max) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  logits += r * width;
-  const float top =
-      row.template Folded<MaxFold>(width, [&](int64_t i) { return Widen(logits[i]); });
+  if (r >= rows.count) return;
+  logits += r * rows.length;
+  const float top = row.template Folded<MaxFold, kPack<T>>(
+      rows, [&](int64_t i, auto& term) { Load(logits + i, term); });
   if (row.IsFirst()) max[r] = top;
 }
 
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    SumExpRows(const T* logits, const float* max, float* sum, int64_t rows, int64_t width) {
+    SumExpRows(Rows rows, const T* logits, const float* max, float* sum) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  logits += r * width;
+  if (r >= rows.count) return;
+  logits += r * rows.length;
   const float top = max[r];
-  const float total = row.Sum(width, [&](int64_t i) { return Exp(Widen(logits[i]) - top); });
+  const float total = row.template Sum<kPack<T>>(rows, [&](int64_t i, auto& term) {
+    Load(logits + i, term);
+    for (float& e : term) e = Exp(e - top);
+  });
   if (row.IsFirst()) sum[r] = total;
 }
 
@@ -45,23 +47,31 @@ __global__ void __launch_bounds__(256)
 
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    PickSmoothed(const T* logits, const int32_t* labels, float* picked, HeldClasses classes,
-                 SmoothedTarget target, int64_t rows, DeviceErrors errors) {
+    PickSmoothed(Rows rows, const T* logits, const int32_t* labels, float* picked,
+                 HeldClasses classes, SmoothedTarget target, DeviceErrors errors) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  logits += r * classes.held;
-  const float sum = row.Sum(classes.held, [&](int64_t i) { return Widen(logits[i]); });
+  if (r >= rows.count) return;
+  logits += r * rows.length;
+  const float sum =
+      row.template Sum<kPack<T>>(rows, [&](int64_t i, auto& term) { Load(logits + i, term); });
   if (!row.IsFirst()) return;
   const int64_t column = classes.ColumnOf(labels[r], r, true, errors);
   const float of_label = classes.Holds(column) ? Widen(logits[column]) : 0;
   picked[r] = target.label * of_label + target.share * sum;
 }
 
-__global__ void __launch_bounds__(256)
-    Combine(const float* max, const float* sum, const float* picked, float* loss, int64_t n) {
-  const int64_t i = ThreadIndex();
-  if (i < n) loss[i] = CrossEntropyOf(max[i], sum[i], picked[i]);
+__global__ void __launch_bounds__(kElementwiseThreads)
+    Combine(const float* max, const float* sum, const float* picked, float* loss,
+            Elements elements) {
+  ForElements<kPack<float>>(elements, [=]<int count>(int64_t i, Count<count>) {
+    F top[count], total[count], of_label[count];
+    Load(max + i, top);
+    Load(sum + i, total);
+    Load(picked + i, of_label);
+    for (int e = 0; e < count; ++e) top[e] = CrossEntropyOf(top[e], total[e], of_label[e]);
+    Store(top, loss + i);
+  });
 }
 
 template <typename T>
@@ -77,34 +87,49 @@ struct GradientOperands {
 // little is left of the two.
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    GradientRows(GradientOperands<T> at, HeldClasses classes, SmoothedTarget target, int64_t rows,
+    GradientRows(Rows rows, GradientOperands<T> at, HeldClasses classes, SmoothedTarget target,
                  DeviceErrors errors) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  const T* const logits = at.logits + r * classes.held;
-  T* const dlogits = at.dlogits + r * classes.held;
+  if (r >= rows.count) return;
+  const T* const logits = at.logits + r * rows.length;
+  T* const dlogits = at.dlogits + r * rows.length;
   const float top = at.max[r], dpicked = at.dpicked[r], factor = -dpicked / at.sum[r];
   const float alike = dpicked * target.share;
   const int64_t of_label = classes.ColumnOf(at.labels[r], r, row.IsFirst(), errors);
-  row.ForEach(classes.held, [&](int64_t i) {
-    float slope = factor * Exp(Widen(logits[i]) - top) + alike;
-    if (i == of_label) slope = slope + target.label * dpicked;
-    Narrow(slope, dlogits + i);
+  row.template ForEach<kPack<T>>(rows, [&]<int count>(int64_t i, Count<count>) {
+    float a[count];
+    Load(logits + i, a);
+    for (int e = 0; e < count; ++e) {
+      const float slope = factor * Exp(a[e] - top) + alike;
+      a[e] = i + e == of_label ? slope + target.label * dpicked : slope;
+    }
+    Store(a, dlogits + i);
   });
 }
 
-__global__ void __launch_bounds__(256)
-    SigmoidLoss(const float* logits, const float* labels, float* loss, int64_t n) {
-  const int64_t i = ThreadIndex();
-  if (i < n) loss[i] = SigmoidCrossEntropyOf(logits[i], labels[i]);
+__global__ void __launch_bounds__(kElementwiseThreads)
+    SigmoidLoss(const float* logits, const float* labels, float* loss, Elements elements) {
+  ForElements<kPack<float>>(elements, [=]<int count>(int64_t i, Count<count>) {
+    F a[count], label[count];
+    Load(logits + i, a);
+    Load(labels + i, label);
+    for (int e = 0; e < count; ++e) a[e] = SigmoidCrossEntropyOf(a[e], label[e]);
+    Store(a, loss + i);
+  });
 }
 
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(kElementwiseThreads)
     SigmoidGradient(const float* logits, const float* labels, const float* dloss, float* dlogits,
-                    int64_t n) {
-  const int64_t i = ThreadIndex();
-  if (i < n) dlogits[i] = SigmoidCrossEntropyGradientOf(logits[i], labels[i], dloss[i]);
+                    Elements elements) {
+  ForElements<kPack<float>>(elements, [=]<int count>(int64_t i, Count<count>) {
+    F a[count], label[count], slope[count];
+    Load(logits + i, a);
+    Load(labels + i, label);
+    Load(dloss + i, slope);
+    for (int e = 0; e < count; ++e) a[e] = SigmoidCrossEntropyGradientOf(a[e], label[e], slope[e]);
+    Store(a, dlogits + i);
+  });
 }
 
 }  // namespace
@@ -115,8 +140,9 @@ PreparedKernel PrepareCrossEntropyMax(const KernelSpec& spec) {
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-      return LaunchRows(context, rows, width, MaxRows<WarpRow, T>, MaxRows<BlockRow, T>,
-                        at.at<T>(0), at.at(1), rows, width);
+      const T* const logits = at.at<T>(0);
+      return LaunchRows(context, RowsOf<T>(rows, width, logits), MaxRows<WarpRow, T>,
+                        MaxRows<BlockRow, T>, logits, at.at(1));
     });
   });
 }
@@ -127,8 +153,9 @@ PreparedKernel PrepareCrossEntropySumExp(const KernelSpec& spec) {
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-      return LaunchRows(context, rows, width, SumExpRows<WarpRow, T>, SumExpRows<BlockRow, T>,
-                        at.at<T>(0), at.at(1), at.at(2), rows, width);
+      const T* const logits = at.at<T>(0);
+      return LaunchRows(context, RowsOf<T>(rows, width, logits), SumExpRows<WarpRow, T>,
+                        SumExpRows<BlockRow, T>, logits, at.at(1), at.at(2));
     });
   });
 }
@@ -144,9 +171,10 @@ PreparedKernel PrepareCrossEntropyPick(const KernelSpec& spec) {
       const HeldClasses held(classes, context.micro);
       const DeviceErrors errors = StreamOf(context).errors();
       if (target.share != 0) {
-        return LaunchRows(context, rows, classes.held, PickSmoothed<WarpRow, T>,
-                          PickSmoothed<BlockRow, T>, at.at<T>(0), at.at<int32_t>(1), at.at(2), held,
-                          target, rows, errors);
+        const T* const logits = at.at<T>(0);
+        return LaunchRows(context, RowsOf<T>(rows, classes.held, logits), PickSmoothed<WarpRow, T>,
+                          PickSmoothed<BlockRow, T>, logits, at.at<int32_t>(1), at.at(2), held,
+                          target, errors);
       }
       if (rows == 0) return absl::OkStatus();
       return Launch(context, PickElements<T>, GridOf(rows), at.at<T>(0), at.at<int32_t>(1),
@@ -159,8 +187,7 @@ PreparedKernel PrepareCrossEntropyCombine(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
   return MakeKernel([n](const KernelContext& context, const Operands& at) -> absl::Status {
-    if (n == 0) return absl::OkStatus();
-    return Launch(context, Combine, GridOf(n), at.at(0), at.at(1), at.at(2), at.at(3), n);
+    return LaunchOver<float>(context, n, Combine, at.at(0), at.at(1), at.at(2), at.at(3));
   });
 }
 
@@ -175,9 +202,9 @@ PreparedKernel PrepareCrossEntropyGradient(const KernelSpec& spec) {
     return MakeKernel([=](const KernelContext& context, const Operands& at) {
       const GradientOperands<T> operands = {at.at<T>(0),       at.at(1), at.at(2),
                                             at.at<int32_t>(3), at.at(4), at.at<T>(5)};
-      return LaunchRows(context, rows, classes.held, GradientRows<WarpRow, T>,
-                        GradientRows<BlockRow, T>, operands, HeldClasses(classes, context.micro),
-                        target, rows, StreamOf(context).errors());
+      return LaunchRows(context, RowsOf<T>(rows, classes.held, operands.logits, operands.dlogits),
+                        GradientRows<WarpRow, T>, GradientRows<BlockRow, T>, operands,
+                        HeldClasses(classes, context.micro), target, StreamOf(context).errors());
     });
   });
 }
@@ -186,8 +213,7 @@ PreparedKernel PrepareSigmoidCrossEntropy(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
   return MakeKernel([n](const KernelContext& context, const Operands& at) -> absl::Status {
-    if (n == 0) return absl::OkStatus();
-    return Launch(context, SigmoidLoss, GridOf(n), at.at(0), at.at(1), at.at(2), n);
+    return LaunchOver<float>(context, n, SigmoidLoss, at.at(0), at.at(1), at.at(2));
   });
 }
 
@@ -195,8 +221,7 @@ PreparedKernel PrepareSigmoidCrossEntropyGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t n = spec.outputs[0].NumElements();
   return MakeKernel([n](const KernelContext& context, const Operands& at) -> absl::Status {
-    if (n == 0) return absl::OkStatus();
-    return Launch(context, SigmoidGradient, GridOf(n), at.at(0), at.at(1), at.at(2), at.at(3), n);
+    return LaunchOver<float>(context, n, SigmoidGradient, at.at(0), at.at(1), at.at(2), at.at(3));
   });
 }
 

@@ -90,9 +90,10 @@ PreparedKernel PrepareEmbedding(const KernelSpec& spec) {
   return MakeKernel([=](const KernelContext& context, const Operands& at) -> absl::Status {
     if (n == 0) return absl::OkStatus();
     const HeldRows held(rows, context.micro, n);
-    // Rows begin at multiples of sixteen bytes, as the operands do.
-    return rows.width % 4 == 0 ? LaunchCopyRows<float4>(context, at, held, n, rows.width / 4)
-                               : LaunchCopyRows<float>(context, at, held, n, rows.width);
+    constexpr int kWidth = kPack<float>;
+    return rows.width % kWidth == 0 && PackAligned(at.at(0), at.at(2))
+               ? LaunchCopyRows<float4>(context, at, held, n, rows.width / kWidth)
+               : LaunchCopyRows<float>(context, at, held, n, rows.width);
   });
 }
 

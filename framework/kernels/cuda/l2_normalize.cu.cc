@@ -12,31 +12,51 @@ __device__ float DivisorOf(float length, float epsilon) {
 
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    NormalizeRows(const T* x, float epsilon, T* y, float* lengths, int64_t rows, int64_t width) {
+    NormalizeRows(Rows rows, const T* x, float epsilon, T* y, float* lengths) {
+  constexpr int kWidth = kPack<T>;
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  x += r * width, y += r * width;
-  const float length = sqrtf(row.Sum(width, [&](int64_t i) { return Widen(x[i]) * Widen(x[i]); }));
+  if (r >= rows.count) return;
+  x += r * rows.length, y += r * rows.length;
+  const float length = sqrtf(row.template Sum<kWidth>(rows, [&](int64_t i, auto& term) {
+    Load(x + i, term);
+    for (float& e : term) e = e * e;
+  }));
   const float divisor = DivisorOf(length, epsilon);
-  row.ForEach(width, [&](int64_t i) { Narrow(Widen(x[i]) / divisor, y + i); });
+  row.template ForEach<kWidth>(rows, [&]<int count>(int64_t i, Count<count>) {
+    float a[count];
+    Load(x + i, a);
+    for (float& e : a) e = e / divisor;
+    Store(a, y + i);
+  });
   if (row.IsFirst()) lengths[r] = length;
 }
 
 // The part of dy along the row is taken off, but where the row was divided by epsilon.
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    NormalizeGradientRows(const T* x, const float* lengths, float epsilon, const T* dy, T* dx,
-                          int64_t rows, int64_t width) {
+    NormalizeGradientRows(Rows rows, const T* x, const float* lengths, float epsilon, const T* dy,
+                          T* dx) {
+  constexpr int kWidth = kPack<T>;
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  x += r * width, dy += r * width, dx += r * width;
+  if (r >= rows.count) return;
+  x += r * rows.length, dy += r * rows.length, dx += r * rows.length;
   const float length = lengths[r], divisor = DivisorOf(length, epsilon);
-  const float dot = row.Sum(width, [&](int64_t i) { return Widen(dy[i]) * Widen(x[i]); });
+  const float dot = row.template Sum<kWidth>(rows, [&]<int count>(int64_t i, float(&term)[count]) {
+    float a[count];
+    Load(dy + i, term);
+    Load(x + i, a);
+    for (int e = 0; e < count; ++e) term[e] = term[e] * a[e];
+  });
   const float along = length < epsilon ? 0 : dot / divisor / divisor;
-  row.ForEach(width,
-              [&](int64_t i) { Narrow((Widen(dy[i]) - Widen(x[i]) * along) / divisor, dx + i); });
+  row.template ForEach<kWidth>(rows, [&]<int count>(int64_t i, Count<count>) {
+    float slope[count], a[count];
+    Load(dy + i, slope);
+    Load(x + i, a);
+    for (int e = 0; e < count; ++e) slope[e] = (slope[e] - a[e] * along) / divisor;
+    Store(slope, dx + i);
+  });
 }
 
 }  // namespace
@@ -51,8 +71,10 @@ PreparedKernel PrepareL2Normalize(const KernelSpec& spec) {
   const float epsilon = static_cast<float>(attributes.epsilon);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
-      return LaunchRows(context, rows, width, NormalizeRows<WarpRow, T>, NormalizeRows<BlockRow, T>,
-                        at.at<T>(0), epsilon, at.at<T>(1), at.at(2), rows, width);
+      const T* const x = at.at<T>(0);
+      T* const y = at.at<T>(1);
+      return LaunchRows(context, RowsOf<T>(rows, width, x, y), NormalizeRows<WarpRow, T>,
+                        NormalizeRows<BlockRow, T>, x, epsilon, y, at.at(2));
     });
   });
 }
@@ -67,9 +89,11 @@ PreparedKernel PrepareL2NormalizeGradient(const KernelSpec& spec) {
   const float epsilon = static_cast<float>(attributes.epsilon);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
-      return LaunchRows(context, rows, width, NormalizeGradientRows<WarpRow, T>,
-                        NormalizeGradientRows<BlockRow, T>, at.at<T>(0), at.at(1), epsilon,
-                        at.at<T>(2), at.at<T>(3), rows, width);
+      const T *const x = at.at<T>(0), *const dy = at.at<T>(2);
+      T* const dx = at.at<T>(3);
+      return LaunchRows(context, RowsOf<T>(rows, width, x, dy, dx),
+                        NormalizeGradientRows<WarpRow, T>, NormalizeGradientRows<BlockRow, T>, x,
+                        at.at(1), epsilon, dy, dx);
     });
   });
 }

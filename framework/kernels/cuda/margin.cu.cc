@@ -11,41 +11,49 @@ namespace {
 
 #include "framework/kernels/margin.inc"
 
-// Results may take the place of operands: a thread reads an element before it writes it.
+// Results may take the place of operands: a thread reads its elements before it writes them. The
+// label's, in f64, is computed apart and once, not for each element of a pack.
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    MarginRows(const T* cosines, const int32_t* labels, T* logits, HeldClasses classes,
-               Margin margin, int64_t rows, DeviceErrors errors) {
+    MarginRows(Rows rows, const T* cosines, const int32_t* labels, T* logits, HeldClasses classes,
+               Margin margin, DeviceErrors errors) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  const int64_t first = r * classes.held;
+  if (r >= rows.count) return;
+  cosines += r * rows.length, logits += r * rows.length;
   const float scale = static_cast<float>(margin.scale);
   const int64_t of_label = classes.ColumnOf(labels[r], r, row.IsFirst(), errors);
-  row.ForEach(classes.held, [&](int64_t i) {
-    const float cosine = Widen(cosines[first + i]);
-    Narrow(i == of_label ? static_cast<float>(margin.Logit(cosine)) : cosine * scale,
-           logits + first + i);
+  row.template ForEach<kPack<T>>(rows, [&]<int count>(int64_t i, Count<count>) {
+    float a[count], at_label = 0;
+    Load(cosines + i, a);
+    if (i <= of_label && of_label < i + count) {
+      at_label = static_cast<float>(margin.Logit(Widen(cosines[of_label])));
+    }
+    for (int e = 0; e < count; ++e) a[e] = i + e == of_label ? at_label : a[e] * scale;
+    Store(a, logits + i);
   });
 }
 
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    MarginGradientRows(const T* logits, const int32_t* labels, const T* dlogits, T* dcosines,
-                       HeldClasses classes, Margin margin, int64_t rows, DeviceErrors errors) {
+    MarginGradientRows(Rows rows, const T* logits, const int32_t* labels, const T* dlogits,
+                       T* dcosines, HeldClasses classes, Margin margin, DeviceErrors errors) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  const int64_t first = r * classes.held;
+  if (r >= rows.count) return;
+  const int64_t first = r * rows.length;
+  logits += first, dlogits += first, dcosines += first;
   const float scale = static_cast<float>(margin.scale);
   const int64_t of_label = classes.ColumnOf(labels[r], r, row.IsFirst(), errors);
-  row.ForEach(classes.held, [&](int64_t i) {
-    const float slope = Widen(dlogits[first + i]);
-    const float scaled =
-        i == of_label
-            ? static_cast<float>(margin.scale * margin.Factor(Widen(logits[first + i])) * slope)
-            : slope * scale;
-    Narrow(scaled, dcosines + first + i);
+  row.template ForEach<kPack<T>>(rows, [&]<int count>(int64_t i, Count<count>) {
+    float slope[count], at_label = 0;
+    Load(dlogits + i, slope);
+    if (i <= of_label && of_label < i + count) {
+      const float logit = Widen(logits[of_label]), dlogit = Widen(dlogits[of_label]);
+      at_label = static_cast<float>(margin.scale * margin.Factor(logit) * dlogit);
+    }
+    for (int e = 0; e < count; ++e) slope[e] = i + e == of_label ? at_label : slope[e] * scale;
+    Store(slope, dcosines + i);
   });
 }
 
@@ -60,9 +68,11 @@ PreparedKernel PrepareMarginLogits(const KernelSpec& spec) {
   const Classes classes(spec.inputs[0]);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, classes, margin](const KernelContext& context, const Operands& at) {
-      return LaunchRows(context, rows, classes.held, MarginRows<WarpRow, T>,
-                        MarginRows<BlockRow, T>, at.at<T>(0), at.at<int32_t>(1), at.at<T>(2),
-                        HeldClasses(classes, context.micro), margin, rows,
+      const T* const cosines = at.at<T>(0);
+      T* const logits = at.at<T>(2);
+      return LaunchRows(context, RowsOf<T>(rows, classes.held, cosines, logits),
+                        MarginRows<WarpRow, T>, MarginRows<BlockRow, T>, cosines, at.at<int32_t>(1),
+                        logits, HeldClasses(classes, context.micro), margin,
                         StreamOf(context).errors());
     });
   });
@@ -77,10 +87,12 @@ PreparedKernel PrepareMarginLogitsGradient(const KernelSpec& spec) {
   const Classes classes(spec.inputs[0]);
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([rows, classes, margin](const KernelContext& context, const Operands& at) {
-      return LaunchRows(context, rows, classes.held, MarginGradientRows<WarpRow, T>,
-                        MarginGradientRows<BlockRow, T>, at.at<T>(0), at.at<int32_t>(1),
-                        at.at<T>(2), at.at<T>(3), HeldClasses(classes, context.micro), margin, rows,
-                        StreamOf(context).errors());
+      const T* const dlogits = at.at<T>(2);
+      T* const dcosines = at.at<T>(3);
+      return LaunchRows(context, RowsOf<T>(rows, classes.held, dlogits, dcosines),
+                        MarginGradientRows<WarpRow, T>, MarginGradientRows<BlockRow, T>,
+                        at.at<T>(0), at.at<int32_t>(1), dlogits, dcosines,
+                        HeldClasses(classes, context.micro), margin, StreamOf(context).errors());
     });
   });
 }

@@ -5,6 +5,8 @@
 namespace sluice::cuda {
 namespace {
 
+constexpr int kWidth = kPack<float>;
+
 // What layer norm takes besides its rows, and what it makes.
 struct NormOperands {
   const float *gamma, *beta;
@@ -12,20 +14,26 @@ struct NormOperands {
   float *y, *mean, *rstd;
 };
 
-// Of row r, whose elements are x(i), asked for three times.
-template <typename Row, typename Element>
-SLUICE_INLINE void NormalizeRow(const Row& row, int64_t r, int64_t width, const NormOperands& norm,
-                                const Element& x) {
-  const float count = static_cast<float>(width);
-  const float center = row.Sum(width, x) / count;
-  const float squares = row.Sum(width, [&](int64_t i) {
-    const float d = x(i) - center;
-    return d * d;
+// Of row r, whose elements from i on x(i, term) gives; they are asked for three times.
+template <typename Row, typename Elements>
+SLUICE_INLINE void NormalizeRow(const Row& row, const Rows& rows, int64_t r,
+                                const NormOperands& norm, const Elements& x) {
+  const float count = static_cast<float>(rows.length);
+  const float center = row.template Sum<kWidth>(rows, x) / count;
+  const float squares = row.template Sum<kWidth>(rows, [&](int64_t i, auto& term) {
+    x(i, term);
+    for (float& e : term) e = (e - center) * (e - center);
   });
   const float scale = 1 / sqrtf(squares / count + norm.epsilon);
-  float* const y = norm.y + r * width;
-  row.ForEach(
-      width, [&](int64_t i) { y[i] = fmaf((x(i) - center) * scale, norm.gamma[i], norm.beta[i]); });
+  float* const y = norm.y + r * rows.length;
+  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
+    float a[n], factor[n], shift[n];
+    x(i, a);
+    Load(norm.gamma + i, factor);
+    Load(norm.beta + i, shift);
+    for (int e = 0; e < n; ++e) a[e] = fmaf((a[e] - center) * scale, factor[e], shift[e]);
+    Store(a, y + i);
+  });
   if (row.IsFirst()) {
     norm.mean[r] = center;
     norm.rstd[r] = scale;
@@ -34,44 +42,83 @@ SLUICE_INLINE void NormalizeRow(const Row& row, int64_t r, int64_t width, const 
 
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormRows(const float* x, NormOperands norm, int64_t rows, int64_t width) {
+    LayerNormRows(Rows rows, const float* x, NormOperands norm) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  x += r * width;
-  NormalizeRow(row, r, width, norm, [=](int64_t i) { return x[i]; });
+  if (r >= rows.count) return;
+  x += r * rows.length;
+  NormalizeRow(row, rows, r, norm, [=](int64_t i, auto& term) { Load(x + i, term); });
 }
 
 // Of a + b, which is added anew for each pass: the row is in the cache then, and what another
 // thread has stored could be read behind a barrier alone.
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    AddLayerNormRows(const float* a, const float* b, float* sum, NormOperands norm, int64_t rows,
-                     int64_t width) {
+    AddLayerNormRows(Rows rows, const float* a, const float* b, float* sum, NormOperands norm) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  a += r * width, b += r * width, sum += r * width;
-  row.ForEach(width, [=](int64_t i) { sum[i] = a[i] + b[i]; });
-  NormalizeRow(row, r, width, norm, [=](int64_t i) { return a[i] + b[i]; });
+  if (r >= rows.count) return;
+  a += r * rows.length, b += r * rows.length, sum += r * rows.length;
+  const auto added = [=]<int n>(int64_t i, float(&term)[n]) {
+    float other[n];
+    Load(a + i, term);
+    Load(b + i, other);
+    for (int e = 0; e < n; ++e) term[e] = term[e] + other[e];
+  };
+  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
+    float term[n];
+    added(i, term);
+    Store(term, sum + i);
+  });
+  NormalizeRow(row, rows, r, norm, added);
 }
+
+// So many elements of a row: what their slopes are before the row's means are taken off, and where
+// x lies in its row's distribution.
+template <int n>
+struct NormSlopes {
+  float slope[n], normal[n];
+
+  __device__ NormSlopes(const float* dy, const float* x, const float* gamma, float center,
+                        float scale) {
+    float factor[n];
+    Load(dy, slope);
+    Load(x, normal);
+    Load(gamma, factor);
+    for (int e = 0; e < n; ++e) {
+      slope[e] = slope[e] * factor[e];
+      normal[e] = (normal[e] - center) * scale;
+    }
+  }
+};
 
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormGradientRows(const float* dy, const float* x, const float* gamma, const float* mean,
-                          const float* rstd, float* dx, int64_t rows, int64_t width) {
+    LayerNormGradientRows(Rows rows, const float* dy, const float* x, const float* gamma,
+                          const float* mean, const float* rstd, float* dx) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  x += r * width, dy += r * width, dx += r * width;
-  const float center = mean[r], scale = rstd[r], count = static_cast<float>(width);
-  const float sum = row.Sum(width, [&](int64_t i) { return dy[i] * gamma[i]; });
-  const float dot =
-      row.Sum(width, [&](int64_t i) { return dy[i] * gamma[i] * ((x[i] - center) * scale); });
+  if (r >= rows.count) return;
+  x += r * rows.length, dy += r * rows.length, dx += r * rows.length;
+  const float center = mean[r], scale = rstd[r], count = static_cast<float>(rows.length);
+  const float sum = row.template Sum<kWidth>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+    float factor[n];
+    Load(dy + i, term);
+    Load(gamma + i, factor);
+    for (int e = 0; e < n; ++e) term[e] = term[e] * factor[e];
+  });
+  const float dot = row.template Sum<kWidth>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+    const NormSlopes<n> of(dy + i, x + i, gamma + i, center, scale);
+    for (int e = 0; e < n; ++e) term[e] = of.slope[e] * of.normal[e];
+  });
   const float mean_slope = sum / count, mean_dot = dot / count;
-  row.ForEach(width, [&](int64_t i) {
-    const float normal = (x[i] - center) * scale, slope = dy[i] * gamma[i];
-    dx[i] = scale * (slope - mean_slope - normal * mean_dot);
+  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
+    const NormSlopes<n> of(dy + i, x + i, gamma + i, center, scale);
+    float a[n];
+    for (int e = 0; e < n; ++e) {
+      a[e] = scale * (of.slope[e] - mean_slope - of.normal[e] * mean_dot);
+    }
+    Store(a, dx + i);
   });
 }
 
@@ -121,9 +168,10 @@ PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const float epsilon = static_cast<float>(attributes.epsilon);
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
+    const float* const x = at.at(0);
     const NormOperands norm = {at.at(1), at.at(2), epsilon, at.at(3), at.at(4), at.at(5)};
-    return LaunchRows(context, rows, width, LayerNormRows<WarpRow>, LayerNormRows<BlockRow>,
-                      at.at(0), norm, rows, width);
+    return LaunchRows(context, RowsOf<float>(rows, width, x, norm.gamma, norm.beta, norm.y),
+                      LayerNormRows<WarpRow>, LayerNormRows<BlockRow>, x, norm);
   });
 }
 
@@ -134,9 +182,11 @@ PreparedKernel PrepareAddLayerNorm(const KernelSpec& spec) {
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const float epsilon = static_cast<float>(attributes.epsilon);
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
+    const float *const a = at.at(0), *const b = at.at(1);
+    float* const sum = at.at(7);
     const NormOperands norm = {at.at(2), at.at(3), epsilon, at.at(4), at.at(5), at.at(6)};
-    return LaunchRows(context, rows, width, AddLayerNormRows<WarpRow>, AddLayerNormRows<BlockRow>,
-                      at.at(0), at.at(1), at.at(7), norm, rows, width);
+    return LaunchRows(context, RowsOf<float>(rows, width, a, b, sum, norm.gamma, norm.beta, norm.y),
+                      AddLayerNormRows<WarpRow>, AddLayerNormRows<BlockRow>, a, b, sum, norm);
   });
 }
 
@@ -144,9 +194,11 @@ PreparedKernel PrepareLayerNormGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-    return LaunchRows(context, rows, width, LayerNormGradientRows<WarpRow>,
-                      LayerNormGradientRows<BlockRow>, at.at(0), at.at(1), at.at(2), at.at(3),
-                      at.at(4), at.at(5), rows, width);
+    const float *const dy = at.at(0), *const x = at.at(1), *const gamma = at.at(2);
+    float* const dx = at.at(5);
+    return LaunchRows(context, RowsOf<float>(rows, width, dy, x, gamma, dx),
+                      LayerNormGradientRows<WarpRow>, LayerNormGradientRows<BlockRow>, dy, x, gamma,
+                      at.at(3), at.at(4), dx);
   });
 }
 

@@ -13,7 +13,9 @@
 namespace sluice::cuda {
 namespace {
 
-// Everything in f64: each block sums a range of elements, whose cuts follow from n alone.
+// Everything in f64: each block sums a range of elements, whose cuts follow from n alone. Elements
+// go one by one: which thread has an element is part of the order, and with packs it would depend
+// on where the tensor begins.
 constexpr int kSumThreads = 256;
 constexpr int64_t kLeastOfBlock = 4096;
 
@@ -129,21 +131,22 @@ PreparedKernel ReduceAll(const KernelSpec& spec, double scale, int64_t most_bloc
 
 template <typename Row, typename Fold, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    FoldRow(const T* x, float* y, float scale, int64_t rows, int64_t width) {
+    FoldRow(Rows rows, const T* x, float* y, float scale) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  x += r * width;
-  const float folded = row.template Folded<Fold>(width, [&](int64_t i) { return Widen(x[i]); });
+  if (r >= rows.count) return;
+  x += r * rows.length;
+  const float folded =
+      row.template Folded<Fold, kPack<T>>(rows, [&](int64_t i, auto& term) { Load(x + i, term); });
   if (row.IsFirst()) y[r] = scale == 1 ? folded : folded * scale;
 }
 
 template <typename Fold, typename T>
 PreparedKernel ReduceRows(const ReducedShape& kept, float scale) {
   return MakeKernel([kept, scale](const KernelContext& context, const Operands& at) {
-    return LaunchRows(context, kept.outer, kept.reduced, FoldRow<WarpRow, Fold, T>,
-                      FoldRow<BlockRow, Fold, T>, at.at<T>(0), at.at(1), scale, kept.outer,
-                      kept.reduced);
+    const T* const x = at.at<T>(0);
+    return LaunchRows(context, RowsOf<T>(kept.outer, kept.reduced, x), FoldRow<WarpRow, Fold, T>,
+                      FoldRow<BlockRow, Fold, T>, x, at.at(1), scale);
   });
 }
 
@@ -208,6 +211,10 @@ struct Dimensions {
     strides[count++] = stride;
     elements *= extent;
   }
+  // Whether all that Offset gives are multiples of `unit`.
+  bool AreMultiplesOf(int64_t unit) const {
+    return std::all_of(strides, strides + count, [=](int64_t s) { return s % unit == 0; });
+  }
   __device__ int64_t Offset(int64_t index) const {
     int64_t offset = 0;
     for (int d = 0; d < count; ++d) {
@@ -240,16 +247,16 @@ __global__ void __launch_bounds__(256) FoldApart(const T* x, float* y, float sca
 
 template <typename Row, typename Fold, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    FoldRowsApart(const T* x, float* y, float scale, Apart apart) {
+    FoldRowsApart(Rows rows, const T* x, float* y, float scale, Apart apart) {
   const Row row;
   const int64_t i = row.index();
-  if (i >= apart.kept.elements) return;
+  if (i >= rows.count) return;
   const T* const from = x + apart.kept.Offset(i);
   float total = Fold::kIdentity;
   for (int64_t j = 0; j < apart.reduced.elements; ++j) {
     const T* const first = from + apart.reduced.Offset(j);
-    total = Fold::Of(
-        total, row.template Folded<Fold>(apart.row, [&](int64_t k) { return Widen(first[k]); }));
+    total = Fold::Of(total, row.template Folded<Fold, kPack<T>>(
+                                rows, [&](int64_t k, auto& term) { Load(first + k, term); }));
   }
   if (row.IsFirst()) y[i] = scale == 1 ? total : total * scale;
 }
@@ -278,8 +285,11 @@ PreparedKernel ReduceApart(const KernelSpec& spec, const Shape& dims, float scal
     if (apart.row == 1) {
       return Launch(context, FoldApart<Fold, T>, GridOf(n), at.at<T>(0), at.at(1), scale, apart);
     }
-    return LaunchRows(context, n, apart.row, FoldRowsApart<WarpRow, Fold, T>,
-                      FoldRowsApart<BlockRow, Fold, T>, at.at<T>(0), at.at(1), scale, apart);
+    const T* const x = at.at<T>(0);
+    Rows rows = RowsOf<T>(n, apart.row, x);
+    rows.in_packs &= apart.kept.AreMultiplesOf(kPack<T>) && apart.reduced.AreMultiplesOf(kPack<T>);
+    return LaunchRows(context, rows, FoldRowsApart<WarpRow, Fold, T>,
+                      FoldRowsApart<BlockRow, Fold, T>, x, at.at(1), scale, apart);
   });
 }
 

@@ -10,18 +10,20 @@ namespace {
 // that; NaN is neither. Sums of ones are exact, in any order.
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads)
-    RankRows(const T* logits, const int32_t* labels, const float* of_label, float* rank,
-             HeldClasses classes, int64_t rows, DeviceErrors errors) {
+    RankRows(Rows rows, const T* logits, const int32_t* labels, const float* of_label, float* rank,
+             HeldClasses classes, DeviceErrors errors) {
   const Row row;
   const int64_t r = row.index();
-  if (r >= rows) return;
-  logits += r * classes.held;
+  if (r >= rows.count) return;
+  logits += r * rows.length;
   const float than = of_label[r];
   const int64_t column = classes.ColumnOf(labels[r], r, row.IsFirst(), errors);
-  const float count = row.Sum(classes.held, [&](int64_t i) {
-    const float x = Widen(logits[i]);
-    const bool behind = i < column ? x < than : x <= than;
-    return behind ? 0.0f : 1.0f;
+  const float count = row.template Sum<kPack<T>>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+    Load(logits + i, term);
+    for (int e = 0; e < n; ++e) {
+      const bool behind = i + e < column ? term[e] < than : term[e] <= than;
+      term[e] = behind ? 0.0f : 1.0f;
+    }
   });
   if (row.IsFirst()) rank[r] = count;
 }
@@ -36,9 +38,10 @@ PreparedKernel PrepareLabelRank(const KernelSpec& spec) {
   const Classes classes(logits);
   return OfFloat(spec, logits.dtype, [&]<typename T>(T) {
     return MakeKernel([rows, classes](const KernelContext& context, const Operands& at) {
-      return LaunchRows(context, rows, classes.held, RankRows<WarpRow, T>, RankRows<BlockRow, T>,
-                        at.at<T>(0), at.at<int32_t>(1), at.at(2), at.at(3),
-                        HeldClasses(classes, context.micro), rows, StreamOf(context).errors());
+      const T* const scores = at.at<T>(0);
+      return LaunchRows(context, RowsOf<T>(rows, classes.held, scores), RankRows<WarpRow, T>,
+                        RankRows<BlockRow, T>, scores, at.at<int32_t>(1), at.at(2), at.at(3),
+                        HeldClasses(classes, context.micro), StreamOf(context).errors());
     });
   });
 }
