@@ -119,6 +119,31 @@ TEST(CudaRowsTest, HeadsOfSeveralTilesAndChunks) {
   }
 }
 
+// As many heads at a time as scratch has room for their scores; y is drawn, so that its product
+// with dy is not what is to be taken off. With no room for a head's scores our kernels make it.
+TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
+  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
+  constexpr int64_t kRows = 4 * 40 * 4, kScores = 2 * 128 * 128;
+  const TensorType q = {DType::kBF16, {4, 40, 4, 16}}, statistic = F32({4, 40, 4});
+  const OpCase op_case = {"", AttentionAttributes{0.25}, {q, q, q, q, statistic, q}, -1,
+                          1,  /*tolerance=*/0x1p-7};
+  for (const int64_t heads : {16, 8, 4, 2, 1, 0}) {
+    // Four numbers a row, and an array like q.
+    const int64_t scratch =
+        heads == 0 ? 8 * kRows : 16 * kRows + 32 * kRows + heads * kScores + 256;
+    int64_t used = -1;
+    const auto run = [&](KernelCall call) {
+      call.most_scratch = scratch;
+      absl::StatusOr<KernelRun> made = RunOnCuda(call);
+      if (made.ok()) used = made->scratch;
+      return made;
+    };
+    const KernelChecker checker(DeviceKind::kCuda, run, nothing);
+    EXPECT_EQ(checker.CheckWhole(*FindOp("attention_gradient"), op_case, 2), "") << heads;
+    EXPECT_EQ(used, scratch) << heads;
+  }
+}
+
 // More keys than weights lie in shared memory at a time, and the largest weights among the first of
 // them for some heads, among the others for some.
 TEST(CudaRowsTest, CachesOfManyKeys) {

@@ -46,13 +46,21 @@ Cost CostOfProducts(const OpCall& call, int64_t products) {
           of_card};
 }
 
-// Of a gradient, where a kernel may keep two numbers a row of every head.
-Cost CostOfGradient(const OpCall& call, int64_t products) {
-  const Shape& q = call.inputs[0].shape;
+// Of a gradient, where a kernel may keep two numbers a row of every head. By cuDNN, which a card's
+// kernel may go by if it is causal and in bf16, there are two more and an array like q. Its
+// workspace is two bytes for each score of whole tiles, as many heads at a time as 64 MiB have room
+// for: more at once would only be fewer launches, which fill a card as they are.
+Cost CostOfGradient(const OpCall& call, int64_t products, bool causal) {
+  constexpr int64_t kMostScores = int64_t{64} << 20, kRests = int64_t{1} << 16, kTile = 128;
+  const TensorType& q = call.inputs[0];
   Cost cost = CostOfProducts(call, products);
-  const int64_t rows = CountOf({8, q[0], q[1], q[2]});
+  const int64_t rows = CountOf({8, q.shape[0], q.shape[1], q.shape[2]});
   cost.scratch += rows;
   cost.cuda_scratch = rows;
+  if (!causal || q.dtype != DType::kBF16) return cost;
+  const int64_t tiles = (q.shape[1] + kTile - 1) / kTile * kTile;
+  const int64_t scores = CountOf({2, q.shape[0], q.shape[2], tiles, tiles});
+  *cost.cuda_scratch += rows + BytesOf({q}) + std::min(scores, kMostScores) + kRests;
   return cost;
 }
 
@@ -288,7 +296,7 @@ const OpDef& AttentionGradientOp() {
     op.rule = [](const OpCall&) {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD->bThD,bThD,bThD", {{5}});
     };
-    op.cost = [](const OpCall& call) { return CostOfGradient(call, 5); };
+    op.cost = [](const OpCall& call) { return CostOfGradient(call, 5, /*causal=*/true); };
     op.cases = {
         {"heads", AttentionAttributes{0.5}, GradientTypes(F32({2, 5, 3, 4}), false), -1, 1}};
     for (const Shape& shape : LargeHeads()) {
@@ -342,7 +350,7 @@ const OpDef& PaddedAttentionGradientOp() {
     op.rule = [](const OpCall&) {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD,b->bThD,bThD,bThD", {{5}});
     };
-    op.cost = [](const OpCall& call) { return CostOfGradient(call, 10); };
+    op.cost = [](const OpCall& call) { return CostOfGradient(call, 10, /*causal=*/false); };
     op.cases = {{"heads", AttentionAttributes{0.04}, GradientTypes(F32({2, 5, 3, 4}), true), 0, 5}};
     // Drawn as the values are, a log-sum-exp of more would leave a row no weight at all in f32.
     constexpr int64_t kMostDrawn = 72;

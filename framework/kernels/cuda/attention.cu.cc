@@ -170,7 +170,8 @@ PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
   const int64_t bytes = (s.statistics() * 4 + kAlignment - 1) / kAlignment * kAlignment;
   ASSIGN_OR_RETURN(
       const auto attention,
-      CudnnAttention::Prepare({s.batch, s.time, s.heads, s.size, s.scale}, most_scratch - bytes));
+      CudnnAttention::Prepare(AttentionPass::kForward, {s.batch, s.time, s.heads, s.size, s.scale},
+                              most_scratch - bytes));
   const Shape extent = {s.batch, s.time, s.heads};
   const StridedCopy copy(
       StridedExtent(extent, {Shape{s.heads * s.time, 1, s.time}, extent.Strides()}), 4);
@@ -190,13 +191,9 @@ PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
 PreparedKernel PrepareAttention(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const AttentionPlan plan,
                    PlanAttention(spec, /*gradient=*/false, /*padded=*/false));
-  if (spec.inputs[0].dtype == DType::kBF16 && plan.shape.statistics() * plan.shape.size > 0) {
+  if (MayGoByCudnn(spec)) {
     PreparedKernel by_cudnn = PrepareByCudnn(plan.shape, spec.most_scratch);
-    // What cuDNN takes for nonsense is a mistake of ours, which our kernel should not hide.
-    if (by_cudnn.ok() || absl::IsInvalidArgument(by_cudnn.status()) ||
-        absl::IsInternal(by_cudnn.status())) {
-      return by_cudnn;
-    }
+    if (StaysWithCudnn(by_cudnn.status())) return by_cudnn;
   }
   return PrepareForward(spec, /*padded=*/false);
 }

@@ -8,6 +8,8 @@
 // all keys twice.
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/attention_tiles.h"
+#include "framework/kernels/cuda/cudnn_attention.h"
+#include "framework/kernels/cuda/moves.h"
 
 namespace sluice::cuda {
 namespace {
@@ -179,6 +181,21 @@ __device__ void FindOffsets(const AttentionHead& head, const GradientOperands<T>
   }
 }
 
+// This thread's log-sum-exps.
+template <typename T>
+__device__ void LoadLogSumExps(const AttentionHead& head, const GradientOperands<T>& at,
+                               int64_t first_row, float (&logsumexp)[kOfThread]) {
+  for (int r = 0; r < kOfThread; ++r) {
+    const int64_t query = first_row + ThreadRow() * kOfThread + r;
+    logsumexp[r] = query < head.length ? at.logsumexp[head.StatisticAt(query)] : 0;
+  }
+}
+// Of the keys of the last row of the tile that is there.
+__device__ inline int64_t KeysOfTile(const AttentionHead& head, int64_t first_row) {
+  const int64_t last = first_row + kSide < head.length ? first_row + kSide : head.length;
+  return first_row < head.length ? head.KeysOf(last - 1) : 0;
+}
+
 template <typename T, int chunks>
 __global__ void __launch_bounds__(kTileThreads, kBlocksOfProcessor<chunks>)
     QueryGradients(AttentionShape shape, GradientOperands<T> at, DeviceErrors errors) {
@@ -186,13 +203,9 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksOfProcessor<chunks>)
   const AttentionBlock block(shape, kSide, chunks);
   const int64_t first_row = (block.tiles - 1 - block.tile) * kSide;
   const AttentionHead head(shape, block.pair, at.lengths, errors);
-  const int64_t last = first_row + kSide < head.length ? first_row + kSide : head.length;
-  const int64_t seen = first_row < head.length ? head.KeysOf(last - 1) : 0;
-  float logsumexp[kOfThread] = {};
-  for (int r = 0; r < kOfThread; ++r) {
-    const int64_t query = first_row + ThreadRow() * kOfThread + r;
-    if (query < head.length) logsumexp[r] = at.logsumexp[head.StatisticAt(query)];
-  }
+  const int64_t seen = KeysOfTile(head, first_row);
+  float logsumexp[kOfThread];
+  LoadLogSumExps(head, at, first_row, logsumexp);
   Offsets offsets[kOfThread];
   FindOffsets(head, at, tiles, first_row, seen, block.first_chunk == 0, logsumexp, offsets);
   float sums[chunks][kOfThread][kColumns] = {};
@@ -267,6 +280,63 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksOfProcessor<chunks>)
   StoreRows(head, first_key, block.first_chunk, value_sums, at.dv);
 }
 
+// The offsets alone, for all query rows.
+__global__ void __launch_bounds__(kTileThreads, 2)
+    SlopeOffsets(AttentionShape shape, GradientOperands<uint16_t> at, int chunks,
+                 DeviceErrors errors) {
+  const Tiles tiles;
+  const AttentionBlock block(shape, kSide, chunks);
+  const int64_t first_row = (block.tiles - 1 - block.tile) * kSide;
+  const AttentionHead head(shape, block.pair, at.lengths, errors);
+  float logsumexp[kOfThread];
+  LoadLogSumExps(head, at, first_row, logsumexp);
+  Offsets offsets[kOfThread];
+  FindOffsets(head, at, tiles, first_row, KeysOfTile(head, first_row), true, logsumexp, offsets);
+}
+
+// The column of the largest of a row's elements but for two columns, in all lanes.
+__device__ int64_t LargestColumn(const uint16_t* row, int64_t size, int64_t but, int64_t nor) {
+  float largest = -1;
+  int64_t column = 0;
+  for (int64_t c = Lane(); c < size; c += kWarp) {
+    const float value = fabsf(Widen(row[c]));
+    if (c != but && c != nor && value > largest) largest = value, column = c;
+  }
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const float other = __shfl_xor_sync(kAllLanes, largest, distance);
+    const int64_t of_other = __shfl_xor_sync(kAllLanes, column, distance);
+    if (other > largest || (other == largest && of_other < column)) {
+      largest = other, column = of_other;
+    }
+  }
+  return column;
+}
+
+// A warp a row: bf16 elements whose product with dy's row is what is to be taken off its slopes.
+// They stand where dy is largest, each for what is left by those before, so three of eight bits
+// have all of an f32; the others are zero.
+__global__ void __launch_bounds__(kRowThreads)
+    SlopesAsProducts(Rows rows, const uint16_t* dy, const Offsets* offsets, uint16_t* y) {
+  const WarpRow row;
+  if (row.index() >= rows.count) return;
+  dy += row.index() * rows.length, y += row.index() * rows.length;
+  float left = offsets[row.index()].partial + offsets[row.index()].mean;
+  int64_t column[3] = {-1, -1, -1};
+  float factor[3];
+  for (int d = 0; d < 3; ++d) {
+    column[d] = LargestColumn(dy, rows.length, column[0], column[1]);
+    const float slope = Widen(dy[column[d]]), wanted = Rounded<uint16_t>(left / slope);
+    // Of a slope of nothing there is no product.
+    factor[d] = fabsf(wanted) < 1e30f ? wanted : 0;
+    left = fmaf(-factor[d], slope, left);
+  }
+  for (int64_t c = Lane(); c < rows.length; c += kWarp) {
+    float value = 0;
+    for (int d = 0; d < 3; ++d) value = c == column[d] ? factor[d] : value;
+    Narrow(value, y + c);
+  }
+}
+
 PreparedKernel PrepareGradient(const KernelSpec& spec, bool padded) {
   ASSIGN_OR_RETURN(const AttentionPlan plan, PlanAttention(spec, /*gradient=*/true, padded));
   const AttentionShape shape = plan.shape;
@@ -292,9 +362,88 @@ PreparedKernel PrepareGradient(const KernelSpec& spec, bool padded) {
   });
 }
 
+// What one launch of cuDNN takes, so that its workspace, two bytes a score, is in bounds: some
+// samples, or some heads of one.
+struct CudnnPart {
+  int64_t samples = 0, heads = 0;
+  std::shared_ptr<const CudnnAttention> attention;
+};
+absl::StatusOr<CudnnPart> LargestPart(const AttentionShape& s, int64_t most_workspace) {
+  absl::Status refusal = absl::UnimplementedError("no workspace has room for a head's scores");
+  for (int64_t all = s.batch * s.heads; all > 0; --all) {
+    const CudnnPart part = {std::max<int64_t>(1, all / s.heads), std::min(all, s.heads), nullptr};
+    if (part.samples * part.heads != all || s.batch % part.samples != 0 ||
+        s.heads % part.heads != 0 || 2 * all * s.time * s.time > most_workspace) {
+      continue;
+    }
+    auto attention = CudnnAttention::Prepare(
+        AttentionPass::kGradient, {part.samples, s.time, part.heads, s.size, s.scale, s.heads},
+        most_workspace);
+    if (attention.ok()) return CudnnPart{part.samples, part.heads, *std::move(attention)};
+    if (!absl::IsUnimplemented(attention.status())) return attention.status();
+    refusal = attention.status();
+  }
+  return refusal;
+}
+
+// By cuDNN, which takes the product of dy and y off a row's slopes. Of the op's own y that would
+// leave what its rounding does, which all keys of a row have in common: where values have a mean,
+// ten times what conformance allows. So what is to be taken off is found in f32, by the kernel that
+// ours begin with, and cuDNN gets in the place of y what gives it as a product.
+PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
+  ScratchLayout layout;
+  const auto reserve = [&](int64_t bytes) { return layout.Reserve((bytes + 255) / 256 * 256); };
+  const int64_t n = s.statistics(), offsets = reserve(n * 8), logsumexp = reserve(n * 4);
+  const int64_t slopes = reserve(n * 4), products = reserve(n * s.size * 2);
+  const int64_t workspace = layout.bytes();
+  ASSIGN_OR_RETURN(const CudnnPart part, LargestPart(s, most_scratch - workspace));
+  const Shape extent = {s.batch, s.time, s.heads};
+  const StridedCopy copy(
+      StridedExtent(extent, {extent.Strides(), Shape{s.heads * s.time, 1, s.time}}), 4);
+  const int chunks = static_cast<int>(s.chunks());
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        auto* const scratch = at.scratch<std::byte>();
+        auto* const found = reinterpret_cast<Offsets*>(scratch + offsets);
+        auto* const y = reinterpret_cast<uint16_t*>(scratch + products);
+        GradientOperands<uint16_t> operands = {};
+        operands.q = at.at<uint16_t>(0), operands.k = at.at<uint16_t>(1);
+        operands.v = at.at<uint16_t>(2), operands.y = at.at<uint16_t>(3);
+        operands.logsumexp = at.at(4), operands.dy = at.at<uint16_t>(5);
+        operands.offsets = found;
+        RETURN_IF_ERROR(Launch(context, SlopeOffsets,
+                               AttentionBlock::GridOf(s, kSide, chunks, kSharedBytes), s, operands,
+                               chunks, StreamOf(context).errors()));
+        RETURN_IF_ERROR(Launch(context, SlopesAsProducts, WarpRow::GridOf(n),
+                               Rows{n, s.size, false}, operands.dy, found, y));
+        RETURN_IF_ERROR(copy.Run(context, at.bytes(4), scratch + logsumexp));
+        for (int64_t sample = 0; sample < s.batch; sample += part.samples) {
+          for (int64_t head = 0; head < s.heads; head += part.heads) {
+            const int64_t row = (sample * s.heads + head) * s.time * 4;
+            const int64_t first = (sample * s.time * s.heads + head) * s.size * 2;
+            CudnnAttention::Operands of;
+            of.q = at.bytes(0) + first, of.k = at.bytes(1) + first, of.v = at.bytes(2) + first;
+            of.y = scratch + products + first;
+            of.logsumexp = scratch + logsumexp + row, of.slopes = scratch + slopes + row;
+            of.dy = at.bytes(5) + first;
+            of.dq = at.bytes(6) + first, of.dk = at.bytes(7) + first, of.dv = at.bytes(8) + first;
+            RETURN_IF_ERROR(part.attention->Run(context, of, scratch + workspace));
+          }
+        }
+        return absl::OkStatus();
+      },
+      workspace + part.attention->workspace());
+}
+
 }  // namespace
 
 PreparedKernel PrepareAttentionGradient(const KernelSpec& spec) {
+  ASSIGN_OR_RETURN(const AttentionPlan plan,
+                   PlanAttention(spec, /*gradient=*/true, /*padded=*/false));
+  if (MayGoByCudnn(spec)) {
+    PreparedKernel by_cudnn = PrepareByCudnn(plan.shape, spec.most_scratch);
+    if (StaysWithCudnn(by_cudnn.status())) return by_cudnn;
+  }
   return PrepareGradient(spec, /*padded=*/false);
 }
 

@@ -28,9 +28,18 @@ class PlannedAttention final : public CudnnAttention {
 
   absl::Status Run(const KernelContext& context, const Operands& at,
                    std::byte* workspace) const override {
-    std::vector<int64_t> tensors = {tensors_.q.number, tensors_.k.number, tensors_.v.number,
-                                    tensors_.y.number, tensors_.logsumexp.number};
-    std::vector<void*> addresses = {at.q, at.k, at.v, at.y, at.logsumexp};
+    std::vector<int64_t> tensors;
+    std::vector<void*> addresses;
+    for (const auto& [tensor, address] :
+         {std::pair(tensors_.q, at.q), std::pair(tensors_.k, at.k), std::pair(tensors_.v, at.v),
+          std::pair(tensors_.y, at.y), std::pair(tensors_.logsumexp, at.logsumexp),
+          std::pair(tensors_.y_gradient, at.dy), std::pair(tensors_.slopes, at.slopes),
+          std::pair(tensors_.q_gradient, at.dq), std::pair(tensors_.k_gradient, at.dk),
+          std::pair(tensors_.v_gradient, at.dv)}) {
+      if (tensor.number == 0) continue;  // of the other pass
+      tensors.push_back(tensor.number);
+      addresses.push_back(address);
+    }
     std::map<int64_t, float> numbers = numbers_;
     for (auto& [number, value] : numbers) {
       tensors.push_back(number);
@@ -49,17 +58,18 @@ class PlannedAttention final : public CudnnAttention {
   const std::shared_ptr<const CudnnPlan> plan_;
 };
 
-absl::StatusOr<SharedAttention> Make(const CausalAttention& a, int64_t most_workspace,
-                                     CudnnHandle* handle) {
+absl::StatusOr<SharedAttention> Make(AttentionPass pass, const CausalAttention& a,
+                                     int64_t most_workspace, CudnnHandle* handle) {
   CudnnAttentionShape shape;
   shape.batch = a.batch;
   shape.heads = a.heads;
   shape.time = a.time;
   shape.size = a.size;
   shape.scale = a.scale;
+  shape.row_heads = a.row_heads;
   CudnnGraph graph(handle->backend());
   CudnnAttentionGraph attention(shape, &graph);
-  attention.Forward();
+  pass == AttentionPass::kForward ? attention.Forward() : attention.Backward();
   const auto make = [&](cudnnHandle_t of) {
     return graph.Plan({of, ""}, CudnnNotesWithout(shape.type), most_workspace);
   };
@@ -69,7 +79,13 @@ absl::StatusOr<SharedAttention> Make(const CausalAttention& a, int64_t most_work
 
 }  // namespace
 
-absl::StatusOr<SharedAttention> CudnnAttention::Prepare(const CausalAttention& a,
+bool MayGoByCudnn(const KernelSpec& spec) {
+  return spec.inputs[0].dtype == DType::kBF16 && spec.alignment >= kCudnnAlignment &&
+         spec.inputs[0].NumElements() > 0;
+}
+
+absl::StatusOr<SharedAttention> CudnnAttention::Prepare(AttentionPass pass,
+                                                        const CausalAttention& a,
                                                         int64_t most_workspace) {
   // Those of this process, or why there is none: all layers of a model share one, and an engine may
   // take half a second to compile.
@@ -77,12 +93,13 @@ absl::StatusOr<SharedAttention> CudnnAttention::Prepare(const CausalAttention& a
   static auto& made = *new std::map<std::string, absl::StatusOr<SharedAttention>>();
   ASSIGN_OR_RETURN(CudnnHandle* const handle, CudnnHandle::OfThisDevice());
   const std::string key =
-      absl::StrCat(handle->card(), "; ", a.batch, ",", a.time, ",", a.heads, ",", a.size, " scale ",
+      absl::StrCat(handle->card(), "; ", pass == AttentionPass::kForward ? "forward " : "gradient ",
+                   a.batch, ",", a.time, ",", a.heads, ",", a.size, " of ", a.row_heads, " scale ",
                    a.scale, " workspace ", most_workspace);
   const std::lock_guard<std::mutex> lock(mutex);
   const auto found = made.find(key);
   if (found != made.end()) return found->second;
-  return made.emplace(key, Make(a, most_workspace, handle)).first->second;
+  return made.emplace(key, Make(pass, a, most_workspace, handle)).first->second;
 }
 
 }  // namespace sluice::cuda

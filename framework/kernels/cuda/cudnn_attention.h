@@ -1,7 +1,6 @@
-// Causal attention of bf16 operands by cuDNN. What stays with our kernels, and why: f32, for which
-// cuDNN has no engine that multiplies f32; padded attention, whose rows behind a sample's length
-// are zeros, which cuDNN does not promise; gradients, for which cuDNN takes off the product of dy
-// and y alone, which is rounded, where the op takes off the mean of what is left once more.
+// Causal attention of bf16 operands by cuDNN, and its gradient. What stays with our kernels, and
+// why: f32, for which cuDNN has no engine that multiplies f32; padded attention, whose rows behind
+// a sample's length are zeros, which cuDNN does not promise.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_ATTENTION_H_
 #define SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_ATTENTION_H_
 
@@ -17,8 +16,11 @@ namespace sluice::cuda {
 
 struct CausalAttention {
   int64_t batch = 0, time = 0, heads = 0, size = 0;
-  float scale = 1;  // of scores
+  float scale = 1;        // of scores
+  int64_t row_heads = 0;  // as in CudnnAttentionShape
 };
+
+enum class AttentionPass { kForward, kGradient };
 
 class CudnnAttention {
  public:
@@ -26,20 +28,32 @@ class CudnnAttention {
   // many bytes of workspace. Other errors as of CudnnHandle::OfThisDevice, or mistakes of ours.
   // REQUIRES: the shape has elements.
   static absl::StatusOr<std::shared_ptr<const CudnnAttention>> Prepare(
-      const CausalAttention& attention, int64_t most_workspace);
+      AttentionPass pass, const CausalAttention& attention, int64_t most_workspace);
   virtual ~CudnnAttention() = default;
 
   struct Operands {
-    std::byte *q, *k, *v, *y;  // [batch, time, heads, size]
+    // [batch, time, heads, size]. Of y the gradient knows but its product with dy, a number a row,
+    // which it takes off that row's slopes.
+    std::byte *q, *k, *v, *y;
     // f32 [batch, heads, time]. cuDNN takes other strides, too, with the same answer byte for byte:
     // whether it heeds them nobody has seen.
     std::byte* logsumexp;
+    // Of the gradient; `slopes` as the log-sum-exps, of no use to anybody else.
+    std::byte *dy = nullptr, *slopes = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
   };
   // Gives it to the firing's stream. `workspace`: workspace() bytes.
   virtual absl::Status Run(const KernelContext& context, const Operands& at,
                            std::byte* workspace) const = 0;
   virtual int64_t workspace() const = 0;
 };
+
+// Whether cuDNN may be asked for a causal op, whose operands have elements.
+bool MayGoByCudnn(const KernelSpec& spec);
+// Whether a kernel that cuDNN was asked for is what it answered. What cuDNN takes for nonsense is a
+// mistake of ours, which our kernels should not hide.
+inline bool StaysWithCudnn(const absl::Status& status) {
+  return status.ok() || absl::IsInvalidArgument(status) || absl::IsInternal(status);
+}
 
 }  // namespace sluice::cuda
 

@@ -9,12 +9,19 @@ struct AttentionCase {
   const char* model;
   int64_t batch, heads, time, size;
   bool causal;
+  int64_t row_heads = 0;
 };
 
 constexpr AttentionCase kAttentions[] = {
-    {"gpt2_124m", 8, 12, 1024, 64, true},  {"gpt2_350m", 8, 16, 1024, 64, true},
-    {"gpt2_xl", 2, 25, 1024, 64, true},    {"gpt_tiny", 4, 4, 100, 32, true},
-    {"bert_base", 16, 12, 512, 64, false}, {"bert_base", 32, 12, 128, 64, false},
+    {"gpt2_124m", 8, 12, 1024, 64, true},
+    {"gpt2_350m", 8, 16, 1024, 64, true},
+    {"gpt2_xl", 2, 25, 1024, 64, true},
+    {"gpt_tiny", 4, 4, 100, 32, true},
+    // Parts of what a gradient is made of: some samples, and some heads of a long one.
+    {"gpt2_350m", 2, 16, 1024, 64, true},
+    {"gpt_2_of_16_heads", 1, 2, 4096, 64, true, 16},
+    {"bert_base", 16, 12, 512, 64, false},
+    {"bert_base", 32, 12, 128, 64, false},
 };
 
 }  // namespace
@@ -38,7 +45,7 @@ void AddCudnnAttentionCases(std::vector<CudnnCase>* cases) {
                [=](CudnnGraph& graph) {
                  CudnnAttentionGraph attention(
                      {c.batch, c.heads, c.time, c.size, c.causal, type, dropout.dropout,
-                      /*scale=*/0.125f, /*keep=*/0.9f},
+                      /*scale=*/0.125f, /*keep=*/0.9f, c.row_heads},
                      &graph);
                  forward ? attention.Forward() : attention.Backward();
                },

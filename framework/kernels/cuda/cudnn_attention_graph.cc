@@ -90,14 +90,16 @@ void CudnnAttentionGraph::Backward() {
   graph_.Matmul(gradient, k_rows, tensors_.q_gradient);
 }
 
+int64_t CudnnAttentionGraph::RowSize() const {
+  return (s_.row_heads == 0 ? s_.heads : s_.row_heads) * s_.size;
+}
 TensorId CudnnAttentionGraph::Heads(CudnnStorage storage) {
   return graph_.Tensor({s_.batch, s_.heads, s_.time, s_.size},
-                       {s_.time * s_.heads * s_.size, s_.size, s_.heads * s_.size, 1}, s_.type,
-                       storage);
+                       {s_.time * RowSize(), s_.size, RowSize(), 1}, s_.type, storage);
 }
 TensorId CudnnAttentionGraph::HeadsTransposed() {
   return graph_.Tensor({s_.batch, s_.heads, s_.size, s_.time},
-                       {s_.time * s_.heads * s_.size, s_.size, 1, s_.heads * s_.size}, s_.type);
+                       {s_.time * RowSize(), s_.size, 1, RowSize()}, s_.type);
 }
 
 std::vector<int64_t> CudnnAttentionGraph::ScoreDims() const {

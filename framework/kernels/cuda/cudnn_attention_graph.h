@@ -25,6 +25,8 @@ struct CudnnAttentionShape {
   CudnnDropout dropout = CudnnDropout::kNone;
   float scale = 1;  // of scores
   float keep = 1;   // probability of a one in the mask
+  // Heads that lie beside each other in the operands, where these are some of them; 0: no others.
+  int64_t row_heads = 0;
 };
 
 class CudnnAttentionGraph {
@@ -49,6 +51,7 @@ class CudnnAttentionGraph {
   const std::map<int64_t, float>& numbers() const { return numbers_; }
 
  private:
+  int64_t RowSize() const;  // elements of all heads of a row
   // [batch, heads, time, size] of what lies as [batch, time, heads, size].
   TensorId Heads(CudnnStorage storage = CudnnStorage::kMemory);
   TensorId HeadsTransposed();
