@@ -1,5 +1,7 @@
 #include "framework/comm/comm_net.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 
@@ -20,6 +22,11 @@ absl::Status CommNet::Take() {
 }
 
 absl::Status CommNet::CheckFree() const { return taken_ ? TakenError(*this) : absl::OkStatus(); }
+
+void CommNet::SendAll(std::vector<AddressedMessage>* messages) {
+  for (AddressedMessage& each : *messages) Send(each.to, std::move(each.message));
+  messages->clear();
+}
 
 absl::Status StatusOf(const WireMessage& message) {
   return message.code == 0

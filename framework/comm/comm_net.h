@@ -91,6 +91,12 @@ struct OfferedMemory {
   MemoryMark mark;
 };
 
+// A message and the rank that it is for.
+struct AddressedMessage {
+  int32_t to = 0;
+  WireMessage message;
+};
+
 // Of one rank; any thread. Messages and bytes may overtake each other, from one rank to another
 // too: a token that is named implies those before it, and bytes are there when they are said to be.
 class CommNet {
@@ -117,6 +123,9 @@ class CommNet {
   // Of them, how many come before this one.
   virtual int32_t place_on_host() const { return 0; }
   virtual bool shares_memory() const { return false; }
+  // Whether what lies in a row in that rank's memory is read there as a rule, so that a pull of it
+  // moves nothing. Known before ranks have met; FindInPlace tells what is so.
+  virtual bool reads_in_place(int32_t /*of*/) const { return false; }
   // Is what leaves this host encrypted and authenticated?
   virtual bool seals() const { return false; }
   // Before Open, any number of times: memory that slots of this rank lie in and that pulls bring
@@ -131,6 +140,8 @@ class CommNet {
   virtual void Open(Receiver* receiver) = 0;
   virtual void Close() = 0;
   virtual void Send(int32_t to, WireMessage message) = 0;
+  // Messages of one moment; those of one rank may go together, which wakes it once. None is left.
+  virtual void SendAll(std::vector<AddressedMessage>* messages);
   // `pull` is what PullEnded is told.
   virtual void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) = 0;
   // Where the pieces lie in a row, to be read there until the owner is told that they were; null:

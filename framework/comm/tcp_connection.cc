@@ -48,6 +48,7 @@ void TcpConnection::Finish() {
   to_ = nullptr;
   WakeFor(1);
   std::lock_guard<std::mutex> lock(mutex_);
+  if (!frame_.empty()) SendWritten({});
   last_ = true;
   Flush();
 }
@@ -55,8 +56,21 @@ void TcpConnection::Finish() {
 void TcpConnection::Send(const Frame& frame, absl::Span<const Run> runs) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (closed_ || last_) return;
-  frame_.clear();
   WriteFrame(frame, &frame_);
+  SendWritten(runs);
+}
+
+void TcpConnection::Hold(const Frame& frame) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!closed_ && !last_) WriteFrame(frame, &frame_);
+}
+
+void TcpConnection::SendHeld() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!frame_.empty()) SendWritten({});
+}
+
+void TcpConnection::SendWritten(absl::Span<const Run> runs) {
   size_t done = 0;
   // The usual case takes no memory: nothing waits, and the kernel takes it all.
   if (queue_.empty()) {
@@ -69,10 +83,11 @@ void TcpConnection::Send(const Frame& frame, absl::Span<const Run> runs) {
     }
     const absl::StatusOr<size_t> sent = connection_.Send(absl::MakeSpan(parts).first(count));
     if (sent.ok()) done = *sent;
-    if (done == bytes && count == runs.size() + 1) return;
+    if (done == bytes && count == runs.size() + 1) return frame_.clear();
   }
   Outgoing outgoing;
   outgoing.head = frame_;
+  frame_.clear();
   outgoing.runs.assign(runs.begin(), runs.end());
   outgoing.done = done;
   Queue(std::move(outgoing));
@@ -82,6 +97,7 @@ void TcpConnection::SendOwned(const Frame& frame, std::vector<std::byte> bytes) 
   std::lock_guard<std::mutex> lock(mutex_);
   if (closed_ || last_) return;
   Outgoing outgoing;
+  outgoing.head.swap(frame_);
   WriteFrame(frame, &outgoing.head);
   outgoing.owned = std::move(bytes);
   outgoing.runs = {absl::MakeSpan(outgoing.owned)};
@@ -115,6 +131,7 @@ void TcpConnection::Flush() {
     if (!sent.ok()) {
       closed_ = true;
       queue_.clear();
+      frame_.clear();
       return;
     }
     if (*sent == 0) return;
@@ -228,6 +245,7 @@ void TcpConnection::End(const absl::Status& why) {
     std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
     queue_.clear();
+    frame_.clear();
   }
   loop_.Remove(watch_);
   shutdown(connection_.number(), SHUT_RDWR);

@@ -54,7 +54,10 @@ class TcpConnection {
   // Any thread. `runs` follow the frame; they stay as they are until the peer has them. After the
   // end of a connection nothing is sent.
   void Send(const Frame& frame, absl::Span<const Run> runs = {});
-  // The same of bytes that are the connection's from now on.
+  // The frame goes with the next one that is sent, in order; SendHeld sends what is held by itself.
+  void Hold(const Frame& frame);
+  void SendHeld();
+  // Send, of bytes that are the connection's from now on.
   void SendOwned(const Frame& frame, std::vector<std::byte> bytes);
 
   // The loop's thread, within OnFrame: the next bytes go there.
@@ -69,6 +72,7 @@ class TcpConnection {
     size_t done = 0;  // bytes of all
   };
 
+  void SendWritten(absl::Span<const Run> runs);  // mutex_ is held
   void Queue(Outgoing outgoing);
   void Flush();  // mutex_ is held
   void OnReady(bool readable, bool writable);
@@ -87,9 +91,9 @@ class TcpConnection {
 
   std::mutex mutex_;
   std::deque<Outgoing> queue_;  // guarded by mutex_
-  std::string frame_;           // guarded by mutex_; memory that frames are written in
-  bool closed_ = false;         // guarded by mutex_; nothing more is sent
-  bool last_ = false;           // guarded by mutex_; what is queued is the last
+  std::string frame_;    // guarded by mutex_; frames that are held, behind all that is queued
+  bool closed_ = false;  // guarded by mutex_; nothing more is sent
+  bool last_ = false;    // guarded by mutex_; what is queued is the last
 
   // The loop's thread's.
   EventLoop::Watch watch_ = 0;

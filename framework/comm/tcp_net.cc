@@ -70,6 +70,10 @@ int32_t TcpNet::place_on_host() const {
   return static_cast<int32_t>(std::count_if(peers_.begin(), peers_.begin() + rank(), is_here));
 }
 
+bool TcpNet::reads_in_place(int32_t of) const {
+  return options_.read_memory && peers_[of]->is_of_host();
+}
+
 void TcpNet::Start() {
   started_ = true;
   for (auto& peer : peers_) {
@@ -125,7 +129,14 @@ TcpNet::~TcpNet() {
 
 void TcpNet::Send(int32_t to, WireMessage message) {
   ++messages_;
-  peers_[to]->Send(message);
+  peers_[to]->Send(message, /*holds=*/false);
+}
+
+void TcpNet::SendAll(std::vector<AddressedMessage>* messages) {
+  messages_ += static_cast<int64_t>(messages->size());
+  for (const AddressedMessage& each : *messages) peers_[each.to]->Send(each.message, true);
+  for (const AddressedMessage& each : *messages) peers_[each.to]->SendHeld();
+  messages->clear();
 }
 
 void TcpNet::Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) {

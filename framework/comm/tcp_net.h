@@ -66,11 +66,13 @@ class TcpNet final : public CommNet {
   int32_t ranks_of_host() const override;
   int32_t place_on_host() const override;
   bool shares_memory() const override { return options_.read_memory; }
+  bool reads_in_place(int32_t of) const override;
   bool seals() const override { return seals_; }
   absl::Status Offer(const OfferedMemory& memory) override;
   void Open(Receiver* receiver) override;
   void Close() override;
   void Send(int32_t to, WireMessage message) override;
+  void SendAll(std::vector<AddressedMessage>* messages) override;
   void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) override;
   const std::byte* FindInPlace(int32_t from, const PullRequest& request, int32_t pull) override;
 

@@ -40,7 +40,30 @@ TEST_F(TcpNetTest, MessagesArriveWhole) {
   EXPECT_EQ(ranks_[1].Message(1).sequence, 77);
 }
 
-// What is read at once ends anywhere, also within the head of a frame.
+// More than the kernel keeps for who does not read yet.
+TEST_F(TcpNetTest, MessagesOfOneMomentKeepTheirOrder) {
+  nets_[0] = Make(0);
+  nets_[1] = Make(1);
+  nets_[0]->Open(&ranks_[0]);
+  constexpr int64_t kMoments = 100, kMessages = 100;
+  int64_t sequence = 0;
+  for (int64_t moment = 0; moment < kMoments; ++moment) {
+    std::vector<AddressedMessage> messages;
+    for (int64_t n = 0; n < kMessages; ++n) {
+      WireMessage& message = messages.emplace_back(1, Token({}, sequence++)).message;
+      message.kind = WireMessage::Kind::kSays;  // tokens have no text
+      message.text = std::string(1000, 'x');
+    }
+    nets_[0]->SendAll(&messages);
+    EXPECT_TRUE(messages.empty());
+    nets_[0]->Send(1, Token({}, sequence++));
+  }
+  nets_[1]->Open(&ranks_[1]);
+  ranks_[1].Message(sequence - 1);
+  for (int64_t n = 0; n < sequence; ++n) ASSERT_EQ(ranks_[1].Message(n).sequence, n);
+  EXPECT_EQ(nets_[0]->counts().messages, sequence);
+}
+
 TEST_F(TcpNetTest, RanksOfAHostKnowTheirPlaces) {
   nets_[0] = Make(0);
   nets_[1] = Make(1);
@@ -50,6 +73,7 @@ TEST_F(TcpNetTest, RanksOfAHostKnowTheirPlaces) {
   }
 }
 
+// What is read at once ends anywhere, also within the head of a frame.
 TEST_F(TcpNetTest, FramesAreCutAnywhere) {
   constexpr size_t kReadAtOnce = size_t{64} << 10;
   for (const size_t last : {1, 2, 3, 4, 5, 30}) {

@@ -63,21 +63,22 @@ void TcpNet::Peer::Introduce() {
   if (queue_ != nullptr) connections_[kMessages]->Send(queue_->Introduction());
 }
 
-void TcpNet::Peer::Send(const WireMessage& message) {
+void TcpNet::Peer::Send(const WireMessage& message, bool holds) {
+  TcpConnection& connection = *connections_[kMessages];
+  const auto send = [&](const Frame& frame) {
+    holds ? connection.Hold(frame) : connection.Send(frame);
+  };
   Frame frame;
   frame.type = FrameType::kMessage;
   frame.message = message;
-  if (message.kind != WireMessage::Kind::kToken || message.failed) {
-    connections_[kMessages]->Send(frame);
-    return;
-  }
+  if (message.kind != WireMessage::Kind::kToken || message.failed) return send(frame);
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = rides_.find(message.edge);
   if (found != rides_.end()) {
     found->second->request.sequence = message.sequence;
     AddBytes(found->second->request, found->second->pull, &frame);
   }
-  connections_[kMessages]->Send(frame);
+  send(frame);
 }
 
 bool TcpNet::Peer::RidesAlong(const PullRequest& request) const {

@@ -46,7 +46,9 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
     for (auto& connection : connections_) connection->Stop();
   }
 
-  void Send(const WireMessage& message);
+  // `holds`: it goes with what is sent next, by SendHeld if by nothing else.
+  void Send(const WireMessage& message, bool holds);
+  void SendHeld() { connections_[kMessages]->SendHeld(); }
   void Pull(const PullRequest& request, int32_t pull, std::byte* to);
   const std::byte* FindInPlace(const PullRequest& request, int32_t pull);
   void Beat();

@@ -9,6 +9,7 @@
 #include "framework/base/status.h"
 #include "framework/comm/pieces.h"
 #include "framework/plan/kinds.h"
+#include "framework/runtime/planned_pull.h"
 #include "framework/runtime/rank_clock.h"
 #include "framework/runtime/runtime.h"
 #include "framework/runtime/transfer_trace.h"
@@ -132,44 +133,22 @@ absl::Status RankLink::AddReader(int program, int32_t actor) {
 }
 
 absl::Status RankLink::AddPull(int program, int32_t actor) {
-  const plan::Program& planned = setup_.plan->programs(program);
-  const plan::Instruction& x = planned.actors(actor).script(0);
-  const int32_t r = x.inputs(0).register_();
-  const plan::Register& reg = planned.registers(r);
-  auto pull = std::make_unique<Pull>();
-  const int32_t device = planned.streams(planned.actors(actor).stream()).device();
-  PullRequest& request = pull->request;
-  request.edge = {program, reg.device(), reg.number(), device, x.number()};
-  request.element_bytes =
-      static_cast<int32_t>(SizeOf(static_cast<DType>(x.outputs(0).shard().dtype())));
-  for (const plan::Region& region : x.regions()) {
-    PullRequest::Piece piece;
-    piece.offset = x.inputs(0).offset() + region.source_offsets(0) * request.element_bytes;
-    int64_t elements = 1;
-    for (int d = 0; d < region.begin_size(); ++d) {
-      piece.extent.push_back(region.end(d) - region.begin(d));
-      elements *= piece.extent.back();
-    }
-    const auto& strides = region.source_strides(0).values();
-    piece.strides.assign(strides.begin(), strides.end());
-    request.bytes += elements * request.element_bytes;
-    request.pieces.push_back(std::move(piece));
-  }
-  pull->rank = setup_.plan->devices(reg.device()).rank();
-  pull->worker = (*setup_.programs)[program].worker_of[actor];
-  pull->consumer_actor = actor;
   const ProgramIndex& index = (*setup_.programs)[program].loaded->index();
-  pull->consumer = index.reg(r).consumers_begin;
-  const ProgramIndex::Register& staging = index.reg(x.outputs(0).register_());
-  const bool has_reader = staging.consumers_end == staging.consumers_begin + 1;
-  pull->may_lend = has_reader && index.ring(staging.ring).slots == 1;
-  pull->reader_worker =
-      has_reader
-          ? (*setup_.programs)[program].worker_of[index.consumer(staging.consumers_begin).actor]
-          : pull->worker;
+  const std::vector<int32_t>& worker_of = (*setup_.programs)[program].worker_of;
+  const int32_t source = index.program().actors(actor).script(0).inputs(0).register_();
+  auto pull = std::make_unique<Pull>();
+  pull->request = PlannedRequest(index, program, actor);
+  pull->rank = setup_.plan->devices(pull->request.edge.source_device).rank();
+  pull->worker = worker_of[actor];
+  pull->consumer_actor = actor;
+  pull->consumer = index.reg(source).consumers_begin;
+  pull->may_lend = MayLend(index, actor);
+  const int32_t reader = ReaderOfPull(index, actor);
+  pull->reader_worker = reader >= 0 ? worker_of[reader] : pull->worker;
   const auto number = static_cast<int32_t>(pulls_.size());
-  if (!rules_.AddPull(request.edge, pull->rank, index.actor(actor).firings)) {
-    return absl::InvalidArgumentError(absl::StrCat("plan: two pulls of ", EdgeText(request.edge)));
+  const Edge& edge = pull->request.edge;
+  if (!rules_.AddPull(edge, pull->rank, index.actor(actor).firings)) {
+    return absl::InvalidArgumentError(absl::StrCat("plan: two pulls of ", EdgeText(edge)));
   }
   pull_of_[program][actor] = number;
   pulls_.push_back(std::move(pull));
@@ -254,16 +233,16 @@ void RankLink::Leave() {
   Tell([this] { return agreement_.Leave(); });
 }
 
-void RankLink::TokenThere(int program, int32_t actor, int64_t sequence) {
+void RankLink::TokenThere(int program, int32_t actor, int64_t sequence, Unsent* unsent) {
   Reader& reader = *readers_[reader_of_[program][actor]];
   reader.told.store(sequence + 1);
   if (setup_.transfers != nullptr) setup_.transfers->Tell(reader.edge, reader.rank, sequence);
-  WireMessage message;
-  message.kind = WireMessage::Kind::kToken;
-  message.failed = setup_.tracker->failed();
-  message.edge = reader.edge;
-  message.sequence = sequence;
-  setup_.net->Send(reader.rank, std::move(message));
+  AddressedMessage& added = unsent->emplace_back();
+  added.to = reader.rank;
+  added.message.kind = WireMessage::Kind::kToken;
+  added.message.failed = setup_.tracker->failed();
+  added.message.edge = reader.edge;
+  added.message.sequence = sequence;
 }
 
 int64_t RankLink::told(int program, int32_t actor) const {
@@ -272,25 +251,25 @@ int64_t RankLink::told(int program, int32_t actor) const {
 
 // Messages of a firing may be held until after its reader is through, and even after the next one
 // has begun: then what it brought has been read.
-void RankLink::Pulled(int program, int32_t actor, int64_t sequence) {
+void RankLink::Pulled(int program, int32_t actor, int64_t sequence, Unsent* unsent) {
   Pull& pull = *pulls_[pull_of_[program][actor]];
   const bool is_lent = pull.last == sequence && pull.in_place && !pull.read;
-  if (!is_lent) return SendPulled(pull, sequence);
+  if (!is_lent) return AddPulled(pull, sequence, unsent);
   pull.waits = true;
 }
 
-void RankLink::Read(int program, int32_t actor) {
+void RankLink::Read(int program, int32_t actor, Unsent* unsent) {
   Pull& pull = *pulls_[pull_of_[program][actor]];
   pull.read = true;
-  if (std::exchange(pull.waits, false)) SendPulled(pull, pull.last);
+  if (std::exchange(pull.waits, false)) AddPulled(pull, pull.last, unsent);
 }
 
-void RankLink::SendPulled(const Pull& pull, int64_t sequence) {
-  WireMessage message;
-  message.kind = WireMessage::Kind::kPulled;
-  message.edge = pull.request.edge;
-  message.sequence = sequence;
-  setup_.net->Send(pull.rank, std::move(message));
+void RankLink::AddPulled(const Pull& pull, int64_t sequence, Unsent* unsent) {
+  AddressedMessage& added = unsent->emplace_back();
+  added.to = pull.rank;
+  added.message.kind = WireMessage::Kind::kPulled;
+  added.message.edge = pull.request.edge;
+  added.message.sequence = sequence;
 }
 
 bool RankLink::Done(Fence fence) const {

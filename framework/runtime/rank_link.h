@@ -76,12 +76,16 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // This rank cannot go on, for a reason that the others do not know yet.
   void Fail(const absl::Status& why);
 
+  // What a worker has to say to other ranks and has not sent yet.
+  using Unsent = std::vector<AddressedMessage>;
+
   // A worker, of the actor that stands for an edge's other end.
-  void TokenThere(int program, int32_t actor, int64_t sequence);
+  void TokenThere(int program, int32_t actor, int64_t sequence, Unsent* unsent);
   // That a pull has ended, of the actor that its register has from another rank.
-  void Pulled(int program, int32_t actor, int64_t sequence);
+  void Pulled(int program, int32_t actor, int64_t sequence, Unsent* unsent);
   // That what a pull brought was read, of the pull's actor.
-  void Read(int program, int32_t actor);
+  void Read(int program, int32_t actor, Unsent* unsent);
+  void Send(Unsent* unsent) { setup_.net->SendAll(unsent); }
   int64_t told(int program, int32_t actor) const;  // tokens of a reader
   // For a worker's pulls; owned by this.
   Stream* OpenStream();
@@ -138,7 +142,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   void Apply(const RankAgreement::Effects& effects);
   template <typename Call>
   void Tell(const Call& call);
-  void SendPulled(const Pull& pull, int64_t sequence);
+  static void AddPulled(const Pull& pull, int64_t sequence, Unsent* unsent);
   void OnToken(const Pull& pull, const WireMessage& message);
   void OnPulled(Reader* reader, const WireMessage& message);
   absl::StatusOr<absl::Span<const std::byte>> FindSlot(int32_t from,

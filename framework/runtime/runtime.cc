@@ -15,6 +15,7 @@
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/comm/frames.h"
+#include "framework/comm/pieces.h"
 #include "framework/device/device.h"
 #include "framework/plan/bytes.h"
 #include "framework/plan/kinds.h"
@@ -23,6 +24,7 @@
 #include "framework/runtime/cards.h"
 #include "framework/runtime/collective_groups.h"
 #include "framework/runtime/loaded_program.h"
+#include "framework/runtime/planned_pull.h"
 #include "framework/runtime/rank_clock.h"
 #include "framework/runtime/step_tracker.h"
 #include "framework/runtime/trace.h"
@@ -83,8 +85,11 @@ class LocalRuntime final : public Runtime {
   absl::Status CheckRank() const;
   // Ranks that share the cores of this host.
   int Processes() const { return options_.net == nullptr ? 1 : options_.net->ranks_of_host(); }
+  // The workers that compute, of all those ranks.
+  bool AreMoreThanCores() const;
   bool IsOwn(int device) const { return plan_.devices(device).rank() == plan_.rank(); }
-  int32_t WorkerOfActor(const ProgramIndex& index, int actor) const;
+  bool MayReadInPlace(const ProgramIndex& index, int p, int pull) const;
+  int32_t WorkerOfActor(const ProgramIndex& index, int p, int actor) const;
   absl::Status LoadPrograms(std::vector<ProgramIndex> indexes);
   absl::Status StartWorkers();
   void KeepResults(int program, int64_t step);
@@ -241,8 +246,23 @@ absl::Status LocalRuntime::CheckRank() const {
       options_.net->rank(), " of ", options_.net->ranks()));
 }
 
-// A remote actor belongs to the worker of what it exchanges messages with.
-int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int actor) const {
+bool LocalRuntime::AreMoreThanCores() const {
+  return int64_t{Processes()} * layout_.computing > Cores();
+}
+
+bool LocalRuntime::MayReadInPlace(const ProgramIndex& index, int p, int pull) const {
+  int64_t offset = 0;
+  const PullRequest request = PlannedRequest(index, p, pull);
+  return options_.net != nullptr && AreMoreThanCores() && MayLend(index, pull) &&
+         LieInRow(request, &offset) &&
+         options_.net->reads_in_place(plan_.devices(request.edge.source_device).rank());
+}
+
+// A remote actor belongs to the worker of what it exchanges messages with. So does a pull of what
+// is read in place, where threads wait for cores: it moves nothing, and the worker for I/O would be
+// one more to wake. Four processes on two cores then make 1.25 to 1.33 times as many all-reduces of
+// 1 MiB a second; two, which have a core each, 0.93 times.
+int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int p, int actor) const {
   const plan::Program& program = index.program();
   int32_t device = index.device_of(actor);
   plan::StreamKind kind = index.stream_kind(index.actor(actor).stream);
@@ -255,10 +275,10 @@ int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int actor) const 
     } else {
       const ProgramIndex::Register& reg = index.reg(x.outputs(0).register_());
       if (reg.consumers_begin == reg.consumers_end) return 0;
-      const int32_t reader = index.consumer(reg.consumers_begin).actor;
-      device = index.device_of(reader);
-      kind = index.stream_kind(index.actor(reader).stream);
+      return WorkerOfActor(index, p, index.consumer(reg.consumers_begin).actor);
     }
+  } else if (x.kind() == plan::INSTRUCTION_PULL && MayReadInPlace(index, p, actor)) {
+    kind = index.stream_kind(index.actor(ReaderOfPull(index, actor)).stream);
   }
   return device < 0 || place_[device] < 0 ? 0 : layout_.WorkerOf(kind, place_[device]);
 }
@@ -282,7 +302,7 @@ absl::Status LocalRuntime::LoadPrograms(std::vector<ProgramIndex> indexes) {
                                                        ": a stream on device ", stream.device(),
                                                        ", expected one of ", plan_.devices_size()));
       }
-      running.worker_of.push_back(WorkerOfActor(index, a));
+      running.worker_of.push_back(WorkerOfActor(index, p, a));
       running.priority.push_back(PriorityOf(stream.kind()));
     }
     programs_.push_back(std::move(running));
@@ -303,7 +323,7 @@ absl::Status LocalRuntime::StartWorkers() {
     setup.index = w;
     setup.computes = layout_.computes(w);
     // Who waits awake keeps a core from those it waits for, where they are more than the cores.
-    setup.spins = setup.computes && Processes() * layout_.computing <= Cores();
+    setup.spins = setup.computes && !AreMoreThanCores();
     setup.kernels = {options_.check,       options_.prepare,    layout_.computes(w) ? threads : 1,
                      options_.check_nan,   options_.cuda,       options_.stop,
                      options_.collectives, communicators_.get()};

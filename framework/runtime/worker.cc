@@ -206,16 +206,28 @@ inline void Worker::Deliver(int program, const Message& message) {
   Own& own = own_[program];
   const bool is_taken = own.takes_fences[own.state->actor(message.to).stream()] != 0 &&
                         (message.fence & kNetFence) == 0;
-  if (message.fence != 0 && !is_taken) {
-    held_.push_back({program, message});
-    return;
-  }
+  if (message.fence != 0 && !is_taken) return Hold(program, message);
   if (own.remote[message.to] != 0) return DeliverRemote(program, message);
   if (own.pulls[message.to] != 0 && message.kind == Message::Kind::kAck) {
-    setup_.link->Read(program, message.to);
+    setup_.link->Read(program, message.to, &unsent_);
   }
   own.state->Deliver(message);
   Consider(program, message.to);
+}
+
+// Of a pull that has ended it is delivered at once, as of what is read in place: whoever holds it
+// looks again only when nothing else is ready. But it does not overtake what its actor has here.
+void Worker::Hold(int program, const Message& message) {
+  const bool has_ended = (message.fence & kNetFence) != 0 && setup_.link->Done(message.fence);
+  const auto is_before = [&](const Held& held) {
+    return held.program == program && held.message.to == message.to;
+  };
+  if (!has_ended || std::any_of(held_.begin(), held_.end(), is_before)) {
+    return held_.push_back({program, message});
+  }
+  Message ended = message;
+  ended.fence = 0;
+  Deliver(program, ended);
 }
 
 // To an actor that stands for another rank's: what it is to know crosses the net.
@@ -224,7 +236,7 @@ void Worker::DeliverRemote(int program, const Message& message) {
   if (message.kind == Message::Kind::kAck) {
     const ProgramIndex& index = own.state->index();
     const int32_t slots = index.ring(index.ack_count(message.index).ring).slots;
-    return setup_.link->Pulled(program, message.to, message.sequence - slots);
+    return setup_.link->Pulled(program, message.to, message.sequence - slots, &unsent_);
   }
   own.state->Deliver(message);
   TellTokens(program, message.to);
@@ -239,7 +251,7 @@ void Worker::TellTokens(int program, int32_t reader) {
   const int64_t begun = own.steps * index.actor(reader).firings;
   for (int64_t next = setup_.link->told(program, reader);
        next < begun && index.TokenOf(consumer, next) < actor.arrived(0); ++next) {
-    setup_.link->TokenThere(program, reader, next);
+    setup_.link->TokenThere(program, reader, next, &unsent_);
   }
 }
 
@@ -266,13 +278,24 @@ inline void Worker::SendAll(int program) {
   }
 }
 
+// What this worker has told since it last looked into its mailbox, or in one instruction's name.
+inline void Worker::SendUnsent() {
+  if (!unsent_.empty()) setup_.link->Send(&unsent_);
+}
+
 inline void Worker::EndStep(int program, int64_t step) {
   int32_t& left = own_[program].actors_left[step % kStepsAhead];
   if (--left > 0) return;
+  SendUnsent();
   if (late_.empty()) return setup_.tracker->WorkerEnded(program, step);
   std::vector<Fence>& fences = own_[program].end_fences[step % kStepsAhead];
   for (size_t n = 0; n < late_.size(); ++n) fences[n] = late_[n]->Record();
-  ends_.push_back({program, step});
+  // Else it would be told when nothing of the next step is ready.
+  const StepEnd end = {program, step};
+  if (fences_ == nullptr && ends_.empty() && IsOver(end)) {
+    return setup_.tracker->WorkerEnded(program, step);
+  }
+  ends_.push_back(end);
 }
 
 // What an instruction at an actor's cursor or behind it waits for, its stream waits for.
@@ -306,6 +329,7 @@ bool Worker::LookAtFences() {
     Deliver(held.program, held.message);
   }
   held_.resize(kept);
+  SendUnsent();
   kept = 0;
   for (const StepEnd end : ends_) {
     if (!IsOver(end)) {
@@ -421,6 +445,7 @@ inline int32_t Worker::FinishHere(int program, int32_t a, int32_t instructions) 
   int32_t entry = -1;
   for (int32_t n = 0; n < instructions; ++n) entry = own.state->Finish(a, fence, &out_);
   if (!out_.empty()) SendAll(program);
+  SendUnsent();
   return entry;
 }
 
@@ -453,6 +478,7 @@ void Worker::Loop() {
 
 // False: there is nothing to do before somebody sends an item.
 inline bool Worker::DoNext() {
+  if (std::exchange(woken_, false)) LookAtFences();
   if (HasReady()) {
     RunNext();
     return true;
@@ -469,28 +495,14 @@ void Worker::Turn() {
   }
 }
 
-std::string Worker::WaitsFor() const {
-  int32_t a = -1;
-  const BlockedOn on = FindBlockedOn(&a);
-  if (a < 0) return "";
-  const ProgramState& state = *own_[program_].state;
-  const ProgramIndex& index = state.index();
-  const Actor& actor = state.actor(a);
-  const std::string what =
-      on.kind == BlockedOn::kToken  ? "a token of " + index.RegisterName(on.index)
-      : on.kind == BlockedOn::kSlot ? "a slot of " + index.RegisterName(on.index)
-                                    : "bytes of " + index.ActorName(on.actor);
-  return absl::StrCat(index.Describe(a, actor.firing(), actor.cursor()), " of step ", actor.step(),
-                      " waits for ", what);
-}
-
 bool Worker::OpenMailbox() {
   if (mailbox_.Empty()) return true;
   MailboxItem item;
   while (mailbox_.Pop(&item)) {
     if (item.kind == kStop) return false;
-    if (item.kind != kWake) Open(item);
+    item.kind == kWake ? void(woken_ = true) : Open(item);
   }
+  SendUnsent();
   return true;
 }
 
@@ -515,54 +527,6 @@ void Worker::Open(const MailboxItem& item) {
   for (const int32_t a : own.actors) Consider(item.program, a);
 }
 
-absl::Status Worker::Explain(const absl::Status& status, int program, const Actor& actor,
-                             int32_t number) const {
-  const LoadedProgram& loaded = *own_[program].loaded;
-  const plan::Instruction& instruction = loaded.index().instruction(actor.id(), number);
-  const std::string rank =
-      setup_.link == nullptr ? "" : absl::StrCat("rank ", setup_.link->rank(), ", ");
-  return AddContext(
-      status, absl::StrCat(rank, "program ", loaded.program().name(), ", step ", context_.step,
-                           ", device ", loaded.index().device_of(actor.id()), ", ",
-                           instruction.scope(), " (", InstructionName(instruction), ")"));
-}
-
-// For those who watch; nothing that runs asks for it.
-void Worker::Report(int64_t number) {
-  std::vector<std::vector<ActorState>> states(own_.size());
-  for (size_t p = 0; p < own_.size(); ++p) {
-    const Own& own = own_[p];
-    const ProgramIndex& index = own.state->index();
-    const auto add = [&](int32_t a) {
-      const Actor& actor = own.state->actor(a);
-      ActorState state;
-      state.actor = a;
-      state.firing = actor.firing();
-      state.step = actor.step();
-      state.micro = actor.micro();
-      state.instruction = actor.cursor();
-      const bool listed = index.listed(actor.stream());
-      state.has_turn = !listed || own.state->order(actor.stream()).actor() == a;
-      if (!actor.Done()) {
-        state.kind =
-            actor.FindMissing(&state.wait) ? ActorState::Kind::kMissing : ActorState::Kind::kReady;
-      }
-      states[p].push_back(state);
-    };
-    for (const int32_t a : own.actors) add(a);
-    for (const int32_t a : own.readers) add(a);
-  }
-  std::lock_guard<std::mutex> lock(mutex_);
-  states_ = std::move(states);
-  reported_ = number;
-}
-
-std::optional<std::vector<std::vector<ActorState>>> Worker::States(int64_t number) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (reported_ != number) return std::nullopt;
-  return states_;
-}
-
 void Worker::Idle() {
   Count(&sleeps_);
   running_.store(0, std::memory_order_relaxed);
@@ -576,24 +540,6 @@ void Worker::Idle() {
   span.begin = NowNanoseconds();
   mailbox_.WaitNonEmpty(IdleSpin(setup_.spins));
   trace_.Add(span, NowNanoseconds());
-}
-
-// What the first stream that cannot run is waiting for; kStep where all have ended.
-BlockedOn Worker::FindBlockedOn(int32_t* actor) const {
-  const ProgramState& state = *own_[program_].state;
-  const ProgramIndex& index = state.index();
-  for (const int32_t stream : own_[program_].streams) {
-    for (const int32_t a : index.StreamActors(stream)) {
-      const bool listed = index.listed(stream);
-      if (listed && state.order(stream).actor() != a) continue;
-      ProgramIndex::Wait wait;
-      if (!state.actor(a).FindMissing(&wait)) continue;
-      *actor = a;
-      const BlockedOn on = BlockedOnOf(wait);
-      if (on.kind != BlockedOn::kNothing) return on;
-    }
-  }
-  return {BlockedOn::kStep, -1, -1};
 }
 
 }  // namespace sluice

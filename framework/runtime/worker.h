@@ -180,6 +180,7 @@ class Worker final : public Executor::Task {
   bool OpenMailbox();  // false: stop
   void Open(const MailboxItem& item);
   void Deliver(int program, const Message& message);
+  void Hold(int program, const Message& message);
   void DeliverRemote(int program, const Message& message);
   void TellTokens(int program, int32_t reader);
   void EndRemote(int program, int32_t reader);
@@ -197,6 +198,7 @@ class Worker final : public Executor::Task {
   int32_t FinishHere(int program, int32_t a, int32_t instructions);
   void SetRunning(int program, const Actor& actor);
   void SendAll(int program);
+  void SendUnsent();
   void EndStep(int program, int64_t step);
   // The most that there can be of something, over all programs, so that nothing grows in a step.
   struct Most {
@@ -220,12 +222,14 @@ class Worker final : public Executor::Task {
   Queue<MailboxItem> mailbox_;
   ReadyList ready_[kPriorities];
   MessageList out_;
+  RankLink::Unsent unsent_;
   KernelContext context_;
   std::unique_ptr<CpuThreadPool> thread_pool_;
   // Streams of this worker that run late, and who knows the fences of devices' streams; null: no
   // device of the plan has any.
   std::vector<Stream*> late_;
   const FenceKeeper* fences_ = nullptr;
+  bool woken_ = false;       // a fence may be done, so that what is held may go
   bool asks_again_ = false;  // for a fence that a device has not done yet
   std::vector<Fence> awaited_;
   std::vector<Held> held_;
