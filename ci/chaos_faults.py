@@ -11,11 +11,18 @@ import struct
 import subprocess
 import time
 
-from chaos_job import GRACE, STALL_LIMIT, STEPS, Failure, connections, expect, listening_sockets
+import core_time
+from chaos_job import GRACE, RENDEZVOUS_LIMIT, STALL_LIMIT, STEPS, Failure, connections, expect, listening_sockets
 
 FAULTS = {}
-_NOTICED = 20  # seconds until others must have ended, on a machine that is full; the table says how long it took
-_GRACE_LIMIT = GRACE + 5  # who waits for one that never comes is told to end by the launcher
+# Seconds, besides what the ranks wait for a core that others have. Who has met the others knows at once that one is lost; whom
+# it misses before, rank 0 says at the end of the time to come, if the launcher does not end it before. The table says how long
+# it took.
+_LOST = 1
+_BEAT = 1  # a rank that says nothing is looked at each second
+_MET = min(RENDEZVOUS_LIMIT, GRACE + 5) + _LOST
+_SILENT = STALL_LIMIT + _BEAT + _LOST
+_STOPPED = 30  # to save and end, when it is told to
 _ON_FULL_DISK = 6
 _POLL = 0.002
 
@@ -76,12 +83,14 @@ def _victim(job, random):
 
 def _until_gone(job, others, limit):
     """How long the others need to end, from now on."""
-    begin = time.monotonic()
-    while any(process.living() for process in others):
-        expect(time.monotonic() - begin < limit,
-               f"after {limit} s ranks {[process.rank for process in others if process.living()]} had not ended")
+    others = list(others)
+    watch = core_time.Watch([process.pid for process in others])
+    while living := [process.rank for process in others if process.living()]:
+        took = watch.look()
+        expect(took - watch.waited() < limit, f"after {took:.1f} s, of which they waited {watch.waited():.1f} s for a core, ranks "
+               f"{living} had not ended; expected {limit} s")
         time.sleep(_POLL)
-    return time.monotonic() - begin
+    return watch.look()
 
 
 class Met:
@@ -100,7 +109,7 @@ def kill(job, random):
     others = [process for process in job.ranks().values() if process is not victim]
     if victim is None or not victim.send(signal.SIGKILL):
         return None
-    seconds = _until_gone(job, others, _GRACE_LIMIT + _NOTICED)
+    seconds = _until_gone(job, others, _MET if where == "starting" else _LOST)
     return Met(f"kill -9, {where}", seconds, breaks=1)
 
 
@@ -134,7 +143,7 @@ def stall(job, random):
     if victim is None or not victim.send(signal.SIGSTOP):
         return None
     try:
-        seconds = _until_gone(job, others, STALL_LIMIT + 15 + _NOTICED)
+        seconds = _until_gone(job, others, _SILENT + (_MET if where == "starting" else 0))
         if where == "training" and "it said nothing for" in job.errors():
             _expect_named(job, victim)
     finally:
@@ -168,7 +177,7 @@ def _ended_on_term(job, to, where):
     """Before the ranks have a plan one that is told to stop just ends, and the others miss it: then the job begins again."""
     begin, restarts = time.monotonic(), job.restarts()
     while not job.over() and job.restarts() == restarts:
-        expect(time.monotonic() - begin < _GRACE_LIMIT + _NOTICED + 10, f"SIGTERM to {to}, {where}: the job went on")
+        expect(time.monotonic() - begin < _STOPPED, f"SIGTERM to {to}, {where}: the job went on")
         time.sleep(_POLL)
     seconds = time.monotonic() - begin
     if job.restarts() > restarts:
@@ -187,7 +196,7 @@ def kill_launcher(job, random):
         return None
     job.launcher.kill()
     job.launcher.wait()
-    return Met("kill -9 of the launcher", job.expect_nothing_left(_NOTICED), stops=True)
+    return Met("kill -9 of the launcher", job.expect_nothing_left(), stops=True)
 
 
 @fault
@@ -203,7 +212,7 @@ def reset(job, random):
                            capture_output=True, text=True, check=False)
     if str(port) not in ended.stdout:
         return None
-    return Met("connection reset", _until_gone(job, ranks.values(), _NOTICED), breaks=1)
+    return Met("connection reset", _until_gone(job, ranks.values(), _LOST), breaks=1)
 
 
 def _trains(job):

@@ -2,6 +2,7 @@
 # Fuzzes every parser that reads what others wrote: builds all sluice_fuzz_test targets with libFuzzer and the
 # sanitizers, and runs each for so many seconds, from its committed corpus.
 #   ci/fuzz.sh [SECONDS [LABEL...]]          default: 60, and all of them
+#   RUNS=1000000 ci/fuzz.sh 3600 LABEL...    each ends with so many inputs, if it has not ended before
 # Prints a line a target; exits 1 if there were findings, whose inputs it leaves in fuzz-findings/. To make one a
 # test, mend the parser and put the input into <package>/testdata/fuzz/<target>/.
 set -uo pipefail
@@ -28,7 +29,7 @@ for label in "$@"; do
   name=${label##*:}
   mkdir -p "$work/$name" "fuzz-findings/$name"
   # A request for more than 512 MiB is a finding, and so is an input that takes 10 s.
-  "$bin/$package/$name" "$work/$name" "$package/testdata/fuzz/$name" -max_total_time="$seconds" -timeout=10 \
+  "$bin/$package/$name" "$work/$name" "$package/testdata/fuzz/$name" -max_total_time="$seconds" -runs="${RUNS:--1}" -timeout=10 \
     -malloc_limit_mb=512 -rss_limit_mb=2048 -max_len=16384 -print_final_stats=1 \
     -artifact_prefix="fuzz-findings/$name/" >"$work/$name.log" 2>&1
   status=$?

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import time
 
+import core_time
+
 QUICK, CAMPAIGN = "quick", "campaign"
 CASES = {}
 TINY = ["--preset=tiny", "--layers=1", "--hidden=16", "--heads=2", "--sequence_length=16", "--batch=8",
@@ -33,17 +35,6 @@ def case(kind):
 def expect(condition, what):
     if not condition:
         raise Failure(what)
-
-
-def seconds_ready(process):
-    """By thread: how long it could have run, and others had the cores. None where the kernel does not say."""
-    waited = {}
-    try:
-        for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
-            waited[thread.name] = int((thread / "schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError):
-        return None  # or it has ended
-    return waited
 
 
 def can_become_nobody():
@@ -123,16 +114,13 @@ class Lab:
         """It ends within so many seconds of Ctrl-C, less what it waited while others had the cores.
 
         So the limit is the same on a machine that is loaded, and fails whoever does not look at stop there
-        too. Of several threads the one that waited most counts: the others may wait for it.
+        too.
         """
-        begin, before = time.time(), seconds_ready(process) or {}
+        watch = core_time.Watch([process.pid])
         process.send_signal(signal.SIGINT)
-        after = before
-        while process.poll() is None and time.time() - begin < DEADLINE:
-            after = seconds_ready(process) or after
+        while process.poll() is None and watch.look() < DEADLINE:
             time.sleep(0.01)
-        took = time.time() - begin
-        waited = max([waited - before.get(thread, 0) for thread, waited in after.items()], default=0)
+        took, waited = watch.look(), watch.waited()
         ended = self.end(process, 1)
         expect(took - waited < seconds, f"{what} took {took:.1f} s, of which it waited {waited:.1f} s for a core; "
                f"expected less than {seconds} besides, exit {ended.code}")

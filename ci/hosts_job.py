@@ -10,10 +10,10 @@ import struct
 import subprocess
 import time
 
+import core_time
 from chaos_job import Job, expect
 from hosts_network import address
 
-SILENCE = 4.0  # seconds after which TCP gives up who says nothing: kGiveUpMilliseconds of framework/wire/socket.cc
 _TEXT_BYTES = 12000
 _GRACE = 20  # seconds: ranks have to end by themselves
 _ENTER = "sh -c 'exec nsenter --net={spaces}/$0 sh -c \"$1\"'"
@@ -122,12 +122,16 @@ class HostsJob(Job):
     def ends(self, living, since, limit):
         """How many seconds after `since` each of the ranks had ended, by rank."""
         ended = {}
+        watch = core_time.Watch([process.pid for process in living.values()])
         while len(ended) < len(living):
+            watch.look()
             now = time.monotonic() - since
             for rank, process in living.items():
                 if rank not in ended and not process.living():
                     ended[rank] = now
-            expect(now < limit, f"after {limit} s ranks {sorted(set(living) - set(ended))} had not ended: {self.errors()[-800:]}")
+            expect(now - watch.waited() < limit,
+                   f"after {now:.1f} s, of which they waited {watch.waited():.1f} s for a core, ranks "
+                   f"{sorted(set(living) - set(ended))} had not ended; expected {limit} s: {self.errors()[-800:]}")
             time.sleep(0.005)
         return ended
 

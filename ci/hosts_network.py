@@ -21,6 +21,7 @@ _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TAP, _IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 _PR_SET_PDEATHSIG = 1
 _LONGEST_QUEUE = 0.5  # seconds that a link has still to send; what comes then is lost
+_LATE = 0.003  # seconds by which a frame comes behind those after it
 _IP, _ARP = b"\x08\x00", b"\x08\x06"
 _HEADER = 14  # bytes of an Ethernet frame before its packet
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -29,10 +30,15 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Link:
     """How what a host sends gets to the switch."""
 
-    def __init__(self, delay=0.0, rate=125e6, loss=0.0):
+    def __init__(self, delay=0.0, rate=125e6, loss=0.0, twice=0.0, late=0.0):
         self.delay = delay  # seconds
         self.rate = rate  # bytes a second
         self.loss = loss  # share of the frames
+        self.twice = twice  # of those that are not lost: what comes twice
+        self.late = late  # and what comes behind later ones
+
+    def words(self):
+        return [self.delay, self.rate, self.loss, self.twice, self.late]
 
 
 def mac(host):
@@ -65,7 +71,7 @@ class _Switch:
         self._later = []  # (time, number, tap, frame)
         self._number = 0
         self._counts = {"frames": 0, "lost": 0, "cut": 0}
-        self._set({"links": [[0.0, 125e6, 0.0]] * hosts, "cut": [], "largest": {}})
+        self._set({"links": [Link().words()] * hosts, "cut": [], "largest": {}})
 
     def _set(self, rules):
         self._links = [Link(*link) for link in rules["links"]]
@@ -123,8 +129,10 @@ class _Switch:
             self._counts["lost"] += 1
             return
         self._free[host] = max(now, self._free[host]) + len(frame) / link.rate
-        self._number += 1
-        heapq.heappush(self._later, (self._free[host] + link.delay, self._number, to, frame))
+        late = _LATE if link.late and self._random.random() < link.late else 0.0
+        for _ in range(2 if link.twice and self._random.random() < link.twice else 1):
+            self._number += 1
+            heapq.heappush(self._later, (self._free[host] + link.delay + late, self._number, to, frame))
 
 
 class Network:
@@ -164,7 +172,7 @@ class Network:
         return ["nsenter", f"--net={self.space(host)}", *command]
 
     def _tell(self):
-        rules = {"links": [[link.delay, link.rate, link.loss] for link in self._links], "cut": sorted(self._cut),
+        rules = {"links": [link.words() for link in self._links], "cut": sorted(self._cut),
                  "largest": self._largest}
         self._control.sendall(json.dumps(rules).encode())
         return json.loads(self._answers.readline())

@@ -23,7 +23,8 @@ _RUN = {"checkpoints", "log.jsonl", "options.txt", "run.lock"}
 _SECONDS_A_START = 15
 _SECONDS_A_LAUNCH = 600  # some twenty on a machine that does nothing else; only a hang takes all of it
 _STEPS_A_START = 300  # more than are run until a rank is killed
-_LOOKS = 30  # at what a process has: a save under way adds a file and a thread
+_LOOKS = 30  # at what a process has
+_SECONDS_OF_A_SAVE = 20  # under way it adds a file and a thread, on a full machine for longer than all looks
 
 
 def _find(path):
@@ -40,20 +41,22 @@ def _has(pid):
         return None
 
 
-def _least(pids):
-    """By name: the least of each that a process was seen to have."""
+def _least(job, pids):
+    """By name: the least of each that a process was seen to have while nothing was saved."""
     looks = {name: [] for name in pids}
-    for _ in range(_LOOKS):
-        for name, pid in pids.items():
-            looks[name].append(_has(pid))
+    end = time.monotonic() + _SECONDS_OF_A_SAVE
+    while len(looks["launcher"]) < _LOOKS:
+        if not job.saving() or time.monotonic() > end:
+            for name, pid in pids.items():
+                looks[name].append(_has(pid))
         time.sleep(0.005)
     return {name: None if None in seen else tuple(map(min, zip(*seen))) for name, seen in looks.items()}
 
 
 def _wait_for_steps(job, start):
-    """Until all ranks of a start are there, and lines have come to the log since."""
+    """Until all ranks of a start are there, lines have come to the log since, and there is something to go on with."""
     sizes = set()
-    while len(sizes) < 4:
+    while len(sizes) < 4 or not job.checkpoints():
         expect(not job.over(), f"ended before restart {start + 1}: {job.errors()[-600:]}")
         job.check_time()
         ranks = job.ranks().values()
@@ -111,7 +114,7 @@ def leaks(folder, programs, text, restarts):
             _wait_for_steps(job, start)
             ranks = job.ranks()
             pids = {"launcher": job.launcher.pid, **{f"rank {rank}": one.pid for rank, one in ranks.items()}}
-            for name, look in _least(pids).items():
+            for name, look in _least(job, pids).items():
                 seen.setdefault(name, []).append(look)
                 shared |= _shared_files(pids[name])
             ranks[start % layout.ranks].send(9)

@@ -398,21 +398,29 @@ absl::Status TcpNet::Peer::OnRead(TcpConnection*) {
 // A rank that leaves says so on the one connection and ends both, and the end of the other may be
 // seen first: what was said last is waited for.
 void TcpNet::Peer::OnOver(TcpConnection* connection, const absl::Status& why) {
-  {
-    std::lock_guard<std::mutex> lock(net_.mutex_);
-    ++net_.over_;
-  }
-  net_.changed_.notify_all();
+  AwaitNoEnd(1);
   if (connection != connections_[kBytes].get()) return Lose(why);
   net_.loop_.After(kLastWordLimit, [this, why, alive = net_.alive_] {
     if (*alive) Lose(why);
   });
 }
 
+void TcpNet::Peer::AwaitNoEnd(int connections) {
+  connections = std::min(connections, kTcpChannels - over_);
+  over_ += connections;
+  {
+    std::lock_guard<std::mutex> lock(net_.mutex_);
+    net_.over_ += connections;
+  }
+  net_.changed_.notify_all();
+}
+
 // As if the rank had said so itself, which it no longer can.
 void TcpNet::Peer::Lose(const absl::Status& why) {
   if (lost_ || left_) return;
   lost_ = true;
+  // Who stands still ends no connection, and a host that is cut off ends each at its own time.
+  AwaitNoEnd(kTcpChannels);
   Receiver* const receiver = this->receiver();
   if (receiver == nullptr) return;
   receiver->Receive(rank_, LostMessage(rank_, name_, net_.rank_, why));

@@ -93,6 +93,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   bool Take(const PullRequest& request, const Along& along, std::byte* to) const;
   void Ask(int32_t pull, const PullRequest* first);
   void Lose(const absl::Status& why);
+  void AwaitNoEnd(int connections);
   Receiver* receiver() const { return net_.receiver_.load(); }
 
   TcpNet& net_;
@@ -116,6 +117,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   std::vector<std::optional<PeerMemory>> memories_;  // of the other rank; those that are mapped
   int32_t reading_ = -1;                             // the pull whose bytes are being read
   bool left_ = false, lost_ = false;
+  int over_ = 0;     // connections whose end is not waited for any more
   Silence silence_;  // since this rank began to read
 };
 

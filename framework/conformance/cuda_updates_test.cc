@@ -204,7 +204,7 @@ TEST(CudaUpdatesTest, ExplanationsNameAllThatIsJoined) {
   options.machine = Machine::Cpu();
   const auto compiled = Compile({{"train", graph.get()}}, options);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
-  const auto explanation = Explain(*compiled);
+  const auto explanation = Explain(*compiled, Machine::Cpu());
   ASSERT_TRUE(explanation.ok()) << explanation.status();
   const std::string text = ExplanationText(*explanation);
   EXPECT_THAT(text, testing::HasSubstr("one instruction of device 0: 3 adamw of h0/weight/adamw "

@@ -135,8 +135,8 @@ ExplainedProgram ChoicesOf(const CompiledProgram& compiled, const plan::Program&
   return explained;
 }
 
-// The axes of each device, and its stage.
-void ExplainDevices(const Mesh& mesh, Explanation* explanation) {
+// The axes of each device, its rank, its host and its stage.
+void ExplainDevices(const Mesh& mesh, const Machine& machine, Explanation* explanation) {
   explanation->mesh = mesh.ToString();
   for (int64_t d = 0; d < mesh.num_devices(); ++d) {
     const DeviceId id = mesh.devices()[d];
@@ -148,6 +148,7 @@ void ExplainDevices(const Mesh& mesh, Explanation* explanation) {
       if (axis.kind == AxisKind::kStage) stage = at / shards;
       at %= shards;
     }
+    absl::StrAppend(&name, ", rank ", id.rank, ", host ", machine.HostOf(id));
     explanation->devices.push_back(name);
     explanation->stage_of.push_back(static_cast<int32_t>(stage));
   }
@@ -174,9 +175,9 @@ std::vector<ExplainedVariable> VariablesOf(const Compilation& compilation) {
 
 }  // namespace
 
-absl::StatusOr<Explanation> Explain(const Compilation& compilation) {
+absl::StatusOr<Explanation> Explain(const Compilation& compilation, const Machine& machine) {
   Explanation explanation;
-  ExplainDevices(compilation.mesh, &explanation);
+  ExplainDevices(compilation.mesh, machine, &explanation);
   for (const LegalityRule& rule : SelectionRules()) {
     explanation.rules.push_back({std::string(rule.name), std::string(rule.reason)});
   }

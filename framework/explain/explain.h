@@ -9,11 +9,13 @@
 #include "absl/types/span.h"
 #include "framework/compiler/compile.h"
 #include "framework/explain/explanation.h"
+#include "framework/machine/machine.h"
 
 namespace sluice {
 
-// Errors: of a plan that its index refuses.
-absl::StatusOr<Explanation> Explain(const Compilation& compilation);
+// `machine`: that it was compiled for, which knows the hosts. Errors: of a plan that its index
+// refuses.
+absl::StatusOr<Explanation> Explain(const Compilation& compilation, const Machine& machine);
 
 // For each program: a line per node with what its signature cost against the others, a line per
 // instruction that is many nodes, a line per boxing, and memory and time.

@@ -186,7 +186,7 @@ struct ExplainedProgram {
 
 struct Explanation {
   std::string mesh;
-  std::vector<std::string> devices;  // "0:1 data=0 model=1"
+  std::vector<std::string> devices;  // "0:1 data=0 model=1, rank 0, host 0"
   std::vector<int32_t> stage_of;     // by device
   std::vector<ExplainedRule> rules;
   std::vector<ExplainedVariable> variables;

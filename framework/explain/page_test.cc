@@ -31,18 +31,18 @@ struct Explained {
 
 // Of several ranks: one device of each stage, as sessions explain them.
 Explained ExplainGraph(const Graph& graph, const std::string& mesh, int64_t micro,
-                       int32_t ranks = 1) {
+                       int32_t ranks = 1, const Machine& machine = Machine::Cpu()) {
   Explained explained;
   CompileOptions options;
   options.mesh = Mesh::Parse(mesh)->OverRanks(ranks);
   options.ranks = ranks;
   options.representatives_only = ranks > 1;
   options.micro_batches = micro;
-  options.machine = Machine::Cpu();
+  options.machine = machine;
   auto compilation = Compile({{"train", &graph}}, options);
   EXPECT_EQ(compilation.status(), absl::OkStatus());
   if (!compilation.ok()) return explained;
-  auto explanation = Explain(*compilation);
+  auto explanation = Explain(*compilation, options.machine);
   EXPECT_EQ(explanation.status(), absl::OkStatus());
   if (explanation.ok()) explained.explanation = *std::move(explanation);
   explained.plan = std::move(compilation->plan);
@@ -229,6 +229,34 @@ TEST(ExplainPageTest, TimelinesHaveEveryEventOnceAndNoOverlap) {
       end = span.end;
     }
     EXPECT_LE(end, program.makespan);
+  }
+}
+
+// Four ranks of two devices on two hosts, as the machine of a job has them, and four hosts of two
+// devices, as a file of links says.
+TEST(ExplainPageTest, DevicesSayTheirRankAndHost) {
+  Graph graph;
+  const Scope scope(&graph);
+  Tensor x = graph.Input("x", DType::kF32, {8, 4}, "data:S0");
+  graph.Output("y", MatMul(x, scope.Param("w", {4, 4})));
+  ASSERT_EQ(graph.Finish(), absl::OkStatus());
+  Machine job = Machine::Cpu(), file = Machine::Cpu();
+  job.host_of_rank = {0, 0, 1, 1};
+  file.devices_per_host = 2;
+  for (const bool ranks : {true, false}) {
+    const Explanation explanation =
+        ExplainGraph(graph, "data=4 model=2", 1, ranks ? 4 : 1, ranks ? job : file).explanation;
+    const json page = json::parse(ExplanationJson(explanation));
+    const std::string text = ExplanationText(explanation);
+    for (int device = 0; device < 8; ++device) {
+      const std::string said =
+          ranks ? absl::StrCat(device / 2, ":", device % 2, " data=", device / 2,
+                               " model=", device % 2, ", rank ", device / 2, ", host ", device / 4)
+                : absl::StrCat("0:", device, " data=", device / 2, " model=", device % 2,
+                               ", rank 0, host ", device / 2);
+      EXPECT_EQ(page["devices"][device], said);
+      EXPECT_THAT(text, HasSubstr(absl::StrCat("  device ", device, ": ", said, "\n")));
+    }
   }
 }
 

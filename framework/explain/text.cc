@@ -169,6 +169,10 @@ std::string ExplanationText(const Explanation& explanation) {
   for (const ExplainedRule& rule : explanation.rules) {
     absl::StrAppend(&text, "  ", rule.name, ": ", rule.reason, "\n");
   }
+  absl::StrAppend(&text, "devices: place in the mesh, rank, host\n");
+  for (size_t d = 0; d < explanation.devices.size(); ++d) {
+    absl::StrAppend(&text, "  device ", d, ": ", explanation.devices[d], "\n");
+  }
   for (const ExplainedProgram& program : explanation.programs) {
     AppendChoices(program, explanation, &text);
   }

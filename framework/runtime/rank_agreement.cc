@@ -11,7 +11,15 @@
 namespace sluice {
 
 RankAgreement::RankAgreement(const plan::Plan* plan, int32_t rank, int32_t ranks)
-    : plan_(*plan), rank_(rank), ranks_(ranks), decisions_(DecisionsText(*plan)) {}
+    : plan_(*plan), rank_(rank), ranks_(ranks), decisions_(DecisionsText(*plan)), here_(ranks) {}
+
+std::vector<int32_t> RankAgreement::Missing() const {
+  std::vector<int32_t> missing;
+  for (int32_t rank = 0; rank < ranks_; ++rank) {
+    if (!here_[rank]) missing.push_back(rank);
+  }
+  return missing;
+}
 
 RankAgreement::Effects RankAgreement::ToFirst(WireMessage message) {
   if (is_first()) return On(0, message);
@@ -78,7 +86,7 @@ absl::Status RankAgreement::CheckEdges() const {
 RankAgreement::Effects RankAgreement::OnHello(int32_t from, const WireMessage& message) {
   if (is_welcome_) return {};
   absl::Status verdict = CompareDecisions(decisions_, message.text);
-  ++hellos_;
+  here_[from] = true;
   for (absl::string_view line : absl::StrSplit(message.edges, '\n', absl::SkipEmpty())) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
     int32_t peer = 0;
@@ -87,7 +95,7 @@ RankAgreement::Effects RankAgreement::OnHello(int32_t from, const WireMessage& m
     auto& sums = edges_[reads ? std::pair(from, peer) : std::pair(peer, from)];
     (reads ? sums.first : sums.second) = std::string(words[2]);
   }
-  if (verdict.ok() && hellos_ < ranks_) return {};
+  if (verdict.ok() && !Missing().empty()) return {};
   if (verdict.ok()) verdict = CheckEdges();
   if (!verdict.ok()) {
     verdict = AddContext(verdict, absl::StrCat("rank ", from, " cannot join"));
@@ -124,6 +132,8 @@ RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& me
   // An error names whoever is the reason, who may be another than `from`.
   left_ = absl::UnavailableError(why.ok() ? absl::StrCat("rank ", from, " has left")
                                           : std::string(why.message()));
+  // What waits for a rank that has failed by itself says nothing of why.
+  if (why.ok() || absl::IsUnavailable(why)) who_left_ = from;
   gone_ = gone_ || !why.ok();
   // Who leaves without an error was welcome, and so are all: that may be still on its way.
   if (!is_welcome_ && !why.ok()) {
@@ -133,6 +143,7 @@ RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& me
   Effects effects;
   // That the last step is over may be still on its way.
   if (!why.ok() || begun_ > left_after_) effects.abort = left_;
+  effects.missed = who_left_;
   return effects;
 }
 
@@ -143,7 +154,10 @@ RankAgreement::Effects RankAgreement::Begin(int32_t program, int64_t number) {
   message.number = number;
   message.sequence = begun_++;
   Effects effects = ToFirst(std::move(message));
-  if (effects.abort.ok() && begun_ > left_after_) effects.abort = left_;
+  if (effects.abort.ok() && begun_ > left_after_) {
+    effects.abort = left_;
+    effects.missed = who_left_;
+  }
   return effects;
 }
 

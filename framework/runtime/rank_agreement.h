@@ -33,7 +33,8 @@ class RankAgreement {
       int32_t program = 0;
       absl::Status error;
     };
-    absl::Status abort;  // an error: no step that runs will ever end
+    absl::Status abort;   // an error: no step that runs will ever end
+    int32_t missed = -1;  // then: the rank that says nothing more, if that is why
     absl::InlinedVector<Sent, 1> sent;
     absl::InlinedVector<Over, 1> over;  // the next step of a program has ended everywhere
   };
@@ -44,6 +45,8 @@ class RankAgreement {
   // This rank is there. `edges`: what it reads of others and they of it (Edges).
   Effects Join(const std::string& edges);
   bool joined() const { return is_welcome_; }
+  // On rank 0: who is not there yet.
+  std::vector<int32_t> Missing() const;
   // Once joined. FailedPrecondition names the first decision that differs, or two ranks of which
   // one does not serve just what the other reads; Unavailable: one has left.
   const absl::Status& welcome() const { return welcome_; }
@@ -113,7 +116,7 @@ class RankAgreement {
   const plan::Plan& plan_;
   const int32_t rank_, ranks_;
   const std::string decisions_;
-  int32_t hellos_ = 0;
+  std::vector<bool> here_;  // on rank 0, by rank: has said hello
   // On rank 0, by (who reads, of whom): edges as the reader and as the owner of the bytes has them.
   std::map<std::pair<int32_t, int32_t>, std::pair<std::string, std::string>> edges_;
   bool is_welcome_ = false;
@@ -123,6 +126,7 @@ class RankAgreement {
   // So many steps a rank that has left took part in; none has: more than there will ever be.
   int64_t left_after_ = std::numeric_limits<int64_t>::max();
   absl::Status left_;  // what to say of it
+  int32_t who_left_ = -1;
   bool gone_ = false;  // it is lost, or left with an error: it answers no question any more
   std::map<int64_t, Beginning> beginnings_;                // of steps of all programs
   std::map<std::pair<int32_t, int64_t>, Ending> endings_;  // by program and step

@@ -5,7 +5,9 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/base/hash.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/comm/pieces.h"
 #include "framework/plan/kinds.h"
@@ -178,7 +180,11 @@ Stream* RankLink::OpenStream() {
 // told before it is over here: who leaves first is missed by a step that still runs.
 void RankLink::Apply(const RankAgreement::Effects& effects) {
   for (const RankAgreement::Effects::Over& over : effects.over) rules_.Over(over.program);
-  if (!effects.abort.ok()) setup_.tracker->Abort(effects.abort);
+  if (!effects.abort.ok()) {
+    // The first error is kept, and so is who it is about.
+    if (setup_.tracker->status().ok()) missed_ = effects.missed;
+    setup_.tracker->Abort(effects.abort);
+  }
   for (const RankAgreement::Effects::Over& over : effects.over) {
     if (!over.error.ok()) setup_.tracker->Agree(over.error);
   }
@@ -221,9 +227,19 @@ absl::Status RankLink::Join() {
   if (setup_.executor != nullptr) {
     WaitUntil(setup_.executor, "ranks to join", &lock, &changed_, joined);
   }
+  const auto begin = std::chrono::steady_clock::now();
+  bool told = setup_.wait_limit.count() == 0 || setup_.net->rank() != 0;
   while (!changed_.wait_for(lock, kBetweenStops, joined)) {
+    const std::vector<int32_t> missing = agreement_.Missing();
     lock.unlock();
     RETURN_IF_ERROR(CheckStop(setup_.stop));
+    if (!told && std::chrono::steady_clock::now() - begin >= setup_.wait_limit) {
+      told = true;
+      SLUICE_LOG(WARNING) << "all wait for " << (missing.size() == 1 ? "rank " : "ranks ")
+                          << absl::StrJoin(missing, ", ")
+                          << ", to have read, compiled and mapped what it trains, for "
+                          << static_cast<double>(setup_.wait_limit.count()) / 1000 << " s";
+    }
     lock.lock();
   }
   return agreement_.welcome();
@@ -315,7 +331,7 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
 // The first thing that a rank says against the rules ends what runs, on all ranks. Were each of
 // them told on, a rank that runs wild would make every other one as loud as itself.
 void RankLink::Refuse(int32_t from, const absl::Status& why) {
-  if (!refused_[from].exchange(true)) Abort(why);
+  if (!refused_[from].exchange(true)) Abort(why, from);
 }
 
 void RankLink::OnToken(const Pull& pull, const WireMessage& message) {
@@ -363,7 +379,7 @@ absl::StatusOr<absl::Span<const std::byte>> RankLink::FindSlot(int32_t from,
 }
 
 void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {
-  if (!status.ok()) Abort(status);
+  if (!status.ok()) Abort(status, pulls_[pull]->rank);
   if (setup_.transfers != nullptr) setup_.transfers->EndPull(pull, sequence);
   const Pull& ended = *pulls_[pull];
   pulls_[pull]->ended.store(sequence + 1, std::memory_order_seq_cst);
@@ -407,8 +423,12 @@ void RankLink::Fail(const absl::Status& why) {
   Abort(StatusOf(LeftBecause(setup_.net->rank(), why)));
 }
 
-void RankLink::Abort(const absl::Status& status) {
-  Tell([&] { return agreement_.Abort(status); });
+void RankLink::Abort(const absl::Status& status, int32_t missed) {
+  Tell([&] {
+    RankAgreement::Effects effects = agreement_.Abort(status);
+    effects.missed = missed;
+    return effects;
+  });
 }
 
 }  // namespace sluice

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +63,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     TransferTrace* transfers = nullptr;  // null: nobody wants to know
     std::vector<OfferedMemory> memory;   // of this rank's devices
     Stop stop;                           // of Join
+    // After so long rank 0 says whom Join waits for; 0: never.
+    std::chrono::milliseconds wait_limit{0};
   };
   // Numbers the edges of the plan. InvalidArgument names two that are one.
   static absl::StatusOr<std::unique_ptr<RankLink>> Make(const Setup& setup);
@@ -101,6 +104,10 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   // Questions of this rank to all, asked and answered: those of whoever saves too, as a session
   // that saves again waits for the save before.
   std::pair<int64_t, int64_t> questions();
+
+  // The rank that ended the steps here as it says nothing more, or nothing that is looked at; -1:
+  // they have not ended, or for another reason.
+  int32_t missed() const { return missed_; }
 
   // The round that this rank is about to ask the others about their waits in.
   void AskedWaits(int64_t round) { rules_.AskedWaits(round); }
@@ -148,7 +155,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   absl::StatusOr<absl::Span<const std::byte>> FindSlot(int32_t from,
                                                        const PullRequest& request) const;
   void Refuse(int32_t from, const absl::Status& why);
-  void Abort(const absl::Status& status);
+  void Abort(const absl::Status& status, int32_t missed = -1);
 
   const Setup setup_;
   std::vector<std::unique_ptr<Reader>> readers_;
@@ -158,6 +165,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   std::unique_ptr<std::atomic<bool>[]> refused_;
   std::vector<std::vector<int32_t>> reader_of_, pull_of_;  // by program and actor; -1: none
   std::vector<std::unique_ptr<Net>> streams_;
+  std::atomic<int32_t> missed_{-1};
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -3,7 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -30,6 +34,7 @@
 #include "framework/runtime/trace.h"
 #include "framework/runtime/transfer_trace.h"
 #include "framework/runtime/variable_snapshot.h"
+#include "framework/runtime/wait_table.h"
 #include "framework/runtime/wait_watch.h"
 #include "framework/runtime/waits.h"
 #include "framework/runtime/worker.h"
@@ -56,7 +61,7 @@ class LocalRuntime final : public Runtime {
   absl::StatusOr<StepResult> Next() override;
   void Quiesce() override;
   void Fail(const absl::Status& why) override;
-  absl::Status status() const override { return tracker_.status(); }
+  absl::Status status() const override;
   std::byte* VariableShard(int variable, int shard) override;
   void CopyIn(int variable, int shard, absl::Span<const std::byte> from) override;
   void CopyOut(int variable, int shard, absl::Span<std::byte> to) const override;
@@ -107,6 +112,7 @@ class LocalRuntime final : public Runtime {
   StepTracker tracker_;
   std::unique_ptr<RankLink> link_;  // null: there is one rank
   std::vector<std::unique_ptr<Worker>> workers_;
+  mutable WaitTable table_{&plan_, &programs_, &workers_};
   std::unique_ptr<WaitWatch> watch_;  // null: nobody watches
   RankClock clock_;
   TransferTrace transfers_;
@@ -114,6 +120,10 @@ class LocalRuntime final : public Runtime {
   std::vector<Untaken> untaken_;  // oldest first; two of them, as a rule
   Untaken taken_;                 // the last, whose fetches the session may be reading
   bool closed_ = false;
+  mutable std::mutex waited_mutex_;
+  // Once the steps have ended as a rank was lost: what waited for it here; guarded by
+  // waited_mutex_.
+  mutable std::optional<std::string> waited_;
 };
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -366,8 +376,8 @@ absl::Status LocalRuntime::Start() {
   RETURN_IF_ERROR(MakeCommunicators());
   RETURN_IF_ERROR(LoadPrograms(std::move(indexes)));
   if (options_.wait_limit.count() > 0) {
-    watch_ = std::make_unique<WaitWatch>(WaitWatch::Setup{&plan_, &programs_, &workers_, &tracker_,
-                                                          options_.net, options_.wait_limit});
+    watch_ = std::make_unique<WaitWatch>(WaitWatch::Setup{
+        &plan_, &programs_, &workers_, &tracker_, &table_, options_.net, options_.wait_limit});
   }
   if (options_.net != nullptr) {
     RankLink::Setup setup;
@@ -386,6 +396,7 @@ absl::Status LocalRuntime::Start() {
     setup.clock = &clock_;
     setup.transfers = options_.trace.empty() ? nullptr : &transfers_;
     setup.stop = options_.stop;
+    setup.wait_limit = options_.wait_limit;
     ASSIGN_OR_RETURN(link_, RankLink::Make(setup));
     tracker_.set_ends(link_.get());
   }
@@ -487,7 +498,7 @@ absl::Status LocalRuntime::Enqueue(int program, absl::Span<const Feed> feeds, in
   RunningProgram& running = programs_[program];
   const int64_t begun = tracker_.begun(program);
   tracker_.WaitEnded(program, begun - kStepsAhead + 1);
-  RETURN_IF_ERROR(tracker_.status());
+  RETURN_IF_ERROR(status());
   KeepResults(program, begun - kStepsAhead);
   StepPorts& ports = running.loaded->ports(begun);
   SLUICE_CHECK_EQ(feeds.size(), ports.feeds.size());
@@ -511,16 +522,39 @@ void LocalRuntime::KeepResults(int program, int64_t step) {
 
 absl::StatusOr<StepResult> LocalRuntime::Next() {
   if (untaken_.empty()) {
-    RETURN_IF_ERROR(tracker_.status());
+    RETURN_IF_ERROR(status());
     return absl::FailedPreconditionError("no step has been begun whose results are not taken");
   }
   taken_ = std::move(untaken_.front());
   untaken_.erase(untaken_.begin());
   tracker_.WaitEnded(taken_.program, taken_.step + 1);
-  RETURN_IF_ERROR(tracker_.status());
+  RETURN_IF_ERROR(status());
   const std::vector<HostTensor>& ports =
       programs_[taken_.program].loaded->ports(taken_.step).fetches;
   return StepResult{taken_.program, taken_.kept ? &taken_.fetches : &ports};
+}
+
+// Of several ranks, with what waits here for the one that ended the steps. Actors that need nothing
+// of that rank go on to where they do, which takes a moment. In a simulation nobody would give the
+// workers their turns to answer.
+absl::Status LocalRuntime::status() const {
+  constexpr int kTries = 20, kSettles = 3;  // at least so many
+  constexpr std::chrono::milliseconds kBetween(5);
+  const absl::Status status = tracker_.status();
+  if (status.ok() || options_.executor != nullptr) return status;
+  const std::lock_guard<std::mutex> lock(waited_mutex_);
+  if (!waited_.has_value()) {
+    waited_ = "";
+    const int32_t missed = link_ == nullptr ? -1 : link_->missed();
+    const StepTracker::Counts steps = tracker_.counts();
+    const bool waits = missed >= 0 && steps.begun > steps.through;
+    for (int n = 0; waits && n < kTries && (n < kSettles || waited_->empty()); ++n) {
+      if (n > 0) std::this_thread::sleep_for(kBetween);
+      waited_ = WaitForRankText(table_.Streams(/*quiet=*/0), missed);
+    }
+  }
+  if (waited_->empty()) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; here ", *waited_));
 }
 
 void LocalRuntime::Quiesce() {

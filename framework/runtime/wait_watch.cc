@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "framework/base/log.h"
 #include "framework/base/thread.h"
 #include "framework/runtime/rank_link.h"
+#include "framework/runtime/wait_table.h"
 #include "framework/runtime/worker.h"
 
 namespace sluice {
@@ -20,9 +20,8 @@ using std::chrono::milliseconds;
 
 // Between two looks while steps run, and while none does.
 constexpr milliseconds kTick(20), kIdleTick(250);
-// A worker that has not said by then where its actors stand runs an instruction; a rank that has
-// not said so by then stands still.
-constexpr milliseconds kWorkerLimit(100), kRankLimit(1500);
+// A rank that has not said by then what it waits for stands still.
+constexpr milliseconds kRankLimit(1500);
 // One of kWaitLeaders asks all others, after so long for each rank below it that did not.
 constexpr milliseconds kLeaderDelay(700);
 // A thread that sleeps for longer than it wanted to was stopped, and its process with it.
@@ -221,46 +220,8 @@ RankWaits WaitWatch::Here(bool streams) {
   if (link_ != nullptr) std::tie(waits.asked, waits.answered) = link_->questions();
   waits.quiet = Seconds(Clock::now() - moved_at_);
   if (!streams) return waits;
-  std::vector<std::vector<ActorState>> states(setup_.programs->size());
-  AddStates(&states);
-  for (size_t p = 0; p < states.size(); ++p) {
-    for (ActorState& state : states[p]) state.seconds = waits.quiet;
-    std::vector<StreamWait> more = StreamWaitsOf(*setup_.plan, static_cast<int>(p),
-                                                 (*setup_.programs)[p].loaded->index(), states[p]);
-    waits.streams.insert(waits.streams.end(), std::make_move_iterator(more.begin()),
-                         std::make_move_iterator(more.end()));
-  }
+  waits.streams = setup_.table->Streams(waits.quiet);
   return waits;
-}
-
-void WaitWatch::AddStates(std::vector<std::vector<ActorState>>* states) {
-  const int64_t question = ++question_;
-  for (const auto& worker : *setup_.workers) worker->AskStates(question);
-  const Clock::time_point end = Clock::now() + kWorkerLimit;
-  for (const auto& worker : *setup_.workers) {
-    auto said = worker->States(question);
-    while (!said.has_value() && Clock::now() < end) {
-      std::this_thread::sleep_for(milliseconds(1));
-      said = worker->States(question);
-    }
-    if (said.has_value()) {
-      for (size_t p = 0; p < said->size(); ++p) {
-        (*states)[p].insert((*states)[p].end(), (*said)[p].begin(), (*said)[p].end());
-      }
-      continue;
-    }
-    const Worker::Running running = worker->running();
-    if (running.program < 0) continue;
-    const ProgramIndex& index = (*setup_.programs)[running.program].loaded->index();
-    const ProgramIndex::Instance instance = index.InstanceAt(running.instance);
-    ActorState state;
-    state.kind = ActorState::Kind::kRuns;
-    state.actor = instance.actor;
-    state.micro = instance.firing;
-    state.instruction = instance.instruction;
-    state.step = running.step;
-    (*states)[running.program].push_back(state);
-  }
 }
 
 void WaitWatch::Sample() {
@@ -304,7 +265,8 @@ void WaitWatch::Judge() {
   slow_ = who;
   const std::string name = RankName(all[slow->rank], ranks());
   SLUICE_LOG(WARNING) << absl::StrFormat(
-      "the others wait for %s%sdevice %d: it computes %.0f %% of the time, that in the middle of "
+      "the others wait for %s%sdevice %d compute: it computes %.0f %% of the time, that in the "
+      "middle of "
       "all %.0f %%, in steps of %.3f s",
       name, name.empty() ? "" : ", ", slow->device, 100 * slow->busy, 100 * slow->middle,
       step_seconds_);

@@ -27,6 +27,7 @@
 namespace sluice {
 
 class RankLink;
+class WaitTable;
 class Worker;
 struct RunningProgram;
 
@@ -37,6 +38,7 @@ class WaitWatch {
     const std::vector<RunningProgram>* programs = nullptr;
     const std::vector<std::unique_ptr<Worker>>* workers = nullptr;
     const StepTracker* tracker = nullptr;
+    WaitTable* table = nullptr;
     CommNet* net = nullptr;           // null: there is one rank
     std::chrono::milliseconds limit;  // above 0
   };
@@ -69,10 +71,8 @@ class WaitWatch {
   bool Overslept(Clock::time_point now);
   int64_t Moved() const;
   Clock::duration Limit() const;
-  // Of this rank as it stands; with streams it asks the workers, and waits a little for those that
-  // run something.
+  // Of this rank as it stands; with streams it asks the workers.
   RankWaits Here(bool streams);
-  void AddStates(std::vector<std::vector<ActorState>>* states);
   void Send(int32_t to, WireMessage::Kind kind, int64_t sequence, const std::string& bytes);
   int32_t rank() const { return setup_.net == nullptr ? 0 : setup_.net->rank(); }
   int32_t ranks() const { return setup_.net == nullptr ? 1 : setup_.net->ranks(); }
@@ -93,8 +93,7 @@ class WaitWatch {
   bool waits_ = false, told_ = false, led_ = false, stood_still_ = false;
   RankWaits mine_;  // as they were told
   std::deque<Passed> passed_;
-  int64_t question_ = 0;  // to workers
-  int64_t round_ = 0;     // of questions to ranks
+  int64_t round_ = 0;  // of questions to ranks
   Clock::time_point round_ends_;
   bool round_open_ = false;
   std::vector<RankAnswer> answers_;  // by rank; names stay

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -408,6 +409,19 @@ std::string CulpritText(int32_t asker, absl::Span<const RankAnswer> answers) {
         besides->waits->quiet);
   }
   return "all wait for each other, and nobody runs anything: a message is late or lost";
+}
+
+std::string WaitForRankText(absl::Span<const StreamWait> streams, int32_t rank) {
+  const auto place = [rank](const StreamWait& stream) {
+    return std::tuple(stream.peer != rank, stream.stream != "compute", stream.step, stream.micro);
+  };
+  const StreamWait* first = nullptr;
+  for (const StreamWait& stream : streams) {
+    if (stream.runs || stream.peer < 0) continue;
+    if (first == nullptr || place(stream) < place(*first)) first = &stream;
+  }
+  if (first == nullptr) return "";
+  return absl::StrCat(StreamName(*first), ": ", FiringText(*first), ", ", first->what);
 }
 
 std::optional<Straggler> FindStraggler(absl::Span<const RankWaits> ranks) {

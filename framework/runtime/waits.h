@@ -103,6 +103,12 @@ struct RankAnswer {
 // does something besides its steps. In words, with device, stream, op and firing.
 std::string CulpritText(int32_t asker, absl::Span<const RankAnswer> answers);
 
+// What waits here for a rank that will say nothing more, for one line: "device 0 compute: h0/mlp/up
+// (matmul), step 210, micro-batch 0, waits for ..., owed by rank 2". A stream that computes and
+// that leads to that rank comes first, then one that does not compute, then one that leads to
+// another rank, which may wait for it; "": none leads to any.
+std::string WaitForRankText(absl::Span<const StreamWait> streams, int32_t rank);
+
 // A stream that is busy twice as much of the time as that in the middle of all, so that others
 // wait for it.
 struct Straggler {

@@ -188,7 +188,7 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
   ASSIGN_OR_RETURN(Compilation compilation, Compile(programs, compile));
   *explanation = std::make_shared<Explanation>();
   if (!fits.ok()) {
-    ASSIGN_OR_RETURN(**explanation, Explain(compilation));
+    ASSIGN_OR_RETURN(**explanation, Explain(compilation, compile.machine));
     return ExplainMemory(fits, **explanation);
   }
   fits = CheckMemory(compilation.plan, options);  // now with what is pulled
@@ -198,7 +198,7 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
   }
   ASSIGN_OR_RETURN(compile, CompileOptionsOf(options, /*reasons=*/true));
   ASSIGN_OR_RETURN(const Compilation explained, Compile(programs, compile));
-  ASSIGN_OR_RETURN(**explanation, Explain(explained));
+  ASSIGN_OR_RETURN(**explanation, Explain(explained, compile.machine));
   RETURN_IF_ERROR(ExplainMemory(fits, **explanation));
   RETURN_IF_ERROR(WritePage(options.explain_html, **explanation));
   return std::move(compilation.plan);
@@ -245,7 +245,7 @@ absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> 
                                                  const SessionOptions& options) {
   ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOf(options, /*reasons=*/true));
   ASSIGN_OR_RETURN(const Compilation compilation, Compile(programs, compile));
-  ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation));
+  ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation, compile.machine));
   if (!options.explain_html.empty()) {
     RETURN_IF_ERROR(WritePage(options.explain_html, explanation));
   }

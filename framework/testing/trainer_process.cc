@@ -17,11 +17,9 @@ namespace sluice {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-// Where nobody listens. The system gives connections ports from 32768 on, as a rule: one of those
-// could be another process's by the time that rank 0 wants it.
-std::string FreeAddress() {
+// The system gives connections ports from 32768 on, as a rule: one of those could be another
+// process's by the time that rank 0 wants it.
+std::string TrainerProcessTest::FreeAddress() {
   std::random_device random;
   std::uniform_int_distribution<int> ports(15000, 32000);
   while (true) {
@@ -29,8 +27,6 @@ std::string FreeAddress() {
     if (Listen(address).ok()) return EndpointText(address);
   }
 }
-
-}  // namespace
 
 void TrainerProcessTest::SetUp() {
   folder_ =

@@ -35,6 +35,9 @@ class TrainerProcessTest : public ::testing::Test {
   std::vector<pid_t> StartRanks(int ranks, const std::vector<std::string>& arguments,
                                 const std::vector<std::vector<std::string>>& more = {{}});
 
+  // Where nobody listens, on this host.
+  static std::string FreeAddress();
+
   // Files of the folder, by name; of one that cannot be read the error.
   std::string Read(const std::string& name) const;
   void Write(const std::string& name, const std::string& text) const;

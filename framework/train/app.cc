@@ -183,10 +183,8 @@ absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& 
   for (const std::string& line : data.lines) absl::PrintF("%s\n", line);
   double peak = 0;
   if (job.ranks() > 1) {
-    ASSIGN_OR_RETURN(const std::string devices, DevicesOfRanks(options.session.mesh, job.ranks()));
-    absl::PrintF("machine    %s on %d processes; %s\nranks      %s\ndevices    %s\nlinks      %s\n",
-                 options.session.mesh, job.ranks(), options.job.place.text, job.WhereRanksAre(),
-                 devices, DescribeLinks(options.session.machine));
+    ASSIGN_OR_RETURN(const std::string about, DescribeJob(job, options.job.place, options.session));
+    absl::PrintF("%s", about);
   } else {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     absl::PrintF("machine    %s on %d cores", options.session.mesh, cores);
@@ -217,6 +215,7 @@ TrainerOptions OptionsOfTrainer(const AppOptions& options, const AppModel& model
   trainer.throughput = model.throughput;
   trainer.flops_per_sample = model.flops_per_sample;
   trainer.eval_every = options.eval_every;
+  trainer.check_replicas_every = options.job.check_replicas_every;
   trainer.save_every = options.save_every;
   trainer.keep = options.keep;
   trainer.seed = options.session.seed;
@@ -390,7 +389,7 @@ absl::Status ShareRun(Job* job, AppOptions* options, Beginning* beginning) {
             : taken.status();
     if (taken.ok()) beginning->own.emplace(*std::move(taken));
   }
-  ASSIGN_OR_RETURN(const std::string first, job->Share(mine));
+  ASSIGN_OR_RETURN(const std::string first, job->Share(mine, "said where the run is written"));
   const std::vector<std::string> expected = absl::StrSplit(first, '\n');
   const std::vector<std::string> got = absl::StrSplit(Alike(*options), '\n');
   for (size_t i = 0; i < got.size(); ++i) {
@@ -459,14 +458,14 @@ absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppMo
   return status;
 }
 
-// Of several ranks the first one has the whole plan to show.
-absl::Status ExplainRun(const App& app, const AppOptions& options, const AppModel& model) {
-  if (options.job.place.rank != 0) return absl::OkStatus();
+// Of several ranks the first one has the whole plan to show, once they have met, as before a run:
+// what it is made for are the hosts and links of this job.
+absl::Status ExplainRun(const App& app, const AppOptions& options, const AppModel& model,
+                        const Job& job) {
+  if (!job.is_first()) return absl::OkStatus();
   absl::PrintF("model      %s\n", model.summary);
-  if (const int32_t ranks = options.job.place.ranks; ranks > 1) {
-    ASSIGN_OR_RETURN(const std::string devices, DevicesOfRanks(options.session.mesh, ranks));
-    absl::PrintF("devices    %s\n", devices);
-  }
+  ASSIGN_OR_RETURN(const std::string about, DescribeJob(job, options.job.place, options.session));
+  absl::PrintF("%s", about);
   Programs programs;
   RETURN_IF_ERROR(app.build(options, &programs));
   ASSIGN_OR_RETURN(const std::string text,
@@ -477,10 +476,13 @@ absl::Status ExplainRun(const App& app, const AppOptions& options, const AppMode
 }
 
 absl::Status Work(const App& app, AppOptions options, const AppModel& model, Beginning* beginning) {
-  if (options.explain) return ExplainRun(app, options, model);
   ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options.job));
   RETURN_IF_ERROR(
       AgreeOnLinks(job.get(), options.job.links, options.resume.run, &options.session.machine));
+  if (options.explain) {
+    ASSIGN_OR_RETURN(options.session.net, job->net());
+    return ExplainRun(app, options, model, *job);
+  }
   const bool alone = options.use && job->ranks() == 1;  // nothing is written, and nobody told
   absl::Status status = alone ? absl::OkStatus() : ShareRun(job.get(), &options, beginning);
   ASSIGN_OR_RETURN(options.session.net, job->net());

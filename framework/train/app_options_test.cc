@@ -10,6 +10,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/train/job_flags.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -116,7 +117,16 @@ TEST_F(AppOptionsTest, AMachineIsReadFromItsFile) {
   EXPECT_THAT(Error({"--machine=" + path}), HasSubstr("expected a positive number after cores"));
 }
 
-// So that --explain, which starts no job, has them as well.
+TEST(DevicesOfRanksTest, SaysTheHostsWhereThereAreSeveral) {
+  Machine machine;
+  machine.host_of_rank = {0, 0, 0};
+  EXPECT_EQ(*DevicesOfRanks("data=5", 3, machine), "rank 0: 0 to 1, rank 1: 2 to 3, rank 2: 4");
+  machine.host_of_rank = {0, 0, 1};
+  EXPECT_EQ(*DevicesOfRanks("data=5", 3, machine),
+            "rank 0 on host 0: 0 to 1, rank 1 on host 0: 2 to 3, rank 2 on host 1: 4");
+}
+
+// So that --explain without a job has them as well.
 TEST_F(AppOptionsTest, LinksOfAFileGoOverThoseOfTheMachine) {
   const std::string path = ::testing::TempDir() + "/links.txt";
   const std::string machine = ::testing::TempDir() + "/calibrated.txt";
@@ -397,6 +407,7 @@ TEST_F(AppOptionsTest, WhichProcessOfAJobItIs) {
       Error({"--seal", "--net=verbs"}),
       "--seal: expected --net=auto or tcp with it, got --net=verbs, whose RDMA is not sealed");
   EXPECT_THAT(Error({"--stall_limit=0"}), HasSubstr("--stall_limit: expected seconds above 0"));
+  EXPECT_THAT(Error({"--check_replicas=-1"}), HasSubstr("--check_replicas: expected steps of 0"));
   variables_ = {{"RANK", "1"},           {"WORLD_SIZE", "2"},
                 {"LOCAL_RANK", "1"},     {"LOCAL_WORLD_SIZE", "2"},
                 {"MASTER_ADDR", "node"}, {"MASTER_PORT", "29500"}};

@@ -24,7 +24,8 @@ namespace sluice {
 namespace {
 
 constexpr size_t kMostSecretBytes = 4096, kLeastSecretBytes = 16;
-constexpr auto kShareLimit = std::chrono::seconds(60);
+// Whoever has not said for so long what all wait for is named, as one that stands still later is.
+constexpr std::chrono::milliseconds kNamed(5000);
 
 absl::StatusOr<std::string> ReadFrom(int file, const std::string& name) {
   std::string secret(kMostSecretBytes + 1, '\0');
@@ -44,6 +45,10 @@ absl::StatusOr<std::string> ReadFrom(int file, const std::string& name) {
   }
   secret.resize(size);
   return secret;
+}
+
+std::string Seconds(std::chrono::milliseconds time) {
+  return absl::StrCat(static_cast<double>(time.count()) / 1000, " s");
 }
 
 // What others can read is no secret.
@@ -131,27 +136,55 @@ std::string Job::WhereRanksAre() const {
   return text;
 }
 
+Deadline Job::Limit() const { return EventLoop::Clock::now() + options_.stall_limit; }
+
+Stop Job::NameWhoIsLate(int32_t rank, absl::string_view what) const {
+  const auto begin = EventLoop::Clock::now();
+  const auto named = std::min(kNamed, options_.stall_limit / 2);
+  return [this, rank, what = std::string(what), begin, named, told = false]() mutable {
+    if (!told && EventLoop::Clock::now() - begin >= named) {
+      told = true;
+      SLUICE_LOG(WARNING) << "rank " << rank << ", at " << rendezvous_->names()[rank]
+                          << ", has not " << what << " for " << Seconds(named)
+                          << "; it is given up after " << Seconds(options_.stall_limit);
+    }
+    return options_.stop && options_.stop();
+  };
+}
+
+absl::Status Job::NameWhoIsLost(const absl::Status& status, int32_t rank,
+                                absl::string_view what) const {
+  const std::string who = absl::StrCat("rank ", rank, ", at ", rendezvous_->names()[rank]);
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::DeadlineExceededError(absl::StrCat(who, ", has not ", what, " within ",
+                                                    Seconds(options_.stall_limit),
+                                                    " and is given up: ", status.message()));
+  }
+  return AddContext(status, absl::StrCat(who, ", is lost before it has ", what));
+}
+
 // Over the connections that the net will have, before it has them.
-absl::StatusOr<std::string> Job::Share(const absl::StatusOr<std::string>& mine) {
-  const Deadline deadline = EventLoop::Clock::now() + kShareLimit;
+absl::StatusOr<std::string> Job::Share(const absl::StatusOr<std::string>& mine,
+                                       absl::string_view what) {
+  const Deadline deadline = Limit();
   if (is_first()) {
     const std::string said = MakeVerdict(mine.status(), mine.ok() ? *mine : "");
     for (int32_t rank = 1; rank < ranks(); ++rank) {
       const absl::Status told = connections_[rank][0].Write(
           {reinterpret_cast<const std::byte*>(said.data()), said.size()}, deadline);
-      RETURN_IF_ERROR(AddContext(told, absl::StrCat("rank ", rank, " is lost")));
+      if (!told.ok()) return NameWhoIsLost(told, rank, "taken what rank 0 says");
     }
     return mine;
   }
   Connection& first = connections_[0][0];
+  const Stop stop = NameWhoIsLate(0, what);
   VerdictHead head;
-  RETURN_IF_ERROR(
-      AddContext(first.Read(absl::MakeSpan(head), deadline, options_.stop), "rank 0 is lost"));
+  absl::Status heard = first.Read(absl::MakeSpan(head), deadline, stop);
+  if (!heard.ok()) return NameWhoIsLost(heard, 0, what);
   ASSIGN_OR_RETURN(const ReadVerdictHead verdict, ReadVerdict(head));
   std::string text(verdict.bytes, '\0');
-  RETURN_IF_ERROR(AddContext(
-      first.Read({reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline, options_.stop),
-      "rank 0 is lost"));
+  heard = first.Read({reinterpret_cast<std::byte*>(text.data()), text.size()}, deadline, stop);
+  if (!heard.ok()) return NameWhoIsLost(heard, 0, what);
   if (verdict.code == absl::StatusCode::kOk) return text;
   return absl::Status(verdict.code, absl::StrCat("rank 0: ", text));
 }
@@ -173,7 +206,8 @@ absl::StatusOr<std::vector<int32_t>> Job::SeeHosts() const {
 
 absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
     const std::vector<int32_t>& host_of_rank, std::array<Link, kLinkKinds> links) {
-  const Deadline deadline = EventLoop::Clock::now() + kShareLimit;
+  constexpr absl::string_view kMeasures = "measured a link";
+  const Deadline deadline = Limit();
   for (const LinkKind kind : {LinkKind::kHost, LinkKind::kNetwork}) {
     const std::optional<std::pair<int32_t, int32_t>> pair = ProbePair(host_of_rank, kind);
     if (!pair) continue;
@@ -183,7 +217,7 @@ absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
       const int32_t other = rank() == asks ? answers : asks;
       absl::StatusOr<Link> link =
           MeasureLink(&connections_[other].back(), rank() == asks, deadline);
-      if (!link.ok()) return AddContext(link.status(), absl::StrCat("rank ", other, " is lost"));
+      if (!link.ok()) return NameWhoIsLost(link.status(), other, kMeasures);
       measured = *link;
     }
     // The first rank asks, but where it is the only one of its host.
@@ -191,7 +225,7 @@ absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
       RETURN_IF_ERROR(SendLink(&connections_[0][0], measured, deadline));
     } else if (asks != 0 && is_first()) {
       const absl::StatusOr<Link> link = ReceiveLink(&connections_[asks][0], deadline);
-      if (!link.ok()) return AddContext(link.status(), absl::StrCat("rank ", asks, " is lost"));
+      if (!link.ok()) return NameWhoIsLost(link.status(), asks, kMeasures);
       measured = *link;
     }
     if (!is_first()) continue;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "framework/base/stop.h"
 #include "framework/cluster/launch_place.h"
 #include "framework/machine/machine.h"
@@ -28,6 +29,7 @@ struct JobOptions {
   bool seal = false;        // what goes over TCP, which takes a secret (wire/seal.h)
   std::chrono::milliseconds rendezvous_limit{60000};  // until all must have come
   std::chrono::milliseconds stall_limit{60000};       // a rank that says nothing is then given up
+  int64_t check_replicas_every = 0;                   // steps; 0: never
   // Bytes of a process of this host are read from its memory, where that is allowed.
   bool read_memory = true;
   // Those of all others by RDMA, where they say so too, by this device ("mlx5_0", "mlx5_0:2");
@@ -54,8 +56,11 @@ class Job {
   std::string WhereRanksAre() const;
 
   // All ranks call it, before net() is asked for: gives what the first one says, or why it cannot
-  // go on. Of others `mine` counts for nothing. At most 1 MiB.
-  absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine);
+  // go on. Of others `mine` counts for nothing. At most 1 MiB. `what`, for people: "said where the
+  // run is written". Whoever waits for long says for whom and for what, and gives that one up after
+  // the limit of silence.
+  absl::StatusOr<std::string> Share(const absl::StatusOr<std::string>& mine,
+                                    absl::string_view what);
 
   // Of the first rank: which hosts it sees the ranks on, numbered as they come first.
   absl::StatusOr<std::vector<int32_t>> SeeHosts() const;
@@ -70,6 +75,12 @@ class Job {
 
  private:
   explicit Job(const JobOptions& options);
+  Deadline Limit() const;
+  // Says who waits for long, while it waits for what that rank has to do; then as was asked for.
+  Stop NameWhoIsLate(int32_t rank, absl::string_view what) const;
+  // Of an exchange with another rank that has failed.
+  absl::Status NameWhoIsLost(const absl::Status& status, int32_t rank,
+                             absl::string_view what) const;
 
   const JobOptions options_;
   std::unique_ptr<Rendezvous> rendezvous_;

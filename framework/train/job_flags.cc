@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/sbp/mesh.h"
+#include "framework/train/links.h"
 #include "framework/wire/socket.h"
 
 ABSL_FLAG(int32_t, ranks, 0,
@@ -20,6 +23,9 @@ ABSL_FLAG(std::string, rendezvous, "",
           "HOST:PORT at which rank 0 waits for the others; as the launcher says, if it does");
 ABSL_FLAG(double, rendezvous_limit, 60, "seconds until all ranks must have come");
 ABSL_FLAG(double, stall_limit, 60, "seconds until a rank that says nothing any more is given up");
+ABSL_FLAG(int64_t, check_replicas, 0,
+          "steps between looks at whether devices that hold the same values still do, to the bit, "
+          "as memory and links may fail unseen; each waits for the step before; 0: never");
 ABSL_FLAG(std::string, net, "auto",
           "how bytes come from other ranks: auto reads the memory of processes of this host, where "
           "that is allowed, and takes TCP between hosts; verbs does so too, but reads memory of "
@@ -92,6 +98,7 @@ FlagGroup JobFlags() {
            {"rendezvous", "ADDRESS", "as launched"},
            {"rendezvous_limit", "SECONDS", ""},
            {"stall_limit", "SECONDS", ""},
+           {"check_replicas", "STEPS", ""},
            {"secret_file", "FILE", "as launched"},
            {"seal", "", ""},
            {"net", "NAME", ""},
@@ -123,6 +130,11 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
   if (net != "auto" && net != "tcp" && net != "verbs") {
     return absl::InvalidArgumentError(
         absl::StrCat("--net: expected auto, verbs or tcp, got \"", net, "\""));
+  }
+  options.check_replicas_every = absl::GetFlag(FLAGS_check_replicas);
+  if (options.check_replicas_every < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--check_replicas: expected steps of 0 or more, got ", options.check_replicas_every));
   }
   options.seal = absl::GetFlag(FLAGS_seal);
   if (options.seal && net == "verbs") {
@@ -173,15 +185,19 @@ absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session)
   if (listener.open()) fcntl(listener.number(), F_SETFD, 0);  // it outlives the exec
   next.environment.emplace_back("SLUICE_LISTENER_FD",
                                 place.rank == 0 ? absl::StrCat(listener.Release()) : "");
-  for (const char* flag :
-       {"rendezvous_limit", "stall_limit", "secret_file", "seal", "net", "links"}) {
+  for (const char* flag : {"rendezvous_limit", "stall_limit", "check_replicas", "secret_file",
+                           "seal", "net", "links"}) {
     next.flags.push_back(
         absl::StrCat("--", flag, "=", absl::FindCommandLineFlag(flag)->CurrentValue()));
   }
   return next;
 }
 
-absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks) {
+absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks,
+                                           const Machine& machine) {
+  const std::vector<int32_t>& hosts = machine.host_of_rank;
+  const bool several =
+      std::any_of(hosts.begin(), hosts.end(), [](int32_t host) { return host != 0; });
   ASSIGN_OR_RETURN(const Mesh parsed, Mesh::Parse(mesh));
   const Mesh dealt = parsed.OverRanks(ranks);
   std::string text;
@@ -189,12 +205,23 @@ absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t rank
   for (int32_t rank = 0; rank < ranks; ++rank) {
     size_t end = first;
     while (end < dealt.devices().size() && dealt.devices()[end].rank == rank) ++end;
-    absl::StrAppend(&text, rank == 0 ? "" : ", ", "rank ", rank, ": ",
+    absl::StrAppend(&text, rank == 0 ? "" : ", ", "rank ", rank,
+                    several ? absl::StrCat(" on host ", hosts[rank]) : "", ": ",
                     first == end ? "none" : absl::StrCat(first),
                     end - first < 2 ? "" : absl::StrCat(" to ", end - 1));
     first = end;
   }
   return text;
+}
+
+absl::StatusOr<std::string> DescribeJob(const Job& job, const LaunchPlace& place,
+                                        const SessionOptions& session) {
+  if (job.ranks() == 1) return "";
+  ASSIGN_OR_RETURN(const std::string devices,
+                   DevicesOfRanks(session.mesh, job.ranks(), session.machine));
+  return absl::StrCat("machine    ", session.mesh, " on ", job.ranks(), " processes; ", place.text,
+                      "\nranks      ", job.WhereRanksAre(), "\ndevices    ", devices,
+                      "\nlinks      ", DescribeLinks(session.machine), "\n");
 }
 
 }  // namespace sluice

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/cluster/launch_place.h"
+#include "framework/machine/machine.h"
 #include "framework/session/session.h"
 #include "framework/train/flags.h"
 #include "framework/train/job.h"
@@ -30,8 +31,14 @@ struct NextStart {
 // inherited. Of one rank nothing is needed.
 absl::StatusOr<NextStart> MeetAgain(const JobOptions& options, Session* session);
 
-// Which devices of a mesh each rank has, for people: "rank 0: 0 to 3, rank 1: 4 to 7".
-absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks);
+// Which devices of a mesh each rank has, for people: "rank 0: 0 to 3, rank 1: 4 to 7"; where the
+// machine has several hosts "rank 0 on host 0: 0 to 3, ...".
+absl::StatusOr<std::string> DevicesOfRanks(const std::string& mesh, int32_t ranks,
+                                           const Machine& machine);
+// The first lines of a log: the mesh and who launched it, where the ranks are, which devices each
+// has and what the links cost. Of one rank: nothing.
+absl::StatusOr<std::string> DescribeJob(const Job& job, const LaunchPlace& place,
+                                        const SessionOptions& session);
 
 }  // namespace sluice
 

@@ -105,7 +105,8 @@ absl::Status AgreeOnLinks(Job* job, absl::string_view wish, const std::string& r
   if (job->ranks() == 1) return absl::OkStatus();
   absl::StatusOr<std::string> mine = "";
   if (job->is_first()) mine = FirstWord(*job, wish, resumed, *machine);
-  ASSIGN_OR_RETURN(const std::string said, job->Share(mine));
+  ASSIGN_OR_RETURN(const std::string said,
+                   job->Share(mine, "said who shares a host and what links cost"));
   const std::pair<absl::string_view, absl::string_view> words =
       absl::StrSplit(said, absl::MaxSplits('\n', 1));
   ASSIGN_OR_RETURN(machine->host_of_rank,
@@ -115,7 +116,8 @@ absl::Status AgreeOnLinks(Job* job, absl::string_view wish, const std::string& r
   if (words.second != kMeasure) return ReadLinks(words.second, machine);
   // Who cannot measure has lost the other rank, and so does that one.
   ASSIGN_OR_RETURN(machine->links, job->MeasureLinks(machine->host_of_rank, machine->links));
-  ASSIGN_OR_RETURN(const std::string measured, job->Share(LinksFileText(*machine)));
+  ASSIGN_OR_RETURN(const std::string measured,
+                   job->Share(LinksFileText(*machine), "said what it measured of links"));
   return ReadLinks(measured, machine);
 }
 

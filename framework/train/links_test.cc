@@ -176,6 +176,7 @@ TEST(LinksHosts, RanksThatAHostDoesNotHaveInARowAreWarnedOf) {
 class LinksOfAJob : public testing::Test {
  protected:
   static constexpr int32_t kRanks = 3;
+  std::chrono::milliseconds stall_limit_{60000};
 
   // `work` of each rank, with its job.
   void OnAll(const std::function<void(Job*)>& work) {
@@ -189,6 +190,7 @@ class LinksOfAJob : public testing::Test {
         options.place.ranks = kRanks;
         options.place.address = EndpointText(*LocalEndpoint(listener->number()));
         options.read_memory = false;
+        options.stall_limit = stall_limit_;
         if (rank == 0) options.place.listener = dup(listener->number());
         const auto job = Job::Join(options);
         ASSERT_EQ(job.status(), absl::OkStatus());
@@ -256,6 +258,40 @@ TEST_F(LinksOfAJob, ARecordThatIsDamagedEndsTheJobOnAllRanks) {
     Machine machine;
     EXPECT_THAT(std::string(AgreeOnLinks(job, "measure", run, &machine).message()),
                 HasSubstr("host_latency_nanoseconds"));
+  });
+}
+
+// As one that is stopped after the rendezvous, whose connections stay.
+TEST_F(LinksOfAJob, TheFirstRankThatSaysNothingIsNamedAndGivenUp) {
+  stall_limit_ = std::chrono::milliseconds(1000);
+  const auto begin = std::chrono::steady_clock::now();
+  testing::internal::CaptureStderr();
+  std::atomic<int> given_up{0};
+  OnAll([&](Job* job) {
+    if (job->is_first()) {
+      while (given_up < kRanks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      return;
+    }
+    Machine machine;
+    const absl::Status status = AgreeOnLinks(job, "default", "", &machine);
+    EXPECT_THAT(std::string(status.message()),
+                testing::ContainsRegex("rank 0, at 127.0.0.1:[0-9]+, has not said who shares a "
+                                       "host and what links cost within 1 s and is given up"));
+    ++given_up;
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::ContainsRegex("rank 0, at 127.0.0.1:[0-9]+, has not said who shares a host "
+                                     "and what links cost for 0.5 s; it is given up after 1 s"));
+}
+
+TEST_F(LinksOfAJob, TheFirstRankThatHasGoneIsNamed) {
+  OnAll([&](Job* job) {
+    if (job->is_first()) return;
+    Machine machine;
+    EXPECT_THAT(std::string(AgreeOnLinks(job, "default", "", &machine).message()),
+                testing::ContainsRegex("rank 0, at 127.0.0.1:[0-9]+, is lost before it has said "
+                                       "who shares a host and what links cost: "));
   });
 }
 

@@ -66,7 +66,7 @@ absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Stop& stop) {
 
 int64_t Trainer::NextStop(int64_t step) const {
   int64_t next = options_.schedule.steps;
-  for (int64_t every : {options_.eval_every, options_.save_every}) {
+  for (int64_t every : {options_.eval_every, options_.save_every, options_.check_replicas_every}) {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
   return next;
@@ -95,6 +95,11 @@ absl::Status Trainer::RunToEnd() {
   while (record_.steps_done < steps && !record_.stopped) {
     RETURN_IF_ERROR(RunSteps(NextStop(record_.steps_done)));
     const int64_t done = record_.steps_done;
+    const int64_t check_every = options_.check_replicas_every;
+    // Before a save: what is wrong is not kept.
+    if (check_every > 0 && (done == steps || done % check_every == 0)) {
+      RETURN_IF_ERROR(AddContext(session_->CheckReplicas(), absl::StrCat("step ", done)));
+    }
     if (done == steps || (options_.eval_every > 0 && done % options_.eval_every == 0)) {
       RETURN_IF_ERROR(Evaluate(/*whole=*/done == steps));
     }

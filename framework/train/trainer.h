@@ -28,16 +28,17 @@
 namespace sluice {
 
 struct TrainerOptions {
-  LearningRateSchedule schedule;  // schedule.steps is the length of the run
-  int64_t samples_per_step = 1;   // the batch
-  Throughput throughput;          // what speed is told in
-  double flops_per_sample = 0;    // with peak_flops gives the share of peak
-  double peak_flops = 0;          // 0: not known
-  int64_t eval_every = 0;         // steps; 0: only before the first and after the last
-  int64_t save_every = 0;         // steps; 0: only after the last
-  int64_t keep = 3;               // checkpoints that stay
-  uint64_t seed = 1;              // recorded in checkpoints
-  std::string out;                // folder: log.jsonl and checkpoints/ go there
+  LearningRateSchedule schedule;     // schedule.steps is the length of the run
+  int64_t samples_per_step = 1;      // the batch
+  Throughput throughput;             // what speed is told in
+  double flops_per_sample = 0;       // with peak_flops gives the share of peak
+  double peak_flops = 0;             // 0: not known
+  int64_t eval_every = 0;            // steps; 0: only before the first and after the last
+  int64_t save_every = 0;            // steps; 0: only after the last
+  int64_t check_replicas_every = 0;  // steps; 0: never
+  int64_t keep = 3;                  // checkpoints that stay
+  uint64_t seed = 1;                 // recorded in checkpoints
+  std::string out;                   // folder: log.jsonl and checkpoints/ go there
   std::map<std::string, std::string> recorded;  // options for people, kept in checkpoints
   std::map<std::string, DataRecord> data;       // what is learned from, kept in checkpoints
   // Checkpoints are copied and written while training goes on, also those of several ranks. Where

@@ -118,6 +118,20 @@ TEST_F(RankWaitsTest, TheOneThatDoesSomethingElseIsNamed) {
   }
 }
 
+TEST_F(RankWaitsTest, TheOneThatHasNotJoinedIsNamed) {
+  testing::internal::CaptureStderr();
+  const auto options = [](int32_t rank) {
+    RuntimeOptions own;
+    own.wait_limit = std::chrono::milliseconds(300);
+    if (rank == 1) std::this_thread::sleep_for(kLong);
+    return own;
+  };
+  OnRanks(options, [](int32_t, ParityRun* run) { Step(run, 0); });
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("all wait for rank 1, to have read, compiled and mapped what it "
+                                 "trains, for 0.3 s"));
+}
+
 class RankTraceTest : public testing::Test {
  protected:
   static std::string PathOf(int32_t rank) {
