@@ -33,7 +33,7 @@ struct CompileOptions {
   // on group s % p, so that a group holds several pieces of the model.
   int64_t chunks = 1;
   int64_t script_length = 0;      // longest script; 0: no limit
-  bool fuse = true;               // compiler/fuse.h, join_calls.h; changes no value
+  bool fuse = true;               // compiler/fuse.h, fuse_on_cards.h, join_calls.h
   CollectiveOptions collectives;  // of one rank
   Machine machine;
   // Asked once, when the bytes of each device are known (but for what is pulled from other ranks)

@@ -36,7 +36,8 @@ struct SessionOptions {
   int64_t micro_batches = 1;    // of programs[0], unless it says its own; must divide the batch
   uint64_t seed = 1;            // of initial values and dropout
   int64_t script_length = 0;    // longest script; 0: as long as possible; 1: the paper's actor
-  bool fuse = true;             // ops that pass over the same bytes are one; changes no value
+  bool fuse = true;             // ops that pass over the same bytes are one; changes no value but
+                                // of products in bf16 on cards (compiler/fuse_on_cards.h)
   bool cuda_graphs = true;      // CUDA devices launch runs of instructions at once
   bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
   int workers = 0;              // that compute (runtime/runtime.h); 0: min(devices, cores)
