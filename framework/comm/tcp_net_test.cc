@@ -40,28 +40,36 @@ TEST_F(TcpNetTest, MessagesArriveWhole) {
   EXPECT_EQ(ranks_[1].Message(1).sequence, 77);
 }
 
-// More than the kernel keeps for who does not read yet.
+// More than the kernel keeps for who does not read yet, beside what another thread says. Nothing
+// else is said, no beat either, that what is held could go with.
 TEST_F(TcpNetTest, MessagesOfOneMomentKeepTheirOrder) {
-  nets_[0] = Make(0);
-  nets_[1] = Make(1);
+  TcpNetOptions options;
+  options.beat = std::chrono::hours(1);
+  nets_[0] = Make(0, options);
+  nets_[1] = Make(1, options);
   nets_[0]->Open(&ranks_[0]);
   constexpr int64_t kMoments = 100, kMessages = 100;
-  int64_t sequence = 0;
-  for (int64_t moment = 0; moment < kMoments; ++moment) {
-    std::vector<AddressedMessage> messages;
-    for (int64_t n = 0; n < kMessages; ++n) {
-      WireMessage& message = messages.emplace_back(1, Token({}, sequence++)).message;
-      message.kind = WireMessage::Kind::kSays;  // tokens have no text
-      message.text = std::string(1000, 'x');
-    }
-    nets_[0]->SendAll(&messages);
-    EXPECT_TRUE(messages.empty());
-    nets_[0]->Send(1, Token({}, sequence++));
+  std::thread other([this] {
+    for (int64_t n = 0; n < kMoments; ++n) nets_[0]->Send(1, Token({1, 0, 0, 0, 0}, n));
+  });
+  std::vector<AddressedMessage> messages;
+  for (int64_t n = 0; n < kMoments * kMessages; ++n) {
+    WireMessage& message = messages.emplace_back(1, Token({}, n)).message;
+    message.kind = WireMessage::Kind::kSays;  // tokens have no text
+    message.text = std::string(1000, 'x');
+    if (messages.size() == kMessages) nets_[0]->SendAll(&messages);
   }
+  EXPECT_TRUE(messages.empty());
+  other.join();
   nets_[1]->Open(&ranks_[1]);
-  ranks_[1].Message(sequence - 1);
-  for (int64_t n = 0; n < sequence; ++n) ASSERT_EQ(ranks_[1].Message(n).sequence, n);
-  EXPECT_EQ(nets_[0]->counts().messages, sequence);
+  const size_t all = kMoments * (kMessages + 1);
+  ASSERT_TRUE(ranks_[1].Has(all, std::chrono::seconds(20)));
+  int64_t next[2] = {};
+  for (size_t n = 0; n < all; ++n) {
+    const WireMessage message = ranks_[1].Message(n);
+    ASSERT_EQ(message.sequence, next[message.kind == WireMessage::Kind::kSays ? 0 : 1]++);
+  }
+  EXPECT_EQ(nets_[0]->counts().messages, static_cast<int64_t>(all));
 }
 
 TEST_F(TcpNetTest, RanksOfAHostKnowTheirPlaces) {

@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_COMM_TCP_NET_TESTING_H_
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,10 @@ class Rank final : public CommNet::Receiver {
     changed_.notify_all();
   }
 
+  bool Has(size_t count, std::chrono::seconds limit) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, limit, [&] { return messages_.size() >= count; });
+  }
   WireMessage Message(size_t index) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return messages_.size() > index; });

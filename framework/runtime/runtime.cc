@@ -270,8 +270,8 @@ bool LocalRuntime::MayReadInPlace(const ProgramIndex& index, int p, int pull) co
 
 // A remote actor belongs to the worker of what it exchanges messages with. So does a pull of what
 // is read in place, where threads wait for cores: it moves nothing, and the worker for I/O would be
-// one more to wake. Four processes on two cores then make 1.25 to 1.33 times as many all-reduces of
-// 1 MiB a second; two, which have a core each, 0.93 times.
+// one more to wake. Four processes on two cores then make 1.2 to 1.4 times as many all-reduces of
+// 1 MiB a second; two, which have a core each, no more.
 int32_t LocalRuntime::WorkerOfActor(const ProgramIndex& index, int p, int actor) const {
   const plan::Program& program = index.program();
   int32_t device = index.device_of(actor);

@@ -265,16 +265,22 @@ void Worker::EndRemote(int program, int32_t reader) {
   if (actor.step() != step) EndStep(program, step);
 }
 
+// Other ranks are told before other workers: one that is woken may take this one's core.
 inline void Worker::SendAll(int program) {
+  size_t apart = 0;
   for (Message& message : out_) {
     if (setup_.tamper != nullptr) setup_.tamper(&message);
-    const int32_t to = own_[program].worker_of[message.to];
-    if (to == setup_.index) {
+    if (own_[program].worker_of[message.to] == setup_.index) {
       Deliver(program, message);
     } else {
-      (*setup_.peers)[to]->Send(program, message);
-      Count(&messages_sent_);
+      out_[apart++] = message;
     }
+  }
+  if (apart == 0) return;
+  SendUnsent();
+  for (size_t n = 0; n < apart; ++n) {
+    (*setup_.peers)[own_[program].worker_of[out_[n].to]]->Send(program, out_[n]);
+    Count(&messages_sent_);
   }
 }
 
