@@ -70,8 +70,9 @@ class Moment:
 
 def phase(job):
     """Where a job stands, for the table: ranks that have not met cannot know that one of them is gone."""
-    start = max([process.start for process in job.ranks().values()], default=0)
-    if len(re.findall(r"^step +\d+/", job.out(), re.MULTILINE)) <= start:
+    # Each start prints its model, then steps; the last lines of the one before may come when its ranks are gone.
+    born = max([process.born for process in job.ranks().values()], default=0)
+    if not re.search(r"^model .*^step +\d+/", job.out_since(born), re.MULTILINE | re.DOTALL):
         return "starting"  # though a checkpoint may lie there that was being saved when the last start ended
     return "saving" if job.saving() else "training"
 

@@ -44,6 +44,8 @@ class Process:
 
     def __init__(self, pid, environment):
         self.pid, self.rank, self.start = pid, int(environment["SLUICE_RANK"]), int(environment["SLUICE_RESTARTS"])
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        self.born = int(stat[19]) / os.sysconf("SC_CLK_TCK")  # seconds since the machine began
         self._descriptor = os.pidfd_open(pid)
 
     def send(self, number):
@@ -112,9 +114,11 @@ def tensors_of(checkpoint):
     return found
 
 
-def _copy(pipe, path):
+def _copy(pipe, path, arrivals):
+    """`arrivals`: of each piece when it came, seconds since the machine began, and where it lies."""
     with pipe, open(path, "wb", buffering=0) as file:
         while data := os.read(pipe.fileno(), 1 << 16):
+            arrivals.append((time.clock_gettime(time.CLOCK_BOOTTIME), file.tell()))
             file.write(data)
 
 
@@ -146,6 +150,7 @@ class Job:
         self.starts = 0
         self.launcher = None
         self._said = []  # threads that copy what it says
+        self._arrivals = []  # of what it says on stdout
         self._listened = {}
         self._known = {}  # ranks by pid
         self._end = 0.0
@@ -165,8 +170,9 @@ class Job:
         # By pipes: a rank whose files may not grow any more can still say so.
         self.launcher = subprocess.Popen(command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL,
                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-        self._said = [threading.Thread(target=_copy, args=(pipe, self.folder / name)) for pipe, name in (
-            (self.launcher.stdout, f"stdout{self.starts}"), (self.launcher.stderr, f"stderr{self.starts}"))]
+        self._arrivals = []
+        self._said = [threading.Thread(target=_copy, args=(pipe, self.folder / name, arrivals)) for pipe, name, arrivals in (
+            (self.launcher.stdout, f"stdout{self.starts}", self._arrivals), (self.launcher.stderr, f"stderr{self.starts}", []))]
         for name in ("stdout", "stderr"):
             (self.folder / f"{name}{self.starts}").touch()
         for thread in self._said:
@@ -178,6 +184,12 @@ class Job:
 
     def out(self):
         return (self.folder / f"stdout{self.starts}").read_text(errors="replace")
+
+    def out_since(self, moment):
+        """What came on stdout since, in seconds since the machine began."""
+        begin = min((offset for when, offset in list(self._arrivals) if when > moment), default=None)
+        path = self.folder / f"stdout{self.starts}"
+        return "" if begin is None else path.read_bytes()[begin:].decode(errors="replace")
 
     def errors(self):
         return (self.folder / f"stderr{self.starts}").read_text(errors="replace")
