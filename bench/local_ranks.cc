@@ -66,7 +66,8 @@ absl::StatusOr<Descriptor> ConnectRaw(Job* job) {
     ASSIGN_OR_RETURN(const Endpoint endpoint, LocalEndpoint(listener.number()));
     address = EndpointText(endpoint);
   }
-  ASSIGN_OR_RETURN(const std::string said, job->Share(address));
+  ASSIGN_OR_RETURN(const std::string said,
+                   job->Share(address, "said where it is to be connected to"));
   if (job->is_first()) {
     while (!socket.open() && std::chrono::steady_clock::now() < deadline) {
       ASSIGN_OR_RETURN(socket, Accept(listener.number()));

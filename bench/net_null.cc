@@ -112,7 +112,7 @@ absl::Status Measure() {
   if (job->rank() < 2) {
     ASSIGN_OR_RETURN(raw_cpu, RawMessageCpu(job.get()));
   } else {
-    RETURN_IF_ERROR(job->Share(std::string()).status());
+    RETURN_IF_ERROR(job->Share(std::string(), "said where it is to be connected to").status());
   }
   SessionOptions options;
   options.mesh = absl::StrCat(absl::GetFlag(FLAGS_mesh), " @null");

@@ -1,5 +1,6 @@
 #include "framework/runtime/rank_link.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -429,6 +430,22 @@ void RankLink::Abort(const absl::Status& status, int32_t missed) {
     effects.missed = missed;
     return effects;
   });
+}
+
+absl::Status CheckNet(const plan::Plan& plan, const CommNet* net) {
+  int64_t ranks = 1;  // a plan from anywhere may name the largest rank that there is
+  for (const plan::Device& device : plan.devices()) {
+    ranks = std::max(ranks, int64_t{device.rank()} + 1);
+  }
+  if (net == nullptr) {
+    if (ranks == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: of ", ranks, " ranks, expected a net that joins them, got none"));
+  }
+  if (net->rank() == plan.rank() && net->ranks() >= ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan: of rank ", plan.rank(), " of ", ranks,
+                                                 ", expected a net of that rank, got rank ",
+                                                 net->rank(), " of ", net->ranks()));
 }
 
 }  // namespace sluice

@@ -173,6 +173,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   RankAgreement agreement_;  // guarded by mutex_
 };
 
+// InvalidArgument: a plan of several ranks and no net, or one of another rank or of fewer.
+absl::Status CheckNet(const plan::Plan& plan, const CommNet* net);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_RUNTIME_RANK_LINK_H_

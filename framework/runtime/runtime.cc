@@ -87,7 +87,6 @@ class LocalRuntime final : public Runtime {
   void PinHostMemory();
   absl::Status MakeCommunicators();
   absl::Status ConnectCommunicators();
-  absl::Status CheckRank() const;
   // Ranks that share the cores of this host.
   int Processes() const { return options_.net == nullptr ? 1 : options_.net->ranks_of_host(); }
   // The workers that compute, of all those ranks.
@@ -238,24 +237,6 @@ absl::Status LocalRuntime::ConnectCommunicators() {
   return communicators_ == nullptr ? absl::OkStatus() : communicators_->Connect(introductions);
 }
 
-absl::Status LocalRuntime::CheckRank() const {
-  int64_t ranks = 1;  // a plan from anywhere may name the largest rank that there is
-  for (const plan::Device& device : plan_.devices()) {
-    ranks = std::max(ranks, int64_t{device.rank()} + 1);
-  }
-  if (options_.net == nullptr) {
-    if (ranks == 1) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan: of ", ranks, " ranks, expected a net that joins them, got none"));
-  }
-  if (options_.net->rank() == plan_.rank() && options_.net->ranks() >= ranks) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "plan: of rank ", plan_.rank(), " of ", ranks, ", expected a net of that rank, got rank ",
-      options_.net->rank(), " of ", options_.net->ranks()));
-}
-
 bool LocalRuntime::AreMoreThanCores() const {
   return int64_t{Processes()} * layout_.computing > Cores();
 }
@@ -365,7 +346,7 @@ absl::Status LocalRuntime::Start() {
         absl::StrCat("expected workers and threads of 0 or more, got ", options_.workers, " and ",
                      options_.threads_per_device));
   }
-  RETURN_IF_ERROR(CheckRank());
+  RETURN_IF_ERROR(CheckNet(plan_, options_.net));
   int own_devices = 0;
   for (int d = 0; d < plan_.devices_size(); ++d) own_devices += IsOwn(d) ? 1 : 0;
   layout_.devices = std::max(1, own_devices);
