@@ -95,7 +95,7 @@ TEST(CudaTraceTest, EachInstructionOfADeviceHasItsTimeThere) {
         << std::get<0>(what) << ", " << std::get<1>(what);
   }
   EXPECT_EQ(ran.count("device 0 compute, on the device"), 1u);
-  EXPECT_EQ(ran.count("device 1 copy_out, on the device"), 1u);
+  EXPECT_EQ(ran.count("device 0 copy_out, on the device"), 1u);
   for (const auto& [track, spans] : ran) {
     double end = 0;
     for (const auto& [from, to] : spans) {
