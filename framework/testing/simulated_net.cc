@@ -136,7 +136,9 @@ void SimulatedNet::Endpoint::Beat() {
 }
 
 void SimulatedNet::Endpoint::Lose(int32_t peer, const absl::Status& why) {
-  if (peers_[peer].lost || peers_[peer].left) return;
+  // Of one that has left nothing more is missed, but what it has answered before may be on its way,
+  // and no longer is where this process is killed.
+  if (peers_[peer].lost || (peers_[peer].left && !process_.killed())) return;
   // Who begins to read finds that the connection has ended.
   if (receiver_ == nullptr) return WithReceiver([this, peer, why] { Lose(peer, why); });
   peers_[peer].lost = true;
