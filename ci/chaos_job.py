@@ -265,17 +265,21 @@ class Job:
                 found.append(int(name))
         return found
 
+    def _open_ports(self):
+        return [port for port, _, inode in _tcp_table("0A") if inode in self._listened]
+
     def expect_nothing_left(self, seconds=2.0):
         """Once the launcher has ended; what it killed may take a moment to go. How long that took."""
         begin = time.monotonic()
-        while self.processes() and time.monotonic() - begin < seconds:
+        # One that is killed gives up its memory, by which it is known here, before its ports.
+        while (self.processes() or self._open_ports()) and time.monotonic() - begin < seconds:
             time.sleep(0.005)
         left = self.processes()
         for thread in self._said:
             thread.join(0 if left else 5)
         expect(not left, f"processes are left: {left}")
         took = time.monotonic() - begin
-        still = [port for port, _, inode in _tcp_table("0A") if inode in self._listened]
+        still = self._open_ports()
         expect(not still, f"ports are still open: {still}")
         self._listened = {}
         return took
