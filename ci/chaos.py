@@ -1,6 +1,6 @@
 """Seeded chaos on real processes: the trainer as several ranks, and what goes wrong with them.
 
-    bazel run //ci:chaos -- --runs=300                # by hand: half a minute a run and core
+    bazel run //ci:chaos -- --runs=300                # by hand: three seconds a run and core where little else runs
     bazel run //ci:chaos -- --runs=1 --seed=17        # one run again, as a failure says
     bazel test //ci:chaos_test                        # two runs; .ci/run has it
 
