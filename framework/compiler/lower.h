@@ -44,9 +44,9 @@ struct CollectiveOptions {
 // Nothing is exchanged for that, as all ranks lower the same items.
 //
 // Where devices exchange things in the memory of hosts (DeviceClasses::through_hosts), a boxing
-// that reads other devices runs on hosts from there on, unless a collective does it: copies bring
-// them what the devices have, and back what has come of it. What the host feeds and fetches lies
-// there, too.
+// that reads other devices runs on hosts from there on, unless a collective does it or devices of
+// one rank copy from each other: copies bring them what the devices have, and back what has come of
+// it. What the host feeds and fetches lies there, too.
 absl::StatusOr<TaskGraph> Lower(const Graph& graph, const Grid& grid,
                                 const SbpAssignment& assignment, BoxingPlanner* planner,
                                 const Machine& machine, const DeviceClasses& classes,
@@ -150,6 +150,7 @@ class Boxer {
   ValueId BufferValue(const PhaseStep& step, int32_t place, int32_t number);
   // Of what is no part of a script and makes `output`, which moves bytes.
   plan::StreamKind StreamOf(ValueId output) const;
+  bool CopiesInRanks(const PhaseStep& step) const;
   Values HostsOf(const Values& values);
   void CopyTo(const Values& from, const Values& to, Phase phase, int32_t boxing);
   int64_t OffsetAt(ValueId value, int64_t place) const;

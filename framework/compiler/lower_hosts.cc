@@ -1,11 +1,41 @@
-// Copies between devices and their hosts, in a job of several ranks whose devices have memory
-// spaces of their own. Each is an item of the stage as any other: all devices of the stage have it,
-// whether or not another rank reads what it brings.
+// What devices with memory spaces of their own exchange in a job of several ranks, where no
+// collective does it: in the memory of their hosts, between copies, or from device to device where
+// no rank reads another. Each copy is an item of the stage as any other: all devices of the stage
+// have it, whether or not another rank reads what it brings.
 #include <algorithm>
 
 #include "framework/compiler/lower.h"
 
 namespace sluice {
+namespace {
+
+// Each element that is written is one that is read.
+bool OnlyMoves(BoxingRecipe recipe) {
+  switch (recipe) {
+    case BoxingRecipe::kAllGather:
+    case BoxingRecipe::kAllGatherTwoLevel:
+    case BoxingRecipe::kAllGatherDoubling:
+    case BoxingRecipe::kAllToAll:
+    case BoxingRecipe::kCopy:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// Asked of all devices of the stage together, by the slowest link over which one of them reads, for
+// all have the same items. A CPU cannot reach what a device has. A sum would need the parts in the
+// reader's own memory first: it is made on hosts.
+bool Boxer::CopiesInRanks(const PhaseStep& step) const {
+  if (!classes_.through_hosts() || step.on_hosts || !step.reads_others()) return false;
+  for (const int32_t stage : {step.from_stage, step.to_stage}) {
+    const int32_t first = grid_.DeviceIndex(stage, 0);
+    if (classes_.host(first) == first) return false;
+  }
+  return step.load().links.far == LinkKind::kProcess && OnlyMoves(step.symbolic().recipe);
+}
 
 // New values on the hosts, without producer, of what `values` are on devices.
 Boxer::Values Boxer::HostsOf(const Values& values) {

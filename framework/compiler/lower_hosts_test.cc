@@ -76,12 +76,13 @@ bool IsOnHost(const plan::Plan& plan, int32_t device) {
 struct Counts {
   int pulls = 0, readers = 0;      // of others here, of others' here
   int to_host = 0, from_host = 0;  // operands of copies
+  int between = 0;                 // operands of copies, of another device
   int folds = 0;                   // of devices, outside of scripts
 };
 
 // What ranks exchange lies on hosts. Copies between a device and its host are instructions of the
-// device's stream of copies; nothing else of a device touches another space, and all of its streams
-// have an order. The session's work is the host's.
+// device's stream of copies; nothing else of a device touches another space, but copies that read
+// devices of its rank, and all of its streams have an order. The session's work is the host's.
 Counts ExpectHostsBetween(const plan::Plan& plan) {
   EXPECT_EQ(ValidatePlan(plan), absl::OkStatus());
   Counts counts;
@@ -113,8 +114,13 @@ Counts ExpectHostsBetween(const plan::Plan& plan) {
             EXPECT_TRUE(IsOnHost(plan, reg.device())) << actor.name();
           }
           if (is_host || reg.bytes() == 0 || reg.device() == stream.device()) continue;
-          EXPECT_TRUE(IsOnHost(plan, reg.device())) << actor.name();
           EXPECT_EQ(x.kind(), plan::INSTRUCTION_COPY) << actor.name();
+          if (!IsOnHost(plan, reg.device())) {
+            EXPECT_EQ(operands, &x.inputs()) << actor.name();
+            EXPECT_EQ(plan.devices(reg.device()).rank(), plan.rank()) << actor.name();
+            ++counts.between;
+            continue;
+          }
           const bool out = operands == &x.outputs();
           EXPECT_EQ(stream.kind(), out ? plan::STREAM_COPY_OUT : plan::STREAM_COPY) << actor.name();
           (out ? counts.to_host : counts.from_host) += 1;
@@ -138,9 +144,42 @@ TEST(LowerHostsTest, WhatRanksExchangeLiesOnHosts) {
   }
 }
 
+// The most bytes of one value that a device brings to its host, a firing.
+int64_t MostBytesToHosts(const plan::Plan& plan) {
+  int64_t most = 0;
+  for (const plan::Actor& actor : plan.programs(0).actors()) {
+    if (plan.programs(0).streams(actor.stream()).kind() != plan::STREAM_COPY_OUT) continue;
+    for (const plan::Instruction& x : actor.script()) most = std::max(most, x.wire_bytes());
+  }
+  return most;
+}
+
+// Devices are dealt to ranks in their order: of two ranks each has both stages. Of four no two are
+// of one rank.
+TEST(LowerHostsTest, DevicesOfOneRankCopyFromEachOther) {
+  for (const bool nccl : {true, false}) {
+    for (const plan::Plan& plan : PlansOf({"data=2 pipe=2 @cuda", 2, 4, nccl})) {
+      EXPECT_GT(ExpectHostsBetween(plan).between, 0);
+    }
+    for (const plan::Plan& plan : PlansOf({"data=2 pipe=2 @cuda", 4, 4, nccl})) {
+      EXPECT_EQ(ExpectHostsBetween(plan).between, 0);
+    }
+  }
+}
+
+// What crosses stages inside of a rank does not go by the host, which has scalars alone then.
+TEST(LowerHostsTest, StagesOfOneRankCrossNoHost) {
+  for (const plan::Plan& plan : PlansOf({"data=2 pipe=2 @cuda", 2, 4, true})) {
+    EXPECT_LE(MostBytesToHosts(plan), 8);
+  }
+  for (const plan::Plan& plan : PlansOf({"data=2 pipe=2 @cuda", 4, 4, true})) {
+    EXPECT_GE(MostBytesToHosts(plan), int64_t{4} * 256 / 4 / 2 * 64);
+  }
+}
+
 // Every op, layouts that nobody would choose.
 TEST(LowerHostsTest, RandomGraphsToo) {
-  int compiled = 0, folds = 0;
+  int compiled = 0, folds = 0, between = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
     const auto random = MakeRandomGraph(seed, /*steps=*/1, DType::kF32);
@@ -158,11 +197,14 @@ TEST(LowerHostsTest, RandomGraphsToo) {
     if (!CompilePlan({{"train", random->graph.get()}}, one).ok()) continue;
     const auto plan = CompilePlan({{"train", random->graph.get()}}, options);
     ASSERT_TRUE(plan.ok()) << plan.status();
-    folds += ExpectHostsBetween(*plan).folds;
+    const Counts counts = ExpectHostsBetween(*plan);
+    folds += counts.folds;
+    between += counts.between;
     ++compiled;
   }
   EXPECT_GT(compiled, 20);
   EXPECT_GT(folds, 0);
+  EXPECT_GT(between, 0);
 }
 
 TEST(LowerHostsTest, EachDeviceHasAHostOfItsRank) {

@@ -51,7 +51,8 @@ Boxer::Values Boxer::EmitBoxing(const At& at, const SymbolicBoxing& boxing, cons
     }
     absl::StrAppend(&recipe, PhaseName(symbolic));
     for (step.step = 0; step.step < steps; ++step.step) {
-      if (classes_.through_hosts() && !step.on_hosts && step.reads_others()) {
+      if (classes_.through_hosts() && !step.on_hosts && step.reads_others() &&
+          !CopiesInRanks(step)) {
         held = OnHosts(held, phase, note);
         step.on_hosts = true;
       }
@@ -107,7 +108,8 @@ Boxer::Values Boxer::EmitStep(const PhaseStep& step, const Values& held, const V
     EmitWrite(step, held, classes_.members(step.to_stage)[m], outputs[m],
               follows ? plan::STREAM_COMPUTE : StreamOf(outputs[m]));
   }
-  if (!follows || reads_others) AddRemoteReaders(step, held, tasks_->values[outputs[0]].number);
+  const bool read_elsewhere = (!follows || reads_others) && !CopiesInRanks(step);
+  if (read_elsewhere) AddRemoteReaders(step, held, tasks_->values[outputs[0]].number);
   return outputs;
 }
 
@@ -247,6 +249,7 @@ void Boxer::EmitWrite(const PhaseStep& step, const Values& held, int32_t place, 
   if (!classes_.Wanted(step.to_stage, place)) return EmitShadow(step, held, output, stream);
   const PhaseWrite& write = planner_->Steps(phase, step.shape, place)[step.step];
   Task task = FoldTask(step.at, output, step.phase);
+  if (CopiesInRanks(step)) task.kind = plan::INSTRUCTION_COPY;
   task.stream = stream;
   task.position.second = sequence_;
   task.firings = step.tokens;
@@ -263,6 +266,7 @@ void Boxer::EmitWrite(const PhaseStep& step, const Values& held, int32_t place, 
 void Boxer::EmitShadow(const PhaseStep& step, const Values& held, ValueId output,
                        plan::StreamKind stream) {
   Task task = FoldTask(step.at, output, step.phase);
+  if (CopiesInRanks(step)) task.kind = plan::INSTRUCTION_COPY;
   task.stream = stream;
   task.position.second = sequence_;
   task.firings = step.tokens;
