@@ -1,9 +1,11 @@
-"""Writes the table of docs/cuda_kernels.md: what every CUDA kernel takes of a card, by what ptxas says when it compiles them.
+"""Writes the table of docs/cuda_kernels.md: what every CUDA kernel takes of a card, by what ptxas says when it compiles them,
+and beside it what it moves and computes, by bench/predicted/kernels.md.
 
   python3 ci/cuda_kernels.py            builds all kernels with --config=cuda, then writes the table
   python3 ci/cuda_kernels.py --check    says what the table has otherwise, and fails if there is something
 
-A kernel without __launch_bounds__ is an error: nobody could say how many of its threads a card holds.
+A kernel without __launch_bounds__ is an error: nobody could say how many of its threads a card holds. So is one of which
+nothing is known that it moves, for no op's case launches it, and a line of a kernel that is no more.
 """
 
 import collections
@@ -13,6 +15,9 @@ import subprocess
 import sys
 
 DOCUMENT = "docs/cuda_kernels.md"
+BOUNDS = "bench/predicted/kernels.md"
+# Where kernels stand that are part of no step.
+_APART = ("framework/testing/", "framework/tools/")
 _BEGIN = "<!-- begin: ci/cuda_kernels.py -->\n"
 _END = "<!-- end: ci/cuda_kernels.py -->\n"
 
@@ -91,12 +96,39 @@ def _span(values):
     return str(low) if low == high else "%d to %d" % (low, high)
 
 
-def table(kernels):
-    """kernels: {source: [Kernel, with its short name]}. Lines of Markdown: a row a kernel, all its instances together."""
-    lines = ["| kernel | instances | threads | registers sm_80 | sm_90 | shared, bytes | local, bytes | warps of 64 sm_80 | sm_90 |",
-             "|---|---|---|---|---|---|---|---|---|"]
+def _cells(line):
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def bounds(text):
+    """{kernel: the cells beside it} of the table that //bench:gpu_kernel_bounds prints."""
+    rows = [_cells(line) for line in text.splitlines() if line.startswith("| `")]
+    return {cells[0].strip("`"): cells[1:] for cells in rows}
+
+
+def unmatched(sources, moved):
+    """What is wrong between kernels, {source: names}, and the rows of bounds()."""
+    parts_of_steps = [(source, name) for source, names in sorted(sources.items()) if not source.startswith(_APART)
+                      for name in sorted(set(names))]
+    count = collections.Counter(name for _, name in parts_of_steps)
+    said = ["%s %s: has no line in %s, as no case of an op launches it (./bazelw run //bench:predicted writes what they do)"
+            % (source, name, BOUNDS) for source, name in parts_of_steps if name not in moved]
+    said += ["%s %s: expected a name that no other kernel has" % (source, name)
+             for source, name in parts_of_steps if count[name] > 1]
+    return said + ["%s: `%s`: there is no such kernel" % (BOUNDS, name) for name in sorted(moved.keys() - count.keys())]
+
+
+_COLUMNS = ("kernel | instances | threads | registers sm_80 | sm_90 | shared, bytes | local, bytes | warps of 64 sm_80 | sm_90 | "
+            "of, largest operand | bytes | of all its kernels | FLOPs | a byte | bound").split(" | ")
+_OF_BOUNDS = 6  # of these columns, the last
+
+
+def table(kernels, moved):
+    """kernels: {source: [Kernel, with its short name]}; moved: bounds(). Lines of Markdown: a row a kernel, all its instances
+    together."""
+    lines = ["| %s |" % " | ".join(_COLUMNS), "|" + "---|" * len(_COLUMNS)]
     for source in sorted(kernels):
-        lines.append("| **%s** | | | | | | | | |" % source)
+        lines.append("| **%s** |%s" % (source, " |" * (len(_COLUMNS) - 1)))
         by_name = collections.defaultdict(list)
         for kernel in kernels[source]:
             by_name[kernel.name].append(kernel)
@@ -105,9 +137,11 @@ def table(kernels):
             registers = [_span([each.registers for each in of[card]]) for card in SHARED_BYTES]
             held = [_span([warps(card, each.threads, each.registers, each.shared) for each in of[card]])
                     for card in SHARED_BYTES]
-            lines.append("| `%s` | %d | %s | %s | %s | %s | %s | %s | %s |" % (
+            beside = [""] * _OF_BOUNDS if source.startswith(_APART) else moved.get(name, [""] * _OF_BOUNDS)
+            lines.append("| `%s` | %d | %s | %s | %s | %s | %s | %s | %s | %s |" % (
                 name, len(of["sm_80"]), _span([each.threads for each in instances]), *registers,
-                _span([each.shared for each in instances]), _span([each.local for each in instances]), *held))
+                _span([each.shared for each in instances]), _span([each.local for each in instances]), *held,
+                " | ".join(beside)))
     return lines
 
 
@@ -119,22 +153,24 @@ def replace(document, lines):
     return document[:begin + len(_BEGIN)] + "\n".join(lines) + "\n" + document[end:]
 
 
+def rows(document):
+    """{(source, kernel): the cells beside it} of the document's table."""
+    source, found = "", {}
+    for line in document.splitlines():
+        if line.startswith("| **"):
+            source = _cells(line)[0].strip("*")
+        elif line.startswith("| `"):
+            cells = _cells(line)
+            found[source, cells[0].strip("`")] = cells[1:]
+    return found
+
+
 def differences(document, expected):
     """What stands otherwise in the document, by kernel."""
-    def rows(text):
-        source, found = "", {}
-        for line in text.splitlines():
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            if line.startswith("| **"):
-                source = cells[0].strip("*")
-            elif line.startswith("| `"):
-                found[source + " " + cells[0].strip("`")] = cells[1:]
-        return found
-
-    there, wanted = rows(document), rows(expected)
+    there, wanted = ({" ".join(key): cells for key, cells in rows(each).items()} for each in (document, expected))
     said = ["%s: not in the table" % key for key in sorted(wanted.keys() - there.keys())]
     said += ["%s: in the table, but there is no such kernel" % key for key in sorted(there.keys() - wanted.keys())]
-    return said + ["%s: the table has %s, the compiler says %s" % (key, " | ".join(there[key]), " | ".join(wanted[key]))
+    return said + ["%s: the table has %s, expected was %s" % (key, " | ".join(there[key]), " | ".join(wanted[key]))
                    for key in sorted(there.keys() & wanted.keys()) if there[key] != wanted[key]]
 
 
@@ -170,16 +206,19 @@ def main():
         kernels[source] = [each._replace(name=name) for each, name in zip(found, names)]
     with open(DOCUMENT, encoding="utf-8") as file:
         document = file.read()
-    expected = replace(document, table({source: each for source, each in kernels.items() if each}))
+    with open(BOUNDS, encoding="utf-8") as file:
+        moved = bounds(file.read())
+    expected = replace(document, table({source: each for source, each in kernels.items() if each}, moved))
     said = differences(document, expected)
     if "--check" not in sys.argv[1:]:
         with open(DOCUMENT, "w", encoding="utf-8") as file:
             file.write(expected)
-    print("\n".join(said), end="\n" if said else "")
+    wrong = unmatched({source: [each.name for each in of] for source, of in kernels.items()}, moved)
+    print("\n".join(wrong + said), end="\n" if wrong + said else "")
     print("kernels: %d sources, %d kernels with their instances, %d rows %s" % (
         len(kernels), sum(map(len, kernels.values())) // len(SHARED_BYTES), len(said),
         "differ; python3 ci/cuda_kernels.py writes them" if "--check" in sys.argv[1:] else "written anew"))
-    return 1 if said and "--check" in sys.argv[1:] else 0
+    return 1 if wrong or said and "--check" in sys.argv[1:] else 0
 
 
 if __name__ == "__main__":

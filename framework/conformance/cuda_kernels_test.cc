@@ -52,6 +52,27 @@ std::vector<const OpDef*> Ops() {
   return ops;
 }
 
+int64_t KernelsOf(const OpDef& op) {
+  const auto entries = CudaKernels();
+  return std::count_if(entries.begin(), entries.end(),
+                       [&op](const KernelEntry& entry) { return entry.op == op.name; });
+}
+
+TEST(CudaKernelsTest, TheListNamesEveryOp) {
+  for (const auto ops : {AllOps(), CardOps()}) {
+    for (const OpDef* op : ops) {
+      EXPECT_EQ(KernelsOf(*op), 1)
+          << op->name << ": kernels/cuda/kernel_list.inc is to have one line of it";
+      EXPECT_FALSE(op->cases.empty()) << op->name << " has no cases, so nothing tests its kernel";
+    }
+  }
+  for (const KernelEntry& entry : CudaKernels()) {
+    const bool instruction = entry.op == "copy" || entry.op == "fold" || entry.op == "accumulate";
+    EXPECT_TRUE(instruction || FindOp(entry.op) != nullptr)
+        << entry.op << " of kernels/cuda/kernel_list.inc is no op";
+  }
+}
+
 TEST(CudaKernelsTest, AgreeOnTheWholeAndOnParts) {
   int tried = 0;
   for (const OpDef* op : Ops()) {

@@ -146,6 +146,17 @@ class DeviceOperands {
   std::vector<int64_t> offsets_, sizes_;
 };
 
+std::vector<WrittenOperand> WrittenFloats(const KernelSpec& spec) {
+  std::vector<WrittenOperand> written;
+  for (size_t i = 0; i < spec.outputs.size(); ++i) {
+    const Shard& shard = spec.outputs[i];
+    if (!IsFloat(shard.dtype)) continue;
+    written.push_back(
+        {static_cast<int32_t>(spec.inputs.size() + i), shard.dtype, shard.NumElements()});
+  }
+  return written;
+}
+
 absl::StatusOr<int64_t> ScratchOn(const DeviceSupport& support, DeviceKind kind,
                                   const KernelSpec& spec) {
   const DeviceSpec device_spec = {kind, 0, "0:0"};
@@ -195,6 +206,7 @@ absl::StatusOr<KernelRun> RunKernelOn(const DeviceSupport& support, DeviceKind k
   Device& device = *devices[0];
   Stream* const stream = device.OpenStream(nullptr);
   ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, support.prepare(spec, stream));
+  if (call.check_nan) kernel = support.check_nan(std::move(kernel), WrittenFloats(spec));
   kernel = support.place(std::move(kernel), spec, {"program test", "device 0"}, stream);
 
   // Of scratch, too: who reads what it has not written gets nonsense.

@@ -44,6 +44,7 @@ struct KernelCall {
   Reduction reduction = Reduction::kNone;
   bool fill_identity = false;
   std::vector<FoldRegion> regions;
+  bool check_nan = false;  // of a device: what it writes is looked at behind it
 };
 
 // Outputs without an array start as NaN (as -1 for integers), and so does scratch, so that what is

@@ -151,6 +151,7 @@ const OpDef& ReduceOp() {
                       {"", ReduceAttributes{Reduction::kSum, true, {1}}, {Wide()}},
                       {"", ReduceAttributes{Reduction::kSum, true, {1}}, {F32({3, 1203, 67})}},
                       {"", ReduceAttributes{Reduction::kSum, true, {0, 1}}, {Wide()}},
+                      {"", ReduceAttributes{Reduction::kSum, false, {0, 2}}, {F32({5, 7, 31, 67})}},
                       {"", ReduceAttributes{Reduction::kMax, false, {0}}, {Wide()}},
                       {"", ReduceAttributes{Reduction::kMin, false, {1}}, {Wide()}},
                       {"", ReduceAttributes{Reduction::kMax, false, {0, 1}}, {Wide()}}};

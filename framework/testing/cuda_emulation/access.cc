@@ -13,6 +13,7 @@
 #include "framework/testing/cuda_emulation/reader_sets.h"
 #include "framework/testing/cuda_emulation/runtime.h"
 #include "framework/testing/cuda_emulation/symbols.h"
+#include "framework/testing/cuda_emulation/traffic.h"
 
 // Of the program, by the linker: constants lie between its beginning and its data. Of the data,
 // kernels name none but shared variables: nvcc does not let them see the host's.
@@ -60,6 +61,8 @@ struct Past {
 constinit Past* past = nullptr;
 
 bool checks_on = true;
+bool traffic_is_counted = false;
+constinit Traffic* traffic = nullptr;  // made when it is first counted
 // The operand that the last access was in.
 uintptr_t operand_begin = 0, operand_end = ~uintptr_t{0};
 bool operand_written = true;
@@ -357,6 +360,11 @@ bool IsAllAllocated(uintptr_t address, size_t size) {
   return size == 0 || IsAllocated(address, size);
 }
 
+__attribute__((noinline)) void CountAccess(uintptr_t address, size_t size, AccessKind kind) {
+  const OutsideKernel outside;
+  traffic->Touch(address, size, kind != AccessKind::kWrite, kind != AccessKind::kRead);
+}
+
 __attribute__((noinline)) void CheckedAccess(uintptr_t address, size_t size, AccessKind kind) {
   if (address - running.device_memory >= kRegionBytes) return AccessElsewhere(address, size, kind);
   if (size <= 16 ? !IsAllocated(address, size) : !IsAllAllocated(address, size)) {
@@ -370,6 +378,7 @@ __attribute__((noinline)) void CheckedAccess(uintptr_t address, size_t size, Acc
                                            : "writes outside of its instruction's operands",
                  address);
   }
+  if (traffic_is_counted) CountAccess(address, size, kind);
   CheckCells(CellOf(address), address, size, kind, false);
 }
 
@@ -393,6 +402,17 @@ void SetChecks(bool on) {
 }
 
 bool ChecksAreOn() { return checks_on; }
+
+void CountTraffic(bool on) {
+  const std::unique_lock<std::mutex> lock(TheRuntime().mutex);
+  if (traffic == nullptr) traffic = new Traffic();
+  traffic_is_counted = on;
+}
+
+std::vector<KernelTraffic> TakeTraffic() {
+  const std::unique_lock<std::mutex> lock(TheRuntime().mutex);
+  return traffic == nullptr ? std::vector<KernelTraffic>() : traffic->Take();
+}
 
 void ForgetAccesses() {
   if (past == nullptr) {
@@ -420,7 +440,11 @@ void BeginOperation(const Operation& operation) {
   operand_written = true;
 }
 
-void EndOperation() { running.operation = nullptr; }
+void EndOperation() {
+  const void* const kernel = running.operation->name.function;
+  if (traffic_is_counted && kernel != nullptr) traffic->EndLaunch(FunctionName(kernel));
+  running.operation = nullptr;
+}
 
 void PassBarrier() {
   if (++past->last_context == 0) {

@@ -59,6 +59,9 @@ struct Triple {
 };
 __global__ void CopyStruct(const Triple* from, Triple* to) { *to = *from; }
 
+__global__ void AddFirst(const float* p, float* q) { q[threadIdx.x] = p[0] + p[threadIdx.x]; }
+__global__ void AddTo(float* p) { atomicAdd(reinterpret_cast<int*>(p), 1); }
+
 class AccessTest : public EmulationTest {};
 
 TEST_F(AccessTest, WhatIsRightIsNoError) {
@@ -241,6 +244,28 @@ TEST_F(AccessTest, AnInstructionKeepsToItsOperands) {
   WatchCudaOperands(first_, {});
   EXPECT_EQ(Launch(Copy, {1, 32}, first_, arena, arena + 65), cudaSuccess);
   EXPECT_EQ(Finish(), cudaSuccess);
+}
+
+TEST_F(AccessTest, TrafficIsEachByteOnceALaunchAndWay) {
+  CountTraffic(true);
+  EXPECT_EQ(Launch(AddFirst, {1, 32}, first_, zeros_, fresh_), cudaSuccess);
+  EXPECT_EQ(Launch(AddFirst, {1, 8}, first_, zeros_, fresh_), cudaSuccess);
+  EXPECT_EQ(Launch(AddTo, {2, 32}, first_, zeros_), cudaSuccess);
+  // Neither copies nor shared memory.
+  EXPECT_EQ(Launch(SharedOfLastBlock, {1, 32}, first_, zeros_), cudaSuccess);
+  EXPECT_EQ(cudaMemcpyAsync(pinned_, zeros_, kBytes, cudaMemcpyDeviceToHost, first_), cudaSuccess);
+  EXPECT_EQ(Finish(), cudaSuccess);
+  CountTraffic(false);
+  EXPECT_EQ(Launch(AddFirst, {1, 32}, first_, zeros_, fresh_), cudaSuccess);
+  EXPECT_EQ(Finish(), cudaSuccess);
+  std::vector<std::string> counted;
+  for (const KernelTraffic& each : TakeTraffic()) {
+    counted.push_back(each.kernel + " " + std::to_string(each.launches) + ": " +
+                      std::to_string(each.loaded) + " + " + std::to_string(each.stored));
+  }
+  EXPECT_THAT(counted, testing::ElementsAre("AddFirst 2: 160 + 160", "AddTo 1: 4 + 4",
+                                            "SharedOfLastBlock 1: 0 + 128"));
+  EXPECT_THAT(TakeTraffic(), IsEmpty());
 }
 
 TEST_F(AccessTest, WithoutChecksNothingIsSeenAndLaterAllIsTrusted) {

@@ -66,6 +66,18 @@ struct Statistics {
 };
 Statistics GetStatistics();
 
+// What the launches of a kernel have moved together: bytes of device memory that each loaded and
+// stored, every byte once, however often the launch touched it.
+struct KernelTraffic {
+  std::string kernel;  // "SoftmaxRows<float>"
+  int64_t launches = 0;
+  int64_t loaded = 0, stored = 0;
+};
+// Counts it from now on, or no more, where accesses are checked. While nothing runs on a device.
+void CountTraffic(bool on);
+// By name; it is forgotten.
+std::vector<KernelTraffic> TakeTraffic();
+
 // ---- For emulations of libraries beside (cuBLASLt, NCCL) ----
 
 // Rows of bytes that a call reads or writes; all of them, one access.
