@@ -157,20 +157,26 @@ class LyingMailTest : public LyingPeerTest {
     std::vector<std::byte> to(16);
     nets_[0]->Pull(1, Request(0, 16), 0, to.data());
     const std::unique_ptr<HostMail> mail = *HostMail::Make(1);
-    HostMail::Cell& cell = mail->part(0).letters[0][0];
-    const auto words = std::bit_cast<std::array<uint64_t, 7>>(letter);
-    for (size_t n = 0; n < words.size(); ++n) cell.letter[n] = words[n];
-    cell.number = 1;
+    Write(letter, 1, mail.get());
     std::string bytes;
     WriteFrame(MailRoute(mail.get(), 0).Introduction(), &bytes);
     EXPECT_GT(send(sockets_[1][0].number(), bytes.data(), bytes.size(), 0), 0);
     while (!ranks_[0].Has(1, std::chrono::seconds(0))) inbox->Take();
     EXPECT_EQ(to, std::vector<std::byte>(16));
-    // Nothing more is looked at.
-    cell.number = 2;
+    // What may be said is not looked at any more, either.
+    Letter pulled;
+    pulled.kind = static_cast<uint8_t>(WireMessage::Kind::kPulled);
+    Write(pulled, 2, mail.get());
     inbox->Take();
     EXPECT_FALSE(ranks_[0].Has(2, std::chrono::seconds(0)));
     return ranks_[0].Message(0).text;
+  }
+  // As the letter of that number, to inbox 0 of the only other rank.
+  static void Write(const Letter& letter, uint32_t number, HostMail* mail) {
+    HostMail::Cell& cell = mail->part(0).letters[0][number - 1];
+    const auto words = std::bit_cast<std::array<uint64_t, 7>>(letter);
+    for (size_t n = 0; n < words.size(); ++n) cell.letter[n] = words[n];
+    cell.number = number;
   }
   void SetUp() override {
     LyingPeerTest::SetUp();
