@@ -216,6 +216,10 @@ def processes(setting):
                                 arguments + ["--threads=1", "--processes=2"], _step_alone, 400),
                           _peer(setting, "PyTorch, 1 process x 2 threads", "gpt_step_torch.py", arguments + ["--threads=2"],
                                 _step_alone, 400)]
+            if mesh == "data=2" and size == "tiny":
+                peers.append(_peer(setting, "the original framework, 2 processes", "gpt_step_oneflow.py",
+                                   ["--size=tiny", "--mesh=data=2", "--threads=1", "--processes=2", "--warmup=1",
+                                    "--steps=%d" % (2 if setting.quick else 5)], _step_alone, 400, original=True))
             contests.append(Contest("gpt %s, %s" % (size, mesh), ours, peers,
                                     1 if setting.quick else {"tiny": 5, "default": 5, "small": 2}[size]))
     return contests
@@ -224,6 +228,16 @@ def processes(setting):
 def null_ranks(setting):
     steps = ["--steps=%d" % (50 if setting.quick else 1000)]
     return [Contest("null", _launched(setting, 16, "net_null", steps, figures.of_lines, 900), rounds=1)]
+
+
+def saves(setting):
+    """The trainer, which saves as it trains, in one process of two devices and on two processes."""
+    trainer = os.path.join(os.path.dirname(setting.programs), "models", "gpt", "train")
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "save_pause.py")
+    saved = "--saves=%d" % (3 if setting.quick else 20)
+    return [Contest("saves, %d ranks" % ranks,
+                    Contestant("ours", [sys.executable, script, "--trainer=" + trainer, "--ranks=%d" % ranks, saved],
+                               figures.of_lines), rounds=1 if setting.quick else 3) for ranks in (1, 2)]
 
 
 @dataclass
@@ -258,5 +272,6 @@ GROUPS = {
                         "the pass over memory that makes the terms."),
     "processes": Group(processes, "A GPT step on two processes of a core each over TCP, beside one process with a device for each; the "
                        "batch of data=2 is twice that of one device. A ratio is that of the turns, taken in pairs."),
+    "saves": Group(saves, "How long training stands still for a checkpoint, beside 5 % of a step; default GPT, data=2."),
     "null_ranks": Group(null_ranks, "The protocol of a GPT step among 16 processes whose devices compute nothing."),
 }

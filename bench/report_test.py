@@ -1,3 +1,4 @@
+import argparse
 import io
 import json
 import os
@@ -9,7 +10,7 @@ import xml.etree.ElementTree as xml
 from contextlib import redirect_stdout
 from unittest import mock
 
-from bench import charts, figures, groups, page, report, rooflines, runs, step_lines, tables
+from bench import charts, figures, groups, page, report, rooflines, runs, save_pause, step_lines, tables
 
 
 def google(cases):
@@ -96,6 +97,34 @@ class LaunchedTest(unittest.TestCase):
         for contest in groups.processes(setting):
             self.assertEqual(contest.ours.command[6:], contest.peers[0].command[1:])
         self.assertEqual([figure.name for figure in contest.ours.read(step(mesh="data=2"))], ["gpt/tiny/data:2/step"])
+
+
+class SavePauseTest(unittest.TestCase):
+
+    def figure(self, behind):
+        """Of steps of 100 ms, those behind a save of another length; the second save is at step 12."""
+        options = argparse.Namespace(every=6, ranks=2)
+        log = [json.dumps({"step": n, "tokens_per_second": 8 * 128 / (behind if n % 6 == 1 else 0.1)}) for n in range(1, 31)]
+        return save_pause.figure_of(options, "log x\nsaving     5 times; steps waited 0.7 ms for each, 0.7 % of a step\n", log)
+
+    def test_what_steps_wait_and_the_step_behind_is_longer_by_is_the_pause(self):
+        figure = self.figure(0.104)
+        self.assertAlmostEqual(figure["value"], 4.7e6)
+        self.assertAlmostEqual(figure["limit"], 5e6)
+        self.assertIn("4.70 % of a step of 100 ms", figure["note"])
+
+    def test_a_step_that_is_shorter_takes_nothing_off(self):
+        self.assertAlmostEqual(self.figure(0.09)["value"], 0.7e6)
+
+    def test_a_trainer_that_says_nothing_of_saves_is_an_error(self):
+        with self.assertRaisesRegex(SystemExit, "expected a line \"saving\""):
+            save_pause.figure_of(argparse.Namespace(every=6, ranks=1), "log x\n", [])
+
+    def test_the_report_runs_the_trainer_beside_its_programs(self):
+        setting = groups.Setting("out/bench", "peers", "python3", "", quick=True)
+        for contest in groups.saves(setting):
+            self.assertTrue(os.path.exists(contest.ours.command[1]))
+            self.assertIn("--trainer=" + os.path.join("out", "models", "gpt", "train"), contest.ours.command)
 
 
 class RowsTest(unittest.TestCase):

@@ -21,10 +21,10 @@ import rdma_vm_image
 import rdma_vm_machine
 
 _HERE = pathlib.Path(__file__).parent
-_FILES = ("framework/comm/verbs_net_test", "models/gpt/train", "ci/same_checkpoints", "ci/rdma_vm_train.sh",
+_FILES = ("framework/comm/verbs_net_test", "framework/train/links_test", "models/gpt/train", "ci/same_checkpoints", "ci/rdma_vm_train.sh",
           "models/gpt/testdata/fixed.txt")
 _LIMIT = 60  # seconds of a case
-_WORTH_TELLING = re.compile(r" s$|packets|come over TCP")
+_WORTH_TELLING = re.compile(r" s$|packets|come over TCP|RDMA reads")
 _CUT = "for end in 0 1; do /usr/bin/tc qdisc replace dev h$end root netem loss 100%; done"
 _MEND = "for end in 0 1; do /usr/bin/tc qdisc del dev h$end root; done"
 _LAYOUTS = ("data=2", "model=2", "pipe=2", "data=2 model=2", "data=2 pipe=2", "model=2 pipe=2")
@@ -34,6 +34,8 @@ _IN_CI = 2  # of them
 CASES = {
     # Bytes of any size and stride as TCP brings them; a wrong key, a wrong length, a cable that is cut, a rank that goes.
     "transfers": (True, f"SLUICE_RDMA_CUT='{_CUT}' SLUICE_RDMA_MEND='{_MEND}' /payload/verbs_net_test"),
+    # A job measures its links by the device that its net will have.
+    "links": (True, "/payload/links_test --gtest_filter='*Rdma*'"),
     "loss": (True, """
 for end in 0 1; do /usr/bin/tc qdisc add dev h$end root netem loss 1%; done
 /payload/verbs_net_test --gtest_filter='*ReadsBring*:*ReadsWait*' || exit 1

@@ -5,13 +5,18 @@
     venv310/bin/pip install oneflow "numpy<2" nvidia-cudnn-cu11==8.5.0.96 nvidia-cublas-cu11==11.10.3.66
     venv310/bin/python bench/peers/gpt_step_oneflow.py --size=tiny --threads=2
 
+With --processes=2 and --mesh=data=2 each of two processes has half of the batch, parameters are broadcast and the framework
+adds up their gradients; the first one prints.
+
 OneFlow 0.9.0 is the last wheel on PyPI that runs on a CPU alone, under CPython 3.10, which Debian 12 does
 not package (pyenv builds one). The wheel wants two CUDA libraries to be there, though it computes on the CPU.
 """
 
+import contextlib
 import glob
 import math
 import os
+import subprocess
 import sys
 
 import gpt_sizes
@@ -76,22 +81,23 @@ def build(size):
     return Gpt(**size)
 
 
-def main():
-    parser = gpt_sizes.arguments(__doc__.splitlines()[0], ["graph", "eager"])
-    options = parser.parse_args()
-    with_libraries()
-    global flow  # only now: the library must find its CUDA libraries
-    try:
-        import oneflow as flow
-    except ImportError as error:
-        step_report.missing("gpt_step_oneflow", error, PACKAGES)
+def run(options):
+    """One process of options.processes."""
     flow.set_num_threads(options.threads)
     base_bytes = step_report.resident_bytes()
     model = build(gpt_sizes.size_of(options))
-    optimizer = flow.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS, eps=gpt_sizes.EPSILON,
-                                 weight_decay=0.0)
     tokens, labels = (flow.tensor(rows, dtype=flow.int32)
                       for rows in gpt_sizes.tokens_and_labels(gpt_sizes.size_of(options)))
+    if options.processes > 1:
+        everywhere = flow.placement("cpu", ranks=list(range(options.processes)))
+        model = model.to_global(placement=everywhere, sbp=flow.sbp.broadcast)
+        tokens, labels = (rows.to_global(placement=everywhere, sbp=flow.sbp.broadcast).to_global(sbp=flow.sbp.split(0))
+                          for rows in (tokens, labels))
+    optimizer = flow.optim.AdamW(model.parameters(), lr=gpt_sizes.RATE, betas=gpt_sizes.BETAS, eps=gpt_sizes.EPSILON,
+                                 weight_decay=0.0)
+
+    def value_of(loss):
+        return loss.to_global(sbp=flow.sbp.broadcast).to_local().item() if options.processes > 1 else loss.item()
 
     class Step(flow.nn.Graph):
 
@@ -110,12 +116,31 @@ def main():
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        return loss.item()
+        return value_of(loss)
 
     graph = Step()
     gpt_sizes.report("oneflow " + options.mode, flow.__version__, options,
-                     eager if options.mode == "eager" else lambda: graph(tokens, labels).item(),
+                     eager if options.mode == "eager" else lambda: value_of(graph(tokens, labels)),
                      sum(p.numel() for p in model.parameters()), base_bytes)
+
+
+def main():
+    parser = gpt_sizes.arguments(__doc__.splitlines()[0], ["graph", "eager"], meshes=["data=2"])
+    parser.add_argument("--processes", type=int, default=1, help="that the batch is dealt out to (default: %(default)s)")
+    parser.add_argument("--launched", action="store_true", help="in each of several processes; this program says so itself")
+    options = parser.parse_args()
+    with_libraries()
+    global flow  # only now: the library must find its CUDA libraries
+    try:
+        import oneflow as flow
+    except ImportError as error:
+        step_report.missing("gpt_step_oneflow", error, PACKAGES)
+    if options.processes > 1 and not options.launched:
+        command = [sys.executable, "-m", "oneflow.distributed.launch", "--nproc_per_node", str(options.processes), __file__]
+        return subprocess.run(command + sys.argv[1:] + ["--launched"], check=False).returncode
+    with open(os.devnull, "w", encoding="ascii") if flow.env.get_rank() > 0 else contextlib.nullcontext(sys.stdout) as out:
+        with contextlib.redirect_stdout(out):
+            run(options)
     return 0
 
 

@@ -19,7 +19,25 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/types/span.h"
+
 namespace sluice {
+
+// What else the owner of a doorbell waits for: words that others change, of other processes too,
+// and wake on. Calls are the owner's.
+class OtherBells {
+ public:
+  struct Word {
+    const std::atomic<uint32_t>* word;
+    uint32_t value;  // the owner sleeps only while this stands there
+  };
+  static constexpr size_t kMostWords = 63;
+  virtual ~OtherBells() = default;
+  virtual bool HasRung() const = 0;
+  // From here on until StopListening, whoever changes one of the words wakes the owner.
+  virtual absl::Span<const Word> Listen() = 0;
+  virtual void StopListening() = 0;
+};
 
 // What the owner of something sleeps on until it changes. It spins for a while, then waits in the
 // kernel.
@@ -32,11 +50,13 @@ class Doorbell {
   void Ring() {
     if (state_.load() == kSleeping) WakeUp();
   }
-  // The owner: waits until ready(), which makes sequentially consistent loads. False once the
-  // deadline has passed.
+  // Whether an owner can wait for other bells as well: the kernel lets it sleep on several words.
+  static bool HearsOthers();
+  // The owner: waits until ready(), which makes sequentially consistent loads and knows of the
+  // others. False once the deadline has passed.
   template <typename Ready>
   bool Wait(Ready&& ready, std::chrono::microseconds spin,
-            std::optional<Clock::time_point> deadline) {
+            std::optional<Clock::time_point> deadline, OtherBells* others = nullptr) {
     if (ready()) return true;
     if (spin.count() > 0) {
       // What comes at once costs no look at the clock.
@@ -56,8 +76,12 @@ class Doorbell {
     while (true) {
       // Either the one who rings sees that the owner sleeps, or the owner what the bell stands for.
       state_.store(kSleeping);
+      absl::Span<const OtherBells::Word> words;
+      if (others != nullptr) words = others->Listen();
       const bool is_ready = ready();
-      if (is_ready || !Sleep(deadline)) {
+      const bool goes_on = !is_ready && Sleep(deadline, words);
+      if (others != nullptr) others->StopListening();
+      if (!goes_on) {
         state_.store(kAwake);
         return is_ready || ready();
       }
@@ -71,7 +95,7 @@ class Doorbell {
   static void Pause();
   void WakeUp();
   // Until woken or for no reason; false at the deadline.
-  bool Sleep(std::optional<Clock::time_point> deadline);
+  bool Sleep(std::optional<Clock::time_point> deadline, absl::Span<const OtherBells::Word> words);
 
   std::atomic<uint32_t> state_{kAwake};
 };
@@ -130,12 +154,16 @@ class Queue {
     return true;
   }
 
-  // Waits for an item: spins for `spin`, then sleeps. False if woken by Wake or at the deadline
-  // without one.
+  // Waits for an item: spins for `spin`, then sleeps. False if woken by Wake, by others or at the
+  // deadline without one.
   bool WaitNonEmpty(std::chrono::microseconds spin,
-                    std::optional<Clock::time_point> deadline = std::nullopt) {
+                    std::optional<Clock::time_point> deadline = std::nullopt,
+                    OtherBells* others = nullptr) {
     if (!Empty()) return true;
-    const bool rung = bell_.Wait([this] { return !Empty() || woken_.load(); }, spin, deadline);
+    const auto ready = [this, others] {
+      return !Empty() || woken_.load() || (others != nullptr && others->HasRung());
+    };
+    const bool rung = bell_.Wait(ready, spin, deadline, others);
     if (!rung || !Empty()) return rung;
     woken_.store(false);
     return false;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/base/fence.h"
+#include "framework/base/queue.h"
 #include "framework/device/memory.h"
 #include "framework/device/stream.h"
 
@@ -57,6 +59,9 @@ struct WireMessage {
   bool failed = false;            // of a token: its step has failed, and it holds nothing
   Asker asker = Asker::kSession;  // of a question, its answer and a leave
   Edge edge;                      // of a step: its program alone
+  // Of a token: the inbox of its owner that wants to hear that it was pulled, and of a kPulled that
+  // same one; -1: none. Only advice on the way to take.
+  int32_t worker = -1;
   // Of a token: from 0 on, by edge; of an end: by program; of a beginning and a question: as this
   // rank counts them; of a leave: steps begun.
   int64_t sequence = 0;
@@ -81,7 +86,8 @@ struct PullRequest {
   Edge edge;
   int64_t sequence = 0;
   int32_t element_bytes = 0;
-  int64_t bytes = 0;  // of all pieces
+  int64_t bytes = 0;    // of all pieces
+  int32_t worker = -1;  // the inbox of who pulls that wants to hear of tokens; -1: none
   std::vector<Piece> pieces;
 };
 
@@ -97,11 +103,19 @@ struct AddressedMessage {
   WireMessage message;
 };
 
+// What ranks of the host say to one worker of this rank with no thread of the net in between. The
+// worker's alone, which takes what has come before it sleeps, and sleeps on it too.
+class Inbox : public OtherBells {
+ public:
+  // Has the receiver receive what has come.
+  virtual void Take() = 0;
+};
+
 // Of one rank; any thread. Messages and bytes may overtake each other, from one rank to another
 // too: a token that is named implies those before it, and bytes are there when they are said to be.
 class CommNet {
  public:
-  // Called on threads of the net.
+  // Called on threads of the net and, of what comes to inboxes, on those of their owners.
   class Receiver {
    public:
     virtual ~Receiver() = default;
@@ -126,6 +140,10 @@ class CommNet {
   // Whether what lies in a row in that rank's memory is read there as a rule, so that a pull of it
   // moves nothing. Known before ranks have met; FindInPlace tells what is so.
   virtual bool reads_in_place(int32_t /*of*/) const { return false; }
+  // Before Open, for a worker with a number below kInboxes. `wake` makes it look again at what it
+  // sleeps on. Owned by the net; null: what is said to this rank comes by threads of the net alone.
+  static constexpr int32_t kInboxes = 8;
+  virtual Inbox* OpenInbox(int32_t /*worker*/, std::function<void()> /*wake*/) { return nullptr; }
   // Is what leaves this host encrypted and authenticated?
   virtual bool seals() const { return false; }
   // Before Open, any number of times: memory that slots of this rank lie in and that pulls bring

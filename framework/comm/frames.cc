@@ -40,6 +40,10 @@ bool IsOfToken(WireMessage::Kind kind) {
   return kind == WireMessage::Kind::kToken || kind == WireMessage::Kind::kPulled;
 }
 
+bool HasPull(FrameType type) {
+  return type == FrameType::kPull || type == FrameType::kPullAgain || type == FrameType::kBytes;
+}
+
 void WriteMessage(const Frame& frame, std::string* to) {
   ByteWriter writer(to);
   const WireMessage& message = frame.message;
@@ -48,6 +52,7 @@ void WriteMessage(const Frame& frame, std::string* to) {
   writer.Fixed(message.sequence);
   WriteEdge(message.edge, &writer);
   if (IsOfToken(message.kind)) {
+    writer.Fixed(message.worker);
     writer.Fixed(frame.pull);
     writer.Fixed(frame.place.memory);
     if (frame.place.memory >= 0) {
@@ -81,6 +86,7 @@ absl::Status ReadMessage(absl::Span<const std::byte> bytes, Frame* frame) {
   message.sequence = reader.Fixed<int64_t>();
   message.edge = ReadEdge(&reader);
   if (IsOfToken(message.kind)) {
+    message.worker = reader.Fixed<int32_t>();
     frame->pull = reader.Fixed<int32_t>();
     frame->place.memory = reader.Fixed<int32_t>();
     const bool lies = frame->place.memory >= 0;
@@ -125,6 +131,7 @@ void WriteRequest(const PullRequest& request, std::string* to) {
   WriteEdge(request.edge, &writer);
   writer.Fixed(request.element_bytes);
   writer.Fixed(request.bytes);
+  writer.Fixed(request.worker);
   writer.Fixed(static_cast<uint32_t>(request.pieces.size()));
   for (const PullRequest::Piece& piece : request.pieces) {
     writer.Fixed(piece.offset);
@@ -138,6 +145,7 @@ absl::Status ReadRequest(ByteReader* reader, PullRequest* request) {
   request->edge = ReadEdge(reader);
   request->element_bytes = reader->Fixed<int32_t>();
   request->bytes = reader->Fixed<int64_t>();
+  request->worker = reader->Fixed<int32_t>();
   const auto pieces = reader->Fixed<uint32_t>();
   // Room for all of them at once, as one that grows has up to twice as much.
   if (pieces > reader->left() / kLeastPieceBytes) {
@@ -242,10 +250,12 @@ void WriteFrame(const Frame& frame, std::string* to) {
       writer.Text(frame.status.message());
       break;
     case FrameType::kMark:
+    case FrameType::kMail:
       writer.Fixed(frame.mark.process);
       writer.Fixed(frame.mark.file);
       writer.Fixed(frame.mark.bytes);
       for (const std::byte byte : frame.mark.mark) writer.Fixed(static_cast<uint8_t>(byte));
+      if (frame.type == FrameType::kMail) writer.Fixed(frame.offset);
       break;
     case FrameType::kVerbs:
       WriteVerbs(frame, &writer);
@@ -253,6 +263,7 @@ void WriteFrame(const Frame& frame, std::string* to) {
     case FrameType::kBeat:
     case FrameType::kCanRead:
     case FrameType::kConnected:
+    case FrameType::kReadsMail:
       break;
   }
   const auto size = static_cast<uint32_t>(to->size() - begin - kFrameHeadBytes);
@@ -271,7 +282,7 @@ absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
   Frame frame;
   const auto type = reader.Fixed<uint8_t>();
   if (type < static_cast<uint8_t>(FrameType::kMessage) ||
-      type > static_cast<uint8_t>(FrameType::kConnected)) {
+      type > static_cast<uint8_t>(FrameType::kReadsMail)) {
     return absl::InvalidArgumentError(absl::StrCat("a frame of unknown type ", type));
   }
   frame.type = static_cast<FrameType>(type);
@@ -279,15 +290,15 @@ absl::StatusOr<Frame> ReadFrame(absl::Span<const std::byte> bytes) {
     RETURN_IF_ERROR(ReadMessage(bytes.subspan(1), &frame));
     return frame;
   }
-  if (frame.type == FrameType::kMark) {
+  if (frame.type == FrameType::kMark || frame.type == FrameType::kMail) {
     frame.mark.process = reader.Fixed<int32_t>();
     frame.mark.file = reader.Fixed<int32_t>();
     frame.mark.bytes = reader.Fixed<int64_t>();
     for (std::byte& byte : frame.mark.mark) byte = std::byte{reader.Fixed<uint8_t>()};
+    if (frame.type == FrameType::kMail) frame.offset = reader.Fixed<uint64_t>();
   } else if (frame.type == FrameType::kVerbs) {
     RETURN_IF_ERROR(ReadVerbs(&reader, &frame));
-  } else if (frame.type != FrameType::kBeat && frame.type != FrameType::kCanRead &&
-             frame.type != FrameType::kConnected) {
+  } else if (HasPull(frame.type)) {
     frame.pull = reader.Fixed<int32_t>();
     frame.sequence = reader.Fixed<int64_t>();
   }

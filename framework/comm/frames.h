@@ -20,15 +20,17 @@
 namespace sluice {
 
 enum class FrameType : uint8_t {
-  kMessage = 1,    // a WireMessage; of a token, its bytes may ride along
-  kPull = 2,       // a pull's number, sequence and PullRequest
-  kPullAgain = 3,  // the same pull as once before, of another sequence
-  kBytes = 4,      // a pull has been served: so many bytes follow, or an error
-  kBeat = 5,       // that the sender lives
-  kMark = 6,       // a memory of the sender that the reader may map, if it can
-  kCanRead = 7,    // that the reader of a mark can
-  kVerbs = 8,      // memories of the sender that the reader may read by RDMA, if it can
-  kConnected = 9,  // that the reader of a kVerbs can
+  kMessage = 1,     // a WireMessage; of a token, its bytes may ride along
+  kPull = 2,        // a pull's number, sequence and PullRequest
+  kPullAgain = 3,   // the same pull as once before, of another sequence
+  kBytes = 4,       // a pull has been served: so many bytes follow, or an error
+  kBeat = 5,        // that the sender lives
+  kMark = 6,        // a memory of the sender that the reader may map, if it can
+  kCanRead = 7,     // that the reader of a mark can
+  kVerbs = 8,       // memories of the sender that the reader may read by RDMA, if it can
+  kConnected = 9,   // that the reader of a kVerbs can
+  kMail = 10,       // a memory of the sender in which it writes letters to the reader (host_mail.h)
+  kReadsMail = 11,  // that the reader of a kMail reads them
 };
 
 // Where a slot lies: in the n-th memory that its owner has told of.
@@ -49,7 +51,8 @@ struct Frame {
   // in the sender's memory.
   absl::Span<const std::byte> along;
   MemoryPlace place;
-  MemoryMark mark;                   // kMark
+  MemoryMark mark;                   // kMark, kMail
+  uint64_t offset = 0;               // kMail: where in that memory
   VerbsAddress verbs;                // kVerbs
   std::vector<VerbsRegion> regions;  // the same
 };

@@ -1,11 +1,16 @@
 // Peers that say what is not so, or what cannot be.
 #include <sys/socket.h>
 
+#include <array>
+#include <bit>
+#include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "framework/comm/frames.h"
+#include "framework/comm/host_mail.h"
 #include "framework/comm/tcp_net_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -139,6 +144,66 @@ TEST_F(TcpNetTest, WhatCannotBeReadIsAskedFor) {
   ASSERT_GT(send(sockets_[1][1].number(), bytes.data(), bytes.size(), 0), 0);
   EXPECT_EQ(ranks_[0].Ended(1).back(), std::pair(0, int64_t{0}));
   EXPECT_EQ(to, std::vector<std::byte>(16, std::byte{'y'}));
+}
+
+// By mail it writes what it likes, too.
+class LyingMailTest : public LyingPeerTest {
+ protected:
+  std::string ToldByMail(const Letter& letter) {
+    nets_[0] = Make(0);
+    Inbox* const inbox = nets_[0]->OpenInbox(0, [] {});
+    if (inbox == nullptr) return "no mail here";
+    nets_[0]->Open(&ranks_[0]);
+    std::vector<std::byte> to(16);
+    nets_[0]->Pull(1, Request(0, 16), 0, to.data());
+    const std::unique_ptr<HostMail> mail = *HostMail::Make(1);
+    Write(letter, 1, mail.get());
+    std::string bytes;
+    WriteFrame(MailRoute(mail.get(), 0).Introduction(), &bytes);
+    EXPECT_GT(send(sockets_[1][0].number(), bytes.data(), bytes.size(), 0), 0);
+    while (!ranks_[0].Has(1, std::chrono::seconds(0))) inbox->Take();
+    EXPECT_EQ(to, std::vector<std::byte>(16));
+    // What may be said is not looked at any more, either.
+    Letter pulled;
+    pulled.kind = static_cast<uint8_t>(WireMessage::Kind::kPulled);
+    Write(pulled, 2, mail.get());
+    inbox->Take();
+    EXPECT_FALSE(ranks_[0].Has(2, std::chrono::seconds(0)));
+    return ranks_[0].Message(0).text;
+  }
+  // As the letter of that number, to inbox 0 of the only other rank.
+  static void Write(const Letter& letter, uint32_t number, HostMail* mail) {
+    HostMail::Cell& cell = mail->part(0).letters[0][number - 1];
+    const auto words = std::bit_cast<std::array<uint64_t, 7>>(letter);
+    for (size_t n = 0; n < words.size(); ++n) cell.letter[n] = words[n];
+    cell.number = number;
+  }
+  void SetUp() override {
+    LyingPeerTest::SetUp();
+    if (!Doorbell::HearsOthers()) GTEST_SKIP() << "this kernel has no futex_waitv";
+  }
+};
+
+TEST_F(LyingMailTest, AMessageThatNoLetterSays) {
+  Letter letter;
+  letter.kind = static_cast<uint8_t>(WireMessage::Kind::kLeft);
+  EXPECT_THAT(ToldByMail(letter), HasSubstr("a letter of kind 9"));
+}
+
+TEST_F(LyingMailTest, ASlotInAMemoryThatIsNotThere) {
+  Letter letter;
+  letter.kind = static_cast<uint8_t>(WireMessage::Kind::kToken);
+  letter.pull = 0;
+  letter.memory = 3;
+  letter.bytes = 16;
+  EXPECT_THAT(ToldByMail(letter), HasSubstr("memory 3, which is not read here"));
+}
+
+TEST_F(LyingPeerTest, MailThatIsToldTwice) {
+  const std::unique_ptr<HostMail> mail = *HostMail::Make(1);
+  std::string bytes;
+  for (int n = 0; n < 2; ++n) WriteFrame(MailRoute(mail.get(), 0).Introduction(), &bytes);
+  EXPECT_THAT(ToldBytes(0, bytes), HasSubstr("mail of a rank is told once"));
 }
 
 TEST_F(LyingPeerTest, APullAgainOfWhatWasNeverDescribed) {

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/comm/host_mail.h"
 #include "framework/comm/tcp_peer.h"
 #include "framework/comm/verbs_device.h"
 
@@ -40,6 +42,7 @@ absl::StatusOr<std::unique_ptr<TcpNet>> TcpNet::Make(EventLoop* loop, int32_t ra
                               : std::make_unique<Peer>(net.get(), other, std::move(peers[other])));
   }
   if (options.verbs) RETURN_IF_ERROR(net->OpenQueues());
+  if (options.read_memory) net->OpenMail();
   // A rank lives before it is ready to train, however long it reads data and plans.
   loop->PostAndWait([&net] { net->Beat(); });
   return net;
@@ -52,6 +55,32 @@ absl::Status TcpNet::OpenQueues() {
   absl::Status started;
   loop_.PostAndWait([&] { started = verbs_->Start(); });
   return started;
+}
+
+// Where there is none all goes over the connections.
+void TcpNet::OpenMail() {
+  const int32_t others = ranks_of_host() - 1;
+  if (others == 0 || others > static_cast<int32_t>(OtherBells::kMostWords)) return;
+  absl::StatusOr<std::unique_ptr<HostMail>> mail = HostMail::Make(others);
+  if (!mail.ok()) {
+    SLUICE_LOG(INFO) << "no mail between ranks of this host: " << mail.status().message();
+    return;
+  }
+  mail_ = *std::move(mail);
+  int32_t part = 0;
+  for (auto& peer : peers_) {
+    if (peer != nullptr && peer->is_of_host()) peer->OpenRoute(mail_.get(), part++);
+  }
+}
+
+Inbox* TcpNet::OpenInbox(int32_t worker, std::function<void()> wake) {
+  if (mail_ == nullptr || worker >= kInboxes) return nullptr;
+  auto inbox = std::make_unique<HostInbox>(mail_.get(), worker, std::move(wake));
+  for (auto& peer : peers_) {
+    if (peer != nullptr) peer->ReadBy(inbox.get());
+  }
+  inboxes_[worker] = std::move(inbox);
+  return inboxes_[worker].get();
 }
 
 // The n-th memory is the n-th of marks and of a device's regions.
@@ -159,6 +188,8 @@ void TcpNet::Beat() {
   });
 }
 
-TcpNet::Counts TcpNet::counts() const { return {messages_, pulls_, along_, read_, rdma_}; }
+TcpNet::Counts TcpNet::counts() const {
+  return {messages_, letters_, pulls_, along_, read_, rdma_};
+}
 
 }  // namespace sluice

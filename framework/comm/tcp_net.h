@@ -3,9 +3,10 @@
 // a copy but the kernel's; few bytes ride along with the token that announces them, once the reader
 // has asked for that edge a first time. Between processes of a host that may map each other's
 // memory the token of many bytes then says where its slot lies, and the reader reads it there;
-// between RDMA devices (TcpNetOptions::verbs) the reader's device does. The wire carries numbers of
-// the plan, each checked against the plan that this rank has compiled itself, and places in
-// memories that their owner has offered, each checked against their size.
+// there tokens themselves go by that memory, from worker to worker (host_mail.h), once an edge was
+// asked for; between RDMA devices (TcpNetOptions::verbs) the reader's device reads. The wire
+// carries numbers of the plan, each checked against the plan that this rank has compiled itself,
+// and places in memories that their owner has offered, each checked against their size.
 #ifndef SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 #define SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 
@@ -15,6 +16,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -32,6 +34,8 @@
 
 namespace sluice {
 
+class HostInbox;
+class HostMail;
 class VerbsDevice;
 
 // Connections between the same two ranks: messages, bytes.
@@ -67,6 +71,7 @@ class TcpNet final : public CommNet {
   int32_t place_on_host() const override;
   bool shares_memory() const override { return options_.read_memory; }
   bool reads_in_place(int32_t of) const override;
+  Inbox* OpenInbox(int32_t worker, std::function<void()> wake) override;
   bool seals() const override { return seals_; }
   absl::Status Offer(const OfferedMemory& memory) override;
   void Open(Receiver* receiver) override;
@@ -77,9 +82,9 @@ class TcpNet final : public CommNet {
   const std::byte* FindInPlace(int32_t from, const PullRequest& request, int32_t pull) override;
 
   struct Counts {
-    // Messages sent; pulls; of those, what had come with the token, was read from memory, in place
-    // or not, and was read by RDMA.
-    int64_t messages = 0, pulls = 0, along = 0, read = 0, rdma = 0;
+    // Messages sent, and those of them that went by mail of the host; pulls; of those, what had
+    // come with the token, was read from memory, in place or not, and was read by RDMA.
+    int64_t messages = 0, letters = 0, pulls = 0, along = 0, read = 0, rdma = 0;
   };
   Counts counts() const;
 
@@ -88,6 +93,7 @@ class TcpNet final : public CommNet {
 
   TcpNet(EventLoop* loop, int32_t rank, const TcpNetOptions& options);
   absl::Status OpenQueues();
+  void OpenMail();
   void Start();
   void Beat();
 
@@ -95,11 +101,13 @@ class TcpNet final : public CommNet {
   const int32_t rank_;
   const TcpNetOptions options_;
   bool seals_ = false;
-  std::unique_ptr<VerbsDevice> verbs_;        // null: not wanted
-  std::vector<std::unique_ptr<Peer>> peers_;  // null: the own one
+  std::unique_ptr<VerbsDevice> verbs_;                        // null: not wanted
+  std::unique_ptr<HostMail> mail_;                            // null: there is none
+  std::vector<std::unique_ptr<Peer>> peers_;                  // null: the own one
+  std::array<std::unique_ptr<HostInbox>, kInboxes> inboxes_;  // null: nobody reads it
   std::vector<OfferedMemory> offered_;
   std::atomic<Receiver*> receiver_{nullptr};
-  std::atomic<int64_t> messages_{0}, pulls_{0}, along_{0}, read_{0}, rdma_{0};
+  std::atomic<int64_t> messages_{0}, letters_{0}, pulls_{0}, along_{0}, read_{0}, rdma_{0};
   bool started_ = false, finished_ = false;                     // the loop's thread's
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // the same
   std::mutex mutex_;

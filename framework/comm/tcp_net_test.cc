@@ -221,6 +221,54 @@ TEST_F(TcpNetTest, ManyBytesAreFoundInPlace) {
   EXPECT_EQ(nets_[0]->FindInPlace(1, Request(5000, kBytes), 3), nullptr);
 }
 
+// Once both read each other's, tokens of any size and what is said of them go by mail to the inbox
+// that wants to hear of them, and no other way: nobody takes what comes there but the test.
+TEST_F(TcpNetTest, TokensGoByMailToWhoWantsToHearOfThem) {
+  if (!Doorbell::HearsOthers()) GTEST_SKIP() << "this kernel has no futex_waitv";
+  constexpr int32_t kReader = 2, kOwner = 5;
+  for (int side = 0; side < 2; ++side) nets_[side] = Make(side);
+  Inbox* const reader = nets_[0]->OpenInbox(kReader, [] {});
+  Inbox* const owner = nets_[1]->OpenInbox(kOwner, [] {});
+  for (int side = 0; side < 2; ++side) {
+    const Memory& memory = ranks_[side].memory();
+    const auto size = static_cast<size_t>(memory.bytes());
+    ASSERT_TRUE(nets_[side]->Offer({{memory.data(), size}, memory.mark()}).ok());
+    nets_[side]->Open(&ranks_[side]);
+  }
+  int64_t sequence = 0, letters = 0;
+  for (; letters < 5 && sequence < 1000; ++sequence) {
+    for (const int32_t pull : {0, 1}) {
+      const int64_t bytes = pull == 0 ? 400 : 3 << 20, count = 2 * sequence + pull;
+      PullRequest request = Request(sequence, bytes);
+      request.edge.source = pull;
+      request.worker = kReader;
+      WireMessage token = Token(request.edge, sequence);
+      token.worker = kOwner;
+      const int64_t before = nets_[1]->counts().letters;
+      nets_[1]->Send(0, token);
+      const bool by_mail = nets_[1]->counts().letters > before;
+      letters += by_mail ? 1 : 0;
+      if (by_mail) {
+        EXPECT_FALSE(ranks_[0].Has(count + 1, std::chrono::seconds(0)));
+      }
+      while (!ranks_[0].Has(count + 1, std::chrono::seconds(0))) reader->Take();
+      EXPECT_EQ(ranks_[0].Message(count).worker, kOwner);
+      EXPECT_EQ(ranks_[0].Message(count).sequence, sequence);
+      std::vector<std::byte> to(bytes);
+      nets_[0]->Pull(1, request, pull, to.data());
+      ranks_[0].Ended(count + 1);
+      EXPECT_TRUE(std::equal(to.begin(), to.end(), ranks_[1].slot().begin() + 64));
+      WireMessage pulled = token;
+      pulled.kind = WireMessage::Kind::kPulled;
+      nets_[0]->Send(1, pulled);
+      while (!ranks_[1].Has(count + 1, std::chrono::seconds(0))) owner->Take();
+      EXPECT_EQ(ranks_[1].Message(count).kind, WireMessage::Kind::kPulled);
+    }
+  }
+  EXPECT_LT(sequence, 100);
+  EXPECT_GT(nets_[0]->counts().letters, 0);
+}
+
 TEST_F(TcpNetTest, MemoryIsNotReadWhereThatIsNotWanted) {
   Both({.read_memory = false});
   std::vector<std::byte> to(100000);

@@ -46,6 +46,15 @@ absl::Status TcpNet::Peer::OpenQueue(VerbsDevice* device) {
   return absl::OkStatus();
 }
 
+void TcpNet::Peer::OpenRoute(HostMail* mail, int32_t part) {
+  route_ = std::make_unique<MailRoute>(mail, part);
+}
+
+void TcpNet::Peer::ReadBy(HostInbox* inbox) {
+  if (route_ == nullptr) return;
+  inbox->Add(route_.get(), [this](const Letter& letter) { OnLetter(letter); });
+}
+
 absl::Status TcpNet::Peer::Start() {
   silence_.Heard(EventLoop::Clock::now());
   for (auto& connection : connections_) RETURN_IF_ERROR(connection->Start());
@@ -60,6 +69,7 @@ void TcpNet::Peer::Introduce() {
     frame.mark = memory.mark;
     connections_[kMessages]->Send(frame);
   }
+  if (route_ != nullptr) connections_[kMessages]->Send(route_->Introduction());
   if (queue_ != nullptr) connections_[kMessages]->Send(queue_->Introduction());
 }
 
@@ -71,19 +81,32 @@ void TcpNet::Peer::Send(const WireMessage& message, bool holds) {
   Frame frame;
   frame.type = FrameType::kMessage;
   frame.message = message;
+  if (message.kind == WireMessage::Kind::kPulled && SendLetter(frame, message.worker, holds)) {
+    return;
+  }
   if (message.kind != WireMessage::Kind::kToken || message.failed) return send(frame);
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = rides_.find(message.edge);
   if (found != rides_.end()) {
-    found->second->request.sequence = message.sequence;
-    AddBytes(found->second->request, found->second->pull, &frame);
+    Served& served = *found->second;
+    served.request.sequence = message.sequence;
+    AddBytes(served.request, served.pull, &frame);
+    if (frame.place.memory >= 0 && SendLetter(frame, served.request.worker, holds)) return;
   }
   send(frame);
 }
 
+// A letter has no room for bytes, but says where they are.
+bool TcpNet::Peer::SendLetter(const Frame& frame, int32_t worker, bool holds) {
+  if (route_ == nullptr || !route_->Send(worker, LetterOf(frame))) return false;
+  ++net_.letters_;
+  if (!holds) route_->Wake();
+  return true;
+}
+
 bool TcpNet::Peer::RidesAlong(const PullRequest& request) const {
-  const bool reads = read_here_ > 0 && read_here_ >= net_.offered_.size();
-  return request.bytes > 0 && (request.bytes <= net_.options_.most_along || reads || connected_);
+  const bool lies = IsReadHere() || connected_;
+  return request.bytes > 0 && (request.bytes <= net_.options_.most_along || lies);
 }
 
 // The bytes of a token, or where its slot is. What cannot be given now is asked for, and refused
@@ -93,18 +116,21 @@ void TcpNet::Peer::AddBytes(const PullRequest& request, int32_t pull, Frame* fra
   if (receiver == nullptr) return;
   const auto slot = receiver->Locate(rank_, request);
   if (!slot.ok()) return;
-  if (request.bytes <= net_.options_.most_along) {
-    scratch_.resize(request.bytes);
-    Gather(request, *slot, scratch_.data());
-    frame->along = absl::MakeSpan(scratch_);
-    frame->pull = pull;
-    return;
-  }
+  const bool by_mail =
+      request.worker >= 0 && route_ != nullptr && route_->is_open() && IsReadHere();
+  if (by_mail || request.bytes > net_.options_.most_along) return AddPlace(*slot, pull, frame);
+  scratch_.resize(request.bytes);
+  Gather(request, *slot, scratch_.data());
+  frame->along = absl::MakeSpan(scratch_);
+  frame->pull = pull;
+}
+
+void TcpNet::Peer::AddPlace(absl::Span<const std::byte> slot, int32_t pull, Frame* frame) const {
   for (size_t m = 0; m < net_.offered_.size(); ++m) {
     const absl::Span<const std::byte> memory = net_.offered_[m].bytes;
-    const int64_t offset = slot->data() - memory.data();
-    if (offset < 0 || offset + slot->size() > memory.size()) continue;
-    frame->place = {static_cast<int32_t>(m), static_cast<uint64_t>(offset), slot->size()};
+    const int64_t offset = slot.data() - memory.data();
+    if (offset < 0 || offset + slot.size() > memory.size()) continue;
+    frame->place = {static_cast<int32_t>(m), static_cast<uint64_t>(offset), slot.size()};
     frame->pull = pull;
     return;
   }
@@ -124,18 +150,24 @@ bool TcpNet::Peer::Take(const PullRequest& request, const Along& along, std::byt
   return true;
 }
 
+void TcpNet::Peer::ForgetBefore(int64_t sequence, std::vector<Along>* came) {
+  came->erase(came->begin(), std::find_if(came->begin(), came->end(), [&](const Along& along) {
+                return along.sequence >= sequence;
+              }));
+}
+
 const std::byte* TcpNet::Peer::FindInPlace(const PullRequest& request, int32_t pull) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = asked_.find(pull);
   if (found == asked_.end()) return nullptr;
-  std::deque<Along>& came = found->second.along;
-  while (!came.empty() && came.front().sequence < request.sequence) came.pop_front();
+  std::vector<Along>& came = found->second.along;
+  ForgetBefore(request.sequence, &came);
   if (came.empty() || came.front().sequence != request.sequence) return nullptr;
   const absl::Span<const std::byte> slot = came.front().slot;
   int64_t offset = 0;
   if (!CheckPieces(request, static_cast<int64_t>(slot.size())).ok()) return nullptr;
   if (!LieInRow(request, &offset)) return nullptr;
-  came.pop_front();
+  came.erase(came.begin());
   ++net_.read_;
   return slot.data() + offset;
 }
@@ -151,11 +183,11 @@ void TcpNet::Peer::Pull(const PullRequest& request, int32_t pull, std::byte* to)
     asked.bytes = request.bytes;
     asked.sequence = request.sequence;
     asked.to = to;
-    std::deque<Along>& came = asked.along;
-    while (!came.empty() && came.front().sequence < request.sequence) came.pop_front();
+    std::vector<Along>& came = asked.along;
+    ForgetBefore(request.sequence, &came);
     if (!came.empty() && came.front().sequence == request.sequence) {
       along = std::move(came.front());
-      came.pop_front();
+      came.erase(came.begin());
     }
   }
   if (along && Take(request, *along, to)) {
@@ -211,6 +243,11 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
       return OnBytes(frame);
     case FrameType::kMark:
       return OnMark(frame.mark);
+    case FrameType::kMail:
+      return OnMail(frame);
+    case FrameType::kReadsMail:
+      if (route_ != nullptr) route_->SetRead();
+      break;
     case FrameType::kVerbs:
       OnVerbs(frame);
       break;
@@ -227,22 +264,58 @@ absl::Status TcpNet::Peer::OnFrame(TcpConnection* connection, const Frame& frame
 }
 
 absl::Status TcpNet::Peer::OnMark(const MemoryMark& mark) {
-  if (memories_.size() == kMostMemories) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("marks of at most ", kMostMemories, " memories, got more"));
+  absl::StatusOr<PeerMemory> mapped = absl::UnavailableError("it is not shared");
+  if (reads_memory_ && mark.file >= 0) {
+    mapped = PeerMemory::Map(mark);
+    if (!mapped.ok()) {
+      SLUICE_LOG(INFO) << "memory of rank " << rank_
+                       << " is not read: " << mapped.status().message();
+    }
   }
-  std::optional<PeerMemory>& memory = memories_.emplace_back();
-  if (!reads_memory_ || mark.file < 0) return absl::OkStatus();
-  absl::StatusOr<PeerMemory> mapped = PeerMemory::Map(mark);
-  if (!mapped.ok()) {
-    SLUICE_LOG(INFO) << "memory of rank " << rank_ << " is not read: " << mapped.status().message();
-    return absl::OkStatus();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (memories_.size() == kMostMemories) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("marks of at most ", kMostMemories, " memories, got more"));
+    }
+    std::optional<PeerMemory>& memory = memories_.emplace_back();
+    if (!mapped.ok()) return absl::OkStatus();
+    memory = *std::move(mapped);
   }
-  memory = *std::move(mapped);
   Frame frame;
   frame.type = FrameType::kCanRead;
   connections_[kMessages]->Send(frame);
   return absl::OkStatus();
+}
+
+// The other one begins to write letters when it is told that they are read: by then all who sleep
+// have been woken, to sleep on its letters, too.
+absl::Status TcpNet::Peer::OnMail(const Frame& frame) {
+  if (route_ == nullptr) return absl::OkStatus();
+  const absl::Status mapped = route_->Map(frame.mark, frame.offset);
+  if (absl::IsUnavailable(mapped)) {
+    SLUICE_LOG(INFO) << "mail of rank " << rank_ << " is not read: " << mapped.message();
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(mapped);
+  for (const auto& inbox : net_.inboxes_) {
+    if (inbox != nullptr) inbox->Wake();
+  }
+  Frame answer;
+  answer.type = FrameType::kReadsMail;
+  connections_[kMessages]->Send(answer);
+  return absl::OkStatus();
+}
+
+// On the thread of an inbox's owner. What is no letter ends all that comes of that rank.
+void TcpNet::Peer::OnLetter(const Letter& letter) {
+  const absl::StatusOr<Frame> frame = FrameOf(letter);
+  const absl::Status status = frame.ok() ? OnMessage(*frame) : frame.status();
+  if (status.ok()) return;
+  route_->Close();
+  net_.loop_.Post([this, status, alive = net_.alive_] {
+    if (*alive) Lose(status);
+  });
 }
 
 bool TcpNet::Peer::IsMapped(const MemoryPlace& place) const {
@@ -274,13 +347,13 @@ void TcpNet::Peer::OnVerbs(const Frame& frame) {
 
 absl::Status TcpNet::Peer::OnMessage(const Frame& frame) {
   const bool lies = frame.place.memory >= 0;
-  absl::Span<const std::byte> slot;
-  if (lies && (queue_ == nullptr || IsMapped(frame.place))) {
-    ASSIGN_OR_RETURN(slot, SlotAt(frame.place));
-  }
   const size_t bytes = lies ? frame.place.bytes : frame.along.size();
   if (lies || bytes > 0) {
     std::lock_guard<std::mutex> lock(mutex_);
+    absl::Span<const std::byte> slot;
+    if (lies && (queue_ == nullptr || IsMapped(frame.place))) {
+      ASSIGN_OR_RETURN(slot, SlotAt(frame.place));
+    }
     const auto found = asked_.find(frame.pull);
     const size_t asked = found == asked_.end() ? 0 : static_cast<size_t>(found->second.bytes);
     // A slot may hold more than is pulled of it.
@@ -419,6 +492,7 @@ void TcpNet::Peer::AwaitNoEnd(int connections) {
 void TcpNet::Peer::Lose(const absl::Status& why) {
   if (lost_ || left_) return;
   lost_ = true;
+  if (route_ != nullptr) route_->Close();
   // Who stands still ends no connection, and a host that is cut off ends each at its own time.
   AwaitNoEnd(kTcpChannels);
   Receiver* const receiver = this->receiver();

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/comm/frames.h"
+#include "framework/comm/host_mail.h"
 #include "framework/comm/silence.h"
 #include "framework/comm/tcp_net.h"
 #include "framework/comm/verbs_queue.h"
@@ -32,6 +32,8 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
 
   // Before Start.
   absl::Status OpenQueue(VerbsDevice* device);
+  void OpenRoute(HostMail* mail, int32_t part);
+  void ReadBy(HostInbox* inbox);
   absl::Status Start();
   bool is_of_host() const { return is_of_host_; }
   // Tells the other one which memories it may read, and by which device.
@@ -48,7 +50,10 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
 
   // `holds`: it goes with what is sent next, by SendHeld if by nothing else.
   void Send(const WireMessage& message, bool holds);
-  void SendHeld() { connections_[kMessages]->SendHeld(); }
+  void SendHeld() {
+    connections_[kMessages]->SendHeld();
+    if (route_ != nullptr) route_->Wake();
+  }
   void Pull(const PullRequest& request, int32_t pull, std::byte* to);
   const std::byte* FindInPlace(const PullRequest& request, int32_t pull);
   void Beat();
@@ -72,7 +77,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
     bool waits = false;  // for the one that stands here
     int64_t sequence = 0;
     std::byte* to = nullptr;
-    std::deque<Along> along;  // what has come before it was asked for
+    std::vector<Along> along;  // what has come before it was asked for: a few
   };
   // A pull of the other rank, as it was asked for first.
   struct Served {
@@ -81,6 +86,10 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   };
 
   absl::Status OnMark(const MemoryMark& mark);
+  absl::Status OnMail(const Frame& frame);
+  void OnLetter(const Letter& letter);
+  bool SendLetter(const Frame& frame, int32_t worker, bool holds);
+  // mutex_ is held, of these two.
   bool IsMapped(const MemoryPlace& place) const;
   absl::StatusOr<absl::Span<const std::byte>> SlotAt(const MemoryPlace& place) const;
   void OnVerbs(const Frame& frame);
@@ -88,8 +97,12 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   absl::Status OnPull(const Frame& frame);
   absl::Status OnBytes(const Frame& frame);
   void Serve(const Served& served, int64_t sequence);
+  bool IsReadHere() const { return read_here_ > 0 && read_here_ >= net_.offered_.size(); }
   bool RidesAlong(const PullRequest& request) const;
-  void AddBytes(const PullRequest& request, int32_t pull, Frame* frame);  // mutex_ is held
+  // mutex_ is held, of these two.
+  void AddBytes(const PullRequest& request, int32_t pull, Frame* frame);
+  void AddPlace(absl::Span<const std::byte> slot, int32_t pull, Frame* frame) const;
+  static void ForgetBefore(int64_t sequence, std::vector<Along>* came);
   bool Take(const PullRequest& request, const Along& along, std::byte* to) const;
   void Ask(int32_t pull, const PullRequest* first);
   void Lose(const absl::Status& why);
@@ -103,6 +116,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   const bool reads_memory_;  // if it can; and so does the other
   std::array<std::unique_ptr<TcpConnection>, kTcpChannels> connections_;
   std::unique_ptr<VerbsQueue> queue_;   // null: no RDMA
+  std::unique_ptr<MailRoute> route_;    // null: of another host, or there is no mail
   std::atomic<bool> connected_{false};  // by which the other one reads memory of this rank
 
   std::mutex mutex_;
@@ -110,12 +124,12 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   std::map<int32_t, Served> served_;
   std::map<Edge, Served*> rides_;
   std::vector<std::byte> scratch_;
+  std::vector<std::optional<PeerMemory>> memories_;  // of the other rank; those that are mapped
 
   std::atomic<size_t> read_here_{0};  // memories of this process that it can map
 
   // The loop's thread's.
-  std::vector<std::optional<PeerMemory>> memories_;  // of the other rank; those that are mapped
-  int32_t reading_ = -1;                             // the pull whose bytes are being read
+  int32_t reading_ = -1;  // the pull whose bytes are being read
   bool left_ = false, lost_ = false;
   int over_ = 0;     // connections whose end is not waited for any more
   Silence silence_;  // since this rank began to read

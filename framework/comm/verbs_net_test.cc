@@ -10,6 +10,7 @@
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "framework/comm/tcp_net.h"
 #include "framework/comm/verbs_device.h"
 #include "framework/comm/verbs_library.h"
+#include "framework/comm/verbs_probe.h"
 #include "framework/comm/verbs_queue.h"
 #include "framework/wire/connected_testing.h"
 #include "gmock/gmock.h"
@@ -453,6 +455,48 @@ TEST_F(VerbsQueueTest, ADeviceThatIsNotThereIsNamed) {
               HasSubstr(devices_.front() + ", port 9"));
   options.device = devices_.front() + ":x";
   EXPECT_TRUE(absl::IsInvalidArgument(VerbsDevice::Open(loops_[0].get(), 1, options).status()));
+}
+
+// Both ends' measurement, the second one with this device.
+std::array<absl::StatusOr<std::optional<double>>, 2> MeasureBoth(const VerbsOptions& first,
+                                                                 const VerbsOptions& second) {
+  auto [here, there] = Connected();
+  Connection near(std::move(here)), far(std::move(there));
+  const Deadline deadline = Clock::now() + kLimit;
+  std::array<absl::StatusOr<std::optional<double>>, 2> rates;
+  std::thread other([&] { rates[1] = MeasureReads(&far, second, /*asks=*/false, deadline); });
+  rates[0] = MeasureReads(&near, first, /*asks=*/true, deadline);
+  other.join();
+  return rates;
+}
+
+TEST_F(VerbsNetTest, ReadsAreMeasuredBeforeThereIsANet) {
+  const auto rates = MeasureBoth(Options(0), Options(1));
+  for (const auto& rate : rates) ASSERT_EQ(rate.status(), absl::OkStatus());
+  ASSERT_TRUE(rates[0]->has_value());
+  EXPECT_GT(**rates[0], 1e5);
+  EXPECT_LT(**rates[0], 1e12);
+  EXPECT_EQ(*rates[1], 0.0);
+  std::cout << "RDMA reads are measured at " << **rates[0] / 1e6 << " MB/s\n";
+}
+
+TEST_F(VerbsNetTest, NeitherEndMeasuresWhereOneHasNoDevice) {
+  VerbsOptions none;
+  none.device = "no_such_device";
+  for (const auto& rate : MeasureBoth(Options(0), none)) {
+    ASSERT_EQ(rate.status(), absl::OkStatus());
+    EXPECT_FALSE(rate->has_value());
+  }
+}
+
+TEST_F(VerbsNetTest, NeitherEndMeasuresOverACableThatIsCut) {
+  if (!Command("SLUICE_RDMA_CUT")) GTEST_SKIP() << "nothing says how to cut the cable";
+  const auto rates = MeasureBoth(Options(0), Options(1));
+  EXPECT_TRUE(Command("SLUICE_RDMA_MEND"));
+  for (const auto& rate : rates) {
+    ASSERT_EQ(rate.status(), absl::OkStatus());
+    EXPECT_FALSE(rate->has_value());
+  }
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ constexpr size_t kMostErrorBytes = size_t{1} << 20;
 constexpr int64_t kMostUnanswered = 16, kMostBeginningsLate = 64;
 // Clocks count nanoseconds; sums and differences of times below this, 36 years, are numbers.
 constexpr int64_t kMostTime = int64_t{1} << 60;
-// Rounds of questions are seconds apart.
+// Rounds of questions are seconds apart. Answers to older ones come too late for anybody to look
+// at.
 constexpr int64_t kMostRoundsLate = 8;
 
 std::string NameOf(Kind kind) {
@@ -58,6 +59,13 @@ bool SaidNumbers::TakeLate(int64_t number, int64_t limit) {
   while (next_ < number) late_.push_back(next_++);
   ++next_;
   return true;
+}
+
+void SaidNumbers::Forget(int64_t below) {
+  next_ = std::max(next_, below);
+  late_.erase(std::remove_if(late_.begin(), late_.end(),
+                             [below](int64_t number) { return number < below; }),
+              late_.end());
 }
 
 std::string SaidNumbers::Expected(int64_t limit) const {
@@ -97,6 +105,21 @@ void MessageRules::Ended(int program, int64_t step) {
   int64_t known = ended.load();
   while (known <= step && !ended.compare_exchange_weak(known, step + 1)) {
   }
+}
+
+int64_t MessageRules::left_out() const {
+  int64_t sum = 0;
+  const auto add = [&sum](const SaidNumbers& said) { sum += said.left_out(); };
+  for (const Reader& reader : readers_) add(reader.pulled);
+  for (const Pull& pull : pulls_) add(pull.told);
+  for (const Peer& peer : peers_) {
+    for (const SaidNumbers* said : {&peer.begun, &peer.asks_waits, &peer.waits}) add(*said);
+    for (const SaidNumbers& said : peer.ended) add(said);
+    for (const SaidNumbers& said : peer.says) add(said);
+  }
+  for (const SaidNumbers& said : over_said_) add(said);
+  for (const SaidNumbers& said : verdicts_) add(said);
+  return sum;
 }
 
 absl::Status MessageRules::Broken(int32_t from, absl::string_view said, absl::string_view expected,
@@ -349,8 +372,14 @@ absl::Status MessageRules::CheckWaits(int32_t from, const WireMessage& message) 
     return broken(absl::StrCat("it to be said to ranks below ", kWaitLeaders), number);
   } else if (message.sequence == kIntroduction) {
     if (std::exchange(peer.introduced, true)) return broken("an introduction once", "it again");
-  } else if (!peer.waits.Take(message.sequence - 1, rounds_.load())) {
-    return broken(absl::StrCat("an answer to one of ", rounds_.load(), " rounds, once"), number);
+  } else {
+    const int64_t rounds = rounds_.load(), oldest = std::max<int64_t>(0, rounds - kMostRoundsLate);
+    const int64_t round = message.sequence - 1;
+    peer.waits.Forget(oldest);
+    const bool is_too_late = round >= 0 && round < oldest;
+    if (!is_too_late && !peer.waits.Take(round, rounds)) {
+      return broken(absl::StrCat("an answer to one of ", rounds, " rounds, once"), number);
+    }
   }
   const absl::StatusOr<RankWaits> waits = WaitsFromBytes(message.text, from);
   if (!waits.ok()) {

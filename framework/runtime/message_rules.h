@@ -32,7 +32,8 @@ std::string EdgeText(const Edge& edge);
 // Numbers from 0 on that somebody says one after another, each once.
 class SaidNumbers {
  public:
-  // False: it is not below the limit, or was said before. The gap to the limit bounds what is kept.
+  // False: it is not below the limit, or was said before. What was left out is kept, and how far
+  // the limit may run ahead of what was said bounds that.
   bool Take(int64_t number, int64_t limit) {
     if (number == next_ && number < limit) {
       ++next_;
@@ -40,7 +41,11 @@ class SaidNumbers {
     }
     return TakeLate(number, limit);
   }
-  int64_t count() const { return next_ - static_cast<int64_t>(late_.size()); }
+  int64_t count() const { return next_ - left_out(); }
+  // Below the highest, not said, and kept.
+  int64_t left_out() const { return static_cast<int64_t>(late_.size()); }
+  // Nobody asks any more whether numbers below this one were said.
+  void Forget(int64_t below);
   // "one below 4 that was not said yet, as 2"
   std::string Expected(int64_t limit) const;
 
@@ -78,6 +83,8 @@ class MessageRules {
   // are Internal and name the rank, what it said, what was expected of it and what came. One call
   // at a time.
   absl::StatusOr<int32_t> Check(int32_t from, const WireMessage& message);
+  // Numbers that others have left out and that this rank keeps, as they may come late. For tests.
+  int64_t left_out() const;
   // Its part of that text. Any thread.
   absl::Status Broken(int32_t from, absl::string_view said, absl::string_view expected,
                       absl::string_view got) const;

@@ -31,6 +31,9 @@ Fence FenceOf(int32_t pull, int64_t sequence) {
          (static_cast<Fence>(sequence + 1) & ((Fence{1} << kSequenceBits) - 1));
 }
 
+// A worker's number is that of its inbox.
+int32_t InboxOf(int32_t worker) { return worker < CommNet::kInboxes ? worker : -1; }
+
 // How many edges, and a digest that does not depend on their order.
 struct EdgeSum {
   int64_t count = 0;
@@ -143,6 +146,7 @@ absl::Status RankLink::AddPull(int program, int32_t actor) {
   pull->request = PlannedRequest(index, program, actor);
   pull->rank = setup_.plan->devices(pull->request.edge.source_device).rank();
   pull->worker = worker_of[actor];
+  pull->request.worker = InboxOf(pull->worker);
   pull->consumer_actor = actor;
   pull->consumer = index.reg(source).consumers_begin;
   pull->may_lend = MayLend(index, actor);
@@ -215,6 +219,11 @@ void RankLink::Tell(const Call& call) {
   changed_.notify_all();
 }
 
+Inbox* RankLink::OpenInbox(int32_t worker) {
+  if (InboxOf(worker) < 0) return nullptr;
+  return setup_.net->OpenInbox(worker, [this, worker] { (*setup_.workers)[worker]->Wake(); });
+}
+
 absl::Status RankLink::Join() {
   open_ = true;
   for (const OfferedMemory& memory : setup_.memory) {
@@ -259,6 +268,7 @@ void RankLink::TokenThere(int program, int32_t actor, int64_t sequence, Unsent* 
   added.message.kind = WireMessage::Kind::kToken;
   added.message.failed = setup_.tracker->failed();
   added.message.edge = reader.edge;
+  added.message.worker = InboxOf(reader.worker);
   added.message.sequence = sequence;
 }
 
@@ -286,6 +296,7 @@ void RankLink::AddPulled(const Pull& pull, int64_t sequence, Unsent* unsent) {
   added.to = pull.rank;
   added.message.kind = WireMessage::Kind::kPulled;
   added.message.edge = pull.request.edge;
+  added.message.worker = pull.owner_inbox.load(std::memory_order_relaxed);
   added.message.sequence = sequence;
 }
 
@@ -309,11 +320,14 @@ void RankLink::EndedHere(int program, int64_t step) {
 
 void RankLink::Receive(int32_t from, const WireMessage& message) {
   if (refused_[from]) return;
-  const absl::StatusOr<int32_t> number = rules_.Check(from, message);
+  const absl::StatusOr<int32_t> number = [&] {
+    const std::lock_guard<std::mutex> lock(rules_mutex_);
+    return rules_.Check(from, message);
+  }();
   if (!number.ok()) return Refuse(from, number.status());
   switch (message.kind) {
     case WireMessage::Kind::kToken:
-      return OnToken(*pulls_[*number], message);
+      return OnToken(pulls_[*number].get(), message);
     case WireMessage::Kind::kPulled:
       return OnPulled(readers_[*number].get(), message);
     case WireMessage::Kind::kAskWaits:
@@ -335,11 +349,12 @@ void RankLink::Refuse(int32_t from, const absl::Status& why) {
   if (!refused_[from].exchange(true)) Abort(why, from);
 }
 
-void RankLink::OnToken(const Pull& pull, const WireMessage& message) {
+void RankLink::OnToken(Pull* pull, const WireMessage& message) {
   if (message.failed) setup_.tracker->Skip();
-  (*setup_.workers)[pull.worker]->Send(
+  pull->owner_inbox.store(message.worker, std::memory_order_relaxed);
+  (*setup_.workers)[pull->worker]->Send(
       message.edge.program,
-      {Message::Kind::kReq, pull.consumer_actor, pull.consumer, message.sequence});
+      {Message::Kind::kReq, pull->consumer_actor, pull->consumer, message.sequence});
 }
 
 // Pulls of an edge are one after another, so those before this one have ended as well; which of

@@ -92,6 +92,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   int64_t told(int program, int32_t actor) const;  // tokens of a reader
   // For a worker's pulls; owned by this.
   Stream* OpenStream();
+  // What other ranks of the host say to a worker alone; null: there is no such way.
+  Inbox* OpenInbox(int32_t worker);
   // The number of a pull, which its stream wants.
   int32_t PullOf(int program, int32_t actor) const { return pull_of_[program][actor]; }
   int32_t rank() const { return setup_.net->rank(); }
@@ -133,6 +135,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     int32_t rank = 0, worker = 0, reader_worker = 0;  // of the pull and of who reads what it brings
     int32_t consumer_actor = 0, consumer = 0;         // of the token: the pull's actor
     std::atomic<int64_t> ended{0};
+    std::atomic<int32_t> owner_inbox{-1};  // that wants to hear of the end
     // It may read in place: it has one reader, and begins again only once that is through.
     bool may_lend = false;
     // Its worker's: of the last token that was pulled, whether it is read in place, whether it has
@@ -150,7 +153,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   template <typename Call>
   void Tell(const Call& call);
   static void AddPulled(const Pull& pull, int64_t sequence, Unsent* unsent);
-  void OnToken(const Pull& pull, const WireMessage& message);
+  void OnToken(Pull* pull, const WireMessage& message);
   void OnPulled(Reader* reader, const WireMessage& message);
   absl::StatusOr<absl::Span<const std::byte>> FindSlot(int32_t from,
                                                        const PullRequest& request) const;
@@ -160,7 +163,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   const Setup setup_;
   std::vector<std::unique_ptr<Reader>> readers_;
   std::vector<std::unique_ptr<Pull>> pulls_;
-  MessageRules rules_;  // knows the edges, by the numbers of readers_ and pulls_
+  std::mutex rules_mutex_;
+  MessageRules rules_;  // knows the edges, by the numbers of readers_ and pulls_; checks under it
   // By rank: it broke a rule, so that nothing that it says is looked at any more.
   std::unique_ptr<std::atomic<bool>[]> refused_;
   std::vector<std::vector<int32_t>> reader_of_, pull_of_;  // by program and actor; -1: none

@@ -26,6 +26,7 @@ Worker::Worker(Setup setup) : setup_(std::move(setup)), mailbox_(512) {
   for (ReadyList& list : ready_) list.items.resize(std::bit_ceil(most.actors));
   out_.reserve(most.messages);
   context_.seed = setup_.seed;
+  if (setup_.link != nullptr) inbox_ = setup_.link->OpenInbox(setup_.index);
   for (const auto& device : *setup_.devices) {
     if (device != nullptr && !IsHost(device->kind())) fences_ = device.get();
   }
@@ -467,7 +468,7 @@ void Worker::RunNext() {
     const int32_t entry = FinishHere(next.program, next.actor, instructions);
     if (actor.step() != step) EndStep(next.program, step);
     const bool others = entry >= 0 && entry != next.actor;
-    if (others || HasReady() || !mailbox_.Empty() || setup_.executor != nullptr) {
+    if (others || HasReady() || HasMail() || setup_.executor != nullptr) {
       Consider(next.program, next.actor);
       if (others) Consider(next.program, entry);
       return;
@@ -501,7 +502,9 @@ void Worker::Turn() {
   }
 }
 
+// What is taken of the inbox comes into the mailbox.
 bool Worker::OpenMailbox() {
+  if (inbox_ != nullptr && inbox_->HasRung()) inbox_->Take();
   if (mailbox_.Empty()) return true;
   MailboxItem item;
   while (mailbox_.Pop(&item)) {
@@ -537,14 +540,14 @@ void Worker::Idle() {
   Count(&sleeps_);
   running_.store(0, std::memory_order_relaxed);
   if (!setup_.trace) {
-    mailbox_.WaitNonEmpty(IdleSpin(setup_.spins));
+    mailbox_.WaitNonEmpty(IdleSpin(setup_.spins), std::nullopt, inbox_);
     return;
   }
   TraceSpan span;
   span.blocked_on = FindBlockedOn(&span.actor);
   span.program = program_;
   span.begin = NowNanoseconds();
-  mailbox_.WaitNonEmpty(IdleSpin(setup_.spins));
+  mailbox_.WaitNonEmpty(IdleSpin(setup_.spins), std::nullopt, inbox_);
   trace_.Add(span, NowNanoseconds());
 }
 

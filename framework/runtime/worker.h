@@ -177,6 +177,7 @@ class Worker final : public Executor::Task {
   void PrepareHere();
   absl::Status Prepare();
   void Loop();
+  bool HasMail() const { return !mailbox_.Empty() || (inbox_ != nullptr && inbox_->HasRung()); }
   bool OpenMailbox();  // false: stop
   void Open(const MailboxItem& item);
   void Deliver(int program, const Message& message);
@@ -220,6 +221,7 @@ class Worker final : public Executor::Task {
   const Setup setup_;
   std::vector<Own> own_;
   Queue<MailboxItem> mailbox_;
+  Inbox* inbox_ = nullptr;  // what other ranks of the host say to this worker; null: no such way
   ReadyList ready_[kPriorities];
   MessageList out_;
   RankLink::Unsent unsent_;

@@ -17,6 +17,7 @@
 #include "framework/base/status.h"
 #include "framework/cluster/rendezvous.h"
 #include "framework/comm/tcp_net.h"
+#include "framework/comm/verbs_probe.h"
 #include "framework/train/link_probe.h"
 #include "framework/wire/handshake.h"
 
@@ -204,6 +205,25 @@ absl::StatusOr<std::vector<int32_t>> Job::SeeHosts() const {
   return host_of_rank;
 }
 
+// Tokens go over the connection. Bytes come by RDMA, where the net has it and they are not read in
+// place.
+absl::StatusOr<Link> Job::MeasurePair(int32_t other, LinkKind kind, bool asks, Deadline deadline) {
+  Connection* const connection = &connections_[other].back();
+  ASSIGN_OR_RETURN(Link link, MeasureLink(connection, asks, deadline));
+  if (!options_.rdma || (kind == LinkKind::kHost && options_.read_memory)) return link;
+  VerbsOptions verbs;
+  verbs.device = options_.rdma_device;
+  ASSIGN_OR_RETURN(const std::optional<double> rate,
+                   MeasureReads(connection, verbs, asks, deadline));
+  if (!rate.has_value()) return link;
+  if (asks) {
+    SLUICE_LOG(INFO) << "RDMA reads of rank " << other << " come at " << *rate / 1e9
+                     << " GB/s, TCP at " << link.bytes_per_second / 1e9;
+  }
+  link.bytes_per_second = *rate;
+  return link;
+}
+
 absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
     const std::vector<int32_t>& host_of_rank, std::array<Link, kLinkKinds> links) {
   constexpr absl::string_view kMeasures = "measured a link";
@@ -215,8 +235,7 @@ absl::StatusOr<std::array<Link, kLinkKinds>> Job::MeasureLinks(
     const auto [asks, answers] = *pair;
     if (rank() == asks || rank() == answers) {
       const int32_t other = rank() == asks ? answers : asks;
-      absl::StatusOr<Link> link =
-          MeasureLink(&connections_[other].back(), rank() == asks, deadline);
+      absl::StatusOr<Link> link = MeasurePair(other, kind, rank() == asks, deadline);
       if (!link.ok()) return NameWhoIsLost(link.status(), other, kMeasures);
       measured = *link;
     }

@@ -76,6 +76,7 @@ class Job {
  private:
   explicit Job(const JobOptions& options);
   Deadline Limit() const;
+  absl::StatusOr<Link> MeasurePair(int32_t other, LinkKind kind, bool asks, Deadline deadline);
   // Says who waits for long, while it waits for what that rank has to do; then as was asked for.
   Stop NameWhoIsLate(int32_t rank, absl::string_view what) const;
   // Of an exchange with another rank that has failed.

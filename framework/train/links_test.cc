@@ -10,11 +10,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iostream>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "framework/train/link_probe.h"
 #include "framework/wire/connected_testing.h"
 #include "framework/wire/socket.h"
@@ -177,6 +180,8 @@ class LinksOfAJob : public testing::Test {
  protected:
   static constexpr int32_t kRanks = 3;
   std::chrono::milliseconds stall_limit_{60000};
+  bool rdma_ = false;
+  std::string rdma_device_;
 
   // `work` of each rank, with its job.
   void OnAll(const std::function<void(Job*)>& work) {
@@ -190,6 +195,8 @@ class LinksOfAJob : public testing::Test {
         options.place.ranks = kRanks;
         options.place.address = EndpointText(*LocalEndpoint(listener->number()));
         options.read_memory = false;
+        options.rdma = rdma_;
+        options.rdma_device = rdma_device_;
         options.stall_limit = stall_limit_;
         if (rank == 0) options.place.listener = dup(listener->number());
         const auto job = Job::Join(options);
@@ -293,6 +300,37 @@ TEST_F(LinksOfAJob, TheFirstRankThatHasGoneIsNamed) {
                 testing::ContainsRegex("rank 0, at 127.0.0.1:[0-9]+, is lost before it has said "
                                        "who shares a host and what links cost: "));
   });
+}
+
+// The net will say that there is no device, and how to go on without; links are not the place.
+TEST_F(LinksOfAJob, RdmaThatIsNotThereLeavesWhatTcpHas) {
+  rdma_ = true;
+  rdma_device_ = "no_such_device";
+  testing::internal::CaptureStderr();
+  const Machine measured = Agreed("measure", "")[1];
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("RDMA between ranks is not measured: no RDMA device"));
+  const Link& host = measured.link(LinkKind::kHost);
+  EXPECT_EQ(host, RoundLink(host));
+  EXPECT_NE(host, Calibrated(0).link(LinkKind::kHost));
+}
+
+// Where there is a device, as in //ci:rdma_vm, and ranks that do not read each other's memory.
+TEST_F(LinksOfAJob, RdmaIsMeasuredWhereItIsTheNet) {
+  rdma_ = true;
+  testing::internal::CaptureStderr();
+  const double rate = Agreed("measure", "")[1].link(LinkKind::kHost).bytes_per_second;
+  const std::string log = testing::internal::GetCapturedStderr();
+  if (absl::StrContains(log, "RDMA between ranks is not measured: no RDMA device")) {
+    std::cout << "SKIPPED: no RDMA device; //ci:rdma_vm has some\n";
+    GTEST_SKIP();
+  }
+  const std::string says = "RDMA reads of rank 1 come at ";
+  const size_t said = log.find(says);
+  ASSERT_NE(said, std::string::npos) << log;
+  const double measured = std::stod(log.substr(said + says.size())) * 1e9;
+  EXPECT_EQ(RoundLink({1, measured}).bytes_per_second, rate);
+  std::cout << log.substr(said);
 }
 
 // As if ranks 1 and 2 were on a host of their own: what they measure the first one tells.
