@@ -406,7 +406,10 @@ void TcpNet::Peer::Finish() {
 // seen first: what was said last is waited for.
 void TcpNet::Peer::OnOver(TcpConnection* connection, const absl::Status& why) {
   AwaitNoEnd(1);
-  if (connection != connections_[kBytes].get()) return Lose(why);
+  if (connection != connections_[kBytes].get()) {
+    connections_[kBytes]->LookForEnd();
+    return Lose(why);
+  }
   net_.loop_.After(kLastWordLimit, [this, why, alive = net_.alive_] {
     if (*alive) Lose(why);
   });
