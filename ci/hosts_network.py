@@ -68,9 +68,10 @@ class _Switch:
             self._taps.append(tap)
             self._spaces.append(os.open("/proc/self/ns/net", os.O_RDONLY))
         self._free = [0.0] * hosts  # when a link has sent what it has
-        self._later = []  # (time, number, tap, frame)
+        self._later = []  # (time, number, from, tap, frame)
         self._number = 0
-        self._counts = {"frames": 0, "lost": 0, "cut": 0}
+        self._newest = {}  # number of the latest frame that came, by from and tap
+        self._counts = {"frames": 0, "lost": 0, "cut": 0, "twice": 0, "overtaken": 0}
         self._set({"links": [Link().words()] * hosts, "cut": [], "largest": {}})
 
     def _set(self, rules):
@@ -93,7 +94,9 @@ class _Switch:
                     return
             now = time.monotonic()
             while self._later and self._later[0][0] <= now:
-                _, _, tap, frame = heapq.heappop(self._later)
+                _, number, host, tap, frame = heapq.heappop(self._later)
+                self._counts["overtaken"] += number < self._newest.get((host, tap), 0)
+                self._newest[host, tap] = max(number, self._newest.get((host, tap), 0))
                 try:
                     os.write(tap, frame)
                 except OSError:  # as a full queue does
@@ -130,9 +133,11 @@ class _Switch:
             return
         self._free[host] = max(now, self._free[host]) + len(frame) / link.rate
         late = _LATE if link.late and self._random.random() < link.late else 0.0
-        for _ in range(2 if link.twice and self._random.random() < link.twice else 1):
+        times = 2 if link.twice and self._random.random() < link.twice else 1
+        self._counts["twice"] += times - 1
+        for _ in range(times):
             self._number += 1
-            heapq.heappush(self._later, (self._free[host] + link.delay + late, self._number, to, frame))
+            heapq.heappush(self._later, (self._free[host] + link.delay + late, self._number, host, to, frame))
 
 
 class Network:
@@ -178,7 +183,7 @@ class Network:
         return json.loads(self._answers.readline())
 
     def counts(self):
-        """Frames so far, and of those what was lost and what was cut."""
+        """Frames so far, and of those what was lost, was cut, came twice, or behind later ones of the same two hosts."""
         return self._tell()
 
     def set_links(self, links):

@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_COMM_SILENCE_H_
 #define SLUICE_FRAMEWORK_COMM_SILENCE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -22,19 +23,31 @@ class Silence {
     kNamed,  // once for each silence: the rank is to be named
     kLost,   // it is given up
   };
+  struct Times {
+    Clock::duration beat;   // each rank speaks so often, and looks at others so often
+    Clock::duration named;  // who says nothing for so long is named
+    Clock::duration limit;  // and is given up
+  };
 
-  // After how long it is named and given up. Heard is called before anything is asked.
-  Silence(Clock::duration named, Clock::duration limit) : named_(named), limit_(limit) {}
+  // Heard is called before anything is asked.
+  explicit Silence(const Times& times) : times_(times) {}
 
   void Heard(Clock::time_point now) {
     was_named_ = false;
     heard_ = now;
   }
+  // At each beat.
   Verdict At(Clock::time_point now) {
-    if (now - heard_ >= limit_) return Verdict::kLost;
-    if (now - heard_ < named_ || std::exchange(was_named_, true)) return Verdict::kNone;
+    // Who did not even look was stopped itself and heard nobody: that counts as one beat.
+    const auto away = now - std::max(asked_, heard_);
+    if (away >= kMissedBeats * times_.beat) heard_ += away - times_.beat;
+    asked_ = now;
+    if (now - heard_ >= times_.limit) return Verdict::kLost;
+    if (now - heard_ < times_.named || std::exchange(was_named_, true)) return Verdict::kNone;
     return Verdict::kNamed;
   }
+  // Whether it lacked some of its beats when that was last asked.
+  bool MissesBeats() const { return asked_ - heard_ >= kMissedBeats * times_.beat; }
   // "5 s".
   std::string LengthAt(Clock::time_point now) const {
     return absl::StrCat(std::chrono::duration_cast<std::chrono::seconds>(now - heard_).count(),
@@ -46,9 +59,11 @@ class Silence {
   }
 
  private:
-  const Clock::duration named_, limit_;
+  static constexpr int kMissedBeats = 2;  // one may be late
+
+  const Times times_;
   bool was_named_ = false;
-  Clock::time_point heard_;
+  Clock::time_point heard_, asked_;
 };
 
 // What a rank that is lost can no longer say itself. `name`: where it was; `by`: who lost it.

@@ -186,8 +186,9 @@ bool TcpConnection::ReadOnce() {
     left_ -= got->bytes;
     WakeForRest();
     if (left_ == 0) status = owner_.OnRead(this);
-    // All that was there has been read; what ends the peer is seen on its other connection, too.
-    if (left_ > 0 && !got->more) return false;
+    // All that was there has been read. An end may stand behind it that the loop has told of by
+    // now: it is looked for once the peer's other connection has ended.
+    if (left_ > 0 && !got->more && !looks_for_end_) return false;
   } else {
     end_ += got->bytes;
     status = ReadFrames();

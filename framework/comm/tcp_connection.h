@@ -62,6 +62,12 @@ class TcpConnection {
 
   // The loop's thread, within OnFrame: the next bytes go there.
   void ReadInto(std::byte* to, size_t bytes);
+  // The loop's thread: the peer has ended what else it had, so this ends, too, and is read until it
+  // does.
+  void LookForEnd() {
+    looks_for_end_ = true;
+    Read();
+  }
 
  private:
   // A frame, or the rest of one, that the kernel has not yet taken.
@@ -102,7 +108,7 @@ class TcpConnection {
   std::byte* to_ = nullptr;
   size_t left_ = 0;  // bytes that go there
   size_t wakes_for_ = 1;
-  bool discards_ = false, over_ = false;
+  bool discards_ = false, looks_for_end_ = false, over_ = false;
   // Reading that goes on later: it may come after the connection has gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -50,9 +50,9 @@ struct TcpNetOptions {
   int64_t most_along = int64_t{16} << 10;            // bytes that ride along with their token
   bool read_memory = true;                           // of processes of this host that share it
   std::optional<VerbsOptions> verbs = std::nullopt;  // of all others that have it as well
-  // Who says nothing for so long is named; who says nothing for the limit is lost. Others live and
-  // are slow: a process says that it lives whatever it computes.
-  std::chrono::milliseconds beat{1000}, silence{5000}, silence_limit{60000};
+  // Who says nothing for so long is named, a beat later at most; who says nothing for the limit is
+  // lost. Others live and are slow: a process says that it lives whatever it computes.
+  std::chrono::milliseconds beat{1000}, silence{4000}, silence_limit{60000};
 };
 
 class TcpNet final : public CommNet {

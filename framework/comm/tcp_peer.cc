@@ -33,7 +33,7 @@ TcpNet::Peer::Peer(TcpNet* net, int32_t rank, TcpPeer peer)
       name_(std::move(peer.name)),
       is_of_host_(IsOfThisHost(peer.connections[0].number())),
       reads_memory_(net->options_.read_memory && is_of_host_),
-      silence_(net->options_.silence, net->options_.silence_limit) {
+      silence_({net->options_.beat, net->options_.silence, net->options_.silence_limit}) {
   for (int channel = 0; channel < kTcpChannels; ++channel) {
     connections_[channel] = std::make_unique<TcpConnection>(
         &net->loop_, std::move(peer.connections[channel]), channel == kBytes, this);
@@ -468,11 +468,21 @@ absl::Status TcpNet::Peer::OnRead(TcpConnection*) {
   return absl::OkStatus();
 }
 
+// Another rank may have told of one that says nothing any more before it was given up here: it ends
+// no connection.
+void TcpNet::Peer::Finish() {
+  for (auto& connection : connections_) connection->Finish();
+  if (silence_.MissesBeats()) AwaitNoEnd(kTcpChannels);
+}
+
 // A rank that leaves says so on the one connection and ends both, and the end of the other may be
 // seen first: what was said last is waited for.
 void TcpNet::Peer::OnOver(TcpConnection* connection, const absl::Status& why) {
   AwaitNoEnd(1);
-  if (connection != connections_[kBytes].get()) return Lose(why);
+  if (connection != connections_[kBytes].get()) {
+    connections_[kBytes]->LookForEnd();
+    return Lose(why);
+  }
   net_.loop_.After(kLastWordLimit, [this, why, alive = net_.alive_] {
     if (*alive) Lose(why);
   });

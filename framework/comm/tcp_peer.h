@@ -41,9 +41,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   void CloseQueue() {
     if (queue_ != nullptr) queue_->Close();
   }
-  void Finish() {
-    for (auto& connection : connections_) connection->Finish();
-  }
+  void Finish();
   void Stop() {
     for (auto& connection : connections_) connection->Stop();
   }

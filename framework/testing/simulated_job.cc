@@ -81,8 +81,15 @@ class SimulatedJob {
 
   absl::Status Run();
   SimulatedRun Summary() const {
-    return {simulation_.digest(), simulation_.events(),  static_cast<int32_t>(starts_.size()),
-            disturbances_,        simulation_.seconds(), story_};
+    SimulatedRun run;
+    run.digest = simulation_.digest();
+    run.events = simulation_.events();
+    run.starts = static_cast<int32_t>(starts_.size());
+    run.disturbances = disturbances_;
+    for (const Start& start : starts_) run.overtaken += start.start->net().overtaken();
+    run.seconds = simulation_.seconds();
+    run.story = story_;
+    return run;
   }
 
  private:

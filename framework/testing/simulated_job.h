@@ -29,6 +29,7 @@ struct SimulatedRun {
   int64_t events = 0;
   int32_t starts = 0;        // of the job
   int32_t disturbances = 0;  // that came in time
+  int64_t overtaken = 0;     // of what ranks sent, by what they sent later
   double seconds = 0;        // of virtual time
   std::string story;         // what happened, for people
 };

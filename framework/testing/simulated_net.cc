@@ -47,7 +47,7 @@ class SimulatedNet::Endpoint final : public CommNet {
   Endpoint(SimulatedNet* net, int32_t rank)
       : net_(*net), rank_(rank), process_(*net->processes_[rank]) {
     for (size_t peer = 0; peer < net->processes_.size(); ++peer) {
-      peers_.emplace_back(net->options_.silence, net->options_.silence_limit);
+      peers_.emplace_back(net->options_);
     }
   }
 
@@ -74,7 +74,8 @@ class SimulatedNet::Endpoint final : public CommNet {
     int32_t pull = 0;
   };
   struct Peer {
-    Peer(Simulation::Duration named, Simulation::Duration limit) : silence(named, limit) {}
+    explicit Peer(const SimulatedNetOptions& options)
+        : silence({options.beat, options.silence, options.silence_limit}) {}
     Silence silence;
     bool left = false, lost = false;
   };
@@ -292,7 +293,7 @@ SimulatedNet::SimulatedNet(Simulation* simulation, std::vector<SimulatedProcess*
     endpoints_.push_back(std::make_unique<Endpoint>(this, static_cast<int32_t>(rank)));
   }
   cut_.resize(processes_.size() * processes_.size());
-  for (auto& last : last_) last.resize(cut_.size());
+  for (auto& ways : ways_) ways.resize(cut_.size());
 }
 
 SimulatedNet::~SimulatedNet() = default;
@@ -307,25 +308,31 @@ void SimulatedNet::Post(Channel channel, int32_t from, int32_t to, uint64_t what
                         std::function<void()> arrive) {
   if (processes_[from]->killed() && what != kClosed) return;
   auto when = simulation_.now() + simulation_.Draw(options_.most_delay);
-  auto& last = Last(channel, from, to);
-  if (options_.ordered || channel == kBytes || what == kClosed) when = std::max(when, last);
-  last = std::max(last, when);
-  processes_[to]->After(when - simulation_.now(), what,
-                        [this, channel, from, to, what, arrive = std::move(arrive)] {
-                          Deliver(channel, from, to, what, arrive);
-                        });
+  Way& way = WayOf(channel, from, to);
+  if (options_.ordered || channel == kBytes || what == kClosed) when = std::max(when, way.last);
+  way.last = std::max(way.last, when);
+  processes_[to]->After(
+      when - simulation_.now(), what,
+      [this, channel, from, to, what, number = way.sent++, arrive = std::move(arrive)] {
+        Deliver(channel, from, to, what, number, arrive);
+      });
 }
 
 // What a cut has stopped comes when it is over, in the same order.
-void SimulatedNet::Deliver(Channel channel, int32_t from, int32_t to, uint64_t what,
+void SimulatedNet::Deliver(Channel channel, int32_t from, int32_t to, uint64_t what, int64_t number,
                            const std::function<void()>& arrive) {
   const auto until = CutEnd(from, to);
-  if (until <= simulation_.now()) return arrive();
-  auto& last = Last(channel, from, to);
-  last = std::max(last, until);
-  processes_[to]->After(until - simulation_.now(), what, [this, channel, from, to, what, arrive] {
-    Deliver(channel, from, to, what, arrive);
-  });
+  Way& way = WayOf(channel, from, to);
+  if (until <= simulation_.now()) {
+    overtaken_ += number < way.came ? 1 : 0;
+    way.came = std::max(way.came, number + 1);
+    return arrive();
+  }
+  way.last = std::max(way.last, until);
+  processes_[to]->After(until - simulation_.now(), what,
+                        [this, channel, from, to, what, number, arrive] {
+                          Deliver(channel, from, to, what, number, arrive);
+                        });
 }
 
 void SimulatedNet::CutUntil(int32_t rank, int32_t other, Simulation::Clock::time_point until) {

@@ -42,7 +42,7 @@ struct SimulatedNetOptions {
   bool ordered = true;
   PullWay way = PullWay::kAsked;
   Simulation::Duration most_delay = std::chrono::milliseconds(1);
-  Simulation::Duration beat = std::chrono::seconds(1), silence = std::chrono::seconds(5),
+  Simulation::Duration beat = std::chrono::seconds(1), silence = std::chrono::seconds(4),
                        silence_limit = std::chrono::seconds(20);
   NetFault fault = NetFault::kNone;
 };
@@ -63,20 +63,26 @@ class SimulatedNet {
   void LoseAll(int32_t rank);
   // Steps whose end a rank has told rank 0, which tells nobody of its own.
   int64_t StepsEnded(int32_t rank) const;
+  // How much has come behind something that was sent later on the same way.
+  int64_t overtaken() const { return overtaken_; }
 
  private:
   class Endpoint;
   enum Channel { kMessages, kBytes, kChannels };
+  struct Way {                           // from one rank to another
+    Simulation::Clock::time_point last;  // when the last of it comes
+    int64_t sent = 0, came = 0;          // came: behind the latest sent that has come
+  };
 
   // From one rank to another. Something comes there; nothing does that a killed one sends.
   void Post(Channel channel, int32_t from, int32_t to, uint64_t what, std::function<void()> arrive);
-  void Deliver(Channel channel, int32_t from, int32_t to, uint64_t what,
+  void Deliver(Channel channel, int32_t from, int32_t to, uint64_t what, int64_t number,
                const std::function<void()>& arrive);
   Simulation::Clock::time_point& CutEnd(int32_t a, int32_t b) {
     return cut_[std::min(a, b) * processes_.size() + std::max(a, b)];
   }
-  Simulation::Clock::time_point& Last(Channel channel, int32_t from, int32_t to) {
-    return last_[channel][from * processes_.size() + to];
+  Way& WayOf(Channel channel, int32_t from, int32_t to) {
+    return ways_[channel][from * processes_.size() + to];
   }
   bool Strikes(NetFault fault);
 
@@ -85,8 +91,8 @@ class SimulatedNet {
   const SimulatedNetOptions options_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<Simulation::Clock::time_point> cut_;  // until when, by two ranks
-  // When the last of a way comes, by two ranks.
-  std::vector<Simulation::Clock::time_point> last_[kChannels];
+  std::vector<Way> ways_[kChannels];                // by two ranks
+  int64_t overtaken_ = 0;
   int fault_in_ = 0;  // the planted mistake strikes at the so many-th place
 };
 

@@ -127,6 +127,22 @@ TEST_F(SimulationTest, ASeedIsARun) {
   EXPECT_EQ(violations[0], violations[1]);
 }
 
+// As CommNet says; over TCP alone they keep their order.
+TEST_F(SimulationTest, MessagesOvertakeEachOtherInSomeJobs) {
+  int disordered = 0;
+  constexpr int kJobs = 40;
+  for (uint64_t seed = 0; seed < kJobs; ++seed) {
+    SimulatedJobOptions options;
+    options.seed = seed;
+    options.disturbed = false;
+    SimulatedRun run;
+    ASSERT_EQ(Run(options, &run), absl::OkStatus());
+    disordered += run.overtaken > 0 ? 1 : 0;
+  }
+  EXPECT_GE(disordered, kJobs / 8);
+  EXPECT_LE(disordered, kJobs / 2);
+}
+
 struct Planted {
   const char* name;
   NetFault net_fault = NetFault::kNone;

@@ -26,7 +26,7 @@ namespace {
 
 constexpr size_t kMostSecretBytes = 4096, kLeastSecretBytes = 16;
 // Whoever has not said for so long what all wait for is named, as one that stands still later is.
-constexpr std::chrono::milliseconds kNamed(5000);
+constexpr std::chrono::milliseconds kNamed = TcpNetOptions().silence;
 
 absl::StatusOr<std::string> ReadFrom(int file, const std::string& name) {
   std::string secret(kMostSecretBytes + 1, '\0');

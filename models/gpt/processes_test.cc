@@ -29,14 +29,16 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Clock = std::chrono::steady_clock;
 
 // What is promised: a rank of this host that is lost ends the step of all others so soon, and one
-// that stands still is named so soon.
-constexpr auto kLost = std::chrono::seconds(1), kNamed = std::chrono::seconds(5);
+// that stands still is named so soon. The others look at it once a beat.
+constexpr auto kLost = std::chrono::seconds(1), kNamed = std::chrono::seconds(5),
+               kBeat = std::chrono::seconds(1);
 
 class ProcessesTest : public TrainerProcessTest {
  protected:
@@ -326,17 +328,22 @@ TEST_F(ProcessesTest, NameTheOneThatStandsStill) {
   EXPECT_THAT(Read("stderr2"), HasSubstr("this process stood still for "));
 }
 
+// Rank 0 sees it, and rank 1, which would wait for longer, ends as soon as it is told.
 TEST_F(ProcessesTest, GiveUpOneThatStandsStill) {
-  StartAll(2, Small({"--out=run", "--steps=1000000", "--stall_limit=2"}));
+  StartAll(3, Small({"--out=run", "--steps=1000000", "--mesh=data=3", "--batch=12"}),
+           {{"--stall_limit=2"}, {"--stall_limit=60"}, {}});
   WaitUntilPrinted("/1000000");
   const auto begin = Clock::now();
-  kill(child(1), SIGSTOP);
-  const EndedProcess ended = WaitFor(0);
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2) + kLost);
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.error, HasSubstr("it said nothing for "));
-  kill(child(1), SIGKILL);
-  WaitFor(1);
+  kill(child(2), SIGSTOP);
+  for (const int rank : {0, 1}) {
+    const EndedProcess ended = WaitFor(rank);
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(2) + kBeat + kLost);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.error, AllOf(HasSubstr("rank 2 has left: lost at "),
+                                   HasSubstr("by rank 0, it said nothing for ")));
+  }
+  kill(child(2), SIGKILL);
+  WaitFor(2);
 }
 
 // It has a fifth of the time. Nothing stands still, and the trainer only says who is slow, and how.
