@@ -128,9 +128,14 @@ struct ReduceAttributes {
 
 struct AttentionAttributes {
   double scale = 1;  // of the scores, usually 1/sqrt(head size)
+  // Of the weights, as DropoutAttributes have them.
+  double rate = 0;
+  int64_t key = 0;
+  // Which weights are dropped is left to a card's library, whose draws no CPU can make.
+  bool library_draws = false;
   template <typename V>
   void Visit(V&& v) {
-    v("scale", scale);
+    v("scale", scale), v("rate", rate), v("key", key), v("library_draws", library_draws);
   }
 };
 
@@ -296,7 +301,8 @@ std::string PrintAttributes(const Attributes& attributes);
 // unknown field with the nearest known one, or the value that does not parse.
 absl::Status ParseAttributesInto(absl::string_view text, Attributes* attributes);
 
-// What names the draw of a random op, 0 where nothing has named it yet; null where the op has none.
+// What names the draw of a random op, 0 where nothing has named it yet; null where nothing is
+// drawn, as attention of a rate of 0 does not.
 int64_t* RandomKeyOf(Attributes* attributes);
 
 template <typename T>
