@@ -75,6 +75,16 @@ struct DropoutAttributes {
   }
 };
 
+// Of a norm of a sum whose second term is dropped: NormAttributes and DropoutAttributes.
+struct AddNormAttributes {
+  double epsilon = 1e-5, rate = 0;
+  int64_t key = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("epsilon", epsilon), v("rate", rate), v("key", key);
+  }
+};
+
 struct ShapeAttributes {  // reshape, broadcast: the logical shape of the output
   Shape shape;
   template <typename V>
@@ -286,14 +296,13 @@ struct FtrlAttributes {
   }
 };
 
-using Attributes =
-    std::variant<NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes,
-                 ScaleAttributes, NormAttributes, DropoutAttributes, ShapeAttributes,
-                 TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
-                 ReduceAttributes, AttentionAttributes, ConvolutionAttributes, PoolAttributes,
-                 RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes, AverageAttributes,
-                 CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes,
-                 SampleAttributes, LarsAttributes, AdagradAttributes, FtrlAttributes>;
+using Attributes = std::variant<
+    NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes, ScaleAttributes,
+    NormAttributes, DropoutAttributes, ShapeAttributes, TransposeAttributes, SliceAttributes,
+    ConcatAttributes, CastAttributes, ReduceAttributes, AttentionAttributes, ConvolutionAttributes,
+    PoolAttributes, RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes,
+    AverageAttributes, CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes,
+    SampleAttributes, LarsAttributes, AdagradAttributes, FtrlAttributes, AddNormAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);
