@@ -182,7 +182,9 @@ absl::Status ParseAttributesInto(absl::string_view text, Attributes* attributes)
 int64_t* RandomKeyOf(Attributes* attributes) {
   return std::visit(
       [](auto& held) -> int64_t* {
-        if constexpr (requires { held.key; }) {
+        if constexpr (std::is_same_v<decltype(held), AttentionAttributes&>) {
+          return held.rate == 0 ? nullptr : &held.key;
+        } else if constexpr (requires { held.key; }) {
           return &held.key;
         } else {
           return nullptr;

@@ -75,6 +75,16 @@ struct DropoutAttributes {
   }
 };
 
+// Of a norm of a sum whose second term is dropped: NormAttributes and DropoutAttributes.
+struct AddNormAttributes {
+  double epsilon = 1e-5, rate = 0;
+  int64_t key = 0;
+  template <typename V>
+  void Visit(V&& v) {
+    v("epsilon", epsilon), v("rate", rate), v("key", key);
+  }
+};
+
 struct ShapeAttributes {  // reshape, broadcast: the logical shape of the output
   Shape shape;
   template <typename V>
@@ -128,9 +138,14 @@ struct ReduceAttributes {
 
 struct AttentionAttributes {
   double scale = 1;  // of the scores, usually 1/sqrt(head size)
+  // Of the weights, as DropoutAttributes have them.
+  double rate = 0;
+  int64_t key = 0;
+  // Which weights are dropped is left to a card's library, whose draws no CPU can make.
+  bool library_draws = false;
   template <typename V>
   void Visit(V&& v) {
-    v("scale", scale);
+    v("scale", scale), v("rate", rate), v("key", key), v("library_draws", library_draws);
   }
 };
 
@@ -281,14 +296,13 @@ struct FtrlAttributes {
   }
 };
 
-using Attributes =
-    std::variant<NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes,
-                 ScaleAttributes, NormAttributes, DropoutAttributes, ShapeAttributes,
-                 TransposeAttributes, SliceAttributes, ConcatAttributes, CastAttributes,
-                 ReduceAttributes, AttentionAttributes, ConvolutionAttributes, PoolAttributes,
-                 RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes, AverageAttributes,
-                 CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes,
-                 SampleAttributes, LarsAttributes, AdagradAttributes, FtrlAttributes>;
+using Attributes = std::variant<
+    NoAttributes, VariableAttributes, FillAttributes, MatMulAttributes, ScaleAttributes,
+    NormAttributes, DropoutAttributes, ShapeAttributes, TransposeAttributes, SliceAttributes,
+    ConcatAttributes, CastAttributes, ReduceAttributes, AttentionAttributes, ConvolutionAttributes,
+    PoolAttributes, RowsAttributes, ClipAttributes, SgdAttributes, AdamWAttributes,
+    AverageAttributes, CrossEntropyAttributes, NormalizeImagesAttributes, MarginAttributes,
+    SampleAttributes, LarsAttributes, AdagradAttributes, FtrlAttributes, AddNormAttributes>;
 
 // "transpose_b=true", "shape=[2,3]"; floats print so that they parse to the same bits.
 std::string PrintAttributes(const Attributes& attributes);
@@ -296,7 +310,8 @@ std::string PrintAttributes(const Attributes& attributes);
 // unknown field with the nearest known one, or the value that does not parse.
 absl::Status ParseAttributesInto(absl::string_view text, Attributes* attributes);
 
-// What names the draw of a random op, 0 where nothing has named it yet; null where the op has none.
+// What names the draw of a random op, 0 where nothing has named it yet; null where nothing is
+// drawn, as attention of a rate of 0 does not.
 int64_t* RandomKeyOf(Attributes* attributes);
 
 template <typename T>

@@ -3,7 +3,8 @@
 //   x = matmul(a, b) + bias
 //   y = gelu(x)                              x is kept where others read it, as backward does
 //   dx = gelu_gradient(x, matmul_input_gradient(dy, b))
-//   y = layer_norm(a + b)                    the sum is kept
+//   y = layer_norm(a + b)                    the sum is kept; b may be dropout(c), or
+//   cast(dropout(c))
 //
 // A product that is partial is left alone: a bias would be added by every device, and gelu is not
 // linear. gelu is fused in bf16 alone, for the library does not say how exact its own is, and the
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -33,9 +35,11 @@ struct Operand {
 
 struct FusedNode {
   const OpDef* op;
-  const Node* named;  // has the name, the attributes and the signature's factors
+  const Node*
+      named;  // has the name, the signature's factors and, if there are no others, attributes
   std::vector<const Node*> nodes;
   std::vector<Operand> inputs, outputs;
+  std::optional<Attributes> attributes = {};
 };
 
 class Matcher : private AssignedGraph {
@@ -131,11 +135,42 @@ class Matcher : private AssignedGraph {
     const Node& add = MakerOf(norm, 0);
     if (add.op != &AddOp() || found_.count(add.id) > 0 || !ReadsInPlace(norm, 0)) return;
     if (!AreOfOneType(add) || !KeepsLayout(add) || !OthersReadLater(norm)) return;
-    found_[norm.id] = {&AddLayerNormOp(),
+    FusedNode fused = {&AddLayerNormOp(),
                        &norm,
                        {&add, &norm},
                        {{&add, 0}, {&add, 1}, {&norm, 1}, {&norm, 2}},
                        {{&norm, 0}, {&norm, 1}, {&norm, 2}, {&add, 0}}};
+    AddNormAttributes attributes = {std::get<NormAttributes>(norm.attributes).epsilon};
+    for (const size_t term : {1, 0}) {
+      if (!MatchDropout(add, term, &fused, &attributes)) continue;
+      if (term == 0) std::swap(fused.inputs[0], fused.inputs[1]);
+      break;
+    }
+    fused.attributes = attributes;
+    found_[norm.id] = std::move(fused);
+  }
+
+  // Whether a term of the addition is what dropout makes, in f32 or cast to it, for the addition
+  // alone.
+  bool MatchDropout(const Node& add, size_t term, FusedNode* fused,
+                    AddNormAttributes* attributes) const {
+    const auto is_only_readers = [&](const Node& node, size_t input) {
+      return ReadsInPlace(node, input) && IsReadOnce(node.inputs[input]);
+    };
+    if (!is_only_readers(add, term)) return false;
+    const Node* dropout = &MakerOf(add, term);
+    std::vector<const Node*> nodes;
+    if (dropout->op == &CastOp() && KeepsLayout(*dropout) && is_only_readers(*dropout, 0)) {
+      nodes.push_back(dropout);
+      dropout = &MakerOf(*dropout, 0);
+    }
+    if (dropout->op != &DropoutOp() || !KeepsLayout(*dropout)) return false;
+    nodes.push_back(dropout);
+    fused->nodes.insert(fused->nodes.begin(), nodes.rbegin(), nodes.rend());
+    fused->inputs[term] = {dropout, 0};
+    const auto& drops = std::get<DropoutAttributes>(dropout->attributes);
+    attributes->rate = drops.rate, attributes->key = drops.key;
+    return true;
   }
 
   const Grid& grid_;
@@ -175,6 +210,7 @@ class Fuser {
   void AddFused(const FusedNode& fused, GraphRewriter* rewriter) {
     Node node = *fused.named;
     node.op = fused.op;
+    if (fused.attributes.has_value()) node.attributes = *fused.attributes;
     node.inputs.clear();
     node.outputs.clear();
     Choice choice = ChoiceOf(*fused.named);

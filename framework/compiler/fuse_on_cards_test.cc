@@ -191,6 +191,41 @@ TEST(FuseOnCardsTest, Training) {
   }
 }
 
+TEST(FuseOnCardsTest, ANormTakesWhatIsDroppedOfTheSumBeforeIt) {
+  const auto counts = [](DType dtype, Tensor (*sum)(Tensor x, Tensor branch),
+                         const char* mesh = "data=2 @cuda") {
+    Graph graph;
+    const Tensor x = graph.Input("x", DType::kF32, {8, 12}, "data:S0");
+    const Tensor branch = graph.Input("branch", dtype, {8, 12}, "data:S0");
+    const Tensor gamma = graph.Input("gamma", DType::kF32, {12}, "");
+    const Tensor beta = graph.Input("beta", DType::kF32, {12}, "");
+    graph.Output("y", LayerNorm(sum(x, branch), gamma, beta, 1e-5));
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  const auto second = [](Tensor x, Tensor branch) { return x + Dropout(branch, 0.1); };
+  Counts ops = counts(DType::kF32, second);
+  EXPECT_EQ(ops["add_layer_norm"], 1);
+  EXPECT_EQ(ops["dropout"] + ops["add"] + ops["layer_norm"], 0);
+  ops = counts(DType::kF32, [](Tensor x, Tensor branch) { return Dropout(branch, 0.1) + x; });
+  EXPECT_EQ(ops["dropout"], 0) << "the first term";
+  ops = counts(DType::kBF16,
+               [](Tensor x, Tensor branch) { return x + Cast(Dropout(branch, 0.1), DType::kF32); });
+  EXPECT_EQ(ops["dropout"] + ops["cast"], 0) << "of bf16";
+  ops = counts(DType::kF32,
+               [](Tensor x, Tensor branch) { return Dropout(x, 0.1) + Dropout(branch, 0.1); });
+  EXPECT_EQ(ops["dropout"], 1) << "of both terms";
+  ops = counts(DType::kF32, [](Tensor x, Tensor branch) {
+    const Tensor dropped = Dropout(branch, 0.1);
+    dropped.graph()->Output("dropped", dropped);
+    return x + dropped;
+  });
+  EXPECT_EQ(ops["dropout"], 1) << "others read it";
+  EXPECT_EQ(ops["add_layer_norm"], 1);
+  ops = counts(DType::kF32, second, "data=2");
+  EXPECT_EQ(ops["dropout"], 1) << "on CPUs";
+}
+
 TEST(FuseOnCardsTest, ANormTakesTheSumBeforeIt) {
   const auto counts = [](Tensor (*build)(Tensor x, Tensor branch, Tensor gamma, Tensor beta),
                          const char* mesh) {

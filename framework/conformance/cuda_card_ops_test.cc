@@ -137,14 +137,17 @@ TEST(CudaCardOpsTest, ABiasOfF32HasTheBitsOfAProductAndAnAddition) {
 TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {
   const OpDef& op = AddLayerNormOp();
   std::vector<OpCase> cases = op.cases;
-  cases.push_back(op.large_cases[0]);
+  for (const OpCase& large : op.large_cases) cases.push_back(large);
   for (const OpCase& rows : RowCases(op, {1, 100, 1025})) cases.push_back(rows);
   for (const OpCase& op_case : cases) {
     const std::vector<KernelOperand> at = OperandsOf(op, op_case);
     const auto fused = ResultsOf(op, op_case.attributes, at);
-    const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[0], at[1]});
+    const auto& a = std::get<AddNormAttributes>(op_case.attributes);
+    const auto dropped = ResultsOf(DropoutOp(), DropoutAttributes{a.rate, a.key}, {at[1]});
+    const auto cast = ResultsOf(CastOp(), CastAttributes{DType::kF32}, {OperandOf(dropped[0])});
+    const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[0], OperandOf(cast[0])});
     const auto norm =
-        ResultsOf(LayerNormOp(), op_case.attributes, {OperandOf(sum[0]), at[2], at[3]});
+        ResultsOf(LayerNormOp(), NormAttributes{a.epsilon}, {OperandOf(sum[0]), at[2], at[3]});
     ASSERT_GE(fused.size(), 4u);
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(fused[i].bytes == norm[i].bytes) << op_case.name;
     EXPECT_TRUE(fused[3].bytes == sum[0].bytes) << op_case.name;

@@ -4,12 +4,14 @@
 // kernels find in what they read.
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/conformance/cuda_run.h"
 #include "framework/conformance/kernel_checker.h"
 #include "framework/ops/all_ops.h"
 #include "framework/testing/xorshift.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -144,6 +146,33 @@ TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
   }
 }
 
+// The mask that cuDNN reads lies in scratch, too, of as many heads at a time.
+TEST(CudaRowsTest, AttentionByCudnnDropsByMasksInParts) {
+  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
+  constexpr int64_t kRows = 4 * 40 * 4, kScores = 2 * 128 * 128;
+  const TensorType q = {DType::kBF16, {4, 40, 4, 16}}, statistic = F32({4, 40, 4});
+  const AttentionAttributes attributes = {0.25, 0.3, 77};
+  const OpCase forward = {"", attributes, {q, q, q}, -1, 1, /*tolerance=*/0x1p-7};
+  const OpCase gradient = {"", attributes, {q, q, q, q, statistic, q}, -1, 1, 0x1p-7};
+  for (const int64_t heads : {16, 8, 4, 2, 1}) {
+    const int64_t mask = (2 * heads * 40 * 40 + 255) / 256 * 256;
+    int64_t most = 0, used = -1;
+    const auto run = [&](KernelCall call) {
+      call.most_scratch = most;
+      absl::StatusOr<KernelRun> made = RunOnCuda(call);
+      if (made.ok()) used = made->scratch;
+      return made;
+    };
+    const KernelChecker checker(DeviceKind::kCuda, run, nothing);
+    most = 4 * kRows + mask + 256;
+    EXPECT_EQ(checker.CheckWhole(*FindOp("attention"), forward, 2), "") << heads;
+    EXPECT_EQ(used, most) << heads;
+    most = 16 * kRows + 32 * kRows + mask + heads * kScores + 256;
+    EXPECT_EQ(checker.CheckWhole(*FindOp("attention_gradient"), gradient, 2), "") << heads;
+    EXPECT_EQ(used, most) << heads;
+  }
+}
+
 // More keys than weights lie in shared memory at a time, and the largest weights among the first of
 // them for some heads, among the others for some.
 TEST(CudaRowsTest, CachesOfManyKeys) {
@@ -177,6 +206,106 @@ void ExpectBitsOfCpu(const KernelCall& call) {
   const absl::StatusOr<KernelRun> run = RunOnCuda(call);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_EQ(BitsOfCpu(call, *run), "");
+}
+
+// Of queries of zero all weights of a row are alike, and of values that are the identity a row of y
+// is the row of weights; likewise dv of a dy that is the identity is their transpose.
+class DrawsOfCudnn {
+ public:
+  static constexpr int64_t kBatch = 2, kTime = 16, kHeads = 2;
+
+  explicit DrawsOfCudnn(bool library) : attributes_{0.25, 0.3, 77, library} {
+    for (int64_t i = 0; i < kBatch * kTime * kHeads; ++i) {
+      identity_.values[static_cast<size_t>(i * kTime + i / kHeads % kTime)] = 1;
+      statistics_.values[static_cast<size_t>(i)] =
+          std::log(static_cast<double>(i / kHeads % kTime + 1));
+    }
+  }
+  // [batch, time, heads, keys]
+  Array Weights(int64_t step) const {
+    return Run("attention", {{q_, zero_}, {q_, zero_}, {q_, identity_}}, {q_, statistic_}, step, 0);
+  }
+  // [batch, keys, heads, time]
+  Array WeightsByGradient(int64_t step, const Array& y) const {
+    return Run("attention_gradient",
+               {{q_, zero_},
+                {q_, zero_},
+                {q_, identity_},
+                {q_, y},
+                {statistic_, statistics_},
+                {q_, identity_}},
+               {q_, q_, q_}, step, 2);
+  }
+  static size_t At(int64_t b, int64_t t, int64_t h, int64_t d) {
+    return static_cast<size_t>(((b * kTime + t) * kHeads + h) * kTime + d);
+  }
+
+ private:
+  Array Run(const char* op, const std::vector<std::pair<TensorType, Array>>& inputs,
+            const std::vector<TensorType>& outputs, int64_t step, size_t output) const {
+    KernelCall call;
+    call.op = op;
+    call.attributes = PrintAttributes(attributes_);
+    call.seed = 5;
+    call.step = step;
+    for (const auto& [type, array] : inputs) {
+      call.inputs.push_back({type, WholeBox(type.shape), array});
+      call.updates.push_back(false);
+    }
+    for (const TensorType& type : outputs) {
+      call.outputs.push_back({type, WholeBox(type.shape), {}});
+    }
+    const absl::StatusOr<KernelRun> run = RunOnCuda(call);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? run->outputs[output] : Array(outputs[output].shape, 0);
+  }
+
+  const AttentionAttributes attributes_;
+  const TensorType q_ = {DType::kBF16, {kBatch, kTime, kHeads, kTime}};
+  const TensorType statistic_ = F32({kBatch, kTime, kHeads});
+  const Array zero_ = Array(q_.shape, 0);
+  Array identity_ = Array(q_.shape, 0), statistics_ = Array(statistic_.shape, 0);
+};
+
+TEST(CudaRowsTest, CudnnDrawsForForwardWhatItDrawsForTheGradient) {
+  const DrawsOfCudnn library(true), ours(false);
+  const Array weights = library.Weights(3);
+  EXPECT_EQ(library.Weights(3).values, weights.values);
+  EXPECT_NE(library.Weights(4).values, weights.values);
+  const Array again = library.WeightsByGradient(3, weights);
+  const Array weights_of_ours = ours.Weights(3);
+  const Array of_ours = ours.WeightsByGradient(3, weights_of_ours);
+  EXPECT_NE(weights_of_ours.values, weights.values);
+  int64_t kept = 0, seen = 0;
+  for (int64_t b = 0; b < library.kBatch; ++b) {
+    for (int64_t h = 0; h < library.kHeads; ++h) {
+      for (int64_t t = 0; t < library.kTime; ++t) {
+        for (int64_t s = 0; s <= t; ++s, ++seen) {
+          const double weight = weights.values[library.At(b, t, h, s)];
+          kept += weight > 0 ? 1 : 0;
+          EXPECT_NEAR(weight, weight > 0 ? 1 / (0.7 * static_cast<double>(t + 1)) : 0, 0x1p-7);
+          EXPECT_NEAR(again.values[library.At(b, s, h, t)], weight, 0x1p-7);
+          EXPECT_NEAR(of_ours.values[library.At(b, s, h, t)],
+                      weights_of_ours.values[library.At(b, t, h, s)], 0x1p-7);
+        }
+      }
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(kept) / static_cast<double>(seen), 0.7, 0.1);
+}
+
+// No other kernel can draw what cuDNN draws in the other pass.
+TEST(CudaRowsTest, DrawsOfCudnnThatItCannotMakeAreRefused) {
+  const Attributes attributes = AttentionAttributes{0.25, 0.3, 77, true};
+  const auto refusal = [&](DType dtype, int64_t size) {
+    const TensorType q = {dtype, {1, 4, 1, size}};
+    const KernelCall call = CallOf("attention", attributes, {q, q, q}, {}, {}, {q, F32({1, 4, 1})});
+    EXPECT_FALSE(RunKernel(call).ok());
+    return std::string(RunOnCuda(call).status().message());
+  };
+  EXPECT_THAT(refusal(DType::kF32, 8), testing::HasSubstr("attention: library_draws: expected "
+                                                          "operands of bf16"));
+  EXPECT_THAT(refusal(DType::kBF16, 12), testing::HasSubstr("attention: library_draws: "));
 }
 
 TEST(CudaRowsTest, RanksOfEqualLogitsAndOfNan) {

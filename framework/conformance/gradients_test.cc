@@ -213,6 +213,10 @@ TEST(GradientsTest, Compositions) {
     const Tensor q = Reshape(in[0], {2, 3, 2, 5});
     return CausalAttention(q, Scale(q, 0.3), q + Reshape(in[1], {2, 1, 2, 5}));
   });
+  expect("attention that drops", [](Graph*, const In& in) {
+    const Tensor q = Reshape(in[0], {2, 3, 2, 5});
+    return CausalAttention(q, Scale(q, 0.3), q + Reshape(in[1], {2, 1, 2, 5}), 0.3);
+  });
   expect("slices", [](Graph*, const In& in) {
     const Tensor right = SliceDim(in[0], 2, 2, 5);
     return Concat({Transpose(right, {0, 2, 1}), Transpose(SliceDim(in[0], 2, 0, 2), {0, 2, 1})}, 1);

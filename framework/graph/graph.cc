@@ -288,8 +288,7 @@ std::vector<Tensor> Graph::Add(const OpDef& op, Attributes attributes, std::vect
   node.name = NameFor(op);
   if (op.random) {
     int64_t* const key = RandomKeyOf(&attributes);
-    SLUICE_CHECK(key != nullptr) << op.name << " is random, its attributes have no key";
-    if (*key == 0) *key = RandomKey(node.name);
+    if (key != nullptr && *key == 0) *key = RandomKey(node.name);
   }
   node.attributes = std::move(attributes);
   node.phase = context_.phase;

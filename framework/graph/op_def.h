@@ -129,7 +129,7 @@ struct OpDef {
   Cost (*cost)(const OpCall&) = nullptr;  // of the given (local) types
   absl::Status (*reference)(const ReferenceCall&) = nullptr;
   bool view = false;    // output is the input's bytes (reshape): no instruction
-  bool random = false;  // reads seed and step; its attributes have a key
+  bool random = false;  // may read seed and step; its attributes may have a key (RandomKeyOf)
   bool sum = false;     // adds up its inputs
   bool joins = false;   // one launch may be of many calls of it (compiler/join_calls.h)
   ComputesIn computes_in = ComputesIn::kF32;

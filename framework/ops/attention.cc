@@ -1,7 +1,8 @@
 // Attention over q, k, v [batch, time, heads, size]: causal, where a row sees the keys up to its
 // own, or padded, where each of a sample's first `length` rows sees the keys of all of them, and
 // the rows behind, which hold nothing, are zero. No mask lies in memory. The log-sum-exp of each
-// score row is an output, for the gradient.
+// score row is an output, for the gradient. Weights may be dropped, as dropout would drop those of
+// an array [batch, heads, queries, keys]; the gradient draws again.
 #include <algorithm>
 #include <cmath>
 
@@ -10,9 +11,26 @@
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 #include "framework/ops/reference.h"
+#include "framework/tensor/random.h"
 
 namespace sluice {
 namespace {
+
+const AttentionAttributes& AttributesOf(const OpCall& call) {
+  return std::get<AttentionAttributes>(call.attributes);
+}
+
+absl::Status CheckDropout(absl::string_view op, const OpCall& call, bool padded) {
+  const AttentionAttributes& a = AttributesOf(call);
+  if (!(a.rate >= 0 && a.rate < 1)) {
+    return Mismatch(op, "expected a rate of dropout in [0, 1), got ", a.rate);
+  }
+  if (padded && a.library_draws) {
+    return Mismatch(
+        op, "expected draws of ours, got library_draws: no library's attention is asked for it");
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckOperands(absl::string_view op, const OpCall& call,
                            std::initializer_list<int> like_q) {
@@ -31,6 +49,20 @@ TensorType LogSumExpType(const TensorType& q) {
   return {StatisticsType(q.dtype), Leading(q.shape, 1)};
 }
 
+// Bytes of two for each score of whole tiles, of as many heads at a time as 64 MiB have room for:
+// more at once would only be fewer launches, which fill a card as they are.
+int64_t ScoresAtATime(const Shape& q) {
+  constexpr int64_t kMostScores = int64_t{64} << 20, kTile = 128;
+  const int64_t tiles = (q[1] + kTile - 1) / kTile * kTile;
+  return std::min(CountOf({2, q[0], q[2], tiles, tiles}), kMostScores);
+}
+// Of a mask that cuDNN reads, which a card's kernel may go by if it is causal and in bf16.
+int64_t MaskBytes(const OpCall& call) {
+  const TensorType& q = call.inputs[0];
+  const AttentionAttributes& a = AttributesOf(call);
+  return q.dtype == DType::kBF16 && a.rate > 0 && !a.library_draws ? ScoresAtATime(q.shape) : 0;
+}
+
 // Scores and weighted sums over the causal half, each 2 FLOPs an element.
 Cost CostOfProducts(const OpCall& call, int64_t products) {
   const Shape& q = call.inputs[0].shape;
@@ -46,21 +78,24 @@ Cost CostOfProducts(const OpCall& call, int64_t products) {
           of_card};
 }
 
+Cost CostOfCausal(const OpCall& call) {
+  Cost cost = CostOfProducts(call, 2);
+  *cost.cuda_scratch += MaskBytes(call);
+  return cost;
+}
+
 // Of a gradient, where a kernel may keep two numbers a row of every head. By cuDNN, which a card's
 // kernel may go by if it is causal and in bf16, there are two more and an array like q. Its
-// workspace is two bytes for each score of whole tiles, as many heads at a time as 64 MiB have room
-// for: more at once would only be fewer launches, which fill a card as they are.
+// workspace is two bytes for each score.
 Cost CostOfGradient(const OpCall& call, int64_t products, bool causal) {
-  constexpr int64_t kMostScores = int64_t{64} << 20, kRests = int64_t{1} << 16, kTile = 128;
+  constexpr int64_t kRests = int64_t{1} << 16;
   const TensorType& q = call.inputs[0];
   Cost cost = CostOfProducts(call, products);
   const int64_t rows = CountOf({8, q.shape[0], q.shape[1], q.shape[2]});
   cost.scratch += rows;
   cost.cuda_scratch = rows;
   if (!causal || q.dtype != DType::kBF16) return cost;
-  const int64_t tiles = (q.shape[1] + kTile - 1) / kTile * kTile;
-  const int64_t scores = CountOf({2, q.shape[0], q.shape[2], tiles, tiles});
-  *cost.cuda_scratch += rows + BytesOf({q}) + std::min(scores, kMostScores) + kRests;
+  *cost.cuda_scratch += rows + BytesOf({q}) + ScoresAtATime(q.shape) + kRests + MaskBytes(call);
   return cost;
 }
 
@@ -94,6 +129,35 @@ absl::StatusOr<Seen> SeenIn(const char* op, const ReferenceCall& call, size_t ca
   return seen;
 }
 
+// Which weights of a shard's heads are kept, each with what makes up for the others.
+class Dropped {
+ public:
+  static absl::StatusOr<Dropped> In(const char* op, const ReferenceCall& call) {
+    const auto& attributes = std::get<AttentionAttributes>(call.attributes);
+    if (attributes.rate > 0 && attributes.library_draws) {
+      return absl::UnimplementedError(
+          absl::StrCat(op, ": which weights a card's library drops is not defined"));
+    }
+    return Dropped(attributes, call);
+  }
+  double Of(int64_t b, int64_t h, int64_t query, int64_t key, double weight) const {
+    if (attributes_.rate == 0) return weight;
+    const ShardArray& q = call_.inputs[0];
+    const int64_t time = q.logical.shape[1];
+    const int64_t head = (q.box[0].begin + b) * q.logical.shape[2] + q.box[2].begin + h;
+    const uint32_t word =
+        RandomWord(call_.seed, attributes_.key, call_.step, (head * time + query) * time + key);
+    return word >= DropoutThreshold(attributes_.rate) ? weight / (1 - attributes_.rate) : 0;
+  }
+
+ private:
+  Dropped(const AttentionAttributes& attributes, const ReferenceCall& call)
+      : attributes_(attributes), call_(call) {}
+
+  const AttentionAttributes& attributes_;
+  const ReferenceCall& call_;
+};
+
 double Dot(const Array& a, int64_t at_a, const Array& b, int64_t at_b, int64_t size) {
   double sum = 0;
   for (int64_t d = 0; d < size; ++d) sum += a.values[at_a + d] * b.values[at_b + d];
@@ -102,6 +166,7 @@ double Dot(const Array& a, int64_t at_a, const Array& b, int64_t at_b, int64_t s
 
 absl::Status ReferenceAttention(const ReferenceCall& call) {
   ASSIGN_OR_RETURN(const Seen seen, SeenIn("attention", call, 3));
+  ASSIGN_OR_RETURN(const Dropped dropped, Dropped::In("attention", call));
   const Array &q = call.inputs[0].array, &k = call.inputs[1].array, &v = call.inputs[2].array;
   Array &y = call.outputs[0].array, &logsumexp = call.outputs[1].array;
   const double scale = std::get<AttentionAttributes>(call.attributes).scale;
@@ -119,8 +184,9 @@ absl::Status ReferenceAttention(const ReferenceCall& call) {
         }
         for (int64_t s = 0; s < keys; ++s) sum += weights[s] = std::exp(weights[s] - max);
         for (int64_t s = 0; s < keys; ++s) {
+          const double weight = dropped.Of(b, h, t, s, weights[s] / sum);
           for (int64_t d = 0; d < rows.size; ++d) {
-            y.values[rows.At(t) + d] += weights[s] / sum * v.values[rows.At(s) + d];
+            y.values[rows.At(t) + d] += weight * v.values[rows.At(s) + d];
           }
         }
         logsumexp.values[(b * time + t) * heads + h] = max + std::log(sum);
@@ -132,6 +198,7 @@ absl::Status ReferenceAttention(const ReferenceCall& call) {
 
 absl::Status ReferenceAttentionGradient(const ReferenceCall& call) {
   ASSIGN_OR_RETURN(const Seen seen, SeenIn("attention_gradient", call, 6));
+  ASSIGN_OR_RETURN(const Dropped dropped, Dropped::In("attention_gradient", call));
   const Array &q = call.inputs[0].array, &k = call.inputs[1].array, &v = call.inputs[2].array;
   const Array &y = call.inputs[3].array, &logsumexp = call.inputs[4].array;
   const Array& dy = call.inputs[5].array;
@@ -154,14 +221,15 @@ absl::Status ReferenceAttentionGradient(const ReferenceCall& call) {
           const int64_t from = rows.At(s);
           weights[s] = std::exp(scale * Dot(q, at, k, from, rows.size) -
                                 logsumexp.values[(b * time + t) * heads + h]);
-          slopes[s] = Dot(dy, at, v, from, rows.size) - partial;
+          slopes[s] = dropped.Of(b, h, t, s, Dot(dy, at, v, from, rows.size)) - partial;
           sum += weights[s];
           mean += weights[s] * slopes[s];
         }
         mean /= sum;
         for (int64_t s = 0; s < keys; ++s) {
           const int64_t from = rows.At(s);
-          const double weight = weights[s], slope = scale * weight * (slopes[s] - mean);
+          const double weight = dropped.Of(b, h, t, s, weights[s]);
+          const double slope = scale * weights[s] * (slopes[s] - mean);
           for (int64_t d = 0; d < rows.size; ++d) {
             dq[at + d] += slope * k.values[from + d];
             dk[from + d] += slope * q.values[at + d];
@@ -190,7 +258,13 @@ void AttentionGradient(const Node& node, absl::Span<const Tensor> inputs,
   for (int i = 0; i < 3; ++i) (*dx)[i] = Dense(gradients[i]);
 }
 
-AttentionAttributes ScaleFor(const Shape& q) { return {1 / std::sqrt(static_cast<double>(q[3]))}; }
+// Of some shapes weights are dropped.
+AttentionAttributes AttributesFor(double scale, const Shape& q) {
+  return {scale, q[2] % 2 == 0 ? 0 : 0.1, 77};
+}
+AttentionAttributes ScaleFor(const Shape& q) {
+  return AttributesFor(1 / std::sqrt(static_cast<double>(q[3])), q);
+}
 // The smallest is about the size of a tile; others have a few, and a rest.
 std::vector<Shape> LargeHeads() {
   return {{2, 64, 2, 32}, {1, 128, 3, 64}, {2, 77, 1, 24},
@@ -206,6 +280,7 @@ TensorType LengthsType(const TensorType& q) { return I32({q.shape[0]}); }
 
 absl::StatusOr<Types> InferForward(absl::string_view op, const OpCall& call, bool padded) {
   RETURN_IF_ERROR(CheckCount(op, call, padded ? 4 : 3));
+  RETURN_IF_ERROR(CheckDropout(op, call, padded));
   RETURN_IF_ERROR(CheckOperands(op, call, {1, 2}));
   const TensorType& q = call.inputs[0];
   if (padded) RETURN_IF_ERROR(CheckType(op, "lengths", LengthsType(q), call.inputs[3]));
@@ -214,6 +289,7 @@ absl::StatusOr<Types> InferForward(absl::string_view op, const OpCall& call, boo
 
 absl::StatusOr<Types> InferGradient(absl::string_view op, const OpCall& call, bool padded) {
   RETURN_IF_ERROR(CheckCount(op, call, padded ? 7 : 6));
+  RETURN_IF_ERROR(CheckDropout(op, call, padded));
   RETURN_IF_ERROR(CheckOperands(op, call, {1, 2, 3, 5}));
   const TensorType& q = call.inputs[0];
   RETURN_IF_ERROR(CheckType(op, "logsumexp", LogSumExpType(q), call.inputs[4]));
@@ -250,6 +326,7 @@ OpDef MakeForward(absl::string_view name) {
   op.computes_in = ComputesIn::kLow;
   op.outputs = {{"y"}, {"logsumexp"}};
   op.attributes = AttentionAttributes();
+  op.random = true;
   op.gradient = AttentionGradient;
   op.reference = ReferenceAttention;
   return op;
@@ -262,6 +339,7 @@ OpDef MakeGradient(absl::string_view name) {
   op.computes_in = ComputesIn::kLow;
   op.outputs = {{"dq"}, {"dk"}, {"dv"}};
   op.attributes = AttentionAttributes();
+  op.random = true;
   op.reference = ReferenceAttentionGradient;
   return op;
 }
@@ -273,10 +351,11 @@ const OpDef& AttentionOp() {
     OpDef op = MakeForward("attention");
     op.infer = [](const OpCall& call) { return InferForward("attention", call, false); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("bThD,bThD,bThD->bThD,bTh"); };
-    op.cost = [](const OpCall& call) { return CostOfProducts(call, 2); };
+    op.cost = CostOfCausal;
     const TensorType even = F32({2, 5, 3, 4}), one = F32({3, 7, 1, 3});
     op.cases = {{"heads", AttentionAttributes{0.5}, ForwardTypes(even, false)},
-                {"one_head", AttentionAttributes{0.577}, ForwardTypes(one, false)}};
+                {"one_head", AttentionAttributes{0.577}, ForwardTypes(one, false)},
+                {"dropped", AttentionAttributes{0.5, 0.3, 77}, ForwardTypes(even, false)}};
     for (const Shape& shape : LargeHeads()) {
       op.large_cases.push_back({"", ScaleFor(shape), ForwardTypes(F32(shape), false), -3, 3});
     }
@@ -297,8 +376,9 @@ const OpDef& AttentionGradientOp() {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD->bThD,bThD,bThD", {{5}});
     };
     op.cost = [](const OpCall& call) { return CostOfGradient(call, 5, /*causal=*/true); };
-    op.cases = {
-        {"heads", AttentionAttributes{0.5}, GradientTypes(F32({2, 5, 3, 4}), false), -1, 1}};
+    op.cases = {{"heads", AttentionAttributes{0.5}, GradientTypes(F32({2, 5, 3, 4}), false), -1, 1},
+                {"dropped", AttentionAttributes{0.5, 0.3, 77},
+                 GradientTypes(F32({2, 5, 3, 4}), false), -1, 1}};
     for (const Shape& shape : LargeHeads()) {
       op.large_cases.push_back({"", ScaleFor(shape), GradientTypes(F32(shape), false), -1, 1});
     }
@@ -325,12 +405,13 @@ const OpDef& PaddedAttentionOp() {
     op.cost = [](const OpCall& call) { return CostOfProducts(call, 4); };
     const TensorType even = F32({2, 5, 3, 4}), one = F32({3, 7, 1, 3});
     op.cases = {{"heads", AttentionAttributes{0.04}, ForwardTypes(even, true), 0, 5},
-                {"one_head", AttentionAttributes{0.03}, ForwardTypes(one, true), 0, 7}};
+                {"one_head", AttentionAttributes{0.03}, ForwardTypes(one, true), 0, 7},
+                {"dropped", AttentionAttributes{0.04, 0.3, 77}, ForwardTypes(even, true), 0, 5}};
     for (const Shape& shape : LargeHeads()) {
       const double high = static_cast<double>(shape[1]);
       const double scale = 8 / (high * high * static_cast<double>(shape[3]));
       op.large_cases.push_back(
-          {"", AttentionAttributes{scale}, ForwardTypes(F32(shape), true), 0, high});
+          {"", AttributesFor(scale, shape), ForwardTypes(F32(shape), true), 0, high});
     }
     op.timing = {Heads(), [](At at) {
                    return WithoutPadding(at, ForwardTypes(F32({at[0], at[1], 1, at[2]}), true));
@@ -351,14 +432,16 @@ const OpDef& PaddedAttentionGradientOp() {
       return IndexRule::Parse("bThD,bThD,bThD,bThD,bTh,bThD,b->bThD,bThD,bThD", {{5}});
     };
     op.cost = [](const OpCall& call) { return CostOfGradient(call, 10, /*causal=*/false); };
-    op.cases = {{"heads", AttentionAttributes{0.04}, GradientTypes(F32({2, 5, 3, 4}), true), 0, 5}};
+    const std::vector<TensorType> even = GradientTypes(F32({2, 5, 3, 4}), true);
+    op.cases = {{"heads", AttentionAttributes{0.04}, even, 0, 5},
+                {"dropped", AttentionAttributes{0.04, 0.3, 77}, even, 0, 5}};
     // Drawn as the values are, a log-sum-exp of more would leave a row no weight at all in f32.
     constexpr int64_t kMostDrawn = 72;
     for (const Shape& shape : LargeHeads()) {
       const double high = static_cast<double>(std::min(shape[1], kMostDrawn));
       const double scale = 8 / (high * high * static_cast<double>(shape[3]));
       op.large_cases.push_back(
-          {"", AttentionAttributes{scale}, GradientTypes(F32(shape), true), 0, high});
+          {"", AttributesFor(scale, shape), GradientTypes(F32(shape), true), 0, high});
     }
     op.timing = {Heads(), [](At at) {
                    return WithoutPadding(at, GradientTypes(F32({at[0], at[1], 1, at[2]}), true));
@@ -368,14 +451,18 @@ const OpDef& PaddedAttentionGradientOp() {
   return op;
 }
 
-Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths) {
+// The graph gives a node that drops its key, from its name.
+Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths, double dropout) {
   if (!Present({q, k, v, lengths})) return Tensor();
-  return ApplyOne(PaddedAttentionOp(), AttentionAttributes{ScaleOf(q)}, {q, k, v, lengths});
+  return ApplyOne(PaddedAttentionOp(), AttentionAttributes{ScaleOf(q), dropout},
+                  {q, k, v, lengths});
 }
 
-Tensor CausalAttention(Tensor q, Tensor k, Tensor v) {
+Tensor CausalAttention(Tensor q, Tensor k, Tensor v, double dropout, bool library_draws) {
   if (!Present({q, k, v})) return Tensor();
-  return ApplyOne(AttentionOp(), AttentionAttributes{ScaleOf(q)}, {q, k, v});
+  return ApplyOne(AttentionOp(),
+                  AttentionAttributes{ScaleOf(q), dropout, 0, library_draws && dropout > 0},
+                  {q, k, v});
 }
 
 }  // namespace sluice

@@ -34,6 +34,10 @@ absl::Status CheckCache(absl::string_view op, absl::string_view port, const Tens
 absl::StatusOr<Types> InferAttention(const OpCall& call) {
   constexpr char kOp[] = "cached_attention";
   RETURN_IF_ERROR(CheckCount(kOp, call, 6));
+  if (std::get<AttentionAttributes>(call.attributes).rate != 0) {
+    return Mismatch(kOp, "expected no dropout, got a rate of ",
+                    std::get<AttentionAttributes>(call.attributes).rate);
+  }
   const TensorType& q = call.inputs[0];
   RETURN_IF_ERROR(CheckFloat(kOp, "q", q));
   RETURN_IF_ERROR(CheckType(kOp, "k", q, call.inputs[1]));

@@ -21,8 +21,11 @@ struct Definition {
   std::vector<Step> steps;
   size_t attributes;            // the step that they belong to
   std::vector<size_t> results;  // by output: the value that it is
+  // Those of a step, where they belong to several.
+  Attributes (*of_step)(size_t step, const Attributes& of_all) = nullptr;
 
   Attributes AttributesOf(size_t step, const Attributes& of_all) const {
+    if (of_step != nullptr) return of_step(step, of_all);
     return step == attributes ? of_all : steps[step].op().attributes;
   }
   // Which output a value is; results.size(): none.
@@ -67,12 +70,22 @@ const Definition& InputGradientGeluGradient() {
   return definition;
 }
 
+Attributes OfAddNorm(size_t step, const Attributes& of_all) {
+  const auto& a = std::get<AddNormAttributes>(of_all);
+  const Attributes of_steps[] = {DropoutAttributes{a.rate, a.key}, CastAttributes{DType::kF32},
+                                 NoAttributes(), NormAttributes{a.epsilon}};
+  return of_steps[step];
+}
+
+// What is added may be bf16, in which it is then dropped.
 const Definition& AddLayerNorm() {
-  static const auto& definition = *new Definition{{{"a"}, {"b"}, {"gamma"}, {"beta"}},
-                                                  {{"y"}, {"mean"}, {"rstd"}, {"sum"}},
-                                                  {{AddOp, {0, 1}}, {LayerNormOp, {4, 2, 3}}},
-                                                  1,
-                                                  {5, 6, 7, 4}};
+  static const auto& definition =
+      *new Definition{{{"a"}, {"b"}, {"gamma"}, {"beta"}},
+                      {{"y"}, {"mean"}, {"rstd"}, {"sum"}},
+                      {{DropoutOp, {1}}, {CastOp, {4}}, {AddOp, {0, 5}}, {LayerNormOp, {6, 2, 3}}},
+                      0,
+                      {7, 8, 9, 6},
+                      OfAddNorm};
   return definition;
 }
 
@@ -247,11 +260,20 @@ const OpDef& MatMulInputGradientGeluGradientOp() {
 const OpDef& AddLayerNormOp() {
   static const OpDef op = [] {
     OpDef op = MakeCardOp<AddLayerNorm, kAddLayerNorm>();
+    op.attributes = AddNormAttributes();
     op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,E->...E,...,...,...E"); };
-    op.cases = {
-        {"matrix", NormAttributes(), {F32({5, 7}), F32({5, 7}), F32({7}), F32({7})}},
-        {"cube", NormAttributes{1e-3}, {F32({3, 2, 5}), F32({3, 2, 5}), F32({5}), F32({5})}}};
-    op.large_cases = {{"", NormAttributes(), {Wide(), Wide(), WideRow(), WideRow()}}};
+    const TensorType matrix = F32({5, 7}), row = F32({7}), low = {DType::kBF16, {5, 7}};
+    const TensorType cube = F32({3, 2, 5}), cube_row = F32({5});
+    op.cases = {{"matrix", AddNormAttributes(), {matrix, matrix, row, row}},
+                {"cube", AddNormAttributes{1e-3}, {cube, cube, cube_row, cube_row}},
+                {"dropped", AddNormAttributes{1e-3, 0.3, 77}, {cube, cube, cube_row, cube_row}},
+                {.name = "dropped_bf16",
+                 .attributes = AddNormAttributes{1e-3, 0.3, 77},
+                 .inputs = {matrix, low, row, row},
+                 .tolerance = 0x1p-7}};
+    op.large_cases = {
+        {"", AddNormAttributes(), {Wide(), Wide(), WideRow(), WideRow()}},
+        {"", AddNormAttributes{1e-5, 0.1, 77}, {Wide(), Wide(), WideRow(), WideRow()}}};
     return op;
   }();
   return op;

@@ -89,11 +89,15 @@ Tensor NormalizeImages(Tensor x, const std::vector<double>& mean,
                        const std::vector<double>& stddev);
 
 // ---- attention.cc ----
-// q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t.
-Tensor CausalAttention(Tensor q, Tensor k, Tensor v);
+// q, k, v [batch, time, heads, size] -> [batch, time, heads, size]; position t sees 0..t. `dropout`
+// is a rate, of the weights [batch, heads, queries, keys], as Dropout has it. `library_draws`
+// leaves to a CUDA device's library which of them are dropped: those are other draws than a CPU's,
+// differ between layouts, and are had in bf16 alone.
+Tensor CausalAttention(Tensor q, Tensor k, Tensor v, double dropout = 0,
+                       bool library_draws = false);
 // Of a sample's first lengths[b] rows, each sees all of them; the rows behind are zero, and neither
 // they nor what they are made of has a gradient. lengths: i32 [batch], each in [0, time].
-Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths);
+Tensor PaddedAttention(Tensor q, Tensor k, Tensor v, Tensor lengths, double dropout = 0);
 
 // ---- cached_attention.cc ----
 // q, k, v: [batch, rows, heads, size] of the rows at position[b], position[b] + 1, .. of each

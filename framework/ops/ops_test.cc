@@ -74,6 +74,9 @@ TEST(OpsTest, ErrorsSayWhatWasExpectedAndGot) {
               HasSubstr("ce_pick: expected i32[2] for labels, got f32[2]"));
   EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return CausalAttention(x[0], x[0], x[0]); }),
               HasSubstr("attention: expected q of [batch,time,heads,size], got f32[2,3]"));
+  EXPECT_THAT(
+      ErrorOf({{2, 3, 2, 4}}, [](const In& x) { return CausalAttention(x[0], x[0], x[0], 1); }),
+      HasSubstr("attention: expected a rate of dropout in [0, 1), got 1"));
 }
 
 TEST(OpsTest, ErrorsOfImagesSayWhatWasExpectedAndGot) {
@@ -286,6 +289,62 @@ TEST(OpsTest, TheFirstMaximumOrNanHasTheGradient) {
   EXPECT_THAT(gradient({2, 2, 1, 3}), ElementsAre(5, 0, 0, 7));
   EXPECT_THAT(gradient({nan, 9, 4, nan}), ElementsAre(5, 0, 0, 7));
   EXPECT_THAT(gradient({nan, nan, 4, 3}), ElementsAre(5, 0, 7, 0));
+}
+
+// Of queries of zero all weights of a row are alike, and of values that are the identity a row of y
+// is the row of weights.
+TEST(OpsTest, AttentionDropsWhatDropoutDropsOfItsWeights) {
+  constexpr int64_t kBatch = 2, kTime = 5, kHeads = 3;
+  constexpr double kRate = 0.3;
+  Graph graph;
+  const Shape shape = {kBatch, kTime, kHeads, kTime};
+  const Tensor q = graph.Input("q", DType::kF32, shape, "");
+  const Tensor v = graph.Input("v", DType::kF32, shape, "");
+  const Tensor ones = graph.Input("ones", DType::kF32, {kBatch, kHeads, kTime, kTime}, "");
+  const Tensor lengths = graph.Input("lengths", DType::kI32, {kBatch}, "");
+  const Tensor y = CausalAttention(q, q, v, kRate),
+               padded = PaddedAttention(q, q, v, lengths, kRate);
+  const auto mask = [&](Tensor of) {
+    const Attributes& attributes = graph.node(graph.tensor(of.id()).producer).attributes;
+    const int64_t key = std::get<AttentionAttributes>(attributes).key;
+    return graph.Add(DropoutOp(), DropoutAttributes{kRate, key}, {ones})[0];
+  };
+  graph.Output("y", y);
+  graph.Output("padded", padded);
+  graph.Output("mask", mask(y));
+  graph.Output("padded_mask", mask(padded));
+  Array identity(shape, 0);
+  const auto at = [&](int64_t b, int64_t t, int64_t h, int64_t d) {
+    return static_cast<size_t>(((b * kTime + t) * kHeads + h) * kTime + d);
+  };
+  for (int64_t i = 0; i < kBatch * kTime * kHeads; ++i) {
+    identity.values[static_cast<size_t>(i * kTime + i / kHeads % kTime)] = 1;
+  }
+  ArrayMap variables;
+  const auto made = Interpret(graph,
+                              {{"q", Array(shape, 0)},
+                               {"v", identity},
+                               {"ones", Array({kBatch, kHeads, kTime, kTime}, 1)},
+                               {"lengths", Of({kBatch}, {5, 4})}},
+                              &variables, {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_NE(made->at("mask").values, made->at("padded_mask").values);
+  size_t next = 0;
+  for (int64_t b = 0; b < kBatch; ++b) {
+    for (int64_t h = 0; h < kHeads; ++h) {
+      for (int64_t t = 0; t < kTime; ++t) {
+        for (int64_t s = 0; s < kTime; ++s, ++next) {
+          const double length = b == 0 ? 5 : 4;
+          EXPECT_NEAR(made->at("y").values[at(b, t, h, s)],
+                      s <= t ? made->at("mask").values[next] / static_cast<double>(t + 1) : 0,
+                      1e-6);
+          EXPECT_NEAR(made->at("padded").values[at(b, t, h, s)],
+                      t < length && s < length ? made->at("padded_mask").values[next] / length : 0,
+                      1e-6);
+        }
+      }
+    }
+  }
 }
 
 TEST(OpsTest, DropoutKeepsTheMeanAndDrawsByName) {

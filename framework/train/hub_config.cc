@@ -50,4 +50,11 @@ absl::Status HubConfig::Expect(const char* key, const std::vector<std::string>& 
   return Which(key, known).status();
 }
 
+double NumberAmong(const std::map<std::string, std::string>& options, const std::string& name,
+                   double otherwise) {
+  const auto found = options.find(name);
+  double number = 0;
+  return found != options.end() && absl::SimpleAtod(found->second, &number) ? number : otherwise;
+}
+
 }  // namespace sluice

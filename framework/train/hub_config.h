@@ -33,6 +33,10 @@ class HubConfig {
   std::map<std::string, std::string> values_;  // by key, as JSON writes them
 };
 
+// A number among a checkpoint's options; `otherwise` where it is not.
+double NumberAmong(const std::map<std::string, std::string>& options, const std::string& name,
+                   double otherwise);
+
 }  // namespace sluice
 
 #endif  // SLUICE_FRAMEWORK_TRAIN_HUB_CONFIG_H_

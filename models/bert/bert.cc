@@ -34,7 +34,8 @@ Tensor Attention(const Scope& s, const BertConfig& c, Tensor x, Tensor lengths) 
   };
   const Tensor q = heads("q"), k = heads("k"), v = heads("v");
   const InScope here(s);
-  const Tensor y = Reshape(PaddedAttention(q, k, v, lengths), {batch, length, c.hidden});
+  const Tensor y =
+      Reshape(PaddedAttention(q, k, v, lengths, c.attention_dropout), {batch, length, c.hidden});
   return Drop(s, c, Linear(s / "out", y, c.hidden, kRows));
 }
 
@@ -176,6 +177,11 @@ void ClassificationOutputs(const BertConfig& c, Graph* graph) {
   graph->Output("accuracy", TopKAccuracy(logits, label, 1));
 }
 
+BertConfig WithoutDropout(BertConfig config) {
+  config.dropout = config.attention_dropout = 0;
+  return config;
+}
+
 }  // namespace
 
 absl::Status BuildBertLoss(const BertConfig& config, Graph* graph) {
@@ -198,23 +204,19 @@ absl::Status BuildBertTrain(const BertConfig& config, const OptimizerOptions& op
 }
 
 absl::Status BuildBertEval(const BertConfig& config, Graph* graph) {
-  BertConfig still = config;
-  still.dropout = 0;
-  return BuildBertLoss(still, graph);
+  return BuildBertLoss(WithoutDropout(config), graph);
 }
 
 absl::Status BuildBertEncoder(const BertConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckBert(config, 1));
-  BertConfig still = config;
-  still.dropout = 0;
+  const BertConfig still = WithoutDropout(config);
   graph->Output("hidden", Encode(Scope(graph), still, graph).hidden);
   return FinishIn(config.precision, graph);
 }
 
 absl::Status BuildBertLogits(const BertConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckBert(config, 1));
-  BertConfig still = config;
-  still.dropout = 0;
+  const BertConfig still = WithoutDropout(config);
   const Scope s(graph);
   if (still.classes > 0) {
     graph->Output("classes", ClassLogits(s, still, graph));
@@ -239,6 +241,7 @@ absl::Status CheckBert(const BertConfig& c, int64_t stages) {
   RETURN_IF_ERROR(CheckSize<int64_t>("batch", c.batch, 1, 1 << 20));
   RETURN_IF_ERROR(CheckSize<int64_t>("vocabulary", c.vocabulary, 5, 1 << 24));
   RETURN_IF_ERROR(CheckSize<double>("dropout", c.dropout, 0.0, 0.99));
+  RETURN_IF_ERROR(CheckSize<double>("attention_dropout", c.attention_dropout, 0.0, 0.99));
   if (c.hidden % c.heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("heads: expected a divisor of hidden, ", c.hidden, ", got ", c.heads));

@@ -31,10 +31,9 @@ struct BertConfig {
   int64_t predictions = 20;  // masked words of a sample at most
   int64_t classes = 0;       // 0: pre-training
   int64_t batch = 8;
-  // Of what is embedded and of what a block adds. Attention's weights have none, for they are never
-  // in memory.
-  double dropout = 0.1;
-  bool tanh_gelu = false;  // Google's first code has the tanh form, Hugging Face's "gelu" erf
+  double dropout = 0.1;          // of what is embedded and of what a block adds
+  double attention_dropout = 0;  // of attention's weights
+  bool tanh_gelu = false;        // Google's first code has the tanh form, Hugging Face's "gelu" erf
   PrecisionOptions precision = {};
 };
 

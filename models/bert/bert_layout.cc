@@ -132,6 +132,8 @@ absl::StatusOr<BertConfig> SizesOf(const Checkpoint& checkpoint, Heads* heads) {
   }
   const auto tanh = options.find("tanh_gelu");
   c.tanh_gelu = tanh != options.end() && tanh->second == "true";
+  c.dropout = NumberAmong(options, "dropout", c.dropout);
+  c.attention_dropout = NumberAmong(options, "attention_dropout", c.attention_dropout);
   RETURN_IF_ERROR(AddContext(CheckBert(c, 1), path));
   return c;
 }
@@ -148,8 +150,8 @@ Json ConfigJson(const BertConfig& c, const Heads& heads) {
                {"num_attention_heads", c.heads},
                {"intermediate_size", 4 * c.hidden},
                {"hidden_act", c.tanh_gelu ? "gelu_new" : "gelu"},
-               {"hidden_dropout_prob", 0.1},
-               {"attention_probs_dropout_prob", 0.0},
+               {"hidden_dropout_prob", c.dropout},
+               {"attention_probs_dropout_prob", c.attention_dropout},
                {"max_position_embeddings", c.positions},
                {"type_vocab_size", 2},
                {"initializer_range", 0.02},

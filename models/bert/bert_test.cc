@@ -75,6 +75,7 @@ TEST(BertTest, ProgramsShareTheirVariables) {
     BertConfig config = Micro();
     config.classes = classes;
     config.dropout = 0.1;
+    config.attention_dropout = 0.25;
     Graph train, eval;
     ASSERT_EQ(BuildBertTrain(config, OptimizerOptions(), &train), absl::OkStatus());
     ASSERT_EQ(BuildBertEval(config, &eval), absl::OkStatus());
@@ -86,6 +87,16 @@ TEST(BertTest, ProgramsShareTheirVariables) {
       for (const Node& node : graph.nodes()) count += node.op->name == "dropout" ? 1 : 0;
       return count;
     };
+    const auto drops_weights = [](const Graph& graph) {
+      int count = 0;
+      for (const Node& node : graph.nodes()) {
+        const auto* const a = std::get_if<AttentionAttributes>(&node.attributes);
+        count += a != nullptr && a->rate == 0.25 ? 1 : 0;
+      }
+      return count;
+    };
+    EXPECT_EQ(drops_weights(train), 4);  // of two layers, forward and gradient
+    EXPECT_EQ(drops_weights(eval), 0);
     EXPECT_EQ(dropouts(eval), 0);
     EXPECT_GE(dropouts(train), 5);
     std::vector<std::string> inputs;

@@ -24,6 +24,7 @@ ABSL_FLAG(std::string, task, "",
           "one and then, in a run of its own, the other");
 ABSL_FLAG(int64_t, classes, 0, "classes of texts that --task=classify tells apart");
 ABSL_FLAG(double, dropout, 0, "share of activations set to zero while training");
+ABSL_FLAG(double, attention_dropout, 0, "share of attention's weights set to zero while training");
 ABSL_FLAG(bool, tanh_gelu, false, "the tanh form of gelu, as Google's first code has it");
 ABSL_FLAG(std::string, vocabulary_file, "",
           "word pieces, a line each (vocab.txt); empty: those of the run that --init names, or "
@@ -99,12 +100,19 @@ AppFlags BertFlags() {
                 "text: a file of documents with blank lines between them, a dump of Wikipedia, a "
                 "file or folder of texts with classes, or the name of a data set that "
                 "//tools:dataset fetched"};
-  flags.model = {{"task", "NAME", kByPreset},         {"layers", "N", kByPreset},
-                 {"hidden", "N", kByPreset},          {"heads", "N", kByPreset},
-                 {"sequence_length", "N", kByPreset}, {"positions", "N", ""},
-                 {"vocabulary", "N", kByPreset},      {"vocabulary_file", "FILE", ""},
-                 {"predictions", "N", kByPreset},     {"classes", "N", kByPreset},
-                 {"dropout", "X", kByPreset},         {"tanh_gelu", "", ""}};
+  flags.model = {{"task", "NAME", kByPreset},
+                 {"layers", "N", kByPreset},
+                 {"hidden", "N", kByPreset},
+                 {"heads", "N", kByPreset},
+                 {"sequence_length", "N", kByPreset},
+                 {"positions", "N", ""},
+                 {"vocabulary", "N", kByPreset},
+                 {"vocabulary_file", "FILE", ""},
+                 {"predictions", "N", kByPreset},
+                 {"classes", "N", kByPreset},
+                 {"dropout", "X", kByPreset},
+                 {"attention_dropout", "X", ""},
+                 {"tanh_gelu", "", ""}};
   for (const BertPreset& preset : BertPresets()) flags.presets.push_back(FlagsOf(preset));
   // A checkpoint names no file that this process reads: a run has its vocabulary in its folder.
   flags.not_recorded = {"vocabulary_file"};
@@ -132,6 +140,7 @@ absl::StatusOr<BertOptions> ReadBertFlags(const AppOptions& options) {
   config.classes = bert.task == BertTask::kClassify ? classes : 0;
   bert.later_classes = bert.task == BertTask::kBoth ? classes : 0;
   config.dropout = absl::GetFlag(FLAGS_dropout);
+  config.attention_dropout = absl::GetFlag(FLAGS_attention_dropout);
   config.tanh_gelu = absl::GetFlag(FLAGS_tanh_gelu);
   config.batch = options.batch;
   config.precision = options.precision;

@@ -24,6 +24,7 @@ std::string BertLayout::Name() const {
   if (micro_batches > 1) absl::StrAppend(&name, " micro=", micro_batches);
   if (zero > 0) absl::StrAppend(&name, " zero=", zero);
   if (precision.compute != DType::kF32) absl::StrAppend(&name, " ", DTypeName(precision.compute));
+  if (attention_dropout > 0) absl::StrAppend(&name, " attention_dropout");
   return name;
 }
 
@@ -41,10 +42,15 @@ BertConfig BertLayout::Config() const {
   config.predictions = 5;
   config.batch = batch;
   config.precision = precision;
+  config.attention_dropout = attention_dropout;
   return config;
 }
 
-BertLayout ReferenceOf(const BertLayout& layout) { return {"data=1", 1, layout.batch}; }
+BertLayout ReferenceOf(const BertLayout& layout) {
+  BertLayout one = {"data=1", 1, layout.batch};
+  one.attention_dropout = layout.attention_dropout;
+  return one;
+}
 
 std::vector<BertLayout> BertLayouts() {
   return {
@@ -62,6 +68,7 @@ std::vector<BertLayout> BertLayouts() {
       {.mesh = "data=2 model=2 pipe=2", .micro_batches = 2},
       {.mesh = "data=2", .zero = 1},
       {.mesh = "data=2 model=2", .micro_batches = 2, .zero = 3},
+      {.mesh = "data=3 model=2", .attention_dropout = 0.2},
   };
 }
 

@@ -22,6 +22,7 @@ struct BertLayout {
   int64_t batch = 8;
   int zero = 0;  // passes/zero.h
   PrecisionOptions precision = {};
+  double attention_dropout = 0;
 
   std::string Name() const;  // "data=2 model=2 micro=2"
   std::string Stem() const;  // the same as a file name
@@ -29,7 +30,7 @@ struct BertLayout {
   friend void PrintTo(const BertLayout& layout, std::ostream* out) { *out << layout.Name(); }
 };
 
-// One device and the same batch, in f32: what the layout must equal.
+// One device, the same batch and dropout, in f32: what the layout must equal.
 BertLayout ReferenceOf(const BertLayout& layout);
 std::vector<BertLayout> BertLayouts();
 

@@ -29,6 +29,7 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Bytes = std::map<std::string, std::vector<std::byte>>;
 
@@ -130,6 +131,25 @@ TEST_F(ExportTest, ImportedModelGivesTheLogitsOfTransformers) {
   }
   EXPECT_GT(largest, 1);
   EXPECT_LE(difference, 1e-5 * largest);
+}
+
+TEST_F(ExportTest, SaysWithWhichDropoutARunWasTrained) {
+  const auto imported = Checkpoint::Load(Import());
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const auto source = [&](const TensorEntry& entry) { return imported->Read(entry.name); };
+  const auto config_of = [&](const std::map<std::string, std::string>& rates) {
+    CheckpointMeta meta = imported->meta();
+    meta.options.insert(rates.begin(), rates.end());
+    const std::string folder = absl::StrCat(folder_, "/with", rates.size());
+    const auto saved = SaveCheckpoint(folder, meta, imported->tensors(), source);
+    EXPECT_TRUE(saved.ok()) << saved.status();
+    EXPECT_TRUE(saved.ok() && ExportGpt2(*saved, 0, folder + "_hf").ok());
+    return *ReadText(folder + "_hf/config.json", 1 << 20);
+  };
+  EXPECT_THAT(config_of({{"dropout", "0.25"}, {"attention_dropout", "0.125"}}),
+              AllOf(HasSubstr("\"attn_pdrop\": 0.125"), HasSubstr("\"resid_pdrop\": 0.25")));
+  EXPECT_THAT(config_of({}),
+              AllOf(HasSubstr("\"attn_pdrop\": 0.0"), HasSubstr("\"resid_pdrop\": 0.0")));
 }
 
 TEST_F(ExportTest, ThereAndBackIsBitwise) {

@@ -55,7 +55,8 @@ Tensor Attention(const Scope& s, const GptConfig& c, const CacheUse& cache, Tens
   };
   Tensor q = heads("q"), k = heads("k"), v = heads("v");
   const InScope here(s);
-  Tensor y = cache.position ? AttendAndKeep(s, c, cache, q, k, v) : CausalAttention(q, k, v);
+  Tensor y = cache.position ? AttendAndKeep(s, c, cache, q, k, v)
+                            : CausalAttention(q, k, v, c.attention_dropout, c.library_draws);
   y = Reshape(y, {batch, length, c.hidden});
   return Term(s, c, Linear(s / "out", y, c.hidden, kRows, "", ResidualInit(c.layers)));
 }
@@ -109,6 +110,11 @@ Tensor Loss(const GptConfig& c, Graph* graph) {
   return CrossEntropyLoss(s / "loss", Gpt(s, c, tokens), labels);
 }
 
+GptConfig WithoutDropout(GptConfig config) {
+  config.dropout = config.attention_dropout = 0;
+  return config;
+}
+
 }  // namespace
 
 absl::Status BuildGptLoss(const GptConfig& config, Graph* graph) {
@@ -129,8 +135,7 @@ absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& opti
 
 absl::Status BuildGptEval(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
-  GptConfig still = config;
-  still.dropout = 0;
+  const GptConfig still = WithoutDropout(config);
   const Tensor loss = Loss(still, graph);
   graph->Output("loss", loss);
   if (loss && config.bytes_per_token > 0) {
@@ -142,8 +147,7 @@ absl::Status BuildGptEval(const GptConfig& config, Graph* graph) {
 
 absl::Status BuildGptDecode(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
-  GptConfig still = config;
-  still.dropout = 0;
+  GptConfig still = WithoutDropout(config);
   still.sequence_split = false;  // there is one row
   Tensor token = graph->Input("token", DType::kI32, {1, 1}, "");
   Tensor position = graph->Input("position", DType::kI32, {1}, "");
@@ -156,8 +160,7 @@ absl::Status BuildGptDecode(const GptConfig& config, Graph* graph) {
 
 absl::Status BuildGptPrefill(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
-  GptConfig still = config;
-  still.dropout = 0;
+  const GptConfig still = WithoutDropout(config);
   Tensor tokens = graph->Input("tokens", DType::kI32, {1, config.sequence_length}, "");
   Tensor last = graph->Input("last", DType::kI32, {1}, "");
   const Tensor first = Fill(graph, 0, {1}, DType::kI32);
@@ -173,6 +176,7 @@ absl::Status CheckGpt(const GptConfig& c, int64_t stages) {
   RETURN_IF_ERROR(CheckSize<int64_t>("batch", c.batch, 1, 1 << 20));
   RETURN_IF_ERROR(CheckSize<int64_t>("vocabulary", c.vocabulary, 2, 1 << 24));
   RETURN_IF_ERROR(CheckSize<double>("dropout", c.dropout, 0.0, 0.99));
+  RETURN_IF_ERROR(CheckSize<double>("attention_dropout", c.attention_dropout, 0.0, 0.99));
   if (c.hidden % c.heads != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("heads: expected a divisor of hidden, ", c.hidden, ", got ", c.heads));

@@ -30,7 +30,9 @@ struct GptConfig {
   int64_t heads = 6;     // must divide hidden
   int64_t hidden = 192;  // width of the residual stream; the MLP's is four times that
   int64_t batch = 16;
-  double dropout = 0.1;
+  double dropout = 0.1;          // of what is embedded and of what a block adds
+  double attention_dropout = 0;  // of attention's weights
+  bool library_draws = false;    // of the latter: CausalAttention of ops.h
   // Splits the residual stream over axis "model" along the sequence: norms, dropout and the sums of
   // a block are computed once instead of on every device of the axis, for the same bytes.
   bool sequence_split = false;

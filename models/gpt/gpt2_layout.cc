@@ -1,5 +1,7 @@
 #include "models/gpt/gpt2_layout.h"
 
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -96,7 +98,7 @@ Json ConfigJson(const GptConfig& c) {
                {"activation_function", "gelu_new"},
                {"resid_pdrop", c.dropout},
                {"embd_pdrop", c.dropout},
-               {"attn_pdrop", 0.0},
+               {"attn_pdrop", c.attention_dropout},
                {"layer_norm_epsilon", 1e-5},
                {"initializer_range", 0.02},
                {"scale_attn_weights", true},
@@ -145,7 +147,9 @@ absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::strin
                         FileFaults* faults) {
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(path));
   ASSIGN_OR_RETURN(GptConfig config, SizesOf(checkpoint, path, heads));
-  config.dropout = 0;
+  const std::map<std::string, std::string>& options = checkpoint.meta().options;
+  config.dropout = NumberAmong(options, "dropout", 0);
+  config.attention_dropout = NumberAmong(options, "attention_dropout", 0);
   return ExportWeights(checkpoint, LayoutOf(config, ""),
                        {{kConfigFile, ConfigJson(config).dump(2) + "\n"}}, folder, faults);
 }

@@ -109,16 +109,31 @@ TEST(GptTest, BlocksAreSpreadOverStages) {
   EXPECT_EQ(stages["loss"], 1);
 }
 
+// Attention that drops weights, and its gradients.
+int CountDropping(const Graph& graph) {
+  int count = 0;
+  for (const Node& node : graph.nodes()) {
+    const auto* const attention = std::get_if<AttentionAttributes>(&node.attributes);
+    count += attention != nullptr && attention->rate > 0 ? 1 : 0;
+  }
+  return count;
+}
+
 TEST(GptTest, EvaluationAndSampleHaveNoDropout) {
+  GptConfig config = Micro();
+  config.attention_dropout = 0.25;
   Graph train, eval, decode, prefill;
-  ASSERT_TRUE(BuildGptTrain(Micro(), OptimizerOptions(), &train).ok());
-  ASSERT_TRUE(BuildGptEval(Micro(), &eval).ok());
-  ASSERT_TRUE(BuildGptDecode(Micro(), &decode).ok());
-  ASSERT_TRUE(BuildGptPrefill(Micro(), &prefill).ok());
+  ASSERT_TRUE(BuildGptTrain(config, OptimizerOptions(), &train).ok());
+  ASSERT_TRUE(BuildGptEval(config, &eval).ok());
+  ASSERT_TRUE(BuildGptDecode(config, &decode).ok());
+  ASSERT_TRUE(BuildGptPrefill(config, &prefill).ok());
   EXPECT_GT(CountOps(train, "dropout"), 0);
+  EXPECT_EQ(CountDropping(train), 2);
+  EXPECT_EQ(CountDropping(eval), 0);
   EXPECT_EQ(CountOps(eval, "dropout"), 0);
   for (const Graph* graph : {&decode, &prefill}) {
     EXPECT_EQ(CountOps(*graph, "dropout"), 0);
+    EXPECT_EQ(CountDropping(*graph), 0);
     const TensorId logits = graph->outputs()[0].second;
     EXPECT_EQ(graph->tensor(logits).type.shape, (Shape{1, 256}));
     EXPECT_EQ(graph->TensorsOf(Role::kCache).size(), 2u);  // of one layer

@@ -16,6 +16,11 @@ ABSL_FLAG(std::string, tokenizer, "",
           "a folder with GPT-2's byte pairs, encoder.json and vocab.bpe (or vocab.json and "
           "merges.txt), which text is made into; a run keeps them");
 ABSL_FLAG(double, dropout, 0, "share of activations set to zero while training");
+ABSL_FLAG(double, attention_dropout, 0, "share of attention's weights set to zero while training");
+ABSL_FLAG(
+    std::string, attention_draws, "ours",
+    "who draws which weights those are: ours, the same on every device and layout; library, a "
+    "CUDA device's cuDNN, sooner and with less memory, in bf16 alone");
 ABSL_FLAG(bool, sample, false, "write text with the run that --resume names, and stop");
 ABSL_FLAG(std::string, prompt, "\n",
           "what the text begins with; without a tokenizer numbers of tokens, by default the last");
@@ -52,6 +57,22 @@ Preset FlagsOf(const GptPreset& preset) {
            {"warmup", absl::StrCat(preset.warmup)}}};
 }
 
+// Whether the library draws.
+absl::StatusOr<bool> ReadDraws(const AppOptions& options) {
+  const std::string draws = absl::GetFlag(FLAGS_attention_draws);
+  if (draws != "ours" && draws != "library") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--attention_draws: expected ours or library, got \"", draws, "\""));
+  }
+  const bool library = draws == "library";
+  if (library && options.precision.compute != DType::kBF16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--attention_draws=library: expected --precision=bf16, got ",
+                     DTypeName(options.precision.compute)));
+  }
+  return library;
+}
+
 absl::StatusOr<std::vector<int32_t>> ReadPrompt(const Tokenizer& tokenizer) {
   const std::string prompt = absl::GetFlag(FLAGS_prompt);
   auto tokens = tokenizer.Encode(prompt);
@@ -77,7 +98,8 @@ AppFlags GptFlags() {
   flags.model = {{"layers", "N", kByPreset},     {"hidden", "N", kByPreset},
                  {"heads", "N", kByPreset},      {"sequence_length", "N", kByPreset},
                  {"vocabulary", "N", kByPreset}, {"tokenizer", "FOLDER", ""},
-                 {"dropout", "X", kByPreset}};
+                 {"dropout", "X", kByPreset},    {"attention_dropout", "X", ""},
+                 {"attention_draws", "WHO", ""}};
   flags.more = {{"Writing text",
                  {{"sample", "", ""},
                   {"prompt", "TEXT", "an end of line"},
@@ -99,6 +121,8 @@ absl::StatusOr<GptOptions> ReadGptFlags(const AppOptions& options) {
   gpt.config.sequence_length = absl::GetFlag(FLAGS_sequence_length);
   gpt.config.vocabulary = absl::GetFlag(FLAGS_vocabulary);
   gpt.config.dropout = absl::GetFlag(FLAGS_dropout);
+  gpt.config.attention_dropout = absl::GetFlag(FLAGS_attention_dropout);
+  ASSIGN_OR_RETURN(gpt.config.library_draws, ReadDraws(options));
   gpt.config.batch = options.batch;
   gpt.config.precision = options.precision;
   RETURN_IF_ERROR(AddContext(CheckGpt(gpt.config, options.stages), "model"));

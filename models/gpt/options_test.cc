@@ -84,6 +84,12 @@ TEST_F(OptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--sample"}), "--sample: expected --resume=RUN, the run to do it with");
   EXPECT_EQ(Error({"--prompt="}), "--prompt: expected at least one byte, got none");
   EXPECT_EQ(Error({"--temperature=-1"}), "--temperature: expected 0 to 100, got -1");
+  EXPECT_EQ(Error({"--attention_dropout=1"}),
+            "model: attention_dropout: expected 0 to 0.99, got 1");
+  EXPECT_EQ(Error({"--attention_draws=mine"}),
+            "--attention_draws: expected ours or library, got \"mine\"");
+  EXPECT_EQ(Error({"--attention_draws=library"}),
+            "--attention_draws=library: expected --precision=bf16, got f32");
 }
 
 TEST_F(OptionsTest, HelpNamesEveryFlagOnce) {

@@ -19,6 +19,7 @@ std::string GptLayout::Name() const {
   if (precision.residual != DType::kF32) {
     absl::StrAppend(&name, " residual=", DTypeName(precision.residual));
   }
+  if (attention_dropout > 0) absl::StrAppend(&name, " attention_dropout");
   return name;
 }
 
@@ -39,6 +40,7 @@ GptConfig GptLayout::Config() const {
   config.hidden = 128;
   config.batch = batch;
   config.dropout = 0.1;
+  config.attention_dropout = attention_dropout;
   config.sequence_split = sequence_split;
   config.recompute = recompute;
   config.precision = precision;
@@ -54,6 +56,17 @@ OptimizerOptions GptLayout::Optimizer(OptimizerOptions of_setting) const {
 }
 
 GptLayout ReferenceLayout(int64_t batch) { return {"data=1", 1, batch}; }
+
+GptLayout ReferenceOf(const GptLayout& layout) {
+  GptLayout one = ReferenceLayout(layout.batch);
+  one.attention_dropout = layout.attention_dropout;
+  return one;
+}
+
+std::vector<GptLayout> WithAttentionDropout(std::vector<GptLayout> layouts) {
+  for (GptLayout& layout : layouts) layout.attention_dropout = 0.2;
+  return layouts;
+}
 
 std::vector<GptLayout> ParityLayouts() {
   return {

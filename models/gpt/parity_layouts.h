@@ -24,6 +24,7 @@ struct GptLayout {
   bool recompute = false;
   int zero = 0;  // passes/zero.h
   PrecisionOptions precision = {};
+  double attention_dropout = 0;
 
   std::string Name() const;  // "data=2 model=2 micro=4"
   std::string Stem() const;  // the same as a file name: "data2_model2_micro4"
@@ -35,6 +36,9 @@ struct GptLayout {
 
 // One device with a batch of 8 or 12: what every other layout must equal.
 GptLayout ReferenceLayout(int64_t batch);
+// The same for a layout, which may drop weights of attention.
+GptLayout ReferenceOf(const GptLayout& layout);
+std::vector<GptLayout> WithAttentionDropout(std::vector<GptLayout> layouts);
 // All others: each axis alone, uneven shards, axes together, micro-batches, scripts of one
 // instruction.
 std::vector<GptLayout> ParityLayouts();

@@ -19,7 +19,7 @@ const Reference& ReferenceFor(const TrainingSetting& setting, int64_t batch) {
 }
 
 void ExpectParity(const TrainingSetting& setting, const GptLayout& layout) {
-  ExpectParity(setting, GptParity(layout), GptParity(ReferenceLayout(layout.batch)));
+  ExpectParity(setting, GptParity(layout), GptParity(ReferenceOf(layout)));
 }
 
 class ParityTest : public ::testing::TestWithParam<GptLayout> {};
@@ -51,6 +51,13 @@ std::vector<GptLayout> FewLayouts() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Few, ParityTest, ::testing::ValuesIn(FewLayouts()), LayoutName());
+
+// Samples, heads, micro-batches and both together: a weight is dropped wherever it lies.
+INSTANTIATE_TEST_SUITE_P(
+    AttentionDropout, ParityTest,
+    ::testing::ValuesIn(WithAttentionDropout(
+        {{"data=3"}, {"data=2 model=2 pipe=2", 2}, {"data=2 model=2", 2, 8, 0, false, 1, true}})),
+    LayoutName());
 
 // The regime is what the bounds were measured in: calm, and it learns.
 TEST(ParityReferenceTest, TheReferenceLearns) {

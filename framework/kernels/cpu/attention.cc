@@ -2,6 +2,8 @@
 #include "absl/strings/str_cat.h"
 #include "framework/kernels/cpu/all_kernels.h"
 #include "framework/kernels/cpu/vector.h"
+#include "framework/kernels/dropped_weights.h"
+#include "framework/tensor/random.h"
 
 namespace sluice::cpu {
 namespace {
@@ -11,11 +13,25 @@ struct Heads {
   AttentionHead head;
   int64_t batch, heads, count, pieces;
   int lengths;  // the operand that says how long each sample is; -1 of a causal op
+  DroppedWeights dropped;
   // Where the i-th head's first element lies, and its first statistic in [b,t,h].
   int64_t At(int64_t i) const {
     return (i / heads) * head.time * head.row + (i % heads) * head.size;
   }
   int64_t StatisticAt(int64_t i) const { return (i / heads) * head.time * heads + i % heads; }
+  // Of the i-th head, given those of the first.
+  WeightDropout DropoutOf(int64_t i, WeightDropout of_first) const {
+    of_first.first += i / heads * dropped.of_sample + i % heads * dropped.of_head;
+    return of_first;
+  }
+  WeightDropout DropoutOfFirst(const KernelContext& context) const {
+    const std::array<uint32_t, 2> keys = PhiloxKey(context.seed, dropped.key);
+    return {dropped.drops,
+            dropped.threshold,
+            dropped.scale,
+            {keys[0], keys[1], context.step},
+            dropped.first + context.micro * dropped.of_micro};
+  }
 };
 
 absl::StatusOr<Heads> HeadsOf(const KernelSpec& spec, bool gradient, bool padded) {
@@ -29,15 +45,19 @@ absl::StatusOr<Heads> HeadsOf(const KernelSpec& spec, bool gradient, bool padded
   if (dtype != f32 && dtype != DType::kBF16) return NoKernel(spec);
   ASSIGN_OR_RETURN(const AttentionAttributes attributes,
                    ParseAttributes<AttentionAttributes>(spec.attributes));
+  if (attributes.library_draws) {
+    return absl::UnimplementedError(absl::StrCat(
+        spec.op, ": expected draws of ours on a CPU, got library_draws, which are a card's"));
+  }
   const Shape& q = spec.inputs[0].local;
-  Heads made;
-  made.batch = q[0];
-  made.heads = q[2];
-  made.count = q[0] * q[2];
-  made.head = {q[1], q[3], q[2] * q[3], q[2], static_cast<float>(attributes.scale), !padded, q[1]};
-  made.lengths = padded ? static_cast<int>(spec.inputs.size()) - 1 : -1;
-  made.pieces = std::min<int64_t>(spec.threads, made.count);
-  return made;
+  const int64_t count = q[0] * q[2];
+  return Heads{{q[1], q[3], q[2] * q[3], q[2], static_cast<float>(attributes.scale), !padded, q[1]},
+               q[0],
+               q[2],
+               count,
+               std::min<int64_t>(spec.threads, count),
+               padded ? static_cast<int>(spec.inputs.size()) - 1 : -1,
+               DroppedWeights(attributes, spec.inputs[0])};
 }
 
 // OutOfRange names the sample whose length is none.
@@ -70,11 +90,13 @@ absl::Status ForEachHead(const KernelContext& context, const Heads& heads, const
                          int64_t floats, F&& fn) {
   RETURN_IF_ERROR(CheckLengths(heads, at));
   const int32_t* const lengths = heads.lengths < 0 ? nullptr : at.at<int32_t>(heads.lengths);
+  const WeightDropout of_first = heads.DropoutOfFirst(context);
   ForEachPiece(context, heads.pieces, [&](int64_t p) {
     const Range range = Cut({0, heads.count}, heads.pieces, p);
     for (int64_t i = range.begin; i < range.end; ++i) {
       AttentionHead head = heads.head;
       if (lengths != nullptr) head.length = lengths[i / heads.heads];
+      head.dropout = heads.DropoutOf(i, of_first);
       fn(HeadCall<T>{at, head, heads.At(i), heads.StatisticAt(i),
                      at.scratch<float>() + p * floats});
     }

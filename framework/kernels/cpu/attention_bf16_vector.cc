@@ -123,7 +123,9 @@ void Forward(const AttentionHead& head, const BFloat16* q, const BFloat16* k, co
     float max[kLanes] = {}, sum[kLanes] = {}, log[kLanes];
     for (int64_t r = 0; r < rows; ++r) {
       float* const row = at.scores + r * padded;
-      WeightRow(row, KeysOf(head, group + r), columns, head.scale, max + r, sum + r);
+      const int64_t n = KeysOf(head, group + r);
+      WeightRow(row, n, columns, head.scale, max + r, sum + r);
+      DropRow(head, group + r, n, row);
       RoundRow(row, columns, at.weights + r * padded / 2);
     }
     Store(log, Load(max) + Log(Load(sum)));
@@ -238,8 +240,11 @@ class Gradient {
       const float partial = SumOver(head_.size, [&](int64_t i, auto lanes) {
         return lanes(dy_rows_ + at + i) * lanes(y_rows_ + at + i);
       });
-      SlopeRow(at_.scores + r * padded_, at_.score_slopes + r * padded_, KeysOf(head_, group + r),
-               columns, head_.scale, logsumexp_[(group + r) * head_.statistic], partial);
+      const int64_t n = KeysOf(head_, group + r);
+      DropRow(head_, group + r, n, at_.score_slopes + r * padded_);
+      SlopeRow(at_.scores + r * padded_, at_.score_slopes + r * padded_, n, columns, head_.scale,
+               logsumexp_[(group + r) * head_.statistic], partial);
+      DropRow(head_, group + r, n, at_.scores + r * padded_);
       RoundRow(at_.score_slopes + r * padded_, Padded(seen), at_.rounded_slopes + r * padded_ / 2);
     }
     for (int64_t r = 0; r < rows; r += 2) {

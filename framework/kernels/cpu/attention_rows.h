@@ -3,6 +3,7 @@
 #ifndef SLUICE_FRAMEWORK_KERNELS_CPU_ATTENTION_ROWS_H_
 #define SLUICE_FRAMEWORK_KERNELS_CPU_ATTENTION_ROWS_H_
 
+#include "framework/kernels/cpu/dropout_lanes.h"
 #include "framework/kernels/cpu/lanes.h"
 #include "framework/kernels/cpu/vector.h"
 
@@ -38,6 +39,15 @@ SLUICE_INLINE void WeightRow(float* scores, int64_t n, int64_t padded, float sca
     return e;
   });
   Zero(scores + n, padded - n);
+}
+
+// Of a row's weights over its n keys, or of what their slopes are before softmax: what is dropped
+// becomes zero.
+SLUICE_INLINE void DropRow(const AttentionHead& head, int64_t query, int64_t n, float* row) {
+  const WeightDropout& dropout = head.dropout;
+  if (!dropout.drops) return;
+  Dropout(dropout.draw, dropout.threshold, dropout.scale, dropout.first + query * head.time, row,
+          row, n);
 }
 
 // Of one row: weights from scores, and score slopes from dy v^T. Slopes sum to zero over a row, and

@@ -45,7 +45,9 @@ void Forward(const AttentionHead& head, const float* q, const float* k, const fl
                                  keys, padded, shard, padded);
       float max[kLanes] = {}, sum[kLanes] = {}, log[kLanes];
       for (int64_t r = 0; r < rows; ++r) {
-        WeightRow(shard + r * padded, KeysOf(head, group + r), seen, head.scale, max + r, sum + r);
+        const int64_t keys_of_row = KeysOf(head, group + r);
+        WeightRow(shard + r * padded, keys_of_row, seen, head.scale, max + r, sum + r);
+        DropRow(head, group + r, keys_of_row, shard + r * padded);
       }
       Store(log, Load(max) + Log(Load(sum)));
       MultiplyTiles<false, true>(rows, head.size, seen, shard, {padded, 1}, v, head.row,
@@ -96,8 +98,11 @@ void Backward(const AttentionHead& head, const float* q, const float* k, const f
         const int64_t at = (group + r) * row;
         const float partial = SumOver(
             size, [&](int64_t i, auto lanes) { return lanes(dy + at + i) * lanes(y + at + i); });
-        SlopeRow(p + r * padded, s + r * padded, KeysOf(head, group + r), most, head.scale,
+        const int64_t n = KeysOf(head, group + r);
+        DropRow(head, group + r, n, s + r * padded);
+        SlopeRow(p + r * padded, s + r * padded, n, most, head.scale,
                  logsumexp[(group + r) * head.statistic], partial);
+        DropRow(head, group + r, n, p + r * padded);
       }
       MultiplyTiles<false, true>(rows, size, keys_seen, s, {padded, 1}, k, row, dq + group * row,
                                  row);

@@ -240,6 +240,15 @@ struct SortedIdsVector {
                     float* sums);
 };
 
+// What of a head's weights is dropped, by the draws of their logical indices: `first` is the index
+// of the first one, rows of `time` follow each other.
+struct WeightDropout {
+  bool drops;
+  uint32_t threshold;
+  float scale;
+  Draw draw;
+  int64_t first;
+};
 // One head of attention: `time` rows of `size` elements, `row` apart; its log-sum-exps are
 // `statistic` apart. The first `length` rows hold something; each sees the keys of all of them, or
 // those up to its own. What is made of the rows behind is zero.
@@ -248,6 +257,7 @@ struct AttentionHead {
   float scale;
   bool causal;
   int64_t length;
+  WeightDropout dropout = {};
 };
 template <typename T>
 struct AttentionVector {

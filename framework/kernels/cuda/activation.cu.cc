@@ -56,15 +56,6 @@ PreparedKernel PrepareTwo(const KernelSpec& spec) {
   });
 }
 
-struct DropoutRule {
-  Draw draw;
-  uint32_t threshold;
-  float scale;
-};
-SLUICE_INLINE F DropoutOf(const DropoutRule& rule, uint32_t word, F x) {
-  return word >= rule.threshold ? x * rule.scale : 0;
-}
-
 // Items of `width` elements, whose logical indices are consecutive: they are whole blocks of
 // Philox, or one element each. `index` gives the logical index of an item's first, less `first`.
 template <typename T, int width>
@@ -74,17 +65,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
     const int64_t at = first + OffsetOf(index, item, 0);
     F a[width];
     Load(x + item * width, a);
-    if constexpr (width == 1) {
-      a[0] = DropoutOf(rule, PhiloxWord(rule.draw, at), a[0]);
-    } else {
-      for (int e = 0; e < width; e += 4) {
-        const uint4 words = PhiloxWords(rule.draw, (at + e) / 4);
-        a[e] = DropoutOf(rule, words.x, a[e]);
-        a[e + 1] = DropoutOf(rule, words.y, a[e + 1]);
-        a[e + 2] = DropoutOf(rule, words.z, a[e + 2]);
-        a[e + 3] = DropoutOf(rule, words.w, a[e + 3]);
-      }
-    }
+    DropElements(rule, at, a);
     Store(a, y + item * width);
   }
 }

@@ -1,8 +1,8 @@
 // Attention, causal or padded, in one pass over keys: maxima and sums of the
 // weights are brought up to date tile by tile.
 #include "framework/kernels/cuda/all_kernels.h"
+#include "framework/kernels/cuda/attention_draws.h"
 #include "framework/kernels/cuda/attention_tiles.h"
-#include "framework/kernels/cuda/cudnn_attention.h"
 #include "framework/kernels/cuda/moves.h"
 
 namespace sluice::cuda {
@@ -35,8 +35,9 @@ __device__ float FoldRowOf(float value) {
   return value;
 }
 
-// Makes weights of scores, which go to shared memory, and brings the state up
-// to date; what was weighed before is to be multiplied by `correction`.
+// Makes weights of scores, which go to shared memory, there dropped by what lies
+// there of DrawTile, and brings the state up to date; what was weighed before is
+// to be multiplied by `correction`.
 __device__ void WeighTile(const AttentionHead& head, int64_t first_row, int64_t first_key,
                           const float (&scores)[kRows][kKeys], RowState* state, float* weights,
                           float (&correction)[kRows]) {
@@ -55,7 +56,8 @@ __device__ void WeighTile(const AttentionHead& head, int64_t first_row, int64_t 
     for (int s = 0; s < kKeys; ++s) {
       const bool seen = head.Sees(query, first_key + x + s * kTileSide);
       const float weight = seen ? Exp(scaled[s] - top) : 0;
-      weights[(y * kRows + r) * kWeightRow + x + s * kTileSide] = weight;
+      float* const to = weights + (y * kRows + r) * kWeightRow + x + s * kTileSide;
+      *to = KeptOf(head, to, weight);
       sum = sum + weight;
     }
     state->sum[r] = state->sum[r] * correction[r] + FoldRowOf<SumFold>(sum);
@@ -118,6 +120,7 @@ __global__ void __launch_bounds__(kTileThreads)
   float sums[chunks][kRows][kColumns] = {};
   for (int r = 0; r < kRows; ++r) state.max[r] = -__builtin_inff(), state.sum[r] = 0;
   for (int64_t first_key = 0; first_key < seen; first_key += kKeyTile) {
+    DrawTile<kQueryTile, kKeyTile>(head, first_row, first_key, weights);
     float scores[kRows][kKeys] = {};
     for (int64_t chunk = 0; chunk < head.chunks; ++chunk) {
       if (head.chunks > 1 || first_key == 0) {
@@ -157,7 +160,7 @@ PreparedKernel PrepareForward(const KernelSpec& spec, bool padded) {
         if (shape.statistics() == 0) return absl::OkStatus();
         const ForwardOperands<T> operands = {at.at<T>(0), at.at<T>(1),  at.at<T>(2),
                                              at.at<T>(y), at.at(y + 1), plan.LengthsOf(at)};
-        return Launch(context, AttentionTiles<T, chunks>, grid, shape, operands,
+        return Launch(context, AttentionTiles<T, chunks>, grid, plan.At(context), operands,
                       StreamOf(context).errors());
       });
     });
@@ -165,13 +168,12 @@ PreparedKernel PrepareForward(const KernelSpec& spec, bool padded) {
 }
 
 // cuDNN's log-sum-exps are [batch, heads, time]: in scratch, from where they are copied.
-PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
-  constexpr int64_t kAlignment = 256;  // of the workspace behind
+PreparedKernel PrepareByCudnn(const AttentionPlan& plan, int64_t most_scratch) {
+  constexpr int64_t kAlignment = 256;  // of what lies behind
+  const AttentionShape& s = plan.shape;
   const int64_t bytes = (s.statistics() * 4 + kAlignment - 1) / kAlignment * kAlignment;
-  ASSIGN_OR_RETURN(
-      const auto attention,
-      CudnnAttention::Prepare(AttentionPass::kForward, {s.batch, s.time, s.heads, s.size, s.scale},
-                              most_scratch - bytes));
+  ASSIGN_OR_RETURN(const AttentionParts parts,
+                   AttentionPartsOf(AttentionPass::kForward, plan, most_scratch - bytes));
   const Shape extent = {s.batch, s.time, s.heads};
   const StridedCopy copy(
       StridedExtent(extent, {Shape{s.heads * s.time, 1, s.time}, extent.Strides()}), 4);
@@ -179,11 +181,16 @@ PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         auto* const scratch = at.scratch<std::byte>();
         RETURN_IF_ERROR(
-            attention->Run(context, {at.bytes(0), at.bytes(1), at.bytes(2), at.bytes(3), scratch},
-                           scratch + bytes));
+            parts.ForEach(context, plan.At(context), scratch + bytes,
+                          [&](int64_t sample, int64_t head, CudnnAttention::Operands* of) {
+                            const int64_t first = (sample * s.time * s.heads + head) * s.size * 2;
+                            of->q = at.bytes(0) + first, of->k = at.bytes(1) + first;
+                            of->v = at.bytes(2) + first, of->y = at.bytes(3) + first;
+                            of->logsumexp = scratch + (sample * s.heads + head) * s.time * 4;
+                          }));
         return copy.Run(context, scratch, at.bytes(4));
       },
-      bytes + attention->workspace());
+      bytes + parts.scratch());
 }
 
 }  // namespace
@@ -191,11 +198,9 @@ PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
 PreparedKernel PrepareAttention(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const AttentionPlan plan,
                    PlanAttention(spec, /*gradient=*/false, /*padded=*/false));
-  if (MayGoByCudnn(spec)) {
-    PreparedKernel by_cudnn = PrepareByCudnn(plan.shape, spec.most_scratch);
-    if (StaysWithCudnn(by_cudnn.status())) return by_cudnn;
-  }
-  return PrepareForward(spec, /*padded=*/false);
+  return PrepareCausal(
+      spec, plan, [&] { return PrepareByCudnn(plan, spec.most_scratch); },
+      [&] { return PrepareForward(spec, /*padded=*/false); });
 }
 
 PreparedKernel PreparePaddedAttention(const KernelSpec& spec) {

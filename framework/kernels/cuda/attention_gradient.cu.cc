@@ -6,9 +6,12 @@
 // rounding, which all keys have in common and which would swamp small slopes:
 // as on the CPU their mean is taken off once more, for which query rows look at
 // all keys twice.
+//
+// What forward has dropped is drawn again, a tile at a time. The slope of a
+// weight that was dropped is zero, and one that was kept has the same factor.
 #include "framework/kernels/cuda/all_kernels.h"
+#include "framework/kernels/cuda/attention_draws.h"
 #include "framework/kernels/cuda/attention_tiles.h"
-#include "framework/kernels/cuda/cudnn_attention.h"
 #include "framework/kernels/cuda/moves.h"
 
 namespace sluice::cuda {
@@ -97,6 +100,18 @@ __device__ void Multiply(const AttentionHead& head, const GradientOperands<T>& a
   }
 }
 
+// Drops the slopes of weights that were dropped, whose factors lie in
+// tiles.weights.
+__device__ void DropSlopes(const AttentionHead& head, const Tiles& tiles, Products* products) {
+  for (int r = 0; r < kOfThread; ++r) {
+    const float* const row = tiles.weights + (ThreadRow() * kOfThread + r) * kWeightRow;
+    for (int s = 0; s < kOfThread; ++s) {
+      float* const slope = &products->slopes[r][s];
+      *slope = KeptOf(head, row + ThreadColumn() + s * kTileSide, *slope);
+    }
+  }
+}
+
 // Of a score, 0 where the key is not seen.
 __device__ inline float WeightOf(const AttentionHead& head, int64_t query, int64_t key, float score,
                                  float logsumexp) {
@@ -159,8 +174,10 @@ __device__ void FindOffsets(const AttentionHead& head, const GradientOperands<T>
     offsets[r].partial = SumOfRow(partial);
   }
   for (int64_t first_key = 0; first_key < seen; first_key += kSide) {
+    DrawTile<kSide, kSide>(head, first_row, first_key, tiles.weights);
     Products products;
     Multiply(head, at, tiles, first_row, first_key > 0, first_key, false, &products);
+    DropSlopes(head, tiles, &products);
     for (int r = 0; r < kOfThread; ++r) {
       const int64_t query = first_row + ThreadRow() * kOfThread + r;
       for (int s = 0; s < kOfThread; ++s) {
@@ -210,8 +227,10 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksOfProcessor<chunks>)
   FindOffsets(head, at, tiles, first_row, seen, block.first_chunk == 0, logsumexp, offsets);
   float sums[chunks][kOfThread][kColumns] = {};
   for (int64_t first_key = 0; first_key < seen; first_key += kSide) {
+    DrawTile<kSide, kSide>(head, first_row, first_key, tiles.weights);
     Products products;
     Multiply(head, at, tiles, first_row, true, first_key, false, &products);
+    DropSlopes(head, tiles, &products);
     for (int r = 0; r < kOfThread; ++r) {
       const int row = ThreadRow() * kOfThread + r;
       for (int s = 0; s < kOfThread; ++s) {
@@ -245,6 +264,7 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksOfProcessor<chunks>)
   const int64_t begin = head.causal ? first_key : 0;
   float key_sums[chunks][kOfThread][kColumns] = {}, value_sums[chunks][kOfThread][kColumns] = {};
   for (int64_t first_row = begin; first_row < head.length; first_row += kSide) {
+    DrawTile<kSide, kSide>(head, first_row, first_key, tiles.weights);
     Products products;
     Multiply(head, at, tiles, first_row, false, first_key, first_row > begin, &products);
     for (int r = 0; r < kOfThread; ++r) {
@@ -257,9 +277,11 @@ __global__ void __launch_bounds__(kTileThreads, kBlocksOfProcessor<chunks>)
         const int key = ThreadColumn() + s * kTileSide;
         const float weight =
             WeightOf(head, first_row + row, first_key + key, products.scores[r][s], logsumexp);
-        tiles.weights[row * kWeightRow + key] = weight;
+        float* const factor = tiles.weights + row * kWeightRow + key;
+        const float kept_slope = KeptOf(head, factor, products.slopes[r][s]);
         tiles.slopes[row * kWeightRow + key] =
-            SlopeOf(head, first_row + row, weight, products.slopes[r][s], offsets);
+            SlopeOf(head, first_row + row, weight, kept_slope, offsets);
+        *factor = KeptOf(head, factor, weight);
       }
     }
     ForChunks<chunks>([&](auto chunk) {
@@ -353,50 +375,30 @@ PreparedKernel PrepareGradient(const KernelSpec& spec, bool padded) {
                 at.at(4),         at.at<T>(5),      plan.LengthsOf(at),   at.at<T>(dq),
                 at.at<T>(dq + 1), at.at<T>(dq + 2), at.scratch<Offsets>()};
             const DeviceErrors errors = StreamOf(context).errors();
-            RETURN_IF_ERROR(
-                Launch(context, QueryGradients<T, chunks>, grid, shape, operands, errors));
-            return Launch(context, KeyGradients<T, chunks>, grid, shape, operands, errors);
+            const AttentionShape of = plan.At(context);
+            RETURN_IF_ERROR(Launch(context, QueryGradients<T, chunks>, grid, of, operands, errors));
+            return Launch(context, KeyGradients<T, chunks>, grid, of, operands, errors);
           },
           scratch);
     });
   });
 }
 
-// What one launch of cuDNN takes, so that its workspace, two bytes a score, is in bounds: some
-// samples, or some heads of one.
-struct CudnnPart {
-  int64_t samples = 0, heads = 0;
-  std::shared_ptr<const CudnnAttention> attention;
-};
-absl::StatusOr<CudnnPart> LargestPart(const AttentionShape& s, int64_t most_workspace) {
-  absl::Status refusal = absl::UnimplementedError("no workspace has room for a head's scores");
-  for (int64_t all = s.batch * s.heads; all > 0; --all) {
-    const CudnnPart part = {std::max<int64_t>(1, all / s.heads), std::min(all, s.heads), nullptr};
-    if (part.samples * part.heads != all || s.batch % part.samples != 0 ||
-        s.heads % part.heads != 0 || 2 * all * s.time * s.time > most_workspace) {
-      continue;
-    }
-    auto attention = CudnnAttention::Prepare(
-        AttentionPass::kGradient, {part.samples, s.time, part.heads, s.size, s.scale, s.heads},
-        most_workspace);
-    if (attention.ok()) return CudnnPart{part.samples, part.heads, *std::move(attention)};
-    if (!absl::IsUnimplemented(attention.status())) return attention.status();
-    refusal = attention.status();
-  }
-  return refusal;
-}
-
 // By cuDNN, which takes the product of dy and y off a row's slopes. Of the op's own y that would
 // leave what its rounding does, which all keys of a row have in common: where values have a mean,
 // ten times what conformance allows. So what is to be taken off is found in f32, by the kernel that
-// ours begin with, and cuDNN gets in the place of y what gives it as a product.
-PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
+// ours begin with, and cuDNN gets in the place of y what gives it as a product. Not of cuDNN's own
+// draws, which no kernel of ours knows: there y is the op's.
+PreparedKernel PrepareByCudnn(const AttentionPlan& plan, int64_t most_scratch) {
+  const AttentionShape& s = plan.shape;
   ScratchLayout layout;
   const auto reserve = [&](int64_t bytes) { return layout.Reserve((bytes + 255) / 256 * 256); };
   const int64_t n = s.statistics(), offsets = reserve(n * 8), logsumexp = reserve(n * 4);
-  const int64_t slopes = reserve(n * 4), products = reserve(n * s.size * 2);
-  const int64_t workspace = layout.bytes();
-  ASSIGN_OR_RETURN(const CudnnPart part, LargestPart(s, most_scratch - workspace));
+  const bool finds = !plan.LibraryDraws();
+  const int64_t slopes = reserve(n * 4), products = reserve(finds ? n * s.size * 2 : 0);
+  const int64_t behind = layout.bytes();
+  ASSIGN_OR_RETURN(const AttentionParts parts,
+                   AttentionPartsOf(AttentionPass::kGradient, plan, most_scratch - behind));
   const Shape extent = {s.batch, s.time, s.heads};
   const StridedCopy copy(
       StridedExtent(extent, {extent.Strides(), Shape{s.heads * s.time, 1, s.time}}), 4);
@@ -406,33 +408,34 @@ PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
         auto* const scratch = at.scratch<std::byte>();
         auto* const found = reinterpret_cast<Offsets*>(scratch + offsets);
         auto* const y = reinterpret_cast<uint16_t*>(scratch + products);
+        const AttentionShape of_firing = plan.At(context);
         GradientOperands<uint16_t> operands = {};
         operands.q = at.at<uint16_t>(0), operands.k = at.at<uint16_t>(1);
         operands.v = at.at<uint16_t>(2), operands.y = at.at<uint16_t>(3);
         operands.logsumexp = at.at(4), operands.dy = at.at<uint16_t>(5);
         operands.offsets = found;
-        RETURN_IF_ERROR(Launch(context, SlopeOffsets,
-                               AttentionBlock::GridOf(s, kSide, chunks, kSharedBytes), s, operands,
-                               chunks, StreamOf(context).errors()));
-        RETURN_IF_ERROR(Launch(context, SlopesAsProducts, WarpRow::GridOf(n),
-                               Rows{n, s.size, false}, operands.dy, found, y));
-        RETURN_IF_ERROR(copy.Run(context, at.bytes(4), scratch + logsumexp));
-        for (int64_t sample = 0; sample < s.batch; sample += part.samples) {
-          for (int64_t head = 0; head < s.heads; head += part.heads) {
-            const int64_t row = (sample * s.heads + head) * s.time * 4;
-            const int64_t first = (sample * s.time * s.heads + head) * s.size * 2;
-            CudnnAttention::Operands of;
-            of.q = at.bytes(0) + first, of.k = at.bytes(1) + first, of.v = at.bytes(2) + first;
-            of.y = scratch + products + first;
-            of.logsumexp = scratch + logsumexp + row, of.slopes = scratch + slopes + row;
-            of.dy = at.bytes(5) + first;
-            of.dq = at.bytes(6) + first, of.dk = at.bytes(7) + first, of.dv = at.bytes(8) + first;
-            RETURN_IF_ERROR(part.attention->Run(context, of, scratch + workspace));
-          }
+        if (finds) {
+          RETURN_IF_ERROR(Launch(context, SlopeOffsets,
+                                 AttentionBlock::GridOf(s, kSide, chunks, kSharedBytes), of_firing,
+                                 operands, chunks, StreamOf(context).errors()));
+          RETURN_IF_ERROR(Launch(context, SlopesAsProducts, WarpRow::GridOf(n),
+                                 Rows{n, s.size, false}, operands.dy, found, y));
         }
-        return absl::OkStatus();
+        RETURN_IF_ERROR(copy.Run(context, at.bytes(4), scratch + logsumexp));
+        return parts.ForEach(
+            context, of_firing, scratch + behind,
+            [&](int64_t sample, int64_t head, CudnnAttention::Operands* of) {
+              const int64_t row = (sample * s.heads + head) * s.time * 4;
+              const int64_t first = (sample * s.time * s.heads + head) * s.size * 2;
+              of->q = at.bytes(0) + first, of->k = at.bytes(1) + first;
+              of->v = at.bytes(2) + first;
+              of->y = (finds ? scratch + products : at.bytes(3)) + first;
+              of->logsumexp = scratch + logsumexp + row, of->slopes = scratch + slopes + row;
+              of->dy = at.bytes(5) + first, of->dq = at.bytes(6) + first;
+              of->dk = at.bytes(7) + first, of->dv = at.bytes(8) + first;
+            });
       },
-      workspace + part.attention->workspace());
+      behind + parts.scratch());
 }
 
 }  // namespace
@@ -440,11 +443,9 @@ PreparedKernel PrepareByCudnn(const AttentionShape& s, int64_t most_scratch) {
 PreparedKernel PrepareAttentionGradient(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const AttentionPlan plan,
                    PlanAttention(spec, /*gradient=*/true, /*padded=*/false));
-  if (MayGoByCudnn(spec)) {
-    PreparedKernel by_cudnn = PrepareByCudnn(plan.shape, spec.most_scratch);
-    if (StaysWithCudnn(by_cudnn.status())) return by_cudnn;
-  }
-  return PrepareGradient(spec, /*padded=*/false);
+  return PrepareCausal(
+      spec, plan, [&] { return PrepareByCudnn(plan, spec.most_scratch); },
+      [&] { return PrepareGradient(spec, /*padded=*/false); });
 }
 
 PreparedKernel PreparePaddedAttentionGradient(const KernelSpec& spec) {

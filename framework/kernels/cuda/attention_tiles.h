@@ -12,7 +12,9 @@
 
 #include "absl/status/statusor.h"
 #include "framework/kernels/cuda/block.h"
+#include "framework/kernels/cuda/philox.h"
 #include "framework/kernels/cuda/set_error.h"
+#include "framework/kernels/dropped_weights.h"
 #include "framework/kernels/prepared.h"
 
 namespace sluice::cuda {
@@ -29,9 +31,20 @@ constexpr int kColumns = kDepth / kTileSide;  // that a thread takes of a tile
 // several blocks take some chunks each, and each of them computes the scores.
 constexpr int kMostChunks = 4;
 
+// What of the weights is dropped, by the draws of their logical indices: those
+// of the first head begin at `first`.
+struct WeightDropout {
+  bool drops;
+  uint32_t threshold;
+  float scale;
+  Draw draw;
+  int64_t first, of_sample, of_head;
+};
+
 struct AttentionShape {
   int64_t batch, time, heads, size;
   float scale;
+  WeightDropout dropout = {};  // that of a firing (AttentionPlan::At)
 
   int64_t chunks() const { return (size + kDepth - 1) / kDepth; }
   int64_t statistics() const { return batch * time * heads; }
@@ -65,6 +78,7 @@ struct AttentionHead {
   int64_t first_statistic, statistic;
   float scale;
   bool causal;
+  const AttentionShape& shape;
 
   // The pair is a sample and a head. A length that none can be is told of.
   __device__ AttentionHead(const AttentionShape& shape, int64_t pair, const int32_t* lengths,
@@ -76,7 +90,8 @@ struct AttentionHead {
         chunks((shape.size + kDepth - 1) / kDepth),
         statistic(shape.heads),
         scale(shape.scale),
-        causal(lengths == nullptr) {
+        causal(lengths == nullptr),
+        shape(shape) {
     const int64_t sample = pair / shape.heads, head = pair % shape.heads;
     first = sample * time * row + head * size;
     first_statistic = sample * time * shape.heads + head;
@@ -129,6 +144,45 @@ __device__ void MultiplyRows(const float* a, const float* b, int depth,
   }
 }
 
+// Of the weights of some rows and some keys, where weights are dropped, what
+// each is to be multiplied by: 0 or what makes up for the others. `tile` is
+// nobody's before and all threads' behind it.
+template <int kRows, int kKeys>
+__device__ void DrawTile(const AttentionHead& head, int64_t first_row, int64_t first_key,
+                         float* tile) {
+  constexpr int kBlocks = kKeys / 4 + 1;  // of four draws, that a row may touch
+  const WeightDropout& dropout = head.shape.dropout;
+  if (!dropout.drops) return;
+  // Found anew for each tile: the head's own would take a register all along.
+  const unsigned heads = static_cast<unsigned>(head.shape.heads);
+  const unsigned pair = blockIdx.x % (static_cast<unsigned>(head.shape.batch) * heads);
+  const int64_t first = dropout.first + pair / heads * dropout.of_sample +
+                        pair % heads * dropout.of_head + first_row * head.shape.time + first_key;
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kBlocks; i += kTileThreads) {
+    const int row = i / kBlocks;
+    const int64_t index = first + row * head.shape.time;
+    const int64_t block = index / 4 + i % kBlocks;
+    const int key = static_cast<int>(block * 4 - index);  // of the first draw
+    if (key >= kKeys) continue;
+    const uint4 words = PhiloxWords(dropout.draw, block);
+    const auto put = [&](int at, uint32_t word) {
+      if (at < 0 || at >= kKeys) return;
+      tile[row * (kKeys + 1) + at] = word >= dropout.threshold ? dropout.scale : 0;
+    };
+    put(key, words.x);
+    put(key + 1, words.y);
+    put(key + 2, words.z);
+    put(key + 3, words.w);
+  }
+  __syncthreads();
+}
+// What is left of a number, whose factor lies there if weights are dropped.
+__device__ inline float KeptOf(const AttentionHead& head, const float* factor, float value) {
+  if (!head.shape.dropout.drops) return value;
+  return *factor == 0 ? 0 : value * *factor;
+}
+
 // fn(Count<chunk>()) for each chunk: an array of chunks is to lie in registers,
 // where no index but a constant reaches.
 template <int chunks, typename Fn>
@@ -147,8 +201,23 @@ __device__ inline int DepthOf(const AttentionHead& head, int64_t chunk) {
 // size of a head. `spec` is of attention or its gradient, padded or not.
 struct AttentionPlan {
   AttentionShape shape;
+  DroppedWeights dropped;
+  bool library_draws;
   int lengths;  // the operand that says how long each sample is; -1 of a causal
                 // op
+  bool LibraryDraws() const { return library_draws && dropped.drops; }
+  // The shape with what a firing drops.
+  AttentionShape At(const KernelContext& context) const {
+    AttentionShape of_firing = shape;
+    of_firing.dropout = {dropped.drops,
+                         dropped.threshold,
+                         dropped.scale,
+                         DrawOf(context, dropped.key),
+                         dropped.first + context.micro * dropped.of_micro,
+                         dropped.of_sample,
+                         dropped.of_head};
+    return of_firing;
+  }
   const int32_t* LengthsOf(const Operands& at) const {
     return lengths < 0 ? nullptr : at.at<int32_t>(lengths);
   }
@@ -166,10 +235,10 @@ inline absl::StatusOr<AttentionPlan> PlanAttention(const KernelSpec& spec, bool 
   ASSIGN_OR_RETURN(const AttentionAttributes attributes,
                    ParseAttributes<AttentionAttributes>(spec.attributes));
   const Shape& q = spec.inputs[0].local;
-  AttentionPlan plan;
-  plan.shape = {q[0], q[1], q[2], q[3], static_cast<float>(attributes.scale)};
-  plan.lengths = padded ? static_cast<int>(spec.inputs.size()) - 1 : -1;
-  return plan;
+  return AttentionPlan{{q[0], q[1], q[2], q[3], static_cast<float>(attributes.scale)},
+                       DroppedWeights(attributes, spec.inputs[0]),
+                       attributes.library_draws,
+                       padded ? static_cast<int>(spec.inputs.size()) - 1 : -1};
 }
 
 // make(integral_constant) of how many chunks a block takes.

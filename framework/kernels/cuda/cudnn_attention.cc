@@ -35,8 +35,9 @@ class PlannedAttention final : public CudnnAttention {
           std::pair(tensors_.y, at.y), std::pair(tensors_.logsumexp, at.logsumexp),
           std::pair(tensors_.y_gradient, at.dy), std::pair(tensors_.slopes, at.slopes),
           std::pair(tensors_.q_gradient, at.dq), std::pair(tensors_.k_gradient, at.dk),
-          std::pair(tensors_.v_gradient, at.dv)}) {
-      if (tensor.number == 0) continue;  // of the other pass
+          std::pair(tensors_.v_gradient, at.dv), std::pair(tensors_.mask, at.mask),
+          std::pair(tensors_.seed, at.seed), std::pair(tensors_.offset, at.offset)}) {
+      if (tensor.number == 0) continue;  // of the other pass, or another dropout
       tensors.push_back(tensor.number);
       addresses.push_back(address);
     }
@@ -67,6 +68,8 @@ absl::StatusOr<SharedAttention> Make(AttentionPass pass, const CausalAttention& 
   shape.size = a.size;
   shape.scale = a.scale;
   shape.row_heads = a.row_heads;
+  shape.dropout = a.dropout;
+  shape.keep = a.keep;
   CudnnGraph graph(handle->backend());
   CudnnAttentionGraph attention(shape, &graph);
   pass == AttentionPass::kForward ? attention.Forward() : attention.Backward();
@@ -92,10 +95,10 @@ absl::StatusOr<SharedAttention> CudnnAttention::Prepare(AttentionPass pass,
   static std::mutex& mutex = *new std::mutex();
   static auto& made = *new std::map<std::string, absl::StatusOr<SharedAttention>>();
   ASSIGN_OR_RETURN(CudnnHandle* const handle, CudnnHandle::OfThisDevice());
-  const std::string key =
-      absl::StrCat(handle->card(), "; ", pass == AttentionPass::kForward ? "forward " : "gradient ",
-                   a.batch, ",", a.time, ",", a.heads, ",", a.size, " of ", a.row_heads, " scale ",
-                   a.scale, " workspace ", most_workspace);
+  const std::string key = absl::StrCat(
+      handle->card(), "; ", pass == AttentionPass::kForward ? "forward " : "gradient ", a.batch,
+      ",", a.time, ",", a.heads, ",", a.size, " of ", a.row_heads, " scale ", a.scale, " dropout ",
+      static_cast<int>(a.dropout), " keep ", a.keep, " workspace ", most_workspace);
   const std::lock_guard<std::mutex> lock(mutex);
   const auto found = made.find(key);
   if (found != made.end()) return found->second;

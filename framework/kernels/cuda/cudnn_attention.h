@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "framework/kernels/cuda/cudnn_dropout.h"
 #include "framework/kernels/kernel.h"
 
 namespace sluice::cuda {
@@ -18,6 +19,8 @@ struct CausalAttention {
   int64_t batch = 0, time = 0, heads = 0, size = 0;
   float scale = 1;        // of scores
   int64_t row_heads = 0;  // as in CudnnAttentionShape
+  CudnnDropout dropout = CudnnDropout::kNone;
+  float keep = 1;  // probability of a weight that it is not dropped
 };
 
 enum class AttentionPass { kForward, kGradient };
@@ -40,6 +43,8 @@ class CudnnAttention {
     std::byte* logsumexp;
     // Of the gradient; `slopes` as the log-sum-exps, of no use to anybody else.
     std::byte *dy = nullptr, *slopes = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
+    // Of dropout: bf16 [batch, heads, queries, keys], or two i64.
+    std::byte *mask = nullptr, *seed = nullptr, *offset = nullptr;
   };
   // Gives it to the firing's stream. `workspace`: workspace() bytes.
   virtual absl::Status Run(const KernelContext& context, const Operands& at,

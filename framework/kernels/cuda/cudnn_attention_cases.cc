@@ -17,7 +17,9 @@ constexpr AttentionCase kAttentions[] = {
     {"gpt2_350m", 8, 16, 1024, 64, true},
     {"gpt2_xl", 2, 25, 1024, 64, true},
     {"gpt_tiny", 4, 4, 100, 32, true},
-    // Parts of what a gradient is made of: some samples, and some heads of a long one.
+    // Parts of what is made by parts: some samples, and some heads of a long one.
+    {"gpt2_124m", 2, 12, 1024, 64, true},
+    {"gpt2_xl", 1, 25, 1024, 64, true},
     {"gpt2_350m", 2, 16, 1024, 64, true},
     {"gpt_2_of_16_heads", 1, 2, 4096, 64, true, 16},
     {"bert_base", 16, 12, 512, 64, false},

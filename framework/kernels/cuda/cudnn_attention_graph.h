@@ -7,15 +7,10 @@
 #include <map>
 #include <vector>
 
+#include "framework/kernels/cuda/cudnn_dropout.h"
 #include "framework/kernels/cuda/cudnn_graph.h"
 
 namespace sluice::cuda {
-
-enum class CudnnDropout {
-  kNone,
-  kMask,   // by a mask of ours, zeros and ones of the operands' type
-  kDraws,  // of cuDNN's own
-};
 
 // Operands are [batch, time, heads, size], as our models have them; causal, or with lengths.
 struct CudnnAttentionShape {

@@ -1,6 +1,8 @@
 // Layer normalization over the last dimension, with the bits of the CPU.
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/columns.h"
+#include "framework/kernels/cuda/philox.h"
+#include "framework/kernels/cuda/strided_index.h"
 
 namespace sluice::cuda {
 namespace {
@@ -15,18 +17,18 @@ struct NormOperands {
 };
 
 // Of row r, whose elements from i on x(i, term) gives; they are asked for three times.
-template <typename Row, typename Elements>
+template <int width, typename Row, typename Elements>
 SLUICE_INLINE void NormalizeRow(const Row& row, const Rows& rows, int64_t r,
                                 const NormOperands& norm, const Elements& x) {
   const float count = static_cast<float>(rows.length);
-  const float center = row.template Sum<kWidth>(rows, x) / count;
-  const float squares = row.template Sum<kWidth>(rows, [&](int64_t i, auto& term) {
+  const float center = row.template Sum<width>(rows, x) / count;
+  const float squares = row.template Sum<width>(rows, [&](int64_t i, auto& term) {
     x(i, term);
     for (float& e : term) e = (e - center) * (e - center);
   });
   const float scale = 1 / sqrtf(squares / count + norm.epsilon);
   float* const y = norm.y + r * rows.length;
-  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
+  row.template ForEach<width>(rows, [&]<int n>(int64_t i, Count<n>) {
     float a[n], factor[n], shift[n];
     x(i, a);
     Load(norm.gamma + i, factor);
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const int64_t r = row.index();
   if (r >= rows.count) return;
   x += r * rows.length;
-  NormalizeRow(row, rows, r, norm, [=](int64_t i, auto& term) { Load(x + i, term); });
+  NormalizeRow<kWidth>(row, rows, r, norm, [=](int64_t i, auto& term) { Load(x + i, term); });
 }
 
 // Of a + b, which is added anew for each pass: the row is in the cache then, and what another
@@ -70,7 +72,40 @@ __global__ void __launch_bounds__(kRowThreads)
     added(i, term);
     Store(term, sum + i);
   });
-  NormalizeRow(row, rows, r, norm, added);
+  NormalizeRow<kWidth>(row, rows, r, norm, added);
+}
+
+// What threads of a row have stored, the others may read behind it.
+__device__ inline void Meet(const WarpRow&) { __syncwarp(); }
+__device__ inline void Meet(const BlockRow&) { __syncthreads(); }
+
+// Of a row's elements, whose logical indices are consecutive, from where they begin.
+struct RowDropout {
+  DropoutRule rule;
+  int64_t first;
+  StridedIndex<1> rows;
+};
+
+// Of a + dropout(b), whose draws cost more than to read the sum again, behind a barrier.
+template <typename T, typename Row>
+__global__ void __launch_bounds__(kRowThreads)
+    AddDroppedLayerNormRows(Rows rows, const float* a, const T* b, float* sum, RowDropout dropout,
+                            NormOperands norm) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows.count) return;
+  a += r * rows.length, b += r * rows.length, sum += r * rows.length;
+  const int64_t index = dropout.first + OffsetOf(dropout.rows, r, 0);
+  row.template ForEach<kPack<T>>(rows, [&]<int n>(int64_t i, Count<n>) {
+    float term[n], other[n];
+    Load(a + i, term);
+    Load(b + i, other);
+    DropElements(dropout.rule, index + i, other);
+    for (int e = 0; e < n; ++e) term[e] = term[e] + Rounded<T>(other[e]);
+    Store(term, sum + i);
+  });
+  Meet(row);
+  NormalizeRow<kPack<T>>(row, rows, r, norm, [=](int64_t i, auto& term) { Load(sum + i, term); });
 }
 
 // So many elements of a row: what their slopes are before the row's means are taken off, and where
@@ -159,6 +194,41 @@ __global__ void __launch_bounds__(256)
   dbeta[c] = beta;
 }
 
+PreparedKernel PrepareAddDroppedLayerNorm(const KernelSpec& spec,
+                                          const AddNormAttributes& attributes) {
+  const Shard& b = spec.inputs[1];
+  const int64_t rows = NumRows(b.local), width = RowLength(b.local);
+  const float epsilon = static_cast<float>(attributes.epsilon);
+  // Rows are whole: what a row begins with is found by the other dimensions.
+  const Shape logical = b.logical.Strides();
+  Shape extent, strides;
+  int64_t first = 0, per_micro = 0;
+  for (int d = 0; d + 1 < b.local.rank(); ++d) {
+    extent.Append(b.local[d]), strides.Append(logical[d]);
+    first += b.offset[d] * logical[d];
+    per_micro += b.stride_per_micro[d] * logical[d];
+  }
+  if (extent.rank() == 0) extent.Append(1), strides.Append(0);
+  const StridedIndex<1> index = IndexOf<1>(StridedExtent(extent, {strides}));
+  return OfFloat(spec, b.dtype, [&]<typename T>(T) {
+    return MakeKernel([=](const KernelContext& context, const Operands& at) {
+      const float* const a = at.at(0);
+      const T* const dropped = at.at<T>(1);
+      float* const sum = at.at(7);
+      const NormOperands norm = {at.at(2), at.at(3), epsilon, at.at(4), at.at(5), at.at(6)};
+      const RowDropout dropout = {
+          {DrawOf(context, attributes.key), DropoutThreshold(attributes.rate),
+           static_cast<float>(1 / (1 - attributes.rate))},
+          first + context.micro * per_micro,
+          index};
+      return LaunchRows(context,
+                        RowsOf<T>(rows, width, a, dropped, sum, norm.gamma, norm.beta, norm.y),
+                        AddDroppedLayerNormRows<T, WarpRow>, AddDroppedLayerNormRows<T, BlockRow>,
+                        a, dropped, sum, dropout, norm);
+    });
+  });
+}
+
 }  // namespace
 
 PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
@@ -176,11 +246,17 @@ PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
 }
 
 PreparedKernel PrepareAddLayerNorm(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
-  ASSIGN_OR_RETURN(const NormAttributes attributes,
-                   ParseAttributes<NormAttributes>(spec.attributes));
+  const DType dtype = spec.inputs[1].dtype;
+  std::vector<DType> types(8, DType::kF32);
+  types[1] = dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, types));
+  ASSIGN_OR_RETURN(const AddNormAttributes attributes,
+                   ParseAttributes<AddNormAttributes>(spec.attributes));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const float epsilon = static_cast<float>(attributes.epsilon);
+  if (attributes.rate > 0 || dtype != DType::kF32) {
+    return PrepareAddDroppedLayerNorm(spec, attributes);
+  }
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
     const float *const a = at.at(0), *const b = at.at(1);
     float* const sum = at.at(7);

@@ -48,6 +48,31 @@ SLUICE_INLINE uint32_t PhiloxWord(const Draw& draw, int64_t index) {
   return index % 4 < 2 ? low : high;
 }
 
+// What dropout makes of an element, by its word.
+struct DropoutRule {
+  Draw draw;
+  uint32_t threshold;
+  float scale;
+};
+SLUICE_INLINE F DropoutOf(const DropoutRule& rule, uint32_t word, F x) {
+  return word >= rule.threshold ? x * rule.scale : 0;
+}
+// Of elements whose logical indices are consecutive: one, or whole blocks of Philox.
+template <int count>
+SLUICE_INLINE void DropElements(const DropoutRule& rule, int64_t index, F (&x)[count]) {
+  if constexpr (count == 1) {
+    x[0] = DropoutOf(rule, PhiloxWord(rule.draw, index), x[0]);
+  } else {
+    for (int e = 0; e < count; e += 4) {
+      const uint4 words = PhiloxWords(rule.draw, (index + e) / 4);
+      x[e] = DropoutOf(rule, words.x, x[e]);
+      x[e + 1] = DropoutOf(rule, words.y, x[e + 1]);
+      x[e + 2] = DropoutOf(rule, words.z, x[e + 2]);
+      x[e + 3] = DropoutOf(rule, words.w, x[e + 3]);
+    }
+  }
+}
+
 }  // namespace sluice::cuda
 
 #endif  // SLUICE_FRAMEWORK_KERNELS_CUDA_PHILOX_H_

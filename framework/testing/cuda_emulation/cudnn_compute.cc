@@ -83,10 +83,7 @@ class Computation {
       case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
         return Reshape(operation);
       default:
-        // Draws: its own generator's, of which nothing is documented but that ones have the
-        // probability. These are all ones.
-        return Write(operation.output, InOrder(operation.output.dims.size()),
-                     Values(static_cast<size_t>(operation.output.Elements()), 1.0f));
+        return DrawOnes(operation);
     }
   }
 
@@ -276,6 +273,28 @@ class Computation {
       }
     }
     Write(operation.output, std::move(made));
+  }
+
+  // Ones of the probability, by a generator of ours: of the library's nothing is documented but
+  // that. A run with the same seed and offset draws the same.
+  void DrawOnes(const CudnnOperation& operation) {
+    uint64_t state = 0;
+    for (const CudnnTensor& number : operation.inputs) {
+      state = Mixed(state + *static_cast<const uint64_t*>(operands_.pointers.at(number.id)));
+    }
+    Values made(static_cast<size_t>(operation.output.Elements()));
+    for (float& value : made) {
+      state += 0x9e3779b97f4a7c15u;
+      const double drawn = static_cast<double>(Mixed(state) >> 11) * 0x1p-53;
+      value = drawn < operation.probability ? 1.0f : 0.0f;
+    }
+    Write(operation.output, std::move(made));
+  }
+  // The finalizer of SplitMix64 (Steele et al. 2014).
+  static uint64_t Mixed(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
   }
 
   // Along the last dimension.

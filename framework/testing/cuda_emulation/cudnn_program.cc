@@ -154,6 +154,8 @@ CudnnOperation OperationOf(const CudnnDescriptorData& of) {
     default:
       read({CUDNN_ATTR_OPERATION_RNG_SEED, CUDNN_ATTR_OPERATION_RNG_OFFSET_DESC},
            CUDNN_ATTR_OPERATION_RNG_YDESC);
+      operation.probability = of.Descriptor(CUDNN_ATTR_OPERATION_RNG_DESC)
+                                  ->Value(CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, 1.0);
       break;
   }
   return operation;

@@ -42,6 +42,7 @@ struct CudnnOperation {
   cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
   int64_t axis = -1;
   cudnnReduceTensorOp_t reduction = CUDNN_REDUCE_TENSOR_ADD;
+  double probability = 1;  // of a one that is drawn
 
   bool IsConvolution() const;
   // Of a convolution, whichever of them it makes.
