@@ -57,8 +57,10 @@ absl::Status Check(int seed, Count* count) {
   options.machine = Machine::Cpu();
   const auto plan = CompilePlan({{"train", random.graph.get()}}, options);
   if (absl::IsInvalidArgument(plan.status()) || absl::IsFailedPrecondition(plan.status())) {
-    ++count->refused;  // for the reasons of random_graphs_test
-    return absl::OkStatus();
+    ++count->refused;  // for the reasons of random_graphs_test, which CPUs have as well
+    options.mesh = random.mesh;
+    const auto on_cpus = CompilePlan({{"train", random.graph.get()}}, options);
+    return on_cpus.status().code() == plan.status().code() ? absl::OkStatus() : plan.status();
   }
   RETURN_IF_ERROR(plan.status());
   ASSIGN_OR_RETURN(const InterpretedSteps reference,
@@ -76,7 +78,7 @@ void ExpectTheInterpretersValues(int first, int graphs) {
   }
   std::printf("%d of %d refused, %d off by more than %g\n", count.refused, graphs, count.unusual,
               kUsual);
-  EXPECT_LE(count.refused, 1 + graphs / 20);
+  EXPECT_LE(count.refused, 1 + graphs / 10);
   EXPECT_LE(count.unusual, 1 + graphs / 30);
 }
 
