@@ -17,6 +17,7 @@
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/parts.h"
 #include "framework/comm/frames.h"
+#include "framework/comm/host_mail.h"
 #include "framework/compiler/compile.h"
 #include "framework/data/encode_testing.h"
 #include "framework/data/pack_testing.h"
@@ -249,7 +250,7 @@ std::string BytesOf(const Frame& frame) {
 // One of each type.
 std::vector<std::pair<std::string, Frame>> Frames() {
   static const std::vector<std::byte> along(16, std::byte{7});
-  Frame token, place, hello, pull, again, bytes, mark, refusal, verbs;
+  Frame token, place, hello, pull, again, bytes, mark, mail, refusal, verbs;
   token.type = hello.type = FrameType::kMessage;
   token.message.kind = WireMessage::Kind::kToken;
   token.message.edge = {0, 0, 1, 1, 1};
@@ -276,12 +277,15 @@ std::vector<std::pair<std::string, Frame>> Frames() {
   place.place = {0, 64, 16};
   mark.type = FrameType::kMark;
   mark.mark = {0, 3, 4096, {}};  // there is no such process
+  mail = mark;
+  mail.type = FrameType::kMail;
+  mail.offset = 64;
   verbs.type = FrameType::kVerbs;
   verbs.verbs = {.queue_pair = 17, .packet = 5, .gid = {}, .lid = 0, .mtu = 3, .reads = 16};
   verbs.regions = {{4096, 1 << 20, 0x576}};
-  return {{"token", token}, {"hello", hello}, {"pull", pull}, {"again", again},
-          {"bytes", bytes}, {"beat", {}},     {"mark", mark}, {"refusal", refusal},
-          {"place", place}, {"verbs", verbs}};
+  return {{"token", token},     {"hello", hello}, {"pull", pull},  {"again", again},
+          {"bytes", bytes},     {"beat", {}},     {"mark", mark},  {"mail", mail},
+          {"refusal", refusal}, {"place", place}, {"verbs", verbs}};
 }
 
 void WriteWaits() {
@@ -324,6 +328,11 @@ void WriteWire() {
     Write("comm", "tcp_net", name, said);
     const bool ends = name == "refusal" || name == "place";  // of a memory that is not read
     if (!ends) talk += said;
+    if (name == "place") {
+      const Letter letter = LetterOf(frame);
+      Write("comm", "host_mail", name,
+            std::string(reinterpret_cast<const char*>(&letter), sizeof(letter)));
+    }
     if (name == "pull") {
       Write("comm", "pieces", name, std::string("\0\2", 2) + bytes.substr(kFrameHeadBytes));
     }

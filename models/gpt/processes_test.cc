@@ -426,12 +426,13 @@ class OverlapTest : public ProcessesTest {
 
 // A stage pulls a micro-batch while it computes another. With one micro-batch a step there is
 // nothing that could hide the bytes: what is measured then says that the figure is of that. On two
-// cores it was 0.35 where nothing else ran and 0.65 to 0.81 under load 8, and 0.00.
+// cores it was 0.34 to 0.47 where nothing else ran, 0.14 once in ten runs, 0.65 to 0.81 under load
+// 8, and 0.00.
 TEST_F(OverlapTest, BytesComeWhileAPipelineComputes) {
-  EXPECT_GT(Overlap({"--micro_batches=8"}), 0.15);
+  EXPECT_GT(Overlap({"--micro_batches=8"}), 0.08);
   const double alone = Overlap({"--micro_batches=1"});
   EXPECT_GE(alone, 0);
-  EXPECT_LT(alone, 0.1);
+  EXPECT_LT(alone, 0.05);
 }
 
 // A bit of one rank's memory, as if that had failed: the next look ends the run on both, before it
