@@ -214,7 +214,7 @@ def partition_stays(lab):
     job.wait_for_step(15)
     ranks, begin = job.ranks(), time.monotonic()
     lab.network.isolate({2, 3})
-    rival = subprocess.run([lab.programs["gpt"], "--resume=run"], cwd=job.folder, stdin=subprocess.DEVNULL,
+    rival = subprocess.run([lab.programs["gpt"], f"--resume={job.run}"], stdin=subprocess.DEVNULL,
                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     expect("expected no other process at work" in rival.stderr, f"two jobs have one folder: {rival.stderr[-500:]!r}")
     ended = job.ends(ranks, begin, _LOST)
