@@ -14,7 +14,6 @@ class InProcessNet::Endpoint final : public CommNet {
 
   int32_t rank() const override { return rank_; }
   int32_t ranks() const override { return static_cast<int32_t>(net_.endpoints_.size()); }
-  int32_t ranks_of_host() const override { return net_.options_.ranks_of_host; }
   int32_t place_on_host() const override { return rank_; }  // each has cards of its own
   bool reads_in_place(int32_t) const override { return net_.options_.in_place; }
   void Open(Receiver* receiver) override {

@@ -26,9 +26,8 @@ struct InProcessNetOptions {
   // Nothing takes longer than this. Bytes have delays of their own, apart from messages: on one
   // ordered channel a message that comes before its bytes would never be seen.
   std::chrono::microseconds most_delay{100};
-  bool ordered = false;       // messages of one rank to another stay in order
-  bool in_place = false;      // what can be read where it lies is, as among processes of a host
-  int32_t ranks_of_host = 1;  // as each is told
+  bool ordered = false;   // messages of one rank to another stay in order
+  bool in_place = false;  // what can be read where it lies is, as among processes of a host
   // A mistake that a net could make, planted to see that it is found: now and then a pull is said
   // to have ended whose bytes are still on their way.
   bool early_end = false;

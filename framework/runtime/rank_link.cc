@@ -60,8 +60,7 @@ class RankLink::Net final : public PullStream {
     planned.last = sequence;
     planned.in_place = there != nullptr;
     planned.read = planned.waits = false;
-    // Also where the bytes are there by now: messages of this firing stay behind those of the one
-    // before, which may still be held though its bytes have come.
+    // Also where the bytes are there by now: the end of a step asks for the stream's last one.
     last_ = FenceOf(pull, sequence);
     if (planned.in_place) {
       planned.ended.store(sequence + 1, std::memory_order_release);

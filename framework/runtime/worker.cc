@@ -217,13 +217,10 @@ inline void Worker::Deliver(int program, const Message& message) {
 }
 
 // Of a pull that has ended it is delivered at once, as of what is read in place: whoever holds it
-// looks again only when nothing else is ready. But it does not overtake what its actor has here.
+// looks again only when nothing else is ready. It may overtake what its actor has here, which is
+// another edge's, or of an earlier firing, whose bytes came before: actors count.
 void Worker::Hold(int program, const Message& message) {
-  const bool has_ended = (message.fence & kNetFence) != 0 && setup_.link->Done(message.fence);
-  const auto is_before = [&](const Held& held) {
-    return held.program == program && held.message.to == message.to;
-  };
-  if (!has_ended || std::any_of(held_.begin(), held_.end(), is_before)) {
+  if ((message.fence & kNetFence) == 0 || !setup_.link->Done(message.fence)) {
     return held_.push_back({program, message});
   }
   Message ended = message;

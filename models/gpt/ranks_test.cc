@@ -20,8 +20,6 @@ namespace sluice {
 namespace {
 
 using Plans = std::vector<plan::Plan>;  // by rank
-// Of a host: pulls of what is read in place then run on the threads that read it.
-constexpr int32_t kMoreThanCores = 100'000;
 
 Plans PlansOf(const GptLayout& layout, int32_t ranks) {
   absl::StatusOr<Plans> plans = PlansOfRanks(GptParity(layout), AdamWWithClip(), ranks);
@@ -47,7 +45,6 @@ TEST_P(RanksTest, ComputeTheBitsOfOne) {
     InProcessNetOptions delays;
     delays.seed = static_cast<uint64_t>(ranks);
     delays.ordered = delays.in_place = ranks == 4;
-    if (delays.in_place) delays.ranks_of_host = kMoreThanCores;
     EXPECT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "") << ranks << " ranks";
   }
 }
@@ -73,7 +70,6 @@ TEST_P(ManyDelaysTest, ComputeTheBitsOfOne) {
       delays.seed = seed;
       delays.ordered = seed % 2 == 0;
       delays.in_place = seed % 4 < 2;
-      if (seed % 8 < 2) delays.ranks_of_host = kMoreThanCores;
       ASSERT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "")
           << ranks << " ranks, seed " << seed;
     }
