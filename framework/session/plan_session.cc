@@ -8,10 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "framework/attributes/attributes.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
@@ -19,6 +17,7 @@
 #include "framework/plan/shard_proto.h"
 #include "framework/runtime/port_copy.h"
 #include "framework/runtime/variable_snapshot.h"
+#include "framework/session/replica_digests.h"
 
 namespace sluice {
 namespace {
@@ -431,16 +430,15 @@ absl::Status PlanSession::BeginSnapshot() {
   return absl::OkStatus();
 }
 
-// One line a shard: variable, box, digest, device.
 std::string PlanSession::ReplicaDigests() {
   std::string text;
   for (int v = 0; v < plan().variables_size(); ++v) {
     const plan::Variable& variable = plan().variables(v);
     for (int p = 0; p < variable.shards_size(); ++p) {
       const Shard shard = ShardOf(variable.shards(p));
-      absl::StrAppend(&text, v, "\t", BoxToString(shard.BoxAt(0)), "\t",
-                      HashText(StableHash(BytesOf(v, p), shard.NumBytes())), "\t",
-                      variable.shards(p).device(), "\n");
+      text +=
+          ReplicaLine({v, BoxToString(shard.BoxAt(0)), StableHash(BytesOf(v, p), shard.NumBytes()),
+                       variable.shards(p).device()});
     }
   }
   return text;
@@ -449,27 +447,9 @@ std::string PlanSession::ReplicaDigests() {
 absl::Status PlanSession::CheckReplicas() {
   RETURN_IF_ERROR(Settle());
   return Agree(ReplicaDigests(), [this](absl::Span<const std::string> ranks) {
-    // By variable and box: the digest and device of the first that has it.
-    std::map<std::pair<std::string, std::string>, std::pair<std::string, std::string>> first;
-    for (const std::string& text : ranks) {
-      for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-        const std::vector<std::string> words = absl::StrSplit(line, '\t');
-        int v = -1;
-        if (words.size() != 4 || !absl::SimpleAtoi(words[0], &v) || v < 0 ||
-            v >= plan().variables_size()) {
-          return absl::InternalError(
-              absl::StrCat("replicas: expected a shard, got \"", line, "\""));
-        }
-        const auto [known, fresh] =
-            first.emplace(std::pair(words[0], words[1]), std::pair(words[2], words[3]));
-        if (fresh || known->second.first == words[2]) continue;
-        return absl::DataLossError(absl::StrCat("variable ", plan().variables(v).name(),
-                                                ": replicas differ: device ", known->second.second,
-                                                " has ", known->second.first, ", device ", words[3],
-                                                " has ", words[2]));
-      }
-    }
-    return absl::OkStatus();
+    std::vector<absl::string_view> names;
+    for (const plan::Variable& variable : plan().variables()) names.push_back(variable.name());
+    return CompareReplicas(ranks, names);
   });
 }
 

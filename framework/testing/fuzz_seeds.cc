@@ -26,6 +26,7 @@
 #include "framework/plan/text.h"
 #include "framework/runtime/trace.h"
 #include "framework/runtime/waits.h"
+#include "framework/session/replica_digests.h"
 #include "framework/testing/hand_plans.h"
 #include "framework/testing/models.h"
 #include "framework/wire/handshake.h"
@@ -130,6 +131,14 @@ void WriteCompiled() {
   const auto of_rank = CompilePlan({{"infer", &small}}, compile);
   SLUICE_CHECK_OK(of_rank.status());
   WritePlan("of_rank", *of_rank);
+}
+
+void WriteReplicas() {
+  const std::string mine = ReplicaLine({0, "[0:2]", 7, 0}) + ReplicaLine({1, "[0:2, 0:3]", 8, 0});
+  const absl::string_view between("\0", 1);
+  Write("session", "replica_digests", "same", absl::StrCat(mine, between, mine));
+  Write("session", "replica_digests", "torn",
+        absl::StrCat(mine, between, ReplicaLine({1, "[0:2, 0:3]", 9, 1})));
 }
 
 std::string Read(const std::string& path) {
@@ -377,5 +386,6 @@ int main() {
   sluice::WritePictures();
   sluice::WriteWire();
   sluice::WriteWaits();
+  sluice::WriteReplicas();
   return 0;
 }
