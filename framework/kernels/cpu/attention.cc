@@ -46,8 +46,7 @@ absl::StatusOr<Heads> HeadsOf(const KernelSpec& spec, bool gradient, bool padded
   ASSIGN_OR_RETURN(const AttentionAttributes attributes,
                    ParseAttributes<AttentionAttributes>(spec.attributes));
   if (attributes.library_draws) {
-    return absl::UnimplementedError(absl::StrCat(
-        spec.op, ": expected draws of ours on a CPU, got library_draws, which are a card's"));
+    return absl::UnimplementedError("library_draws: expected draws of ours on a CPU, got a card's");
   }
   const Shape& q = spec.inputs[0].local;
   const int64_t count = q[0] * q[2];

@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/kernels/cuda/attention_tiles.h"
 #include "framework/kernels/cuda/cudnn_attention.h"
@@ -64,7 +63,7 @@ PreparedKernel PrepareCausal(const KernelSpec& spec, const AttentionPlan& plan,
     refusal = prepared.status();
   }
   if (!plan.LibraryDraws() || plan.shape.statistics() == 0) return own();
-  return AddContext(refusal, absl::StrCat(spec.op, ": library_draws"));
+  return AddContext(refusal, "library_draws");
 }
 
 }  // namespace sluice::cuda
