@@ -1,7 +1,8 @@
 """Checks that every header compiles alone.
 
-A header that is the first include of a source file, which the build has compiled, needs no second look. The others
-are compiled here, by themselves. Generated headers are looked for in the directories given as arguments.
+A header that is the first include of a source file, which the build has compiled, needs no second look, unless the source
+is a test's: those have read others before (tools/precompiled.bzl). The rest is compiled here, each alone. Generated
+headers are looked for in the directories given as arguments.
 
   python3 ci/check_headers.py bazel-bin
 """
@@ -18,8 +19,8 @@ _FLAGS = ["-std=c++20", "-march=x86-64-v3", "-Wall", "-Wextra", "-Werror", "-fsy
 
 
 def proven_by_the_build(sources):
-    """sources: texts of source files. The headers that some of them include before anything else."""
-    firsts = (_INCLUDE.search(text) for text in sources)
+    """sources: {path: text} of source files. The headers that some of them include before anything else."""
+    firsts = (_INCLUDE.search(text) for path, text in sources.items() if not path.endswith("_test.cc"))
     return {match.group(1).strip('"') for match in firsts if match and match.group(1).startswith('"')}
 
 
@@ -34,7 +35,7 @@ def main():
                             text=True).stdout.splitlines()
     listed = [path for path in listed if not path.startswith("third_party/") and os.path.exists(os.path.join(root, path))]
     headers = [path for path in listed if path.endswith(".h")]
-    proven = proven_by_the_build(_read(root, path) for path in listed if path.endswith(".cc"))
+    proven = proven_by_the_build({path: _read(root, path) for path in listed if path.endswith(".cc")})
     # CUDA's headers are the emulation's, as in a build without a toolkit, whatever the machine has.
     includes = ["-I.", "-Iframework/testing/cuda_emulation/include"]
     includes += ["-I" + os.path.abspath(directory) for directory in sys.argv[1:]]
