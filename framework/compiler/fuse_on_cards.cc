@@ -1,10 +1,11 @@
-// Four patterns, in which nothing moves, and nothing else reads a product:
+// Five patterns, in which nothing moves, and nothing else reads a product:
 //
 //   x = matmul(a, b) + bias
 //   y = gelu(x)                              x is kept where others read it, as backward does
 //   dx = gelu_gradient(x, matmul_input_gradient(dy, b))
 //   y = layer_norm(a + b)                    the sum is kept; b may be dropout(c), or
-//   cast(dropout(c))
+//                                            cast(dropout(c))
+//   s = a + layer_norm_gradient(...)         and t = dropout(s), or of s in bf16
 //
 // A product that is partial is left alone: a bias would be added by every device, and gelu is not
 // linear. gelu is fused in bf16 alone, for the library does not say how exact its own is, and the
@@ -47,11 +48,12 @@ class Matcher : private AssignedGraph {
   Matcher(const Graph& graph, const SbpAssignment& sbp, const Grid& grid)
       : AssignedGraph(graph, sbp), grid_(grid) {}
 
-  // By the last node of each, whose place the new one takes.
+  // By the node whose place the new one takes.
   std::map<NodeId, FusedNode> Find() {
     for (const Node& node : graph().nodes()) {
       if (!IsOnCuda(node)) continue;
       if (node.op == &AddOp()) MatchBias(node);
+      if (node.op == &AddOp()) MatchNormGradient(node);
       if (node.op == &GeluOp()) MatchGelu(node);
       if (node.op == &GeluGradientOp()) MatchGeluGradient(node);
       if (node.op == &LayerNormOp()) MatchNorm(node);
@@ -165,6 +167,7 @@ class Matcher : private AssignedGraph {
       dropout = &MakerOf(*dropout, 0);
     }
     if (dropout->op != &DropoutOp() || !KeepsLayout(*dropout)) return false;
+    if (taken_.count(dropout->id) > 0) return false;
     nodes.push_back(dropout);
     fused->nodes.insert(fused->nodes.begin(), nodes.rbegin(), nodes.rend());
     fused->inputs[term] = {dropout, 0};
@@ -173,8 +176,49 @@ class Matcher : private AssignedGraph {
     return true;
   }
 
+  // Made where the sum was. Of what is dropped of it the first is made there, too: it reads no
+  // more.
+  void MatchNormGradient(const Node& add) {
+    if (!AreOfOneType(add) || !KeepsLayout(add)) return;
+    for (const size_t term : {1, 0}) {
+      if (!ReadsProduct(add, term, LayerNormGradientOp())) continue;
+      const Node& norm = MakerOf(add, term);
+      FusedNode fused = {&LayerNormGradientAddOp(), &norm, {&norm, &add}, {}, {{&add, 0}}};
+      for (size_t i = 0; i < norm.inputs.size(); ++i) fused.inputs.push_back({&norm, i});
+      fused.inputs.push_back({&add, 1 - term});
+      AppendDropout(add, std::get<NormAttributes>(norm.attributes).epsilon, &fused);
+      found_[add.id] = std::move(fused);
+      return;
+    }
+  }
+
+  // The dropout of a sum, which may be cast before for the dropout alone.
+  void AppendDropout(const Node& add, double epsilon, FusedNode* fused) {
+    for (const Reader& reader : readers(add.outputs[0])) {
+      const Node *cast = nullptr, *dropout = reader.node;
+      if (!ReadsInPlace(*dropout, reader.input) || !KeepsLayout(*dropout)) continue;
+      if (dropout->op == &CastOp()) {
+        cast = dropout;
+        if (!IsBf16(*cast) || !IsReadOnce(cast->outputs[0])) continue;
+        dropout = readers(cast->outputs[0])[0].node;
+        if (!ReadsInPlace(*dropout, 0) || !KeepsLayout(*dropout)) continue;
+      }
+      if (dropout->op != &DropoutOp()) continue;
+      const auto& drops = std::get<DropoutAttributes>(dropout->attributes);
+      fused->op =
+          cast == nullptr ? &LayerNormGradientAddDropoutOp() : &LayerNormGradientAddCastDropoutOp();
+      fused->attributes = AddNormAttributes{epsilon, drops.rate, drops.key};
+      if (cast != nullptr) fused->nodes.push_back(cast);
+      fused->nodes.push_back(dropout);
+      fused->outputs.push_back({dropout, 0});
+      taken_.insert(dropout->id);
+      return;
+    }
+  }
+
   const Grid& grid_;
   std::map<NodeId, FusedNode> found_;
+  std::set<NodeId> taken_;  // dropouts behind the node whose place is taken
 };
 
 class Fuser {

@@ -3,8 +3,11 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "framework/attributes/attributes.h"
 #include "framework/compiler/compile.h"
+#include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/mixed_precision.h"
 #include "framework/passes/optimizer.h"
@@ -268,6 +271,62 @@ TEST(FuseOnCardsTest, ANormTakesTheSumBeforeIt) {
       "data=2 @cuda");
   EXPECT_EQ(ops["add_layer_norm"], 1) << "two norms of one sum";
   EXPECT_EQ(ops["layer_norm"], 1);
+}
+
+TEST(FuseOnCardsTest, ANormsGradientTakesTheSumBehindItAndWhatIsDroppedOfIt) {
+  using Tensors = std::vector<Tensor>;
+  const auto counts = [](Tensors (*use)(Tensor gradient, Tensor other),
+                         const char* mesh = "data=2 @cuda") {
+    Graph graph;
+    const auto input = [&](const char* name, const Shape& shape, const char* sbp = "data:S0") {
+      return graph.Input(name, DType::kF32, shape, sbp);
+    };
+    const Tensor dy = input("dy", {8, 12}), x = input("x", {8, 12});
+    const Tensor gamma = input("gamma", {12}, ""), mean = input("mean", {8});
+    const Tensor rstd = input("rstd", {8}), other = input("other", {8, 12});
+    const Tensor gradient =
+        graph.Add(LayerNormGradientOp(), NormAttributes(), {dy, x, gamma, mean, rstd})[0];
+    int outputs = 0;
+    for (const Tensor& made : use(gradient, other)) graph.Output(std::string(++outputs, 'y'), made);
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  Counts ops = counts([](Tensor gradient, Tensor other) { return Tensors{other + gradient}; });
+  EXPECT_EQ(ops["layer_norm_gradient_add"], 1);
+  EXPECT_EQ(ops["layer_norm_gradient"] + ops["add"], 0);
+  ops = counts([](Tensor gradient, Tensor other) { return Tensors{gradient + other}; });
+  EXPECT_EQ(ops["layer_norm_gradient_add"], 1) << "the first term";
+  const auto with_dropped = [](Tensor gradient, Tensor other) {
+    const Tensor sum = other + gradient;
+    return Tensors{sum, Dropout(sum, 0.1)};
+  };
+  ops = counts(with_dropped);
+  EXPECT_EQ(ops["layer_norm_gradient_add_dropout"], 1);
+  EXPECT_EQ(ops["layer_norm_gradient"] + ops["add"] + ops["dropout"], 0);
+  ops = counts(with_dropped, "data=2");
+  EXPECT_EQ(ops["dropout"], 1) << "on CPUs";
+  ops = counts([](Tensor gradient, Tensor other) {
+    const Tensor sum = other + gradient;
+    return Tensors{sum, Dropout(Cast(sum, DType::kBF16), 0.1)};
+  });
+  EXPECT_EQ(ops["layer_norm_gradient_add_cast_dropout"], 1);
+  EXPECT_EQ(ops["cast"] + ops["dropout"], 0);
+  ops = counts([](Tensor gradient, Tensor other) {
+    const Tensor low = Cast(other + gradient, DType::kBF16);
+    return Tensors{low, Dropout(low, 0.1)};
+  });
+  EXPECT_EQ(ops["layer_norm_gradient_add"], 1) << "others read what was cast";
+  EXPECT_EQ(ops["dropout"], 1);
+  ops = counts([](Tensor gradient, Tensor other) { return Tensors{other + gradient, gradient}; });
+  EXPECT_EQ(ops["layer_norm_gradient"], 1) << "others read it";
+  ops = counts([](Tensor gradient, Tensor other) {
+    const Tensor dropped = Dropout(other + gradient, 0.1);
+    const Tensor gamma = dropped.graph()->Input("g", DType::kF32, {12}, "");
+    return Tensors{LayerNorm(other + dropped, gamma, gamma, 1e-5)};
+  });
+  EXPECT_EQ(ops["layer_norm_gradient_add_dropout"], 1) << "a norm could take what is dropped, too";
+  EXPECT_EQ(ops["add_layer_norm"], 1);
+  EXPECT_EQ(ops["dropout"], 0);
 }
 
 // Of a job of both kinds, stages of cards alone.

@@ -75,7 +75,7 @@ TEST(CudaCardOpsTest, WithoutEpiloguesValuesAreTheSame) {
                               [](const KernelCall&, const KernelRun&) { return ""; });
   int tried = 0;
   for (const OpDef* op : CardOps()) {
-    if (op == &AddLayerNormOp()) continue;  // no product
+    if (op->computes_in != ComputesIn::kLow) continue;  // no product
     for (const OpCase& op_case : op->cases) {
       EXPECT_EQ(checker.CheckCase(*op, op_case, {1, 3}, &tried), "");
       // The product is rounded, too, and may be larger than what a bias leaves of it.
@@ -151,6 +151,31 @@ TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {
     ASSERT_GE(fused.size(), 4u);
     for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(fused[i].bytes == norm[i].bytes) << op_case.name;
     EXPECT_TRUE(fused[3].bytes == sum[0].bytes) << op_case.name;
+  }
+}
+
+TEST(CudaCardOpsTest, ANormsGradientInASumHasTheBitsOfBothAndOfWhatIsDropped) {
+  for (const OpDef* op : {&LayerNormGradientAddOp(), &LayerNormGradientAddDropoutOp(),
+                          &LayerNormGradientAddCastDropoutOp()}) {
+    const DType drops_in = op == &LayerNormGradientAddCastDropoutOp() ? DType::kBF16 : DType::kF32;
+    std::vector<OpCase> cases = op->cases;
+    for (const OpCase& large : op->large_cases) cases.push_back(large);
+    for (const OpCase& rows : RowCases(*op, {1, 100, 1025})) cases.push_back(rows);
+    for (const OpCase& op_case : cases) {
+      const std::vector<KernelOperand> at = OperandsOf(*op, op_case);
+      const auto fused = ResultsOf(*op, op_case.attributes, at);
+      const auto gradient =
+          ResultsOf(LayerNormGradientOp(), NormAttributes(), {at[0], at[1], at[2], at[3], at[4]});
+      const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[5], OperandOf(gradient[0])});
+      ASSERT_FALSE(fused.empty());
+      EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op->name << op_case.name;
+      if (op->outputs.size() == 1) continue;
+      const auto& a = std::get<AddNormAttributes>(op_case.attributes);
+      const auto cast = ResultsOf(CastOp(), CastAttributes{drops_in}, {OperandOf(sum[0])});
+      const auto dropped =
+          ResultsOf(DropoutOp(), DropoutAttributes{a.rate, a.key}, {OperandOf(cast[0])});
+      EXPECT_TRUE(fused[1].bytes == dropped[0].bytes) << op->name << op_case.name;
+    }
   }
 }
 

@@ -15,8 +15,14 @@ absl::Span<const OpDef* const> AllOps() {
 }
 
 absl::Span<const OpDef* const> CardOps() {
-  static const OpDef* const ops[] = {&MatMulBiasOp(), &MatMulBiasGeluOp(), &MatMulBiasGeluAuxOp(),
-                                     &MatMulInputGradientGeluGradientOp(), &AddLayerNormOp()};
+  static const OpDef* const ops[] = {&MatMulBiasOp(),
+                                     &MatMulBiasGeluOp(),
+                                     &MatMulBiasGeluAuxOp(),
+                                     &MatMulInputGradientGeluGradientOp(),
+                                     &AddLayerNormOp(),
+                                     &LayerNormGradientAddOp(),
+                                     &LayerNormGradientAddDropoutOp(),
+                                     &LayerNormGradientAddCastDropoutOp()};
   return ops;
 }
 

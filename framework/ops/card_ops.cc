@@ -89,6 +89,53 @@ const Definition& AddLayerNorm() {
   return definition;
 }
 
+const Definition& NormGradientAdd() {
+  static const auto& definition =
+      *new Definition{{{"dy"}, {"x"}, {"gamma"}, {"mean"}, {"rstd"}, {"other"}},
+                      {{"dx"}},
+                      {{LayerNormGradientOp, {0, 1, 2, 3, 4}}, {AddOp, {5, 6}}},
+                      0,
+                      {7}};
+  return definition;
+}
+
+Attributes OfNormGradientAddDropout(size_t step, const Attributes& of_all) {
+  const auto& a = std::get<AddNormAttributes>(of_all);
+  const Attributes of_steps[] = {NormAttributes{a.epsilon}, NoAttributes(),
+                                 DropoutAttributes{a.rate, a.key}};
+  return of_steps[step];
+}
+
+const Definition& NormGradientAddDropout() {
+  static const auto& definition = *[] {
+    auto* const made = new Definition(NormGradientAdd());
+    made->outputs = {{"dx"}, {"dropped"}};
+    made->steps.push_back({DropoutOp, {7}});
+    made->results = {7, 8};
+    made->of_step = OfNormGradientAddDropout;
+    return made;
+  }();
+  return definition;
+}
+
+Attributes OfNormGradientAddCastDropout(size_t step, const Attributes& of_all) {
+  if (step == 2) return CastAttributes{DType::kBF16};
+  return OfNormGradientAddDropout(step == 3 ? 2 : step, of_all);
+}
+
+const Definition& NormGradientAddCastDropout() {
+  static const auto& definition = *[] {
+    auto* const made = new Definition(NormGradientAdd());
+    made->outputs = {{"dx"}, {"dropped"}};
+    made->steps.push_back({CastOp, {7}});
+    made->steps.push_back({DropoutOp, {8}});
+    made->results = {7, 9};
+    made->of_step = OfNormGradientAddCastDropout;
+    return made;
+  }();
+  return definition;
+}
+
 using DefinitionOf = const Definition& (*)();
 
 // An addition would take other operands, too, and make more of them.
@@ -227,11 +274,43 @@ const OpDef& ForwardOp() {
   return op;
 }
 
+// ---- Norms ----
+
+std::vector<TensorType> OfNormGradient(const TensorType& x, const TensorType& row,
+                                       const TensorType& column) {
+  return {x, x, row, column, column, x};
+}
+
+// Whose sum is dropped.
+template <DefinitionOf kOf, const char* kName>
+OpDef NormGradientOp(double tolerance) {
+  OpDef op = MakeCardOp<kOf, kName>();
+  op.attributes = AddNormAttributes();
+  op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,...,...,...E->...E,...E"); };
+  const AddNormAttributes drops = {1e-5, 0.3, 77};
+  op.cases = {{.name = "matrix",
+               .attributes = drops,
+               .inputs = OfNormGradient(F32({5, 7}), F32({7}), F32({5})),
+               .tolerance = tolerance},
+              {.name = "cube",
+               .attributes = drops,
+               .inputs = OfNormGradient(F32({3, 2, 5}), F32({5}), F32({3, 2})),
+               .tolerance = tolerance}};
+  op.large_cases = {{.name = "",
+                     .attributes = drops,
+                     .inputs = OfNormGradient(Wide(), WideRow(), WideColumn()),
+                     .tolerance = tolerance}};
+  return op;
+}
+
 constexpr char kMatMulBias[] = "matmul_bias";
 constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
 constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
 constexpr char kInputGradientGeluGradient[] = "matmul_input_gradient_gelu_gradient";
 constexpr char kAddLayerNorm[] = "add_layer_norm";
+constexpr char kNormGradientAdd[] = "layer_norm_gradient_add";
+constexpr char kNormGradientAddDropout[] = "layer_norm_gradient_add_dropout";
+constexpr char kNormGradientAddCastDropout[] = "layer_norm_gradient_add_cast_dropout";
 
 }  // namespace
 
@@ -276,6 +355,29 @@ const OpDef& AddLayerNormOp() {
         {"", AddNormAttributes{1e-5, 0.1, 77}, {Wide(), Wide(), WideRow(), WideRow()}}};
     return op;
   }();
+  return op;
+}
+
+const OpDef& LayerNormGradientAddOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<NormGradientAdd, kNormGradientAdd>();
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,...,...,...E->...E"); };
+    op.cases = {{"matrix", NormAttributes(), OfNormGradient(F32({5, 7}), F32({7}), F32({5}))},
+                {"cube", NormAttributes(), OfNormGradient(F32({3, 2, 5}), F32({5}), F32({3, 2}))}};
+    op.large_cases = {{"", NormAttributes(), OfNormGradient(Wide(), WideRow(), WideColumn())}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& LayerNormGradientAddDropoutOp() {
+  static const OpDef op = NormGradientOp<NormGradientAddDropout, kNormGradientAddDropout>(1e-5);
+  return op;
+}
+
+const OpDef& LayerNormGradientAddCastDropoutOp() {
+  static const OpDef op =
+      NormGradientOp<NormGradientAddCastDropout, kNormGradientAddCastDropout>(0x1p-7);
   return op;
 }
 

@@ -127,33 +127,82 @@ struct NormSlopes {
   }
 };
 
-template <typename Row>
-__global__ void __launch_bounds__(kRowThreads)
-    LayerNormGradientRows(Rows rows, const float* dy, const float* x, const float* gamma,
-                          const float* mean, const float* rstd, float* dx) {
-  const Row row;
-  const int64_t r = row.index();
-  if (r >= rows.count) return;
-  x += r * rows.length, dy += r * rows.length, dx += r * rows.length;
-  const float center = mean[r], scale = rstd[r], count = static_cast<float>(rows.length);
-  const float sum = row.template Sum<kWidth>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+// What the gradient of layer norm reads.
+struct NormGradientOperands {
+  const float *dy, *x, *gamma, *mean, *rstd;
+};
+
+// Of row r: use(i, dx) has the elements from i on.
+template <int width, typename Row, typename Use>
+SLUICE_INLINE void NormGradientOfRow(const Row& row, const Rows& rows, int64_t r,
+                                     const NormGradientOperands& norm, const Use& use) {
+  const float *const dy = norm.dy + r * rows.length, *const x = norm.x + r * rows.length;
+  const float center = norm.mean[r], scale = norm.rstd[r];
+  const float count = static_cast<float>(rows.length);
+  const float sum = row.template Sum<width>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
     float factor[n];
     Load(dy + i, term);
-    Load(gamma + i, factor);
+    Load(norm.gamma + i, factor);
     for (int e = 0; e < n; ++e) term[e] = term[e] * factor[e];
   });
-  const float dot = row.template Sum<kWidth>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
-    const NormSlopes<n> of(dy + i, x + i, gamma + i, center, scale);
+  const float dot = row.template Sum<width>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+    const NormSlopes<n> of(dy + i, x + i, norm.gamma + i, center, scale);
     for (int e = 0; e < n; ++e) term[e] = of.slope[e] * of.normal[e];
   });
   const float mean_slope = sum / count, mean_dot = dot / count;
-  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
-    const NormSlopes<n> of(dy + i, x + i, gamma + i, center, scale);
-    float a[n];
+  row.template ForEach<width>(rows, [&]<int n>(int64_t i, Count<n>) {
+    const NormSlopes<n> of(dy + i, x + i, norm.gamma + i, center, scale);
+    float dx[n];
     for (int e = 0; e < n; ++e) {
-      a[e] = scale * (of.slope[e] - mean_slope - of.normal[e] * mean_dot);
+      dx[e] = scale * (of.slope[e] - mean_slope - of.normal[e] * mean_dot);
     }
-    Store(a, dx + i);
+    use(i, dx);
+  });
+}
+
+template <typename Row>
+__global__ void __launch_bounds__(kRowThreads)
+    LayerNormGradientRows(Rows rows, NormGradientOperands norm, float* dx) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows.count) return;
+  dx += r * rows.length;
+  NormGradientOfRow<kWidth>(row, rows, r, norm,
+                            [=](int64_t i, const auto& a) { Store(a, dx + i); });
+}
+
+template <typename Row>
+__global__ void __launch_bounds__(kRowThreads)
+    LayerNormGradientAddRows(Rows rows, NormGradientOperands norm, const float* other, float* dx) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows.count) return;
+  other += r * rows.length, dx += r * rows.length;
+  NormGradientOfRow<kWidth>(row, rows, r, norm, [=]<int n>(int64_t i, const float(&a)[n]) {
+    float sum[n];
+    Load(other + i, sum);
+    for (int e = 0; e < n; ++e) sum[e] = sum[e] + a[e];
+    Store(sum, dx + i);
+  });
+}
+
+template <typename T, typename Row>
+__global__ void __launch_bounds__(kRowThreads)
+    LayerNormGradientAddDropoutRows(Rows rows, NormGradientOperands norm, const float* other,
+                                    float* dx, RowDropout dropout, T* dropped) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows.count) return;
+  other += r * rows.length, dx += r * rows.length, dropped += r * rows.length;
+  const int64_t index = dropout.first + OffsetOf(dropout.rows, r, 0);
+  NormGradientOfRow<kPack<T>>(row, rows, r, norm, [=]<int n>(int64_t i, const float(&a)[n]) {
+    float sum[n];
+    Load(other + i, sum);
+    for (int e = 0; e < n; ++e) sum[e] = sum[e] + a[e];
+    Store(sum, dx + i);
+    for (int e = 0; e < n; ++e) sum[e] = Rounded<T>(sum[e]);
+    DropElements(dropout.rule, index + i, sum);
+    Store(sum, dropped + i);
   });
 }
 
@@ -194,39 +243,56 @@ __global__ void __launch_bounds__(256)
   dbeta[c] = beta;
 }
 
+// The dropout of a tensor by rows, at each firing. Rows are whole: what a row begins with is found
+// by the other dimensions.
+class PlannedDropout {
+ public:
+  PlannedDropout(const Shard& shard, double rate, int64_t key) : rate_(rate), key_(key) {
+    const Shape logical = shard.logical.Strides();
+    Shape extent, strides;
+    for (int d = 0; d + 1 < shard.local.rank(); ++d) {
+      extent.Append(shard.local[d]), strides.Append(logical[d]);
+      first_ += shard.offset[d] * logical[d];
+      per_micro_ += shard.stride_per_micro[d] * logical[d];
+    }
+    if (extent.rank() == 0) extent.Append(1), strides.Append(0);
+    rows_ = IndexOf<1>(StridedExtent(extent, {strides}));
+  }
+  RowDropout At(const KernelContext& context) const {
+    return {{DrawOf(context, key_), DropoutThreshold(rate_), static_cast<float>(1 / (1 - rate_))},
+            first_ + context.micro * per_micro_,
+            rows_};
+  }
+
+ private:
+  double rate_;
+  int64_t key_, first_ = 0, per_micro_ = 0;
+  StridedIndex<1> rows_;
+};
+
 PreparedKernel PrepareAddDroppedLayerNorm(const KernelSpec& spec,
                                           const AddNormAttributes& attributes) {
   const Shard& b = spec.inputs[1];
   const int64_t rows = NumRows(b.local), width = RowLength(b.local);
   const float epsilon = static_cast<float>(attributes.epsilon);
-  // Rows are whole: what a row begins with is found by the other dimensions.
-  const Shape logical = b.logical.Strides();
-  Shape extent, strides;
-  int64_t first = 0, per_micro = 0;
-  for (int d = 0; d + 1 < b.local.rank(); ++d) {
-    extent.Append(b.local[d]), strides.Append(logical[d]);
-    first += b.offset[d] * logical[d];
-    per_micro += b.stride_per_micro[d] * logical[d];
-  }
-  if (extent.rank() == 0) extent.Append(1), strides.Append(0);
-  const StridedIndex<1> index = IndexOf<1>(StridedExtent(extent, {strides}));
+  const PlannedDropout dropout(b, attributes.rate, attributes.key);
   return OfFloat(spec, b.dtype, [&]<typename T>(T) {
     return MakeKernel([=](const KernelContext& context, const Operands& at) {
       const float* const a = at.at(0);
       const T* const dropped = at.at<T>(1);
       float* const sum = at.at(7);
       const NormOperands norm = {at.at(2), at.at(3), epsilon, at.at(4), at.at(5), at.at(6)};
-      const RowDropout dropout = {
-          {DrawOf(context, attributes.key), DropoutThreshold(attributes.rate),
-           static_cast<float>(1 / (1 - attributes.rate))},
-          first + context.micro * per_micro,
-          index};
       return LaunchRows(context,
                         RowsOf<T>(rows, width, a, dropped, sum, norm.gamma, norm.beta, norm.y),
                         AddDroppedLayerNormRows<T, WarpRow>, AddDroppedLayerNormRows<T, BlockRow>,
-                        a, dropped, sum, dropout, norm);
+                        a, dropped, sum, dropout.At(context), norm);
     });
   });
+}
+
+// The first five inputs.
+NormGradientOperands NormGradientAt(const Operands& at) {
+  return {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4)};
 }
 
 }  // namespace
@@ -270,11 +336,48 @@ PreparedKernel PrepareLayerNormGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-    const float *const dy = at.at(0), *const x = at.at(1), *const gamma = at.at(2);
+    const NormGradientOperands norm = NormGradientAt(at);
     float* const dx = at.at(5);
-    return LaunchRows(context, RowsOf<float>(rows, width, dy, x, gamma, dx),
-                      LayerNormGradientRows<WarpRow>, LayerNormGradientRows<BlockRow>, dy, x, gamma,
-                      at.at(3), at.at(4), dx);
+    return LaunchRows(context, RowsOf<float>(rows, width, norm.dy, norm.x, norm.gamma, dx),
+                      LayerNormGradientRows<WarpRow>, LayerNormGradientRows<BlockRow>, norm, dx);
+  });
+}
+
+PreparedKernel PrepareLayerNormGradientAdd(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireF32(spec));
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
+    const NormGradientOperands norm = NormGradientAt(at);
+    const float* const other = at.at(5);
+    float* const dx = at.at(6);
+    return LaunchRows(context, RowsOf<float>(rows, width, norm.dy, norm.x, norm.gamma, other, dx),
+                      LayerNormGradientAddRows<WarpRow>, LayerNormGradientAddRows<BlockRow>, norm,
+                      other, dx);
+  });
+}
+
+// Of both ops that drop: what is made says whether the sum is cast.
+PreparedKernel PrepareLayerNormGradientAddDropout(const KernelSpec& spec) {
+  const DType dtype = spec.outputs[1].dtype;
+  std::vector<DType> types(8, DType::kF32);
+  types[7] = dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, types));
+  ASSIGN_OR_RETURN(const AddNormAttributes attributes,
+                   ParseAttributes<AddNormAttributes>(spec.attributes));
+  const Shard& dx = spec.outputs[0];
+  const int64_t rows = NumRows(dx.local), width = RowLength(dx.local);
+  const PlannedDropout dropout(dx, attributes.rate, attributes.key);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([=](const KernelContext& context, const Operands& at) {
+      const NormGradientOperands norm = NormGradientAt(at);
+      const float* const other = at.at(5);
+      float* const sum = at.at(6);
+      T* const dropped = at.at<T>(7);
+      return LaunchRows(
+          context, RowsOf<T>(rows, width, norm.dy, norm.x, norm.gamma, other, sum, dropped),
+          LayerNormGradientAddDropoutRows<T, WarpRow>, LayerNormGradientAddDropoutRows<T, BlockRow>,
+          norm, other, sum, dropout.At(context), dropped);
+    });
   });
 }
 
