@@ -167,7 +167,6 @@ class Matcher : private AssignedGraph {
       dropout = &MakerOf(*dropout, 0);
     }
     if (dropout->op != &DropoutOp() || !KeepsLayout(*dropout)) return false;
-    if (taken_.count(dropout->id) > 0) return false;
     nodes.push_back(dropout);
     fused->nodes.insert(fused->nodes.begin(), nodes.rbegin(), nodes.rend());
     fused->inputs[term] = {dropout, 0};
@@ -211,14 +210,12 @@ class Matcher : private AssignedGraph {
       if (cast != nullptr) fused->nodes.push_back(cast);
       fused->nodes.push_back(dropout);
       fused->outputs.push_back({dropout, 0});
-      taken_.insert(dropout->id);
       return;
     }
   }
 
   const Grid& grid_;
   std::map<NodeId, FusedNode> found_;
-  std::set<NodeId> taken_;  // dropouts behind the node whose place is taken
 };
 
 class Fuser {

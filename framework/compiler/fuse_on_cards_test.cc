@@ -319,14 +319,6 @@ TEST(FuseOnCardsTest, ANormsGradientTakesTheSumBehindItAndWhatIsDroppedOfIt) {
   EXPECT_EQ(ops["dropout"], 1);
   ops = counts([](Tensor gradient, Tensor other) { return Tensors{other + gradient, gradient}; });
   EXPECT_EQ(ops["layer_norm_gradient"], 1) << "others read it";
-  ops = counts([](Tensor gradient, Tensor other) {
-    const Tensor dropped = Dropout(other + gradient, 0.1);
-    const Tensor gamma = dropped.graph()->Input("g", DType::kF32, {12}, "");
-    return Tensors{LayerNorm(other + dropped, gamma, gamma, 1e-5)};
-  });
-  EXPECT_EQ(ops["layer_norm_gradient_add_dropout"], 1) << "a norm could take what is dropped, too";
-  EXPECT_EQ(ops["add_layer_norm"], 1);
-  EXPECT_EQ(ops["dropout"], 0);
 }
 
 // Of a job of both kinds, stages of cards alone.
