@@ -59,8 +59,7 @@ TEST(DelimitedTextTest, LinesOfATextLargerThanAPiece) {
     absl::StrAppend(&text, i, "\t", std::string(i % 1000, 'x'), i % 3 == 0 ? "\r\n" : "\n",
                     i % 100 == 0 ? "\n" : "");
   }
-  // Longer than what is read at once.
-  absl::StrAppend(&text, std::string(3 << 20, 'y'), "\tlast");
+  text += std::string(3 << 20, 'y') + "\tlast";  // longer than what is read at once
   const auto lines = [](absl::string_view of, absl::Status* status) {
     std::vector<std::string> rows;
     PackedStream stream(of);

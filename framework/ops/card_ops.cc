@@ -99,38 +99,24 @@ const Definition& NormGradientAdd() {
   return definition;
 }
 
+// The sum is dropped in this type.
+template <DType kDropped>
 Attributes OfNormGradientAddDropout(size_t step, const Attributes& of_all) {
   const auto& a = std::get<AddNormAttributes>(of_all);
   const Attributes of_steps[] = {NormAttributes{a.epsilon}, NoAttributes(),
-                                 DropoutAttributes{a.rate, a.key}};
+                                 CastAttributes{kDropped}, DropoutAttributes{a.rate, a.key}};
   return of_steps[step];
 }
 
+template <DType kDropped>
 const Definition& NormGradientAddDropout() {
-  static const auto& definition = *[] {
-    auto* const made = new Definition(NormGradientAdd());
-    made->outputs = {{"dx"}, {"dropped"}};
-    made->steps.push_back({DropoutOp, {7}});
-    made->results = {7, 8};
-    made->of_step = OfNormGradientAddDropout;
-    return made;
-  }();
-  return definition;
-}
-
-Attributes OfNormGradientAddCastDropout(size_t step, const Attributes& of_all) {
-  if (step == 2) return CastAttributes{DType::kBF16};
-  return OfNormGradientAddDropout(step == 3 ? 2 : step, of_all);
-}
-
-const Definition& NormGradientAddCastDropout() {
   static const auto& definition = *[] {
     auto* const made = new Definition(NormGradientAdd());
     made->outputs = {{"dx"}, {"dropped"}};
     made->steps.push_back({CastOp, {7}});
     made->steps.push_back({DropoutOp, {8}});
     made->results = {7, 9};
-    made->of_step = OfNormGradientAddCastDropout;
+    made->of_step = OfNormGradientAddDropout<kDropped>;
     return made;
   }();
   return definition;
@@ -371,13 +357,14 @@ const OpDef& LayerNormGradientAddOp() {
 }
 
 const OpDef& LayerNormGradientAddDropoutOp() {
-  static const OpDef op = NormGradientOp<NormGradientAddDropout, kNormGradientAddDropout>(1e-5);
+  static const OpDef op =
+      NormGradientOp<NormGradientAddDropout<DType::kF32>, kNormGradientAddDropout>(1e-5);
   return op;
 }
 
 const OpDef& LayerNormGradientAddCastDropoutOp() {
   static const OpDef op =
-      NormGradientOp<NormGradientAddCastDropout, kNormGradientAddCastDropout>(0x1p-7);
+      NormGradientOp<NormGradientAddDropout<DType::kBF16>, kNormGradientAddCastDropout>(0x1p-7);
   return op;
 }
 
