@@ -34,6 +34,12 @@ constexpr int64_t kMostTime = int64_t{1} << 60;
 // at.
 constexpr int64_t kMostRoundsLate = 8;
 
+// Rounds of questions are counted from 1 where they are said and from 0 where they are kept. What
+// no round is called is kept of none: of the least number there is none before it.
+int64_t RoundOf(const WireMessage& message) {
+  return message.sequence > 0 ? message.sequence - 1 : -1;
+}
+
 std::string NameOf(Kind kind) {
   const int number = static_cast<int>(kind);
   return number < kKinds ? absl::StrCat("\"", kNames[number], "\"")
@@ -355,7 +361,7 @@ absl::Status MessageRules::CheckAskWaits(int32_t from, const WireMessage& messag
   if (message.sequence == kStoodStill) return absl::OkStatus();
   SaidNumbers& asks = peers_[from].asks_waits;
   const int64_t limit = asks.count() + kMostRoundsLate;
-  if (asks.Take(message.sequence - 1, limit)) return absl::OkStatus();
+  if (asks.Take(RoundOf(message), limit)) return absl::OkStatus();
   return Broken(from, "\"waits?\" with a round", absl::StrCat("1 to ", limit, ", each once"),
                 absl::StrCat(message.sequence));
 }
@@ -374,7 +380,7 @@ absl::Status MessageRules::CheckWaits(int32_t from, const WireMessage& message) 
     if (std::exchange(peer.introduced, true)) return broken("an introduction once", "it again");
   } else {
     const int64_t rounds = rounds_.load(), oldest = std::max<int64_t>(0, rounds - kMostRoundsLate);
-    const int64_t round = message.sequence - 1;
+    const int64_t round = RoundOf(message);
     peer.waits.Forget(oldest);
     const bool is_too_late = round >= 0 && round < oldest;
     if (!is_too_late && !peer.waits.Take(round, rounds)) {

@@ -3,6 +3,7 @@
 #include "framework/runtime/message_rules.h"
 
 #include <cstdint>
+#include <limits>
 
 #include "framework/runtime/test_ranks.h"
 #include "framework/runtime/waits.h"
@@ -57,6 +58,13 @@ TEST_F(MessageRulesTest, RoundsThatARankSeldomAnswers) {
   EXPECT_TRUE(rules_.Check(kFrom, AnswerTo(1)).ok());
   EXPECT_FALSE(rules_.Check(kFrom, AnswerTo(kRounds + 1)).ok());
   EXPECT_FALSE(rules_.Check(kFrom, AnswerTo(0)).ok());
+}
+
+TEST_F(MessageRulesTest, RoundsThatAreNone) {
+  for (const int64_t round : {int64_t{0}, kStoodStill - 1, std::numeric_limits<int64_t>::min()}) {
+    EXPECT_FALSE(MaySay(Kind::kAskWaits, round)) << round;
+    EXPECT_FALSE(rules_.Check(kFrom, AnswerTo(round)).ok()) << round;
+  }
 }
 
 // Its steps are over everywhere, as it says their ends.
