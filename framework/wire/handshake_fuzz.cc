@@ -60,9 +60,10 @@ class Server {
   template <typename Message>
   bool Take(Message* message) {
     const size_t bytes = std::min(sizeof(*message), input_.size());
+    if (bytes == 0) return false;  // and there may be no pointer to copy them from
     std::memcpy(message, input_.data(), bytes);
     input_.remove_prefix(bytes);
-    return bytes > 0;
+    return true;
   }
 
   void ReadHelloAndChallenge() {
