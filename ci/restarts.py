@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ _RUN = {"checkpoints", "log.jsonl", "options.txt", "run.lock"}
 _SECONDS_A_START = 15
 _SECONDS_A_LAUNCH = 600  # some twenty on a machine that does nothing else; only a hang takes all of it
 _STEPS_A_START = 300  # more than are run until a rank is killed
+_SECONDS_TO_LAST = 3.5  # after starts that fail sooner than 3 the launcher waits, in the end for 30 each
 _LOOKS = 30  # at what a process has
 _SECONDS_OF_A_SAVE = 20  # under way it adds a file and a thread, on a full machine for longer than all looks
 
@@ -54,15 +56,20 @@ def _least(job, pids):
 
 
 def _wait_for_steps(job, start):
-    """Until all ranks of a start are there, lines have come to the log since, and there is something to go on with."""
-    sizes = set()
+    """Until all ranks of a start are there, lines have come to the log since, and there is something to go on with.
+
+    Returns when the ranks were seen.
+    """
+    sizes, seen = set(), None
     while len(sizes) < 4 or not job.checkpoints():
         expect(not job.over(), f"ended before restart {start + 1}: {job.errors()[-600:]}")
         job.check_time()
         ranks = job.ranks().values()
         if len(ranks) == job.layout.ranks and all(rank.start == start for rank in ranks) and job.step() > 0:
+            seen = seen or time.monotonic()
             sizes.add((job.run / "log.jsonl").stat().st_size)
         time.sleep(0.005)
+    return seen
 
 
 def _shared_files(pid):
@@ -111,13 +118,17 @@ def leaks(folder, programs, text, restarts):
     try:
         job.start()
         for start in range(restarts):
-            _wait_for_steps(job, start)
+            began = _wait_for_steps(job, start)
             ranks = job.ranks()
             pids = {"launcher": job.launcher.pid, **{f"rank {rank}": one.pid for rank, one in ranks.items()}}
             for name, look in _least(job, pids).items():
                 seen.setdefault(name, []).append(look)
                 shared |= _shared_files(pids[name])
-            ranks[start % layout.ranks].send(9)
+            # It stands still until the start has lasted, so that no steps are run in that time.
+            lost = ranks[start % layout.ranks]
+            lost.send(signal.SIGSTOP)
+            time.sleep(max(0.0, began + _SECONDS_TO_LAST - time.monotonic()))
+            lost.send(signal.SIGKILL)
         _finish(job)
         expect(job.restarts() == restarts, f"expected {restarts} restarts, got {job.restarts()}")
         expect_same(job.result(), undisturbed.result(), False)
