@@ -154,9 +154,10 @@ absl::Status CheckMemory(const plan::Plan& plan, const SessionOptions& options) 
       " devices", source, "; got ", bytes, ", of them ", variables, " for variables"));
 }
 
-// The same, with the ten tensors that take most where it does not fit.
+// The same, with the ten tensors that take most where it does not fit; a card that is not there is
+// another error.
 absl::Status ExplainMemory(const absl::Status& fits, const Explanation& explanation) {
-  if (fits.ok()) return fits;
+  if (!absl::IsResourceExhausted(fits)) return fits;
   return absl::Status(fits.code(), absl::StrCat(fits.message(), "\n", LargestAtPeak(explanation)));
 }
 

@@ -499,6 +499,20 @@ TEST(SessionTest, WhatACardHasNoRoomForIsExplainedButNotStarted) {
   EXPECT_EQ(std::count(refused.begin(), refused.end(), '\n'), 1 + 10);
 }
 
+TEST(SessionTest, CardsThatAreNotThereAreAnErrorOfOneLine) {
+  DeviceSupport cards = {};
+  cards.free_bytes = []() -> absl::StatusOr<std::vector<int64_t>> {
+    return absl::UnavailableError("no CUDA device");
+  };
+  Graph graph;
+  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
+  SessionOptions options;
+  options.mesh = "data=2 @cuda";
+  options.cuda = &cards;
+  EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(),
+            absl::UnavailableError("no CUDA device"));
+}
+
 // The data of a page that --explain_html wrote.
 nlohmann::json ReadPage(const std::string& path) {
   std::ifstream file(path);
