@@ -34,8 +34,8 @@ constexpr int64_t kMostTime = int64_t{1} << 60;
 // at.
 constexpr int64_t kMostRoundsLate = 8;
 
-// Rounds of questions are counted from 1 where they are said and from 0 where they are kept. What
-// no round is called is kept of none: of the least number there is none before it.
+// Rounds are counted from 1 where they are said and from 0 where they are kept; -1 is none. A peer
+// may say the least number, from which nothing can be taken.
 int64_t RoundOf(const WireMessage& message) {
   return message.sequence > 0 ? message.sequence - 1 : -1;
 }

@@ -1,5 +1,6 @@
 // What is kept of the numbers that another rank leaves out, which may still come: it has a bound,
-// however long it goes on. lying_rank_test.cc has what becomes of messages that break the rules.
+// however long it goes on; and numbers of rounds that are none. lying_rank_test.cc has what becomes
+// of messages that break the rules.
 #include "framework/runtime/message_rules.h"
 
 #include <cstdint>

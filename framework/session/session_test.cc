@@ -13,15 +13,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/comm/in_process_net.h"
 #include "framework/graph/interpreter.h"
-#include "framework/kernels/device_support.h"
-#include "framework/ops/ops.h"
-#include "framework/passes/optimizer.h"
+#include "framework/session/test_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -32,49 +28,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int64_t kBatch = 6, kWords = 10, kWidth = 8, kInner = 12;
-
-// An embedding, two halves of an MLP in Megatron's annotations with dropout between, classes. The
-// second half is stage 1 where there are stages.
-absl::Status Build(Graph* graph, int stages, bool training) {
-  Tensor ids = graph->Input("ids", DType::kI32, {kBatch}, "data:S0");
-  Tensor labels = graph->Input("labels", DType::kI32, {kBatch}, "data:S0");
-  VariableAttributes normal;
-  normal.init = "normal";
-  normal.stddev = 0.3;
-  const Scope first = Scope(graph).Stage(0) / "first";
-  const Scope last = Scope(graph).Stage(stages - 1) / "last";
-  Tensor x;
-  {
-    const InScope here(first);
-    x = Embedding(first.Param("table", {kWords, kWidth}, "", normal), ids);
-    x = MatMul(x, first.Param("up", {kWidth, kInner}, "model:S1", normal)) +
-        first.Param("up_bias", {kInner}, "model:S0");
-    x = Gelu(x);
-    if (training) x = Dropout(x, 0.25);
-  }
-  x = MatMul(x, last.Param("down", {kInner, kWidth}, "model:S0", normal)) +
-      last.Param("down_bias", {kWidth}, "");
-  Tensor loss = Mean(SoftmaxCrossEntropy(x, labels));
-  if (training) {
-    OptimizerOptions options;
-    options.clip = 0.5;
-    options.weight_decay = 0.1;
-    const absl::Status status = AddTraining(graph, loss, options);
-    if (!status.ok()) return status;
-  } else {
-    graph->Output("loss", loss);
-  }
-  return graph->Finish();
-}
-
 struct Batch {
-  HostTensor ids = HostTensor(DType::kI32, {kBatch}), labels = HostTensor(DType::kI32, {kBatch});
+  HostTensor ids = HostTensor(DType::kI32, {kTestModelBatch}),
+             labels = HostTensor(DType::kI32, {kTestModelBatch});
   HostTensor rate = HostTensor(DType::kF32, {}), step = HostTensor(DType::kI32, {});
   explicit Batch(int64_t n) {
-    for (int64_t i = 0; i < kBatch; ++i) {
-      ids.data<int32_t>()[i] = static_cast<int32_t>((n * 3 + i * 7) % kWords);
-      labels.data<int32_t>()[i] = static_cast<int32_t>((n * 3 + i * 5) % kWidth);
+    for (int64_t i = 0; i < kTestModelBatch; ++i) {
+      ids.data<int32_t>()[i] = static_cast<int32_t>((n * 3 + i * 7) % kTestModelWords);
+      labels.data<int32_t>()[i] = static_cast<int32_t>((n * 3 + i * 5) % kTestModelWidth);
     }
     *rate.data<float>() = 0.05f;
     *step.data<int32_t>() = static_cast<int32_t>(n + 1);
@@ -98,8 +59,8 @@ struct Trained {
   Graph train, eval;
   std::unique_ptr<Session> session;
   explicit Trained(const Layout& layout, SessionOptions options = {}) {
-    EXPECT_EQ(Build(&train, StagesOf(layout), true), absl::OkStatus());
-    EXPECT_EQ(Build(&eval, StagesOf(layout), false), absl::OkStatus());
+    EXPECT_EQ(BuildTestModel(&train, StagesOf(layout), true), absl::OkStatus());
+    EXPECT_EQ(BuildTestModel(&eval, StagesOf(layout), false), absl::OkStatus());
     options.mesh = layout.mesh;
     options.micro_batches = layout.micro;
     options.script_length = layout.script_length;
@@ -363,9 +324,9 @@ TEST(SessionTest, ACheckpointOfOneMeshGoesOnOnAnother) {
   for (const VariableInfo& info : first.session->variables()) {
     entries.push_back({info.name, info.dtype, info.shape});
   }
-  const auto path = SaveCheckpoint(dir, {4, 5, 4 * kBatch, {}}, entries, [&](const TensorEntry& e) {
-    return first.session->Read(e.name);
-  });
+  const auto path =
+      SaveCheckpoint(dir, {4, 5, 4 * kTestModelBatch, {}}, entries,
+                     [&](const TensorEntry& e) { return first.session->Read(e.name); });
   ASSERT_EQ(path.status(), absl::OkStatus());
   train(*first.session, 4, 8);
   const float expected = eval(*first.session);
@@ -398,7 +359,7 @@ TEST(SessionTest, DevicesWithMemoriesOfTheirOwnSaveTheSameBits) {
     }
     // Two steps are still under way: reading waits for them.
     const auto path =
-        SaveCheckpoint(dir, {4, 5, 4 * kBatch, {}}, entries,
+        SaveCheckpoint(dir, {4, 5, 4 * kTestModelBatch, {}}, entries,
                        [&](const TensorEntry& entry) { return run.session->Read(entry.name); });
     ASSERT_EQ(path.status(), absl::OkStatus());
     const auto checkpoint = Checkpoint::Load(*path);
@@ -417,7 +378,7 @@ TEST(SessionTest, ATokenOutOfRangeEndsTheStepOnEveryLayout) {
     absl::Status status;
     for (int64_t n = 0; n < 20 && status.ok(); ++n) {
       Batch batch(n);
-      if (n == 3) batch.ids.data<int32_t>()[kBatch - 1] = kWords;
+      if (n == 3) batch.ids.data<int32_t>()[kTestModelBatch - 1] = kTestModelWords;
       status = run.session->Step("train", batch.Train());
       if (status.ok() && n > 0) status = run.session->Next().status();
     }
@@ -438,79 +399,10 @@ TEST(SessionTest, CheckNanNamesTheFirstInstruction) {
   table.data<float>()[0] = std::nanf("");
   ASSERT_EQ(run.session->Write("first/table", table), absl::OkStatus());
   Batch batch(0);
-  for (int64_t i = 0; i < kBatch; ++i) batch.ids.data<int32_t>()[i] = 0;
+  for (int64_t i = 0; i < kTestModelBatch; ++i) batch.ids.data<int32_t>()[i] = 0;
   ASSERT_EQ(run.session->Step("train", batch.Train()), absl::OkStatus());
   EXPECT_THAT(std::string(run.session->Next().status().message()),
               AllOf(HasSubstr("step 0"), HasSubstr("(embedding)"), HasSubstr("NaN")));
-}
-
-TEST(SessionTest, WhatDoesNotFitIsExplainedButNotStarted) {
-  Graph graph;
-  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
-  SessionOptions options;
-  options.mesh = "data=2";
-  options.memory_limit = 1000;
-  const absl::Status status = Session::Start({{"train", &graph}}, options).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  const std::string refused(status.message());
-  EXPECT_THAT(refused, AllOf(HasSubstr("expected at most 1000 bytes"),
-                             HasSubstr("The largest at the peak of device 0, program train:\n"),
-                             HasSubstr("\n  384 bytes of parameter first/up\n"),
-                             HasSubstr("\n  384 bytes of optimizer state first/up.m\n")));
-  EXPECT_EQ(std::count(refused.begin(), refused.end(), '\n'), 1 + 10);
-  std::vector<int64_t> bytes;
-  for (const absl::string_view line : absl::StrSplit(refused, '\n')) {
-    if (!absl::StartsWith(line, "  ")) continue;
-    ASSERT_TRUE(absl::SimpleAtoi(line.substr(2, line.find(" bytes") - 2), &bytes.emplace_back()));
-  }
-  EXPECT_TRUE(std::is_sorted(bytes.rbegin(), bytes.rend())) << refused;
-  const absl::StatusOr<std::string> text = Session::ExplainPlan({{"train", &graph}}, options);
-  ASSERT_EQ(text.status(), absl::OkStatus());
-  EXPECT_THAT(*text, AllOf(HasSubstr("first/up"), HasSubstr(refused)));
-  options.memory_limit = 1 << 20;
-  options.device_memory_limit = 1000;
-  EXPECT_THAT(std::string(Session::Start({{"train", &graph}}, options).status().message()),
-              AllOf(HasSubstr("expected at most 1000 bytes of memory for a device; device 0 got "),
-                    HasSubstr("\n  384 bytes of parameter first/up\n")));
-  options.device_memory_limit = 1 << 19;
-  EXPECT_EQ(Session::ExplainPlan({{"train", &graph}}, options)->find("does not fit"),
-            std::string::npos);
-  EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(), absl::OkStatus());
-}
-
-// Two cards, of which the second has the least free: devices share them in turn, 1 and 3 that one.
-TEST(SessionTest, WhatACardHasNoRoomForIsExplainedButNotStarted) {
-  DeviceSupport cards = {};
-  cards.free_bytes = []() -> absl::StatusOr<std::vector<int64_t>> {
-    return std::vector<int64_t>{1 << 30, 1000};
-  };
-  Graph graph;
-  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
-  SessionOptions options;
-  options.mesh = "data=4 @cuda";
-  options.cuda = &cards;
-  const absl::Status status = Session::Start({{"train", &graph}}, options).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  const std::string refused(status.message());
-  EXPECT_THAT(refused, AllOf(HasSubstr("expected at most 1000 bytes of memory on card 1, which it "
-                                       "has free; got "),
-                             HasSubstr("The largest at the peak of device "),
-                             HasSubstr("\n  384 bytes of parameter first/up\n")));
-  EXPECT_EQ(std::count(refused.begin(), refused.end(), '\n'), 1 + 10);
-}
-
-TEST(SessionTest, CardsThatAreNotThereAreAnErrorOfOneLine) {
-  DeviceSupport cards = {};
-  cards.free_bytes = []() -> absl::StatusOr<std::vector<int64_t>> {
-    return absl::UnavailableError("no CUDA device");
-  };
-  Graph graph;
-  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
-  SessionOptions options;
-  options.mesh = "data=2 @cuda";
-  options.cuda = &cards;
-  EXPECT_EQ(Session::Start({{"train", &graph}}, options).status(),
-            absl::UnavailableError("no CUDA device"));
 }
 
 // The data of a page that --explain_html wrote.
@@ -563,44 +455,6 @@ TEST(SessionTest, ThePageOfATracedRunHasWhatWasMeasuredOnEveryStream) {
   for (const auto& wait : measured["debts"]) {
     EXPECT_GE(wait[2], 0) << "who owes " << page["strings"][wait[1].get<int>()];
     EXPECT_GT(wait[3], 0);
-  }
-}
-
-TEST(SessionTest, SoManyDevicesAreExplainedButNotStarted) {
-  Graph graph;
-  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
-  SessionOptions options;
-  options.mesh = "idle=4096";
-  const absl::Status status = Session::Start({{"train", &graph}}, options).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(),
-            "mesh: expected at most 1024 devices of one process, got 4096 of idle=4096; explained "
-            "(--explain) may be more");
-  options.memory_limit = int64_t{1} << 40;
-  const absl::StatusOr<std::string> text = Session::ExplainPlan({{"train", &graph}}, options);
-  ASSERT_EQ(text.status(), absl::OkStatus());
-  EXPECT_THAT(*text, HasSubstr("4096"));
-}
-
-TEST(SessionTest, ACompileThatIsNotWantedEnds) {
-  Graph graph;
-  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
-  SessionOptions options;
-  options.stop = [] { return true; };
-  EXPECT_TRUE(absl::IsCancelled(Session::Start({{"train", &graph}}, options).status()));
-  EXPECT_TRUE(absl::IsCancelled(Session::ExplainPlan({{"train", &graph}}, options).status()));
-}
-
-TEST(SessionTest, APageThatCannotBeWrittenIsRefusedBeforeAnythingRuns) {
-  Graph graph;
-  ASSERT_EQ(Build(&graph, 1, true), absl::OkStatus());
-  SessionOptions options;
-  options.explain_html = ::testing::TempDir() + "/no such folder/plan.html";
-  for (const absl::Status& status : {Session::Start({{"train", &graph}}, options).status(),
-                                     Session::ExplainPlan({{"train", &graph}}, options).status()}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-    EXPECT_EQ(status.message(),
-              "explain_html: cannot open " + options.explain_html + ": No such file or directory");
   }
 }
 
