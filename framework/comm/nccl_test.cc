@@ -70,6 +70,7 @@ class NcclTest : public ::testing::Test {
     EXPECT_EQ(cudaMalloc(&made, values.size() * sizeof(float)), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(made, values.data(), values.size() * sizeof(float), cudaMemcpyDefault),
               cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     return static_cast<float*>(made);
   }
   std::vector<float> Read(int device, const float* from, size_t count) {

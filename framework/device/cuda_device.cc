@@ -414,9 +414,18 @@ void CudaDevice::PinHostMemory(absl::Span<std::byte> bytes) {
 
 void CudaDevice::CopyIn(int64_t offset, absl::Span<const std::byte> from) {
   if (from.empty()) return;
-  const cudaError_t error =
-      cudaMemcpy(memory_ + offset, from.data(), from.size(), cudaMemcpyHostToDevice);
-  if (error != cudaSuccess) engine_->Fail(FromCuda(error, "cudaMemcpy to a variable"));
+  absl::Status copied = Use(card_);
+  if (copied.ok()) {
+    copied =
+        FromCuda(cudaMemcpy(memory_ + offset, from.data(), from.size(), cudaMemcpyHostToDevice),
+                 "cudaMemcpy to a variable");
+  }
+  // Of pageable memory it returns when the bytes are staged, and our streams, which do not wait for
+  // the default one, could read what was there before.
+  if (copied.ok()) {
+    copied = FromCuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize after a variable");
+  }
+  if (!copied.ok()) engine_->Fail(copied);
 }
 
 void CudaDevice::CopyOut(int64_t offset, absl::Span<std::byte> to) const {

@@ -53,6 +53,7 @@ class CudnnRunTest : public ::testing::Test {
     void* device = nullptr;
     cudaMalloc(&device, bytes.size());
     cudaMemcpy(device, bytes.data(), bytes.size(), cudaMemcpyHostToDevice);
+    cudaDeviceSynchronize();
     return device;
   }
   static void* Unwritten(int64_t bytes) {

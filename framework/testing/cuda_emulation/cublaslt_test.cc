@@ -91,8 +91,8 @@ std::vector<float> LongSum(uint32_t schemes, uint64_t most_workspace, int32_t* s
   p.Allocate();
   std::vector<uint16_t> a(1024, FloatToBFloat16(1.0f / 256)), b(1024, FloatToBFloat16(1));
   a[0] = FloatToBFloat16(256);
-  cudaMemcpy(p.at_a, a.data(), 2048, cudaMemcpyHostToDevice);
-  cudaMemcpy(p.at_b, b.data(), 2048, cudaMemcpyHostToDevice);
+  p.CopyIn(p.at_a, a.data(), 2048);
+  p.CopyIn(p.at_b, b.data(), 2048);
   EXPECT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS) << LastCublasLtRefusal();
   EXPECT_EQ(cublasLtMatmulAlgoConfigGetAttribute(&p.offers[0].algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
                                                  splits, sizeof *splits, nullptr),
@@ -140,12 +140,12 @@ TEST_F(CublasLtTest, OnlyTf32IsRoundedToTf32) {
     if (fast) p.Say(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, int32_t{CUBLAS_COMPUTE_32F_FAST_TF32});
     p.Allocate();
     const float a = 1 + std::ldexp(1.0f, -12), b = 1;
-    cudaMemcpy(p.at_a, &a, 4, cudaMemcpyHostToDevice);
-    cudaMemcpy(p.at_b, &b, 4, cudaMemcpyHostToDevice);
+    p.CopyIn(p.at_a, &a, 4);
+    p.CopyIn(p.at_b, &b, 4);
     ASSERT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS);
     EXPECT_EQ(p.Values(p.at_d, p.d)[0], fast ? 1 : a);
     const uint32_t nan = 0x7fffffff;
-    cudaMemcpy(p.at_a, &nan, 4, cudaMemcpyHostToDevice);
+    p.CopyIn(p.at_a, &nan, 4);
     ASSERT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS);
     EXPECT_TRUE(std::isnan(p.Values(p.at_d, p.d)[0]));
     uint64_t flags = 0;
@@ -199,8 +199,8 @@ TEST_F(CublasLtTest, ABiasIsAddedToWhatIsNotRoundedYet) {
     p.Allocate();
     const uint16_t a[] = {FloatToBFloat16(256), FloatToBFloat16(1)};
     const uint16_t ones[] = {FloatToBFloat16(1), FloatToBFloat16(1)};
-    cudaMemcpy(p.at_a, a, sizeof a, cudaMemcpyHostToDevice);
-    cudaMemcpy(p.at_b, ones, sizeof ones, cudaMemcpyHostToDevice);
+    p.CopyIn(p.at_a, a, sizeof a);
+    p.CopyIn(p.at_b, ones, sizeof ones);
     ASSERT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS) << LastCublasLtRefusal();
     EXPECT_EQ(p.Values(p.at_d, p.d)[0], 256);
     SetAux(p, epilogue, 8);
@@ -208,7 +208,7 @@ TEST_F(CublasLtTest, ABiasIsAddedToWhatIsNotRoundedYet) {
     p.Say(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
     SetBias(p, epilogue);
     void* const bias = p.Device(CUDA_R_16BF, 64, 5);
-    cudaMemcpy(bias, ones, sizeof ones, cudaMemcpyHostToDevice);
+    p.CopyIn(bias, ones, sizeof ones);
     p.Say(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     ASSERT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS) << LastCublasLtRefusal();
     EXPECT_EQ(p.Values(p.at_d, p.d)[0], 258);
@@ -322,10 +322,10 @@ TEST_F(CublasLtTest, OperandsMustBeInsideOfMemory) {
 TEST_F(CublasLtTest, StreamsMayNotShareAWorkspace) {
   for (const bool ordered : {true, false}) {
     Product first(16, 24, 1024), second(16, 24, 1024);
+    second.Allocate();  // waits for the device
     ASSERT_EQ(first.Run(), CUBLAS_STATUS_SUCCESS);
     ASSERT_GT(first.workspace_bytes, 0u);
     if (ordered) cudaStreamSynchronize(first.stream);
-    second.Allocate();
     ASSERT_EQ(second.Ask(), CUBLAS_STATUS_SUCCESS);
     second.workspace = first.workspace;
     second.workspace_bytes = first.workspace_bytes;

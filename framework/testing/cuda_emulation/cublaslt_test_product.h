@@ -94,8 +94,12 @@ class Product {
     for (int64_t i = 0; i < elements; ++i) {
       Put(host.data(), type, i, static_cast<float>((i * 37 + seed * 11) % 101 - 50) / 32);
     }
-    EXPECT_EQ(cudaMemcpy(device, host.data(), bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    CopyIn(device, host.data(), bytes);
     return device;
+  }
+  static void CopyIn(void* device, const void* host, size_t bytes) {
+    EXPECT_EQ(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
   void Allocate() {
     at_a = Device(a.type, Elements(a), 1);

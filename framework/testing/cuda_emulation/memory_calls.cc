@@ -221,6 +221,17 @@ cudaError_t EnqueueCopy(Runtime& runtime, Lock& lock, Stream* stream, const Copy
   return cudaSuccess;
 }
 
+cudaError_t EnqueueStaged(Runtime& runtime, Lock& lock, Stream* stream, Copy copy) {
+  if (copy.width == 0) return cudaSuccess;
+  if (const cudaError_t error = CheckCopy(runtime, copy); error != cudaSuccess) return error;
+  const auto staged =
+      std::make_shared<const std::vector<std::byte>>(copy.from, copy.from + copy.width);
+  copy.from = staged->data();
+  runtime.Enqueue(lock, stream, {"copy", nullptr, ""},
+                  [&runtime, copy, staged] { RunCopy(runtime, copy); });
+  return cudaSuccess;
+}
+
 Copy Bytes(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return {static_cast<std::byte*>(to),
           static_cast<const std::byte*>(from),
@@ -367,12 +378,18 @@ cudaError_t cudaHostGetDevicePointer(void** pDevice, void* pHost, unsigned int) 
   });
 }
 
+// Of pageable memory to a device it waits only until the bytes are staged: what other streams do
+// with them has to wait for the rest.
 cudaError_t cudaMemcpy(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
   return MakeCall([&](Runtime& runtime, Lock& lock) {
     if (const cudaError_t error = RefuseInCapture(runtime); error != cudaSuccess) return error;
     Copy copy = Bytes(dst, src, count, kind);
     copy.may_be_pageable = true;
     Stream* const stream = runtime.SynchronousStream(ThisThread().device);
+    if (IsOnDevice(dst) && !IsOnDevice(src) && !runtime.IsPinned(src, count)) {
+      runtime.Drain(lock, stream);
+      return EnqueueStaged(runtime, lock, stream, copy);
+    }
     const cudaError_t error = EnqueueCopy(runtime, lock, stream, copy);
     if (error == cudaSuccess) runtime.Drain(lock, stream);
     return error;

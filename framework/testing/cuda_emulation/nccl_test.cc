@@ -65,6 +65,7 @@ class NcclTest : public ::testing::Test {
     EXPECT_EQ(cudaMalloc(&made, values.size() * sizeof(T)), cudaSuccess);
     EXPECT_EQ(cudaMemcpy(made, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
               cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     return static_cast<T*>(made);
   }
   template <typename T>

@@ -143,6 +143,16 @@ TEST_F(StreamOrderTest, TheDefaultStreamsCallsOrderNoOther) {
   EXPECT_EQ(cudaMemcpy(host, zeros_, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(Finish(), cudaSuccess);
   EXPECT_THAT(TakeError(), AllOf(HasSubstr("without order after")));
+  // Pageable memory is staged when the call returns, and no more.
+  std::fill_n(host, kFloats, 2.0f);
+  EXPECT_EQ(cudaMemcpy(zeros_, host, kBytes, cudaMemcpyHostToDevice), cudaSuccess);
+  std::fill_n(host, kFloats, 3.0f);
+  SetFloats(zeros_, first_);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_THAT(TakeError(), AllOf(HasSubstr("without order after")));
+  EXPECT_EQ(cudaMemcpy(zeros_, host, kBytes, cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(zeros_[0], 3);
   EXPECT_EQ(cudaMemset(zeros_, 0, kBytes), cudaSuccess);
   SetFloats(zeros_, first_);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
