@@ -23,12 +23,12 @@ class Ran:
         return " | ".join(lines[-count:])
 
 
-def run_process(command, limit, environment=None):
-    """Runs it in a process group of its own, so that what it started ends with it."""
+def run_process(command, limit, environment=None, folder=None):
+    """Runs it in a folder, and in a process group of its own, so that what it started ends with it."""
     began = time.monotonic()
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                                   start_new_session=True, env={**os.environ, **(environment or {})})
+                                   start_new_session=True, cwd=folder, env={**os.environ, **(environment or {})})
     except OSError as error:
         return Ran(127, err="%s: %s" % (command[0], error))
     try:

@@ -38,6 +38,11 @@ SCRIPTS = ("ci/gpu", "ci/gpu_command.py", "ci/gpu_machine.py", "ci/gpu_pack.py",
            "bench/peers/bert_step_torch.py", "bench/peers/gpt_sizes.py", "bench/peers/gpt_step_torch.py",
            "bench/peers/resnet_step_torch.py", "bench/peers/step_report.py", "bench/peers/torch_step.py",
            "bench/peers/wide_and_deep_step_torch.py")
+DATA = ("models/gpt/testdata/fixed.txt",)  # that programs read
+
+# Of glibc and gcc, which a machine with Python and a driver has; those of other distributions are newer than what we
+# build with, and must be the ones that libraries of the driver are loaded beside.
+_OF_EVERY_MACHINE = ("linux-vdso", "ld-linux-x86-64", "libc", "libm", "libgcc_s", "libstdc++")
 
 
 class Error(Exception):
@@ -73,6 +78,19 @@ def build(workspace, emulated, run=run_tool):
     return run(["./bazelw", "info", *config, "bazel-bin"], workspace).split()[-1]
 
 
+def libraries_of(listed):
+    """Paths of the shared libraries to pack, of what ldd says of a program; an Error for one that is missing here."""
+    paths = set()
+    for line in listed.splitlines():
+        words = line.split()
+        if os.path.basename(words[0]).split(".so")[0] in _OF_EVERY_MACHINE:
+            continue
+        if words[1:3] == ["=>", "not"]:
+            raise Error("%s: the loader finds it nowhere" % words[0])
+        paths.add(words[2] if words[1] == "=>" else words[0])
+    return paths
+
+
 def _revision(workspace, run):
     return run(["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"], workspace).strip()
 
@@ -90,13 +108,17 @@ def manifest_of(workspace, folder, emulated, date, run=run_tool):
 
 
 def lay_out(workspace, built, folder, emulated, run=run_tool):
-    """Makes the folder that is packed: programs, stripped, in bin/, scripts where they lie in the checkout."""
+    """Makes the folder that is packed: programs, stripped, in bin/, the shared libraries that they need in lib/, scripts
+    and data where they lie in the checkout."""
     os.makedirs(os.path.join(folder, "bin"))
+    os.makedirs(os.path.join(folder, "lib"))
     for name, label in programs_of(emulated).items():
         to = os.path.join(folder, "bin", name)
         run(["strip", "-o", to, os.path.join(built, path_of(label))], workspace)
         os.chmod(to, 0o755)
-    for script in SCRIPTS:
+        for path in libraries_of(run(["ldd", to], workspace)):
+            shutil.copy(path, os.path.join(folder, "lib", os.path.basename(path)))
+    for script in SCRIPTS + DATA:
         to = os.path.join(folder, script)
         os.makedirs(os.path.dirname(to), exist_ok=True)
         shutil.copy(os.path.join(workspace, script), to)

@@ -62,6 +62,14 @@ class Context:
     def program(self, name):
         return os.path.join(self.folder, "bin", name)
 
+    def place_of(self, command):
+        """What of the environment changes for a command, and the folder that it runs in. Programs of ours find their shared
+        libraries and what tests read in the archive."""
+        if not any(word.startswith(self.program("")) for word in command):
+            return {}, None
+        places = [os.path.join(self.folder, "lib"), self.environment.get("LD_LIBRARY_PATH", "")]
+        return {"LD_LIBRARY_PATH": ":".join(place for place in places if place)}, self.folder
+
     def left(self):
         return self.ends - self.clock()
 
@@ -81,7 +89,7 @@ class Context:
         if limit < 1:
             self.say(name, SKIPPED, "no time was left; --parts=%s alone, or --minutes, gives it some" % self.part)
             return None
-        ran = self.run(command, limit)
+        ran = self.run(command, limit, *self.place_of(command))
         ran.command = command
         if ran.status is None:
             self.say(name, FAILED, "no end after %.0f s; %s" % (limit, ran.last_lines()), ran)

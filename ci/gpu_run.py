@@ -66,7 +66,7 @@ def run(folder, manifest, out, names, minutes, models, log=_print):
 
     # Others look for a card's facts first, whatever was asked for.
     names = ["facts"] + [name for name in gpu_parts.PARTS if name in names and name != "facts"]
-    context = gpu_parts.Context(folder=folder, out=out, emulated=manifest["emulated"], models=tuple(models), log=say)
+    context = gpu_parts.Context(folder=os.path.abspath(folder), out=os.path.abspath(out), emulated=manifest["emulated"], models=tuple(models), log=say)
 
     def write():
         gpu_report.write(out, context, manifest, names)

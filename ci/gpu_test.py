@@ -46,13 +46,14 @@ class _Machine:
     def __init__(self, **answers):
         self.answers = answers  # by program: Ran, or a function of the command
         self.commands = []
+        self.places = {}  # by program: what changes of the environment, and the folder
         self.now = 0.0
 
     def clock(self):
         return self.now
 
-    def run(self, command, limit, environment=None):
-        del environment
+    def run(self, command, limit, environment=None, folder=None):
+        self.places[os.path.basename(command[0])] = (environment, folder)
         self.commands.append(command)
         program = os.path.basename(command[0])
         if "compute-sanitizer" in program:
@@ -125,8 +126,13 @@ class _Case(unittest.TestCase):
 class PartsTest(_Case):
 
     def test_all_is_well(self):
-        context = self.run_parts(_Machine())
+        machine = _Machine()
+        context = self.run_parts(machine)
         self.assertEqual([each for each in context.outcomes if each.state == gpu_parts.FAILED], [])
+        # Programs of ours find in the archive what they need; PyTorch's Python is none of them.
+        found, folder = machine.places["gpu_step"]
+        self.assertEqual(found["LD_LIBRARY_PATH"].split(":")[0], os.path.join(self.folder, "lib"))
+        self.assertEqual((folder, machine.places["python3"]), (self.folder, ({}, None)))
         self.assertTrue(gpu_run.went_well(context))
         self.assertEqual([line["how"] for line in context.launches], ["one instruction a firing", "no graphs", "graphs"])
         self.assertEqual(context.machine.card, _CARD)
@@ -271,6 +277,18 @@ class PackTest(_Case):
         self.assertEqual(manifest, {"revision": "abc"})
         self.assertTrue(os.access(os.path.join(folder, "bin", "tool"), os.X_OK))
 
+    def test_shared_libraries_go_along_but_those_of_every_machine(self):
+        listed = """\tlinux-vdso.so.1 (0x00007ffc)
+\tlibzstd.so.1 => /lib/x86_64-linux-gnu/libzstd.so.1 (0x00007f87)
+\tlibstdc++.so.6 => /lib/x86_64-linux-gnu/libstdc++.so.6 (0x00007f86)
+\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x00007f85)
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f84)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f88)
+"""
+        self.assertEqual(gpu_pack.libraries_of(listed), {"/lib/x86_64-linux-gnu/libzstd.so.1"})
+        with self.assertRaisesRegex(gpu_pack.Error, "libdnnl.so.2: the loader finds it nowhere"):
+            gpu_pack.libraries_of("\tlibdnnl.so.2 => not found\n")
+
     def test_what_is_no_archive_is_said(self):
         broken = os.path.join(self.out, "broken")
         with open(broken, "w", encoding="ascii") as file:
@@ -281,7 +299,7 @@ class PackTest(_Case):
 
     def test_every_script_that_is_taken_along_is_there(self):
         root = os.path.dirname(os.path.dirname(os.path.abspath(gpu_pack.__file__)))
-        self.assertEqual([script for script in gpu_pack.SCRIPTS if not os.path.exists(os.path.join(root, script))], [])
+        self.assertEqual([script for script in gpu_pack.SCRIPTS + gpu_pack.DATA if not os.path.exists(os.path.join(root, script))], [])
 
     def test_a_build_that_fails_is_an_error_with_its_last_lines(self):
         with self.assertRaisesRegex(gpu_pack.Error, "(?s)false.*|No such file"):
