@@ -263,7 +263,8 @@ absl::Status Print(const KernelRow& row) {
 absl::Status PrintBounds() {
   KernelBounds bounds;
   cuda_emulation::CountTraffic(true);
-  for (const bool with_cudnn : {true, false}) {
+  // Without it first: a handle that is there once serves the process.
+  for (const bool with_cudnn : {false, true}) {
     cuda_emulation::SetCudnnWorks(with_cudnn);
     for (const KernelEntry& entry : CudaKernels()) {
       const OpDef* const op = FindOp(entry.op);

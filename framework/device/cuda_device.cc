@@ -122,6 +122,7 @@ CudaStream::CudaStream(CudaEngine* engine, int device, DeviceErrorCell* cell, cu
       events_(kEvents) {}
 
 CudaStream::~CudaStream() {
+  for (const std::function<void()>& fn : at_end_) fn();
   for (const cudaEvent_t event : events_) {
     if (event != nullptr) cudaEventDestroy(event);
   }

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -111,6 +112,8 @@ class CudaStream final : public Stream, public StreamTimes {
   absl::Status WithWorkUnderWay(const absl::Status& status) const;
   // Allocates what the stream has in device memory. Before anything else.
   absl::Status Open();
+  // fn is called before the stream ends: what a library keeps of it goes first.
+  void AtEnd(std::function<void()> fn) { at_end_.push_back(std::move(fn)); }
 
  private:
   friend class CudaEngine;
@@ -142,6 +145,7 @@ class CudaStream final : public Stream, public StreamTimes {
   std::unique_ptr<CudaTimer> timer_;            // null: nothing is timed
   std::vector<int32_t>* capturing_ = nullptr;   // the places of what is being captured
   std::vector<std::vector<int32_t>> captured_;  // by capture; guarded by the engine's mutex
+  std::vector<std::function<void()>> at_end_;
 };
 
 // Bytes that each card has free. Unavailable says what the driver says where there is none.

@@ -32,6 +32,7 @@ struct CudnnBackend {
 
   int64_t version = 0;
   decltype(&cudnnCreate) create_handle = nullptr;
+  decltype(&cudnnDestroy) destroy_handle = nullptr;
   decltype(&cudnnSetStream) set_stream = nullptr;
   decltype(&cudnnBackendCreateDescriptor) create = nullptr;
   decltype(&cudnnBackendDestroyDescriptor) destroy = nullptr;

@@ -6,6 +6,7 @@ absl::StatusOr<const CudnnBackend*> CudnnBackend::Load() {
   static const CudnnBackend backend = {
       static_cast<int64_t>(cudnnGetVersion()),
       cudnnCreate,
+      cudnnDestroy,
       cudnnSetStream,
       cudnnBackendCreateDescriptor,
       cudnnBackendDestroyDescriptor,

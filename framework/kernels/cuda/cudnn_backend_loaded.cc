@@ -20,6 +20,7 @@ absl::StatusOr<CudnnBackend> FindAll() {
   CudnnBackend backend;
   backend.version = library->version();
   RETURN_IF_ERROR(Find(*library, "cudnnCreate", &backend.create_handle));
+  RETURN_IF_ERROR(Find(*library, "cudnnDestroy", &backend.destroy_handle));
   RETURN_IF_ERROR(Find(*library, "cudnnSetStream", &backend.set_stream));
   RETURN_IF_ERROR(Find(*library, "cudnnBackendCreateDescriptor", &backend.create));
   RETURN_IF_ERROR(Find(*library, "cudnnBackendDestroyDescriptor", &backend.destroy));

@@ -4,6 +4,7 @@
 
 #include <cudnn.h>
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -34,20 +35,24 @@ class CudnnHandle {
     const std::lock_guard<std::mutex> lock(mutex_);
     return fn(handle_);
   }
-  // The same, for work that is given to the stream.
+  // fn(handle), for work that is given to a stream, which Serve has been told of.
   template <typename F>
   absl::Status UseOn(CudaStream& stream, F&& fn) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const absl::Status set =
-        backend_.ToStatus(backend_.set_stream(handle_, stream.handle()), "cudnnSetStream");
-    return set.ok() ? fn(handle_) : set;
+    const auto found = of_streams_.find(stream.handle());
+    if (found == of_streams_.end()) return absl::InternalError("a stream without a cuDNN handle");
+    return fn(found->second);
   }
+  // Gives a stream of the calling thread's device a handle of its own, if that device has one:
+  // before the stream is captured. It ends with the stream. Errors are cuDNN's.
+  static absl::Status Serve(CudaStream& stream);
 
  private:
   const CudnnBackend& backend_;
   const cudnnHandle_t handle_;
   const std::string card_;
   std::mutex mutex_;
+  std::map<cudaStream_t, cudnnHandle_t> of_streams_;
 };
 
 }  // namespace sluice::cuda

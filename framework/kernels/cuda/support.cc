@@ -4,9 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "framework/base/status.h"
 #include "framework/device/cuda_device.h"
 #include "framework/kernels/calls.h"
 #include "framework/kernels/cuda/all_kernels.h"
+#include "framework/kernels/cuda/cudnn_handle.h"
 
 namespace sluice {
 namespace {
@@ -54,8 +56,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudaKernel(const KernelSpec& spec
   if (spec.transfer) return cuda::PrepareTransfer(spec);
   for (const KernelEntry& entry : CudaKernels()) {
     if (entry.op != spec.op) continue;
-    if (spec.calls > 1 && !entry.joins) return PrepareEachCall(spec, entry.prepare);
-    return entry.prepare(spec);
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, spec.calls > 1 && !entry.joins
+                                                         ? PrepareEachCall(spec, entry.prepare)
+                                                         : entry.prepare(spec));
+    RETURN_IF_ERROR(cuda::CudnnHandle::Serve(*static_cast<CudaStream*>(stream)));
+    return kernel;
   }
   return NoKernel(spec);
 }

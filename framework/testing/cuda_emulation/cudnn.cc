@@ -177,6 +177,13 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t streamId) {
   if (!IsLive(handle)) return Refuse(CUDNN_STATUS_BAD_PARAM, "no such handle");
   const HandleUse use(handle);
+  // It records an event there, which the other waits for.
+  int device = 0;
+  if (handle->stream != nullptr && handle->stream != streamId &&
+      cudaStreamGetDevice(handle->stream, &device) != cudaSuccess) {
+    cudaGetLastError();
+    ReportError("cudnnSetStream: the stream that the handle leaves has ended");
+  }
   handle->stream = streamId;
   return CUDNN_STATUS_SUCCESS;
 }
