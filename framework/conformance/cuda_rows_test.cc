@@ -121,8 +121,8 @@ TEST(CudaRowsTest, HeadsOfSeveralTilesAndChunks) {
   }
 }
 
-// As many heads at a time as scratch has room for their scores; y is drawn, so that its product
-// with dy is not what is to be taken off. With no room for a head's scores our kernels make it.
+// As many heads at a time as scratch has room for their scores, of which a card's cuDNN may want
+// somewhat more than the emulation. With no room for a head's scores our kernels make it.
 TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
   const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
   constexpr int64_t kRows = 4 * 40 * 4, kScores = 2 * 128 * 128;
@@ -130,9 +130,8 @@ TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
   const OpCase op_case = {"", AttentionAttributes{0.25}, {q, q, q, q, statistic, q}, -1,
                           1,  /*tolerance=*/0x1p-7};
   for (const int64_t heads : {16, 8, 4, 2, 1, 0}) {
-    // Four numbers a row, and an array like q.
-    const int64_t scratch =
-        heads == 0 ? 8 * kRows : 16 * kRows + 32 * kRows + heads * kScores + 256;
+    // Two numbers a row.
+    const int64_t scratch = 8 * kRows + (heads == 0 ? 0 : heads * kScores + 256);
     int64_t used = -1;
     const auto run = [&](KernelCall call) {
       call.most_scratch = scratch;
@@ -142,7 +141,8 @@ TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
     };
     const KernelChecker checker(DeviceKind::kCuda, run, nothing);
     EXPECT_EQ(checker.CheckWhole(*FindOp("attention_gradient"), op_case, 2), "") << heads;
-    EXPECT_EQ(used, scratch) << heads;
+    EXPECT_LE(used, scratch) << heads;
+    EXPECT_GE(2 * used, scratch) << heads;
   }
 }
 
@@ -166,10 +166,13 @@ TEST(CudaRowsTest, AttentionByCudnnDropsByMasksInParts) {
     const KernelChecker checker(DeviceKind::kCuda, run, nothing);
     most = 4 * kRows + mask + 256;
     EXPECT_EQ(checker.CheckWhole(*FindOp("attention"), forward, 2), "") << heads;
-    EXPECT_EQ(used, most) << heads;
+    EXPECT_LE(used, most) << heads;
+    EXPECT_GE(2 * used, most) << heads;
+    // Four numbers a row, and an array like q.
     most = 16 * kRows + 32 * kRows + mask + heads * kScores + 256;
     EXPECT_EQ(checker.CheckWhole(*FindOp("attention_gradient"), gradient, 2), "") << heads;
-    EXPECT_EQ(used, most) << heads;
+    EXPECT_LE(used, most) << heads;
+    EXPECT_GE(2 * used, most) << heads;
   }
 }
 
@@ -209,7 +212,9 @@ void ExpectBitsOfCpu(const KernelCall& call) {
 }
 
 // Of queries of zero all weights of a row are alike, and of values that are the identity a row of y
-// is the row of weights; likewise dv of a dy that is the identity is their transpose.
+// is the row of weights; likewise dv of a dy that is the identity is their transpose. Of keys that
+// are alike no query has a gradient, if what is taken off the slopes of a row is what they have in
+// common.
 class DrawsOfCudnn {
  public:
   static constexpr int64_t kBatch = 2, kTime = 16, kHeads = 2;
@@ -226,21 +231,23 @@ class DrawsOfCudnn {
     return Run("attention", {{q_, zero_}, {q_, zero_}, {q_, identity_}}, {q_, statistic_}, step, 0);
   }
   // [batch, keys, heads, time]
-  Array WeightsByGradient(int64_t step, const Array& y) const {
-    return Run("attention_gradient",
-               {{q_, zero_},
-                {q_, zero_},
-                {q_, identity_},
-                {q_, y},
-                {statistic_, statistics_},
-                {q_, identity_}},
-               {q_, q_, q_}, step, 2);
-  }
+  Array WeightsByGradient(int64_t step, const Array& y) const { return Gradient(step, y, 2); }
+  Array QueryGradient(int64_t step, const Array& y) const { return Gradient(step, y, 0); }
   static size_t At(int64_t b, int64_t t, int64_t h, int64_t d) {
     return static_cast<size_t>(((b * kTime + t) * kHeads + h) * kTime + d);
   }
 
  private:
+  Array Gradient(int64_t step, const Array& y, size_t output) const {
+    return Run("attention_gradient",
+               {{q_, zero_},
+                {q_, ones_},
+                {q_, identity_},
+                {q_, y},
+                {statistic_, statistics_},
+                {q_, identity_}},
+               {q_, q_, q_}, step, output);
+  }
   Array Run(const char* op, const std::vector<std::pair<TensorType, Array>>& inputs,
             const std::vector<TensorType>& outputs, int64_t step, size_t output) const {
     KernelCall call;
@@ -263,7 +270,7 @@ class DrawsOfCudnn {
   const AttentionAttributes attributes_;
   const TensorType q_ = {DType::kBF16, {kBatch, kTime, kHeads, kTime}};
   const TensorType statistic_ = F32({kBatch, kTime, kHeads});
-  const Array zero_ = Array(q_.shape, 0);
+  const Array zero_ = Array(q_.shape, 0), ones_ = Array(q_.shape, 1);
   Array identity_ = Array(q_.shape, 0), statistics_ = Array(statistic_.shape, 0);
 };
 
@@ -292,6 +299,10 @@ TEST(CudaRowsTest, CudnnDrawsForForwardWhatItDrawsForTheGradient) {
     }
   }
   EXPECT_NEAR(static_cast<double>(kept) / static_cast<double>(seen), 0.7, 0.1);
+  EXPECT_THAT(library.QueryGradient(3, weights).values,
+              testing::Each(testing::DoubleNear(0, 0x1p-8)));
+  EXPECT_THAT(ours.QueryGradient(3, weights_of_ours).values,
+              testing::Each(testing::DoubleNear(0, 0x1p-8)));
 }
 
 // No other kernel can draw what cuDNN draws in the other pass.

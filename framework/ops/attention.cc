@@ -85,8 +85,8 @@ Cost CostOfCausal(const OpCall& call) {
 }
 
 // Of a gradient, where a kernel may keep two numbers a row of every head. By cuDNN, which a card's
-// kernel may go by if it is causal and in bf16, there are two more and an array like q. Its
-// workspace is two bytes for each score.
+// kernel may go by if it is causal and in bf16, there are two more, and an array like q beside a
+// mask. Its workspace is two bytes for each score.
 Cost CostOfGradient(const OpCall& call, int64_t products, bool causal) {
   constexpr int64_t kRests = int64_t{1} << 16;
   const TensorType& q = call.inputs[0];
@@ -95,7 +95,9 @@ Cost CostOfGradient(const OpCall& call, int64_t products, bool causal) {
   cost.scratch += rows;
   cost.cuda_scratch = rows;
   if (!causal || q.dtype != DType::kBF16) return cost;
-  *cost.cuda_scratch += rows + BytesOf({q}) + ScoresAtATime(q.shape) + kRests + MaskBytes(call);
+  *cost.cuda_scratch += rows + ScoresAtATime(q.shape) + kRests;
+  const int64_t mask = MaskBytes(call);
+  if (mask > 0) *cost.cuda_scratch += BytesOf({q}) + mask;
   return cost;
 }
 

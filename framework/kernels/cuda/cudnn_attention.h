@@ -36,7 +36,7 @@ class CudnnAttention {
 
   struct Operands {
     // [batch, time, heads, size]. Of y the gradient knows but its product with dy, a number a row,
-    // which it takes off that row's slopes.
+    // which it takes off that row's slopes; where a mask drops, y is to be `keep` times the op's.
     std::byte *q, *k, *v, *y;
     // f32 [batch, heads, time]. cuDNN takes other strides, too, with the same answer byte for byte:
     // whether it heeds them nobody has seen.

@@ -68,7 +68,9 @@ void CudnnAttentionGraph::Backward() {
   const TensorId row = Row();
   tensors_.slopes = Row(CudnnStorage::kMemory);
   graph_.Reduce(CUDNN_REDUCE_TENSOR_ADD, product, row);
-  graph_.Pointwise(CUDNN_POINTWISE_MUL, {row, Number(s_.keep)}, tensors_.slopes);
+  // With a mask cuDNN multiplies by 1, whatever stands here: the caller's y has the share.
+  const float kept = s_.dropout == CudnnDropout::kMask ? 1 : s_.keep;
+  graph_.Pointwise(CUDNN_POINTWISE_MUL, {row, Number(kept)}, tensors_.slopes);
 
   const TensorId scores =
       Do(CUDNN_POINTWISE_SUB, {Scores(tensors_.q, tensors_.k), tensors_.logsumexp});
