@@ -51,7 +51,8 @@ TEST(CudaCardOpsTest, WhatTheLibraryDoesIsNotLaunched) {
     // The library's gelu is not exact enough for f32.
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "wide", dtype), f32 ? 1 : 0);
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "wide", dtype), f32 ? 1 : 0);
-    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "wide", dtype), f32 ? 1 : 0);
+    // It has gelu's gradient, too, and takes longer for it than a kernel of ours.
+    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "wide", dtype), 1);
     // What it keeps, and reads again, has rows of eight elements at least.
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "matrix", dtype), f32 ? 1 : 0);
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "matrix", dtype), 1);

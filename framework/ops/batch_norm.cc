@@ -255,8 +255,12 @@ Operands Large() { return {F32({2, 301, 67}), F32({2, 67}), F32({67})}; }
 Operands Tall() { return {F32({1, 2207, 16}), F32({1, 16}), F32({16})}; }
 Operands Timed(At at) { return {F32({1, at[0], at[1]}), F32({1, at[1]}), F32({at[1]})}; }
 
-// Blocks of rows have sums of their own: at most so many, whatever the threads.
-constexpr int64_t kBlocks = 16;
+// Of so many sums over the rows of each group and channel.
+int64_t SumsScratch(const TensorType& x, int64_t sums) {
+  const int64_t groups = x.shape[0], channels = x.shape[x.shape.rank() - 1];
+  const int64_t rows = x.shape.NumElements() / std::max<int64_t>(groups * channels, 1);
+  return BlockSumsScratch(groups, rows, channels, sums);
+}
 
 // Where there is a relu, both signs have to come. One range is that of variances too, and epsilon
 // then keeps them positive.
@@ -355,7 +359,7 @@ OpDef MakeParameterGradient() {
   };
   op.cost = [](const OpCall& call) {
     return RowsCost(call, call.inputs[0], after == After::kNothing ? 4 : 7,
-                    (kBlocks + 1) * BytesOf(call.outputs.first(2)) + 4096);
+                    BytesOf(call.outputs.first(2)) + SumsScratch(call.inputs[0], 2));
   };
   op.reference = ReferenceParameterGradient<after>;
   static constexpr auto kOperands = [](const Operands& of) {
@@ -435,7 +439,7 @@ const OpDef& BatchVarianceOp() {
     op.rule = [](const OpCall& call) { return RuleOf(call, 0, "X,G->G"); };
     op.gradient = VarianceGradient;
     op.cost = [](const OpCall& call) {
-      return RowsCost(call, call.inputs[0], 3, kBlocks * BytesOf(call.outputs) + 4096);
+      return RowsCost(call, call.inputs[0], 3, SumsScratch(call.inputs[0], 1));
     };
     op.reference = ReferenceVariance;
     const auto operands = [](const Operands& of) { return Types{of.x, of.group}; };

@@ -121,7 +121,9 @@ const OpDef& PreluSlopeGradientOp() {
     };
     op.rule = [](const OpCall&) { return IndexRule::Parse("...e,...e->e", {{1}}); };
     op.cost = [](const OpCall& call) {
-      return RowsCost(call, call.inputs[0], 3, 16 * BytesOf(call.outputs) + 4096);
+      const int64_t channels = call.outputs[0].shape[0];
+      const int64_t rows = call.inputs[0].shape.NumElements() / std::max<int64_t>(channels, 1);
+      return RowsCost(call, call.inputs[0], 3, BlockSumsScratch(1, rows, channels, 1));
     };
     op.reference = [](const ReferenceCall& call) {
       const std::vector<double>& x = call.inputs[0].array.values;

@@ -131,9 +131,15 @@ const OpDef& ReduceOp() {
     op.rule = ReduceRule;
     op.gradient = ReduceGradient;
     op.cost = [](const OpCall& call) {
-      Cost cost = ElementwiseCost(call, 1, 64 * BytesOf(call.outputs));
+      const Shape& x = call.inputs[0].shape;
+      int64_t columns = 1;
+      for (int d = x.rank() - 1; d >= 0 && !Reduces(Get(call.attributes), d); --d) columns *= x[d];
       // A bias gradient is the case that counts: rows summed to one.
       const int64_t kept = call.outputs[0].shape.NumElements();
+      const int64_t groups = kept / std::max<int64_t>(columns, 1);
+      const int64_t rows = x.NumElements() / std::max<int64_t>(kept, 1);
+      Cost cost = ElementwiseCost(
+          call, 1, 64 * BytesOf(call.outputs) + BlockSumsScratch(groups, rows, columns, 1));
       cost.sizes = {kept == 0 ? 0 : call.inputs[0].shape.NumElements() / kept, kept};
       return cost;
     };

@@ -1,5 +1,9 @@
 // Maximum and mean over windows of images, and their gradients: a thread an element of the result,
-// so that no two write one. All have the bits of the CPU.
+// or a pack of channels where maxima are looked for, so that no two write one. All have the bits of
+// the CPU.
+#include <algorithm>
+#include <limits>
+
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/block.h"
 
@@ -11,24 +15,24 @@ constexpr int kPoolThreads = 256;
 // What of a window lies on the image along one dimension: its elements [begin, end), the first of
 // them on pixel `pixel`.
 struct OnImage {
-  int64_t begin, end, pixel;
+  int begin, end, pixel;
 };
 // The places whose windows cover a pixel.
 struct Covering {
-  int64_t begin, end;
+  int begin, end;
 };
 
-// How a window moves along one dimension of an image.
+// How a window moves along one dimension of an image, in numbers that divide without a call.
 struct Axis {
-  int64_t pixels, places, window, stride, before;
+  int pixels, places, window, stride, before;
 
-  __device__ OnImage Clip(int64_t place) const {
-    const int64_t start = place * stride - before, begin = start < 0 ? -start : 0;
+  __device__ OnImage Clip(int place) const {
+    const int start = place * stride - before, begin = start < 0 ? -start : 0;
     return {begin, window < pixels - start ? window : pixels - start, start + begin};
   }
-  __device__ Covering PlacesOver(int64_t pixel) const {
-    const int64_t at = pixel + before, first = at - window + 1;
-    const int64_t last = at / stride + 1;
+  __device__ Covering PlacesOver(int pixel) const {
+    const int at = pixel + before, first = at - window + 1;
+    const int last = at / stride + 1;
     return {first <= 0 ? 0 : (first + stride - 1) / stride, last < places ? last : places};
   }
 };
@@ -41,10 +45,10 @@ struct Pool {
 
   int64_t of_images() const { return images * height.pixels * width.pixels * channels; }
   int64_t of_places() const { return images * height.places * width.places * channels; }
-  __device__ int64_t PixelAt(int64_t image, int64_t row, int64_t column) const {
+  __device__ int64_t PixelAt(int64_t image, int row, int column) const {
     return ((image * height.pixels + row) * width.pixels + column) * channels;
   }
-  __device__ int64_t PlaceAt(int64_t image, int64_t p, int64_t q) const {
+  __device__ int64_t PlaceAt(int64_t image, int p, int q) const {
     return ((image * height.places + p) * width.places + q) * channels;
   }
   __device__ float Divisor(const OnImage& rows, const OnImage& columns) const {
@@ -54,80 +58,113 @@ struct Pool {
   }
 };
 
-// Where an element of an array [images, rows, columns, channels] stands.
+// Where an element of an array [images, rows, columns, channels] stands, or the first of an item of
+// `width` channels.
 struct Element {
-  int64_t image, row, column, channel;
-  __device__ Element(int64_t index, int64_t rows, int64_t columns, int64_t channels) {
-    channel = index % channels;
-    index /= channels;
-    column = index % columns;
+  int64_t image, channel;
+  int row, column;
+  __device__ Element(int64_t index, int rows, int columns, int64_t channels, int width = 1) {
+    const int64_t items = channels / width;
+    channel = index % items * width;
+    index /= items;
+    column = static_cast<int>(index % columns);
     index /= columns;
-    row = index % rows;
+    row = static_cast<int>(index % rows);
     image = index / rows;
   }
 };
 
-// fn(value, row, column) for the elements of a window that lie on the image, counted in the window.
+// fn(value) for the elements of a window that lie on the image.
 template <typename T, typename Fn>
 __device__ void ForWindow(const Pool& pool, const T* x, int64_t image, const OnImage& rows,
                           const OnImage& columns, int64_t channel, const Fn& fn) {
-  for (int64_t k = rows.begin; k < rows.end; ++k) {
+  for (int k = rows.begin; k < rows.end; ++k) {
     const int64_t first = pool.PixelAt(image, rows.pixel + k - rows.begin, columns.pixel) + channel;
-    for (int64_t l = columns.begin; l < columns.end; ++l) {
-      fn(Widen(x[first + (l - columns.begin) * pool.channels]), k, l);
+    for (int l = columns.begin; l < columns.end; ++l) {
+      fn(Widen(x[first + (l - columns.begin) * pool.channels]));
     }
   }
 }
 
-template <typename T>
+// fn(values, place) for the elements of a window that lie on the image, of `width` channels; places
+// are numbered through the window.
+template <int width, typename T, typename Fn>
+__device__ void ForPacks(const Pool& pool, const T* x, int64_t image, const OnImage& rows,
+                         const OnImage& columns, int64_t channel, const Fn& fn) {
+  for (int k = rows.begin; k < rows.end; ++k) {
+    const int64_t first = pool.PixelAt(image, rows.pixel + k - rows.begin, columns.pixel) + channel;
+    for (int l = columns.begin; l < columns.end; ++l) {
+      float values[width];
+      Load(x + first + (l - columns.begin) * pool.channels, values);
+      fn(values, k * pool.width.window + l);
+    }
+  }
+}
+
+template <int width, typename T>
 __global__ void __launch_bounds__(kPoolThreads)
     MaxOfWindows(Pool pool, const T* x, T* y, int64_t n) {
   const int64_t i = ThreadIndex();
   if (i >= n) return;
-  const Element at(i, pool.height.places, pool.width.places, pool.channels);
+  const Element at(i, pool.height.places, pool.width.places, pool.channels, width);
   const OnImage rows = pool.height.Clip(at.row), columns = pool.width.Clip(at.column);
-  float max = Widen(x[pool.PixelAt(at.image, rows.pixel, columns.pixel) + at.channel]);
-  ForWindow(pool, x, at.image, rows, columns, at.channel,
-            [&](float value, int64_t, int64_t) { max = Max(max, value); });
-  Narrow(max, y + i);
+  float max[width];
+  Load(x + pool.PixelAt(at.image, rows.pixel, columns.pixel) + at.channel, max);
+  ForPacks<width>(pool, x, at.image, rows, columns, at.channel,
+                  [&](const float(&values)[width], int) {
+                    for (int c = 0; c < width; ++c) max[c] = Max(max[c], values[c]);
+                  });
+  Store(max, y + i * width);
 }
 
-// Whether the element (row, column) of a window is the first of the largest, or the first NaN.
-template <typename T>
-__device__ bool IsMaxOf(const Pool& pool, const T* x, int64_t image, const OnImage& rows,
-                        const OnImage& columns, int64_t channel, int64_t row, int64_t column) {
-  float max = Widen(x[pool.PixelAt(image, rows.pixel, columns.pixel) + channel]);
-  int64_t best_row = rows.begin, best_column = columns.begin;
-  ForWindow(pool, x, image, rows, columns, channel, [&](float value, int64_t k, int64_t l) {
-    if (max != max || value <= max) return;
-    max = value;
-    best_row = k;
-    best_column = l;
+// Of which channels the element at `place` of a window is the first of the largest, or the first
+// NaN: a bit each.
+template <int width, typename T>
+__device__ unsigned MaximaAt(const Pool& pool, const T* x, int64_t image, const OnImage& rows,
+                             const OnImage& columns, int64_t channel, int place) {
+  float max[width];
+  Load(x + pool.PixelAt(image, rows.pixel, columns.pixel) + channel, max);
+  const int first = rows.begin * pool.width.window + columns.begin;
+  unsigned here = place == first ? (1u << width) - 1 : 0;
+  ForPacks<width>(pool, x, image, rows, columns, channel, [&](const float(&values)[width], int at) {
+    unsigned larger = 0;
+    for (int c = 0; c < width; ++c) {
+      if (max[c] != max[c] || values[c] <= max[c]) continue;
+      max[c] = values[c];
+      larger |= 1u << c;
+    }
+    here = at == place ? here | larger : here & ~larger;
   });
-  return best_row == row && best_column == column;
+  return here;
 }
 
 // A thread finds the maxima of all windows over its pixel: they are few, and lie in the nearest
-// cache.
-template <typename T>
+// cache. A channel a thread took 5.9 ms of ResNet's [128, 112, 112, 64] on an H200: where an
+// element stands takes longer to find than its maxima.
+template <int width, typename T>
 __global__ void __launch_bounds__(kPoolThreads)
     MaxGradient(Pool pool, const T* x, const T* dy, T* dx, int64_t n) {
   const int64_t i = ThreadIndex();
   if (i >= n) return;
-  const Element at(i, pool.height.pixels, pool.width.pixels, pool.channels);
+  const Element at(i, pool.height.pixels, pool.width.pixels, pool.channels, width);
   const Covering down = pool.height.PlacesOver(at.row), across = pool.width.PlacesOver(at.column);
-  float sum = 0;
-  for (int64_t p = down.begin; p < down.end; ++p) {
+  float sum[width] = {};
+  for (int p = down.begin; p < down.end; ++p) {
     const OnImage rows = pool.height.Clip(p);
-    for (int64_t q = across.begin; q < across.end; ++q) {
+    for (int q = across.begin; q < across.end; ++q) {
       const OnImage columns = pool.width.Clip(q);
-      const int64_t row = at.row - rows.pixel + rows.begin;
-      const int64_t column = at.column - columns.pixel + columns.begin;
-      if (!IsMaxOf(pool, x, at.image, rows, columns, at.channel, row, column)) continue;
-      sum = sum + Widen(dy[pool.PlaceAt(at.image, p, q) + at.channel]);
+      const int row = at.row - rows.pixel + rows.begin;
+      const int column = at.column - columns.pixel + columns.begin;
+      const int place = row * pool.width.window + column;
+      const unsigned here = MaximaAt<width>(pool, x, at.image, rows, columns, at.channel, place);
+      float slope[width];
+      Load(dy + pool.PlaceAt(at.image, p, q) + at.channel, slope);
+      for (int c = 0; c < width; ++c) {
+        if (here >> c & 1) sum[c] = sum[c] + slope[c];
+      }
     }
   }
-  Narrow(sum, dx + i);
+  Store(sum, dx + i * width);
 }
 
 template <typename T>
@@ -138,8 +175,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   const Element at(i, pool.height.places, pool.width.places, pool.channels);
   const OnImage rows = pool.height.Clip(at.row), columns = pool.width.Clip(at.column);
   float sum = 0;
-  ForWindow(pool, x, at.image, rows, columns, at.channel,
-            [&](float value, int64_t, int64_t) { sum = sum + value; });
+  ForWindow(pool, x, at.image, rows, columns, at.channel, [&](float value) { sum = sum + value; });
   Narrow(sum / pool.Divisor(rows, columns), y + i);
 }
 
@@ -151,9 +187,9 @@ __global__ void __launch_bounds__(kPoolThreads)
   const Element at(i, pool.height.pixels, pool.width.pixels, pool.channels);
   const Covering down = pool.height.PlacesOver(at.row), across = pool.width.PlacesOver(at.column);
   float sum = 0;
-  for (int64_t p = down.begin; p < down.end; ++p) {
+  for (int p = down.begin; p < down.end; ++p) {
     const OnImage rows = pool.height.Clip(p);
-    for (int64_t q = across.begin; q < across.end; ++q) {
+    for (int q = across.begin; q < across.end; ++q) {
       const float slope = Widen(dy[pool.PlaceAt(at.image, p, q) + at.channel]);
       sum = sum + slope / pool.Divisor(rows, pool.width.Clip(q));
     }
@@ -166,11 +202,13 @@ absl::StatusOr<Pool> PoolOf(const KernelSpec& spec, const Shape& x, const Shape&
   ASSIGN_OR_RETURN(const PoolAttributes a, ParseAttributes<PoolAttributes>(spec.attributes));
   const PaddingSides sides = SidesOf(a.padding);
   const Shape& stride = a.stride_or_window();
-  return Pool{x[0],
-              x[3],
-              {x[1], y[1], a.window[0], stride[0], sides.top},
-              {x[2], y[2], a.window[1], stride[1], sides.left},
-              a.count_padding};
+  const auto axis = [&](int d, int64_t before) {
+    return Axis{static_cast<int>(x[d]), static_cast<int>(y[d]), static_cast<int>(a.window[d - 1]),
+                static_cast<int>(stride[d - 1]), static_cast<int>(before)};
+  };
+  const int64_t largest = std::max({x[1], x[2], a.window[0], a.window[1], stride[0], stride[1]});
+  if (largest > std::numeric_limits<int>::max() / 4) return NoKernel(spec);
+  return Pool{x[0], x[3], axis(1, sides.top), axis(2, sides.left), a.count_padding};
 }
 
 // kernel(pool, operands.., n): a thread for each of n elements of the last operand.
@@ -181,6 +219,16 @@ absl::Status LaunchPool(const KernelContext& context, void (*kernel)(P...), cons
   return Launch(context, kernel, GridOf(n, kPoolThreads), pool, operands..., n);
 }
 
+// The same of two kernels, whose threads take packs of channels or elements.
+template <typename T, typename... P, typename... A>
+absl::Status LaunchPacks(const KernelContext& context, void (*of_packs)(P...),
+                         void (*of_elements)(P...), const Pool& pool, int64_t n, A... operands) {
+  if (pool.channels % kPack<T> == 0 && PackAligned(operands...)) {
+    return LaunchPool(context, of_packs, pool, n / kPack<T>, operands...);
+  }
+  return LaunchPool(context, of_elements, pool, n, operands...);
+}
+
 }  // namespace
 
 PreparedKernel PrepareMaxPool(const KernelSpec& spec) {
@@ -189,7 +237,8 @@ PreparedKernel PrepareMaxPool(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const Pool pool, PoolOf(spec, spec.inputs[0].local, spec.outputs[0].local));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([pool](const KernelContext& context, const Operands& at) {
-      return LaunchPool(context, MaxOfWindows<T>, pool, pool.of_places(), at.at<T>(0), at.at<T>(1));
+      return LaunchPacks<T>(context, MaxOfWindows<kPack<T>, T>, MaxOfWindows<1, T>, pool,
+                            pool.of_places(), at.at<T>(0), at.at<T>(1));
     });
   });
 }
@@ -223,8 +272,8 @@ PreparedKernel PrepareMaxPoolGradient(const KernelSpec& spec) {
   ASSIGN_OR_RETURN(const Pool pool, PoolOf(spec, spec.inputs[0].local, spec.inputs[1].local));
   return OfFloat(spec, dtype, [&]<typename T>(T) {
     return MakeKernel([pool](const KernelContext& context, const Operands& at) {
-      return LaunchPool(context, MaxGradient<T>, pool, pool.of_images(), at.at<T>(0), at.at<T>(1),
-                        at.at<T>(2));
+      return LaunchPacks<T>(context, MaxGradient<kPack<T>, T>, MaxGradient<1, T>, pool,
+                            pool.of_images(), at.at<T>(0), at.at<T>(1), at.at<T>(2));
     });
   });
 }
