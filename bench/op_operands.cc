@@ -60,7 +60,7 @@ std::vector<DistinctInstruction> DistinctInstructions(const plan::Program& progr
       DistinctInstruction one = {planned, PlacesOf(planned), 0};
       one.instruction.clear_scope();
       one.instruction.clear_nanoseconds();
-      one.instruction.clear_scratch();
+      one.instruction.clear_scratch_offset();  // how much there is decides how a kernel goes
       for (auto* operands : {one.instruction.mutable_inputs(), one.instruction.mutable_outputs()}) {
         for (plan::Operand& operand : *operands) {
           operand.clear_storage();

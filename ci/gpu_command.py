@@ -35,6 +35,8 @@ def arguments(description, argv):
     parser.add_argument("--parts", default=",".join(gpu_parts.PARTS),
                         help="some parts, with commas; facts always comes first")
     parser.add_argument("--models", default=",".join(gpu_parts.MODELS), help="some of %s" % ",".join(gpu_parts.MODELS))
+    parser.add_argument("--precisions", default=",".join(gpu_parts.PRECISIONS),
+                        help="some of %s, of what is timed" % ",".join(gpu_parts.PRECISIONS))
     parser.add_argument("--minutes", type=float, default=9, help="that all takes at most; what has no time left is "
                         "SKIPPED (default: %(default)s)")
     parser.add_argument("--emulated", action="store_true",
@@ -42,6 +44,7 @@ def arguments(description, argv):
     options = parser.parse_args(argv)
     options.parts = _names(options.parts, gpu_parts.PARTS, "part", parser)
     options.models = _names(options.models, gpu_parts.MODELS, "model", parser)
+    options.precisions = _names(options.precisions, gpu_parts.PRECISIONS, "precision", parser)
     if (options.verb == "run") != bool(options.archive):
         parser.error("run, and run alone, is given an archive or a folder")
     return options
@@ -64,7 +67,8 @@ def _run(options, given, scratch, date):
     if manifest["emulated"] and not options.out:
         raise gpu_pack.Error("--out: expected a folder, as what the emulation says is no record")
     out = options.out or os.path.join(scratch, "report")
-    context = gpu_run.run(folder, manifest, out, options.parts, options.minutes, options.models)
+    context = gpu_run.run(folder, manifest, out, options.parts, options.minutes, options.models,
+                          options.precisions)
     if not options.out:
         # The card's name is known only now.
         to = free_name(os.path.join(_WORKSPACE, "bench", "records", record_name(date, context.machine.card)))

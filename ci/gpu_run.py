@@ -55,7 +55,7 @@ def _print(line):
     print(line, flush=True)
 
 
-def run(folder, manifest, out, names, minutes, models, log=_print):
+def run(folder, manifest, out, names, minutes, models, precisions=gpu_parts.PRECISIONS, log=_print):
     """The Context that the parts leave; its report is in `out`, from the first part on. Of what unpack gave."""
     os.makedirs(out, exist_ok=True)
     lines = []
@@ -66,7 +66,8 @@ def run(folder, manifest, out, names, minutes, models, log=_print):
 
     # Others look for a card's facts first, whatever was asked for.
     names = ["facts"] + [name for name in gpu_parts.PARTS if name in names and name != "facts"]
-    context = gpu_parts.Context(folder=os.path.abspath(folder), out=os.path.abspath(out), emulated=manifest["emulated"], models=tuple(models), log=say)
+    context = gpu_parts.Context(folder=os.path.abspath(folder), out=os.path.abspath(out), emulated=manifest["emulated"],
+                                models=tuple(models), precisions=tuple(precisions), log=say)
 
     def write():
         gpu_report.write(out, context, manifest, names)

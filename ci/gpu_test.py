@@ -132,7 +132,9 @@ class PartsTest(_Case):
         # Programs of ours find in the archive what they need; PyTorch's Python is none of them.
         found, folder = machine.places["gpu_step"]
         self.assertEqual(found["LD_LIBRARY_PATH"].split(":")[0], os.path.join(self.folder, "lib"))
-        self.assertEqual((folder, machine.places["python3"]), (self.folder, ({}, None)))
+        self.assertEqual(folder, self.folder)
+        peer = ["/usr/bin/python3", os.path.join(self.folder, "bench", "peers", "gpt_step_torch.py")]
+        self.assertEqual(context.place_of(peer), ({}, None))
         self.assertTrue(gpu_run.went_well(context))
         self.assertEqual([line["how"] for line in context.launches], ["one instruction a firing", "no graphs", "graphs"])
         self.assertEqual(context.machine.card, _CARD)
@@ -329,7 +331,8 @@ class CommandTest(unittest.TestCase):
     def test_flags(self):
         options = gpu_command.arguments("", ["run", "a.tar.xz", "--parts=steps,facts", "--models=arcface"])
         self.assertEqual((options.parts, options.models), (["steps", "facts"], ["arcface"]))
-        for wrong in (["run"], ["--parts=speed"], ["pack", "x"], ["--models="]):
+        self.assertEqual(gpu_command.arguments("", ["--precisions=bf16"]).precisions, ["bf16"])
+        for wrong in (["run"], ["--parts=speed"], ["--precisions=f64"], ["pack", "x"], ["--models="]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
                 gpu_command.arguments("", wrong)
 
