@@ -4,7 +4,7 @@
     ./bazelw test //bench:predicted_test           # says which steps the tables have otherwise
     ./bazelw test //bench:predicted_kernels_test   # and which kernels
 
-The tables of steps, by card, are what `ci/gpu` will hold measured steps against, so each is in version control as it was
+The tables of steps, by card, are what `ci/gpu` holds measured steps against, so each is in version control as it was
 before anybody measured: a prediction that is made afterwards is none. That of kernels is what ci/cuda_kernels.py puts
 beside what the compiler says of them.
 """

@@ -112,12 +112,14 @@ def lay_out(workspace, built, folder, emulated, run=run_tool):
     and data where they lie in the checkout."""
     os.makedirs(os.path.join(folder, "bin"))
     os.makedirs(os.path.join(folder, "lib"))
+    libraries = set()
     for name, label in programs_of(emulated).items():
         to = os.path.join(folder, "bin", name)
         run(["strip", "-o", to, os.path.join(built, path_of(label))], workspace)
         os.chmod(to, 0o755)
-        for path in libraries_of(run(["ldd", to], workspace)):
-            shutil.copy(path, os.path.join(folder, "lib", os.path.basename(path)))
+        libraries |= libraries_of(run(["ldd", to], workspace))
+    for path in libraries:
+        shutil.copy(path, os.path.join(folder, "lib", os.path.basename(path)))
     for script in SCRIPTS + DATA:
         to = os.path.join(folder, script)
         os.makedirs(os.path.dirname(to), exist_ok=True)

@@ -296,7 +296,8 @@ def _predict(context):
     if ran.status != 0:
         context.say("prediction", SKIPPED, ran.last_lines(1))
         return
-    context.predicted += [json.loads(line) for line in ran.out.splitlines() if line.startswith("{")]
+    predicted = [json.loads(line) for line in ran.out.splitlines() if line.startswith("{")]
+    context.predicted += [each for each in predicted if each["precision"] in context.precisions]
 
 
 def kernels(context):

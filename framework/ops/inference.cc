@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "framework/ops/ops.h"
+#include "framework/tensor/row_blocks.h"
 
 namespace sluice {
 
@@ -148,12 +149,7 @@ Cost RowsCost(const OpCall& call, const TensorType& rows, int64_t flops_per_elem
 }
 
 int64_t BlockSumsScratch(int64_t groups, int64_t rows, int64_t columns, int64_t sums) {
-  constexpr int64_t kBlockElements = 16384, kSums = 16384;
-  if (columns == 0) return 0;
-  const int64_t most = std::clamp<int64_t>(kSums / columns, 16, 256);
-  // One more, as the last may be of fewer rows.
-  const int64_t blocks = std::clamp<int64_t>(rows * columns / kBlockElements, 1, most) + 1;
-  return CountOf({4, groups, blocks, columns, sums});
+  return CountOf({4, groups, RowBlocks(rows, columns).blocks, columns, sums});
 }
 
 Gradient Dense(Tensor tensor) {

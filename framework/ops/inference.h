@@ -65,7 +65,7 @@ Cost ElementwiseCost(const OpCall& call, int64_t flops_per_element, int64_t scra
 // The same of an op that works on the rows, the last dimension, of this type.
 Cost RowsCost(const OpCall& call, const TensorType& rows, int64_t flops_per_element,
               int64_t scratch = 0);
-// Scratch for sums down columns, in blocks of rows (kernels/reduced_shape.h): so many sums of each
+// Scratch for sums down columns, in blocks of rows (tensor/row_blocks.h): so many sums of each
 // column, of so many rows, in each group.
 int64_t BlockSumsScratch(int64_t groups, int64_t rows, int64_t columns, int64_t sums);
 // Scratch for sorting ids, twice eight bytes each: where rows of one id are many threads' to add

@@ -139,7 +139,8 @@ const OpDef& ReduceOp() {
       const int64_t groups = kept / std::max<int64_t>(columns, 1);
       const int64_t rows = x.NumElements() / std::max<int64_t>(kept, 1);
       Cost cost = ElementwiseCost(
-          call, 1, 64 * BytesOf(call.outputs) + BlockSumsScratch(groups, rows, columns, 1));
+          call, 1,
+          std::max(64 * BytesOf(call.outputs), BlockSumsScratch(groups, rows, columns, 1)));
       cost.sizes = {kept == 0 ? 0 : call.inputs[0].shape.NumElements() / kept, kept};
       return cost;
     };

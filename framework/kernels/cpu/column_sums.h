@@ -9,7 +9,7 @@
 
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/vector.h"
-#include "framework/kernels/reduced_shape.h"
+#include "framework/tensor/row_blocks.h"
 
 namespace sluice::cpu {
 

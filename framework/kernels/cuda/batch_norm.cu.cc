@@ -4,7 +4,7 @@
 
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/columns.h"
-#include "framework/kernels/reduced_shape.h"
+#include "framework/tensor/row_blocks.h"
 
 namespace sluice::cuda {
 namespace {

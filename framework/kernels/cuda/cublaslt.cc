@@ -74,7 +74,6 @@ const EpilogueRow& RowOf(Epilogue epilogue) {
       {CUBLASLT_EPILOGUE_BIAS, true, false, " with a bias"},
       {CUBLASLT_EPILOGUE_GELU_BIAS, true, false, " with a bias and gelu"},
       {CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, true, " with a bias, kept, and gelu"},
-      {CUBLASLT_EPILOGUE_DGELU, false, true, " times the slope of gelu"},
   };
   return rows[static_cast<size_t>(epilogue)];
 }

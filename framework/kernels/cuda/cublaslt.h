@@ -21,10 +21,9 @@ namespace sluice::cuda {
 // are of c's type. gelu is the tanh form, of which the library does not say how exact it is.
 enum class Epilogue {
   kNone,
-  kBias,          // c = a b + bias
-  kBiasGelu,      // c = gelu(a b + bias)
-  kBiasGeluAux,   // the same, and aux = a b + bias
-  kGeluGradient,  // c = gelu'(aux) a b
+  kBias,         // c = a b + bias
+  kBiasGelu,     // c = gelu(a b + bias)
+  kBiasGeluAux,  // the same, and aux = a b + bias
 };
 
 // c[i] = a[i] b[i] for `batch` matrices that lie row by row: a [m,k], or [k,m] if transposed, b

@@ -1,4 +1,5 @@
-// Handles of cuDNN, one a device of this process: made by the first who needs it, and kept.
+// Handles of cuDNN: one a device of this process that plans, made by the first who needs it and
+// kept, and for each stream one that runs.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_HANDLE_H_
 #define SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_HANDLE_H_
 

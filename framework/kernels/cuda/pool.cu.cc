@@ -74,23 +74,11 @@ struct Element {
   }
 };
 
-// fn(value) for the elements of a window that lie on the image.
-template <typename T, typename Fn>
-__device__ void ForWindow(const Pool& pool, const T* x, int64_t image, const OnImage& rows,
-                          const OnImage& columns, int64_t channel, const Fn& fn) {
-  for (int k = rows.begin; k < rows.end; ++k) {
-    const int64_t first = pool.PixelAt(image, rows.pixel + k - rows.begin, columns.pixel) + channel;
-    for (int l = columns.begin; l < columns.end; ++l) {
-      fn(Widen(x[first + (l - columns.begin) * pool.channels]));
-    }
-  }
-}
-
 // fn(values, place) for the elements of a window that lie on the image, of `width` channels; places
 // are numbered through the window.
 template <int width, typename T, typename Fn>
-__device__ void ForPacks(const Pool& pool, const T* x, int64_t image, const OnImage& rows,
-                         const OnImage& columns, int64_t channel, const Fn& fn) {
+__device__ void ForWindow(const Pool& pool, const T* x, int64_t image, const OnImage& rows,
+                          const OnImage& columns, int64_t channel, const Fn& fn) {
   for (int k = rows.begin; k < rows.end; ++k) {
     const int64_t first = pool.PixelAt(image, rows.pixel + k - rows.begin, columns.pixel) + channel;
     for (int l = columns.begin; l < columns.end; ++l) {
@@ -110,10 +98,10 @@ __global__ void __launch_bounds__(kPoolThreads)
   const OnImage rows = pool.height.Clip(at.row), columns = pool.width.Clip(at.column);
   float max[width];
   Load(x + pool.PixelAt(at.image, rows.pixel, columns.pixel) + at.channel, max);
-  ForPacks<width>(pool, x, at.image, rows, columns, at.channel,
-                  [&](const float(&values)[width], int) {
-                    for (int c = 0; c < width; ++c) max[c] = Max(max[c], values[c]);
-                  });
+  ForWindow<width>(pool, x, at.image, rows, columns, at.channel,
+                   [&](const float(&values)[width], int) {
+                     for (int c = 0; c < width; ++c) max[c] = Max(max[c], values[c]);
+                   });
   Store(max, y + i * width);
 }
 
@@ -126,15 +114,16 @@ __device__ unsigned MaximaAt(const Pool& pool, const T* x, int64_t image, const 
   Load(x + pool.PixelAt(image, rows.pixel, columns.pixel) + channel, max);
   const int first = rows.begin * pool.width.window + columns.begin;
   unsigned here = place == first ? (1u << width) - 1 : 0;
-  ForPacks<width>(pool, x, image, rows, columns, channel, [&](const float(&values)[width], int at) {
-    unsigned larger = 0;
-    for (int c = 0; c < width; ++c) {
-      if (max[c] != max[c] || values[c] <= max[c]) continue;
-      max[c] = values[c];
-      larger |= 1u << c;
-    }
-    here = at == place ? here | larger : here & ~larger;
-  });
+  ForWindow<width>(pool, x, image, rows, columns, channel,
+                   [&](const float(&values)[width], int at) {
+                     unsigned larger = 0;
+                     for (int c = 0; c < width; ++c) {
+                       if (max[c] != max[c] || values[c] <= max[c]) continue;
+                       max[c] = values[c];
+                       larger |= 1u << c;
+                     }
+                     here = at == place ? here | larger : here & ~larger;
+                   });
   return here;
 }
 
@@ -175,7 +164,8 @@ __global__ void __launch_bounds__(kPoolThreads)
   const Element at(i, pool.height.places, pool.width.places, pool.channels);
   const OnImage rows = pool.height.Clip(at.row), columns = pool.width.Clip(at.column);
   float sum = 0;
-  ForWindow(pool, x, at.image, rows, columns, at.channel, [&](float value) { sum = sum + value; });
+  ForWindow<1>(pool, x, at.image, rows, columns, at.channel,
+               [&](const float(&value)[1], int) { sum = sum + value[0]; });
   Narrow(sum / pool.Divisor(rows, columns), y + i);
 }
 

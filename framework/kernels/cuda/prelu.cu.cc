@@ -3,7 +3,7 @@
 #include "framework/kernels/cuda/columns.h"
 #include "framework/kernels/cuda/elementwise.h"
 #include "framework/kernels/cuda/strided_index.h"
-#include "framework/kernels/reduced_shape.h"
+#include "framework/tensor/row_blocks.h"
 
 namespace sluice::cuda {
 namespace {

@@ -9,6 +9,7 @@
 #include "framework/kernels/cuda/columns.h"
 #include "framework/kernels/cuda/joined_calls.h"
 #include "framework/kernels/reduced_shape.h"
+#include "framework/tensor/row_blocks.h"
 
 namespace sluice::cuda {
 namespace {

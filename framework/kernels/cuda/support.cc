@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareCudaKernel(const KernelSpec& spec
     ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, spec.calls > 1 && !entry.joins
                                                          ? PrepareEachCall(spec, entry.prepare)
                                                          : entry.prepare(spec));
+    // Whichever of them asked cuDNN: when it runs, the stream may be captured.
     RETURN_IF_ERROR(cuda::CudnnHandle::Serve(*static_cast<CudaStream*>(stream)));
     return kernel;
   }
