@@ -111,20 +111,22 @@ def scatter(points, curves, x_name, y_name, legend):
         canvas.text(left - 6, y.at(value) + 4, _short(value), "faint", "end")
     canvas.text((left + right) / 2, bottom + 36, x_name, "", "middle")
     canvas.text(left - 56, top - 4, y_name)
-    taken = []
+    taken, slopes = [], []
     for name, line, style in curves:
         line = _clipped(line, x, y)
         if not line:
             continue
-        canvas.path([(x.at(a), y.at(b)) for a, b in line], style)
-        if x.at(line[-1][0]) < right - 1:  # a slope, which ends where arithmetic binds
-            canvas.text(x.at(line[-1][0]) + 4, y.at(line[-1][1]) - 4, name, "faint small", "end")
+        path = [(x.at(a), y.at(b)) for a, b in line]
+        canvas.path(path, style)
+        if path[-1][0] < right - 1:  # a slope, which ends where arithmetic binds
+            slopes.append((path[-1], path[0], name))
             continue
-        end = y.at(line[-1][1])
+        end = path[-1][1]
         while any(abs(end - other) < 13 for other in taken):
             end += 13
         taken.append(end)
         canvas.text(right + 6, end + 4, name, "faint small")
+    _name_slopes(canvas, sorted(slopes))
     for a, b, weight, style, title in sorted(points, key=lambda point: -point[2]):
         canvas.dot(x.at(a), y.at(b), 2.5 + 9 * math.sqrt(weight), style, title)
     apart = min(125, (canvas.width - left) // max(1, len(legend)))
@@ -132,6 +134,15 @@ def scatter(points, curves, x_name, y_name, legend):
         canvas.dot(left + 8 + apart * i, bottom + 56, 5, style, words)
         canvas.text(left + 18 + apart * i, bottom + 60, words)
     return canvas.svg()
+
+
+def _name_slopes(canvas, slopes):
+    """Of `slopes`, (top, foot, name) from left to right, the first has its name on its left and the others on their
+    right and lower, where fewer dots are: slopes end at one height, often closer together than their names are long."""
+    for i, ((x, y), (foot_x, foot_y), name) in enumerate(slopes):
+        down = 100 + 14 * i if i else 24
+        place = x - down * (x - foot_x) / (foot_y - y)
+        canvas.text(place + (12 if i else -8), y + down, name, "faint small", "start" if i else "end")
 
 
 def _clipped(line, x, y):

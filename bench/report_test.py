@@ -274,6 +274,15 @@ class PageTest(unittest.TestCase):
                    for place in curve.get("points").split()}
         self.assertIn("%.1f" % float(dot.get("cy")), heights)
 
+    def test_names_of_slopes_stand_apart(self):
+        curves = [("slow", [(1e-3, 1e-2), (110.0, 1e3)], "limit"), ("fast", [(1e-3, 1.1e-2), (100.0, 1e3)], "limit"),
+                  ("peak", [(1e-3, 1e3), (1e6, 1e3)], "limit")]
+        drawn = xml.fromstring(charts.scatter([(1.0, 1.0, 0.5, "m0", "a"), (1e3, 1e3, 0.5, "m0", "b")], curves, "x", "y",
+                                              []))
+        fast, slow = [next(node for node in drawn.findall(".//{*}text") if node.text == name) for name in ("fast", "slow")]
+        self.assertEqual((fast.get("text-anchor"), slow.get("text-anchor")), ("end", "start"))
+        self.assertGreaterEqual(float(slow.get("y")) - float(fast.get("y")), 12)
+
     def test_the_page_needs_no_network(self):
         made = page.html("t", {}, "", self.lines(), [], figures.rows_of([kernel_figures()], []),
                          [("resnet50", "ResNet-50")], [("<svg></svg>", "log")], [])
