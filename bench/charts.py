@@ -140,9 +140,9 @@ def _name_slopes(canvas, slopes):
     """Of `slopes`, (top, foot, name) from left to right, the first has its name on its left and the others on their
     right and lower, where fewer dots are: slopes end at one height, often closer together than their names are long."""
     for i, ((x, y), (foot_x, foot_y), name) in enumerate(slopes):
-        down = 100 + 14 * i if i else 24
-        place = x - down * (x - foot_x) / (foot_y - y)
-        canvas.text(place + (12 if i else -8), y + down, name, "faint small", "start" if i else "end")
+        down = 0.4 + 0.06 * i if i else 0.1  # of the way to the foot
+        canvas.text(x + (foot_x - x) * down + (12 if i else -8), y + (foot_y - y) * down, name, "faint small",
+                    "start" if i else "end")
 
 
 def _clipped(line, x, y):
