@@ -52,9 +52,11 @@ struct BesideLibrary {
   double share;
 };
 constexpr BesideLibrary kBesideLibraries[] = {
-    {"CausalMask", 0},         {"DrawnSeed", 0}, {"Gather", 0},
-    {"SlopeOffsets", 2.0 / 5},  // q k' and dy v' of a gradient's five
-    {"SlopesAsProducts", 0},   {"Turn", 0},      {"TurnKernel", 0},
+    {"BeginGradient", 0},    {"DrawnSeed", 0},
+    {"EndForward", 0},       {"Gather", 0},
+    {"PaddingBias", 0},      {"SlopeOffsets", 2.0 / 5},  // q k' and dy v' of a gradient's five
+    {"SlopesAsProducts", 0}, {"Turn", 0},
+    {"TurnKernel", 0},       {"WeightMask", 0},
 };
 
 // The kernel's name without what its template was made for.

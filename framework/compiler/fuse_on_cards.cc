@@ -3,9 +3,14 @@
 //   x = matmul(a, b) + bias
 //   y = gelu(x)                              x is kept where others read it, as backward does
 //   dx = gelu_gradient(x, matmul_input_gradient(dy, b))
-//   y = layer_norm(a + b)                    the sum is kept; b may be dropout(c), or
-//                                            cast(dropout(c))
-//   s = a + layer_norm_gradient(...)         and t = dropout(s), or of s in bf16
+//   y = layer_norm(a + b)                    the sum is kept; b may be dropout(c), or cast(c), or
+//                                            cast(dropout(c)), and with either cast y may be cast
+//   s = a + layer_norm_gradient(dy, ...)     and t = dropout(s), or cast(s), or dropout(cast(s));
+//                                            dy may be cast(c), for layer_norm_parameter_gradient
+//                                            as well
+//
+// In the residual stream of a transformer in bf16 the casts stand between products, in bf16, and
+// the stream, in f32: with these no pass over it casts alone.
 //
 // A product that is partial is left alone: a bias would be added by every device, and gelu is not
 // linear. gelu is fused in bf16 alone, for the library does not say how exact its own is, and the
@@ -58,6 +63,9 @@ class Matcher : private AssignedGraph {
       if (node.op == &GeluGradientOp()) MatchGeluGradient(node);
       if (node.op == &LayerNormOp()) MatchNorm(node);
     }
+    for (const Node& node : graph().nodes()) {
+      if (IsOnCuda(node) && node.op == &CastOp()) MatchCastOfSlopes(node);
+    }
     return std::move(found_);
   }
 
@@ -67,9 +75,8 @@ class Matcher : private AssignedGraph {
     return std::all_of(devices.begin(), devices.end(),
                        [](DeviceId device) { return device.kind == DeviceKind::kCuda; });
   }
-  bool IsBf16(const Node& node) const {
-    return graph().tensor(node.outputs[0]).type.dtype == DType::kBF16;
-  }
+  bool IsBf16(TensorId tensor) const { return graph().tensor(tensor).type.dtype == DType::kBF16; }
+  bool IsBf16(const Node& node) const { return IsBf16(node.outputs[0]); }
 
   // Whether an input is a whole product of this op, read as it lies and by this node alone.
   bool ReadsProduct(const Node& node, size_t input, const OpDef& op) const {
@@ -144,39 +151,57 @@ class Matcher : private AssignedGraph {
                        {{&norm, 0}, {&norm, 1}, {&norm, 2}, {&add, 0}}};
     AddNormAttributes attributes = {std::get<NormAttributes>(norm.attributes).epsilon};
     for (const size_t term : {1, 0}) {
-      if (!MatchDropout(add, term, &fused, &attributes)) continue;
+      if (!MatchTerm(add, term, &fused, &attributes)) continue;
       if (term == 0) std::swap(fused.inputs[0], fused.inputs[1]);
       break;
     }
     fused.attributes = attributes;
+    AppendCast(norm, &fused);
     found_[norm.id] = std::move(fused);
   }
 
-  // Whether a term of the addition is what dropout makes, in f32 or cast to it, for the addition
-  // alone.
-  bool MatchDropout(const Node& add, size_t term, FusedNode* fused,
-                    AddNormAttributes* attributes) const {
-    const auto is_only_readers = [&](const Node& node, size_t input) {
-      return ReadsInPlace(node, input) && IsReadOnce(node.inputs[input]);
-    };
-    if (!is_only_readers(add, term)) return false;
-    const Node* dropout = &MakerOf(add, term);
-    std::vector<const Node*> nodes;
-    if (dropout->op == &CastOp() && KeepsLayout(*dropout) && is_only_readers(*dropout, 0)) {
-      nodes.push_back(dropout);
-      dropout = &MakerOf(*dropout, 0);
+  // Whether a term of the addition is what dropout makes of a tensor, or a cast of bf16, or a cast
+  // of what dropout makes in bf16, for the addition alone.
+  bool MatchTerm(const Node& add, size_t term, FusedNode* fused,
+                 AddNormAttributes* attributes) const {
+    const Node *node = &add, *maker = nullptr;
+    size_t input = term;
+    for (const OpDef* const op : {&CastOp(), &DropoutOp()}) {
+      if (!ReadsInPlace(*node, input) || !IsReadOnce(node->inputs[input])) break;
+      const Node& made_by = MakerOf(*node, input);
+      if (made_by.op != op || !KeepsLayout(made_by)) continue;
+      if (op == &CastOp() && !IsBf16(made_by.inputs[0])) break;
+      fused->nodes.insert(fused->nodes.begin(), &made_by);
+      node = maker = &made_by;
+      input = 0;
     }
-    if (dropout->op != &DropoutOp() || !KeepsLayout(*dropout)) return false;
-    nodes.push_back(dropout);
-    fused->nodes.insert(fused->nodes.begin(), nodes.rbegin(), nodes.rend());
-    fused->inputs[term] = {dropout, 0};
-    const auto& drops = std::get<DropoutAttributes>(dropout->attributes);
-    attributes->rate = drops.rate, attributes->key = drops.key;
+    if (maker == nullptr) return false;
+    fused->inputs[term] = {maker, 0};
+    if (maker->op == &DropoutOp()) {
+      const auto& drops = std::get<DropoutAttributes>(maker->attributes);
+      attributes->rate = drops.rate, attributes->key = drops.key;
+    }
     return true;
   }
 
-  // Made where the sum was. Of what is dropped of it the first is made there, too: it reads no
-  // more.
+  // The cast of y, if nothing else reads y. No kernel makes a y of bf16 where b is f32, which
+  // models do not ask for.
+  void AppendCast(const Node& norm, FusedNode* fused) const {
+    const Operand& b = fused->inputs[1];
+    if (!IsBf16(b.node->inputs[b.index]) || !IsReadOnce(norm.outputs[0])) return;
+    const Reader& reader = readers(norm.outputs[0])[0];
+    if (!IsCastToBf16(reader)) return;
+    fused->op = &AddLayerNormCastOp();
+    fused->nodes.push_back(reader.node);
+    fused->outputs[0] = {reader.node, 0};
+  }
+  bool IsCastToBf16(const Reader& reader) const {
+    return reader.node->op == &CastOp() && IsBf16(*reader.node) && ReadsInPlace(*reader.node, 0) &&
+           KeepsLayout(*reader.node);
+  }
+
+  // Made where the sum was. Of what is dropped of it, or cast, the first is made there, too: it
+  // reads no more.
   void MatchNormGradient(const Node& add) {
     if (!AreOfOneType(add) || !KeepsLayout(add)) return;
     for (const size_t term : {1, 0}) {
@@ -185,14 +210,17 @@ class Matcher : private AssignedGraph {
       FusedNode fused = {&LayerNormGradientAddOp(), &norm, {&norm, &add}, {}, {{&add, 0}}};
       for (size_t i = 0; i < norm.inputs.size(); ++i) fused.inputs.push_back({&norm, i});
       fused.inputs.push_back({&add, 1 - term});
-      AppendDropout(add, std::get<NormAttributes>(norm.attributes).epsilon, &fused);
+      if (!AppendDropout(add, std::get<NormAttributes>(norm.attributes).epsilon, &fused)) {
+        AppendCastOfSum(add, &fused);
+      }
       found_[add.id] = std::move(fused);
+      sum_of_[norm.id] = add.id;
       return;
     }
   }
 
   // The dropout of a sum, which may be cast before for the dropout alone.
-  void AppendDropout(const Node& add, double epsilon, FusedNode* fused) {
+  bool AppendDropout(const Node& add, double epsilon, FusedNode* fused) {
     for (const Reader& reader : readers(add.outputs[0])) {
       const Node *cast = nullptr, *dropout = reader.node;
       if (!ReadsInPlace(*dropout, reader.input) || !KeepsLayout(*dropout)) continue;
@@ -210,12 +238,50 @@ class Matcher : private AssignedGraph {
       if (cast != nullptr) fused->nodes.push_back(cast);
       fused->nodes.push_back(dropout);
       fused->outputs.push_back({dropout, 0});
+      return true;
+    }
+    return false;
+  }
+
+  void AppendCastOfSum(const Node& add, FusedNode* fused) const {
+    for (const Reader& reader : readers(add.outputs[0])) {
+      if (!IsCastToBf16(reader)) continue;
+      fused->op = &LayerNormGradientAddCastOp();
+      fused->nodes.push_back(reader.node);
+      fused->outputs.push_back({reader.node, 0});
       return;
+    }
+  }
+
+  // A cast of bf16 that is dy of norms' gradients and nothing else: they read what it reads. Where
+  // one of them is no sum's the cast is made anyhow, and stays.
+  void MatchCastOfSlopes(const Node& cast) {
+    const TensorId dy = cast.outputs[0];
+    if (!IsBf16(cast.inputs[0]) || !KeepsLayout(cast) || is_kept(dy)) return;
+    const auto reads = [&](const Reader& reader) {
+      return reader.input == 0 && ReadsInPlace(*reader.node, 0) && IsOnCuda(*reader.node) &&
+             (reader.node->op == &LayerNormParameterGradientOp() ||
+              sum_of_.count(reader.node->id) > 0);
+    };
+    const std::vector<Reader>& all = readers(dy);
+    if (!std::all_of(all.begin(), all.end(), reads)) return;
+    for (const Reader& reader : all) {
+      const Node& node = *reader.node;
+      const auto sum = sum_of_.find(node.id);
+      FusedNode& fused = found_[sum != sum_of_.end() ? sum->second : node.id];
+      if (sum == sum_of_.end()) {
+        fused = {&CastLayerNormParameterGradientOp(), &node, {&node}, {}, {}};
+        for (size_t i = 0; i < node.inputs.size(); ++i) fused.inputs.push_back({&node, i});
+        for (size_t i = 0; i < node.outputs.size(); ++i) fused.outputs.push_back({&node, i});
+      }
+      fused.inputs[0] = {&cast, 0};
+      if (&reader == &all.front()) fused.nodes.push_back(&cast);
     }
   }
 
   const Grid& grid_;
   std::map<NodeId, FusedNode> found_;
+  std::map<NodeId, NodeId> sum_of_;  // by norm's gradients that are fused with one
 };
 
 class Fuser {

@@ -215,6 +215,15 @@ TEST(FuseOnCardsTest, ANormTakesWhatIsDroppedOfTheSumBeforeIt) {
   ops = counts(DType::kBF16,
                [](Tensor x, Tensor branch) { return x + Cast(Dropout(branch, 0.1), DType::kF32); });
   EXPECT_EQ(ops["dropout"] + ops["cast"], 0) << "of bf16";
+  ops = counts(DType::kBF16, [](Tensor x, Tensor branch) { return Cast(branch, DType::kF32) + x; });
+  EXPECT_EQ(ops["add_layer_norm"], 1);
+  EXPECT_EQ(ops["cast"], 0) << "a cast alone";
+  ops = counts(DType::kBF16, [](Tensor x, Tensor branch) {
+    const Tensor cast = Cast(branch, DType::kF32);
+    cast.graph()->Output("cast", cast);
+    return x + cast;
+  });
+  EXPECT_EQ(ops["cast"], 1) << "others read it";
   ops = counts(DType::kF32,
                [](Tensor x, Tensor branch) { return Dropout(x, 0.1) + Dropout(branch, 0.1); });
   EXPECT_EQ(ops["dropout"], 1) << "of both terms";
@@ -227,6 +236,31 @@ TEST(FuseOnCardsTest, ANormTakesWhatIsDroppedOfTheSumBeforeIt) {
   EXPECT_EQ(ops["add_layer_norm"], 1);
   ops = counts(DType::kF32, second, "data=2");
   EXPECT_EQ(ops["dropout"], 1) << "on CPUs";
+}
+
+TEST(FuseOnCardsTest, ANormOfASumWithBf16IsCastWhereNothingElseReadsIt) {
+  const auto counts = [](DType dtype, bool kept, DType to = DType::kBF16) {
+    Graph graph;
+    const Tensor x = graph.Input("x", DType::kF32, {8, 12}, "data:S0");
+    const Tensor branch = graph.Input("branch", dtype, {8, 12}, "data:S0");
+    const Tensor gamma = graph.Input("gamma", DType::kF32, {12}, "");
+    const Tensor beta = graph.Input("beta", DType::kF32, {12}, "");
+    const Tensor y = LayerNorm(x + Cast(branch, DType::kF32), gamma, beta, 1e-5);
+    graph.Output("low", Cast(y, to));
+    if (kept) graph.Output("y", y);
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, "data=2 @cuda");
+  };
+  Counts ops = counts(DType::kBF16, false);
+  EXPECT_EQ(ops["add_layer_norm_cast"], 1);
+  EXPECT_EQ(ops["cast"] + ops["add"] + ops["layer_norm"], 0);
+  ops = counts(DType::kBF16, true);
+  EXPECT_EQ(ops["add_layer_norm"], 1) << "y is read";
+  EXPECT_EQ(ops["cast"], 1);
+  ops = counts(DType::kF32, false);
+  EXPECT_EQ(ops["add_layer_norm"], 1) << "of f32 alone";
+  ops = counts(DType::kBF16, false, DType::kI32);
+  EXPECT_EQ(ops["add_layer_norm"], 1) << "cast to something else";
 }
 
 TEST(FuseOnCardsTest, ANormTakesTheSumBeforeIt) {
@@ -315,10 +349,47 @@ TEST(FuseOnCardsTest, ANormsGradientTakesTheSumBehindItAndWhatIsDroppedOfIt) {
     const Tensor low = Cast(other + gradient, DType::kBF16);
     return Tensors{low, Dropout(low, 0.1)};
   });
-  EXPECT_EQ(ops["layer_norm_gradient_add"], 1) << "others read what was cast";
+  EXPECT_EQ(ops["layer_norm_gradient_add_cast"], 1) << "others read what was cast";
   EXPECT_EQ(ops["dropout"], 1);
+  EXPECT_EQ(ops["cast"], 0);
   ops = counts([](Tensor gradient, Tensor other) { return Tensors{other + gradient, gradient}; });
   EXPECT_EQ(ops["layer_norm_gradient"], 1) << "others read it";
+}
+
+TEST(FuseOnCardsTest, NormsGradientsReadWhatWasCastForThemAlone) {
+  enum Others { kNone, kReadTheCast, kReadTheGradient };
+  const auto counts = [](DType dtype, Others others, const char* mesh = "data=2 @cuda") {
+    Graph graph;
+    const auto input = [&](const char* name, const Shape& shape, const char* sbp = "data:S0") {
+      return graph.Input(name, DType::kF32, shape, sbp);
+    };
+    const Tensor dy = Cast(graph.Input("dy", dtype, {8, 12}, "data:S0"), DType::kF32);
+    const Tensor x = input("x", {8, 12}), mean = input("mean", {8}), rstd = input("rstd", {8});
+    const Tensor gradient = graph.Add(LayerNormGradientOp(), NormAttributes(),
+                                      {dy, x, input("gamma", {12}, ""), mean, rstd})[0];
+    graph.Output("dx", gradient + input("other", {8, 12}));
+    const std::vector<Tensor> of_parameters =
+        graph.Add(LayerNormParameterGradientOp(), NoAttributes(), {dy, x, mean, rstd});
+    graph.Output("dgamma", of_parameters[0]);
+    graph.Output("dbeta", of_parameters[1]);
+    if (others == kReadTheCast) graph.Output("also", Sigmoid(dy));
+    if (others == kReadTheGradient) graph.Output("also", Sigmoid(gradient));
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  Counts ops = counts(DType::kBF16, kNone);
+  EXPECT_EQ(ops["layer_norm_gradient_add"], 1);
+  EXPECT_EQ(ops["cast_layer_norm_parameter_gradient"], 1);
+  EXPECT_EQ(ops["cast"] + ops["layer_norm_parameter_gradient"], 0);
+  for (const Others others : {kReadTheCast, kReadTheGradient}) {
+    ops = counts(DType::kBF16, others);
+    EXPECT_EQ(ops["layer_norm_parameter_gradient"], 1) << others;
+    EXPECT_EQ(ops["cast"], 1) << others;
+  }
+  ops = counts(DType::kI32, kNone);
+  EXPECT_EQ(ops["cast"], 1) << "of something else";
+  ops = counts(DType::kBF16, kNone, "data=2");
+  EXPECT_EQ(ops["cast"], 1) << "on CPUs";
 }
 
 // Of a job of both kinds, stages of cards alone.

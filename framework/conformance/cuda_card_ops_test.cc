@@ -135,47 +135,76 @@ TEST(CudaCardOpsTest, ABiasOfF32HasTheBitsOfAProductAndAnAddition) {
   }
 }
 
-TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {
-  const OpDef& op = AddLayerNormOp();
+// All cases of an op, and rows of lengths that a warp and a block take, in packs and not.
+std::vector<OpCase> CasesOf(const OpDef& op) {
   std::vector<OpCase> cases = op.cases;
-  for (const OpCase& large : op.large_cases) cases.push_back(large);
-  for (const OpCase& rows : RowCases(op, {1, 100, 1025})) cases.push_back(rows);
-  for (const OpCase& op_case : cases) {
-    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
-    const auto fused = ResultsOf(op, op_case.attributes, at);
-    const auto& a = std::get<AddNormAttributes>(op_case.attributes);
-    const auto dropped = ResultsOf(DropoutOp(), DropoutAttributes{a.rate, a.key}, {at[1]});
-    const auto cast = ResultsOf(CastOp(), CastAttributes{DType::kF32}, {OperandOf(dropped[0])});
-    const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[0], OperandOf(cast[0])});
-    const auto norm =
-        ResultsOf(LayerNormOp(), NormAttributes{a.epsilon}, {OperandOf(sum[0]), at[2], at[3]});
-    ASSERT_GE(fused.size(), 4u);
-    for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(fused[i].bytes == norm[i].bytes) << op_case.name;
-    EXPECT_TRUE(fused[3].bytes == sum[0].bytes) << op_case.name;
+  cases.insert(cases.end(), op.large_cases.begin(), op.large_cases.end());
+  for (const OpCase& rows : RowCases(op, {1, 100, 136, 320, 768, 1024, 1025, 1032})) {
+    cases.push_back(rows);
+  }
+  return cases;
+}
+
+HostTensor CastTo(DType dtype, const KernelOperand& x) {
+  return ResultsOf(CastOp(), CastAttributes{dtype}, {x})[0];
+}
+
+TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {
+  for (const OpDef* op : {&AddLayerNormOp(), &AddLayerNormCastOp()}) {
+    const DType of_y = op == &AddLayerNormOp() ? DType::kF32 : DType::kBF16;
+    for (const OpCase& op_case : CasesOf(*op)) {
+      const std::vector<KernelOperand> at = OperandsOf(*op, op_case);
+      const auto fused = ResultsOf(*op, op_case.attributes, at);
+      const auto& a = std::get<AddNormAttributes>(op_case.attributes);
+      const auto dropped = ResultsOf(DropoutOp(), DropoutAttributes{a.rate, a.key}, {at[1]});
+      const HostTensor b = CastTo(DType::kF32, OperandOf(dropped[0]));
+      const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[0], OperandOf(b)});
+      auto norm =
+          ResultsOf(LayerNormOp(), NormAttributes{a.epsilon}, {OperandOf(sum[0]), at[2], at[3]});
+      norm[0] = CastTo(of_y, OperandOf(norm[0]));
+      ASSERT_GE(fused.size(), 4u);
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_TRUE(fused[i].bytes == norm[i].bytes) << op->name << op_case.name << i;
+      }
+      EXPECT_TRUE(fused[3].bytes == sum[0].bytes) << op->name << op_case.name;
+    }
   }
 }
 
-TEST(CudaCardOpsTest, ANormsGradientInASumHasTheBitsOfBothAndOfWhatIsDropped) {
-  for (const OpDef* op : {&LayerNormGradientAddOp(), &LayerNormGradientAddDropoutOp(),
-                          &LayerNormGradientAddCastDropoutOp()}) {
-    const DType drops_in = op == &LayerNormGradientAddCastDropoutOp() ? DType::kBF16 : DType::kF32;
-    std::vector<OpCase> cases = op->cases;
-    for (const OpCase& large : op->large_cases) cases.push_back(large);
-    for (const OpCase& rows : RowCases(*op, {1, 100, 1025})) cases.push_back(rows);
-    for (const OpCase& op_case : cases) {
+TEST(CudaCardOpsTest, ANormsGradientInASumHasTheBitsOfBothAndOfWhatIsMadeOfIt) {
+  for (const OpDef* op : {&LayerNormGradientAddOp(), &LayerNormGradientAddCastOp(),
+                          &LayerNormGradientAddDropoutOp(), &LayerNormGradientAddCastDropoutOp()}) {
+    const DType made_in = op == &LayerNormGradientAddDropoutOp() ? DType::kF32 : DType::kBF16;
+    for (const OpCase& op_case : CasesOf(*op)) {
       const std::vector<KernelOperand> at = OperandsOf(*op, op_case);
       const auto fused = ResultsOf(*op, op_case.attributes, at);
-      const auto gradient =
-          ResultsOf(LayerNormGradientOp(), NormAttributes(), {at[0], at[1], at[2], at[3], at[4]});
+      const HostTensor dy = CastTo(DType::kF32, at[0]);
+      const auto gradient = ResultsOf(LayerNormGradientOp(), NormAttributes(),
+                                      {OperandOf(dy), at[1], at[2], at[3], at[4]});
       const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[5], OperandOf(gradient[0])});
       ASSERT_FALSE(fused.empty());
       EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op->name << op_case.name;
       if (op->outputs.size() == 1) continue;
-      const auto& a = std::get<AddNormAttributes>(op_case.attributes);
-      const auto cast = ResultsOf(CastOp(), CastAttributes{drops_in}, {OperandOf(sum[0])});
-      const auto dropped =
-          ResultsOf(DropoutOp(), DropoutAttributes{a.rate, a.key}, {OperandOf(cast[0])});
-      EXPECT_TRUE(fused[1].bytes == dropped[0].bytes) << op->name << op_case.name;
+      HostTensor made = CastTo(made_in, OperandOf(sum[0]));
+      if (const auto* const a = std::get_if<AddNormAttributes>(&op_case.attributes)) {
+        made = ResultsOf(DropoutOp(), DropoutAttributes{a->rate, a->key}, {OperandOf(made)})[0];
+      }
+      EXPECT_TRUE(fused[1].bytes == made.bytes) << op->name << op_case.name;
+    }
+  }
+}
+
+TEST(CudaCardOpsTest, GradientsOfANormsParametersHaveTheBitsOfACastBefore) {
+  const OpDef& op = CastLayerNormParameterGradientOp();
+  for (const OpCase& op_case : CasesOf(op)) {
+    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
+    const auto fused = ResultsOf(op, op_case.attributes, at);
+    const HostTensor dy = CastTo(DType::kF32, at[0]);
+    const auto apart = ResultsOf(LayerNormParameterGradientOp(), NoAttributes(),
+                                 {OperandOf(dy), at[1], at[2], at[3]});
+    ASSERT_GE(fused.size(), 2u);
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_TRUE(fused[i].bytes == apart[i].bytes) << op_case.name << i;
     }
   }
 }

@@ -2,6 +2,7 @@
 // takes piece by piece, rows of whole packs and of some, columns of many groups of rows, ids that
 // take several merges to sort, heads of several chunks and tiles, equal logits; and the errors that
 // kernels find in what they read.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -173,6 +174,44 @@ TEST(CudaRowsTest, AttentionByCudnnDropsByMasksInParts) {
     EXPECT_EQ(checker.CheckWhole(*FindOp("attention_gradient"), gradient, 2), "") << heads;
     EXPECT_LE(used, most) << heads;
     EXPECT_GE(2 * used, most) << heads;
+  }
+}
+
+// Samples of all lengths, with the bias that hides their padding in scratch, of as many samples at
+// a time; of one, some heads.
+TEST(CudaRowsTest, PaddedAttentionByCudnnGoesInParts) {
+  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
+  constexpr int64_t kRows = 4 * 40 * 4, kScores = 2 * 128 * 128;
+  const TensorType q = {DType::kBF16, {4, 40, 4, 16}}, statistic = F32({4, 40, 4});
+  const TensorType lengths = I32({4});
+  for (const double rate : {0.0, 0.3}) {
+    // Values are those of lengths, too.
+    const AttentionAttributes attributes = {1.0 / (40 * 40), rate, 77};
+    const OpCase forward = {"", attributes, {q, q, q, lengths}, 0, 40, /*tolerance=*/0x1p-7};
+    const OpCase gradient = {"", attributes, {q, q, q, q, statistic, q, lengths},
+                             0,  40,         /*tolerance=*/0x1p-7};
+    for (const int64_t heads : {16, 8, 4, 2, 1}) {
+      const auto whole = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
+      const int64_t bias = whole(2 * std::max<int64_t>(1, heads / 4) * 40 * 40);
+      const int64_t mask = rate == 0 ? 0 : whole(2 * heads * 40 * 40);
+      int64_t most = 0, used = -1;
+      const auto run = [&](KernelCall call) {
+        call.most_scratch = most;
+        absl::StatusOr<KernelRun> made = RunOnCuda(call);
+        if (made.ok()) used = made->scratch;
+        return made;
+      };
+      const KernelChecker checker(DeviceKind::kCuda, run, nothing);
+      most = 4 * kRows + bias + mask + 256;
+      EXPECT_EQ(checker.CheckWhole(*FindOp("padded_attention"), forward, 2), "") << heads;
+      EXPECT_LE(used, most) << heads;
+      EXPECT_GE(used, 4 * kRows + bias) << heads << ": not by cuDNN";
+      // Two numbers a row, beside a mask four and an array like q.
+      most = (rate == 0 ? 8 : 16 + 32) * kRows + bias + mask + heads * kScores + 256;
+      EXPECT_EQ(checker.CheckWhole(*FindOp("padded_attention_gradient"), gradient, 2), "") << heads;
+      EXPECT_LE(used, most) << heads;
+      EXPECT_GE(2 * used, most) << heads << ": not by cuDNN";
+    }
   }
 }
 

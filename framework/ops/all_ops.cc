@@ -20,9 +20,12 @@ absl::Span<const OpDef* const> CardOps() {
                                      &MatMulBiasGeluAuxOp(),
                                      &MatMulInputGradientGeluGradientOp(),
                                      &AddLayerNormOp(),
+                                     &AddLayerNormCastOp(),
                                      &LayerNormGradientAddOp(),
+                                     &LayerNormGradientAddCastOp(),
                                      &LayerNormGradientAddDropoutOp(),
-                                     &LayerNormGradientAddCastDropoutOp()};
+                                     &LayerNormGradientAddCastDropoutOp(),
+                                     &CastLayerNormParameterGradientOp()};
   return ops;
 }
 

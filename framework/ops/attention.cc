@@ -12,6 +12,7 @@
 #include "framework/ops/ops.h"
 #include "framework/ops/reference.h"
 #include "framework/tensor/random.h"
+#include "framework/tensor/score_bytes.h"
 
 namespace sluice {
 namespace {
@@ -49,18 +50,22 @@ TensorType LogSumExpType(const TensorType& q) {
   return {StatisticsType(q.dtype), Leading(q.shape, 1)};
 }
 
-// Bytes of two for each score of whole tiles, of as many heads at a time as 64 MiB have room for:
-// more at once would only be fewer launches, which fill a card as they are.
-int64_t ScoresAtATime(const Shape& q) {
-  constexpr int64_t kMostScores = int64_t{64} << 20, kTile = 128;
-  const int64_t tiles = (q[1] + kTile - 1) / kTile * kTile;
-  return std::min(CountOf({2, q[0], q[2], tiles, tiles}), kMostScores);
-}
-// Of a mask that cuDNN reads, which a card's kernel may go by if it is causal and in bf16.
-int64_t MaskBytes(const OpCall& call) {
-  const TensorType& q = call.inputs[0];
+// A card's kernel may go by cuDNN in bf16, which has scores of some heads in memory at a time: in
+// the workspace of a gradient, and in the mask of what is dropped.
+bool HasMask(const OpCall& call) {
   const AttentionAttributes& a = AttributesOf(call);
-  return q.dtype == DType::kBF16 && a.rate > 0 && !a.library_draws ? ScoresAtATime(q.shape) : 0;
+  return call.inputs[0].dtype == DType::kBF16 && a.rate > 0 && !a.library_draws;
+}
+int64_t ScoresAtATime(const OpCall& call) {
+  const Shape& q = call.inputs[0].shape;
+  const int64_t most = kMostScoreBytes / (HasMask(call) ? 2 : 1);
+  return std::min(ScoreBytes(CountOf({q[0], q[2]}), q[1]), most);
+}
+int64_t MaskBytes(const OpCall& call) { return HasMask(call) ? ScoresAtATime(call) : 0; }
+// Of what hides padding, two a query and key of some samples.
+int64_t PaddingBytes(const OpCall& call, bool causal) {
+  const Shape& q = call.inputs[0].shape;
+  return causal ? 0 : std::min(CountOf({2, q[0], q[1], q[1]}), kMostScoreBytes);
 }
 
 // Scores and weighted sums over the causal half, each 2 FLOPs an element.
@@ -78,15 +83,14 @@ Cost CostOfProducts(const OpCall& call, int64_t products) {
           of_card};
 }
 
-Cost CostOfCausal(const OpCall& call) {
-  Cost cost = CostOfProducts(call, 2);
-  *cost.cuda_scratch += MaskBytes(call);
+Cost CostOfForward(const OpCall& call, int64_t products, bool causal) {
+  Cost cost = CostOfProducts(call, products);
+  *cost.cuda_scratch += MaskBytes(call) + PaddingBytes(call, causal);
   return cost;
 }
 
-// Of a gradient, where a kernel may keep two numbers a row of every head. By cuDNN, which a card's
-// kernel may go by if it is causal and in bf16, there are two more, and an array like q beside a
-// mask. Its workspace is two bytes for each score.
+// Of a gradient, where a kernel may keep two numbers a row of every head. By cuDNN there are two
+// more, and an array like q beside a mask.
 Cost CostOfGradient(const OpCall& call, int64_t products, bool causal) {
   constexpr int64_t kRests = int64_t{1} << 16;
   const TensorType& q = call.inputs[0];
@@ -94,10 +98,9 @@ Cost CostOfGradient(const OpCall& call, int64_t products, bool causal) {
   const int64_t rows = CountOf({8, q.shape[0], q.shape[1], q.shape[2]});
   cost.scratch += rows;
   cost.cuda_scratch = rows;
-  if (!causal || q.dtype != DType::kBF16) return cost;
-  *cost.cuda_scratch += rows + ScoresAtATime(q.shape) + kRests;
-  const int64_t mask = MaskBytes(call);
-  if (mask > 0) *cost.cuda_scratch += BytesOf({q}) + mask;
+  if (q.dtype != DType::kBF16) return cost;
+  *cost.cuda_scratch += rows + ScoresAtATime(call) + PaddingBytes(call, causal) + kRests;
+  if (HasMask(call)) *cost.cuda_scratch += BytesOf({q}) + MaskBytes(call);
   return cost;
 }
 
@@ -353,7 +356,7 @@ const OpDef& AttentionOp() {
     OpDef op = MakeForward("attention");
     op.infer = [](const OpCall& call) { return InferForward("attention", call, false); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("bThD,bThD,bThD->bThD,bTh"); };
-    op.cost = CostOfCausal;
+    op.cost = [](const OpCall& call) { return CostOfForward(call, 2, /*causal=*/true); };
     const TensorType even = F32({2, 5, 3, 4}), one = F32({3, 7, 1, 3});
     op.cases = {{"heads", AttentionAttributes{0.5}, ForwardTypes(even, false)},
                 {"one_head", AttentionAttributes{0.577}, ForwardTypes(one, false)},
@@ -404,7 +407,7 @@ const OpDef& PaddedAttentionOp() {
     op.inputs.push_back({"lengths"});
     op.infer = [](const OpCall& call) { return InferForward("padded_attention", call, true); };
     op.rule = [](const OpCall&) { return IndexRule::Parse("bThD,bThD,bThD,b->bThD,bTh"); };
-    op.cost = [](const OpCall& call) { return CostOfProducts(call, 4); };
+    op.cost = [](const OpCall& call) { return CostOfForward(call, 4, /*causal=*/false); };
     const TensorType even = F32({2, 5, 3, 4}), one = F32({3, 7, 1, 3});
     op.cases = {{"heads", AttentionAttributes{0.04}, ForwardTypes(even, true), 0, 5},
                 {"one_head", AttentionAttributes{0.03}, ForwardTypes(one, true), 0, 7},

@@ -11,7 +11,8 @@ namespace sluice {
 namespace {
 
 // The definition is a list of ops. Values are numbered: inputs of the whole, then what each step
-// makes. What is no output of the whole lies as its first output does.
+// makes. What is no output of the whole lies as its first output does, or, if it is cast, as what
+// it is cast of.
 struct Step {
   const OpDef& (*op)();
   std::vector<size_t> reads;
@@ -73,7 +74,8 @@ const Definition& InputGradientGeluGradient() {
 Attributes OfAddNorm(size_t step, const Attributes& of_all) {
   const auto& a = std::get<AddNormAttributes>(of_all);
   const Attributes of_steps[] = {DropoutAttributes{a.rate, a.key}, CastAttributes{DType::kF32},
-                                 NoAttributes(), NormAttributes{a.epsilon}};
+                                 NoAttributes(), NormAttributes{a.epsilon},
+                                 CastAttributes{DType::kBF16}};
   return of_steps[step];
 }
 
@@ -89,36 +91,80 @@ const Definition& AddLayerNorm() {
   return definition;
 }
 
+// y is bf16.
+const Definition& AddLayerNormCast() {
+  static const auto& definition = *[] {
+    auto* const made = new Definition(AddLayerNorm());
+    made->steps.push_back({CastOp, {7}});
+    made->results[0] = 10;
+    return made;
+  }();
+  return definition;
+}
+
+// Of all that make a sum and what is made of the sum, in the order of NormGradientAdd's steps and
+// those behind. A sum is dropped in the type that it is cast to.
+template <DType kLow>
+Attributes StepOfNormGradient(size_t step, const Attributes& of_all) {
+  const auto* const drops = std::get_if<AddNormAttributes>(&of_all);
+  const double epsilon =
+      drops != nullptr ? drops->epsilon : std::get<NormAttributes>(of_all).epsilon;
+  const Attributes of_steps[] = {
+      CastAttributes{DType::kF32}, NormAttributes{epsilon}, NoAttributes(), CastAttributes{kLow},
+      drops != nullptr ? DropoutAttributes{drops->rate, drops->key} : DropoutAttributes()};
+  return of_steps[step];
+}
+
+// dy may be bf16.
 const Definition& NormGradientAdd() {
   static const auto& definition =
       *new Definition{{{"dy"}, {"x"}, {"gamma"}, {"mean"}, {"rstd"}, {"other"}},
                       {{"dx"}},
-                      {{LayerNormGradientOp, {0, 1, 2, 3, 4}}, {AddOp, {5, 6}}},
-                      0,
-                      {7}};
+                      {{CastOp, {0}}, {LayerNormGradientOp, {6, 1, 2, 3, 4}}, {AddOp, {5, 7}}},
+                      1,
+                      {8},
+                      StepOfNormGradient<DType::kF32>};
   return definition;
 }
 
-// The sum is dropped in this type.
-template <DType kDropped>
-Attributes OfNormGradientAddDropout(size_t step, const Attributes& of_all) {
-  const auto& a = std::get<AddNormAttributes>(of_all);
-  const Attributes of_steps[] = {NormAttributes{a.epsilon}, NoAttributes(),
-                                 CastAttributes{kDropped}, DropoutAttributes{a.rate, a.key}};
-  return of_steps[step];
+const Definition& NormGradientAddCast() {
+  static const auto& definition = *[] {
+    auto* const made = new Definition(NormGradientAdd());
+    made->outputs = {{"dx"}, {"low"}};
+    made->steps.push_back({CastOp, {8}});
+    made->results = {8, 9};
+    made->of_step = StepOfNormGradient<DType::kBF16>;
+    return made;
+  }();
+  return definition;
 }
 
 template <DType kDropped>
 const Definition& NormGradientAddDropout() {
   static const auto& definition = *[] {
-    auto* const made = new Definition(NormGradientAdd());
+    auto* const made = new Definition(NormGradientAddCast());
     made->outputs = {{"dx"}, {"dropped"}};
-    made->steps.push_back({CastOp, {7}});
-    made->steps.push_back({DropoutOp, {8}});
-    made->results = {7, 9};
-    made->of_step = OfNormGradientAddDropout<kDropped>;
+    made->steps.push_back({DropoutOp, {9}});
+    made->results = {8, 10};
+    made->of_step = StepOfNormGradient<kDropped>;
     return made;
   }();
+  return definition;
+}
+
+Attributes OfCastNormParameterGradient(size_t step, const Attributes&) {
+  if (step == 0) return CastAttributes{DType::kF32};
+  return NoAttributes();
+}
+
+const Definition& CastNormParameterGradient() {
+  static const auto& definition =
+      *new Definition{{{"dy"}, {"x"}, {"mean"}, {"rstd"}},
+                      {{"dgamma"}, {"dbeta"}},
+                      {{CastOp, {0}}, {LayerNormParameterGradientOp, {4, 1, 2, 3}}},
+                      1,
+                      {5, 6},
+                      OfCastNormParameterGradient};
   return definition;
 }
 
@@ -129,6 +175,10 @@ bool AddsAsDefined(const Types& inputs) {
   const Shape& to = inputs[0].shape;
   const Shape& added = inputs[1].shape;
   return added == to || (added.rank() == 1 && to.rank() > 1 && added[0] == to[to.rank() - 1]);
+}
+
+TensorType CastOf(const Attributes& attributes, const TensorType& x) {
+  return {std::get<CastAttributes>(attributes).dtype, x.shape};
 }
 
 // Of all values.
@@ -162,7 +212,9 @@ Cost CostOf(const OpCall& call) {
     for (const size_t read : of.steps[s].reads) inputs.push_back(types[read]);
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const size_t output = of.OutputOf(types.size() + i);
-      made.push_back(call.outputs[output < call.outputs.size() ? output : 0]);
+      made.push_back(output < call.outputs.size() ? call.outputs[output]
+                     : &op == &CastOp()           ? CastOf(attributes, inputs[0])
+                                                  : call.outputs[0]);
     }
     const Cost cost = op.cost({attributes, inputs, made});
     total.flops += cost.flops;
@@ -187,7 +239,10 @@ absl::Status ReferenceOf(const ReferenceCall& call) {
     for (const size_t read : of.steps[s].reads) inputs.push_back(values[read]);
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const size_t output = of.OutputOf(values.size() + i);
-      const ShardArray& like = call.outputs[output < call.outputs.size() ? output : 0];
+      ShardArray like = call.outputs[output < call.outputs.size() ? output : 0];
+      if (output >= call.outputs.size() && &op == &CastOp()) {
+        like.logical = CastOf(attributes, inputs[0].logical), like.box = inputs[0].box;
+      }
       made.push_back({like.logical, like.box, Array(ShapeOf(like.box))});
     }
     RETURN_IF_ERROR(op.reference(
@@ -262,30 +317,63 @@ const OpDef& ForwardOp() {
 
 // ---- Norms ----
 
-std::vector<TensorType> OfNormGradient(const TensorType& x, const TensorType& row,
-                                       const TensorType& column) {
-  return {x, x, row, column, column, x};
+// Tolerances, of what has no bf16 and what has.
+constexpr double kOfF32 = 1e-5, kOfBf16 = 0x1p-7;
+constexpr AddNormAttributes kDrops = {1e-3, 0.3, 77};
+
+TensorType Low(const TensorType& x) { return {DType::kBF16, x.shape}; }
+
+// dy is as x, or bf16.
+std::vector<TensorType> OfNormGradient(const TensorType& dy, const TensorType& x,
+                                       const TensorType& row, const TensorType& column) {
+  return {dy, x, row, column, column, x};
 }
 
-// Whose sum is dropped.
+// `tolerance`: of what is made of f32.
 template <DefinitionOf kOf, const char* kName>
-OpDef NormGradientOp(double tolerance) {
+OpDef NormGradientOp(const Attributes& attributes, double tolerance) {
   OpDef op = MakeCardOp<kOf, kName>();
-  op.attributes = AddNormAttributes();
-  op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,...,...,...E->...E,...E"); };
-  const AddNormAttributes drops = {1e-5, 0.3, 77};
+  op.attributes = attributes;
+  std::visit([](auto& a) { a = {}; }, op.attributes);
+  op.rule = [](const OpCall& call) {
+    return IndexRule::Parse(call.outputs.size() == 1 ? "...E,...E,E,...,...,...E->...E"
+                                                     : "...E,...E,E,...,...,...E->...E,...E");
+  };
+  const TensorType matrix = F32({5, 7}), cube = F32({3, 2, 5});
   op.cases = {{.name = "matrix",
-               .attributes = drops,
-               .inputs = OfNormGradient(F32({5, 7}), F32({7}), F32({5})),
+               .attributes = attributes,
+               .inputs = OfNormGradient(matrix, matrix, F32({7}), F32({5})),
                .tolerance = tolerance},
               {.name = "cube",
-               .attributes = drops,
-               .inputs = OfNormGradient(F32({3, 2, 5}), F32({5}), F32({3, 2})),
-               .tolerance = tolerance}};
+               .attributes = attributes,
+               .inputs = OfNormGradient(cube, cube, F32({5}), F32({3, 2})),
+               .tolerance = tolerance},
+              {.name = "bf16",
+               .attributes = attributes,
+               .inputs = OfNormGradient(Low(cube), cube, F32({5}), F32({3, 2})),
+               .tolerance = kOfBf16}};
   op.large_cases = {{.name = "",
-                     .attributes = drops,
-                     .inputs = OfNormGradient(Wide(), WideRow(), WideColumn()),
+                     .attributes = attributes,
+                     .inputs = OfNormGradient(Wide(), Wide(), WideRow(), WideColumn()),
                      .tolerance = tolerance}};
+  return op;
+}
+
+// With a term of bf16.
+template <DefinitionOf kOf, const char* kName>
+OpDef NormOfSumOp() {
+  OpDef op = MakeCardOp<kOf, kName>();
+  op.attributes = AddNormAttributes();
+  op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,E->...E,...,...,...E"); };
+  const TensorType matrix = F32({5, 7}), row = F32({7}), cube = F32({3, 2, 5}), of_cube = F32({5});
+  op.cases = {{.name = "bf16",
+               .attributes = AddNormAttributes{1e-3},
+               .inputs = {cube, Low(cube), of_cube, of_cube},
+               .tolerance = kOfBf16},
+              {.name = "dropped_bf16",
+               .attributes = kDrops,
+               .inputs = {matrix, Low(matrix), row, row},
+               .tolerance = kOfBf16}};
   return op;
 }
 
@@ -294,9 +382,12 @@ constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
 constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
 constexpr char kInputGradientGeluGradient[] = "matmul_input_gradient_gelu_gradient";
 constexpr char kAddLayerNorm[] = "add_layer_norm";
+constexpr char kAddLayerNormCast[] = "add_layer_norm_cast";
 constexpr char kNormGradientAdd[] = "layer_norm_gradient_add";
+constexpr char kNormGradientAddCast[] = "layer_norm_gradient_add_cast";
 constexpr char kNormGradientAddDropout[] = "layer_norm_gradient_add_dropout";
 constexpr char kNormGradientAddCastDropout[] = "layer_norm_gradient_add_cast_dropout";
+constexpr char kCastNormParameterGradient[] = "cast_layer_norm_parameter_gradient";
 
 }  // namespace
 
@@ -324,47 +415,68 @@ const OpDef& MatMulInputGradientGeluGradientOp() {
 
 const OpDef& AddLayerNormOp() {
   static const OpDef op = [] {
-    OpDef op = MakeCardOp<AddLayerNorm, kAddLayerNorm>();
-    op.attributes = AddNormAttributes();
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,E->...E,...,...,...E"); };
-    const TensorType matrix = F32({5, 7}), row = F32({7}), low = {DType::kBF16, {5, 7}};
-    const TensorType cube = F32({3, 2, 5}), cube_row = F32({5});
-    op.cases = {{"matrix", AddNormAttributes(), {matrix, matrix, row, row}},
-                {"cube", AddNormAttributes{1e-3}, {cube, cube, cube_row, cube_row}},
-                {"dropped", AddNormAttributes{1e-3, 0.3, 77}, {cube, cube, cube_row, cube_row}},
-                {.name = "dropped_bf16",
-                 .attributes = AddNormAttributes{1e-3, 0.3, 77},
-                 .inputs = {matrix, low, row, row},
-                 .tolerance = 0x1p-7}};
-    op.large_cases = {
-        {"", AddNormAttributes(), {Wide(), Wide(), WideRow(), WideRow()}},
-        {"", AddNormAttributes{1e-5, 0.1, 77}, {Wide(), Wide(), WideRow(), WideRow()}}};
+    OpDef op = NormOfSumOp<AddLayerNorm, kAddLayerNorm>();
+    const TensorType matrix = F32({5, 7}), row = F32({7}), cube = F32({3, 2, 5}),
+                     of_cube = F32({5});
+    const OpCase of_f32[] = {{"matrix", AddNormAttributes(), {matrix, matrix, row, row}},
+                             {"cube", AddNormAttributes{1e-3}, {cube, cube, of_cube, of_cube}},
+                             {"dropped", kDrops, {cube, cube, of_cube, of_cube}}};
+    op.cases.insert(op.cases.begin(), std::begin(of_f32), std::end(of_f32));
+    op.large_cases = {{"", AddNormAttributes(), {Wide(), Wide(), WideRow(), WideRow()}},
+                      {"", kDrops, {Wide(), Wide(), WideRow(), WideRow()}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& AddLayerNormCastOp() {
+  static const OpDef op = [] {
+    OpDef op = NormOfSumOp<AddLayerNormCast, kAddLayerNormCast>();
+    op.large_cases = {{.name = "",
+                       .attributes = kDrops,
+                       .inputs = {Wide(), Low(Wide()), WideRow(), WideRow()},
+                       .tolerance = kOfBf16}};
     return op;
   }();
   return op;
 }
 
 const OpDef& LayerNormGradientAddOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeCardOp<NormGradientAdd, kNormGradientAdd>();
-    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,...,...,...E->...E"); };
-    op.cases = {{"matrix", NormAttributes(), OfNormGradient(F32({5, 7}), F32({7}), F32({5}))},
-                {"cube", NormAttributes(), OfNormGradient(F32({3, 2, 5}), F32({5}), F32({3, 2}))}};
-    op.large_cases = {{"", NormAttributes(), OfNormGradient(Wide(), WideRow(), WideColumn())}};
-    return op;
-  }();
+  static const OpDef op =
+      NormGradientOp<NormGradientAdd, kNormGradientAdd>(NormAttributes(), kOfF32);
+  return op;
+}
+
+const OpDef& LayerNormGradientAddCastOp() {
+  static const OpDef op =
+      NormGradientOp<NormGradientAddCast, kNormGradientAddCast>(NormAttributes(), kOfBf16);
   return op;
 }
 
 const OpDef& LayerNormGradientAddDropoutOp() {
   static const OpDef op =
-      NormGradientOp<NormGradientAddDropout<DType::kF32>, kNormGradientAddDropout>(1e-5);
+      NormGradientOp<NormGradientAddDropout<DType::kF32>, kNormGradientAddDropout>(kDrops, kOfF32);
   return op;
 }
 
 const OpDef& LayerNormGradientAddCastDropoutOp() {
   static const OpDef op =
-      NormGradientOp<NormGradientAddDropout<DType::kBF16>, kNormGradientAddCastDropout>(0x1p-7);
+      NormGradientOp<NormGradientAddDropout<DType::kBF16>, kNormGradientAddCastDropout>(kDrops,
+                                                                                        kOfBf16);
+  return op;
+}
+
+const OpDef& CastLayerNormParameterGradientOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<CastNormParameterGradient, kCastNormParameterGradient>();
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...e,...e,...,...->e,e", {{0}}); };
+    const TensorType matrix = F32({5, 7}), cube = F32({3, 2, 5});
+    const TensorType column = F32({5}), of_cube = F32({3, 2});
+    op.cases = {{"matrix", NoAttributes(), {Low(matrix), matrix, column, column}},
+                {"cube", NoAttributes(), {Low(cube), cube, of_cube, of_cube}}};
+    op.large_cases = {{"", NoAttributes(), {Low(Wide()), Wide(), WideColumn(), WideColumn()}}};
+    return op;
+  }();
   return op;
 }
 

@@ -15,13 +15,18 @@ const OpDef& MatMulBiasGeluOp();     // a, b, bias -> gelu(y)
 const OpDef& MatMulBiasGeluAuxOp();  // a, b, bias -> gelu(y), y
 // dy, b, x -> dx: gelu_gradient of x and of what matmul_input_gradient makes of dy and b.
 const OpDef& MatMulInputGradientGeluGradientOp();
-// a, b, gamma, beta -> y, mean, rstd, a + b: layer_norm of the sum of two tensors of one type.
+// a, b, gamma, beta -> y, mean, rstd, sum: layer_norm of a + dropout(b), where b may be bf16, which
+// is cast when it is dropped; and with y cast to bf16.
 const OpDef& AddLayerNormOp();
-// dy, x, gamma, mean, rstd, other -> other + layer_norm_gradient of the first five; and dropout of
-// that sum, or of the sum in bf16.
+const OpDef& AddLayerNormCastOp();
+// dy, x, gamma, mean, rstd, other -> other + layer_norm_gradient of the first five; and what is
+// made of that sum: in bf16, dropout of it, dropout of it in bf16. dy may be bf16, which is cast.
 const OpDef& LayerNormGradientAddOp();
+const OpDef& LayerNormGradientAddCastOp();
 const OpDef& LayerNormGradientAddDropoutOp();
 const OpDef& LayerNormGradientAddCastDropoutOp();
+// layer_norm_parameter_gradient, where dy is bf16.
+const OpDef& CastLayerNormParameterGradientOp();
 
 }  // namespace sluice
 

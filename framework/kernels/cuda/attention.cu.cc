@@ -2,6 +2,7 @@
 // weights are brought up to date tile by tile.
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/attention_draws.h"
+#include "framework/kernels/cuda/attention_padding.h"
 #include "framework/kernels/cuda/attention_tiles.h"
 #include "framework/kernels/cuda/moves.h"
 
@@ -171,40 +172,41 @@ PreparedKernel PrepareForward(const KernelSpec& spec, bool padded) {
 PreparedKernel PrepareByCudnn(const AttentionPlan& plan, int64_t most_scratch) {
   constexpr int64_t kAlignment = 256;  // of what lies behind
   const AttentionShape& s = plan.shape;
-  const int64_t bytes = (s.statistics() * 4 + kAlignment - 1) / kAlignment * kAlignment;
+  const int64_t behind = (s.statistics() * 4 + kAlignment - 1) / kAlignment * kAlignment;
   ASSIGN_OR_RETURN(const AttentionParts parts,
-                   AttentionPartsOf(AttentionPass::kForward, plan, most_scratch - bytes));
-  const Shape extent = {s.batch, s.time, s.heads};
-  const StridedCopy copy(
-      StridedExtent(extent, {Shape{s.heads * s.time, 1, s.time}, extent.Strides()}), 4);
+                   AttentionPartsOf(AttentionPass::kForward, plan, most_scratch - behind));
+  const int y = plan.IsPadded() ? 4 : 3;
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         auto* const scratch = at.scratch<std::byte>();
+        const int32_t* const lengths = plan.LengthsOf(at);
         RETURN_IF_ERROR(
-            parts.ForEach(context, plan.At(context), scratch + bytes,
+            parts.ForEach(context, plan.At(context), lengths, scratch + behind,
                           [&](int64_t sample, int64_t head, CudnnAttention::Operands* of) {
                             const int64_t first = (sample * s.time * s.heads + head) * s.size * 2;
                             of->q = at.bytes(0) + first, of->k = at.bytes(1) + first;
-                            of->v = at.bytes(2) + first, of->y = at.bytes(3) + first;
+                            of->v = at.bytes(2) + first, of->y = at.bytes(y) + first;
                             of->logsumexp = scratch + (sample * s.heads + head) * s.time * 4;
                           }));
-        return copy.Run(context, scratch, at.bytes(4));
+        return TakeLogSumExps(context, s, lengths, reinterpret_cast<const float*>(scratch),
+                              at.at(y + 1), at.at<uint16_t>(y));
       },
-      bytes + parts.scratch());
+      behind + parts.scratch());
+}
+
+PreparedKernel Prepare(const KernelSpec& spec, bool padded) {
+  ASSIGN_OR_RETURN(const AttentionPlan plan, PlanAttention(spec, /*gradient=*/false, padded));
+  return PrepareByEither(
+      spec, plan, [&] { return PrepareByCudnn(plan, spec.most_scratch); },
+      [&] { return PrepareForward(spec, padded); });
 }
 
 }  // namespace
 
-PreparedKernel PrepareAttention(const KernelSpec& spec) {
-  ASSIGN_OR_RETURN(const AttentionPlan plan,
-                   PlanAttention(spec, /*gradient=*/false, /*padded=*/false));
-  return PrepareCausal(
-      spec, plan, [&] { return PrepareByCudnn(plan, spec.most_scratch); },
-      [&] { return PrepareForward(spec, /*padded=*/false); });
-}
+PreparedKernel PrepareAttention(const KernelSpec& spec) { return Prepare(spec, /*padded=*/false); }
 
 PreparedKernel PreparePaddedAttention(const KernelSpec& spec) {
-  return PrepareForward(spec, /*padded=*/true);
+  return Prepare(spec, /*padded=*/true);
 }
 
 }  // namespace sluice::cuda

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/kernels/cuda/elementwise.h"
+#include "framework/tensor/score_bytes.h"
 
 namespace sluice::cuda {
 namespace {
@@ -14,14 +15,16 @@ int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 // weight.
 struct MaskShape {
   int64_t samples, heads, time, first;
+  bool causal;
   int64_t weights() const { return samples * heads * time * time; }
 };
 
-// Ones where a weight is kept. What no row sees is zero: cuDNN may read it, and it needs no draw.
+// Ones where a weight is kept. What no row sees is zero: cuDNN may read it, and it needs no draw;
+// but of padding draws are made, too.
 // `width` keys of a row at once, whose draws are whole blocks of Philox, or one.
 template <int width>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    CausalMask(MaskShape shape, WeightDropout dropout, uint16_t* mask) {
+    WeightMask(MaskShape shape, WeightDropout dropout, uint16_t* mask) {
   const int64_t items_of_row = shape.time / width;
   const int64_t items = shape.samples * shape.heads * shape.time * items_of_row;
   for (int64_t item = ThreadIndex(); item < items; item += NumThreads()) {
@@ -29,15 +32,16 @@ __global__ void __launch_bounds__(kElementwiseThreads)
     const int64_t query = row % shape.time, pair = row / shape.time;
     const int64_t index = shape.first + pair / shape.heads * dropout.of_sample +
                           pair % shape.heads * dropout.of_head + query * shape.time + key;
+    const int64_t seen = shape.causal ? query + 1 : shape.time;
     F kept[width] = {};
     const auto put = [&](int e, uint32_t word) {
-      kept[e] = key + e <= query && word >= dropout.threshold ? 1 : 0;
+      kept[e] = key + e < seen && word >= dropout.threshold ? 1 : 0;
     };
     if constexpr (width == 1) {
-      if (key <= query) put(0, PhiloxWord(dropout.draw, index));
+      if (key < seen) put(0, PhiloxWord(dropout.draw, index));
     } else {
       for (int e = 0; e < width; e += 4) {
-        if (key + e > query) break;
+        if (key + e >= seen) break;
         const uint4 words = PhiloxWords(dropout.draw, (index + e) / 4);
         put(e, words.x);
         put(e + 1, words.y);
@@ -64,18 +68,14 @@ CudnnDropout DropoutOf(const AttentionPlan& plan) {
   return plan.LibraryDraws() ? CudnnDropout::kDraws : CudnnDropout::kMask;
 }
 
-int64_t ScoreBytes(const AttentionShape& s, int64_t heads) { return 2 * heads * s.time * s.time; }
 int64_t DrawsBytes(CudnnDropout dropout, int64_t scores) {
   if (dropout == CudnnDropout::kNone) return 0;
   return dropout == CudnnDropout::kMask ? Aligned(scores) : 2 * kAlignment;
 }
 
-// Of draws of cuDNN's: whether so many heads are few enough, counted in whole tiles of scores, as a
-// gradient's workspace is.
+// Of draws of cuDNN's: whether so many heads are few enough.
 bool AreFewEnoughToDraw(const AttentionShape& s, int64_t heads) {
-  constexpr int64_t kMostScores = int64_t{64} << 20, kTile = 128;
-  const int64_t tiles = (s.time + kTile - 1) / kTile * kTile;
-  return 2 * heads * tiles * tiles <= kMostScores;
+  return ScoreBytes(heads, s.time) <= kMostScoreBytes;
 }
 
 }  // namespace
@@ -93,12 +93,12 @@ absl::Status AttentionParts::Draw(const KernelContext& context, const AttentionS
   }
   of->mask = scratch;
   auto* const mask = reinterpret_cast<uint16_t*>(scratch);
-  const MaskShape shape = {samples, heads, whole.time, first};
+  const MaskShape shape = {samples, heads, whole.time, first, causal};
   if (whole.time % kPack<uint16_t> == 0) {
-    return Launch(context, CausalMask<kPack<uint16_t>>, GridOver(shape.weights() / kPack<uint16_t>),
+    return Launch(context, WeightMask<kPack<uint16_t>>, GridOver(shape.weights() / kPack<uint16_t>),
                   shape, drops, mask);
   }
-  return Launch(context, CausalMask<1>, GridOver(shape.weights()), shape, drops, mask);
+  return Launch(context, WeightMask<1>, GridOver(shape.weights()), shape, drops, mask);
 }
 
 absl::StatusOr<AttentionParts> AttentionPartsOf(AttentionPass pass, const AttentionPlan& plan,
@@ -111,27 +111,34 @@ absl::StatusOr<AttentionParts> AttentionPartsOf(AttentionPass pass, const Attent
     AttentionParts parts;
     parts.whole = s;
     parts.dropout = dropout;
+    parts.causal = !plan.IsPadded();
     parts.samples = std::max<int64_t>(1, all / s.heads);
     parts.heads = std::min(all, s.heads);
     if (parts.samples * parts.heads != all || s.batch % parts.samples != 0 ||
         s.heads % parts.heads != 0 || (draws && !AreFewEnoughToDraw(s, all))) {
       continue;
     }
-    const int64_t scores = ScoreBytes(s, all);
+    const int64_t scores = 2 * all * s.time * s.time;
+    if (!parts.causal) parts.bias_bytes = Aligned(PaddingBiasBytes(s.time, parts.samples));
     parts.draws_bytes = DrawsBytes(dropout, scores);
+    const int64_t beside = parts.bias_bytes + parts.draws_bytes;
     const int64_t workspace = pass == AttentionPass::kGradient ? scores : 0;
-    if (!draws && parts.draws_bytes + workspace > most_bytes) continue;
-    CausalAttention part = {parts.samples, s.time, parts.heads, s.size, s.scale, s.heads};
+    if (!draws && beside + workspace > most_bytes) continue;
+    CudnnAttentionShape part;
+    part.batch = parts.samples, part.heads = parts.heads, part.time = s.time, part.size = s.size;
+    part.causal = parts.causal;
+    part.row_heads = s.heads;
+    part.scale = s.scale;
     part.dropout = dropout;
     part.keep = 1 / plan.dropped.scale;
-    auto attention = CudnnAttention::Prepare(pass, part, most_bytes - parts.draws_bytes);
+    auto attention = CudnnAttention::Prepare(pass, part, most_bytes - beside);
     if (attention.ok()) {
       parts.attention = *std::move(attention);
       return parts;
     }
     refusal = attention.status();
     // Fewer heads want less beside their operands, if they want anything.
-    if (!absl::IsUnimplemented(refusal) || draws || parts.draws_bytes + workspace == 0) break;
+    if (!absl::IsUnimplemented(refusal) || draws || beside + workspace == 0) break;
   }
   return refusal;
 }

@@ -11,6 +11,7 @@
 // weight that was dropped is zero, and one that was kept has the same factor.
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/attention_draws.h"
+#include "framework/kernels/cuda/attention_padding.h"
 #include "framework/kernels/cuda/attention_tiles.h"
 #include "framework/kernels/cuda/moves.h"
 
@@ -192,8 +193,9 @@ __device__ void FindOffsets(const AttentionHead& head, const GradientOperands<T>
     const int64_t query = first_row + ThreadRow() * kOfThread + r;
     const float whole = SumOfRow(sum[r]);
     offsets[r].mean = SumOfRow(rest[r]) / whole;
-    if (writes && query < head.length && ThreadColumn() == 0) {
-      at.offsets[head.StatisticAt(query)] = offsets[r];
+    if (writes && query < head.time && ThreadColumn() == 0) {
+      // Rows of padding have no slopes.
+      at.offsets[head.StatisticAt(query)] = query < head.length ? offsets[r] : Offsets{0, 0};
     }
   }
 }
@@ -406,10 +408,7 @@ PreparedKernel PrepareByCudnn(const AttentionPlan& plan, int64_t most_scratch) {
   const int64_t behind = layout.bytes();
   ASSIGN_OR_RETURN(const AttentionParts parts,
                    AttentionPartsOf(AttentionPass::kGradient, plan, most_scratch - behind));
-  const Shape extent = {s.batch, s.time, s.heads};
-  const StridedCopy copy(
-      StridedExtent(extent, {extent.Strides(), Shape{s.heads * s.time, 1, s.time}}), 4);
-  const int chunks = static_cast<int>(s.chunks());
+  const int chunks = static_cast<int>(s.chunks()), dq = plan.IsPadded() ? 7 : 6;
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         auto* const scratch = at.scratch<std::byte>();
@@ -420,7 +419,7 @@ PreparedKernel PrepareByCudnn(const AttentionPlan& plan, int64_t most_scratch) {
         operands.q = at.at<uint16_t>(0), operands.k = at.at<uint16_t>(1);
         operands.v = at.at<uint16_t>(2), operands.y = at.at<uint16_t>(3);
         operands.logsumexp = at.at(4), operands.dy = at.at<uint16_t>(5);
-        operands.offsets = found;
+        operands.lengths = plan.LengthsOf(at), operands.offsets = found;
         if (finds) {
           RETURN_IF_ERROR(Launch(context, SlopeOffsets,
                                  AttentionBlock::GridOf(s, kSide, chunks, kSharedBytes), of_firing,
@@ -428,9 +427,10 @@ PreparedKernel PrepareByCudnn(const AttentionPlan& plan, int64_t most_scratch) {
           RETURN_IF_ERROR(Launch(context, SlopesAsProducts, WarpRow::GridOf(n),
                                  Rows{n, s.size, false}, keep, operands.dy, found, y));
         }
-        RETURN_IF_ERROR(copy.Run(context, at.bytes(4), scratch + logsumexp));
+        RETURN_IF_ERROR(GiveLogSumExps(context, s, operands.lengths, at.at(4),
+                                       reinterpret_cast<float*>(scratch + logsumexp)));
         return parts.ForEach(
-            context, of_firing, scratch + behind,
+            context, of_firing, operands.lengths, scratch + behind,
             [&](int64_t sample, int64_t head, CudnnAttention::Operands* of) {
               const int64_t row = (sample * s.heads + head) * s.time * 4;
               const int64_t first = (sample * s.time * s.heads + head) * s.size * 2;
@@ -438,25 +438,28 @@ PreparedKernel PrepareByCudnn(const AttentionPlan& plan, int64_t most_scratch) {
               of->v = at.bytes(2) + first;
               of->y = (finds ? scratch + products : at.bytes(3)) + first;
               of->logsumexp = scratch + logsumexp + row, of->slopes = scratch + slopes + row;
-              of->dy = at.bytes(5) + first, of->dq = at.bytes(6) + first;
-              of->dk = at.bytes(7) + first, of->dv = at.bytes(8) + first;
+              of->dy = at.bytes(5) + first, of->dq = at.bytes(dq) + first;
+              of->dk = at.bytes(dq + 1) + first, of->dv = at.bytes(dq + 2) + first;
             });
       },
       behind + parts.scratch());
 }
 
+PreparedKernel Prepare(const KernelSpec& spec, bool padded) {
+  ASSIGN_OR_RETURN(const AttentionPlan plan, PlanAttention(spec, /*gradient=*/true, padded));
+  return PrepareByEither(
+      spec, plan, [&] { return PrepareByCudnn(plan, spec.most_scratch); },
+      [&] { return PrepareGradient(spec, padded); });
+}
+
 }  // namespace
 
 PreparedKernel PrepareAttentionGradient(const KernelSpec& spec) {
-  ASSIGN_OR_RETURN(const AttentionPlan plan,
-                   PlanAttention(spec, /*gradient=*/true, /*padded=*/false));
-  return PrepareCausal(
-      spec, plan, [&] { return PrepareByCudnn(plan, spec.most_scratch); },
-      [&] { return PrepareGradient(spec, /*padded=*/false); });
+  return Prepare(spec, /*padded=*/false);
 }
 
 PreparedKernel PreparePaddedAttentionGradient(const KernelSpec& spec) {
-  return PrepareGradient(spec, /*padded=*/true);
+  return Prepare(spec, /*padded=*/true);
 }
 
 }  // namespace sluice::cuda

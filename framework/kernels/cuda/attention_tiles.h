@@ -205,6 +205,7 @@ struct AttentionPlan {
   bool library_draws;
   int lengths;  // the operand that says how long each sample is; -1 of a causal
                 // op
+  bool IsPadded() const { return lengths >= 0; }
   bool LibraryDraws() const { return library_draws && dropped.drops; }
   // The shape with what a firing drops.
   AttentionShape At(const KernelContext& context) const {
@@ -219,7 +220,7 @@ struct AttentionPlan {
     return of_firing;
   }
   const int32_t* LengthsOf(const Operands& at) const {
-    return lengths < 0 ? nullptr : at.at<int32_t>(lengths);
+    return IsPadded() ? at.at<int32_t>(lengths) : nullptr;
   }
 };
 

@@ -14,6 +14,13 @@
 
 namespace sluice::cuda {
 
+// Each row's term waits for the sum before it, but rows are loaded ahead.
+#ifdef __CUDACC__
+#define SLUICE_ROWS_AHEAD _Pragma("unroll kAhead")
+#else
+#define SLUICE_ROWS_AHEAD
+#endif
+
 constexpr int64_t kGroupRows = 64;
 constexpr int kColumnThreads = 512;
 
@@ -44,8 +51,9 @@ struct ColumnBlock {
   }
 
   // term(r, part): folds row r into `part`, kSums values. The result is the first warp's. All
-  // threads call it.
-  template <typename Fold, int kSums, typename Term>
+  // threads call it. Where a term is cheap, kAhead rows are to be under way, as a card has too
+  // little to do with the four that nvcc takes alone (0); others would need too many registers.
+  template <typename Fold, int kAhead = 0, int kSums, typename Term>
   __device__ void FoldRows(int64_t begin, int64_t end, const Term& term,
                            float (&total)[kSums]) const {
     float* const parts = SharedMemory<float>();  // [warps, kSums, lanes]
@@ -59,7 +67,12 @@ struct ColumnBlock {
         for (int s = 0; s < kSums; ++s) sum[s] = Fold::kIdentity;
         const int64_t from = begin + (first + warp) * kGroupRows;
         const int64_t to = from + kGroupRows < end ? from + kGroupRows : end;
-        for (int64_t r = from; valid && r < to; ++r) term(r, sum);
+        if constexpr (kAhead == 0) {
+          for (int64_t r = from; valid && r < to; ++r) term(r, sum);
+        } else if (valid) {
+          SLUICE_ROWS_AHEAD
+          for (int64_t r = from; r < to; ++r) term(r, sum);
+        }
         for (int s = 0; s < kSums; ++s) parts[(warp * kSums + s) * kWarp + lane] = sum[s];
       }
       __syncthreads();

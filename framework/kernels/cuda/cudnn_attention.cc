@@ -35,9 +35,10 @@ class PlannedAttention final : public CudnnAttention {
           std::pair(tensors_.y, at.y), std::pair(tensors_.logsumexp, at.logsumexp),
           std::pair(tensors_.y_gradient, at.dy), std::pair(tensors_.slopes, at.slopes),
           std::pair(tensors_.q_gradient, at.dq), std::pair(tensors_.k_gradient, at.dk),
-          std::pair(tensors_.v_gradient, at.dv), std::pair(tensors_.mask, at.mask),
-          std::pair(tensors_.seed, at.seed), std::pair(tensors_.offset, at.offset)}) {
-      if (tensor.number == 0) continue;  // of the other pass, or another dropout
+          std::pair(tensors_.v_gradient, at.dv), std::pair(tensors_.bias, at.bias),
+          std::pair(tensors_.mask, at.mask), std::pair(tensors_.seed, at.seed),
+          std::pair(tensors_.offset, at.offset)}) {
+      if (tensor.number == 0) continue;  // of the other pass, padding or dropout
       tensors.push_back(tensor.number);
       addresses.push_back(address);
     }
@@ -59,17 +60,8 @@ class PlannedAttention final : public CudnnAttention {
   const std::shared_ptr<const CudnnPlan> plan_;
 };
 
-absl::StatusOr<SharedAttention> Make(AttentionPass pass, const CausalAttention& a,
+absl::StatusOr<SharedAttention> Make(AttentionPass pass, const CudnnAttentionShape& shape,
                                      int64_t most_workspace, CudnnHandle* handle) {
-  CudnnAttentionShape shape;
-  shape.batch = a.batch;
-  shape.heads = a.heads;
-  shape.time = a.time;
-  shape.size = a.size;
-  shape.scale = a.scale;
-  shape.row_heads = a.row_heads;
-  shape.dropout = a.dropout;
-  shape.keep = a.keep;
   CudnnGraph graph(handle->backend());
   CudnnAttentionGraph attention(shape, &graph);
   pass == AttentionPass::kForward ? attention.Forward() : attention.Backward();
@@ -88,17 +80,18 @@ bool MayGoByCudnn(const KernelSpec& spec) {
 }
 
 absl::StatusOr<SharedAttention> CudnnAttention::Prepare(AttentionPass pass,
-                                                        const CausalAttention& a,
+                                                        const CudnnAttentionShape& a,
                                                         int64_t most_workspace) {
   // Those of this process, or why there is none: all layers of a model share one, and an engine may
   // take half a second to compile.
   static std::mutex& mutex = *new std::mutex();
   static auto& made = *new std::map<std::string, absl::StatusOr<SharedAttention>>();
   ASSIGN_OR_RETURN(CudnnHandle* const handle, CudnnHandle::OfThisDevice());
-  const std::string key = absl::StrCat(
-      handle->card(), "; ", pass == AttentionPass::kForward ? "forward " : "gradient ", a.batch,
-      ",", a.time, ",", a.heads, ",", a.size, " of ", a.row_heads, " scale ", a.scale, " dropout ",
-      static_cast<int>(a.dropout), " keep ", a.keep, " workspace ", most_workspace);
+  const std::string key =
+      absl::StrCat(handle->card(), "; ", pass == AttentionPass::kForward ? "forward " : "gradient ",
+                   a.causal ? "causal " : "padded ", a.batch, ",", a.time, ",", a.heads, ",",
+                   a.size, " of ", a.row_heads, " scale ", a.scale, " dropout ",
+                   static_cast<int>(a.dropout), " keep ", a.keep, " workspace ", most_workspace);
   const std::lock_guard<std::mutex> lock(mutex);
   const auto found = made.find(key);
   if (found != made.end()) return found->second;

@@ -1,6 +1,5 @@
-// Causal attention of bf16 operands by cuDNN, and its gradient. What stays with our kernels, and
-// why: f32, for which cuDNN has no engine that multiplies f32; padded attention, whose rows behind
-// a sample's length are zeros, which cuDNN does not promise.
+// Attention of bf16 operands by cuDNN, and its gradient. f32 stays with our kernels: cuDNN has no
+// engine for it that multiplies f32.
 #ifndef SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_ATTENTION_H_
 #define SLUICE_FRAMEWORK_KERNELS_CUDA_CUDNN_ATTENTION_H_
 
@@ -10,18 +9,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "framework/kernels/cuda/cudnn_dropout.h"
+#include "framework/kernels/cuda/cudnn_attention_graph.h"
 #include "framework/kernels/kernel.h"
 
 namespace sluice::cuda {
-
-struct CausalAttention {
-  int64_t batch = 0, time = 0, heads = 0, size = 0;
-  float scale = 1;        // of scores
-  int64_t row_heads = 0;  // as in CudnnAttentionShape
-  CudnnDropout dropout = CudnnDropout::kNone;
-  float keep = 1;  // probability of a weight that it is not dropped
-};
 
 enum class AttentionPass { kForward, kGradient };
 
@@ -31,7 +22,7 @@ class CudnnAttention {
   // many bytes of workspace. Other errors as of CudnnHandle::OfThisDevice, or mistakes of ours.
   // REQUIRES: the shape has elements.
   static absl::StatusOr<std::shared_ptr<const CudnnAttention>> Prepare(
-      AttentionPass pass, const CausalAttention& attention, int64_t most_workspace);
+      AttentionPass pass, const CudnnAttentionShape& shape, int64_t most_workspace);
   virtual ~CudnnAttention() = default;
 
   struct Operands {
@@ -43,6 +34,7 @@ class CudnnAttention {
     std::byte* logsumexp;
     // Of the gradient; `slopes` as the log-sum-exps, of no use to anybody else.
     std::byte *dy = nullptr, *slopes = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
+    std::byte* bias = nullptr;  // bf16 [batch, queries, keys]; if not causal
     // Of dropout: bf16 [batch, heads, queries, keys], or two i64.
     std::byte *mask = nullptr, *seed = nullptr, *offset = nullptr;
   };
@@ -52,7 +44,7 @@ class CudnnAttention {
   virtual int64_t workspace() const = 0;
 };
 
-// Whether cuDNN may be asked for a causal op, whose operands have elements.
+// Whether cuDNN may be asked for an op, whose operands have elements.
 bool MayGoByCudnn(const KernelSpec& spec);
 // Whether a kernel that cuDNN was asked for is what it answered. What cuDNN takes for nonsense is a
 // mistake of ours, which our kernels should not hide.

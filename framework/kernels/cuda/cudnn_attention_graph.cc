@@ -10,7 +10,9 @@ CudnnAttentionGraph::CudnnAttentionGraph(const CudnnAttentionShape& shape, Cudnn
     : s_(shape), graph_(*graph) {
   const std::vector<int64_t> one(4, 1);
   if (!s_.causal) {
-    tensors_.lengths = graph_.Tensor({s_.batch, 1, 1, 1}, one, CUDNN_DATA_INT32);
+    const int64_t scores = s_.time * s_.time;
+    tensors_.bias =
+        graph_.Tensor({s_.batch, 1, s_.time, s_.time}, {scores, scores, s_.time, 1}, s_.type);
   }
   if (s_.dropout == CudnnDropout::kMask) {
     ones_ = tensors_.mask = graph_.Tensor(ScoreDims(), ScoreStrides(), s_.type);
@@ -145,10 +147,7 @@ TensorId CudnnAttentionGraph::Scores(TensorId q, TensorId k) {
   graph_.Matmul(q, k, product);
   const TensorId scaled = Times(product, s_.scale);
   if (s_.causal) return scaled;
-  const TensorId lengths = tensors_.lengths;
-  const TensorId row = Compare(CUDNN_POINTWISE_CMP_LT, Index(scaled, 2), lengths);
-  const TensorId column = Compare(CUDNN_POINTWISE_CMP_LT, Index(scaled, 3), lengths);
-  return Select(scaled, Compare(CUDNN_POINTWISE_LOGICAL_AND, row, column));
+  return Do(CUDNN_POINTWISE_ADD, {scaled, tensors_.bias});
 }
 TensorId CudnnAttentionGraph::Masked(TensorId scores) {
   if (!s_.causal) return scores;

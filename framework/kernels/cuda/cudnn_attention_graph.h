@@ -12,7 +12,8 @@
 
 namespace sluice::cuda {
 
-// Operands are [batch, time, heads, size], as our models have them; causal, or with lengths.
+// Operands are [batch, time, heads, size], as our models have them. Causal, or with what is added
+// to the scores of each key, by which padding is hidden.
 struct CudnnAttentionShape {
   int64_t batch = 0, heads = 0, time = 0, size = 0;
   bool causal = true;
@@ -34,7 +35,10 @@ class CudnnAttentionGraph {
     TensorId y_gradient, q_gradient, k_gradient, v_gradient;  // of the backward
     // [batch, time, heads] of f32, of no use to anybody else: cuDNN wants it in memory.
     TensorId slopes;
-    TensorId lengths, mask, seed, offset;
+    // Of the operands' type, [batch, queries, keys]; if not causal. cuDNN's documentation knows no
+    // bias that all queries share, though its heuristic takes one.
+    TensorId bias;
+    TensorId mask, seed, offset;
   };
 
   CudnnAttentionGraph(const CudnnAttentionShape& shape, CudnnGraph* graph);
@@ -61,7 +65,7 @@ class CudnnAttentionGraph {
   TensorId Times(TensorId scores, float factor);
   // In the operands' type, with rows as columns.
   TensorId Transposed(TensorId scores);
-  // q k^T, scaled; what is no sample's is taken out.
+  // q k^T, scaled, and the bias.
   TensorId Scores(TensorId q, TensorId k);
   TensorId Masked(TensorId scores);
   TensorId Index(TensorId scores, int64_t axis);

@@ -2,39 +2,44 @@
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/columns.h"
 #include "framework/kernels/cuda/philox.h"
+#include "framework/kernels/cuda/row_values.h"
 #include "framework/kernels/cuda/strided_index.h"
 
 namespace sluice::cuda {
 namespace {
 
-constexpr int kWidth = kPack<float>;
+// Of kernels that read or write T, and f32 beside it.
+template <typename... T>
+constexpr int kWidth = std::max({kPack<float>, kPack<T>...});
 
 // What layer norm takes besides its rows, and what it makes.
+template <typename T>
 struct NormOperands {
   const float *gamma, *beta;
   float epsilon;
-  float *y, *mean, *rstd;
+  T* y;
+  float *mean, *rstd;
 };
 
-// Of row r, whose elements from i on x(i, term) gives; they are asked for three times.
-template <int width, typename Row, typename Elements>
+// Of row r, whose elements `x` has.
+template <typename Row, typename Values, typename T>
 SLUICE_INLINE void NormalizeRow(const Row& row, const Rows& rows, int64_t r,
-                                const NormOperands& norm, const Elements& x) {
+                                const NormOperands<T>& norm, const Values& x) {
   const float count = static_cast<float>(rows.length);
-  const float center = row.template Sum<width>(rows, x) / count;
-  const float squares = row.template Sum<width>(rows, [&](int64_t i, auto& term) {
-    x(i, term);
-    for (float& e : term) e = (e - center) * (e - center);
+  const float center = x.Sum([]<int n>(const float(&a)[1][n], float(&term)[n]) {
+    for (int e = 0; e < n; ++e) term[e] = a[0][e];
+  }) / count;
+  const float squares = x.Sum([=]<int n>(const float(&a)[1][n], float(&term)[n]) {
+    for (int e = 0; e < n; ++e) term[e] = (a[0][e] - center) * (a[0][e] - center);
   });
   const float scale = 1 / sqrtf(squares / count + norm.epsilon);
-  float* const y = norm.y + r * rows.length;
-  row.template ForEach<width>(rows, [&]<int n>(int64_t i, Count<n>) {
-    float a[n], factor[n], shift[n];
-    x(i, a);
+  T* const y = norm.y + r * rows.length;
+  x.ForEach([=]<int n>(int64_t i, const float(&a)[1][n]) {
+    float b[n], factor[n], shift[n];
     Load(norm.gamma + i, factor);
     Load(norm.beta + i, shift);
-    for (int e = 0; e < n; ++e) a[e] = fmaf((a[e] - center) * scale, factor[e], shift[e]);
-    Store(a, y + i);
+    for (int e = 0; e < n; ++e) b[e] = fmaf((a[0][e] - center) * scale, factor[e], shift[e]);
+    Store(b, y + i);
   });
   if (row.IsFirst()) {
     norm.mean[r] = center;
@@ -44,117 +49,112 @@ SLUICE_INLINE void NormalizeRow(const Row& row, const Rows& rows, int64_t r,
 
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormRows(Rows rows, const float* x, NormOperands norm) {
+    LayerNormRows(Rows rows, const float* x, NormOperands<float> norm) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
   x += r * rows.length;
-  NormalizeRow<kWidth>(row, rows, r, norm, [=](int64_t i, auto& term) { Load(x + i, term); });
+  NormalizeRow(row, rows, r, norm,
+               ValuesOf<kWidth<>, 1>(
+                   row, rows, [=]<int n>(int64_t i, float(&a)[1][n]) { Load(x + i, a[0]); }));
 }
 
-// Of a + b, which is added anew for each pass: the row is in the cache then, and what another
-// thread has stored could be read behind a barrier alone.
-template <typename Row>
-__global__ void __launch_bounds__(kRowThreads)
-    AddLayerNormRows(Rows rows, const float* a, const float* b, float* sum, NormOperands norm) {
-  const Row row;
-  const int64_t r = row.index();
-  if (r >= rows.count) return;
-  a += r * rows.length, b += r * rows.length, sum += r * rows.length;
-  const auto added = [=]<int n>(int64_t i, float(&term)[n]) {
-    float other[n];
-    Load(a + i, term);
-    Load(b + i, other);
-    for (int e = 0; e < n; ++e) term[e] = term[e] + other[e];
-  };
-  row.template ForEach<kWidth>(rows, [&]<int n>(int64_t i, Count<n>) {
-    float term[n];
-    added(i, term);
-    Store(term, sum + i);
-  });
-  NormalizeRow<kWidth>(row, rows, r, norm, added);
-}
-
-// What threads of a row have stored, the others may read behind it.
-__device__ inline void Meet(const WarpRow&) { __syncwarp(); }
-__device__ inline void Meet(const BlockRow&) { __syncthreads(); }
-
-// Of a row's elements, whose logical indices are consecutive, from where they begin.
+// What is dropped of rows whose elements' logical indices are consecutive: where a row's begin.
 struct RowDropout {
   DropoutRule rule;
   int64_t first;
   StridedIndex<1> rows;
+
+  // Of one row.
+  struct Draws {
+    DropoutRule rule;
+    int64_t first;
+
+    // Drops elements from the i-th on, which are kept as T.
+    template <typename T, int n>
+    SLUICE_INLINE void Drop(int64_t i, float (&x)[n]) const {
+      DropElements(rule, first + i, x);
+      for (float& e : x) e = Rounded<T>(e);
+    }
+  };
+  SLUICE_INLINE Draws OfRow(int64_t r) const { return {rule, first + OffsetOf(rows, r, 0)}; }
+};
+// Nothing is dropped.
+struct NoDropout {
+  SLUICE_INLINE NoDropout OfRow(int64_t) const { return {}; }
+  template <typename T, int n>
+  SLUICE_INLINE void Drop(int64_t, float (&)[n]) const {}
 };
 
-// Of a + dropout(b), whose draws cost more than to read the sum again, behind a barrier.
-template <typename T, typename Row>
+// Of a + dropout(b). A block that drops reads the sum again, which costs less than to draw again:
+// each thread what it has stored itself for its own elements.
+template <typename T, typename Y, typename Dropout, typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    AddDroppedLayerNormRows(Rows rows, const float* a, const T* b, float* sum, RowDropout dropout,
-                            NormOperands norm) {
+    AddLayerNormRows(Rows rows, const float* a, const T* b, float* sum, Dropout dropout,
+                     NormOperands<Y> norm) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
   a += r * rows.length, b += r * rows.length, sum += r * rows.length;
-  const int64_t index = dropout.first + OffsetOf(dropout.rows, r, 0);
-  row.template ForEach<kPack<T>>(rows, [&]<int n>(int64_t i, Count<n>) {
-    float term[n], other[n];
-    Load(a + i, term);
+  constexpr int kOf = kWidth<T, Y>;
+  const auto draws = dropout.OfRow(r);
+  const auto added = ValuesOf<kOf, 1>(row, rows, [=]<int n>(int64_t i, float(&term)[1][n]) {
+    float other[n];
+    Load(a + i, term[0]);
     Load(b + i, other);
-    DropElements(dropout.rule, index + i, other);
-    for (int e = 0; e < n; ++e) term[e] = term[e] + Rounded<T>(other[e]);
-    Store(term, sum + i);
+    draws.template Drop<T>(i, other);
+    for (int e = 0; e < n; ++e) term[0][e] = term[0][e] + other[e];
   });
-  Meet(row);
-  NormalizeRow<kPack<T>>(row, rows, r, norm, [=](int64_t i, auto& term) { Load(sum + i, term); });
+  added.ForEach([=]<int n>(int64_t i, const float(&term)[1][n]) { Store(term[0], sum + i); });
+  if constexpr (Row::kHolds || std::is_same_v<Dropout, NoDropout>) {
+    NormalizeRow(row, rows, r, norm, added);
+  } else {
+    NormalizeRow(row, rows, r, norm,
+                 ValuesOf<kOf, 1>(row, rows, [=]<int n>(int64_t i, float(&term)[1][n]) {
+                   Load(sum + i, term[0]);
+                 }));
+  }
 }
 
-// So many elements of a row: what their slopes are before the row's means are taken off, and where
-// x lies in its row's distribution.
-template <int n>
-struct NormSlopes {
-  float slope[n], normal[n];
-
-  __device__ NormSlopes(const float* dy, const float* x, const float* gamma, float center,
-                        float scale) {
-    float factor[n];
-    Load(dy, slope);
-    Load(x, normal);
-    Load(gamma, factor);
-    for (int e = 0; e < n; ++e) {
-      slope[e] = slope[e] * factor[e];
-      normal[e] = (normal[e] - center) * scale;
-    }
-  }
-};
-
 // What the gradient of layer norm reads.
+template <typename D>
 struct NormGradientOperands {
-  const float *dy, *x, *gamma, *mean, *rstd;
+  const D* dy;
+  const float *x, *gamma, *mean, *rstd;
 };
 
 // Of row r: use(i, dx) has the elements from i on.
-template <int width, typename Row, typename Use>
+template <int width, typename Row, typename D, typename Use>
 SLUICE_INLINE void NormGradientOfRow(const Row& row, const Rows& rows, int64_t r,
-                                     const NormGradientOperands& norm, const Use& use) {
-  const float *const dy = norm.dy + r * rows.length, *const x = norm.x + r * rows.length;
+                                     const NormGradientOperands<D>& norm, const Use& use) {
+  const D* const dy = norm.dy + r * rows.length;
+  const float *const x = norm.x + r * rows.length, *const gamma = norm.gamma;
   const float center = norm.mean[r], scale = norm.rstd[r];
   const float count = static_cast<float>(rows.length);
-  const float sum = row.template Sum<width>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
+  // What the slopes are before the row's means are taken off, and where x lies in the row's
+  // distribution.
+  enum { kSlope, kNormal };
+  const auto of = ValuesOf<width, 2>(row, rows, [=]<int n>(int64_t i, float(&made)[2][n]) {
     float factor[n];
-    Load(dy + i, term);
-    Load(norm.gamma + i, factor);
-    for (int e = 0; e < n; ++e) term[e] = term[e] * factor[e];
+    Load(dy + i, made[kSlope]);
+    Load(x + i, made[kNormal]);
+    Load(gamma + i, factor);
+    for (int e = 0; e < n; ++e) {
+      made[kSlope][e] = made[kSlope][e] * factor[e];
+      made[kNormal][e] = (made[kNormal][e] - center) * scale;
+    }
   });
-  const float dot = row.template Sum<width>(rows, [&]<int n>(int64_t i, float(&term)[n]) {
-    const NormSlopes<n> of(dy + i, x + i, norm.gamma + i, center, scale);
-    for (int e = 0; e < n; ++e) term[e] = of.slope[e] * of.normal[e];
+  const float sum = of.Sum([]<int n>(const float(&made)[2][n], float(&term)[n]) {
+    for (int e = 0; e < n; ++e) term[e] = made[kSlope][e];
+  });
+  const float dot = of.Sum([]<int n>(const float(&made)[2][n], float(&term)[n]) {
+    for (int e = 0; e < n; ++e) term[e] = made[kSlope][e] * made[kNormal][e];
   });
   const float mean_slope = sum / count, mean_dot = dot / count;
-  row.template ForEach<width>(rows, [&]<int n>(int64_t i, Count<n>) {
-    const NormSlopes<n> of(dy + i, x + i, norm.gamma + i, center, scale);
+  of.ForEach([&]<int n>(int64_t i, const float(&made)[2][n]) {
     float dx[n];
     for (int e = 0; e < n; ++e) {
-      dx[e] = scale * (of.slope[e] - mean_slope - of.normal[e] * mean_dot);
+      dx[e] = scale * (made[kSlope][e] - mean_slope - made[kNormal][e] * mean_dot);
     }
     use(i, dx);
   });
@@ -162,23 +162,24 @@ SLUICE_INLINE void NormGradientOfRow(const Row& row, const Rows& rows, int64_t r
 
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormGradientRows(Rows rows, NormGradientOperands norm, float* dx) {
+    LayerNormGradientRows(Rows rows, NormGradientOperands<float> norm, float* dx) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
   dx += r * rows.length;
-  NormGradientOfRow<kWidth>(row, rows, r, norm,
-                            [=](int64_t i, const auto& a) { Store(a, dx + i); });
+  NormGradientOfRow<kWidth<>>(row, rows, r, norm,
+                              [=](int64_t i, const auto& a) { Store(a, dx + i); });
 }
 
-template <typename Row>
+template <typename D, typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormGradientAddRows(Rows rows, NormGradientOperands norm, const float* other, float* dx) {
+    LayerNormGradientAddRows(Rows rows, NormGradientOperands<D> norm, const float* other,
+                             float* dx) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
   other += r * rows.length, dx += r * rows.length;
-  NormGradientOfRow<kWidth>(row, rows, r, norm, [=]<int n>(int64_t i, const float(&a)[n]) {
+  NormGradientOfRow<kWidth<D>>(row, rows, r, norm, [=]<int n>(int64_t i, const float(&a)[n]) {
     float sum[n];
     Load(other + i, sum);
     for (int e = 0; e < n; ++e) sum[e] = sum[e] + a[e];
@@ -186,39 +187,41 @@ __global__ void __launch_bounds__(kRowThreads)
   });
 }
 
-template <typename T, typename Row>
+// And the sum as a T, and what is dropped of that.
+template <typename D, typename T, typename Dropout, typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormGradientAddDropoutRows(Rows rows, NormGradientOperands norm, const float* other,
-                                    float* dx, RowDropout dropout, T* dropped) {
+    LayerNormGradientAddLowRows(Rows rows, NormGradientOperands<D> norm, const float* other,
+                                float* dx, Dropout dropout, T* low) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
-  other += r * rows.length, dx += r * rows.length, dropped += r * rows.length;
-  const int64_t index = dropout.first + OffsetOf(dropout.rows, r, 0);
-  NormGradientOfRow<kPack<T>>(row, rows, r, norm, [=]<int n>(int64_t i, const float(&a)[n]) {
+  other += r * rows.length, dx += r * rows.length, low += r * rows.length;
+  const auto draws = dropout.OfRow(r);
+  NormGradientOfRow<kWidth<D, T>>(row, rows, r, norm, [=]<int n>(int64_t i, const float(&a)[n]) {
     float sum[n];
     Load(other + i, sum);
     for (int e = 0; e < n; ++e) sum[e] = sum[e] + a[e];
     Store(sum, dx + i);
-    for (int e = 0; e < n; ++e) sum[e] = Rounded<T>(sum[e]);
-    DropElements(dropout.rule, index + i, sum);
-    Store(sum, dropped + i);
+    for (float& e : sum) e = Rounded<T>(e);
+    draws.template Drop<T>(i, sum);
+    Store(sum, low + i);
   });
 }
 
 // Sums of parts of the rows, [parts, 2, width].
+template <typename D>
 __global__ void __launch_bounds__(kColumnThreads)
-    ParameterGradientSums(const float* dy, const float* x, const float* mean, const float* rstd,
+    ParameterGradientSums(const D* dy, const float* x, const float* mean, const float* rstd,
                           float* sums, int64_t rows, int64_t rows_of_part, int64_t width) {
   const ColumnBlock block(width);
   const int64_t begin = block.part * rows_of_part;
   const int64_t end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
   float total[2];
-  block.FoldRows<SumFold>(
+  block.FoldRows<SumFold, 8>(
       begin, end,
       [&](int64_t r, float(&sum)[2]) {
         const int64_t i = r * width + block.column;
-        const float slope = dy[i];
+        const float slope = Widen(dy[i]);
         sum[0] = fmaf(slope, (x[i] - mean[r]) * rstd[r], sum[0]);
         sum[1] = sum[1] + slope;
       },
@@ -270,29 +273,62 @@ class PlannedDropout {
   StridedIndex<1> rows_;
 };
 
-PreparedKernel PrepareAddDroppedLayerNorm(const KernelSpec& spec,
-                                          const AddNormAttributes& attributes) {
-  const Shard& b = spec.inputs[1];
-  const int64_t rows = NumRows(b.local), width = RowLength(b.local);
-  const float epsilon = static_cast<float>(attributes.epsilon);
-  const PlannedDropout dropout(b, attributes.rate, attributes.key);
-  return OfFloat(spec, b.dtype, [&]<typename T>(T) {
-    return MakeKernel([=](const KernelContext& context, const Operands& at) {
-      const float* const a = at.at(0);
-      const T* const dropped = at.at<T>(1);
-      float* const sum = at.at(7);
-      const NormOperands norm = {at.at(2), at.at(3), epsilon, at.at(4), at.at(5), at.at(6)};
-      return LaunchRows(context,
-                        RowsOf<T>(rows, width, a, dropped, sum, norm.gamma, norm.beta, norm.y),
-                        AddDroppedLayerNormRows<T, WarpRow>, AddDroppedLayerNormRows<T, BlockRow>,
-                        a, dropped, sum, dropout.At(context), norm);
-    });
+// Of a kernel that drops nothing.
+struct PlannedNoDropout {
+  NoDropout At(const KernelContext&) const { return {}; }
+};
+
+// Rows in packs of the narrowest of these types.
+template <typename A, typename B = float>
+using Narrowest = std::conditional_t<sizeof(A) <= sizeof(B), A, B>;
+
+template <typename T, typename Y, typename Planned>
+PreparedKernel PrepareNormOfSum(const KernelSpec& spec, double epsilon, const Planned& dropout) {
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  const float rest = static_cast<float>(epsilon);
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    using Dropout = decltype(dropout.At(context));
+    const float* const a = at.at(0);
+    const T* const b = at.at<T>(1);
+    float* const sum = at.at(7);
+    const NormOperands<Y> norm = {at.at(2), at.at(3), rest, at.at<Y>(4), at.at(5), at.at(6)};
+    return LaunchOnValues(
+        context, RowsOf<Narrowest<T, Y>>(rows, width, a, b, sum, norm.gamma, norm.beta, norm.y),
+        AddLayerNormRows<T, Y, Dropout, HeldRow>, AddLayerNormRows<T, Y, Dropout, ReadRow>, a, b,
+        sum, dropout.At(context), norm);
   });
 }
 
 // The first five inputs.
-NormGradientOperands NormGradientAt(const Operands& at) {
-  return {at.at(0), at.at(1), at.at(2), at.at(3), at.at(4)};
+template <typename D>
+NormGradientOperands<D> NormGradientAt(const Operands& at) {
+  return {at.at<D>(0), at.at(1), at.at(2), at.at(3), at.at(4)};
+}
+
+template <typename D, typename T, typename Planned>
+PreparedKernel PrepareLowOfSum(const KernelSpec& spec, const Planned& dropout) {
+  const Shard& dx = spec.outputs[0];
+  const int64_t rows = NumRows(dx.local), width = RowLength(dx.local);
+  return MakeKernel([=](const KernelContext& context, const Operands& at) {
+    using Dropout = decltype(dropout.At(context));
+    const NormGradientOperands<D> norm = NormGradientAt<D>(at);
+    const float* const other = at.at(5);
+    float* const sum = at.at(6);
+    T* const low = at.at<T>(7);
+    return LaunchOnValues(
+        context, RowsOf<Narrowest<D, T>>(rows, width, norm.dy, norm.x, norm.gamma, other, sum, low),
+        LayerNormGradientAddLowRows<D, T, Dropout, HeldRow>,
+        LayerNormGradientAddLowRows<D, T, Dropout, ReadRow>, norm, other, sum, dropout.At(context),
+        low);
+  });
+}
+
+// All operands are f32 but the first, and, if there is one, that behind the sum.
+absl::Status RequireTypesOfGradient(const KernelSpec& spec) {
+  std::vector<DType> types(6 + spec.outputs.size(), DType::kF32);
+  types[0] = spec.inputs[0].dtype;
+  if (spec.outputs.size() == 2) types.back() = spec.outputs[1].dtype;
+  return RequireTypes(spec, types);
 }
 
 }  // namespace
@@ -305,30 +341,30 @@ PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
   const float epsilon = static_cast<float>(attributes.epsilon);
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
     const float* const x = at.at(0);
-    const NormOperands norm = {at.at(1), at.at(2), epsilon, at.at(3), at.at(4), at.at(5)};
-    return LaunchRows(context, RowsOf<float>(rows, width, x, norm.gamma, norm.beta, norm.y),
-                      LayerNormRows<WarpRow>, LayerNormRows<BlockRow>, x, norm);
+    const NormOperands<float> norm = {at.at(1), at.at(2), epsilon, at.at(3), at.at(4), at.at(5)};
+    return LaunchOnValues(context, RowsOf<float>(rows, width, x, norm.gamma, norm.beta, norm.y),
+                          LayerNormRows<HeldRow>, LayerNormRows<ReadRow>, x, norm);
   });
 }
 
+// y is bf16 only where b is.
 PreparedKernel PrepareAddLayerNorm(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[1].dtype;
+  const DType of_y = spec.outputs[0].dtype;
+  const DType of_b = of_y == DType::kF32 ? spec.inputs[1].dtype : of_y;
   std::vector<DType> types(8, DType::kF32);
-  types[1] = dtype;
+  types[1] = of_b, types[4] = of_y;
   RETURN_IF_ERROR(RequireTypes(spec, types));
   ASSIGN_OR_RETURN(const AddNormAttributes attributes,
                    ParseAttributes<AddNormAttributes>(spec.attributes));
-  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  const float epsilon = static_cast<float>(attributes.epsilon);
-  if (attributes.rate > 0 || dtype != DType::kF32) {
-    return PrepareAddDroppedLayerNorm(spec, attributes);
-  }
-  return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
-    const float *const a = at.at(0), *const b = at.at(1);
-    float* const sum = at.at(7);
-    const NormOperands norm = {at.at(2), at.at(3), epsilon, at.at(4), at.at(5), at.at(6)};
-    return LaunchRows(context, RowsOf<float>(rows, width, a, b, sum, norm.gamma, norm.beta, norm.y),
-                      AddLayerNormRows<WarpRow>, AddLayerNormRows<BlockRow>, a, b, sum, norm);
+  const auto prepare = [&]<typename T, typename Y>(T, Y) {
+    return attributes.rate > 0
+               ? PrepareNormOfSum<T, Y>(
+                     spec, attributes.epsilon,
+                     PlannedDropout(spec.inputs[1], attributes.rate, attributes.key))
+               : PrepareNormOfSum<T, Y>(spec, attributes.epsilon, PlannedNoDropout());
+  };
+  return OfFloat(spec, of_b, [&]<typename T>(T b) {
+    return of_y == DType::kF32 ? prepare(b, 0.0f) : prepare(uint16_t{0}, uint16_t{0});
   });
 }
 
@@ -336,48 +372,44 @@ PreparedKernel PrepareLayerNormGradient(const KernelSpec& spec) {
   RETURN_IF_ERROR(RequireF32(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-    const NormGradientOperands norm = NormGradientAt(at);
+    const NormGradientOperands<float> norm = NormGradientAt<float>(at);
     float* const dx = at.at(5);
-    return LaunchRows(context, RowsOf<float>(rows, width, norm.dy, norm.x, norm.gamma, dx),
-                      LayerNormGradientRows<WarpRow>, LayerNormGradientRows<BlockRow>, norm, dx);
+    return LaunchOnValues(context, RowsOf<float>(rows, width, norm.dy, norm.x, norm.gamma, dx),
+                          LayerNormGradientRows<HeldRow>, LayerNormGradientRows<ReadRow>, norm, dx);
   });
 }
 
 PreparedKernel PrepareLayerNormGradientAdd(const KernelSpec& spec) {
-  RETURN_IF_ERROR(RequireF32(spec));
+  RETURN_IF_ERROR(RequireTypesOfGradient(spec));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-    const NormGradientOperands norm = NormGradientAt(at);
-    const float* const other = at.at(5);
-    float* const dx = at.at(6);
-    return LaunchRows(context, RowsOf<float>(rows, width, norm.dy, norm.x, norm.gamma, other, dx),
-                      LayerNormGradientAddRows<WarpRow>, LayerNormGradientAddRows<BlockRow>, norm,
-                      other, dx);
+  return OfFloat(spec, spec.inputs[0].dtype, [&]<typename D>(D) {
+    return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
+      const NormGradientOperands<D> norm = NormGradientAt<D>(at);
+      const float* const other = at.at(5);
+      float* const dx = at.at(6);
+      return LaunchOnValues(context, RowsOf<D>(rows, width, norm.dy, norm.x, norm.gamma, other, dx),
+                            LayerNormGradientAddRows<D, HeldRow>,
+                            LayerNormGradientAddRows<D, ReadRow>, norm, other, dx);
+    });
+  });
+}
+
+PreparedKernel PrepareLayerNormGradientAddCast(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireTypesOfGradient(spec));
+  return OfFloat(spec, spec.inputs[0].dtype, [&]<typename D>(D) {
+    return PrepareLowOfSum<D, uint16_t>(spec, PlannedNoDropout());
   });
 }
 
 // Of both ops that drop: what is made says whether the sum is cast.
 PreparedKernel PrepareLayerNormGradientAddDropout(const KernelSpec& spec) {
-  const DType dtype = spec.outputs[1].dtype;
-  std::vector<DType> types(8, DType::kF32);
-  types[7] = dtype;
-  RETURN_IF_ERROR(RequireTypes(spec, types));
+  RETURN_IF_ERROR(RequireTypesOfGradient(spec));
   ASSIGN_OR_RETURN(const AddNormAttributes attributes,
                    ParseAttributes<AddNormAttributes>(spec.attributes));
-  const Shard& dx = spec.outputs[0];
-  const int64_t rows = NumRows(dx.local), width = RowLength(dx.local);
-  const PlannedDropout dropout(dx, attributes.rate, attributes.key);
-  return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([=](const KernelContext& context, const Operands& at) {
-      const NormGradientOperands norm = NormGradientAt(at);
-      const float* const other = at.at(5);
-      float* const sum = at.at(6);
-      T* const dropped = at.at<T>(7);
-      return LaunchRows(
-          context, RowsOf<T>(rows, width, norm.dy, norm.x, norm.gamma, other, sum, dropped),
-          LayerNormGradientAddDropoutRows<T, WarpRow>, LayerNormGradientAddDropoutRows<T, BlockRow>,
-          norm, other, sum, dropout.At(context), dropped);
-    });
+  const PlannedDropout dropout(spec.outputs[0], attributes.rate, attributes.key);
+  return OfFloat(spec, spec.inputs[0].dtype, [&]<typename D>(D) {
+    return OfFloat(spec, spec.outputs[1].dtype,
+                   [&]<typename T>(T) { return PrepareLowOfSum<D, T>(spec, dropout); });
   });
 }
 
@@ -385,22 +417,26 @@ PreparedKernel PrepareLayerNormGradientAddDropout(const KernelSpec& spec) {
 // group of rows, as up to 4,096 of them, the bits are the CPU's.
 PreparedKernel PrepareLayerNormParameterGradient(const KernelSpec& spec) {
   constexpr int64_t kMostParts = 64;
-  RETURN_IF_ERROR(RequireF32(spec));
+  std::vector<DType> types(6, DType::kF32);
+  types[0] = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, types));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const int64_t groups = std::max<int64_t>(1, (rows + kGroupRows - 1) / kGroupRows);
   const int64_t rows_of_part = (groups + kMostParts - 1) / kMostParts * kGroupRows;
   const int64_t parts = std::max<int64_t>(1, (rows + rows_of_part - 1) / rows_of_part);
-  return MakeKernel(
-      [=](const KernelContext& context, const Operands& at) -> absl::Status {
-        if (width == 0) return absl::OkStatus();
-        float* const sums = at.scratch<float>();
-        RETURN_IF_ERROR(Launch(context, ParameterGradientSums,
-                               ColumnBlock::GridOf(width, parts, rows_of_part, 2), at.at(0),
-                               at.at(1), at.at(2), at.at(3), sums, rows, rows_of_part, width));
-        return Launch(context, AddParameterGradients, GridOf(width), sums, parts, at.at(4),
-                      at.at(5), width);
-      },
-      parts * 2 * width * 4);
+  return OfFloat(spec, types[0], [&]<typename D>(D) {
+    return MakeKernel(
+        [=](const KernelContext& context, const Operands& at) -> absl::Status {
+          if (width == 0) return absl::OkStatus();
+          float* const sums = at.scratch<float>();
+          RETURN_IF_ERROR(Launch(context, ParameterGradientSums<D>,
+                                 ColumnBlock::GridOf(width, parts, rows_of_part, 2), at.at<D>(0),
+                                 at.at(1), at.at(2), at.at(3), sums, rows, rows_of_part, width));
+          return Launch(context, AddParameterGradients, GridOf(width), sums, parts, at.at(4),
+                        at.at(5), width);
+        },
+        parts * 2 * width * 4);
+  });
 }
 
 }  // namespace sluice::cuda

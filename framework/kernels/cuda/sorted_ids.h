@@ -100,11 +100,24 @@ class DistinctRow {
   __device__ void ForPlaces(int64_t i, const Fn& fn) const {
     for (int64_t at = first_ + i; at < ids_.n && ids_.RowAt(at) == row_; ++at) fn(ids_.PlaceAt(at));
   }
-  // Adds the rows of `values` at these places to `sum`, in order.
+  // Adds the rows of `values` at these places to `sum`, in order. Some are loaded at a time, for
+  // an id may stand at thousands of places, and its warp would wait for each.
   __device__ void Add(const float* values, int64_t i, float (&sum)[kColumnsOfLane]) const {
-    ForPlaces(i, [&](int64_t place) {
-      ForColumns([&](int k, int64_t c) { sum[k] = sum[k] + values[place * width_ + c]; });
-    });
+    constexpr int kAhead = 8;
+    for (int64_t begin = first_ + i;; begin += kAhead) {
+      bool held[kAhead];
+      float terms[kAhead][kColumnsOfLane];
+      for (int a = 0; a < kAhead; ++a) {
+        held[a] = begin + a < ids_.n && ids_.RowAt(begin + a) == row_;
+        if (!held[a]) continue;
+        const float* const from = values + ids_.PlaceAt(begin + a) * width_;
+        ForColumns([&](int k, int64_t c) { terms[a][k] = from[c]; });
+      }
+      for (int a = 0; a < kAhead; ++a) {
+        if (!held[a]) return;
+        ForColumns([&](int k, int64_t) { sum[k] = sum[k] + terms[a][k]; });
+      }
+    }
   }
   // The sums of them all.
   __device__ void Sum(const float* values, float (&sum)[kColumnsOfLane]) const {

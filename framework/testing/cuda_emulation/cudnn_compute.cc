@@ -228,10 +228,6 @@ class Computation {
         return std::log(a);
       case CUDNN_POINTWISE_CMP_GE:
         return a >= b ? 1 : 0;
-      case CUDNN_POINTWISE_CMP_LT:
-        return a < b ? 1 : 0;
-      case CUDNN_POINTWISE_LOGICAL_AND:
-        return a != 0 && b != 0 ? 1 : 0;
       case CUDNN_POINTWISE_BINARY_SELECT:
         return t != 0 ? a : b;
       case CUDNN_POINTWISE_GEN_INDEX:
