@@ -12,7 +12,7 @@
 
 namespace sluice::cuda {
 
-// Registers are no memory, so a loop over them has to be one after another in the program.
+// An array lies in registers only where every index is a constant: loops over it are unrolled.
 #ifdef __CUDACC__
 #define SLUICE_UNROLLED _Pragma("unroll")
 #else
