@@ -122,10 +122,24 @@ TEST(CudaRowsTest, HeadsOfSeveralTilesAndChunks) {
   }
 }
 
+// Checks an op with so much scratch, and says how much of it its kernel takes.
+int64_t ScratchUsed(const char* op, const OpCase& op_case, int64_t most) {
+  int64_t used = -1;
+  const auto run = [&](KernelCall call) {
+    call.most_scratch = most;
+    absl::StatusOr<KernelRun> made = RunOnCuda(call);
+    if (made.ok()) used = made->scratch;
+    return made;
+  };
+  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
+  const KernelChecker checker(DeviceKind::kCuda, run, nothing);
+  EXPECT_EQ(checker.CheckWhole(*FindOp(op), op_case, 2), "") << most << " bytes of scratch";
+  return used;
+}
+
 // As many heads at a time as scratch has room for their scores, of which a card's cuDNN may want
 // somewhat more than the emulation. With no room for a head's scores our kernels make it.
 TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
-  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
   constexpr int64_t kRows = 4 * 40 * 4, kScores = 2 * 128 * 128;
   const TensorType q = {DType::kBF16, {4, 40, 4, 16}}, statistic = F32({4, 40, 4});
   const OpCase op_case = {"", AttentionAttributes{0.25}, {q, q, q, q, statistic, q}, -1,
@@ -133,15 +147,7 @@ TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
   for (const int64_t heads : {16, 8, 4, 2, 1, 0}) {
     // Two numbers a row.
     const int64_t scratch = 8 * kRows + (heads == 0 ? 0 : heads * kScores + 256);
-    int64_t used = -1;
-    const auto run = [&](KernelCall call) {
-      call.most_scratch = scratch;
-      absl::StatusOr<KernelRun> made = RunOnCuda(call);
-      if (made.ok()) used = made->scratch;
-      return made;
-    };
-    const KernelChecker checker(DeviceKind::kCuda, run, nothing);
-    EXPECT_EQ(checker.CheckWhole(*FindOp("attention_gradient"), op_case, 2), "") << heads;
+    const int64_t used = ScratchUsed("attention_gradient", op_case, scratch);
     EXPECT_LE(used, scratch) << heads;
     EXPECT_GE(2 * used, scratch) << heads;
   }
@@ -149,7 +155,6 @@ TEST(CudaRowsTest, GradientsOfAttentionByCudnnGoInParts) {
 
 // The mask that cuDNN reads lies in scratch, too, of as many heads at a time.
 TEST(CudaRowsTest, AttentionByCudnnDropsByMasksInParts) {
-  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
   constexpr int64_t kRows = 4 * 40 * 4, kScores = 2 * 128 * 128;
   const TensorType q = {DType::kBF16, {4, 40, 4, 16}}, statistic = F32({4, 40, 4});
   const AttentionAttributes attributes = {0.25, 0.3, 77};
@@ -157,21 +162,12 @@ TEST(CudaRowsTest, AttentionByCudnnDropsByMasksInParts) {
   const OpCase gradient = {"", attributes, {q, q, q, q, statistic, q}, -1, 1, 0x1p-7};
   for (const int64_t heads : {16, 8, 4, 2, 1}) {
     const int64_t mask = (2 * heads * 40 * 40 + 255) / 256 * 256;
-    int64_t most = 0, used = -1;
-    const auto run = [&](KernelCall call) {
-      call.most_scratch = most;
-      absl::StatusOr<KernelRun> made = RunOnCuda(call);
-      if (made.ok()) used = made->scratch;
-      return made;
-    };
-    const KernelChecker checker(DeviceKind::kCuda, run, nothing);
-    most = 4 * kRows + mask + 256;
-    EXPECT_EQ(checker.CheckWhole(*FindOp("attention"), forward, 2), "") << heads;
+    int64_t most = 4 * kRows + mask + 256, used = ScratchUsed("attention", forward, most);
     EXPECT_LE(used, most) << heads;
     EXPECT_GE(2 * used, most) << heads;
     // Four numbers a row, and an array like q.
     most = 16 * kRows + 32 * kRows + mask + heads * kScores + 256;
-    EXPECT_EQ(checker.CheckWhole(*FindOp("attention_gradient"), gradient, 2), "") << heads;
+    used = ScratchUsed("attention_gradient", gradient, most);
     EXPECT_LE(used, most) << heads;
     EXPECT_GE(2 * used, most) << heads;
   }
@@ -180,7 +176,6 @@ TEST(CudaRowsTest, AttentionByCudnnDropsByMasksInParts) {
 // Samples of all lengths, with the bias that hides their padding in scratch, of as many samples at
 // a time; of one, some heads.
 TEST(CudaRowsTest, PaddedAttentionByCudnnGoesInParts) {
-  const KernelChecker::Also nothing = [](const KernelCall&, const KernelRun&) { return ""; };
   constexpr int64_t kRows = 4 * 40 * 4, kScores = 2 * 128 * 128;
   const TensorType q = {DType::kBF16, {4, 40, 4, 16}}, statistic = F32({4, 40, 4});
   const TensorType lengths = I32({4});
@@ -194,21 +189,13 @@ TEST(CudaRowsTest, PaddedAttentionByCudnnGoesInParts) {
       const auto whole = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
       const int64_t bias = whole(2 * std::max<int64_t>(1, heads / 4) * 40 * 40);
       const int64_t mask = rate == 0 ? 0 : whole(2 * heads * 40 * 40);
-      int64_t most = 0, used = -1;
-      const auto run = [&](KernelCall call) {
-        call.most_scratch = most;
-        absl::StatusOr<KernelRun> made = RunOnCuda(call);
-        if (made.ok()) used = made->scratch;
-        return made;
-      };
-      const KernelChecker checker(DeviceKind::kCuda, run, nothing);
-      most = 4 * kRows + bias + mask + 256;
-      EXPECT_EQ(checker.CheckWhole(*FindOp("padded_attention"), forward, 2), "") << heads;
+      int64_t most = 4 * kRows + bias + mask + 256;
+      int64_t used = ScratchUsed("padded_attention", forward, most);
       EXPECT_LE(used, most) << heads;
       EXPECT_GE(used, 4 * kRows + bias) << heads << ": not by cuDNN";
       // Two numbers a row, beside a mask four and an array like q.
       most = (rate == 0 ? 8 : 16 + 32) * kRows + bias + mask + heads * kScores + 256;
-      EXPECT_EQ(checker.CheckWhole(*FindOp("padded_attention_gradient"), gradient, 2), "") << heads;
+      used = ScratchUsed("padded_attention_gradient", gradient, most);
       EXPECT_LE(used, most) << heads;
       EXPECT_GE(2 * used, most) << heads << ": not by cuDNN";
     }

@@ -64,8 +64,9 @@ int64_t ScoresAtATime(const OpCall& call) {
 int64_t MaskBytes(const OpCall& call) { return HasMask(call) ? ScoresAtATime(call) : 0; }
 // Of what hides padding, two a query and key of some samples.
 int64_t PaddingBytes(const OpCall& call, bool causal) {
-  const Shape& q = call.inputs[0].shape;
-  return causal ? 0 : std::min(CountOf({2, q[0], q[1], q[1]}), kMostScoreBytes);
+  const TensorType& q = call.inputs[0];
+  if (causal || q.dtype != DType::kBF16) return 0;
+  return std::min(CountOf({2, q.shape[0], q.shape[1], q.shape[1]}), kMostScoreBytes);
 }
 
 // Scores and weighted sums over the causal half, each 2 FLOPs an element.

@@ -4,7 +4,6 @@
 #include "framework/kernels/cuda/attention_draws.h"
 #include "framework/kernels/cuda/attention_padding.h"
 #include "framework/kernels/cuda/attention_tiles.h"
-#include "framework/kernels/cuda/moves.h"
 
 namespace sluice::cuda {
 namespace {
