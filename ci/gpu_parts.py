@@ -25,7 +25,14 @@ _TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 SMALL_STEPS = ["--warmup=1", "--steps=8"]
 _FOUND = 86  # the status that compute-sanitizer is told to give where it found something
 _FOUND_BY_EMULATION = 66
-_KEPT_CHARACTERS = 20000  # of the output of a process that failed
+_KEPT_CHARACTERS = 10000  # of either end of the output of a process that failed: the first error is the one that tells
+
+
+def _ends(text):
+    left_out = len(text) - 2 * _KEPT_CHARACTERS
+    if left_out <= 0:
+        return text
+    return "%s\n[%d characters left out]\n%s" % (text[:_KEPT_CHARACTERS], left_out, text[-_KEPT_CHARACTERS:])
 
 
 @dataclass
@@ -81,8 +88,7 @@ class Context:
         self.log("%s  %s: %s%s%s" % (self.part, name, state, " (%.1f s)" % seconds if seconds else "",
                                      ": " + text if text else ""))
         if state == FAILED and ran:
-            output = (ran.out + ran.err)[-_KEPT_CHARACTERS:]
-            self.failures.append("=== %s  %s: %s\n%s" % (self.part, name, " ".join(ran.command), output))
+            self.failures.append("=== %s  %s: %s\n%s" % (self.part, name, " ".join(ran.command), _ends(ran.out + ran.err)))
 
     def start(self, name, command, limit):
         """A process that ends within the part's time; None where there is none left, which is said."""

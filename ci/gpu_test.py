@@ -147,6 +147,15 @@ class PartsTest(_Case):
         self.assertIn("facts  NCCL: SKIPPED: NCCL: no libnccl.so.2 where the loader looks; install NCCL 2", self.said)
         self.assertTrue(gpu_run.went_well(context))
 
+    def test_a_long_output_is_kept_from_both_its_ends(self):
+        lines = ["line %d" % number for number in range(10000)]
+        context = self.run_parts(_Machine(cuda_rows_test=Ran(1, "\n".join(lines))), names=["conformance"])
+        failure = next(each for each in context.failures if "cuda_rows_test" in each)
+        self.assertIn("\nline 0\n", failure)
+        self.assertTrue(failure.endswith("\nline 9999"))
+        self.assertRegex(failure, r"\n\[\d{5,} characters left out\]\n")
+        self.assertLess(len(failure), 25000)
+
     def test_a_part_that_fails_does_not_stop_the_others(self):
         machine = _Machine(cuda_rows_test=Ran(1, "[  FAILED  ] CudaRowsTest.Ids (3 ms)\n"), gpu_step=Ran(0, "{broken"))
         context = self.run_parts(machine)

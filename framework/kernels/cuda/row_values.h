@@ -79,7 +79,9 @@ class HeldRow : public WarpRow {
   };
 };
 
-// A row of any length, in packs or not, by a block.
+// A row of any length, in packs or not, by a block. Everything is held and captured by value: what
+// this class or its lambdas referred to, nvcc 13.0 took for local memory, and a read of the row
+// through it for one of local memory, too (compile_cuda.sh refuses such code).
 class ReadRow : public BlockRow {
  public:
   static constexpr bool kHolds = false;
@@ -87,28 +89,28 @@ class ReadRow : public BlockRow {
   template <int width, int arrays, typename Make>
   class Values {
    public:
-    SLUICE_INLINE Values(const ReadRow& row, const Rows& rows, const Make& make)
-        : row_(row), rows_(rows), make_(make) {}
+    SLUICE_INLINE Values(const ReadRow&, const Rows& rows, const Make& make)
+        : rows_(rows), make_(make) {}
     template <typename Fn>
     SLUICE_INLINE void ForEach(const Fn& fn) const {
-      row_.template ForEach<width>(rows_, [&]<int n>(int64_t i, Count<n>) {
+      ReadRow().template ForEach<width>(rows_, [&, make = make_]<int n>(int64_t i, Count<n>) {
         float made[arrays][n];
-        make_(i, made);
+        make(i, made);
         fn(i, made);
       });
     }
     template <typename Term>
     SLUICE_INLINE float Sum(const Term& term) const {
-      return row_.template Sum<width>(rows_, [&]<int n>(int64_t i, float(&terms)[n]) {
+      const auto terms_of = [&, make = make_]<int n>(int64_t i, float(&terms)[n]) {
         float made[arrays][n];
-        make_(i, made);
+        make(i, made);
         term(made, terms);
-      });
+      };
+      return ReadRow().template Sum<width>(rows_, terms_of);
     }
 
    private:
-    const ReadRow& row_;
-    const Rows& rows_;
+    const Rows rows_;
     const Make make_;
   };
 };
