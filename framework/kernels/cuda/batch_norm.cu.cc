@@ -164,20 +164,19 @@ __global__ void __launch_bounds__(kElementThreads)
   });
 }
 
-// Sums over a block of rows of a group, to sums[group, block, kSums, channels]. term(i, part): adds
-// what is of the element i.
-template <int kSums, typename Term>
-__device__ void SumBlock(const Extents& x, const ColumnBlock& block, const Term& term,
-                         float* sums) {
+// Sums over a block of rows of a group, to sums[group, block, kSums, channels]. load(i): what is
+// read of the element i; add(i, loaded, part): adds that.
+template <int kAhead, int kSums, typename Load, typename Add>
+__device__ void SumBlock(const Extents& x, const ColumnBlock& block, const Load& load,
+                         const Add& add, float* sums) {
   const int64_t begin = block.part % x.blocks * x.block_rows;
   const int64_t end = begin + x.block_rows < x.rows ? begin + x.block_rows : x.rows;
   const int64_t first_row = block.part / x.blocks * x.rows;
   float total[kSums];
-  block.FoldRows<SumFold>(
-      begin, end,
-      [&](int64_t r, float(&part)[kSums]) {
-        term((first_row + r) * x.channels + block.column, part);
-      },
+  const auto element = [&](int64_t r) { return (first_row + r) * x.channels + block.column; };
+  block.FoldRows<SumFold, kAhead>(
+      begin, end, [&](int64_t r) { return load(element(r)); },
+      [&](int64_t r, const auto& read, float(&part)[kSums]) { add(element(r), read, part); },
       total);
   if (WarpOfBlock() != 0 || !block.valid) return;
   for (int s = 0; s < kSums; ++s) {
@@ -191,10 +190,10 @@ __global__ void __launch_bounds__(kColumnThreads)
   const ColumnBlock block(extents.channels);
   const int64_t group = block.part / extents.blocks;
   const float center = block.valid ? mean[group * extents.channels + block.column] : 0;
-  SumBlock<1>(
-      extents, block,
-      [&](int64_t i, float(&part)[1]) {
-        const float centred = Widen(x[i]) - center;
+  SumBlock<16, 1>(
+      extents, block, [&](int64_t i) { return x[i]; },
+      [&](int64_t, T read, float(&part)[1]) {
+        const float centred = Widen(read) - center;
         part[0] = fmaf(centred, centred, part[0]);
       },
       sums);
@@ -202,26 +201,35 @@ __global__ void __launch_bounds__(kColumnThreads)
 
 // The gradients whose sums those of gamma and beta are: dy where nothing follows the norm, that of
 // its relu, or of the relu behind an addition, which is stored.
+// Each reads of an element what At makes the slope of.
 template <typename T>
 struct PlainSlopes {
   const T* dy;
-  __device__ float At(int64_t i, float, const ChannelNorm&) const { return Widen(dy[i]); }
+  __device__ T Read(int64_t i) const { return dy[i]; }
+  __device__ float At(int64_t, T read, float, const ChannelNorm&) const { return Widen(read); }
 };
 template <typename T>
 struct ReluSlopes {
   const T* dy;
-  __device__ float At(int64_t i, float x, const ChannelNorm& norm) const {
-    return ReluGradientOf(Rounded<T>(norm.Of(x)), Widen(dy[i]));
+  __device__ T Read(int64_t i) const { return dy[i]; }
+  __device__ float At(int64_t, T read, float x, const ChannelNorm& norm) const {
+    return ReluGradientOf(Rounded<T>(norm.Of(x)), Widen(read));
   }
 };
 template <typename T>
 struct AddReluSlopes {
   const T *y, *dy, *other_dy;  // the gradient is dy, or dy + other_dy where that is not null
   T* dz;
-  __device__ float At(int64_t i, float, const ChannelNorm&) const {
-    float gradient = Widen(dy[i]);
-    if (other_dy != nullptr) gradient = Rounded<T>(gradient + Widen(other_dy[i]));
-    const float slope = ReluGradientOf(Widen(y[i]), gradient);
+  struct Element {
+    T y, dy, other_dy;
+  };
+  __device__ Element Read(int64_t i) const {
+    return {y[i], dy[i], other_dy == nullptr ? T{} : other_dy[i]};
+  }
+  __device__ float At(int64_t i, const Element& read, float, const ChannelNorm&) const {
+    float gradient = Widen(read.dy);
+    if (other_dy != nullptr) gradient = Rounded<T>(gradient + Widen(read.other_dy));
+    const float slope = ReluGradientOf(Widen(read.y), gradient);
     Narrow(slope, dz + i);
     return slope;
   }
@@ -232,10 +240,17 @@ __global__ void __launch_bounds__(kColumnThreads)
     SumSlopes(Extents extents, Slopes slopes, const T* x, Statistics statistics, float* sums) {
   const ColumnBlock block(extents.channels);
   const ChannelNorm norm(statistics, block.part / extents.blocks, extents.channels, block.column);
-  SumBlock<2>(
+  struct Read {
+    T x;
+    decltype(slopes.Read(0)) of_slope;
+  };
+  SumBlock<8, 2>(
       extents, block,
-      [&](int64_t i, float(&part)[2]) {
-        const float value = Widen(x[i]), slope = slopes.At(i, value, norm);
+      [&](int64_t i) {
+        return Read{x[i], slopes.Read(i)};
+      },
+      [&](int64_t i, const Read& read, float(&part)[2]) {
+        const float value = Widen(read.x), slope = slopes.At(i, read.of_slope, value, norm);
         part[0] = fmaf(slope, value - norm.mean, part[0]);
         part[1] = part[1] + slope;
       },
@@ -247,9 +262,8 @@ template <int kSums>
 __device__ float AddBlocks(const Extents& x, const float* sums, int64_t own, int sum) {
   const float* const from =
       sums + (own / x.channels * x.blocks * kSums + sum) * x.channels + own % x.channels;
-  float total = from[0];
-  for (int64_t b = 1; b < x.blocks; ++b) total = total + from[b * kSums * x.channels];
-  return total;
+  const int64_t step = kSums * x.channels;
+  return PlusTerms(from[0], from, step, x.blocks * step, step);
 }
 
 __global__ void __launch_bounds__(256)
@@ -262,12 +276,15 @@ __global__ void __launch_bounds__(256)
 __global__ void __launch_bounds__(256)
     FinishParameterGradient(Extents extents, const float* sums, Statistics statistics,
                             float* dgamma, float* dbeta) {
-  const int64_t own = ThreadIndex();
-  if (own >= extents.groups * extents.channels) return;
-  const int64_t group = own / extents.channels, channel = own % extents.channels;
-  const ChannelNorm norm(statistics, group, extents.channels, channel);
-  dgamma[own] = AddBlocks<2>(extents, sums, own, 0) * norm.rstd;
-  dbeta[own] = AddBlocks<2>(extents, sums, own, 1);
+  const int64_t count = extents.groups * extents.channels, i = ThreadIndex();
+  if (i >= 2 * count) return;
+  const int64_t own = i % count, group = own / extents.channels, channel = own % extents.channels;
+  if (i < count) {
+    const ChannelNorm norm(statistics, group, extents.channels, channel);
+    dgamma[own] = AddBlocks<2>(extents, sums, own, 0) * norm.rstd;
+  } else {
+    dbeta[own] = AddBlocks<2>(extents, sums, own, 1);
+  }
 }
 
 __global__ void __launch_bounds__(256)
@@ -340,8 +357,8 @@ PreparedKernel MakeParameterGradient(const Extents& x, float epsilon, bool has_g
                                        has_gamma ? at.at(5) : nullptr, epsilon};
         RETURN_IF_ERROR(Launch(context, SumSlopes<T, Slopes>, x.GridOfSums(2), x, slopes_of(at),
                                at.at<T>(1), statistics, sums));
-        return Launch(context, FinishParameterGradient, GridOf(x.of_groups()), x, sums, statistics,
-                      at.at(outputs), at.at(outputs + 1));
+        return Launch(context, FinishParameterGradient, GridOfFewSums(2 * x.of_groups()), x, sums,
+                      statistics, at.at(outputs), at.at(outputs + 1));
       },
       x.sums_bytes(2));
 }
@@ -387,7 +404,7 @@ PreparedKernel PrepareBatchVariance(const KernelSpec& spec) {
           float* const sums = at.scratch<float>();
           RETURN_IF_ERROR(
               Launch(context, SumSquares<T>, x.GridOfSums(1), x, at.at<T>(0), at.at(1), sums));
-          return Launch(context, FinishVariance, GridOf(x.of_groups()), x, sums, at.at(2));
+          return Launch(context, FinishVariance, GridOfFewSums(x.of_groups()), x, sums, at.at(2));
         },
         x.sums_bytes(1));
   });

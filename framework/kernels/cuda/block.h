@@ -15,6 +15,13 @@
 
 namespace sluice::cuda {
 
+// Of loops of a constant count: an array lies in registers only where every index is a constant.
+#ifdef __CUDACC__
+#define SLUICE_UNROLLED _Pragma("unroll")
+#else
+#define SLUICE_UNROLLED
+#endif
+
 constexpr int kWarp = 32;
 constexpr unsigned kAllLanes = 0xffffffff;
 // Of a block that takes rows.
@@ -139,6 +146,25 @@ struct Rows {
 template <typename T, typename... P>
 Rows RowsOf(int64_t count, int64_t length, const P*... pointers) {
   return {count, length, length % kPack<T> == 0 && PackAligned(pointers...)};
+}
+
+// `total` and then, in order, the terms from `from` on to `end`, `step` apart. A thread that adds
+// up alone, in an order that none may change, waits for memory once in so many terms, not for each.
+template <typename T>
+__device__ T PlusTerms(T total, const T* terms, int64_t from, int64_t end, int64_t step = 1) {
+  constexpr int kAhead = 128 / sizeof(T);
+  for (; from < end; from += kAhead * step) {
+    T held[kAhead];
+    SLUICE_UNROLLED
+    for (int a = 0; a < kAhead; ++a) {
+      if (from + a * step < end) held[a] = terms[from + a * step];
+    }
+    SLUICE_UNROLLED
+    for (int a = 0; a < kAhead; ++a) {
+      if (from + a * step < end) total = total + held[a];
+    }
+  }
+  return total;
 }
 
 // Below, a row's elements are given to functions as in ForElements: fn(i, Count<n>()) is for n

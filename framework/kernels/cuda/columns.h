@@ -14,13 +14,6 @@
 
 namespace sluice::cuda {
 
-// Each row's term waits for the sum before it, but rows are loaded ahead.
-#ifdef __CUDACC__
-#define SLUICE_ROWS_AHEAD _Pragma("unroll kAhead")
-#else
-#define SLUICE_ROWS_AHEAD
-#endif
-
 constexpr int64_t kGroupRows = 64;
 constexpr int kColumnThreads = 512;
 
@@ -28,6 +21,10 @@ constexpr int kColumnThreads = 512;
 struct SumFromNothing : SumFold {
   static constexpr float kIdentity = -0.0f;
 };
+
+// A thread for each of n sums that PlusTerms makes. On as many processors as there are warps: all
+// of a few warps wait for memory.
+inline Grid GridOfFewSums(int64_t n) { return GridOf(n, kWarp); }
 
 // A block's columns, one of `parts` times as many blocks as the width takes.
 struct ColumnBlock {
@@ -50,11 +47,12 @@ struct ColumnBlock {
             static_cast<size_t>(warps * sums * kWarp) * sizeof(float)};
   }
 
-  // term(r, part): folds row r into `part`, kSums values. The result is the first warp's. All
-  // threads call it. Where a term is cheap, kAhead rows are to be under way, as a card has too
-  // little to do with the four that nvcc takes alone (0); others would need too many registers.
-  template <typename Fold, int kAhead = 0, int kSums, typename Term>
-  __device__ void FoldRows(int64_t begin, int64_t end, const Term& term,
+  // load(r): what is read of row r. add(r, loaded, part): folds that into `part`, kSums values, and
+  // may write. The result is the first warp's. All threads call it. Each row's term waits for the
+  // sum before it, but kAhead rows are read first: of itself nvcc takes four, and none where
+  // something is written in between, and a card has too little under way.
+  template <typename Fold, int kAhead, int kSums, typename Load, typename Add>
+  __device__ void FoldRows(int64_t begin, int64_t end, const Load& load, const Add& add,
                            float (&total)[kSums]) const {
     float* const parts = SharedMemory<float>();  // [warps, kSums, lanes]
     const int lane = Lane(), warp = WarpOfBlock(), warps = WarpsOfBlock();
@@ -67,11 +65,16 @@ struct ColumnBlock {
         for (int s = 0; s < kSums; ++s) sum[s] = Fold::kIdentity;
         const int64_t from = begin + (first + warp) * kGroupRows;
         const int64_t to = from + kGroupRows < end ? from + kGroupRows : end;
-        if constexpr (kAhead == 0) {
-          for (int64_t r = from; valid && r < to; ++r) term(r, sum);
-        } else if (valid) {
-          SLUICE_ROWS_AHEAD
-          for (int64_t r = from; r < to; ++r) term(r, sum);
+        for (int64_t r = from; valid && r < to; r += kAhead) {
+          decltype(load(r)) held[kAhead];
+          SLUICE_UNROLLED
+          for (int a = 0; a < kAhead; ++a) {
+            if (r + a < to) held[a] = load(r + a);
+          }
+          SLUICE_UNROLLED
+          for (int a = 0; a < kAhead; ++a) {
+            if (r + a < to) add(r + a, held[a], sum);
+          }
         }
         for (int s = 0; s < kSums; ++s) parts[(warp * kSums + s) * kWarp + lane] = sum[s];
       }

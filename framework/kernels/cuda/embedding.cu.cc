@@ -32,38 +32,37 @@ __global__ void __launch_bounds__(256)
     AddRows(SortedIds ids, const float* values, float* table, int64_t width) {
   const DistinctRow rows(ids, width);
   if (!rows.IsTaken()) return;
-  float* const to = table + rows.row() * width;
-  float sum[kColumnsOfLane];
-  rows.ForColumns([&](int k, int64_t c) { sum[k] = to[c]; });
-  rows.Add(values, 0, sum);
-  rows.ForColumns([&](int k, int64_t c) { to[c] = sum[k]; });
+  float* const to = table + rows.row() * width + rows.column();
+  const float sum = rows.Plus(rows.HasColumn() ? *to : 0, values, 0);
+  if (rows.HasColumn()) *to = sum;
 }
 
-// Of each id and piece of the columns what its sums' squares add up to; 0 of an id that stood
-// before.
-__global__ void __launch_bounds__(256)
+// What the squares of so many warps' sums add up to: of ids and pieces of the columns, where an id
+// that stood before has none.
+constexpr int kSquareThreads = 256;
+__global__ void __launch_bounds__(kSquareThreads)
     SquareRows(SortedIds ids, const float* values, double* sums, int64_t width) {
+  double* const parts = SharedMemory<double>();
   const DistinctRow rows(ids, width);
   double squares = 0;
   if (rows.IsTaken()) {
-    float sum[kColumnsOfLane];
-    rows.Sum(values, sum);
-    rows.ForColumns([&](int k, int64_t) {
-      squares += static_cast<double>(sum[k]) * static_cast<double>(sum[k]);
-    });
+    const double sum = rows.Sum(values);
+    if (rows.HasColumn()) squares = sum * sum;
   }
   for (int distance = 16; distance > 0; distance /= 2) {
     squares += __shfl_xor_sync(kAllLanes, squares, distance);
   }
-  const int64_t unit = ThreadIndex() / kWarp;
-  if (Lane() == 0 && unit < ids.n * PiecesOf(width)) sums[unit] = squares;
+  if (Lane() == 0) parts[WarpOfBlock()] = squares;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int warp = 1; warp < WarpsOfBlock(); ++warp) squares += parts[warp];
+  sums[blockIdx.x] = squares;
 }
 
-constexpr int kSumThreads = 256;
+constexpr int kSumThreads = 1024;
 __global__ void __launch_bounds__(kSumThreads) AddUp(const double* sums, int64_t n, float* y) {
   double* const parts = SharedMemory<double>();
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < n; i += kSumThreads) sum += sums[i];
+  double sum = PlusTerms(0.0, sums, threadIdx.x, n, kSumThreads);
   parts[threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -140,7 +139,9 @@ PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
   const TableRows rows(spec.inputs[0]);
   const int64_t n = spec.inputs[1].NumElements() / 2, width = rows.width;
   if (!CanSort(rows, n)) return NoKernel(spec);
-  const int64_t terms = n * PiecesOf(width);
+  Grid grid = DistinctGrid(std::max<int64_t>(n, 1), std::max<int64_t>(width, 1));
+  grid.shared_bytes = kSquareThreads / kWarp * sizeof(double);
+  const int64_t terms = n * width == 0 ? 0 : static_cast<int64_t>(grid.blocks.x);
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         double* const sums =
@@ -150,8 +151,7 @@ PreparedKernel PrepareSumSquaresSparse(const KernelSpec& spec) {
                            TakeSorted(context, HeldRows(rows, context.micro, n), at.at<uint64_t>(1),
                                       n, at.scratch<std::byte>()));
           if (terms > 0) {
-            RETURN_IF_ERROR(
-                Launch(context, SquareRows, DistinctGrid(n, width), sorted, at.at(2), sums, width));
+            RETURN_IF_ERROR(Launch(context, SquareRows, grid, sorted, at.at(2), sums, width));
           }
         }
         return Launch(context, AddUp,

@@ -217,12 +217,19 @@ __global__ void __launch_bounds__(kColumnThreads)
   const int64_t begin = block.part * rows_of_part;
   const int64_t end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
   float total[2];
+  struct Read {
+    D dy;
+    float x, mean, rstd;
+  };
   block.FoldRows<SumFold, 8>(
       begin, end,
-      [&](int64_t r, float(&sum)[2]) {
+      [&](int64_t r) {
         const int64_t i = r * width + block.column;
-        const float slope = Widen(dy[i]);
-        sum[0] = fmaf(slope, (x[i] - mean[r]) * rstd[r], sum[0]);
+        return Read{dy[i], x[i], mean[r], rstd[r]};
+      },
+      [](int64_t, const Read& read, float(&sum)[2]) {
+        const float slope = Widen(read.dy);
+        sum[0] = fmaf(slope, (read.x - read.mean) * read.rstd, sum[0]);
         sum[1] = sum[1] + slope;
       },
       total);
@@ -235,15 +242,10 @@ __global__ void __launch_bounds__(kColumnThreads)
 __global__ void __launch_bounds__(256)
     AddParameterGradients(const float* sums, int64_t parts, float* dgamma, float* dbeta,
                           int64_t width) {
-  const int64_t c = ThreadIndex();
-  if (c >= width) return;
-  float gamma = 0, beta = 0;
-  for (int64_t part = 0; part < parts; ++part) {
-    gamma = gamma + sums[part * 2 * width + c];
-    beta = beta + sums[(part * 2 + 1) * width + c];
-  }
-  dgamma[c] = gamma;
-  dbeta[c] = beta;
+  const int64_t i = ThreadIndex();  // of dgamma and then dbeta
+  if (i >= 2 * width) return;
+  float* const to = i < width ? dgamma + i : dbeta + (i - width);
+  *to = PlusTerms(0.0f, sums, i, parts * 2 * width, 2 * width);
 }
 
 // The dropout of a tensor by rows, at each firing. Rows are whole: what a row begins with is found
@@ -432,8 +434,8 @@ PreparedKernel PrepareLayerNormParameterGradient(const KernelSpec& spec) {
           RETURN_IF_ERROR(Launch(context, ParameterGradientSums<D>,
                                  ColumnBlock::GridOf(width, parts, rows_of_part, 2), at.at<D>(0),
                                  at.at(1), at.at(2), at.at(3), sums, rows, rows_of_part, width));
-          return Launch(context, AddParameterGradients, GridOf(width), sums, parts, at.at(4),
-                        at.at(5), width);
+          return Launch(context, AddParameterGradients, GridOfFewSums(2 * width), sums, parts,
+                        at.at(4), at.at(5), width);
         },
         parts * 2 * width * 4);
   });

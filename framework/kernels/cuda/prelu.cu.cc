@@ -57,11 +57,17 @@ __global__ void __launch_bounds__(kColumnThreads)
   const int64_t begin = block.part * block_rows;
   const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
   float total[1];
-  block.FoldRows<SumFold>(
+  struct Read {
+    T x, dy;
+  };
+  block.FoldRows<SumFold, 8>(
       begin, end,
-      [&](int64_t r, float(&sum)[1]) {
+      [&](int64_t r) {
         const int64_t i = r * channels + block.column;
-        sum[0] = sum[0] + PreluSlopeTerm(Widen(x[i]), Widen(dy[i]));
+        return Read{x[i], dy[i]};
+      },
+      [](int64_t, const Read& read, float(&sum)[1]) {
+        sum[0] = sum[0] + PreluSlopeTerm(Widen(read.x), Widen(read.dy));
       },
       total);
   if (WarpOfBlock() == 0 && block.valid) sums[block.part * channels + block.column] = total[0];
@@ -71,9 +77,7 @@ __global__ void __launch_bounds__(256)
     AddSlopeSums(const float* sums, int64_t blocks, float* dslope, int64_t channels) {
   const int64_t c = ThreadIndex();
   if (c >= channels) return;
-  float total = sums[c];
-  for (int64_t b = 1; b < blocks; ++b) total = total + sums[b * channels + c];
-  dslope[c] = total;
+  dslope[c] = PlusTerms(sums[c], sums + c, channels, blocks * channels, channels);
 }
 
 }  // namespace
@@ -134,7 +138,7 @@ PreparedKernel PreparePreluSlopeGradient(const KernelSpec& spec) {
           RETURN_IF_ERROR(Launch(context, SlopeSums<T>,
                                  ColumnBlock::GridOf(channels, cut.blocks, cut.block_rows, 1),
                                  at.at<T>(0), at.at<T>(1), sums, rows, cut.block_rows, channels));
-          return Launch(context, AddSlopeSums, GridOf(channels), sums, cut.blocks, at.at(2),
+          return Launch(context, AddSlopeSums, GridOfFewSums(channels), sums, cut.blocks, at.at(2),
                         channels);
         },
         cut.blocks* channels * 4);

@@ -162,8 +162,8 @@ __global__ void __launch_bounds__(kColumnThreads)
   const T* const from = x + columns.part / blocks * rows * width + columns.column;
   float total[1];
   columns.FoldRows<Fold, 16>(
-      begin, end,
-      [&](int64_t r, float(&sum)[1]) { sum[0] = Fold::Of(sum[0], Widen(from[r * width])); }, total);
+      begin, end, [&](int64_t r) { return from[r * width]; },
+      [](int64_t, T read, float(&sum)[1]) { sum[0] = Fold::Of(sum[0], Widen(read)); }, total);
   if (WarpOfBlock() != 0 || !columns.valid) return;
   const float result = rows == 0 && Fold::kIdentity == 0 ? 0 : total[0];
   y[columns.part * width + columns.column] = scale == 1 ? result : result * scale;
@@ -174,9 +174,7 @@ __global__ void __launch_bounds__(256) AddRowBlocks(const float* sums, float* y,
   const int64_t i = ThreadIndex();
   if (i >= outer * width) return;
   const float* const from = sums + i / width * blocks * width + i % width;
-  float total = from[0];
-  for (int64_t b = 1; b < blocks; ++b) total = total + from[b * width];
-  y[i] = total * scale;
+  y[i] = PlusTerms(from[0], from, width, blocks * width, width) * scale;
 }
 
 template <typename Fold, typename T>
@@ -194,8 +192,8 @@ PreparedKernel ReduceColumns(const ReducedShape& kept, float scale) {
                                at.at<T>(0), sums, in_blocks ? 1 : scale, rows, blocks, block_rows,
                                width));
         if (!in_blocks) return absl::OkStatus();
-        return Launch(context, AddRowBlocks, GridOf(outer * width), sums, y, scale, outer, blocks,
-                      width);
+        return Launch(context, AddRowBlocks, GridOfFewSums(outer * width), sums, y, scale, outer,
+                      blocks, width);
       },
       in_blocks ? outer* blocks* width * 4 : 0);
 }

@@ -12,13 +12,6 @@
 
 namespace sluice::cuda {
 
-// An array lies in registers only where every index is a constant: loops over it are unrolled.
-#ifdef __CUDACC__
-#define SLUICE_UNROLLED _Pragma("unroll")
-#else
-#define SLUICE_UNROLLED
-#endif
-
 // A row of at most kLongestOfWarp elements, in packs, by a warp.
 class HeldRow : public WarpRow {
  public:

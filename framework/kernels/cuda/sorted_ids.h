@@ -62,12 +62,8 @@ absl::StatusOr<SortedIds> SortIds(const KernelContext& context, const HeldRows& 
 absl::StatusOr<SortedIds> TakeSorted(const KernelContext& context, const HeldRows& rows,
                                      const uint64_t* entries, int64_t n, std::byte* scratch);
 
-// Columns that a warp takes of a row: each lane has so many sums under way.
-constexpr int kColumnsOfLane = 4;
-constexpr int64_t kColumnsOfWarp = kColumnsOfLane * kWarp;
-__host__ __device__ inline int64_t PiecesOf(int64_t width) {
-  return (width + kColumnsOfWarp - 1) / kColumnsOfWarp;
-}
+// Warps that the columns of a row take: a lane has one column.
+__host__ __device__ inline int64_t PiecesOf(int64_t width) { return (width + kWarp - 1) / kWarp; }
 // A warp for each of n ids and so many of `width` columns.
 inline Grid DistinctGrid(int64_t n, int64_t width) { return GridOf(n * PiecesOf(width) * kWarp); }
 
@@ -78,7 +74,7 @@ class DistinctRow {
   __device__ DistinctRow(const SortedIds& ids, int64_t width) : ids_(ids), width_(width) {
     const int64_t unit = ThreadIndex() / kWarp, pieces = PiecesOf(width);
     first_ = unit / pieces;
-    column_ = unit % pieces * kColumnsOfWarp + Lane();
+    column_ = unit % pieces * kWarp + Lane();
     row_ = first_ < ids.n ? ids.RowAt(first_) : kNoRow;
     if (first_ > 0 && row_ != kNoRow && ids.RowAt(first_ - 1) == row_) row_ = kNoRow;
   }
@@ -87,46 +83,53 @@ class DistinctRow {
   __device__ bool IsTaken() const { return row_ != kNoRow; }
   // Among the rows of all groups that the shard holds.
   __device__ int64_t row() const { return row_; }
-  // fn(k, c): the lane's k-th column is c.
+  // The lane's own, and whether there is one.
+  __device__ int64_t column() const { return column_; }
+  __device__ bool HasColumn() const { return column_ < width_; }
+  // fn(place) for the places of the id, ascending.
   template <typename Fn>
-  __device__ void ForColumns(const Fn& fn) const {
-    for (int k = 0; k < kColumnsOfLane; ++k) {
-      const int64_t c = column_ + k * kWarp;
-      if (c < width_) fn(k, c);
+  __device__ void ForPlaces(const Fn& fn) const {
+    for (int64_t at = first_; at < ids_.n && ids_.RowAt(at) == row_; ++at) fn(ids_.PlaceAt(at));
+  }
+  // `sum` and then, in order, what `values` has in the lane's column at the places of the id from
+  // its i-th on. An id may stand at thousands of places, and memory takes as long as a hundred
+  // additions to answer: each lane looks at one place, of which all load from those of the id, and
+  // by the time that these are added up the next places are there. All lanes call it.
+  __device__ float Plus(float sum, const float* values, int64_t i) const {
+    const float* const column = values + column_;
+    int64_t at = first_ + i + Lane();
+    uint64_t key = KeyAt(at);
+    for (;;) {
+      // Keys ascend, so that the first lanes have those of the id.
+      const unsigned own = __ballot_sync(kAllLanes, static_cast<int64_t>(key >> 32) == row_);
+      const int held = __popc(own);
+      const uint32_t place = static_cast<uint32_t>(key);
+      at += kWarp;
+      if (held == kWarp) key = KeyAt(at);
+      float terms[kWarp];
+      SLUICE_UNROLLED
+      for (int lane = 0; lane < kWarp; ++lane) {
+        if (lane >= held) break;
+        const int64_t from = __shfl_sync(kAllLanes, place, lane);
+        if (HasColumn()) terms[lane] = column[from * width_];
+      }
+      SLUICE_UNROLLED
+      for (int lane = 0; lane < kWarp; ++lane) {
+        if (lane >= held) break;
+        if (HasColumn()) sum = sum + terms[lane];
+      }
+      if (held < kWarp) return sum;
     }
   }
-  // fn(place) for the places of the id, ascending, from its i-th on.
-  template <typename Fn>
-  __device__ void ForPlaces(int64_t i, const Fn& fn) const {
-    for (int64_t at = first_ + i; at < ids_.n && ids_.RowAt(at) == row_; ++at) fn(ids_.PlaceAt(at));
-  }
-  // Adds the rows of `values` at these places to `sum`, in order. Some are loaded at a time, for
-  // an id may stand at thousands of places, and its warp would wait for each.
-  __device__ void Add(const float* values, int64_t i, float (&sum)[kColumnsOfLane]) const {
-    constexpr int kAhead = 8;
-    for (int64_t begin = first_ + i;; begin += kAhead) {
-      bool held[kAhead];
-      float terms[kAhead][kColumnsOfLane];
-      for (int a = 0; a < kAhead; ++a) {
-        held[a] = begin + a < ids_.n && ids_.RowAt(begin + a) == row_;
-        if (!held[a]) continue;
-        const float* const from = values + ids_.PlaceAt(begin + a) * width_;
-        ForColumns([&](int k, int64_t c) { terms[a][k] = from[c]; });
-      }
-      for (int a = 0; a < kAhead; ++a) {
-        if (!held[a]) return;
-        ForColumns([&](int k, int64_t) { sum[k] = sum[k] + terms[a][k]; });
-      }
-    }
-  }
-  // The sums of them all.
-  __device__ void Sum(const float* values, float (&sum)[kColumnsOfLane]) const {
-    const float* const first = values + ids_.PlaceAt(first_) * width_;
-    ForColumns([&](int k, int64_t c) { sum[k] = first[c]; });
-    Add(values, 1, sum);
+  // The sum of them all.
+  __device__ float Sum(const float* values) const {
+    const float* const first = values + ids_.PlaceAt(first_) * width_ + column_;
+    return Plus(HasColumn() ? *first : 0, values, 1);
   }
 
  private:
+  __device__ uint64_t KeyAt(int64_t i) const { return i < ids_.n ? ids_.keys[i] : ~uint64_t{0}; }
+
   const SortedIds ids_;
   const int64_t width_;
   int64_t first_, column_, row_;

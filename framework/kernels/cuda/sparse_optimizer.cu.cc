@@ -95,17 +95,15 @@ __global__ void __launch_bounds__(256)
   const DistinctRow rows(ids, width);
   if (!rows.IsTaken()) return;
   const Rule rule(attributes, scalars);
-  float changed[kColumnsOfLane];
-  rows.Sum(values, changed);
-  rows.ForColumns([&](int k, int64_t c) {
-    const int64_t place = rows.row() * width + c;
-    changed[k] = rule.Of(changed[k], table[place], states, place);
-    if (to == nullptr) table[place] = changed[k];
-  });
-  if (to == nullptr) return;
-  rows.ForPlaces(0, [&](int64_t place) {
-    rows.ForColumns([&](int k, int64_t c) { to[place * width + c] = changed[k]; });
-  });
+  float changed = rows.Sum(values);
+  if (!rows.HasColumn()) return;
+  const int64_t place = rows.row() * width + rows.column();
+  changed = rule.Of(changed, table[place], states, place);
+  if (to == nullptr) {
+    table[place] = changed;
+  } else {
+    rows.ForPlaces([&](int64_t at) { to[at * width + rows.column()] = changed; });
+  }
 }
 
 // The last of rows named more than once counts.
@@ -114,9 +112,9 @@ __global__ void __launch_bounds__(256)
   const DistinctRow rows(ids, width);
   if (!rows.IsTaken()) return;
   int64_t last = 0;
-  rows.ForPlaces(0, [&](int64_t place) { last = place; });
-  rows.ForColumns(
-      [&](int, int64_t c) { table[rows.row() * width + c] = values[last * width + c]; });
+  rows.ForPlaces([&](int64_t place) { last = place; });
+  if (!rows.HasColumn()) return;
+  table[rows.row() * width + rows.column()] = values[last * width + rows.column()];
 }
 
 // Where an op has its operands: variable, states.., sorted ids, values, factor, learning rate,
