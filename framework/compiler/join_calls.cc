@@ -1,6 +1,8 @@
 #include "framework/compiler/join_calls.h"
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -19,12 +21,14 @@ class Joiner {
       : graph_(graph), mesh_(mesh), tasks_(*tasks), group_of_(tasks->tasks.size(), -1) {}
 
   void Run() {
-    for (size_t t = 0; t < tasks_.tasks.size(); ++t) Visit(static_cast<TaskId>(t));
+    FindEarly();
+    const std::vector<TaskId> order = WithEarlyTogether();
+    for (const TaskId t : order) Visit(t);
     std::vector<TaskId> place(tasks_.tasks.size(), -1);
     std::vector<Task> kept;
-    for (size_t t = 0; t < tasks_.tasks.size(); ++t) {
+    for (const TaskId t : order) {
       const int32_t group = group_of_[t];
-      if (group >= 0 && groups_[group].back() != static_cast<TaskId>(t)) continue;
+      if (group >= 0 && groups_[group].back() != t) continue;
       kept.push_back(group < 0 ? std::move(tasks_.tasks[t]) : Joined(groups_[group]));
       place[t] = static_cast<TaskId>(kept.size()) - 1;
     }
@@ -40,10 +44,42 @@ class Joiner {
   // What calls that are joined have in common: the script that they are in, and the op.
   using Key = std::tuple<int32_t, Phase, int64_t, int64_t, std::string, std::string, size_t>;
 
-  bool Joins(const Task& task) const {
+  bool MayJoin(const Task& task) const {
     return task.kind == plan::INSTRUCTION_KERNEL && task.node >= 0 && task.every == 1 &&
-           graph_.node(task.node).op->joins &&
            mesh_.devices()[task.device].kind == DeviceKind::kCuda;
+  }
+  static Key KeyOf(const Task& task) {
+    return {task.device, task.phase,      task.firings,      task.round,
+            task.op,     task.attributes, task.inputs.size()};
+  }
+
+  // Casts of what no task makes: of parameters, as a program begins. It reads none after its
+  // update.
+  void FindEarly() {
+    for (const Task& task : tasks_.tasks) {
+      const auto is_made = [this](const TaskInput& input) {
+        return tasks_.values[tasks_.values[input.value].root].producer >= 0;
+      };
+      early_.push_back(MayJoin(task) && task.op == "cast" &&
+                       std::none_of(task.inputs.begin(), task.inputs.end(), is_made));
+    }
+  }
+  // All tasks in order, but for those of FindEarly: where the first of a script stands, the others
+  // follow. They are read throughout a step, so that little memory is taken for longer.
+  std::vector<TaskId> WithEarlyTogether() const {
+    std::vector<TaskId> order(tasks_.tasks.size()), at(order.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::map<Key, TaskId> first;
+    for (const TaskId t : order) {
+      at[t] = early_[t] ? first.try_emplace(KeyOf(tasks_.tasks[t]), t).first->second : t;
+    }
+    std::stable_sort(order.begin(), order.end(), [&](TaskId a, TaskId b) { return at[a] < at[b]; });
+    return order;
+  }
+
+  bool Joins(TaskId t) const {
+    const Task& task = tasks_.tasks[t];
+    return early_[t] || (MayJoin(task) && graph_.node(task.node).op->joins);
   }
 
   // What a group has made and a task reads cannot wait for further calls of that group, nor can its
@@ -62,10 +98,8 @@ class Joiner {
   void Visit(TaskId t) {
     const Task& task = tasks_.tasks[t];
     CloseGroupsInTheWayOf(task);
-    if (!Joins(task)) return;
-    const Key key = {task.device, task.phase,      task.firings,      task.round,
-                     task.op,     task.attributes, task.inputs.size()};
-    int32_t& group = latest_.try_emplace(key, -1).first->second;
+    if (!Joins(t)) return;
+    int32_t& group = latest_.try_emplace(KeyOf(task), -1).first->second;
     if (group < 0 || closed_[group]) {
       group = static_cast<int32_t>(groups_.size());
       groups_.emplace_back();
@@ -87,7 +121,7 @@ class Joiner {
       joined.calls.push_back(task.node);
       joined.inputs.insert(joined.inputs.end(), task.inputs.begin(), task.inputs.end());
       joined.outputs.insert(joined.outputs.end(), task.outputs.begin(), task.outputs.end());
-      joined.position = task.position;
+      if (!early_[group[i]]) joined.position = task.position;
       joined.flops += task.flops;
       joined.bytes += task.bytes;
       joined.scratch += task.scratch;
@@ -101,6 +135,7 @@ class Joiner {
   const Graph& graph_;
   const Mesh& mesh_;
   TaskGraph& tasks_;
+  std::vector<bool> early_;                       // by task
   std::map<Key, int32_t> latest_;                 // group of such calls
   std::vector<std::vector<TaskId>> groups_;       // in order
   std::vector<bool> closed_;                      // by group: takes no more calls

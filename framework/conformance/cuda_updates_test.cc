@@ -16,6 +16,7 @@
 #include "framework/kernels/cuda/support.h"
 #include "framework/ops/all_ops.h"
 #include "framework/ops/ops.h"
+#include "framework/passes/mixed_precision.h"
 #include "framework/passes/optimizer.h"
 #include "framework/passes/pass.h"
 #include "framework/session/session.h"
@@ -119,6 +120,30 @@ TEST(CudaUpdatesTest, SumsOfSquaresAreTwoLaunches) {
   }
 }
 
+// Of operands that begin anywhere, and of more calls than an argument holds.
+TEST(CudaUpdatesTest, CastsOfManyAreOneLaunch) {
+  Xorshift random(6);
+  std::vector<std::vector<int64_t>> cases = {{37, 5}, {0, 0}, {5, 0, 8192, 1}, {8193, 20000, 0, 8}};
+  cases.emplace_back(17, 3);
+  cases.emplace_back(900, 9);
+  for (const std::vector<int64_t>& sizes : cases) {
+    SCOPED_TRACE(absl::StrCat(sizes.size(), " calls, the first of ", sizes[0]));
+    KernelCall calls = CallsOf("cast", FindOp("cast")->cases[0], sizes, &random);
+    for (const int64_t n : sizes) {
+      calls.outputs.push_back({{DType::kBF16, {n}}, WholeBox({n}), {}});
+    }
+    EXPECT_EQ(Check(calls, sizes == cases[1] ? 0 : (sizes.size() + 887) / 888), "");
+  }
+}
+
+// Another kernel makes one cast after the other.
+TEST(CudaUpdatesTest, OtherCastsAreMadeOneByOne) {
+  Xorshift random(7);
+  KernelCall calls = CallsOf("cast", FindOp("cast")->cases[1], {3, 5}, &random);
+  for (const int64_t n : {3, 5}) calls.outputs.push_back({F32({n}), WholeBox({n}), {}});
+  EXPECT_EQ(Check(calls, 2), "");
+}
+
 // Of ops that have no kernel for many calls, too.
 TEST(CudaUpdatesTest, OtherOpsAreCalledOneByOne) {
   Xorshift random(4);
@@ -132,7 +157,7 @@ TEST(CudaUpdatesTest, OtherOpsAreCalledOneByOne) {
 constexpr int kBatch = 4, kWidth = 6, kLayers = 3, kSteps = 3;
 
 // Layers of a weight and a bias; biases do not decay.
-std::unique_ptr<Graph> Training(OptimizerOptions::Kind kind) {
+std::unique_ptr<Graph> Training(OptimizerOptions::Kind kind, DType compute = DType::kF32) {
   Graph graph;
   Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, "data:S0");
   for (int layer = 0; layer < kLayers; ++layer) {
@@ -150,7 +175,9 @@ std::unique_ptr<Graph> Training(OptimizerOptions::Kind kind) {
   options.momentum = 0.5;
   options.weight_decay = 0.1;
   options.clip = 1;
-  auto train = RunPasses(graph, {Train(options)});
+  PrecisionOptions precision;
+  precision.compute = compute;
+  auto train = RunPasses(graph, {MixedPrecision(precision), Train(options)});
   EXPECT_TRUE(train.ok()) << train.status();
   return train.ok() ? *std::move(train) : std::make_unique<Graph>();
 }
@@ -195,6 +222,22 @@ TEST(CudaUpdatesTest, PlansJoinWhatIsUpdatedAlike) {
   // Each ratio of LARS is there before its own update, and not before those of others.
   const std::unique_ptr<Graph> lars = Training(OptimizerOptions::kLars);
   EXPECT_EQ(CallsInPlan(*lars, "data=1 @cuda", "lars", true), (Calls{{0, joined}}));
+}
+
+// Those of parameters are one instruction, which comes before all that reads one of them; those of
+// what is computed stay where they are.
+TEST(CudaUpdatesTest, PlansJoinCastsOfParameters) {
+  using Calls = std::map<int32_t, std::vector<int>>;
+  const std::unique_ptr<Graph> graph = Training(OptimizerOptions::kAdamW, DType::kBF16);
+  const Calls joined = CallsInPlan(*graph, "data=1 @cuda", "cast", true);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(std::count(joined.at(0).begin(), joined.at(0).end(), 2 * kLayers), 1);
+  EXPECT_GT(joined.at(0).size(), 1u);
+  EXPECT_EQ(std::count(joined.at(0).begin(), joined.at(0).end(), 0), joined.at(0).size() - 1);
+  EXPECT_EQ(CallsInPlan(*graph, "data=1 @cuda", "cast", false),
+            (Calls{{0, std::vector<int>(joined.at(0).size() - 1 + 2 * kLayers, 0)}}));
+  const Calls two = CallsInPlan(*graph, "data=2 @cuda", "cast", true);
+  EXPECT_EQ(two, (Calls{{0, joined.at(0)}, {1, joined.at(0)}}));
 }
 
 TEST(CudaUpdatesTest, ExplanationsNameAllThatIsJoined) {

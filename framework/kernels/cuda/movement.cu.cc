@@ -135,66 +135,6 @@ absl::Status LaunchPad(const KernelContext& context, const Operands& at, const P
   return Launch(context, PadKernel<Word>, GridOver(words), at.at<Word>(0), at.at<Word>(1), padding);
 }
 
-template <typename From, typename To>
-__global__ void __launch_bounds__(kElementwiseThreads)
-    CastKernel(const From* x, To* y, Elements elements) {
-  ForElements<kPack<uint16_t>>(elements, [=]<int count>(int64_t i, Count<count>) {
-    F a[count];
-    Load(x + i, a);
-    Store(a, y + i);
-  });
-}
-
-// Between any two types, by way of an f64, which holds each number of every one.
-SLUICE_INLINE double LoadNumber(DType dtype, const std::byte* p, int64_t i) {
-  switch (dtype) {
-    case DType::kF32:
-      return reinterpret_cast<const float*>(p)[i];
-    case DType::kF64:
-      return reinterpret_cast<const double*>(p)[i];
-    case DType::kBF16:
-      return Widen(reinterpret_cast<const uint16_t*>(p)[i]);
-    case DType::kI32:
-      return reinterpret_cast<const int32_t*>(p)[i];
-    case DType::kU8:
-      return reinterpret_cast<const uint8_t*>(p)[i];
-  }
-  return 0;
-}
-SLUICE_INLINE void StoreNumber(DType dtype, double value, std::byte* p, int64_t i) {
-  switch (dtype) {
-    case DType::kF32:
-      reinterpret_cast<float*>(p)[i] = static_cast<float>(value);
-      return;
-    case DType::kF64:
-      reinterpret_cast<double*>(p)[i] = value;
-      return;
-    case DType::kBF16:
-      Narrow(static_cast<float>(value), reinterpret_cast<uint16_t*>(p) + i);
-      return;
-    case DType::kI32:
-      reinterpret_cast<int32_t*>(p)[i] = static_cast<int32_t>(value);
-      return;
-    case DType::kU8:
-      reinterpret_cast<uint8_t*>(p)[i] = static_cast<uint8_t>(value);
-      return;
-  }
-}
-__global__ void __launch_bounds__(kElementwiseThreads)
-    CastAnyKernel(DType from, const std::byte* x, DType to, std::byte* y, int64_t n) {
-  for (int64_t i = ThreadIndex(); i < n; i += NumThreads()) {
-    StoreNumber(to, LoadNumber(from, x, i), y, i);
-  }
-}
-
-// By packs of the narrower.
-template <typename From, typename To>
-absl::Status LaunchCast(const KernelContext& context, const Operands& at, int64_t n) {
-  const Elements elements = ElementsOf(n, kPack<uint16_t>, at.at<From>(0), at.at<To>(1));
-  return Launch(context, CastKernel<From, To>, elements.grid(), at.at<From>(0), at.at<To>(1),
-                elements);
-}
-
 }  // namespace
 
 PreparedKernel PrepareFill(const KernelSpec& spec) {
@@ -269,22 +209,6 @@ PreparedKernel PrepareConcat(const KernelSpec& spec) {
       RETURN_IF_ERROR(copies[i].Run(context, at.bytes(i), at.bytes(inputs)));
     }
     return absl::OkStatus();
-  });
-}
-
-PreparedKernel PrepareCast(const KernelSpec& spec) {
-  const DType from = spec.inputs[0].dtype, to = spec.outputs[0].dtype;
-  if (from == to) return PrepareCopy(spec);
-  const int64_t n = spec.outputs[0].NumElements();
-  return MakeKernel([=](const KernelContext& context, const Operands& at) {
-    if (n == 0) return absl::OkStatus();
-    if (from == DType::kF32 && to == DType::kBF16) {
-      return LaunchCast<float, uint16_t>(context, at, n);
-    }
-    if (from == DType::kBF16 && to == DType::kF32) {
-      return LaunchCast<uint16_t, float>(context, at, n);
-    }
-    return Launch(context, CastAnyKernel, GridOver(n), from, at.bytes(0), to, at.bytes(1), n);
   });
 }
 
