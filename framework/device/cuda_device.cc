@@ -47,7 +47,9 @@ std::string ToText(const DeviceErrorCell& cell) {
     case DeviceErrorKind::kPosition:
       return of_sample("a position");
     case DeviceErrorKind::kNan:
-      return "a result is NaN";
+      return cell.limit == 1
+                 ? "a result is NaN"
+                 : absl::StrCat("result ", cell.value + 1, " of ", cell.limit, " is NaN");
   }
   return "";
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 namespace sluice {
 namespace {
@@ -30,10 +31,12 @@ class NanCheck final : public Kernel {
                       std::byte* scratch) override {
     const absl::Status status = kernel_->Launch(firing, operands, scratch);
     if (!status.ok()) return status;
-    for (const WrittenOperand& x : written_) {
-      if (HasNan(x.dtype, operands[x.operand], x.elements)) {
-        return absl::OutOfRangeError("a result is NaN");
-      }
+    for (size_t i = 0; i < written_.size(); ++i) {
+      const WrittenOperand& x = written_[i];
+      if (!HasNan(x.dtype, operands[x.operand], x.elements)) continue;
+      return absl::OutOfRangeError(written_.size() == 1 ? "a result is NaN"
+                                                        : absl::StrCat("result ", i + 1, " of ",
+                                                                       written_.size(), " is NaN"));
     }
     return absl::OkStatus();
   }

@@ -149,19 +149,23 @@ Rows RowsOf(int64_t count, int64_t length, const P*... pointers) {
 }
 
 // `total` and then, in order, the terms from `from` on to `end`, `step` apart. A thread that adds
-// up alone, in an order that none may change, waits for memory once in so many terms, not for each.
+// up alone, in an order that none may change, waits for memory once in so many terms, not for each:
+// what is behind the last is read as the last, for a read behind a condition waits for the others.
 template <typename T>
 __device__ T PlusTerms(T total, const T* terms, int64_t from, int64_t end, int64_t step = 1) {
   constexpr int kAhead = 128 / sizeof(T);
-  for (; from < end; from += kAhead * step) {
+  if (from >= end) return total;
+  const int64_t last = from + (end - 1 - from) / step * step;
+  for (; from <= last; from += kAhead * step) {
     T held[kAhead];
     SLUICE_UNROLLED
     for (int a = 0; a < kAhead; ++a) {
-      if (from + a * step < end) held[a] = terms[from + a * step];
+      const int64_t at = from + a * step;
+      held[a] = terms[at < last ? at : last];
     }
     SLUICE_UNROLLED
     for (int a = 0; a < kAhead; ++a) {
-      if (from + a * step < end) total = total + held[a];
+      if (from + a * step <= last) total = total + held[a];
     }
   }
   return total;

@@ -50,7 +50,8 @@ struct ColumnBlock {
   // load(r): what is read of row r. add(r, loaded, part): folds that into `part`, kSums values, and
   // may write. The result is the first warp's. All threads call it. Each row's term waits for the
   // sum before it, but kAhead rows are read first: of itself nvcc takes four, and none where
-  // something is written in between, and a card has too little under way.
+  // something is written in between, and a card has too little under way. No read is behind a
+  // condition, which would make a branch of it and wait for the one before.
   template <typename Fold, int kAhead, int kSums, typename Load, typename Add>
   __device__ void FoldRows(int64_t begin, int64_t end, const Load& load, const Add& add,
                            float (&total)[kSums]) const {
@@ -65,17 +66,15 @@ struct ColumnBlock {
         for (int s = 0; s < kSums; ++s) sum[s] = Fold::kIdentity;
         const int64_t from = begin + (first + warp) * kGroupRows;
         const int64_t to = from + kGroupRows < end ? from + kGroupRows : end;
-        for (int64_t r = from; valid && r < to; r += kAhead) {
+        int64_t r = from;
+        for (; valid && r + kAhead <= to; r += kAhead) {
           decltype(load(r)) held[kAhead];
           SLUICE_UNROLLED
-          for (int a = 0; a < kAhead; ++a) {
-            if (r + a < to) held[a] = load(r + a);
-          }
+          for (int a = 0; a < kAhead; ++a) held[a] = load(r + a);
           SLUICE_UNROLLED
-          for (int a = 0; a < kAhead; ++a) {
-            if (r + a < to) add(r + a, held[a], sum);
-          }
+          for (int a = 0; a < kAhead; ++a) add(r + a, held[a], sum);
         }
+        for (; valid && r < to; ++r) add(r, load(r), sum);
         for (int s = 0; s < kSums; ++s) parts[(warp * kSums + s) * kWarp + lane] = sum[s];
       }
       __syncthreads();

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(256)
   const DistinctRow rows(ids, width);
   if (!rows.IsTaken()) return;
   float* const to = table + rows.row() * width + rows.column();
-  const float sum = rows.Plus(rows.HasColumn() ? *to : 0, values, 0);
+  const float sum = rows.Plus(rows.HasColumn() ? *to : 0, values);
   if (rows.HasColumn()) *to = sum;
 }
 

@@ -11,21 +11,21 @@ namespace {
 // The bits of a NaN without its sign are more than those of infinity.
 template <typename Word>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    FindNan(const Word* words, int64_t elements, Word magnitude, Word infinity,
-            DeviceErrors errors) {
+    FindNan(const Word* words, int64_t elements, Word magnitude, Word infinity, int64_t result,
+            int64_t results, DeviceErrors errors) {
   for (int64_t i = ThreadIndex(); i < elements; i += NumThreads()) {
     if (static_cast<Word>(words[i] & magnitude) <= infinity) continue;
-    SetError(errors, DeviceErrorKind::kNan, 0, 0, i);
+    SetError(errors, DeviceErrorKind::kNan, result, results, i);
     return;
   }
 }
 
 template <typename Word>
 absl::Status LookAt(const KernelContext& context, const std::byte* data, int64_t elements,
-                    Word infinity) {
+                    Word infinity, int64_t result, int64_t results) {
   constexpr Word kMagnitude = static_cast<Word>(~Word{0}) >> 1;
   return Launch(context, FindNan<Word>, GridOver(elements), reinterpret_cast<const Word*>(data),
-                elements, kMagnitude, infinity, StreamOf(context).errors());
+                elements, kMagnitude, infinity, result, results, StreamOf(context).errors());
 }
 
 class NanCheck final : public Kernel {
@@ -36,19 +36,23 @@ class NanCheck final : public Kernel {
   absl::Status Launch(const KernelContext& context, std::byte* const* operands,
                       std::byte* scratch) override {
     RETURN_IF_ERROR(kernel_->Launch(context, operands, scratch));
-    for (const WrittenOperand& x : written_) {
-      if (x.elements > 0) RETURN_IF_ERROR(Look(context, x, operands[x.operand]));
+    for (size_t i = 0; i < written_.size(); ++i) {
+      if (written_[i].elements > 0) RETURN_IF_ERROR(Look(context, i, operands));
     }
     return absl::OkStatus();
   }
   int64_t scratch() const override { return kernel_->scratch(); }
 
  private:
-  static absl::Status Look(const KernelContext& context, const WrittenOperand& x,
-                           const std::byte* data) {
-    if (x.dtype == DType::kBF16) return LookAt<uint16_t>(context, data, x.elements, 0x7f80);
-    if (x.dtype == DType::kF32) return LookAt<uint32_t>(context, data, x.elements, 0x7f800000u);
-    return LookAt<uint64_t>(context, data, x.elements, uint64_t{0x7ff} << 52);
+  absl::Status Look(const KernelContext& context, size_t result, std::byte* const* operands) const {
+    const WrittenOperand& x = written_[result];
+    const auto look = [&](auto infinity) {
+      return LookAt(context, operands[x.operand], x.elements, infinity,
+                    static_cast<int64_t>(result), static_cast<int64_t>(written_.size()));
+    };
+    if (x.dtype == DType::kBF16) return look(uint16_t{0x7f80});
+    if (x.dtype == DType::kF32) return look(uint32_t{0x7f800000});
+    return look(uint64_t{0x7ff} << 52);
   }
 
   const std::unique_ptr<Kernel> kernel_;

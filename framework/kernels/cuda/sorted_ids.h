@@ -68,18 +68,23 @@ __host__ __device__ inline int64_t PiecesOf(int64_t width) { return (width + kWa
 inline Grid DistinctGrid(int64_t n, int64_t width) { return GridOf(n * PiecesOf(width) * kWarp); }
 
 // The rows of one id, as far as the calling warp takes them: of an id that stands first among its
-// like, some columns.
+// like, some columns. Most ids stand once or twice, some at thousands of places, and memory takes
+// as long to answer as a hundred additions: so each lane looks at one place, in one read for all,
+// and many elements are read before any is added. No read is behind a condition, which would make a
+// branch of it and wait for the one before: what is not there is read where something is.
 class DistinctRow {
  public:
   __device__ DistinctRow(const SortedIds& ids, int64_t width) : ids_(ids), width_(width) {
     const int64_t unit = ThreadIndex() / kWarp, pieces = PiecesOf(width);
     first_ = unit / pieces;
     column_ = unit % pieces * kWarp + Lane();
-    row_ = first_ < ids.n ? ids.RowAt(first_) : kNoRow;
-    if (first_ > 0 && row_ != kNoRow && ids.RowAt(first_ - 1) == row_) row_ = kNoRow;
+    key_ = KeyAt(first_ + Lane());
+    const int64_t before = static_cast<int64_t>(KeyAt(first_ - (first_ > 0 ? 1 : 0)) >> 32);
+    row_ = static_cast<int64_t>(__shfl_sync(kAllLanes, key_, 0) >> 32);
+    if (first_ > 0 && before == row_) row_ = kNoRow;
   }
 
-  // Whether the warp takes any.
+  // Whether the warp takes any. The functions below are for those that do, and for all lanes.
   __device__ bool IsTaken() const { return row_ != kNoRow; }
   // Among the rows of all groups that the shard holds.
   __device__ int64_t row() const { return row_; }
@@ -91,48 +96,58 @@ class DistinctRow {
   __device__ void ForPlaces(const Fn& fn) const {
     for (int64_t at = first_; at < ids_.n && ids_.RowAt(at) == row_; ++at) fn(ids_.PlaceAt(at));
   }
-  // `sum` and then, in order, what `values` has in the lane's column at the places of the id from
-  // its i-th on. An id may stand at thousands of places, and memory takes as long as a hundred
-  // additions to answer: each lane looks at one place, of which all load from those of the id, and
-  // by the time that these are added up the next places are there. All lanes call it.
-  __device__ float Plus(float sum, const float* values, int64_t i) const {
-    const float* const column = values + column_;
-    int64_t at = first_ + i + Lane();
-    uint64_t key = KeyAt(at);
-    for (;;) {
-      // Keys ascend, so that the first lanes have those of the id.
-      const unsigned own = __ballot_sync(kAllLanes, static_cast<int64_t>(key >> 32) == row_);
-      const int held = __popc(own);
-      const uint32_t place = static_cast<uint32_t>(key);
-      at += kWarp;
-      if (held == kWarp) key = KeyAt(at);
-      float terms[kWarp];
-      SLUICE_UNROLLED
-      for (int lane = 0; lane < kWarp; ++lane) {
-        if (lane >= held) break;
-        const int64_t from = __shfl_sync(kAllLanes, place, lane);
-        if (HasColumn()) terms[lane] = column[from * width_];
-      }
-      SLUICE_UNROLLED
-      for (int lane = 0; lane < kWarp; ++lane) {
-        if (lane >= held) break;
-        if (HasColumn()) sum = sum + terms[lane];
-      }
-      if (held < kWarp) return sum;
-    }
-  }
-  // The sum of them all.
+  // `sum` and then, in order, what `values` has in the lane's column at the places of the id. Of
+  // lanes without a column it is any number.
+  __device__ float Plus(float sum, const float* values) const { return Added(sum, values, 0); }
+  // The sum of them alone, to which no zero has been added.
   __device__ float Sum(const float* values) const {
-    const float* const first = values + ids_.PlaceAt(first_) * width_ + column_;
-    return Plus(HasColumn() ? *first : 0, values, 1);
+    const int64_t place = static_cast<uint32_t>(__shfl_sync(kAllLanes, key_, 0));
+    return Added(ColumnOf(values)[place * width_], values, 1);
   }
 
  private:
   __device__ uint64_t KeyAt(int64_t i) const { return i < ids_.n ? ids_.keys[i] : ~uint64_t{0}; }
+  __device__ const float* ColumnOf(const float* values) const {
+    return values + (HasColumn() ? column_ : 0);
+  }
+
+  // From the id's `from`-th place on, which is among the first kWarp.
+  __device__ float Added(float sum, const float* values, int from) const {
+    const float* const column = ColumnOf(values);
+    uint64_t key = key_;
+    for (int64_t at = first_ + Lane();; from = 0) {
+      // Keys ascend, so that the first lanes have those of the id.
+      const unsigned own = __ballot_sync(kAllLanes, static_cast<int64_t>(key >> 32) == row_);
+      const uint32_t place = static_cast<uint32_t>(key);
+      if (own != kAllLanes) return AddedOfLanes<8>(sum, column, place, from, __popc(own));
+      at += kWarp;
+      key = KeyAt(at);
+      sum = AddedOfLanes<kWarp>(sum, column, place, from, kWarp);
+    }
+  }
+  // At the places that lanes `from` to `end` have, so many at a time.
+  template <int ahead>
+  __device__ float AddedOfLanes(float sum, const float* column, uint32_t place, int from,
+                                int end) const {
+    for (; from < end; from += ahead) {
+      float terms[ahead];
+      SLUICE_UNROLLED
+      for (int a = 0; a < ahead; ++a) {
+        const int lane = from + a < end ? from + a : end - 1;
+        terms[a] = column[__shfl_sync(kAllLanes, place, lane) * width_];
+      }
+      SLUICE_UNROLLED
+      for (int a = 0; a < ahead; ++a) {
+        if (from + a < end) sum = sum + terms[a];
+      }
+    }
+    return sum;
+  }
 
   const SortedIds ids_;
   const int64_t width_;
   int64_t first_, column_, row_;
+  uint64_t key_;
 };
 
 }  // namespace sluice::cuda
