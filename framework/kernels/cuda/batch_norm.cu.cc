@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   const ColumnBlock block(extents.channels);
   const int64_t group = block.part / extents.blocks;
   const float center = block.valid ? mean[group * extents.channels + block.column] : 0;
-  SumBlock<16, 1>(
+  SumBlock<8, 1>(
       extents, block, [&](int64_t i) { return x[i]; },
       [&](int64_t, T read, float(&part)[1]) {
         const float centred = Widen(read) - center;
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     T x;
     decltype(slopes.Read(0)) of_slope;
   };
-  SumBlock<8, 2>(
+  SumBlock<4, 2>(
       extents, block,
       [&](int64_t i) {
         return Read{x[i], slopes.Read(i)};

@@ -48,10 +48,7 @@ struct ColumnBlock {
   }
 
   // load(r): what is read of row r. add(r, loaded, part): folds that into `part`, kSums values, and
-  // may write. The result is the first warp's. All threads call it. Each row's term waits for the
-  // sum before it, but kAhead rows are read first: of itself nvcc takes four, and none where
-  // something is written in between, and a card has too little under way. No read is behind a
-  // condition, which would make a branch of it and wait for the one before.
+  // may write. The result is the first warp's. All threads call it.
   template <typename Fold, int kAhead, int kSums, typename Load, typename Add>
   __device__ void FoldRows(int64_t begin, int64_t end, const Load& load, const Add& add,
                            float (&total)[kSums]) const {
@@ -66,15 +63,7 @@ struct ColumnBlock {
         for (int s = 0; s < kSums; ++s) sum[s] = Fold::kIdentity;
         const int64_t from = begin + (first + warp) * kGroupRows;
         const int64_t to = from + kGroupRows < end ? from + kGroupRows : end;
-        int64_t r = from;
-        for (; valid && r + kAhead <= to; r += kAhead) {
-          decltype(load(r)) held[kAhead];
-          SLUICE_UNROLLED
-          for (int a = 0; a < kAhead; ++a) held[a] = load(r + a);
-          SLUICE_UNROLLED
-          for (int a = 0; a < kAhead; ++a) add(r + a, held[a], sum);
-        }
-        for (; valid && r < to; ++r) add(r, load(r), sum);
+        if (valid) FoldGroup<kAhead>(from, to, load, add, sum);
         for (int s = 0; s < kSums; ++s) parts[(warp * kSums + s) * kWarp + lane] = sum[s];
       }
       __syncthreads();
@@ -87,6 +76,32 @@ struct ColumnBlock {
       }
       __syncthreads();
     }
+  }
+
+ private:
+  // Each row's term waits for the sum before it, but kAhead rows are read while those before them
+  // are added: of itself nvcc reads four, and none where something is written in between; and what
+  // is to be added right after it was read waits for memory, and the reads behind it with it.
+  template <int kAhead, int kSums, typename Load, typename Add>
+  static __device__ void FoldGroup(int64_t r, int64_t end, const Load& load, const Add& add,
+                                   float (&sum)[kSums]) {
+    if (r + kAhead <= end) {
+      decltype(load(r)) held[kAhead], next[kAhead];
+      SLUICE_UNROLLED
+      for (int a = 0; a < kAhead; ++a) held[a] = load(r + a);
+      for (; r + 2 * kAhead <= end; r += kAhead) {
+        SLUICE_UNROLLED
+        for (int a = 0; a < kAhead; ++a) next[a] = load(r + kAhead + a);
+        SLUICE_UNROLLED
+        for (int a = 0; a < kAhead; ++a) add(r + a, held[a], sum);
+        SLUICE_UNROLLED
+        for (int a = 0; a < kAhead; ++a) held[a] = next[a];
+      }
+      SLUICE_UNROLLED
+      for (int a = 0; a < kAhead; ++a) add(r + a, held[a], sum);
+      r += kAhead;
+    }
+    for (; r < end; ++r) add(r, load(r), sum);
   }
 };
 

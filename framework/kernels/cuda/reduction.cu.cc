@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
   const T* const from = x + columns.part / blocks * rows * width + columns.column;
   float total[1];
-  columns.FoldRows<Fold, 16>(
+  columns.FoldRows<Fold, 8>(
       begin, end, [&](int64_t r) { return from[r * width]; },
       [](int64_t, T read, float(&sum)[1]) { sum[0] = Fold::Of(sum[0], Widen(read)); }, total);
   if (WarpOfBlock() != 0 || !columns.valid) return;

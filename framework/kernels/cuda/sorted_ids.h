@@ -70,8 +70,9 @@ inline Grid DistinctGrid(int64_t n, int64_t width) { return GridOf(n * PiecesOf(
 // The rows of one id, as far as the calling warp takes them: of an id that stands first among its
 // like, some columns. Most ids stand once or twice, some at thousands of places, and memory takes
 // as long to answer as a hundred additions: so each lane looks at one place, in one read for all,
-// and many elements are read before any is added. No read is behind a condition, which would make a
-// branch of it and wait for the one before: what is not there is read where something is.
+// and elements are read while those before them are added. No read is behind a condition, which
+// would make a branch of it and wait for the one before: what is not there is read where something
+// is.
 class DistinctRow {
  public:
   __device__ DistinctRow(const SortedIds& ids, int64_t width) : ids_(ids), width_(width) {
@@ -98,47 +99,55 @@ class DistinctRow {
   }
   // `sum` and then, in order, what `values` has in the lane's column at the places of the id. Of
   // lanes without a column it is any number.
-  __device__ float Plus(float sum, const float* values) const { return Added(sum, values, 0); }
-  // The sum of them alone, to which no zero has been added.
-  __device__ float Sum(const float* values) const {
-    const int64_t place = static_cast<uint32_t>(__shfl_sync(kAllLanes, key_, 0));
-    return Added(ColumnOf(values)[place * width_], values, 1);
+  __device__ float Plus(float sum, const float* values) const {
+    const float* const column = values + (HasColumn() ? column_ : 0);
+    uint64_t key = key_;
+    unsigned own = OwnOf(key);
+    if (own == kAllLanes) {
+      float lower[kHalf], upper[kHalf];
+      Read(column, key, 0, lower);
+      for (int64_t at = first_ + kWarp + Lane(); own == kAllLanes; at += kWarp) {
+        Read(column, key, kHalf, upper);
+        key = KeyAt(at);
+        own = OwnOf(key);
+        for (const float& term : lower) sum = sum + term;
+        if (own == kAllLanes) Read(column, key, 0, lower);
+        for (const float& term : upper) sum = sum + term;
+      }
+    }
+    return PlusLanes(sum, column, key, __popc(own));
   }
+  // The sum of them alone: nothing is lost by what it begins with, not even the sign of a zero.
+  __device__ float Sum(const float* values) const { return Plus(-0.0f, values); }
 
  private:
-  __device__ uint64_t KeyAt(int64_t i) const { return i < ids_.n ? ids_.keys[i] : ~uint64_t{0}; }
-  __device__ const float* ColumnOf(const float* values) const {
-    return values + (HasColumn() ? column_ : 0);
-  }
+  static constexpr int kHalf = kWarp / 2;
 
-  // From the id's `from`-th place on, which is among the first kWarp.
-  __device__ float Added(float sum, const float* values, int from) const {
-    const float* const column = ColumnOf(values);
-    uint64_t key = key_;
-    for (int64_t at = first_ + Lane();; from = 0) {
-      // Keys ascend, so that the first lanes have those of the id.
-      const unsigned own = __ballot_sync(kAllLanes, static_cast<int64_t>(key >> 32) == row_);
-      const uint32_t place = static_cast<uint32_t>(key);
-      if (own != kAllLanes) return AddedOfLanes<8>(sum, column, place, from, __popc(own));
-      at += kWarp;
-      key = KeyAt(at);
-      sum = AddedOfLanes<kWarp>(sum, column, place, from, kWarp);
-    }
+  __device__ uint64_t KeyAt(int64_t i) const { return i < ids_.n ? ids_.keys[i] : ~uint64_t{0}; }
+  // Which lanes' keys are of the id: the first ones, as keys ascend.
+  __device__ unsigned OwnOf(uint64_t key) const {
+    return __ballot_sync(kAllLanes, static_cast<int64_t>(key >> 32) == row_);
   }
-  // At the places that lanes `from` to `end` have, so many at a time.
-  template <int ahead>
-  __device__ float AddedOfLanes(float sum, const float* column, uint32_t place, int from,
-                                int end) const {
-    for (; from < end; from += ahead) {
-      float terms[ahead];
+  __device__ float At(const float* column, uint64_t key, int lane) const {
+    const int64_t place = __shfl_sync(kAllLanes, static_cast<uint32_t>(key), lane);
+    return column[place * width_];
+  }
+  __device__ void Read(const float* column, uint64_t key, int lane, float (&terms)[kHalf]) const {
+    SLUICE_UNROLLED
+    for (int a = 0; a < kHalf; ++a) terms[a] = At(column, key, lane + a);
+  }
+  // `sum` and what stands at the places of the first lanes, so many.
+  __device__ float PlusLanes(float sum, const float* column, uint64_t key, int count) const {
+    constexpr int kAhead = 8;
+    for (int first = 0; first < count; first += kAhead) {
+      float terms[kAhead];
       SLUICE_UNROLLED
-      for (int a = 0; a < ahead; ++a) {
-        const int lane = from + a < end ? from + a : end - 1;
-        terms[a] = column[__shfl_sync(kAllLanes, place, lane) * width_];
+      for (int a = 0; a < kAhead; ++a) {
+        terms[a] = At(column, key, first + a < count ? first + a : count - 1);
       }
       SLUICE_UNROLLED
-      for (int a = 0; a < ahead; ++a) {
-        if (from + a < end) sum = sum + terms[a];
+      for (int a = 0; a < kAhead; ++a) {
+        if (first + a < count) sum = sum + terms[a];
       }
     }
     return sum;
