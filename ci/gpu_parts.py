@@ -394,7 +394,7 @@ def compiled(context):
 # In this order, seconds at most: what tells most first, as the last ones find no time where all are slow.
 PARTS = {
     "facts": (facts, 60),
-    "conformance": (conformance, 150),
+    "conformance": (conformance, 240),
     "steps": (steps, 130),
     "eager": (eager, 120),
     "launches": (launches, 30),
