@@ -184,7 +184,7 @@ TEST(CudaRowsTest, PaddedAttentionByCudnnGoesInParts) {
     const AttentionAttributes attributes = {1.0 / (40 * 40), rate, 77};
     const OpCase forward = {"", attributes, {q, q, q, lengths}, 0, 40, /*tolerance=*/0x1p-7};
     // Slopes of scores add up to zero, so that much of their products with keys above zero cancels,
-    // and little of their rounding: 0.027 of 2.4 on an H100.
+    // and little of what rounding has made of them: an H100's are off by 0.027 of 2.4.
     const OpCase gradient = {"", attributes, {q, q, q, q, statistic, q, lengths},
                              0,  40,         /*tolerance=*/0x1p-6};
     for (const int64_t heads : {16, 8, 4, 2, 1}) {

@@ -1,11 +1,13 @@
-// Updates of many variables in one launch (compiler/join_calls.h): the kernel has the bits of the
-// CPU's, whatever calls stand beside each other; plans join what one optimizer group updates on a
-// device; and a step gives the bits of one whose updates are launched one by one.
+// Updates of many variables in one launch, and casts of them (compiler/join_calls.h): the kernel
+// has the bits of the CPU's, whatever calls stand beside each other; plans join what one optimizer
+// group updates on a device; and a step gives the bits of one whose updates are launched one by
+// one.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -136,12 +138,16 @@ TEST(CudaUpdatesTest, CastsOfManyAreOneLaunch) {
   }
 }
 
-// Another kernel makes one cast after the other.
+// To integers another kernel makes one cast after the other.
 TEST(CudaUpdatesTest, OtherCastsAreMadeOneByOne) {
   Xorshift random(7);
-  KernelCall calls = CallsOf("cast", FindOp("cast")->cases[1], {3, 5}, &random);
-  for (const int64_t n : {3, 5}) calls.outputs.push_back({F32({n}), WholeBox({n}), {}});
-  EXPECT_EQ(Check(calls, 2), "");
+  const std::vector<OpCase>& cases = FindOp("cast")->cases;
+  for (const auto& [example, dtype, launches] :
+       {std::tuple(cases[1], DType::kF32, 1), std::tuple(cases[2], DType::kI32, 2)}) {
+    KernelCall calls = CallsOf("cast", example, {3, 5}, &random);
+    for (const int64_t n : {3, 5}) calls.outputs.push_back({{dtype, {n}}, WholeBox({n}), {}});
+    EXPECT_EQ(Check(calls, launches), "");
+  }
 }
 
 // Of ops that have no kernel for many calls, too.

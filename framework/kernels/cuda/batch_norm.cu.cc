@@ -200,8 +200,8 @@ __global__ void __launch_bounds__(kColumnThreads)
 }
 
 // The gradients whose sums those of gamma and beta are: dy where nothing follows the norm, that of
-// its relu, or of the relu behind an addition, which is stored.
-// Each reads of an element what At makes the slope of.
+// its relu, or of the relu behind an addition, which is stored. Read gives what of an element At
+// makes the slope of.
 template <typename T>
 struct PlainSlopes {
   const T* dy;

@@ -148,6 +148,19 @@ Rows RowsOf(int64_t count, int64_t length, const P*... pointers) {
   return {count, length, length % kPack<T> == 0 && PackAligned(pointers...)};
 }
 
+// Of all threads of a block, a power of two of them, in every one; `sums` of dynamic shared memory
+// hold one each.
+__device__ inline double SumOfBlock(double sum) {
+  double* const sums = SharedMemory<double>();
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  for (unsigned width = blockDim.x / 2; width > 0; width /= 2) {
+    if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
+    __syncthreads();
+  }
+  return sums[0];
+}
+
 // `total` and then, in order, the terms from `from` on to `end`, `step` apart. A thread that adds
 // up alone, in an order that none may change, waits for memory once in so many terms, not for each:
 // what is behind the last is read as the last, for a read behind a condition waits for the others.

@@ -20,13 +20,6 @@ SLUICE_INLINE void CastAt(const From* x, To* y, int64_t i) {
   Store(a, y + i);
 }
 
-template <typename From, typename To>
-__global__ void __launch_bounds__(kElementwiseThreads)
-    CastKernel(const From* x, To* y, Elements elements) {
-  ForElements<kPack<uint16_t>>(elements,
-                               [=]<int count>(int64_t i, Count<count>) { CastAt<count>(x, y, i); });
-}
-
 // Between any two types, by way of an f64, which holds each number of every one.
 SLUICE_INLINE double LoadNumber(DType dtype, const std::byte* p, int64_t i) {
   switch (dtype) {
@@ -69,15 +62,7 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   }
 }
 
-// By packs of the narrower.
-template <typename From, typename To>
-absl::Status LaunchCast(const KernelContext& context, const Operands& at, int64_t n) {
-  const Elements elements = ElementsOf(n, kPack<uint16_t>, at.at<From>(0), at.at<To>(1));
-  return Launch(context, CastKernel<From, To>, elements.grid(), at.at<From>(0), at.at<To>(1),
-                elements);
-}
-
-// Of one call of several: elements, of which the first `packed` go by packs.
+// Of one call: elements, of which the first `packed` go by packs.
 template <typename From, typename To>
 struct CastOperands {
   const From* x;
@@ -95,7 +80,7 @@ constexpr int64_t kChunk = 4 * kPack<uint16_t> * kElementwiseThreads;
 
 template <typename From, typename To, int capacity>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    CastCalls(CastTable<From, To, capacity> table) {
+    CastKernel(CastTable<From, To, capacity> table) {
   const int call = table.blocks.CallOf(blockIdx.x);
   const CastOperands<From, To>& at = table.calls[call];
   constexpr int kWidth = kPack<uint16_t>;
@@ -126,7 +111,7 @@ class CastLauncher {
   absl::Status Finish() {
     if (table_.blocks.count == 0) return absl::OkStatus();
     const Grid grid = {dim3(static_cast<unsigned>(table_.blocks.all())), dim3(kElementwiseThreads)};
-    RETURN_IF_ERROR(Launch(context_, CastCalls<From, To, capacity>, grid, table_));
+    RETURN_IF_ERROR(Launch(context_, CastKernel<From, To, capacity>, grid, table_));
     table_.blocks.Clear();
     return absl::OkStatus();
   }
@@ -155,6 +140,18 @@ PreparedKernel MakeCasts(std::vector<SizedCall> calls) {
       });
 }
 
+template <typename From, typename To>
+PreparedKernel PrepareCasts(const KernelSpec& spec) {
+  std::vector<SizedCall> calls;
+  for (int c = 0; c < spec.calls; ++c) {
+    const CallPlace place = PlaceOfCall(spec, c);
+    const int64_t n = spec.inputs[place.first_input].NumElements();
+    if (n > 0) calls.push_back({place, n});
+  }
+  return calls.size() <= kFewCalls ? MakeCasts<From, To, kFewCalls>(std::move(calls))
+                                   : MakeCasts<From, To, kManyCalls>(std::move(calls));
+}
+
 // Whether all calls cast `from` to `to`.
 bool AllCast(const KernelSpec& spec, DType from, DType to) {
   const auto of = [](DType dtype) {
@@ -164,36 +161,22 @@ bool AllCast(const KernelSpec& spec, DType from, DType to) {
          std::all_of(spec.outputs.begin(), spec.outputs.end(), of(to));
 }
 
-PreparedKernel PrepareOneCast(const KernelSpec& spec) {
+PreparedKernel PrepareAnyCast(const KernelSpec& spec) {
   const DType from = spec.inputs[0].dtype, to = spec.outputs[0].dtype;
   if (from == to) return PrepareCopy(spec);
   const int64_t n = spec.outputs[0].NumElements();
   return MakeKernel([=](const KernelContext& context, const Operands& at) {
     if (n == 0) return absl::OkStatus();
-    if (from == DType::kF32 && to == DType::kBF16) {
-      return LaunchCast<float, uint16_t>(context, at, n);
-    }
-    if (from == DType::kBF16 && to == DType::kF32) {
-      return LaunchCast<uint16_t, float>(context, at, n);
-    }
     return Launch(context, CastAnyKernel, GridOver(n), from, at.bytes(0), to, at.bytes(1), n);
   });
 }
 
 }  // namespace
 
-// Many at once are what a program begins with: parameters, to bf16.
 PreparedKernel PrepareCast(const KernelSpec& spec) {
-  if (spec.calls == 1) return PrepareOneCast(spec);
-  if (!AllCast(spec, DType::kF32, DType::kBF16)) return PrepareEachCall(spec, PrepareOneCast);
-  std::vector<SizedCall> calls;
-  for (int c = 0; c < spec.calls; ++c) {
-    const CallPlace place = PlaceOfCall(spec, c);
-    const int64_t n = spec.inputs[place.first_input].NumElements();
-    if (n > 0) calls.push_back({place, n});
-  }
-  return calls.size() <= kFewCalls ? MakeCasts<float, uint16_t, kFewCalls>(std::move(calls))
-                                   : MakeCasts<float, uint16_t, kManyCalls>(std::move(calls));
+  if (AllCast(spec, DType::kF32, DType::kBF16)) return PrepareCasts<float, uint16_t>(spec);
+  if (AllCast(spec, DType::kBF16, DType::kF32)) return PrepareCasts<uint16_t, float>(spec);
+  return spec.calls == 1 ? PrepareAnyCast(spec) : PrepareEachCall(spec, PrepareAnyCast);
 }
 
 }  // namespace sluice::cuda

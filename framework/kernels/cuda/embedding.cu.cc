@@ -61,13 +61,8 @@ __global__ void __launch_bounds__(kSquareThreads)
 
 constexpr int kSumThreads = 1024;
 __global__ void __launch_bounds__(kSumThreads) AddUp(const double* sums, int64_t n, float* y) {
-  double* const parts = SharedMemory<double>();
-  double sum = PlusTerms(0.0, sums, threadIdx.x, n, kSumThreads);
-  parts[threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (int i = 1; i < kSumThreads; ++i) sum += parts[i];
-  *y = static_cast<float>(sum);
+  const double sum = SumOfBlock(PlusTerms(0.0, sums, threadIdx.x, n, kSumThreads));
+  if (threadIdx.x == 0) *y = static_cast<float>(sum);
 }
 
 // Sorts n ids, so that all of them are looked at, and adds their rows to the table.

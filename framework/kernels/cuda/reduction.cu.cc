@@ -20,17 +20,6 @@ namespace {
 constexpr int kSumThreads = 256;
 constexpr int64_t kLeastOfBlock = 4096;
 
-__device__ double FoldBlock(double sum) {
-  double* const sums = SharedMemory<double>();
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  for (unsigned width = kSumThreads / 2; width > 0; width /= 2) {
-    if (threadIdx.x < width) sums[threadIdx.x] += sums[threadIdx.x + width];
-    __syncthreads();
-  }
-  return sums[0];
-}
-
 // Of one call: elements, and how many of them are a block's.
 template <typename T>
 struct SumOperands {
@@ -59,7 +48,7 @@ __global__ void __launch_bounds__(kSumThreads)
     const double value = Widen(x[i]);
     sum += squares ? value * value : value;
   }
-  sum = FoldBlock(sum);
+  sum = SumOfBlock(sum);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
@@ -70,7 +59,7 @@ __global__ void __launch_bounds__(kSumThreads)
   const int64_t begin = table.blocks.first[blockIdx.x], end = table.blocks.first[blockIdx.x + 1];
   double sum = 0;
   for (int64_t i = begin + threadIdx.x; i < end; i += kSumThreads) sum += sums[i];
-  sum = FoldBlock(sum);
+  sum = SumOfBlock(sum);
   if (threadIdx.x == 0) *table.calls[blockIdx.x].y = static_cast<float>(scale * sum);
 }
 
