@@ -113,6 +113,8 @@ class Inbox : public OtherBells {
 
 // Of one rank; any thread. Messages and bytes may overtake each other, from one rank to another
 // too: a token that is named implies those before it, and bytes are there when they are said to be.
+// But no kPulled overtakes a pull: of a step that has failed a rank gives back tokens that it has
+// asked for ahead, and what is asked for behind that would look like a lie.
 class CommNet {
  public:
   // Called on threads of the net and, of what comes to inboxes, on those of their owners.
@@ -122,6 +124,7 @@ class CommNet {
     virtual void Receive(int32_t from, const WireMessage& message) = 0;
     // The slot that another rank pulls from; it stays as it is until that rank says that it has
     // the bytes. Errors: that token is not here, or the slot has not all of the pieces.
+    // Unavailable: it is the next to be told; the bytes are asked for again behind it.
     virtual absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t from,
                                                                const PullRequest& request) = 0;
     // A pull of this rank has ended, its bytes are where it wanted them.
@@ -160,7 +163,12 @@ class CommNet {
   virtual void Send(int32_t to, WireMessage message) = 0;
   // Messages of one moment; those of one rank may go together, which wakes it once. None is left.
   virtual void SendAll(std::vector<AddressedMessage>* messages);
-  // `pull` is what PullEnded is told.
+  // Whether a pull from that rank may be asked for before its token is told, so that its bytes
+  // leave with the token. PullEnded may come before the token, too.
+  virtual bool pulls_ahead(int32_t /*from*/) const { return false; }
+  // So many bytes come along with a token whose edge was asked for before, whoever asks.
+  virtual int64_t most_along() const { return 0; }
+  // `pull` is what PullEnded is told. Pulls of an edge are one after another.
   virtual void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) = 0;
   // Where the pieces lie in a row, to be read there until the owner is told that they were; null:
   // they have to be pulled.

@@ -16,6 +16,9 @@ class InProcessNet::Endpoint final : public CommNet {
   int32_t ranks() const override { return static_cast<int32_t>(net_.endpoints_.size()); }
   int32_t place_on_host() const override { return rank_; }  // each has cards of its own
   bool reads_in_place(int32_t) const override { return net_.options_.in_place; }
+  bool pulls_ahead(int32_t) const override {
+    return net_.options_.ahead && !net_.options_.in_place;
+  }
   void Open(Receiver* receiver) override {
     std::vector<std::shared_ptr<Parcel>> early;
     {
@@ -35,7 +38,23 @@ class InProcessNet::Endpoint final : public CommNet {
     parcel->from = rank_;
     parcel->to = to;
     parcel->message = std::move(message);
+    std::vector<std::shared_ptr<Parcel>> wanted;
+    if (parcel->message.kind == WireMessage::Kind::kToken && !parcel->message.failed) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const auto is_other = [&](const std::shared_ptr<Parcel>& request) {
+        return request->request.edge != parcel->message.edge;
+      };
+      const auto first = std::partition(ahead_.begin(), ahead_.end(), is_other);
+      wanted.assign(first, ahead_.end());
+      ahead_.erase(first, ahead_.end());
+    }
     net_.Post(std::move(parcel));
+    for (auto& request : wanted) net_.Post(std::move(request));
+  }
+  // The net's thread, the receiver's lock held: the token that is pulled is still to be told.
+  void Keep(const std::shared_ptr<Parcel>& request) {
+    ++net_.ahead_;
+    ahead_.push_back(request);
   }
   void Pull(int32_t from, const PullRequest& request, int32_t pull, std::byte* to) override {
     auto parcel = std::make_shared<Parcel>();
@@ -45,6 +64,7 @@ class InProcessNet::Endpoint final : public CommNet {
     parcel->request = request;
     parcel->pull = pull;
     parcel->destination = to;
+    ++net_.pulls_;
     const bool early = net_.options_.early_end && request.sequence % 2 == 0;
     net_.Post(std::move(parcel));
     std::lock_guard<std::mutex> lock(mutex_);
@@ -80,7 +100,7 @@ class InProcessNet::Endpoint final : public CommNet {
   std::mutex mutex_;  // held while the receiver is called, so that Close waits for that
   Receiver* receiver_ = nullptr;
   bool closed_ = false;
-  std::vector<std::shared_ptr<Parcel>> early_;
+  std::vector<std::shared_ptr<Parcel>> early_, ahead_;  // guarded by mutex_
 };
 
 InProcessNet::InProcessNet(int32_t ranks, const InProcessNetOptions& options)
@@ -102,11 +122,6 @@ InProcessNet::~InProcessNet() {
 
 CommNet* InProcessNet::endpoint(int32_t rank) { return endpoints_[rank].get(); }
 
-int64_t InProcessNet::pulls() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return pulls_;
-}
-
 void InProcessNet::Post(std::shared_ptr<Parcel> parcel) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -116,8 +131,12 @@ void InProcessNet::Post(std::shared_ptr<Parcel> parcel) {
       Clock::time_point& last = last_[{parcel->from, parcel->to}];
       if (options_.ordered) when = std::max(when, last);
       last = when;
-    } else if (parcel->kind == Parcel::Kind::kRequest) {
-      ++pulls_;
+    }
+    Clock::time_point& asked = asked_[{parcel->from, parcel->to}];
+    if (parcel->kind == Parcel::Kind::kRequest) {
+      asked = std::max(asked, when);
+    } else if (parcel->message.kind == WireMessage::Kind::kPulled) {
+      when = std::max(when, asked);
     }
     queue_.push({when, posted_++, std::move(parcel)});
   }
@@ -152,6 +171,7 @@ void InProcessNet::Main() {
           answer->kind = Parcel::Kind::kBytes;
           std::swap(answer->from, answer->to);
           const auto slot = receiver->Locate(parcel->from, parcel->request);
+          if (absl::IsUnavailable(slot.status())) return to.Keep(parcel);
           answer->status = slot.status();
           if (slot.ok()) {
             answer->bytes.resize(parcel->request.bytes);

@@ -28,6 +28,7 @@ struct InProcessNetOptions {
   std::chrono::microseconds most_delay{100};
   bool ordered = false;   // messages of one rank to another stay in order
   bool in_place = false;  // what can be read where it lies is, as among processes of a host
+  bool ahead = true;      // else what is pulled may be asked for before its token is told
   // A mistake that a net could make, planted to see that it is found: now and then a pull is said
   // to have ended whose bytes are still on their way.
   bool early_end = false;
@@ -39,9 +40,11 @@ class InProcessNet {
   ~InProcessNet();
 
   CommNet* endpoint(int32_t rank);
-  // So far, of all ranks: pulls, and what was read in place instead.
-  int64_t pulls() const;
+  // So far, of all ranks: pulls, what was read in place instead, and pulls that were there before
+  // their token was told.
+  int64_t pulls() const { return pulls_; }
   int64_t in_place() const { return in_place_; }
+  int64_t ahead() const { return ahead_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -76,9 +79,10 @@ class InProcessNet {
   std::condition_variable changed_;
   std::mt19937_64 random_;  // all guarded by mutex_
   std::priority_queue<Due> queue_;
-  std::map<std::pair<int32_t, int32_t>, Clock::time_point> last_;  // by ranks
-  int64_t posted_ = 0, pulls_ = 0;
-  std::atomic<int64_t> in_place_{0};
+  // By ranks: when the last message comes, and the last pull, which no kPulled overtakes.
+  std::map<std::pair<int32_t, int32_t>, Clock::time_point> last_, asked_;
+  int64_t posted_ = 0;
+  std::atomic<int64_t> pulls_{0}, in_place_{0}, ahead_{0};
   bool stop_ = false;
   std::thread thread_;
 };

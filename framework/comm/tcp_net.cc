@@ -103,6 +103,9 @@ bool TcpNet::reads_in_place(int32_t of) const {
   return options_.read_memory && peers_[of]->is_of_host();
 }
 
+// A token that says where its slot lies costs fewer bytes than the slot, and comes first.
+bool TcpNet::pulls_ahead(int32_t from) const { return verbs_ == nullptr && !reads_in_place(from); }
+
 void TcpNet::Start() {
   started_ = true;
   for (auto& peer : peers_) {

@@ -1,12 +1,13 @@
 // Ranks over TCP: two connections to every other rank, one for messages and one for bytes, so that
 // a token never waits behind a gradient. Bytes go from the owner's register to the reader's without
-// a copy but the kernel's; few bytes ride along with the token that announces them, once the reader
-// has asked for that edge a first time. Between processes of a host that may map each other's
-// memory the token of many bytes then says where its slot lies, and the reader reads it there;
-// there tokens themselves go by that memory, from worker to worker (host_mail.h), once an edge was
-// asked for; between RDMA devices (TcpNetOptions::verbs) the reader's device reads. The wire
-// carries numbers of the plan, each checked against the plan that this rank has compiled itself,
-// and places in memories that their owner has offered, each checked against their size.
+// a copy but the kernel's, behind the token that announces them where they were asked for before
+// that; few bytes ride along with their token, once the reader has asked for that edge a first
+// time. Between processes of a host that may map each other's memory the token of many bytes then
+// says where its slot lies, and the reader reads it there; there tokens themselves go by that
+// memory, from worker to worker (host_mail.h), once an edge was asked for; between RDMA devices
+// (TcpNetOptions::verbs) the reader's device reads. The wire carries numbers of the plan, each
+// checked against the plan that this rank has compiled itself, and places in memories that their
+// owner has offered, each checked against their size.
 #ifndef SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 #define SLUICE_FRAMEWORK_COMM_TCP_NET_H_
 
@@ -71,6 +72,8 @@ class TcpNet final : public CommNet {
   int32_t place_on_host() const override;
   bool shares_memory() const override { return options_.read_memory; }
   bool reads_in_place(int32_t of) const override;
+  bool pulls_ahead(int32_t from) const override;
+  int64_t most_along() const override { return options_.most_along; }
   Inbox* OpenInbox(int32_t worker, std::function<void()> wake) override;
   bool seals() const override { return seals_; }
   absl::Status Offer(const OfferedMemory& memory) override;

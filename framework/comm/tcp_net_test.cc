@@ -172,6 +172,59 @@ TEST_F(TcpNetTest, FewBytesRideAlongOnceTheyWereAskedFor) {
   EXPECT_EQ(nets_[0]->counts().pulls, 4);
 }
 
+// What is asked for before its token was told leaves with it, once. Rank 0 asks as rank 1 tells,
+// now before, now behind, now at the same moment; whoever sees the other does it, and never both.
+TEST_F(TcpNetTest, WhatIsAskedForAheadComesWithItsToken) {
+  constexpr int64_t kBytes = 40000, kTokens = 3000;
+  TcpNetOptions options;
+  options.read_memory = false;
+  Both(options);
+  EXPECT_TRUE(nets_[0]->pulls_ahead(1));
+  std::vector<std::byte> to(kBytes);
+  for (int64_t sequence = 0; sequence < kTokens; ++sequence) {
+    ranks_[1].told_ = sequence;
+    std::fill(to.begin(), to.end(), std::byte{0});
+    std::atomic<bool> go{sequence % 3 != 0};
+    std::thread owner([&] {
+      while (!go) {
+      }
+      ranks_[1].told_ = sequence + 1;
+      nets_[1]->Send(0, Token(Request(0, kBytes).edge, sequence));
+    });
+    nets_[0]->Pull(1, Request(sequence, kBytes), 3, to.data());
+    if (sequence == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_EQ(ranks_[0].ended(), 0U);
+    }
+    go = true;
+    ASSERT_EQ(ranks_[0].Ended(sequence + 1).back(), std::pair(3, sequence));
+    owner.join();
+    ASSERT_TRUE(std::equal(to.begin(), to.end(), ranks_[1].slot().begin() + 64)) << sequence;
+    ASSERT_EQ(ranks_[0].Message(sequence).sequence, sequence);
+    ASSERT_EQ(ranks_[0].ended(), static_cast<size_t>(sequence) + 1);
+  }
+  EXPECT_EQ(nets_[0]->counts().along, 0);
+}
+
+// A token of a step that has failed has no bytes, whoever wants them.
+TEST_F(TcpNetTest, WhatIsAskedForAheadOfAFailedTokenDoesNotCome) {
+  TcpNetOptions options;
+  options.read_memory = false;
+  Both(options);
+  std::vector<std::byte> to(40000);
+  ranks_[1].told_ = 0;
+  nets_[0]->Pull(1, Request(0, 40000), 3, to.data());
+  WireMessage failed = Token(Request(0, 40000).edge, 0);
+  failed.failed = true;
+  ranks_[1].told_ = 1;
+  nets_[1]->Send(0, failed);
+  ranks_[0].Message(0);
+  ranks_[1].told_ = 2;
+  nets_[0]->Pull(1, Request(1, 40000), 3, to.data());
+  nets_[1]->Send(0, Token(failed.edge, 1));
+  EXPECT_EQ(ranks_[0].Ended(1).back(), std::pair(3, int64_t{1}));
+}
+
 // Of a process whose memory can be read a token says where the bytes are, whatever their number.
 TEST_F(TcpNetTest, ManyBytesAreReadWhereTheyLie) {
   Both();

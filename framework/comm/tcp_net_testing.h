@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_COMM_TCP_NET_TESTING_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -41,6 +42,7 @@ class Rank final : public CommNet::Receiver {
   }
   absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
     if (request.edge.source == 13) return absl::InternalError(refusal_);
+    if (request.sequence >= told_) return absl::UnavailableError("still to be told");
     return slot();
   }
   void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override {
@@ -64,6 +66,10 @@ class Rank final : public CommNet::Receiver {
     changed_.wait(lock, [&] { return ended_.size() >= count; });
     return ended_;
   }
+  size_t ended() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return ended_.size();
+  }
   std::vector<std::string> errors() {
     std::lock_guard<std::mutex> lock(mutex_);
     return errors_;
@@ -77,6 +83,7 @@ class Rank final : public CommNet::Receiver {
 
   int32_t from_ = 0;
   std::string refusal_ = "no such register";
+  std::atomic<int64_t> told_{int64_t{1} << 40};  // tokens
 
  private:
   std::mutex mutex_;

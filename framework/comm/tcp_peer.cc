@@ -85,15 +85,23 @@ void TcpNet::Peer::Send(const WireMessage& message, bool holds) {
     return;
   }
   if (message.kind != WireMessage::Kind::kToken || message.failed) return send(frame);
-  std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = rides_.find(message.edge);
-  if (found != rides_.end()) {
-    Served& served = *found->second;
-    served.request.sequence = message.sequence;
-    AddBytes(served.request, served.pull, &frame);
-    if (frame.place.memory >= 0 && SendLetter(frame, served.request.worker, holds)) return;
+  Served* wanted = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = served_of_.find(message.edge);
+    Served* const served = found == served_of_.end() ? nullptr : found->second;
+    if (served != nullptr && served->ahead == message.sequence) {
+      served->ahead = -1;
+      wanted = served;
+    } else if (served != nullptr && served->rides) {
+      served->request.sequence = message.sequence;
+      AddBytes(served->request, served->pull, &frame);
+      if (frame.place.memory >= 0 && SendLetter(frame, served->request.worker, holds)) return;
+    }
+    // A frame that has bytes along has them in scratch_.
+    send(frame);
   }
-  send(frame);
+  if (wanted != nullptr) Serve(wanted, message.sequence);
 }
 
 // A letter has no room for bytes, but says where they are.
@@ -387,31 +395,52 @@ absl::Status TcpNet::Peer::OnPull(const Frame& frame) {
       served->request = frame.request;
     }
   }
-  Serve(*served, frame.sequence);
+  Serve(served, frame.sequence);
   return absl::OkStatus();
 }
 
-// Only edges of the plan are remembered: what Locate refuses ends the run.
-void TcpNet::Peer::Serve(const Served& served, int64_t sequence) {
+// The slot. Unavailable: its token is still to be told, and whoever tells it serves the pull; it
+// may be told while this looks, so it is looked for once more when the wish stands. Only edges of
+// the plan are remembered: what Locate refuses ends the run.
+absl::StatusOr<absl::Span<const std::byte>> TcpNet::Peer::LocateOrKeep(Served* served,
+                                                                       const PullRequest& request) {
+  const auto remember = [&](int64_t ahead) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const bool was_kept = served->ahead == request.sequence;
+    served->ahead = ahead;
+    served->rides = RidesAlong(request);
+    served_of_[request.edge] = served;
+    return was_kept;
+  };
   Receiver* const receiver = this->receiver();
-  if (receiver == nullptr) return;
+  if (receiver == nullptr) return absl::UnavailableError("nobody is there any more");
+  auto slot = receiver->Locate(rank_, request);
+  if (!absl::IsUnavailable(slot.status())) {
+    if (slot.ok()) remember(-1);
+    return slot;
+  }
+  remember(request.sequence);
+  slot = receiver->Locate(rank_, request);
+  if (slot.ok() && !remember(-1)) return absl::UnavailableError("it is served by who told it");
+  return slot;
+}
+
+// The loop's thread, or who tells a token that was asked for ahead.
+void TcpNet::Peer::Serve(Served* served, int64_t sequence) {
   Frame frame;
   frame.type = FrameType::kBytes;
-  frame.pull = served.pull;
+  frame.pull = served->pull;
   frame.sequence = sequence;
   PullRequest request;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    request = served.request;
+    request = served->request;
   }
   request.sequence = sequence;
-  const auto slot = receiver->Locate(rank_, request);
+  const auto slot = LocateOrKeep(served, request);
+  if (absl::IsUnavailable(slot.status())) return;
   frame.status = slot.status();
   if (!slot.ok()) return connections_[kBytes]->Send(frame);
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (RidesAlong(request)) rides_[request.edge] = &served_[served.pull];
-  }
   frame.bytes = request.bytes;
   std::vector<TcpConnection::Run> runs;
   const auto most = static_cast<size_t>(request.bytes / kShortRun + 1);

@@ -81,6 +81,8 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   struct Served {
     int32_t pull = -1;
     PullRequest request;
+    bool rides = false;  // along with its tokens
+    int64_t ahead = -1;  // the token, still to be told, whose bytes are wanted behind it; -1: none
   };
 
   absl::Status OnMark(const MemoryMark& mark);
@@ -94,7 +96,9 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   absl::Status OnMessage(const Frame& frame);
   absl::Status OnPull(const Frame& frame);
   absl::Status OnBytes(const Frame& frame);
-  void Serve(const Served& served, int64_t sequence);
+  void Serve(Served* served, int64_t sequence);
+  absl::StatusOr<absl::Span<const std::byte>> LocateOrKeep(Served* served,
+                                                           const PullRequest& request);
   bool IsReadHere() const { return read_here_ > 0 && read_here_ >= net_.offered_.size(); }
   bool RidesAlong(const PullRequest& request) const;
   // mutex_ is held, of these two.
@@ -120,7 +124,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   std::mutex mutex_;
   std::map<int32_t, Asked> asked_;  // by pull; all guarded by mutex_
   std::map<int32_t, Served> served_;
-  std::map<Edge, Served*> rides_;
+  std::map<Edge, Served*> served_of_;  // of edges of the plan alone
   std::vector<std::byte> scratch_;
   std::vector<std::optional<PeerMemory>> memories_;  // of the other rank; those that are mapped
 

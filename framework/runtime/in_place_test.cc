@@ -16,8 +16,9 @@ constexpr int64_t kSteps = 50;
 
 // What the workers of rank 0 have run once all ranks have trained: the one that computes, the one
 // for I/O.
-std::vector<int64_t> InstructionsOfWorkers(bool in_place, int64_t* read_in_place) {
-  InProcessNet net(kTestRanks, {.in_place = in_place});
+std::vector<int64_t> InstructionsOfWorkers(const InProcessNetOptions& options_of_net,
+                                           int64_t* read_in_place, int64_t* ahead) {
+  InProcessNet net(kTestRanks, options_of_net);
   std::vector<int64_t> instructions;
   std::vector<std::thread> ranks;
   for (int32_t rank = 0; rank < kTestRanks; ++rank) {
@@ -40,17 +41,26 @@ std::vector<int64_t> InstructionsOfWorkers(bool in_place, int64_t* read_in_place
   }
   for (std::thread& rank : ranks) rank.join();
   *read_in_place = net.in_place();
+  *ahead = net.ahead();
   return instructions;
 }
 
 // A step of two micro-batches begins, makes, adds and pulls twice.
-TEST(InPlaceTest, APullThatMovesNothingRunsOnTheThreadThatReads) {
+TEST(InPlaceTest, APullThatCostsNothingRunsOnTheThreadThatReads) {
   using ::testing::ElementsAre;
-  int64_t read_in_place = 0;
-  EXPECT_THAT(InstructionsOfWorkers(false, &read_in_place), ElementsAre(6 * kSteps, 2 * kSteps));
+  int64_t read_in_place = 0, ahead = 0;
+  EXPECT_THAT(InstructionsOfWorkers({.ahead = false}, &read_in_place, &ahead),
+              ElementsAre(6 * kSteps, 2 * kSteps));
   EXPECT_EQ(read_in_place, 0);
-  EXPECT_THAT(InstructionsOfWorkers(true, &read_in_place), ElementsAre(8 * kSteps, 0));
+  EXPECT_EQ(ahead, 0);
+  EXPECT_THAT(InstructionsOfWorkers({.ahead = true}, &read_in_place, &ahead),
+              ElementsAre(8 * kSteps, 0));
+  EXPECT_EQ(read_in_place, 0);
+  EXPECT_GT(ahead, 0);
+  EXPECT_THAT(InstructionsOfWorkers({.in_place = true}, &read_in_place, &ahead),
+              ElementsAre(8 * kSteps, 0));
   EXPECT_EQ(read_in_place, 2 * 2 * kSteps);
+  EXPECT_EQ(ahead, 0);
 }
 
 }  // namespace

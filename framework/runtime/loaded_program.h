@@ -84,6 +84,8 @@ class LoadedProgram {
   void set_snapshot(VariableSnapshot* snapshot) { snapshot_ = snapshot; }
   // Which pull of its stream's each pull is.
   void SetPull(int actor, int32_t pull) { Of(actor, 0).pull = pull; }
+  // Where one brings its bytes, if its register has one slot; null: nowhere.
+  std::byte* PulledTo(int actor) { return operands_[Of(actor, 0).operands_begin + 1]; }
 
   // Launches an instruction of an actor's firing. `context` has seed and stream set. The error is
   // the kernel's.

@@ -403,7 +403,7 @@ TEST(LyingRankTest, Pulls) {
   const std::vector<LyingPull> pulls = {
       {"again", [](PullRequest*) {}, "expected a token of ["},
       {"negative", [](PullRequest* r) { r->sequence = -1; }, "expected a token of ["},
-      {"of the future", [](PullRequest* r) { ++r->sequence; }, "expected a token of ["},
+      {"of the future", [](PullRequest* r) { r->sequence += 2; }, "expected a token of ["},
       {"program -1", [](PullRequest* r) { r->edge.program = -1; }, "an edge that is read"},
       {"program 1e9", [](PullRequest* r) { r->edge.program = kFar; }, "an edge that is read"},
       {"edge", [](PullRequest* r) { r->edge.reader += 1000; }, "an edge that is read"}};

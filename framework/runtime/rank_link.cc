@@ -51,24 +51,13 @@ class RankLink::Net final : public PullStream {
   explicit Net(RankLink* link) : link_(*link) {}
   std::byte* Pull(int32_t pull, int64_t sequence, std::byte* to) override {
     RankLink::Pull& planned = *link_.pulls_[pull];
-    CommNet& net = *link_.setup_.net;
-    planned.request.sequence = sequence;
-    TransferTrace* const trace = link_.setup_.transfers;
-    if (trace != nullptr) trace->BeginPull(pull, planned.rank, planned.request);
-    const std::byte* const there =
-        planned.may_lend ? net.FindInPlace(planned.rank, planned.request, pull) : nullptr;
     planned.last = sequence;
-    planned.in_place = there != nullptr;
-    planned.read = planned.waits = false;
+    planned.in_place = planned.read = planned.waits = false;
     // Also where the bytes are there by now: the end of a step asks for the stream's last one.
     last_ = FenceOf(pull, sequence);
-    if (planned.in_place) {
-      planned.ended.store(sequence + 1, std::memory_order_release);
-      if (trace != nullptr) trace->EndPull(pull, sequence);
-      return const_cast<std::byte*>(there);
-    }
-    net.Pull(planned.rank, planned.request, pull, to);
-    return to;
+    planned.begun.store(sequence + 1, std::memory_order_seq_cst);
+    if (planned.ahead.load(std::memory_order_relaxed) > sequence) return to;
+    return link_.BeginPull(pull, sequence, to);
   }
   Fence Record() override { return last_; }
   void Wait(Fence) override {}  // what comes here has been waited for: net streams have no order
@@ -149,6 +138,8 @@ absl::Status RankLink::AddPull(int program, int32_t actor) {
   pull->consumer_actor = actor;
   pull->consumer = index.reg(source).consumers_begin;
   pull->may_lend = MayLend(index, actor);
+  pull->is_asked_ahead = pull->may_lend && setup_.net->pulls_ahead(pull->rank) &&
+                         pull->request.bytes > setup_.net->most_along();
   const int32_t reader = ReaderOfPull(index, actor);
   pull->reader_worker = reader >= 0 ? worker_of[reader] : pull->worker;
   const auto number = static_cast<int32_t>(pulls_.size());
@@ -271,6 +262,44 @@ void RankLink::TokenThere(int program, int32_t actor, int64_t sequence, Unsent* 
   added.message.sequence = sequence;
 }
 
+void RankLink::PullAhead(int program, int32_t actor, int64_t sequence, std::byte* to) {
+  const int32_t number = pull_of_[program][actor];
+  Pull& pull = *pulls_[number];
+  if (!pull.is_asked_ahead || pull.ahead.load(std::memory_order_relaxed) > sequence) return;
+  if (setup_.tracker->failed()) return;
+  pull.ahead.store(sequence + 1, std::memory_order_relaxed);
+  pull.request.sequence = sequence;
+  setup_.net->Pull(pull.rank, pull.request, number, to);
+}
+
+// Where the bytes will be.
+std::byte* RankLink::BeginPull(int32_t number, int64_t sequence, std::byte* to) {
+  Pull& pull = *pulls_[number];
+  pull.request.sequence = sequence;
+  TracePull(number, sequence);
+  const std::byte* const there =
+      pull.may_lend ? setup_.net->FindInPlace(pull.rank, pull.request, number) : nullptr;
+  pull.in_place = there != nullptr;
+  if (!pull.in_place) {
+    setup_.net->Pull(pull.rank, pull.request, number, to);
+    return to;
+  }
+  pull.ended.store(sequence + 1, std::memory_order_release);
+  if (setup_.transfers != nullptr) setup_.transfers->EndPull(number, sequence);
+  return const_cast<std::byte*>(there);
+}
+
+void RankLink::TracePull(int32_t number, int64_t sequence) {
+  if (setup_.transfers == nullptr) return;
+  const Pull& pull = *pulls_[number];
+  TransferSpan span;
+  span.peer = pull.rank;
+  span.edge = pull.request.edge;
+  span.sequence = sequence;
+  span.bytes = pull.request.bytes;
+  setup_.transfers->BeginPull(number, span);
+}
+
 int64_t RankLink::told(int program, int32_t actor) const {
   return readers_[reader_of_[program][actor]]->told.load(std::memory_order_relaxed);
 }
@@ -326,7 +355,7 @@ void RankLink::Receive(int32_t from, const WireMessage& message) {
   if (!number.ok()) return Refuse(from, number.status());
   switch (message.kind) {
     case WireMessage::Kind::kToken:
-      return OnToken(pulls_[*number].get(), message);
+      return OnToken(*number, message);
     case WireMessage::Kind::kPulled:
       return OnPulled(readers_[*number].get(), message);
     case WireMessage::Kind::kAskWaits:
@@ -348,12 +377,20 @@ void RankLink::Refuse(int32_t from, const absl::Status& why) {
   if (!refused_[from].exchange(true)) Abort(why, from);
 }
 
-void RankLink::OnToken(Pull* pull, const WireMessage& message) {
+// What was asked for ahead leaves its owner with the token, and may be here before it.
+void RankLink::OnToken(int32_t number, const WireMessage& message) {
   if (message.failed) setup_.tracker->Skip();
-  pull->owner_inbox.store(message.worker, std::memory_order_relaxed);
-  (*setup_.workers)[pull->worker]->Send(
+  Pull& pull = *pulls_[number];
+  if (setup_.transfers != nullptr && pull.ahead.load() > message.sequence) {
+    TracePull(number, message.sequence);
+    if (pull.ended.load() > message.sequence) {
+      setup_.transfers->EndPull(number, message.sequence);
+    }
+  }
+  pull.owner_inbox.store(message.worker, std::memory_order_relaxed);
+  (*setup_.workers)[pull.worker]->Send(
       message.edge.program,
-      {Message::Kind::kReq, pull->consumer_actor, pull->consumer, message.sequence});
+      {Message::Kind::kReq, pull.consumer_actor, pull.consumer, message.sequence});
 }
 
 // Pulls of an edge are one after another, so those before this one have ended as well; which of
@@ -366,7 +403,7 @@ void RankLink::OnPulled(Reader* reader, const WireMessage& message) {
 absl::StatusOr<absl::Span<const std::byte>> RankLink::Locate(int32_t from,
                                                              const PullRequest& request) {
   auto slot = FindSlot(from, request);
-  if (!slot.ok()) Refuse(from, slot.status());
+  if (!slot.ok() && !absl::IsUnavailable(slot.status())) Refuse(from, slot.status());
   return slot;
 }
 
@@ -382,8 +419,9 @@ absl::StatusOr<absl::Span<const std::byte>> RankLink::FindSlot(int32_t from,
     return broken("it of its reader", absl::StrCat("that of rank ", reader.rank));
   }
   const int64_t done = reader.done.load(), told = reader.told.load();
-  if (request.sequence < done || request.sequence >= told) {
-    return broken(absl::StrCat("a token of [", done, ", ", told, ")"),
+  if (request.sequence == told) return absl::UnavailableError("the token is still to be told");
+  if (request.sequence < done || request.sequence > told) {
+    return broken(absl::StrCat("a token of [", done, ", ", told, "]"),
                   absl::StrCat(request.sequence));
   }
   const auto slot =
@@ -398,6 +436,8 @@ void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& sta
   if (setup_.transfers != nullptr) setup_.transfers->EndPull(pull, sequence);
   const Pull& ended = *pulls_[pull];
   pulls_[pull]->ended.store(sequence + 1, std::memory_order_seq_cst);
+  // One that was asked for ahead and that nobody has begun is found ended by whoever begins it.
+  if (ended.begun.load(std::memory_order_seq_cst) <= sequence) return;
   // The one waits to end its step, the other holds the token.
   (*setup_.workers)[ended.worker]->Wake();
   if (ended.reader_worker != ended.worker) (*setup_.workers)[ended.reader_worker]->Wake();

@@ -86,6 +86,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   void TokenThere(int program, int32_t actor, int64_t sequence, Unsent* unsent);
   // That a pull has ended, of the actor that its register has from another rank.
   void Pulled(int program, int32_t actor, int64_t sequence, Unsent* unsent);
+  // Of a pull's actor that lacks its token alone: asks for the bytes now, so that they leave their
+  // owner with it. Once for a token; nothing where they are read in place or come along anyway.
+  void PullAhead(int program, int32_t actor, int64_t sequence, std::byte* to);
   // That what a pull brought was read, of the pull's actor.
   void Read(int program, int32_t actor, Unsent* unsent);
   void Send(Unsent* unsent) { setup_.net->SendAll(unsent); }
@@ -134,10 +137,12 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     PullRequest request;
     int32_t rank = 0, worker = 0, reader_worker = 0;  // of the pull and of who reads what it brings
     int32_t consumer_actor = 0, consumer = 0;         // of the token: the pull's actor
-    std::atomic<int64_t> ended{0};
+    // Tokens: asked for, where that is before they are told; begun by the pull's actor; here.
+    std::atomic<int64_t> ahead{0}, begun{0}, ended{0};
     std::atomic<int32_t> owner_inbox{-1};  // that wants to hear of the end
     // It may read in place: it has one reader, and begins again only once that is through.
     bool may_lend = false;
+    bool is_asked_ahead = false;  // it may be: the same holds, and the bytes come over the net
     // Its worker's: of the last token that was pulled, whether it is read in place, whether it has
     // been read, and whether its owner would have been told by now if it had.
     int64_t last = -1;
@@ -153,7 +158,9 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   template <typename Call>
   void Tell(const Call& call);
   static void AddPulled(const Pull& pull, int64_t sequence, Unsent* unsent);
-  void OnToken(Pull* pull, const WireMessage& message);
+  std::byte* BeginPull(int32_t number, int64_t sequence, std::byte* to);
+  void TracePull(int32_t number, int64_t sequence);
+  void OnToken(int32_t number, const WireMessage& message);
   void OnPulled(Reader* reader, const WireMessage& message);
   absl::StatusOr<absl::Span<const std::byte>> FindSlot(int32_t from,
                                                        const PullRequest& request) const;

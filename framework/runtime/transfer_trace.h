@@ -31,11 +31,11 @@ class TransferTrace {
     std::lock_guard<std::mutex> lock(mutex_);
     spans_.push_back({true, peer, edge, sequence, 0, now, now});
   }
-  void BeginPull(int32_t pull, int32_t peer, const PullRequest& request) {
-    const int64_t now = NowNanoseconds();
+  // `span` without its times: it begins now.
+  void BeginPull(int32_t pull, TransferSpan span) {
+    span.begin = span.end = NowNanoseconds();
     std::lock_guard<std::mutex> lock(mutex_);
-    open_[{pull, request.sequence}] = {false,         peer, request.edge, request.sequence,
-                                       request.bytes, now,  now};
+    open_[{pull, span.sequence}] = span;
   }
   void EndPull(int32_t pull, int64_t sequence) {
     const int64_t now = NowNanoseconds();

@@ -214,6 +214,17 @@ inline void Worker::Deliver(int program, const Message& message) {
   }
   own.state->Deliver(message);
   Consider(program, message.to);
+  if (own.pulls[message.to] != 0 && message.kind != Message::Kind::kReq) {
+    PullAhead(program, message.to);
+  }
+}
+
+// Of a pull that has the space and not yet the token. Devices without memory bring nothing.
+void Worker::PullAhead(int program, int32_t a) {
+  const Actor& actor = own_[program].state->actor(a);
+  if (actor.Done() || actor.Ready() || !actor.CanTake(actor.cursor())) return;
+  std::byte* const to = own_[program].loaded->PulledTo(a);
+  if (to != nullptr) setup_.link->PullAhead(program, a, actor.firing(), to);
 }
 
 // Of a pull that has ended it is delivered at once, as of what is read in place: whoever holds it
@@ -530,7 +541,10 @@ void Worker::Open(const MailboxItem& item) {
     state.Deliver(grant);
   }
   for (const int32_t a : own.readers) TellTokens(item.program, a);
-  for (const int32_t a : own.actors) Consider(item.program, a);
+  for (const int32_t a : own.actors) {
+    Consider(item.program, a);
+    if (own.pulls[a] != 0) PullAhead(item.program, a);
+  }
 }
 
 void Worker::Idle() {

@@ -186,6 +186,7 @@ class Worker final : public Executor::Task {
   void TellTokens(int program, int32_t reader);
   void EndRemote(int program, int32_t reader);
   void Consider(int program, int32_t actor);
+  void PullAhead(int program, int32_t actor);
   bool HasReady() const { return !ready_[0].empty() || !ready_[1].empty(); }
   bool DoNext();
   void RunNext();

@@ -63,7 +63,7 @@ class SimulatedJob {
     host_.folder = options.folder;
     host_.fault = options.recovery_fault;
     net_.ordered = !simulation_.Chance(25);
-    net_.way = static_cast<PullWay>(simulation_.random().Below(3));
+    net_.way = static_cast<PullWay>(simulation_.random().Below(4));
     net_.most_delay = microseconds(100) * (1 << simulation_.random().Below(10));
     net_.fault = options.net_fault;
     impatient_ = simulation_.Chance(30);

@@ -53,6 +53,7 @@ class SimulatedNet::Endpoint final : public CommNet {
 
   int32_t rank() const override { return rank_; }
   int32_t ranks() const override { return static_cast<int32_t>(peers_.size()); }
+  bool pulls_ahead(int32_t) const override { return net_.options_.way == PullWay::kAhead; }
   void Open(Receiver* receiver) override;
   void Close() override { receiver_ = nullptr, closed_ = true; }
   void Send(int32_t to, WireMessage message) override;
@@ -72,6 +73,11 @@ class SimulatedNet::Endpoint final : public CommNet {
   struct Served {  // of another rank, as it was asked for first
     PullRequest request;
     int32_t pull = 0;
+  };
+  struct Kept {  // what another rank has asked for ahead, and where it wants it
+    PullRequest request;
+    int32_t pull = 0;
+    std::byte* to = nullptr;
   };
   struct Peer {
     explicit Peer(const SimulatedNetOptions& options)
@@ -106,6 +112,7 @@ class SimulatedNet::Endpoint final : public CommNet {
   std::vector<Peer> peers_;
   std::map<int32_t, Asked> asked_;
   std::map<Edge, Served> served_;
+  std::map<Edge, Kept> kept_;
   // Tokens by edge: told by this rank; pulls that it has begun, that have ended; said to be pulled.
   std::map<Edge, int64_t> told_, begun_, ended_, has_;
   int64_t steps_ended_ = 0;
@@ -161,7 +168,9 @@ void SimulatedNet::Endpoint::WatchSent(const WireMessage& message) {
       Fail(absl::StrCat("token ", message.sequence, " of ", EdgeText(message.edge),
                         " is said to be here, expected ", has_[message.edge] - 1));
     }
-    // In a step that has failed nothing is pulled, and all is said to be here.
+    // In a step that has failed nothing is pulled, and all is said to be here: what was asked for
+    // ahead, too.
+    if (net_.options_.way == PullWay::kAhead) return;
     if (begun_[message.edge] > message.sequence && ended_[message.edge] <= message.sequence) {
       Fail(absl::StrCat("token ", message.sequence, " of ", EdgeText(message.edge),
                         " is said to be here before its bytes are"));
@@ -182,7 +191,8 @@ void SimulatedNet::Endpoint::Send(int32_t to, WireMessage message) {
   std::optional<Along> along;
   int32_t pull = -1;
   const auto served = served_.find(message.edge);
-  if (token && !message.failed && served != served_.end() && net_.options_.way != PullWay::kAsked) {
+  const bool comes = net_.options_.way == PullWay::kAlong || net_.options_.way == PullWay::kInPlace;
+  if (token && !message.failed && served != served_.end() && comes) {
     PullRequest& request = served->second.request;
     request.sequence = message.sequence;
     pull = served->second.pull;
@@ -197,8 +207,16 @@ void SimulatedNet::Endpoint::Send(int32_t to, WireMessage message) {
       (fault == NetFault::kTokenTwice && token && net_.Strikes(fault)) ||
       (fault == NetFault::kPulledTwice && message.kind == Kind::kPulled && net_.Strikes(fault)) ||
       (fault == NetFault::kEndedTwice && message.kind == Kind::kEnded && net_.Strikes(fault));
+  std::optional<Kept> wanted;
+  if (const auto kept = kept_.find(message.edge);
+      token && !message.failed && kept != kept_.end() &&
+      kept->second.request.sequence == message.sequence) {
+    wanted = std::move(kept->second);
+    kept_.erase(kept);
+  }
   if (twice) Post(to, message, std::nullopt, -1);
   Post(to, std::move(message), std::move(along), pull);
+  if (wanted) Serve(to, wanted->request, wanted->pull, wanted->to);
 }
 
 void SimulatedNet::Endpoint::Post(int32_t to, WireMessage message, std::optional<Along> along,
@@ -263,6 +281,10 @@ void SimulatedNet::Endpoint::Serve(int32_t reader, const PullRequest& request, i
   WithReceiver([this, reader, request, pull, to] {
     served_[request.edge] = {request, pull};
     const auto slot = receiver_->Locate(reader, request);
+    if (absl::IsUnavailable(slot.status())) {
+      kept_[request.edge] = {request, pull, to};
+      return;
+    }
     std::vector<std::byte> bytes;
     if (slot.ok()) bytes = Gathered(request, *slot);
     const absl::Status status = slot.status();
@@ -310,6 +332,9 @@ void SimulatedNet::Post(Channel channel, int32_t from, int32_t to, uint64_t what
   auto when = simulation_.now() + simulation_.Draw(options_.most_delay);
   Way& way = WayOf(channel, from, to);
   if (options_.ordered || channel == kBytes || what == kClosed) when = std::max(when, way.last);
+  if (what == kRequest) way.asked = std::max(way.asked, when);
+  const bool gives_back = what == kMessage + static_cast<uint64_t>(WireMessage::Kind::kPulled);
+  if (gives_back) when = std::max(when, way.asked + Simulation::Duration(1));
   way.last = std::max(way.last, when);
   processes_[to]->After(
       when - simulation_.now(), what,

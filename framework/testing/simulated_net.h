@@ -23,6 +23,7 @@ enum class PullWay {
   kAsked,    // they are asked for
   kAlong,    // once asked for, they come with each token
   kInPlace,  // once asked for, the reader takes them where they lie
+  kAhead,    // they are asked for before their token is told, and leave with it
 };
 
 // Mistakes of a net or of the protocol above it, planted to see that they are found.
@@ -69,9 +70,10 @@ class SimulatedNet {
  private:
   class Endpoint;
   enum Channel { kMessages, kBytes, kChannels };
-  struct Way {                           // from one rank to another
-    Simulation::Clock::time_point last;  // when the last of it comes
-    int64_t sent = 0, came = 0;          // came: behind the latest sent that has come
+  struct Way {                            // from one rank to another
+    Simulation::Clock::time_point last;   // when the last of it comes
+    Simulation::Clock::time_point asked;  // when the last pull comes, which no kPulled overtakes
+    int64_t sent = 0, came = 0;           // came: behind the latest sent that has come
   };
 
   // From one rank to another. Something comes there; nothing does that a killed one sends.

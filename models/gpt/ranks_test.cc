@@ -70,6 +70,7 @@ TEST_P(ManyDelaysTest, ComputeTheBitsOfOne) {
       delays.seed = seed;
       delays.ordered = seed % 2 == 0;
       delays.in_place = seed % 4 < 2;
+      delays.ahead = seed % 8 < 4;
       ASSERT_EQ(DifferenceOfRanks(*one[0], Train(layout, plans, delays)), "")
           << ranks << " ranks, seed " << seed;
     }
