@@ -41,12 +41,15 @@ class Rank final : public CommNet::Receiver {
     SLUICE_CHECK_EQ(from, 1);
     if (message.kind == WireMessage::Kind::kToken) {
       Pull(static_cast<int32_t>(static_cast<uint32_t>(message.edge.source) % kPulls));
+    } else if (message.kind == WireMessage::Kind::kPulled) {
+      Tell(message.edge);
     }
   }
   absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t, const PullRequest& request) override {
     if (request.edge.source > 3) return absl::InternalError("no such register");
     const absl::Status fits = CheckPieces(request, kSlotBytes);
     if (!fits.ok()) return fits;
+    if (request.sequence == tokens_) return absl::UnavailableError("the next to be told");
     return absl::Span<const std::byte>(slot_.get(), kSlotBytes);
   }
   void PullEnded(int32_t pull, int64_t sequence, const absl::Status&) override {
@@ -67,6 +70,13 @@ class Rank final : public CommNet::Receiver {
     request.pieces = {{0, {request.bytes}, {1}}};
     net_->Pull(1, request, pull, to_[pull].get());
   }
+  void Tell(const Edge& edge) {
+    WireMessage message;
+    message.kind = WireMessage::Kind::kToken;
+    message.edge = edge;
+    message.sequence = tokens_++;
+    net_->Send(1, message);
+  }
   // From here on pulls are of this net.
   void PullFrom(TcpNet* net) { net_ = net; }
 
@@ -76,6 +86,7 @@ class Rank final : public CommNet::Receiver {
   std::array<std::unique_ptr<std::byte[]>, kPulls> to_;
   std::array<int64_t, kPulls> next_ = {};
   std::array<bool, kPulls> waits_ = {};
+  int64_t tokens_ = 0;
 };
 
 class Talk {
@@ -119,7 +130,7 @@ class Talk {
           rank_.Pull(Next() % kPulls);
           break;
         case 3:
-          SendToken(Next());
+          Tell(Next());
           break;
       }
     }
@@ -153,13 +164,7 @@ class Talk {
     const ssize_t sent = send(sockets_[channel].number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     SLUICE_CHECK(sent == static_cast<ssize_t>(bytes.size()) || sent < 0);
   }
-  void SendToken(uint8_t edge) {
-    WireMessage message;
-    message.kind = WireMessage::Kind::kToken;
-    message.edge = {0, 0, edge & 3, 1, edge >> 2 & 3};
-    message.sequence = tokens_++;
-    net_->Send(1, message);
-  }
+  void Tell(uint8_t edge) { rank_.Tell({0, 0, edge & 3, 1, edge >> 2 & 3}); }
   // The net has seen the end of what the peer says, and has ended what it says itself.
   static void CheckEnded(const Descriptor& socket) {
     std::array<char, 4096> some;
@@ -171,7 +176,6 @@ class Talk {
   absl::Span<const uint8_t> input_;
   Rank rank_;
   std::array<Descriptor, kTcpChannels> sockets_;
-  int64_t tokens_ = 0;
   std::unique_ptr<TcpNet> net_;
 };
 
