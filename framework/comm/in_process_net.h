@@ -28,7 +28,7 @@ struct InProcessNetOptions {
   std::chrono::microseconds most_delay{100};
   bool ordered = false;   // messages of one rank to another stay in order
   bool in_place = false;  // what can be read where it lies is, as among processes of a host
-  bool ahead = true;      // else what is pulled may be asked for before its token is told
+  bool ahead = true;      // what is not may be asked for before its token is told
   // A mistake that a net could make, planted to see that it is found: now and then a pull is said
   // to have ended whose bytes are still on their way.
   bool early_end = false;
