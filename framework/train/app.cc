@@ -77,10 +77,12 @@ class Beginning {
     }
     return true;
   }
-  bool requested() const { return interrupt_.requested(); }
+  // Ranks that are told to stop go at once, which others that were told may see before they stop.
+  bool Explains(const absl::Status& x) const {
+    return interrupt_.requested() && (absl::IsCancelled(x) || (absl::IsUnavailable(x) && !over_));
+  }
   // From here on a stop saves, or ends what is shown.
   void Over() { over_ = true; }
-
   std::optional<OwnRun> own;  // until all is written
 
  private:
@@ -498,7 +500,7 @@ absl::Status WorkUntilStopped(const App& app, const AppOptions& given, const App
   AppOptions options = given;
   options.session.stop = options.job.stop = [&beginning] { return beginning.Stopped(); };
   const absl::Status status = Work(app, options, model, &beginning);
-  return absl::IsCancelled(status) && beginning.requested() ? TellStopped() : status;
+  return beginning.Explains(status) ? TellStopped() : status;
 }
 
 // The path of what Bazel lays out for the program: where `bazel run` and tests start it, or beside

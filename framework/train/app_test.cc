@@ -336,6 +336,22 @@ TEST_F(AppTest, AnInterruptWhileThePlanIsCompiledEndsWithALine) {
   }
 }
 
+// Another rank that was told to stop as well may be gone before this one looks; without that it is
+// a rank that was lost.
+TEST_F(AppTest, AStopExplainsThatAnotherRankHasGone) {
+  for (const bool stopped : {true, false}) {
+    App app = LineApp();
+    app.build = [&](const AppOptions&, std::vector<std::unique_ptr<AppProgram>>*) {
+      if (stopped) raise(SIGTERM);
+      return absl::UnavailableError("rank 3 has left");
+    };
+    EXPECT_EQ(Run(app, {"--out=" + out_}), stopped ? 0 : 1);
+    EXPECT_EQ(error_, stopped ? "" : "line: rank 3 has left\n");
+    EXPECT_THAT(printed_, ::testing::EndsWith(stopped ? "nothing has been run\n" : "a line\n"));
+    EXPECT_FALSE(fs::exists(out_));
+  }
+}
+
 TEST_F(AppTest, AnInterruptBeforeARunBeginsEndsTheProcessWhereItIs) {
   App app = LineApp();
   app.ends_process = true;
