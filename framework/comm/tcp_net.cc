@@ -103,7 +103,7 @@ bool TcpNet::reads_in_place(int32_t of) const {
   return options_.read_memory && peers_[of]->is_of_host();
 }
 
-// A token that says where its slot lies costs fewer bytes than the slot, and comes first.
+// Where a token says where its slot lies, nothing else is sent.
 bool TcpNet::pulls_ahead(int32_t from) const { return verbs_ == nullptr && !reads_in_place(from); }
 
 void TcpNet::Start() {

@@ -16,8 +16,8 @@ PullRequest PlannedRequest(const ProgramIndex& index, int32_t program, int32_t a
 // The actor that reads what a pull brings; -1: there is not just one.
 int32_t ReaderOfPull(const ProgramIndex& index, int32_t actor);
 
-// Whether the reader may be given the owner's bytes in place of a copy: it is alone, and the pull
-// begins again only once it is through.
+// Whether a pull has one place and one reader, and begins again only once that is through: then the
+// reader may be given the owner's bytes in place of a copy, and a copy may be asked for ahead.
 bool MayLend(const ProgramIndex& index, int32_t actor);
 
 }  // namespace sluice

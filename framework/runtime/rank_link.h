@@ -140,9 +140,8 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
     // Tokens: asked for, where that is before they are told; begun by the pull's actor; here.
     std::atomic<int64_t> ahead{0}, begun{0}, ended{0};
     std::atomic<int32_t> owner_inbox{-1};  // that wants to hear of the end
-    // It may read in place: it has one reader, and begins again only once that is through.
-    bool may_lend = false;
-    bool is_asked_ahead = false;  // it may be: the same holds, and the bytes come over the net
+    bool may_lend = false;                 // MayLend
+    bool is_asked_ahead = false;           // the same holds, and the bytes come over the net
     // Its worker's: of the last token that was pulled, whether it is read in place, whether it has
     // been read, and whether its owner would have been told by now if it had.
     int64_t last = -1;
