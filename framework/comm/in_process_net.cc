@@ -183,6 +183,7 @@ void InProcessNet::Main() {
       }
       case Parcel::Kind::kBytes:
         to.WithReceiver(parcel, [&](CommNet::Receiver* receiver) {
+          receiver->PullBegan(parcel->pull, parcel->request.sequence);
           if (parcel->status.ok() && !parcel->bytes.empty()) {
             std::memcpy(parcel->destination, parcel->bytes.data(), parcel->bytes.size());
           }

@@ -477,6 +477,7 @@ absl::Status TcpNet::Peer::OnBytes(const Frame& frame) {
     if (receiver != nullptr) receiver->PullEnded(frame.pull, frame.sequence, frame.status);
     return absl::OkStatus();
   }
+  if (receiver != nullptr) receiver->PullBegan(frame.pull, frame.sequence);
   reading_ = frame.pull;
   if (frame.bytes == 0) return OnRead(nullptr);
   connections_[kBytes]->ReadInto(to, static_cast<size_t>(frame.bytes));

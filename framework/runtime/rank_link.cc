@@ -377,16 +377,9 @@ void RankLink::Refuse(int32_t from, const absl::Status& why) {
   if (!refused_[from].exchange(true)) Abort(why, from);
 }
 
-// What was asked for ahead leaves its owner with the token, and may be here before it.
 void RankLink::OnToken(int32_t number, const WireMessage& message) {
   if (message.failed) setup_.tracker->Skip();
   Pull& pull = *pulls_[number];
-  if (setup_.transfers != nullptr && pull.ahead.load() > message.sequence) {
-    TracePull(number, message.sequence);
-    if (pull.ended.load() > message.sequence) {
-      setup_.transfers->EndPull(number, message.sequence);
-    }
-  }
   pull.owner_inbox.store(message.worker, std::memory_order_relaxed);
   (*setup_.workers)[pull.worker]->Send(
       message.edge.program,
@@ -429,6 +422,12 @@ absl::StatusOr<absl::Span<const std::byte>> RankLink::FindSlot(int32_t from,
   const absl::Status fits = CheckPieces(request, static_cast<int64_t>(slot.size()));
   if (fits.ok()) return slot;
   return broken("pieces of its slot", fits.message());
+}
+
+// What was asked for ahead leaves its owner with the token, and may be here before it: of the wait
+// for either a trace would show nothing, or the wrong thing. What is asked for now began with that.
+void RankLink::PullBegan(int32_t pull, int64_t sequence) {
+  if (pulls_[pull]->ahead.load(std::memory_order_relaxed) > sequence) TracePull(pull, sequence);
 }
 
 void RankLink::PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) {

@@ -123,6 +123,7 @@ class RankLink final : public CommNet::Receiver, public FenceKeeper, public Step
   void Receive(int32_t from, const WireMessage& message) override;
   absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t from,
                                                      const PullRequest& request) override;
+  void PullBegan(int32_t pull, int64_t sequence) override;
   void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) override;
 
  private:

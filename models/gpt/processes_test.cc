@@ -367,17 +367,14 @@ TEST_F(ProcessesTest, NameTheOneThatIsSlow) {
   EXPECT_THAT(Read("stderr0"), Not(HasSubstr(line + "0 ")));
 }
 
-// How much of the time in which bytes come from the other process a device of this one computes.
+// Of how many pulls of a job the bytes come while a device of the rank that wants them computes.
 class OverlapTest : public ProcessesTest {
  protected:
   using Spans = std::map<double, double>;  // end by begin, in microseconds
 
-  static double Common(const Spans& computed, double begin, double end) {
-    double common = 0;
-    for (const auto& [from, to] : computed) {
-      common += std::max(0.0, std::min(end, to) - std::max(begin, from));
-    }
-    return common;
+  static bool Includes(const Spans& computed, double time) {
+    auto next = computed.lower_bound(time);
+    return next != computed.begin() && time < (--next)->second;
   }
 
   // Of what the ranks of a pipeline pull while they train, as the job's trace has it: activations
@@ -401,7 +398,7 @@ class OverlapTest : public ProcessesTest {
     if (trace.is_discarded()) return -1;
     std::map<std::pair<int, int>, std::string> tracks;
     std::map<int, Spans> computed;  // by rank
-    double pulled = 0, common = 0;
+    int64_t pulls = 0, beside = 0;
     for (const auto& event : trace["traceEvents"]) {
       const std::pair<int, int> track(event["pid"], event.value("tid", 0));
       if (event["name"] == "thread_name") tracks[track] = event["args"]["name"];
@@ -416,23 +413,24 @@ class OverlapTest : public ProcessesTest {
     for (const auto& event : trace["traceEvents"]) {
       if (event["ph"] != "X" || event["cat"] != "pull") continue;
       if (event["args"]["program"] != "train" || event["args"]["bytes"] <= kRidesAlong) continue;
-      const double begin = event["ts"], end = begin + event["dur"].get<double>();
-      pulled += end - begin;
-      common += Common(computed[rank_of(event)], begin, end);
+      ++pulls;
+      const double end = event["ts"].get<double>() + event["dur"].get<double>();
+      beside += Includes(computed[rank_of(event)], end) ? 1 : 0;
     }
-    return pulled > 0 ? common / pulled : -1;
+    return pulls > 0 ? static_cast<double>(beside) / static_cast<double>(pulls) : -1;
   }
 };
 
 // A stage pulls a micro-batch while it computes another. With one micro-batch a step there is
-// nothing that could hide the bytes: what is measured then says that the figure is of that. On two
-// cores it was 0.34 to 0.47 where nothing else ran, 0.14 once in ten runs, 0.65 to 0.81 under load
-// 8, and 0.00.
+// nothing that could hide the bytes: what is measured then says that the figure is of that. Of 8 it
+// was 0.32 to 0.47 in 40 runs, under a load of 6 on two cores too; of one, up to 0.15. The common
+// time would be the plainer figure, but one pull whose thread was stopped within it is a hundred
+// others: from 0.06 to 0.77.
 TEST_F(OverlapTest, BytesComeWhileAPipelineComputes) {
-  EXPECT_GT(Overlap({"--micro_batches=8"}), 0.08);
+  EXPECT_GT(Overlap({"--micro_batches=8"}), 0.22);
   const double alone = Overlap({"--micro_batches=1"});
   EXPECT_GE(alone, 0);
-  EXPECT_LT(alone, 0.05);
+  EXPECT_LT(alone, 0.22);
 }
 
 // A bit of one rank's memory, as if that had failed: the next look ends the run on both, before it
