@@ -2,15 +2,17 @@
 //
 //   x = matmul(a, b) + bias
 //   y = gelu(x)                              x is kept where others read it, as backward does
-//   dx = gelu_gradient(x, matmul_input_gradient(dy, b))
+//   dx = gelu_gradient(x, dy)                and the sum of dx over all dimensions but the last,
+//                                            which is the gradient of a bias; of gelu_erf, too
 //   y = layer_norm(a + b)                    the sum is kept; b may be dropout(c), or cast(c), or
 //                                            cast(dropout(c)), and with either cast y may be cast
 //   s = a + layer_norm_gradient(dy, ...)     and t = dropout(s), or cast(s), or dropout(cast(s));
 //                                            dy may be cast(c), for layer_norm_parameter_gradient
 //                                            as well
 //
-// In the residual stream of a transformer in bf16 the casts stand between products, in bf16, and
-// the stream, in f32: with these no pass over it casts alone.
+// A gradient is rounded before it is summed, as it was. In the residual stream of a transformer in
+// bf16 the casts stand between products, in bf16, and the stream, in f32: with these no pass over
+// it casts alone.
 //
 // A product that is partial is left alone: a bias would be added by every device, and gelu is not
 // linear. gelu is fused in bf16 alone, for the library does not say how exact its own is, and the
@@ -60,7 +62,8 @@ class Matcher : private AssignedGraph {
       if (node.op == &AddOp()) MatchBias(node);
       if (node.op == &AddOp()) MatchNormGradient(node);
       if (node.op == &GeluOp()) MatchGelu(node);
-      if (node.op == &GeluGradientOp()) MatchGeluGradient(node);
+      if (node.op == &GeluGradientOp()) MatchGradientSum(node, GeluGradientSumOp());
+      if (node.op == &GeluErfGradientOp()) MatchGradientSum(node, GeluErfGradientSumOp());
       if (node.op == &LayerNormOp()) MatchNorm(node);
     }
     for (const Node& node : graph().nodes()) {
@@ -129,15 +132,23 @@ class Matcher : private AssignedGraph {
     found_[gelu.id] = std::move(fused);
   }
 
-  void MatchGeluGradient(const Node& gelu) {
-    if (!IsBf16(gelu) || !KeepsLayout(gelu)) return;
-    if (!ReadsProduct(gelu, 1, MatMulInputGradientOp())) return;
-    const Node& product = MakerOf(gelu, 1);
-    found_[gelu.id] = {&MatMulInputGradientGeluGradientOp(),
-                       &product,
-                       {&product, &gelu},
-                       {{&product, 0}, {&product, 1}, {&gelu, 0}},
-                       {{&gelu, 0}}};
+  // The sum is made where the gradient is: it reads no more.
+  void MatchGradientSum(const Node& gradient, const OpDef& op) {
+    if (!KeepsLayout(gradient)) return;
+    const Shape& shape = graph().tensor(gradient.outputs[0]).type.shape;
+    for (const Reader& reader : readers(gradient.outputs[0])) {
+      const Node& sum = *reader.node;
+      if (sum.op != &ReduceOp() || !ReadsInPlace(sum, 0) || !IsOnCuda(sum)) continue;
+      const auto& attributes = std::get<ReduceAttributes>(sum.attributes);
+      if (!SumsAllButTheLast(attributes, shape)) continue;
+      found_[gradient.id] = {&op,
+                             &gradient,
+                             {&gradient, &sum},
+                             {{&gradient, 0}, {&gradient, 1}},
+                             {{&gradient, 0}, {&sum, 0}},
+                             attributes};
+      return;
+    }
   }
 
   void MatchNorm(const Node& norm) {

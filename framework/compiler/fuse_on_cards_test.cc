@@ -183,15 +183,41 @@ TEST(FuseOnCardsTest, Training) {
   Counts ops = OpsOfTraining(DType::kBF16, Gelu);
   EXPECT_EQ(ops["matmul_bias_gelu_aux"], 1);
   EXPECT_EQ(ops["matmul_bias"], 3);
-  EXPECT_EQ(ops["matmul_input_gradient_gelu_gradient"], 1);
-  EXPECT_EQ(ops["matmul_input_gradient"], 2) << "of the layers behind which there is no gelu";
+  EXPECT_EQ(ops["matmul_input_gradient"], 3);
+  EXPECT_EQ(ops["gelu_gradient_sum"], 1);
+  EXPECT_EQ(ops["reduce"], 4) << "of the other layers' biases, and of the loss";
   EXPECT_EQ(ops["gelu"] + ops["gelu_gradient"] + ops["matmul"], 0);
   for (const bool erf : {false, true}) {
     ops = OpsOfTraining(erf ? DType::kBF16 : DType::kF32, erf ? GeluErf : Gelu);
     EXPECT_EQ(ops["matmul_bias"], 4);
-    EXPECT_EQ(ops[erf ? "gelu_erf_gradient" : "gelu_gradient"], 1);
-    EXPECT_EQ(ops["matmul_input_gradient"], 3);
+    EXPECT_EQ(ops[erf ? "gelu_erf_gradient_sum" : "gelu_gradient_sum"], 1);
+    EXPECT_EQ(ops["reduce"], 4);
   }
+}
+
+TEST(FuseOnCardsTest, AGradientThatIsSummedOverAllButTheLastDimension) {
+  const auto counts = [](Tensor (*use)(Tensor gradient), const char* dy = "data:S0",
+                         const char* mesh = "data=2 @cuda") {
+    Graph graph;
+    const Tensor x = graph.Input("x", DType::kF32, {4, 8, 12}, dy);
+    const Tensor gradient = graph.Add(GeluGradientOp(), NoAttributes(),
+                                      {x, graph.Input("dy", DType::kF32, {4, 8, 12}, dy)})[0];
+    graph.Output("dx", gradient);
+    graph.Output("sum", use(gradient));
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  const auto of_bias = [](Tensor gradient) { return ReduceSum(gradient, {0, 1}); };
+  for (const char* const dy : {"data:S0", "data:S1", "data:S2"}) {
+    Counts ops = counts(of_bias, dy);
+    EXPECT_EQ(ops["gelu_gradient_sum"], 1) << dy;
+    EXPECT_EQ(ops["gelu_gradient"] + ops["reduce"], 0) << dy;
+  }
+  EXPECT_EQ(counts(of_bias, "data:S0", "data=2")["reduce"], 1) << "on CPUs";
+  EXPECT_EQ(counts([](Tensor gradient) { return ReduceSum(gradient, {0}); })["reduce"], 1);
+  EXPECT_EQ(counts([](Tensor gradient) { return ReduceSum(gradient, {1, 2}); })["reduce"], 1);
+  EXPECT_EQ(counts([](Tensor gradient) { return ReduceMean(gradient, {0, 1}); })["reduce"], 1);
+  EXPECT_EQ(counts([](Tensor gradient) { return ReduceMax(gradient, {0, 1}); })["reduce"], 1);
 }
 
 TEST(FuseOnCardsTest, ANormTakesWhatIsDroppedOfTheSumBeforeIt) {

@@ -51,12 +51,9 @@ TEST(CudaCardOpsTest, WhatTheLibraryDoesIsNotLaunched) {
     // The library's gelu is not exact enough for f32.
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "wide", dtype), f32 ? 1 : 0);
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "wide", dtype), f32 ? 1 : 0);
-    // It has gelu's gradient, too, and takes longer for it than a kernel of ours.
-    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "wide", dtype), 1);
     // What it keeps, and reads again, has rows of eight elements at least.
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "matrix", dtype), f32 ? 1 : 0);
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "matrix", dtype), 1);
-    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "matrix", dtype), 1);
   }
 }
 
@@ -66,7 +63,6 @@ TEST(CudaCardOpsTest, WithoutEpiloguesKernelsOfOursDoIt) {
     EXPECT_EQ(LaunchesOf("matmul_bias", "wide", dtype), 1);
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu", "wide", dtype), 2);
     EXPECT_EQ(LaunchesOf("matmul_bias_gelu_aux", "wide", dtype), 2);
-    EXPECT_EQ(LaunchesOf("matmul_input_gradient_gelu_gradient", "wide", dtype), 1);
   }
 }
 
@@ -147,6 +143,35 @@ std::vector<OpCase> CasesOf(const OpDef& op) {
 
 HostTensor CastTo(DType dtype, const KernelOperand& x) {
   return ResultsOf(CastOp(), CastAttributes{dtype}, {x})[0];
+}
+
+// Few rows, and so many that they are summed in blocks; of bf16 by pairs of columns, and where
+// those are odd by columns. One column alone is all of a tensor, which is summed in f64.
+TEST(CudaCardOpsTest, AGradientThatIsSummedHasTheBitsOfBoth) {
+  for (const auto& [op, gradient] : {std::pair(&GeluGradientSumOp(), &GeluGradientOp()),
+                                     std::pair(&GeluErfGradientSumOp(), &GeluErfGradientOp())}) {
+    std::vector<OpCase> cases = op->cases;
+    cases.insert(cases.end(), op->large_cases.begin(), op->large_cases.end());
+    for (const int64_t width : {2, 62, 66, 67}) {
+      for (const int64_t rows : {1, 63, 64, 65, 200, 1203}) {
+        OpCase& added = cases.emplace_back(op->cases[0]);
+        added.inputs.assign(2, {DType::kF32, {rows, width}});
+      }
+    }
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const OpCase& of_f32 : cases) {
+        const OpCase op_case = dtype == DType::kBF16 ? InBf16(*op, of_f32) : of_f32;
+        const std::vector<KernelOperand> at = OperandsOf(*op, op_case);
+        const auto fused = ResultsOf(*op, op_case.attributes, at);
+        const auto dx = ResultsOf(*gradient, NoAttributes(), at);
+        const auto sum = ResultsOf(ReduceOp(), op_case.attributes, {OperandOf(dx[0])});
+        ASSERT_EQ(fused.size(), 4u);
+        EXPECT_EQ(fused[0].dtype, dtype);
+        EXPECT_TRUE(fused[0].bytes == dx[0].bytes) << op->name << at[0].logical.shape.ToString();
+        EXPECT_TRUE(fused[1].bytes == sum[0].bytes) << op->name << at[0].logical.shape.ToString();
+      }
+    }
+  }
 }
 
 TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {

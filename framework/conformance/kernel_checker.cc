@@ -243,7 +243,12 @@ OpCase InBf16(const OpDef& op, const OpCase& f32) {
       is_in(FusedOps()) || is_in(CardOps()) || absl::StrContains(op.name, "attention");
   // cuBLASLt rounds a sum, and the sum with the bias, before its gelu reads it (13.1, H200).
   const bool thrice = absl::StrContains(op.name, "bias_gelu");
-  low.tolerance = std::max(f32.tolerance, thrice ? 0x1p-6 : twice ? 0x1p-7 : 0x1p-8);
+  // Terms of both signs, each rounded, may leave a small sum.
+  const bool sums = absl::EndsWith(op.name, "gradient_sum");
+  low.tolerance = std::max(f32.tolerance, sums     ? 0x1p-5
+                                          : thrice ? 0x1p-6
+                                          : twice  ? 0x1p-7
+                                                   : 0x1p-8);
   return low;
 }
 

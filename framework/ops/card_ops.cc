@@ -61,13 +61,10 @@ const Definition& BiasGeluAux() {
   return definition;
 }
 
-const Definition& InputGradientGeluGradient() {
-  static const auto& definition =
-      *new Definition{{{"dy"}, {"b"}, {"x"}},
-                      {{"dx"}},
-                      {{MatMulInputGradientOp, {0, 1}}, {GeluGradientOp, {2, 3}}},
-                      0,
-                      {4}};
+template <const OpDef& (*kGradient)()>
+const Definition& GradientSum() {
+  static const auto& definition = *new Definition{
+      {{"x"}, {"dy"}}, {{"dx"}, {"sum"}}, {{kGradient, {0, 1}}, {ReduceOp, {2}}}, 1, {2, 3}};
   return definition;
 }
 
@@ -194,6 +191,11 @@ absl::StatusOr<Types> TypesOf(absl::string_view name, const Definition& of, cons
       return Mismatch(name, "expected equal shapes, or a bias for each row of ",
                       TypeText(inputs[0]), ", got ", TypeText(inputs[1]));
     }
+    if (&op == &ReduceOp() &&
+        !SumsAllButTheLast(std::get<ReduceAttributes>(attributes), inputs[0].shape)) {
+      return Mismatch(name, "expected a sum over all dimensions of ", TypeText(inputs[0]),
+                      " but the last, got another reduction");
+    }
     ASSIGN_OR_RETURN(const Types made, op.infer({attributes, inputs, {}}));
     types.insert(types.end(), made.begin(), made.end());
   }
@@ -289,14 +291,6 @@ absl::StatusOr<IndexRule> RuleOfForward(const OpCall& call) {
   return IndexRule::Parse(equation);
 }
 
-absl::StatusOr<IndexRule> RuleOfGradient(const OpCall& call) {
-  const auto& a = std::get<MatMulAttributes>(call.attributes);
-  const bool leading = call.inputs[0].shape.rank() == call.inputs[1].shape.rank();
-  const char* const x = a.transpose_a ? "...km" : "...mk";
-  return IndexRule::Parse(
-      absl::StrCat("...mN,", leading ? "..." : "", a.transpose_b ? "Nk," : "kN,", x, "->", x));
-}
-
 // Rows of eight elements, which an epilogue wants for what it keeps, and others.
 template <DefinitionOf kOf, const char* kName>
 const OpDef& ForwardOp() {
@@ -310,6 +304,32 @@ const OpDef& ForwardOp() {
                 {"batched", Transposed(true, false), {F32({3, 5, 2}), F32({3, 5, 8}), F32({8})}}};
     op.large_cases = {{"", Transposed(false, false), {F32({3, 65, 83}), F32({83, 72}), F32({72})}},
                       {"", Transposed(false, true), {F32({190, 83}), F32({71, 83}), F32({71})}}};
+    return op;
+  }();
+  return op;
+}
+
+// ---- Gradients of activations ----
+
+template <DefinitionOf kOf, const char* kName>
+const OpDef& GradientSumOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<kOf, kName>();
+    op.computes_in = ComputesIn::kEither;
+    op.rule = [](const OpCall& call) {
+      const std::string x = DimFactors(call.inputs[0].shape.rank());
+      return IndexRule::Parse(absl::StrCat(x, ",", x, "->", x, ",", x.substr(x.size() - 1)), {{1}});
+    };
+    const auto sum = [](const Shape& dims) {
+      return ReduceAttributes{Reduction::kSum, false, dims};
+    };
+    const auto two = [](const Shape& shape) {
+      return std::vector<TensorType>{F32(shape), F32(shape)};
+    };
+    op.cases = {{"matrix", sum({0}), two({5, 7})}, {"cube", sum({0, 1}), two({3, 2, 8})}};
+    op.large_cases = {{"", sum({0}), two(Wide().shape)}, {"", sum({0, 1}), two({3, 401, 72})}};
+    // What is left of terms of both signs may be small.
+    for (OpCase& op_case : op.cases) op_case.tolerance = 1e-4;
     return op;
   }();
   return op;
@@ -380,7 +400,8 @@ OpDef NormOfSumOp() {
 constexpr char kMatMulBias[] = "matmul_bias";
 constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
 constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
-constexpr char kInputGradientGeluGradient[] = "matmul_input_gradient_gelu_gradient";
+constexpr char kGeluGradientSum[] = "gelu_gradient_sum";
+constexpr char kGeluErfGradientSum[] = "gelu_erf_gradient_sum";
 constexpr char kAddLayerNorm[] = "add_layer_norm";
 constexpr char kAddLayerNormCast[] = "add_layer_norm_cast";
 constexpr char kNormGradientAdd[] = "layer_norm_gradient_add";
@@ -395,22 +416,18 @@ const OpDef& MatMulBiasOp() { return ForwardOp<Bias, kMatMulBias>(); }
 const OpDef& MatMulBiasGeluOp() { return ForwardOp<BiasGelu, kMatMulBiasGelu>(); }
 const OpDef& MatMulBiasGeluAuxOp() { return ForwardOp<BiasGeluAux, kMatMulBiasGeluAux>(); }
 
-const OpDef& MatMulInputGradientGeluGradientOp() {
-  static const OpDef op = [] {
-    OpDef op = MakeCardOp<InputGradientGeluGradient, kInputGradientGeluGradient>();
-    op.computes_in = ComputesIn::kLow;
-    op.rule = RuleOfGradient;
-    op.cases = {
-        {"matrix", Transposed(false, false), {F32({5, 4}), F32({3, 4}), F32({5, 3})}},
-        {"wide", Transposed(false, false), {F32({2, 5, 4}), F32({16, 4}), F32({2, 5, 16})}},
-        {"wide_transposed", Transposed(true, true), {F32({8, 4}), F32({4, 16}), F32({16, 8})}},
-        {"batched", Transposed(false, true), {F32({3, 2, 4}), F32({3, 4, 8}), F32({3, 2, 8})}}};
-    op.large_cases = {
-        {"", Transposed(false, false), {F32({2, 95, 71}), F32({88, 71}), F32({2, 95, 88})}},
-        {"", Transposed(false, true), {F32({190, 71}), F32({71, 83}), F32({190, 83})}}};
-    return op;
-  }();
-  return op;
+const OpDef& GeluGradientSumOp() {
+  return GradientSumOp<GradientSum<GeluGradientOp>, kGeluGradientSum>();
+}
+const OpDef& GeluErfGradientSumOp() {
+  return GradientSumOp<GradientSum<GeluErfGradientOp>, kGeluErfGradientSum>();
+}
+
+bool SumsAllButTheLast(const ReduceAttributes& attributes, const Shape& shape) {
+  const Shape& dims = attributes.dims;
+  const int last = shape.rank() - 1;
+  return attributes.reduction == Reduction::kSum && !attributes.mean && dims.rank() == last &&
+         std::find(dims.begin(), dims.end(), last) == dims.end();
 }
 
 const OpDef& AddLayerNormOp() {

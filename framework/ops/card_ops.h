@@ -1,7 +1,8 @@
 // Ops that stand for several, as a card makes them in one pass: a matrix product with what follows
-// it, by cuBLASLt's epilogues, layer norm with the addition before it, and its gradient with the
-// addition behind it. No model, gradient or pass writes them but compiler/fuse_on_cards.h, for CUDA
-// devices, which alone have kernels of them; each is defined by the ops that it stands for.
+// it, by cuBLASLt's epilogues, gelu's gradient with the sum that is a bias's, layer norm with the
+// addition before it, and its gradient with the addition behind it. No model, gradient or pass
+// writes them but compiler/fuse_on_cards.h, for CUDA devices, which alone have kernels of them;
+// each is defined by the ops that it stands for.
 #ifndef SLUICE_FRAMEWORK_OPS_CARD_OPS_H_
 #define SLUICE_FRAMEWORK_OPS_CARD_OPS_H_
 
@@ -13,8 +14,11 @@ namespace sluice {
 const OpDef& MatMulBiasOp();         // a, b, bias -> y
 const OpDef& MatMulBiasGeluOp();     // a, b, bias -> gelu(y)
 const OpDef& MatMulBiasGeluAuxOp();  // a, b, bias -> gelu(y), y
-// dy, b, x -> dx: gelu_gradient of x and of what matmul_input_gradient makes of dy and b.
-const OpDef& MatMulInputGradientGeluGradientOp();
+// x, dy -> dx, sum: of either gelu the gradient, and its sum over all dimensions but the last, by
+// the attributes of that reduction.
+const OpDef& GeluGradientSumOp();
+const OpDef& GeluErfGradientSumOp();
+bool SumsAllButTheLast(const ReduceAttributes& attributes, const Shape& shape);
 // a, b, gamma, beta -> y, mean, rstd, sum: layer_norm of a + dropout(b), where b may be bf16, which
 // is cast when it is dropped; and with y cast to bf16.
 const OpDef& AddLayerNormOp();

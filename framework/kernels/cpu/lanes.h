@@ -339,6 +339,8 @@ SLUICE_INLINE void StoreTransposed(I c0, I c1, I c2, I c3, int32_t* to) {
 
 #endif
 
+SLUICE_INLINE F Reciprocal(F a) { return Splat(1) / a; }
+
 #include "framework/kernels/formulas.inc"
 
 // from[ids[0]], from[ids[1]] and so on, by a load of each: the instructions that gather take longer

@@ -89,10 +89,10 @@ PreparedKernel PrepareWay(const KernelSpec& spec, const Way& way, bool swapped,
 }
 
 // The first way that the library has. `ways` outlive the kernel.
-PreparedKernel PrepareFirst(const KernelSpec& spec, MatMulPass pass, const Ways& ways) {
+PreparedKernel PrepareFirst(const KernelSpec& spec, const Ways& ways) {
   const DType dtype = spec.inputs[0].dtype;
   RETURN_IF_ERROR(RequireAll(spec, dtype));
-  ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, pass));
+  ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, MatMulPass::kForward));
   MatrixProduct dense = DenseProduct(of.shape);
   dense.alignment = spec.alignment;
   for (const Way& way : ways) {
@@ -130,15 +130,6 @@ const Ways& WaysOfBiasGeluAux() {
   return ways;
 }
 
-// ---- dy 0, b 1, x 2, dx 3 ----
-
-// Never by the epilogue: of [16, 1024, 768] by [3072, 768] it takes an H200 444 us, where the
-// product takes 101 and our kernel what it moves.
-const Ways& WaysOfGeluGradient() {
-  static const Ways& ways = *new Ways{{Epilogue::kNone, 3, -1, {{PrepareGeluGradient, {2, 3}, 3}}}};
-  return ways;
-}
-
 }  // namespace
 
 PreparedKernel PrepareMatMul(const KernelSpec& spec) {
@@ -158,19 +149,15 @@ PreparedKernel PrepareMatMulWeightGradient(const KernelSpec& spec) {
 }
 
 PreparedKernel PrepareMatMulBias(const KernelSpec& spec) {
-  return PrepareFirst(spec, MatMulPass::kForward, WaysOfBias());
+  return PrepareFirst(spec, WaysOfBias());
 }
 
 PreparedKernel PrepareMatMulBiasGelu(const KernelSpec& spec) {
-  return PrepareFirst(spec, MatMulPass::kForward, WaysOfBiasGelu());
+  return PrepareFirst(spec, WaysOfBiasGelu());
 }
 
 PreparedKernel PrepareMatMulBiasGeluAux(const KernelSpec& spec) {
-  return PrepareFirst(spec, MatMulPass::kForward, WaysOfBiasGeluAux());
-}
-
-PreparedKernel PrepareMatMulInputGradientGeluGradient(const KernelSpec& spec) {
-  return PrepareFirst(spec, MatMulPass::kInputGradient, WaysOfGeluGradient());
+  return PrepareFirst(spec, WaysOfBiasGeluAux());
 }
 
 }  // namespace sluice::cuda

@@ -1,5 +1,5 @@
-// Reductions over chosen dimensions, and the sum of squares. Those in f32 have the order and the
-// bits of the CPU; sums of everything are in f64.
+// Reductions over chosen dimensions, gradients that are summed as they are made, and the sum of
+// squares. Those in f32 have the order and the bits of the CPU; sums of everything are in f64.
 #include <array>
 #include <cmath>
 #include <vector>
@@ -166,25 +166,124 @@ __global__ void __launch_bounds__(256) AddRowBlocks(const float* sums, float* y,
   y[i] = PlusTerms(from[0], from, width, blocks * width, width) * scale;
 }
 
+// The blocks that rows are folded in: one where there are few, or where a fold is no sum.
+struct CutRows {
+  int64_t blocks = 1, block_rows;
+  CutRows(int64_t rows, int64_t width, bool sums) : block_rows(rows) {
+    const RowBlocks cut(rows, width);
+    if (sums && rows >= kManyRows) blocks = cut.blocks;
+    if (blocks > 1) block_rows = cut.block_rows;
+  }
+};
+
 template <typename Fold, typename T>
 PreparedKernel ReduceColumns(const ReducedShape& kept, float scale) {
   const int64_t outer = kept.outer, rows = kept.reduced, width = kept.inner;
-  const RowBlocks cut(rows, width);
-  const bool in_blocks = std::is_base_of_v<SumFold, Fold> && rows >= kManyRows && cut.blocks > 1;
-  const int64_t blocks = in_blocks ? cut.blocks : 1, block_rows = in_blocks ? cut.block_rows : rows;
+  const CutRows cut(rows, width, std::is_base_of_v<SumFold, Fold>);
+  const bool in_blocks = cut.blocks > 1;
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         if (outer * width == 0) return absl::OkStatus();
         float *const y = at.at(1), *const sums = in_blocks ? at.scratch<float>() : y;
         RETURN_IF_ERROR(Launch(context, FoldColumns<Fold, T>,
-                               ColumnBlock::GridOf(width, outer * blocks, block_rows, 1),
-                               at.at<T>(0), sums, in_blocks ? 1 : scale, rows, blocks, block_rows,
-                               width));
+                               ColumnBlock::GridOf(width, outer * cut.blocks, cut.block_rows, 1),
+                               at.at<T>(0), sums, in_blocks ? 1 : scale, rows, cut.blocks,
+                               cut.block_rows, width));
         if (!in_blocks) return absl::OkStatus();
         return Launch(context, AddRowBlocks, GridOfFewSums(outer * width), sums, y, scale, outer,
-                      blocks, width);
+                      cut.blocks, width);
       },
-      in_blocks ? outer* blocks* width * 4 : 0);
+      in_blocks ? outer* cut.blocks* width * 4 : 0);
+}
+
+// What a lane has of a row that is mapped and summed: an element, or two of bf16 beside each other.
+template <typename Word>
+constexpr int kOfWord = std::is_same_v<Word, uint32_t> ? 2 : 1;
+template <typename Word>
+SLUICE_INLINE void Open(Word word, F (&x)[kOfWord<Word>]) {
+  if constexpr (kOfWord<Word> == 2) {
+    x[0] = FromBits(word << 16), x[1] = FromBits(word & 0xffff0000);
+  } else {
+    x[0] = Widen(word);
+  }
+}
+template <typename Word>
+SLUICE_INLINE Word Closed(const F (&x)[kOfWord<Word>]) {
+  if constexpr (kOfWord<Word> == 2) {
+    return TwoHalves(x[0], x[1]);
+  } else {
+    Word word;
+    Narrow(x[0], &word);
+    return word;
+  }
+}
+
+// dx = formula(x, dy), and what FoldColumns makes of it, while it is at hand. `width`: in words.
+// Four rows are read ahead: with eight a processor has registers for one block, which leaves it
+// waiting for what it computes.
+template <typename Word, F (*formula)(F, F)>
+__global__ void __launch_bounds__(kColumnThreads)
+    MapTwoAndSum(const Word* x, const Word* dy, Word* dx, float* sums, int64_t rows,
+                 int64_t block_rows, int64_t width) {
+  constexpr int kSums = kOfWord<Word>;
+  const ColumnBlock columns(width);
+  const int64_t begin = columns.part * block_rows;
+  const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
+  struct Read {
+    Word x, dy;
+  };
+  float total[kSums];
+  columns.FoldRows<SumFromNothing, 4>(
+      begin, end,
+      [&](int64_t r) {
+        const int64_t i = r * width + columns.column;
+        return Read{x[i], dy[i]};
+      },
+      [&](int64_t r, const Read& read, float(&sum)[kSums]) {
+        F of[kSums], slope[kSums];
+        Open(read.x, of);
+        Open(read.dy, slope);
+        for (int e = 0; e < kSums; ++e) slope[e] = formula(of[e], slope[e]);
+        const Word made = Closed<Word>(slope);
+        dx[r * width + columns.column] = made;
+        Open(made, slope);
+        for (int e = 0; e < kSums; ++e) sum[e] = sum[e] + slope[e];
+      },
+      total);
+  if (WarpOfBlock() != 0 || !columns.valid) return;
+  float* const to = sums + (columns.part * width + columns.column) * kSums;
+  for (int e = 0; e < kSums; ++e) to[e] = rows == 0 ? 0 : total[e];
+}
+
+// x, dy -> dx and its sums down the columns.
+template <F (*formula)(F, F)>
+PreparedKernel PrepareMapAndSum(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, {dtype, dtype, dtype, DType::kF32}));
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  const CutRows cut(rows, width, /*sums=*/true);
+  const bool in_blocks = cut.blocks > 1;
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel(
+        [=](const KernelContext& context, const Operands& at) -> absl::Status {
+          if (width == 0) return absl::OkStatus();
+          float *const y = at.at(3), *const sums = in_blocks ? at.scratch<float>() : y;
+          const auto launch = [&]<typename Word>(Word) {
+            const int64_t words = width / kOfWord<Word>;
+            return Launch(context, MapTwoAndSum<Word, formula>,
+                          ColumnBlock::GridOf(words, cut.blocks, cut.block_rows, kOfWord<Word>),
+                          at.at<Word>(0), at.at<Word>(1), at.at<Word>(2), sums, rows,
+                          cut.block_rows, words);
+          };
+          const bool pairs = sizeof(T) == 2 && width % 2 == 0 &&
+                             PackAligned(at.at<T>(0), at.at<T>(1), at.at<T>(2));
+          RETURN_IF_ERROR(pairs ? launch(uint32_t{0}) : launch(T{}));
+          if (!in_blocks) return absl::OkStatus();
+          return Launch(context, AddRowBlocks, GridOfFewSums(width), sums, y, 1.0f, int64_t{1},
+                        cut.blocks, width);
+        },
+        in_blocks ? cut.blocks* width * 4 : 0);
+  });
 }
 
 // Dimensions of a tensor, by their strides, from the last on.
@@ -321,6 +420,13 @@ PreparedKernel PrepareReduce(const KernelSpec& spec) {
         return PrepareFold<MinFold, T>(spec, attributes, scale);
     }
   });
+}
+
+PreparedKernel PrepareGeluGradientSum(const KernelSpec& spec) {
+  return PrepareMapAndSum<GeluGradientOf>(spec);
+}
+PreparedKernel PrepareGeluErfGradientSum(const KernelSpec& spec) {
+  return PrepareMapAndSum<GeluErfGradientOf>(spec);
 }
 
 PreparedKernel PrepareSumSquares(const KernelSpec& spec) {

@@ -51,6 +51,13 @@ template <int n>
 SLUICE_INLINE I ShiftRightSigned(I a) {
   return static_cast<I>(static_cast<int32_t>(a) >> n);
 }
+// What nvcc makes of 1 / a where a is normal and not too large, to the bit. Of itself it looks
+// first and branches, so that elements of a pack are computed one behind the other: 57 instructions
+// for a gradient of gelu and its sum where there are 48 now (counted in the code for sm_90).
+SLUICE_INLINE F Reciprocal(F a) {
+  const F near = __fdividef(1, a);
+  return fmaf(near, fmaf(-a, near, 1), near);
+}
 SLUICE_INLINE F ToFloat(I a) { return static_cast<float>(static_cast<int32_t>(a)); }
 SLUICE_INLINE I Bits(F a) { return BitCast<I>(a); }
 SLUICE_INLINE F FromBits(I a) { return BitCast<F>(a); }

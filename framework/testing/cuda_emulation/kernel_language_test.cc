@@ -174,6 +174,13 @@ TEST_F(KernelLanguageTest, ArgumentsAreCopiedAtTheLaunch) {
   for (int i = 0; i < 32; ++i) EXPECT_EQ(fresh_[i], i * 31 + 9);
 }
 
+TEST(FastDivisionTest, GivesZeroForADivisorThatIsTooLarge) {
+  EXPECT_EQ(__fdividef(1, 3), 1.0f / 3);
+  EXPECT_EQ(__fdividef(1, 0x1p126f), 0x1p-126f);
+  EXPECT_EQ(__fdividef(1, 0x1.8p126f), 0);
+  EXPECT_TRUE(std::isnan(__fdividef(1, std::nanf(""))));
+}
+
 TEST(Bfloat16Test, RoundsToNearestEven) {
   const auto rounded = [](uint32_t bits) {
     return __bfloat16_as_ushort(__float2bfloat16_rn(__uint_as_float(bits)));

@@ -125,6 +125,10 @@ inline int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 inline unsigned int __float_as_uint(float x) { return __builtin_bit_cast(unsigned int, x); }
 inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 inline float __uint_as_float(unsigned int x) { return __builtin_bit_cast(float, x); }
+// As the guide has it: of a divisor above 2^126, 0, and NaN of two that are infinite.
+inline float __fdividef(float x, float y) {
+  return std::fabs(y) > 0x1p126f && std::isfinite(y) ? 0 : x / y;
+}
 inline int __popc(unsigned int x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned int>(x)); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
