@@ -41,37 +41,42 @@ class Joiner {
   }
 
  private:
-  // What calls that are joined have in common: the script that they are in, and the op.
-  using Key = std::tuple<int32_t, Phase, int64_t, int64_t, std::string, std::string, size_t>;
+  // What calls that are joined have in common: the script that they are in, the op, and, of sums of
+  // what one task made, that task.
+  using Key =
+      std::tuple<int32_t, Phase, int64_t, int64_t, std::string, std::string, size_t, TaskId>;
 
   bool MayJoin(const Task& task) const {
     return task.kind == plan::INSTRUCTION_KERNEL && task.node >= 0 && task.every == 1 &&
            mesh_.devices()[task.device].kind == DeviceKind::kCuda;
   }
-  static Key KeyOf(const Task& task) {
-    return {task.device, task.phase,      task.firings,      task.round,
-            task.op,     task.attributes, task.inputs.size()};
+  TaskId MakerOf(const Task& task) const {
+    return tasks_.values[tasks_.values[task.inputs[0].value].root].producer;
+  }
+  Key KeyOf(TaskId t) const {
+    const Task& task = tasks_.tasks[t];
+    return {task.device, task.phase,      task.firings,       task.round,
+            task.op,     task.attributes, task.inputs.size(), early_[t] ? MakerOf(task) : -1};
   }
 
   // Casts of what no task makes: of parameters, as a program begins. It reads none after its
-  // update.
+  // update. And reductions of what a task makes beside each other, as are those of the gradients
+  // that attention makes of three products with biases: each by itself is too small for a card.
   void FindEarly() {
     for (const Task& task : tasks_.tasks) {
-      const auto is_made = [this](const TaskInput& input) {
-        return tasks_.values[tasks_.values[input.value].root].producer >= 0;
-      };
-      early_.push_back(MayJoin(task) && task.op == "cast" &&
-                       std::none_of(task.inputs.begin(), task.inputs.end(), is_made));
+      early_.push_back(MayJoin(task) && ((task.op == "cast" && MakerOf(task) < 0) ||
+                                         (task.op == "reduce" && MakerOf(task) >= 0)));
     }
   }
   // All tasks in order, but for those of FindEarly: where the first of a script stands, the others
-  // follow. They are read throughout a step, so that little memory is taken for longer.
+  // follow. Casts are read throughout a step, so that little memory is taken for longer; what is
+  // reduced is there as the first is.
   std::vector<TaskId> WithEarlyTogether() const {
     std::vector<TaskId> order(tasks_.tasks.size()), at(order.size());
     std::iota(order.begin(), order.end(), 0);
     std::map<Key, TaskId> first;
     for (const TaskId t : order) {
-      at[t] = early_[t] ? first.try_emplace(KeyOf(tasks_.tasks[t]), t).first->second : t;
+      at[t] = early_[t] ? first.try_emplace(KeyOf(t), t).first->second : t;
     }
     std::stable_sort(order.begin(), order.end(), [&](TaskId a, TaskId b) { return at[a] < at[b]; });
     return order;
@@ -99,7 +104,7 @@ class Joiner {
     const Task& task = tasks_.tasks[t];
     CloseGroupsInTheWayOf(task);
     if (!Joins(t)) return;
-    int32_t& group = latest_.try_emplace(KeyOf(task), -1).first->second;
+    int32_t& group = latest_.try_emplace(KeyOf(t), -1).first->second;
     if (group < 0 || closed_[group]) {
       group = static_cast<int32_t>(groups_.size());
       groups_.emplace_back();

@@ -1,7 +1,7 @@
-// Updates of many variables in one launch, and casts of them (compiler/join_calls.h): the kernel
-// has the bits of the CPU's, whatever calls stand beside each other; plans join what one optimizer
-// group updates on a device; and a step gives the bits of one whose updates are launched one by
-// one.
+// Updates of many variables in one launch, casts of them, and sums of what one task made
+// (compiler/join_calls.h): the kernel has the bits of the CPU's, whatever calls stand beside each
+// other; plans join what one optimizer group updates on a device; and a step gives the bits of one
+// whose updates are launched one by one.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -150,6 +150,39 @@ TEST(CudaUpdatesTest, OtherCastsAreMadeOneByOne) {
   }
 }
 
+KernelCall SumsDownColumns(DType dtype, const std::vector<int64_t>& rows, int64_t width,
+                           Xorshift* random) {
+  KernelCall calls;
+  calls.op = "reduce";
+  calls.attributes = PrintAttributes(ReduceAttributes{Reduction::kSum, false, {0}});
+  calls.calls = static_cast<int>(rows.size());
+  calls.updates.resize(rows.size());
+  for (const int64_t n : rows) {
+    Array array(Shape{n, width});
+    for (double& value : array.values) value = 0.001 * (random->Below(2000) - 1000);
+    const TensorType type = {dtype, {n, width}};
+    calls.inputs.push_back({type, WholeBox(type.shape), ToArray(FromArray(array, dtype))});
+    calls.outputs.push_back({F32({width}), WholeBox({width}), {}});
+  }
+  return calls;
+}
+
+// Of few rows, and of so many that blocks of them are added up by a second launch.
+TEST(CudaUpdatesTest, SumsOfOneShapeAreOneLaunch) {
+  Xorshift random(8);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int64_t width : {33, 40}) {
+      EXPECT_EQ(Check(SumsDownColumns(dtype, {5, 5, 5}, width, &random), 1), "");
+      EXPECT_EQ(Check(SumsDownColumns(dtype, {1203, 1203, 1203}, width, &random), 2), "");
+    }
+    const std::vector<int64_t> most(16, 7), more(17, 7);
+    EXPECT_EQ(Check(SumsDownColumns(dtype, most, 9, &random), 1), "");
+    EXPECT_EQ(Check(SumsDownColumns(dtype, more, 9, &random), 17), "") << "more than a table";
+    EXPECT_EQ(Check(SumsDownColumns(dtype, {5, 6}, 9, &random), 2), "") << "of two shapes";
+    EXPECT_EQ(Check(SumsDownColumns(dtype, {5, 5}, 1, &random), 4), "") << "of all elements";
+  }
+}
+
 // Of ops that have no kernel for many calls, too.
 TEST(CudaUpdatesTest, OtherOpsAreCalledOneByOne) {
   Xorshift random(4);
@@ -161,6 +194,35 @@ TEST(CudaUpdatesTest, OtherOpsAreCalledOneByOne) {
 }
 
 constexpr int kBatch = 4, kWidth = 6, kLayers = 3, kSteps = 3;
+
+std::unique_ptr<Graph> Trained(Graph* graph, Tensor y, OptimizerOptions::Kind kind, DType compute) {
+  graph->Output("loss", Mean(y));
+  EXPECT_TRUE(graph->Finish().ok()) << graph->status();
+  OptimizerOptions options;
+  options.kind = kind;
+  options.momentum = 0.5;
+  options.weight_decay = 0.1;
+  options.clip = 1;
+  PrecisionOptions precision;
+  precision.compute = compute;
+  auto train = RunPasses(*graph, {MixedPrecision(precision), Train(options)});
+  EXPECT_TRUE(train.ok()) << train.status();
+  return train.ok() ? *std::move(train) : std::make_unique<Graph>();
+}
+
+// Three products with biases, of which attention makes one.
+std::unique_ptr<Graph> Attending(DType compute = DType::kF32) {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, "data:S0");
+  const auto heads = [&](const std::string& name) {
+    const Tensor weight =
+        graph.Variable(name + "/weight", DType::kF32, {kWidth, kWidth}, {"normal", 0.5}, "");
+    const Tensor bias = graph.Variable(name + "/bias", DType::kF32, {kWidth}, {"zeros"}, "");
+    return Reshape(MatMul(x, weight) + bias, {kBatch / 2, 2, 2, kWidth / 2});
+  };
+  const Tensor q = heads("q"), k = heads("k"), v = heads("v");
+  return Trained(&graph, CausalAttention(q, k, v), OptimizerOptions::kAdamW, compute);
+}
 
 // Layers of a weight and a bias; biases do not decay.
 std::unique_ptr<Graph> Training(OptimizerOptions::Kind kind, DType compute = DType::kF32) {
@@ -174,18 +236,7 @@ std::unique_ptr<Graph> Training(OptimizerOptions::Kind kind, DType compute = DTy
         graph.Variable(absl::StrCat(name, "/bias"), DType::kF32, {kWidth}, {"zeros"}, "");
     x = Gelu(MatMul(x, weight) + bias);
   }
-  graph.Output("loss", Mean(x));
-  EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-  OptimizerOptions options;
-  options.kind = kind;
-  options.momentum = 0.5;
-  options.weight_decay = 0.1;
-  options.clip = 1;
-  PrecisionOptions precision;
-  precision.compute = compute;
-  auto train = RunPasses(graph, {MixedPrecision(precision), Train(options)});
-  EXPECT_TRUE(train.ok()) << train.status();
-  return train.ok() ? *std::move(train) : std::make_unique<Graph>();
+  return Trained(&graph, x, kind, compute);
 }
 
 // By device: the calls of each instruction of an op.
@@ -244,6 +295,25 @@ TEST(CudaUpdatesTest, PlansJoinCastsOfParameters) {
             (Calls{{0, std::vector<int>(joined.at(0).size() - 1 + 2 * kLayers, 0)}}));
   const Calls two = CallsInPlan(*graph, "data=2 @cuda", "cast", true);
   EXPECT_EQ(two, (Calls{{0, joined.at(0)}, {1, joined.at(0)}}));
+}
+
+// Those of attention's gradients, and no others: what a layer further on sums is not kept for it.
+TEST(CudaUpdatesTest, PlansJoinSumsOfWhatOneTaskMade) {
+  for (const DType compute : {DType::kF32, DType::kBF16}) {
+    const std::unique_ptr<Graph> graph = Attending(compute);
+    for (const auto& [device, calls] : CallsInPlan(*graph, "data=2 @cuda", "reduce", true)) {
+      EXPECT_EQ(std::count(calls.begin(), calls.end(), 3), 1) << device;
+      EXPECT_EQ(std::count(calls.begin(), calls.end(), 0), calls.size() - 1) << device;
+    }
+    for (const auto& [device, calls] : CallsInPlan(*graph, "data=2 @cuda", "reduce", false)) {
+      EXPECT_EQ(std::count(calls.begin(), calls.end(), 0), calls.size()) << device;
+      EXPECT_GE(calls.size(), 3u) << device;
+    }
+  }
+  const std::unique_ptr<Graph> layers = Training(OptimizerOptions::kAdamW);
+  for (const auto& [device, calls] : CallsInPlan(*layers, "data=1 @cuda", "reduce", true)) {
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), 0), calls.size()) << device;
+  }
 }
 
 TEST(CudaUpdatesTest, ExplanationsNameAllThatIsJoined) {
@@ -311,13 +381,19 @@ absl::StatusOr<Bytes> VariablesAfter(const Graph& graph, const std::string& mesh
   return result;
 }
 
-TEST(CudaUpdatesTest, JoinedUpdatesChangeNoBit) {
+TEST(CudaUpdatesTest, JoinedCallsChangeNoBit) {
+  std::vector<std::unique_ptr<Graph>> graphs;
   for (const auto kind : {OptimizerOptions::kAdamW, OptimizerOptions::kSgd, OptimizerOptions::kLars,
                           OptimizerOptions::kAdagrad}) {
-    const std::unique_ptr<Graph> graph = Training(kind);
+    graphs.push_back(Training(kind));
+  }
+  graphs.push_back(Attending());
+  for (const std::unique_ptr<Graph>& graph : graphs) {
     for (const auto& [mesh, micro] : std::vector<std::pair<std::string, int64_t>>{
-             {"data=1 @cuda", 1}, {"data=2 @cuda", 2}, {"model=2 @cuda", 1}}) {
-      SCOPED_TRACE(absl::StrCat(mesh, ", optimizer ", static_cast<int>(kind)));
+             {"data=1 @cuda", 1},
+             {"data=2 @cuda", graph == graphs.back() ? 1 : 2},
+             {"model=2 @cuda", 1}}) {
+      SCOPED_TRACE(absl::StrCat(mesh, ", graph of ", graph->variables().size(), " variables"));
       const auto apart = VariablesAfter(*graph, mesh, micro, /*fuse=*/false);
       ASSERT_TRUE(apart.ok()) << apart.status();
       const auto joined = VariablesAfter(*graph, mesh, micro, /*fuse=*/true);

@@ -140,30 +140,49 @@ PreparedKernel ReduceRows(const ReducedShape& kept, float scale) {
   });
 }
 
-// Of each outer index `blocks` blocks of rows, whose results are y[outer, block, inner].
+// Where calls of one shape read and write. Of arrays of pointers nvcc makes copies in local memory,
+// of an array of these none.
+struct Folded {
+  const void* x;
+  float* y;
+};
+struct FoldTable {
+  Folded calls[kFewCalls];
+};
+
+// Of each outer index of each call `blocks` blocks of rows, whose results are [call, outer, block,
+// inner] of `sums`, or, if there are none, those of the call.
 template <typename Fold, typename T>
 __global__ void __launch_bounds__(kColumnThreads)
-    FoldColumns(const T* x, float* y, float scale, int64_t rows, int64_t blocks, int64_t block_rows,
-                int64_t width) {
+    FoldColumns(FoldTable table, float* sums, float scale, int64_t rows, int64_t outer,
+                int64_t blocks, int64_t block_rows, int64_t width) {
   const ColumnBlock columns(width);
-  const int64_t begin = columns.part % blocks * block_rows;
+  const int call = static_cast<int>(columns.part / (outer * blocks));
+  const Folded& at = table.calls[call];
+  const int64_t part = columns.part - call * outer * blocks;
+  const int64_t begin = part % blocks * block_rows;
   const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
-  const T* const from = x + columns.part / blocks * rows * width + columns.column;
+  const T* const from = static_cast<const T*>(at.x) + part / blocks * rows * width + columns.column;
+  float* const to =
+      (sums != nullptr ? sums + columns.part * width : at.y + part * width) + columns.column;
   float total[1];
   columns.FoldRows<Fold, 8>(
       begin, end, [&](int64_t r) { return from[r * width]; },
       [](int64_t, T read, float(&sum)[1]) { sum[0] = Fold::Of(sum[0], Widen(read)); }, total);
   if (WarpOfBlock() != 0 || !columns.valid) return;
   const float result = rows == 0 && Fold::kIdentity == 0 ? 0 : total[0];
-  y[columns.part * width + columns.column] = scale == 1 ? result : result * scale;
+  *to = scale == 1 ? result : result * scale;
 }
 
-__global__ void __launch_bounds__(256) AddRowBlocks(const float* sums, float* y, float scale,
-                                                    int64_t outer, int64_t blocks, int64_t width) {
+__global__ void __launch_bounds__(256)
+    AddRowBlocks(const float* sums, FoldTable table, float scale, int64_t calls, int64_t outer,
+                 int64_t blocks, int64_t width) {
   const int64_t i = ThreadIndex();
-  if (i >= outer * width) return;
+  if (i >= calls * outer * width) return;
   const float* const from = sums + i / width * blocks * width + i % width;
-  y[i] = PlusTerms(from[0], from, width, blocks * width, width) * scale;
+  const int call = static_cast<int>(i / (outer * width));
+  table.calls[call].y[i - call * outer * width] =
+      PlusTerms(from[0], from, width, blocks * width, width) * scale;
 }
 
 // The blocks that rows are folded in: one where there are few, or where a fold is no sum.
@@ -177,23 +196,25 @@ struct CutRows {
 };
 
 template <typename Fold, typename T>
-PreparedKernel ReduceColumns(const ReducedShape& kept, float scale) {
+PreparedKernel ReduceColumns(const ReducedShape& kept, float scale, int calls) {
   const int64_t outer = kept.outer, rows = kept.reduced, width = kept.inner;
   const CutRows cut(rows, width, std::is_base_of_v<SumFold, Fold>);
   const bool in_blocks = cut.blocks > 1;
   return MakeKernel(
       [=](const KernelContext& context, const Operands& at) -> absl::Status {
         if (outer * width == 0) return absl::OkStatus();
-        float *const y = at.at(1), *const sums = in_blocks ? at.scratch<float>() : y;
-        RETURN_IF_ERROR(Launch(context, FoldColumns<Fold, T>,
-                               ColumnBlock::GridOf(width, outer * cut.blocks, cut.block_rows, 1),
-                               at.at<T>(0), sums, in_blocks ? 1 : scale, rows, cut.blocks,
-                               cut.block_rows, width));
+        FoldTable table = {};
+        for (int c = 0; c < calls; ++c) table.calls[c] = {at.at<T>(c), at.at(calls + c)};
+        float* const sums = in_blocks ? at.scratch<float>() : nullptr;
+        RETURN_IF_ERROR(
+            Launch(context, FoldColumns<Fold, T>,
+                   ColumnBlock::GridOf(width, calls * outer * cut.blocks, cut.block_rows, 1), table,
+                   sums, in_blocks ? 1 : scale, rows, outer, cut.blocks, cut.block_rows, width));
         if (!in_blocks) return absl::OkStatus();
-        return Launch(context, AddRowBlocks, GridOfFewSums(outer * width), sums, y, scale, outer,
-                      cut.blocks, width);
+        return Launch(context, AddRowBlocks, GridOfFewSums(calls * outer * width), sums, table,
+                      scale, int64_t{calls}, outer, cut.blocks, width);
       },
-      in_blocks ? outer* cut.blocks* width * 4 : 0);
+      in_blocks ? calls* outer* cut.blocks* width * 4 : 0);
 }
 
 // What a lane has of a row that is mapped and summed: an element, or two of bf16 beside each other.
@@ -279,8 +300,8 @@ PreparedKernel PrepareMapAndSum(const KernelSpec& spec) {
                              PackAligned(at.at<T>(0), at.at<T>(1), at.at<T>(2));
           RETURN_IF_ERROR(pairs ? launch(uint32_t{0}) : launch(T{}));
           if (!in_blocks) return absl::OkStatus();
-          return Launch(context, AddRowBlocks, GridOfFewSums(width), sums, y, 1.0f, int64_t{1},
-                        cut.blocks, width);
+          return Launch(context, AddRowBlocks, GridOfFewSums(width), sums,
+                        FoldTable{{{nullptr, y}}}, 1.0f, int64_t{1}, int64_t{1}, cut.blocks, width);
         },
         in_blocks ? cut.blocks* width * 4 : 0);
   });
@@ -393,17 +414,28 @@ PreparedKernel PrepareFold(const KernelSpec& spec, const ReduceAttributes& attri
     return ReduceAll<T, false>(spec, scale, kMostBlocks);
   }
   if (kept.inner == 1) return ReduceRows<RowFold, T>(kept, factor);
-  return ReduceColumns<Fold, T>(kept, factor);
+  return ReduceColumns<Fold, T>(kept, factor, spec.calls);
+}
+
+// Whether calls are folds down columns, all of one shape: attention's gradients are.
+bool AreAlike(const KernelSpec& spec, const ReduceAttributes& attributes) {
+  const Shard& x = spec.inputs[0];
+  const ReducedShape kept(x.local, attributes.dims);
+  if (!kept.contiguous || kept.inner == 1 || spec.calls > kFewCalls) return false;
+  return std::all_of(spec.inputs.begin(), spec.inputs.end(), [&](const Shard& other) {
+    return other.dtype == x.dtype && other.local == x.local && other.logical == x.logical;
+  });
 }
 
 }  // namespace
 
 // What is summed up is f32, of bf16 too.
 PreparedKernel PrepareReduce(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32}));
   ASSIGN_OR_RETURN(const ReduceAttributes attributes,
                    ParseAttributes<ReduceAttributes>(spec.attributes));
+  if (spec.calls > 1 && !AreAlike(spec, attributes)) return PrepareEachCall(spec, PrepareReduce);
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(CallOf(spec, 0), {dtype, DType::kF32}));
   double scale = 1;
   if (attributes.mean) {
     for (int64_t d : attributes.dims) {
