@@ -1,14 +1,18 @@
-// Five patterns, in which nothing moves, and nothing else reads a product:
+// Patterns in which nothing moves, and nothing else reads a product:
 //
 //   x = matmul(a, b) + bias
 //   y = gelu(x)                              x is kept where others read it, as backward does
 //   dx = gelu_gradient(x, dy)                and the sum of dx over all dimensions but the last,
 //                                            which is the gradient of a bias; of gelu_erf, too
 //   y = layer_norm(a + b)                    the sum is kept; b may be dropout(c), or cast(c), or
-//                                            cast(dropout(c)), and with either cast y may be cast
+//                                            cast(dropout(c)), and with either cast y may be cast,
+//                                            in its place or beside it
 //   s = a + layer_norm_gradient(dy, ...)     and t = dropout(s), or cast(s), or dropout(cast(s));
 //                                            dy may be cast(c), for layer_norm_parameter_gradient
 //                                            as well
+//   s = a + cast(b)                          b in bf16, where no norm follows
+//   dx = layer_norm_gradient(dy, ...)        and cast(dx), where others read dx, too: of norms that
+//                                            stand in the residual stream
 //
 // A gradient is rounded before it is summed, as it was. In the residual stream of a transformer in
 // bf16 the casts stand between products, in bf16, and the stream, in f32: with these no pass over
@@ -68,6 +72,12 @@ class Matcher : private AssignedGraph {
     }
     for (const Node& node : graph().nodes()) {
       if (IsOnCuda(node) && node.op == &CastOp()) MatchCastOfSlopes(node);
+    }
+    for (const auto& [id, fused] : found_) Take(fused);
+    for (const Node& node : graph().nodes()) {
+      if (!IsOnCuda(node) || taken_.count(&node) > 0) continue;
+      if (node.op == &AddOp()) MatchCastAdd(node);
+      if (node.op == &LayerNormGradientOp()) MatchNormGradientCast(node);
     }
     return std::move(found_);
   }
@@ -195,16 +205,23 @@ class Matcher : private AssignedGraph {
     return true;
   }
 
-  // The cast of y, if nothing else reads y. No kernel makes a y of bf16 where b is f32, which
-  // models do not ask for.
+  // The cast of y, in its place if nothing else reads y. No kernel makes a y of bf16 where b is
+  // f32, which models do not ask for.
   void AppendCast(const Node& norm, FusedNode* fused) const {
     const Operand& b = fused->inputs[1];
-    if (!IsBf16(b.node->inputs[b.index]) || !IsReadOnce(norm.outputs[0])) return;
-    const Reader& reader = readers(norm.outputs[0])[0];
-    if (!IsCastToBf16(reader)) return;
-    fused->op = &AddLayerNormCastOp();
-    fused->nodes.push_back(reader.node);
-    fused->outputs[0] = {reader.node, 0};
+    if (!IsBf16(b.node->inputs[b.index])) return;
+    for (const Reader& reader : readers(norm.outputs[0])) {
+      if (!IsCastToBf16(reader)) continue;
+      fused->nodes.push_back(reader.node);
+      if (IsReadOnce(norm.outputs[0])) {
+        fused->op = &AddLayerNormCastOp();
+        fused->outputs[0] = {reader.node, 0};
+      } else {
+        fused->op = &AddLayerNormAndCastOp();
+        fused->outputs.push_back({reader.node, 0});
+      }
+      return;
+    }
   }
   bool IsCastToBf16(const Reader& reader) const {
     return reader.node->op == &CastOp() && IsBf16(*reader.node) && ReadsInPlace(*reader.node, 0) &&
@@ -290,8 +307,40 @@ class Matcher : private AssignedGraph {
     }
   }
 
+  void Take(const FusedNode& fused) { taken_.insert(fused.nodes.begin(), fused.nodes.end()); }
+
+  // What nothing else has taken.
+  void MatchCastAdd(const Node& add) {
+    if (!AreOfOneType(add) || !KeepsLayout(add)) return;
+    for (const size_t term : {1, 0}) {
+      const Node& cast = MakerOf(add, term);
+      if (cast.op != &CastOp() || taken_.count(&cast) > 0 || !IsBf16(cast.inputs[0])) continue;
+      if (!ReadsInPlace(add, term) || !IsReadOnce(add.inputs[term]) || !KeepsLayout(cast)) continue;
+      FusedNode fused = {&CastAddOp(),  &add,
+                         {&cast, &add}, {{&add, 1 - term}, {&cast, 0}},
+                         {{&add, 0}},   cast.attributes};
+      Take(fused);
+      found_[add.id] = std::move(fused);
+      return;
+    }
+  }
+
+  // The first cast of it is made where it is: it reads no more.
+  void MatchNormGradientCast(const Node& gradient) {
+    for (const Reader& reader : readers(gradient.outputs[0])) {
+      if (!IsCastToBf16(reader) || taken_.count(reader.node) > 0) continue;
+      FusedNode fused = {&LayerNormGradientCastOp(), &gradient, {&gradient, reader.node}, {}, {}};
+      for (size_t i = 0; i < gradient.inputs.size(); ++i) fused.inputs.push_back({&gradient, i});
+      fused.outputs = {{&gradient, 0}, {reader.node, 0}};
+      Take(fused);
+      found_[gradient.id] = std::move(fused);
+      return;
+    }
+  }
+
   const Grid& grid_;
   std::map<NodeId, FusedNode> found_;
+  std::set<const Node*> taken_;
   std::map<NodeId, NodeId> sum_of_;  // by norm's gradients that are fused with one
 };
 

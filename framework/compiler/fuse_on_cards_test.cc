@@ -264,7 +264,7 @@ TEST(FuseOnCardsTest, ANormTakesWhatIsDroppedOfTheSumBeforeIt) {
   EXPECT_EQ(ops["dropout"], 1) << "on CPUs";
 }
 
-TEST(FuseOnCardsTest, ANormOfASumWithBf16IsCastWhereNothingElseReadsIt) {
+TEST(FuseOnCardsTest, ANormOfASumWithBf16IsCast) {
   const auto counts = [](DType dtype, bool kept, DType to = DType::kBF16) {
     Graph graph;
     const Tensor x = graph.Input("x", DType::kF32, {8, 12}, "data:S0");
@@ -281,8 +281,8 @@ TEST(FuseOnCardsTest, ANormOfASumWithBf16IsCastWhereNothingElseReadsIt) {
   EXPECT_EQ(ops["add_layer_norm_cast"], 1);
   EXPECT_EQ(ops["cast"] + ops["add"] + ops["layer_norm"], 0);
   ops = counts(DType::kBF16, true);
-  EXPECT_EQ(ops["add_layer_norm"], 1) << "y is read";
-  EXPECT_EQ(ops["cast"], 1);
+  EXPECT_EQ(ops["add_layer_norm_and_cast"], 1) << "y is read";
+  EXPECT_EQ(ops["cast"] + ops["add"] + ops["layer_norm"], 0);
   ops = counts(DType::kF32, false);
   EXPECT_EQ(ops["add_layer_norm"], 1) << "of f32 alone";
   ops = counts(DType::kBF16, false, DType::kI32);
@@ -416,6 +416,62 @@ TEST(FuseOnCardsTest, NormsGradientsReadWhatWasCastForThemAlone) {
   EXPECT_EQ(ops["cast"], 1) << "of something else";
   ops = counts(DType::kBF16, kNone, "data=2");
   EXPECT_EQ(ops["cast"], 1) << "on CPUs";
+}
+
+TEST(FuseOnCardsTest, ASumTakesTheCastOfATerm) {
+  const auto counts = [](DType dtype, Tensor (*build)(Tensor a, Tensor b),
+                         const char* mesh = "data=2 @cuda") {
+    Graph graph;
+    const Tensor a = graph.Input("a", DType::kF32, {8, 12}, "data:S0");
+    graph.Output("y", build(a, graph.Input("b", dtype, {8, 12}, "data:S0")));
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  const auto second = [](Tensor a, Tensor b) { return a + Cast(b, DType::kF32); };
+  Counts ops = counts(DType::kBF16, second);
+  EXPECT_EQ(ops["cast_add"], 1);
+  EXPECT_EQ(ops["cast"] + ops["add"], 0);
+  ops = counts(DType::kBF16, [](Tensor a, Tensor b) { return Cast(b, DType::kF32) + a; });
+  EXPECT_EQ(ops["cast_add"], 1) << "the first term";
+  ops = counts(DType::kBF16, [](Tensor, Tensor b) {
+    return Cast(b, DType::kF32) + Cast(Sigmoid(b), DType::kF32);
+  });
+  EXPECT_EQ(ops["cast_add"], 1) << "of two casts";
+  EXPECT_EQ(ops["cast"], 1);
+  ops = counts(DType::kBF16, [](Tensor a, Tensor b) {
+    const Tensor cast = Cast(b, DType::kF32);
+    return Multiply(a + cast, cast);
+  });
+  EXPECT_EQ(ops["cast_add"], 0) << "others read it";
+  EXPECT_EQ(counts(DType::kI32, second)["cast_add"], 0) << "of something else";
+  EXPECT_EQ(counts(DType::kBF16, second, "data=2")["cast_add"], 0) << "on CPUs";
+}
+
+// Of a norm that stands in the residual stream: what reads its gradient is no sum alone.
+TEST(FuseOnCardsTest, ANormsGradientIsCastWhereOthersReadItToo) {
+  const auto counts = [](bool cast, bool other, const char* mesh = "data=2 @cuda") {
+    Graph graph;
+    const auto input = [&](const char* name, const Shape& shape, const char* sbp = "data:S0") {
+      return graph.Input(name, DType::kF32, shape, sbp);
+    };
+    const Tensor gradient =
+        graph.Add(LayerNormGradientOp(), NormAttributes(),
+                  {input("dy", {8, 12}), input("x", {8, 12}), input("gamma", {12}, ""),
+                   input("mean", {8}), input("rstd", {8})})[0];
+    if (cast) graph.Output("low", Sigmoid(Cast(gradient, DType::kBF16)));
+    graph.Output("dx", other ? gradient + input("other", {8, 12}) : Sigmoid(gradient));
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  for (const bool other : {false, true}) {
+    Counts ops = counts(true, other);
+    EXPECT_EQ(ops["layer_norm_gradient_cast"], 1);
+    EXPECT_EQ(ops["cast"] + ops["layer_norm_gradient"], 0);
+    EXPECT_EQ(ops["add"], other ? 1 : 0);
+  }
+  EXPECT_EQ(counts(false, false)["layer_norm_gradient"], 1);
+  EXPECT_EQ(counts(false, true)["layer_norm_gradient_add"], 1);
+  EXPECT_EQ(counts(true, false, "data=2")["cast"], 1) << "on CPUs";
 }
 
 // Of a job of both kinds, stages of cards alone.

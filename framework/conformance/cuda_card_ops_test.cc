@@ -174,9 +174,31 @@ TEST(CudaCardOpsTest, AGradientThatIsSummedHasTheBitsOfBoth) {
   }
 }
 
+TEST(CudaCardOpsTest, ASumWithACastHasTheBitsOfBoth) {
+  for (const OpCase& op_case : CasesOf(CastAddOp())) {
+    const std::vector<KernelOperand> at = OperandsOf(CastAddOp(), op_case);
+    const HostTensor b = CastTo(DType::kF32, at[1]);
+    const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[0], OperandOf(b)});
+    const auto fused = ResultsOf(CastAddOp(), op_case.attributes, at);
+    EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op_case.name;
+  }
+}
+
+TEST(CudaCardOpsTest, ANormsGradientThatIsCastHasTheBitsOfBoth) {
+  const OpDef& op = LayerNormGradientCastOp();
+  for (const OpCase& op_case : CasesOf(op)) {
+    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
+    const auto fused = ResultsOf(op, op_case.attributes, at);
+    const auto dx = ResultsOf(LayerNormGradientOp(), op_case.attributes, at);
+    ASSERT_GE(fused.size(), 2u);
+    EXPECT_TRUE(fused[0].bytes == dx[0].bytes) << op_case.name;
+    EXPECT_TRUE(fused[1].bytes == CastTo(DType::kBF16, OperandOf(dx[0])).bytes) << op_case.name;
+  }
+}
+
 TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {
-  for (const OpDef* op : {&AddLayerNormOp(), &AddLayerNormCastOp()}) {
-    const DType of_y = op == &AddLayerNormOp() ? DType::kF32 : DType::kBF16;
+  for (const OpDef* op : {&AddLayerNormOp(), &AddLayerNormCastOp(), &AddLayerNormAndCastOp()}) {
+    const DType of_y = op == &AddLayerNormCastOp() ? DType::kBF16 : DType::kF32;
     for (const OpCase& op_case : CasesOf(*op)) {
       const std::vector<KernelOperand> at = OperandsOf(*op, op_case);
       const auto fused = ResultsOf(*op, op_case.attributes, at);
@@ -192,6 +214,9 @@ TEST(CudaCardOpsTest, ANormOfASumHasTheBitsOfBoth) {
         EXPECT_TRUE(fused[i].bytes == norm[i].bytes) << op->name << op_case.name << i;
       }
       EXPECT_TRUE(fused[3].bytes == sum[0].bytes) << op->name << op_case.name;
+      if (op != &AddLayerNormAndCastOp()) continue;
+      ASSERT_GE(fused.size(), 5u);
+      EXPECT_TRUE(fused[4].bytes == CastTo(DType::kBF16, OperandOf(norm[0])).bytes) << op_case.name;
     }
   }
 }

@@ -68,6 +68,12 @@ const Definition& GradientSum() {
   return definition;
 }
 
+const Definition& CastAdd() {
+  static const auto& definition =
+      *new Definition{{{"a"}, {"b"}}, {{"y"}}, {{CastOp, {1}}, {AddOp, {0, 2}}}, 0, {3}};
+  return definition;
+}
+
 Attributes OfAddNorm(size_t step, const Attributes& of_all) {
   const auto& a = std::get<AddNormAttributes>(of_all);
   const Attributes of_steps[] = {DropoutAttributes{a.rate, a.key}, CastAttributes{DType::kF32},
@@ -96,6 +102,34 @@ const Definition& AddLayerNormCast() {
     made->results[0] = 10;
     return made;
   }();
+  return definition;
+}
+
+// y in bf16 beside it.
+const Definition& AddLayerNormAndCast() {
+  static const auto& definition = *[] {
+    auto* const made = new Definition(AddLayerNorm());
+    made->outputs.push_back({"low"});
+    made->steps.push_back({CastOp, {7}});
+    made->results.push_back(10);
+    return made;
+  }();
+  return definition;
+}
+
+Attributes OfNormGradientCast(size_t step, const Attributes& of_all) {
+  if (step == 0) return of_all;
+  return CastAttributes{DType::kBF16};
+}
+
+const Definition& NormGradientCast() {
+  static const auto& definition =
+      *new Definition{{{"dy"}, {"x"}, {"gamma"}, {"mean"}, {"rstd"}},
+                      {{"dx"}, {"low"}},
+                      {{LayerNormGradientOp, {0, 1, 2, 3, 4}}, {CastOp, {5}}},
+                      0,
+                      {5, 6},
+                      OfNormGradientCast};
   return definition;
 }
 
@@ -384,7 +418,10 @@ template <DefinitionOf kOf, const char* kName>
 OpDef NormOfSumOp() {
   OpDef op = MakeCardOp<kOf, kName>();
   op.attributes = AddNormAttributes();
-  op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,E->...E,...,...,...E"); };
+  op.rule = [](const OpCall& call) {
+    const char* const low = call.outputs.size() == 5 ? ",...E" : "";
+    return IndexRule::Parse(absl::StrCat("...E,...E,E,E->...E,...,...,...E", low));
+  };
   const TensorType matrix = F32({5, 7}), row = F32({7}), cube = F32({3, 2, 5}), of_cube = F32({5});
   op.cases = {{.name = "bf16",
                .attributes = AddNormAttributes{1e-3},
@@ -402,8 +439,11 @@ constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
 constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
 constexpr char kGeluGradientSum[] = "gelu_gradient_sum";
 constexpr char kGeluErfGradientSum[] = "gelu_erf_gradient_sum";
+constexpr char kCastAdd[] = "cast_add";
 constexpr char kAddLayerNorm[] = "add_layer_norm";
 constexpr char kAddLayerNormCast[] = "add_layer_norm_cast";
+constexpr char kAddLayerNormAndCast[] = "add_layer_norm_and_cast";
+constexpr char kNormGradientCast[] = "layer_norm_gradient_cast";
 constexpr char kNormGradientAdd[] = "layer_norm_gradient_add";
 constexpr char kNormGradientAddCast[] = "layer_norm_gradient_add_cast";
 constexpr char kNormGradientAddDropout[] = "layer_norm_gradient_add_dropout";
@@ -430,6 +470,42 @@ bool SumsAllButTheLast(const ReduceAttributes& attributes, const Shape& shape) {
          std::find(dims.begin(), dims.end(), last) == dims.end();
 }
 
+const OpDef& CastAddOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<CastAdd, kCastAdd>();
+    op.attributes = CastAttributes{DType::kF32};
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...,...->...", {{0, 1}}); };
+    const TensorType matrix = F32({5, 7}), cube = F32({3, 2, 8});
+    op.cases = {{"matrix", CastAttributes{DType::kF32}, {matrix, Low(matrix)}},
+                {"cube", CastAttributes{DType::kF32}, {cube, Low(cube)}}};
+    op.large_cases = {{"", CastAttributes{DType::kF32}, {Wide(), Low(Wide())}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& LayerNormGradientCastOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<NormGradientCast, kNormGradientCast>();
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...E,...E,E,...,...->...E,...E"); };
+    const TensorType matrix = F32({5, 7}), cube = F32({3, 2, 5});
+    op.cases = {{.name = "matrix",
+                 .attributes = NormAttributes(),
+                 .inputs = {matrix, matrix, F32({7}), F32({5}), F32({5})},
+                 .tolerance = kOfBf16},
+                {.name = "cube",
+                 .attributes = NormAttributes(),
+                 .inputs = {cube, cube, F32({5}), F32({3, 2}), F32({3, 2})},
+                 .tolerance = kOfBf16}};
+    op.large_cases = {{.name = "",
+                       .attributes = NormAttributes(),
+                       .inputs = {Wide(), Wide(), WideRow(), WideColumn(), WideColumn()},
+                       .tolerance = kOfBf16}};
+    return op;
+  }();
+  return op;
+}
+
 const OpDef& AddLayerNormOp() {
   static const OpDef op = [] {
     OpDef op = NormOfSumOp<AddLayerNorm, kAddLayerNorm>();
@@ -446,9 +522,10 @@ const OpDef& AddLayerNormOp() {
   return op;
 }
 
-const OpDef& AddLayerNormCastOp() {
+template <DefinitionOf kOf, const char* kName>
+const OpDef& CastNormOfSumOp() {
   static const OpDef op = [] {
-    OpDef op = NormOfSumOp<AddLayerNormCast, kAddLayerNormCast>();
+    OpDef op = NormOfSumOp<kOf, kName>();
     op.large_cases = {{.name = "",
                        .attributes = kDrops,
                        .inputs = {Wide(), Low(Wide()), WideRow(), WideRow()},
@@ -456,6 +533,10 @@ const OpDef& AddLayerNormCastOp() {
     return op;
   }();
   return op;
+}
+const OpDef& AddLayerNormCastOp() { return CastNormOfSumOp<AddLayerNormCast, kAddLayerNormCast>(); }
+const OpDef& AddLayerNormAndCastOp() {
+  return CastNormOfSumOp<AddLayerNormAndCast, kAddLayerNormAndCast>();
 }
 
 const OpDef& LayerNormGradientAddOp() {

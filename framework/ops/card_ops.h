@@ -19,10 +19,15 @@ const OpDef& MatMulBiasGeluAuxOp();  // a, b, bias -> gelu(y), y
 const OpDef& GeluGradientSumOp();
 const OpDef& GeluErfGradientSumOp();
 bool SumsAllButTheLast(const ReduceAttributes& attributes, const Shape& shape);
+// a, b -> a + b, where b is bf16, which is cast.
+const OpDef& CastAddOp();
 // a, b, gamma, beta -> y, mean, rstd, sum: layer_norm of a + dropout(b), where b may be bf16, which
-// is cast when it is dropped; and with y cast to bf16.
+// is cast when it is dropped; with y cast to bf16; and with y in bf16 beside it, behind the sum.
 const OpDef& AddLayerNormOp();
 const OpDef& AddLayerNormCastOp();
+const OpDef& AddLayerNormAndCastOp();
+// dy, x, gamma, mean, rstd -> dx, and it in bf16.
+const OpDef& LayerNormGradientCastOp();
 // dy, x, gamma, mean, rstd, other -> other + layer_norm_gradient of the first five; and what is
 // made of that sum: in bf16, dropout of it, dropout of it in bf16. dy may be bf16, which is cast.
 const OpDef& LayerNormGradientAddOp();

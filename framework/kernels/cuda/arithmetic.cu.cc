@@ -27,6 +27,17 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   });
 }
 
+__global__ void __launch_bounds__(kElementwiseThreads)
+    CastAddKernel(const float* a, const uint16_t* b, float* y, Elements elements) {
+  ForElements<kPack<uint16_t>>(elements, [=]<int count>(int64_t i, Count<count>) {
+    F x[count], z[count];
+    Load(a + i, x);
+    Load(b + i, z);
+    for (int e = 0; e < count; ++e) x[e] = x[e] + z[e];
+    Store(x, y + i);
+  });
+}
+
 // The elements of an item: beside each other, or the same one for all.
 template <typename T, typename V, int count>
 SLUICE_INLINE void LoadOrRepeat(const T* p, bool repeats, V (&x)[count]) {
@@ -169,6 +180,14 @@ PreparedKernel PrepareTerms(const KernelSpec& spec) {
 PreparedKernel PrepareAdd(const KernelSpec& spec) {
   if (AllI32(spec)) return PrepareBinary<uint32_t, AddWords>(spec);
   return PrepareBinaryFloat<AddOf>(spec);
+}
+
+PreparedKernel PrepareCastAdd(const KernelSpec& spec) {
+  RETURN_IF_ERROR(RequireTypes(spec, {DType::kF32, DType::kBF16, DType::kF32}));
+  const int64_t n = spec.outputs[0].NumElements();
+  return MakeKernel([n](const KernelContext& context, const Operands& at) {
+    return LaunchOver<uint16_t>(context, n, CastAddKernel, at.at(0), at.at<uint16_t>(1), at.at(2));
+  });
 }
 
 PreparedKernel PrepareSubtract(const KernelSpec& spec) {

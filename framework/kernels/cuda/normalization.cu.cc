@@ -12,19 +12,41 @@ namespace {
 template <typename... T>
 constexpr int kWidth = std::max({kPack<float>, kPack<T>...});
 
-// What layer norm takes besides its rows, and what it makes.
+// Where layer norm's result goes, and in what.
 template <typename T>
+struct NormResult {
+  using Narrowest = T;
+  T* y;
+  template <int n>
+  SLUICE_INLINE void Keep(int64_t i, const float (&made)[n]) const {
+    Store(made, y + i);
+  }
+};
+// As it is, and in bf16.
+struct NormResultAndCast {
+  using Narrowest = uint16_t;
+  float* y;
+  uint16_t* low;
+  template <int n>
+  SLUICE_INLINE void Keep(int64_t i, const float (&made)[n]) const {
+    Store(made, y + i);
+    Store(made, low + i);
+  }
+};
+
+// What layer norm takes besides its rows, and what it makes.
+template <typename Result>
 struct NormOperands {
   const float *gamma, *beta;
   float epsilon;
-  T* y;
+  Result result;
   float *mean, *rstd;
 };
 
 // Of row r, whose elements `x` has.
-template <typename Row, typename Values, typename T>
+template <typename Row, typename Values, typename Result>
 SLUICE_INLINE void NormalizeRow(const Row& row, const Rows& rows, int64_t r,
-                                const NormOperands<T>& norm, const Values& x) {
+                                const NormOperands<Result>& norm, const Values& x) {
   const float count = static_cast<float>(rows.length);
   const float center = x.Sum([]<int n>(const float(&a)[1][n], float(&term)[n]) {
     for (int e = 0; e < n; ++e) term[e] = a[0][e];
@@ -33,13 +55,14 @@ SLUICE_INLINE void NormalizeRow(const Row& row, const Rows& rows, int64_t r,
     for (int e = 0; e < n; ++e) term[e] = (a[0][e] - center) * (a[0][e] - center);
   });
   const float scale = 1 / sqrtf(squares / count + norm.epsilon);
-  T* const y = norm.y + r * rows.length;
+  const Result result = norm.result;
+  const int64_t begin = r * rows.length;
   x.ForEach([=]<int n>(int64_t i, const float(&a)[1][n]) {
     float b[n], factor[n], shift[n];
     Load(norm.gamma + i, factor);
     Load(norm.beta + i, shift);
     for (int e = 0; e < n; ++e) b[e] = fmaf((a[0][e] - center) * scale, factor[e], shift[e]);
-    Store(b, y + i);
+    result.Keep(begin + i, b);
   });
   if (row.IsFirst()) {
     norm.mean[r] = center;
@@ -49,7 +72,7 @@ SLUICE_INLINE void NormalizeRow(const Row& row, const Rows& rows, int64_t r,
 
 template <typename Row>
 __global__ void __launch_bounds__(kRowThreads)
-    LayerNormRows(Rows rows, const float* x, NormOperands<float> norm) {
+    LayerNormRows(Rows rows, const float* x, NormOperands<NormResult<float>> norm) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
@@ -88,15 +111,15 @@ struct NoDropout {
 
 // Of a + dropout(b). A block that drops reads the sum again, which costs less than to draw again:
 // each thread what it has stored itself for its own elements.
-template <typename T, typename Y, typename Dropout, typename Row>
+template <typename T, typename Result, typename Dropout, typename Row>
 __global__ void __launch_bounds__(kRowThreads)
     AddLayerNormRows(Rows rows, const float* a, const T* b, float* sum, Dropout dropout,
-                     NormOperands<Y> norm) {
+                     NormOperands<Result> norm) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
   a += r * rows.length, b += r * rows.length, sum += r * rows.length;
-  constexpr int kOf = kWidth<T, Y>;
+  constexpr int kOf = kWidth<T, typename Result::Narrowest>;
   const auto draws = dropout.OfRow(r);
   const auto added = ValuesOf<kOf, 1>(row, rows, [=]<int n>(int64_t i, float(&term)[1][n]) {
     float other[n];
@@ -169,6 +192,21 @@ __global__ void __launch_bounds__(kRowThreads)
   dx += r * rows.length;
   NormGradientOfRow<kWidth<>>(row, rows, r, norm,
                               [=](int64_t i, const auto& a) { Store(a, dx + i); });
+}
+
+// And in bf16.
+template <typename Row>
+__global__ void __launch_bounds__(kRowThreads)
+    LayerNormGradientCastRows(Rows rows, NormGradientOperands<float> norm, float* dx,
+                              uint16_t* low) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows.count) return;
+  dx += r * rows.length, low += r * rows.length;
+  NormGradientOfRow<kWidth<uint16_t>>(row, rows, r, norm, [=](int64_t i, const auto& a) {
+    Store(a, dx + i);
+    Store(a, low + i);
+  });
 }
 
 template <typename D, typename Row>
@@ -284,20 +322,27 @@ struct PlannedNoDropout {
 template <typename A, typename B = float>
 using Narrowest = std::conditional_t<sizeof(A) <= sizeof(B), A, B>;
 
-template <typename T, typename Y, typename Planned>
-PreparedKernel PrepareNormOfSum(const KernelSpec& spec, double epsilon, const Planned& dropout) {
+// result(at): where the norm's goes.
+template <typename T, typename Planned, typename ResultAt>
+PreparedKernel PrepareNormOfSum(const KernelSpec& spec, double epsilon, const Planned& dropout,
+                                const ResultAt& result) {
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const float rest = static_cast<float>(epsilon);
   return MakeKernel([=](const KernelContext& context, const Operands& at) {
     using Dropout = decltype(dropout.At(context));
+    using Result = decltype(result(at));
     const float* const a = at.at(0);
     const T* const b = at.at<T>(1);
     float* const sum = at.at(7);
-    const NormOperands<Y> norm = {at.at(2), at.at(3), rest, at.at<Y>(4), at.at(5), at.at(6)};
-    return LaunchOnValues(
-        context, RowsOf<Narrowest<T, Y>>(rows, width, a, b, sum, norm.gamma, norm.beta, norm.y),
-        AddLayerNormRows<T, Y, Dropout, HeldRow>, AddLayerNormRows<T, Y, Dropout, ReadRow>, a, b,
-        sum, dropout.At(context), norm);
+    const NormOperands<Result> norm = {at.at(2), at.at(3), rest, result(at), at.at(5), at.at(6)};
+    Rows of = RowsOf<Narrowest<T, typename Result::Narrowest>>(rows, width, a, b, sum, norm.gamma,
+                                                               norm.beta, norm.result.y);
+    if constexpr (std::is_same_v<Result, NormResultAndCast>) {
+      of.in_packs &= PackAligned(norm.result.low);
+    }
+    return LaunchOnValues(context, of, AddLayerNormRows<T, Result, Dropout, HeldRow>,
+                          AddLayerNormRows<T, Result, Dropout, ReadRow>, a, b, sum,
+                          dropout.At(context), norm);
   });
 }
 
@@ -343,30 +388,43 @@ PreparedKernel PrepareLayerNorm(const KernelSpec& spec) {
   const float epsilon = static_cast<float>(attributes.epsilon);
   return MakeKernel([rows, width, epsilon](const KernelContext& context, const Operands& at) {
     const float* const x = at.at(0);
-    const NormOperands<float> norm = {at.at(1), at.at(2), epsilon, at.at(3), at.at(4), at.at(5)};
-    return LaunchOnValues(context, RowsOf<float>(rows, width, x, norm.gamma, norm.beta, norm.y),
+    const NormOperands<NormResult<float>> norm = {at.at(1),   at.at(2), epsilon,
+                                                  {at.at(3)}, at.at(4), at.at(5)};
+    return LaunchOnValues(context,
+                          RowsOf<float>(rows, width, x, norm.gamma, norm.beta, norm.result.y),
                           LayerNormRows<HeldRow>, LayerNormRows<ReadRow>, x, norm);
   });
 }
 
-// y is bf16 only where b is.
+// y is bf16, or made in bf16 too, only where b is.
 PreparedKernel PrepareAddLayerNorm(const KernelSpec& spec) {
   const DType of_y = spec.outputs[0].dtype;
-  const DType of_b = of_y == DType::kF32 ? spec.inputs[1].dtype : of_y;
+  const bool casts = spec.outputs.size() == 5;
+  const DType of_b = of_y == DType::kF32 && !casts ? spec.inputs[1].dtype : DType::kBF16;
   std::vector<DType> types(8, DType::kF32);
   types[1] = of_b, types[4] = of_y;
+  if (casts) types.push_back(DType::kBF16);
   RETURN_IF_ERROR(RequireTypes(spec, types));
   ASSIGN_OR_RETURN(const AddNormAttributes attributes,
                    ParseAttributes<AddNormAttributes>(spec.attributes));
-  const auto prepare = [&]<typename T, typename Y>(T, Y) {
+  const auto prepare = [&]<typename T>(T, const auto& result) {
     return attributes.rate > 0
-               ? PrepareNormOfSum<T, Y>(
+               ? PrepareNormOfSum<T>(
                      spec, attributes.epsilon,
-                     PlannedDropout(spec.inputs[1], attributes.rate, attributes.key))
-               : PrepareNormOfSum<T, Y>(spec, attributes.epsilon, PlannedNoDropout());
+                     PlannedDropout(spec.inputs[1], attributes.rate, attributes.key), result)
+               : PrepareNormOfSum<T>(spec, attributes.epsilon, PlannedNoDropout(), result);
   };
+  if (casts) {
+    return prepare(uint16_t{0}, [](const Operands& at) {
+      return NormResultAndCast{at.at(4), at.at<uint16_t>(8)};
+    });
+  }
+  if (of_y == DType::kBF16) {
+    return prepare(uint16_t{0},
+                   [](const Operands& at) { return NormResult<uint16_t>{at.at<uint16_t>(4)}; });
+  }
   return OfFloat(spec, of_b, [&]<typename T>(T b) {
-    return of_y == DType::kF32 ? prepare(b, 0.0f) : prepare(uint16_t{0}, uint16_t{0});
+    return prepare(b, [](const Operands& at) { return NormResult<float>{at.at(4)}; });
   });
 }
 
@@ -378,6 +436,21 @@ PreparedKernel PrepareLayerNormGradient(const KernelSpec& spec) {
     float* const dx = at.at(5);
     return LaunchOnValues(context, RowsOf<float>(rows, width, norm.dy, norm.x, norm.gamma, dx),
                           LayerNormGradientRows<HeldRow>, LayerNormGradientRows<ReadRow>, norm, dx);
+  });
+}
+
+PreparedKernel PrepareLayerNormGradientCast(const KernelSpec& spec) {
+  std::vector<DType> types(7, DType::kF32);
+  types[6] = DType::kBF16;
+  RETURN_IF_ERROR(RequireTypes(spec, types));
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
+    const NormGradientOperands<float> norm = NormGradientAt<float>(at);
+    float* const dx = at.at(5);
+    auto* const low = at.at<uint16_t>(6);
+    return LaunchOnValues(
+        context, RowsOf<uint16_t>(rows, width, norm.dy, norm.x, norm.gamma, dx, low),
+        LayerNormGradientCastRows<HeldRow>, LayerNormGradientCastRows<ReadRow>, norm, dx, low);
   });
 }
 
