@@ -208,6 +208,8 @@ void AddCases(OpDef* op, OpCase (*of)(const Example&)) {
        {4, 14, 19, 35}},
       {"", {.window = {1, 2}, .stride = {3, 3}}, {7, 31, 32, 20}},
       {"", {.window = {7, 7}, .stride = {1, 1}}, {9, 7, 7, 300}},
+      // More elements than a byte numbers.
+      {"", {.window = {17, 16}, .stride = {3, 4}}, {2, 23, 25, 8}},
   };
   for (const Example& example : large) op->large_cases.push_back(of(example));
 }
@@ -246,7 +248,14 @@ const OpDef& MaxPoolGradientOp() {
     OpDef op = MakeOp("max_pool_gradient", {{"x"}, {"dy"}}, "dx");
     op.infer = InferMaxGradient;
     op.rule = [](const OpCall&) { return IndexRule::Parse("nHWc,nPQc->nHWc", {{1}}); };
-    op.cost = [](const OpCall& call) { return CostOf(call, call.inputs[1]); };
+    op.cost = [](const OpCall& call) {
+      Cost cost = CostOf(call, call.inputs[1]);
+      // Where in its window each maximum is, in bytes while they suffice.
+      const Shape& window = Get(call.attributes).window;
+      const int64_t of_one = CountOf({window[0], window[1]}) <= 256 ? 1 : 4;
+      cost.cuda_scratch = CountOf({call.inputs[1].shape.NumElements(), of_one});
+      return cost;
+    };
     op.reference = ReferenceMaxGradient;
     AddCases(&op, MaxGradientCase);
     op.timing = {Taps(), [](At at) { return MaxGradientCase(TimedAt(at)); }};
