@@ -127,8 +127,8 @@ class CommNet {
     // Unavailable: it is the next to be told; the bytes are asked for again behind it.
     virtual absl::StatusOr<absl::Span<const std::byte>> Locate(int32_t from,
                                                                const PullRequest& request) = 0;
-    // The bytes of a pull of this rank begin to come. Not of all nets: who only wants to know is
-    // told.
+    // The bytes of a pull of this rank begin to come. For traces: nothing waits for it, and nets
+    // that ask for nothing ahead need not say it.
     virtual void PullBegan(int32_t /*pull*/, int64_t /*sequence*/) {}
     // A pull of this rank has ended, its bytes are where it wanted them.
     virtual void PullEnded(int32_t pull, int64_t sequence, const absl::Status& status) = 0;

@@ -425,7 +425,8 @@ absl::StatusOr<absl::Span<const std::byte>> RankLink::FindSlot(int32_t from,
 }
 
 // What was asked for ahead leaves its owner with the token, and may be here before it: of the wait
-// for either a trace would show nothing, or the wrong thing. What is asked for now began with that.
+// for either a trace would show nothing, or the wrong thing. A pull that is asked for once its
+// token is here began with the asking.
 void RankLink::PullBegan(int32_t pull, int64_t sequence) {
   if (pulls_[pull]->ahead.load(std::memory_order_relaxed) > sequence) TracePull(pull, sequence);
 }
