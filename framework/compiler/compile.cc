@@ -16,6 +16,7 @@
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/transfers.h"
 #include "framework/compiler/variables.h"
+#include "framework/ops/all_ops.h"
 #include "framework/passes/cut_stages.h"
 
 namespace sluice {
@@ -88,6 +89,11 @@ absl::Status LowerAll(const CompileOptions& options, const Machine& machine, Box
   return absl::OkStatus();
 }
 
+bool IsInPlace(absl::string_view name) {
+  const OpDef* const op = FindOp(name);
+  return op != nullptr && op->in_place;
+}
+
 // From the tasks of a program to its order and bytes, on the devices that represent the others.
 absl::StatusOr<Placed> PlaceTasks(const CompileOptions& options, const Machine& machine,
                                   const PackingOptions& packing, const Compilation& compilation,
@@ -127,7 +133,8 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   AddVariables(&out);
   // Programs run one at a time, so their bytes overlap above the variables.
   const std::vector<int64_t> base = BytesOfVariables(out.plan, out.classes);
-  const PackingOptions packing = {base, AlignmentOf(out.plan), options.stop};
+  const PackingOptions packing = {
+      base, AlignmentOf(out.plan), {IsInPlace, options.least_taken}, options.stop};
   std::vector<Placed> placed;
   for (CompiledProgram& program : out.programs) {
     auto added = PlaceTasks(options, machine, packing, out, &program);

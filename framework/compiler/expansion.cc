@@ -31,10 +31,14 @@ absl::Status DoesNotFit(absl::string_view what, int64_t bytes, int64_t expected)
                                           " bytes of its representative, got ", bytes));
 }
 
-absl::Status PlaceScratch(const plan::Actor& representative, plan::Actor* actor) {
+// Scratch, and which outputs take an input's bytes.
+absl::Status PlaceScript(const plan::Actor& representative, plan::Actor* actor) {
   for (int i = 0; i < actor->script_size(); ++i) {
     const plan::Instruction& image = representative.script(i);
     plan::Instruction* instruction = actor->mutable_script(i);
+    for (int output = 0; output < instruction->outputs_size(); ++output) {
+      instruction->mutable_outputs(output)->set_takes(image.outputs(output).takes());
+    }
     if (!instruction->has_scratch_offset()) continue;
     if (instruction->scratch() > image.scratch()) {
       return DoesNotFit(absl::StrCat("scratch of ", instruction->scope()), instruction->scratch(),
@@ -174,7 +178,7 @@ absl::Status Expansion::Expand(plan::Program* program) const {
   for (int a = 0; a < program->actors_size(); ++a) {
     if (to_actor_[a] < 0) continue;
     RETURN_IF_ERROR(
-        PlaceScratch(representative_program_.actors(to_actor_[a]), program->mutable_actors(a)));
+        PlaceScript(representative_program_.actors(to_actor_[a]), program->mutable_actors(a)));
   }
   return absl::OkStatus();
 }

@@ -203,6 +203,7 @@ absl::Status ReplaceReuseEdges(absl::Span<const int32_t> rank, const std::vector
   std::vector<Edge> edges;
   for (const Reuse& reuse : FindReuses(buffers, offsets)) {
     for (int32_t release : reuse.before->releases) {
+      if (Takes(buffers, reuse, release)) continue;
       edges.push_back({release, reuse.after->first, reuse.wraps});
     }
   }
@@ -244,6 +245,35 @@ int NumDevices(const plan::Program& program, const std::vector<Buffer>& buffers,
   }
   for (const Buffer& buffer : buffers) devices = std::max(devices, buffer.device + 1);
   return devices;
+}
+
+// Buffers that lie at one place, for each takes the bytes of the one before it: to the placer, one
+// buffer that is alive while any of them is.
+struct Together {
+  Buffer whole;                 // whose uses are those of all
+  std::vector<size_t> members;  // of `buffers`
+};
+
+std::vector<Together> PutTogether(const std::vector<Buffer>& buffers,
+                                  absl::Span<const size_t> on_device) {
+  std::map<size_t, Together> by_first;
+  for (const size_t n : on_device) {
+    size_t first = n;
+    while (buffers[first].takes >= 0) first = buffers[first].takes;
+    Together& together = by_first[first];
+    together.members.push_back(n);
+    if (together.members.size() == 1) {
+      together.whole = buffers[n];
+      continue;
+    }
+    std::vector<Buffer::Use>& uses = together.whole.uses;
+    uses.insert(uses.end(), buffers[n].uses.begin(), buffers[n].uses.end());
+    std::sort(uses.begin(), uses.end(),
+              [](const Buffer::Use& a, const Buffer::Use& b) { return a.begin < b.begin; });
+  }
+  std::vector<Together> all;
+  for (auto& [first, together] : by_first) all.push_back(std::move(together));
+  return all;
 }
 
 // Whether what lies there is handed from step to step, whichever program makes the next.
@@ -288,6 +318,8 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
   ClockOptions clock;
   clock.stop = options.stop;
   ASSIGN_OR_RETURN(const ClockResult run, RunClock(index, clock));
+  RETURN_IF_ERROR(
+      TakeInputs(index, run.begin_rank, run.end_rank, options.take, options.stop, program));
   ASSIGN_OR_RETURN(const std::vector<Buffer> buffers,
                    FindBuffers(index, run.begin_rank, run.end_rank));
   Packing packing;
@@ -306,17 +338,18 @@ absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions&
       bytes.unshared += buffers[n].bytes;
       bytes.live += buffers[n].bytes;
     }
+    const std::vector<Together> placed_together = PutTogether(buffers, on[device]);
     std::vector<const Buffer*> here;
-    for (size_t n : on[device]) {
-      here.push_back(&buffers[n]);
-      bytes.unshared += buffers[n].bytes;
-    }
+    for (const Together& together : placed_together) here.push_back(&together.whole);
+    for (const size_t n : on[device]) bytes.unshared += buffers[n].bytes;
     const int64_t live = PeakOfLive(here);
     std::vector<int64_t> placed;
     const int64_t packed = Placer(here, options.alignment, options.stop).Place(live, &placed);
     RETURN_IF_ERROR(CheckStop(options.stop));
     for (size_t n = 0; n < placed.size(); ++n) {
-      offsets[on[device][n]] = base + cached + placed[n];
+      for (const size_t member : placed_together[n].members) {
+        offsets[member] = base + cached + placed[n];
+      }
     }
     bytes.live += live;
     bytes.packed = cached + (here.empty() ? 0 : packed);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/base/stop.h"
+#include "framework/compiler/take_inputs.h"
 #include "framework/plan/plan.pb.h"
 #include "framework/plan/program_index.h"
 
@@ -21,7 +22,8 @@ namespace sluice {
 struct PackingOptions {
   std::vector<int64_t> base;  // by device: where its bytes begin, above its variables; default: 0
   int64_t alignment = 64;     // of every offset
-  Stop stop;                  // no more retries, and Cancelled; may be empty
+  TakeOptions take = {};
+  Stop stop;  // no more retries, and Cancelled; may be empty
 };
 
 // Of offsets in the memory of a plan's devices: a cache line, or where there are cards what their
@@ -44,8 +46,9 @@ struct Packing {
   ProgramIndex index;  // of the program, with its reuse edges
 };
 
-// Sets slot_offsets of registers and rings (not of variables), offsets of temporaries and of what
-// scratch has one, and replaces the program's reuse edges. The order must have been recorded;
+// Sets which outputs take their inputs' bytes, slot_offsets of registers and rings (not of
+// variables), offsets of temporaries and of what scratch has one, and replaces the program's reuse
+// edges. The order must have been recorded;
 // nothing may change a quota, rate or order afterwards. FailedPrecondition if the program is not
 // live.
 absl::StatusOr<Packing> PackMemory(plan::Program* program, const PackingOptions& options = {});

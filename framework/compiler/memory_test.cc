@@ -126,6 +126,102 @@ TEST(MemoryTest, ScratchIsLiveWithItsInstruction) {
                              testing::HasSubstr("share bytes and are live at one time")));
 }
 
+plan::Operand& Output(plan::Program* program, int actor, int instruction) {
+  return *program->mutable_actors(actor)->mutable_script(instruction)->mutable_outputs(0);
+}
+
+PackingOptions InPlace() {
+  PackingOptions options;
+  options.take.in_place = [](absl::string_view op) { return op == "sq"; };
+  return options;
+}
+
+// x goes on in y and y in z, in 640 bytes; mul is no op that could.
+TEST(MemoryTest, OutputsTakeTheBytesOfInputsThatEndThere) {
+  plan::Program program = Recorded(R"(
+    actor f on d0.compute x 2
+      x = feed(1)
+      s = mul(x)
+    actor b on d0.compute x 2
+      y = sq(x)
+      %z = sq(y)
+      log(%z, s)
+    reg x bytes 640
+    reg y bytes 640
+    reg s bytes 640
+    temporary %z bytes 640)");
+  const auto packing = PackMemory(&program, InPlace());
+  ASSERT_TRUE(packing.ok()) << packing.status();
+  EXPECT_EQ(Output(&program, 0, 1).takes(), 0);
+  EXPECT_EQ(Output(&program, 1, 0).takes(), 1);
+  EXPECT_EQ(Output(&program, 1, 1).takes(), 1);
+  EXPECT_EQ(packing->devices[0].packed, 2 * 640);
+  EXPECT_EQ(packing->devices[0].live, 2 * 640);
+  EXPECT_EQ(packing->devices[0].unshared, 4 * 640);
+  EXPECT_EQ(CheckPacking(program), absl::OkStatus());
+  // Elsewhere it has not what it takes.
+  program.mutable_temporaries(0)->set_offset(program.temporaries(0).offset() + 64);
+  EXPECT_THAT(std::string(CheckPacking(program).message()),
+              testing::HasSubstr("expected both at one place"));
+}
+
+// The second firing's x is made before the first one's y has been read: they cannot take turns.
+TEST(MemoryTest, AChainOfOneFiringIsOverBeforeTheNextBegins) {
+  const auto packed = [](const char* order) {
+    auto plan = ParsePlan(absl::StrCat(R"(
+      actor f on d0.compute x 2
+        x = feed(1)
+        y = sq(x)
+      actor b on d0.compute x 2; z = sq(y)
+      actor c on d0.compute x 2; log(z)
+      reg x bytes 640
+      reg y bytes 640
+      reg z bytes 640
+      order d0.compute )",
+                                       order));
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    plan::Program program = plan->programs(0);
+    EXPECT_TRUE(PackMemory(&program, InPlace()).ok());
+    EXPECT_EQ(CheckPacking(program), absl::OkStatus());
+    return std::pair(Output(&program, 0, 1).takes(), Output(&program, 1, 0).takes());
+  };
+  EXPECT_EQ(packed("(f 0 0 2) (b 0 0 1) (c 0 0 1) (f 1 0 2) (b 1 0 1) (c 1 0 1)"), std::pair(1, 1));
+  EXPECT_EQ(packed("(f 0 0 2) (b 0 0 1) (f 1 0 1) (c 0 0 1) (f 1 1 2) (b 1 0 1) (c 1 0 1)"),
+            std::pair(1, 0));
+}
+
+// Whoever else reads an input must be done by then anyway: nobody waits for memory's sake.
+TEST(MemoryTest, WhatOthersStillReadIsNotTaken) {
+  plan::Program program = Recorded(R"(
+    actor a on d0.compute
+      x = feed(1)
+      y = sq(x)
+      z = sq(y)
+      log(y, z)
+    actor send on d1.comm; r = mul(x) cost 2
+    actor fetch on d1.host; log(r)
+    reg x bytes 640
+    reg y bytes 640
+    reg z bytes 640)");
+  ASSERT_TRUE(PackMemory(&program, InPlace()).ok());
+  EXPECT_EQ(Output(&program, 0, 1).takes(), 0);  // `send` reads x, too
+  EXPECT_EQ(Output(&program, 0, 2).takes(), 0);  // y is read later
+  EXPECT_EQ(CheckPacking(program), absl::OkStatus());
+  // Where a plan says otherwise, the proof finds who waits for nobody, and who comes later.
+  for (const int i : {1, 2}) {
+    plan::Program wrong = program;
+    plan::Operand& taker = Output(&wrong, 0, i);
+    taker.set_takes(1);
+    wrong.mutable_registers(taker.register_())
+        ->set_slot_offsets(
+            0, wrong.registers(wrong.actors(0).script(i).inputs(0).register_()).slot_offsets(0));
+    EXPECT_THAT(std::string(CheckPacking(wrong).message()),
+                testing::AllOf(testing::HasSubstr("share bytes and nothing makes"),
+                               testing::HasSubstr("wait for")))
+        << i;
+  }
+}
+
 TEST(MemoryTest, BytesThatChangeStreamsGetAReuseEdge) {
   // The copy to the other device reads `x` when nothing else makes `y`'s writer wait for it.
   plan::Program program = Recorded(R"(

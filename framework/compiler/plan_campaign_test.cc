@@ -110,7 +110,9 @@ void Try(int seed, std::map<std::string, Tally>* tallies) {
   ASSERT_TRUE(recorded.ok()) << "seed " << seed << recorded.status() << program.DebugString();
   const bool packed = random() % 10 < 7;
   if (packed) {
-    const auto packing = PackMemory(&program);
+    PackingOptions options;
+    if (random() % 2 == 0) options.take.in_place = [](absl::string_view) { return true; };
+    const auto packing = PackMemory(&program, options);
     ASSERT_TRUE(packing.ok()) << "seed " << seed << packing.status();
   }
   Break broken;

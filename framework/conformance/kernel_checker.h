@@ -37,6 +37,8 @@ class KernelChecker {
  private:
   std::string CheckShard(const OpDef& op, const OpCase& op_case, std::vector<ShardArray> inputs,
                          std::vector<ShardArray> outputs, int64_t coordinate, bool by_micro) const;
+  // Outputs that lie where an input lay have the bits of `run`, where they lay apart.
+  std::string CheckInPlace(const OpDef& op, const KernelCall& call, const KernelRun& run) const;
   std::string CheckSignature(const OpDef& op, const OpCase& op_case, const CaseValues& values,
                              const Signature& signature, int64_t shards) const;
 

@@ -57,6 +57,7 @@ KernelSpec SpecOf(const KernelCall& call, DeviceKind kind) {
   spec.device = kind;
   spec.updates = call.updates;
   spec.updates.resize(call.inputs.size());
+  spec.takes = call.takes;
   spec.reduction = call.reduction;
   spec.fill_identity = call.fill_identity;
   spec.regions = call.regions;
@@ -107,20 +108,29 @@ KernelRun Read(const KernelSpec& spec, int64_t scratch,
   return run;
 }
 
+// The operand whose bytes the one with this number has, inputs first: its own, or an input's.
+size_t PlaceOf(const KernelSpec& spec, size_t operand) {
+  const size_t inputs = spec.inputs.size();
+  if (operand < inputs || operand - inputs >= spec.takes.size()) return operand;
+  const int taken = spec.takes[operand - inputs];
+  return taken > 0 ? static_cast<size_t>(taken) - 1 : operand;
+}
+
 // Operands in a device's memory, with bytes between them that stay as they are.
 class DeviceOperands {
  public:
   explicit DeviceOperands(const KernelSpec& spec) : alignment_(spec.alignment) {
     for (const Shard& shard : spec.inputs) Add(shard.NumBytes());
     for (const Shard& shard : spec.outputs) Add(shard.NumBytes());
+    for (size_t i = 0; i < offsets_.size(); ++i) place_.push_back(PlaceOf(spec, i));
   }
   int64_t bytes() const { return bytes_; }
   std::vector<std::byte*> At(std::byte* memory) const {
     std::vector<std::byte*> operands;
-    for (const int64_t offset : offsets_) operands.push_back(memory + offset);
+    for (const size_t place : place_) operands.push_back(memory + offsets_[place]);
     return operands;
   }
-  int64_t offset(size_t operand) const { return offsets_[operand]; }
+  int64_t offset(size_t operand) const { return offsets_[place_[operand]]; }
   // `memory`: a copy of all bytes.
   bool GuardsHold(absl::Span<const std::byte> memory) const {
     for (size_t i = 0; i < offsets_.size(); ++i) {
@@ -144,6 +154,7 @@ class DeviceOperands {
   const int64_t alignment_;
   int64_t bytes_ = 0;
   std::vector<int64_t> offsets_, sizes_;
+  std::vector<size_t> place_;
 };
 
 std::vector<WrittenOperand> WrittenFloats(const KernelSpec& spec) {
@@ -179,6 +190,7 @@ absl::StatusOr<KernelRun> RunKernel(const KernelCall& call) {
   for (const Shard& shard : spec.outputs) add(shard);
   buffers.emplace_back(kernel->scratch());
   for (Buffer& buffer : buffers) operands.push_back(buffer.data());
+  for (size_t i = 0; i < operands.size(); ++i) operands[i] = operands[PlaceOf(spec, i)];
   ForEachStart(call, [&](size_t i, const HostTensor& host) {
     std::copy(host.bytes.begin(), host.bytes.end(), operands[i]);
   });

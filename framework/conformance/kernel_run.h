@@ -31,6 +31,7 @@ struct KernelCall {
   std::string op, attributes;
   std::vector<KernelOperand> inputs, outputs;  // an output's array may be left empty
   std::vector<bool> updates;                   // by input: the kernel may change it
+  std::vector<int> takes;                      // as KernelSpec has them; empty: none
   int calls = 1;                               // of the op, as KernelSpec has them
   int threads = 1;
   int64_t most_scratch = std::numeric_limits<int64_t>::max();

@@ -131,7 +131,10 @@ struct OpDef {
   bool view = false;    // output is the input's bytes (reshape): no instruction
   bool random = false;  // may read seed and step; its attributes may have a key (RandomKeyOf)
   bool sum = false;     // adds up its inputs
-  bool joins = false;   // one launch may be of many calls of it (compiler/join_calls.h)
+  // An output may lie where an input of its type and shard lies: whoever writes an element has read
+  // that element of every input before, and nobody reads it later.
+  bool in_place = false;
+  bool joins = false;  // one launch may be of many calls of it (compiler/join_calls.h)
   ComputesIn computes_in = ComputesIn::kF32;
   std::vector<OpCase> cases;  // small, uneven where it matters
   // Large enough for vectors, blocks and several threads, and not round. For kernels alone.

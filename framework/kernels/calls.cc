@@ -58,6 +58,10 @@ KernelSpec CallOf(const KernelSpec& spec, int call) {
   one.inputs = part(spec.inputs, place.inputs);
   one.outputs = part(spec.outputs, place.outputs);
   if (!spec.updates.empty()) one.updates = part(spec.updates, place.inputs);
+  if (!spec.takes.empty()) one.takes = part(spec.takes, place.outputs);
+  for (int& input : one.takes) {  // another call's input becomes one that there is not
+    if (input > 0) input = input > place.first_input ? input - place.first_input : place.inputs + 1;
+  }
   return one;
 }
 

@@ -46,6 +46,7 @@ struct KernelSpec {
   std::string op, attributes, scope;
   std::vector<Shard> inputs, outputs;
   std::vector<bool> updates;             // by input: it is changed in place
+  std::vector<int> takes;                // by output: the input whose bytes it has, from 1; 0: none
   DeviceKind device = DeviceKind::kCpu;  // that it will run on
   int threads = 1;                       // that the stream's pool will have
   int64_t alignment = 64;                // bytes: each operand begins at a multiple, in each firing

@@ -65,6 +65,7 @@ OpDef MakeOp(const char* name, std::vector<Port> inputs, const char* output) {
   op.inputs = std::move(inputs);
   op.computes_in = ComputesIn::kEither;
   op.outputs = {{output}};
+  op.in_place = true;
   return op;
 }
 

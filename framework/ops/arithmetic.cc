@@ -88,6 +88,7 @@ OpDef MakeBinaryOp(const char* name) {
   op.inputs = {{"a"}, {"b"}};
   op.computes_in = ComputesIn::kEither;
   op.outputs = {{"y"}};
+  op.in_place = true;
   op.cost = [](const OpCall& call) { return ElementwiseCost(call, 1); };
   const TensorType full = {DType::kF32, {5, 3, 4}}, row = {DType::kF32, {4}};
   op.cases = {{"equal", NoAttributes(), {full, full}},
@@ -203,6 +204,7 @@ const OpDef& ScaleOp() {
     op.inputs = {{"x"}};
     op.computes_in = ComputesIn::kEither;
     op.outputs = {{"y"}};
+    op.in_place = true;
     op.attributes = ScaleAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("scale", call, 1));

@@ -266,6 +266,7 @@ const OpDef& CrossEntropyGradientOp() {
         MakeOp("ce_gradient",
                {{"logits"}, Statistic("max"), Statistic("sum"), {"labels"}, Statistic("dpicked")},
                "dlogits");
+    op.in_place = true;
     op.attributes = CrossEntropyAttributes();
     op.infer = [](const OpCall& call) -> absl::StatusOr<Types> {
       RETURN_IF_ERROR(CheckCount("ce_gradient", call, 5));

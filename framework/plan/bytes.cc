@@ -20,6 +20,19 @@ absl::Status Shared(const ProgramIndex& index, const Buffer& a, const Buffer& b,
                    Describe(index, a), " and ", Describe(index, b), " share bytes and ", what));
 }
 
+absl::Status CheckTaken(const ProgramIndex& index, absl::Span<const Buffer> buffers,
+                        absl::Span<const int64_t> offsets) {
+  for (size_t n = 0; n < buffers.size(); ++n) {
+    const int32_t from = buffers[n].takes;
+    if (from < 0 || offsets[from] == offsets[n]) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "program \"", index.program().name(), "\", device ", buffers[n].device, ": ",
+        Describe(index, buffers[n]), " takes the bytes of ", Describe(index, buffers[from]),
+        ": expected both at one place, got ", offsets[n], " and ", offsets[from]));
+  }
+  return absl::OkStatus();
+}
+
 // What lives across steps has no times of its own at which others might have its bytes.
 absl::Status CheckResidents(const ProgramIndex& index, absl::Span<const Buffer> buffers,
                             absl::Span<const int64_t> offsets) {
@@ -57,6 +70,7 @@ absl::Status CheckReuse(const ProgramIndex& index, HappensBefore& order,
     return Shared(index, from, to, "are live at one time");
   }
   for (int32_t release : reuse.before->releases) {
+    if (Takes(buffers, reuse, release)) continue;
     if (order.Ordered(release, reuse.after->first, reuse.wraps)) continue;
     const ProgramIndex::Instance a = index.InstanceAt(release),
                                  b = index.InstanceAt(reuse.after->first);
@@ -84,6 +98,7 @@ absl::Status ProveBytes(const ProgramIndex& index, const Certificate& certificat
   }
   RETURN_IF_ERROR(CheckStop(stop));
   RETURN_IF_ERROR(CheckResidents(index, buffers, offsets));
+  RETURN_IF_ERROR(CheckTaken(index, buffers, offsets));
   const std::vector<Reuse> reuses = FindReuses(buffers, offsets);
   if (reuses.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckStop(stop));

@@ -7,6 +7,7 @@
 #include "absl/container/btree_map.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/plan/takes.h"
 
 namespace sluice {
 namespace {
@@ -19,6 +20,7 @@ class Finder {
   absl::StatusOr<std::vector<Buffer>> Find() {
     for (int q = 0; q < index_.num_rings(); ++q) AddRing(q);
     RETURN_IF_ERROR(AddTemporaries());
+    AddTakes();
     AddScratch();
     for (Buffer& buffer : buffers_) {
       std::sort(buffer.uses.begin(), buffer.uses.end(),
@@ -45,6 +47,7 @@ class Finder {
     if (bytes == 0) return;
     resident = resident || takes % ring.slots != 0;
     const size_t base = buffers_.size();
+    of_ring_[q] = static_cast<int32_t>(base);
     for (int32_t slot = 0; slot < ring.slots; ++slot) {
       Buffer& buffer = buffers_.emplace_back();
       buffer.device = index_.program().registers(first).device();
@@ -96,6 +99,7 @@ class Finder {
     for (int n = 0; n < program.temporaries_size(); ++n) {
       if (used[n].first < 0 || program.temporaries(n).bytes() == 0) continue;
       const int a = program.temporaries(n).actor();
+      of_temporary_[n] = static_cast<int32_t>(buffers_.size());
       Buffer& buffer = buffers_.emplace_back();
       buffer.device = index_.device_of(a);
       buffer.bytes = program.temporaries(n).bytes();
@@ -107,6 +111,42 @@ class Finder {
       }
     }
     return {};
+  }
+
+  // The buffer of an operand's first slot; those of the others follow it. -1: it has none.
+  int32_t BufferOf(const plan::Operand& operand) const {
+    if (operand.storage_case() == plan::Operand::kRegister) {
+      const auto found = of_ring_.find(index_.reg(operand.register_()).ring);
+      return found == of_ring_.end() ? -1 : found->second;
+    }
+    const auto found = of_temporary_.find(operand.temporary());
+    return found == of_temporary_.end() ? -1 : found->second;
+  }
+
+  // Before an instruction begins, what it takes is nobody's any more. Others' reads are over by
+  // then: whoever places bytes sees to it, as of every reuse.
+  void AddTakes() {
+    for (int a = 0; a < index_.num_actors(); ++a) {
+      for (int i = 0; i < index_.actor(a).length; ++i) {
+        const plan::Instruction& x = index_.instruction(a, i);
+        for (int output = 0; output < x.outputs_size(); ++output) {
+          const int input = x.outputs(output).takes() - 1;
+          if (input < 0 || !CheckTakes(index_, a, i, output, input).ok()) continue;
+          const int32_t from = BufferOf(x.inputs(input)), to = BufferOf(x.outputs(output));
+          if (from < 0) continue;  // a shard without elements
+          const int32_t slots =
+              buffers_[from].ring < 0 ? 1 : index_.ring(buffers_[from].ring).slots;
+          for (int32_t slot = 0; slot < slots; ++slot) {
+            buffers_[to + slot].takes = from + slot;
+            std::vector<Buffer::Use>& uses = buffers_[from + slot].uses;
+            for (size_t n = 0; n < uses.size(); ++n) {
+              const auto firing = static_cast<int64_t>(n) * slots + slot;
+              uses[n].end = begin_[index_.InstanceOf(a, firing, i)] - 1;
+            }
+          }
+        }
+      }
+    }
   }
 
   void AddScratch() {
@@ -130,6 +170,7 @@ class Finder {
   const ProgramIndex& index_;
   absl::Span<const int32_t> begin_, end_;
   std::vector<Buffer> buffers_;
+  std::map<int32_t, int32_t> of_ring_, of_temporary_;  // their first buffers
 };
 
 // One use of a buffer's bytes.

@@ -30,7 +30,10 @@ struct Buffer {
   int32_t local = -1;                   // a temporary
   int32_t actor = -1, instruction = 0;  // whose scratch it is
   bool resident = false;                // lives across steps
-  std::vector<Use> uses;                // by begin; none if resident
+  // The buffer whose bytes it takes, at the same place, use by use (plan.proto Operand.takes); -1:
+  // none. The end of that one's uses is right before the beginning of its own.
+  int32_t takes = -1;
+  std::vector<Use> uses;  // by begin; none if resident
 };
 
 // All buffers of at least one byte, in the order of rings, slots, temporaries, instructions. The
@@ -55,6 +58,11 @@ struct Reuse {
 // All between different buffers, in the order of uses; none of what lives across steps. `offsets`:
 // by buffer.
 std::vector<Reuse> FindReuses(absl::Span<const Buffer> buffers, absl::Span<const int64_t> offsets);
+// Whether an instance that frees the bytes for others is the one that takes them for `reuse.after`,
+// and so need not have ended before: it writes each element behind its own read.
+inline bool Takes(absl::Span<const Buffer> buffers, const Reuse& reuse, int32_t release) {
+  return buffers[reuse.to].takes == reuse.from && !reuse.wraps && release == reuse.after->first;
+}
 
 // Are the two ever live at the same time?
 bool Clash(const Buffer& a, const Buffer& b);

@@ -17,8 +17,9 @@
 // differs from that: streams, registers and temporaries come into being where they are first named,
 // a stream dN.kind on device N (dN.kind.more too), devices as many as are named; a text without a
 // line `program` is one program named "main". `G += op(x)` is op(x, &G), `G -= op(x)` the same with
-// attributes "subtract"; & marks an operand that is updated in place. %h is a temporary. Where a
-// name does not tell things apart, $n is the n-th of its kind.
+// attributes "subtract"; & marks an operand that is updated in place. `y takes 1 = relu(x)`: y lies
+// where the first input lay. %h is a temporary. Where a name does not tell things apart, $n is the
+// n-th of its kind.
 #ifndef SLUICE_FRAMEWORK_PLAN_TEXT_H_
 #define SLUICE_FRAMEWORK_PLAN_TEXT_H_
 

@@ -357,15 +357,18 @@ class PlanParser : private plan_text::FieldScanner {
                    Of("priority", actor, &plan::Actor::set_priority)});
   }
 
-  // What follows a reference: "+ offset" and ": shard".
+  // What follows a reference: "+ offset", and then "takes input" and ": shard".
   absl::Status OperandRest(plan::Operand* operand) {
-    if (scanner_.Accept("+")) {
-      int64_t offset = 0;
-      RETURN_IF_ERROR(Number("an offset", &offset));
-      operand->set_offset(offset);
-    }
-    if (scanner_.Accept(":")) return Shard(operand->mutable_shard());
-    return {};
+    int64_t offset = 0;
+    if (scanner_.Accept("+")) RETURN_IF_ERROR(Number("an offset", &offset));
+    operand->set_offset(offset);
+    return OperandEnd(operand);
+  }
+  absl::Status OperandEnd(plan::Operand* operand) {
+    int32_t input = 0;
+    if (scanner_.Accept("takes")) RETURN_IF_ERROR(Number("an input", &input));
+    operand->set_takes(input);
+    return scanner_.Accept(":") ? Shard(operand->mutable_shard()) : absl::OkStatus();
   }
 
   absl::Status Place(plan::Operand* operand) {
@@ -445,7 +448,7 @@ class PlanParser : private plan_text::FieldScanner {
         RETURN_IF_ERROR(Number("an offset", &offset));
         operand.set_offset(offset);
       }
-      if (scanner_.Accept(":")) RETURN_IF_ERROR(Shard(operand.mutable_shard()));
+      RETURN_IF_ERROR(OperandEnd(&operand));
       *x->add_outputs() = operand;
       if (scanner_.Accept(",")) continue;
       return scanner_.Expect("=");

@@ -168,6 +168,7 @@ class ProgramPrinter {
       text += "?";
     }
     if (x.offset() != 0) absl::StrAppend(&text, " + ", x.offset());
+    if (x.takes() != 0) absl::StrAppend(&text, " takes ", x.takes());
     if (x.has_shard()) absl::StrAppend(&text, " : ", ShardText(x.shard()));
     return text;
   }

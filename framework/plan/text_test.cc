@@ -26,7 +26,7 @@ TEST(PlanTextTest, HandWrittenPlanGetsItsDefaults) {
     actor F0 on d0.compute x 4
       %h = mul(x, w) cost 9
       G += mul(%h, x)          # an accumulator
-      y = copy(%h)
+      y takes 1 = copy(%h)
     actor U on d0.compute; w -= copy(G)
     actor fetch on d1.host x 4; log(y)
     reg w bytes 256 tokens 1 variable w; reg G every 4; reg x quota 2
@@ -45,6 +45,7 @@ TEST(PlanTextTest, HandWrittenPlanGetsItsDefaults) {
   EXPECT_EQ(update.op(), "mul");
   ASSERT_EQ(update.inputs_size(), 3);
   EXPECT_TRUE(update.inputs(2).updates());
+  EXPECT_EQ(p.actors(1).script(2).outputs(0).takes(), 1);
   EXPECT_EQ(p.actors(2).script(0).attributes(), "subtract");
   for (const plan::Register& r : p.registers()) {
     if (r.name() == "w") {

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "framework/base/status.h"
 #include "framework/plan/kinds.h"
+#include "framework/plan/takes.h"
 #include "framework/plan/validate_collectives.h"
 #include "framework/plan/validate_places.h"
 
@@ -93,6 +94,9 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
     if (operand.storage_case() == plan::Operand::kRegister) writes.push_back(operand.register_());
   }
   for (const plan::Operand& operand : x.inputs()) {
+    if (operand.takes() != 0) {
+      return Bad(index, absl::StrCat(index.Describe(a, 0, i), ": an input cannot take bytes"));
+    }
     if (operand.updates() && operand.storage_case() == plan::Operand::kRegister) {
       writes.push_back(operand.register_());
     }
@@ -109,6 +113,19 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
     return Bad(index, absl::StrCat(index.Describe(a, 0, i), " both reads and writes ",
                                    index.RegisterName(operand.register_()),
                                    ": mark the operand as an update"));
+  }
+  return {};
+}
+
+absl::Status CheckAllTakes(const ProgramIndex& index) {
+  for (int a = 0; a < index.num_actors(); ++a) {
+    for (int i = 0; i < index.actor(a).length; ++i) {
+      const plan::Instruction& x = index.instruction(a, i);
+      for (int output = 0; output < x.outputs_size(); ++output) {
+        if (x.outputs(output).takes() == 0) continue;
+        RETURN_IF_ERROR(CheckTakes(index, a, i, output, x.outputs(output).takes() - 1));
+      }
+    }
   }
   return {};
 }
@@ -195,7 +212,7 @@ absl::Status CheckRates(const ProgramIndex& index) {
   }
   for (int r = 0; r < index.num_registers(); ++r) RETURN_IF_ERROR(CheckRegister(index, r));
   for (const plan::Ring& ring : index.program().rings()) RETURN_IF_ERROR(CheckRing(index, ring));
-  return {};
+  return CheckAllTakes(index);
 }
 
 absl::Status CheckOrder(const ProgramIndex& index) {

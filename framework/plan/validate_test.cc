@@ -59,6 +59,30 @@ TEST(ValidateTest, NoInstructionReadsWhatItUpdates) {
             "");
 }
 
+TEST(ValidateTest, BytesAreTakenFromWhatIsWholeAndAlike) {
+  const auto error = [](const std::string& instruction, const std::string& rest = "") {
+    return Error(absl::StrCat("actor f on d0.compute x 2\n x = f()\n z = f()\n",
+                              "actor a on d0.compute x 2\n ", instruction, "\n", rest));
+  };
+  EXPECT_EQ(error("y takes 1 = g(x)"), "");
+  EXPECT_EQ(error("y takes 2 = g(z, x)"), "");
+  EXPECT_EQ(error("%h = f()\n y takes 1 = g(%h)"), "");
+  const std::string where = "cannot take the bytes of input ";
+  EXPECT_THAT(error("y takes 2 = g(x)"), HasSubstr(where + "1: expected one of 1 inputs"));
+  EXPECT_THAT(error("y takes -1 = g(x)"), HasSubstr(where + "-2: expected one of 1 inputs"));
+  EXPECT_THAT(error("y = g(x takes 1)"), HasSubstr("an input cannot take bytes"));
+  EXPECT_THAT(error("y takes 1 = g(x, x)"), HasSubstr("an input that is no other operand"));
+  EXPECT_THAT(error("y takes 1 = g(x + 8)"), HasSubstr("expected the whole of a register"));
+  EXPECT_THAT(error("y takes 1 = g(x)", "reg x bytes 64"),
+              HasSubstr(where + "0: expected as many bytes, got 16 for 64"));
+  EXPECT_THAT(error("y takes 1 = g(x)", "reg x quota 2"),
+              HasSubstr(where + "0: expected as many slots, got 1 for 2"));
+  EXPECT_THAT(error("y takes 1 = g(w)", "reg w tokens 1"), HasSubstr("no state, of register"));
+  EXPECT_THAT(error("y takes 1 = g(x)\n y + 8 = g(z)"), HasSubstr("nothing else writes"));
+  EXPECT_THAT(Error("actor f on d0.compute\n x = f()\nactor a on d1.compute\n y takes 1 = g(x)"),
+              HasSubstr(where + "0: expected one device"));
+}
+
 TEST(ValidateTest, RingsAreWhole) {
   EXPECT_THAT(Error("actor a on d0.compute x 2\n x = f()\nring q slots 1 registers x"),
               HasSubstr("takes 1 slots a round, emits 2 tokens"));

@@ -58,6 +58,7 @@ absl::StatusOr<KernelSpec> SpecOf(const plan::Instruction& instruction, int thre
   }
   for (const plan::Operand& operand : instruction.outputs()) {
     ASSIGN_OR_RETURN(spec.outputs.emplace_back(), ShardFromProto(operand.shard()));
+    spec.takes.push_back(operand.takes());
   }
   spec.threads = threads;
   spec.calls = std::max(instruction.calls(), 1);

@@ -85,8 +85,29 @@ class ExtentChecker {
   std::vector<std::vector<bool>> split_;  // by operand, inputs first, and dimension
 };
 
+absl::Status CheckTakes(const OpDef& op, const KernelSpec& spec) {
+  for (size_t output = 0; output < spec.takes.size(); ++output) {
+    if (spec.takes[output] == 0) continue;
+    const size_t input = static_cast<size_t>(spec.takes[output]) - 1;  // of another call: too large
+    const std::string where =
+        absl::StrCat("output ", output, " cannot take the bytes of input ", input);
+    if (!op.in_place) {
+      return absl::InvalidArgumentError(absl::StrCat(where, ": ", op.name, " reads on behind it"));
+    }
+    if (input < spec.inputs.size() && spec.inputs[input].dtype == spec.outputs[output].dtype &&
+        spec.inputs[input].local == spec.outputs[output].local) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, ": expected an input of the same call and of ", spec.outputs[output].ToString(),
+        ", got ", input < spec.inputs.size() ? spec.inputs[input].ToString() : "none"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCall(const OpDef& op, const KernelSpec& spec) {
   RETURN_IF_ERROR(CheckCount(op, spec));
+  RETURN_IF_ERROR(CheckTakes(op, spec));
   Attributes attributes = op.attributes;
   RETURN_IF_ERROR(ParseAttributesInto(spec.attributes, &attributes));
   const std::vector<TensorType> inputs = LogicalTypes(spec.inputs);

@@ -69,6 +69,14 @@ plan::Register* Buffer(plan::Plan* plan) {
   return plan->mutable_programs(0)->mutable_registers(0);
 }
 
+void ForgetTakes(plan::Plan* plan) {
+  for (plan::Actor& actor : *plan->mutable_programs(0)->mutable_actors()) {
+    for (plan::Instruction& x : *actor.mutable_script()) {
+      for (plan::Operand& output : *x.mutable_outputs()) output.clear_takes();
+    }
+  }
+}
+
 struct Change {
   const char* name;
   void (*apply)(plan::Plan* plan);
@@ -201,7 +209,10 @@ const Change kChanges[] = {
      [](plan::Plan* p) { p->mutable_programs(0)->mutable_temporaries(0)->set_offset(1 << 28); },
      "place: expected bytes within"},
     {"temporary of negative bytes",
-     [](plan::Plan* p) { p->mutable_programs(0)->mutable_temporaries(0)->set_bytes(-1); },
+     [](plan::Plan* p) {
+       ForgetTakes(p);  // who takes its bytes has another number of them
+       p->mutable_programs(0)->mutable_temporaries(0)->set_bytes(-1);
+     },
      "bytes: expected a number in"},
     {"scratch behind the memory",
      [](plan::Plan* p) {
@@ -347,6 +358,40 @@ TEST(ForeignPlanTest, EachOfManyCallsIsChecked) {
   EXPECT_EQ(CheckKernel(spec), absl::OkStatus());
   spec.outputs[1] = Shard::Whole(DType::kF32, {2});
   EXPECT_THAT(std::string(CheckKernel(spec).message()), HasSubstr("call 1: output 0: expected"));
+}
+
+TEST(ForeignPlanTest, OnlyOpsThatSaySoTakeTheirInputsBytes) {
+  KernelSpec spec;
+  spec.op = "relu_gradient";
+  const Shard matrix = Shard::Whole(DType::kF32, {3, 4});
+  spec.inputs = {matrix, matrix};
+  spec.outputs = {matrix};
+  spec.takes = {2};
+  EXPECT_EQ(CheckKernel(spec), absl::OkStatus());
+  spec.takes = {3};
+  EXPECT_THAT(
+      std::string(CheckKernel(spec).message()),
+      HasSubstr("output 0 cannot take the bytes of input 2: expected an input of the same"));
+  spec.op = "add";
+  spec.inputs[1] = Shard::Whole(DType::kF32, {4});
+  spec.takes = {2};
+  EXPECT_THAT(std::string(CheckKernel(spec).message()), HasSubstr("got f32[4]"));
+  spec.op = "matmul";
+  spec.inputs[1] = Shard::Whole(DType::kF32, {4, 4});
+  spec.takes = {1};
+  EXPECT_THAT(std::string(CheckKernel(spec).message()),
+              HasSubstr("output 0 cannot take the bytes of input 0: matmul"));
+  // Each call takes its own.
+  spec.op = "relu_gradient";
+  spec.calls = 2;
+  spec.inputs = {matrix, matrix, matrix, matrix};
+  spec.outputs = {matrix, matrix};
+  spec.takes = {2, 3};
+  EXPECT_EQ(CheckKernel(spec), absl::OkStatus());
+  for (const std::vector<int>& other : {std::vector<int>{3, 0}, std::vector<int>{0, 2}}) {
+    spec.takes = other;
+    EXPECT_THAT(std::string(CheckKernel(spec).message()), HasSubstr("an input of the same call"));
+  }
 }
 
 // The host cannot reach the memory of such a device: a plan for them feeds by way of copies.

@@ -124,6 +124,10 @@ absl::Status Checker::CheckWrite(int a, int64_t firing, int i, const Access& acc
   }
   for (int32_t o : b.overlaps) {
     Buffer& other = buffers_[o];
+    if (o == access.taken && other.readers == 1 && other.unread <= 1) {
+      other.token = -1;  // it was for this instruction alone
+      continue;
+    }
     if (other.readers > 0 || other.writing || other.unread > 0 || other.open) {
       return Hazard(a, firing, i, access, "whose bytes another buffer still holds");
     }
@@ -152,17 +156,27 @@ absl::Status Checker::Begin(int a, int64_t firing, int i) {
   Running& run = running_[a];
   run.accesses.clear();
   run.inputs.clear();
+  const auto operand_at = [&x](int n) -> const plan::Operand& {
+    return n < x.inputs_size() ? x.inputs(n) : x.outputs(n - x.inputs_size());
+  };
+  const auto token_of = [&](int n) {
+    const ProgramIndex::OperandUse& use = operands[n];
+    return use.reg < 0 ? firing : firing / use.divisor + use.offset;
+  };
+  const auto buffer_of = [&](int n) {
+    return operands[n].reg < 0 ? temporary_base_ + operand_at(n).temporary()
+                               : BufferOf(operands[n].reg, token_of(n));
+  };
   for (int n = 0; n < x.inputs_size() + x.outputs_size(); ++n) {
     const bool is_input = n < x.inputs_size();
-    const plan::Operand& operand = is_input ? x.inputs(n) : x.outputs(n - x.inputs_size());
-    const ProgramIndex::OperandUse& use = operands[n];
+    const plan::Operand& operand = operand_at(n);
     Access access;
-    access.reg = use.reg;
-    access.token = use.reg < 0 ? firing : firing / use.divisor + use.offset;
-    access.buffer =
-        use.reg < 0 ? temporary_base_ + operand.temporary() : BufferOf(use.reg, access.token);
+    access.reg = operands[n].reg;
+    access.token = token_of(n);
+    access.buffer = buffer_of(n);
     access.read = is_input && !operand.updates();
     access.update = is_input && operand.updates();
+    if (operand.takes() > 0) access.taken = buffer_of(operand.takes() - 1);
     const bool again =
         !access.read && std::any_of(run.accesses.begin(), run.accesses.end(), [&](const Access& y) {
           return !y.read && y.buffer == access.buffer;

@@ -41,7 +41,8 @@ class Checker {
   };
   struct Access {
     int32_t buffer = -1;
-    int32_t reg = -1;  // -1: a temporary
+    int32_t reg = -1;    // -1: a temporary
+    int32_t taken = -1;  // buffer of the input whose bytes it takes
     int64_t token = 0;
     bool read = false, update = false;
   };

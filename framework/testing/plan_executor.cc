@@ -231,6 +231,7 @@ void PlanExecutorImpl::Poison(const Loaded& loaded, const Actor& actor) const {
   const plan::Program& program = loaded.index.program();
   for (int i = 0; i < instruction.outputs_size(); ++i) {
     const plan::Operand& operand = instruction.outputs(i);
+    if (operand.takes() > 0) continue;  // an input lies there yet
     int64_t bytes = 0;
     if (operand.storage_case() == plan::Operand::kTemporary) {
       bytes = program.temporaries(operand.temporary()).bytes();

@@ -173,6 +173,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const ParityCase& of, const Trainin
   options.micro_batches = of.micro_batches;
   options.script_length = of.script_length;
   options.fuse = of.fuse;
+  options.least_taken = 0;  // tensors are small here
   options.chunks = of.chunks;
   options.machine = Machine::Cpu();
   options.collectives.nccl = of.collectives != nullptr;

@@ -1,0 +1,20 @@
+// Whether an instruction's output may lie where one of its inputs lay, as far as a program's
+// structure says: it is what a plan's `takes` claims, and what packing looks for. Pure; any thread.
+#ifndef SLUICE_FRAMEWORK_PLAN_TAKES_H_
+#define SLUICE_FRAMEWORK_PLAN_TAKES_H_
+
+#include "absl/status/status.h"
+#include "framework/plan/program_index.h"
+
+namespace sluice {
+
+// InvalidArgument says why output `output` of instruction i of actor a cannot take the bytes of
+// input `input`: both are the whole of a register or temporary of the same device, with as many
+// bytes and slots, that has one token a firing; the input is no state and no other operand, and the
+// output is written by this instruction alone. Who else reads the input, and whether that is over
+// by then, is not looked at: ProveBytes (bytes.h) does. Nor does it ask whether the op can.
+absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int input);
+
+}  // namespace sluice
+
+#endif  // SLUICE_FRAMEWORK_PLAN_TAKES_H_
