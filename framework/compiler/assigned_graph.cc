@@ -12,12 +12,15 @@ AssignedGraph::AssignedGraph(const Graph& graph, const SbpAssignment& sbp)
   for (const auto& output : graph.outputs()) kept_[output.second] = true;
 }
 
-bool AssignedGraph::ReadsInPlace(const Node& node, size_t input) const {
+bool AssignedGraph::ReadsAsMade(const Node& node, size_t input) const {
   const TensorId tensor = node.inputs[input];
-  const Node& maker = MakerOf(node, input);
   const GridSbp& sbp = ChoiceOf(node).inputs[input];
   return sbp == sbp_.produced[tensor] && sbp == sbp_.consumed[tensor] &&
-         maker.stage == node.stage && maker.phase == node.phase;
+         MakerOf(node, input).stage == node.stage;
+}
+
+bool AssignedGraph::ReadsInPlace(const Node& node, size_t input) const {
+  return ReadsAsMade(node, input) && MakerOf(node, input).phase == node.phase;
 }
 
 bool AssignedGraph::KeepsLayout(const Node& node) const {

@@ -34,7 +34,9 @@ class AssignedGraph {
   bool is_kept(TensorId tensor) const { return kept_[tensor]; }
   bool IsReadOnce(TensorId tensor) const { return readers_[tensor].size() == 1 && !kept_[tensor]; }
 
-  // Whether a node reads a tensor where and as its producer left it.
+  // Whether a node reads a tensor as its producer left it, on its stage.
+  bool ReadsAsMade(const Node& node, size_t input) const;
+  // And in its phase.
   bool ReadsInPlace(const Node& node, size_t input) const;
   // Whether what goes in lies as what comes out.
   bool KeepsLayout(const Node& node) const;

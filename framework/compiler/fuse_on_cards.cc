@@ -3,7 +3,8 @@
 //   x = matmul(a, b) + bias
 //   y = gelu(x)                              x is kept where others read it, as backward does
 //   dx = gelu_gradient(x, dy)                and the sum of dx over all dimensions but the last,
-//                                            which is the gradient of a bias; of gelu_erf, too
+//                                            which is the gradient of a bias; of gelu_erf, too.
+//                                            And gelu(x) again, for what reads it in backward
 //   y = layer_norm(a + b)                    the sum is kept; b may be dropout(c), or cast(c), or
 //                                            cast(dropout(c)), and with either cast y may be cast,
 //                                            in its place or beside it
@@ -13,6 +14,10 @@
 //   s = a + cast(b)                          b in bf16, where no norm follows
 //   dx = layer_norm_gradient(dy, ...)        and cast(dx), where others read dx, too: of norms that
 //                                            stand in the residual stream
+//
+// gelu(x) is as large as x, which backward keeps anyway, and its gradient has most of its terms: to
+// write it again takes less than a hundredth of a step, to keep it from forward a tenth of the
+// activations of a transformer. The products that read it, for gradients of weights, come behind.
 //
 // A gradient is rounded before it is summed, as it was. In the residual stream of a transformer in
 // bf16 the casts stand between products, in bf16, and the stream, in f32: with these no pass over
@@ -52,6 +57,7 @@ struct FusedNode {
   std::vector<const Node*> nodes;
   std::vector<Operand> inputs, outputs;
   std::optional<Attributes> attributes = {};
+  std::vector<const Node*> behind = {};  // nodes that move behind it, for they read what it makes
 };
 
 class Matcher : private AssignedGraph {
@@ -66,8 +72,12 @@ class Matcher : private AssignedGraph {
       if (node.op == &AddOp()) MatchBias(node);
       if (node.op == &AddOp()) MatchNormGradient(node);
       if (node.op == &GeluOp()) MatchGelu(node);
-      if (node.op == &GeluGradientOp()) MatchGradientSum(node, GeluGradientSumOp());
-      if (node.op == &GeluErfGradientOp()) MatchGradientSum(node, GeluErfGradientSumOp());
+      if (node.op == &GeluGradientOp()) {
+        MatchGradientSum(node, GeluGradientSumOp(), GeluOp(), GeluGradientSumAndValueOp());
+      }
+      if (node.op == &GeluErfGradientOp()) {
+        MatchGradientSum(node, GeluErfGradientSumOp(), GeluErfOp(), GeluErfGradientSumAndValueOp());
+      }
       if (node.op == &LayerNormOp()) MatchNorm(node);
     }
     for (const Node& node : graph().nodes()) {
@@ -143,7 +153,8 @@ class Matcher : private AssignedGraph {
   }
 
   // The sum is made where the gradient is: it reads no more.
-  void MatchGradientSum(const Node& gradient, const OpDef& op) {
+  void MatchGradientSum(const Node& gradient, const OpDef& op, const OpDef& value_op,
+                        const OpDef& op_with_value) {
     if (!KeepsLayout(gradient)) return;
     const Shape& shape = graph().tensor(gradient.outputs[0]).type.shape;
     for (const Reader& reader : readers(gradient.outputs[0])) {
@@ -151,14 +162,49 @@ class Matcher : private AssignedGraph {
       if (sum.op != &ReduceOp() || !ReadsInPlace(sum, 0) || !IsOnCuda(sum)) continue;
       const auto& attributes = std::get<ReduceAttributes>(sum.attributes);
       if (!SumsAllButTheLast(attributes, shape)) continue;
-      found_[gradient.id] = {&op,
-                             &gradient,
-                             {&gradient, &sum},
-                             {{&gradient, 0}, {&gradient, 1}},
-                             {{&gradient, 0}, {&sum, 0}},
-                             attributes};
+      FusedNode fused = {&op,
+                         &gradient,
+                         {&gradient, &sum},
+                         {{&gradient, 0}, {&gradient, 1}},
+                         {{&gradient, 0}, {&sum, 0}},
+                         attributes};
+      if (AppendValue(gradient, value_op, &fused)) fused.op = &op_with_value;
+      found_[gradient.id] = std::move(fused);
       return;
     }
+  }
+
+  // What the activation made of x in forward, if only products behind the gradient are left to read
+  // it then, or such as can go there.
+  bool AppendValue(const Node& gradient, const OpDef& value_op, FusedNode* fused) const {
+    if (!ReadsAsMade(gradient, 0)) return false;
+    for (const Reader& reader : readers(gradient.inputs[0])) {
+      const Node& value = *reader.node;
+      if (value.op != &value_op || value.phase != Phase::kForward || value.stage != gradient.stage)
+        continue;
+      const TensorId y = value.outputs[0];
+      if (is_kept(y) || !ReadsInPlace(value, 0) || !KeepsLayout(value)) continue;
+      std::vector<const Node*> behind;
+      bool all = true, any = false;
+      for (const Reader& other : readers(y)) {
+        const Node& node = *other.node;
+        if (node.phase == Phase::kForward) continue;
+        any = true;
+        all = all && node.op == &MatMulWeightGradientOp() && node.stage == gradient.stage &&
+              IsReadBehind(node, gradient);
+        if (node.id < gradient.id) behind.push_back(&node);
+      }
+      if (!any || !all) continue;
+      fused->outputs.push_back({&value, 0});
+      fused->behind = std::move(behind);
+      return true;
+    }
+    return false;
+  }
+  bool IsReadBehind(const Node& node, const Node& other) const {
+    const std::vector<Reader>& all = readers(node.outputs[0]);
+    return std::all_of(all.begin(), all.end(),
+                       [&](const Reader& reader) { return reader.node->id > other.id; });
   }
 
   void MatchNorm(const Node& norm) {
@@ -353,6 +399,7 @@ class Fuser {
         assigner_(assignment) {
     for (const auto& [id, fused] : found_) {
       for (const Node* node : fused.nodes) gone_.insert(node->id);
+      for (const Node* node : fused.behind) gone_.insert(node->id);
     }
   }
 
@@ -398,6 +445,9 @@ class Fuser {
     }
     for (const Node* step : fused.nodes) choice.nanoseconds += ChoiceOf(*step).nanoseconds;
     assigner_.Copy(node, rewriter->MapAll(node.inputs), std::move(choice), rewriter);
+    for (const Node* moved : fused.behind) {
+      assigner_.Copy(*moved, rewriter->MapAll(moved->inputs), ChoiceOf(*moved), rewriter);
+    }
   }
 
   const Graph& from_;

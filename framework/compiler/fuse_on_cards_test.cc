@@ -1,7 +1,9 @@
 // What becomes one op on CUDA devices, and what does not.
 #include "framework/compiler/fuse_on_cards.h"
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -161,8 +163,10 @@ TEST(FuseOnCardsTest, SplitProductsButNoneThatIsPartial) {
       << "a gather between";
 }
 
-// A step of two layers: what the first keeps is what the second's gradient ends with.
-Counts OpsOfTraining(DType compute, Tensor (*activation)(Tensor)) {
+// A step of four layers, one with an activation: what that keeps is what the next one's gradient
+// ends with.
+std::unique_ptr<const Graph> TrainingGraph(DType compute, Tensor (*activation)(Tensor),
+                                           bool keeps = false) {
   Graph graph;
   const Scope scope(&graph);
   const auto layer = [&](Tensor x, const char* name, int64_t out) {
@@ -170,13 +174,18 @@ Counts OpsOfTraining(DType compute, Tensor (*activation)(Tensor)) {
     return MatMul(x, (scope / name).Param("weight", {in, out}, "", {"normal", 0.1})) +
            (scope / name).Param("bias", {out});
   };
-  Tensor x = graph.Input("x", DType::kF32, {8, 16}, "data:S0");
-  x = layer(layer(activation(layer(layer(x, "in", 8), "up", 32)), "down", 8), "out", 8);
-  graph.Output("loss", Mean(x));
+  const Tensor x = graph.Input("x", DType::kF32, {8, 16}, "data:S0");
+  const Tensor y = activation(layer(layer(x, "in", 8), "up", 32));
+  graph.Output("loss", Mean(layer(layer(y, "down", 8), "out", 8)));
+  if (keeps) graph.Output("y", y);
   EXPECT_TRUE(FinishIn({compute, DType::kF32}, &graph).ok()) << graph.status();
-  const auto train = RunPasses(graph, {Train(OptimizerOptions())});
+  auto train = RunPasses(graph, {Train(OptimizerOptions())});
   EXPECT_TRUE(train.ok()) << train.status();
-  return train.ok() ? OpsOf(**train, "data=2 @cuda") : Counts();
+  return *std::move(train);
+}
+
+Counts OpsOfTraining(DType compute, Tensor (*activation)(Tensor), bool keeps = false) {
+  return OpsOf(*TrainingGraph(compute, activation, keeps), "data=2 @cuda");
 }
 
 TEST(FuseOnCardsTest, Training) {
@@ -184,15 +193,40 @@ TEST(FuseOnCardsTest, Training) {
   EXPECT_EQ(ops["matmul_bias_gelu_aux"], 1);
   EXPECT_EQ(ops["matmul_bias"], 3);
   EXPECT_EQ(ops["matmul_input_gradient"], 3);
-  EXPECT_EQ(ops["gelu_gradient_sum"], 1);
+  EXPECT_EQ(ops["gelu_gradient_sum_and_value"], 1);
   EXPECT_EQ(ops["reduce"], 4) << "of the other layers' biases, and of the loss";
   EXPECT_EQ(ops["gelu"] + ops["gelu_gradient"] + ops["matmul"], 0);
   for (const bool erf : {false, true}) {
     ops = OpsOfTraining(erf ? DType::kBF16 : DType::kF32, erf ? GeluErf : Gelu);
     EXPECT_EQ(ops["matmul_bias"], 4);
-    EXPECT_EQ(ops[erf ? "gelu_erf_gradient_sum" : "gelu_gradient_sum"], 1);
+    EXPECT_EQ(ops[erf ? "gelu_erf_gradient_sum_and_value" : "gelu_gradient_sum_and_value"], 1);
     EXPECT_EQ(ops["reduce"], 4);
   }
+}
+
+// The gradient of the next layer's weight reads what gelu's gradient makes again, and nothing of
+// what forward has made of x is kept but x. Unless the program keeps it anyway.
+TEST(FuseOnCardsTest, WhatGeluMadeIsMadeAgain) {
+  const auto compiled = CompileOn(*TrainingGraph(DType::kF32, Gelu), "data=2 @cuda", /*fuse=*/true);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const Graph& graph = *compiled->programs[0].graph;
+  int readers = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == &GeluOp()) {
+      for (const Node& other : graph.nodes()) {
+        const bool reads =
+            std::count(other.inputs.begin(), other.inputs.end(), node.outputs[0]) > 0;
+        EXPECT_TRUE(!reads || other.phase == Phase::kForward) << other.name;
+      }
+    }
+    if (node.op != &MatMulWeightGradientOp()) continue;
+    const Node& maker = graph.node(graph.tensor(node.inputs[0]).producer);
+    readers += maker.op->name == "gelu_gradient_sum_and_value" ? 1 : 0;
+  }
+  EXPECT_EQ(readers, 1);
+  Counts kept = OpsOfTraining(DType::kF32, Gelu, /*keeps=*/true);
+  EXPECT_EQ(kept["gelu_gradient_sum"], 1);
+  EXPECT_EQ(kept["gelu_gradient_sum_and_value"], 0);
 }
 
 TEST(FuseOnCardsTest, AGradientThatIsSummedOverAllButTheLastDimension) {

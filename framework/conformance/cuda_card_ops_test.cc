@@ -148,27 +148,38 @@ HostTensor CastTo(DType dtype, const KernelOperand& x) {
 // Few rows, and so many that they are summed in blocks; of bf16 by pairs of columns, and where
 // those are odd by columns. One column alone is all of a tensor, which is summed in f64.
 TEST(CudaCardOpsTest, AGradientThatIsSummedHasTheBitsOfBoth) {
-  for (const auto& [op, gradient] : {std::pair(&GeluGradientSumOp(), &GeluGradientOp()),
-                                     std::pair(&GeluErfGradientSumOp(), &GeluErfGradientOp())}) {
-    std::vector<OpCase> cases = op->cases;
-    cases.insert(cases.end(), op->large_cases.begin(), op->large_cases.end());
+  struct Summed {
+    const OpDef &op, &gradient;
+    const OpDef* value;
+  };
+  for (const auto& [op, gradient, value] :
+       {Summed{GeluGradientSumOp(), GeluGradientOp(), nullptr},
+        Summed{GeluErfGradientSumOp(), GeluErfGradientOp(), nullptr},
+        Summed{GeluGradientSumAndValueOp(), GeluGradientOp(), &GeluOp()},
+        Summed{GeluErfGradientSumAndValueOp(), GeluErfGradientOp(), &GeluErfOp()}}) {
+    std::vector<OpCase> cases = op.cases;
+    cases.insert(cases.end(), op.large_cases.begin(), op.large_cases.end());
     for (const int64_t width : {2, 62, 66, 67}) {
       for (const int64_t rows : {1, 63, 64, 65, 200, 1203}) {
-        OpCase& added = cases.emplace_back(op->cases[0]);
+        OpCase& added = cases.emplace_back(op.cases[0]);
         added.inputs.assign(2, {DType::kF32, {rows, width}});
       }
     }
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       for (const OpCase& of_f32 : cases) {
-        const OpCase op_case = dtype == DType::kBF16 ? InBf16(*op, of_f32) : of_f32;
-        const std::vector<KernelOperand> at = OperandsOf(*op, op_case);
-        const auto fused = ResultsOf(*op, op_case.attributes, at);
-        const auto dx = ResultsOf(*gradient, NoAttributes(), at);
+        SCOPED_TRACE(op.name + of_f32.inputs[0].shape.ToString());
+        const OpCase op_case = dtype == DType::kBF16 ? InBf16(op, of_f32) : of_f32;
+        const std::vector<KernelOperand> at = OperandsOf(op, op_case);
+        const auto fused = ResultsOf(op, op_case.attributes, at);
+        const auto dx = ResultsOf(gradient, NoAttributes(), at);
         const auto sum = ResultsOf(ReduceOp(), op_case.attributes, {OperandOf(dx[0])});
-        ASSERT_EQ(fused.size(), 4u);
+        ASSERT_EQ(fused.size(), value == nullptr ? 4u : 5u);
         EXPECT_EQ(fused[0].dtype, dtype);
-        EXPECT_TRUE(fused[0].bytes == dx[0].bytes) << op->name << at[0].logical.shape.ToString();
-        EXPECT_TRUE(fused[1].bytes == sum[0].bytes) << op->name << at[0].logical.shape.ToString();
+        EXPECT_TRUE(fused[0].bytes == dx[0].bytes);
+        EXPECT_TRUE(fused[1].bytes == sum[0].bytes);
+        if (value == nullptr) continue;
+        const auto y = ResultsOf(*value, NoAttributes(), {at[0]});
+        EXPECT_TRUE(fused[2].bytes == y[0].bytes);
       }
     }
   }

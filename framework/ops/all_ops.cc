@@ -20,6 +20,8 @@ absl::Span<const OpDef* const> CardOps() {
                                      &MatMulBiasGeluAuxOp(),
                                      &GeluGradientSumOp(),
                                      &GeluErfGradientSumOp(),
+                                     &GeluGradientSumAndValueOp(),
+                                     &GeluErfGradientSumAndValueOp(),
                                      &CastAddOp(),
                                      &AddLayerNormOp(),
                                      &AddLayerNormCastOp(),

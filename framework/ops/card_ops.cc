@@ -68,6 +68,18 @@ const Definition& GradientSum() {
   return definition;
 }
 
+template <const OpDef& (*kGradient)(), const OpDef& (*kValue)()>
+const Definition& GradientSumAndValue() {
+  static const auto& definition = *[] {
+    auto* const made = new Definition(GradientSum<kGradient>());
+    made->outputs.push_back({"y"});
+    made->steps.push_back({kValue, {0}});
+    made->results.push_back(4);
+    return made;
+  }();
+  return definition;
+}
+
 const Definition& CastAdd() {
   static const auto& definition =
       *new Definition{{{"a"}, {"b"}}, {{"y"}}, {{CastOp, {1}}, {AddOp, {0, 2}}}, 0, {3}};
@@ -350,9 +362,13 @@ const OpDef& GradientSumOp() {
   static const OpDef op = [] {
     OpDef op = MakeCardOp<kOf, kName>();
     op.computes_in = ComputesIn::kEither;
+    op.in_place = true;
     op.rule = [](const OpCall& call) {
       const std::string x = DimFactors(call.inputs[0].shape.rank());
-      return IndexRule::Parse(absl::StrCat(x, ",", x, "->", x, ",", x.substr(x.size() - 1)), {{1}});
+      const std::string made = absl::StrCat(x, ",", x, "->", x, ",", x.substr(x.size() - 1));
+      // gelu(x) is not linear in dy.
+      if (call.outputs.size() == 3) return IndexRule::Parse(absl::StrCat(made, ",", x));
+      return IndexRule::Parse(made, {{1}});
     };
     const auto sum = [](const Shape& dims) {
       return ReduceAttributes{Reduction::kSum, false, dims};
@@ -439,6 +455,8 @@ constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
 constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
 constexpr char kGeluGradientSum[] = "gelu_gradient_sum";
 constexpr char kGeluErfGradientSum[] = "gelu_erf_gradient_sum";
+constexpr char kGeluGradientSumAndValue[] = "gelu_gradient_sum_and_value";
+constexpr char kGeluErfGradientSumAndValue[] = "gelu_erf_gradient_sum_and_value";
 constexpr char kCastAdd[] = "cast_add";
 constexpr char kAddLayerNorm[] = "add_layer_norm";
 constexpr char kAddLayerNormCast[] = "add_layer_norm_cast";
@@ -461,6 +479,13 @@ const OpDef& GeluGradientSumOp() {
 }
 const OpDef& GeluErfGradientSumOp() {
   return GradientSumOp<GradientSum<GeluErfGradientOp>, kGeluErfGradientSum>();
+}
+const OpDef& GeluGradientSumAndValueOp() {
+  return GradientSumOp<GradientSumAndValue<GeluGradientOp, GeluOp>, kGeluGradientSumAndValue>();
+}
+const OpDef& GeluErfGradientSumAndValueOp() {
+  return GradientSumOp<GradientSumAndValue<GeluErfGradientOp, GeluErfOp>,
+                       kGeluErfGradientSumAndValue>();
 }
 
 bool SumsAllButTheLast(const ReduceAttributes& attributes, const Shape& shape) {

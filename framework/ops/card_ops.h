@@ -18,6 +18,9 @@ const OpDef& MatMulBiasGeluAuxOp();  // a, b, bias -> gelu(y), y
 // the attributes of that reduction.
 const OpDef& GeluGradientSumOp();
 const OpDef& GeluErfGradientSumOp();
+// And behind them gelu(x), again.
+const OpDef& GeluGradientSumAndValueOp();
+const OpDef& GeluErfGradientSumAndValueOp();
 bool SumsAllButTheLast(const ReduceAttributes& attributes, const Shape& shape);
 // a, b -> a + b, where b is bf16, which is cast.
 const OpDef& CastAddOp();

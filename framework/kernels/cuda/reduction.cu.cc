@@ -239,12 +239,13 @@ SLUICE_INLINE Word Closed(const F (&x)[kOfWord<Word>]) {
   }
 }
 
-// dx = formula(x, dy), and what FoldColumns makes of it, while it is at hand. `width`: in words.
+// dx = formula(x, dy), and what FoldColumns makes of it, while it is at hand; and value(x), if that
+// is wanted, which has the most of its terms in common with the slope. `width`: in words.
 // Four rows are read ahead: with eight a processor has registers for one block, which leaves it
 // waiting for what it computes.
-template <typename Word, F (*formula)(F, F)>
+template <typename Word, F (*formula)(F, F), F (*value)(F)>
 __global__ void __launch_bounds__(kColumnThreads)
-    MapTwoAndSum(const Word* x, const Word* dy, Word* dx, float* sums, int64_t rows,
+    MapTwoAndSum(const Word* x, const Word* dy, Word* dx, Word* y, float* sums, int64_t rows,
                  int64_t block_rows, int64_t width) {
   constexpr int kSums = kOfWord<Word>;
   const ColumnBlock columns(width);
@@ -262,11 +263,16 @@ __global__ void __launch_bounds__(kColumnThreads)
       },
       [&](int64_t r, const Read& read, float(&sum)[kSums]) {
         F of[kSums], slope[kSums];
+        const int64_t i = r * width + columns.column;
         Open(read.x, of);
         Open(read.dy, slope);
         for (int e = 0; e < kSums; ++e) slope[e] = formula(of[e], slope[e]);
         const Word made = Closed<Word>(slope);
-        dx[r * width + columns.column] = made;
+        dx[i] = made;
+        if constexpr (value != nullptr) {
+          for (int e = 0; e < kSums; ++e) of[e] = value(of[e]);
+          y[i] = Closed<Word>(of);
+        }
         Open(made, slope);
         for (int e = 0; e < kSums; ++e) sum[e] = sum[e] + slope[e];
       },
@@ -276,11 +282,14 @@ __global__ void __launch_bounds__(kColumnThreads)
   for (int e = 0; e < kSums; ++e) to[e] = rows == 0 ? 0 : total[e];
 }
 
-// x, dy -> dx and its sums down the columns.
-template <F (*formula)(F, F)>
+// x, dy -> dx and its sums down the columns, and value(x) behind them.
+template <F (*formula)(F, F), F (*value)(F) = nullptr>
 PreparedKernel PrepareMapAndSum(const KernelSpec& spec) {
+  constexpr bool kValues = value != nullptr;
   const DType dtype = spec.inputs[0].dtype;
-  RETURN_IF_ERROR(RequireTypes(spec, {dtype, dtype, dtype, DType::kF32}));
+  std::vector<DType> types = {dtype, dtype, dtype, DType::kF32};
+  if (kValues) types.push_back(dtype);
+  RETURN_IF_ERROR(RequireTypes(spec, types));
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const CutRows cut(rows, width, /*sums=*/true);
   const bool in_blocks = cut.blocks > 1;
@@ -288,20 +297,22 @@ PreparedKernel PrepareMapAndSum(const KernelSpec& spec) {
     return MakeKernel(
         [=](const KernelContext& context, const Operands& at) -> absl::Status {
           if (width == 0) return absl::OkStatus();
-          float *const y = at.at(3), *const sums = in_blocks ? at.scratch<float>() : y;
+          float *const sum = at.at(3), *const sums = in_blocks ? at.scratch<float>() : sum;
+          T* const y = kValues ? at.at<T>(4) : nullptr;
           const auto launch = [&]<typename Word>(Word) {
             const int64_t words = width / kOfWord<Word>;
-            return Launch(context, MapTwoAndSum<Word, formula>,
+            return Launch(context, MapTwoAndSum<Word, formula, value>,
                           ColumnBlock::GridOf(words, cut.blocks, cut.block_rows, kOfWord<Word>),
-                          at.at<Word>(0), at.at<Word>(1), at.at<Word>(2), sums, rows,
-                          cut.block_rows, words);
+                          at.at<Word>(0), at.at<Word>(1), at.at<Word>(2),
+                          reinterpret_cast<Word*>(y), sums, rows, cut.block_rows, words);
           };
           const bool pairs = sizeof(T) == 2 && width % 2 == 0 &&
-                             PackAligned(at.at<T>(0), at.at<T>(1), at.at<T>(2));
+                             PackAligned(at.at<T>(0), at.at<T>(1), at.at<T>(2), y);
           RETURN_IF_ERROR(pairs ? launch(uint32_t{0}) : launch(T{}));
           if (!in_blocks) return absl::OkStatus();
           return Launch(context, AddRowBlocks, GridOfFewSums(width), sums,
-                        FoldTable{{{nullptr, y}}}, 1.0f, int64_t{1}, int64_t{1}, cut.blocks, width);
+                        FoldTable{{{nullptr, sum}}}, 1.0f, int64_t{1}, int64_t{1}, cut.blocks,
+                        width);
         },
         in_blocks ? cut.blocks* width * 4 : 0);
   });
@@ -459,6 +470,12 @@ PreparedKernel PrepareGeluGradientSum(const KernelSpec& spec) {
 }
 PreparedKernel PrepareGeluErfGradientSum(const KernelSpec& spec) {
   return PrepareMapAndSum<GeluErfGradientOf>(spec);
+}
+PreparedKernel PrepareGeluGradientSumAndValue(const KernelSpec& spec) {
+  return PrepareMapAndSum<GeluGradientOf, GeluOf>(spec);
+}
+PreparedKernel PrepareGeluErfGradientSumAndValue(const KernelSpec& spec) {
+  return PrepareMapAndSum<GeluErfGradientOf, GeluErfOf>(spec);
 }
 
 PreparedKernel PrepareSumSquares(const KernelSpec& spec) {
