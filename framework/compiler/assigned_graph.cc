@@ -1,5 +1,6 @@
 #include "framework/compiler/assigned_graph.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice {
@@ -36,6 +37,12 @@ bool AssignedGraph::AreOfOneType(const Node& node) const {
     if (!(graph_.tensor(input).type == graph_.tensor(node.outputs[0]).type)) return false;
   }
   return true;
+}
+
+bool IsOnCuda(const Grid& grid, const Node& node) {
+  const std::vector<DeviceId>& devices = grid.stage(std::max(node.stage, 0)).devices();
+  return std::all_of(devices.begin(), devices.end(),
+                     [](DeviceId device) { return device.kind == DeviceKind::kCuda; });
 }
 
 void AppendInput(const Choice& from, size_t input, size_t to, Choice* choice) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/compiler/grid.h"
 #include "framework/compiler/sbp_assignment.h"
 #include "framework/graph/graph.h"
 #include "framework/graph/rewriter.h"
@@ -49,6 +50,8 @@ class AssignedGraph {
   std::vector<std::vector<Reader>> readers_;  // by tensor
   std::vector<bool> kept_;                    // by tensor
 };
+
+bool IsOnCuda(const Grid& grid, const Node& node);
 
 // Gives a choice one operand more: what `from` says of its input, or of its output.
 void AppendInput(const Choice& from, size_t input, size_t to, Choice* choice);

@@ -12,6 +12,7 @@
 #include "framework/compiler/fuse_on_cards.h"
 #include "framework/compiler/join_calls.h"
 #include "framework/compiler/lower.h"
+#include "framework/compiler/make_again.h"
 #include "framework/compiler/order_tasks.h"
 #include "framework/compiler/schedule.h"
 #include "framework/compiler/transfers.h"
@@ -62,6 +63,9 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
       auto products = FuseOnCards(*chosen.graph, chosen.assignment, grid);
       RETURN_IF_ERROR(AddContext(products.status(), where));
       chosen = *std::move(products);
+      auto again = MakeAgain(*chosen.graph, chosen.assignment, grid);
+      RETURN_IF_ERROR(AddContext(again.status(), where));
+      chosen = *std::move(again);
     }
     selected.push_back({program.name,
                         std::move(chosen.graph),

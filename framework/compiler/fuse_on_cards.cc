@@ -93,11 +93,7 @@ class Matcher : private AssignedGraph {
   }
 
  private:
-  bool IsOnCuda(const Node& node) const {
-    const std::vector<DeviceId>& devices = grid_.stage(std::max(node.stage, 0)).devices();
-    return std::all_of(devices.begin(), devices.end(),
-                       [](DeviceId device) { return device.kind == DeviceKind::kCuda; });
-  }
+  bool IsOnCuda(const Node& node) const { return sluice::IsOnCuda(grid_, node); }
   bool IsBf16(TensorId tensor) const { return graph().tensor(tensor).type.dtype == DType::kBF16; }
   bool IsBf16(const Node& node) const { return IsBf16(node.outputs[0]); }
 

@@ -1,7 +1,7 @@
 // Updates of many variables in one launch, casts of them, and sums of what one task made
 // (compiler/join_calls.h): the kernel has the bits of the CPU's, whatever calls stand beside each
 // other; plans join what one optimizer group updates on a device; and a step gives the bits of one
-// whose updates are launched one by one.
+// whose updates are launched one by one, and in which nothing is fused or made again.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -224,6 +224,19 @@ std::unique_ptr<Graph> Attending(DType compute = DType::kF32) {
   return Trained(&graph, CausalAttention(q, k, v), OptimizerOptions::kAdamW, compute);
 }
 
+// A norm and a pooling, whose gradient reads what the norm makes again (compiler/make_again.h).
+std::unique_ptr<Graph> Pooled() {
+  Graph graph;
+  const Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, "data:S0");
+  const Tensor weight = graph.Variable("weight", DType::kF32, {kWidth, 32}, {"normal", 0.5}, "");
+  const Tensor gamma = graph.Variable("gamma", DType::kF32, {2}, {"ones"}, "");
+  const Tensor beta = graph.Variable("beta", DType::kF32, {2}, {"normal", 0.3}, "");
+  const Tensor pixels = Reshape(MatMul(x, weight), {kBatch, 4, 4, 2});
+  const Tensor y = Relu(BatchNorm(pixels, gamma, beta, /*groups=*/2, 1e-3).y);
+  const PoolAttributes window = {.window = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+  return Trained(&graph, MaxPool(y, window), OptimizerOptions::kAdamW, DType::kF32);
+}
+
 // Layers of a weight and a bias; biases do not decay.
 std::unique_ptr<Graph> Training(OptimizerOptions::Kind kind, DType compute = DType::kF32) {
   Graph graph;
@@ -388,10 +401,11 @@ TEST(CudaUpdatesTest, JoinedCallsChangeNoBit) {
     graphs.push_back(Training(kind));
   }
   graphs.push_back(Attending());
+  graphs.push_back(Pooled());
   for (const std::unique_ptr<Graph>& graph : graphs) {
     for (const auto& [mesh, micro] : std::vector<std::pair<std::string, int64_t>>{
              {"data=1 @cuda", 1},
-             {"data=2 @cuda", graph == graphs.back() ? 1 : 2},
+             {"data=2 @cuda", graph == graphs[graphs.size() - 2] ? 1 : 2},
              {"model=2 @cuda", 1}}) {
       SCOPED_TRACE(absl::StrCat(mesh, ", graph of ", graph->variables().size(), " variables"));
       const auto apart = VariablesAfter(*graph, mesh, micro, /*fuse=*/false);
