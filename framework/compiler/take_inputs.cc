@@ -1,3 +1,11 @@
+// For example, of two micro-batches, the order on one stream, and who lies where:
+//
+//     F0: x0 = matmul(..)  y0 = relu(x0)    F1: x1 = matmul(..)  y1 = relu(x1)    B0: reads y0  B1
+//
+// Nobody reads x0 once relu has, so y0 may lie where it lay: x and y are a chain, from F0's first
+// instruction to the end of whoever reads y last, B0. But with one slot x1 would lie there, too,
+// and is made before B0: x and y stay apart. With a slot for each micro-batch, or in the order F0
+// B0 F1 B1, they lie in the same bytes, firing by firing.
 #include "framework/compiler/take_inputs.h"
 
 #include <algorithm>
@@ -35,7 +43,12 @@ class Taker {
  public:
   Taker(const ProgramIndex& index, absl::Span<const int32_t> begin_rank,
         absl::Span<const int32_t> end_rank)
-      : index_(index), begin_(begin_rank), end_(end_rank), order_(index, begin_rank) {}
+      : index_(index), begin_(begin_rank), end_(end_rank), order_(index, begin_rank) {
+    uses_.resize(index.program().temporaries_size(), {-1, -1});
+    for (int a = 0; a < index.num_actors(); ++a) {
+      for (int i = 0; i < index.actor(a).length; ++i) FindUses(index.instruction(a, i), i);
+    }
+  }
 
   // Lets an output of the instruction lie where the input does, if it can.
   bool Take(int a, int i, const plan::Operand& input, const plan::Operand& output) {
@@ -54,11 +67,22 @@ class Taker {
   }
 
  private:
+  void FindUses(const plan::Instruction& x, int i) {
+    for (const auto* operands : {&x.inputs(), &x.outputs()}) {
+      for (const plan::Operand& operand : *operands) {
+        if (operand.storage_case() != plan::Operand::kTemporary) continue;
+        auto& [first, last] = uses_[operand.temporary()];
+        if (first < 0) first = i;
+        last = i;
+      }
+    }
+  }
+
   // Whether all who read the input have ended before any firing of the instruction begins, but for
   // the instruction, which reads it last.
   bool ReadsLast(int a, int i, const plan::Operand& input) {
     if (input.storage_case() == plan::Operand::kTemporary) {
-      return UsesOf(a, input.temporary()).second == i;
+      return uses_[input.temporary()].second == i;
     }
     for (int64_t firing = 0; firing < index_.actor(a).firings; ++firing) {
       const int32_t reader = index_.InstanceOf(a, firing, i);
@@ -87,7 +111,7 @@ class Taker {
     chain.members = {StorageOf(x)};
     for (int64_t f = 0; f < index_.actor(a).firings; ++f) {
       if (x.storage_case() == plan::Operand::kTemporary) {
-        const auto [first, last] = UsesOf(a, x.temporary());
+        const auto [first, last] = uses_[x.temporary()];
         chain.begin.push_back(begin_[index_.InstanceOf(a, f, first)]);
         chain.end.push_back(end_[index_.InstanceOf(a, f, last)]);
         continue;
@@ -103,28 +127,10 @@ class Taker {
     return *known;
   }
 
-  // The first and last instruction of the actor that a temporary is an operand of.
-  std::pair<int, int> UsesOf(int a, int32_t temporary) const {
-    std::pair<int, int> uses = {-1, -1};
-    for (int i = 0; i < index_.actor(a).length; ++i) {
-      const plan::Instruction& x = index_.instruction(a, i);
-      for (const auto* operands : {&x.inputs(), &x.outputs()}) {
-        for (const plan::Operand& operand : *operands) {
-          if (operand.storage_case() != plan::Operand::kTemporary ||
-              operand.temporary() != temporary) {
-            continue;
-          }
-          if (uses.first < 0) uses.first = i;
-          uses.second = i;
-        }
-      }
-    }
-    return uses;
-  }
-
   const ProgramIndex& index_;
   absl::Span<const int32_t> begin_, end_;
   HappensBefore order_;
+  std::vector<std::pair<int, int>> uses_;  // by temporary: its actor's first and last instruction
   std::map<Storage, std::shared_ptr<const Chain>> chains_;
 };
 
@@ -139,6 +145,26 @@ bool SameType(const plan::Operand& x, const plan::Operand& y) {
          std::equal(a.local().begin(), a.local().end(), b.local().begin(), b.local().end());
 }
 
+// Sets what the outputs of one instruction take. Calls of one launch run at once, so each takes its
+// own inputs alone; an input goes once.
+void TakeFor(const ProgramIndex& index, int a, int i, int64_t least, Taker* taker,
+             plan::Instruction* x) {
+  const int calls = std::max(1, x->calls());
+  const int inputs = x->inputs_size() / calls, outputs = x->outputs_size() / calls;
+  std::vector<bool> taken(x->inputs_size());
+  for (int output = 0; output < x->outputs_size(); ++output) {
+    const int first = output / outputs * inputs;
+    for (int input = first; input < first + inputs; ++input) {
+      const plan::Operand &from = x->inputs(input), &to = x->outputs(output);
+      if (taken[input] || BytesOf(index.program(), from) < least || !SameType(from, to)) continue;
+      if (!CheckTakes(index, a, i, output, input).ok() || !taker->Take(a, i, from, to)) continue;
+      x->mutable_outputs(output)->set_takes(input + 1);
+      taken[input] = true;
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 absl::Status TakeInputs(const ProgramIndex& index, absl::Span<const int32_t> begin_rank,
@@ -151,24 +177,7 @@ absl::Status TakeInputs(const ProgramIndex& index, absl::Span<const int32_t> beg
     for (int i = 0; i < program->actors(a).script_size(); ++i) {
       plan::Instruction* x = program->mutable_actors(a)->mutable_script(i);
       if (x->kind() != plan::INSTRUCTION_KERNEL || !options.in_place(x->op())) continue;
-      // Calls of one launch run at once, so each takes its own inputs alone; an input goes once.
-      const int calls = std::max(1, x->calls());
-      const int inputs = x->inputs_size() / calls, outputs = x->outputs_size() / calls;
-      std::vector<bool> taken(x->inputs_size());
-      for (int output = 0; output < x->outputs_size(); ++output) {
-        const int first = output / outputs * inputs;
-        for (int input = first; input < first + inputs; ++input) {
-          if (taken[input] || BytesOf(*program, x->inputs(input)) < options.least ||
-              !SameType(x->inputs(input), x->outputs(output)) ||
-              !CheckTakes(index, a, i, output, input).ok() ||
-              !taker.Take(a, i, x->inputs(input), x->outputs(output))) {
-            continue;
-          }
-          x->mutable_outputs(output)->set_takes(input + 1);
-          taken[input] = true;
-          break;
-        }
-      }
+      TakeFor(index, a, i, options.least, &taker, x);
     }
   }
   return absl::OkStatus();
