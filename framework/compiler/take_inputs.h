@@ -22,9 +22,9 @@ struct TakeOptions {
   int64_t least = 0;           // bytes that are worth it
 };
 
-// Sets Operand.takes of all outputs that can take an input's bytes without a wait that the program
-// does not have. The order must have been recorded; `index` is of the program, the ranks are those
-// of instances of a step.
+// Sets Operand.takes, anew, of all outputs that can take an input's bytes without a wait that the
+// program does not have. The order must have been recorded; `index` is of the program, the ranks
+// are those of instances of a step.
 absl::Status TakeInputs(const ProgramIndex& index, absl::Span<const int32_t> begin_rank,
                         absl::Span<const int32_t> end_rank, const TakeOptions& options,
                         const Stop& stop, plan::Program* program);

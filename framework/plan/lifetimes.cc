@@ -130,7 +130,7 @@ class Finder {
       for (int i = 0; i < index_.actor(a).length; ++i) {
         const plan::Instruction& x = index_.instruction(a, i);
         for (int output = 0; output < x.outputs_size(); ++output) {
-          const int input = x.outputs(output).takes() - 1;
+          const int input = std::max(x.outputs(output).takes(), 0) - 1;
           if (input < 0 || !CheckTakes(index_, a, i, output, input).ok()) continue;
           const int32_t from = BufferOf(x.inputs(input)), to = BufferOf(x.outputs(output));
           if (from < 0) continue;  // a shard without elements

@@ -36,7 +36,7 @@ bool HasATokenAFiring(const ProgramIndex& index, int a, const ProgramIndex::Regi
 
 }  // namespace
 
-absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int input) {
+absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int64_t input) {
   const plan::Instruction& x = index.instruction(a, i);
   const auto refuse = [&](const std::string& why) {
     return absl::InvalidArgumentError(
@@ -47,7 +47,7 @@ absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int
   if (input < 0 || input >= x.inputs_size()) {
     return refuse(absl::StrCat("expected one of ", x.inputs_size(), " inputs"));
   }
-  const plan::Operand &from = x.inputs(input), &to = x.outputs(output);
+  const plan::Operand &from = x.inputs(static_cast<int>(input)), &to = x.outputs(output);
   for (const plan::Operand* operand : {&from, &to}) {
     const bool whole = operand->storage_case() != plan::Operand::STORAGE_NOT_SET &&
                        operand->offset() == 0 && !operand->updates();

@@ -3,6 +3,8 @@
 #ifndef SLUICE_FRAMEWORK_PLAN_TAKES_H_
 #define SLUICE_FRAMEWORK_PLAN_TAKES_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "framework/plan/program_index.h"
 
@@ -13,7 +15,7 @@ namespace sluice {
 // bytes and slots, that has one token a firing; the input is no state and no other operand, and the
 // output is written by this instruction alone. Who else reads the input, and whether that is over
 // by then, is not looked at: ProveBytes (bytes.h) does. Nor does it ask whether the op can.
-absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int input);
+absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int64_t input);
 
 }  // namespace sluice
 

@@ -122,8 +122,8 @@ absl::Status CheckAllTakes(const ProgramIndex& index) {
     for (int i = 0; i < index.actor(a).length; ++i) {
       const plan::Instruction& x = index.instruction(a, i);
       for (int output = 0; output < x.outputs_size(); ++output) {
-        if (x.outputs(output).takes() == 0) continue;
-        RETURN_IF_ERROR(CheckTakes(index, a, i, output, x.outputs(output).takes() - 1));
+        const int64_t takes = x.outputs(output).takes();
+        if (takes != 0) RETURN_IF_ERROR(CheckTakes(index, a, i, output, takes - 1));
       }
     }
   }

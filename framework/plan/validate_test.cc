@@ -70,6 +70,7 @@ TEST(ValidateTest, BytesAreTakenFromWhatIsWholeAndAlike) {
   const std::string where = "cannot take the bytes of input ";
   EXPECT_THAT(error("y takes 2 = g(x)"), HasSubstr(where + "1: expected one of 1 inputs"));
   EXPECT_THAT(error("y takes -1 = g(x)"), HasSubstr(where + "-2: expected one of 1 inputs"));
+  EXPECT_THAT(error("y takes -2147483648 = g(x)"), HasSubstr("expected one of 1 inputs"));
   EXPECT_THAT(error("y = g(x takes 1)"), HasSubstr("an input cannot take bytes"));
   EXPECT_THAT(error("y takes 1 = g(x, x)"), HasSubstr("an input that is no other operand"));
   EXPECT_THAT(error("y takes 1 = g(x + 8)"), HasSubstr("expected the whole of a register"));
