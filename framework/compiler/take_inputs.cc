@@ -170,12 +170,12 @@ void TakeFor(const ProgramIndex& index, int a, int i, int64_t least, Taker* take
 absl::Status TakeInputs(const ProgramIndex& index, absl::Span<const int32_t> begin_rank,
                         absl::Span<const int32_t> end_rank, const TakeOptions& options,
                         const Stop& stop, plan::Program* program) {
+  if (options.in_place == nullptr) return absl::OkStatus();
   for (plan::Actor& actor : *program->mutable_actors()) {
     for (plan::Instruction& x : *actor.mutable_script()) {
       for (plan::Operand& output : *x.mutable_outputs()) output.clear_takes();
     }
   }
-  if (options.in_place == nullptr) return absl::OkStatus();
   Taker taker(index, begin_rank, end_rank);
   for (int a = 0; a < program->actors_size(); ++a) {
     RETURN_IF_ERROR(CheckStop(stop));

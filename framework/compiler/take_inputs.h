@@ -18,7 +18,7 @@ namespace sluice {
 // May an op's outputs lie where inputs of their type do (OpDef::in_place)?
 using InPlace = bool (*)(absl::string_view op);
 struct TakeOptions {
-  InPlace in_place = nullptr;  // null: none
+  InPlace in_place = nullptr;  // null: what outputs take stays as it is
   int64_t least = 0;           // bytes that are worth it
 };
 
