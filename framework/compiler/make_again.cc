@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/compiler/assigned_graph.h"
 #include "framework/graph/rewriter.h"
 #include "framework/ops/op_defs.h"
+#include "framework/passes/recompute.h"
 
 namespace sluice {
 namespace {
@@ -75,12 +75,7 @@ class Again : private AssignedGraph {
   Tensor Make(const Node& node, GraphRewriter* rewriter) {
     std::vector<Tensor> inputs = rewriter->MapAll(node.inputs);
     if (node.op->view) inputs[0] = Make(MakerOf(node, 0), rewriter);
-    Node again = node;
-    again.name = absl::StrCat(node.name, "/again");
-    again.phase = Phase::kBackward;
-    again.forward = node.id;
-    again.block = again.region = -1;
-    const Tensor made = rewriter->Add(again, inputs)[0];
+    const Tensor made = rewriter->Add(MadeAgain(node), inputs)[0];
     assigner_.Assign(node, ChoiceOf(node), *rewriter);
     return made;
   }

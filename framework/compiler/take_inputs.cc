@@ -57,7 +57,7 @@ class Taker {
     Chain chain = {before.begin, after.end, before.members};
     chain.members.insert(chain.members.end(), after.members.begin(), after.members.end());
     // The next of the same slot must not begin while the last of this one is alive.
-    const size_t slots = SlotsOf(input);
+    const size_t slots = StorageSlots(index_, input);
     for (size_t f = slots; f < chain.begin.size(); ++f) {
       if (chain.begin[f] <= chain.end[f - slots]) return false;
     }
@@ -98,11 +98,6 @@ class Taker {
     return true;
   }
 
-  size_t SlotsOf(const plan::Operand& x) const {
-    if (x.storage_case() == plan::Operand::kTemporary) return 1;
-    return index_.ring(index_.reg(x.register_()).ring).slots;
-  }
-
   // Of an operand of actor a; of it alone where it is asked for the first time.
   const Chain& ChainOf(int a, const plan::Operand& x) {
     std::shared_ptr<const Chain>& known = chains_[StorageOf(x)];
@@ -134,11 +129,6 @@ class Taker {
   std::map<Storage, std::shared_ptr<const Chain>> chains_;
 };
 
-int64_t BytesOf(const plan::Program& program, const plan::Operand& x) {
-  return x.storage_case() == plan::Operand::kTemporary ? program.temporaries(x.temporary()).bytes()
-                                                       : program.registers(x.register_()).bytes();
-}
-
 bool SameType(const plan::Operand& x, const plan::Operand& y) {
   const auto &a = x.shard(), &b = y.shard();
   return a.dtype() == b.dtype() &&
@@ -156,7 +146,8 @@ void TakeFor(const ProgramIndex& index, int a, int i, int64_t least, Taker* take
     const int first = output / outputs * inputs;
     for (int input = first; input < first + inputs; ++input) {
       const plan::Operand &from = x->inputs(input), &to = x->outputs(output);
-      if (taken[input] || BytesOf(index.program(), from) < least || !SameType(from, to)) continue;
+      if (taken[input] || StorageBytes(index.program(), from) < least || !SameType(from, to))
+        continue;
       if (!CheckTakes(index, a, i, output, input).ok() || !taker->Take(a, i, from, to)) continue;
       x->mutable_outputs(output)->set_takes(input + 1);
       taken[input] = true;

@@ -36,12 +36,7 @@ class Again {
       const bool same = RegionOf(input) == node.region;
       inputs.push_back(same ? Make(input, rewriter) : rewriter->Map(input));
     }
-    Node copy = node;
-    copy.name = absl::StrCat(node.name, "/again");
-    copy.phase = Phase::kBackward;
-    copy.forward = node.id;
-    copy.block = copy.region = -1;
-    const std::vector<Tensor> outputs = rewriter->Add(copy, inputs);
+    const std::vector<Tensor> outputs = rewriter->Add(MadeAgain(node), inputs);
     for (size_t i = 0; i < outputs.size(); ++i) made_[node.outputs[i]] = outputs[i];
     return made_[old];
   }
@@ -53,6 +48,15 @@ class Again {
 };
 
 }  // namespace
+
+Node MadeAgain(const Node& node) {
+  Node again = node;
+  again.name = absl::StrCat(node.name, "/again");
+  again.phase = Phase::kBackward;
+  again.forward = node.id;
+  again.block = again.region = -1;
+  return again;
+}
 
 GraphPass RecomputeRegions() {
   return {"recompute_regions", [](const Graph& from) {

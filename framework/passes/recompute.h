@@ -7,8 +7,11 @@
 
 namespace sluice {
 
-// Of a program with a backward phase. A node computed again is called "<name>/again", is split as
-// the first was, and draws what it drew, for draws are keyed.
+// A node as it is made again in backward: called "<name>/again", split as the first was, and
+// drawing what it drew, for draws are keyed.
+Node MadeAgain(const Node& node);
+
+// Of a program with a backward phase.
 GraphPass RecomputeRegions();
 
 }  // namespace sluice

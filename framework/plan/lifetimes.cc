@@ -123,28 +123,31 @@ class Finder {
     return found == of_temporary_.end() ? -1 : found->second;
   }
 
-  // Before an instruction begins, what it takes is nobody's any more. Others' reads are over by
-  // then: whoever places bytes sees to it, as of every reuse.
   void AddTakes() {
     for (int a = 0; a < index_.num_actors(); ++a) {
       for (int i = 0; i < index_.actor(a).length; ++i) {
         const plan::Instruction& x = index_.instruction(a, i);
         for (int output = 0; output < x.outputs_size(); ++output) {
-          const int input = std::max(x.outputs(output).takes(), 0) - 1;
-          if (input < 0 || !CheckTakes(index_, a, i, output, input).ok()) continue;
-          const int32_t from = BufferOf(x.inputs(input)), to = BufferOf(x.outputs(output));
-          if (from < 0) continue;  // a shard without elements
-          const int32_t slots =
-              buffers_[from].ring < 0 ? 1 : index_.ring(buffers_[from].ring).slots;
-          for (int32_t slot = 0; slot < slots; ++slot) {
-            buffers_[to + slot].takes = from + slot;
-            std::vector<Buffer::Use>& uses = buffers_[from + slot].uses;
-            for (size_t n = 0; n < uses.size(); ++n) {
-              const auto firing = static_cast<int64_t>(n) * slots + slot;
-              uses[n].end = begin_[index_.InstanceOf(a, firing, i)] - 1;
-            }
-          }
+          if (x.outputs(output).takes() > 0) AddTake(a, i, output, x.outputs(output).takes() - 1);
         }
+      }
+    }
+  }
+
+  // Before the instruction begins, what it takes is nobody's any more. Others' reads are over by
+  // then: whoever places bytes sees to it, as of every reuse.
+  void AddTake(int a, int i, int output, int input) {
+    if (!CheckTakes(index_, a, i, output, input).ok()) return;
+    const plan::Instruction& x = index_.instruction(a, i);
+    const int32_t from = BufferOf(x.inputs(input)), to = BufferOf(x.outputs(output));
+    if (from < 0) return;  // a shard without elements
+    const int32_t slots = StorageSlots(index_, x.inputs(input));
+    for (int32_t slot = 0; slot < slots; ++slot) {
+      buffers_[to + slot].takes = from + slot;
+      std::vector<Buffer::Use>& uses = buffers_[from + slot].uses;
+      for (size_t n = 0; n < uses.size(); ++n) {
+        const auto firing = static_cast<int64_t>(n) * slots + slot;
+        uses[n].end = begin_[index_.InstanceOf(a, firing, i)] - 1;
       }
     }
   }

@@ -13,19 +13,6 @@ bool SameStorage(const plan::Operand& x, const plan::Operand& y) {
                                                       : x.temporary() == y.temporary();
 }
 
-int64_t BytesOf(const ProgramIndex& index, const plan::Operand& x) {
-  return x.storage_case() == plan::Operand::kRegister
-             ? index.program().registers(x.register_()).bytes()
-             : index.program().temporaries(x.temporary()).bytes();
-}
-
-// A temporary has one slot, and its firing's bytes alone.
-int32_t SlotsOf(const ProgramIndex& index, const plan::Operand& x) {
-  return x.storage_case() == plan::Operand::kRegister
-             ? index.ring(index.reg(x.register_()).ring).slots
-             : 1;
-}
-
 // Whether the register has a token for each firing of actor a, and a slot for no token but its own.
 bool HasATokenAFiring(const ProgramIndex& index, int a, const ProgramIndex::Register& reg) {
   const ProgramIndex::Ring& ring = index.ring(reg.ring);
@@ -35,6 +22,16 @@ bool HasATokenAFiring(const ProgramIndex& index, int a, const ProgramIndex::Regi
 }
 
 }  // namespace
+
+int64_t StorageBytes(const plan::Program& program, const plan::Operand& x) {
+  return x.storage_case() == plan::Operand::kTemporary ? program.temporaries(x.temporary()).bytes()
+                                                       : program.registers(x.register_()).bytes();
+}
+
+int32_t StorageSlots(const ProgramIndex& index, const plan::Operand& x) {
+  if (x.storage_case() == plan::Operand::kTemporary) return 1;
+  return index.ring(index.reg(x.register_()).ring).slots;
+}
 
 absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int64_t input) {
   const plan::Instruction& x = index.instruction(a, i);
@@ -58,13 +55,13 @@ absl::Status CheckTakes(const ProgramIndex& index, int a, int i, int output, int
     for (const plan::Operand& operand : *operands) uses += SameStorage(operand, from) ? 1 : 0;
   }
   if (uses != 1) return refuse("expected an input that is no other operand");
-  if (BytesOf(index, from) != BytesOf(index, to)) {
-    return refuse(absl::StrCat("expected as many bytes, got ", BytesOf(index, to), " for ",
-                               BytesOf(index, from)));
+  const int64_t bytes = StorageBytes(index.program(), from);
+  if (const int64_t got = StorageBytes(index.program(), to); got != bytes) {
+    return refuse(absl::StrCat("expected as many bytes, got ", got, " for ", bytes));
   }
-  if (SlotsOf(index, from) != SlotsOf(index, to)) {
-    return refuse(absl::StrCat("expected as many slots, got ", SlotsOf(index, to), " for ",
-                               SlotsOf(index, from)));
+  const int32_t slots = StorageSlots(index, from);
+  if (const int32_t got = StorageSlots(index, to); got != slots) {
+    return refuse(absl::StrCat("expected as many slots, got ", got, " for ", slots));
   }
   for (const plan::Operand* operand : {&from, &to}) {
     if (operand->storage_case() != plan::Operand::kRegister) continue;

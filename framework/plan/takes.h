@@ -10,6 +10,10 @@
 
 namespace sluice {
 
+// Of the register or temporary that an operand names; a temporary has one slot.
+int64_t StorageBytes(const plan::Program& program, const plan::Operand& x);
+int32_t StorageSlots(const ProgramIndex& index, const plan::Operand& x);
+
 // InvalidArgument says why output `output` of instruction i of actor a cannot take the bytes of
 // input `input`: both are the whole of a register or temporary of the same device, with as many
 // bytes and slots, that has one token a firing; the input is no state and no other operand, and the

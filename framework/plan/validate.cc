@@ -101,6 +101,10 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
       writes.push_back(operand.register_());
     }
   }
+  for (int output = 0; output < x.outputs_size(); ++output) {
+    const int64_t takes = x.outputs(output).takes();
+    if (takes != 0) RETURN_IF_ERROR(CheckTakes(index, a, i, output, takes - 1));
+  }
   std::sort(writes.begin(), writes.end());
   for (const plan::Operand& operand : x.inputs()) {
     if (operand.updates() || operand.storage_case() != plan::Operand::kRegister) continue;
@@ -113,19 +117,6 @@ absl::Status CheckInstruction(const ProgramIndex& index, int a, int i) {
     return Bad(index, absl::StrCat(index.Describe(a, 0, i), " both reads and writes ",
                                    index.RegisterName(operand.register_()),
                                    ": mark the operand as an update"));
-  }
-  return {};
-}
-
-absl::Status CheckAllTakes(const ProgramIndex& index) {
-  for (int a = 0; a < index.num_actors(); ++a) {
-    for (int i = 0; i < index.actor(a).length; ++i) {
-      const plan::Instruction& x = index.instruction(a, i);
-      for (int output = 0; output < x.outputs_size(); ++output) {
-        const int64_t takes = x.outputs(output).takes();
-        if (takes != 0) RETURN_IF_ERROR(CheckTakes(index, a, i, output, takes - 1));
-      }
-    }
   }
   return {};
 }
@@ -212,7 +203,7 @@ absl::Status CheckRates(const ProgramIndex& index) {
   }
   for (int r = 0; r < index.num_registers(); ++r) RETURN_IF_ERROR(CheckRegister(index, r));
   for (const plan::Ring& ring : index.program().rings()) RETURN_IF_ERROR(CheckRing(index, ring));
-  return CheckAllTakes(index);
+  return {};
 }
 
 absl::Status CheckOrder(const ProgramIndex& index) {
