@@ -38,16 +38,16 @@ class Silence {
   }
   // At each beat.
   Verdict At(Clock::time_point now) {
-    // Who did not even look was stopped itself and heard nobody: that counts as one beat.
-    const auto away = now - std::max(asked_, heard_);
-    if (away >= kMissedBeats * times_.beat) heard_ += away - times_.beat;
-    asked_ = now;
+    Look(now);
     if (now - heard_ >= times_.limit) return Verdict::kLost;
     if (now - heard_ < times_.named || std::exchange(was_named_, true)) return Verdict::kNone;
     return Verdict::kNamed;
   }
-  // Whether it lacked some of its beats when that was last asked.
-  bool MissesBeats() const { return asked_ - heard_ >= kMissedBeats * times_.beat; }
+  // How long from now on it may stay silent until it lacks some of its beats; zero: it does.
+  Clock::duration UntilItMissesBeats(Clock::time_point now) {
+    Look(now);
+    return std::max(heard_ + kMissedBeats * times_.beat - now, Clock::duration::zero());
+  }
   // "5 s".
   std::string LengthAt(Clock::time_point now) const {
     return absl::StrCat(std::chrono::duration_cast<std::chrono::seconds>(now - heard_).count(),
@@ -60,6 +60,13 @@ class Silence {
 
  private:
   static constexpr int kMissedBeats = 2;  // one may be late
+
+  // Who did not even look was stopped itself and heard nobody: that counts as one beat.
+  void Look(Clock::time_point now) {
+    const auto away = now - std::max(asked_, heard_);
+    if (away >= kMissedBeats * times_.beat) heard_ += away - times_.beat;
+    asked_ = now;
+  }
 
   const Times times_;
   bool was_named_ = false;

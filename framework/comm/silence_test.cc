@@ -72,7 +72,7 @@ TEST(SilenceTest, WhoWasStoppedItselfBlamesNobody) {
   silence.Heard(now);
   EXPECT_EQ(silence.At(now += milliseconds(300)), Verdict::kNone);
   EXPECT_EQ(silence.At(now += 2 * kLimit), Verdict::kNone);
-  EXPECT_FALSE(silence.MissesBeats());
+  EXPECT_EQ(silence.UntilItMissesBeats(now), milliseconds(700));  // 0.3 s and a beat are over
   // Who says nothing from then on is told of, all the same.
   bool named = false, lost = false;
   for (int beat = 0; beat <= kLimit.count(); ++beat) {
@@ -87,13 +87,12 @@ TEST(SilenceTest, OneBeatMayBeLate) {
   Silence silence(Defaults());
   Time now{};
   silence.Heard(now);
-  EXPECT_FALSE(silence.MissesBeats()) << "it was not asked yet";
-  silence.At(now += milliseconds(1900));
-  EXPECT_FALSE(silence.MissesBeats());
-  silence.At(now += milliseconds(100));
-  EXPECT_TRUE(silence.MissesBeats());
+  EXPECT_EQ(silence.UntilItMissesBeats(now), seconds(2));
+  EXPECT_EQ(silence.UntilItMissesBeats(now += milliseconds(1900)), milliseconds(100));
+  EXPECT_EQ(silence.UntilItMissesBeats(now += milliseconds(100)), seconds(0));
+  EXPECT_EQ(silence.UntilItMissesBeats(now += milliseconds(100)), seconds(0));
   silence.Heard(now);
-  EXPECT_FALSE(silence.MissesBeats());
+  EXPECT_EQ(silence.UntilItMissesBeats(now), seconds(2));
 }
 
 TEST(SilenceTest, TheReasonSaysForHowLong) {

@@ -179,7 +179,10 @@ bool TcpConnection::ReadOnce() {
     return false;
   }
   if (got->bytes == 0) return false;
-  if (discards_) return true;
+  if (discards_) {
+    owner_.OnDiscarded();
+    return true;
+  }
   absl::Status status;
   if (direct) {
     to_ += got->bytes;

@@ -33,6 +33,8 @@ class TcpConnection {
     virtual absl::Status OnFrame(TcpConnection* connection, const Frame& frame) = 0;
     // What ReadInto asked for has come.
     virtual absl::Status OnRead(TcpConnection* connection) = 0;
+    // Something came that is no longer looked at.
+    virtual void OnDiscarded() = 0;
     // Once: it was closed or broken, or the owner found an error.
     virtual void OnOver(TcpConnection* connection, const absl::Status& why) = 0;
   };

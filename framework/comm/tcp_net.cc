@@ -142,6 +142,9 @@ void TcpNet::Close() {
       if (peer != nullptr) peer->Finish();
     }
     if (!started_) Start();
+    for (auto& peer : peers_) {
+      if (peer != nullptr) peer->AwaitEndsWhileHeard();
+    }
   });
 }
 

@@ -498,11 +498,17 @@ absl::Status TcpNet::Peer::OnRead(TcpConnection*) {
   return absl::OkStatus();
 }
 
+void TcpNet::Peer::OnDiscarded() { silence_.Heard(EventLoop::Clock::now()); }
+
 // Another rank may have told of one that says nothing any more before it was given up here: it ends
 // no connection.
-void TcpNet::Peer::Finish() {
-  for (auto& connection : connections_) connection->Finish();
-  if (silence_.MissesBeats()) AwaitNoEnd(kTcpChannels);
+void TcpNet::Peer::AwaitEndsWhileHeard() {
+  const auto left = silence_.UntilItMissesBeats(EventLoop::Clock::now());
+  if (left == left.zero()) AwaitNoEnd(kTcpChannels);
+  if (over_ == kTcpChannels) return;
+  net_.loop_.After(left, [this, stopped = stopped_] {
+    if (!*stopped) AwaitEndsWhileHeard();
+  });
 }
 
 // A rank that leaves says so on the one connection and ends both, and the end of the other may be

@@ -41,8 +41,14 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   void CloseQueue() {
     if (queue_ != nullptr) queue_->Close();
   }
-  void Finish();
+  void Finish() {
+    for (auto& connection : connections_) connection->Finish();
+  }
+  // Then: for as long as the other one still says something, the ends of its connections are
+  // waited for.
+  void AwaitEndsWhileHeard();
   void Stop() {
+    *stopped_ = true;
     for (auto& connection : connections_) connection->Stop();
   }
 
@@ -58,6 +64,7 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
 
   absl::Status OnFrame(TcpConnection* connection, const Frame& frame) override;
   absl::Status OnRead(TcpConnection* connection) override;
+  void OnDiscarded() override;
   void OnOver(TcpConnection* connection, const absl::Status& why) override;
   void OnReadEnded(int32_t pull, const absl::Status& status) override;
 
@@ -135,6 +142,8 @@ class TcpNet::Peer final : public TcpConnection::Owner, public VerbsQueue::Owner
   bool left_ = false, lost_ = false;
   int over_ = 0;     // connections whose end is not waited for any more
   Silence silence_;  // since this rank began to read
+  // Calls that come later may come after the peer has gone.
+  std::shared_ptr<bool> stopped_ = std::make_shared<bool>(false);
 };
 
 }  // namespace sluice
