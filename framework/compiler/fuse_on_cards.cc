@@ -14,6 +14,7 @@
 //   s = a + cast(b)                          b in bf16, where no norm follows
 //   dx = layer_norm_gradient(dy, ...)        and cast(dx), where others read dx, too: of norms that
 //                                            stand in the residual stream
+//   m = ce_max(x), ce_sum_exp(x, m)          of rows that are whole
 //
 // gelu(x) is as large as x, which backward keeps anyway, and its gradient has most of its terms: to
 // write it again takes less than a hundredth of a step, to keep it from forward a tenth of the
@@ -79,6 +80,7 @@ class Matcher : private AssignedGraph {
         MatchGradientSum(node, GeluErfGradientSumOp(), GeluErfOp(), GeluErfGradientSumAndValueOp());
       }
       if (node.op == &LayerNormOp()) MatchNorm(node);
+      if (node.op == &CrossEntropyMaxOp()) MatchSumExp(node);
     }
     for (const Node& node : graph().nodes()) {
       if (IsOnCuda(node) && node.op == &CastOp()) MatchCastOfSlopes(node);
@@ -268,6 +270,21 @@ class Matcher : private AssignedGraph {
   bool IsCastToBf16(const Reader& reader) const {
     return reader.node->op == &CastOp() && IsBf16(*reader.node) && ReadsInPlace(*reader.node, 0) &&
            KeepsLayout(*reader.node);
+  }
+
+  // Where classes are split, what it reads is the maximum of all shards, which is not made here.
+  void MatchSumExp(const Node& max) {
+    for (const Reader& reader : readers(max.outputs[0])) {
+      const Node& sum = *reader.node;
+      if (sum.op != &CrossEntropySumExpOp() || !ReadsInPlace(sum, 1)) continue;
+      if (sum.inputs[0] != max.inputs[0] || sum.stage != max.stage ||
+          !(ChoiceOf(sum).inputs[0] == ChoiceOf(max).inputs[0])) {
+        continue;
+      }
+      found_[max.id] = {
+          &CrossEntropyMaxAndSumExpOp(), &max, {&max, &sum}, {{&max, 0}}, {{&max, 0}, {&sum, 0}}};
+      return;
+    }
   }
 
   // Made where the sum was. Of what is dropped of it, or cast, the first is made there, too: it

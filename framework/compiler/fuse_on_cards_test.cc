@@ -548,5 +548,25 @@ TEST(FuseOnCardsTest, APlanNamesWhatIsFused) {
   EXPECT_THAT(instructions, Contains(Pair("matmul_bias_gelu of up", 1)));
 }
 
+TEST(FuseOnCardsTest, BothFoldsOfWholeRowsOfACrossEntropyAreOne) {
+  const auto counts = [](const char* mesh, const char* of_logits) {
+    Graph graph;
+    const Tensor logits = graph.Input("logits", DType::kBF16, {8, 12}, of_logits);
+    const Tensor loss = SoftmaxCrossEntropy(logits, graph.Input("labels", DType::kI32, {8}, ""));
+    graph.Output("loss", loss);
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  for (const char* of_logits : {"data:S0", "data:B"}) {
+    Counts ops = counts("data=2 @cuda", of_logits);
+    EXPECT_EQ(ops["ce_max_and_sum_exp"], 1);
+    EXPECT_EQ(ops["ce_max"] + ops["ce_sum_exp"], 0);
+  }
+  Counts ops = counts("data=2 @cuda", "data:S1");
+  EXPECT_EQ(ops["ce_max_and_sum_exp"], 0) << "of shards of the classes";
+  EXPECT_EQ(ops["ce_max"] * ops["ce_sum_exp"], 1);
+  EXPECT_EQ(counts("data=2", "data:S0")["ce_max_and_sum_exp"], 0) << "on CPUs";
+}
+
 }  // namespace
 }  // namespace sluice

@@ -2,6 +2,7 @@
 // the epilogue and where it has none: the same values to rounding, by as many launches of our own
 // as the library leaves. f32 has the bits of the ops that are stood for. cuda_kernels_test has the
 // cases themselves.
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -192,6 +193,32 @@ TEST(CudaCardOpsTest, ASumWithACastHasTheBitsOfBoth) {
     const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[0], OperandOf(b)});
     const auto fused = ResultsOf(CastAddOp(), op_case.attributes, at);
     EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op_case.name;
+  }
+}
+
+// And maxima of zeros of both signs.
+TEST(CudaCardOpsTest, BothFoldsOfARowHaveTheBitsOfEach) {
+  const OpDef& op = CrossEntropyMaxAndSumExpOp();
+  std::vector<OpCase> cases = CasesOf(op);
+  for (const int64_t width : {4096, 4097, 8300}) {
+    cases.push_back({"long", NoAttributes(), {{DType::kF32, {3, width}}}});
+  }
+  for (const OpCase& of_f32 : cases) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      SCOPED_TRACE(of_f32.name + of_f32.inputs[0].shape.ToString());
+      const OpCase op_case = dtype == DType::kBF16 ? InBf16(op, of_f32) : of_f32;
+      std::vector<KernelOperand> at = OperandsOf(op, op_case);
+      for (const bool zeros : {false, true}) {
+        for (double& x : at[0].array.values) x = zeros ? std::copysign(0.0, x) : x;
+        const auto fused = ResultsOf(op, NoAttributes(), at);
+        const auto max = ResultsOf(CrossEntropyMaxOp(), NoAttributes(), at);
+        const auto sum =
+            ResultsOf(CrossEntropySumExpOp(), NoAttributes(), {at[0], OperandOf(max[0])});
+        ASSERT_GE(fused.size(), 2u);
+        EXPECT_TRUE(fused[0].bytes == max[0].bytes);
+        EXPECT_TRUE(fused[1].bytes == sum[0].bytes);
+      }
+    }
   }
 }
 

@@ -23,6 +23,7 @@ absl::Span<const OpDef* const> CardOps() {
                                      &GeluGradientSumAndValueOp(),
                                      &GeluErfGradientSumAndValueOp(),
                                      &CastAddOp(),
+                                     &CrossEntropyMaxAndSumExpOp(),
                                      &AddLayerNormOp(),
                                      &AddLayerNormCastOp(),
                                      &AddLayerNormAndCastOp(),

@@ -60,6 +60,16 @@ const CardDefinition& CastAdd() {
   return definition;
 }
 
+const CardDefinition& MaxAndSumExp() {
+  static const auto& definition =
+      *new CardDefinition{{{"logits"}},
+                          {{.name = "max", .statistic = true}, {.name = "sum", .statistic = true}},
+                          {{CrossEntropyMaxOp, {0}}, {CrossEntropySumExpOp, {0, 1}}},
+                          0,
+                          {1, 2}};
+  return definition;
+}
+
 // ---- Products ----
 
 MatMulAttributes Transposed(bool a, bool b) { return {a, b}; }
@@ -131,6 +141,7 @@ constexpr char kGeluErfGradientSum[] = "gelu_erf_gradient_sum";
 constexpr char kGeluGradientSumAndValue[] = "gelu_gradient_sum_and_value";
 constexpr char kGeluErfGradientSumAndValue[] = "gelu_erf_gradient_sum_and_value";
 constexpr char kCastAdd[] = "cast_add";
+constexpr char kMaxAndSumExp[] = "ce_max_and_sum_exp";
 
 }  // namespace
 
@@ -168,6 +179,20 @@ const OpDef& CastAddOp() {
     op.cases = {{"matrix", CastAttributes{DType::kF32}, {matrix, Low(matrix)}},
                 {"cube", CastAttributes{DType::kF32}, {cube, Low(cube)}}};
     op.large_cases = {{"", CastAttributes{DType::kF32}, {Wide(), Low(Wide())}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& CrossEntropyMaxAndSumExpOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<MaxAndSumExp, kMaxAndSumExp>();
+    op.computes_in = ComputesIn::kEither;
+    // The sum is of the whole row's maximum: classes are never split.
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...V->...,..."); };
+    op.cases = {{"matrix", NoAttributes(), {F32({5, 7})}},
+                {"cube", NoAttributes(), {F32({2, 3, 8})}}};
+    op.large_cases = {{"", NoAttributes(), {Wide()}, -3, 3}};
     return op;
   }();
   return op;

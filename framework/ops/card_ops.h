@@ -1,6 +1,7 @@
 // Ops that stand for several, as a card makes them in one pass: a matrix product with what follows
 // it, by cuBLASLt's epilogues, gelu's gradient with the sum that is a bias's, layer norm with the
-// addition before it, and its gradient with the addition behind it. No model, gradient or pass
+// addition before it, and its gradient with the addition behind it, and both folds of a cross
+// entropy's rows. No model, gradient or pass
 // writes them but compiler/fuse_on_cards.h, for CUDA devices, which alone have kernels of them;
 // each is defined by the ops that it stands for.
 #ifndef SLUICE_FRAMEWORK_OPS_CARD_OPS_H_
@@ -24,6 +25,8 @@ const OpDef& GeluErfGradientSumAndValueOp();
 bool SumsAllButTheLast(const ReduceAttributes& attributes, const Shape& shape);
 // a, b -> a + b, where b is bf16, which is cast.
 const OpDef& CastAddOp();
+// logits -> max, sum: ce_max, and ce_sum_exp with it, of rows that are whole.
+const OpDef& CrossEntropyMaxAndSumExpOp();
 // a, b, gamma, beta -> y, mean, rstd, sum: layer_norm of a + dropout(b), where b may be bf16, which
 // is cast when it is dropped; with y cast to bf16; and with y in bf16 beside it, behind the sum.
 const OpDef& AddLayerNormOp();

@@ -1,4 +1,5 @@
-// The four steps of softmax cross entropy and the gradient of their chain; sigmoid cross entropy. A
+// The four steps of softmax cross entropy, the first two also as one, and the gradient of their
+// chain; sigmoid cross entropy. A
 // shard of a split vocabulary has the labels' columns of its own range; the others are some other
 // shard's. All have the bits of the CPU.
 #include "framework/kernels/cuda/all_kernels.h"
@@ -9,14 +10,26 @@
 namespace sluice::cuda {
 namespace {
 
+// Of the row's logits, in every thread.
+template <typename Row, typename T>
+SLUICE_INLINE float MaxOf(const Row& row, const Rows& rows, const T* logits) {
+  return row.template Folded<MaxFold, kPack<T>>(
+      rows, [&](int64_t i, auto& term) { Load(logits + i, term); });
+}
+template <typename Row, typename T>
+SLUICE_INLINE float SumExpOf(const Row& row, const Rows& rows, const T* logits, float top) {
+  return row.template Sum<kPack<T>>(rows, [&](int64_t i, auto& term) {
+    Load(logits + i, term);
+    for (float& e : term) e = Exp(e - top);
+  });
+}
+
 template <typename Row, typename T>
 __global__ void __launch_bounds__(kRowThreads) MaxRows(Rows rows, const T* logits, float* max) {
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
-  logits += r * rows.length;
-  const float top = row.template Folded<MaxFold, kPack<T>>(
-      rows, [&](int64_t i, auto& term) { Load(logits + i, term); });
+  const float top = MaxOf(row, rows, logits + r * rows.length);
   if (row.IsFirst()) max[r] = top;
 }
 
@@ -26,13 +39,22 @@ __global__ void __launch_bounds__(kRowThreads)
   const Row row;
   const int64_t r = row.index();
   if (r >= rows.count) return;
-  logits += r * rows.length;
-  const float top = max[r];
-  const float total = row.template Sum<kPack<T>>(rows, [&](int64_t i, auto& term) {
-    Load(logits + i, term);
-    for (float& e : term) e = Exp(e - top);
-  });
+  const float total = SumExpOf(row, rows, logits + r * rows.length, max[r]);
   if (row.IsFirst()) sum[r] = total;
+}
+
+// Both of whole rows. While some blocks wait for memory, in the first pass, others compute, in the
+// second; and of the second pass the cache has what the first has left there.
+template <typename Row, typename T>
+__global__ void __launch_bounds__(kRowThreads)
+    MaxAndSumExpRows(Rows rows, const T* logits, float* max, float* sum) {
+  const Row row;
+  const int64_t r = row.index();
+  if (r >= rows.count) return;
+  logits += r * rows.length;
+  const float top = MaxOf(row, rows, logits);
+  const float total = SumExpOf(row, rows, logits, top);
+  if (row.IsFirst()) max[r] = top, sum[r] = total;
 }
 
 template <typename T>
@@ -156,6 +178,19 @@ PreparedKernel PrepareCrossEntropySumExp(const KernelSpec& spec) {
       const T* const logits = at.at<T>(0);
       return LaunchRows(context, RowsOf<T>(rows, width, logits), SumExpRows<WarpRow, T>,
                         SumExpRows<BlockRow, T>, logits, at.at(1), at.at(2));
+    });
+  });
+}
+
+PreparedKernel PrepareCrossEntropyMaxAndSumExp(const KernelSpec& spec) {
+  const DType dtype = spec.inputs[0].dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32, DType::kF32}));
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
+      const T* const logits = at.at<T>(0);
+      return LaunchRows(context, RowsOf<T>(rows, width, logits), MaxAndSumExpRows<WarpRow, T>,
+                        MaxAndSumExpRows<BlockRow, T>, logits, at.at(1), at.at(2));
     });
   });
 }
