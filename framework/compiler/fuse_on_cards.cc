@@ -10,15 +10,17 @@
 //                                            in its place or beside it
 //   s = a + layer_norm_gradient(dy, ...)     and t = dropout(s), or cast(s), or dropout(cast(s));
 //                                            dy may be cast(c), for layer_norm_parameter_gradient
-//                                            as well
+//                                            as well, which then makes cast(y) again
 //   s = a + cast(b)                          b in bf16, where no norm follows
+//   s = a + matmul_input_gradient(dy, b)     and so on, where more of these are added
 //   dx = layer_norm_gradient(dy, ...)        and cast(dx), where others read dx, too: of norms that
 //                                            stand in the residual stream
 //   m = ce_max(x), ce_sum_exp(x, m)          of rows that are whole
 //
 // gelu(x) is as large as x, which backward keeps anyway, and its gradient has most of its terms: to
 // write it again takes less than a hundredth of a step, to keep it from forward a tenth of the
-// activations of a transformer. The products that read it, for gradients of weights, come behind.
+// activations of a transformer. So it is with a norm in bf16 of a stream in f32. The products that
+// read it, for gradients of weights, come behind.
 //
 // A gradient is rounded before it is summed, as it was. In the residual stream of a transformer in
 // bf16 the casts stand between products, in bf16, and the stream, in f32: with these no pass over
@@ -81,6 +83,7 @@ class Matcher : private AssignedGraph {
       }
       if (node.op == &LayerNormOp()) MatchNorm(node);
       if (node.op == &CrossEntropyMaxOp()) MatchSumExp(node);
+      if (node.op == &AddOp() || node.op == &AddNOp()) MatchSumOfProducts(node);
     }
     for (const Node& node : graph().nodes()) {
       if (IsOnCuda(node) && node.op == &CastOp()) MatchCastOfSlopes(node);
@@ -128,6 +131,31 @@ class Matcher : private AssignedGraph {
                         {{&product, 0}, {&product, 1}, {&add, bias}},
                         {{&add, 0}}};
       return;
+    }
+  }
+
+  // Of a tensor and, in the order in which they are made, gradients of the inputs of products, as
+  // of those of a tensor that several read: each is added to what there is by then, by the library.
+  // In bf16 what there is has been rounded, as each term was.
+  void MatchSumOfProducts(const Node& sum) {
+    if (found_.count(sum.id) > 0 || !AreOfOneType(sum) || !KeepsLayout(sum)) return;
+    if (sum.inputs.size() < 2 || !ReadsInPlace(sum, 0)) return;
+    for (size_t term = 1; term < sum.inputs.size(); ++term) {
+      if (!ReadsProduct(sum, term, MatMulInputGradientOp())) return;
+      if (MakerOf(sum, term).id < MakerOf(sum, term - 1).id) return;
+    }
+    for (size_t term = 1; term < sum.inputs.size(); ++term) {
+      const Node& product = MakerOf(sum, term);
+      FusedNode fused = {&MatMulInputGradientAddOp(),
+                         &product,
+                         {&product},
+                         {{&product, 0}, {&product, 1}, {&sum, term - 1}},
+                         {{&product, 0}}};
+      if (term + 1 == sum.inputs.size()) {
+        fused.nodes.push_back(&sum);
+        fused.outputs = {{&sum, 0}};
+      }
+      found_[product.id] = std::move(fused);
     }
   }
 
@@ -180,24 +208,32 @@ class Matcher : private AssignedGraph {
       const Node& value = *reader.node;
       if (value.op != &value_op || value.phase != Phase::kForward || value.stage != gradient.stage)
         continue;
-      const TensorId y = value.outputs[0];
-      if (is_kept(y) || !ReadsInPlace(value, 0) || !KeepsLayout(value)) continue;
-      std::vector<const Node*> behind;
-      bool all = true, any = false;
-      for (const Reader& other : readers(y)) {
-        const Node& node = *other.node;
-        if (node.phase == Phase::kForward) continue;
-        any = true;
-        all = all && node.op == &MatMulWeightGradientOp() && node.stage == gradient.stage &&
-              IsReadBehind(node, gradient);
-        if (node.id < gradient.id) behind.push_back(&node);
-      }
-      if (!any || !all) continue;
-      fused->outputs.push_back({&value, 0});
-      fused->behind = std::move(behind);
-      return true;
+      if (!ReadsInPlace(value, 0) || !KeepsLayout(value)) continue;
+      if (AppendValueAgain(value, gradient, fused)) return true;
     }
     return false;
+  }
+
+  // The first output of a node of forward.
+  bool AppendValueAgain(const Node& value, const Node& gradient, FusedNode* fused) const {
+    const TensorId y = value.outputs[0];
+    if (is_kept(y)) return false;
+    std::vector<const Node*> behind;
+    bool any = false;
+    for (const Reader& reader : readers(y)) {
+      const Node& node = *reader.node;
+      if (node.phase == Phase::kForward) continue;
+      any = true;
+      if (node.op != &MatMulWeightGradientOp() || node.stage != gradient.stage ||
+          !IsReadBehind(node, gradient)) {
+        return false;
+      }
+      if (node.id < gradient.id) behind.push_back(&node);
+    }
+    if (!any) return false;
+    fused->outputs.push_back({&value, 0});
+    fused->behind = std::move(behind);
+    return true;
   }
   bool IsReadBehind(const Node& node, const Node& other) const {
     const std::vector<Reader>& all = readers(node.outputs[0]);
@@ -360,9 +396,29 @@ class Matcher : private AssignedGraph {
         fused = {&CastLayerNormParameterGradientOp(), &node, {&node}, {}, {}};
         for (size_t i = 0; i < node.inputs.size(); ++i) fused.inputs.push_back({&node, i});
         for (size_t i = 0; i < node.outputs.size(); ++i) fused.outputs.push_back({&node, i});
+        AppendNormAgain(node, &fused);
       }
       fused.inputs[0] = {&cast, 0};
       if (&reader == &all.front()) fused.nodes.push_back(&cast);
+    }
+  }
+
+  // The cast of what the norm made, of the statistics that its gradient reads.
+  void AppendNormAgain(const Node& gradient, FusedNode* fused) const {
+    const Node& norm = MakerOf(gradient, 2);
+    if (norm.op != &LayerNormOp() || norm.phase != Phase::kForward) return;
+    for (const size_t input : {1, 2, 3}) {
+      if (!ReadsAsMade(gradient, input)) return;
+    }
+    for (const size_t input : {0, 1, 2}) {
+      if (!ReadsAsMade(norm, input)) return;
+    }
+    if (ChoiceOf(norm).inputs[0] != ChoiceOf(norm).outputs[0]) return;
+    for (const Reader& reader : readers(norm.outputs[0])) {
+      if (!IsCastToBf16(reader) || !AppendValueAgain(*reader.node, gradient, fused)) continue;
+      fused->op = &CastLayerNormParameterGradientAndValueOp();
+      fused->inputs.insert(fused->inputs.end(), {{&norm, 1}, {&norm, 2}});
+      return;
     }
   }
 

@@ -2,13 +2,13 @@
 #include "framework/compiler/fuse_on_cards.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/attributes/attributes.h"
-#include "framework/compiler/compile.h"
+#include "framework/compiler/fuse_on_cards_testing.h"
 #include "framework/ops/op_defs.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/mixed_precision.h"
@@ -22,25 +22,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::Pair;
-
-constexpr char kCuda[] = "data=1 @cuda";
-using Counts = std::map<std::string, int>;
-
-absl::StatusOr<Compilation> CompileOn(const Graph& graph, const std::string& mesh, bool fuse) {
-  CompileOptions options;
-  options.mesh = *Mesh::Parse(mesh);
-  options.fuse = fuse;
-  return Compile({{"program", &graph}}, options);
-}
-
-Counts OpsOf(const Graph& graph, const std::string& mesh = kCuda, bool fuse = true) {
-  Counts ops;
-  const auto compiled = CompileOn(graph, mesh, fuse);
-  EXPECT_TRUE(compiled.ok()) << compiled.status();
-  if (!compiled.ok()) return ops;
-  for (const Node& node : compiled->programs[0].graph->nodes()) ++ops[node.op->name];
-  return ops;
-}
 
 // x w, and a bias.
 struct Linear {
@@ -254,204 +235,6 @@ TEST(FuseOnCardsTest, AGradientThatIsSummedOverAllButTheLastDimension) {
   EXPECT_EQ(counts([](Tensor gradient) { return ReduceMax(gradient, {0, 1}); })["reduce"], 1);
 }
 
-TEST(FuseOnCardsTest, ANormTakesWhatIsDroppedOfTheSumBeforeIt) {
-  const auto counts = [](DType dtype, Tensor (*sum)(Tensor x, Tensor branch),
-                         const char* mesh = "data=2 @cuda") {
-    Graph graph;
-    const Tensor x = graph.Input("x", DType::kF32, {8, 12}, "data:S0");
-    const Tensor branch = graph.Input("branch", dtype, {8, 12}, "data:S0");
-    const Tensor gamma = graph.Input("gamma", DType::kF32, {12}, "");
-    const Tensor beta = graph.Input("beta", DType::kF32, {12}, "");
-    graph.Output("y", LayerNorm(sum(x, branch), gamma, beta, 1e-5));
-    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-    return OpsOf(graph, mesh);
-  };
-  const auto second = [](Tensor x, Tensor branch) { return x + Dropout(branch, 0.1); };
-  Counts ops = counts(DType::kF32, second);
-  EXPECT_EQ(ops["add_layer_norm"], 1);
-  EXPECT_EQ(ops["dropout"] + ops["add"] + ops["layer_norm"], 0);
-  ops = counts(DType::kF32, [](Tensor x, Tensor branch) { return Dropout(branch, 0.1) + x; });
-  EXPECT_EQ(ops["dropout"], 0) << "the first term";
-  ops = counts(DType::kBF16,
-               [](Tensor x, Tensor branch) { return x + Cast(Dropout(branch, 0.1), DType::kF32); });
-  EXPECT_EQ(ops["dropout"] + ops["cast"], 0) << "of bf16";
-  ops = counts(DType::kBF16, [](Tensor x, Tensor branch) { return Cast(branch, DType::kF32) + x; });
-  EXPECT_EQ(ops["add_layer_norm"], 1);
-  EXPECT_EQ(ops["cast"], 0) << "a cast alone";
-  ops = counts(DType::kBF16, [](Tensor x, Tensor branch) {
-    const Tensor cast = Cast(branch, DType::kF32);
-    cast.graph()->Output("cast", cast);
-    return x + cast;
-  });
-  EXPECT_EQ(ops["cast"], 1) << "others read it";
-  ops = counts(DType::kF32,
-               [](Tensor x, Tensor branch) { return Dropout(x, 0.1) + Dropout(branch, 0.1); });
-  EXPECT_EQ(ops["dropout"], 1) << "of both terms";
-  ops = counts(DType::kF32, [](Tensor x, Tensor branch) {
-    const Tensor dropped = Dropout(branch, 0.1);
-    dropped.graph()->Output("dropped", dropped);
-    return x + dropped;
-  });
-  EXPECT_EQ(ops["dropout"], 1) << "others read it";
-  EXPECT_EQ(ops["add_layer_norm"], 1);
-  ops = counts(DType::kF32, second, "data=2");
-  EXPECT_EQ(ops["dropout"], 1) << "on CPUs";
-}
-
-TEST(FuseOnCardsTest, ANormOfASumWithBf16IsCast) {
-  const auto counts = [](DType dtype, bool kept, DType to = DType::kBF16) {
-    Graph graph;
-    const Tensor x = graph.Input("x", DType::kF32, {8, 12}, "data:S0");
-    const Tensor branch = graph.Input("branch", dtype, {8, 12}, "data:S0");
-    const Tensor gamma = graph.Input("gamma", DType::kF32, {12}, "");
-    const Tensor beta = graph.Input("beta", DType::kF32, {12}, "");
-    const Tensor y = LayerNorm(x + Cast(branch, DType::kF32), gamma, beta, 1e-5);
-    graph.Output("low", Cast(y, to));
-    if (kept) graph.Output("y", y);
-    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-    return OpsOf(graph, "data=2 @cuda");
-  };
-  Counts ops = counts(DType::kBF16, false);
-  EXPECT_EQ(ops["add_layer_norm_cast"], 1);
-  EXPECT_EQ(ops["cast"] + ops["add"] + ops["layer_norm"], 0);
-  ops = counts(DType::kBF16, true);
-  EXPECT_EQ(ops["add_layer_norm_and_cast"], 1) << "y is read";
-  EXPECT_EQ(ops["cast"] + ops["add"] + ops["layer_norm"], 0);
-  ops = counts(DType::kF32, false);
-  EXPECT_EQ(ops["add_layer_norm"], 1) << "of f32 alone";
-  ops = counts(DType::kBF16, false, DType::kI32);
-  EXPECT_EQ(ops["add_layer_norm"], 1) << "cast to something else";
-}
-
-TEST(FuseOnCardsTest, ANormTakesTheSumBeforeIt) {
-  const auto counts = [](Tensor (*build)(Tensor x, Tensor branch, Tensor gamma, Tensor beta),
-                         const char* mesh) {
-    Graph graph;
-    const Tensor x = graph.Input("x", DType::kF32, {8, 12}, "data:S0");
-    const Tensor branch = graph.Input("branch", DType::kF32, {8, 12}, "data:S0");
-    const Tensor gamma = graph.Input("gamma", DType::kF32, {12}, "");
-    const Tensor beta = graph.Input("beta", DType::kF32, {12}, "");
-    graph.Output("y", build(x, branch, gamma, beta));
-    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-    return OpsOf(graph, mesh);
-  };
-  const auto block = [](Tensor x, Tensor branch, Tensor gamma, Tensor beta) {
-    const Tensor sum = x + branch;
-    return LayerNorm(sum, gamma, beta, 1e-5) + sum;
-  };
-  Counts ops = counts(block, "data=2 @cuda");
-  EXPECT_EQ(ops["add_layer_norm"], 1);
-  EXPECT_EQ(ops["layer_norm"], 0);
-  EXPECT_EQ(ops["add"], 1);
-  ops = counts(block, "data=2");
-  EXPECT_EQ(ops["layer_norm"], 1) << "on CPUs";
-  EXPECT_EQ(ops["add"], 2);
-  ops = counts(
-      [](Tensor x, Tensor branch, Tensor gamma, Tensor beta) {
-        const Tensor sum = x + branch, before = Sigmoid(sum);
-        return LayerNorm(sum, gamma, beta, 1e-5) + before;
-      },
-      "data=2 @cuda");
-  EXPECT_EQ(ops["layer_norm"], 1) << "the sum is read before";
-  ops = counts([](Tensor x, Tensor, Tensor gamma,
-                  Tensor beta) { return LayerNorm(x + gamma, gamma, beta, 1e-5); },
-               kCuda);
-  EXPECT_EQ(ops["layer_norm"], 1) << "of a vector and a matrix";
-  ops = counts(
-      [](Tensor x, Tensor branch, Tensor gamma, Tensor beta) {
-        const Tensor sum = x + branch;
-        return LayerNorm(sum, gamma, beta, 1e-5) + LayerNorm(sum, beta, gamma, 1e-5);
-      },
-      "data=2 @cuda");
-  EXPECT_EQ(ops["add_layer_norm"], 1) << "two norms of one sum";
-  EXPECT_EQ(ops["layer_norm"], 1);
-}
-
-TEST(FuseOnCardsTest, ANormsGradientTakesTheSumBehindItAndWhatIsDroppedOfIt) {
-  using Tensors = std::vector<Tensor>;
-  const auto counts = [](Tensors (*use)(Tensor gradient, Tensor other),
-                         const char* mesh = "data=2 @cuda") {
-    Graph graph;
-    const auto input = [&](const char* name, const Shape& shape, const char* sbp = "data:S0") {
-      return graph.Input(name, DType::kF32, shape, sbp);
-    };
-    const Tensor dy = input("dy", {8, 12}), x = input("x", {8, 12});
-    const Tensor gamma = input("gamma", {12}, ""), mean = input("mean", {8});
-    const Tensor rstd = input("rstd", {8}), other = input("other", {8, 12});
-    const Tensor gradient =
-        graph.Add(LayerNormGradientOp(), NormAttributes(), {dy, x, gamma, mean, rstd})[0];
-    int outputs = 0;
-    for (const Tensor& made : use(gradient, other)) graph.Output(std::string(++outputs, 'y'), made);
-    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-    return OpsOf(graph, mesh);
-  };
-  Counts ops = counts([](Tensor gradient, Tensor other) { return Tensors{other + gradient}; });
-  EXPECT_EQ(ops["layer_norm_gradient_add"], 1);
-  EXPECT_EQ(ops["layer_norm_gradient"] + ops["add"], 0);
-  ops = counts([](Tensor gradient, Tensor other) { return Tensors{gradient + other}; });
-  EXPECT_EQ(ops["layer_norm_gradient_add"], 1) << "the first term";
-  const auto with_dropped = [](Tensor gradient, Tensor other) {
-    const Tensor sum = other + gradient;
-    return Tensors{sum, Dropout(sum, 0.1)};
-  };
-  ops = counts(with_dropped);
-  EXPECT_EQ(ops["layer_norm_gradient_add_dropout"], 1);
-  EXPECT_EQ(ops["layer_norm_gradient"] + ops["add"] + ops["dropout"], 0);
-  ops = counts(with_dropped, "data=2");
-  EXPECT_EQ(ops["dropout"], 1) << "on CPUs";
-  ops = counts([](Tensor gradient, Tensor other) {
-    const Tensor sum = other + gradient;
-    return Tensors{sum, Dropout(Cast(sum, DType::kBF16), 0.1)};
-  });
-  EXPECT_EQ(ops["layer_norm_gradient_add_cast_dropout"], 1);
-  EXPECT_EQ(ops["cast"] + ops["dropout"], 0);
-  ops = counts([](Tensor gradient, Tensor other) {
-    const Tensor low = Cast(other + gradient, DType::kBF16);
-    return Tensors{low, Dropout(low, 0.1)};
-  });
-  EXPECT_EQ(ops["layer_norm_gradient_add_cast"], 1) << "others read what was cast";
-  EXPECT_EQ(ops["dropout"], 1);
-  EXPECT_EQ(ops["cast"], 0);
-  ops = counts([](Tensor gradient, Tensor other) { return Tensors{other + gradient, gradient}; });
-  EXPECT_EQ(ops["layer_norm_gradient"], 1) << "others read it";
-}
-
-TEST(FuseOnCardsTest, NormsGradientsReadWhatWasCastForThemAlone) {
-  enum Others { kNone, kReadTheCast, kReadTheGradient };
-  const auto counts = [](DType dtype, Others others, const char* mesh = "data=2 @cuda") {
-    Graph graph;
-    const auto input = [&](const char* name, const Shape& shape, const char* sbp = "data:S0") {
-      return graph.Input(name, DType::kF32, shape, sbp);
-    };
-    const Tensor dy = Cast(graph.Input("dy", dtype, {8, 12}, "data:S0"), DType::kF32);
-    const Tensor x = input("x", {8, 12}), mean = input("mean", {8}), rstd = input("rstd", {8});
-    const Tensor gradient = graph.Add(LayerNormGradientOp(), NormAttributes(),
-                                      {dy, x, input("gamma", {12}, ""), mean, rstd})[0];
-    graph.Output("dx", gradient + input("other", {8, 12}));
-    const std::vector<Tensor> of_parameters =
-        graph.Add(LayerNormParameterGradientOp(), NoAttributes(), {dy, x, mean, rstd});
-    graph.Output("dgamma", of_parameters[0]);
-    graph.Output("dbeta", of_parameters[1]);
-    if (others == kReadTheCast) graph.Output("also", Sigmoid(dy));
-    if (others == kReadTheGradient) graph.Output("also", Sigmoid(gradient));
-    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-    return OpsOf(graph, mesh);
-  };
-  Counts ops = counts(DType::kBF16, kNone);
-  EXPECT_EQ(ops["layer_norm_gradient_add"], 1);
-  EXPECT_EQ(ops["cast_layer_norm_parameter_gradient"], 1);
-  EXPECT_EQ(ops["cast"] + ops["layer_norm_parameter_gradient"], 0);
-  for (const Others others : {kReadTheCast, kReadTheGradient}) {
-    ops = counts(DType::kBF16, others);
-    EXPECT_EQ(ops["layer_norm_parameter_gradient"], 1) << others;
-    EXPECT_EQ(ops["cast"], 1) << others;
-  }
-  ops = counts(DType::kI32, kNone);
-  EXPECT_EQ(ops["cast"], 1) << "of something else";
-  ops = counts(DType::kBF16, kNone, "data=2");
-  EXPECT_EQ(ops["cast"], 1) << "on CPUs";
-}
-
 TEST(FuseOnCardsTest, ASumTakesTheCastOfATerm) {
   const auto counts = [](DType dtype, Tensor (*build)(Tensor a, Tensor b),
                          const char* mesh = "data=2 @cuda") {
@@ -479,33 +262,6 @@ TEST(FuseOnCardsTest, ASumTakesTheCastOfATerm) {
   EXPECT_EQ(ops["cast_add"], 0) << "others read it";
   EXPECT_EQ(counts(DType::kI32, second)["cast_add"], 0) << "of something else";
   EXPECT_EQ(counts(DType::kBF16, second, "data=2")["cast_add"], 0) << "on CPUs";
-}
-
-// Of a norm that stands in the residual stream: what reads its gradient is no sum alone.
-TEST(FuseOnCardsTest, ANormsGradientIsCastWhereOthersReadItToo) {
-  const auto counts = [](bool cast, bool other, const char* mesh = "data=2 @cuda") {
-    Graph graph;
-    const auto input = [&](const char* name, const Shape& shape, const char* sbp = "data:S0") {
-      return graph.Input(name, DType::kF32, shape, sbp);
-    };
-    const Tensor gradient =
-        graph.Add(LayerNormGradientOp(), NormAttributes(),
-                  {input("dy", {8, 12}), input("x", {8, 12}), input("gamma", {12}, ""),
-                   input("mean", {8}), input("rstd", {8})})[0];
-    if (cast) graph.Output("low", Sigmoid(Cast(gradient, DType::kBF16)));
-    graph.Output("dx", other ? gradient + input("other", {8, 12}) : Sigmoid(gradient));
-    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
-    return OpsOf(graph, mesh);
-  };
-  for (const bool other : {false, true}) {
-    Counts ops = counts(true, other);
-    EXPECT_EQ(ops["layer_norm_gradient_cast"], 1);
-    EXPECT_EQ(ops["cast"] + ops["layer_norm_gradient"], 0);
-    EXPECT_EQ(ops["add"], other ? 1 : 0);
-  }
-  EXPECT_EQ(counts(false, false)["layer_norm_gradient"], 1);
-  EXPECT_EQ(counts(false, true)["layer_norm_gradient_add"], 1);
-  EXPECT_EQ(counts(true, false, "data=2")["cast"], 1) << "on CPUs";
 }
 
 // Of a job of both kinds, stages of cards alone.
@@ -546,6 +302,45 @@ TEST(FuseOnCardsTest, APlanNamesWhatIsFused) {
     for (const plan::Instruction& x : actor.script()) ++instructions[x.op() + " of " + x.scope()];
   }
   EXPECT_THAT(instructions, Contains(Pair("matmul_bias_gelu of up", 1)));
+}
+
+TEST(FuseOnCardsTest, GradientsOfInputsAreAddedAsTheyAreMade) {
+  using Build = std::vector<Tensor> (*)(Tensor other, const std::vector<Tensor>& products);
+  const auto counts = [](Build build, const char* mesh = "data=2 @cuda",
+                         const char* of_dy = "data:S0", const char* of_weight = "") {
+    Graph graph;
+    const Tensor other = graph.Input("other", DType::kBF16, {8, 16}, "data:S0");
+    std::vector<Tensor> products;
+    for (const char* name : {"a", "b", "c"}) {
+      const Tensor dy = graph.Input(absl::StrCat("dy_", name), DType::kBF16, {8, 12}, of_dy);
+      const Tensor weight = graph.Input(name, DType::kBF16, {16, 12}, of_weight);
+      products.push_back(graph.Add(MatMulInputGradientOp(), MatMulAttributes(), {dy, weight})[0]);
+    }
+    int outputs = 0;
+    for (const Tensor made : build(other, products)) {
+      graph.Output(absl::StrCat("y", outputs++), made);
+    }
+    EXPECT_TRUE(graph.Finish().ok()) << graph.status();
+    return OpsOf(graph, mesh);
+  };
+  const auto all = [](Tensor, const std::vector<Tensor>& p) { return std::vector{AddN(p)}; };
+  Counts ops = counts(all);
+  EXPECT_EQ(ops["matmul_input_gradient_add"], 2);
+  EXPECT_EQ(ops["matmul_input_gradient"], 1);
+  EXPECT_EQ(ops["add_n"], 0);
+  ops = counts([](Tensor other, const std::vector<Tensor>& p) {
+    return std::vector{other + p[0], p[1] + p[2]};
+  });
+  EXPECT_EQ(ops["matmul_input_gradient_add"], 2);
+  EXPECT_EQ(ops["add"], 0);
+  ops = counts([](Tensor, const std::vector<Tensor>& p) {
+    return std::vector{AddN({p[1], p[0], p[2]})};
+  });
+  EXPECT_EQ(ops["add_n"], 1) << "in another order than they are made";
+  ops = counts([](Tensor, const std::vector<Tensor>& p) { return std::vector{AddN(p), p[1]}; });
+  EXPECT_EQ(ops["add_n"], 1) << "others read one";
+  EXPECT_EQ(counts(all, "data=2 @cuda", "data:S1", "data:S1")["add_n"], 1) << "partial sums";
+  EXPECT_EQ(counts(all, "data=2")["add_n"], 1) << "on CPUs";
 }
 
 TEST(FuseOnCardsTest, BothFoldsOfWholeRowsOfACrossEntropyAreOne) {

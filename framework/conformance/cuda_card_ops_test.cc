@@ -132,6 +132,17 @@ TEST(CudaCardOpsTest, ABiasOfF32HasTheBitsOfAProductAndAnAddition) {
   }
 }
 
+TEST(CudaCardOpsTest, AProductThatIsAddedHasTheBitsOfAProductAndAnAdditionInF32) {
+  const OpDef& op = MatMulInputGradientAddOp();
+  for (const OpCase& op_case : op.cases) {
+    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
+    const auto fused = ResultsOf(op, op_case.attributes, at);
+    const auto product = ResultsOf(MatMulInputGradientOp(), op_case.attributes, {at[0], at[1]});
+    const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[2], OperandOf(product[0])});
+    EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op_case.name;
+  }
+}
+
 // All cases of an op, and rows of lengths that a warp and a block take, in packs and not.
 std::vector<OpCase> CasesOf(const OpDef& op) {
   std::vector<OpCase> cases = op.cases;
@@ -282,17 +293,28 @@ TEST(CudaCardOpsTest, ANormsGradientInASumHasTheBitsOfBothAndOfWhatIsMadeOfIt) {
   }
 }
 
+// And the norm that is made again has the bits of the first one, which has the statistics from.
 TEST(CudaCardOpsTest, GradientsOfANormsParametersHaveTheBitsOfACastBefore) {
-  const OpDef& op = CastLayerNormParameterGradientOp();
-  for (const OpCase& op_case : CasesOf(op)) {
-    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
-    const auto fused = ResultsOf(op, op_case.attributes, at);
-    const HostTensor dy = CastTo(DType::kF32, at[0]);
-    const auto apart = ResultsOf(LayerNormParameterGradientOp(), NoAttributes(),
-                                 {OperandOf(dy), at[1], at[2], at[3]});
-    ASSERT_GE(fused.size(), 2u);
-    for (size_t i = 0; i < 2; ++i) {
-      EXPECT_TRUE(fused[i].bytes == apart[i].bytes) << op_case.name << i;
+  for (const OpDef* op :
+       {&CastLayerNormParameterGradientOp(), &CastLayerNormParameterGradientAndValueOp()}) {
+    for (const OpCase& op_case : CasesOf(*op)) {
+      SCOPED_TRACE(op->name + op_case.name);
+      std::vector<KernelOperand> at = OperandsOf(*op, op_case);
+      const bool again = at.size() == 6;
+      HostTensor y;
+      if (again) {
+        const auto norm = ResultsOf(LayerNormOp(), NormAttributes(), {at[1], at[4], at[5]});
+        y = CastTo(DType::kBF16, OperandOf(norm[0]));
+        at[2] = OperandOf(norm[1]), at[3] = OperandOf(norm[2]);
+      }
+      const auto fused = ResultsOf(*op, op_case.attributes, at);
+      const HostTensor dy = CastTo(DType::kF32, at[0]);
+      const auto apart = ResultsOf(LayerNormParameterGradientOp(), NoAttributes(),
+                                   {OperandOf(dy), at[1], at[2], at[3]});
+      ASSERT_GE(fused.size(), 3u);
+      EXPECT_TRUE(fused[0].bytes == apart[0].bytes);
+      EXPECT_TRUE(fused[1].bytes == apart[1].bytes);
+      EXPECT_TRUE(!again || fused[2].bytes == y.bytes);
     }
   }
 }

@@ -18,6 +18,7 @@ absl::Span<const OpDef* const> CardOps() {
   static const OpDef* const ops[] = {&MatMulBiasOp(),
                                      &MatMulBiasGeluOp(),
                                      &MatMulBiasGeluAuxOp(),
+                                     &MatMulInputGradientAddOp(),
                                      &GeluGradientSumOp(),
                                      &GeluErfGradientSumOp(),
                                      &GeluGradientSumAndValueOp(),
@@ -32,7 +33,8 @@ absl::Span<const OpDef* const> CardOps() {
                                      &LayerNormGradientAddCastOp(),
                                      &LayerNormGradientAddDropoutOp(),
                                      &LayerNormGradientAddCastDropoutOp(),
-                                     &CastLayerNormParameterGradientOp()};
+                                     &CastLayerNormParameterGradientOp(),
+                                     &CastLayerNormParameterGradientAndValueOp()};
   return ops;
 }
 

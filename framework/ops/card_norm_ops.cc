@@ -4,9 +4,14 @@
 #include "framework/ops/card_op.h"
 #include "framework/ops/card_ops.h"
 #include "framework/ops/op_defs.h"
+#include "framework/ops/reference.h"
 
 namespace sluice {
 namespace {
+
+constexpr char kCastNormParameterGradient[] = "cast_layer_norm_parameter_gradient";
+constexpr char kCastNormParameterGradientAndValue[] =
+    "cast_layer_norm_parameter_gradient_and_value";
 
 Attributes OfAddNorm(size_t step, const Attributes& of_all) {
   const auto& a = std::get<AddNormAttributes>(of_all);
@@ -133,6 +138,49 @@ const CardDefinition& CastNormParameterGradient() {
   return definition;
 }
 
+// The norm itself is made of statistics that are there, as no op makes it.
+constexpr size_t kInputsOfSums = 4, kSumsOfNorm = 2;
+
+absl::StatusOr<Types> InferParameterGradientAndValue(const OpCall& call) {
+  RETURN_IF_ERROR(CheckCount(kCastNormParameterGradientAndValue, call, kInputsOfSums + 2));
+  ASSIGN_OR_RETURN(Types made,
+                   InferCardOp(kCastNormParameterGradientAndValue, CastNormParameterGradient(),
+                               {call.attributes, call.inputs.first(kInputsOfSums), call.outputs}));
+  for (size_t i = 0; i < kSumsOfNorm; ++i) {
+    RETURN_IF_ERROR(CheckType(kCastNormParameterGradientAndValue, "gamma and beta", made[i],
+                              call.inputs[kInputsOfSums + i]));
+  }
+  made.push_back(Low(call.inputs[1]));
+  return made;
+}
+
+Cost CostOfParameterGradientAndValue(const OpCall& call) {
+  Cost cost = CostOfCardOp(
+      CastNormParameterGradient(),
+      {call.attributes, call.inputs.first(kInputsOfSums), call.outputs.first(kSumsOfNorm)});
+  cost.flops += 2 * call.inputs[1].shape.NumElements();
+  cost.bytes = BytesOf(call.inputs) + BytesOf(call.outputs);
+  return cost;
+}
+
+absl::Status ReferenceOfParameterGradientAndValue(const ReferenceCall& call) {
+  RETURN_IF_ERROR(ReferenceOfCardOp(CastNormParameterGradient(),
+                                    {call.attributes, call.inputs.first(kInputsOfSums),
+                                     call.outputs.first(kSumsOfNorm), call.seed, call.step}));
+  const Array& x = call.inputs[1].array;
+  const auto values = [&](size_t input) { return call.inputs[input].array.values.data(); };
+  const double *const mean = values(2), *const rstd = values(3), *const gamma = values(4),
+                      *const beta = values(5);
+  double* y = call.outputs[kSumsOfNorm].array.values.data();
+  const int64_t width = RowLength(x), rows = NumRows(x);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t e = 0; e < width; ++e) {
+      *y++ = (x.values[r * width + e] - mean[r]) * rstd[r] * gamma[e] + beta[e];
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Tolerances, of what has no bf16 and what has.
 constexpr double kOfF32 = 1e-5, kOfBf16 = 0x1p-7;
 constexpr AddNormAttributes kDrops = {1e-3, 0.3, 77};
@@ -202,7 +250,6 @@ constexpr char kNormGradientAdd[] = "layer_norm_gradient_add";
 constexpr char kNormGradientAddCast[] = "layer_norm_gradient_add_cast";
 constexpr char kNormGradientAddDropout[] = "layer_norm_gradient_add_dropout";
 constexpr char kNormGradientAddCastDropout[] = "layer_norm_gradient_add_cast_dropout";
-constexpr char kCastNormParameterGradient[] = "cast_layer_norm_parameter_gradient";
 
 }  // namespace
 
@@ -295,6 +342,29 @@ const OpDef& CastLayerNormParameterGradientOp() {
     op.cases = {{"matrix", NoAttributes(), {Low(matrix), matrix, column, column}},
                 {"cube", NoAttributes(), {Low(cube), cube, of_cube, of_cube}}};
     op.large_cases = {{"", NoAttributes(), {Low(Wide()), Wide(), WideColumn(), WideColumn()}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& CastLayerNormParameterGradientAndValueOp() {
+  static const OpDef op = [] {
+    OpDef op = CastLayerNormParameterGradientOp();
+    op.name = kCastNormParameterGradientAndValue;
+    op.inputs.insert(op.inputs.end(), {{"gamma"}, {"beta"}});
+    op.outputs.push_back({"y"});
+    op.infer = InferParameterGradientAndValue;
+    // What the norm makes is not linear in dy.
+    op.rule = [](const OpCall&) { return IndexRule::Parse("...e,...e,...,...,e,e->e,e,...e"); };
+    op.cost = CostOfParameterGradientAndValue;
+    op.reference = ReferenceOfParameterGradientAndValue;
+    for (std::vector<OpCase>* const cases : {&op.cases, &op.large_cases}) {
+      for (OpCase& op_case : *cases) {
+        const Shape& x = op_case.inputs[1].shape;
+        op_case.inputs.insert(op_case.inputs.end(), 2, F32({x[x.rank() - 1]}));
+        op_case.tolerance = kOfBf16;
+      }
+    }
     return op;
   }();
   return op;

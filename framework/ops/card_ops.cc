@@ -35,6 +35,16 @@ const CardDefinition& BiasGeluAux() {
   return definition;
 }
 
+const CardDefinition& InputGradientAdd() {
+  static const auto& definition =
+      *new CardDefinition{{{"dy"}, {"b"}, {"other"}},
+                          {{"da"}},
+                          {{MatMulInputGradientOp, {0, 1}}, {AddOp, {2, 3}}},
+                          0,
+                          {4}};
+  return definition;
+}
+
 template <const OpDef& (*kGradient)()>
 const CardDefinition& GradientSum() {
   static const auto& definition = *new CardDefinition{
@@ -103,6 +113,16 @@ const OpDef& ForwardOp() {
   return op;
 }
 
+// As of forward: what is added is a whole sum.
+absl::StatusOr<IndexRule> RuleOfInputGradientAdd(const OpCall& call) {
+  const auto& a = std::get<MatMulAttributes>(call.attributes);
+  const bool leading = call.inputs[0].shape.rank() == call.inputs[1].shape.rank();
+  const char* const da = a.transpose_a ? "...km" : "...mk";
+  return IndexRule::Parse(
+      absl::StrCat("...mN,", leading ? "..." : "", a.transpose_b ? "Nk" : "kN", ",", da, "->", da),
+      {{0, 2}, {1, 2}});
+}
+
 // ---- Gradients of activations ----
 
 template <CardDefinitionOf kOf, const char* kName>
@@ -136,6 +156,7 @@ const OpDef& GradientSumOp() {
 constexpr char kMatMulBias[] = "matmul_bias";
 constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
 constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
+constexpr char kInputGradientAdd[] = "matmul_input_gradient_add";
 constexpr char kGeluGradientSum[] = "gelu_gradient_sum";
 constexpr char kGeluErfGradientSum[] = "gelu_erf_gradient_sum";
 constexpr char kGeluGradientSumAndValue[] = "gelu_gradient_sum_and_value";
@@ -148,6 +169,28 @@ constexpr char kMaxAndSumExp[] = "ce_max_and_sum_exp";
 const OpDef& MatMulBiasOp() { return ForwardOp<Bias, kMatMulBias>(); }
 const OpDef& MatMulBiasGeluOp() { return ForwardOp<BiasGelu, kMatMulBiasGelu>(); }
 const OpDef& MatMulBiasGeluAuxOp() { return ForwardOp<BiasGeluAux, kMatMulBiasGeluAux>(); }
+
+const OpDef& MatMulInputGradientAddOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<InputGradientAdd, kInputGradientAdd>();
+    op.computes_in = ComputesIn::kLow;
+    op.rule = RuleOfInputGradientAdd;
+    op.cases = {
+        {"shared", Transposed(false, false), {F32({2, 5, 4}), F32({3, 4}), F32({2, 5, 3})}},
+        {"shared_transposed",
+         Transposed(false, true),
+         {F32({2, 5, 4}), F32({4, 3}), F32({2, 5, 3})}},
+        {"batched", Transposed(false, false), {F32({3, 2, 4}), F32({3, 5, 4}), F32({3, 2, 5})}},
+        {"batched_transposed",
+         Transposed(true, true),
+         {F32({3, 2, 4}), F32({3, 4, 5}), F32({3, 5, 2})}},
+        {"of_nothing", Transposed(false, false), {F32({5, 0}), F32({3, 0}), F32({5, 3})}}};
+    op.large_cases = {
+        {"", Transposed(false, false), {F32({2, 95, 71}), F32({83, 71}), F32({2, 95, 83})}}};
+    return op;
+  }();
+  return op;
+}
 
 const OpDef& GeluGradientSumOp() {
   return GradientSumOp<GradientSum<GeluGradientOp>, kGeluGradientSum>();

@@ -15,6 +15,8 @@ namespace sluice {
 const OpDef& MatMulBiasOp();         // a, b, bias -> y
 const OpDef& MatMulBiasGeluOp();     // a, b, bias -> gelu(y)
 const OpDef& MatMulBiasGeluAuxOp();  // a, b, bias -> gelu(y), y
+// dy, b, other -> other + matmul_input_gradient(dy, b), by whose attributes.
+const OpDef& MatMulInputGradientAddOp();
 // x, dy -> dx, sum: of either gelu the gradient, and its sum over all dimensions but the last, by
 // the attributes of that reduction.
 const OpDef& GeluGradientSumOp();
@@ -42,6 +44,8 @@ const OpDef& LayerNormGradientAddDropoutOp();
 const OpDef& LayerNormGradientAddCastDropoutOp();
 // layer_norm_parameter_gradient, where dy is bf16.
 const OpDef& CastLayerNormParameterGradientOp();
+// dy, x, mean, rstd, gamma, beta: and behind those the norm of x, again, in bf16.
+const OpDef& CastLayerNormParameterGradientAndValueOp();
 
 }  // namespace sluice
 

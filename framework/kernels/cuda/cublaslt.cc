@@ -113,11 +113,13 @@ class Empty final : public CublasLtProduct {
  public:
   explicit Empty(const MatrixProduct& product) : p_(product) {}
   absl::Status Run(const KernelContext& context, const std::byte*, const std::byte*, std::byte* c,
-                   std::byte*, const EpilogueOperands&) const override {
-    const int64_t bytes = p_.batch * p_.m * p_.n * SizeOf(p_.result);
-    if (bytes == 0 || p_.accumulate) return absl::OkStatus();
-    return FromCuda(cudaMemsetAsync(c, 0, static_cast<size_t>(bytes), StreamOf(context).handle()),
-                    "cudaMemsetAsync");
+                   std::byte*, const EpilogueOperands& operands) const override {
+    const auto bytes = static_cast<size_t>(p_.batch * p_.m * p_.n * SizeOf(p_.result));
+    const cudaStream_t stream = StreamOf(context).handle();
+    if (bytes == 0 || (p_.accumulate && operands.added == nullptr)) return absl::OkStatus();
+    if (!p_.accumulate) return FromCuda(cudaMemsetAsync(c, 0, bytes, stream), "cudaMemsetAsync");
+    return FromCuda(cudaMemcpyAsync(c, operands.added, bytes, cudaMemcpyDeviceToDevice, stream),
+                    "cudaMemcpyAsync");
   }
   int64_t workspace() const override { return 0; }
   std::string algorithm() const override { return "nothing to multiply"; }
@@ -144,9 +146,10 @@ class LibraryProduct final : public CublasLtProduct {
                      Handles::Global().Of(library_, stream.device()));
     RETURN_IF_ERROR(PointAt(epilogue));
     const float one = 1, beta = p_.accumulate ? 1 : 0;
+    const std::byte* const added = epilogue.added == nullptr ? c : epilogue.added;
     const cublasStatus_t status =
-        library_.matmul(handle, matmul_.get(), &one, b, b_.get(), a, a_.get(), &beta, c, c_.get(),
-                        c, c_.get(), &algorithm_, workspace_ > 0 ? workspace : nullptr,
+        library_.matmul(handle, matmul_.get(), &one, b, b_.get(), a, a_.get(), &beta, added,
+                        c_.get(), c, c_.get(), &algorithm_, workspace_ > 0 ? workspace : nullptr,
                         static_cast<size_t>(workspace_), stream.handle());
     if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
     return StatusOf(library_, status, absl::StrCat("cublasLtMatmul of ", Text(p_)));

@@ -35,16 +35,17 @@ struct MatrixProduct {
   int64_t row_a = 0, row_b = 0, row_c = 0;
   int64_t batch_a = 0, batch_b = 0, batch_c = 0;
   DType operands = DType::kF32, result = DType::kF32;  // f32, or bf16 into either
-  bool accumulate = false;                             // c += a b
+  bool accumulate = false;                             // c = added + a b
   int64_t alignment = 64;                              // bytes, that all operands have
   Epilogue epilogue = Epilogue::kNone;
 };
 MatrixProduct DenseProduct(const ProductShape& shape);
 
-// Those that the epilogue has.
+// Those that the product has beside its own.
 struct EpilogueOperands {
   const std::byte* bias = nullptr;
   std::byte* aux = nullptr;
+  const std::byte* added = nullptr;  // lies as c does; null: it is what c holds
 };
 
 class CublasLtProduct {

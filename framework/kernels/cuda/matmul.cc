@@ -22,6 +22,23 @@ PreparedKernel PrepareProduct(const KernelSpec& spec, MatMulPass pass) {
       product->workspace());
 }
 
+// dy 0, b 1, what is added 2, da 3.
+PreparedKernel PrepareProductAndAdd(const KernelSpec& spec, MatMulPass pass) {
+  RETURN_IF_ERROR(RequireAll(spec, spec.inputs[0].dtype));
+  ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, pass));
+  MatrixProduct dense = DenseProduct(of.shape);
+  dense.alignment = spec.alignment;
+  dense.accumulate = true;
+  ASSIGN_OR_RETURN(const std::shared_ptr<const CublasLtProduct> product,
+                   CublasLtProduct::Prepare(dense, spec.most_scratch));
+  return MakeKernel(
+      [product, swapped = of.swapped](const KernelContext& context, const Operands& at) {
+        return product->Run(context, at.bytes(swapped ? 1 : 0), at.bytes(swapped ? 0 : 1),
+                            at.bytes(3), at.scratch<std::byte>(), {.added = at.bytes(2)});
+      },
+      product->workspace());
+}
+
 // A kernel of ours on operands of the instruction; what it reads and writes may be one operand.
 struct OwnStep {
   PreparedKernel (*prepare)(const KernelSpec& spec);
@@ -138,6 +155,10 @@ PreparedKernel PrepareMatMul(const KernelSpec& spec) {
 
 PreparedKernel PrepareMatMulInputGradient(const KernelSpec& spec) {
   return PrepareProduct(spec, MatMulPass::kInputGradient);
+}
+
+PreparedKernel PrepareMatMulInputGradientAdd(const KernelSpec& spec) {
+  return PrepareProductAndAdd(spec, MatMulPass::kInputGradient);
 }
 
 PreparedKernel PrepareMatMulRightGradient(const KernelSpec& spec) {

@@ -246,12 +246,36 @@ __global__ void __launch_bounds__(kRowThreads)
   });
 }
 
+// What else is made of a column where its parameters' gradients are: the norm, again.
+struct NormAgain {
+  const float *gamma, *beta;
+  uint16_t* y;
+
+  struct OfColumn {
+    float gamma, beta;
+    uint16_t* y;
+    SLUICE_INLINE void Keep(int64_t i, float normal) const {
+      const float made[1] = {fmaf(normal, gamma, beta)};
+      Store(made, y + i);
+    }
+  };
+  SLUICE_INLINE OfColumn At(const ColumnBlock& block) const {
+    return block.valid ? OfColumn{gamma[block.column], beta[block.column], y} : OfColumn{};
+  }
+};
+struct NothingAgain {
+  SLUICE_INLINE NothingAgain At(const ColumnBlock&) const { return {}; }
+  SLUICE_INLINE void Keep(int64_t, float) const {}
+};
+
 // Sums of parts of the rows, [parts, 2, width].
-template <typename D>
+template <typename D, typename Again>
 __global__ void __launch_bounds__(kColumnThreads)
     ParameterGradientSums(const D* dy, const float* x, const float* mean, const float* rstd,
-                          float* sums, int64_t rows, int64_t rows_of_part, int64_t width) {
+                          Again again, float* sums, int64_t rows, int64_t rows_of_part,
+                          int64_t width) {
   const ColumnBlock block(width);
+  const auto of_column = again.At(block);
   const int64_t begin = block.part * rows_of_part;
   const int64_t end = begin + rows_of_part < rows ? begin + rows_of_part : rows;
   float total[2];
@@ -265,10 +289,11 @@ __global__ void __launch_bounds__(kColumnThreads)
         const int64_t i = r * width + block.column;
         return Read{dy[i], x[i], mean[r], rstd[r]};
       },
-      [](int64_t, const Read& read, float(&sum)[2]) {
-        const float slope = Widen(read.dy);
-        sum[0] = fmaf(slope, (read.x - read.mean) * read.rstd, sum[0]);
+      [&](int64_t r, const Read& read, float(&sum)[2]) {
+        const float slope = Widen(read.dy), normal = (read.x - read.mean) * read.rstd;
+        sum[0] = fmaf(slope, normal, sum[0]);
         sum[1] = sum[1] + slope;
+        of_column.Keep(r * width + block.column, normal);
       },
       total);
   if (WarpOfBlock() != 0 || !block.valid) return;
@@ -376,6 +401,30 @@ absl::Status RequireTypesOfGradient(const KernelSpec& spec) {
   types[0] = spec.inputs[0].dtype;
   if (spec.outputs.size() == 2) types.back() = spec.outputs[1].dtype;
   return RequireTypes(spec, types);
+}
+
+// A part of the rows for each sum that the op's bound has room for. Where that is one for each
+// group of rows, as up to 4,096 of them, the bits are the CPU's. `again(at)`: the NormAgain, or
+// NothingAgain.
+template <typename D, typename AgainAt>
+PreparedKernel MakeParameterGradient(const KernelSpec& spec, int inputs, const AgainAt& again) {
+  constexpr int64_t kMostParts = 64;
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  const int64_t groups = std::max<int64_t>(1, (rows + kGroupRows - 1) / kGroupRows);
+  const int64_t rows_of_part = (groups + kMostParts - 1) / kMostParts * kGroupRows;
+  const int64_t parts = std::max<int64_t>(1, (rows + rows_of_part - 1) / rows_of_part);
+  return MakeKernel(
+      [=](const KernelContext& context, const Operands& at) -> absl::Status {
+        if (width == 0) return absl::OkStatus();
+        float* const sums = at.scratch<float>();
+        RETURN_IF_ERROR(Launch(context, ParameterGradientSums<D, decltype(again(at))>,
+                               ColumnBlock::GridOf(width, parts, rows_of_part, 2), at.at<D>(0),
+                               at.at(1), at.at(2), at.at(3), again(at), sums, rows, rows_of_part,
+                               width));
+        return Launch(context, AddParameterGradients, GridOfFewSums(2 * width), sums, parts,
+                      at.at(inputs), at.at(inputs + 1), width);
+      },
+      parts * 2 * width * 4);
 }
 
 }  // namespace
@@ -488,29 +537,20 @@ PreparedKernel PrepareLayerNormGradientAddDropout(const KernelSpec& spec) {
   });
 }
 
-// A part of the rows for each sum that the op's bound has room for. Where that is one for each
-// group of rows, as up to 4,096 of them, the bits are the CPU's.
 PreparedKernel PrepareLayerNormParameterGradient(const KernelSpec& spec) {
-  constexpr int64_t kMostParts = 64;
-  std::vector<DType> types(6, DType::kF32);
-  types[0] = spec.inputs[0].dtype;
+  const int inputs = static_cast<int>(spec.inputs.size());
+  const bool has_value = spec.outputs.size() == 3;
+  std::vector<DType> types(inputs + spec.outputs.size(), DType::kF32);
+  types[0] = has_value ? DType::kBF16 : spec.inputs[0].dtype;
+  if (has_value) types.back() = DType::kBF16;
   RETURN_IF_ERROR(RequireTypes(spec, types));
-  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  const int64_t groups = std::max<int64_t>(1, (rows + kGroupRows - 1) / kGroupRows);
-  const int64_t rows_of_part = (groups + kMostParts - 1) / kMostParts * kGroupRows;
-  const int64_t parts = std::max<int64_t>(1, (rows + rows_of_part - 1) / rows_of_part);
+  if (has_value) {
+    return MakeParameterGradient<uint16_t>(spec, inputs, [](const Operands& at) {
+      return NormAgain{at.at(4), at.at(5), at.at<uint16_t>(8)};
+    });
+  }
   return OfFloat(spec, types[0], [&]<typename D>(D) {
-    return MakeKernel(
-        [=](const KernelContext& context, const Operands& at) -> absl::Status {
-          if (width == 0) return absl::OkStatus();
-          float* const sums = at.scratch<float>();
-          RETURN_IF_ERROR(Launch(context, ParameterGradientSums<D>,
-                                 ColumnBlock::GridOf(width, parts, rows_of_part, 2), at.at<D>(0),
-                                 at.at(1), at.at(2), at.at(3), sums, rows, rows_of_part, width));
-          return Launch(context, AddParameterGradients, GridOfFewSums(2 * width), sums, parts,
-                        at.at(4), at.at(5), width);
-        },
-        parts * 2 * width * 4);
+    return MakeParameterGradient<D>(spec, inputs, [](const Operands&) { return NothingAgain(); });
   });
 }
 
