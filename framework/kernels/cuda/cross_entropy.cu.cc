@@ -1,7 +1,6 @@
 // The four steps of softmax cross entropy, the first two also as one, and the gradient of their
-// chain; sigmoid cross entropy. A
-// shard of a split vocabulary has the labels' columns of its own range; the others are some other
-// shard's. All have the bits of the CPU.
+// chain; sigmoid cross entropy. A shard of a split vocabulary has the labels' columns of its own
+// range; the others are some other shard's. All have the bits of the CPU.
 #include "framework/kernels/cuda/all_kernels.h"
 #include "framework/kernels/cuda/block.h"
 #include "framework/kernels/cuda/held_classes.h"
