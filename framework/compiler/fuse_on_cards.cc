@@ -313,8 +313,7 @@ class Matcher : private AssignedGraph {
     for (const Reader& reader : readers(max.outputs[0])) {
       const Node& sum = *reader.node;
       if (sum.op != &CrossEntropySumExpOp() || !ReadsInPlace(sum, 1)) continue;
-      if (sum.inputs[0] != max.inputs[0] || sum.stage != max.stage ||
-          !(ChoiceOf(sum).inputs[0] == ChoiceOf(max).inputs[0])) {
+      if (sum.inputs[0] != max.inputs[0] || ChoiceOf(sum).inputs[0] != ChoiceOf(max).inputs[0]) {
         continue;
       }
       found_[max.id] = {

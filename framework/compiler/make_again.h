@@ -10,8 +10,8 @@
 
 namespace sluice {
 
-// After fusion (fuse_on_cards.h), whose gradients make gelu again by themselves. Errors: of the
-// verifier of graphs, which would be a bug of the rewrite.
+// After fusion (fuse_on_cards.h), whose gradients make gelu and norms again by themselves. Errors:
+// of the verifier of graphs, which would be a bug of the rewrite.
 absl::StatusOr<FusedProgram> MakeAgain(const Graph& graph, const SbpAssignment& assignment,
                                        const Grid& grid);
 

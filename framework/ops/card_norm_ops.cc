@@ -9,6 +9,14 @@
 namespace sluice {
 namespace {
 
+constexpr char kAddLayerNorm[] = "add_layer_norm";
+constexpr char kAddLayerNormCast[] = "add_layer_norm_cast";
+constexpr char kAddLayerNormAndCast[] = "add_layer_norm_and_cast";
+constexpr char kNormGradientCast[] = "layer_norm_gradient_cast";
+constexpr char kNormGradientAdd[] = "layer_norm_gradient_add";
+constexpr char kNormGradientAddCast[] = "layer_norm_gradient_add_cast";
+constexpr char kNormGradientAddDropout[] = "layer_norm_gradient_add_dropout";
+constexpr char kNormGradientAddCastDropout[] = "layer_norm_gradient_add_cast_dropout";
 constexpr char kCastNormParameterGradient[] = "cast_layer_norm_parameter_gradient";
 constexpr char kCastNormParameterGradientAndValue[] =
     "cast_layer_norm_parameter_gradient_and_value";
@@ -241,15 +249,6 @@ OpDef NormOfSumOp() {
                .tolerance = kOfBf16}};
   return op;
 }
-
-constexpr char kAddLayerNorm[] = "add_layer_norm";
-constexpr char kAddLayerNormCast[] = "add_layer_norm_cast";
-constexpr char kAddLayerNormAndCast[] = "add_layer_norm_and_cast";
-constexpr char kNormGradientCast[] = "layer_norm_gradient_cast";
-constexpr char kNormGradientAdd[] = "layer_norm_gradient_add";
-constexpr char kNormGradientAddCast[] = "layer_norm_gradient_add_cast";
-constexpr char kNormGradientAddDropout[] = "layer_norm_gradient_add_dropout";
-constexpr char kNormGradientAddCastDropout[] = "layer_norm_gradient_add_cast_dropout";
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // Ops that stand for several, as a card makes them in one pass: a matrix product with what follows
-// it, by cuBLASLt's epilogues, gelu's gradient with the sum that is a bias's, layer norm with the
-// addition before it, and its gradient with the addition behind it, and both folds of a cross
-// entropy's rows. No model, gradient or pass
-// writes them but compiler/fuse_on_cards.h, for CUDA devices, which alone have kernels of them;
-// each is defined by the ops that it stands for.
+// it, by cuBLASLt's epilogues, or with what it is added to; gelu's gradient with the sum that is a
+// bias's; layer norm with the addition before it, and its gradient with the addition behind it;
+// both folds of a cross entropy's rows; and gradients with what is made again where they are. No
+// model, gradient or pass writes them but compiler/fuse_on_cards.h, for CUDA devices, which alone
+// have kernels of them; each is defined by the ops that it stands for.
 #ifndef SLUICE_FRAMEWORK_OPS_CARD_OPS_H_
 #define SLUICE_FRAMEWORK_OPS_CARD_OPS_H_
 

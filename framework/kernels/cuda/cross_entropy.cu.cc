@@ -153,44 +153,45 @@ __global__ void __launch_bounds__(kElementwiseThreads)
   });
 }
 
+// Of logits, and beside them one f32 a row for each other operand. launch(context, rows, logits,
+// at).
+template <typename LaunchFold>
+PreparedKernel PrepareFold(const KernelSpec& spec, const LaunchFold& launch) {
+  const DType dtype = spec.inputs[0].dtype;
+  std::vector<DType> types(spec.inputs.size() + spec.outputs.size(), DType::kF32);
+  types[0] = dtype;
+  RETURN_IF_ERROR(RequireTypes(spec, types));
+  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
+  return OfFloat(spec, dtype, [&]<typename T>(T) {
+    return MakeKernel([=](const KernelContext& context, const Operands& at) {
+      const T* const logits = at.at<T>(0);
+      return launch(context, RowsOf<T>(rows, width, logits), logits, at);
+    });
+  });
+}
+
 }  // namespace
 
 PreparedKernel PrepareCrossEntropyMax(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32}));
-  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-      const T* const logits = at.at<T>(0);
-      return LaunchRows(context, RowsOf<T>(rows, width, logits), MaxRows<WarpRow, T>,
-                        MaxRows<BlockRow, T>, logits, at.at(1));
-    });
+  return PrepareFold(spec, []<typename T>(const KernelContext& context, const Rows& rows,
+                                          const T* logits, const Operands& at) {
+    return LaunchRows(context, rows, MaxRows<WarpRow, T>, MaxRows<BlockRow, T>, logits, at.at(1));
   });
 }
 
 PreparedKernel PrepareCrossEntropySumExp(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32, DType::kF32}));
-  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-      const T* const logits = at.at<T>(0);
-      return LaunchRows(context, RowsOf<T>(rows, width, logits), SumExpRows<WarpRow, T>,
-                        SumExpRows<BlockRow, T>, logits, at.at(1), at.at(2));
-    });
+  return PrepareFold(spec, []<typename T>(const KernelContext& context, const Rows& rows,
+                                          const T* logits, const Operands& at) {
+    return LaunchRows(context, rows, SumExpRows<WarpRow, T>, SumExpRows<BlockRow, T>, logits,
+                      at.at(1), at.at(2));
   });
 }
 
 PreparedKernel PrepareCrossEntropyMaxAndSumExp(const KernelSpec& spec) {
-  const DType dtype = spec.inputs[0].dtype;
-  RETURN_IF_ERROR(RequireTypes(spec, {dtype, DType::kF32, DType::kF32}));
-  const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
-  return OfFloat(spec, dtype, [&]<typename T>(T) {
-    return MakeKernel([rows, width](const KernelContext& context, const Operands& at) {
-      const T* const logits = at.at<T>(0);
-      return LaunchRows(context, RowsOf<T>(rows, width, logits), MaxAndSumExpRows<WarpRow, T>,
-                        MaxAndSumExpRows<BlockRow, T>, logits, at.at(1), at.at(2));
-    });
+  return PrepareFold(spec, []<typename T>(const KernelContext& context, const Rows& rows,
+                                          const T* logits, const Operands& at) {
+    return LaunchRows(context, rows, MaxAndSumExpRows<WarpRow, T>, MaxAndSumExpRows<BlockRow, T>,
+                      logits, at.at(1), at.at(2));
   });
 }
 

@@ -113,7 +113,7 @@ class Empty final : public CublasLtProduct {
  public:
   explicit Empty(const MatrixProduct& product) : p_(product) {}
   absl::Status Run(const KernelContext& context, const std::byte*, const std::byte*, std::byte* c,
-                   std::byte*, const EpilogueOperands& operands) const override {
+                   std::byte*, const ExtraOperands& operands) const override {
     const auto bytes = static_cast<size_t>(p_.batch * p_.m * p_.n * SizeOf(p_.result));
     const cudaStream_t stream = StreamOf(context).handle();
     if (bytes == 0 || (p_.accumulate && operands.added == nullptr)) return absl::OkStatus();
@@ -139,14 +139,13 @@ class LibraryProduct final : public CublasLtProduct {
   }
 
   absl::Status Run(const KernelContext& context, const std::byte* a, const std::byte* b,
-                   std::byte* c, std::byte* workspace,
-                   const EpilogueOperands& epilogue) const override {
+                   std::byte* c, std::byte* workspace, const ExtraOperands& extra) const override {
     CudaStream& stream = StreamOf(context);
     ASSIGN_OR_RETURN(const cublasLtHandle_t handle,
                      Handles::Global().Of(library_, stream.device()));
-    RETURN_IF_ERROR(PointAt(epilogue));
+    RETURN_IF_ERROR(PointAt(extra));
     const float one = 1, beta = p_.accumulate ? 1 : 0;
-    const std::byte* const added = epilogue.added == nullptr ? c : epilogue.added;
+    const std::byte* const added = extra.added == nullptr ? c : extra.added;
     const cublasStatus_t status =
         library_.matmul(handle, matmul_.get(), &one, b, b_.get(), a, a_.get(), &beta, added,
                         c_.get(), c, c_.get(), &algorithm_, workspace_ > 0 ? workspace : nullptr,
@@ -231,7 +230,7 @@ class LibraryProduct final : public CublasLtProduct {
     return PointAt({aligned, aligned});
   }
 
-  absl::Status PointAt(const EpilogueOperands& at) const {
+  absl::Status PointAt(const ExtraOperands& at) const {
     const EpilogueRow& epilogue = RowOf(p_.epilogue);
     const void* const bias = at.bias;
     void* const aux = at.aux;

@@ -41,8 +41,8 @@ struct MatrixProduct {
 };
 MatrixProduct DenseProduct(const ProductShape& shape);
 
-// Those that the product has beside its own.
-struct EpilogueOperands {
+// Beside a, b and c: of the epilogue, and what the product is added to.
+struct ExtraOperands {
   const std::byte* bias = nullptr;
   std::byte* aux = nullptr;
   const std::byte* added = nullptr;  // lies as c does; null: it is what c holds
@@ -64,7 +64,7 @@ class CublasLtProduct {
   // time if it has an epilogue, whose operands the library takes from a descriptor.
   virtual absl::Status Run(const KernelContext& context, const std::byte* a, const std::byte* b,
                            std::byte* c, std::byte* workspace,
-                           const EpilogueOperands& epilogue = {}) const = 0;
+                           const ExtraOperands& extra = {}) const = 0;
   virtual int64_t workspace() const = 0;
   // What was chosen, for the record of a run: "algorithm 21, 4 splits added in f32".
   virtual std::string algorithm() const = 0;

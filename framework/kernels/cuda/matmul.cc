@@ -8,33 +8,21 @@
 namespace sluice::cuda {
 namespace {
 
+// A third input is what the product is added to.
 PreparedKernel PrepareProduct(const KernelSpec& spec, MatMulPass pass) {
+  const bool adds = spec.inputs.size() == 3;
+  if (adds) RETURN_IF_ERROR(RequireAll(spec, spec.inputs[0].dtype));
   ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, pass));
   MatrixProduct dense = DenseProduct(of.shape);
   dense.alignment = spec.alignment;
+  dense.accumulate = adds;
   ASSIGN_OR_RETURN(const std::shared_ptr<const CublasLtProduct> product,
                    CublasLtProduct::Prepare(dense, spec.most_scratch));
   return MakeKernel(
-      [product, swapped = of.swapped](const KernelContext& context, const Operands& at) {
+      [product, adds, swapped = of.swapped](const KernelContext& context, const Operands& at) {
         return product->Run(context, at.bytes(swapped ? 1 : 0), at.bytes(swapped ? 0 : 1),
-                            at.bytes(2), at.scratch<std::byte>());
-      },
-      product->workspace());
-}
-
-// dy 0, b 1, what is added 2, da 3.
-PreparedKernel PrepareProductAndAdd(const KernelSpec& spec, MatMulPass pass) {
-  RETURN_IF_ERROR(RequireAll(spec, spec.inputs[0].dtype));
-  ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, pass));
-  MatrixProduct dense = DenseProduct(of.shape);
-  dense.alignment = spec.alignment;
-  dense.accumulate = true;
-  ASSIGN_OR_RETURN(const std::shared_ptr<const CublasLtProduct> product,
-                   CublasLtProduct::Prepare(dense, spec.most_scratch));
-  return MakeKernel(
-      [product, swapped = of.swapped](const KernelContext& context, const Operands& at) {
-        return product->Run(context, at.bytes(swapped ? 1 : 0), at.bytes(swapped ? 0 : 1),
-                            at.bytes(3), at.scratch<std::byte>(), {.added = at.bytes(2)});
+                            at.bytes(adds ? 3 : 2), at.scratch<std::byte>(),
+                            {.added = adds ? at.bytes(2) : nullptr});
       },
       product->workspace());
 }
@@ -90,9 +78,9 @@ PreparedKernel PrepareWay(const KernelSpec& spec, const Way& way, bool swapped,
   return MakeKernel(
       [&way, swapped, product = std::move(product), steps = std::move(steps)](
           const KernelContext& context, const Operands& at) -> absl::Status {
-        const EpilogueOperands epilogue = {at.bytes(2), way.aux < 0 ? nullptr : at.bytes(way.aux)};
+        const ExtraOperands extra = {at.bytes(2), way.aux < 0 ? nullptr : at.bytes(way.aux)};
         RETURN_IF_ERROR(product->Run(context, at.bytes(swapped ? 1 : 0), at.bytes(swapped ? 0 : 1),
-                                     at.bytes(way.product), at.scratch<std::byte>(), epilogue));
+                                     at.bytes(way.product), at.scratch<std::byte>(), extra));
         for (size_t s = 0; s < steps.size(); ++s) {
           std::byte* operands[3];
           size_t count = 0;
@@ -155,10 +143,6 @@ PreparedKernel PrepareMatMul(const KernelSpec& spec) {
 
 PreparedKernel PrepareMatMulInputGradient(const KernelSpec& spec) {
   return PrepareProduct(spec, MatMulPass::kInputGradient);
-}
-
-PreparedKernel PrepareMatMulInputGradientAdd(const KernelSpec& spec) {
-  return PrepareProductAndAdd(spec, MatMulPass::kInputGradient);
 }
 
 PreparedKernel PrepareMatMulRightGradient(const KernelSpec& spec) {

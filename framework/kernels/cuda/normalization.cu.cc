@@ -407,8 +407,9 @@ absl::Status RequireTypesOfGradient(const KernelSpec& spec) {
 // group of rows, as up to 4,096 of them, the bits are the CPU's. `again(at)`: the NormAgain, or
 // NothingAgain.
 template <typename D, typename AgainAt>
-PreparedKernel MakeParameterGradient(const KernelSpec& spec, int inputs, const AgainAt& again) {
+PreparedKernel MakeParameterGradient(const KernelSpec& spec, const AgainAt& again) {
   constexpr int64_t kMostParts = 64;
+  const int inputs = static_cast<int>(spec.inputs.size());
   const int64_t rows = NumRows(spec.inputs[0].local), width = RowLength(spec.inputs[0].local);
   const int64_t groups = std::max<int64_t>(1, (rows + kGroupRows - 1) / kGroupRows);
   const int64_t rows_of_part = (groups + kMostParts - 1) / kMostParts * kGroupRows;
@@ -538,19 +539,18 @@ PreparedKernel PrepareLayerNormGradientAddDropout(const KernelSpec& spec) {
 }
 
 PreparedKernel PrepareLayerNormParameterGradient(const KernelSpec& spec) {
-  const int inputs = static_cast<int>(spec.inputs.size());
   const bool has_value = spec.outputs.size() == 3;
-  std::vector<DType> types(inputs + spec.outputs.size(), DType::kF32);
+  std::vector<DType> types(spec.inputs.size() + spec.outputs.size(), DType::kF32);
   types[0] = has_value ? DType::kBF16 : spec.inputs[0].dtype;
   if (has_value) types.back() = DType::kBF16;
   RETURN_IF_ERROR(RequireTypes(spec, types));
   if (has_value) {
-    return MakeParameterGradient<uint16_t>(spec, inputs, [](const Operands& at) {
+    return MakeParameterGradient<uint16_t>(spec, [](const Operands& at) {
       return NormAgain{at.at(4), at.at(5), at.at<uint16_t>(8)};
     });
   }
   return OfFloat(spec, types[0], [&]<typename D>(D) {
-    return MakeParameterGradient<D>(spec, inputs, [](const Operands&) { return NothingAgain(); });
+    return MakeParameterGradient<D>(spec, [](const Operands&) { return NothingAgain(); });
   });
 }
 
