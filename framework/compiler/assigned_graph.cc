@@ -53,6 +53,13 @@ void AppendInput(const Choice& from, size_t input, size_t to, Choice* choice) {
   }
 }
 
+void AppendInputLikeOutput(const Choice& from, size_t output, Choice* choice) {
+  choice->inputs.push_back(from.outputs[output]);
+  for (size_t a = 0; a < choice->signatures.size(); ++a) {
+    choice->signatures[a].inputs.push_back(from.signatures[a].outputs[output]);
+  }
+}
+
 void AppendOutputLikeInput(const Choice& from, size_t input, Choice* choice) {
   choice->outputs.push_back(from.inputs[input]);
   for (size_t a = 0; a < choice->signatures.size(); ++a) {
@@ -74,6 +81,15 @@ void Assigner::Assign(const Node& node, Choice choice, GraphRewriter& rewriter) 
     new_.produced.push_back(old_.produced[tensor]);
     new_.consumed.push_back(old_.consumed[tensor]);
   }
+}
+
+void Assigner::AssignAsMade(Choice choice, GraphRewriter& rewriter) {
+  if (!rewriter.to()->status().ok()) return;
+  for (const GridSbp& output : choice.outputs) {
+    new_.produced.push_back(output);
+    new_.consumed.push_back(output);
+  }
+  new_.choices.push_back(std::move(choice));
 }
 
 void Assigner::Copy(const Node& node, const std::vector<Tensor>& inputs, Choice choice,

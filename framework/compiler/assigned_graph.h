@@ -55,6 +55,7 @@ bool IsOnCuda(const Grid& grid, const Node& node);
 
 // Gives a choice one operand more: what `from` says of its input, or of its output.
 void AppendInput(const Choice& from, size_t input, size_t to, Choice* choice);
+void AppendInputLikeOutput(const Choice& from, size_t output, Choice* choice);
 void AppendOutputLikeInput(const Choice& from, size_t input, Choice* choice);
 void AppendOutput(const Choice& from, size_t output, Choice* choice);
 
@@ -67,6 +68,8 @@ class Assigner {
   // Of the node that was just made like `node`: it is assigned what `choice` says, and its tensors
   // what is said of the old ones that they take the place or the shape of.
   void Assign(const Node& node, Choice choice, GraphRewriter& rewriter);
+  // Of the node that was just made, whose outputs are read as it leaves them.
+  void AssignAsMade(Choice choice, GraphRewriter& rewriter);
   // Copies a node, and assigns.
   void Copy(const Node& node, const std::vector<Tensor>& inputs, Choice choice,
             GraphRewriter* rewriter);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/cut_losses.h"
 #include "framework/compiler/decisions.h"
 #include "framework/compiler/emit.h"
 #include "framework/compiler/fuse.h"
@@ -60,6 +61,9 @@ absl::StatusOr<std::vector<CompiledProgram>> SelectAll(absl::Span<const ProgramG
       auto fused = Fuse(*chosen.graph, chosen.assignment);
       RETURN_IF_ERROR(AddContext(fused.status(), where));
       chosen = *std::move(fused);
+      auto cut = CutLosses(*chosen.graph, chosen.assignment, grid, options.largest_logits);
+      RETURN_IF_ERROR(AddContext(cut.status(), where));
+      chosen = *std::move(cut);
       auto products = FuseOnCards(*chosen.graph, chosen.assignment, grid);
       RETURN_IF_ERROR(AddContext(products.status(), where));
       chosen = *std::move(products);
@@ -93,9 +97,9 @@ absl::Status LowerAll(const CompileOptions& options, const Machine& machine, Box
   return absl::OkStatus();
 }
 
-bool IsInPlace(absl::string_view name) {
+bool IsNamedInPlace(absl::string_view name, size_t input) {
   const OpDef* const op = FindOp(name);
-  return op != nullptr && op->in_place;
+  return op != nullptr && IsInPlace(*op, input);
 }
 
 // From the tasks of a program to its order and bytes, on the devices that represent the others.
@@ -138,7 +142,7 @@ absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
   // Programs run one at a time, so their bytes overlap above the variables.
   const std::vector<int64_t> base = BytesOfVariables(out.plan, out.classes);
   const PackingOptions packing = {
-      base, AlignmentOf(out.plan), {IsInPlace, options.least_taken}, options.stop};
+      base, AlignmentOf(out.plan), {IsNamedInPlace, options.least_taken}, options.stop};
   std::vector<Placed> placed;
   for (CompiledProgram& program : out.programs) {
     auto added = PlaceTasks(options, machine, packing, out, &program);

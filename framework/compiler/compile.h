@@ -33,7 +33,8 @@ struct CompileOptions {
   // on group s % p, so that a group holds several pieces of the model.
   int64_t chunks = 1;
   int64_t script_length = 0;  // longest script; 0: no limit
-  bool fuse = true;           // fuse.h, fuse_on_cards.h, make_again.h, join_calls.h
+  bool fuse = true;           // fuse.h, cut_losses.h, fuse_on_cards.h, make_again.h, join_calls.h
+  int64_t largest_logits = int64_t{512} << 20;  // bytes a device, on cards (cut_losses.h)
   // An output takes the bytes of an input that ends there if it has so many. For fewer it is not
   // worth what it may cost: waits of the next step for whoever reads the output.
   int64_t least_taken = 1 << 20;

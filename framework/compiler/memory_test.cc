@@ -132,7 +132,7 @@ plan::Operand& Output(plan::Program* program, int actor, int instruction) {
 
 PackingOptions InPlace() {
   PackingOptions options;
-  options.take.in_place = [](absl::string_view op) { return op == "sq"; };
+  options.take.in_place = [](absl::string_view op, size_t) { return op == "sq"; };
   return options;
 }
 

@@ -111,7 +111,9 @@ void Try(int seed, std::map<std::string, Tally>* tallies) {
   const bool packed = random() % 10 < 7;
   if (packed) {
     PackingOptions options;
-    if (random() % 2 == 0) options.take.in_place = [](absl::string_view) { return true; };
+    if (random() % 2 == 0) {
+      options.take.in_place = [](absl::string_view, size_t) { return true; };
+    }
     const auto packing = PackMemory(&program, options);
     ASSERT_TRUE(packing.ok()) << "seed " << seed << packing.status();
   }

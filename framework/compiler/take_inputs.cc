@@ -137,7 +137,7 @@ bool SameType(const plan::Operand& x, const plan::Operand& y) {
 
 // Sets what the outputs of one instruction take. Calls of one launch run at once, so each takes its
 // own inputs alone; an input goes once.
-void TakeFor(const ProgramIndex& index, int a, int i, int64_t least, Taker* taker,
+void TakeFor(const ProgramIndex& index, int a, int i, const TakeOptions& options, Taker* taker,
              plan::Instruction* x) {
   const int calls = std::max(1, x->calls());
   const int inputs = x->inputs_size() / calls, outputs = x->outputs_size() / calls;
@@ -146,8 +146,8 @@ void TakeFor(const ProgramIndex& index, int a, int i, int64_t least, Taker* take
     const int first = output / outputs * inputs;
     for (int input = first; input < first + inputs; ++input) {
       const plan::Operand &from = x->inputs(input), &to = x->outputs(output);
-      if (taken[input] || StorageBytes(index.program(), from) < least || !SameType(from, to))
-        continue;
+      if (taken[input] || !options.in_place(x->op(), static_cast<size_t>(input - first))) continue;
+      if (StorageBytes(index.program(), from) < options.least || !SameType(from, to)) continue;
       if (!CheckTakes(index, a, i, output, input).ok() || !taker->Take(a, i, from, to)) continue;
       x->mutable_outputs(output)->set_takes(input + 1);
       taken[input] = true;
@@ -172,8 +172,7 @@ absl::Status TakeInputs(const ProgramIndex& index, absl::Span<const int32_t> beg
     RETURN_IF_ERROR(CheckStop(stop));
     for (int i = 0; i < program->actors(a).script_size(); ++i) {
       plan::Instruction* x = program->mutable_actors(a)->mutable_script(i);
-      if (x->kind() != plan::INSTRUCTION_KERNEL || !options.in_place(x->op())) continue;
-      TakeFor(index, a, i, options.least, &taker, x);
+      if (x->kind() == plan::INSTRUCTION_KERNEL) TakeFor(index, a, i, options, &taker, x);
     }
   }
   return absl::OkStatus();

@@ -15,8 +15,9 @@
 
 namespace sluice {
 
-// May an op's outputs lie where inputs of their type do (OpDef::in_place)?
-using InPlace = bool (*)(absl::string_view op);
+// May an op's outputs lie where this input does, if it is of their type (IsInPlace in
+// graph/op_def.h)?
+using InPlace = bool (*)(absl::string_view op, size_t input);
 struct TakeOptions {
   InPlace in_place = nullptr;  // null: what outputs take stays as it is
   int64_t least = 0;           // bytes that are worth it

@@ -133,13 +133,17 @@ TEST(CudaCardOpsTest, ABiasOfF32HasTheBitsOfAProductAndAnAddition) {
 }
 
 TEST(CudaCardOpsTest, AProductThatIsAddedHasTheBitsOfAProductAndAnAdditionInF32) {
-  const OpDef& op = MatMulInputGradientAddOp();
-  for (const OpCase& op_case : op.cases) {
-    const std::vector<KernelOperand> at = OperandsOf(op, op_case);
-    const auto fused = ResultsOf(op, op_case.attributes, at);
-    const auto product = ResultsOf(MatMulInputGradientOp(), op_case.attributes, {at[0], at[1]});
-    const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[2], OperandOf(product[0])});
-    EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op_case.name;
+  const std::pair<const OpDef*, const OpDef*> kOps[] = {
+      {&MatMulInputGradientAddOp(), &MatMulInputGradientOp()},
+      {&MatMulWeightGradientAddOp(), &MatMulWeightGradientOp()}};
+  for (const auto& [op, alone] : kOps) {
+    for (const OpCase& op_case : op->cases) {
+      const std::vector<KernelOperand> at = OperandsOf(*op, op_case);
+      const auto fused = ResultsOf(*op, op_case.attributes, at);
+      const auto product = ResultsOf(*alone, op_case.attributes, {at[0], at[1]});
+      const auto sum = ResultsOf(AddOp(), NoAttributes(), {at[2], OperandOf(product[0])});
+      EXPECT_TRUE(fused[0].bytes == sum[0].bytes) << op->name << " " << op_case.name;
+    }
   }
 }
 

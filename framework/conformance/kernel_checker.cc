@@ -119,11 +119,10 @@ std::string KernelChecker::CheckShard(const OpDef& op, const OpCase& op_case,
 
 std::string KernelChecker::CheckInPlace(const OpDef& op, const KernelCall& call,
                                         const KernelRun& run) const {
-  if (!op.in_place) return "";
   for (size_t output = 0; output < call.outputs.size(); ++output) {
     for (size_t input = 0; input < call.inputs.size(); ++input) {
       const KernelOperand &x = call.inputs[input], &y = call.outputs[output];
-      if (!(x.logical == y.logical) || x.box != y.box) continue;
+      if (!IsInPlace(op, input) || !(x.logical == y.logical) || x.box != y.box) continue;
       KernelCall in_place = call;
       in_place.takes.assign(call.outputs.size(), 0);
       in_place.takes[output] = static_cast<int>(input) + 1;

@@ -47,6 +47,10 @@ const Port& InputPort(const OpDef& op, size_t input) {
   return op.inputs[std::min(input, op.inputs.size() - 1)];
 }
 
+bool IsInPlace(const OpDef& op, size_t input) {
+  return op.in_place || (input < op.inputs.size() && op.inputs[input].in_place);
+}
+
 std::string ToString(const TensorType& type) {
   return absl::StrCat(DTypeName(type.dtype), type.shape.ToString());
 }

@@ -31,9 +31,11 @@ struct Port {
   std::string name;
   bool updates = false;   // an input that the op changes in place; only variables go there
   bool variadic = false;  // any number of tensors; only the last input
-  // A scalar, a row's or a channel's mean, sum, maximum, factor: f32 where the op computes in a
-  // smaller type.
+  // A scalar, a row's or a channel's mean, sum, maximum, factor, or a sum over all samples: f32
+  // where the op computes in a smaller type.
   bool statistic = false;
+  // An output may lie where this input lies, as OpDef::in_place says of all of them.
+  bool in_place = false;
 };
 
 // An op applied to tensors, by their types. `outputs` is empty during inference.
@@ -144,6 +146,8 @@ struct OpDef {
 
 // The port of the i-th input; the last port where that is variadic.
 const Port& InputPort(const OpDef& op, size_t input);
+// Whether an output may lie where the input lies.
+bool IsInPlace(const OpDef& op, size_t input);
 // "f32[2,3]"
 std::string ToString(const TensorType& type);
 

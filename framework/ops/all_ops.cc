@@ -19,6 +19,7 @@ absl::Span<const OpDef* const> CardOps() {
                                      &MatMulBiasGeluOp(),
                                      &MatMulBiasGeluAuxOp(),
                                      &MatMulInputGradientAddOp(),
+                                     &MatMulWeightGradientAddOp(),
                                      &GeluGradientSumOp(),
                                      &GeluErfGradientSumOp(),
                                      &GeluGradientSumAndValueOp(),

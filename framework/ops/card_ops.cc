@@ -35,11 +35,25 @@ const CardDefinition& BiasGeluAux() {
   return definition;
 }
 
+// The library reads an element of what it adds to right before it writes it. That is of the type of
+// what it writes.
+Port AddedTo(bool statistic) { return {.name = "other", .statistic = statistic, .in_place = true}; }
+
 const CardDefinition& InputGradientAdd() {
   static const auto& definition =
-      *new CardDefinition{{{"dy"}, {"b"}, {"other"}},
+      *new CardDefinition{{{"dy"}, {"b"}, AddedTo(/*statistic=*/false)},
                           {{"da"}},
                           {{MatMulInputGradientOp, {0, 1}}, {AddOp, {2, 3}}},
+                          0,
+                          {4}};
+  return definition;
+}
+
+const CardDefinition& WeightGradientAdd() {
+  static const auto& definition =
+      *new CardDefinition{{{"x"}, {"dy"}, AddedTo(/*statistic=*/true)},
+                          {{"dw"}},
+                          {{MatMulWeightGradientOp, {0, 1}}, {AddOp, {2, 3}}},
                           0,
                           {4}};
   return definition;
@@ -123,6 +137,16 @@ absl::StatusOr<IndexRule> RuleOfInputGradientAdd(const OpCall& call) {
       {{0, 2}, {1, 2}});
 }
 
+// As of the gradient alone; what is added to lies as what comes out, partial where that is.
+absl::StatusOr<std::vector<Signature>> SignaturesOfWeightGradientAdd(const OpCall& call,
+                                                                     int64_t shards) {
+  const OpCall gradient = {call.attributes, call.inputs.first(2), call.outputs};
+  ASSIGN_OR_RETURN(std::vector<Signature> signatures,
+                   SignaturesOf(MatMulWeightGradientOp(), gradient, shards));
+  for (Signature& signature : signatures) signature.inputs.push_back(signature.outputs[0]);
+  return signatures;
+}
+
 // ---- Gradients of activations ----
 
 template <CardDefinitionOf kOf, const char* kName>
@@ -157,6 +181,7 @@ constexpr char kMatMulBias[] = "matmul_bias";
 constexpr char kMatMulBiasGelu[] = "matmul_bias_gelu";
 constexpr char kMatMulBiasGeluAux[] = "matmul_bias_gelu_aux";
 constexpr char kInputGradientAdd[] = "matmul_input_gradient_add";
+constexpr char kWeightGradientAdd[] = "matmul_weight_gradient_add";
 constexpr char kGeluGradientSum[] = "gelu_gradient_sum";
 constexpr char kGeluErfGradientSum[] = "gelu_erf_gradient_sum";
 constexpr char kGeluGradientSumAndValue[] = "gelu_gradient_sum_and_value";
@@ -187,6 +212,25 @@ const OpDef& MatMulInputGradientAddOp() {
         {"of_nothing", Transposed(false, false), {F32({5, 0}), F32({3, 0}), F32({5, 3})}}};
     op.large_cases = {
         {"", Transposed(false, false), {F32({2, 95, 71}), F32({83, 71}), F32({2, 95, 83})}}};
+    return op;
+  }();
+  return op;
+}
+
+const OpDef& MatMulWeightGradientAddOp() {
+  static const OpDef op = [] {
+    OpDef op = MakeCardOp<WeightGradientAdd, kWeightGradientAdd>();
+    op.computes_in = ComputesIn::kLow;
+    op.signatures = SignaturesOfWeightGradientAdd;
+    const auto case_of = [](const char* name, bool transposed, Shape x, Shape dy, Shape dw) {
+      return OpCase{name, Transposed(false, transposed), {F32(x), F32(dy), F32(dw)}};
+    };
+    op.cases = {case_of("shared", false, {2, 5, 3}, {2, 5, 4}, {3, 4}),
+                case_of("shared_transposed", true, {2, 5, 3}, {2, 5, 4}, {4, 3}),
+                case_of("matrix", false, {5, 3}, {5, 4}, {3, 4}),
+                case_of("square", false, {4, 4}, {4, 4}, {4, 4}),
+                case_of("of_nothing", false, {0, 3}, {0, 4}, {3, 4})};
+    op.large_cases = {case_of("", true, {2, 150, 83}, {2, 150, 71}, {71, 83})};
     return op;
   }();
   return op;

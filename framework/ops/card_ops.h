@@ -2,8 +2,8 @@
 // it, by cuBLASLt's epilogues, or with what it is added to; gelu's gradient with the sum that is a
 // bias's; layer norm with the addition before it, and its gradient with the addition behind it;
 // both folds of a cross entropy's rows; and gradients with what is made again where they are. No
-// model, gradient or pass writes them but compiler/fuse_on_cards.h, for CUDA devices, which alone
-// have kernels of them; each is defined by the ops that it stands for.
+// model, gradient or pass writes them but compiler/fuse_on_cards.h and compiler/cut_losses.h, for
+// CUDA devices, which alone have kernels of them; each is defined by the ops that it stands for.
 #ifndef SLUICE_FRAMEWORK_OPS_CARD_OPS_H_
 #define SLUICE_FRAMEWORK_OPS_CARD_OPS_H_
 
@@ -17,6 +17,8 @@ const OpDef& MatMulBiasGeluOp();     // a, b, bias -> gelu(y)
 const OpDef& MatMulBiasGeluAuxOp();  // a, b, bias -> gelu(y), y
 // dy, b, other -> other + matmul_input_gradient(dy, b), by whose attributes.
 const OpDef& MatMulInputGradientAddOp();
+// x, dy, other -> other + matmul_weight_gradient(x, dy), by whose attributes.
+const OpDef& MatMulWeightGradientAddOp();
 // x, dy -> dx, sum: of either gelu the gradient, and its sum over all dimensions but the last, by
 // the attributes of that reduction.
 const OpDef& GeluGradientSumOp();

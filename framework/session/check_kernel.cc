@@ -91,7 +91,7 @@ absl::Status CheckTakes(const OpDef& op, const KernelSpec& spec) {
     const size_t input = static_cast<size_t>(spec.takes[output]) - 1;  // of another call: too large
     const std::string where =
         absl::StrCat("output ", output, " cannot take the bytes of input ", input);
-    if (!op.in_place) {
+    if (!IsInPlace(op, input)) {
       return absl::InvalidArgumentError(absl::StrCat(where, ": ", op.name, " reads on behind it"));
     }
     if (input < spec.inputs.size() && spec.inputs[input].dtype == spec.outputs[output].dtype &&

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "framework/base/status.h"
+#include "framework/compiler/compile.h"
 #include "framework/kernels/cuda/collectives.h"
 #include "framework/kernels/cuda/support.h"
 #include "framework/sbp/mesh.h"
@@ -146,6 +147,7 @@ void ExpectCudaMemory(const TrainingSetting& setting, ParityCase of) {
 void ExpectCudaFusion(const TrainingSetting& setting, ParityCase of, int64_t fused, int64_t apart) {
   of = OnCuda(of, CudaSums::kOfNccl);
   of.cuda_graphs = false;
+  of.largest_logits = CompileOptions().largest_logits;  // by pieces a gradient is another sum
   const Trained together = Train(setting, of, /*seed=*/1, /*checks=*/false, /*steps=*/2);
   of.fuse = false;
   const Trained one_by_one = Train(setting, of, /*seed=*/1, /*checks=*/false, /*steps=*/2);

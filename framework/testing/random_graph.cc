@@ -196,6 +196,7 @@ absl::Status RandomGraphBuilder::End() {
     if (Last(x_) < 2) x_ = MatMul(x_, Variable({Last(x_), 2 + Below(7)}));
     // Small ones, for a loss near zero is all rounding, which AdamW would make large.
     x_ = Scale(x_, 0.25);
+    if (Chance(40)) x_ = MatMul(x_, Variable({Last(x_), 2 + Below(7)}));
     // Logits that are partial, and of them the picked ones as well.
     const bool partial = Chance(40) && IsUnannotated(x_) && out_->mesh.num_stages() == 1;
     const char* annotation = Chance(50) ? "data:P(sum)" : "model:P(sum)";

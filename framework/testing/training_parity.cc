@@ -174,6 +174,7 @@ absl::StatusOr<plan::Plan> CompileParityPlan(const ParityCase& of, const Trainin
   options.script_length = of.script_length;
   options.fuse = of.fuse;
   options.least_taken = 0;  // tensors are small here
+  options.largest_logits = of.largest_logits;
   options.chunks = of.chunks;
   options.machine = Machine::Cpu();
   options.collectives.nccl = of.collectives != nullptr;

@@ -83,6 +83,7 @@ struct ParityCase {
   bool fetches_gradients = true;  // with each step; lockstep compares them
   int64_t batch = 1;
   bool fuse = true;
+  int64_t largest_logits = 128 << 10;  // a few pieces of the tiny GPT's
   // The train program: outputs "loss" and "grad_norm", gradients by their role, inputs
   // "learning_rate", "step" and the fields of the data.
   std::function<absl::Status(const OptimizerOptions& optimizer, Graph* graph)> build;

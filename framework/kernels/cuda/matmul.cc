@@ -11,7 +11,7 @@ namespace {
 // A third input is what the product is added to.
 PreparedKernel PrepareProduct(const KernelSpec& spec, MatMulPass pass) {
   const bool adds = spec.inputs.size() == 3;
-  if (adds) RETURN_IF_ERROR(RequireAll(spec, spec.inputs[0].dtype));
+  if (adds && spec.inputs[2].dtype != spec.outputs[0].dtype) return NoKernel(spec);
   ASSIGN_OR_RETURN(const MatMulProduct of, MatMulProductOf(spec, pass));
   MatrixProduct dense = DenseProduct(of.shape);
   dense.alignment = spec.alignment;
