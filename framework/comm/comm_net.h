@@ -56,7 +56,9 @@ struct WireMessage {
     kClock,     // the same sequence, and what rank 0's clock reads
   };
   Kind kind = Kind::kHello;
-  bool failed = false;            // of a token: its step has failed, and it holds nothing
+  // Of a token: its step has failed, and it holds nothing. Of a leave with an error: it is that of
+  // a step, on all ranks.
+  bool failed = false;
   Asker asker = Asker::kSession;  // of a question, its answer and a leave
   Edge edge;                      // of a step: its program alone
   // Of a token: the inbox of its owner that wants to hear that it was pulled, and of a kPulled that

@@ -208,24 +208,14 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Ctrl-C: what compiles for seconds asks all the time whether it is wanted. A stretch without a
-// look is held against the whole, whatever the build and the machine: a third of the bound is what
-// the longest takes, as one stretch may meet page faults or a stolen processor that others do not.
-// To free what was compiled takes an eighth of the whole and asks nobody; a process that is told to
-// stop does not free it.
-TEST(CompileTest, ALongCompileAsksAllTheTime) {
-  constexpr double kSoon = 0.2;
-  MlpOptions model;
-  model.widths.assign(301, 16);
-  model.annotation = MegatronAnnotations(300);
-  Graph graph;
-  ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
+// The longest stretch without an ask that ended in each phase, of the whole of one compile.
+std::map<std::string, double> Stretches(const Graph& graph) {
   CompileOptions options;
   options.mesh = *Mesh::Parse("data=2 model=2");
   options.machine = Machine::Cpu();
   const double start = ThreadSeconds();
   double asked = start, longest = 0;
-  std::map<std::string, double> stretches;  // the longest that ended in a phase
+  std::map<std::string, double> stretches;
   options.stop = [&] {
     const double now = ThreadSeconds();
     longest = std::max(longest, now - asked);
@@ -235,11 +225,33 @@ TEST(CompileTest, ALongCompileAsksAllTheTime) {
   options.phase_end = [&](absl::string_view phase) {
     stretches[std::string(phase)] = std::exchange(longest, 0);
   };
-  ASSERT_EQ(CompilePlan({{"train", &graph}}, options).status(), absl::OkStatus());
+  EXPECT_EQ(CompilePlan({{"train", &graph}}, options).status(), absl::OkStatus());
   const double whole = ThreadSeconds() - start;
-  for (const auto& [phase, seconds] : stretches) {
-    EXPECT_LT(seconds, kSoon * whole) << phase;
-    std::printf("%s: %.3f of the whole\n", phase.c_str(), seconds / whole);
+  for (auto& [phase, stretch] : stretches) stretch /= whole;
+  return stretches;
+}
+
+// Ctrl-C: what compiles for seconds asks all the time whether it is wanted. A stretch without a
+// look is held against the whole, whatever the build and the machine. One may meet page faults or a
+// stolen processor that others do not, so a phase has the shortest of three compiles. To free what
+// was compiled takes an eighth of the whole and asks nobody; a process that is told to stop does
+// not free it.
+TEST(CompileTest, ALongCompileAsksAllTheTime) {
+  constexpr double kSoon = 0.2;
+  MlpOptions model;
+  model.widths.assign(301, 16);
+  model.annotation = MegatronAnnotations(300);
+  Graph graph;
+  ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
+  std::map<std::string, double> shortest = Stretches(graph);
+  for (int again = 0; again < 2; ++again) {
+    for (const auto& [phase, stretch] : Stretches(graph)) {
+      shortest[phase] = std::min(shortest[phase], stretch);
+    }
+  }
+  for (const auto& [phase, stretch] : shortest) {
+    EXPECT_LT(stretch, kSoon) << phase;
+    std::printf("%s: %.3f of the whole\n", phase.c_str(), stretch);
   }
 }
 

@@ -108,14 +108,17 @@ RankAgreement::Effects RankAgreement::OnHello(int32_t from, const WireMessage& m
 }
 
 RankAgreement::Effects RankAgreement::Leave() const {
-  // Others may not have lost whom this one has, and wait for both; nor know yet why a step failed.
+  // Others may not have lost whom this one has, and wait for both; nor know yet why a step failed,
+  // which is then the end of that step as it would have been told.
   absl::Status why = gone_ ? left_ : error_;
+  const bool is_of_step = !error_.ok() && why == error_;
   if (why.ok() && !is_welcome_) {
     why = StatusOf(LeftBecause(rank_, absl::CancelledError("before all ranks were there")));
   }
   Effects effects;
   for (int asker = 0; asker < kAskers; ++asker) {
     WireMessage message = WithStatus(WireMessage::Kind::kLeft, why);
+    message.failed = is_of_step;
     message.asker = static_cast<Asker>(asker);
     message.sequence = begun_;
     message.number = questions_[asker].asked;
@@ -132,6 +135,10 @@ RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& me
   // An error names whoever is the reason, who may be another than `from`.
   left_ = absl::UnavailableError(why.ok() ? absl::StrCat("rank ", from, " has left")
                                           : std::string(why.message()));
+  if (message.failed && !why.ok()) {
+    error_.Update(why);
+    left_ = error_;
+  }
   // What waits for a rank that has failed by itself says nothing of why.
   if (why.ok() || absl::IsUnavailable(why)) who_left_ = from;
   gone_ = gone_ || !why.ok();

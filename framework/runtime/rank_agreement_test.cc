@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/testing/xorshift.h"
 #include "gmock/gmock.h"
@@ -67,8 +66,8 @@ class Ranks {
     int64_t fails_at = 2 * kSteps;
     int64_t begun = 0, ended = 0, over = 0, question = -1;
     int64_t good = 0;    // steps that were over without an error
-    absl::Status error;  // the first that was agreed on
-    absl::Status aborted;
+    absl::Status error;  // the first, as a step's tracker keeps it
+    bool aborted = false;
     absl::Status answer;
     bool answered = false, left = false, gone = false;
   };
@@ -80,7 +79,8 @@ class Ranks {
 
   void Apply(size_t n, const RankAgreement::Effects& effects) {
     Rank& rank = ranks_[n];
-    if (rank.aborted.ok()) rank.aborted = effects.abort;
+    rank.error.Update(effects.abort);
+    rank.aborted |= !effects.abort.ok();
     for (const auto& sent : effects.sent) {
       for (size_t to = 0; to < ranks_.size(); ++to) {
         if (to != n && (sent.to < 0 || to == static_cast<size_t>(sent.to)))
@@ -91,7 +91,7 @@ class Ranks {
       ++rank.over;
       rank.good += rank.error.ok() && over.error.ok() ? 1 : 0;
       for (const Rank& other : ranks_) early_ = early_ || other.ended < rank.over;
-      if (rank.error.ok()) rank.error = over.error;
+      rank.error.Update(over.error);
     }
   }
 
@@ -125,7 +125,7 @@ class Ranks {
   void Go(size_t n) {
     Rank& rank = ranks_[n];
     if (!rank.agreement->joined()) return;
-    const bool stops = !rank.error.ok() || !rank.aborted.ok() || !rank.agreement->welcome().ok();
+    const bool stops = !rank.error.ok() || !rank.agreement->welcome().ok();
     if (rank.ended < rank.begun && random_.Below(2) == 0) {
       const int64_t step = rank.ended++;
       return Apply(n, rank.agreement->Ended(0, step, OwnError(n, step)));
@@ -135,7 +135,7 @@ class Ranks {
       const int64_t step = rank.begun++;
       return Apply(n, rank.agreement->Begin(0, step));
     }
-    if (rank.left || (rank.over < rank.begun && rank.aborted.ok())) return;
+    if (rank.left || (rank.over < rank.begun && !rank.aborted)) return;
     if (!stops && !rank.answered) return Question(n);
     rank.left = true;
     Apply(n, rank.agreement->Leave());
@@ -179,16 +179,14 @@ class Ranks {
       if (rank.gone) continue;
       if (!rank.left) return absl::StrCat("rank ", n, " waits for ever");
       if (lost_ >= 0) continue;  // who ends before it hears of that is right, too
-      // Who hears that another has left before the end of a step hears why from that one.
-      const absl::Status& end = rank.error.ok() ? rank.aborted : rank.error;
       if (first == nullptr) first = &rank;
-      if (!absl::StrContains(end.message(), first->error.message()) ||
-          end.ok() != first->error.ok()) {
-        return absl::StrCat("rank ", n, ": ", end.ToString(),
+      // Who hears that another has left before the end of a step hears why from that one.
+      if (rank.error != first->error) {
+        return absl::StrCat("rank ", n, ": ", rank.error.ToString(),
                             ", others: ", first->error.ToString());
       }
       if (rank.good > first->good) return absl::StrCat("rank ", n, " takes a step that failed");
-      if (end.ok() && (rank.over != kSteps || rank.answer != first->answer)) {
+      if (rank.error.ok() && (rank.over != kSteps || rank.answer != first->answer)) {
         return absl::StrCat("rank ", n, ": ", rank.over, " steps, ", rank.answer.ToString());
       }
     }

@@ -170,9 +170,8 @@ Stream* RankLink::OpenStream() {
   return streams_.back().get();
 }
 
-// The lock is not held: the net may call back. A step's error is known here before others are told
-// that the step is over: one that leaves with it then would be taken for the reason. And they are
-// told before it is over here: who leaves first is missed by a step that still runs.
+// The lock is not held: the net may call back. Others are told that a step is over before it is
+// over here: who leaves first is missed by a step that still runs.
 void RankLink::Apply(const RankAgreement::Effects& effects) {
   for (const RankAgreement::Effects::Over& over : effects.over) rules_.Over(over.program);
   if (!effects.abort.ok()) {
