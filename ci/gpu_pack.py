@@ -19,6 +19,7 @@ PROGRAMS = {
     "cuda_kernels_test": "//framework/conformance:cuda_kernels_test",
     "cuda_elementwise_test": "//framework/conformance:cuda_elementwise_test",
     "cuda_rows_test": "//framework/conformance:cuda_rows_test",
+    "cuda_updates_test": "//framework/conformance:cuda_updates_test",
     "parity_gpt": "//models/gpt:cuda_test",
     "parity_bert": "//models/bert:cuda_test",
     "parity_resnet": "//models/resnet:cuda_test",
@@ -29,8 +30,8 @@ PROGRAMS = {
     "gpu_kernels": "//bench:gpu_kernels",
 }
 # A rehearsal does without: they say nothing of an emulation, or take minutes on it.
-_OF_CARDS_ALONE = ("cuda_info", "cuda_elementwise_test", "cuda_rows_test", "parity_gpt", "parity_bert", "parity_resnet",
-                   "parity_insightface")
+_OF_CARDS_ALONE = ("cuda_info", "cuda_elementwise_test", "cuda_rows_test", "cuda_updates_test", "parity_gpt",
+                   "parity_bert", "parity_resnet", "parity_insightface")
 
 SCRIPTS = ("ci/gpu", "ci/gpu_command.py", "ci/gpu_machine.py", "ci/gpu_pack.py", "ci/gpu_parts.py", "ci/gpu_report.py",
            "ci/gpu_run.py", "bench/charts.py", "bench/figures.py", "bench/page.py", "bench/rooflines.py",

@@ -68,9 +68,10 @@ GptLayout AllAxes() {
   return all;
 }
 
-// A batch split between two, and all axes; one device is among the graphs, split weights among
-// dropout.
-INSTANTIATE_TEST_SUITE_P(Few, CudaTest, testing::Values(GptLayout{"data=2"}, AllAxes()),
+// A batch split between two, products split between two, and all axes; one device is among the
+// graphs, split weights among dropout.
+INSTANTIATE_TEST_SUITE_P(Few, CudaTest,
+                         testing::Values(GptLayout{"data=2"}, GptLayout{"model=2"}, AllAxes()),
                          LayoutName());
 INSTANTIATE_TEST_SUITE_P(Few, CudaGraphsTest, testing::Values(ReferenceLayout(8), AllAxes()),
                          LayoutName());

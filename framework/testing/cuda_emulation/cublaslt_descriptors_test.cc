@@ -1,5 +1,6 @@
 // Descriptors of the emulated cuBLASLt: sizes, defaults and answers are those of cuBLASLt 13.1,
-// whose descriptors work without a GPU.
+// whose descriptors work without a GPU: linked with it, the first two tests pass. It does not
+// survive what the last one does.
 #include <cublasLt.h>
 
 #include <utility>
@@ -39,7 +40,6 @@ TEST(CublasLtDescriptorsTest, DescriptorsKeepWhatTheyAreTold) {
   }
   EXPECT_EQ(cublasLtMatmulDescDestroy(matmul), CUBLAS_STATUS_SUCCESS);
   EXPECT_EQ(cublasLtMatmulDescDestroy(nullptr), CUBLAS_STATUS_SUCCESS);
-  EXPECT_EQ(cublasLtMatmulDescDestroy(matmul), kInvalid);
 }
 
 TEST(CublasLtDescriptorsTest, PreferencesBeginAsTheLibrarysDo) {
@@ -58,6 +58,14 @@ TEST(CublasLtDescriptorsTest, PreferencesBeginAsTheLibrarysDo) {
     EXPECT_EQ(got, value) << number;
   }
   EXPECT_EQ(cublasLtMatmulPreferenceDestroy(preference), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST(CublasLtDescriptorsTest, WhatIsGoneIsRefused) {
+  cublasLtMatmulDesc_t matmul = nullptr;
+  ASSERT_EQ(cublasLtMatmulDescCreate(&matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+            CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(cublasLtMatmulDescDestroy(matmul), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(cublasLtMatmulDescDestroy(matmul), kInvalid);
 }
 
 }  // namespace
