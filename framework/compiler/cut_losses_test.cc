@@ -41,22 +41,16 @@ std::unique_ptr<const Graph> Training(const Model& model) {
 }
 
 absl::StatusOr<Compilation> CompileWith(const Model& model, int64_t largest,
-                                        const std::string& mesh = kCuda, bool fuse = true) {
+                                        const std::string& mesh = kCuda) {
   CompileOptions options;
   options.mesh = *Mesh::Parse(mesh);
-  options.fuse = fuse;
   options.largest_logits = largest;
   const std::unique_ptr<const Graph> graph = Training(model);
   return Compile({{"train", graph.get()}}, options);
 }
 
 Counts CountsOf(const Model& model, int64_t largest, const std::string& mesh = kCuda) {
-  Counts ops;
-  const auto compiled = CompileWith(model, largest, mesh);
-  EXPECT_TRUE(compiled.ok()) << compiled.status();
-  if (!compiled.ok()) return ops;
-  for (const Node& node : compiled->programs[0].graph->nodes()) ++ops[node.op->name];
-  return ops;
+  return OpsOf(CompileWith(model, largest, mesh));
 }
 
 constexpr int64_t kLogits = 4 * 16 * 64 * 2;  // bytes

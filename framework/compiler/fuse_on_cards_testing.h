@@ -1,4 +1,4 @@
-// What tests of fuse_on_cards.h look at: the ops of a graph once it is compiled.
+// What tests of fuse_on_cards.h and cut_losses.h look at: the ops of a graph once it is compiled.
 #ifndef SLUICE_FRAMEWORK_COMPILER_FUSE_ON_CARDS_TESTING_H_
 #define SLUICE_FRAMEWORK_COMPILER_FUSE_ON_CARDS_TESTING_H_
 
@@ -22,13 +22,16 @@ inline absl::StatusOr<Compilation> CompileOn(const Graph& graph, const std::stri
   return Compile({{"program", &graph}}, options);
 }
 
-inline Counts OpsOf(const Graph& graph, const std::string& mesh = kCuda, bool fuse = true) {
+inline Counts OpsOf(const absl::StatusOr<Compilation>& compiled) {
   Counts ops;
-  const auto compiled = CompileOn(graph, mesh, fuse);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   if (!compiled.ok()) return ops;
   for (const Node& node : compiled->programs[0].graph->nodes()) ++ops[node.op->name];
   return ops;
+}
+
+inline Counts OpsOf(const Graph& graph, const std::string& mesh = kCuda, bool fuse = true) {
+  return OpsOf(CompileOn(graph, mesh, fuse));
 }
 
 }  // namespace sluice

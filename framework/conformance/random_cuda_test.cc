@@ -54,8 +54,7 @@ absl::Status Check(int seed, Count* count) {
   ASSIGN_OR_RETURN(options.mesh, Mesh::Parse(absl::StrCat(random.mesh.ToString(), " @cuda")));
   options.micro_batches = random.micro_batches;
   options.script_length = random.script_length;
-  if (seed % 2 == 0) options.least_taken = 0;  // all of these tensors are small
-  if (seed % 2 == 0) options.largest_logits = 100;
+  if (seed % 2 == 0) options.least_taken = 0, options.largest_logits = 100;  // all are small
   options.machine = Machine::Cpu();
   const auto plan = CompilePlan({{"train", random.graph.get()}}, options);
   if (absl::IsInvalidArgument(plan.status()) || absl::IsFailedPrecondition(plan.status())) {
