@@ -125,6 +125,11 @@ Refusal CheckCall(const MatmulProblem& problem, const MatmulAlgorithm& algorithm
       (problem.c.ld != problem.d.ld || problem.c.batch_stride != problem.d.batch_stride)) {
     return {CUBLAS_STATUS_INVALID_VALUE, "C is D, but with another layout"};
   }
+  // Ours: the library says nothing, and reads its factors while it writes.
+  for (int i = 0; i < 2; ++i) {
+    if (pointers[i].second != operands.d) continue;
+    return {CUBLAS_STATUS_INVALID_VALUE, absl::StrCat("D lies where ", pointers[i].first, " does")};
+  }
   // memory: a gradient of GELU takes no C.
   const Epilogue& epilogue = *FindEpilogue(problem.matmul.epilogue);
   if (operands.beta != 0 && epilogue.activation == Activation::kGelu &&

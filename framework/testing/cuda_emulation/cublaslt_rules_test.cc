@@ -195,6 +195,16 @@ TEST_F(CublasLtTest, EveryRuleOfACallHasItsAnswer) {
   }
 }
 
+TEST_F(CublasLtTest, AProductIsNotWrittenOverItsFactors) {
+  for (const bool first : {true, false}) {
+    Product p(16, 16, 16);
+    ASSERT_EQ(p.Run(), CUBLAS_STATUS_SUCCESS) << LastCublasLtRefusal();
+    p.at_d = first ? p.at_a : p.at_b;
+    EXPECT_EQ(p.Multiply(p.offers[0].algo), kInvalid);
+    EXPECT_THAT(LastCublasLtRefusal(), HasSubstr(first ? "where A does" : "where B does"));
+  }
+}
+
 TEST_F(CublasLtTest, AGradientOfGeluTakesNoC) {
   Product p(16, 24, 32, CUDA_R_16BF, CUDA_R_16BF);
   SetAux(p, CUBLASLT_EPILOGUE_DGELU, 16);
