@@ -21,6 +21,7 @@
 #include "bench/quantiles.h"
 #include "benchmark/benchmark.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/base/cores.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/compiler/grid.h"
@@ -47,7 +48,7 @@ struct Machinery {
 // Measured once, by the first case of so many devices.
 Machinery& MachineryFor(int64_t devices) {
   static std::map<int, Machinery> machinery;  // by threads
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = UsableCores();
   const int threads = WorkersFor(static_cast<int>(devices), cores);
   return machinery.try_emplace(threads, threads).first->second;
 }

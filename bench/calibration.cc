@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/message_times.h"
 #include "bench/quantiles.h"
+#include "framework/base/cores.h"
 #include "framework/base/status.h"
 #include "framework/kernels/cpu/library_call.h"
 #include "framework/runtime/trace.h"
@@ -156,7 +157,7 @@ class Lane {
 
 int Cores(const CalibrationOptions& options) {
   return options.cores > 0 ? options.cores
-                           : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+                           : UsableCores();
 }
 
 // `amount` a second, of which the kernel does so much in its time at a point.

@@ -6,11 +6,10 @@
 #include <fstream>
 #include <optional>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "framework/base/control_groups.h"
 
 namespace sluice {
 namespace {
@@ -57,33 +56,15 @@ void Lower(const std::string& source, int64_t most, int64_t used, MemoryLimits* 
   limits->source = source;
 }
 
-// /proc/self/cgroup has a line for each hierarchy, "4:memory:/a/b" of v1 and "0::/a/b" of v2. A
-// limit anywhere on the way from the root to the process's own group holds.
 void ReadControlGroups(const std::string& root, MemoryLimits* limits) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  std::string line;
-  while (std::getline(file, line)) {
-    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
-    const bool v2 = fields[1].empty();
-    if (!v2 && std::find(controllers.begin(), controllers.end(), "memory") == controllers.end()) {
-      continue;
-    }
-    const std::string base = root + (v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
-    if (!absl::StartsWith(fields[2], "/")) continue;
-    for (std::string group = fields[2];; group.resize(group.rfind('/'))) {
-      if (absl::EndsWith(group, "/")) group.pop_back();
-      const std::string at = base + group;
-      const auto most = NumberIn(at + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
-      const auto used = NumberIn(at + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
-      if (most) {
-        const int64_t cached = CachedFiles(at + "/memory.stat", v2 ? "" : "total_");
-        Lower(absl::StrCat("the control group ", group.empty() ? "/" : group), *most,
-              std::max<int64_t>(0, used.value_or(0) - cached), limits);
-      }
-      if (group.empty()) break;
-    }
+  for (const ControlGroup& group : ControlGroupsOf("memory", root)) {
+    const auto most = NumberIn(group.path + (group.v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+    const auto used =
+        NumberIn(group.path + (group.v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+    if (!most) continue;
+    const int64_t cached = CachedFiles(group.path + "/memory.stat", group.v2 ? "" : "total_");
+    Lower(absl::StrCat("the control group ", group.name), *most,
+          std::max<int64_t>(0, used.value_or(0) - cached), limits);
   }
 }
 

@@ -1,11 +1,13 @@
 #include "framework/base/process.h"
 
 #include <fcntl.h>
+#include <pwd.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -45,6 +47,13 @@ int RunProcess(absl::string_view name, const std::function<int()>& work) {
   } catch (const std::exception& error) {
     return Fail(name, absl::StrCat("ended by an error of the system: ", error.what()));
   }
+}
+
+std::string HomeFolder() {
+  const char* home = getenv("HOME");
+  if (home != nullptr && *home != '\0') return home;
+  const passwd* user = getpwuid(getuid());
+  return user == nullptr || user->pw_dir == nullptr ? "" : user->pw_dir;
 }
 
 absl::Status FlushOutput() {

@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_BASE_PROCESS_H_
 
 #include <functional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -18,6 +19,10 @@ namespace sluice {
 // An exception of the standard library, such as for memory that is not there, ends the work: one
 // line on stderr that begins with `name`, result 1. Our own code throws none.
 int RunProcess(absl::string_view name, const std::function<int()>& work);
+
+// The user's home folder: of the environment, and where that has none, as the system knows it.
+// Empty where nobody knows.
+std::string HomeFolder();
 
 // Unavailable, with the reason, if something printed to stdout could not be written. For a program
 // whose output is its work; elsewhere a closed terminal is no reason to stop.

@@ -16,6 +16,7 @@
 #include "framework/actor/stream_priority.h"
 #include "framework/actor/worker_layout.h"
 #include "framework/actor/worker_policy.h"
+#include "framework/base/cores.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
 #include "framework/comm/frames.h"
@@ -122,8 +123,6 @@ class LocalRuntime final : public Runtime {
   // waited_mutex_.
   mutable std::optional<std::string> waited_;
 };
-
-int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 // Null devices have no bytes to prove.
 bool HasMemory(const plan::Plan& plan) {
@@ -304,12 +303,13 @@ absl::Status LocalRuntime::StartWorkers() {
   const bool computes =
       std::any_of(plan_.devices().begin(), plan_.devices().end(),
                   [](const plan::Device& device) { return KindOf(device) == DeviceKind::kCpu; });
+  const int cores = CoresOfOneProcess(Processes());
   const int threads = !computes ? 1
                       : options_.threads_per_device > 0
                           ? options_.threads_per_device
-                          : std::max(1, Cores() / (Processes() * layout_.devices));
+                          : std::max(1, cores / layout_.devices);
   // Who waits awake keeps a core from those it waits for, where more compute than there are cores.
-  const bool have_cores = int64_t{Processes()} * layout_.computing <= Cores();
+  const bool have_cores = layout_.computing <= cores;
   for (int w = 0; w < layout_.workers(); ++w) {
     Worker::Setup setup;
     setup.index = w;
@@ -351,7 +351,7 @@ absl::Status LocalRuntime::Start() {
   for (int d = 0; d < plan_.devices_size(); ++d) own_devices += IsOwn(d) ? 1 : 0;
   layout_.devices = std::max(1, own_devices);
   layout_.computing =
-      WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : Cores());
+      WorkersFor(layout_.devices, options_.workers > 0 ? options_.workers : UsableCores());
   ASSIGN_OR_RETURN(std::vector<ProgramIndex> indexes, Prove(plan_, options_.stop));
   RETURN_IF_ERROR(OpenAll());
   RETURN_IF_ERROR(MakeCommunicators());
