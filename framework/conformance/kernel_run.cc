@@ -162,8 +162,9 @@ std::vector<WrittenOperand> WrittenFloats(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.outputs.size(); ++i) {
     const Shard& shard = spec.outputs[i];
     if (!IsFloat(shard.dtype)) continue;
-    written.push_back(
-        {static_cast<int32_t>(spec.inputs.size() + i), shard.dtype, shard.NumElements()});
+    written.push_back({static_cast<int32_t>(spec.inputs.size() + i), shard.dtype,
+                       shard.NumElements(),
+                       shard.partial == Reduction::kMax || shard.partial == Reduction::kMin});
   }
   return written;
 }

@@ -317,7 +317,8 @@ absl::Status LoadedProgram::PrepareOne(int actor, const plan::Instruction& plann
     std::vector<WrittenOperand> written;
     const auto add = [&](size_t operand, const Shard& shard) {
       if (!IsFloat(shard.dtype)) return;
-      written.push_back({static_cast<int32_t>(operand), shard.dtype, shard.NumElements()});
+      const bool extreme = shard.partial == Reduction::kMax || shard.partial == Reduction::kMin;
+      written.push_back({static_cast<int32_t>(operand), shard.dtype, shard.NumElements(), extreme});
     };
     for (size_t i = 0; i < spec.inputs.size(); ++i) {
       if (planned.inputs(static_cast<int>(i)).updates()) add(i, spec.inputs[i]);

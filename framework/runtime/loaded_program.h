@@ -37,8 +37,8 @@ struct KernelOptions {
   absl::Status (*check)(const KernelSpec& spec) = nullptr;  // before each is made; may be null
   PrepareKernel prepare = nullptr;                          // those of a CPU
   int threads = 1;                                          // of the pool that runs them
-  bool check_nan = false;                                   // a NaN in an output is an error
-  const DeviceSupport* cuda = nullptr;                      // null: there are no CUDA devices
+  bool check_nan = false;                          // NaN or infinity in an output is an error
+  const DeviceSupport* cuda = nullptr;             // null: there are no CUDA devices
   Stop stop;                                       // asked before each is made; may be empty
   const CollectiveSupport* collectives = nullptr;  // null: there are none
   Communicators* communicators = nullptr;          // of all groups of the plan

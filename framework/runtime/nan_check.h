@@ -13,10 +13,8 @@
 
 namespace sluice {
 
-// Whether a tensor of floats holds a NaN.
-bool HasNan(DType dtype, const std::byte* data, int64_t elements);
-
-// OutOfRange if a result of the kernel, which must be one of a CPU, is NaN.
+// OutOfRange if a result of the kernel, which must be one of a CPU, is NaN or, where it may not be,
+// infinite.
 std::unique_ptr<Kernel> MakeNanCheck(std::unique_ptr<Kernel> kernel,
                                      std::vector<WrittenOperand> written);
 

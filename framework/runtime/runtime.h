@@ -40,7 +40,7 @@ struct RuntimeOptions {
   int workers = 0;             // that compute; as many more serve I/O. 0: min(devices, cores)
   int threads_per_device = 0;  // 0: cores / devices of the host, at least 1; shared by a worker's
   uint64_t seed = 1;           // of random ops
-  bool check_nan = false;      // a NaN in an output ends the step; costs a pass over each output
+  bool check_nan = false;      // NaN or infinity in an output ends the step; costs a pass over each
   // CUDA streams are given stretches of instructions at once, from the second time on that operands
   // lie where they lie. Not with `trace`.
   bool cuda_graphs = true;

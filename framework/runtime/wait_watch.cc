@@ -1,5 +1,6 @@
 #include "framework/runtime/wait_watch.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,12 @@ constexpr int kLonger = 3;
 // Loads are of so many steps at least, and of this part of the limit.
 constexpr int64_t kWindowSteps = 8;
 constexpr int kWindowsOfLimit = 2;
+
+std::chrono::steady_clock::duration ProcessCpuTime() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
 
 double Seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
@@ -90,7 +97,8 @@ void WaitWatch::Main() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     const StepTracker::Counts steps = setup_.tracker->counts();
-    changed_.wait_for(lock, steps.begun > steps.over ? kTick : kIdleTick,
+    ticks_ = steps.begun > steps.over;
+    changed_.wait_for(lock, ticks_ ? kTick : kIdleTick,
                       [this] { return stop_ || !inbox_.empty(); });
     if (stop_) return;
     std::deque<std::pair<int32_t, WireMessage>> came;
@@ -112,9 +120,21 @@ int64_t WaitWatch::Moved() const {
   return moved + asked + answered;
 }
 
+// The time since the last look, in which this thread meant to sleep for a tick. Where it slept much
+// longer, and the process used little of a core meanwhile, the process was stopped or had no core:
+// its own threads, if they keep this one waiting, use more.
+void WaitWatch::CountAway(Clock::duration since) {
+  const Clock::duration cpu = ProcessCpuTime();
+  const Clock::duration used = cpu - cpu_time_;
+  cpu_time_ = cpu;
+  const bool late = since > (ticks_ ? kTick : kIdleTick) * 3 / 2;
+  if (late && used < since / 2) away_ += since - used;
+}
+
 bool WaitWatch::Overslept(Clock::time_point now) {
   const auto away = now - looked_at_;
   looked_at_ = now;
+  CountAway(away);
   if (away < kIdleTick + kStopped) return false;
   SLUICE_LOG(WARNING) << absl::StrFormat("this process stood still for %.1f s", Seconds(away));
   moved_at_ += away;
@@ -240,10 +260,14 @@ void WaitWatch::EndWindow(Clock::time_point now) {
   const int64_t over = setup_.tracker->counts().over;
   step_seconds_ = Seconds(now - window_begin_) / static_cast<double>(over - window_over_);
   RankWaits waits = Here(/*streams=*/false);
+  waits.away = std::clamp(Seconds(away_) / Seconds(now - window_begin_), 0.0, 1.0);
+  away_ = {};
   for (int32_t device = 0; device < setup_.plan->devices_size(); ++device) {
     if (setup_.plan->devices(device).rank() != rank()) continue;
-    waits.loads.push_back({device, static_cast<double>(busy_[device]) /
-                                       static_cast<double>(std::max<int64_t>(samples_, 1))});
+    // Samples were taken while the process ran.
+    const double busy =
+        static_cast<double>(busy_[device]) / static_cast<double>(std::max<int64_t>(samples_, 1));
+    waits.loads.push_back({device, busy * (1 - waits.away)});
   }
   std::fill(busy_.begin(), busy_.end(), 0);
   samples_ = 0;
@@ -263,13 +287,7 @@ void WaitWatch::Judge() {
   const std::pair<int32_t, int32_t> who(slow->rank, slow->device);
   if (slow_ == who) return;
   slow_ = who;
-  const std::string name = RankName(all[slow->rank], ranks());
-  SLUICE_LOG(WARNING) << absl::StrFormat(
-      "the others wait for %s%sdevice %d compute: it computes %.0f %% of the time, that in the "
-      "middle of "
-      "all %.0f %%, in steps of %.3f s",
-      name, name.empty() ? "" : ", ", slow->device, 100 * slow->busy, 100 * slow->middle,
-      step_seconds_);
+  SLUICE_LOG(WARNING) << StragglerText(*slow, RankName(all[slow->rank], ranks()), step_seconds_);
 }
 
 }  // namespace sluice

@@ -68,6 +68,7 @@ class WaitWatch {
   void Sample();
   void EndWindow(Clock::time_point now);
   void Judge();
+  void CountAway(Clock::duration since);
   bool Overslept(Clock::time_point now);
   int64_t Moved() const;
   Clock::duration Limit() const;
@@ -99,7 +100,10 @@ class WaitWatch {
   std::vector<RankAnswer> answers_;  // by rank; names stay
 
   // The share of samples in which a device computed, in this window.
-  std::vector<int64_t> busy_;  // by device
+  std::vector<int64_t> busy_;      // by device
+  Clock::duration away_ = {};      // of the window, in which the process did not run
+  Clock::duration cpu_time_ = {};  // of the process, at the last look
+  bool ticks_ = false;             // the thread means to look again soon
   int64_t samples_ = 0, window_over_ = 0;
   Clock::time_point window_begin_;
   std::map<int32_t, RankWaits> loads_;               // on rank 0, of the newest window of each

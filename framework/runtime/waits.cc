@@ -253,6 +253,7 @@ std::string WaitsToBytes(const RankWaits& waits) {
     writer.Fixed(load.device);
     writer.Fixed(load.busy);
   }
+  writer.Fixed(waits.away);
   return bytes;
 }
 
@@ -290,6 +291,7 @@ absl::StatusOr<RankWaits> WaitsFromBytes(absl::string_view bytes, int32_t rank) 
     load.device = reader.Fixed<int32_t>();
     load.busy = reader.Fixed<double>();
   }
+  waits.away = reader.Fixed<double>();
   if (reader.ok() && reader.left() == 0 && known && waits.rank == rank) return waits;
   return absl::InvalidArgumentError(absl::StrCat("what rank ", rank, " waits for: expected ",
                                                  "a table of its own, got ", bytes.size(),
@@ -322,6 +324,7 @@ absl::Status CheckRankWaits(const plan::Plan& plan, int32_t ranks, const RankWai
     }
     if (!(load.busy >= 0 && load.busy <= 1)) return wrong("a load of", load.busy);
   }
+  if (!(waits.away >= 0 && waits.away <= 1)) return wrong("a share of", waits.away);
   return absl::OkStatus();
 }
 
@@ -430,18 +433,35 @@ std::optional<Straggler> FindStraggler(absl::Span<const RankWaits> ranks) {
   std::vector<double> all;
   for (const RankWaits& rank : ranks) {
     for (const StreamLoad& load : rank.loads) {
-      all.push_back(load.busy);
-      if (load.busy <= most.busy) continue;
+      all.push_back(load.busy + rank.away);
+      if (all.back() <= most.busy + most.away) continue;
       most.rank = rank.rank;
       most.device = load.device;
       most.busy = load.busy;
+      most.away = rank.away;
     }
   }
   if (all.size() < 2) return std::nullopt;
   std::sort(all.begin(), all.end());
+  const double held = all.back();
   most.middle = std::max(all[(all.size() - 2) / 2], kLeastMiddle);  // without the most
-  if (most.busy < kLeast || most.busy < kFactor * most.middle) return std::nullopt;
+  if (held < kLeast || held < kFactor * most.middle) return std::nullopt;
   return most;
+}
+
+std::string StragglerText(const Straggler& slow, const std::string& name, double step_seconds) {
+  const std::string steps =
+      absl::StrFormat("the one in the middle of all is busy for %.0f %%, in steps of %.3f s",
+                      100 * slow.middle, step_seconds);
+  if (slow.away >= slow.busy) {
+    return absl::StrFormat(
+        "the others wait for %s, which did not run for %.0f %% of the time: it was stopped, or "
+        "had no core; %s",
+        name.empty() ? "this process" : name, 100 * slow.away, steps);
+  }
+  return absl::StrFormat(
+      "the others wait for %s%sdevice %d compute: it computes for %.0f %% of the time; %s", name,
+      name.empty() ? "" : ", ", slow.device, 100 * slow.busy, steps);
 }
 
 }  // namespace sluice

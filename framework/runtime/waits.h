@@ -47,7 +47,7 @@ struct StreamWait {
   int32_t peer = -1;  // the rank that the waits lead to; -1: none but this
 };
 
-// How much of the time of a window of steps a stream that computes ran instructions.
+// Which share of the time of a window of steps a stream that computes ran instructions.
 struct StreamLoad {
   int32_t device = -1;
   double busy = 0;  // 0 to 1
@@ -64,6 +64,7 @@ struct RankWaits {
   int64_t begun = 0, through = 0, over = 0, asked = 0, answered = 0;
   std::vector<StreamWait> streams;
   std::vector<StreamLoad> loads;
+  double away = 0;  // the share of that window in which the process did not run at all
 };
 
 // For the wire. InvalidArgument: bytes that are none, or of another rank than `rank`.
@@ -109,13 +110,16 @@ std::string CulpritText(int32_t asker, absl::Span<const RankAnswer> answers);
 // another rank, which may wait for it; "": none leads to any.
 std::string WaitForRankText(absl::Span<const StreamWait> streams, int32_t rank);
 
-// A stream that is busy twice as much of the time as that in the middle of all, so that others
-// wait for it.
+// A stream that is busy, or whose process does not run, twice as much of the time as the stream in
+// the middle of all, so that others wait for it.
 struct Straggler {
   int32_t rank = -1, device = -1;
-  double busy = 0, middle = 0;
+  double busy = 0, away = 0;  // its own shares
+  double middle = 0;          // the sum of both, of the stream in the middle
 };
 std::optional<Straggler> FindStraggler(absl::Span<const RankWaits> ranks);
+// "the others wait for rank 1 at host a, process 4242: ...", as `name` says who that is.
+std::string StragglerText(const Straggler& slow, const std::string& name, double step_seconds);
 
 }  // namespace sluice
 

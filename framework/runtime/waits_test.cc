@@ -52,12 +52,14 @@ TEST(WaitsTest, AreReadAsTheyWereWritten) {
   waits.asked = 5;
   waits.answered = 4;
   waits.loads = {{3, 0.25}, {4, 1}};
+  waits.away = 0.125;
   const std::string bytes = WaitsToBytes(waits);
   const absl::StatusOr<RankWaits> read = WaitsFromBytes(bytes, 2);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(WaitsToBytes(*read), bytes);
   EXPECT_EQ(WaitsText(*read, 4), WaitsText(waits, 4));
   EXPECT_EQ(read->loads[1].busy, 1);
+  EXPECT_EQ(read->away, 0.125);
 }
 
 TEST(WaitsTest, OfAnotherRankOrCutAnywhereAreRefused) {
@@ -149,6 +151,24 @@ std::vector<RankWaits> Busy(const std::vector<double>& busy) {
     ranks[rank].loads = {{static_cast<int32_t>(10 + rank), busy[rank]}};
   }
   return ranks;
+}
+
+// Nobody saw what a process that was stopped did meanwhile, and it did nothing.
+TEST(WaitsTest, AProcessThatDidNotRunIsAStragglerThatComputesNothing) {
+  std::vector<RankWaits> ranks = Busy({0.3, 0.1, 0.2, 0.25});
+  ranks[1].away = 0.6;
+  const auto slow = FindStraggler(ranks);
+  ASSERT_TRUE(slow.has_value());
+  EXPECT_EQ(slow->rank, 1);
+  EXPECT_EQ(StragglerText(*slow, "rank 1 at host a, process 42", 0.5),
+            "the others wait for rank 1 at host a, process 42, which did not run for 60 % of the "
+            "time: it was stopped, or had no core; the one in the middle of all is busy for 25 %, "
+            "in steps of 0.500 s");
+  ranks[1].away = 0;
+  ranks[1].loads[0].busy = 0.75;
+  EXPECT_EQ(StragglerText(*FindStraggler(ranks), "rank 1 at host a, process 42", 0.5),
+            "the others wait for rank 1 at host a, process 42, device 11 compute: it computes for "
+            "75 % of the time; the one in the middle of all is busy for 25 %, in steps of 0.500 s");
 }
 
 TEST(WaitsTest, AStragglerIsBusyTwiceAsMuchAsTheMiddleOfTheOthers) {

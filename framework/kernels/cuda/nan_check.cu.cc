@@ -8,13 +8,14 @@
 namespace sluice::cuda {
 namespace {
 
-// The bits of a NaN without its sign are more than those of infinity.
+// Without their sign the bits of a float, read as a whole number, ascend with its size: those of
+// infinity follow those of the largest number, and those of NaNs come after.
 template <typename Word>
 __global__ void __launch_bounds__(kElementwiseThreads)
-    FindNan(const Word* words, int64_t elements, Word magnitude, Word infinity, int64_t result,
+    FindNan(const Word* words, int64_t elements, Word magnitude, Word largest, int64_t result,
             int64_t results, DeviceErrors errors) {
   for (int64_t i = ThreadIndex(); i < elements; i += NumThreads()) {
-    if (static_cast<Word>(words[i] & magnitude) <= infinity) continue;
+    if (static_cast<Word>(words[i] & magnitude) <= largest) continue;
     SetError(errors, DeviceErrorKind::kNan, result, results, i);
     return;
   }
@@ -22,10 +23,10 @@ __global__ void __launch_bounds__(kElementwiseThreads)
 
 template <typename Word>
 absl::Status LookAt(const KernelContext& context, const std::byte* data, int64_t elements,
-                    Word infinity, int64_t result, int64_t results) {
+                    Word largest, int64_t result, int64_t results) {
   constexpr Word kMagnitude = static_cast<Word>(~Word{0}) >> 1;
   return Launch(context, FindNan<Word>, GridOver(elements), reinterpret_cast<const Word*>(data),
-                elements, kMagnitude, infinity, result, results, StreamOf(context).errors());
+                elements, kMagnitude, largest, result, results, StreamOf(context).errors());
 }
 
 class NanCheck final : public Kernel {
@@ -47,7 +48,8 @@ class NanCheck final : public Kernel {
   absl::Status Look(const KernelContext& context, size_t result, std::byte* const* operands) const {
     const WrittenOperand& x = written_[result];
     const auto look = [&](auto infinity) {
-      return LookAt(context, operands[x.operand], x.elements, infinity,
+      const auto largest = static_cast<decltype(infinity)>(infinity - (x.may_be_infinite ? 0 : 1));
+      return LookAt(context, operands[x.operand], x.elements, largest,
                     static_cast<int64_t>(result), static_cast<int64_t>(written_.size()));
     };
     if (x.dtype == DType::kBF16) return look(uint16_t{0x7f80});
