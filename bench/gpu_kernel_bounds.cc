@@ -18,7 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "bench/gpu_peaks.h"
+#include "framework/machine/gpu_peaks.h"
 #include "bench/kernel_grids.h"
 #include "framework/attributes/attributes.h"
 #include "framework/base/status.h"

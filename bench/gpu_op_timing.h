@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "bench/gpu_peaks.h"
+#include "framework/machine/gpu_peaks.h"
 #include "bench/op_operands.h"
 #include "framework/device/cuda_device.h"
 #include "framework/device/device.h"

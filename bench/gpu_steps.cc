@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/gpu_models.h"
-#include "bench/gpu_peaks.h"
+#include "framework/machine/gpu_peaks.h"
 #include "framework/base/status.h"
 #include "framework/compiler/compile.h"
 #include "framework/plan/kinds.h"
@@ -39,9 +39,7 @@ absl::StatusOr<Machine> MachineOf(const std::string& gpu) {
   }
   Machine machine;
   machine.launch_nanoseconds = 0;  // counted apart
-  machine.flops_per_second = peaks->f32_flops;
-  machine.bf16_flops_per_second = peaks->bf16_flops;
-  machine.memory_bytes_per_second = peaks->memory_bytes;
+  SetFigures(*peaks, &machine);
   return machine;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
+#include "framework/compiler/check_programs.h"
 #include "framework/compiler/cut_losses.h"
 #include "framework/compiler/decisions.h"
 #include "framework/compiler/emit.h"
@@ -130,6 +131,10 @@ absl::StatusOr<Placed> PlaceTasks(const CompileOptions& options, const Machine& 
 absl::StatusOr<Compilation> Compile(absl::Span<const ProgramGraph> programs,
                                     const CompileOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
+  RETURN_IF_ERROR(CheckPrograms(programs, options.mesh));
+  for (const std::string& line : MisspeltAnnotations(programs, options.mesh)) {
+    SLUICE_LOG(WARNING) << line;
+  }
   const Machine machine = options.machine.ForDevices(DevicesOfARank(options.mesh));
   Compilation out = EmptyCompilation(options);
   ASSIGN_OR_RETURN(out.programs, SelectAll(programs, options, OfOneProcess(machine)));

@@ -135,6 +135,7 @@ TEST(CompileTest, TimeDoesNotGrowWithDevices) {
 TEST(CompileTest, WhatDoesNotFitIsKnownBeforeThePlanGrows) {
   MlpOptions model;
   model.batch = 64;
+  model.annotation = MegatronAnnotations(3);
   Graph graph;
   ASSERT_EQ(BuildMlp(&graph, model), absl::OkStatus());
   CompileOptions options;

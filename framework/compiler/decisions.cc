@@ -15,6 +15,7 @@ void AddOptions(const CompileOptions& options, DecisionRoll* roll) {
               absl::StrAppend(out, ToString(id));
             }));
   roll->Add("links", options.machine.LinksText());
+  roll->Add("figures of the machine", options.machine.ToString());
   roll->Add("micro-batches", absl::StrCat(options.micro_batches));
   roll->Add("chunks", absl::StrCat(options.chunks));
   roll->Add("script length", absl::StrCat(options.script_length));

@@ -21,6 +21,7 @@ absl::StatusOr<plan::Plan> CompileMlp(const std::string& mesh, const CollectiveO
   MlpOptions model;
   model.batch = batch;
   model.optimizer = optimizer;
+  model.annotation = MegatronAnnotations(3);
   Graph graph;
   RETURN_IF_ERROR(BuildMlp(&graph, model));
   return CompilePlan({{"train", &graph}}, options);

@@ -11,15 +11,12 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/base/status.h"
-#include "framework/base/text.h"
 #include "framework/compiler/selection_cost.h"
 #include "framework/compiler/selection_state.h"
 
@@ -150,7 +147,6 @@ class Walk {
         state_(graph, grid) {}
 
   absl::StatusOr<SbpAssignment> Run() {
-    RETURN_IF_ERROR(CheckAxisNames());
     RETURN_IF_ERROR(SettleInputs(problem_, &state_));
     TakeOverVariables(problem_, fixed_, &state_);
     for (const Phase phase : {Phase::kForward, Phase::kBackward, Phase::kUpdate}) {
@@ -168,7 +164,6 @@ class Walk {
  private:
   absl::Status SelectNode(const Node& node);
   absl::Status NoSignature(const Node& node, const Combinations& combinations) const;
-  absl::Status CheckAxisNames() const;
   void WarnIdleAxes();
 
   const SelectionProblem problem_;
@@ -226,33 +221,6 @@ absl::Status Walk::NoSignature(const Node& node, const Combinations& combination
     }
   }
   return absl::InvalidArgumentError(text);
-}
-
-// An axis that no annotation names splits nothing, which may be meant. But where its name is nearly
-// one that annotations do name and the mesh lacks, "dta" for "data", all devices would silently do
-// the same work.
-absl::Status Walk::CheckAxisNames() const {
-  const Graph& graph = problem_.graph;
-  const std::vector<GridAxis>& axes = problem_.grid.axes();
-  std::set<std::string> named;
-  for (TensorId t = 0; t < graph.num_tensors(); ++t) {
-    for (const SbpAnnotation* annotation :
-         {&graph.tensor(t).annotation, &graph.tensor(t).storage, &graph.tensor(t).state}) {
-      for (const auto& entry : annotation->entries) named.insert(entry.first);
-    }
-  }
-  const std::vector<std::string> known(named.begin(), named.end());
-  for (const GridAxis& axis : axes) {
-    if (axis.time || named.count(axis.name) > 0) continue;
-    const std::string nearest = NearestName(axis.name, known);
-    const bool in_mesh = std::any_of(axes.begin(), axes.end(),
-                                     [&](const GridAxis& other) { return other.name == nearest; });
-    if (nearest.empty() || in_mesh) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "mesh: expected axes that the model's annotations name (", absl::StrJoin(known, ", "),
-        "), got \"", axis.name, "\"; did you mean \"", nearest, "\"?"));
-  }
-  return absl::OkStatus();
 }
 
 void Walk::WarnIdleAxes() {

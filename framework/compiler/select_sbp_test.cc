@@ -12,6 +12,7 @@
 #include "framework/compiler/task_graph.h"
 #include "framework/ops/ops.h"
 #include "framework/testing/models.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace sluice {
@@ -281,13 +282,21 @@ TEST(SelectSbpTest, AnAnnotationThatNoSignatureTakesIsAnError) {
             "scores: no signature of softmax takes weight [8,8] as data:S1 data:S1");
 }
 
-TEST(SelectSbpTest, AnAxisThatIsNearlyCalledAsAnAnnotationSaysIsRefused) {
+// No op splits one element: all devices of the axis hold it, and who asked otherwise is told.
+TEST(SelectSbpTest, OneElementIsNotSplit) {
+  MlpOptions options;
+  options.widths = {4, 1, 2};
+  options.annotation = MegatronAnnotations(2);
   Selected selected;
-  const absl::Status status = Select("dta=2", 1, {}, &selected);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(status.message(), "got \"dta\"; did you mean \"data\"?")) << status;
-  Selected other;
-  EXPECT_TRUE(Select("data=2 rows=2", 1, {}, &other).ok());  // splits nothing, and says so
+  ASSERT_EQ(Select("model=2", 1, options, &selected), absl::OkStatus());
+  for (const NodeId id : selected.graph.variables()) {
+    const Node& node = selected.graph.node(id);
+    if (node.name != "layer0/weight" && node.name != "layer0/bias") continue;
+    EXPECT_EQ(selected.assignment.produced[node.outputs[0]][1], Sbp::B()) << node.name;
+  }
+  EXPECT_THAT(selected.assignment.warnings,
+              testing::Contains("the annotation model:S1 of layer0/weight [4,1] has no effect: one "
+                                "element is not split over 2 devices"));
 }
 
 TEST(SelectSbpTest, AnAxisThatSplitsNothingIsAWarning) {

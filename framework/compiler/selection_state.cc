@@ -9,12 +9,37 @@
 namespace sluice {
 namespace {
 
-GridSbp WithAnnotation(const Grid& grid, const GridSbp& sbp, const SbpAnnotation& annotation) {
+// `sbp`, and where the annotation says something, that. One element is not split any further, as no
+// op has a signature for that (IndexRule::Signatures): where the axes outside of one have left a
+// single element of a dimension, all devices along it hold that. So [3,1] as model:S1 is whole, and
+// [2] as data:S0 model:S0 is split over data alone.
+GridSbp WithAnnotation(const Grid& grid, Shape local, const GridSbp& sbp,
+                       const SbpAnnotation& annotation) {
+  if (annotation.empty()) return sbp;
   GridSbp result = sbp;
   for (size_t a = 0; a < grid.axes().size(); ++a) {
+    const int64_t shards = grid.axes()[a].shards;
     if (const Sbp* entry = annotation.Find(grid.axes()[a].name)) result[a] = *entry;
+    if (!result[a].is_split() || shards == 1) continue;
+    int64_t& extent = local[result[a].dim];
+    if (extent == 1) result[a] = Sbp::B();
+    extent = (extent + shards - 1) / shards;
   }
   return result;
+}
+
+// Of an annotation on a variable of which `use` came: the entries that one element was too few for.
+void WarnOfOneElement(const Grid& grid, const std::string& name, const TensorInfo& info,
+                      const GridSbp& use, std::vector<std::string>* warnings) {
+  for (size_t a = 0; a < grid.axes().size(); ++a) {
+    const GridAxis& axis = grid.axes()[a];
+    const Sbp* entry = info.annotation.Find(axis.name);
+    if (axis.shards == 1 || entry == nullptr || *entry == use[a]) continue;
+    warnings->push_back(absl::StrCat("the annotation ", axis.name, ":", ToString(*entry), " of ",
+                                     name, " ", info.type.shape.ToString(),
+                                     " has no effect: one element is not split over ", axis.shards,
+                                     " devices"));
+  }
 }
 
 // Over time a variable is read whole. Before it is settled only its annotation says anything;
@@ -34,8 +59,10 @@ OperandLayout VariableOnAxis(const SelectionProblem& problem, const SelectionSta
     return operand;
   } else if (state.settled[x]) {
     operand.bound = state.use.at(x)[axis];
-  } else if (const Sbp* entry = problem.graph.tensor(x).annotation.Find(where.name)) {
-    operand.bound = *entry;
+  } else if (const TensorInfo& info = problem.graph.tensor(x);
+             info.annotation.Find(where.name) != nullptr) {
+    operand.bound = WithAnnotation(problem.grid, info.type.shape, problem.grid.Broadcast(),
+                                   info.annotation)[axis];
   }
   operand.arrives = operand.bound;
   return operand;
@@ -137,7 +164,7 @@ absl::Status SettleInputs(const SelectionProblem& problem, SelectionState* state
   for (const NodeId id : problem.graph.inputs()) {
     const Node& node = problem.graph.node(id);
     const TensorInfo& info = problem.graph.tensor(node.outputs[0]);
-    GridSbp sbp = WithAnnotation(grid, grid.Broadcast(), info.annotation);
+    GridSbp sbp = WithAnnotation(grid, info.type.shape, grid.Broadcast(), info.annotation);
     // The batch dimension, the first that the annotation splits, is split over time as well, even
     // if the axis of that entry is not in the mesh.
     int dim = -1;
@@ -191,10 +218,13 @@ void SettleVariables(const SelectionProblem& problem, SelectionState* state,
     const TensorId like = problem.constraints[tensor].stored_like;
     GridSbp use, stored;
     if (like >= 0) {
-      use = stored = WithAnnotation(grid, state->assignment.produced[like], info.storage);
+      use = stored =
+          WithAnnotation(grid, info.type.shape, state->assignment.produced[like], info.storage);
     } else {
-      use = WithAnnotation(grid, UseOf(grid, state->readers[tensor]), info.annotation);
-      stored = WithAnnotation(grid, use, info.storage);
+      use = WithAnnotation(grid, info.type.shape, UseOf(grid, state->readers[tensor]),
+                           info.annotation);
+      stored = WithAnnotation(grid, info.type.shape, use, info.storage);
+      WarnOfOneElement(grid, node.name, info, use, &state->assignment.warnings);
     }
     state->use[tensor] = use;
     Settle(tensor, stored, state);
@@ -239,8 +269,9 @@ void Take(const SelectionProblem& problem, const Node& node, Choice choice, Sele
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorId y = node.outputs[i];
     Settle(y, choice.outputs[i], state);
+    const TensorInfo& info = graph.tensor(y);
     state->assignment.consumed[y] =
-        WithAnnotation(problem.grid, choice.outputs[i], graph.tensor(y).annotation);
+        WithAnnotation(problem.grid, info.type.shape, choice.outputs[i], info.annotation);
   }
   state->assignment.choices[node.id] = std::move(choice);
 }

@@ -194,6 +194,7 @@ TEST(CudaUpdatesTest, OtherOpsAreCalledOneByOne) {
 }
 
 constexpr int kBatch = 4, kWidth = 6, kLayers = 3, kSteps = 3;
+constexpr char kReplicatedOverModel[] = "data:S0 model:B";
 
 std::unique_ptr<Graph> Trained(Graph* graph, Tensor y, OptimizerOptions::Kind kind, DType compute) {
   graph->Output("loss", Mean(y));
@@ -213,7 +214,7 @@ std::unique_ptr<Graph> Trained(Graph* graph, Tensor y, OptimizerOptions::Kind ki
 // Three products with biases, of which attention makes one.
 std::unique_ptr<Graph> Attending(DType compute = DType::kF32) {
   Graph graph;
-  const Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, "data:S0");
+  const Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, kReplicatedOverModel);
   const auto heads = [&](const std::string& name) {
     const Tensor weight =
         graph.Variable(name + "/weight", DType::kF32, {kWidth, kWidth}, {"normal", 0.5}, "");
@@ -227,7 +228,7 @@ std::unique_ptr<Graph> Attending(DType compute = DType::kF32) {
 // A norm and a pooling, whose gradient reads what the norm makes again (compiler/make_again.h).
 std::unique_ptr<Graph> Pooled() {
   Graph graph;
-  const Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, "data:S0");
+  const Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, kReplicatedOverModel);
   const Tensor weight = graph.Variable("weight", DType::kF32, {kWidth, 32}, {"normal", 0.5}, "");
   const Tensor gamma = graph.Variable("gamma", DType::kF32, {2}, {"ones"}, "");
   const Tensor beta = graph.Variable("beta", DType::kF32, {2}, {"normal", 0.3}, "");
@@ -240,7 +241,7 @@ std::unique_ptr<Graph> Pooled() {
 // Layers of a weight and a bias; biases do not decay.
 std::unique_ptr<Graph> Training(OptimizerOptions::Kind kind, DType compute = DType::kF32) {
   Graph graph;
-  Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, "data:S0");
+  Tensor x = graph.Input("x", DType::kF32, {kBatch, kWidth}, kReplicatedOverModel);
   for (int layer = 0; layer < kLayers; ++layer) {
     const std::string name = absl::StrCat("h", layer);
     const Tensor weight = graph.Variable(absl::StrCat(name, "/weight"), DType::kF32,

@@ -47,9 +47,9 @@ std::string ToText(const DeviceErrorCell& cell) {
     case DeviceErrorKind::kPosition:
       return of_sample("a position");
     case DeviceErrorKind::kNan:
-      return cell.limit == 1
-                 ? "a result is NaN"
-                 : absl::StrCat("result ", cell.value + 1, " of ", cell.limit, " is NaN");
+      return cell.limit == 1 ? "a result is NaN or infinite"
+                             : absl::StrCat("result ", cell.value + 1, " of ", cell.limit,
+                                            " is NaN or infinite");
   }
   return "";
 }
@@ -462,6 +462,18 @@ absl::StatusOr<std::vector<int64_t>> FreeCudaBytes() {
     bytes.push_back(static_cast<int64_t>(free));
   }
   return bytes;
+}
+
+absl::StatusOr<std::vector<std::string>> CudaCardNames() {
+  ASSIGN_OR_RETURN(const int cards, CountCudaCards());
+  std::vector<std::string> names;
+  for (int card = 0; card < cards; ++card) {
+    cudaDeviceProp properties = {};
+    RETURN_IF_ERROR(
+        FromCuda(cudaGetDeviceProperties(&properties, card), "cudaGetDeviceProperties"));
+    names.push_back(properties.name);
+  }
+  return names;
 }
 
 namespace {

@@ -150,6 +150,8 @@ class CudaStream final : public Stream, public StreamTimes {
 
 // Bytes that each card has free. Unavailable says what the driver says where there is none.
 absl::StatusOr<std::vector<int64_t>> FreeCudaBytes();
+// What the driver calls each card. Errors as above.
+absl::StatusOr<std::vector<std::string>> CudaCardNames();
 // A device each, in the order of `specs`, on as many cards as there are: device n of a process uses
 // card n modulo their number. ResourceExhausted names what the arena needs and what the card has
 // free; Unavailable as above.

@@ -177,6 +177,7 @@ std::vector<ExplainedVariable> VariablesOf(const Compilation& compilation) {
 
 absl::StatusOr<Explanation> Explain(const Compilation& compilation, const Machine& machine) {
   Explanation explanation;
+  explanation.representatives_only = compilation.plan.representatives_only();
   ExplainDevices(compilation.mesh, machine, &explanation);
   for (const LegalityRule& rule : SelectionRules()) {
     explanation.rules.push_back({std::string(rule.name), std::string(rule.reason)});

@@ -186,8 +186,9 @@ struct ExplainedProgram {
 
 struct Explanation {
   std::string mesh;
-  std::vector<std::string> devices;  // "0:1 data=0 model=1, rank 0, host 0"
-  std::vector<int32_t> stage_of;     // by device
+  std::vector<std::string> devices;   // "0:1 data=0 model=1, rank 0, host 0"
+  std::vector<int32_t> stage_of;      // by device
+  bool representatives_only = false;  // actors, registers and reuse edges are of one device a class
   std::vector<ExplainedRule> rules;
   std::vector<ExplainedVariable> variables;
   std::vector<ExplainedProgram> programs;

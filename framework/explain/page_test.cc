@@ -238,7 +238,7 @@ TEST(ExplainPageTest, DevicesSayTheirRankAndHost) {
   Graph graph;
   const Scope scope(&graph);
   Tensor x = graph.Input("x", DType::kF32, {8, 4}, "data:S0");
-  graph.Output("y", MatMul(x, scope.Param("w", {4, 4})));
+  graph.Output("y", MatMul(x, scope.Param("w", {4, 4}, "model:S1")));
   ASSERT_EQ(graph.Finish(), absl::OkStatus());
   Machine job = Machine::Cpu(), file = Machine::Cpu();
   job.host_of_rank = {0, 0, 1, 1};
@@ -264,7 +264,7 @@ TEST(ExplainPageTest, NoNameGetsOutOfItsString) {
   Graph graph;
   const Scope scope = Scope(&graph) / "</script><script>alert(\"x\")</script>\\\xff";
   Tensor x = graph.Input("x", DType::kF32, {4, 4}, "data:S0");
-  graph.Output("y", MatMul(x, scope.Param("w", {4, 4})));
+  graph.Output("y", MatMul(x, scope.Param("w", {4, 4}, "model:S1")));
   ASSERT_EQ(graph.Finish(), absl::OkStatus());
   const Explained explained = ExplainGraph(graph, "data=2", 1);
   const std::string page = ExplanationPage(explained.explanation);

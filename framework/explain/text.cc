@@ -96,10 +96,12 @@ void AppendChoices(const ExplainedProgram& program, const Explanation& explanati
   AppendBoxings(program, text);
 }
 
-void AppendMemory(const ExplainedProgram& program, std::string* text) {
-  absl::StrAppend(text, "program ", program.name, ": ", program.device_classes, " device classes, ",
+void AppendMemory(const ExplainedProgram& program, bool representatives_only, std::string* text) {
+  absl::StrAppend(text, "program ", program.name, ": ", program.device_classes,
+                  program.device_classes == 1 ? " class of devices" : " classes of devices",
+                  representatives_only ? ", and of one device of each " : ", ",
                   program.actors.size(), " actors, ", program.registers, " registers, ",
-                  program.reuse_edges, " reuse edges, predicted step ",
+                  program.reuse_edges, " reuse edges; predicted step ",
                   Microseconds(program.step_nanoseconds), "\n");
   for (size_t d = 0; d < program.devices.size(); ++d) {
     const ExplainedDevice& device = program.devices[d];
@@ -176,7 +178,9 @@ std::string ExplanationText(const Explanation& explanation) {
   for (const ExplainedProgram& program : explanation.programs) {
     AppendChoices(program, explanation, &text);
   }
-  for (const ExplainedProgram& program : explanation.programs) AppendMemory(program, &text);
+  for (const ExplainedProgram& program : explanation.programs) {
+    AppendMemory(program, explanation.representatives_only, &text);
+  }
   return text;
 }
 

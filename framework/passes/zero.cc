@@ -7,10 +7,15 @@
 namespace sluice {
 namespace {
 
-bool Splits(const Mesh& mesh, const SbpAnnotation& annotation, int dim) {
-  return std::any_of(annotation.entries.begin(), annotation.entries.end(), [&](const auto& entry) {
-    return mesh.AxisSize(entry.first) > 1 && entry.second == Sbp::S(dim);
-  });
+// Into how many parts the axes of the annotations split the dimension.
+int64_t PartsOf(const Mesh& mesh, const TensorInfo& parameter, int dim) {
+  int64_t parts = 1;
+  for (const MeshAxis& axis : mesh.axes()) {
+    const Sbp* split = parameter.storage.Find(axis.name);
+    if (split == nullptr) split = parameter.annotation.Find(axis.name);
+    if (split != nullptr && *split == Sbp::S(dim)) parts *= axis.size;
+  }
+  return parts;
 }
 
 // -1: none.
@@ -18,11 +23,9 @@ int DimensionOf(const TensorInfo& parameter, const ZeroOptions& options) {
   const int64_t shards = options.mesh.AxisSize(options.axis);
   int second_choice = -1;
   for (int d = 0; d < parameter.type.shape.rank(); ++d) {
-    if (parameter.type.shape[d] == 0 || parameter.type.shape[d] % shards != 0) continue;
-    if (!Splits(options.mesh, parameter.annotation, d) &&
-        !Splits(options.mesh, parameter.storage, d)) {
-      return d;
-    }
+    const int64_t extent = parameter.type.shape[d], parts = PartsOf(options.mesh, parameter, d);
+    if (extent == 0 || extent % (shards * parts) != 0) continue;
+    if (parts == 1) return d;
     if (second_choice < 0) second_choice = d;
   }
   return second_choice;

@@ -23,8 +23,8 @@ struct ZeroOptions {
 
 // Levels 1 to 3: annotates each parameter that has no words on the axis of its own. Split is the
 // first dimension that the shards divide and no other axis of the mesh splits, else the first that
-// they divide, as slices of the first dimension are runs of bytes, which are read in place; a
-// parameter without one stays whole. Before the updates are added.
+// they divide together with these axes, as slices of the first dimension are runs of bytes, which
+// are read in place; a parameter without one stays whole. Before the updates are added.
 absl::Status SplitParameters(const ZeroOptions& options, Graph* graph);
 
 // Levels 2 and 3: a dense gradient is reduced micro-batch by micro-batch into the parts of its

@@ -50,6 +50,10 @@ TEST(Zero, TheFirstDimensionThatDividesAndIsFreeIsSplit) {
   EXPECT_EQ(Words(3, {8, 6}, {.stored = "model:S0"}), "model:S0 data:S1 / ");
   EXPECT_EQ(Words(1, {8}, {.read = "model:S0"}), " / data:S0");  // no other there is
   EXPECT_EQ(Words(1, {8, 7}, {.read = "model:S0"}), " / data:S0");
+  // The axes share it: four parts of what has two elements would leave devices without any.
+  EXPECT_EQ(Words(1, {2}, {.read = "model:S0"}), " / ");
+  EXPECT_EQ(Words(3, {2}, {.read = "model:S0"}), " / ");
+  EXPECT_EQ(Words(3, {6, 2}, {.read = "model:S1"}, "data=4 model=2"), " / ");
 }
 
 TEST(Zero, OwnWordsOnTheAxisStay) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -31,7 +32,8 @@ absl::StatusOr<MeshAxis> ParseAxis(absl::string_view entry) {
   const std::vector<absl::string_view> fields = absl::StrSplit(entry, '=');
   if (fields.size() != 2 || !IsAxisName(fields[0])) {
     return absl::InvalidArgumentError(
-        absl::StrCat("mesh: expected annotation name=size like data=2, got \"", entry, "\""));
+        absl::StrCat("mesh: expected AXIS=SIZE, for example data=2, got \"", entry, "\"",
+                     absl::StrContains(entry, ',') ? "; axes are separated by spaces" : ""));
   }
   if (fields[0] == kTimeAxis) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -108,7 +110,7 @@ absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
   }
   if (mesh.axes_.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "mesh: expected annotation name=size (one device is data=1), got \"", text, "\""));
+        "mesh: expected AXIS=SIZE, and one device is data=1, got \"", text, "\""));
   }
   std::vector<DeviceId> ids;
   ids.reserve(devices);

@@ -185,7 +185,9 @@ TEST(PlanSessionTest, AStartEndsSoonAfterItIsStopped) {
 // A class may be one device alone: its plan has every shard, and still no regions of boxings.
 TEST(PlanSessionTest, APlanOfRepresentativesDoesNotStart) {
   Graph graph;
-  ASSERT_EQ(BuildMlp(&graph, MlpOptions()), absl::OkStatus());
+  MlpOptions mlp;
+  mlp.annotation = MegatronAnnotations(3);
+  ASSERT_EQ(BuildMlp(&graph, mlp), absl::OkStatus());
   RuntimeOptions runtime;
   runtime.prepare = PrepareCpuKernel;
   runtime.init_thread = InitKernelThread;

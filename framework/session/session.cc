@@ -1,5 +1,4 @@
 #include "framework/session/session.h"
-#include "framework/plan/kinds.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +15,8 @@
 #include "framework/explain/explain.h"
 #include "framework/explain/page.h"
 #include "framework/kernels/cpu/library_call.h"
+#include "framework/machine/gpu_peaks.h"
+#include "framework/plan/kinds.h"
 #include "framework/runtime/cards.h"
 #include "framework/sbp/mesh.h"
 #include "framework/session/check_kernel.h"
@@ -64,13 +65,33 @@ CollectiveOptions CollectiveOptionsOf(const Mesh& mesh, const SessionOptions& op
   return collectives;
 }
 
-// With reasons: what is explained, of several ranks, is one device of each stage.
-absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options, bool reasons) {
+// With a CPU's figures each op of a card would take as long as on a core, so that nothing but
+// arithmetic counted: neither memory nor what is moved would be hidden behind anything.
+Machine MachineFor(const Mesh& mesh, const SessionOptions& options) {
+  Machine machine = options.machine;
+  const bool cards = std::any_of(mesh.devices().begin(), mesh.devices().end(),
+                                 [](DeviceId id) { return id.kind == DeviceKind::kCuda; });
+  const DeviceSupport* const cuda = CudaOf(options);
+  if (!cards || cuda == nullptr || cuda->names == nullptr || !HasDefaultFigures(machine)) {
+    return machine;
+  }
+  const auto names = cuda->names();
+  if (!names.ok() || names->empty()) return machine;
+  if (const auto peaks = GpuPeaksOfCard(names->front())) SetFigures(*peaks, &machine);
+  return machine;
+}
+
+// What a compilation is for: to run, to be explained as it runs, device by device, or to be
+// explained and no more. The last is made of one device of each class on any mesh: what the others
+// are told follows from it, and all of a thousand devices take minutes and gibibytes to say so.
+enum class Purpose { kRun, kExplainRun, kExplain };
+
+absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options, Purpose purpose) {
   CompileOptions compile;
-  compile.reasons = reasons;
+  compile.reasons = purpose != Purpose::kRun;
   ASSIGN_OR_RETURN(compile.mesh, Mesh::Parse(options.mesh));
   compile.representatives_only =
-      reasons && (options.net != nullptr || compile.mesh.num_devices() > Session::kMostDevices);
+      purpose == Purpose::kExplain || (purpose == Purpose::kExplainRun && options.net != nullptr);
   if (options.net != nullptr) {
     compile.rank = options.net->rank();
     compile.ranks = options.net->ranks();
@@ -80,7 +101,7 @@ absl::StatusOr<CompileOptions> CompileOptionsOf(const SessionOptions& options, b
   compile.script_length = options.script_length;
   compile.fuse = options.fuse;
   compile.collectives = CollectiveOptionsOf(compile.mesh, options);
-  compile.machine = options.machine;
+  compile.machine = MachineFor(compile.mesh, options);
   compile.stop = options.stop;
   return compile;
 }
@@ -180,7 +201,7 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
                                    const SessionOptions& options,
                                    std::shared_ptr<Explanation>* explanation) {
   RETURN_IF_ERROR(CheckDevices(options));
-  ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(options, /*reasons=*/false));
+  ASSIGN_OR_RETURN(CompileOptions compile, CompileOptionsOf(options, Purpose::kRun));
   absl::Status fits;
   compile.fits = [&](const plan::Plan& plan) {
     fits = CheckMemory(plan, options);
@@ -197,7 +218,7 @@ absl::StatusOr<plan::Plan> PlanFor(absl::Span<const ProgramGraph> programs,
     explanation->reset();
     return std::move(compilation.plan);
   }
-  ASSIGN_OR_RETURN(compile, CompileOptionsOf(options, /*reasons=*/true));
+  ASSIGN_OR_RETURN(compile, CompileOptionsOf(options, Purpose::kExplainRun));
   ASSIGN_OR_RETURN(const Compilation explained, Compile(programs, compile));
   ASSIGN_OR_RETURN(**explanation, Explain(explained, compile.machine));
   RETURN_IF_ERROR(ExplainMemory(fits, **explanation));
@@ -244,7 +265,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Start(absl::Span<const Program
 
 absl::StatusOr<std::string> Session::ExplainPlan(absl::Span<const ProgramGraph> programs,
                                                  const SessionOptions& options) {
-  ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOf(options, /*reasons=*/true));
+  ASSIGN_OR_RETURN(const CompileOptions compile, CompileOptionsOf(options, Purpose::kExplain));
   ASSIGN_OR_RETURN(const Compilation compilation, Compile(programs, compile));
   ASSIGN_OR_RETURN(const Explanation explanation, Explain(compilation, compile.machine));
   if (!options.explain_html.empty()) {

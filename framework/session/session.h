@@ -39,7 +39,8 @@ struct SessionOptions {
   bool fuse = true;             // ops that pass over the same bytes are one; changes no value but
                                 // of products in bf16 on cards (compiler/fuse_on_cards.h)
   bool cuda_graphs = true;      // CUDA devices launch runs of instructions at once
-  bool check_nan = false;       // an output with NaN ends the step; costs a pass over each output
+  bool check_nan = false;       // an output with NaN or infinity ends the step; costs a pass over
+                                // each output
   int workers = 0;              // that compute (runtime/runtime.h); 0: min(devices, cores)
   int threads_per_device = 0;   // 0: cores / devices of the host, at least 1; shared by a worker's
   std::string trace;            // file for a Perfetto timeline, written when the session ends
@@ -48,6 +49,8 @@ struct SessionOptions {
   // When nothing has moved for so long while a step runs, it is logged who waits for whom; 0:
   // never.
   std::chrono::milliseconds wait_limit{10000};
+  // Of CUDA devices, where nobody has given figures of its own (Machine::Cpu()), the published peaks
+  // of the first card that is found count. Ranks have to have the same.
   Machine machine = Machine::Cpu();
   Stop stop;                 // ends the start soon after it says so: Cancelled; may be empty
   int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "framework/kernels/device_support.h"
+#include "framework/machine/gpu_peaks.h"
 #include "framework/session/session.h"
 #include "framework/session/test_model.h"
 #include "gmock/gmock.h"
@@ -78,6 +79,34 @@ TEST(SessionRefusalsTest, WhatACardHasNoRoomForIsExplainedButNotStarted) {
   EXPECT_EQ(std::count(refused.begin(), refused.end(), '\n'), 1 + 10);
 }
 
+// The predicted step of a plan for cards is that of the card's figures, and of others where someone
+// has given others.
+TEST(SessionRefusalsTest, CardsHaveTheirPublishedFigures) {
+  DeviceSupport cards = {};
+  cards.free_bytes = []() -> absl::StatusOr<std::vector<int64_t>> {
+    return std::vector<int64_t>{int64_t{1} << 40};
+  };
+  cards.names = []() -> absl::StatusOr<std::vector<std::string>> {
+    return std::vector<std::string>{"NVIDIA H200"};
+  };
+  Graph graph;
+  ASSERT_EQ(BuildTestModel(&graph, 1, true), absl::OkStatus());
+  SessionOptions options;
+  options.mesh = "data=1 @cuda";
+  options.cuda = &cards;
+  const auto explained = [&] { return *Session::ExplainPlan({{"train", &graph}}, options); };
+  const std::string found = explained();
+  SetFigures(*GpuPeaksOf("h200"), &options.machine);
+  EXPECT_EQ(found, explained());
+  options.machine.memory_bytes_per_second = 1e6;
+  EXPECT_NE(found, explained());
+  options.machine = Machine::Cpu();
+  cards.names = []() -> absl::StatusOr<std::vector<std::string>> {
+    return std::vector<std::string>{"a card of tomorrow"};
+  };
+  EXPECT_NE(found, explained());
+}
+
 TEST(SessionRefusalsTest, CardsThatAreNotThereAreAnErrorOfOneLine) {
   DeviceSupport cards = {};
   cards.free_bytes = []() -> absl::StatusOr<std::vector<int64_t>> {
@@ -96,11 +125,11 @@ TEST(SessionRefusalsTest, SoManyDevicesAreExplainedButNotStarted) {
   Graph graph;
   ASSERT_EQ(BuildTestModel(&graph, 1, true), absl::OkStatus());
   SessionOptions options;
-  options.mesh = "idle=4096";
+  options.mesh = "model=4096";
   const absl::Status status = Session::Start({{"train", &graph}}, options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(),
-            "mesh: expected at most 1024 devices of one process, got 4096 of idle=4096; explained "
+            "mesh: expected at most 1024 devices of one process, got 4096 of model=4096; explained "
             "(--explain) may be more");
   options.memory_limit = int64_t{1} << 40;
   const absl::StatusOr<std::string> text = Session::ExplainPlan({{"train", &graph}}, options);

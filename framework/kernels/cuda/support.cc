@@ -87,8 +87,8 @@ absl::Span<const KernelEntry> CudaKernels() {
 }
 
 const DeviceSupport& CudaSupport() {
-  static constexpr DeviceSupport support = {FreeCudaBytes, OpenCudaDevices, PrepareCudaKernel,
-                                            cuda::CheckNan, Place};
+  static constexpr DeviceSupport support = {FreeCudaBytes,     CudaCardNames,  OpenCudaDevices,
+                                            PrepareCudaKernel, cuda::CheckNan, Place};
   return support;
 }
 
