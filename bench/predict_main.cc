@@ -57,7 +57,8 @@ absl::StatusOr<Machine> ReadOrMeasure(const std::string& path) {
                  Milliseconds(static_cast<double>(NowNanoseconds() - begin)) / 1e3);
     return machine;
   }
-  return ReadMachine(path);
+  ASSIGN_OR_RETURN(MachineFile file, ReadMachine(path));
+  return std::move(file.machine);
 }
 
 // "matmul 41.0 for 44.1": ops by how much they lack, milliseconds of all workers together.

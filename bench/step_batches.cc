@@ -58,8 +58,10 @@ StepFeeds BertFeeds(const BertConfig& c) {
   for (int64_t i = 0; i < masked; ++i) {
     positions[i] = static_cast<int32_t>(i % c.predictions * c.sequence_length / c.predictions);
     labels[i] = word(i + 1);
-    weights[i] = 1.0f / static_cast<float>(c.predictions);
+    weights[i] = 1;
   }
+  HostTensor& masked_words = batch->Add("masked_words", DType::kF32, {c.batch});
+  std::fill_n(masked_words.data<float>(), c.batch, static_cast<float>(c.predictions));
   int32_t* const length = batch->Add("length", DType::kI32, {c.batch}).data<int32_t>();
   int32_t* const next = batch->Add("next", DType::kI32, {c.batch}).data<int32_t>();
   for (int64_t i = 0; i < c.batch; ++i) {

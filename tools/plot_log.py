@@ -2,8 +2,10 @@
 
   bazel run //tools:plot_log -- runs/<time>/log.jsonl --out=curve.svg
 
-Every metric that evaluations have (val_loss, val_accuracy) is a line of its own; losses share the left axis, all else, shares
-of 1 as a rule, the right one. The SVG needs nothing else and has no colors that a dark page hides.
+Every metric of the evaluations (loss, accuracy) is a line of its own; losses share the left axis, all else, shares of 1 as a
+rule, the right one. Values of the subset that is evaluated during training (val_subset_loss) are hollow dots that a line joins,
+values of everything that was held out (val_loss) filled ones: they are of other samples, and no line joins the two kinds. The
+SVG needs nothing else and has no colors that a dark page hides.
 """
 
 import argparse
@@ -13,7 +15,8 @@ import os
 import sys
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 360, 56, 56, 40, 40
-COLORS = ("#4878a8", "#c44e52", "#4a9a5a", "#8a62b0")
+COLORS = ("#4878a8", "#c44e52", "#4a9a5a", "#8a62b0", "#b07830", "#3f9aa5")
+SUBSET, ALL = "val_subset_", "val_"  # in the log, before the name of a metric
 
 
 class Error(Exception):
@@ -76,38 +79,57 @@ def _text(x, y, text, anchor="middle", color="#808080"):
     return '<text x="%.1f" y="%.1f" text-anchor="%s" fill="%s">%s</text>' % (x, y, anchor, color, text)
 
 
-def _line(points, x, y, color, dots):
+def _line(points, x, y, color):
     path = " ".join("%.1f,%.1f" % (x.at(step), y.at(value)) for step, value in points)
-    out = ['<polyline fill="none" stroke="%s" stroke-width="1.6" points="%s"/>' % (color, path)]
-    if dots:
-        out += ['<circle cx="%.1f" cy="%.1f" r="2.6" fill="%s"/>' % (x.at(step), y.at(value), color)
-                for step, value in points]
-    return out
+    return ['<polyline fill="none" stroke="%s" stroke-width="1.6" points="%s"/>' % (color, path)]
+
+
+def _dots(points, x, y, color, fill):
+    return ['<circle cx="%.1f" cy="%.1f" r="2.6" stroke="%s" fill="%s"/>' % (x.at(step), y.at(value), color, fill)
+            for step, value in points]
+
+
+def _legend(names, metrics):
+    """The names of the lines in rows of four, and what the dots mean where both kinds are there."""
+    labels = list(names)
+    if any(key.startswith(SUBSET) for key in metrics):
+        labels.append("\u25cb of a subset  \u25cf of all")
+    colors = [COLORS[number % len(COLORS)] for number in range(len(names))] + ["#808080"]
+    return [_text(LEFT + 8 + 150 * (number % 4), TOP - 12 + 13 * (number // 4), label, "start", color)
+            for number, (label, color) in enumerate(zip(labels, colors))]
 
 
 def draw(losses, metrics, title):
-    lines = [("loss", smooth(losses), False)]
-    lines += [(name, points, True) for name, points in sorted(metrics.items())]
-    of_loss = [value for name, points, _ in lines if name.endswith("loss") for _, value in points]
-    of_others = [value for name, points, _ in lines if not name.endswith("loss") for _, value in points]
-    x = Axis([step for _, points, _ in lines for step, _ in points], LEFT, WIDTH - RIGHT)
-    left = Axis([0] + of_loss, HEIGHT - BOTTOM, TOP)
-    right = Axis([0, 1] + of_others, HEIGHT - BOTTOM, TOP)
+    names = sorted({key.removeprefix(SUBSET).removeprefix(ALL) for key in metrics})
+    values = {True: [value for _, value in losses], False: []}
+    for key, points in metrics.items():
+        values[key.endswith("loss")] += [value for _, value in points]
+    steps = [step for points in [losses, *metrics.values()] for step, _ in points]
+    top = TOP + 13 * ((len(names) + 1) // 4)  # below the legend
+    x = Axis(steps, LEFT, WIDTH - RIGHT)
+    left = Axis([0] + values[True], HEIGHT - BOTTOM, top)
+    right = Axis([0, 1] + values[False], HEIGHT - BOTTOM, top)
     out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">'
-           % (WIDTH, HEIGHT), _text(WIDTH / 2, 16, title)]
+           % (WIDTH, HEIGHT), _text(WIDTH / 2, 14, title)]
     for value in ticks(left.low, left.high):
         out.append('<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#808080" stroke-opacity="0.25"/>'
                    % (LEFT, WIDTH - RIGHT, left.at(value), left.at(value)))
         out.append(_text(LEFT - 6, left.at(value) + 4, "%g" % value, "end"))
-    if of_others:
+    if values[False]:
         out += [_text(WIDTH - RIGHT + 6, right.at(value) + 4, "%g" % value, "start")
                 for value in ticks(right.low, right.high)]
     out += [_text(x.at(value), HEIGHT - BOTTOM + 16, "%g" % value) for value in ticks(x.low, x.high)]
     out.append(_text(WIDTH / 2, HEIGHT - 6, "step"))
-    for number, (name, points, dots) in enumerate(lines):
-        color = COLORS[number % len(COLORS)]
-        out += _line(points, x, left if name.endswith("loss") else right, color, dots)
-        out.append(_text(LEFT + 8 + 150 * number, TOP - 8, name.replace("val_", "held-out "), "start", color))
+    out += _line(smooth(losses), x, left, COLORS[0])
+    for number, name in enumerate(names, 1):
+        color, y = COLORS[number % len(COLORS)], left if name.endswith("loss") else right
+        subset, whole = metrics.get(SUBSET + name, []), metrics.get(ALL + name, [])
+        if subset:
+            out += _line(subset, x, y, color) + _dots(subset, x, y, color, "none")
+        elif whole:
+            out += _line(whole, x, y, color)
+        out += _dots(whole, x, y, color, color)
+    out += _legend(["loss"] + ["held-out " + name for name in names], metrics)
     return "\n".join(out + ["</svg>", ""])
 
 

@@ -18,9 +18,10 @@ class PlotLogTest(unittest.TestCase):
     def test_reads_steps_and_evaluations(self):
         losses, metrics = plot_log.read(write(
             ['{"step":0,"val_loss":3,"val_accuracy":0.1}', '{"step":1,"loss":2.5}', '{"step":2,"loss":null}',
-             '{"step":3,"loss":1.5}', '{"step":3,"val_loss":1,"val_accuracy":0.9}']))
+             '{"step":3,"loss":1.5}', '{"step":3,"val_subset_loss":2}', '{"step":3,"val_loss":1,"val_accuracy":0.9}']))
         self.assertEqual(losses, [(1, 2.5), (3, 1.5)])
-        self.assertEqual(metrics, {"val_loss": [(0, 3), (3, 1)], "val_accuracy": [(0, 0.1), (3, 0.9)]})
+        self.assertEqual(metrics, {"val_loss": [(0, 3), (3, 1)], "val_accuracy": [(0, 0.1), (3, 0.9)],
+                                   "val_subset_loss": [(3, 2)]})
 
     def test_what_is_no_log_is_named(self):
         for lines, expected in ((["text"], ":1: expected a line of a run's log, got 'text"), (['{"loss":1}'], ":1: expected"),
@@ -54,6 +55,20 @@ class PlotLogTest(unittest.TestCase):
         self.assertLess(first, last)
         first, last = [float(place.split(",")[1]) for place in lines[1].get("points").split()]
         self.assertGreater(first, last)
+
+    def test_a_subset_and_all_are_told_apart(self):
+        picture = plot_log.draw([(1, 2.0), (2, 1.0)], {
+            "val_subset_loss": [(0, 2.5), (1, 2.0)], "val_loss": [(2, 1.8)],
+            "val_subset_accuracy": [(0, 0.1)], "val_accuracy": [(2, 0.8)]}, "t")
+        root = xml.etree.ElementTree.fromstring(picture)
+        self.assertEqual(len(root.findall("{*}polyline")), 3)  # nothing joins the subset's and the whole's
+        filled = [dot.get("fill") != "none" for dot in root.findall("{*}circle")]
+        self.assertEqual((filled.count(False), filled.count(True)), (3, 2))
+        labels = [text.text for text in root.findall("{*}text")]
+        for label in ("loss", "held-out loss", "held-out accuracy", "\u25cb of a subset  \u25cf of all"):
+            self.assertEqual(labels.count(label), 1, label)
+        colors = {dot.get("stroke") for dot in root.findall("{*}circle")}
+        self.assertEqual(len(colors), 2)  # one for each metric, of both kinds
 
 
 if __name__ == "__main__":

@@ -53,16 +53,25 @@ class Bert:
             x = self.norm(block + "norm2", x + y)
         return x
 
-    def loss(self, sample):
+    def pooled(self, sample):
+        x = self.hidden(sample["tokens"].long(), sample["segments"].long(), sample["length"].long())
+        return torch.tanh(self.linear("pooler", x[:, 0]))
+
+    def heads_of(self, sample):
+        """The mean loss of all masked words, and the logits of next sentences."""
         x = self.hidden(sample["tokens"].long(), sample["segments"].long(), sample["length"].long())
         positions = sample["positions"].long()
         words = x.gather(1, positions[:, :, None].expand(-1, -1, x.shape[2]))
         words = self.norm("masked/norm", F.gelu(self.linear("masked/transform", words)))
         logits = F.linear(words, self.parameters["embedding/table"], self.parameters["masked/bias"])
         losses = F.cross_entropy(logits.flatten(0, 1), sample["labels"].long().flatten(), reduction="none")
-        masked = (losses.view(positions.shape) * sample["weights"]).sum() / len(positions)
+        masked = (losses.view(positions.shape) * sample["weights"]).sum() / sample["weights"].sum()
         pooled = torch.tanh(self.linear("pooler", x[:, 0]))
-        return masked + F.cross_entropy(self.linear("next_sentence", pooled), sample["next"].long())
+        return masked, self.linear("next_sentence", pooled)
+
+    def loss(self, sample):
+        masked, next_logits = self.heads_of(sample)
+        return masked + F.cross_entropy(next_logits, sample["next"].long())
 
 
 def train(tensors, batches, options):
@@ -71,5 +80,18 @@ def train(tensors, batches, options):
     return reference_run.train_adamw(parameters, batches, options, model.loss)
 
 
+def evaluate(name, tensors, held_out, options):
+    """Of "words" the mean over all masked words and the share of right next sentences; of "classes" means over texts."""
+    model = Bert(tensors, int(options["layers"]), int(options["heads"]))
+    fields = {key: value.double() if value.is_floating_point() else value.long() for key, value in held_out.items()}
+    if name == "classes":
+        logits = model.linear("classifier", model.pooled(fields))
+        return {"loss": F.cross_entropy(logits, fields["label"]).item(),
+                "accuracy": (logits.argmax(1) == fields["label"]).double().mean().item()}
+    masked, next_logits = model.heads_of(fields)
+    return {"masked_loss": masked.item(),
+            "next_accuracy": (next_logits.argmax(1) == fields["next"]).double().mean().item()}
+
+
 if __name__ == "__main__":
-    sys.exit(reference_run.main(train))
+    sys.exit(reference_run.main(train, evaluate))

@@ -12,6 +12,7 @@ PyTorch's own functions, not after Sluice's code: layer norm, linear, scaled_dot
 tanh gelu, cross entropy, clip_grad_norm_ and torch.optim.AdamW.
 """
 
+import math
 import sys
 
 import reference_run
@@ -62,5 +63,14 @@ def train(tensors, batches, options):
     return reference_run.train_adamw(parameters, batches, options, loss)
 
 
+def evaluate(name, tensors, held_out, options):
+    """The mean over all tokens that are predicted, and in bits a byte."""
+    model = Gpt(tensors, int(options["layers"]), int(options["heads"]))
+    labels, weights = held_out["labels"].long(), held_out["weights"].double()
+    losses = F.cross_entropy(model.logits(held_out["tokens"].long()).flatten(0, 1), labels.flatten(), reduction="none")
+    loss = ((losses * weights.flatten()).sum() / weights.sum()).item()
+    return {"loss": loss, "bits_per_byte": loss / math.log(2) / float(options["bytes_per_token"])}
+
+
 if __name__ == "__main__":
-    sys.exit(reference_run.main(train))
+    sys.exit(reference_run.main(train, evaluate))

@@ -35,7 +35,27 @@ def compare(losses, norms, ours):
     return worst
 
 
-def write_record(path, options, losses, norms):
+def evaluate_all(folder, evaluate):
+    """{name: figures} of each held-out set that `folder` has; evaluate(name, tensors, held_out, options) gives metrics by
+    name, in double precision, each over all samples at once."""
+    evaluations = {}
+    for name in sorted(os.listdir(folder)):
+        held_out = os.path.join(folder, name, "held_out.safetensors")
+        if not os.path.exists(held_out):
+            continue
+        checkpoint = os.path.join(folder, name, "step-000000")
+        with open(os.path.join(checkpoint, "manifest.json"), encoding="utf-8") as file:
+            options = json.load(file)["options"]
+        tensors = {key: value.double() for key, value in load_file(os.path.join(checkpoint, "tensors.safetensors")).items()}
+        fields = load_file(held_out)
+        with torch.no_grad():
+            figures = evaluate(name, tensors, fields, options)
+        evaluations[name] = {"samples": len(next(iter(fields.values()))), **figures}
+        print("%s: %s" % (name, evaluations[name]))
+    return evaluations
+
+
+def write_record(path, options, losses, norms, evaluations):
     record = {
         "peer": "torch " + torch.__version__,
         "date": datetime.date.today().isoformat(),
@@ -44,6 +64,8 @@ def write_record(path, options, losses, norms):
         "losses": [float("%.9g" % x) for x in losses],
         "grad_norms": [float("%.9g" % x) for x in norms],
     }
+    if evaluations:
+        record["evaluations"] = evaluations
     with open(path, "w", encoding="utf-8") as file:
         json.dump(record, file, indent=1)
         file.write("\n")
@@ -72,9 +94,9 @@ def train_adamw(parameters, batches, options, loss_of):
     return losses, norms
 
 
-def main(train):
+def main(train, evaluate=None):
     """train(tensors, batches, options) -> losses and gradient norms of each step. `tensors` are the initial values under
-    Sluice's names, without the optimizer's state."""
+    Sluice's names, without the optimizer's state. `evaluate` is as evaluate_all wants it."""
     parser = argparse.ArgumentParser(description="Repeats Sluice's reference_run in PyTorch and compares.")
     parser.add_argument("folder", help="what the model's :reference_run wrote")
     parser.add_argument("--record", metavar="FILE", help="write PyTorch's figures here")
@@ -91,6 +113,7 @@ def main(train):
     batches = load_file(os.path.join(arguments.folder, "batches.safetensors"))
     losses, norms = train(tensors, batches, options)
     worst = compare(losses, norms, ours)
+    evaluations = evaluate_all(arguments.folder, evaluate) if evaluate else {}
     if arguments.record and worst <= BOUND:
-        write_record(arguments.record, options, losses, norms)
+        write_record(arguments.record, options, losses, norms, evaluations)
     return 0 if worst <= BOUND else 1

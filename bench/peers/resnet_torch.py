@@ -52,7 +52,8 @@ class ResNet:
 
     def logits(self, images, mean=MEAN, stddev=STDDEV):
         x = images.permute(0, 3, 1, 2) / 255
-        x = (x - torch.tensor(mean).view(-1, 1, 1)) / torch.tensor(stddev).view(-1, 1, 1)
+        mean, stddev = (torch.tensor(of, dtype=x.dtype).view(-1, 1, 1) for of in (mean, stddev))
+        x = (x - mean) / stddev
         if self.tensors["stem/conv/weight"].shape[0] == 3:
             x = F.relu(self.convolution_norm("stem", x))
         else:
@@ -87,5 +88,14 @@ def train(tensors, batches, options):
     return losses, norms
 
 
+def evaluate(name, tensors, held_out, options):
+    """By the running statistics, as model.eval() has it."""
+    logits = ResNet(tensors, training=False).logits(held_out["images"].double())
+    labels = held_out["labels"].long()
+    best = logits.topk(5, 1).indices == labels[:, None]
+    return {"loss": F.cross_entropy(logits, labels).item(), "accuracy": best[:, :1].double().sum(1).mean().item(),
+            "top5": best.double().sum(1).mean().item()}
+
+
 if __name__ == "__main__":
-    sys.exit(reference_run.main(train))
+    sys.exit(reference_run.main(train, evaluate))

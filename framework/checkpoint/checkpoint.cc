@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +14,7 @@
 #include "framework/base/status.h"
 #include "framework/checkpoint/box_copy.h"
 #include "framework/checkpoint/folder.h"
+#include "framework/checkpoint/saved_digests.h"
 
 namespace sluice {
 namespace {
@@ -23,18 +25,16 @@ constexpr int64_t kPiece = 1 << 20;  // bytes that are read at a time; whole ele
 absl::Status WriteInto(const std::string& dir, const CheckpointMeta& meta,
                        absl::Span<const TensorEntry> tensors, const TensorSource& source,
                        FileFaults* faults) {
-  Manifest manifest{meta, {}, {}};
-  const auto digesting = [&](const TensorEntry& entry) {
-    absl::StatusOr<TensorValue> value = source(entry);
-    if (value.ok()) {
-      manifest.types[entry.name] = PrintType(entry.dtype, entry.shape);
-      manifest.digests[entry.name] =
-          HashText(StableHash(value->bytes().data(), value->bytes().size()));
-    }
-    return value;
-  };
-  RETURN_IF_ERROR(
-      WriteSafetensors(absl::StrCat(dir, "/", TensorsFile(0, 0)), tensors, {}, digesting, faults));
+  SavedDigests saved;
+  RETURN_IF_ERROR(WriteSafetensors(absl::StrCat(dir, "/", TensorsFile(0, 0)), tensors, {}, source,
+                                   faults, saved.Observer()));
+  const std::vector<std::string> digests = std::move(saved).TakeDigests();
+  Manifest manifest;
+  manifest.meta = meta;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    manifest.types[tensors[i].name] = PrintType(tensors[i].dtype, tensors[i].shape);
+    manifest.digests[tensors[i].name] = digests[i];
+  }
   RETURN_IF_ERROR(WriteManifest(absl::StrCat(dir, "/", kManifest), manifest, faults));
   return SyncDirectory(dir, faults);
 }
@@ -100,6 +100,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Load(const std::string& path) {
   checkpoint.parts_ = manifest.parts;
   ASSIGN_OR_RETURN(checkpoint.files_, OpenTensors(path, manifest));
   checkpoint.meta_ = std::move(manifest.meta);
+  checkpoint.digest_ = std::move(manifest.digest);
   if (manifest.parts == 0) {
     checkpoint.tensors_ = checkpoint.files_[0].entries();
     for (const TensorEntry& entry : checkpoint.tensors_) {
@@ -227,17 +228,44 @@ absl::Status SetCheckpointAside(const std::string& path) {
   return Rename(path, aside);
 }
 
+absl::StatusOr<std::string> BestCheckpoint(const std::string& dir, int64_t newest,
+                                           const BestBy& best) {
+  ASSIGN_OR_RETURN(const auto found, Checkpoints(dir));
+  std::optional<std::pair<double, std::string>> leader;  // its figure, and its path
+  for (const auto& [step, name] : found) {
+    const std::string path = absl::StrCat(dir, "/", name);
+    // One that cannot be read is no candidate; whoever loads it is told why.
+    const absl::StatusOr<Manifest> manifest = ReadManifest(absl::StrCat(path, "/", kManifest));
+    if (step > newest || !manifest.ok()) continue;
+    const auto figure = manifest->meta.evaluation.find(best.metric);
+    if (figure == manifest->meta.evaluation.end()) continue;
+    const double value = figure->second;
+    const bool leads =
+        !leader || (best.larger_is_better ? value > leader->first : value < leader->first);
+    if (leads) leader.emplace(value, path);
+  }
+  if (leader) return leader->second;
+  return absl::NotFoundError(absl::StrCat(dir, ": expected a checkpoint that was evaluated by ",
+                                          best.metric, ", got none"));
+}
+
 // They lose their names first, and for good, so that a removal that is cut short leaves no half of
 // one that looks whole.
 absl::Status PruneCheckpoints(const std::string& dir, int64_t newest, int64_t keep,
-                              FileFaults* faults) {
+                              const BestBy& best, FileFaults* faults) {
   ASSIGN_OR_RETURN(auto found, Checkpoints(dir));
   found.erase(std::find_if(found.begin(), found.end(),
                            [newest](const auto& one) { return one.first > newest; }),
               found.end());
   const int64_t drop = static_cast<int64_t>(found.size()) - std::max<int64_t>(keep, 1);
+  std::string stays;
+  if (drop > 0 && !best.metric.empty()) {
+    const absl::StatusOr<std::string> leader = BestCheckpoint(dir, newest, best);
+    if (leader.ok()) stays = *leader;
+  }
   for (int64_t i = 0; i < drop; ++i) {
     const std::string path = absl::StrCat(dir, "/", found[i].second);
+    if (path == stays) continue;
     RETURN_IF_ERROR(RemoveTree(path + kUnfinished, faults));
     RETURN_IF_ERROR(Rename(path, path + kUnfinished, faults));
   }

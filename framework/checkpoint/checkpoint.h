@@ -40,6 +40,9 @@ class Checkpoint {
 
   const std::string& path() const { return path_; }
   const CheckpointMeta& meta() const { return meta_; }
+  // Of all that its manifest says, digests of its tensors included: two checkpoints with the same
+  // digest hold the same, as far as what is read of them has the digests that it should have.
+  const std::string& digest() const { return digest_; }
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   // NotFound names the tensor; DataLoss says that its bytes are not those that were written.
   absl::StatusOr<HostTensor> Read(absl::string_view name) const;
@@ -67,7 +70,7 @@ class Checkpoint {
   absl::Status ReadStored(const TensorEntry& tensor, const StoredBox& stored, const Box* box,
                           HostTensor* value) const;
 
-  std::string path_;
+  std::string path_, digest_;
   CheckpointMeta meta_;
   int32_t parts_ = 0;
   std::vector<SafetensorsReader> files_;  // by part
@@ -90,11 +93,21 @@ absl::StatusOr<std::string> LatestGoodCheckpoint(const std::string& dir,
 // Renames a checkpoint to "<path>.damaged", so that it is neither loaded nor counted.
 absl::Status SetCheckpointAside(const std::string& path);
 
+// By which figure of CheckpointMeta::evaluation checkpoints are compared.
+struct BestBy {
+  std::string metric;  // empty: they are not
+  bool larger_is_better = false;
+};
+// Of the checkpoints up to step `newest` the one with the best figure, of equal ones the first;
+// NotFound if none has the figure.
+absl::StatusOr<std::string> BestCheckpoint(const std::string& dir, int64_t newest,
+                                           const BestBy& best);
+
 // Of the checkpoints up to step `newest`, the one just written, keeps the `keep` newest (at least
-// one); removes the others and what unfinished saves left. Those of higher steps are another run's
-// and stay.
+// one) and the best one, if one is asked for; removes the others and what unfinished saves left.
+// Those of higher steps are another run's and stay.
 absl::Status PruneCheckpoints(const std::string& dir, int64_t newest, int64_t keep,
-                              FileFaults* faults = nullptr);
+                              const BestBy& best = {}, FileFaults* faults = nullptr);
 
 }  // namespace sluice
 

@@ -2,10 +2,15 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -103,6 +108,69 @@ TEST(CheckpointTest, FindsTheLatestByStepAndPrunesTheOldest) {
   EXPECT_THAT(*ListDirectory(dir), ElementsAre("notes.tmp", "step-1000000", "step-999999"));
   ASSERT_TRUE(PruneCheckpoints(dir, 1'000'000, 0).ok());
   EXPECT_EQ(*LatestCheckpoint(dir), dir + "/step-1000000");
+}
+
+// What is not finite is never saved, so that it takes no good checkpoint's place.
+TEST(CheckpointTest, AValueThatIsNotFiniteIsNamedAndNotSaved) {
+  const std::string dir = FreshDirectory("finite");
+  const std::vector<TensorEntry> entries = {{"mean", DType::kF32, {3}},
+                                            {"count", DType::kI32, {2}},
+                                            {"norm/variance", DType::kF32, {300, 1000}}};
+  // The whole of a tensor, but for one element; -1 leaves all as they are. All bits of a whole
+  // number may be ones.
+  const auto values = [](const std::string& name, int64_t at, float value) {
+    return [=](const TensorEntry& entry) -> absl::StatusOr<TensorValue> {
+      HostTensor tensor(entry.dtype, entry.shape);
+      if (entry.dtype == DType::kI32) std::ranges::fill(tensor.bytes, std::byte{0xff});
+      if (entry.name == name && at >= 0) tensor.data<float>()[at] = value;
+      return TensorValue(std::move(tensor));
+    };
+  };
+  ASSERT_TRUE(SaveCheckpoint(dir, Meta(1), entries, values("", -1, 0)).ok());
+  const float infinity = std::numeric_limits<float>::infinity();
+  struct Bad {
+    const char* name;
+    int64_t at;
+    float value;
+    const char* message;
+  };
+  for (const Bad& bad :
+       {Bad{"mean", 2, -infinity, "tensor mean: expected finite values, got -inf at [2]"},
+        Bad{"norm/variance", 299'999, infinity,
+            "tensor norm/variance: expected finite values, got inf at [299,999]"},
+        Bad{"norm/variance", 70'005, std::nanf(""),
+            "tensor norm/variance: expected finite values, got nan at [70,5]"}}) {
+    for (const int64_t step : {1, 2}) {
+      const absl::Status status =
+          SaveCheckpoint(dir, Meta(step), entries, values(bad.name, bad.at, bad.value)).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+      EXPECT_EQ(status.message(), bad.message);
+    }
+    EXPECT_THAT(*ListDirectory(dir), ElementsAre("step-000001"));
+    EXPECT_EQ(Checkpoint::Load(dir + "/step-000001")->Verify(), absl::OkStatus());
+  }
+}
+
+TEST(CheckpointTest, TheBestStays) {
+  const std::string dir = FreshDirectory("best");
+  const std::map<int64_t, double> losses = {{1, 3.5}, {2, 1.25}, {3, 2}, {4, 1.25}, {5, 1.5}};
+  for (const auto& [step, loss] : losses) {
+    CheckpointMeta meta = Meta(step);
+    meta.evaluation = {{"loss", loss}, {"accuracy", 1 / loss}};
+    ASSERT_TRUE(SaveCheckpoint(dir, meta, Entries(), Values(1)).ok());
+    EXPECT_EQ(Checkpoint::Load(absl::StrCat(dir, "/step-00000", step))->meta().evaluation,
+              meta.evaluation);
+  }
+  ASSERT_TRUE(SaveCheckpoint(dir, Meta(6), Entries(), Values(1)).ok());  // not evaluated
+  EXPECT_EQ(*BestCheckpoint(dir, 6, {"loss"}), dir + "/step-000002");
+  EXPECT_EQ(*BestCheckpoint(dir, 1, {"loss"}), dir + "/step-000001");
+  EXPECT_EQ(*BestCheckpoint(dir, 6, {"accuracy", true}), dir + "/step-000002");
+  EXPECT_EQ(*BestCheckpoint(dir, 6, {"loss", true}), dir + "/step-000001");
+  EXPECT_TRUE(absl::IsNotFound(BestCheckpoint(dir, 6, {"auc"}).status()));
+  ASSERT_TRUE(PruneCheckpoints(dir, 6, 2, {"loss"}).ok());
+  EXPECT_THAT(*ListDirectory(dir), ElementsAre("step-000002", "step-000005", "step-000006"));
+  ASSERT_TRUE(PruneCheckpoints(dir, 6, 1).ok());
+  EXPECT_THAT(*ListDirectory(dir), ElementsAre("step-000006"));
 }
 
 // As where a run begins in a folder that holds checkpoints of an older one.

@@ -29,14 +29,19 @@ using AgreeFunction = std::function<absl::Status(
 struct CheckpointWriterOptions {
   std::string dir;
   int64_t keep = 1;               // the newest checkpoints that stay
+  BestBy best = {};               // and the one that is best by this, if it has a metric
   CheckpointPart part = {};       // which rank of how many
   AgreeFunction agree = nullptr;  // of several ranks; called on the writer's thread
-  FileFaults* faults = nullptr;   // a test's; called on the writer's thread
+  // Asked before each checkpoint on the first rank's writer's thread: an error is that of the save.
+  // May be empty.
+  std::function<absl::Status()> check = nullptr;
+  FileFaults* faults = nullptr;  // a test's; called on the writer's thread
 };
 
 // What one rank writes of a checkpoint.
 struct CheckpointContents {
-  CheckpointMeta meta;               // the same on all ranks
+  // The same on all ranks, but that the first rank alone need know the evaluation.
+  CheckpointMeta meta;
   std::vector<TensorEntry> tensors;  // of the whole checkpoint, the same on all ranks
   std::vector<BoxEntry> boxes;       // of this rank; of a single one each tensor whole, in order
 };

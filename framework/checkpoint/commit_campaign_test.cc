@@ -76,7 +76,7 @@ absl::Status Save(const std::string& dir, int64_t step, int value, int64_t keep,
   const CheckpointMeta meta = {step, 7, step * 8, {{"value", absl::StrCat(value)}}};
   RETURN_IF_ERROR(parts == 0 ? SaveCheckpoint(dir, meta, Entries(), Value(value), faults).status()
                              : SaveParts(dir, meta, value, parts, faults));
-  return PruneCheckpoints(dir, step, keep, faults);
+  return PruneCheckpoints(dir, step, keep, {}, faults);
 }
 
 // The value that every byte of a whole checkpoint has, or an error.

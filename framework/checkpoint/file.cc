@@ -56,7 +56,7 @@ absl::Status MakeDirectory(const std::string& path, FileFaults* faults) {
 absl::StatusOr<FileWriter> FileWriter::Open(const std::string& path, int flags,
                                             FileFaults* faults) {
   const int descriptor = Ask(faults, {FileCall::kOpen, path, ""}, [flags](const FileOperation& o) {
-    return open(o.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+    return open(o.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
   });
   if (descriptor < 0) return SystemError(path, "create", errno);
   return FileWriter(path, descriptor, faults);
@@ -161,7 +161,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path, int64_t limit) {
 
 absl::Status CheckWritable(const std::string& path) {
   // Made and removed again if there is none. Nothing is written to a file that stands.
-  int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  int descriptor = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   const bool made = descriptor >= 0;
   // Without waiting for someone to read a pipe.
   if (!made && errno == EEXIST) descriptor = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);

@@ -142,6 +142,17 @@ bool ParseData(const Json& json, CheckpointMeta* meta) {
   return true;
 }
 
+bool ParseEvaluation(const Json& json, CheckpointMeta* meta) {
+  if (!json.contains("evaluation")) return true;
+  const Json& evaluation = json["evaluation"];
+  if (!evaluation.is_object()) return false;
+  for (auto item = evaluation.begin(); item != evaluation.end(); ++item) {
+    if (!item.value().is_number()) return false;
+    meta->evaluation[item.key()] = item.value().get<double>();
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::Status CheckCover(const Manifest& manifest) {
@@ -182,6 +193,7 @@ std::string PrintManifest(const Manifest& manifest) {
   for (const auto& data : meta.data) {
     json["data"][data.first] = {{"bytes", data.second.bytes}, {"digest", data.second.digest}};
   }
+  if (!meta.evaluation.empty()) json["evaluation"] = meta.evaluation;
   const absl::StatusOr<std::string> sealed = SealManifest(TextOf(json), "manifest");
   SLUICE_CHECK_OK(sealed.status());
   return *sealed;
@@ -210,14 +222,16 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text, absl::string_view
                      json.contains("digest") ? json["digest"].dump().substr(0, 40) : "none"));
   }
   Manifest manifest;
+  manifest.digest = digest;
   CheckpointMeta& meta = manifest.meta;
   if (!ParseWhole(json, "step", INT64_MAX, &meta.step) ||
       !ParseWhole(json, "seed", UINT64_MAX, &meta.seed) ||
       !ParseWhole(json, "samples", INT64_MAX, &meta.samples) || !json.contains("options") ||
       !ParseOptions(json["options"], &meta) || !json.contains("tensors") ||
-      (format == kFormat && !ParseTensors(json["tensors"], &manifest)) || !ParseData(json, &meta)) {
-    return absl::DataLossError(
-        absl::StrCat(file, ": expected step, seed, samples, options, tensors and perhaps data"));
+      (format == kFormat && !ParseTensors(json["tensors"], &manifest)) || !ParseData(json, &meta) ||
+      !ParseEvaluation(json, &meta)) {
+    return absl::DataLossError(absl::StrCat(
+        file, ": expected step, seed, samples, options, tensors and perhaps data and evaluation"));
   }
   if (format == kFormatOfPart) manifest.part = 0;
   if (format != kFormat) {

@@ -28,13 +28,16 @@ struct CheckpointMeta {
   int64_t samples = 0;                          // seen so far: the position in the data
   std::map<std::string, std::string> options;   // of the run, for people and for comparing
   std::map<std::string, DataRecord> data = {};  // that the run learns from; none where nobody knew
+  // What the evaluation at this step gave, by metric; empty where there was none. Finite.
+  std::map<std::string, double> evaluation = {};
 };
 
 struct Manifest {
   CheckpointMeta meta;
+  std::string digest = {};  // of what was parsed: all else that it says
   // By tensor. Of whole tensors in one file there are digests of the same names; of parts there are
   // boxes of the same names.
-  std::map<std::string, std::string> types, digests;
+  std::map<std::string, std::string> types = {}, digests = {};
   int32_t parts = 0;  // 0: one file of whole tensors
   std::map<std::string, std::vector<StoredBox>> boxes = {};
   // Of the manifest of a part alone, before all are joined: which one it is. Else the boxes hold

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/folder.h"
+#include "framework/checkpoint/saved_digests.h"
 
 namespace sluice {
 namespace {
@@ -155,19 +155,15 @@ absl::Status WriteCheckpointPart(const std::string& dir, const CheckpointMeta& m
     stored.push_back(&each);
   }
   size_t next = 0;  // the source is asked once for each, in order
-  const auto digesting = [&](const TensorEntry&) {
-    const BoxEntry& each = *stored[next++];
-    absl::StatusOr<TensorValue> value = source(each);
-    if (value.ok()) {
-      manifest.boxes[each.tensor].push_back(
-          {part.part, each.box,
-           HashText(StableHash(value->bytes().data(), value->bytes().size()))});
-    }
-    return value;
-  };
+  const auto values = [&](const TensorEntry&) { return source(*stored[next++]); };
   const std::string folder = absl::StrCat(path, kUnfinished, "/");
-  RETURN_IF_ERROR(WriteSafetensors(folder + TensorsFile(part.part, part.parts), entries, {},
-                                   digesting, faults));
+  SavedDigests saved;
+  RETURN_IF_ERROR(WriteSafetensors(folder + TensorsFile(part.part, part.parts), entries, {}, values,
+                                   faults, saved.Observer()));
+  const std::vector<std::string> digests = std::move(saved).TakeDigests();
+  for (size_t i = 0; i < stored.size(); ++i) {
+    manifest.boxes[stored[i]->tensor].push_back({part.part, stored[i]->box, digests[i]});
+  }
   // Behind it: whoever finds this has the other.
   RETURN_IF_ERROR(WriteManifest(folder + PartManifest(part.part, part.parts), manifest, faults));
   return SyncDirectory(path + kUnfinished, faults);

@@ -60,10 +60,18 @@ class TensorValue {
 // memory.
 using TensorSource = std::function<absl::StatusOr<TensorValue>(const TensorEntry&)>;
 
-// Writes and syncs. Errors: a value that is not of its entry's type; a name twice; the source's.
+// Sees the bytes of tensors, in order, right before they are written, while they are in the cache.
+// A piece begins at element `first` of its tensor and holds whole elements; a tensor without
+// elements has one empty piece. An error ends the writing.
+using PieceObserver = std::function<absl::Status(const TensorEntry& entry, int64_t first,
+                                                 absl::Span<const std::byte> piece)>;
+
+// Writes and syncs. Errors: a value that is not of its entry's type; a name twice; those of the
+// source and of `observer`, which may be empty.
 absl::Status WriteSafetensors(const std::string& path, absl::Span<const TensorEntry> entries,
                               const std::map<std::string, std::string>& metadata,
-                              const TensorSource& source, FileFaults* faults = nullptr);
+                              const TensorSource& source, FileFaults* faults = nullptr,
+                              const PieceObserver& observer = {});
 
 class SafetensorsReader {
  public:

@@ -190,6 +190,7 @@ absl::StatusOr<LaunchPlace> PlaceReader::Place(absl::string_view launcher, const
   place.launcher = std::string(launcher);
   ASSIGN_OR_RETURN(place.ranks, variables_.Count(ranks));
   ASSIGN_OR_RETURN(place.rank, variables_.Index(rank, place.ranks, ranks));
+  place.counted_by = absl::StrCat(ranks, "=", variables_.Get(ranks));
   return place;
 }
 

@@ -21,9 +21,10 @@ struct LaunchPlace {
   int32_t restarts = 0;  // how often the job was begun again
   std::string address;   // "host:port" at which rank 0 waits for the others; empty if `ranks` is 1
   // Inherited descriptors; -1: none. The listener is the caller's from here on.
-  int listener = -1;  // rank 0 of //tools:launch: a socket that listens at `address`
-  int secret = -1;    // the job's secret: 32 bytes, to be read by pread from 0
-  std::string text;   // "srun: rank 3 of 16, local 3 of 8, rendezvous at gnode10:29500"
+  int listener = -1;       // rank 0 of //tools:launch: a socket that listens at `address`
+  int secret = -1;         // the job's secret: 32 bytes, to be read by pread from 0
+  std::string counted_by;  // what says how many ranks there are: "WORLD_SIZE=16", "--ranks=4"
+  std::string text;        // "srun: rank 3 of 16, local 3 of 8, rendezvous at gnode10:29500"
 };
 
 // The shape of getenv: the variable's value, or null. A variable that is set to "" counts as unset.

@@ -100,7 +100,10 @@ absl::Status Rendezvous::Receive(Descriptor listener) {
   if (absl::IsDeadlineExceeded(status)) {
     status = absl::DeadlineExceededError(
         absl::StrCat("rendezvous at ", options_.address, ": expected ", options_.ranks,
-                     " ranks within ", options_.limit.count() / 1000, " s, missing: ", Missing()));
+                     " ranks within ", options_.limit.count() / 1000, " s, missing: ", Missing(),
+                     options_.counted_by.empty()
+                         ? ""
+                         : absl::StrCat("; ", options_.counted_by, " says how many there are")));
   }
   told_ = true;
   for (auto& newcomer : waiting_) {

@@ -25,8 +25,9 @@ namespace sluice {
 
 struct RendezvousOptions {
   int32_t rank = 0, ranks = 1;
-  int32_t restarts = 0;  // ranks of another start of the job are refused
-  std::string address;   // of rank 0, "host:port"
+  int32_t restarts = 0;    // ranks of another start of the job are refused
+  std::string counted_by;  // what says how many ranks there are, for errors; may be empty
+  std::string address;     // of rank 0, "host:port"
   // Rank 0: a socket that listens there already, and is the rendezvous's from now on; -1: none.
   int listener = -1;
   // Without one only processes of this host are reached: another address is refused.

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-enum Field { kTokens, kSegments, kLength, kPositions, kLabels, kWeights, kNext };
+enum Field { kTokens, kSegments, kLength, kPositions, kLabels, kWeights, kMaskedWords, kNext };
 
 constexpr int64_t kSpecialTokens = 3;  // [CLS] and twice [SEP]
 constexpr int64_t kLeastText = 2;      // tokens, one of each segment
@@ -125,7 +125,7 @@ absl::StatusOr<MaskedText> MaskedText::Create(absl::string_view what,
   result.fields_ = {{"tokens", DType::kI32, {length}}, {"segments", DType::kI32, {length}},
                     {"length", DType::kI32, {}},       {"positions", DType::kI32, {most}},
                     {"labels", DType::kI32, {most}},   {"weights", DType::kF32, {most}},
-                    {"next", DType::kI32, {}}};
+                    {"masked_words", DType::kF32, {}}, {"next", DType::kI32, {}}};
   return result;
 }
 
@@ -314,9 +314,12 @@ absl::Status MaskedText::Fill(int field, absl::Span<const int64_t> samples, int6
       const auto count = static_cast<int64_t>(drawn.positions.size());
       auto* row = reinterpret_cast<float*>(to);
       for (int64_t i = box[0].begin; i < box[0].end; ++i) {
-        *row++ = i < count ? 1.0F / static_cast<float>(count) : 0.0F;
+        *row++ = i < count ? 1.0F : 0.0F;
       }
       to = reinterpret_cast<std::byte*>(row);
+    } else if (field == kMaskedWords) {
+      *reinterpret_cast<float*>(to) = static_cast<float>(drawn.positions.size());
+      to += sizeof(float);
     } else {
       auto* value = reinterpret_cast<int32_t*>(to);
       *value = field == kNext ? static_cast<int32_t>(drawn.elsewhere)

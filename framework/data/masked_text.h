@@ -28,7 +28,8 @@ struct MaskedTextOptions {
 //   length []      tokens that are no padding
 //   positions [M]  of the tokens to predict, ascending, then 0
 //   labels [M]     which tokens stood there, then 0
-//   weights [M]    f32, one over their number for each of them, then 0
+//   weights [M]    f32, 1 for each of them, then 0
+//   masked_words [] f32, their number, the sum of the weights
 //   next []        0: b follows a in its document; 1: it is of another document, as the head of
 //                  BERT's published weights counts them
 //

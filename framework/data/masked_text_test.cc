@@ -44,6 +44,7 @@ Numbered NumberedDocuments() {
 struct Row {
   std::vector<int32_t> tokens, segments, positions, labels;
   std::vector<float> weights;
+  float masked_words = 0;
   int32_t length = 0, next = 0;
 };
 
@@ -68,6 +69,7 @@ class MaskedTextTest : public ::testing::Test {
     };
     for (int64_t i = 0; i < count; ++i) {
       std::vector<int32_t> one;
+      std::vector<float> words;
       take(0, i, &rows[i].tokens);
       take(1, i, &rows[i].segments);
       take(2, i, &one);
@@ -75,7 +77,9 @@ class MaskedTextTest : public ::testing::Test {
       take(3, i, &rows[i].positions);
       take(4, i, &rows[i].labels);
       take(5, i, &rows[i].weights);
-      take(6, i, &one);
+      take(6, i, &words);
+      rows[i].masked_words = words[0];
+      take(7, i, &one);
       rows[i].next = one[0];
     }
     return rows;
@@ -219,17 +223,15 @@ TEST_F(MaskedTextTest, PredictsWholeWords) {
     // One token less where the last word that would fit has two.
     EXPECT_LE(number, std::lround(row.length * 0.15));
     EXPECT_GE(number, std::lround(row.length * 0.15) - 1);
-    float sum = 0;
     std::set<int32_t> positions;
     for (size_t i = 0; i < row.weights.size(); ++i) {
-      sum += row.weights[i];
       if (static_cast<int64_t>(i) >= number) {
         EXPECT_EQ(row.positions[i], 0);
         EXPECT_EQ(row.labels[i], 0);
         EXPECT_EQ(row.weights[i], 0);
         continue;
       }
-      EXPECT_EQ(row.weights[i], 1.0F / static_cast<float>(number));
+      EXPECT_EQ(row.weights[i], 1);
       EXPECT_TRUE(i == 0 || row.positions[i] > row.positions[i - 1]);
       positions.insert(row.positions[i]);
       EXPECT_FALSE(vocabulary_.IsSpecial(row.labels[i]));
@@ -244,7 +246,7 @@ TEST_F(MaskedTextTest, PredictsWholeWords) {
         replacements.insert(token);
       }
     }
-    EXPECT_NEAR(sum, 1, 1e-6);
+    EXPECT_EQ(row.masked_words, static_cast<float>(number));
     for (int32_t i = 2; i < row.length; ++i) {
       if (vocabulary_.GoesOn(tokens[i]) && tokens[i - 1] != vocabulary_.separator()) {
         EXPECT_EQ(positions.contains(i), positions.contains(i - 1));
@@ -262,7 +264,7 @@ TEST_F(MaskedTextTest, PredictsSomethingWhereNoWordFits) {
   numbered_.documents = {"d0w2xy d0w8xy d0w2xy", "d1w2xy d1w8xy d1w2xy"};
   const MaskedText data = Make({12, 2, 0.9, 3});
   for (const Row& row : Rows(data, 20)) {
-    EXPECT_EQ(row.weights, std::vector<float>({0.5F, 0.5F}));
+    EXPECT_EQ(row.weights, std::vector<float>({1, 1}));
     EXPECT_EQ(row.positions[1], row.positions[0] + 1);
   }
 }

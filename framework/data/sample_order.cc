@@ -44,7 +44,8 @@ int64_t Permuted(int64_t place, int64_t size, uint64_t seed, int64_t epoch) {
 
 int64_t SampleAt(const SampleOrder& order, int64_t position, int64_t num_samples) {
   if (order.kind == SampleOrder::kSpread) {
-    return order.count == 1 ? 0 : position * (num_samples - 1) / (order.count - 1);
+    const int64_t place = std::min(position, order.count - 1);
+    return order.count == 1 ? 0 : place * (num_samples - 1) / (order.count - 1);
   }
   if (order.kind == SampleOrder::kEpochs) {
     return Permuted(position % num_samples, num_samples, order.seed, position / num_samples);

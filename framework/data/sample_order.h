@@ -11,7 +11,9 @@ namespace sluice {
 struct SampleOrder {
   enum Kind : uint8_t {
     kRandom,  // each drawn from all of them, whatever came before
-    kSpread,  // `count` of them evenly from the first to the last, in their order
+    // `count` of them evenly from the first to the last, in their order; at positions from `count`
+    // on the last one stands again.
+    kSpread,
     kEpochs,  // all of them, then all again, each time in an order of its own
   };
   Kind kind = kRandom;

@@ -40,6 +40,8 @@ TEST(SampleOrderTest, SpreadGoesFromTheFirstToTheLast) {
   EXPECT_THAT(Take(order, 1, 100), ::testing::ElementsAre(0));
   order.count = 100;
   EXPECT_EQ(Take(order, 100, 100)[57], 57);
+  order.count = 3;
+  EXPECT_THAT(Take(order, 5, 5), ::testing::ElementsAre(0, 2, 4, 4, 4));
 }
 
 std::vector<int64_t> Epoch(uint64_t seed, int64_t epoch, int64_t num_samples) {

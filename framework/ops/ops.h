@@ -78,9 +78,9 @@ void MovingAverage(Tensor variable, Tensor value, double momentum);
 // ---- prelu.cc, l2_normalize.cc, top_k.cc ----
 Tensor Prelu(Tensor x, Tensor slope);                  // slope [channels], of the last dimension
 Tensor L2Normalize(Tensor x, double epsilon = 1e-12);  // x / max(its length, epsilon), by rows
-// The fraction of rows whose label is among the k largest of logits [...,v]; of equal ones the
-// earlier is the larger.
-Tensor TopKAccuracy(Tensor logits, Tensor labels, int64_t k);
+// logits [...,v], i32 labels [...] -> [...]: 1 where the label is among the k largest logits of its
+// row, else 0; of equal logits the earlier is the larger.
+Tensor TopKHits(Tensor logits, Tensor labels, int64_t k);
 
 // ---- normalize_images.cc ----
 // Pictures as they are fed, u8 [.., channels], to f32: (x / 255 - mean) / stddev, with one mean and

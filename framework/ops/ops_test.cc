@@ -210,21 +210,21 @@ TEST(OpsTest, NormalizeImages) {
 }
 
 // Of the equal ones the first is the larger; a row of NaN is no hit.
-TEST(OpsTest, TopKAccuracy) {
+TEST(OpsTest, TopKHits) {
   Graph graph;
   const Tensor x = graph.Input("x", DType::kF32, {4, 3}, "");
   const Tensor labels = graph.Input("y", DType::kI32, {4}, "");
   for (const int64_t k : {1, 2, 3}) {
-    graph.Output("top" + std::to_string(k), TopKAccuracy(x, labels, k));
+    graph.Output("top" + std::to_string(k), TopKHits(x, labels, k));
   }
   const double nan = std::nan("");
   const ArrayMap feeds = {{"x", Of({4, 3}, {1, 3, 2, 5, 5, 5, 5, 5, 5, nan, nan, nan})},
                           {"y", Of({4}, {2, 0, 1, 1})}};
   ArrayMap none;
-  EXPECT_THAT(Values(graph, feeds, &none, "top1"), ElementsAre(0.25));
-  EXPECT_THAT(Values(graph, feeds, &none, "top2"), ElementsAre(0.75));
-  EXPECT_THAT(Values(graph, feeds, &none, "top3"), ElementsAre(0.75));
-  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return TopKAccuracy(x[0], x[0], 0); }),
+  EXPECT_THAT(Values(graph, feeds, &none, "top1"), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(Values(graph, feeds, &none, "top2"), ElementsAre(1, 1, 1, 0));
+  EXPECT_THAT(Values(graph, feeds, &none, "top3"), ElementsAre(1, 1, 1, 0));
+  EXPECT_THAT(ErrorOf({{2, 3}}, [](const In& x) { return TopKHits(x[0], x[0], 0); }),
               HasSubstr("top_k: expected k from 1 on, got 0"));
 }
 

@@ -1,4 +1,4 @@
-// Top-k accuracy: how many logits come before the label's, counted where they are. A split
+// Top-k hits: how many logits come before the label's, counted where they are. A split
 // vocabulary adds up one number a row, and no row is sorted or gathered.
 #include <utility>
 
@@ -66,7 +66,7 @@ const OpDef& LabelRankOp() {
   return op;
 }
 
-Tensor TopKAccuracy(Tensor logits, Tensor labels, int64_t k) {
+Tensor TopKHits(Tensor logits, Tensor labels, int64_t k) {
   if (k < 1) return Refuse(logits, "top_k", absl::StrCat("expected k from 1 on, got ", k));
   const Tensor picked = ApplyOne(CrossEntropyPickOp(), CrossEntropyAttributes(), {logits, labels});
   const Tensor rank = ApplyOne(LabelRankOp(), NoAttributes(), {logits, labels, picked});
@@ -75,7 +75,7 @@ Tensor TopKAccuracy(Tensor logits, Tensor labels, int64_t k) {
   const auto constant = [&](int64_t value) {
     return Fill(rank.graph(), static_cast<double>(value), {}, rank.dtype());
   };
-  return Mean(Relu(constant(1) - Relu(rank - constant(k - 1))));
+  return Relu(constant(1) - Relu(rank - constant(k - 1)));
 }
 
 }  // namespace sluice

@@ -21,4 +21,15 @@ void ExpectReferenceRun(const ReferenceRunCase& of, const std::string& record, d
               read->peer.c_str(), read->date.c_str(), largest.loss, largest.grad_norm);
 }
 
+void ExpectReferenceEvaluations(const ReferenceRunCase& of, const std::string& record,
+                                const std::vector<EvaluationLayout>& layouts) {
+  EXPECT_FALSE(of.evaluations.empty());
+  for (const ReferenceEvaluation& evaluation : of.evaluations) {
+    for (const EvaluationLayout& layout : layouts) {
+      EXPECT_EQ(CheckReferenceEvaluation(evaluation, record, layout, /*bound=*/1e-6),
+                absl::OkStatus());
+    }
+  }
+}
+
 }  // namespace sluice

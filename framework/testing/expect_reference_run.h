@@ -4,6 +4,7 @@
 #define SLUICE_FRAMEWORK_TESTING_EXPECT_REFERENCE_RUN_H_
 
 #include <string>
+#include <vector>
 
 #include "framework/testing/reference_run.h"
 
@@ -14,6 +15,11 @@ namespace sluice {
 // nothing. `script` writes such a record. Prints the largest differences.
 void ExpectReferenceRun(const ReferenceRunCase& of, const std::string& record, double learned,
                         const std::string& script);
+
+// Every evaluation of the case must come to PyTorch's figures, to 1e-6 relative, in each of the
+// layouts.
+void ExpectReferenceEvaluations(const ReferenceRunCase& of, const std::string& record,
+                                const std::vector<EvaluationLayout>& layouts);
 
 }  // namespace sluice
 

@@ -266,7 +266,7 @@ Tensor RandomGraphBuilder::GrowTopK(Tensor x) {
   const Tensor logits = MatMul(features, Cast(Fill(graph_, 1, {inner, classes}), dtype_));
   const Tensor scores = (logits + NewInput(dtype_, {batch_, classes}, 3)).With(annotation);
   const Tensor labels = NewInput(DType::kI32, {batch_}, classes);
-  graph_->Output(absl::StrCat("side", sides_++), TopKAccuracy(scores, labels, 1 + Below(2)));
+  graph_->Output(absl::StrCat("side", sides_++), Mean(TopKHits(scores, labels, 1 + Below(2))));
   return Scale(x, 0.5);
 }
 

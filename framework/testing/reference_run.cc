@@ -183,6 +183,9 @@ absl::Status WriteReferenceRun(const ReferenceRunCase& of, const std::string& fo
   record.batches_digest = run->batches_digest();
   ASSIGN_OR_RETURN(record.initial_digest, run->InitialDigest());
   ASSIGN_OR_RETURN(record.figures, run->Train());
+  for (const ReferenceEvaluation& evaluation : of.evaluations) {
+    RETURN_IF_ERROR(WriteReferenceEvaluation(evaluation, folder));
+  }
   return WriteReferenceRunRecord(folder + "/sluice.json", record);
 }
 

@@ -20,6 +20,7 @@
 #include "framework/graph/graph.h"
 #include "framework/nn/learning_rate.h"
 #include "framework/session/session.h"
+#include "framework/testing/reference_evaluation.h"
 
 namespace sluice {
 
@@ -37,6 +38,8 @@ struct ReferenceRunCase {
   // Sizes and rules that the peer has to know, under the trainer's names where it has a flag of the
   // same meaning.
   std::map<std::string, std::string> options;
+  // Held-out data that the peer evaluates, too. May be empty.
+  std::vector<ReferenceEvaluation> evaluations = {};
 };
 
 struct ReferenceRunFigures {

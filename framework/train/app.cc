@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -21,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "framework/base/cores.h"
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
 #include "framework/base/memory.h"
@@ -31,6 +32,7 @@
 #include "framework/checkpoint/file.h"
 #include "framework/comm/comm_net.h"
 #include "framework/data/dataset.h"
+#include "framework/train/app_report.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/interrupt.h"
@@ -38,6 +40,7 @@
 #include "framework/train/job_flags.h"
 #include "framework/train/links.h"
 #include "framework/train/peak.h"
+#include "framework/train/run_agreement.h"
 #include "framework/train/trainer.h"
 #include "framework/train/variables.h"
 
@@ -45,8 +48,6 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int64_t kQuickEvaluation = 8;  // batches, while training goes on
 
 int Fail(const App& app, const absl::Status& status, int code) {
   absl::FPrintF(stderr, "%s: %s\n", app.name, PrintableLine(status.message()));
@@ -124,87 +125,6 @@ absl::StatusOr<AppData> OpenData(const App& app, const AppOptions& options) {
                    "; bazel run //tools:dataset -- list names data that can be fetched"));
 }
 
-void PrintPage(const SessionOptions& session) {
-  if (session.explain_html.empty()) return;
-  absl::PrintF("page       %s\n", session.explain_html);
-}
-
-// The curve of the loss, and of what is held out: on top of it where that is a loss, too.
-void PrintCurves(const TrainingRecord& record, const Metric& metric, const AppData& data) {
-  const bool both = metric.name == "loss";
-  absl::PrintF("\n%s", DrawPlot(record.losses, both ? record.evaluations : std::vector<PlotPoint>(),
-                                PlotOptions()));
-  const std::string in = metric.unit.empty() || !both ? "" : " in " + metric.unit;
-  const std::string marks =
-      data.held_out == nullptr || !both ? "" : "; o: on " + data.held_out_name;
-  absl::PrintF("          loss%s%s\n\n", in, marks);
-  if (both || record.evaluations.empty()) return;
-  absl::PrintF("%s          %s on %s\n\n",
-               DrawPlot(record.evaluations, record.evaluations, PlotOptions()), metric.name,
-               data.held_out_name);
-}
-
-void PrintEnd(const TrainingRecord& record, const AppModel& model, const AppData& data,
-              const AppOptions& options) {
-  const Metric& metric = model.metrics[0];
-  PrintCurves(record, metric, data);
-  if (!record.evaluations.empty() && !record.stopped) {
-    const double value = record.evaluations.back().y;
-    absl::PrintF("held-out %s %.4f%s", metric.name, value,
-                 metric.unit.empty() ? "" : " " + metric.unit);
-    if (data.baseline) {
-      const double other = data.baseline->value;
-      absl::PrintF(", %.4f %s %s's %.4f", std::abs(other - value),
-                   value < other ? "below" : "above", data.baseline->name, other);
-    }
-    for (size_t i = 1; i < model.metrics.size(); ++i) {
-      absl::PrintF(", %s %.4f", model.metrics[i].name, record.last_evaluation[i]);
-    }
-    absl::PrintF("\n");
-  }
-  absl::PrintF("checkpoint %s\nlog        %s\n",
-               record.checkpoint.empty() ? "none" : record.checkpoint, record.log);
-  if (record.saves > 0 && !record.losses.empty() && record.step_seconds > 0) {
-    const double pause = record.save_seconds / static_cast<double>(record.saves);
-    const double step = record.step_seconds / static_cast<double>(record.losses.size());
-    absl::PrintF("saving     %d times; steps waited %.1f ms for each, %.1f %% of a step\n",
-                 record.saves, 1e3 * pause, 100 * pause / step);
-  }
-  if (record.failed_saves > 0) {
-    absl::PrintF("checkpoints that were not written: %d; see the warnings\n", record.failed_saves);
-  }
-  if (record.stopped && !record.checkpoint.empty()) {
-    absl::PrintF("stopped; --resume=%s goes on\n", options.out);
-  }
-}
-
-// Says what is about to be run, and measures what the share of peak is a share of: of several
-// processes that is not known, as each would measure while the others do.
-absl::StatusOr<double> PrintBeginning(const AppOptions& options, const AppData& data,
-                                      const Job& job) {
-  for (const std::string& line : data.lines) absl::PrintF("%s\n", line);
-  double peak = 0;
-  if (job.ranks() > 1) {
-    ASSIGN_OR_RETURN(const std::string about, DescribeJob(job, options.job.place, options.session));
-    absl::PrintF("%s", about);
-  } else {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    absl::PrintF("machine    %s on %d cores", options.session.mesh, cores);
-    if (options.measure_peak) {
-      ASSIGN_OR_RETURN(peak, MeasureMatmulPeak(cores, options.precision.compute));
-      absl::PrintF("; %.0f GFLOP/s in matmuls", peak / 1e9);
-    }
-    absl::PrintF("\n");
-  }
-  if (absl::StrContains(options.session.mesh, "@cuda")) {
-    absl::PrintF("sums       of devices in %s order\n",
-                 options.session.reproducible ? "the CPU's" : "NCCL's");
-  }
-  PrintPage(options.session);
-  absl::PrintF("run        %s\n\n", options.out);
-  return peak;
-}
-
 TrainerOptions OptionsOfTrainer(const AppOptions& options, const AppModel& model) {
   TrainerOptions trainer;
   trainer.rank = options.job.place.rank;
@@ -217,9 +137,11 @@ TrainerOptions OptionsOfTrainer(const AppOptions& options, const AppModel& model
   trainer.throughput = model.throughput;
   trainer.flops_per_sample = model.flops_per_sample;
   trainer.eval_every = options.eval_every;
+  trainer.evaluate_at_end = options.final_eval_batches > 0;
   trainer.check_replicas_every = options.job.check_replicas_every;
   trainer.save_every = options.save_every;
   trainer.keep = options.keep;
+  trainer.keep_best = options.keep_best;
   trainer.seed = options.session.seed;
   trainer.out = options.out;
   trainer.recorded = {options.recorded.begin(), options.recorded.end()};
@@ -239,19 +161,43 @@ struct Run {
   Beginning* beginning = nullptr;
 };
 
-absl::StatusOr<std::vector<double>> EvaluateByModel(const Run& run, const AppData& data, bool whole,
-                                                    const Stop& stop) {
-  ASSIGN_OR_RETURN(std::vector<double> values, run.app.evaluate(run.session, data, whole, stop));
-  if (values.size() == run.model.metrics.size()) return values;
+absl::StatusOr<Evaluation> Evaluate(const Run& run, const AppData& data,
+                                    const EvaluationOptions& how) {
+  const std::vector<Metric>& metrics = run.model.metrics;
+  if (!run.app.evaluate) return EvaluateMetrics(run.session, *data.held_out, metrics, how);
+  ASSIGN_OR_RETURN(Evaluation evaluation, run.app.evaluate(run.session, data, how));
+  if (!run.job.is_first() || evaluation.values.size() == metrics.size()) return evaluation;
   return absl::InternalError(absl::StrCat("evaluation: expected a value for each of ",
-                                          run.model.metrics.size(), " metrics, got ",
-                                          values.size()));
+                                          metrics.size(), " metrics, got ",
+                                          evaluation.values.size()));
+}
+
+// How many samples of held-out data an evaluation counts, and how its progress is shown.
+EvaluationOptions EvaluationOptionsOf(const AppOptions& options, EvaluationKind kind,
+                                      const Stop& stop, ProgressPrinter* printer) {
+  EvaluationOptions how;
+  how.batch = options.batch;
+  how.stop = stop;
+  const bool at_end = kind == EvaluationKind::kAtEnd;
+  const int64_t batches = at_end ? options.final_eval_batches : options.eval_batches;
+  if (batches < how.most_samples / options.batch) how.most_samples = batches * options.batch;
+  if (!at_end) return how;
+  const auto seconds = [begin = std::chrono::steady_clock::now()] {
+    const auto elapsed = std::chrono::steady_clock::now() - begin;
+    return std::chrono::duration<double>(elapsed).count();
+  };
+  how.progress = [printer, seconds](int64_t done, int64_t samples) {
+    printer->UpdateEvaluation(done, samples, seconds());
+  };
+  return how;
 }
 
 // What a run changes in its folder before the first step. All that can fail of it is tried first:
 // an older run that cannot be gone on with stays as it is.
 absl::Status BeginWriting(const AppOptions& options, const AppData& data) {
   RETURN_IF_ERROR(CheckWritable(options.out + "/log.jsonl"));
+  const bool goes_on = !options.resume.run.empty();
+  if (!goes_on) RETURN_IF_ERROR(SetLogAside(options.out));
   for (const DamagedCheckpoint& damaged : options.resume.damaged) {
     RETURN_IF_ERROR(SetCheckpointAside(damaged.path));
   }
@@ -287,18 +233,22 @@ absl::Status BeginFrom(const Run& run) {
   return absl::OkStatus();
 }
 
-// That all ranks learn from the same: where they read it may differ.
-absl::Status AgreeOnData(const std::map<std::string, DataRecord>& records, Session* session) {
-  std::string mine;
+// That all ranks learn from the same, with the same vocabulary: where they read it may differ.
+absl::Status AgreeOnData(const std::map<std::string, DataRecord>& records, const AppData& data,
+                         Session* session) {
+  RunFacts facts;
   for (const auto& [name, record] : records) {
-    absl::StrAppend(&mine, name, ": ", record.bytes, " bytes of digest ", record.digest, "; ");
+    facts.Add(absl::StrCat(name, " data"),
+              absl::StrCat(record.bytes, " bytes of digest ", record.digest));
   }
-  return session->Agree(mine, [](absl::Span<const std::string> ranks) {
+  for (const auto& [name, text] : data.files) {
+    facts.Add(name, absl::StrCat("a file of digest ", HashText(StableHash(text))));
+  }
+  return session->Agree(facts.ToText(), [](absl::Span<const std::string> ranks) -> absl::Status {
+    ASSIGN_OR_RETURN(const RunFacts first, RunFacts::FromText(ranks[0]));
     for (size_t rank = 1; rank < ranks.size(); ++rank) {
-      if (ranks[rank] == ranks[0]) continue;
-      return absl::FailedPreconditionError(
-          absl::StrCat("--data: expected the same on all ranks, got on rank 0 ", ranks[0],
-                       "on rank ", rank, " ", ranks[rank]));
+      ASSIGN_OR_RETURN(const RunFacts other, RunFacts::FromText(ranks[rank]));
+      RETURN_IF_ERROR(first.CheckSame(other, static_cast<int>(rank)));
     }
     return absl::OkStatus();
   });
@@ -311,11 +261,30 @@ absl::Status Train(const Run& run, const AppData& data) {
     RETURN_IF_ERROR(CheckSameData(run.checkpoint->meta().data, records));
   }
   const bool together = run.job.ranks() > 1;
-  if (together) RETURN_IF_ERROR(AgreeOnData(records, run.session));
+  if (together) RETURN_IF_ERROR(AgreeOnData(records, data, run.session));
   TrainerOptions trainer_options = OptionsOfTrainer(options, run.model);
   trainer_options.data = records;
   ASSIGN_OR_RETURN(trainer_options.peak_flops, PrintBeginning(options, data, run.job));
+  if (trainer_options.peak_flops > 0) {
+    trainer_options.measure_peak = [dtype = options.precision.compute] {
+      return MeasureMatmulPeak(UsableCores(), dtype);
+    };
+  }
+  if (run.beginning->own) {
+    trainer_options.check_folder = [&own = *run.beginning->own] {
+      return own.IsInPlace() ? absl::OkStatus()
+                             : absl::UnavailableError(absl::StrCat(
+                                   own.out(),
+                                   ": expected the folder in which the run began, which was moved "
+                                   "or replaced; move it back"));
+    };
+  }
+  if (data.held_out == nullptr && !options.keep_best.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--keep_best=", options.keep_best, ": expected held-out data, got none"));
+  }
 
+  std::optional<ProgressPrinter> printer(ProgressPrinter::For(stdout));
   const SampleOrder order = {data.order, options.session.seed};
   TrainerTask task;
   task.stop = together ? AgreedStop(run.session, run.stop) : run.stop;
@@ -324,21 +293,16 @@ absl::Status Train(const Run& run, const AppData& data) {
     return absl::OkStatus();
   };
   if (data.held_out != nullptr) {
-    task.evaluate = [&](bool whole) -> absl::StatusOr<std::vector<double>> {
-      if (run.app.evaluate) return EvaluateByModel(run, data, whole, task.stop);
-      const int64_t all = (data.held_out->covering_samples() + options.batch - 1) / options.batch;
-      return MeanMetrics(run.session, *data.held_out, run.model.metrics,
-                         whole ? all : std::min(all, kQuickEvaluation), options.batch, task.stop);
+    task.evaluate = [&](EvaluationKind kind) {
+      return Evaluate(run, data, EvaluationOptionsOf(options, kind, task.stop, &*printer));
     };
   }
   task.metrics = run.model.metrics;
-  task.held_out = data.held_out_name;
   task.facts = data.facts;
 
   TrainingRecord record;
   {
-    ProgressPrinter printer = ProgressPrinter::For(stdout);
-    Trainer trainer(run.session, trainer_options, task, &printer);
+    Trainer trainer(run.session, trainer_options, task, &*printer);
     if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint, run.stop));
     if (run.init) RETURN_IF_ERROR(BeginFrom(run));
     RETURN_IF_ERROR(CheckStop(run.stop));
@@ -349,6 +313,7 @@ absl::Status Train(const Run& run, const AppData& data) {
     }
     ASSIGN_OR_RETURN(record, trainer.Run());
   }
+  printer.reset();
   if (!record.stopped && run.app.use) {
     RETURN_IF_ERROR(run.app.use(run.session, options, task.stop));
   }
@@ -367,41 +332,53 @@ absl::Status Use(const App& app, const AppOptions& options, const Checkpoint& ch
   return FlushOutput();  // which is all that was asked for
 }
 
-// What ranks must have been told alike, a line each, and the checkpoint that they go on from. Where
-// each finds the data is its own affair.
-std::string Alike(const AppOptions& options) {
-  std::string text = absl::StrCat("resume=", options.resume.checkpoint, "\n");
-  for (const auto& [name, value] : options.recorded) {
-    if (name != "data") absl::StrAppend(&text, name, "=", value, "\n");
-  }
-  return text;
+// What ranks must have been told alike, and of the checkpoints that they read the bytes.
+RunFacts FactsOf(const AppOptions& options) {
+  RunFacts facts;
+  for (const auto& [name, value] : options.told) facts.Add(absl::StrCat("--", name), value);
+  const auto add_checkpoint = [&facts](const char* flag, const std::string& path,
+                                       const std::string& digest) {
+    facts.Add(flag, digest, path.empty() ? "" : absl::StrCat(path, " of digest ", digest));
+  };
+  add_checkpoint("--resume", options.resume.checkpoint, options.resume.digest);
+  add_checkpoint("--init", options.init, options.init_digest);
+  facts.Add("--machine", options.machine_digest,
+            options.machine_file.empty()
+                ? ""
+                : absl::StrCat(options.machine_file, " of digest ", options.machine_digest));
+  return facts;
+}
+
+// Each rank says where it was told otherwise than the first.
+absl::Status AgreeOnCommand(Job* job, const AppOptions& options) {
+  if (job->ranks() == 1) return absl::OkStatus();
+  const RunFacts mine = FactsOf(options);
+  ASSIGN_OR_RETURN(const std::string first, job->Share(mine.ToText(), "said what it was told"));
+  ASSIGN_OR_RETURN(const RunFacts expected, RunFacts::FromText(first));
+  return expected.CheckSame(mine, job->rank());
 }
 
 // The first rank takes the folder that it will write into, before others wait for data to be read,
-// and says which it is and what it was told; the others say where they were told otherwise.
+// and says which it is, and what is recorded of the run: paths of the data may differ.
 absl::Status ShareRun(Job* job, AppOptions* options, Beginning* beginning) {
-  absl::StatusOr<std::string> mine = "";
-  if (job->is_first() && options->use) {
-    mine = absl::StrCat("out=", options->out, "\n", Alike(*options));
-  } else if (job->is_first()) {
-    absl::StatusOr<OwnRun> taken = TakeRun(options->out, options->out_by_time, options->resume);
-    mine =
-        taken.ok()
-            ? absl::StatusOr<std::string>(absl::StrCat("out=", taken->out(), "\n", Alike(*options)))
-            : taken.status();
-    if (taken.ok()) beginning->own.emplace(*std::move(taken));
+  SharedRun shared = {options->out, "", options->recorded};
+  absl::Status taken;
+  if (job->is_first() && !options->use) {
+    absl::StatusOr<OwnRun> own = TakeRun(options->out, options->out_by_time, options->resume);
+    taken = own.status();
+    if (own.ok()) {
+      shared.out = own->out();
+      shared.holder = own->holder();
+      beginning->own.emplace(*std::move(own));
+    }
   }
+  const absl::StatusOr<std::string> mine =
+      taken.ok() ? absl::StatusOr<std::string>(shared.ToText()) : taken;
   ASSIGN_OR_RETURN(const std::string first, job->Share(mine, "said where the run is written"));
-  const std::vector<std::string> expected = absl::StrSplit(first, '\n');
-  const std::vector<std::string> got = absl::StrSplit(Alike(*options), '\n');
-  for (size_t i = 0; i < got.size(); ++i) {
-    if (i + 1 < expected.size() && expected[i + 1] == got[i]) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "ranks were not told the same: expected --", i + 1 < expected.size() ? expected[i + 1] : "",
-        " as on rank 0, got --", got[i], " on rank ", job->rank()));
-  }
-  options->out = std::string(absl::StripPrefix(expected[0], "out="));
+  ASSIGN_OR_RETURN(shared, SharedRun::FromText(first));
+  options->out = shared.out;
   if (job->is_first()) return absl::OkStatus();
+  options->recorded = shared.recorded;
   // One rank tells, each has a timeline of its own.
   if (freopen("/dev/null", "w", stdout) == nullptr) {
     return absl::UnavailableError("/dev/null cannot be written");
@@ -410,7 +387,7 @@ absl::Status ShareRun(Job* job, AppOptions* options, Beginning* beginning) {
     absl::StrAppend(&options->session.trace, ".rank", job->rank());
   }
   options->session.explain_html.clear();
-  return absl::OkStatus();
+  return options->use ? absl::OkStatus() : CheckFolderIsShared(shared, job->rank());
 }
 
 // The data is opened before a plan is compiled, so that a wrong path costs no time. Cancelled where
@@ -481,14 +458,14 @@ absl::Status Work(const App& app, AppOptions options, const AppModel& model, Beg
   ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options.job));
   RETURN_IF_ERROR(
       AgreeOnLinks(job.get(), options.job.links, options.resume.run, &options.session.machine));
-  if (options.explain) {
-    ASSIGN_OR_RETURN(options.session.net, job->net());
-    return ExplainRun(app, options, model, *job);
-  }
+  absl::Status status = AgreeOnCommand(job.get(), options);
   const bool alone = options.use && job->ranks() == 1;  // nothing is written, and nobody told
-  absl::Status status = alone ? absl::OkStatus() : ShareRun(job.get(), &options, beginning);
+  if (status.ok() && !alone && !options.explain) {
+    status = ShareRun(job.get(), &options, beginning);
+  }
   ASSIGN_OR_RETURN(options.session.net, job->net());
   bool started = false;
+  if (status.ok() && options.explain) return ExplainRun(app, options, model, *job);
   if (status.ok()) status = WorkInFolder(app, options, model, *job, beginning, &started);
   // Others wait for this rank to join.
   if (!status.ok() && !started && job->ranks() > 1) RefuseToJoin(options.session.net, status);
@@ -520,8 +497,8 @@ std::string Bundled(const std::string& name) {
 std::string DatasetsFolder() {
   const char* own = getenv("SLUICE_DATASETS");
   if (own != nullptr) return own;
-  const char* home = getenv("HOME");
-  return home == nullptr ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
+  const std::string home = HomeFolder();
+  return home.empty() ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
 }
 
 // Where the address space is limited allocations fail, and libraries do not survive every one that
@@ -549,6 +526,14 @@ absl::Status CheckOutputs(const SessionOptions& session) {
   return absl::OkStatus();
 }
 
+absl::Status CheckKeepBest(const std::string& metric, const std::vector<Metric>& metrics) {
+  std::vector<std::string> names;
+  for (const Metric& known : metrics) names.push_back(known.name);
+  if (metric.empty() || std::count(names.begin(), names.end(), metric) > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--keep_best: expected one of ", absl::StrJoin(names, ", "), ", got \"", metric, "\""));
+}
+
 // Not RunCommand: what flags come to together, a run to go on with included, is read in the folder
 // of the caller, and is an error of the flags.
 int Main(const App& app, int argc, char** argv) {
@@ -570,6 +555,8 @@ int Main(const App& app, int argc, char** argv) {
   }
   const absl::StatusOr<AppModel> model = app.read(*options);
   if (!model.ok()) return Fail(app, model.status(), 2);
+  const absl::Status best = CheckKeepBest(options->keep_best, model->metrics);
+  if (!best.ok()) return Fail(app, best, 2);
   absl::Status status = CheckAddressSpace();
   if (status.ok() && options->job.place.rank == 0) status = CheckOutputs(options->session);
   if (status.ok()) status = WorkUntilStopped(app, *options, *model);

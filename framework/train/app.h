@@ -19,6 +19,7 @@
 #include "framework/graph/graph.h"
 #include "framework/session/session.h"
 #include "framework/train/app_options.h"
+#include "framework/train/evaluation.h"
 #include "framework/train/metrics.h"
 
 namespace sluice {
@@ -28,8 +29,8 @@ struct AppModel {
   std::string summary;  // for people: "0.84M parameters: 4 layers, ..."
   Throughput throughput;
   double flops_per_sample = 0;  // of forward and backward; 0: not known
-  // Outputs of the program "eval", or what App::evaluate gives; the first is compared with the
-  // data's baseline.
+  // Of the program "eval", or what App::evaluate gives; the first is compared with the data's
+  // baseline.
   std::vector<Metric> metrics = {{"loss", ""}};
 };
 
@@ -74,13 +75,12 @@ struct App {
   // A NotFound error is told with how data is fetched, unless it names //tools:dataset itself. It
   // is Cancelled soon after options.session.stop says so, where it takes long.
   std::function<absl::StatusOr<AppData>(const AppOptions& options)> open_data;
-  // Of a model whose metrics are no means of outputs: a value for each of AppModel::metrics, from
-  // what the session's programs make of data.held_out. `whole`: as exact as it gets, after the last
-  // step. Asked where data is held out, with no step under way; Cancelled where `stop` has ended
-  // it, which all ranks ask at the same places. Of several ranks the first has results, and others
-  // answer with values that nobody reads. May be unset.
-  std::function<absl::StatusOr<std::vector<double>>(Session* session, const AppData& data,
-                                                    bool whole, const Stop& stop)>
+  // Of a model whose metrics are no sums over samples: a value for each of AppModel::metrics, of
+  // what the session's programs make of data.held_out. Called where data is held out, with no step
+  // under way, on all ranks; only the values of the first are read. Cancelled where how.stop has
+  // ended it, which all ranks ask at the same places. May be unset.
+  std::function<absl::StatusOr<Evaluation>(Session* session, const AppData& data,
+                                           const EvaluationOptions& how)>
       evaluate;
   // What follows training, such as a sample of what was learned; alone if AppFlags::use is given.
   // `stop` says that it should end soon. Of several ranks all do it together: `stop` is one that

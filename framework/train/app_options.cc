@@ -11,6 +11,7 @@
 #include "absl/flags/reflection.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/base/log.h"
@@ -18,9 +19,11 @@
 #include "framework/base/text.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/sbp/mesh.h"
+#include "framework/train/app_resume.h"
 #include "framework/train/job_flags.h"
 #include "framework/train/links.h"
 #include "framework/train/machine_file.h"
+#include "framework/train/optimizer_flags.h"
 
 ABSL_FLAG(std::string, data, "", "what to learn from: a file or a folder");
 ABSL_FLAG(bool, change_data, false,
@@ -31,23 +34,8 @@ ABSL_FLAG(int64_t, batch, 0, "samples a step, over all devices together");
 ABSL_FLAG(double, lr, 0, "learning rate at its highest");
 ABSL_FLAG(int64_t, warmup, 0, "steps in which the learning rate rises");
 ABSL_FLAG(double, lr_floor, 0.1, "share of --lr that is left at the end; 1 keeps it constant");
-ABSL_FLAG(double, clip, 1, "largest norm of the gradient; 0 never clips");
-ABSL_FLAG(double, weight_decay, 0.1, "the optimizer's pull towards zero, not on biases and norms");
-ABSL_FLAG(std::string, optimizer, "adamw", "adamw, lamb, sgd, lars or adagrad");
-ABSL_FLAG(double, beta1, 0.9, "of --optimizer=adamw and lamb: what a mean of gradients keeps");
-ABSL_FLAG(double, beta2, 0.95, "of --optimizer=adamw and lamb: what a mean of squares keeps");
-ABSL_FLAG(double, epsilon, 1e-8,
-          "of --optimizer=adamw, lamb and adagrad: is added to the root of squares");
-ABSL_FLAG(bool, bias_correction, true,
-          "of --optimizer=adamw and lamb: means count for more while they are young; Google's BERT "
-          "goes without");
-ABSL_FLAG(double, momentum, 0.9, "of --optimizer=sgd and lars; 0 keeps no state of sgd's");
-ABSL_FLAG(bool, nesterov, false, "Nesterov's form of --momentum, of --optimizer=sgd");
-ABSL_FLAG(double, dampening, 0, "share of a gradient that --momentum leaves out, after the first");
 ABSL_FLAG(std::string, reduce_dtype, "f32",
           "f32 or bf16, in which gradients are half the bytes between devices");
-ABSL_FLAG(double, trust_coefficient, 0.001,
-          "of --optimizer=lars: how far a step may go, for a layer's length");
 ABSL_FLAG(uint64_t, seed, 1, "of initial values, dropout and the order of samples");
 ABSL_FLAG(std::string, mesh, "data=2",
           "devices, as axes: \"data=2 model=2 pipe=2\" is eight; data splits the batch, model the "
@@ -82,9 +70,20 @@ ABSL_FLAG(
     "what //bench:calibrate wrote: its costs decide the plan, and predict a step in --explain");
 ABSL_FLAG(std::string, out, "", "folder for options, log and checkpoints");
 ABSL_FLAG(int64_t, eval_every, 200,
-          "steps between evaluations on held-out data; 0: only at the ends");
+          "steps between evaluations on a subset of the held-out data; 0: only before the first "
+          "step and after the last");
+ABSL_FLAG(int64_t, eval_batches, 8,
+          "batches of held-out data in each of these evaluations, spread evenly over it; the log "
+          "has them as val_subset_<metric>");
+ABSL_FLAG(std::string, final_eval, "all",
+          "held-out data that is evaluated after the last step, once the last checkpoint is "
+          "written: all, which the log has as val_<metric>, a number of batches, or 0 for none");
 ABSL_FLAG(int64_t, save_every, 500, "steps between checkpoints; 0: only at the end");
-ABSL_FLAG(int64_t, keep, 3, "checkpoints that stay");
+ABSL_FLAG(int64_t, keep, 3,
+          "newest checkpoints that stay; while one is written the disk holds one more");
+ABSL_FLAG(std::string, keep_best, "",
+          "a metric of the held-out data, such as loss or accuracy: the checkpoint with its best "
+          "value stays too; every checkpoint is evaluated on --eval_batches before it is written");
 ABSL_FLAG(std::string, resume, "",
           "go on with a run: its folder, or one of its checkpoints; its options hold unless given");
 ABSL_FLAG(
@@ -101,7 +100,8 @@ ABSL_FLAG(std::string, trace, "",
 ABSL_FLAG(double, wait_limit, 10,
           "seconds without any progress of a step after which those who wait say whom they wait "
           "for; nothing is ended; 0: never");
-ABSL_FLAG(bool, check_nan, false, "stop at the first op whose output has a NaN, and name it");
+ABSL_FLAG(bool, check_nan, false,
+          "stop at the first op whose output has a NaN or an infinity, and name it");
 ABSL_FLAG(bool, measure_peak, true,
           "measure how fast matmuls are here before training, and say which share of that it has");
 
@@ -155,8 +155,11 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                    {"The run",
                                     {{"out", "DIR", "runs/<time>"},
                                      {"eval_every", "N", ""},
+                                     {"eval_batches", "N", ""},
+                                     {"final_eval", "N", ""},
                                      {"save_every", "N", ""},
                                      {"keep", "N", ""},
+                                     {"keep_best", "METRIC", ""},
                                      {"resume", "DIR", ""},
                                      {"init", "PATH", ""}}}};
   groups.insert(groups.end(), flags.more.begin(), flags.more.end());
@@ -204,10 +207,29 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "keep",
                                  "script_length",
                                  "eval_every",
+                                 "eval_batches",
+                                 "final_eval",
                                  "save_every",
+                                 "keep_best",
                                  "check_nan"};
   for (const FlagEntry& entry : flags.model) {
     if (flags.not_recorded.count(entry.name) == 0) names.insert(entry.name);
+  }
+  return names;
+}
+
+// What all ranks of a job must be told alike: what is recorded, and what decides which things they
+// do together. Files and folders are compared by what is in them, as hosts may have them elsewhere.
+std::set<std::string> ToldAlike(const AppFlags& flags) {
+  std::set<std::string> names = Recorded(flags);
+  names.insert({"check_replicas", "explain", "change_data", "device_memory"});
+  for (const FlagGroup& group : flags.more) {
+    for (const FlagEntry& entry : group.flags) names.insert(entry.name);
+  }
+  for (const FlagGroup& group : Groups(flags)) {
+    for (const FlagEntry& entry : group.flags) {
+      if (IsPath(entry)) names.erase(entry.name);
+    }
   }
   return names;
 }
@@ -245,8 +267,6 @@ absl::Status CheckNumbers() {
   RETURN_IF_ERROR(CheckFlag("lr", absl::GetFlag(FLAGS_lr), 0, 100));
   RETURN_IF_ERROR(CheckFlag("warmup", absl::GetFlag(FLAGS_warmup), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("lr_floor", absl::GetFlag(FLAGS_lr_floor), 0, 1));
-  RETURN_IF_ERROR(CheckFlag("clip", absl::GetFlag(FLAGS_clip), 0, kMany));
-  RETURN_IF_ERROR(CheckFlag("weight_decay", absl::GetFlag(FLAGS_weight_decay), 0, 100));
   RETURN_IF_ERROR(CheckFlag("micro_batches", absl::GetFlag(FLAGS_micro_batches), 1, kMany));
   RETURN_IF_ERROR(CheckFlag("zero", absl::GetFlag(FLAGS_zero), 0, 3));
   RETURN_IF_ERROR(CheckFlag("wait_limit", absl::GetFlag(FLAGS_wait_limit), 0, 86400));
@@ -255,28 +275,9 @@ absl::Status CheckNumbers() {
   RETURN_IF_ERROR(CheckFlag("device_memory", absl::GetFlag(FLAGS_device_memory), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("script_length", absl::GetFlag(FLAGS_script_length), 0, kMany));
   RETURN_IF_ERROR(CheckFlag("eval_every", absl::GetFlag(FLAGS_eval_every), 0, kMany));
+  RETURN_IF_ERROR(CheckFlag("eval_batches", absl::GetFlag(FLAGS_eval_batches), 1, kMany));
   RETURN_IF_ERROR(CheckFlag("save_every", absl::GetFlag(FLAGS_save_every), 0, kMany));
   return CheckFlag("keep", absl::GetFlag(FLAGS_keep), 1, kMany);
-}
-
-// A model that is trained keeps its shape. Not all of it shows in the shapes of tensors.
-absl::Status CheckShape(const AppFlags& app, const std::map<std::string, std::string>& recorded,
-                        const ParsedFlags& parsed) {
-  for (const std::string& name : app.shape) {
-    const auto found = recorded.find(name);
-    if (found == recorded.end() || parsed.given.count(name) == 0) continue;
-    // As the flag prints them, 04 is 4.
-    absl::CommandLineFlag* flag = Find(name);
-    const std::string given = flag->CurrentValue();
-    std::string error;
-    const bool parses = flag->ParseFrom(found->second, &error);
-    const std::string value = parses ? flag->CurrentValue() : found->second;
-    SLUICE_CHECK(flag->ParseFrom(given, &error)) << name << ": " << error;
-    if (value == given) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--", name, ": expected ", value, ", as the checkpoint's model has it, got ", given));
-  }
-  return absl::OkStatus();
 }
 
 // What is recorded stands in JSON, which has no other bytes: a path of others would be read back as
@@ -291,20 +292,9 @@ absl::Status CheckRecorded(const AppOptions& options) {
   return absl::OkStatus();
 }
 
-// Finds the checkpoint that --resume names, and gives the flags that were not given the values of
-// its run. `again`: a job that was begun again was given what began the run, its preset too.
-absl::Status Resume(const AppFlags& app, const std::string& path, bool again, ParsedFlags* parsed,
-                    AppOptions* options) {
-  if (again) {
-    parsed->given.erase("preset");
-  } else if (parsed->given.count("preset") > 0) {
-    return absl::InvalidArgumentError("--preset: a run that is resumed keeps its sizes");
-  }
-  ASSIGN_OR_RETURN(options->resume, FindResumePoint(path));
-  ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options->resume.checkpoint));
-  const std::map<std::string, std::string>& recorded = checkpoint.meta().options;
-  RETURN_IF_ERROR(CheckShape(app, recorded, *parsed));
-  return RestoreFlags(Groups(app), Recorded(app), recorded, parsed);
+// Whether AppFlags::use stands on the command line.
+bool Uses(const AppFlags& flags) {
+  return !flags.use.empty() && Find(flags.use)->CurrentValue() == "true";
 }
 
 // A path is recorded from the root, as a run may be resumed from another folder. What is no path
@@ -397,48 +387,6 @@ absl::Status ReadMesh(AppOptions* options) {
   return absl::OkStatus();
 }
 
-absl::Status ReadOptimizerFlags(OptimizerOptions* optimizer) {
-  const std::string name = absl::GetFlag(FLAGS_optimizer);
-  const std::map<std::string, OptimizerOptions::Kind> kinds = {
-      {"adamw", OptimizerOptions::kAdamW},
-      {"lamb", OptimizerOptions::kLamb},
-      {"sgd", OptimizerOptions::kSgd},
-      {"lars", OptimizerOptions::kLars},
-      {"adagrad", OptimizerOptions::kAdagrad}};
-  const auto kind = kinds.find(name);
-  if (kind == kinds.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--optimizer: expected adamw, lamb, sgd, lars or adagrad, got \"", name, "\""));
-  }
-  optimizer->kind = kind->second;
-  optimizer->clip = absl::GetFlag(FLAGS_clip);
-  optimizer->weight_decay = absl::GetFlag(FLAGS_weight_decay);
-  optimizer->beta1 = absl::GetFlag(FLAGS_beta1);
-  optimizer->beta2 = absl::GetFlag(FLAGS_beta2);
-  optimizer->epsilon = absl::GetFlag(FLAGS_epsilon);
-  optimizer->bias_correction = absl::GetFlag(FLAGS_bias_correction);
-  optimizer->momentum = absl::GetFlag(FLAGS_momentum);
-  optimizer->nesterov = absl::GetFlag(FLAGS_nesterov);
-  optimizer->dampening = absl::GetFlag(FLAGS_dampening);
-  optimizer->trust_coefficient = absl::GetFlag(FLAGS_trust_coefficient);
-  RETURN_IF_ERROR(CheckFlag("beta1", optimizer->beta1, 0, 0.999999));
-  RETURN_IF_ERROR(CheckFlag("beta2", optimizer->beta2, 0, 0.999999));
-  RETURN_IF_ERROR(CheckFlag("epsilon", optimizer->epsilon, 0, 0.1));
-  RETURN_IF_ERROR(CheckFlag("momentum", optimizer->momentum, 0, 0.9999));
-  RETURN_IF_ERROR(CheckFlag("dampening", optimizer->dampening, 0, 0.9999));
-  RETURN_IF_ERROR(CheckFlag("trust_coefficient", optimizer->trust_coefficient, 1e-9, 1000));
-  const bool moves = optimizer->kind == OptimizerOptions::kSgd && optimizer->momentum > 0;
-  if (optimizer->dampening > 0 && (!moves || optimizer->nesterov)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--dampening: expected --optimizer=sgd and a momentum above 0 that is not Nesterov's, got ",
-        name, " and ", optimizer->momentum, optimizer->nesterov ? ", Nesterov's" : ""));
-  }
-  if (!optimizer->nesterov || moves) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--nesterov: expected --optimizer=sgd and a momentum above 0, got ", name,
-                   " and ", optimizer->momentum));
-}
-
 absl::StatusOr<DType> ReadPrecision(absl::string_view flag, const std::string& value) {
   if (value == DTypeName(DType::kF32)) return DType::kF32;
   if (value == DTypeName(DType::kBF16)) return DType::kBF16;
@@ -468,12 +416,24 @@ absl::Status ReadPrecisionFlags(AppOptions* options) {
 }
 
 absl::Status ReadMachineFlag(AppOptions* options) {
-  const std::string path = absl::GetFlag(FLAGS_machine);
-  if (path.empty()) return absl::OkStatus();
-  absl::StatusOr<Machine> machine = ReadMachine(path);
-  if (!machine.ok()) return AddContext(machine.status(), "--machine");
-  options->session.machine = *std::move(machine);
+  options->machine_file = absl::GetFlag(FLAGS_machine);
+  if (options->machine_file.empty()) return absl::OkStatus();
+  absl::StatusOr<MachineFile> file = ReadMachine(options->machine_file);
+  if (!file.ok()) return AddContext(file.status(), "--machine");
+  options->session.machine = std::move(file->machine);
+  options->machine_digest = std::move(file->digest);
   return absl::OkStatus();
+}
+
+absl::Status ReadFinalEval(AppOptions* options) {
+  const std::string value = absl::GetFlag(FLAGS_final_eval);
+  options->final_eval_batches = kAllBatches;
+  if (value == "all") return absl::OkStatus();
+  if (absl::SimpleAtoi(value, &options->final_eval_batches) && options->final_eval_batches >= 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--final_eval: expected all, or a number of batches from 0 on, got \"", value, "\""));
 }
 
 void ReadFlags(AppOptions* o) {
@@ -499,27 +459,39 @@ void ReadFlags(AppOptions* o) {
   // It is what the CPUs reach.
   o->measure_peak = absl::GetFlag(FLAGS_measure_peak) && absl::GetFlag(FLAGS_devices) == "cpu";
   o->eval_every = absl::GetFlag(FLAGS_eval_every);
+  o->eval_batches = absl::GetFlag(FLAGS_eval_batches);
   o->save_every = absl::GetFlag(FLAGS_save_every);
   o->keep = absl::GetFlag(FLAGS_keep);
+  o->keep_best = absl::GetFlag(FLAGS_keep_best);
   o->explain = absl::GetFlag(FLAGS_explain);
 }
 
-// A job that was begun again goes on with its run, as if --resume said so, and begins it anew where
-// it had saved nothing yet.
-absl::Status GoOnAfterRestart(const LaunchPlace& place, bool* again) {
-  *again = place.restarts > 0 && absl::GetFlag(FLAGS_resume).empty();
-  if (!*again) return absl::OkStatus();
-  const std::string out = absl::GetFlag(FLAGS_out);
-  if (out.empty()) {
+// Which run this is: one that begins, with --init or without, or one that goes on.
+absl::Status FindRun(const AppFlags& app, const std::vector<FlagGroup>& groups,
+                     const std::string& datasets, ParsedFlags* parsed, AppOptions* options) {
+  const std::set<std::string> recorded = Recorded(app);
+  const RunFlags flags = {app, groups, recorded};
+  const std::string init = absl::GetFlag(FLAGS_init);
+  std::string resume = absl::GetFlag(FLAGS_resume);
+  if (!resume.empty() && !init.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--out: expected the folder of the run, so that start ", place.restarts,
-                     " of the job goes on with it, got none"));
+        "--init: expected a run that begins, and --resume goes on with one");
   }
-  if (LatestCheckpoint(out + "/checkpoints").ok()) {
-    absl::SetFlag(&FLAGS_resume, out);
-  } else if (place.rank == 0) {
-    return SetLogAside(out);
+  bool again = false;
+  if (resume.empty()) {
+    RETURN_IF_ERROR(ApplyPreset(app, parsed->given));
+    ResolveData(datasets);
+    const bool trains = !absl::GetFlag(FLAGS_explain) && !Uses(app);
+    if (trains) {
+      ASSIGN_OR_RETURN(again,
+                       GoesOnWithRun(flags, options->job.place, absl::GetFlag(FLAGS_out), init));
+    }
+    if (again) resume = absl::GetFlag(FLAGS_out);
   }
+  if (resume.empty()) return ReadInit(flags, init, options);
+  RETURN_IF_ERROR(TakeUpRun(flags, resume, again, parsed, options));
+  RETURN_IF_ERROR(ApplyPreset(app, parsed->given));
+  ResolveData(datasets);
   return absl::OkStatus();
 }
 
@@ -553,27 +525,18 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
   *help = parsed.help;
   if (parsed.help) return options;
   ASSIGN_OR_RETURN(options.job, ReadJobFlags(surroundings.environment));
-  bool again = false;
-  RETURN_IF_ERROR(GoOnAfterRestart(options.job.place, &again));
-  const std::string resume = absl::GetFlag(FLAGS_resume);
-  if (!resume.empty()) RETURN_IF_ERROR(Resume(flags, resume, again, &parsed, &options));
-  options.init = absl::GetFlag(FLAGS_init);
-  if (!resume.empty() && !options.init.empty()) {
-    return absl::InvalidArgumentError(
-        "--init: expected a run that begins, and --resume goes on with one");
-  }
-  RETURN_IF_ERROR(ApplyPreset(flags, parsed.given));
+  RETURN_IF_ERROR(FindRun(flags, groups, surroundings.datasets, &parsed, &options));
   RETURN_IF_ERROR(CheckNumbers());
-  ResolveData(surroundings.datasets);
   ReadFlags(&options);
-  RETURN_IF_ERROR(ReadOptimizerFlags(&options.optimizer));
+  RETURN_IF_ERROR(ReadFinalEval(&options));
+  RETURN_IF_ERROR(ReadOptimizerFlags(parsed.given, &options.optimizer));
   RETURN_IF_ERROR(ReadMesh(&options));
   RETURN_IF_ERROR(ReadPrecisionFlags(&options));
   RETURN_IF_ERROR(ReadMachineFlag(&options));
   RETURN_IF_ERROR(ReadLinksWish(options.job.links, &options.session.machine));
   options.bundled = surroundings.bundled;
-  options.use = !flags.use.empty() && Find(flags.use)->CurrentValue() == "true";
-  if (options.use && resume.empty()) {
+  options.use = Uses(flags);
+  if (options.use && options.resume.checkpoint.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--", flags.use, ": expected --resume=RUN, the run to do it with"));
   }
@@ -585,12 +548,15 @@ absl::StatusOr<AppOptions> ParseAppOptions(const AppFlags& flags,
     const bool own = !run.empty() && fs::equivalent(options.out, run, error);
     // Of several ranks the first one has the folder.
     if (!own && !options.out_by_time && options.job.place.rank == 0) {
-      RETURN_IF_ERROR(CheckNewRun(options.out));
+      RETURN_IF_ERROR(CheckNoRun(options.out));
     }
     RETURN_IF_ERROR(CheckData(options));
   }
   RETURN_IF_ERROR(CheckOwnFiles(options));
   options.recorded = FlagValues(groups, Recorded(flags));
+  const std::string& began_with = options.init.empty() ? options.began_with : options.init;
+  if (!began_with.empty()) options.recorded.emplace_back(kInitFlag, began_with);
+  options.told = FlagValues(groups, ToldAlike(flags));
   RETURN_IF_ERROR(CheckRecorded(options));
   return options;
 }

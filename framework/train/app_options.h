@@ -40,10 +40,15 @@ struct AppFlags {
   std::set<std::string> not_recorded;
   // Those of `model` that a trained one cannot change.
   std::set<std::string> shape;
+  // Those of `shape` and others that change what parameters mean and not their shapes, such as the
+  // number of heads: --init refuses a checkpoint that has them otherwise.
+  std::set<std::string> meaning;
   // A switch of the model: with the run that --resume names, do what else follows training, and
   // stop. Empty: there is none.
   std::string use;
 };
+
+constexpr int64_t kAllBatches = INT64_MAX;
 
 struct AppOptions {
   std::string preset;
@@ -52,21 +57,30 @@ struct AppOptions {
   bool out_by_time = false;  // nobody named it: where it is taken, it gets another name
   ResumePoint resume;        // without a checkpoint: from the start
   bool change_data = false;
-  std::string init;   // a checkpoint whose parameters a new run begins with; empty: anew
-  int64_t batch = 1;  // samples a step
+  std::string init;         // a checkpoint whose parameters a new run begins with; empty: anew
+  std::string init_digest;  // Checkpoint::digest of it
+  std::string began_with;   // of a run that goes on: its --init
+  std::vector<std::string> changed;  // of a run that goes on: "--lr=0.2, was 0.1"
+  int64_t batch = 1;                 // samples a step
   LearningRateSchedule schedule;
   OptimizerOptions optimizer;  // its `zero` for the mesh of `session`
   PrecisionOptions precision;
   SessionOptions session;
   int64_t stages = 1, devices = 1;  // of the mesh
   int64_t eval_every = 0, save_every = 0, keep = 3;
-  JobOptions job;  // of several processes
+  int64_t eval_batches = 8;                  // of an evaluation during training
+  int64_t final_eval_batches = kAllBatches;  // of that after the last step; 0: there is none
+  std::string keep_best;                     // TrainerOptions::keep_best
+  std::string machine_file, machine_digest;  // --machine; empty: none
+  JobOptions job;                            // of several processes
   bool explain = false;
   bool measure_peak = true;
   bool use = false;     // AppFlags::use stands on the command line
   std::string bundled;  // path of App::bundled; empty: it is not there
   // Every flag that is recorded with its value, in order, for the run's folder and its checkpoints.
   std::vector<std::pair<std::string, std::string>> recorded;
+  // Flags that all ranks of a job must be told alike.
+  std::vector<std::pair<std::string, std::string>> told;
 };
 
 // What main knows and flags do not say.

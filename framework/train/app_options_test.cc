@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 ABSL_FLAG(int64_t, width, 0, "width of the model");
+ABSL_FLAG(int64_t, depth, 1, "depth of the model");
 ABSL_FLAG(bool, show, false, "show what was learned, and stop");
 ABSL_FLAG(std::string, colour, "red", "of what is shown");
 
@@ -28,12 +29,14 @@ AppFlags Flags() {
   AppFlags flags;
   flags.help = "Trains.\n";
   flags.data = {"data", "PATH", "numbers", "numbers to learn from"};
-  flags.model = {{"width", "N", "by preset"}};
+  flags.model = {{"width", "N", "by preset"}, {"depth", "N", ""}};
   flags.more = {{"Showing", {{"show", "", ""}, {"colour", "NAME", ""}}}};
   flags.presets = {
       {"narrow", "", {{"width", "4"}, {"steps", "50"}, {"batch", "6"}, {"lr", "0.125"}}},
-      {"wide", "", {{"width", "64"}, {"steps", "9"}, {"batch", "8"}, {"warmup", "3"}}}};
+      {"wide", "", {{"width", "64"}, {"steps", "9"}, {"batch", "8"}, {"warmup", "3"}}},
+      {"moving", "", {{"batch", "6"}, {"optimizer", "sgd"}, {"nesterov", "true"}, {"steps", "9"}}}};
   flags.shape = {"width"};
+  flags.meaning = {"depth"};
   flags.use = "show";
   return flags;
 }
@@ -171,13 +174,14 @@ TEST_F(AppOptionsTest, AnOptimizerIsTakenByItsName) {
 
 TEST_F(AppOptionsTest, ErrorsAreOneLine) {
   EXPECT_EQ(Error({"--widht=3"}), "unknown flag --widht; did you mean --width?");
-  EXPECT_EQ(Error({"--preset=huge"}), "--preset: expected one of narrow, wide, got \"huge\"");
+  EXPECT_EQ(Error({"--preset=huge"}),
+            "--preset: expected one of narrow, wide, moving, got \"huge\"");
   EXPECT_EQ(Error({"--steps=0"}), "--steps: expected 1 to 1e+09, got 0");
   EXPECT_EQ(Error({"--batch=9", "--micro_batches=2"}),
             "--micro_batches: expected a divisor of the batch, 9, got 2");
   EXPECT_EQ(Error({"--zero=4"}), "--zero: expected 0 to 3, got 4");
   EXPECT_EQ(Error({"--beta2=1"}), "--beta2: expected 0 to 0.999999, got 1");
-  EXPECT_EQ(Error({"--epsilon=-1"}), "--epsilon: expected 0 to 0.1, got -1");
+  EXPECT_EQ(Error({"--epsilon=-1"}), "--epsilon: expected 1e-30 to 0.1, got -1");
   EXPECT_EQ(Error({"--optimizer=sdg"}),
             "--optimizer: expected adamw, lamb, sgd, lars or adagrad, got \"sdg\"");
   EXPECT_EQ(Error({"--nesterov"}),
@@ -255,7 +259,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 33u);
+  EXPECT_EQ(options.recorded.size(), 37u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {
@@ -320,15 +324,107 @@ TEST_F(AppOptionsTest, AMachineThatIsAPipeIsRefused) {
 
 TEST_F(AppOptionsTest, FolderOfAnotherRunIsRefused) {
   const std::string run = Folder("taken");
-  fclose(fopen((run + "/log.jsonl").c_str(), "w"));
-  EXPECT_EQ(Error({"--out=" + run}),
-            "--out: " + run + " already holds a run; --resume=" + run + " goes on with it");
-  const std::string checkpoint = Save(*Parse({"--preset=wide"}), run, 5);
+  // Whoever has saved nothing is in nobody's way.
+  std::ofstream(run + "/log.jsonl") << "{}\n";
+  EXPECT_EQ(Parse({"--out=" + run})->resume.checkpoint, "");
+  EXPECT_EQ(Error({"--resume=" + run}), "--resume: expected a checkpoint in " + run +
+                                            ", whose run has not saved one yet; the "
+                                            "command that began it, given again, begins it anew");
+  Save(*Parse({"--preset=wide", "--lr=0.5"}), run, 5);
   EXPECT_TRUE(Parse({"--resume=" + run}).ok());
   EXPECT_TRUE(Parse({"--resume=" + run, "--out=" + run}).ok());
   // Checkpoints alone are those of a run too.
   fs::remove(run + "/log.jsonl");
-  EXPECT_THAT(Error({"--out=" + run}), HasSubstr(" already holds a run; "));
+  EXPECT_EQ(Error({"--out=" + run, "--preset=wide", "--lr=0.25", "--seed=3"}),
+            "--out: " + run +
+                " already holds a run, of other options (--lr=0.5 --seed=1); "
+                "--resume=" +
+                run + " goes on with it");
+}
+
+// As people give it, or Slurm after a job was taken off its nodes.
+TEST_F(AppOptionsTest, TheSameCommandAgainGoesOnWithItsRun) {
+  const std::string run = Folder("again");
+  const std::vector<std::string> command = {"--out=" + run, "--preset=wide", "--lr=0.5"};
+  const std::string checkpoint = Save(*Parse(command), run, 5);
+  const absl::StatusOr<AppOptions> again = Parse(command);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->resume.checkpoint, checkpoint);
+  EXPECT_EQ(again->resume.run, run);
+  EXPECT_EQ(again->schedule.peak, 0.5);
+  EXPECT_EQ(width_, 64);
+  EXPECT_TRUE(again->changed.empty());
+  // A path, a wait or a thread more make no other run.
+  EXPECT_EQ(Parse({"--out=" + run, "--preset=wide", "--lr=0.50", "--threads=1", "--explain_html=p"})
+                ->resume.checkpoint,
+            checkpoint);
+}
+
+TEST_F(AppOptionsTest, WhatIsChangedOnResumeIsListedAndWhatCannotBeIsRefusedByName) {
+  const std::string run = Folder("changed");
+  Save(*Parse({"--optimizer=sgd", "--momentum=0.5"}), run, 5);
+  const absl::StatusOr<AppOptions> options =
+      Parse({"--resume=" + run, "--weight_decay=0.25", "--seed=1", "--lr=0.5", "--momentum=0.25"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->changed,
+              ::testing::ElementsAre("--lr=0.5, was 0.125", "--momentum=0.25, was 0.5",
+                                     "--weight_decay=0.25, was 0.1"));
+  const std::string has = ", as the checkpoint's run has it, got ";
+  EXPECT_EQ(Error({"--resume=" + run, "--optimizer=adamw"}),
+            "--optimizer: expected sgd" + has + "adamw");
+  EXPECT_EQ(Error({"--resume=" + run, "--momentum=0"}), "--momentum: expected 0.5" + has + "0");
+  EXPECT_EQ(Error({"--resume=" + run, "--batch=12"}), "--batch: expected 6" + has + "12");
+}
+
+TEST_F(AppOptionsTest, WhichCheckpointARunBeganWithIsRecordedAndNotTakenUp) {
+  const std::string first = Folder("first"), run = Folder("init");
+  const std::string init = Save(*Parse({"--width=2"}), first, 9);
+  const AppOptions options = *Parse({"--init=" + init, "--out=" + run});
+  EXPECT_EQ(options.init, init);
+  EXPECT_EQ(options.init_digest, Checkpoint::Load(init)->digest());
+  EXPECT_EQ(options.recorded.back(), std::pair(std::string("init"), init));
+  Save(options, run, 5);
+  // The same command goes on, and begins with nothing; the record stays.
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"--init=" + init, "--out=" + run}, {"--resume=" + run}}) {
+    const absl::StatusOr<AppOptions> again = Parse(command);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->init, "");
+    EXPECT_EQ(again->recorded.back(), std::pair(std::string("init"), init));
+  }
+  EXPECT_THAT(Error({"--out=" + run}), HasSubstr("other options (--init=" + init + ")"));
+  // Depth does not show in the shapes of its parameters.
+  EXPECT_EQ(Error({"--init=" + init, "--depth=3"}),
+            "--depth: expected 1, as the checkpoint of --init has it, got 3");
+  EXPECT_THAT(Error({"--init=/nowhere"}), HasSubstr("--init: /nowhere/manifest.json"));
+}
+
+TEST_F(AppOptionsTest, APresetsOwnFormOfAnOptimizerGoesWithItsOptimizer) {
+  EXPECT_TRUE(Parse({"--preset=moving"})->optimizer.nesterov);
+  const AppOptions other = *Parse({"--preset=moving", "--optimizer=adamw"});
+  EXPECT_FALSE(other.optimizer.nesterov);
+  EXPECT_NE(std::find(other.recorded.begin(), other.recorded.end(),
+                      std::pair<std::string, std::string>("nesterov", "false")),
+            other.recorded.end());
+  EXPECT_FALSE(Parse({"--preset=moving", "--momentum=0"})->optimizer.nesterov);
+  EXPECT_THAT(Error({"--optimizer=adamw", "--nesterov"}), HasSubstr("--nesterov: expected"));
+}
+
+TEST_F(AppOptionsTest, EvaluationsAreLimitedByFlags) {
+  EXPECT_EQ(Parse({})->final_eval_batches, kAllBatches);
+  EXPECT_EQ(Parse({"--final_eval=0"})->final_eval_batches, 0);
+  EXPECT_EQ(Parse({"--final_eval=20", "--eval_batches=3"})->final_eval_batches, 20);
+  EXPECT_EQ(Error({"--final_eval=some"}),
+            "--final_eval: expected all, or a number of batches from 0 on, got \"some\"");
+  EXPECT_EQ(Error({"--epsilon=0"}), "--epsilon: expected 1e-30 to 0.1, got 0");
+}
+
+TEST_F(AppOptionsTest, APathInTheHomeFolderIsFoundThere) {
+  ASSERT_EQ(setenv("HOME", "/home/somebody", 1), 0);
+  EXPECT_EQ(Parse({"--out=~/runs/a"})->out, "/home/somebody/runs/a");
+  EXPECT_EQ(Parse({"--out", "~"})->out, "/home/somebody");
+  EXPECT_EQ(Parse({"--out=~other/a"})->out, "~other/a");
+  EXPECT_THAT(Error({"--mesh=~/data"}), HasSubstr("\"~/data\""));  // no path
 }
 
 TEST_F(AppOptionsTest, AnInstalledDataSetIsNamedByItsName) {
@@ -423,8 +519,6 @@ TEST_F(AppOptionsTest, WhichProcessOfAJobItIs) {
 // where not; what was logged is kept.
 TEST_F(AppOptionsTest, AJobThatIsBegunAgainGoesOn) {
   const std::string run = Folder("begun");
-  std::ofstream(run + "/log.jsonl") << "{}\n";
-  EXPECT_THAT(Error({"--out=" + run}), HasSubstr("already holds a run"));
   variables_ = {{"RANK", "0"},
                 {"WORLD_SIZE", "2"},
                 {"LOCAL_RANK", "0"},
@@ -434,8 +528,6 @@ TEST_F(AppOptionsTest, AJobThatIsBegunAgainGoesOn) {
                 {"TORCHELASTIC_RESTART_COUNT", "1"}};
   EXPECT_THAT(Error({}), HasSubstr("--out: expected the folder of the run"));
   EXPECT_EQ(Parse({"--out=" + run})->resume.checkpoint, "");
-  EXPECT_FALSE(fs::exists(run + "/log.jsonl"));
-  EXPECT_TRUE(fs::exists(run + "/log.lost-1.jsonl"));
   const std::string checkpoint = Save(*Parse({"--out=" + run}), run, 5);
   std::ofstream(run + "/log.jsonl") << "{}\n";
   // Of what began the run nothing has to be taken back.

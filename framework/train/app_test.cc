@@ -10,9 +10,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -70,6 +72,22 @@ class Line : public Dataset {
   const std::vector<SampleField> fields_ = {{"x", DType::kF32, {1}}, {"y", DType::kF32, {1}}};
 };
 
+// The same, and whoever reads it moves the folder of the run away first.
+class MovingLine : public Line {
+ public:
+  explicit MovingLine(std::string folder) : Line(3), folder_(std::move(folder)) {}
+  absl::Status Fill(int field, absl::Span<const int64_t> samples, int64_t position, const Box& box,
+                    std::byte* to) const override {
+    std::error_code there;
+    if (!moved_.exchange(true)) fs::rename(folder_, folder_ + "-elsewhere", there);
+    return Line::Fill(field, samples, position, box, to);
+  }
+
+ private:
+  const std::string folder_;
+  mutable std::atomic<bool> moved_ = false;
+};
+
 // The same, and which samples were asked for.
 class SeenLine : public Line {
  public:
@@ -89,14 +107,17 @@ class SeenLine : public Line {
 };
 
 // Mean squared error, and the mean absolute value of what it predicts.
-void BuildLoss(const AppOptions& options, Graph* graph, Tensor* loss, Tensor* size) {
+void BuildLoss(const AppOptions& options, Graph* graph, Tensor* loss, Tensor* squares,
+               Tensor* size) {
   Tensor x = graph->Input("x", DType::kF32, {options.batch, 1}, "data:S0");
   Tensor y = graph->Input("y", DType::kF32, {options.batch, 1}, "data:S0");
   Tensor predicted = MatMul(x, Scope(graph).Param("w", {1, 1}, "", {"normal", 0.01}));
   Tensor error = predicted - y;
   const double count = static_cast<double>(options.batch);
   *loss = Scale(ReduceSum(error * error, {0, 1}), 1 / count);
-  *size = Scale(ReduceSum(predicted, {0, 1}), 1 / count);
+  // Of each sample.
+  *squares = ReduceSum(error * error, {1});
+  *size = ReduceSum(predicted, {1});
 }
 
 absl::Status Build(const AppOptions& options, std::vector<std::unique_ptr<AppProgram>>* programs) {
@@ -104,8 +125,8 @@ absl::Status Build(const AppOptions& options, std::vector<std::unique_ptr<AppPro
     auto program = std::make_unique<AppProgram>();
     program->name = name;
     Graph* graph = &program->graph;
-    Tensor loss, size;
-    BuildLoss(options, graph, &loss, &size);
+    Tensor loss, squares, size;
+    BuildLoss(options, graph, &loss, &squares, &size);
     if (programs->empty()) {
       OptimizerOptions sgd;
       sgd.kind = OptimizerOptions::kSgd;
@@ -113,7 +134,7 @@ absl::Status Build(const AppOptions& options, std::vector<std::unique_ptr<AppPro
       if (!status.ok()) return status;
     } else {
       program->micro_batches = 4;  // training takes 2
-      graph->Output("loss", loss);
+      graph->Output("loss", squares);
       graph->Output("size", size);
     }
     const absl::Status status = graph->Finish();
@@ -187,13 +208,16 @@ TEST_F(AppTest, TrainsEvaluatesSavesAndShows) {
   ASSERT_EQ(Run({"--out=" + out_, "--micro_batches=2", "--eval_every=4"}), 0) << error_;
   for (const char* part :
        {"model      a line\n", "line       of 100 points\n", "machine    data=2 on ",
-        "step 0: held-out loss ", ", size ", "step 8/8", " samples/s",
-        "(the whole held-out data)\n", "slope ", "loss in squares; o: on held-out data\n",
-        "\nheld-out loss ", " squares, size ", "\ncheckpoint ", "checkpoints/step-000008\n"}) {
+        "step 0: held-out loss ", ", size ", "step 8/8", " samples/s", " on 64 of 100 samples\n",
+        " on all 100 samples\n", "slope ",
+        "loss in squares; o: on held-out data, 64 of its samples\n", "\nheld-out loss ", ", size ",
+        " on all 100 samples; loss in squares\n", "\ncheckpoint ", "checkpoints/step-000008\n"}) {
     EXPECT_THAT(printed_, HasSubstr(part));
   }
-  for (const char* part : {"{\"step\":0,\"val_loss\":", ",\"val_size\":", ",\"slope\":\"3\"}",
-                           "{\"step\":4,\"val_loss\":", "\"samples_per_second\":"}) {
+  for (const char* part :
+       {"{\"step\":0,\"val_subset_loss\":", ",\"val_subset_size\":", ",\"slope\":\"3\"}",
+        "{\"step\":4,\"val_subset_loss\":", "{\"step\":8,\"val_subset_loss\":",
+        "{\"step\":8,\"val_loss\":", ",\"val_samples\":100}", "\"samples_per_second\":"}) {
     EXPECT_THAT(Log(), HasSubstr(part));
   }
   const CheckpointMeta meta = Checkpoint::Load(out_ + "/checkpoints/step-000008")->meta();
@@ -215,26 +239,27 @@ TEST_F(AppTest, AModelMayEvaluateItself) {
     model.metrics = {{"distance", ""}, {"asked", ""}};
     return model;
   };
-  std::vector<bool> wholes;
-  app.evaluate = [&wholes](Session* session, const AppData& data, bool whole,
-                           const Stop&) -> absl::StatusOr<std::vector<double>> {
-    EXPECT_EQ(data.held_out->num_samples(), 100);
-    wholes.push_back(whole);
-    return std::vector<double>{*session->Read("w")->data<float>() + 100,
-                               static_cast<double>(wholes.size())};
+  std::vector<int64_t> counts;
+  app.evaluate = [&counts](Session* session, const AppData& data,
+                           const EvaluationOptions& how) -> absl::StatusOr<Evaluation> {
+    counts.push_back(SamplesToEvaluate(*data.held_out, how));
+    return Evaluation{
+        {*session->Read("w")->data<float>() + 100, static_cast<double>(counts.size())},
+        counts.back(),
+        data.held_out->num_samples()};
   };
   ASSERT_EQ(Run(app, {"--out=" + out_, "--eval_every=4"}), 0) << error_;
-  EXPECT_THAT(wholes, ::testing::ElementsAre(false, false, true));
-  EXPECT_THAT(Log(), HasSubstr("{\"step\":4,\"val_distance\":10"));
-  EXPECT_THAT(Log(), HasSubstr(",\"val_asked\":3}"));
+  EXPECT_THAT(counts, ::testing::ElementsAre(64, 64, 64, 100));
+  EXPECT_THAT(Log(), HasSubstr("{\"step\":4,\"val_subset_distance\":10"));
+  EXPECT_THAT(Log(), HasSubstr(",\"val_asked\":4,\"val_samples\":100}"));
   // What is no loss is drawn apart from the loss.
   EXPECT_THAT(printed_, HasSubstr("\n          loss\n\n"));
-  EXPECT_THAT(printed_, HasSubstr("\n          distance on held-out data\n\n"));
+  EXPECT_THAT(printed_, HasSubstr("\n          distance on held-out data, 64 of its samples\n\n"));
   EXPECT_THAT(printed_, HasSubstr("\nheld-out distance 10"));
 
-  app.evaluate = [](Session*, const AppData&, bool,
-                    const Stop&) -> absl::StatusOr<std::vector<double>> {
-    return std::vector<double>{1};
+  app.evaluate = [](Session*, const AppData&,
+                    const EvaluationOptions&) -> absl::StatusOr<Evaluation> {
+    return Evaluation{{1}, 100, 100};
   };
   EXPECT_EQ(Run(app, {"--out=" + out_ + "2"}), 1);
   EXPECT_EQ(error_, "line: evaluation: expected a value for each of 2 metrics, got 1\n");
@@ -256,7 +281,9 @@ TEST_F(AppTest, EvaluationHasMicroBatchesOfItsOwn) {
     HostTensor x(DType::kF32, {8, 1}), y(DType::kF32, {8, 1});
     for (int row = 0; row < 8; ++row) x.data<float>()[row] = y.data<float>()[row] = row;
     ASSERT_TRUE((*session)->Step("eval", {{"x", &x}, {"y", &y}}).ok());
-    losses[i] = *(*session)->Next()->at("loss").data<float>();
+    const HostTensor rows = (*session)->Next()->at("loss");
+    ASSERT_EQ(rows.shape, Shape{8});
+    losses[i] = std::accumulate(rows.data<float>(), rows.data<float>() + 8, 0.0);
   }
   EXPECT_GT(losses[0], 1);
   EXPECT_NEAR(losses[0], losses[1], 1e-5 * losses[1]);
@@ -445,8 +472,8 @@ TEST_F(AppTest, AResumeThatFailsChangesNothing) {
                 ::testing::ElementsAre("step-000004", "step-000008"));
   };
   fs::resize_file(newest + "/tensors.safetensors", 100);  // it would be set aside
-  EXPECT_EQ(Run({"--resume=" + out_, "--batch=16"}), 1);
-  EXPECT_THAT(error_, HasSubstr("expected a batch of 8, got 16"));
+  EXPECT_EQ(Run({"--resume=" + out_, "--slope=4"}), 1);
+  EXPECT_THAT(error_, HasSubstr("--change_data goes on all the same"));
   expect_the_same();
   EXPECT_EQ(Log(), log);
   fs::remove(out_ + "/log.jsonl");
@@ -454,6 +481,60 @@ TEST_F(AppTest, AResumeThatFailsChangesNothing) {
   EXPECT_EQ(Run({"--resume=" + out_, "--lr=0.25"}), 1);
   EXPECT_THAT(error_, HasSubstr("log.jsonl: cannot open"));
   expect_the_same();
+}
+
+TEST_F(AppTest, TheSameCommandGoesOnAndAnotherIsRefused) {
+  ASSERT_EQ(Run({"--out=" + out_, "--save_every=4"}), 0) << error_;
+  const std::string learned = printed_.substr(printed_.find("slope "), 11);
+  fs::remove_all(out_ + "/checkpoints/step-000008");  // it was killed before
+  ASSERT_EQ(Run({"--out=" + out_, "--save_every=4"}), 0) << error_;
+  EXPECT_THAT(printed_, HasSubstr(learned));
+  EXPECT_THAT(printed_, ::testing::Not(HasSubstr("step 0: held-out")));
+  EXPECT_EQ(Run({"--out=" + out_, "--save_every=4", "--lr=0.25"}), 2);
+  EXPECT_THAT(error_, HasSubstr("already holds a run, of other options (--lr=0.5); --resume="));
+  ASSERT_EQ(Run({"--resume=" + out_, "--lr=0.25", "--steps=9"}), 0) << error_;
+  EXPECT_THAT(printed_, HasSubstr("changed    since the run that goes on: --steps=9, was 8; "
+                                  "--lr=0.25, was 0.5\n"));
+}
+
+// Killed before its first checkpoint a run leaves a log.
+TEST_F(AppTest, ARunThatSavedNothingBeginsAnew) {
+  fs::create_directories(out_);
+  std::ofstream(out_ + "/log.jsonl") << "{\"step\":3,\"loss\":1}\n";
+  ASSERT_EQ(Run({"--out=" + out_}), 0) << error_;
+  EXPECT_THAT(error_, HasSubstr("begins anew; its log is kept as " + out_ + "/log.lost-1.jsonl"));
+  EXPECT_EQ(*ReadText(out_ + "/log.lost-1.jsonl", 100), "{\"step\":3,\"loss\":1}\n");
+  EXPECT_THAT(Log(), ::testing::StartsWith("{\"step\":0,"));
+}
+
+TEST_F(AppTest, AFolderThatIsMovedWhileItTrainsCostsItsCheckpointsAndIsNamed) {
+  App app = LineApp();
+  app.open_data = [this](const AppOptions& options) {
+    absl::StatusOr<AppData> data = LineApp().open_data(options);
+    // Which data it is, is asked when the session has started.
+    data->held_out = std::make_unique<MovingLine>(out_);
+    return data;
+  };
+  EXPECT_EQ(Run(app, {"--out=" + out_}), 1);
+  EXPECT_THAT(printed_, HasSubstr("warning: no checkpoint of step 8: " + out_ +
+                                  ": expected the folder in which the run began, which was moved"));
+  EXPECT_THAT(error_, HasSubstr("the last checkpoint was not written: "));
+  EXPECT_FALSE(fs::exists(out_ + "/checkpoints"));
+}
+
+TEST_F(AppTest, TheBestCheckpointStaysByAMetricThatThereIs) {
+  ASSERT_EQ(Run({"--out=" + out_, "--save_every=2", "--keep=1", "--keep_best=loss"}), 0) << error_;
+  EXPECT_THAT(printed_, HasSubstr("\nbest       " + out_ + "/checkpoints/step-00000"));
+  EXPECT_EQ(Run({"--out=" + out_ + "2", "--keep_best=acuracy"}), 2);
+  EXPECT_EQ(error_, "line: --keep_best: expected one of loss, size, got \"acuracy\"\n");
+  App app = LineApp();
+  app.open_data = [](const AppOptions& options) {
+    absl::StatusOr<AppData> data = LineApp().open_data(options);
+    data->held_out.reset();
+    return data;
+  };
+  EXPECT_EQ(Run(app, {"--out=" + out_ + "2", "--keep_best=loss"}), 1);
+  EXPECT_EQ(error_, "line: --keep_best=loss: expected held-out data, got none\n");
 }
 
 TEST_F(AppTest, DataMayBeSeenInEpochs) {

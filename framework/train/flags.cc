@@ -5,10 +5,12 @@
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/reflection.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "framework/base/log.h"
+#include "framework/base/process.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
 
@@ -74,7 +76,19 @@ void Wrap(absl::string_view text, size_t indent, size_t width, std::string* to) 
   absl::StrAppend(to, "\n");
 }
 
+// A shell leaves "~/" as it is behind "--out=".
+std::string InHome(absl::string_view path) {
+  const std::string home = HomeFolder();
+  if (home.empty() || (path != "~" && !absl::StartsWith(path, "~/"))) return std::string(path);
+  return absl::StrCat(home, path.substr(1));
+}
+
 }  // namespace
+
+bool IsPath(const FlagEntry& entry) {
+  return entry.value == "PATH" || entry.value == "FILE" || entry.value == "DIR" ||
+         entry.value == "FOLDER";
+}
 
 absl::Status ParseFlags(absl::Span<const FlagGroup> groups,
                         const std::vector<std::string>& arguments, ParsedFlags* parsed) {
@@ -110,7 +124,7 @@ absl::Status ParseFlags(absl::Span<const FlagGroup> groups,
       }
       value = arguments[i];
     }
-    RETURN_IF_ERROR(Set(flag, value));
+    RETURN_IF_ERROR(Set(flag, IsPath(*entry) ? InHome(value) : std::string(value)));
     parsed->given.insert(entry->name);
   }
   return absl::OkStatus();

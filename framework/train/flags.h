@@ -23,6 +23,9 @@ struct FlagEntry {
   std::string help = {};     // what help says of the flag, if not the flag's own
 };
 
+// Whether the value is the path of a file or a folder, by what stands for it in help.
+bool IsPath(const FlagEntry& entry);
+
 struct FlagGroup {
   std::string title;
   std::vector<FlagEntry> flags;
@@ -34,7 +37,8 @@ struct ParsedFlags {
 };
 
 // Reads --name=value, --name value, --name and --noname of switches, also with one dash, into the
-// flags of `groups`. `arguments` are without the program's name. Errors are of one line.
+// flags of `groups`. `arguments` are without the program's name. A path that begins with "~/" is
+// one in the user's home, as shells have it where a word begins with it. Errors are of one line.
 absl::Status ParseFlags(absl::Span<const FlagGroup> groups,
                         const std::vector<std::string>& arguments, ParsedFlags* parsed);
 

@@ -112,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Join(const JobOptions& options) {
   meeting.rank = options.place.rank;
   meeting.ranks = options.place.ranks;
   meeting.restarts = options.place.restarts;
+  meeting.counted_by = options.place.counted_by;
   meeting.address = options.place.address;
   meeting.listener = options.place.listener;
   ASSIGN_OR_RETURN(meeting.secret, SecretOf(options));

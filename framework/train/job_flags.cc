@@ -69,6 +69,7 @@ absl::StatusOr<LaunchPlace> PlaceByHand(int32_t ranks) {
   LaunchPlace place;
   place.launcher = "by hand";
   place.ranks = ranks;
+  place.counted_by = absl::StrCat("--ranks=", ranks);
   place.rank = absl::GetFlag(FLAGS_rank);
   place.address = absl::GetFlag(FLAGS_rendezvous);
   place.local_ranks = 0;
@@ -117,7 +118,14 @@ absl::StatusOr<JobOptions> ReadJobFlags(const Environment& environment) {
     ASSIGN_OR_RETURN(options.place, ReadLaunchPlace(environment, rendezvous));
   }
   if (!options.place.address.empty()) {
-    RETURN_IF_ERROR(AddContext(ParseEndpoint(options.place.address).status(), "--rendezvous"));
+    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(options.place.address);
+    if (!endpoint.ok()) return AddContext(endpoint.status(), "--rendezvous");
+    if (endpoint->port == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--rendezvous: expected the port at which all ranks find rank 0, from 1 to "
+                       "65535, got \"",
+                       options.place.address, "\""));
+    }
   }
   const double meeting = absl::GetFlag(FLAGS_rendezvous_limit);
   const double stall = absl::GetFlag(FLAGS_stall_limit);

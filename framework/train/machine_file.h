@@ -9,8 +9,13 @@
 
 namespace sluice {
 
+struct MachineFile {
+  Machine machine;
+  std::string digest;  // of its text
+};
+
 // Errors name the path.
-absl::StatusOr<Machine> ReadMachine(const std::string& path);
+absl::StatusOr<MachineFile> ReadMachine(const std::string& path);
 
 }  // namespace sluice
 

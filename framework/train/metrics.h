@@ -3,7 +3,11 @@
 #ifndef SLUICE_FRAMEWORK_TRAIN_METRICS_H_
 #define SLUICE_FRAMEWORK_TRAIN_METRICS_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
+
+#include "absl/types/span.h"
 
 namespace sluice {
 
@@ -13,11 +17,32 @@ struct Throughput {
   double per_sample = 1;  // how many of them a sample is
 };
 
-// The mean of a program's output of this name over held-out data.
+// A figure of held-out data. It is the sum of one of a program's outputs over samples, divided by
+// the sum of what each sample counts for. Both outputs have one value a sample, so that the figure
+// depends neither on the batch nor on how the program is laid out.
 struct Metric {
-  std::string name;  // "val_<name>" in the log
-  std::string unit;  // for people: "nats a byte"; may be empty
+  std::string name = "";  // of the output; in the log "val_<name>" or "val_subset_<name>"
+  std::string unit = "";  // for people: "nats a byte"; may be empty
+  // The output with what each sample counts for, such as its number of tokens. Empty: one.
+  std::string weight = "";
+  bool larger_is_better = false;
+  // Whether NaN says that the samples do not define the figure, as of an area under a curve where
+  // all samples have the same label. Of any other metric NaN is an error.
+  bool may_be_undefined = false;
 };
+
+// What held-out data say of a model.
+struct Evaluation {
+  std::vector<double> values;  // by metric; empty on all ranks but the first
+  int64_t samples = 0;         // that were counted, each once
+  int64_t all_samples = 0;     // that are held out
+  bool is_whole() const { return samples == all_samples; }
+};
+
+// "loss 1.9823, accuracy 0.7031 on 128 of 2494 samples"; "... on all 2494 samples".
+std::string EvaluationText(absl::Span<const Metric> metrics, const Evaluation& evaluation);
+// What its figures are called in the log: "val_" before the name, or of a subset "val_subset_".
+std::string LogPrefix(const Evaluation& evaluation);
 
 }  // namespace sluice
 

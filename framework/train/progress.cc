@@ -3,7 +3,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -58,7 +60,19 @@ void ProgressPrinter::Update(const Progress& progress, double now) {
   // A terminal takes no more than some twenty lines a second either.
   if (!last && now < next_) return;
   next_ = now + (terminal_ ? 0.05 : seconds_between_);
-  std::string line = ProgressLine(progress);
+  Show(ProgressLine(progress));
+}
+
+void ProgressPrinter::UpdateEvaluation(int64_t done, int64_t samples, double seconds) {
+  if (seconds < next_evaluation_) next_evaluation_ = 0;  // another evaluation
+  const double first = terminal_ ? 1 : 10;
+  if (seconds < std::max(first, next_evaluation_) || done == samples) return;
+  next_evaluation_ = seconds + (terminal_ ? 0.1 : 10);
+  const double left = seconds * static_cast<double>(samples - done) / static_cast<double>(done);
+  Show(absl::StrFormat("evaluating  %d of %d samples  %s left", done, samples, DurationText(left)));
+}
+
+void ProgressPrinter::Show(std::string line) {
   if (!terminal_) {
     absl::FPrintF(out_, "%s\n", line);
   } else {

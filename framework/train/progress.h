@@ -37,16 +37,22 @@ class ProgressPrinter {
 
   // `now` in seconds, from any origin.
   void Update(const Progress& progress, double now);
+  // Of an evaluation that takes long: `done` of `samples` after so many seconds. Nothing is shown
+  // of the first second, and where lines are not rewritten, a line every ten.
+  void UpdateEvaluation(int64_t done, int64_t samples, double seconds);
   // A line that stays, above the one that is rewritten.
   void Print(absl::string_view line);
 
  private:
+  void Show(std::string line);
+
   FILE* out_;
   bool terminal_;
   int columns_;
   double seconds_between_;
-  double next_ = 0;
-  std::string shown_;  // what stands in the terminal's last line
+  double next_ = 0;             // when the next line of steps is due
+  double next_evaluation_ = 0;  // the same of an evaluation, in its seconds
+  std::string shown_;           // what stands in the terminal's last line
 };
 
 }  // namespace sluice

@@ -38,6 +38,12 @@ absl::Status FindLatest(const std::string& path, ResumePoint* point) {
     if (absl::IsNotFound(latest.status())) latest = LatestGoodCheckpoint(folder, &point->damaged);
   }
   if (absl::IsNotFound(latest.status())) {
+    if (Exists(path + "/log.jsonl") || Exists(path + "/options.txt")) {
+      return absl::NotFoundError(
+          absl::StrCat("--resume: expected a checkpoint in ", path,
+                       ", whose run has not saved one yet; the "
+                       "command that began it, given again, begins it anew"));
+    }
     return absl::NotFoundError(
         absl::StrCat("--resume: expected a checkpoint or the folder of a run, got \"", path, "\""));
   }
@@ -133,9 +139,8 @@ std::function<bool(const std::string& path)> RunFolders(const std::string& out) 
   };
 }
 
-absl::Status CheckNewRun(const std::string& out) {
-  const bool run = Exists(out + "/log.jsonl") || LatestCheckpoint(out + "/checkpoints").ok();
-  if (!run) return absl::OkStatus();
+absl::Status CheckNoRun(const std::string& out) {
+  if (!LatestCheckpoint(out + "/checkpoints").ok()) return absl::OkStatus();
   return absl::AlreadyExistsError(
       absl::StrCat("--out: ", out, " already holds a run; --resume=", out, " goes on with it"));
 }
@@ -169,7 +174,7 @@ absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const Resum
   OwnRun run(folder, made, std::move(lock));
   std::error_code error;
   const bool own = !resume.run.empty() && fs::equivalent(folder, resume.run, error);
-  RETURN_IF_ERROR(own ? CheckUnchanged(resume) : CheckNewRun(folder));
+  RETURN_IF_ERROR(own ? CheckUnchanged(resume) : CheckNoRun(folder));
   return run;
 }
 
@@ -189,6 +194,9 @@ absl::Status SetLogAside(const std::string& out) {
   for (int n = 1; aside.empty() || Exists(aside); ++n) {
     aside = absl::StrCat(out, "/log.lost-", n, ".jsonl");
   }
+  SLUICE_LOG(WARNING) << "the run in " << out
+                      << " ended before its first checkpoint and begins anew; "
+                      << "its log is kept as " << aside;
   return Rename(log, aside);
 }
 

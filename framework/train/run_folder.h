@@ -26,9 +26,8 @@ std::string RunAround(const std::string& path);
 // not exist yet.
 std::function<bool(const std::string& path)> RunFolders(const std::string& out);
 
-// AlreadyExists where another run stands in `out`, or checkpoints of one do: two would spoil each
-// other's log and checkpoints.
-absl::Status CheckNewRun(const std::string& out);
+// AlreadyExists where a run has saved checkpoints in `out`: another one would spoil them.
+absl::Status CheckNoRun(const std::string& out);
 
 // What --resume comes to.
 struct ResumePoint {
@@ -38,6 +37,7 @@ struct ResumePoint {
   // The run's folder, if the checkpoint is its last that is whole; empty: another run begins, so
   // that what came after it stays.
   std::string run;
+  std::string digest;  // Checkpoint::digest of the checkpoint
 };
 
 // `path` is a checkpoint, the folder of a run, or a folder of checkpoints.
@@ -58,6 +58,8 @@ class OwnRun {
   ~OwnRun();
 
   const std::string& out() const { return out_; }
+  const std::string& holder() const { return lock_.holder(); }  // RunLock::holder
+  bool IsInPlace() const { return lock_.IsInPlace(); }
   // From here on something is written there.
   void Begin() { begun_ = true; }
   // Gives it up, if the run has not begun; before the end of a process that destroys nothing.
@@ -72,12 +74,13 @@ class OwnRun {
 
 // Makes the folder of a new run, or takes that of the run to go on with. Where `by_time`, and its
 // name is taken, as two runs of the same second have it, it gets another: "<out>-2". AlreadyExists:
-// another process is at work there, or has been since `resume` was found, or another run stands
-// there.
+// another process is at work there, or has been since `resume` was found, or checkpoints of another
+// run are there.
 absl::StatusOr<OwnRun> TakeRun(const std::string& out, bool by_time, const ResumePoint& resume);
 
-// Of a run that has saved nothing: keeps its log under another name, so that the run can begin anew
-// in its folder. OK where there is none.
+// Keeps the log of a run that ended without a checkpoint under another name, log.lost-<n>.jsonl, so
+// that a run can begin anew in its folder. Does nothing where there is no log. Requires: the folder
+// is taken, as a run at work has a log before it has a checkpoint.
 absl::Status SetLogAside(const std::string& out);
 
 // Writes a small file of a run; an older one is replaced as a whole.

@@ -102,11 +102,12 @@ TEST_F(RunFolderTest, ARunIsTakenOnceAndAsItWasFound) {
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_THAT(std::string(TakeRun(run, false, {}).status().message()), HasSubstr("process "));
   }
-  // It has ended, and left a run.
+  // It has ended before it saved anything: another may begin there.
   Touch("run/log.jsonl");
+  EXPECT_EQ(TakeRun(run, false, {}).status(), absl::OkStatus());
+  Touch("run/checkpoints/step-000001/manifest.json");
   EXPECT_THAT(std::string(TakeRun(run, false, {}).status().message()),
               HasSubstr("already holds a run"));
-  Touch("run/checkpoints/step-000001/manifest.json");
   ResumePoint point;
   point.run = run;
   point.checkpoint = run + "/checkpoints/step-000001";
@@ -116,6 +117,30 @@ TEST_F(RunFolderTest, ARunIsTakenOnceAndAsItWasFound) {
               AllOf(HasSubstr("step-000001, got "), HasSubstr("step-000002; --resume again")));
   point.damaged.push_back({run + "/checkpoints/step-000002", absl::DataLossError("")});
   EXPECT_EQ(TakeRun(run, false, point).status(), absl::OkStatus());
+}
+
+TEST_F(RunFolderTest, AFolderThatIsMovedOrReplacedIsNoticed) {
+  const std::string run = root_ + "/moved";
+  const auto own = TakeRun(run, /*by_time=*/false, {});
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_TRUE(own->IsInPlace());
+  fs::rename(run, run + "-elsewhere");
+  EXPECT_FALSE(own->IsInPlace());
+  Touch("moved/run.lock");
+  EXPECT_FALSE(own->IsInPlace());
+  fs::remove_all(run);
+  fs::rename(run + "-elsewhere", run);
+  EXPECT_TRUE(own->IsInPlace());
+}
+
+TEST_F(RunFolderTest, TheLogOfARunThatSavedNothingIsKept) {
+  Touch("run/log.jsonl");
+  EXPECT_EQ(SetLogAside(root_ + "/run"), absl::OkStatus());
+  Touch("run/log.jsonl");
+  EXPECT_EQ(SetLogAside(root_ + "/run"), absl::OkStatus());
+  EXPECT_EQ(SetLogAside(root_ + "/run"), absl::OkStatus());  // there is none
+  EXPECT_THAT(*ListDirectory(root_ + "/run"),
+              ::testing::ElementsAre("log.lost-1.jsonl", "log.lost-2.jsonl"));
 }
 
 TEST_F(RunFolderTest, AFolderThatIsGivenUpIsLeftAsItWasFound) {

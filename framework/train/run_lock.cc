@@ -39,7 +39,7 @@ std::string HolderIn(int descriptor) {
 // place, which is not waited for, or a link to a file of somebody's, which is not written.
 absl::StatusOr<int> OpenFile(const std::string& path) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  const int descriptor = open(path.c_str(), kFlags, 0644);
+  const int descriptor = open(path.c_str(), kFlags, 0666);
   if (descriptor >= 0) return descriptor;
   return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot create"));
 }
@@ -96,10 +96,12 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& path, const std::string
           absl::StrCat(path, ": expected what a process has locked, got a file of somebody's"));
     }
     // Only told, never relied on: where the disk takes nothing, what follows will say so.
-    const std::string holder = Holder() + "\n";
-    if (ftruncate(descriptor, 0) == 0 && pwrite(descriptor, holder.data(), holder.size(), 0) < 0) {
-      errno = 0;
-    }
+    const std::string holder = Holder();
+    const std::string line = holder + "\n";
+    const bool written =
+        ftruncate(descriptor, 0) == 0 &&
+        pwrite(descriptor, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size());
+    if (written) lock.holder_ = holder;
     return lock;
   }
   return absl::AbortedError(absl::StrCat(path, ": removed again and again while it was locked"));
@@ -107,9 +109,15 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& path, const std::string
 
 RunLock::RunLock(RunLock&& other) noexcept
     : path_(std::move(other.path_)),
+      holder_(std::move(other.holder_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       folder_(std::exchange(other.folder_, -1)),
       fresh_(other.fresh_) {}
+
+bool RunLock::IsInPlace() const {
+  struct stat info;
+  return descriptor_ >= 0 && fstat(descriptor_, &info) == 0 && IsAt(path_, info);
+}
 
 void RunLock::RemoveFile() {
   if (descriptor_ >= 0) unlink(path_.c_str());

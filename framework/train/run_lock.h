@@ -14,7 +14,7 @@ namespace sluice {
 // The file in the folder that is locked. It stays, and says who has the lock or had it last.
 constexpr char kRunLock[] = "run.lock";
 
-// Held until it is destroyed. One thread.
+// Held until it is destroyed. One thread, but for what is const.
 class RunLock {
  public:
   // `folder` exists. AlreadyExists, at once, says which process has it, on which host, since when.
@@ -25,6 +25,11 @@ class RunLock {
   RunLock& operator=(RunLock&&) = delete;
   ~RunLock();
 
+  // What the file says of this process: one line, which no other process writes. Empty where it
+  // could not be written.
+  const std::string& holder() const { return holder_; }
+  // Whether the file is still at its path: else the folder around it was moved or replaced.
+  bool IsInPlace() const;
   // Whether there was no such file before, or nobody had ever had it.
   bool fresh() const { return fresh_; }
   // Removes the file. The lock is still held, of nothing that another process can find.
@@ -32,7 +37,7 @@ class RunLock {
 
  private:
   RunLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
-  std::string path_;
+  std::string path_, holder_;
   int descriptor_;
   int folder_ = -1;  // a descriptor of it
   bool fresh_ = false;

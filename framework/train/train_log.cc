@@ -111,12 +111,14 @@ absl::Status TrainLog::Step(int64_t step, double loss, double gradient_norm, dou
 }
 
 absl::Status TrainLog::Evaluation(int64_t step, absl::Span<const Metric> metrics,
-                                  absl::Span<const double> values,
+                                  const sluice::Evaluation& evaluation,
                                   const std::vector<std::pair<std::string, std::string>>& facts) {
   std::string line = absl::StrCat(kStep, step);
+  const std::string prefix = LogPrefix(evaluation);
   for (size_t i = 0; i < metrics.size(); ++i) {
-    absl::StrAppend(&line, ",\"val_", metrics[i].name, "\":", Json(values[i]));
+    absl::StrAppend(&line, ",\"", prefix, metrics[i].name, "\":", Json(evaluation.values[i]));
   }
+  absl::StrAppend(&line, ",\"", prefix, "samples\":", evaluation.samples);
   for (const auto& fact : facts) {
     absl::StrAppend(&line, ",", Quoted(fact.first), ":", Quoted(fact.second));
   }

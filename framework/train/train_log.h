@@ -1,7 +1,10 @@
 // log.jsonl: one JSON object a step, and one an evaluation, in the order in which they happened.
 //   {"step":7,"loss":2.31547213,"grad_norm":0.91,"lr":0.001,"tokens_per_second":21345.5}
-//   {"step":200,"val_loss":1.98}     steps done before it; the first also has what the data gives
-// Speed is told in the unit that the run names, an evaluation has a member for each metric.
+//   {"step":200,"val_subset_loss":1.98,"val_subset_samples":128}
+//   {"step":1000,"val_loss":1.91,"val_samples":2494}
+// Speed has the unit that the run names. An evaluation says how many steps were done before it and
+// has a member for each metric: "val_" where it counts all of the held-out data, "val_subset_"
+// where it does not, and how many samples it counts. The first one also has what the data gives.
 // Step n is the n-th, from 1. Floats have nine digits, which give an f32 back bit by bit; what is
 // not finite is null. A line that cannot be written, as on a full disk, is an error and is missing;
 // the log goes on with the next. One thread.
@@ -31,9 +34,9 @@ class TrainLog {
   // `unit` names what `per_second` counts: "tokens".
   absl::Status Step(int64_t step, double loss, double gradient_norm, double learning_rate,
                     absl::string_view unit, double per_second);
-  // `values` are by metric. `facts` are further members of the object: names with texts.
+  // `facts` are further members of the object: names with texts.
   absl::Status Evaluation(int64_t step, absl::Span<const Metric> metrics,
-                          absl::Span<const double> values,
+                          const sluice::Evaluation& evaluation,
                           const std::vector<std::pair<std::string, std::string>>& facts);
 
  private:

@@ -18,8 +18,32 @@ namespace {
 
 constexpr size_t kSpeedWindow = 16;  // steps whose mean time gives tokens/s
 
+// How often a peak that steps beat is measured again, half a second each time.
+constexpr int kMostPeaks = 3;
+
+BestBy BestOf(const std::string& name, absl::Span<const Metric> metrics) {
+  for (const Metric& metric : metrics) {
+    if (metric.name == name) return {name, metric.larger_is_better};
+  }
+  return {};
+}
+
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A figure that is not finite tells of weights that are not worth keeping, though the loss of
+// training may still be.
+absl::Status CheckFinite(absl::Span<const Metric> metrics, const Evaluation& evaluation,
+                         int64_t step) {
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    if (std::isfinite(evaluation.values[i]) || metrics[i].may_be_undefined) continue;
+    return absl::FailedPreconditionError(
+        absl::StrFormat("step %d: expected a finite held-out %s, got %g; a lower --lr may help, "
+                        "--check_nan names the op",
+                        step, metrics[i].name, evaluation.values[i]));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -44,11 +68,14 @@ Trainer::Trainer(Session* session, TrainerOptions options, TrainerTask task,
       printer_(printer),
       writer_({options_.out + "/checkpoints",
                options_.keep,
+               BestOf(options_.keep_best, task_.metrics),
                {options_.rank, options_.ranks},
                [session](const auto& mine, const auto& judge) {
                  return session->AgreeOnSave(mine, judge);
                },
-               options_.faults}) {}
+               options_.check_folder,
+               options_.faults}),
+      peak_flops_(options_.peak_flops) {}
 
 absl::Status Trainer::Restore(const Checkpoint& checkpoint, const Stop& stop) {
   RETURN_IF_ERROR(LoadVariables(checkpoint, session_, stop));
@@ -80,35 +107,57 @@ absl::StatusOr<TrainingRecord> Trainer::Run() {
                      TrainLog::Open(record_.log, record_.steps_done, options_.faults));
     log_.emplace(std::move(log));
   }
-  const absl::Status status = RunToEnd();
+  absl::Status status = RunToEnd();
   over_ = true;
-  if (const auto result = writer_.Take(/*wait=*/true)) Report(*result);
+  status.Update(FinishSave(/*wait=*/true));
   RETURN_IF_ERROR(status);
+  if (is_first() && !options_.keep_best.empty()) {
+    const absl::StatusOr<std::string> best =
+        BestCheckpoint(options_.out + "/checkpoints", record_.steps_done,
+                       BestOf(options_.keep_best, task_.metrics));
+    if (best.ok()) record_.best = *best;
+  }
   return record_;
 }
 
-// Evaluates, steps and saves; the last save may still be under way.
 absl::Status Trainer::RunToEnd() {
-  const int64_t steps = options_.schedule.steps;
-  RETURN_IF_ERROR(Evaluate(/*whole=*/record_.steps_done >= steps));
-  int64_t saved = -1;
-  while (record_.steps_done < steps && !record_.stopped) {
+  RETURN_IF_ERROR(Evaluate(EvaluationKind::kDuringTraining));
+  while (record_.steps_done < options_.schedule.steps && !record_.stopped) {
     RETURN_IF_ERROR(RunSteps(NextStop(record_.steps_done)));
-    const int64_t done = record_.steps_done;
-    const int64_t check_every = options_.check_replicas_every;
-    // Before a save: what is wrong is not kept.
-    if (check_every > 0 && (done == steps || done % check_every == 0)) {
-      RETURN_IF_ERROR(AddContext(session_->CheckReplicas(), absl::StrCat("step ", done)));
-    }
-    if (done == steps || (options_.eval_every > 0 && done % options_.eval_every == 0)) {
-      RETURN_IF_ERROR(Evaluate(/*whole=*/done == steps));
-    }
-    if (options_.save_every > 0 && done % options_.save_every == 0) {
-      RETURN_IF_ERROR(Save());
-      saved = done;
-    }
+    RETURN_IF_ERROR(MeasurePeakAgain());
+    RETURN_IF_ERROR(DoWhatIsDue());
   }
-  if (saved != record_.steps_done) RETURN_IF_ERROR(Save());
+  if (saved_ != record_.steps_done) RETURN_IF_ERROR(Save());
+  if (record_.stopped || !options_.evaluate_at_end) return absl::OkStatus();
+  // What was learned is on disk before: to judge all held-out data may take hours, in which data
+  // may turn out to be damaged and processes may be killed.
+  RETURN_IF_ERROR(FinishSave(/*wait=*/true));
+  return Evaluate(EvaluationKind::kAtEnd);
+}
+
+absl::Status Trainer::DoWhatIsDue() {
+  const bool ends = record_.steps_done == options_.schedule.steps;
+  if (IsDue(options_.check_replicas_every) || (ends && options_.check_replicas_every > 0)) {
+    RETURN_IF_ERROR(
+        AddContext(session_->CheckReplicas(), absl::StrCat("step ", record_.steps_done)));
+  }
+  const bool saves = IsDue(options_.save_every) || ends;
+  const bool evaluates = IsDue(options_.eval_every) || ends;
+  if (!record_.stopped && (evaluates || (saves && !options_.keep_best.empty()))) {
+    RETURN_IF_ERROR(Evaluate(EvaluationKind::kDuringTraining));
+  }
+  return saves ? Save() : absl::OkStatus();
+}
+
+absl::Status Trainer::MeasurePeakAgain() {
+  if (!beaten_ || peaks_measured_ == kMostPeaks || !options_.measure_peak) return absl::OkStatus();
+  beaten_ = false;
+  ++peaks_measured_;
+  ASSIGN_OR_RETURN(const double measured, options_.measure_peak());
+  peak_flops_ = std::max(peak_flops_, measured);
+  printer_->Print(absl::StrFormat(
+      "matmuls reach %.0f GFLOP/s, measured again: the machine was busy the first time",
+      peak_flops_ / 1e9));
   return absl::OkStatus();
 }
 
@@ -126,7 +175,7 @@ absl::Status Trainer::RunSteps(int64_t end) {
       RETURN_IF_ERROR(Begin(begun));
     }
     RETURN_IF_ERROR(Take());
-    if (const auto result = writer_.Take(/*wait=*/false)) Report(*result);
+    RETURN_IF_ERROR(FinishSave(/*wait=*/false));
   }
   return absl::OkStatus();
 }
@@ -162,8 +211,14 @@ absl::Status Trainer::Take() {
   const double samples_per_second = static_cast<double>(options_.samples_per_step) / mean;
   progress.per_second = samples_per_second * options_.throughput.per_sample;
   progress.unit = options_.throughput.unit;
-  if (options_.peak_flops > 0) {
-    progress.utilization = options_.flops_per_sample * samples_per_second / options_.peak_flops;
+  if (peak_flops_ > 0) {
+    const double reached = options_.flops_per_sample * samples_per_second;
+    // A few steps may seem faster than they are: results of steps that overlap come in bursts.
+    if (reached > peak_flops_ && seconds_.size() == kSpeedWindow) {
+      peak_flops_ = reached;
+      beaten_ = true;
+    }
+    progress.utilization = std::min(1.0, reached / peak_flops_);
   }
   progress.seconds_left = mean * static_cast<double>(progress.steps - step);
   CheckLog(log_->Step(step, progress.loss, progress.gradient_norm, progress.learning_rate,
@@ -179,31 +234,38 @@ absl::Status Trainer::Take() {
       step, progress.loss, progress.gradient_norm));
 }
 
-absl::Status Trainer::Evaluate(bool whole) {
+absl::Status Trainer::Evaluate(EvaluationKind kind) {
   if (!task_.evaluate) return absl::OkStatus();
-  const absl::StatusOr<std::vector<double>> evaluated = task_.evaluate(whole);
+  const bool at_end = kind == EvaluationKind::kAtEnd;
+  const int64_t step = record_.steps_done;
+  // It would say the same again.
+  if (at_end && evaluated_ == step && record_.newest_evaluation->is_whole()) {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Evaluation> evaluated = task_.evaluate(kind);
   if (absl::IsCancelled(evaluated.status()) && task_.stop && task_.stop()) {
     record_.stopped = true;
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const std::vector<double> values, evaluated);
+  ASSIGN_OR_RETURN(const Evaluation evaluation, std::move(evaluated));
+  record_.newest_evaluation = evaluation;
+  evaluated_ = step;
   if (!is_first()) return absl::OkStatus();
-  const int64_t step = record_.steps_done;
-  const bool first = record_.evaluations.empty();
-  CheckLog(
-      log_->Evaluation(step, task_.metrics, values, first ? task_.facts : decltype(task_.facts)()));
-  record_.evaluations.push_back({static_cast<double>(step), values[0]});
-  record_.last_evaluation = values;
-  std::string line = absl::StrFormat("step %d: held-out", step);
-  for (size_t i = 0; i < values.size(); ++i) {
-    absl::StrAppendFormat(&line, "%s %s %.4f", i == 0 ? "" : ",", task_.metrics[i].name, values[i]);
+  CheckLog(log_->Evaluation(step, task_.metrics, evaluation,
+                            logged_facts_ ? decltype(task_.facts)() : task_.facts));
+  logged_facts_ = true;
+  if (!at_end) {
+    record_.evaluations.push_back({static_cast<double>(step), evaluation.values[0]});
+    record_.subset_samples = evaluation.samples;
   }
-  printer_->Print(line + (whole ? " (the whole " + task_.held_out + ")" : ""));
-  return absl::OkStatus();
+  printer_->Print(
+      absl::StrFormat("step %d: held-out %s", step, EvaluationText(task_.metrics, evaluation)));
+  return CheckFinite(task_.metrics, evaluation, step);
 }
 
 absl::Status Trainer::Save() {
   const double begin = Now();
+  saved_ = record_.steps_done;
   const absl::Status status = BeginSave();
   record_.save_seconds += Now() - begin;
   ++record_.saves;
@@ -211,7 +273,7 @@ absl::Status Trainer::Save() {
 }
 
 absl::Status Trainer::BeginSave() {
-  if (const auto before = writer_.Take(/*wait=*/true)) Report(*before);
+  RETURN_IF_ERROR(FinishSave(/*wait=*/true));
   if (contents_.tensors.empty()) {  // else they are those of the save before
     ASSIGN_OR_RETURN(contents_, ContentsToSave(*session_, options_.ranks));
   }
@@ -221,6 +283,12 @@ absl::Status Trainer::BeginSave() {
   contents.meta.samples = record_.steps_done * options_.samples_per_step;
   contents.meta.options = options_.recorded;
   contents.meta.data = options_.data;
+  if (evaluated_ == record_.steps_done) {
+    const std::vector<double>& values = record_.newest_evaluation->values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (std::isfinite(values[i])) contents.meta.evaluation[task_.metrics[i].name] = values[i];
+    }
+  }
   if (!options_.save_in_background || !HasRoomForCopy()) {
     const BoxSource source = ValuesToSave(session_, options_.ranks);
     absl::Status session_error;
@@ -229,8 +297,8 @@ absl::Status Trainer::BeginSave() {
       if (!value.ok()) session_error = value.status();
       return value;
     });
-    if (session_error.ok()) Report(result);
-    return session_error;
+    RETURN_IF_ERROR(session_error);
+    return Report(result);
   }
   if (!copy_.has_memory()) RETURN_IF_ERROR(copy_.Prepare(contents, session_));
   RETURN_IF_ERROR(session_->BeginSnapshot());
@@ -248,21 +316,32 @@ bool Trainer::HasRoomForCopy() const {
   return SavedCopy::BytesFor(contents_) <= ReadMemoryLimits().available / 2 / options_.local_ranks;
 }
 
-void Trainer::Report(const CheckpointWriter::Result& result) {
+absl::Status Trainer::FinishSave(bool wait) {
+  const std::optional<CheckpointWriter::Result> result = writer_.Take(wait);
+  return result ? Report(*result) : absl::OkStatus();
+}
+
+absl::Status Trainer::Report(const CheckpointWriter::Result& result) {
   if (result.saved.ok()) record_.checkpoint = *result.saved;
-  if (!is_first()) return;  // one rank tells, and ends with the error
+  const absl::StatusOr<std::string> stands = LatestCheckpoint(options_.out + "/checkpoints");
+  const std::string earlier = stands.ok() ? *stands + " stands" : "there is no earlier one";
+  if (absl::IsOutOfRange(result.saved.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("step ", result.step, " was not saved: ", result.saved.status().message(),
+                     "; ", earlier, "; a lower --lr may help"));
+  }
+  if (!is_first()) return absl::OkStatus();  // one rank tells, and ends with the error
   record_.last_save = result.saved.status();
   if (result.saved.ok()) {
     if (!result.pruned.ok()) {
       printer_->Print(absl::StrCat("warning: older checkpoints stay: ", result.pruned.message()));
     }
-    return;
+    return absl::OkStatus();
   }
   ++record_.failed_saves;
   const int64_t step = result.step, steps = options_.schedule.steps;
   const bool last = over_ || !session_->status().ok() || step == steps ||
                     (record_.stopped && step == record_.steps_done);
-  const absl::StatusOr<std::string> stands = LatestCheckpoint(options_.out + "/checkpoints");
   std::string next = "this was the last one";
   if (!last) {
     const int64_t every = options_.save_every;
@@ -270,9 +349,9 @@ void Trainer::Report(const CheckpointWriter::Result& result) {
     if (record_.stopped) at = record_.steps_done;
     next = absl::StrCat("the next try is at step ", at);
   }
-  printer_->Print(absl::StrCat(
-      "warning: no checkpoint of step ", step, ": ", result.saved.status().message(), "; ",
-      stands.ok() ? *stands + " stands" : "there is no earlier one", "; ", next));
+  printer_->Print(absl::StrCat("warning: no checkpoint of step ", step, ": ",
+                               result.saved.status().message(), "; ", earlier, "; ", next));
+  return absl::OkStatus();
 }
 
 void Trainer::CheckLog(const absl::Status& written) {

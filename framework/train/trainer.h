@@ -28,17 +28,24 @@
 namespace sluice {
 
 struct TrainerOptions {
-  LearningRateSchedule schedule;     // schedule.steps is the length of the run
-  int64_t samples_per_step = 1;      // the batch
-  Throughput throughput;             // what speed is told in
-  double flops_per_sample = 0;       // with peak_flops gives the share of peak
-  double peak_flops = 0;             // 0: not known
+  LearningRateSchedule schedule;  // schedule.steps is the length of the run
+  int64_t samples_per_step = 1;   // the batch
+  Throughput throughput;          // what speed is told in
+  double flops_per_sample = 0;    // with peak_flops gives the share of peak
+  double peak_flops = 0;          // that was measured of this machine; 0: not known
+  // Measures it again, while no step is under way: where steps are faster than the peak, the
+  // machine was busy when it was measured. May be unset.
+  std::function<absl::StatusOr<double>()> measure_peak = nullptr;
   int64_t eval_every = 0;            // steps; 0: only before the first and after the last
+  bool evaluate_at_end = true;       // EvaluationKind::kAtEnd, after the last step
   int64_t save_every = 0;            // steps; 0: only after the last
   int64_t check_replicas_every = 0;  // steps; 0: never
   int64_t keep = 3;                  // checkpoints that stay
-  uint64_t seed = 1;                 // recorded in checkpoints
-  std::string out;                   // folder: log.jsonl and checkpoints/ go there
+  // Of TrainerTask::metrics: the checkpoint with its best value stays, too. Each save is preceded
+  // by an evaluation then. Empty: none.
+  std::string keep_best = {};
+  uint64_t seed = 1;                            // recorded in checkpoints
+  std::string out;                              // folder: log.jsonl and checkpoints/ go there
   std::map<std::string, std::string> recorded;  // options for people, kept in checkpoints
   std::map<std::string, DataRecord> data;       // what is learned from, kept in checkpoints
   // Checkpoints are copied and written while training goes on, also those of several ranks. Where
@@ -47,8 +54,15 @@ struct TrainerOptions {
   // Of a session of several ranks, which all train together. The first one has the losses, and
   // writes the log and what is told; all save, each its own part.
   int32_t rank = 0, ranks = 1;
-  int32_t local_ranks = 1;       // that share this machine's memory
+  int32_t local_ranks = 1;  // that share this machine's memory
+  // Whether `out` is still the folder that the run began in; asked before each save. May be empty.
+  std::function<absl::Status()> check_folder = nullptr;
   FileFaults* faults = nullptr;  // a test's
+};
+
+enum class EvaluationKind {
+  kDuringTraining,  // of a subset that is the same each time, as it takes time from training
+  kAtEnd,           // after the last step, once the last checkpoint is written
 };
 
 // What is trained. The tensors that `feed` hands out are its own, and live until it is called
@@ -56,9 +70,9 @@ struct TrainerOptions {
 struct TrainerTask {
   // The inputs of the step that begins with this sample, but for "learning_rate" and "step".
   std::function<absl::Status(int64_t samples_seen, Feeds* feeds)> feed;
-  // Means over held-out data, one a metric; `whole`: as exact as it gets, after the last step.
-  // Cancelled where `stop` has ended it, as the whole may take long. May be unset.
-  std::function<absl::StatusOr<std::vector<double>>(bool whole)> evaluate;
+  // What held-out data say of the model as it is. Cancelled where `stop` has ended it, as all of
+  // the data may take long. May be unset.
+  std::function<absl::StatusOr<Evaluation>(EvaluationKind kind)> evaluate;
   std::vector<Metric> metrics = {{"loss", ""}};  // the first is the one that is plotted
   std::string held_out = "held-out data";        // what `evaluate` looks at
   // What the first line of the log also says, such as the digest of the data.
@@ -70,11 +84,14 @@ struct TrainerTask {
 
 // What came of a run.
 struct TrainingRecord {
-  std::vector<PlotPoint> losses, evaluations;  // by step; of evaluations, the first metric
-  std::vector<double> last_evaluation;         // all metrics of the newest
+  std::vector<PlotPoint> losses;       // by step
+  std::vector<PlotPoint> evaluations;  // by step: the first metric of those during training
+  int64_t subset_samples = 0;          // that each of them counts
+  std::optional<Evaluation> newest_evaluation;  // at the end, that of EvaluationKind::kAtEnd
   int64_t steps_done = 0;
   bool stopped = false;    // by TrainerTask::stop
   std::string checkpoint;  // the last one that was written; empty: none
+  std::string best;        // of TrainerOptions::keep_best; empty: none
   int64_t failed_saves = 0;
   // How long steps took, and for how long there were none because of saves, but for what is left of
   // the last one when the run is over.
@@ -99,9 +116,10 @@ class Trainer {
   // by all ranks alike, so it must not be one that they agree on.
   absl::Status Restore(const Checkpoint& checkpoint, const Stop& stop = {});
 
-  // Runs to the last step, or until asked to stop; both end with a checkpoint. An error of the
-  // session or a loss that is not finite ends the run without one: earlier ones stay. A disk that
-  // takes no checkpoint, or no line of the log, costs a warning: the next save point tries again.
+  // Runs to the last step, or until asked to stop; both end with a checkpoint, and only then with
+  // the evaluation at the end. An error of the session, and a loss, a figure of held-out data or a
+  // variable that is not finite, end the run without one: earlier ones stay. A disk that takes no
+  // checkpoint, or no line of the log, costs a warning: the next save point tries again.
   absl::StatusOr<TrainingRecord> Run();
 
  private:
@@ -109,13 +127,20 @@ class Trainer {
   absl::Status RunSteps(int64_t end);
   absl::Status Begin(int64_t step);
   absl::Status Take();
-  absl::Status Evaluate(bool whole);
-  // Waits for the save before. An error only of the session; of the disk, record_.last_save.
+  // What is due after the steps up to now, in this order: looks at replicas, an evaluation, a save.
+  absl::Status DoWhatIsDue();
+  bool IsDue(int64_t every) const { return every > 0 && record_.steps_done % every == 0; }
+  absl::Status Evaluate(EvaluationKind kind);
+  absl::Status MeasurePeakAgain();
+  // Waits for the save before. An error only of the session or of what is to be saved; of the disk,
+  // record_.last_save.
   absl::Status Save();
   absl::Status BeginSave();
+  absl::Status FinishSave(bool wait);
   bool HasRoomForCopy() const;
   bool is_first() const { return options_.rank == 0; }
-  void Report(const CheckpointWriter::Result& result);
+  // An error where what was to be saved is not finite.
+  absl::Status Report(const CheckpointWriter::Result& result);
   void CheckLog(const absl::Status& written);
   // The first step after `step` at which an evaluation or a checkpoint is due, or the last.
   int64_t NextStop(int64_t step) const;
@@ -130,7 +155,13 @@ class Trainer {
   CheckpointContents contents_;  // of every checkpoint, but for the meta; found at the first save
   SavedCopy copy_;               // what the writer writes
   CheckpointWriter writer_;
-  bool over_ = false;  // no save follows
+  double peak_flops_;
+  bool beaten_ = false;     // the peak, by steps
+  int peaks_measured_ = 0;  // again
+  int64_t evaluated_ = -1;  // the step of record_.newest_evaluation
+  int64_t saved_ = -1;      // the step of the newest save
+  bool over_ = false;       // no save follows
+  bool logged_facts_ = false;
   bool warned_of_log_ = false;
   std::deque<double> seconds_;  // of the newest steps
   double last_time_ = 0;

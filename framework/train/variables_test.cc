@@ -233,9 +233,11 @@ absl::Status SaveTogether(const std::string& dir, const CheckpointPart& part, Se
   ASSIGN_OR_RETURN(CheckpointContents contents, ContentsToSave(*session, part.parts));
   contents.meta = Meta();
   const CheckpointWriter writer(
-      {dir, 1, part,
-       [session](const auto& mine, const auto& judge) { return session->AgreeOnSave(mine, judge); },
-       faults});
+      {.dir = dir,
+       .part = part,
+       .agree = [session](const auto& mine,
+                          const auto& judge) { return session->AgreeOnSave(mine, judge); },
+       .faults = faults});
   return writer.Write(contents, ValuesToSave(session, part.parts)).saved.status();
 }
 

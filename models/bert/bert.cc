@@ -123,15 +123,22 @@ Tensor MaskedLogits(const Scope& s, const BertConfig& c, const Encoded& encoded,
   return MatMul(x, encoded.table, false, true) + s.Param("bias", {c.vocabulary}, kSplitBias);
 }
 
-// The mean over samples of each one's weighted sum, which is the mean over its masked words.
-Tensor MaskedLoss(const Scope& s, const BertConfig& c, Tensor logits, Graph* graph) {
+// Of each masked word, [batch, predictions]; 0 for what fills the rows.
+Tensor MaskedLosses(const Scope& s, const BertConfig& c, Tensor logits, Graph* graph) {
   const Shape shape = {c.batch, c.predictions};
   const Tensor labels = graph->Input("labels", DType::kI32, shape, kByData);
   const Tensor weights = graph->Input("weights", DType::kF32, shape, kByData);
   if (!logits) return {};
   const InScope here(s);
-  return Scale(Mean(SoftmaxCrossEntropy(logits, labels) * weights),
-               static_cast<double>(c.predictions));
+  return SoftmaxCrossEntropy(logits, labels) * weights;
+}
+
+// How many masked words each sample has. For training the annotation is empty: every device is fed
+// the counts of the whole batch, once a step. Their sum, which divides the loss of each
+// micro-batch, is then there before the first of them ends. As a sum of what the micro-batches are
+// fed it would be known after the last one only, and no gradient could be computed before.
+Tensor MaskedWords(const BertConfig& c, absl::string_view annotation, Graph* graph) {
+  return graph->Input("masked_words", DType::kF32, {c.batch}, annotation);
 }
 
 struct PretrainingLogits {
@@ -150,31 +157,59 @@ Tensor ClassLogits(const Scope& s, const BertConfig& c, Graph* graph) {
   return Linear(s / "classifier", Drop(s / "classifier", c, pooled), c.classes);
 }
 
-void PretrainingOutputs(const BertConfig& c, Graph* graph) {
+void PretrainingLoss(const BertConfig& c, Graph* graph) {
   const Scope s(graph);
   const auto [masked_logits, logits] = PretrainingHeads(s, c, graph);
-  const Tensor masked = MaskedLoss(s / "masked", c, masked_logits, graph);
+  const Tensor losses = MaskedLosses(s / "masked", c, masked_logits, graph);
+  const Tensor words = MaskedWords(c, "", graph);
   const Tensor next = graph->Input("next", DType::kI32, {c.batch}, kByData);
   const Tensor next_loss = CrossEntropyLoss(s / "next_sentence" / "loss", logits, next);
-  if (!masked || !next_loss) return;
+  if (!losses || !next_loss) return;
+  Tensor masked;
   {
-    const InScope here(s / "loss");
-    graph->Output("loss", masked + next_loss);
+    const InScope here(s / "masked" / "loss");
+    masked = ReduceSum(losses, {0, 1}) / ReduceSum(words, {0});
   }
-  graph->Output("masked_loss", masked);
-  graph->Output("next_loss", next_loss);
-  const InScope here(s / "next_sentence" / "accuracy");
-  graph->Output("next_accuracy", TopKAccuracy(logits, next, 1));
+  const InScope here(s / "loss");
+  graph->Output("loss", masked + next_loss);
 }
 
-void ClassificationOutputs(const BertConfig& c, Graph* graph) {
+void ClassificationLoss(const BertConfig& c, Graph* graph) {
   const Scope s(graph);
   const Tensor logits = ClassLogits(s, c, graph);
   const Tensor label = graph->Input("label", DType::kI32, {c.batch}, kByData);
-  if (!logits) return;
   graph->Output("loss", CrossEntropyLoss(s / "loss", logits, label));
+}
+
+void PretrainingMetrics(const BertConfig& c, Graph* graph) {
+  const Scope s(graph);
+  const auto [masked_logits, logits] = PretrainingHeads(s, c, graph);
+  const Tensor losses = MaskedLosses(s / "masked", c, masked_logits, graph);
+  const Tensor words = MaskedWords(c, kByData, graph);
+  const Tensor next = graph->Input("next", DType::kI32, {c.batch}, kByData);
+  {
+    const InScope here(s / "masked" / "loss");
+    graph->Output("masked_loss", ReduceSum(losses, {1}));
+  }
+  graph->Output("masked_words", words);
+  {
+    const InScope here(s / "next_sentence" / "loss");
+    graph->Output("next_loss", SoftmaxCrossEntropy(logits, next));
+  }
+  const InScope here(s / "next_sentence" / "accuracy");
+  graph->Output("next_accuracy", TopKHits(logits, next, 1));
+}
+
+void ClassificationMetrics(const BertConfig& c, Graph* graph) {
+  const Scope s(graph);
+  const Tensor logits = ClassLogits(s, c, graph);
+  const Tensor label = graph->Input("label", DType::kI32, {c.batch}, kByData);
+  {
+    const InScope here(s / "loss");
+    graph->Output("loss", SoftmaxCrossEntropy(logits, label));
+  }
   const InScope here(s / "accuracy");
-  graph->Output("accuracy", TopKAccuracy(logits, label, 1));
+  graph->Output("accuracy", TopKHits(logits, label, 1));
 }
 
 BertConfig WithoutDropout(BertConfig config) {
@@ -187,9 +222,9 @@ BertConfig WithoutDropout(BertConfig config) {
 absl::Status BuildBertLoss(const BertConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckBert(config, 1));
   if (config.classes > 0) {
-    ClassificationOutputs(config, graph);
+    ClassificationLoss(config, graph);
   } else {
-    PretrainingOutputs(config, graph);
+    PretrainingLoss(config, graph);
   }
   return FinishIn(config.precision, graph);
 }
@@ -204,7 +239,13 @@ absl::Status BuildBertTrain(const BertConfig& config, const OptimizerOptions& op
 }
 
 absl::Status BuildBertEval(const BertConfig& config, Graph* graph) {
-  return BuildBertLoss(WithoutDropout(config), graph);
+  RETURN_IF_ERROR(CheckBert(config, 1));
+  if (config.classes > 0) {
+    ClassificationMetrics(WithoutDropout(config), graph);
+  } else {
+    PretrainingMetrics(WithoutDropout(config), graph);
+  }
+  return FinishIn(config.precision, graph);
 }
 
 absl::Status BuildBertEncoder(const BertConfig& config, Graph* graph) {

@@ -1,14 +1,23 @@
 // BERT (Devlin et al. 2018): an encoder over word pieces, as Google's and Hugging Face's have it:
 // norms after attention and MLP, biases, one table for the embedding and the masked words' logits.
 // Pre-training guesses masked words and whether the second segment follows the first:
-//   tokens, segments i32 [batch, length], length i32 [batch]: padding stands behind the first
-//   length positions, labels i32 [batch, predictions], weights f32 the same: of each sample they
-//   sum to one next i32 [batch]: 0 where the second segment follows the first, 1 where it is from
-//   elsewhere
-//     -> loss = masked_loss + next_loss, next_accuracy
+//   tokens, segments  i32 [batch, length]
+//   length            i32 [batch]: positions from there on are padding
+//   positions, labels i32 [batch, predictions]: where words were masked, and which they were
+//   weights           f32 [batch, predictions]: 1 for each masked word, 0 for what fills the row
+//   masked_words      f32 [batch]: how many masked words each sample has, the sum of its weights
+//   next              i32 [batch]: 0 where the second segment follows the first, 1 where it is from
+//                     elsewhere
 // Fine-tuning tells texts apart by their first token:
-//   tokens, segments, length as above, label i32 [batch] -> loss, accuracy
-// The train programs take learning_rate and step besides, and give loss and grad_norm.
+//   tokens, segments, length as above, label i32 [batch]
+//
+// The train programs also take learning_rate and step, and give loss and grad_norm. The loss of
+// pre-training is the mean over all masked words of the batch, as Google's and Hugging Face's code
+// have it, plus the mean loss of next sentences. It does not depend on how the batch is split.
+// The eval programs give a value for each sample, [batch]:
+//   pre-training  masked_loss, the sum over its masked_words; masked_words; next_loss and
+//                 next_accuracy, 1 or 0
+//   fine-tuning   loss; accuracy, 1 or 0
 #ifndef SLUICE_MODELS_BERT_BERT_H_
 #define SLUICE_MODELS_BERT_BERT_H_
 
@@ -46,7 +55,7 @@ absl::Status CheckBert(const BertConfig& config, int64_t stages);
 absl::Status BuildBertTrain(const BertConfig& config, const OptimizerOptions& options,
                             Graph* graph);
 absl::Status BuildBertEval(const BertConfig& config, Graph* graph);
-// The forward part of the train program, with its outputs: for passes of one's own.
+// The forward part of the train program, with the output "loss": for passes of one's own.
 absl::Status BuildBertLoss(const BertConfig& config, Graph* graph);
 // tokens, segments, length -> hidden [batch, length, hidden], of the last layer without dropout.
 absl::Status BuildBertEncoder(const BertConfig& config, Graph* graph);

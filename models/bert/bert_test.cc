@@ -43,7 +43,8 @@ ArrayMap Feeds() {
   feeds["length"] = Of({2}, {6, 4});
   feeds["positions"] = Of({2, 2}, {2, 4, 1, 0});
   feeds["labels"] = Of({2, 2}, {7, 8, 10, 0});
-  feeds["weights"] = Of({2, 2}, {0.5, 0.5, 1, 0});
+  feeds["weights"] = Of({2, 2}, {1, 1, 1, 0});
+  feeds["masked_words"] = Of({2}, {2, 1});
   feeds["next"] = Of({2}, {0, 1});
   return feeds;
 }
@@ -105,7 +106,7 @@ TEST(BertTest, ProgramsShareTheirVariables) {
       EXPECT_THAT(inputs, ElementsAre("tokens", "segments", "length", "label"));
     } else {
       EXPECT_THAT(inputs, ElementsAre("tokens", "segments", "length", "positions", "labels",
-                                      "weights", "next"));
+                                      "weights", "masked_words", "next"));
     }
   }
 }
@@ -115,11 +116,28 @@ TEST(BertTest, BeginsAtChance) {
   Graph graph;
   ASSERT_EQ(BuildBertLoss(Micro(), &graph), absl::OkStatus());
   const ArrayMap variables = InitialVariables(graph, 1);
-  const double masked = LossOf(graph, Feeds(), variables, "masked_loss");
-  const double next = LossOf(graph, Feeds(), variables, "next_loss");
-  EXPECT_NEAR(masked, std::log(11), 0.1);
-  EXPECT_NEAR(next, std::log(2), 0.1);
-  EXPECT_DOUBLE_EQ(LossOf(graph, Feeds(), variables), masked + next);
+  EXPECT_NEAR(LossOf(graph, Feeds(), variables), std::log(11) + std::log(2), 0.2);
+}
+
+// Of three masked words each counts alike, though the first sample has two of them.
+TEST(BertTest, TheLossIsTheMeanOverMaskedWordsOfTheBatch) {
+  Graph loss, eval;
+  ASSERT_EQ(BuildBertLoss(Micro(), &loss), absl::OkStatus());
+  ASSERT_EQ(BuildBertEval(Micro(), &eval), absl::OkStatus());
+  ArrayMap variables = InitialVariables(loss, 1);
+  for (auto& [name, array] : variables) {
+    for (double& value : array.values) value *= 50;  // so that words differ in how likely they are
+  }
+  ArrayMap held = variables;
+  const auto metrics = Interpret(eval, Feeds(), &held, {});
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  const auto of = [&](const char* name) { return metrics->find(name)->second.values; };
+  const std::vector<double> masked = of("masked_loss"), next = of("next_loss");
+  ASSERT_EQ(masked.size(), 2u);
+  EXPECT_EQ(of("masked_words"), (std::vector<double>{2, 1}));
+  EXPECT_GT(std::abs(masked[0] / 2 - masked[1]), 0.1);
+  EXPECT_NEAR(LossOf(loss, Feeds(), variables),
+              (masked[0] + masked[1]) / 3 + (next[0] + next[1]) / 2, 1e-12);
 }
 
 // Neither what stands in the padding nor a prediction without weight has a part in anything, and

@@ -118,6 +118,7 @@ AppFlags BertFlags() {
   flags.not_recorded = {"vocabulary_file"};
   flags.shape = {"task",      "layers",     "hidden", "heads", "sequence_length",
                  "positions", "vocabulary", "classes"};
+  flags.meaning = {"heads", "tanh_gelu"};
   return flags;
 }
 

@@ -1,5 +1,6 @@
 #include "models/bert/parity.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -72,16 +73,22 @@ std::vector<BertLayout> BertLayouts() {
   };
 }
 
-absl::StatusOr<std::shared_ptr<const Dataset>> FixedSamples(const BertConfig& config) {
+absl::StatusOr<FixedText> ReadFixedText(const BertConfig& config) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(kFixedText));
   ASSIGN_OR_RETURN(const std::string pieces, LearnWordPieces({text}, config.vocabulary));
-  ASSIGN_OR_RETURN(const WordPiece vocabulary, WordPiece::Parse("the learned vocabulary", pieces));
+  ASSIGN_OR_RETURN(WordPiece vocabulary, WordPiece::Parse("the learned vocabulary", pieces));
+  return FixedText{DocumentsBetweenBlankLines(text), std::move(vocabulary)};
+}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> FixedSamples(const BertConfig& config,
+                                                            size_t documents) {
+  ASSIGN_OR_RETURN(FixedText text, ReadFixedText(config));
+  text.documents.resize(std::min(documents, text.documents.size()));
   MaskedTextOptions options;
   options.length = config.sequence_length;
   options.most_predicted = config.predictions;
-  ASSIGN_OR_RETURN(
-      MaskedText samples,
-      MaskedText::Create("the fixed text", DocumentsBetweenBlankLines(text), vocabulary, options));
+  ASSIGN_OR_RETURN(MaskedText samples,
+                   MaskedText::Create("the fixed text", text.documents, text.vocabulary, options));
   return std::make_shared<const MaskedText>(std::move(samples));
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "framework/data/dataset.h"
+#include "framework/data/word_piece.h"
 #include "framework/testing/training_parity.h"
 #include "models/bert/bert.h"
 
@@ -34,8 +35,16 @@ struct BertLayout {
 BertLayout ReferenceOf(const BertLayout& layout);
 std::vector<BertLayout> BertLayouts();
 
-// Masked samples of the fixed text, of all lengths.
-absl::StatusOr<std::shared_ptr<const Dataset>> FixedSamples(const BertConfig& config);
+// The documents of the fixed text, and a vocabulary that was learned from it.
+struct FixedText {
+  std::vector<std::string> documents;
+  WordPiece vocabulary;
+};
+absl::StatusOr<FixedText> ReadFixedText(const BertConfig& config);
+
+// Masked samples of the fixed text, or of so many of its first documents; of all lengths.
+absl::StatusOr<std::shared_ptr<const Dataset>> FixedSamples(const BertConfig& config,
+                                                            size_t documents = SIZE_MAX);
 
 ParityCase BertParity(const BertLayout& layout);
 

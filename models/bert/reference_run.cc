@@ -1,9 +1,13 @@
 #include "models/bert/reference_run.h"
 
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/status.h"
+#include "framework/data/labelled_text.h"
 #include "models/bert/parity.h"
 
 namespace sluice {
@@ -37,6 +41,49 @@ std::map<std::string, std::string> Options() {
           {"clip", absl::StrCat(o.clip)}};
 }
 
+// Samples with fewer masked words than others are among them.
+ReferenceEvaluation HeldOutWords() {
+  constexpr size_t kDocuments = 12;
+  ReferenceEvaluation words;
+  words.name = "words";
+  words.build = [](int64_t batch, Graph* graph) {
+    BertConfig config = Config();
+    config.batch = batch;
+    return BuildBertEval(config, graph);
+  };
+  words.open_data = [] { return FixedSamples(Config(), kDocuments); };
+  words.metrics = {{"masked_loss", "", "masked_words"}, {"next_accuracy", ""}};
+  words.options = Options();
+  return words;
+}
+
+ReferenceEvaluation HeldOutClasses() {
+  constexpr int64_t kClasses = 3;
+  constexpr size_t kTexts = 19;
+  ReferenceEvaluation classes;
+  classes.name = "classes";
+  classes.build = [](int64_t batch, Graph* graph) {
+    BertConfig config = Config();
+    config.batch = batch;
+    config.classes = kClasses;
+    return BuildBertEval(config, graph);
+  };
+  classes.open_data = []() -> absl::StatusOr<std::shared_ptr<const Dataset>> {
+    ASSIGN_OR_RETURN(const FixedText text, ReadFixedText(Config()));
+    LabelledTexts texts;
+    for (size_t i = 0; i < kTexts; ++i) {
+      texts.texts.push_back(text.documents[i]);
+      texts.labels.push_back(static_cast<int32_t>(i * i % kClasses));
+    }
+    ASSIGN_OR_RETURN(LabelledText data, LabelledText::Create("texts", texts, text.vocabulary,
+                                                             Config().sequence_length));
+    return std::make_shared<const LabelledText>(std::move(data));
+  };
+  classes.metrics = {{"loss", ""}, {"accuracy", ""}};
+  classes.options = Options();
+  return classes;
+}
+
 }  // namespace
 
 ReferenceRunCase BertReferenceRun() {
@@ -47,6 +94,7 @@ ReferenceRunCase BertReferenceRun() {
   bert.batch = Config().batch;
   bert.schedule = {.peak = 3e-3, .warmup = 20, .steps = kReferenceRunSteps, .floor_fraction = 1};
   bert.options = Options();
+  bert.evaluations = {HeldOutWords(), HeldOutClasses()};
   return bert;
 }
 

@@ -13,5 +13,15 @@ TEST(ReferenceRunTest, PyTorchGetsTheSameLossesAndNorms) {
                      "bench/peers/bert_torch.py");
 }
 
+TEST(ReferenceRunTest, HeldOutFiguresArePyTorchsWhateverTheBatch) {
+  ExpectReferenceEvaluations(BertReferenceRun(), "models/bert/testdata/reference_run.json",
+                             {{"data=1", 1, 1},
+                              {"data=1", 3, 12},
+                              {"data=2", 2, 20},
+                              {"data=3", 1, 7},
+                              {"model=2", 1, 64},
+                              {"data=2 pipe=2", 2, 8}});
+}
+
 }  // namespace
 }  // namespace sluice

@@ -17,11 +17,9 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/log.h"
 #include "framework/base/status.h"
-#include "framework/checkpoint/checkpoint.h"
 #include "framework/nn/model_size.h"
 #include "framework/train/app.h"
 #include "framework/train/job_flags.h"
-#include "framework/train/run_folder.h"
 #include "models/bert/bert.h"
 #include "models/bert/options.h"
 #include "models/bert/text.h"
@@ -41,9 +39,10 @@ absl::StatusOr<AppModel> Describe(const BertConfig& c) {
   model.throughput = {"tokens", static_cast<double>(c.sequence_length)};
   model.flops_per_sample = 3.0 * static_cast<double>(size.flops) / static_cast<double>(c.batch);
   if (c.classes > 0) {
-    model.metrics = {{"loss", "nats"}, {"accuracy", ""}};
+    model.metrics = {{"loss", "nats"}, {.name = "accuracy", .larger_is_better = true}};
   } else {
-    model.metrics = {{"masked_loss", "nats a word piece"}, {"next_accuracy", ""}};
+    model.metrics = {{"masked_loss", "nats a word piece", /*weight=*/"masked_words"},
+                     {.name = "next_accuracy", .larger_is_better = true}};
   }
   return model;
 }
@@ -103,11 +102,6 @@ int Main(int argc, char** argv) {
     if (bert.task != BertTask::kBoth) return absl::OkStatus();
     // Before ranks meet: the first one to begin anew makes the folder that all look for.
     then = ClassifyingRun(options, options.out, options.schedule.steps);
-    // What was begun there and saved nothing begins anew.
-    const std::string folder = options.out + "/classify";
-    if (options.job.place.rank == 0 && !LatestCheckpoint(folder + "/checkpoints").ok()) {
-      RETURN_IF_ERROR(SetLogAside(folder));
-    }
     absl::StatusOr<NextStart> next = MeetAgain(options.job, session);
     if (next.ok()) start = *std::move(next);
     return next.status();

@@ -119,8 +119,8 @@ TEST_F(TrainTest, ProcessesLearnWordsAndThenClasses) {
   const std::vector<pid_t> ranks =
       StartRanks(2, arguments("two"), {{"--secret_file=secret", "--seal"}});
   const EndedProcess first = Wait(ranks[0], "0"), second = Wait(ranks[1], "1");
-  ASSERT_EQ(first.code, 0) << first.error;
   EXPECT_EQ(second.code, 0) << second.error;
+  ASSERT_EQ(first.code, 0) << first.error;
   EXPECT_THAT(first.out, HasSubstr("of two/checkpoints/step-000006; anew: classifier/bias"));
   EXPECT_THAT(first.out, HasSubstr("step 1200/1200"));
   EXPECT_EQ(result(first.out), result(alone.out));
@@ -153,13 +153,14 @@ TEST_F(TrainTest, ErrorsAreOneLine) {
             1,
             "vocabulary: expected at most 5 pieces in "},
            {{"--task=pretrain", "--data=documents.txt", "--vocabulary_file=no.txt"}, 1, "no.txt"},
-           {{"--task=pretrain", "--data=documents.txt", "--init=empty"}, 1, "empty"},
+           {{"--task=pretrain", "--data=documents.txt", "--init=empty"}, 2, "--init: empty"},
            {{"--preset=classify", "--data=texts.txt", "--classes=3"},
             1,
             "classes: expected --classes=2, as "},
-           {{"--resume=x", "--init=y"}, 2, "expected a checkpoint or the folder of a run"}}) {
+           {{"--resume=x", "--init=y"}, 2, "--init: expected a run that begins"},
+           {{"--resume=x"}, 2, "expected a checkpoint or the folder of a run"}}) {
     std::vector<std::string> arguments = Small(bad.arguments);
-    if (bad.arguments[0] == "--resume=x") arguments = bad.arguments;
+    if (bad.arguments[0] == "--resume=x") arguments = bad.arguments;  // with a preset it is no run
     const EndedProcess ended = Run(arguments);
     EXPECT_EQ(ended.code, bad.code) << bad.error;
     EXPECT_THAT(ended.error, HasSubstr(bad.error));

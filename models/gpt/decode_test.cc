@@ -213,7 +213,10 @@ TEST(DecodeCacheTest, TextBeginsAnewAfterOtherPrograms) {
   const auto before = SampleTokens(session.get(), Prompt(4), options);
   HostTensor tokens(DType::kI32, {4, kLength});
   std::fill_n(tokens.data<int32_t>(), tokens.shape.NumElements(), 7);
-  ASSERT_EQ(session->Step("eval", {{"tokens", &tokens}, {"labels", &tokens}}), absl::OkStatus());
+  HostTensor weights(DType::kF32, {4, kLength});
+  ASSERT_EQ(
+      session->Step("eval", {{"tokens", &tokens}, {"labels", &tokens}, {"weights", &weights}}),
+      absl::OkStatus());
   ASSERT_TRUE(session->Next().ok());
   const auto after = SampleTokens(session.get(), Prompt(4), options);
   ASSERT_TRUE(before.ok() && after.ok());

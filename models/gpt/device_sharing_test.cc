@@ -33,7 +33,7 @@ GptConfig Config() {
 // Loss, gradients, their reduction and their norm.
 absl::StatusOr<std::unique_ptr<Session>> StartWithoutUpdates(const std::string& mesh) {
   Graph graph;
-  RETURN_IF_ERROR(BuildGptEval(Config(), &graph));
+  RETURN_IF_ERROR(BuildGptLoss(Config(), &graph));
   VariableGradients gradients;
   RETURN_IF_ERROR(AddBackward(&graph, Tensor(&graph, graph.outputs()[0].second), &gradients));
   graph.Output("grad_norm", AddGlobalNorm(&graph, gradients, 0).norm);

@@ -102,12 +102,16 @@ Tensor Gpt(const Scope& s, const GptConfig& c, Tensor tokens, const GptRows& row
   return MatMul(x, table, false, true);
 }
 
-Tensor Loss(const GptConfig& c, Graph* graph) {
+// The logits of a batch, and what should follow each of its tokens.
+struct Predictions {
+  Tensor logits, labels;
+};
+
+Predictions Predict(const GptConfig& c, Graph* graph) {
   const Shape shape = {c.batch, c.sequence_length};
-  const Scope s(graph);
   Tensor tokens = graph->Input("tokens", DType::kI32, shape, "data:S0");
   Tensor labels = graph->Input("labels", DType::kI32, shape, "data:S0");
-  return CrossEntropyLoss(s / "loss", Gpt(s, c, tokens), labels);
+  return {Gpt(Scope(graph), c, tokens), labels};
 }
 
 GptConfig WithoutDropout(GptConfig config) {
@@ -119,7 +123,8 @@ GptConfig WithoutDropout(GptConfig config) {
 
 absl::Status BuildGptLoss(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
-  graph->Output("loss", Loss(config, graph));
+  const auto [logits, labels] = Predict(config, graph);
+  graph->Output("loss", CrossEntropyLoss(Scope(graph) / "loss", logits, labels));
   return FinishIn(config.precision, graph);
 }
 
@@ -135,11 +140,22 @@ absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& opti
 
 absl::Status BuildGptEval(const GptConfig& config, Graph* graph) {
   RETURN_IF_ERROR(CheckGpt(config, 1));
-  const GptConfig still = WithoutDropout(config);
-  const Tensor loss = Loss(still, graph);
+  const auto [logits, labels] = Predict(WithoutDropout(config), graph);
+  const Tensor weights =
+      graph->Input("weights", DType::kF32, {config.batch, config.sequence_length}, "data:S0");
+  const Scope s(graph);
+  Tensor loss;
+  {
+    const InScope here(s / "loss");
+    loss = ReduceSum(SoftmaxCrossEntropy(logits, labels) * weights, {1});
+  }
   graph->Output("loss", loss);
+  {
+    const InScope here(s / "predicted");
+    graph->Output("predicted", ReduceSum(weights, {1}));
+  }
   if (loss && config.bytes_per_token > 0) {
-    const InScope here(Scope(graph) / "bits_per_byte");
+    const InScope here(s / "bits_per_byte");
     graph->Output("bits_per_byte", Scale(loss, 1 / (std::log(2.0) * config.bytes_per_token)));
   }
   return FinishIn(config.precision, graph);

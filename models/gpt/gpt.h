@@ -1,7 +1,10 @@
 // GPT: a decoder-only transformer over bytes, as GPT-2 has it: norms before attention and MLP, tanh
 // gelu, biases, one table for the embedding and the logits. Four programs share its variables:
 //   train     tokens, labels i32 [batch, sequence_length], learning_rate, step -> loss, grad_norm
-//   eval      tokens, labels -> loss, without dropout, and bits_per_byte of text
+//   eval      tokens, labels, weights f32 [batch, sequence_length], 1 for labels that count and
+//             else 0 -> of each sequence, [batch]: loss, the sum over its labels in nats, without
+//             dropout; predicted, how many those are; and of text bits_per_byte, the same sum in
+//             bits, divided by the bytes of a token
 //   decode    token i32 [1, 1], position i32 [1] -> logits [1, vocabulary] of what follows it
 //   prefill   tokens i32 [1, sequence_length], last i32 [1] -> logits [1, vocabulary] of what
 //             follows the token at `last`; those behind it have no part in that

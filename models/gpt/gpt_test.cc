@@ -175,12 +175,13 @@ TEST(GptTest, LearnsUnderTheInterpreter) {
   for (size_t i = 1; i < losses.size(); ++i) EXPECT_LT(losses[i], losses[i - 1]);
 }
 
-// Nats a token are bits a byte over what a bit is in nats and a token in bytes.
+// A sequence gives the sum over the labels that count, in nats and, divided by what a bit is in
+// nats and a token in bytes, in bits a byte.
 TEST(GptTest, EvaluationTellsBitsOfText) {
   GptConfig config = Micro();
   Graph untold, told;
   ASSERT_TRUE(BuildGptEval(config, &untold).ok());
-  EXPECT_EQ(untold.outputs().size(), 1u);
+  EXPECT_EQ(untold.outputs().size(), 2u);
   config.bytes_per_token = 3.5;
   ASSERT_TRUE(BuildGptEval(config, &told).ok());
   const TextDataset text =
@@ -188,13 +189,23 @@ TEST(GptTest, EvaluationTellsBitsOfText) {
   Batch batch(text, config.batch);
   ASSERT_TRUE(ReadBatch(text, {SampleOrder::kRandom, 1}, 0, &batch).ok());
   ArrayMap variables = InitialVariables(told, 1);
-  auto outputs = Interpret(
-      told, {{"tokens", ToArray(batch.tensors[0])}, {"labels", ToArray(batch.tensors[1])}},
-      &variables, InterpretOptions());
+  Array weights({config.batch, config.sequence_length});
+  weights.values.assign(config.batch * config.sequence_length, 1);
+  std::fill_n(weights.values.begin(), config.sequence_length - 3, 0);
+  auto outputs = Interpret(told,
+                           {{"tokens", ToArray(batch.tensors[0])},
+                            {"labels", ToArray(batch.tensors[1])},
+                            {"weights", weights}},
+                           &variables, InterpretOptions());
   ASSERT_TRUE(outputs.ok()) << outputs.status();
-  const double loss = (*outputs)["loss"].values[0];
-  EXPECT_NEAR(loss, std::log(256), 0.1);
-  EXPECT_NEAR((*outputs)["bits_per_byte"].values[0], loss / 0.69314718056 / 3.5, 1e-9);
+  const auto length = static_cast<double>(config.sequence_length);
+  const std::vector<double> loss = (*outputs)["loss"].values;
+  ASSERT_EQ(loss.size(), static_cast<size_t>(config.batch));
+  EXPECT_NEAR(loss[0], 3 * std::log(256), 0.3);
+  EXPECT_NEAR(loss[1], length * std::log(256), 0.1 * length);
+  EXPECT_EQ((*outputs)["predicted"].values[0], 3);
+  EXPECT_EQ((*outputs)["predicted"].values[1], length);
+  EXPECT_NEAR((*outputs)["bits_per_byte"].values[1], loss[1] / 0.69314718056 / 3.5, 1e-9);
 }
 
 TEST(GptTest, SizesOutOfRangeAreRefused) {

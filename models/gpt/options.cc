@@ -109,6 +109,7 @@ AppFlags GptFlags() {
   // A checkpoint names no file that this process reads: a run has its tokenizer in its folder.
   flags.not_recorded = {"tokenizer"};
   flags.shape = {"layers", "hidden", "heads", "sequence_length", "vocabulary"};
+  flags.meaning = {"heads"};
   flags.use = "sample";
   return flags;
 }

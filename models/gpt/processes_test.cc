@@ -360,10 +360,10 @@ TEST_F(ProcessesTest, NameTheOneThatIsSlow) {
   }
   kill(child(0), SIGTERM);
   for (const int rank : {0, 1}) EXPECT_EQ(WaitFor(rank).code, 0);
-  EXPECT_THAT(Read("stderr0"),
-              ContainsRegex(absl::StrCat(line, "1 at [^ ]+, process ", child(1),
-                                         ", device 1 compute: it computes [0-9]+ % of the time, "
-                                         "that in the middle of all [0-9]+ %, in steps of ")));
+  EXPECT_THAT(Read("stderr0"), ContainsRegex(absl::StrCat(
+                                   line, "1 at [^ ]+, process ", child(1),
+                                   ", device 1 compute: it computes for [0-9]+ % of the time; "
+                                   "that in the middle of all [0-9]+ %, in steps of ")));
   EXPECT_THAT(Read("stderr0"), Not(HasSubstr(line + "0 ")));
 }
 

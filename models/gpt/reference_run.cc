@@ -7,6 +7,7 @@
 #include "framework/base/status.h"
 #include "framework/data/text_corpus.h"
 #include "framework/data/text_dataset.h"
+#include "framework/data/text_windows.h"
 #include "models/gpt/gpt.h"
 
 namespace sluice {
@@ -48,6 +49,31 @@ absl::StatusOr<std::shared_ptr<const Dataset>> OpenText(const std::string& path)
   return std::make_shared<const TextDataset>(std::move(text));
 }
 
+// So many bytes that the last of 47 windows is cut short.
+ReferenceEvaluation HeldOut(const std::string& text_path) {
+  constexpr int64_t kHeldOutBytes = 3000;
+  constexpr double kBytesPerToken = 1;
+  ReferenceEvaluation held_out;
+  held_out.name = "held_out";
+  held_out.build = [](int64_t batch, Graph* graph) {
+    GptConfig config = Config();
+    config.batch = batch;
+    config.bytes_per_token = kBytesPerToken;
+    return BuildGptEval(config, graph);
+  };
+  held_out.open_data = [text_path]() -> absl::StatusOr<std::shared_ptr<const Dataset>> {
+    ASSIGN_OR_RETURN(std::string bytes, ReadFile(text_path));
+    bytes.resize(kHeldOutBytes);
+    ASSIGN_OR_RETURN(TextDataset text,
+                     TextDataset::Create(text_path, std::move(bytes), Config().sequence_length));
+    return std::make_shared<const TextWindows>(std::make_unique<TextDataset>(std::move(text)));
+  };
+  held_out.metrics = {{"loss", "", "predicted"}, {"bits_per_byte", "", "predicted"}};
+  held_out.options = Options();
+  held_out.options["bytes_per_token"] = absl::StrCat(kBytesPerToken);
+  return held_out;
+}
+
 }  // namespace
 
 ReferenceRunCase GptReferenceRun(const std::string& text_path) {
@@ -58,6 +84,7 @@ ReferenceRunCase GptReferenceRun(const std::string& text_path) {
   gpt.batch = Config().batch;
   gpt.schedule = {.peak = 1e-3, .warmup = 20, .steps = kReferenceRunSteps, .floor_fraction = 1};
   gpt.options = Options();
+  gpt.evaluations = {HeldOut(text_path)};
   return gpt;
 }
 

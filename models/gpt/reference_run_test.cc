@@ -18,6 +18,19 @@ TEST(ReferenceRunTest, PyTorchGetsTheSameLossesAndNorms) {
                      /*learned=*/1, "bench/peers/gpt_torch.py");
 }
 
+// Batches that divide the 47 windows and that do not, fewer windows than the batch, devices that
+// have uneven shares of it.
+TEST(ReferenceRunTest, HeldOutFiguresArePyTorchsWhateverTheBatch) {
+  ExpectReferenceEvaluations(GptReferenceRun(kText), "models/gpt/testdata/reference_run.json",
+                             {{"data=1", 1, 1},
+                              {"data=1", 1, 47},
+                              {"data=1", 4, 16},
+                              {"data=2", 3, 12},
+                              {"data=3", 1, 10},
+                              {"model=2", 1, 64},
+                              {"data=2 model=2 pipe=2", 2, 8}});
+}
+
 TEST(ReferenceRunTest, WritesWhatThePeerReads) {
   auto run = ReferenceRun::Start(GptReferenceRun(kText));
   ASSERT_TRUE(run.ok()) << run.status();

@@ -15,6 +15,7 @@
 #include "framework/base/stop.h"
 #include "framework/data/text_corpus.h"
 #include "framework/data/text_dataset.h"
+#include "framework/data/text_windows.h"
 #include "framework/data/token_file.h"
 #include "framework/train/run_folder.h"
 
@@ -74,7 +75,7 @@ absl::Status SetData(std::vector<int32_t> training, std::vector<int32_t> held_ou
   ASSIGN_OR_RETURN(TokenDataset unseen, TokenDataset::Create(absl::StrCat("held-out ", what),
                                                              std::move(held_out), length));
   data->training = std::make_unique<TokenDataset>(std::move(seen));
-  data->held_out = std::make_unique<TokenDataset>(std::move(unseen));
+  data->held_out = std::make_unique<TextWindows>(std::make_unique<TokenDataset>(std::move(unseen)));
   return absl::OkStatus();
 }
 
@@ -111,7 +112,8 @@ absl::Status SetBytes(TextCorpus corpus, int64_t length, const Stop& stop, AppDa
   ASSIGN_OR_RETURN(TextDataset held_out,
                    TextDataset::Create("held-out text", std::move(corpus.held_out), length));
   data->training = std::make_unique<TextDataset>(std::move(training));
-  data->held_out = std::make_unique<TextDataset>(std::move(held_out));
+  data->held_out =
+      std::make_unique<TextWindows>(std::make_unique<TextDataset>(std::move(held_out)));
   return absl::OkStatus();
 }
 

@@ -25,8 +25,8 @@ AppModel Describe(const GptConfig& c, const Tokenizer& tokenizer) {
                       c.sequence_length, tokenizer.name());
   model.throughput = {"tokens", static_cast<double>(c.sequence_length)};
   model.flops_per_sample = GptFlopsPerToken(c) * static_cast<double>(c.sequence_length);
-  model.metrics = {{"loss", tokenizer.is_bytes() ? "nats a byte" : "nats a token"}};
-  if (tokenizer.has_text()) model.metrics.push_back({"bits_per_byte", ""});
+  model.metrics = {{"loss", tokenizer.is_bytes() ? "nats a byte" : "nats a token", "predicted"}};
+  if (tokenizer.has_text()) model.metrics.push_back({"bits_per_byte", "", "predicted"});
   return model;
 }
 

@@ -1,6 +1,7 @@
 // The trainer as people meet it: started as a process, from a folder of its own.
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,8 +55,8 @@ TEST_F(TrainTest, TrainsResumesOnAnotherMeshAndWrites) {
   }
   const std::string log = Read("run/log.jsonl");
   for (const char* shard :
-       {"{\"step\":0,\"val_loss\":5.5", "\"corpus\":\"", "{\"step\":1,\"loss\":5.5",
-        "{\"step\":3,\"val_loss\":", "{\"step\":6,\"loss\":", "\"grad_norm\":", "\"lr\":",
+       {"{\"step\":0,\"val_subset_loss\":5.5", "\"corpus\":\"", "{\"step\":1,\"loss\":5.5",
+        "{\"step\":3,\"val_subset_loss\":", "{\"step\":6,\"loss\":", "\"grad_norm\":", "\"lr\":",
         "\"tokens_per_second\":", "{\"step\":6,\"val_loss\":"}) {
     EXPECT_THAT(log, HasSubstr(shard));
   }
@@ -201,8 +202,8 @@ TEST_F(TrainTest, AFolderAroundRunsIsTheTextAlone) {
 TEST_F(TrainTest, BadInputIsOneLineAndACode) {
   Write("empty.txt", "");
   Write("short.txt", "only a few bytes");
-  fs::create_directories(folder() + "/taken");
-  Write("taken/log.jsonl", "{}\n");
+  ASSERT_EQ(RunSmall({"--out=taken"}).code, 0);
+  const std::string taken = Read("taken/log.jsonl");
   struct Case {
     std::vector<std::string> arguments;
     int code;
@@ -224,7 +225,7 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
       {{"--layers=48", "--hidden=16384"}, 1, "the plan does not fit: expected at most "},
       {{"--data=short.txt"}, 1, "a sequence of 16 tokens needs at least 17 bytes, got "},
       {{"--resume=nowhere"}, 2, "--preset: "},
-      {{"--out=taken"}, 2, "already holds a run"},
+      {{"--out=taken", "--lr=0.5"}, 2, "already holds a run, of other options (--lr="},
   };
   for (const Case& bad : cases) {
     const EndedProcess ended = RunSmall(bad.arguments);
@@ -232,7 +233,23 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
     EXPECT_THAT(ended.error, HasSubstr(bad.message));
     EXPECT_EQ(std::count(ended.error.begin(), ended.error.end(), '\n'), 1) << ended.error;
   }
-  EXPECT_EQ(Read("taken/log.jsonl"), "{}\n");
+  EXPECT_EQ(Read("taken/log.jsonl"), taken);
+}
+
+// Whoever may write the folder goes on with the run: what it makes takes its rights from the umask
+// and nothing else.
+TEST_F(TrainTest, TheUmaskSaysWhoSharesARun) {
+  const mode_t before = umask(0002);
+  const int code = RunSmall({}).code;
+  umask(before);
+  ASSERT_EQ(code, 0);
+  int seen = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder() + "/run")) {
+    ++seen;
+    const fs::perms want = entry.is_directory() ? fs::perms(0775) : fs::perms(0664);
+    EXPECT_EQ(entry.status().permissions(), want) << entry.path();
+  }
+  EXPECT_GE(seen, 8);  // options.txt, log.jsonl, run.lock, two checkpoints of two files
 }
 
 TEST_F(TrainTest, DamagedCheckpointIsRefusedAndTheOneBeforeItTaken) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "framework/base/cores.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/base/thread.h"
@@ -29,7 +30,7 @@ absl::Status OnAllCores(size_t count, const std::function<absl::Status(size_t)>&
     for (size_t i = next++; i < count; i = next++) ended[i] = fn(i);
   };
   std::vector<std::thread> threads;
-  for (unsigned t = 1; t < std::max(1U, std::thread::hardware_concurrency()); ++t) {
+  for (unsigned t = 1; t < static_cast<unsigned>(UsableCores()); ++t) {
     std::thread thread;
     if (!StartThread(work, &thread).ok()) break;  // this one does what others do not
     threads.push_back(std::move(thread));

@@ -1,6 +1,7 @@
 #include "models/insightface/face_data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -203,37 +204,44 @@ absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOpt
   return opened;
 }
 
-absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set, int64_t pairs,
-                                      int64_t batch) {
-  const Shown shown =
-      ShownBy(absl::MakeConstSpan(set.pairs).subspan(0, std::min<size_t>(pairs, set.pairs.size())));
-  const int64_t count = static_cast<int64_t>(shown.samples.size());
-  const int64_t size = set.images.shape.NumElements(), steps = (count + batch - 1) / batch;
+absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set,
+                                      const EvaluationOptions& options) {
+  const Shown shown = ShownBy(SpreadPairs(set.pairs, options.most_samples));
+  const auto pairs = static_cast<int64_t>(shown.pairs.size());
+  const int64_t count = static_cast<int64_t>(shown.samples.size()), batch = options.batch;
+  const int64_t size = set.images.shape.NumElements();
   Shape shape = {batch};
   for (int d = 0; d < set.images.shape.rank(); ++d) shape.Append(set.images.shape[d]);
   HostTensor images(DType::kU8, shape);
-  std::vector<float> rows;
-  int64_t width = 0, begun = 0;
-  Fetches fetches;
-  for (int64_t done = 0; done < steps; ++done) {
-    for (; begun < steps && begun < done + Session::kStepsAhead; ++begun) {
-      for (int64_t i = 0; i < batch; ++i) {
-        // The last batch is filled up with a picture that is not asked for.
-        const int64_t at = std::min(begun * batch + i, count - 1);
-        std::memcpy(images.bytes.data() + i * size,
-                    set.images.pixels.data() + shown.samples[at] * size, size);
-      }
-      RETURN_IF_ERROR(session->Step("embed", {{"images", &images}}));
+  const auto begin = [&](int64_t step) {
+    for (int64_t i = 0; i < batch; ++i) {
+      // The last batch is filled up with a picture that is not asked for.
+      const int64_t at = std::min(step * batch + i, count - 1);
+      std::memcpy(images.bytes.data() + i * size,
+                  set.images.pixels.data() + shown.samples[at] * size, size);
     }
-    RETURN_IF_ERROR(session->Next(&fetches));
-    if (fetches.empty()) continue;  // of several ranks the first has the results
+    return session->Step("embed", {{"images", &images}});
+  };
+  std::vector<float> rows;
+  int64_t width = 0;
+  const auto take = [&](int64_t step, const Fetches& fetches) -> absl::Status {
+    const int64_t done = std::min(count, (step + 1) * batch);
+    if (options.progress) options.progress(done * pairs / count, pairs);
+    if (fetches.empty()) return absl::OkStatus();  // of several ranks the first has the results
     const HostTensor& embeddings = fetches.at("embeddings");
     width = embeddings.shape[1];
-    const int64_t kept = std::min(batch, count - done * batch) * width;
-    for (int64_t i = 0; i < kept; ++i) {
-      rows.push_back(static_cast<float>(LoadElement(embeddings.dtype, embeddings.bytes.data(), i)));
+    for (int64_t i = 0; i < (done - step * batch) * width; ++i) {
+      const double value = LoadElement(embeddings.dtype, embeddings.bytes.data(), i);
+      if (!std::isfinite(value)) {
+        return absl::OutOfRangeError(absl::StrCat(
+            "the embedding of picture ", shown.samples[step * batch + i / width], " of ", set.name,
+            ": expected finite values, got ", value, "; a lower --lr may help"));
+      }
+      rows.push_back(static_cast<float>(value));
     }
-  }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(RunPipelined(session, (count + batch - 1) / batch, options.stop, begin, take));
   if (rows.empty()) return Verification();
   return Verify(shown.pairs, CosinesOf(shown.pairs, rows, width));
 }

@@ -11,6 +11,7 @@
 #include "framework/data/image_dataset.h"
 #include "framework/session/session.h"
 #include "framework/train/app.h"
+#include "framework/train/evaluation.h"
 #include "models/insightface/verification.h"
 
 namespace sluice {
@@ -41,10 +42,11 @@ struct FaceData {
 // is fetched. DataLoss: which file is damaged, and where.
 absl::StatusOr<FaceData> OpenFaceData(const std::string& data, const FaceDataOptions& options);
 
-// Embeds what the first `pairs` pairs show, by the session's program "embed" of this batch, and
-// compares. No step may be under way.
-absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set, int64_t pairs,
-                                      int64_t batch);
+// Embeds the pictures of the first options.most_samples pairs, each once, by the session's program
+// "embed", and compares. No step may be under way. Of several ranks the first has the result.
+// OutOfRange where an embedding is not finite; Cancelled where options.stop has ended it.
+absl::StatusOr<Verification> VerifyBy(Session* session, const VerificationSet& set,
+                                      const EvaluationOptions& options);
 // What comparing pixel by pixel comes to: anything that learned should be better.
 Verification VerifyByPixels(const VerificationSet& set);
 

@@ -12,6 +12,7 @@
 #include "framework/base/status.h"
 #include "framework/nn/model_size.h"
 #include "framework/train/app.h"
+#include "framework/train/evaluation.h"
 #include "framework/train/plot.h"
 #include "models/insightface/face_data.h"
 #include "models/insightface/insightface.h"
@@ -20,8 +21,8 @@
 namespace sluice {
 namespace {
 
-// While training goes on, a tenth of the pairs will do.
-constexpr int64_t kQuickPairs = 600, kAllPairs = 1 << 30;
+// Two of either kind in each fold.
+constexpr int64_t kFewestPairs = 4 * kFolds;
 
 absl::StatusOr<AppModel> Describe(const FaceOptions& options) {
   const FaceConfig& c = options.config;
@@ -37,9 +38,11 @@ absl::StatusOr<AppModel> Describe(const FaceOptions& options) {
   if (sampled < c.classes) absl::StrAppend(&model.summary, ", of which a step has ", sampled);
   model.throughput = {"images", 1};
   model.flops_per_sample = 3.0 * static_cast<double>(size.flops) / static_cast<double>(c.batch);
-  model.metrics = {{"accuracy", ""}, {"tpr_1e-2", ""}, {"tpr_1e-3", ""}};
-  if (options.data.verification.empty()) {
-    model.metrics.insert(model.metrics.end(), {{"printed", ""}, {"handwriting", ""}});
+  std::vector<std::string> names = {"accuracy", "tpr_1e-2", "tpr_1e-3"};
+  if (options.data.verification.empty()) names.insert(names.end(), {"printed", "handwriting"});
+  model.metrics.clear();
+  for (const std::string& name : names) {
+    model.metrics.push_back({.name = name, .larger_is_better = true});
   }
   return model;
 }
@@ -56,25 +59,31 @@ absl::Status Build(const AppOptions& options, const FaceConfig& config,
   return BuildFaceEmbed(config, &(*programs)[1]->graph);
 }
 
-absl::StatusOr<std::vector<double>> Evaluate(Session* session,
-                                             const std::vector<VerificationSet>& sets,
-                                             int64_t pairs, int64_t batch) {
-  std::vector<double> values;
+// Each set counts as many pairs as the first, if it has them.
+absl::StatusOr<Evaluation> Evaluate(Session* session, const std::vector<VerificationSet>& sets,
+                                    EvaluationOptions options) {
+  // A smaller test would have folds without a pair of either kind.
+  options.most_samples = std::max(options.most_samples, kFewestPairs);
+  Evaluation evaluation;
+  std::vector<double>& values = evaluation.values;
   for (const VerificationSet& set : sets) {
-    ASSIGN_OR_RETURN(const Verification verified, VerifyBy(session, set, pairs, batch));
+    evaluation.samples += static_cast<int64_t>(SpreadPairs(set.pairs, options.most_samples).size());
+    evaluation.all_samples += static_cast<int64_t>(set.pairs.size());
+    ASSIGN_OR_RETURN(const Verification verified, VerifyBy(session, set, options));
     values.push_back(verified.accuracy);
     if (values.size() > 1) continue;
     values.push_back(TruePositivesAt(1e-2, verified.roc));
     values.push_back(TruePositivesAt(1e-3, verified.roc));
   }
-  return values;
+  return evaluation;
 }
 
 // In the terminal, and as a picture in the folder of the run.
 absl::Status PrintRoc(Session* session, const std::vector<VerificationSet>& sets,
-                      const AppOptions& options) {
+                      const AppOptions& options, const Stop& stop) {
   for (const VerificationSet& set : sets) {
-    ASSIGN_OR_RETURN(const Verification verified, VerifyBy(session, set, kAllPairs, options.batch));
+    ASSIGN_OR_RETURN(const Verification verified,
+                     VerifyBy(session, set, {.batch = options.batch, .stop = stop}));
     std::vector<PlotPoint> curve;
     for (const RocPoint& point : verified.roc) {
       curve.push_back({point.false_positives, point.true_positives});
@@ -113,16 +122,16 @@ int Main(int argc, char** argv) {
     sets = std::move(data.sets);
     return std::move(data.app);
   };
-  app.evaluate = [&](Session* session, const AppData&, bool whole, const Stop&) {
-    return Evaluate(session, sets, whole ? kAllPairs : kQuickPairs, face.config.batch);
+  app.evaluate = [&sets](Session* session, const AppData&, const EvaluationOptions& how) {
+    return Evaluate(session, sets, how);
   };
   app.use = [&](Session* session, const AppOptions& options,
-                const std::function<bool()>&) -> absl::Status {
+                const std::function<bool()>& stop) -> absl::Status {
     if (options.use) {
       ASSIGN_OR_RETURN(FaceData data, OpenFaceData(options.data, face.data));
       sets = std::move(data.sets);
     }
-    return PrintRoc(session, sets, options);
+    return PrintRoc(session, sets, options, stop);
   };
   return RunApp(app, argc, argv);
 }

@@ -1,6 +1,7 @@
 #include "models/insightface/verification.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -82,6 +83,21 @@ absl::StatusOr<std::vector<Pair>> DrawPairs(absl::Span<const int32_t> labels, in
     }
   }
   return pairs;
+}
+
+std::vector<Pair> SpreadPairs(absl::Span<const Pair> pairs, int64_t most) {
+  if (most >= static_cast<int64_t>(pairs.size())) return {pairs.begin(), pairs.end()};
+  std::array<std::vector<Pair>, 2> kinds;
+  for (const Pair& pair : pairs) kinds[pair.same ? 0 : 1].push_back(pair);
+  std::vector<Pair> some;
+  const auto of_each =
+      std::min((most + 1) / 2, static_cast<int64_t>(std::min(kinds[0].size(), kinds[1].size())));
+  for (int64_t i = 0; i < of_each; ++i) {
+    for (const std::vector<Pair>& kind : kinds) {
+      some.push_back(kind[i * static_cast<int64_t>(kind.size()) / of_each]);
+    }
+  }
+  return some;
 }
 
 Verification Verify(absl::Span<const Pair> pairs, absl::Span<const float> cosines) {

@@ -24,6 +24,11 @@ struct Pair {
 absl::StatusOr<std::vector<Pair>> DrawPairs(absl::Span<const int32_t> labels, int64_t count,
                                             uint64_t seed);
 
+// Returns all of the pairs, or where there are more than `most` about so many of them: genuine and
+// impostor in turn, each kind spread evenly over the whole, because files list many pairs of one
+// kind one after the other.
+std::vector<Pair> SpreadPairs(absl::Span<const Pair> pairs, int64_t most);
+
 struct RocPoint {
   double false_positives = 0, true_positives = 0;  // rates
 };

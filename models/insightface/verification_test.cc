@@ -46,6 +46,28 @@ TEST(VerificationTest, PairsThatCannotBeAreRefused) {
   EXPECT_FALSE(DrawPairs({1, 1, 1}, 10, 1).ok());
 }
 
+// As LFW's file has them: 300 genuine pairs, then 300 impostors, ten times.
+TEST(VerificationTest, SomePairsAreOfBothKindsWhateverTheOrder) {
+  std::vector<Pair> blocks(6000);
+  for (int i = 0; i < 6000; ++i) blocks[i] = {2 * i, 2 * i + 1, i / 300 % 2 == 0};
+  for (const std::vector<Pair>& pairs : {blocks, InTurn(6000)}) {
+    const std::vector<Pair> some = SpreadPairs(pairs, 129);
+    ASSERT_EQ(some.size(), 130u);
+    std::set<int64_t> shown;
+    for (size_t i = 0; i < some.size(); ++i) {
+      EXPECT_EQ(some[i].same, i % 2 == 0);
+      shown.insert(some[i].a);
+    }
+    EXPECT_EQ(shown.size(), 130u);
+    EXPECT_GT(*shown.rbegin(), 2 * 5800);
+    EXPECT_EQ(SpreadPairs(pairs, 6000).size(), 6000u);
+  }
+  // Where one kind is rare no pair counts twice.
+  std::vector<Pair> rare = InTurn(100);
+  for (int i = 6; i < 100; ++i) rare[i].same = false;
+  EXPECT_EQ(SpreadPairs(rare, 50).size(), 6u);
+}
+
 TEST(VerificationTest, WhatAThresholdSeparatesIsAllRight) {
   const std::vector<Pair> pairs = InTurn(200);
   std::vector<float> cosines;

@@ -49,23 +49,39 @@ std::map<std::string, std::string> Options() {
           {"weight_decay", absl::StrCat(o.weight_decay)}};
 }
 
+absl::StatusOr<std::shared_ptr<const Dataset>> DrawnDataset(int64_t count, uint64_t seed) {
+  const ResNetConfig c = Config();
+  ASSIGN_OR_RETURN(ImageDataset images,
+                   ImageDataset::Create("drawn images",
+                                        DrawImages(count, {c.image_size, c.image_size, c.channels},
+                                                   c.classes, seed)));
+  return std::make_shared<const ImageDataset>(std::move(images));
+}
+
+ReferenceEvaluation HeldOut() {
+  ReferenceEvaluation held_out;
+  held_out.name = "held_out";
+  held_out.build = [](int64_t batch, Graph* graph) {
+    ResNetConfig config = Config();
+    config.batch = batch;
+    return BuildResNetEval(config, graph);
+  };
+  held_out.open_data = [] { return DrawnDataset(/*count=*/29, /*seed=*/3); };
+  held_out.metrics = {{"loss", ""}, {"accuracy", ""}, {"top5", ""}};
+  return held_out;
+}
+
 }  // namespace
 
 ReferenceRunCase ResNetReferenceRun() {
   ReferenceRunCase resnet;
   resnet.build = [](Graph* graph) { return BuildResNetTrain(Config(), Optimizer(), graph); };
-  resnet.open_data = []() -> absl::StatusOr<std::shared_ptr<const Dataset>> {
-    const ResNetConfig c = Config();
-    ASSIGN_OR_RETURN(ImageDataset images,
-                     ImageDataset::Create("drawn images",
-                                          DrawImages(200, {c.image_size, c.image_size, c.channels},
-                                                     c.classes, /*seed=*/2)));
-    return std::make_shared<const ImageDataset>(std::move(images));
-  };
+  resnet.open_data = [] { return DrawnDataset(/*count=*/200, /*seed=*/2); };
   resnet.order = {SampleOrder::kRandom, kDataSeed};
   resnet.batch = Config().batch;
   resnet.schedule = {.peak = 0.01, .warmup = 10, .steps = kReferenceRunSteps, .floor_fraction = 1};
   resnet.options = Options();
+  resnet.evaluations = {HeldOut()};
   return resnet;
 }
 

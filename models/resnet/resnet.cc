@@ -183,11 +183,14 @@ absl::Status BuildResNetEval(const ResNetConfig& config, Graph* graph) {
   const Batch batch = Inputs(config, graph);
   const Network network = {config, *ArchitectureOf(config.depth), /*training=*/false};
   const Tensor logits = network.Logits(s, batch.images);
-  graph->Output("loss", CrossEntropyLoss(s / "loss", logits, batch.labels));
+  {
+    const InScope here(s / "loss");
+    graph->Output("loss", SoftmaxCrossEntropy(logits, batch.labels));
+  }
   {
     const InScope here(s / "accuracy");
-    graph->Output("accuracy", TopKAccuracy(logits, batch.labels, 1));
-    if (config.classes > 5) graph->Output("top5", TopKAccuracy(logits, batch.labels, 5));
+    graph->Output("accuracy", TopKHits(logits, batch.labels, 1));
+    if (config.classes > 5) graph->Output("top5", TopKHits(logits, batch.labels, 5));
   }
   return FinishIn(config.precision, graph);
 }

@@ -3,8 +3,9 @@
 // Three programs share its variables:
 //   train   images u8 [batch, height, width, channels], labels i32 [batch], learning_rate, step ->
 //           loss, grad_norm
-//   eval    images, labels -> loss, accuracy and, of more than five classes, top5: fractions of the
-//           batch; normalised by the running statistics
+//   eval    images, labels -> loss [batch], of each image; accuracy [batch], 1 where the largest
+//           logit is the label's, else 0; of more than five classes top5 [batch], likewise;
+//           normalised by the running statistics
 //   logits  images -> logits [batch, classes]; normalised so too
 #ifndef SLUICE_MODELS_RESNET_RESNET_H_
 #define SLUICE_MODELS_RESNET_RESNET_H_

@@ -26,8 +26,8 @@ absl::StatusOr<AppModel> Describe(const ResNetConfig& c) {
                       c.image_size, c.channels, c.classes);
   model.throughput = {"images", 1};
   model.flops_per_sample = 3.0 * static_cast<double>(size.flops) / static_cast<double>(c.batch);
-  model.metrics = {{"loss", "nats"}, {"accuracy", ""}};
-  if (c.classes > 5) model.metrics.push_back({"top5", ""});
+  model.metrics = {{"loss", "nats"}, {.name = "accuracy", .larger_is_better = true}};
+  if (c.classes > 5) model.metrics.push_back({.name = "top5", .larger_is_better = true});
   return model;
 }
 

@@ -6,20 +6,22 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/base/stop.h"
 #include "framework/data/dataset.h"
 #include "framework/session/session.h"
+#include "framework/train/evaluation.h"
 
 namespace sluice {
 
-// The logit of each sample, or of as many, spread evenly, as `batches` have; by the program "eval"
-// of this batch. `samples`: which. Cancelled where `stop` has ended it. No step may be under way.
+// The logit of each sample that was evaluated; of several ranks, on the first.
 struct Judged {
   std::vector<int64_t> samples;
   std::vector<float> logits;
 };
-absl::StatusOr<Judged> LogitsOf(Session* session, const Dataset& data, int64_t batch,
-                                int64_t batches, const Stop& stop = {});
+
+// Runs the program "eval". OutOfRange names a sample whose logit is NaN; Cancelled where
+// options.stop has ended it. No step may be under way.
+absl::StatusOr<Judged> LogitsOf(Session* session, const Dataset& data,
+                                const EvaluationOptions& options);
 
 }  // namespace sluice
 

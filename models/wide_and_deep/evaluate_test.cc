@@ -25,21 +25,20 @@ WideAndDeepConfig Config(int64_t batch) {
   return config;
 }
 
-absl::StatusOr<Judged> Judge(int64_t batch, int64_t samples, int64_t batches,
-                             const Stop& stop = {}) {
+absl::StatusOr<Judged> Judge(int64_t batch, int64_t samples, int64_t most, const Stop& stop = {}) {
   Graph graph;
   EXPECT_EQ(BuildWideAndDeepEval(Config(batch), &graph), absl::OkStatus());
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Start({{"eval", &graph}}, {});
   EXPECT_TRUE(session.ok()) << session.status();
   const std::unique_ptr<Dataset> data = DrawnClicks(Config(batch), samples, /*seed=*/1);
-  return LogitsOf(session->get(), *data, batch, batches, stop);
+  return LogitsOf(session->get(), *data, {.most_samples = most, .batch = batch, .stop = stop});
 }
 
 // Whatever the batch, which need not divide the samples, nor be as small as they are few.
 TEST(EvaluateTest, EverySampleCountsOnce) {
   std::vector<int64_t> all(50);
   std::iota(all.begin(), all.end(), 0);
-  const absl::StatusOr<Judged> whole = Judge(50, 50, 9);
+  const absl::StatusOr<Judged> whole = Judge(50, 50, 500);
   ASSERT_TRUE(whole.ok()) << whole.status();
   EXPECT_EQ(whole->samples, all);
   for (const int64_t batch : {1, 7, 36, 64}) {
@@ -50,12 +49,12 @@ TEST(EvaluateTest, EverySampleCountsOnce) {
   }
 }
 
-TEST(EvaluateTest, AFewBatchesAreSpread) {
-  const absl::StatusOr<Judged> judged = Judge(5, 1000, 2);
+TEST(EvaluateTest, AFewSamplesAreSpread) {
+  const absl::StatusOr<Judged> judged = Judge(5, 1000, 10);
   ASSERT_TRUE(judged.ok()) << judged.status();
   ASSERT_EQ(judged->samples.size(), 10u);
   EXPECT_GT(judged->samples.back(), 800);
-  EXPECT_TRUE(absl::IsCancelled(Judge(5, 1000, 2, [] { return true; }).status()));
+  EXPECT_TRUE(absl::IsCancelled(Judge(5, 1000, 10, [] { return true; }).status()));
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 namespace sluice {
 
 // The share of pairs of one sample of each label in which that with label 1 has the larger logit,
-// equal ones half (Mann & Whitney): by sorting, without bins. REQUIRES: both labels occur.
+// equal ones half (Mann & Whitney): by sorting, without bins. NaN where one of the labels does not
+// occur. Requires: no logit is NaN.
 double AreaUnderCurve(absl::Span<const float> logits, absl::Span<const float> labels);
 
 // The mean of -log of the probability that the sigmoid of a logit gives its label, in nats.

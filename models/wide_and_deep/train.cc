@@ -19,9 +19,6 @@
 namespace sluice {
 namespace {
 
-// While training goes on, so many batches will do.
-constexpr int64_t kQuickBatches = 16, kAllBatches = int64_t{1} << 40;
-
 absl::StatusOr<AppModel> Describe(const WideAndDeepConfig& c) {
   Graph loss;
   RETURN_IF_ERROR(BuildWideAndDeepLoss(c, &loss));
@@ -37,7 +34,8 @@ absl::StatusOr<AppModel> Describe(const WideAndDeepConfig& c) {
   absl::StrAppend(&model.summary, " ", c.numbers, " numbers, layers of");
   for (const int64_t width : c.hidden) absl::StrAppend(&model.summary, " ", width);
   model.flops_per_sample = 3.0 * static_cast<double>(size.flops) / static_cast<double>(c.batch);
-  model.metrics = {{"auc", ""}, {"log_loss", "nats"}};
+  model.metrics = {{.name = "auc", .larger_is_better = true, .may_be_undefined = true},
+                   {"log_loss", "nats"}};
   return model;
 }
 
@@ -53,11 +51,17 @@ absl::Status Build(const AppOptions& options, const WideAndDeepOptions& model,
   return BuildWideAndDeepEval(model.config, &(*programs)[1]->graph);
 }
 
-absl::StatusOr<std::vector<double>> Evaluate(Session* session, const Tabular& held_out,
-                                             int64_t batch, int64_t batches, const Stop& stop) {
-  ASSIGN_OR_RETURN(const Judged judged, LogitsOf(session, held_out, batch, batches, stop));
+absl::StatusOr<Evaluation> Evaluate(Session* session, const Tabular& held_out,
+                                    const EvaluationOptions& options) {
+  ASSIGN_OR_RETURN(const Judged judged, LogitsOf(session, held_out, options));
   ASSIGN_OR_RETURN(const std::vector<float> labels, held_out.Labels(judged.samples));
-  return std::vector<double>{AreaUnderCurve(judged.logits, labels), LogLoss(judged.logits, labels)};
+  Evaluation evaluation;
+  evaluation.samples = SamplesToEvaluate(held_out, options);
+  evaluation.all_samples = held_out.num_samples();
+  if (!judged.logits.empty()) {
+    evaluation.values = {AreaUnderCurve(judged.logits, labels), LogLoss(judged.logits, labels)};
+  }
+  return evaluation;
 }
 
 int Main(int argc, char** argv) {
@@ -77,9 +81,8 @@ int Main(int argc, char** argv) {
     return OpenClickData(options.data, model.data, model.config);
   };
   // What is held out is of no other kind: drawn samples have none.
-  app.evaluate = [&](Session* session, const AppData& data, bool whole, const Stop& stop) {
-    return Evaluate(session, static_cast<const Tabular&>(*data.held_out), model.config.batch,
-                    whole ? kAllBatches : kQuickBatches, stop);
+  app.evaluate = [](Session* session, const AppData& data, const EvaluationOptions& how) {
+    return Evaluate(session, static_cast<const Tabular&>(*data.held_out), how);
   };
   return RunApp(app, argc, argv);
 }
