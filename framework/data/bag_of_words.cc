@@ -58,7 +58,7 @@ class Vectorizer {
   // The words of a text by their numbers, ascending, and how often each occurs.
   std::vector<std::pair<int32_t, int64_t>> Count(const std::string& text, bool learn) {
     std::vector<int32_t> words;
-    WordReader reader(text, /*uncased=*/true);
+    WordReader reader(text);
     while (reader.Next()) {
       if (reader.code_points() < kLeastCharacters) continue;
       if (learn) numbers_.emplace(reader.word(), static_cast<int32_t>(numbers_.size()));

@@ -25,6 +25,9 @@ bool IsChinese(uint32_t c) {
   return false;
 }
 
+// U+0130 is the only character whose lower case is two characters: i and U+0307.
+constexpr uint32_t kCapitalIWithDot = 0x130, kDotAbove = 0x307;
+
 // Of ASCII all marks, also those that Unicode calls symbols, such as $ and ^.
 bool EndsWord(uint32_t c) {
   return c < 0x80 ? absl::ascii_ispunct(static_cast<unsigned char>(c)) : IsPunctuation(c);
@@ -49,23 +52,36 @@ void WordReader::Add(uint32_t code_point, TextRange origin) {
   units_.insert(units_.begin() + static_cast<int64_t>(place), {code_point, origin});
 }
 
-// Whether the character belongs to the word that was begun; else it is a word by itself, and is
-// added only where none was begun.
+// Returns whether the character belongs to the word that was begun. Else it is a word by itself,
+// and is added only if no word was begun.
 bool WordReader::AddCharacter(CodePoint first) {
+  const bool chinese = normalization_.split_chinese && IsChinese(first.value);
+  if (normalization_.strip_accents) return AddStripped(first, chinese);
   const TextRange origin = {at_, at_ + first.length};
-  if (!uncased_) {
-    const bool alone = EndsWord(first.value) || IsChinese(first.value);
-    if (!alone || units_.empty()) units_.push_back({first.value, origin});
-    return !alone;
+  const bool alone = EndsWord(first.value) || chinese;
+  if (alone && !units_.empty()) return false;
+  if (!normalization_.lower_case) {
+    units_.push_back({first.value, origin});
+  } else if (first.value == kCapitalIWithDot) {
+    units_.push_back({'i', origin});
+    units_.push_back({kDotAbove, origin});
+  } else {
+    units_.push_back({LowerCase(first.value), origin});
   }
+  return !alone;
+}
+
+// AddCharacter of a text that loses its accents.
+bool WordReader::AddStripped(CodePoint first, bool chinese) {
+  const TextRange origin = {at_, at_ + first.length};
   const Decomposition parts = Decompose(first.value);
-  // A sign such as U+226E is one of punctuation and a mark, which is dropped.
-  const bool alone = EndsWord(parts.code_points[0]) || IsChinese(first.value);
+  // A sign such as U+226E consists of punctuation and a mark, which is dropped.
+  const bool alone = EndsWord(parts.code_points[0]) || chinese;
   if (alone && !units_.empty()) return false;
   for (int i = 0; i < parts.size; ++i) {
     const uint32_t part = parts.code_points[i];
     if (!IsNonspacingMark(part)) {
-      Add(LowerCase(part), origin);
+      Add(normalization_.lower_case ? LowerCase(part) : part, origin);
     } else if (CombiningClass(part) == 0) {
       movable_ = units_.size();  // no mark moves past it, though it is not there
     }
@@ -79,7 +95,8 @@ bool WordReader::Next() {
   while (at_ < static_cast<int64_t>(text_.size())) {
     const auto byte = static_cast<unsigned char>(text_[at_]);
     if (absl::ascii_isalnum(byte)) {
-      const char kept = uncased_ ? absl::ascii_tolower(byte) : static_cast<char>(byte);
+      const char kept =
+          normalization_.lower_case ? absl::ascii_tolower(byte) : static_cast<char>(byte);
       units_.push_back({static_cast<uint32_t>(kept), {at_, at_ + 1}});
       movable_ = units_.size();
       ++at_;

@@ -33,7 +33,7 @@ std::vector<CountedWord> CountWords(absl::Span<const absl::string_view> texts,
                                     const WordPieceOptions& options) {
   absl::flat_hash_map<std::string, int64_t> counts;
   for (const absl::string_view text : texts) {
-    WordReader reader(text, options.uncased);
+    WordReader reader(text, options.text);
     while (reader.Next()) {
       if (reader.code_points() <= options.longest_word) ++counts[reader.word()];
     }
@@ -124,8 +124,11 @@ class Learner {
     }
   }
 
-  std::string Text() const {
-    return absl::StrCat("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", absl::StrJoin(texts_, "\n"), "\n");
+  std::string Text(const SpecialPieces& special) const {
+    return absl::StrCat(absl::StrJoin({special.padding, special.unknown, special.classify,
+                                       special.separator, special.mask},
+                                      "\n"),
+                        "\n", absl::StrJoin(texts_, "\n"), "\n");
   }
 
  private:
@@ -212,7 +215,7 @@ absl::StatusOr<std::string> LearnWordPieces(absl::Span<const absl::string_view> 
   }
   Learner learner(std::move(words), alphabet);
   learner.Learn(size - kSpecial);
-  return learner.Text();
+  return learner.Text(options.special);
 }
 
 }  // namespace sluice

@@ -71,11 +71,13 @@ absl::StatusOr<WordPiece> WordPiece::Parse(absl::string_view what, absl::string_
 }
 
 absl::Status WordPiece::FindSpecial(absl::string_view what) {
-  const std::array<std::pair<absl::string_view, int32_t*>, 5> special = {{{"[PAD]", &padding_},
-                                                                          {"[UNK]", &unknown_},
-                                                                          {"[CLS]", &classify_},
-                                                                          {"[SEP]", &separator_},
-                                                                          {"[MASK]", &mask_}}};
+  const SpecialPieces& names = options_.special;
+  const std::array<std::pair<absl::string_view, int32_t*>, 5> special = {
+      {{names.padding, &padding_},
+       {names.unknown, &unknown_},
+       {names.classify, &classify_},
+       {names.separator, &separator_},
+       {names.mask, &mask_}}};
   for (const auto& [name, id] : special) {
     const auto found = begins_.ids.find(name);
     if (found == begins_.ids.end()) {
@@ -95,14 +97,17 @@ absl::StatusOr<WordPiece> WordPiece::Read(const std::string& path,
 
 uint64_t WordPiece::digest() const {
   StableHasher hasher;
-  hasher.Add(options_.uncased).Add(options_.longest_word);
+  const TextNormalization& text = options_.text;
+  hasher.Add(text.lower_case).Add(text.strip_accents).Add(text.split_chinese);
+  hasher.Add(options_.longest_word);
+  for (const int32_t id : {padding_, unknown_, classify_, separator_, mask_}) hasher.Add(id);
   for (const std::string& piece : pieces_) hasher.Add(piece);
   return hasher.digest();
 }
 
 void WordPiece::Encode(absl::string_view text, std::vector<int32_t>* ids,
                        std::vector<TextRange>* ranges) const {
-  WordReader reader(text, options_.uncased);
+  WordReader reader(text, options_.text);
   while (reader.Next()) {
     const size_t before = ids->size(), ranges_before = ranges == nullptr ? 0 : ranges->size();
     if (reader.code_points() <= options_.longest_word &&

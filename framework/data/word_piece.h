@@ -13,20 +13,30 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/data/basic_tokenizer.h"
 #include "framework/data/unicode.h"
 
 namespace sluice {
 
+// The pieces that stand for no text, as a vocabulary writes them.
+struct SpecialPieces {
+  std::string padding = "[PAD]", unknown = "[UNK]", classify = "[CLS]", separator = "[SEP]",
+              mask = "[MASK]";
+  friend bool operator==(const SpecialPieces&, const SpecialPieces&) = default;
+};
+
 struct WordPieceOptions {
-  bool uncased = true;         // text is read in lower case and without accents
-  int64_t longest_word = 100;  // in code points, as Hugging Face's; a longer one is [UNK]
+  TextNormalization text = {};
+  int64_t longest_word = 100;  // in code points, as Hugging Face has it; a longer one is unknown
+  SpecialPieces special = {};
+  friend bool operator==(const WordPieceOptions&, const WordPieceOptions&) = default;
 };
 
 class WordPiece {
  public:
   // A vocabulary as vocab.txt holds it, a piece a line, its id the line's number from 0; what goes
-  // on in a word begins with "##". Errors name `what` the text is, and the line: no [PAD], [UNK],
-  // [CLS], [SEP] or [MASK], a piece twice, a line without one or that is no UTF-8, too many.
+  // on in a word begins with "##". Errors name `what` the text is, and the line: a special piece is
+  // missing, a piece is there twice, a line has none or is not UTF-8, there are too many.
   static absl::StatusOr<WordPiece> Parse(absl::string_view what, absl::string_view vocabulary,
                                          const WordPieceOptions& options = {});
   // The same of a file.

@@ -1,4 +1,4 @@
-// A vocabulary, a zero byte, and a text: in lower case or not, by the first byte.
+// A vocabulary, a zero byte, and a text, whose first byte says how words are normalized.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,7 +15,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || end == absl::string_view::npos) return 0;
   const absl::string_view text = bytes.substr(end + 1);
   sluice::WordPieceOptions options;
-  options.uncased = data[0] % 2 == 0;
+  options.text.lower_case = data[0] % 2 == 0;
+  options.text.strip_accents = (data[0] / 2) % 2 == 0;
+  options.text.split_chinese = (data[0] / 4) % 2 == 0;
   // Of itself hardly an input would have the special pieces.
   const auto vocabulary = sluice::WordPiece::Parse(
       "input", absl::StrCat("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", bytes.substr(0, end)), options);

@@ -21,6 +21,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kFolder[] = "framework/data/testdata/word_piece/";
+// The options of a cased vocabulary.
+const WordPieceOptions kCased = {.text = {.lower_case = false, .strip_accents = false}};
 constexpr absl::string_view kSpecial = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
 
 WordPiece OfPieces(absl::string_view pieces, const WordPieceOptions& options = {}) {
@@ -44,20 +46,27 @@ std::vector<TextRange> Ranges(const WordPiece& vocabulary, absl::string_view tex
   return ranges;
 }
 
-// testdata/tokenizers_golden.py makes it.
+// testdata/tokenizers_golden.py makes it: uncased, cased, and each of the three options by itself.
 TEST(WordPieceTest, EqualsHuggingFace) {
   std::ifstream file(absl::StrCat(kFolder, "golden.json"));
   const auto cases = nlohmann::json::parse(file);
-  ASSERT_GT(cases.size(), 50);
-  for (const bool uncased : {true, false}) {
+  int tried = 0;
+  for (const std::vector<bool>& of : std::vector<std::vector<bool>>{{true, true, true},
+                                                                    {false, false, true},
+                                                                    {true, false, true},
+                                                                    {false, true, true},
+                                                                    {true, true, false},
+                                                                    {false, false, false}}) {
     WordPieceOptions options;
-    options.uncased = uncased;
+    options.text = {.lower_case = of[0], .strip_accents = of[1], .split_chinese = of[2]};
     const auto vocabulary = WordPiece::Read(absl::StrCat(kFolder, "vocab.txt"), options);
     ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
     for (const auto& one : cases) {
-      if (one["uncased"] != uncased) continue;
+      if (one["normalization"].get<std::vector<bool>>() != of) continue;
+      ++tried;
       const std::string text = one["text"];
-      SCOPED_TRACE(absl::StrCat(uncased ? "uncased: " : "cased: ", Printable(text)));
+      SCOPED_TRACE(absl::StrCat(of[0] ? "lower case" : "cased", of[1] ? "" : ", accents",
+                                of[2] ? ": " : ", Chinese whole: ", Printable(text)));
       std::vector<int32_t> ids;
       std::vector<TextRange> ranges;
       vocabulary->Encode(text, &ids, &ranges);
@@ -67,6 +76,8 @@ TEST(WordPieceTest, EqualsHuggingFace) {
       EXPECT_EQ(got, one["ranges"].get<std::vector<std::vector<int64_t>>>());
     }
   }
+  EXPECT_EQ(tried, cases.size());
+  EXPECT_GT(tried, 130);
 }
 
 TEST(WordPieceTest, TakesTheLongestPieceFirst) {
@@ -77,7 +88,7 @@ TEST(WordPieceTest, TakesTheLongestPieceFirst) {
 }
 
 TEST(WordPieceTest, BytesThatAreNoUtf8AreDropped) {
-  const WordPiece vocabulary = OfPieces("ab\nc\n##c\n\xc3\xa4\n", {false});
+  const WordPiece vocabulary = OfPieces("ab\nc\n##c\n\xc3\xa4\n", kCased);
   EXPECT_EQ(Encoded(vocabulary,
                     "a\xff"
                     "b \xc3 c\xe4\xbd"
@@ -91,8 +102,9 @@ TEST(WordPieceTest, BytesThatAreNoUtf8AreDropped) {
 }
 
 TEST(WordPieceTest, AWordLongerThanTheLimitIsUnknown) {
-  EXPECT_EQ(Encoded(OfPieces("a\n##a\n", {true, 3}), "aaa aaaa aa"), "a ##a ##a [UNK] a ##a");
-  EXPECT_THAT(Ranges(OfPieces("a\n##a\n", {true, 3}), "a aaaa aa"),
+  EXPECT_EQ(Encoded(OfPieces("a\n##a\n", {.longest_word = 3}), "aaa aaaa aa"),
+            "a ##a ##a [UNK] a ##a");
+  EXPECT_THAT(Ranges(OfPieces("a\n##a\n", {.longest_word = 3}), "a aaaa aa"),
               ElementsAre(TextRange{0, 1}, TextRange{2, 6}, TextRange{7, 8}, TextRange{8, 9}));
 }
 
@@ -145,6 +157,23 @@ TEST(WordPieceTest, NamesWhatIsWrongWithAVocabulary) {
   EXPECT_EQ(Encoded(*windows, "ab"), "ab");
 }
 
+TEST(WordPieceTest, SpecialPiecesMayHaveOtherNames) {
+  WordPieceOptions options;
+  options.special = {"<pad>", "<unk>", "<s>", "</s>", "<mask>"};
+  const auto vocabulary =
+      WordPiece::Parse("v.txt", "<s>\na\n</s>\n<mask>\n<pad>\n<unk>\n", options);
+  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
+  EXPECT_EQ(vocabulary->classify(), 0);
+  EXPECT_EQ(vocabulary->separator(), 2);
+  EXPECT_EQ(vocabulary->mask(), 3);
+  EXPECT_EQ(vocabulary->padding(), 4);
+  EXPECT_EQ(Encoded(*vocabulary, "a b"), "a <unk>");
+  EXPECT_EQ(WordPiece::Parse("v.txt", kSpecial, options).status().message(),
+            "v.txt: expected a piece <pad>, got 5 others");
+  EXPECT_THAT(*LearnWordPieces({"ab ab"}, 16, options),
+              ::testing::StartsWith("<pad>\n<unk>\n<s>\n</s>\n<mask>\na\n"));
+}
+
 TEST(WordPieceTest, KnowsWhatGoesOn) {
   const WordPiece vocabulary = OfPieces("a\n##a\n##\n#\n###\n");
   EXPECT_EQ(vocabulary.size(), 10);
@@ -154,7 +183,7 @@ TEST(WordPieceTest, KnowsWhatGoesOn) {
   EXPECT_TRUE(vocabulary.GoesOn(9));
   EXPECT_TRUE(vocabulary.IsSpecial(4));
   EXPECT_FALSE(vocabulary.IsSpecial(5));
-  EXPECT_NE(vocabulary.digest(), OfPieces("a\n##a\n##\n#\n###\n", {false}).digest());
+  EXPECT_NE(vocabulary.digest(), OfPieces("a\n##a\n##\n#\n###\n", kCased).digest());
   EXPECT_NE(vocabulary.digest(), OfPieces("a\n##a\n##\n###\n#\n").digest());
 }
 
@@ -189,7 +218,7 @@ TEST(LearnWordPiecesTest, IsAFunctionOfTheWordsAlone) {
   std::vector<int32_t> ids;
   vocabulary->Encode(golden, &ids);
   int64_t characters = 0;
-  for (WordReader reader(golden, true); reader.Next();) characters += reader.code_points();
+  for (WordReader reader(golden); reader.Next();) characters += reader.code_points();
   EXPECT_LT(3 * static_cast<int64_t>(ids.size()), 2 * characters);
   EXPECT_LT(100 * std::ranges::count(ids, vocabulary->unknown()), characters);
 }

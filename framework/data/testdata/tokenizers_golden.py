@@ -1,6 +1,7 @@
 """Writes word_piece/ and byte_pair/ beside this file: what Hugging Face's tokenizers 0.23.3 and tiktoken 0.14 make of awkward text.
 
   python3 tokenizers_golden.py VOCAB_TXT VOCAB_BPE      of `bazel run //tools:dataset -- fetch wordpiece`, `.. gpt2-bpe`
+  python3 tokenizers_golden.py                          the word pieces' goldens alone, of the vocabulary that is there
 
 The vocabularies of the goldens are parts of those, so that they stay small: special pieces, characters, frequent words; the
 first 2,000 pairs.
@@ -9,8 +10,8 @@ first 2,000 pairs.
 import json
 import os
 import sys
+import unicodedata
 
-import tiktoken
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
@@ -42,12 +43,28 @@ def part(vocabulary):
             kept.append(line)
     # Cased text has letters that this vocabulary, which is uncased, lacks.
     kept += ["Caf", "##\u00e9", "H", "W", "\u00c4", "##\u00c4", "M", "##X", "##D"]
-    return list(dict.fromkeys(kept))
+    return with_letters(kept)
 
 
-def encode(vocabulary, text, uncased):
+def with_letters(pieces):
+    """The pieces and, as the vocabulary is uncased, those that cased text has: capitals, and each character of TEXTS."""
+    letters = [chr(c) for c in range(ord("A"), ord("Z") + 1)]
+    letters += [c for text in TEXTS for c in text if not c.isascii() and unicodedata.category(c)[0] not in "CZ"]
+    letters += [c for letter in letters for c in unicodedata.normalize("NFD", letter.lower())]
+    # Hugging Face gives marks that change places the range of their new place, not of the mark in the text.
+    letters = [c for c in letters if unicodedata.category(c) != "Mc" or unicodedata.combining(c) == 0]
+    return list(dict.fromkeys(pieces + [prefix + letter for letter in letters for prefix in ("", "##")]))
+
+
+# lower case, stripped accents, split Chinese characters: uncased, cased, and what a tokenizer_config.json may say besides.
+NORMALIZATIONS = ((True, True, True), (False, False, True), (True, False, True), (False, True, True), (True, True, False),
+                  (False, False, False))
+
+
+def encode(vocabulary, text, normalization):
     tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(vocabulary, unk_token="[UNK]", max_input_chars_per_word=100))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=uncased)
+    lower, strip, chinese = normalization
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lower, strip_accents=strip, handle_chinese_chars=chinese)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     encoded = tokenizer.encode(text, add_special_tokens=False)
     places = [0]  # of each character, in bytes
@@ -76,6 +93,7 @@ def printable_bytes():
 
 
 def write_byte_pair(merges, folder):
+    import tiktoken
     lines = open(merges, encoding="utf-8").read().split("\n")[1:2001]
     characters = printable_bytes()
     tokens = [*characters.values(), *(line.replace(" ", "") for line in lines)]
@@ -93,14 +111,19 @@ def write_byte_pair(merges, folder):
 
 
 def main():
-    write_byte_pair(sys.argv[2], os.path.join(HERE, "byte_pair"))
-    pieces = part(sys.argv[1])
+    if len(sys.argv) > 1:
+        write_byte_pair(sys.argv[2], os.path.join(HERE, "byte_pair"))
+        pieces = part(sys.argv[1])
+    else:
+        pieces = with_letters(open(os.path.join(HERE, "word_piece", "vocab.txt"), encoding="utf-8").read().splitlines())
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     cases = []
     for text in TEXTS:
-        for uncased in (True, False):
-            ids, ranges = encode(vocabulary, text, uncased)
-            cases.append({"text": text, "uncased": uncased, "ids": ids, "ranges": ranges})
+        for normalization in NORMALIZATIONS:
+            if text.isascii() and normalization not in NORMALIZATIONS[:2]:
+                continue
+            ids, ranges = encode(vocabulary, text, normalization)
+            cases.append({"text": text, "normalization": normalization, "ids": ids, "ranges": ranges})
     os.makedirs(os.path.join(HERE, "word_piece"), exist_ok=True)
     with open(os.path.join(HERE, "word_piece", "vocab.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(pieces) + "\n")
