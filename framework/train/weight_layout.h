@@ -11,11 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/checkpoint/safetensors_shards.h"
 
 namespace sluice {
-
-// The file of tensors in a folder, as Hugging Face's hub has it.
-constexpr char kWeightsFile[] = "model.safetensors";
 
 // One tensor of theirs: ours laid side by side along their last dimension, of which axis i is then
 // axis axes[i], or as it is where there are no axes. All are f32.
