@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <queue>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,7 +13,6 @@
 #include "framework/base/printable.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
-#include "framework/data/file.h"
 #include "framework/data/unicode.h"
 
 namespace sluice {
@@ -140,7 +137,6 @@ absl::StatusOr<BytePair> BytePair::Parse(absl::string_view encoder_name, absl::s
   BytePair result;
   RETURN_IF_ERROR(result.ReadEncoder(encoder_name, encoder));
   RETURN_IF_ERROR(result.ReadMerges(merges_name, merges));
-  result.digest_ = StableHasher().Add(encoder).Add(merges).digest();
   return result;
 }
 
@@ -210,15 +206,13 @@ absl::Status BytePair::ReadMerges(absl::string_view name, absl::string_view merg
   return absl::OkStatus();
 }
 
-absl::StatusOr<BytePair> BytePair::Read(const std::string& folder) {
-  std::error_code error;
-  const bool of_hugging_face = std::filesystem::exists(folder + "/vocab.json", error);
-  const std::string encoder_path = folder + (of_hugging_face ? "/vocab.json" : "/encoder.json");
-  const std::string merges_path = folder + (of_hugging_face ? "/merges.txt" : "/vocab.bpe");
-  ASSIGN_OR_RETURN(const std::string encoder, ReadFile(encoder_path));
-  ASSIGN_OR_RETURN(const std::string merges, ReadFile(merges_path));
-  return Parse(absl::StrCat("data: ", encoder_path), encoder, absl::StrCat("data: ", merges_path),
-               merges);
+uint64_t BytePair::digest() const {
+  StableHasher hasher;
+  for (const std::string& token : bytes_) hasher.Add(token);
+  std::vector<Pair> pairs(merges_.size());
+  for (const auto& [pair, merge] : merges_) pairs[merge.rank] = pair;
+  for (const Pair pair : pairs) hasher.Add(static_cast<int64_t>(pair));
+  return hasher.digest();
 }
 
 void BytePair::Encode(absl::string_view text, std::vector<int32_t>* tokens) const {

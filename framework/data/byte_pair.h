@@ -30,8 +30,6 @@ class BytePair {
   // of which a part or the whole is no token, or that is there twice.
   static absl::StatusOr<BytePair> Parse(absl::string_view encoder_name, absl::string_view encoder,
                                         absl::string_view merges_name, absl::string_view merges);
-  // From a folder with encoder.json and vocab.bpe, or with vocab.json and merges.txt.
-  static absl::StatusOr<BytePair> Read(const std::string& folder);
 
   // Appends the tokens of a text: of each word of the pattern its bytes, of which the neighbours
   // that come first among the pairs, the leftmost of equals, are joined until none are left. What
@@ -43,7 +41,8 @@ class BytePair {
   int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
   const std::string& bytes(int32_t token) const { return bytes_[token]; }
   int32_t end_of_text() const { return end_of_text_; }  // -1: there is none
-  uint64_t digest() const { return digest_; }           // of both files; stable
+  // A stable digest of the tokens and of the pairs in their order, whatever file they came from.
+  uint64_t digest() const;
 
  private:
   using Pair = uint64_t;  // the left token above the right one
@@ -61,7 +60,6 @@ class BytePair {
   std::vector<int32_t> byte_tokens_;                  // of each byte
   absl::flat_hash_map<Pair, Merge> merges_;
   int32_t end_of_text_ = -1;
-  uint64_t digest_ = 0;
 };
 
 }  // namespace sluice

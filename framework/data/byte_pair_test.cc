@@ -22,13 +22,17 @@ constexpr char kFolder[] = "framework/data/testdata/byte_pair";
 
 class BytePairTest : public ::testing::Test {
  protected:
+  static std::string Text(absl::string_view name) {
+    return *ReadFile(absl::StrCat(kFolder, "/", name));
+  }
   std::vector<int32_t> Encoded(absl::string_view text) const {
     std::vector<int32_t> tokens;
     byte_pair_.Encode(text, &tokens);
     return tokens;
   }
 
-  BytePair byte_pair_ = *BytePair::Read(kFolder);
+  BytePair byte_pair_ =
+      *BytePair::Parse("e.json", Text("encoder.json"), "v.bpe", Text("vocab.bpe"));
 };
 
 // testdata/tokenizers_golden.py makes it.
@@ -125,16 +129,24 @@ TEST_F(BytePairTest, NamesWhatIsWrongWithFiles) {
             "v.bpe, line 1: expected tokens that have an id, and have one together, got \"q x\"");
   EXPECT_EQ(of_merges("h e\n\nh e\n"), "v.bpe, line 3: expected each pair once, got \"h e\"");
   EXPECT_EQ(of_merges("h e\r\ni n\r\n"), "");
-  EXPECT_THAT(std::string(BytePair::Read("/no").status().message()), HasSubstr("/no/encoder.json"));
 }
 
-TEST_F(BytePairTest, KnowsItsFilesAgain) {
-  const std::string encoder = *ReadFile(absl::StrCat(kFolder, "/encoder.json"));
-  const auto digest = [&encoder](absl::string_view merges) {
+TEST_F(BytePairTest, ItsDigestIsThatOfTokensAndPairs) {
+  const auto digest = [](const std::string& encoder, absl::string_view merges) {
     return BytePair::Parse("e", encoder, "v", merges)->digest();
   };
-  EXPECT_EQ(digest("h e\n"), digest("h e\n"));
-  EXPECT_NE(digest("h e\n"), digest("i n\n"));
+  const std::string encoder = Text("encoder.json");
+  const uint64_t expected = digest(encoder, "h e\ni n\n");
+  // Blanks, ends of line and the version say nothing.
+  EXPECT_EQ(digest(nlohmann::json::parse(encoder).dump(1), "#version: 0.2\nh e\r\ni n"), expected);
+  EXPECT_NE(digest(encoder, "i n\nh e\n"), expected);
+  EXPECT_NE(digest(encoder, "h e\n"), expected);
+  const int last = 2256;
+  const std::string swapped = absl::StrReplaceAll(
+      encoder,
+      {{absl::StrCat(": ", last, "}"), ": 0}"}, {"\"!\": 0,", absl::StrCat("\"!\": ", last, ",")}});
+  ASSERT_NE(swapped, encoder);
+  EXPECT_NE(digest(swapped, "h e\ni n\n"), expected);
 }
 
 }  // namespace

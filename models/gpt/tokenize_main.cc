@@ -7,11 +7,13 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/status.h"
 #include "framework/train/command.h"
+#include "framework/train/hub_byte_pairs.h"
 #include "models/gpt/tokenize.h"
 #include "models/gpt/tokenizer.h"
 
 ABSL_FLAG(std::string, data, "", "text, .gz, .zst or plain: a file or a folder");
-ABSL_FLAG(std::string, tokenizer, "", "folder with encoder.json and vocab.bpe");
+ABSL_FLAG(std::string, tokenizer, "",
+          "folder with encoder.json and vocab.bpe, vocab.json and merges.txt, or tokenizer.json");
 ABSL_FLAG(std::string, format, "nanogpt", "nanogpt, llm.c or megatron");
 ABSL_FLAG(std::string, out, "", "folder for train.bin and val.bin");
 
@@ -26,11 +28,11 @@ const char kHelp[] =
 
 absl::Status Run() {
   ASSIGN_OR_RETURN(const TokenFormat format, ParseTokenFormat(absl::GetFlag(FLAGS_format)));
-  ASSIGN_OR_RETURN(BytePair pairs, BytePair::Read(absl::GetFlag(FLAGS_tokenizer)));
+  ASSIGN_OR_RETURN(HubBytePairs read, ReadBytePairs(absl::GetFlag(FLAGS_tokenizer)));
   const std::string out = absl::GetFlag(FLAGS_out);
   ASSIGN_OR_RETURN(
       const TokenizedText made,
-      WriteTokensOf(absl::GetFlag(FLAGS_data), Tokenizer(std::move(pairs)), format, out));
+      WriteTokensOf(absl::GetFlag(FLAGS_data), Tokenizer(std::move(read.pairs)), format, out));
   absl::PrintF("%s: %d tokens to learn from, %d held out, of %d bytes; %.1f MB/s\n", out,
                made.training, made.held_out, made.bytes,
                static_cast<double>(made.bytes) / 1e6 / made.seconds);
