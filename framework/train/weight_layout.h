@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/checkpoint/safetensors_shards.h"
+#include "framework/train/weight_files.h"
 
 namespace sluice {
 
@@ -32,28 +33,6 @@ struct WeightLayout {
   std::vector<WeightPair> pairs;
   // What the optimizer that goes on from them keeps of each trained tensor: ".m", ".v".
   std::vector<std::string> states;
-};
-
-// Entries, TensorEntry or StoredTensor, by name: a file from anywhere may have any number of them.
-template <typename Entry>
-class NameIndex {
- public:
-  explicit NameIndex(const std::vector<Entry>& entries) {
-    for (const Entry& entry : entries) by_name_[entry.name] = &entry;
-  }
-  // Null where there is none.
-  const Entry* Find(const std::string& name) const {
-    const auto found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : found->second;
-  }
-  // Whether any name begins so.
-  bool HasPrefix(const std::string& prefix) const {
-    const auto found = by_name_.lower_bound(prefix);
-    return found != by_name_.end() && found->first.compare(0, prefix.size(), prefix) == 0;
-  }
-
- private:
-  std::map<std::string, const Entry*> by_name_;
 };
 
 // Writes the parameters of a checkpoint as `folder`: model.safetensors, and a file for each of
