@@ -17,8 +17,21 @@ constexpr char kConfigFile[] = "config.json";
 
 class HubConfig {
  public:
-  // Of a folder. DataLoss: it is no JSON object.
+  // Reads that of a folder. NotFound names what the folder has instead; DataLoss: it is no JSON
+  // object.
   static absl::StatusOr<HubConfig> Read(const std::string& folder);
+
+  // Is the model of this kind, and by the class that it was saved as one of these? Asked before
+  // anything else, as another kind has other keys. A key that is missing passes. InvalidArgument
+  // names the key and what it says.
+  absl::Status ExpectModel(const std::string& type,
+                           const std::vector<std::string>& architectures) const;
+  // Strings of a list, or none where the key is null or missing. DataLoss: it is something else.
+  absl::StatusOr<std::vector<std::string>> Strings(const char* key) const;
+  // The names of classes in the order of their rows, as id2label has them; none where it is missing
+  // or has only the names that transformers makes up, LABEL_0 .. . DataLoss: it does not have each
+  // id and each name once.
+  absl::StatusOr<std::vector<std::string>> Labels() const;
 
   // DataLoss names the file and the key that is no integer.
   absl::Status ReadIntegers(const std::vector<std::pair<const char*, int64_t*>>& keys) const;

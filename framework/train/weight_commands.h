@@ -3,11 +3,13 @@
 #ifndef SLUICE_FRAMEWORK_TRAIN_WEIGHT_COMMANDS_H_
 #define SLUICE_FRAMEWORK_TRAIN_WEIGHT_COMMANDS_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "framework/train/flags.h"
 #include "framework/train/weight_layout.h"
 
@@ -16,9 +18,9 @@ namespace sluice {
 struct ExportCommand {
   std::string help;              // stands above the flags
   std::vector<FlagEntry> flags;  // besides --checkpoint and --out
-  // Gives the names of the files that it wrote into `folder`.
-  std::function<absl::StatusOr<std::string>(const std::string& checkpoint,
-                                            const std::string& folder)>
+  // Returns the names of the files that it wrote into `folder`.
+  std::function<absl::StatusOr<std::vector<std::string>>(
+      const std::string& checkpoint, const std::string& folder, const ExportOptions& options)>
       write;
 };
 
@@ -28,6 +30,9 @@ struct ImportCommand {
   std::function<absl::StatusOr<ImportedWeights>(const std::string& model, const std::string& out)>
       read;
 };
+
+// Reads a size as save_pretrained takes it: a number of bytes, or of KB, MB, GB, KiB, MiB or GiB.
+absl::StatusOr<int64_t> ParseSize(absl::string_view text);
 
 // What main returns, as RunCommand's (command.h).
 int RunExportCommand(const ExportCommand& command, int argc, char** argv);

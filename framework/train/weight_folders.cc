@@ -7,19 +7,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/checkpoint/safetensors_shards.h"
 #include "framework/train/run_lock.h"
 
 namespace sluice {
 namespace {
 
 constexpr char kImported[] = "step-000000";
+constexpr int64_t kRunFileLimit = 256 << 20;  // bytes
 
 // Into a folder that is there already, the new one goes as a whole: what else lay there would be
 // lost, so there must be nothing else.
 absl::Status CheckOlderExport(const std::string& folder, const std::vector<std::string>& names) {
   ASSIGN_OR_RETURN(const std::vector<std::string> found, ListDirectory(folder));
   for (const std::string& name : found) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const bool written = std::find(names.begin(), names.end(), name) != names.end();
+    if (written || IsWeightsFile(name)) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("export: expected a new folder or one with an older export alone, ", folder,
                      " also has ", name));
@@ -84,6 +87,46 @@ absl::Status CheckOlderImport(const std::string& out) {
                    " also has ", name));
 }
 
+// Those that are there, of the names in `files`.
+absl::StatusOr<RunFiles> ReadRunFiles(const std::string& run, const RunFiles& files) {
+  RunFiles found;
+  for (const auto& [name, text] : files) {
+    const std::string path = absl::StrCat(run, "/", name);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) continue;
+    ASSIGN_OR_RETURN(found[name], ReadText(path, kRunFileLimit));
+  }
+  return found;
+}
+
+absl::Status WriteRunFiles(const std::string& run, const RunFiles& files) {
+  for (const auto& [name, text] : files) {
+    if (!text) continue;
+    const std::string path = absl::StrCat(run, "/", name), beside = path + ".tmp";
+    RETURN_IF_ERROR(RemoveTree(beside));  // in a folder from anywhere it may be a link to any file
+    ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(beside));
+    RETURN_IF_ERROR(file.Append(*text));
+    RETURN_IF_ERROR(file.Close());
+    RETURN_IF_ERROR(Rename(beside, path));
+  }
+  return SyncDirectory(run);
+}
+
+// The files of an older import go first: a checkpoint without a vocabulary is refused by whoever
+// needs one, and one with a vocabulary of another model would be taken.
+absl::StatusOr<std::string> SaveWithFiles(const std::string& out, const CheckpointMeta& meta,
+                                          absl::Span<const TensorEntry> tensors,
+                                          const TensorSource& source, const RunFiles& files) {
+  const std::string run = RunFolderOf(absl::StrCat(out, "/", kImported));
+  ASSIGN_OR_RETURN(const RunFiles older, ReadRunFiles(run, files));
+  for (const auto& [name, text] : older) RETURN_IF_ERROR(RemoveTree(absl::StrCat(run, "/", name)));
+  absl::StatusOr<std::string> saved = SaveCheckpoint(out, meta, tensors, source);
+  // Where nothing was saved, the older import is as it was.
+  const absl::Status written = WriteRunFiles(run, saved.ok() ? files : older);
+  if (saved.ok() && !written.ok()) return written;
+  return saved;
+}
+
 }  // namespace
 
 absl::Status WriteExport(const std::string& to, const std::vector<std::string>& names,
@@ -102,12 +145,12 @@ absl::Status WriteExport(const std::string& to, const std::vector<std::string>& 
 
 absl::StatusOr<std::string> WriteImport(const std::string& out, const CheckpointMeta& meta,
                                         absl::Span<const TensorEntry> tensors,
-                                        const TensorSource& source) {
+                                        const TensorSource& source, const RunFiles& files) {
   RETURN_IF_ERROR(CreateDirectories(out));
   ASSIGN_OR_RETURN(const std::string locked, FolderToLock(out));
   ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(locked));
   RETURN_IF_ERROR(CheckOlderImport(out));
-  absl::StatusOr<std::string> saved = SaveCheckpoint(out, meta, tensors, source);
+  absl::StatusOr<std::string> saved = SaveWithFiles(out, meta, tensors, source, files);
   if (lock.fresh()) lock.RemoveFile();
   return saved;
 }

@@ -1,10 +1,13 @@
 #include "framework/train/weight_layout.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/base/status.h"
 #include "framework/train/weight_folders.h"
 
@@ -32,9 +35,9 @@ absl::Status CheckStored(absl::string_view where, const TensorEntry& expected,
   if ((got.dtype == "F32" || IsSixteenBits(got)) && got.shape == expected.shape) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(where, ": ", got.name, ": expected F32, F16 or BF16 ", expected.shape.ToString(),
-                   ", got ", got.dtype, " ", got.shape.ToString()));
+  return absl::InvalidArgumentError(absl::StrCat(where, ": expected F32, F16 or BF16 ",
+                                                 expected.shape.ToString(), ", got ", got.dtype,
+                                                 " ", got.shape.ToString()));
 }
 
 // An optimizer's state is <parameter>.<state>.
@@ -107,9 +110,33 @@ absl::StatusOr<HostTensor> ReadTheirs(const Checkpoint& checkpoint, const Weight
   return Permute(std::move(whole), pair.axes);
 }
 
-absl::StatusOr<HostTensor> ReadOurs(const SafetensorsReader& file, const WeightPair& pair,
+// The index of an element, as a tensor is indexed: "[1,2]".
+std::string IndexText(const Shape& shape, int64_t element) {
+  std::vector<int64_t> index(shape.rank());
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    index[d] = element % shape[d];
+    element /= shape[d];
+  }
+  return absl::StrCat("[", absl::StrJoin(index, ","), "]");
+}
+
+absl::Status CheckFinite(const std::string& where, const HostTensor& value) {
+  const float* values = value.data<float>();
+  const int64_t count = value.shape.NumElements();
+  const auto is_bad = [](float x) { return !std::isfinite(x); };
+  const int64_t bad = std::count_if(values, values + count, is_bad);
+  if (bad == 0) return absl::OkStatus();
+  const int64_t first = std::find_if(values, values + count, is_bad) - values;
+  return absl::InvalidArgumentError(
+      absl::StrCat(where, ": expected finite numbers, got ", values[first], " at ",
+                   IndexText(value.shape, first), ", the first of ", bad, " of ", count,
+                   " that are none; take a checkpoint from before the training went wrong"));
+}
+
+absl::StatusOr<HostTensor> ReadOurs(const WeightFiles& files, const WeightPair& pair,
                                     size_t index) {
-  ASSIGN_OR_RETURN(HostTensor theirs, file.ReadAsF32(pair.theirs.name));
+  ASSIGN_OR_RETURN(HostTensor theirs, files.ReadAsF32(pair.theirs.name));
+  RETURN_IF_ERROR(CheckFinite(files.Where(pair.theirs.name), theirs));
   HostTensor whole = Permute(std::move(theirs), InverseOf(pair.axes));
   HostTensor shard(DType::kF32, pair.ours[index].shape);
   const int64_t width = shard.shape[shard.shape.rank() - 1];
@@ -140,32 +167,71 @@ absl::Status CheckOurs(const Checkpoint& checkpoint, const WeightLayout& layout)
   return absl::OkStatus();
 }
 
-// Every tensor of the layout is in the file, and nothing else but what may be left out. Returns how
-// many are of 16 bits.
+// Every tensor of the layout is in the files, and nothing else but what may be left out. Returns
+// how many are of 16 bits.
 absl::StatusOr<int64_t> CheckTheirs(
-    const SafetensorsReader& file, const WeightLayout& layout,
+    const WeightFiles& files, const WeightLayout& layout,
     const std::function<absl::StatusOr<bool>(const std::string&)>& left_out) {
-  const NameIndex<StoredTensor> stored(file.stored());
+  const NameIndex<StoredTensor> stored(files.tensors());
   std::set<std::string> known;
   int64_t sixteen_bits = 0;
   for (const WeightPair& pair : layout.pairs) {
     const StoredTensor* got = stored.Find(pair.theirs.name);
     if (got == nullptr) {
-      return absl::NotFoundError(
-          absl::StrCat(file.path(), ": expected a tensor ", pair.theirs.name));
+      return absl::NotFoundError(absl::StrCat(files.path(), ": expected a tensor ",
+                                              files.FullName(pair.theirs.name), ", ",
+                                              files.Inventory()));
     }
-    RETURN_IF_ERROR(CheckStored(file.path(), pair.theirs, *got));
+    RETURN_IF_ERROR(CheckStored(files.Where(got->name), pair.theirs, *got));
     if (IsSixteenBits(*got)) ++sixteen_bits;
     known.insert(pair.theirs.name);
   }
-  for (const StoredTensor& entry : file.stored()) {
+  for (const StoredTensor& entry : files.tensors()) {
     if (known.count(entry.name) > 0) continue;
     ASSIGN_OR_RETURN(const bool fine, left_out(entry.name));
     if (fine) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": ", entry.name, " is not ", layout.model, "'s"));
+        absl::StrCat(files.Where(entry.name), " is not ", layout.model, "'s"));
   }
   return sixteen_bits;
+}
+
+// The files of an export: those of tensors, by name, and texts.
+struct ExportPlan {
+  std::vector<TensorEntry> entries;
+  std::map<std::string, Range> shards;  // of entries
+  std::map<std::string, std::string> texts;
+};
+
+ExportPlan PlanExport(const WeightLayout& layout, const std::map<std::string, std::string>& texts,
+                      int64_t most_shard_bytes) {
+  ExportPlan plan = {{}, {}, texts};
+  for (const WeightPair& pair : layout.pairs) plan.entries.push_back(pair.theirs);
+  const std::vector<Range> shards = CutIntoShards(plan.entries, most_shard_bytes);
+  if (shards.size() == 1) {
+    plan.shards[kWeightsFile] = shards[0];
+    return plan;
+  }
+  std::map<std::string, std::string> file_of_tensor;
+  int64_t parameters = 0, bytes = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string file =
+        ShardFile(static_cast<int64_t>(i), static_cast<int64_t>(shards.size()));
+    plan.shards[file] = shards[i];
+    for (int64_t j = shards[i].begin; j < shards[i].end; ++j) {
+      file_of_tensor[plan.entries[j].name] = file;
+      parameters += plan.entries[j].shape.NumElements();
+      bytes += BytesOf(plan.entries[j]);
+    }
+  }
+  plan.texts[kWeightsIndexFile] = PrintShardIndex(file_of_tensor, parameters, bytes);
+  return plan;
+}
+
+absl::Status WriteText(const std::string& path, const std::string& text, FileFaults* faults) {
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::Create(path, faults));
+  RETURN_IF_ERROR(file.Append(text));
+  return file.Close();
 }
 
 }  // namespace
@@ -180,40 +246,42 @@ WeightPair PairWeights(const std::string& theirs, const std::vector<std::string>
   return pair;
 }
 
-absl::Status ExportWeights(const Checkpoint& checkpoint, const WeightLayout& layout,
-                           const std::map<std::string, std::string>& texts,
-                           const std::string& folder, FileFaults* faults) {
+absl::StatusOr<std::vector<std::string>> ExportWeights(
+    const Checkpoint& checkpoint, const WeightLayout& layout,
+    const std::map<std::string, std::string>& texts, const std::string& folder,
+    const ExportOptions& options) {
   RETURN_IF_ERROR(CheckOurs(checkpoint, layout));
-  std::vector<TensorEntry> entries;
   std::map<std::string, const WeightPair*> pair_of;
-  for (const WeightPair& pair : layout.pairs) {
-    entries.push_back(pair.theirs);
-    pair_of[pair.theirs.name] = &pair;
-  }
-  std::vector<std::string> names = {kWeightsFile};
-  for (const auto& [name, text] : texts) names.push_back(name);
+  for (const WeightPair& pair : layout.pairs) pair_of[pair.theirs.name] = &pair;
+  const auto source = [&](const TensorEntry& entry) {
+    return ReadTheirs(checkpoint, *pair_of.at(entry.name));
+  };
+  const ExportPlan plan = PlanExport(layout, texts, options.most_shard_bytes);
+  std::vector<std::string> names;
+  for (const auto& [name, range] : plan.shards) names.push_back(name);
+  for (const auto& [name, text] : plan.texts) names.push_back(name);
   const auto write = [&](const std::string& unfinished) {
-    RETURN_IF_ERROR(WriteSafetensors(
-        absl::StrCat(unfinished, "/", kWeightsFile), entries, {{"format", "pt"}},
-        [&](const TensorEntry& entry) { return ReadTheirs(checkpoint, *pair_of.at(entry.name)); },
-        faults));
-    for (const auto& [name, text] : texts) {
-      ASSIGN_OR_RETURN(FileWriter file,
-                       FileWriter::Create(absl::StrCat(unfinished, "/", name), faults));
-      RETURN_IF_ERROR(file.Append(text));
-      RETURN_IF_ERROR(file.Close());
+    for (const auto& [name, range] : plan.shards) {
+      RETURN_IF_ERROR(
+          WriteSafetensors(absl::StrCat(unfinished, "/", name),
+                           absl::MakeConstSpan(plan.entries).subspan(range.begin, range.size()),
+                           {{"format", "pt"}}, source, options.faults));
+    }
+    for (const auto& [name, text] : plan.texts) {
+      RETURN_IF_ERROR(WriteText(absl::StrCat(unfinished, "/", name), text, options.faults));
     }
     return absl::OkStatus();
   };
-  return WriteExport(folder, names, write, faults);
+  RETURN_IF_ERROR(WriteExport(folder, names, write, options.faults));
+  return names;
 }
 
 absl::StatusOr<ImportedWeights> ImportWeights(
-    const SafetensorsReader& file, const WeightLayout& layout,
+    const WeightFiles& files, const WeightLayout& layout,
     const std::function<absl::StatusOr<bool>(const std::string& name)>& left_out,
-    const std::map<std::string, std::string>& options, const std::string& out) {
+    const ImportTarget& target) {
   ImportedWeights imported;
-  ASSIGN_OR_RETURN(imported.widened, CheckTheirs(file, layout, left_out));
+  ASSIGN_OR_RETURN(imported.widened, CheckTheirs(files, layout, left_out));
   std::vector<TensorEntry> entries;
   std::map<std::string, std::pair<const WeightPair*, size_t>> place;  // of our parameters
   for (const WeightPair& pair : layout.pairs) {
@@ -229,13 +297,14 @@ absl::StatusOr<ImportedWeights> ImportWeights(
   }
   CheckpointMeta meta;
   meta.seed = 1;
-  meta.options = options;
+  meta.options = target.options;
   const auto source = [&](const TensorEntry& entry) -> absl::StatusOr<HostTensor> {
     const auto found = place.find(entry.name);
     if (found == place.end()) return HostTensor(entry.dtype, entry.shape);
-    return ReadOurs(file, *found->second.first, found->second.second);
+    return ReadOurs(files, *found->second.first, found->second.second);
   };
-  ASSIGN_OR_RETURN(imported.checkpoint, WriteImport(out, meta, entries, source));
+  ASSIGN_OR_RETURN(imported.checkpoint,
+                   WriteImport(target.out, meta, entries, source, target.files));
   return imported;
 }
 

@@ -1,28 +1,41 @@
 #include "models/bert/bert_layout.h"
 
-#include <filesystem>
+#include <algorithm>
 #include <map>
-#include <system_error>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
 #include "framework/train/hub_config.h"
+#include "framework/train/hub_tokenizer.h"
+#include "framework/train/hub_word_pieces.h"
+#include "framework/train/run_files.h"
+#include "framework/train/weight_files.h"
 #include "models/bert/bert.h"
-#include "models/bert/vocabulary_file.h"
+#include "models/bert/class_names.h"
 #include "nlohmann/json.hpp"
 
 namespace sluice {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr char kPrefix[] = "bert.";
+constexpr char kPrefix[] = "bert.", kTable[] = "embeddings.word_embeddings.weight";
+constexpr char kClassifier[] = "BertForSequenceClassification";
+
+// The first is what a model without classes is exported as.
+const std::vector<std::string>& Architectures() {
+  static const auto& names =
+      *new std::vector<std::string>{"BertForPreTraining", "BertForMaskedLM",
+                                    "BertForNextSentencePrediction", "BertModel", kClassifier};
+  return names;
+}
 
 // What of a model is there besides its encoder.
 struct Heads {
@@ -76,7 +89,7 @@ WeightLayout LayoutOf(const BertConfig& c, const Heads& heads, const Names& name
   PairList pairs(names);
   const std::string &encoder = names.prefix, embeddings = encoder + "embeddings.";
   const int64_t h = c.hidden;
-  pairs.Add(embeddings + "word_embeddings.weight", "embedding/table", {c.vocabulary, h});
+  pairs.Add(encoder + kTable, "embedding/table", {c.vocabulary, h});
   pairs.Add(embeddings + "position_embeddings.weight", "embedding/positions/table",
             {c.positions, h});
   pairs.Add(embeddings + "token_type_embeddings.weight", "embedding/segments/table", {2, h});
@@ -138,10 +151,11 @@ absl::StatusOr<BertConfig> SizesOf(const Checkpoint& checkpoint, Heads* heads) {
   return c;
 }
 
-Json ConfigJson(const BertConfig& c, const Heads& heads) {
+// `classes` are names, or none.
+Json ConfigJson(const BertConfig& c, const Heads& heads, const std::vector<std::string>& classes) {
   Json json = {{"model_type", "bert"},
                {"architectures",
-                {heads.classes  ? "BertForSequenceClassification"
+                {heads.classes  ? kClassifier
                  : heads.masked ? "BertForPreTraining"
                                 : "BertModel"}},
                {"vocab_size", c.vocabulary},
@@ -162,7 +176,8 @@ Json ConfigJson(const BertConfig& c, const Heads& heads) {
   if (heads.classes) {
     Json id2label = Json::object(), label2id = Json::object();
     for (int64_t i = 0; i < c.classes; ++i) {
-      const std::string label = absl::StrCat("LABEL_", i);
+      const bool named = static_cast<int64_t>(classes.size()) == c.classes;
+      const std::string label = named ? classes[i] : absl::StrCat("LABEL_", i);
       id2label[absl::StrCat(i)] = label;
       label2id[label] = i;
     }
@@ -175,6 +190,7 @@ Json ConfigJson(const BertConfig& c, const Heads& heads) {
 // ---- in ----
 
 absl::StatusOr<BertConfig> ReadConfig(const HubConfig& hub) {
+  RETURN_IF_ERROR(hub.ExpectModel("bert", Architectures()));
   BertConfig c;
   int64_t inner = 0, segments = 0;
   RETURN_IF_ERROR(hub.ReadIntegers({{"vocab_size", &c.vocabulary},
@@ -187,7 +203,6 @@ absl::StatusOr<BertConfig> ReadConfig(const HubConfig& hub) {
   c.sequence_length = c.positions;
   c.predictions = 1;
   RETURN_IF_ERROR(AddContext(CheckBert(c, 1), hub.path()));
-  RETURN_IF_ERROR(hub.Expect("model_type", {"\"bert\""}));
   RETURN_IF_ERROR(hub.Expect("intermediate_size", {absl::StrCat(4 * c.hidden)}));
   RETURN_IF_ERROR(hub.Expect("type_vocab_size", {"2"}));
   RETURN_IF_ERROR(hub.Expect("layer_norm_eps", {"1e-12"}));
@@ -200,11 +215,13 @@ absl::StatusOr<BertConfig> ReadConfig(const HubConfig& hub) {
   return c;
 }
 
-// What is there by its names; the classes by the shape.
-Names NamesIn(const SafetensorsReader& file, Heads* heads, BertConfig* c) {
-  const NameIndex<StoredTensor> stored(file.stored());
+// Finds out what is there by its names, and how many classes by the shape.
+absl::StatusOr<Names> FindNames(WeightFiles* files, Heads* heads, BertConfig* c) {
+  const std::string prefixed = absl::StrCat(kPrefix, kTable);
+  RETURN_IF_ERROR(files->Unwrap({prefixed, kTable}));
+  const NameIndex<StoredTensor> stored(files->tensors());
   Names names;
-  if (stored.HasPrefix(kPrefix)) names.prefix = kPrefix;
+  if (stored.Find(prefixed) != nullptr) names.prefix = kPrefix;
   names.old_norms = stored.Find(names.prefix + "embeddings.LayerNorm.gamma") != nullptr;
   heads->pooler = stored.HasPrefix(names.prefix + "pooler.");
   heads->masked = stored.HasPrefix("cls.predictions.");
@@ -215,9 +232,61 @@ Names NamesIn(const SafetensorsReader& file, Heads* heads, BertConfig* c) {
   return names;
 }
 
+// Is a classifier one of whole texts, each of one class? Others have the same names: of words, of
+// several choices, of classes that do not exclude each other, or of a number.
+absl::Status CheckClassifier(const WeightFiles& files, const HubConfig& hub, const Heads& heads,
+                             const BertConfig& c) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> saved_as, hub.Strings("architectures"));
+  const bool said = std::find(saved_as.begin(), saved_as.end(), kClassifier) != saved_as.end();
+  if (!heads.classes && said) {
+    return absl::NotFoundError(absl::StrCat(files.path(),
+                                            ": expected a tensor classifier.bias of a ",
+                                            kClassifier, ", ", files.Inventory()));
+  }
+  if (!heads.classes) return absl::OkStatus();
+  const std::string where = files.Where("classifier.bias");
+  const auto error = [&where](const auto&... words) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": expected ", words...));
+  };
+  if (!said && !saved_as.empty()) {
+    return error("no classifier in a ", absl::StrJoin(saved_as, ", "),
+                 ", as config.json calls the model, got one");
+  }
+  if (!heads.pooler) {
+    return error(
+        "a classifier of whole texts, with a pooler before it, got one without, as of a "
+        "model that labels words");
+  }
+  if (c.classes < 2) {
+    return error("at least two classes, got ", c.classes,
+                 ", as of a model that gives a number or picks one of several texts");
+  }
+  RETURN_IF_ERROR(hub.Expect("problem_type", {"\"single_label_classification\"", "null"}));
+  return absl::OkStatus();
+}
+
+// Returns the names of classes as a run keeps them; null if they have none.
+absl::StatusOr<std::optional<std::string>> ClassNames(const HubConfig& hub, const Heads& heads,
+                                                      const BertConfig& c) {
+  if (!heads.classes) return std::nullopt;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, hub.Labels());
+  if (names.empty()) return std::nullopt;
+  if (static_cast<int64_t>(names.size()) != c.classes) {
+    return absl::InvalidArgumentError(absl::StrCat(hub.path(), ": id2label: expected ", c.classes,
+                                                   " classes, as the classifier has, got ",
+                                                   names.size()));
+  }
+  for (const std::string& name : names) {
+    if (!absl::StrContains(name, '\n')) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(hub.path(), ": id2label: expected names of one line, got ", name));
+  }
+  return ClassNamesText(names);
+}
+
 // Tensors of their file that say nothing of their own: positions counted up, and the head's matrix
 // and bias, if they are the table and the other bias again.
-absl::StatusOr<bool> MayLeaveOut(const SafetensorsReader& file, const Names& names,
+absl::StatusOr<bool> MayLeaveOut(const WeightFiles& files, const Names& names,
                                  const std::string& name) {
   if (name == names.prefix + "embeddings.position_ids") return true;
   const std::map<std::string, std::string> again = {
@@ -225,64 +294,70 @@ absl::StatusOr<bool> MayLeaveOut(const SafetensorsReader& file, const Names& nam
       {"cls.predictions.decoder.bias", "cls.predictions.bias"}};
   const auto found = again.find(name);
   if (found == again.end()) return false;
-  ASSIGN_OR_RETURN(const HostTensor one, file.ReadAsF32(name));
-  ASSIGN_OR_RETURN(const HostTensor other, file.ReadAsF32(found->second));
+  ASSIGN_OR_RETURN(const HostTensor one, files.ReadAsF32(name));
+  ASSIGN_OR_RETURN(const HostTensor other, files.ReadAsF32(found->second));
   if (one.bytes == other.bytes) return true;
-  return absl::InvalidArgumentError(absl::StrCat(file.path(), ": ", name, ": expected ",
-                                                 found->second, " again, got another tensor"));
+  return absl::InvalidArgumentError(absl::StrCat(files.Where(name), ": expected ",
+                                                 files.FullName(found->second),
+                                                 " again, got another tensor"));
+}
+
+// The word pieces of the folder, as a run keeps them. A model without would be taken for one of
+// pieces that are learned anew.
+absl::StatusOr<RunFiles> VocabularyFiles(const std::string& folder, const BertConfig& c) {
+  ASSIGN_OR_RETURN(const HubWordPieces read, ReadWordPieces(folder));
+  if (read.pieces.size() > c.vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat(read.where, ": expected at most ", c.vocabulary,
+                                                   " pieces, as vocab_size of ", kConfigFile,
+                                                   " says, got ", read.pieces.size()));
+  }
+  RunFiles files;
+  for (auto& [name, text] : WordPieceFiles(read.pieces)) files[name] = text;
+  return files;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> ExportBert(const std::string& path, const std::string& folder,
-                                       FileFaults* faults) {
+absl::StatusOr<std::vector<std::string>> ExportBert(const std::string& path,
+                                                    const std::string& folder,
+                                                    const ExportOptions& options) {
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(path));
   Heads heads;
   ASSIGN_OR_RETURN(const BertConfig config, SizesOf(checkpoint, &heads));
-  std::map<std::string, std::string> texts = {
-      {kConfigFile, ConfigJson(config, heads).dump(2) + "\n"}};
-  const std::string vocabulary = VocabularyOfRun(path);
-  std::error_code error;
-  if (fs::exists(vocabulary, error)) {
-    ASSIGN_OR_RETURN(texts[kVocabularyFile], ReadText(vocabulary, kVocabularyLimit));
+  std::map<std::string, std::string> texts;
+  const std::string run = RunFolderOf(path);
+  if (HasWordPieces(run)) {
+    ASSIGN_OR_RETURN(const HubWordPieces vocabulary, ReadWordPieces(run));
+    texts = WordPieceFiles(vocabulary.pieces);
+    texts[kTokenizerFile] = WordPieceTokenizerJson(vocabulary.pieces);
   }
+  ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassNamesOf(path));
+  texts[kConfigFile] = ConfigJson(config, heads, classes).dump(2) + "\n";
   const Names names = {heads.classes || heads.masked ? kPrefix : ""};
-  RETURN_IF_ERROR(ExportWeights(checkpoint, LayoutOf(config, heads, names), texts, folder, faults));
-  std::vector<std::string> written = {kWeightsFile};
-  for (const auto& [name, text] : texts) written.push_back(name);
-  return absl::StrJoin(written, ", ");
+  return ExportWeights(checkpoint, LayoutOf(config, heads, names), texts, folder, options);
 }
 
 absl::StatusOr<ImportedWeights> ImportBert(const std::string& folder, const std::string& out) {
   ASSIGN_OR_RETURN(const HubConfig hub, HubConfig::Read(folder));
   ASSIGN_OR_RETURN(BertConfig config, ReadConfig(hub));
-  ASSIGN_OR_RETURN(const SafetensorsReader file,
-                   SafetensorsReader::Open(absl::StrCat(folder, "/", kWeightsFile)));
+  ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::Open(folder));
   Heads heads;
-  const Names names = NamesIn(file, &heads, &config);
-  const auto left_out = [&](const std::string& name) { return MayLeaveOut(file, names, name); };
-  ASSIGN_OR_RETURN(ImportedWeights imported,
-                   ImportWeights(file, LayoutOf(config, heads, names), left_out,
-                                 {{"layers", absl::StrCat(config.layers)},
-                                  {"hidden", absl::StrCat(config.hidden)},
-                                  {"heads", absl::StrCat(config.heads)},
-                                  {"vocabulary", absl::StrCat(config.vocabulary)},
-                                  {"positions", absl::StrCat(config.positions)},
-                                  {"sequence_length", absl::StrCat(config.positions)},
-                                  {"task", heads.classes ? "classify" : "pretrain"},
-                                  {"classes", absl::StrCat(config.classes)},
-                                  {"tanh_gelu", config.tanh_gelu ? "true" : "false"}},
-                                 out));
-  const std::string vocabulary = absl::StrCat(folder, "/", kVocabularyFile);
-  std::error_code error;
-  if (fs::exists(vocabulary, error)) {
-    ASSIGN_OR_RETURN(const std::string text, ReadText(vocabulary, kVocabularyLimit));
-    ASSIGN_OR_RETURN(FileWriter to,
-                     FileWriter::Create(VocabularyOfRun(imported.checkpoint), nullptr));
-    RETURN_IF_ERROR(to.Append(text));
-    RETURN_IF_ERROR(to.Close());
-  }
-  return imported;
+  ASSIGN_OR_RETURN(const Names names, FindNames(&files, &heads, &config));
+  RETURN_IF_ERROR(CheckClassifier(files, hub, heads, config));
+  const auto left_out = [&](const std::string& name) { return MayLeaveOut(files, names, name); };
+  ImportTarget target = {out,
+                         {{"layers", absl::StrCat(config.layers)},
+                          {"hidden", absl::StrCat(config.hidden)},
+                          {"heads", absl::StrCat(config.heads)},
+                          {"vocabulary", absl::StrCat(config.vocabulary)},
+                          {"positions", absl::StrCat(config.positions)},
+                          {"sequence_length", absl::StrCat(config.positions)},
+                          {"task", heads.classes ? "classify" : "pretrain"},
+                          {"classes", absl::StrCat(config.classes)},
+                          {"tanh_gelu", config.tanh_gelu ? "true" : "false"}}};
+  ASSIGN_OR_RETURN(target.files, VocabularyFiles(folder, config));
+  ASSIGN_OR_RETURN(target.files[kClassNamesFile], ClassNames(hub, heads, config));
+  return ImportWeights(files, LayoutOf(config, heads, names), left_out, target);
 }
 
 }  // namespace sluice

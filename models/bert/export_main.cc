@@ -7,18 +7,14 @@ namespace sluice {
 namespace {
 
 const char kHelp[] =
-    "Writes the model of a checkpoint as Hugging Face's BERT, with its vocabulary; transformers\n"
+    "Writes the model of a checkpoint as Hugging Face's BERT, with its tokenizer; transformers\n"
     "opens the folder.\n\n"
     "  bazel run //models/bert:export -- --checkpoint=runs/words/checkpoints/step-004000 "
     "--out=hf\n";
-
-absl::StatusOr<std::string> Write(const std::string& checkpoint, const std::string& folder) {
-  return ExportBert(checkpoint, folder);
-}
 
 }  // namespace
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  return sluice::RunExportCommand({sluice::kHelp, {}, sluice::Write}, argc, argv);
+  return sluice::RunExportCommand({sluice::kHelp, {}, sluice::ExportBert}, argc, argv);
 }

@@ -23,7 +23,6 @@
 #include "gtest/gtest.h"
 #include "models/bert/bert.h"
 #include "models/bert/bert_layout.h"
-#include "models/bert/vocabulary_file.h"
 
 namespace sluice {
 namespace {
@@ -147,7 +146,8 @@ TEST_F(ExportTest, ThereAndBackIsBitwise) {
     const std::string imported = Import(theirs, absl::StrCat("run_", which));
     const auto files = ExportBert(imported, ours);
     ASSERT_TRUE(files.ok()) << files.status();
-    EXPECT_EQ(*files, "model.safetensors, config.json, vocab.txt");
+    EXPECT_THAT(*files, ::testing::ElementsAre("model.safetensors", "config.json", "tokenizer.json",
+                                               "tokenizer_config.json", "vocab.txt"));
     const Tensors expected = ReadTensorFile(theirs + "/model.safetensors");
     EXPECT_EQ(expected.size(), tensors);
     ExpectSameTensors(ReadTensorFile(ours + "/model.safetensors"), expected);
@@ -214,6 +214,159 @@ TEST_F(ExportTest, WhatThisModelCannotBeIsNamed) {
   const std::string checkpoint = Import(theirs);
   EXPECT_THAT(std::string(ExportBert(checkpoint, theirs).status().message()),
               HasSubstr("logits.safetensors"));
+}
+
+// The kind of a model is judged before any of its sizes is looked for.
+TEST_F(ExportTest, OtherKindsOfModelsAreNamedFirst) {
+  const std::string theirs = Theirs("pretraining"), at = theirs + "/config.json: ";
+  const auto write = [&theirs](const std::string& text) {
+    auto file = FileWriter::Create(theirs + "/config.json");
+    ASSERT_TRUE(file.ok() && file->Append(text).ok() && file->Close().ok());
+  };
+  write(R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 12})");
+  EXPECT_EQ(ImportError(theirs), at + "model_type: expected \"bert\", got \"llama\"; a model of "
+                                      "another kind cannot be imported here");
+  for (const char* other : {"BertForTokenClassification", "BertForMultipleChoice",
+                            "BertForQuestionAnswering", "BertLMHeadModel", "NewModel"}) {
+    write(absl::StrCat(R"({"model_type": "bert", "architectures": [")", other, "\"]}"));
+    EXPECT_EQ(ImportError(theirs),
+              absl::StrCat(at,
+                           "architectures: expected BertForPreTraining, BertForMaskedLM, "
+                           "BertForNextSentencePrediction, BertModel, "
+                           "BertForSequenceClassification, got ",
+                           other, "; a model for another task cannot be imported here"));
+  }
+  write(R"({"model_type": "bert", "architectures": "BertModel"})");
+  EXPECT_EQ(ImportError(theirs),
+            at + "architectures: expected a list of strings, got \"BertModel\"");
+  write(R"({"model_type": "bert", "quantization_config": {"bits": 4}})");
+  EXPECT_EQ(ImportError(theirs), at + "quantization_config: expected null, got {\"bits\":4}");
+  write(R"({"model_type": "bert"})");
+  EXPECT_EQ(ImportError(theirs), at + "vocab_size: expected an integer, got none");
+  fs::rename(theirs + "/config.json", theirs + "/bert_config.json");
+  EXPECT_EQ(ImportError(theirs), theirs +
+                                     ": expected config.json as transformers writes it, got "
+                                     "bert_config.json, logits.safetensors, "
+                                     "model.safetensors, vocab.txt");
+  EXPECT_EQ(
+      ImportError(theirs + "/model.safetensors"),
+      theirs + "/model.safetensors: expected a folder with config.json and weights, got a file");
+}
+
+// The names of a classifier's tensors do not say which task it has.
+TEST_F(ExportTest, ClassifiersOfAnotherTaskAreRefused) {
+  const std::string theirs = Theirs("classes"), weights = theirs + "/model.safetensors";
+  const Tensors all = ReadTensorFile(weights);
+  const auto error_of = [&](const Tensors& tensors) {
+    WriteTensorFile(weights, tensors);
+    return ImportError(theirs);
+  };
+  EXPECT_EQ(error_of(all), "");
+  EditConfig(theirs, "\"hidden_act\"",
+             "\"problem_type\": \"multi_label_classification\", \"hidden_act\"");
+  EXPECT_THAT(ImportError(theirs),
+              HasSubstr("config.json: problem_type: expected \"single_label_classification\", got "
+                        "\"multi_label_classification\""));
+  EditConfig(theirs, "multi_label", "single_label");
+  EXPECT_EQ(error_of(all), "");
+  Tensors none = all, number = all, words = all;
+  none.erase("classifier.weight");
+  none.erase("classifier.bias");
+  EXPECT_THAT(error_of(none), HasSubstr("expected a tensor classifier.bias of a "
+                                        "BertForSequenceClassification, got 39 others such as "));
+  number["classifier.weight"] = HostTensor(DType::kF32, {1, 8});
+  number["classifier.bias"] = HostTensor(DType::kF32, {1});
+  EXPECT_THAT(error_of(number), HasSubstr("classifier.bias: expected at least two classes, got 1, "
+                                          "as of a model that gives a number"));
+  words.erase("bert.pooler.dense.weight");
+  words.erase("bert.pooler.dense.bias");
+  const std::string of_words =
+      "classifier.bias: expected a classifier of whole texts, with a pooler "
+      "before it, got one without, as of a model that labels words";
+  EXPECT_THAT(error_of(words), HasSubstr(of_words));
+  // Also where nobody says what the model was saved as, or says something else.
+  EditConfig(theirs, "\"BertForSequenceClassification\"", "");
+  EXPECT_THAT(error_of(words), HasSubstr(of_words));
+  EXPECT_EQ(error_of(all), "");
+  EditConfig(theirs, "\"architectures\": [", "\"architectures\": [\"BertForMaskedLM\"");
+  EXPECT_THAT(error_of(all), HasSubstr("classifier.bias: expected no classifier in a "
+                                       "BertForMaskedLM, as config.json calls the model, got one"));
+}
+
+// A classifier's rows keep the names of their classes.
+TEST_F(ExportTest, NamesOfClassesGoBothWays) {
+  const std::string theirs = Theirs("classes");
+  Import(theirs);
+  EXPECT_FALSE(fs::exists(folder_ + "/run/classes.txt"));  // LABEL_0 .. are no names
+  const auto edit = [&](const std::string& from, const std::string& to) {
+    EditConfig(theirs, absl::StrCat("\": \"", from, "\""), absl::StrCat("\": \"", to, "\""));
+  };
+  edit("LABEL_0", "sea");
+  edit("LABEL_1", "air");
+  edit("LABEL_2", "land");
+  const std::string imported = Import(theirs);
+  EXPECT_EQ(*ReadText(folder_ + "/run/classes.txt", 100), "sea\nair\nland\n");
+  ASSERT_EQ(ExportBert(imported, folder_ + "/hf").status(), absl::OkStatus());
+  const auto config = ReadText(folder_ + "/hf/config.json", 1 << 20);
+  EXPECT_THAT(*config, HasSubstr("\"0\": \"sea\",\n    \"1\": \"air\",\n    \"2\": \"land\""));
+  EXPECT_THAT(*config, HasSubstr("\"air\": 1"));
+  edit("land", "air");
+  EXPECT_THAT(ImportError(theirs),
+              HasSubstr("config.json: id2label: expected a name for each class "
+                        "from 0 on, each once, got air twice"));
+  EditConfig(theirs, "\"1\": \"air\",", "");
+  EXPECT_THAT(ImportError(theirs), HasSubstr("each once, got none of 1"));
+  EditConfig(theirs, "\"2\": \"air\"", "\"1\": \"air\"");
+  EXPECT_THAT(ImportError(theirs),
+              HasSubstr("config.json: id2label: expected 3 classes, as the classifier has, got 2"));
+}
+
+// From DistributedDataParallel, compiled by blocks, and in shards: the same checkpoint.
+TEST_F(ExportTest, WrappedNamesAndShardsAreTheSameModel) {
+  const std::string theirs = Theirs("pretraining"), weights = theirs + "/model.safetensors";
+  const Tensors expected = ReadTensorFile(Import(theirs, "plain") + "/tensors.safetensors");
+  Tensors wrapped, some, others;
+  for (const auto& [name, tensor] : ReadTensorFile(weights)) {
+    wrapped[absl::StrCat("module.",
+                         absl::StrReplaceAll(name, {{"layer.0.", "layer.0._orig_mod."}}))] = tensor;
+    (some.size() > others.size() ? others : some)[name] = tensor;
+  }
+  WriteTensorFile(weights, wrapped);
+  ExpectSameTensors(ReadTensorFile(Import(theirs, "wrapped") + "/tensors.safetensors"), expected);
+  fs::remove(weights);
+  WriteTensorFile(theirs + "/some.safetensors", some);
+  WriteTensorFile(theirs + "/others.safetensors", others);
+  std::string map;
+  for (const auto& [name, tensor] : some) {
+    absl::StrAppend(&map, map.empty() ? "" : ", ", "\"", name, "\": \"some.safetensors\"");
+  }
+  for (const auto& [name, tensor] : others) {
+    absl::StrAppend(&map, ", \"", name, "\": \"others.safetensors\"");
+  }
+  auto index = FileWriter::Create(weights + ".index.json");
+  ASSERT_TRUE(index.ok() && index->Append(absl::StrCat("{\"weight_map\": {", map, "}}")).ok());
+  ASSERT_TRUE(index->Close().ok());
+  const std::string sharded = Import(theirs, "sharded");
+  ExpectSameTensors(ReadTensorFile(sharded + "/tensors.safetensors"), expected);
+  // And out again.
+  const auto exported = ExportBert(sharded, folder_ + "/hf", {.most_shard_bytes = 5000});
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_EQ(exported->front(), "model-00001-of-00003.safetensors");
+  ExpectSameTensors(ReadTensorFile(Import(folder_ + "/hf", "again") + "/tensors.safetensors"),
+                    expected);
+}
+
+// A model without the vocabulary that its rows stand for would be of no use here.
+TEST_F(ExportTest, AModelWithoutItsVocabularyIsRefused) {
+  const std::string theirs = Theirs("pretraining");
+  EditConfig(theirs, "\"vocab_size\": 40", "\"vocab_size\": 39");
+  EXPECT_EQ(ImportError(theirs), theirs +
+                                     "/vocab.txt: expected at most 39 pieces, as vocab_size of "
+                                     "config.json says, got 40");
+  fs::remove(theirs + "/vocab.txt");
+  EXPECT_EQ(ImportError(theirs),
+            theirs + ": expected word pieces, vocab.txt or tokenizer.json, got neither");
+  EXPECT_FALSE(fs::exists(folder_ + "/none"));
 }
 
 }  // namespace

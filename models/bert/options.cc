@@ -27,8 +27,9 @@ ABSL_FLAG(double, dropout, 0, "share of activations set to zero while training")
 ABSL_FLAG(double, attention_dropout, 0, "share of attention's weights set to zero while training");
 ABSL_FLAG(bool, tanh_gelu, false, "the tanh form of gelu, as Google's first code has it");
 ABSL_FLAG(std::string, vocabulary_file, "",
-          "word pieces, a line each (vocab.txt); empty: those of the run that --init names, or "
-          "learned from the text");
+          "word pieces: vocab.txt, a line each, or tokenizer.json; a tokenizer_config.json beside "
+          "it says whether text is read in lower case; empty: those of the run that --init names, "
+          "or learned from the text");
 
 namespace sluice {
 namespace {

@@ -3,29 +3,34 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/base/stop.h"
-#include "framework/checkpoint/file.h"
+#include "framework/checkpoint/checkpoint.h"
 #include "framework/data/bag_of_words.h"
 #include "framework/data/labelled_text.h"
 #include "framework/data/masked_text.h"
 #include "framework/data/text_documents.h"
 #include "framework/data/word_piece.h"
-#include "models/bert/vocabulary_file.h"
+#include "framework/train/hub_word_pieces.h"
+#include "framework/train/run_files.h"
+#include "models/bert/class_names.h"
 
 namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFetched[] = "text-classes";  // a data set of //tools:dataset
+constexpr char kTable[] = "embedding/table";  // a row for each word piece
+constexpr char kFetched[] = "text-classes";   // a data set of //tools:dataset
 constexpr char kTrainTab[] = "-train.tab", kClassesFile[] = "reuters-r8-train.tab";
 
 bool IsTab(const std::string& path) { return absl::EndsWith(path, kTrainTab); }
@@ -59,47 +64,84 @@ absl::StatusOr<TextDocuments> DocumentsOf(const std::string& path) {
   return HoldOutDocuments(std::move(documents));
 }
 
-// The text of the vocabulary that the run has already, and where that is; empty: it has none.
-absl::StatusOr<std::pair<std::string, std::string>> KnownVocabulary(const AppOptions& options,
-                                                                    const std::string& file) {
-  std::vector<std::string> candidates;
-  if (!options.resume.run.empty()) {
-    candidates.push_back(absl::StrCat(options.resume.run, "/", kVocabularyFile));
+// Returns whether the model begins with rows of an embedding that stand for pieces already: those
+// of --resume, or those of --init if they fit.
+absl::StatusOr<bool> TakesRows(const AppOptions& options, const BertConfig& config) {
+  if (!options.resume.checkpoint.empty()) return true;
+  if (options.init.empty()) return false;
+  ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(options.init));
+  return std::any_of(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                     [&config](const TensorEntry& tensor) {
+                       return tensor.name == kTable && tensor.shape.rank() == 2 &&
+                              tensor.shape[0] == config.vocabulary;
+                     });
+}
+
+// The vocabulary that `file` names, which is not to give other pieces to rows that are taken over.
+absl::StatusOr<HubWordPieces> NamedVocabulary(const AppOptions& options, const BertConfig& config,
+                                              const std::string& file) {
+  ASSIGN_OR_RETURN(HubWordPieces named, ReadWordPieces(file));
+  if (options.init.empty()) return named;
+  const std::string run = RunFolderOf(options.init);
+  if (!HasWordPieces(run)) return named;  // nobody knows which they are
+  ASSIGN_OR_RETURN(const HubWordPieces own, ReadWordPieces(run));
+  if (own.pieces.digest() == named.pieces.digest()) return named;
+  ASSIGN_OR_RETURN(const bool taken, TakesRows(options, config));
+  if (!taken) return named;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--vocabulary_file: expected the word pieces of --init, which are in ", own.where,
+      ", got others in ", named.where,
+      ": rows of its embedding would stand for other pieces; without --vocabulary_file its own are "
+      "taken, and with another --vocabulary the embedding is learned anew"));
+}
+
+// The vocabulary that the run has already; null: one is to be learned from the text.
+absl::StatusOr<std::optional<HubWordPieces>> KnownVocabulary(const AppOptions& options,
+                                                             const BertConfig& config,
+                                                             const std::string& file) {
+  std::string run;
+  if (!options.resume.checkpoint.empty()) {
+    run = RunFolderOf(options.resume.checkpoint);
+    if (HasWordPieces(run)) return ReadWordPieces(run);
   }
-  if (!file.empty()) {
-    candidates.push_back(file);
-  } else if (!options.init.empty()) {
-    candidates.push_back(VocabularyOfRun(options.init));
+  if (!file.empty()) return NamedVocabulary(options, config, file);
+  if (!options.init.empty()) {
+    run = RunFolderOf(options.init);
+    if (HasWordPieces(run)) return ReadWordPieces(run);
   }
-  for (const std::string& path : candidates) {
-    std::error_code error;
-    if (path != file && !fs::exists(path, error)) continue;
-    ASSIGN_OR_RETURN(std::string text, ReadText(path, kVocabularyLimit));
-    return std::pair(std::move(text), path);
-  }
-  return std::pair<std::string, std::string>();
+  ASSIGN_OR_RETURN(const bool taken, TakesRows(options, config));
+  if (!taken) return std::nullopt;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "vocabulary: expected ", kVocabularyFile, " in ", run,
+      ", for whose pieces the rows of the embedding stand, got none; --vocabulary_file names it"));
 }
 
 absl::StatusOr<WordPiece> VocabularyFor(const AppOptions& options, const BertConfig& config,
                                         const std::string& file,
                                         const std::vector<std::string>& texts, AppData* data) {
-  ASSIGN_OR_RETURN(auto known, KnownVocabulary(options, file));
-  auto& [text, where] = known;
-  if (where.empty()) {
+  ASSIGN_OR_RETURN(std::optional<HubWordPieces> known, KnownVocabulary(options, config, file));
+  if (!known) {
     const std::vector<absl::string_view> views(texts.begin(), texts.end());
-    ASSIGN_OR_RETURN(text, LearnWordPieces(views, config.vocabulary));
-    where = "learned from the text";
+    ASSIGN_OR_RETURN(const std::string text, LearnWordPieces(views, config.vocabulary));
+    const std::string where = "learned from the text";
+    ASSIGN_OR_RETURN(WordPiece learned, WordPiece::Parse(where, text));
+    known = HubWordPieces{std::move(learned), where};
   }
-  ASSIGN_OR_RETURN(WordPiece vocabulary, WordPiece::Parse(where, text));
+  WordPiece& vocabulary = known->pieces;
   if (vocabulary.size() > config.vocabulary) {
     return absl::InvalidArgumentError(absl::StrCat("vocabulary: expected at most ",
-                                                   config.vocabulary, " pieces in ", where,
+                                                   config.vocabulary, " pieces in ", known->where,
                                                    ", got ", vocabulary.size()));
   }
-  data->lines.push_back(absl::StrFormat("words      %d pieces, %s", vocabulary.size(), where));
+  const TextNormalization& text = vocabulary.options().text;
+  data->lines.push_back(absl::StrFormat("words      %d pieces, %s%s", vocabulary.size(),
+                                        known->where,
+                                        text == TextNormalization() ? ""
+                                        : text.lower_case           ? "; in lower case"
+                                                                    : "; cased"));
   data->facts.emplace_back("vocabulary", HashText(vocabulary.digest()));
-  data->files[kVocabularyFile] = std::move(text);
-  return vocabulary;
+  for (auto& [name, content] : WordPieceFiles(vocabulary)) data->files[name] = content;
+  return std::move(vocabulary);
 }
 
 absl::StatusOr<AppData> OpenDocuments(const AppOptions& options, const BertConfig& config,
@@ -140,12 +182,46 @@ absl::StatusOr<TextClasses> ReadClasses(const std::string& data, int64_t expecte
       "classes: expected --classes=", classes.names.size(), ", as ", path, " has, got ", expected));
 }
 
+std::vector<std::string> Sorted(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Gives classes the order that they have in the model that the run goes on with, or begins with: a
+// row of its classifier is for one of them.
+absl::Status OrderClasses(const AppOptions& options, TextClasses* classes) {
+  const bool resumed = !options.resume.checkpoint.empty();
+  const std::string& checkpoint = resumed ? options.resume.checkpoint : options.init;
+  if (checkpoint.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> known, ClassNamesOf(checkpoint));
+  if (known.size() != classes->names.size()) return absl::OkStatus();  // or nobody has named them
+  if (Sorted(known) != Sorted(classes->names)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("classes: expected ", absl::StrJoin(known, ", "), ", as ",
+                     RunFolderOf(checkpoint), "/", kClassNamesFile,
+                     " names the rows of the classifier, got ", absl::StrJoin(classes->names, ", "),
+                     "; without that file rows stand for classes in ascending order"));
+  }
+  std::vector<int32_t> place(known.size());
+  for (size_t i = 0; i < known.size(); ++i) {
+    const auto found = std::find(known.begin(), known.end(), classes->names[i]);
+    place[i] = static_cast<int32_t>(found - known.begin());
+  }
+  for (LabelledTexts* texts : {&classes->training, &classes->held_out}) {
+    for (int32_t& label : texts->labels) label = place[label];
+  }
+  classes->names = known;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<AppData> OpenClasses(const AppOptions& options, const BertConfig& config,
                                     const std::string& vocabulary_file) {
   const Stop& stop = options.session.stop;
-  ASSIGN_OR_RETURN(const TextClasses classes, ReadClasses(options.data, config.classes));
+  ASSIGN_OR_RETURN(TextClasses classes, ReadClasses(options.data, config.classes));
+  RETURN_IF_ERROR(OrderClasses(options, &classes));
   RETURN_IF_ERROR(CheckStop(stop));
   AppData data;
+  data.files[kClassNamesFile] = ClassNamesText(classes.names);
   ASSIGN_OR_RETURN(const WordPiece vocabulary,
                    VocabularyFor(options, config, vocabulary_file, classes.training.texts, &data));
   RETURN_IF_ERROR(CheckStop(stop));

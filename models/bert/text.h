@@ -17,9 +17,13 @@ namespace sluice {
 // folder.
 //
 // The vocabulary is that of the run that is resumed, of `vocabulary_file`, of the run that --init
-// names, or else one of at most config.vocabulary pieces that is learned from the text. It lies in
-// the run's folder as vocab.txt. Errors name the file, what was expected and got; NotFound: the
-// data is not there.
+// names, or else one of at most config.vocabulary pieces that is learned from the text. A run keeps
+// it in its folder as vocab.txt, with tokenizer_config.json. Errors name the file, what was
+// expected and got: among them a vocabulary that is missing, or another one, where rows of an
+// embedding are taken over. NotFound: the data is not there.
+//
+// Classes are in ascending order or, where the run of --resume or --init names them
+// (class_names.h), in the order that they have there.
 absl::StatusOr<AppData> OpenBertText(const AppOptions& options, const BertConfig& config,
                                      const std::string& vocabulary_file);
 // Are there texts of so many classes? For a run that tells them apart later.

@@ -1,9 +1,9 @@
 // Writes a checkpoint as Hugging Face's GPT-2.
 
 #include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
-#include "framework/base/status.h"
 #include "framework/train/weight_commands.h"
 #include "models/gpt/gpt2_layout.h"
 
@@ -13,13 +13,15 @@ namespace sluice {
 namespace {
 
 const char kHelp[] =
-    "Writes the model of a checkpoint as Hugging Face's GPT-2; transformers opens the folder.\n\n"
+    "Writes the model of a checkpoint as Hugging Face's GPT-2, with the byte pairs of its run;\n"
+    "transformers opens the folder.\n\n"
     "  bazel run //models/gpt:export -- --checkpoint=runs/<time>/checkpoints/step-001000 "
     "--out=hf\n";
 
-absl::StatusOr<std::string> Write(const std::string& checkpoint, const std::string& folder) {
-  RETURN_IF_ERROR(ExportGpt2(checkpoint, absl::GetFlag(FLAGS_heads), folder));
-  return "model.safetensors, config.json";
+absl::StatusOr<std::vector<std::string>> Write(const std::string& checkpoint,
+                                               const std::string& folder,
+                                               const ExportOptions& options) {
+  return ExportGpt2(checkpoint, absl::GetFlag(FLAGS_heads), folder, options);
 }
 
 }  // namespace

@@ -154,8 +154,8 @@ TEST_F(ExportTest, SaysWithWhichDropoutARunWasTrained) {
 
 TEST_F(ExportTest, ThereAndBackIsBitwise) {
   const std::string imported = Import();
-  const absl::Status exported = ExportGpt2(imported, 0, folder_ + "/ours");
-  ASSERT_TRUE(exported.ok()) << exported;
+  const auto exported = ExportGpt2(imported, 0, folder_ + "/ours");
+  ASSERT_TRUE(exported.ok()) << exported.status();
   const Bytes theirs = Read(folder_ + "/theirs/model.safetensors");
   EXPECT_EQ(theirs.size(), 28u);
   EXPECT_EQ(Read(folder_ + "/ours/model.safetensors"), theirs);
@@ -183,8 +183,8 @@ TEST_F(ExportTest, FiftyThousandTokensThereAndBackIsBitwise) {
   const auto ours = Checkpoint::Load(imported);
   ASSERT_TRUE(ours.ok()) << ours.status();
   EXPECT_EQ(ours->Read("embedding/table")->bytes, table.bytes);
-  const absl::Status exported = ExportGpt2(imported, 0, folder_ + "/ours");
-  ASSERT_TRUE(exported.ok()) << exported;
+  const auto exported = ExportGpt2(imported, 0, folder_ + "/ours");
+  ASSERT_TRUE(exported.ok()) << exported.status();
   const Bytes theirs = Read(folder_ + "/theirs/model.safetensors");
   EXPECT_EQ(theirs.at("wte.weight").size(), 50257u * 8 * 4);
   EXPECT_EQ(Read(folder_ + "/ours/model.safetensors"), theirs);
@@ -276,7 +276,7 @@ TEST_F(ExportTest, KilledAtAnyCallItLeavesTheOlderExportOrTheNewOne) {
     const pid_t child = fork();
     if (child == 0) {
       FaultyDisk disk(DiskFault::kKill, call);
-      _exit(ExportGpt2(imported, 0, out + "/", &disk).ok() ? 0 : 1);
+      _exit(ExportGpt2(imported, 0, out + "/", {.faults = &disk}).ok() ? 0 : 1);
     }
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -302,7 +302,7 @@ TEST_F(ExportTest, AFolderHereIsMade) {
   const std::string imported = Import();
   const fs::path before = fs::current_path();
   fs::current_path(folder_);
-  EXPECT_EQ(ExportGpt2(imported, 0, "hf/"), absl::OkStatus());
+  EXPECT_EQ(ExportGpt2(imported, 0, "hf/").status(), absl::OkStatus());
   fs::current_path(before);
   EXPECT_EQ(*ListDirectory(folder_ + "/hf"),
             (std::vector<std::string>{"config.json", "model.safetensors"}));
@@ -313,7 +313,7 @@ TEST_F(ExportTest, AFolderWithOtherFilesIsRefused) {
   const std::string imported = Import(), out = folder_ + "/hf";
   fs::create_directories(out);
   fs::copy(folder_ + "/theirs/config.json", out + "/tokenizer.json");
-  EXPECT_THAT(std::string(ExportGpt2(imported, 0, out).message()),
+  EXPECT_THAT(std::string(ExportGpt2(imported, 0, out).status().message()),
               HasSubstr("hf also has tokenizer.json"));
   EXPECT_EQ(*ListDirectory(out), std::vector<std::string>{"tokenizer.json"});
 }
@@ -341,7 +341,7 @@ TEST_F(ExportTest, OneProcessAtATimeWritesThere) {
   {
     const auto other = RunLock::Take(out + ".export.lock", out);
     ASSERT_TRUE(other.ok()) << other.status();
-    const absl::Status status = ExportGpt2(checkpoint, 0, out);
+    const absl::Status status = ExportGpt2(checkpoint, 0, out).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
     EXPECT_THAT(
         std::string(status.message()),
@@ -349,7 +349,7 @@ TEST_F(ExportTest, OneProcessAtATimeWritesThere) {
     EXPECT_TRUE(fs::exists(out + ".export.tmp/of another"));
     EXPECT_FALSE(fs::exists(out));
   }
-  ASSERT_EQ(ExportGpt2(checkpoint, 0, out), absl::OkStatus());
+  ASSERT_EQ(ExportGpt2(checkpoint, 0, out).status(), absl::OkStatus());
   EXPECT_THAT(*ListDirectory(folder_), ::testing::ElementsAre("checkpoints", "hf", "theirs"));
   // Nor while somebody trains there, by whatever name.
   fs::create_directory_symlink("checkpoints", folder_ + "/linked");
@@ -379,6 +379,95 @@ TEST_F(ExportTest, ARunIsGivenNoOtherModelAtItsBeginning) {
   EXPECT_EQ(ImportGpt2(folder_ + "/theirs", run).status().message(),
             "import: expected a new folder or one with an older import alone, " + run +
                 " also has step-000012");
+}
+
+TEST_F(ExportTest, OtherKindsOfModelsAreNamedFirst) {
+  const std::string at = folder_ + "/theirs/config.json: ";
+  const auto error_of = [&](const std::string& text) {
+    auto file = FileWriter::Create(folder_ + "/theirs/config.json");
+    EXPECT_TRUE(file.ok() && file->Append(text).ok() && file->Close().ok());
+    return ImportError();
+  };
+  EXPECT_EQ(error_of(R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})"),
+            at + "model_type: expected \"gpt2\", got \"llama\"; a model of another kind cannot be "
+                 "imported here");
+  EXPECT_EQ(
+      error_of(R"({"model_type": "gpt2", "architectures": ["GPT2ForSequenceClassification"]})"),
+      at + "architectures: expected GPT2LMHeadModel, GPT2Model, got "
+           "GPT2ForSequenceClassification; a model for another task cannot be imported here");
+  EXPECT_EQ(error_of(R"({"model_type": "gpt2", "vocab_size": "x"})"),
+            at + "vocab_size: expected an integer, got \"x\"");
+}
+
+// As DistributedDataParallel, torch.compile and trainers name them.
+TEST_F(ExportTest, WrappedNamesAreTheSameModel) {
+  const Bytes expected = Read(Import() + "/tensors.safetensors");
+  const std::string path = folder_ + "/theirs/model.safetensors";
+  const auto file = SafetensorsReader::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (const std::string prefix : {"module.", "_orig_mod.", "model.", "module._orig_mod."}) {
+    std::vector<TensorEntry> entries;
+    for (TensorEntry entry : file->entries()) {
+      entry.name = prefix + entry.name;
+      entries.push_back(entry);
+    }
+    // The head does not have the prefix "transformer.", and is tied.
+    entries.push_back({prefix + "lm_head.weight", DType::kF32, {256, 8}});
+    const auto source = [&](const TensorEntry& entry) {
+      const std::string name(absl::StripPrefix(entry.name, prefix));
+      return file->Read(name == "lm_head.weight" ? "transformer.wte.weight" : name);
+    };
+    ASSERT_TRUE(WriteSafetensors(path + ".new", entries, {}, source).ok());
+    fs::rename(path + ".new", path);
+    EXPECT_EQ(Read(Import() + "/tensors.safetensors"), expected) << prefix;
+  }
+  EditConfig("\"n_layer\": 2", "\"n_layer\": 3");
+  EXPECT_THAT(ImportError(),
+              HasSubstr("expected a tensor transformer.h.2.ln_1.weight, got 29 others such as "
+                        "module._orig_mod.lm_head.weight, "));
+}
+
+TEST_F(ExportTest, ShardsThereAndBackAreBitwise) {
+  const std::string imported = Import(), hf = folder_ + "/hf";
+  const auto exported = ExportGpt2(imported, 0, hf, {.most_shard_bytes = 9000});
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(*exported, ::testing::ElementsAre("model-00001-of-00002.safetensors",
+                                                "model-00002-of-00002.safetensors", "config.json",
+                                                "model.safetensors.index.json"));
+  const auto again = ImportGpt2(hf, folder_ + "/again");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Read(again->checkpoint + "/tensors.safetensors"),
+            Read(imported + "/tensors.safetensors"));
+  fs::remove(hf + "/model-00002-of-00002.safetensors");
+  EXPECT_THAT(std::string(ImportGpt2(hf, folder_ + "/none").status().message()),
+              HasSubstr("hf/model-00002-of-00002.safetensors: expected a shard"));
+}
+
+// A run's byte pairs go out with its model, and come back with it.
+TEST_F(ExportTest, BytePairsGoBothWays) {
+  const std::string theirs = folder_ + "/theirs", run = folder_ + "/run";
+  EXPECT_THAT(ImportGpt2(theirs, run + "/checkpoints")->remarks,
+              ::testing::ElementsAre(HasSubstr("theirs has no byte pairs")));
+  EditConfig("\"vocab_size\": 256", "\"vocab_size\": 265");
+  AddTensor("transformer.wte.weight", HostTensor(DType::kF32, {265, 8}));
+  fs::copy("framework/train/testdata/hub/gpt2/tokenizer.json", theirs + "/tokenizer.json");
+  const auto imported = ImportGpt2(theirs, run + "/checkpoints");
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_THAT(imported->remarks, ::testing::IsEmpty());
+  EXPECT_THAT(*ListDirectory(run),
+              ::testing::ElementsAre("checkpoints", "encoder.json", "vocab.bpe"));
+  const auto exported = ExportGpt2(imported->checkpoint, 0, folder_ + "/hf");
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(*exported, ::testing::ElementsAre("model.safetensors", "config.json", "merges.txt",
+                                                "tokenizer_config.json", "vocab.json"));
+  ASSERT_EQ(ImportGpt2(folder_ + "/hf", folder_ + "/again/checkpoints").status(), absl::OkStatus());
+  for (const char* name : {"/encoder.json", "/vocab.bpe"}) {
+    EXPECT_EQ(*ReadText(folder_ + "/again" + name, 1 << 20), *ReadText(run + name, 1 << 20));
+  }
+  // Another import into the same run removes the byte pairs of the model before.
+  fs::remove(theirs + "/tokenizer.json");
+  ASSERT_EQ(ImportGpt2(theirs, run + "/checkpoints").status(), absl::OkStatus());
+  EXPECT_THAT(*ListDirectory(run), ::testing::ElementsAre("checkpoints"));
 }
 
 }  // namespace

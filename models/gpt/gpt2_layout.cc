@@ -10,7 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/train/hub_byte_pairs.h"
 #include "framework/train/hub_config.h"
+#include "framework/train/run_files.h"
+#include "framework/train/weight_files.h"
 #include "framework/train/weight_layout.h"
 #include "models/gpt/gpt.h"
 #include "models/gpt/tokenizer.h"
@@ -21,7 +24,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kPrefix[] = "transformer.";
+constexpr char kPrefix[] = "transformer.", kTable[] = "wte.weight";
 constexpr int64_t kGpt2Vocabulary = 50257, kGpt2EndOfText = 50256;
 
 // As they are named under `prefix`.
@@ -44,7 +47,7 @@ WeightLayout LayoutOf(const GptConfig& c, const std::string& prefix) {
     add(theirs + ".weight", weights, {in, out});
     add(theirs + ".bias", biases, {out});
   };
-  add("wte.weight", {"embedding/table"}, {c.vocabulary, h});
+  add(kTable, {"embedding/table"}, {c.vocabulary, h});
   add("wpe.weight", {"positions/table"}, {c.sequence_length, h});
   for (int64_t i = 0; i < c.layers; ++i) {
     const std::string there = absl::StrCat("h.", i, "."), here = absl::StrCat("h", i, "/");
@@ -112,6 +115,8 @@ Json ConfigJson(const GptConfig& c) {
 }
 
 absl::StatusOr<GptConfig> ReadConfig(const HubConfig& hub) {
+  // A model with another head is another task; GPT2Model has none, and its table serves as one.
+  RETURN_IF_ERROR(hub.ExpectModel("gpt2", {"GPT2LMHeadModel", "GPT2Model"}));
   GptConfig c;
   RETURN_IF_ERROR(hub.ReadIntegers({{"vocab_size", &c.vocabulary},
                                     {"n_positions", &c.sequence_length},
@@ -119,7 +124,6 @@ absl::StatusOr<GptConfig> ReadConfig(const HubConfig& hub) {
                                     {"n_layer", &c.layers},
                                     {"n_head", &c.heads}}));
   RETURN_IF_ERROR(AddContext(CheckGpt(c, 1), hub.path()));
-  RETURN_IF_ERROR(hub.Expect("model_type", {"\"gpt2\""}));
   RETURN_IF_ERROR(hub.Expect("activation_function", {"\"gelu_new\"", "\"gelu_pytorch_tanh\""}));
   RETURN_IF_ERROR(hub.Expect("layer_norm_epsilon", {"1e-05"}));
   RETURN_IF_ERROR(hub.Expect("n_inner", {"null", absl::StrCat(4 * c.hidden)}));
@@ -130,50 +134,72 @@ absl::StatusOr<GptConfig> ReadConfig(const HubConfig& hub) {
 }
 
 // Tensors of their file that say nothing of their own: masks, and the head, if it is the table.
-absl::StatusOr<bool> MayLeaveOut(const SafetensorsReader& file, const std::string& name,
+absl::StatusOr<bool> MayLeaveOut(const WeightFiles& files, const std::string& name,
                                  const std::string& table) {
   if (absl::EndsWith(name, ".attn.bias") || absl::EndsWith(name, ".attn.masked_bias")) return true;
   if (name != "lm_head.weight") return false;
-  ASSIGN_OR_RETURN(const HostTensor head, file.ReadAsF32(name));
-  ASSIGN_OR_RETURN(const HostTensor embedding, file.ReadAsF32(table));
+  ASSIGN_OR_RETURN(const HostTensor head, files.ReadAsF32(name));
+  ASSIGN_OR_RETURN(const HostTensor embedding, files.ReadAsF32(table));
   if (head.bytes == embedding.bytes) return true;
-  return absl::InvalidArgumentError(absl::StrCat(file.path(), ": lm_head.weight: expected ", table,
-                                                 " again, got another tensor"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      files.Where(name), ": expected ", files.FullName(table), " again, got another tensor"));
+}
+
+// The byte pairs of the run, if it has any, under the hub's names.
+absl::StatusOr<std::map<std::string, std::string>> TextsOf(const Checkpoint& checkpoint,
+                                                           const GptConfig& config) {
+  std::map<std::string, std::string> texts;
+  const std::string run = RunFolderOf(checkpoint.path());
+  if (HasBytePairs(run)) {
+    ASSIGN_OR_RETURN(const HubBytePairs pairs, ReadBytePairs(run));
+    texts = BytePairHubFiles(pairs);
+  }
+  texts[kConfigFile] = ConfigJson(config).dump(2) + "\n";
+  return texts;
 }
 
 }  // namespace
 
-absl::Status ExportGpt2(const std::string& path, int64_t heads, const std::string& folder,
-                        FileFaults* faults) {
+absl::StatusOr<std::vector<std::string>> ExportGpt2(const std::string& path, int64_t heads,
+                                                    const std::string& folder,
+                                                    const ExportOptions& options) {
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(path));
   ASSIGN_OR_RETURN(GptConfig config, SizesOf(checkpoint, path, heads));
-  const std::map<std::string, std::string>& options = checkpoint.meta().options;
-  config.dropout = NumberAmong(options, "dropout", 0);
-  config.attention_dropout = NumberAmong(options, "attention_dropout", 0);
-  return ExportWeights(checkpoint, LayoutOf(config, ""),
-                       {{kConfigFile, ConfigJson(config).dump(2) + "\n"}}, folder, faults);
+  const std::map<std::string, std::string>& recorded = checkpoint.meta().options;
+  config.dropout = NumberAmong(recorded, "dropout", 0);
+  config.attention_dropout = NumberAmong(recorded, "attention_dropout", 0);
+  using Texts = std::map<std::string, std::string>;
+  ASSIGN_OR_RETURN(const Texts texts, TextsOf(checkpoint, config));
+  return ExportWeights(checkpoint, LayoutOf(config, ""), texts, folder, options);
 }
 
 absl::StatusOr<ImportedWeights> ImportGpt2(const std::string& folder, const std::string& out) {
   ASSIGN_OR_RETURN(const HubConfig hub, HubConfig::Read(folder));
   ASSIGN_OR_RETURN(const GptConfig config, ReadConfig(hub));
-  ASSIGN_OR_RETURN(const SafetensorsReader file,
-                   SafetensorsReader::Open(absl::StrCat(folder, "/", kWeightsFile)));
-  const NameIndex<StoredTensor> stored(file.stored());
-  const bool prefixed = stored.Find(absl::StrCat(kPrefix, "wte.weight")) != nullptr;
-  const std::string prefix = prefixed ? kPrefix : "";
+  ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::Open(folder));
+  const std::string prefixed = absl::StrCat(kPrefix, kTable);
+  RETURN_IF_ERROR(files.Unwrap({prefixed, kTable}));
+  const bool has_prefix = NameIndex<StoredTensor>(files.tensors()).Find(prefixed) != nullptr;
+  const std::string prefix = has_prefix ? kPrefix : "";
   const auto left_out = [&](const std::string& name) {
-    return MayLeaveOut(file, name, prefix + "wte.weight");
+    return MayLeaveOut(files, name, prefix + kTable);
   };
+  ImportTarget target = {out,
+                         {{"layers", absl::StrCat(config.layers)},
+                          {"hidden", absl::StrCat(config.hidden)},
+                          {"heads", absl::StrCat(config.heads)},
+                          {"sequence_length", absl::StrCat(config.sequence_length)},
+                          {"vocabulary", absl::StrCat(config.vocabulary)}}};
+  ASSIGN_OR_RETURN(target.files, TokenizerFiles(folder, config.vocabulary));
   ASSIGN_OR_RETURN(ImportedWeights imported,
-                   ImportWeights(file, LayoutOf(config, prefix), left_out,
-                                 {{"layers", absl::StrCat(config.layers)},
-                                  {"hidden", absl::StrCat(config.hidden)},
-                                  {"heads", absl::StrCat(config.heads)},
-                                  {"sequence_length", absl::StrCat(config.sequence_length)},
-                                  {"vocabulary", absl::StrCat(config.vocabulary)}},
-                                 out));
-  RETURN_IF_ERROR(KeepTokenizer(folder, imported.checkpoint, config.vocabulary).status());
+                   ImportWeights(files, LayoutOf(config, prefix), left_out, target));
+  if (!target.files.at(kEncoderFile)) {
+    imported.remarks.push_back(
+        absl::StrCat(folder, " has no byte pairs (vocab.json and merges.txt, or tokenizer.json): ",
+                     config.vocabulary == Tokenizer().size()
+                         ? "tokens are taken for bytes"
+                         : "the run learns from files of tokens, or from text with --tokenizer"));
+  }
   return imported;
 }
 

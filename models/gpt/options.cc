@@ -14,7 +14,7 @@ ABSL_FLAG(int64_t, sequence_length, 0, "tokens that the model sees at once");
 ABSL_FLAG(int64_t, vocabulary, 0, "tokens that the model knows; 256 are bytes, GPT-2 has 50257");
 ABSL_FLAG(std::string, tokenizer, "",
           "a folder with GPT-2's byte pairs, encoder.json and vocab.bpe (or vocab.json and "
-          "merges.txt), which text is made into; a run keeps them");
+          "merges.txt, or tokenizer.json), which text is made into; a run keeps them");
 ABSL_FLAG(double, dropout, 0, "share of activations set to zero while training");
 ABSL_FLAG(double, attention_dropout, 0, "share of attention's weights set to zero while training");
 ABSL_FLAG(

@@ -1,7 +1,5 @@
 #include "models/gpt/tokenizer.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,48 +8,51 @@
 #include "absl/strings/str_split.h"
 #include "framework/base/printable.h"
 #include "framework/base/status.h"
-#include "framework/data/file.h"
-#include "framework/train/run_folder.h"
+#include "framework/checkpoint/checkpoint.h"
+#include "framework/train/hub_byte_pairs.h"
 
 namespace sluice {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kBytes = 256;
-// As OpenAI published them; Hugging Face has the same under other names.
-constexpr char kEncoder[] = "encoder.json", kMerges[] = "vocab.bpe";
-constexpr char kHuggingFaceEncoder[] = "vocab.json", kHuggingFaceMerges[] = "merges.txt";
 
-// The folder of the run that a checkpoint stands in.
-std::string RunOf(const std::string& checkpoint) {
-  return fs::path(checkpoint).lexically_normal().parent_path().parent_path().string();
+absl::Status CheckSize(const HubBytePairs& read, int64_t vocabulary) {
+  if (read.pairs.size() <= vocabulary) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--vocabulary: expected at least the ",
+                                                 read.pairs.size(), " tokens of ", read.where,
+                                                 ", got ", vocabulary));
 }
 
-bool HasFile(const std::string& folder, const char* name) {
-  std::error_code error;
-  return fs::exists(absl::StrCat(folder, "/", name), error);
-}
-
-absl::StatusOr<RunTokenizer> ReadBytePairs(const std::string& folder, int64_t vocabulary) {
-  const bool theirs = HasFile(folder, kHuggingFaceEncoder);
-  const std::string encoder_path =
-      absl::StrCat(folder, "/", theirs ? kHuggingFaceEncoder : kEncoder);
-  const std::string merges_path = absl::StrCat(folder, "/", theirs ? kHuggingFaceMerges : kMerges);
+absl::StatusOr<RunTokenizer> ReadTokenizer(const std::string& folder, int64_t vocabulary) {
+  ASSIGN_OR_RETURN(HubBytePairs read, ReadBytePairs(folder));
+  RETURN_IF_ERROR(CheckSize(read, vocabulary));
   RunTokenizer found;
   found.where = folder;
-  ASSIGN_OR_RETURN(found.files[kEncoder], ReadFile(encoder_path));
-  ASSIGN_OR_RETURN(found.files[kMerges], ReadFile(merges_path));
-  ASSIGN_OR_RETURN(BytePair pairs, BytePair::Parse(encoder_path, found.files[kEncoder], merges_path,
-                                                   found.files[kMerges]));
-  if (pairs.size() > vocabulary) {
-    return absl::InvalidArgumentError(absl::StrCat("--vocabulary: expected at least the ",
-                                                   pairs.size(), " tokens of ", encoder_path,
-                                                   ", got ", vocabulary));
-  }
-  found.digest = pairs.digest();
-  found.tokenizer = Tokenizer(std::move(pairs));
+  found.digest = read.pairs.digest();
+  found.files = std::move(read.files);
+  found.tokenizer = Tokenizer(std::move(read.pairs));
   return found;
+}
+
+// A row of a table of embeddings stands for a token of the byte pairs that it was learned with.
+absl::Status CheckSameTokens(const std::string& init, const std::string& folder,
+                             const RunTokenizer& named, int64_t vocabulary) {
+  const std::string run = RunFolderOf(init);
+  if (!HasBytePairs(run)) return absl::OkStatus();  // nobody knows which they are
+  ASSIGN_OR_RETURN(const HubBytePairs own, ReadBytePairs(run));
+  if (own.pairs.digest() == named.digest) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(init));
+  for (const TensorEntry& tensor : checkpoint.tensors()) {
+    const bool taken = tensor.name == "embedding/table" && tensor.shape.rank() == 2 &&
+                       tensor.shape[0] == vocabulary;
+    if (!taken) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--tokenizer: expected the byte pairs of --init, which are in ", run, ", got others in ",
+        folder,
+        ": rows of its embedding would stand for other tokens; without --tokenizer its own "
+        "are taken, and with another --vocabulary the embedding is learned anew"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -109,29 +110,33 @@ int64_t Tokenizer::CountBytes(absl::Span<const int32_t> tokens) const {
 
 absl::StatusOr<RunTokenizer> FindTokenizer(const AppOptions& options, const std::string& folder,
                                            int64_t vocabulary) {
-  const auto has_pairs = [](const std::string& run) { return HasFile(run, kEncoder); };
   if (!options.resume.checkpoint.empty()) {
-    const std::string run = RunOf(options.resume.checkpoint);
-    if (has_pairs(run)) return ReadBytePairs(run, vocabulary);
+    const std::string run = RunFolderOf(options.resume.checkpoint);
+    if (HasBytePairs(run)) return ReadTokenizer(run, vocabulary);
   }
-  if (!folder.empty()) return ReadBytePairs(folder, vocabulary);
+  if (!folder.empty()) {
+    ASSIGN_OR_RETURN(RunTokenizer named, ReadTokenizer(folder, vocabulary));
+    if (!options.init.empty()) {
+      RETURN_IF_ERROR(CheckSameTokens(options.init, folder, named, vocabulary));
+    }
+    return named;
+  }
   if (!options.init.empty()) {
-    const std::string run = RunOf(options.init);
-    if (has_pairs(run)) return ReadBytePairs(run, vocabulary);
+    const std::string run = RunFolderOf(options.init);
+    if (HasBytePairs(run)) return ReadTokenizer(run, vocabulary);
   }
   RunTokenizer found;
   if (vocabulary != kBytes) found.tokenizer = Tokenizer::OfNumbers(vocabulary);
   return found;
 }
 
-absl::StatusOr<bool> KeepTokenizer(const std::string& folder, const std::string& checkpoint,
-                                   int64_t vocabulary) {
-  if (!HasFile(folder, kEncoder) && !HasFile(folder, kHuggingFaceEncoder)) return false;
-  ASSIGN_OR_RETURN(const RunTokenizer found, ReadBytePairs(folder, vocabulary));
-  for (const auto& [name, text] : found.files) {
-    RETURN_IF_ERROR(WriteRunFile(absl::StrCat(RunOf(checkpoint), "/", name), text));
-  }
-  return true;
+absl::StatusOr<RunFiles> TokenizerFiles(const std::string& folder, int64_t vocabulary) {
+  RunFiles files = {{kEncoderFile, std::nullopt}, {kMergesFile, std::nullopt}};
+  if (!HasBytePairs(folder)) return files;
+  ASSIGN_OR_RETURN(HubBytePairs read, ReadBytePairs(folder));
+  RETURN_IF_ERROR(CheckSize(read, vocabulary));
+  for (auto& [name, text] : read.files) files[name] = std::move(text);
+  return files;
 }
 
 }  // namespace sluice

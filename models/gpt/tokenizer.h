@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "framework/data/byte_pair.h"
 #include "framework/train/app_options.h"
+#include "framework/train/run_files.h"
 
 namespace sluice {
 
@@ -54,14 +55,14 @@ struct RunTokenizer {
 
 // For a model of so many tokens: byte pairs as the run that is gone on with has them or, if it has
 // none, `folder` or, if that is empty, the run of --init; else bytes, where the model has 256
-// tokens, or numbers. InvalidArgument where the model has fewer tokens than there are byte pairs.
+// tokens, or numbers. InvalidArgument where the model has fewer tokens than there are byte pairs,
+// or where a table of --init would be taken over for other byte pairs than its own.
 absl::StatusOr<RunTokenizer> FindTokenizer(const AppOptions& options, const std::string& folder,
                                            int64_t vocabulary);
 
-// Puts the byte pairs of `folder`, if it has any, into the folder of the run that a checkpoint
-// stands in, where FindTokenizer looks for them. Whether it had any.
-absl::StatusOr<bool> KeepTokenizer(const std::string& folder, const std::string& checkpoint,
-                                   int64_t vocabulary);
+// Returns the byte pairs of a folder as a run keeps them for FindTokenizer; all null where the
+// folder has none.
+absl::StatusOr<RunFiles> TokenizerFiles(const std::string& folder, int64_t vocabulary);
 
 }  // namespace sluice
 

@@ -1,10 +1,14 @@
 #include "models/gpt/tokenizer.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/checkpoint/checkpoint.h"
 #include "framework/data/file.h"
+#include "framework/train/run_folder.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -14,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 constexpr char kPairs[] = "framework/data/testdata/byte_pair";
 
@@ -73,7 +78,7 @@ TEST_F(TokenizerTest, BytesUnlessTheModelHasMoreTokens) {
   EXPECT_EQ(numbers->tokenizer.name(), "300 tokens without a text");
   EXPECT_TRUE(numbers->files.empty());
   EXPECT_THAT(WhereOf({}, kPairs, 256), HasSubstr("--vocabulary: expected at least the "));
-  EXPECT_THAT(WhereOf({}, root_ + "/none"), HasSubstr("none/encoder.json"));
+  EXPECT_THAT(WhereOf({}, root_ + "/none"), HasSubstr("none: expected a folder of byte pairs"));
 }
 
 // What the run has, whatever is named; what is named before that of the run that it begins with.
@@ -95,18 +100,37 @@ TEST_F(TokenizerTest, ARunKeepsItsOwn) {
   EXPECT_EQ(found->files.at("vocab.bpe"), *ReadFile(own + "/vocab.bpe"));
 }
 
+// Rows of a table that --init brings stand for the tokens of its own run.
+TEST_F(TokenizerTest, RowsAreNotTakenForOtherTokens) {
+  const std::string own = FolderOf("own", "encoder.json", "vocab.bpe");
+  const std::string theirs = FolderOf("theirs", "vocab.json", "merges.txt");
+  const auto saved =
+      SaveCheckpoint(own + "/checkpoints", {},
+                     std::vector<TensorEntry>{{"embedding/table", DType::kF32, {2300, 2}}},
+                     [](const TensorEntry& entry) { return HostTensor(entry.dtype, entry.shape); });
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  AppOptions begun;
+  begun.init = *saved;
+  EXPECT_EQ(WhereOf(begun, theirs, 2300), theirs);  // the same ones
+  const std::string merges = *ReadFile(theirs + "/merges.txt");
+  ASSERT_EQ(
+      WriteRunFile(theirs + "/merges.txt", merges.substr(0, merges.rfind('\n', merges.size() / 2))),
+      absl::OkStatus());
+  EXPECT_THAT(WhereOf(begun, theirs, 2300),
+              HasSubstr("--tokenizer: expected the byte pairs of --init, which are in "));
+  EXPECT_EQ(WhereOf(begun, theirs, 2301), theirs);  // the table is learned anew
+  EXPECT_EQ(WhereOf(begun, "", 2300), own);
+}
+
 TEST_F(TokenizerTest, ImportBringsThoseOfHuggingFace) {
   const std::string theirs = FolderOf("theirs", "vocab.json", "merges.txt");
-  const std::string run = root_ + "/run", checkpoint = run + "/checkpoints/step-000000";
-  fs::create_directories(checkpoint);
-  EXPECT_FALSE(*KeepTokenizer(root_, checkpoint, 50257));  // there is none
-  EXPECT_THAT(std::string(KeepTokenizer(theirs, checkpoint, 256).status().message()),
+  EXPECT_THAT(*TokenizerFiles(root_, 50257),
+              ElementsAre(Pair("encoder.json", std::nullopt), Pair("vocab.bpe", std::nullopt)));
+  EXPECT_THAT(std::string(TokenizerFiles(theirs, 256).status().message()),
               HasSubstr("--vocabulary: expected at least the "));
-  AppOptions resumed;
-  resumed.resume.checkpoint = checkpoint;
-  EXPECT_EQ(WhereOf(resumed, ""), "");
-  EXPECT_TRUE(*KeepTokenizer(theirs, checkpoint, 50257));
-  EXPECT_EQ(WhereOf(resumed, ""), run);
+  EXPECT_THAT(*TokenizerFiles(theirs, 50257),
+              ElementsAre(Pair("encoder.json", *ReadFile(theirs + "/vocab.json")),
+                          Pair("vocab.bpe", *ReadFile(theirs + "/merges.txt"))));
 }
 
 }  // namespace

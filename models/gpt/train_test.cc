@@ -217,7 +217,7 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
       {{"--heads=5"}, 2, "heads: expected a divisor of hidden, 16, got 5\n"},
       {{"--layers=100000000"}, 2, "layers: expected 1 to 1000, got 100000000\n"},
       {{"--vocabulary=1"}, 2, "vocabulary: expected 2 to 16777216, got 1\n"},
-      {{"--tokenizer=none"}, 2, "none/encoder.json"},
+      {{"--tokenizer=none"}, 2, "none: expected a folder of byte pairs, which does not exist"},
       {{"--vocabulary=300"}, 1, "data: expected --tokenizer, the folder of the byte pairs"},
       {{"--vocabulary=300", "--prompt=the"}, 2, "--prompt: expected numbers of tokens, 0 to 299"},
       {{"--data=none.txt"}, 1, "expected a file or a folder of text, got "},

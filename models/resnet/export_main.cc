@@ -1,8 +1,5 @@
 // Writes a checkpoint as torchvision's ResNet.
 
-#include <string>
-
-#include "framework/base/status.h"
 #include "framework/train/weight_commands.h"
 #include "models/resnet/torchvision_layout.h"
 
@@ -15,14 +12,9 @@ const char kHelp[] =
     "  bazel run //models/resnet:export -- --checkpoint=runs/<time>/checkpoints/step-001000 "
     "--out=tv\n";
 
-absl::StatusOr<std::string> Write(const std::string& checkpoint, const std::string& folder) {
-  RETURN_IF_ERROR(ExportTorchvision(checkpoint, folder));
-  return kWeightsFile;
-}
-
 }  // namespace
 }  // namespace sluice
 
 int main(int argc, char** argv) {
-  return sluice::RunExportCommand({sluice::kHelp, {}, sluice::Write}, argc, argv);
+  return sluice::RunExportCommand({sluice::kHelp, {}, sluice::ExportTorchvision}, argc, argv);
 }

@@ -27,7 +27,9 @@ namespace sluice {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr char kTheirs[] = "models/resnet/testdata/torchvision/";
 
@@ -54,10 +56,14 @@ ResNetConfig ConfigOf(const std::map<std::string, std::string>& options) {
   return config;
 }
 
-// Any bits: not-a-numbers and signed zeros go through as well.
+// Any bits of finite numbers: signed zeros and subnormal ones go through as well.
 HostTensor RandomBits(const TensorEntry& entry, std::mt19937* random) {
   HostTensor value(entry.dtype, entry.shape);
   for (std::byte& byte : value.bytes) byte = static_cast<std::byte>((*random)());
+  for (int64_t i = 0; i < entry.shape.NumElements(); ++i) {
+    float& x = value.data<float>()[i];
+    if (!std::isfinite(x)) x = i % 2 == 0 ? -0.0F : 1e-42F;
+  }
   return value;
 }
 
@@ -131,7 +137,7 @@ TEST_P(TorchvisionModelTest, ImportedGivesTheLogitsOfTorchvision) {
 TEST_P(TorchvisionModelTest, ThereAndBackIsBitwise) {
   const std::string theirs = absl::StrCat(kTheirs, GetParam(), ".safetensors");
   const std::string imported = Import(theirs, "/checkpoints");
-  ASSERT_EQ(ExportTorchvision(imported, folder_ + "/ours"), absl::OkStatus());
+  ASSERT_EQ(ExportTorchvision(imported, folder_ + "/ours").status(), absl::OkStatus());
   // What torch counts is i64, which is not read: nothing else of theirs is missing.
   ExpectSameTensors(ReadTensorFile(folder_ + "/ours/model.safetensors"), ReadTensorFile(theirs));
   const std::string again = Import(folder_ + "/ours", "/again");
@@ -181,7 +187,7 @@ TEST_P(EveryModelTest, ThereAndBackIsBitwise) {
   meta.step = 12;
   const auto saved = SaveCheckpoint(folder_ + "/trained", meta, entries, source);
   ASSERT_TRUE(saved.ok()) << saved.status();
-  ASSERT_EQ(ExportTorchvision(*saved, folder_ + "/tv"), absl::OkStatus());
+  ASSERT_EQ(ExportTorchvision(*saved, folder_ + "/tv").status(), absl::OkStatus());
   const auto imported = ImportTorchvision(folder_ + "/tv", folder_ + "/imported");
   ASSERT_TRUE(imported.ok()) << imported.status();
   Tensors expected = ReadTensorFile(*saved + "/tensors.safetensors");
@@ -213,12 +219,17 @@ INSTANTIATE_TEST_SUITE_P(, EveryModelTest,
 
 TEST_F(ExportTest, ModelsThatThisOneCannotBeAreRefused) {
   const std::string at = folder_ + "/changed.safetensors: ";
-  EXPECT_EQ(ImportError([](Tensors* t) { t->erase("layer2.1.bn2.weight"); }),
-            at + "expected a tensor layer2.1.bn2.weight");
+  EXPECT_THAT(ImportError([](Tensors* t) { t->erase("layer2.1.bn2.weight"); }),
+              StartsWith(at + "expected a tensor layer2.1.bn2.weight, got "));
   EXPECT_EQ(ImportError([](Tensors* t) { t->erase("conv1.weight"); }),
             at + "expected a tensor conv1.weight");
-  EXPECT_EQ(ImportError([](Tensors* t) { t->erase("layer3.0.downsample.0.weight"); }),
-            at + "expected a tensor layer3.0.downsample.0.weight");
+  EXPECT_THAT(ImportError([](Tensors* t) { t->erase("layer3.0.downsample.0.weight"); }),
+              StartsWith(at + "expected a tensor layer3.0.downsample.0.weight, got "));
+  EXPECT_THAT(ImportError([](Tensors* t) {
+                *t = {{"resnet.embedder.embedder.convolution.weight", (*t)["conv1.weight"]}};
+              }),
+              StartsWith(at + "expected a tensor layer1.0.conv1.weight, got 1 others such as "
+                              "resnet.embedder.embedder.convolution.weight"));
   EXPECT_EQ(ImportError([](Tensors* t) { (*t)["layer1.0.se.fc1.weight"] = (*t)["fc.bias"]; }),
             at + "layer1.0.se.fc1.weight is not torchvision's ResNet-50's");
   EXPECT_EQ(ImportError([](Tensors* t) {
@@ -244,7 +255,35 @@ TEST_F(ExportTest, ModelsThatThisOneCannotBeAreRefused) {
             }),
             at + "width: expected 1 to 65536, got 0");
   EXPECT_THAT(std::string(ImportTorchvision(folder_, folder_ + "/none").status().message()),
-              HasSubstr("/model.safetensors"));
+              HasSubstr(": expected model.safetensors or model.safetensors.index.json, got "));
+}
+
+// As DistributedDataParallel, torch.compile and trainers name them.
+TEST_F(ExportTest, WrappedNamesAreTheSameModel) {
+  const std::string theirs = std::string(kTheirs) + "resnet18.safetensors";
+  const Tensors expected = ReadTensorFile(Import(theirs, "/plain") + "/tensors.safetensors");
+  for (const std::string prefix : {"module.", "_orig_mod.", "model.", "module.model."}) {
+    Tensors wrapped;
+    for (const auto& [name, tensor] : ReadTensorFile(theirs)) wrapped[prefix + name] = tensor;
+    WriteTensorFile(folder_ + "/wrapped.safetensors", wrapped);
+    ExpectSameTensors(ReadTensorFile(Import(folder_ + "/wrapped.safetensors", "/wrapped") +
+                                     "/tensors.safetensors"),
+                      expected);
+  }
+}
+
+// timm's folders say which architecture they are of; some others have the same tensors.
+TEST_F(ExportTest, TheArchitectureOfAFolderIsBelieved) {
+  fs::copy(std::string(kTheirs) + "resnet18.safetensors", folder_ + "/model.safetensors");
+  const auto error_of = [&](const std::string& config) {
+    auto file = FileWriter::Create(folder_ + "/config.json");
+    EXPECT_TRUE(file.ok() && file->Append(config).ok() && file->Close().ok());
+    return std::string(ImportTorchvision(folder_, folder_ + "/run").status().message());
+  };
+  EXPECT_EQ(error_of(R"({"architecture": "resnet18", "num_classes": 1000})"), "");
+  EXPECT_EQ(error_of("{}"), "");
+  EXPECT_THAT(error_of(R"({"architecture": "resnetblur18"})"),
+              EndsWith("/config.json: architecture: expected \"resnet18\", got \"resnetblur18\""));
 }
 
 TEST_F(ExportTest, CheckpointsOfOtherModelsAreRefused) {
@@ -254,7 +293,7 @@ TEST_F(ExportTest, CheckpointsOfOtherModelsAreRefused) {
   };
   const auto saved = SaveCheckpoint(folder_, {}, entries, source);
   ASSERT_TRUE(saved.ok()) << saved.status();
-  EXPECT_EQ(ExportTorchvision(*saved, folder_ + "/tv").message(),
+  EXPECT_EQ(ExportTorchvision(*saved, folder_ + "/tv").status().message(),
             *saved + ": expected a tensor stem/conv/weight");
 }
 

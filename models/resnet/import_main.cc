@@ -19,7 +19,8 @@ const char kHelp[] =
 int main(int argc, char** argv) {
   return sluice::RunImportCommand(
       {sluice::kHelp,
-       {"model", "PATH", "", "a safetensors file, or a folder with model.safetensors"},
+       {"model", "PATH", "",
+        "a safetensors file, or a folder with model.safetensors or its shards"},
        sluice::ImportTorchvision},
       argc, argv);
 }

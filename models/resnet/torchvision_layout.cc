@@ -13,6 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "framework/base/status.h"
 #include "framework/checkpoint/checkpoint.h"
+#include "framework/train/hub_config.h"
+#include "framework/train/weight_files.h"
 #include "models/resnet/resnet.h"
 
 namespace sluice {
@@ -56,12 +58,12 @@ absl::StatusOr<Sizes> OurSizes(const Checkpoint& checkpoint) {
   return sizes;
 }
 
-absl::StatusOr<Sizes> TheirSizes(const SafetensorsReader& file) {
-  const NameIndex<StoredTensor> tensors(file.stored());
+absl::StatusOr<Sizes> TheirSizes(const WeightFiles& files) {
+  const NameIndex<StoredTensor> tensors(files.tensors());
   Sizes sizes;
   sizes.stem = "conv1.weight";
-  ASSIGN_OR_RETURN(const Shape stem, ShapeOf(tensors, file.path(), sizes.stem, 4));
-  ASSIGN_OR_RETURN(const Shape classes, ShapeOf(tensors, file.path(), "fc.bias", 1));
+  ASSIGN_OR_RETURN(const Shape stem, ShapeOf(tensors, files.path(), sizes.stem, 4));
+  ASSIGN_OR_RETURN(const Shape classes, ShapeOf(tensors, files.path(), "fc.bias", 1));
   sizes.kernel = stem[2];
   sizes.channels = stem[1];
   sizes.width = stem[0];
@@ -193,27 +195,39 @@ std::map<std::string, std::string> OptionsOf(const ResNetConfig& c) {
   return options;
 }
 
+// timm's folders have a config.json that names the architecture. Others have tensors of the same
+// names and shapes, and compute something else between them, such as resnetblur50.
+absl::Status CheckArchitecture(const std::string& model, int64_t depth) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(absl::StrCat(model, "/", kConfigFile), ignored)) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const HubConfig hub, HubConfig::Read(model));
+  return hub.Expect("architecture", {absl::StrCat("\"resnet", depth, "\"")});
+}
+
 }  // namespace
 
-absl::Status ExportTorchvision(const std::string& path, const std::string& folder,
-                               FileFaults* faults) {
+absl::StatusOr<std::vector<std::string>> ExportTorchvision(const std::string& path,
+                                                           const std::string& folder,
+                                                           const ExportOptions& options) {
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Load(path));
   ASSIGN_OR_RETURN(const Sizes sizes, OurSizes(checkpoint));
   ASSIGN_OR_RETURN(const Model model, ModelOf(sizes, path));
-  return ExportWeights(checkpoint, LayoutOf(model), /*texts=*/{}, folder, faults);
+  return ExportWeights(checkpoint, LayoutOf(model), /*texts=*/{}, folder, options);
 }
 
 absl::StatusOr<ImportedWeights> ImportTorchvision(const std::string& path, const std::string& out) {
-  std::error_code ignored;  // what cannot be looked at is opened, which says why not
-  const bool folder = std::filesystem::is_directory(path, ignored);
-  ASSIGN_OR_RETURN(const SafetensorsReader file,
-                   SafetensorsReader::Open(folder ? absl::StrCat(path, "/", kWeightsFile) : path));
-  ASSIGN_OR_RETURN(const Sizes sizes, TheirSizes(file));
-  ASSIGN_OR_RETURN(const Model model, ModelOf(sizes, file.path()));
+  ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::Open(path));
+  // Blocks have convolutions of the stem's name, too.
+  RETURN_IF_ERROR(files.Unwrap({"layer1.0.conv1.weight"}));
+  ASSIGN_OR_RETURN(const Sizes sizes, TheirSizes(files));
+  ASSIGN_OR_RETURN(const Model model, ModelOf(sizes, files.path()));
+  RETURN_IF_ERROR(CheckArchitecture(path, model.config.depth));
   const auto left_out = [](const std::string& name) {
     return absl::EndsWith(name, ".num_batches_tracked");
   };
-  return ImportWeights(file, LayoutOf(model), left_out, OptionsOf(model.config), out);
+  return ImportWeights(files, LayoutOf(model), left_out, {out, OptionsOf(model.config)});
 }
 
 }  // namespace sluice

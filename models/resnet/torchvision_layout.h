@@ -8,25 +8,27 @@
 #define SLUICE_MODELS_RESNET_TORCHVISION_LAYOUT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "framework/checkpoint/file.h"
 #include "framework/train/weight_layout.h"
 
 namespace sluice {
 
-// Writes the parameters and running statistics of `checkpoint` as `folder`, model.safetensors
-// alone. Optimizer state stays behind. `folder` is new, empty or an older export, which at every
-// moment is whole or has been replaced by a whole one; FailedPrecondition names what else lies
-// there.
-absl::Status ExportTorchvision(const std::string& checkpoint, const std::string& folder,
-                               FileFaults* faults = nullptr);
+// Writes the parameters and running statistics of `checkpoint` as `folder`, model.safetensors or
+// shards of it, and returns the names of the files. Optimizer state stays behind. `folder` is new,
+// empty or an older export, which at every moment is whole or has been replaced by a whole one;
+// FailedPrecondition names what else is there.
+absl::StatusOr<std::vector<std::string>> ExportTorchvision(const std::string& checkpoint,
+                                                           const std::string& folder,
+                                                           const ExportOptions& options = {});
 
-// Writes the model of a safetensors file, or of a folder's model.safetensors, as <out>/step-000000:
-// its parameters and statistics, and the momentum of SGD, zeros, so that the trainer goes on from
-// it. Sizes come out of shapes and the depth out of the blocks. A stem of 3x3 is taken as one that
-// keeps the size of small images, one of 7x7 as torchvision's own. Errors name a tensor that is
-// missing, unknown or of another shape, and blocks that no such model has.
+// Writes the model of a safetensors file, or of a folder's model.safetensors or shards, as
+// <out>/step-000000: its parameters and statistics, and the momentum of SGD, zeros, so that the
+// trainer goes on from it. Names may have any prefix. Sizes come out of shapes and the depth out of
+// the blocks. A stem of 3x3 is taken as one that keeps the size of small images, one of 7x7 as
+// torchvision's own. Errors name a tensor that is missing, unknown, of another shape or not finite,
+// blocks that no such model has, and another architecture that a config.json names.
 absl::StatusOr<ImportedWeights> ImportTorchvision(const std::string& model, const std::string& out);
 
 }  // namespace sluice
