@@ -67,6 +67,12 @@ def libraries():
         packages = ["libjpeg62-turbo-dev"],
     )
     system_library(
+        name = "libmagic",
+        build_file = "//third_party/libmagic:system.BUILD",
+        headers = ["magic.h"],
+        packages = ["libmagic-dev"],
+    )
+    system_library(
         name = "libpng",
         build_file = "//third_party/libpng:system.BUILD",
         headers = ["png.h", "pngconf.h", "pnglibconf.h"],

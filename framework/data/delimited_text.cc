@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
+#include "framework/data/text_file.h"
 
 namespace sluice {
 namespace {
@@ -171,7 +172,7 @@ absl::Status ForEachLine(absl::string_view what, char delimiter, PackedStream* t
   const DelimitedOptions options = {.delimiter = delimiter, .quotes = false, .names = false};
   std::string piece;  // whole lines, and the begin of one
   int64_t line = 1, columns = 0;
-  for (bool ended = false; !ended;) {
+  for (bool ended = false, first = true; !ended; first = false) {
     const size_t kept = piece.size(), some = std::max(kFewest, kept);
     if (kept >= kMost) {
       return absl::DataLossError(absl::StrCat(what, ":", line, ": expected a line of less than ",
@@ -182,6 +183,7 @@ absl::Status ForEachLine(absl::string_view what, char delimiter, PackedStream* t
     if (!got.ok()) return AddContext(got.status(), absl::StrCat("data: ", what));
     piece.resize(kept + *got);
     ended = static_cast<size_t>(*got) < some;
+    if (first) RETURN_IF_ERROR(BeginText(what, &piece));
     const size_t whole = ended ? piece.size() : piece.rfind('\n') + 1;  // 0 where no line ends
     RowReader reader(absl::string_view(piece).substr(0, whole), options, line);
     RETURN_IF_ERROR(TakeRows(what, fn, &columns, &reader));

@@ -55,7 +55,8 @@ class DelimitedText {
 };
 
 // The same of a text that is larger than memory, of which a few MiB are there at a time. Without
-// quotes and names: a row is a line, and none is longer than 16 MiB.
+// quotes and names: a row is a line, and none is longer than 16 MiB. `what` is the path of the
+// text, which begins as BeginText of text_file.h wants it.
 absl::Status ForEachLine(absl::string_view what, char delimiter, PackedStream* text,
                          const RowFunction& fn);
 

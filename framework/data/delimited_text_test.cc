@@ -52,6 +52,23 @@ TEST(DelimitedTextTest, ClickLogsHaveNoNames) {
               ElementsAre("1: 1||68fd1e64", "2: 0|5|"));
 }
 
+TEST(DelimitedTextTest, AStreamOfLinesIsText) {
+  const auto first = [](absl::string_view text) {
+    PackedStream stream(text);
+    std::string field;
+    const absl::Status status = ForEachLine("t.tsv", '\t', &stream, [&](int64_t, auto fields) {
+      field = std::string(fields[0]);
+      return absl::OkStatus();
+    });
+    return status.ok() ? field : std::string(status.message());
+  };
+  EXPECT_EQ(first("1\t2\n"), "1");
+  EXPECT_EQ(first("\xef\xbb\xbf"
+                  "1\t2\n"),
+            "1");
+  EXPECT_THAT(first({"PAR1\0", 5}), HasSubstr("t.tsv: expected text, got Apache Parquet; "));
+}
+
 // Whatever the pieces in which a text is read, its rows are those of the whole.
 TEST(DelimitedTextTest, LinesOfATextLargerThanAPiece) {
   std::string text = "a\tb\r\n\n";

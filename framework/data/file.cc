@@ -88,6 +88,12 @@ absl::Status RandomAccessFile::ReadAt(int64_t offset, int64_t size, char* to) co
                                           offset, " of the file that was opened, got ", got));
 }
 
+absl::StatusOr<std::string> ReadBegin(const RandomAccessFile& file, int64_t size) {
+  std::string begin(std::min(size, file.size()), '\0');
+  RETURN_IF_ERROR(file.ReadAt(0, static_cast<int64_t>(begin.size()), begin.data()));
+  return begin;
+}
+
 absl::Status ReadFileInto(const std::string& path, std::string* bytes) {
   int64_t size = 0;
   ASSIGN_OR_RETURN(const FileDescriptor file, OpenRegular(path, &size));

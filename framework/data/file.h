@@ -55,6 +55,9 @@ class RandomAccessFile {
   int64_t size_ = 0;
 };
 
+// Returns the first `size` bytes, or all of them if there are fewer.
+absl::StatusOr<std::string> ReadBegin(const RandomAccessFile& file, int64_t size);
+
 // Lets this process keep so many more files open, as far as the system allows it: many systems
 // begin with 1,024 and allow more to who asks.
 void AllowOpenFiles(int64_t more);

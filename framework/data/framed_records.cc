@@ -9,6 +9,7 @@
 #include "framework/base/status.h"
 #include "framework/data/crc32c.h"
 #include "framework/data/little_endian.h"
+#include "framework/data/packed.h"
 
 namespace sluice {
 namespace {
@@ -88,6 +89,12 @@ absl::StatusOr<FramedRecords> FramedRecords::Open(Framing framing, RandomAccessF
   return records;
 }
 
+absl::Status FramedRecords::Explain(const absl::Status& status) const {
+  const bool tf_record = framing_ == Framing::kTfRecord;
+  return ExplainKind(status, path(), tf_record ? FileKind::kTfRecord : FileKind::kUnknown,
+                     tf_record ? "TFRecord data" : "OFRecord data");
+}
+
 absl::Status FramedRecords::Scan() {
   const int64_t head = HeadOf(framing_), around = head + TailOf(framing_);
   Heads heads(file_);
@@ -95,7 +102,10 @@ absl::Status FramedRecords::Scan() {
     const int64_t begin = begins_.back();
     ASSIGN_OR_RETURN(const char* const bytes, heads.At(begin, head));
     const absl::StatusOr<int64_t> length = LengthOf(framing_, bytes);
-    if (!length.ok()) return AddContext(length.status(), Name(num_records()));
+    if (!length.ok()) {
+      const absl::Status damaged = AddContext(length.status(), Name(num_records()));
+      return begin > 0 ? damaged : Explain(damaged);
+    }
     if (begin + around + *length > file_.size()) break;
     begins_.push_back(begin + around + *length);
   }

@@ -45,6 +45,8 @@ class FramedRecords {
   FramedRecords(Framing framing, RandomAccessFile file)
       : framing_(framing), file_(std::move(file)) {}
   absl::Status Scan();
+  // Says of an error in the first record what the file is, if it has none.
+  absl::Status Explain(const absl::Status& status) const;
 
   Framing framing_;
   RandomAccessFile file_;

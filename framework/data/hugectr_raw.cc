@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
+#include "framework/data/file_kind.h"
 
 namespace sluice {
 namespace {
@@ -56,6 +57,13 @@ absl::StatusOr<HugeCtrRaw> HugeCtrRaw::Open(const RawColumns& columns, RandomAcc
                        kMostColumns, " columns of a kind, got ", columns.labels, " labels, ",
                        columns.numbers, " numbers and ", columns.keys, " keys"));
     }
+  }
+  // Any bytes can be numbers, so those of other files are told by what these begin with.
+  ASSIGN_OR_RETURN(const std::string begin, ReadBegin(file, kRecognizedBytes));
+  if (const RecognizedFile got = RecognizeBytes(begin); got.IsOtherThanNumbers()) {
+    return absl::DataLossError(absl::StrCat("data: ", file.path(),
+                                            ": expected samples in HugeCTR's Raw format, got ",
+                                            DescribeFile(got, file.path())));
   }
   return HugeCtrRaw(columns, std::move(file));
 }

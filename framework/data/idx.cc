@@ -43,27 +43,26 @@ absl::StatusOr<Shape> ReadHeader(PackedStream* stream) {
   return shape;
 }
 
-absl::StatusOr<IdxArray> Read(absl::string_view bytes) {
-  PackedStream stream(bytes);
+absl::StatusOr<IdxArray> Read(int64_t size, PackedStream* stream) {
   IdxArray array;
-  ASSIGN_OR_RETURN(array.shape, ReadHeader(&stream));
+  ASSIGN_OR_RETURN(array.shape, ReadHeader(stream));
   int64_t elements = 1;
-  const int64_t most = stream.AtMostLeft();
+  const int64_t most = stream->AtMostLeft();
   for (const int64_t extent : array.shape) {
     // Before they are multiplied: a product of extents that are all too many overflows.
     if (extent > 0 && elements > most / extent) {
-      return Expected(array.shape.ToString(), " elements, got ", most, " at most in ", bytes.size(),
+      return Expected(array.shape.ToString(), " elements, got ", most, " at most in ", size,
                       " bytes");
     }
     elements *= extent;
   }
   array.values.resize(elements);
-  ASSIGN_OR_RETURN(const int64_t got, stream.Read(array.values.data(), elements));
+  ASSIGN_OR_RETURN(const int64_t got, stream->Read(array.values.data(), elements));
   if (got < elements) {
     return Expected(elements, " elements of ", array.shape.ToString(), ", got ", got);
   }
   uint8_t beyond = 0;
-  ASSIGN_OR_RETURN(const int64_t more, stream.Read(&beyond, 1));
+  ASSIGN_OR_RETURN(const int64_t more, stream->Read(&beyond, 1));
   if (more > 0) return Expected(elements, " elements of ", array.shape.ToString(), ", got more");
   return array;
 }
@@ -71,14 +70,19 @@ absl::StatusOr<IdxArray> Read(absl::string_view bytes) {
 }  // namespace
 
 absl::StatusOr<IdxArray> ParseIdx(absl::string_view name, absl::string_view bytes) {
-  absl::StatusOr<IdxArray> array = Read(bytes);
+  PackedStream stream(bytes);
+  absl::StatusOr<IdxArray> array = Read(static_cast<int64_t>(bytes.size()), &stream);
   if (!array.ok()) return AddContext(array.status(), name);
   return array;
 }
 
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  return ParseIdx(absl::StrCat("data: ", path), bytes);
+  ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  PackedStream stream(file);
+  absl::StatusOr<IdxArray> array = Read(file.size(), &stream);
+  if (array.ok()) return array;
+  return ExplainKind(AddContext(array.status(), absl::StrCat("data: ", path)), path, FileKind::kIdx,
+                     "an IDX array");
 }
 
 }  // namespace sluice

@@ -15,7 +15,7 @@
 #include "framework/base/hash.h"
 #include "framework/base/printable.h"
 #include "framework/base/status.h"
-#include "framework/data/file.h"
+#include "framework/data/text_file.h"
 
 namespace sluice {
 namespace {
@@ -48,7 +48,7 @@ int HeaderLines(absl::string_view bytes) {
 }
 
 absl::StatusOr<Lines> ReadLines(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadTextFile(path));
   const int header = HeaderLines(bytes);
   Lines result;
   int64_t number = 0;

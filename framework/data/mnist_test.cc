@@ -12,6 +12,8 @@
 namespace sluice {
 namespace {
 
+using ::testing::HasSubstr;
+
 std::string Idx(const std::vector<int>& extents, const std::vector<int>& values) {
   std::string bytes = {0, 0, 8, static_cast<char>(extents.size())};
   for (const int extent : extents) bytes += {0, 0, 0, static_cast<char>(extent)};
@@ -61,18 +63,25 @@ TEST_F(MnistTest, FilesThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(Error(), "data: " + folder_ +
                          ": expected pictures of one size, got [1,2,1] to train and [2,1,1] to "
                          "test");
-  Write("train-labels-idx1-ubyte.gz", Idx({2}, {7, 8}));
+  Write("train-labels-idx1-ubyte.gz", Gzipped(Idx({2}, {7, 8})));
   EXPECT_EQ(Error(), "data: " + folder_ +
                          "/train-labels-idx1-ubyte.gz: expected a label for each "
                          "of 3 pictures, got [2]");
-  Write("train-images-idx3-ubyte.gz", Idx({3, 2}, {1, 2, 3, 4, 5, 6}));
+  Write("train-images-idx3-ubyte.gz", Gzipped(Idx({3, 2}, {1, 2, 3, 4, 5, 6})));
   EXPECT_EQ(Error(), "data: " + folder_ +
                          "/train-images-idx3-ubyte.gz: expected [pictures, "
                          "height, width], got [3,2]");
-  Write("train-images-idx3-ubyte.gz", "text");
+  Write("train-images-idx3-ubyte.gz", Gzipped("text"));
+  EXPECT_EQ(Error(),
+            "data: " + folder_ + "/train-images-idx3-ubyte.gz: expected an IDX array, got text");
+  Write("train-images-idx3-ubyte.gz", Gzipped({1, 2, 3, 4}));
   EXPECT_EQ(Error(), "data: " + folder_ +
                          "/train-images-idx3-ubyte.gz: expected an IDX file, "
-                         "which begins with 00 00, got 74 65");
+                         "which begins with 00 00, got 01 02");
+  Write("train-images-idx3-ubyte.gz", Idx({3, 2}, {1, 2, 3, 4, 5, 6}));
+  EXPECT_THAT(Error(),
+              HasSubstr("/train-images-idx3-ubyte.gz: expected packed bytes, as .gz in its "
+                        "name says, got an IDX array; "));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "framework/base/status.h"
 #include "framework/data/file.h"
 #include "framework/data/packed.h"
+#include "framework/data/text_file.h"
 #include "framework/data/zip.h"
 
 namespace sluice {
@@ -256,7 +257,9 @@ absl::StatusOr<NpyArray> ParseNpy(absl::string_view name, absl::string_view byte
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
   PackedStream stream(file);
-  return Read(absl::StrCat("data: ", path), &stream);
+  absl::StatusOr<NpyArray> array = Read(absl::StrCat("data: ", path), &stream);
+  if (array.ok()) return array;
+  return ExplainKind(array.status(), path, FileKind::kNpy, "a NumPy array");
 }
 
 std::string NpyBytes(const NpyArray& array) {
@@ -294,8 +297,10 @@ absl::StatusOr<NamedArrays> ParseNpz(absl::string_view name, std::string bytes) 
 }
 
 absl::StatusOr<NamedArrays> ReadNpz(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path));
-  return ParseNpz(absl::StrCat("data: ", path), std::move(bytes));
+  ASSIGN_OR_RETURN(std::string bytes, ReadAnyBytes(path));
+  absl::StatusOr<NamedArrays> arrays = ParseNpz(absl::StrCat("data: ", path), std::move(bytes));
+  if (arrays.ok()) return arrays;
+  return ExplainKind(arrays.status(), path, FileKind::kZip, "an .npz of NumPy arrays");
 }
 
 absl::StatusOr<std::string> NpzBytes(const NamedArrays& arrays, bool deflate) {

@@ -21,6 +21,7 @@ class PackedStream::Input {
   explicit Input(absl::string_view bytes) : bytes_(bytes) {}
   explicit Input(const RandomAccessFile* file) : file_(file), left_in_file_(file->size()) {}
 
+  const RandomAccessFile* file() const { return file_; }  // null: the bytes are in memory
   int64_t left() const { return static_cast<int64_t>(bytes_.size()) + left_in_file_; }
   // As many bytes as are left, if `size` of them are not; they are given again.
   absl::StatusOr<absl::string_view> Peek(size_t size) {
@@ -86,7 +87,6 @@ class PackedStream::Unpacker {
 namespace {
 
 constexpr size_t kMostZstandardHead = 18;  // of a frame
-constexpr absl::string_view kGzip = "\x1f\x8b", kZstandard = "\x28\xb5\x2f\xfd";
 
 class Gunzip : public PackedStream::Unpacker {
  public:
@@ -104,7 +104,6 @@ class Gunzip : public PackedStream::Unpacker {
   }
 
   absl::StatusOr<int64_t> Read(uint8_t* to, int64_t size) override {
-    constexpr int64_t kAtOnce = int64_t{1} << 30;  // zlib counts in 32 bits
     int64_t done = 0;
     while (done < size) {
       if (stream_.avail_in == 0) {
@@ -121,7 +120,8 @@ class Gunzip : public PackedStream::Unpacker {
       const bool all_given = stream_.avail_in == 0 && input_.left() == 0;
       if (code == Z_STREAM_END) {
         if (all_given) break;
-        RETURN_IF_ERROR(BeginMember());
+        ASSIGN_OR_RETURN(const bool another, BeginMember());
+        if (!another) break;
       } else if (code == Z_BUF_ERROR || (code == Z_OK && all_given && stream_.avail_out > 0)) {
         return absl::DataLossError("the gzipped file is cut short");
       } else if (code != Z_OK) {
@@ -133,17 +133,29 @@ class Gunzip : public PackedStream::Unpacker {
   }
 
  private:
-  // A gzipped file may be several, one behind the other.
-  absl::Status BeginMember() {
-    ASSIGN_OR_RETURN(const absl::string_view next,
-                     stream_.avail_in > 0
-                         ? absl::string_view(reinterpret_cast<const char*>(stream_.next_in), 1)
-                         : input_.Peek(1));
-    if (!absl::StartsWith(next, kGzip.substr(0, 1))) {
-      return absl::DataLossError("expected the end or another gzipped file behind the first");
+  static constexpr int64_t kAtOnce = int64_t{1} << 30;  // zlib counts in 32 bits
+
+  // Begins the next of several gzipped files that follow each other in one, and returns whether
+  // there is one. Zeros up to the end, as tapes and blocks leave them, are skipped.
+  absl::StatusOr<bool> BeginMember() {
+    absl::string_view next(reinterpret_cast<const char*>(stream_.next_in), stream_.avail_in);
+    if (next.empty()) {
+      ASSIGN_OR_RETURN(next, input_.Peek(1));
     }
-    SLUICE_CHECK(inflateReset(&stream_) == Z_OK);
-    return absl::OkStatus();
+    if (next[0] == '\x1f') {
+      SLUICE_CHECK(inflateReset(&stream_) == Z_OK);
+      return true;
+    }
+    stream_.avail_in = 0;
+    for (; !next.empty() || input_.left() > 0; next = {}) {
+      if (next.empty()) {
+        ASSIGN_OR_RETURN(next, input_.Next(kAtOnce));
+      }
+      if (next.find_first_not_of('\0') == next.npos) continue;
+      return absl::DataLossError(
+          "expected the end, zeros or another gzipped file after the first one");
+    }
+    return false;
   }
 
   z_stream stream_ = {};
@@ -214,14 +226,18 @@ PackedStream::PackedStream(std::unique_ptr<Input> input) : input_(std::move(inpu
 absl::Status PackedStream::Open() {
   ASSIGN_OR_RETURN(const absl::string_view begin, input_->Peek(kMostZstandardHead));
   uint64_t announced = input_->left();
-  if (absl::StartsWith(begin, kGzip)) {
+  const FileKind kind = KindOfMagic(begin);
+  if (kind == FileKind::kGzip) {
     uint32_t of_gzip = 0;
     RETURN_IF_ERROR(input_->ReadLast(sizeof(of_gzip), reinterpret_cast<char*>(&of_gzip)));
     announced = of_gzip;
     unpacker_ = std::make_unique<Gunzip>(input_.get());
-  } else if (absl::StartsWith(begin, kZstandard)) {
+  } else if (kind == FileKind::kZstandard) {
     announced = ZSTD_getFrameContentSize(begin.data(), begin.size());
     unpacker_ = std::make_unique<Unzstd>(input_.get());
+  } else if (input_->file() != nullptr && !PackedEnding(input_->file()->path()).empty()) {
+    ASSIGN_OR_RETURN(const absl::string_view more, input_->Peek(kRecognizedBytes));
+    RETURN_IF_ERROR(CheckPackedName(input_->file()->path(), more));
   }
   if (announced <= INT64_MAX) {
     announced_size_ = std::min(static_cast<int64_t>(announced), AtMostLeft());
@@ -264,15 +280,34 @@ absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view byt
   }
 }
 
-bool IsPackedName(absl::string_view path) {
-  return absl::EndsWith(path, ".gz") || absl::EndsWith(path, ".zst");
+absl::StatusOr<std::string> ReadUnpackedBegin(const std::string& path, int64_t size) {
+  ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  PackedStream stream(file);
+  std::string begin(size, '\0');
+  const absl::StatusOr<int64_t> got = stream.Read(reinterpret_cast<uint8_t*>(begin.data()), size);
+  if (!got.ok()) return AddContext(got.status(), absl::StrCat("data: ", path));
+  begin.resize(*got);
+  return begin;
+}
+
+absl::Status ExplainKind(const absl::Status& status, const std::string& path, FileKind kind,
+                         absl::string_view expected) {
+  if (!absl::IsDataLoss(status) && !absl::IsInvalidArgument(status)) return status;
+  const absl::StatusOr<std::string> begin = ReadUnpackedBegin(path, kRecognizedBytes);
+  if (!begin.ok()) return status;
+  const RecognizedFile got = RecognizeBytes(*begin);
+  if (got.kind == kind || !got.IsOtherThanNumbers()) return status;
+  return absl::Status(status.code(), absl::StrCat("data: ", path, ": expected ", expected, ", got ",
+                                                  DescribeFile(got, path)));
 }
 
 absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path,
                                               const SpoolOptions& options) {
   ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
-  if (!IsPackedName(path)) return file;
   constexpr int64_t kAtOnce = int64_t{1} << 20;
+  // Many files are opened that are not packed: a stream reads more of one than this.
+  ASSIGN_OR_RETURN(const std::string begin, ReadBegin(file, kMostZstandardHead));
+  if (!IsPacked(KindOfMagic(begin)) && PackedEnding(path).empty()) return file;
   PackedStream stream(file);
   SpooledFile unpacked(path, options);
   unpacked.Reserve(stream.AnnouncedSize());

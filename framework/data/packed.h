@@ -9,17 +9,20 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/data/file.h"
+#include "framework/data/file_kind.h"
 #include "framework/data/spooled_file.h"
 
 namespace sluice {
 
 // What gunzip or unzstd would make of some bytes, or the bytes themselves where they do not begin
-// as a packed file does. Nothing is unpacked that is not asked for.
+// as a packed file does (file_kind.h), whatever the file's name says. Nothing is unpacked that is
+// not asked for.
 class PackedStream {
  public:
   // `bytes` must outlive it.
   explicit PackedStream(absl::string_view bytes);
-  // Of a file, which must outlive it, too: a MiB at a time is in memory.
+  // Of a file, which must outlive it, too: a MiB at a time is in memory. One whose name says that
+  // it is packed, and that is not, gives an error instead of its bytes.
   explicit PackedStream(const RandomAccessFile& file);
   ~PackedStream();
   PackedStream(const PackedStream&) = delete;
@@ -51,10 +54,16 @@ class PackedStream {
 // what is packed, as little may be packed of more than there is memory for.
 absl::StatusOr<std::string> Unpack(absl::string_view name, absl::string_view bytes);
 
-// Whether a file's name says that it is packed: .gz, .zst.
-bool IsPackedName(absl::string_view path);
-// A file of which any part may be read: one whose name says that it is packed is unpacked first,
-// into memory or, where it is large, into a file without a name.
+// Returns the first `size` bytes of a file as a stream gives them, or all of them.
+absl::StatusOr<std::string> ReadUnpackedBegin(const std::string& path, int64_t size);
+
+// Returns the error with which a reader of `expected`, "an IDX array", has given up on a file. If
+// the file is of another kind than the reader's, it says instead which one that is.
+absl::Status ExplainKind(const absl::Status& status, const std::string& path, FileKind kind,
+                         absl::string_view expected);
+
+// A file of which any part may be read: one that is packed, by its bytes, is unpacked first, into
+// memory or, where it is large, into a file without a name.
 absl::StatusOr<RandomAccessFile> OpenUnpacked(const std::string& path,
                                               const SpoolOptions& options = {});
 

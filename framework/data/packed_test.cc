@@ -59,7 +59,26 @@ TEST(PackedTest, WhatIsDamagedIsAnError) {
   EXPECT_THAT(std::string(ReadAll(wrong, 1 << 20).status().message()),
               HasSubstr("the gzipped file is damaged: incorrect data check"));
   EXPECT_THAT(std::string(ReadAll(packed + "garbage", 1 << 20).status().message()),
-              HasSubstr("expected the end or another gzipped file behind the first"));
+              HasSubstr("expected the end, zeros or another gzipped file after the first one"));
+}
+
+// As tapes and blocks leave them, and gzip(1) takes them: in memory, and over pieces of a file.
+TEST(PackedTest, ZerosBehindAGzippedFileAreSkipped) {
+  const std::string packed = Gzipped(Text()) + Gzipped("more");
+  const std::string path = ::testing::TempDir() + "/zeros.gz";
+  for (const size_t zeros : {1, 512, 3 << 20}) {
+    const std::string bytes = packed + std::string(zeros, '\0');
+    for (const int64_t at_once : {1, 4096, 100000}) {
+      EXPECT_EQ(ReadAll(bytes, at_once).value(), Text() + "more") << zeros;
+    }
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto file = OpenUnpacked(path);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(file->size(), 5004);
+    EXPECT_THAT(std::string(ReadAll(bytes + "x", 1 << 20).status().message()),
+                HasSubstr("expected the end, zeros or another gzipped file after the first one"));
+    EXPECT_FALSE(ReadAll(bytes + Gzipped("more"), 1 << 20).ok());
+  }
 }
 
 TEST(PackedTest, WhatIsDamagedInAZstdFileIsAnError) {
@@ -79,7 +98,7 @@ TEST(PackedTest, WhatIsDamagedInAZstdFileIsAnError) {
               HasSubstr("the zstd file is damaged before byte 0: Unsupported frame parameter"));
 }
 
-TEST(PackedTest, FilesArePackedByTheirNames) {
+TEST(PackedTest, FilesArePackedByTheirBytes) {
   const std::string folder = ::testing::TempDir() + "/";
   std::ofstream(folder + "a.zst", std::ios::binary) << Zstandard("text");
   std::ofstream(folder + "a.gz", std::ios::binary) << Gzipped("text");
@@ -87,12 +106,33 @@ TEST(PackedTest, FilesArePackedByTheirNames) {
   for (const char* name : {"a.zst", "a.gz", "a"}) {
     const auto file = OpenUnpacked(folder + name);
     ASSERT_TRUE(file.ok()) << file.status();
-    EXPECT_EQ(file->size(), name[1] == '.' ? 4 : Gzipped("text").size()) << name;
+    EXPECT_EQ(file->size(), 4) << name;
     EXPECT_EQ(file->path(), folder + name);
   }
   std::ofstream(folder + "a.zst", std::ios::binary) << Zstandard("text").substr(0, 7);
   EXPECT_EQ(OpenUnpacked(folder + "a.zst").status(),
             absl::DataLossError("data: " + folder + "a.zst: the zstd file is cut short"));
+  std::ofstream(folder + "a.zst", std::ios::binary) << "text";
+  EXPECT_THAT(std::string(OpenUnpacked(folder + "a.zst").status().message()),
+              HasSubstr("expected packed bytes, as .zst in its name says, got text"));
+}
+
+TEST(PackedTest, AFileOfAnotherKindIsNamed) {
+  const std::string path = ::testing::TempDir() + "/kind";
+  const auto explain = [&](const std::string& bytes, absl::Status status) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    return ExplainKind(status, path, FileKind::kIdx, "an IDX array");
+  };
+  const absl::Status damaged = absl::DataLossError("damaged");
+  const std::string idx("\0\0\x08\x01", 4);
+  for (const std::string& own : {idx, Gzipped(idx), std::string("\x01\x02\0", 3)}) {
+    EXPECT_EQ(explain(own, damaged), damaged);
+  }
+  EXPECT_EQ(explain("text", absl::NotFoundError("none")), absl::NotFoundError("none"));
+  EXPECT_EQ(explain("text", damaged),
+            absl::DataLossError("data: " + path + ": expected an IDX array, got text"));
+  EXPECT_THAT(std::string(explain(Gzipped(std::string("PAR1\0", 5)), damaged).message()),
+              HasSubstr("expected an IDX array, got Apache Parquet; "));
 }
 
 // A file of several MiB, of which the stream has one in memory at a time.

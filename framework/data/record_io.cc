@@ -12,6 +12,7 @@
 #include "framework/base/status.h"
 #include "framework/data/file.h"
 #include "framework/data/little_endian.h"
+#include "framework/data/packed.h"
 
 namespace sluice {
 namespace {
@@ -149,7 +150,7 @@ absl::StatusOr<std::map<int64_t, int64_t>> ReadIndex(const std::string& path, in
 }  // namespace
 
 absl::StatusOr<RecordFile> RecordFile::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(RandomAccessFile file, OpenUnpacked(path));
   RecordFile records(std::move(file));
   const int64_t size = records.bytes();
   ASSIGN_OR_RETURN(const auto begins, ReadIndex(IndexOf(path), size));
@@ -174,8 +175,9 @@ absl::StatusOr<PictureRecord> RecordFile::Read(int64_t key) const {
   std::string bytes(place.end - place.begin, '\0');
   RETURN_IF_ERROR(file_.ReadAt(place.begin, place.end - place.begin, bytes.data()));
   absl::StatusOr<PictureRecord> record = ParseRecord(bytes);
-  RETURN_IF_ERROR(AddContext(record.status(), absl::StrCat(file_.path(), ": record ", key)));
-  return record;
+  if (record.ok()) return record;
+  return ExplainKind(AddContext(record.status(), absl::StrCat(file_.path(), ": record ", key)),
+                     file_.path(), FileKind::kRecordIo, "RecordIO of MXNet");
 }
 
 absl::Status WriteRecords(const std::string& path,

@@ -15,7 +15,8 @@
 #include "framework/base/memory.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
-#include "framework/data/packed.h"
+#include "framework/data/file_kind.h"
+#include "framework/data/text_file.h"
 
 namespace sluice {
 namespace {
@@ -54,12 +55,11 @@ absl::Status ListFiles(const fs::path& folder, const SkipFolder& skip,
 
 // That there is memory for the files, which are there twice for a moment: as files, and as parts of
 // what is learned and what is held out.
-absl::Status CheckMemory(const std::vector<std::string>& paths, const fs::path& root,
-                         const std::string& whole) {
+absl::Status CheckMemory(const std::vector<std::string>& paths, const std::string& whole) {
   double bytes = 0;
   for (const std::string& path : paths) {
     std::error_code error;
-    const uintmax_t size = fs::file_size(root / path, error);
+    const uintmax_t size = fs::file_size(path, error);
     if (!error) bytes += static_cast<double>(size);  // else reading it tells why
   }
   const MemoryLimits limits = ReadMemoryLimits();
@@ -74,17 +74,47 @@ absl::Status CheckMemory(const std::vector<std::string>& paths, const fs::path& 
       static_cast<double>(limits.most) / kMiB, limits.source));
 }
 
-absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& paths, const std::string& root,
-                                     const std::string& whole) {
-  RETURN_IF_ERROR(CheckMemory(paths, root, whole));
-  std::vector<TextFile> files;
-  for (const std::string& path : paths) {
-    const std::string file = (fs::path(root) / path).string();
-    ASSIGN_OR_RETURN(std::string bytes, ReadFile(file));
-    if (IsPackedName(path)) {
-      ASSIGN_OR_RETURN(bytes, Unpack(absl::StrCat("data: ", file), bytes));
+// InvalidArgument where a file is no text. One that is packed passes, as it is not unpacked here.
+absl::Status CheckBegin(const std::string& path) {
+  ASSIGN_OR_RETURN(const RandomAccessFile file, RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(const std::string begin, ReadBegin(file, kRecognizedBytes));
+  return IsPacked(KindOfMagic(begin)) ? absl::OkStatus() : CheckText(path, begin);
+}
+
+// Ends the error that the first of `paths` is no text: with how many of the others are none, and
+// with the advice.
+absl::Status EndError(const absl::Status& status, absl::Span<const std::string> paths,
+                      const TextCorpusOptions& options) {
+  if (!absl::IsInvalidArgument(status)) return status;
+  const int64_t others = std::count_if(paths.begin() + 1, paths.end(), [](const std::string& path) {
+    return absl::IsInvalidArgument(CheckBegin(path));
+  });
+  std::string more;
+  if (others == 1) more = "; another file of the folder is no text either";
+  if (others > 1)
+    more = absl::StrCat("; ", others, " other files of the folder are no text either");
+  return absl::InvalidArgumentError(
+      absl::StrCat(status.message(), more, options.advice.empty() ? "" : "; ", options.advice));
+}
+
+absl::StatusOr<TextCorpus> ReadFiles(const std::vector<std::string>& names, const std::string& root,
+                                     const std::string& whole, const TextCorpusOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string& name : names) paths.push_back((fs::path(root) / name).string());
+  const auto from = [&](size_t i) { return absl::MakeConstSpan(paths).subspan(i); };
+  if (const absl::Status memory = CheckMemory(paths, whole); !memory.ok()) {
+    // No memory helps a file that is no text.
+    for (size_t i = 0; i < paths.size() && !options.any_bytes; ++i) {
+      RETURN_IF_ERROR(EndError(CheckBegin(paths[i]), from(i), options));
     }
-    files.push_back({path, std::move(bytes)});
+    return memory;
+  }
+  std::vector<TextFile> files;
+  for (size_t i = 0; i < paths.size(); ++i) {
+    absl::StatusOr<std::string> bytes =
+        options.any_bytes ? ReadAnyBytes(paths[i]) : ReadTextFile(paths[i]);
+    if (!bytes.ok()) return EndError(bytes.status(), from(i), options);
+    files.push_back({names[i], *std::move(bytes)});
   }
   return SplitCorpus(std::move(files));
 }
@@ -121,7 +151,8 @@ TextCorpus SplitCorpus(std::vector<TextFile> files) {
   return corpus;
 }
 
-absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFolder& skip) {
+absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path,
+                                          const TextCorpusOptions& options) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
@@ -132,12 +163,12 @@ absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFol
   TextCorpus corpus;
   if (fs::is_directory(status)) {
     std::vector<std::string> paths;
-    RETURN_IF_ERROR(ListFiles(path, skip, &paths));
+    RETURN_IF_ERROR(ListFiles(path, options.skip, &paths));
     for (std::string& file : paths) file = fs::path(file).lexically_relative(path).string();
-    ASSIGN_OR_RETURN(corpus, ReadFiles(paths, path, path));
+    ASSIGN_OR_RETURN(corpus, ReadFiles(paths, path, path, options));
   } else if (fs::is_regular_file(status)) {
     ASSIGN_OR_RETURN(corpus, ReadFiles({fs::path(path).filename().string()},
-                                       fs::path(path).parent_path().string(), path));
+                                       fs::path(path).parent_path().string(), path, options));
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("data: expected a file or a folder of text, ", path, " is neither"));

@@ -32,11 +32,21 @@ TextCorpus SplitCorpus(std::vector<TextFile> files);
 // Whether a folder below the one that is read is left out, such as that of a run.
 using SkipFolder = std::function<bool(const std::string& path)>;
 
+struct TextCorpusOptions {
+  SkipFolder skip = {};
+  // Takes the bytes of files that are no text, too, and keeps byte order marks. Otherwise such a
+  // file is an error.
+  bool any_bytes = false;
+  std::string advice = {};  // ends that error, if it is given
+};
+
 // `path` is a file, or a folder of which every regular file is read; hidden files and folders are
-// left out, and folders that `skip` names, if it is set. What is named ".gz" or ".zst" is unpacked.
-// A link that leads nowhere or in a circle is left out with a warning that names it. Errors: not
-// found, not readable, no text at all, more than there is memory for.
-absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path, const SkipFolder& skip = {});
+// left out, and folders that `skip` names, if it is set. Each file is read as ReadTextFile of
+// text_file.h does: what gzip or zstd has packed is unpacked. A link that leads nowhere or in a
+// circle is left out with a warning that names it. Errors: not found, not readable, a file that is
+// no text, no text at all, more than there is memory for.
+absl::StatusOr<TextCorpus> ReadTextCorpus(const std::string& path,
+                                          const TextCorpusOptions& options = {});
 
 // Files packed into one: for each a line "path bytes" and then as many bytes.
 absl::StatusOr<TextCorpus> ReadPackedCorpus(const std::string& path);

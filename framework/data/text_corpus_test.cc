@@ -84,7 +84,7 @@ TEST_F(TextCorpusTest, SkippedFoldersAreNotRead) {
     asked.push_back(std::filesystem::path(path).filename());
     return asked.back() == "1";
   };
-  const absl::StatusOr<TextCorpus> corpus = ReadTextCorpus(root_, skip);
+  const absl::StatusOr<TextCorpus> corpus = ReadTextCorpus(root_, {.skip = skip});
   ASSERT_TRUE(corpus.ok()) << corpus.status();
   EXPECT_EQ(corpus->training + corpus->held_out, "text\n");
   EXPECT_THAT(asked, ::testing::UnorderedElementsAre("kept", "runs", "1"));
@@ -112,7 +112,8 @@ TEST_F(TextCorpusTest, PipesAndFilesLargerThanMemoryAreRefusedAtOnce) {
   EXPECT_EQ(ReadPackedCorpus(pipe).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(ReadTextCorpus(pipe).status().message()), HasSubstr("pipe is neither"));
   const std::string large = Write("large", "");
-  std::filesystem::resize_file(large, uintmax_t{1} << 43);  // one hole
+  std::ofstream(large) << std::string(1 << 16, 'x');
+  std::filesystem::resize_file(large, uintmax_t{1} << 43);  // a hole
   for (const std::string& path : {large, root_}) {
     const absl::Status status = ReadTextCorpus(path).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
@@ -137,6 +138,33 @@ TEST_F(TextCorpusTest, WhatIsPackedIsItsText) {
   Write("text.gz", Gzipped(text).substr(0, 500));
   EXPECT_EQ(ReadTextCorpus(packed).status().message(),
             "data: " + packed + ": the gzipped file is cut short");
+}
+
+// What holds of a file holds of each file in a folder, also where all is more than memory.
+TEST_F(TextCorpusTest, AFileThatIsNoTextIsRefused) {
+  Write("a.txt", "some text\n");
+  const std::string parquet = Write("b.dat", std::string("PAR1 \0\0 PAR1", 12));
+  for (const std::string& path : {parquet, root_}) {
+    EXPECT_EQ(ReadTextCorpus(path).status().message(),
+              "data: " + parquet +
+                  ": expected text, got Apache Parquet; write it as text with bazel run "
+                  "//tools:dataset -- convert " +
+                  parquet + " NAME.csv");
+  }
+  Write("c.png", "\x89PNG\r\n\x1a\n");
+  Write("d/e.npy", "\x93NUMPY");
+  Write("f.txt.gz", "text");
+  const TextCorpusOptions advised = {.advice = "take care"};
+  EXPECT_THAT(
+      std::string(ReadTextCorpus(root_, advised).status().message()),
+      ::testing::EndsWith(" NAME.csv; 2 other files of the folder are no text either; take care"));
+  const auto raw = ReadTextCorpus(root_, {.any_bytes = true});
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  EXPECT_EQ(raw->training.size() + raw->held_out.size(), 10u + 12 + 8 + 6 + 4);
+  std::filesystem::remove(root_ + "/f.txt.gz");
+  std::filesystem::resize_file(Write("large", ""), uintmax_t{1} << 43);
+  EXPECT_THAT(std::string(ReadTextCorpus(root_).status().message()), HasSubstr("Apache Parquet"));
+  std::filesystem::remove(root_ + "/large");
 }
 
 TEST_F(TextCorpusTest, PackedFilesEqualTheFolder) {

@@ -8,20 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
-#include "framework/data/file.h"
-#include "framework/data/packed.h"
+#include "framework/data/text_file.h"
 #include "framework/data/wiki_text.h"
 
 namespace sluice {
 namespace {
 
 constexpr uint64_t kHeldOutEvery = 10;
-
-// The text of a file, unpacked if it is packed.
-absl::StatusOr<std::string> ReadText(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  return Unpack(absl::StrCat("data: ", path), bytes);
-}
 
 }  // namespace
 
@@ -58,7 +51,7 @@ TextDocuments HoldOutDocuments(std::vector<std::string> documents) {
 }
 
 absl::StatusOr<TextDocuments> ReadTextDocuments(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   std::vector<std::string> documents =
       IsWikiDump(text) ? WikiArticles(text) : DocumentsBetweenBlankLines(text);
   if (documents.size() < 2) {

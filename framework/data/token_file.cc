@@ -19,7 +19,7 @@
 namespace sluice {
 namespace {
 
-constexpr int32_t kLlmCMagic = 20240520, kLlmCVersion = 1;
+constexpr int32_t kLlmCVersion = 1;
 constexpr int64_t kLlmCHeader = 256 * 4;
 
 // Little-endian, and not aligned:
@@ -208,7 +208,7 @@ absl::StatusOr<TokenFile> ReadTokens(absl::string_view name, const RandomAccessF
   RETURN_IF_ERROR(file.ReadAt(0, static_cast<int64_t>(head.size()), head.data()));
   TokenFile result;
   int64_t begin = 0;
-  if (size >= 4 && Take<int32_t>(head, 0) == kLlmCMagic) {
+  if (size >= 4 && Take<int32_t>(head, 0) == kLlmCTokens16) {
     result.format = TokenFormat::kLlmC;
     if (size < kLlmCHeader) {
       return Damaged(name, size, "a header of ", kLlmCHeader, " bytes, got the end");
@@ -282,7 +282,7 @@ absl::StatusOr<TokenFileBytes> BytesOfTokens(const TokenFile& file, int64_t voca
       return absl::InvalidArgumentError(
           absl::StrCat("data: expected at most 2^31 - 1 tokens for llm.c, got ", count));
     }
-    Put(kLlmCMagic, &result.bin);
+    Put(kLlmCTokens16, &result.bin);
     Put(kLlmCVersion, &result.bin);
     Put(static_cast<int32_t>(count), &result.bin);
     result.bin.resize(kLlmCHeader);

@@ -12,6 +12,10 @@
 
 namespace sluice {
 
+// What a file of llm.c's tokens begins with: of tokens of 16 bits, as GPT-2 has them, and of 32
+// bits, as Llama 3 has them.
+constexpr int32_t kLlmCTokens16 = 20240520, kLlmCTokens32 = 20240801;
+
 enum class TokenFormat : uint8_t {
   kNanoGpt,   // .bin: u16 after u16
   kLlmC,      // .bin: 256 i32, of which the first three say 20240520, 1, count; then count u16

@@ -26,6 +26,7 @@
 #include "framework/data/packed.h"
 #include "framework/data/record_io.h"
 #include "framework/data/record_photos.h"
+#include "framework/data/text_file.h"
 #include "framework/data/token_file.h"
 
 namespace sluice {
@@ -425,8 +426,7 @@ absl::StatusOr<std::string> ConvertTable(const FileOf& in, const FileOf& out,
                                          const RawColumns& columns) {
   if (in.format == FileFormat::kHugeCtrRaw) return ConvertRaw(in, out, columns);
   const bool csv = in.format == FileFormat::kCsv;
-  ASSIGN_OR_RETURN(const std::string packed, ReadFile(in.path));
-  ASSIGN_OR_RETURN(const std::string text, Unpack(absl::StrCat("data: ", in.path), packed));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(in.path));
   // A .csv begins with names; a .tsv, as Criteo's is, has none, and keeps those of a .csv as a row.
   ASSIGN_OR_RETURN(const DelimitedText table,
                    DelimitedText::Open(in.path, text,
@@ -476,9 +476,10 @@ absl::StatusOr<std::string> ConvertFile(const FileOf& in, const FileOf& out,
                      "{nanogpt, llm.c, megatron}, got ", FileFormatName(in.format), " and ",
                      FileFormatName(out.format)));
   }
-  if (IsPackedName(out.path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(out.path, ": expected a name without .gz or .zst: nothing is packed here"));
+  if (!PackedEnding(out.path).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(out.path, ": expected a name without ",
+                                                   PackedEnding(out.path),
+                                                   ": nothing is packed here"));
   }
   absl::StatusOr<std::string> written = absl::InternalError("convert: no such content");
   if (content == Content::kRecords) written = ConvertRecords(in, out);

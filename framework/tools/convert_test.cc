@@ -39,7 +39,7 @@ class ConvertTest : public ::testing::Test {
   // What is said of it, or the error.
   std::string Convert(const std::string& in, const std::string& out, const std::string& format = "",
                       const std::string& to = "", const RawColumns& columns = {}) {
-    const auto from = FileFormatOf(folder_ + in, format), into = FileFormatOf(folder_ + out, to);
+    const auto from = FormatOfFile(folder_ + in, format), into = FormatOfNewFile(folder_ + out, to);
     if (!from.ok() || !into.ok())
       return from.ok() ? into.status().ToString() : from.status().ToString();
     const auto line = ConvertFile({folder_ + in, *from}, {folder_ + out, *into}, columns);
@@ -48,7 +48,7 @@ class ConvertTest : public ::testing::Test {
   }
   std::string Inspect(const std::string& name, const std::string& format = "",
                       const RawColumns& columns = {}) {
-    const auto of = FileFormatOf(folder_ + name, format);
+    const auto of = FormatOfFile(folder_ + name, format);
     if (!of.ok()) return of.status().ToString();
     const auto lines = InspectFile(folder_ + name, *of, columns);
     return lines.ok() ? *lines : std::string(lines.status().message());
@@ -209,6 +209,42 @@ TEST_F(ConvertTest, TokensGoRoundThroughAllThreeFormats) {
       "     1 2 65535\n");
 }
 
+// As trainers see them: a name does not make a file what it is not.
+TEST_F(ConvertTest, AFormatIsThatOfTheBytes) {
+  Write("gzip.txt", Gzipped("one\ntwo\n"));
+  EXPECT_THAT(Inspect("gzip.txt"), HasSubstr("text       8 bytes, 2 lines"));
+  Write("a.tfrecord", Pictures(Framing::kTfRecord));
+  Write("b.tfrecord", Gzipped(Pictures(Framing::kTfRecord)));
+  Write("records", Pictures(Framing::kTfRecord));
+  for (const char* name : {"b.tfrecord", "records"})
+    EXPECT_EQ(Inspect(name), Inspect("a.tfrecord"));
+  Write("a.dat", NpyBytes({'u', 1, {2, 3}, "abcdef"}));
+  EXPECT_EQ(Convert("a.dat", "a.npz"), folder_ + "a.npz: 1 arrays");
+  Write("b.npy", "no array\n");
+  EXPECT_THAT(Inspect("b.npy"), HasSubstr("format     text\n"));
+  for (const char* name : {"c.csv", "c.npy", "c.bin", "c.tfrecord", "c"}) {
+    Write(name, std::string("PAR1\0PAR1", 9));
+    EXPECT_THAT(
+        Inspect(name),
+        HasSubstr("got Apache Parquet; write it as text with bazel run //tools:dataset -- convert"))
+        << name;
+  }
+  Write("d.csv.gz", "a,b\n1,2\n");
+  EXPECT_THAT(Inspect("d.csv.gz"), HasSubstr("as .gz in its name says, got text"));
+  Write("e", std::string("\x01\x02\0\x04", 4));
+  EXPECT_THAT(Inspect("e"), HasSubstr("got bytes of no format that is known, with 01 at byte 0"));
+}
+
+// A byte order mark is no part of the first name, as spreadsheets save it.
+TEST_F(ConvertTest, ASheetWithAByteOrderMark) {
+  Write("marked.csv", "\xef\xbb\xbfweight,name\r\n1.5,\"a, b\"\r\n");
+  Write("plain.csv", "weight,name\n1.5,\"a, b\"\n");
+  EXPECT_EQ(Inspect("marked.csv"), Inspect("plain.csv"));
+  Convert("marked.csv", "marked.tsv"), Convert("plain.csv", "plain.tsv");
+  EXPECT_EQ(Read("marked.tsv"), "weight\tname\n1.5\ta, b\n");
+  EXPECT_EQ(Read("plain.tsv"), Read("marked.tsv"));
+}
+
 TEST_F(ConvertTest, WhatDoesNotFitIsOneLine) {
   Write("a.npy", NpyBytes({'u', 1, {1}, "a"}));
   Write("a.what", "x");
@@ -216,8 +252,12 @@ TEST_F(ConvertTest, WhatDoesNotFitIsOneLine) {
               HasSubstr("a.npy: expected formats that hold the same, and are not, of {tfrecord, "
                         "ofrecord, recordio}, to these from a folder of images, {npy, npz, idx}"));
   EXPECT_THAT(Convert("a.npy", "b.npy"), HasSubstr("got npy and npy"));
-  EXPECT_THAT(Convert("a.npy", "b.npz.gz"), HasSubstr("expected a name without .gz or .zst"));
-  EXPECT_THAT(Inspect("a.what"), HasSubstr("a.what: expected a name whose ending says the format"));
+  EXPECT_THAT(Convert("a.npy", "b.npz.gz"),
+              HasSubstr("expected a name without .gz: nothing is packed"));
+  EXPECT_THAT(Inspect("a.what"), HasSubstr("format     text\n"));
+  EXPECT_THAT(Convert("a.npy", "b.what"),
+              HasSubstr("b.what: expected a file or a name of a format that is read here, or "
+                        "--format of tfrecord, ofrecord, "));
   EXPECT_THAT(Inspect("a.npy", "numpy"), HasSubstr("expected a format of tfrecord, "));
   EXPECT_THAT(Inspect("none.npy"), HasSubstr("none.npy: No such file or directory"));
   Write("t.txt", "one\ntwo\n");

@@ -29,13 +29,13 @@ absl::Status Run() {
                               .keys = absl::GetFlag(FLAGS_keys),
                               .floats = !absl::GetFlag(FLAGS_integers)};
   const std::string in = absl::GetFlag(FLAGS_in), out = absl::GetFlag(FLAGS_out);
-  ASSIGN_OR_RETURN(const FileFormat format, FileFormatOf(in, absl::GetFlag(FLAGS_format)));
+  ASSIGN_OR_RETURN(const FileFormat format, FormatOfFile(in, absl::GetFlag(FLAGS_format)));
   if (out.empty()) {
     ASSIGN_OR_RETURN(const std::string lines, InspectFile(in, format, columns));
     absl::PrintF("%s", lines);
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const FileFormat to, FileFormatOf(out, absl::GetFlag(FLAGS_to)));
+  ASSIGN_OR_RETURN(const FileFormat to, FormatOfNewFile(out, absl::GetFlag(FLAGS_to)));
   ASSIGN_OR_RETURN(const std::string line, ConvertFile({in, format}, {out, to}, columns));
   absl::PrintF("%s\n", line);
   return absl::OkStatus();

@@ -1,13 +1,17 @@
 #include "framework/tools/file_format.h"
 
 #include <filesystem>
-#include <fstream>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "framework/base/status.h"
+#include "framework/data/file_kind.h"
+#include "framework/data/packed.h"
 #include "framework/data/record_parts.h"
 
 namespace sluice {
@@ -19,50 +23,93 @@ constexpr absl::string_view kNames[] = {"tfrecord", "ofrecord", "recordio", "npy
                                         "idx",      "csv",      "tsv",      "hugectr", "nanogpt",
                                         "llm.c",    "megatron", "text",     "images"};
 
-// A .bin is of tokens or, by --format alone, of HugeCTR's, which has nothing to know it by.
-FileFormat OfBin(const std::string& path) {
-  std::error_code error;
-  if (fs::exists(fs::path(path).replace_extension(".idx"), error)) return FileFormat::kMegatron;
-  const std::string magic("\xc8\xd9\x34\x01", 4);  // 20240520
-  std::string begin(magic.size(), '\0');
-  std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<int64_t>(begin.size()));
-  return begin == magic ? FileFormat::kLlmC : FileFormat::kNanoGpt;
+// The formats that names say, without .gz or .zst.
+constexpr std::pair<absl::string_view, FileFormat> kEndings[] = {
+    {".rec", FileFormat::kRecordIo},   {".npy", FileFormat::kNpy},
+    {".npz", FileFormat::kNpz},        {"-ubyte", FileFormat::kIdx},
+    {".idx", FileFormat::kIdx},        {".csv", FileFormat::kCsv},
+    {".tsv", FileFormat::kTsv},        {".tab", FileFormat::kTsv},
+    {".raw", FileFormat::kHugeCtrRaw}, {".txt", FileFormat::kText},
+    {".bin", FileFormat::kNanoGpt}};
+
+std::string AllNames() { return absl::StrJoin(kNames, ", "); }
+
+absl::StatusOr<FileFormat> ParseName(absl::string_view name) {
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (kNames[i] == name) return static_cast<FileFormat>(i);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a format of ", AllNames(), ", got ", name));
+}
+
+std::optional<FileFormat> OfEnding(absl::string_view path) {
+  const auto framing = FramingOfName(path);
+  if (framing.ok()) {
+    return *framing == Framing::kTfRecord ? FileFormat::kTfRecord : FileFormat::kOfRecord;
+  }
+  const absl::string_view name = absl::StripSuffix(path, PackedEnding(path));
+  for (const auto& [ending, format] : kEndings) {
+    if (absl::EndsWith(name, ending)) return format;
+  }
+  return std::nullopt;
+}
+
+bool IsOfText(FileFormat format) {
+  return format == FileFormat::kCsv || format == FileFormat::kTsv || format == FileFormat::kText;
+}
+
+absl::Status NoFormat(absl::string_view path, absl::string_view got) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": expected a file or a name of a format that is read here, or --format of ",
+      AllNames(), ", got ", got));
+}
+
+// Of bytes that say it; nullopt where the name must.
+std::optional<FileFormat> OfKind(FileKind kind) {
+  switch (kind) {
+    case FileKind::kNpy:
+      return FileFormat::kNpy;
+    case FileKind::kTfRecord:
+      return FileFormat::kTfRecord;
+    case FileKind::kRecordIo:
+      return FileFormat::kRecordIo;
+    case FileKind::kLlmCTokens:
+      return FileFormat::kLlmC;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
 
 absl::string_view FileFormatName(FileFormat format) { return kNames[static_cast<int>(format)]; }
 
-absl::StatusOr<FileFormat> FileFormatOf(const std::string& path, absl::string_view text) {
-  for (size_t i = 0; i < std::size(kNames); ++i) {
-    if (kNames[i] == text) return static_cast<FileFormat>(i);
-  }
-  std::string names;
-  for (const absl::string_view name : kNames)
-    absl::StrAppend(&names, names.empty() ? "" : ", ", name);
-  if (!text.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("expected a format of ", names, ", got ", text));
-  }
+absl::StatusOr<FileFormat> FormatOfNewFile(const std::string& path, absl::string_view name) {
+  if (!name.empty()) return ParseName(name);
   std::error_code error;
   if (fs::is_directory(path, error)) return FileFormat::kImageFolder;
-  const auto framing = FramingOfName(path);
-  if (framing.ok()) {
-    return *framing == Framing::kTfRecord ? FileFormat::kTfRecord : FileFormat::kOfRecord;
+  if (const auto format = OfEnding(path)) return *format;
+  return NoFormat(path, "an ending of none");
+}
+
+absl::StatusOr<FileFormat> FormatOfFile(const std::string& path, absl::string_view name) {
+  if (!name.empty()) return ParseName(name);
+  std::error_code error;
+  if (fs::is_directory(path, error)) return FileFormat::kImageFolder;
+  ASSIGN_OR_RETURN(const std::string begin, ReadUnpackedBegin(path, kRecognizedBytes));
+  const RecognizedFile file = RecognizeBytes(begin);
+  const std::optional<FileFormat> ending = OfEnding(path);
+  if (const auto format = OfKind(file.kind)) return *format;
+  if (file.kind == FileKind::kText)
+    return ending && IsOfText(*ending) ? *ending : FileFormat::kText;
+  const bool is_npz = file.kind == FileKind::kZip && ending == FileFormat::kNpz;
+  if (!ending || (file.certain && file.kind != FileKind::kEmpty && !is_npz)) {
+    return NoFormat(path, DescribeFile(file, path));
   }
-  absl::string_view name = path;
-  absl::ConsumeSuffix(&name, ".gz") || absl::ConsumeSuffix(&name, ".zst");
-  constexpr std::pair<absl::string_view, FileFormat> kEndings[] = {
-      {".rec", FileFormat::kRecordIo},   {".npy", FileFormat::kNpy},
-      {".npz", FileFormat::kNpz},        {"-ubyte", FileFormat::kIdx},
-      {".idx", FileFormat::kIdx},        {".csv", FileFormat::kCsv},
-      {".tsv", FileFormat::kTsv},        {".tab", FileFormat::kTsv},
-      {".raw", FileFormat::kHugeCtrRaw}, {".txt", FileFormat::kText}};
-  for (const auto& [ending, format] : kEndings) {
-    if (absl::EndsWith(name, ending)) return format;
-  }
-  if (absl::EndsWith(name, ".bin")) return OfBin(path);
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": expected a name whose ending says the format, or --format of ", names));
+  // Tokens, or by --format HugeCTR's samples, which have nothing to know them by.
+  const bool has_index = fs::exists(fs::path(path).replace_extension(".idx"), error);
+  if (ending == FileFormat::kNanoGpt && has_index) return FileFormat::kMegatron;
+  return *ending;
 }
 
 }  // namespace sluice

@@ -30,10 +30,13 @@ enum class FileFormat : uint8_t {
 // "tfrecord", "ofrecord", "recordio", "npy", "npz", "idx", "csv", "tsv", "hugectr", "nanogpt",
 // "llm.c", "megatron", "text", "images".
 absl::string_view FileFormatName(FileFormat format);
-// `text` is a name, or empty: then the format is that of the path's ending, and of what stands
-// beside and in the file where an ending has several, as .bin has. InvalidArgument: a name or an
-// ending of none.
-absl::StatusOr<FileFormat> FileFormatOf(const std::string& path, absl::string_view text);
+// Returns the format of a file, or of a folder: by its bytes (file_kind.h) or, if these have no
+// header, by the ending of its name. `name` is one of the names above, which is then the format, or
+// empty. InvalidArgument: no such name, a format that is not read here, bytes and an ending that
+// say nothing.
+absl::StatusOr<FileFormat> FormatOfFile(const std::string& path, absl::string_view name);
+// Returns the format of a file that is to be written, by the ending of its name.
+absl::StatusOr<FileFormat> FormatOfNewFile(const std::string& path, absl::string_view name);
 
 }  // namespace sluice
 

@@ -23,6 +23,7 @@
 #include "framework/data/npy.h"
 #include "framework/data/packed.h"
 #include "framework/data/record_io.h"
+#include "framework/data/text_file.h"
 #include "framework/data/token_file.h"
 
 namespace sluice {
@@ -174,8 +175,7 @@ absl::StatusOr<std::string> InspectArrays(const std::string& path, FileFormat fo
 }
 
 absl::StatusOr<std::string> InspectDelimited(const std::string& path, char delimiter) {
-  ASSIGN_OR_RETURN(const std::string packed, ReadFile(path));
-  ASSIGN_OR_RETURN(const std::string text, Unpack(absl::StrCat("data: ", path), packed));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   const bool csv = delimiter == ',';
   ASSIGN_OR_RETURN(
       const DelimitedText table,
@@ -226,8 +226,7 @@ absl::StatusOr<std::string> InspectTokens(const std::string& path) {
 }
 
 absl::StatusOr<std::string> InspectText(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string packed, ReadFile(path));
-  ASSIGN_OR_RETURN(const std::string text, Unpack(absl::StrCat("data: ", path), packed));
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   return Line("text",
               absl::StrCat(text.size(), " bytes, ", std::ranges::count(text, '\n'), " lines")) +
          Line("begins", PrintableLine(text.substr(0, kTextShown)));

@@ -15,6 +15,9 @@ ABSL_FLAG(int64_t, vocabulary, 0, "tokens that the model knows; 256 are bytes, G
 ABSL_FLAG(std::string, tokenizer, "",
           "a folder with GPT-2's byte pairs, encoder.json and vocab.bpe (or vocab.json and "
           "merges.txt, or tokenizer.json), which text is made into; a run keeps them");
+ABSL_FLAG(bool, raw_bytes, false,
+          "learn the bytes of all files of --data as they are, also of those that are no text; "
+          "what gzip or zstd has packed is unpacked all the same");
 ABSL_FLAG(double, dropout, 0, "share of activations set to zero while training");
 ABSL_FLAG(double, attention_dropout, 0, "share of attention's weights set to zero while training");
 ABSL_FLAG(
@@ -90,16 +93,16 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const Tokenizer& tokenizer) {
 AppFlags GptFlags() {
   AppFlags flags;
   flags.help = kHelp;
-  flags.data = {
-      "data", "PATH", "the sources of this repository",
-      "text to learn from, .gz, .zst or plain: a file, a folder of which all files are read, "
-      "or the name of a data set that //tools:dataset fetched; or tokens: a file .bin of "
-      "nanoGPT, llm.c or Megatron, or a folder of one ..train.bin and one ..val.bin"};
+  flags.data = {"data", "PATH", "the sources of this repository",
+                "text to learn from, packed by gzip or zstd or not: a file, a folder of which all "
+                "files are read, "
+                "or the name of a data set that //tools:dataset fetched; or tokens: a file .bin of "
+                "nanoGPT, llm.c or Megatron, or a folder of one ..train.bin and one ..val.bin"};
   flags.model = {{"layers", "N", kByPreset},     {"hidden", "N", kByPreset},
                  {"heads", "N", kByPreset},      {"sequence_length", "N", kByPreset},
                  {"vocabulary", "N", kByPreset}, {"tokenizer", "FOLDER", ""},
-                 {"dropout", "X", kByPreset},    {"attention_dropout", "X", ""},
-                 {"attention_draws", "WHO", ""}};
+                 {"raw_bytes", "", ""},          {"dropout", "X", kByPreset},
+                 {"attention_dropout", "X", ""}, {"attention_draws", "WHO", ""}};
   flags.more = {{"Writing text",
                  {{"sample", "", ""},
                   {"prompt", "TEXT", "an end of line"},
@@ -132,6 +135,7 @@ absl::StatusOr<GptOptions> ReadGptFlags(const AppOptions& options) {
   ASSIGN_OR_RETURN(gpt.tokenizer,
                    FindTokenizer(options, absl::GetFlag(FLAGS_tokenizer), gpt.config.vocabulary));
   ASSIGN_OR_RETURN(gpt.prompt, ReadPrompt(gpt.tokenizer.tokenizer));
+  gpt.raw_bytes = absl::GetFlag(FLAGS_raw_bytes);
   gpt.sample.length = absl::GetFlag(FLAGS_sample_length);
   gpt.sample.temperature = absl::GetFlag(FLAGS_temperature);
   gpt.sample.seed = options.session.seed;

@@ -20,6 +20,7 @@ AppFlags GptFlags();
 struct GptOptions {
   GptConfig config;
   RunTokenizer tokenizer;
+  bool raw_bytes = false;       // data need not be text
   std::vector<int32_t> prompt;  // what a sample begins with; not empty
   SampleOptions sample;         // but for `stop`
 };

@@ -27,8 +27,12 @@ namespace fs = std::filesystem;
 constexpr char kTokens[] = ".bin";
 constexpr int64_t kHeldOutPart = 10;
 
-absl::StatusOr<TextCorpus> ReadCorpus(const AppOptions& options) {
-  if (!options.data.empty()) return ReadTextCorpus(options.data, RunFolders(options.out));
+absl::StatusOr<TextCorpus> ReadCorpus(const AppOptions& options, bool raw_bytes) {
+  if (!options.data.empty()) {
+    return ReadTextCorpus(options.data, {.skip = RunFolders(options.out),
+                                         .any_bytes = raw_bytes,
+                                         .advice = "--raw_bytes learns its bytes as they are"});
+  }
   if (options.bundled.empty()) {
     return absl::NotFoundError(absl::StrCat("data: expected ", kGptCorpus,
                                             " beside the program, found none; start it with bazel "
@@ -136,10 +140,11 @@ absl::Status SetBytePairs(TextCorpus corpus, const Tokenizer& tokenizer, int64_t
 }  // namespace
 
 absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& config,
-                                    const RunTokenizer& run) {
+                                    const RunTokenizer& run, bool raw_bytes) {
   const Stop& stop = options.session.stop;
   GptData opened;
-  if (const TokenPaths paths = FindTokenFiles(options.data); !paths.training.empty()) {
+  const TokenPaths paths = raw_bytes ? TokenPaths() : FindTokenFiles(options.data);
+  if (!paths.training.empty()) {
     ASSIGN_OR_RETURN(opened, OpenTokens(paths, config, run.tokenizer));
   } else {
     if (!run.tokenizer.has_text()) {
@@ -148,7 +153,7 @@ absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& 
           "file of tokens, NAME",
           kTokens, ", for a model of ", config.vocabulary, " tokens"));
     }
-    ASSIGN_OR_RETURN(TextCorpus corpus, ReadCorpus(options));
+    ASSIGN_OR_RETURN(TextCorpus corpus, ReadCorpus(options, raw_bytes));
     RETURN_IF_ERROR(CheckStop(stop));
     const double bigram = BigramLoss(corpus.training, corpus.held_out);
     RETURN_IF_ERROR(CheckStop(stop));

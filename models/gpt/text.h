@@ -21,13 +21,13 @@ struct GptData {
   double bytes_per_token = 0;  // of what is held out; 0: nobody knows
 };
 
-// Samples of as many tokens as the model sees at once. --data is text, .gz, .zst or plain, or a
-// file
+// Samples of as many tokens as the model sees at once. --data is text (text_corpus.h), or a file
 // ".bin" of tokens, of which the last tenth is held out, or a folder of one "..train.bin" and one
-// "..val.bin", which is held out. NotFound: there is none. InvalidArgument: a token that the model
-// has not; tokens of text that nobody can make.
+// "..val.bin", which is held out. With `raw_bytes` it is bytes of any kind, in any file. NotFound:
+// there is none. InvalidArgument: a file that is no text, a token that the model does not have, or
+// text without a tokenizer.
 absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& config,
-                                    const RunTokenizer& tokenizer);
+                                    const RunTokenizer& tokenizer, bool raw_bytes = false);
 
 }  // namespace sluice
 

@@ -55,7 +55,7 @@ class TextTest : public ::testing::Test {
     return path;
   }
   absl::StatusOr<GptData> Open(const std::string& data, int64_t vocabulary,
-                               const std::string& pairs = "") const {
+                               const std::string& pairs = "", bool raw_bytes = false) const {
     AppOptions options;
     options.data = data;
     options.out = root_ + "/run";
@@ -64,7 +64,7 @@ class TextTest : public ::testing::Test {
     GptConfig config;
     config.vocabulary = vocabulary;
     config.sequence_length = kLength;
-    return OpenGptText(options, config, *tokenizer);
+    return OpenGptText(options, config, *tokenizer, raw_bytes);
   }
   std::string Error(const std::string& data, int64_t vocabulary) const {
     return std::string(Open(data, vocabulary).status().message());
@@ -88,6 +88,23 @@ TEST_F(TextTest, TextIsBytesGzippedOrNot) {
   EXPECT_EQ(packed->data.training->identity(), plain->data.training->identity());
   EXPECT_EQ(packed->data.held_out->identity(), plain->data.held_out->identity());
   EXPECT_EQ(Begin(*packed->data.training, 3), (std::vector<int32_t>{text_[0], text_[1], text_[2]}));
+}
+
+TEST_F(TextTest, BytesThatAreNoTextAreLearnedWhenThatIsMeant) {
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) bytes += static_cast<char>(i * i);
+  // Also where the name says tokens.
+  for (const char* name : {"a.dat", "a.bin"}) {
+    const std::string path = Write(name, bytes);
+    const auto opened = Open(path, 256, "", /*raw_bytes=*/true);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ(opened->data.training->num_samples(), 900 - kLength);
+    EXPECT_EQ(Begin(*opened->data.training, 5), (std::vector<int32_t>{0, 1, 4, 9, 16}));
+  }
+  EXPECT_EQ(Error(root_ + "/a.dat", 256),
+            "data: " + root_ +
+                "/a.dat: expected text, got bytes of no format that is known, with 00 at byte 0; "
+                "--raw_bytes learns its bytes as they are");
 }
 
 // The same text in fewer tokens, and what it is held against in nats of these.

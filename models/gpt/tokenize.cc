@@ -47,7 +47,7 @@ absl::StatusOr<TokenizedText> WriteTokensOf(const std::string& data, const Token
   std::error_code error;
   std::filesystem::create_directories(out, error);
   if (error) return absl::UnavailableError(absl::StrCat("out: ", out, ": ", error.message()));
-  ASSIGN_OR_RETURN(TextCorpus corpus, ReadTextCorpus(data, RunFolders(out)));
+  ASSIGN_OR_RETURN(TextCorpus corpus, ReadTextCorpus(data, {.skip = RunFolders(out)}));
   TokenizedText made;
   made.bytes = static_cast<int64_t>(corpus.training.size() + corpus.held_out.size());
   ASSIGN_OR_RETURN(made.training, WriteAll(corpus.training, tokenizer, format,

@@ -11,7 +11,7 @@
 #include "models/gpt/tokenize.h"
 #include "models/gpt/tokenizer.h"
 
-ABSL_FLAG(std::string, data, "", "text, .gz, .zst or plain: a file or a folder");
+ABSL_FLAG(std::string, data, "", "text, packed by gzip or zstd or not: a file or a folder");
 ABSL_FLAG(std::string, tokenizer, "",
           "folder with encoder.json and vocab.bpe, vocab.json and merges.txt, or tokenizer.json");
 ABSL_FLAG(std::string, format, "nanogpt", "nanogpt, llm.c or megatron");

@@ -70,7 +70,8 @@ int Main(int argc, char** argv) {
     return Build(options, gpt.config, programs);
   };
   app.open_data = [&gpt](const AppOptions& options) -> absl::StatusOr<AppData> {
-    ASSIGN_OR_RETURN(GptData opened, OpenGptText(options, gpt.config, gpt.tokenizer));
+    ASSIGN_OR_RETURN(GptData opened,
+                     OpenGptText(options, gpt.config, gpt.tokenizer, gpt.raw_bytes));
     gpt.config.bytes_per_token = opened.bytes_per_token;
     return std::move(opened.data);
   };

@@ -15,8 +15,9 @@
 #include "framework/base/status.h"
 #include "framework/data/decode_image.h"
 #include "framework/data/drawn_images.h"
-#include "framework/data/file.h"
+#include "framework/data/packed.h"
 #include "framework/data/picture_pairs.h"
+#include "framework/data/text_file.h"
 #include "models/insightface/characters.h"
 #include "models/insightface/record_faces.h"
 
@@ -106,9 +107,10 @@ absl::Status OpenVerification(const std::string& path, const FaceDataOptions& op
     return absl::InvalidArgumentError(absl::StrCat(
         "verification: pictures are coloured: expected --channels=3, got ", options.channels));
   }
-  ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadAnyBytes(path));
   const absl::StatusOr<PicturePairs> pairs = ParsePicturePairs(bytes);
-  RETURN_IF_ERROR(AddContext(pairs.status(), path));
+  RETURN_IF_ERROR(ExplainKind(AddContext(pairs.status(), path), path, FileKind::kUnknown,
+                              "a pickle of pictures and truth values"));
   const int64_t size = options.image_size;
   VerificationSet set;
   set.name = std::filesystem::path(path).stem().string();

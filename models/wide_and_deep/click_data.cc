@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/data/delimited_text.h"
@@ -210,7 +211,7 @@ absl::StatusOr<AppData> OpenLog(const std::string& path, const WideAndDeepConfig
 absl::StatusOr<AppData> OpenRaw(const std::string& path, const WideAndDeepConfig& config,
                                 const ClickDataOptions& options) {
   constexpr int64_t kAtOnce = 1 << 12;
-  ASSIGN_OR_RETURN(RandomAccessFile file, RandomAccessFile::Open(path));
+  ASSIGN_OR_RETURN(RandomAccessFile file, OpenUnpacked(path, options.spool));
   ASSIGN_OR_RETURN(const HugeCtrRaw raw, HugeCtrRaw::Open(RawColumns(), std::move(file)));
   TabularBuilder builder(LogSchema(config.wide.rows), path, options.spool);
   LogSample sample;
@@ -281,7 +282,8 @@ absl::StatusOr<AppData> OpenClickData(const std::string& data, const ClickDataOp
   }
   if (std::filesystem::is_directory(data, error))
     return OpenFlights(data, options.split, options.stop);
-  if (absl::EndsWith(data, ".raw") || absl::EndsWith(data, ".bin"))
+  const absl::string_view name = absl::StripSuffix(data, PackedEnding(data));
+  if (absl::EndsWith(name, ".raw") || absl::EndsWith(name, ".bin"))
     return OpenRaw(data, config, options);
   return OpenLog(data, config, options);
 }

@@ -254,6 +254,16 @@ TEST_F(ClickDataTest, LogsInOtherFormatsAreTheSameSamples) {
       EXPECT_EQ(data->lines.back(), "left out   the last 4 bytes, of a sample that is cut short");
     }
   }
+  Write("train.raw.zst", Zstandard(raw));
+  const auto packed = OpenClickData(folder_ + "/train.raw.zst", {}, config);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  EXPECT_EQ(packed->training->identity(), log->training->identity());
+  for (const char* name : {"train.raw", "train.bin", "train.txt", "train"}) {
+    Write(name, std::string("PAR1\0PAR1", 9));
+    EXPECT_THAT(std::string(OpenClickData(folder_ + "/" + name, {}, config).status().message()),
+                HasSubstr("got Apache Parquet; write it as text with bazel run"))
+        << name;
+  }
   raw.replace(320, 4, std::string("\0\0\0\x40", 4));  // 2, of the third sample
   Write("train.bin", raw);
   EXPECT_THAT(std::string(OpenClickData(folder_ + "/train.bin", {}, config).status().message()),

@@ -12,7 +12,7 @@
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/data/delimited_text.h"
-#include "framework/data/file.h"
+#include "framework/data/text_file.h"
 
 namespace sluice {
 namespace {
@@ -27,7 +27,7 @@ class CsvFile {
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path,
                                                        const std::vector<std::string>& names) {
     auto file = std::make_unique<CsvFile>();
-    ASSIGN_OR_RETURN(file->text_, ReadFile(path));
+    ASSIGN_OR_RETURN(file->text_, ReadTextFile(path));
     ASSIGN_OR_RETURN(DelimitedText table, DelimitedText::Open(path, file->text_, {}));
     file->table_ = std::make_unique<DelimitedText>(std::move(table));
     ASSIGN_OR_RETURN(file->columns_, file->table_->Columns(names));
