@@ -10,11 +10,11 @@ Nothing is installed and no root is needed: a package is downloaded into a tempo
 ~/.cache/sluice/datasets/NAME (or $SLUICE_DATASETS/NAME), and the rest is forgotten. A trainer takes NAME for --data.
 
 Files that are read, .gz and .zst too: .tfrecord, .ofrecord and part-NUMBER, .rec; .npy, .npz, IDX; .csv, .tsv, HugeCTR's .raw
-(--labels=1 --numbers=13 --keys=26, --integers); .bin of nanoGPT, llm.c and Megatron; text; folders of pictures. Formats are converted
-within {tfrecord, ofrecord, recordio}, and to these from a folder of class folders, {npy, npz, idx}, {csv, tsv, hugectr} and
-{nanogpt, llm.c, megatron}; --format=NAME and --to=NAME say what a name does not. The bytes of a file say what
-it is, where they can; the ending of its name counts for the rest. A Parquet file becomes .csv or .tsv, for which Python needs
-pyarrow (pip install pyarrow: 50 MB to download, 170 installed).
+(--labels=1 --numbers=13 --keys=26, --integers); .bin of nanoGPT, llm.c and Megatron, of 16 or 32 bits; text; folders of pictures.
+The bytes of a file say what it is, where they can; the ending of its name counts for the rest. Formats are converted within
+{tfrecord, ofrecord, recordio}, and to these from a folder of class folders, {npy, npz, idx}, {csv, tsv, hugectr} and
+{nanogpt, llm.c, megatron}; --format=NAME and --to=NAME say what a name does not. A Parquet file becomes .csv or .tsv, for which
+Python needs pyarrow (pip install pyarrow: 50 MB to download, 170 installed).
 """
 
 import csv

@@ -14,7 +14,7 @@
 #include "framework/base/printable.h"
 #include "framework/data/crc32c.h"
 #include "framework/data/little_endian.h"
-#include "framework/data/token_file.h"
+#include "framework/data/token_layout.h"
 
 namespace sluice {
 namespace {

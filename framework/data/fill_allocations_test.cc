@@ -10,6 +10,7 @@
 #include "framework/data/image_dataset.h"
 #include "framework/data/image_folder.h"
 #include "framework/data/masked_text.h"
+#include "framework/data/text_dataset.h"
 #include "framework/testing/allocations.h"
 #include "gtest/gtest.h"
 
@@ -47,6 +48,18 @@ TEST(FillAllocationsTest, MaskedTextNone) {
     for (int i = 0; i < 500; ++i) document += i % 7 == 0 ? "c. " : i % 3 == 0 ? "abb " : "a ";
   }
   const auto data = MaskedText::Create("text", documents, *vocabulary, {64, 10});
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ(OfThirdBatch(*data).own, 0);
+}
+
+TEST(FillAllocationsTest, TokensInFilesNone) {
+  const std::string path = ::testing::TempDir() + "/tokens.bin";
+  std::ofstream(path, std::ios::binary).close();
+  std::filesystem::resize_file(path, 1 << 20);
+  auto tokens = TokenSequence::Open({path}, {1000, "some"});
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  ASSERT_TRUE(tokens->Identify().ok());
+  const auto data = TokenFileDataset::Create("tokens", *std::move(tokens), 3000);
   ASSERT_TRUE(data.ok()) << data.status();
   EXPECT_EQ(OfThirdBatch(*data).own, 0);
 }

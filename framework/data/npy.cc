@@ -36,6 +36,7 @@ struct Header {
   std::optional<std::string> type;
   std::optional<bool> fortran;
   std::optional<Shape> shape;
+  int64_t end = 0;  // its first byte behind, where the values begin
 };
 
 class HeaderParser {
@@ -157,7 +158,9 @@ absl::StatusOr<Header> ReadHeader(PackedStream* stream) {
   }
   std::string text(size, '\0');
   RETURN_IF_ERROR(ReadWhole(stream, "a header", size, text.data()));
-  return HeaderParser(text, kPreamble + size_bytes).Parse();
+  ASSIGN_OR_RETURN(Header header, HeaderParser(text, kPreamble + size_bytes).Parse());
+  header.end = kPreamble + size_bytes + size;
+  return header;
 }
 
 // Sets the type of `array`; whether the first byte of a value is the highest.
@@ -210,14 +213,10 @@ void MakeRowMajor(NpyArray* array) {
   array->values = std::move(values);
 }
 
-absl::StatusOr<NpyArray> ReadUnnamed(PackedStream* stream) {
-  ASSIGN_OR_RETURN(const Header header, ReadHeader(stream));
-  NpyArray array;
-  array.shape = *header.shape;
-  ASSIGN_OR_RETURN(const bool reversed, ReadType(*header.type, &array));
+// The bytes of all values, of which there are at most `most`.
+absl::StatusOr<int64_t> SizeOf(const NpyArray& array, int64_t most) {
   const bool none = std::find(array.shape.begin(), array.shape.end(), 0) != array.shape.end();
   int64_t size = none ? 0 : array.item_bytes;
-  const int64_t most = stream->AtMostLeft();
   for (const int64_t extent : array.shape) {
     if (extent > 0 && size > most / extent) {
       return Expected(array.TypeName(), " ", array.shape.ToString(), ", got ", most,
@@ -225,6 +224,15 @@ absl::StatusOr<NpyArray> ReadUnnamed(PackedStream* stream) {
     }
     size *= extent;
   }
+  return size;
+}
+
+absl::StatusOr<NpyArray> ReadUnnamed(PackedStream* stream) {
+  ASSIGN_OR_RETURN(const Header header, ReadHeader(stream));
+  NpyArray array;
+  array.shape = *header.shape;
+  ASSIGN_OR_RETURN(const bool reversed, ReadType(*header.type, &array));
+  ASSIGN_OR_RETURN(const int64_t size, SizeOf(array, stream->AtMostLeft()));
   array.values.resize(size);
   ASSIGN_OR_RETURN(const int64_t got,
                    stream->Read(reinterpret_cast<uint8_t*>(array.values.data()), size));
@@ -260,6 +268,27 @@ absl::StatusOr<NpyArray> ReadNpy(const std::string& path) {
   absl::StatusOr<NpyArray> array = Read(absl::StrCat("data: ", path), &stream);
   if (array.ok()) return array;
   return ExplainKind(array.status(), path, FileKind::kNpy, "a NumPy array");
+}
+
+absl::StatusOr<NpyLayout> FindNpyValues(absl::string_view name, const RandomAccessFile& file) {
+  const auto find = [&]() -> absl::StatusOr<NpyLayout> {
+    PackedStream stream(file);
+    ASSIGN_OR_RETURN(const Header header, ReadHeader(&stream));
+    NpyArray array;
+    array.shape = *header.shape;
+    ASSIGN_OR_RETURN(const bool big_endian, ReadType(*header.type, &array));
+    const int64_t there = file.size() - header.end;
+    ASSIGN_OR_RETURN(const int64_t size, SizeOf(array, there));
+    if (size != there) {
+      return Expected(size, " bytes of ", array.TypeName(), " ", array.shape.ToString(), ", got ",
+                      there);
+    }
+    return NpyLayout{array.kind,      array.item_bytes, big_endian && array.item_bytes > 1,
+                     *header.fortran, array.shape,      header.end};
+  };
+  absl::StatusOr<NpyLayout> layout = find();
+  if (!layout.ok()) return AddContext(layout.status(), name);
+  return layout;
 }
 
 std::string NpyBytes(const NpyArray& array) {

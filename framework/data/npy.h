@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "framework/data/file.h"
 #include "framework/tensor/shape.h"
 
 namespace sluice {
@@ -31,6 +32,17 @@ absl::StatusOr<NpyArray> ParseNpy(absl::string_view name, absl::string_view byte
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path);
 // Version 1, as NumPy itself writes it.
 std::string NpyBytes(const NpyArray& array);
+
+// Where the values of an array are in a file, which is not packed.
+struct NpyLayout {
+  char kind = 'f';
+  int64_t item_bytes = 4;
+  bool big_endian = false, fortran = false;
+  Shape shape;
+  int64_t begin = 0;  // the byte of the first value
+};
+// Reads the header only. Errors as ParseNpy, and DataLoss where the file has more or fewer values.
+absl::StatusOr<NpyLayout> FindNpyValues(absl::string_view name, const RandomAccessFile& file);
 
 using NamedArrays = std::vector<std::pair<std::string, NpyArray>>;
 // In the order of the file; names are without .npy. What is no array in it is refused.

@@ -11,10 +11,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "framework/data/dataset.h"
+#include "framework/data/token_sequence.h"
 
 namespace sluice {
 
-// Sequence: std::string, or std::vector<int32_t> of tokens, none of which is negative.
+// Sequence: std::string, std::vector<int32_t> of tokens, none of which is negative, or a
+// TokenSequence of tokens in files, which has been identified.
 template <typename Sequence>
 class SequenceDataset : public Dataset {
  public:
@@ -41,6 +43,7 @@ class SequenceDataset : public Dataset {
 
 using TextDataset = SequenceDataset<std::string>;
 using TokenDataset = SequenceDataset<std::vector<int32_t>>;
+using TokenFileDataset = SequenceDataset<TokenSequence>;
 
 }  // namespace sluice
 

@@ -1,4 +1,5 @@
-// Tokens in files, as nanoGPT, llm.c and Megatron-LM keep them. Pure but for reading and writing.
+// Files of tokens (token_layout.h) as a whole, in memory: to convert and to write them. A data set
+// reads them as a TokenSequence. Pure but for reading and writing.
 #ifndef SLUICE_FRAMEWORK_DATA_TOKEN_FILE_H_
 #define SLUICE_FRAMEWORK_DATA_TOKEN_FILE_H_
 
@@ -8,19 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
+#include "framework/data/token_layout.h"
 
 namespace sluice {
-
-// What a file of llm.c's tokens begins with: of tokens of 16 bits, as GPT-2 has them, and of 32
-// bits, as Llama 3 has them.
-constexpr int32_t kLlmCTokens16 = 20240520, kLlmCTokens32 = 20240801;
-
-enum class TokenFormat : uint8_t {
-  kNanoGpt,   // .bin: u16 after u16
-  kLlmC,      // .bin: 256 i32, of which the first three say 20240520, 1, count; then count u16
-  kMegatron,  // .bin: the tokens of all sequences; .idx beside it: their type, lengths, documents
-};
 
 struct TokenFile {
   TokenFormat format = TokenFormat::kNanoGpt;
@@ -31,17 +22,18 @@ struct TokenFile {
   std::vector<int8_t> modes;       // of each sequence, or empty
 };
 
-// By what they hold: `bin` alone is llm.c's if it begins as such, else nanoGPT's. DataLoss: which
-// of the two, with what names they are given, at which byte, what was expected, and got.
-absl::StatusOr<TokenFile> ParseTokens(absl::string_view bin_name, absl::string_view bin);
+// By what they hold, and by how many tokens there may be (FindTokens). DataLoss: which of the two
+// files, with what names they are given, at which byte, what was expected, and got.
+absl::StatusOr<TokenFile> ParseTokens(absl::string_view bin_name, absl::string_view bin,
+                                      int64_t vocabulary = 0);
 absl::StatusOr<TokenFile> ParseMegatron(absl::string_view bin_name, absl::string_view bin,
                                         absl::string_view idx_name, absl::string_view idx);
-// `path` is that of the .bin; it is Megatron's if there is an .idx beside it.
-absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path);
+// `path` is that of the .bin or .npy; it is Megatron's if there is an .idx beside it.
+absl::StatusOr<TokenFile> ReadTokenFile(const std::string& path, int64_t vocabulary = 0);
 
-// The bytes of the files; `idx` is empty but for Megatron's, whose tokens take 2 bytes where the
-// vocabulary has fewer than 65,500 tokens, else 4, as its own writer has it. InvalidArgument: a
-// token that is none, or does not fit.
+// The bytes of the files; `idx` is empty but for Megatron's. Tokens take 2 bytes where these hold
+// all of the vocabulary, else 4: of Megatron's from 65,500 tokens on, as its own writer has it.
+// InvalidArgument: a token that is none, or does not fit.
 struct TokenFileBytes {
   std::string bin, idx;
 };

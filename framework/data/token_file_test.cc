@@ -150,7 +150,7 @@ TEST(TokenFileTest, DamageIsNamedWithItsPlace) {
   const auto of_bin = [](const std::string& bin) {
     return std::string(ParseTokens("t.bin", bin).status().message());
   };
-  EXPECT_EQ(of_bin("abc"), "t.bin, byte 3: expected tokens of two bytes, got the end in one");
+  EXPECT_EQ(of_bin("\1\2\3"), "t.bin, byte 3: expected tokens of two bytes, got the end in one");
   const std::string header =
       absl::HexStringToBytes("88d834010100000005000000") + std::string(1012, '\0');
   EXPECT_EQ(of_bin(header.substr(0, 99)),
@@ -192,11 +192,125 @@ TEST(TokenFileTest, DamageIsNamedWithItsPlace) {
   EXPECT_FALSE(ParseMegatron("t.bin", kBin, "t.idx", kIdx.substr(0, 81)).ok());
 }
 
+// llm.c's Llama 3: another magic, version 7. Without a header the vocabulary says it.
+TEST(TokenFileTest, TokensOfFourBytes) {
+  const std::string header =
+      absl::HexStringToBytes("a1d934010700000003000000") + std::string(1012, '\0');
+  const std::string bin = absl::HexStringToBytes("01000000fff40100ffff0000");
+  for (const bool llm_c : {false, true}) {
+    const auto file = ParseTokens("t.bin", llm_c ? header + bin : bin, 128256);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(file->format, llm_c ? TokenFormat::kLlmC : TokenFormat::kNanoGpt);
+    EXPECT_THAT(file->tokens, ElementsAre(1, 128255, 65535));
+    const auto bytes = BytesOfTokens(*file, 128256);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    EXPECT_EQ(bytes->bin, llm_c ? header + bin : bin);
+  }
+  EXPECT_EQ(ParseTokens("t.bin", header.substr(0, 4) + "\1" + header.substr(5) + bin, 128256)
+                .status()
+                .message(),
+            "t.bin, byte 4: expected version 7, got 1");
+}
+
+// Of a file without a header: 16 bits for a vocabulary of 65,536, 32 for one more.
+TEST(TokenFileTest, TheVocabularySaysHowManyBitsATokenHas) {
+  std::string wide, narrow;
+  for (uint32_t i = 0; i < 400; ++i) {
+    const uint32_t token = i * 2654435761u % 65537;
+    wide.append(reinterpret_cast<const char*>(&token), 4);
+    narrow.append(reinterpret_cast<const char*>(&token), 2);
+  }
+  const auto error = [](const std::string& bin, int64_t vocabulary) {
+    return std::string(ParseTokens("t.bin", bin, vocabulary).status().message());
+  };
+  EXPECT_EQ(ParseTokens("t.bin", wide, 65537)->tokens.size(), 400);
+  EXPECT_EQ(ParseTokens("t.bin", narrow, 65536)->tokens.size(), 400);
+  // Halves are not learned.
+  EXPECT_THAT(
+      error(wide, 65536),
+      HasSubstr("t.bin: expected tokens of 16 bits, as a file without a header has them for "
+                "a vocabulary of 65536, got numbers of 32 bits"));
+  EXPECT_THAT(error(narrow, 65537), HasSubstr("expected a token of 32 bits below 65537, as such a "
+                                              "vocabulary needs them, got "));
+  EXPECT_THAT(error(narrow.substr(2), 65537),
+              HasSubstr("expected tokens of 32 bits, as a vocabulary of 65537 needs them, got 798 "
+                        "bytes, which are no multiple of 4; tokens of 16 bits are those of a "
+                        "vocabulary of at most 65,536"));
+  // Where nobody knows the vocabulary, the numbers decide.
+  EXPECT_EQ(ParseTokens("t.bin", wide)->tokens.size(), 400);
+  EXPECT_EQ(ParseTokens("t.bin", narrow)->tokens.size(), 400);
+  // A few, or small ones, may be what they are.
+  EXPECT_EQ(ParseTokens("t.bin", std::string(400, '\0'), 50257)->tokens.size(), 200);
+  EXPECT_EQ(ParseTokens("t.bin", wide.substr(0, 40), 65536)->tokens.size(), 20);
+}
+
+TEST(TokenFileTest, ATypeOf16BitsIsNotForALargerVocabulary) {
+  const TokenFile file = {TokenFormat::kNpy, {1, 2, 3}, {}, {}, {}};
+  for (const TokenFormat format : {TokenFormat::kNpy, TokenFormat::kLlmC}) {
+    TokenFile of = file;
+    of.format = format;
+    const std::string bin = BytesOfTokens(of, 50257)->bin;
+    EXPECT_TRUE(ParseTokens("t", bin, 65536).ok());
+    EXPECT_EQ(ParseTokens("t", bin, 65537).status().message(),
+              "t: expected tokens of 32 bits, as a vocabulary of 65537 needs them, got tokens of "
+              "16 bits, which are those of a vocabulary of at most 65,536");
+    EXPECT_EQ(ParseTokens("t", BytesOfTokens(of, 65537)->bin, 65537)->tokens, file.tokens);
+  }
+}
+
+// As numpy.save writes the integers 1, 2 and 70000 of several types.
+TEST(TokenFileTest, NpyOfAnyIntegers) {
+  const auto npy = [](const char* type, const char* shape, const char* values) {
+    std::string header =
+        absl::StrCat("{'descr': '", type, "', 'fortran_order': False, 'shape': ", shape, ", }");
+    header.resize(117, ' ');
+    return absl::StrCat("\x93NUMPY", absl::string_view("\1\0\x76\0", 4), header, "\n",
+                        absl::HexStringToBytes(values));
+  };
+  const char* const four = "010000000200000070110100";
+  for (const char* type : {"<u4", "<i4"}) {
+    const auto file = ParseTokens("t", npy(type, "(3,)", four));
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ(file->format, TokenFormat::kNpy);
+    EXPECT_THAT(file->tokens, ElementsAre(1, 2, 70000));
+  }
+  EXPECT_THAT(ParseTokens("t", npy("<i8", "(2,)", "01000000000000007011010000000000"))->tokens,
+              ElementsAre(1, 70000));
+  EXPECT_THAT(ParseTokens("t", npy("|u1", "(3,)", "0102ff"))->tokens, ElementsAre(1, 2, 255));
+  const auto error = [](const std::string& bytes) {
+    return std::string(ParseTokens("t", bytes).status().message());
+  };
+  EXPECT_THAT(error(npy("<i8", "(1,)", "ffffffffffffffff")),
+              HasSubstr("t, byte 128: expected a token from 0 to 2147483647, got -1"));
+  EXPECT_EQ(error(npy("<f4", "(3,)", four)),
+            "t: expected tokens, an array of integers in one dimension and little-endian, got f4 "
+            "[3]");
+  EXPECT_THAT(error(npy("<u4", "(3,1)", four)), HasSubstr("got u4 [3,1]"));
+  EXPECT_THAT(error(npy(">u4", "(3,)", four)), HasSubstr("got u4 [3], big-endian"));
+  EXPECT_EQ(error(npy("<u4", "(2,)", four)), "t: expected 8 bytes of u4 [2], got 12");
+  EXPECT_EQ(error(npy("<u4", "(4,)", four)), "t: expected u4 [4], got 12 bytes of values at most");
+}
+
+TEST(TokenFileTest, WhatIsNoTokensIsNamed) {
+  const auto error = [](const std::string& name, const std::string& bytes) {
+    return std::string(ParseTokens(name, bytes, 50257).status().message());
+  };
+  EXPECT_EQ(error("t.bin", "some text"), "t.bin: expected tokens, got text");
+  EXPECT_THAT(error("t.bin", std::string("PAR1\0\0", 6)),
+              HasSubstr("t.bin: expected tokens, got Apache Parquet; "));
+  EXPECT_THAT(error("t.npy", std::string("\1\0\2\0", 4)),
+              HasSubstr("t.npy: expected a NumPy array, got the bytes 01 00 02 00"));
+  // gpt2_124M.bin of llm.c.
+  EXPECT_THAT(error("t.bin", absl::HexStringToBytes("c6d7340103000000") + std::string(1100, '\0')),
+              HasSubstr("t.bin: expected tokens, got a file of llm.c's with the magic number "
+                        "20240326, which has no tokens"));
+}
+
 TEST(TokenFileTest, WritesNothingThatWouldNotComeBack) {
   TokenFile file = *ParseTokens("t.bin", kBin);
   file.tokens[3] = 65536;
   EXPECT_EQ(
-      BytesOfTokens(file, 70000).status().message(),
+      BytesOfTokens(file, 65536).status().message(),
       "data: expected tokens from 0 to 65535, which the file has room for, got 65536 at place 3");
   file.format = TokenFormat::kMegatron;
   EXPECT_TRUE(BytesOfTokens(file, 70000).ok());

@@ -459,7 +459,8 @@ absl::StatusOr<std::string> ConvertTokens(const FileOf& in, const FileOf& out) {
   const int64_t vocabulary =
       file.tokens.empty() ? 1 : int64_t{*std::ranges::max_element(file.tokens)} + 1;
   RETURN_IF_ERROR(WriteTokenFile(out.path, file, vocabulary));
-  return absl::StrCat(file.tokens.size(), " tokens");
+  return absl::StrCat(file.tokens.size(), " tokens",
+                      vocabulary > kMost16BitVocabulary ? " of 32 bits" : "");
 }
 
 }  // namespace

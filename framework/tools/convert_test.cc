@@ -203,10 +203,11 @@ TEST_F(ConvertTest, TokensGoRoundThroughAllThreeFormats) {
   EXPECT_EQ(Convert("b.bin", "c.bin", "", "megatron"), folder_ + "c.bin: 3 tokens");
   EXPECT_EQ(Convert("c.bin", "d.bin", "", "nanogpt"), folder_ + "d.bin: 3 tokens");
   EXPECT_EQ(Read("d.bin"), Read("a.bin"));
-  EXPECT_EQ(
-      Inspect("c.bin"),
-      "format     megatron\ntokens     3\nsequences  1 in 1 documents\nlargest    65535\nfirst "
-      "     1 2 65535\n");
+  EXPECT_THAT(Inspect("d.bin"), HasSubstr("format     nanogpt\ntokens     3 of 16 bits\n"));
+  EXPECT_EQ(Inspect("c.bin"),
+            "format     megatron\ntokens     3 of 32 bits\nsequences  1 in 1 documents\nlargest    "
+            "65535\nfirst "
+            "     1 2 65535\n");
 }
 
 // As trainers see them: a name does not make a file what it is not.
@@ -243,6 +244,20 @@ TEST_F(ConvertTest, ASheetWithAByteOrderMark) {
   Convert("marked.csv", "marked.tsv"), Convert("plain.csv", "plain.tsv");
   EXPECT_EQ(Read("marked.tsv"), "weight\tname\n1.5\ta, b\n");
   EXPECT_EQ(Read("plain.tsv"), Read("marked.tsv"));
+}
+
+// Without a header the numbers say of how many bits they are.
+TEST_F(ConvertTest, TokensOf32Bits) {
+  std::string bin;
+  for (uint32_t i = 0; i < 100; ++i) {
+    const uint32_t token = i * 2654435761u % 128256;
+    bin.append(reinterpret_cast<const char*>(&token), 4);
+  }
+  Write("a.bin", bin);
+  EXPECT_EQ(Convert("a.bin", "b.bin", "", "llm.c"), folder_ + "b.bin: 100 tokens of 32 bits");
+  EXPECT_THAT(Inspect("b.bin"), HasSubstr("format     llm.c\ntokens     100 of 32 bits\n"));
+  EXPECT_EQ(Convert("b.bin", "c.bin", "", "nanogpt"), folder_ + "c.bin: 100 tokens of 32 bits");
+  EXPECT_EQ(Read("c.bin"), bin);
 }
 
 TEST_F(ConvertTest, WhatDoesNotFitIsOneLine) {

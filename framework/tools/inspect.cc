@@ -24,7 +24,8 @@
 #include "framework/data/packed.h"
 #include "framework/data/record_io.h"
 #include "framework/data/text_file.h"
-#include "framework/data/token_file.h"
+#include "framework/data/token_layout.h"
+#include "framework/data/token_sequence.h"
 
 namespace sluice {
 namespace {
@@ -214,15 +215,26 @@ absl::StatusOr<std::string> InspectRaw(const std::string& path, const RawColumns
 }
 
 absl::StatusOr<std::string> InspectTokens(const std::string& path) {
-  ASSIGN_OR_RETURN(const TokenFile file, ReadTokenFile(path));
-  std::string lines = Line("tokens", absl::StrCat(file.tokens.size()));
-  if (file.format == TokenFormat::kMegatron) {
-    lines += Line("sequences", absl::StrCat(file.sequences.size() - 1, " in ",
-                                            file.documents.size() - 1, " documents"));
+  const TokenVocabulary any = {.size = 0, .name = "any vocabulary"};
+  ASSIGN_OR_RETURN(const OpenTokenFile file, OpenTokens(path, any.size));
+  ASSIGN_OR_RETURN(const TokenSequence tokens, TokenSequence::Open({path}, any));
+  std::string lines =
+      Line("tokens", absl::StrCat(tokens.size(), " of ", 8 * BytesOf(file.layout.type), " bits"));
+  if (file.layout.format == TokenFormat::kMegatron) {
+    lines += Line("sequences",
+                  absl::StrCat(file.layout.sequences, " in ", file.layout.documents, " documents"));
   }
-  if (file.tokens.empty()) return lines;
-  lines += Line("largest", absl::StrCat(*std::ranges::max_element(file.tokens)));
-  return lines + Line("first", ShownValues(file.tokens));
+  if (tokens.size() == 0) return lines;
+  int32_t largest = 0;
+  RETURN_IF_ERROR(tokens.ForEachPiece([&](absl::Span<const int32_t> piece) {
+    largest = std::max(largest, *std::ranges::max_element(piece));
+    return absl::OkStatus();
+  }));
+  std::vector<int32_t> first(std::min(kValues, tokens.size()));
+  RETURN_IF_ERROR(tokens.Read(0, static_cast<int64_t>(first.size()), first.data()));
+  lines += Line("largest", absl::StrCat(largest));
+  return lines +
+         Line("first", absl::StrCat(ShownValues(first), tokens.size() > kValues ? " .." : ""));
 }
 
 absl::StatusOr<std::string> InspectText(const std::string& path) {

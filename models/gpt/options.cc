@@ -93,11 +93,13 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const Tokenizer& tokenizer) {
 AppFlags GptFlags() {
   AppFlags flags;
   flags.help = kHelp;
-  flags.data = {"data", "PATH", "the sources of this repository",
-                "text to learn from, packed by gzip or zstd or not: a file, a folder of which all "
-                "files are read, "
-                "or the name of a data set that //tools:dataset fetched; or tokens: a file .bin of "
-                "nanoGPT, llm.c or Megatron, or a folder of one ..train.bin and one ..val.bin"};
+  flags.data = {
+      "data", "PATH", "the sources of this repository",
+      "text to learn from, packed by gzip or zstd or not: a file, a folder of which all "
+      "files are read, or the name of a data set that //tools:dataset fetched; or tokens: "
+      "a file .bin of nanoGPT, llm.c or Megatron, or .npy of NumPy, or a folder of such "
+      "files whose names say what they are for, ..train.bin or ..train_000001.bin, and "
+      "..val.bin"};
   flags.model = {{"layers", "N", kByPreset},     {"hidden", "N", kByPreset},
                  {"heads", "N", kByPreset},      {"sequence_length", "N", kByPreset},
                  {"vocabulary", "N", kByPreset}, {"tokenizer", "FOLDER", ""},

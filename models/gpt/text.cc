@@ -1,13 +1,10 @@
 #include "models/gpt/text.h"
 
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "framework/base/hash.h"
@@ -16,15 +13,12 @@
 #include "framework/data/text_corpus.h"
 #include "framework/data/text_dataset.h"
 #include "framework/data/text_windows.h"
-#include "framework/data/token_file.h"
+#include "framework/data/token_sequence.h"
 #include "framework/train/run_folder.h"
 
 namespace sluice {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr char kTokens[] = ".bin";
 constexpr int64_t kHeldOutPart = 10;
 
 absl::StatusOr<TextCorpus> ReadCorpus(const AppOptions& options, bool raw_bytes) {
@@ -41,67 +35,73 @@ absl::StatusOr<TextCorpus> ReadCorpus(const AppOptions& options, bool raw_bytes)
   return ReadPackedCorpus(options.bundled);
 }
 
-// Files of tokens: one that is split, or two.
-struct TokenPaths {
-  std::string training, held_out;
-};
-
-// Empty where `path` is text.
-TokenPaths FindTokenFiles(const std::string& path) {
-  std::error_code error;
-  if (fs::is_regular_file(path, error) && absl::EndsWith(path, kTokens)) return {path, ""};
-  std::vector<std::string> training, held_out;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
-    const std::string name = entry.path().string();
-    if (absl::EndsWith(name, absl::StrCat("train", kTokens))) training.push_back(name);
-    if (absl::EndsWith(name, absl::StrCat("val", kTokens))) held_out.push_back(name);
-  }
-  if (training.size() != 1 || held_out.size() != 1) return {};
-  return {training[0], held_out[0]};
-}
-
-absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& path,
-                                                const Tokenizer& tokenizer) {
-  ASSIGN_OR_RETURN(TokenFile file, ReadTokenFile(path));
-  for (size_t i = 0; i < file.tokens.size(); ++i) {
-    if (file.tokens[i] >= 0 && file.tokens[i] < tokenizer.size()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: ", path, ", token ", i, ": expected 0 to ", tokenizer.size() - 1,
-                     ", as of ", tokenizer.name(), ", got ", file.tokens[i]));
-  }
-  return std::move(file.tokens);
-}
-
-absl::Status SetData(std::vector<int32_t> training, std::vector<int32_t> held_out, int64_t length,
-                     const char* what, AppData* data) {
-  ASSIGN_OR_RETURN(TokenDataset seen, TokenDataset::Create(absl::StrCat("training ", what),
-                                                           std::move(training), length));
-  ASSIGN_OR_RETURN(TokenDataset unseen, TokenDataset::Create(absl::StrCat("held-out ", what),
-                                                             std::move(held_out), length));
-  data->training = std::make_unique<TokenDataset>(std::move(seen));
-  data->held_out = std::make_unique<TextWindows>(std::make_unique<TokenDataset>(std::move(unseen)));
+template <typename Sequence>
+absl::Status SetData(Sequence training, Sequence held_out, int64_t length, const char* what,
+                     AppData* data) {
+  using Samples = SequenceDataset<Sequence>;
+  ASSIGN_OR_RETURN(Samples seen,
+                   Samples::Create(absl::StrCat("training ", what), std::move(training), length));
+  ASSIGN_OR_RETURN(Samples unseen,
+                   Samples::Create(absl::StrCat("held-out ", what), std::move(held_out), length));
+  data->training = std::make_unique<Samples>(std::move(seen));
+  data->held_out = std::make_unique<TextWindows>(std::make_unique<Samples>(std::move(unseen)));
   return absl::OkStatus();
 }
 
-absl::StatusOr<GptData> OpenTokens(const TokenPaths& paths, const GptConfig& config,
-                                   const Tokenizer& tokenizer) {
+// Bytes that a token stands for in the mean: of all tokens, or of a sample of very many.
+absl::StatusOr<double> BytesPerToken(const TokenSequence& tokens, const Tokenizer& tokenizer) {
+  constexpr int64_t kMost = int64_t{1} << 28;
+  int64_t bytes = 0, count = 0;
+  RETURN_IF_ERROR(tokens.ForEachPieceOf(kMost, [&](absl::Span<const int32_t> piece) {
+    bytes += tokenizer.CountBytes(piece);
+    count += static_cast<int64_t>(piece.size());
+    return absl::OkStatus();
+  }));
+  return count == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(count);
+}
+
+// What is learned from and what is held out: the last tenth, unless there are files for it.
+struct TokenParts {
+  TokenSequence training, held_out;
+};
+absl::StatusOr<TokenParts> OpenParts(const TokenPaths& paths, const TokenVocabulary& of) {
+  ASSIGN_OR_RETURN(TokenSequence training, TokenSequence::Open(paths.training, of));
+  if (!paths.held_out.empty()) {
+    ASSIGN_OR_RETURN(TokenSequence held_out, TokenSequence::Open(paths.held_out, of));
+    return TokenParts{std::move(training), std::move(held_out)};
+  }
+  const int64_t cut = training.size() - training.size() / kHeldOutPart;
+  return TokenParts{training.Part(0, cut), training.Part(cut, training.size())};
+}
+
+std::string Described(const TokenPaths& paths, const std::string& data) {
+  if (paths.training.size() + paths.held_out.size() == 1) return data;
+  return absl::StrFormat("%s: %d files to learn from, %d held out", data, paths.training.size(),
+                         paths.held_out.size());
+}
+
+absl::StatusOr<GptData> OpenTokenData(const TokenPaths& paths, const AppOptions& options,
+                                      const GptConfig& config, const Tokenizer& tokenizer) {
+  const Stop& stop = options.session.stop;
   GptData opened;
-  ASSIGN_OR_RETURN(std::vector<int32_t> training, ReadTokens(paths.training, tokenizer));
-  std::vector<int32_t> held_out;
-  if (paths.held_out.empty()) {
-    const auto cut = static_cast<int64_t>(training.size()) -
-                     static_cast<int64_t>(training.size()) / kHeldOutPart;
-    held_out.assign(training.begin() + cut, training.end());
-    training.resize(cut);
-  } else {
-    ASSIGN_OR_RETURN(held_out, ReadTokens(paths.held_out, tokenizer));
+  ASSIGN_OR_RETURN(TokenParts parts,
+                   OpenParts(paths, {tokenizer.size(), tokenizer.name(),
+                                     "; --vocabulary says how many tokens there are"}));
+  TokenSequence &training = parts.training, &held_out = parts.held_out;
+  RETURN_IF_ERROR(training.Identify(stop));
+  RETURN_IF_ERROR(held_out.Identify(stop));
+  if (tokenizer.has_text()) {
+    ASSIGN_OR_RETURN(opened.bytes_per_token, BytesPerToken(held_out, tokenizer));
   }
-  if (tokenizer.has_text() && !held_out.empty()) {
-    opened.bytes_per_token =
-        static_cast<double>(tokenizer.CountBytes(held_out)) / static_cast<double>(held_out.size());
+  opened.data.lines = {absl::StrFormat(
+      "tokens     %d to learn from, %d held out, of %d bits, of %s", training.size(),
+      held_out.size(), training.bits(), Described(paths, options.data))};
+  if (training.is_sampled() || held_out.is_sampled()) {
+    opened.data.lines.push_back(absl::StrFormat(
+        "           too many to read all of them now: %d are checked and identify the data, others "
+        "are checked when they are learned",
+        TokenSequence::kSampled));
   }
-  opened.data.lines = {absl::StrFormat("tokens     %d to learn from, %d held out, of %s",
-                                       training.size(), held_out.size(), paths.training)};
   opened.data.held_out_name = "held-out tokens";
   RETURN_IF_ERROR(SetData(std::move(training), std::move(held_out), config.sequence_length,
                           "tokens", &opened.data));
@@ -143,15 +143,20 @@ absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& 
                                     const RunTokenizer& run, bool raw_bytes) {
   const Stop& stop = options.session.stop;
   GptData opened;
-  const TokenPaths paths = raw_bytes ? TokenPaths() : FindTokenFiles(options.data);
+  TokenPaths paths;
+  if (!raw_bytes && !options.data.empty()) {
+    ASSIGN_OR_RETURN(paths, FindTokenFiles(options.data));
+  }
   if (!paths.training.empty()) {
-    ASSIGN_OR_RETURN(opened, OpenTokens(paths, config, run.tokenizer));
+    ASSIGN_OR_RETURN(opened, OpenTokenData(paths, options, config, run.tokenizer));
   } else {
     if (!run.tokenizer.has_text()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "data: expected --tokenizer, the folder of the byte pairs that text is made of, or a "
-          "file of tokens, NAME",
-          kTokens, ", for a model of ", config.vocabulary, " tokens"));
+          "data: expected --tokenizer, the folder of the byte pairs that text is made of, for a "
+          "model of ",
+          config.vocabulary,
+          " tokens; or tokens: a file NAME.bin or NAME.npy, or a folder of files NAME_train.bin "
+          "and NAME_val.bin"));
     }
     ASSIGN_OR_RETURN(TextCorpus corpus, ReadCorpus(options, raw_bytes));
     RETURN_IF_ERROR(CheckStop(stop));

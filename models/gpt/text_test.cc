@@ -126,8 +126,9 @@ TEST_F(TextTest, TextIsBytePairs) {
 
 TEST_F(TextTest, TokensOfEveryFormat) {
   for (const TokenFormat format :
-       {TokenFormat::kNanoGpt, TokenFormat::kLlmC, TokenFormat::kMegatron}) {
-    const auto opened = Open(WriteTokens("some.bin", format, 1000), 300);
+       {TokenFormat::kNanoGpt, TokenFormat::kLlmC, TokenFormat::kMegatron, TokenFormat::kNpy}) {
+    const bool npy = format == TokenFormat::kNpy;
+    const auto opened = Open(WriteTokens(npy ? "some.npy" : "some.bin", format, 1000), 300);
     ASSERT_TRUE(opened.ok()) << opened.status();
     EXPECT_EQ(opened->data.training->num_samples(), 900 - kLength);
     EXPECT_EQ(opened->data.held_out->num_samples(), 7);  // 99 tokens to predict, 16 a window
@@ -145,6 +146,43 @@ TEST_F(TextTest, AFolderOfTwoFilesIsWhatItsNamesSay) {
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->data.training->num_samples(), 500 - kLength);
   EXPECT_EQ(opened->data.held_out->num_samples(), 5);
+}
+
+// As llm.c and build-nanogpt cut what is too large for a file.
+TEST_F(TextTest, ShardsAreOneDataSetInTheOrderOfTheirNames) {
+  WriteTokens("a_train_000002.bin", TokenFormat::kLlmC, 1100, 200);
+  WriteTokens("a_train_000001.bin", TokenFormat::kLlmC, 1300);
+  WriteTokens("a_train_000010.bin", TokenFormat::kLlmC, 700);
+  WriteTokens("a_val_000000.bin", TokenFormat::kLlmC, 400);
+  const auto opened = Open(root_, 300);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->data.training->num_samples(), 3100 - kLength);
+  EXPECT_EQ(opened->data.held_out->num_samples(), 400 - kLength);
+  EXPECT_EQ(opened->data.lines[0], "tokens     3100 to learn from, 400 held out, of 16 bits, of " +
+                                       root_ + ": 3 files to learn from, 1 held out");
+  std::vector<int32_t> tokens(3);
+  ASSERT_TRUE(opened->data.training
+                  ->Fill(0, {1299}, 0, Box{{0, 3}}, reinterpret_cast<std::byte*>(tokens.data()))
+                  .ok());
+  EXPECT_EQ(tokens, (std::vector<int32_t>{1299 % 300, 0, 1}));
+  fs::remove(root_ + "/a_val_000000.bin");
+  EXPECT_EQ(Open(root_, 300)->data.held_out->num_samples(), 310 - kLength);
+}
+
+TEST_F(TextTest, TokensOf32Bits) {
+  for (const TokenFormat format :
+       {TokenFormat::kNanoGpt, TokenFormat::kLlmC, TokenFormat::kMegatron, TokenFormat::kNpy}) {
+    const bool npy = format == TokenFormat::kNpy;
+    const std::string path =
+        WriteTokens(npy ? "some.npy" : "some.bin", format, 100277, /*below=*/100277);
+    const auto opened = Open(path, 100277);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_THAT(opened->data.lines[0],
+                HasSubstr("90250 to learn from, 10027 held out, of 32 bits"));
+    EXPECT_EQ(Begin(*opened->data.held_out, 2), (std::vector<int32_t>{90250, 90251}));
+    EXPECT_NE(Error(path, 50257), "");
+    fs::remove(root_ + "/some.idx");
+  }
 }
 
 // Where the byte pairs of tokens are known, so are their bytes.
@@ -187,9 +225,10 @@ TEST_F(TextTest, BadInputIsNamed) {
   const std::string tokens = WriteTokens("some.bin", TokenFormat::kNanoGpt, 1000, 290);
   EXPECT_EQ(Error(tokens, 289), "data: " + tokens +
                                     ", token 289: expected 0 to 288, as of 289 tokens without a "
-                                    "text, got 289");
-  EXPECT_EQ(Error(tokens, 256),
-            "data: " + tokens + ", token 256: expected 0 to 255, as of bytes, got 256");
+                                    "text, got 289; --vocabulary says how many tokens there are");
+  EXPECT_EQ(Error(tokens, 256), "data: " + tokens +
+                                    ", token 256: expected 0 to 255, as of bytes, got 256; "
+                                    "--vocabulary says how many tokens there are");
   EXPECT_THAT(Error(Write("a.txt", text_), 300),
               HasSubstr("data: expected --tokenizer, the folder of the byte pairs"));
   EXPECT_THAT(Error(Write("odd.bin", "abc"), 300), HasSubstr("odd.bin"));
