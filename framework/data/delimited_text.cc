@@ -1,11 +1,14 @@
 #include "framework/data/delimited_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "framework/base/printable.h"
 #include "framework/base/status.h"
 #include "framework/base/text.h"
 #include "framework/data/text_file.h"
@@ -95,6 +98,14 @@ class RowReader {
 };
 
 }  // namespace
+
+absl::StatusOr<float> NumberOfField(absl::string_view field, absl::string_view or_else) {
+  float number = 0;
+  const bool is_number = absl::SimpleAtof(field, &number);
+  if (is_number && std::isfinite(number)) return number;
+  return absl::DataLossError(absl::StrCat("expected a ", is_number ? "finite " : "", "number",
+                                          or_else, ", got \"", PrintableLine(field), "\""));
+}
 
 absl::StatusOr<DelimitedText> DelimitedText::Open(std::string what, absl::string_view text,
                                                   const DelimitedOptions& options) {

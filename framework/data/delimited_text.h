@@ -22,6 +22,11 @@ struct DelimitedOptions {
   bool names = true;   // the first line has the names of the columns
 };
 
+// Returns the number that a field is. DataLoss, "expected a number or nothing, got ..", where it is
+// none, and where it is one that no float holds: 1e400 is infinite, and inf and nan are no numbers.
+// Callers to whom an empty field is a missing number ask before, and say so by `or_else`.
+absl::StatusOr<float> NumberOfField(absl::string_view field, absl::string_view or_else = "");
+
 // Of a row: the line on which it begins, and its fields, which are good until it returns.
 using RowFunction =
     std::function<absl::Status(int64_t line, absl::Span<const absl::string_view> fields)>;

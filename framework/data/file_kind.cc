@@ -141,7 +141,7 @@ RecognizedFile Named(FileKind kind, absl::string_view name, absl::string_view ad
 
 // Of the formats of this file; kUnknown where it is none.
 RecognizedFile ByMagic(absl::string_view begin) {
-  if (begin.empty()) return Named(FileKind::kEmpty, "nothing: it is empty", "");
+  if (begin.empty()) return Named(FileKind::kEmpty, "nothing: it is empty", "", /*certain=*/false);
   if (IsGzip(begin))
     return Named(FileKind::kGzip, "gzip compressed data", "unpack it with gunzip FILE");
   for (const Magic& magic : kMagics) {

@@ -89,9 +89,9 @@ absl::StatusOr<FramedRecords> FramedRecords::Open(Framing framing, RandomAccessF
   return records;
 }
 
-absl::Status FramedRecords::Explain(const absl::Status& status) const {
-  const bool tf_record = framing_ == Framing::kTfRecord;
-  return ExplainKind(status, path(), tf_record ? FileKind::kTfRecord : FileKind::kUnknown,
+absl::Status ExplainFraming(const absl::Status& status, const std::string& path, Framing framing) {
+  const bool tf_record = framing == Framing::kTfRecord;
+  return ExplainKind(status, path, tf_record ? FileKind::kTfRecord : FileKind::kUnknown,
                      tf_record ? "TFRecord data" : "OFRecord data");
 }
 
@@ -104,7 +104,7 @@ absl::Status FramedRecords::Scan() {
     const absl::StatusOr<int64_t> length = LengthOf(framing_, bytes);
     if (!length.ok()) {
       const absl::Status damaged = AddContext(length.status(), Name(num_records()));
-      return begin > 0 ? damaged : Explain(damaged);
+      return begin > 0 ? damaged : ExplainFraming(damaged, path(), framing_);
     }
     if (begin + around + *length > file_.size()) break;
     begins_.push_back(begin + around + *length);

@@ -22,6 +22,9 @@ enum class Framing : uint8_t {
 
 void AppendFramed(Framing framing, absl::string_view record, std::string* to);
 
+// Returns the error that a file has no records, or what it is instead, as ExplainKind of packed.h.
+absl::Status ExplainFraming(const absl::Status& status, const std::string& path, Framing framing);
+
 // Where the records of a file lie. Any thread, once opened.
 class FramedRecords {
  public:
@@ -45,8 +48,6 @@ class FramedRecords {
   FramedRecords(Framing framing, RandomAccessFile file)
       : framing_(framing), file_(std::move(file)) {}
   absl::Status Scan();
-  // Says of an error in the first record what the file is, if it has none.
-  absl::Status Explain(const absl::Status& status) const;
 
   Framing framing_;
   RandomAccessFile file_;

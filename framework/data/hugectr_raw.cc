@@ -84,12 +84,19 @@ absl::StatusOr<std::vector<RawSample>> HugeCtrRaw::Read(int64_t first, int64_t c
     TakeNumbers(columns_.floats, at, &sample.numbers);
     at += 4 * columns_.numbers;
     if (columns_.keys > 0) std::memcpy(sample.keys.data(), at, 4 * columns_.keys);
-    for (const float label : sample.labels) {
-      // Numbers may be missing, which NaN says; labels may not.
-      if (std::isfinite(label)) continue;
+    const auto refuse = [&](const std::string& expected, float got) {
       return absl::DataLossError(absl::StrCat("data: ", file_.path(), ": sample ", first + i,
-                                              " at byte ", (first + i) * size,
-                                              ": expected a label, got ", label));
+                                              " at byte ", (first + i) * size, ": expected ",
+                                              expected, ", got ", got));
+    };
+    // Numbers may be missing, which NaN says; labels may not.
+    for (const float label : sample.labels) {
+      if (!std::isfinite(label)) return refuse("a label", label);
+    }
+    for (size_t n = 0; n < sample.numbers.size(); ++n) {
+      if (!std::isinf(sample.numbers[n])) continue;
+      return refuse(absl::StrCat("number ", n + 1, " to be finite, or NaN where it is missing"),
+                    sample.numbers[n]);
     }
   }
   return samples;

@@ -71,6 +71,12 @@ TEST(HugeCtrRawTest, WhatIsNoLabelIsNamedWithItsPlace) {
   EXPECT_EQ(
       OpenBytes(kSmall, RawBytes(kSmall, sample) + RawBytes(kSmall, wrong))->Read(0, 2).status(),
       absl::DataLossError("data: file: sample 1 at byte 24: expected a label, got inf"));
+  wrong = sample;
+  wrong.numbers[1] = -std::numeric_limits<float>::infinity();
+  EXPECT_EQ(
+      OpenBytes(kSmall, RawBytes(kSmall, sample) + RawBytes(kSmall, wrong))->Read(0, 2).status(),
+      absl::DataLossError("data: file: sample 1 at byte 24: expected number 2 to be finite, or NaN "
+                          "where it is missing, got -inf"));
   EXPECT_EQ(OpenBytes({.labels = 0, .numbers = 2, .keys = 1}, "").status(),
             absl::InvalidArgumentError("data: file: expected at least one label, and no more than "
                                        "65536 columns of a kind, got 0 labels, 2 numbers and 1 "

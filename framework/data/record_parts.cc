@@ -87,6 +87,18 @@ absl::Status SplitByName(RecordFiles* files) {
   return absl::OkStatus();
 }
 
+// By the name or, if that says nothing, by the bytes, which TFRecord is known by.
+absl::StatusOr<Framing> FramingOfFile(const std::string& path) {
+  const absl::StatusOr<Framing> by_name = FramingOfName(path);
+  if (by_name.ok()) return by_name;
+  const absl::StatusOr<std::string> begin = ReadUnpackedBegin(path, kRecognizedBytes);
+  if (!begin.ok()) return by_name;
+  const RecognizedFile file = RecognizeBytes(*begin);
+  if (file.kind == FileKind::kTfRecord) return Framing::kTfRecord;
+  return absl::NotFoundError(
+      absl::StrCat(by_name.status().message(), ", got ", DescribeFile(file, path)));
+}
+
 }  // namespace
 
 absl::StatusOr<Framing> FramingOfName(absl::string_view path) {
@@ -102,7 +114,7 @@ absl::StatusOr<RecordFiles> ListRecordFiles(const std::string& path) {
   files.path = path;
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    ASSIGN_OR_RETURN(files.framing, FramingOfName(path));
+    ASSIGN_OR_RETURN(files.framing, FramingOfFile(path));
     files.training = {path};
     return files;
   }
@@ -136,8 +148,9 @@ absl::StatusOr<RecordParts> RecordParts::Open(Framing framing, std::string path,
     parts.parts_.push_back(std::move(records));
   }
   if (parts.num_records() > 0) return parts;
-  return absl::DataLossError(absl::StrCat("data: ", parts.path_, ": expected records, got none in ",
-                                          parts.bytes(), " bytes"));
+  const absl::Status none = absl::DataLossError(absl::StrCat(
+      "data: ", parts.path_, ": expected records, got none in ", parts.bytes(), " bytes"));
+  return files.empty() ? none : ExplainFraming(none, files[0], framing);
 }
 
 int64_t RecordParts::bytes() const {

@@ -25,10 +25,11 @@ struct RecordFiles {
   std::vector<std::string> training, held_out;  // paths, in order; held_out may be empty
 };
 
-// A file of records, or a folder of them. Where the folder holds folders "train" and "val" (or
-// "validation"), or files whose names begin with these and "-", they are the two parts; else all is
-// to learn from. Files of other names are left out. NotFound: there are none in the folder.
-// InvalidArgument: files of two framings, or one that is of neither part.
+// A file of records, which of TFRecord may have any name, or a folder of them. Where the folder
+// holds folders "train" and "val" (or "validation"), or files whose names begin with these and "-",
+// they are the two parts; else all is to learn from. Files of other names are left out. NotFound:
+// there are none in the folder. InvalidArgument: files of two framings, or one that is of neither
+// part.
 absl::StatusOr<RecordFiles> ListRecordFiles(const std::string& path);
 
 // Any thread, once opened.

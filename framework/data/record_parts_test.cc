@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "framework/data/file.h"
+#include "framework/data/pack_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -138,6 +140,40 @@ TEST_F(RecordPartsTest, RecordsAreCountedOverAllFilesAndNamedByTheirOwn) {
   EXPECT_EQ(RecordParts::Open(Framing::kTfRecord, folder_, {files[1]}).status(),
             absl::DataLossError(
                 absl::StrCat("data: ", folder_, ": expected records, got none in 0 bytes")));
+}
+
+// As TFRecordWriter(options="GZIP") writes it, which gives it no other name.
+TEST_F(RecordPartsTest, PackedRecordsAreUnpackedWhateverTheirName) {
+  const std::string plain = Write("0.tfrecord", {"a", "bc"});
+  const std::string packed = folder_ + "/1.tfrecord", other = folder_ + "/records";
+  const std::string bytes = ReadFile(plain).value();
+  std::ofstream(packed, std::ios::binary) << Gzipped(bytes);
+  std::ofstream(other, std::ios::binary) << bytes;
+  const auto parts = RecordParts::Open(Framing::kTfRecord, folder_, {packed});
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_EQ(parts->num_records(), 2);
+  EXPECT_EQ(parts->bytes(), static_cast<int64_t>(bytes.size()));
+  EXPECT_EQ(ListRecordFiles(other)->framing, Framing::kTfRecord);
+}
+
+TEST_F(RecordPartsTest, AFileThatHasNoRecordsIsNamed) {
+  const auto error = [&](const std::string& name, const std::string& bytes) {
+    const std::string path = folder_ + "/" + name;
+    fs::create_directories(folder_);
+    std::ofstream(path, std::ios::binary) << bytes;
+    const auto files = ListRecordFiles(path);
+    if (!files.ok()) return std::string(files.status().message());
+    return std::string(RecordParts::Open(files->framing, path, files->training).status().message());
+  };
+  const std::string parquet("PAR1\0\0\0\0\0\0\0\0\0PAR1", 17);
+  EXPECT_THAT(error("a.tfrecord", parquet),
+              HasSubstr("expected TFRecord data, got Apache Parquet"));
+  EXPECT_THAT(error("part-0", parquet), HasSubstr("expected OFRecord data, got Apache Parquet"));
+  EXPECT_THAT(error("a", parquet), HasSubstr("NAME.ofrecord or part-NUMBER, got Apache Parquet"));
+  EXPECT_THAT(error("b", "some text that is no record"), HasSubstr("part-NUMBER, got text"));
+  // A damaged record is one all the same.
+  EXPECT_THAT(error("b.tfrecord", std::string(20, '\1')),
+              HasSubstr("expected a length of checksum"));
 }
 
 TEST_F(RecordPartsTest, MorePartsThanFilesMayBeOpenAtFirst) {

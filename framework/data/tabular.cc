@@ -240,6 +240,12 @@ absl::Status TabularBuilder::Add(bool held_out, float label, absl::Span<const ui
         absl::StrCat("expected ", schema_.features.size(), " values and ", schema_.numbers.size(),
                      " numbers, got ", values.size(), " and ", numbers.size()));
   }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    // One that is infinite would make all others of its column the same.
+    if (!std::isinf(numbers[i])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(schema_.numbers[i], ": expected a finite number or none, got ", numbers[i]));
+  }
   row_.resize((values.size() + numbers.size() + 1) * kColumnBytes);
   char* at = row_.data();
   for (size_t column = 0; column < order_.size(); ++column) {

@@ -92,7 +92,8 @@ class TabularBuilder {
   ~TabularBuilder();
 
   // `values` and `numbers` as the schema has them; a number that is NaN is missing. InvalidArgument
-  // where a label is neither 0 nor 1, or there are more or fewer of them. ResourceExhausted: there
+  // where a label is neither 0 nor 1, a number is infinite, which is named, or there are more or
+  // fewer of them. ResourceExhausted: there
   // is no room for what is larger than memory.
   absl::Status Add(bool held_out, float label, absl::Span<const uint64_t> values,
                    absl::Span<const float> numbers);

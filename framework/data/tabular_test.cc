@@ -150,7 +150,9 @@ TEST(TabularTest, RefusesWhatCannotBeLearned) {
             "expected a label of 0 or 1, got 0.5");
   EXPECT_EQ(builder.Add(false, 0, {1, 2}, {1, 1}).message(),
             "expected 3 values and 2 numbers, got 2 and 2");
-  EXPECT_EQ(builder.Add(false, 0, {1, 2, 3}, {1, 1}), absl::OkStatus());
+  EXPECT_EQ(builder.Add(false, 0, {1, 2, 3}, {1, HUGE_VALF}).message(),
+            "constant: expected a finite number or none, got inf");
+  EXPECT_EQ(builder.Add(false, 0, {1, 2, 3}, {1, std::nanf("")}), absl::OkStatus());  // missing
   EXPECT_THAT(std::string(std::move(builder).Build().status().message()),
               HasSubstr("t.csv, to learn from: expected rows with both labels, got 0 of 1 and 1"));
 }

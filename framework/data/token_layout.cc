@@ -146,7 +146,7 @@ absl::StatusOr<TokenLayout> Of32Bits(absl::string_view name, const RandomAccessF
 absl::StatusOr<TokenLayout> OfNoHeader(absl::string_view name, absl::string_view begin,
                                        const RandomAccessFile& file, int64_t vocabulary) {
   const RecognizedFile kind = RecognizeBytes(begin);
-  if (kind.IsOtherThanNumbers() && kind.kind != FileKind::kEmpty) {
+  if (kind.IsOtherThanNumbers()) {
     return Refused(name, "tokens, got ", DescribeFile(kind, file.path()));
   }
   ASSIGN_OR_RETURN(const Sample sample, TakeSample(file));

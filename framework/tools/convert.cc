@@ -321,10 +321,11 @@ absl::StatusOr<RawSample> SampleOf(absl::Span<const absl::string_view> fields,
       float number = std::nanf("");
       const bool label = column < columns.labels;
       const bool missing = field.empty() && !label && columns.floats;
-      if (!missing && !absl::SimpleAtof(field, &number)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("field ", i, ": expected a number",
-                         label || !columns.floats ? "" : " or nothing", ", got \"", field, "\""));
+      if (!missing) {
+        const absl::StatusOr<float> read =
+            NumberOfField(field, label || !columns.floats ? "" : " or nothing");
+        if (!read.ok()) return AddContext(read.status(), absl::StrCat("field ", i));
+        number = *read;
       }
       const bool fits = columns.floats || (number >= 0 && number == std::floor(number));
       if (!fits) {

@@ -141,6 +141,11 @@ TEST_F(ConvertTest, ArraysGoRoundThroughAllThreeFormats) {
   const std::string floats(reinterpret_cast<const char*>(numbers), sizeof(numbers));
   Write("f.npy", NpyBytes({'f', 4, {3}, floats}));
   EXPECT_EQ(Inspect("f.npy"), "format     npy\narray      f4 [3]  0.5 -1 3\n");
+  std::vector<double> many(20, 1);
+  many[15] = HUGE_VAL, many[17] = std::nan("");
+  Write("n.npy", NpyBytes({'f', 8, {20}, {reinterpret_cast<const char*>(many.data()), 160}}));
+  EXPECT_EQ(Inspect("n.npy"),
+            "format     npy\narray      f8 [20]  1 1 1 1 1 1 1 1 ..; 2 are not finite\n");
   EXPECT_EQ(Convert("f.npy", "f-ubyte"),
             folder_ +
                 "f.npy: expected an array of u1 with 1 to 8 dimensions for an IDX file, got "
@@ -179,6 +184,9 @@ TEST_F(ConvertTest, TablesGoRoundWhereColumnsAllow) {
             folder_ + "e.tsv:1: field 4: expected up to 8 hexadecimal digits, got \"colour\"");
   EXPECT_EQ(Convert("e.tsv", "d.raw"),
             folder_ + "e.tsv:1: expected 1 labels, 13 numbers and 26 keys, got 5 fields");
+  Write("e.tsv", "1\t3\t1e39\ta\tb\n");
+  EXPECT_EQ(Convert("e.tsv", "d.raw", "", "", columns),
+            folder_ + "e.tsv:1: field 2: expected a finite number or nothing, got \"1e39\"");
   EXPECT_FALSE(std::filesystem::exists(folder_ + "d.raw"));
 }
 
@@ -270,9 +278,10 @@ TEST_F(ConvertTest, WhatDoesNotFitIsOneLine) {
   EXPECT_THAT(Convert("a.npy", "b.npz.gz"),
               HasSubstr("expected a name without .gz: nothing is packed"));
   EXPECT_THAT(Inspect("a.what"), HasSubstr("format     text\n"));
-  EXPECT_THAT(Convert("a.npy", "b.what"),
-              HasSubstr("b.what: expected a file or a name of a format that is read here, or "
-                        "--format of tfrecord, ofrecord, "));
+  EXPECT_THAT(
+      Convert("a.npy", "b.what"),
+      HasSubstr("b.what: expected a file or a name of a format that is known here, got another "
+                "ending; --to may be one of tfrecord, ofrecord, "));
   EXPECT_THAT(Inspect("a.npy", "numpy"), HasSubstr("expected a format of tfrecord, "));
   EXPECT_THAT(Inspect("none.npy"), HasSubstr("none.npy: No such file or directory"));
   Write("t.txt", "one\ntwo\n");

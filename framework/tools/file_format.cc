@@ -58,10 +58,10 @@ bool IsOfText(FileFormat format) {
   return format == FileFormat::kCsv || format == FileFormat::kTsv || format == FileFormat::kText;
 }
 
-absl::Status NoFormat(absl::string_view path, absl::string_view got) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      path, ": expected a file or a name of a format that is read here, or --format of ",
-      AllNames(), ", got ", got));
+absl::Status NoFormat(absl::string_view path, absl::string_view flag, absl::string_view got) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected a file or a name of a format that is known here, got ", got,
+                   "; ", flag, " may be one of ", AllNames()));
 }
 
 // Of bytes that say it; nullopt where the name must.
@@ -89,7 +89,7 @@ absl::StatusOr<FileFormat> FormatOfNewFile(const std::string& path, absl::string
   std::error_code error;
   if (fs::is_directory(path, error)) return FileFormat::kImageFolder;
   if (const auto format = OfEnding(path)) return *format;
-  return NoFormat(path, "an ending of none");
+  return NoFormat(path, "--to", "another ending");
 }
 
 absl::StatusOr<FileFormat> FormatOfFile(const std::string& path, absl::string_view name) {
@@ -103,9 +103,11 @@ absl::StatusOr<FileFormat> FormatOfFile(const std::string& path, absl::string_vi
   if (file.kind == FileKind::kText)
     return ending && IsOfText(*ending) ? *ending : FileFormat::kText;
   const bool is_npz = file.kind == FileKind::kZip && ending == FileFormat::kNpz;
-  if (!ending || (file.certain && file.kind != FileKind::kEmpty && !is_npz)) {
-    return NoFormat(path, DescribeFile(file, path));
+  if (file.certain && !is_npz) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": expected a format that is read here, got ", DescribeFile(file, path)));
   }
+  if (!ending) return NoFormat(path, "--format", DescribeFile(file, path));
   // Tokens, or by --format HugeCTR's samples, which have nothing to know them by.
   const bool has_index = fs::exists(fs::path(path).replace_extension(".idx"), error);
   if (ending == FileFormat::kNanoGpt && has_index) return FileFormat::kMegatron;

@@ -1,6 +1,7 @@
 #include "framework/tools/inspect.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -125,6 +126,25 @@ absl::StatusOr<std::string> InspectRecordIo(const std::string& path) {
   return lines;
 }
 
+template <typename T>
+int64_t CountNotFinite(absl::string_view values) {
+  int64_t count = 0;
+  for (size_t at = 0; at < values.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, values.data() + at, sizeof(T));
+    count += std::isfinite(value) ? 0 : 1;
+  }
+  return count;
+}
+
+// "; 2 are not finite", of numbers that people would not see among the first ones.
+std::string NotFinite(const NpyArray& array) {
+  int64_t count = 0;
+  if (array.kind == 'f' && array.item_bytes == 4) count = CountNotFinite<float>(array.values);
+  if (array.kind == 'f' && array.item_bytes == 8) count = CountNotFinite<double>(array.values);
+  return count == 0 ? "" : absl::StrCat("; ", count, count == 1 ? " is" : " are", " not finite");
+}
+
 std::string ShownArray(const NpyArray& array) {
   std::vector<std::string> values;
   const int64_t count = array.shape.NumElements();
@@ -154,7 +174,7 @@ std::string ShownArray(const NpyArray& array) {
     }
   }
   return absl::StrCat(array.TypeName(), " ", array.shape.ToString(), "  ",
-                      absl::StrJoin(values, " "), count > kValues ? " .." : "");
+                      absl::StrJoin(values, " "), count > kValues ? " .." : "", NotFinite(array));
 }
 
 absl::StatusOr<std::string> InspectArrays(const std::string& path, FileFormat format) {

@@ -1,6 +1,7 @@
 #include "models/insightface/record_faces.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,12 @@ absl::Status RecordFaces::FindPictures() {
   if (pictures_[0] == 0) {
     ASSIGN_OR_RETURN(const PictureRecord first, file_.Read(0));
     if (first.labels.size() > 1) {
+      // As far as f32 counts, and further than any file goes.
+      constexpr float kMostKeys = 1e12f;
+      if (!(first.labels[0] >= 0 && first.labels[0] <= kMostKeys)) {
+        return absl::DataLossError(absl::StrCat(
+            path_, ": record 0: expected the key behind the last picture, got ", first.labels[0]));
+      }
       const auto end = std::lower_bound(pictures_.begin(), pictures_.end(),
                                         static_cast<int64_t>(first.labels[0]));
       pictures_.erase(end, pictures_.end());
@@ -65,11 +72,11 @@ absl::Status RecordFaces::FindPictures() {
 absl::StatusOr<int32_t> RecordFaces::LabelOf(int64_t sample) const {
   ASSIGN_OR_RETURN(const PictureRecord record, file_.Read(pictures_[sample]));
   const float label = record.labels[0];
-  if (label >= 0 && label < static_cast<float>(options_.classes)) {
+  if (label >= 0 && label < static_cast<float>(options_.classes) && label == std::floor(label)) {
     return static_cast<int32_t>(label);
   }
   return absl::OutOfRangeError(absl::StrCat(path_, ": record ", pictures_[sample],
-                                            ": expected a label below --classes, ",
+                                            ": expected a whole label below --classes, ",
                                             options_.classes, ", got ", label));
 }
 

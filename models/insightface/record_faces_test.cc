@@ -1,9 +1,11 @@
 #include "models/insightface/record_faces.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "framework/data/encode_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -84,7 +86,18 @@ TEST_F(RecordFacesTest, APictureIsMirroredByItsPositionAlone) {
 
 TEST_F(RecordFacesTest, WhatDoesNotFitIsNamed) {
   Write({{0, Face(1, 0)}, {1, Face(2, 5)}});
-  EXPECT_EQ(Error(5), path_ + ": record 1: expected a label below --classes, 5, got 5");
+  EXPECT_EQ(Error(5), path_ + ": record 1: expected a whole label below --classes, 5, got 5");
+  PictureRecord part = Face(2, 1);
+  for (const float label : {1.5f, std::nanf(""), HUGE_VALF}) {
+    part.labels = {label};
+    Write({{0, Face(1, 0)}, {1, part}});
+    EXPECT_EQ(Error(5), absl::StrCat(path_,
+                                     ": record 1: expected a whole label below --classes, 5, "
+                                     "got ",
+                                     label));
+    Write({{0, {{label == 1.5f ? -1 : label, 3}, 0, 0, ""}}, {1, Face(1, 0)}});
+    EXPECT_THAT(Error(5), HasSubstr("record 0: expected the key behind the last picture, got "));
+  }
   Write({{0, Face(1, 0, 8)}});
   EXPECT_EQ(Error(5), path_ + ": record 0: expected a picture of 16 x 16, got 8 x 16");
   Write({{0, {{1}, 0, 0, "no picture"}}});

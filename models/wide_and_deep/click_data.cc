@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -119,10 +118,10 @@ TabularSchema LogSchema(int64_t vocabulary) {
 // Of a count, the logarithm; those below zero are as they are, those that are missing no number.
 float LogOfCount(float count) { return count > 0 ? std::log1p(count) : count; }
 
+// A field of a log: a count, or nothing, which is no number.
 absl::StatusOr<float> CountOf(absl::string_view text) {
-  float count = std::numeric_limits<float>::quiet_NaN();
-  if (text.empty() || absl::SimpleAtof(text, &count)) return count;
-  return absl::DataLossError(absl::StrCat("expected a count or nothing, got \"", text, "\""));
+  if (text.empty()) return std::numeric_limits<float>::quiet_NaN();
+  return NumberOfField(text, " or nothing");
 }
 
 // A line of a log, its 13 counts and 26 values, whichever format it stands in.
@@ -148,11 +147,13 @@ absl::Status AddLogLine(int64_t line, absl::Span<const absl::string_view> fields
                                             " fields"));
   }
   LogSample sample;
-  if (!absl::SimpleAtof(fields[0], &sample.label)) {
-    return absl::DataLossError(absl::StrCat("expected a label, got \"", fields[0], "\""));
-  }
+  const absl::StatusOr<float> label = NumberOfField(fields[0]);
+  if (!label.ok()) return AddContext(label.status(), "label");
+  sample.label = *label;
   for (int64_t i = 0; i < kLogNumbers; ++i) {
-    ASSIGN_OR_RETURN(sample.counts[i], CountOf(fields[1 + i]));
+    const absl::StatusOr<float> count = CountOf(fields[1 + i]);
+    if (!count.ok()) return AddContext(count.status(), absl::StrCat("count ", i + 1));
+    sample.counts[i] = *count;
   }
   for (int64_t i = 0; i < kLogFeatures; ++i) {
     sample.values[i] = CategoricalValue(fields[1 + kLogNumbers + i]);

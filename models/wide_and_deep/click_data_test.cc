@@ -146,7 +146,13 @@ TEST_F(ClickDataTest, DamagedFlightsAreNamed) {
     return std::string(ReadFlights(folder_, FlightSplit::kRandom).status().message());
   };
   EXPECT_THAT(error(Flight(1, 5, "late")),
-              HasSubstr("flights.csv:2: expected a number or NA, got \"late\""));
+              HasSubstr("flights.csv:2: arr_delay: expected a number or NA, got \"late\""));
+  for (const char* none : {"inf", "nan", "-1e39"}) {
+    EXPECT_THAT(
+        error(Flight(1, 5, none)),
+        HasSubstr(absl::StrCat("flights.csv:2: arr_delay: expected a finite number or NA, got \"",
+                               none, "\"")));
+  }
   EXPECT_THAT(error(Flight(13, 5, "3")), HasSubstr("expected a month of 1 to 12, got 13"));
   EXPECT_THAT(error(Flight(1, 5, "3")), HasSubstr("expected rows with both labels"));
   EXPECT_THAT(error("2013\n"), HasSubstr("flights.csv:2: expected 19 fields, got 1"));
@@ -188,9 +194,28 @@ TEST_F(ClickDataTest, LogsAsCriteoGivesThem) {
               HasSubstr("train.txt:2: expected 40 fields, got 2"));
   Write("train.txt", LogLine(0, "many", "x"));
   EXPECT_THAT(std::string(OpenClickData(folder_ + "/train.txt", {}, config).status().message()),
-              HasSubstr("train.txt:1: expected a count or nothing, got \"many\""));
+              HasSubstr("train.txt:1: count 1: expected a number or nothing, got \"many\""));
   EXPECT_THAT(std::string(OpenClickData(folder_ + "/none", {}, config).status().message()),
               AllOf(HasSubstr("none: expected flights or a log"), HasSubstr("fetch flights-2013")));
+}
+
+// One would make its column a constant for all other lines.
+TEST_F(ClickDataTest, ACountThatIsNotFiniteIsRefused) {
+  const WideAndDeepConfig config = LogTables(260);
+  std::string text;
+  for (int i = 0; i < 136; ++i) text += LogLine(i % 3 == 0, absl::StrCat(i % 3), "ab");
+  for (const std::string count : {"1e400", "1e39", "-1e39", "inf", "nan", "-infinity"}) {
+    Write("train.txt", text + LogLine(0, count, "x"));
+    EXPECT_EQ(OpenClickData(folder_ + "/train.txt", {}, config).status().message(),
+              absl::StrCat(folder_,
+                           "/train.txt:137: count 1: expected a finite number or nothing, got \"",
+                           count, "\""));
+  }
+  Write("train.txt", text + "inf" + LogLine(0, "1", "x").substr(1));
+  EXPECT_THAT(std::string(OpenClickData(folder_ + "/train.txt", {}, config).status().message()),
+              HasSubstr("train.txt:137: label: expected a finite number, got \"inf\""));
+  Write("train.txt", text + LogLine(0, "3e38", "x"));
+  EXPECT_TRUE(OpenClickData(folder_ + "/train.txt", {}, config).ok());
 }
 
 // Ids of a feature are of its share of the rows; samples differ, and are always the same.

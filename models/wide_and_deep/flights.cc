@@ -51,15 +51,19 @@ class CsvFile {
 
 bool IsMissing(absl::string_view text) { return text.empty() || text == "NA"; }
 
-absl::Status Number(absl::string_view text, float* number) {
+// A field of a column; one that is missing is no number.
+absl::Status Number(absl::string_view column, absl::string_view text, float* number) {
   *number = kMissing;
-  if (IsMissing(text) || absl::SimpleAtof(text, number)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("expected a number or NA, got \"", text, "\""));
+  if (IsMissing(text)) return absl::OkStatus();
+  const absl::StatusOr<float> read = NumberOfField(text, " or NA");
+  if (!read.ok()) return AddContext(read.status(), column);
+  *number = *read;
+  return absl::OkStatus();
 }
 
-absl::Status Whole(absl::string_view text, int* number) {
+absl::Status Whole(absl::string_view column, absl::string_view text, int* number) {
   if (absl::SimpleAtoi(text, number)) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("expected a whole number, got \"", text, "\""));
+  return absl::DataLossError(absl::StrCat(column, ": expected a whole number, got \"", text, "\""));
 }
 
 const std::vector<std::string>& WeatherNumbers() {
@@ -81,7 +85,7 @@ absl::StatusOr<Weather> ReadWeather(const std::string& path) {
     std::vector<float> numbers;
     for (size_t i = 4; i < row.size(); ++i) {
       float number;
-      RETURN_IF_ERROR(Number(row[i], &number));
+      RETURN_IF_ERROR(Number(names[i], row[i], &number));
       if (names[i] != "wind_dir") {
         numbers.push_back(number);
         continue;
@@ -109,8 +113,8 @@ absl::StatusOr<std::map<std::string, Plane>> ReadPlanes(const std::string& path)
   const absl::Status read = file->ForEachRow([&](absl::Span<const absl::string_view> row) {
     Plane& plane = planes[std::string(row[0])];
     plane.model = std::string(row[1]);
-    RETURN_IF_ERROR(Number(row[2], &plane.year));
-    return Number(row[3], &plane.seats);
+    RETURN_IF_ERROR(Number("year", row[2], &plane.year));
+    return Number("seats", row[3], &plane.seats);
   });
   RETURN_IF_ERROR(read);
   return planes;
@@ -224,13 +228,13 @@ class FlightRows {
     ++lines_;
     float delay, distance;
     int year, month, day, departure, arrival;
-    RETURN_IF_ERROR(Number(row[kDelay], &delay));
-    RETURN_IF_ERROR(Whole(row[kYear], &year));
-    RETURN_IF_ERROR(Whole(row[kMonth], &month));
-    RETURN_IF_ERROR(Whole(row[kDay], &day));
-    RETURN_IF_ERROR(Whole(row[kDeparture], &departure));
-    RETURN_IF_ERROR(Whole(row[kArrival], &arrival));
-    RETURN_IF_ERROR(Number(row[kDistance], &distance));
+    RETURN_IF_ERROR(Number(ColumnNames()[kDelay], row[kDelay], &delay));
+    RETURN_IF_ERROR(Whole(ColumnNames()[kYear], row[kYear], &year));
+    RETURN_IF_ERROR(Whole(ColumnNames()[kMonth], row[kMonth], &month));
+    RETURN_IF_ERROR(Whole(ColumnNames()[kDay], row[kDay], &day));
+    RETURN_IF_ERROR(Whole(ColumnNames()[kDeparture], row[kDeparture], &departure));
+    RETURN_IF_ERROR(Whole(ColumnNames()[kArrival], row[kArrival], &arrival));
+    RETURN_IF_ERROR(Number(ColumnNames()[kDistance], row[kDistance], &distance));
     if (month < 1 || month > 12) {
       return absl::DataLossError(absl::StrCat("expected a month of 1 to 12, got ", month));
     }
