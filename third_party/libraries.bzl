@@ -67,6 +67,24 @@ def libraries():
         packages = ["libjpeg62-turbo-dev"],
     )
     system_library(
+        name = "giflib",
+        build_file = "//third_party/giflib:system.BUILD",
+        headers = ["gif_lib.h"],
+        packages = ["libgif-dev"],
+    )
+    system_library(
+        name = "libtiff",
+        build_file = "//third_party/libtiff:system.BUILD",
+        headers = ["tiff.h", "tiffconf.h", "tiffio.h", "tiffvers.h"],
+        packages = ["libtiff-dev"],
+    )
+    system_library(
+        name = "libwebp",
+        build_file = "//third_party/libwebp:system.BUILD",
+        headers = ["webp"],
+        packages = ["libwebp-dev"],
+    )
+    system_library(
         name = "libmagic",
         build_file = "//third_party/libmagic:system.BUILD",
         headers = ["magic.h"],

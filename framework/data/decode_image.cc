@@ -11,11 +11,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "framework/base/status.h"
 #include "framework/data/file_kind.h"
+#include "framework/data/image_decoders.h"
 
 namespace sluice {
 namespace {
@@ -26,16 +29,6 @@ constexpr absl::string_view kPngMagic = "\x89PNG\r\n\x1a\n";
 // the rule. Each further scan of a large picture takes time, however few bytes it has.
 constexpr int kMostScans = 64;
 constexpr long kMostJpegBytes = 1L << 30;  // NOLINT: as libjpeg has it
-
-absl::Status Damaged(absl::string_view format, absl::string_view why) {
-  return absl::DataLossError(absl::StrCat("the ", format, " file is damaged: ", why));
-}
-
-absl::Status CheckSize(int64_t height, int64_t width) {
-  if (height > 0 && width > 0 && height <= kMostPixels / width) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("expected a picture of at most ", kMostPixels,
-                                          " pixels, got one of ", height, " x ", width));
-}
 
 class JpegReader {
  public:
@@ -192,9 +185,9 @@ class PngReader {
 
 template <typename Reader>
 absl::StatusOr<ImageSize> HeaderOf(Reader& reader, absl::string_view format) {
-  if (!reader.ReadHeader()) return Damaged(format, reader.why());
+  if (!reader.ReadHeader()) return DamagedImage(format, reader.why());
   const ImageSize size = reader.size();
-  RETURN_IF_ERROR(CheckSize(size.height, size.width));
+  RETURN_IF_ERROR(CheckImageSize(size.height, size.width));
   return size;
 }
 
@@ -203,45 +196,84 @@ template <typename Reader, typename Element>
 absl::Status Decode(absl::string_view bytes, absl::string_view format,
                     std::vector<Element> (*extra)(const ImageSize&), RgbImage* image) {
   Reader reader(bytes);
-  ASSIGN_OR_RETURN(image->size, HeaderOf(reader, format));
-  const size_t pixels = 3 * image->size.height * image->size.width;
-  if (image->pixels.size() < pixels) image->pixels.resize(pixels);
-  std::vector<Element> row = extra(image->size);
-  if (reader.ReadPixels(image->pixels.data(), row.data())) return absl::OkStatus();
-  return Damaged(format, reader.why());
+  ASSIGN_OR_RETURN(const ImageSize size, HeaderOf(reader, format));
+  uint8_t* const pixels = PixelsOf(size, image);
+  std::vector<Element> row = extra(size);
+  if (reader.ReadPixels(pixels, row.data())) return absl::OkStatus();
+  return DamagedImage(format, reader.why());
 }
 
-absl::Status OfNeither(absl::string_view bytes) {
+// The most frequent ones first.
+const ImageDecoder kJpegDecoder = {
+    "JPEG", [](absl::string_view bytes) { return absl::StartsWith(bytes, kJpegMagic); },
+    [](absl::string_view bytes) {
+      JpegReader reader(bytes);
+      return HeaderOf(reader, "JPEG");
+    },
+    [](absl::string_view bytes, RgbImage* image) {
+      return Decode<JpegReader, uint8_t>(
+          bytes, "JPEG", [](const ImageSize& size) { return std::vector<uint8_t>(4 * size.width); },
+          image);
+    }};
+const ImageDecoder kPngDecoder = {
+    "PNG", [](absl::string_view bytes) { return absl::StartsWith(bytes, kPngMagic); },
+    [](absl::string_view bytes) {
+      PngReader reader(bytes);
+      return HeaderOf(reader, "PNG");
+    },
+    [](absl::string_view bytes, RgbImage* image) {
+      return Decode<PngReader, png_bytep>(
+          bytes, "PNG", [](const ImageSize& size) { return std::vector<png_bytep>(size.height); },
+          image);
+    }};
+const ImageDecoder* const kDecoders[] = {&kJpegDecoder, &kPngDecoder,  &kWebpDecoder,
+                                         &kGifDecoder,  &kTiffDecoder, &kBmpDecoder};
+
+// Null where the bytes are of none.
+const ImageDecoder* DecoderOf(absl::string_view bytes) {
+  const auto found = std::ranges::find_if(
+      kDecoders, [&](const ImageDecoder* decoder) { return decoder->is_of(bytes); });
+  return found == std::end(kDecoders) ? nullptr : *found;
+}
+
+absl::Status OfNone(absl::string_view bytes) {
+  std::string formats;
+  for (const ImageDecoder* const decoder : kDecoders) {
+    absl::StrAppend(&formats, formats.empty() ? "" : ", ", decoder->format);
+  }
   return absl::DataLossError(
-      absl::StrCat("expected a JPEG or PNG file, got ", DescribeBegin("it", bytes)));
+      absl::StrCat("expected a picture (", formats, "), got ", DescribeBegin("it", bytes)));
 }
 
 }  // namespace
 
+absl::Status DamagedImage(absl::string_view format, absl::string_view why) {
+  return absl::DataLossError(absl::StrCat("the ", format, " file is damaged: ", why));
+}
+
+absl::Status CheckImageSize(int64_t height, int64_t width) {
+  if (height > 0 && width > 0 && height <= kMostPixels / width) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("expected a picture of at most ", kMostPixels,
+                                          " pixels, got one of ", height, " x ", width));
+}
+
+uint8_t* PixelsOf(const ImageSize& size, RgbImage* image) {
+  image->size = size;
+  const size_t bytes = 3 * size.height * size.width;
+  if (image->pixels.size() < bytes) image->pixels.resize(bytes);
+  return image->pixels.data();
+}
+
+bool IsImage(absl::string_view bytes) { return DecoderOf(bytes) != nullptr; }
+
 absl::StatusOr<ImageSize> ReadImageSize(absl::string_view bytes) {
-  if (absl::StartsWith(bytes, kJpegMagic)) {
-    JpegReader reader(bytes);
-    return HeaderOf(reader, "JPEG");
-  }
-  if (absl::StartsWith(bytes, kPngMagic)) {
-    PngReader reader(bytes);
-    return HeaderOf(reader, "PNG");
-  }
-  return OfNeither(bytes);
+  const ImageDecoder* const decoder = DecoderOf(bytes);
+  return decoder == nullptr ? OfNone(bytes) : decoder->read_size(bytes);
 }
 
 absl::Status DecodeImage(absl::string_view bytes, RgbImage* image) {
-  if (absl::StartsWith(bytes, kJpegMagic)) {
-    return Decode<JpegReader, uint8_t>(
-        bytes, "JPEG", [](const ImageSize& size) { return std::vector<uint8_t>(4 * size.width); },
-        image);
-  }
-  if (absl::StartsWith(bytes, kPngMagic)) {
-    return Decode<PngReader, png_bytep>(
-        bytes, "PNG", [](const ImageSize& size) { return std::vector<png_bytep>(size.height); },
-        image);
-  }
-  return OfNeither(bytes);
+  const ImageDecoder* const decoder = DecoderOf(bytes);
+  return decoder == nullptr ? OfNone(bytes) : decoder->decode(bytes, image);
 }
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// A JPEG or PNG file.
+// A file of a picture, of any format.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,6 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view bytes(reinterpret_cast<const char*>(data), size);
+  if (!sluice::IsImage(bytes)) return 0;  // what else it may be is file_kind_fuzz's matter
   const absl::StatusOr<sluice::ImageSize> header = sluice::ReadImageSize(bytes);
   sluice::RgbImage image;
   if (!sluice::DecodeImage(bytes, &image).ok()) return 0;

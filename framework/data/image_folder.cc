@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "framework/base/hash.h"
+#include "framework/base/printable.h"
 #include "framework/base/status.h"
 #include "framework/data/file.h"
 #include "framework/data/list_folder.h"
@@ -21,10 +22,18 @@ namespace fs = std::filesystem;
 constexpr uint64_t kHeldOutEvery = 10;
 constexpr int64_t kMostFileBytes = 1 << 28;
 
-bool IsPicture(const std::string& name) {
-  const std::string lower = absl::AsciiStrToLower(name);
-  return absl::EndsWith(lower, ".jpg") || absl::EndsWith(lower, ".jpeg") ||
-         absl::EndsWith(lower, ".png");
+// Of the formats that DecodeImage knows; which of them a file has, its bytes say.
+constexpr absl::string_view kEndings[] = {".jpg", ".jpeg", ".png", ".webp",
+                                          ".gif", ".bmp",  ".tif", ".tiff"};
+
+// In small letters; empty: there is none.
+std::string EndingOf(const fs::path& path) {
+  return absl::AsciiStrToLower(path.extension().string());
+}
+
+void LeaveOut(const fs::path& path, std::map<std::string, int64_t>* left_out) {
+  const std::string ending = EndingOf(path);
+  ++(*left_out)[ending.empty() ? "without an ending" : PrintableLine(ending)];
 }
 
 template <typename... Args>
@@ -44,14 +53,15 @@ absl::StatusOr<std::vector<std::string>> ClassesOf(const fs::path& folder) {
 
 // The pictures of a class, in folders below it too; links are followed to files, not to folders.
 absl::Status ListPictures(const fs::path& folder, const fs::path& root, int32_t label,
-                          ImageFolder* list, std::vector<ImageFile>* files) {
+                          std::map<std::string, int64_t>* left_out, std::vector<ImageFile>* files) {
   ASSIGN_OR_RETURN(const auto entries, ListFolder(folder));
   for (const fs::directory_entry& entry : entries) {
     std::error_code error;
     if (entry.is_directory(error) && !entry.is_symlink(error)) {
-      RETURN_IF_ERROR(ListPictures(entry.path(), root, label, list, files));
-    } else if (!IsPicture(entry.path().filename().string()) || !entry.is_regular_file(error)) {
-      ++list->left_out;
+      RETURN_IF_ERROR(ListPictures(entry.path(), root, label, left_out, files));
+    } else if (std::ranges::find(kEndings, EndingOf(entry.path())) == std::end(kEndings) ||
+               !entry.is_regular_file(error)) {
+      LeaveOut(entry.path(), left_out);
     } else {
       const auto bytes = static_cast<int64_t>(entry.file_size(error));
       files->push_back({entry.path().lexically_relative(root).string(), bytes, label});
@@ -71,10 +81,13 @@ absl::StatusOr<std::vector<ImageFile>> ListPart(const fs::path& part, ImageFolde
     }
     const size_t before = files.size();
     const auto label = static_cast<int32_t>(found - list->classes.begin());
-    RETURN_IF_ERROR(ListPictures(part / name, list->path, label, list, &files));
+    std::map<std::string, int64_t> left_out;
+    RETURN_IF_ERROR(ListPictures(part / name, list->path, label, &left_out, &files));
     if (files.size() == before) {
-      return Refused(part / name, "expected .jpg, .jpeg or .png files of this class, got none");
+      return Refused(part / name, "expected files ", absl::StrJoin(kEndings, ", "),
+                     " of this class, got ", left_out.empty() ? "none" : DescribeLeftOut(left_out));
     }
+    for (const auto& [ending, count] : left_out) list->left_out[ending] += count;
   }
   return files;
 }
@@ -91,6 +104,23 @@ DataIdentity IdentityOf(const std::vector<ImageFile>& files) {
 }
 
 }  // namespace
+
+std::string DescribeLeftOut(const std::map<std::string, int64_t>& left_out) {
+  constexpr size_t kNamed = 5;
+  std::vector<std::pair<int64_t, std::string>> order;  // so that sorting puts the most first
+  for (const auto& [ending, count] : left_out) order.emplace_back(-count, ending);
+  std::ranges::sort(order);
+  std::string text;
+  int64_t others = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i >= kNamed) {
+      others -= order[i].first;
+    } else {
+      absl::StrAppend(&text, i == 0 ? "" : ", ", -order[i].first, " ", order[i].second);
+    }
+  }
+  return others == 0 ? text : absl::StrCat(text, ", ", others, " of other endings");
+}
 
 absl::StatusOr<ImageFolder> ListImageFolder(const std::string& path) {
   ImageFolder list;

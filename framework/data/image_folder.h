@@ -1,8 +1,9 @@
-// A folder of class folders of JPEG and PNG files, as ImageNet is laid out.
+// A folder of class folders of pictures (decode_image.h), as ImageNet is laid out.
 #ifndef SLUICE_FRAMEWORK_DATA_IMAGE_FOLDER_H_
 #define SLUICE_FRAMEWORK_DATA_IMAGE_FOLDER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,20 @@ struct ImageFolder {
   std::string path;
   std::vector<std::string> classes;           // the class folders' names, in order
   std::vector<ImageFile> training, held_out;  // in order of their paths
-  int64_t left_out = 0;                       // files with other endings than .jpg, .jpeg, .png
+  // Files of the class folders that are not named as pictures are, by their endings, ".heic", or
+  // "without an ending".
+  std::map<std::string, int64_t> left_out;
 };
 
-// Lists class folders and the pictures below each, hidden ones left out; nothing is opened. Where
-// the folder holds "train" and "val", these are the two parts; else every tenth picture by hash of
-// its path is held out. Errors name the folder: no such, no class folders, one only, an empty one,
-// a class of "val" that "train" has not.
+// Returns how many files of which endings are left out, "12 .heic, 1 .txt", the most frequent
+// first.
+std::string DescribeLeftOut(const std::map<std::string, int64_t>& left_out);
+
+// Lists class folders and the pictures below each: the files .jpg, .jpeg, .png, .webp, .gif, .bmp,
+// .tif and .tiff, hidden ones left out; nothing is opened, and what each is its bytes say later.
+// Where the folder holds "train" and "val", these are the two parts; else every tenth picture by
+// hash of its path is held out. Errors name the folder: no such, no class folders, one only, an
+// empty one, a class of "val" that "train" has not.
 absl::StatusOr<ImageFolder> ListImageFolder(const std::string& path);
 
 // Its identity is of paths, sizes and labels.

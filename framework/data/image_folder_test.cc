@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "framework/data/batch.h"
 #include "framework/data/encode_testing.h"
+#include "framework/data/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -92,7 +93,34 @@ TEST_F(ImageFolderTest, TrainAndValAreTheParts) {
   EXPECT_EQ(list->training[2].label, 1);
   EXPECT_EQ(list->held_out[0].label, 1);
   EXPECT_EQ(list->training[1].bytes, 5);
-  EXPECT_EQ(list->left_out, 1);
+  EXPECT_EQ(DescribeLeftOut(list->left_out), "1 .txt");
+}
+
+// Each format of decode_image.h, whatever a name says; others are counted by their endings.
+TEST_F(ImageFolderTest, PicturesOfEveryFormat) {
+  const std::string golden = "framework/data/testdata/images/";
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    Write(to, *ReadFile(golden + from));
+  };
+  copy("lossy.webp", "a/1.webp"), copy("animated.gif", "a/2.GIF"), copy("rgb.bmp", "a/3.bmp");
+  copy("lzw.tif", "b/1.tif"), copy("jpeg.tif", "b/2.TIFF"), copy("lossless.webp", "b/3.jpg");
+  for (const char* name : {"a/4.heic", "a/5.HEIC", "b/4.avif", "b/5.heic", "b/Thumbs.db", "b/notes",
+                           "a/.DS_Store", "b/x.svg", "b/y.txt"}) {
+    Write(name, "x");
+  }
+  const auto list = ListImageFolder(root_);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(DescribeLeftOut(list->left_out),
+            "3 .heic, 1 .avif, 1 .db, 1 .svg, 1 .txt, 1 of other endings");
+  const auto dataset = OpenAll();
+  ASSERT_NE(dataset, nullptr);
+  ASSERT_EQ(dataset->num_samples(), 6);
+  std::vector<uint8_t> pixels(6 * 8 * 8 * 3);
+  ASSERT_TRUE(dataset
+                  ->Fill(0, {0, 1, 2, 3, 4, 5}, 0, {{0, 8}, {0, 8}, {0, 3}},
+                         reinterpret_cast<std::byte*>(pixels.data()))
+                  .ok());
+  EXPECT_EQ(dataset->damaged(), 0);
 }
 
 TEST_F(ImageFolderTest, ElseATenthIsHeldOutByPath) {
@@ -117,8 +145,10 @@ TEST_F(ImageFolderTest, FoldersThatAreNoneAreRefused) {
   Write("cat/a.jpg", "x");
   EXPECT_THAT(Error(), HasSubstr("of two classes or more, got cat alone"));
   Write("dog/readme.txt", "x");
-  EXPECT_EQ(Error(),
-            "data: " + root_ + "/dog: expected .jpg, .jpeg or .png files of this class, got none");
+  EXPECT_EQ(Error(), "data: " + root_ +
+                         "/dog: expected files .jpg, .jpeg, .png, .webp, .gif, .bmp, .tif, .tiff "
+                         "of this class, got "
+                         "1 .txt");
   Write("dog/a.jpg", "x");
   EXPECT_TRUE(ListImageFolder(root_).ok());
   for (const char* name : {"train/a/1.jpg", "train/b/1.jpg", "val/c/1.jpg"}) Write(name, "x");
@@ -211,7 +241,7 @@ TEST_F(ImageFolderTest, AFolderOfSomethingElseIsRefusedAtOnce) {
       "pictures", std::make_unique<FolderPhotos>(root_, list->training), SmallView());
   GetCapturedStderr();
   EXPECT_THAT(std::string(data.status().message()),
-              HasSubstr("expected a JPEG or PNG file, got text"));
+              HasSubstr("expected a picture (JPEG, PNG, WebP, GIF, TIFF, BMP), got text"));
 }
 
 TEST_F(ImageFolderTest, APartOfAPictureIsThePartOfTheWhole) {

@@ -17,7 +17,8 @@
 
 namespace sluice {
 
-// Where pictures lie, by their numbers, each the bytes of a JPEG or PNG file. Any thread.
+// Where pictures lie, by their numbers, each the bytes of a file that DecodeImage reads. Any
+// thread.
 class PhotoStore {
  public:
   virtual ~PhotoStore() = default;

@@ -1,6 +1,6 @@
 // RecordIO of MXNet, in which InsightFace keeps faces: a file of records, NAME.rec, and the place
 // of each by its key in a text beside it, NAME.idx. A record of a picture has labels, and the bytes
-// of a JPEG or PNG file. Any thread.
+// of a file that DecodeImage reads. Any thread.
 #ifndef SLUICE_FRAMEWORK_DATA_RECORD_IO_H_
 #define SLUICE_FRAMEWORK_DATA_RECORD_IO_H_
 

@@ -269,6 +269,7 @@ absl::StatusOr<std::string> InspectFolder(const std::string& path) {
   std::string lines = Line(
       "pictures", absl::StrCat(folder.training.size(), " to learn from, ", folder.held_out.size(),
                                " held out, ", folder.classes.size(), " classes"));
+  if (!folder.left_out.empty()) lines += Line("left out", DescribeLeftOut(folder.left_out));
   const FolderPhotos photos(path, folder.training);
   std::string bytes;
   for (int64_t i = 0; i < std::min(photos.size(), kSamples); ++i) {

@@ -73,11 +73,11 @@ void SetPixelStatistics(ResNetConfig* config) {
 AppFlags ResNetFlags() {
   AppFlags flags;
   flags.help = kHelp;
-  flags.data = {
-      "data", "PATH", kByPreset,
-      "pictures: a folder of IDX files as MNIST's, a folder with a folder of JPEG and PNG "
-      "files for each class, a file of records, .tfrecord, .ofrecord or part-NUMBER, a folder of "
-      "those, or the name of a data set that //tools:dataset fetched"};
+  flags.data = {"data", "PATH", kByPreset,
+                "pictures: a folder of IDX files as MNIST's, a folder with a folder of JPEG, PNG, "
+                "WebP, GIF, TIFF or BMP files for each class, a file of records, .tfrecord, "
+                ".ofrecord or part-NUMBER, a folder of "
+                "those, or the name of a data set that //tools:dataset fetched"};
   flags.model = {{"depth", "N", kByPreset},    {"width", "N", kByPreset},
                  {"classes", "N", kByPreset},  {"image_size", "N", kByPreset},
                  {"channels", "N", kByPreset}, {"small_images", "", kByPreset},

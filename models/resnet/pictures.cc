@@ -134,9 +134,9 @@ absl::StatusOr<AppData> OpenFolder(const std::string& path, const PictureOptions
       AppData data,
       OpenPhotos(path, std::make_unique<FolderPhotos>(path, std::move(folder.training)),
                  std::make_unique<FolderPhotos>(path, std::move(folder.held_out)), options));
-  if (folder.left_out > 0) {
-    data.lines.push_back(
-        absl::StrFormat("           %d files are neither .jpg, .jpeg nor .png", folder.left_out));
+  if (!folder.left_out.empty()) {
+    data.lines.push_back(absl::StrFormat("           left out, as no pictures by their names: %s",
+                                         DescribeLeftOut(folder.left_out)));
   }
   return data;
 }
