@@ -1,7 +1,9 @@
 #include "models/gpt/text.h"
 
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,8 @@
 #include "framework/base/hash.h"
 #include "framework/base/status.h"
 #include "framework/base/stop.h"
+#include "framework/data/file_kind.h"
+#include "framework/data/packed.h"
 #include "framework/data/text_corpus.h"
 #include "framework/data/text_dataset.h"
 #include "framework/data/text_windows.h"
@@ -33,6 +37,12 @@ absl::StatusOr<TextCorpus> ReadCorpus(const AppOptions& options, bool raw_bytes)
                                             "run, or name text with --data"));
   }
   return ReadPackedCorpus(options.bundled);
+}
+
+// The error that there are too few samples, with the data that has them.
+absl::Status OfData(const AppOptions& options, const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status) || options.data.empty()) return status;
+  return AddContext(status, absl::StrCat("data: ", options.data));
 }
 
 template <typename Sequence>
@@ -103,8 +113,8 @@ absl::StatusOr<GptData> OpenTokenData(const TokenPaths& paths, const AppOptions&
         TokenSequence::kSampled));
   }
   opened.data.held_out_name = "held-out tokens";
-  RETURN_IF_ERROR(SetData(std::move(training), std::move(held_out), config.sequence_length,
-                          "tokens", &opened.data));
+  RETURN_IF_ERROR(OfData(options, SetData(std::move(training), std::move(held_out),
+                                          config.sequence_length, "tokens", &opened.data)));
   return opened;
 }
 
@@ -137,6 +147,23 @@ absl::Status SetBytePairs(TextCorpus corpus, const Tokenizer& tokenizer, int64_t
   return SetData(std::move(training), std::move(held_out), length, "text", &opened->data);
 }
 
+// Why data that has no tokens, such as text, is nothing to a model that is given no tokenizer.
+absl::Status NoTokens(const std::string& data, int64_t vocabulary) {
+  std::string name = "data", got = "the text of this repository";
+  std::error_code error;
+  if (std::filesystem::is_directory(data, error)) {
+    absl::StrAppend(&name, ": ", data), got = "a folder without such files";
+  } else if (!data.empty()) {
+    ASSIGN_OR_RETURN(const std::string begin, ReadUnpackedBegin(data, kRecognizedBytes));
+    absl::StrAppend(&name, ": ", data), got = DescribeFile(RecognizeBytes(begin), data);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, ": expected tokens for a model of ", vocabulary,
+      ", a file NAME.bin or NAME.npy or a folder of files NAME_train.bin and NAME_val.bin, or "
+      "--tokenizer, the folder of the byte pairs that text is made of; got ",
+      got));
+}
+
 }  // namespace
 
 absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& config,
@@ -150,14 +177,7 @@ absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& 
   if (!paths.training.empty()) {
     ASSIGN_OR_RETURN(opened, OpenTokenData(paths, options, config, run.tokenizer));
   } else {
-    if (!run.tokenizer.has_text()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data: expected --tokenizer, the folder of the byte pairs that text is made of, for a "
-          "model of ",
-          config.vocabulary,
-          " tokens; or tokens: a file NAME.bin or NAME.npy, or a folder of files NAME_train.bin "
-          "and NAME_val.bin"));
-    }
+    if (!run.tokenizer.has_text()) return NoTokens(options.data, config.vocabulary);
     ASSIGN_OR_RETURN(TextCorpus corpus, ReadCorpus(options, raw_bytes));
     RETURN_IF_ERROR(CheckStop(stop));
     const double bigram = BigramLoss(corpus.training, corpus.held_out);
@@ -172,9 +192,10 @@ absl::StatusOr<GptData> OpenGptText(const AppOptions& options, const GptConfig& 
     opened.data.facts = {{"corpus", digest}, {"bigram_loss", absl::StrFormat("%.9g", bigram)}};
     opened.bytes_per_token = 1;
     const int64_t length = config.sequence_length;
-    RETURN_IF_ERROR(run.tokenizer.is_bytes()
-                        ? SetBytes(std::move(corpus), length, stop, &opened.data)
-                        : SetBytePairs(std::move(corpus), run.tokenizer, length, stop, &opened));
+    RETURN_IF_ERROR(OfData(
+        options, run.tokenizer.is_bytes()
+                     ? SetBytes(std::move(corpus), length, stop, &opened.data)
+                     : SetBytePairs(std::move(corpus), run.tokenizer, length, stop, &opened)));
     opened.data.baseline = Baseline{"a bigram model", bigram * opened.bytes_per_token};
     opened.data.held_out_name = "held-out text";
   }

@@ -229,13 +229,25 @@ TEST_F(TextTest, BadInputIsNamed) {
   EXPECT_EQ(Error(tokens, 256), "data: " + tokens +
                                     ", token 256: expected 0 to 255, as of bytes, got 256; "
                                     "--vocabulary says how many tokens there are");
-  EXPECT_THAT(Error(Write("a.txt", text_), 300),
-              HasSubstr("data: expected --tokenizer, the folder of the byte pairs"));
+  EXPECT_EQ(
+      Error(Write("a.txt", text_), 300),
+      "data: " + root_ +
+          "/a.txt: expected tokens for a model of 300, a file NAME.bin or NAME.npy or a folder "
+          "of files NAME_train.bin and NAME_val.bin, or --tokenizer, the folder of the byte "
+          "pairs that text is made of; got text");
+  EXPECT_THAT(Error(Write("a.parquet", std::string("PAR1\0", 5)), 300),
+              HasSubstr("; got Apache Parquet; write it as text with bazel run"));
+  EXPECT_THAT(Error(Write("tokens.bin.gz", Gzipped({1, 2, 0, 4})), 300),
+              HasSubstr("; got bytes of no format that is known, with 01 at byte 0"));
   EXPECT_THAT(Error(Write("odd.bin", "abc"), 300), HasSubstr("odd.bin"));
   EXPECT_THAT(
       Error(WriteTokens("few.bin", TokenFormat::kNanoGpt, 100), 300),
-      HasSubstr("held-out tokens: a sequence of 16 tokens needs at least 17 tokens, got 10"));
-  EXPECT_THAT(Error(root_ + "/none.bin", 300), HasSubstr("data: expected"));
+      HasSubstr(
+          "few.bin: held-out tokens: a sequence of 16 tokens needs at least 17 tokens, got 10"));
+  EXPECT_EQ(Error(root_ + "/none.bin", 300),
+            "data: cannot read " + root_ + "/none.bin: No such file or directory");
+  fs::create_directories(root_ + "/folder");
+  EXPECT_THAT(Error(root_ + "/folder", 300), HasSubstr("; got a folder without such files"));
 }
 
 }  // namespace

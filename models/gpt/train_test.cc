@@ -218,7 +218,7 @@ TEST_F(TrainTest, BadInputIsOneLineAndACode) {
       {{"--layers=100000000"}, 2, "layers: expected 1 to 1000, got 100000000\n"},
       {{"--vocabulary=1"}, 2, "vocabulary: expected 2 to 16777216, got 1\n"},
       {{"--tokenizer=none"}, 2, "none: expected a folder of byte pairs, which does not exist"},
-      {{"--vocabulary=300"}, 1, "data: expected --tokenizer, the folder of the byte pairs"},
+      {{"--vocabulary=300"}, 1, "text.txt: expected tokens for a model of 300, a file NAME.bin"},
       {{"--vocabulary=300", "--prompt=the"}, 2, "--prompt: expected numbers of tokens, 0 to 299"},
       {{"--data=none.txt"}, 1, "expected a file or a folder of text, got "},
       {{"--data=empty.txt"}, 1, "empty.txt is empty\n"},
