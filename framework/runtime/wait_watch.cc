@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "framework/base/log.h"
 #include "framework/base/thread.h"
+#include "framework/plan/kinds.h"
 #include "framework/runtime/rank_link.h"
 #include "framework/runtime/wait_table.h"
 #include "framework/runtime/worker.h"
@@ -127,6 +128,7 @@ void WaitWatch::CountAway(Clock::duration since) {
   const Clock::duration cpu = ProcessCpuTime();
   const Clock::duration used = cpu - cpu_time_;
   cpu_time_ = cpu;
+  used_ += used;
   const bool late = since > (ticks_ ? kTick : kIdleTick) * 3 / 2;
   if (late && used < since / 2) away_ += since - used;
 }
@@ -256,18 +258,33 @@ void WaitWatch::Sample() {
   }
 }
 
+bool WaitWatch::IsCpu(int32_t device) const {
+  return KindOf(setup_.plan->devices(device)) == DeviceKind::kCpu;
+}
+
 void WaitWatch::EndWindow(Clock::time_point now) {
   const int64_t over = setup_.tracker->counts().over;
   step_seconds_ = Seconds(now - window_begin_) / static_cast<double>(over - window_over_);
   RankWaits waits = Here(/*streams=*/false);
-  waits.away = std::clamp(Seconds(away_) / Seconds(now - window_begin_), 0.0, 1.0);
-  away_ = {};
+  const double window = Seconds(now - window_begin_), used = Seconds(used_) / window;
+  waits.away = std::clamp(Seconds(away_) / window, 0.0, 1.0);
+  away_ = used_ = {};
+  double of_cpus = 0;  // the sum of what CPU devices seem to have computed
   for (int32_t device = 0; device < setup_.plan->devices_size(); ++device) {
     if (setup_.plan->devices(device).rank() != rank()) continue;
     // Samples were taken while the process ran.
     const double busy =
         static_cast<double>(busy_[device]) / static_cast<double>(std::max<int64_t>(samples_, 1));
     waits.loads.push_back({device, busy * (1 - waits.away)});
+    if (IsCpu(device)) of_cpus += waits.loads.back().busy;
+  }
+  // Of one process of several: what they would have computed without a core is more of the time in
+  // which they had none, as stops that are shorter than a tick are seen by nothing else.
+  if (ranks() > 1 && of_cpus > used) {
+    waits.away = std::min(1.0, waits.away + of_cpus - used);
+    for (StreamLoad& load : waits.loads) {
+      if (IsCpu(load.device)) load.busy *= used / of_cpus;
+    }
   }
   std::fill(busy_.begin(), busy_.end(), 0);
   samples_ = 0;

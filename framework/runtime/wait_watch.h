@@ -66,6 +66,7 @@ class WaitWatch {
   void Lead();
   void Conclude();
   void Sample();
+  bool IsCpu(int32_t device) const;
   void EndWindow(Clock::time_point now);
   void Judge();
   void CountAway(Clock::duration since);
@@ -102,6 +103,7 @@ class WaitWatch {
   // The share of samples in which a device computed, in this window.
   std::vector<int64_t> busy_;      // by device
   Clock::duration away_ = {};      // of the window, in which the process did not run
+  Clock::duration used_ = {};      // of the window, by the CPUs of the process
   Clock::duration cpu_time_ = {};  // of the process, at the last look
   bool ticks_ = false;             // the thread means to look again soon
   int64_t samples_ = 0, window_over_ = 0;
