@@ -156,8 +156,7 @@ class Lane {
 };
 
 int Cores(const CalibrationOptions& options) {
-  return options.cores > 0 ? options.cores
-                           : UsableCores();
+  return options.cores > 0 ? options.cores : UsableCores();
 }
 
 // `amount` a second, of which the kernel does so much in its time at a point.

@@ -15,11 +15,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "framework/machine/gpu_peaks.h"
 #include "bench/op_operands.h"
 #include "framework/device/cuda_device.h"
 #include "framework/device/device.h"
 #include "framework/kernels/kernel.h"
+#include "framework/machine/gpu_peaks.h"
 #include "framework/tensor/dtype.h"
 
 namespace sluice {

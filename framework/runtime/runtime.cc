@@ -304,10 +304,9 @@ absl::Status LocalRuntime::StartWorkers() {
       std::any_of(plan_.devices().begin(), plan_.devices().end(),
                   [](const plan::Device& device) { return KindOf(device) == DeviceKind::kCpu; });
   const int cores = CoresOfOneProcess(Processes());
-  const int threads = !computes ? 1
-                      : options_.threads_per_device > 0
-                          ? options_.threads_per_device
-                          : std::max(1, cores / layout_.devices);
+  const int threads = !computes                         ? 1
+                      : options_.threads_per_device > 0 ? options_.threads_per_device
+                                                        : std::max(1, cores / layout_.devices);
   // Who waits awake keeps a core from those it waits for, where more compute than there are cores.
   const bool have_cores = layout_.computing <= cores;
   for (int w = 0; w < layout_.workers(); ++w) {

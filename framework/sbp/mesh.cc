@@ -109,8 +109,8 @@ absl::StatusOr<Mesh> Mesh::Parse(absl::string_view text) {
     mesh.axes_.push_back(std::move(axis));
   }
   if (mesh.axes_.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "mesh: expected AXIS=SIZE, and one device is data=1, got \"", text, "\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("mesh: expected AXIS=SIZE, and one device is data=1, got \"", text, "\""));
   }
   std::vector<DeviceId> ids;
   ids.reserve(devices);

@@ -49,8 +49,8 @@ struct SessionOptions {
   // When nothing has moved for so long while a step runs, it is logged who waits for whom; 0:
   // never.
   std::chrono::milliseconds wait_limit{10000};
-  // Of CUDA devices, where nobody has given figures of its own (Machine::Cpu()), the published peaks
-  // of the first card that is found count. Ranks have to have the same.
+  // Of CUDA devices, where nobody has given figures of its own (Machine::Cpu()), the published
+  // peaks of the first card that is found count. Ranks have to have the same.
   Machine machine = Machine::Cpu();
   Stop stop;                 // ends the start soon after it says so: Cancelled; may be empty
   int64_t memory_limit = 0;  // bytes of this rank's devices together; 0: this machine's memory

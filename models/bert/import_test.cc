@@ -86,7 +86,7 @@ TEST_F(ImportTest, ACasedModelLearnsWhatOneOfSmallLettersLearns) {
     Train({"--resume=" + run, data, "--steps=5"});
     Train({"--preset=classify", "--init=" + run + "/checkpoints/step-000003", data, "--layers=2",
            "--hidden=8", "--heads=2", "--vocabulary=40", "--sequence_length=16", "--classes=3",
-           "--dropout=0", "--steps=2", "--out=begun_" + name});
+           "--tanh_gelu", "--dropout=0", "--steps=2", "--out=begun_" + name});
   }
   EXPECT_GT(Losses("run_cased").size(), 6u);
   EXPECT_EQ(Losses("run_cased"), Losses("run_lower"));

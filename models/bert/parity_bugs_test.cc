@@ -1,7 +1,6 @@
 // Bugs of an encoder over several devices: each planted one must fail the checks.
 #include <string>
 
-#include "absl/strings/match.h"
 #include "framework/attributes/attributes.h"
 #include "framework/testing/expect_parity.h"
 #include "framework/testing/planted_bugs.h"
@@ -69,14 +68,12 @@ TEST(ParityBugsTest, ATrustRatioOfAShardsOwnLength) {
   EXPECT_TRUE(absl::IsDataLoss(found)) << found;
 }
 
-// All masked words of a batch alike, or those of each sample: the factor is that of the mean.
-TEST(ParityBugsTest, AMeanOverOneWordOfEachSample) {
+// A mean over the masked words of one sample, where it is that over those of the whole batch.
+TEST(ParityBugsTest, AMeanOverTheWordsOfOneSample) {
   ExpectFound({.mesh = "data=2"}, [](plan::Plan* plan) {
-    return ChangeInstructions("masked", plan, [](int32_t, plan::Instruction* instruction) {
-      if (instruction->op() != "scale" || !absl::StartsWith(instruction->scope(), "masked/scale")) {
-        return false;
-      }
-      instruction->set_attributes(PrintAttributes(ScaleAttributes{1}));
+    return ChangeInstructions("masked/loss", plan, [](int32_t, plan::Instruction* instruction) {
+      if (instruction->scope() != "masked/loss/reduce") return false;
+      instruction->set_attributes(PrintAttributes(ReduceAttributes{Reduction::kMax, false, {0}}));
       return true;
     });
   });

@@ -157,7 +157,8 @@ TEST_F(TextTest, ShardsAreOneDataSetInTheOrderOfTheirNames) {
   const auto opened = Open(root_, 300);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->data.training->num_samples(), 3100 - kLength);
-  EXPECT_EQ(opened->data.held_out->num_samples(), 400 - kLength);
+  // Windows that lie side by side, the last one short.
+  EXPECT_EQ(opened->data.held_out->num_samples(), (400 - 1 + kLength - 1) / kLength);
   EXPECT_EQ(opened->data.lines[0], "tokens     3100 to learn from, 400 held out, of 16 bits, of " +
                                        root_ + ": 3 files to learn from, 1 held out");
   std::vector<int32_t> tokens(3);
@@ -166,7 +167,7 @@ TEST_F(TextTest, ShardsAreOneDataSetInTheOrderOfTheirNames) {
                   .ok());
   EXPECT_EQ(tokens, (std::vector<int32_t>{1299 % 300, 0, 1}));
   fs::remove(root_ + "/a_val_000000.bin");
-  EXPECT_EQ(Open(root_, 300)->data.held_out->num_samples(), 310 - kLength);
+  EXPECT_EQ(Open(root_, 300)->data.held_out->num_samples(), (310 - 1 + kLength - 1) / kLength);
 }
 
 TEST_F(TextTest, TokensOf32Bits) {

@@ -49,8 +49,8 @@ class NanCheck final : public Kernel {
     const WrittenOperand& x = written_[result];
     const auto look = [&](auto infinity) {
       const auto largest = static_cast<decltype(infinity)>(infinity - (x.may_be_infinite ? 0 : 1));
-      return LookAt(context, operands[x.operand], x.elements, largest,
-                    static_cast<int64_t>(result), static_cast<int64_t>(written_.size()));
+      return LookAt(context, operands[x.operand], x.elements, largest, static_cast<int64_t>(result),
+                    static_cast<int64_t>(written_.size()));
     };
     if (x.dtype == DType::kBF16) return look(uint16_t{0x7f80});
     if (x.dtype == DType::kF32) return look(uint32_t{0x7f800000});
