@@ -23,4 +23,10 @@ absl::StatusOr<std::unique_ptr<Graph>> RunPasses(const Graph& graph,
   return at;
 }
 
+absl::Status ApplyPasses(absl::Span<const GraphPass> passes, Graph* graph) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Graph> made, RunPasses(*graph, passes));
+  *graph = std::move(*made);
+  return absl::OkStatus();
+}
+
 }  // namespace sluice

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "framework/graph/graph.h"
@@ -23,6 +24,8 @@ struct GraphPass {
 // pass.
 absl::StatusOr<std::unique_ptr<Graph>> RunPasses(const Graph& graph,
                                                  absl::Span<const GraphPass> passes);
+// Puts what they make in the graph's place, which stays as it is after an error.
+absl::Status ApplyPasses(absl::Span<const GraphPass> passes, Graph* graph);
 
 }  // namespace sluice
 

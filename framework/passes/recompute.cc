@@ -13,7 +13,8 @@ namespace {
 // backward node that does.
 class Again {
  public:
-  explicit Again(const Graph& from) : from_(from), of_parameters_(from.num_tensors()) {
+  Again(const Graph& from, RecomputedRegions regions)
+      : from_(from), regions_(regions), of_parameters_(from.num_tensors()) {
     for (const Node& node : from.nodes()) {
       bool all = node.op != &InputOp() && !(node.inputs.empty() && node.op != &VariableOp());
       for (TensorId input : node.inputs) all = all && of_parameters_[input];
@@ -24,7 +25,7 @@ class Again {
   // The region whose activation the tensor is; -1: none. What is made of parameters alone (a weight
   // in another type) is made once a step and read by every micro-batch: no activation, and kept.
   int32_t RegionOf(TensorId tensor) const {
-    return of_parameters_[tensor] ? -1 : from_.node(from_.tensor(tensor).producer).region;
+    return of_parameters_[tensor] ? -1 : RegionOf(from_.node(from_.tensor(tensor).producer));
   }
 
   // Of the region of the tensor's producer; what other regions made is read as it is.
@@ -33,7 +34,7 @@ class Again {
     const Node& node = from_.node(from_.tensor(old).producer);
     std::vector<Tensor> inputs;
     for (TensorId input : node.inputs) {
-      const bool same = RegionOf(input) == node.region;
+      const bool same = RegionOf(input) == RegionOf(node);
       inputs.push_back(same ? Make(input, rewriter) : rewriter->Map(input));
     }
     const std::vector<Tensor> outputs = rewriter->Add(MadeAgain(node), inputs);
@@ -42,7 +43,12 @@ class Again {
   }
 
  private:
+  int32_t RegionOf(const Node& node) const {
+    return regions_ == RecomputedRegions::kBlocks ? node.block : node.region;
+  }
+
   const Graph& from_;
+  const RecomputedRegions regions_;
   std::vector<bool> of_parameters_;  // by tensor
   std::map<TensorId, Tensor> made_;  // by old tensor
 };
@@ -58,9 +64,9 @@ Node MadeAgain(const Node& node) {
   return again;
 }
 
-GraphPass RecomputeRegions() {
-  return {"recompute_regions", [](const Graph& from) {
-            Again again(from);
+GraphPass Recompute(RecomputedRegions regions) {
+  return {"recompute", [regions](const Graph& from) {
+            Again again(from, regions);
             return RewriteGraph(from, [&](const Node& node, GraphRewriter* rewriter) {
               if (node.phase != Phase::kBackward) return rewriter->Copy(node);
               std::vector<Tensor> inputs;

@@ -113,7 +113,7 @@ RankAgreement::Effects RankAgreement::Leave() const {
   absl::Status why = gone_ ? left_ : error_;
   const bool is_of_step = !error_.ok() && why == error_;
   if (why.ok() && !is_welcome_) {
-    why = StatusOf(LeftBecause(rank_, absl::CancelledError("before all ranks were there")));
+    why = StatusOf(LeftBecause(rank_, absl::UnavailableError("before all ranks were there")));
   }
   Effects effects;
   for (int asker = 0; asker < kAskers; ++asker) {
@@ -135,6 +135,8 @@ RankAgreement::Effects RankAgreement::OnLeft(int32_t from, const WireMessage& me
   // An error names whoever is the reason, who may be another than `from`.
   left_ = absl::UnavailableError(why.ok() ? absl::StrCat("rank ", from, " has left")
                                           : std::string(why.message()));
+  // One that was asked to stop before all had joined ends the others as if they had been asked.
+  if (absl::IsCancelled(why)) left_ = why;
   if (message.failed && !why.ok()) {
     error_.Update(why);
     left_ = error_;

@@ -7,20 +7,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <mutex>
-#include <system_error>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "framework/base/cores.h"
 #include "framework/base/hash.h"
 #include "framework/base/log.h"
@@ -32,7 +25,10 @@
 #include "framework/checkpoint/file.h"
 #include "framework/comm/comm_net.h"
 #include "framework/data/dataset.h"
+#include "framework/passes/pass.h"
+#include "framework/passes/recompute.h"
 #include "framework/train/app_report.h"
+#include "framework/train/app_surroundings.h"
 #include "framework/train/command.h"
 #include "framework/train/evaluation.h"
 #include "framework/train/interrupt.h"
@@ -54,33 +50,40 @@ int Fail(const App& app, const absl::Status& status, int code) {
   return code;
 }
 
-// As a run that is stopped while it trains, one that is stopped while it begins is no error.
-absl::Status TellStopped() {
-  absl::PrintF("stopped before it began; nothing has been run\n");
+// As a run that is stopped while it trains, one that is stopped while it begins is no error. `who`:
+// "", or which rank was asked to, and how.
+absl::Status TellStopped(absl::string_view who) {
+  absl::PrintF("stopped before it began%s%s; nothing has been run\n", who.empty() ? "" : ": ", who);
   return FlushOutput();
 }
 
 // Before anything is written or shown, while a stop leaves everything as it was. So the process can
-// end right there: the way back would free what has been planned so far, for seconds.
+// end right there: the way back would free what has been planned so far, for seconds. One of
+// several ranks goes that way all the same, as it tells the others at the end of it, who would take
+// it for lost otherwise.
 class Beginning {
  public:
-  explicit Beginning(const App& app) : app_(app) {}
+  Beginning(const App& app, int ranks) : app_(app), ends_process_(app.ends_process && ranks == 1) {}
 
   // Asked by any thread; does not return where it ends the process.
   bool Stopped() {
     if (!interrupt_.requested()) return false;
-    if (app_.ends_process && !over_) {
+    if (ends_process_ && !over_) {
       // Never given back: other threads that ask wait for the end of the process.
       leaving_.lock();
       if (own) own->GiveUp();
-      const absl::Status told = TellStopped();
+      const absl::Status told = TellStopped("");
       _exit(told.ok() ? 0 : Fail(app_, told, 1));
     }
     return true;
   }
-  // Ranks that are told to stop go at once, which others that were told may see before they stop.
-  bool Explains(const absl::Status& x) const {
-    return interrupt_.requested() && (absl::IsCancelled(x) || (absl::IsUnavailable(x) && !over_));
+  // A rank that is asked to stop says so to those that have met it; before that it just goes, which
+  // others that were asked may see before they stop.
+  absl::Status Explain(const absl::Status& x) const {
+    if (interrupt_.requested() && (absl::IsCancelled(x) || (absl::IsUnavailable(x) && !over_))) {
+      return TellStopped("");
+    }
+    return absl::IsCancelled(x) && !over_ ? TellStopped(x.message()) : x;
   }
   // From here on a stop saves, or ends what is shown.
   void Over() { over_ = true; }
@@ -88,12 +91,20 @@ class Beginning {
 
  private:
   const App& app_;
+  const bool ends_process_;
   const Interrupt interrupt_;
   std::atomic<bool> over_{false};
   std::mutex leaving_;
 };
 
 using Programs = std::vector<std::unique_ptr<AppProgram>>;
+
+// The first program trains; the others have nothing to compute again.
+absl::Status BuildPrograms(const App& app, const AppOptions& options, Programs* programs) {
+  RETURN_IF_ERROR(app.build(options, programs));
+  if (!options.recompute_blocks) return absl::OkStatus();
+  return ApplyPasses({Recompute(RecomputedRegions::kBlocks)}, &programs->front()->graph);
+}
 
 std::vector<ProgramGraph> GraphsOf(const Programs& programs) {
   std::vector<ProgramGraph> graphs;
@@ -238,7 +249,7 @@ absl::Status AgreeOnData(const std::map<std::string, DataRecord>& records, const
                          Session* session) {
   RunFacts facts;
   for (const auto& [name, record] : records) {
-    facts.Add(absl::StrCat(name, " data"),
+    facts.Add(absl::StrCat("--data, ", name),
               absl::StrCat(record.bytes, " bytes of digest ", record.digest));
   }
   for (const auto& [name, text] : data.files) {
@@ -305,7 +316,7 @@ absl::Status Train(const Run& run, const AppData& data) {
     Trainer trainer(run.session, trainer_options, task, &*printer);
     if (run.checkpoint) RETURN_IF_ERROR(trainer.Restore(*run.checkpoint, run.stop));
     if (run.init) RETURN_IF_ERROR(BeginFrom(run));
-    RETURN_IF_ERROR(CheckStop(run.stop));
+    RETURN_IF_ERROR(CheckStop(task.stop));
     run.beginning->Over();
     if (run.beginning->own) {
       run.beginning->own->Begin();
@@ -411,11 +422,11 @@ absl::Status WorkInFolder(const App& app, const AppOptions& options, const AppMo
   }
   absl::PrintF("model      %s\n", model.summary);
   Programs programs;
-  RETURN_IF_ERROR(app.build(options, &programs));
+  RETURN_IF_ERROR(BuildPrograms(app, options, &programs));
   ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                    Session::Start(GraphsOf(programs), options.session));
   *started = true;
-  RETURN_IF_ERROR(CheckStop(stop));
+  if (job.ranks() == 1) RETURN_IF_ERROR(CheckStop(stop));  // several agree on it
   absl::Status status;
   if (options.use) {
     status = Use(app, options, *checkpoint, session.get(), beginning);
@@ -446,7 +457,7 @@ absl::Status ExplainRun(const App& app, const AppOptions& options, const AppMode
   ASSIGN_OR_RETURN(const std::string about, DescribeJob(job, options.job.place, options.session));
   absl::PrintF("%s", about);
   Programs programs;
-  RETURN_IF_ERROR(app.build(options, &programs));
+  RETURN_IF_ERROR(BuildPrograms(app, options, &programs));
   ASSIGN_OR_RETURN(const std::string text,
                    Session::ExplainPlan(GraphsOf(programs), options.session));
   absl::PrintF("%s", text);
@@ -456,9 +467,9 @@ absl::Status ExplainRun(const App& app, const AppOptions& options, const AppMode
 
 absl::Status Work(const App& app, AppOptions options, const AppModel& model, Beginning* beginning) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options.job));
-  RETURN_IF_ERROR(
-      AgreeOnLinks(job.get(), options.job.links, options.resume.run, &options.session.machine));
-  absl::Status status = AgreeOnCommand(job.get(), options);
+  absl::Status status =
+      AgreeOnLinks(job.get(), options.job.links, options.resume.run, &options.session.machine);
+  if (status.ok()) status = AgreeOnCommand(job.get(), options);
   const bool alone = options.use && job->ranks() == 1;  // nothing is written, and nobody told
   if (status.ok() && !alone && !options.explain) {
     status = ShareRun(job.get(), &options, beginning);
@@ -473,32 +484,10 @@ absl::Status Work(const App& app, AppOptions options, const AppModel& model, Beg
 }
 
 absl::Status WorkUntilStopped(const App& app, const AppOptions& given, const AppModel& model) {
-  Beginning beginning(app);
+  Beginning beginning(app, given.job.place.ranks);
   AppOptions options = given;
   options.session.stop = options.job.stop = [&beginning] { return beginning.Stopped(); };
-  const absl::Status status = Work(app, options, model, &beginning);
-  return beginning.Explains(status) ? TellStopped() : status;
-}
-
-// The path of what Bazel lays out for the program: where `bazel run` and tests start it, or beside
-// the program. Empty if it is in neither place.
-std::string Bundled(const std::string& name) {
-  if (name.empty()) return "";
-  std::error_code error;
-  const std::string program = fs::read_symlink("/proc/self/exe", error).string();
-  for (const std::string& folder :
-       {fs::current_path(error).string(), program + ".runfiles/sluice"}) {
-    if (fs::exists(folder + "/" + name, error)) return folder + "/" + name;
-  }
-  return "";
-}
-
-// Where //tools:dataset puts what it fetches.
-std::string DatasetsFolder() {
-  const char* own = getenv("SLUICE_DATASETS");
-  if (own != nullptr) return own;
-  const std::string home = HomeFolder();
-  return home.empty() ? "" : absl::StrCat(home, "/.cache/sluice/datasets");
+  return beginning.Explain(Work(app, options, model, &beginning));
 }
 
 // Where the address space is limited allocations fail, and libraries do not survive every one that
@@ -537,11 +526,7 @@ absl::Status CheckKeepBest(const std::string& metric, const std::vector<Metric>&
 // Not RunCommand: what flags come to together, a run to go on with included, is read in the folder
 // of the caller, and is an error of the flags.
 int Main(const App& app, int argc, char** argv) {
-  AppSurroundings surroundings;
-  surroundings.bundled = Bundled(app.bundled);
-  surroundings.datasets = DatasetsFolder();
-  surroundings.environment = [](const char* name) { return getenv(name); };
-  surroundings.now = absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone());
+  const AppSurroundings surroundings = SurroundingsOf(app.bundled);
   const absl::Status entered = EnterFolderOfCaller();
   if (!entered.ok()) return Fail(app, entered, 1);
   bool help = false;

@@ -50,6 +50,10 @@ ABSL_FLAG(
     int64_t, zero, 0,
     "what is split over the mesh's axis data: 0 the batch alone; 1 the optimizer's state too; 2 "
     "sums of gradients too, which differs from 1 with micro-batches; 3 the weights too");
+ABSL_FLAG(std::string, recompute, "none",
+          "what backward computes again instead of keeping what forward made of it: none, or "
+          "blocks, of which the inputs alone are kept; the same bits for less memory and up to a "
+          "third more time");
 ABSL_FLAG(std::string, precision, "f32",
           "what products and attention compute in: f32 or bf16; parameters, their gradients, the "
           "optimizer and all sums stay f32");
@@ -143,6 +147,7 @@ std::vector<FlagGroup> Groups(const AppFlags& flags) {
                                      {"reproducible", "", ""},
                                      {"micro_batches", "N", ""},
                                      {"zero", "LEVEL", ""},
+                                     {"recompute", "WHAT", ""},
                                      {"precision", "TYPE", ""},
                                      {"residual_precision", "TYPE", ""},
                                      {"reduce_dtype", "TYPE", ""},
@@ -204,6 +209,7 @@ std::set<std::string> Recorded(const AppFlags& flags) {
                                  "precision",
                                  "residual_precision",
                                  "zero",
+                                 "recompute",
                                  "keep",
                                  "script_length",
                                  "eval_every",
@@ -220,12 +226,11 @@ std::set<std::string> Recorded(const AppFlags& flags) {
 
 // What all ranks of a job must be told alike: what is recorded, and what decides which things they
 // do together. Files and folders are compared by what is in them, as hosts may have them elsewhere.
+// What else follows training (AppFlags::more) the first rank says for all.
 std::set<std::string> ToldAlike(const AppFlags& flags) {
   std::set<std::string> names = Recorded(flags);
   names.insert({"check_replicas", "explain", "change_data", "device_memory"});
-  for (const FlagGroup& group : flags.more) {
-    for (const FlagEntry& entry : group.flags) names.insert(entry.name);
-  }
+  if (!flags.use.empty()) names.insert(flags.use);
   for (const FlagGroup& group : Groups(flags)) {
     for (const FlagEntry& entry : group.flags) {
       if (IsPath(entry)) names.erase(entry.name);
@@ -381,6 +386,12 @@ absl::Status ReadMesh(AppOptions* options) {
         absl::StrCat("--zero: expected a mesh with an axis data, over which it splits, or 0; got ",
                      zero, " and --mesh=\"", options->session.mesh, "\""));
   }
+  const std::string recompute = absl::GetFlag(FLAGS_recompute);
+  if (recompute != "none" && recompute != "blocks") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--recompute: expected none or blocks, got \"", recompute, "\""));
+  }
+  options->recompute_blocks = recompute == "blocks";
   options->session.micro_batches = micro;
   options->optimizer.zero.level = static_cast<int>(zero);
   options->optimizer.zero.mesh = *std::move(mesh);

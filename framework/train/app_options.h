@@ -65,6 +65,7 @@ struct AppOptions {
   LearningRateSchedule schedule;
   OptimizerOptions optimizer;  // its `zero` for the mesh of `session`
   PrecisionOptions precision;
+  bool recompute_blocks = false;  // RecomputedRegions::kBlocks of the program that trains
   SessionOptions session;
   int64_t stages = 1, devices = 1;  // of the mesh
   int64_t eval_every = 0, save_every = 0, keep = 3;

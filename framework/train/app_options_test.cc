@@ -259,7 +259,7 @@ TEST_F(AppOptionsTest, ACheckpointSetsNoFlagThatNoRunRecords) {
                   ": expected on the command line alone, got \"1\" from the checkpoint, which no "
                   "run of this program wrote");
   }
-  EXPECT_EQ(options.recorded.size(), 37u);
+  EXPECT_EQ(options.recorded.size(), 38u);
 }
 
 TEST_F(AppOptionsTest, ATrainedModelKeepsItsShape) {

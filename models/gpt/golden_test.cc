@@ -56,10 +56,8 @@ struct Programs {
 };
 
 absl::Status Build(const GptLayout& layout, Programs* programs) {
-  const GptConfig config = layout.Config();
-  RETURN_IF_ERROR(
-      BuildGptTrain(config, layout.Optimizer(AdamWWithClip().optimizer), &programs->train));
-  return BuildGptEval(config, &programs->eval);
+  RETURN_IF_ERROR(layout.BuildTrain(AdamWWithClip().optimizer, &programs->train));
+  return BuildGptEval(layout.Config(), &programs->eval);
 }
 
 absl::StatusOr<std::vector<BoxingNote>> Boxings(const GptLayout& layout, const Graph& train) {

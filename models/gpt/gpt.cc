@@ -11,7 +11,6 @@
 #include "framework/nn/model_size.h"
 #include "framework/ops/ops.h"
 #include "framework/passes/mixed_precision.h"
-#include "framework/passes/recompute.h"
 
 namespace sluice {
 namespace {
@@ -93,8 +92,7 @@ Tensor Gpt(const Scope& s, const GptConfig& c, Tensor tokens, const GptRows& row
   x = Term(positions, c, Residual(positions, x, places));
   for (int64_t i = 0; i < c.layers; ++i) {
     if (!x) return {};
-    const Scope block = s.Block(absl::StrCat("h", i));
-    x = Block(c.recompute ? block.Recompute() : block, c, rows.cache, x);
+    x = Block(s.Block(absl::StrCat("h", i)), c, rows.cache, x);
   }
   x = Norm(s / "norm", x);
   const InScope here(s / "logits");
@@ -131,9 +129,7 @@ absl::Status BuildGptLoss(const GptConfig& config, Graph* graph) {
 absl::Status BuildGptTrain(const GptConfig& config, const OptimizerOptions& options, Graph* graph) {
   Graph loss;
   RETURN_IF_ERROR(BuildGptLoss(config, &loss));
-  std::vector<GraphPass> passes = {Train(options)};
-  if (config.recompute) passes.push_back(RecomputeRegions());
-  ASSIGN_OR_RETURN(std::unique_ptr<Graph> train, RunPasses(loss, passes));
+  ASSIGN_OR_RETURN(std::unique_ptr<Graph> train, RunPasses(loss, {Train(options)}));
   *graph = std::move(*train);
   return absl::OkStatus();
 }

@@ -39,9 +39,6 @@ struct GptConfig {
   // Splits the residual stream over axis "model" along the sequence: norms, dropout and the sums of
   // a block are computed once instead of on every device of the axis, for the same bytes.
   bool sequence_split = false;
-  // Computes the layers again in backward instead of keeping what they made: a third more products
-  // for memory that no longer grows with the number of layers but by their inputs.
-  bool recompute = false;
   PrecisionOptions precision = {};
   // Of the text that is evaluated; 0: it is not told in bits.
   double bytes_per_token = 0;

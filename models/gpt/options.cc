@@ -24,6 +24,9 @@ ABSL_FLAG(
     std::string, attention_draws, "ours",
     "who draws which weights those are: ours, the same on every device and layout; library, a "
     "CUDA device's cuDNN, sooner and with less memory, in bf16 alone");
+ABSL_FLAG(bool, sequence_split, false,
+          "split what blocks add up over the mesh's axis model along the sequence, so that its "
+          "devices share norms and dropout instead of each doing all");
 ABSL_FLAG(bool, sample, false, "write text with the run that --resume names, and stop");
 ABSL_FLAG(std::string, prompt, "\n",
           "what the text begins with; without a tokenizer numbers of tokens, by default the last");
@@ -104,7 +107,8 @@ AppFlags GptFlags() {
                  {"heads", "N", kByPreset},      {"sequence_length", "N", kByPreset},
                  {"vocabulary", "N", kByPreset}, {"tokenizer", "FOLDER", ""},
                  {"raw_bytes", "", ""},          {"dropout", "X", kByPreset},
-                 {"attention_dropout", "X", ""}, {"attention_draws", "WHO", ""}};
+                 {"attention_dropout", "X", ""}, {"attention_draws", "WHO", ""},
+                 {"sequence_split", "", ""}};
   flags.more = {{"Writing text",
                  {{"sample", "", ""},
                   {"prompt", "TEXT", "an end of line"},
@@ -129,6 +133,7 @@ absl::StatusOr<GptOptions> ReadGptFlags(const AppOptions& options) {
   gpt.config.dropout = absl::GetFlag(FLAGS_dropout);
   gpt.config.attention_dropout = absl::GetFlag(FLAGS_attention_dropout);
   ASSIGN_OR_RETURN(gpt.config.library_draws, ReadDraws(options));
+  gpt.config.sequence_split = absl::GetFlag(FLAGS_sequence_split);
   gpt.config.batch = options.batch;
   gpt.config.precision = options.precision;
   RETURN_IF_ERROR(AddContext(CheckGpt(gpt.config, options.stages), "model"));

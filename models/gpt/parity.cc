@@ -36,7 +36,7 @@ ParityCase GptParity(const GptLayout& layout) {
   gpt.script_length = layout.script_length;
   gpt.batch = layout.batch;
   gpt.build = [layout](const OptimizerOptions& optimizer, Graph* graph) {
-    return BuildGptTrain(layout.Config(), layout.Optimizer(optimizer), graph);
+    return layout.BuildTrain(optimizer, graph);
   };
   gpt.open_data = [layout] { return OpenText(layout.Config().sequence_length); };
   gpt.data_seed = kDataSeed;

@@ -3,6 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "framework/base/log.h"
+#include "framework/base/status.h"
+#include "framework/passes/pass.h"
+#include "framework/passes/recompute.h"
 #include "framework/sbp/mesh.h"
 
 namespace sluice {
@@ -42,7 +45,6 @@ GptConfig GptLayout::Config() const {
   config.dropout = 0.1;
   config.attention_dropout = attention_dropout;
   config.sequence_split = sequence_split;
-  config.recompute = recompute;
   config.precision = precision;
   return config;
 }
@@ -53,6 +55,12 @@ OptimizerOptions GptLayout::Optimizer(OptimizerOptions of_setting) const {
   of_setting.zero.level = zero;
   of_setting.zero.mesh = *parsed;
   return of_setting;
+}
+
+absl::Status GptLayout::BuildTrain(const OptimizerOptions& of_setting, Graph* graph) const {
+  RETURN_IF_ERROR(BuildGptTrain(Config(), Optimizer(of_setting), graph));
+  if (!recompute) return absl::OkStatus();
+  return ApplyPasses({Recompute(RecomputedRegions::kBlocks)}, graph);
 }
 
 GptLayout ReferenceLayout(int64_t batch) { return {"data=1", 1, batch}; }

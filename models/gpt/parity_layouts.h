@@ -31,6 +31,8 @@ struct GptLayout {
   int64_t Stages() const;    // of the mesh, which must parse
   GptConfig Config() const;  // of the tiny GPT
   OptimizerOptions Optimizer(OptimizerOptions of_setting) const;
+  // The program that trains, with what the layout says of it.
+  absl::Status BuildTrain(const OptimizerOptions& of_setting, Graph* graph) const;
   friend void PrintTo(const GptLayout& layout, std::ostream* out) { *out << layout.Name(); }
 };
 

@@ -129,6 +129,35 @@ TEST_F(ProcessesTest, WriteWhatOneWrites) {
   }
 }
 
+// Whichever rank is asked to stop, and whenever, once they have met: all end with code 0, either
+// before the run has begun or as from Ctrl-C while it trains.
+TEST_F(ProcessesTest, OneThatIsAskedToStopStopsAll) {
+  int before = 0;
+  for (int trial = 0; trial < 8; ++trial) {
+    SCOPED_TRACE(trial);
+    // Enough to compile that the first trials fall into it.
+    StartAll(2, Small({absl::StrCat("--out=run", trial), "--steps=100000", "--save_every=0",
+                       "--eval_every=0", "--measure_peak=false", "--layers=24",
+                       "--mesh=data=2 model=2 pipe=4"}));
+    // Rank 0 takes the folder once all have met.
+    for (int i = 0; i < 5000 && !fs::exists(absl::StrCat(folder(), "/run", trial)); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(40 * trial));
+    const int asked = trial % 2;
+    ASSERT_EQ(kill(child(asked), SIGTERM), 0);
+    for (int rank = 0; rank < 2; ++rank) {
+      const EndedProcess ended = WaitFor(rank);
+      EXPECT_EQ(ended.code, 0) << "rank " << rank << ": " << ended.error;
+      if (ended.out.find("stopped before it began") == std::string::npos) continue;
+      ++before;
+      EXPECT_THAT(ended.out, HasSubstr(asked == 0 ? "began; nothing" : "began: rank 1 has left: "));
+      EXPECT_FALSE(fs::exists(absl::StrCat(folder(), "/run", trial)));
+    }
+  }
+  EXPECT_GE(before, 2);
+}
+
 // Devices with a memory of their own, as cards are, exchange what they have in that of hosts, which
 // the processes map from each other.
 TEST_F(ProcessesTest, WriteWhatOneWritesOnDevicesWithMemoryOfTheirOwn) {
@@ -189,7 +218,7 @@ TEST_F(ProcessesTest, WriteTheTextThatOneWrites) {
     EXPECT_EQ(text(ended.out), rank == 0 ? text(alone.out) : "");
   }
   StartAll(2, sample, {{}, {"--resume=two"}});
-  EXPECT_THAT(WaitFor(0).error, HasSubstr("ranks were not told the same: expected --resume=one/"));
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("--resume: expected one/checkpoints/"));
   EXPECT_EQ(WaitFor(1).code, 1);
 }
 
@@ -362,8 +391,9 @@ TEST_F(ProcessesTest, NameTheOneThatIsSlow) {
   for (const int rank : {0, 1}) EXPECT_EQ(WaitFor(rank).code, 0);
   EXPECT_THAT(Read("stderr0"), ContainsRegex(absl::StrCat(
                                    line, "1 at [^ ]+, process ", child(1),
-                                   ", device 1 compute: it computes for [0-9]+ % of the time; "
-                                   "that in the middle of all [0-9]+ %, in steps of ")));
+                                   ", which did not run for [0-9]+ % of the time: it was stopped, "
+                                   "or had no core; the one in the middle of all is busy for "
+                                   "[0-9]+ %, in steps of ")));
   EXPECT_THAT(Read("stderr0"), Not(HasSubstr(line + "0 ")));
 }
 
@@ -482,15 +512,14 @@ TEST_F(ProcessesTest, EndWithTheReasonOfTheOneThatFailed) {
 
 TEST_F(ProcessesTest, SayWhatOneOfThemCannot) {
   StartAll(2, Small({"--out=run"}), {{}, {"--lr=0.5"}});
-  EXPECT_THAT(WaitFor(0).error,
-              HasSubstr("expected --lr=0.001 as on rank 0, got --lr=0.5 on rank 1"));
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("--lr: expected 0.001, as on rank 0, got 0.5 on rank 1"));
   EXPECT_EQ(WaitFor(1).code, 1);
   StartAll(2, Small({"--out=run"}), {{}, {"--data=nothing.txt"}});
   EXPECT_THAT(WaitFor(0).error, HasSubstr("nothing.txt"));
   EXPECT_EQ(WaitFor(1).code, 1);
   Write("other.txt", std::string(5000, 'x'));
   StartAll(2, Small({"--out=run"}), {{}, {"--data=other.txt"}});
-  EXPECT_THAT(WaitFor(0).error, HasSubstr("--data: expected the same on all ranks"));
+  EXPECT_THAT(WaitFor(0).error, HasSubstr("--data, held-out: expected 20000 bytes of digest "));
   EXPECT_EQ(WaitFor(1).code, 1);
   EXPECT_FALSE(fs::exists(folder() + "/run"));
   Write("run", "");
