@@ -49,7 +49,8 @@ ABSL_FLAG(int64_t, micro_batches, 1,
 ABSL_FLAG(
     int64_t, zero, 0,
     "what is split over the mesh's axis data: 0 the batch alone; 1 the optimizer's state too; 2 "
-    "sums of gradients too, which differs from 1 with micro-batches; 3 the weights too");
+    "sums of gradients too, which differs from 1 with micro-batches; 3 the weights too, which as "
+    "yet needs more memory than 2 where micro-batches are of f32");
 ABSL_FLAG(std::string, recompute, "none",
           "what backward computes again instead of keeping what forward made of it: none, or "
           "blocks, of which the inputs alone are kept; the same bits for less memory and up to a "
