@@ -167,6 +167,11 @@ def best_peer_row(rows):
     return min(running, key=lambda row: row.ratio) if running else None
 
 
+def text_of_share(share):
+    """"" without one. A limit that was beaten is the least that the machine can do, and the share of it says no more."""
+    return "" if share is None else "%.2f" % share if share <= 1 else "at least 1"
+
+
 def text_of(value, unit):
     """"1.23 us", "45.6 G/s", "410 MB"."""
     if value is None:

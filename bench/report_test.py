@@ -146,6 +146,11 @@ class RowsTest(unittest.TestCase):
         row, = figures.rows_of(processes, [])
         self.assertEqual((row.ours, row.share), ([20.0, 40.0, 1000.0], 0.25))
         self.assertEqual(tables.cells_of(row)[1:3], ("40.0 ns", "20.0 ns - 1.00 us"))
+        self.assertEqual(tables.cells_of(row)[4], "0.25")
+
+    def test_no_share_is_above_one(self):
+        row, = figures.rows_of([[figures.Figure("a", 10.0, "ns", limit=18.2)]], [])
+        self.assertEqual(tables.cells_of(row)[4], "at least 1")
 
     def test_only_cases_that_a_peer_has_are_beside_it(self):
         ours = [[figures.Figure("a", 1.0, "ns"), figures.Figure("b", 1.0, "ns")]]

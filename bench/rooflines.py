@@ -4,6 +4,7 @@ ops. Pure."""
 import statistics
 
 from bench import charts
+from bench.figures import text_of_share
 
 _ARITHMETIC = ("matmul", "conv2d", "attention", "attention_gradient", "padded_attention", "padded_attention_gradient")
 
@@ -44,8 +45,8 @@ def _kernels(rows, styles):
             continue
         low = words[3] == "bf16"
         seconds = statistics.median(row.ours) * 1e-9
-        title = "%s%s: %s, %d times, %.2f of its limit (%s)" % (size, " bf16" if low else "", op, row.parts["times"],
-                                                               row.share or 0, row.note)
+        title = "%s%s: %s, %d times, %s of its limit (%s)" % (size, " bf16" if low else "", op, row.parts["times"],
+                                                               text_of_share(row.share or 0), row.note)
         yield op.split(" ")[0], row, seconds, styles[size] + (" hollow" if low else ""), title
 
 

@@ -4,7 +4,7 @@ figures.py and the sums of its kernels. Pure."""
 import statistics
 from dataclasses import dataclass, field
 
-from bench.figures import text_of
+from bench.figures import text_of, text_of_share
 
 
 @dataclass
@@ -82,7 +82,7 @@ HEADINGS = ("step", "ours", "steps/s", "of products' limit", "of all kernels' li
 
 def cells_of(line):
     def share(limit):
-        return "%.2f" % (limit / line.ours) if limit and line.ours else ""
+        return text_of_share(limit / line.ours if limit and line.ours else None)
 
     def peer(name):
         value = line.peers.get(name)

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <cstdio>
 #include <memory>
@@ -88,18 +89,29 @@ struct StepLimit {
   double seconds = 0;
 };
 
+void MeasureStepLimit(const TimedModel& model, DType precision, ThreadPool* thread_pool,
+                      StepLimit* limit) {
+  limit->matmul_flops = std::max(limit->matmul_flops, MeasureMatMul(thread_pool, precision));
+  limit->seconds = (model.flops_per_step - model.convolution_flops_per_step) / limit->matmul_flops;
+  if (model.convolution_flops_per_step == 0) return;
+  limit->convolution_flops =
+      std::max(limit->convolution_flops, MeasureConvolution(thread_pool, precision));
+  limit->seconds += model.convolution_flops_per_step / limit->convolution_flops;
+}
+
+// A limit that the step beats was measured while others used the machine: it is measured again, and
+// what is still beaten then is no limit, while the step itself is one that can be reached.
 StepLimit MeasureStepLimit(const TimedModel& model, const StepSetting& setting,
-                           const SessionOptions& options) {
+                           const SessionOptions& options, double step) {
+  constexpr int kTries = 3;
   const int threads = options.threads_per_device * static_cast<int>(setting.mesh.num_devices());
   CpuThreadPool thread_pool(threads, InitKernelThread);
-  const DType precision = setting.precision.compute;
   StepLimit limit;
-  limit.matmul_flops = MeasureMatMul(&thread_pool, precision);
-  limit.seconds = (model.flops_per_step - model.convolution_flops_per_step) / limit.matmul_flops;
-  if (model.convolution_flops_per_step == 0) return limit;
-  limit.convolution_flops = MeasureConvolution(&thread_pool, precision);
-  limit.seconds += model.convolution_flops_per_step / limit.convolution_flops;
-  return limit;
+  for (int i = 0; i < kTries && (i == 0 || limit.seconds > step); ++i) {
+    MeasureStepLimit(model, setting.precision.compute, &thread_pool, &limit);
+  }
+  const double beaten = std::max(1.0, limit.seconds / step);
+  return {limit.matmul_flops * beaten, limit.convolution_flops * beaten, limit.seconds / beaten};
 }
 
 absl::Status Measure(const StepBenchmark& benchmark) {
@@ -123,10 +135,10 @@ absl::Status Measure(const StepBenchmark& benchmark) {
   if (!job->is_first()) return absl::OkStatus();
   // Before the limit is measured, which takes memory of its own.
   const int64_t peak_bytes = PeakResidentBytes();
+  const double step = Median(timing.seconds);
   // Of a rank's cores alone it would be no limit of the step.
   StepLimit limit;
-  if (job->ranks() == 1) limit = MeasureStepLimit(model, setting, options);
-  const double step = Median(timing.seconds);
+  if (job->ranks() == 1) limit = MeasureStepLimit(model, setting, options, step);
   std::vector<double> milliseconds = timing.seconds;
   for (double& value : milliseconds) value *= 1e3;
   Json line = {{"benchmark", benchmark.name},

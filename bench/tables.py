@@ -3,7 +3,7 @@
 import statistics
 
 from bench import rooflines, step_lines
-from bench.figures import best_peer_row, spread_text, text_of
+from bench.figures import best_peer_row, spread_text, text_of, text_of_share
 
 HEADINGS = ("case", "ours", "spread", "limit", "share", "peer", "peer's", "spread", "ratio", "goal", "others used")
 
@@ -17,7 +17,7 @@ def cells_of(row):
     if limit and row.note:
         limit += " (%s)" % row.note
     return (row.name, ours, spread_text(row.ours, row.unit), limit,
-            "" if row.share is None else "%.2f" % row.share, row.peer, peer_value if row.peer else "",
+            text_of_share(row.share), row.peer, peer_value if row.peer else "",
             spread_text(row.theirs, row.unit), "" if row.ratio is None else "%.2fx" % row.ratio, row.goal,
             "%.1f cores" % row.disturbance if row.disturbance else "")
 
@@ -76,7 +76,7 @@ def goals_of_gpt(rows):
         share = best.share or 0
         without = sorted({row.peer for row in beside if row.ratio is None})
         reached = best.ratio >= 1.2 and (best.ratio >= 1.7 or share >= 0.6)
-        lines.append("%s: %.2fx the best peer (%s), %.2f of the matmul limit: %s%s" % (
-            name, best.ratio, best.peer, share, "reached" if reached else "not reached",
+        lines.append("%s: %.2fx the best peer (%s), %s of the matmul limit: %s%s" % (
+            name, best.ratio, best.peer, text_of_share(share), "reached" if reached else "not reached",
             "" if not without else "; without " + ", ".join(without)))
     return lines
