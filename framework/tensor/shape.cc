@@ -34,6 +34,15 @@ Shape Shape::Strides() const {
   return strides;
 }
 
+Shape Shape::IndexOf(int64_t element) const {
+  Shape index = *this;
+  for (int d = rank() - 1; d >= 0; --d) {
+    index[d] = element % dims_[d];
+    element /= dims_[d];
+  }
+  return index;
+}
+
 std::string Shape::ToString() const { return absl::StrCat("[", absl::StrJoin(dims_, ","), "]"); }
 
 absl::StatusOr<Shape> Shape::Parse(absl::string_view text) {

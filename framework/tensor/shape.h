@@ -32,6 +32,8 @@ class Shape {
   int64_t NumElements() const;
   // Row-major strides in elements.
   Shape Strides() const;
+  // Returns the index of an element by its place in the row-major array: [1,0] for 3 in [2,3].
+  Shape IndexOf(int64_t element) const;
   // "[2,3]"; a scalar is "[]".
   std::string ToString() const;
   static absl::StatusOr<Shape> Parse(absl::string_view text);

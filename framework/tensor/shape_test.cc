@@ -15,6 +15,12 @@ TEST(Shape, CountsAndStrides) {
   EXPECT_EQ((Shape{3, 0}).NumElements(), 0);
 }
 
+TEST(Shape, IndexOfAnElement) {
+  EXPECT_EQ(Shape({2, 3}).IndexOf(3), Shape({1, 0}));
+  EXPECT_EQ(Shape({3, 4, 15}).IndexOf(65), Shape({1, 0, 5}));
+  EXPECT_EQ(Shape().IndexOf(0), Shape());
+}
+
 TEST(Shape, TextFormIsTheSameBothWays) {
   for (const Shape& shape : {Shape(), Shape{0}, Shape{2, 3, 4}}) {
     EXPECT_EQ(*Shape::Parse(shape.ToString()), shape);

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "framework/base/status.h"
+#include "framework/tensor/finite.h"
 #include "framework/train/weight_folders.h"
 
 namespace sluice {
@@ -110,26 +111,16 @@ absl::StatusOr<HostTensor> ReadTheirs(const Checkpoint& checkpoint, const Weight
   return Permute(std::move(whole), pair.axes);
 }
 
-// The index of an element, as a tensor is indexed: "[1,2]".
-std::string IndexText(const Shape& shape, int64_t element) {
-  std::vector<int64_t> index(shape.rank());
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    index[d] = element % shape[d];
-    element /= shape[d];
-  }
-  return absl::StrCat("[", absl::StrJoin(index, ","), "]");
-}
-
 absl::Status CheckFinite(const std::string& where, const HostTensor& value) {
-  const float* values = value.data<float>();
   const int64_t count = value.shape.NumElements();
-  const auto is_bad = [](float x) { return !std::isfinite(x); };
-  const int64_t bad = std::count_if(values, values + count, is_bad);
-  if (bad == 0) return absl::OkStatus();
-  const int64_t first = std::find_if(values, values + count, is_bad) - values;
+  const std::optional<int64_t> first = FirstNotFinite(value.dtype, value.bytes.data(), count);
+  if (!first) return absl::OkStatus();
+  const float* values = value.data<float>();
+  const int64_t bad =
+      std::count_if(values + *first, values + count, [](float x) { return !std::isfinite(x); });
   return absl::InvalidArgumentError(
-      absl::StrCat(where, ": expected finite numbers, got ", values[first], " at ",
-                   IndexText(value.shape, first), ", the first of ", bad, " of ", count,
+      absl::StrCat(where, ": expected finite numbers, got ", values[*first], " at ",
+                   value.shape.IndexOf(*first).ToString(), ", the first of ", bad, " of ", count,
                    " that are none; take a checkpoint from before the training went wrong"));
 }
 
